@@ -1,0 +1,124 @@
+// Three interleaved streams hide the latency of the crc32 instruction (3 cycles, one issued a cycle).
+// The partial CRCs are joined by advancing one over a fixed number of zero bytes, which is linear over
+// GF(2) and so a table look-up per input byte.
+
+#include "ps/base/crc32c.h"
+
+#include <array>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace ps {
+namespace {
+
+constexpr uint32_t kPolynomial = 0x82f63b78;  // 0x1EDC6F41 reflected
+
+constexpr std::array<uint32_t, 256> MakeTable() {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t crc = i;
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0);
+    }
+    table[i] = crc;
+  }
+  return table;
+}
+
+constexpr std::array<uint32_t, 256> kTable = MakeTable();
+
+uint32_t PortableRaw(std::span<const std::byte> bytes, uint32_t crc) {
+  for (const std::byte b : bytes) {
+    crc = (crc >> 8) ^ kTable[(crc ^ static_cast<uint32_t>(b)) & 0xff];
+  }
+  return crc;
+}
+
+#if defined(__x86_64__)
+constexpr size_t kLongBlock = 4096;
+constexpr size_t kShortBlock = 256;
+
+/// tables[k][b]: the effect of byte k of a CRC being b, after `zeros` more zero bytes.
+struct ZeroShift {
+  std::array<std::array<uint32_t, 256>, 4> tables{};
+
+  explicit ZeroShift(size_t zeros) {
+    for (uint32_t k = 0; k < 4; ++k) {
+      for (uint32_t b = 0; b < 256; ++b) {
+        uint32_t crc = b << (8 * k);
+        for (size_t i = 0; i < zeros; ++i) {
+          crc = (crc >> 8) ^ kTable[crc & 0xff];
+        }
+        tables[k][b] = crc;
+      }
+    }
+  }
+
+  uint32_t Apply(uint32_t crc) const {
+    return tables[0][crc & 0xff] ^ tables[1][(crc >> 8) & 0xff] ^ tables[2][(crc >> 16) & 0xff] ^
+           tables[3][crc >> 24];
+  }
+};
+
+uint64_t Load64(const std::byte* p) {
+  uint64_t v = 0;
+  std::memcpy(&v, p, sizeof(v));
+  return v;
+}
+
+__attribute__((target("sse4.2"))) const std::byte* ThreeWay(
+    const std::byte* p, const std::byte* end, size_t block, const ZeroShift& shift, uint64_t* crc) {
+  while (static_cast<size_t>(end - p) >= 3 * block) {
+    uint64_t a = *crc;
+    uint64_t b = 0;
+    uint64_t c = 0;
+    for (size_t i = 0; i < block; i += 8) {
+      a = _mm_crc32_u64(a, Load64(p + i));
+      b = _mm_crc32_u64(b, Load64(p + block + i));
+      c = _mm_crc32_u64(c, Load64(p + 2 * block + i));
+    }
+    const uint32_t ab = shift.Apply(static_cast<uint32_t>(a)) ^ static_cast<uint32_t>(b);
+    *crc = shift.Apply(ab) ^ static_cast<uint32_t>(c);
+    p += 3 * block;
+  }
+  return p;
+}
+
+__attribute__((target("sse4.2"))) uint32_t HardwareRaw(
+    std::span<const std::byte> bytes, uint32_t raw) {
+  static const ZeroShift long_shift(kLongBlock);
+  static const ZeroShift short_shift(kShortBlock);
+  const std::byte* p = bytes.data();
+  const std::byte* const end = p + bytes.size();
+  uint64_t crc = raw;
+  p = ThreeWay(p, end, kLongBlock, long_shift, &crc);
+  p = ThreeWay(p, end, kShortBlock, short_shift, &crc);
+  for (; end - p >= 8; p += 8) {
+    crc = _mm_crc32_u64(crc, Load64(p));
+  }
+  for (; p != end; ++p) {
+    crc = _mm_crc32_u8(static_cast<uint32_t>(crc), static_cast<uint8_t>(*p));
+  }
+  return static_cast<uint32_t>(crc);
+}
+#endif
+
+}  // namespace
+
+uint32_t Crc32cPortable(std::span<const std::byte> bytes, uint32_t previous) {
+  return ~PortableRaw(bytes, ~previous);
+}
+
+uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t previous) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2") != 0) {
+    return ~HardwareRaw(bytes, ~previous);
+  }
+#endif
+  return Crc32cPortable(bytes, previous);
+}
+
+}  // namespace ps

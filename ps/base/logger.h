@@ -1,0 +1,80 @@
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+
+namespace ps {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+/// One key=value of a log line.
+struct LogField {
+  std::string_view key;
+  std::string value;
+
+  LogField(std::string_view k, std::string_view v) : key(k), value(v) {}
+  LogField(std::string_view k, const char* v) : key(k), value(v) {}
+  LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
+  LogField(std::string_view k, const Status& v) : key(k), value(v.ToString()) {}
+  LogField(std::string_view k, bool v) : key(k), value(v ? "true" : "false") {}
+  template <typename T>
+    requires std::integral<T> || std::floating_point<T>
+  LogField(std::string_view k, T v) : key(k), value(std::to_string(v)) {}
+};
+
+/// Where finished lines go. Thread: any; Write is called under the sink's own lock.
+class LogSink {
+ public:
+  virtual ~LogSink() = default;
+  /// `line` ends with a newline. A failure is kept and counted, never thrown: logs can't stop a run.
+  virtual void Write(LogLevel level, std::string_view line) = 0;
+};
+
+/// A descriptor such as stderr (not owned). A full disk is counted and said once on stderr.
+std::unique_ptr<LogSink> MakeFdSink(int fd, LogLevel least);
+/// Appends to a file, created with mode 0644. Errors: kIo with the path.
+Result<std::unique_ptr<LogSink>> MakeFileSink(const std::string& path, LogLevel least);
+
+/// Prints events as logfmt: `t=12.345678 node=w1 level=info event=joined worker=3`.
+/// Event names are constants with underscores, so that they can be searched and tested. Each node of
+/// a simulation has its own logger, so every line carries its node and (virtual) time.
+class Logger {
+ public:
+  /// `sink` and `time` outlive the logger.
+  Logger(std::string node, const TimeSource* time, LogSink* sink)
+      : node_(std::move(node)), time_(time), sink_(sink), start_(time->Now()) {}
+
+  void Debug(std::string_view event, std::initializer_list<LogField> fields = {}) const {
+    Log(LogLevel::kDebug, event, fields);
+  }
+  void Info(std::string_view event, std::initializer_list<LogField> fields = {}) const {
+    Log(LogLevel::kInfo, event, fields);
+  }
+  void Warning(std::string_view event, std::initializer_list<LogField> fields = {}) const {
+    Log(LogLevel::kWarning, event, fields);
+  }
+  /// A human should look.
+  void Error(std::string_view event, std::initializer_list<LogField> fields = {}) const {
+    Log(LogLevel::kError, event, fields);
+  }
+
+ private:
+  void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) const;
+
+  std::string node_;
+  const TimeSource* time_;
+  LogSink* sink_;
+  TimePoint start_;
+};
+
+/// A logger that drops everything; for tests and tools that have nothing to say.
+const Logger& NullLogger();
+
+}  // namespace ps

@@ -1,0 +1,52 @@
+# Third-party libraries, each a target that exactly one folder links. scripts/setup.sh installs them.
+
+find_package(Threads REQUIRED)
+
+# Asio has no CMake package in Debian. Linked by ps/net alone.
+find_path(PS_ASIO_INCLUDE asio.hpp REQUIRED)
+add_library(ps_asio INTERFACE)
+target_include_directories(ps_asio SYSTEM INTERFACE "${PS_ASIO_INCLUDE}")
+# clang needs the two coroutine macros: Asio 1.22 does not see its support by itself.
+target_compile_definitions(ps_asio INTERFACE
+  ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_HAS_CO_AWAIT=1 ASIO_HAS_STD_COROUTINE=1)
+target_link_libraries(ps_asio INTERFACE Threads::Threads)
+
+# FlatBuffers. Linked by ps/proto alone.
+find_program(PS_FLATC flatc REQUIRED)
+find_library(PS_FLATBUFFERS_LIBRARY flatbuffers REQUIRED)
+find_path(PS_FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h REQUIRED)
+add_library(ps_flatbuffers_lib INTERFACE)
+target_include_directories(ps_flatbuffers_lib SYSTEM INTERFACE "${PS_FLATBUFFERS_INCLUDE}")
+target_link_libraries(ps_flatbuffers_lib INTERFACE "${PS_FLATBUFFERS_LIBRARY}")
+
+# oneDNN. Linked by kernels/cpu alone. Debian's CMake package of it asks for OpenCL headers, which
+# nothing here uses, so the library is found by name.
+find_library(PS_DNNL_LIBRARY dnnl REQUIRED)
+find_path(PS_DNNL_INCLUDE dnnl.hpp REQUIRED)
+add_library(ps_dnnl INTERFACE)
+target_include_directories(ps_dnnl SYSTEM INTERFACE "${PS_DNNL_INCLUDE}")
+target_link_libraries(ps_dnnl INTERFACE "${PS_DNNL_LIBRARY}")
+
+if(PS_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+# CUDA. Linked by kernels/cuda alone; optional.
+set(PS_HAVE_CUDA OFF)
+if(NOT PS_CUDA STREQUAL "OFF")
+  find_program(PS_NVCC nvcc HINTS /usr/local/cuda/bin)
+  if(PS_NVCC)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES "75;80;90")
+    endif()
+    set(CMAKE_CUDA_COMPILER "${PS_NVCC}")
+    set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(PS_HAVE_CUDA ON)
+  elseif(PS_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "PS_CUDA=ON, but there is no nvcc on PATH or in /usr/local/cuda/bin.")
+  endif()
+endif()
+message(STATUS "CUDA backend: ${PS_HAVE_CUDA}")

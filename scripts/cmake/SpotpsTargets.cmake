@@ -1,0 +1,75 @@
+# How a target of this project is made: one call, explicit sources, no global flags.
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  message(FATAL_ERROR
+    "g++ ${CMAKE_CXX_COMPILER_VERSION} frees temporaries twice around co_await; configure with "
+    "clang++-19 (the presets do) or g++ 13 and newer.")
+endif()
+
+find_program(PS_CCACHE ccache)
+if(PS_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${PS_CCACHE}")
+endif()
+
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+
+# Everything of ours links this: language level, include root, warnings, sanitizers.
+add_library(ps_options INTERFACE)
+target_compile_features(ps_options INTERFACE cxx_std_20)
+target_include_directories(ps_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(ps_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wnon-virtual-dtor;-Woverloaded-virtual>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:-Wthread-safety>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PS_WERROR}>>:-Werror>)
+if(PS_SANITIZE)
+  list(JOIN PS_SANITIZE "," ps_sanitize_list)
+  target_compile_options(ps_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ps_sanitize_list};-fno-omit-frame-pointer;-fno-sanitize-recover=undefined>)
+  target_link_options(ps_options INTERFACE "-fsanitize=${ps_sanitize_list}")
+endif()
+
+# ps_library(NAME SOURCES ... [LINK ...] [PRIVATE_LINK ...]): target NAME and alias spotps::NAME.
+# The folder table of the architecture is kept by what each one links.
+function(ps_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  add_library(spotps::${name} ALIAS ${name})
+  target_link_libraries(${name} PUBLIC ps_options ${arg_LINK} PRIVATE ${arg_PRIVATE_LINK})
+endfunction()
+
+# ps_program(NAME SOURCES ... LINK ...): an executable in bin/.
+function(ps_program name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ps_options ${arg_LINK})
+endfunction()
+
+# ps_test(NAME LABELS ... SOURCES ... LINK ...): one GoogleTest binary, every test a ctest test.
+function(ps_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;LINK" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ps_options ${arg_LINK} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# ps_flatbuffers(TARGET HEADERS SCHEMA...): generates <schema>_generated.h and bfbs beside it in the
+# build tree, and adds the folder to TARGET's private includes.
+function(ps_flatbuffers target)
+  set(out_dir "${CMAKE_CURRENT_BINARY_DIR}/generated")
+  foreach(schema IN LISTS ARGN)
+    get_filename_component(stem "${schema}" NAME_WE)
+    get_filename_component(schema_path "${schema}" ABSOLUTE)
+    add_custom_command(
+      OUTPUT "${out_dir}/${stem}_generated.h"
+      COMMAND "${PS_FLATC}" --cpp --scoped-enums --cpp-std c++17 -o "${out_dir}" "${schema_path}"
+      DEPENDS "${schema_path}" VERBATIM)
+    target_sources(${target} PRIVATE "${out_dir}/${stem}_generated.h")
+  endforeach()
+  target_include_directories(${target} SYSTEM PRIVATE "${out_dir}")
+endfunction()
