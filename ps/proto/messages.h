@@ -273,10 +273,12 @@ struct JoinReply {
   uint32_t threads = 1;
 };
 
-/// Asks for work. Answered when there is some; sent again with the same effect (an unfinished lease
-/// is granted again as it was).
+/// Asks for work beyond lease `newest`, the last one that the worker has seen granted. Answered when
+/// there is some. Sent again with the same effect: if a later lease was granted already, that grant is
+/// repeated. A worker may hold two leases: one whose last steps still travel, and the next.
 struct LeaseRequest {
   Incarnation incarnation;
+  LeaseId newest;
 };
 
 enum class LeaseKind : uint8_t { kTrain = 0, kEvaluate = 1 };
