@@ -96,7 +96,7 @@ struct PullRequest {
   std::vector<ChunkVersion> held;      // chunks not listed are sent whatever their version
 };
 
-/// Values of some chunks; several may answer one pull, `is_last` ends it. The request id is the pull's
+/// Values of some chunks; several frames may answer one pull. The request id is the pull's
 /// (or the fused push's). Payload: f32 values, chunks back to back.
 struct PullReply {
   struct Chunk {
@@ -106,8 +106,10 @@ struct PullReply {
   };
 
   std::vector<Chunk> chunks;
-  bool is_last = false;
-  uint64_t staleness_steps = 0;   // last frame: this worker's lead over the slowest active one
+  // Chunks in all frames of this answer, the same in each: it is complete when that many have come, in
+  // whatever order. 0 in the single empty frame of a worker that holds everything.
+  uint32_t chunk_total = 0;
+  uint64_t staleness_steps = 0;   // this worker's lead over the slowest active one
   Payload payload;
 };
 
