@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ps/base/ids.h"
+#include "ps/base/status.h"
+
+namespace ps::provisioner {
+
+enum class ProcessRole : uint8_t { kServer, kWorker };
+
+/// "server" or "worker".
+std::string_view ProcessRoleName(ProcessRole role);
+
+/// One process of a job, wherever it is to run.
+struct LaunchSpec {
+  ProcessRole role = ProcessRole::kWorker;
+  uint32_t index = 0;                  // server number or worker seat
+  std::string program;                 // path of the executable
+  std::vector<std::string> arguments;  // without the program's own name
+  std::string log_path;                // stdout and stderr are appended here
+  std::vector<std::pair<std::string, std::string>>
+      environment;  // in addition to the launcher's own
+};
+
+/// Grows with every start of one launcher, never reused; 0 is nobody.
+using ProcessHandle = Id<struct ProcessHandleTag, uint64_t>;
+
+struct ProcessExit {
+  ProcessHandle handle;
+  ProcessRole role = ProcessRole::kWorker;
+  uint32_t index = 0;
+  bool is_clean = false;    // exited with code 0
+  std::string description;  // "exited with code 1", "killed by signal 9 (Killed)"
+};
+
+/// Starts and ends the processes of a job: on this machine, or later on a batch system or a cloud.
+/// Every process that Start returned a handle for is reported by PollExits exactly once.
+/// Thread: one, the same for every call; for local processes it has to outlive them.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  /// Errors: kNotFound (no such program), kIo (no process, no log file).
+  virtual Result<ProcessHandle> Start(const LaunchSpec& spec) = 0;
+  /// Gives notice (SIGTERM): the process ends by itself, soon. Errors: kNotFound (it is gone).
+  virtual Status Terminate(ProcessHandle handle) = 0;
+  /// Ends it at once (SIGKILL). Errors: kNotFound (it is gone).
+  virtual Status Kill(ProcessHandle handle) = 0;
+  /// Who has ended since the last call. Never blocks.
+  virtual std::vector<ProcessExit> PollExits() = 0;
+  /// 0 for launchers whose processes have no number on this machine, or when it is gone.
+  virtual int64_t pid(ProcessHandle handle) const = 0;
+};
+
+}  // namespace ps::provisioner
