@@ -3,32 +3,51 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
+#include <utility>
 
 namespace ps {
 
 /// Alignment of every tensor buffer: one cache line, one AVX-512 register.
 inline constexpr size_t kBufferAlignment = 64;
 
-/// Fixed-size aligned bytes. Not zeroed. Moves, does not copy.
+/// Fixed-size aligned bytes. Not zeroed. Moves, does not copy; a moved-from buffer is empty.
 class Buffer {
  public:
   Buffer() = default;
+
   explicit Buffer(size_t size_bytes)
-      : data_(size_bytes == 0 ? nullptr
-                              : static_cast<std::byte*>(::operator new[](
-                                    size_bytes, std::align_val_t(kBufferAlignment)))),
+      : data_(
+            size_bytes == 0 ? nullptr
+                            : static_cast<std::byte*>(::operator new[](
+                                  size_bytes, std::align_val_t(kBufferAlignment)))),
         size_(size_bytes) {}
 
+  Buffer(Buffer&& other) noexcept
+      : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+
+  Buffer& operator=(Buffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
   size_t size() const { return size_; }
+
   std::byte* data() { return data_.get(); }
+
   const std::byte* data() const { return data_.get(); }
+
   std::span<std::byte> bytes() { return {data_.get(), size_}; }
+
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+
   /// The bytes as floats; a tail shorter than a float is left out.
   std::span<float> floats() {
     return {reinterpret_cast<float*>(data_.get()), size_ / sizeof(float)};
   }
+
   std::span<const float> floats() const {
     return {reinterpret_cast<const float*>(data_.get()), size_ / sizeof(float)};
   }
@@ -39,6 +58,7 @@ class Buffer {
       ::operator delete[](p, std::align_val_t(kBufferAlignment));
     }
   };
+
   std::unique_ptr<std::byte[], Deleter> data_;
   size_t size_ = 0;
 };

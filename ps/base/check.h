@@ -11,6 +11,7 @@ class CheckFailure {
   CheckFailure(const CheckFailure&) = delete;
   CheckFailure& operator=(const CheckFailure&) = delete;
   [[noreturn]] ~CheckFailure();
+
   std::ostream& stream() { return stream_; }
 
  private:
@@ -25,7 +26,7 @@ struct Voidify {
 }  // namespace ps::internal
 
 /// For bugs only, never for input: aborts with file, line and the streamed values. On in release.
-#define PS_CHECK(condition)                            \
-  (condition) ? (void)0                                \
-              : ::ps::internal::Voidify() &            \
+#define PS_CHECK(condition)                 \
+  (condition) ? (void)0                     \
+              : ::ps::internal::Voidify() & \
                     ::ps::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()

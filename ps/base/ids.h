@@ -12,15 +12,19 @@ struct Id {
   Rep value{};
 
   constexpr Id() = default;
+
   constexpr explicit Id(Rep v) : value(v) {}
+
   friend constexpr auto operator<=>(Id, Id) = default;
+
   friend std::ostream& operator<<(std::ostream& out, Id id) { return out << +id.value; }
 };
 
 /// A worker's seat in the job: small, dense, reused by a replacement.
 using WorkerId = Id<struct WorkerIdTag, uint32_t>;
 /// One holder of a seat. Grows with every join of the run, never reused; 0 means none. This is the
-/// fencing number that pushes carry, so a replacement never inherits its predecessor's dedupe state.
+/// fencing number that pushes carry, so a replacement never inherits its predecessor's dedupe
+/// state.
 using Incarnation = Id<struct IncarnationTag, uint64_t>;
 /// A server shard: the key range that one server thread owns.
 using ShardId = Id<struct ShardIdTag, uint32_t>;
@@ -35,9 +39,13 @@ constexpr ChunkKey MakeChunkKey(uint32_t tensor, uint32_t chunk) {
   return ChunkKey((uint64_t{tensor} << 32) | chunk);
 }
 
-constexpr uint32_t TensorOf(ChunkKey key) { return static_cast<uint32_t>(key.value >> 32); }
+constexpr uint32_t TensorOf(ChunkKey key) {
+  return static_cast<uint32_t>(key.value >> 32);
+}
 
-constexpr uint32_t ChunkOf(ChunkKey key) { return static_cast<uint32_t>(key.value); }
+constexpr uint32_t ChunkOf(ChunkKey key) {
+  return static_cast<uint32_t>(key.value);
+}
 
 /// Steps of one incarnation count 1, 2, 3, ...; 0 means "none yet".
 using Step = uint64_t;

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 
 namespace ps {
 namespace {
@@ -14,8 +16,10 @@ class FdSink final : public LogSink {
  public:
   FdSink(int fd, bool is_owned, std::string name, LogLevel least)
       : fd_(fd), is_owned_(is_owned), name_(std::move(name)), least_(least) {}
+
   FdSink(const FdSink&) = delete;
   FdSink& operator=(const FdSink&) = delete;
+
   ~FdSink() override {
     if (is_owned_) {
       ::close(fd_);
@@ -27,20 +31,31 @@ class FdSink final : public LogSink {
       return;
     }
     const std::lock_guard lock(mutex_);
-    while (!line.empty()) {
-      const ssize_t n = ::write(fd_, line.data(), line.size());
+    // A line that was cut off ends here, so that the next one does not continue it.
+    if (is_mid_line_ && !WriteAll("\n")) {
+      return;
+    }
+    is_mid_line_ = false;
+    WriteAll(line);
+  }
+
+ private:
+  bool WriteAll(std::string_view rest) {
+    while (!rest.empty()) {
+      const ssize_t n = ::write(fd_, rest.data(), rest.size());
       if (n < 0 && errno == EINTR) {
         continue;
       }
       if (n <= 0) {
         SayOnce(errno);
-        return;
+        return false;
       }
-      line.remove_prefix(static_cast<size_t>(n));
+      rest.remove_prefix(static_cast<size_t>(n));
+      is_mid_line_ = !rest.empty();
     }
+    return true;
   }
 
- private:
   void SayOnce(int error) {
     if (!has_failed_) {
       has_failed_ = true;
@@ -60,6 +75,7 @@ class FdSink final : public LogSink {
   // Guarded by mutex_.
   std::mutex mutex_;
   bool has_failed_ = false;
+  bool is_mid_line_ = false;
 };
 
 class NullSink final : public LogSink {
@@ -67,8 +83,44 @@ class NullSink final : public LogSink {
   void Write(LogLevel /*level*/, std::string_view /*line*/) override {}
 };
 
+bool IsControl(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
 bool NeedsQuotes(std::string_view value) {
-  return value.empty() || value.find_first_of(" \"=\n\t\\") != std::string_view::npos;
+  return value.empty() || std::any_of(value.begin(), value.end(), [](char c) {
+           return IsControl(c) || c == ' ' || c == '"' || c == '=' || c == '\\';
+         });
+}
+
+void AppendEscaped(std::string* line, char c) {
+  switch (c) {
+    case '\n':
+      *line += "\\n";
+      return;
+    case '\t':
+      *line += "\\t";
+      return;
+    case '\r':
+      *line += "\\r";
+      return;
+    case '"':
+    case '\\':
+      *line += '\\';
+      *line += c;
+      return;
+    default:
+      break;
+  }
+  if (!IsControl(c)) {
+    *line += c;
+    return;
+  }
+  // Terminal escapes and the like: what a peer sends must not reach the terminal of who reads the
+  // log.
+  char hex[5];
+  std::snprintf(hex, sizeof(hex), "\\x%02x", static_cast<unsigned>(c));
+  *line += hex;
 }
 
 void AppendValue(std::string* line, std::string_view value) {
@@ -78,14 +130,7 @@ void AppendValue(std::string* line, std::string_view value) {
   }
   *line += '"';
   for (const char c : value) {
-    if (c == '\n') {
-      *line += "\\n";
-    } else if (c == '"' || c == '\\') {
-      *line += '\\';
-      *line += c;
-    } else {
-      *line += c;
-    }
+    AppendEscaped(line, c);
   }
   *line += '"';
 }
@@ -105,6 +150,12 @@ std::string_view LevelName(LogLevel level) {
 }
 
 }  // namespace
+
+std::string LogField::FormatFloat(double v) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6g", v);
+  return text;
+}
 
 std::unique_ptr<LogSink> MakeFdSink(int fd, LogLevel least) {
   return std::make_unique<FdSink>(fd, false, "descriptor " + std::to_string(fd), least);

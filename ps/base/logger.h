@@ -3,7 +3,6 @@
 #include <concepts>
 #include <initializer_list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -20,31 +19,44 @@ struct LogField {
   std::string value;
 
   LogField(std::string_view k, std::string_view v) : key(k), value(v) {}
+
   LogField(std::string_view k, const char* v) : key(k), value(v) {}
+
   LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
+
   LogField(std::string_view k, const Status& v) : key(k), value(v.ToString()) {}
+
   LogField(std::string_view k, bool v) : key(k), value(v ? "true" : "false") {}
-  template <typename T>
-    requires std::integral<T> || std::floating_point<T>
+
+  template <std::integral T>
   LogField(std::string_view k, T v) : key(k), value(std::to_string(v)) {}
+
+  /// Six significant digits, so that a learning rate of 1e-7 is not printed as 0.
+  template <std::floating_point T>
+  LogField(std::string_view k, T v) : key(k), value(FormatFloat(static_cast<double>(v))) {}
+
+ private:
+  static std::string FormatFloat(double v);
 };
 
 /// Where finished lines go. Thread: any; Write is called under the sink's own lock.
 class LogSink {
  public:
   virtual ~LogSink() = default;
-  /// `line` ends with a newline. A failure is kept and counted, never thrown: logs can't stop a run.
+  /// `line` ends with a newline. A failure is never thrown and never returned: logs can't stop a
+  /// run.
   virtual void Write(LogLevel level, std::string_view line) = 0;
 };
 
-/// A descriptor such as stderr (not owned). A full disk is counted and said once on stderr.
+/// A descriptor such as stderr (not owned). Lines below `least` are dropped. A line that can't be
+/// written (full disk) is lost; that is said once on stderr, and the next line is tried again.
 std::unique_ptr<LogSink> MakeFdSink(int fd, LogLevel least);
 /// Appends to a file, created with mode 0644. Errors: kIo with the path.
 Result<std::unique_ptr<LogSink>> MakeFileSink(const std::string& path, LogLevel least);
 
 /// Prints events as logfmt: `t=12.345678 node=w1 level=info event=joined worker=3`.
-/// Event names are constants with underscores, so that they can be searched and tested. Each node of
-/// a simulation has its own logger, so every line carries its node and (virtual) time.
+/// Event names are constants with underscores, so that they can be searched and tested. Each node
+/// of a simulation has its own logger, so every line carries its node and (virtual) time.
 class Logger {
  public:
   /// `sink` and `time` outlive the logger.
@@ -54,12 +66,15 @@ class Logger {
   void Debug(std::string_view event, std::initializer_list<LogField> fields = {}) const {
     Log(LogLevel::kDebug, event, fields);
   }
+
   void Info(std::string_view event, std::initializer_list<LogField> fields = {}) const {
     Log(LogLevel::kInfo, event, fields);
   }
+
   void Warning(std::string_view event, std::initializer_list<LogField> fields = {}) const {
     Log(LogLevel::kWarning, event, fields);
   }
+
   /// A human should look.
   void Error(std::string_view event, std::initializer_list<LogField> fields = {}) const {
     Log(LogLevel::kError, event, fields);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 namespace ps {
@@ -20,7 +19,9 @@ constexpr uint64_t CounterRandom(uint64_t seed, uint64_t stream, uint64_t index)
 }
 
 /// Uniform in [0, 1) with 53 random bits.
-constexpr double ToUnit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
+constexpr double ToUnit(uint64_t bits) {
+  return static_cast<double>(bits >> 11) * 0x1.0p-53;
+}
 
 /// A small sequential generator, passed where randomness is needed. Same seed, same sequence.
 class Random {
@@ -28,10 +29,12 @@ class Random {
   explicit Random(uint64_t seed) : state_(Mix64(seed)) {}
 
   uint64_t Next() { return Mix64(state_++); }
+
   double Unit() { return ToUnit(Next()); }
 
   /// Uniform in [0, bound), bound > 0. The modulo bias is below bound / 2^64.
   uint64_t Below(uint64_t bound) { return Next() % bound; }
+
   bool Chance(double probability) { return Unit() < probability; }
 
  private:

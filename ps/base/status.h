@@ -11,7 +11,8 @@
 
 namespace ps {
 
-/// Failures by the reaction they ask for, not by where they come from. A new code needs a new reaction.
+/// Failures by the reaction they ask for, not by where they come from. A new code needs a new
+/// reaction.
 enum class StatusCode : unsigned char {
   kOk = 0,
   kCancelled = 1,         // unwind quietly; never retry, never log as failure
@@ -44,31 +45,46 @@ class [[nodiscard]] Status {
   ~Status() = default;
 
   static Status Ok() { return {}; }
+
   static Status Cancelled(std::string m) { return {StatusCode::kCancelled, std::move(m)}; }
+
   static Status DeadlineExceeded(std::string m) {
     return {StatusCode::kDeadlineExceeded, std::move(m)};
   }
+
   static Status Unavailable(std::string m) { return {StatusCode::kUnavailable, std::move(m)}; }
+
   static Status Overloaded(std::string m) { return {StatusCode::kOverloaded, std::move(m)}; }
+
   static Status Stale(std::string m) { return {StatusCode::kStale, std::move(m)}; }
+
   static Status Revoked(std::string m) { return {StatusCode::kRevoked, std::move(m)}; }
+
   static Status NotFound(std::string m) { return {StatusCode::kNotFound, std::move(m)}; }
+
   static Status InvalidArgument(std::string m) {
     return {StatusCode::kInvalidArgument, std::move(m)};
   }
+
   static Status Corruption(std::string m) { return {StatusCode::kCorruption, std::move(m)}; }
+
   static Status Io(std::string m) { return {StatusCode::kIo, std::move(m)}; }
+
   static Status Unsupported(std::string m) { return {StatusCode::kUnsupported, std::move(m)}; }
 
   bool ok() const { return state_ == nullptr; }
+
   StatusCode code() const { return ok() ? StatusCode::kOk : state_->code; }
+
   /// Empty when OK.
   std::string_view message() const { return ok() ? std::string_view() : state_->message; }
+
   /// "ok" or "<code name>: <message>".
   std::string ToString() const;
 
   /// Puts context in front of the message, outermost first: "pull shard 3: connection refused".
   Status Annotate(std::string_view context) &&;
+
   /// The only way to drop a failure on purpose; `why` is for the reader.
   void Ignore([[maybe_unused]] std::string_view why) const {}
 
@@ -77,6 +93,7 @@ class [[nodiscard]] Status {
     StatusCode code;
     std::string message;
   };
+
   std::unique_ptr<State> state_;
 };
 
@@ -87,29 +104,38 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): return T
+
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     PS_CHECK(!status_.ok()) << "a Result without a value needs an error";
   }
 
   bool ok() const { return value_.has_value(); }
+
   const Status& status() const& { return status_; }
+
   Status status() && { return std::move(status_); }
 
   const T& value() const& {
     PS_CHECK(ok()) << status_.ToString();
     return *value_;
   }
+
   T& value() & {
     PS_CHECK(ok()) << status_.ToString();
     return *value_;
   }
+
   T&& value() && {
     PS_CHECK(ok()) << status_.ToString();
     return std::move(*value_);
   }
+
   const T& operator*() const& { return value(); }
+
   T& operator*() & { return value(); }
+
   const T* operator->() const { return &value(); }
+
   T* operator->() { return &value(); }
 
   Result Annotate(std::string_view context) && {
@@ -130,18 +156,18 @@ class [[nodiscard]] Result {
 #define PS_CONCAT(a, b) PS_CONCAT_INNER(a, b)
 
 /// Returns from the function when `expr`, a Status, is not OK.
-#define PS_TRY(expr)                          \
-  do {                                        \
+#define PS_TRY(expr)                              \
+  do {                                            \
     if (::ps::Status ps_s = (expr); !ps_s.ok()) { \
-      return ps_s;                            \
-    }                                         \
+      return ps_s;                                \
+    }                                             \
   } while (false)
 
 /// PS_ASSIGN(auto x, F()): declares or assigns the value of a Result, or returns its Status.
 #define PS_ASSIGN(lhs, expr) PS_ASSIGN_INNER(PS_CONCAT(ps_result_, __LINE__), lhs, expr)
-#define PS_ASSIGN_INNER(tmp, lhs, expr)  \
-  auto tmp = (expr);                     \
-  if (!tmp.ok()) {                       \
-    return std::move(tmp).status();      \
-  }                                      \
+#define PS_ASSIGN_INNER(tmp, lhs, expr) \
+  auto tmp = (expr);                    \
+  if (!tmp.ok()) {                      \
+    return std::move(tmp).status();     \
+  }                                     \
   lhs = std::move(tmp).value()

@@ -21,9 +21,22 @@ class TimeSource {
 /// The machine's own clocks. Thread: any.
 const TimeSource& SystemTime();
 
-inline double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline double Seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 
+/// Values beyond what a Duration holds (292 years) become its limits; NaN becomes zero.
 inline Duration FromSeconds(double seconds) {
+  constexpr double kSecondsMax = 9.2e9;
+  if (seconds != seconds) {
+    return Duration::zero();
+  }
+  if (seconds >= kSecondsMax) {
+    return Duration::max();
+  }
+  if (seconds <= -kSecondsMax) {
+    return Duration::min();
+  }
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 

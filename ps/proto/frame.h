@@ -20,18 +20,19 @@ inline constexpr size_t kPayloadAlignment = 64;
 
 /// Checked before any memory is taken.
 struct FrameLimits {
-  uint32_t header_bytes_max = 4U << 20;     // FlatBuffers part
+  uint32_t header_bytes_max = 4U << 20;  // FlatBuffers part
   uint64_t payload_bytes_max = 64U << 20;
 };
 
 struct FrameHeader {
   uint16_t version = kProtocolVersion;
-  uint16_t type = 0;            // MessageType
-  uint32_t flags = 0;           // reserved, 0
-  uint32_t header_bytes = 0;    // FlatBuffers part, without padding
+  uint16_t type = 0;          // MessageType
+  uint32_t flags = 0;         // reserved, 0
+  uint32_t header_bytes = 0;  // FlatBuffers part, without padding
   uint64_t payload_bytes = 0;
-  uint64_t request_id = 0;      // a reply carries its request's
-  uint32_t body_crc = 0;        // CRC-32C of FlatBuffers part and payload, padding left out
+  uint64_t request_id = 0;  // a reply carries its request's
+  uint32_t body_crc = 0;    // CRC-32C of FlatBuffers part and payload, padding left out
+
   // The CRC-32C of the 36 header bytes before it is the last field on the wire.
 
   /// Zero bytes between the FlatBuffers part and the payload.

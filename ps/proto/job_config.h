@@ -14,20 +14,29 @@ namespace ps::proto {
 // JobConfig made by ParseJobConfig may rely on the ranges that job.fbs states.
 
 enum class LayerKind : uint8_t {
-  kLinear, kConv2d, kBatchNorm, kMaxPool, kAvgPool, kGlobalAvgPool, kRelu, kGelu, kDropout,
-  kFlatten, kResidual,
+  kLinear,
+  kConv2d,
+  kBatchNorm,
+  kMaxPool,
+  kAvgPool,
+  kGlobalAvgPool,
+  kRelu,
+  kGelu,
+  kDropout,
+  kFlatten,
+  kResidual,
 };
 
 struct LayerConfig {
   LayerKind kind = LayerKind::kLinear;
-  int32_t out = 0;         // linear: output features; conv2d: output channels
-  int32_t kernel = 3;      // conv2d, pools: square window
-  int32_t stride = 1;      // conv2d; pools use kernel when 0
-  int32_t padding = 0;     // conv2d, pools
-  bool bias = true;        // linear, conv2d
-  float rate = 0.5F;       // dropout: probability of zeroing
-  float momentum = 0.1F;   // batch_norm: weight of the newest batch in the running statistics
-  float epsilon = 1e-5F;   // batch_norm
+  int32_t out = 0;        // linear: output features; conv2d: output channels
+  int32_t kernel = 3;     // conv2d, pools: square window
+  int32_t stride = 1;     // conv2d; pools use kernel when 0
+  int32_t padding = 0;    // conv2d, pools
+  bool bias = true;       // linear, conv2d
+  float rate = 0.5F;      // dropout: probability of zeroing
+  float momentum = 0.1F;  // batch_norm: weight of the newest batch in the running statistics
+  float epsilon = 1e-5F;  // batch_norm
   std::vector<LayerConfig> layers;    // residual: the body
   std::vector<LayerConfig> shortcut;  // residual: the side path; identity when empty
 };
@@ -51,23 +60,23 @@ enum class ScheduleKind : uint8_t { kConstant, kStep, kCosine, kLinear };
 
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kConstant;
-  float warmup = 0;           // fraction of the job's samples over which lr rises from 0
-  float final_factor = 0;     // cosine, linear: lr at the end, as a factor of lr
-  float step_factor = 0.1F;   // step: what lr is multiplied with at each milestone
+  float warmup = 0;               // fraction of the job's samples over which lr rises from 0
+  float final_factor = 0;         // cosine, linear: lr at the end, as a factor of lr
+  float step_factor = 0.1F;       // step: what lr is multiplied with at each milestone
   std::vector<float> milestones;  // step: fractions of the job's samples, ascending
 };
 
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::kSgd;
-  float lr = 0.01F;           // for one push of train.minibatch samples
-  float momentum = 0;         // sgd
-  bool nesterov = false;      // sgd
-  float weight_decay = 0;     // sgd, adam: added to the gradient; adamw: decoupled
-  float beta1 = 0.9F;         // adam, adamw
+  float lr = 0.01F;        // for one push of train.minibatch samples
+  float momentum = 0;      // sgd
+  bool nesterov = false;   // sgd
+  float weight_decay = 0;  // sgd, adam: added to the gradient; adamw: decoupled
+  float beta1 = 0.9F;      // adam, adamw
   float beta2 = 0.999F;
-  float epsilon = 1e-8F;      // adam, adamw, adagrad
-  float clip_value = 0;       // server: every gradient element into [-c, c]; 0 = off
-  float clip_norm = 0;        // worker: its whole gradient to norm c; 0 = off; turns overlap off
+  float epsilon = 1e-8F;  // adam, adamw, adagrad
+  float clip_value = 0;   // server: every gradient element into [-c, c]; 0 = off
+  float clip_norm = 0;    // worker: its whole gradient to norm c; 0 = off; turns overlap off
   ScheduleConfig schedule;
 };
 
@@ -77,25 +86,25 @@ struct TrainConfig {
   uint32_t epochs = 1;
   uint64_t seed = 1;
   Mode mode = Mode::kAsync;
-  uint32_t staleness_max = 3;   // ssp: how many steps the fastest may lead the slowest
-  uint32_t minibatch = 64;      // reference minibatch: lr belongs to it; workers may differ
-  uint32_t lease_steps = 8;     // async, ssp: minibatches per lease
-  bool overlap = true;          // async, ssp: compute the next step while this one travels
+  uint32_t staleness_max = 3;  // ssp: how many steps the fastest may lead the slowest
+  uint32_t minibatch = 64;     // reference minibatch: lr belongs to it; workers may differ
+  uint32_t lease_steps = 8;    // async, ssp: minibatches per lease
+  bool overlap = true;         // async, ssp: compute the next step while this one travels
   uint32_t evaluate_every_epochs = 1;
 };
 
 struct ServerConfig {
-  uint32_t count = 1;               // processes
-  uint32_t shards_per_server = 1;   // threads, each its own shard
+  uint32_t count = 1;              // processes
+  uint32_t shards_per_server = 1;  // threads, each its own shard
   uint32_t chunk_kib = 256;
-  uint32_t frame_kib = 1024;        // small chunks travel together up to this size
-  uint32_t queue_mib = 64;          // bytes a shard or a connection may hold before it slows its peers
+  uint32_t frame_kib = 1024;  // small chunks travel together up to this size
+  uint32_t queue_mib = 64;    // bytes a shard or a connection may hold before it slows its peers
 };
 
 struct WorkerGroup {
   uint32_t count = 1;
-  uint32_t minibatch = 0;   // 0 = train.minibatch
-  float slowdown = 1;       // >= 1: compute takes this many times as long, honestly slept
+  uint32_t minibatch = 0;  // 0 = train.minibatch
+  float slowdown = 1;      // >= 1: compute takes this many times as long, honestly slept
   uint32_t threads = 1;
 };
 
@@ -103,22 +112,22 @@ enum class FaultKind : uint8_t { kNotice, kKill, kAdd };
 
 /// A planned disturbance, for tests and demos.
 struct FaultConfig {
-  float at = 0;            // when this fraction of the job's samples is counted
+  float at = 0;  // when this fraction of the job's samples is counted
   FaultKind kind = FaultKind::kKill;
-  uint32_t worker = 0;     // notice, kill: the worker's seat
-  float grace_s = 5;       // notice: seconds until the instance is gone
-  WorkerGroup add;         // add: what joins
+  uint32_t worker = 0;  // notice, kill: the worker's seat
+  float grace_s = 5;    // notice: seconds until the instance is gone
+  WorkerGroup add;      // add: what joins
 };
 
 struct FleetConfig {
-  float max_detect_s = 3;   // the one time knob: a silent worker is known lost after this
+  float max_detect_s = 3;     // the one time knob: a silent worker is known lost after this
   float join_timeout_s = 60;  // how long to wait for the first servers and workers
 };
 
 struct RunConfig {
-  std::string directory = "runs";   // a folder per run is made inside
-  std::string listen = "127.0.0.1"; // address the coordinator and the servers bind
-  uint32_t port = 0;                // coordinator's port; 0 = any free one
+  std::string directory = "runs";    // a folder per run is made inside
+  std::string listen = "127.0.0.1";  // address the coordinator and the servers bind
+  uint32_t port = 0;                 // coordinator's port; 0 = any free one
   float metrics_every_s = 1;
 };
 
@@ -135,16 +144,17 @@ struct JobConfig {
   RunConfig run;
 };
 
-/// One `--set key=value` of the command line, e.g. {"train.epochs", "1"}, {"workers[0].count", "2"}.
+/// One `--set key=value` of the command line, e.g. {"train.epochs", "1"}, {"workers[0].count",
+/// "2"}.
 struct ConfigOverride {
   std::string key;
   std::string value;
 };
 
-/// Reads, parses and validates a job file: JSON with // and /* */ comments, checked against job.fbs.
-/// Overrides are applied before validation. Errors: kInvalidArgument with one message of the form
-/// "FILE:LINE:COLUMN: what is wrong; what is allowed; did you mean X?" (FILE is "--set" for overrides),
-/// kNotFound when there is no such file.
+/// Reads, parses and validates a job file: JSON with // and /* */ comments, checked against
+/// job.fbs. Overrides are applied before validation. Errors: kInvalidArgument with one message of
+/// the form "FILE:LINE:COLUMN: what is wrong; what is allowed; did you mean X?" (FILE is "--set"
+/// for overrides), kNotFound when there is no such file.
 Result<JobConfig> LoadJobConfig(
     const std::string& path, const std::vector<ConfigOverride>& overrides = {});
 Result<JobConfig> ParseJobConfig(

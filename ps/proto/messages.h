@@ -14,8 +14,8 @@
 
 namespace ps::proto {
 
-// Every message of the protocol as a plain value. messages.fbs is the wire form of each; the flow is
-// told in PROTOCOL.md. Times are durations, never points in time: processes share no clock.
+// Every message of the protocol as a plain value. messages.fbs is the wire form of each; the flow
+// is told in PROTOCOL.md. Times are durations, never points in time: processes share no clock.
 
 enum class Role : uint8_t { kWorker = 0, kShard = 1, kControl = 2 };
 
@@ -24,9 +24,9 @@ enum class Role : uint8_t { kWorker = 0, kShard = 1, kControl = 2 };
 /// First frame from whoever connects.
 struct Hello {
   Role role = Role::kControl;
-  std::string token;             // the run's secret; a stranger is refused
-  std::string node;              // name for logs, e.g. "w3"
-  Incarnation incarnation;       // workers that have joined; else 0
+  std::string token;        // the run's secret; a stranger is refused
+  std::string node;         // name for logs, e.g. "w3"
+  Incarnation incarnation;  // workers that have joined; else 0
 };
 
 /// Accepts. A refusal is a Refusal, and then the connection is closed.
@@ -38,15 +38,15 @@ struct HelloReply {
 struct Refusal {
   StatusCode code = StatusCode::kInvalidArgument;
   std::string message;
-  uint32_t retry_after_ms = 0;   // kOverloaded, kUnavailable: not before
-  Step step = 0;                 // the step it is about, when it is about one
+  uint32_t retry_after_ms = 0;  // kOverloaded, kUnavailable: not before
+  Step step = 0;                // the step it is about, when it is about one
 };
 
 // ---- Worker and shard -------------------------------------------------------------------------
 
 struct ChunkRef {
   ChunkKey key;
-  uint32_t element_count = 0;   // f32 elements in the payload, in order
+  uint32_t element_count = 0;  // f32 elements in the payload, in order
 };
 
 struct ChunkVersion {
@@ -54,29 +54,29 @@ struct ChunkVersion {
   Version version = 0;
 };
 
-/// Some chunks of one step's gradient. A step on a shard is `chunk_count` chunks, in as many frames as
-/// the client likes, in any order; each is applied (async, ssp) or staged (bsp) as it arrives. The
-/// shard answers once, with PushReply, when all are in. Sent again after a lost connection or a
+/// Some chunks of one step's gradient. A step on a shard is `chunk_count` chunks, in as many frames
+/// as the client likes, in any order; each is applied (async, ssp) or staged (bsp) as it arrives.
+/// The shard answers once, with PushReply, when all are in. Sent again after a lost connection or a
 /// timeout: what is there already is not applied twice.
 /// Payload: f32 mean gradients over `samples`, chunks back to back.
 struct PushRequest {
   WorkerId worker;
   Incarnation incarnation;
-  Step step = 0;               // previous step of this incarnation + 1
+  Step step = 0;  // previous step of this incarnation + 1
   LeaseId lease;
-  uint64_t round = 0;          // bsp: the round this contributes to; else 0
-  uint32_t samples = 0;        // behind the gradient, > 0
-  uint32_t chunk_count = 0;    // chunks of this step on this shard, over all frames
+  uint64_t round = 0;        // bsp: the round this contributes to; else 0
+  uint32_t samples = 0;      // behind the gradient, > 0
+  uint32_t chunk_count = 0;  // chunks of this step on this shard, over all frames
   std::vector<ChunkRef> chunks;
-  bool wants_pull = false;     // fused: once complete (bsp: once committed), PullReply frames follow
+  bool wants_pull = false;  // fused: once complete (bsp: once committed), PullReply frames follow
   std::vector<ChunkVersion> held;  // with wants_pull, as in PullRequest
   Payload payload;
 };
 
 enum class PushOutcome : uint8_t {
   kApplied = 0,
-  kStaged = 1,     // bsp: applied by CommitRound
-  kRejected = 2,   // NaN or infinity in some chunks: those were left out; bsp: nothing is used
+  kStaged = 1,    // bsp: applied by CommitRound
+  kRejected = 2,  // NaN or infinity in some chunks: those were left out; bsp: nothing is used
 };
 
 struct PushReply {
@@ -85,15 +85,15 @@ struct PushReply {
   uint32_t rejected_chunks = 0;
 };
 
-/// Asks for the chunks of this shard that are newer than what the worker holds. ssp: answered when the
-/// bound allows; bsp: when round `min_round` is committed. One outstanding per incarnation; a newer
-/// one replaces it.
+/// Asks for the chunks of this shard that are newer than what the worker holds. ssp: answered when
+/// the bound allows; bsp: when round `min_round` is committed. One outstanding per incarnation; a
+/// newer one replaces it.
 struct PullRequest {
   WorkerId worker;
   Incarnation incarnation;
-  uint64_t min_round = 0;              // bsp; else 0
-  bool is_evaluation = false;          // not held back by the staleness bound
-  std::vector<ChunkVersion> held;      // chunks not listed are sent whatever their version
+  uint64_t min_round = 0;          // bsp; else 0
+  bool is_evaluation = false;      // not held back by the staleness bound
+  std::vector<ChunkVersion> held;  // chunks not listed are sent whatever their version
 };
 
 /// Values of some chunks; several frames may answer one pull. The request id is the pull's
@@ -106,10 +106,10 @@ struct PullReply {
   };
 
   std::vector<Chunk> chunks;
-  // Chunks in all frames of this answer, the same in each: it is complete when that many have come, in
-  // whatever order. 0 in the single empty frame of a worker that holds everything.
+  // Chunks in all frames of this answer, the same in each: it is complete when that many have come,
+  // in whatever order. 0 in the single empty frame of a worker that holds everything.
   uint32_t chunk_total = 0;
-  uint64_t staleness_steps = 0;   // this worker's lead over the slowest active one
+  uint64_t staleness_steps = 0;  // this worker's lead over the slowest active one
   Payload payload;
 };
 
@@ -118,7 +118,7 @@ struct PullReply {
 /// A shard's first message to the coordinator after Hello.
 struct RegisterShard {
   ShardId shard;
-  std::string host;     // where workers reach it
+  std::string host;  // where workers reach it
   uint32_t port = 0;
   int64_t pid = 0;
 };
@@ -126,38 +126,39 @@ struct RegisterShard {
 struct ChunkAssignment {
   ChunkKey key;
   uint32_t element_count = 0;
-  int64_t element_begin = 0;   // within its tensor
+  int64_t element_begin = 0;  // within its tensor
   ShardId shard;
 };
 
 /// Which shard owns which chunk. `version` grows when chunks move.
 struct Placement {
   uint64_t version = 0;
-  std::vector<ChunkAssignment> chunks;   // ordered by key
+  std::vector<ChunkAssignment> chunks;  // ordered by key
 };
 
 struct Member {
   WorkerId worker;
   Incarnation incarnation;
-  bool is_active = true;   // has work; an inactive one holds no staleness bound
+  bool is_active = true;  // has work; an inactive one holds no staleness bound
 };
 
-/// Who takes part. Any incarnation that is not listed and not newer than `incarnation_max` is fenced:
-/// its pushes are refused with kStale from now on. Sent again until acknowledged.
+/// Who takes part. Any incarnation that is not listed and not newer than `incarnation_max` is
+/// fenced: its pushes are refused with kStale from now on. Sent again until acknowledged.
 struct Membership {
   Generation generation;
-  Incarnation incarnation_max;            // newest ever granted
+  Incarnation incarnation_max;  // newest ever granted
   std::vector<Member> members;
-  std::vector<Incarnation> resolve;       // fenced ones whose last complete step is asked for
+  std::vector<Incarnation> resolve;  // fenced ones whose last complete step is asked for
 };
 
-/// For each of Membership.resolve: its last step that is complete on this shard, 0 if none. The answer
-/// can't change any more. A shard forgets an incarnation once a Membership neither lists nor resolves it.
+/// For each of Membership.resolve: its last step that is complete on this shard, 0 if none. The
+/// answer can't change any more. A shard forgets an incarnation once a Membership neither lists nor
+/// resolves it.
 struct MembershipAck {
   struct Resolved {
     Incarnation incarnation;
     Step last_complete_step = 0;
-    PushOutcome outcome = PushOutcome::kApplied;   // of that step
+    PushOutcome outcome = PushOutcome::kApplied;  // of that step
   };
 
   ShardId shard;
@@ -165,16 +166,17 @@ struct MembershipAck {
   std::vector<Resolved> resolved;
 };
 
-/// Answer to RegisterShard: everything a shard needs. It initialises its chunks and answers ShardReady.
+/// Answer to RegisterShard: everything a shard needs. It initialises its chunks and answers
+/// ShardReady.
 struct ShardSetup {
   std::vector<TensorSpec> tensors;
-  Placement placement;             // all chunks; a shard takes its own
+  Placement placement;  // all chunks; a shard takes its own
   uint64_t seed = 1;
   OptimizerConfig optimizer;
   Mode mode = Mode::kAsync;
   uint32_t staleness_max = 0;
-  uint32_t reference_minibatch = 1;   // async, ssp: a push counts samples / reference_minibatch
-  uint64_t total_samples = 0;         // of the whole job: the schedule's length
+  uint32_t reference_minibatch = 1;  // async, ssp: a push counts samples / reference_minibatch
+  uint64_t total_samples = 0;        // of the whole job: the schedule's length
   uint64_t frame_bytes = 1U << 20;
   uint64_t queue_bytes = 64U << 20;
   double max_detect_s = 3;
@@ -185,8 +187,8 @@ struct ShardReady {
   ShardId shard;
 };
 
-/// bsp: apply these staged contributions, weighted by samples and summed in this order, drop the rest of
-/// the round, then let pulls that wait for `round` go. Sent again until acknowledged.
+/// bsp: apply these staged contributions, weighted by samples and summed in this order, drop the
+/// rest of the round, then let pulls that wait for `round` go. Sent again until acknowledged.
 struct CommitRound {
   struct Contribution {
     WorkerId worker;
@@ -206,17 +208,17 @@ struct CommitAck {
 
 /// Somebody waits for somebody: what `psctl why` prints.
 struct Wait {
-  std::string who;         // "w2"
-  std::string for_whom;    // "w0 (clock 11), w3 (clock 12)"
-  std::string what;        // "staleness bound 3 at shard 1"
-  double since_s = 0;      // for how long already
-  Generation generation;   // the membership in force when the wait began
+  std::string who;        // "w2"
+  std::string for_whom;   // "w0 (clock 11), w3 (clock 12)"
+  std::string what;       // "staleness bound 3 at shard 1"
+  double since_s = 0;     // for how long already
+  Generation generation;  // the membership in force when the wait began
 };
 
 struct WorkerAtShard {
   WorkerId worker;
   Incarnation incarnation;
-  uint64_t clock = 0;      // steps completed here, as the staleness bound counts them
+  uint64_t clock = 0;  // steps completed here, as the staleness bound counts them
   Step last_step = 0;
 };
 
@@ -227,15 +229,16 @@ struct ShardStats {
   uint64_t steps_applied = 0;
   uint64_t samples_applied = 0;
   uint64_t chunks_applied = 0;
-  uint64_t chunks_duplicate = 0;     // pushed again and acknowledged, not applied
-  uint64_t chunks_rejected = 0;      // NaN or infinity
-  uint64_t pushes_fenced = 0;        // refused as kStale
-  uint64_t bytes_received = 0;       // payload
+  uint64_t chunks_duplicate = 0;  // pushed again and acknowledged, not applied
+  uint64_t chunks_rejected = 0;   // NaN or infinity
+  uint64_t pushes_fenced = 0;     // refused as kStale
+  uint64_t bytes_received = 0;    // payload
   uint64_t bytes_sent = 0;
-  uint64_t staged_bytes = 0;         // bsp, now
-  uint64_t round = 0;                // bsp: last committed
-  double lr = 0;                     // now
-  std::vector<uint64_t> staleness_histogram;   // pulls answered at a lead of i steps; last = that or more
+  uint64_t staged_bytes = 0;  // bsp, now
+  uint64_t round = 0;         // bsp: last committed
+  double lr = 0;              // now
+  std::vector<uint64_t>
+      staleness_histogram;  // pulls answered at a lead of i steps; last = that or more
   std::vector<WorkerAtShard> workers;
 };
 
@@ -248,12 +251,12 @@ struct ShardHeartbeat {
 // ---- Worker and coordinator -------------------------------------------------------------------
 
 struct JoinRequest {
-  WorkerId seat;               // asked for by the launcher
-  bool has_seat = false;       // false: any free one
+  WorkerId seat;          // asked for by the launcher
+  bool has_seat = false;  // false: any free one
   std::string host;
   int64_t pid = 0;
-  uint32_t minibatch = 0;      // 0 = the config's for this seat
-  float slowdown = 0;          // 0 = the config's for this seat
+  uint32_t minibatch = 0;  // 0 = the config's for this seat
+  float slowdown = 0;      // 0 = the config's for this seat
 };
 
 struct ShardAddress {
@@ -267,7 +270,7 @@ struct JoinReply {
   WorkerId worker;
   Incarnation incarnation;
   Generation generation;
-  std::string config_json;              // PrintJobConfig of the resolved config
+  std::string config_json;  // PrintJobConfig of the resolved config
   std::vector<ShardAddress> shards;
   Placement placement;
   uint32_t minibatch = 0;
@@ -275,9 +278,10 @@ struct JoinReply {
   uint32_t threads = 1;
 };
 
-/// Asks for work beyond lease `newest`, the last one that the worker has seen granted. Answered when
-/// there is some. Sent again with the same effect: if a later lease was granted already, that grant is
-/// repeated. A worker may hold two leases: one whose last steps still travel, and the next.
+/// Asks for work beyond lease `newest`, the last one that the worker has seen granted. Answered
+/// when there is some. Sent again with the same effect: if a later lease was granted already, that
+/// grant is repeated. A worker may hold two leases: one whose last steps still travel, and the
+/// next.
 struct LeaseRequest {
   Incarnation incarnation;
   LeaseId newest;
@@ -285,26 +289,27 @@ struct LeaseRequest {
 
 enum class LeaseKind : uint8_t { kTrain = 0, kEvaluate = 1 };
 
-/// The right and duty to process samples [begin, end) of the epoch's order (train) or of the test set.
+/// The right and duty to process samples [begin, end) of the epoch's order (train) or of the test
+/// set.
 struct LeaseGrant {
   Incarnation incarnation;
   LeaseId lease;
   LeaseKind kind = LeaseKind::kTrain;
-  uint32_t epoch = 0;       // from 0
+  uint32_t epoch = 0;  // from 0
   uint64_t begin = 0;
   uint64_t end = 0;
-  uint64_t round = 0;       // bsp; else 0
+  uint64_t round = 0;  // bsp; else 0
 };
 
 /// One step that every shard has acknowledged.
 struct StepDone {
   Step step = 0;
   LeaseId lease;
-  uint64_t begin = 0;       // samples [begin, end) of the lease
+  uint64_t begin = 0;  // samples [begin, end) of the lease
   uint64_t end = 0;
   double loss_sum = 0;
   uint64_t correct = 0;
-  bool is_rejected = false;   // NaN or infinity: counted, not used
+  bool is_rejected = false;  // NaN or infinity: counted, not used
 };
 
 /// In step order, from the first that the coordinator has not acknowledged.
@@ -334,13 +339,13 @@ struct EvaluateAck {
 struct WorkerStats {
   uint64_t steps = 0;
   uint64_t samples = 0;
-  double samples_per_s = 0;        // over the last seconds
-  double compute_s = 0;            // totals
-  double wait_s = 0;               // computing could not go on: pulls, pushes, leases
-  uint64_t bytes_pushed = 0;       // payload
+  double samples_per_s = 0;   // over the last seconds
+  double compute_s = 0;       // totals
+  double wait_s = 0;          // computing could not go on: pulls, pushes, leases
+  uint64_t bytes_pushed = 0;  // payload
   uint64_t bytes_pulled = 0;
   uint64_t retries = 0;
-  uint64_t steps_dropped = 0;      // computed, not pushed in time on a notice
+  uint64_t steps_dropped = 0;  // computed, not pushed in time on a notice
 };
 
 enum class WorkerState : uint8_t { kJoining = 0, kComputing = 1, kWaiting = 2, kDraining = 3 };
@@ -357,8 +362,8 @@ struct HeartbeatReply {
   Generation generation;
 };
 
-/// The worker leaves of its own will (notice, end of job). Answered by GoodbyeReply when its steps are
-/// resolved; the rest of its lease is back in the queue then.
+/// The worker leaves of its own will (notice, end of job). Answered by GoodbyeReply when its steps
+/// are resolved; the rest of its lease is back in the queue then.
 struct Goodbye {
   Incarnation incarnation;
   std::string reason;
@@ -385,7 +390,7 @@ struct Shutdown {
 struct WorkerRow {
   WorkerId worker;
   Incarnation incarnation;
-  std::string state;          // "computing", "waiting", "lost", "drained", ...
+  std::string state;  // "computing", "waiting", "lost", "drained", ...
   std::string host;
   int64_t pid = 0;
   uint32_t minibatch = 0;
@@ -393,8 +398,8 @@ struct WorkerRow {
   WorkerStats stats;
   LeaseId lease;
   uint64_t clock = 0;
-  double silent_s = 0;        // since the last heartbeat
-  uint64_t samples_counted = 0;   // by the ledger
+  double silent_s = 0;           // since the last heartbeat
+  uint64_t samples_counted = 0;  // by the ledger
 };
 
 struct ShardRow {
@@ -409,46 +414,46 @@ struct LedgerRow {
   uint32_t epoch = 0;
   uint64_t samples_total = 0;
   uint64_t samples_counted = 0;
-  uint64_t samples_leased = 0;     // out, not yet counted
-  uint64_t samples_returned = 0;   // given back by lost or drained workers, so far
+  uint64_t samples_leased = 0;    // out, not yet counted
+  uint64_t samples_returned = 0;  // given back by lost or drained workers, so far
 };
 
 struct EvaluationRow {
-  uint32_t epoch = 0;         // after this many epochs
-  double accuracy = 0;        // in [0, 1]
+  uint32_t epoch = 0;   // after this many epochs
+  double accuracy = 0;  // in [0, 1]
   double loss = 0;
   uint64_t samples = 0;
-  double at_s = 0;            // since training began
+  double at_s = 0;  // since training began
 };
 
 /// Everything that a person or a program may want to know of a run, now.
 struct JobStatus {
   std::string name;
   std::string run_directory;
-  std::string state;              // "starting", "training", "waiting", "done", "failed", "stopped"
-  std::string detail;             // why it waits or failed
+  std::string state;   // "starting", "training", "waiting", "done", "failed", "stopped"
+  std::string detail;  // why it waits or failed
   Mode mode = Mode::kAsync;
   uint32_t epochs = 0;
-  uint64_t samples_total = 0;     // of the job
+  uint64_t samples_total = 0;  // of the job
   uint64_t samples_counted = 0;
   uint64_t samples_rejected = 0;
   uint64_t steps_counted = 0;
-  uint64_t steps_lost = 0;        // computed or begun by lost workers and not counted
-  uint64_t steps_partial = 0;     // of those, applied on some shards and not on all
+  uint64_t steps_lost = 0;     // computed or begun by lost workers and not counted
+  uint64_t steps_partial = 0;  // of those, applied on some shards and not on all
   uint64_t revocations_noticed = 0;
   uint64_t revocations_unnoticed = 0;
   uint64_t joins = 0;
-  double elapsed_s = 0;           // since training began
-  double samples_per_s = 0;       // last seconds
-  double eta_s = -1;              // -1: not known
-  double train_loss = 0;          // smoothed, mean per sample
+  double elapsed_s = 0;      // since training began
+  double samples_per_s = 0;  // last seconds
+  double eta_s = -1;         // -1: not known
+  double train_loss = 0;     // smoothed, mean per sample
   double train_accuracy = 0;
   Generation generation;
   uint64_t round = 0;
   double max_detect_s = 0;
-  std::vector<WorkerRow> workers;       // members first, then the gone ones
+  std::vector<WorkerRow> workers;  // members first, then the gone ones
   std::vector<ShardRow> shards;
-  std::vector<LedgerRow> ledger;        // epochs begun
+  std::vector<LedgerRow> ledger;  // epochs begun
   std::vector<EvaluationRow> evaluations;
   std::vector<Wait> waits;
 };
@@ -470,13 +475,39 @@ struct StopReply {};
 
 /// The order is the wire's MessageType (index + 1): append only.
 using Message = std::variant<
-    Hello, HelloReply, Refusal,
-    PushRequest, PushReply, PullRequest, PullReply,
-    RegisterShard, ShardSetup, ShardReady, Membership, MembershipAck, CommitRound, CommitAck,
+    Hello,
+    HelloReply,
+    Refusal,
+    PushRequest,
+    PushReply,
+    PullRequest,
+    PullReply,
+    RegisterShard,
+    ShardSetup,
+    ShardReady,
+    Membership,
+    MembershipAck,
+    CommitRound,
+    CommitAck,
     ShardHeartbeat,
-    JoinRequest, JoinReply, LeaseRequest, LeaseGrant, StepReport, StepAck, EvaluateReport, EvaluateAck,
-    WorkerHeartbeat, HeartbeatReply, Goodbye, GoodbyeReply, Drain, Shutdown,
-    StatusRequest, StatusReply, StopRequest, StopReply>;
+    JoinRequest,
+    JoinReply,
+    LeaseRequest,
+    LeaseGrant,
+    StepReport,
+    StepAck,
+    EvaluateReport,
+    EvaluateAck,
+    WorkerHeartbeat,
+    HeartbeatReply,
+    Goodbye,
+    GoodbyeReply,
+    Drain,
+    Shutdown,
+    StatusRequest,
+    StatusReply,
+    StopRequest,
+    StopReply>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {
@@ -488,8 +519,8 @@ inline constexpr uint16_t kMessageTypeMax = static_cast<uint16_t>(std::variant_s
 /// "PushRequest", ...; "unknown" for numbers of no message.
 std::string_view MessageTypeName(uint16_t type);
 
-/// The bytes in front of a message's payload: frame header, FlatBuffers part, padding, in one buffer,
-/// with both CRCs set. The payload goes after it as it is.
+/// The bytes in front of a message's payload: frame header, FlatBuffers part, padding, in one
+/// buffer, with both CRCs set. The payload goes after it as it is.
 struct EncodedMessage {
   std::vector<std::byte> head;
   Payload payload;

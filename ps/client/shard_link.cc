@@ -1,0 +1,279 @@
+// Invariants:
+// - A frame is built from the flat gradient when it is sent, so a repeated push carries the same
+// bytes.
+// - Every sending of a pull has a request id of its own; values that answer an older one are still
+// used
+//   when they are newer than what is held, but only the newest id can complete the pull.
+// - Held versions only grow.
+
+#include "ps/client/shard_link.h"
+
+#include <utility>
+
+namespace ps::client {
+
+ShardLink::ShardLink(
+    ShardId shard,
+    Identity identity,
+    const ChunkLayout* layout,
+    size_t frame_bytes,
+    const proto::Timing& timing,
+    Random* random)
+    : shard_(shard),
+      identity_(identity),
+      frame_bytes_(frame_bytes),
+      random_(random),
+      push_retry_(timing.retry_limit, timing.lease),
+      pull_retry_(timing.retry_limit, timing.lease) {
+  for (const ChunkLayout::Chunk& chunk : layout->chunks()) {
+    if (chunk.shard == shard) {
+      index_of_[chunk.key] = chunks_.size();
+      chunks_.push_back(chunk);
+    }
+  }
+  states_.assign(chunks_.size(), ChunkState::kNotReady);
+  versions_.assign(chunks_.size(), 0);
+  has_value_.assign(chunks_.size(), false);
+  is_seen_.assign(chunks_.size(), false);
+}
+
+void ShardLink::OnConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
+  peer_ = peer;
+  SendAgain(now, out);
+}
+
+void ShardLink::BeginPush(const PushJob& job) {
+  PS_CHECK(!is_pushing_) << "step " << job.step << " begins before step " << job_.step
+                         << " is done";
+  job_ = job;
+  is_rejected_ = false;
+  // A shard without chunks (more shards than chunks) has nothing to acknowledge.
+  is_pushing_ = !chunks_.empty();
+  states_.assign(chunks_.size(), ChunkState::kNotReady);
+  push_request_id_ = ++last_request_id_;
+  if (job.wants_pull && is_pushing_) {
+    is_pulling_ = true;
+    is_evaluation_ = false;
+    min_round_ = job.round;
+    ExpectPull(push_request_id_);
+    pull_retry_.Stop();  // the push is what is repeated until it is done
+  }
+}
+
+void ShardLink::TensorReady(uint32_t tensor, TimePoint now, proto::Outbox* out) {
+  if (!is_pushing_) {
+    return;
+  }
+  bool are_all_ready = true;
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    if (TensorOf(chunks_[i].key) == tensor && states_[i] == ChunkState::kNotReady) {
+      states_[i] = ChunkState::kReady;
+    }
+    are_all_ready = are_all_ready && states_[i] != ChunkState::kNotReady;
+  }
+  SendReady(are_all_ready, now, out);
+}
+
+void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
+  if (peer_ == proto::PeerId()) {
+    return;  // goes out on connection
+  }
+  std::vector<size_t> frame;
+  size_t frame_size = 0;
+  // Backward finishes the last tensors first, so they leave first.
+  for (size_t n = chunks_.size(); n > 0; --n) {
+    const size_t i = n - 1;
+    if (states_[i] != ChunkState::kReady) {
+      continue;
+    }
+    const size_t size = chunks_[i].element_count * sizeof(float);
+    if (!frame.empty() && frame_size + size > frame_bytes_) {
+      SendFrame(frame, out);
+      frame.clear();
+      frame_size = 0;
+    }
+    frame.push_back(i);
+    frame_size += size;
+  }
+  if (!frame.empty() && (is_flush || frame_size >= frame_bytes_)) {
+    SendFrame(frame, out);
+  }
+  if (is_flush) {
+    waiting_since_ = now;
+    push_retry_.Start(now, random_);
+  }
+}
+
+void ShardLink::SendFrame(const std::vector<size_t>& indices, proto::Outbox* out) {
+  proto::PushRequest push;
+  push.worker = identity_.worker;
+  push.incarnation = identity_.incarnation;
+  push.step = job_.step;
+  push.lease = job_.lease;
+  push.round = job_.round;
+  push.samples = job_.samples;
+  push.chunk_count = static_cast<uint32_t>(chunks_.size());
+  for (const size_t i : indices) {
+    const ChunkLayout::Chunk& chunk = chunks_[i];
+    push.chunks.push_back({chunk.key, chunk.element_count});
+    push.payload.parts.push_back(
+        std::as_bytes(std::span(job_.gradient + chunk.offset, chunk.element_count)));
+    states_[i] = ChunkState::kSent;
+    bytes_pushed_ += chunk.element_count * sizeof(float);
+  }
+  bool is_last = true;
+  for (const ChunkState state : states_) {
+    is_last = is_last && state == ChunkState::kSent;
+  }
+  if (is_last && job_.wants_pull) {
+    push.wants_pull = true;
+    push.held = Held();
+  }
+  out->Send(peer_, push_request_id_, std::move(push));
+}
+
+void ShardLink::SendAgain(TimePoint now, proto::Outbox* out) {
+  if (peer_ == proto::PeerId()) {
+    return;
+  }
+  if (is_pushing_) {
+    bool are_all_ready = true;
+    for (ChunkState& state : states_) {
+      if (state == ChunkState::kSent) {
+        state = ChunkState::kReady;
+      }
+      are_all_ready = are_all_ready && state != ChunkState::kNotReady;
+    }
+    push_request_id_ = ++last_request_id_;
+    if (is_pulling_ && job_.wants_pull) {
+      ExpectPull(push_request_id_);
+    }
+    SendReady(are_all_ready, now, out);
+    if (are_all_ready) {
+      push_retry_.Again(now, random_);
+    }
+  } else if (is_pulling_) {
+    SendPull(out);
+    pull_retry_.Again(now, random_);
+  }
+}
+
+void ShardLink::ExpectPull(uint64_t request_id) {
+  pull_request_id_ = request_id;
+  is_seen_.assign(chunks_.size(), false);
+  seen_count_ = 0;
+}
+
+void ShardLink::BeginPull(
+    uint64_t min_round, bool is_evaluation, TimePoint now, proto::Outbox* out) {
+  if (chunks_.empty()) {
+    has_pulled_ = true;
+    pulled_round_ = min_round;
+    return;
+  }
+  is_pulling_ = true;
+  is_evaluation_ = is_evaluation;
+  min_round_ = min_round;
+  waiting_since_ = now;
+  job_.wants_pull = false;  // this pull replaces a fused one that is still open
+  pull_retry_.Start(now, random_);
+  if (peer_ != proto::PeerId()) {
+    SendPull(out);
+  }
+}
+
+void ShardLink::SendPull(proto::Outbox* out) {
+  proto::PullRequest pull;
+  pull.worker = identity_.worker;
+  pull.incarnation = identity_.incarnation;
+  pull.min_round = min_round_;
+  pull.is_evaluation = is_evaluation_;
+  pull.held = Held();
+  ExpectPull(++last_request_id_);
+  out->Send(peer_, pull_request_id_, std::move(pull));
+}
+
+std::vector<proto::ChunkVersion> ShardLink::Held() const {
+  std::vector<proto::ChunkVersion> held;
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    if (has_value_[i]) {
+      held.push_back({chunks_[i].key, versions_[i]});
+    }
+  }
+  return held;
+}
+
+bool ShardLink::OnPushReply(const proto::PushReply& reply, TimePoint now) {
+  if (!is_pushing_ || reply.step != job_.step) {
+    return false;  // an answer to a repetition; the step is done already
+  }
+  is_pushing_ = false;
+  is_rejected_ = reply.outcome == proto::PushOutcome::kRejected;
+  push_retry_.Stop();
+  if (is_pulling_) {
+    pull_retry_.Start(now, random_);
+  }
+  return true;
+}
+
+Result<std::vector<ShardLink::FreshChunk>> ShardLink::OnPullReply(
+    uint64_t request_id, const proto::PullReply& reply, TimePoint now) {
+  const std::span<const std::byte> bytes = reply.payload.bytes();
+  const bool is_awaited = is_pulling_ && request_id == pull_request_id_;
+  std::vector<FreshChunk> fresh;
+  size_t offset = 0;
+  for (const proto::PullReply::Chunk& chunk : reply.chunks) {
+    const auto it = index_of_.find(chunk.key);
+    if (it == index_of_.end() || chunks_[it->second].element_count != chunk.element_count) {
+      return Status::InvalidArgument(
+          "shard " + std::to_string(shard_.value) + " sent chunk " +
+          std::to_string(chunk.key.value) + " with " + std::to_string(chunk.element_count) +
+          " elements, which is not its own");
+    }
+    const size_t i = it->second;
+    const size_t size = chunk.element_count * sizeof(float);
+    if (offset + size > bytes.size()) {
+      return Status::InvalidArgument("a pull's answer has fewer bytes than its chunks");
+    }
+    if (!has_value_[i] || chunk.version > versions_[i]) {
+      has_value_[i] = true;
+      versions_[i] = chunk.version;
+      fresh.push_back({chunks_[i].offset, bytes.subspan(offset, size)});
+    }
+    offset += size;
+    if (is_awaited && !is_seen_[i]) {
+      is_seen_[i] = true;
+      ++seen_count_;
+    }
+  }
+  bytes_pulled_ += bytes.size();
+  if (is_awaited && seen_count_ >= reply.chunk_total) {
+    is_pulling_ = false;
+    has_pulled_ = true;
+    pulled_round_ = min_round_;
+    pull_retry_.Stop();
+  } else if (is_awaited) {
+    pull_retry_.Start(now, random_);  // it is coming
+  }
+  return fresh;
+}
+
+void ShardLink::OnRetryLater(uint32_t retry_after_ms, TimePoint now) {
+  const TimePoint then = now + std::chrono::milliseconds(retry_after_ms);
+  if (is_pushing_) {
+    push_retry_.DueAt(then);
+  } else if (is_pulling_) {
+    pull_retry_.DueAt(then);
+  }
+}
+
+void ShardLink::OnTick(TimePoint now, proto::Outbox* out) {
+  const bool is_push_due = is_pushing_ && push_retry_.IsDue(now);
+  const bool is_pull_due = !is_pushing_ && is_pulling_ && pull_retry_.IsDue(now);
+  if ((is_push_due || is_pull_due) && peer_ != proto::PeerId()) {
+    ++retries_;
+    SendAgain(now, out);
+  }
+}
+
+}  // namespace ps::client

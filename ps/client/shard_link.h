@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ps/base/random.h"
+#include "ps/client/chunk_layout.h"
+#include "ps/client/retry.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+#include "ps/proto/timing.h"
+
+namespace ps::client {
+
+/// What a push says about its step, the same on every shard.
+struct PushJob {
+  Step step = 0;
+  LeaseId lease;
+  uint64_t round = 0;
+  uint32_t samples = 0;
+  /// Flat gradient in the layout's order; stays as it is until the push is done on every shard.
+  const float* gradient = nullptr;
+  bool wants_pull = false;
+};
+
+/// A worker's dealings with one shard: at most one push and one pull at a time, sent again until
+/// they are answered. Gradients leave as they become ready, small chunks together in frames.
+class ShardLink {
+ public:
+  struct Identity {
+    WorkerId worker;
+    Incarnation incarnation;
+  };
+
+  /// `layout` and `random` outlive the link.
+  ShardLink(
+      ShardId shard,
+      Identity identity,
+      const ChunkLayout* layout,
+      size_t frame_bytes,
+      const proto::Timing& timing,
+      Random* random);
+
+  /// A connection stands: what is unanswered goes out again.
+  void OnConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out);
+
+  void OnDisconnected() { peer_ = proto::PeerId(); }
+
+  proto::PeerId peer() const { return peer_; }
+
+  ShardId shard() const { return shard_; }
+
+  /// Requires: the previous push is done.
+  void BeginPush(const PushJob& job);
+  /// Every chunk of `tensor` in the job's gradient has its final value.
+  void TensorReady(uint32_t tensor, TimePoint now, proto::Outbox* out);
+
+  bool is_push_done() const { return !is_pushing_; }
+
+  bool is_push_rejected() const { return is_rejected_; }
+
+  /// Asks for what is newer than held. Replaces a pull under way.
+  void BeginPull(uint64_t min_round, bool is_evaluation, TimePoint now, proto::Outbox* out);
+
+  /// True when the newest pull has been answered in full.
+  bool is_pull_done() const { return !is_pulling_; }
+
+  bool has_pulled() const { return has_pulled_; }
+
+  uint64_t pulled_round() const { return pulled_round_; }
+
+  TimePoint waiting_since() const { return waiting_since_; }
+
+  /// True when the push it answers is now done.
+  bool OnPushReply(const proto::PushReply& reply, TimePoint now);
+
+  /// Takes note of versions; the caller copies the values of `fresh`, the chunks newer than held,
+  /// into the parameters. Errors: kInvalidArgument when the reply does not fit the layout.
+  struct FreshChunk {
+    int64_t offset = 0;
+    std::span<const std::byte> bytes;
+  };
+
+  Result<std::vector<FreshChunk>> OnPullReply(
+      uint64_t request_id, const proto::PullReply& reply, TimePoint now);
+  /// The shard could not serve the push or the pull yet: try again after the delay that it asks
+  /// for.
+  void OnRetryLater(uint32_t retry_after_ms, TimePoint now);
+
+  void OnTick(TimePoint now, proto::Outbox* out);
+
+  uint64_t bytes_pushed() const { return bytes_pushed_; }
+
+  uint64_t bytes_pulled() const { return bytes_pulled_; }
+
+  uint64_t retries() const { return retries_; }
+
+ private:
+  enum class ChunkState : uint8_t { kNotReady, kReady, kSent };
+
+  void SendReady(bool is_flush, TimePoint now, proto::Outbox* out);
+  void SendFrame(const std::vector<size_t>& indices, proto::Outbox* out);
+  void SendAgain(TimePoint now, proto::Outbox* out);
+  void SendPull(proto::Outbox* out);
+  void ExpectPull(uint64_t request_id);
+  std::vector<proto::ChunkVersion> Held() const;
+
+  // Constant after construction.
+  const ShardId shard_;
+  const Identity identity_;
+  const size_t frame_bytes_;
+  Random* const random_;
+  std::vector<ChunkLayout::Chunk> chunks_;  // of this shard, by key
+  std::map<ChunkKey, size_t> index_of_;
+
+  proto::PeerId peer_;
+  uint64_t last_request_id_ = 0;
+
+  // The push.
+  PushJob job_;
+  bool is_pushing_ = false;
+  bool is_rejected_ = false;
+  uint64_t push_request_id_ = 0;
+  std::vector<ChunkState> states_;
+  Retry push_retry_;
+
+  // The pull.
+  bool is_pulling_ = false;
+  bool has_pulled_ = false;
+  bool is_evaluation_ = false;
+  uint64_t min_round_ = 0;
+  uint64_t pulled_round_ = 0;
+  uint64_t pull_request_id_ = 0;
+  std::vector<bool> is_seen_;  // chunks of this answer that have come
+  uint64_t seen_count_ = 0;
+  TimePoint waiting_since_{};
+  Retry pull_retry_;
+  std::vector<Version> versions_;
+  std::vector<bool> has_value_;
+
+  uint64_t bytes_pushed_ = 0;
+  uint64_t bytes_pulled_ = 0;
+  uint64_t retries_ = 0;
+};
+
+}  // namespace ps::client

@@ -1,0 +1,445 @@
+// The session: joining, the coordinator's messages, retries, leaving. Steps are in worker_step.cc.
+//
+// Invariants:
+// - Whatever awaits an answer is sent again until it has one; every receiver takes repetitions.
+// - Nothing of an earlier incarnation survives Rejoin: `session_` marks the arithmetic still under
+// way.
+// - The core never waits for a lost peer in silence: after Timing.lease without a coordinator it
+// exits.
+
+#include "ps/client/worker_core.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ps::client {
+namespace {
+
+std::string Seconds1(Duration d) {
+  std::string text = std::to_string(Seconds(d));
+  return text.substr(0, text.find('.') + 2) + " s";
+}
+
+}  // namespace
+
+WorkerCore::WorkerCore(Options options, WorkerHost* host, const Logger* log)
+    : options_(std::move(options)), host_(host), log_(log), random_(options_.seed) {
+  settings_.timing = options_.timing;
+}
+
+void WorkerCore::Start(TimePoint now) {
+  coordinator_seen_ = now;
+  state_ = State::kConnecting;
+  host_->ConnectCoordinator(Incarnation());
+}
+
+ShardLink* WorkerCore::LinkOf(proto::PeerId peer) {
+  for (auto& [shard, link] : links_) {
+    if (link->peer() == peer) {
+      return link.get();
+    }
+  }
+  return nullptr;
+}
+
+void WorkerCore::OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
+  coordinator_ = peer;
+  coordinator_seen_ = now;
+  if (state_ == State::kExited || is_rejoining_) {
+    return;
+  }
+  if (incarnation_ == Incarnation()) {
+    state_ = State::kJoining;
+    SendJoin(now, out);
+    return;
+  }
+  // Back after a lost connection: what was unanswered goes out at the next look.
+  for (Retry* retry : {&lease_retry_, &report_retry_, &goodbye_retry_}) {
+    if (retry->is_armed()) {
+      retry->DueAt(now);
+    }
+  }
+  next_heartbeat_ = now;
+  OnTick(now, out);
+}
+
+void WorkerCore::OnShardConnected(
+    ShardId shard, proto::PeerId peer, TimePoint now, proto::Outbox* out) {
+  const auto it = links_.find(shard);
+  if (it == links_.end() || state_ == State::kExited) {
+    out->Close(peer);
+    return;
+  }
+  it->second->OnConnected(peer, now, out);
+  Advance(now, out);
+}
+
+void WorkerCore::OnPeerClosed(proto::PeerId peer, TimePoint now) {
+  if (peer == coordinator_) {
+    coordinator_ = proto::PeerId();
+    coordinator_seen_ = now;
+  } else if (ShardLink* link = LinkOf(peer); link != nullptr) {
+    link->OnDisconnected();
+  }
+}
+
+void WorkerCore::OnMessage(
+    proto::PeerId from,
+    uint64_t request_id,
+    proto::Message message,
+    TimePoint now,
+    proto::Outbox* out) {
+  if (state_ == State::kExited || is_rejoining_) {
+    return;
+  }
+  if (from == coordinator_) {
+    coordinator_seen_ = now;
+  }
+  ShardLink* const link = LinkOf(from);
+  if (link == nullptr && from != coordinator_) {
+    return;  // from a connection that was given up
+  }
+  if (const auto* refusal = std::get_if<proto::Refusal>(&message)) {
+    OnRefusal(from, *refusal, now, out);
+  } else if (link != nullptr) {
+    if (const auto* push = std::get_if<proto::PushReply>(&message)) {
+      link->OnPushReply(*push, now);
+    } else if (const auto* pull = std::get_if<proto::PullReply>(&message)) {
+      OnPullReply(request_id, link, *pull, now);
+    }
+  } else {
+    if (const auto* join = std::get_if<proto::JoinReply>(&message)) {
+      OnJoinReply(*join, now, out);
+    } else if (const auto* grant = std::get_if<proto::LeaseGrant>(&message)) {
+      OnLeaseGrant(*grant, now);
+    } else if (const auto* ack = std::get_if<proto::StepAck>(&message)) {
+      OnStepAck(*ack);
+    } else if (const auto* evaluated = std::get_if<proto::EvaluateAck>(&message)) {
+      if (evaluation_ && evaluation_->lease == evaluated->lease) {
+        evaluation_.reset();
+      }
+    } else if (const auto* beat = std::get_if<proto::HeartbeatReply>(&message)) {
+      generation_ = std::max(generation_, beat->generation);
+    } else if (const auto* bye = std::get_if<proto::GoodbyeReply>(&message)) {
+      if (state_ == State::kLeaving && bye->incarnation == incarnation_) {
+        Exit(Status::Revoked(leave_reason_));
+      }
+    } else if (const auto* drain = std::get_if<proto::Drain>(&message)) {
+      OnNotice(now + std::chrono::milliseconds(drain->grace_ms), drain->reason, now, out);
+    } else if (const auto* shutdown = std::get_if<proto::Shutdown>(&message)) {
+      OnShutdown(*shutdown);
+    }
+  }
+  Advance(now, out);
+}
+
+void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto::Outbox* out) {
+  if (state_ != State::kJoining) {
+    return;  // a repetition
+  }
+  join_retry_.Stop();
+  Result<WorkerSettings> settings = host_->Configure(reply);
+  if (!settings.ok()) {
+    Exit(std::move(settings).status().Annotate("set up the model"));
+    return;
+  }
+  Result<ChunkLayout> layout = ChunkLayout::Make(settings->tensor_elements, reply.placement);
+  if (!layout.ok()) {
+    Exit(std::move(layout).status());
+    return;
+  }
+  settings_ = std::move(settings).value();
+  layout_ = std::move(layout).value();
+  worker_ = reply.worker;
+  incarnation_ = reply.incarnation;
+  generation_ = reply.generation;
+  minibatch_ = std::max<uint32_t>(reply.minibatch, 1);
+  parameters_ = layout_.MakeBuffer();
+  gradients_.clear();
+  for (int i = 0; i < (is_overlapping() ? 2 : 1); ++i) {
+    gradients_.push_back(layout_.MakeBuffer());
+  }
+  const proto::Timing& timing = settings_.timing;
+  lease_retry_ = Retry(timing.retry_first, timing.retry_limit);
+  report_retry_ = lease_retry_;
+  goodbye_retry_ = lease_retry_;
+  state_ = State::kRunning;
+  waiting_since_ = now;
+  next_heartbeat_ = now;
+  for (const proto::ShardAddress& address : reply.shards) {
+    links_[address.shard] = std::make_unique<ShardLink>(
+        address.shard,
+        ShardLink::Identity{worker_, incarnation_},
+        &layout_,
+        settings_.frame_bytes,
+        timing,
+        &random_);
+  }
+  log_->Info(
+      "joined",
+      {{"worker", worker_.value},
+       {"incarnation", incarnation_.value},
+       {"generation", generation_.value},
+       {"minibatch", minibatch_}});
+  for (const proto::ShardAddress& address : reply.shards) {
+    host_->ConnectShard(address, incarnation_);
+  }
+  Advance(now, out);
+}
+
+void WorkerCore::OnRefusal(
+    proto::PeerId from, const proto::Refusal& refusal, TimePoint now, proto::Outbox* out) {
+  switch (refusal.code) {
+    case StatusCode::kUnavailable:
+    case StatusCode::kOverloaded:
+    case StatusCode::kDeadlineExceeded:
+      if (ShardLink* link = LinkOf(from); link != nullptr) {
+        link->OnRetryLater(refusal.retry_after_ms, now);
+      }
+      return;  // the coordinator's are repeated by their own timers
+    case StatusCode::kStale:
+      if (state_ == State::kLeaving || state_ == State::kDraining) {
+        Exit(Status::Revoked(leave_reason_ + " (" + refusal.message + ")"));
+      } else {
+        Rejoin(refusal.message, out);
+      }
+      return;
+    default:
+      Exit(Status(refusal.code, refusal.message)
+               .Annotate(
+                   from == coordinator_ ? "refused by the coordinator" : "refused by a shard"));
+  }
+}
+
+void WorkerCore::OnShutdown(const proto::Shutdown& shutdown) {
+  log_->Info("shutdown", {{"reason", shutdown.reason}});
+  Exit(Status::Ok());
+}
+
+void WorkerCore::OnNotice(
+    TimePoint deadline, const std::string& reason, TimePoint now, proto::Outbox* out) {
+  if (state_ == State::kExited) {
+    return;
+  }
+  if (state_ == State::kDraining || state_ == State::kLeaving) {
+    deadline_ = std::min(deadline_, deadline);
+    return;
+  }
+  log_->Info("notice", {{"reason", reason}, {"grace", Seconds1(deadline - now)}});
+  deadline_ = deadline;
+  leave_reason_ = reason;
+  if (state_ != State::kRunning) {
+    Exit(Status::Revoked(reason));  // holds nothing yet
+    return;
+  }
+  state_ = State::kDraining;
+  if (const StepWork* work = StepInHand(); work != nullptr) {
+    // Half the grace is kept for the push and the reports.
+    const TimePoint expected_end = work->began + FromSeconds(1.5 * step_seconds_);
+    if (expected_end > now + (deadline - now) / 2) {
+      log_->Info("step_dropped", {{"step", work->done.step}});
+      is_step_dropped_ = true;
+      ++stats_.steps_dropped;
+    }
+  }
+  Advance(now, out);
+}
+
+void WorkerCore::Rejoin(const std::string& why, proto::Outbox* out) {
+  log_->Warning("fenced", {{"incarnation", incarnation_.value}, {"reason", why}});
+  ++session_;
+  for (const auto& [shard, link] : links_) {
+    if (link->peer() != proto::PeerId()) {
+      out->Close(link->peer());
+    }
+  }
+  if (coordinator_ != proto::PeerId()) {
+    out->Close(coordinator_);
+    coordinator_ = proto::PeerId();
+  }
+  is_rejoining_ = true;
+  if (!is_host_busy_) {
+    ResetSession();
+  }
+}
+
+void WorkerCore::ResetSession() {
+  is_rejoining_ = false;
+  state_ = State::kConnecting;
+  incarnation_ = Incarnation();
+  links_.clear();
+  leases_.clear();
+  newest_lease_ = LeaseId();
+  is_lease_asked_ = false;
+  last_step_ = 0;
+  computing_.reset();
+  travelling_.reset();
+  is_evaluating_ = false;
+  needs_pull_ = true;
+  pull_lease_ = LeaseId();
+  stash_.clear();
+  unacknowledged_.clear();
+  evaluation_.reset();
+  host_->ConnectCoordinator(Incarnation());
+}
+
+void WorkerCore::Exit(const Status& status) {
+  if (state_ == State::kExited) {
+    return;
+  }
+  state_ = State::kExited;
+  ++session_;
+  host_->Exit(status);
+}
+
+void WorkerCore::SendJoin(TimePoint now, proto::Outbox* out) {
+  join_retry_ = Retry(options_.timing.retry_limit, options_.timing.lease);
+  join_retry_.Start(now, &random_);
+  out->Send(coordinator_, ++next_request_id_, options_.join);
+}
+
+void WorkerCore::SendReports(TimePoint now, proto::Outbox* out) {
+  if (coordinator_ == proto::PeerId() || state_ == State::kExited) {
+    return;
+  }
+  if (!unacknowledged_.empty()) {
+    proto::StepReport report{incarnation_, {unacknowledged_.begin(), unacknowledged_.end()}};
+    out->Send(coordinator_, ++next_request_id_, std::move(report));
+  }
+  if (evaluation_) {
+    out->Send(coordinator_, ++next_request_id_, *evaluation_);
+  }
+  if (!report_retry_.is_armed()) {
+    report_retry_.Start(now, &random_);
+  }
+}
+
+void WorkerCore::SendLeaseRequest(proto::Outbox* out) {
+  if (coordinator_ != proto::PeerId()) {
+    out->Send(coordinator_, ++next_request_id_, proto::LeaseRequest{incarnation_, newest_lease_});
+  }
+}
+
+void WorkerCore::SendGoodbye(TimePoint now, proto::Outbox* out) {
+  if (coordinator_ != proto::PeerId()) {
+    out->Send(
+        coordinator_, ++next_request_id_, proto::Goodbye{incarnation_, leave_reason_, Stats(now)});
+  }
+}
+
+void WorkerCore::SendHeartbeat(TimePoint now, proto::Outbox* out) {
+  proto::WorkerHeartbeat beat;
+  beat.incarnation = incarnation_;
+  beat.state = state_ == State::kRunning
+                   ? (is_host_busy_ ? proto::WorkerState::kComputing : proto::WorkerState::kWaiting)
+                   : proto::WorkerState::kDraining;
+  const double window = Seconds(now - rate_since_);
+  if (window >= 1.0) {
+    stats_.samples_per_s = static_cast<double>(stats_.samples - rate_samples_) / window;
+    rate_samples_ = stats_.samples;
+    rate_since_ = now;
+  }
+  beat.stats = Stats(now);
+  beat.waits = Waits(now);
+  out->Send(coordinator_, ++next_request_id_, std::move(beat));
+}
+
+void WorkerCore::RetryCoordinator(TimePoint now, proto::Outbox* out) {
+  if (state_ == State::kJoining && join_retry_.IsDue(now)) {
+    join_retry_.Again(now, &random_);
+    out->Send(coordinator_, ++next_request_id_, options_.join);
+  }
+  if (incarnation_ == Incarnation()) {
+    return;
+  }
+  if (report_retry_.IsDue(now)) {
+    ++stats_.retries;
+    SendReports(now, out);
+    report_retry_.Again(now, &random_);
+  }
+  if (lease_retry_.IsDue(now)) {
+    SendLeaseRequest(out);
+    lease_retry_.Again(now, &random_);
+  }
+  if (goodbye_retry_.IsDue(now)) {
+    SendGoodbye(now, out);
+    goodbye_retry_.Again(now, &random_);
+  }
+  if (now >= next_heartbeat_) {
+    next_heartbeat_ = now + settings_.timing.heartbeat;
+    SendHeartbeat(now, out);
+  }
+}
+
+void WorkerCore::OnTick(TimePoint now, proto::Outbox* out) {
+  if (state_ == State::kExited) {
+    return;
+  }
+  const bool is_leaving = state_ == State::kDraining || state_ == State::kLeaving;
+  if (is_leaving && now >= deadline_) {
+    Exit(Status::Revoked(leave_reason_ + " (grace period over)"));
+    return;
+  }
+  if (coordinator_ == proto::PeerId()) {
+    if (now - coordinator_seen_ > settings_.timing.lease) {
+      Exit(Status::Unavailable(
+          "no coordinator for " + Seconds1(now - coordinator_seen_) +
+          "; the run is over or the network is down"));
+      return;
+    }
+  } else if (!is_rejoining_) {
+    RetryCoordinator(now, out);
+  }
+  if (is_rejoining_) {
+    return;
+  }
+  for (auto& [shard, link] : links_) {
+    link->OnTick(now, out);
+  }
+  Advance(now, out);
+}
+
+proto::WorkerStats WorkerCore::Stats(TimePoint now) const {
+  proto::WorkerStats stats = stats_;
+  for (const auto& [shard, link] : links_) {
+    stats.bytes_pushed += link->bytes_pushed();
+    stats.bytes_pulled += link->bytes_pulled();
+    stats.retries += link->retries();
+  }
+  if (!is_host_busy_ && state_ != State::kExited && incarnation_ != Incarnation()) {
+    stats.wait_s += Seconds(now - waiting_since_);
+  }
+  return stats;
+}
+
+std::vector<proto::Wait> WorkerCore::Waits(TimePoint now) const {
+  std::vector<proto::Wait> waits;
+  const std::string me = "w" + std::to_string(worker_.value);
+  for (const auto& [shard, link] : links_) {
+    if (link->is_push_done() && link->is_pull_done()) {
+      continue;
+    }
+    const bool is_connected = link->peer() != proto::PeerId();
+    if (is_connected && !is_host_busy_) {
+      waits.push_back(
+          {me,
+           "shard " + std::to_string(shard.value),
+           link->is_push_done() ? "an answer to a pull" : "the acknowledgement of a push",
+           Seconds(now - link->waiting_since()),
+           generation_});
+    } else if (!is_connected) {
+      waits.push_back(
+          {me,
+           "shard " + std::to_string(shard.value),
+           "a connection",
+           Seconds(now - link->waiting_since()),
+           generation_});
+    }
+  }
+  if (is_lease_asked_ && leases_.empty() && !is_host_busy_) {
+    waits.push_back({me, "coordinator", "a lease", Seconds(now - lease_asked_at_), generation_});
+  }
+  return waits;
+}
+
+}  // namespace ps::client

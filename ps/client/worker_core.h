@@ -1,0 +1,244 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/base/buffer.h"
+#include "ps/base/logger.h"
+#include "ps/base/random.h"
+#include "ps/client/chunk_layout.h"
+#include "ps/client/retry.h"
+#include "ps/client/shard_link.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+#include "ps/proto/timing.h"
+
+namespace ps::client {
+
+/// What the core needs to know of the job; the host reads it out of JoinReply.
+struct WorkerSettings {
+  proto::Mode mode = proto::Mode::kAsync;
+  bool overlap = true;  // async: compute the next step while this one travels
+  size_t frame_bytes = 1U << 20;
+  proto::Timing timing;
+  std::vector<int64_t> tensor_elements;  // of the model as this program builds it
+};
+
+/// One piece of arithmetic for the host. Parameters and gradient are flat, in the layout's order;
+/// both stay untouched by the core until OnComputed or OnEvaluated.
+struct ComputeTask {
+  uint64_t session = 0;  // handed back; answers of an earlier session are dropped
+  proto::LeaseKind kind = proto::LeaseKind::kTrain;
+  Step step = 0;  // train
+  uint32_t epoch = 0;
+  uint64_t begin = 0;  // samples [begin, end)
+  uint64_t end = 0;
+  std::span<const float> parameters;
+  std::span<float> gradient;  // train
+};
+
+struct ComputeResult {
+  double loss_sum = 0;
+  uint64_t correct = 0;
+  double seconds = 0;
+};
+
+/// The world as a worker's core sees it, apart from messages. Implemented by the worker program and
+/// by the simulation. Calls back into the core come later, never from inside.
+class WorkerHost {
+ public:
+  virtual ~WorkerHost() = default;
+  /// Builds the model. Errors: whatever keeps this program from taking part; ends it.
+  virtual Result<WorkerSettings> Configure(const proto::JoinReply& reply) = 0;
+  /// Connects, and again whenever the connection is lost, until Exit. `incarnation` goes into
+  /// Hello.
+  virtual void ConnectCoordinator(Incarnation incarnation) = 0;
+  virtual void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) = 0;
+  virtual void StartCompute(const ComputeTask& task) = 0;
+  /// The core is finished: OK at the job's end, kRevoked after a notice, else why it can't go on.
+  virtual void Exit(const Status& status) = 0;
+};
+
+/// A worker without its arithmetic and its sockets: joins, takes leases, pulls, has minibatches
+/// computed, pushes, reports, drains on a notice, and joins anew when it finds itself fenced.
+/// Sans-I/O: time and messages come in, messages go to an Outbox. Thread: one.
+class WorkerCore {
+ public:
+  struct Options {
+    proto::JoinRequest join;  // seat, host, pid
+    proto::Timing timing;     // until JoinReply tells the job's
+    uint64_t seed = 0;        // for jitter only
+  };
+
+  /// `host` and `log` outlive the core.
+  WorkerCore(Options options, WorkerHost* host, const Logger* log);
+
+  void Start(TimePoint now);
+
+  void OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out);
+  void OnShardConnected(ShardId shard, proto::PeerId peer, TimePoint now, proto::Outbox* out);
+  void OnPeerClosed(proto::PeerId peer, TimePoint now);
+  void OnMessage(
+      proto::PeerId from,
+      uint64_t request_id,
+      proto::Message message,
+      TimePoint now,
+      proto::Outbox* out);
+  void OnTick(TimePoint now, proto::Outbox* out);
+
+  /// The gradient of `tensor` has its final value; optional, lets a push begin during backward.
+  void OnTensorReady(uint64_t session, uint32_t tensor, TimePoint now, proto::Outbox* out);
+  /// A train task is done, all of its gradient included.
+  void OnComputed(uint64_t session, const ComputeResult& result, TimePoint now, proto::Outbox* out);
+  void OnEvaluated(
+      uint64_t session, const ComputeResult& result, TimePoint now, proto::Outbox* out);
+
+  /// The instance is taken back at `deadline`: finish or drop the step in hand, hand over, leave.
+  void OnNotice(TimePoint deadline, const std::string& reason, TimePoint now, proto::Outbox* out);
+
+  // For hosts, tests and the simulation's checkers.
+  const ChunkLayout& layout() const { return layout_; }
+
+  std::span<const float> parameters() const { return parameters_.floats(); }
+
+  WorkerId worker() const { return worker_; }
+
+  Incarnation incarnation() const { return incarnation_; }
+
+  proto::WorkerStats Stats(TimePoint now) const;
+
+  bool is_computing() const { return is_host_busy_; }
+
+  bool has_exited() const { return state_ == State::kExited; }
+
+ private:
+  enum class State : uint8_t { kConnecting, kJoining, kRunning, kDraining, kLeaving, kExited };
+
+  struct Lease {
+    proto::LeaseGrant grant;
+    uint64_t next = 0;  // first sample not handed to a step yet
+  };
+
+  /// One step from the start of its arithmetic to the last shard's acknowledgement.
+  struct StepWork {
+    proto::StepDone done;
+    uint64_t round = 0;
+    size_t slot = 0;  // gradient buffer
+    bool is_computed = false;
+    std::vector<uint32_t> ready_tensors;  // until the push has begun
+    TimePoint began{};
+  };
+
+  struct Stashed {
+    std::vector<ShardLink::FreshChunk> chunks;
+    std::shared_ptr<const void> owner;  // of their bytes
+  };
+
+  void OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto::Outbox* out);
+  void OnLeaseGrant(const proto::LeaseGrant& grant, TimePoint now);
+  void OnStepAck(const proto::StepAck& ack);
+  void OnPullReply(
+      uint64_t request_id, ShardLink* link, const proto::PullReply& reply, TimePoint now);
+  void OnRefusal(
+      proto::PeerId from, const proto::Refusal& refusal, TimePoint now, proto::Outbox* out);
+  void OnShutdown(const proto::Shutdown& shutdown);
+
+  /// Does all that can be done now; called after every input.
+  void Advance(TimePoint now, proto::Outbox* out);
+  void AdvanceTravelling(TimePoint now, proto::Outbox* out);
+  void AdvanceCompute(TimePoint now, proto::Outbox* out);
+  void AdvanceLease(TimePoint now, proto::Outbox* out);
+  void AdvanceDrain(TimePoint now, proto::Outbox* out);
+  bool PrepareParameters(const Lease& lease, TimePoint now, proto::Outbox* out);
+  void StartStep(Lease* lease, TimePoint now, proto::Outbox* out);
+  void StartEvaluation(Lease* lease);
+  void BeginTravel(TimePoint now, proto::Outbox* out);
+  void ApplyStash();
+  void Store(const std::vector<ShardLink::FreshChunk>& chunks);
+
+  void SendJoin(TimePoint now, proto::Outbox* out);
+  void SendReports(TimePoint now, proto::Outbox* out);
+  void SendHeartbeat(TimePoint now, proto::Outbox* out);
+  void SendGoodbye(TimePoint now, proto::Outbox* out);
+  void SendLeaseRequest(proto::Outbox* out);
+  void RetryCoordinator(TimePoint now, proto::Outbox* out);
+  std::vector<proto::Wait> Waits(TimePoint now) const;
+
+  /// Fenced: everything of this incarnation is void. Joins anew, once no arithmetic uses the
+  /// buffers.
+  void Rejoin(const std::string& why, proto::Outbox* out);
+  void ResetSession();
+  void Exit(const Status& status);
+  bool are_all_pulls_done() const;
+  /// The step whose arithmetic is under way, or null.
+  StepWork* StepInHand();
+
+  bool is_overlapping() const { return settings_.overlap && settings_.mode == proto::Mode::kAsync; }
+
+  ShardLink* LinkOf(proto::PeerId peer);
+
+  // Constant after construction.
+  Options options_;
+  WorkerHost* const host_;
+  const Logger* const log_;
+
+  State state_ = State::kConnecting;
+  uint64_t session_ = 0;
+  Random random_;
+  proto::PeerId coordinator_;
+  TimePoint coordinator_seen_{};
+  uint64_t next_request_id_ = 0;
+
+  // Of the present incarnation.
+  WorkerId worker_;
+  Incarnation incarnation_;
+  Generation generation_;
+  uint32_t minibatch_ = 1;
+  WorkerSettings settings_;
+  ChunkLayout layout_;
+  std::map<ShardId, std::unique_ptr<ShardLink>> links_;
+  Buffer parameters_;
+  std::vector<Buffer> gradients_;  // two with overlap: one travels, one is computed
+
+  // Leases and steps.
+  std::deque<Lease> leases_;
+  LeaseId newest_lease_;
+  bool is_lease_asked_ = false;
+  TimePoint lease_asked_at_{};
+  Step last_step_ = 0;
+  std::optional<StepWork> computing_;
+  std::optional<StepWork> travelling_;
+  bool is_evaluating_ = false;
+  bool is_host_busy_ = false;   // arithmetic under way, of whatever session
+  bool needs_pull_ = true;      // parameters must be pulled for the next train step
+  LeaseId pull_lease_;          // the lease that an explicit pull was begun for
+  std::vector<Stashed> stash_;  // values that came while arithmetic read the parameters
+  std::deque<proto::StepDone> unacknowledged_;
+  std::optional<proto::EvaluateReport> evaluation_;
+
+  // Leaving.
+  TimePoint deadline_{};
+  std::string leave_reason_;
+  bool is_step_dropped_ = false;  // the one in hand: its arithmetic is not waited for
+  bool is_rejoining_ = false;
+
+  Retry join_retry_;
+  Retry lease_retry_;
+  Retry report_retry_;
+  Retry goodbye_retry_;
+  TimePoint next_heartbeat_{};
+
+  // Statistics.
+  proto::WorkerStats stats_;
+  TimePoint waiting_since_{};  // arithmetic last ended
+  double step_seconds_ = 0;    // smoothed
+  TimePoint rate_since_{};
+  uint64_t rate_samples_ = 0;
+};
+
+}  // namespace ps::client

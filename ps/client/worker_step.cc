@@ -1,0 +1,335 @@
+// Leases and steps: from a grant over arithmetic and push to the acknowledged report.
+//
+// A step is computed (computing_), then travels (travelling_) until every shard has acknowledged
+// it. Without overlap the next step waits for both and for the fused pull; with overlap (async) it
+// is computed while the last one travels, so at most one step of gradient is out at any time.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ps/client/worker_core.h"
+
+namespace ps::client {
+
+void WorkerCore::OnLeaseGrant(const proto::LeaseGrant& grant, TimePoint now) {
+  if (grant.incarnation != incarnation_ || grant.lease <= newest_lease_ ||
+      state_ != State::kRunning) {
+    return;  // a repetition, or too late
+  }
+  newest_lease_ = grant.lease;
+  is_lease_asked_ = false;
+  lease_retry_.Stop();
+  leases_.push_back({grant, grant.begin});
+  // What this worker holds may be old by now, and under ssp it may have been inactive meanwhile.
+  const bool has_waited = !is_host_busy_ && now - lease_asked_at_ > settings_.timing.tick;
+  if (settings_.mode == proto::Mode::kSsp || (is_overlapping() && has_waited)) {
+    needs_pull_ = true;
+  }
+}
+
+void WorkerCore::OnStepAck(const proto::StepAck& ack) {
+  if (ack.incarnation != incarnation_) {
+    return;
+  }
+  while (!unacknowledged_.empty() && unacknowledged_.front().step <= ack.last_step) {
+    unacknowledged_.pop_front();
+  }
+}
+
+void WorkerCore::OnPullReply(
+    uint64_t request_id, ShardLink* link, const proto::PullReply& reply, TimePoint now) {
+  Result<std::vector<ShardLink::FreshChunk>> fresh = link->OnPullReply(request_id, reply, now);
+  if (!fresh.ok()) {
+    Exit(std::move(fresh).status());
+    return;
+  }
+  if (is_host_busy_) {
+    stash_.push_back({std::move(fresh).value(), reply.payload.owner});
+  } else {
+    Store(*fresh);
+  }
+}
+
+void WorkerCore::Store(const std::vector<ShardLink::FreshChunk>& chunks) {
+  for (const ShardLink::FreshChunk& chunk : chunks) {
+    std::memcpy(parameters_.floats().data() + chunk.offset, chunk.bytes.data(), chunk.bytes.size());
+  }
+}
+
+void WorkerCore::ApplyStash() {
+  for (const Stashed& stashed : stash_) {
+    Store(stashed.chunks);
+  }
+  stash_.clear();
+}
+
+void WorkerCore::Advance(TimePoint now, proto::Outbox* out) {
+  if (is_rejoining_ || (state_ != State::kRunning && state_ != State::kDraining)) {
+    return;
+  }
+  AdvanceTravelling(now, out);
+  AdvanceCompute(now, out);
+  AdvanceLease(now, out);
+  AdvanceDrain(now, out);
+  if (unacknowledged_.empty() && !evaluation_) {
+    report_retry_.Stop();
+  }
+}
+
+void WorkerCore::AdvanceTravelling(TimePoint now, proto::Outbox* out) {
+  if (travelling_ && travelling_->is_computed) {
+    bool is_rejected = false;
+    for (const auto& [shard, link] : links_) {
+      if (!link->is_push_done()) {
+        return;
+      }
+      is_rejected = is_rejected || link->is_push_rejected();
+    }
+    travelling_->done.is_rejected = is_rejected;
+    unacknowledged_.push_back(travelling_->done);
+    ++stats_.steps;
+    stats_.samples += travelling_->done.end - travelling_->done.begin;
+    travelling_.reset();
+    report_retry_.Stop();
+    SendReports(now, out);
+  }
+  if (!travelling_ && computing_ && !(is_step_dropped_ && StepInHand() != nullptr)) {
+    BeginTravel(now, out);
+  }
+}
+
+/// Moves the step in hand into the place of the travelling one and pushes what is ready of it.
+void WorkerCore::BeginTravel(TimePoint now, proto::Outbox* out) {
+  travelling_ = std::move(computing_);
+  computing_.reset();
+  const proto::StepDone& done = travelling_->done;
+  for (auto& [shard, link] : links_) {
+    link->BeginPush(
+        {done.step,
+         done.lease,
+         travelling_->round,
+         static_cast<uint32_t>(done.end - done.begin),
+         gradients_[travelling_->slot].floats().data(),
+         state_ == State::kRunning});
+  }
+  for (const uint32_t tensor : std::exchange(travelling_->ready_tensors, {})) {
+    for (auto& [shard, link] : links_) {
+      link->TensorReady(tensor, now, out);
+    }
+  }
+}
+
+WorkerCore::StepWork* WorkerCore::StepInHand() {
+  if (travelling_ && !travelling_->is_computed) {
+    return &*travelling_;
+  }
+  return computing_ && !computing_->is_computed ? &*computing_ : nullptr;
+}
+
+void WorkerCore::OnTensorReady(
+    uint64_t session, uint32_t tensor, TimePoint now, proto::Outbox* out) {
+  if (session != session_ || is_rejoining_ || is_step_dropped_) {
+    return;
+  }
+  if (travelling_ && !travelling_->is_computed) {
+    for (auto& [shard, link] : links_) {
+      link->TensorReady(tensor, now, out);
+    }
+  } else if (computing_) {
+    computing_->ready_tensors.push_back(tensor);
+  }
+}
+
+void WorkerCore::OnComputed(
+    uint64_t session, const ComputeResult& result, TimePoint now, proto::Outbox* out) {
+  is_host_busy_ = false;
+  if (state_ == State::kExited) {
+    return;
+  }
+  if (is_rejoining_) {
+    ResetSession();
+    return;
+  }
+  waiting_since_ = now;
+  stats_.compute_s += result.seconds;
+  step_seconds_ = step_seconds_ == 0 ? result.seconds : 0.8 * step_seconds_ + 0.2 * result.seconds;
+  ApplyStash();
+  StepWork* const work = StepInHand();
+  if (session == session_ && work != nullptr && !is_step_dropped_) {
+    for (uint32_t tensor = 0; tensor < layout_.tensor_count(); ++tensor) {
+      OnTensorReady(session, tensor, now, out);
+    }
+    work->is_computed = true;
+    work->done.loss_sum = result.loss_sum;
+    work->done.correct = result.correct;
+  }
+  Advance(now, out);
+}
+
+void WorkerCore::OnEvaluated(
+    uint64_t session, const ComputeResult& result, TimePoint now, proto::Outbox* out) {
+  is_host_busy_ = false;
+  if (state_ == State::kExited) {
+    return;
+  }
+  if (is_rejoining_) {
+    ResetSession();
+    return;
+  }
+  waiting_since_ = now;
+  ApplyStash();
+  if (session == session_ && is_evaluating_) {
+    is_evaluating_ = false;
+    const proto::LeaseGrant& grant = leases_.front().grant;
+    if (state_ == State::kRunning) {
+      evaluation_ = proto::EvaluateReport{
+          incarnation_, grant.lease, grant.end - grant.begin, result.loss_sum, result.correct};
+      report_retry_.Stop();
+      SendReports(now, out);
+    }
+    leases_.pop_front();
+  }
+  Advance(now, out);
+}
+
+bool WorkerCore::are_all_pulls_done() const {
+  return std::all_of(
+      links_.begin(), links_.end(), [](const auto& entry) { return entry.second->is_pull_done(); });
+}
+
+/// True when the parameters are what the mode lets this lease be computed with; begins a pull if
+/// not.
+bool WorkerCore::PrepareParameters(const Lease& lease, TimePoint now, proto::Outbox* out) {
+  const proto::LeaseGrant& grant = lease.grant;
+  const bool is_evaluation = grant.kind == proto::LeaseKind::kEvaluate;
+  const bool is_bsp = settings_.mode == proto::Mode::kBsp;
+  const uint64_t min_round = !is_bsp || is_evaluation ? grant.round : grant.round - 1;
+  if (pull_lease_ == grant.lease) {
+    if (!are_all_pulls_done()) {
+      return false;
+    }
+    needs_pull_ = false;
+    return true;
+  }
+  bool is_explicit = is_evaluation || needs_pull_;
+  for (const auto& [shard, link] : links_) {
+    is_explicit =
+        is_explicit || (is_bsp && link->is_pull_done() && link->pulled_round() < min_round);
+  }
+  if (!is_explicit) {
+    return is_overlapping() || are_all_pulls_done();
+  }
+  pull_lease_ = grant.lease;
+  for (auto& [shard, link] : links_) {
+    link->BeginPull(min_round, is_evaluation, now, out);
+  }
+  return are_all_pulls_done();  // already so when no shard has a chunk
+}
+
+void WorkerCore::AdvanceCompute(TimePoint now, proto::Outbox* out) {
+  while (!leases_.empty() && leases_.front().grant.kind == proto::LeaseKind::kTrain &&
+         leases_.front().next >= leases_.front().grant.end) {
+    leases_.pop_front();
+  }
+  if (state_ != State::kRunning || is_host_busy_ || computing_ || leases_.empty()) {
+    return;
+  }
+  Lease& lease = leases_.front();
+  const bool is_evaluation = lease.grant.kind == proto::LeaseKind::kEvaluate;
+  // An evaluation must see this worker's own last step; two unacknowledged steps have no buffer.
+  if (travelling_ && (is_evaluation || !is_overlapping())) {
+    return;
+  }
+  if (evaluation_ && is_evaluation) {
+    return;  // one report at a time
+  }
+  if (!PrepareParameters(lease, now, out)) {
+    return;
+  }
+  if (is_evaluation) {
+    StartEvaluation(&lease);
+  } else {
+    StartStep(&lease, now, out);
+  }
+  is_host_busy_ = true;
+  stats_.wait_s += Seconds(now - waiting_since_);
+}
+
+void WorkerCore::StartStep(Lease* lease, TimePoint now, proto::Outbox* out) {
+  StepWork work;
+  work.done.step = ++last_step_;
+  work.done.lease = lease->grant.lease;
+  work.done.begin = lease->next;
+  work.done.end = std::min<uint64_t>(lease->next + minibatch_, lease->grant.end);
+  work.round = lease->grant.round;
+  work.slot = last_step_ % gradients_.size();
+  work.began = now;
+  lease->next = work.done.end;
+  ComputeTask task;
+  task.session = session_;
+  task.step = work.done.step;
+  task.epoch = lease->grant.epoch;
+  task.begin = work.done.begin;
+  task.end = work.done.end;
+  task.parameters = parameters_.floats();
+  task.gradient = gradients_[work.slot].floats();
+  computing_ = std::move(work);
+  if (!travelling_) {
+    BeginTravel(now, out);  // tensors leave as backward finishes them
+  }
+  host_->StartCompute(task);
+}
+
+void WorkerCore::StartEvaluation(Lease* lease) {
+  is_evaluating_ = true;
+  // A later train step under ssp must pass the staleness bound again.
+  needs_pull_ = settings_.mode == proto::Mode::kSsp;
+  ComputeTask task;
+  task.session = session_;
+  task.kind = proto::LeaseKind::kEvaluate;
+  task.epoch = lease->grant.epoch;
+  task.begin = lease->grant.begin;
+  task.end = lease->grant.end;
+  task.parameters = parameters_.floats();
+  host_->StartCompute(task);
+}
+
+void WorkerCore::AdvanceLease(TimePoint now, proto::Outbox* out) {
+  if (state_ != State::kRunning || is_lease_asked_ || leases_.size() > 1) {
+    return;
+  }
+  // Without overlap a worker asks when it has handed in everything, so that a coordinator which
+  // finds nothing for it may call it idle. With overlap it asks while the last minibatch is
+  // computed.
+  const bool has_work = !leases_.empty() && (leases_.front().next < leases_.front().grant.end);
+  const bool is_busy = is_host_busy_ || travelling_ || computing_;
+  if (has_work || (is_busy && !is_overlapping())) {
+    return;
+  }
+  if (!is_overlapping() && (!unacknowledged_.empty() || evaluation_)) {
+    return;
+  }
+  is_lease_asked_ = true;
+  lease_asked_at_ = now;
+  lease_retry_.Start(now, &random_);
+  SendLeaseRequest(out);
+}
+
+void WorkerCore::AdvanceDrain(TimePoint now, proto::Outbox* out) {
+  if (state_ != State::kDraining) {
+    return;
+  }
+  const StepWork* in_hand = is_step_dropped_ ? StepInHand() : nullptr;
+  const bool has_computing = computing_ && &*computing_ != in_hand;
+  const bool has_travelling = travelling_ && &*travelling_ != in_hand;
+  if (has_computing || has_travelling || !unacknowledged_.empty()) {
+    return;
+  }
+  state_ = State::kLeaving;
+  lease_retry_.Stop();
+  goodbye_retry_.Start(now, &random_);
+  SendGoodbye(now, out);
+}
+
+}  // namespace ps::client
