@@ -1,0 +1,222 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "flatbuffers/flatbuffers.h"
+#include "messages_generated.h"
+#include "ps/proto/messages.h"
+
+// Private to the codec: how one message turns into its table and back. Every message T has an
+// overload `Offset<wire::T> Encode(Fbb&, const T&)` and `void Decode(Decoder&, const wire::T&,
+// T*)`.
+
+namespace ps::proto::codec {
+
+using Fbb = flatbuffers::FlatBufferBuilder;
+template <typename W>
+using Offset = flatbuffers::Offset<W>;
+template <typename W>
+using StructVector = flatbuffers::Vector<const W*>;
+template <typename W>
+using TableVector = flatbuffers::Vector<Offset<W>>;
+
+inline constexpr size_t kNameBytesMax = 256;        // node, host, tensor, state
+inline constexpr size_t kTextBytesMax = 16U << 10;  // message, reason, wait
+inline constexpr size_t kConfigBytesMax = 1U << 20;
+inline constexpr int64_t kTensorElementsMax = int64_t{1} << 46;
+
+/// Reads a verified FlatBuffer that may still be a lie, and keeps the first complaint.
+/// A hostile buffer can point at the same string or vector many times. Ours never does, so what is
+/// taken out may not exceed what came in: Charge keeps memory proportional to the frame.
+class Decoder {
+ public:
+  explicit Decoder(size_t buffer_bytes) : budget_(buffer_bytes) {}
+
+  const Status& status() const { return status_; }
+
+  void Fail(const std::string& why) {
+    if (status_.ok()) {
+      status_ = Status::InvalidArgument(why);
+    }
+  }
+
+  std::string Text(const flatbuffers::String* text, size_t bytes_max, const char* field);
+  bool Charge(size_t bytes, const char* field);
+
+  /// The C++ enum of the same values; the caller's type says which.
+  template <typename E, typename W>
+  E Enum(W value, const char* field) {
+    if (value < W::MIN || value > W::MAX) {
+      Fail(std::string(field) + " has unknown value " + std::to_string(static_cast<int>(value)));
+      return E{};
+    }
+    return static_cast<E>(value);
+  }
+
+  template <typename W>
+  bool Present(const W* part, const char* field) {
+    if (part == nullptr) {
+      Fail(std::string(field) + " is missing");
+    }
+    return part != nullptr;
+  }
+
+  /// Structs whose address the verifier has not checked are refused when misaligned.
+  template <typename W, typename V, typename F>
+  void Structs(const StructVector<W>* in, const char* field, std::vector<V>* out, F read) {
+    if (in == nullptr || in->size() == 0 || !Charge(in->size() * sizeof(W), field)) {
+      return;
+    }
+    if (reinterpret_cast<uintptr_t>(in->Data()) % alignof(W) != 0) {
+      return Fail(std::string(field) + " is misaligned");
+    }
+    const W* items = reinterpret_cast<const W*>(in->Data());
+    out->reserve(in->size());
+    for (size_t i = 0; i < in->size(); ++i) {
+      out->push_back(read(items[i]));
+    }
+  }
+
+  template <typename T>
+  void Scalars(const flatbuffers::Vector<T>* in, const char* field, std::vector<T>* out) {
+    if (in == nullptr || !Charge(in->size() * sizeof(T), field)) {
+      return;
+    }
+    out->reserve(in->size());
+    for (flatbuffers::uoffset_t i = 0; i < in->size(); ++i) {
+      out->push_back(in->Get(i));
+    }
+  }
+
+  template <typename W, typename V>
+  void Tables(const TableVector<W>* in, const char* field, std::vector<V>* out) {
+    if (in == nullptr || !Charge(in->size() * sizeof(Offset<W>), field)) {
+      return;
+    }
+    for (flatbuffers::uoffset_t i = 0; i < in->size() && status_.ok(); ++i) {
+      Decode(*this, *in->Get(i), &out->emplace_back());
+    }
+  }
+
+ private:
+  size_t budget_;
+  Status status_;
+};
+
+template <typename W, typename V, typename F>
+Offset<StructVector<W>> MakeStructs(Fbb& b, const std::vector<V>& in, F make) {
+  return b.CreateVectorOfStructs<W>(in.size(), [&](size_t i, W* out) { *out = make(in[i]); });
+}
+
+template <typename W, typename E>
+W EnumTo(E value) {
+  static_assert(std::is_same_v<std::underlying_type_t<W>, uint8_t>);
+  return static_cast<W>(value);
+}
+
+// Parts that several messages share.
+Offset<wire::Placement> Encode(Fbb& b, const Placement& m);
+void Decode(Decoder& d, const wire::Placement& w, Placement* m);
+Offset<wire::Wait> Encode(Fbb& b, const Wait& m);
+void Decode(Decoder& d, const wire::Wait& w, Wait* m);
+Offset<wire::ShardStats> Encode(Fbb& b, const ShardStats& m);
+void Decode(Decoder& d, const wire::ShardStats& w, ShardStats* m);
+wire::WorkerStats EncodeStats(const WorkerStats& m);
+WorkerStats DecodeStats(const wire::WorkerStats& w);
+Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m);
+void Decode(Decoder& d, const wire::JobStatus& w, JobStatus* m);
+Offset<wire::TensorSpec> Encode(Fbb& b, const TensorSpec& m);
+void Decode(Decoder& d, const wire::TensorSpec& w, TensorSpec* m);
+Offset<wire::ShardAddress> Encode(Fbb& b, const ShardAddress& m);
+void Decode(Decoder& d, const wire::ShardAddress& w, ShardAddress* m);
+Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m);
+void Decode(Decoder& d, const wire::WorkerRow& w, WorkerRow* m);
+Offset<wire::ShardRow> Encode(Fbb& b, const ShardRow& m);
+void Decode(Decoder& d, const wire::ShardRow& w, ShardRow* m);
+
+template <typename V>
+auto MakeTables(Fbb& b, const std::vector<V>& in) {
+  std::vector<decltype(Encode(b, in.front()))> offsets;
+  offsets.reserve(in.size());
+  for (const V& value : in) {
+    offsets.push_back(Encode(b, value));
+  }
+  return b.CreateVector(offsets);
+}
+
+// codec_control.cc
+Offset<wire::Hello> Encode(Fbb& b, const Hello& m);
+Offset<wire::HelloReply> Encode(Fbb& b, const HelloReply& m);
+Offset<wire::Refusal> Encode(Fbb& b, const Refusal& m);
+Offset<wire::StatusRequest> Encode(Fbb& b, const StatusRequest& m);
+Offset<wire::StatusReply> Encode(Fbb& b, const StatusReply& m);
+Offset<wire::StopRequest> Encode(Fbb& b, const StopRequest& m);
+Offset<wire::StopReply> Encode(Fbb& b, const StopReply& m);
+void Decode(Decoder& d, const wire::Hello& w, Hello* m);
+void Decode(Decoder& d, const wire::HelloReply& w, HelloReply* m);
+void Decode(Decoder& d, const wire::Refusal& w, Refusal* m);
+void Decode(Decoder& d, const wire::StatusRequest& w, StatusRequest* m);
+void Decode(Decoder& d, const wire::StatusReply& w, StatusReply* m);
+void Decode(Decoder& d, const wire::StopRequest& w, StopRequest* m);
+void Decode(Decoder& d, const wire::StopReply& w, StopReply* m);
+
+// codec_shard.cc
+Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m);
+Offset<wire::PushReply> Encode(Fbb& b, const PushReply& m);
+Offset<wire::PullRequest> Encode(Fbb& b, const PullRequest& m);
+Offset<wire::PullReply> Encode(Fbb& b, const PullReply& m);
+Offset<wire::RegisterShard> Encode(Fbb& b, const RegisterShard& m);
+Offset<wire::ShardSetup> Encode(Fbb& b, const ShardSetup& m);
+Offset<wire::ShardReady> Encode(Fbb& b, const ShardReady& m);
+Offset<wire::Membership> Encode(Fbb& b, const Membership& m);
+Offset<wire::MembershipAck> Encode(Fbb& b, const MembershipAck& m);
+Offset<wire::CommitRound> Encode(Fbb& b, const CommitRound& m);
+Offset<wire::CommitAck> Encode(Fbb& b, const CommitAck& m);
+Offset<wire::ShardHeartbeat> Encode(Fbb& b, const ShardHeartbeat& m);
+void Decode(Decoder& d, const wire::PushRequest& w, PushRequest* m);
+void Decode(Decoder& d, const wire::PushReply& w, PushReply* m);
+void Decode(Decoder& d, const wire::PullRequest& w, PullRequest* m);
+void Decode(Decoder& d, const wire::PullReply& w, PullReply* m);
+void Decode(Decoder& d, const wire::RegisterShard& w, RegisterShard* m);
+void Decode(Decoder& d, const wire::ShardSetup& w, ShardSetup* m);
+void Decode(Decoder& d, const wire::ShardReady& w, ShardReady* m);
+void Decode(Decoder& d, const wire::Membership& w, Membership* m);
+void Decode(Decoder& d, const wire::MembershipAck& w, MembershipAck* m);
+void Decode(Decoder& d, const wire::CommitRound& w, CommitRound* m);
+void Decode(Decoder& d, const wire::CommitAck& w, CommitAck* m);
+void Decode(Decoder& d, const wire::ShardHeartbeat& w, ShardHeartbeat* m);
+
+// codec_worker.cc
+Offset<wire::JoinRequest> Encode(Fbb& b, const JoinRequest& m);
+Offset<wire::JoinReply> Encode(Fbb& b, const JoinReply& m);
+Offset<wire::LeaseRequest> Encode(Fbb& b, const LeaseRequest& m);
+Offset<wire::LeaseGrant> Encode(Fbb& b, const LeaseGrant& m);
+Offset<wire::StepReport> Encode(Fbb& b, const StepReport& m);
+Offset<wire::StepAck> Encode(Fbb& b, const StepAck& m);
+Offset<wire::EvaluateReport> Encode(Fbb& b, const EvaluateReport& m);
+Offset<wire::EvaluateAck> Encode(Fbb& b, const EvaluateAck& m);
+Offset<wire::WorkerHeartbeat> Encode(Fbb& b, const WorkerHeartbeat& m);
+Offset<wire::HeartbeatReply> Encode(Fbb& b, const HeartbeatReply& m);
+Offset<wire::Goodbye> Encode(Fbb& b, const Goodbye& m);
+Offset<wire::GoodbyeReply> Encode(Fbb& b, const GoodbyeReply& m);
+Offset<wire::Drain> Encode(Fbb& b, const Drain& m);
+Offset<wire::Shutdown> Encode(Fbb& b, const Shutdown& m);
+void Decode(Decoder& d, const wire::JoinRequest& w, JoinRequest* m);
+void Decode(Decoder& d, const wire::JoinReply& w, JoinReply* m);
+void Decode(Decoder& d, const wire::LeaseRequest& w, LeaseRequest* m);
+void Decode(Decoder& d, const wire::LeaseGrant& w, LeaseGrant* m);
+void Decode(Decoder& d, const wire::StepReport& w, StepReport* m);
+void Decode(Decoder& d, const wire::StepAck& w, StepAck* m);
+void Decode(Decoder& d, const wire::EvaluateReport& w, EvaluateReport* m);
+void Decode(Decoder& d, const wire::EvaluateAck& w, EvaluateAck* m);
+void Decode(Decoder& d, const wire::WorkerHeartbeat& w, WorkerHeartbeat* m);
+void Decode(Decoder& d, const wire::HeartbeatReply& w, HeartbeatReply* m);
+void Decode(Decoder& d, const wire::Goodbye& w, Goodbye* m);
+void Decode(Decoder& d, const wire::GoodbyeReply& w, GoodbyeReply* m);
+void Decode(Decoder& d, const wire::Drain& w, Drain* m);
+void Decode(Decoder& d, const wire::Shutdown& w, Shutdown* m);
+
+}  // namespace ps::proto::codec

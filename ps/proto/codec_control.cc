@@ -1,0 +1,244 @@
+// Any connection's messages, and those of `psctl`.
+
+#include "ps/proto/codec.h"
+
+namespace ps::proto::codec {
+
+Offset<wire::Hello> Encode(Fbb& b, const Hello& m) {
+  const auto token = b.CreateString(m.token);
+  const auto node = b.CreateString(m.node);
+  return wire::CreateHello(b, EnumTo<wire::Role>(m.role), token, node, m.incarnation.value);
+}
+
+void Decode(Decoder& d, const wire::Hello& w, Hello* m) {
+  m->role = d.Enum<Role>(w.role(), "role");
+  m->token = d.Text(w.token(), kNameBytesMax, "token");
+  m->node = d.Text(w.node(), kNameBytesMax, "node");
+  m->incarnation = Incarnation(w.incarnation());
+}
+
+Offset<wire::HelloReply> Encode(Fbb& b, const HelloReply& m) {
+  return wire::CreateHelloReply(b, b.CreateString(m.node));
+}
+
+void Decode(Decoder& d, const wire::HelloReply& w, HelloReply* m) {
+  m->node = d.Text(w.node(), kNameBytesMax, "node");
+}
+
+Offset<wire::Refusal> Encode(Fbb& b, const Refusal& m) {
+  const auto message = b.CreateString(m.message);
+  return wire::CreateRefusal(
+      b, EnumTo<wire::StatusCode>(m.code), message, m.retry_after_ms, m.step);
+}
+
+void Decode(Decoder& d, const wire::Refusal& w, Refusal* m) {
+  m->code = d.Enum<StatusCode>(w.code(), "code");
+  if (m->code == StatusCode::kOk) {
+    d.Fail("code says ok in a refusal");
+  }
+  m->message = d.Text(w.message(), kTextBytesMax, "message");
+  m->retry_after_ms = w.retry_after_ms();
+  m->step = w.step();
+}
+
+Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m) {
+  const auto state = b.CreateString(m.state);
+  const auto host = b.CreateString(m.host);
+  const wire::WorkerStats stats = EncodeStats(m.stats);
+  wire::WorkerRowBuilder out(b);
+  out.add_worker(m.worker.value);
+  out.add_incarnation(m.incarnation.value);
+  out.add_state(state);
+  out.add_host(host);
+  out.add_pid(m.pid);
+  out.add_minibatch(m.minibatch);
+  out.add_slowdown(m.slowdown);
+  out.add_stats(&stats);
+  out.add_lease(m.lease.value);
+  out.add_clock(m.clock);
+  out.add_silent_s(m.silent_s);
+  out.add_samples_counted(m.samples_counted);
+  return out.Finish();
+}
+
+void Decode(Decoder& d, const wire::WorkerRow& w, WorkerRow* m) {
+  m->worker = WorkerId(w.worker());
+  m->incarnation = Incarnation(w.incarnation());
+  m->state = d.Text(w.state(), kNameBytesMax, "worker.state");
+  m->host = d.Text(w.host(), kNameBytesMax, "worker.host");
+  m->pid = w.pid();
+  m->minibatch = w.minibatch();
+  m->slowdown = w.slowdown();
+  if (d.Present(w.stats(), "worker.stats")) {
+    m->stats = DecodeStats(*w.stats());
+  }
+  m->lease = LeaseId(w.lease());
+  m->clock = w.clock();
+  m->silent_s = w.silent_s();
+  m->samples_counted = w.samples_counted();
+}
+
+Offset<wire::ShardRow> Encode(Fbb& b, const ShardRow& m) {
+  const auto address = b.CreateString(m.address);
+  const auto state = b.CreateString(m.state);
+  const auto stats = Encode(b, m.stats);
+  return wire::CreateShardRow(b, m.shard.value, address, m.pid, state, stats);
+}
+
+void Decode(Decoder& d, const wire::ShardRow& w, ShardRow* m) {
+  m->shard = ShardId(w.shard());
+  m->address = d.Text(w.address(), kNameBytesMax, "shard.address");
+  m->pid = w.pid();
+  m->state = d.Text(w.state(), kNameBytesMax, "shard.state");
+  if (d.Present(w.stats(), "shard.stats")) {
+    Decode(d, *w.stats(), &m->stats);
+  }
+}
+
+namespace {
+
+/// The parts of a JobStatus that have to be in the buffer before its table.
+struct JobStatusParts {
+  Offset<flatbuffers::String> name, run_directory, state, detail;
+  Offset<TableVector<wire::WorkerRow>> workers;
+  Offset<TableVector<wire::ShardRow>> shards;
+  Offset<StructVector<wire::LedgerRow>> ledger;
+  Offset<StructVector<wire::EvaluationRow>> evaluations;
+  Offset<TableVector<wire::Wait>> waits;
+};
+
+JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
+  JobStatusParts parts;
+  parts.name = b.CreateString(m.name);
+  parts.run_directory = b.CreateString(m.run_directory);
+  parts.state = b.CreateString(m.state);
+  parts.detail = b.CreateString(m.detail);
+  parts.workers = MakeTables(b, m.workers);
+  parts.shards = MakeTables(b, m.shards);
+  parts.ledger = MakeStructs<wire::LedgerRow>(b, m.ledger, [](const LedgerRow& r) {
+    return wire::LedgerRow(
+        r.epoch, r.samples_total, r.samples_counted, r.samples_leased, r.samples_returned);
+  });
+  parts.evaluations =
+      MakeStructs<wire::EvaluationRow>(b, m.evaluations, [](const EvaluationRow& r) {
+        return wire::EvaluationRow(r.epoch, r.accuracy, r.loss, r.samples, r.at_s);
+      });
+  parts.waits = MakeTables(b, m.waits);
+  return parts;
+}
+
+}  // namespace
+
+Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m) {
+  const JobStatusParts parts = EncodeParts(b, m);
+  wire::JobStatusBuilder out(b);
+  out.add_name(parts.name);
+  out.add_run_directory(parts.run_directory);
+  out.add_state(parts.state);
+  out.add_detail(parts.detail);
+  out.add_mode(EnumTo<wire::Mode>(m.mode));
+  out.add_epochs(m.epochs);
+  out.add_samples_total(m.samples_total);
+  out.add_samples_counted(m.samples_counted);
+  out.add_samples_rejected(m.samples_rejected);
+  out.add_steps_counted(m.steps_counted);
+  out.add_steps_lost(m.steps_lost);
+  out.add_steps_partial(m.steps_partial);
+  out.add_revocations_noticed(m.revocations_noticed);
+  out.add_revocations_unnoticed(m.revocations_unnoticed);
+  out.add_joins(m.joins);
+  out.add_elapsed_s(m.elapsed_s);
+  out.add_samples_per_s(m.samples_per_s);
+  out.add_eta_s(m.eta_s);
+  out.add_train_loss(m.train_loss);
+  out.add_train_accuracy(m.train_accuracy);
+  out.add_generation(m.generation.value);
+  out.add_round(m.round);
+  out.add_max_detect_s(m.max_detect_s);
+  out.add_workers(parts.workers);
+  out.add_shards(parts.shards);
+  out.add_ledger(parts.ledger);
+  out.add_evaluations(parts.evaluations);
+  out.add_waits(parts.waits);
+  return out.Finish();
+}
+
+namespace {
+
+void DecodeRows(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
+  d.Tables(w.workers(), "workers", &m->workers);
+  d.Tables(w.shards(), "shards", &m->shards);
+  d.Structs(w.ledger(), "ledger", &m->ledger, [](const wire::LedgerRow& r) {
+    return LedgerRow{
+        r.epoch(),
+        r.samples_total(),
+        r.samples_counted(),
+        r.samples_leased(),
+        r.samples_returned()};
+  });
+  d.Structs(w.evaluations(), "evaluations", &m->evaluations, [](const wire::EvaluationRow& r) {
+    return EvaluationRow{r.epoch(), r.accuracy(), r.loss(), r.samples(), r.at_s()};
+  });
+  d.Tables(w.waits(), "waits", &m->waits);
+}
+
+}  // namespace
+
+void Decode(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
+  m->name = d.Text(w.name(), kNameBytesMax, "name");
+  m->run_directory = d.Text(w.run_directory(), kTextBytesMax, "run_directory");
+  m->state = d.Text(w.state(), kNameBytesMax, "state");
+  m->detail = d.Text(w.detail(), kTextBytesMax, "detail");
+  m->mode = d.Enum<Mode>(w.mode(), "mode");
+  m->epochs = w.epochs();
+  m->samples_total = w.samples_total();
+  m->samples_counted = w.samples_counted();
+  m->samples_rejected = w.samples_rejected();
+  m->steps_counted = w.steps_counted();
+  m->steps_lost = w.steps_lost();
+  m->steps_partial = w.steps_partial();
+  m->revocations_noticed = w.revocations_noticed();
+  m->revocations_unnoticed = w.revocations_unnoticed();
+  m->joins = w.joins();
+  m->elapsed_s = w.elapsed_s();
+  m->samples_per_s = w.samples_per_s();
+  m->eta_s = w.eta_s();
+  m->train_loss = w.train_loss();
+  m->train_accuracy = w.train_accuracy();
+  m->generation = Generation(w.generation());
+  m->round = w.round();
+  m->max_detect_s = w.max_detect_s();
+  DecodeRows(d, w, m);
+}
+
+Offset<wire::StatusRequest> Encode(Fbb& b, const StatusRequest& /*m*/) {
+  return wire::CreateStatusRequest(b);
+}
+
+void Decode(Decoder& /*d*/, const wire::StatusRequest& /*w*/, StatusRequest* /*m*/) {}
+
+Offset<wire::StatusReply> Encode(Fbb& b, const StatusReply& m) {
+  return wire::CreateStatusReply(b, Encode(b, m.status));
+}
+
+void Decode(Decoder& d, const wire::StatusReply& w, StatusReply* m) {
+  if (d.Present(w.status(), "status")) {
+    Decode(d, *w.status(), &m->status);
+  }
+}
+
+Offset<wire::StopRequest> Encode(Fbb& b, const StopRequest& m) {
+  return wire::CreateStopRequest(b, m.is_immediate);
+}
+
+void Decode(Decoder& /*d*/, const wire::StopRequest& w, StopRequest* m) {
+  m->is_immediate = w.is_immediate();
+}
+
+Offset<wire::StopReply> Encode(Fbb& b, const StopReply& /*m*/) {
+  return wire::CreateStopReply(b);
+}
+
+void Decode(Decoder& /*d*/, const wire::StopReply& /*w*/, StopReply* /*m*/) {}
+
+}  // namespace ps::proto::codec

@@ -1,0 +1,217 @@
+// Messages between workers and the coordinator.
+
+#include "ps/proto/codec.h"
+
+namespace ps::proto::codec {
+
+Offset<wire::JoinRequest> Encode(Fbb& b, const JoinRequest& m) {
+  const auto host = b.CreateString(m.host);
+  return wire::CreateJoinRequest(b, m.seat.value, m.has_seat, host, m.pid, m.minibatch, m.slowdown);
+}
+
+void Decode(Decoder& d, const wire::JoinRequest& w, JoinRequest* m) {
+  m->seat = WorkerId(w.seat());
+  m->has_seat = w.has_seat();
+  m->host = d.Text(w.host(), kNameBytesMax, "host");
+  m->pid = w.pid();
+  m->minibatch = w.minibatch();
+  m->slowdown = w.slowdown();
+}
+
+Offset<wire::ShardAddress> Encode(Fbb& b, const ShardAddress& m) {
+  const auto host = b.CreateString(m.host);
+  return wire::CreateShardAddress(b, m.shard.value, host, m.port);
+}
+
+void Decode(Decoder& d, const wire::ShardAddress& w, ShardAddress* m) {
+  m->shard = ShardId(w.shard());
+  m->host = d.Text(w.host(), kNameBytesMax, "shard.host");
+  m->port = w.port();
+}
+
+Offset<wire::JoinReply> Encode(Fbb& b, const JoinReply& m) {
+  const auto config = b.CreateString(m.config_json);
+  const auto shards = MakeTables(b, m.shards);
+  const auto placement = Encode(b, m.placement);
+  wire::JoinReplyBuilder out(b);
+  out.add_worker(m.worker.value);
+  out.add_incarnation(m.incarnation.value);
+  out.add_generation(m.generation.value);
+  out.add_config_json(config);
+  out.add_shards(shards);
+  out.add_placement(placement);
+  out.add_minibatch(m.minibatch);
+  out.add_slowdown(m.slowdown);
+  out.add_threads(m.threads);
+  return out.Finish();
+}
+
+void Decode(Decoder& d, const wire::JoinReply& w, JoinReply* m) {
+  m->worker = WorkerId(w.worker());
+  m->incarnation = Incarnation(w.incarnation());
+  m->generation = Generation(w.generation());
+  m->config_json = d.Text(w.config_json(), kConfigBytesMax, "config_json");
+  d.Tables(w.shards(), "shards", &m->shards);
+  if (d.Present(w.placement(), "placement")) {
+    Decode(d, *w.placement(), &m->placement);
+  }
+  m->minibatch = w.minibatch();
+  m->slowdown = w.slowdown();
+  m->threads = w.threads();
+}
+
+Offset<wire::LeaseRequest> Encode(Fbb& b, const LeaseRequest& m) {
+  return wire::CreateLeaseRequest(b, m.incarnation.value, m.newest.value);
+}
+
+void Decode(Decoder& /*d*/, const wire::LeaseRequest& w, LeaseRequest* m) {
+  m->incarnation = Incarnation(w.incarnation());
+  m->newest = LeaseId(w.newest());
+}
+
+Offset<wire::LeaseGrant> Encode(Fbb& b, const LeaseGrant& m) {
+  wire::LeaseGrantBuilder out(b);
+  out.add_incarnation(m.incarnation.value);
+  out.add_lease(m.lease.value);
+  out.add_kind(EnumTo<wire::LeaseKind>(m.kind));
+  out.add_epoch(m.epoch);
+  out.add_begin(m.begin);
+  out.add_end(m.end);
+  out.add_round(m.round);
+  return out.Finish();
+}
+
+void Decode(Decoder& d, const wire::LeaseGrant& w, LeaseGrant* m) {
+  m->incarnation = Incarnation(w.incarnation());
+  m->lease = LeaseId(w.lease());
+  m->kind = d.Enum<LeaseKind>(w.kind(), "kind");
+  m->epoch = w.epoch();
+  m->begin = w.begin();
+  m->end = w.end();
+  m->round = w.round();
+  if (m->end < m->begin) {
+    d.Fail("the lease ends before it begins");
+  }
+}
+
+Offset<wire::StepReport> Encode(Fbb& b, const StepReport& m) {
+  const auto steps = MakeStructs<wire::StepDone>(b, m.steps, [](const StepDone& s) {
+    return wire::StepDone(
+        s.step, s.lease.value, s.begin, s.end, s.loss_sum, s.correct, s.is_rejected);
+  });
+  return wire::CreateStepReport(b, m.incarnation.value, steps);
+}
+
+void Decode(Decoder& d, const wire::StepReport& w, StepReport* m) {
+  m->incarnation = Incarnation(w.incarnation());
+  d.Structs(w.steps(), "steps", &m->steps, [&](const wire::StepDone& s) {
+    if (s.end() < s.begin()) {
+      d.Fail("a step ends before it begins");
+    }
+    return StepDone{
+        s.step(),
+        LeaseId(s.lease()),
+        s.begin(),
+        s.end(),
+        s.loss_sum(),
+        s.correct(),
+        s.is_rejected()};
+  });
+}
+
+Offset<wire::StepAck> Encode(Fbb& b, const StepAck& m) {
+  return wire::CreateStepAck(b, m.incarnation.value, m.last_step);
+}
+
+void Decode(Decoder& /*d*/, const wire::StepAck& w, StepAck* m) {
+  m->incarnation = Incarnation(w.incarnation());
+  m->last_step = w.last_step();
+}
+
+Offset<wire::EvaluateReport> Encode(Fbb& b, const EvaluateReport& m) {
+  return wire::CreateEvaluateReport(
+      b, m.incarnation.value, m.lease.value, m.samples, m.loss_sum, m.correct);
+}
+
+void Decode(Decoder& /*d*/, const wire::EvaluateReport& w, EvaluateReport* m) {
+  m->incarnation = Incarnation(w.incarnation());
+  m->lease = LeaseId(w.lease());
+  m->samples = w.samples();
+  m->loss_sum = w.loss_sum();
+  m->correct = w.correct();
+}
+
+Offset<wire::EvaluateAck> Encode(Fbb& b, const EvaluateAck& m) {
+  return wire::CreateEvaluateAck(b, m.incarnation.value, m.lease.value);
+}
+
+void Decode(Decoder& /*d*/, const wire::EvaluateAck& w, EvaluateAck* m) {
+  m->incarnation = Incarnation(w.incarnation());
+  m->lease = LeaseId(w.lease());
+}
+
+Offset<wire::WorkerHeartbeat> Encode(Fbb& b, const WorkerHeartbeat& m) {
+  const auto waits = MakeTables(b, m.waits);
+  const wire::WorkerStats stats = EncodeStats(m.stats);
+  return wire::CreateWorkerHeartbeat(
+      b, m.incarnation.value, EnumTo<wire::WorkerState>(m.state), &stats, waits);
+}
+
+void Decode(Decoder& d, const wire::WorkerHeartbeat& w, WorkerHeartbeat* m) {
+  m->incarnation = Incarnation(w.incarnation());
+  m->state = d.Enum<WorkerState>(w.state(), "state");
+  if (d.Present(w.stats(), "stats")) {
+    m->stats = DecodeStats(*w.stats());
+  }
+  d.Tables(w.waits(), "waits", &m->waits);
+}
+
+Offset<wire::HeartbeatReply> Encode(Fbb& b, const HeartbeatReply& m) {
+  return wire::CreateHeartbeatReply(b, m.generation.value);
+}
+
+void Decode(Decoder& /*d*/, const wire::HeartbeatReply& w, HeartbeatReply* m) {
+  m->generation = Generation(w.generation());
+}
+
+Offset<wire::Goodbye> Encode(Fbb& b, const Goodbye& m) {
+  const auto reason = b.CreateString(m.reason);
+  const wire::WorkerStats stats = EncodeStats(m.stats);
+  return wire::CreateGoodbye(b, m.incarnation.value, reason, &stats);
+}
+
+void Decode(Decoder& d, const wire::Goodbye& w, Goodbye* m) {
+  m->incarnation = Incarnation(w.incarnation());
+  m->reason = d.Text(w.reason(), kTextBytesMax, "reason");
+  if (d.Present(w.stats(), "stats")) {
+    m->stats = DecodeStats(*w.stats());
+  }
+}
+
+Offset<wire::GoodbyeReply> Encode(Fbb& b, const GoodbyeReply& m) {
+  return wire::CreateGoodbyeReply(b, m.incarnation.value);
+}
+
+void Decode(Decoder& /*d*/, const wire::GoodbyeReply& w, GoodbyeReply* m) {
+  m->incarnation = Incarnation(w.incarnation());
+}
+
+Offset<wire::Drain> Encode(Fbb& b, const Drain& m) {
+  const auto reason = b.CreateString(m.reason);
+  return wire::CreateDrain(b, reason, m.grace_ms);
+}
+
+void Decode(Decoder& d, const wire::Drain& w, Drain* m) {
+  m->reason = d.Text(w.reason(), kTextBytesMax, "reason");
+  m->grace_ms = w.grace_ms();
+}
+
+Offset<wire::Shutdown> Encode(Fbb& b, const Shutdown& m) {
+  return wire::CreateShutdown(b, b.CreateString(m.reason));
+}
+
+void Decode(Decoder& d, const wire::Shutdown& w, Shutdown* m) {
+  m->reason = d.Text(w.reason(), kTextBytesMax, "reason");
+}
+
+}  // namespace ps::proto::codec

@@ -1,0 +1,162 @@
+// From message to frame and back, for every alternative of Message by the same two templates.
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "ps/base/crc32c.h"
+#include "ps/proto/codec.h"
+#include "ps/proto/messages.h"
+
+namespace ps::proto {
+namespace {
+
+using codec::Decoder;
+using codec::Fbb;
+
+// In the order of Message.
+constexpr std::array<std::string_view, kMessageTypeMax> kTypeNames = {
+    "Hello",       "HelloReply",     "Refusal",       "PushRequest",     "PushReply",
+    "PullRequest", "PullReply",      "RegisterShard", "ShardSetup",      "ShardReady",
+    "Membership",  "MembershipAck",  "CommitRound",   "CommitAck",       "ShardHeartbeat",
+    "JoinRequest", "JoinReply",      "LeaseRequest",  "LeaseGrant",      "StepReport",
+    "StepAck",     "EvaluateReport", "EvaluateAck",   "WorkerHeartbeat", "HeartbeatReply",
+    "Goodbye",     "GoodbyeReply",   "Drain",         "Shutdown",        "StatusRequest",
+    "StatusReply", "StopRequest",    "StopReply"};
+static_assert(!kTypeNames.back().empty());
+
+constexpr uint32_t kDepthMax = 16;
+
+template <typename Offset>
+struct TableOf;
+
+template <typename W>
+struct TableOf<flatbuffers::Offset<W>> {
+  using type = W;
+};
+
+/// The table of message T: what its Encode makes.
+template <typename T>
+using Wire =
+    typename TableOf<decltype(codec::Encode(std::declval<Fbb&>(), std::declval<const T&>()))>::type;
+
+template <typename T>
+concept HasPayload = requires(T message) {
+  message.payload;
+};
+
+/// Bytes that the chunks say follow, or an error; never more than `payload_bytes`.
+template <typename Chunks>
+Status CheckPayloadSize(const Chunks& chunks, uint64_t payload_bytes) {
+  uint64_t rest = payload_bytes;
+  for (const auto& chunk : chunks) {
+    const uint64_t bytes = uint64_t{chunk.element_count} * sizeof(float);
+    if (bytes == 0) {
+      return Status::InvalidArgument("a chunk has no elements");
+    }
+    if (bytes > rest) {
+      return Status::InvalidArgument("the chunks have more elements than the payload");
+    }
+    rest -= bytes;
+  }
+  return rest == 0 ? Status::Ok()
+                   : Status::InvalidArgument(
+                         "the payload has " + std::to_string(rest) + " bytes that no chunk names");
+}
+
+template <typename T>
+Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload payload) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(flatbuffer.data());
+  // A table takes 8 bytes at least with the offset that leads to it.
+  const auto tables_max = static_cast<flatbuffers::uoffset_t>(flatbuffer.size() / 8 + 1);
+  flatbuffers::Verifier verifier(bytes, flatbuffer.size(), kDepthMax, tables_max);
+  if (!verifier.VerifyBuffer<Wire<T>>(nullptr)) {
+    return Status::InvalidArgument("malformed FlatBuffer");
+  }
+  T message;
+  Decoder decoder(flatbuffer.size());
+  codec::Decode(decoder, *flatbuffers::GetRoot<Wire<T>>(bytes), &message);
+  PS_TRY(decoder.status());
+  if constexpr (HasPayload<T>) {
+    PS_TRY(CheckPayloadSize(message.chunks, payload.size()));
+    message.payload = std::move(payload);
+  } else if (payload.size() != 0) {
+    return Status::InvalidArgument("has a payload, which its type never has");
+  }
+  return Message(std::move(message));
+}
+
+using DecodeFunction = Result<Message> (*)(std::span<const std::byte>, Payload);
+
+template <size_t... I>
+constexpr std::array<DecodeFunction, sizeof...(I)> MakeDecoders(std::index_sequence<I...>) {
+  return {&DecodeAs<std::variant_alternative_t<I, Message>>...};
+}
+
+constexpr auto kDecoders = MakeDecoders(std::make_index_sequence<kMessageTypeMax>());
+
+uint32_t BodyCrc(std::span<const std::byte> flatbuffer, const Payload& payload) {
+  uint32_t crc = Crc32c(flatbuffer);
+  for (const auto& part : payload.parts) {
+    crc = Crc32c(part, crc);
+  }
+  return crc;
+}
+
+}  // namespace
+
+std::string_view MessageTypeName(uint16_t type) {
+  return type == 0 || type > kMessageTypeMax ? "unknown" : kTypeNames[type - 1];
+}
+
+EncodedMessage EncodeMessage(const Message& message, uint64_t request_id) {
+  Fbb builder(512);
+  EncodedMessage out;
+  std::visit(
+      [&](const auto& value) {
+        builder.Finish(codec::Encode(builder, value));
+        if constexpr (HasPayload<std::decay_t<decltype(value)>>) {
+          out.payload = value.payload;
+        }
+      },
+      message);
+  const std::span<const std::byte> flatbuffer(
+      reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
+  FrameHeader header;
+  header.type = MessageTypeOf(message);
+  header.header_bytes = builder.GetSize();
+  header.payload_bytes = out.payload.size();
+  header.request_id = request_id;
+  header.body_crc = BodyCrc(flatbuffer, out.payload);
+  out.head.resize(kFrameHeaderBytes + flatbuffer.size() + header.padding_bytes());
+  EncodeFrameHeader(header, std::span(out.head).first<kFrameHeaderBytes>());
+  std::memcpy(out.head.data() + kFrameHeaderBytes, flatbuffer.data(), flatbuffer.size());
+  return out;
+}
+
+Result<Message> DecodeMessage(
+    const FrameHeader& header, std::span<const std::byte> flatbuffer, Payload payload) {
+  const std::string_view name = MessageTypeName(header.type);
+  if (header.type == 0 || header.type > kMessageTypeMax) {
+    return Status::InvalidArgument("unknown message type " + std::to_string(header.type));
+  }
+  if (flatbuffer.size() != header.header_bytes || payload.size() != header.payload_bytes) {
+    return Status::InvalidArgument("the body is not as long as the frame header says")
+        .Annotate(name);
+  }
+  if (BodyCrc(flatbuffer, payload) != header.body_crc) {
+    return Status::Corruption("frame body checksum does not match").Annotate(name);
+  }
+  // FlatBuffers reads 64-bit numbers in place.
+  constexpr size_t kAlignment = alignof(uint64_t);
+  if (reinterpret_cast<uintptr_t>(flatbuffer.data()) % kAlignment != 0) {
+    std::vector<uint64_t> aligned((flatbuffer.size() + kAlignment - 1) / kAlignment);
+    std::memcpy(aligned.data(), flatbuffer.data(), flatbuffer.size());
+    return kDecoders[header.type - 1](
+               std::as_bytes(std::span(aligned)).first(flatbuffer.size()), std::move(payload))
+        .Annotate(name);
+  }
+  return kDecoders[header.type - 1](flatbuffer, std::move(payload)).Annotate(name);
+}
+
+}  // namespace ps::proto
