@@ -116,8 +116,7 @@ void AppendEscaped(std::string* line, char c) {
     *line += c;
     return;
   }
-  // Terminal escapes and the like: what a peer sends must not reach the terminal of who reads the
-  // log.
+  // What a peer sends must not act on the terminal of who reads the log.
   char hex[5];
   std::snprintf(hex, sizeof(hex), "\\x%02x", static_cast<unsigned>(c));
   *line += hex;

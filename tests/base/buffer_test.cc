@@ -1,0 +1,56 @@
+#include "ps/base/buffer.h"
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "gtest/gtest.h"
+
+namespace ps {
+namespace {
+
+TEST(BufferTest, EverySizeIsAlignedToACacheLine) {
+  for (size_t size = 1; size < 300; ++size) {
+    Buffer buffer(size);
+    EXPECT_EQ(buffer.size(), size);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kBufferAlignment, 0U) << size;
+    buffer.bytes().back() = std::byte{1};
+  }
+}
+
+TEST(BufferTest, AnEmptyBufferHoldsNothing) {
+  Buffer buffer(0);
+  EXPECT_EQ(buffer.size(), 0U);
+  EXPECT_EQ(buffer.data(), nullptr);
+  EXPECT_TRUE(buffer.bytes().empty());
+  EXPECT_TRUE(buffer.floats().empty());
+}
+
+TEST(BufferTest, AMovedFromBufferIsEmpty) {
+  Buffer source(64);
+  const std::byte* const data = source.data();
+  Buffer target(std::move(source));
+  EXPECT_EQ(target.data(), data);
+  EXPECT_EQ(target.size(), 64U);
+  EXPECT_EQ(source.size(), 0U);  // NOLINT(bugprone-use-after-move): what is tested
+  EXPECT_TRUE(source.bytes().empty());
+
+  Buffer other(8);
+  other = std::move(target);
+  EXPECT_EQ(other.data(), data);
+  EXPECT_EQ(other.size(), 64U);
+  EXPECT_EQ(target.size(), 0U);  // NOLINT(bugprone-use-after-move): what is tested
+}
+
+TEST(BufferTest, FloatsLeaveOutAShortTail) {
+  Buffer buffer(11);
+  EXPECT_EQ(buffer.floats().size(), 2U);
+}
+
+TEST(BufferTest, CopyingIsNotPossible) {
+  static_assert(!std::is_copy_constructible_v<Buffer>);
+  static_assert(!std::is_copy_assignable_v<Buffer>);
+}
+
+}  // namespace
+}  // namespace ps
