@@ -11,8 +11,12 @@ int omp_get_max_threads(void);
 
 namespace ps::kernels {
 
-void SetComputeThreads(int count) { omp_set_num_threads(std::max(count, 1)); }
+void SetComputeThreads(int count) {
+  omp_set_num_threads(std::max(count, 1));
+}
 
-int ComputeThreads() { return omp_get_max_threads(); }
+int ComputeThreads() {
+  return omp_get_max_threads();
+}
 
 }  // namespace ps::kernels

@@ -1,0 +1,133 @@
+#include "kernels/cpu/conv2d.h"
+
+#include "kernels/cpu/dnnl_primitive.h"
+#include "kernels/cpu/planned_op.h"
+
+namespace ps::kernels {
+namespace {
+
+struct Plan {
+  Primitive forward;
+  Relayout forward_weights;
+  Primitive backward_data;
+  Relayout backward_data_weights;
+  Primitive backward_weights;
+  Relayout weight_gradient;
+};
+
+/// Descriptors of one batch size. Activations are NHWC, the weights' layout is oneDNN's choice.
+struct Geometry {
+  Geometry(const Conv2dOptions& o, int64_t n)
+      : strides{o.stride, o.stride},
+        pad{o.padding, o.padding},
+        weight_dims{o.out_channels, o.in_channels, o.kernel, o.kernel},
+        x(ImageDesc(n, o.in_channels, o.in_height, o.in_width)),
+        y(ImageDesc(
+            n,
+            o.out_channels,
+            (o.in_height + 2 * o.padding - o.kernel) / o.stride + 1,
+            (o.in_width + 2 * o.padding - o.kernel) / o.stride + 1)),
+        w(PlainDesc(weight_dims, Tag::any)),
+        canonical_w(PlainDesc(weight_dims, Tag::oihw)),
+        b(o.bias ? PlainDesc({o.out_channels}, Tag::x) : Desc()) {}
+
+  dnnl::memory::dims strides;
+  dnnl::memory::dims pad;
+  dnnl::memory::dims weight_dims;
+  Desc x;
+  Desc y;
+  Desc w;
+  Desc canonical_w;
+  Desc b;
+};
+
+constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+
+class Conv2d : public PlannedOp<Plan> {
+ public:
+  Conv2d(const Conv2dOptions& options, Workspace* workspace)
+      : PlannedOp("conv2d", workspace), options_(options) {}
+
+  void Forward(const ForwardArgs& args) override {
+    Plan& plan = PlanFor(args.n);
+    plan.forward.Run(
+        {{DNNL_ARG_SRC, args.x},
+         {DNNL_ARG_WEIGHTS, plan.forward_weights.Load(args.params[0].data())},
+         {DNNL_ARG_BIAS, options_.bias ? args.params[1].data() : nullptr},
+         {DNNL_ARG_DST, args.y}});
+  }
+
+  void Backward(const BackwardArgs& args) override {
+    Plan& plan = PlanFor(args.n);
+    plan.backward_weights.Run(
+        {{DNNL_ARG_SRC, args.x},
+         {DNNL_ARG_DIFF_DST, args.dy},
+         {DNNL_ARG_DIFF_WEIGHTS, plan.weight_gradient.Stage(args.grads[0].data())},
+         {DNNL_ARG_DIFF_BIAS, options_.bias ? args.grads[1].data() : nullptr}});
+    plan.weight_gradient.Store(args.grads[0].data());
+    if (args.dx != nullptr) {
+      plan.backward_data.Run(
+          {{DNNL_ARG_DIFF_DST, args.dy},
+           {DNNL_ARG_WEIGHTS, plan.backward_data_weights.Load(args.params[0].data())},
+           {DNNL_ARG_DIFF_SRC, args.dx}});
+    }
+  }
+
+ private:
+  void Build(int64_t n, bool training, Plan* plan) const override {
+    const Geometry g(options_, n);
+    const auto forward = MakeDesc<dnnl::convolution_forward>(
+        dnnl::prop_kind::forward_training, kAlgorithm, g.x, g.w, g.b, g.y, g.strides, g.pad, g.pad);
+    plan->forward = Primitive::Make<dnnl::convolution_forward>(
+        forward,
+        workspace(),
+        {{DNNL_ARG_SRC, g.x},
+         {DNNL_ARG_WEIGHTS, forward.weights_desc()},
+         {DNNL_ARG_BIAS, g.b},
+         {DNNL_ARG_DST, g.y}});
+    plan->forward_weights =
+        Relayout::ToPrimitive(g.canonical_w, forward.weights_desc(), workspace());
+    if (training) {
+      BuildBackward(g, forward, plan);
+    }
+  }
+
+  void BuildBackward(
+      const Geometry& g,
+      const dnnl::convolution_forward::primitive_desc& forward,
+      Plan* plan) const {
+    const auto weights = MakeBackwardDesc<dnnl::convolution_backward_weights>(
+        forward, kAlgorithm, g.x, g.w, g.b, g.y, g.strides, g.pad, g.pad);
+    plan->backward_weights = Primitive::Make<dnnl::convolution_backward_weights>(
+        weights,
+        workspace(),
+        {{DNNL_ARG_SRC, g.x},
+         {DNNL_ARG_DIFF_DST, g.y},
+         {DNNL_ARG_DIFF_WEIGHTS, weights.diff_weights_desc()},
+         {DNNL_ARG_DIFF_BIAS, g.b}});
+    plan->weight_gradient =
+        Relayout::FromPrimitive(weights.diff_weights_desc(), g.canonical_w, workspace());
+    if (options_.input_gradient) {
+      const auto data = MakeBackwardDesc<dnnl::convolution_backward_data>(
+          forward, kAlgorithm, g.x, g.w, g.y, g.strides, g.pad, g.pad);
+      plan->backward_data = Primitive::Make<dnnl::convolution_backward_data>(
+          data,
+          workspace(),
+          {{DNNL_ARG_DIFF_SRC, g.x},
+           {DNNL_ARG_DIFF_DST, g.y},
+           {DNNL_ARG_WEIGHTS, data.weights_desc()}});
+      plan->backward_data_weights =
+          Relayout::ToPrimitive(g.canonical_w, data.weights_desc(), workspace());
+    }
+  }
+
+  const Conv2dOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> MakeConv2d(const Conv2dOptions& options, Workspace* workspace) {
+  return std::make_unique<Conv2d>(options, workspace);
+}
+
+}  // namespace ps::kernels

@@ -1,0 +1,69 @@
+#include "kernels/cpu/layout.h"
+
+#include "kernels/cpu/dnnl_primitive.h"
+#include "kernels/cpu/planned_op.h"
+#include "ps/base/check.h"
+
+namespace ps::kernels {
+namespace {
+
+struct Plan {
+  Primitive forward;
+  Primitive backward;
+};
+
+class LayoutChange : public PlannedOp<Plan> {
+ public:
+  LayoutChange(
+      const char* name,
+      const dnnl::memory::dims& sample_dims,
+      Tag from,
+      Tag to,
+      Workspace* workspace)
+      : PlannedOp(name, workspace), sample_dims_(sample_dims), from_(from), to_(to) {}
+
+  void Forward(const ForwardArgs& args) override {
+    PlanFor(args.n).forward.Run({{DNNL_ARG_FROM, args.x}, {DNNL_ARG_TO, args.y}});
+  }
+
+  void Backward(const BackwardArgs& args) override {
+    PS_CHECK(args.dx != nullptr) << "a layout change has only its input's gradient to compute";
+    PlanFor(args.n).backward.Run({{DNNL_ARG_FROM, args.dy}, {DNNL_ARG_TO, args.dx}});
+  }
+
+ private:
+  void Build(int64_t n, bool training, Plan* plan) const override {
+    dnnl::memory::dims dims = {n};
+    dims.insert(dims.end(), sample_dims_.begin(), sample_dims_.end());
+    plan->forward =
+        Primitive::MakeReorder(PlainDesc(dims, from_), PlainDesc(dims, to_), workspace());
+    if (training) {
+      plan->backward =
+          Primitive::MakeReorder(PlainDesc(dims, to_), PlainDesc(dims, from_), workspace());
+    }
+  }
+
+  const dnnl::memory::dims sample_dims_;
+  const Tag from_;
+  const Tag to_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> MakeFlatten(
+    int64_t channels, int64_t height, int64_t width, Workspace* workspace) {
+  return std::make_unique<LayoutChange>(
+      "flatten", dnnl::memory::dims{channels, height, width}, Tag::nhwc, Tag::nchw, workspace);
+}
+
+std::unique_ptr<Op> MakeChannelsLast(
+    int64_t channels, int64_t height, int64_t width, Workspace* workspace) {
+  return std::make_unique<LayoutChange>(
+      "channels_last",
+      dnnl::memory::dims{channels, height, width},
+      Tag::nchw,
+      Tag::nhwc,
+      workspace);
+}
+
+}  // namespace ps::kernels

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ps/base/status.h"
+
+namespace ps::kernels {
+
+// What every differentiable op on the CPU looks like. All values are f32 in host memory, dense.
+// Activations are NHWC: sample-major, channel innermost; a flat vector of c features is h = w = 1.
+// Parameters keep the canonical layout of their op (conv2d oihw, linear [out,in]) and stay in the
+// caller's memory; layouts that an implementation prefers are hidden behind reorders.
+//
+// NaN and infinity: no op hides them on purpose. A NaN in x or a parameter reaches y through
+// conv2d, linear, batch_norm, avg_pool, gelu, dropout (where kept), flatten and the loss. relu and
+// max_pool compare, and a NaN there may come out as 0 or as the window's other values, depending on
+// the machine's vector instructions. The server checks what is pushed, so parameters stay finite.
+
+using ConstSpans = std::span<const std::span<const float>>;
+using Spans = std::span<const std::span<float>>;
+
+struct ForwardArgs {
+  int64_t n = 0;             // samples
+  const float* x = nullptr;  // [n, h, w, c] of the op's input shape
+  float* y = nullptr;        // [n, h, w, c] of its output shape
+  ConstSpans params;
+  bool training = false;
+  uint64_t step = 0;  // dropout: part of what decides the mask
+};
+
+struct BackwardArgs {
+  int64_t n = 0;
+  const float* x = nullptr;   // as in the forward call; only read if BackwardReads says so
+  const float* y = nullptr;   // what the forward call wrote; likewise
+  const float* dy = nullptr;  // gradient of the loss by y
+  float* dx = nullptr;        // written (not added to), or nullptr when nobody wants it
+  ConstSpans params;
+  Spans grads;  // one per parameter, written (not added to)
+};
+
+/// One op of fixed geometry.
+/// Call order: Prepare(n), Forward, and for training Backward of the same batch. State that
+/// Backward needs besides the arguments (masks, batch statistics) is kept inside until the next
+/// Forward. Thread: one at a time. Forward and Backward allocate no tensor memory.
+class Op {
+ public:
+  Op() = default;
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+  virtual ~Op() = default;
+
+  /// Builds what batches of n samples need, unless it is there. Requires: n > 0.
+  /// Errors: kUnsupported, kInvalidArgument (out of memory).
+  virtual Status Prepare(int64_t n, bool training) = 0;
+  virtual void Forward(const ForwardArgs& args) = 0;
+  virtual void Backward(const BackwardArgs& args) = 0;
+
+  /// y may be x, and dx may be dy.
+  virtual bool CanRunInPlace() const { return false; }
+
+  /// Backward reads y, so nobody may overwrite it in between.
+  virtual bool BackwardReadsOutput() const { return false; }
+};
+
+}  // namespace ps::kernels

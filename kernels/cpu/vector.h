@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace ps::kernels {
+
+/// y[i] = a[i] + b[i]; y may be a or b.
+void Add(const float* a, const float* b, float* y, int64_t n);
+
+/// x[i] *= factor.
+void Scale(std::span<float> x, float factor);
+
+/// Sum of squares in double, added up in a fixed order: the same x gives the same bits.
+double SquaredNorm(std::span<const float> x);
+
+}  // namespace ps::kernels
