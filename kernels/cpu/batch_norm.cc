@@ -4,7 +4,7 @@
 #include <span>
 
 #include "kernels/cpu/dnnl_primitive.h"
-#include "kernels/cpu/planned_op.h"
+#include "kernels/cpu/plan_cache.h"
 #include "ps/base/buffer.h"
 
 namespace ps::kernels {
@@ -16,16 +16,21 @@ struct Plan {
   Primitive backward;
 };
 
-class BatchNorm : public PlannedOp<Plan> {
+class BatchNorm final : public Op {
  public:
   BatchNorm(const BatchNormOptions& options, Workspace* workspace)
-      : PlannedOp("batch_norm", workspace),
+      : plans_("batch_norm"),
+        workspace_(workspace),
         options_(options),
         mean_(static_cast<size_t>(options.channels) * sizeof(float)),
         variance_(static_cast<size_t>(options.channels) * sizeof(float)) {}
 
+  Status Prepare(int64_t n, bool training) override {
+    return plans_.Prepare(n, training, [&](Plan* plan) { Build(n, training, plan); });
+  }
+
   void Forward(const ForwardArgs& args) override {
-    Plan& plan = PlanFor(args.n);
+    Plan& plan = plans_.At(args.n);
     Primitive& forward = args.training ? plan.train : plan.evaluate;
     forward.Run(
         {{DNNL_ARG_SRC, args.x},
@@ -37,7 +42,7 @@ class BatchNorm : public PlannedOp<Plan> {
   }
 
   void Backward(const BackwardArgs& args) override {
-    PlanFor(args.n).backward.Run(
+    plans_.At(args.n).backward.Run(
         {{DNNL_ARG_SRC, args.x},
          {DNNL_ARG_DIFF_DST, args.dy},
          {DNNL_ARG_SCALE, args.params[0].data()},
@@ -57,6 +62,8 @@ class BatchNorm : public PlannedOp<Plan> {
           return biased * correction;
         });
   }
+
+  OpTraits traits() const override { return {}; }
 
  private:
   using Flags = dnnl::normalization_flags;
@@ -85,7 +92,7 @@ class BatchNorm : public PlannedOp<Plan> {
 #endif
   }
 
-  void Build(int64_t n, bool training, Plan* plan) const override {
+  void Build(int64_t n, bool training, Plan* plan) const {
     const Desc x = ImageDesc(n, options_.channels, options_.height, options_.width);
     const Desc c = PlainDesc({options_.channels}, Tag::x);
     const Flags affine = Flags::use_scale | Flags::use_shift;
@@ -102,17 +109,17 @@ class BatchNorm : public PlannedOp<Plan> {
             x,
             options_.epsilon,
             affine | Flags::use_global_stats),
-        workspace(),
+        workspace_,
         slots);
     if (!training) {
       return;
     }
     const auto forward =
         ForwardDesc(dnnl::prop_kind::forward_training, x, options_.epsilon, affine);
-    plan->train = Primitive::Make<dnnl::batch_normalization_forward>(forward, workspace(), slots);
+    plan->train = Primitive::Make<dnnl::batch_normalization_forward>(forward, workspace_, slots);
     plan->backward = Primitive::Make<dnnl::batch_normalization_backward>(
         BackwardDesc(forward, x, options_.epsilon, affine),
-        workspace(),
+        workspace_,
         {{DNNL_ARG_SRC, x},
          {DNNL_ARG_DIFF_DST, x},
          {DNNL_ARG_SCALE, c},
@@ -123,6 +130,8 @@ class BatchNorm : public PlannedOp<Plan> {
          {DNNL_ARG_DIFF_SRC, x}});
   }
 
+  PlanCache<Plan> plans_;
+  Workspace* const workspace_;
   const BatchNormOptions options_;
   Buffer mean_;      // of the last training batch
   Buffer variance_;  // biased

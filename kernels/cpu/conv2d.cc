@@ -1,7 +1,7 @@
 #include "kernels/cpu/conv2d.h"
 
 #include "kernels/cpu/dnnl_primitive.h"
-#include "kernels/cpu/planned_op.h"
+#include "kernels/cpu/plan_cache.h"
 
 namespace ps::kernels {
 namespace {
@@ -43,13 +43,17 @@ struct Geometry {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-class Conv2d : public PlannedOp<Plan> {
+class Conv2d final : public Op {
  public:
   Conv2d(const Conv2dOptions& options, Workspace* workspace)
-      : PlannedOp("conv2d", workspace), options_(options) {}
+      : plans_("conv2d"), workspace_(workspace), options_(options) {}
+
+  Status Prepare(int64_t n, bool training) override {
+    return plans_.Prepare(n, training, [&](Plan* plan) { Build(n, training, plan); });
+  }
 
   void Forward(const ForwardArgs& args) override {
-    Plan& plan = PlanFor(args.n);
+    Plan& plan = plans_.At(args.n);
     plan.forward.Run(
         {{DNNL_ARG_SRC, args.x},
          {DNNL_ARG_WEIGHTS, plan.forward_weights.Load(args.params[0].data())},
@@ -58,7 +62,7 @@ class Conv2d : public PlannedOp<Plan> {
   }
 
   void Backward(const BackwardArgs& args) override {
-    Plan& plan = PlanFor(args.n);
+    Plan& plan = plans_.At(args.n);
     plan.backward_weights.Run(
         {{DNNL_ARG_SRC, args.x},
          {DNNL_ARG_DIFF_DST, args.dy},
@@ -73,20 +77,22 @@ class Conv2d : public PlannedOp<Plan> {
     }
   }
 
+  OpTraits traits() const override { return {}; }
+
  private:
-  void Build(int64_t n, bool training, Plan* plan) const override {
+  void Build(int64_t n, bool training, Plan* plan) const {
     const Geometry g(options_, n);
     const auto forward = MakeDesc<dnnl::convolution_forward>(
         dnnl::prop_kind::forward_training, kAlgorithm, g.x, g.w, g.b, g.y, g.strides, g.pad, g.pad);
     plan->forward = Primitive::Make<dnnl::convolution_forward>(
         forward,
-        workspace(),
+        workspace_,
         {{DNNL_ARG_SRC, g.x},
          {DNNL_ARG_WEIGHTS, forward.weights_desc()},
          {DNNL_ARG_BIAS, g.b},
          {DNNL_ARG_DST, g.y}});
     plan->forward_weights =
-        Relayout::ToPrimitive(g.canonical_w, forward.weights_desc(), workspace());
+        Relayout::ToPrimitive(g.canonical_w, forward.weights_desc(), workspace_);
     if (training) {
       BuildBackward(g, forward, plan);
     }
@@ -100,27 +106,29 @@ class Conv2d : public PlannedOp<Plan> {
         forward, kAlgorithm, g.x, g.w, g.b, g.y, g.strides, g.pad, g.pad);
     plan->backward_weights = Primitive::Make<dnnl::convolution_backward_weights>(
         weights,
-        workspace(),
+        workspace_,
         {{DNNL_ARG_SRC, g.x},
          {DNNL_ARG_DIFF_DST, g.y},
          {DNNL_ARG_DIFF_WEIGHTS, weights.diff_weights_desc()},
          {DNNL_ARG_DIFF_BIAS, g.b}});
     plan->weight_gradient =
-        Relayout::FromPrimitive(weights.diff_weights_desc(), g.canonical_w, workspace());
+        Relayout::FromPrimitive(weights.diff_weights_desc(), g.canonical_w, workspace_);
     if (options_.input_gradient) {
       const auto data = MakeBackwardDesc<dnnl::convolution_backward_data>(
           forward, kAlgorithm, g.x, g.w, g.y, g.strides, g.pad, g.pad);
       plan->backward_data = Primitive::Make<dnnl::convolution_backward_data>(
           data,
-          workspace(),
+          workspace_,
           {{DNNL_ARG_DIFF_SRC, g.x},
            {DNNL_ARG_DIFF_DST, g.y},
            {DNNL_ARG_WEIGHTS, data.weights_desc()}});
       plan->backward_data_weights =
-          Relayout::ToPrimitive(g.canonical_w, data.weights_desc(), workspace());
+          Relayout::ToPrimitive(g.canonical_w, data.weights_desc(), workspace_);
     }
   }
 
+  PlanCache<Plan> plans_;
+  Workspace* const workspace_;
   const Conv2dOptions options_;
 };
 

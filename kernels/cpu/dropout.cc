@@ -10,7 +10,7 @@
 namespace ps::kernels {
 namespace {
 
-class Dropout : public Op {
+class Dropout final : public Op {
  public:
   explicit Dropout(const DropoutOptions& options)
       : options_(options),
@@ -52,7 +52,7 @@ class Dropout : public Op {
     Multiply(args.dy, args.dx, args.n * options_.elements);
   }
 
-  bool CanRunInPlace() const override { return true; }
+  OpTraits traits() const override { return {.runs_in_place = true}; }
 
  private:
   void Multiply(const float* from, float* to, int64_t size) const {

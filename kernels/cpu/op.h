@@ -31,12 +31,18 @@ struct ForwardArgs {
 
 struct BackwardArgs {
   int64_t n = 0;
-  const float* x = nullptr;   // as in the forward call; only read if BackwardReads says so
-  const float* y = nullptr;   // what the forward call wrote; likewise
+  const float* x = nullptr;   // as in the forward call; unless the op ran in place
+  const float* y = nullptr;   // what the forward call wrote
   const float* dy = nullptr;  // gradient of the loss by y
   float* dx = nullptr;        // written (not added to), or nullptr when nobody wants it
   ConstSpans params;
   Spans grads;  // one per parameter, written (not added to)
+};
+
+/// What a caller may and must not do with an op's buffers.
+struct OpTraits {
+  bool runs_in_place = false;          // y may be x, and dx may be dy
+  bool backward_reads_output = false;  // nobody may overwrite y before Backward
 };
 
 /// One op of fixed geometry.
@@ -45,9 +51,6 @@ struct BackwardArgs {
 /// Forward. Thread: one at a time. Forward and Backward allocate no tensor memory.
 class Op {
  public:
-  Op() = default;
-  Op(const Op&) = delete;
-  Op& operator=(const Op&) = delete;
   virtual ~Op() = default;
 
   /// Builds what batches of n samples need, unless it is there. Requires: n > 0.
@@ -55,12 +58,7 @@ class Op {
   virtual Status Prepare(int64_t n, bool training) = 0;
   virtual void Forward(const ForwardArgs& args) = 0;
   virtual void Backward(const BackwardArgs& args) = 0;
-
-  /// y may be x, and dx may be dy.
-  virtual bool CanRunInPlace() const { return false; }
-
-  /// Backward reads y, so nobody may overwrite it in between.
-  virtual bool BackwardReadsOutput() const { return false; }
+  virtual OpTraits traits() const = 0;
 };
 
 }  // namespace ps::kernels

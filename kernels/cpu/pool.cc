@@ -1,7 +1,7 @@
 #include "kernels/cpu/pool.h"
 
 #include "kernels/cpu/dnnl_primitive.h"
-#include "kernels/cpu/planned_op.h"
+#include "kernels/cpu/plan_cache.h"
 #include "ps/base/buffer.h"
 #include "ps/base/check.h"
 
@@ -14,14 +14,19 @@ struct Plan {
   Buffer winners;  // max: which element of each window won; empty otherwise
 };
 
-class Pool : public PlannedOp<Plan> {
+class Pool final : public Op {
  public:
   Pool(const PoolOptions& options, Workspace* workspace)
-      : PlannedOp(options.kind == PoolKind::kMax ? "max_pool" : "avg_pool", workspace),
+      : plans_(options.kind == PoolKind::kMax ? "max_pool" : "avg_pool"),
+        workspace_(workspace),
         options_(options) {}
 
+  Status Prepare(int64_t n, bool training) override {
+    return plans_.Prepare(n, training, [&](Plan* plan) { Build(n, training, plan); });
+  }
+
   void Forward(const ForwardArgs& args) override {
-    Plan& plan = PlanFor(args.n);
+    Plan& plan = plans_.At(args.n);
     plan.forward.Run(
         {{DNNL_ARG_SRC, args.x},
          {DNNL_ARG_DST, args.y},
@@ -30,17 +35,19 @@ class Pool : public PlannedOp<Plan> {
 
   void Backward(const BackwardArgs& args) override {
     PS_CHECK(args.dx != nullptr) << "a pool has nothing but its input's gradient to compute";
-    Plan& plan = PlanFor(args.n);
+    Plan& plan = plans_.At(args.n);
     plan.backward.Run(
         {{DNNL_ARG_DIFF_DST, args.dy},
          {DNNL_ARG_WORKSPACE, plan.winners.data()},
          {DNNL_ARG_DIFF_SRC, args.dx}});
   }
 
+  OpTraits traits() const override { return {}; }
+
  private:
   using Dims = dnnl::memory::dims;
 
-  void Build(int64_t n, bool training, Plan* plan) const override {
+  void Build(int64_t n, bool training, Plan* plan) const {
     const PoolOptions& o = options_;
     const Desc x = ImageDesc(n, o.channels, o.in_height, o.in_width);
     const Desc y = ImageDesc(
@@ -66,9 +73,7 @@ class Pool : public PlannedOp<Plan> {
     const Desc winners = forward.workspace_desc();
     plan->winners = Buffer(winners.get_size());
     plan->forward = Primitive::Make<dnnl::pooling_forward>(
-        forward,
-        workspace(),
-        {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}, {DNNL_ARG_WORKSPACE, winners}});
+        forward, workspace_, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}, {DNNL_ARG_WORKSPACE, winners}});
     if (!training) {
       return;
     }
@@ -81,10 +86,12 @@ class Pool : public PlannedOp<Plan> {
 #endif
     plan->backward = Primitive::Make<dnnl::pooling_backward>(
         backward,
-        workspace(),
+        workspace_,
         {{DNNL_ARG_DIFF_DST, y}, {DNNL_ARG_DIFF_SRC, x}, {DNNL_ARG_WORKSPACE, winners}});
   }
 
+  PlanCache<Plan> plans_;
+  Workspace* const workspace_;
   const PoolOptions options_;
 };
 
