@@ -45,19 +45,6 @@ function(ps_program name)
   target_link_libraries(${name} PRIVATE ps_options ${arg_LINK})
 endfunction()
 
-# ps_test(NAME LABELS ... SOURCES ... LINK ...): one GoogleTest binary, every test a ctest test.
-function(ps_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;LINK" ${ARGN})
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
-  endif()
-  add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE ps_options ${arg_LINK} GTest::gmock GTest::gtest_main)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
-endfunction()
-
 # ps_flatbuffers(TARGET HEADERS SCHEMA...): generates <schema>_generated.h and bfbs beside it in the
 # build tree, and adds the folder to TARGET's private includes.
 function(ps_flatbuffers target)

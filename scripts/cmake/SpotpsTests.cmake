@@ -1,0 +1,82 @@
+# How a test is made. Labels: unit (no sockets, no real time), sim, tidy, gpu (skips without a device),
+# e2e (real processes), bench (tiny sizes), slow. e2e, bench and slow tests run alone, so that what
+# they measure or wait for is not disturbed.
+
+# ps_wants_test(OUT LABEL...): whether this build has tests with one of these labels.
+function(ps_wants_test out)
+  set(${out} ON PARENT_SCOPE)
+  if(PS_TEST_LABELS)
+    set(${out} OFF PARENT_SCOPE)
+    foreach(label IN LISTS ARGN)
+      if(label IN_LIST PS_TEST_LABELS)
+        set(${out} ON PARENT_SCOPE)
+      endif()
+    endforeach()
+  endif()
+endfunction()
+
+# Test names start with the build's name, so that several builds can be run as one.
+get_filename_component(PS_TEST_PREFIX "${PROJECT_BINARY_DIR}" NAME)
+
+# oneDNN and its OpenMP runtime are not instrumented: what they synchronise is not seen.
+set(PS_TEST_ENVIRONMENT
+  "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/scripts/cmake/tsan.supp:halt_on_error=1")
+
+# ps_test_properties(OUT TIMEOUT LABEL...)
+function(ps_test_properties out timeout)
+  set(properties TIMEOUT ${timeout} ENVIRONMENT "${PS_TEST_ENVIRONMENT}")
+  foreach(label IN ITEMS e2e bench slow)
+    if(label IN_LIST ARGN)
+      list(APPEND properties RUN_SERIAL TRUE)
+      break()
+    endif()
+  endforeach()
+  set(${out} "${properties}" PARENT_SCOPE)
+endfunction()
+
+# ps_test(NAME [TIMEOUT s] LABELS ... SOURCES ... LINK ...): one GoogleTest binary, every test a ctest
+# test, run in the source tree's root.
+function(ps_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;LINK" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  ps_wants_test(is_wanted ${arg_LABELS})
+  if(NOT is_wanted)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ps_options ${arg_LINK} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  ps_test_properties(properties ${arg_TIMEOUT} ${arg_LABELS})
+  gtest_discover_tests(${name}
+    DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    TEST_PREFIX "${PS_TEST_PREFIX}."
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    PROPERTIES ${properties})
+  # gtest_discover_tests takes a second label for the name of a property, so labels come after it.
+  set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
+  file(WRITE "${labels_file}"
+    "if(DEFINED ${name}_TESTS)\n"
+    "  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS \"${arg_LABELS}\")\n"
+    "endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
+endfunction()
+
+# ps_script_test(NAME [TIMEOUT s] LABELS ... COMMAND ...): a command as one test, run in the source
+# tree's root. Exit status 77 means skipped, with the reason on stdout.
+function(ps_script_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;COMMAND" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  ps_wants_test(is_wanted ${arg_LABELS})
+  if(NOT is_wanted)
+    return()
+  endif()
+  ps_test_properties(properties ${arg_TIMEOUT} ${arg_LABELS})
+  add_test(NAME "${PS_TEST_PREFIX}.${name}" COMMAND ${arg_COMMAND}
+           WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  set_tests_properties("${PS_TEST_PREFIX}.${name}" PROPERTIES
+    ${properties} LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77)
+endfunction()
