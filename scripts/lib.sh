@@ -1,0 +1,47 @@
+# shellcheck shell=bash
+# What the scripts share. Sourced, not run; the caller has set -euo pipefail.
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+# A script that builds and one that tests may differ in where they run, never in which tools they use.
+COMPILER_PREFERENCE=(clang++-19 clang++-20 clang++-18 clang++-17 clang++-16 g++-14 g++-13)
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+  say "spotps: $*"
+  exit 1
+}
+
+# Prints the first acceptable compiler that is installed; fails when there is none.
+find_compiler() {
+  local name
+  for name in "${COMPILER_PREFERENCE[@]}"; do
+    if command -v "$name" > /dev/null; then
+      printf '%s\n' "$name"
+      return 0
+    fi
+  done
+  return 1
+}
+
+# configure PRESET [CMAKE_ARGUMENT...]: quiet when it goes well.
+configure() {
+  local preset="$1" compiler log
+  shift
+  compiler="$(find_compiler)" || die "no compiler; run scripts/setup.sh"
+  log="$(mktemp)"
+  if ! (cd "$ROOT" && cmake --preset "$preset" -DCMAKE_CXX_COMPILER="$compiler" "$@") \
+    > "$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    die "configuring build/$preset failed"
+  fi
+  rm -f "$log"
+}
+
+# build PRESET [TARGET...]
+build() {
+  local preset="$1"
+  shift
+  cmake --build "$ROOT/build/$preset" --parallel "$(nproc)" ${1:+--target "$@"}
+}

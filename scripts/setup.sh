@@ -1,0 +1,196 @@
+#!/usr/bin/env bash
+# Installs what is missing to build and run on Debian 12 or Ubuntu 24.04; with --tests also what the
+# tests need. Does nothing, fast, when all is there. Uses sudo when not root.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# One line a need; the first name that the distribution has is taken.
+NEEDS=(
+  "cmake"
+  "ninja-build"
+  "ccache"
+  "libasio-dev"
+  "libflatbuffers-dev"
+  "flatbuffers-compiler"
+  "libdnnl-dev libonednn-dev"
+  "libcli11-dev"
+  "zlib1g-dev"
+  "dataset-fashion-mnist"
+)
+TEST_NEEDS=(
+  "libgtest-dev"
+  "libgmock-dev"
+  "clang-format-14"
+)
+
+case "${1:-}" in
+  "") ;;
+  --tests) NEEDS+=("${TEST_NEEDS[@]}") ;;
+  *)
+    say "usage: scripts/setup.sh [--tests]"
+    exit 2
+    ;;
+esac
+with_tests="${1:-}"
+
+log=""
+
+is_installed() {
+  [[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" == installed ]]
+}
+
+has_candidate() {
+  local candidate
+  candidate="$(apt-cache policy "$1" 2> /dev/null | sed -n 's/^  Candidate: //p')"
+  [[ -n "$candidate" && "$candidate" != "(none)" ]]
+}
+
+as_root() {
+  if [[ "$(id -u)" == 0 ]]; then
+    "$@"
+  else
+    sudo "$@"
+  fi
+}
+
+# Prints the packages of NEEDS that are not there, one need a line.
+missing_needs() {
+  local need name
+  for need in "${NEEDS[@]}"; do
+    for name in $need; do
+      if is_installed "$name"; then
+        continue 2
+      fi
+    done
+    printf '%s\n' "$need"
+  done
+}
+
+# Prints the package of the best compiler that can be had, nothing when the best is there.
+missing_compiler() {
+  local name package
+  for name in "${COMPILER_PREFERENCE[@]}"; do
+    if command -v "$name" > /dev/null; then
+      return 0
+    fi
+    package="${name/clang++/clang}"
+    if has_candidate "$package"; then
+      printf '%s\n' "$package"
+      return 0
+    fi
+  done
+  return 1
+}
+
+# The sanitizers' runtime is a package of its own for clang, part of the compiler for g++.
+missing_sanitizers() {
+  local compiler="$1" package
+  if [[ "$compiler" == clang* ]]; then
+    package="libclang-rt-${compiler##*-}-dev"
+    if ! is_installed "$package"; then
+      printf '%s\n' "$package"
+    fi
+  fi
+}
+
+run_logged() {
+  if ! as_root env DEBIAN_FRONTEND=noninteractive "$@" >> "$log" 2>&1; then
+    return 1
+  fi
+}
+
+update_lists() {
+  say "setup: reading the package lists"
+  run_logged apt-get update || {
+    tail -n 20 "$log" >&2
+    die "apt-get update failed; its whole output is in $log"
+  }
+}
+
+install() {
+  local -a options=(-y --no-install-recommends -o DPkg::Lock::Timeout=300)
+  say "setup: installing $*"
+  if run_logged apt-get install "${options[@]}" "$@"; then
+    return 0
+  fi
+  # The usual cause is a list that is older than the mirror.
+  update_lists
+  run_logged apt-get install "${options[@]}" "$@" || {
+    tail -n 20 "$log" >&2
+    die "installing failed; apt's whole output is in $log"
+  }
+}
+
+# Prints, for each need given, the name that this distribution has.
+choose_packages() {
+  local need name
+  for need in "$@"; do
+    for name in $need; do
+      if has_candidate "$name"; then
+        printf '%s\n' "$name"
+        continue 2
+      fi
+    done
+    return 1
+  done
+}
+
+main() {
+  if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
+    die "setup knows Debian and Ubuntu only. Elsewhere install a C++20 compiler (clang 16 or g++ 13" \
+      "and newer) and the equivalents of: ${NEEDS[*]}; then use cmake --preset release"
+  fi
+
+  local -a needs
+  mapfile -t needs < <(missing_needs)
+  local compiler=""
+  if [[ ${#needs[@]} == 0 ]] && compiler="$(find_compiler)" &&
+    [[ "$compiler" == "${COMPILER_PREFERENCE[0]}" ]] &&
+    { [[ -z "$with_tests" ]] || [[ -z "$(missing_sanitizers "$compiler")" ]]; }; then
+    return 0
+  fi
+
+  if [[ "$(id -u)" != 0 ]] && ! command -v sudo > /dev/null; then
+    die "packages are missing, and neither root nor sudo is there. As root: $0 ${with_tests}"
+  fi
+  log="$(mktemp -t spotps-setup.XXXXXX)"
+
+  # A machine that has never read its lists knows no candidates.
+  if ! has_candidate cmake; then
+    update_lists
+  fi
+  local -a packages=()
+  local chosen
+  if [[ ${#needs[@]} -gt 0 ]]; then
+    if ! chosen="$(choose_packages "${needs[@]}")"; then
+      update_lists
+      chosen="$(choose_packages "${needs[@]}")" ||
+        die "this distribution lacks one of: ${needs[*]} (on Ubuntu, is universe enabled?)"
+    fi
+    mapfile -t packages <<< "$chosen"
+  fi
+  chosen="$(missing_compiler)" ||
+    die "no clang 16 or newer and no g++ 13 or newer is installed or can be"
+  if [[ -n "$chosen" ]]; then
+    packages+=("$chosen")
+    compiler="${chosen/clang/clang++}"
+  else
+    compiler="$(find_compiler)"
+  fi
+  if [[ -n "$with_tests" ]]; then
+    chosen="$(missing_sanitizers "$compiler")"
+    if [[ -n "$chosen" ]]; then
+      packages+=("$chosen")
+    fi
+  fi
+  if [[ ${#packages[@]} -gt 0 ]]; then
+    install "${packages[@]}"
+  fi
+  rm -f "$log"
+  if [[ "$(find_compiler)" != "${COMPILER_PREFERENCE[0]}" ]]; then
+    say "setup: ${COMPILER_PREFERENCE[0]} can't be had here, building with $(find_compiler)"
+  fi
+}
+
+main

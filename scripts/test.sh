@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test: dev (address and undefined-behaviour
+# sanitizers), tsan, and release (with CUDA where nvcc is). All tests of all builds are one ctest run,
+# so its closing lines tell the whole result. Which labels a build has is in CMakePresets.json.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  say "usage: scripts/test.sh [--quick] [--preset NAME]... [-- CTEST_ARGUMENT...]"
+  say "  --quick         the dev build only"
+  say "  --preset NAME   this build only; may be repeated"
+  exit 2
+}
+
+presets=()
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --quick)
+      presets+=(dev)
+      shift
+      ;;
+    --preset)
+      [[ $# -ge 2 ]] || usage
+      presets+=("$2")
+      shift 2
+      ;;
+    --)
+      shift
+      break
+      ;;
+    *) usage ;;
+  esac
+done
+if [[ ${#presets[@]} == 0 ]]; then
+  presets=(dev tsan release)
+fi
+
+# Prints ctest's output as it comes, and before its closing lines how many tests were skipped and why.
+report() {
+  awk -v log_file="$1" '
+    /^[0-9]+% tests passed/ { is_closing = 1 }
+    /\*\*\*Skipped/ { skipped++ }
+    is_closing { closing = closing $0 "\n"; next }
+    { print; fflush() }
+    END {
+      printf "skipped: %d tests\n", skipped
+      while ((getline line < log_file) > 0) {
+        if (previous ~ /: Skipped$/) { reasons[line]++ }
+        if (sub(/^SKIP: /, "", line)) { reasons[line]++ }
+        previous = line
+      }
+      for (reason in reasons) { printf "  %d x %s\n", reasons[reason], reason }
+      printf "\n%s", closing
+    }'
+}
+
+"$ROOT/scripts/setup.sh" --tests
+all="$ROOT/build/all"
+mkdir -p "$all"
+: > "$all/CTestTestfile.cmake"
+for preset in "${presets[@]}"; do
+  say "test: building $preset in build/$preset"
+  configure "$preset" -DPS_TESTS=ON
+  build "$preset" >&2
+  printf 'subdirs("%s")\n' "$ROOT/build/$preset" >> "$all/CTestTestfile.cmake"
+done
+
+ctest --test-dir "$all" --parallel "$(nproc)" --output-on-failure --no-tests=error "$@" 2>&1 |
+  report "$all/Testing/Temporary/LastTest.log"
