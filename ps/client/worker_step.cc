@@ -209,6 +209,7 @@ bool WorkerCore::PrepareParameters(const Lease& lease, TimePoint now, proto::Out
     if (!are_all_pulls_done()) {
       return false;
     }
+    pull_lease_ = LeaseId();
     needs_pull_ = false;
     return true;
   }
@@ -224,7 +225,7 @@ bool WorkerCore::PrepareParameters(const Lease& lease, TimePoint now, proto::Out
   for (auto& [shard, link] : links_) {
     link->BeginPull(min_round, is_evaluation, now, out);
   }
-  return are_all_pulls_done();  // already so when no shard has a chunk
+  return false;  // the answers come as messages
 }
 
 void WorkerCore::AdvanceCompute(TimePoint now, proto::Outbox* out) {

@@ -1,0 +1,186 @@
+#include "ps/client/shard_link.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/client/recording_outbox.h"
+
+namespace ps::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Three tensors of 4 floats, all on shard 0 but the second.
+class ShardLinkTest : public ::testing::Test {
+ protected:
+  ShardLinkTest() {
+    proto::Placement placement;
+    for (uint32_t t = 0; t < 3; ++t) {
+      placement.chunks.push_back({MakeChunkKey(t, 0), 4, 0, ShardId(t == 1 ? 1 : 0)});
+    }
+    layout_ = ChunkLayout::Make({4, 4, 4}, placement).value();
+    gradient_.resize(static_cast<size_t>(layout_.element_count()));
+    std::iota(gradient_.begin(), gradient_.end(), 0.0F);
+  }
+
+  ShardLink MakeLink(size_t frame_bytes) {
+    return ShardLink(
+        ShardId(0),
+        {WorkerId(2), Incarnation(7)},
+        &layout_,
+        frame_bytes,
+        proto::Timing::FromMaxDetect(milliseconds(2400)),
+        &random_);
+  }
+
+  PushJob Job(bool wants_pull) { return {1, LeaseId(3), 0, 16, gradient_.data(), wants_pull}; }
+
+  /// The reply of a shard whose every value is `value` at `version`.
+  proto::PullReply Values(
+      const std::vector<uint32_t>& tensors, Version version, float value, uint32_t total) {
+    auto buffer = std::make_shared<Buffer>(tensors.size() * 4 * sizeof(float));
+    std::fill(buffer->floats().begin(), buffer->floats().end(), value);
+    proto::PullReply reply;
+    for (const uint32_t t : tensors) {
+      reply.chunks.push_back({MakeChunkKey(t, 0), version, 4});
+    }
+    reply.chunk_total = total;
+    const size_t size_bytes = buffer->size();
+    reply.payload = proto::Payload::Own(std::move(buffer), size_bytes);
+    return reply;
+  }
+
+  ChunkLayout layout_;
+  std::vector<float> gradient_;
+  Random random_{1};
+  RecordingOutbox out_;
+  TimePoint now_{milliseconds(1000)};
+};
+
+TEST_F(ShardLinkTest, SmallChunksTravelTogetherAndOnlyThoseOfTheShard) {
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(false));
+  link.TensorReady(2, now_, &out_);
+  link.TensorReady(1, now_, &out_);
+  EXPECT_TRUE(out_.sent.empty());
+  link.TensorReady(0, now_, &out_);
+  ASSERT_EQ(out_.sent.size(), 1U);
+  const auto push = std::get<proto::PushRequest>(out_.sent[0].message);
+  EXPECT_EQ(push.chunk_count, 2U);
+  EXPECT_EQ(push.incarnation, Incarnation(7));
+  ASSERT_EQ(push.chunks.size(), 2U);
+  EXPECT_EQ(push.chunks[0].key, MakeChunkKey(2, 0));
+  EXPECT_EQ(out_.sent[0].values, (std::vector<float>{32, 33, 34, 35, 0, 1, 2, 3}));
+}
+
+TEST_F(ShardLinkTest, AFullFrameLeavesBeforeBackwardIsDone) {
+  ShardLink link = MakeLink(16);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(false));
+  link.TensorReady(2, now_, &out_);
+  EXPECT_EQ(out_.sent.size(), 1U);
+  link.TensorReady(0, now_, &out_);
+  EXPECT_EQ(out_.sent.size(), 2U);
+}
+
+TEST_F(ShardLinkTest, AReconnectionRepeatsTheUnansweredPushWithTheSameBytes) {
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(false));
+  link.TensorReady(0, now_, &out_);
+  link.TensorReady(2, now_, &out_);
+  link.OnDisconnected();
+  link.OnConnected(proto::PeerId(6), now_, &out_);
+  ASSERT_EQ(out_.sent.size(), 2U);
+  EXPECT_EQ(out_.sent[1].to, proto::PeerId(6));
+  EXPECT_EQ(out_.sent[0].values, out_.sent[1].values);
+  EXPECT_TRUE(link.OnPushReply({1, proto::PushOutcome::kApplied, 0}, now_));
+  EXPECT_FALSE(link.OnPushReply({1, proto::PushOutcome::kApplied, 0}, now_));
+  EXPECT_TRUE(link.is_push_done());
+}
+
+TEST_F(ShardLinkTest, AnUnansweredPushIsRepeatedInTime) {
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(false));
+  link.TensorReady(0, now_, &out_);
+  link.TensorReady(2, now_, &out_);
+  link.OnTick(now_ + milliseconds(800), &out_);
+  EXPECT_EQ(out_.sent.size(), 1U);
+  link.OnTick(now_ + milliseconds(1600), &out_);
+  EXPECT_EQ(out_.sent.size(), 2U);
+  EXPECT_EQ(link.retries(), 1U);
+}
+
+TEST_F(ShardLinkTest, AFusedPullIsCompleteWhenAllItsChunksHaveComeInAnyOrder) {
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(true));
+  link.TensorReady(0, now_, &out_);
+  link.TensorReady(2, now_, &out_);
+  const uint64_t id = out_.sent[0].request_id;
+  EXPECT_TRUE(std::get<proto::PushRequest>(out_.sent[0].message).wants_pull);
+  ASSERT_TRUE(link.OnPullReply(id, Values({2}, 1, 9, 2), now_).ok());
+  ASSERT_TRUE(link.OnPullReply(id, Values({2}, 1, 9, 2), now_).ok());  // twice is not two
+  EXPECT_FALSE(link.is_pull_done());
+  const auto fresh = link.OnPullReply(id, Values({0}, 1, 8, 2), now_);
+  ASSERT_TRUE(fresh.ok());
+  ASSERT_EQ(fresh->size(), 1U);
+  EXPECT_EQ(fresh->front().offset, 0);
+  EXPECT_TRUE(link.is_pull_done());
+}
+
+TEST_F(ShardLinkTest, AnOlderAnswerNeitherCompletesAPullNorOverwritesNewerValues) {
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPull(0, false, now_, &out_);
+  link.BeginPull(0, true, now_, &out_);
+  ASSERT_EQ(out_.sent.size(), 2U);
+  const uint64_t older = out_.sent[0].request_id;
+  const uint64_t newer = out_.sent[1].request_id;
+  ASSERT_TRUE(link.OnPullReply(newer, Values({0, 2}, 5, 1, 2), now_).ok());
+  EXPECT_TRUE(link.is_pull_done());
+  const auto late = link.OnPullReply(older, Values({0, 2}, 4, 1, 2), now_);
+  ASSERT_TRUE(late.ok());
+  EXPECT_TRUE(late->empty());
+}
+
+TEST_F(ShardLinkTest, APullSaysWhatItHolds) {
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPull(0, false, now_, &out_);
+  EXPECT_TRUE(out_.All<proto::PullRequest>()[0].held.empty());
+  ASSERT_TRUE(link.OnPullReply(out_.sent[0].request_id, Values({0, 2}, 5, 1, 2), now_).ok());
+  link.BeginPull(0, false, now_, &out_);
+  const auto pulls = out_.All<proto::PullRequest>();
+  ASSERT_EQ(pulls[1].held.size(), 2U);
+  EXPECT_EQ(pulls[1].held[1].version, 5U);
+  proto::PullReply nothing_new;
+  ASSERT_TRUE(link.OnPullReply(out_.sent[1].request_id, nothing_new, now_).ok());
+  EXPECT_TRUE(link.is_pull_done());
+}
+
+TEST_F(ShardLinkTest, AnAnswerWithForeignChunksIsRefused) {
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPull(0, false, now_, &out_);
+  EXPECT_FALSE(link.OnPullReply(out_.sent[0].request_id, Values({1}, 1, 1, 1), now_).ok());
+}
+
+TEST_F(ShardLinkTest, AShardThatAsksForPatienceGetsIt) {
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(false));
+  link.TensorReady(0, now_, &out_);
+  link.TensorReady(2, now_, &out_);
+  link.OnRetryLater(50, now_);
+  link.OnTick(now_ + milliseconds(49), &out_);
+  EXPECT_EQ(out_.sent.size(), 1U);
+  link.OnTick(now_ + milliseconds(50), &out_);
+  EXPECT_EQ(out_.sent.size(), 2U);
+}
+
+}  // namespace
+}  // namespace ps::client
