@@ -64,14 +64,10 @@ class Decoder {
     return part != nullptr;
   }
 
-  /// Structs whose address the verifier has not checked are refused when misaligned.
   template <typename W, typename V, typename F>
   void Structs(const StructVector<W>* in, const char* field, std::vector<V>* out, F read) {
-    if (in == nullptr || in->size() == 0 || !Charge(in->size() * sizeof(W), field)) {
+    if (in == nullptr || !Takes<W>(in->Data(), in->size(), field)) {
       return;
-    }
-    if (reinterpret_cast<uintptr_t>(in->Data()) % alignof(W) != 0) {
-      return Fail(std::string(field) + " is misaligned");
     }
     const W* items = reinterpret_cast<const W*>(in->Data());
     out->reserve(in->size());
@@ -82,7 +78,7 @@ class Decoder {
 
   template <typename T>
   void Scalars(const flatbuffers::Vector<T>* in, const char* field, std::vector<T>* out) {
-    if (in == nullptr || !Charge(in->size() * sizeof(T), field)) {
+    if (in == nullptr || !Takes<T>(in->Data(), in->size(), field)) {
       return;
     }
     out->reserve(in->size());
@@ -102,6 +98,19 @@ class Decoder {
   }
 
  private:
+  /// FlatBuffers reads elements in place, and its verifier does not look at their alignment.
+  template <typename W>
+  bool Takes(const uint8_t* items, size_t count, const char* field) {
+    if (!Charge(count * sizeof(W), field)) {
+      return false;
+    }
+    if (count > 0 && reinterpret_cast<uintptr_t>(items) % alignof(W) != 0) {
+      Fail(std::string(field) + " is misaligned");
+      return false;
+    }
+    return true;
+  }
+
   size_t budget_;
   Status status_;
 };
