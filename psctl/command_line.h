@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/proto/job_config.h"
+
+namespace ps::psctl {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitMisused = 2;
+
+struct TrainCommand {
+  std::string job_path;
+  std::vector<proto::ConfigOverride> overrides;
+  bool is_json = false;
+  bool only_prints_config = false;
+};
+
+struct StatusCommand {
+  std::string job;  // empty: every running job
+  bool is_json = false;
+};
+
+struct WhyCommand {
+  std::string job;  // empty: the only running job
+};
+
+struct StopCommand {
+  std::string job;  // empty: the only running job
+  bool is_immediate = false;
+};
+
+/// --help, --version: a text for stdout, and that is all.
+struct PrintCommand {
+  std::string text;
+};
+
+using Command = std::variant<TrainCommand, StatusCommand, WhyCommand, StopCommand, PrintCommand>;
+
+/// `arguments` without the program's name. Errors: kInvalidArgument with one line for the user,
+/// that says what is wrong and, for a mistyped name, the nearest one.
+Result<Command> ParseCommandLine(const std::vector<std::string>& arguments);
+
+}  // namespace ps::psctl

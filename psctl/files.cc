@@ -1,0 +1,139 @@
+#include "psctl/files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+namespace ps::psctl {
+namespace {
+
+Status IoError(const std::string& what, const std::string& path) {
+  return Status::Io(what + " " + path + ": " + std::strerror(errno));
+}
+
+Status WriteAll(int fd, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n <= 0) {
+      return IoError("cannot write", path);
+    }
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::string& path, size_t bytes_max) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return errno == ENOENT ? Status::NotFound("no file " + path) : IoError("cannot read", path);
+  }
+  std::string text;
+  char part[16384];
+  while (text.size() <= bytes_max) {
+    const ssize_t n = ::read(fd, part, sizeof(part));
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0) {
+      const Status status = IoError("cannot read", path);
+      ::close(fd);
+      return status;
+    }
+    if (n == 0) {
+      break;
+    }
+    text.append(part, static_cast<size_t>(n));
+  }
+  ::close(fd);
+  if (text.size() > bytes_max) {
+    return Status::InvalidArgument(
+        path + " is larger than " + std::to_string(bytes_max) + " bytes");
+  }
+  return text;
+}
+
+Status WriteFileAtomically(const std::string& path, std::string_view text, unsigned mode) {
+  const std::string draft = path + ".draft";
+  const int fd =
+      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, static_cast<mode_t>(mode));
+  if (fd < 0) {
+    return IoError("cannot write", draft);
+  }
+  Status status = ::fchmod(fd, static_cast<mode_t>(mode)) == 0 ? WriteAll(fd, text, draft)
+                                                               : IoError("cannot chmod", draft);
+  ::close(fd);
+  if (status.ok() && ::rename(draft.c_str(), path.c_str()) != 0) {
+    status = IoError("cannot write", path);
+  }
+  if (!status.ok()) {
+    ::unlink(draft.c_str());
+  }
+  return status;
+}
+
+std::string AbsolutePath(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+  return error ? path : absolute.string();
+}
+
+std::string BaseName(const std::string& path) {
+  std::string_view rest = path;
+  while (rest.size() > 1 && rest.back() == '/') {
+    rest.remove_suffix(1);
+  }
+  const size_t slash = rest.rfind('/');
+  return std::string(slash == std::string_view::npos ? rest : rest.substr(slash + 1));
+}
+
+FileLock& FileLock::operator=(FileLock&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+}
+
+Result<FileLock> FileLock::Take(const std::string& path, std::string_view text) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return IoError("cannot write", path);
+  }
+  FileLock lock(fd);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return errno == EWOULDBLOCK ? Status::Unavailable(path + " is held by another process")
+                                : IoError("cannot lock", path);
+  }
+  if (::ftruncate(fd, 0) != 0) {
+    return IoError("cannot write", path);
+  }
+  PS_TRY(WriteAll(fd, text, path));
+  return lock;
+}
+
+bool FileLock::IsHeld(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return false;
+  }
+  // Shared, so that two who look at the same time don't take each other for the holder.
+  const bool is_held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(fd);
+  return is_held;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ps/base/status.h"
+
+namespace ps::psctl {
+
+/// Whole contents. Errors: kNotFound, kIo; both name the path.
+Result<std::string> ReadFile(const std::string& path, size_t bytes_max = 16U << 20);
+
+/// Replaces the file in one step: a reader sees the old text or the new, never a part.
+/// `mode` is that of the new file, whatever the umask. Errors: kIo with the path.
+Status WriteFileAtomically(const std::string& path, std::string_view text, unsigned mode = 0644);
+
+/// Absolute, without "." and ".."; the path itself when that can't be found out.
+std::string AbsolutePath(const std::string& path);
+
+/// The last component: "runs/a/" is "a".
+std::string BaseName(const std::string& path);
+
+/// A file held open with an exclusive lock that the system drops when the holder dies.
+class FileLock {
+ public:
+  FileLock() = default;
+
+  FileLock(FileLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+
+  FileLock& operator=(FileLock&& other) noexcept;
+  ~FileLock();
+
+  /// Creates the file with `text` in it. Errors: kIo, kUnavailable (somebody holds it).
+  static Result<FileLock> Take(const std::string& path, std::string_view text);
+  /// False as well when there is no such file.
+  static bool IsHeld(const std::string& path);
+
+ private:
+  explicit FileLock(int fd) : fd_(fd) {}
+
+  int fd_ = -1;
+};
+
+}  // namespace ps::psctl

@@ -1,0 +1,179 @@
+#include "psctl/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+namespace ps::psctl {
+namespace {
+
+constexpr int kAttemptsMax = 1000;
+constexpr size_t kTokenBytes = 32;
+
+/// What the name becomes on disk: no separators, nothing hidden, nothing a shell would read.
+std::string FileNameOf(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                          (c == '.' && !out.empty());
+    out += is_plain ? c : '_';
+  }
+  return out.empty() ? "job" : out.substr(0, 100);
+}
+
+Status MakeDirectory(const std::string& path, mode_t mode) {
+  if (::mkdir(path.c_str(), mode) != 0) {
+    return Status::Io("cannot make the directory " + path + ": " + std::strerror(errno));
+  }
+  return Status::Ok();
+}
+
+Status WithAdvice(Status status) {
+  return Status(
+      status.code(),
+      std::string(status.message()) +
+          "; choose a place that can be written with --set run.directory=DIR");
+}
+
+Result<std::string> MakeUniqueDirectory(const std::string& stem) {
+  for (int attempt = 1; attempt <= kAttemptsMax; ++attempt) {
+    const std::string path = attempt == 1 ? stem : stem + "-" + std::to_string(attempt);
+    if (::mkdir(path.c_str(), 0755) == 0) {
+      return path;
+    }
+    if (errno != EEXIST) {
+      return Status::Io("cannot make the directory " + path + ": " + std::strerror(errno));
+    }
+  }
+  return Status::Io(stem + " and " + std::to_string(kAttemptsMax) + " like it exist already");
+}
+
+}  // namespace
+
+std::string RunTimestamp(int64_t unix_micros) {
+  const time_t seconds = unix_micros / 1'000'000;
+  tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &utc);
+  return text;
+}
+
+std::string JobNameOf(std::string_view directory_name) {
+  // From the right: an optional "-n", then "-hhmmss", then "-yyyymmdd".
+  const auto take_number = [](std::string_view* text, size_t digits) {
+    const size_t dash = text->rfind('-');
+    if (dash == std::string_view::npos || dash + 1 == text->size()) {
+      return false;
+    }
+    const std::string_view number = text->substr(dash + 1);
+    if (number.find_first_not_of("0123456789") != std::string_view::npos ||
+        (digits > 0 && number.size() != digits)) {
+      return false;
+    }
+    *text = text->substr(0, dash);
+    return true;
+  };
+  std::string_view plain = directory_name;
+  if (take_number(&plain, 6) && take_number(&plain, 8)) {
+    return std::string(plain);
+  }
+  plain = directory_name;
+  if (take_number(&plain, 0) && take_number(&plain, 6) && take_number(&plain, 8)) {
+    return std::string(plain);
+  }
+  return std::string(directory_name);
+}
+
+Result<std::string> MakeToken() {
+  std::array<unsigned char, kTokenBytes> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return Status::Io(std::string("getrandom: ") + std::strerror(errno));
+  }
+  std::string token;
+  for (const unsigned char byte : bytes) {
+    static constexpr std::string_view kDigits = "0123456789abcdef";
+    token += kDigits[byte >> 4];
+    token += kDigits[byte & 15];
+  }
+  return token;
+}
+
+Result<RunDirectory> RunDirectory::Create(
+    const std::string& parent, const std::string& name, int64_t unix_micros) {
+  const std::string absolute_parent = AbsolutePath(parent);
+  std::error_code error;
+  std::filesystem::create_directories(absolute_parent, error);
+  if (error) {
+    return WithAdvice(
+        Status::Io("cannot make the directory " + absolute_parent + ": " + error.message()));
+  }
+  Result<std::string> root = MakeUniqueDirectory(
+      absolute_parent + "/" + FileNameOf(name) + "-" + RunTimestamp(unix_micros));
+  if (!root.ok()) {
+    return WithAdvice(root.status());
+  }
+  RunDirectory run;
+  run.paths_.root = *root;
+  PS_ASSIGN(run.lock_, FileLock::Take(run.paths_.lock(), std::to_string(::getpid()) + "\n"));
+  PS_TRY(MakeDirectory(run.paths_.logs(), 0755));
+  PS_TRY(MakeDirectory(run.paths_.notices(), 0755));
+  PS_ASSIGN(run.token_, MakeToken());
+  PS_TRY(WriteFileAtomically(run.paths_.token(), run.token_ + "\n", 0600));
+  return run;
+}
+
+LineFile::LineFile(LineFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      path_(std::move(other.path_)),
+      lost_lines_(other.lost_lines_) {}
+
+LineFile& LineFile::operator=(LineFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  std::swap(lost_lines_, other.lost_lines_);
+  return *this;
+}
+
+LineFile::~LineFile() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+}
+
+Result<LineFile> LineFile::Open(const std::string& path) {
+  LineFile file;
+  file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file.fd_ < 0) {
+    return Status::Io("cannot write " + path + ": " + std::strerror(errno));
+  }
+  file.path_ = path;
+  return file;
+}
+
+std::optional<std::string> LineFile::Append(std::string_view line) {
+  std::string text(line);
+  text += '\n';
+  ssize_t n = 0;
+  do {
+    n = ::write(fd_, text.data(), text.size());
+  } while (n < 0 && errno == EINTR);
+  if (n == static_cast<ssize_t>(text.size())) {
+    return std::nullopt;
+  }
+  if (++lost_lines_ > 1) {
+    return std::nullopt;
+  }
+  return "lines are being lost: write " + path_ + ": " +
+         (n < 0 ? std::strerror(errno) : "no space for a whole line") + "; training goes on";
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ps/base/status.h"
+#include "psctl/files.h"
+
+namespace ps::psctl {
+
+/// Where the parts of a run directory are; says nothing about whether they exist.
+struct RunPaths {
+  std::string root;  // absolute
+
+  std::string config() const { return root + "/job.json"; }
+
+  std::string token() const { return root + "/token"; }
+
+  std::string address() const { return root + "/coordinator.addr"; }
+
+  std::string lock() const { return root + "/psctl.pid"; }
+
+  std::string logs() const { return root + "/logs"; }
+
+  std::string coordinator_log() const { return logs() + "/coordinator.log"; }
+
+  /// "logs/server0.log", "logs/worker2.log".
+  std::string log(std::string_view role, uint32_t index) const {
+    return logs() + "/" + std::string(role) + std::to_string(index) + ".log";
+  }
+
+  std::string notices() const { return root + "/notices"; }
+
+  std::string notice(uint32_t seat) const { return notices() + "/w" + std::to_string(seat); }
+
+  std::string metrics() const { return root + "/metrics.jsonl"; }
+
+  std::string summary_json() const { return root + "/summary.json"; }
+
+  std::string summary_text() const { return root + "/summary.txt"; }
+};
+
+/// The directory of the run of this process. Its lock file is held until the object goes, or the
+/// process dies: that is how others know that the run goes on.
+class RunDirectory {
+ public:
+  /// Makes `<parent>/<name>-<UTC yyyymmdd-hhmmss>[-n]` with logs/, notices/, the token and the
+  /// lock. Unique even when two runs start in the same second. Errors: kIo with what to set.
+  static Result<RunDirectory> Create(
+      const std::string& parent, const std::string& name, int64_t unix_micros);
+
+  const RunPaths& paths() const { return paths_; }
+
+  const std::string& token() const { return token_; }
+
+  Status WriteConfig(std::string_view json) const {
+    return WriteFileAtomically(paths_.config(), json);
+  }
+
+  Status WriteAddress(const std::string& host, uint32_t port) const {
+    return WriteFileAtomically(paths_.address(), host + ":" + std::to_string(port) + "\n");
+  }
+
+ private:
+  RunDirectory() = default;
+
+  RunPaths paths_;
+  std::string token_;
+  FileLock lock_;
+};
+
+/// "20240131-235959" in UTC.
+std::string RunTimestamp(int64_t unix_micros);
+
+/// The job's name in a run directory's: "mnist-20240131-235959-2" is "mnist".
+std::string JobNameOf(std::string_view directory_name);
+
+/// 32 bytes of the system's random source as 64 hex digits. Errors: kIo.
+Result<std::string> MakeToken();
+
+/// Appends lines to a file. A full disk costs lines, not the run: failures are counted.
+class LineFile {
+ public:
+  LineFile() = default;
+  LineFile(LineFile&& other) noexcept;
+  LineFile& operator=(LineFile&& other) noexcept;
+  ~LineFile();
+
+  /// Errors: kIo with the path.
+  static Result<LineFile> Open(const std::string& path);
+  /// Writes line and newline. Returns a text to show when this is the first line that was lost.
+  std::optional<std::string> Append(std::string_view line);
+
+  uint64_t lost_lines() const { return lost_lines_; }
+
+ private:
+  int fd_ = -1;
+  std::string path_;
+  uint64_t lost_lines_ = 0;
+};
+
+}  // namespace ps::psctl

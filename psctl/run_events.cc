@@ -1,0 +1,116 @@
+#include "psctl/run_events.h"
+
+#include <algorithm>
+#include <set>
+
+#include "psctl/text.h"
+
+namespace ps::psctl {
+namespace {
+
+uint64_t SamplesReturned(const proto::JobStatus& status) {
+  uint64_t n = 0;
+  for (const proto::LedgerRow& row : status.ledger) {
+    n += row.samples_returned;
+  }
+  return n;
+}
+
+std::string HowItWent(const proto::WorkerRow& row) {
+  const std::string who = "worker " + std::to_string(row.worker.value);
+  if (row.state == "lost") {
+    return who + " lost (no notice)";
+  }
+  return who + (row.state == "drained" ? " left on notice" : " left");
+}
+
+}  // namespace
+
+bool IsGone(const proto::WorkerRow& row) {
+  return row.state == "lost" || row.state == "drained" || row.state == "left";
+}
+
+WorkerCounts CountWorkers(const proto::JobStatus& status) {
+  WorkerCounts counts;
+  std::set<WorkerId> seats;
+  for (const proto::WorkerRow& row : status.workers) {
+    counts.alive += IsGone(row) ? 0 : 1;
+    seats.insert(row.worker);
+  }
+  counts.seats = seats.size();
+  return counts;
+}
+
+uint32_t EpochNow(const proto::JobStatus& status) {
+  if (status.epochs == 0 || status.samples_total == 0) {
+    return status.epochs;
+  }
+  const uint64_t per_epoch = std::max<uint64_t>(status.samples_total / status.epochs, 1);
+  const uint64_t epoch = status.samples_counted / per_epoch + 1;
+  return static_cast<uint32_t>(std::min<uint64_t>(epoch, status.epochs));
+}
+
+std::vector<std::string> RunEvents::Update(const proto::JobStatus& status) {
+  std::vector<std::string> lines;
+  AddWorkerEvents(status, &lines);
+  AddStateEvents(status, &lines);
+  return lines;
+}
+
+void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {
+  const bool is_first = state_.empty() || state_ == "starting";
+  const bool is_over = status.state == "done" || status.state == "stopped";
+  std::vector<std::string> gone;
+  for (const proto::WorkerRow& row : status.workers) {
+    if (row.incarnation == Incarnation()) {
+      continue;  // a seat that nobody has taken yet
+    }
+    const auto [it, is_new] = is_gone_.emplace(row.incarnation, false);
+    if (is_new && !is_first) {
+      lines->push_back("worker " + std::to_string(row.worker.value) + " joined");
+    }
+    if (IsGone(row) && !it->second) {
+      it->second = true;
+      gone.push_back(HowItWent(row));
+    }
+  }
+  const uint64_t returned = SamplesReturned(status);
+  for (size_t i = 0; i < gone.size() && !is_over; ++i) {
+    const bool is_last = i + 1 == gone.size();
+    const uint64_t back = returned - samples_returned_;
+    lines->push_back(
+        gone[i] +
+        (is_last && back > 0 ? ", " + Plural(back, "sample") + " back in the queue" : ""));
+  }
+  samples_returned_ = returned;
+}
+
+void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {
+  if (status.state == "training" && (state_.empty() || state_ == "starting")) {
+    lines->push_back(
+        "training begins with " + Plural(CountWorkers(status).alive, "worker") + " and " +
+        Plural(status.shards.size(), "server shard"));
+  } else if (status.state == "training" && state_ == "waiting") {
+    lines->push_back("training goes on");
+  }
+  if (status.state == "waiting" && (state_ != status.state || detail_ != status.detail)) {
+    lines->push_back("waiting: " + Printable(status.detail));
+  }
+  for (; evaluations_ < status.evaluations.size(); ++evaluations_) {
+    const proto::EvaluationRow& row = status.evaluations[evaluations_];
+    lines->push_back(
+        "epoch " + std::to_string(row.epoch) + " of " + std::to_string(status.epochs) +
+        ": test accuracy " + FormatPercent(row.accuracy, 2) + ", loss " + FormatFixed(row.loss, 4) +
+        ", after " + FormatDuration(row.at_s));
+  }
+  if (status.samples_rejected > samples_rejected_) {
+    lines->push_back(
+        Plural(status.samples_rejected - samples_rejected_, "sample") +
+        " gave a gradient that is not finite and were left out");
+    samples_rejected_ = status.samples_rejected;
+  }
+  state_ = status.state;
+  detail_ = status.detail;
+}
+
+}  // namespace ps::psctl

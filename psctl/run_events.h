@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ps/proto/messages.h"
+
+namespace ps::psctl {
+
+/// Whether this incarnation takes part no more (lost, drained, left).
+bool IsGone(const proto::WorkerRow& row);
+
+/// Incarnations that take part, and the seats that ever had one.
+struct WorkerCounts {
+  size_t alive = 0;
+  size_t seats = 0;
+};
+
+WorkerCounts CountWorkers(const proto::JobStatus& status);
+
+/// The epoch that is being trained, from 1 to status.epochs.
+uint32_t EpochNow(const proto::JobStatus& status);
+
+/// Tells what happened between one status and the next, as lines for people.
+class RunEvents {
+ public:
+  std::vector<std::string> Update(const proto::JobStatus& status);
+
+ private:
+  void AddWorkerEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
+  void AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
+
+  std::map<Incarnation, bool> is_gone_;  // every incarnation seen
+  std::string state_;
+  std::string detail_;
+  size_t evaluations_ = 0;
+  uint64_t samples_rejected_ = 0;
+  uint64_t samples_returned_ = 0;
+};
+
+}  // namespace ps::psctl

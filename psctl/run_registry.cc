@@ -1,0 +1,150 @@
+#include "psctl/run_registry.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "ps/base/crc32c.h"
+#include "psctl/text.h"
+
+namespace ps::psctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Two runs of one name in different places must not share a link.
+std::string LinkName(const RunPaths& run) {
+  const auto bytes = std::as_bytes(std::span(run.root.data(), run.root.size()));
+  return BaseName(run.root) + "." + std::to_string(Crc32c(bytes));
+}
+
+bool IsRunning(const RunPaths& run) {
+  return FileLock::IsHeld(run.lock());
+}
+
+std::vector<fs::path> EntriesOf(const std::string& directory) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    entries.push_back(it->path());
+  }
+  return entries;
+}
+
+std::string JoinNames(const std::vector<RunningJob>& jobs) {
+  std::string names;
+  for (const RunningJob& job : jobs) {
+    names += (names.empty() ? "" : ", ") + BaseName(job.paths.root);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string RunRegistry::DefaultDirectory() {
+  return "/tmp/spotps-" + std::to_string(::geteuid());
+}
+
+Status RunRegistry::CheckDirectory() const {
+  struct stat info {};
+
+  if (::lstat(directory_.c_str(), &info) != 0) {
+    return Status::Io(directory_ + ": " + std::strerror(errno));
+  }
+  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022) != 0) {
+    return Status::InvalidArgument(
+        directory_ + " is not a directory that only you can write to; remove it");
+  }
+  return Status::Ok();
+}
+
+Status RunRegistry::Add(const RunPaths& run) const {
+  if (::mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Status::Io("cannot make " + directory_ + ": " + std::strerror(errno));
+  }
+  PS_TRY(CheckDirectory());
+  const std::string link = directory_ + "/" + LinkName(run);
+  if (::symlink(run.root.c_str(), link.c_str()) != 0 && errno != EEXIST) {
+    return Status::Io("cannot make " + link + ": " + std::strerror(errno));
+  }
+  return Status::Ok();
+}
+
+void RunRegistry::Remove(const RunPaths& run) const {
+  if (CheckDirectory().ok()) {
+    ::unlink((directory_ + "/" + LinkName(run)).c_str());
+  }
+}
+
+std::vector<RunningJob> RunRegistry::Find() const {
+  std::map<std::string, RunningJob> found;
+  const auto consider = [&](const std::string& path) {
+    const RunPaths run{AbsolutePath(path)};
+    if (!IsRunning(run)) {
+      return false;
+    }
+    found[run.root] = {JobNameOf(BaseName(run.root)), run};
+    return true;
+  };
+  if (CheckDirectory().ok()) {
+    for (const fs::path& link : EntriesOf(directory_)) {
+      if (!consider(link.string())) {
+        ::unlink(link.c_str());
+      }
+    }
+  }
+  for (const std::string& parent : scanned_) {
+    for (const fs::path& entry : EntriesOf(parent)) {
+      consider(entry.string());
+    }
+  }
+  std::vector<RunningJob> jobs;
+  for (auto& [path, job] : found) {
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+Result<RunPaths> RunRegistry::Resolve(const std::string& name) const {
+  std::error_code error;
+  const RunPaths direct{AbsolutePath(name)};
+  if (fs::exists(direct.token(), error)) {
+    return direct;
+  }
+  const std::vector<RunningJob> running = Find();
+  std::vector<RunningJob> matches;
+  std::vector<std::string> names;
+  for (const RunningJob& job : running) {
+    if (BaseName(job.paths.root) == name) {
+      return job.paths;
+    }
+    if (job.name == name) {
+      matches.push_back(job);
+    }
+    names.push_back(job.name);
+  }
+  if (matches.size() == 1) {
+    return matches.front().paths;
+  }
+  if (matches.size() > 1) {
+    return Status::InvalidArgument(
+        "several runs of '" + name + "' are running; name one: " + JoinNames(matches));
+  }
+  for (const std::string& parent : scanned_) {
+    const RunPaths ended{AbsolutePath(parent + "/" + name)};
+    if (fs::exists(ended.token(), error)) {
+      return ended;
+    }
+  }
+  const std::string nearest = NearestName(name, names);
+  return Status::NotFound(
+      "no running job and no run directory '" + Printable(name) + "'" +
+      (nearest.empty() ? running.empty() ? "; none is running" : "; running: " + JoinNames(running)
+                       : "; did you mean '" + nearest + "'?"));
+}
+
+}  // namespace ps::psctl

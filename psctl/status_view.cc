@@ -1,0 +1,287 @@
+#include "psctl/status_view.h"
+
+#include "ps/base/time.h"
+#include "ps/proto/timing.h"
+#include "psctl/run_events.h"
+#include "psctl/tables.h"
+#include "psctl/text.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+std::string Mebibytes(uint64_t bytes) {
+  return FormatFixed(static_cast<double>(bytes) / kMiB, 1);
+}
+
+std::string ModeName(proto::Mode mode) {
+  switch (mode) {
+    case proto::Mode::kAsync:
+      return "async";
+    case proto::Mode::kSsp:
+      return "ssp";
+    case proto::Mode::kBsp:
+      return "bsp";
+  }
+  return "?";
+}
+
+std::string NumberOrDash(uint64_t n) {
+  return n == 0 ? "-" : std::to_string(n);
+}
+
+std::string SamplesOfTotal(uint64_t counted, uint64_t total) {
+  const double fraction =
+      total == 0 ? 0 : static_cast<double>(counted) / static_cast<double>(total);
+  return FormatCount(counted) + " of " + FormatCount(total) + " samples (" +
+         FormatPercent(fraction) + ")";
+}
+
+std::string RenderHead(const proto::JobStatus& status) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  std::string state = status.state;
+  if (!status.detail.empty()) {
+    state += ": " + Printable(status.detail);
+  }
+  pairs.emplace_back("job", Printable(status.name));
+  pairs.emplace_back("state", state);
+  pairs.emplace_back(
+      "mode",
+      ModeName(status.mode) +
+          (status.mode == proto::Mode::kBsp ? ", round " + FormatCount(status.round) : "") +
+          ", membership generation " + std::to_string(status.generation.value));
+  pairs.emplace_back(
+      "progress",
+      "epoch " + std::to_string(EpochNow(status)) + " of " + std::to_string(status.epochs) + ", " +
+          SamplesOfTotal(status.samples_counted, status.samples_total));
+  pairs.emplace_back(
+      "rate",
+      FormatRate(status.samples_per_s) + " samples/s, " + FormatDuration(status.elapsed_s) +
+          " so far" + (status.eta_s < 0 ? "" : ", " + FormatDuration(status.eta_s) + " left"));
+  pairs.emplace_back(
+      "training",
+      status.steps_counted == 0 ? "no step yet"
+                                : "loss " + FormatFixed(status.train_loss, 4) + ", accuracy " +
+                                      FormatPercent(status.train_accuracy));
+  if (!status.evaluations.empty()) {
+    const proto::EvaluationRow& last = status.evaluations.back();
+    pairs.emplace_back(
+        "test",
+        "accuracy " + FormatPercent(last.accuracy, 2) + ", loss " + FormatFixed(last.loss, 4) +
+            " after epoch " + std::to_string(last.epoch));
+  }
+  pairs.emplace_back(
+      "steps",
+      FormatCount(status.steps_counted) + " counted, " + FormatCount(status.steps_lost) +
+          " lost (" + FormatCount(status.steps_partial) + " of them partial)");
+  pairs.emplace_back(
+      "revocations",
+      FormatCount(status.revocations_noticed) + " with notice, " +
+          FormatCount(status.revocations_unnoticed) + " without; " + Plural(status.joins, "join"));
+  if (status.samples_rejected > 0) {
+    pairs.emplace_back(
+        "rejected", Plural(status.samples_rejected, "sample") + ", gradient not finite");
+  }
+  pairs.emplace_back("directory", Printable(status.run_directory));
+  return RenderPairs(pairs);
+}
+
+std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
+  if (status.workers.empty()) {
+    return "no workers yet\n";
+  }
+  Table table(
+      {{"worker"},
+       {"state", Align::kLeft},
+       {"samples/s"},
+       {"clock", Align::kRight, 3},
+       {"lease", Align::kRight, 6},
+       {"silent s", Align::kRight, 1},
+       {"counted", Align::kRight, 2},
+       {"minibatch", Align::kRight, 5},
+       {"slowdown", Align::kRight, 4},
+       {"pid", Align::kRight, 7},
+       {"host", Align::kLeft, 8}});
+  for (const proto::WorkerRow& row : status.workers) {
+    const bool is_gone = IsGone(row);
+    table.AddRow(
+        {std::to_string(row.worker.value),
+         Printable(row.state),
+         is_gone ? "-" : FormatRate(row.stats.samples_per_s),
+         std::to_string(row.clock),
+         is_gone ? "-" : NumberOrDash(row.lease.value),
+         is_gone ? "-" : FormatFixed(row.silent_s, 1),
+         FormatCount(row.samples_counted),
+         std::to_string(row.minibatch),
+         FormatFixed(row.slowdown, 1),
+         is_gone ? "-" : NumberOrDash(static_cast<uint64_t>(row.pid)),
+         Printable(row.host)});
+  }
+  return table.Render(width_max);
+}
+
+std::string RenderShards(const proto::JobStatus& status, size_t width_max) {
+  if (status.shards.empty()) {
+    return "no servers yet\n";
+  }
+  Table table(
+      {{"shard"},
+       {"state", Align::kLeft},
+       {"chunks", Align::kRight, 3},
+       {"MiB"},
+       {"steps"},
+       {"stale p50", Align::kRight, 1},
+       {"stale max", Align::kRight, 1},
+       {"in MiB", Align::kRight, 4},
+       {"out MiB", Align::kRight, 4},
+       {"lr", Align::kRight, 2},
+       {"fenced", Align::kRight, 6},
+       {"repeated", Align::kRight, 6},
+       {"rejected", Align::kRight, 6},
+       {"pid", Align::kRight, 7},
+       {"address", Align::kLeft, 5}});
+  for (const proto::ShardRow& row : status.shards) {
+    const StalenessSummary staleness = SummarizeStaleness(row.stats.staleness_histogram);
+    table.AddRow(
+        {std::to_string(row.shard.value),
+         Printable(row.state),
+         FormatCount(row.stats.chunk_count),
+         Mebibytes(row.stats.parameter_bytes),
+         FormatCount(row.stats.steps_applied),
+         staleness.count == 0 ? "-" : std::to_string(staleness.median),
+         staleness.count == 0
+             ? "-"
+             : std::to_string(staleness.max) + (staleness.is_open_ended ? "+" : ""),
+         Mebibytes(row.stats.bytes_received),
+         Mebibytes(row.stats.bytes_sent),
+         FormatFixed(row.stats.lr, 5),
+         FormatCount(row.stats.pushes_fenced),
+         FormatCount(row.stats.chunks_duplicate),
+         FormatCount(row.stats.chunks_rejected),
+         NumberOrDash(static_cast<uint64_t>(row.pid)),
+         Printable(row.address)});
+  }
+  return table.Render(width_max);
+}
+
+std::string RenderLedger(const proto::JobStatus& status, size_t width_max) {
+  Table table({{"epoch"}, {"samples"}, {"counted"}, {"leased"}, {"returned"}, {"test accuracy"}});
+  for (const proto::LedgerRow& row : status.ledger) {
+    std::string accuracy = "-";
+    for (const proto::EvaluationRow& evaluation : status.evaluations) {
+      if (evaluation.epoch == row.epoch + 1) {
+        accuracy = FormatPercent(evaluation.accuracy, 2);
+      }
+    }
+    table.AddRow(
+        {std::to_string(row.epoch + 1),
+         FormatCount(row.samples_total),
+         FormatCount(row.samples_counted),
+         FormatCount(row.samples_leased),
+         FormatCount(row.samples_returned),
+         accuracy});
+  }
+  return table.Render(width_max);
+}
+
+std::string RenderWaits(const proto::JobStatus& status) {
+  std::string out;
+  for (const proto::Wait& wait : status.waits) {
+    out += Printable(wait.who) + " waits for " + Printable(wait.for_whom) + ": " +
+           Printable(wait.what) + ", for " + FormatDuration(wait.since_s) +
+           ", since membership generation " + std::to_string(wait.generation.value) + "\n";
+  }
+  return out.empty() ? "nobody waits\n" : out;
+}
+
+std::string Milliseconds(Duration duration) {
+  return FormatFixed(Seconds(duration) * 1000, 0) + " ms";
+}
+
+}  // namespace
+
+StalenessSummary SummarizeStaleness(const std::vector<uint64_t>& histogram) {
+  StalenessSummary summary;
+  for (size_t lead = 0; lead < histogram.size(); ++lead) {
+    summary.count += histogram[lead];
+    if (histogram[lead] > 0) {
+      summary.max = lead;
+    }
+  }
+  summary.is_open_ended = !histogram.empty() && histogram.back() > 0;
+  uint64_t below = 0;
+  for (size_t lead = 0; lead < histogram.size(); ++lead) {
+    below += histogram[lead];
+    if (below * 2 >= summary.count) {
+      summary.median = lead;
+      break;
+    }
+  }
+  return summary;
+}
+
+std::string RenderStatus(const proto::JobStatus& status, size_t width_max) {
+  std::string out = RenderHead(status);
+  out += "\n" + RenderWorkers(status, width_max);
+  out += "\n" + RenderShards(status, width_max);
+  if (!status.ledger.empty()) {
+    out += "\n" + RenderLedger(status, width_max);
+  }
+  if (!status.waits.empty()) {
+    out += "\n" + RenderWaits(status);
+  }
+  return out;
+}
+
+std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t width_max) {
+  Table table(
+      {{"job", Align::kLeft},
+       {"state", Align::kLeft},
+       {"done"},
+       {"samples/s"},
+       {"loss", Align::kRight, 3},
+       {"workers", Align::kRight, 2},
+       {"left", Align::kRight, 1},
+       {"run", Align::kLeft}});
+  for (const proto::JobStatus& job : jobs) {
+    const double fraction = job.samples_total == 0 ? 0
+                                                   : static_cast<double>(job.samples_counted) /
+                                                         static_cast<double>(job.samples_total);
+    const WorkerCounts workers = CountWorkers(job);
+    const size_t slash = job.run_directory.rfind('/');
+    table.AddRow(
+        {Printable(job.name),
+         Printable(job.state),
+         FormatPercent(fraction),
+         FormatRate(job.samples_per_s),
+         job.steps_counted == 0 ? "-" : FormatFixed(job.train_loss, 4),
+         std::to_string(workers.alive) + "/" + std::to_string(workers.seats),
+         FormatDuration(job.eta_s),
+         Printable(
+             slash == std::string::npos ? job.run_directory
+                                        : job.run_directory.substr(slash + 1))});
+  }
+  return table.Render(width_max);
+}
+
+std::string RenderWhy(const proto::JobStatus& status) {
+  std::string out = Printable(status.name) + " is " + status.state;
+  if (!status.detail.empty()) {
+    out += ": " + Printable(status.detail);
+  }
+  out += " (membership generation " + std::to_string(status.generation.value) + ")\n\n";
+  out += RenderWaits(status);
+  const proto::Timing timing = proto::Timing::FromMaxDetect(FromSeconds(status.max_detect_s));
+  out += "\ntimes, all from fleet.max_detect_s = " + FormatFixed(status.max_detect_s, 2) + "\n";
+  out += RenderPairs(
+      {{"  heartbeat every", Milliseconds(timing.heartbeat)},
+       {"  a silent member is lost after", Milliseconds(timing.detect)},
+       {"  a lease without progress is taken back after", Milliseconds(timing.lease)},
+       {"  a request is sent again after",
+        Milliseconds(timing.retry_first) + ", later at most " + Milliseconds(timing.retry_limit)},
+       {"  a connection attempt is given up after", Milliseconds(timing.connect_timeout)}});
+  return out;
+}
+
+}  // namespace ps::psctl

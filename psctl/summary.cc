@@ -1,0 +1,223 @@
+#include "psctl/summary.h"
+
+#include "psctl/json_writer.h"
+#include "psctl/run_events.h"
+#include "psctl/tables.h"
+#include "psctl/text.h"
+
+namespace ps::psctl {
+namespace {
+
+struct Totals {
+  uint64_t bytes_pushed = 0;
+  uint64_t bytes_pulled = 0;
+  uint64_t retries = 0;
+  double samples_per_s = 0;  // over the whole run
+};
+
+double RatePerSecond(uint64_t n, double seconds) {
+  return seconds > 0 ? static_cast<double>(n) / seconds : 0;
+}
+
+Totals TotalsOf(const proto::JobStatus& status) {
+  Totals totals;
+  for (const proto::WorkerRow& row : status.workers) {
+    totals.bytes_pushed += row.stats.bytes_pushed;
+    totals.bytes_pulled += row.stats.bytes_pulled;
+    totals.retries += row.stats.retries;
+  }
+  totals.samples_per_s = RatePerSecond(status.samples_counted, status.elapsed_s);
+  return totals;
+}
+
+/// Over the time in which the worker computed or waited.
+double WorkerRate(const proto::WorkerRow& row) {
+  return RatePerSecond(row.stats.samples, row.stats.compute_s + row.stats.wait_s);
+}
+
+std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
+  Table table(
+      {{"worker"},
+       {"state", Align::kLeft},
+       {"samples"},
+       {"samples/s"},
+       {"steps", Align::kRight, 3},
+       {"minibatch", Align::kRight, 5},
+       {"slowdown", Align::kRight, 2},
+       {"compute s", Align::kRight, 4},
+       {"wait s", Align::kRight, 4},
+       {"pushed", Align::kRight, 1},
+       {"pulled", Align::kRight, 1},
+       {"retries", Align::kRight, 6}});
+  for (const proto::WorkerRow& row : status.workers) {
+    table.AddRow(
+        {std::to_string(row.worker.value),
+         Printable(row.state),
+         FormatCount(row.samples_counted),
+         FormatRate(WorkerRate(row)),
+         FormatCount(row.stats.steps),
+         std::to_string(row.minibatch),
+         FormatFixed(row.slowdown, 1),
+         FormatFixed(row.stats.compute_s, 1),
+         FormatFixed(row.stats.wait_s, 1),
+         FormatBytes(row.stats.bytes_pushed),
+         FormatBytes(row.stats.bytes_pulled),
+         FormatCount(row.stats.retries)});
+  }
+  return table.Render(width_max);
+}
+
+void AddWorkers(const proto::JobStatus& status, JsonWriter* json) {
+  json->BeginArray("workers");
+  for (const proto::WorkerRow& row : status.workers) {
+    json->BeginObject();
+    json->Field("worker", row.worker.value);
+    json->Field("incarnation", row.incarnation.value);
+    json->Field("state", row.state);
+    json->Field("minibatch", row.minibatch);
+    json->Field("slowdown", static_cast<double>(row.slowdown));
+    json->Field("samples_counted", row.samples_counted);
+    json->Field("samples_per_s", WorkerRate(row));
+    json->Field("steps", row.stats.steps);
+    json->Field("compute_s", row.stats.compute_s);
+    json->Field("wait_s", row.stats.wait_s);
+    json->Field("bytes_pushed", row.stats.bytes_pushed);
+    json->Field("bytes_pulled", row.stats.bytes_pulled);
+    json->Field("retries", row.stats.retries);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void AddEvaluations(const proto::JobStatus& status, JsonWriter* json) {
+  json->BeginArray("evaluations");
+  for (const proto::EvaluationRow& row : status.evaluations) {
+    json->BeginObject();
+    json->Field("epoch", row.epoch);
+    json->Field("accuracy", row.accuracy);
+    json->Field("loss", row.loss);
+    json->Field("samples", row.samples);
+    json->Field("at_s", row.at_s);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+/// The counters that summary and metrics share.
+void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
+  const Totals totals = TotalsOf(status);
+  json->Field("samples_total", status.samples_total);
+  json->Field("samples_counted", status.samples_counted);
+  json->Field("samples_rejected", status.samples_rejected);
+  json->Field("steps_counted", status.steps_counted);
+  json->Field("steps_lost", status.steps_lost);
+  json->Field("steps_partial", status.steps_partial);
+  json->Field("revocations_noticed", status.revocations_noticed);
+  json->Field("revocations_unnoticed", status.revocations_unnoticed);
+  json->Field("joins", status.joins);
+  json->Field("bytes_pushed", totals.bytes_pushed);
+  json->Field("bytes_pulled", totals.bytes_pulled);
+  json->Field("retries", totals.retries);
+}
+
+}  // namespace
+
+std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
+  const Totals totals = TotalsOf(status);
+  std::string out = Printable(status.name) + ": " + status.state + " after " +
+                    FormatDuration(status.elapsed_s) +
+                    (status.detail.empty() ? "" : ": " + Printable(status.detail)) + "\n\n";
+  std::vector<std::pair<std::string, std::string>> pairs;
+  if (status.evaluations.empty()) {
+    pairs.emplace_back("test accuracy", "not evaluated");
+  } else {
+    const proto::EvaluationRow& last = status.evaluations.back();
+    pairs.emplace_back(
+        "test accuracy",
+        FormatPercent(last.accuracy, 2) + " (loss " + FormatFixed(last.loss, 4) + ", " +
+            Plural(last.samples, "sample") + ", after epoch " + std::to_string(last.epoch) + ")");
+  }
+  pairs.emplace_back("training time", FormatDuration(status.elapsed_s));
+  pairs.emplace_back("throughput", FormatRate(totals.samples_per_s) + " samples/s");
+  pairs.emplace_back(
+      "samples",
+      FormatCount(status.samples_counted) + " of " + FormatCount(status.samples_total) +
+          " counted, " + FormatCount(status.samples_rejected) + " rejected");
+  pairs.emplace_back(
+      "steps",
+      FormatCount(status.steps_counted) + " counted, " + FormatCount(status.steps_lost) +
+          " lost (" + FormatCount(status.steps_partial) + " of them partial)");
+  pairs.emplace_back(
+      "revocations survived",
+      FormatCount(status.revocations_noticed + status.revocations_unnoticed) + " (" +
+          FormatCount(status.revocations_noticed) + " with notice, " +
+          FormatCount(status.revocations_unnoticed) + " without)");
+  pairs.emplace_back("joins", FormatCount(status.joins));
+  pairs.emplace_back(
+      "moved",
+      FormatBytes(totals.bytes_pushed) + " pushed, " + FormatBytes(totals.bytes_pulled) +
+          " pulled");
+  pairs.emplace_back("run directory", Printable(status.run_directory));
+  out += RenderPairs(pairs);
+  if (!status.workers.empty()) {
+    out += "\n" + RenderWorkers(status, width_max);
+  }
+  return out;
+}
+
+std::string SummaryToJson(const proto::JobStatus& status) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Field("name", status.name);
+  json.Field("state", status.state);
+  json.Field("detail", status.detail);
+  json.Field("run_directory", status.run_directory);
+  json.Field("epochs", status.epochs);
+  if (status.evaluations.empty()) {
+    json.Null("test_accuracy");
+    json.Null("test_loss");
+  } else {
+    json.Field("test_accuracy", status.evaluations.back().accuracy);
+    json.Field("test_loss", status.evaluations.back().loss);
+  }
+  json.Field("train_loss", status.train_loss);
+  json.Field("train_accuracy", status.train_accuracy);
+  json.Field("elapsed_s", status.elapsed_s);
+  json.Field("samples_per_s", TotalsOf(status).samples_per_s);
+  AddCounters(status, &json);
+  AddEvaluations(status, &json);
+  AddWorkers(status, &json);
+  json.EndObject();
+  return json.text();
+}
+
+std::string MetricsToJson(const proto::JobStatus& status, int64_t unix_micros) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Field("time_unix_s", static_cast<double>(unix_micros) / 1e6);
+  json.Field("elapsed_s", status.elapsed_s);
+  json.Field("state", status.state);
+  json.Field("generation", status.generation.value);
+  json.Field("round", status.round);
+  json.Field("workers_alive", uint64_t{CountWorkers(status).alive});
+  json.Field("samples_per_s", status.samples_per_s);
+  json.Field("train_loss", status.train_loss);
+  json.Field("train_accuracy", status.train_accuracy);
+  AddCounters(status, &json);
+  json.BeginArray("workers");
+  for (const proto::WorkerRow& row : status.workers) {
+    json.BeginObject();
+    json.Field("worker", row.worker.value);
+    json.Field("incarnation", row.incarnation.value);
+    json.Field("state", row.state);
+    json.Field("samples_per_s", row.stats.samples_per_s);
+    json.Field("samples_counted", row.samples_counted);
+    json.Field("clock", row.clock);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  return json.text();
+}
+
+}  // namespace ps::psctl

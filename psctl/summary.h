@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "ps/proto/messages.h"
+
+namespace ps::psctl {
+
+/// What a run came to, for people. `width_max` 0: not limited.
+std::string RenderSummary(const proto::JobStatus& status, size_t width_max = 0);
+
+/// The same for programs: one JSON object on one line, without a newline.
+std::string SummaryToJson(const proto::JobStatus& status);
+
+/// One line of metrics.jsonl, without a newline.
+std::string MetricsToJson(const proto::JobStatus& status, int64_t unix_micros);
+
+}  // namespace ps::psctl

@@ -1,0 +1,83 @@
+#include "psctl/tables.h"
+
+#include <algorithm>
+
+#include "ps/base/check.h"
+#include "psctl/text.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr size_t kGap = 2;
+
+void TrimRight(std::string* line) {
+  line->erase(line->find_last_not_of(' ') + 1);
+}
+
+}  // namespace
+
+void Table::AddRow(std::vector<std::string> cells) {
+  PS_CHECK(cells.size() == columns_.size()) << cells.size() << " cells, " << columns_.size();
+  for (std::string& cell : cells) {
+    cell = Clip(cell, kCellWidthMax);
+  }
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::Render(size_t width_max) const {
+  std::vector<size_t> widths;
+  std::vector<size_t> shown;
+  size_t total = 0;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    size_t width = columns_[c].title.size();
+    for (const auto& row : rows_) {
+      width = std::max(width, row[c].size());
+    }
+    widths.push_back(width);
+    shown.push_back(c);
+    total += width + (c > 0 ? kGap : 0);
+  }
+  while (width_max > 0 && total > width_max) {
+    const auto last = std::max_element(shown.begin(), shown.end(), [&](size_t a, size_t b) {
+      return columns_[a].drop_order < columns_[b].drop_order;
+    });
+    if (last == shown.end() || columns_[*last].drop_order == 0) {
+      break;
+    }
+    total -= widths[*last] + kGap;
+    shown.erase(last);
+  }
+  std::string out;
+  const auto add_line = [&](const auto& cell_of) {
+    std::string line;
+    for (const size_t c : shown) {
+      const std::string& cell = cell_of(c);
+      const std::string padding(widths[c] - cell.size(), ' ');
+      line += line.empty() ? "" : std::string(kGap, ' ');
+      line += columns_[c].align == Align::kLeft ? cell + padding : padding + cell;
+    }
+    TrimRight(&line);
+    out += line + "\n";
+  };
+  add_line([&](size_t c) -> const std::string& { return columns_[c].title; });
+  for (const auto& row : rows_) {
+    add_line([&](size_t c) -> const std::string& { return row[c]; });
+  }
+  return out;
+}
+
+std::string RenderPairs(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  size_t width = 0;
+  for (const auto& [name, value] : pairs) {
+    width = std::max(width, name.size());
+  }
+  std::string out;
+  for (const auto& [name, value] : pairs) {
+    std::string line = name + std::string(width - name.size() + kGap, ' ') + value;
+    TrimRight(&line);
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace ps::psctl

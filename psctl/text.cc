@@ -1,0 +1,146 @@
+#include "psctl/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace ps::psctl {
+namespace {
+
+/// Typing errors: one in short names, two from five letters on, three from nine on.
+size_t DistanceMax(size_t length) {
+  return length < 5 ? 1 : length < 9 ? 2 : 3;
+}
+
+/// Levenshtein with swapped neighbours counted once (optimal string alignment).
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      const size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string FormatCount(uint64_t n) {
+  const std::string digits = std::to_string(n);
+  std::string out;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) {
+      out += ',';
+    }
+    out += digits[i];
+  }
+  return out;
+}
+
+std::string FormatFixed(double value, int decimals) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.*f", decimals, value);
+  return text;
+}
+
+std::string FormatRate(double per_s) {
+  if (!std::isfinite(per_s) || per_s < 0) {
+    return "?";
+  }
+  if (per_s >= 99.95) {
+    return FormatCount(static_cast<uint64_t>(std::min(per_s + 0.5, 1e18)));
+  }
+  return FormatFixed(per_s, per_s < 9.995 ? 2 : 1);
+}
+
+std::string FormatBytes(uint64_t bytes) {
+  if (bytes < 1024) {
+    return std::to_string(bytes) + " B";
+  }
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  static constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  value /= 1024;
+  while (value >= 1023.95 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return FormatFixed(value, 1) + " " + std::string(kUnits[unit]);
+}
+
+std::string FormatDuration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) {
+    return "?";
+  }
+  if (seconds < 59.95) {
+    return FormatFixed(seconds, seconds < 9.995 ? 2 : 1) + " s";
+  }
+  const auto total = static_cast<int64_t>(std::min(seconds + 0.5, 1e15));
+  const auto pair = [](int64_t large, const char* large_unit, int64_t small, const char* unit) {
+    char text[64];
+    std::snprintf(
+        text,
+        sizeof(text),
+        "%lld%s %02lld%s",
+        static_cast<long long>(large),
+        large_unit,
+        static_cast<long long>(small),
+        unit);
+    return std::string(text);
+  };
+  if (total < 3600) {
+    return pair(total / 60, "m", total % 60, "s");
+  }
+  if (total < 86400) {
+    return pair(total / 3600, "h", total / 60 % 60, "m");
+  }
+  return pair(total / 86400, "d", total / 3600 % 24, "h");
+}
+
+std::string FormatPercent(double fraction, int decimals) {
+  return FormatFixed(fraction * 100, decimals) + " %";
+}
+
+std::string Plural(uint64_t n, std::string_view noun) {
+  return FormatCount(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
+}
+
+std::string Clip(std::string_view text, size_t width) {
+  if (text.size() <= width) {
+    return std::string(text);
+  }
+  return width == 0 ? "" : std::string(text.substr(0, width - 1)) + "~";
+}
+
+std::string Printable(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c < 32 || c > 126) {
+      c = '?';
+    }
+  }
+  return out;
+}
+
+std::string NearestName(std::string_view name, const std::vector<std::string>& candidates) {
+  std::string nearest;
+  size_t best = DistanceMax(name.size()) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = EditDistance(name, candidate);
+    if (distance < best && distance < candidate.size()) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,99 @@
+#include "psctl/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+template <typename T>
+T Parse(const std::vector<std::string>& arguments) {
+  const Result<Command> command = ParseCommandLine(arguments);
+  EXPECT_TRUE(command.ok()) << command.status();
+  if (!command.ok() || !std::holds_alternative<T>(*command)) {
+    ADD_FAILURE() << "another command";
+    return {};
+  }
+  return std::get<T>(*command);
+}
+
+std::string ErrorOf(const std::vector<std::string>& arguments) {
+  const Result<Command> command = ParseCommandLine(arguments);
+  EXPECT_EQ(command.status().code(), StatusCode::kInvalidArgument);
+  const std::string message(command.status().message());
+  EXPECT_THAT(message, Not(HasSubstr("\n")));
+  return message;
+}
+
+TEST(CommandLineTest, TrainTakesAJobFileAndItsFlags) {
+  const auto train = Parse<TrainCommand>({"train", "job.json", "--json", "--print-config"});
+  EXPECT_EQ(train.job_path, "job.json");
+  EXPECT_TRUE(train.is_json);
+  EXPECT_TRUE(train.only_prints_config);
+  EXPECT_TRUE(train.overrides.empty());
+}
+
+TEST(CommandLineTest, SettingsMayBeRepeatedOrListed) {
+  const auto train = Parse<TrainCommand>(
+      {"train", "--set", "train.epochs=1", "train.seed=2", "job.json", "--set", "name=a=b"});
+  EXPECT_EQ(train.job_path, "job.json");
+  ASSERT_EQ(train.overrides.size(), 3U);
+  EXPECT_EQ(train.overrides[0].key, "train.epochs");
+  EXPECT_EQ(train.overrides[1].value, "2");
+  EXPECT_EQ(train.overrides[2].key, "name");
+  EXPECT_EQ(train.overrides[2].value, "a=b");
+}
+
+TEST(CommandLineTest, ASettingMayHaveAnEmptyOrNegativeValue) {
+  const auto train = Parse<TrainCommand>({"train", "job.json", "--set=a=", "--set", "b=-1"});
+  ASSERT_EQ(train.overrides.size(), 2U);
+  EXPECT_EQ(train.overrides[0].value, "");
+  EXPECT_EQ(train.overrides[1].value, "-1");
+}
+
+TEST(CommandLineTest, TheJobIsOptionalWhereOneCanBeFound) {
+  EXPECT_EQ(Parse<StatusCommand>({"status"}).job, "");
+  EXPECT_EQ(Parse<StatusCommand>({"status", "runs/a"}).job, "runs/a");
+  EXPECT_TRUE(Parse<StatusCommand>({"status", "--json"}).is_json);
+  EXPECT_EQ(Parse<WhyCommand>({"why", "a"}).job, "a");
+  EXPECT_TRUE(Parse<StopCommand>({"stop", "a", "--now"}).is_immediate);
+  EXPECT_FALSE(Parse<StopCommand>({"stop"}).is_immediate);
+}
+
+TEST(CommandLineTest, HelpAndVersionAreResults) {
+  const std::string help = Parse<PrintCommand>({"--help"}).text;
+  for (const char* word : {"train", "status", "why", "stop", "Examples", "Exit codes"}) {
+    EXPECT_THAT(help, HasSubstr(word));
+  }
+  EXPECT_THAT(Parse<PrintCommand>({"train", "--help"}).text, HasSubstr("--print-config"));
+  EXPECT_THAT(Parse<PrintCommand>({"--version"}).text, StartsWith("psctl 0."));
+}
+
+TEST(CommandLineTest, AMistypedCommandNamesTheNearest) {
+  EXPECT_EQ(ErrorOf({"trian", "job.json"}), "unknown command 'trian'; did you mean 'train'?");
+  EXPECT_EQ(ErrorOf({"deploy"}), "unknown command 'deploy'; there are: train, status, why, stop");
+}
+
+TEST(CommandLineTest, AMistypedFlagNamesTheNearest) {
+  EXPECT_EQ(
+      ErrorOf({"train", "job.json", "--jsno"}), "unknown flag '--jsno'; did you mean '--json'?");
+  EXPECT_EQ(
+      ErrorOf({"train", "--ste=a=1", "job.json"}), "unknown flag '--ste'; did you mean '--set'?");
+  EXPECT_THAT(ErrorOf({"stop", "-9"}), HasSubstr("unknown flag '-9'"));
+}
+
+TEST(CommandLineTest, WhatIsMissingOrTooMuchIsSaid) {
+  EXPECT_EQ(ErrorOf({}), "no command; there are: train, status, why, stop");
+  EXPECT_THAT(ErrorOf({"train"}), HasSubstr("psctl train JOB.json"));
+  EXPECT_EQ(ErrorOf({"train", "a.json", "b.json"}), "too many arguments for train: 'b.json'");
+  EXPECT_THAT(ErrorOf({"train", "a.json", "--set"}), HasSubstr("--set"));
+  EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "epochs"}), HasSubstr("got 'epochs'"));
+  EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "=3"}), HasSubstr("wants KEY=VALUE"));
+}
+
+}  // namespace
+}  // namespace ps::psctl

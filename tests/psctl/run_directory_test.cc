@@ -1,0 +1,140 @@
+#include "psctl/run_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+constexpr int64_t kNoonMicros = 1'706'702'400'000'000;  // 2024-01-31 12:00:00 UTC
+
+class RunDirectoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "run-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    parent_ = pattern;
+  }
+
+  void TearDown() override { std::filesystem::remove_all(parent_); }
+
+  std::string parent_;
+};
+
+TEST_F(RunDirectoryTest, IsNamedAfterTheJobAndTheTime) {
+  const auto run = RunDirectory::Create(parent_ + "/a/b", "mnist", kNoonMicros);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(run->paths().root, EndsWith("/a/b/mnist-20240131-120000"));
+  EXPECT_TRUE(std::filesystem::is_directory(run->paths().logs()));
+  EXPECT_TRUE(std::filesystem::is_directory(run->paths().notices()));
+}
+
+TEST_F(RunDirectoryTest, TwoRunsOfOneSecondGetTwoDirectories) {
+  const auto first = RunDirectory::Create(parent_, "mnist", kNoonMicros);
+  const auto second = RunDirectory::Create(parent_, "mnist", kNoonMicros);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_THAT(second->paths().root, EndsWith("mnist-20240131-120000-2"));
+  EXPECT_NE(first->token(), second->token());
+}
+
+TEST_F(RunDirectoryTest, TheTokenIsForTheOwnerAlone) {
+  const mode_t before = ::umask(0);
+  const auto run = RunDirectory::Create(parent_, "mnist", kNoonMicros);
+  ::umask(before);
+  ASSERT_TRUE(run.ok());
+
+  struct stat info {};
+
+  ASSERT_EQ(::stat(run->paths().token().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  EXPECT_THAT(run->token(), MatchesRegex("[0-9a-f]+"));
+  EXPECT_EQ(run->token().size(), 64U);
+  EXPECT_EQ(*ReadFile(run->paths().token()), run->token() + "\n");
+}
+
+TEST_F(RunDirectoryTest, AnOddNameBecomesAPlainFileName) {
+  const auto run = RunDirectory::Create(parent_, "../a b/\x1b", kNoonMicros);
+  ASSERT_TRUE(run.ok());
+  EXPECT_THAT(run->paths().root, EndsWith("/_._a_b__-20240131-120000"));
+}
+
+TEST_F(RunDirectoryTest, APlaceThatCanNotBeWrittenSaysWhatToSet) {
+  // Also root can make nothing below a file.
+  ASSERT_TRUE(WriteFileAtomically(parent_ + "/file", "").ok());
+  const auto run = RunDirectory::Create(parent_ + "/file/runs", "mnist", kNoonMicros);
+  EXPECT_EQ(run.status().code(), StatusCode::kIo);
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("--set run.directory=DIR"));
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("/file/runs"));
+}
+
+TEST_F(RunDirectoryTest, AReadOnlyDirectorySaysWhatToSet) {
+  if (::geteuid() == 0) {
+    GTEST_SKIP() << "root may write to read-only directories";
+  }
+  ASSERT_EQ(::chmod(parent_.c_str(), 0555), 0);
+  const auto run = RunDirectory::Create(parent_, "mnist", kNoonMicros);
+  ASSERT_EQ(::chmod(parent_.c_str(), 0755), 0);
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("--set run.directory=DIR"));
+}
+
+TEST_F(RunDirectoryTest, TheLockIsHeldAsLongAsTheRun) {
+  RunPaths paths;
+  {
+    const auto run = RunDirectory::Create(parent_, "mnist", kNoonMicros);
+    ASSERT_TRUE(run.ok());
+    paths = run->paths();
+    EXPECT_TRUE(FileLock::IsHeld(paths.lock()));
+    EXPECT_EQ(FileLock::Take(paths.lock(), "").status().code(), StatusCode::kUnavailable);
+  }
+  EXPECT_FALSE(FileLock::IsHeld(paths.lock()));
+  EXPECT_FALSE(FileLock::IsHeld(parent_ + "/nothing"));
+}
+
+TEST_F(RunDirectoryTest, TheJobNameIsFoundInTheDirectoryName) {
+  EXPECT_EQ(JobNameOf("mnist-20240131-120000"), "mnist");
+  EXPECT_EQ(JobNameOf("mnist-20240131-120000-2"), "mnist");
+  EXPECT_EQ(JobNameOf("mnist-7-20240131-120000"), "mnist-7");
+  EXPECT_EQ(JobNameOf("mnist-7"), "mnist-7");
+  EXPECT_EQ(JobNameOf("mnist"), "mnist");
+}
+
+TEST_F(RunDirectoryTest, AnAtomicWriteReplacesTheWholeFile) {
+  const std::string path = parent_ + "/file";
+  ASSERT_TRUE(WriteFileAtomically(path, "a long first text").ok());
+  ASSERT_TRUE(WriteFileAtomically(path, "second").ok());
+  EXPECT_EQ(*ReadFile(path), "second");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(parent_), {}), 1);
+  EXPECT_EQ(ReadFile(parent_ + "/none").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(ReadFile(path, 3).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(RunDirectoryTest, LinesAreAppended) {
+  auto file = LineFile::Open(parent_ + "/metrics.jsonl");
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->Append("{}"), std::nullopt);
+  EXPECT_EQ(file->Append("[]"), std::nullopt);
+  EXPECT_EQ(*ReadFile(parent_ + "/metrics.jsonl"), "{}\n[]\n");
+  EXPECT_EQ(file->lost_lines(), 0U);
+}
+
+TEST_F(RunDirectoryTest, AFullDiskIsSaidOnceAndCounted) {
+  auto file = LineFile::Open("/dev/full");
+  ASSERT_TRUE(file.ok());
+  const auto said = file->Append("{}");
+  ASSERT_TRUE(said.has_value());
+  EXPECT_THAT(*said, HasSubstr("No space left on device"));
+  EXPECT_THAT(*said, HasSubstr("training goes on"));
+  EXPECT_EQ(file->Append("{}"), std::nullopt);
+  EXPECT_EQ(file->lost_lines(), 2U);
+}
+
+}  // namespace
+}  // namespace ps::psctl

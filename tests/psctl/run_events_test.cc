@@ -1,0 +1,121 @@
+#include "psctl/run_events.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/psctl/sample_status.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+/// Training with workers 0 and 1, nothing evaluated.
+proto::JobStatus Quiet() {
+  proto::JobStatus status = MakeStatus();
+  status.workers.pop_back();
+  status.evaluations.clear();
+  return status;
+}
+
+RunEvents After(const proto::JobStatus& status) {
+  RunEvents events;
+  events.Update(status);
+  return events;
+}
+
+TEST(RunEventsTest, TheStartIsOneLine) {
+  RunEvents events;
+  proto::JobStatus status = Quiet();
+  status.state = "starting";
+  EXPECT_THAT(events.Update(status), IsEmpty());
+  status.state = "training";
+  EXPECT_THAT(
+      events.Update(status), ElementsAre("training begins with 2 workers and 2 server shards"));
+  EXPECT_THAT(events.Update(status), IsEmpty());
+}
+
+TEST(RunEventsTest, ALostWorkerIsSaidOnceWithItsSamples) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.workers[1].state = "lost";
+  status.ledger[1].samples_returned = 312;
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("worker 1 lost (no notice), 312 samples back in the queue"));
+  EXPECT_THAT(events.Update(status), IsEmpty());
+}
+
+TEST(RunEventsTest, ADrainedWorkerLeftOnNotice) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.workers[0].state = "drained";
+  EXPECT_THAT(events.Update(status), ElementsAre("worker 0 left on notice"));
+}
+
+TEST(RunEventsTest, AReplacementInTheSameSeatJoins) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.workers.push_back(MakeWorkerRow(1, 9, "computing"));
+  EXPECT_THAT(events.Update(status), ElementsAre("worker 1 joined"));
+}
+
+TEST(RunEventsTest, WaitingAndGoingOnAreSaid) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.state = "waiting";
+  status.detail = "no workers; waiting for one to join";
+  EXPECT_THAT(events.Update(status), ElementsAre("waiting: no workers; waiting for one to join"));
+  EXPECT_THAT(events.Update(status), IsEmpty());
+  status.state = "training";
+  status.detail = "";
+  EXPECT_THAT(events.Update(status), ElementsAre("training goes on"));
+}
+
+TEST(RunEventsTest, EachEvaluationIsALine) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.evaluations = MakeStatus().evaluations;
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("epoch 1 of 3: test accuracy 86.12 %, loss 0.3811, after 24.2 s"));
+}
+
+TEST(RunEventsTest, RejectedGradientsAreSaid) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.samples_rejected = 64;
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("64 samples gave a gradient that is not finite and were left out"));
+}
+
+TEST(RunEventsTest, WorkersThatLeaveAtTheEndAreNoEvents) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.state = "done";
+  status.workers[0].state = "left";
+  status.workers[1].state = "left";
+  EXPECT_THAT(events.Update(status), IsEmpty());
+}
+
+TEST(RunEventsTest, SeatsAreCountedOnceHoweverOftenTheyAreTaken) {
+  proto::JobStatus status = MakeStatus();
+  status.workers.push_back(MakeWorkerRow(2, 4, "computing"));
+  const WorkerCounts counts = CountWorkers(status);
+  EXPECT_EQ(counts.alive, 3U);
+  EXPECT_EQ(counts.seats, 3U);
+}
+
+TEST(RunEventsTest, TheEpochNeverPassesTheLast) {
+  proto::JobStatus status = MakeStatus();
+  EXPECT_EQ(EpochNow(status), 2U);
+  status.samples_counted = 0;
+  EXPECT_EQ(EpochNow(status), 1U);
+  status.samples_counted = status.samples_total;
+  EXPECT_EQ(EpochNow(status), 3U);
+}
+
+}  // namespace
+}  // namespace ps::psctl

@@ -1,0 +1,90 @@
+#include "psctl/summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "psctl/files.h"
+#include "psctl/json_writer.h"
+#include "tests/psctl/sample_status.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+proto::JobStatus Done() {
+  proto::JobStatus status = MakeStatus();
+  status.state = "done";
+  status.samples_counted = 180'000;
+  status.elapsed_s = 100;
+  return status;
+}
+
+/// The expected text of tests/psctl/golden; tests run in the repository root.
+std::string Golden(const std::string& name) {
+  const Result<std::string> text = ReadFile("tests/psctl/golden/" + name);
+  return text.ok() ? *text : text.status().ToString();
+}
+
+TEST(SummaryTest, SaysWhatTheRunCameTo) {
+  EXPECT_EQ(RenderSummary(Done()), Golden("summary.txt"));
+}
+
+TEST(SummaryTest, AFailureComesWithItsReason) {
+  proto::JobStatus status;
+  status.name = "mnist";
+  status.state = "failed";
+  status.detail = "server 1 was killed by signal 9 (Killed)";
+  const std::string text = RenderSummary(status);
+  EXPECT_THAT(
+      text, StartsWith("mnist: failed after 0.00 s: server 1 was killed by signal 9 (Killed)\n"));
+  EXPECT_THAT(text, HasSubstr("not evaluated"));
+}
+
+TEST(SummaryTest, JsonIsOneObjectOnOneLine) {
+  const std::string json = SummaryToJson(Done());
+  EXPECT_THAT(json, StartsWith(R"({"name":"fashion-mnist","state":"done","detail":"")"));
+  EXPECT_THAT(json, HasSubstr(R"("test_accuracy":0.8612,"test_loss":0.3811)"));
+  EXPECT_THAT(json, HasSubstr(R"("samples_per_s":1800,)"));
+  EXPECT_THAT(json, HasSubstr(R"("bytes_pushed":1610612736,)"));
+  EXPECT_THAT(json, HasSubstr(R"("workers":[{"worker":0,"incarnation":1,"state":"computing")"));
+  EXPECT_THAT(json, Not(HasSubstr("\n")));
+  EXPECT_EQ(json.back(), '}');
+}
+
+TEST(SummaryTest, JsonWithoutEvaluationHasNulls) {
+  EXPECT_THAT(SummaryToJson({}), HasSubstr(R"("test_accuracy":null,"test_loss":null)"));
+}
+
+TEST(SummaryTest, MetricsCarryTimeAndWorkers) {
+  const std::string json = MetricsToJson(MakeStatus(), 1'706'702'400'250'000);
+  EXPECT_THAT(json, StartsWith(R"({"time_unix_s":1706702400.25,"elapsed_s":35.5,)"));
+  EXPECT_THAT(json, HasSubstr(R"("workers_alive":2,)"));
+  EXPECT_THAT(json, Not(HasSubstr("\n")));
+}
+
+TEST(JsonWriterTest, EscapesAndNests) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Field("a\"b", "x\\\n\x01");
+  json.BeginArray("list");
+  json.Raw("1");
+  json.Raw("2");
+  json.EndArray();
+  json.Field("nan", std::nan(""));
+  json.Field("minus", int64_t{-3});
+  json.Field("yes", true);
+  json.BeginObject("empty");
+  json.EndObject();
+  json.EndObject();
+  EXPECT_EQ(
+      json.text(),
+      R"({"a\"b":"x\\\u000a\u0001","list":[1,2],"nan":null,"minus":-3,"yes":true,"empty":{}})");
+}
+
+}  // namespace
+}  // namespace ps::psctl

@@ -1,0 +1,59 @@
+#include "psctl/tables.h"
+
+#include <gtest/gtest.h>
+
+namespace ps::psctl {
+namespace {
+
+Table MakeTable() {
+  Table table(
+      {{"worker"},
+       {"state", Align::kLeft},
+       {"clock", Align::kRight, 1},
+       {"host", Align::kLeft, 2}});
+  table.AddRow({"0", "computing", "12", "a.example"});
+  table.AddRow({"11", "lost", "3", "b"});
+  return table;
+}
+
+TEST(TableTest, ColumnsAreAlignedWithoutTrailingSpaces) {
+  EXPECT_EQ(
+      MakeTable().Render(),
+      "worker  state      clock  host\n"
+      "     0  computing     12  a.example\n"
+      "    11  lost           3  b\n");
+}
+
+TEST(TableTest, ANarrowTableDropsTheLeastImportantColumnsFirst) {
+  EXPECT_EQ(
+      MakeTable().Render(25),
+      "worker  state      clock\n"
+      "     0  computing     12\n"
+      "    11  lost           3\n");
+  EXPECT_EQ(
+      MakeTable().Render(20),
+      "worker  state\n"
+      "     0  computing\n"
+      "    11  lost\n");
+}
+
+TEST(TableTest, ColumnsThatMustStayStayHoweverNarrow) {
+  EXPECT_EQ(MakeTable().Render(1), MakeTable().Render(20));
+}
+
+TEST(TableTest, LongCellsAreClipped) {
+  Table table({{"name", Align::kLeft}});
+  table.AddRow({std::string(100, 'x')});
+  EXPECT_EQ(table.Render(), "name\n" + std::string(Table::kCellWidthMax - 1, 'x') + "~\n");
+}
+
+TEST(TableTest, ATableWithoutRowsIsItsTitles) {
+  EXPECT_EQ(Table({{"a"}, {"b"}}).Render(), "a  b\n");
+}
+
+TEST(TableTest, PairsShareOneColumnOfNames) {
+  EXPECT_EQ(RenderPairs({{"a", "1"}, {"long", ""}, {"bb", "2"}}), "a     1\nlong\nbb    2\n");
+}
+
+}  // namespace
+}  // namespace ps::psctl
