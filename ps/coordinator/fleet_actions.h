@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ps/base/ids.h"
+#include "ps/base/time.h"
+#include "ps/proto/job_config.h"
+
+namespace ps::coordinator {
+
+/// What the coordinator asks of whoever owns the job's processes: psctl with a launcher, or the
+/// simulation. Called from inside the core, which must not be called back before the call returns.
+/// A failure to start is told later like any other end, with CoordinatorCore::OnProcessExited.
+class FleetActions {
+ public:
+  virtual ~FleetActions() = default;
+  /// Start server process `server` of 0 .. servers.count - 1; it hosts the shards
+  /// server * shards_per_server and following.
+  virtual void StartServer(uint32_t server) = 0;
+  /// Start a worker that asks for `seat`. `group.count` is 1 and `group.minibatch` is resolved.
+  virtual void StartWorker(WorkerId seat, const proto::WorkerGroup& group) = 0;
+  /// Give the worker in `seat` a revocation notice. The core calls KillWorker when `grace` is over
+  /// and it is still a member.
+  virtual void NotifyWorker(WorkerId seat, Duration grace) = 0;
+  /// Kill the process in `seat` at once. Nothing happens when there is none.
+  virtual void KillWorker(WorkerId seat) = 0;
+};
+
+enum class ProcessKind : uint8_t { kServer, kWorker };
+
+/// A process that FleetActions started has ended, or could not be started.
+struct ProcessEnd {
+  ProcessKind kind = ProcessKind::kWorker;
+  uint32_t index = 0;  // server number or worker seat
+  int64_t pid = 0;     // 0: not known; else an end of an earlier process of the seat is told apart
+  std::string description;  // "killed by signal 9 (Killed)", "exited with code 1"
+};
+
+}  // namespace ps::coordinator
