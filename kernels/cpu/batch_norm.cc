@@ -14,6 +14,7 @@ struct Plan {
   Primitive evaluate;
   Primitive train;
   Primitive backward;
+  Buffer unwanted_dx;  // oneDNN computes dx whether it is asked for or not
 };
 
 class BatchNorm final : public Op {
@@ -42,7 +43,8 @@ class BatchNorm final : public Op {
   }
 
   void Backward(const BackwardArgs& args) override {
-    plans_.At(args.n).backward.Run(
+    Plan& plan = plans_.At(args.n);
+    plan.backward.Run(
         {{DNNL_ARG_SRC, args.x},
          {DNNL_ARG_DIFF_DST, args.dy},
          {DNNL_ARG_SCALE, args.params[0].data()},
@@ -50,7 +52,7 @@ class BatchNorm final : public Op {
          {DNNL_ARG_VARIANCE, variance_.data()},
          {DNNL_ARG_DIFF_SCALE, args.grads[0].data()},
          {DNNL_ARG_DIFF_SHIFT, args.grads[1].data()},
-         {DNNL_ARG_DIFF_SRC, args.dx}});
+         {DNNL_ARG_DIFF_SRC, args.dx != nullptr ? args.dx : plan.unwanted_dx.floats().data()}});
     const int64_t count = args.n * options_.height * options_.width;
     const float correction =
         count > 1 ? static_cast<float>(count) / static_cast<float>(count - 1) : 0.0F;
@@ -128,6 +130,9 @@ class BatchNorm final : public Op {
          {DNNL_ARG_DIFF_SCALE, c},
          {DNNL_ARG_DIFF_SHIFT, c},
          {DNNL_ARG_DIFF_SRC, x}});
+    if (!options_.input_gradient) {
+      plan->unwanted_dx = Buffer(x.get_size());
+    }
   }
 
   PlanCache<Plan> plans_;

@@ -13,6 +13,7 @@ struct BatchNormOptions {
   int64_t height = 1;
   int64_t width = 1;
   float epsilon = 1e-5F;
+  bool input_gradient = true;  // false: Backward is never asked for dx
 };
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, per channel. Training takes mean and

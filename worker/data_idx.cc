@@ -1,0 +1,110 @@
+#include "worker/data_idx.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "worker/data_file.h"
+
+namespace ps::worker {
+namespace {
+
+constexpr uint32_t kImageMagic = 0x00000803;  // unsigned bytes, three dimensions
+constexpr uint32_t kLabelMagic = 0x00000801;  // unsigned bytes, one dimension
+
+std::string Hex(uint32_t value) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "0x%08x", value);
+  return text;
+}
+
+Status ReadMagic(DataFile* file, uint32_t expected, const char* what) {
+  PS_ASSIGN(const uint32_t magic, file->ReadBigEndian32());
+  if (magic != expected) {
+    return file->Bad(
+        0, "magic " + Hex(magic) + " instead of " + Hex(expected) + ": not an IDX file of " + what);
+  }
+  return Status::Ok();
+}
+
+/// A dimension in [1, max].
+Result<uint32_t> ReadSize(DataFile* file, uint64_t max, const char* what) {
+  PS_ASSIGN(const uint32_t size, file->ReadBigEndian32());
+  if (size == 0 || size > max) {
+    return file->Bad(
+        file->offset() - 4,
+        std::to_string(size) + " " + what + "; allowed is 1 to " + std::to_string(max));
+  }
+  return size;
+}
+
+Result<ImageSetInfo> ReadImageHeader(DataFile* file) {
+  PS_TRY(ReadMagic(file, kImageMagic, "images"));
+  PS_ASSIGN(const uint32_t count, ReadSize(file, kImageCountMax, "images"));
+  PS_ASSIGN(const uint32_t rows, ReadSize(file, kImageSideMax, "rows"));
+  PS_ASSIGN(const uint32_t columns, ReadSize(file, kImageSideMax, "columns"));
+  const ImageSetInfo info{.shape = {1, rows, columns}, .count = count};
+  if (static_cast<uint64_t>(info.shape.element_count()) * count > kPixelBytesMax) {
+    return file->Bad(
+        4,
+        std::to_string(count) + " images of " + info.shape.ToString() + " are more than " +
+            std::to_string(kPixelBytesMax) + " bytes");
+  }
+  return info;
+}
+
+Status ExpectEnd(DataFile* file) {
+  const uint64_t end = file->offset();
+  uint8_t byte = 0;
+  PS_ASSIGN(const bool has_more, file->ReadByteUnlessAtEnd(&byte));
+  if (has_more) {
+    return file->Bad(end, "the data should end here, but more follows");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<ImageSetInfo> InspectIdx(const std::string& images_path) {
+  PS_ASSIGN(DataFile file, DataFile::Open(images_path));
+  return ReadImageHeader(&file);
+}
+
+Result<std::vector<uint8_t>> ReadIdxLabels(const std::string& labels_path) {
+  PS_ASSIGN(DataFile file, DataFile::Open(labels_path));
+  PS_TRY(ReadMagic(&file, kLabelMagic, "labels"));
+  PS_ASSIGN(const uint32_t count, ReadSize(&file, kImageCountMax, "labels"));
+  std::vector<uint8_t> labels;
+  PS_TRY(file.Append(count, &labels));
+  PS_TRY(ExpectEnd(&file));
+  return labels;
+}
+
+Result<LabeledImages> ReadIdx(
+    const std::string& images_path, const std::string& labels_path, uint64_t limit) {
+  PS_ASSIGN(std::vector<uint8_t> labels, ReadIdxLabels(labels_path));
+  PS_ASSIGN(DataFile file, DataFile::Open(images_path));
+  PS_ASSIGN(const ImageSetInfo info, ReadImageHeader(&file));
+  if (info.count != labels.size()) {
+    return file.Bad(
+        4,
+        std::to_string(info.count) + " images, but " + labels_path + " has " +
+            std::to_string(labels.size()) + " labels");
+  }
+  if (limit > info.count) {
+    return Status::InvalidArgument(
+        std::to_string(limit) + " samples were asked for, " + images_path + " has " +
+        std::to_string(info.count));
+  }
+  const uint64_t count = limit == 0 ? info.count : limit;
+  LabeledImages result;
+  result.shape = info.shape;
+  PS_TRY(file.Append(count * static_cast<uint64_t>(info.shape.element_count()), &result.pixels));
+  if (count == info.count) {
+    PS_TRY(ExpectEnd(&file));
+  }
+  labels.resize(count);
+  result.labels = std::move(labels);
+  return result;
+}
+
+}  // namespace ps::worker

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/base/tensor_spec.h"
+#include "ps/proto/job_config.h"
+
+namespace ps::worker {
+
+/// Shape of one sample's activation. A flat vector of c features is {c, 1, 1}.
+struct Shape {
+  int64_t channels = 1;
+  int64_t height = 1;
+  int64_t width = 1;
+
+  int64_t element_count() const { return channels * height * width; }
+
+  bool is_flat() const { return height == 1 && width == 1; }
+
+  /// "16x28x28", or "128" when flat.
+  std::string ToString() const;
+
+  friend bool operator==(const Shape&, const Shape&) = default;
+};
+
+/// A layer of the config with everything resolved: strides of 0 replaced, shapes inferred, tensors
+/// numbered.
+struct Layer {
+  proto::LayerKind kind = proto::LayerKind::kLinear;
+  proto::LayerConfig config;  // its nested layers are empty: they are in body and shortcut
+  Shape in;
+  Shape out;
+  uint32_t first_tensor = 0;  // this layer's own tensors; not those nested in it
+  uint32_t tensor_count = 0;
+  std::vector<Layer> body;      // residual
+  std::vector<Layer> shortcut;  // residual; identity when empty
+};
+
+/// What a job trains: layers for the worker's arithmetic, tensors for the servers.
+struct Model {
+  Shape input;
+  int64_t classes = 0;
+  std::vector<Layer> layers;
+  /// In layer order; the index is the tensor number of chunk keys. Names are
+  /// "<layer>.<kind>.<what>", e.g. "0.conv2d.weight" or "4.residual.body.1.batch_norm.gamma".
+  std::vector<TensorSpec> tensors;
+
+  int64_t parameter_count() const;
+};
+
+/// Infers shapes and tensors. config.layers decides; when it is empty, config.name must be in the
+/// zoo. Weights are drawn He-normal (standard deviation sqrt(2 / fan-in)), biases start at 0.
+/// Errors: kInvalidArgument that names the layer and says what does not fit, e.g.
+/// "layer 3 (conv2d): kernel 5 does not fit input 16x3x3 with padding 0".
+Result<Model> MakeModel(const proto::ModelConfig& config, const Shape& input, int64_t classes);
+
+/// "conv2d", ...: the name that a config uses.
+std::string_view LayerKindName(proto::LayerKind kind);
+
+}  // namespace ps::worker
