@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ps/base/logger.h"
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/net/loop.h"
+#include "ps/proto/frame.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+#include "ps/proto/timing.h"
+
+namespace ps::net {
+
+/// How long, and how often, to try to reach somebody. Between attempts the wait doubles from
+/// `first` to at most `limit`, each time +-25 % so that peers do not come back all at once.
+struct RetryPolicy {
+  uint32_t attempts_max = 1;
+  Duration first = std::chrono::milliseconds(250);
+  Duration limit = std::chrono::milliseconds(1500);
+  Duration connect_timeout = std::chrono::milliseconds(500);  // one attempt to connect
+  Duration reply_timeout = std::chrono::seconds(3);           // from then to the HelloReply
+
+  static RetryPolicy FromTiming(const proto::Timing& timing, uint32_t attempts) {
+    return {
+        attempts, timing.retry_first, timing.retry_limit, timing.connect_timeout, timing.detect};
+  }
+};
+
+struct EndpointOptions {
+  std::string node;                // own name, for HelloReply and logs
+  std::string token;               // what whoever connects must show
+  std::vector<proto::Role> roles;  // who may connect
+  proto::FrameLimits limits;
+  uint64_t queue_bytes_max = 64U << 20;  // unsent, per connection; more and the peer is dropped
+  uint64_t pool_bytes_max = 64U << 20;   // receive memory kept for reuse, all connections together
+  uint32_t connections_max = 1024;
+  uint32_t half_open_max = 64;  // accepted and not yet through the handshake
+  uint32_t socket_buffer_bytes =
+      0;  // SO_SNDBUF, SO_RCVBUF; 0 = the kernel sizes them, as it should
+  Duration handshake_timeout = std::chrono::seconds(3);
+  Duration linger = std::chrono::seconds(3);  // for the peer to take what was sent before a close
+  uint64_t seed = 1;                          // of the retries' jitter
+};
+
+/// Since the endpoint or the connection began; headers included.
+struct Traffic {
+  uint64_t bytes_in = 0;
+  uint64_t frames_in = 0;
+  uint64_t bytes_out = 0;
+  uint64_t frames_out = 0;
+};
+
+/// What a shell is told. Every call comes from the loop, never from inside one of its own calls
+/// into the endpoint. May call anything on the endpoint but its destructor.
+class EndpointHandler {
+ public:
+  virtual ~EndpointHandler() = default;
+  /// Somebody connected and showed the token.
+  virtual void OnConnected(proto::PeerId peer, const proto::Hello& hello) = 0;
+  virtual void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) = 0;
+  /// Once for every peer that OnConnected or a Connect callback named; nothing of it comes later,
+  /// and what is sent to it later is dropped. kCancelled: Close was called here. kDeadlineExceeded:
+  /// CloseAfter. kOverloaded: it did not read. kCorruption, kInvalidArgument, kUnsupported: it sent
+  /// a bad frame. Else it went away.
+  virtual void OnClosed(proto::PeerId peer, const Status& why) = 0;
+};
+
+/// All connections of one core: accepts, connects, shakes hands, and carries messages both ways.
+/// Thread: the loop's (before Run: any one). Destroyed on it too, or after Run has returned, with
+/// connections cut; CloseAll before is the polite way.
+class Endpoint final : public proto::Outbox {
+ public:
+  using ConnectCallback = std::function<void(Result<proto::PeerId>)>;
+
+  /// All pointers outlive the endpoint.
+  Endpoint(Loop* loop, EndpointOptions options, const Logger* logger, EndpointHandler* handler);
+  ~Endpoint() override;
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  /// Accepts connections at an address of this machine; port 0 takes any free one. Returns the
+  /// port. Errors: kUnavailable (port in use), kInvalidArgument, kNotFound (host), with what to do.
+  Result<uint32_t> Listen(const std::string& host, uint32_t port);
+  void StopListening();
+
+  /// Connects and says `hello`. `done` gets the peer once it has accepted; or, after the attempts
+  /// that `retry` allows, the last reason, prefixed with host:port. A refusal is not tried again
+  /// unless its code says so. `done` is not called from inside Connect, and not at all after
+  /// ~Endpoint.
+  void Connect(
+      const std::string& host,
+      uint32_t port,
+      proto::Hello hello,
+      ConnectCallback done,
+      const RetryPolicy& retry = {});
+
+  /// Writes as much as the kernel takes at once, borrowed payload included, and keeps the rest:
+  /// owned parts as they are, borrowed ones copied. Over queue_bytes_max of unsent bytes the peer
+  /// is dropped.
+  void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;
+  /// What was sent before still leaves; what the peer sends from now on is dropped. OnClosed
+  /// follows.
+  void Close(proto::PeerId peer) override;
+
+  /// Closes the peer after `delay`; calling it again sets the time anew.
+  void CloseAfter(proto::PeerId peer, Duration delay);
+  /// Takes a CloseAfter back.
+  void KeepOpen(proto::PeerId peer);
+  /// Stops listening and connecting, closes all peers, and calls `done` when they are gone, at the
+  /// latest after `EndpointOptions::linger`. The endpoint takes no new peers afterwards.
+  void CloseAll(std::function<void()> done);
+
+  /// What the peer calls itself; empty when it is gone.
+  std::string NodeOf(proto::PeerId peer) const;
+  /// Bytes that were sent to the peer and did not leave yet.
+  uint64_t QueuedBytes(proto::PeerId peer) const;
+  Traffic TrafficOf(proto::PeerId peer) const;
+  /// Of all connections since the start.
+  Traffic TotalTraffic() const;
+  uint32_t connection_count() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;  // handlers on their way look whether it is still there
+};
+
+}  // namespace ps::net

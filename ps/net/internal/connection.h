@@ -1,0 +1,115 @@
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/net/endpoint.h"
+#include "ps/net/internal/buffer_pool.h"
+#include "ps/net/internal/frame_reader.h"
+#include "ps/net/internal/send_queue.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+
+namespace ps::net {
+
+class Connection;
+
+/// Who a connection reports to. Called from the loop only, never from inside Send, Close or Abort.
+class ConnectionOwner {
+ public:
+  virtual ~ConnectionOwner() = default;
+  /// Not after Close or Abort.
+  virtual void OnFrame(Connection& connection, uint64_t request_id, proto::Message&& message) = 0;
+  /// Once: no frame comes and none is taken any more. What was sent before may still be leaving.
+  virtual void OnEnd(Connection& connection, const Status& why) = 0;
+  /// Once, as the last call: the socket is closed.
+  virtual void OnGone(Connection& connection) = 0;
+};
+
+/// What the connections of one endpoint share.
+struct ConnectionContext {
+  ConnectionOwner* owner = nullptr;  // null once the endpoint is gone
+  uint64_t queue_bytes_max = 0;
+  Duration linger{};
+  std::shared_ptr<BufferPool> pool;
+  Traffic total;
+  // While frames that arrived together are handed out, small answers wait here, to leave together.
+  bool is_batching = false;
+  std::vector<std::shared_ptr<Connection>> batch;
+};
+
+/// One TCP connection: frames in, frames out, an orderly end. It asks Asio only when the socket is
+/// ready, and moves the bytes itself. Asio's handlers hold it alive, which is why it is shared.
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(
+      proto::PeerId id,
+      asio::ip::tcp::socket socket,
+      const proto::FrameLimits& limits,
+      std::shared_ptr<ConnectionContext> context);
+
+  /// Begins to read.
+  void Start();
+
+  void set_limits(const proto::FrameLimits& limits) { reader_.set_limits(limits); }
+
+  void Send(uint64_t request_id, const proto::Message& message);
+  /// Sends what is queued, tells the peer that no more comes, and waits for its end, dropping what
+  /// it still sends; at most `linger`.
+  void Close(Status why);
+  /// Sends a Refusal with `why`, then Close.
+  void Refuse(uint64_t request_id, Status why, uint32_t retry_after_ms = 0);
+  /// Ends at once.
+  void Abort(Status why);
+  /// Close(why) after `delay`. Replaces the one before.
+  void CloseAfter(Duration delay, Status why);
+  /// Takes CloseAfter back.
+  void KeepOpen();
+
+  proto::PeerId id() const { return id_; }
+
+  /// Whether messages can still come and go.
+  bool is_open() const { return phase_ == Phase::kOpen; }
+
+  uint64_t queued_bytes() const { return queue_.bytes(); }
+
+  const Traffic& traffic() const { return traffic_; }
+
+  /// Sends what Send left for the end of a batch.
+  void FlushBatch();
+
+ private:
+  enum class Phase { kOpen, kClosing, kClosed };
+  enum class Dispatch { kNeedsBytes, kYield, kStop };
+
+  void WaitReadable();
+  void WaitWritable();
+  void Read();
+  Dispatch DispatchFrames(size_t& frames_left);
+  void Discard();
+  void EndOfStream(Status why);
+  void Flush();
+  void LeaveOpen(Phase next, Status why);
+  void DropUnlessReading();
+  void StopCloseTimer();
+
+  const proto::PeerId id_;
+  const std::shared_ptr<ConnectionContext> context_;
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer close_timer_;
+  uint64_t close_timer_number_ = 0;  // a timer that fired before it was replaced is ignored
+  FrameReader reader_;
+  SendQueue queue_;
+  Phase phase_ = Phase::kOpen;
+  Status send_failure_;  // the peer takes no more; what it said before is still read
+  bool waits_writable_ = false;
+  bool is_in_batch_ = false;
+  Traffic traffic_;
+};
+
+}  // namespace ps::net

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ps/base/logger.h"
+#include "ps/base/random.h"
+#include "ps/base/status.h"
+#include "ps/net/endpoint.h"
+
+namespace ps::net {
+
+/// Resolves and connects, again and again as its policy allows, until its owner is content with a
+/// socket or the attempts are used up. Asio's handlers hold it alive.
+class Connector final : public std::enable_shared_from_this<Connector> {
+ public:
+  struct Target {
+    std::string host;
+    uint32_t port = 0;
+  };
+
+  struct Events {
+    /// A socket is connected. The owner shakes hands on it and then calls Fail, or is done.
+    std::function<void(asio::ip::tcp::socket)> on_socket;
+    /// No attempt is left, or the failure is not one to try again.
+    std::function<void(Status)> on_failed;
+  };
+
+  Connector(
+      asio::io_context& io,
+      Target target,
+      const RetryPolicy& retry,
+      Events events,
+      Random* random,
+      const Logger* logger);
+
+  void Start();
+  /// This attempt came to nothing; `retry_after` is what the peer asks for.
+  void Fail(Status why, Duration retry_after = Duration::zero());
+  /// No event comes any more.
+  void Cancel();
+
+  const RetryPolicy& retry() const { return retry_; }
+
+ private:
+  void Attempt();
+  void ConnectTo(const asio::ip::tcp::resolver::results_type& addresses);
+  void OnConnected(const asio::error_code& error);
+
+  /// Handlers of an attempt that was given up see another number and do nothing.
+  bool IsCurrent(uint64_t attempt) const { return !is_over_ && attempt == attempt_; }
+
+  void OnTimeout();
+  Duration Backoff();
+
+  const Target target_;
+  const RetryPolicy retry_;
+  Events events_;
+  Random* random_;
+  const Logger* logger_;
+  asio::ip::tcp::resolver resolver_;
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer timer_;
+  uint64_t attempt_ = 0;
+  uint32_t failures_ = 0;
+  bool is_over_ = false;
+};
+
+}  // namespace ps::net

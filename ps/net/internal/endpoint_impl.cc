@@ -1,0 +1,194 @@
+#include "ps/net/internal/endpoint_impl.h"
+
+#include <asio/post.hpp>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "ps/base/check.h"
+#include "ps/net/internal/socket.h"
+
+namespace ps::net {
+
+Endpoint::Impl::Impl(
+    Loop* loop, EndpointOptions options, const Logger* logger, EndpointHandler* handler)
+    : loop_(loop),
+      options_(std::move(options)),
+      logger_(logger),
+      handler_(handler),
+      context_(std::make_shared<ConnectionContext>()),
+      random_(options_.seed),
+      acceptor_(loop->impl().io()),
+      accept_timer_(loop->impl().io()) {
+  context_->owner = this;
+  context_->queue_bytes_max = options_.queue_bytes_max;
+  context_->linger = options_.linger;
+  context_->pool = std::make_shared<BufferPool>(options_.pool_bytes_max);
+}
+
+void Endpoint::Impl::Destroy() {
+  PS_CHECK(loop_->IsOwner()) << "an endpoint destroyed from a foreign thread";
+  StopListening();
+  context_->owner = nullptr;
+  for (auto& [number, attempt] : attempts_) {
+    attempt.connector->Cancel();
+  }
+  attempts_.clear();
+  for (auto& [id, peer] : peers_) {
+    peer.connection->Abort(Status::Cancelled("the endpoint is gone"));
+  }
+  peers_.clear();
+}
+
+Connection* Endpoint::Impl::Find(proto::PeerId peer) const {
+  PS_CHECK(loop_->IsOwner()) << "an endpoint used from a foreign thread";
+  const auto found = peers_.find(peer);
+  return found == peers_.end() || found->second.state != State::kOpen
+             ? nullptr
+             : found->second.connection.get();
+}
+
+std::string Endpoint::Impl::NodeOf(proto::PeerId peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? std::string() : found->second.node;
+}
+
+uint32_t Endpoint::Impl::connection_count() const {
+  uint32_t count = 0;
+  for (const auto& [id, peer] : peers_) {
+    count += peer.state == State::kOpen ? 1 : 0;
+  }
+  return count;
+}
+
+Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(asio::ip::tcp::socket socket, State state) {
+  SetSocketOptions(socket.native_handle(), options_.socket_buffer_bytes);
+  asio::error_code error;
+  const auto remote = socket.remote_endpoint(error);
+  // Whoever has not shown the token yet gets little memory.
+  proto::FrameLimits limits;
+  limits.header_bytes_max = 16U << 10;
+  limits.payload_bytes_max = 0;
+  const proto::PeerId id(++last_peer_);
+  Peer& peer = peers_[id];
+  peer.connection = std::make_shared<Connection>(id, std::move(socket), limits, context_);
+  peer.state = state;
+  peer.address = error ? "?" : HostPort(remote.address().to_string(), remote.port());
+  peer.connection->Start();
+  return peer;
+}
+
+void Endpoint::Impl::Open(Peer& peer, const std::string& node) {
+  peer.state = State::kOpen;
+  peer.node = node;
+  peer.connection->KeepOpen();
+  peer.connection->set_limits(options_.limits);
+  if (std::exchange(peer.is_half_open, false)) {
+    --half_open_count_;
+  }
+  logger_->Info(
+      "peer_connected",
+      {{"peer", peer.connection->id().value}, {"node", node}, {"address", peer.address}});
+}
+
+void Endpoint::Impl::OnFrame(
+    Connection& connection, uint64_t request_id, proto::Message&& message) {
+  Peer& peer = peers_.at(connection.id());
+  switch (peer.state) {
+    case State::kAwaitsHello:
+      CheckHello(peer, request_id, message);
+      return;
+    case State::kAwaitsReply:
+      CheckReply(peer, request_id, message);
+      return;
+    case State::kOpen:
+      if (std::holds_alternative<proto::Hello>(message) ||
+          std::holds_alternative<proto::HelloReply>(message)) {
+        connection.Refuse(
+            request_id, Status::InvalidArgument("the handshake of this connection is over"));
+        return;
+      }
+      handler_->OnMessage(connection.id(), request_id, std::move(message));
+      return;
+    case State::kEnded:
+      return;
+  }
+}
+
+void Endpoint::Impl::OnEnd(Connection& connection, const Status& why) {
+  Peer& peer = peers_.at(connection.id());
+  const State state = std::exchange(peer.state, State::kEnded);
+  LogEnd(peer, state, why);
+  if (state == State::kOpen) {
+    handler_->OnClosed(connection.id(), why);
+    return;
+  }
+  const auto attempt = attempts_.find(peer.attempt);
+  if (state == State::kAwaitsReply && attempt != attempts_.end()) {
+    // Held: the failure may take its entry from the table.
+    const std::shared_ptr<Connector> connector = attempt->second.connector;
+    connector->Fail(why);
+  }
+}
+
+void Endpoint::Impl::OnGone(Connection& connection) {
+  const auto found = peers_.find(connection.id());
+  if (found->second.is_half_open) {
+    --half_open_count_;
+  }
+  peers_.erase(found);
+  if (is_closing_ && peers_.empty() && closed_) {
+    std::exchange(closed_, nullptr)();
+  }
+}
+
+void Endpoint::Impl::LogEnd(const Peer& peer, State state, const Status& why) const {
+  const std::initializer_list<LogField> fields = {
+      {"peer", peer.connection->id().value},
+      {"node", peer.node},
+      {"address", peer.address},
+      {"reason", why}};
+  if (state != State::kOpen) {
+    logger_->Warning("handshake_failed", fields);
+    return;
+  }
+  switch (why.code()) {
+    case StatusCode::kCorruption:
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kUnsupported:
+      logger_->Warning("frame_refused", fields);
+      return;
+    case StatusCode::kOverloaded:
+      logger_->Warning("peer_not_reading", fields);
+      return;
+    default:
+      logger_->Info("peer_closed", fields);
+  }
+}
+
+void Endpoint::Impl::CloseAll(std::function<void()> done) {
+  is_closing_ = true;
+  closed_ = std::move(done);
+  StopListening();
+  for (auto& [number, attempt] : attempts_) {
+    attempt.connector->Cancel();
+  }
+  for (auto& [id, peer] : peers_) {
+    peer.connection->Close(Status::Cancelled("closed here"));
+  }
+  asio::post(acceptor_.get_executor(), [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) {
+      return;
+    }
+    while (!self->attempts_.empty()) {
+      self->FinishAttempt(
+          self->attempts_.begin()->first, Status::Cancelled("the endpoint is closing"));
+    }
+    if (self->peers_.empty() && self->closed_) {
+      std::exchange(self->closed_, nullptr)();
+    }
+  });
+}
+
+}  // namespace ps::net

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ps/base/random.h"
+#include "ps/net/endpoint.h"
+#include "ps/net/internal/connection.h"
+#include "ps/net/internal/connector.h"
+#include "ps/net/internal/loop_impl.h"
+
+namespace ps::net {
+
+/// Owns the connections and knows how far each handshake is:
+///   accepted:  kAwaitsHello -> kOpen | kEnded
+///   connected: kAwaitsReply -> kOpen | kEnded
+/// Only kOpen peers are known to the handler. A peer stays in the table until its socket is closed,
+/// so that sockets on their way out count against the limits too.
+class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(Loop* loop, EndpointOptions options, const Logger* logger, EndpointHandler* handler);
+
+  Result<uint32_t> Listen(const std::string& host, uint32_t port);
+  void StopListening();
+  void Connect(
+      Connector::Target target, proto::Hello hello, ConnectCallback done, const RetryPolicy& retry);
+  void CloseAll(std::function<void()> done);
+  void Destroy();
+
+  /// Null when the handler does not know the peer, or not any more.
+  Connection* Find(proto::PeerId peer) const;
+  std::string NodeOf(proto::PeerId peer) const;
+
+  Traffic total() const { return context_->total; }
+
+  uint32_t connection_count() const;
+
+  void OnFrame(Connection& connection, uint64_t request_id, proto::Message&& message) override;
+  void OnEnd(Connection& connection, const Status& why) override;
+  void OnGone(Connection& connection) override;
+
+ private:
+  enum class State { kAwaitsHello, kAwaitsReply, kOpen, kEnded };
+
+  struct Peer {
+    std::shared_ptr<Connection> connection;
+    State state = State::kEnded;
+    bool is_half_open = false;  // accepted, and never was kOpen
+    std::string address;
+    std::string node;
+    uint64_t attempt = 0;  // kAwaitsReply: its entry in attempts_
+  };
+
+  /// One call of Connect.
+  struct Attempt {
+    std::shared_ptr<Connector> connector;
+    proto::Hello hello;
+    ConnectCallback done;
+  };
+
+  void Accept();
+  void OnAccepted(asio::ip::tcp::socket socket);
+  void OnAcceptFailed(const asio::error_code& error);
+  void RefuseSocket(asio::ip::tcp::socket socket, const std::string& why);
+  Peer& AddPeer(asio::ip::tcp::socket socket, State state);
+  void Open(Peer& peer, const std::string& node);
+  void CheckHello(Peer& peer, uint64_t request_id, const proto::Message& message);
+  void CheckReply(Peer& peer, uint64_t request_id, const proto::Message& message);
+  void OnConnectSocket(uint64_t attempt, asio::ip::tcp::socket socket);
+  void FinishAttempt(uint64_t attempt, Result<proto::PeerId> result);
+  void LogEnd(const Peer& peer, State state, const Status& why) const;
+
+  // Constant after construction.
+  Loop* const loop_;
+  const EndpointOptions options_;
+  const Logger* const logger_;
+  EndpointHandler* const handler_;
+  const std::shared_ptr<ConnectionContext> context_;
+
+  // Owned by the loop's thread.
+  Random random_;
+  asio::ip::tcp::acceptor acceptor_;
+  asio::steady_timer accept_timer_;
+  std::map<proto::PeerId, Peer> peers_;
+  std::map<uint64_t, Attempt> attempts_;
+  uint64_t last_peer_ = 0;
+  uint64_t last_attempt_ = 0;
+  uint32_t half_open_count_ = 0;
+  bool is_closing_ = false;
+  std::function<void()> closed_;  // CloseAll's
+};
+
+}  // namespace ps::net

@@ -1,0 +1,258 @@
+// How connections begin: Listen and accept, Connect, and the Hello that each must start with.
+#include <algorithm>
+#include <asio/post.hpp>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "ps/base/check.h"
+#include "ps/net/internal/endpoint_impl.h"
+#include "ps/net/internal/socket.h"
+
+namespace ps::net {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+constexpr uint32_t kRetryAfterMs = 500;
+constexpr uint32_t kPortMax = 65535;
+
+Status ListenError(const std::string& address, const asio::error_code& error) {
+  std::string advice;
+  if (error == asio::error::address_in_use) {
+    advice = "; choose another port, or 0 for any free one, or end the program that holds it";
+  } else if (error == asio::error::access_denied) {
+    advice = "; ports below 1024 need privileges, choose a higher one or 0";
+  } else if (error == asio::error_code(EADDRNOTAVAIL, asio::error::get_system_category())) {
+    advice = "; no network interface of this machine has that address";
+  }
+  Status status = ToStatus(error);
+  if (status.code() == StatusCode::kUnavailable && error != asio::error::address_in_use) {
+    status = Status::InvalidArgument(std::string(status.message()));
+  }
+  return {status.code(), "cannot listen on " + address + ": " + error.message() + advice};
+}
+
+std::string_view RoleName(proto::Role role) {
+  switch (role) {
+    case proto::Role::kWorker:
+      return "worker";
+    case proto::Role::kShard:
+      return "shard";
+    case proto::Role::kControl:
+      return "control";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Result<uint32_t> Endpoint::Impl::Listen(const std::string& host, uint32_t port) {
+  PS_CHECK(loop_->IsOwner() && !acceptor_.is_open()) << "Listen called twice, or elsewhere";
+  const std::string address = HostPort(host, port);
+  if (port > kPortMax) {
+    return Status::InvalidArgument("cannot listen on " + address + ": ports end at 65535");
+  }
+  asio::error_code error;
+  asio::ip::address numeric = asio::ip::make_address(host, error);
+  if (error) {
+    tcp::resolver resolver(acceptor_.get_executor());
+    const auto found = resolver.resolve(host, std::to_string(port), error);
+    if (error || found.empty()) {
+      return ListenError(address, error ? error : asio::error::host_not_found);
+    }
+    numeric = found.begin()->endpoint().address();
+  }
+  const tcp::endpoint endpoint(numeric, static_cast<uint16_t>(port));
+  acceptor_.open(endpoint.protocol(), error);
+  if (!error) {
+    acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    // Connections inherit the sizes; set later they could not change the announced window any more.
+    SetSocketOptions(acceptor_.native_handle(), options_.socket_buffer_bytes);
+    acceptor_.bind(endpoint, error);
+  }
+  if (!error) {
+    acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  }
+  const tcp::endpoint bound = error ? tcp::endpoint() : acceptor_.local_endpoint(error);
+  if (error) {
+    StopListening();
+    return ListenError(address, error);
+  }
+  logger_->Info("listening", {{"address", HostPort(host, bound.port())}});
+  Accept();
+  return uint32_t{bound.port()};
+}
+
+void Endpoint::Impl::StopListening() {
+  asio::error_code ignored;
+  acceptor_.close(ignored);
+  accept_timer_.cancel();
+}
+
+void Endpoint::Impl::Accept() {
+  acceptor_.async_accept(
+      [weak = weak_from_this()](const asio::error_code& error, tcp::socket socket) {
+        const auto self = weak.lock();
+        if (self == nullptr || !self->acceptor_.is_open()) {
+          return;
+        }
+        if (error) {
+          self->OnAcceptFailed(error);
+          return;
+        }
+        self->OnAccepted(std::move(socket));
+        self->Accept();
+      });
+}
+
+void Endpoint::Impl::OnAcceptFailed(const asio::error_code& error) {
+  // No descriptor or memory is left: those who wait stay in the kernel's backlog meanwhile.
+  logger_->Warning("accept_failed", {{"reason", error.message()}});
+  accept_timer_.expires_after(kAcceptPause);
+  accept_timer_.async_wait([weak = weak_from_this()](const asio::error_code& wait_error) {
+    const auto self = weak.lock();
+    if (!wait_error && self != nullptr && self->acceptor_.is_open()) {
+      self->Accept();
+    }
+  });
+}
+
+void Endpoint::Impl::OnAccepted(tcp::socket socket) {
+  if (half_open_count_ >= options_.half_open_max) {
+    RefuseSocket(std::move(socket), "too many connections are in their handshake");
+    return;
+  }
+  if (peers_.size() >= options_.connections_max) {
+    RefuseSocket(
+        std::move(socket),
+        "all " + std::to_string(options_.connections_max) + " connections are taken");
+    return;
+  }
+  Peer& peer = AddPeer(std::move(socket), State::kAwaitsHello);
+  peer.is_half_open = true;
+  ++half_open_count_;
+  peer.connection->CloseAfter(
+      options_.handshake_timeout, Status::DeadlineExceeded("no Hello came in time"));
+}
+
+void Endpoint::Impl::RefuseSocket(tcp::socket socket, const std::string& why) {
+  logger_->Warning("connection_refused", {{"reason", why}});
+  const proto::EncodedMessage frame = proto::EncodeMessage(
+      proto::Refusal{
+          .code = StatusCode::kOverloaded, .message = why, .retry_after_ms = kRetryAfterMs},
+      0);
+  // A fresh socket's buffer takes these few bytes; and a peer that gets none sees the close.
+  iovec part = {const_cast<std::byte*>(frame.head.data()), frame.head.size()};
+  (void)SendSome(socket.native_handle(), std::span(&part, 1));
+  asio::error_code ignored;
+  socket.shutdown(tcp::socket::shutdown_send, ignored);
+}
+
+void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Message& message) {
+  Connection& connection = *peer.connection;
+  const auto* hello = std::get_if<proto::Hello>(&message);
+  if (hello == nullptr) {
+    connection.Refuse(
+        request_id,
+        Status::InvalidArgument(
+            "the first message must be Hello, not " +
+            std::string(proto::MessageTypeName(proto::MessageTypeOf(message)))));
+    return;
+  }
+  peer.node = hello->node;
+  if (!EqualInConstantTime(options_.token, hello->token)) {
+    connection.Refuse(
+        request_id, Status::InvalidArgument("wrong token: this is another run's address"));
+    return;
+  }
+  if (std::ranges::find(options_.roles, hello->role) == options_.roles.end()) {
+    connection.Refuse(
+        request_id,
+        Status::InvalidArgument(
+            options_.node + " takes no connections from a " + std::string(RoleName(hello->role))));
+    return;
+  }
+  Open(peer, hello->node);
+  connection.Send(request_id, proto::HelloReply{.node = options_.node});
+  handler_->OnConnected(connection.id(), *hello);
+}
+
+void Endpoint::Impl::Connect(
+    Connector::Target target, proto::Hello hello, ConnectCallback done, const RetryPolicy& retry) {
+  PS_CHECK(loop_->IsOwner()) << "Connect called from a foreign thread";
+  const uint64_t number = ++last_attempt_;
+  Status refusal;
+  if (is_closing_) {
+    refusal = Status::Cancelled("the endpoint is closing");
+  } else if (target.port == 0 || target.port > kPortMax) {
+    refusal = Status::InvalidArgument(
+        "cannot connect to " + HostPort(target.host, target.port) + ": ports are 1 to 65535");
+  }
+  Connector::Events events;
+  events.on_socket = [this, number](tcp::socket socket) {
+    OnConnectSocket(number, std::move(socket));
+  };
+  events.on_failed = [this, number](Status why) { FinishAttempt(number, std::move(why)); };
+  auto connector = std::make_shared<Connector>(
+      loop_->impl().io(), std::move(target), retry, std::move(events), &random_, logger_);
+  attempts_[number] = {connector, std::move(hello), std::move(done)};
+  if (refusal.ok()) {
+    connector->Start();
+    return;
+  }
+  asio::post(acceptor_.get_executor(), [weak = weak_from_this(), number, refusal] {
+    if (const auto self = weak.lock()) {
+      self->FinishAttempt(number, refusal);
+    }
+  });
+}
+
+void Endpoint::Impl::OnConnectSocket(uint64_t attempt, tcp::socket socket) {
+  Peer& peer = AddPeer(std::move(socket), State::kAwaitsReply);
+  peer.attempt = attempt;
+  const Attempt& its = attempts_.at(attempt);
+  peer.connection->Send(0, its.hello);
+  peer.connection->CloseAfter(
+      its.connector->retry().reply_timeout,
+      Status::DeadlineExceeded("no answer to Hello came in time"));
+}
+
+void Endpoint::Impl::CheckReply(Peer& peer, uint64_t request_id, const proto::Message& message) {
+  Connection& connection = *peer.connection;
+  const uint64_t attempt = peer.attempt;
+  if (const auto* reply = std::get_if<proto::HelloReply>(&message)) {
+    Open(peer, reply->node);
+    FinishAttempt(attempt, connection.id());
+    return;
+  }
+  const auto* refusal = std::get_if<proto::Refusal>(&message);
+  if (refusal == nullptr) {
+    connection.Refuse(
+        request_id,
+        Status::InvalidArgument(
+            "the answer to Hello must be HelloReply, not " +
+            std::string(proto::MessageTypeName(proto::MessageTypeOf(message)))));
+    return;
+  }
+  peer.state = State::kEnded;
+  const StatusCode code =
+      refusal->code == StatusCode::kOk ? StatusCode::kInvalidArgument : refusal->code;
+  const Status why(code, refusal->message);
+  connection.Close(why);
+  const std::shared_ptr<Connector> connector = attempts_.at(attempt).connector;
+  connector->Fail(why, std::chrono::milliseconds(refusal->retry_after_ms));
+}
+
+void Endpoint::Impl::FinishAttempt(uint64_t attempt, Result<proto::PeerId> result) {
+  const auto found = attempts_.find(attempt);
+  if (found == attempts_.end()) {
+    return;
+  }
+  const ConnectCallback done = std::move(found->second.done);
+  attempts_.erase(found);
+  done(std::move(result));
+}
+
+}  // namespace ps::net

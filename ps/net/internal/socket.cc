@@ -1,0 +1,110 @@
+#include "ps/net/internal/socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <asio/error.hpp>
+#include <cerrno>
+#include <limits>
+
+namespace ps::net {
+
+std::string HostPort(const std::string& host, uint32_t port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Status ToStatus(const asio::error_code& error) {
+  if (!error) {
+    return Status::Ok();
+  }
+  if (error == asio::error::operation_aborted) {
+    return Status::Cancelled(error.message());
+  }
+  if (error == asio::error::timed_out) {
+    return Status::DeadlineExceeded(error.message());
+  }
+  if (error == asio::error::host_not_found || error == asio::error::service_not_found) {
+    return Status::NotFound(error.message());
+  }
+  if (error == asio::error::access_denied || error == asio::error::invalid_argument ||
+      error == asio::error::address_family_not_supported) {
+    return Status::InvalidArgument(error.message());
+  }
+  if (error == asio::error::no_descriptors || error == asio::error::no_memory ||
+      error == asio::error::no_buffer_space) {
+    return Status::Overloaded(error.message());
+  }
+  return Status::Unavailable(error.message());
+}
+
+namespace {
+
+IoResult Failed(int error) {
+  IoResult result;
+  if (error == EAGAIN || error == EWOULDBLOCK) {
+    result.would_block = true;
+  } else {
+    result.status = ToStatus(asio::error_code(error, asio::error::get_system_category()));
+  }
+  return result;
+}
+
+}  // namespace
+
+IoResult ReceiveSome(int fd, std::span<iovec> targets) {
+  msghdr message{};
+  message.msg_iov = targets.data();
+  message.msg_iovlen = targets.size();
+  ssize_t n = 0;
+  do {
+    n = ::recvmsg(fd, &message, MSG_DONTWAIT);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) {
+    return Failed(errno);
+  }
+  IoResult result;
+  result.bytes = static_cast<size_t>(n);
+  result.is_end = n == 0;
+  return result;
+}
+
+IoResult SendSome(int fd, std::span<iovec> parts) {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  ssize_t n = 0;
+  do {
+    n = ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) {
+    return Failed(errno);
+  }
+  IoResult result;
+  result.bytes = static_cast<size_t>(n);
+  return result;
+}
+
+void SetSocketOptions(int fd, uint32_t buffer_bytes) {
+  const int on = 1;
+  (void)::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (buffer_bytes != 0) {
+    const int size =
+        static_cast<int>(std::min<uint32_t>(buffer_bytes, std::numeric_limits<int>::max()));
+    (void)::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    (void)::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+  }
+}
+
+bool EqualInConstantTime(std::string_view a, std::string_view b) {
+  unsigned char difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const char other = b.empty() ? '\0' : b[i % b.size()];
+    difference = static_cast<unsigned char>(difference | (a[i] ^ other));
+  }
+  return difference == 0;
+}
+
+}  // namespace ps::net

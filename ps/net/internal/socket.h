@@ -1,0 +1,40 @@
+#pragma once
+
+#include <sys/uio.h>
+
+#include <asio/error_code.hpp>
+#include <asio/ip/tcp.hpp>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ps/base/status.h"
+
+namespace ps::net {
+
+/// "127.0.0.1:80", "[::1]:80".
+std::string HostPort(const std::string& host, uint32_t port);
+
+/// The reaction that a socket error asks for, with the system's words for it.
+Status ToStatus(const asio::error_code& error);
+
+/// One non-blocking system call on a socket.
+struct IoResult {
+  size_t bytes = 0;
+  bool would_block = false;
+  bool is_end = false;  // receive only: the peer sends no more
+  Status status;        // not OK: the connection is broken
+};
+
+IoResult ReceiveSome(int fd, std::span<iovec> targets);
+IoResult SendSome(int fd, std::span<iovec> parts);
+
+/// TCP_NODELAY, and the kernel's buffers if `buffer_bytes` is not 0. Failures are harmless and
+/// ignored.
+void SetSocketOptions(int fd, uint32_t buffer_bytes);
+
+/// Takes time that depends on the lengths alone.
+bool EqualInConstantTime(std::string_view a, std::string_view b);
+
+}  // namespace ps::net

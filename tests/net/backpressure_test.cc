@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <vector>
+
+#include "tests/net/test_node.h"
+
+namespace ps::net {
+namespace {
+
+using Kind = Event::Kind;
+
+constexpr uint64_t kQueueBytes = uint64_t{4} << 20;
+
+/// Says Hello and then reads nothing any more.
+class Deaf {
+ public:
+  explicit Deaf(TestNode& server) : socket_(server.Listen()) {
+    socket_.WriteMessage(TestHello("deaf"));
+    EXPECT_TRUE(socket_.Read().ok());
+    peer_ = server.Next().peer;
+  }
+
+  proto::PeerId peer() const { return peer_; }
+
+  RawSocket& socket() { return socket_; }
+
+ private:
+  RawSocket socket_;
+  proto::PeerId peer_;
+};
+
+TEST(BackpressureTest, APeerThatStopsReadingIsDroppedAtTheLimit) {
+  EndpointOptions options = TestOptions("server");
+  options.queue_bytes_max = kQueueBytes;
+  options.socket_buffer_bytes = 64 << 10;
+  TestNode server(options);
+  Deaf deaf(server);
+  const auto payload = PatternBytes(256 << 10, 1);
+  server.Do([&](Endpoint& endpoint) {
+    uint64_t queued_max = 0;
+    for (uint64_t i = 1; i <= 1000; ++i) {
+      endpoint.Send(deaf.peer(), i, BorrowedPush(payload));
+      queued_max = std::max(queued_max, endpoint.QueuedBytes(deaf.peer()));
+    }
+    EXPECT_LE(queued_max, kQueueBytes);
+    EXPECT_GT(queued_max, kQueueBytes / 2);
+    EXPECT_EQ(endpoint.QueuedBytes(deaf.peer()), 0U) << "nothing is kept for who was dropped";
+  });
+  const Event event = server.Next();
+  EXPECT_EQ(event.kind, Kind::kClosed);
+  EXPECT_EQ(event.status.code(), StatusCode::kOverloaded);
+  EXPECT_TRUE(deaf.socket().ReadsEnd());
+}
+
+TEST(BackpressureTest, TheNewsOfADropComesFromTheLoopNotFromSend) {
+  EndpointOptions options = TestOptions("server");
+  options.queue_bytes_max = 1;
+  TestNode server(options);
+  Deaf deaf(server);
+  const auto payload = PatternBytes(size_t{32} << 20, 1);
+  server.Do([&](Endpoint& endpoint) {
+    endpoint.Send(deaf.peer(), 1, BorrowedPush(payload));
+    EXPECT_TRUE(server.HasNoEvent());
+  });
+  EXPECT_EQ(server.Next().status.code(), StatusCode::kOverloaded);
+}
+
+TEST(BackpressureTest, ASlowReaderGetsEverythingWithinTheLimit) {
+  EndpointOptions options = TestOptions("server");
+  options.queue_bytes_max = uint64_t{64} << 20;
+  TestNode server(options);
+  Deaf slow(server);
+  const auto payload = PatternBytes(1 << 20, 1);
+  server.Do([&](Endpoint& endpoint) {
+    for (uint64_t i = 1; i <= 40; ++i) {
+      endpoint.Send(slow.peer(), i, BorrowedPush(payload));
+    }
+  });
+  for (int i = 1; i <= 40; ++i) {
+    const Result<proto::Message> message = slow.socket().Read();
+    ASSERT_TRUE(message.ok()) << message.status();
+  }
+  EXPECT_TRUE(server.HasNoEvent());
+}
+
+TEST(BackpressureTest, ACloseDuringASendEndsByItsDeadlineWhenNobodyReads) {
+  EndpointOptions options = TestOptions("server");
+  options.linger = std::chrono::milliseconds(20);
+  TestNode server(options);
+  Deaf deaf(server);
+  const auto payload = PatternBytes(size_t{32} << 20, 1);
+  std::promise<void> gone;
+  server.Do([&](Endpoint& endpoint) {
+    endpoint.Send(deaf.peer(), 1, BorrowedPush(payload));
+    endpoint.CloseAll([&] { gone.set_value(); });
+  });
+  EXPECT_EQ(server.Next().kind, Kind::kClosed);
+  gone.get_future().wait();
+  EXPECT_TRUE(deaf.socket().ReadsEnd());
+}
+
+TEST(BackpressureTest, APeerThatVanishesDuringASendIsReported) {
+  TestNode server(TestOptions("server"));
+  Deaf deaf(server);
+  const auto payload = PatternBytes(size_t{32} << 20, 1);
+  server.Send(deaf.peer(), 1, BorrowedPush(payload));
+  deaf.socket().Close();
+  const Event event = server.Next();
+  EXPECT_EQ(event.kind, Kind::kClosed);
+  EXPECT_EQ(event.status.code(), StatusCode::kUnavailable);
+}
+
+TEST(BackpressureTest, AFloodOfRequestsDoesNotStarveAnotherConnection) {
+  TestNode server(TestOptions("server"));
+  server.EchoEverything();
+  const uint32_t port = server.Listen();
+  TestNode flood(TestOptions("flood"));
+  const proto::PeerId flooding = flood.MustConnect(port);
+  TestNode client(TestOptions("client"));
+  const proto::PeerId peer = client.MustConnect(port);
+  flood.set_on_message([](proto::PeerId, uint64_t, proto::Message&&) {});
+  flood.Do([&](Endpoint& endpoint) {
+    for (uint64_t i = 1; i <= 20'000; ++i) {
+      endpoint.Send(flooding, i, proto::StopRequest{});
+    }
+  });
+  client.Send(peer, 1, proto::StopRequest{});
+  EXPECT_EQ(client.Next().kind, Kind::kMessage);
+}
+
+}  // namespace
+}  // namespace ps::net

@@ -1,0 +1,73 @@
+#include "ps/net/client.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <variant>
+
+#include "tests/net/test_node.h"
+
+namespace ps::net {
+namespace {
+
+constexpr auto kAmple = std::chrono::seconds(30);
+
+TEST(CallTest, ReturnsTheAnswer) {
+  TestNode server(TestOptions("server"));
+  server.EchoEverything();
+  const Result<proto::Message> reply =
+      Call("127.0.0.1", server.Listen(), TestHello("psctl"), proto::StopRequest{true}, kAmple);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_TRUE(std::get<proto::StopRequest>(reply.value()).is_immediate);
+}
+
+TEST(CallTest, ARefusalBecomesItsStatus) {
+  TestNode server(TestOptions("server"));
+  server.EchoEverything();
+  const proto::Refusal refusal = {StatusCode::kStale, "too late", 0, 0};
+  const Status status =
+      Call("127.0.0.1", server.Listen(), TestHello("psctl"), refusal, kAmple).status();
+  EXPECT_EQ(status.code(), StatusCode::kStale);
+  EXPECT_EQ(status.message(), "too late");
+}
+
+TEST(CallTest, SilenceEndsAtTheDeadline) {
+  TestNode server(TestOptions("server"));
+  const Status status = Call(
+                            "127.0.0.1",
+                            server.Listen(),
+                            TestHello("psctl"),
+                            proto::StatusRequest{},
+                            std::chrono::milliseconds(50))
+                            .status();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(status.message().find("50 ms"), std::string::npos);
+}
+
+TEST(CallTest, NobodyThereIsSaidAtOnce) {
+  uint32_t port = 0;
+  {
+    TestNode gone(TestOptions("gone"));
+    port = gone.Listen();
+  }
+  EXPECT_EQ(
+      Call("127.0.0.1", port, TestHello("psctl"), proto::StatusRequest{}, kAmple).status().code(),
+      StatusCode::kUnavailable);
+}
+
+TEST(CallTest, AServerThatHangsUpIsNoAnswer) {
+  TestNode server(TestOptions("server"));
+  Endpoint* endpoint_of_server = nullptr;
+  server.Do([&](Endpoint& endpoint) { endpoint_of_server = &endpoint; });
+  server.set_on_message(
+      [&](proto::PeerId peer, uint64_t, proto::Message&&) { endpoint_of_server->Close(peer); });
+  EXPECT_EQ(
+      Call("127.0.0.1", server.Listen(), TestHello("psctl"), proto::StatusRequest{}, kAmple)
+          .status()
+          .code(),
+      StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace ps::net

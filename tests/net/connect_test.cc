@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+
+#include "tests/net/test_node.h"
+
+namespace ps::net {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A port that was free a moment ago and that nobody listens on.
+uint32_t FreePort() {
+  TestNode node(TestOptions("gone"));
+  return node.Listen();
+}
+
+TEST(ConnectTest, APortInUseIsSaidWithTheAddressAndWhatToDo) {
+  TestNode first(TestOptions("first"));
+  const uint32_t port = first.Listen();
+  TestNode second(TestOptions("second"));
+  second.Do([&](Endpoint& endpoint) {
+    const Status status = endpoint.Listen("127.0.0.1", port).status();
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    const std::string message(status.message());
+    EXPECT_NE(message.find("127.0.0.1:" + std::to_string(port)), std::string::npos) << message;
+    EXPECT_NE(message.find("in use"), std::string::npos) << message;
+    EXPECT_NE(message.find("choose another port"), std::string::npos) << message;
+    EXPECT_TRUE(endpoint.Listen("127.0.0.1", 0).ok()) << "it may try again";
+  });
+}
+
+TEST(ConnectTest, AnAddressOfAnotherMachineCannotBeListenedOn) {
+  TestNode node(TestOptions("node"));
+  node.Do([&](Endpoint& endpoint) {
+    // Reserved for documentation, RFC 5737.
+    EXPECT_EQ(endpoint.Listen("192.0.2.1", 0).status().code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(endpoint.Listen("127.0.0.1", 70000).status().code(), StatusCode::kInvalidArgument);
+  });
+}
+
+TEST(ConnectTest, AttemptsAreBoundedAndTheLastReasonNamesTheAddress) {
+  const uint32_t port = FreePort();
+  TestNode client(TestOptions("client"));
+  RetryPolicy retry;
+  retry.attempts_max = 3;
+  retry.first = milliseconds(1);
+  retry.limit = milliseconds(2);
+  const Result<proto::PeerId> result = client.Connect(port, TestHello("w0"), retry);
+  EXPECT_EQ(result.status().code(), StatusCode::kUnavailable);
+  const std::string message(result.status().message());
+  EXPECT_NE(message.find("127.0.0.1:" + std::to_string(port)), std::string::npos) << message;
+  EXPECT_NE(message.find("attempt 3 of 3"), std::string::npos) << message;
+}
+
+TEST(ConnectTest, ALateListenerIsFoundByARetry) {
+  const uint32_t port = FreePort();
+  TestNode client(TestOptions("client"));
+  RetryPolicy retry;
+  retry.attempts_max = 1000;
+  retry.first = milliseconds(1);
+  retry.limit = milliseconds(20);
+  std::promise<Result<proto::PeerId>> done;
+  client.Do([&](Endpoint& endpoint) {
+    endpoint.Connect(
+        "localhost",
+        port,
+        TestHello("early"),
+        [&](Result<proto::PeerId> peer) { done.set_value(std::move(peer)); },
+        retry);
+  });
+  TestNode server(TestOptions("server"));
+  server.Do([&](Endpoint& endpoint) { EXPECT_TRUE(endpoint.Listen("127.0.0.1", port).ok()); });
+  const Result<proto::PeerId> peer = done.get_future().get();
+  EXPECT_TRUE(peer.ok()) << peer.status();
+}
+
+TEST(ConnectTest, AWrongTokenIsNotTriedAgain) {
+  TestNode server(TestOptions("server"));
+  TestNode client(TestOptions("client"));
+  RetryPolicy retry;
+  retry.attempts_max = 1000;
+  proto::Hello hello = TestHello("stranger");
+  hello.token = "guess";
+  const Result<proto::PeerId> result = client.Connect(server.Listen(), hello, retry);
+  EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(result.status().message().find("attempt"), std::string::npos);
+}
+
+TEST(ConnectTest, APortThatIsNoneIsRefusedFromTheLoop) {
+  TestNode client(TestOptions("client"));
+  EXPECT_EQ(client.Connect(0, TestHello("w0")).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(client.Connect(65536, TestHello("w0")).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(ConnectTest, AListenerThatNeverAnswersIsGivenUp) {
+  EndpointOptions options = TestOptions("mute");
+  TestNode server(options);
+  const uint32_t port = server.Listen();
+  std::promise<void> release;
+  // The kernel accepts; the loop that should say HelloReply is busy.
+  ASSERT_TRUE(server.loop().Post([future = release.get_future().share()] { future.wait(); }).ok());
+  TestNode client(TestOptions("client"));
+  RetryPolicy retry;
+  retry.attempts_max = 2;
+  retry.first = milliseconds(1);
+  retry.reply_timeout = milliseconds(20);
+  const Result<proto::PeerId> result = client.Connect(port, TestHello("w0"), retry);
+  EXPECT_EQ(result.status().code(), StatusCode::kDeadlineExceeded);
+  release.set_value();
+}
+
+TEST(ConnectTest, AnEndpointMayGoAwayWhileItConnects) {
+  const uint32_t port = FreePort();
+  for (int i = 0; i < 20; ++i) {
+    TestNode client(TestOptions("client"));
+    RetryPolicy retry;
+    retry.attempts_max = 1000;
+    retry.first = milliseconds(0);
+    client.Do([&](Endpoint& endpoint) {
+      endpoint.Connect(
+          i % 2 == 0 ? "127.0.0.1" : "localhost",
+          port,
+          TestHello("w0"),
+          [](const Result<proto::PeerId>&) { ADD_FAILURE() << "called after the end"; },
+          retry);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ps::net

@@ -1,0 +1,223 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/net/test_node.h"
+
+namespace ps::net {
+namespace {
+
+using Kind = Event::Kind;
+
+/// The next frame must be a Refusal; its code, or kOk with a failure.
+proto::Refusal ReadRefusal(RawSocket& socket) {
+  Result<proto::Message> message = socket.Read();
+  EXPECT_TRUE(message.ok()) << message.status();
+  if (!message.ok() || !std::holds_alternative<proto::Refusal>(message.value())) {
+    ADD_FAILURE() << "no refusal came";
+    return {StatusCode::kOk, "", 0, 0};
+  }
+  return std::get<proto::Refusal>(message.value());
+}
+
+class HandshakeTest : public testing::Test {
+ protected:
+  HandshakeTest() : server_(TestOptions("server")), port_(server_.Listen()) {}
+
+  TestNode server_;
+  uint32_t port_;
+};
+
+TEST_F(HandshakeTest, AHelloWithTheTokenIsAcceptedAndNamed) {
+  RawSocket socket(port_);
+  socket.WriteMessage(TestHello("w3"), 7);
+  const Result<proto::Message> reply = socket.Read();
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(std::get<proto::HelloReply>(reply.value()).node, "server");
+  const Event event = server_.Next();
+  EXPECT_EQ(event.kind, Kind::kConnected);
+  EXPECT_EQ(event.hello.node, "w3");
+  EXPECT_EQ(event.hello.role, proto::Role::kWorker);
+}
+
+TEST_F(HandshakeTest, AWrongTokenIsRefusedAndTheCoreNeverHears) {
+  for (const std::string token : {"", "the run's secreT", "the run's secret2", "the run's secre"}) {
+    RawSocket socket(port_);
+    proto::Hello hello = TestHello("stranger");
+    hello.token = token;
+    socket.WriteMessage(hello);
+    const proto::Refusal refusal = ReadRefusal(socket);
+    EXPECT_EQ(refusal.code, StatusCode::kInvalidArgument);
+    EXPECT_EQ(refusal.message.find("secret"), std::string::npos);
+    EXPECT_TRUE(socket.ReadsEnd());
+  }
+  EXPECT_TRUE(server_.HasNoEvent());
+}
+
+TEST_F(HandshakeTest, AnotherProtocolVersionIsToldBothVersions) {
+  proto::EncodedMessage frame = proto::EncodeMessage(TestHello("old"), 1);
+  proto::FrameHeader header =
+      proto::DecodeFrameHeader(
+          std::span<const std::byte>(frame.head).first<proto::kFrameHeaderBytes>(), {})
+          .value();
+  header.version = 77;
+  proto::EncodeFrameHeader(header, std::span(frame.head).first<proto::kFrameHeaderBytes>());
+  RawSocket socket(port_);
+  socket.Write(frame.head);
+  const proto::Refusal refusal = ReadRefusal(socket);
+  EXPECT_EQ(refusal.code, StatusCode::kUnsupported);
+  EXPECT_NE(refusal.message.find("77"), std::string::npos) << refusal.message;
+  EXPECT_NE(refusal.message.find(std::to_string(proto::kProtocolVersion)), std::string::npos);
+  EXPECT_TRUE(socket.ReadsEnd());
+  EXPECT_TRUE(server_.HasNoEvent());
+}
+
+TEST_F(HandshakeTest, TheFirstMessageMustBeHello) {
+  RawSocket socket(port_);
+  socket.WriteMessage(proto::StatusRequest{}, 3);
+  EXPECT_EQ(ReadRefusal(socket).code, StatusCode::kInvalidArgument);
+  EXPECT_TRUE(socket.ReadsEnd());
+}
+
+TEST_F(HandshakeTest, AStrangerCannotMakeItTakeMuchMemory) {
+  const auto payload = PatternBytes(4096, 1);
+  RawSocket socket(port_);
+  socket.WriteMessage(BorrowedPush(payload), 3);
+  EXPECT_EQ(ReadRefusal(socket).code, StatusCode::kInvalidArgument);
+  RawSocket second(port_);
+  proto::Hello hello = TestHello(std::string(100'000, 'x'));
+  second.WriteMessage(hello);
+  EXPECT_EQ(ReadRefusal(second).code, StatusCode::kInvalidArgument);
+}
+
+TEST_F(HandshakeTest, ASecondHelloIsRefused) {
+  RawSocket socket(port_);
+  socket.WriteMessage(TestHello("w1"));
+  ASSERT_TRUE(socket.Read().ok());
+  socket.WriteMessage(TestHello("w2"));
+  EXPECT_EQ(ReadRefusal(socket).code, StatusCode::kInvalidArgument);
+}
+
+TEST_F(HandshakeTest, BadFramesAreAnsweredAndTheConnectionEnds) {
+  const auto payload = PatternBytes(64, 1);
+  const proto::EncodedMessage good = proto::EncodeMessage(BorrowedPush(payload), 42);
+
+  struct Case {
+    const char* name;
+    StatusCode code;
+    std::vector<std::byte> bytes;
+  };
+
+  std::vector<Case> cases;
+  cases.push_back({"corrupt header", StatusCode::kCorruption, good.head});
+  cases.back().bytes[13] ^= std::byte{1};
+  cases.push_back({"corrupt body", StatusCode::kCorruption, good.head});
+  cases.back().bytes.insert(cases.back().bytes.end(), payload.begin(), payload.end());
+  cases.back().bytes.back() ^= std::byte{1};
+  proto::FrameHeader header;
+  header.type = proto::kMessageTypeMax + 1;
+  cases.push_back({"unknown type", StatusCode::kInvalidArgument, {}});
+  cases.back().bytes.resize(proto::kFrameHeaderBytes);
+  proto::EncodeFrameHeader(header, std::span(cases.back().bytes).first<proto::kFrameHeaderBytes>());
+  header.type = 4;
+  header.payload_bytes = uint64_t{1} << 60;
+  cases.push_back({"oversize", StatusCode::kInvalidArgument, cases.back().bytes});
+  proto::EncodeFrameHeader(header, std::span(cases.back().bytes).first<proto::kFrameHeaderBytes>());
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    RawSocket socket(port_);
+    socket.WriteMessage(TestHello("bad"));
+    ASSERT_TRUE(socket.Read().ok());
+    EXPECT_EQ(server_.Next().kind, Kind::kConnected);
+    socket.Write(c.bytes);
+    EXPECT_EQ(ReadRefusal(socket).code, c.code);
+    EXPECT_TRUE(socket.ReadsEnd());
+    const Event event = server_.Next();
+    EXPECT_EQ(event.kind, Kind::kClosed);
+    EXPECT_EQ(event.status.code(), c.code);
+  }
+}
+
+TEST_F(HandshakeTest, AFrameCutOffByACloseIsReportedAsSuch) {
+  const auto payload = PatternBytes(100'000, 1);
+  const proto::EncodedMessage frame = proto::EncodeMessage(BorrowedPush(payload), 42);
+  RawSocket socket(port_);
+  socket.WriteMessage(TestHello("w1"));
+  ASSERT_TRUE(socket.Read().ok());
+  EXPECT_EQ(server_.Next().kind, Kind::kConnected);
+  socket.Write(frame.head);
+  socket.Write(std::span(payload).first(50'000));
+  socket.Close();
+  const Event event = server_.Next();
+  EXPECT_EQ(event.kind, Kind::kClosed);
+  EXPECT_EQ(event.status.code(), StatusCode::kUnavailable);
+  EXPECT_NE(event.status.message().find("within a frame"), std::string::npos);
+}
+
+TEST(HandshakeLimitsTest, ARoleThatIsNotServedIsRefused) {
+  EndpointOptions options = TestOptions("shard 0");
+  options.roles = {proto::Role::kWorker};
+  TestNode server(options);
+  RawSocket socket(server.Listen());
+  proto::Hello hello = TestHello("psctl");
+  hello.role = proto::Role::kControl;
+  socket.WriteMessage(hello);
+  const proto::Refusal refusal = ReadRefusal(socket);
+  EXPECT_EQ(refusal.code, StatusCode::kInvalidArgument);
+  EXPECT_NE(refusal.message.find("control"), std::string::npos);
+}
+
+TEST(HandshakeLimitsTest, SilenceIsEndedByTheDeadline) {
+  EndpointOptions options = TestOptions("server");
+  options.handshake_timeout = std::chrono::milliseconds(20);
+  TestNode server(options);
+  RawSocket socket(server.Listen());
+  EXPECT_TRUE(socket.ReadsEnd());
+  EXPECT_TRUE(server.HasNoEvent());
+}
+
+TEST(HandshakeLimitsTest, HalfOpenConnectionsHaveALimitThatDoesNotHurtTheOthers) {
+  EndpointOptions options = TestOptions("server");
+  options.half_open_max = 3;
+  TestNode server(options);
+  const uint32_t port = server.Listen();
+  TestNode client(TestOptions("client"));
+  client.MustConnect(port);  // through the handshake: not counted
+  std::vector<std::unique_ptr<RawSocket>> silent;
+  for (int i = 0; i < 3; ++i) {
+    silent.push_back(std::make_unique<RawSocket>(port));
+  }
+  RawSocket refused(port);
+  const proto::Refusal refusal = ReadRefusal(refused);
+  EXPECT_EQ(refusal.code, StatusCode::kOverloaded);
+  EXPECT_GT(refusal.retry_after_ms, 0U);
+  EXPECT_TRUE(refused.ReadsEnd());
+  silent[0]->WriteMessage(TestHello("awake"));
+  EXPECT_TRUE(silent[0]->Read().ok());
+  client.MustConnect(port);
+}
+
+TEST(HandshakeLimitsTest, ConnectionsHaveALimitAndARetryGetsInOnceOneEnds) {
+  EndpointOptions options = TestOptions("server");
+  options.connections_max = 2;
+  TestNode server(options);
+  const uint32_t port = server.Listen();
+  TestNode client(TestOptions("client"));
+  const proto::PeerId first = client.MustConnect(port);
+  client.MustConnect(port);
+  EXPECT_EQ(client.Connect(port, TestHello("third")).status().code(), StatusCode::kOverloaded);
+  client.Do([&](Endpoint& endpoint) { endpoint.Close(first); });
+  EXPECT_EQ(client.Next().kind, Kind::kClosed);
+  RetryPolicy retry;
+  retry.attempts_max = 20;
+  EXPECT_TRUE(client.Connect(port, TestHello("third"), retry).ok());
+}
+
+}  // namespace
+}  // namespace ps::net

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ps/net/endpoint.h"
+#include "ps/net/loop.h"
+#include "ps/proto/messages.h"
+
+namespace ps::net {
+
+inline constexpr char kTestToken[] = "the run's secret";
+
+/// Options with the token and every role.
+EndpointOptions TestOptions(const std::string& node);
+proto::Hello TestHello(const std::string& node);
+
+/// A push with one chunk of `payload.size() / 4` floats. The payload is borrowed.
+proto::PushRequest BorrowedPush(std::span<const std::byte> payload);
+/// `size_bytes` bytes that differ by position and `seed`.
+std::vector<std::byte> PatternBytes(size_t size_bytes, uint64_t seed);
+
+/// What a handler was told.
+struct Event {
+  enum class Kind { kConnected, kMessage, kClosed } kind = Kind::kClosed;
+  proto::PeerId peer;
+  uint64_t request_id = 0;
+  proto::Message message;
+  proto::Hello hello;
+  Status status;
+};
+
+/// A loop on its own thread with one endpoint, whose events the test waits for.
+class TestNode final : public EndpointHandler {
+ public:
+  using OnMessageHook = std::function<void(proto::PeerId, uint64_t, proto::Message&&)>;
+
+  explicit TestNode(EndpointOptions options);
+  ~TestNode() override;
+
+  /// Runs `fn` on the loop and waits until it is done.
+  void Do(const std::function<void(Endpoint&)>& fn);
+  /// Listens at 127.0.0.1 and returns the port.
+  uint32_t Listen();
+  Result<proto::PeerId> Connect(uint32_t port, proto::Hello hello, const RetryPolicy& retry = {});
+  proto::PeerId MustConnect(uint32_t port);
+  void Send(proto::PeerId peer, uint64_t request_id, const proto::Message& message);
+
+  /// Instead of queueing messages, hand them to `hook` on the loop.
+  void set_on_message(OnMessageHook hook);
+  /// Makes it send every message back with the same request id.
+  void EchoEverything();
+
+  /// The next event; a test that waits for long in vain fails and gets a kClosed event.
+  Event Next();
+  /// Nothing is waiting to be seen.
+  bool HasNoEvent();
+
+  Loop& loop() { return loop_; }
+
+ private:
+  void OnConnected(proto::PeerId peer, const proto::Hello& hello) override;
+  void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override;
+  void OnClosed(proto::PeerId peer, const Status& why) override;
+  void Push(Event event);
+
+  Loop loop_;
+  std::unique_ptr<Endpoint> endpoint_;
+  OnMessageHook hook_;  // the loop's
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Event> events_;  // guarded by mutex_
+  std::thread thread_;
+};
+
+/// A blocking socket that says what no Endpoint would say.
+class RawSocket {
+ public:
+  explicit RawSocket(uint32_t port);
+  ~RawSocket();
+  RawSocket(const RawSocket&) = delete;
+  RawSocket& operator=(const RawSocket&) = delete;
+
+  void Write(std::span<const std::byte> bytes);
+  void WriteMessage(const proto::Message& message, uint64_t request_id = 0);
+  /// The next frame; an error when the stream ends or does not hold one.
+  Result<proto::Message> Read();
+  /// Reads until the peer closes; false if that takes too long.
+  bool ReadsEnd();
+  void Close();
+
+ private:
+  bool ReadExactly(std::span<std::byte> out);
+
+  int fd_ = -1;
+};
+
+}  // namespace ps::net
