@@ -5,8 +5,6 @@
 namespace ps::client {
 namespace {
 
-constexpr int64_t kAlignElements = kBufferAlignment / sizeof(float);
-
 Status Mismatch(uint32_t tensor, const std::string& what) {
   return Status::InvalidArgument(
       "the coordinator's placement does not fit this model: tensor " + std::to_string(tensor) +
@@ -20,7 +18,7 @@ Result<ChunkLayout> ChunkLayout::Make(
   ChunkLayout layout;
   for (const int64_t n : tensor_elements) {
     layout.tensor_offsets_.push_back(layout.element_count_);
-    layout.element_count_ += (n + kAlignElements - 1) / kAlignElements * kAlignElements;
+    layout.element_count_ += PaddedElements(n);
   }
   std::vector<int64_t> covered(tensor_elements.size(), 0);
   for (const proto::ChunkAssignment& chunk : placement.chunks) {

@@ -28,6 +28,12 @@ class ChunkLayout {
   static Result<ChunkLayout> Make(
       const std::vector<int64_t>& tensor_elements, const proto::Placement& placement);
 
+  /// What a tensor of `elements` takes in the flat buffer.
+  static constexpr int64_t PaddedElements(int64_t elements) {
+    constexpr int64_t kAlign = kBufferAlignment / sizeof(float);
+    return (elements + kAlign - 1) / kAlign * kAlign;
+  }
+
   const std::vector<Chunk>& chunks() const { return chunks_; }
 
   int64_t tensor_offset(size_t tensor) const { return tensor_offsets_[tensor]; }

@@ -1,0 +1,101 @@
+#include "worker/compute_thread.h"
+
+#include <utility>
+
+#include "kernels/cpu/threads.h"
+#include "ps/base/time.h"
+
+namespace ps::worker {
+
+ComputeThread::ComputeThread(net::Loop* loop, Callbacks callbacks)
+    : loop_(loop), callbacks_(std::move(callbacks)), thread_([this] { Run(); }) {}
+
+ComputeThread::~ComputeThread() {
+  Stop();
+}
+
+void ComputeThread::SetTrainer(std::unique_ptr<Trainer> trainer, float slowdown, int threads) {
+  const std::lock_guard lock(mutex_);
+  PS_CHECK(!task_) << "a new trainer while a task is under way";
+  trainer_ = std::move(trainer);
+  slowdown_ = slowdown;
+  threads_ = threads;
+}
+
+void ComputeThread::Start(const client::ComputeTask& task) {
+  const std::lock_guard lock(mutex_);
+  PS_CHECK(trainer_ != nullptr && !task_) << "a task without a trainer, or a second one";
+  task_ = task;
+  changed_.notify_one();
+}
+
+void ComputeThread::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+    changed_.notify_one();
+  }
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void ComputeThread::Run() {
+  while (true) {
+    client::ComputeTask task;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return task_.has_value() || is_stopping_; });
+      if (is_stopping_) {
+        return;
+      }
+      task = *task_;
+      kernels::SetComputeThreads(threads_);
+    }
+    RunTask(task);
+  }
+}
+
+bool ComputeThread::WaitFor(Duration duration) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, duration, [this] { return is_stopping_; });
+}
+
+void ComputeThread::RunTask(const client::ComputeTask& task) {
+  const TimePoint begin = SystemTime().Now();
+  // The wait comes first, by the last tasks' durations, so that pushes during backward are late
+  // too.
+  if (!WaitFor(FromSeconds(task_seconds_ * (slowdown_ - 1)))) {
+    return;
+  }
+  const TimePoint work_begin = SystemTime().Now();
+  Result<client::ComputeResult> result = client::ComputeResult{};
+  if (task.kind == proto::LeaseKind::kEvaluate) {
+    result = trainer_->Evaluate(task.parameters, task.begin, task.end);
+  } else {
+    result = trainer_->Step(task, [this, session = task.session](uint32_t tensor) {
+      loop_->Post([this, session, tensor] { callbacks_.on_tensor_ready(session, tensor); })
+          .Ignore("the push begins when the step is done instead");
+    });
+    const double seconds = Seconds(SystemTime().Now() - work_begin);
+    task_seconds_ = task_seconds_ == 0 ? seconds : 0.8 * task_seconds_ + 0.2 * seconds;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    task_.reset();
+    if (is_stopping_) {
+      return;
+    }
+  }
+  std::function<void()> tell;
+  if (result.ok()) {
+    result->seconds = Seconds(SystemTime().Now() - begin);
+    tell = [this, task, answer = *result] { callbacks_.on_done(task, answer); };
+  } else {
+    tell = [this, why = result.status()] { callbacks_.on_failure(why); };
+  }
+  const Status posted = loop_->Post(std::move(tell));
+  PS_CHECK(posted.ok()) << posted;
+}
+
+}  // namespace ps::worker

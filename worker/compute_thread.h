@@ -1,0 +1,68 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "ps/client/worker_core.h"
+#include "ps/net/loop.h"
+#include "worker/trainer.h"
+
+namespace ps::worker {
+
+/// The thread that does a worker's arithmetic, so that its loop stays free for the network. It
+/// holds at most one task; results and finished tensors are posted to the loop. A slowdown of s
+/// makes each task take s times its own duration, the difference spent waiting, as a slower device
+/// would look from outside. Thread: the loop's.
+class ComputeThread {
+ public:
+  struct Callbacks {
+    std::function<void(uint64_t session, uint32_t tensor)> on_tensor_ready;
+    std::function<void(const client::ComputeTask& task, const client::ComputeResult& result)>
+        on_done;
+    /// The arithmetic can't go on, e.g. the machine lacks memory.
+    std::function<void(const Status& why)> on_failure;
+  };
+
+  /// `loop` outlives the thread; the callbacks run on it, none after Stop.
+  ComputeThread(net::Loop* loop, Callbacks callbacks);
+  ComputeThread(const ComputeThread&) = delete;
+  ComputeThread& operator=(const ComputeThread&) = delete;
+  ~ComputeThread();
+
+  /// Requires: no task is under way. The trainer is used by this thread alone from now on.
+  void SetTrainer(std::unique_ptr<Trainer> trainer, float slowdown, int threads);
+  /// Requires: a trainer is set and no task is under way.
+  void Start(const client::ComputeTask& task);
+  /// Ends a wait at once and arithmetic after the minibatch under way, and joins the thread.
+  void Stop();
+
+ private:
+  void Run();
+  void RunTask(const client::ComputeTask& task);
+  /// False when stopped meanwhile.
+  bool WaitFor(Duration duration);
+
+  net::Loop* const loop_;
+  const Callbacks callbacks_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  std::optional<client::ComputeTask> task_;
+  bool is_stopping_ = false;
+
+  // Set while no task is under way, read by the thread during one; handed over through mutex_.
+  std::unique_ptr<Trainer> trainer_;
+  float slowdown_ = 1;
+  int threads_ = 1;
+
+  // The thread's own.
+  double task_seconds_ = 0;  // smoothed, without the wait
+  std::thread thread_;
+};
+
+}  // namespace ps::worker

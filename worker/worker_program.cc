@@ -1,0 +1,214 @@
+#include "worker/worker_program.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <limits>
+
+#include "ps/base/flags.h"
+#include "worker/trainer.h"
+
+namespace ps::worker {
+namespace {
+
+/// Until the job's own is known.
+constexpr Duration kFirstMaxDetect = std::chrono::seconds(3);
+constexpr Duration kNoticePoll = std::chrono::milliseconds(250);
+constexpr size_t kNoticeBytesMax = 64;
+/// The core decides when to give up, not the transport.
+constexpr uint32_t kEndless = std::numeric_limits<uint32_t>::max();
+
+}  // namespace
+
+WorkerProgram::WorkerProgram(Options options, const Logger* log)
+    : options_(std::move(options)),
+      log_(log),
+      timing_(proto::Timing::FromMaxDetect(kFirstMaxDetect)) {
+  const auto seed = static_cast<uint64_t>(options_.join.pid);
+  core_ = std::make_unique<client::WorkerCore>(
+      client::WorkerCore::Options{options_.join, timing_, seed}, this, log);
+  net::EndpointOptions endpoint_options;
+  endpoint_options.node = "w" + std::to_string(options_.join.seat.value);
+  endpoint_options.token = options_.token;
+  endpoint_options.seed = seed;
+  endpoint_ = std::make_unique<net::Endpoint>(&loop_, std::move(endpoint_options), log, this);
+  compute_ = std::make_unique<ComputeThread>(
+      &loop_,
+      ComputeThread::Callbacks{
+          [this](uint64_t session, uint32_t tensor) {
+            core_->OnTensorReady(session, tensor, SystemTime().Now(), endpoint_.get());
+          },
+          [this](const client::ComputeTask& task, const client::ComputeResult& result) {
+            OnComputeDone(task, result);
+          },
+          [this](const Status& why) { Exit(why); }});
+}
+
+WorkerProgram::~WorkerProgram() {
+  compute_->Stop();
+}
+
+Status WorkerProgram::Run() {
+  PS_TRY(loop_.OnSignal({SIGTERM, SIGINT}, [this](int signal) {
+    const TimePoint now = SystemTime().Now();
+    core_->OnNotice(
+        now + options_.term_grace, signal == SIGTERM ? "SIGTERM" : "SIGINT", now, endpoint_.get());
+  }));
+  if (!options_.notice_file.empty()) {
+    loop_.RunEvery(kNoticePoll, [this] { LookForNotice(); });
+  }
+  StartTicking(timing_);
+  core_->Start(SystemTime().Now());
+  loop_.Run();
+  compute_->Stop();
+  return exit_status_;
+}
+
+void WorkerProgram::StartTicking(const proto::Timing& timing) {
+  timing_ = timing;
+  loop_.Cancel(tick_timer_);
+  tick_timer_ =
+      loop_.RunEvery(timing.tick, [this] { core_->OnTick(SystemTime().Now(), endpoint_.get()); });
+}
+
+/// The file holds the grace seconds, as the provider's agent or psctl wrote it.
+void WorkerProgram::LookForNotice() {
+  if (is_noticed_) {
+    return;
+  }
+  const Result<std::string> text = ReadSmallFile(options_.notice_file, kNoticeBytesMax);
+  if (!text.ok()) {
+    if (text.status().code() != StatusCode::kNotFound) {
+      log_->Warning("notice_unreadable", {{"why", text.status()}});
+    }
+    return;
+  }
+  is_noticed_ = true;
+  char* end = nullptr;
+  const double grace_s = std::strtod(text->c_str(), &end);
+  const bool is_valid = end != text->c_str() && *end == '\0' && grace_s >= 0 && grace_s < 1e6;
+  if (!is_valid) {
+    log_->Warning("notice_unreadable", {{"file", options_.notice_file}, {"text", *text}});
+  }
+  const TimePoint now = SystemTime().Now();
+  // A notice whose time can't be read is still a notice: leave as fast as possible.
+  const Duration grace = is_valid ? FromSeconds(grace_s) : std::chrono::seconds(1);
+  core_->OnNotice(now + grace, "notice file", now, endpoint_.get());
+}
+
+proto::Hello WorkerProgram::MakeHello(Incarnation incarnation) const {
+  return {
+      proto::Role::kWorker,
+      options_.token,
+      "w" + std::to_string(options_.join.seat.value),
+      incarnation};
+}
+
+Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& reply) {
+  PS_ASSIGN(
+      const proto::JobConfig config,
+      proto::ParseJobConfig(reply.config_json, "the coordinator's config"));
+  PS_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::Make(config));
+  client::WorkerSettings settings;
+  settings.mode = config.train.mode;
+  // The norm is known only when the whole gradient is, so nothing can leave early or be scaled
+  // late.
+  settings.overlap = config.train.overlap && config.optimizer.clip_norm == 0;
+  settings.frame_bytes = size_t{config.servers.frame_kib} << 10;
+  settings.timing = proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s));
+  settings.tensor_elements = trainer->TensorElements();
+  compute_->SetTrainer(std::move(trainer), reply.slowdown, static_cast<int>(reply.threads));
+  StartTicking(settings.timing);
+  return settings;
+}
+
+void WorkerProgram::ConnectCoordinator(Incarnation incarnation) {
+  endpoint_->Connect(
+      options_.coordinator_host,
+      options_.coordinator_port,
+      MakeHello(incarnation),
+      [this](const Result<proto::PeerId>& peer) {
+        if (!peer.ok()) {
+          Exit(Status(peer.status()).Annotate("connect to the coordinator"));
+          return;
+        }
+        coordinator_ = *peer;
+        core_->OnCoordinatorConnected(*peer, SystemTime().Now(), endpoint_.get());
+      },
+      net::RetryPolicy::FromTiming(timing_, kEndless));
+}
+
+void WorkerProgram::ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) {
+  endpoint_->Connect(
+      address.host,
+      address.port,
+      MakeHello(incarnation),
+      [this, address, incarnation](const Result<proto::PeerId>& peer) {
+        if (incarnation != core_->incarnation()) {
+          if (peer.ok()) {
+            endpoint_->Close(*peer);  // of a session that is over
+          }
+          return;
+        }
+        if (!peer.ok()) {
+          Exit(Status(peer.status())
+                   .Annotate("connect to shard " + std::to_string(address.shard.value)));
+          return;
+        }
+        shards_[*peer] = {address, incarnation};
+        core_->OnShardConnected(address.shard, *peer, SystemTime().Now(), endpoint_.get());
+      },
+      net::RetryPolicy::FromTiming(timing_, kEndless));
+}
+
+void WorkerProgram::StartCompute(const client::ComputeTask& task) {
+  compute_->Start(task);
+}
+
+void WorkerProgram::OnComputeDone(
+    const client::ComputeTask& task, const client::ComputeResult& result) {
+  const TimePoint now = SystemTime().Now();
+  if (task.kind == proto::LeaseKind::kEvaluate) {
+    core_->OnEvaluated(task.session, result, now, endpoint_.get());
+  } else {
+    core_->OnComputed(task.session, result, now, endpoint_.get());
+  }
+}
+
+void WorkerProgram::Exit(const Status& status) {
+  if (is_exiting_) {
+    return;
+  }
+  is_exiting_ = true;
+  exit_status_ = status;
+  // Not from inside the core's call: the endpoint still sends what the core had to say.
+  loop_.RunAfter({}, [this] { endpoint_->CloseAll([this] { loop_.Stop(); }); });
+}
+
+void WorkerProgram::OnConnected(proto::PeerId peer, const proto::Hello& /*hello*/) {
+  endpoint_->Close(peer);  // nobody has business connecting to a worker, which never listens
+}
+
+void WorkerProgram::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {
+  core_->OnMessage(peer, request_id, std::move(message), SystemTime().Now(), endpoint_.get());
+}
+
+void WorkerProgram::OnClosed(proto::PeerId peer, const Status& why) {
+  core_->OnPeerClosed(peer, SystemTime().Now());
+  const bool is_wanted = !is_exiting_ && why.code() != StatusCode::kCancelled;
+  if (peer == coordinator_) {
+    coordinator_ = proto::PeerId();
+    if (is_wanted) {
+      log_->Warning("coordinator_lost", {{"why", why}});
+      ConnectCoordinator(core_->incarnation());
+    }
+  } else if (const auto it = shards_.find(peer); it != shards_.end()) {
+    const auto [address, incarnation] = it->second;
+    shards_.erase(it);
+    if (is_wanted && incarnation == core_->incarnation()) {
+      log_->Warning("shard_lost", {{"shard", address.shard.value}, {"why", why}});
+      ConnectShard(address, incarnation);
+    }
+  }
+}
+
+}  // namespace ps::worker

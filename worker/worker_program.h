@@ -1,0 +1,69 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "ps/base/logger.h"
+#include "ps/client/worker_core.h"
+#include "ps/net/endpoint.h"
+#include "ps/net/loop.h"
+#include "worker/compute_thread.h"
+
+namespace ps::worker {
+
+/// The worker process around client::WorkerCore: its loop, its connections, its compute thread, and
+/// the sources of revocation notices (SIGTERM, and a file that holds the grace seconds).
+class WorkerProgram final : public client::WorkerHost, public net::EndpointHandler {
+ public:
+  struct Options {
+    std::string coordinator_host;
+    uint32_t coordinator_port = 0;
+    std::string token;
+    proto::JoinRequest join;
+    std::string notice_file;  // empty: none
+    Duration term_grace{};    // what SIGTERM leaves, e.g. Kubernetes' 30 s
+  };
+
+  WorkerProgram(Options options, const Logger* log);
+  ~WorkerProgram() override;
+
+  /// Until the job is over. OK: the job is done. kRevoked: left on a notice. Else why it can't go
+  /// on.
+  Status Run();
+
+ private:
+  // client::WorkerHost.
+  Result<client::WorkerSettings> Configure(const proto::JoinReply& reply) override;
+  void ConnectCoordinator(Incarnation incarnation) override;
+  void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) override;
+  void StartCompute(const client::ComputeTask& task) override;
+  void Exit(const Status& status) override;
+
+  // net::EndpointHandler.
+  void OnConnected(proto::PeerId peer, const proto::Hello& hello) override;
+  void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override;
+  void OnClosed(proto::PeerId peer, const Status& why) override;
+
+  proto::Hello MakeHello(Incarnation incarnation) const;
+  void StartTicking(const proto::Timing& timing);
+  void LookForNotice();
+  void OnComputeDone(const client::ComputeTask& task, const client::ComputeResult& result);
+
+  const Options options_;
+  const Logger* const log_;
+  net::Loop loop_;
+  std::unique_ptr<client::WorkerCore> core_;
+  std::unique_ptr<net::Endpoint> endpoint_;
+  std::unique_ptr<ComputeThread> compute_;
+  proto::Timing timing_;
+  net::TimerId tick_timer_;
+  proto::PeerId coordinator_;
+  std::map<proto::PeerId, std::pair<proto::ShardAddress, Incarnation>> shards_;
+  bool is_noticed_ = false;
+  bool is_exiting_ = false;
+  Status exit_status_;
+};
+
+}  // namespace ps::worker
