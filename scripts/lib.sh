@@ -2,7 +2,7 @@
 # What the scripts share. Sourced, not run; the caller has set -euo pipefail.
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-# A script that builds and one that tests may differ in where they run, never in which tools they use.
+# The first is the reference, the others are for where it can't be had.
 COMPILER_PREFERENCE=(clang++-19 clang++-20 clang++-18 clang++-17 clang++-16 g++-14 g++-13)
 
 say() { printf '%s\n' "$*" >&2; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained model: installs what is missing, builds the three programs, runs the
-# main job. Arguments go to `psctl train`, e.g. scripts/quickstart.sh --set train.epochs=1
+# From a fresh clone to a trained model: installs what is missing, builds the three programs, runs
+# the main job. Arguments go to `psctl train`, e.g. scripts/quickstart.sh --set train.epochs=1
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

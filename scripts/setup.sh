@@ -138,8 +138,8 @@ choose_packages() {
 
 main() {
   if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
-    die "setup knows Debian and Ubuntu only. Elsewhere install a C++20 compiler (clang 16 or g++ 13" \
-      "and newer) and the equivalents of: ${NEEDS[*]}; then use cmake --preset release"
+    die "setup knows Debian and Ubuntu only. Elsewhere install a C++20 compiler (clang 16 or g++" \
+      "13 and newer) and the equivalents of: ${NEEDS[*]}; then use cmake --preset release"
   fi
 
   local -a needs
@@ -156,8 +156,9 @@ main() {
   fi
   log="$(mktemp -t spotps-setup.XXXXXX)"
 
-  # A machine that has never read its lists knows no candidates.
-  if ! has_candidate cmake; then
+  # A machine that has never read its lists knows no candidates, and old lists lack the compiler.
+  local reference="${COMPILER_PREFERENCE[0]/clang++/clang}"
+  if ! has_candidate cmake || { ! find_compiler > /dev/null && ! has_candidate "$reference"; }; then
     update_lists
   fi
   local -a packages=()

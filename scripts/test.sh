@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test: dev (address and undefined-behaviour
-# sanitizers), tsan, and release (with CUDA where nvcc is). All tests of all builds are one ctest run,
-# so its closing lines tell the whole result. Which labels a build has is in CMakePresets.json.
+# sanitizers), tsan, and release (with CUDA where nvcc is). All tests of all builds are one ctest
+# run, so its closing lines tell the whole result. CMakePresets.json says which build has which.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -36,7 +36,7 @@ if [[ ${#presets[@]} == 0 ]]; then
   presets=(dev tsan release)
 fi
 
-# Prints ctest's output as it comes, and before its closing lines how many tests were skipped and why.
+# Prints ctest's output as it comes, and before its closing lines how many were skipped and why.
 report() {
   awk -v log_file="$1" '
     /^[0-9]+% tests passed/ { is_closing = 1 }

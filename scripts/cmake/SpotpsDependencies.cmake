@@ -1,4 +1,5 @@
-# Third-party libraries, each a target that exactly one folder links. scripts/setup.sh installs them.
+# Third-party libraries, each a target that exactly one folder links. scripts/setup.sh installs
+# them.
 
 find_package(Threads REQUIRED)
 

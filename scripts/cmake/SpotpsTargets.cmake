@@ -18,14 +18,17 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 add_library(ps_options INTERFACE)
 target_compile_features(ps_options INTERFACE cxx_std_20)
 target_include_directories(ps_options INTERFACE "${PROJECT_SOURCE_DIR}")
+set(ps_warnings
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual)
 target_compile_options(ps_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wnon-virtual-dtor;-Woverloaded-virtual>
+  "$<$<COMPILE_LANGUAGE:CXX>:${ps_warnings}>"
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:-Wthread-safety>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PS_WERROR}>>:-Werror>)
 if(PS_SANITIZE)
   list(JOIN PS_SANITIZE "," ps_sanitize_list)
-  target_compile_options(ps_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${ps_sanitize_list};-fno-omit-frame-pointer;-fno-sanitize-recover=undefined>)
+  set(ps_sanitize_options
+    "-fsanitize=${ps_sanitize_list}" -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  target_compile_options(ps_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${ps_sanitize_options}>")
   target_link_options(ps_options INTERFACE "-fsanitize=${ps_sanitize_list}")
 endif()
 

@@ -1,6 +1,6 @@
-# How a test is made. Labels: unit (no sockets, no real time), sim, tidy, gpu (skips without a device),
-# e2e (real processes), bench (tiny sizes), slow. e2e, bench and slow tests run alone, so that what
-# they measure or wait for is not disturbed.
+# How a test is made. Labels: unit (no sockets, no real time), sim, tidy, gpu (skips without a
+# device), e2e (real processes), bench (tiny sizes), slow. e2e, bench and slow tests run alone, so
+# that what they measure or wait for is not disturbed.
 
 # ps_wants_test(OUT LABEL...): whether this build has tests with one of these labels.
 function(ps_wants_test out)
@@ -34,8 +34,8 @@ function(ps_test_properties out timeout)
   set(${out} "${properties}" PARENT_SCOPE)
 endfunction()
 
-# ps_test(NAME [TIMEOUT s] LABELS ... SOURCES ... LINK ...): one GoogleTest binary, every test a ctest
-# test, run in the source tree's root.
+# ps_test(NAME [TIMEOUT s] LABELS ... SOURCES ... LINK ...): one GoogleTest binary, every test a
+# ctest test, run in the source tree's root.
 function(ps_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;LINK" ${ARGN})
   if(NOT arg_TIMEOUT)

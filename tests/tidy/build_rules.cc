@@ -1,0 +1,109 @@
+#include "tests/tidy/build_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+
+#include "tests/tidy/cmake_reader.h"
+
+namespace ps::tidy {
+namespace {
+
+constexpr std::array<std::string_view, 10> kTopLevel = {
+    "ps",
+    "worker",
+    "kernels",
+    "checkpoint",
+    "provisioner",
+    "psctl",
+    "configs",
+    "tests",
+    "docs",
+    "scripts"};
+
+constexpr std::array<std::string_view, 18> kFoldersWithReadme = {
+    "ps/base",
+    "ps/proto",
+    "ps/net",
+    "ps/client",
+    "ps/server",
+    "ps/coordinator",
+    "checkpoint",
+    "kernels/cpu",
+    "kernels/cuda",
+    "worker",
+    "provisioner",
+    "psctl",
+    "configs",
+    "tests",
+    "tests/sim",
+    "tests/e2e",
+    "tests/bench",
+    "tests/tidy"};
+
+constexpr size_t kReadmeLinesMax = 70;
+
+/// The words of a CMakeLists.txt, its own folder put in front: the paths that it could name.
+void AddNamedPaths(const File& cmake, std::set<std::string>* paths) {
+  const std::string folder(FolderOf(cmake.path));
+  for (const CMakeCommand& command : ReadCommands(cmake.text)) {
+    for (const std::string& word : command.words) {
+      if (IsSource(word)) {
+        paths->insert(folder.empty() ? word : folder + "/" + word);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> CheckSourcesAreBuilt(const Tree& tree) {
+  std::set<std::string> named;
+  for (const File& file : tree) {
+    if (IsCMake(file.path)) {
+      AddNamedPaths(file, &named);
+    }
+  }
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    if (!IsSource(file.path) || named.count(file.path) != 0) {
+      continue;
+    }
+    findings.push_back(
+        {file.path,
+         0,
+         file.path.ends_with("_test.cc") ? "no CMakeLists.txt runs this test"
+                                         : "no CMakeLists.txt builds this file"});
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckReadmes(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const std::string_view folder : kFoldersWithReadme) {
+    const std::string path = std::string(folder) + "/README.md";
+    const File* readme = FindFile(tree, path);
+    if (readme == nullptr) {
+      findings.push_back({path, 0, "missing: what the folder is for, its files, its invariants"});
+    } else if (Lines(readme->text).size() > kReadmeLinesMax) {
+      findings.push_back({path, 0, "longer than a page"});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckTopLevel(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    const std::string_view top = std::string_view(file.path).substr(0, file.path.find('/'));
+    const bool is_known = std::find(kTopLevel.begin(), kTopLevel.end(), top) != kTopLevel.end();
+    if ((IsCode(file.path) || NameOf(file.path) == "CMakeLists.txt") &&
+        file.path != "CMakeLists.txt" && !is_known) {
+      findings.push_back({file.path, 0, "outside the top-level folders of the architecture"});
+    }
+  }
+  return findings;
+}
+
+}  // namespace ps::tidy

@@ -1,0 +1,287 @@
+// The checker itself, seen failing: small trees with one thing wrong each.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/tidy/build_rules.h"
+#include "tests/tidy/cmake_reader.h"
+#include "tests/tidy/layer_rules.h"
+#include "tests/tidy/text_rules.h"
+#include "tests/tidy/tree.h"
+
+namespace ps::tidy {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Tree MakeTree(std::vector<File> files) {
+  std::sort(
+      files.begin(), files.end(), [](const File& a, const File& b) { return a.path < b.path; });
+  return files;
+}
+
+/// The only finding's message; the findings as text when there is not exactly one.
+std::string Only(const std::vector<Finding>& findings) {
+  return findings.size() == 1 ? findings.front().message : "not one finding:\n" + Print(findings);
+}
+
+std::vector<Finding> Includes(const std::string& path, const std::string& line) {
+  return CheckIncludes(MakeTree(
+      {{path, line + "\n"},
+       {"ps/base/status.h", ""},
+       {"ps/net/loop.h", ""},
+       {"ps/server/shard.h", ""},
+       {"kernels/cpu/gemm.h", ""},
+       {"kernels/cuda/gemm.h", ""},
+       {"worker/data/idx.h", ""},
+       {"tests/sim/oracle.h", ""}}));
+}
+
+TEST(IncludeRuleTest, WhatTheTableAllowsPasses) {
+  EXPECT_THAT(Includes("ps/net/a.cc", "#include \"ps/base/status.h\""), IsEmpty());
+  EXPECT_THAT(Includes("ps/server/a.cc", "#include \"kernels/cpu/gemm.h\""), IsEmpty());
+  EXPECT_THAT(Includes("psctl/a.cc", "#include \"worker/data/idx.h\""), IsEmpty());
+  EXPECT_THAT(Includes("tests/e2e/a.cc", "#include \"ps/server/shard.h\""), IsEmpty());
+  EXPECT_THAT(Includes("ps/base/a.cc", "#include <vector>"), IsEmpty());
+}
+
+TEST(IncludeRuleTest, WhatTheTableForbidsIsFound) {
+  EXPECT_EQ(
+      Only(Includes("ps/base/a.cc", "#include \"ps/net/loop.h\"")), "ps/base may not use ps/net");
+  EXPECT_EQ(
+      Only(Includes("ps/server/a.cc", "#include \"worker/data/idx.h\"")),
+      "ps/server may not use worker");
+  EXPECT_EQ(
+      Only(Includes("worker/a.cc", "  #include \"ps/server/shard.h\"")),
+      "worker may not use ps/server");
+  EXPECT_EQ(
+      Only(Includes("ps/server/a.cc", "#include \"kernels/cuda/gemm.h\"")),
+      "ps/server may not use kernels/cuda");
+  EXPECT_EQ(
+      Only(Includes("psctl/a.cc", "#include \"tests/sim/oracle.h\"")), "psctl may not use tests");
+}
+
+TEST(IncludeRuleTest, AnIncludeInACommentIsNone) {
+  EXPECT_THAT(Includes("ps/base/a.cc", "// #include \"ps/net/loop.h\""), IsEmpty());
+  EXPECT_THAT(Includes("ps/base/a.cc", "/*\n#include \"ps/net/loop.h\"\n*/"), IsEmpty());
+}
+
+TEST(IncludeRuleTest, PathsAreWrittenFromTheRootWithQuotes) {
+  EXPECT_THAT(Only(Includes("ps/net/a.cc", "#include \"loop.h\"")), HasSubstr("from its root"));
+  EXPECT_THAT(Only(Includes("ps/net/a.cc", "#include \"ps/net/gone.h\"")), HasSubstr("is no file"));
+  EXPECT_THAT(Only(Includes("ps/net/a.cc", "#include <ps/net/loop.h>")), HasSubstr("quotes"));
+}
+
+TEST(IncludeRuleTest, EachThirdPartyLibraryHasItsFolder) {
+  EXPECT_THAT(Includes("ps/net/a.cc", "#include <asio.hpp>"), IsEmpty());
+  EXPECT_THAT(Includes("tests/base/a.cc", "#include \"gtest/gtest.h\""), IsEmpty());
+  EXPECT_THAT(Only(Includes("worker/a.cc", "#include <asio/ip/tcp.hpp>")), HasSubstr("Asio"));
+  EXPECT_THAT(Only(Includes("worker/a.cc", "#include <sys/socket.h>")), HasSubstr("sockets"));
+  EXPECT_THAT(Only(Includes("ps/net/a.cc", "#include <flatbuffers/base.h>")), HasSubstr("Flat"));
+  EXPECT_THAT(Only(Includes("worker/a.cc", "#include <dnnl.hpp>")), HasSubstr("oneDNN"));
+  EXPECT_THAT(Only(Includes("worker/a.cc", "#include <cuda_runtime.h>")), HasSubstr("CUDA"));
+  EXPECT_THAT(Only(Includes("ps/server/a.cc", "#include <rocksdb/db.h>")), HasSubstr("RocksDB"));
+  EXPECT_THAT(Only(Includes("worker/a.cc", "#include <CLI/CLI.hpp>")), HasSubstr("CLI11"));
+  EXPECT_THAT(Only(Includes("psctl/a.cc", "#include <zlib.h>")), HasSubstr("zlib"));
+  EXPECT_THAT(Only(Includes("ps/base/a.cc", "#include \"gtest/gtest.h\"")), HasSubstr("Google"));
+  EXPECT_THAT(
+      Only(Includes("ps/net/a.cc", "#include \"job_generated.h\"")), HasSubstr("ps/proto's"));
+}
+
+std::vector<Finding> Links(const std::string& path, const std::string& text) {
+  return CheckLinks(MakeTree(
+      {{path, text},
+       {"ps/base/CMakeLists.txt", "ps_library(ps_base SOURCES a.cc)"},
+       {"ps/net/CMakeLists.txt",
+        "ps_library(ps_net SOURCES a.cc LINK ps_base PRIVATE_LINK ps_asio)"},
+       {"worker/data/CMakeLists.txt", "ps_library(worker_data SOURCES a.cc)"}}));
+}
+
+TEST(LinkRuleTest, WhatTheTableAllowsPasses) {
+  EXPECT_THAT(
+      Links("ps/client/CMakeLists.txt", "ps_library(c SOURCES a.cc LINK ps_net)"), IsEmpty());
+  EXPECT_THAT(
+      Links("tests/net/CMakeLists.txt", "ps_test(t LABELS unit SOURCES a.cc LINK ps_net)"),
+      IsEmpty());
+}
+
+TEST(LinkRuleTest, WhatTheTableForbidsIsFound) {
+  EXPECT_EQ(
+      Only(Links("ps/proto/CMakeLists.txt", "ps_library(p SOURCES a.cc\n LINK ps_base ps_net)")),
+      "p: ps/proto may not link ps_net of ps/net");
+  EXPECT_EQ(
+      Only(
+          Links("ps/server/CMakeLists.txt", "ps_library(s SOURCES a.cc PRIVATE_LINK worker_data)")),
+      "s: ps/server may not link worker_data of worker");
+  EXPECT_EQ(
+      Only(Links(
+          "ps/proto/CMakeLists.txt",
+          "# comment (\nps_library(p SOURCES a.cc)\ntarget_link_libraries(p PRIVATE ps_net)")),
+      "p: ps/proto may not link ps_net of ps/net");
+  EXPECT_THAT(
+      Only(Links("worker/CMakeLists.txt", "ps_program(w SOURCES a.cc LINK ps_asio)")),
+      HasSubstr("Asio is linked in ps/net"));
+  EXPECT_THAT(
+      Only(Links("worker/CMakeLists.txt", "ps_program(w SOURCES a.cc LINK curl)")),
+      HasSubstr("\"curl\" is no target"));
+}
+
+TEST(CMakeReaderTest, CommandsHaveTheirLineAndWords) {
+  const std::vector<CMakeCommand> commands =
+      ReadCommands("# one (\nset(a \"b c\")\n\nif(X AND (Y))\n  f()  # g(\nendif()\n");
+  ASSERT_EQ(commands.size(), 4U);
+  EXPECT_EQ(commands[0].line, 2);
+  EXPECT_THAT(commands[0].words, ElementsAre("a", "b c"));
+  EXPECT_THAT(commands[1].words, ElementsAre("X", "AND", "Y"));
+  EXPECT_EQ(commands[2].name, "f");
+  EXPECT_EQ(commands[3].line, 6);
+}
+
+TEST(CMakeReaderTest, AnUnclosedCommandEndsWithTheFile) {
+  EXPECT_THAT(ReadCommands("ps_library(a SOURCES").at(0).words, ElementsAre("a", "SOURCES"));
+}
+
+std::vector<Finding> Shape(const std::string& path, const std::string& text) {
+  return CheckShape({{path, text}});
+}
+
+TEST(ShapeRuleTest, LinesOfAHundredCharactersPassAndLongerOnesAreFound) {
+  EXPECT_THAT(Shape("ps/base/a.h", std::string(100, 'x') + "\n"), IsEmpty());
+  EXPECT_EQ(Only(Shape("ps/base/a.h", std::string(101, 'x') + "\n")), "line of 101 characters");
+  std::string umlauts;
+  for (int i = 0; i < 100; ++i) {
+    umlauts += "ü";
+  }
+  EXPECT_THAT(Shape("ps/base/a.h", umlauts + "\n"), IsEmpty());
+  EXPECT_THAT(Shape("README.md", std::string(300, 'x') + "\n"), IsEmpty());
+}
+
+TEST(ShapeRuleTest, TabsTrailingBlanksAndMissingNewlinesAreFound) {
+  EXPECT_EQ(Only(Shape("ps/base/a.h", "\tx\n")), "tab");
+  EXPECT_EQ(Only(Shape("ps/base/a.h", "x \n")), "blank at the end of the line");
+  EXPECT_EQ(Only(Shape("ps/base/a.h", "x")), "no newline at the end of the file");
+}
+
+TEST(ShapeRuleTest, FilesOfMoreThanEightHundredLinesAreFound) {
+  std::string text;
+  for (int i = 0; i < 800; ++i) {
+    text += "x\n";
+  }
+  EXPECT_THAT(Shape("ps/base/a.h", text), IsEmpty());
+  EXPECT_EQ(Only(Shape("ps/base/a.h", text + "x\n")), "801 lines; split at 800");
+}
+
+std::vector<Finding> Banned(const std::string& path, const std::string& text) {
+  return CheckBannedNames({{path, text}});
+}
+
+TEST(BannedNameTest, BannedNamesAreFoundOnTheirLine) {
+  const std::vector<Finding> findings = Banned("worker/a.cc", "int a;\n  std::random_device d;\n");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].line, 2);
+  EXPECT_THAT(findings[0].message, HasSubstr("random_device is banned; use Random"));
+  for (const char* line :
+       {"asio::detached",
+        "std::this_thread::sleep_for(x);",
+        "usleep(5);",
+        "std::chrono::system_clock::now();",
+        "std::chrono::steady_clock::now();",
+        "cudaDeviceSynchronize();",
+        "throw 1;",
+        "std::getenv(x);",
+        "(void)Close();"}) {
+    EXPECT_EQ(Banned("worker/a.cc", line).size(), 1U) << line;
+  }
+}
+
+TEST(BannedNameTest, CommentsLiteralsAndLongerNamesAreFine) {
+  for (const char* line :
+       {"// throw\n",
+        "/* sleep_for */\n",
+        "const char* a = \"system_clock\";\n",
+        "const char* a = R\"x(\" throw )x\";\n",
+        "int rethrow = 1'000; // 'throw'\n",
+        "char c = '\"'; int sleep_for_ever = 0;\n",
+        "int f(void);\n",
+        "int f(void) const;\n",
+        "(void)::close(fd);\n",
+        "x ? (void)0 : y;\n"}) {
+    EXPECT_THAT(Banned("worker/a.cc", line), IsEmpty()) << line;
+  }
+}
+
+TEST(BannedNameTest, WhoMayUseANameMay) {
+  EXPECT_THAT(Banned("ps/base/time.cc", "std::chrono::system_clock::now();"), IsEmpty());
+  EXPECT_THAT(Banned("tests/e2e/a.cc", "std::this_thread::sleep_for(x);"), IsEmpty());
+  EXPECT_EQ(Banned("tests/net/a.cc", "std::this_thread::sleep_for(x);").size(), 1U);
+}
+
+TEST(MarkRuleTest, MarksForLaterAreFoundEverywhere) {
+  EXPECT_EQ(CheckMarks({{"ps/a.cc", "// TODO: later\n"}}).size(), 1U);
+  EXPECT_EQ(CheckMarks({{"scripts/a.sh", "# FIXME\n"}}).size(), 1U);
+  EXPECT_EQ(CheckMarks({{"README.md", "XXX\n"}}).size(), 1U);
+  EXPECT_THAT(CheckMarks({{"ps/a.cc", "mktemp -t a.XXXXXX\n"}}), IsEmpty());
+}
+
+TEST(MarkRuleTest, NolintNamesItsCheck) {
+  EXPECT_EQ(Only(CheckMarks({{"ps/a.cc", "x  // NOLINT\n"}})), "NOLINT names no check");
+  EXPECT_THAT(CheckMarks({{"ps/a.cc", "x  // NOLINT(bugprone-x): why\n"}}), IsEmpty());
+}
+
+TEST(HeaderRuleTest, PragmaOnceIsTheFirstCode) {
+  EXPECT_THAT(CheckHeaders({{"ps/a.h", "// What this is.\n\n#pragma once\n"}}), IsEmpty());
+  EXPECT_EQ(CheckHeaders({{"ps/a.h", "#include <vector>\n#pragma once\n"}}).size(), 1U);
+  EXPECT_EQ(CheckHeaders({{"ps/a.h", ""}}).size(), 1U);
+}
+
+TEST(HeaderRuleTest, ASourceIncludesItsOwnHeaderFirst) {
+  const File header = {"ps/a.h", "#pragma once\n"};
+  EXPECT_THAT(
+      CheckHeaders({{"ps/a.cc", "#include \"ps/a.h\"\n\n#include <vector>\n"}, header}), IsEmpty());
+  EXPECT_EQ(
+      CheckHeaders({{"ps/a.cc", "#include <vector>\n#include \"ps/a.h\"\n"}, header}).size(), 1U);
+  EXPECT_THAT(CheckHeaders({{"ps/main.cc", "#include <vector>\n"}}), IsEmpty());
+}
+
+TEST(BuildRuleTest, ASourceThatNobodyNamesIsFound) {
+  const File cmake = {"ps/base/CMakeLists.txt", "ps_library(b SOURCES a.cc x/b.cc)"};
+  EXPECT_THAT(
+      CheckSourcesAreBuilt(MakeTree({cmake, {"ps/base/a.cc", ""}, {"ps/base/x/b.cc", ""}})),
+      IsEmpty());
+  EXPECT_EQ(
+      Only(CheckSourcesAreBuilt(MakeTree({cmake, {"ps/base/c.cc", ""}}))),
+      "no CMakeLists.txt builds this file");
+  EXPECT_EQ(
+      Only(CheckSourcesAreBuilt(MakeTree({cmake, {"ps/base/c_test.cc", ""}}))),
+      "no CMakeLists.txt runs this test");
+  EXPECT_EQ(CheckSourcesAreBuilt({{"ps/CMakeLists.txt", "# a.cc\n"}, {"ps/a.cc", ""}}).size(), 1U);
+}
+
+TEST(ReadmeRuleTest, AMissingOrOverlongReadmeIsFound) {
+  EXPECT_FALSE(CheckReadmes({}).empty());
+  std::string long_text;
+  for (int i = 0; i < 100; ++i) {
+    long_text += "x\n";
+  }
+  const auto findings = CheckReadmes({{"ps/base/README.md", long_text}});
+  EXPECT_EQ(findings.front().message, "longer than a page");
+}
+
+TEST(TopLevelRuleTest, ANewSourceFolderIsFound) {
+  EXPECT_EQ(CheckTopLevel({{"utils/a.h", ""}}).size(), 1U);
+  EXPECT_THAT(CheckTopLevel({{"CMakeLists.txt", ""}, {"ps/base/a.h", ""}}), IsEmpty());
+}
+
+TEST(LoadTreeTest, AFolderThatIsNoCheckoutIsRefused) {
+  const Result<Tree> tree = LoadTree("/proc/self/fdinfo");
+  ASSERT_FALSE(tree.ok());
+  EXPECT_EQ(tree.status().code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace ps::tidy

@@ -1,0 +1,269 @@
+// The folder table of the architecture, as data, and the two places where a layer could be broken:
+// what a file includes and what a target links.
+
+#include "tests/tidy/layer_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+#include "tests/tidy/cmake_reader.h"
+
+namespace ps::tidy {
+namespace {
+
+struct Layer {
+  std::string_view folder;
+  std::vector<std::string_view> uses;
+};
+
+const std::vector<Layer>& Layers() {
+  static const std::vector<Layer> layers = {
+      {"ps/base", {}},
+      {"ps/proto", {"ps/base"}},
+      {"ps/net", {"ps/base", "ps/proto"}},
+      {"ps/client", {"ps/base", "ps/proto", "ps/net"}},
+      {"ps/server", {"ps/base", "ps/proto", "ps/net", "kernels", "kernels/cpu", "checkpoint"}},
+      {"ps/coordinator", {"ps/base", "ps/proto", "ps/net", "checkpoint"}},
+      {"checkpoint", {"ps/base"}},
+      {"kernels/cpu", {"ps/base", "kernels"}},
+      {"kernels/cuda", {"ps/base", "kernels"}},
+      {"kernels", {"ps/base"}},
+      {"worker",
+       {"ps/base", "ps/proto", "ps/net", "ps/client", "kernels", "kernels/cpu", "kernels/cuda"}},
+      {"provisioner", {"ps/base", "ps/proto"}},
+      {"psctl",
+       {"ps/base",
+        "ps/proto",
+        "ps/net",
+        "ps/client",
+        "ps/server",
+        "ps/coordinator",
+        "checkpoint",
+        "kernels",
+        "kernels/cpu",
+        "kernels/cuda",
+        "worker",
+        "provisioner"}},
+  };
+  return layers;
+}
+
+/// A library that is not ours: its headers and targets, by prefix, and the folders that may name
+/// it.
+struct ThirdParty {
+  std::string_view name;
+  std::vector<std::string_view> headers;
+  std::vector<std::string_view> targets;
+  std::vector<std::string_view> folders;
+};
+
+const std::vector<ThirdParty>& ThirdParties() {
+  static const std::vector<ThirdParty> libraries = {
+      {"Asio", {"asio.hpp", "asio/"}, {"ps_asio"}, {"ps/net", "tests/net", "tests/tidy"}},
+      {"sockets",
+       {"sys/socket.h", "sys/un.h", "netinet/", "arpa/", "netdb.h"},
+       {},
+       {"ps/net", "tests/net", "tests/e2e", "tests/bench", "tests/psctl"}},
+      {"FlatBuffers",
+       {"flatbuffers/"},
+       {"ps_flatbuffers_lib"},
+       {"ps/proto", "tests/proto", "tests/tidy"}},
+      {"oneDNN",
+       {"dnnl", "oneapi/dnnl"},
+       {"ps_dnnl"},
+       {"kernels/cpu", "tests/kernels", "tests/bench", "tests/tidy"}},
+      {"OpenMP", {"omp.h"}, {"gomp", "OpenMP::"}, {"kernels/cpu"}},
+      {"CUDA",
+       {"cuda", "cublas", "cudnn", "nccl"},
+       {"CUDA::"},
+       {"kernels/cuda", "tests/kernels", "tests/bench"}},
+      {"zlib", {"zlib.h"}, {"ZLIB::"}, {"worker", "tests/worker"}},
+      {"CLI11", {"CLI/"}, {"CLI11::"}, {"psctl"}},
+      {"RocksDB", {"rocksdb/"}, {"RocksDB::"}, {"checkpoint", "tests/checkpoint"}},
+      {"GoogleTest", {"gtest/", "gmock/"}, {"GTest::"}, {"tests"}},
+  };
+  return libraries;
+}
+
+bool IsInside(std::string_view path, std::string_view folder) {
+  return path.starts_with(folder) && path.size() > folder.size() && path[folder.size()] == '/';
+}
+
+bool StartsWithAny(std::string_view text, const std::vector<std::string_view>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [text](std::string_view prefix) {
+    return text.starts_with(prefix);
+  });
+}
+
+bool IsInsideAny(std::string_view path, const std::vector<std::string_view>& folders) {
+  return std::any_of(folders.begin(), folders.end(), [path](std::string_view folder) {
+    return IsInside(path, folder);
+  });
+}
+
+std::string Join(const std::vector<std::string_view>& words) {
+  std::string out;
+  for (const std::string_view word : words) {
+    out += (out.empty() ? "" : ", ") + std::string(word);
+  }
+  return out;
+}
+
+std::string Quoted(std::string_view text) {
+  return "\"" + std::string(text) + "\"";
+}
+
+/// What is between the delimiters of an include directive, "" when the line is none.
+std::string_view IncludedBy(std::string_view line, char open, char close) {
+  const size_t start = line.find_first_not_of(" \t");
+  if (start == std::string_view::npos || !line.substr(start).starts_with("#include")) {
+    return {};
+  }
+  const size_t begin = line.find(open);
+  const size_t end = begin == std::string_view::npos ? begin : line.find(close, begin + 1);
+  if (end == std::string_view::npos) {
+    return {};
+  }
+  return line.substr(begin + 1, end - begin - 1);
+}
+
+/// The message for a third-party header, "" when it is fine.
+std::string ThirdPartyProblem(std::string_view path, std::string_view header) {
+  for (const ThirdParty& library : ThirdParties()) {
+    if (StartsWithAny(header, library.headers) && !IsInsideAny(path, library.folders)) {
+      return std::string(library.name) + " is named in " + Join(library.folders) + " alone";
+    }
+  }
+  return {};
+}
+
+bool IsThirdParty(std::string_view header) {
+  return std::any_of(
+      ThirdParties().begin(), ThirdParties().end(), [header](const ThirdParty& library) {
+        return StartsWithAny(header, library.headers);
+      });
+}
+
+/// The message for an #include "...", "" when it is fine.
+std::string OwnIncludeProblem(const Tree& tree, std::string_view path, std::string_view included) {
+  if (included.ends_with("_generated.h")) {
+    return LayerOf(path) == "ps/proto" ? "" : "generated headers are ps/proto's";
+  }
+  if (IsThirdParty(included)) {
+    return ThirdPartyProblem(path, included);
+  }
+  const std::string_view to = LayerOf(included);
+  if (to.empty() || FindFile(tree, included) == nullptr) {
+    return Quoted(included) + " is no file of this repository, written from its root";
+  }
+  if (!MayUse(LayerOf(path), to)) {
+    return std::string(LayerOf(path)) + " may not use " + std::string(to);
+  }
+  return {};
+}
+
+std::string LinkProblem(
+    std::string_view path,
+    std::string_view library,
+    const std::map<std::string, std::string_view>& layer_of_target) {
+  for (const ThirdParty& third_party : ThirdParties()) {
+    if (StartsWithAny(library, third_party.targets)) {
+      return IsInsideAny(path, third_party.folders)
+                 ? ""
+                 : std::string(third_party.name) + " is linked in " + Join(third_party.folders) +
+                       " alone";
+    }
+  }
+  if (library == "ps_options" || library == "Threads::Threads") {
+    return {};
+  }
+  const auto it = layer_of_target.find(std::string(library));
+  if (it == layer_of_target.end()) {
+    return Quoted(library) + " is no target of this project; third-party ones have a table here";
+  }
+  if (!MayUse(LayerOf(path), it->second)) {
+    return std::string(LayerOf(path)) + " may not link " + std::string(library) + " of " +
+           std::string(it->second);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view LayerOf(std::string_view path) {
+  for (const Layer& layer : Layers()) {
+    if (IsInside(path, layer.folder)) {
+      return layer.folder;
+    }
+  }
+  return IsInside(path, "tests") ? "tests" : std::string_view();
+}
+
+bool MayUse(std::string_view from, std::string_view to) {
+  if (from == to || from == "tests") {
+    return true;
+  }
+  for (const Layer& layer : Layers()) {
+    if (layer.folder == from) {
+      return std::find(layer.uses.begin(), layer.uses.end(), to) != layer.uses.end();
+    }
+  }
+  return false;
+}
+
+std::vector<Finding> CheckIncludes(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    if (!IsCode(file.path)) {
+      continue;
+    }
+    const std::string code = BlankOut(file.text, Blank::kComments);
+    int number = 0;
+    for (const std::string_view line : Lines(code)) {
+      ++number;
+      std::string problem;
+      if (const std::string_view own = IncludedBy(line, '"', '"'); !own.empty()) {
+        problem = OwnIncludeProblem(tree, file.path, own);
+      } else if (const std::string_view other = IncludedBy(line, '<', '>'); !other.empty()) {
+        problem = LayerOf(other).empty() ? ThirdPartyProblem(file.path, other)
+                                         : "headers of this repository are included with quotes";
+      }
+      if (!problem.empty()) {
+        findings.push_back({file.path, number, problem});
+      }
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckLinks(const Tree& tree) {
+  std::map<std::string, std::string_view> layer_of_target;
+  for (const File& file : tree) {
+    if (IsCMake(file.path)) {
+      for (const CMakeTarget& target : ReadTargets(file.text)) {
+        if (!target.name.empty() && target.is_definition) {
+          layer_of_target.emplace(target.name, LayerOf(file.path));
+        }
+      }
+    }
+  }
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    if (!IsCMake(file.path) || LayerOf(file.path).empty()) {
+      continue;
+    }
+    for (const CMakeTarget& target : ReadTargets(file.text)) {
+      for (const std::string& library : target.links) {
+        const std::string problem = LinkProblem(file.path, library, layer_of_target);
+        if (!problem.empty()) {
+          findings.push_back({file.path, target.line, target.name + ": " + problem});
+        }
+      }
+    }
+  }
+  return findings;
+}
+
+}  // namespace ps::tidy

@@ -1,0 +1,202 @@
+#include "tests/tidy/text_rules.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+namespace ps::tidy {
+namespace {
+
+constexpr size_t kLineCharactersMax = 100;
+constexpr size_t kFileLinesMax = 800;
+
+struct BannedName {
+  std::string_view name;
+  std::vector<std::string_view> allowed_in;  // path prefixes
+  std::string_view instead;
+};
+
+const std::vector<BannedName>& BannedNames() {
+  static const std::vector<BannedName> names = {
+      {"asio::detached", {}, "Spawn: a detached coroutine drops its failure"},
+      {"sleep_for", {"tests/e2e/"}, "a timer, or a wait with a deadline"},
+      {"sleep_until", {"tests/e2e/"}, "a timer, or a wait with a deadline"},
+      {"usleep", {}, "a timer, or a wait with a deadline"},
+      {"nanosleep", {}, "a timer, or a wait with a deadline"},
+      {"::sleep", {}, "a timer, or a wait with a deadline"},
+      {"system_clock", {"ps/base/time.cc"}, "TimeSource"},
+      {"steady_clock::now", {"ps/base/time.cc"}, "TimeSource"},
+      {"high_resolution_clock", {}, "TimeSource"},
+      {"gettimeofday", {}, "TimeSource"},
+      {"random_device", {}, "Random, seeded from the config"},
+      {"std::rand", {}, "Random, seeded from the config"},
+      {"srand", {}, "Random, seeded from the config"},
+      {"getenv", {"tests/"}, "the config: there are no environment variables"},
+      {"throw", {"tests/"}, "Status"},
+      {"std::cout", {"psctl/", "tests/"}, "the logger; results are psctl's to print"},
+      {"using namespace std;", {}, "std::"},
+      {"cudaDeviceSynchronize", {}, "waiting for an event of one stream"},
+  };
+  return names;
+}
+
+int LineAt(std::string_view text, size_t position) {
+  const std::string_view before = text.substr(0, position);
+  return 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
+}
+
+bool StartsWithAny(std::string_view path, const std::vector<std::string_view>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [path](std::string_view prefix) {
+    return path.starts_with(prefix);
+  });
+}
+
+size_t CharacterCount(std::string_view utf8) {
+  return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
+  }));
+}
+
+void CheckLine(
+    std::string_view path, int number, std::string_view line, std::vector<Finding>* out) {
+  if (const size_t n = CharacterCount(line); n > kLineCharactersMax) {
+    out->push_back({std::string(path), number, "line of " + std::to_string(n) + " characters"});
+  }
+  if (line.find('\t') != std::string_view::npos) {
+    out->push_back({std::string(path), number, "tab"});
+  }
+  if (line.ends_with(' ') || line.ends_with('\r')) {
+    out->push_back({std::string(path), number, "blank at the end of the line"});
+  }
+}
+
+/// A cast to void hides a Status; unused parameters have no name instead.
+void CheckVoidCasts(const File& file, const std::string& code, std::vector<Finding>* out) {
+  constexpr std::string_view kCast = "(void)";
+  for (size_t at = code.find(kCast); at != std::string::npos; at = code.find(kCast, at + 1)) {
+    const size_t next = code.find_first_not_of(' ', at + kCast.size());
+    const char c = next == std::string::npos ? ' ' : code[next];
+    // A global name behind :: is the system's, and a digit is PS_CHECK's.
+    const bool is_cast =
+        std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '(' || c == '*';
+    const bool is_parameter_list = code.substr(next == std::string::npos ? at : next, 5) == "const";
+    if (is_cast && !is_parameter_list) {
+      out->push_back(
+          {file.path, LineAt(code, at), "(void) cast; drop a failure with .Ignore(\"why\")"});
+    }
+  }
+}
+
+std::string_view FirstCodeLine(std::string_view code) {
+  for (const std::string_view line : Lines(code)) {
+    if (line.find_first_not_of(" \t") != std::string_view::npos) {
+      return line;
+    }
+  }
+  return {};
+}
+
+std::string_view FirstInclude(std::string_view code) {
+  for (const std::string_view line : Lines(code)) {
+    if (line.starts_with("#include")) {
+      return line;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Finding> CheckShape(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    if (!file.text.empty() && !file.text.ends_with('\n')) {
+      findings.push_back({file.path, 0, "no newline at the end of the file"});
+    }
+    if (file.path.ends_with(".md") || file.path.ends_with(".json")) {
+      continue;
+    }
+    const std::vector<std::string_view> lines = Lines(file.text);
+    if (lines.size() > kFileLinesMax) {
+      findings.push_back({file.path, 0, std::to_string(lines.size()) + " lines; split at 800"});
+    }
+    for (size_t i = 0; i < lines.size(); ++i) {
+      CheckLine(file.path, static_cast<int>(i) + 1, lines[i], &findings);
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckBannedNames(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    if (!IsCode(file.path)) {
+      continue;
+    }
+    const std::string code = BlankOut(file.text, Blank::kCommentsAndLiterals);
+    for (const BannedName& banned : BannedNames()) {
+      if (StartsWithAny(file.path, banned.allowed_in)) {
+        continue;
+      }
+      for (size_t at = FindToken(code, banned.name, 0); at != std::string::npos;
+           at = FindToken(code, banned.name, at + 1)) {
+        findings.push_back(
+            {file.path,
+             LineAt(code, at),
+             std::string(banned.name) + " is banned; use " + std::string(banned.instead)});
+      }
+    }
+    CheckVoidCasts(file, code, &findings);
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckMarks(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    // The rule's own text and tests have to name the marks.
+    if (file.path.starts_with("tests/tidy/")) {
+      continue;
+    }
+    for (const std::string_view mark : {"TODO", "FIXME", "XXX"}) {
+      for (size_t at = FindToken(file.text, mark, 0); at != std::string::npos;
+           at = FindToken(file.text, mark, at + 1)) {
+        findings.push_back(
+            {file.path, LineAt(file.text, at), std::string(mark) + ": do it or leave it"});
+      }
+    }
+    for (const std::string_view mark : {"NOLINT", "NOLINTNEXTLINE", "NOLINTBEGIN"}) {
+      for (size_t at = FindToken(file.text, mark, 0); IsCode(file.path) && at != std::string::npos;
+           at = FindToken(file.text, mark, at + 1)) {
+        if (file.text.substr(at + mark.size(), 1) != "(") {
+          findings.push_back(
+              {file.path, LineAt(file.text, at), std::string(mark) + " names no check"});
+        }
+      }
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckHeaders(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    if (!IsCode(file.path)) {
+      continue;
+    }
+    const std::string code = BlankOut(file.text, Blank::kComments);
+    if (IsHeader(file.path)) {
+      if (FirstCodeLine(code) != "#pragma once") {
+        findings.push_back({file.path, 1, "a header begins with #pragma once"});
+      }
+      continue;
+    }
+    const std::string header = file.path.substr(0, file.path.rfind('.')) + ".h";
+    if (FindFile(tree, header) != nullptr && FirstInclude(code) != "#include \"" + header + "\"") {
+      findings.push_back({file.path, 1, "its own header " + header + " is included first"});
+    }
+  }
+  return findings;
+}
+
+}  // namespace ps::tidy
