@@ -173,7 +173,8 @@ Status MisuseOf(const CLI::ParseError& error, const Parser& parser) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     text = parser.train->parsed() ? "train wants a job file, as in: psctl train JOB.json"
-                                  : "no command; there are: " + Join(SubcommandNames(parser.app));
+                                  : "no command; there are: " + Join(SubcommandNames(parser.app)) +
+                                        "; try psctl --help";
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const CLI::App* sub =
         parser.app.get_subcommands().empty() ? &parser.app : parser.app.get_subcommands().front();

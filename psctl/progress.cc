@@ -146,7 +146,10 @@ std::string RenderProgressLine(const proto::JobStatus& status) {
 }
 
 std::string ProgressPrinter::Erase() const {
-  std::string text;
+  if (drawn_lines_ == 0) {
+    return "";
+  }
+  std::string text = "\r\x1b[2K";  // what the terminal echoed meanwhile, such as ^C
   for (size_t i = 0; i < drawn_lines_; ++i) {
     text += "\x1b[1A\x1b[2K";  // one line up, clear it
   }

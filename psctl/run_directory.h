@@ -59,8 +59,9 @@ class RunDirectory {
     return WriteFileAtomically(paths_.config(), json);
   }
 
-  Status WriteAddress(const std::string& host, uint32_t port) const {
-    return WriteFileAtomically(paths_.address(), host + ":" + std::to_string(port) + "\n");
+  /// "HOST:PORT" of the coordinator, for `psctl status` and friends.
+  Status WriteAddress(const std::string& address) const {
+    return WriteFileAtomically(paths_.address(), address + "\n");
   }
 
  private:

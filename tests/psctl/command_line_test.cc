@@ -87,7 +87,7 @@ TEST(CommandLineTest, AMistypedFlagNamesTheNearest) {
 }
 
 TEST(CommandLineTest, WhatIsMissingOrTooMuchIsSaid) {
-  EXPECT_EQ(ErrorOf({}), "no command; there are: train, status, why, stop");
+  EXPECT_EQ(ErrorOf({}), "no command; there are: train, status, why, stop; try psctl --help");
   EXPECT_THAT(ErrorOf({"train"}), HasSubstr("psctl train JOB.json"));
   EXPECT_EQ(ErrorOf({"train", "a.json", "b.json"}), "too many arguments for train: 'b.json'");
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set"}), HasSubstr("--set"));

@@ -98,7 +98,7 @@ TEST_F(ProgressPrinterTest, ATerminalBlockIsRedrawnInPlaceWithEventsAbove) {
   ProgressPrinter printer = Make(true);
   const std::vector<std::string> lines = RenderProgressBlock(MakeStatus(), 79);
   const std::string block = lines[0] + "\n" + lines[1] + "\n";
-  const std::string erase = "\x1b[1A\x1b[2K\x1b[1A\x1b[2K";
+  const std::string erase = "\r\x1b[2K\x1b[1A\x1b[2K\x1b[1A\x1b[2K";
   printer.Update(MakeStatus(), {}, start_);
   EXPECT_EQ(Take(), block);
   printer.Update(MakeStatus(), {"worker 2 lost"}, start_);

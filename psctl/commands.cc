@@ -1,0 +1,202 @@
+#include "psctl/commands.h"
+
+#include <poll.h>
+
+#include <filesystem>
+#include <utility>
+#include <variant>
+
+#include "psctl/command_line.h"
+#include "psctl/control.h"
+#include "psctl/json_writer.h"
+#include "psctl/status_view.h"
+#include "psctl/text.h"
+#include "psctl/train_run.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr int kStopPollMillis = 100;
+constexpr int kStopPollsMax = 1200;  // two minutes
+
+int Fail(const Console& console, const Status& status) {
+  console.err("psctl: " + std::string(status.message()) + "\n");
+  return kExitFailed;
+}
+
+/// The message is about what the user typed.
+int Misuse(const Console& console, const Status& status) {
+  console.err("psctl: " + std::string(status.message()) + "\n");
+  return kExitMisused;
+}
+
+/// The run that a command is about: the named one, or the only one that is running.
+Result<RunPaths> ChooseRun(const std::string& job, const RunRegistry& registry) {
+  if (job.ends_with(".json") && std::filesystem::is_regular_file(job)) {
+    PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job));
+    return registry.Resolve(config.name);
+  }
+  if (!job.empty()) {
+    return registry.Resolve(job);
+  }
+  const std::vector<RunningJob> running = registry.Find();
+  if (running.empty()) {
+    return Status::NotFound("no job is running");
+  }
+  if (running.size() > 1) {
+    std::string names;
+    for (const RunningJob& candidate : running) {
+      names += (names.empty() ? "" : ", ") + BaseName(candidate.paths.root);
+    }
+    return Status::InvalidArgument("several jobs are running; name one: " + names);
+  }
+  return running.front().paths;
+}
+
+int PrintEndedRun(const RunPaths& run, bool is_json, const Console& console) {
+  const Result<std::string> summary = ReadFile(is_json ? run.summary_json() : run.summary_text());
+  if (!summary.ok()) {
+    return Fail(
+        console,
+        Status::NotFound(
+            BaseName(run.root) + " has ended and left no summary; its logs are in " + run.logs()));
+  }
+  console.out(*summary);
+  return kExitOk;
+}
+
+int PrintAllRuns(
+    const StatusCommand& command, const Console& console, const RunRegistry& registry) {
+  std::vector<proto::JobStatus> jobs;
+  size_t failures = 0;
+  for (const RunningJob& job : registry.Find()) {
+    Result<proto::JobStatus> status = FetchStatus(job.paths);
+    if (status.ok()) {
+      jobs.push_back(std::move(status).value());
+    } else if (FileLock::IsHeld(job.paths.lock())) {  // else it ended just now
+      console.err("psctl: " + std::string(status.status().message()) + "\n");
+      ++failures;
+    }
+  }
+  if (command.is_json) {
+    JsonWriter json;
+    json.BeginArray();
+    for (const proto::JobStatus& job : jobs) {
+      json.Raw(proto::StatusToJson(job));
+    }
+    json.EndArray();
+    console.out(json.text() + "\n");
+  } else if (jobs.size() == 1) {
+    console.out(RenderStatus(jobs.front(), console.out_width));
+  } else if (!jobs.empty()) {
+    console.out(RenderJobList(jobs, console.out_width));
+  } else if (failures == 0) {
+    console.err("no job is running\n");
+  }
+  return failures == 0 ? kExitOk : kExitFailed;
+}
+
+int RunStatus(const StatusCommand& command, const Console& console, const RunRegistry& registry) {
+  if (command.job.empty()) {
+    return PrintAllRuns(command, console, registry);
+  }
+  const Result<RunPaths> run = ChooseRun(command.job, registry);
+  if (!run.ok()) {
+    return Fail(console, run.status());
+  }
+  if (!FileLock::IsHeld(run->lock())) {
+    return PrintEndedRun(*run, command.is_json, console);
+  }
+  const Result<proto::JobStatus> status = FetchStatus(*run);
+  if (!status.ok()) {
+    return Fail(console, status.status());
+  }
+  console.out(
+      command.is_json ? proto::StatusToJson(*status) + "\n"
+                      : RenderStatus(*status, console.out_width));
+  return kExitOk;
+}
+
+int RunWhy(const WhyCommand& command, const Console& console, const RunRegistry& registry) {
+  const Result<RunPaths> run = ChooseRun(command.job, registry);
+  if (!run.ok()) {
+    return Fail(console, run.status());
+  }
+  if (!FileLock::IsHeld(run->lock())) {
+    return Fail(console, Status::NotFound(BaseName(run->root) + " has ended; nobody waits"));
+  }
+  const Result<proto::JobStatus> status = FetchStatus(*run);
+  if (!status.ok()) {
+    return Fail(console, status.status());
+  }
+  console.out(RenderWhy(*status));
+  return kExitOk;
+}
+
+int RunStop(const StopCommand& command, const Console& console, const RunRegistry& registry) {
+  const Result<RunPaths> run = ChooseRun(command.job, registry);
+  if (!run.ok()) {
+    return Fail(console, run.status());
+  }
+  const std::string name = BaseName(run->root);
+  if (!FileLock::IsHeld(run->lock())) {
+    return Fail(console, Status::NotFound(name + " has ended already"));
+  }
+  const Status asked = AskToStop(*run, command.is_immediate);
+  if (!asked.ok()) {
+    return Fail(console, asked);
+  }
+  console.err(
+      name +
+      (command.is_immediate ? " is ending at once\n" : " is ending after the steps in hand\n"));
+  for (int i = 0; i < kStopPollsMax; ++i) {
+    if (!FileLock::IsHeld(run->lock())) {
+      console.out(name + " has ended\n");
+      return kExitOk;
+    }
+    ::poll(nullptr, 0, kStopPollMillis);
+  }
+  return Fail(
+      console,
+      Status::DeadlineExceeded(name + " is still running; psctl stop --now ends it at once"));
+}
+
+int RunTrain(const TrainCommand& command, const Console& console, const RunRegistry& registry) {
+  Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
+  if (!config.ok()) {
+    return Misuse(console, config.status());
+  }
+  if (command.only_prints_config) {
+    console.out(proto::PrintJobConfig(*config) + "\n");
+    return kExitOk;
+  }
+  return Train(*config, command.is_json, console, registry);
+}
+
+}  // namespace
+
+int RunPsctl(
+    const std::vector<std::string>& arguments,
+    const Console& console,
+    const RunRegistry& registry) {
+  Result<Command> command = ParseCommandLine(arguments);
+  if (!command.ok()) {
+    return Misuse(console, command.status());
+  }
+  if (const auto* print = std::get_if<PrintCommand>(&*command)) {
+    console.out(print->text);
+    return kExitOk;
+  }
+  if (const auto* status = std::get_if<StatusCommand>(&*command)) {
+    return RunStatus(*status, console, registry);
+  }
+  if (const auto* why = std::get_if<WhyCommand>(&*command)) {
+    return RunWhy(*why, console, registry);
+  }
+  if (const auto* stop = std::get_if<StopCommand>(&*command)) {
+    return RunStop(*stop, console, registry);
+  }
+  return RunTrain(std::get<TrainCommand>(*command), console, registry);
+}
+
+}  // namespace ps::psctl

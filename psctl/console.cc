@@ -1,0 +1,37 @@
+#include "psctl/console.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "psctl/progress.h"
+
+namespace ps::psctl {
+namespace {
+
+void WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n <= 0) {
+      return;
+    }
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+}  // namespace
+
+Console ProcessConsole() {
+  Console console;
+  console.out = [](std::string_view text) { WriteAll(STDOUT_FILENO, text); };
+  console.err = [](std::string_view text) { WriteAll(STDERR_FILENO, text); };
+  console.out_width = ::isatty(STDOUT_FILENO) != 0 ? TerminalWidth(STDOUT_FILENO) : 0;
+  console.is_err_terminal = ::isatty(STDERR_FILENO) != 0;
+  console.err_width = [] { return TerminalWidth(STDERR_FILENO); };
+  return console;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "ps/base/status.h"
+#include "ps/proto/messages.h"
+#include "psctl/run_directory.h"
+
+namespace ps::psctl {
+
+/// Asks the coordinator of a running job. Errors: kUnavailable (it does not listen yet, or not any
+/// more), kDeadlineExceeded, and what the coordinator refuses with.
+Result<proto::JobStatus> FetchStatus(const RunPaths& run);
+
+/// Tells the run to end; returns when it has taken note. Errors: as FetchStatus.
+Status AskToStop(const RunPaths& run, bool is_immediate);
+
+}  // namespace ps::psctl

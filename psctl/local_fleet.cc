@@ -1,0 +1,139 @@
+#include "psctl/local_fleet.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "psctl/text.h"
+
+namespace ps::psctl {
+namespace {
+
+using coordinator::ProcessKind;
+using provisioner::ProcessRole;
+
+std::string ProgramOf(ProcessRole role) {
+  return role == ProcessRole::kServer ? "ps_server" : "ps_worker";
+}
+
+ProcessKind KindOf(ProcessRole role) {
+  return role == ProcessRole::kServer ? ProcessKind::kServer : ProcessKind::kWorker;
+}
+
+}  // namespace
+
+Status LocalFleet::CheckPrograms() const {
+  for (const ProcessRole role : {ProcessRole::kServer, ProcessRole::kWorker}) {
+    const std::string path = options_.program_directory + "/" + ProgramOf(role);
+    if (::access(path.c_str(), X_OK) != 0) {
+      return Status::NotFound(
+          "there is no program " + path + "; build all targets, so that it lies beside psctl");
+    }
+  }
+  return Status::Ok();
+}
+
+void LocalFleet::StartServer(uint32_t server) {
+  Start(
+      ProcessRole::kServer,
+      server,
+      {"--id",
+       std::to_string(server),
+       "--shards",
+       std::to_string(options_.shards_per_server),
+       "--listen",
+       options_.listen});
+}
+
+void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& /*group*/) {
+  const std::string notice = options_.paths.notice(seat.value);
+  ::unlink(notice.c_str());  // the seat's last holder's
+  Start(
+      ProcessRole::kWorker,
+      seat.value,
+      {"--seat", std::to_string(seat.value), "--notice-file", notice});
+}
+
+void LocalFleet::NotifyWorker(WorkerId seat, Duration grace) {
+  const Status status =
+      WriteFileAtomically(options_.paths.notice(seat.value), FormatFixed(Seconds(grace), 3) + "\n");
+  if (!status.ok()) {
+    log_->Error("notice_not_written", {{"worker", seat.value}, {"why", status}});
+  }
+}
+
+void LocalFleet::KillWorker(WorkerId seat) {
+  for (auto& [handle, process] : processes_) {
+    if (process.kind == ProcessKind::kWorker && process.index == seat.value) {
+      Kill(handle, &process);
+    }
+  }
+}
+
+void LocalFleet::KillAll() {
+  for (auto& [handle, process] : processes_) {
+    Kill(handle, &process);
+  }
+}
+
+void LocalFleet::Kill(provisioner::ProcessHandle handle, Process* process) {
+  process->is_planned = true;
+  launcher_->Kill(handle).Ignore("it has ended, and TakeEnds is going to say so");
+}
+
+void LocalFleet::Start(ProcessRole role, uint32_t index, std::vector<std::string> arguments) {
+  provisioner::LaunchSpec spec;
+  spec.role = role;
+  spec.index = index;
+  spec.program = options_.program_directory + "/" + ProgramOf(role);
+  spec.log_path = options_.paths.log(provisioner::ProcessRoleName(role), index);
+  spec.arguments = std::move(arguments);
+  for (const std::string& argument :
+       {std::string("--coordinator"),
+        options_.coordinator,
+        std::string("--token-file"),
+        options_.paths.token(),
+        std::string("--log-file"),
+        spec.log_path}) {
+    spec.arguments.push_back(argument);
+  }
+  const Result<provisioner::ProcessHandle> handle = launcher_->Start(spec);
+  const std::string what = std::string(provisioner::ProcessRoleName(role));
+  if (!handle.ok()) {
+    log_->Error("process_not_started", {{what, index}, {"why", handle.status()}});
+    failed_starts_.push_back(
+        {{KindOf(role), index, 0, std::string(handle.status().message())},
+         false,
+         false,
+         spec.log_path});
+    return;
+  }
+  const int64_t pid = launcher_->pid(*handle);
+  processes_[*handle] = {KindOf(role), index, pid, spec.log_path, false};
+  log_->Info("process_started", {{what, index}, {"pid", pid}});
+}
+
+std::vector<LocalFleet::End> LocalFleet::TakeEnds() {
+  std::vector<End> ends = std::exchange(failed_starts_, {});
+  for (const provisioner::ProcessExit& exit : launcher_->PollExits()) {
+    const auto it = processes_.find(exit.handle);
+    if (it == processes_.end()) {
+      continue;
+    }
+    const Process& process = it->second;
+    log_->Info(
+        "process_ended",
+        {{provisioner::ProcessRoleName(exit.role), exit.index},
+         {"pid", process.pid},
+         {"how", exit.description}});
+    ends.push_back(
+        {{process.kind, process.index, process.pid, exit.description},
+         exit.is_clean,
+         process.is_planned,
+         process.log_path});
+    processes_.erase(it);
+  }
+  return ends;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,367 @@
+#include "psctl/train_run.h"
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "provisioner/local_launcher.h"
+#include "ps/base/logger.h"
+#include "ps/coordinator/coordinator_core.h"
+#include "ps/net/endpoint.h"
+#include "ps/net/loop.h"
+#include "ps/proto/timing.h"
+#include "psctl/command_line.h"
+#include "psctl/local_fleet.h"
+#include "psctl/progress.h"
+#include "psctl/run_events.h"
+#include "psctl/summary.h"
+#include "psctl/text.h"
+#include "worker/data.h"
+#include "worker/model.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr Duration kRedraw = std::chrono::milliseconds(250);
+/// Children that do not leave by themselves when the job is over are killed after this.
+constexpr Duration kLeaveTime = std::chrono::seconds(5);
+
+/// What a job is about, known before anything is started.
+struct JobParts {
+  worker::Model model;
+  worker::DatasetInfo data;
+};
+
+Result<JobParts> LoadParts(const proto::JobConfig& config) {
+  JobParts parts;
+  PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data));
+  PS_ASSIGN(parts.model, worker::MakeModel(config.model, parts.data.shape, parts.data.classes));
+  return parts;
+}
+
+/// Where the processes of this machine reach what listens at `listen`.
+std::string ReachableHost(const std::string& listen) {
+  if (listen == "0.0.0.0") {
+    return "127.0.0.1";
+  }
+  return listen == "::" ? "::1" : listen;
+}
+
+std::string HostAndPort(const std::string& host, uint32_t port) {
+  const std::string text = host.find(':') == std::string::npos ? host : "[" + host + "]";
+  return text + ":" + std::to_string(port);
+}
+
+std::string ProgramDirectory() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+/// The last line of a file that says anything, for messages about a process that failed.
+std::string LastLine(const std::string& path) {
+  const Result<std::string> text = ReadFile(path);
+  if (!text.ok()) {
+    return "";
+  }
+  const size_t last = text->find_last_not_of("\n ");
+  if (last == std::string::npos) {
+    return "";
+  }
+  const size_t newline = text->rfind('\n', last);
+  const size_t begin = newline == std::string::npos ? 0 : newline + 1;
+  return Printable(text->substr(begin, last + 1 - begin));
+}
+
+/// The coordinator's process: loop, connections, children, terminal.
+class TrainRun final : private net::EndpointHandler {
+ public:
+  TrainRun(
+      const proto::JobConfig& config,
+      JobParts parts,
+      RunDirectory directory,
+      std::unique_ptr<LogSink> log_sink,
+      LineFile metrics,
+      const Console& console)
+      : config_(config),
+        parts_(std::move(parts)),
+        directory_(std::move(directory)),
+        log_sink_(std::move(log_sink)),
+        log_("coordinator", &SystemTime(), log_sink_.get()),
+        metrics_(std::move(metrics)),
+        console_(console),
+        timing_(proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s))),
+        launcher_(provisioner::MakeLocalLauncher()),
+        progress_(
+            {.is_terminal = console.is_err_terminal,
+             .write = console.err,
+             .terminal_width = console.err_width}) {}
+
+  /// Listens and makes the parts that need to know the port.
+  Status Prepare();
+  /// Until the job is over. Returns the exit code.
+  int Run();
+
+  /// Valid after Run.
+  const proto::JobStatus& status() const { return final_status_; }
+
+ private:
+  void OnConnected(proto::PeerId peer, const proto::Hello& hello) override {
+    core_->OnPeerConnected(peer, hello, Now(), endpoint_.get());
+  }
+
+  void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override {
+    core_->OnMessage(peer, request_id, std::move(message), Now(), endpoint_.get());
+  }
+
+  void OnClosed(proto::PeerId peer, const Status& /*why*/) override {
+    core_->OnPeerClosed(peer, Now(), endpoint_.get());
+  }
+
+  static TimePoint Now() { return SystemTime().Now(); }
+
+  void Announce();
+  void Tick();
+  void Reap();
+  void OnEnd(const LocalFleet::End& end);
+  void OnStopSignal(int signal);
+  void Redraw();
+  void WriteMetrics();
+  void Leave();
+
+  // Constant after construction.
+  const proto::JobConfig& config_;
+  const JobParts parts_;
+  const RunDirectory directory_;
+  const std::unique_ptr<LogSink> log_sink_;
+  const Logger log_;
+  LineFile metrics_;
+  const Console& console_;
+  const proto::Timing timing_;
+  // Made by Prepare.
+  net::Loop loop_;
+  std::unique_ptr<provisioner::Launcher> launcher_;
+  std::unique_ptr<LocalFleet> fleet_;
+  std::unique_ptr<coordinator::CoordinatorCore> core_;
+  std::unique_ptr<net::Endpoint> endpoint_;
+  // State of the run.
+  ProgressPrinter progress_;
+  RunEvents events_;
+  proto::JobStatus final_status_;
+  std::optional<TimePoint> leave_by_;
+  bool is_stopping_ = false;
+  bool is_aborted_ = false;
+};
+
+Status TrainRun::Prepare() {
+  net::EndpointOptions options;
+  options.node = "coordinator";
+  options.token = directory_.token();
+  options.roles = {proto::Role::kWorker, proto::Role::kShard, proto::Role::kControl};
+  options.seed = config_.train.seed;
+  endpoint_ = std::make_unique<net::Endpoint>(
+      &loop_, std::move(options), &log_, static_cast<net::EndpointHandler*>(this));
+  PS_ASSIGN(const uint32_t port, endpoint_->Listen(config_.run.listen, config_.run.port));
+  const std::string address = HostAndPort(ReachableHost(config_.run.listen), port);
+
+  LocalFleet::Options fleet;
+  fleet.paths = directory_.paths();
+  fleet.program_directory = ProgramDirectory();
+  fleet.coordinator = address;
+  fleet.listen = config_.run.listen;
+  fleet.shards_per_server = config_.servers.shards_per_server;
+  fleet_ = std::make_unique<LocalFleet>(std::move(fleet), launcher_.get(), &log_);
+  PS_TRY(fleet_->CheckPrograms());
+
+  coordinator::CoordinatorOptions core;
+  core.config = config_;
+  core.tensors = parts_.model.tensors;
+  core.train_samples = parts_.data.train_count;
+  core.test_samples = parts_.data.test_count;
+  core.run_directory = directory_.paths().root;
+  core_ = std::make_unique<coordinator::CoordinatorCore>(std::move(core), fleet_.get(), &log_);
+  return directory_.WriteAddress(address);
+}
+
+void TrainRun::Announce() {
+  uint32_t workers = 0;
+  for (const proto::WorkerGroup& group : config_.workers) {
+    workers += group.count;
+  }
+  progress_.Say(
+      Printable(config_.name) + ": " +
+      FormatCount(static_cast<uint64_t>(parts_.model.parameter_count())) + " parameters, " +
+      FormatCount(parts_.data.train_count) + " train and " + FormatCount(parts_.data.test_count) +
+      " test samples; " + Plural(config_.servers.count, "server") + " of " +
+      Plural(config_.servers.shards_per_server, "shard") + ", " + Plural(workers, "worker"));
+  progress_.Say("run directory: " + directory_.paths().root + " (logs in logs/)");
+  progress_.Say("look at it from another terminal: psctl status, psctl why; Ctrl-C ends it");
+  log_.Info(
+      "job_begins",
+      {{"job", config_.name},
+       {"max_detect_s", Seconds(timing_.detect)},
+       {"heartbeat_s", Seconds(timing_.heartbeat)},
+       {"lease_s", Seconds(timing_.lease)},
+       {"retry_first_s", Seconds(timing_.retry_first)},
+       {"retry_limit_s", Seconds(timing_.retry_limit)},
+       {"connect_timeout_s", Seconds(timing_.connect_timeout)}});
+}
+
+int TrainRun::Run() {
+  ::signal(SIGPIPE, SIG_IGN);  // a reader of stderr that goes away must not end the run
+  const Status signals =
+      loop_.OnSignal({SIGINT, SIGTERM, SIGHUP}, [this](int s) { OnStopSignal(s); });
+  const Status children = loop_.OnSignal({SIGCHLD}, [this](int) { Reap(); });
+  PS_CHECK(signals.ok() && children.ok()) << signals << children;
+  Announce();
+  loop_.RunEvery(timing_.tick, [this] { Tick(); });
+  loop_.RunEvery(kRedraw, [this] { Redraw(); });
+  loop_.RunEvery(FromSeconds(config_.run.metrics_every_s), [this] { WriteMetrics(); });
+  core_->Start(Now());
+  loop_.Run();
+  WriteMetrics();
+  Redraw();
+  progress_.Finish();
+  final_status_ = core_->StatusAt(Now());
+  fleet_->KillAll();
+  return is_aborted_ ? kExitFailed : core_->exit_code();
+}
+
+void TrainRun::Tick() {
+  Reap();  // the signal is the fast way; this one also finds processes that never started
+  core_->OnTick(Now(), endpoint_.get());
+  if (core_->is_finished()) {
+    Leave();
+  }
+}
+
+/// Gives the children the time to end by themselves, then closes what is left.
+void TrainRun::Leave() {
+  if (!leave_by_.has_value()) {
+    leave_by_ = Now() + kLeaveTime;
+  }
+  if (fleet_->running_count() > 0 && Now() < *leave_by_) {
+    return;
+  }
+  leave_by_ = TimePoint::max();
+  endpoint_->CloseAll([this] { loop_.Stop(); });
+}
+
+void TrainRun::Reap() {
+  for (const LocalFleet::End& end : fleet_->TakeEnds()) {
+    OnEnd(end);
+  }
+}
+
+void TrainRun::OnEnd(const LocalFleet::End& end) {
+  const bool is_failure = !end.is_clean && !end.is_planned && !core_->is_finished();
+  if (is_failure) {
+    const std::string who =
+        (end.end.kind == coordinator::ProcessKind::kServer ? "server " : "worker ") +
+        std::to_string(end.end.index);
+    const std::string last = LastLine(end.log_path);
+    progress_.Say(
+        who + " " + Printable(end.end.description) +
+        (last.empty() ? "" : "; its log ends: " + last));
+  }
+  core_->OnProcessExited(end.end, Now(), endpoint_.get());
+}
+
+void TrainRun::OnStopSignal(int signal) {
+  if (is_stopping_) {
+    progress_.Say("ending at once");
+    log_.Warning("stop_at_once", {{"signal", signal}});
+    is_aborted_ = true;
+    core_->RequestStop(true, Now(), endpoint_.get());
+    loop_.Stop();
+    return;
+  }
+  is_stopping_ = true;
+  log_.Info("stop", {{"signal", signal}});
+  progress_.Say("ending after the steps in hand; once more ends at once");
+  core_->RequestStop(false, Now(), endpoint_.get());
+}
+
+void TrainRun::Redraw() {
+  const proto::JobStatus status = core_->StatusAt(Now());
+  progress_.Update(status, events_.Update(status), Now());
+}
+
+void TrainRun::WriteMetrics() {
+  const auto said =
+      metrics_.Append(MetricsToJson(core_->StatusAt(Now()), SystemTime().UnixMicros()));
+  if (said.has_value()) {
+    progress_.Say(*said);
+  }
+}
+
+/// Both forms of the summary into the run directory and one to stdout.
+void LeaveSummary(
+    const proto::JobStatus& status, const RunPaths& paths, bool is_json, const Console& console) {
+  const std::string json = SummaryToJson(status) + "\n";
+  for (const Status& written :
+       {WriteFileAtomically(paths.summary_json(), json),
+        WriteFileAtomically(paths.summary_text(), RenderSummary(status))}) {
+    if (!written.ok()) {
+      console.err("psctl: " + std::string(written.message()) + "\n");
+    }
+  }
+  console.out(is_json ? json : RenderSummary(status, console.out_width));
+}
+
+int Fail(const Console& console, const Status& status) {
+  console.err("psctl: " + std::string(status.message()) + "\n");
+  return kExitFailed;
+}
+
+}  // namespace
+
+int Train(
+    const proto::JobConfig& config,
+    bool is_json,
+    const Console& console,
+    const RunRegistry& registry) {
+  Result<JobParts> parts = LoadParts(config);
+  if (!parts.ok()) {
+    console.err("psctl: " + std::string(parts.status().message()) + "\n");
+    return kExitMisused;
+  }
+  Result<RunDirectory> directory =
+      RunDirectory::Create(config.run.directory, config.name, SystemTime().UnixMicros());
+  if (!directory.ok()) {
+    return Fail(console, directory.status());
+  }
+  const RunPaths paths = directory->paths();
+  const Status config_written = directory->WriteConfig(proto::PrintJobConfig(config) + "\n");
+  Result<std::unique_ptr<LogSink>> log = MakeFileSink(paths.coordinator_log(), LogLevel::kInfo);
+  Result<LineFile> metrics = LineFile::Open(paths.metrics());
+  for (const Status* status : {&config_written, &log.status(), &metrics.status()}) {
+    if (!status->ok()) {
+      return Fail(console, *status);
+    }
+  }
+  TrainRun run(
+      config,
+      std::move(parts).value(),
+      std::move(directory).value(),
+      std::move(log).value(),
+      std::move(metrics).value(),
+      console);
+  const Status prepared = run.Prepare();
+  if (!prepared.ok()) {
+    return Fail(console, prepared);
+  }
+  const Status added = registry.Add(paths);
+  if (!added.ok()) {
+    console.err(
+        "psctl: status needs the run directory as its argument: " + std::string(added.message()) +
+        "\n");
+  }
+  const int exit_code = run.Run();
+  registry.Remove(paths);
+  LeaveSummary(run.status(), paths, is_json, console);
+  return exit_code;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,157 @@
+#include "psctl/local_fleet.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+namespace ps::psctl {
+namespace {
+
+using provisioner::LaunchSpec;
+using provisioner::ProcessExit;
+using provisioner::ProcessHandle;
+using provisioner::ProcessRole;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Notes what is asked for; processes end when the test says so.
+class ScriptedLauncher final : public provisioner::Launcher {
+ public:
+  Result<ProcessHandle> Start(const LaunchSpec& spec) override {
+    if (fails) {
+      return Status::Io("no more processes");
+    }
+    started.push_back(spec);
+    return ProcessHandle(started.size());
+  }
+
+  Status Terminate(ProcessHandle /*handle*/) override { return Status::Ok(); }
+
+  Status Kill(ProcessHandle handle) override {
+    killed.push_back(handle.value);
+    return Status::Ok();
+  }
+
+  std::vector<ProcessExit> PollExits() override { return std::exchange(exits, {}); }
+
+  int64_t pid(ProcessHandle handle) const override {
+    return 100 + static_cast<int64_t>(handle.value);
+  }
+
+  bool fails = false;
+  std::vector<LaunchSpec> started;
+  std::vector<uint64_t> killed;
+  std::vector<ProcessExit> exits;
+};
+
+class LocalFleetTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "fleet-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    paths_.root = pattern;
+    std::filesystem::create_directory(paths_.notices());
+    LocalFleet::Options options;
+    options.paths = paths_;
+    options.program_directory = paths_.root;
+    options.coordinator = "127.0.0.1:4000";
+    options.listen = "0.0.0.0";
+    options.shards_per_server = 2;
+    fleet_ = std::make_unique<LocalFleet>(options, &launcher_, &NullLogger());
+  }
+
+  void TearDown() override { std::filesystem::remove_all(paths_.root); }
+
+  RunPaths paths_;
+  ScriptedLauncher launcher_;
+  std::unique_ptr<LocalFleet> fleet_;
+};
+
+TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
+  fleet_->StartServer(1);
+  ASSERT_EQ(launcher_.started.size(), 1U);
+  const LaunchSpec& spec = launcher_.started[0];
+  EXPECT_EQ(spec.role, ProcessRole::kServer);
+  EXPECT_EQ(spec.program, paths_.root + "/ps_server");
+  EXPECT_EQ(spec.log_path, paths_.root + "/logs/server1.log");
+  EXPECT_THAT(
+      spec.arguments,
+      ElementsAre(
+          "--id",
+          "1",
+          "--shards",
+          "2",
+          "--listen",
+          "0.0.0.0",
+          "--coordinator",
+          "127.0.0.1:4000",
+          "--token-file",
+          paths_.token(),
+          "--log-file",
+          spec.log_path));
+}
+
+TEST_F(LocalFleetTest, AReplacementDoesNotFindTheNoticeOfTheLastHolder) {
+  fleet_->StartWorker(WorkerId(3), {});
+  EXPECT_EQ(launcher_.started[0].program, paths_.root + "/ps_worker");
+  fleet_->NotifyWorker(WorkerId(3), std::chrono::milliseconds(2500));
+  EXPECT_EQ(*ReadFile(paths_.notice(3)), "2.500\n");
+  fleet_->StartWorker(WorkerId(3), {});
+  EXPECT_FALSE(std::filesystem::exists(paths_.notice(3)));
+}
+
+TEST_F(LocalFleetTest, KillingASeatKillsItAlone) {
+  fleet_->StartServer(0);
+  fleet_->StartWorker(WorkerId(0), {});
+  fleet_->StartWorker(WorkerId(1), {});
+  fleet_->KillWorker(WorkerId(0));
+  EXPECT_THAT(launcher_.killed, ElementsAre(2U));
+  fleet_->KillWorker(WorkerId(9));
+  EXPECT_THAT(launcher_.killed, ElementsAre(2U));
+  launcher_.killed.clear();
+  fleet_->KillAll();
+  EXPECT_THAT(launcher_.killed, ElementsAre(1U, 2U, 3U));
+}
+
+TEST_F(LocalFleetTest, AnEndNamesThePidAndWhetherItWasAskedFor) {
+  fleet_->StartWorker(WorkerId(0), {});
+  fleet_->StartWorker(WorkerId(1), {});
+  fleet_->KillWorker(WorkerId(1));
+  launcher_.exits = {
+      {ProcessHandle(1), ProcessRole::kWorker, 0, false, "exited with code 1"},
+      {ProcessHandle(2), ProcessRole::kWorker, 1, false, "killed by signal 9 (Killed)"}};
+  const auto ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 2U);
+  EXPECT_EQ(ends[0].end.pid, 101);
+  EXPECT_EQ(ends[0].end.index, 0U);
+  EXPECT_FALSE(ends[0].is_planned);
+  EXPECT_EQ(ends[0].end.description, "exited with code 1");
+  EXPECT_TRUE(ends[1].is_planned);
+  EXPECT_EQ(fleet_->running_count(), 0U);
+  EXPECT_THAT(fleet_->TakeEnds(), IsEmpty());
+}
+
+TEST_F(LocalFleetTest, AFailureToStartIsAnEndToo) {
+  launcher_.fails = true;
+  fleet_->StartServer(4);
+  const auto ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0].end.kind, coordinator::ProcessKind::kServer);
+  EXPECT_EQ(ends[0].end.index, 4U);
+  EXPECT_EQ(ends[0].end.pid, 0);
+  EXPECT_EQ(ends[0].end.description, "no more processes");
+}
+
+TEST_F(LocalFleetTest, MissingProgramsAreNamedBeforeAnythingStarts) {
+  EXPECT_THAT(std::string(fleet_->CheckPrograms().message()), HasSubstr("/ps_server"));
+  for (const char* name : {"/ps_server", "/ps_worker"}) {
+    ASSERT_TRUE(WriteFileAtomically(paths_.root + name, "", 0755).ok());
+  }
+  EXPECT_TRUE(fleet_->CheckPrograms().ok());
+}
+
+}  // namespace
+}  // namespace ps::psctl
