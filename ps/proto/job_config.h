@@ -39,11 +39,15 @@ struct LayerConfig {
   float epsilon = 1e-5F;  // batch_norm
   std::vector<LayerConfig> layers;    // residual: the body
   std::vector<LayerConfig> shortcut;  // residual: the side path; identity when empty
+
+  friend bool operator==(const LayerConfig&, const LayerConfig&) = default;
 };
 
 struct ModelConfig {
   std::string name;                 // a zoo name (mlp, cnn, resnet20), or empty with layers given
   std::vector<LayerConfig> layers;  // resolved: the zoo's layers are filled in by worker/model
+
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
 enum class DatasetFormat : uint8_t { kIdx, kCifar10 };
@@ -53,6 +57,8 @@ struct DataConfig {
   std::string directory;
   uint64_t train_samples = 0;  // use only the first n; 0 = all
   uint64_t test_samples = 0;
+
+  friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
 
 enum class OptimizerKind : uint8_t { kSgd, kAdam, kAdamW, kAdagrad };
@@ -64,6 +70,8 @@ struct ScheduleConfig {
   float final_factor = 0;         // cosine, linear: lr at the end, as a factor of lr
   float step_factor = 0.1F;       // step: what lr is multiplied with at each milestone
   std::vector<float> milestones;  // step: fractions of the job's samples, ascending
+
+  friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 
 struct OptimizerConfig {
@@ -78,6 +86,8 @@ struct OptimizerConfig {
   float clip_value = 0;   // server: every gradient element into [-c, c]; 0 = off
   float clip_norm = 0;    // worker: its whole gradient to norm c; 0 = off; turns overlap off
   ScheduleConfig schedule;
+
+  friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
 
 enum class Mode : uint8_t { kAsync, kSsp, kBsp };
@@ -91,6 +101,8 @@ struct TrainConfig {
   uint32_t lease_steps = 8;    // async, ssp: minibatches per lease
   bool overlap = true;         // async, ssp: compute the next step while this one travels
   uint32_t evaluate_every_epochs = 1;
+
+  friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
 
 struct ServerConfig {
@@ -99,6 +111,8 @@ struct ServerConfig {
   uint32_t chunk_kib = 256;
   uint32_t frame_kib = 1024;  // small chunks travel together up to this size
   uint32_t queue_mib = 64;    // bytes a shard or a connection may hold before it slows its peers
+
+  friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 
 struct WorkerGroup {
@@ -106,6 +120,8 @@ struct WorkerGroup {
   uint32_t minibatch = 0;  // 0 = train.minibatch
   float slowdown = 1;      // >= 1: compute takes this many times as long, honestly slept
   uint32_t threads = 1;
+
+  friend bool operator==(const WorkerGroup&, const WorkerGroup&) = default;
 };
 
 enum class FaultKind : uint8_t { kNotice, kKill, kAdd };
@@ -117,11 +133,15 @@ struct FaultConfig {
   uint32_t worker = 0;  // notice, kill: the worker's seat
   float grace_s = 5;    // notice: seconds until the instance is gone
   WorkerGroup add;      // add: what joins
+
+  friend bool operator==(const FaultConfig&, const FaultConfig&) = default;
 };
 
 struct FleetConfig {
   float max_detect_s = 3;     // the one time knob: a silent worker is known lost after this
   float join_timeout_s = 60;  // how long to wait for the first servers and workers
+
+  friend bool operator==(const FleetConfig&, const FleetConfig&) = default;
 };
 
 struct RunConfig {
@@ -129,6 +149,8 @@ struct RunConfig {
   std::string listen = "127.0.0.1";  // address the coordinator and the servers bind
   uint32_t port = 0;                 // coordinator's port; 0 = any free one
   float metrics_every_s = 1;
+
+  friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
 struct JobConfig {
@@ -142,6 +164,8 @@ struct JobConfig {
   std::vector<FaultConfig> faults;
   FleetConfig fleet;
   RunConfig run;
+
+  friend bool operator==(const JobConfig&, const JobConfig&) = default;
 };
 
 /// One `--set key=value` of the command line, e.g. {"train.epochs", "1"}, {"workers[0].count",

@@ -1,0 +1,281 @@
+#include "ps/proto/job_check.h"
+
+#include <charconv>
+#include <cmath>
+#include <regex>
+#include <set>
+
+#include "ps/proto/job_schema.h"
+
+namespace ps::proto {
+namespace {
+
+using reflection::BaseType;
+using Kind = JsonValue::Kind;
+
+constexpr size_t kTextBytesMax = 4096;
+constexpr size_t kListItemsMax = 1000;
+/// The one name that is not in the schema: editors look there for it.
+constexpr std::string_view kSchemaKey = "$schema";
+
+/// "train.epochs" for a field called "epochs" with this dotted name in its tables.
+std::optional<std::string> FindElsewhere(
+    const reflection::Object& table, std::string_view name, const std::string& prefix) {
+  for (const reflection::Field* field : FieldsOf(table)) {
+    const std::string path = prefix + field->name()->str();
+    if (field->name()->string_view() == name) {
+      return path;
+    }
+    if (IsTable(*field) && &TableOf(*field) != &table) {
+      const auto found =
+          FindElsewhere(TableOf(*field), name, path + (IsList(*field) ? "[0]." : "."));
+      if (found) {
+        return found;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+class Checker {
+ public:
+  explicit Checker(const std::string& file) : file_(file) {}
+
+  Status Table(JsonValue& value, const reflection::Object& table, const std::string& path) {
+    if (value.kind != Kind::kObject) {
+      return WrongKind(value, path, "an object in braces");
+    }
+    const std::string prefix = path.empty() ? "" : path + ".";
+    for (JsonValue& child : value.children) {
+      const reflection::Field* field = table.fields()->LookupByKey(child.key.c_str());
+      if (field != nullptr) {
+        PS_TRY(Field(child, *field, prefix + child.key));
+      } else if (!path.empty() || child.key != kSchemaKey) {
+        return Unknown(child, table, path);
+      } else if (child.kind != Kind::kText) {
+        return WrongKind(child, child.key, "a text");
+      }
+    }
+    for (const reflection::Field* field : FieldsOf(table)) {
+      if (field->required() && value.Find(field->name()->string_view()) == nullptr) {
+        return Error(
+            value.place,
+            prefix + field->name()->str() + " is missing; allowed: " + AllowedFor(*field));
+      }
+    }
+    return KindFits(value, table, prefix);
+  }
+
+ private:
+  Status Error(Place place, const std::string& what) const { return ErrorAt(file_, place, what); }
+
+  Status WrongKind(const JsonValue& value, const std::string& path, const std::string& allowed) {
+    return Error(
+        value.place,
+        (path.empty() ? "the document" : path) + " is " + std::string(KindName(value.kind)) +
+            "; allowed: " + allowed);
+  }
+
+  Status Unknown(const JsonValue& child, const reflection::Object& table, const std::string& path) {
+    std::vector<std::string_view> names;
+    std::string hint;
+    for (const reflection::Field* field : FieldsOf(table)) {
+      names.push_back(field->name()->string_view());
+      for (const std::string_view alias : AttributeWords(*field, "also")) {
+        if (alias == child.key) {
+          hint = "; did you mean \"" + field->name()->str() + "\"?";
+        }
+      }
+    }
+    if (hint.empty()) {
+      hint = DidYouMean(child.key, names);
+    }
+    if (hint.empty()) {
+      if (const auto elsewhere = FindElsewhere(JobTable(), child.key, "")) {
+        hint = "; did you mean \"" + *elsewhere + "\"?";
+      }
+    }
+    return Error(
+        child.key_place,
+        "unknown field " + Quoted(child.key) + (path.empty() ? "" : " in " + path) +
+            "; allowed: " + Joined(names) + hint);
+  }
+
+  Status Field(JsonValue& value, const reflection::Field& field, const std::string& path) {
+    if (!IsList(field)) {
+      return One(value, field, path);
+    }
+    if (value.kind != Kind::kList) {
+      return WrongKind(value, path, AllowedFor(field) + ", in brackets");
+    }
+    const auto bound = [&](const char* name, size_t otherwise) {
+      const std::string_view text = Attribute(field, name);
+      std::from_chars(text.data(), text.data() + text.size(), otherwise);
+      return otherwise;
+    };
+    const size_t items_min = bound("min_items", 0);
+    const size_t items_max = bound("max_items", kListItemsMax);
+    if (value.children.size() < items_min || value.children.size() > items_max) {
+      return Error(
+          value.place,
+          path + " has " + std::to_string(value.children.size()) + " entries; allowed: " +
+              std::to_string(items_min) + " to " + std::to_string(items_max));
+    }
+    for (size_t i = 0; i < value.children.size(); ++i) {
+      PS_TRY(One(value.children[i], field, path + "[" + std::to_string(i) + "]"));
+    }
+    return Status::Ok();
+  }
+
+  Status One(JsonValue& value, const reflection::Field& field, const std::string& path) {
+    if (IsTable(field)) {
+      return Table(value, TableOf(field), path);
+    }
+    if (const reflection::Enum* values = EnumOf(field)) {
+      return Name(value, EnumNames(*values), path);
+    }
+    switch (TypeOf(field)) {
+      case BaseType::String:
+        return Text(value, field, path);
+      case BaseType::Bool:
+        return value.kind == Kind::kBool ? Status::Ok() : WrongKind(value, path, AllowedFor(field));
+      default:
+        return Number(value, field, path);
+    }
+  }
+
+  Status Name(
+      const JsonValue& value, const std::vector<std::string_view>& names, const std::string& path) {
+    const std::string allowed = "one of " + Joined(names);
+    if (value.kind != Kind::kText) {
+      return WrongKind(value, path, allowed);
+    }
+    if (std::ranges::find(names, value.text) != names.end()) {
+      return Status::Ok();
+    }
+    return Error(
+        value.place,
+        path + " is " + Quoted(value.text) + "; allowed: " + allowed +
+            DidYouMean(value.text, names));
+  }
+
+  Status Text(JsonValue& value, const reflection::Field& field, const std::string& path) {
+    const bool is_scalar = value.kind == Kind::kNumber || value.kind == Kind::kBool;
+    if (value.place.is_override && is_scalar) {
+      value.kind = Kind::kText;
+    }
+    if (value.kind != Kind::kText) {
+      return WrongKind(value, path, AllowedFor(field) + ", in double quotes");
+    }
+    if (value.text.empty() || value.text.size() > kTextBytesMax) {
+      return Error(
+          value.place,
+          path + " has " + std::to_string(value.text.size()) + " bytes; allowed: 1 to " +
+              std::to_string(kTextBytesMax));
+    }
+    if (const auto names = AttributeWords(field, "names"); !names.empty()) {
+      return Name(value, names, path);
+    }
+    const std::string pattern(Attribute(field, "pattern"));
+    // The regular-expression matcher recurses once a character.
+    constexpr size_t kMatchedBytesMax = 256;
+    if (!pattern.empty() && (value.text.size() > kMatchedBytesMax ||
+                             !std::regex_match(value.text, std::regex(pattern)))) {
+      return Error(
+          value.place, path + " is " + Quoted(value.text) + "; allowed: " + AllowedFor(field));
+    }
+    return Status::Ok();
+  }
+
+  Status Number(const JsonValue& value, const reflection::Field& field, const std::string& path) {
+    if (value.kind != Kind::kNumber) {
+      return WrongKind(value, path, AllowedFor(field));
+    }
+    const char* begin = value.text.data();
+    const char* end = begin + value.text.size();
+    double number = 0;
+    bool fits = std::from_chars(begin, end, number).ec == std::errc();
+    if (IsFloat(field)) {
+      float narrow = 0;
+      fits = fits && std::from_chars(begin, end, narrow).ec == std::errc() &&
+             RangeOf(field).Contains(static_cast<double>(narrow));
+    } else {
+      fits = fits && IsWhole(value.text, field);
+    }
+    if (!fits || !RangeOf(field).Contains(number)) {
+      return Error(
+          value.place,
+          path + " is " + value.text.substr(0, 40) + "; allowed: " + AllowedFor(field));
+    }
+    return Status::Ok();
+  }
+
+  static bool IsWhole(const std::string& text, const reflection::Field& field) {
+    const char* end = text.data() + text.size();
+    const auto parses = [&](auto integer) {
+      const auto parsed = std::from_chars(text.data(), end, integer);
+      return parsed.ec == std::errc() && parsed.ptr == end;
+    };
+    switch (TypeOf(field)) {
+      case BaseType::Int:
+        return parses(int32_t{});
+      case BaseType::UInt:
+        return parses(uint32_t{});
+      default:
+        return parses(uint64_t{});
+    }
+  }
+
+  /// No field is set that the table's kind has no use for.
+  Status KindFits(
+      const JsonValue& value, const reflection::Object& table, const std::string& prefix) {
+    const reflection::Field* kind_field = table.fields()->LookupByKey("kind");
+    if (kind_field == nullptr) {
+      return Status::Ok();
+    }
+    const JsonValue* given = value.Find("kind");
+    const std::string kind(
+        given != nullptr ? given->text
+                         : EnumName(*EnumOf(*kind_field), kind_field->default_integer()));
+    for (const JsonValue& child : value.children) {
+      const reflection::Field* field = table.fields()->LookupByKey(child.key.c_str());
+      const auto kinds =
+          field == nullptr ? std::vector<std::string_view>() : AttributeWords(*field, "for");
+      if (kinds.empty() || std::ranges::find(kinds, kind) != kinds.end() ||
+          SaysNothing(child, *field)) {
+        continue;
+      }
+      return Error(
+          child.key_place,
+          prefix + child.key + " has no meaning for kind " + Quoted(kind) +
+              "; allowed for: " + Joined(kinds));
+    }
+    return Status::Ok();
+  }
+
+  /// Whether the value is the default, so that a printed config can be read back.
+  static bool SaysNothing(const JsonValue& value, const reflection::Field& field) {
+    if (IsList(field)) {
+      return value.children.empty();
+    }
+    if (IsTable(field)) {
+      return false;
+    }
+    if (value.kind == Kind::kNumber && IsFloat(field)) {
+      float number = 0;
+      std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);
+      return number == static_cast<float>(field.default_real());
+    }
+    return value.text == DefaultOf(field);
+  }
+
+  const std::string& file_;
+};
+
+}  // namespace
+
+Status CheckSchema(JsonValue& root, const std::string& file) {
+  return Checker(file).Table(root, JobTable(), "");
+}
+
+}  // namespace ps::proto

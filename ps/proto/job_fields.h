@@ -1,0 +1,136 @@
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "ps/proto/job_config.h"
+
+// Which C++ member a field of configs/job.fbs is. Types, defaults, ranges and comments come from
+// the schema; reading checks that no field of a table is left out here. Private to the job config.
+
+namespace ps::proto {
+
+template <typename C, typename T>
+concept MaybeConst = std::same_as<std::remove_const_t<C>, T>;
+
+/// Calls visit(name, member) for each field.
+template <MaybeConst<LayerConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("kind", c.kind);
+  visit("out", c.out);
+  visit("kernel", c.kernel);
+  visit("stride", c.stride);
+  visit("padding", c.padding);
+  visit("bias", c.bias);
+  visit("rate", c.rate);
+  visit("momentum", c.momentum);
+  visit("epsilon", c.epsilon);
+  visit("layers", c.layers);
+  visit("shortcut", c.shortcut);
+}
+
+template <MaybeConst<ModelConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("name", c.name);
+  visit("layers", c.layers);
+}
+
+template <MaybeConst<DataConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("format", c.format);
+  visit("directory", c.directory);
+  visit("train_samples", c.train_samples);
+  visit("test_samples", c.test_samples);
+}
+
+template <MaybeConst<ScheduleConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("kind", c.kind);
+  visit("warmup", c.warmup);
+  visit("final_factor", c.final_factor);
+  visit("step_factor", c.step_factor);
+  visit("milestones", c.milestones);
+}
+
+template <MaybeConst<OptimizerConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("kind", c.kind);
+  visit("lr", c.lr);
+  visit("momentum", c.momentum);
+  visit("nesterov", c.nesterov);
+  visit("weight_decay", c.weight_decay);
+  visit("beta1", c.beta1);
+  visit("beta2", c.beta2);
+  visit("epsilon", c.epsilon);
+  visit("clip_value", c.clip_value);
+  visit("clip_norm", c.clip_norm);
+  visit("schedule", c.schedule);
+}
+
+template <MaybeConst<TrainConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("epochs", c.epochs);
+  visit("seed", c.seed);
+  visit("mode", c.mode);
+  visit("staleness_max", c.staleness_max);
+  visit("minibatch", c.minibatch);
+  visit("lease_steps", c.lease_steps);
+  visit("overlap", c.overlap);
+  visit("evaluate_every_epochs", c.evaluate_every_epochs);
+}
+
+template <MaybeConst<ServerConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("count", c.count);
+  visit("shards_per_server", c.shards_per_server);
+  visit("chunk_kib", c.chunk_kib);
+  visit("frame_kib", c.frame_kib);
+  visit("queue_mib", c.queue_mib);
+}
+
+template <MaybeConst<WorkerGroup> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("count", c.count);
+  visit("minibatch", c.minibatch);
+  visit("slowdown", c.slowdown);
+  visit("threads", c.threads);
+}
+
+template <MaybeConst<FaultConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("at", c.at);
+  visit("kind", c.kind);
+  visit("worker", c.worker);
+  visit("grace_s", c.grace_s);
+  visit("add", c.add);
+}
+
+template <MaybeConst<FleetConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("max_detect_s", c.max_detect_s);
+  visit("join_timeout_s", c.join_timeout_s);
+}
+
+template <MaybeConst<RunConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("directory", c.directory);
+  visit("listen", c.listen);
+  visit("port", c.port);
+  visit("metrics_every_s", c.metrics_every_s);
+}
+
+template <MaybeConst<JobConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("name", c.name);
+  visit("model", c.model);
+  visit("data", c.data);
+  visit("optimizer", c.optimizer);
+  visit("train", c.train);
+  visit("servers", c.servers);
+  visit("workers", c.workers);
+  visit("faults", c.faults);
+  visit("fleet", c.fleet);
+  visit("run", c.run);
+}
+
+}  // namespace ps::proto

@@ -1,0 +1,213 @@
+// What the fields of a job say together. Each rule looks at values, so that a printed config passes
+// again; only train.overlap asks whether it was written, since its default depends on the mode.
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <numeric>
+#include <system_error>
+
+#include "ps/proto/job_check.h"
+
+namespace ps::proto {
+namespace {
+
+constexpr std::string_view kFashionMnist = "/usr/share/datasets/fashion-mnist";
+
+class Rules {
+ public:
+  Rules(const JobConfig& config, const JsonValue& root, const std::string& file)
+      : config_(config), root_(root), file_(file) {}
+
+  Status Check() const {
+    PS_TRY(Model());
+    PS_TRY(Optimizer());
+    PS_TRY(Train());
+    PS_TRY(Servers());
+    PS_TRY(Faults());
+    return Dataset();
+  }
+
+ private:
+  /// The value at a path such as faults[2].worker, or null.
+  const JsonValue* Find(std::string_view path) const {
+    const JsonValue* value = &root_;
+    while (value != nullptr && !path.empty()) {
+      if (path[0] == '[') {
+        size_t index = 0;
+        std::from_chars(path.data() + 1, path.data() + path.size(), index);
+        path.remove_prefix(path.find(']') + 1);
+        value = index < value->children.size() ? &value->children[index] : nullptr;
+      } else {
+        path.remove_prefix(path[0] == '.' ? 1 : 0);
+        const size_t end = std::min(path.find_first_of(".["), path.size());
+        value = value->Find(path.substr(0, end));
+        path.remove_prefix(end);
+      }
+    }
+    return value;
+  }
+
+  /// An error at the path, or at the innermost thing around it that was written.
+  Status Error(std::string_view path, const std::string& what) const {
+    const JsonValue* value = Find(path);
+    for (std::string_view at = path; value == nullptr;) {
+      const size_t end = at.find_last_of(".[");
+      at = at.substr(0, end == std::string_view::npos ? 0 : end);
+      value = Find(at);
+    }
+    return ErrorAt(file_, value->place, what);
+  }
+
+  Status Model() const {
+    const ModelConfig& model = config_.model;
+    if (!model.name.empty() && !model.layers.empty()) {
+      return Error("model.layers", "model has both a name and layers; allowed: one of the two");
+    }
+    if (model.name.empty() && model.layers.empty()) {
+      return Error(
+          "model",
+          "model has neither a name nor layers; allowed: one of the two, "
+          "for example \"name\": \"mlp\"");
+    }
+    return Layers(model.layers, "model.layers");
+  }
+
+  Status Layers(const std::vector<LayerConfig>& layers, const std::string& path) const {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const LayerConfig& layer = layers[i];
+      const std::string at = path + "[" + std::to_string(i) + "]";
+      const bool has_out = layer.kind == LayerKind::kLinear || layer.kind == LayerKind::kConv2d;
+      if (has_out && layer.out < 1) {
+        return Error(at + ".out", at + ".out is missing; allowed: a whole number from 1");
+      }
+      const bool is_strided = layer.kind == LayerKind::kConv2d;
+      if (is_strided && layer.stride < 1) {
+        return Error(at + ".stride", at + ".stride is 0; allowed for conv2d: 1 or more");
+      }
+      const bool is_pool = layer.kind == LayerKind::kMaxPool || layer.kind == LayerKind::kAvgPool;
+      if (is_pool && layer.padding * 2 > layer.kernel) {
+        return Error(
+            at + ".padding",
+            at + ".padding is more than half the kernel; allowed: up to " +
+                std::to_string(layer.kernel / 2));
+      }
+      if (layer.kind == LayerKind::kResidual && layer.layers.empty()) {
+        return Error(at, at + ".layers is missing; allowed: the layers of the body");
+      }
+      PS_TRY(Layers(layer.layers, at + ".layers"));
+      PS_TRY(Layers(layer.shortcut, at + ".shortcut"));
+    }
+    return Status::Ok();
+  }
+
+  Status Optimizer() const {
+    const OptimizerConfig& optimizer = config_.optimizer;
+    if (optimizer.nesterov && optimizer.momentum == 0) {
+      return Error(
+          "optimizer.nesterov",
+          "optimizer.nesterov needs momentum; allowed: optimizer.momentum above 0, or no nesterov");
+    }
+    const ScheduleConfig& schedule = optimizer.schedule;
+    const std::string path = "optimizer.schedule.milestones";
+    if (schedule.kind == ScheduleKind::kStep && schedule.milestones.empty()) {
+      return Error(path, path + " is missing; allowed: at least one number above 0 below 1");
+    }
+    const auto descent =
+        std::ranges::adjacent_find(schedule.milestones, std::ranges::greater_equal());
+    if (descent != schedule.milestones.end()) {
+      const auto index = descent - schedule.milestones.begin() + 1;
+      return Error(
+          path + "[" + std::to_string(index) + "]",
+          path + " do not ascend; allowed: each larger than the one before");
+    }
+    return Status::Ok();
+  }
+
+  Status Train() const {
+    const TrainConfig& train = config_.train;
+    if (train.mode == Mode::kSsp && train.staleness_max == 0) {
+      return Error(
+          "train.staleness_max",
+          "train.staleness_max is 0 in mode ssp; allowed: 1 or more, or \"mode\": \"bsp\"");
+    }
+    const JsonValue* overlap = Find("train.overlap");
+    if (overlap == nullptr || !train.overlap) {
+      return Status::Ok();
+    }
+    if (train.mode == Mode::kBsp) {
+      return Error(
+          "train.overlap",
+          "train.overlap is true in mode bsp, whose rounds wait for each other; allowed: false, or "
+          "mode async or ssp");
+    }
+    if (config_.optimizer.clip_norm > 0) {
+      return Error(
+          "train.overlap",
+          "train.overlap is true with optimizer.clip_norm, which needs the whole gradient first; "
+          "allowed: false, or no clip_norm");
+    }
+    return Status::Ok();
+  }
+
+  Status Servers() const {
+    const ServerConfig& servers = config_.servers;
+    const uint64_t frame_kib = std::max(servers.frame_kib, servers.chunk_kib);
+    if (uint64_t{servers.queue_mib} * 1024 < 2 * frame_kib) {
+      return Error(
+          "servers.queue_mib",
+          "servers.queue_mib holds less than two frames; allowed: " +
+              std::to_string((2 * frame_kib + 1023) / 1024) +
+              " or more with these chunks and frames");
+    }
+    return Status::Ok();
+  }
+
+  Status Faults() const {
+    uint64_t seats = 0;
+    for (const WorkerGroup& group : config_.workers) {
+      seats += group.count;
+    }
+    for (size_t i = 0; i < config_.faults.size(); ++i) {
+      const FaultConfig& fault = config_.faults[i];
+      uint64_t seats_then = seats;
+      for (const FaultConfig& other : config_.faults) {
+        seats_then += other.kind == FaultKind::kAdd && other.at < fault.at ? other.add.count : 0;
+      }
+      if (fault.kind != FaultKind::kAdd && fault.worker >= seats_then) {
+        const std::string at = "faults[" + std::to_string(i) + "].worker";
+        return Error(
+            at,
+            at + " is " + std::to_string(fault.worker) +
+                ", a seat that nobody has then; allowed: 0 to " + std::to_string(seats_then - 1));
+      }
+    }
+    return Status::Ok();
+  }
+
+  Status Dataset() const {
+    const std::string& directory = config_.data.directory;
+    std::error_code error;
+    if (std::filesystem::is_directory(directory, error)) {
+      return Status::Ok();
+    }
+    const bool is_packaged = std::string_view(directory).starts_with(kFashionMnist);
+    return Error(
+        "data.directory",
+        "data.directory " + Quoted(directory) + " is no directory on this machine; " +
+            (is_packaged ? "install it: sudo apt-get install dataset-fashion-mnist"
+                         : "allowed: the folder with the dataset's files"));
+  }
+
+  const JobConfig& config_;
+  const JsonValue& root_;
+  const std::string& file_;
+};
+
+}  // namespace
+
+Status CheckRules(const JobConfig& config, const JsonValue& root, const std::string& file) {
+  return Rules(config, root, file).Check();
+}
+
+}  // namespace ps::proto

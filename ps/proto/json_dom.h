@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/base/status.h"
+
+// JSON with comments as a tree that knows where everything was written. Private to the job config.
+
+namespace ps::proto {
+
+/// Where something stands: in the file, or in the n-th --set (then `line` is n, `column` counts in
+/// "key=value"). Both from 1; columns count characters, not bytes.
+struct Place {
+  int line = 1;
+  int column = 1;
+  bool is_override = false;
+};
+
+struct JsonValue {
+  enum class Kind : unsigned char { kNull, kBool, kNumber, kText, kList, kObject };
+
+  Kind kind = Kind::kNull;
+  Place place;
+  std::string text;                 // kText: the text; numbers and bools: as written
+  std::vector<JsonValue> children;  // kList, kObject
+  std::string key;                  // in an object: its name there
+  Place key_place;
+
+  /// Requires: kind is kObject for a hit.
+  const JsonValue* Find(std::string_view name) const;
+  JsonValue* Find(std::string_view name);
+};
+
+/// "FILE:LINE:COLUMN: what"; FILE is "--set" for overrides.
+Status ErrorAt(const std::string& file, Place place, const std::string& what);
+
+/// `text` in double quotes on one line, shortened, for messages.
+std::string Quoted(std::string_view text);
+
+/// "a list", "a number", ...
+std::string_view KindName(JsonValue::Kind kind);
+
+/// Strict JSON (RFC 8259) plus // and /* */ comments. Duplicate names, trailing commas, invalid
+/// UTF-8, NUL and nesting beyond 64 are errors. `begin` is the place of the first character.
+Result<JsonValue> ParseJson(std::string_view text, const std::string& file, Place begin = {});
+
+}  // namespace ps::proto

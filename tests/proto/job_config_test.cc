@@ -1,0 +1,565 @@
+#include "ps/proto/job_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "members.h"
+#include "ps/base/random.h"
+#include "ps/proto/job_fields.h"
+
+namespace ps::proto {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr std::string_view kSmall = R"({
+  "name": "small",
+  "model": {"name": "mlp"},
+  "data": {"directory": "."},
+  "workers": [{}]
+})";
+
+// Every field away from its default somewhere.
+constexpr std::string_view kRich = R"({
+  "$schema": "job.schema.json",
+  "name": "rich.job-1",
+  "model": {"layers": [
+    {"kind": "conv2d", "out": 8, "kernel": 5, "stride": 2, "padding": 1, "bias": false},
+    {"kind": "batch_norm", "momentum": 0.2, "epsilon": 1e-4},
+    {"kind": "residual", "layers": [{"kind": "relu"}], "shortcut": [{"kind": "gelu"}]},
+    {"kind": "max_pool", "kernel": 2, "stride": 0},
+    {"kind": "avg_pool", "kernel": 2},
+    {"kind": "dropout", "rate": 0.25},
+    {"kind": "global_avg_pool"}, {"kind": "flatten"},
+    {"kind": "linear", "out": 10}
+  ]},
+  "data": {"format": "cifar10", "directory": ".", "train_samples": 1000, "test_samples": 100},
+  "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9, "nesterov": true, "weight_decay": 5e-4,
+    "clip_value": 3, "clip_norm": 2.5,
+    "schedule": {"kind": "step", "warmup": 0.1, "step_factor": 0.2, "milestones": [0.5, 0.75]}},
+  "train": {"epochs": 4, "seed": 18446744073709551615, "mode": "ssp", "staleness_max": 5,
+    "minibatch": 32, "lease_steps": 3, "overlap": false, "evaluate_every_epochs": 2},
+  "servers": {"count": 2, "shards_per_server": 3, "chunk_kib": 64, "frame_kib": 512,
+    "queue_mib": 8},
+  "workers": [{"count": 2, "minibatch": 16, "slowdown": 1.5, "threads": 2}, {}],
+  "faults": [
+    {"at": 0.25, "kind": "notice", "worker": 1, "grace_s": 2},
+    {"at": 0.5, "kind": "add", "add": {"count": 2, "slowdown": 2}},
+    {"at": 0.75, "kind": "kill", "worker": 4}],
+  "fleet": {"max_detect_s": 1.5, "join_timeout_s": 30},
+  "run": {"directory": "out", "listen": "0.0.0.0", "port": 4000, "metrics_every_s": 0.5}
+})";
+
+std::string ErrorOf(std::string_view text, const std::vector<ConfigOverride>& overrides = {}) {
+  const auto config = ParseJobConfig(text, "job.json", overrides);
+  return config.ok() ? "no error" : std::string(config.status().message());
+}
+
+/// The small job with one line put in front of its fields, in line 2.
+std::string WithLine(const std::string& line) {
+  return "{\n" + line + ",\n" + std::string(kSmall.substr(2));
+}
+
+/// The small job with its model, data or workers line replaced; line and column stay known.
+std::string Replaced(const std::string& from, const std::string& to) {
+  std::string text(kSmall);
+  text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+TEST(JobConfigTest, DefaultsOfTheSchemaAreTheStructsDefaults) {
+  const auto parsed = ParseJobConfig(kSmall, "job.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  JobConfig expected;
+  expected.name = "small";
+  expected.model.name = "mlp";
+  expected.data.directory = ".";
+  expected.workers.resize(1);
+  EXPECT_EQ(*parsed, expected);
+  // Defaults inside lists.
+  const auto listed = ParseJobConfig(
+      Replaced(R"({"name": "mlp"})", R"({"layers": [{"out": 1}]})"),
+      "job.json",
+      {{"faults", "[{}]"}});
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  LayerConfig layer;
+  layer.out = 1;
+  EXPECT_EQ(listed->model.layers, std::vector<LayerConfig>{layer});
+  EXPECT_EQ(listed->faults, std::vector<FaultConfig>(1));
+}
+
+template <typename T>
+void ExpectAllMembersVisited() {
+  T value;
+  size_t visited = 0;
+  VisitFields(value, [&](const char*, auto&) { ++visited; });
+  EXPECT_EQ(visited, tests::MemberCount<T>()) << __PRETTY_FUNCTION__;
+}
+
+TEST(JobConfigTest, EveryMemberIsAField) {
+  ExpectAllMembersVisited<LayerConfig>();
+  ExpectAllMembersVisited<ModelConfig>();
+  ExpectAllMembersVisited<DataConfig>();
+  ExpectAllMembersVisited<ScheduleConfig>();
+  ExpectAllMembersVisited<OptimizerConfig>();
+  ExpectAllMembersVisited<TrainConfig>();
+  ExpectAllMembersVisited<ServerConfig>();
+  ExpectAllMembersVisited<WorkerGroup>();
+  ExpectAllMembersVisited<FaultConfig>();
+  ExpectAllMembersVisited<FleetConfig>();
+  ExpectAllMembersVisited<RunConfig>();
+  ExpectAllMembersVisited<JobConfig>();
+}
+
+TEST(JobConfigTest, FieldsArriveWhereTheyBelong) {
+  const auto parsed = ParseJobConfig(kRich, "job.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const JobConfig& config = *parsed;
+  EXPECT_EQ(config.name, "rich.job-1");
+  ASSERT_EQ(config.model.layers.size(), 9U);
+  EXPECT_EQ(config.model.layers[0].kind, LayerKind::kConv2d);
+  EXPECT_EQ(config.model.layers[0].padding, 1);
+  EXPECT_FALSE(config.model.layers[0].bias);
+  EXPECT_EQ(config.model.layers[1].epsilon, 1e-4F);
+  EXPECT_EQ(config.model.layers[2].shortcut.at(0).kind, LayerKind::kGelu);
+  EXPECT_EQ(config.model.layers[3].stride, 0);
+  EXPECT_EQ(config.data.format, DatasetFormat::kCifar10);
+  EXPECT_EQ(config.optimizer.momentum, 0.9F);
+  EXPECT_EQ(config.optimizer.schedule.milestones, (std::vector<float>{0.5F, 0.75F}));
+  EXPECT_EQ(config.train.seed, UINT64_MAX);
+  EXPECT_EQ(config.train.mode, Mode::kSsp);
+  EXPECT_EQ(config.faults.at(1).kind, FaultKind::kAdd);
+  EXPECT_EQ(config.faults.at(1).add.slowdown, 2);
+  EXPECT_EQ(config.run.port, 4000U);
+}
+
+TEST(JobConfigTest, EnumNamesAreTheEnumerators) {
+  const auto with = [](const std::string& key, const std::string& value) {
+    return ParseJobConfig(kSmall, "job.json", {{key, value}}).value();
+  };
+  EXPECT_EQ(with("train.mode", "async").train.mode, Mode::kAsync);
+  EXPECT_EQ(with("train.mode", "bsp").train.mode, Mode::kBsp);
+  EXPECT_EQ(with("optimizer.kind", "sgd").optimizer.kind, OptimizerKind::kSgd);
+  EXPECT_EQ(with("optimizer.kind", "adam").optimizer.kind, OptimizerKind::kAdam);
+  EXPECT_EQ(with("optimizer.kind", "adamw").optimizer.kind, OptimizerKind::kAdamW);
+  EXPECT_EQ(with("optimizer.kind", "adagrad").optimizer.kind, OptimizerKind::kAdagrad);
+  const auto schedule = [&](const std::string& kind) {
+    return with("optimizer.schedule.kind", kind).optimizer.schedule.kind;
+  };
+  EXPECT_EQ(schedule("constant"), ScheduleKind::kConstant);
+  EXPECT_EQ(schedule("cosine"), ScheduleKind::kCosine);
+  EXPECT_EQ(schedule("linear"), ScheduleKind::kLinear);
+  const std::vector<std::pair<std::string, LayerKind>> layers = {
+      {"batch_norm", LayerKind::kBatchNorm},
+      {"max_pool", LayerKind::kMaxPool},
+      {"avg_pool", LayerKind::kAvgPool},
+      {"global_avg_pool", LayerKind::kGlobalAvgPool},
+      {"relu", LayerKind::kRelu},
+      {"gelu", LayerKind::kGelu},
+      {"dropout", LayerKind::kDropout},
+      {"flatten", LayerKind::kFlatten}};
+  for (const auto& [name, kind] : layers) {
+    EXPECT_EQ(
+        with("model", R"({"layers": [{"kind": ")" + name + R"("}]})").model.layers.at(0).kind,
+        kind);
+  }
+}
+
+TEST(JobConfigTest, PrintedConfigsReadBackEqual) {
+  for (const std::string_view text : {kSmall, kRich}) {
+    const JobConfig config = ParseJobConfig(text, "job.json").value();
+    const std::string printed = PrintJobConfig(config);
+    const auto back = ParseJobConfig(printed, "printed.json");
+    ASSERT_TRUE(back.ok()) << back.status() << "\n" << printed;
+    EXPECT_EQ(*back, config) << printed;
+    EXPECT_EQ(PrintJobConfig(*back), printed);
+  }
+}
+
+TEST(JobConfigTest, EveryKindOfOptimizerAndModePrintsAndReadsBack) {
+  for (const std::string optimizer : {"sgd", "adam", "adamw", "adagrad"}) {
+    for (const std::string mode : {"async", "ssp", "bsp"}) {
+      const JobConfig config =
+          ParseJobConfig(kSmall, "job.json", {{"optimizer.kind", optimizer}, {"train.mode", mode}})
+              .value();
+      EXPECT_EQ(config.train.overlap, mode != "bsp");
+      EXPECT_EQ(ParseJobConfig(PrintJobConfig(config), "printed.json").value(), config);
+    }
+  }
+}
+
+TEST(JobConfigTest, ResolvedConfigsBuiltByHandReadBack) {
+  JobConfig config = ParseJobConfig(kSmall, "job.json").value();
+  config.train.mode = Mode::kBsp;  // overlap stays true in the struct
+  EXPECT_FALSE(ParseJobConfig(PrintJobConfig(config), "p.json").value().train.overlap);
+}
+
+TEST(JobConfigTest, CommentsAreAllowedEverywhere) {
+  const std::string text =
+      "// head\n/* a\n b */ " + Replaced("\"mlp\"", "/* x */ \"mlp\" // y \" {\n") + " // end";
+  EXPECT_EQ(ErrorOf(text), "no error");
+}
+
+TEST(JobConfigTest, ClipNormTurnsOverlapOff) {
+  const auto config = ParseJobConfig(kSmall, "job.json", {{"optimizer.clip_norm", "1"}});
+  EXPECT_FALSE(config.value().train.overlap);
+}
+
+// ---- Errors: place, what, allowed, nearest.
+
+struct BadJob {
+  std::string text;
+  std::string error;
+};
+
+void ExpectErrors(const std::vector<BadJob>& jobs) {
+  for (const BadJob& job : jobs) {
+    EXPECT_EQ(ErrorOf(job.text), job.error) << job.text;
+  }
+}
+
+TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
+  ExpectErrors({
+      {WithLine(R"("train": {"epoch": 1})"),
+       "job.json:2:11: unknown field \"epoch\" in train; allowed: epochs, seed, mode, "
+       "staleness_max, minibatch, lease_steps, overlap, evaluate_every_epochs; did you mean "
+       "\"epochs\"?"},
+      {WithLine(R"("trian": {})"),
+       "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, train, "
+       "servers, workers, faults, fleet, run; did you mean \"train\"?"},
+      {Replaced("{}", R"({}, {"batch_size": 8})"),
+       "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
+       "slowdown, threads; did you mean \"minibatch\"?"},
+      {WithLine(R"("lr": 1)"),
+       "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, train, servers, "
+       "workers, faults, fleet, run; did you mean \"optimizer.lr\"?"},
+  });
+  EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
+}
+
+TEST(JobConfigErrorTest, WrongTypesSayWhatTheyAreAndWhatFits) {
+  ExpectErrors({
+      {WithLine(R"("train": {"epochs": "3"})"),
+       "job.json:2:21: train.epochs is a text; allowed: a whole number from 1 to 100000"},
+      {WithLine(R"("train": {"epochs": 1.5})"),
+       "job.json:2:21: train.epochs is 1.5; allowed: a whole number from 1 to 100000"},
+      {WithLine(R"("train": [])"), "job.json:2:10: train is a list; allowed: an object in braces"},
+      {WithLine(R"("train": {"overlap": 1})"),
+       "job.json:2:22: train.overlap is a number; allowed: true or false"},
+      {WithLine(R"("train": {"seed": null})"),
+       "job.json:2:19: train.seed is null; allowed: a whole number from 0"},
+      {WithLine(R"("optimizer": {"lr": true})"),
+       "job.json:2:21: optimizer.lr is true or false; allowed: a number above 0 up to 1000"},
+      {Replaced("[{}]", "{}"),
+       "job.json:5:14: workers is an object; allowed: a list of objects, in brackets"},
+      {Replaced("[{}]", "[3]"),
+       "job.json:5:15: workers[0] is a number; allowed: an object in braces"},
+      {Replaced("\"small\"", "7"),
+       "job.json:2:11: name is a number; allowed: a text that matches "
+       "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$, in double quotes"},
+      {"[]", "job.json:1:1: the document is a list; allowed: an object in braces"},
+  });
+}
+
+TEST(JobConfigErrorTest, UnknownEnumValuesNameTheNearest) {
+  ExpectErrors({
+      {WithLine(R"("train": {"mode": "asnyc"})"),
+       "job.json:2:19: train.mode is \"asnyc\"; allowed: one of async, ssp, bsp; did you mean "
+       "\"async\"?"},
+      {WithLine(R"("train": {"mode": 0})"),
+       "job.json:2:19: train.mode is a number; allowed: one of async, ssp, bsp"},
+      {Replaced("\"mlp\"", "\"resnet2\""),
+       "job.json:3:21: model.name is \"resnet2\"; allowed: one of mlp, cnn, resnet20; did you mean "
+       "\"resnet20\"?"},
+      {WithLine(R"("optimizer": {"kind": "SGD"})"),
+       "job.json:2:23: optimizer.kind is \"SGD\"; allowed: one of sgd, adam, adamw, adagrad"},
+  });
+}
+
+TEST(JobConfigErrorTest, NumbersOutOfRangeNameTheRange) {
+  ExpectErrors({
+      {WithLine(R"("train": {"epochs": 0})"),
+       "job.json:2:21: train.epochs is 0; allowed: a whole number from 1 to 100000"},
+      {WithLine(R"("train": {"epochs": -1})"),
+       "job.json:2:21: train.epochs is -1; allowed: a whole number from 1 to 100000"},
+      {WithLine(R"("train": {"seed": 18446744073709551616})"),
+       "job.json:2:19: train.seed is 18446744073709551616; allowed: a whole number from 0"},
+      {WithLine(R"("optimizer": {"lr": 0})"),
+       "job.json:2:21: optimizer.lr is 0; allowed: a number above 0 up to 1000"},
+      {WithLine(R"("optimizer": {"lr": 1e-60})"),
+       "job.json:2:21: optimizer.lr is 1e-60; allowed: a number above 0 up to 1000"},
+      {WithLine(R"("optimizer": {"momentum": 1})"),
+       "job.json:2:27: optimizer.momentum is 1; allowed: a number from 0 below 1"},
+      {WithLine(R"("optimizer": {"lr": 1e999})"),
+       "job.json:2:21: optimizer.lr is 1e999; allowed: a number above 0 up to 1000"},
+      {WithLine(R"("run": {"port": 65536})"),
+       "job.json:2:17: run.port is 65536; allowed: a whole number from 0 to 65535"},
+      {Replaced("[{}]", "[]"), "job.json:5:14: workers has 0 entries; allowed: 1 to 1000"},
+      {Replaced("\"small\"", "\"a/b\""),
+       "job.json:2:11: name is \"a/b\"; allowed: a text that matches "
+       "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},
+      {Replaced("\".\"", "\"\""), "job.json:4:25: data.directory has 0 bytes; allowed: 1 to 4096"},
+  });
+}
+
+TEST(JobConfigErrorTest, MissingRequiredFieldsAreNamed) {
+  ExpectErrors({
+      {"{}",
+       "job.json:1:1: name is missing; allowed: a text that matches "
+       "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},
+      {Replaced(R"({"directory": "."})", "{}"),
+       "job.json:4:11: data.directory is missing; allowed: a text"},
+      {Replaced(R"("workers": [{}])", R"("train": {})"),
+       "job.json:1:1: workers is missing; allowed: a list of objects"},
+  });
+}
+
+TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
+  ExpectErrors({
+      {WithLine(R"("optimizer": {"nesterov": true})"),
+       "job.json:2:27: optimizer.nesterov needs momentum; allowed: optimizer.momentum above 0, or "
+       "no nesterov"},
+      {WithLine(R"("train": {"overlap": true, "mode": "bsp"})"),
+       "job.json:2:22: train.overlap is true in mode bsp, whose rounds wait for each other; "
+       "allowed: false, or mode async or ssp"},
+      {WithLine(R"("train": {"overlap": true}, "optimizer": {"clip_norm": 1})"),
+       "job.json:2:22: train.overlap is true with optimizer.clip_norm, which needs the whole "
+       "gradient first; allowed: false, or no clip_norm"},
+      {WithLine(R"("train": {"mode": "ssp", "staleness_max": 0})"),
+       "job.json:2:43: train.staleness_max is 0 in mode ssp; allowed: 1 or more, or \"mode\": "
+       "\"bsp\""},
+      {WithLine(R"("optimizer": {"kind": "adamw", "momentum": 0.9})"),
+       "job.json:2:32: optimizer.momentum has no meaning for kind \"adamw\"; allowed for: sgd"},
+      {WithLine(R"("optimizer": {"schedule": {"kind": "step"}})"),
+       "job.json:2:27: optimizer.schedule.milestones is missing; allowed: at least one number "
+       "above 0 below 1"},
+      {WithLine(R"("optimizer": {"schedule": {"kind": "step", "milestones": [0.5, 0.5]}})"),
+       "job.json:2:64: optimizer.schedule.milestones do not ascend; allowed: each larger than the "
+       "one before"},
+      {WithLine(R"("optimizer": {"schedule": {"milestones": [0.5]}})"),
+       "job.json:2:28: optimizer.schedule.milestones has no meaning for kind \"constant\"; allowed "
+       "for: step"},
+      {WithLine(R"("faults": [{"kind": "kill", "worker": 1}])"),
+       "job.json:2:39: faults[0].worker is 1, a seat that nobody has then; allowed: 0 to 0"},
+      {WithLine(R"("faults": [{"kind": "kill", "add": {}}])"),
+       "job.json:2:29: faults[0].add has no meaning for kind \"kill\"; allowed for: add"},
+      {WithLine(R"("servers": {"queue_mib": 1, "chunk_kib": 2048})"),
+       "job.json:2:26: servers.queue_mib holds less than two frames; allowed: 4 or more with these "
+       "chunks and frames"},
+  });
+}
+
+TEST(JobConfigErrorTest, ImpossibleModelsAreExplained) {
+  const auto model = [](const std::string& json) { return Replaced(R"({"name": "mlp"})", json); };
+  ExpectErrors({
+      {model("{}"),
+       "job.json:3:12: model has neither a name nor layers; allowed: one of the two, for example "
+       "\"name\": \"mlp\""},
+      {model(R"({"name": "mlp", "layers": [{"kind": "relu"}]})"),
+       "job.json:3:38: model has both a name and layers; allowed: one of the two"},
+      {model(R"({"layers": [{"kind": "linear"}]})"),
+       "job.json:3:24: model.layers[0].out is missing; allowed: a whole number from 1"},
+      {model(R"({"layers": [{"kind": "relu", "out": 3}]})"),
+       "job.json:3:41: model.layers[0].out has no meaning for kind \"relu\"; allowed for: linear, "
+       "conv2d"},
+      {model(R"({"layers": [{"kind": "conv2d", "out": 3, "stride": 0}]})"),
+       "job.json:3:63: model.layers[0].stride is 0; allowed for conv2d: 1 or more"},
+      {model(R"({"layers": [{"kind": "max_pool", "padding": 2}]})"),
+       "job.json:3:56: model.layers[0].padding is more than half the kernel; allowed: up to 1"},
+      {model(R"({"layers": [{"kind": "residual"}]})"),
+       "job.json:3:24: model.layers[0].layers is missing; allowed: the layers of the body"},
+      {model(R"({"layers": [{"kind": "residual", "layers": [{"kind": "linear"}]}]})"),
+       "job.json:3:56: model.layers[0].layers[0].out is missing; allowed: a whole number from 1"},
+  });
+}
+
+TEST(JobConfigErrorTest, MissingDatasetsSayHowToGetThem) {
+  EXPECT_EQ(
+      ErrorOf(Replaced("\".\"", "\"/no/such\"")),
+      "job.json:4:25: data.directory \"/no/such\" is no directory on this machine; allowed: the "
+      "folder with the dataset's files");
+  EXPECT_THAT(
+      ErrorOf(Replaced("\".\"", "\"/usr/share/datasets/fashion-mnist/x\"")),
+      HasSubstr("sudo apt-get install dataset-fashion-mnist"));
+}
+
+TEST(JobConfigErrorTest, BrokenJsonIsPlaced) {
+  ExpectErrors({
+      {"", "job.json:1:1: the text ends too early; expected a value"},
+      {"{\n  \"a\": }", "job.json:2:8: unexpected \"}\"; expected a value"},
+      {"{\n  \"a\" 1}", "job.json:2:7: unexpected \"1\"; expected \":\" after the name"},
+      {"{\"a\": 1,\n}", "job.json:1:8: nothing follows this comma; remove it"},
+      {"{\"a\": 1 \"b\": 2}", "job.json:1:9: unexpected \"\"\"; expected \",\" or \"}\""},
+      {"{a: 1}", "job.json:1:2: unexpected \"a\"; expected a name in double quotes"},
+      {"{\"a\": yes}", "job.json:1:7: \"yes\" is no value; put texts in double quotes"},
+      {"{\"a\": 1,\n \"a\": 2}", "job.json:2:2: \"a\" is given twice; first in line 1"},
+      {"{\"a\": \"b\n\"}",
+       "job.json:1:7: the text is never closed; expected a double quote in this line"},
+      {"{} x", "job.json:1:4: there is more after the end of the document"},
+      {"{ /* x", "job.json:1:3: the comment is never closed; expected \"*/\""},
+      {"{\"a\": 01}", "job.json:1:7: a number may not begin with 0 and another digit"},
+      {"{\"a\": 1.}", "job.json:1:9: unexpected \"}\"; expected a digit"},
+      {"{\"a\": \"\\x\"}",
+       "job.json:1:8: invalid escape in a text; allowed: \\\" \\\\ \\/ \\b \\f \\n \\r \\t and "
+       "\\uXXXX, not NUL"},
+      {"{\"\xc3\xa4\": \"\xff\"}", "job.json:1:8: invalid UTF-8 in a text"},
+  });
+  EXPECT_THAT(ErrorOf(std::string(100, '[')), HasSubstr("1:66: nested too deeply"));
+}
+
+TEST(JobConfigErrorTest, EscapesMeanTheirCharacters) {
+  const auto config = ParseJobConfig(
+      Replaced("\".\"", R"("\u002e")"), "job.json", {{"run.directory", R"("\ud83d\ude00\n\\")"}});
+  EXPECT_EQ(config.value().data.directory, ".");
+  EXPECT_EQ(config.value().run.directory, "\xf0\x9f\x98\x80\n\\");
+}
+
+// ---- Overrides.
+
+TEST(JobConfigOverrideTest, ReachIntoObjectsAndLists) {
+  const auto config = ParseJobConfig(
+      kRich,
+      "job.json",
+      {{"train.epochs", "9"},
+       {"workers[0].count", "7"},
+       {"workers[2].minibatch", "5"},
+       {"faults", "[]"},
+       {"run.directory", "/a/b=c"},
+       {"name", "123"},
+       {"train.mode", "async"},
+       {"optimizer.schedule.milestones[1]", "0.9"},
+       {"data.directory", "\".\""}});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->train.epochs, 9U);
+  EXPECT_EQ(config->workers.at(0).count, 7U);
+  EXPECT_EQ(config->workers.at(0).minibatch, 16U);
+  EXPECT_EQ(config->workers.at(2).minibatch, 5U);
+  EXPECT_TRUE(config->faults.empty());
+  EXPECT_EQ(config->run.directory, "/a/b=c");
+  EXPECT_EQ(config->name, "123");
+  EXPECT_EQ(config->optimizer.schedule.milestones.at(1), 0.9F);
+}
+
+TEST(JobConfigOverrideTest, LaterOnesWin) {
+  const auto config =
+      ParseJobConfig(kSmall, "job.json", {{"train.epochs", "2"}, {"train.epochs", "3"}});
+  EXPECT_EQ(config.value().train.epochs, 3U);
+}
+
+TEST(JobConfigOverrideTest, ErrorsPointIntoTheCommandLine) {
+  const auto error = [](const std::string& key, const std::string& value) {
+    return ErrorOf(kSmall, {{"train.epochs", "1"}, {key, value}});
+  };
+  EXPECT_THAT(
+      error("train.epoch", "1"),
+      StartsWith("--set:2:7: unknown field \"epoch\" in train; allowed"));
+  EXPECT_THAT(error("train.epoch", "1"), HasSubstr("did you mean \"epochs\"?"));
+  EXPECT_EQ(
+      error("train.epochs", "many"),
+      "--set:2:14: train.epochs is a text; allowed: a whole number from 1 to 100000");
+  EXPECT_EQ(
+      error("train.epochs", "0"),
+      "--set:2:14: train.epochs is 0; allowed: a whole number from 1 to 100000");
+  EXPECT_EQ(error("workers.count", "2"), "--set:2:9: this is a list; write an index, as in [0]");
+  EXPECT_EQ(
+      error("workers[3].count", "2"),
+      "--set:2:8: there is no entry 3; allowed: 0 to 1, the last one being new");
+  EXPECT_EQ(error("train.epochs.x", "2"), "--set:2:14: this is a number, which has no fields");
+  EXPECT_EQ(error("train[0]", "2"), "--set:2:6: this is an object, which has no entries");
+  EXPECT_EQ(
+      error("train..x", "2"),
+      "--set:2:7: a name is missing in \"train..x\"; allowed: names and indices, as in "
+      "workers[0].count");
+  EXPECT_THAT(error("", "2"), StartsWith("--set:2:1: there is no name before \"=\""));
+  EXPECT_THAT(error("workers[x]", "2"), StartsWith("--set:2:8: there is no index"));
+  EXPECT_THAT(error("faults", "[{]"), StartsWith("--set:2:10: unexpected \"]\""));
+}
+
+// ---- Files.
+
+TEST(JobConfigFileTest, MissingFilesAreNotFound) {
+  const auto config = LoadJobConfig("/no/such/job.json");
+  ASSERT_FALSE(config.ok());
+  EXPECT_EQ(config.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(config.status().message()), HasSubstr("/no/such/job.json"));
+}
+
+TEST(JobConfigFileTest, DirectoriesAndEndlessFilesAreRefused) {
+  EXPECT_EQ(LoadJobConfig("/").status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(LoadJobConfig("/dev/zero").status().message()), HasSubstr("allowed: 1 MiB"));
+}
+
+TEST(JobConfigFileTest, TheExamplesAreValid) {
+  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+    const std::string path = entry.path().string();
+    if (entry.path().extension() == ".json" && !path.ends_with(".schema.json")) {
+      const auto config = LoadJobConfig(path, {{"data.directory", "."}});
+      EXPECT_TRUE(config.ok()) << config.status();
+    }
+  }
+}
+
+TEST(JobConfigFuzzTest, DamagedTextsGiveOneLineOrAValidConfig) {
+  Random random(7);
+  constexpr std::string_view kBits[] = {
+      "{",
+      "}",
+      "[",
+      "]",
+      "\"",
+      ",",
+      ":",
+      "0",
+      "-",
+      "1e9",
+      "null",
+      "\\u00e4",
+      "//",
+      "/*",
+      "\n",
+      "\xff",
+      "true",
+      "kind"};
+  size_t valid = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::string text(round % 2 == 0 ? kSmall : kRich);
+    for (uint64_t n = 1 + random.Below(3); n > 0; --n) {
+      const size_t at = random.Below(text.size());
+      switch (random.Below(4)) {
+        case 0:
+          text[at] = static_cast<char>(random.Below(256));
+          break;
+        case 1:
+          text.erase(at, random.Below(20));
+          break;
+        case 2:
+          text.insert(at, kBits[random.Below(std::size(kBits))]);
+          break;
+        default:
+          text.insert(at, text.substr(random.Below(text.size()), random.Below(40)));
+          break;
+      }
+      text += ' ';
+    }
+    const auto config = ParseJobConfig(text, "job.json");
+    if (config.ok()) {
+      ++valid;
+      ASSERT_EQ(ParseJobConfig(PrintJobConfig(*config), "p.json").value(), *config) << text;
+    } else {
+      const std::string message(config.status().message());
+      ASSERT_THAT(message, StartsWith("job.json:")) << text;
+      ASSERT_EQ(message.find('\n'), std::string::npos) << message;
+    }
+  }
+  EXPECT_GT(valid, 50U);
+}
+
+}  // namespace
+}  // namespace ps::proto
