@@ -1,0 +1,131 @@
+#include "tests/bench/harness.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace ps::bench {
+namespace {
+
+double QuantileOf(std::vector<double> values, double fraction) {
+  if (values.empty()) {
+    return std::nan("");
+  }
+  std::sort(values.begin(), values.end());
+  const double position = fraction * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<size_t>(position);
+  const size_t above = std::min(below + 1, values.size() - 1);
+  const double weight = position - static_cast<double>(below);
+  return values[below] * (1 - weight) + values[above] * weight;
+}
+
+double Seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+double CpuOf(int who) {
+  rusage usage{};
+  getrusage(who, &usage);
+  return Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+BenchArguments ReadBenchArguments(int argc, char** argv) {
+  BenchArguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--tiny") == 0) {
+      arguments.is_tiny = true;
+      arguments.runs = 1;
+    } else if (std::strcmp(argv[i], "--runs") == 0 && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
+      arguments.runs = static_cast<uint32_t>(std::atoi(argv[++i]));
+    } else {
+      std::fprintf(stderr, "%s: unknown '%s'; allowed: --tiny, --runs N\n", argv[0], argv[i]);
+      std::exit(2);
+    }
+  }
+  return arguments;
+}
+
+double Samples::Median() const {
+  return QuantileOf(values, 0.5);
+}
+
+double Samples::Deviation() const {
+  std::vector<double> deviations;
+  for (const double value : values) {
+    deviations.push_back(std::abs(value - Median()));
+  }
+  return QuantileOf(deviations, 0.5);
+}
+
+double Samples::Least() const {
+  return QuantileOf(values, 0);
+}
+
+double Samples::Most() const {
+  return QuantileOf(values, 1);
+}
+
+double Samples::Quantile(double fraction) const {
+  return QuantileOf(values, fraction);
+}
+
+std::vector<Samples> MeasureInTurn(
+    uint32_t runs, const std::vector<std::function<double()>>& candidates) {
+  std::vector<Samples> results(candidates.size());
+  for (const auto& candidate : candidates) {
+    candidate();
+  }
+  for (uint32_t run = 0; run < runs; ++run) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      results[i].values.push_back(candidates[i]());
+    }
+  }
+  return results;
+}
+
+double WallSeconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+double CpuSeconds() {
+  return CpuOf(RUSAGE_SELF) + CpuOf(RUSAGE_CHILDREN);
+}
+
+void Table::Print() const {
+  std::vector<size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  for (const auto& row : rows_) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - row[i].size(), ' ');
+      line += i == 0 ? row[i] + padding : "  " + padding + row[i];
+    }
+    std::printf("%s\n", line.c_str());
+  }
+  std::fflush(stdout);
+}
+
+std::string Fixed(double value, int decimals) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.*f", decimals, value);
+  return text;
+}
+
+std::string Spread(const Samples& samples, int decimals) {
+  return Fixed(samples.Median(), decimals) + " (" + Fixed(samples.Deviation(), decimals) + ")";
+}
+
+}  // namespace ps::bench

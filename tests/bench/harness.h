@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ps::bench {
+
+/// How a benchmark was called.
+struct BenchArguments {
+  /// Smallest sizes and one run: the test suite runs every benchmark like this, so that none rots.
+  bool is_tiny = false;
+  uint32_t runs = 7;  // measured runs, after the warm-up
+};
+
+/// Reads --tiny and --runs N; ends the program with exit code 2 on anything else.
+BenchArguments ReadBenchArguments(int argc, char** argv);
+
+/// What repeated runs of one thing gave.
+struct Samples {
+  std::vector<double> values;  // in the order measured
+
+  double Median() const;
+  /// Median absolute deviation from the median.
+  double Deviation() const;
+  double Least() const;
+  double Most() const;
+  /// The value that `fraction` of the samples do not exceed.
+  double Quantile(double fraction) const;
+};
+
+/// Runs everything once to warm up, then `runs` rounds in which each candidate runs once, in turn,
+/// so that a disturbance of the machine hits all alike. Each candidate returns its own figure.
+std::vector<Samples> MeasureInTurn(
+    uint32_t runs, const std::vector<std::function<double()>>& candidates);
+
+/// Seconds since an arbitrary point.
+double WallSeconds();
+/// CPU seconds, user and system, of this process and of the children it has waited for.
+double CpuSeconds();
+
+/// An aligned table on stdout: the first column left, the others right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+
+  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+
+  void Print() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// "3.14" with the given number of decimals.
+std::string Fixed(double value, int decimals);
+/// "median (deviation)".
+std::string Spread(const Samples& samples, int decimals);
+
+}  // namespace ps::bench
