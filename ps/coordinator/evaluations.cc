@@ -1,0 +1,106 @@
+#include "ps/coordinator/evaluations.h"
+
+#include <algorithm>
+
+namespace ps::coordinator {
+
+void Evaluations::Begin(uint32_t epoch, uint64_t samples, uint64_t parts) {
+  PS_CHECK(samples > 0 && parts > 0);
+  Evaluation evaluation;
+  evaluation.epoch = epoch;
+  const uint64_t size = (samples + parts - 1) / parts;
+  for (uint64_t begin = 0; begin < samples; begin += size) {
+    EvaluationPart part;
+    part.begin = begin;
+    part.end = std::min(begin + size, samples);
+    evaluation.parts.push_back(part);
+  }
+  pending_.push_back(std::move(evaluation));
+}
+
+bool Evaluations::HasWork() const {
+  for (const Evaluation& evaluation : pending_) {
+    for (const EvaluationPart& part : evaluation.parts) {
+      if (!part.is_done && part.lease == LeaseId()) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+Evaluations::Granted Evaluations::Grant(Incarnation holder, LeaseId lease) {
+  for (Evaluation& evaluation : pending_) {
+    for (EvaluationPart& part : evaluation.parts) {
+      if (!part.is_done && part.lease == LeaseId()) {
+        part.lease = lease;
+        part.holder = holder;
+        return {evaluation.epoch, part.begin, part.end};
+      }
+    }
+  }
+  PS_CHECK(false) << "no part is queued";
+  return {};
+}
+
+const EvaluationPart* Evaluations::Find(LeaseId lease) const {
+  for (const Evaluation& evaluation : pending_) {
+    for (const EvaluationPart& part : evaluation.parts) {
+      if (!part.is_done && lease != LeaseId() && part.lease == lease) {
+        return &part;
+      }
+    }
+  }
+  return nullptr;
+}
+
+void Evaluations::Report(const proto::EvaluateReport& report, Duration since_begin) {
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    std::vector<EvaluationPart>& parts = pending_[i].parts;
+    for (EvaluationPart& part : parts) {
+      if (part.is_done || part.lease != report.lease) {
+        continue;
+      }
+      part.is_done = true;
+      part.loss_sum = report.loss_sum;
+      part.correct = report.correct;
+      if (std::all_of(parts.begin(), parts.end(), [](const auto& p) { return p.is_done; })) {
+        Complete(i, since_begin);
+      }
+      return;
+    }
+  }
+  PS_CHECK(false) << "lease " << report.lease << " is not out";
+}
+
+void Evaluations::Complete(size_t index, Duration since_begin) {
+  proto::EvaluationRow row;
+  row.epoch = pending_[index].epoch;
+  uint64_t correct = 0;
+  double loss_sum = 0;
+  for (const EvaluationPart& part : pending_[index].parts) {
+    row.samples += part.end - part.begin;
+    correct += part.correct;
+    loss_sum += part.loss_sum;
+  }
+  row.accuracy = static_cast<double>(correct) / static_cast<double>(row.samples);
+  row.loss = loss_sum / static_cast<double>(row.samples);
+  row.at_s = Seconds(since_begin);
+  pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(index));
+  const auto after = std::find_if(
+      results_.begin(), results_.end(), [&](const auto& r) { return r.epoch > row.epoch; });
+  results_.insert(after, row);
+}
+
+void Evaluations::Return(Incarnation holder) {
+  for (Evaluation& evaluation : pending_) {
+    for (EvaluationPart& part : evaluation.parts) {
+      if (!part.is_done && part.holder == holder) {
+        part.lease = LeaseId();
+        part.holder = Incarnation();
+      }
+    }
+  }
+}
+
+}  // namespace ps::coordinator

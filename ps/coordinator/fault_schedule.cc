@@ -1,0 +1,27 @@
+#include "ps/coordinator/fault_schedule.h"
+
+#include <algorithm>
+
+namespace ps::coordinator {
+
+FaultSchedule::FaultSchedule(const std::vector<proto::FaultConfig>& faults) {
+  for (const proto::FaultConfig& fault : faults) {
+    const auto after =
+        std::upper_bound(faults_.begin(), faults_.end(), fault.at, [](float at, const auto& f) {
+          return at < f.at;
+        });
+    faults_.insert(after, fault);
+  }
+}
+
+std::vector<proto::FaultConfig> FaultSchedule::TakeDue(
+    uint64_t samples_counted, uint64_t samples_total) {
+  std::vector<proto::FaultConfig> due;
+  const double progress = static_cast<double>(samples_counted) / static_cast<double>(samples_total);
+  while (next_ < faults_.size() && progress >= static_cast<double>(faults_[next_].at)) {
+    due.push_back(faults_[next_++]);
+  }
+  return due;
+}
+
+}  // namespace ps::coordinator

@@ -1,0 +1,47 @@
+#include "ps/coordinator/placement.h"
+
+#include <algorithm>
+#include <set>
+
+namespace ps::coordinator {
+
+proto::Placement PlaceChunks(
+    const std::vector<TensorSpec>& tensors, uint64_t chunk_bytes, uint32_t shard_count) {
+  PS_CHECK(shard_count > 0 && chunk_bytes >= sizeof(float));
+  const auto elements_max = static_cast<int64_t>(chunk_bytes / sizeof(float));
+  proto::Placement placement;
+  placement.version = 1;
+  for (uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    const int64_t elements = tensors[tensor].element_count();
+    uint32_t chunk = 0;
+    for (int64_t begin = 0; begin < elements; begin += elements_max) {
+      proto::ChunkAssignment assignment;
+      assignment.key = MakeChunkKey(tensor, chunk++);
+      assignment.element_begin = begin;
+      assignment.element_count = static_cast<uint32_t>(std::min(elements_max, elements - begin));
+      placement.chunks.push_back(assignment);
+    }
+  }
+  std::vector<size_t> order(placement.chunks.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const uint32_t count_a = placement.chunks[a].element_count;
+    const uint32_t count_b = placement.chunks[b].element_count;
+    return count_a != count_b ? count_a > count_b : a < b;
+  });
+  std::set<std::pair<uint64_t, uint32_t>> load;  // elements, shard
+  for (uint32_t shard = 0; shard < shard_count; ++shard) {
+    load.emplace(0, shard);
+  }
+  for (const size_t i : order) {
+    const auto [elements, shard] = *load.begin();
+    load.erase(load.begin());
+    placement.chunks[i].shard = ShardId(shard);
+    load.emplace(elements + placement.chunks[i].element_count, shard);
+  }
+  return placement;
+}
+
+}  // namespace ps::coordinator

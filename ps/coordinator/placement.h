@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ps/base/tensor_spec.h"
+#include "ps/proto/messages.h"
+
+namespace ps::coordinator {
+
+/// Cuts tensors into chunks of at most `chunk_bytes` and spreads them over shards so that their
+/// bytes differ little: largest first, each to the shard with the fewest bytes so far (at most 4/3
+/// of the best possible maximum). Same input, same placement. Requires: shard_count > 0,
+/// chunk_bytes >= 4.
+proto::Placement PlaceChunks(
+    const std::vector<TensorSpec>& tensors, uint64_t chunk_bytes, uint32_t shard_count);
+
+}  // namespace ps::coordinator
