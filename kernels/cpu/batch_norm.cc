@@ -48,6 +48,7 @@ class BatchNorm final : public Op {
         {{DNNL_ARG_SRC, args.x},
          {DNNL_ARG_DIFF_DST, args.dy},
          {DNNL_ARG_SCALE, args.params[0].data()},
+         {DNNL_ARG_SHIFT, args.params[1].data()},
          {DNNL_ARG_MEAN, mean_.data()},
          {DNNL_ARG_VARIANCE, variance_.data()},
          {DNNL_ARG_DIFF_SCALE, args.grads[0].data()},
@@ -125,6 +126,7 @@ class BatchNorm final : public Op {
         {{DNNL_ARG_SRC, x},
          {DNNL_ARG_DIFF_DST, x},
          {DNNL_ARG_SCALE, c},
+         {DNNL_ARG_SHIFT, c},  // not read, but oneDNN counts its arguments
          {DNNL_ARG_MEAN, c},
          {DNNL_ARG_VARIANCE, c},
          {DNNL_ARG_DIFF_SCALE, c},

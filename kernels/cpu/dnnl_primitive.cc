@@ -69,7 +69,9 @@ void Primitive::Run(std::initializer_list<Binding> bindings) {
     PS_CHECK(slot != arguments_.end()) << "no slot " << index;
     slot->second.set_data_handle(const_cast<void*>(memory));
   }
-  primitive_.execute(ThisThreadsStream(), arguments_);
+  const Status status =
+      CatchDnnl("run", [&] { primitive_.execute(ThisThreadsStream(), arguments_); });
+  PS_CHECK(status.ok()) << status;  // what can fail, failed when the primitive was made
 }
 
 Relayout Relayout::ToPrimitive(const Desc& canonical, const Desc& wanted, Workspace* workspace) {

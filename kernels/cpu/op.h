@@ -24,7 +24,7 @@ struct ForwardArgs {
   int64_t n = 0;             // samples
   const float* x = nullptr;  // [n, h, w, c] of the op's input shape
   float* y = nullptr;        // [n, h, w, c] of its output shape
-  ConstSpans params;
+  ConstSpans params = {};
   bool training = false;
   uint64_t step = 0;  // dropout: part of what decides the mask
 };
@@ -35,8 +35,8 @@ struct BackwardArgs {
   const float* y = nullptr;   // what the forward call wrote
   const float* dy = nullptr;  // gradient of the loss by y
   float* dx = nullptr;        // written (not added to), or nullptr when nobody wants it
-  ConstSpans params;
-  Spans grads;  // one per parameter, written (not added to)
+  ConstSpans params = {};
+  Spans grads = {};  // one per parameter, written (not added to)
 };
 
 /// What a caller may and must not do with an op's buffers.

@@ -1,0 +1,209 @@
+#include "tests/kernels/op_cases.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/batch_norm.h"
+#include "kernels/cpu/layout.h"
+#include "kernels/cpu/linear.h"
+
+namespace ps::kernels::test {
+namespace {
+
+constexpr double kExact = 1e-13;  // copies and comparisons
+constexpr double kSums = 1e-11;   // products added up in another order
+
+std::string Sizes(std::initializer_list<int64_t> sizes) {
+  std::string text;
+  for (const int64_t size : sizes) {
+    text += "_" + std::to_string(size);
+  }
+  return text;
+}
+
+OpCase Conv2dCase(int64_t n, const Conv2dOptions& o) {
+  const int64_t out_h = (o.in_height + 2 * o.padding - o.kernel) / o.stride + 1;
+  const int64_t out_w = (o.in_width + 2 * o.padding - o.kernel) / o.stride + 1;
+  OpCase c;
+  c.kind = "conv2d";
+  c.sizes = "_n" + std::to_string(n) + "_in" + Sizes({o.in_channels, o.in_height, o.in_width}) +
+            "_out" + Sizes({o.out_channels}) + "_ksp" + Sizes({o.kernel, o.stride, o.padding}) +
+            (o.bias ? "" : "_nobias");
+  c.n = n;
+  c.in_elements = o.in_channels * o.in_height * o.in_width;
+  c.out_elements = o.out_channels * out_h * out_w;
+  c.parameter_sizes = {o.out_channels * o.in_channels * o.kernel * o.kernel};
+  if (o.bias) {
+    c.parameter_sizes.push_back(o.out_channels);
+  }
+  c.make = [o](Workspace* workspace) { return MakeConv2d(o, workspace); };
+  c.reference = ReferenceConv2d(o);
+  c.nmse_max = kSums;
+  return c;
+}
+
+OpCase LinearCase(int64_t n, int64_t in, int64_t out, bool bias) {
+  OpCase c;
+  c.kind = "linear";
+  c.sizes = Sizes({n, in, out}) + (bias ? "" : "_nobias");
+  c.n = n;
+  c.in_elements = in;
+  c.out_elements = out;
+  c.parameter_sizes = {in * out};
+  if (bias) {
+    c.parameter_sizes.push_back(out);
+  }
+  c.make = [=](Workspace* workspace) {
+    return MakeLinear({.in_features = in, .out_features = out, .bias = bias}, workspace);
+  };
+  c.reference = ReferenceLinear(in, out, bias);
+  c.nmse_max = kSums;
+  return c;
+}
+
+OpCase BatchNormCase(int64_t n, int64_t channels, int64_t height, int64_t width) {
+  constexpr double kEpsilon = 1e-3;
+  OpCase c;
+  c.kind = "batch_norm";
+  c.sizes = Sizes({n, channels, height, width});
+  c.n = n;
+  c.in_elements = channels * height * width;
+  c.out_elements = c.in_elements;
+  c.parameter_sizes = {channels, channels, channels, channels};
+  c.make = [=](Workspace* workspace) {
+    return MakeBatchNorm(
+        {.channels = channels,
+         .height = height,
+         .width = width,
+         .epsilon = static_cast<float>(kEpsilon)},
+        workspace);
+  };
+  c.reference = ReferenceBatchNorm(channels, height * width, kEpsilon);
+  // Differences of nearly equal numbers: a few values a channel lose some digits.
+  c.nmse_max = 1e-9;
+  return c;
+}
+
+OpCase PoolCase(int64_t n, const PoolOptions& o) {
+  const int64_t out_h = (o.in_height + 2 * o.padding - o.kernel_height) / o.stride + 1;
+  const int64_t out_w = (o.in_width + 2 * o.padding - o.kernel_width) / o.stride + 1;
+  const bool is_max = o.kind == PoolKind::kMax;
+  OpCase c;
+  c.kind = is_max ? "max_pool" : "avg_pool";
+  c.sizes = Sizes({n, o.channels, o.in_height, o.in_width}) + "_ksp" +
+            Sizes({o.kernel_height, o.kernel_width, o.stride, o.padding});
+  c.n = n;
+  c.in_elements = o.channels * o.in_height * o.in_width;
+  c.out_elements = o.channels * out_h * out_w;
+  c.make = [o](Workspace* workspace) { return MakePool(o, workspace); };
+  c.reference = ReferencePool(o);
+  c.nmse_max = is_max ? kExact : kSums;
+  return c;
+}
+
+OpCase ElementwiseCase(
+    const std::string& kind,
+    int64_t n,
+    int64_t elements,
+    std::function<std::unique_ptr<Op>(Workspace*)> make,
+    Reference reference) {
+  OpCase c;
+  c.kind = kind;
+  c.sizes = Sizes({n, elements});
+  c.n = n;
+  c.in_elements = elements;
+  c.out_elements = elements;
+  c.make = std::move(make);
+  c.reference = std::move(reference);
+  return c;
+}
+
+void AppendConvolutions(std::vector<OpCase>* cases) {
+  // n, then channels, height, width, out channels, kernel, stride, padding, bias.
+  cases->push_back(Conv2dCase(1, {1, 1, 1, 1, 1, 1, 0, true}));
+  cases->push_back(Conv2dCase(1, {3, 7, 5, 5, 3, 1, 1, true}));
+  cases->push_back(Conv2dCase(2, {1, 9, 9, 16, 3, 1, 0, true}));
+  cases->push_back(Conv2dCase(3, {17, 5, 3, 7, 3, 1, 1, false}));
+  cases->push_back(Conv2dCase(5, {16, 8, 8, 32, 3, 2, 1, false}));
+  cases->push_back(Conv2dCase(2, {2, 11, 7, 3, 5, 2, 2, true}));
+  cases->push_back(Conv2dCase(3, {16, 6, 6, 33, 1, 2, 0, false}));
+}
+
+void AppendPools(std::vector<OpCase>* cases) {
+  for (const PoolKind kind : {PoolKind::kMax, PoolKind::kAverage}) {
+    // n, then channels, height, width, kernel height and width, stride, padding.
+    cases->push_back(PoolCase(1, {kind, 1, 1, 1, 1, 1, 1, 0}));
+    cases->push_back(PoolCase(1, {kind, 3, 7, 5, 2, 2, 2, 0}));
+    cases->push_back(PoolCase(3, {kind, 17, 5, 5, 3, 3, 1, 1}));
+    cases->push_back(PoolCase(2, {kind, 32, 6, 6, 3, 3, 2, 1}));
+  }
+  cases->push_back(PoolCase(3, {PoolKind::kAverage, 19, 7, 5, 7, 5, 1, 0}));  // global
+}
+
+}  // namespace
+
+std::vector<OpCase> AllOpCases() {
+  std::vector<OpCase> cases;
+  AppendConvolutions(&cases);
+  AppendPools(&cases);
+  cases.push_back(LinearCase(1, 1, 1, true));
+  cases.push_back(LinearCase(1, 7, 13, true));
+  cases.push_back(LinearCase(5, 31, 10, true));
+  cases.push_back(LinearCase(3, 33, 64, false));
+  cases.push_back(BatchNormCase(3, 1, 1, 1));
+  cases.push_back(BatchNormCase(3, 7, 3, 5));
+  cases.push_back(BatchNormCase(1, 16, 5, 3));
+  cases.push_back(BatchNormCase(11, 33, 1, 1));
+  for (const int64_t elements : {1, 31, 32, 33, 127}) {
+    for (const int64_t n : {1, 3}) {
+      cases.push_back(ElementwiseCase(
+          "relu",
+          n,
+          elements,
+          [=](Workspace* w) { return MakeRelu(elements, w); },
+          ReferenceRelu()));
+      OpCase gelu = ElementwiseCase(
+          "gelu",
+          n,
+          elements,
+          [=](Workspace* w) { return MakeGelu(elements, w); },
+          ReferenceGelu());
+      gelu.nmse_max = 1e-9;  // oneDNN's erf is a polynomial
+      cases.push_back(std::move(gelu));
+    }
+  }
+  for (const int64_t channels : {1, 3, 16}) {
+    cases.push_back(ElementwiseCase(
+        "flatten",
+        2,
+        channels * 35,
+        [=](Workspace* w) { return MakeFlatten(channels, 7, 5, w); },
+        ReferenceFlatten(channels, 35)));
+    cases.push_back(ElementwiseCase(
+        "channels_last",
+        2,
+        channels * 35,
+        [=](Workspace* w) { return MakeChannelsLast(channels, 7, 5, w); },
+        ReferenceChannelsLast(channels, 35)));
+  }
+  return cases;
+}
+
+std::vector<OpCase> OpCasesOf(const std::string& kind) {
+  std::vector<OpCase> cases = AllOpCases();
+  std::erase_if(cases, [&](const OpCase& c) { return c.kind != kind; });
+  return cases;
+}
+
+std::vector<std::string> AllOpKinds() {
+  std::vector<std::string> kinds;
+  for (const OpCase& c : AllOpCases()) {
+    if (std::find(kinds.begin(), kinds.end(), c.kind) == kinds.end()) {
+      kinds.push_back(c.kind);
+    }
+  }
+  return kinds;
+}
+
+}  // namespace ps::kernels::test

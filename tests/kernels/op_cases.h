@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/op.h"
+#include "kernels/cpu/workspace.h"
+#include "tests/kernels/reference_ops.h"
+
+namespace ps::kernels::test {
+
+/// One row of the parity table.
+struct OpCase {
+  std::string kind;  // as a config names the layer
+  std::string sizes;
+  int64_t n = 1;
+  int64_t in_elements = 1;   // a sample
+  int64_t out_elements = 1;  // a sample
+  std::vector<int64_t> parameter_sizes;
+  std::function<std::unique_ptr<Op>(Workspace*)> make;
+  Reference reference;
+  double nmse_max = 1e-12;  // normalised mean squared error: sum (a-b)^2 / sum b^2
+};
+
+/// Every op, every option that changes what it computes; sizes 1, odd primes, and around the vector
+/// width, batches of 1 and more.
+std::vector<OpCase> AllOpCases();
+
+/// The rows of one kind.
+std::vector<OpCase> OpCasesOf(const std::string& kind);
+
+/// Each kind once, in the order of the table.
+std::vector<std::string> AllOpKinds();
+
+inline std::ostream& operator<<(std::ostream& out, const OpCase& c) {
+  return out << c.kind << c.sizes;
+}
+
+}  // namespace ps::kernels::test

@@ -1,0 +1,188 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/cpu/batch_norm.h"
+#include "tests/kernels/op_runner.h"
+
+namespace ps::kernels::test {
+namespace {
+
+constexpr uint64_t kSeed = 17;
+
+/// By kind of op; a test goes through the rows of its kind.
+class OpParity : public testing::TestWithParam<std::string> {};
+
+double Dot(std::span<const float> a, const Values& b) {
+  double sum = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    sum += static_cast<double>(a[i]) * b[i];
+  }
+  return sum;
+}
+
+/// Compares `gradient` with d(loss)/d(value) by central differences in double, at up to some tens
+/// of elements spread over `values`, which are a part of what `loss` reads.
+template <typename Loss>
+double GradientError(std::span<const float> gradient, Values* values, Loss loss) {
+  constexpr double kStep = 1e-5;
+  constexpr size_t kElementsMax = 41;
+  const size_t stride = values->size() / kElementsMax + 1;
+  std::vector<float> actual;
+  Values expected;
+  for (size_t i = 0; i < values->size(); i += stride) {
+    double& value = (*values)[i];
+    const double before = value;
+    value = before + kStep;
+    const double above = loss();
+    value = before - kStep;
+    const double below = loss();
+    value = before;
+    expected.push_back((above - below) / (2 * kStep));
+    actual.push_back(gradient[i]);
+  }
+  return NormalisedError(actual, expected);
+}
+
+Parameters DoubleParameters(const OpRunner& runner) {
+  Parameters params;
+  for (const std::vector<float>& p : runner.params) {
+    params.push_back(ToDouble(p));
+  }
+  return params;
+}
+
+TEST_P(OpParity, ForwardEqualsTheReferenceWithinTheBound) {
+  for (const OpCase& c : OpCasesOf(GetParam())) {
+    OpRunner runner(c, kSeed);
+    runner.Prepare(true);
+    runner.Forward(true);
+    const Values expected = c.reference(c.n, ToDouble(runner.x), DoubleParameters(runner));
+    EXPECT_LE(NormalisedError(runner.y, expected), c.nmse_max) << c;
+  }
+}
+
+TEST_P(OpParity, BackwardEqualsFiniteDifferencesOfTheReference) {
+  // Of the gradient's squared norm: some times what float's own rounding of these sums leaves.
+  constexpr double kNmseMax = 1e-9;
+  for (const OpCase& c : OpCasesOf(GetParam())) {
+    OpRunner runner(c, kSeed);
+    runner.Prepare(true);
+    runner.Forward(true);
+    runner.Backward();
+    Values x = ToDouble(runner.x);
+    Parameters params = DoubleParameters(runner);
+    const auto loss = [&] { return Dot(runner.dy, c.reference(c.n, x, params)); };
+    EXPECT_LE(GradientError(runner.dx, &x, loss), kNmseMax) << c << " dx";
+    // The last two of batch norm are observations, not gradients.
+    const size_t gradient_count = std::min<size_t>(params.size(), 2);
+    for (size_t i = 0; i < gradient_count; ++i) {
+      EXPECT_LE(GradientError(runner.grads[i], &params[i], loss), kNmseMax)
+          << c << " parameter " << i;
+    }
+  }
+}
+
+TEST_P(OpParity, SameInputGivesTheSameBits) {
+  for (const OpCase& c : OpCasesOf(GetParam())) {
+    OpRunner first(c, kSeed);
+    OpRunner second(c, kSeed);
+    for (OpRunner* runner : {&first, &second, &second}) {
+      runner->Prepare(true);
+      runner->Forward(true);
+      runner->Backward();
+    }
+    EXPECT_EQ(first.y, second.y) << c;
+    EXPECT_EQ(first.dx, second.dx) << c;
+    EXPECT_EQ(first.grads, second.grads) << c;
+  }
+}
+
+TEST_P(OpParity, ChangingBatchSizesKeepResults) {
+  const OpCase c = OpCasesOf(GetParam()).back();
+  OpRunner runner(c, kSeed);
+  runner.Prepare(true);
+  runner.Forward(true);
+  runner.Backward();
+  const std::vector<float> y = runner.y;
+  const std::vector<float> dx = runner.dx;
+  // More sizes than the op keeps plans for, so that its own is made again.
+  for (int64_t n = 1; n <= 9; ++n) {
+    ASSERT_TRUE(runner.op->Prepare(n, n == 2).ok());
+  }
+  runner.Prepare(true);
+  runner.Forward(true);
+  runner.Backward();
+  EXPECT_EQ(runner.y, y) << c;
+  EXPECT_EQ(runner.dx, dx) << c;
+}
+
+TEST_P(OpParity, RunsInPlaceWhereItSaysSo) {
+  for (const OpCase& c : OpCasesOf(GetParam())) {
+    OpRunner runner(c, kSeed);
+    if (!runner.op->traits().runs_in_place) {
+      continue;
+    }
+    runner.Prepare(true);
+    runner.Forward(true);
+    runner.Backward();
+    std::vector<float> x = runner.x;
+    std::vector<float> dy = runner.dy;
+    runner.op->Forward({.n = c.n, .x = x.data(), .y = x.data(), .training = true, .step = 1});
+    runner.op->Backward({.n = c.n, .x = x.data(), .y = x.data(), .dy = dy.data(), .dx = dy.data()});
+    EXPECT_EQ(x, runner.y) << c;
+    EXPECT_EQ(dy, runner.dx) << c;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllOps, OpParity, testing::ValuesIn(AllOpKinds()), [](const auto& info) {
+  return info.param;
+});
+
+TEST(BatchNormTest, EvaluationUsesRunningStatistics) {
+  const OpCase c = OpCasesOf("batch_norm")[1];  // 3 samples, 7 channels, 3x5
+  OpRunner runner(c, kSeed);
+  for (float& variance : runner.params[3]) {
+    variance = variance * variance + 0.1F;
+  }
+  runner.Prepare(false);
+  runner.Forward(false);
+  const Values expected =
+      ReferenceBatchNormEvaluation(7, 15, 1e-3)(3, ToDouble(runner.x), DoubleParameters(runner));
+  EXPECT_LE(NormalisedError(runner.y, expected), 1e-11);
+}
+
+TEST(BatchNormTest, ObservationsAreMeanAndUnbiasedVarianceOfTheBatch) {
+  OpCase c;
+  c.n = 4;
+  c.in_elements = c.out_elements = 1;
+  c.parameter_sizes = {1, 1, 1, 1};
+  c.make = [](Workspace* workspace) { return MakeBatchNorm({.channels = 1}, workspace); };
+  OpRunner runner(c, kSeed);
+  runner.x = {1, 2, 3, 6};
+  runner.Prepare(true);
+  runner.Forward(true);
+  runner.Backward();
+  EXPECT_FLOAT_EQ(runner.grads[2][0], 3.0F);
+  EXPECT_FLOAT_EQ(runner.grads[3][0], 14.0F / 3.0F);
+}
+
+TEST(BatchNormTest, ASingleValueHasNoVariance) {
+  OpCase c;
+  c.in_elements = c.out_elements = 1;
+  c.parameter_sizes = {1, 1, 1, 1};
+  c.make = [](Workspace* workspace) {
+    return MakeBatchNorm({.channels = 1, .input_gradient = false}, workspace);
+  };
+  OpRunner runner(c, kSeed);
+  runner.Prepare(true);
+  runner.Forward(true);
+  runner.Backward();
+  EXPECT_FLOAT_EQ(runner.y[0], runner.params[1][0]);
+  EXPECT_FLOAT_EQ(runner.grads[2][0], runner.x[0]);
+  EXPECT_EQ(runner.grads[3][0], 0.0F);
+}
+
+}  // namespace
+}  // namespace ps::kernels::test

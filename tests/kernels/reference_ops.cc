@@ -1,0 +1,192 @@
+#include "tests/kernels/reference_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace ps::kernels::test {
+namespace {
+
+size_t Index(int64_t i) {
+  return static_cast<size_t>(i);
+}
+
+/// Offset of [n][h][w][c] in an NHWC tensor.
+struct Nhwc {
+  int64_t height;
+  int64_t width;
+  int64_t channels;
+
+  size_t At(int64_t n, int64_t h, int64_t w, int64_t c) const {
+    return Index(((n * height + h) * width + w) * channels + c);
+  }
+
+  bool Has(int64_t h, int64_t w) const { return h >= 0 && h < height && w >= 0 && w < width; }
+};
+
+Values BatchNorm(
+    const Values& x,
+    const Parameters& params,
+    const Values& mean,
+    const Values& variance,
+    double epsilon) {
+  const size_t channels = mean.size();
+  Values y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t c = i % channels;
+    y[i] = params[0][c] * (x[i] - mean[c]) / std::sqrt(variance[c] + epsilon) + params[1][c];
+  }
+  return y;
+}
+
+}  // namespace
+
+Reference ReferenceConv2d(const Conv2dOptions& o) {
+  return [o](int64_t n, const Values& x, const Parameters& params) {
+    const Nhwc in{o.in_height, o.in_width, o.in_channels};
+    const Nhwc out{
+        (o.in_height + 2 * o.padding - o.kernel) / o.stride + 1,
+        (o.in_width + 2 * o.padding - o.kernel) / o.stride + 1,
+        o.out_channels};
+    Values y(Index(n * out.height * out.width * out.channels));
+    const auto sum_at = [&](int64_t s, int64_t oh, int64_t ow, int64_t oc) {
+      double sum = o.bias ? params[1][Index(oc)] : 0;
+      for (int64_t ic = 0; ic < o.in_channels; ++ic) {
+        for (int64_t kh = 0; kh < o.kernel; ++kh) {
+          for (int64_t kw = 0; kw < o.kernel; ++kw) {
+            const int64_t ih = oh * o.stride + kh - o.padding;
+            const int64_t iw = ow * o.stride + kw - o.padding;
+            const int64_t w = ((oc * o.in_channels + ic) * o.kernel + kh) * o.kernel + kw;
+            sum += in.Has(ih, iw) ? x[in.At(s, ih, iw, ic)] * params[0][Index(w)] : 0;
+          }
+        }
+      }
+      return sum;
+    };
+    for (int64_t s = 0; s < n; ++s) {
+      for (int64_t oh = 0; oh < out.height; ++oh) {
+        for (int64_t ow = 0; ow < out.width; ++ow) {
+          for (int64_t oc = 0; oc < out.channels; ++oc) {
+            y[out.At(s, oh, ow, oc)] = sum_at(s, oh, ow, oc);
+          }
+        }
+      }
+    }
+    return y;
+  };
+}
+
+Reference ReferenceLinear(int64_t in, int64_t out, bool bias) {
+  return [=](int64_t n, const Values& x, const Parameters& params) {
+    Values y(Index(n * out));
+    for (int64_t s = 0; s < n; ++s) {
+      for (int64_t o = 0; o < out; ++o) {
+        double sum = bias ? params[1][Index(o)] : 0;
+        for (int64_t i = 0; i < in; ++i) {
+          sum += x[Index(s * in + i)] * params[0][Index(o * in + i)];
+        }
+        y[Index(s * out + o)] = sum;
+      }
+    }
+    return y;
+  };
+}
+
+Reference ReferenceBatchNorm(int64_t channels, int64_t positions, double epsilon) {
+  return [=](int64_t n, const Values& x, const Parameters& params) {
+    Values mean(Index(channels));
+    Values variance(Index(channels));
+    const auto count = static_cast<double>(n * positions);
+    for (size_t i = 0; i < x.size(); ++i) {
+      mean[i % mean.size()] += x[i] / count;
+    }
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double distance = x[i] - mean[i % mean.size()];
+      variance[i % mean.size()] += distance * distance / count;
+    }
+    return BatchNorm(x, params, mean, variance, epsilon);
+  };
+}
+
+Reference ReferenceBatchNormEvaluation(int64_t, int64_t, double epsilon) {
+  return [=](int64_t, const Values& x, const Parameters& params) {
+    return BatchNorm(x, params, params[2], params[3], epsilon);
+  };
+}
+
+Reference ReferencePool(const PoolOptions& o) {
+  return [o](int64_t n, const Values& x, const Parameters&) {
+    const Nhwc in{o.in_height, o.in_width, o.channels};
+    const Nhwc out{
+        (o.in_height + 2 * o.padding - o.kernel_height) / o.stride + 1,
+        (o.in_width + 2 * o.padding - o.kernel_width) / o.stride + 1,
+        o.channels};
+    Values y(Index(n * out.height * out.width * out.channels));
+    const auto window_at = [&](int64_t s, int64_t oh, int64_t ow, int64_t c) {
+      double highest = -std::numeric_limits<double>::infinity();
+      double sum = 0;
+      for (int64_t kh = 0; kh < o.kernel_height; ++kh) {
+        for (int64_t kw = 0; kw < o.kernel_width; ++kw) {
+          const int64_t ih = oh * o.stride + kh - o.padding;
+          const int64_t iw = ow * o.stride + kw - o.padding;
+          if (in.Has(ih, iw)) {
+            highest = std::max(highest, x[in.At(s, ih, iw, c)]);
+            sum += x[in.At(s, ih, iw, c)];
+          }
+        }
+      }
+      const auto area = static_cast<double>(o.kernel_height * o.kernel_width);
+      return o.kind == PoolKind::kMax ? highest : sum / area;
+    };
+    for (int64_t s = 0; s < n; ++s) {
+      for (int64_t oh = 0; oh < out.height; ++oh) {
+        for (int64_t ow = 0; ow < out.width; ++ow) {
+          for (int64_t c = 0; c < o.channels; ++c) {
+            y[out.At(s, oh, ow, c)] = window_at(s, oh, ow, c);
+          }
+        }
+      }
+    }
+    return y;
+  };
+}
+
+Reference ReferenceRelu() {
+  return [](int64_t, const Values& x, const Parameters&) {
+    Values y(x.size());
+    std::transform(x.begin(), x.end(), y.begin(), [](double v) { return std::max(v, 0.0); });
+    return y;
+  };
+}
+
+Reference ReferenceGelu() {
+  return [](int64_t, const Values& x, const Parameters&) {
+    Values y(x.size());
+    std::transform(x.begin(), x.end(), y.begin(), [](double v) {
+      return 0.5 * v * (1 + std::erf(v / std::numbers::sqrt2));
+    });
+    return y;
+  };
+}
+
+Reference ReferenceFlatten(int64_t channels, int64_t positions) {
+  return [=](int64_t n, const Values& x, const Parameters&) {
+    Values y(x.size());
+    for (int64_t s = 0; s < n; ++s) {
+      for (int64_t p = 0; p < positions; ++p) {
+        for (int64_t c = 0; c < channels; ++c) {
+          y[Index((s * channels + c) * positions + p)] =
+              x[Index((s * positions + p) * channels + c)];
+        }
+      }
+    }
+    return y;
+  };
+}
+
+Reference ReferenceChannelsLast(int64_t channels, int64_t positions) {
+  return ReferenceFlatten(positions, channels);
+}
+
+}  // namespace ps::kernels::test

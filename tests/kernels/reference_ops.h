@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/pool.h"
+
+namespace ps::kernels::test {
+
+// What the ops compute, written as plainly as possible and in double: the truth of the parity
+// tests. Layouts as in kernels/cpu/op.h: activations NHWC, parameters canonical.
+
+using Values = std::vector<double>;
+using Parameters = std::vector<Values>;
+/// y of a batch of n samples x with these parameters.
+using Reference = std::function<Values(int64_t n, const Values& x, const Parameters& params)>;
+
+Reference ReferenceConv2d(const Conv2dOptions& options);
+Reference ReferenceLinear(int64_t in, int64_t out, bool bias);
+/// Training: statistics of the batch. `positions` is height * width.
+Reference ReferenceBatchNorm(int64_t channels, int64_t positions, double epsilon);
+/// Evaluation: running statistics, parameters 2 and 3.
+Reference ReferenceBatchNormEvaluation(int64_t channels, int64_t positions, double epsilon);
+Reference ReferencePool(const PoolOptions& options);
+Reference ReferenceRelu();
+Reference ReferenceGelu();
+/// NHWC to NCHW.
+Reference ReferenceFlatten(int64_t channels, int64_t positions);
+/// NCHW to NHWC.
+Reference ReferenceChannelsLast(int64_t channels, int64_t positions);
+
+}  // namespace ps::kernels::test
