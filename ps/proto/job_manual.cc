@@ -258,7 +258,8 @@ and check a file whose first field is `"$schema": "job.schema.json"`.
 
 Rules that span fields:
 
-- `model` has a `name` or `layers`, not both. `linear` and `conv2d` need `out`, `residual` needs `layers`.
+- `model` has a `name` or `layers`, not both. `linear` and `conv2d` need `out`, `residual` needs
+  `layers`.
 - A field that its table's `kind` has no use for must keep its default.
 - `optimizer.nesterov` needs `optimizer.momentum`. Schedule `step` needs ascending `milestones`.
 - `train.overlap` cannot be asked for with mode `bsp` or with `optimizer.clip_norm`.

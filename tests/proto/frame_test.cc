@@ -7,7 +7,7 @@
 #include "ps/base/crc32c.h"
 #include "ps/base/random.h"
 #include "ps/proto/messages.h"
-#include "sample.h"
+#include "tests/proto/sample.h"
 
 namespace ps::proto {
 namespace {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "members.h"
 #include "ps/base/random.h"
 #include "ps/proto/job_fields.h"
+#include "tests/proto/members.h"
 
 namespace ps::proto {
 namespace {

@@ -12,10 +12,13 @@ struct AnyMember {
   operator T() const;  // NOLINT(google-explicit-constructor): converting is its purpose
 };
 
+template <size_t>
+using MemberNumber = AnyMember;
+
 template <typename T, size_t... I>
 constexpr bool TakesMembers(std::index_sequence<I...>) {
   return requires {
-    T{((void)I, AnyMember())...};
+    T{MemberNumber<I>()...};
   };
 }
 

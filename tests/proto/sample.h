@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "members.h"
 #include "ps/base/ids.h"
 #include "ps/proto/messages.h"
+#include "tests/proto/members.h"
 
 namespace ps::tests {
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "members.h"
 #include "ps/proto/json_dom.h"
 #include "ps/proto/messages.h"
-#include "sample.h"
+#include "tests/proto/members.h"
+#include "tests/proto/sample.h"
 
 namespace ps::proto {
 namespace {
