@@ -59,9 +59,9 @@ Result<std::string> Flags::Text(const std::string& name) const {
   return it->second;
 }
 
-std::string Flags::TextOr(const std::string& name, std::string fallback) const {
+std::string Flags::TextOr(const std::string& name, const std::string& fallback) const {
   const auto it = values_.find(name);
-  return it == values_.end() ? std::move(fallback) : it->second;
+  return it == values_.end() ? fallback : it->second;
 }
 
 Result<uint64_t> Flags::Number(const std::string& name, uint64_t least, uint64_t most) const {

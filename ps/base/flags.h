@@ -23,7 +23,7 @@ class Flags {
 
   /// Errors: kInvalidArgument when the flag is missing.
   Result<std::string> Text(const std::string& name) const;
-  std::string TextOr(const std::string& name, std::string fallback) const;
+  std::string TextOr(const std::string& name, const std::string& fallback) const;
   /// Errors: kInvalidArgument when it is missing or no whole number of [least, most].
   Result<uint64_t> Number(const std::string& name, uint64_t least, uint64_t most) const;
 

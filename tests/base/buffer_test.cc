@@ -32,14 +32,16 @@ TEST(BufferTest, AMovedFromBufferIsEmpty) {
   Buffer target(std::move(source));
   EXPECT_EQ(target.data(), data);
   EXPECT_EQ(target.size(), 64U);
-  EXPECT_EQ(source.size(), 0U);  // NOLINT(bugprone-use-after-move): what is tested
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): what is tested
+  EXPECT_EQ(source.size(), 0U);
   EXPECT_TRUE(source.bytes().empty());
 
   Buffer other(8);
   other = std::move(target);
   EXPECT_EQ(other.data(), data);
   EXPECT_EQ(other.size(), 64U);
-  EXPECT_EQ(target.size(), 0U);  // NOLINT(bugprone-use-after-move): what is tested
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): what is tested
+  EXPECT_EQ(target.size(), 0U);
 }
 
 TEST(BufferTest, FloatsLeaveOutAShortTail) {

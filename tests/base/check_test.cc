@@ -30,12 +30,12 @@ TEST(CheckTest, ConditionIsEvaluatedOnce) {
 
 TEST(CheckTest, ItIsOneStatementInAnIfWithElse) {
   bool is_else_taken = false;
-  // clang-format off: the braces are missing on purpose
+  // NOLINTBEGIN(readability-braces-around-statements): the braces are missing on purpose
   if (false)
     PS_CHECK(false);
   else
     is_else_taken = true;
-  // clang-format on
+  // NOLINTEND(readability-braces-around-statements)
   EXPECT_TRUE(is_else_taken);
 }
 

@@ -227,6 +227,7 @@ TEST(FileSinkTest, LinesOfManyThreadsDoNotMix) {
     Result<std::unique_ptr<LogSink>> sink = MakeFileSink(file.path(), LogLevel::kDebug);
     ASSERT_TRUE(sink.ok()) << sink.status();
     std::vector<std::thread> threads;
+    threads.reserve(kThreads);
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&sink, t] {
         const Logger logger("n" + std::to_string(t), &SystemTime(), sink->get());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <set>
 #include <string>
 
@@ -50,7 +51,7 @@ void AddNamedPaths(const File& cmake, std::set<std::string>* paths) {
   for (const CMakeCommand& command : ReadCommands(cmake.text)) {
     for (const std::string& word : command.words) {
       if (IsSource(word)) {
-        paths->insert(folder.empty() ? word : folder + "/" + word);
+        paths->insert((std::filesystem::path(folder) / word).generic_string());
       }
     }
   }
