@@ -80,3 +80,16 @@ function(ps_script_test name)
   set_tests_properties("${PS_TEST_PREFIX}.${name}" PROPERTIES
     ${properties} LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77)
 endfunction()
+
+# ps_benchmark(NAME SOURCES ... LINK ...): a benchmark in bench/, and a test that runs it as --tiny.
+function(ps_benchmark name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
+  ps_wants_test(is_wanted bench)
+  if(NOT is_wanted)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ps_options ${arg_LINK})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+  ps_script_test(bench.${name} LABELS bench COMMAND ${name} --tiny)
+endfunction()
