@@ -41,8 +41,8 @@ struct EndpointOptions {
   uint64_t pool_bytes_max = 64U << 20;   // receive memory kept for reuse, all connections together
   uint32_t connections_max = 1024;
   uint32_t half_open_max = 64;  // accepted and not yet through the handshake
-  uint32_t socket_buffer_bytes =
-      0;  // SO_SNDBUF, SO_RCVBUF; 0 = the kernel sizes them, as it should
+  /// SO_SNDBUF and SO_RCVBUF; 0 = small within a machine, the kernel's choice to others.
+  uint32_t socket_buffer_bytes = 0;
   Duration handshake_timeout = std::chrono::seconds(3);
   Duration linger = std::chrono::seconds(3);  // for the peer to take what was sent before a close
   uint64_t seed = 1;                          // of the retries' jitter

@@ -46,13 +46,11 @@ TEST(CallTest, SilenceEndsAtTheDeadline) {
 }
 
 TEST(CallTest, NobodyThereIsSaidAtOnce) {
-  uint32_t port = 0;
-  {
-    TestNode gone(TestOptions("gone"));
-    port = gone.Listen();
-  }
+  const ReservedPort reserved;
   EXPECT_EQ(
-      Call("127.0.0.1", port, TestHello("psctl"), proto::StatusRequest{}, kAmple).status().code(),
+      Call("127.0.0.1", reserved.port(), TestHello("psctl"), proto::StatusRequest{}, kAmple)
+          .status()
+          .code(),
       StatusCode::kUnavailable);
 }
 

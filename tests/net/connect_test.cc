@@ -11,12 +11,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A port that was free a moment ago and that nobody listens on.
-uint32_t FreePort() {
-  TestNode node(TestOptions("gone"));
-  return node.Listen();
-}
-
 TEST(ConnectTest, APortInUseIsSaidWithTheAddressAndWhatToDo) {
   TestNode first(TestOptions("first"));
   const uint32_t port = first.Listen();
@@ -42,9 +36,10 @@ TEST(ConnectTest, AnAddressOfAnotherMachineCannotBeListenedOn) {
 }
 
 TEST(ConnectTest, AttemptsAreBoundedAndTheLastReasonNamesTheAddress) {
-  const uint32_t port = FreePort();
+  const ReservedPort reserved;
+  const uint32_t port = reserved.port();
   TestNode client(TestOptions("client"));
-  RetryPolicy retry;
+  RetryPolicy retry = PatientPolicy();
   retry.attempts_max = 3;
   retry.first = milliseconds(1);
   retry.limit = milliseconds(2);
@@ -56,9 +51,10 @@ TEST(ConnectTest, AttemptsAreBoundedAndTheLastReasonNamesTheAddress) {
 }
 
 TEST(ConnectTest, ALateListenerIsFoundByARetry) {
-  const uint32_t port = FreePort();
+  const ReservedPort reserved;
+  const uint32_t port = reserved.port();
   TestNode client(TestOptions("client"));
-  RetryPolicy retry;
+  RetryPolicy retry = PatientPolicy();
   retry.attempts_max = 1000;
   retry.first = milliseconds(1);
   retry.limit = milliseconds(20);
@@ -80,7 +76,7 @@ TEST(ConnectTest, ALateListenerIsFoundByARetry) {
 TEST(ConnectTest, AWrongTokenIsNotTriedAgain) {
   TestNode server(TestOptions("server"));
   TestNode client(TestOptions("client"));
-  RetryPolicy retry;
+  RetryPolicy retry = PatientPolicy();
   retry.attempts_max = 1000;
   proto::Hello hello = TestHello("stranger");
   hello.token = "guess";
@@ -103,7 +99,7 @@ TEST(ConnectTest, AListenerThatNeverAnswersIsGivenUp) {
   // The kernel accepts; the loop that should say HelloReply is busy.
   ASSERT_TRUE(server.loop().Post([future = release.get_future().share()] { future.wait(); }).ok());
   TestNode client(TestOptions("client"));
-  RetryPolicy retry;
+  RetryPolicy retry = PatientPolicy();
   retry.attempts_max = 2;
   retry.first = milliseconds(1);
   retry.reply_timeout = milliseconds(20);
@@ -113,10 +109,11 @@ TEST(ConnectTest, AListenerThatNeverAnswersIsGivenUp) {
 }
 
 TEST(ConnectTest, AnEndpointMayGoAwayWhileItConnects) {
-  const uint32_t port = FreePort();
+  const ReservedPort reserved;
+  const uint32_t port = reserved.port();
   for (int i = 0; i < 20; ++i) {
     TestNode client(TestOptions("client"));
-    RetryPolicy retry;
+    RetryPolicy retry = PatientPolicy();
     retry.attempts_max = 1000;
     retry.first = milliseconds(0);
     client.Do([&](Endpoint& endpoint) {

@@ -214,7 +214,7 @@ TEST(HandshakeLimitsTest, ConnectionsHaveALimitAndARetryGetsInOnceOneEnds) {
   EXPECT_EQ(client.Connect(port, TestHello("third")).status().code(), StatusCode::kOverloaded);
   client.Do([&](Endpoint& endpoint) { endpoint.Close(first); });
   EXPECT_EQ(client.Next().kind, Kind::kClosed);
-  RetryPolicy retry;
+  RetryPolicy retry = PatientPolicy();
   retry.attempts_max = 20;
   EXPECT_TRUE(client.Connect(port, TestHello("third"), retry).ok());
 }

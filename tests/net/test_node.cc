@@ -39,6 +39,30 @@ proto::Hello TestHello(const std::string& node) {
   return hello;
 }
 
+RetryPolicy PatientPolicy() {
+  RetryPolicy policy;
+  policy.connect_timeout = kPatience;
+  policy.reply_timeout = kPatience;
+  return policy;
+}
+
+ReservedPort::ReservedPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // A bound socket that does not listen lets a listener beside it if both allow reuse.
+  const int on = 1;
+  EXPECT_EQ(::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  port_ = ntohs(address.sin_port);
+}
+
+ReservedPort::~ReservedPort() {
+  ::close(fd_);
+}
+
 proto::PushRequest BorrowedPush(std::span<const std::byte> payload) {
   proto::PushRequest push;
   push.step = 1;
@@ -106,10 +130,7 @@ Result<proto::PeerId> TestNode::Connect(
 }
 
 proto::PeerId TestNode::MustConnect(uint32_t port) {
-  RetryPolicy patient;
-  patient.connect_timeout = kPatience;
-  patient.reply_timeout = kPatience;
-  const Result<proto::PeerId> peer = Connect(port, TestHello("tester"), patient);
+  const Result<proto::PeerId> peer = Connect(port, TestHello("tester"));
   EXPECT_TRUE(peer.ok()) << peer.status();
   return peer.ok() ? peer.value() : proto::PeerId();
 }

@@ -23,6 +23,24 @@ inline constexpr char kTestToken[] = "the run's secret";
 EndpointOptions TestOptions(const std::string& node);
 proto::Hello TestHello(const std::string& node);
 
+/// One attempt, without a deadline that a busy machine could miss.
+RetryPolicy PatientPolicy();
+
+/// A port on which nobody listens, and which nobody else gets meanwhile; Listen may still take it.
+class ReservedPort {
+ public:
+  ReservedPort();
+  ~ReservedPort();
+  ReservedPort(const ReservedPort&) = delete;
+  ReservedPort& operator=(const ReservedPort&) = delete;
+
+  uint32_t port() const { return port_; }
+
+ private:
+  int fd_;
+  uint32_t port_ = 0;
+};
+
 /// A push with one chunk of `payload.size() / 4` floats. The payload is borrowed.
 proto::PushRequest BorrowedPush(std::span<const std::byte> payload);
 /// `size_bytes` bytes that differ by position and `seed`.
@@ -50,7 +68,8 @@ class TestNode final : public EndpointHandler {
   void Do(const std::function<void(Endpoint&)>& fn);
   /// Listens at 127.0.0.1 and returns the port.
   uint32_t Listen();
-  Result<proto::PeerId> Connect(uint32_t port, proto::Hello hello, const RetryPolicy& retry = {});
+  Result<proto::PeerId> Connect(
+      uint32_t port, proto::Hello hello, const RetryPolicy& retry = PatientPolicy());
   proto::PeerId MustConnect(uint32_t port);
   void Send(proto::PeerId peer, uint64_t request_id, const proto::Message& message);
 
