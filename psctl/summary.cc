@@ -103,6 +103,20 @@ void AddEvaluations(const proto::JobStatus& status, JsonWriter* json) {
   json->EndArray();
 }
 
+void AddLedger(const proto::JobStatus& status, JsonWriter* json) {
+  json->BeginArray("ledger");
+  for (const proto::LedgerRow& row : status.ledger) {
+    json->BeginObject();
+    json->Field("epoch", row.epoch + 1);
+    json->Field("samples_total", row.samples_total);
+    json->Field("samples_counted", row.samples_counted);
+    json->Field("samples_leased", row.samples_leased);
+    json->Field("samples_returned", row.samples_returned);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
 /// The counters that summary and metrics share.
 void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
   const Totals totals = TotalsOf(status);
@@ -186,6 +200,7 @@ std::string SummaryToJson(const proto::JobStatus& status) {
   json.Field("samples_per_s", TotalsOf(status).samples_per_s);
   AddCounters(status, &json);
   AddEvaluations(status, &json);
+  AddLedger(status, &json);
   AddWorkers(status, &json);
   json.EndObject();
   return json.text();

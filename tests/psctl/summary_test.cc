@@ -51,6 +51,10 @@ TEST(SummaryTest, JsonIsOneObjectOnOneLine) {
   EXPECT_THAT(json, HasSubstr(R"("test_accuracy":0.8612,"test_loss":0.3811)"));
   EXPECT_THAT(json, HasSubstr(R"("samples_per_s":1800,)"));
   EXPECT_THAT(json, HasSubstr(R"("bytes_pushed":1610612736,)"));
+  EXPECT_THAT(
+      json,
+      HasSubstr(R"("ledger":[{"epoch":1,"samples_total":60000,"samples_counted":60000,)"
+                R"("samples_leased":0,"samples_returned":312},{"epoch":2,)"));
   EXPECT_THAT(json, HasSubstr(R"("workers":[{"worker":0,"incarnation":1,"state":"computing")"));
   EXPECT_THAT(json, Not(HasSubstr("\n")));
   EXPECT_EQ(json.back(), '}');
