@@ -1,0 +1,137 @@
+#include "worker/data_idx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/worker/data_files.h"
+
+namespace ps::worker::test {
+namespace {
+
+using testing::HasSubstr;
+
+class IdxTest : public testing::Test {
+ protected:
+  Result<LabeledImages> Read(const Bytes& images, const Bytes& labels, uint64_t limit = 0) const {
+    return ReadIdx(folder_.Write("images", images), folder_.Write("labels", labels), limit);
+  }
+
+  /// Reading must fail with kCorruption and this in the message, behind the file's name.
+  void ExpectBad(const Bytes& images, const Bytes& labels, const std::string& part) const {
+    const Result<LabeledImages> result = Read(images, labels);
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.status().code(), StatusCode::kCorruption);
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr(folder_.path()));
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr(part));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(IdxTest, ReadsWhatWasWritten) {
+  const Result<LabeledImages> result = Read(IdxImages(5, 2, 3), IdxLabels(5, 3));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->shape, (Shape{1, 2, 3}));
+  EXPECT_EQ(result->count(), 5U);
+  ASSERT_EQ(result->pixels.size(), 30U);
+  EXPECT_EQ(result->pixels[29], 29);
+  EXPECT_EQ(result->labels, (Bytes{0, 1, 2, 0, 1}));
+}
+
+TEST_F(IdxTest, ReadsGzipAndPlainAlike) {
+  const Bytes images = IdxImages(700, 28, 28);
+  const Result<LabeledImages> plain = Read(images, IdxLabels(700, 10));
+  const Result<LabeledImages> packed = ReadIdx(
+      folder_.WritePacked("images.gz", images),
+      folder_.WritePacked("labels.gz", IdxLabels(700, 10)),
+      0);
+  ASSERT_TRUE(plain.ok() && packed.ok());
+  EXPECT_EQ(plain->pixels, packed->pixels);
+  EXPECT_EQ(plain->labels, packed->labels);
+}
+
+TEST_F(IdxTest, ALimitKeepsTheFirstSamples) {
+  const Result<LabeledImages> result = Read(IdxImages(5, 2, 3), IdxLabels(5, 3), 2);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->pixels.size(), 12U);
+  EXPECT_EQ(result->labels, (Bytes{0, 1}));
+  const Result<LabeledImages> beyond = Read(IdxImages(5, 2, 3), IdxLabels(5, 3), 6);
+  EXPECT_EQ(beyond.status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(IdxTest, AFileCutAnywhereIsRefused) {
+  const Bytes images = IdxImages(2, 2, 3);
+  const Bytes labels = IdxLabels(2, 2);
+  for (size_t size = 0; size < images.size(); ++size) {
+    ExpectBad(
+        {images.begin(), images.begin() + static_cast<int64_t>(size)},
+        labels,
+        "images: byte " + std::to_string(size) + ": the file ends here");
+  }
+  for (size_t size = 0; size < labels.size(); ++size) {
+    ExpectBad(
+        images,
+        {labels.begin(), labels.begin() + static_cast<int64_t>(size)},
+        "labels: byte " + std::to_string(size) + ": the file ends here");
+  }
+}
+
+TEST_F(IdxTest, AnotherMagicIsRefused) {
+  Bytes images = IdxImages(2, 2, 3);
+  images[3] = 0x01;
+  ExpectBad(images, IdxLabels(2, 2), "images: byte 0: magic 0x00000801 instead of 0x00000803");
+  ExpectBad(
+      IdxImages(2, 2, 3),
+      IdxImages(2, 2, 3),
+      "labels: byte 0: magic 0x00000803 instead of 0x00000801");
+}
+
+TEST_F(IdxTest, SizesAreCheckedBeforeMemoryIsTaken) {
+  Bytes images = IdxImages(2, 2, 3);
+  for (size_t i = 4; i < 8; ++i) {
+    images[i] = 0xff;
+  }
+  ExpectBad(images, IdxLabels(2, 2), "byte 4: 4294967295 images; allowed is 1 to");
+  images = IdxImages(2, 2, 3);
+  images[8] = 0x10;
+  ExpectBad(images, IdxLabels(2, 2), "byte 8: 268435458 rows");
+  images = IdxImages(2, 2, 3);
+  images[4] = 0x0f;
+  images[10] = images[14] = 0x0f;
+  ExpectBad(images, IdxLabels(2, 2), "images of 1x3842x3843 are more than");
+}
+
+TEST_F(IdxTest, AnEmptySetIsRefused) {
+  ExpectBad(IdxImages(0, 2, 3), IdxLabels(2, 2), "byte 4: 0 images");
+  ExpectBad(IdxImages(2, 2, 3), IdxLabels(0, 2), "byte 4: 0 labels");
+  ExpectBad(IdxImages(2, 0, 3), IdxLabels(2, 2), "byte 8: 0 rows");
+}
+
+TEST_F(IdxTest, BytesLeftOverAreRefused) {
+  Bytes images = IdxImages(2, 2, 3);
+  images.push_back(0);
+  ExpectBad(images, IdxLabels(2, 2), "images: byte 28: the data should end here");
+}
+
+TEST_F(IdxTest, CountsMustAgree) {
+  ExpectBad(IdxImages(2, 2, 3), IdxLabels(3, 2), "byte 4: 2 images, but ");
+}
+
+TEST_F(IdxTest, DamagedGzipIsNamed) {
+  folder_.WritePacked("whole.gz", IdxImages(700, 28, 28));
+  const std::string labels = folder_.Write("labels", IdxLabels(700, 10));
+  const std::string path = folder_.path() + "/whole.gz";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  const Result<LabeledImages> cut = ReadIdx(path, labels, 0);
+  ASSERT_FALSE(cut.ok());
+  EXPECT_EQ(cut.status().code(), StatusCode::kCorruption);
+}
+
+TEST_F(IdxTest, AMissingFileAndAFolderAreErrors) {
+  const std::string labels = folder_.Write("labels", IdxLabels(2, 2));
+  EXPECT_EQ(ReadIdx(folder_.path() + "/none", labels, 0).status().code(), StatusCode::kNotFound);
+  EXPECT_FALSE(ReadIdx(folder_.path(), labels, 0).ok());
+}
+
+}  // namespace
+}  // namespace ps::worker::test

@@ -1,0 +1,240 @@
+#include "worker/data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+
+#include "tests/worker/data_files.h"
+
+namespace ps::worker::test {
+namespace {
+
+using testing::HasSubstr;
+
+proto::DataConfig ConfigOf(
+    const TemporaryFolder& folder, proto::DatasetFormat format = proto::DatasetFormat::kIdx) {
+  proto::DataConfig config;
+  config.format = format;
+  config.directory = folder.path();
+  return config;
+}
+
+/// One fetched minibatch.
+struct Fetched {
+  Fetched(const Dataset& dataset, uint64_t n)
+      : images(n * static_cast<uint64_t>(dataset.info().shape.element_count())), labels(n) {}
+
+  BatchMemory memory() { return {images, labels}; }
+
+  std::vector<float> images;
+  std::vector<uint32_t> labels;
+};
+
+std::string LoadError(const proto::DataConfig& config) {
+  const Result<Dataset> dataset = Dataset::Load(config);
+  EXPECT_FALSE(dataset.ok());
+  EXPECT_EQ(Dataset::Inspect(config).status().ToString(), dataset.status().ToString());
+  return dataset.status().ToString();
+}
+
+TEST(DatasetTest, TellsShapeClassesAndCounts) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const DatasetInfo expected{.shape = {1, 2, 3}, .classes = 3, .train_count = 20, .test_count = 7};
+  EXPECT_EQ(dataset->info(), expected);
+  const Result<DatasetInfo> inspected = Dataset::Inspect(ConfigOf(folder));
+  ASSERT_TRUE(inspected.ok()) << inspected.status();
+  EXPECT_EQ(*inspected, expected);
+}
+
+TEST(DatasetTest, LimitsKeepTheClassesOfTheWholeSet) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  proto::DataConfig config = ConfigOf(folder);
+  config.train_samples = 2;
+  config.test_samples = 1;
+  const Result<Dataset> dataset = Dataset::Load(config);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const DatasetInfo expected{.shape = {1, 2, 3}, .classes = 3, .train_count = 2, .test_count = 1};
+  EXPECT_EQ(dataset->info(), expected);
+  EXPECT_EQ(*Dataset::Inspect(config), expected);
+  config.train_samples = 21;
+  EXPECT_EQ(Dataset::Load(config).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Dataset::Inspect(config).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(DatasetTest, TrainingImagesHaveMeanZeroAndDeviationOne) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 50, 7);
+  const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  Fetched all(*dataset, 50);
+  ASSERT_TRUE(dataset->FetchTrain(EpochOrder(1, 0, 50), {0, 50}, all.memory()).ok());
+  double sum = 0;
+  double square_sum = 0;
+  for (const float value : all.images) {
+    sum += value;
+    square_sum += static_cast<double>(value) * value;
+  }
+  EXPECT_NEAR(sum / 300, 0, 1e-5);
+  EXPECT_NEAR(square_sum / 300, 1, 1e-5);
+}
+
+TEST(DatasetTest, AFetchFollowsTheOrder) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const EpochOrder order(1, 2, 20);
+  Fetched batch(*dataset, 4);
+  ASSERT_TRUE(dataset->FetchTrain(order, {5, 9}, batch.memory()).ok());
+  for (uint64_t i = 0; i < 4; ++i) {
+    const uint64_t sample = order.SampleAt(5 + i);
+    EXPECT_EQ(batch.labels[i], sample % 3);
+    Fetched single(*dataset, 1);
+    ASSERT_TRUE(dataset->FetchTrain(order, {5 + i, 6 + i}, single.memory()).ok());
+    const auto begin = batch.images.begin() + static_cast<int64_t>(i) * 6;
+    EXPECT_EQ(std::vector<float>(begin, begin + 6), single.images);
+  }
+}
+
+TEST(DatasetTest, TestSamplesComeInFileOrderWithTheTrainingNormalisation) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 7, 7);  // same pixels in both
+  const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  Fetched test(*dataset, 7);
+  ASSERT_TRUE(dataset->FetchTest({0, 7}, test.memory()).ok());
+  EXPECT_EQ(test.labels, (std::vector<uint32_t>{0, 1, 2, 0, 1, 2, 0}));
+  EXPECT_LT(test.images.front(), 0);
+  EXPECT_FLOAT_EQ(test.images.front(), -test.images.back());  // bytes 0 to 41
+}
+
+TEST(DatasetTest, AFetchThatDoesNotFitIsRefused) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  Fetched batch(*dataset, 4);
+  const EpochOrder order(1, 2, 20);
+  for (const Status& status :
+       {dataset->FetchTrain(order, {17, 21}, batch.memory()),
+        dataset->FetchTrain(order, {9, 5}, batch.memory()),
+        dataset->FetchTrain(order, {5, 8}, batch.memory()),
+        dataset->FetchTrain(EpochOrder(1, 2, 19), {0, 4}, batch.memory()),
+        dataset->FetchTest({4, 8}, batch.memory())}) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+  }
+}
+
+TEST(DatasetTest, AMissingSetSaysHowToGetIt) {
+  const TemporaryFolder folder;
+  const std::string idx = LoadError(ConfigOf(folder));
+  EXPECT_THAT(idx, HasSubstr("not found: no train-images-idx3-ubyte"));
+  EXPECT_THAT(idx, HasSubstr(folder.path()));
+  EXPECT_THAT(idx, HasSubstr("apt-get install dataset-fashion-mnist"));
+  const std::string cifar = LoadError(ConfigOf(folder, proto::DatasetFormat::kCifar10));
+  EXPECT_THAT(cifar, HasSubstr("no data_batch_1.bin"));
+  EXPECT_THAT(cifar, HasSubstr("https://www.cs.toronto.edu/~kriz/cifar.html"));
+}
+
+TEST(DatasetTest, ALabelOutOfRangeIsNamedWithItsByte) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  Bytes labels = IdxLabels(20, 3);
+  labels[8 + 4] = 77;
+  folder.WritePacked("train-labels-idx1-ubyte.gz", labels);
+  EXPECT_THAT(
+      LoadError(ConfigOf(folder)),
+      HasSubstr("train-labels-idx1-ubyte.gz: byte 12: label 77 is out of range; the training "
+                "labels are 0 to 2"));
+  WriteIdxSet(folder, 20, 7);
+  folder.Write("t10k-labels-idx1-ubyte", IdxLabels(7, 4));
+  EXPECT_THAT(
+      LoadError(ConfigOf(folder)),
+      HasSubstr("t10k-labels-idx1-ubyte: byte 11: label 3 is out of range"));
+}
+
+TEST(DatasetTest, OneClassIsNotEnough) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  folder.WritePacked("train-labels-idx1-ubyte.gz", IdxLabels(20, 1));
+  EXPECT_THAT(LoadError(ConfigOf(folder)), HasSubstr("no sample has label 1"));
+}
+
+TEST(DatasetTest, TrainingAndTestImagesMustHaveOneShape) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  folder.WritePacked("t10k-images-idx3-ubyte.gz", IdxImages(7, 3, 3));
+  EXPECT_THAT(
+      LoadError(ConfigOf(folder)), HasSubstr("training images are 1x2x3, test images 1x3x3"));
+}
+
+class Cifar10Test : public testing::Test {
+ protected:
+  Cifar10Test() {
+    for (int i = 1; i <= 5; ++i) {
+      folder_.Write("data_batch_" + std::to_string(i) + ".bin", CifarRecords(3, i));
+    }
+    folder_.Write("test_batch.bin", CifarRecords(2, 8));
+  }
+
+  proto::DataConfig Config() const { return ConfigOf(folder_, proto::DatasetFormat::kCifar10); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Cifar10Test, ReadsAllBatches) {
+  const Result<Dataset> dataset = Dataset::Load(Config());
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const DatasetInfo expected{
+      .shape = {3, 32, 32}, .classes = 10, .train_count = 15, .test_count = 2};
+  EXPECT_EQ(dataset->info(), expected);
+  EXPECT_EQ(*Dataset::Inspect(Config()), expected);
+  Fetched test(*dataset, 2);
+  ASSERT_TRUE(dataset->FetchTest({0, 2}, test.memory()).ok());
+  EXPECT_EQ(test.labels, (std::vector<uint32_t>{8, 9}));
+  EXPECT_LT(test.images[0], test.images[3072]);
+}
+
+TEST_F(Cifar10Test, ALimitMayEndWithinAFile) {
+  proto::DataConfig config = Config();
+  config.train_samples = 7;
+  const Result<Dataset> dataset = Dataset::Load(config);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->info().train_count, 7U);
+  config.train_samples = 16;
+  EXPECT_EQ(Dataset::Load(config).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(Cifar10Test, ATruncatedRecordIsNamed) {
+  Bytes bytes = CifarRecords(2, 0);
+  bytes.pop_back();
+  folder_.Write("data_batch_3.bin", bytes);
+  EXPECT_THAT(LoadError(Config()), HasSubstr("data_batch_3.bin: byte 6145: the file ends here"));
+}
+
+TEST_F(Cifar10Test, ALabelOutOfRangeIsNamed) {
+  Bytes bytes = CifarRecords(2, 0);
+  bytes[3073] = 10;
+  folder_.Write("test_batch.bin", bytes);
+  EXPECT_THAT(
+      LoadError(Config()), HasSubstr("test_batch.bin: byte 3073: label 10 is out of range"));
+}
+
+TEST_F(Cifar10Test, AnEmptyFileIsRefused) {
+  folder_.Write("data_batch_2.bin", {});
+  EXPECT_THAT(LoadError(Config()), HasSubstr("data_batch_2.bin: byte 0: the file is empty"));
+}
+
+TEST_F(Cifar10Test, AllFiveBatchesMustBeThere) {
+  std::filesystem::remove(folder_.path() + "/data_batch_4.bin");
+  EXPECT_THAT(LoadError(Config()), HasSubstr("no data_batch_4.bin"));
+}
+
+}  // namespace
+}  // namespace ps::worker::test
