@@ -22,7 +22,7 @@ constexpr std::string_view kSchemaKey = "$schema";
 std::optional<std::string> FindElsewhere(
     const reflection::Object& table, std::string_view name, const std::string& prefix) {
   for (const reflection::Field* field : FieldsOf(table)) {
-    const std::string path = prefix + field->name()->str();
+    std::string path = prefix + field->name()->str();
     if (field->name()->string_view() == name) {
       return path;
     }

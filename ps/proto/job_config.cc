@@ -70,9 +70,11 @@ void ReadTable(const JsonValue* value, const reflection::Object& table, T& out) 
     const reflection::Field& field = FieldNamed(table, name);
     const JsonValue* child = value == nullptr ? nullptr : value->Find(name);
     if constexpr (IsVector<M>::value) {
-      member.resize(child == nullptr ? 0 : child->children.size());
-      for (size_t i = 0; i < member.size(); ++i) {
-        ReadOne(&child->children[i], field, member[i]);
+      member.clear();
+      if (child != nullptr) {
+        for (const JsonValue& item : child->children) {
+          ReadOne(&item, field, member.emplace_back());
+        }
       }
     } else {
       ReadOne(child, field, member);

@@ -184,12 +184,12 @@ std::string PathTo(const reflection::Object& wanted, const reflection::Object& f
     if (!IsTable(*field) || &TableOf(*field) == &from) {
       continue;
     }
-    const std::string name = field->name()->str() + (IsList(*field) ? "[]" : "");
+    std::string name = field->name()->str() + (IsList(*field) ? "[]" : "");
     if (&TableOf(*field) == &wanted) {
       return name;
     }
     if (const std::string inner = PathTo(wanted, TableOf(*field)); !inner.empty()) {
-      return name + "." + inner;
+      return name.append(".").append(inner);
     }
   }
   return {};

@@ -65,7 +65,7 @@ Status CheckPayloadSize(const Chunks& chunks, uint64_t payload_bytes) {
 }
 
 template <typename T>
-Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload payload) {
+Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload&& payload) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(flatbuffer.data());
   // A table takes 8 bytes at least with the offset that leads to it.
   const auto tables_max = static_cast<flatbuffers::uoffset_t>(flatbuffer.size() / 8 + 1);
@@ -86,7 +86,7 @@ Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload payload)
   return Message(std::move(message));
 }
 
-using DecodeFunction = Result<Message> (*)(std::span<const std::byte>, Payload);
+using DecodeFunction = Result<Message> (*)(std::span<const std::byte>, Payload&&);
 
 template <size_t... I>
 constexpr std::array<DecodeFunction, sizeof...(I)> MakeDecoders(std::index_sequence<I...>) {
