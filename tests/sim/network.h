@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ps/base/random.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+#include "tests/sim/event_queue.h"
+
+namespace ps::sim {
+
+/// How badly the network behaves. Chances are per message unless said otherwise.
+struct NetworkFaults {
+  double loss = 0;
+  double duplication = 0;
+  double reorder = 0;  // the message does not wait for its predecessors
+  Duration delay_min = std::chrono::microseconds(50);
+  Duration delay_max = std::chrono::milliseconds(2);
+  double stall = 0;  // the message takes up to stall_max instead
+  Duration stall_max = std::chrono::milliseconds(500);
+  double break_connection = 0;  // the connection is lost with everything in flight
+};
+
+/// One process of the simulated cluster.
+class Node {
+ public:
+  virtual ~Node() = default;
+  virtual void OnAccepted(proto::PeerId peer, const proto::Hello& hello) = 0;
+  virtual void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) = 0;
+  virtual void OnClosed(proto::PeerId peer) = 0;
+};
+
+/// Connections between nodes, with every message encoded, carried as bytes and decoded again.
+class Network {
+ public:
+  /// Sees every message as it is delivered, before and after the receiver handles it, and as it is
+  /// sent.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    virtual void OnSend(int from, int to, const proto::Message& message) = 0;
+    virtual void BeforeDelivery(int from, int to, const proto::Message& message) = 0;
+    virtual void AfterDelivery(int from, int to, const proto::Message& message) = 0;
+  };
+
+  Network(EventQueue* queue, uint64_t seed) : queue_(queue), random_(seed) {}
+
+  void set_faults(const NetworkFaults& faults) { faults_ = faults; }
+
+  void set_observer(Observer* observer) { observer_ = observer; }
+
+  int AddNode(Node* node);
+  /// The process is gone at once. Loudly: its peers see their connections close; silently (power
+  /// loss, partition for good): they see nothing.
+  void Kill(int node, bool is_silent);
+
+  bool is_alive(int node) const { return nodes_[static_cast<size_t>(node)] != nullptr; }
+
+  /// Connects after a delay, then calls `done` with the caller's end. While the other side is dead
+  /// or cut off it tries again.
+  void Connect(
+      int from, int to, const proto::Hello& hello, std::function<void(proto::PeerId)> done);
+  void Send(int from, proto::PeerId peer, uint64_t request_id, proto::Message message);
+  /// Closes this end; the other one sees it after a delay, behind what was sent.
+  void Close(int from, proto::PeerId peer);
+
+  /// No message passes between these two in either direction, and connections break at the end.
+  void Partition(int a, int b, Duration how_long);
+
+  uint64_t trace_hash() const { return trace_hash_; }
+
+  uint64_t delivered() const { return delivered_; }
+
+ private:
+  struct End {
+    int node = -1;
+    int other_node = -1;
+    proto::PeerId other;
+    bool is_open = true;
+    TimePoint last_arrival{};  // of what this end has sent
+  };
+
+  Duration Delay();
+  void Deliver(proto::PeerId to, uint64_t request_id, const std::vector<std::byte>& bytes);
+  void BreakConnection(proto::PeerId end);
+  void NotifyClosed(proto::PeerId end, TimePoint not_before);
+
+  void Trace(uint64_t value) { trace_hash_ = Mix64(trace_hash_ ^ value); }
+
+  EventQueue* const queue_;
+  Random random_;
+  NetworkFaults faults_;
+  Observer* observer_ = nullptr;
+  std::vector<Node*> nodes_;
+  std::map<proto::PeerId, End> ends_;
+  std::set<std::pair<int, int>> cut_;
+  uint64_t next_peer_ = 0;
+  uint64_t trace_hash_ = 0;
+  uint64_t delivered_ = 0;
+};
+
+/// A node's Outbox.
+class NodeOutbox final : public proto::Outbox {
+ public:
+  NodeOutbox(Network* network, int node) : network_(network), node_(node) {}
+
+  void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override {
+    network_->Send(node_, to, request_id, std::move(message));
+  }
+
+  void Close(proto::PeerId peer) override { network_->Close(node_, peer); }
+
+ private:
+  Network* const network_;
+  const int node_;
+};
+
+}  // namespace ps::sim

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ps/base/ids.h"
+#include "ps/base/tensor_spec.h"
+#include "ps/client/worker_core.h"
+#include "ps/proto/messages.h"
+#include "tests/sim/network.h"
+
+namespace ps::sim {
+
+/// One step as the worker that computed it saw it.
+struct StepRecord {
+  uint32_t epoch = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+using StepId = std::pair<Incarnation, Step>;
+
+/// The gradient of every simulated step: small integers, so that sums in f32 are exact.
+float GradientAt(ChunkKey key, uint64_t element, uint32_t epoch, uint64_t begin);
+
+/// What a shard lets the oracle look at.
+class ShardView {
+ public:
+  virtual ~ShardView() = default;
+  virtual Version VersionOf(ChunkKey key) const = 0;
+  virtual std::span<const float> ValuesOf(ChunkKey key) const = 0;
+};
+
+/// Knows from the messages alone what the parameters must be, and checks after every delivery that
+/// they are just that:
+/// - no push is applied twice, and none of a fenced incarnation (async, ssp);
+/// - what a shard acknowledges has been applied in full;
+/// - values equal the start minus the sum of what was applied (async, ssp), or the sequential
+/// replay of
+///   the committed rounds (bsp), bit for bit;
+/// - a pull that passes the staleness bound is within it, by the oracle's own clocks (ssp);
+/// and at the end that the applied steps tile every epoch: each sample exactly once.
+/// A violation is a text in `violations`; the first one is the one to look at.
+class Oracle {
+ public:
+  struct Options {
+    proto::Mode mode = proto::Mode::kAsync;
+    uint32_t staleness_max = 0;
+    uint32_t epochs = 0;
+    uint64_t train_samples = 0;
+    std::vector<TensorSpec> tensors;
+    uint64_t seed = 0;
+  };
+
+  explicit Oracle(Options options) : options_(std::move(options)) {}
+
+  void AddShard(ShardId shard, const ShardView* view) { shards_[shard].view = view; }
+
+  void OnStepStarted(Incarnation incarnation, Step step, const StepRecord& record);
+
+  // Deliveries to and answers from a shard.
+  void BeforePush(ShardId shard, const proto::PushRequest& push);
+  void AfterPush(ShardId shard, const proto::PushRequest& push);
+  void OnSetup(ShardId shard, const proto::ShardSetup& setup);
+  void OnMembership(ShardId shard, const proto::Membership& membership);
+  void AfterCommit(ShardId shard, const proto::CommitRound& commit);
+  void OnPushReply(ShardId shard, Incarnation to, const proto::PushReply& reply);
+  void OnPullReply(ShardId shard, Incarnation to);
+  void OnPullRequest(ShardId shard, const proto::PullRequest& pull);
+
+  void CheckFinalState();
+
+  const std::vector<std::string>& violations() const { return violations_; }
+
+  uint64_t pushes_checked() const { return pushes_checked_; }
+
+  uint64_t steps_partial() const;
+
+ private:
+  struct ShardState {
+    const ShardView* view = nullptr;
+    std::map<ChunkKey, std::vector<float>> values;
+    std::map<StepId, std::set<ChunkKey>> applied;
+    std::set<StepId> complete;
+    std::map<ChunkKey, Version> before;  // of the push under way
+    Generation generation;
+    Incarnation incarnation_max;
+    std::set<Incarnation> members;
+    std::set<Incarnation> active;
+    std::map<Incarnation, uint64_t> clocks;
+    std::map<Incarnation, bool> is_evaluation;  // of the newest pull
+    uint64_t round = 0;
+  };
+
+  void Violation(const std::string& text);
+  void CheckChunk(ShardId shard, const ShardState& state, ChunkKey key);
+
+  const Options options_;
+  std::map<ShardId, ShardState> shards_;
+  std::map<StepId, StepRecord> steps_;
+  std::map<uint64_t, std::vector<proto::CommitRound::Contribution>> rounds_;
+  std::vector<std::string> violations_;
+  uint64_t pushes_checked_ = 0;
+};
+
+}  // namespace ps::sim

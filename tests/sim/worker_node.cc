@@ -1,0 +1,145 @@
+#include "tests/sim/worker_node.h"
+
+namespace ps::sim {
+
+WorkerNode::WorkerNode(
+    Options options, EventQueue* queue, Network* network, Oracle* oracle, const Logger* log)
+    : options_(std::move(options)),
+      queue_(queue),
+      network_(network),
+      oracle_(oracle),
+      node_(network->AddNode(this)),
+      out_(network, node_),
+      core_(options_.core, this, log) {}
+
+void WorkerNode::Schedule(Duration delay, std::function<void()> action) {
+  queue_->After(delay, [this, action = std::move(action)] {
+    if (is_alive_) {
+      action();
+    }
+  });
+}
+
+void WorkerNode::Start() {
+  core_.Start(queue_->Now());
+  Tick();
+}
+
+void WorkerNode::Tick() {
+  core_.OnTick(queue_->Now(), &out_);
+  Schedule(options_.settings.timing.tick, [this] { Tick(); });
+}
+
+void WorkerNode::Kill(bool is_silent) {
+  if (is_alive_) {
+    is_alive_ = false;
+    network_->Kill(node_, is_silent);
+  }
+}
+
+void WorkerNode::Notice(Duration grace) {
+  if (is_alive_) {
+    core_.OnNotice(queue_->Now() + grace, "simulated notice", queue_->Now(), &out_);
+  }
+}
+
+void WorkerNode::OnAccepted(proto::PeerId peer, const proto::Hello& /*hello*/) {
+  network_->Close(node_, peer);  // nobody connects to a worker
+}
+
+void WorkerNode::OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) {
+  core_.OnMessage(from, request_id, std::move(message), queue_->Now(), &out_);
+}
+
+void WorkerNode::OnClosed(proto::PeerId peer) {
+  core_.OnPeerClosed(peer, queue_->Now());
+  if (peer == coordinator_) {
+    coordinator_ = proto::PeerId();
+    ConnectCoordinator(core_.incarnation());
+  } else if (const auto it = shards_.find(peer); it != shards_.end()) {
+    const auto [address, incarnation] = it->second;
+    shards_.erase(it);
+    if (incarnation == core_.incarnation()) {
+      ConnectShard(address, incarnation);
+    }
+  }
+}
+
+Result<client::WorkerSettings> WorkerNode::Configure(const proto::JoinReply& /*reply*/) {
+  return options_.settings;
+}
+
+void WorkerNode::ConnectCoordinator(Incarnation incarnation) {
+  const std::string name = "n" + std::to_string(node_);
+  network_->Connect(
+      node_,
+      options_.coordinator_node,
+      {proto::Role::kWorker, "token", name, incarnation},
+      [this](proto::PeerId peer) {
+        coordinator_ = peer;
+        core_.OnCoordinatorConnected(peer, queue_->Now(), &out_);
+      });
+}
+
+void WorkerNode::ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) {
+  const std::string name = "n" + std::to_string(node_);
+  network_->Connect(
+      node_,
+      options_.shard_nodes.at(address.shard),
+      {proto::Role::kWorker, "token", name, incarnation},
+      [this, address, incarnation](proto::PeerId peer) {
+        if (incarnation != core_.incarnation()) {
+          network_->Close(node_, peer);
+          return;
+        }
+        shards_[peer] = {address, incarnation};
+        core_.OnShardConnected(address.shard, peer, queue_->Now(), &out_);
+      });
+}
+
+void WorkerNode::StartCompute(const client::ComputeTask& task) {
+  if (task.kind == proto::LeaseKind::kEvaluate) {
+    Schedule(options_.step_time * 2, [this, task] {
+      core_.OnEvaluated(task.session, {1.0, task.end - task.begin, 0.01}, queue_->Now(), &out_);
+    });
+    return;
+  }
+  oracle_->OnStepStarted(core_.incarnation(), task.step, {task.epoch, task.begin, task.end});
+  FinishTensor(task, core_.layout().tensor_count());
+}
+
+/// Backward: the last tensor is ready first, each after its part of the step's time.
+void WorkerNode::FinishTensor(const client::ComputeTask& task, size_t tensor) {
+  const size_t count = core_.layout().tensor_count();
+  Schedule(options_.step_time / static_cast<int64_t>(count + 1), [this, task, tensor] {
+    if (tensor == 0) {
+      core_.OnComputed(task.session, {1.0, 1, Seconds(options_.step_time)}, queue_->Now(), &out_);
+      return;
+    }
+    FillTensor(task, static_cast<uint32_t>(tensor - 1));
+    core_.OnTensorReady(task.session, static_cast<uint32_t>(tensor - 1), queue_->Now(), &out_);
+    FinishTensor(task, tensor - 1);
+  });
+}
+
+void WorkerNode::FillTensor(const client::ComputeTask& task, uint32_t tensor) {
+  for (const client::ChunkLayout::Chunk& chunk : core_.layout().chunks()) {
+    if (TensorOf(chunk.key) != tensor) {
+      continue;
+    }
+    for (uint32_t i = 0; i < chunk.element_count; ++i) {
+      task.gradient[static_cast<size_t>(chunk.offset) + i] =
+          GradientAt(chunk.key, i, task.epoch, task.begin);
+    }
+  }
+}
+
+void WorkerNode::Exit(const Status& status) {
+  // The core may be in the middle of a call: the process ends right after.
+  Schedule({}, [this, status] {
+    Kill(false);
+    options_.on_exit(status);
+  });
+}
+
+}  // namespace ps::sim

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ps/base/logger.h"
+#include "ps/client/worker_core.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/network.h"
+#include "tests/sim/oracle.h"
+
+namespace ps::sim {
+
+/// A simulated worker process: the production core, with virtual arithmetic that takes `step_time`
+/// and yields the oracle's gradients.
+class WorkerNode final : public Node, public client::WorkerHost {
+ public:
+  struct Options {
+    client::WorkerCore::Options core;
+    client::WorkerSettings settings;
+    Duration step_time = std::chrono::milliseconds(10);
+    int coordinator_node = 0;
+    std::map<ShardId, int> shard_nodes;
+    /// The process ends by itself.
+    std::function<void(const Status&)> on_exit;
+  };
+
+  WorkerNode(
+      Options options, EventQueue* queue, Network* network, Oracle* oracle, const Logger* log);
+
+  void Start();
+  /// The process is gone: nothing scheduled by it happens any more.
+  void Kill(bool is_silent);
+  void Notice(Duration grace);
+
+  int node() const { return node_; }
+
+  bool is_alive() const { return is_alive_; }
+
+  const client::WorkerCore& core() const { return core_; }
+
+  // Node.
+  void OnAccepted(proto::PeerId peer, const proto::Hello& hello) override;
+  void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) override;
+  void OnClosed(proto::PeerId peer) override;
+
+  // WorkerHost.
+  Result<client::WorkerSettings> Configure(const proto::JoinReply& reply) override;
+  void ConnectCoordinator(Incarnation incarnation) override;
+  void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) override;
+  void StartCompute(const client::ComputeTask& task) override;
+  void Exit(const Status& status) override;
+
+ private:
+  void Schedule(Duration delay, std::function<void()> action);
+  void Tick();
+  void FillTensor(const client::ComputeTask& task, uint32_t tensor);
+  void FinishTensor(const client::ComputeTask& task, size_t tensor);
+
+  Options options_;
+  EventQueue* const queue_;
+  Network* const network_;
+  Oracle* const oracle_;
+  const int node_;
+  NodeOutbox out_;
+  client::WorkerCore core_;
+  bool is_alive_ = true;
+  proto::PeerId coordinator_;
+  std::map<proto::PeerId, std::pair<proto::ShardAddress, Incarnation>> shards_;
+};
+
+}  // namespace ps::sim
