@@ -18,9 +18,9 @@ constexpr std::string_view kExamples =
   psctl train job.json --print-config                  show the config as it would be used
   psctl train job.json --json > summary.json           the summary for programs
   psctl status                                         running jobs, from any terminal
-  psctl status runs/fashion-mnist-20240131-120000      one run, ended ones too
+  psctl status runs/mnist-20240131-120000              one run, ended ones too
   psctl why                                            who waits for whom, since when
-  psctl stop fashion-mnist                             end a job after the steps in hand
+  psctl stop fashion-mnist-cnn                         end a job after the steps in hand
 
 Exit codes: 0 done, 1 failed, 2 misused. Results go to stdout, progress and logs to stderr.
 )";
@@ -66,6 +66,9 @@ struct Parser {
     why->add_option("JOB", why_command.job, kJobHelp);
     stop = app.add_subcommand("stop", "End a running job after the steps in hand");
     stop->add_option("JOB", stop_command.job, kJobHelp);
+    for (CLI::App* sub : {train, status, why, stop}) {
+      sub->footer("");  // else it inherits the examples
+    }
     stop->add_flag("--now", stop_command.is_immediate, "End it at once");
   }
 };
@@ -196,7 +199,8 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     parser.app.parse(split);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = parser.app.get_subcommands();
-    return Command(PrintCommand{chosen.empty() ? parser.app.help() : chosen.front()->help()});
+    return Command(
+        PrintCommand{chosen.empty() ? parser.app.help() : chosen.front()->help("psctl")});
   } catch (const CLI::CallForVersion& version) {
     return Command(PrintCommand{std::string(version.what()) + "\n"});
   } catch (const CLI::ParseError& error) {

@@ -112,8 +112,7 @@ int RunStatus(const StatusCommand& command, const Console& console, const RunReg
     return Fail(console, status.status());
   }
   console.out(
-      command.is_json ? proto::StatusToJson(*status) + "\n"
-                      : RenderStatus(*status, console.out_width));
+      command.is_json ? proto::StatusToJson(*status) : RenderStatus(*status, console.out_width));
   return kExitOk;
 }
 
@@ -167,7 +166,7 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
     return Misuse(console, config.status());
   }
   if (command.only_prints_config) {
-    console.out(proto::PrintJobConfig(*config) + "\n");
+    console.out(proto::PrintJobConfig(*config));
     return kExitOk;
   }
   return Train(*config, command.is_json, console, registry);

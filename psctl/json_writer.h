@@ -6,7 +6,8 @@
 
 namespace ps::psctl {
 
-/// Writes one JSON value, compact, in the order of the calls. Infinity and NaN become null.
+/// Writes one JSON value on one line (unless Raw brings newlines), in the order of the calls.
+/// Infinity and NaN become null.
 ///   JsonWriter w; w.BeginObject(); w.Field("steps", 3); w.EndObject(); w.text() ==
 ///   R"({"steps":3})"
 class JsonWriter {

@@ -22,9 +22,9 @@ ProcessKind KindOf(ProcessRole role) {
 
 }  // namespace
 
-Status LocalFleet::CheckPrograms() const {
+Status CheckPrograms(const std::string& directory) {
   for (const ProcessRole role : {ProcessRole::kServer, ProcessRole::kWorker}) {
-    const std::string path = options_.program_directory + "/" + ProgramOf(role);
+    const std::string path = directory + "/" + ProgramOf(role);
     if (::access(path.c_str(), X_OK) != 0) {
       return Status::NotFound(
           "there is no program " + path + "; build all targets, so that it lies beside psctl");

@@ -11,6 +11,9 @@
 
 namespace ps::psctl {
 
+/// Errors: kNotFound when ps_server or ps_worker is not in `directory`.
+Status CheckPrograms(const std::string& directory);
+
 /// What the coordinator asks for, done with a launcher: ps_server and ps_worker processes whose
 /// logs and notices are in the run directory.
 class LocalFleet final : public coordinator::FleetActions {
@@ -26,9 +29,6 @@ class LocalFleet final : public coordinator::FleetActions {
   /// Both outlive the fleet.
   LocalFleet(Options options, provisioner::Launcher* launcher, const Logger* log)
       : options_(std::move(options)), launcher_(launcher), log_(log) {}
-
-  /// Errors: kNotFound when ps_server or ps_worker is not where psctl is.
-  Status CheckPrograms() const;
 
   void StartServer(uint32_t server) override;
   void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override;

@@ -34,7 +34,8 @@ WorkerCounts CountWorkers(const proto::JobStatus& status) {
   WorkerCounts counts;
   std::set<WorkerId> seats;
   for (const proto::WorkerRow& row : status.workers) {
-    counts.alive += IsGone(row) ? 0 : 1;
+    const bool has_joined = row.incarnation != Incarnation();
+    counts.alive += has_joined && !IsGone(row) ? 1 : 0;
     seats.insert(row.worker);
   }
   counts.seats = seats.size();

@@ -172,7 +172,6 @@ Status TrainRun::Prepare() {
   fleet.listen = config_.run.listen;
   fleet.shards_per_server = config_.servers.shards_per_server;
   fleet_ = std::make_unique<LocalFleet>(std::move(fleet), launcher_.get(), &log_);
-  PS_TRY(fleet_->CheckPrograms());
 
   coordinator::CoordinatorOptions core;
   core.config = config_;
@@ -327,13 +326,17 @@ int Train(
     console.err("psctl: " + std::string(parts.status().message()) + "\n");
     return kExitMisused;
   }
+  const Status programs = CheckPrograms(ProgramDirectory());
+  if (!programs.ok()) {
+    return Fail(console, programs);
+  }
   Result<RunDirectory> directory =
       RunDirectory::Create(config.run.directory, config.name, SystemTime().UnixMicros());
   if (!directory.ok()) {
     return Fail(console, directory.status());
   }
   const RunPaths paths = directory->paths();
-  const Status config_written = directory->WriteConfig(proto::PrintJobConfig(config) + "\n");
+  const Status config_written = directory->WriteConfig(proto::PrintJobConfig(config));
   Result<std::unique_ptr<LogSink>> log = MakeFileSink(paths.coordinator_log(), LogLevel::kInfo);
   Result<LineFile> metrics = LineFile::Open(paths.metrics());
   for (const Status* status : {&config_written, &log.status(), &metrics.status()}) {

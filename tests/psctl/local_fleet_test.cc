@@ -146,11 +146,11 @@ TEST_F(LocalFleetTest, AFailureToStartIsAnEndToo) {
 }
 
 TEST_F(LocalFleetTest, MissingProgramsAreNamedBeforeAnythingStarts) {
-  EXPECT_THAT(std::string(fleet_->CheckPrograms().message()), HasSubstr("/ps_server"));
+  EXPECT_THAT(std::string(CheckPrograms(paths_.root).message()), HasSubstr("/ps_server"));
   for (const char* name : {"/ps_server", "/ps_worker"}) {
     ASSERT_TRUE(WriteFileAtomically(paths_.root + name, "", 0755).ok());
   }
-  EXPECT_TRUE(fleet_->CheckPrograms().ok());
+  EXPECT_TRUE(CheckPrograms(paths_.root).ok());
 }
 
 }  // namespace

@@ -103,9 +103,10 @@ TEST(RunEventsTest, WorkersThatLeaveAtTheEndAreNoEvents) {
 TEST(RunEventsTest, SeatsAreCountedOnceHoweverOftenTheyAreTaken) {
   proto::JobStatus status = MakeStatus();
   status.workers.push_back(MakeWorkerRow(2, 4, "computing"));
+  status.workers.push_back(MakeWorkerRow(3, 0, "starting"));
   const WorkerCounts counts = CountWorkers(status);
   EXPECT_EQ(counts.alive, 3U);
-  EXPECT_EQ(counts.seats, 3U);
+  EXPECT_EQ(counts.seats, 4U);
 }
 
 TEST(RunEventsTest, TheEpochNeverPassesTheLast) {

@@ -1,0 +1,139 @@
+#include "psctl/commands.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "psctl/command_line.h"
+#include "psctl/files.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int64_t kNoonMicros = 1'706'702'400'000'000;  // 2024-01-31 12:00:00 UTC
+
+class CommandsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "commands-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+    console_.out = [this](std::string_view text) { out_ += text; };
+    console_.err = [this](std::string_view text) { err_ += text; };
+    console_.err_width = [] { return size_t{80}; };
+  }
+
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  int Run(const std::vector<std::string>& arguments) {
+    out_.clear();
+    err_.clear();
+    return RunPsctl(arguments, console_, RunRegistry(root_ + "/links", {root_ + "/runs"}));
+  }
+
+  RunDirectory StartRun() const {
+    auto run = RunDirectory::Create(root_ + "/runs", "mnist", kNoonMicros);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return std::move(run).value();
+  }
+
+  std::string root_;
+  Console console_;
+  std::string out_;
+  std::string err_;
+};
+
+TEST_F(CommandsTest, HelpGoesToStdoutAndMisuseToStderr) {
+  EXPECT_EQ(Run({"--help"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("psctl train"));
+  EXPECT_THAT(err_, IsEmpty());
+  EXPECT_EQ(Run({"trian"}), kExitMisused);
+  EXPECT_THAT(out_, IsEmpty());
+  EXPECT_EQ(err_, "psctl: unknown command 'trian'; did you mean 'train'?\n");
+}
+
+TEST_F(CommandsTest, AJobFileThatIsWrongIsMisuse) {
+  EXPECT_EQ(Run({"train", root_ + "/none.json"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("none.json"));
+  ASSERT_TRUE(WriteFileAtomically(root_ + "/bad.json", "{\"epochs\": 3}\n").ok());
+  EXPECT_EQ(Run({"train", root_ + "/bad.json"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("bad.json:1:"));
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/runs"));
+}
+
+TEST_F(CommandsTest, StatusOfNothingIsNoFailure) {
+  EXPECT_EQ(Run({"status"}), kExitOk);
+  EXPECT_EQ(err_, "no job is running\n");
+  EXPECT_EQ(Run({"status", "--json"}), kExitOk);
+  EXPECT_EQ(out_, "[]\n");
+}
+
+TEST_F(CommandsTest, CommandsThatNeedAJobFailWithoutOne) {
+  for (const char* command : {"why", "stop"}) {
+    EXPECT_EQ(Run({command}), kExitFailed);
+    EXPECT_EQ(err_, "psctl: no job is running\n");
+    EXPECT_EQ(Run({command, "mnist"}), kExitFailed);
+    EXPECT_THAT(err_, HasSubstr("'mnist'"));
+  }
+}
+
+TEST_F(CommandsTest, AnEndedRunShowsItsSummary) {
+  RunPaths paths;
+  {
+    const RunDirectory run = StartRun();
+    paths = run.paths();
+  }
+  EXPECT_EQ(Run({"status", paths.root}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("left no summary"));
+  ASSERT_TRUE(WriteFileAtomically(paths.summary_text(), "mnist: done\n").ok());
+  ASSERT_TRUE(WriteFileAtomically(paths.summary_json(), "{}\n").ok());
+  EXPECT_EQ(Run({"status", paths.root}), kExitOk);
+  EXPECT_EQ(out_, "mnist: done\n");
+  EXPECT_EQ(Run({"status", "mnist-20240131-120000", "--json"}), kExitOk);
+  EXPECT_EQ(out_, "{}\n");
+  EXPECT_EQ(Run({"why", paths.root}), kExitFailed);
+  EXPECT_EQ(Run({"stop", paths.root}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("has ended already"));
+}
+
+TEST_F(CommandsTest, ARunThatDoesNotListenYetSaysSo) {
+  const RunDirectory run = StartRun();
+  EXPECT_EQ(Run({"status"}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("does not listen yet"));
+  EXPECT_EQ(Run({"stop"}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("does not listen yet"));
+}
+
+TEST_F(CommandsTest, TwoRunningJobsHaveToBeToldApart) {
+  const RunDirectory first = StartRun();
+  const RunDirectory second = StartRun();
+  EXPECT_EQ(Run({"why"}), kExitFailed);
+  EXPECT_EQ(
+      err_,
+      "psctl: several jobs are running; name one: mnist-20240131-120000, "
+      "mnist-20240131-120000-2\n");
+}
+
+TEST_F(CommandsTest, PrintedConfigIsAJobFileAgain) {
+  std::filesystem::create_directory(root_ + "/data");
+  ASSERT_TRUE(WriteFileAtomically(
+                  root_ + "/job.json",
+                  R"({"name": "mnist", "model": {"name": "mlp"}, "data": {"directory": ")" + root_ +
+                      R"(/data"}, "workers": [{"count": 1}]})")
+                  .ok());
+  ASSERT_EQ(
+      Run({"train", root_ + "/job.json", "--set", "train.epochs=7", "--print-config"}), kExitOk)
+      << err_;
+  const std::string printed = out_;
+  EXPECT_THAT(printed, HasSubstr("\"epochs\": 7"));
+  ASSERT_TRUE(WriteFileAtomically(root_ + "/again.json", printed).ok());
+  EXPECT_EQ(Run({"train", root_ + "/again.json", "--print-config"}), kExitOk) << err_;
+  EXPECT_EQ(out_, printed);
+}
+
+}  // namespace
+}  // namespace ps::psctl
