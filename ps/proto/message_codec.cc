@@ -64,8 +64,9 @@ Status CheckPayloadSize(const Chunks& chunks, uint64_t payload_bytes) {
                          "the payload has " + std::to_string(rest) + " bytes that no chunk names");
 }
 
+/// Takes the payload where the type has one.
 template <typename T>
-Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload&& payload) {
+Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload* payload) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(flatbuffer.data());
   // A table takes 8 bytes at least with the offset that leads to it.
   const auto tables_max = static_cast<flatbuffers::uoffset_t>(flatbuffer.size() / 8 + 1);
@@ -78,15 +79,15 @@ Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload&& payloa
   codec::Decode(decoder, *flatbuffers::GetRoot<Wire<T>>(bytes), &message);
   PS_TRY(decoder.status());
   if constexpr (HasPayload<T>) {
-    PS_TRY(CheckPayloadSize(message.chunks, payload.size()));
-    message.payload = std::move(payload);
-  } else if (payload.size() != 0) {
+    PS_TRY(CheckPayloadSize(message.chunks, payload->size()));
+    message.payload = std::move(*payload);
+  } else if (payload->size() != 0) {
     return Status::InvalidArgument("has a payload, which its type never has");
   }
   return Message(std::move(message));
 }
 
-using DecodeFunction = Result<Message> (*)(std::span<const std::byte>, Payload&&);
+using DecodeFunction = Result<Message> (*)(std::span<const std::byte>, Payload*);
 
 template <size_t... I>
 constexpr std::array<DecodeFunction, sizeof...(I)> MakeDecoders(std::index_sequence<I...>) {
@@ -153,10 +154,10 @@ Result<Message> DecodeMessage(
     std::vector<uint64_t> aligned((flatbuffer.size() + kAlignment - 1) / kAlignment);
     std::memcpy(aligned.data(), flatbuffer.data(), flatbuffer.size());
     return kDecoders[header.type - 1](
-               std::as_bytes(std::span(aligned)).first(flatbuffer.size()), std::move(payload))
+               std::as_bytes(std::span(aligned)).first(flatbuffer.size()), &payload)
         .Annotate(name);
   }
-  return kDecoders[header.type - 1](flatbuffer, std::move(payload)).Annotate(name);
+  return kDecoders[header.type - 1](flatbuffer, &payload).Annotate(name);
 }
 
 }  // namespace ps::proto
