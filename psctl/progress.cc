@@ -74,7 +74,8 @@ std::string EpochText(const proto::JobStatus& status) {
 }
 
 std::string TimeLeftText(const proto::JobStatus& status) {
-  return status.eta_s < 0 ? "" : FormatDuration(status.eta_s) + " left";
+  const bool is_known = status.eta_s >= 0 && status.state == "training" && status.steps_counted > 0;
+  return is_known ? FormatDuration(status.eta_s) + " left" : "";
 }
 
 std::string TestText(const proto::JobStatus& status) {

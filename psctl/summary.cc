@@ -136,11 +136,21 @@ void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
 
 }  // namespace
 
+std::string RenderOutcome(const proto::JobStatus& status) {
+  const bool has_begun = status.elapsed_s > 0 || status.steps_counted > 0;
+  return Printable(status.name) + ": " + status.state +
+         (has_begun ? " after " + FormatDuration(status.elapsed_s) : " before training began") +
+         (status.detail.empty() ? "" : ": " + Printable(status.detail));
+}
+
 std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
+  std::string out = RenderOutcome(status) + "\n\n";
+  if (status.steps_counted == 0) {
+    return out + RenderPairs(
+                     {{"run directory", Printable(status.run_directory)},
+                      {"logs", Printable(status.run_directory) + "/logs"}});
+  }
   const Totals totals = TotalsOf(status);
-  std::string out = Printable(status.name) + ": " + status.state + " after " +
-                    FormatDuration(status.elapsed_s) +
-                    (status.detail.empty() ? "" : ": " + Printable(status.detail)) + "\n\n";
   std::vector<std::pair<std::string, std::string>> pairs;
   if (status.evaluations.empty()) {
     pairs.emplace_back("test accuracy", "not evaluated");

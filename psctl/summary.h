@@ -6,6 +6,9 @@
 
 namespace ps::psctl {
 
+/// "mnist: done after 1m 40s", with the reason when it was not done.
+std::string RenderOutcome(const proto::JobStatus& status);
+
 /// What a run came to, for people. `width_max` 0: not limited.
 std::string RenderSummary(const proto::JobStatus& status, size_t width_max = 0);
 

@@ -17,6 +17,7 @@
 #include "psctl/progress.h"
 #include "psctl/run_events.h"
 #include "psctl/summary.h"
+#include "psctl/tables.h"
 #include "psctl/text.h"
 #include "worker/data.h"
 #include "worker/model.h"
@@ -188,14 +189,27 @@ void TrainRun::Announce() {
   for (const proto::WorkerGroup& group : config_.workers) {
     workers += group.count;
   }
-  progress_.Say(
-      Printable(config_.name) + ": " +
-      FormatCount(static_cast<uint64_t>(parts_.model.parameter_count())) + " parameters, " +
-      FormatCount(parts_.data.train_count) + " train and " + FormatCount(parts_.data.test_count) +
-      " test samples; " + Plural(config_.servers.count, "server") + " of " +
-      Plural(config_.servers.shards_per_server, "shard") + ", " + Plural(workers, "worker"));
-  progress_.Say("run directory: " + directory_.paths().root + " (logs in logs/)");
-  progress_.Say("look at it from another terminal: psctl status, psctl why; Ctrl-C ends it");
+  const std::string faults =
+      config_.faults.empty() ? "" : ", " + Plural(config_.faults.size(), "planned disturbance");
+  std::string text = RenderPairs(
+      {{"job", Printable(config_.name)},
+       {"model",
+        FormatCount(static_cast<uint64_t>(parts_.model.parameter_count())) + " parameters in " +
+            Plural(parts_.model.tensors.size(), "tensor")},
+       {"data",
+        FormatCount(parts_.data.train_count) + " training and " +
+            FormatCount(parts_.data.test_count) + " test samples"},
+       {"fleet",
+        Plural(config_.servers.count, "server") + " of " +
+            Plural(config_.servers.shards_per_server, "shard") + ", " + Plural(workers, "worker") +
+            faults},
+       {"times",
+        "a silent worker is lost after " + FormatDuration(Seconds(timing_.detect)) +
+            ", heartbeat every " + FormatDuration(Seconds(timing_.heartbeat))},
+       {"run", directory_.paths().root},
+       {"look", "psctl status, psctl why from another terminal; Ctrl-C ends the run"}});
+  text.pop_back();  // Say ends the line
+  progress_.Say(text);
   log_.Info(
       "job_begins",
       {{"job", config_.name},
@@ -222,8 +236,11 @@ int TrainRun::Run() {
   WriteMetrics();
   Redraw();
   progress_.Finish();
-  final_status_ = core_->StatusAt(Now());
   fleet_->KillAll();
+  final_status_ = core_->StatusAt(Now());
+  if (!console_.is_err_terminal) {  // on a terminal the summary stands right below
+    progress_.Say(RenderOutcome(final_status_));
+  }
   return is_aborted_ ? kExitFailed : core_->exit_code();
 }
 
