@@ -196,6 +196,9 @@ Cluster::Cluster(const Scenario& scenario)
       out_(&network_, node_) {
   network_.set_faults(scenario.network);
   network_.set_observer(this);
+  if (scenario.logs_messages) {
+    network_.set_log(&log_);
+  }
   coordinator::CoordinatorOptions options;
   options.config = MakeConfig(scenario);
   options.tensors = Tensors();
@@ -501,10 +504,11 @@ Scenario RandomScenario(uint64_t seed) {
   s.epochs = 1 + static_cast<uint32_t>(random.Below(2));
   s.train_samples = 100 + random.Below(500);
   if (random.Chance(0.6)) {
-    s.network.loss = random.Unit() * 0.05;
+    s.network.loss = random.Unit() * 0.03;
     s.network.duplication = random.Unit() * 0.1;
     s.network.reorder = random.Unit() * 0.3;
     s.network.stall = random.Unit() * 0.05;
+    s.network.stall_max = std::chrono::milliseconds(250);
   }
   if (random.Chance(0.4)) {
     s.network.break_connection = random.Unit() * 0.01;

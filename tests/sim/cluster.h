@@ -34,7 +34,8 @@ struct Scenario {
   uint32_t partitions = 0;  // between random nodes, shorter or longer than max_detect
   uint32_t hangs = 0;       // a worker is cut off from everybody, then comes back
   Duration disturbed_for = std::chrono::seconds(4);  // all of the above happen within
-  Duration time_limit = std::chrono::seconds(600);   // virtual
+  bool logs_messages = false;
+  Duration time_limit = std::chrono::seconds(600);  // virtual
 };
 
 struct Outcome {

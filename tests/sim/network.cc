@@ -130,6 +130,14 @@ void Network::Deliver(proto::PeerId to, uint64_t request_id, const std::vector<s
   Trace(static_cast<uint64_t>(queue_->Now().time_since_epoch().count()));
   Trace(to.value << 16 | proto::MessageTypeOf(message));
   ++delivered_;
+  if (log_ != nullptr) {
+    log_->Debug(
+        "delivered",
+        {{"from", end.other_node},
+         {"to", end.node},
+         {"peer", to.value},
+         {"message", proto::MessageTypeName(proto::MessageTypeOf(message))}});
+  }
   if (observer_ != nullptr) {
     observer_->BeforeDelivery(end.other_node, end.node, message);
   }

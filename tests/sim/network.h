@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/base/logger.h"
 #include "ps/base/random.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
@@ -55,6 +56,9 @@ class Network {
 
   void set_observer(Observer* observer) { observer_ = observer; }
 
+  /// Logs every delivery; null: none.
+  void set_log(const Logger* log) { log_ = log; }
+
   int AddNode(Node* node);
   /// The process is gone at once. Loudly: its peers see their connections close; silently (power
   /// loss, partition for good): they see nothing.
@@ -97,6 +101,7 @@ class Network {
   Random random_;
   NetworkFaults faults_;
   Observer* observer_ = nullptr;
+  const Logger* log_ = nullptr;
   std::vector<Node*> nodes_;
   std::map<proto::PeerId, End> ends_;
   std::set<std::pair<int, int>> cut_;

@@ -1,16 +1,19 @@
-// Repeats one random scenario and prints its whole log: sim_replay SEED
+// Repeats one random scenario and prints its whole log: sim_replay SEED [--messages]
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "tests/sim/cluster.h"
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: sim_replay SEED\n");
+  const bool logs_messages = argc == 3 && std::strcmp(argv[2], "--messages") == 0;
+  if (argc != 2 && !logs_messages) {
+    std::fprintf(stderr, "usage: sim_replay SEED [--messages]\n");
     return 2;
   }
-  const auto scenario = ps::sim::RandomScenario(std::strtoull(argv[1], nullptr, 10));
+  auto scenario = ps::sim::RandomScenario(std::strtoull(argv[1], nullptr, 10));
+  scenario.logs_messages = logs_messages;
   const auto outcome = ps::sim::Simulate(scenario);
   std::fputs(outcome.log.c_str(), stdout);
   std::printf("%s\n", ps::sim::Describe(scenario).c_str());

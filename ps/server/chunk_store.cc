@@ -1,0 +1,147 @@
+#include "ps/server/chunk_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace ps::server {
+namespace {
+
+kernels::OptimizerKind KindOf(proto::OptimizerKind kind) {
+  switch (kind) {
+    case proto::OptimizerKind::kSgd:
+      return kernels::OptimizerKind::kSgd;
+    case proto::OptimizerKind::kAdam:
+      return kernels::OptimizerKind::kAdam;
+    case proto::OptimizerKind::kAdamW:
+      return kernels::OptimizerKind::kAdamW;
+    case proto::OptimizerKind::kAdagrad:
+      return kernels::OptimizerKind::kAdagrad;
+  }
+  PS_CHECK(false) << "no optimizer " << static_cast<int>(kind);
+  return kernels::OptimizerKind::kSgd;
+}
+
+kernels::OptimizerRule RuleOf(const proto::OptimizerConfig& config) {
+  kernels::OptimizerRule rule;
+  rule.kind = KindOf(config.kind);
+  rule.momentum = config.momentum;
+  rule.nesterov = config.nesterov;
+  rule.beta1 = config.beta1;
+  rule.beta2 = config.beta2;
+  rule.epsilon = config.epsilon;
+  rule.clip_value = config.clip_value;
+  return rule;
+}
+
+Status CheckAssignment(
+    const proto::ChunkAssignment& chunk, const std::vector<TensorSpec>& tensors) {
+  const std::string name = "chunk " + std::to_string(chunk.key.value);
+  if (TensorOf(chunk.key) >= tensors.size()) {
+    return Status::InvalidArgument(
+        name + " is of tensor " + std::to_string(TensorOf(chunk.key)) + ", but there are " +
+        std::to_string(tensors.size()));
+  }
+  const int64_t elements = tensors[TensorOf(chunk.key)].element_count();
+  if (chunk.element_count == 0 || chunk.element_begin < 0 || chunk.element_begin > elements ||
+      int64_t{chunk.element_count} > elements - chunk.element_begin) {
+    return Status::InvalidArgument(
+        name + " is " + std::to_string(chunk.element_count) + " elements from " +
+        std::to_string(chunk.element_begin) + " of a tensor that has " + std::to_string(elements));
+  }
+  return Status::Ok();
+}
+
+Buffer MakeZeros(int64_t element_count) {
+  Buffer buffer(static_cast<size_t>(element_count) * sizeof(float));
+  std::memset(buffer.data(), 0, buffer.size());
+  return buffer;
+}
+
+}  // namespace
+
+Result<ChunkStore> ChunkStore::Make(ShardId shard, const proto::ShardSetup& setup) {
+  ChunkStore store;
+  store.rule_ = RuleOf(setup.optimizer);
+  const int slot_count = kernels::OptimizerSlotCount(store.rule_);
+  std::optional<ChunkKey> previous;
+  for (const proto::ChunkAssignment& assignment : setup.placement.chunks) {
+    PS_TRY(CheckAssignment(assignment, setup.tensors));
+    if (previous && assignment.key <= *previous) {
+      return Status::InvalidArgument(
+          "chunk " + std::to_string(assignment.key.value) + " of the placement is out of order");
+    }
+    previous = assignment.key;
+    if (assignment.shard != shard) {
+      continue;
+    }
+    const uint32_t tensor = TensorOf(assignment.key);
+    const TensorSpec& spec = setup.tensors[tensor];
+    Chunk chunk;
+    chunk.key = assignment.key;
+    chunk.element_count = assignment.element_count;
+    chunk.rule = spec.rule;
+    chunk.average_rate = spec.average_rate;
+    chunk.weight_decay = spec.has_weight_decay ? setup.optimizer.weight_decay : 0;
+    chunk.value = Buffer(assignment.element_count * sizeof(float));
+    InitializeTensor(
+        spec,
+        tensor,
+        setup.seed,
+        assignment.element_begin,
+        chunk.value.floats().data(),
+        chunk.element_count);
+    for (int slot = 0; slot < slot_count && spec.rule == UpdateRule::kOptimizer; ++slot) {
+      chunk.slots[static_cast<size_t>(slot)] = MakeZeros(chunk.element_count);
+    }
+    store.parameter_bytes_ += chunk.value.size();
+    store.chunks_.push_back(std::move(chunk));
+  }
+  return store;
+}
+
+std::optional<size_t> ChunkStore::IndexOf(ChunkKey key) const {
+  const auto it = std::lower_bound(
+      chunks_.begin(), chunks_.end(), key, [](const Chunk& chunk, ChunkKey wanted) {
+        return chunk.key < wanted;
+      });
+  if (it == chunks_.end() || it->key != key) {
+    return std::nullopt;
+  }
+  return static_cast<size_t>(it - chunks_.begin());
+}
+
+void ChunkStore::Apply(size_t index, std::span<const float> gradient, float lr) {
+  Chunk& chunk = chunks_[index];
+  PS_CHECK(gradient.size() == static_cast<size_t>(chunk.element_count))
+      << gradient.size() << " elements for a chunk of " << chunk.element_count;
+  float* const w = chunk.value.floats().data();
+  if (chunk.rule == UpdateRule::kAverage) {
+    kernels::MoveTowards(gradient.data(), chunk.average_rate, w, chunk.element_count);
+  } else {
+    kernels::ApplyUpdate(
+        rule_,
+        {lr, chunk.weight_decay, chunk.version + 1},
+        {gradient.data(),
+         w,
+         {chunk.slots[0].floats().data(), chunk.slots[1].floats().data()},
+         chunk.element_count});
+  }
+  ++chunk.version;
+}
+
+void ChunkStore::ApplyMean(size_t index, std::span<const kernels::WeightedPart> parts, float lr) {
+  const auto count = static_cast<size_t>(chunks_[index].element_count);
+  if (parts.size() == 1) {
+    Apply(index, {parts[0].x, count}, lr);
+    return;
+  }
+  if (mean_.size() < count * sizeof(float)) {
+    mean_ = Buffer(count * sizeof(float));
+  }
+  kernels::WeightedMean(parts, mean_.floats().data(), static_cast<int64_t>(count));
+  Apply(index, mean_.floats().first(count), lr);
+}
+
+}  // namespace ps::server

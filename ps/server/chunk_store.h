@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/optimizer_combine.h"
+#include "ps/base/buffer.h"
+#include "ps/base/ids.h"
+#include "ps/base/status.h"
+#include "ps/base/tensor_spec.h"
+#include "ps/proto/messages.h"
+
+namespace ps::server {
+
+/// One chunk that this shard owns: its value, its optimizer state, and how often it was updated.
+struct Chunk {
+  // Constant after construction.
+  ChunkKey key;
+  int64_t element_count = 0;
+  UpdateRule rule = UpdateRule::kOptimizer;
+  float average_rate = 0;
+  float weight_decay = 0;  // 0 where the tensor has none
+
+  Buffer value;                                           // [element_count] f32
+  std::array<Buffer, kernels::kOptimizerSlotsMax> slots;  // the same, those that the rule needs
+  Version version = 0;
+};
+
+/// The parameters of one shard. Thread: the shard's.
+class ChunkStore {
+ public:
+  ChunkStore() = default;
+
+  /// Takes the shard's own chunks out of the placement and gives them their initial values.
+  /// Errors: kInvalidArgument when the placement does not fit the tensors.
+  static Result<ChunkStore> Make(ShardId shard, const proto::ShardSetup& setup);
+
+  size_t size() const { return chunks_.size(); }
+
+  /// By key, ascending.
+  const std::vector<Chunk>& chunks() const { return chunks_; }
+
+  std::optional<size_t> IndexOf(ChunkKey key) const;
+
+  std::span<const float> ValuesOf(size_t index) const { return chunks_[index].value.floats(); }
+
+  /// Without optimizer state.
+  uint64_t parameter_bytes() const { return parameter_bytes_; }
+
+  /// One update with a finite gradient (or observation, see UpdateRule) of the chunk's size.
+  /// `lr` includes the push's weight.
+  void Apply(size_t index, std::span<const float> gradient, float lr);
+
+  /// One update with the mean of several. Requires: at least one part.
+  void ApplyMean(size_t index, std::span<const kernels::WeightedPart> parts, float lr);
+
+ private:
+  kernels::OptimizerRule rule_;
+  std::vector<Chunk> chunks_;
+  uint64_t parameter_bytes_ = 0;
+  Buffer mean_;  // of the largest chunk's size, once needed
+};
+
+}  // namespace ps::server

@@ -1,0 +1,116 @@
+// ps_server: one server process of a job, with one or more shards. Started by psctl or a launcher.
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "ps/base/flags.h"
+#include "ps/base/logger.h"
+#include "ps/server/shard_host.h"
+
+namespace ps::server {
+namespace {
+
+constexpr size_t kTokenBytesMax = 256;
+
+/// Options of the first shard, and how many there are.
+struct ServerOptions {
+  ShardHost::Options shard;
+  uint32_t shard_count = 1;
+};
+
+Result<ServerOptions> ReadOptions(const Flags& flags) {
+  ServerOptions options;
+  PS_ASSIGN(const std::string address, flags.Text("coordinator"));
+  PS_ASSIGN(const HostPort coordinator, ParseHostPort(address));
+  options.shard.coordinator_host = coordinator.host;
+  options.shard.coordinator_port = coordinator.port;
+  PS_ASSIGN(const std::string token_file, flags.Text("token-file"));
+  PS_ASSIGN(options.shard.token, ReadSmallFile(token_file, kTokenBytesMax));
+  PS_ASSIGN(const uint64_t id, flags.Number("id", 0, 1U << 16));
+  PS_ASSIGN(const uint64_t count, flags.Number("shards", 1, 1024));
+  options.shard_count = static_cast<uint32_t>(count);
+  options.shard.shard = ShardId(static_cast<uint32_t>(id * count));
+  options.shard.listen_host = flags.TextOr("listen", "127.0.0.1");
+  options.shard.pid = ::getpid();
+  return options;
+}
+
+/// Runs every shard on a thread of its own until all have ended; the first failure ends them all.
+Status RunShards(const ServerOptions& options, LogSink* sink) {
+  std::vector<std::unique_ptr<ShardHost>> hosts;
+  for (uint32_t i = 0; i < options.shard_count; ++i) {
+    ShardHost::Options shard = options.shard;
+    shard.shard = ShardId(options.shard.shard.value + i);
+    hosts.push_back(std::make_unique<ShardHost>(std::move(shard), sink));
+  }
+  std::mutex mutex;
+  Status outcome;
+  std::vector<std::thread> threads;
+  for (const auto& host : hosts) {
+    threads.emplace_back([&hosts, &mutex, &outcome, self = host.get()] {
+      Status status = self->Run();
+      if (status.ok()) {
+        return;
+      }
+      const std::lock_guard lock(mutex);
+      if (outcome.ok()) {
+        outcome = std::move(status);
+        for (const auto& other : hosts) {
+          other->Stop();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return outcome;
+}
+
+int Misused(const Status& status) {
+  std::fprintf(stderr, "ps_server: %s\n", std::string(status.message()).c_str());
+  return 2;
+}
+
+int Main(int argc, char** argv) {
+  // Ctrl-C on the terminal is for psctl, which tells its servers when to leave.
+  std::signal(SIGINT, SIG_IGN);
+  const Result<Flags> flags =
+      Flags::Parse(argc, argv, {"coordinator", "token-file", "id", "shards", "listen", "log-file"});
+  if (!flags.ok()) {
+    return Misused(flags.status());
+  }
+  const Result<ServerOptions> options = ReadOptions(*flags);
+  if (!options.ok()) {
+    return Misused(options.status());
+  }
+  std::unique_ptr<LogSink> sink = MakeFdSink(STDERR_FILENO, LogLevel::kInfo);
+  if (flags->Has("log-file")) {
+    Result<std::unique_ptr<LogSink>> file =
+        MakeFileSink(flags->TextOr("log-file", ""), LogLevel::kInfo);
+    if (!file.ok()) {
+      std::fprintf(stderr, "ps_server: %s\n", file.status().ToString().c_str());
+      return 1;
+    }
+    sink = std::move(file).value();
+  }
+  const Status status = RunShards(*options, sink.get());
+  if (status.ok() || status.code() == StatusCode::kCancelled) {
+    return 0;
+  }
+  std::fprintf(stderr, "ps_server: %s\n", status.ToString().c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace ps::server
+
+int main(int argc, char** argv) {
+  return ps::server::Main(argc, argv);
+}

@@ -1,0 +1,121 @@
+#include "ps/server/roster.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace ps::server {
+
+std::optional<std::vector<Member>> Roster::Update(const proto::Membership& membership) {
+  if (membership.generation <= generation_) {
+    return std::nullopt;
+  }
+  generation_ = membership.generation;
+  incarnation_max_ = std::max(incarnation_max_, membership.incarnation_max);
+  resolve_ = membership.resolve;
+
+  std::vector<Incarnation> were_active;
+  for (const auto& [incarnation, member] : members_) {
+    if (member.is_active) {
+      were_active.push_back(incarnation);
+    }
+  }
+  std::map<Incarnation, Member> next;
+  for (const proto::Member& listed : membership.members) {
+    incarnation_max_ = std::max(incarnation_max_, listed.incarnation);
+    auto node = members_.extract(listed.incarnation);
+    Member& member = next[listed.incarnation];
+    if (!node.empty()) {
+      member = std::move(node.mapped());
+    }
+    member.worker = listed.worker;
+    member.incarnation = listed.incarnation;
+    member.is_active = listed.is_active;
+  }
+  std::swap(members_, next);  // what is left in `next` is not listed any more
+  LevelClocks(were_active);
+
+  std::vector<Member> removed;
+  for (auto& [incarnation, member] : next) {
+    fenced_[incarnation] = {incarnation, member.last_step, member.last_outcome};
+    removed.push_back(std::move(member));
+  }
+  const std::set<Incarnation> asked_for(resolve_.begin(), resolve_.end());
+  std::erase_if(fenced_, [&](const auto& entry) { return !asked_for.contains(entry.first); });
+  return removed;
+}
+
+/// Who becomes active starts level with the slowest of those that were active before and still are:
+/// it neither holds them back for steps it was not there to make, nor runs far ahead.
+void Roster::LevelClocks(const std::vector<Incarnation>& were_active) {
+  std::optional<uint64_t> slowest;
+  for (const Incarnation incarnation : were_active) {
+    const Member* const member = Find(incarnation);
+    if (member != nullptr && member->is_active) {
+      slowest = slowest ? std::min(*slowest, member->clock) : member->clock;
+    }
+  }
+  if (!slowest) {
+    return;
+  }
+  for (auto& [incarnation, member] : members_) {
+    const bool was_active = std::binary_search(were_active.begin(), were_active.end(), incarnation);
+    if (member.is_active && !was_active) {
+      member.clock = std::max(member.clock, *slowest);
+    }
+  }
+}
+
+Member* Roster::Find(Incarnation incarnation) {
+  const auto it = members_.find(incarnation);
+  return it == members_.end() ? nullptr : &it->second;
+}
+
+Result<Member*> Roster::Admit(WorkerId worker, Incarnation incarnation) {
+  if (Member* const member = Find(incarnation); member != nullptr) {
+    if (member->worker != worker) {
+      return Status::InvalidArgument(
+          "incarnation " + std::to_string(incarnation.value) + " is worker " +
+          std::to_string(member->worker.value) + ", not " + std::to_string(worker.value));
+    }
+    return member;
+  }
+  const std::string generation = std::to_string(generation_.value);
+  if (incarnation == Incarnation()) {
+    return Status::InvalidArgument("incarnation 0 is nobody; join first");
+  }
+  if (incarnation > incarnation_max_) {
+    return Status::Unavailable(
+        "incarnation " + std::to_string(incarnation.value) + " is newer than membership " +
+        generation + "; the next one may list it");
+  }
+  return Status::Stale(
+      "incarnation " + std::to_string(incarnation.value) + " is fenced: membership " + generation +
+      " does not list it; join anew");
+}
+
+std::vector<proto::MembershipAck::Resolved> Roster::Resolved() const {
+  std::vector<proto::MembershipAck::Resolved> resolved;
+  for (const Incarnation incarnation : resolve_) {
+    const auto it = fenced_.find(incarnation);
+    if (it != fenced_.end()) {
+      resolved.push_back(it->second);
+    } else {
+      resolved.push_back({incarnation, 0, proto::PushOutcome::kApplied});
+    }
+  }
+  return resolved;
+}
+
+uint64_t Roster::LeadOf(const Member& member) const {
+  uint64_t slowest = member.clock;
+  for (const auto& [incarnation, other] : members_) {
+    if (other.is_active) {
+      slowest = std::min(slowest, other.clock);
+    }
+  }
+  return member.clock - slowest;
+}
+
+}  // namespace ps::server

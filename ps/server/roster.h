@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ps/base/ids.h"
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+
+namespace ps::server {
+
+/// The step that is coming in from one incarnation: which of its chunks are here.
+struct Intake {
+  Step step = 0;  // 0: none begun
+  LeaseId lease;
+  uint64_t round = 0;
+  uint32_t samples = 0;
+  uint32_t chunk_count = 0;
+  float lr = 0;                // of the whole step, fixed when its first chunk came
+  std::vector<bool> has_come;  // by chunk index
+  uint32_t come_count = 0;
+  uint32_t rejected_count = 0;
+};
+
+/// A pull that waits, or that waits for its step to be complete.
+struct Pull {
+  proto::PeerId peer;
+  uint64_t request_id = 0;
+  uint64_t min_round = 0;
+  bool is_evaluation = false;
+  std::vector<proto::ChunkVersion> held;
+  TimePoint since{};
+  Generation generation;
+};
+
+/// One incarnation that takes part. All that a shard remembers of a worker, so it is bounded by
+/// members times chunks: steps come in order, hence the last complete one and the one under way say
+/// which chunks of which steps were applied.
+struct Member {
+  WorkerId worker;
+  Incarnation incarnation;
+  bool is_active = true;
+  uint64_t clock = 0;  // steps completed here, as the staleness bound counts them
+  Step last_step = 0;  // complete here
+  proto::PushOutcome last_outcome = proto::PushOutcome::kApplied;
+  uint32_t last_rejected_chunks = 0;
+  uint64_t last_round = 0;
+  Intake intake;
+  std::optional<Pull> fused;    // asked for by the step under way
+  std::optional<Pull> waiting;  // held back
+  uint64_t newest_pull_id = 0;  // request ids of an incarnation grow; older pulls were overtaken
+};
+
+/// Who takes part, by the newest membership. Thread: the shard's.
+class Roster {
+ public:
+  /// Takes a membership over when it is newer than the present one. Returns the members that it
+  /// fenced; nullopt when it is old.
+  std::optional<std::vector<Member>> Update(const proto::Membership& membership);
+
+  Member* Find(Incarnation incarnation);
+
+  /// The member, or the reason why this incarnation is not one. Errors: kUnavailable (it is newer
+  /// than the membership), kStale (fenced), kInvalidArgument.
+  Result<Member*> Admit(WorkerId worker, Incarnation incarnation);
+
+  /// Answers for Membership.resolve of the present membership.
+  std::vector<proto::MembershipAck::Resolved> Resolved() const;
+
+  /// How many steps the member is ahead of the slowest active one; 0 when it is not.
+  uint64_t LeadOf(const Member& member) const;
+
+  std::map<Incarnation, Member>& members() { return members_; }
+
+  const std::map<Incarnation, Member>& members() const { return members_; }
+
+  Generation generation() const { return generation_; }
+
+ private:
+  void LevelClocks(const std::vector<Incarnation>& were_active);
+
+  Generation generation_;
+  Incarnation incarnation_max_;
+  std::map<Incarnation, Member> members_;
+  std::vector<Incarnation> resolve_;
+  // Fenced ones that are still asked for; their answers can't change any more.
+  std::map<Incarnation, proto::MembershipAck::Resolved> fenced_;
+};
+
+}  // namespace ps::server

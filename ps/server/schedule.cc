@@ -1,0 +1,37 @@
+#include "ps/server/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace ps::server {
+
+float ScheduledLr(const proto::OptimizerConfig& config, double fraction) {
+  const proto::ScheduleConfig& schedule = config.schedule;
+  const double done = std::clamp(fraction, 0.0, 1.0);
+  const double warmup = schedule.warmup;
+  if (done < warmup) {
+    return static_cast<float>(config.lr * (done / warmup));
+  }
+  const double progress = warmup < 1 ? (done - warmup) / (1 - warmup) : 1;
+  const double end = schedule.final_factor;
+  double factor = 1;
+  switch (schedule.kind) {
+    case proto::ScheduleKind::kConstant:
+      return config.lr;
+    case proto::ScheduleKind::kStep:
+      for (const float milestone : schedule.milestones) {
+        factor *= done >= milestone ? schedule.step_factor : 1;
+      }
+      break;
+    case proto::ScheduleKind::kCosine:
+      factor = end + (1 - end) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+      break;
+    case proto::ScheduleKind::kLinear:
+      factor = 1 + (end - 1) * progress;
+      break;
+  }
+  return static_cast<float>(config.lr * factor);
+}
+
+}  // namespace ps::server

@@ -1,0 +1,230 @@
+// The shard's life: registration, set-up, timers, end. Pushes, pulls, rounds and reports have their
+// own files.
+//
+// Invariants:
+// - Nothing of a frame is applied unless all of it is valid.
+// - A chunk of a step is applied (staged) at most once, whatever is repeated, lost or reordered.
+// - An incarnation that a membership does not list never changes anything again.
+// - Every request gets an answer or a refusal, apart from those that a later one has overtaken.
+
+#include "ps/server/shard_core.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace ps::server {
+namespace {
+
+/// Until the job's own is known.
+constexpr Duration kFirstMaxDetect = std::chrono::seconds(3);
+
+std::string Text(Duration d) {
+  const std::string text = std::to_string(Seconds(d));
+  return text.substr(0, text.find('.') + 2) + " s";
+}
+
+}  // namespace
+
+ShardCore::ShardCore(
+    ShardId shard, std::string advertised_host, uint32_t port, int64_t pid, const Logger* log)
+    : shard_(shard),
+      advertised_host_(std::move(advertised_host)),
+      port_(port),
+      pid_(pid),
+      log_(log),
+      timing_(proto::Timing::FromMaxDetect(kFirstMaxDetect)) {
+  stats_.staleness_histogram.assign(kStalenessBuckets, 0);
+}
+
+void ShardCore::OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
+  coordinator_ = peer;
+  has_met_coordinator_ = true;
+  coordinator_seen_ = now;
+  is_registered_ = false;
+  next_heartbeat_ = now + timing_.heartbeat;
+  Register(now, out);
+}
+
+void ShardCore::Register(TimePoint now, proto::Outbox* out) {
+  // Small and idempotent, and until it is through the coordinator counts this shard as silent.
+  next_register_ = now + timing_.retry_first;
+  out->Send(
+      coordinator_,
+      ++last_request_id_,
+      proto::RegisterShard{shard_, advertised_host_, port_, pid_});
+}
+
+void ShardCore::OnMessage(
+    proto::PeerId peer,
+    uint64_t request_id,
+    proto::Message message,
+    TimePoint now,
+    proto::Outbox* out) {
+  if (is_shut_down_) {
+    return;
+  }
+  const Call call{peer, request_id, now, out};
+  if (peer == coordinator_) {
+    coordinator_seen_ = now;
+    OnCoordinatorMessage(call, message);
+  } else if (auto* push = std::get_if<proto::PushRequest>(&message)) {
+    OnPush(call, *push);
+  } else if (auto* pull = std::get_if<proto::PullRequest>(&message)) {
+    OnPull(call, *pull);
+  } else if (!std::holds_alternative<proto::Refusal>(message)) {
+    const auto name = std::string(proto::MessageTypeName(proto::MessageTypeOf(message)));
+    Refuse(call, Status::InvalidArgument("a shard takes no " + name + " from a worker"), 0);
+  }
+}
+
+void ShardCore::OnCoordinatorMessage(const Call& call, proto::Message& message) {
+  if (const auto* setup = std::get_if<proto::ShardSetup>(&message)) {
+    OnSetup(call, *setup);
+  } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
+    OnMembership(call, *membership);
+  } else if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
+    OnCommit(call, *commit);
+  } else if (const auto* refusal = std::get_if<proto::Refusal>(&message)) {
+    OnCoordinatorRefusal(*refusal);
+  } else if (const auto* shutdown = std::get_if<proto::Shutdown>(&message)) {
+    log_->Info("shutdown", {{"reason", shutdown->reason}});
+    ShutDown(Status::Ok());
+  } else if (!std::holds_alternative<proto::HeartbeatReply>(message)) {
+    const auto name = std::string(proto::MessageTypeName(proto::MessageTypeOf(message)));
+    Refuse(call, Status::InvalidArgument("a shard takes no " + name + " from a coordinator"), 0);
+  }
+}
+
+Status ShardCore::CheckSetup(const proto::ShardSetup& setup) const {
+  if (setup.reference_minibatch == 0 || setup.frame_bytes == 0 || setup.queue_bytes == 0 ||
+      !(setup.max_detect_s > 0) || !std::isfinite(setup.max_detect_s)) {
+    return Status::InvalidArgument(
+        "set-up with reference_minibatch " + std::to_string(setup.reference_minibatch) +
+        ", frame_bytes " + std::to_string(setup.frame_bytes) + ", queue_bytes " +
+        std::to_string(setup.queue_bytes) + ", max_detect_s " + std::to_string(setup.max_detect_s) +
+        "; all must be above 0");
+  }
+  return Status::Ok();
+}
+
+void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
+  if (is_set_up_) {
+    is_registered_ = true;
+    TakeMembership(setup.membership, call.out);
+    call.out->Send(call.peer, call.request_id, proto::ShardReady{shard_});
+    return;
+  }
+  Status status = CheckSetup(setup);
+  if (status.ok()) {
+    Result<ChunkStore> store = ChunkStore::Make(shard_, setup);
+    if (store.ok()) {
+      store_ = std::move(store).value();
+    } else {
+      status = std::move(store).status();
+    }
+  }
+  if (!status.ok()) {
+    log_->Error("setup_refused", {{"why", status}});
+    Refuse(call, status, 0);
+    return;
+  }
+  is_set_up_ = true;
+  is_registered_ = true;
+  optimizer_ = setup.optimizer;
+  mode_ = setup.mode;
+  staleness_max_ = setup.staleness_max;
+  reference_minibatch_ = setup.reference_minibatch;
+  total_samples_ = setup.total_samples;
+  frame_bytes_ = setup.frame_bytes;
+  queue_bytes_ = setup.queue_bytes;
+  timing_ = proto::Timing::FromMaxDetect(FromSeconds(setup.max_detect_s));
+  next_heartbeat_ = call.now + timing_.heartbeat;
+  log_->Info(
+      "shard_ready", {{"chunks", store_.size()}, {"parameter_bytes", store_.parameter_bytes()}});
+  TakeMembership(setup.membership, call.out);
+  call.out->Send(call.peer, call.request_id, proto::ShardReady{shard_});
+}
+
+void ShardCore::OnCoordinatorRefusal(const proto::Refusal& refusal) {
+  switch (refusal.code) {
+    case StatusCode::kUnavailable:
+    case StatusCode::kOverloaded:
+    case StatusCode::kDeadlineExceeded:
+      return;  // what it was about is sent again by its timer
+    default:
+      ShutDown(Status(refusal.code, refusal.message).Annotate("refused by the coordinator"));
+  }
+}
+
+void ShardCore::ShutDown(Status outcome) {
+  if (!is_shut_down_) {
+    is_shut_down_ = true;
+    outcome_ = std::move(outcome);
+  }
+}
+
+void ShardCore::Refuse(const Call& call, const Status& status, Step step) {
+  proto::Refusal refusal;
+  refusal.code = status.code();
+  refusal.message = std::string(status.message());
+  refusal.step = step;
+  if (status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kOverloaded) {
+    const auto delay = std::chrono::duration_cast<std::chrono::milliseconds>(timing_.retry_first);
+    refusal.retry_after_ms = static_cast<uint32_t>(std::max<int64_t>(delay.count(), 1));
+  }
+  call.out->Send(call.peer, call.request_id, std::move(refusal));
+}
+
+void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /*out*/) {
+  if (peer == coordinator_) {
+    coordinator_ = proto::PeerId();
+    coordinator_seen_ = now;
+    return;
+  }
+  for (auto& [incarnation, member] : roster_.members()) {
+    if (member.waiting && member.waiting->peer == peer) {
+      member.waiting.reset();  // asked for anew on the next connection
+    }
+    if (member.fused && member.fused->peer == peer) {
+      member.fused.reset();
+    }
+  }
+}
+
+void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
+  if (is_shut_down_ || !has_met_coordinator_) {
+    return;
+  }
+  const Duration silence = now - coordinator_seen_;
+  if (coordinator_ == proto::PeerId()) {
+    if (silence > timing_.detect) {
+      ShutDown(Status::Unavailable("the coordinator is gone for " + Text(silence)));
+    }
+    return;
+  }
+  // Connected and yet silent, heartbeats unanswered: its machine is gone, or the way to it.
+  if (silence > timing_.lease) {
+    ShutDown(Status::Unavailable("the coordinator is silent for " + Text(silence)));
+    return;
+  }
+  if (!is_registered_ && now >= next_register_) {
+    Register(now, out);
+  }
+  if (now >= next_heartbeat_) {
+    next_heartbeat_ = now + timing_.heartbeat;
+    SendHeartbeat(now, out);
+  }
+}
+
+std::span<const float> ShardCore::ValuesOf(ChunkKey key) const {
+  const std::optional<size_t> index = store_.IndexOf(key);
+  return index ? store_.ValuesOf(*index) : std::span<const float>();
+}
+
+Version ShardCore::VersionOf(ChunkKey key) const {
+  const std::optional<size_t> index = store_.IndexOf(key);
+  return index ? store_.chunks()[*index].version : 0;
+}
+
+}  // namespace ps::server

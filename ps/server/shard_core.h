@@ -1,0 +1,169 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ps/base/logger.h"
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+#include "ps/proto/timing.h"
+#include "ps/server/chunk_store.h"
+#include "ps/server/roster.h"
+#include "ps/server/staging.h"
+
+namespace ps::server {
+
+/// One shard of the parameters: applies what workers push, answers what they pull, keeps the modes'
+/// promises. Sans-I/O: time and messages come in, messages go to an Outbox; the same inputs give
+/// the same outputs and the same bits. Thread: one.
+///
+/// The shell does the handshake and calls OnTick every timing().tick. It ends when is_shut_down().
+class ShardCore {
+ public:
+  /// Buckets of ShardStats::staleness_histogram; the last one counts that lead and longer ones.
+  static constexpr size_t kStalenessBuckets = 17;
+
+  /// Workers reach the shard at `advertised_host`:`port`. `log` outlives the core.
+  ShardCore(
+      ShardId shard, std::string advertised_host, uint32_t port, int64_t pid, const Logger* log);
+
+  /// A connection to the coordinator stands, the first or another one: registers.
+  void OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out);
+  /// `peer` is the coordinator or else a worker. A payload without owner is copied if it is kept.
+  void OnMessage(
+      proto::PeerId peer,
+      uint64_t request_id,
+      proto::Message message,
+      TimePoint now,
+      proto::Outbox* out);
+  void OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* out);
+  void OnTick(TimePoint now, proto::Outbox* out);
+
+  bool is_shut_down() const { return is_shut_down_; }
+
+  /// Why it is shut down: OK when the coordinator said so, else what keeps it from going on.
+  const Status& outcome() const { return outcome_; }
+
+  /// The job's times once the shard is set up, before that the default ones.
+  const proto::Timing& timing() const { return timing_; }
+
+  // For the shell, tests and the simulation's checkers.
+  bool is_set_up() const { return is_set_up_; }
+
+  /// Empty when the chunk is not this shard's.
+  std::span<const float> ValuesOf(ChunkKey key) const;
+  /// 0 when the chunk is not this shard's.
+  Version VersionOf(ChunkKey key) const;
+  proto::ShardStats Stats() const;
+  std::vector<proto::Wait> Waits(TimePoint now) const;
+
+  /// Incarnations of which anything is remembered for telling a repeated push; fenced ones that
+  /// still have to be resolved not counted.
+  size_t remembered_incarnations() const { return roster_.members().size(); }
+
+ private:
+  /// Who sent the message in hand, and how to answer.
+  struct Call {
+    proto::PeerId peer;
+    uint64_t request_id = 0;
+    TimePoint now{};
+    proto::Outbox* out = nullptr;
+  };
+
+  struct FrameChunk {
+    size_t index = 0;
+    std::span<const float> values;
+  };
+
+  // shard_core.cc: the coordinator's connection, set-up, timers.
+  void OnCoordinatorMessage(const Call& call, proto::Message& message);
+  void OnSetup(const Call& call, const proto::ShardSetup& setup);
+  void OnCoordinatorRefusal(const proto::Refusal& refusal);
+  void Register(TimePoint now, proto::Outbox* out);
+  void ShutDown(Status outcome);
+  void Refuse(const Call& call, const Status& status, Step step);
+  Status CheckSetup(const proto::ShardSetup& setup) const;
+
+  // shard_push.cc
+  void OnPush(const Call& call, proto::PushRequest& push);
+  Status TakePush(const Call& call, proto::PushRequest& push);
+  Status ReadFrame(const proto::PushRequest& push);
+  Status CheckOrder(const proto::PushRequest& push, const Member& member) const;
+  Status CheckRoom(const proto::PushRequest& push, const Member& member) const;
+  void TakeFrame(const proto::PushRequest& push, Member* member);
+  void RepeatPushReply(const Call& call, proto::PushRequest& push, Member* member);
+  void CompleteStep(const Call& call, Member* member);
+
+  // shard_pull.cc
+  void OnPull(const Call& call, proto::PullRequest& pull);
+  Status TakePull(const Call& call, proto::PullRequest& pull);
+  Status CheckHeld(const std::vector<proto::ChunkVersion>& held) const;
+  void StartPull(Member* member, Pull pull, TimePoint now, proto::Outbox* out);
+  bool MayAnswer(const Member& member, const Pull& pull) const;
+  void AnswerPull(const Member& member, const Pull& pull, proto::Outbox* out);
+  /// Answers those that waited for what has just happened.
+  void ReleasePulls(proto::Outbox* out);
+
+  // shard_round.cc: memberships and commits.
+  void OnMembership(const Call& call, const proto::Membership& membership);
+  void TakeMembership(const proto::Membership& membership, proto::Outbox* out);
+  void OnCommit(const Call& call, const proto::CommitRound& commit);
+  Status CheckCommit(const proto::CommitRound& commit) const;
+  void ApplyCommit(const proto::CommitRound& commit);
+
+  // shard_report.cc
+  void SendHeartbeat(TimePoint now, proto::Outbox* out);
+  double JobFraction() const;
+
+  bool is_bsp() const { return mode_ == proto::Mode::kBsp; }
+
+  // Constant after construction.
+  const ShardId shard_;
+  const std::string advertised_host_;
+  const uint32_t port_;
+  const int64_t pid_;
+  const Logger* const log_;
+
+  // Constant after set-up.
+  bool is_set_up_ = false;
+  proto::OptimizerConfig optimizer_;
+  proto::Mode mode_ = proto::Mode::kAsync;
+  uint32_t staleness_max_ = 0;
+  uint32_t reference_minibatch_ = 1;
+  uint64_t total_samples_ = 0;
+  uint64_t frame_bytes_ = 0;
+  uint64_t queue_bytes_ = 0;
+  proto::Timing timing_;
+
+  // The coordinator's connection.
+  proto::PeerId coordinator_;
+  bool has_met_coordinator_ = false;
+  bool is_registered_ = false;  // on this connection
+  TimePoint coordinator_seen_{};
+  TimePoint next_register_{};
+  TimePoint next_heartbeat_{};
+  uint64_t last_request_id_ = 0;
+  bool is_shut_down_ = false;
+  Status outcome_;
+
+  // Parameters, members, and what is under way.
+  ChunkStore store_;
+  Roster roster_;
+  Staging staging_;
+  uint64_t round_ = 0;         // bsp: last committed
+  uint64_t samples_done_ = 0;  // the schedule's clock
+  proto::ShardStats stats_;    // counters only
+
+  // Scratch of one call, kept for its memory.
+  std::vector<FrameChunk> frame_;
+  std::vector<size_t> sorted_;
+  std::vector<std::optional<Version>> held_;
+};
+
+}  // namespace ps::server

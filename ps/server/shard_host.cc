@@ -1,0 +1,110 @@
+#include "ps/server/shard_host.h"
+
+#include <csignal>
+#include <limits>
+#include <utility>
+
+namespace ps::server {
+namespace {
+
+net::EndpointOptions EndpointOptionsOf(const ShardHost::Options& options) {
+  net::EndpointOptions endpoint;
+  endpoint.node = "s" + std::to_string(options.shard.value);
+  endpoint.token = options.token;
+  endpoint.roles = {proto::Role::kWorker};
+  endpoint.seed = static_cast<uint64_t>(options.pid) + options.shard.value;
+  return endpoint;
+}
+
+}  // namespace
+
+ShardHost::ShardHost(Options options, LogSink* sink)
+    : options_(std::move(options)),
+      log_("s" + std::to_string(options_.shard.value), &SystemTime(), sink),
+      endpoint_(&loop_, EndpointOptionsOf(options_), &log_, this) {}
+
+ShardHost::~ShardHost() = default;
+
+Status ShardHost::Run() {
+  PS_ASSIGN(const uint32_t port, endpoint_.Listen(options_.listen_host, 0));
+  core_ =
+      std::make_unique<ShardCore>(options_.shard, options_.listen_host, port, options_.pid, &log_);
+  log_.Info("listening", {{"host", options_.listen_host}, {"port", port}});
+  PS_TRY(
+      loop_.OnSignal({SIGTERM}, [this](int /*signal*/) { Leave(Status::Cancelled("SIGTERM")); }));
+  ConnectCoordinator();
+  Tick();
+  loop_.Run();
+  return outcome_;
+}
+
+void ShardHost::Stop() {
+  loop_.Post([this] { Leave(Status::Cancelled("another shard of this server has ended")); })
+      .Ignore("a loop too busy to be told ends with its process");
+}
+
+void ShardHost::ConnectCoordinator() {
+  const net::RetryPolicy retry = net::RetryPolicy::FromTiming(
+      core_->timing(), std::numeric_limits<uint32_t>::max());  // the core gives up, by time
+  endpoint_.Connect(
+      options_.coordinator_host,
+      options_.coordinator_port,
+      {proto::Role::kShard,
+       options_.token,
+       "s" + std::to_string(options_.shard.value),
+       Incarnation()},
+      [this](const Result<proto::PeerId>& peer) {
+        if (!peer.ok()) {
+          Leave(Status(peer.status()).Annotate("connect to the coordinator"));
+          return;
+        }
+        coordinator_ = *peer;
+        core_->OnCoordinatorConnected(*peer, SystemTime().Now(), &endpoint_);
+      },
+      retry);
+}
+
+/// The core's ticks, at the pace of the job once that is known.
+void ShardHost::Tick() {
+  if (tick_ != core_->timing().tick) {
+    tick_ = core_->timing().tick;
+    loop_.Cancel(tick_timer_);
+    tick_timer_ = loop_.RunEvery(tick_, [this] { Tick(); });
+  }
+  core_->OnTick(SystemTime().Now(), &endpoint_);
+  if (core_->is_shut_down()) {
+    Leave(core_->outcome());
+  }
+}
+
+void ShardHost::Leave(const Status& why) {
+  if (is_leaving_) {
+    return;
+  }
+  is_leaving_ = true;
+  outcome_ = why;
+  loop_.Cancel(tick_timer_);
+  endpoint_.CloseAll([this] { loop_.Stop(); });
+}
+
+void ShardHost::OnConnected(proto::PeerId /*peer*/, const proto::Hello& hello) {
+  log_.Info("worker_connected", {{"node", hello.node}, {"incarnation", hello.incarnation.value}});
+}
+
+void ShardHost::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {
+  core_->OnMessage(peer, request_id, std::move(message), SystemTime().Now(), &endpoint_);
+  if (core_->is_shut_down()) {
+    Leave(core_->outcome());
+  }
+}
+
+void ShardHost::OnClosed(proto::PeerId peer, const Status& why) {
+  core_->OnPeerClosed(peer, SystemTime().Now(), &endpoint_);
+  if (peer == coordinator_ && !is_leaving_) {
+    log_.Warning("coordinator_lost", {{"why", why}});
+    coordinator_ = proto::PeerId();
+    ConnectCoordinator();
+  }
+}
+
+}  // namespace ps::server

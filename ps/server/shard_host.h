@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ps/base/logger.h"
+#include "ps/net/endpoint.h"
+#include "ps/net/loop.h"
+#include "ps/server/shard_core.h"
+
+namespace ps::server {
+
+/// One shard with its own loop, port and connection to the coordinator; shares nothing with others
+/// of the process. Thread: the one that calls Run, but Stop from any.
+class ShardHost final : public net::EndpointHandler {
+ public:
+  struct Options {
+    ShardId shard;
+    std::string coordinator_host;
+    uint32_t coordinator_port = 0;
+    std::string token;
+    std::string listen_host;
+    int64_t pid = 0;
+  };
+
+  /// `sink` outlives the host.
+  ShardHost(Options options, LogSink* sink);
+  ~ShardHost() override;
+
+  /// Serves until the coordinator says Shutdown (OK), the shard can't go on, or Stop. Errors:
+  /// kUnavailable (no port, coordinator gone), or whatever the coordinator refused with.
+  Status Run();
+  /// Leaves as soon as possible. Thread: any.
+  void Stop();
+
+ private:
+  // net::EndpointHandler.
+  void OnConnected(proto::PeerId peer, const proto::Hello& hello) override;
+  void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override;
+  void OnClosed(proto::PeerId peer, const Status& why) override;
+
+  void ConnectCoordinator();
+  void Tick();
+  void Leave(const Status& why);
+
+  const Options options_;
+  const Logger log_;
+  net::Loop loop_;
+  net::Endpoint endpoint_;
+  std::unique_ptr<ShardCore> core_;
+  proto::PeerId coordinator_;
+  net::TimerId tick_timer_;
+  Duration tick_{};
+  bool is_leaving_ = false;
+  Status outcome_;
+};
+
+}  // namespace ps::server

@@ -1,0 +1,132 @@
+// What the coordinator decides: who takes part, and which contributions make a round.
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/server/schedule.h"
+#include "ps/server/shard_core.h"
+
+namespace ps::server {
+
+void ShardCore::OnMembership(const Call& call, const proto::Membership& membership) {
+  if (!is_set_up_) {
+    Refuse(call, Status::Unavailable("this shard is not set up yet"), 0);
+    return;
+  }
+  TakeMembership(membership, call.out);
+  call.out->Send(
+      call.peer,
+      call.request_id,
+      proto::MembershipAck{shard_, roster_.generation(), roster_.Resolved()});
+}
+
+void ShardCore::TakeMembership(const proto::Membership& membership, proto::Outbox* out) {
+  const std::optional<std::vector<Member>> fenced = roster_.Update(membership);
+  if (!fenced) {
+    return;
+  }
+  for (const Member& member : *fenced) {
+    staging_.DropIncomplete(member.incarnation);
+    log_->Info(
+        "fenced",
+        {{"worker", member.worker.value},
+         {"incarnation", member.incarnation.value},
+         {"last_step", member.last_step},
+         {"generation", roster_.generation().value}});
+    if (member.waiting) {
+      const Call call{member.waiting->peer, member.waiting->request_id, {}, out};
+      const Status why = Status::Stale(
+          "incarnation " + std::to_string(member.incarnation.value) +
+          " is fenced since membership " + std::to_string(roster_.generation().value));
+      Refuse(call, why, 0);
+    }
+  }
+  // bsp keeps a contribution of every member until all of them are in: less room is a standstill.
+  const uint64_t needed_bytes = roster_.members().size() * store_.parameter_bytes();
+  if (is_bsp() && needed_bytes > queue_bytes_) {
+    log_->Error(
+        "round_does_not_fit",
+        {{"members", roster_.members().size()},
+         {"needed_bytes", needed_bytes},
+         {"queue_bytes", queue_bytes_},
+         {"remedy", "raise servers.queue_mib or use more shards"}});
+  }
+  ReleasePulls(out);
+}
+
+void ShardCore::OnCommit(const Call& call, const proto::CommitRound& commit) {
+  if (!is_set_up_) {
+    Refuse(call, Status::Unavailable("this shard is not set up yet"), 0);
+    return;
+  }
+  if (commit.round > round_) {
+    const Status status = CheckCommit(commit);
+    if (!status.ok()) {
+      log_->Error("commit_refused", {{"round", commit.round}, {"why", status}});
+      Refuse(call, status, 0);
+      return;
+    }
+    ApplyCommit(commit);
+    ReleasePulls(call.out);
+  }
+  call.out->Send(call.peer, call.request_id, proto::CommitAck{shard_, commit.round});
+}
+
+Status ShardCore::CheckCommit(const proto::CommitRound& commit) const {
+  const std::string name = "round " + std::to_string(commit.round);
+  if (!is_bsp() || commit.round != round_ + 1) {
+    return Status::InvalidArgument(
+        name + " can't be committed: " +
+        (is_bsp() ? "the last one was " + std::to_string(round_) : "the mode is not bsp"));
+  }
+  std::set<Incarnation> contributors;
+  for (const proto::CommitRound::Contribution& c : commit.contributions) {
+    const std::string step =
+        "step " + std::to_string(c.step) + " of incarnation " + std::to_string(c.incarnation.value);
+    if (!contributors.insert(c.incarnation).second) {
+      return Status::Corruption(
+          name + " has two contributions of incarnation " + std::to_string(c.incarnation.value));
+    }
+    if (store_.size() == 0) {
+      continue;  // nobody pushes to a shard without chunks
+    }
+    const Staging::Contribution* const staged = staging_.Find({c.incarnation, c.step});
+    if (staged == nullptr || !staged->is_complete || staged->round != commit.round) {
+      return Status::Corruption(
+          step + " is not staged for " + name + " on shard " + std::to_string(shard_.value));
+    }
+    if (staged->samples != c.samples) {
+      return Status::Corruption(
+          step + " stands for " + std::to_string(staged->samples) + " samples, not " +
+          std::to_string(c.samples) + " as the commit of " + name + " says");
+    }
+  }
+  return Status::Ok();
+}
+
+void ShardCore::ApplyCommit(const proto::CommitRound& commit) {
+  const float lr = ScheduledLr(optimizer_, JobFraction());
+  uint64_t samples = 0;
+  for (const proto::CommitRound::Contribution& c : commit.contributions) {
+    samples += c.samples;
+  }
+  std::vector<kernels::WeightedPart> parts;
+  for (size_t index = 0; index < store_.size() && !commit.contributions.empty(); ++index) {
+    parts.clear();
+    for (const proto::CommitRound::Contribution& c : commit.contributions) {
+      const Staging::Contribution& staged = *staging_.Find({c.incarnation, c.step});
+      parts.push_back({staged.parts[index].values.data(), static_cast<float>(c.samples)});
+    }
+    store_.ApplyMean(index, parts, lr);
+    ++stats_.chunks_applied;
+  }
+  stats_.steps_applied += commit.contributions.size();
+  stats_.samples_applied += samples;
+  samples_done_ += samples;
+  round_ = commit.round;
+  staging_.DropThrough(round_);
+}
+
+}  // namespace ps::server
