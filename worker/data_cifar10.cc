@@ -8,7 +8,7 @@ namespace ps::worker {
 namespace {
 
 constexpr Shape kShape = {3, 32, 32};
-constexpr size_t kPixelBytes = 3 * 32 * 32;
+constexpr size_t kPixelBytes = size_t{3} * 32 * 32;
 constexpr uint64_t kRecordsMax = kPixelBytesMax / kPixelBytes;
 
 /// Appends the records of one file until there are `limit` samples (0: all).

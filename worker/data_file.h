@@ -10,7 +10,7 @@
 
 #include "ps/base/status.h"
 
-struct gzFile_s;  // zlib's
+struct gzFile_s;  // NOLINT(readability-identifier-naming): zlib's name for its gzFile
 
 namespace ps::worker {
 

@@ -205,8 +205,10 @@ class Builder {
     Shape shape = input;
     for (size_t i = 0; i < configs.size(); ++i) {
       const std::string kind(LayerKindName(configs[i].kind));
-      const std::string name = name_prefix + std::to_string(i) + "." + kind + ".";
-      const std::string where = error_prefix + "layer " + std::to_string(i) + " (" + kind + ")";
+      std::string name = name_prefix;
+      name.append(std::to_string(i)).append(".").append(kind).append(".");
+      std::string where = error_prefix;
+      where.append("layer ").append(std::to_string(i)).append(" (").append(kind).append(")");
       Layer layer;
       layer.kind = configs[i].kind;
       layer.config = configs[i];
