@@ -190,6 +190,9 @@ class CoordinatorCore {
   bool TryCommit(const Call& call);
   void FinishEpochs();
 
+  /// Whether a train lease could be granted now to somebody.
+  bool HasTrainingWork() const;
+
   uint32_t epochs_ahead() const { return is_bsp() ? 0 : 1; }
 
   bool is_bsp() const { return options_.config.train.mode == proto::Mode::kBsp; }

@@ -261,7 +261,7 @@ void CoordinatorCore::AddWaits(TimePoint now, proto::JobStatus* status) const {
         what += " (evaluation under way)";
       } else if (is_bsp()) {
         what += " (round " + std::to_string(rounds_.open_round()) + ")";
-      } else if (!ledger_.HasWork(epochs_ahead())) {
+      } else if (!HasTrainingWork()) {
         what += " (all samples are leased)";
       }
       status->waits.push_back(

@@ -57,11 +57,18 @@ void CoordinatorCore::ServeLeases(const Call& call) {
       continue;
     }
     const bool is_served = ServeEvaluation(&member, call) || ServeTraining(&member, call);
-    if (!is_served && is_ssp() && member.is_active && !ledger_.HasWork(epochs_ahead()) &&
+    if (!is_served && is_ssp() && member.is_active && !HasTrainingWork() &&
         ledger_.LeasesOf(incarnation).empty()) {
       membership_.SetActive(&member, false);  // idle: it must hold nobody
     }
   }
+}
+
+bool CoordinatorCore::HasTrainingWork() const {
+  // Under bsp an epoch ends with its last round's commit and its evaluation.
+  const bool is_between_epochs =
+      is_bsp() && (evaluations_.is_pending() || ledger_.is_epoch_complete(epochs_finished_));
+  return !is_between_epochs && ledger_.HasWork(epochs_ahead());
 }
 
 bool CoordinatorCore::ServeEvaluation(Member* member, const Call& call) {
@@ -90,10 +97,10 @@ bool CoordinatorCore::ServeEvaluation(Member* member, const Call& call) {
 
 bool CoordinatorCore::ServeTraining(Member* member, const Call& call) {
   const size_t open = ledger_.LeasesOf(member->incarnation).size();
-  if (open >= kOpenLeasesMax || !ledger_.HasWork(epochs_ahead())) {
+  if (open >= kOpenLeasesMax || !HasTrainingWork()) {
     return false;
   }
-  if (is_bsp() && (evaluations_.is_pending() || rounds_.Contains(member->incarnation))) {
+  if (is_bsp() && rounds_.Contains(member->incarnation)) {
     return false;
   }
   if (is_ssp()) {
@@ -267,9 +274,7 @@ void CoordinatorCore::On(const Call& call, const proto::WorkerHeartbeat& message
 
 bool CoordinatorCore::IsAwaited(const Member& member) const {
   return is_bsp() && phase_ == Phase::kTraining && member.has_asked && !member.is_draining &&
-         !member.wants_lease && !rounds_.Contains(member.incarnation) &&
-         evaluations_.Find(member.last_lease) == nullptr && !evaluations_.is_pending() &&
-         ledger_.HasWork(epochs_ahead());
+         !member.wants_lease && !rounds_.Contains(member.incarnation) && HasTrainingWork();
 }
 
 bool CoordinatorCore::TryCommit(const Call& call) {

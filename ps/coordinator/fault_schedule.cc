@@ -17,8 +17,10 @@ FaultSchedule::FaultSchedule(const std::vector<proto::FaultConfig>& faults) {
 std::vector<proto::FaultConfig> FaultSchedule::TakeDue(
     uint64_t samples_counted, uint64_t samples_total) {
   std::vector<proto::FaultConfig> due;
-  const double progress = static_cast<double>(samples_counted) / static_cast<double>(samples_total);
-  while (next_ < faults_.size() && progress >= static_cast<double>(faults_[next_].at)) {
+  // As a float, like `at`: a tenth of the samples is 0.1 then.
+  const auto progress =
+      static_cast<float>(static_cast<double>(samples_counted) / static_cast<double>(samples_total));
+  while (next_ < faults_.size() && progress >= faults_[next_].at) {
     due.push_back(faults_[next_++]);
   }
   return due;

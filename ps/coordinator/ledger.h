@@ -82,7 +82,7 @@ class SampleLedger {
 
   bool is_epoch_complete(uint32_t epoch) const;
 
-  bool is_complete() const { return is_epoch_complete(epochs_ - 1); }
+  bool is_complete() const { return samples_counted_ == samples_total(); }
 
   /// Samples that could be leased now without beginning another epoch.
   uint64_t samples_queued() const;

@@ -1,0 +1,260 @@
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/harness.h"
+
+namespace ps::coordinator {
+namespace {
+
+void CloseAll(Harness* harness, const std::vector<FakeWorker>& workers) {
+  for (const FakeWorker& worker : workers) {
+    harness->core.OnPeerClosed(worker.peer, harness->now, harness->out());
+  }
+}
+
+/// Everybody works by turns until nobody gets anything.
+void RunToTheEnd(Harness* harness, std::vector<FakeWorker>* workers) {
+  std::vector<proto::LeaseGrant> grants = harness->AskAll(workers);
+  for (int turn = 0; turn < 1000 && harness->status().state != "done"; ++turn) {
+    for (size_t i = 0; i < workers->size(); ++i) {
+      FakeWorker& worker = (*workers)[i];
+      if (grants[i].lease == LeaseId()) {
+        grants[i] = harness->TakeGrant(&worker).value_or(proto::LeaseGrant{});
+      }
+      if (grants[i].lease == LeaseId()) {
+        continue;
+      }
+      if (grants[i].kind == proto::LeaseKind::kTrain) {
+        harness->Work(&worker, grants[i]);
+      } else {
+        harness->Evaluate(worker, grants[i]);
+      }
+      grants[i] = harness->Ask(&worker).value_or(proto::LeaseGrant{});
+    }
+  }
+}
+
+class ModeTest : public ::testing::TestWithParam<proto::Mode> {};
+
+TEST_P(ModeTest, AJobEndsWithEverySampleCountedAndEverybodyGone) {
+  CoordinatorOptions options = SmallJob(GetParam());
+  options.config.train.epochs = 3;
+  options.train_samples = 217;
+  options.test_samples = 900;
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  RunToTheEnd(&harness, &workers);
+  EXPECT_EQ(harness.status().state, "done");
+  EXPECT_EQ(harness.status().samples_counted, 651U);
+  EXPECT_EQ(harness.status().evaluations.size(), 3U);
+  EXPECT_FALSE(harness.core.is_finished()) << "nobody has left yet";
+  for (const FakeWorker& worker : workers) {
+    EXPECT_TRUE(harness.Take<proto::Shutdown>(worker.peer).has_value());
+  }
+  CloseAll(&harness, workers);
+  EXPECT_FALSE(harness.core.is_finished()) << "shards leave after the workers";
+  for (const FakeShard& shard : harness.shards) {
+    harness.core.OnPeerClosed(shard.peer, harness.now, harness.out());
+  }
+  EXPECT_TRUE(harness.core.is_finished());
+  EXPECT_TRUE(harness.core.outcome().ok());
+  EXPECT_EQ(harness.core.exit_code(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    ModeTest,
+    ::testing::Values(proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp),
+    [](const auto& entry) {
+      return std::string(
+          entry.param == proto::Mode::kAsync ? "Async"
+                                             : (entry.param == proto::Mode::kSsp ? "Ssp" : "Bsp"));
+    });
+
+TEST(EndTest, ShutdownIsRepeatedAndNobodyIsWaitedForForEver) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  RunToTheEnd(&harness, &workers);
+  harness.Wait(harness.timing.detect / 2);
+  int told = 0;
+  while (harness.Take<proto::Shutdown>(workers[0].peer)) {
+    ++told;
+  }
+  EXPECT_GE(told, 2);
+  harness.Give(workers[1].peer, proto::LeaseRequest{workers[1].incarnation, workers[1].newest});
+  EXPECT_TRUE(harness.Take<proto::Shutdown>(workers[1].peer).has_value());
+  harness.Wait(harness.timing.detect * 2);
+  EXPECT_TRUE(harness.core.is_finished());
+}
+
+TEST(EndTest, AWorkerThatComesAfterTheEndIsSentAway) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  RunToTheEnd(&harness, &workers);
+  const proto::PeerId late = harness.AskToJoin(std::nullopt);
+  EXPECT_TRUE(harness.Take<proto::Shutdown>(late).has_value());
+}
+
+TEST(EndTest, ALostServerProcessFailsTheJobWithAClearMessage) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  harness.Exit(ProcessKind::kServer, 1, 4711, "killed by signal 9 (Killed)");
+  const proto::JobStatus status = harness.status();
+  EXPECT_EQ(status.state, "failed");
+  EXPECT_NE(
+      status.detail.find("server 1 (pid 4711) was lost: killed by signal 9"), std::string::npos)
+      << status.detail;
+  EXPECT_NE(status.detail.find("checkpoint"), std::string::npos);
+  EXPECT_TRUE(harness.Take<proto::Shutdown>(workers[0].peer).has_value());
+  harness.Wait(harness.timing.detect * 2);
+  EXPECT_TRUE(harness.core.is_finished());
+  EXPECT_EQ(harness.core.exit_code(), 1);
+  EXPECT_EQ(harness.core.outcome().code(), StatusCode::kUnavailable);
+}
+
+TEST(EndTest, ASilentShardFailsTheJob) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.core.OnPeerClosed(harness.shards[0].peer, harness.now, harness.out());
+  harness.shards[0].peer = proto::PeerId();
+  harness.Wait(harness.timing.detect / 2, workers);
+  EXPECT_EQ(harness.status().shards[0].state, "silent");
+  EXPECT_NE(harness.status().state, "failed");
+  harness.Wait(harness.timing.detect, workers);
+  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_NE(harness.status().detail.find("server 0 (pid 500)"), std::string::npos)
+      << harness.status().detail;
+}
+
+TEST(EndTest, AShardThatComesBackInTimeIsBroughtUpToDate) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.core.OnPeerClosed(harness.shards[0].peer, harness.now, harness.out());
+  harness.shards[0].peer = proto::PeerId();
+  const proto::PeerId late = harness.AskToJoin(7);
+  EXPECT_FALSE(harness.Take<proto::JoinReply>(late).has_value());
+  harness.RegisterShard(0, 500);
+  EXPECT_TRUE(harness.Take<proto::JoinReply>(late).has_value());
+}
+
+TEST(EndTest, ServersThatDoNotComeUpAreNamed) {
+  Harness harness;
+  harness.core.Start(harness.now);
+  harness.RegisterShard(0, 500);
+  harness.Wait(std::chrono::seconds(31));
+  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_NE(harness.status().detail.find("shard 1 of server 1 (not registered)"), std::string::npos)
+      << harness.status().detail;
+}
+
+TEST(EndTest, WithoutAnyWorkerTheJobFailsAndSaysWho) {
+  Harness harness;
+  harness.StartWithShards();
+  harness.Exit(ProcessKind::kWorker, 1, 1, "exited with code 1");
+  harness.Wait(std::chrono::seconds(31));
+  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_NE(harness.status().detail.find("worker 0"), std::string::npos);
+  EXPECT_NE(harness.status().detail.find("worker 1 (exited with code 1)"), std::string::npos)
+      << harness.status().detail;
+}
+
+TEST(EndTest, WithSomeOfTheWorkersTheJobGoesOn) {
+  Harness harness;
+  harness.StartWithShards();
+  FakeWorker worker = harness.Join(0);
+  EXPECT_FALSE(harness.Ask(&worker).has_value());
+  harness.Wait(std::chrono::seconds(31), {worker});
+  EXPECT_TRUE(harness.TakeGrant(&worker).has_value());
+}
+
+TEST(EndTest, AStopLetsWorkersHandOver) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
+  const proto::PeerId control = harness.Connect(proto::Role::kControl);
+  harness.Give(control, proto::StopRequest{false});
+  EXPECT_TRUE(harness.Take<proto::StopReply>(control).has_value());
+  const auto drain = harness.Take<proto::Drain>(workers[0].peer);
+  ASSERT_TRUE(drain.has_value());
+  EXPECT_GT(drain->grace_ms, 1000U);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const proto::StepDone done = harness.MakeStep(&workers[i], grants[i], grants[i].begin);
+    harness.Complete(workers[i], 1);
+    harness.Give(workers[i].peer, proto::StepReport{workers[i].incarnation, {done}});
+    harness.Give(workers[i].peer, proto::Goodbye{workers[i].incarnation, "stop", {}});
+    EXPECT_TRUE(harness.Take<proto::GoodbyeReply>(workers[i].peer).has_value());
+  }
+  CloseAll(&harness, workers);
+  EXPECT_EQ(harness.status().state, "stopped");
+  EXPECT_EQ(harness.status().samples_counted, 30U);
+  EXPECT_EQ(harness.status().revocations_noticed, 0U) << "a stop is no revocation";
+  for (const FakeShard& shard : harness.shards) {
+    harness.core.OnPeerClosed(shard.peer, harness.now, harness.out());
+  }
+  EXPECT_TRUE(harness.core.is_finished());
+  EXPECT_EQ(harness.core.outcome().code(), StatusCode::kCancelled);
+}
+
+TEST(EndTest, AStopDoesNotWaitForEverAndASecondOneNotAtAll) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  harness.core.RequestStop(false, harness.now, harness.out());
+  harness.Wait(harness.timing.detect, workers);
+  EXPECT_EQ(harness.status().state, "training");
+  EXPECT_NE(harness.status().detail.find("stopping"), std::string::npos);
+  harness.Wait(harness.timing.detect * 3, workers);
+  EXPECT_EQ(harness.status().state, "stopped");
+  harness.core.RequestStop(true, harness.now, harness.out());
+  EXPECT_TRUE(harness.core.is_finished());
+}
+
+TEST(EndTest, AnImmediateStopTellsEverybodyAtOnce) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  harness.core.RequestStop(true, harness.now, harness.out());
+  EXPECT_TRUE(harness.Take<proto::Shutdown>(workers[0].peer).has_value());
+  EXPECT_EQ(harness.status().state, "stopped");
+}
+
+TEST(FaultsTest, PlannedDisturbancesHappenWhenTheirPartIsCounted) {
+  CoordinatorOptions options = SmallJob();
+  options.config.faults.resize(3);
+  options.config.faults[0] = {0.1F, proto::FaultKind::kNotice, 0, 1.5F, {}};
+  options.config.faults[1] = {0.2F, proto::FaultKind::kKill, 1, 0, {}};
+  options.config.faults[2] = {0.2F, proto::FaultKind::kAdd, 0, 0, {2, 7, 2, 1}};
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
+  EXPECT_TRUE(harness.fleet.notices.empty());
+  harness.Work(&workers[0], grants[0]);
+  ASSERT_EQ(harness.fleet.notices.size(), 1U);
+  EXPECT_EQ(harness.fleet.notices[0].first, WorkerId(0));
+  EXPECT_EQ(harness.fleet.notices[0].second, std::chrono::milliseconds(1500));
+  EXPECT_TRUE(harness.fleet.kills.empty());
+  harness.Work(&workers[1], grants[1]);
+  EXPECT_EQ(harness.fleet.kills, (std::vector<WorkerId>{WorkerId(1)}));
+  ASSERT_EQ(harness.fleet.workers.size(), 5U);
+  EXPECT_EQ(harness.fleet.workers[3].first, WorkerId(3));
+  EXPECT_EQ(harness.fleet.workers[4].second.minibatch, 7U);
+  const FakeWorker added = harness.Join(4);
+  EXPECT_EQ(added.minibatch, 7U);
+  harness.Wait(std::chrono::milliseconds(1700), workers);
+  EXPECT_EQ(harness.fleet.kills.back(), WorkerId(0)) << "the grace is over, the instance is gone";
+}
+
+TEST(FaultsTest, AWorkerThatLeavesOnNoticeIsNotKilled) {
+  CoordinatorOptions options = SmallJob();
+  options.config.faults = {{0.1F, proto::FaultKind::kNotice, 0, 1.5F, {}}};
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.Work(&workers[0], harness.AskAll(&workers)[0]);
+  harness.Give(workers[0].peer, proto::Goodbye{workers[0].incarnation, "notice", {}});
+  harness.Wait(std::chrono::seconds(2), {workers[1], workers[2]});
+  EXPECT_TRUE(harness.fleet.kills.empty());
+  EXPECT_EQ(harness.status().revocations_noticed, 1U);
+}
+
+}  // namespace
+}  // namespace ps::coordinator

@@ -1,0 +1,239 @@
+#include "tests/coordinator/harness.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ps::coordinator {
+
+CoordinatorOptions SmallJob(proto::Mode mode) {
+  CoordinatorOptions options;
+  options.config.name = "small";
+  options.config.train.mode = mode;
+  options.config.train.epochs = 1;
+  options.config.train.minibatch = 10;
+  options.config.train.lease_steps = 2;
+  options.config.servers.count = 2;
+  options.config.servers.chunk_kib = 1;
+  options.config.workers = {{3, 0, 1, 1}};
+  options.config.fleet.max_detect_s = 2.4F;
+  options.config.fleet.join_timeout_s = 30;
+  options.tensors = {{"w", {1000}}, {"b", {10}}};
+  options.train_samples = 200;
+  options.run_directory = "runs/small";
+  return options;
+}
+
+Harness::Harness(CoordinatorOptions options)
+    : core(options, &fleet, &NullLogger()),
+      shards(options.config.servers.count * options.config.servers.shards_per_server),
+      timing(proto::Timing::FromMaxDetect(
+          FromSeconds(static_cast<double>(options.config.fleet.max_detect_s)))) {}
+
+void Harness::Send(proto::PeerId to, uint64_t /*request_id*/, proto::Message message) {
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (shards[i].peer == to && to != proto::PeerId()) {
+      to_shards_.emplace_back(i, std::move(message));
+      return;
+    }
+  }
+  sent_[to].push_back(std::move(message));
+}
+
+void Harness::Close(proto::PeerId peer) {
+  closed_[peer] = true;
+}
+
+void Harness::Answer(FakeShard* shard, const proto::Message& message) {
+  const ShardId id(static_cast<uint32_t>(shard - shards.data()));
+  if (std::holds_alternative<proto::HeartbeatReply>(message)) {
+    return;
+  }
+  if (shard->is_mute) {
+    shard->unanswered.push_back(message);
+    return;
+  }
+  if (std::holds_alternative<proto::ShardSetup>(message)) {
+    core.OnMessage(shard->peer, 1, proto::ShardReady{id}, now, this);
+  } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
+    if (membership->generation > shard->membership.generation) {
+      shard->membership = *membership;
+    }
+    proto::MembershipAck ack{id, shard->membership.generation, {}};
+    for (const Incarnation incarnation : shard->membership.resolve) {
+      ack.resolved.push_back(
+          {incarnation, shard->complete[incarnation], shard->outcome[incarnation]});
+    }
+    core.OnMessage(shard->peer, 1, ack, now, this);
+  } else if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
+    if (shard->commits.empty() || shard->commits.back().round < commit->round) {
+      shard->commits.push_back(*commit);
+    }
+    core.OnMessage(shard->peer, 1, proto::CommitAck{id, commit->round}, now, this);
+  }
+}
+
+void Harness::Exchange() {
+  while (!to_shards_.empty()) {
+    const auto [index, message] = std::move(to_shards_.front());
+    to_shards_.pop_front();
+    Answer(&shards[index], message);
+  }
+  ExpectSound();
+}
+
+void Harness::ExpectSound() {
+  const Status status = core.Check();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+proto::PeerId Harness::Connect(proto::Role role, Incarnation incarnation) {
+  const proto::PeerId peer(++next_peer_);
+  core.OnPeerConnected(peer, {role, "", "node", incarnation}, now, this);
+  Exchange();
+  return peer;
+}
+
+void Harness::Give(proto::PeerId from, proto::Message message) {
+  core.OnMessage(from, 1, std::move(message), now, this);
+  Exchange();
+}
+
+void Harness::RegisterShard(uint32_t shard, int64_t pid) {
+  shards[shard].peer = Connect(proto::Role::kShard);
+  Give(shards[shard].peer, proto::RegisterShard{ShardId(shard), "host", 7000 + shard, pid});
+}
+
+void Harness::StartWithShards() {
+  core.Start(now);
+  for (uint32_t i = 0; i < shards.size(); ++i) {
+    RegisterShard(i, 500 + i);
+  }
+}
+
+std::vector<FakeWorker> Harness::StartWithWorkers() {
+  StartWithShards();
+  std::vector<FakeWorker> workers;
+  for (const auto& [seat, group] : fleet.workers) {
+    workers.push_back(Join(seat.value, 1000 + seat.value));
+  }
+  return workers;
+}
+
+void Harness::Unmute(uint32_t shard) {
+  shards[shard].is_mute = false;
+  for (const proto::Message& message : std::exchange(shards[shard].unanswered, {})) {
+    Answer(&shards[shard], message);
+  }
+  Exchange();
+}
+
+void Harness::Wait(Duration duration, const std::vector<FakeWorker>& alive) {
+  const TimePoint end = now + duration;
+  while (now < end) {
+    now += timing.tick;
+    for (uint32_t i = 0; i < shards.size(); ++i) {
+      if (shards[i].peer != proto::PeerId()) {
+        core.OnMessage(shards[i].peer, 1, proto::ShardHeartbeat{ShardId(i), {}, {}}, now, this);
+      }
+    }
+    for (const FakeWorker& worker : alive) {
+      proto::WorkerHeartbeat beat;
+      beat.incarnation = worker.incarnation;
+      beat.state = proto::WorkerState::kComputing;
+      core.OnMessage(worker.peer, 1, beat, now, this);
+    }
+    core.OnTick(now, this);
+    Exchange();
+  }
+}
+
+void Harness::Exit(ProcessKind kind, uint32_t index, int64_t pid, const std::string& description) {
+  core.OnProcessExited({kind, index, pid, description}, now, this);
+  Exchange();
+}
+
+proto::PeerId Harness::AskToJoin(std::optional<uint32_t> seat, int64_t pid) {
+  const proto::PeerId peer = Connect(proto::Role::kWorker);
+  proto::JoinRequest request;
+  request.has_seat = seat.has_value();
+  request.seat = WorkerId(seat.value_or(0));
+  request.host = "host";
+  request.pid = pid;
+  Give(peer, request);
+  return peer;
+}
+
+FakeWorker Harness::Join(std::optional<uint32_t> seat, int64_t pid) {
+  FakeWorker worker;
+  worker.peer = AskToJoin(seat, pid);
+  const auto reply = Take<proto::JoinReply>(worker.peer);
+  EXPECT_TRUE(reply.has_value());
+  if (reply) {
+    worker.incarnation = reply->incarnation;
+    worker.seat = reply->worker;
+    worker.minibatch = reply->minibatch;
+  }
+  return worker;
+}
+
+std::optional<proto::LeaseGrant> Harness::Ask(FakeWorker* worker) {
+  Give(worker->peer, proto::LeaseRequest{worker->incarnation, worker->newest});
+  return TakeGrant(worker);
+}
+
+std::vector<proto::LeaseGrant> Harness::AskAll(std::vector<FakeWorker>* workers) {
+  for (const FakeWorker& worker : *workers) {
+    Give(worker.peer, proto::LeaseRequest{worker.incarnation, worker.newest});
+  }
+  std::vector<proto::LeaseGrant> grants;
+  for (FakeWorker& worker : *workers) {
+    grants.push_back(TakeGrant(&worker).value_or(proto::LeaseGrant{}));
+  }
+  return grants;
+}
+
+std::optional<proto::LeaseGrant> Harness::TakeGrant(FakeWorker* worker) {
+  const auto grant = Take<proto::LeaseGrant>(worker->peer);
+  if (grant) {
+    worker->newest = grant->lease;
+  }
+  return grant;
+}
+
+proto::StepDone Harness::MakeStep(
+    FakeWorker* worker, const proto::LeaseGrant& grant, uint64_t begin) const {
+  proto::StepDone done;
+  done.step = ++worker->step;
+  done.lease = grant.lease;
+  done.begin = begin;
+  done.end = std::min<uint64_t>(begin + worker->minibatch, grant.end);
+  done.loss_sum = static_cast<double>(done.end - done.begin);
+  done.correct = (done.end - done.begin) / 2;
+  return done;
+}
+
+void Harness::Complete(const FakeWorker& worker, Step step) {
+  for (FakeShard& shard : shards) {
+    shard.complete[worker.incarnation] = step;
+  }
+}
+
+void Harness::Work(FakeWorker* worker, const proto::LeaseGrant& grant) {
+  for (uint64_t begin = grant.begin; begin < grant.end;) {
+    const proto::StepDone done = MakeStep(worker, grant, begin);
+    Complete(*worker, done.step);
+    Give(worker->peer, proto::StepReport{worker->incarnation, {done}});
+    begin = done.end;
+  }
+}
+
+void Harness::Evaluate(const FakeWorker& worker, const proto::LeaseGrant& grant) {
+  const uint64_t samples = grant.end - grant.begin;
+  Give(
+      worker.peer,
+      proto::EvaluateReport{
+          worker.incarnation, grant.lease, samples, static_cast<double>(samples), samples / 2});
+}
+
+}  // namespace ps::coordinator

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "ps/coordinator/coordinator_core.h"
+
+namespace ps::coordinator {
+
+/// Three async workers of minibatch 10 and two shards; one epoch of 200 samples, nothing evaluated.
+CoordinatorOptions SmallJob(proto::Mode mode = proto::Mode::kAsync);
+
+/// Notes what the core asks for.
+class FakeFleet final : public FleetActions {
+ public:
+  void StartServer(uint32_t server) override { servers.push_back(server); }
+
+  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override {
+    workers.emplace_back(seat, group);
+  }
+
+  void NotifyWorker(WorkerId seat, Duration grace) override { notices.emplace_back(seat, grace); }
+
+  void KillWorker(WorkerId seat) override { kills.push_back(seat); }
+
+  std::vector<uint32_t> servers;
+  std::vector<std::pair<WorkerId, proto::WorkerGroup>> workers;
+  std::vector<std::pair<WorkerId, Duration>> notices;
+  std::vector<WorkerId> kills;
+};
+
+/// A shard made of answers: it acknowledges at once what it gets, unless told to hold its tongue.
+struct FakeShard {
+  proto::PeerId peer;
+  bool is_mute = false;
+  std::map<Incarnation, Step> complete;  // last complete step, for Membership.resolve
+  std::map<Incarnation, proto::PushOutcome> outcome;
+  proto::Membership membership;  // newest seen
+  std::vector<proto::CommitRound> commits;
+  std::vector<proto::Message> unanswered;  // while mute
+};
+
+/// A worker made of messages.
+struct FakeWorker {
+  proto::PeerId peer;
+  Incarnation incarnation;
+  WorkerId seat;
+  uint32_t minibatch = 0;
+  LeaseId newest;
+  Step step = 0;  // last one that Complete or Report made
+};
+
+/// The core with everybody around it scripted. Time passes only in Wait.
+class Harness final : private proto::Outbox {
+ public:
+  explicit Harness(CoordinatorOptions options = SmallJob());
+
+  /// Start, and all shards registered and set up.
+  void StartWithShards();
+  /// StartWithShards, and all workers of the config have joined.
+  std::vector<FakeWorker> StartWithWorkers();
+
+  proto::PeerId Connect(proto::Role role, Incarnation incarnation = {});
+  void Close(proto::PeerId peer) override;
+  /// A message from `from`; answers of the fake shards are exchanged until nothing moves.
+  void Give(proto::PeerId from, proto::Message message);
+  void RegisterShard(uint32_t shard, int64_t pid);
+  void Unmute(uint32_t shard);
+  /// Ticks until `duration` is over, with heartbeats of every shard and the given workers.
+  void Wait(Duration duration, const std::vector<FakeWorker>& alive = {});
+  void Exit(ProcessKind kind, uint32_t index, int64_t pid, const std::string& description);
+
+  /// Sends JoinRequest; the worker is a member when JoinReply has come.
+  proto::PeerId AskToJoin(std::optional<uint32_t> seat, int64_t pid = 0);
+  /// Joins at once. Requires: no shard is mute.
+  FakeWorker Join(std::optional<uint32_t> seat = std::nullopt, int64_t pid = 0);
+  /// Asks for a lease; nothing when none was granted at once.
+  std::optional<proto::LeaseGrant> Ask(FakeWorker* worker);
+  /// All ask; then what each was granted, an empty grant for nothing. The job begins with this.
+  std::vector<proto::LeaseGrant> AskAll(std::vector<FakeWorker>* workers);
+  /// The grant that came for an earlier Ask.
+  std::optional<proto::LeaseGrant> TakeGrant(FakeWorker* worker);
+  /// The next step of `worker`, on samples [begin, ...) of the lease.
+  proto::StepDone MakeStep(
+      FakeWorker* worker, const proto::LeaseGrant& grant, uint64_t begin) const;
+  /// All shards have completed the step (it is not reported).
+  void Complete(const FakeWorker& worker, Step step);
+  /// Completes and reports every step of the lease.
+  void Work(FakeWorker* worker, const proto::LeaseGrant& grant);
+  void Evaluate(const FakeWorker& worker, const proto::LeaseGrant& grant);
+
+  /// Takes the oldest message of type T sent to `peer`, and drops what was sent before it. Nothing
+  /// happens when there is none.
+  template <typename T>
+  std::optional<T> Take(proto::PeerId peer) {
+    std::deque<proto::Message>& sent = sent_[peer];
+    for (auto it = sent.begin(); it != sent.end(); ++it) {
+      if (const T* match = std::get_if<T>(&*it)) {
+        const T message = *match;
+        sent.erase(sent.begin(), it + 1);
+        return message;
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool is_closed(proto::PeerId peer) const { return closed_.contains(peer); }
+
+  proto::JobStatus status() const { return core.StatusAt(now); }
+
+  proto::Outbox* out() { return this; }
+
+  FakeFleet fleet;
+  CoordinatorCore core;
+  TimePoint now{std::chrono::seconds(100)};
+  std::vector<FakeShard> shards;
+  proto::Timing timing;
+
+ private:
+  void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;
+  void Answer(FakeShard* shard, const proto::Message& message);
+  void Exchange();
+  void ExpectSound();
+
+  std::map<proto::PeerId, std::deque<proto::Message>> sent_;  // to workers and control
+  std::deque<std::pair<size_t, proto::Message>> to_shards_;
+  std::map<proto::PeerId, bool> closed_;
+  uint64_t next_peer_ = 0;
+};
+
+}  // namespace ps::coordinator

@@ -1,0 +1,183 @@
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/harness.h"
+
+namespace ps::coordinator {
+namespace {
+
+TEST(JoinTest, TheCoreAsksForTheServersAndWorkersOfTheConfig) {
+  CoordinatorOptions options = SmallJob();
+  options.config.workers = {{1, 0, 1, 1}, {2, 5, 3, 2}};
+  Harness harness(options);
+  harness.core.Start(harness.now);
+  EXPECT_EQ(harness.fleet.servers, (std::vector<uint32_t>{0, 1}));
+  ASSERT_EQ(harness.fleet.workers.size(), 3U);
+  EXPECT_EQ(harness.fleet.workers[0].second.minibatch, 10U);
+  EXPECT_EQ(harness.fleet.workers[2].first, WorkerId(2));
+  EXPECT_EQ(harness.fleet.workers[2].second.minibatch, 5U);
+  EXPECT_EQ(harness.fleet.workers[2].second.slowdown, 3);
+}
+
+TEST(JoinTest, AWorkerLearnsItsIncarnationWhenEveryShardKnowsIt) {
+  Harness harness;
+  harness.StartWithShards();
+  harness.shards[1].is_mute = true;
+  const proto::PeerId peer = harness.AskToJoin(0);
+  EXPECT_FALSE(harness.Take<proto::JoinReply>(peer).has_value());
+  harness.Unmute(1);
+  const auto reply = harness.Take<proto::JoinReply>(peer);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->worker, WorkerId(0));
+  EXPECT_EQ(reply->incarnation, Incarnation(1));
+  EXPECT_EQ(reply->shards.size(), 2U);
+  EXPECT_EQ(reply->shards[1].port, 7001U);
+  EXPECT_FALSE(reply->placement.chunks.empty());
+  EXPECT_EQ(reply->minibatch, 10U);
+  const auto config = proto::ParseJobConfig(reply->config_json, "reply");
+  EXPECT_TRUE(config.ok() || config.status().code() != StatusCode::kCorruption);
+  ASSERT_EQ(harness.shards[0].membership.members.size(), 1U);
+  EXPECT_EQ(harness.shards[0].membership.members[0].incarnation, Incarnation(1));
+}
+
+TEST(JoinTest, WorkersThatComeBeforeTheShardsWaitForThem) {
+  Harness harness;
+  harness.core.Start(harness.now);
+  const proto::PeerId early = harness.AskToJoin(1);
+  harness.RegisterShard(0, 500);
+  EXPECT_FALSE(harness.Take<proto::JoinReply>(early).has_value());
+  harness.RegisterShard(1, 501);
+  EXPECT_TRUE(harness.Take<proto::JoinReply>(early).has_value());
+}
+
+TEST(JoinTest, ARepeatedRequestGetsTheSameAnswer) {
+  Harness harness;
+  harness.StartWithShards();
+  const FakeWorker worker = harness.Join(0);
+  harness.Give(worker.peer, proto::JoinRequest{WorkerId(0), true, "host", 0, 0, 0});
+  const auto again = harness.Take<proto::JoinReply>(worker.peer);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->incarnation, worker.incarnation);
+  EXPECT_EQ(harness.status().joins, 1U);
+}
+
+TEST(JoinTest, ATakenSeatGoesToTheNewcomerAndFencesItsHolder) {
+  Harness harness;
+  harness.StartWithShards();
+  const FakeWorker old = harness.Join(0, 11);
+  const FakeWorker fresh = harness.Join(0, 12);
+  EXPECT_GT(fresh.incarnation, old.incarnation);
+  EXPECT_EQ(fresh.seat, WorkerId(0));
+  EXPECT_TRUE(harness.is_closed(old.peer));
+  const proto::PeerId back = harness.Connect(proto::Role::kWorker, old.incarnation);
+  harness.Give(back, proto::LeaseRequest{old.incarnation, {}});
+  EXPECT_EQ(harness.Take<proto::Refusal>(back)->code, StatusCode::kStale);
+}
+
+TEST(JoinTest, AWorkerWithoutASeatGetsTheLowestFreeOne) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  for (FakeWorker& worker : workers) {
+    harness.Ask(&worker);
+  }
+  EXPECT_EQ(harness.Join().seat, WorkerId(3)) << "a fresh one";
+  harness.Exit(ProcessKind::kWorker, 1, 1001, "killed by signal 9");
+  EXPECT_EQ(harness.Join().seat, WorkerId(1)) << "the lost one's";
+}
+
+TEST(JoinTest, OneThatLosesItsConnectionBeforeTheAnswerStartsOver) {
+  Harness harness;
+  harness.StartWithShards();
+  harness.shards[0].is_mute = true;
+  const proto::PeerId peer = harness.AskToJoin(0, 77);
+  harness.core.OnPeerClosed(peer, harness.now, harness.out());
+  harness.Unmute(0);
+  EXPECT_TRUE(harness.shards[0].membership.members.empty());
+  EXPECT_EQ(harness.Join(0, 77).incarnation, Incarnation(2));
+  EXPECT_EQ(harness.status().revocations_unnoticed, 0U) << "it was never there";
+}
+
+TEST(JoinTest, AMemberComesBackOnANewConnection) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.core.OnPeerClosed(workers[0].peer, harness.now, harness.out());
+  harness.Wait(harness.timing.detect / 2, {workers[1], workers[2]});
+  workers[0].peer = harness.Connect(proto::Role::kWorker, workers[0].incarnation);
+  for (FakeWorker& worker : workers) {
+    harness.Ask(&worker);
+  }
+  harness.Wait(harness.timing.detect * 2, workers);
+  EXPECT_EQ(harness.status().revocations_unnoticed, 0U);
+}
+
+TEST(JoinTest, AWorkerJoinsInTheMiddleOfTraining) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  for (FakeWorker& worker : workers) {
+    harness.Ask(&worker);
+  }
+  FakeWorker late = harness.Join();
+  EXPECT_TRUE(harness.Ask(&late).has_value());
+}
+
+TEST(JoinTest, TheFirstLeaseIsGrantedWhenAllWorkersOfTheConfigAreThere) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  EXPECT_FALSE(harness.Ask(&workers[0]).has_value());
+  EXPECT_FALSE(harness.Ask(&workers[1]).has_value());
+  EXPECT_EQ(harness.status().state, "starting");
+  EXPECT_TRUE(harness.Ask(&workers[2]).has_value());
+  EXPECT_TRUE(harness.TakeGrant(&workers[0]).has_value());
+  EXPECT_EQ(harness.status().state, "training");
+}
+
+TEST(JoinTest, AWorkerThatEndsBeforeItJoinsIsNotWaitedFor) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.Ask(&workers[0]);
+  harness.Ask(&workers[1]);
+  harness.Exit(ProcessKind::kWorker, 2, 1002, "exited with code 1");
+  EXPECT_TRUE(harness.TakeGrant(&workers[0]).has_value());
+}
+
+TEST(JoinTest, MembershipsAreSentAgainUntilAcknowledged) {
+  Harness harness;
+  harness.StartWithShards();
+  harness.shards[1].is_mute = true;
+  const proto::PeerId peer = harness.AskToJoin(0);
+  harness.Wait(harness.timing.detect / 2);
+  EXPECT_GE(harness.shards[1].unanswered.size(), 3U);
+  EXPECT_LE(harness.shards[1].unanswered.size(), 8U) << "with growing waits";
+  harness.shards[1].unanswered.erase(
+      harness.shards[1].unanswered.begin(), harness.shards[1].unanswered.end() - 1);
+  harness.Unmute(1);
+  EXPECT_TRUE(harness.Take<proto::JoinReply>(peer).has_value());
+}
+
+TEST(JoinTest, AThousandJoinsAndLeavesLeaveNothingBehind) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  for (FakeWorker& worker : workers) {
+    harness.Ask(&worker);
+  }
+  for (int i = 0; i < 1000; ++i) {
+    FakeWorker guest = harness.Join(5, 2000 + i);
+    harness.Ask(&guest);
+    if (i % 2 == 0) {
+      harness.Exit(ProcessKind::kWorker, 5, 2000 + i, "killed by signal 9");
+    } else {
+      harness.Give(guest.peer, proto::Goodbye{guest.incarnation, "notice", {}});
+      EXPECT_TRUE(harness.Take<proto::GoodbyeReply>(guest.peer).has_value());
+      harness.core.OnPeerClosed(guest.peer, harness.now, harness.out());
+    }
+  }
+  const proto::JobStatus status = harness.status();
+  EXPECT_EQ(status.joins, 1003U);
+  EXPECT_LE(status.workers.size(), 3 + 64U);
+  EXPECT_LE(harness.shards[0].membership.members.size(), 4U);
+  EXPECT_LE(harness.shards[0].membership.resolve.size(), 1U);
+  EXPECT_EQ(status.revocations_noticed, 500U);
+  EXPECT_EQ(status.revocations_unnoticed, 500U);
+}
+
+}  // namespace
+}  // namespace ps::coordinator

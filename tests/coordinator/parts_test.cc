@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ps/coordinator/evaluations.h"
+#include "ps/coordinator/fault_schedule.h"
+#include "ps/coordinator/progress_meter.h"
+#include "ps/coordinator/rounds.h"
+#include "ps/coordinator/seats.h"
+
+namespace ps::coordinator {
+namespace {
+
+TEST(EvaluationsTest, PartsTileTheTestSetAndAddUp) {
+  Evaluations evaluations;
+  evaluations.Begin(2, 10, 3);
+  uint64_t covered = 0;
+  for (uint64_t lease = 1; evaluations.HasWork(); ++lease) {
+    const auto granted = evaluations.Grant(Incarnation(1), LeaseId(lease));
+    EXPECT_EQ(granted.epoch, 2U);
+    EXPECT_EQ(granted.begin, covered);
+    covered = granted.end;
+    evaluations.Report(
+        {Incarnation(1), LeaseId(lease), granted.end - granted.begin, 2.0, 1},
+        std::chrono::seconds(9));
+  }
+  EXPECT_EQ(covered, 10U);
+  ASSERT_EQ(evaluations.results().size(), 1U);
+  EXPECT_DOUBLE_EQ(evaluations.results()[0].accuracy, 0.3);
+  EXPECT_DOUBLE_EQ(evaluations.results()[0].loss, 0.6);
+  EXPECT_DOUBLE_EQ(evaluations.results()[0].at_s, 9);
+  EXPECT_FALSE(evaluations.is_pending());
+}
+
+TEST(EvaluationsTest, APartWhoseHolderIsGoneIsDoneAgainByAnother) {
+  Evaluations evaluations;
+  evaluations.Begin(1, 10, 2);
+  evaluations.Grant(Incarnation(1), LeaseId(1));
+  evaluations.Grant(Incarnation(2), LeaseId(2));
+  EXPECT_FALSE(evaluations.HasWork());
+  evaluations.Return(Incarnation(1));
+  EXPECT_EQ(evaluations.Find(LeaseId(1)), nullptr);
+  EXPECT_NE(evaluations.Find(LeaseId(2)), nullptr);
+  EXPECT_EQ(evaluations.Grant(Incarnation(2), LeaseId(3)).begin, 0U);
+}
+
+TEST(RoundsTest, ContributionsAreSortedByWorkerAndRejectedOnesLeftOut) {
+  Rounds rounds;
+  rounds.Enter(WorkerId(2), Incarnation(1));
+  rounds.Enter(WorkerId(0), Incarnation(7));
+  rounds.Enter(WorkerId(1), Incarnation(5));
+  rounds.Contribute(Incarnation(1), 4, 10, false);
+  rounds.Contribute(Incarnation(5), 9, 10, true);
+  EXPECT_FALSE(rounds.is_settled());
+  rounds.Contribute(Incarnation(7), 2, 8, false);
+  ASSERT_TRUE(rounds.is_settled());
+  rounds.Commit();
+  const proto::CommitRound commit = *rounds.commit();
+  EXPECT_EQ(commit.round, 1U);
+  ASSERT_EQ(commit.contributions.size(), 2U);
+  EXPECT_EQ(commit.contributions[0].worker, WorkerId(0));
+  EXPECT_EQ(commit.contributions[1].step, 4U);
+  EXPECT_EQ(rounds.open_round(), 2U);
+}
+
+TEST(RoundsTest, ARoundThatAllHaveLeftStaysOpen) {
+  Rounds rounds;
+  rounds.Enter(WorkerId(0), Incarnation(1));
+  rounds.Leave(Incarnation(1));
+  EXPECT_FALSE(rounds.is_settled());
+  EXPECT_EQ(rounds.open_round(), 1U);
+  rounds.Enter(WorkerId(0), Incarnation(2));
+  rounds.Contribute(Incarnation(2), 1, 5, false);
+  rounds.Leave(Incarnation(2));
+  EXPECT_TRUE(rounds.is_settled()) << "who has contributed stays in";
+}
+
+TEST(RoundsTest, ACommitIsAcknowledgedByEveryShardOnce) {
+  Rounds rounds;
+  rounds.Enter(WorkerId(0), Incarnation(1));
+  rounds.Contribute(Incarnation(1), 1, 5, false);
+  rounds.Commit();
+  EXPECT_FALSE(rounds.OnAck({ShardId(0), 2}, 2).ok()) << "not committed yet";
+  EXPECT_FALSE(*rounds.OnAck({ShardId(0), 1}, 2));
+  EXPECT_FALSE(*rounds.OnAck({ShardId(0), 1}, 2)) << "a repetition";
+  EXPECT_TRUE(*rounds.OnAck({ShardId(1), 1}, 2));
+  EXPECT_TRUE(rounds.is_commit_acknowledged());
+  EXPECT_FALSE(*rounds.OnAck({ShardId(1), 1}, 2)) << "late";
+}
+
+TEST(FaultScheduleTest, EachFaultIsDueOnceWhenItsPartIsCounted) {
+  std::vector<proto::FaultConfig> faults(3);
+  faults[0].at = 0.5F;
+  faults[1].at = 0.25F;
+  faults[2].at = 0.5F;
+  faults[2].worker = 7;
+  FaultSchedule schedule(faults);
+  EXPECT_TRUE(schedule.TakeDue(24, 100).empty());
+  EXPECT_EQ(schedule.TakeDue(25, 100).size(), 1U);
+  EXPECT_TRUE(schedule.TakeDue(49, 100).empty());
+  const auto due = schedule.TakeDue(90, 100);
+  ASSERT_EQ(due.size(), 2U);
+  EXPECT_EQ(due[1].worker, 7U) << "in the config's order";
+  EXPECT_TRUE(schedule.TakeDue(100, 100).empty());
+}
+
+TEST(ProgressMeterTest, TheRateIsThatOfTheLastSeconds) {
+  ProgressMeter meter(10);
+  TimePoint now{};
+  uint64_t counted = 0;
+  for (int i = 0; i < 100; ++i) {
+    meter.OnTick(now, counted);
+    now += std::chrono::milliseconds(250);
+    counted += i < 50 ? 1000 : 25;
+  }
+  EXPECT_NEAR(meter.SamplesPerSecond(), 100, 1);
+}
+
+TEST(ProgressMeterTest, LossIsPerSampleAndIgnoresWhatIsNotFinite) {
+  ProgressMeter meter(10);
+  meter.OnStep(10, 20, 5);
+  EXPECT_DOUBLE_EQ(meter.loss(), 2);
+  EXPECT_DOUBLE_EQ(meter.accuracy(), 0.5);
+  meter.OnStep(10, std::nan(""), 10);
+  EXPECT_DOUBLE_EQ(meter.loss(), 2);
+  for (int i = 0; i < 1000; ++i) {
+    meter.OnStep(10, 10, 10);
+  }
+  EXPECT_NEAR(meter.loss(), 1, 1e-6);
+  EXPECT_NEAR(meter.accuracy(), 1, 1e-6);
+}
+
+TEST(SeatsTest, GroupsAreSpreadOverSeatsInOrder) {
+  proto::JobConfig config;
+  config.train.minibatch = 64;
+  config.workers = {{2, 0, 1, 2}, {1, 32, 4, 1}};
+  Seats seats(config);
+  EXPECT_EQ(seats.size(), 3U);
+  EXPECT_EQ(seats.GroupOf(WorkerId(1)).minibatch, 64U);
+  EXPECT_EQ(seats.GroupOf(WorkerId(1)).threads, 2U);
+  EXPECT_EQ(seats.GroupOf(WorkerId(2)).minibatch, 32U);
+  EXPECT_EQ(seats.GroupOf(WorkerId(2)).count, 1U);
+  EXPECT_EQ(seats.GroupOf(WorkerId(9)).minibatch, 64U) << "a seat that nobody described";
+  EXPECT_EQ(seats.AddFresh({1, 16, 1, 1}), WorkerId(3));
+}
+
+}  // namespace
+}  // namespace ps::coordinator

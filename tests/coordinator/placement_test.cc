@@ -1,0 +1,89 @@
+#include "ps/coordinator/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ps/base/random.h"
+
+namespace ps::coordinator {
+namespace {
+
+std::map<ShardId, uint64_t> BytesOf(const proto::Placement& placement) {
+  std::map<ShardId, uint64_t> bytes;
+  for (const proto::ChunkAssignment& chunk : placement.chunks) {
+    bytes[chunk.shard] += chunk.element_count * sizeof(float);
+  }
+  return bytes;
+}
+
+bool IsSame(const proto::Placement& a, const proto::Placement& b) {
+  return a.version == b.version &&
+         std::equal(
+             a.chunks.begin(),
+             a.chunks.end(),
+             b.chunks.begin(),
+             b.chunks.end(),
+             [](const auto& x, const auto& y) {
+               return x.key == y.key && x.element_count == y.element_count &&
+                      x.element_begin == y.element_begin && x.shard == y.shard;
+             });
+}
+
+TEST(PlacementTest, ChunksTileEveryTensorInKeyOrder) {
+  const std::vector<TensorSpec> tensors = {{"a", {1000, 3}}, {"b", {}}, {"c", {256}}, {"d", {257}}};
+  const proto::Placement placement = PlaceChunks(tensors, 1024, 3);
+  EXPECT_EQ(placement.version, 1U);
+  std::vector<int64_t> covered(tensors.size());
+  ChunkKey previous;
+  for (size_t i = 0; i < placement.chunks.size(); ++i) {
+    const proto::ChunkAssignment& chunk = placement.chunks[i];
+    EXPECT_TRUE(i == 0 || previous < chunk.key);
+    previous = chunk.key;
+    EXPECT_LE(chunk.element_count, 256U);
+    EXPECT_GT(chunk.element_count, 0U);
+    EXPECT_LT(chunk.shard.value, 3U);
+    EXPECT_EQ(chunk.element_begin, covered[TensorOf(chunk.key)]);
+    covered[TensorOf(chunk.key)] += chunk.element_count;
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(covered[i], tensors[i].element_count()) << tensors[i].name;
+  }
+}
+
+TEST(PlacementTest, ShardsDifferByAtMostTheLargestChunk) {
+  Random random(7);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<TensorSpec> tensors;
+    for (uint64_t n = 1 + random.Below(30); n > 0; --n) {
+      tensors.push_back({"t", {static_cast<int64_t>(1 + random.Below(200000))}});
+    }
+    const auto shards = static_cast<uint32_t>(1 + random.Below(8));
+    const proto::Placement placement = PlaceChunks(tensors, 65536, shards);
+    std::map<ShardId, uint64_t> bytes = BytesOf(placement);
+    uint64_t most = 0;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < shards; ++i) {
+      most = std::max(most, bytes[ShardId(i)]);
+      least = std::min(least, bytes[ShardId(i)]);
+    }
+    EXPECT_LE(most - least, 65536U) << round;
+  }
+}
+
+TEST(PlacementTest, TheSameInputGivesTheSamePlacement) {
+  const std::vector<TensorSpec> tensors = {{"a", {5000}}, {"b", {5000}}, {"c", {123}}};
+  EXPECT_TRUE(IsSame(PlaceChunks(tensors, 4096, 3), PlaceChunks(tensors, 4096, 3)));
+  EXPECT_FALSE(IsSame(PlaceChunks(tensors, 4096, 3), PlaceChunks(tensors, 4096, 2)));
+}
+
+TEST(PlacementTest, MoreShardsThanChunksLeavesSomeEmpty) {
+  const proto::Placement placement = PlaceChunks({{"a", {10}}, {"b", {10}}}, 1024, 5);
+  EXPECT_EQ(placement.chunks.size(), 2U);
+  EXPECT_EQ(BytesOf(placement).size(), 2U);
+}
+
+}  // namespace
+}  // namespace ps::coordinator

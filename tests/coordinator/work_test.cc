@@ -1,0 +1,224 @@
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/harness.h"
+
+namespace ps::coordinator {
+namespace {
+
+CoordinatorOptions OneWorker(proto::Mode mode = proto::Mode::kAsync) {
+  CoordinatorOptions options = SmallJob(mode);
+  options.config.workers = {{1, 0, 1, 1}};
+  return options;
+}
+
+TEST(WorkTest, LeasesAreSomeMinibatchesAndGetSmallTowardsTheEnd) {
+  Harness harness(OneWorker());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  std::vector<uint64_t> sizes;
+  for (auto grant = harness.Ask(&worker); grant; grant = harness.Ask(&worker)) {
+    sizes.push_back(grant->end - grant->begin);
+    harness.Work(&worker, *grant);
+  }
+  EXPECT_EQ(sizes.front(), 20U);
+  EXPECT_EQ(sizes.back(), 10U);
+  EXPECT_EQ(harness.status().samples_counted, 200U);
+}
+
+TEST(WorkTest, ARepeatedLeaseRequestGetsTheSameGrant) {
+  Harness harness(OneWorker());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  const auto grant = harness.Ask(&worker);
+  ASSERT_TRUE(grant.has_value());
+  harness.Give(worker.peer, proto::LeaseRequest{worker.incarnation, {}});
+  const auto again = harness.Take<proto::LeaseGrant>(worker.peer);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->lease, grant->lease);
+  EXPECT_EQ(again->begin, grant->begin);
+}
+
+TEST(WorkTest, AWorkerMayHoldTheNextLeaseWhileTheLastOneTravels) {
+  Harness harness(OneWorker());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  const auto first = harness.Ask(&worker);
+  const auto second = harness.Ask(&worker);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->begin, first->end);
+  int more = 0;
+  while (harness.Ask(&worker)) {
+    ++more;
+  }
+  EXPECT_EQ(more, 2) << "but not any number of them";
+  harness.Work(&worker, *first);
+  EXPECT_TRUE(harness.TakeGrant(&worker).has_value()) << "the request was kept";
+}
+
+TEST(WorkTest, ReportsAreCumulativeAndCountOnce) {
+  Harness harness(OneWorker());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  const auto grant = harness.Ask(&worker);
+  const proto::StepDone one = harness.MakeStep(&worker, *grant, grant->begin);
+  const proto::StepDone two = harness.MakeStep(&worker, *grant, one.end);
+  harness.Give(worker.peer, proto::StepReport{worker.incarnation, {one}});
+  harness.Give(worker.peer, proto::StepReport{worker.incarnation, {one, two}});
+  harness.Give(worker.peer, proto::StepReport{worker.incarnation, {one}});
+  EXPECT_EQ(harness.status().samples_counted, 20U);
+  EXPECT_EQ(harness.status().steps_counted, 2U);
+  EXPECT_EQ(harness.Take<proto::StepAck>(worker.peer)->last_step, 1U);
+  EXPECT_EQ(harness.Take<proto::StepAck>(worker.peer)->last_step, 2U);
+  EXPECT_EQ(harness.Take<proto::StepAck>(worker.peer)->last_step, 2U);
+}
+
+TEST(WorkTest, AGapInTheStepsIsRefusedAndNothingOfItCounts) {
+  Harness harness(OneWorker());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  const auto grant = harness.Ask(&worker);
+  const proto::StepDone one = harness.MakeStep(&worker, *grant, grant->begin);
+  const proto::StepDone two = harness.MakeStep(&worker, *grant, one.end);
+  harness.Give(worker.peer, proto::StepReport{worker.incarnation, {two}});
+  const auto refusal = harness.Take<proto::Refusal>(worker.peer);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kInvalidArgument);
+  EXPECT_EQ(refusal->step, 2U);
+  EXPECT_EQ(harness.status().samples_counted, 0U);
+}
+
+TEST(WorkTest, StepsMustTakeTheirSamplesInOrder) {
+  Harness harness(OneWorker());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  const auto grant = harness.Ask(&worker);
+  proto::StepDone wrong = harness.MakeStep(&worker, *grant, grant->begin);
+  wrong.end -= 1;
+  harness.Give(worker.peer, proto::StepReport{worker.incarnation, {wrong}});
+  EXPECT_EQ(harness.Take<proto::Refusal>(worker.peer)->code, StatusCode::kInvalidArgument);
+  wrong.end += 1;
+  wrong.lease = LeaseId(99);
+  harness.Give(worker.peer, proto::StepReport{worker.incarnation, {wrong}});
+  EXPECT_EQ(harness.Take<proto::Refusal>(worker.peer)->code, StatusCode::kInvalidArgument);
+  EXPECT_EQ(harness.status().samples_counted, 0U);
+}
+
+TEST(WorkTest, RejectedStepsCountAndAreTold) {
+  Harness harness(OneWorker());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  const auto grant = harness.Ask(&worker);
+  proto::StepDone done = harness.MakeStep(&worker, *grant, grant->begin);
+  done.is_rejected = true;
+  harness.Give(worker.peer, proto::StepReport{worker.incarnation, {done}});
+  EXPECT_EQ(harness.status().samples_rejected, 10U);
+  EXPECT_EQ(harness.status().samples_counted, 10U);
+}
+
+TEST(WorkTest, TheNextEpochBeginsWhileStragglersFinishTheLast) {
+  CoordinatorOptions options = SmallJob();
+  options.config.train.epochs = 2;
+  options.train_samples = 30;
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.Work(&workers[2], harness.AskAll(&workers)[2]);
+  const auto grant = harness.Ask(&workers[2]);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->epoch, 1U);
+}
+
+TEST(WorkTest, EvaluationFollowsEveryFewEpochsAndTheLast) {
+  CoordinatorOptions options = OneWorker();
+  options.config.train.epochs = 3;
+  options.config.train.evaluate_every_epochs = 2;
+  options.train_samples = 20;
+  options.test_samples = 100;
+  Harness harness(options);
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  std::vector<uint32_t> evaluated;
+  for (auto grant = harness.Ask(&worker); grant; grant = harness.Ask(&worker)) {
+    if (grant->kind == proto::LeaseKind::kEvaluate) {
+      evaluated.push_back(grant->epoch + 1);
+      harness.Evaluate(worker, *grant);
+      EXPECT_TRUE(harness.Take<proto::EvaluateAck>(worker.peer).has_value());
+    } else {
+      harness.Work(&worker, *grant);
+    }
+  }
+  EXPECT_EQ(evaluated, (std::vector<uint32_t>{2, 3}));
+  const proto::JobStatus status = harness.status();
+  ASSERT_EQ(status.evaluations.size(), 2U);
+  EXPECT_DOUBLE_EQ(status.evaluations[1].accuracy, 0.5);
+  EXPECT_EQ(status.evaluations[1].samples, 100U);
+  EXPECT_EQ(status.state, "done");
+}
+
+TEST(WorkTest, AnEvaluationWhoseWorkerDiesIsDoneByAnother) {
+  CoordinatorOptions options = SmallJob();
+  options.config.workers = {{2, 0, 1, 1}};
+  options.train_samples = 10;
+  options.test_samples = 100;
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.Work(&workers[0], harness.AskAll(&workers)[0]);
+  const auto lost = harness.TakeGrant(&workers[1]);
+  ASSERT_TRUE(lost.has_value());
+  ASSERT_EQ(lost->kind, proto::LeaseKind::kEvaluate);
+  EXPECT_FALSE(harness.Ask(&workers[0]).has_value());
+  harness.Exit(ProcessKind::kWorker, 1, 1001, "killed by signal 9");
+  const auto redone = harness.TakeGrant(&workers[0]);
+  ASSERT_TRUE(redone.has_value());
+  EXPECT_EQ(redone->begin, lost->begin);
+  EXPECT_GT(redone->lease, lost->lease);
+  harness.Evaluate(workers[0], *redone);
+  harness.Evaluate(workers[0], *redone);
+  EXPECT_EQ(harness.status().evaluations.size(), 1U) << "a repetition counts once";
+  EXPECT_EQ(harness.status().state, "done");
+}
+
+TEST(WorkTest, AWrongEvaluationReportIsRefused) {
+  CoordinatorOptions options = OneWorker();
+  options.train_samples = 10;
+  options.test_samples = 100;
+  Harness harness(options);
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  harness.Work(&worker, *harness.Ask(&worker));
+  const auto grant = harness.Ask(&worker);
+  ASSERT_TRUE(grant.has_value());
+  const Incarnation me = worker.incarnation;
+  for (const auto& report :
+       {proto::EvaluateReport{me, grant->lease, 99, 1, 1},
+        proto::EvaluateReport{me, grant->lease, 100, 1, 101},
+        proto::EvaluateReport{me, LeaseId(grant->lease.value + 1), 100, 1, 1}}) {
+    harness.Give(worker.peer, report);
+    EXPECT_EQ(harness.Take<proto::Refusal>(worker.peer)->code, StatusCode::kInvalidArgument);
+  }
+  EXPECT_TRUE(harness.status().evaluations.empty());
+}
+
+TEST(WorkTest, ALeaseWithoutProgressIsTakenBack) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    harness.now += std::chrono::milliseconds(20);
+    const proto::StepDone done = harness.MakeStep(&workers[i], grants[i], grants[i].begin);
+    harness.Complete(workers[i], done.step);
+    harness.Give(workers[i].peer, proto::StepReport{workers[i].incarnation, {done}});
+  }
+  harness.Wait(harness.timing.lease + harness.timing.detect, workers);
+  EXPECT_EQ(harness.status().revocations_unnoticed, 3U) << "they beat, and do nothing";
+  EXPECT_EQ(harness.Take<proto::Refusal>(workers[0].peer)->code, StatusCode::kStale);
+  EXPECT_EQ(harness.status().ledger[0].samples_leased, 0U);
+}
+
+TEST(WorkTest, SlowStepsAreNotMistakenForNone) {
+  Harness harness(OneWorker());
+  FakeWorker worker = harness.StartWithWorkers()[0];
+  for (auto grant = harness.Ask(&worker); grant; grant = harness.Ask(&worker)) {
+    for (uint64_t begin = grant->begin; begin < grant->end;) {
+      harness.Wait(harness.timing.lease * 2, {worker});
+      const proto::StepDone done = harness.MakeStep(&worker, *grant, begin);
+      harness.Give(worker.peer, proto::StepReport{worker.incarnation, {done}});
+      begin = done.end;
+    }
+  }
+  EXPECT_EQ(harness.status().revocations_unnoticed, 0U);
+  EXPECT_EQ(harness.status().state, "done");
+}
+
+}  // namespace
+}  // namespace ps::coordinator
