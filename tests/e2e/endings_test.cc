@@ -1,0 +1,115 @@
+// How a run ends when it does not end by itself, and that nothing of it stays behind.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <string>
+
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+class EndingTest : public E2eTest {
+ protected:
+  EndingTest() {
+    job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})")
+        .Set("workers", R"([{"count": 2, "slowdown": 2}])");
+  }
+};
+
+TEST_F(EndingTest, ALostServerEndsTheRunWithAMessageThatNamesItAndSaysWhatToDo) {
+  TrainRun run(job_);
+  const auto training = run.WaitForSamples(256);
+  ASSERT_TRUE(training.has_value());
+  ASSERT_EQ(training->shards.size(), 2U);
+  ASSERT_EQ(::kill(static_cast<pid_t>(training->shards[1].pid), SIGKILL), 0);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1});
+  EXPECT_THAT(run.psctl().Err(), ContainsRegex("server 1 .*killed by signal 9"));
+  const std::string all = run.psctl().Err() + run.psctl().Out();
+  EXPECT_THAT(all, HasSubstr("start the job again"));
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["state"].text(), "failed");
+  EXPECT_THAT(summary["detail"].text(), ContainsRegex("^server 1 "));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(EndingTest, AServerThatStopsAnsweringEndsTheRunToo) {
+  job_.Set("fleet", R"({"max_detect_s": 2})");
+  TrainRun run(job_);
+  const auto training = run.WaitForSamples(256);
+  ASSERT_TRUE(training.has_value());
+  ASSERT_EQ(::kill(static_cast<pid_t>(training->shards[0].pid), SIGSTOP), 0);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1});
+  EXPECT_THAT(run.Summary()["detail"].text(), ContainsRegex("^server 0 .*no heartbeat"));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(EndingTest, CtrlCEndsTheRunAfterTheStepsInHand) {
+  TrainRun run(job_, {.arguments = {"--json"}});
+  ASSERT_TRUE(run.WaitForSamples(256).has_value());
+  run.psctl().SignalGroup(SIGINT);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["state"].text(), "stopped");
+  EXPECT_GT(summary["samples_counted"].number(), 0);
+  EXPECT_EQ(summary["steps_lost"].number(), 0);
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("ending after the steps in hand"));
+  EXPECT_EQ(run.psctl().Out(), ReadText(run.Root() + "/summary.json"));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(EndingTest, CtrlCTwiceEndsTheRunAtOnce) {
+  // With a worker that does not answer, the clean way would take its time.
+  job_.Set("fleet", R"({"max_detect_s": 60})");
+  TrainRun run(job_);
+  const auto training = run.WaitForSamples(256);
+  ASSERT_TRUE(training.has_value());
+  ::kill(static_cast<pid_t>(Alive(*training).front().pid), SIGSTOP);
+  run.psctl().SignalGroup(SIGINT);
+  ASSERT_TRUE(WaitUntil([&] {
+    return Contains(run.psctl().Err(), "ending after the steps in hand; once more ends at once");
+  }));
+  EXPECT_TRUE(run.psctl().IsRunning());
+  const TimePoint again = SystemTime().Now();
+  run.psctl().SignalGroup(SIGINT);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1});
+  EXPECT_LT(Seconds(SystemTime().Now() - again), 10);
+  run.ExpectNothingLeft();
+}
+
+TEST_F(EndingTest, CtrlCBeforeTrainingBeginsIsCleanToo) {
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitFor([](const proto::JobStatus&) { return true; }).has_value());
+  run.psctl().SignalGroup(SIGINT);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+}
+
+TEST_F(EndingTest, NoChildOutlivesAKilledPsctl) {
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(256).has_value());
+  EXPECT_EQ(run.Children().size(), 4U);
+  run.psctl().Signal(SIGKILL);
+  EXPECT_EQ(run.WaitForEnd(), (ProcessEnd{0, SIGKILL}));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(EndingTest, AWorkerStartedByHandLeavesWhenPsctlIsKilled) {
+  job_.Set("fleet", R"({"max_detect_s": 0.5})");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(256).has_value());
+  const auto worker = run.StartWorker();
+  ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& status) { return Alive(status).size() == 3; })
+                  .has_value());
+  run.psctl().Signal(SIGKILL);
+  EXPECT_TRUE(worker->Wait().has_value()) << "it goes on without a coordinator";
+}
+
+}  // namespace
+}  // namespace ps::e2e

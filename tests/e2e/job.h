@@ -1,0 +1,57 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/e2e/process.h"
+
+namespace ps::e2e {
+
+/// A job file: one JSON text per top-level field. As made it is a small model on a small part of
+/// Fashion-MNIST that ends within seconds.
+class Job {
+ public:
+  /// The file, and the folder with the runs, are made in `folder`.
+  explicit Job(std::string folder);
+
+  /// Replaces a whole section: Set("workers", R"([{"count": 4}])").
+  Job& Set(const std::string& field, const std::string& json);
+  /// The default data section with other sizes.
+  Job& SetData(uint64_t train_samples, uint64_t test_samples);
+
+  /// The same job in another folder; a run section that was set is not kept.
+  Job CopyIn(const std::string& folder) const;
+
+  const std::string& name() const { return name_; }
+
+  const std::string& folder() const { return folder_; }
+
+  std::string path() const { return folder_ + "/" + name_ + ".json"; }
+
+  /// Parent of the run directories.
+  std::string runs() const { return folder_ + "/runs"; }
+
+  std::string Text() const;
+
+  void Write() const { WriteText(path(), Text()); }
+
+ private:
+  void SetRun();
+
+  std::string folder_;
+  std::string name_;
+  std::map<std::string, std::string> fields_;
+};
+
+/// Base of all suites here: a folder per test, and a skip where the dataset is not installed.
+class E2eTest : public testing::Test {
+ protected:
+  void SetUp() override;
+
+  TempDir folder_;
+  Job job_{folder_.path()};
+};
+
+}  // namespace ps::e2e

@@ -1,0 +1,152 @@
+// Workers that go, with and without a word, and come back. Nothing may be counted twice or left
+// out, and the run goes on.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// The text that `psctl COMMAND RUN` prints; a failure of the command is a test failure.
+std::string Ask(const std::string& command, const TrainRun& run, const TempDir& folder) {
+  const Output output = RunToEnd(
+      {.program = "psctl",
+       .arguments = {command, run.Root()},
+       .directory = folder.path(),
+       .output_stem = folder / command});
+  EXPECT_EQ(output.end, ProcessEnd{}) << output.err;
+  return output.out;
+}
+
+class FaultTest : public E2eTest, public testing::WithParamInterface<std::string> {};
+
+TEST_P(FaultTest, NoticeKillAndAddFromTheConfigAreSurvivedAndCounted) {
+  job_.Set("train", R"({"epochs": 6, "minibatch": 32, "mode": ")" + GetParam() + R"("})")
+      .Set("workers", R"([{"count": 2, "slowdown": 4}, {"minibatch": 16, "slowdown": 8}])")
+      .Set("faults", R"([{"at": 0.15, "kind": "notice", "worker": 0, "grace_s": 5},
+                         {"at": 0.3, "kind": "kill", "worker": 1},
+                         {"at": 0.45, "kind": "add", "add": {"count": 2}}])");
+  TrainRun run(job_, {.arguments = {"--json"}});
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["revocations_noticed"].number(), 1);
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 1);
+  EXPECT_EQ(summary["joins"].number(), 5);
+  EXPECT_GT(summary["test_accuracy"].number(), 0.6);
+  run.ExpectExactLedger();
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("worker 0 left on notice"));
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("worker 1 lost (no notice)"));
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("worker 3 joined"));
+  run.ExpectNothingLeft();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Modes, FaultTest, testing::Values("async", "ssp", "bsp"), [](const auto& suite) {
+      return suite.param;
+    });
+
+class LossTest : public E2eTest {};
+
+TEST_F(LossTest, WithoutWorkersTheRunWaitsSaysSoAndGoesOnWhenOneJoins) {
+  job_.Set("workers", R"([{"count": 2, "slowdown": 4}])");
+  TrainRun run(job_);
+  const auto training = run.WaitForSamples(512);
+  ASSERT_TRUE(training.has_value());
+  for (const proto::WorkerRow& row : Alive(*training)) {
+    ::kill(static_cast<pid_t>(row.pid), SIGKILL);
+  }
+  const auto waiting =
+      run.WaitFor([](const proto::JobStatus& status) { return status.state == "waiting"; });
+  ASSERT_TRUE(waiting.has_value());
+  EXPECT_LT(waiting->samples_counted, waiting->samples_total);
+  EXPECT_THAT(Ask("status", run, folder_), HasSubstr("waiting: no worker is left"));
+  EXPECT_THAT(Ask("why", run, folder_), HasSubstr("coordinator waits for any worker"));
+  EXPECT_TRUE(WaitUntil([&] { return Contains(run.psctl().Err(), "waiting: no worker is left"); }));
+  EXPECT_TRUE(run.psctl().IsRunning());
+
+  const auto worker = run.StartWorker();
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(worker->Wait(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 2);
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("training goes on"));
+}
+
+TEST_F(LossTest, ANoticeToAWorkerOfAnotherLauncherIsADrain) {
+  job_.Set("train", R"({"epochs": 8})").Set("workers", R"([{"count": 2, "slowdown": 4}])");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(512).has_value());
+  const auto worker = run.StartWorker();
+  ASSERT_TRUE(run.WaitFor([&](const proto::JobStatus& status) {
+                   const auto rows = Alive(status);
+                   return std::ranges::any_of(rows, [&](const proto::WorkerRow& row) {
+                     return row.pid == worker->pid() && row.samples_counted > 0;
+                   });
+                 })
+                  .has_value());
+  worker->Signal(SIGTERM);
+  EXPECT_EQ(worker->Wait(), ProcessEnd{});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_EQ(run.Summary()["revocations_noticed"].number(), 1);
+  EXPECT_EQ(run.Summary()["steps_lost"].number(), 0);
+}
+
+TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndJoinsAgain) {
+  job_.Set("train", R"({"epochs": 30, "minibatch": 32})")
+      .Set("workers", R"([{"count": 2, "slowdown": 4}])")
+      .Set("fleet", R"({"max_detect_s": 1})");
+  TrainRun run(job_);
+  const auto training = run.WaitForSamples(512);
+  ASSERT_TRUE(training.has_value());
+  const proto::WorkerRow victim = Alive(*training).front();
+  const auto pid = static_cast<pid_t>(victim.pid);
+  ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  const auto lost = run.WaitFor([&](const proto::JobStatus& status) {
+    return std::ranges::any_of(status.workers, [&](const proto::WorkerRow& row) {
+      return row.incarnation == victim.incarnation && row.state == "lost";
+    });
+  });
+  ASSERT_EQ(::kill(pid, SIGCONT), 0);
+  ASSERT_TRUE(lost.has_value());
+  const auto again = run.WaitFor([&](const proto::JobStatus& status) {
+    const auto rows = Alive(status);
+    return std::ranges::any_of(rows, [&](const proto::WorkerRow& row) {
+      return row.pid == victim.pid && row.incarnation > victim.incarnation &&
+             row.samples_counted > 0;
+    });
+  });
+  EXPECT_TRUE(again.has_value()) << "it does not join again";
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_GE(run.Summary()["revocations_unnoticed"].number(), 1);
+}
+
+TEST_F(LossTest, AStoppedWorkerHoldsNobodyBackInSsp) {
+  // The other one may lead by two steps only; it goes on once the silent one is declared lost.
+  job_.Set("train", R"({"epochs": 2, "minibatch": 32, "mode": "ssp", "staleness_max": 2})")
+      .Set("workers", R"([{"count": 2, "slowdown": 4}])")
+      .Set("fleet", R"({"max_detect_s": 1})");
+  TrainRun run(job_);
+  const auto training = run.WaitForSamples(512);
+  ASSERT_TRUE(training.has_value());
+  const auto pid = static_cast<pid_t>(Alive(*training).front().pid);
+  ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  run.ExpectNothingLeft();
+}
+
+}  // namespace
+}  // namespace ps::e2e

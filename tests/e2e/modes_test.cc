@@ -1,0 +1,120 @@
+// A job from its file to its summary, in every mode, undisturbed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+void ExpectPlainText(const std::string& text) {
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    ASSERT_TRUE(c == '\n' || (code >= 32 && code != 127)) << "byte " << int{code} << " in " << text;
+  }
+}
+
+class ModeTest : public E2eTest, public testing::WithParamInterface<std::string> {};
+
+TEST_P(ModeTest, ATinyRunLearnsAndCountsEverySampleOnce) {
+  job_.Set("train", R"({"epochs": 4, "minibatch": 32, "mode": ")" + GetParam() + R"("})");
+  TrainRun run(job_, {.arguments = {"--json"}});
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["state"].text(), "done");
+  EXPECT_EQ(summary["name"].text(), job_.name());
+  // Chance is 0.1; about 0.75 is usual.
+  EXPECT_GT(summary["test_accuracy"].number(), 0.6);
+  EXPECT_EQ(summary["evaluations"].size(), 4U);
+  run.ExpectExactLedger();
+  EXPECT_EQ(summary["samples_counted"].number(), 4 * 4096);
+  EXPECT_EQ(summary["samples_rejected"].number(), 0);
+  EXPECT_EQ(summary["steps_lost"].number(), 0);
+  EXPECT_EQ(summary["steps_partial"].number(), 0);
+  EXPECT_EQ(summary["revocations_noticed"].number(), 0);
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
+  EXPECT_EQ(summary["joins"].number(), 3);
+  EXPECT_EQ(summary["workers"].size(), 3U);
+  run.ExpectNothingLeft();
+}
+
+TEST_P(ModeTest, OutputIsForProgramsAndLogs) {
+  job_.Set("train", R"({"minibatch": 64, "mode": ")" + GetParam() + R"("})");
+  TrainRun run(job_, {.arguments = {"--json"}});
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(run.psctl().Out(), ReadText(run.Root() + "/summary.json"));
+  EXPECT_TRUE(Json::Parse(run.psctl().Out()).has_value());
+  ExpectPlainText(run.psctl().Err());
+  EXPECT_THAT(run.psctl().Err(), HasSubstr(run.Root()));
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("test accuracy"));
+  ExpectPlainText(ReadText(run.Root() + "/summary.txt"));
+  std::istringstream metrics(ReadText(run.Root() + "/metrics.jsonl"));
+  int lines = 0;
+  for (std::string line; std::getline(metrics, line); ++lines) {
+    EXPECT_TRUE(Json::Parse(line).has_value()) << line;
+  }
+  EXPECT_GT(lines, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Modes, ModeTest, testing::Values("async", "ssp", "bsp"), [](const auto& suite) {
+      return suite.param;
+    });
+
+class RerunTest : public E2eTest {};
+
+TEST_F(RerunTest, TheConfigAsResolvedRepeatsTheRun) {
+  // One worker in bsp is plain SGD, so the second run must give the very same numbers.
+  job_.Set("workers", R"([{"count": 1}])").Set("train", R"({"mode": "bsp"})");
+  std::string first;
+  {
+    TrainRun run(job_);
+    ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+    first = run.Root();
+  }
+  const Output again = RunToEnd(
+      {.program = "psctl",
+       .arguments = {"train", first + "/job.json", "--json"},
+       .directory = folder_.path(),
+       .output_stem = folder_ / "again"},
+      kRunPatience);
+  ASSERT_EQ(again.end, ProcessEnd{}) << again.err;
+  const std::optional<Json> one = Json::Parse(ReadText(first + "/summary.json"));
+  const std::optional<Json> two = Json::Parse(again.out);
+  ASSERT_TRUE(one.has_value() && two.has_value());
+  EXPECT_EQ((*one)["test_accuracy"].number(), (*two)["test_accuracy"].number());
+  EXPECT_EQ((*one)["test_loss"].number(), (*two)["test_loss"].number());
+}
+
+class NumbersTest : public E2eTest {};
+
+TEST_F(NumbersTest, GradientsThatAreNotFiniteAreLeftOutCountedAndReported) {
+  // With this learning rate the loss is infinite or no number after a few steps.
+  job_.Set("optimizer", R"({"kind": "sgd", "lr": 1000})");
+  TrainRun run(job_, {.arguments = {"--json"}});
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["state"].text(), "done");
+  EXPECT_GT(summary["samples_rejected"].number(), 0);
+  run.ExpectExactLedger();
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("gave a gradient that is not finite and were left out"));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(NumbersTest, GradientsThatAreNotFiniteDoNotStopBsp) {
+  job_.Set("optimizer", R"({"kind": "sgd", "lr": 1000})")
+      .Set("train", R"({"minibatch": 64, "mode": "bsp"})");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_GT(run.Summary()["samples_rejected"].number(), 0);
+  run.ExpectExactLedger();
+}
+
+}  // namespace
+}  // namespace ps::e2e

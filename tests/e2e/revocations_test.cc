@@ -1,0 +1,140 @@
+// Fifty workers killed at random moments of one run: it must not stop, its ledger stays exact, and
+// it learns as well as a run that nobody disturbed.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/base/random.h"
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+constexpr int kKills = kIsSanitized ? 12 : 50;
+/// A kill comes up to so long after the moment at which the last one's is due.
+constexpr uint64_t kJitterMillisMax = 60;
+
+/// Kills workers of a run and starts others in their place, as a provider and a launcher would.
+class Disturber {
+ public:
+  Disturber(TrainRun* run, uint64_t seed) : run_(*run), random_(seed) {}
+
+  /// Kills `kills` workers at random shares of the job. False when the run ended before.
+  bool Disturb(int kills);
+
+ private:
+  bool WaitForMoment(double share);
+  void KillOneAndReplaceIt();
+
+  TrainRun& run_;
+  Random random_;
+  proto::JobStatus status_;
+  std::vector<std::unique_ptr<Process>> started_;
+};
+
+bool Disturber::Disturb(int kills) {
+  std::vector<double> shares;
+  for (int i = 0; i < kills; ++i) {
+    shares.push_back(random_.Unit() * 0.96);
+  }
+  std::sort(shares.begin(), shares.end());
+  for (const double share : shares) {
+    if (!WaitForMoment(share)) {
+      return false;
+    }
+    KillOneAndReplaceIt();
+  }
+  return true;
+}
+
+/// Until that share of the samples is counted, and a moment longer: what a worker does when it is
+/// killed should not depend on what was just counted.
+bool Disturber::WaitForMoment(double share) {
+  const auto status = run_.WaitFor([share](const proto::JobStatus& s) {
+    return s.samples_total > 0 &&
+           static_cast<double>(s.samples_counted) >= share * static_cast<double>(s.samples_total);
+  });
+  if (!status.has_value()) {
+    ADD_FAILURE() << "the run stopped, or stands still, before " << share << " of it";
+    return false;
+  }
+  status_ = *status;
+  for (const proto::LedgerRow& row : status_.ledger) {
+    EXPECT_LE(row.samples_counted + row.samples_leased, row.samples_total) << row.epoch;
+  }
+  const Duration more = std::chrono::milliseconds(random_.Below(kJitterMillisMax));
+  WaitUntil([this] { return !run_.psctl().IsRunning(); }, more);
+  return run_.psctl().IsRunning();
+}
+
+/// Any live worker process may be hit: one that computes, one that loads its data, one that joins.
+void Disturber::KillOneAndReplaceIt() {
+  const std::vector<int64_t> workers = run_.Children("ps_worker");
+  std::vector<std::string> arguments;
+  if (!workers.empty()) {
+    const int64_t victim = workers[random_.Below(workers.size())];
+    ::kill(static_cast<pid_t>(victim), SIGKILL);
+    const auto row = std::ranges::find(status_.workers, victim, &proto::WorkerRow::pid);
+    if (row != status_.workers.end() && random_.Chance(0.5)) {
+      arguments = {"--seat", std::to_string(row->worker.value)};
+    }
+  }
+  started_.push_back(run_.StartWorker(arguments));
+}
+
+class RevocationTest : public E2eTest, public testing::WithParamInterface<std::string> {};
+
+TEST_P(RevocationTest, WorkersKilledAtRandomMomentsCostNothing) {
+  // Accuracy has to say something about the kills, not about chance. So the learning rate falls to
+  // zero, which takes the noise of the last steps away; eight passes bring the model to where
+  // more do not help (see README.md); and all 10000 test samples are used.
+  job_.SetData(10000, 10000)
+      .Set("optimizer", R"({"kind": "sgd", "lr": 0.02, "schedule": {"kind": "linear"}})")
+      .Set(
+          "train",
+          R"({"epochs": 8, "minibatch": 32, "lease_steps": 4, "evaluate_every_epochs": 0, )"
+          R"("mode": ")" +
+              GetParam() + R"("})")
+      .Set("workers", R"([{"count": 2, "slowdown": 3}, {"count": 2, "slowdown": 6}])")
+      .Set("fleet", kIsSanitized ? R"({"max_detect_s": 2})" : R"({"max_detect_s": 1})");
+  double undisturbed = 0;
+  {
+    const TempDir folder;
+    TrainRun run(job_.CopyIn(folder.path()));
+    ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+    run.ExpectExactLedger();
+    undisturbed = run.Summary()["test_accuracy"].number();
+  }
+  const auto seed = static_cast<uint64_t>(SystemTime().UnixMicros());
+  RecordProperty("seed", std::to_string(seed));
+  std::cout << "seed " << seed << "\n";
+  TrainRun run(job_);
+  EXPECT_TRUE(Disturber(&run, seed).Disturb(kKills));
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["state"].text(), "done");
+  // A worker that is killed before it has joined is nobody's loss.
+  EXPECT_GE(summary["revocations_unnoticed"].number(), kKills / 2);
+  EXPECT_NEAR(summary["test_accuracy"].number(), undisturbed, 0.01);
+  std::cout << "accuracy " << undisturbed << " undisturbed, " << summary["test_accuracy"].number()
+            << " disturbed; " << summary["revocations_unnoticed"].number() << " losses, "
+            << summary["joins"].number() << " joins, " << summary["steps_lost"].number()
+            << " steps lost, " << summary["steps_partial"].number() << " of them partial\n";
+  run.ExpectNothingLeft();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Modes, RevocationTest, testing::Values("async", "ssp", "bsp"), [](const auto& suite) {
+      return suite.param;
+    });
+
+}  // namespace
+}  // namespace ps::e2e

@@ -1,0 +1,184 @@
+#include "tests/e2e/train_run.h"
+
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "ps/net/client.h"
+
+namespace ps::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kShownBytesMax = 3000;
+
+void ShowTail(const std::string& path) {
+  const std::string text = ReadText(path);
+  const size_t begin = text.size() > kShownBytesMax ? text.size() - kShownBytesMax : 0;
+  std::cout << "---- " << path << (begin > 0 ? " (its end)" : "") << "\n" << text.substr(begin);
+}
+
+std::string WithoutNewline(std::string text) {
+  while (!text.empty() && text.back() == '\n') {
+    text.pop_back();
+  }
+  return text;
+}
+
+}  // namespace
+
+TrainRun::TrainRun(const Job& job, const Options& options) : job_(job) {
+  job_.Write();
+  Process::Options process;
+  process.program = "psctl";
+  process.arguments = {"train", job_.path()};
+  process.arguments.insert(
+      process.arguments.end(), options.arguments.begin(), options.arguments.end());
+  process.directory = job_.folder();
+  process.output_stem = job_.folder() + "/psctl";
+  process.file_bytes_max = options.file_bytes_max;
+  psctl_ = std::make_unique<Process>(process);
+}
+
+TrainRun::~TrainRun() {
+  if (!testing::Test::HasFailure()) {
+    return;
+  }
+  ShowTail(job_.folder() + "/psctl.err");
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(job_.folder(), error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().extension() == ".log" || it->path().filename().string().starts_with("hand")) {
+      ShowTail(it->path().string());
+    }
+  }
+}
+
+std::string TrainRun::Root() const {
+  std::error_code error;
+  for (fs::directory_iterator it(job_.runs(), error), end; !error && it != end;
+       it.increment(error)) {
+    return it->path().string();
+  }
+  return "";
+}
+
+std::optional<HostPort> TrainRun::Address() const {
+  const Result<HostPort> address =
+      ParseHostPort(WithoutNewline(ReadText(Root() + "/coordinator.addr")));
+  return address.ok() ? std::optional<HostPort>(*address) : std::nullopt;
+}
+
+std::string TrainRun::Token() const {
+  return WithoutNewline(ReadText(Root() + "/token"));
+}
+
+std::optional<proto::JobStatus> TrainRun::Status() const {
+  const std::optional<HostPort> address = Address();
+  if (!address.has_value()) {
+    return std::nullopt;
+  }
+  proto::Hello hello;
+  hello.role = proto::Role::kControl;
+  hello.node = "e2e";
+  hello.token = Token();
+  Result<proto::Message> reply =
+      net::Call(address->host, address->port, hello, proto::StatusRequest{}, kPatience);
+  if (!reply.ok() || !std::holds_alternative<proto::StatusReply>(*reply)) {
+    return std::nullopt;
+  }
+  return std::get<proto::StatusReply>(std::move(reply).value()).status;
+}
+
+std::optional<proto::JobStatus> TrainRun::WaitFor(
+    const std::function<bool(const proto::JobStatus&)>& is_wanted, Duration deadline) {
+  std::optional<proto::JobStatus> status;
+  const auto is_there = [&] {
+    status = Status();
+    return status.has_value() && is_wanted(*status);
+  };
+  bool has_come = false;
+  WaitUntil([&] { return (has_come = is_there()) || !psctl_->IsRunning(); }, deadline);
+  return has_come ? status : std::nullopt;
+}
+
+std::optional<proto::JobStatus> TrainRun::WaitForSamples(uint64_t samples) {
+  return WaitFor([&](const proto::JobStatus& s) { return s.samples_counted >= samples; });
+}
+
+std::unique_ptr<Process> TrainRun::StartWorker(const std::vector<std::string>& arguments) {
+  const std::optional<HostPort> address = Address();
+  if (!address.has_value()) {
+    ADD_FAILURE() << "the coordinator does not listen";
+    return nullptr;
+  }
+  Process::Options options;
+  options.program = "ps_worker";
+  options.arguments = {
+      "--coordinator",
+      address->host + ":" + std::to_string(address->port),
+      "--token-file",
+      Root() + "/token"};
+  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
+  options.directory = job_.folder();
+  options.output_stem = job_.folder() + "/hand" + std::to_string(hand_started_++);
+  return std::make_unique<Process>(options);
+}
+
+ProcessEnd TrainRun::WaitForEnd(Duration deadline) {
+  const std::optional<ProcessEnd> end = psctl_->Wait(deadline);
+  EXPECT_TRUE(end.has_value()) << "the run does not end";
+  return end.value_or(ProcessEnd{-1, 0});
+}
+
+Json TrainRun::Summary() const {
+  const std::string path = Root() + "/summary.json";
+  const std::string text = ReadText(path);
+  const std::optional<Json> json = Json::Parse(text);
+  EXPECT_TRUE(json.has_value()) << path << ": no JSON: " << text;
+  return json.value_or(Json());
+}
+
+void TrainRun::ExpectExactLedger() const {
+  const Json summary = Summary();
+  EXPECT_EQ(summary["samples_counted"].number(), summary["samples_total"].number());
+  const Json& ledger = summary["ledger"];
+  EXPECT_EQ(static_cast<double>(ledger.size()), summary["epochs"].number());
+  for (size_t i = 0; i < ledger.size(); ++i) {
+    EXPECT_EQ(ledger[i]["samples_counted"].number(), ledger[i]["samples_total"].number()) << i;
+    EXPECT_EQ(ledger[i]["samples_leased"].number(), 0) << i;
+  }
+}
+
+std::vector<int64_t> TrainRun::Children(const std::string& program) const {
+  std::vector<int64_t> pids = ProcessesNaming(job_.runs());
+  std::erase_if(pids, [&](int64_t pid) {
+    return pid == psctl_->pid() || !Contains(CommandLine(pid), program);
+  });
+  return pids;
+}
+
+void TrainRun::ExpectNothingLeft() const {
+  WaitUntil([this] { return Children().empty(); });
+  for (const int64_t pid : Children()) {
+    ADD_FAILURE() << "left over: " << CommandLine(pid);
+  }
+}
+
+std::vector<proto::WorkerRow> Alive(const proto::JobStatus& status) {
+  std::vector<proto::WorkerRow> rows;
+  for (const proto::WorkerRow& row : status.workers) {
+    if (row.state != "lost" && row.state != "drained" && row.state != "left" &&
+        row.incarnation != Incarnation()) {
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+bool Contains(const std::string& text, const std::string& sub) {
+  return text.find(sub) != std::string::npos;
+}
+
+}  // namespace ps::e2e

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/base/flags.h"
+#include "ps/proto/messages.h"
+#include "tests/e2e/job.h"
+#include "tests/e2e/json.h"
+#include "tests/e2e/process.h"
+
+namespace ps::e2e {
+
+/// One `psctl train` and what it leaves. When the test fails, the end shows the run's logs.
+class TrainRun {
+ public:
+  struct Options {
+    std::vector<std::string> arguments;  // after the job file
+    uint64_t file_bytes_max = 0;         // as Process::Options
+  };
+
+  explicit TrainRun(const Job& job) : TrainRun(job, Options{}) {}
+
+  TrainRun(const Job& job, const Options& options);
+  TrainRun(const TrainRun&) = delete;
+  TrainRun& operator=(const TrainRun&) = delete;
+  ~TrainRun();
+
+  Process& psctl() { return *psctl_; }
+
+  /// The run directory; "" until there is one.
+  std::string Root() const;
+  /// Where the coordinator listens; nothing until it does.
+  std::optional<HostPort> Address() const;
+  std::string Token() const;
+
+  /// Asks the coordinator. Nothing when it does not answer: not yet, or not any more.
+  std::optional<proto::JobStatus> Status() const;
+  /// Asks again and again until the status is as wanted, and returns it; nothing when it does not
+  /// come to that in time, or when the run ends before.
+  std::optional<proto::JobStatus> WaitFor(
+      const std::function<bool(const proto::JobStatus&)>& is_wanted,
+      Duration deadline = kRunPatience);
+  /// Until so many samples are counted.
+  std::optional<proto::JobStatus> WaitForSamples(uint64_t samples);
+
+  /// A worker that nobody but the test started, as a person would on another machine. Its log is
+  /// its stderr.
+  std::unique_ptr<Process> StartWorker(const std::vector<std::string>& arguments = {});
+
+  /// How psctl ended; a run that goes on is a test failure.
+  ProcessEnd WaitForEnd(Duration deadline = kRunPatience);
+
+  /// summary.json; a missing or broken one is a test failure.
+  Json Summary() const;
+  /// Every sample of every epoch was counted, once.
+  void ExpectExactLedger() const;
+  /// The processes of this run that still live, those that the test started too: ps_worker,
+  /// ps_server, or both when `program` is empty.
+  std::vector<int64_t> Children(const std::string& program = "") const;
+  /// Nothing of the run is left over, at once or within a moment.
+  void ExpectNothingLeft() const;
+
+ private:
+  const Job job_;
+  std::unique_ptr<Process> psctl_;
+  int hand_started_ = 0;
+};
+
+/// Workers that take part now.
+std::vector<proto::WorkerRow> Alive(const proto::JobStatus& status);
+
+/// "sub" in "text", for matching messages that tests hold against what a person needs to read.
+bool Contains(const std::string& text, const std::string& sub);
+
+}  // namespace ps::e2e
