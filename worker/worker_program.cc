@@ -1,5 +1,6 @@
 #include "worker/worker_program.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <limits>
@@ -116,6 +117,13 @@ Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& 
   settings.frame_bytes = size_t{config.servers.frame_kib} << 10;
   settings.timing = proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s));
   settings.tensor_elements = trainer->TensorElements();
+  uint64_t model_bytes = 0;
+  for (const int64_t elements : settings.tensor_elements) {
+    model_bytes += static_cast<uint64_t>(elements) * sizeof(float);
+  }
+  // A whole gradient may wait for a slow network, and be repeated once.
+  endpoint_->SetQueueBytesMax(
+      std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
   compute_->SetTrainer(std::move(trainer), reply.slowdown, static_cast<int>(reply.threads));
   StartTicking(settings.timing);
   return settings;

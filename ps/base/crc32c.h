@@ -8,7 +8,8 @@ namespace ps {
 
 /// CRC-32C (Castagnoli, polynomial 0x1EDC6F41, reflected, as in RFC 3720 appendix B.4).
 /// Crc32c("123456789") = 0xE3069283. Pass the CRC of what went before to extend it.
-/// Uses the SSE 4.2 instruction on three interleaved streams where the CPU has it.
+/// Folds by carry-less multiplication where the CPU has it for 512-bit registers, else uses the
+/// SSE 4.2 instruction on three interleaved streams where it has that.
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t previous = 0);
 
 /// The table-driven reference; same values, slower.

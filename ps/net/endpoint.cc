@@ -64,6 +64,10 @@ std::string Endpoint::NodeOf(proto::PeerId peer) const {
   return impl_->NodeOf(peer);
 }
 
+void Endpoint::SetQueueBytesMax(uint64_t bytes) {
+  impl_->SetQueueBytesMax(bytes);
+}
+
 uint64_t Endpoint::QueuedBytes(proto::PeerId peer) const {
   const Connection* connection = impl_->Find(peer);
   return connection == nullptr ? 0 : connection->queued_bytes();

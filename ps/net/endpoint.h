@@ -118,6 +118,9 @@ class Endpoint final : public proto::Outbox {
 
   /// What the peer calls itself; empty when it is gone.
   std::string NodeOf(proto::PeerId peer) const;
+  /// EndpointOptions::queue_bytes_max from now on, when how much one answer holds is known only
+  /// later.
+  void SetQueueBytesMax(uint64_t bytes);
   /// Bytes that were sent to the peer and did not leave yet.
   uint64_t QueuedBytes(proto::PeerId peer) const;
   Traffic TrafficOf(proto::PeerId peer) const;

@@ -39,7 +39,6 @@ ShardCore::ShardCore(
 
 void ShardCore::OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
   coordinator_ = peer;
-  has_met_coordinator_ = true;
   coordinator_seen_ = now;
   is_registered_ = false;
   next_heartbeat_ = now + timing_.heartbeat;
@@ -96,7 +95,7 @@ void ShardCore::OnCoordinatorMessage(const Call& call, proto::Message& message) 
   }
 }
 
-Status ShardCore::CheckSetup(const proto::ShardSetup& setup) const {
+Status ShardCore::MakeStore(const proto::ShardSetup& setup) {
   if (setup.reference_minibatch == 0 || setup.frame_bytes == 0 || setup.queue_bytes == 0 ||
       !(setup.max_detect_s > 0) || !std::isfinite(setup.max_detect_s)) {
     return Status::InvalidArgument(
@@ -105,6 +104,16 @@ Status ShardCore::CheckSetup(const proto::ShardSetup& setup) const {
         std::to_string(setup.queue_bytes) + ", max_detect_s " + std::to_string(setup.max_detect_s) +
         "; all must be above 0");
   }
+  PS_ASSIGN(ChunkStore store, ChunkStore::Make(shard_, setup));
+  // A first pull is answered with everything, which has to fit into what a connection may queue.
+  if (store.parameter_bytes() > setup.queue_bytes) {
+    return Status::InvalidArgument(
+        "shard " + std::to_string(shard_.value) + " owns " +
+        std::to_string(store.parameter_bytes()) +
+        " bytes of parameters, and a connection may hold " + std::to_string(setup.queue_bytes) +
+        "; raise servers.queue_mib or use more shards");
+  }
+  store_ = std::move(store);
   return Status::Ok();
 }
 
@@ -115,15 +124,7 @@ void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
     call.out->Send(call.peer, call.request_id, proto::ShardReady{shard_});
     return;
   }
-  Status status = CheckSetup(setup);
-  if (status.ok()) {
-    Result<ChunkStore> store = ChunkStore::Make(shard_, setup);
-    if (store.ok()) {
-      store_ = std::move(store).value();
-    } else {
-      status = std::move(store).status();
-    }
-  }
+  const Status status = MakeStore(setup);
   if (!status.ok()) {
     log_->Error("setup_refused", {{"why", status}});
     Refuse(call, status, 0);
@@ -193,8 +194,11 @@ void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /
 }
 
 void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
-  if (is_shut_down_ || !has_met_coordinator_) {
+  if (is_shut_down_) {
     return;
+  }
+  if (coordinator_seen_ == TimePoint()) {
+    coordinator_seen_ = now;  // the first tick: from here on it is waited for
   }
   const Duration silence = now - coordinator_seen_;
   if (coordinator_ == proto::PeerId()) {

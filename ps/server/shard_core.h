@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -56,6 +57,12 @@ class ShardCore {
   // For the shell, tests and the simulation's checkers.
   bool is_set_up() const { return is_set_up_; }
 
+  /// What an outgoing connection must be able to hold: the config's queue, and an answer with every
+  /// parameter while the one before it still leaves.
+  uint64_t outgoing_bytes_max() const {
+    return std::max<uint64_t>(queue_bytes_, 2 * store_.parameter_bytes());
+  }
+
   /// Empty when the chunk is not this shard's.
   std::span<const float> ValuesOf(ChunkKey key) const;
   /// 0 when the chunk is not this shard's.
@@ -88,7 +95,7 @@ class ShardCore {
   void Register(TimePoint now, proto::Outbox* out);
   void ShutDown(Status outcome);
   void Refuse(const Call& call, const Status& status, Step step);
-  Status CheckSetup(const proto::ShardSetup& setup) const;
+  Status MakeStore(const proto::ShardSetup& setup);
 
   // shard_push.cc
   void OnPush(const Call& call, proto::PushRequest& push);
@@ -143,7 +150,6 @@ class ShardCore {
 
   // The coordinator's connection.
   proto::PeerId coordinator_;
-  bool has_met_coordinator_ = false;
   bool is_registered_ = false;  // on this connection
   TimePoint coordinator_seen_{};
   TimePoint next_register_{};

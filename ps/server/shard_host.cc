@@ -92,7 +92,11 @@ void ShardHost::OnConnected(proto::PeerId /*peer*/, const proto::Hello& hello) {
 }
 
 void ShardHost::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {
+  const bool was_set_up = core_->is_set_up();
   core_->OnMessage(peer, request_id, std::move(message), SystemTime().Now(), &endpoint_);
+  if (!was_set_up && core_->is_set_up()) {
+    endpoint_.SetQueueBytesMax(core_->outgoing_bytes_max());
+  }
   if (core_->is_shut_down()) {
     Leave(core_->outcome());
   }

@@ -99,10 +99,11 @@ void ShardCore::AnswerPull(const Member& member, const Pull& pull, proto::Outbox
   uint64_t reply_bytes = 0;
   const auto send = [&] {
     stats_.bytes_sent += reply_bytes;
-    out->Send(pull.peer, pull.request_id, reply);
-    reply.chunks.clear();
-    reply.payload.parts.clear();
+    proto::PullReply frame = std::exchange(reply, {});
+    reply.chunk_total = frame.chunk_total;
+    reply.staleness_steps = frame.staleness_steps;
     reply_bytes = 0;
+    out->Send(pull.peer, pull.request_id, std::move(frame));
   };
   for (size_t index = 0; index < store_.size(); ++index) {
     if (!is_wanted(index)) {

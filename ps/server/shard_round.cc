@@ -127,6 +127,13 @@ void ShardCore::ApplyCommit(const proto::CommitRound& commit) {
   samples_done_ += samples;
   round_ = commit.round;
   staging_.DropThrough(round_);
+  // What was left out of the round while it was still coming in is void: it would begin anew.
+  for (auto& [incarnation, member] : roster_.members()) {
+    if (member.intake.step > member.last_step) {
+      member.intake = Intake();
+      member.fused.reset();
+    }
+  }
 }
 
 }  // namespace ps::server

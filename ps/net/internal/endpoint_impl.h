@@ -38,6 +38,8 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
 
   Traffic total() const { return context_->total; }
 
+  void SetQueueBytesMax(uint64_t bytes) { context_->queue_bytes_max = bytes; }
+
   uint32_t connection_count() const;
 
   void OnFrame(Connection& connection, uint64_t request_id, proto::Message&& message) override;
