@@ -148,11 +148,11 @@ void WriteTable(JsonWriter& json, const T& value, const reflection::Object& tabl
   json.EndObject();
 }
 
-/// bsp and clip_norm need the whole step before anything moves on; to ask for overlap with them is
-/// an error, not to mention it is not.
+/// ssp, bsp and clip_norm need the whole step before anything moves on; to ask for overlap with
+/// them is an error, not to mention it is not.
 void ResolveOverlap(JobConfig& config) {
   config.train.overlap =
-      config.train.overlap && config.train.mode != Mode::kBsp && config.optimizer.clip_norm == 0;
+      config.train.overlap && config.train.mode == Mode::kAsync && config.optimizer.clip_norm == 0;
 }
 
 Result<std::string> ReadFile(const std::string& path) {

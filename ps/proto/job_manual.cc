@@ -262,7 +262,7 @@ Rules that span fields:
   `layers`.
 - A field that its table's `kind` has no use for must keep its default.
 - `optimizer.nesterov` needs `optimizer.momentum`. Schedule `step` needs ascending `milestones`.
-- `train.overlap` cannot be asked for with mode `bsp` or with `optimizer.clip_norm`.
+- `train.overlap` cannot be asked for with mode `ssp` or `bsp`, or with `optimizer.clip_norm`.
 - Mode `ssp` needs `train.staleness_max` of at least 1.
 - `servers.queue_mib` holds at least two frames, and two chunks.
 - A fault names a seat that somebody has by then: workers of the file, plus those added earlier.

@@ -135,11 +135,11 @@ class Rules {
     if (overlap == nullptr || !train.overlap) {
       return Status::Ok();
     }
-    if (train.mode == Mode::kBsp) {
+    if (train.mode != Mode::kAsync) {
       return Error(
           "train.overlap",
-          "train.overlap is true in mode bsp, whose rounds wait for each other; allowed: false, or "
-          "mode async or ssp");
+          "train.overlap is true in a mode that bounds how old the parameters of a step may be; "
+          "allowed: false, or mode async");
     }
     if (config_.optimizer.clip_norm > 0) {
       return Error(

@@ -188,7 +188,7 @@ TEST(JobConfigTest, EveryKindOfOptimizerAndModePrintsAndReadsBack) {
       const JobConfig config =
           ParseJobConfig(kSmall, "job.json", {{"optimizer.kind", optimizer}, {"train.mode", mode}})
               .value();
-      EXPECT_EQ(config.train.overlap, mode != "bsp");
+      EXPECT_EQ(config.train.overlap, mode == "async");
       EXPECT_EQ(ParseJobConfig(PrintJobConfig(config), "printed.json").value(), config);
     }
   }
@@ -326,8 +326,8 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
        "job.json:2:27: optimizer.nesterov needs momentum; allowed: optimizer.momentum above 0, or "
        "no nesterov"},
       {WithLine(R"("train": {"overlap": true, "mode": "bsp"})"),
-       "job.json:2:22: train.overlap is true in mode bsp, whose rounds wait for each other; "
-       "allowed: false, or mode async or ssp"},
+       "job.json:2:22: train.overlap is true in a mode that bounds how old the parameters "
+       "of a step may be; allowed: false, or mode async"},
       {WithLine(R"("train": {"overlap": true}, "optimizer": {"clip_norm": 1})"),
        "job.json:2:22: train.overlap is true with optimizer.clip_norm, which needs the whole "
        "gradient first; allowed: false, or no clip_norm"},
