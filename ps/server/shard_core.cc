@@ -104,16 +104,7 @@ Status ShardCore::MakeStore(const proto::ShardSetup& setup) {
         std::to_string(setup.queue_bytes) + ", max_detect_s " + std::to_string(setup.max_detect_s) +
         "; all must be above 0");
   }
-  PS_ASSIGN(ChunkStore store, ChunkStore::Make(shard_, setup));
-  // A first pull is answered with everything, which has to fit into what a connection may queue.
-  if (store.parameter_bytes() > setup.queue_bytes) {
-    return Status::InvalidArgument(
-        "shard " + std::to_string(shard_.value) + " owns " +
-        std::to_string(store.parameter_bytes()) +
-        " bytes of parameters, and a connection may hold " + std::to_string(setup.queue_bytes) +
-        "; raise servers.queue_mib or use more shards");
-  }
-  store_ = std::move(store);
+  PS_ASSIGN(store_, ChunkStore::Make(shard_, setup));
   return Status::Ok();
 }
 

@@ -1,0 +1,117 @@
+#include "ps/server/chunk_store.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/server/shard_rig.h"
+
+namespace ps::server {
+namespace {
+
+proto::ShardSetup SetupOf(proto::OptimizerKind kind) {
+  ShardRig rig;
+  rig.setup.optimizer.kind = kind;
+  rig.setup.optimizer.lr = 0.1F;
+  return rig.setup;
+}
+
+std::vector<float> AfterTwoUpdates(const proto::ShardSetup& setup) {
+  Result<ChunkStore> store = ChunkStore::Make(kShard, setup);
+  EXPECT_TRUE(store.ok()) << store.status();
+  std::vector<float> values;
+  for (const float g : {0.5F, 0.25F}) {
+    const std::vector<float> gradient(2, g);
+    store->Apply(0, gradient, setup.optimizer.lr);
+    values.push_back(store->ValuesOf(0)[1]);
+  }
+  EXPECT_EQ(store->chunks()[0].version, 2U);
+  EXPECT_EQ(store->chunks()[1].version, 0U);
+  return values;
+}
+
+void ExpectValues(const proto::ShardSetup& setup, float after_one, float after_two) {
+  const std::vector<float> values = AfterTwoUpdates(setup);
+  EXPECT_NEAR(values[0], after_one, 2e-6F);
+  EXPECT_NEAR(values[1], after_two, 2e-6F);
+}
+
+TEST(ChunkStoreTest, EveryOptimizerKeepsItsStatePerChunk) {
+  ExpectValues(SetupOf(proto::OptimizerKind::kSgd), 0.95F, 0.925F);
+  ExpectValues(SetupOf(proto::OptimizerKind::kAdam), 0.9F, 0.806782F);
+  ExpectValues(SetupOf(proto::OptimizerKind::kAdamW), 0.9F, 0.806782F);
+  ExpectValues(SetupOf(proto::OptimizerKind::kAdagrad), 0.9F, 0.855279F);
+  proto::ShardSetup momentum = SetupOf(proto::OptimizerKind::kSgd);
+  momentum.optimizer.momentum = 0.9F;
+  ExpectValues(momentum, 0.95F, 0.88F);
+  momentum.optimizer.nesterov = true;
+  ExpectValues(momentum, 0.905F, 0.817F);
+}
+
+TEST(ChunkStoreTest, WeightDecayIsForTensorsThatHaveIt) {
+  proto::ShardSetup setup = SetupOf(proto::OptimizerKind::kSgd);
+  setup.optimizer.weight_decay = 0.1F;
+  ExpectValues(setup, 0.95F, 0.925F);
+  setup.tensors[0].has_weight_decay = true;
+  ExpectValues(setup, 0.94F, 0.9056F);
+}
+
+TEST(ChunkStoreTest, GradientsAreClipped) {
+  proto::ShardSetup setup = SetupOf(proto::OptimizerKind::kSgd);
+  setup.optimizer.clip_value = 0.3F;
+  ExpectValues(setup, 0.97F, 0.945F);
+}
+
+TEST(ChunkStoreTest, ObservationsAreAveragedWithoutTheOptimizer) {
+  proto::ShardSetup setup = SetupOf(proto::OptimizerKind::kAdam);
+  setup.tensors[0].rule = UpdateRule::kAverage;
+  setup.tensors[0].average_rate = 0.5F;
+  ExpectValues(setup, 0.75F, 0.5F);
+}
+
+TEST(ChunkStoreTest, InitialValuesAreThoseOfTheTensorWhateverTheChunking) {
+  ShardRig rig;
+  rig.setup.tensors[0].init = InitKind::kNormal;
+  float whole[4];
+  InitializeTensor(rig.setup.tensors[0], 0, rig.setup.seed, 0, whole, 4);
+  const Result<ChunkStore> store = ChunkStore::Make(kShard, rig.setup);
+  ASSERT_TRUE(store.ok());
+  EXPECT_EQ(store->ValuesOf(0)[0], whole[0]);
+  EXPECT_EQ(store->ValuesOf(0)[1], whole[1]);
+  EXPECT_EQ(store->ValuesOf(1)[0], whole[2]);
+  EXPECT_EQ(store->ValuesOf(1)[1], whole[3]);
+}
+
+TEST(ChunkStoreTest, OnlyOwnChunksAreTaken) {
+  const Result<ChunkStore> store = ChunkStore::Make(kShard, ShardRig().setup);
+  ASSERT_TRUE(store.ok());
+  EXPECT_EQ(store->size(), 3U);
+  EXPECT_EQ(store->parameter_bytes(), 28U);
+  EXPECT_EQ(store->IndexOf(kThird), 2U);
+  EXPECT_FALSE(store->IndexOf(kForeign).has_value());
+  EXPECT_FALSE(store->IndexOf(MakeChunkKey(9, 9)).has_value());
+}
+
+TEST(ChunkStoreTest, APlacementThatDoesNotFitTheTensorsIsRefused) {
+  const proto::ShardSetup good = ShardRig().setup;
+  std::vector<proto::ShardSetup> bad(5, good);
+  bad[0].placement.chunks[2].key = MakeChunkKey(7, 0);
+  bad[1].placement.chunks[1].element_count = 3;
+  bad[2].placement.chunks[0].element_count = 0;
+  bad[3].placement.chunks[0].element_begin = -1;
+  std::swap(bad[4].placement.chunks[0], bad[4].placement.chunks[1]);
+  for (const proto::ShardSetup& setup : bad) {
+    EXPECT_EQ(ChunkStore::Make(kShard, setup).status().code(), StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(ChunkStoreTest, AMeanOfOnePartIsAppliedAsItIs) {
+  Result<ChunkStore> store = ChunkStore::Make(kShard, ShardRig().setup);
+  ASSERT_TRUE(store.ok());
+  const std::vector<float> odd = {0.1F, 0.3F};
+  const kernels::WeightedPart part{odd.data(), 7};
+  store->ApplyMean(0, {&part, 1}, 1);
+  EXPECT_EQ(store->ValuesOf(0)[0], 1 - 0.1F);
+  EXPECT_EQ(store->ValuesOf(0)[1], 1 - 0.3F);
+}
+
+}  // namespace
+}  // namespace ps::server

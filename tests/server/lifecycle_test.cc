@@ -1,0 +1,177 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server/shard_rig.h"
+
+namespace ps::server {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(ShardLifecycleTest, RegistersWithItsAddressOnEveryConnection) {
+  ShardRig rig;
+  for (const uint64_t peer : {1U, 2U}) {
+    rig.core.OnCoordinatorConnected(proto::PeerId(peer), rig.now, &rig.sent);
+    const auto registrations = rig.Take<proto::RegisterShard>();
+    ASSERT_EQ(registrations.size(), 1U);
+    EXPECT_EQ(registrations[0].to, proto::PeerId(peer));
+    EXPECT_EQ(registrations[0].message.shard, kShard);
+    EXPECT_EQ(registrations[0].message.host, "host");
+    EXPECT_EQ(registrations[0].message.port, 4711U);
+    EXPECT_EQ(registrations[0].message.pid, 99);
+  }
+}
+
+TEST(ShardLifecycleTest, RegistersAgainUntilItIsSetUp) {
+  ShardRig rig;
+  rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
+  rig.Take<proto::RegisterShard>();
+  rig.Tick(seconds(2));
+  EXPECT_EQ(rig.Take<proto::RegisterShard>().size(), 1U);
+  rig.Deliver(kCoordinator, rig.setup);
+  rig.Tick(seconds(2));
+  EXPECT_TRUE(rig.Take<proto::RegisterShard>().empty());
+}
+
+TEST(ShardLifecycleTest, ASetUpIsAnsweredEveryTimeAndDoneOnce) {
+  ShardRig rig;
+  rig.SetUp();
+  rig.Push(rig.WholeStep(1, 1, 0.5F));
+  rig.Deliver(kCoordinator, rig.setup);
+  EXPECT_EQ(rig.Take<proto::ShardReady>().size(), 1U);
+  EXPECT_THAT(rig.Values(), ElementsAre(0.5F, 0.5F, 0.5F));
+}
+
+TEST(ShardLifecycleTest, ARepeatedSetUpBringsItsMembership) {
+  ShardRig rig;
+  rig.SetUp();
+  rig.setup.membership = rig.MembersUpTo(1);
+  rig.Deliver(kCoordinator, rig.setup);
+  rig.Push(rig.WholeStep(2, 1, 0.5F));
+  EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kStale);
+}
+
+TEST(ShardLifecycleTest, ASetUpThatMakesNoSenseIsRefused) {
+  for (int field = 0; field < 5; ++field) {
+    ShardRig rig;
+    rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
+    rig.setup.reference_minibatch = field == 0 ? 0 : 1;
+    rig.setup.frame_bytes = field == 1 ? 0 : 1;
+    rig.setup.queue_bytes = field == 2 ? 0 : 1000;
+    rig.setup.max_detect_s = field == 3 ? 0 : 1;
+    rig.setup.placement.chunks[0].element_count = field == 4 ? 77 : 2;
+    rig.Deliver(kCoordinator, rig.setup);
+    EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kInvalidArgument) << field;
+    EXPECT_FALSE(rig.core.is_set_up());
+  }
+}
+
+TEST(ShardLifecycleTest, SendsHeartbeatsInTheJobsRhythm) {
+  ShardRig rig;
+  rig.setup.max_detect_s = 0.6;
+  rig.SetUp();
+  rig.Push(rig.WholeStep(1, 1, 0.5F));
+  rig.Tick(milliseconds(99));
+  EXPECT_TRUE(rig.Take<proto::ShardHeartbeat>().empty());
+  rig.Tick(milliseconds(2));
+  const auto beats = rig.Take<proto::ShardHeartbeat>();
+  ASSERT_EQ(beats.size(), 1U);
+  EXPECT_EQ(beats[0].to, kCoordinator);
+  EXPECT_EQ(beats[0].message.shard, kShard);
+  const proto::ShardStats& stats = beats[0].message.stats;
+  EXPECT_EQ(stats.chunk_count, 3U);
+  EXPECT_EQ(stats.parameter_bytes, 28U);
+  EXPECT_EQ(stats.steps_applied, 1U);
+  EXPECT_EQ(stats.chunks_applied, 3U);
+  EXPECT_EQ(stats.bytes_received, 28U);
+  ASSERT_EQ(stats.workers.size(), 3U);
+  EXPECT_EQ(stats.workers[0].last_step, 1U);
+  EXPECT_EQ(stats.workers[0].clock, 1U);
+}
+
+TEST(ShardLifecycleTest, EndsWhenTheCoordinatorSaysSo) {
+  ShardRig rig;
+  rig.SetUp();
+  rig.Deliver(kCoordinator, proto::Shutdown{"done"});
+  EXPECT_TRUE(rig.core.is_shut_down());
+  EXPECT_TRUE(rig.core.outcome().ok());
+  rig.Push(rig.WholeStep(1, 1, 0.5F));
+  EXPECT_TRUE(rig.sent.all.empty());
+}
+
+TEST(ShardLifecycleTest, EndsWhenTheCoordinatorIsGoneForTooLong) {
+  ShardRig rig;
+  rig.SetUp();
+  rig.core.OnPeerClosed(kCoordinator, rig.now, &rig.sent);
+  rig.Tick(milliseconds(2900));
+  EXPECT_FALSE(rig.core.is_shut_down());
+  rig.core.OnCoordinatorConnected(proto::PeerId(2), rig.now, &rig.sent);
+  rig.Tick(milliseconds(2900));
+  rig.core.OnPeerClosed(proto::PeerId(2), rig.now, &rig.sent);
+  rig.Tick(milliseconds(3100));
+  EXPECT_TRUE(rig.core.is_shut_down());
+  EXPECT_EQ(rig.core.outcome().code(), StatusCode::kUnavailable);
+}
+
+TEST(ShardLifecycleTest, EndsWhenAConnectedCoordinatorStaysSilent) {
+  ShardRig rig;
+  rig.SetUp();
+  rig.Tick(seconds(11));
+  rig.Deliver(kCoordinator, proto::HeartbeatReply{});
+  rig.Tick(seconds(11));
+  EXPECT_FALSE(rig.core.is_shut_down());
+  rig.Tick(seconds(2));
+  EXPECT_TRUE(rig.core.is_shut_down());
+  EXPECT_THAT(rig.core.outcome().ToString(), HasSubstr("silent"));
+}
+
+TEST(ShardLifecycleTest, EndsWhenTheCoordinatorRefusesIt) {
+  ShardRig rig;
+  rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
+  rig.Deliver(kCoordinator, proto::Refusal{StatusCode::kUnavailable, "later", 10, 0});
+  EXPECT_FALSE(rig.core.is_shut_down());
+  rig.Deliver(kCoordinator, proto::Refusal{StatusCode::kInvalidArgument, "no shard 3", 0, 0});
+  EXPECT_TRUE(rig.core.is_shut_down());
+  EXPECT_THAT(rig.core.outcome().ToString(), HasSubstr("no shard 3"));
+}
+
+TEST(ShardLifecycleTest, WhatACoordinatorHasNoBusinessToSendIsRefused) {
+  ShardRig rig;
+  rig.SetUp();
+  rig.Deliver(kCoordinator, rig.WholeStep(1, 1, 1));
+  EXPECT_THAT(rig.OnlyRefusal().message, HasSubstr("no PushRequest from a coordinator"));
+  EXPECT_THAT(rig.Versions(), ElementsAre(0, 0, 0));
+}
+
+TEST(ShardLifecycleTest, EndsWhenItNeverMeetsItsCoordinator) {
+  ShardRig rig;
+  rig.Tick(seconds(100));
+  rig.Tick(milliseconds(2900));
+  EXPECT_FALSE(rig.core.is_shut_down());
+  rig.Tick(milliseconds(200));
+  EXPECT_TRUE(rig.core.is_shut_down());
+  EXPECT_EQ(rig.core.outcome().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(rig.sent.all.empty());
+}
+
+TEST(ShardLifecycleTest, AConnectionHasRoomForTwoAnswersHoweverLargeTheShard) {
+  for (const uint64_t queue_bytes : {10U, 1000U}) {
+    ShardRig rig;
+    rig.setup.queue_bytes = queue_bytes;
+    rig.SetUp();
+    EXPECT_EQ(rig.core.outgoing_bytes_max(), queue_bytes == 10 ? 56U : 1000U);
+  }
+}
+
+TEST(ShardLifecycleTest, ChunksOfOthersHaveNoValuesHere) {
+  ShardRig rig;
+  rig.SetUp();
+  EXPECT_TRUE(rig.core.ValuesOf(kForeign).empty());
+  EXPECT_EQ(rig.core.VersionOf(kForeign), 0U);
+}
+
+}  // namespace
+}  // namespace ps::server

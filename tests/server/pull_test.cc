@@ -1,0 +1,144 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/server/shard_rig.h"
+
+namespace ps::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class PullTest : public ::testing::Test {
+ protected:
+  void SetUp() override { rig_.SetUp(); }
+
+  ShardRig rig_;
+};
+
+TEST_F(PullTest, AFirstPullGetsEverythingInOneFrame) {
+  rig_.Pull(rig_.PullAll(1), 9);
+  const auto pulls = rig_.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 1U);
+  EXPECT_EQ(pulls[0].to, PeerOf(0));
+  EXPECT_EQ(pulls[0].request_id, 9U);
+  EXPECT_EQ(pulls[0].message.chunk_total, 3U);
+  ASSERT_EQ(pulls[0].message.chunks.size(), 3U);
+  EXPECT_EQ(pulls[0].message.chunks[2].key, kThird);
+  EXPECT_EQ(pulls[0].message.chunks[2].element_count, 3U);
+  EXPECT_EQ(pulls[0].message.chunks[2].version, 0U);
+  EXPECT_EQ(pulls[0].values, std::vector<float>(7, 1));
+}
+
+TEST_F(PullTest, OnlyNewerChunksAreSent) {
+  proto::PushRequest push = rig_.Frame(2, 1, {kSecond}, 0.25F);
+  push.chunk_count = 1;
+  rig_.Push(push);
+  proto::PullRequest pull = rig_.PullAll(1);
+  pull.held = {{kFirst, 0}, {kSecond, 0}, {kThird, 0}};
+  rig_.Pull(pull);
+  auto pulls = rig_.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 1U);
+  ASSERT_EQ(pulls[0].message.chunks.size(), 1U);
+  EXPECT_EQ(pulls[0].message.chunks[0].key, kSecond);
+  EXPECT_EQ(pulls[0].message.chunks[0].version, 1U);
+  EXPECT_THAT(pulls[0].values, ElementsAre(0.75F, 0.75F));
+}
+
+TEST_F(PullTest, WhoHoldsEverythingGetsOneEmptyFrame) {
+  proto::PullRequest pull = rig_.PullAll(1);
+  pull.held = {{kFirst, 0}, {kSecond, 0}, {kThird, 0}};
+  rig_.Pull(pull);
+  const auto pulls = rig_.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 1U);
+  EXPECT_TRUE(pulls[0].message.chunks.empty());
+  EXPECT_EQ(pulls[0].message.chunk_total, 0U);
+}
+
+TEST_F(PullTest, LargeAnswersAreCutIntoFrames) {
+  ShardRig rig;
+  rig.setup.frame_bytes = 17;  // two chunks of 8 bytes, then one of 12
+  rig.SetUp();
+  rig.Pull(rig.PullAll(1));
+  const auto pulls = rig.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 2U);
+  EXPECT_EQ(pulls[0].message.chunks.size(), 2U);
+  EXPECT_EQ(pulls[1].message.chunks.size(), 1U);
+  EXPECT_EQ(pulls[0].message.chunk_total, 3U);
+  EXPECT_EQ(pulls[1].message.chunk_total, 3U);
+  EXPECT_EQ(pulls[1].values.size(), 3U);
+  EXPECT_EQ(rig.core.Stats().bytes_sent, 28U);
+}
+
+TEST_F(PullTest, AChunkLargerThanAFrameTravelsAlone) {
+  ShardRig rig;
+  rig.setup.frame_bytes = 1;
+  rig.SetUp();
+  rig.Pull(rig.PullAll(1));
+  EXPECT_EQ(rig.Take<proto::PullReply>().size(), 3U);
+}
+
+TEST_F(PullTest, ChunksThatAreNotHereCanNotBeHeld) {
+  proto::PullRequest pull = rig_.PullAll(1);
+  pull.held = {{kForeign, 1}};
+  rig_.Pull(pull);
+  const proto::Refusal refusal = rig_.OnlyRefusal();
+  EXPECT_EQ(refusal.code, StatusCode::kInvalidArgument);
+  EXPECT_THAT(refusal.message, HasSubstr("8589934592"));
+}
+
+TEST_F(PullTest, FencedAndFutureIncarnationsAreRefused) {
+  rig_.Deliver(kCoordinator, rig_.MembersUpTo(2));
+  rig_.Pull(rig_.PullAll(3));
+  EXPECT_EQ(rig_.OnlyRefusal().code, StatusCode::kStale);
+  EXPECT_EQ(rig_.core.Stats().pushes_fenced, 0U);
+  rig_.Pull(rig_.PullAll(9));
+  EXPECT_EQ(rig_.OnlyRefusal().code, StatusCode::kUnavailable);
+}
+
+TEST_F(PullTest, APullThatWasOvertakenByANewerOneIsDropped) {
+  rig_.Pull(rig_.PullAll(1), 12);
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 1U);
+  rig_.Pull(rig_.PullAll(1), 11);
+  EXPECT_TRUE(rig_.sent.all.empty());
+  rig_.Pull(rig_.PullAll(1), 13);
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 1U);
+}
+
+TEST_F(PullTest, AFusedPullThatWasOvertakenByANewerOneIsDropped) {
+  proto::PushRequest push = rig_.Frame(1, 1, {kFirst}, 1);
+  push.wants_pull = true;
+  rig_.Push(push, 5);
+  rig_.Pull(rig_.PullAll(1), 6);
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 1U);
+  rig_.Push(rig_.Frame(1, 1, {kSecond, kThird}, 1), 5);
+  EXPECT_EQ(rig_.OnlyPushReply().step, 1U);
+  EXPECT_TRUE(rig_.Take<proto::PullReply>().empty());
+}
+
+TEST_F(PullTest, AStatedLeadIsCounted) {
+  rig_.Push(rig_.WholeStep(1, 1, 0));
+  rig_.Push(rig_.WholeStep(1, 2, 0));
+  rig_.Pull(rig_.PullAll(1));
+  const auto pulls = rig_.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 1U);
+  EXPECT_EQ(pulls[0].message.staleness_steps, 2U);
+  proto::PullRequest evaluation = rig_.PullAll(1);
+  evaluation.is_evaluation = true;
+  rig_.Pull(evaluation, 9);
+  const std::vector<uint64_t> histogram = rig_.core.Stats().staleness_histogram;
+  ASSERT_EQ(histogram.size(), ShardCore::kStalenessBuckets);
+  EXPECT_EQ(histogram[2], 1U);
+  EXPECT_EQ(histogram[0], 0U);
+}
+
+TEST_F(PullTest, LeadsBeyondTheHistogramCountInItsLastBucket) {
+  for (Step step = 1; step <= 40; ++step) {
+    rig_.Push(rig_.WholeStep(1, step, 0));
+  }
+  rig_.Pull(rig_.PullAll(1));
+  EXPECT_EQ(rig_.core.Stats().staleness_histogram.back(), 1U);
+}
+
+}  // namespace
+}  // namespace ps::server

@@ -1,0 +1,140 @@
+#include "tests/server/shard_rig.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+namespace ps::server {
+namespace {
+
+TensorSpec Ones(const char* name, int64_t elements) {
+  TensorSpec spec;
+  spec.name = name;
+  spec.shape = {elements};
+  spec.init_scale = 1;
+  return spec;
+}
+
+uint32_t ElementsOf(ChunkKey key) {
+  return key == kThird ? 3 : 2;
+}
+
+}  // namespace
+
+void SentMessages::Send(proto::PeerId to, uint64_t request_id, proto::Message message) {
+  std::vector<float> values;
+  if (auto* reply = std::get_if<proto::PullReply>(&message)) {
+    for (const auto& part : reply->payload.parts) {
+      const size_t old = values.size();
+      values.resize(old + part.size() / sizeof(float));
+      std::memcpy(values.data() + old, part.data(), part.size());
+    }
+    reply->payload.parts.clear();
+  }
+  all.push_back({to, request_id, std::move(message), std::move(values)});
+}
+
+ShardRig::ShardRig(proto::Mode mode) : core(kShard, "host", 4711, 99, &NullLogger()) {
+  setup.tensors = {Ones("a", 4), Ones("b", 3), Ones("c", 5)};
+  setup.placement.chunks = {
+      {kFirst, 2, 0, kShard},
+      {kSecond, 2, 2, kShard},
+      {kThird, 3, 0, kShard},
+      {kForeign, 5, 0, ShardId(0)}};
+  setup.optimizer.lr = 1;
+  setup.mode = mode;
+  setup.total_samples = 1000;
+  setup.membership = MembersUpTo(3);
+}
+
+void ShardRig::SetUp() {
+  core.OnCoordinatorConnected(kCoordinator, now, &sent);
+  Deliver(kCoordinator, setup);
+  ASSERT_TRUE(core.is_set_up());
+  sent.all.clear();
+}
+
+proto::Membership ShardRig::MembersUpTo(uint32_t count) {
+  proto::Membership membership;
+  generation_ = Generation(generation_.value + 1);
+  membership.generation = generation_;
+  membership.incarnation_max = Incarnation(count);
+  for (uint32_t i = 1; i <= count; ++i) {
+    membership.members.push_back({WorkerId(i - 1), Incarnation(i), true});
+  }
+  return membership;
+}
+
+void ShardRig::Deliver(proto::PeerId from, proto::Message message, uint64_t request_id) {
+  core.OnMessage(from, request_id, std::move(message), now, &sent);
+}
+
+void ShardRig::Tick(Duration later) {
+  now += later;
+  core.OnTick(now, &sent);
+}
+
+proto::PushRequest ShardRig::Frame(
+    uint64_t incarnation, Step step, const std::vector<ChunkKey>& chunks, float gradient) const {
+  proto::PushRequest push;
+  push.worker = WorkerId(static_cast<uint32_t>(incarnation - 1));
+  push.incarnation = Incarnation(incarnation);
+  push.step = step;
+  push.lease = LeaseId(5);
+  push.samples = 1;
+  push.chunk_count = 3;
+  uint32_t elements = 0;
+  for (const ChunkKey key : chunks) {
+    push.chunks.push_back({key, ElementsOf(key)});
+    elements += ElementsOf(key);
+  }
+  auto buffer = std::make_shared<Buffer>(elements * sizeof(float));
+  for (float& value : buffer->floats()) {
+    value = gradient;
+  }
+  push.payload = proto::Payload::Own(buffer, buffer->size());
+  return push;
+}
+
+proto::PushRequest ShardRig::WholeStep(uint64_t incarnation, Step step, float gradient) const {
+  return Frame(incarnation, step, {kFirst, kSecond, kThird}, gradient);
+}
+
+void ShardRig::Push(const proto::PushRequest& push, uint64_t request_id) {
+  Deliver(PeerOf(push.worker.value), push, request_id);
+}
+
+proto::PullRequest ShardRig::PullAll(uint64_t incarnation) const {
+  proto::PullRequest pull;
+  pull.worker = WorkerId(static_cast<uint32_t>(incarnation - 1));
+  pull.incarnation = Incarnation(incarnation);
+  return pull;
+}
+
+void ShardRig::Pull(const proto::PullRequest& pull, uint64_t request_id) {
+  Deliver(PeerOf(pull.worker.value), pull, request_id);
+}
+
+proto::PushReply ShardRig::OnlyPushReply() {
+  const auto replies = Take<proto::PushReply>();
+  EXPECT_EQ(replies.size(), 1U);
+  return replies.empty() ? proto::PushReply() : replies.front().message;
+}
+
+proto::Refusal ShardRig::OnlyRefusal() {
+  const auto refusals = Take<proto::Refusal>();
+  EXPECT_EQ(refusals.size(), 1U);
+  return refusals.empty() ? proto::Refusal{StatusCode::kOk, "", 0, 0} : refusals.front().message;
+}
+
+std::vector<float> ShardRig::Values() const {
+  return {
+      core.ValuesOf(kFirst).front(), core.ValuesOf(kSecond).front(), core.ValuesOf(kThird).front()};
+}
+
+std::vector<Version> ShardRig::Versions() const {
+  return {core.VersionOf(kFirst), core.VersionOf(kSecond), core.VersionOf(kThird)};
+}
+
+}  // namespace ps::server

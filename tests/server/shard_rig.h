@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+#include "ps/server/shard_core.h"
+
+namespace ps::server {
+
+inline constexpr proto::PeerId kCoordinator{1};
+inline constexpr ShardId kShard{3};
+// The shard's chunks, of 2, 2 and 3 elements; kForeign is another shard's.
+inline constexpr ChunkKey kFirst = MakeChunkKey(0, 0);
+inline constexpr ChunkKey kSecond = MakeChunkKey(0, 1);
+inline constexpr ChunkKey kThird = MakeChunkKey(1, 0);
+inline constexpr ChunkKey kForeign = MakeChunkKey(2, 0);
+
+/// Where worker number `worker` is connected.
+inline constexpr proto::PeerId PeerOf(uint32_t worker) {
+  return proto::PeerId(100 + worker);
+}
+
+/// Keeps what the shard sends, with borrowed payloads copied as a transport would.
+class SentMessages final : public proto::Outbox {
+ public:
+  struct Sent {
+    proto::PeerId to;
+    uint64_t request_id = 0;
+    proto::Message message;
+    std::vector<float> values;  // of a PullReply's payload
+  };
+
+  void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;
+
+  void Close(proto::PeerId /*peer*/) override {}
+
+  std::vector<Sent> all;
+};
+
+/// Answers of one kind, with where they went.
+template <typename T>
+struct Answer {
+  proto::PeerId to;
+  uint64_t request_id = 0;
+  T message;
+  std::vector<float> values;
+};
+
+/// A shard with its coordinator and workers played by the test. Every element of its parameters
+/// begins at 1; the optimizer is plain sgd with learning rate 1 and reference minibatch 1, so that
+/// a push of one sample subtracts its gradient.
+class ShardRig {
+ public:
+  explicit ShardRig(proto::Mode mode = proto::Mode::kAsync);
+
+  /// Change `setup` before this.
+  void SetUp();
+
+  proto::ShardSetup setup;
+  TimePoint now{std::chrono::seconds(100)};
+  SentMessages sent;
+  ShardCore core;
+
+  /// Members 1..count, incarnation i of worker i - 1, all active; a new generation each time.
+  proto::Membership MembersUpTo(uint32_t count);
+  void Deliver(proto::PeerId from, proto::Message message, uint64_t request_id = 7);
+  void Tick(Duration later);
+
+  /// One frame with every element of `chunks` equal to `gradient`, sent by worker incarnation - 1.
+  proto::PushRequest Frame(
+      uint64_t incarnation, Step step, const std::vector<ChunkKey>& chunks, float gradient) const;
+  /// A whole step in one frame.
+  proto::PushRequest WholeStep(uint64_t incarnation, Step step, float gradient) const;
+  void Push(const proto::PushRequest& push, uint64_t request_id = 7);
+  proto::PullRequest PullAll(uint64_t incarnation) const;
+  void Pull(const proto::PullRequest& pull, uint64_t request_id = 8);
+
+  /// Takes the answers of one kind that came since the last look; all others stay.
+  template <typename T>
+  std::vector<Answer<T>> Take() {
+    std::vector<Answer<T>> taken;
+    std::vector<SentMessages::Sent> rest;
+    for (SentMessages::Sent& s : sent.all) {
+      if (T* message = std::get_if<T>(&s.message)) {
+        taken.push_back({s.to, s.request_id, std::move(*message), std::move(s.values)});
+      } else {
+        rest.push_back(std::move(s));
+      }
+    }
+    sent.all = std::move(rest);
+    return taken;
+  }
+
+  /// The only PushReply since the last look.
+  proto::PushReply OnlyPushReply();
+  /// The only Refusal since the last look.
+  proto::Refusal OnlyRefusal();
+  /// The first elements of the three chunks.
+  std::vector<float> Values() const;
+  std::vector<Version> Versions() const;
+
+ private:
+  Generation generation_;
+};
+
+}  // namespace ps::server
