@@ -1,5 +1,9 @@
 #include "psctl/summary.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "psctl/json_writer.h"
 #include "psctl/run_events.h"
 #include "psctl/tables.h"
@@ -49,10 +53,15 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
        {"pushed", Align::kRight, 1},
        {"pulled", Align::kRight, 1},
        {"retries", Align::kRight, 6}});
-  for (const proto::WorkerRow& row : status.workers) {
+  std::vector<proto::WorkerRow> rows = status.workers;
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.worker, a.incarnation) < std::pair(b.worker, b.incarnation);
+  });
+  for (const proto::WorkerRow& row : rows) {
+    const bool is_here = !IsGone(row) && row.incarnation != Incarnation();
     table.AddRow(
         {std::to_string(row.worker.value),
-         Printable(row.state),
+         is_here ? "stayed" : Printable(row.state),
          FormatCount(row.samples_counted),
          FormatRate(WorkerRate(row)),
          FormatCount(row.stats.steps),
