@@ -11,6 +11,12 @@
 #include <utility>
 
 namespace ps::client {
+namespace {
+
+/// 40 Mbit/s: no link that training is worth doing over is slower for long.
+constexpr double kSlowLinkBytesPerSecond = 5e6;
+
+}  // namespace
 
 ShardLink::ShardLink(
     ShardId shard,
@@ -19,18 +25,19 @@ ShardLink::ShardLink(
     size_t frame_bytes,
     const proto::Timing& timing,
     Random* random)
-    : shard_(shard),
-      identity_(identity),
-      frame_bytes_(frame_bytes),
-      random_(random),
-      push_retry_(timing.retry_limit, timing.lease),
-      pull_retry_(timing.retry_limit, timing.lease) {
+    : shard_(shard), identity_(identity), frame_bytes_(frame_bytes), random_(random) {
+  uint64_t bytes = 0;
   for (const ChunkLayout::Chunk& chunk : layout->chunks()) {
     if (chunk.shard == shard) {
       index_of_[chunk.key] = chunks_.size();
       chunks_.push_back(chunk);
+      bytes += chunk.element_count * sizeof(float);
     }
   }
+  // Repeating what is still on its way would only make it later.
+  const Duration transfer = FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
+  push_retry_ = Retry(timing.retry_limit + transfer, timing.lease + transfer);
+  pull_retry_ = push_retry_;
   states_.assign(chunks_.size(), ChunkState::kNotReady);
   versions_.assign(chunks_.size(), 0);
   has_value_.assign(chunks_.size(), false);
@@ -116,11 +123,12 @@ void ShardLink::SendFrame(const std::vector<size_t>& indices, proto::Outbox* out
   for (const size_t i : indices) {
     const ChunkLayout::Chunk& chunk = chunks_[i];
     push.chunks.push_back({chunk.key, chunk.element_count});
-    push.payload.parts.push_back(
-        std::as_bytes(std::span(job_.gradient + chunk.offset, chunk.element_count)));
+    push.payload.parts.push_back(std::as_bytes(
+        job_.gradient->floats().subspan(static_cast<size_t>(chunk.offset), chunk.element_count)));
     states_[i] = ChunkState::kSent;
     bytes_pushed_ += chunk.element_count * sizeof(float);
   }
+  push.payload.owner = job_.gradient;
   bool is_last = true;
   for (const ChunkState state : states_) {
     is_last = is_last && state == ChunkState::kSent;

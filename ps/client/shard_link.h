@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct PushJob {
   uint64_t round = 0;
   uint32_t samples = 0;
   /// Flat gradient in the layout's order; stays as it is until the push is done on every shard.
-  const float* gradient = nullptr;
+  /// Shared, so that a transport which can't send at once need not copy it.
+  std::shared_ptr<const Buffer> gradient;
   bool wants_pull = false;
 };
 

@@ -157,7 +157,7 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
   parameters_ = layout_.MakeBuffer();
   gradients_.clear();
   for (int i = 0; i < (is_overlapping() ? 2 : 1); ++i) {
-    gradients_.push_back(layout_.MakeBuffer());
+    gradients_.push_back(std::make_shared<Buffer>(layout_.MakeBuffer()));
   }
   const proto::Timing& timing = settings_.timing;
   lease_retry_ = Retry(timing.retry_first, timing.retry_limit);

@@ -203,7 +203,8 @@ class WorkerCore {
   ChunkLayout layout_;
   std::map<ShardId, std::unique_ptr<ShardLink>> links_;
   Buffer parameters_;
-  std::vector<Buffer> gradients_;  // two with overlap: one travels, one is computed
+  std::vector<std::shared_ptr<Buffer>>
+      gradients_;  // two with overlap: one travels, one is computed
 
   // Leases and steps.
   std::deque<Lease> leases_;

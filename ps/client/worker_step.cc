@@ -110,7 +110,7 @@ void WorkerCore::BeginTravel(TimePoint now, proto::Outbox* out) {
          done.lease,
          travelling_->round,
          static_cast<uint32_t>(done.end - done.begin),
-         gradients_[travelling_->slot].floats().data(),
+         gradients_[travelling_->slot],
          state_ == State::kRunning});
   }
   for (const uint32_t tensor : std::exchange(travelling_->ready_tensors, {})) {
@@ -274,7 +274,7 @@ void WorkerCore::StartStep(Lease* lease, TimePoint now, proto::Outbox* out) {
   task.begin = work.done.begin;
   task.end = work.done.end;
   task.parameters = parameters_.floats();
-  task.gradient = gradients_[work.slot].floats();
+  task.gradient = gradients_[work.slot]->floats();
   computing_ = std::move(work);
   if (!travelling_) {
     BeginTravel(now, out);  // tensors leave as backward finishes them

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ps/base/buffer.h"
@@ -161,10 +162,10 @@ class Client final : public net::EndpointHandler {
   Client(const Shape& shape, uint32_t port, bool is_pull)
       : shape_(shape),
         is_pull_(is_pull),
-        gradient_(shape.bytes()),
+        gradient_(std::make_shared<Buffer>(shape.bytes())),
         parameters_(shape.bytes()),
         endpoint_(&loop_, EndpointOptionsOf("client"), &NullLogger(), this) {
-    std::fill(gradient_.floats().begin(), gradient_.floats().end(), 0.5F);
+    std::fill(gradient_->floats().begin(), gradient_->floats().end(), 0.5F);
     endpoint_.Connect(
         "127.0.0.1",
         port,
@@ -243,15 +244,19 @@ class Client final : public net::EndpointHandler {
         push.chunks.push_back(
             {MakeChunkKey(0, i), static_cast<uint32_t>(shape_.chunk_bytes / sizeof(float))});
       }
-      push.payload.parts = {gradient_.bytes().subspan(
-          size_t{first} * shape_.chunk_bytes, size_t{end - first} * shape_.chunk_bytes)};
+      push.payload.parts = {
+          std::as_const(*gradient_)
+              .bytes()
+              .subspan(
+                  size_t{first} * shape_.chunk_bytes, size_t{end - first} * shape_.chunk_bytes)};
+      push.payload.owner = gradient_;
       endpoint_.Send(peer_, step_, std::move(push));
     }
   }
 
   const Shape shape_;
   const bool is_pull_;
-  Buffer gradient_;
+  std::shared_ptr<Buffer> gradient_;
   Buffer parameters_;
   net::Loop loop_;
   net::Endpoint endpoint_;

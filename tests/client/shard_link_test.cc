@@ -20,8 +20,8 @@ class ShardLinkTest : public ::testing::Test {
       placement.chunks.push_back({MakeChunkKey(t, 0), 4, 0, ShardId(t == 1 ? 1 : 0)});
     }
     layout_ = ChunkLayout::Make({4, 4, 4}, placement).value();
-    gradient_.resize(static_cast<size_t>(layout_.element_count()));
-    std::iota(gradient_.begin(), gradient_.end(), 0.0F);
+    gradient_ = std::make_shared<Buffer>(layout_.MakeBuffer());
+    std::iota(gradient_->floats().begin(), gradient_->floats().end(), 0.0F);
   }
 
   ShardLink MakeLink(size_t frame_bytes) {
@@ -34,7 +34,7 @@ class ShardLinkTest : public ::testing::Test {
         &random_);
   }
 
-  PushJob Job(bool wants_pull) { return {1, LeaseId(3), 0, 16, gradient_.data(), wants_pull}; }
+  PushJob Job(bool wants_pull) { return {1, LeaseId(3), 0, 16, gradient_, wants_pull}; }
 
   /// The reply of a shard whose every value is `value` at `version`.
   proto::PullReply Values(
@@ -52,7 +52,7 @@ class ShardLinkTest : public ::testing::Test {
   }
 
   ChunkLayout layout_;
-  std::vector<float> gradient_;
+  std::shared_ptr<Buffer> gradient_;
   Random random_{1};
   RecordingOutbox out_;
   TimePoint now_{milliseconds(1000)};
