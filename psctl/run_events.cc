@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "psctl/text.h"
 
@@ -40,6 +41,24 @@ WorkerCounts CountWorkers(const proto::JobStatus& status) {
   }
   counts.seats = seats.size();
   return counts;
+}
+
+ShownWorkers ChooseWorkers(const proto::JobStatus& status, size_t gone_max) {
+  ShownWorkers shown;
+  std::vector<proto::WorkerRow> gone;
+  for (const proto::WorkerRow& row : status.workers) {
+    (IsGone(row) ? gone : shown.rows).push_back(row);
+  }
+  std::sort(shown.rows.begin(), shown.rows.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.worker, a.incarnation) < std::pair(b.worker, b.incarnation);
+  });
+  std::sort(gone.begin(), gone.end(), [](const auto& a, const auto& b) {
+    return a.incarnation > b.incarnation;
+  });
+  shown.hidden = gone.size() - std::min(gone.size(), gone_max);
+  gone.resize(gone.size() - shown.hidden);
+  shown.rows.insert(shown.rows.end(), gone.begin(), gone.end());
+  return shown;
 }
 
 uint32_t EpochNow(const proto::JobStatus& status) {

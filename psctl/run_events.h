@@ -19,6 +19,14 @@ struct WorkerCounts {
 
 WorkerCounts CountWorkers(const proto::JobStatus& status);
 
+/// The rows of a table: who takes part, by seat, then the newest of those who are gone.
+struct ShownWorkers {
+  std::vector<proto::WorkerRow> rows;
+  size_t hidden = 0;  // gone ones that are left out
+};
+
+ShownWorkers ChooseWorkers(const proto::JobStatus& status, size_t gone_max);
+
 /// The epoch that is being trained, from 1 to status.epochs.
 uint32_t EpochNow(const proto::JobStatus& status);
 

@@ -1,5 +1,8 @@
 #include "psctl/status_view.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "ps/base/time.h"
 #include "ps/proto/timing.h"
 #include "psctl/run_events.h"
@@ -10,6 +13,8 @@ namespace ps::psctl {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
+constexpr size_t kGoneRowsMax = 8;
+constexpr size_t kWaitsMax = 8;
 
 std::string Mebibytes(uint64_t bytes) {
   return FormatFixed(static_cast<double>(bytes) / kMiB, 1);
@@ -103,7 +108,8 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
        {"slowdown", Align::kRight, 4},
        {"pid", Align::kRight, 7},
        {"host", Align::kLeft, 8}});
-  for (const proto::WorkerRow& row : status.workers) {
+  const ShownWorkers shown = ChooseWorkers(status, kGoneRowsMax);
+  for (const proto::WorkerRow& row : shown.rows) {
     const bool is_gone = IsGone(row);
     table.AddRow(
         {std::to_string(row.worker.value),
@@ -118,7 +124,8 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
          is_gone ? "-" : NumberOrDash(static_cast<uint64_t>(row.pid)),
          Printable(row.host)});
   }
-  return table.Render(width_max);
+  return table.Render(width_max) +
+         (shown.hidden == 0 ? "" : "and " + FormatCount(shown.hidden) + " more that are gone\n");
 }
 
 std::string RenderShards(const proto::JobStatus& status, size_t width_max) {
@@ -185,12 +192,21 @@ std::string RenderLedger(const proto::JobStatus& status, size_t width_max) {
   return table.Render(width_max);
 }
 
-std::string RenderWaits(const proto::JobStatus& status) {
+/// The longest first.
+std::string RenderWaits(const proto::JobStatus& status, size_t count_max) {
+  std::vector<proto::Wait> waits = status.waits;
+  std::sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) {
+    return std::tie(b.since_s, a.who, a.what) < std::tie(a.since_s, b.who, b.what);
+  });
   std::string out;
-  for (const proto::Wait& wait : status.waits) {
+  for (size_t i = 0; i < std::min(waits.size(), count_max); ++i) {
+    const proto::Wait& wait = waits[i];
     out += Printable(wait.who) + " waits for " + Printable(wait.for_whom) + ": " +
            Printable(wait.what) + ", for " + FormatDuration(wait.since_s) +
            ", since membership generation " + std::to_string(wait.generation.value) + "\n";
+  }
+  if (waits.size() > count_max) {
+    out += "and " + Plural(waits.size() - count_max, "shorter wait") + ": psctl why\n";
   }
   return out.empty() ? "nobody waits\n" : out;
 }
@@ -229,7 +245,7 @@ std::string RenderStatus(const proto::JobStatus& status, size_t width_max) {
     out += "\n" + RenderLedger(status, width_max);
   }
   if (!status.waits.empty()) {
-    out += "\n" + RenderWaits(status);
+    out += "\n" + RenderWaits(status, kWaitsMax);
   }
   return out;
 }
@@ -271,7 +287,7 @@ std::string RenderWhy(const proto::JobStatus& status) {
     out += ": " + Printable(status.detail);
   }
   out += " (membership generation " + std::to_string(status.generation.value) + ")\n\n";
-  out += RenderWaits(status);
+  out += RenderWaits(status, status.waits.size());
   const proto::Timing timing = proto::Timing::FromMaxDetect(FromSeconds(status.max_detect_s));
   out += "\ntimes, all from fleet.max_detect_s = " + FormatFixed(status.max_detect_s, 2) + "\n";
   out += RenderPairs(

@@ -1,8 +1,6 @@
 #include "psctl/summary.h"
 
-#include <algorithm>
-#include <utility>
-#include <vector>
+#include <string>
 
 #include "psctl/json_writer.h"
 #include "psctl/run_events.h"
@@ -11,6 +9,8 @@
 
 namespace ps::psctl {
 namespace {
+
+constexpr size_t kGoneRowsMax = 16;
 
 struct Totals {
   uint64_t bytes_pushed = 0;
@@ -39,6 +39,10 @@ double WorkerRate(const proto::WorkerRow& row) {
   return RatePerSecond(row.stats.samples, row.stats.compute_s + row.stats.wait_s);
 }
 
+std::string HiddenNote(size_t hidden) {
+  return hidden == 0 ? "" : "and " + Plural(hidden, "earlier one") + ", in summary.json\n";
+}
+
 std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
   Table table(
       {{"worker"},
@@ -53,11 +57,8 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
        {"pushed", Align::kRight, 1},
        {"pulled", Align::kRight, 1},
        {"retries", Align::kRight, 6}});
-  std::vector<proto::WorkerRow> rows = status.workers;
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.worker, a.incarnation) < std::pair(b.worker, b.incarnation);
-  });
-  for (const proto::WorkerRow& row : rows) {
+  const ShownWorkers shown = ChooseWorkers(status, kGoneRowsMax);
+  for (const proto::WorkerRow& row : shown.rows) {
     const bool is_here = !IsGone(row) && row.incarnation != Incarnation();
     table.AddRow(
         {std::to_string(row.worker.value),
@@ -73,7 +74,7 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
          FormatBytes(row.stats.bytes_pulled),
          FormatCount(row.stats.retries)});
   }
-  return table.Render(width_max);
+  return table.Render(width_max) + HiddenNote(shown.hidden);
 }
 
 void AddWorkers(const proto::JobStatus& status, JsonWriter* json) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "psctl/files.h"
+#include "psctl/run_events.h"
 #include "tests/psctl/sample_status.h"
 
 namespace ps::psctl {
@@ -69,6 +70,32 @@ TEST(StatusViewTest, WhyWithoutWaitsSaysSo) {
   proto::JobStatus status = MakeStatus();
   status.waits.clear();
   EXPECT_THAT(RenderWhy(status), HasSubstr("nobody waits\n"));
+}
+
+TEST(StatusViewTest, OnlyTheNewestOfManyGoneWorkersAreListed) {
+  proto::JobStatus status = MakeStatus();
+  for (uint64_t incarnation = 10; incarnation < 40; ++incarnation) {
+    status.workers.push_back(MakeWorkerRow(5, incarnation, "lost"));
+  }
+  status.workers.push_back(MakeWorkerRow(5, 40, "computing"));
+  const ShownWorkers shown = ChooseWorkers(status, 8);
+  ASSERT_EQ(shown.rows.size(), 3U + 8U);
+  EXPECT_EQ(shown.rows[2].incarnation, Incarnation(40));
+  EXPECT_EQ(shown.rows[3].incarnation, Incarnation(39));
+  EXPECT_EQ(shown.hidden, 23U);
+  EXPECT_THAT(RenderStatus(status), HasSubstr("and 23 more that are gone\n"));
+}
+
+TEST(StatusViewTest, StatusShowsTheLongestWaitsAndWhyShowsAll) {
+  proto::JobStatus status = MakeStatus();
+  status.waits.clear();
+  for (int i = 0; i < 20; ++i) {
+    status.waits.push_back({"w" + std::to_string(i), "w99", "a round", i + 0.5, Generation(1)});
+  }
+  EXPECT_THAT(RenderStatus(status), HasSubstr("\nw19 waits for w99"));
+  EXPECT_THAT(RenderStatus(status), Not(HasSubstr("w0 waits")));
+  EXPECT_THAT(RenderStatus(status), HasSubstr("and 12 shorter waits: psctl why\n"));
+  EXPECT_THAT(RenderWhy(status), HasSubstr("w0 waits"));
 }
 
 TEST(StalenessTest, MedianAndMaxComeFromTheHistogram) {
