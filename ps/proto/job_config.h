@@ -31,7 +31,7 @@ struct LayerConfig {
   LayerKind kind = LayerKind::kLinear;
   int32_t out = 0;        // linear: output features; conv2d: output channels
   int32_t kernel = 3;     // conv2d, pools: square window
-  int32_t stride = 1;     // conv2d; pools use kernel when 0
+  int32_t stride = 0;     // conv2d, pools; 0: 1 for conv2d, kernel for pools
   int32_t padding = 0;    // conv2d, pools
   bool bias = true;       // linear, conv2d
   float rate = 0.5F;      // dropout: probability of zeroing

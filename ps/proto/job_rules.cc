@@ -81,10 +81,6 @@ class Rules {
       if (has_out && layer.out < 1) {
         return Error(at + ".out", at + ".out is missing; allowed: a whole number from 1");
       }
-      const bool is_strided = layer.kind == LayerKind::kConv2d;
-      if (is_strided && layer.stride < 1) {
-        return Error(at + ".stride", at + ".stride is 0; allowed for conv2d: 1 or more");
-      }
       const bool is_pool = layer.kind == LayerKind::kMaxPool || layer.kind == LayerKind::kAvgPool;
       if (is_pool && layer.padding * 2 > layer.kernel) {
         return Error(

