@@ -53,8 +53,7 @@ void CoordinatorCore::Start(TimePoint now) {
   for (uint32_t server = 0; server < options_.config.servers.count; ++server) {
     fleet_->StartServer(server);
   }
-  const uint32_t initial = seats_.size();
-  for (uint32_t i = 0; i < initial; ++i) {
+  for (uint32_t i = 0; i < seats_.initial(); ++i) {
     seats_.Expect(WorkerId(i));
     fleet_->StartWorker(WorkerId(i), seats_.GroupOf(WorkerId(i)));
   }
@@ -137,14 +136,6 @@ void CoordinatorCore::OnMessage(
 template <typename T>
 void CoordinatorCore::On(const Call& call, const T& /*message*/) {
   Refuse(call, StatusCode::kInvalidArgument, "the coordinator does not take this message");
-}
-
-void CoordinatorCore::On(const Call& call, const proto::Refusal& message) {
-  log_->Warning(
-      "refused",
-      {{"by", peers_.at(call.from).node},
-       {"code", StatusCodeName(message.code)},
-       {"message", message.message}});
 }
 
 void CoordinatorCore::On(const Call& call, const proto::StatusRequest& /*message*/) {
@@ -248,6 +239,8 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
 void CoordinatorCore::Settle(const Call& call) {
   if (IsWorking()) {
     AdmitPending(call);
+  }
+  if (IsWorking()) {
     ResolveDepartures(call);
     AdvanceStart(call);
     AnswerJoins(call);

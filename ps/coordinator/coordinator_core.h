@@ -166,9 +166,13 @@ class CoordinatorCore {
   Member* MemberOf(const Call& call, Incarnation incarnation);
   void AdmitPending(const Call& call);
   void Admit(const Call& call, const proto::JoinRequest& request);
+  /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
+  uint64_t MembersMax() const;
   std::optional<WorkerId> ChooseSeat(const proto::JoinRequest& request, const Call& call);
   void AnswerJoins(const Call& call);
   void SendJoinReply(const Member& member, const Call& call);
+
+  // coordinator_departures.cc
   void RemoveMember(
       Incarnation incarnation, LeaveKind kind, const std::string& reason, const Call& call);
   void RemoveLost(Incarnation incarnation, const std::string& reason, const Call& call);

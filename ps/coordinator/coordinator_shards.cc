@@ -150,6 +150,25 @@ void CoordinatorCore::On(const Call& call, const proto::ShardHeartbeat& message)
   Reply(call, proto::HeartbeatReply{membership_.generation()});
 }
 
+/// A shard that can't do what it was told can't be part of the job: without it nothing goes on.
+void CoordinatorCore::On(const Call& call, const proto::Refusal& message) {
+  log_->Warning(
+      "refused",
+      {{"by", peers_.at(call.from).node},
+       {"code", StatusCodeName(message.code)},
+       {"message", message.message}});
+  const Shard* const shard = shards_.FindPeer(call.from);
+  const bool is_retried = message.code == StatusCode::kUnavailable ||
+                          message.code == StatusCode::kOverloaded ||
+                          message.code == StatusCode::kDeadlineExceeded;
+  if (shard == nullptr || is_retried || message.code == StatusCode::kOk) {
+    return;
+  }
+  Fail(
+      Status(message.code, "shard " + std::to_string(shard->shard.value) + ": " + message.message),
+      call);
+}
+
 void CoordinatorCore::SendMembership(Shard* shard, const Call& call) {
   call.out->Send(shard->peer, 0, membership_.Message());
   shard->membership_timer.Start(timing_.retry_first, call.now, &random_);

@@ -58,7 +58,7 @@ void CoordinatorCore::ServeLeases(const Call& call) {
     }
     const bool is_served = ServeEvaluation(&member, call) || ServeTraining(&member, call);
     if (!is_served && is_ssp() && member.is_active && !HasTrainingWork() &&
-        ledger_.LeasesOf(incarnation).empty()) {
+        !ledger_.HasLease(incarnation)) {
       membership_.SetActive(&member, false);  // idle: it must hold nobody
     }
   }
@@ -77,7 +77,7 @@ bool CoordinatorCore::ServeEvaluation(Member* member, const Call& call) {
   }
   const LeaseId lease = ledger_.NewLeaseId();
   const Evaluations::Granted granted = evaluations_.Grant(member->incarnation, lease);
-  const bool is_training = !ledger_.LeasesOf(member->incarnation).empty();
+  const bool is_training = ledger_.HasLease(member->incarnation);
   if (is_ssp() && member->is_active && !is_training) {
     membership_.SetActive(member, false);
   }

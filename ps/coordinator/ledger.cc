@@ -99,6 +99,7 @@ std::optional<TrainLease> SampleLedger::Grant(
   }
   lease.next = lease.begin;
   state_.leases[lease.lease] = lease;
+  holders_[holder].insert(lease.lease);
   return lease;
 }
 
@@ -117,9 +118,18 @@ Status SampleLedger::Count(LeaseId lease, uint64_t begin, uint64_t end) {
   state_.epochs[open.epoch].counted.Insert(begin, end);
   samples_counted_ += end - begin;
   if (open.next == open.end) {
-    state_.leases.erase(it);
+    Close(it);
   }
   return Status::Ok();
+}
+
+void SampleLedger::Close(std::map<LeaseId, TrainLease>::iterator lease) {
+  const auto holder = holders_.find(lease->second.holder);
+  holder->second.erase(lease->first);
+  if (holder->second.empty()) {
+    holders_.erase(holder);
+  }
+  state_.leases.erase(lease);
 }
 
 void SampleLedger::Return(LeaseId lease) {
@@ -129,7 +139,7 @@ void SampleLedger::Return(LeaseId lease) {
   EpochRecord& record = state_.epochs[open.epoch];
   record.returned.Insert(open.next, open.end);
   record.samples_returned += open.end - open.next;
-  state_.leases.erase(it);
+  Close(it);
 }
 
 LeaseId SampleLedger::NewLeaseId() {
@@ -144,9 +154,9 @@ const TrainLease* SampleLedger::Find(LeaseId lease) const {
 
 std::vector<TrainLease> SampleLedger::LeasesOf(Incarnation holder) const {
   std::vector<TrainLease> leases;
-  for (const auto& [id, lease] : state_.leases) {
-    if (lease.holder == holder) {
-      leases.push_back(lease);
+  if (const auto it = holders_.find(holder); it != holders_.end()) {
+    for (const LeaseId lease : it->second) {
+      leases.push_back(state_.leases.at(lease));
     }
   }
   return leases;
@@ -205,6 +215,13 @@ Status SampleLedger::Check() const {
       return Status::Corruption(where + "ends at " + std::to_string(covered));
     }
     counted += record.counted.size();
+  }
+  size_t held = 0;
+  for (const auto& [holder, leases] : holders_) {
+    held += leases.size();
+  }
+  if (held != state_.leases.size()) {
+    return Status::Corruption("the leases by holder are not the open ones");
   }
   if (counted != samples_counted_ || state_.epochs.size() > epochs_) {
     return Status::Corruption(

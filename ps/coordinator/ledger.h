@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "ps/base/ids.h"
@@ -80,6 +82,8 @@ class SampleLedger {
   /// Open leases of `holder`, in grant order.
   std::vector<TrainLease> LeasesOf(Incarnation holder) const;
 
+  bool HasLease(Incarnation holder) const { return holders_.contains(holder); }
+
   bool is_epoch_complete(uint32_t epoch) const;
 
   bool is_complete() const { return samples_counted_ == samples_total(); }
@@ -104,12 +108,15 @@ class SampleLedger {
 
  private:
   bool HasQueued(const EpochRecord& record) const;
+  void Close(std::map<LeaseId, TrainLease>::iterator lease);
   bool CanBegin(uint32_t epochs_ahead) const;
 
   const uint64_t samples_per_epoch_;
   const uint32_t epochs_;
   LedgerState state_;
+  // What follows from the state, kept at hand.
   uint64_t samples_counted_ = 0;
+  std::map<Incarnation, std::set<LeaseId>> holders_;
 };
 
 }  // namespace ps::coordinator

@@ -15,6 +15,7 @@ Seats::Seats(const proto::JobConfig& config)
       AddFresh(group);
     }
   }
+  initial_ = next_;
 }
 
 proto::WorkerGroup Seats::Resolve(proto::WorkerGroup group) const {

@@ -27,6 +27,9 @@ class Seats {
 
   uint32_t size() const { return next_; }
 
+  /// Of the config's groups.
+  uint32_t initial() const { return initial_; }
+
   /// Seats whose worker was started and has not asked for its first lease yet.
   void Expect(WorkerId seat) { expected_.insert(seat); }
 
@@ -48,6 +51,7 @@ class Seats {
   const proto::WorkerGroup default_group_;
   std::map<WorkerId, proto::WorkerGroup> groups_;
   uint32_t next_ = 0;
+  uint32_t initial_ = 0;
   std::set<WorkerId> expected_;
   std::map<WorkerId, std::string> ends_;
 };

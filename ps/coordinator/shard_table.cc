@@ -11,9 +11,12 @@ ShardTable::ShardTable(
   for (uint32_t i = 0; i < shard_count; ++i) {
     shards_[i].shard = ShardId(i);
   }
+  std::vector<uint64_t> bytes(shard_count);
   for (const proto::ChunkAssignment& chunk : placement.chunks) {
     shards_[chunk.shard.value].has_chunks = true;
+    bytes[chunk.shard.value] += chunk.element_count * sizeof(float);
   }
+  largest_bytes_ = *std::max_element(bytes.begin(), bytes.end());
 }
 
 Shard* ShardTable::Find(ShardId shard) {

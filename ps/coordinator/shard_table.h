@@ -49,6 +49,9 @@ class ShardTable {
 
   uint32_t ServerOf(ShardId shard) const { return shard.value / shards_per_server_; }
 
+  /// Parameters of the shard that has most of them.
+  uint64_t largest_bytes() const { return largest_bytes_; }
+
   uint32_t size() const { return static_cast<uint32_t>(shards_.size()); }
 
   std::vector<Shard>& all() { return shards_; }
@@ -62,6 +65,7 @@ class ShardTable {
  private:
   const uint32_t shards_per_server_;
   std::vector<Shard> shards_;
+  uint64_t largest_bytes_ = 0;
 };
 
 }  // namespace ps::coordinator

@@ -109,6 +109,46 @@ TEST_F(RefusalTest, AcknowledgementsOfWhatIsStillToCome) {
   EXPECT_EQ(harness_.status().round, 0U);
 }
 
+TEST_F(RefusalTest, AShardThatRefusesItsPartEndsTheJobWithItsReason) {
+  proto::Refusal refusal;
+  refusal.code = StatusCode::kUnavailable;
+  refusal.message = "not set up yet";
+  harness_.Give(harness_.shards[1].peer, refusal);
+  EXPECT_EQ(harness_.status().state, "training") << "that is tried again";
+  refusal.code = StatusCode::kInvalidArgument;
+  refusal.message = "raise servers.queue_mib";
+  harness_.Give(harness_.shards[1].peer, refusal);
+  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_EQ(harness_.status().detail, "shard 1: raise servers.queue_mib");
+}
+
+TEST(RoomTest, BspTakesOnlyAsManyWorkersAsTheShardsHaveRoomFor) {
+  CoordinatorOptions options = SmallJob(proto::Mode::kBsp);
+  options.tensors = {{"w", {100000}}};
+  options.config.servers.count = 1;
+  options.config.servers.queue_mib = 1;  // two gradients of 400 kB
+  options.config.workers = {{2, 0, 1, 1}};
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const proto::PeerId third = harness.AskToJoin(std::nullopt);
+  EXPECT_EQ(harness.Take<proto::Refusal>(third)->code, StatusCode::kOverloaded);
+  harness.Exit(ProcessKind::kWorker, 0, 1000, "killed by signal 9");
+  harness.Give(third, proto::JoinRequest{});
+  EXPECT_TRUE(harness.Take<proto::JoinReply>(third).has_value()) << "there is room now";
+}
+
+TEST(RoomTest, AJobWithMoreBspWorkersThanRoomFailsAndSaysWhatToDo) {
+  CoordinatorOptions options = SmallJob(proto::Mode::kBsp);
+  options.tensors = {{"w", {100000}}};
+  options.config.servers.count = 1;
+  options.config.servers.queue_mib = 1;
+  Harness harness(options);
+  harness.StartWithShards();
+  harness.AskToJoin(0);
+  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_NE(harness.status().detail.find("servers.queue_mib"), std::string::npos);
+}
+
 TEST_F(RefusalTest, AShardThatClaimsStepsWithoutLeasesChangesNothingElse) {
   harness_.Complete(workers_[0], 1000);
   harness_.Exit(ProcessKind::kWorker, 0, 1000, "killed by signal 9");
