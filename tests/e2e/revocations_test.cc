@@ -81,8 +81,9 @@ void Disturber::KillOneAndReplaceIt() {
   if (!workers.empty()) {
     const int64_t victim = workers[random_.Below(workers.size())];
     ::kill(static_cast<pid_t>(victim), SIGKILL);
-    const auto row = std::ranges::find(status_.workers, victim, &proto::WorkerRow::pid);
-    if (row != status_.workers.end() && random_.Chance(0.5)) {
+    const std::vector<proto::WorkerRow> rows = Alive(status_);
+    const auto row = std::ranges::find(rows, victim, &proto::WorkerRow::pid);
+    if (row != rows.end() && random_.Chance(0.5)) {
       arguments = {"--seat", std::to_string(row->worker.value)};
     }
   }
@@ -93,16 +94,18 @@ class RevocationTest : public E2eTest, public testing::WithParamInterface<std::s
 
 TEST_P(RevocationTest, WorkersKilledAtRandomMomentsCostNothing) {
   // Accuracy has to say something about the kills, not about chance. So the learning rate falls to
-  // zero, which takes the noise of the last steps away; eight passes bring the model to where
-  // more do not help (see README.md); and all 10000 test samples are used.
+  // zero, which takes the noise of the last steps away; after twelve passes another four bring
+  // less than half a point; and all 10000 test samples are used. Equal runs then differ by 0.2
+  // points. A round of bsp is four times as large a minibatch as a step, so it may step further.
+  const std::string lr = GetParam() == "bsp" ? "0.1" : "0.02";
   job_.SetData(10000, 10000)
-      .Set("optimizer", R"({"kind": "sgd", "lr": 0.02, "schedule": {"kind": "linear"}})")
+      .Set("optimizer", R"({"kind": "sgd", "schedule": {"kind": "linear"}, "lr": )" + lr + "}")
       .Set(
           "train",
-          R"({"epochs": 8, "minibatch": 32, "lease_steps": 4, "evaluate_every_epochs": 0, )"
+          R"({"epochs": 12, "minibatch": 32, "lease_steps": 4, "evaluate_every_epochs": 0, )"
           R"("mode": ")" +
               GetParam() + R"("})")
-      .Set("workers", R"([{"count": 2, "slowdown": 3}, {"count": 2, "slowdown": 6}])")
+      .Set("workers", R"([{"count": 2}, {"count": 2, "slowdown": 3}])")
       .Set("fleet", kIsSanitized ? R"({"max_detect_s": 2})" : R"({"max_detect_s": 1})");
   double undisturbed = 0;
   {
@@ -116,7 +119,8 @@ TEST_P(RevocationTest, WorkersKilledAtRandomMomentsCostNothing) {
   RecordProperty("seed", std::to_string(seed));
   std::cout << "seed " << seed << "\n";
   TrainRun run(job_);
-  EXPECT_TRUE(Disturber(&run, seed).Disturb(kKills));
+  Disturber disturber(&run, seed);  // owns the replacements, so it stays to the end
+  EXPECT_TRUE(disturber.Disturb(kKills));
   ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectExactLedger();
   const Json summary = run.Summary();
