@@ -171,14 +171,14 @@ bool HasWideFold() {
 }
 
 __attribute__((target("sse4.2"))) uint32_t HardwareRaw(
-    std::span<const std::byte> bytes, uint32_t raw) {
+    std::span<const std::byte> bytes, uint32_t raw, bool may_fold) {
   static const ZeroShift long_shift(kLongBlock);
   static const ZeroShift short_shift(kShortBlock);
   const std::byte* p = bytes.data();
   const std::byte* const end = p + bytes.size();
   uint64_t crc = raw;
   static const bool has_wide_fold = HasWideFold();
-  if (has_wide_fold && bytes.size() >= kFoldBlock) {
+  if (may_fold && has_wide_fold && bytes.size() >= kFoldBlock) {
     p = FoldBlocks(p, end, &crc);
   }
   p = ThreeWay(p, end, kLongBlock, long_shift, &crc);
@@ -199,10 +199,19 @@ uint32_t Crc32cPortable(std::span<const std::byte> bytes, uint32_t previous) {
   return ~PortableRaw(bytes, ~previous);
 }
 
+uint32_t Crc32cInterleaved(std::span<const std::byte> bytes, uint32_t previous) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2") != 0) {
+    return ~HardwareRaw(bytes, ~previous, false);
+  }
+#endif
+  return Crc32cPortable(bytes, previous);
+}
+
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t previous) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("sse4.2") != 0) {
-    return ~HardwareRaw(bytes, ~previous);
+    return ~HardwareRaw(bytes, ~previous, true);
   }
 #endif
   return Crc32cPortable(bytes, previous);

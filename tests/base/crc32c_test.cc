@@ -53,6 +53,7 @@ TEST(Crc32cTest, PortableMatchesThePublishedVectors) {
 TEST(Crc32cTest, NothingHasCrcZeroAndExtendsNothing) {
   EXPECT_EQ(Crc32c({}), 0U);
   EXPECT_EQ(Crc32c({}, 0x12345678U), 0x12345678U);
+  EXPECT_EQ(Crc32cInterleaved({}, 0x12345678U), 0x12345678U);
   EXPECT_EQ(Crc32cPortable({}, 0x12345678U), 0x12345678U);
 }
 
@@ -61,7 +62,9 @@ TEST(Crc32cTest, HardwareEqualsPortableAtEveryLengthAndOffset) {
   for (size_t size = 0; size <= 1600; ++size) {
     const size_t offset = size % 9;
     const auto part = std::span(bytes).subspan(offset, size);
-    ASSERT_EQ(Crc32c(part), Crc32cPortable(part)) << "size " << size << " offset " << offset;
+    const uint32_t expected = Crc32cPortable(part);
+    ASSERT_EQ(Crc32c(part), expected) << "size " << size << " offset " << offset;
+    ASSERT_EQ(Crc32cInterleaved(part), expected) << "size " << size << " offset " << offset;
   }
 }
 
@@ -75,7 +78,9 @@ TEST(Crc32cTest, HardwareEqualsPortableAroundTheBlockSizes) {
         size_t{1} << 20,
         bytes.size()}) {
     const auto part = std::span(bytes).first(size);
-    ASSERT_EQ(Crc32c(part, 0xdeadbeefU), Crc32cPortable(part, 0xdeadbeefU)) << "size " << size;
+    const uint32_t expected = Crc32cPortable(part, 0xdeadbeefU);
+    ASSERT_EQ(Crc32c(part, 0xdeadbeefU), expected) << "size " << size;
+    ASSERT_EQ(Crc32cInterleaved(part, 0xdeadbeefU), expected) << "size " << size;
   }
 }
 
