@@ -29,8 +29,8 @@ std::string Text(Duration d) {
 ShardCore::ShardCore(
     ShardId shard, std::string advertised_host, uint32_t port, int64_t pid, const Logger* log)
     : shard_(shard),
-      advertised_host_(std::move(advertised_host)),
       port_(port),
+      advertised_host_(std::move(advertised_host)),
       pid_(pid),
       log_(log),
       timing_(proto::Timing::FromMaxDetect(kFirstMaxDetect)) {

@@ -132,15 +132,15 @@ class ShardCore {
 
   // Constant after construction.
   const ShardId shard_;
-  const std::string advertised_host_;
   const uint32_t port_;
+  const std::string advertised_host_;
   const int64_t pid_;
   const Logger* const log_;
 
   // Constant after set-up.
   bool is_set_up_ = false;
-  proto::OptimizerConfig optimizer_;
   proto::Mode mode_ = proto::Mode::kAsync;
+  proto::OptimizerConfig optimizer_;
   uint32_t staleness_max_ = 0;
   uint32_t reference_minibatch_ = 1;
   uint64_t total_samples_ = 0;
@@ -150,11 +150,11 @@ class ShardCore {
 
   // The coordinator's connection.
   proto::PeerId coordinator_;
-  bool is_registered_ = false;  // on this connection
   TimePoint coordinator_seen_{};
   TimePoint next_register_{};
   TimePoint next_heartbeat_{};
   uint64_t last_request_id_ = 0;
+  bool is_registered_ = false;  // on this connection
   bool is_shut_down_ = false;
   Status outcome_;
 
