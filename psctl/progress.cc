@@ -147,11 +147,17 @@ std::string RenderProgressLine(const proto::JobStatus& status) {
 }
 
 std::string ProgressPrinter::Erase() const {
-  if (drawn_lines_ == 0) {
+  if (block_.empty()) {
     return "";
   }
+  // A terminal that became narrower has wrapped the lines since.
+  const size_t width = std::max<size_t>(options_.terminal_width(), 1);
+  size_t rows = 0;
+  for (const std::string& line : block_) {
+    rows += std::max<size_t>((line.size() + width - 1) / width, 1);
+  }
   std::string text = "\r\x1b[2K";  // what the terminal echoed meanwhile, such as ^C
-  for (size_t i = 0; i < drawn_lines_; ++i) {
+  for (size_t i = 0; i < rows; ++i) {
     text += "\x1b[1A\x1b[2K";  // one line up, clear it
   }
   return text;
@@ -177,7 +183,6 @@ void ProgressPrinter::Update(
     }
     block_ = RenderProgressBlock(status, width);
     text += Draw();
-    drawn_lines_ = block_.size();
   } else {
     for (const std::string& event : events) {
       text += event + "\n";
@@ -199,11 +204,10 @@ void ProgressPrinter::Say(std::string_view line) {
 }
 
 void ProgressPrinter::Finish() {
-  if (drawn_lines_ > 0) {
+  if (!block_.empty()) {
     options_.write(Erase());
+    block_.clear();
   }
-  block_.clear();
-  drawn_lines_ = 0;
 }
 
 size_t TerminalWidth(int fd) {

@@ -43,8 +43,7 @@ class ProgressPrinter {
   std::string Draw() const;
 
   Options options_;
-  std::vector<std::string> block_;  // as last asked for
-  size_t drawn_lines_ = 0;          // on the screen now
+  std::vector<std::string> block_;  // on the screen now
   TimePoint last_line_{};
   bool has_line_ = false;
 };

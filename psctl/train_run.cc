@@ -276,7 +276,9 @@ void TrainRun::OnEnd(const LocalFleet::End& end) {
     const std::string who =
         (end.end.kind == coordinator::ProcessKind::kServer ? "server " : "worker ") +
         std::to_string(end.end.index);
-    const std::string last = LastLine(end.log_path);
+    // Whoever was killed had nothing to say about it.
+    const bool has_reason = end.end.description.starts_with("exited");
+    const std::string last = has_reason ? LastLine(end.log_path) : "";
     progress_.Say(
         who + " " + Printable(end.end.description) +
         (last.empty() ? "" : "; its log ends: " + last));

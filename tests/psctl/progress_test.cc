@@ -69,12 +69,13 @@ class ProgressPrinterTest : public ::testing::Test {
     return ProgressPrinter(
         {.is_terminal = is_terminal,
          .write = [this](std::string_view text) { text_ += text; },
-         .terminal_width = [] { return size_t{80}; }});
+         .terminal_width = [this] { return width_; }});
   }
 
   std::string Take() { return std::exchange(text_, ""); }
 
   std::string text_;
+  size_t width_ = 80;
   const TimePoint start_{};
 };
 
@@ -109,6 +110,19 @@ TEST_F(ProgressPrinterTest, ATerminalBlockIsRedrawnInPlaceWithEventsAbove) {
   EXPECT_EQ(Take(), erase);
   printer.Say("after");
   EXPECT_EQ(Take(), "after\n");
+}
+
+TEST_F(ProgressPrinterTest, ABlockThatTheTerminalWrappedIsErasedWhole) {
+  ProgressPrinter printer = Make(true);
+  printer.Update(MakeStatus(), {}, start_);
+  Take();
+  width_ = 30;  // the two lines now take three and two rows
+  printer.Finish();
+  std::string erase = "\r\x1b[2K";
+  for (int row = 0; row < 5; ++row) {
+    erase += "\x1b[1A\x1b[2K";
+  }
+  EXPECT_EQ(Take(), erase);
 }
 
 }  // namespace
