@@ -271,14 +271,14 @@ void TrainRun::Reap() {
 }
 
 void TrainRun::OnEnd(const LocalFleet::End& end) {
-  const bool is_failure = !end.is_clean && !end.is_planned && !core_->is_finished();
-  if (is_failure) {
+  // Whoever was killed had nothing to say about it, and its loss is an event of the job.
+  const bool has_reason = !end.is_clean && !end.is_planned && !core_->is_finished() &&
+                          !end.end.description.starts_with("killed");
+  if (has_reason) {
     const std::string who =
         (end.end.kind == coordinator::ProcessKind::kServer ? "server " : "worker ") +
         std::to_string(end.end.index);
-    // Whoever was killed had nothing to say about it.
-    const bool has_reason = end.end.description.starts_with("exited");
-    const std::string last = has_reason ? LastLine(end.log_path) : "";
+    const std::string last = LastLine(end.log_path);
     progress_.Say(
         who + " " + Printable(end.end.description) +
         (last.empty() ? "" : "; its log ends: " + last));
