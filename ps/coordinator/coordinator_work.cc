@@ -142,7 +142,7 @@ void CoordinatorCore::SendGrant(Member* member, proto::LeaseGrant grant, const C
   member->last_lease = grant.lease;
   member->last_grant = grant;
   member->wants_lease = false;
-  call.out->Send(member->peer, member->lease_request_id, std::move(grant));
+  call.out->Send(member->peer, member->lease_request_id, grant);
 }
 
 /// Towards the end of an epoch leases get smaller, down to one minibatch, so that nobody is left

@@ -18,35 +18,35 @@ namespace ps::coordinator {
 /// One incarnation that takes part.
 struct Member {
   // Constant from the join on.
-  WorkerId seat;
   Incarnation incarnation;
-  std::string host;
+  Generation joined;  // the membership that first lists it
   int64_t pid = 0;
+  std::string host;
+  WorkerId seat;
   uint32_t minibatch = 1;
   float slowdown = 1;
   uint32_t threads = 1;
-  Generation joined;  // the membership that first lists it
 
-  // Connection and life.
-  proto::PeerId peer;  // none: the connection is lost, and may come back
-  uint64_t join_request_id = 0;
+  // Life.
   bool is_admitted = false;  // every shard knows it and JoinReply is out
   bool is_heard = false;     // it has sent something after JoinReply
   bool is_draining = false;  // takes no new leases
   bool is_notified = false;  // a notice was given to it
-  TimePoint since{};         // the join
-  TimePoint last_heard{};    // or when its connection was lost
+  bool is_active = true;     // ssp: counts for the staleness bound
+  bool has_asked = false;    // for a lease, ever
+  bool wants_lease = false;
+  proto::WorkerState state = proto::WorkerState::kJoining;
+  Generation activated;  // the membership that made it active
+  proto::PeerId peer;    // none: the connection is lost, and may come back
+  uint64_t join_request_id = 0;
+  TimePoint since{};       // the join
+  TimePoint last_heard{};  // or when its connection was lost
   TimePoint last_heartbeat{};
   TimePoint last_progress{};  // lease granted to idle hands, or a step or evaluation reported
-  proto::WorkerState state = proto::WorkerState::kJoining;
   proto::WorkerStats stats;
   std::vector<proto::Wait> waits;
 
   // Work.
-  bool is_active = true;   // ssp: counts for the staleness bound
-  Generation activated;    // the membership that made it active
-  bool has_asked = false;  // ever
-  bool wants_lease = false;
   uint64_t lease_request_id = 0;
   TimePoint wants_since{};
   Generation wants_generation;

@@ -52,6 +52,7 @@ std::string ShardTable::Missing() const {
 
 std::vector<proto::ShardAddress> ShardTable::Addresses() const {
   std::vector<proto::ShardAddress> addresses;
+  addresses.reserve(shards_.size());
   for (const Shard& shard : shards_) {
     addresses.push_back({shard.shard, shard.host, shard.port});
   }

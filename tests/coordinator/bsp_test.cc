@@ -9,7 +9,7 @@ namespace {
 
 class BspTest : public ::testing::Test {
  protected:
-  explicit BspTest(CoordinatorOptions options = Options()) : harness_(options) {
+  explicit BspTest(const CoordinatorOptions& options = Options()) : harness_(options) {
     workers_ = harness_.StartWithWorkers();
     grants_ = harness_.AskAll(&workers_);
   }

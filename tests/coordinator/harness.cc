@@ -24,9 +24,9 @@ CoordinatorOptions SmallJob(proto::Mode mode) {
   return options;
 }
 
-Harness::Harness(CoordinatorOptions options)
+Harness::Harness(const CoordinatorOptions& options)
     : core(options, &fleet, &NullLogger()),
-      shards(options.config.servers.count * options.config.servers.shards_per_server),
+      shards(size_t{options.config.servers.count} * options.config.servers.shards_per_server),
       timing(proto::Timing::FromMaxDetect(
           FromSeconds(static_cast<double>(options.config.fleet.max_detect_s)))) {}
 
@@ -114,6 +114,7 @@ void Harness::StartWithShards() {
 std::vector<FakeWorker> Harness::StartWithWorkers() {
   StartWithShards();
   std::vector<FakeWorker> workers;
+  workers.reserve(fleet.workers.size());
   for (const auto& [seat, group] : fleet.workers) {
     workers.push_back(Join(seat.value, 1000 + seat.value));
   }
@@ -187,6 +188,7 @@ std::vector<proto::LeaseGrant> Harness::AskAll(std::vector<FakeWorker>* workers)
     Give(worker.peer, proto::LeaseRequest{worker.incarnation, worker.newest});
   }
   std::vector<proto::LeaseGrant> grants;
+  grants.reserve(workers->size());
   for (FakeWorker& worker : *workers) {
     grants.push_back(TakeGrant(&worker).value_or(proto::LeaseGrant{}));
   }

@@ -59,7 +59,7 @@ struct FakeWorker {
 /// The core with everybody around it scripted. Time passes only in Wait.
 class Harness final : private proto::Outbox {
  public:
-  explicit Harness(CoordinatorOptions options = SmallJob());
+  explicit Harness(const CoordinatorOptions& options = SmallJob());
 
   /// Start, and all shards registered and set up.
   void StartWithShards();
