@@ -109,7 +109,7 @@ void Loop::Impl::Fire(const std::shared_ptr<Timer>& timer) {
   if (timer->is_cancelled) {
     return;
   }
-  const auto now = std::chrono::steady_clock::now();
+  const TimePoint now = SystemTime().Now();
   const auto next = timer->wait.expiry() + timer->period;
   timer->wait.expires_at(next > now ? next : now + timer->period);
   Arm(timer);

@@ -3,11 +3,12 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "ps/base/time.h"
 
 namespace ps::bench {
 namespace {
@@ -24,14 +25,14 @@ double QuantileOf(std::vector<double> values, double fraction) {
   return values[below] * (1 - weight) + values[above] * weight;
 }
 
-double Seconds(const timeval& time) {
+double SecondsOf(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
 double CpuOf(int who) {
   rusage usage{};
   getrusage(who, &usage);
-  return Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+  return SecondsOf(usage.ru_utime) + SecondsOf(usage.ru_stime);
 }
 
 }  // namespace
@@ -91,8 +92,7 @@ std::vector<Samples> MeasureInTurn(
 }
 
 double WallSeconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
+  return Seconds(SystemTime().Now().time_since_epoch());
 }
 
 double CpuSeconds() {

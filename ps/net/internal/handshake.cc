@@ -145,7 +145,8 @@ void Endpoint::Impl::RefuseSocket(tcp::socket socket, const std::string& why) {
       0);
   // A fresh socket's buffer takes these few bytes; and a peer that gets none sees the close.
   iovec part = {const_cast<std::byte*>(frame.head.data()), frame.head.size()};
-  (void)SendSome(socket.native_handle(), std::span(&part, 1));
+  SendSome(socket.native_handle(), std::span(&part, 1))
+      .status.Ignore("it is refused either way, and the socket is closed next");
   asio::error_code ignored;
   socket.shutdown(tcp::socket::shutdown_send, ignored);
 }
