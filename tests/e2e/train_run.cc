@@ -1,5 +1,6 @@
 #include "tests/e2e/train_run.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <utility>
@@ -42,17 +43,32 @@ TrainRun::TrainRun(const Job& job, const Options& options) : job_(job) {
 }
 
 TrainRun::~TrainRun() {
-  if (!testing::Test::HasFailure()) {
-    return;
+  const std::vector<std::string> logs = Logs();
+  for (const std::string& log : logs) {
+    const std::string text = ReadText(log);
+    // A process may die of these without the run coming to harm, so nobody else would see it.
+    for (const char* mark : {"check failed", "Sanitizer", "runtime error:"}) {
+      EXPECT_FALSE(Contains(text, mark)) << mark << " in " << log;
+    }
   }
-  ShowTail(job_.folder() + "/psctl.err");
+  if (testing::Test::HasFailure()) {
+    for (const std::string& log : logs) {
+      ShowTail(log);
+    }
+  }
+}
+
+std::vector<std::string> TrainRun::Logs() const {
+  std::vector<std::string> logs;
   std::error_code error;
   for (fs::recursive_directory_iterator it(job_.folder(), error), end; !error && it != end;
        it.increment(error)) {
-    if (it->path().extension() == ".log" || it->path().filename().string().starts_with("hand")) {
-      ShowTail(it->path().string());
+    if (it->path().extension() == ".log" || it->path().extension() == ".err") {
+      logs.push_back(it->path().string());
     }
   }
+  std::sort(logs.begin(), logs.end());
+  return logs;
 }
 
 std::string TrainRun::Root() const {

@@ -14,7 +14,8 @@
 
 namespace ps::e2e {
 
-/// One `psctl train` and what it leaves. When the test fails, the end shows the run's logs.
+/// One `psctl train` and what it leaves. At its end the logs are searched for processes that failed
+/// a check; when the test has failed, they are shown.
 class TrainRun {
  public:
   struct Options {
@@ -65,6 +66,9 @@ class TrainRun {
   void ExpectNothingLeft() const;
 
  private:
+  /// What every process of the run wrote, by path.
+  std::vector<std::string> Logs() const;
+
   const Job job_;
   std::unique_ptr<Process> psctl_;
   int hand_started_ = 0;
