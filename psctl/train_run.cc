@@ -9,7 +9,6 @@
 #include "provisioner/local_launcher.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_core.h"
-#include "ps/coordinator/placement.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "ps/proto/timing.h"
@@ -40,7 +39,6 @@ Result<JobParts> LoadParts(const proto::JobConfig& config) {
   JobParts parts;
   PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data));
   PS_ASSIGN(parts.model, worker::MakeModel(config.model, parts.data.shape, parts.data.classes));
-  PS_TRY(coordinator::CheckRoundFits(config, parts.model.tensors));
   return parts;
 }
 

@@ -1,9 +1,7 @@
 #include "ps/coordinator/placement.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <string>
 
 namespace ps::coordinator {
 
@@ -44,39 +42,6 @@ proto::Placement PlaceChunks(
     load.emplace(elements + placement.chunks[i].element_count, shard);
   }
   return placement;
-}
-
-Status CheckRoundFits(const proto::JobConfig& config, const std::vector<TensorSpec>& tensors) {
-  if (config.train.mode != proto::Mode::kBsp) {
-    return Status::Ok();
-  }
-  uint64_t workers = 0;
-  for (const proto::WorkerGroup& group : config.workers) {
-    workers += group.count;
-  }
-  for (const proto::FaultConfig& fault : config.faults) {
-    workers += fault.kind == proto::FaultKind::kAdd ? fault.add.count : 0;
-  }
-  std::map<ShardId, uint64_t> shard_bytes;
-  uint64_t largest_bytes = 0;
-  const proto::Placement placement = PlaceChunks(
-      tensors,
-      uint64_t{config.servers.chunk_kib} << 10,
-      config.servers.count * config.servers.shards_per_server);
-  for (const proto::ChunkAssignment& chunk : placement.chunks) {
-    uint64_t& bytes = shard_bytes[chunk.shard];
-    bytes += uint64_t{chunk.element_count} * sizeof(float);
-    largest_bytes = std::max(largest_bytes, bytes);
-  }
-  const uint64_t needed_mib = (workers * largest_bytes + (1U << 20) - 1) >> 20;
-  if (needed_mib <= config.servers.queue_mib) {
-    return Status::Ok();
-  }
-  return Status::InvalidArgument(
-      "servers.queue_mib is " + std::to_string(config.servers.queue_mib) +
-      ", but in mode bsp a shard keeps one gradient of each of " + std::to_string(workers) +
-      " workers until the round ends, " + std::to_string(needed_mib) +
-      " MiB; raise servers.queue_mib to that, or use more servers or shards");
 }
 
 }  // namespace ps::coordinator

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/proto/messages.h"
 
@@ -15,10 +14,5 @@ namespace ps::coordinator {
 /// chunk_bytes >= 4.
 proto::Placement PlaceChunks(
     const std::vector<TensorSpec>& tensors, uint64_t chunk_bytes, uint32_t shard_count);
-
-/// bsp: a shard keeps one gradient of every worker until the round is committed, so all of them
-/// must fit in servers.queue_mib, or no round would ever end. OK in the other modes. Errors:
-/// kInvalidArgument with the sizes and what to change.
-Status CheckRoundFits(const proto::JobConfig& config, const std::vector<TensorSpec>& tensors);
 
 }  // namespace ps::coordinator

@@ -85,28 +85,5 @@ TEST(PlacementTest, MoreShardsThanChunksLeavesSomeEmpty) {
   EXPECT_EQ(BytesOf(placement).size(), 2U);
 }
 
-TEST(PlacementTest, ABspRoundThatCannotFitIsRefusedWithTheSizeItNeeds) {
-  TensorSpec tensor;
-  tensor.shape = {4 << 20};  // 16 MiB
-  proto::JobConfig config;
-  config.workers = {{3, 64, 1, 1}};
-  config.servers.queue_mib = 48;
-  config.train.mode = proto::Mode::kBsp;
-  EXPECT_TRUE(CheckRoundFits(config, {tensor}).ok());
-  proto::FaultConfig added;
-  added.kind = proto::FaultKind::kAdd;
-  added.add.count = 1;
-  config.faults = {added};
-  const Status status = CheckRoundFits(config, {tensor});
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("4 workers until the round ends, 64 MiB"), std::string::npos)
-      << status;
-  config.servers.count = 2;
-  EXPECT_TRUE(CheckRoundFits(config, {tensor}).ok());
-  config.servers.count = 1;
-  config.train.mode = proto::Mode::kAsync;
-  EXPECT_TRUE(CheckRoundFits(config, {tensor}).ok());
-}
-
 }  // namespace
 }  // namespace ps::coordinator
