@@ -65,7 +65,8 @@ int Main(int argc, char** argv) {
     }
     sink = std::move(file).value();
   }
-  const std::string node = "w" + std::to_string(options->join.seat.value);
+  const std::string node =
+      options->join.has_seat ? "w" + std::to_string(options->join.seat.value) : "worker";
   const Logger log(node, &SystemTime(), sink.get());
   WorkerProgram program(std::move(options).value(), &log);
   const Status status = program.Run();

@@ -258,6 +258,8 @@ void WorkerCore::Rejoin(const std::string& why, proto::Outbox* out) {
     coordinator_ = proto::PeerId();
   }
   is_rejoining_ = true;
+  // A replacement may have the seat by now; asking for it would fence that one in turn.
+  options_.join.has_seat = false;
   if (!is_host_busy_) {
     ResetSession();
   }

@@ -47,11 +47,18 @@ class WorkerCoreTest : public ::testing::Test {
     host_.settings.timing = proto::Timing::FromMaxDetect(milliseconds(2400));
     host_.settings.tensor_elements = {4};
     core_ = std::make_unique<WorkerCore>(
-        WorkerCore::Options{{}, host_.settings.timing, 1}, &host_, &NullLogger());
+        WorkerCore::Options{AskFor(WorkerId(1)), host_.settings.timing, 1}, &host_, &NullLogger());
     core_->Start(now_);
     core_->OnCoordinatorConnected(kCoordinator, now_, &out_);
     FromCoordinator(Join(Incarnation(4)));
     core_->OnShardConnected(ShardId(0), kShard, now_, &out_);
+  }
+
+  static proto::JoinRequest AskFor(WorkerId seat) {
+    proto::JoinRequest request;
+    request.seat = seat;
+    request.has_seat = true;
+    return request;
   }
 
   proto::JoinReply Join(Incarnation incarnation) {
@@ -210,7 +217,9 @@ TEST_F(WorkerCoreTest, AFencedWorkerJoinsAnewOnceItsArithmeticIsOver) {
   EXPECT_EQ(out_.All<proto::PushRequest>().size(), pushes);
   ASSERT_EQ(host_.coordinator_connects.size(), 2U);
   core_->OnCoordinatorConnected(proto::PeerId(9), now_, &out_);
-  EXPECT_EQ(out_.All<proto::JoinRequest>().size(), 2U);
+  ASSERT_EQ(out_.All<proto::JoinRequest>().size(), 2U);
+  EXPECT_TRUE(out_.All<proto::JoinRequest>()[0].has_seat);
+  EXPECT_FALSE(out_.All<proto::JoinRequest>()[1].has_seat);
   core_->OnMessage(proto::PeerId(9), 0, Join(Incarnation(5)), now_, &out_);
   EXPECT_EQ(core_->incarnation(), Incarnation(5));
   EXPECT_TRUE(host_.exits.empty());
