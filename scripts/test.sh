@@ -41,6 +41,7 @@ report() {
   awk -v log_file="$1" '
     /^[0-9]+% tests passed/ { is_closing = 1 }
     /\*\*\*Skipped/ { skipped++ }
+    /^[0-9]+% tests passed/ { verdict = $0; next }
     is_closing { closing = closing $0 "\n"; next }
     { print; fflush() }
     END {
@@ -51,7 +52,7 @@ report() {
         previous = line
       }
       for (reason in reasons) { printf "  %d x %s\n", reasons[reason], reason }
-      printf "\n%s", closing
+      printf "%s\n%s\n", closing, verdict
     }'
 }
 
