@@ -114,8 +114,6 @@ class WorkerCore {
 
   bool is_computing() const { return is_host_busy_; }
 
-  bool has_exited() const { return state_ == State::kExited; }
-
  private:
   enum class State : uint8_t { kConnecting, kJoining, kRunning, kDraining, kLeaving, kExited };
 

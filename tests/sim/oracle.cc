@@ -214,29 +214,6 @@ void Oracle::OnPullReply(ShardId shard, Incarnation to) {
   }
 }
 
-uint64_t Oracle::steps_partial() const {
-  std::set<StepId> begun;
-  for (const auto& [shard, state] : shards_) {
-    for (const auto& [id, chunks] : state.applied) {
-      if (!chunks.empty()) {
-        begun.insert(id);
-      }
-    }
-  }
-  uint64_t partial = 0;
-  for (const StepId& id : begun) {
-    partial += std::all_of(
-                   shards_.begin(),
-                   shards_.end(),
-                   [&](const auto& entry) {
-                     return entry.second.values.empty() || entry.second.complete.contains(id);
-                   })
-                   ? 0
-                   : 1;
-  }
-  return partial;
-}
-
 void Oracle::CheckFinalState() {
   for (const auto& [shard, state] : shards_) {
     for (const auto& [key, values] : state.values) {

@@ -78,8 +78,6 @@ class Oracle {
 
   uint64_t pushes_checked() const { return pushes_checked_; }
 
-  uint64_t steps_partial() const;
-
  private:
   struct ShardState {
     const ShardView* view = nullptr;
