@@ -1,0 +1,105 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/base/status.h"
+
+namespace ps::provisioner {
+
+// Predicts what a fleet does. Pure: same input, same answer. A fleet is a count per worker class
+// and a server side; nothing here knows of prices.
+//
+// Symbols in brackets are those of "spotDNN: Provisioning Spot Instances for Predictable
+// Distributed DNN Training in the Cloud" (IWQoS 2023).
+
+/// One kind of worker, for one job.
+struct WorkerClass {
+  std::string name;
+  double compute_s = 0;         // one step without communication [T_comp]
+  double samples = 0;           // of one step [b_i]
+  int devices = 1;              // [g_i]
+  double pcie_bytes_per_s = 0;  // between its devices and its memory [B_pcie]; 0: none crossed
+  double link_bytes_per_s = 0;  // what it takes when alone, each way [B_req]
+};
+
+/// What every step moves, and when.
+struct JobTraffic {
+  double push_bytes = 0;  // of one exchange; S when nothing is compressed
+  double pull_bytes = 0;
+  double pcie_bytes = 0;  // per device and exchange; 2 S for gradients out and parameters in
+  int local_steps = 1;    // steps between two exchanges
+  double overlap = 0;     // share of communication that computation can hide, 0 to 1
+};
+
+struct ServerSide {
+  int hosts = 1;
+  double link_bytes_per_s = 0;  // of one host, each way; B_ps is hosts times this
+};
+
+enum class Bottleneck : unsigned char { kCompute, kPcie, kWorkerLink, kServerLink };
+/// "compute", "pcie", "worker network", "server network"
+std::string_view BottleneckName(Bottleneck bottleneck);
+
+struct SpeedPrediction {
+  double steps_per_s = 0;    // of all workers together [1 / T_exp]
+  double samples_per_s = 0;  // [v]
+  double batch_mean = 0;     // samples_per_s / steps_per_s [b_w]
+  double heterogeneity = 0;  // [R]
+  double server_busy = 0;    // share of the servers' bandwidth in use, 0 to 1
+  Bottleneck bottleneck = Bottleneck::kCompute;
+};
+
+/// What no fleet of a family can exceed; for planners that prune.
+struct SpeedBounds {
+  std::vector<double> steps_per_s;  // per class, of one worker
+  double fleet_steps_per_s = 0;     // of all together; infinity when only the above binds
+  bool is_exact = false;  // the per-class rates are the model's own for every fleet of that size
+};
+
+class SpeedModel {
+ public:
+  virtual ~SpeedModel() = default;
+
+  /// The name it has in plans: "queue", "spotdnn", "ideal".
+  virtual std::string_view name() const = 0;
+
+  virtual const std::vector<WorkerClass>& classes() const = 0;
+
+  /// counts[k] workers of classes()[k], at least one in all. Allocates nothing.
+  virtual SpeedPrediction Predict(std::span<const int> counts, const ServerSide& servers) const = 0;
+
+  /// Seconds of one step of each class in that fleet [T_i], for reports.
+  virtual std::vector<double> StepSeconds(
+      std::span<const int> counts, const ServerSide& servers) const = 0;
+
+  /// Holds for every fleet of exactly `workers` workers in all.
+  virtual SpeedBounds Bound(int workers, const ServerSide& servers) const = 0;
+
+  /// Standard deviation of the relative error of samples_per_s, from the fit.
+  virtual double residual() const = 0;
+};
+
+/// How many steps a fleet needs.
+class LossModel {
+ public:
+  virtual ~LossModel() = default;
+
+  /// Steps of all workers together until `loss` [j]; infinity when it is never reached.
+  virtual double StepsTo(
+      double loss, double batch_mean, double heterogeneity, int workers) const = 0;
+
+  /// Lowest loss that any number of steps reaches.
+  virtual double floor() const = 0;
+
+  /// Standard deviation of the relative error of the steps, from the fit.
+  virtual double residual() const = 0;
+};
+
+/// || w - (1, 0, ..., 0) || for the workers' shares w of the cluster's speed, largest first [R].
+/// `counts[k]` workers of samples_per_s[k] each. 0 for one worker.
+double Heterogeneity(std::span<const int> counts, std::span<const double> samples_per_s);
+
+}  // namespace ps::provisioner

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/base/status.h"
+
+namespace ps::proto {
+
+// What can be rented, as plain values. configs/catalog.fbs is the schema and the manual of the
+// file: every field here has the same name there. Validated: whoever holds a Catalog made by
+// ParseCatalog may rely on finite, positive prices and rates and on unique names.
+
+/// A spot price in one zone, as it stood on a day.
+struct SpotPrice {
+  std::string zone;  // "us-east-1a"
+  double usd_per_hour = 0;
+  std::string as_of;  // "2022-05-31"
+
+  friend bool operator==(const SpotPrice&, const SpotPrice&) = default;
+};
+
+struct InstanceType {
+  std::string name;    // "g4dn.4xlarge"
+  std::string device;  // "T4", or "cpu" when it has no accelerator
+  int devices = 1;     // accelerators that compute for one worker; 1 for cpu
+  double device_memory_gib = 0;
+  int vcpus = 0;
+  double memory_gib = 0;
+  double network_gbit_per_s = 0;        // what it keeps up
+  double network_burst_gbit_per_s = 0;  // what it reaches for minutes; never below the above
+  double pcie_gbyte_per_s = 0;          // host to device and back, each way; 0: no device
+  double on_demand_usd_per_hour = 0;
+  std::vector<SpotPrice> spot;  // empty: not sold as spot
+  int quota = 0;                // instances of it that the account may run at once
+  bool is_server_host = false;  // may hold parameters
+
+  friend bool operator==(const InstanceType&, const InstanceType&) = default;
+};
+
+struct Catalog {
+  std::string provider;  // "aws"
+  std::string region;    // "us-east-1"
+  std::string as_of;     // day of the on-demand prices, "2026-07-20"
+  std::string source;    // where the figures are from, for people
+  std::vector<InstanceType> types;
+
+  const InstanceType* Find(std::string_view name) const;
+
+  friend bool operator==(const Catalog&, const Catalog&) = default;
+};
+
+/// `file` names the text in errors. Error: kInvalidArgument, "FILE:LINE:COLUMN: what; what is
+/// allowed".
+Result<Catalog> ParseCatalog(std::string_view text, const std::string& file);
+
+/// JSON that ParseCatalog reads back as the same catalog.
+std::string PrintCatalog(const Catalog& catalog);
+
+}  // namespace ps::proto

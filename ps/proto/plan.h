@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/base/status.h"
+
+namespace ps::proto {
+
+// A fleet that was chosen, and what was promised of it. configs/plan.fbs is the schema and the
+// manual of the file (plan.json), which `psctl plan --json` writes and `psctl train --plan` runs.
+
+enum class Market : unsigned char { kSpot, kOnDemand };
+
+/// `count` equal workers.
+struct PlanWorkers {
+  std::string instance_type;
+  Market market = Market::kSpot;
+  int count = 0;
+  int minibatch = 0;            // samples of a step
+  double compute_s = 0;         // of a step
+  double link_bytes_per_s = 0;  // each way
+  double usd_per_hour = 0;      // of one
+
+  friend bool operator==(const PlanWorkers&, const PlanWorkers&) = default;
+};
+
+struct PlanServers {
+  std::string instance_type;
+  int count = 1;
+  double link_bytes_per_s = 0;  // of one, each way
+  double usd_per_hour = 0;
+
+  friend bool operator==(const PlanServers&, const PlanServers&) = default;
+};
+
+/// A predicted value and the interval that holds it at the plan's confidence.
+struct Estimate {
+  double value = 0;
+  double low = 0;
+  double high = 0;
+
+  friend bool operator==(const Estimate&, const Estimate&) = default;
+};
+
+struct Plan {
+  std::string job;
+  std::string model_fingerprint;
+  std::string strategy;     // "exact"
+  std::string speed_model;  // "queue"
+  double loss_target = 0;   // 0: no target
+  double seconds_max = 0;   // 0: no limit
+  double usd_max = 0;       // 0: no limit
+  double confidence = 0.9;
+  std::vector<PlanWorkers> workers;
+  PlanServers servers;
+  Estimate samples_per_s;
+  Estimate steps;  // of all workers together, to the target
+  Estimate seconds;
+  Estimate usd;
+  std::string bottleneck;  // "server network", "worker network", "pcie", "compute", "quota"
+
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+/// Errors as ParseCatalog's.
+Result<Plan> ParsePlan(std::string_view text, const std::string& file);
+std::string PrintPlan(const Plan& plan);
+
+}  // namespace ps::proto

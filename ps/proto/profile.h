@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/base/status.h"
+
+namespace ps::proto {
+
+// What is known of a job: measured figures, the models fitted to them, and how well they fit.
+// configs/profile.fbs is the schema and the manual of the file (profile.json).
+
+/// How fast one kind of worker computes this job.
+struct WorkerProfile {
+  std::string instance_type;  // a name of the catalog; "local" for this machine
+  int minibatch = 0;          // samples of one step, over all devices of the worker
+  double compute_s = 0;       // one step without communication, median
+  double compute_stddev_s = 0;
+  int steps_measured = 0;
+  int minibatch_max = 0;  // largest that fits its memory; 0: unknown
+
+  friend bool operator==(const WorkerProfile&, const WorkerProfile&) = default;
+};
+
+/// Speed of a whole fleet, as measured: what contention is fitted to and checked against.
+struct FleetSample {
+  std::vector<std::string> workers;  // instance type of each
+  int server_hosts = 1;
+  double server_bytes_per_s = 0;  // of one host, each way; 0: not limited
+  double steps_per_s = 0;
+  double samples_per_s = 0;
+  double seconds = 0;  // how long it was watched
+
+  friend bool operator==(const FleetSample&, const FleetSample&) = default;
+};
+
+/// One point of a training run's curve.
+struct LossSample {
+  double steps = 0;  // normalised iterations j: steps of all workers together
+  double loss = 0;
+  double batch_mean = 0;     // b_w of the fleet that got there, samples
+  double heterogeneity = 0;  // R of that fleet
+  int workers = 1;
+
+  friend bool operator==(const LossSample&, const LossSample&) = default;
+};
+
+/// P = min(a1 * sqrt(n) + b1, 1), the chance that workers meet at the servers' network. spotDNN
+/// (9).
+struct ContentionFit {
+  double a1 = 0;
+  double b1 = 0;
+  double residual = 0;  // relative, standard deviation
+  int samples = 0;      // 0: not fitted
+
+  friend bool operator==(const ContentionFit&, const ContentionFit&) = default;
+};
+
+/// The closed queue: how much of a message in service an arriving one waits for (0.5 regular, 1
+/// exponential), and the seconds that each step spends at the servers besides the bytes.
+struct QueueFit {
+  double wait_share = 0.5;
+  double overhead_s = 0;
+  double residual = 0;
+  int samples = 0;
+
+  friend bool operator==(const QueueFit&, const QueueFit&) = default;
+};
+
+/// loss(j) = (c2 b_w + c3) sqrt((R + c4) n) / (j + c1) + c5, spotDNN (3). Without heterogeneity the
+/// root is sqrt(n) and c4 is unused, as in the prototype.
+struct LossFit {
+  double c1 = 0;
+  double c2 = 0;
+  double c3 = 0;
+  double c4 = 0;
+  double c5 = 0;
+  bool has_heterogeneity = true;
+  double residual = 0;  // relative error of j, standard deviation
+  int samples = 0;      // 0: not fitted
+
+  friend bool operator==(const LossFit&, const LossFit&) = default;
+};
+
+struct JobProfile {
+  std::string job;                // its name
+  std::string model_fingerprint;  // of the model's tensors: a profile is of one model only
+  double parameter_bytes = 0;     // S
+  double push_bytes = 0;          // on the wire, one step of one worker
+  double pull_bytes = 0;
+  double request_bytes_per_s = 0;  // B_req: what one worker takes when alone
+  double overlap = 0;              // share of communication that computation hides, 0 to 1
+  int local_steps = 1;             // steps between two exchanges
+  std::vector<WorkerProfile> workers;
+  std::vector<FleetSample> fleets;
+  std::vector<LossSample> losses;
+  ContentionFit contention;
+  QueueFit queue;
+  LossFit loss;
+
+  const WorkerProfile* Find(std::string_view instance_type) const;
+
+  friend bool operator==(const JobProfile&, const JobProfile&) = default;
+};
+
+/// Errors as ParseCatalog's.
+Result<JobProfile> ParseProfile(std::string_view text, const std::string& file);
+std::string PrintProfile(const JobProfile& profile);
+
+}  // namespace ps::proto
