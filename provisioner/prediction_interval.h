@@ -1,0 +1,26 @@
+#pragma once
+
+#include "ps/proto/plan.h"
+
+namespace ps::provisioner {
+
+// From a predicted value and the standard deviation of its relative error to an interval. Errors
+// are taken as log-normal: a speed is never negative, and a factor of 1.1 either way is equally
+// likely.
+
+/// The z with P(Z <= z) = probability for a standard normal Z, to 1e-9. Requires: 0 < probability
+/// < 1.
+double NormalQuantile(double probability);
+
+/// Of a product or quotient of two values whose errors are independent.
+double CombinedResidual(double first, double second);
+
+/// The interval that holds the value with probability `confidence`, as much outside below as above.
+/// Requires: value >= 0, residual >= 0, 0 <= confidence < 1.
+proto::Estimate Interval(double value, double residual, double confidence);
+
+/// What the value stays below with probability `confidence`; 0.5 is the value itself. For goals:
+/// "done within 40 minutes at 90 %". Infinity stays infinity.
+double UpperAt(double value, double residual, double confidence);
+
+}  // namespace ps::provisioner
