@@ -82,6 +82,12 @@ class SpeedModel {
   virtual double residual() const = 0;
 };
 
+/// From `low` to `high`, both included.
+struct Range {
+  double low = 0;
+  double high = 0;
+};
+
 /// How many steps a fleet needs.
 class LossModel {
  public:
@@ -90,6 +96,12 @@ class LossModel {
   /// Steps of all workers together until `loss` [j]; infinity when it is never reached.
   virtual double StepsTo(
       double loss, double batch_mean, double heterogeneity, int workers) const = 0;
+
+  /// No fleet of `workers` whose batch mean and heterogeneity lie in these ranges needs fewer
+  /// steps. Tight when the ranges are points. For planners that prune: StepsTo need not be
+  /// monotone.
+  virtual double StepsAtLeast(
+      double loss, const Range& batch_mean, const Range& heterogeneity, int workers) const = 0;
 
   /// Lowest loss that any number of steps reaches.
   virtual double floor() const = 0;

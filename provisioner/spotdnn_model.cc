@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -207,6 +208,14 @@ double SpotDnnLossModel::Scale(double batch_mean, double heterogeneity, int work
 SpotDnnLossModel::SpotDnnLossModel(const proto::LossFit& fit, SpotDnnVariant variant)
     : fit_(fit), variant_(variant) {}
 
+double SpotDnnLossModel::StepsOfScale(double loss, double scale) const {
+  double steps = scale / (loss - fit_.c5) - fit_.c1;
+  if (variant_ == SpotDnnVariant::kPrototype) {
+    steps = std::nearbyint(steps);
+  }
+  return std::max(steps, 0.0);
+}
+
 double SpotDnnLossModel::StepsTo(
     double loss, double batch_mean, double heterogeneity, int workers) const {
   const double scale = Scale(batch_mean, heterogeneity, workers);
@@ -214,11 +223,23 @@ double SpotDnnLossModel::StepsTo(
   if (loss <= fit_.c5 || scale <= 0) {
     return std::numeric_limits<double>::infinity();
   }
-  double steps = scale / (loss - fit_.c5) - fit_.c1;
-  if (variant_ == SpotDnnVariant::kPrototype) {
-    steps = std::nearbyint(steps);
+  return StepsOfScale(loss, scale);
+}
+
+double SpotDnnLossModel::StepsAtLeast(
+    double loss, const Range& batch_mean, const Range& heterogeneity, int workers) const {
+  // The scale is monotone in each of the two while the other stays, so that its extremes lie in
+  // the corners. Where it is negative in one and positive in another, it comes close to 0 between.
+  const double corners[] = {
+      Scale(batch_mean.low, heterogeneity.low, workers),
+      Scale(batch_mean.low, heterogeneity.high, workers),
+      Scale(batch_mean.high, heterogeneity.low, workers),
+      Scale(batch_mean.high, heterogeneity.high, workers)};
+  const auto [least, most] = std::minmax_element(std::begin(corners), std::end(corners));
+  if (loss <= fit_.c5 || *most <= 0) {
+    return std::numeric_limits<double>::infinity();
   }
-  return std::max(steps, 0.0);
+  return StepsOfScale(loss, std::max(*least, 0.0));
 }
 
 double SpotDnnLossModel::LossAt(

@@ -100,6 +100,9 @@ class SpotDnnLossModel final : public LossModel {
 
   double StepsTo(double loss, double batch_mean, double heterogeneity, int workers) const override;
 
+  double StepsAtLeast(
+      double loss, const Range& batch_mean, const Range& heterogeneity, int workers) const override;
+
   double floor() const override { return fit_.c5; }
 
   double residual() const override { return fit_.residual; }
@@ -112,6 +115,7 @@ class SpotDnnLossModel final : public LossModel {
 
  private:
   double Scale(double batch_mean, double heterogeneity, int workers) const;
+  double StepsOfScale(double loss, double scale) const;
 
   proto::LossFit fit_;
   SpotDnnVariant variant_;
