@@ -10,13 +10,15 @@ namespace ps::proto {
 
 // What can be rented, as plain values. configs/catalog.fbs is the schema and the manual of the
 // file: every field here has the same name there. Validated: whoever holds a Catalog made by
-// ParseCatalog may rely on finite, positive prices and rates and on unique names.
+// ParseCatalog may rely on finite, positive prices and rates, on unique names, on a burst rate that
+// is not below the other, on a quota somewhere and on a server host with a quota.
 
-/// A spot price in one zone, as it stood on a day.
+/// A spot price in one zone, or in a whole region, as it stood on a day.
 struct SpotPrice {
   std::string zone;  // "us-east-1a"
   double usd_per_hour = 0;
-  std::string as_of;  // "2022-05-31"
+  std::string as_of;         // "2022-05-31"
+  bool is_estimate = false;  // worked out from a usual saving; nobody was asked this price
 
   friend bool operator==(const SpotPrice&, const SpotPrice&) = default;
 };
@@ -46,6 +48,7 @@ struct Catalog {
   std::string source;    // where the figures are from, for people
   std::vector<InstanceType> types;
 
+  /// Null when there is none.
   const InstanceType* Find(std::string_view name) const;
 
   friend bool operator==(const Catalog&, const Catalog&) = default;

@@ -1,17 +1,12 @@
 #pragma once
 
-#include <concepts>
-#include <type_traits>
-
+#include "ps/proto/file_values.h"
 #include "ps/proto/job_config.h"
 
 // Which C++ member a field of configs/job.fbs is. Types, defaults, ranges and comments come from
 // the schema; reading checks that no field of a table is left out here. Private to the job config.
 
 namespace ps::proto {
-
-template <typename C, typename T>
-concept MaybeConst = std::same_as<std::remove_const_t<C>, T>;
 
 /// Calls visit(name, member) for each field.
 template <MaybeConst<LayerConfig> C, typename V>

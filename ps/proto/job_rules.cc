@@ -29,34 +29,8 @@ class Rules {
   }
 
  private:
-  /// The value at a path such as faults[2].worker, or null.
-  const JsonValue* Find(std::string_view path) const {
-    const JsonValue* value = &root_;
-    while (value != nullptr && !path.empty()) {
-      if (path[0] == '[') {
-        size_t index = 0;
-        std::from_chars(path.data() + 1, path.data() + path.size(), index);
-        path.remove_prefix(path.find(']') + 1);
-        value = index < value->children.size() ? &value->children[index] : nullptr;
-      } else {
-        path.remove_prefix(path[0] == '.' ? 1 : 0);
-        const size_t end = std::min(path.find_first_of(".["), path.size());
-        value = value->Find(path.substr(0, end));
-        path.remove_prefix(end);
-      }
-    }
-    return value;
-  }
-
-  /// An error at the path, or at the innermost thing around it that was written.
   Status Error(std::string_view path, const std::string& what) const {
-    const JsonValue* value = Find(path);
-    for (std::string_view at = path; value == nullptr;) {
-      const size_t end = at.find_last_of(".[");
-      at = at.substr(0, end == std::string_view::npos ? 0 : end);
-      value = Find(at);
-    }
-    return ErrorAt(file_, value->place, what);
+    return ErrorAtPath(file_, root_, path, what);
   }
 
   Status Model() const {
@@ -127,7 +101,7 @@ class Rules {
           "train.staleness_max",
           "train.staleness_max is 0 in mode ssp; allowed: 1 or more, or \"mode\": \"bsp\"");
     }
-    const JsonValue* overlap = Find("train.overlap");
+    const JsonValue* overlap = root_.At("train.overlap");
     if (overlap == nullptr || !train.overlap) {
       return Status::Ok();
     }

@@ -1,6 +1,7 @@
 #include "ps/proto/json_dom.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <optional>
 
@@ -320,6 +321,38 @@ const JsonValue* JsonValue::Find(std::string_view name) const {
 JsonValue* JsonValue::Find(std::string_view name) {
   const auto found = std::ranges::find(children, name, &JsonValue::key);
   return found == children.end() ? nullptr : &*found;
+}
+
+const JsonValue* JsonValue::At(std::string_view path) const {
+  const JsonValue* value = this;
+  while (value != nullptr && !path.empty()) {
+    if (path[0] == '[') {
+      size_t index = 0;
+      std::from_chars(path.data() + 1, path.data() + path.size(), index);
+      path.remove_prefix(path.find(']') + 1);
+      value = index < value->children.size() ? &value->children[index] : nullptr;
+    } else {
+      path.remove_prefix(path[0] == '.' ? 1 : 0);
+      const size_t end = std::min(path.find_first_of(".["), path.size());
+      value = value->Find(path.substr(0, end));
+      path.remove_prefix(end);
+    }
+  }
+  return value;
+}
+
+Status ErrorAtPath(
+    const std::string& file,
+    const JsonValue& root,
+    std::string_view path,
+    const std::string& what) {
+  const JsonValue* value = root.At(path);
+  for (std::string_view at = path; value == nullptr;) {
+    const size_t end = at.find_last_of(".[");
+    at = at.substr(0, end == std::string_view::npos ? 0 : end);
+    value = root.At(at);
+  }
+  return ErrorAt(file, value->place, what);
 }
 
 Status ErrorAt(const std::string& file, Place place, const std::string& what) {

@@ -6,7 +6,7 @@
 
 #include "ps/base/status.h"
 
-// JSON with comments as a tree that knows where everything was written. Private to the job config.
+// JSON with comments as a tree that knows where everything was written. Private to ps/proto.
 
 namespace ps::proto {
 
@@ -31,10 +31,16 @@ struct JsonValue {
   /// Requires: kind is kObject for a hit.
   const JsonValue* Find(std::string_view name) const;
   JsonValue* Find(std::string_view name);
+  /// The value at a path such as faults[2].worker; null when it was not written.
+  const JsonValue* At(std::string_view path) const;
 };
 
 /// "FILE:LINE:COLUMN: what"; FILE is "--set" for overrides.
 Status ErrorAt(const std::string& file, Place place, const std::string& what);
+
+/// An error at the path under `root`, or at the innermost thing around it that was written.
+Status ErrorAtPath(
+    const std::string& file, const JsonValue& root, std::string_view path, const std::string& what);
 
 /// `text` in double quotes on one line, shortened, for messages.
 std::string Quoted(std::string_view text);

@@ -100,6 +100,7 @@ struct JobProfile {
   QueueFit queue;
   LossFit loss;
 
+  /// The first of that type; null when there is none.
   const WorkerProfile* Find(std::string_view instance_type) const;
 
   friend bool operator==(const JobProfile&, const JobProfile&) = default;

@@ -1,9 +1,12 @@
-#include "ps/proto/job_schema.h"
+#include "ps/proto/file_schema.h"
 
 #include <algorithm>
 #include <charconv>
 
+#include "catalog_bfbs_generated.h"
 #include "job_bfbs_generated.h"
+#include "plan_bfbs_generated.h"
+#include "profile_bfbs_generated.h"
 #include "ps/base/check.h"
 #include "ps/proto/json_writer.h"
 
@@ -11,10 +14,6 @@ namespace ps::proto {
 namespace {
 
 using reflection::BaseType;
-
-const reflection::Schema& JobSchema() {
-  return *reflection::GetSchema(config::JobConfigBinarySchema::data());
-}
 
 std::optional<double> NumberAttribute(const reflection::Field& field, const char* name) {
   const std::string_view text = Attribute(field, name);
@@ -62,10 +61,43 @@ std::string RangeText(const Range& range) {
   return text;
 }
 
+void CollectTables(
+    const Schema& schema,
+    const reflection::Object& table,
+    std::vector<const reflection::Object*>& tables) {
+  if (std::ranges::find(tables, &table) != tables.end()) {
+    return;
+  }
+  tables.push_back(&table);
+  for (const reflection::Field* field : FieldsOf(table)) {
+    if (IsTable(*field)) {
+      CollectTables(schema, TableOf(schema, *field), tables);
+    }
+  }
+}
+
 }  // namespace
 
-const reflection::Object& JobTable() {
-  return *JobSchema().root_table();
+const Schema& JobSchema() {
+  return *reflection::GetSchema(config::JobConfigBinarySchema::data());
+}
+
+const Schema& CatalogSchema() {
+  return *reflection::GetSchema(config::CatalogBinarySchema::data());
+}
+
+const Schema& ProfileSchema() {
+  return *reflection::GetSchema(config::JobProfileBinarySchema::data());
+}
+
+const Schema& PlanSchema() {
+  return *reflection::GetSchema(config::PlanBinarySchema::data());
+}
+
+std::vector<const reflection::Object*> TablesOf(const Schema& schema) {
+  std::vector<const reflection::Object*> tables;
+  CollectTables(schema, *schema.root_table(), tables);
+  return tables;
 }
 
 std::vector<const reflection::Field*> FieldsOf(const reflection::Object& table) {
@@ -97,18 +129,20 @@ bool IsFloat(const reflection::Field& field) {
 }
 
 bool IsInteger(const reflection::Field& field) {
-  return TypeOf(field) >= BaseType::Byte && TypeOf(field) <= BaseType::ULong &&
-         EnumOf(field) == nullptr;
+  return TypeOf(field) >= BaseType::Byte && TypeOf(field) <= BaseType::ULong && !IsEnum(field);
 }
 
-const reflection::Object& TableOf(const reflection::Field& field) {
-  return *JobSchema().objects()->Get(static_cast<flatbuffers::uoffset_t>(field.type()->index()));
+const reflection::Object& TableOf(const Schema& schema, const reflection::Field& field) {
+  return *schema.objects()->Get(static_cast<flatbuffers::uoffset_t>(field.type()->index()));
 }
 
-const reflection::Enum* EnumOf(const reflection::Field& field) {
-  const bool is_enum = TypeOf(field) != BaseType::Obj && field.type()->index() >= 0;
-  return is_enum
-             ? JobSchema().enums()->Get(static_cast<flatbuffers::uoffset_t>(field.type()->index()))
+bool IsEnum(const reflection::Field& field) {
+  return !IsTable(field) && field.type()->index() >= 0;
+}
+
+const reflection::Enum* EnumOf(const Schema& schema, const reflection::Field& field) {
+  return IsEnum(field)
+             ? schema.enums()->Get(static_cast<flatbuffers::uoffset_t>(field.type()->index()))
              : nullptr;
 }
 
@@ -133,6 +167,12 @@ std::vector<std::string_view> EnumNames(const reflection::Enum& values) {
     names.push_back(value->name()->string_view());
   }
   return names;
+}
+
+bool IsRequired(const reflection::Field& field) {
+  const auto* attributes = field.attributes();
+  return field.required() ||
+         (attributes != nullptr && attributes->LookupByKey("needed") != nullptr);
 }
 
 std::string_view Attribute(const reflection::Field& field, const char* name) {
@@ -171,9 +211,9 @@ Range RangeOf(const reflection::Field& field) {
   return range;
 }
 
-std::string AllowedFor(const reflection::Field& field) {
+std::string AllowedFor(const Schema& schema, const reflection::Field& field) {
   std::string one;
-  if (const reflection::Enum* values = EnumOf(field)) {
+  if (const reflection::Enum* values = EnumOf(schema, field)) {
     one = "one of " + Joined(EnumNames(*values));
   } else if (IsTable(field)) {
     one = "an object";
@@ -194,11 +234,11 @@ std::string AllowedFor(const reflection::Field& field) {
   return IsTable(field) ? "a list of objects" : "a list, each entry " + one;
 }
 
-std::string DefaultOf(const reflection::Field& field) {
+std::string DefaultOf(const Schema& schema, const reflection::Field& field) {
   if (IsList(field) || IsTable(field)) {
     return {};
   }
-  if (const reflection::Enum* values = EnumOf(field)) {
+  if (const reflection::Enum* values = EnumOf(schema, field)) {
     return '"' + std::string(EnumName(*values, field.default_integer())) + '"';
   }
   switch (TypeOf(field)) {
@@ -208,6 +248,8 @@ std::string DefaultOf(const reflection::Field& field) {
       return field.default_integer() != 0 ? "true" : "false";
     case BaseType::Float:
       return NumberText(static_cast<float>(field.default_real()));
+    case BaseType::Double:
+      return NumberText(field.default_real());
     default:
       return std::to_string(field.default_integer());
   }

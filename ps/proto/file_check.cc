@@ -1,11 +1,9 @@
-#include "ps/proto/job_check.h"
+#include "ps/proto/file_check.h"
 
 #include <charconv>
 #include <cmath>
 #include <regex>
 #include <set>
-
-#include "ps/proto/job_schema.h"
 
 namespace ps::proto {
 namespace {
@@ -20,15 +18,18 @@ constexpr std::string_view kSchemaKey = "$schema";
 
 /// "train.epochs" for a field called "epochs" with this dotted name in its tables.
 std::optional<std::string> FindElsewhere(
-    const reflection::Object& table, std::string_view name, const std::string& prefix) {
+    const Schema& schema,
+    const reflection::Object& table,
+    std::string_view name,
+    const std::string& prefix) {
   for (const reflection::Field* field : FieldsOf(table)) {
     std::string path = prefix + field->name()->str();
     if (field->name()->string_view() == name) {
       return path;
     }
-    if (IsTable(*field) && &TableOf(*field) != &table) {
-      const auto found =
-          FindElsewhere(TableOf(*field), name, path + (IsList(*field) ? "[0]." : "."));
+    if (IsTable(*field) && &TableOf(schema, *field) != &table) {
+      const auto found = FindElsewhere(
+          schema, TableOf(schema, *field), name, path + (IsList(*field) ? "[0]." : "."));
       if (found) {
         return found;
       }
@@ -39,7 +40,7 @@ std::optional<std::string> FindElsewhere(
 
 class Checker {
  public:
-  explicit Checker(const std::string& file) : file_(file) {}
+  Checker(const Schema& schema, const std::string& file) : schema_(schema), file_(file) {}
 
   Status Table(JsonValue& value, const reflection::Object& table, const std::string& path) {
     if (value.kind != Kind::kObject) {
@@ -57,10 +58,10 @@ class Checker {
       }
     }
     for (const reflection::Field* field : FieldsOf(table)) {
-      if (field->required() && value.Find(field->name()->string_view()) == nullptr) {
+      if (IsRequired(*field) && value.Find(field->name()->string_view()) == nullptr) {
         return Error(
             value.place,
-            prefix + field->name()->str() + " is missing; allowed: " + AllowedFor(*field));
+            prefix + field->name()->str() + " is missing; allowed: " + AllowedFor(schema_, *field));
       }
     }
     return KindFits(value, table, prefix);
@@ -91,7 +92,7 @@ class Checker {
       hint = DidYouMean(child.key, names);
     }
     if (hint.empty()) {
-      if (const auto elsewhere = FindElsewhere(JobTable(), child.key, "")) {
+      if (const auto elsewhere = FindElsewhere(schema_, *schema_.root_table(), child.key, "")) {
         hint = "; did you mean \"" + *elsewhere + "\"?";
       }
     }
@@ -106,7 +107,7 @@ class Checker {
       return One(value, field, path);
     }
     if (value.kind != Kind::kList) {
-      return WrongKind(value, path, AllowedFor(field) + ", in brackets");
+      return WrongKind(value, path, AllowedFor(schema_, field) + ", in brackets");
     }
     const auto bound = [&](const char* name, size_t otherwise) {
       const std::string_view text = Attribute(field, name);
@@ -129,16 +130,17 @@ class Checker {
 
   Status One(JsonValue& value, const reflection::Field& field, const std::string& path) {
     if (IsTable(field)) {
-      return Table(value, TableOf(field), path);
+      return Table(value, TableOf(schema_, field), path);
     }
-    if (const reflection::Enum* values = EnumOf(field)) {
+    if (const reflection::Enum* values = EnumOf(schema_, field)) {
       return Name(value, EnumNames(*values), path);
     }
     switch (TypeOf(field)) {
       case BaseType::String:
         return Text(value, field, path);
       case BaseType::Bool:
-        return value.kind == Kind::kBool ? Status::Ok() : WrongKind(value, path, AllowedFor(field));
+        return value.kind == Kind::kBool ? Status::Ok()
+                                         : WrongKind(value, path, AllowedFor(schema_, field));
       default:
         return Number(value, field, path);
     }
@@ -165,7 +167,7 @@ class Checker {
       value.kind = Kind::kText;
     }
     if (value.kind != Kind::kText) {
-      return WrongKind(value, path, AllowedFor(field) + ", in double quotes");
+      return WrongKind(value, path, AllowedFor(schema_, field) + ", in double quotes");
     }
     if (value.text.empty() || value.text.size() > kTextBytesMax) {
       return Error(
@@ -182,30 +184,31 @@ class Checker {
     if (!pattern.empty() && (value.text.size() > kMatchedBytesMax ||
                              !std::regex_match(value.text, std::regex(pattern)))) {
       return Error(
-          value.place, path + " is " + Quoted(value.text) + "; allowed: " + AllowedFor(field));
+          value.place,
+          path + " is " + Quoted(value.text) + "; allowed: " + AllowedFor(schema_, field));
     }
     return Status::Ok();
   }
 
   Status Number(const JsonValue& value, const reflection::Field& field, const std::string& path) {
     if (value.kind != Kind::kNumber) {
-      return WrongKind(value, path, AllowedFor(field));
+      return WrongKind(value, path, AllowedFor(schema_, field));
     }
     const char* begin = value.text.data();
     const char* end = begin + value.text.size();
     double number = 0;
     bool fits = std::from_chars(begin, end, number).ec == std::errc();
-    if (IsFloat(field)) {
+    if (TypeOf(field) == BaseType::Float) {
       float narrow = 0;
       fits = fits && std::from_chars(begin, end, narrow).ec == std::errc() &&
              RangeOf(field).Contains(static_cast<double>(narrow));
-    } else {
+    } else if (!IsFloat(field)) {
       fits = fits && IsWhole(value.text, field);
     }
     if (!fits || !RangeOf(field).Contains(number)) {
       return Error(
           value.place,
-          path + " is " + value.text.substr(0, 40) + "; allowed: " + AllowedFor(field));
+          path + " is " + value.text.substr(0, 40) + "; allowed: " + AllowedFor(schema_, field));
     }
     return Status::Ok();
   }
@@ -236,7 +239,7 @@ class Checker {
     const JsonValue* given = value.Find("kind");
     const std::string kind(
         given != nullptr ? given->text
-                         : EnumName(*EnumOf(*kind_field), kind_field->default_integer()));
+                         : EnumName(*EnumOf(schema_, *kind_field), kind_field->default_integer()));
     for (const JsonValue& child : value.children) {
       const reflection::Field* field = table.fields()->LookupByKey(child.key.c_str());
       const auto kinds =
@@ -254,7 +257,7 @@ class Checker {
   }
 
   /// Whether the value is the default, so that a printed config can be read back.
-  static bool SaysNothing(const JsonValue& value, const reflection::Field& field) {
+  bool SaysNothing(const JsonValue& value, const reflection::Field& field) const {
     if (IsList(field)) {
       return value.children.empty();
     }
@@ -266,16 +269,17 @@ class Checker {
       std::from_chars(value.text.data(), value.text.data() + value.text.size(), number);
       return number == static_cast<float>(field.default_real());
     }
-    return value.text == DefaultOf(field);
+    return value.text == DefaultOf(schema_, field);
   }
 
+  const Schema& schema_;
   const std::string& file_;
 };
 
 }  // namespace
 
-Status CheckSchema(JsonValue& root, const std::string& file) {
-  return Checker(file).Table(root, JobTable(), "");
+Status CheckSchema(JsonValue& root, const Schema& schema, const std::string& file) {
+  return Checker(schema, file).Table(root, *schema.root_table(), "");
 }
 
 }  // namespace ps::proto

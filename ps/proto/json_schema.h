@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ps::proto {
+
+/// The JSON Schema of "job", "catalog", "profile" or "plan", for editors; empty for another name.
+std::string JsonSchemaOf(std::string_view name);
+
+}  // namespace ps::proto

@@ -1,0 +1,57 @@
+#include "ps/proto/profile.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "ps/proto/file_check.h"
+#include "ps/proto/file_values.h"
+#include "ps/proto/planning_fields.h"
+
+namespace ps::proto {
+namespace {
+
+Status CheckWorkers(const JobProfile& profile, const JsonValue& root, const std::string& file) {
+  std::set<std::pair<std::string_view, int>> seen;
+  for (size_t i = 0; i < profile.workers.size(); ++i) {
+    const WorkerProfile& worker = profile.workers[i];
+    const std::string path = "workers[" + std::to_string(i) + "]";
+    if (!seen.emplace(worker.instance_type, worker.minibatch).second) {
+      return ErrorAtPath(
+          file,
+          root,
+          path,
+          path + " has the instance_type and minibatch of an earlier one; allowed: each pair once");
+    }
+    if (worker.minibatch_max != 0 && worker.minibatch > worker.minibatch_max) {
+      return ErrorAtPath(
+          file,
+          root,
+          path + ".minibatch",
+          path + ".minibatch is " + std::to_string(worker.minibatch) +
+              ", above minibatch_max; allowed: up to " + std::to_string(worker.minibatch_max));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+const WorkerProfile* JobProfile::Find(std::string_view instance_type) const {
+  const auto found = std::ranges::find(workers, instance_type, &WorkerProfile::instance_type);
+  return found == workers.end() ? nullptr : &*found;
+}
+
+Result<JobProfile> ParseProfile(std::string_view text, const std::string& file) {
+  PS_ASSIGN(JsonValue root, ParseJson(text, file));
+  PS_TRY(CheckSchema(root, ProfileSchema(), file));
+  auto profile = ReadValues<JobProfile>(root, ProfileSchema());
+  PS_TRY(CheckWorkers(profile, root, file));
+  return profile;
+}
+
+std::string PrintProfile(const JobProfile& profile) {
+  return PrintValues(profile, ProfileSchema());
+}
+
+}  // namespace ps::proto

@@ -1,0 +1,100 @@
+#include "ps/proto/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ps/proto/planning_fields.h"
+#include "tests/proto/members.h"
+
+namespace ps::proto {
+namespace {
+
+using testing::StartsWith;
+
+/// Every member away from its default.
+Plan Sample() {
+  Plan plan;
+  plan.job = "cnn";
+  plan.model_fingerprint = "9d1f";
+  plan.strategy = "exact";
+  plan.speed_model = "queue";
+  plan.loss_target = 0.8;
+  plan.seconds_max = 2400;
+  plan.usd_max = 5;
+  plan.confidence = 0.95;
+  plan.workers = {
+      {"g4dn.4xlarge", Market::kSpot, 2, 128, 0.5, 6e8, 0.3612},
+      {"g3.8xlarge", Market::kOnDemand, 1, 64, 0.7, 1.25e9, 2.28}};
+  plan.servers = {"m5.xlarge", 2, 1.2e9, 0.192};
+  plan.samples_per_s = {800, 750, 850};
+  plan.steps = {1e5, 9e4, 1.1e5};
+  plan.seconds = {2000, 1800, 2300};
+  plan.usd = {3.5, 3, 4};
+  plan.bottleneck = "server network";
+  return plan;
+}
+
+std::string ErrorOf(const Plan& plan) {
+  const auto parsed = ParsePlan(PrintPlan(plan), "plan.json");
+  return parsed.ok() ? "no error" : std::string(parsed.status().message());
+}
+
+TEST(PlanTest, PrintedPlansReadBackTheSame) {
+  const Plan plan = Sample();
+  const auto again = ParsePlan(PrintPlan(plan), "plan.json");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, plan);
+}
+
+TEST(PlanTest, WhatIsNotSaidHasTheStructsDefault) {
+  const auto parsed = ParsePlan(
+      R"({"job": "a", "servers": {"instance_type": "s"},
+          "workers": [{"instance_type": "w", "count": 1, "minibatch": 2, "compute_s": 3}]})",
+      "plan.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  Plan expected;
+  expected.job = "a";
+  expected.servers.instance_type = "s";
+  expected.workers.resize(1);
+  expected.workers[0].instance_type = "w";
+  expected.workers[0].count = 1;
+  expected.workers[0].minibatch = 2;
+  expected.workers[0].compute_s = 3;
+  EXPECT_EQ(*parsed, expected);
+}
+
+template <typename T>
+void ExpectAllMembersVisited() {
+  T value;
+  size_t visited = 0;
+  VisitFields(value, [&](const char*, auto&) { ++visited; });
+  EXPECT_EQ(visited, tests::MemberCount<T>()) << __PRETTY_FUNCTION__;
+}
+
+TEST(PlanTest, EveryMemberIsAField) {
+  ExpectAllMembersVisited<PlanWorkers>();
+  ExpectAllMembersVisited<PlanServers>();
+  ExpectAllMembersVisited<Estimate>();
+  ExpectAllMembersVisited<Plan>();
+}
+
+TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
+  Plan plan = Sample();
+  plan.seconds.high = 1999;
+  EXPECT_EQ(
+      ErrorOf(plan),
+      "plan.json:46:14: seconds is not within its interval; allowed: low, value and high in that "
+      "order");
+  plan = Sample();
+  plan.workers[1].count = 0;
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:23:16: workers[1].count is 0; allowed: a whol"));
+  plan = Sample();
+  plan.confidence = 1;
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:9:17: confidence is 1; allowed: a number abov"));
+  plan = Sample();
+  plan.workers.clear();
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:10:14: workers has 0 entries; allowed: 1 to "));
+}
+
+}  // namespace
+}  // namespace ps::proto

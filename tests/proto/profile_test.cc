@@ -1,0 +1,100 @@
+#include "ps/proto/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ps/proto/planning_fields.h"
+#include "tests/proto/members.h"
+
+namespace ps::proto {
+namespace {
+
+using testing::StartsWith;
+
+/// Every member away from its default.
+JobProfile Sample() {
+  JobProfile profile;
+  profile.job = "cnn";
+  profile.model_fingerprint = "9d1f";
+  profile.parameter_bytes = 6.9e6;
+  profile.push_bytes = 1.7e6;
+  profile.pull_bytes = 6.8e6;
+  profile.request_bytes_per_s = 1.1e8;
+  profile.overlap = 0.25;
+  profile.local_steps = 4;
+  profile.workers = {{"local", 64, 0.1, 0.01, 30, 512}, {"local", 128, 0.19, 0.02, 30, 512}};
+  profile.fleets = {{{"local", "g4dn.xlarge"}, 2, 1.25e8, 12.5, 800, 20}};
+  profile.losses = {{1000, 0.5, 64, 0.7, 2}};
+  profile.contention = {0.3, -0.1, 0.02, 7};
+  profile.queue = {0.6, 0.001, 0.03, 8};
+  profile.loss = {1, -2, 3, 0.4, 0.05, false, 0.06, 9};
+  return profile;
+}
+
+std::string ErrorOf(const JobProfile& profile) {
+  const auto parsed = ParseProfile(PrintProfile(profile), "p.json");
+  return parsed.ok() ? "no error" : std::string(parsed.status().message());
+}
+
+TEST(ProfileTest, PrintedProfilesReadBackTheSame) {
+  const JobProfile profile = Sample();
+  const auto again = ParseProfile(PrintProfile(profile), "p.json");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, profile);
+}
+
+TEST(ProfileTest, WhatIsNotSaidHasTheStructsDefault) {
+  const auto parsed = ParseProfile(R"({"job": "a", "parameter_bytes": 8})", "p.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  JobProfile expected;
+  expected.job = "a";
+  expected.parameter_bytes = 8;
+  EXPECT_EQ(*parsed, expected);
+}
+
+template <typename T>
+void ExpectAllMembersVisited() {
+  T value;
+  size_t visited = 0;
+  VisitFields(value, [&](const char*, auto&) { ++visited; });
+  EXPECT_EQ(visited, tests::MemberCount<T>()) << __PRETTY_FUNCTION__;
+}
+
+TEST(ProfileTest, EveryMemberIsAField) {
+  ExpectAllMembersVisited<WorkerProfile>();
+  ExpectAllMembersVisited<FleetSample>();
+  ExpectAllMembersVisited<LossSample>();
+  ExpectAllMembersVisited<ContentionFit>();
+  ExpectAllMembersVisited<QueueFit>();
+  ExpectAllMembersVisited<LossFit>();
+  ExpectAllMembersVisited<JobProfile>();
+}
+
+TEST(ProfileTest, FindsTheFirstOfAType) {
+  const JobProfile profile = Sample();
+  ASSERT_NE(profile.Find("local"), nullptr);
+  EXPECT_EQ(profile.Find("local")->minibatch, 64);
+  EXPECT_EQ(profile.Find("p3.2xlarge"), nullptr);
+}
+
+TEST(ProfileTest, MeasuredFiguresHaveToBePossible) {
+  JobProfile profile = Sample();
+  profile.workers[1].minibatch = 64;
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:19:5: workers[1] has the instance_type and "));
+  profile = Sample();
+  profile.workers[0].minibatch = 600;
+  EXPECT_THAT(
+      ErrorOf(profile), StartsWith("p.json:13:20: workers[0].minibatch is 600, above minibatch_"));
+  profile = Sample();
+  profile.workers[0].compute_s = 0;
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:14:20: workers[0].compute_s is 0; allowed: "));
+  profile = Sample();
+  profile.parameter_bytes = 0;
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:4:22: parameter_bytes is 0; allowed: a number"));
+  profile = Sample();
+  profile.queue.wait_share = 1.5;
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:57:19: queue.wait_share is 1.5; allowed: "));
+}
+
+}  // namespace
+}  // namespace ps::proto
