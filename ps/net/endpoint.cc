@@ -38,6 +38,11 @@ void Endpoint::Send(proto::PeerId to, uint64_t request_id, proto::Message messag
   }
 }
 
+bool Endpoint::IsBacklogged(proto::PeerId peer) const {
+  const Connection* connection = impl_->Find(peer);
+  return connection != nullptr && connection->is_backlogged();
+}
+
 void Endpoint::Close(proto::PeerId peer) {
   if (Connection* connection = impl_->Find(peer)) {
     connection->Close(Status::Cancelled("closed here"));

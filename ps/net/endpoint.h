@@ -69,6 +69,9 @@ class EndpointHandler {
   /// CloseAfter. kOverloaded: it did not read. kCorruption, kInvalidArgument, kUnsupported: it sent
   /// a bad frame. Else it went away.
   virtual void OnClosed(proto::PeerId peer, const Status& why) = 0;
+
+  /// The peer was backlogged, and everything sent to it has left.
+  virtual void OnDrained(proto::PeerId /*peer*/) {}
 };
 
 /// All connections of one core: accepts, connects, shakes hands, and carries messages both ways.
@@ -104,6 +107,8 @@ class Endpoint final : public proto::Outbox {
   /// owned parts as they are, borrowed ones copied. Over queue_bytes_max of unsent bytes the peer
   /// is dropped.
   void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;
+  /// The kernel's buffer of that connection is full; EndpointHandler::OnDrained follows.
+  bool IsBacklogged(proto::PeerId peer) const override;
   /// What was sent before still leaves; what the peer sends from now on is dropped. OnClosed
   /// follows.
   void Close(proto::PeerId peer) override;

@@ -18,6 +18,12 @@ class Outbox {
   /// Borrowed payload parts are read before Send returns. Sending to a peer that is gone is no
   /// error: the message is dropped, and whoever needs an answer retries.
   virtual void Send(PeerId to, uint64_t request_id, Message message) = 0;
+
+  /// Whether something that was sent to the peer can't leave yet, because the peer reads more
+  /// slowly than it is written to. A core that has more for it had better wait: what can't leave is
+  /// kept in memory. The shell says when it is over.
+  virtual bool IsBacklogged(PeerId /*peer*/) const { return false; }
+
   /// Closes after what was sent.
   virtual void Close(PeerId peer) = 0;
 };

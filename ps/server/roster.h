@@ -37,6 +37,15 @@ struct Pull {
   Generation generation;
 };
 
+/// A pull's answer that is leaving, frame by frame, as fast as the worker takes it.
+struct PullAnswer {
+  proto::PeerId peer;
+  uint64_t request_id = 0;
+  uint64_t staleness_steps = 0;
+  std::vector<uint32_t> chunks;  // by index, fixed when the answer began
+  size_t next = 0;               // the first of them that was not sent
+};
+
 /// One incarnation that takes part. All that a shard remembers of a worker, so it is bounded by
 /// members times chunks: steps come in order, hence the last complete one and the one under way say
 /// which chunks of which steps were applied.
@@ -50,8 +59,9 @@ struct Member {
   uint32_t last_rejected_chunks = 0;
   uint64_t last_round = 0;
   Intake intake;
-  std::optional<Pull> fused;    // asked for by the step under way
-  std::optional<Pull> waiting;  // held back
+  std::optional<Pull> fused;         // asked for by the step under way
+  std::optional<Pull> waiting;       // held back
+  std::optional<PullAnswer> answer;  // under way
   uint64_t newest_pull_id = 0;  // request ids of an incarnation grow; older pulls were overtaken
 };
 

@@ -178,6 +178,9 @@ void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /
     if (member.waiting && member.waiting->peer == peer) {
       member.waiting.reset();  // asked for anew on the next connection
     }
+    if (member.answer && member.answer->peer == peer) {
+      member.answer.reset();
+    }
     if (member.fused && member.fused->peer == peer) {
       member.fused.reset();
     }

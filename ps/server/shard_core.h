@@ -44,6 +44,8 @@ class ShardCore {
       TimePoint now,
       proto::Outbox* out);
   void OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* out);
+  /// The peer, which was backlogged, takes more.
+  void OnDrained(proto::PeerId peer, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
 
   bool is_shut_down() const { return is_shut_down_; }
@@ -57,11 +59,9 @@ class ShardCore {
   // For the shell, tests and the simulation's checkers.
   bool is_set_up() const { return is_set_up_; }
 
-  /// What an outgoing connection must be able to hold: the config's queue, and an answer with every
-  /// parameter while the one before it still leaves.
-  uint64_t outgoing_bytes_max() const {
-    return std::max<uint64_t>(queue_bytes_, 2 * store_.parameter_bytes());
-  }
+  /// What an outgoing connection must be able to hold: the config's queue, and two frames of pulls'
+  /// answers; in bsp two whole answers, since a commit does not wait until one has left.
+  uint64_t outgoing_bytes_max() const;
 
   /// Empty when the chunk is not this shard's.
   std::span<const float> ValuesOf(ChunkKey key) const;
@@ -113,7 +113,10 @@ class ShardCore {
   Status CheckHeld(const std::vector<proto::ChunkVersion>& held) const;
   void StartPull(Member* member, Pull pull, TimePoint now, proto::Outbox* out);
   bool MayAnswer(const Member& member, const Pull& pull) const;
-  void AnswerPull(const Member& member, const Pull& pull, proto::Outbox* out);
+  void BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out);
+  /// Sends frames until the peer is backlogged or, with `is_urgent`, until all have been sent.
+  void ContinueAnswer(Member* member, bool is_urgent, proto::Outbox* out);
+  void SendAnswerFrame(PullAnswer* answer, proto::Outbox* out);
   /// Answers those that waited for what has just happened.
   void ReleasePulls(proto::Outbox* out);
 

@@ -1,5 +1,8 @@
-// Pulls. Answered at once, or held until the mode allows it; the answer has the chunks that are
-// newer than what the worker holds at the moment of the answer, straight from their memory.
+// Pulls. Answered at once, or held until the mode allows it. Which chunks an answer has is decided
+// when it begins: those newer than what the worker holds. Their values are read, straight from
+// their memory, as each frame leaves, so a chunk may be newer than when the answer began, never
+// older. A frame follows when the one before it has left: an answer takes a frame's memory, not a
+// model's.
 
 #include <algorithm>
 #include <string>
@@ -56,10 +59,15 @@ Status ShardCore::CheckHeld(const std::vector<proto::ChunkVersion>& held) const 
 }
 
 void ShardCore::StartPull(Member* member, Pull pull, TimePoint now, proto::Outbox* out) {
+  const std::optional<PullAnswer>& answer = member->answer;
+  if (answer && answer->peer == pull.peer && answer->request_id == pull.request_id) {
+    return;  // a repetition of what is being answered
+  }
+  member->answer.reset();
   member->newest_pull_id = pull.request_id;
   if (MayAnswer(*member, pull)) {
     member->waiting.reset();
-    AnswerPull(*member, pull, out);
+    BeginAnswer(member, pull, out);
     return;
   }
   // A repetition goes on waiting since when it began to.
@@ -80,47 +88,73 @@ bool ShardCore::MayAnswer(const Member& member, const Pull& pull) const {
   return true;
 }
 
-void ShardCore::AnswerPull(const Member& member, const Pull& pull, proto::Outbox* out) {
+void ShardCore::BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out) {
   held_.assign(store_.size(), std::nullopt);
   for (const proto::ChunkVersion& chunk : pull.held) {
     held_[*store_.IndexOf(chunk.key)] = chunk.version;
   }
-  const auto is_wanted = [&](size_t index) {
-    return !held_[index] || store_.chunks()[index].version > *held_[index];
-  };
-  proto::PullReply reply;
-  reply.staleness_steps = roster_.LeadOf(member);
+  PullAnswer answer;
+  answer.peer = pull.peer;
+  answer.request_id = pull.request_id;
+  answer.staleness_steps = roster_.LeadOf(*member);
   if (!pull.is_evaluation) {
-    ++stats_.staleness_histogram[std::min<uint64_t>(reply.staleness_steps, kStalenessBuckets - 1)];
+    ++stats_.staleness_histogram[std::min<uint64_t>(answer.staleness_steps, kStalenessBuckets - 1)];
   }
   for (size_t index = 0; index < store_.size(); ++index) {
-    reply.chunk_total += is_wanted(index) ? 1 : 0;
-  }
-  uint64_t reply_bytes = 0;
-  const auto send = [&] {
-    stats_.bytes_sent += reply_bytes;
-    proto::PullReply frame = std::exchange(reply, {});
-    reply.chunk_total = frame.chunk_total;
-    reply.staleness_steps = frame.staleness_steps;
-    reply_bytes = 0;
-    out->Send(pull.peer, pull.request_id, std::move(frame));
-  };
-  for (size_t index = 0; index < store_.size(); ++index) {
-    if (!is_wanted(index)) {
-      continue;
+    if (!held_[index] || store_.chunks()[index].version > *held_[index]) {
+      answer.chunks.push_back(static_cast<uint32_t>(index));
     }
-    const Chunk& chunk = store_.chunks()[index];
+  }
+  member->answer = std::move(answer);
+  ContinueAnswer(member, false, out);
+}
+
+void ShardCore::ContinueAnswer(Member* member, bool is_urgent, proto::Outbox* out) {
+  PullAnswer& answer = *member->answer;
+  do {
+    SendAnswerFrame(&answer, out);
+    if (answer.next == answer.chunks.size()) {
+      member->answer.reset();
+      return;
+    }
+  } while (is_urgent || !out->IsBacklogged(answer.peer));
+}
+
+void ShardCore::SendAnswerFrame(PullAnswer* answer, proto::Outbox* out) {
+  proto::PullReply reply;
+  reply.chunk_total = static_cast<uint32_t>(answer->chunks.size());
+  reply.staleness_steps = answer->staleness_steps;
+  uint64_t reply_bytes = 0;
+  for (; answer->next < answer->chunks.size(); ++answer->next) {
+    const Chunk& chunk = store_.chunks()[answer->chunks[answer->next]];
     const std::span<const std::byte> bytes = chunk.value.bytes();
     if (!reply.chunks.empty() && reply_bytes + bytes.size() > frame_bytes_) {
-      send();
+      break;
     }
     reply.chunks.push_back({chunk.key, chunk.version, static_cast<uint32_t>(chunk.element_count)});
     reply.payload.parts.push_back(bytes);
     reply_bytes += bytes.size();
   }
-  if (!reply.chunks.empty() || reply.chunk_total == 0) {
-    send();
+  stats_.bytes_sent += reply_bytes;
+  out->Send(answer->peer, answer->request_id, std::move(reply));
+}
+
+void ShardCore::OnDrained(proto::PeerId peer, proto::Outbox* out) {
+  for (auto& [incarnation, member] : roster_.members()) {
+    if (member.answer && member.answer->peer == peer) {
+      ContinueAnswer(&member, false, out);
+    }
   }
+}
+
+uint64_t ShardCore::outgoing_bytes_max() const {
+  uint64_t chunk_bytes_max = 0;
+  for (const Chunk& chunk : store_.chunks()) {
+    chunk_bytes_max = std::max<uint64_t>(chunk_bytes_max, chunk.value.bytes().size());
+  }
+  const uint64_t answer_bytes =
+      is_bsp() ? 2 * store_.parameter_bytes() : 2 * std::max(frame_bytes_, chunk_bytes_max);
+  return std::max(queue_bytes_, answer_bytes);
 }
 
 void ShardCore::ReleasePulls(proto::Outbox* out) {
@@ -128,7 +162,7 @@ void ShardCore::ReleasePulls(proto::Outbox* out) {
     if (member.waiting && MayAnswer(member, *member.waiting)) {
       const Pull pull = std::move(*member.waiting);
       member.waiting.reset();
-      AnswerPull(member, pull, out);
+      BeginAnswer(&member, pull, out);
     }
   }
 }

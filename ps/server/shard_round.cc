@@ -68,6 +68,12 @@ void ShardCore::OnCommit(const Call& call, const proto::CommitRound& commit) {
       Refuse(call, status, 0);
       return;
     }
+    // An answer of the round before must not have chunks of this one.
+    for (auto& [incarnation, member] : roster_.members()) {
+      if (member.answer) {
+        ContinueAnswer(&member, true, call.out);
+      }
+    }
     ApplyCommit(commit);
     ReleasePulls(call.out);
   }

@@ -142,6 +142,8 @@ class ShardThread final : public net::EndpointHandler {
     core_.OnMessage(peer, request_id, std::move(message), SystemTime().Now(), &endpoint_);
   }
 
+  void OnDrained(proto::PeerId peer) override { core_.OnDrained(peer, &endpoint_); }
+
   void OnClosed(proto::PeerId peer, const Status& /*why*/) override {
     core_.OnPeerClosed(peer, SystemTime().Now(), &endpoint_);
   }

@@ -85,6 +85,54 @@ TEST(BackpressureTest, ASlowReaderGetsEverythingWithinTheLimit) {
   EXPECT_TRUE(server.HasNoEvent());
 }
 
+TEST(BackpressureTest, ABackloggedPeerIsDrainedOnceItHasRead) {
+  TestNode server(TestOptions("server"));
+  server.TellDrained();
+  Deaf slow(server);
+  const auto payload = PatternBytes(size_t{32} << 20, 1);
+  server.Do([&](Endpoint& endpoint) {
+    EXPECT_FALSE(endpoint.IsBacklogged(slow.peer()));
+    endpoint.Send(slow.peer(), 1, BorrowedPush(payload));
+    EXPECT_TRUE(endpoint.IsBacklogged(slow.peer()));
+    EXPECT_TRUE(server.HasNoEvent()) << "never from inside Send";
+  });
+  EXPECT_TRUE(slow.socket().Read().ok());
+  const Event event = server.Next();
+  EXPECT_EQ(event.kind, Kind::kDrained);
+  EXPECT_EQ(event.peer, slow.peer());
+  server.Do([&](Endpoint& endpoint) {
+    EXPECT_FALSE(endpoint.IsBacklogged(slow.peer()));
+    EXPECT_EQ(endpoint.QueuedBytes(slow.peer()), 0U);
+    endpoint.Send(slow.peer(), 2, proto::StopRequest{});
+    EXPECT_FALSE(endpoint.IsBacklogged(slow.peer())) << "small messages leave at once";
+  });
+  EXPECT_TRUE(slow.socket().Read().ok());
+  EXPECT_TRUE(server.HasNoEvent()) << "who was not backlogged is not drained";
+}
+
+TEST(BackpressureTest, WhoVanishesOrIsClosedIsNeverDrained) {
+  const auto payload = PatternBytes(size_t{32} << 20, 1);
+  for (const bool is_closed_here : {false, true}) {
+    TestNode server(TestOptions("server"));
+    server.TellDrained();
+    Deaf deaf(server);
+    server.Do([&](Endpoint& endpoint) {
+      endpoint.Send(deaf.peer(), 1, BorrowedPush(payload));
+      if (is_closed_here) {
+        endpoint.Close(deaf.peer());
+        EXPECT_FALSE(endpoint.IsBacklogged(deaf.peer()));
+      }
+    });
+    if (is_closed_here) {
+      EXPECT_TRUE(deaf.socket().Read().ok());
+    } else {
+      deaf.socket().Close();
+    }
+    EXPECT_EQ(server.Next().kind, Kind::kClosed);
+    EXPECT_TRUE(server.HasNoEvent());
+  }
+}
+
 TEST(BackpressureTest, ACloseDuringASendEndsByItsDeadlineWhenNobodyReads) {
   EndpointOptions options = TestOptions("server");
   options.linger = std::chrono::milliseconds(20);

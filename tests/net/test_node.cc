@@ -194,6 +194,19 @@ void TestNode::OnClosed(proto::PeerId peer, const Status& why) {
   Push(std::move(event));
 }
 
+void TestNode::TellDrained() {
+  Do([&](Endpoint&) { tells_drained_ = true; });
+}
+
+void TestNode::OnDrained(proto::PeerId peer) {
+  if (tells_drained_) {
+    Event event;
+    event.kind = Event::Kind::kDrained;
+    event.peer = peer;
+    Push(std::move(event));
+  }
+}
+
 void TestNode::Push(Event event) {
   const std::lock_guard lock(mutex_);
   events_.push_back(std::move(event));

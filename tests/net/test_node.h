@@ -48,7 +48,7 @@ std::vector<std::byte> PatternBytes(size_t size_bytes, uint64_t seed);
 
 /// What a handler was told.
 struct Event {
-  enum class Kind { kConnected, kMessage, kClosed } kind = Kind::kClosed;
+  enum class Kind { kConnected, kMessage, kDrained, kClosed } kind = Kind::kClosed;
   proto::PeerId peer;
   uint64_t request_id = 0;
   proto::Message message;
@@ -83,17 +83,22 @@ class TestNode final : public EndpointHandler {
   /// Nothing is waiting to be seen.
   bool HasNoEvent();
 
+  /// Events of this kind are queued only after it was called.
+  void TellDrained();
+
   Loop& loop() { return loop_; }
 
  private:
   void OnConnected(proto::PeerId peer, const proto::Hello& hello) override;
   void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override;
   void OnClosed(proto::PeerId peer, const Status& why) override;
+  void OnDrained(proto::PeerId peer) override;
   void Push(Event event);
 
   Loop loop_;
   std::unique_ptr<Endpoint> endpoint_;
-  OnMessageHook hook_;  // the loop's
+  OnMessageHook hook_;          // the loop's
+  bool tells_drained_ = false;  // the loop's
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Event> events_;  // guarded by mutex_

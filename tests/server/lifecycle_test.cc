@@ -157,13 +157,18 @@ TEST(ShardLifecycleTest, EndsWhenItNeverMeetsItsCoordinator) {
   EXPECT_TRUE(rig.sent.all.empty());
 }
 
-TEST(ShardLifecycleTest, AConnectionHasRoomForTwoAnswersHoweverLargeTheShard) {
-  for (const uint64_t queue_bytes : {10U, 1000U}) {
-    ShardRig rig;
+TEST(ShardLifecycleTest, AConnectionHasRoomForTwoFramesOfAnswersOrInBspForTwoAnswers) {
+  const auto room = [](proto::Mode mode, uint64_t queue_bytes, uint64_t frame_bytes) {
+    ShardRig rig(mode);
     rig.setup.queue_bytes = queue_bytes;
+    rig.setup.frame_bytes = frame_bytes;
     rig.SetUp();
-    EXPECT_EQ(rig.core.outgoing_bytes_max(), queue_bytes == 10 ? 56U : 1000U);
-  }
+    return rig.core.outgoing_bytes_max();
+  };
+  EXPECT_EQ(room(proto::Mode::kAsync, 10, 20), 40U);
+  EXPECT_EQ(room(proto::Mode::kAsync, 10, 1), 24U) << "the largest chunk has 12 bytes";
+  EXPECT_EQ(room(proto::Mode::kAsync, 1000, 20), 1000U);
+  EXPECT_EQ(room(proto::Mode::kBsp, 10, 20), 56U);
 }
 
 TEST(ShardLifecycleTest, ChunksOfOthersHaveNoValuesHere) {

@@ -78,6 +78,118 @@ TEST_F(PullTest, AChunkLargerThanAFrameTravelsAlone) {
   EXPECT_EQ(rig.Take<proto::PullReply>().size(), 3U);
 }
 
+/// An answer of three frames, one chunk each, to a worker that takes one frame at a time.
+class PacedPullTest : public ::testing::Test {
+ protected:
+  explicit PacedPullTest(proto::Mode mode = proto::Mode::kAsync) : rig_(mode) {
+    rig_.setup.frame_bytes = 1;
+    rig_.SetUp();
+    rig_.sent.backlogged = PeerOf(0);
+  }
+
+  void Drain() { rig_.core.OnDrained(PeerOf(0), &rig_.sent); }
+
+  ShardRig rig_;
+};
+
+TEST_F(PacedPullTest, AFrameFollowsWhenTheOneBeforeHasLeft) {
+  rig_.Pull(rig_.PullAll(1), 9);
+  for (const ChunkKey key : {kFirst, kSecond, kThird}) {
+    const auto pulls = rig_.Take<proto::PullReply>();
+    ASSERT_EQ(pulls.size(), 1U);
+    EXPECT_EQ(pulls[0].request_id, 9U);
+    EXPECT_EQ(pulls[0].message.chunk_total, 3U);
+    EXPECT_EQ(pulls[0].message.chunks[0].key, key);
+    Drain();
+  }
+  EXPECT_TRUE(rig_.sent.all.empty());
+}
+
+TEST_F(PacedPullTest, TheRestComesAtOnceWhenTheWorkerHasCaughtUp) {
+  rig_.Pull(rig_.PullAll(1));
+  rig_.sent.backlogged = proto::PeerId();
+  Drain();
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 3U);
+}
+
+TEST_F(PacedPullTest, ALaterFrameHasTheNewestValuesAndTheSameChunks) {
+  proto::PullRequest pull = rig_.PullAll(1);
+  pull.held = {{kFirst, 0}};
+  rig_.Push(rig_.WholeStep(2, 1, 0));  // all chunks have version 1 now
+  rig_.Pull(pull);
+  rig_.Push(rig_.WholeStep(2, 2, 0.25F));
+  Drain();
+  Drain();
+  Drain();
+  const auto pulls = rig_.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 3U);
+  EXPECT_EQ(pulls[0].message.chunks[0].version, 1U);
+  EXPECT_EQ(pulls[2].message.chunks[0].key, kThird);
+  EXPECT_EQ(pulls[2].message.chunks[0].version, 2U);
+  EXPECT_EQ(pulls[2].values, std::vector<float>(3, 0.75F));
+}
+
+TEST_F(PacedPullTest, ARepetitionOfWhatIsBeingAnsweredChangesNothing) {
+  rig_.Pull(rig_.PullAll(1), 9);
+  rig_.Pull(rig_.PullAll(1), 9);
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 1U);
+  Drain();
+  Drain();
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 2U);
+  rig_.Pull(rig_.PullAll(1), 9);
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 1U) << "that answer was lost, another one begins";
+}
+
+TEST_F(PacedPullTest, ANewerPullEndsTheAnswerUnderWay) {
+  rig_.Pull(rig_.PullAll(1), 9);
+  rig_.Pull(rig_.PullAll(1), 10);
+  Drain();
+  const auto pulls = rig_.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 3U);
+  EXPECT_EQ(pulls[1].request_id, 10U);
+  EXPECT_EQ(pulls[1].message.chunks[0].key, kFirst);
+  EXPECT_EQ(pulls[2].request_id, 10U);
+  EXPECT_EQ(pulls[2].message.chunks[0].key, kSecond);
+}
+
+TEST_F(PacedPullTest, AClosedConnectionOrAFenceEndsTheAnswerUnderWay) {
+  rig_.Pull(rig_.PullAll(1));
+  rig_.core.OnPeerClosed(PeerOf(0), rig_.now, &rig_.sent);
+  rig_.sent.all.clear();
+  Drain();
+  EXPECT_TRUE(rig_.sent.all.empty());
+  rig_.Pull(rig_.PullAll(1), 9);
+  proto::Membership without = rig_.MembersUpTo(2);
+  without.members.erase(without.members.begin());
+  rig_.Deliver(kCoordinator, without);
+  rig_.sent.all.clear();
+  Drain();
+  EXPECT_TRUE(rig_.sent.all.empty());
+}
+
+class PacedBspPullTest : public PacedPullTest {
+ protected:
+  PacedBspPullTest() : PacedPullTest(proto::Mode::kBsp) {}
+};
+
+TEST_F(PacedBspPullTest, ACommitSendsTheRestOfAnAnswerBeforeItChangesAnything) {
+  rig_.Pull(rig_.PullAll(1));
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 1U);
+  proto::PushRequest push = rig_.WholeStep(2, 1, 0.25F);
+  push.round = 1;
+  rig_.Push(push);
+  proto::CommitRound commit;
+  commit.round = 1;
+  commit.contributions = {{WorkerId(1), Incarnation(2), 1, 1}};
+  rig_.Deliver(kCoordinator, commit);
+  const auto pulls = rig_.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 2U);
+  EXPECT_EQ(pulls[1].values, std::vector<float>(3, 1));
+  EXPECT_EQ(rig_.Versions(), (std::vector<Version>{1, 1, 1}));
+  Drain();
+  EXPECT_TRUE(rig_.Take<proto::PullReply>().empty());
+}
+
 TEST_F(PullTest, ChunksThatAreNotHereCanNotBeHeld) {
   proto::PullRequest pull = rig_.PullAll(1);
   pull.held = {{kForeign, 1}};

@@ -37,7 +37,10 @@ class SentMessages final : public proto::Outbox {
 
   void Close(proto::PeerId /*peer*/) override {}
 
+  bool IsBacklogged(proto::PeerId peer) const override { return peer == backlogged; }
+
   std::vector<Sent> all;
+  proto::PeerId backlogged;  // nobody at first
 };
 
 /// Answers of one kind, with where they went.

@@ -54,15 +54,62 @@ class TextSink final : public LogSink {
   std::string text_;
 };
 
+/// A shard's Outbox: now and then a worker takes its time to read a frame of a pull's answer.
+class ShardOutbox final : public proto::Outbox {
+ public:
+  ShardOutbox(
+      NodeOutbox out,
+      EventQueue* queue,
+      uint64_t seed,
+      std::function<void(proto::PeerId)> on_drained)
+      : out_(out), queue_(queue), random_(seed), on_drained_(std::move(on_drained)) {}
+
+  void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override {
+    const bool is_answer = std::holds_alternative<proto::PullReply>(message);
+    out_.Send(to, request_id, std::move(message));
+    if (is_answer && random_.Chance(0.3) && backlogged_.insert(to).second) {
+      const auto reading = std::chrono::microseconds(100 + random_.Below(5000));
+      queue_->After(reading, [this, to] {
+        backlogged_.erase(to);
+        on_drained_(to);
+      });
+    }
+  }
+
+  void Close(proto::PeerId peer) override { out_.Close(peer); }
+
+  bool IsBacklogged(proto::PeerId peer) const override { return backlogged_.contains(peer); }
+
+ private:
+  NodeOutbox out_;
+  EventQueue* const queue_;
+  Random random_;
+  const std::function<void(proto::PeerId)> on_drained_;
+  std::set<proto::PeerId> backlogged_;
+};
+
 class ShardNode final : public Node, public ShardView {
  public:
+  /// `after_drain` is called after the core has sent what a worker had no room for.
   ShardNode(
-      ShardId shard, EventQueue* queue, Network* network, const TimeSource* time, LogSink* sink)
+      ShardId shard,
+      uint64_t seed,
+      EventQueue* queue,
+      Network* network,
+      LogSink* sink,
+      std::function<void()> after_drain)
       : queue_(queue),
         network_(network),
-        log_("s" + std::to_string(shard.value), time, sink),
+        log_("s" + std::to_string(shard.value), queue, sink),
         node_(network->AddNode(this)),
-        out_(network, node_),
+        out_(
+            NodeOutbox(network, node_),
+            queue,
+            seed,
+            [this, after_drain = std::move(after_drain)](proto::PeerId peer) {
+              core_.OnDrained(peer, &out_);
+              after_drain();
+            }),
         core_(shard, "shard", 1, 100 + shard.value, &log_) {}
 
   void Start(int coordinator_node) {
@@ -103,7 +150,7 @@ class ShardNode final : public Node, public ShardView {
   Network* const network_;
   const Logger log_;
   const int node_;
-  NodeOutbox out_;
+  ShardOutbox out_;
   server::ShardCore core_;
   int coordinator_node_ = 0;
   proto::PeerId coordinator_;
@@ -145,6 +192,7 @@ class Cluster final : public coordinator::FleetActions, public Network::Observer
   };
 
   void Tick();
+  void JudgeAnswers();
   void Plan(uint32_t count, void (Cluster::*fault)());
   void KillOne();
   void KillSeveral();
@@ -209,7 +257,10 @@ Cluster::Cluster(const Scenario& scenario)
 
 void Cluster::StartServer(uint32_t server) {
   const ShardId shard(server);
-  shards_.push_back(std::make_unique<ShardNode>(shard, &queue_, &network_, &queue_, &sink_));
+  shards_.push_back(std::make_unique<ShardNode>(
+      shard, scenario_.seed * 100 + server, &queue_, &network_, &sink_, [this] {
+        JudgeAnswers();
+      }));
   ShardNode* const node = shards_.back().get();
   shard_of_node_[node->node()] = shard;
   node_of_shard_[shard] = node->node();
@@ -440,6 +491,10 @@ void Cluster::AfterDelivery(int /*from*/, int to, const proto::Message& message)
       violations_.push_back(check.ToString());
     }
   }
+  JudgeAnswers();
+}
+
+void Cluster::JudgeAnswers() {
   for (const auto& answer : std::exchange(answers_, {})) {
     answer();
   }

@@ -52,8 +52,13 @@ void Connection::WaitWritable() {
   socket_.async_wait(
       tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
         self->waits_writable_ = false;
-        if (!error) {
-          self->Flush();
+        if (error) {
+          return;
+        }
+        self->Flush();
+        const bool is_drained = self->phase_ == Phase::kOpen && self->queue_.empty();
+        if (is_drained && self->send_failure_.ok() && self->context_->owner != nullptr) {
+          self->context_->owner->OnDrained(*self);
         }
       });
 }

@@ -25,6 +25,8 @@ class ConnectionOwner {
   virtual ~ConnectionOwner() = default;
   /// Not after Close or Abort.
   virtual void OnFrame(Connection& connection, uint64_t request_id, proto::Message&& message) = 0;
+  /// It was backlogged and is not any more. Not after Close or Abort.
+  virtual void OnDrained(Connection& connection) = 0;
   /// Once: no frame comes and none is taken any more. What was sent before may still be leaving.
   virtual void OnEnd(Connection& connection, const Status& why) = 0;
   /// Once, as the last call: the socket is closed.
@@ -77,6 +79,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool is_open() const { return phase_ == Phase::kOpen; }
 
   uint64_t queued_bytes() const { return queue_.bytes(); }
+
+  /// Whether the kernel has no room for what is queued.
+  bool is_backlogged() const { return is_open() && waits_writable_; }
 
   const Traffic& traffic() const { return traffic_; }
 

@@ -130,6 +130,12 @@ void Endpoint::Impl::OnFrame(
   }
 }
 
+void Endpoint::Impl::OnDrained(Connection& connection) {
+  if (peers_.at(connection.id()).state == State::kOpen) {
+    handler_->OnDrained(connection.id());
+  }
+}
+
 void Endpoint::Impl::OnEnd(Connection& connection, const Status& why) {
   Peer& peer = peers_.at(connection.id());
   const State state = std::exchange(peer.state, State::kEnded);

@@ -43,6 +43,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   uint32_t connection_count() const;
 
   void OnFrame(Connection& connection, uint64_t request_id, proto::Message&& message) override;
+  void OnDrained(Connection& connection) override;
   void OnEnd(Connection& connection, const Status& why) override;
   void OnGone(Connection& connection) override;
 
