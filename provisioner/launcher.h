@@ -20,7 +20,7 @@ std::string_view ProcessRoleName(ProcessRole role);
 struct LaunchSpec {
   ProcessRole role = ProcessRole::kWorker;
   uint32_t index = 0;                  // server number or worker seat
-  std::string program;                 // path of the executable
+  std::string program;                 // path of the executable, or a name to look for in PATH
   std::vector<std::string> arguments;  // without the program's own name
   std::string log_path;                // stdout and stderr are appended here
   std::vector<std::pair<std::string, std::string>>

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -167,6 +168,24 @@ LocalLauncher::~LocalLauncher() {
   }
 }
 
+/// A name without a slash is looked for in PATH, as a shell does; found nowhere it stays as it is.
+std::string FindProgram(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  if (path == nullptr || name.find('/') != std::string::npos) {
+    return name;
+  }
+  std::string_view rest = path;
+  while (!rest.empty()) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    const std::string candidate = std::string(folder) + "/" + name;
+    if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0) {
+      return candidate;
+    }
+    rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
+  }
+  return name;
+}
+
 std::string Describe(const LaunchSpec& spec) {
   return "start " + std::string(ProcessRoleName(spec.role)) + " " + std::to_string(spec.index);
 }
@@ -186,13 +205,14 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
 
+  const std::string program = FindProgram(spec.program);
   std::vector<std::string> arguments{spec.program};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
   std::vector<std::string> environment = EnvironmentOf(spec);
   const std::vector<char*> argument_pointers = PointersOf(arguments);
   const std::vector<char*> environment_pointers = PointersOf(environment);
   const ChildPlan plan{
-      spec.program.c_str(),
+      program.c_str(),
       argument_pointers.data(),
       environment_pointers.data(),
       null.get(),

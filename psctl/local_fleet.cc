@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <utility>
 
+#include "psctl/launch_text.h"
 #include "psctl/text.h"
 
 namespace ps::psctl {
@@ -34,6 +36,12 @@ Status CheckPrograms(const std::string& directory) {
 }
 
 void LocalFleet::StartServer(uint32_t server) {
+  const proto::LaunchConfig& launch = options_.launch;
+  const auto filled = [server](const std::string& text) {
+    return FillLaunchText(text, provisioner::ProcessRoleName(ProcessRole::kServer), server);
+  };
+  const std::string listen =
+      launch.server_listen.empty() ? options_.listen : filled(launch.server_listen);
   Start(
       ProcessRole::kServer,
       server,
@@ -42,16 +50,21 @@ void LocalFleet::StartServer(uint32_t server) {
        "--shards",
        std::to_string(options_.shards_per_server),
        "--listen",
-       options_.listen});
+       listen,
+       "--advertise",
+       ReachableHost(listen, filled(launch.server_advertise), options_.machine)});
 }
 
-void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& /*group*/) {
+void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
   const std::string notice = options_.paths.notice(seat.value);
   ::unlink(notice.c_str());  // the seat's last holder's
-  Start(
-      ProcessRole::kWorker,
-      seat.value,
-      {"--seat", std::to_string(seat.value), "--notice-file", notice});
+  std::vector<std::string> arguments = {
+      "--seat", std::to_string(seat.value), "--notice-file", notice};
+  if (group.step_ms > 0) {
+    arguments.insert(
+        arguments.end(), {"--step-us", std::to_string(std::llround(group.step_ms * 1000))});
+  }
+  Start(ProcessRole::kWorker, seat.value, std::move(arguments));
 }
 
 void LocalFleet::NotifyWorker(WorkerId seat, Duration grace) {
@@ -85,9 +98,16 @@ void LocalFleet::Start(ProcessRole role, uint32_t index, std::vector<std::string
   provisioner::LaunchSpec spec;
   spec.role = role;
   spec.index = index;
-  spec.program = options_.program_directory + "/" + ProgramOf(role);
+  const std::string program = options_.program_directory + "/" + ProgramOf(role);
+  const std::vector<std::string> prefix =
+      LaunchWords(options_.launch.prefix, provisioner::ProcessRoleName(role), index);
+  spec.program = prefix.empty() ? program : prefix.front();
   spec.log_path = options_.paths.log(provisioner::ProcessRoleName(role), index);
-  spec.arguments = std::move(arguments);
+  if (!prefix.empty()) {
+    spec.arguments.assign(prefix.begin() + 1, prefix.end());
+    spec.arguments.push_back(program);
+  }
+  spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
   for (const std::string& argument :
        {std::string("--coordinator"),
         options_.coordinator,

@@ -7,6 +7,7 @@
 #include "provisioner/launcher.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/fleet_actions.h"
+#include "ps/proto/job_config.h"
 #include "psctl/run_directory.h"
 
 namespace ps::psctl {
@@ -22,7 +23,9 @@ class LocalFleet final : public coordinator::FleetActions {
     RunPaths paths;
     std::string program_directory;  // of ps_server and ps_worker
     std::string coordinator;        // "HOST:PORT" as the processes reach it
-    std::string listen;             // address the servers bind
+    std::string listen;             // address the servers bind, unless launch says otherwise
+    std::string machine;            // where servers that bind everything are reached
+    proto::LaunchConfig launch;
     uint32_t shards_per_server = 1;
   };
 

@@ -13,6 +13,7 @@
 #include "ps/net/loop.h"
 #include "ps/proto/timing.h"
 #include "psctl/command_line.h"
+#include "psctl/launch_text.h"
 #include "psctl/local_fleet.h"
 #include "psctl/progress.h"
 #include "psctl/run_events.h"
@@ -40,14 +41,6 @@ Result<JobParts> LoadParts(const proto::JobConfig& config) {
   PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data));
   PS_ASSIGN(parts.model, worker::MakeModel(config.model, parts.data.shape, parts.data.classes));
   return parts;
-}
-
-/// Where the processes of this machine reach what listens at `listen`.
-std::string ReachableHost(const std::string& listen) {
-  if (listen == "0.0.0.0") {
-    return "127.0.0.1";
-  }
-  return listen == "::" ? "::1" : listen;
 }
 
 std::string HostAndPort(const std::string& host, uint32_t port) {
@@ -164,13 +157,18 @@ Status TrainRun::Prepare() {
   endpoint_ = std::make_unique<net::Endpoint>(
       &loop_, std::move(options), &log_, static_cast<net::EndpointHandler*>(this));
   PS_ASSIGN(const uint32_t port, endpoint_->Listen(config_.run.listen, config_.run.port));
-  const std::string address = HostAndPort(ReachableHost(config_.run.listen), port);
+  const std::string& listen = config_.run.listen;
+  const std::string host =
+      ReachableHost(listen, config_.run.advertise, listen == "::" ? "::1" : "127.0.0.1");
+  const std::string address = HostAndPort(host, port);
 
   LocalFleet::Options fleet;
   fleet.paths = directory_.paths();
   fleet.program_directory = ProgramDirectory();
   fleet.coordinator = address;
-  fleet.listen = config_.run.listen;
+  fleet.listen = listen;
+  fleet.machine = host;
+  fleet.launch = config_.launch;
   fleet.shards_per_server = config_.servers.shards_per_server;
   fleet_ = std::make_unique<LocalFleet>(std::move(fleet), launcher_.get(), &log_);
 

@@ -1,11 +1,19 @@
 #include "worker/compute_thread.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/cpu/threads.h"
 #include "ps/base/time.h"
 
 namespace ps::worker {
+
+namespace {
+
+/// A step is begun earlier than its usual duration asks for by this factor, for the slower ones.
+constexpr double kStepMargin = 1.2;
+
+}  // namespace
 
 ComputeThread::ComputeThread(net::Loop* loop, Callbacks callbacks)
     : loop_(loop), callbacks_(std::move(callbacks)), thread_([this] { Run(); }) {}
@@ -14,12 +22,11 @@ ComputeThread::~ComputeThread() {
   Stop();
 }
 
-void ComputeThread::SetTrainer(std::unique_ptr<Trainer> trainer, float slowdown, int threads) {
+void ComputeThread::SetTrainer(std::unique_ptr<Trainer> trainer, const Pace& pace) {
   const std::lock_guard lock(mutex_);
   PS_CHECK(!task_) << "a new trainer while a task is under way";
   trainer_ = std::move(trainer);
-  slowdown_ = slowdown;
-  threads_ = threads;
+  pace_ = pace;
 }
 
 void ComputeThread::Start(const client::ComputeTask& task) {
@@ -50,7 +57,7 @@ void ComputeThread::Run() {
         return;
       }
       task = *task_;
-      kernels::SetComputeThreads(threads_);
+      kernels::SetComputeThreads(pace_.threads);
     }
     RunTask(task);
   }
@@ -63,9 +70,15 @@ bool ComputeThread::WaitFor(Duration duration) {
 
 void ComputeThread::RunTask(const client::ComputeTask& task) {
   const TimePoint begin = SystemTime().Now();
+  const bool is_step = task.kind == proto::LeaseKind::kTrain;
   // The wait comes first, by the last tasks' durations, so that pushes during backward are late
   // too.
-  if (!WaitFor(FromSeconds(task_seconds_ * (slowdown_ - 1)))) {
+  Duration wait = FromSeconds(task_seconds_ * (pace_.slowdown - 1));
+  if (is_step && task_seconds_ > 0) {
+    const Duration usual = FromSeconds(task_seconds_ * pace_.slowdown * kStepMargin);
+    wait = std::max(wait, pace_.step_least - usual);
+  }
+  if (!WaitFor(wait)) {
     return;
   }
   const TimePoint work_begin = SystemTime().Now();
@@ -79,6 +92,10 @@ void ComputeThread::RunTask(const client::ComputeTask& task) {
     });
     const double seconds = Seconds(SystemTime().Now() - work_begin);
     task_seconds_ = task_seconds_ == 0 ? seconds : 0.8 * task_seconds_ + 0.2 * seconds;
+  }
+  // What the first wait left out, so that a step lasts exactly as long as it has to.
+  if (is_step && !WaitFor(pace_.step_least - (SystemTime().Now() - begin))) {
+    return;
   }
   {
     const std::lock_guard lock(mutex_);

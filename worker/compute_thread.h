@@ -16,7 +16,7 @@ namespace ps::worker {
 /// The thread that does a worker's arithmetic, so that its loop stays free for the network. It
 /// holds at most one task; results and finished tensors are posted to the loop. A slowdown of s
 /// makes each task take s times its own duration, the difference spent waiting, as a slower device
-/// would look from outside. Thread: the loop's.
+/// would look from outside; a least duration of steps is kept likewise. Thread: the loop's.
 class ComputeThread {
  public:
   struct Callbacks {
@@ -27,6 +27,13 @@ class ComputeThread {
     std::function<void(const Status& why)> on_failure;
   };
 
+  /// What the device is made to look like.
+  struct Pace {
+    float slowdown = 1;     // >= 1
+    Duration step_least{};  // of a training step
+    int threads = 1;
+  };
+
   /// `loop` outlives the thread; the callbacks run on it, none after Stop.
   ComputeThread(net::Loop* loop, Callbacks callbacks);
   ComputeThread(const ComputeThread&) = delete;
@@ -34,7 +41,7 @@ class ComputeThread {
   ~ComputeThread();
 
   /// Requires: no task is under way. The trainer is used by this thread alone from now on.
-  void SetTrainer(std::unique_ptr<Trainer> trainer, float slowdown, int threads);
+  void SetTrainer(std::unique_ptr<Trainer> trainer, const Pace& pace);
   /// Requires: a trainer is set and no task is under way.
   void Start(const client::ComputeTask& task);
   /// Ends a wait at once and arithmetic after the minibatch under way, and joins the thread.
@@ -57,8 +64,7 @@ class ComputeThread {
 
   // Set while no task is under way, read by the thread during one; handed over through mutex_.
   std::unique_ptr<Trainer> trainer_;
-  float slowdown_ = 1;
-  int threads_ = 1;
+  Pace pace_;
 
   // The thread's own.
   double task_seconds_ = 0;  // smoothed, without the wait

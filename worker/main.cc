@@ -37,6 +37,10 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags) {
     PS_ASSIGN(const uint64_t grace_s, flags.Number("term-grace-s", 0, 3600));
     options.term_grace = std::chrono::seconds(grace_s);
   }
+  if (flags.Has("step-us")) {
+    PS_ASSIGN(const uint64_t step_us, flags.Number("step-us", 0, uint64_t{600} * 1000 * 1000));
+    options.step_least = std::chrono::microseconds(step_us);
+  }
   return options;
 }
 
@@ -47,7 +51,9 @@ int Misused(const Status& status) {
 
 int Main(int argc, char** argv) {
   const Result<Flags> flags = Flags::Parse(
-      argc, argv, {"coordinator", "token-file", "seat", "log-file", "notice-file", "term-grace-s"});
+      argc,
+      argv,
+      {"coordinator", "token-file", "seat", "log-file", "notice-file", "term-grace-s", "step-us"});
   if (!flags.ok()) {
     return Misused(flags.status());
   }

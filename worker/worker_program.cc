@@ -124,7 +124,11 @@ Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& 
   // A whole gradient may wait for a slow network, and be repeated once.
   endpoint_->SetQueueBytesMax(
       std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
-  compute_->SetTrainer(std::move(trainer), reply.slowdown, static_cast<int>(reply.threads));
+  compute_->SetTrainer(
+      std::move(trainer),
+      {.slowdown = reply.slowdown,
+       .step_least = options_.step_least,
+       .threads = static_cast<int>(reply.threads)});
   StartTicking(settings.timing);
   return settings;
 }

@@ -24,6 +24,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     proto::JoinRequest join;
     std::string notice_file;  // empty: none
     Duration term_grace{};    // what SIGTERM leaves, e.g. Kubernetes' 30 s
+    Duration step_least{};    // a step's computation is padded to this
   };
 
   WorkerProgram(Options options, const Logger* log);

@@ -119,6 +119,7 @@ struct WorkerGroup {
   uint32_t count = 1;
   uint32_t minibatch = 0;  // 0 = train.minibatch
   float slowdown = 1;      // >= 1: compute takes this many times as long, honestly slept
+  float step_ms = 0;       // a step's computation is padded with waiting to at least this
   uint32_t threads = 1;
 
   friend bool operator==(const WorkerGroup&, const WorkerGroup&) = default;
@@ -144,9 +145,19 @@ struct FleetConfig {
   friend bool operator==(const FleetConfig&, const FleetConfig&) = default;
 };
 
+/// Placeholders in each: {name}, {role}, {index}.
+struct LaunchConfig {
+  std::string prefix;            // words before the command; empty: none
+  std::string server_listen;     // empty: run.listen
+  std::string server_advertise;  // empty: what it binds
+
+  friend bool operator==(const LaunchConfig&, const LaunchConfig&) = default;
+};
+
 struct RunConfig {
   std::string directory = "runs";    // a folder per run is made inside
   std::string listen = "127.0.0.1";  // address the coordinator and the servers bind
+  std::string advertise;             // address at which the coordinator is reached; empty: listen
   uint32_t port = 0;                 // coordinator's port; 0 = any free one
   float metrics_every_s = 1;
 
@@ -163,6 +174,7 @@ struct JobConfig {
   std::vector<WorkerGroup> workers;
   std::vector<FaultConfig> faults;
   FleetConfig fleet;
+  LaunchConfig launch;
   RunConfig run;
 
   friend bool operator==(const JobConfig&, const JobConfig&) = default;

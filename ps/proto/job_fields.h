@@ -88,6 +88,7 @@ void VisitFields(C& c, V&& visit) {
   visit("count", c.count);
   visit("minibatch", c.minibatch);
   visit("slowdown", c.slowdown);
+  visit("step_ms", c.step_ms);
   visit("threads", c.threads);
 }
 
@@ -106,10 +107,18 @@ void VisitFields(C& c, V&& visit) {
   visit("join_timeout_s", c.join_timeout_s);
 }
 
+template <MaybeConst<LaunchConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("prefix", c.prefix);
+  visit("server_listen", c.server_listen);
+  visit("server_advertise", c.server_advertise);
+}
+
 template <MaybeConst<RunConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("directory", c.directory);
   visit("listen", c.listen);
+  visit("advertise", c.advertise);
   visit("port", c.port);
   visit("metrics_every_s", c.metrics_every_s);
 }
@@ -125,6 +134,7 @@ void VisitFields(C& c, V&& visit) {
   visit("workers", c.workers);
   visit("faults", c.faults);
   visit("fleet", c.fleet);
+  visit("launch", c.launch);
   visit("run", c.run);
 }
 

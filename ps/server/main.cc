@@ -37,6 +37,13 @@ Result<ServerOptions> ReadOptions(const Flags& flags) {
   options.shard_count = static_cast<uint32_t>(count);
   options.shard.shard = ShardId(static_cast<uint32_t>(id * count));
   options.shard.listen_host = flags.TextOr("listen", "127.0.0.1");
+  options.shard.advertised_host = flags.TextOr("advertise", options.shard.listen_host);
+  if (options.shard.advertised_host == "0.0.0.0" || options.shard.advertised_host == "::") {
+    return Status::InvalidArgument(
+        "--listen " + options.shard.listen_host +
+        " is every address of this machine and none that workers can connect to; say --advertise "
+        "with the one that they reach");
+  }
   options.shard.pid = ::getpid();
   return options;
 }
@@ -81,8 +88,8 @@ int Misused(const Status& status) {
 int Main(int argc, char** argv) {
   // Ctrl-C on the terminal is for psctl, which tells its servers when to leave.
   std::signal(SIGINT, SIG_IGN);
-  const Result<Flags> flags =
-      Flags::Parse(argc, argv, {"coordinator", "token-file", "id", "shards", "listen", "log-file"});
+  const Result<Flags> flags = Flags::Parse(
+      argc, argv, {"coordinator", "token-file", "id", "shards", "listen", "advertise", "log-file"});
   if (!flags.ok()) {
     return Misused(flags.status());
   }

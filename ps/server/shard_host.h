@@ -22,6 +22,7 @@ class ShardHost final : public net::EndpointHandler {
     uint32_t coordinator_port = 0;
     std::string token;
     std::string listen_host;
+    std::string advertised_host;  // where workers reach it
     int64_t pid = 0;
   };
 

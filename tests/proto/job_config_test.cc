@@ -47,13 +47,15 @@ constexpr std::string_view kRich = R"({
     "minibatch": 32, "lease_steps": 3, "overlap": false, "evaluate_every_epochs": 2},
   "servers": {"count": 2, "shards_per_server": 3, "chunk_kib": 64, "frame_kib": 512,
     "queue_mib": 8},
-  "workers": [{"count": 2, "minibatch": 16, "slowdown": 1.5, "threads": 2}, {}],
+  "workers": [{"count": 2, "minibatch": 16, "slowdown": 1.5, "step_ms": 12.5, "threads": 2}, {}],
   "faults": [
     {"at": 0.25, "kind": "notice", "worker": 1, "grace_s": 2},
     {"at": 0.5, "kind": "add", "add": {"count": 2, "slowdown": 2}},
     {"at": 0.75, "kind": "kill", "worker": 4}],
   "fleet": {"max_detect_s": 1.5, "join_timeout_s": 30},
-  "run": {"directory": "out", "listen": "0.0.0.0", "port": 4000, "metrics_every_s": 0.5}
+  "launch": {"prefix": "ip netns exec {name}", "server_listen": "0.0.0.0",
+    "server_advertise": "10.0.0.{index}"},
+  "run": {"directory": "out", "listen": "0.0.0.0", "advertise": "10.0.0.9", "port": 4000, "metrics_every_s": 0.5}
 })";
 
 std::string ErrorOf(std::string_view text, const std::vector<ConfigOverride>& overrides = {}) {
@@ -113,6 +115,7 @@ TEST(JobConfigTest, EveryMemberIsAField) {
   ExpectAllMembersVisited<WorkerGroup>();
   ExpectAllMembersVisited<FaultConfig>();
   ExpectAllMembersVisited<FleetConfig>();
+  ExpectAllMembersVisited<LaunchConfig>();
   ExpectAllMembersVisited<RunConfig>();
   ExpectAllMembersVisited<JobConfig>();
 }
@@ -136,6 +139,10 @@ TEST(JobConfigTest, FieldsArriveWhereTheyBelong) {
   EXPECT_EQ(config.train.mode, Mode::kSsp);
   EXPECT_EQ(config.faults.at(1).kind, FaultKind::kAdd);
   EXPECT_EQ(config.faults.at(1).add.slowdown, 2);
+  EXPECT_EQ(config.workers.at(0).step_ms, 12.5F);
+  EXPECT_EQ(config.launch.prefix, "ip netns exec {name}");
+  EXPECT_EQ(config.launch.server_advertise, "10.0.0.{index}");
+  EXPECT_EQ(config.run.advertise, "10.0.0.9");
   EXPECT_EQ(config.run.port, 4000U);
 }
 
@@ -232,13 +239,13 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "\"epochs\"?"},
       {WithLine(R"("trian": {})"),
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, train, "
-       "servers, workers, faults, fleet, run; did you mean \"train\"?"},
+       "servers, workers, faults, fleet, launch, run; did you mean \"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
        "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
-       "slowdown, threads; did you mean \"minibatch\"?"},
+       "slowdown, step_ms, threads; did you mean \"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
        "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, train, servers, "
-       "workers, faults, fleet, run; did you mean \"optimizer.lr\"?"},
+       "workers, faults, fleet, launch, run; did you mean \"optimizer.lr\"?"},
   });
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
 }

@@ -59,13 +59,20 @@ class LocalFleetTest : public ::testing::Test {
     options.program_directory = paths_.root;
     options.coordinator = "127.0.0.1:4000";
     options.listen = "0.0.0.0";
+    options.machine = "10.0.0.9";
     options.shards_per_server = 2;
-    fleet_ = std::make_unique<LocalFleet>(options, &launcher_, &NullLogger());
+    Make(options);
+  }
+
+  void Make(LocalFleet::Options options) {
+    options_ = std::move(options);
+    fleet_ = std::make_unique<LocalFleet>(options_, &launcher_, &NullLogger());
   }
 
   void TearDown() override { std::filesystem::remove_all(paths_.root); }
 
   RunPaths paths_;
+  LocalFleet::Options options_;
   ScriptedLauncher launcher_;
   std::unique_ptr<LocalFleet> fleet_;
 };
@@ -86,12 +93,38 @@ TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
           "2",
           "--listen",
           "0.0.0.0",
+          "--advertise",
+          "10.0.0.9",
           "--coordinator",
           "127.0.0.1:4000",
           "--token-file",
           paths_.token(),
           "--log-file",
           spec.log_path));
+}
+
+TEST_F(LocalFleetTest, APrefixStartsEachProcessWhereItBelongs) {
+  LocalFleet::Options options = options_;
+  options.launch.prefix = "ip netns exec {name}";
+  options.launch.server_advertise = "10.1.0.{index}";
+  Make(options);
+  fleet_->StartServer(1);
+  fleet_->StartWorker(WorkerId(3), {});
+  ASSERT_EQ(launcher_.started.size(), 2U);
+  const LaunchSpec& server = launcher_.started[0];
+  EXPECT_EQ(server.program, "ip");
+  EXPECT_THAT(
+      std::vector(server.arguments.begin(), server.arguments.begin() + 4),
+      ElementsAre("netns", "exec", "server1", paths_.root + "/ps_server"));
+  EXPECT_THAT(server.arguments, testing::IsSupersetOf({"--advertise", "10.1.0.1"}));
+  EXPECT_EQ(launcher_.started[1].arguments[2], "worker3");
+}
+
+TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
+  proto::WorkerGroup group;
+  group.step_ms = 12.5;
+  fleet_->StartWorker(WorkerId(0), group);
+  EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--step-us", "12500"}));
 }
 
 TEST_F(LocalFleetTest, AReplacementDoesNotFindTheNoticeOfTheLastHolder) {
