@@ -9,23 +9,39 @@
 
 namespace ps::provisioner {
 
-/// A closed queueing network. Each worker cycles for ever: it computes (and crosses its PCIe bus),
-/// then its push and its pull pass the servers' links, where workers wait for each other.
+/// A closed queueing network. Each worker cycles for ever: it computes and crosses its PCIe bus,
+/// then its push and its pull pass the servers' links, where workers meet.
 ///
-/// Assumptions, each a field of the inputs where it can be changed:
-///  - links are full duplex: push and pull are separate stations;
-///  - a worker's bytes are split evenly over the server hosts and go in parallel, each host's share
-///    no faster than the host's link, all together no faster than the worker's link;
-///  - an arriving message waits for those before it and for `fit.wait_share` of the one in service:
-///    0.5 when all last equally long, 1 when exponential, 0 when workers have fallen into step;
-///  - `fit.overhead_s` per exchange is spent at the servers whatever the bytes, by one at a time;
-///  - `traffic.overlap` of the communication hides behind computation.
+/// Two idealised servers bracket what links do:
+///  - sharing: every exchange under way gets an equal part, as TCP connections do. Then the fleet's
+///    rate is that of exact mean value analysis, whatever the distribution of the times;
+///  - taking turns: one exchange after the other and workers that fall into step, so that nobody
+///    waits before the link is full: min(sum of the workers' rates alone, the link's rate).
+/// With s and t these two rates, the model's is t (1 - (1 - s / t)^(1 / wait_share)):
+/// fit.wait_share 1 is sharing, towards 0 is taking turns. TensorFlow's servers are near 0.6, our
+/// own near 1.
 ///
-/// Bandwidth more, or overhead less, is never slower. No worker added lowers the steps of the
-/// fleet. The servers' links are never more than busy.
+/// Assumptions, each of which an input can change:
+///  - links are full duplex: push and pull are stations of their own;
+///  - a worker's bytes are split evenly over the server hosts and go in parallel: `hosts` links are
+///    one link of their sum. A host that holds a share f of the bytes, more than the others: give
+///    1 host with link_bytes_per_s / f;
+///  - alone, an exchange takes as long as the slower of the worker's link and the servers' lets it;
+///  - fit.overhead_s of each exchange is the servers' own time, spread over hosts, half of it at
+///    each station;
+///  - traffic.overlap of the communication, waiting included, hides behind computation.
+///
+/// Workers of different classes wait equally long. Their queue is that of n equal workers, with
+/// n = (sum r)^2 / (sum r^2) for the workers' rates r alone: against exact analysis of up to 3
+/// classes whose times differ by up to 70, the error is below 4 %, 0.4 % in the mean.
+///
+/// More bandwidth is never slower. One more worker is never slower, as long as no worker spends
+/// more than 0.6 of its own cycle at one server link; past that a fleet may seem up to 1 % slower.
+/// The servers' links are never more than busy. Cost: below 1 us up to 64 workers, 1.2 us beyond.
 class QueueSpeedModel final : public SpeedModel {
  public:
-  /// Requires: every class has compute_s > 0 or a finite link; at most kClassesMax classes.
+  /// Requires: at most kClassesMax classes, traffic.local_steps >= 1, and in each class some time:
+  /// compute_s > 0, or bytes and a link. A link of 0 bytes/s is one without limit.
   QueueSpeedModel(
       std::vector<WorkerClass> classes, const JobTraffic& traffic, const proto::QueueFit& fit);
 
@@ -41,6 +57,9 @@ class QueueSpeedModel final : public SpeedModel {
   SpeedBounds Bound(int workers, const ServerSide& servers) const override;
 
   double residual() const override { return fit_.residual; }
+
+  /// Seconds that each exchange of this fleet waits for others.
+  double WaitSeconds(std::span<const int> counts, const ServerSide& servers) const;
 
  private:
   std::vector<WorkerClass> classes_;
