@@ -41,6 +41,7 @@ class ShardHost final : public net::EndpointHandler {
   void OnConnected(proto::PeerId peer, const proto::Hello& hello) override;
   void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override;
   void OnClosed(proto::PeerId peer, const Status& why) override;
+
   void OnDrained(proto::PeerId peer) override { core_->OnDrained(peer, &endpoint_); }
 
   void ConnectCoordinator();
