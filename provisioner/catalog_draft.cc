@@ -13,7 +13,10 @@ double RoundedPrice(double usd_per_hour) {
 }
 
 /// What the type lacks for a catalog; empty when it is complete.
-std::string Missing(const proto::InstanceType& type) {
+std::string Missing(const proto::InstanceType& type, bool has_device) {
+  if (!has_device) {
+    return "word on accelerators";
+  }
   if (type.network_gbit_per_s == 0) {
     return "network rate";
   }
@@ -44,6 +47,7 @@ CatalogDraft::CatalogDraft(const proto::Catalog& base) {
   for (const proto::InstanceType& type : base.types) {
     Type& draft = At(type.name);
     draft.type = type;
+    draft.has_device = true;
     draft.price_as_of = base.as_of;
     draft.quota = type.quota;
   }
@@ -76,7 +80,7 @@ CatalogDraft::Finished CatalogDraft::Finish(const std::string& region, int quota
     if (const auto memory = device_memory_.find(type.device); memory != device_memory_.end()) {
       type.device_memory_gib = memory->second;
     }
-    if (const std::string missing = Missing(type); !missing.empty()) {
+    if (const std::string missing = Missing(type, draft.has_device); !missing.empty()) {
       left_out[missing].push_back(type.name);
       continue;
     }

@@ -15,6 +15,7 @@ class CatalogDraft {
  public:
   struct Type {
     proto::InstanceType type;
+    bool has_device = false;  // some file said which accelerator it has, or that it has none
     std::string price_as_of;
     std::optional<double> saving;  // of spot over on-demand, 0 to 1
     std::string saving_as_of;

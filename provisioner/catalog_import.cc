@@ -136,10 +136,11 @@ class Importer {
   static Status Hardware(const Sheet& sheet, const CsvTable::Row& row, CatalogDraft::Type& draft) {
     proto::InstanceType& type = draft.type;
     PS_ASSIGN(const std::optional<double> devices, sheet.Number(row, Field::kDevices));
-    if (devices && *devices != std::floor(*devices)) {
-      return sheet.Error(row, Field::kDevices, "allowed: a whole number");
-    }
+    draft.has_device = draft.has_device || sheet.Has(Field::kDevice);
     if (const std::string device = sheet.Text(row, Field::kDevice); !device.empty()) {
+      if (devices && *devices != std::floor(*devices)) {
+        return sheet.Error(row, Field::kDevices, "allowed: a whole number");
+      }
       type.device = device;
       type.devices = static_cast<int>(std::max(devices.value_or(type.devices), 1.0));
     }
@@ -167,6 +168,8 @@ class Importer {
       }
     }
     type.vcpus = static_cast<int>(vcpus);
+    type.network_burst_gbit_per_s =
+        sheet.GigabitWords(row, Field::kNetworkPerformance).value_or(type.network_burst_gbit_per_s);
     PS_ASSIGN(const std::optional<double> quota, sheet.Number(row, Field::kQuota));
     if (quota) {
       draft.quota = static_cast<int>(*quota);

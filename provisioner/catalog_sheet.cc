@@ -18,6 +18,7 @@ constexpr auto kFieldNames = std::to_array<FieldName>({
     {"machinetype", Field::kType},
     {"gpumodel", Field::kDevice},
     {"acceleratorname", Field::kDevice},
+    {"gpuname", Field::kDevice},
     {"device", Field::kDevice},
     {"gpucount", Field::kDevices},
     {"acceleratorcount", Field::kDevices},
@@ -31,6 +32,8 @@ constexpr auto kFieldNames = std::to_array<FieldName>({
     {"baselinembps", Field::kNetworkMbit},
     {"netburstgbps", Field::kBurstGbit},
     {"networkburstgbitpers", Field::kBurstGbit},
+    {"networkperformance", Field::kNetworkPerformance},
+    {"networkinfo", Field::kNetworkPerformance},
     {"pciegbperseachway", Field::kPcie},
     {"pciegbytepers", Field::kPcie},
     {"ondemandusdperhour", Field::kOnDemand},
@@ -101,12 +104,12 @@ Result<std::optional<double>> Sheet::Number(const CsvTable::Row& row, Field fiel
   if (text.empty()) {
     return std::optional<double>();
   }
-  constexpr double kMax = 1e6;
+  constexpr double kMax = 1e9;
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() ||
       !(value >= 0 && value <= kMax)) {
-    return Error(row, field, "allowed: a number from 0 to 1000000");
+    return Error(row, field, "allowed: a number from 0 to 1000000000");
   }
   return std::optional(value);
 }
@@ -117,6 +120,23 @@ Result<std::optional<double>> Sheet::Positive(const CsvTable::Row& row, Field fi
     return Error(row, field, "allowed: a number above 0, or nothing when it is unknown");
   }
   return value;
+}
+
+std::optional<double> Sheet::GigabitWords(const CsvTable::Row& row, Field field) const {
+  const std::string text = Text(row, field);
+  const size_t end = text.find(" Gigabit");
+  if (end == std::string::npos) {
+    return std::nullopt;
+  }
+  const size_t begin = text.find_last_not_of("0123456789.", end - 1) + 1;
+  double each = 0;
+  std::from_chars(text.data() + begin, text.data() + end, each);
+  double count = 1;
+  if (begin >= 3 && text.substr(begin - 2, 2) == "x ") {
+    const size_t digits = text.find_last_not_of("0123456789", begin - 3) + 1;
+    std::from_chars(text.data() + digits, text.data() + begin - 2, count);
+  }
+  return each * count > 0 ? std::optional(each * count) : std::nullopt;
 }
 
 Status Sheet::Error(const CsvTable::Row& row, Field field, const std::string& allowed) const {

@@ -22,6 +22,7 @@ enum class Field : unsigned char {
   kNetworkGbit,
   kNetworkMbit,
   kBurstGbit,
+  kNetworkPerformance,
   kPcie,
   kOnDemand,
   kSpot,
@@ -48,11 +49,15 @@ class Sheet {
   /// Empty when there is no such column.
   std::string Text(const CsvTable::Row& row, Field field) const;
 
-  /// Nothing for an empty cell. Errors: it is no number from 0 to a million.
+  /// Nothing for an empty cell. Errors: it is no number from 0 to 1e9.
   Result<std::optional<double>> Number(const CsvTable::Row& row, Field field) const;
 
   /// As Number, but 0 is an error too.
   Result<std::optional<double>> Positive(const CsvTable::Row& row, Field field) const;
+
+  /// Gbit/s of what EC2 calls NetworkPerformance: "Up to 10 Gigabit", "4x 100 Gigabit", wherever in
+  /// the cell. Nothing for "High" and the like.
+  std::optional<double> GigabitWords(const CsvTable::Row& row, Field field) const;
 
   /// "FILE:LINE: column is "text"; allowed". Requires: Has(field).
   Status Error(const CsvTable::Row& row, Field field, const std::string& allowed) const;

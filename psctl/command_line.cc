@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "provisioner/catalog_import.h"
+#include "psctl/catalog_view.h"
 #include "psctl/text.h"
 #include "psctl/version.h"
 
@@ -21,11 +23,20 @@ constexpr std::string_view kExamples =
   psctl status runs/mnist-20240131-120000              one run, ended ones too
   psctl why                                            who waits for whom, since when
   psctl stop fashion-mnist-cnn                         end a job after the steps in hand
+  psctl catalog show                                   what can be rented, and for how much
 
 Exit codes: 0 done, 1 failed, 2 misused. Results go to stdout, progress and logs to stderr.
 )";
 
 constexpr const char* kJobHelp = "Job name or run directory; not needed when one job is running";
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
 
 /// The parser and what it fills in.
 struct Parser {
@@ -39,6 +50,13 @@ struct Parser {
   StatusCommand status_command;
   WhyCommand why_command;
   StopCommand stop_command;
+  CLI::App* catalog = nullptr;
+  CLI::App* catalog_show = nullptr;
+  CLI::App* catalog_check = nullptr;
+  CLI::App* catalog_import = nullptr;
+  CatalogShowCommand catalog_show_command;
+  CatalogCheckCommand catalog_check_command;
+  CatalogImportCommand catalog_import_command;
   std::vector<std::string> settings;
 
   Parser() {
@@ -66,10 +84,41 @@ struct Parser {
     why->add_option("JOB", why_command.job, kJobHelp);
     stop = app.add_subcommand("stop", "End a running job after the steps in hand");
     stop->add_option("JOB", stop_command.job, kJobHelp);
-    for (CLI::App* sub : {train, status, why, stop}) {
+    stop->add_flag("--now", stop_command.is_immediate, "End it at once");
+    AddCatalog();
+    for (CLI::App* sub :
+         {train, status, why, stop, catalog, catalog_show, catalog_check, catalog_import}) {
       sub->footer("");  // else it inherits the examples
     }
-    stop->add_flag("--now", stop_command.is_immediate, "End it at once");
+  }
+
+  void AddCatalog() {
+    catalog = app.add_subcommand("catalog", "Show, check or make a list of what can be rented");
+    catalog->require_subcommand(1);
+    catalog_show = catalog->add_subcommand("show", "Show types, prices and how old they are");
+    catalog_show->add_option(
+        "FILE,--catalog", catalog_show_command.file, "Catalog; configs/catalog/aws.json if absent");
+    catalog_show->add_option(
+        "--sort", catalog_show_command.sort, "By " + Join(CatalogSortOrders()));
+    catalog_show->add_flag("--json", catalog_show_command.is_json, "Print the catalog as JSON");
+    catalog_check = catalog->add_subcommand("check", "Say what is wrong with a catalog");
+    catalog_check->add_option("FILE,--catalog", catalog_check_command.file, "Catalog")->required();
+    catalog_import = catalog->add_subcommand("import", "Make a catalog of public tables");
+    catalog_import
+        ->add_option(
+            "--from", catalog_import_command.format, "csv: tables; spot-tsv: price history")
+        ->required();
+    catalog_import
+        ->add_option(
+            "FILE",
+            catalog_import_command.files,
+            "FILE or FILE@DATE, the day of its prices. A .json file is a catalog to start from")
+        ->required();
+    catalog_import->add_option("--provider", catalog_import_command.provider, "Only its types");
+    catalog_import->add_option("--region", catalog_import_command.region, "Only its prices");
+    catalog_import->add_option(
+        "--quota", catalog_import_command.quota, "Of each type for which no file says; 10");
+    catalog_import->add_option("-o,--output", catalog_import_command.output, "File; else stdout");
   }
 };
 
@@ -87,16 +136,11 @@ std::vector<std::string> FlagNames(const CLI::App& app) {
     for (const std::string& name : option->get_lnames()) {
       names.push_back("--" + name);
     }
+    for (const std::string& name : option->get_snames()) {
+      names.push_back("-" + name);
+    }
   }
   return names;
-}
-
-std::string Join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text;
 }
 
 Status UnknownName(
@@ -121,12 +165,11 @@ Status CheckNames(const Parser& parser, const std::vector<std::string>& argument
       if (name == "--set" && name == argument) {
         ++i;  // its value may begin with a dash
       }
-    } else if (scope == &parser.app) {
-      const std::vector<std::string> known = SubcommandNames(parser.app);
+    } else if (const std::vector<std::string> known = SubcommandNames(*scope); !known.empty()) {
       if (std::find(known.begin(), known.end(), argument) == known.end()) {
         return UnknownName("command", argument, known);
       }
-      scope = parser.app.get_subcommand(argument);
+      scope = scope->get_subcommand(argument);
     }
   }
   return Status::Ok();
@@ -170,22 +213,60 @@ Result<std::vector<proto::ConfigOverride>> ParseSettings(const std::vector<std::
   return overrides;
 }
 
+/// The innermost command that was named.
+const CLI::App& ChosenOf(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : ChosenOf(*chosen.front());
+}
+
+/// "train", "catalog show"
+std::string FullName(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent == nullptr || parent->get_parent() == nullptr
+             ? app.get_name()
+             : FullName(*parent) + " " + app.get_name();
+}
+
 /// CLI11's messages, as one line without its own punctuation.
 Status MisuseOf(const CLI::ParseError& error, const Parser& parser) {
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
+  const CLI::App& chosen = ChosenOf(parser.app);
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    text = parser.train->parsed() ? "train wants a job file, as in: psctl train JOB.json"
-                                  : "no command; there are: " + Join(SubcommandNames(parser.app)) +
-                                        "; try psctl --help";
+    if (const auto names = SubcommandNames(chosen); !names.empty()) {
+      text = "no command" + (&chosen == &parser.app ? "" : " after " + FullName(chosen)) +
+             "; there are: " + Join(names) + "; try psctl --help";
+    } else if (&chosen == parser.train) {
+      text = "train wants a job file, as in: psctl train JOB.json";
+    } else {
+      text = FullName(chosen) + ": " + text + "; try psctl " + FullName(chosen) + " --help";
+    }
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const CLI::App* sub =
-        parser.app.get_subcommands().empty() ? &parser.app : parser.app.get_subcommands().front();
     const std::vector<std::string> extras = parser.app.remaining(true);
-    text = "too many arguments for " + sub->get_name() +
+    text = "too many arguments for " + FullName(chosen) +
            (extras.empty() ? "" : ": '" + Printable(extras.front()) + "'");
   }
   return Status::InvalidArgument(text);
+}
+
+Status CheckOneOf(
+    const std::string& kind, const std::string& name, const std::vector<std::string>& known) {
+  return std::find(known.begin(), known.end(), name) == known.end() ? UnknownName(kind, name, known)
+                                                                    : Status::Ok();
+}
+
+Result<Command> CatalogCommand(const Parser& parser) {
+  if (parser.catalog_show->parsed()) {
+    PS_TRY(CheckOneOf("sort order", parser.catalog_show_command.sort, CatalogSortOrders()));
+    return Command(parser.catalog_show_command);
+  }
+  if (parser.catalog_check->parsed()) {
+    return Command(parser.catalog_check_command);
+  }
+  const std::vector<std::string_view> formats = provisioner::ImportFormats();
+  PS_TRY(
+      CheckOneOf("format", parser.catalog_import_command.format, {formats.begin(), formats.end()}));
+  return Command(parser.catalog_import_command);
 }
 
 }  // namespace
@@ -198,9 +279,7 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   try {
     parser.app.parse(split);
   } catch (const CLI::CallForHelp&) {
-    const auto chosen = parser.app.get_subcommands();
-    return Command(
-        PrintCommand{chosen.empty() ? parser.app.help() : chosen.front()->help("psctl")});
+    return Command(PrintCommand{parser.app.help()});  // of the command that was named, if any
   } catch (const CLI::CallForVersion& version) {
     return Command(PrintCommand{std::string(version.what()) + "\n"});
   } catch (const CLI::ParseError& error) {
@@ -215,6 +294,9 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   }
   if (parser.why->parsed()) {
     return Command(parser.why_command);
+  }
+  if (parser.catalog->parsed()) {
+    return CatalogCommand(parser);
   }
   return Command(parser.stop_command);
 }

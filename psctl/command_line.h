@@ -6,6 +6,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
+#include "psctl/catalog_command.h"
 
 namespace ps::psctl {
 
@@ -39,7 +40,15 @@ struct PrintCommand {
   std::string text;
 };
 
-using Command = std::variant<TrainCommand, StatusCommand, WhyCommand, StopCommand, PrintCommand>;
+using Command = std::variant<
+    TrainCommand,
+    StatusCommand,
+    WhyCommand,
+    StopCommand,
+    CatalogShowCommand,
+    CatalogCheckCommand,
+    CatalogImportCommand,
+    PrintCommand>;
 
 /// `arguments` without the program's name. Errors: kInvalidArgument with one line for the user,
 /// that says what is wrong and, for a mistyped name, the nearest one.

@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "ps/base/time.h"
+#include "psctl/catalog_view.h"
 #include "psctl/command_line.h"
 #include "psctl/control.h"
 #include "psctl/json_writer.h"
@@ -194,6 +196,15 @@ int RunPsctl(
   }
   if (const auto* stop = std::get_if<StopCommand>(&*command)) {
     return RunStop(*stop, console, registry);
+  }
+  if (const auto* show = std::get_if<CatalogShowCommand>(&*command)) {
+    return RunCatalogShow(*show, DayOf(SystemTime().UnixMicros()), console);
+  }
+  if (const auto* check = std::get_if<CatalogCheckCommand>(&*command)) {
+    return RunCatalogCheck(*check, DayOf(SystemTime().UnixMicros()), console);
+  }
+  if (const auto* import = std::get_if<CatalogImportCommand>(&*command)) {
+    return RunCatalogImport(*import, console);
   }
   return RunTrain(std::get<TrainCommand>(*command), console, registry);
 }

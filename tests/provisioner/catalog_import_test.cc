@@ -87,7 +87,8 @@ TEST(CatalogImportTest, WhatIsLeftOutIsSaid) {
       ElementsAre(
           "hardware.csv: prices left out, because the file has no date; give one: "
           "hardware.csv@2026-07-20",
-          "left out 2 types without network rate: p2.xlarge, r5.xlarge"));
+          "left out 1 type without network rate: p2.xlarge",
+          "left out 1 type without word on accelerators: r5.xlarge"));
   const std::vector<std::string> notes = Import({kHardware, kPrices}).notes;
   EXPECT_THAT(notes.at(1), "left out 1 type without accelerator memory: g4dn.12xlarge");
 }
@@ -110,6 +111,23 @@ TEST(CatalogImportTest, ALaterFileOverridesAnEarlierOne) {
   EXPECT_EQ(m5.network_gbit_per_s, 1);
   EXPECT_EQ(m5.quota, 0);
   EXPECT_EQ(catalog.as_of, "2026-07-20") << "the oldest price dates the catalog";
+}
+
+TEST(CatalogImportTest, NetworkRatesAreFoundInWhatEc2SaysOfThem) {
+  const auto burst = [](const std::string& words) {
+    const ImportFile types = {
+        "types.csv",
+        "InstanceType,GpuName,NetworkInfo,Price,baseline_mbps,Region,provider\n"
+        "a.large,,\"{'NetworkPerformance': '" +
+            words + "', 'Cards': 1}\",1,100,r,p\n",
+        "2026-07-20"};
+    return Import({types}, {"csv", "", "", 1}).catalog.types.at(0).network_burst_gbit_per_s;
+  };
+  EXPECT_EQ(burst("Up to 10 Gigabit"), 10);
+  EXPECT_EQ(burst("12.5 Gigabit"), 12.5);
+  EXPECT_EQ(burst("4x 100 Gigabit"), 400);
+  EXPECT_EQ(burst("High"), 0.1);
+  EXPECT_EQ(burst("Gigabit"), 0.1);
 }
 
 TEST(CatalogImportTest, AskedSpotPricesTakeThePlaceOfEstimates) {
@@ -189,11 +207,11 @@ TEST(CatalogImportTest, WrongFiguresAreErrorsWithLineAndColumn) {
     file.text.replace(file.text.find(from), from.size(), to);
     return ErrorOf({file});
   };
-  for (const std::string bad : {"-3.912", "nan", "inf", "1e9", "3.9x", "free"}) {
+  for (const std::string bad : {"-3.912", "nan", "inf", "1e10", "3.9x", "free"}) {
     EXPECT_EQ(
         with("3.912", bad),
         "prices_2026-07-20.csv:2: ondemand_usd_per_hour is \"" + bad +
-            "\"; allowed: a number from 0 to 1000000");
+            "\"; allowed: a number from 0 to 1000000000");
   }
   EXPECT_THAT(with("0.192", "0"), StartsWith("prices_2026-07-20.csv:3: ondemand_usd_per_hour is "));
   EXPECT_EQ(with(",0.192", ""), "prices_2026-07-20.csv:3: 2 cells; allowed: 3, as in the header");

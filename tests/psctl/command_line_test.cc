@@ -75,7 +75,9 @@ TEST(CommandLineTest, HelpAndVersionAreResults) {
 
 TEST(CommandLineTest, AMistypedCommandNamesTheNearest) {
   EXPECT_EQ(ErrorOf({"trian", "job.json"}), "unknown command 'trian'; did you mean 'train'?");
-  EXPECT_EQ(ErrorOf({"deploy"}), "unknown command 'deploy'; there are: train, status, why, stop");
+  EXPECT_EQ(
+      ErrorOf({"deploy"}),
+      "unknown command 'deploy'; there are: train, status, why, stop, catalog");
 }
 
 TEST(CommandLineTest, AMistypedFlagNamesTheNearest) {
@@ -87,12 +89,60 @@ TEST(CommandLineTest, AMistypedFlagNamesTheNearest) {
 }
 
 TEST(CommandLineTest, WhatIsMissingOrTooMuchIsSaid) {
-  EXPECT_EQ(ErrorOf({}), "no command; there are: train, status, why, stop; try psctl --help");
+  EXPECT_EQ(
+      ErrorOf({}), "no command; there are: train, status, why, stop, catalog; try psctl --help");
   EXPECT_THAT(ErrorOf({"train"}), HasSubstr("psctl train JOB.json"));
   EXPECT_EQ(ErrorOf({"train", "a.json", "b.json"}), "too many arguments for train: 'b.json'");
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set"}), HasSubstr("--set"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "epochs"}), HasSubstr("got 'epochs'"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "=3"}), HasSubstr("wants KEY=VALUE"));
+}
+
+TEST(CommandLineTest, CatalogHasCommandsOfItsOwn) {
+  const auto show = Parse<CatalogShowCommand>({"catalog", "show"});
+  EXPECT_EQ(show.file, "");
+  EXPECT_EQ(show.sort, "price");
+  EXPECT_EQ(Parse<CatalogShowCommand>({"catalog", "show", "a.json", "--sort=name"}).sort, "name");
+  EXPECT_EQ(Parse<CatalogShowCommand>({"catalog", "show", "--catalog", "a.json"}).file, "a.json");
+  EXPECT_EQ(Parse<CatalogCheckCommand>({"catalog", "check", "a.json"}).file, "a.json");
+  const auto import = Parse<CatalogImportCommand>(
+      {"catalog",
+       "import",
+       "--from",
+       "csv",
+       "a.csv",
+       "b.csv@2026-07-20",
+       "--region",
+       "us-east-1",
+       "--quota",
+       "4",
+       "-o",
+       "c.json"});
+  EXPECT_EQ(import.format, "csv");
+  EXPECT_EQ(import.files, (std::vector<std::string>{"a.csv", "b.csv@2026-07-20"}));
+  EXPECT_EQ(import.region, "us-east-1");
+  EXPECT_EQ(import.quota, 4);
+  EXPECT_EQ(import.output, "c.json");
+  EXPECT_THAT(Parse<PrintCommand>({"catalog", "show", "--help"}).text, HasSubstr("--sort"));
+}
+
+TEST(CommandLineTest, WrongCatalogCommandsAreSaidInOneLine) {
+  EXPECT_EQ(
+      ErrorOf({"catalog"}),
+      "no command after catalog; there are: show, check, import; try psctl --help");
+  EXPECT_EQ(ErrorOf({"catalog", "shwo"}), "unknown command 'shwo'; did you mean 'show'?");
+  EXPECT_EQ(
+      ErrorOf({"catalog", "show", "--sotr"}), "unknown flag '--sotr'; did you mean '--sort'?");
+  EXPECT_EQ(
+      ErrorOf({"catalog", "show", "--sort", "nmae"}),
+      "unknown sort order 'nmae'; did you mean 'name'?");
+  EXPECT_THAT(ErrorOf({"catalog", "check"}), HasSubstr("try psctl catalog check --help"));
+  EXPECT_EQ(ErrorOf({"catalog", "check", "a", "b"}), "too many arguments for catalog check: 'b'");
+  EXPECT_THAT(ErrorOf({"catalog", "import", "a.csv"}), HasSubstr("--from"));
+  EXPECT_THAT(ErrorOf({"catalog", "import", "--from", "csv"}), HasSubstr("FILE"));
+  EXPECT_THAT(ErrorOf({"catalog", "import", "--from", "xls", "a"}), HasSubstr("format 'xls'"));
+  EXPECT_THAT(
+      ErrorOf({"catalog", "import", "--quota", "x", "--from=csv", "a"}), HasSubstr("quota"));
 }
 
 }  // namespace

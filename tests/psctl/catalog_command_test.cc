@@ -1,0 +1,130 @@
+#include "psctl/catalog_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "ps/proto/catalog.h"
+#include "psctl/catalog_file.h"
+#include "psctl/command_line.h"
+#include "psctl/files.h"
+
+namespace ps::psctl {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* kToday = "2026-08-01";
+
+constexpr const char* kPrices =
+    "provider,region,instance_type,gpu_model,net_baseline_gbps,ondemand_usd_per_hour\n"
+    "aws,us-east-1,m5.xlarge,,1.25,0.192\n"
+    "aws,us-east-1,m5.huge,,,9\n";
+
+class CatalogCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "catalog-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+    console_.out = [this](std::string_view text) { out_ += text; };
+    console_.err = [this](std::string_view text) { err_ += text; };
+  }
+
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string Write(const std::string& name, const std::string& text) const {
+    EXPECT_TRUE(WriteFileAtomically(root_ + "/" + name, text).ok());
+    return root_ + "/" + name;
+  }
+
+  int Import(const std::vector<std::string>& files, const std::string& output) {
+    CatalogImportCommand command;
+    command.format = "csv";
+    command.files = files;
+    command.output = output;
+    return RunCatalogImport(command, console_);
+  }
+
+  std::string root_;
+  Console console_;
+  std::string out_;
+  std::string err_;
+};
+
+TEST_F(CatalogCommandTest, WhatWasImportedIsShownAndChecked) {
+  const std::string catalog = root_ + "/c.json";
+  ASSERT_EQ(Import({Write("prices-2026-07-20.csv", kPrices)}, catalog), kExitOk) << err_;
+  EXPECT_THAT(err_, HasSubstr("left out 1 type without network rate: m5.huge\n"));
+  EXPECT_THAT(err_, HasSubstr("c.json: 1 type\n"));
+  EXPECT_THAT(out_, IsEmpty());
+  EXPECT_EQ(RunCatalogShow({catalog, "price", false}, kToday, console_), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("m5.xlarge"));
+  out_.clear();
+  EXPECT_EQ(RunCatalogShow({catalog, "price", true}, kToday, console_), kExitOk);
+  EXPECT_TRUE(proto::ParseCatalog(out_, "shown").ok());
+  out_.clear();
+  EXPECT_EQ(RunCatalogCheck({catalog}, kToday, console_), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("c.json: warning: types: no type has a spot price"));
+  EXPECT_THAT(out_, EndsWith("c.json: 1 type, no errors, 1 warning\n"));
+}
+
+TEST_F(CatalogCommandTest, TheDateOfAFileIsGivenOrInItsName) {
+  const std::string prices = Write("prices.csv", kPrices);
+  EXPECT_EQ(Import({prices}, ""), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("prices left out, because the file has no date; give one: "));
+  EXPECT_EQ(Import({prices + "@2026-07-20"}, ""), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("\"as_of\": \"2026-07-20\""));
+}
+
+TEST_F(CatalogCommandTest, ACatalogCanBeTheStart) {
+  const std::string base = root_ + "/base.json";
+  ASSERT_EQ(Import({Write("prices-2026-07-20.csv", kPrices)}, base), kExitOk);
+  const std::string quotas = Write("quotas.csv", "instance_type,quota\nm5.xlarge,3\n");
+  ASSERT_EQ(Import({base, quotas}, ""), kExitOk) << err_;
+  const auto catalog = proto::ParseCatalog(out_, "out");
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  EXPECT_EQ(catalog->types.at(0).quota, 3);
+  EXPECT_EQ(catalog->types.at(0).on_demand_usd_per_hour, 0.192);
+  EXPECT_EQ(Import({base, base}, ""), kExitMisused);
+}
+
+TEST_F(CatalogCommandTest, AWrongCatalogFailsTheCheckWithLineAndField) {
+  const std::string bad = Write("bad.json", "{\n\"provider\": \"aws\", \"quota\": 3}\n");
+  EXPECT_EQ(RunCatalogCheck({bad}, kToday, console_), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("bad.json:2:20: unknown field \"quota\""));
+  EXPECT_THAT(out_, IsEmpty());
+  EXPECT_EQ(RunCatalogShow({bad, "price", false}, kToday, console_), kExitMisused);
+  EXPECT_EQ(RunCatalogCheck({root_ + "/none.json"}, kToday, console_), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("none.json"));
+}
+
+TEST_F(CatalogCommandTest, ShippedCatalogsAreValid) {
+  // The tests run in the source directory.
+  for (const auto& entry : std::filesystem::directory_iterator("configs/catalog")) {
+    if (entry.path().extension() == ".json") {
+      const auto catalog = LoadCatalog(entry.path().string());
+      EXPECT_TRUE(catalog.ok()) << catalog.status();
+    }
+  }
+}
+
+TEST_F(CatalogCommandTest, TheDefaultCatalogIsFoundFromOtherDirectoriesToo) {
+  const std::filesystem::path here = std::filesystem::current_path();
+  EXPECT_EQ(FindCatalog("").value(), "configs/catalog/aws.json");
+  EXPECT_EQ(FindCatalog("mine.json").value(), "mine.json");
+  std::filesystem::current_path(root_);
+  const Result<std::string> elsewhere = FindCatalog("");
+  std::filesystem::current_path(here);
+  if (!elsewhere.ok()) {  // a build tree outside of the sources
+    EXPECT_THAT(std::string(elsewhere.status().message()), HasSubstr("--catalog FILE"));
+  } else {
+    EXPECT_THAT(*elsewhere, EndsWith("/configs/catalog/aws.json"));
+  }
+}
+
+}  // namespace
+}  // namespace ps::psctl
