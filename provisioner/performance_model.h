@@ -56,6 +56,8 @@ struct SpeedPrediction {
 struct SpeedBounds {
   std::vector<double> steps_per_s;  // per class, of one worker
   double fleet_steps_per_s = 0;     // of all together; infinity when only the above binds
+  // Per class: the fleet makes no fewer steps than its workers at these rates. Empty: not known.
+  std::vector<double> steps_per_s_min;
   bool is_exact = false;  // the per-class rates are the model's own for every fleet of that size
 };
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -71,6 +73,9 @@ struct PlanProblem {
   std::vector<ServerOffer> servers;
   Goal goal;
   int answers_max = 3;
+  // Sizes of the windows that "spotdnn" tries: n_lower and n_upper of spotDNN (15) and (16).
+  int window_min = 1;
+  int window_max = std::numeric_limits<int>::max();
 };
 
 /// A named way to choose.
@@ -83,7 +88,8 @@ class Strategy {
   virtual Result<PlanAnswer> Solve(const PlanProblem& problem) const = 0;
 };
 
-/// "exact", "exhaustive", "spotdnn", "ideal", "homogeneous", "on-demand"; null for another name.
+/// "exact", "spotdnn" (as the paper says), "spotdnn-prototype" (as its released code does),
+/// "exhaustive", "ideal", "homogeneous", "on-demand"; null for another name.
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name);
 std::vector<std::string_view> StrategyNames();
 

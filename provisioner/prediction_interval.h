@@ -8,7 +8,7 @@ namespace ps::provisioner {
 // are taken as log-normal: a speed is never negative, and a factor of 1.1 either way is equally
 // likely.
 
-/// The z with P(Z <= z) = probability for a standard normal Z, to 1e-9. Requires: 0 < probability
+/// The z with P(Z <= z) = probability for a standard normal Z, to 1e-12. Requires: 0 < probability
 /// < 1.
 double NormalQuantile(double probability);
 

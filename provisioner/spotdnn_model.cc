@@ -148,6 +148,7 @@ SpeedBounds SpotDnnSpeedModel::Bound(int workers, const ServerSide& servers) con
     const CycleParts parts = PartsOf(worker, traffic_, options_.variant, communication_s);
     const double step_s = CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps;
     bounds.steps_per_s.push_back(widening / step_s);
+    bounds.steps_per_s_min.push_back(1 / (widening * step_s));
   }
   return bounds;
 }

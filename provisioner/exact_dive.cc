@@ -1,0 +1,215 @@
+#include "provisioner/exact_dive.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "provisioner/step_time.h"
+
+namespace ps::provisioner {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kSlack = 1e-9;  // what sums in another order can differ by, and more
+
+}  // namespace
+
+void ExactDive::FillTable(
+    size_t depth, double Level::*value, bool is_least, std::vector<double>* table) {
+  std::vector<const Level*> order;
+  int low_sum = 0;
+  double sum = 0;
+  for (size_t i = depth; i < levels_.size(); ++i) {
+    order.push_back(&levels_[i]);
+    low_sum += levels_[i].slot.low;
+    sum += levels_[i].slot.low * (levels_[i].*value);
+  }
+  std::sort(order.begin(), order.end(), [&](const Level* a, const Level* b) {
+    return is_least ? a->*value < b->*value : a->*value > b->*value;
+  });
+  const int total = region_->workers;
+  table->assign(static_cast<size_t>(total) + 1, is_least ? kInfinity : -kInfinity);
+  if (low_sum > total) {
+    return;
+  }
+  auto left = static_cast<size_t>(low_sum);
+  (*table)[left] = sum;
+  for (const Level* level : order) {
+    for (int i = level->slot.low; i < level->slot.high && left < table->size() - 1; ++i) {
+      sum += level->*value;
+      (*table)[++left] = sum;
+    }
+  }
+}
+
+void ExactDive::Prepare(const Relaxation& relaxation) {
+  const Multipliers& multipliers = relaxation.multipliers;
+  levels_.clear();
+  for (size_t i = 0; i < relaxation.slots.size(); ++i) {
+    Level level;
+    level.slot = relaxation.slots[i];
+    level.weight = relaxation.weights[i];
+    level.other_weight = relaxation.other_weights[i];
+    level.key = level.slot.usd_per_s - multipliers.rate * level.slot.rate_max -
+                multipliers.batch * level.weight;
+    levels_.push_back(std::move(level));
+  }
+  // What the relaxation likes least comes first: it is soon clear that there can be little of it.
+  std::vector<double> key_of(levels_.size());
+  for (size_t i = 0; i < levels_.size(); ++i) {
+    double least = kInfinity;
+    for (const Level& other : levels_) {
+      if (other.slot.worker_class == levels_[i].slot.worker_class) {
+        least = std::min(least, other.key);
+      }
+    }
+    key_of[i] = least;
+  }
+  std::vector<size_t> order(levels_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (key_of[a] != key_of[b]) {
+      return key_of[a] > key_of[b];
+    }
+    const int class_a = levels_[a].slot.worker_class;
+    const int class_b = levels_[b].slot.worker_class;
+    return class_a != class_b ? class_a < class_b : a < b;
+  });
+  std::vector<Level> sorted;
+  for (const size_t i : order) {
+    sorted.push_back(std::move(levels_[i]));
+  }
+  levels_ = std::move(sorted);
+  for (size_t i = 1; i < levels_.size(); ++i) {
+    const bool is_same = levels_[i - 1].slot.worker_class == levels_[i].slot.worker_class;
+    levels_[i].previous = is_same ? static_cast<int>(i) - 1 : -1;
+  }
+  levels_.emplace_back();  // nothing is left
+  levels_.back().slot.low = 0;
+  for (size_t depth = 0; depth < levels_.size(); ++depth) {
+    FillTable(depth, &Level::key, true, &levels_[depth].key_least);
+    FillTable(depth, &Level::weight, false, &levels_[depth].weight_most);
+    FillTable(depth, &Level::other_weight, false, &levels_[depth].other_weight_most);
+  }
+  for (Level& level : levels_) {
+    std::swap(level.key, level.slot.rate_max);
+  }
+  for (size_t depth = 0; depth < levels_.size(); ++depth) {
+    FillTable(depth, &Level::key, false, &levels_[depth].rate_most);
+  }
+  for (Level& level : levels_) {
+    std::swap(level.key, level.slot.rate_max);
+  }
+}
+
+void ExactDive::UpdateLimit() {
+  const Goal& goal = basis_.problem().goal;
+  const double budget = std::max(goal.usd_max, goal.usd_max / judge_.quantile_factor());
+  usd_limit_ = std::min(best_.usd_limit(), budget) * (1 + kSlack);
+  const double usd_left = usd_limit_ - goal.takeover_s * relaxation_->usd_per_s_min;
+  const double ratio = usd_left / relaxation_->steps_min;  // USD/s per step/s that still competes
+  if (!std::isfinite(ratio)) {
+    key_limit_ = kInfinity;
+    return;
+  }
+  const double k = relaxation_->multipliers.rate;
+  const double rate = k >= ratio ? relaxation_->rate_needed : relaxation_->rate_max;
+  const double servers_usd_per_s = basis_.servers()[static_cast<size_t>(region_->server)].usd_per_s;
+  key_limit_ = (ratio - k) * rate - servers_usd_per_s + kSlack * relaxation_->usd_per_s_min;
+}
+
+bool ExactDive::Run(
+    const Frame& frame, const Region& region, const Relaxation& relaxation, uint64_t nodes_max) {
+  frame_ = &frame;
+  region_ = &region;
+  relaxation_ = &relaxation;
+  nodes_left_ = nodes_max;
+  Prepare(relaxation);
+  counts_.assign(basis_.problem().offers.size(), 0);
+  UpdateLimit();
+  return Descend(0, region.workers, {});
+}
+
+bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
+  if (depth + 1 == levels_.size()) {
+    Leaf(sums);
+    return true;
+  }
+  const Level& level = levels_[depth];
+  const Level& next = levels_[depth + 1];
+  const Slot& slot = level.slot;
+  int high = std::min(slot.high, left);
+  if (level.previous >= 0) {
+    const Slot& previous = levels_[static_cast<size_t>(level.previous)].slot;
+    if (counts_[static_cast<size_t>(previous.offer)] < previous.high) {
+      high = std::min(high, slot.low);
+    }
+  }
+  const double rate_needed = relaxation_->rate_needed * (1 - kSlack);
+  const double speed = slot.rate_max * slot.samples;
+  for (int count = slot.low; count <= high; ++count) {
+    if (nodes_left_ == 0) {
+      return false;
+    }
+    --nodes_left_;
+    ++nodes_;
+    const auto rest = static_cast<size_t>(left - count);
+    Sums child = sums;
+    child.key += count * level.key;
+    child.rate += count * slot.rate_max;
+    child.weight += count * level.weight;
+    child.other_weight += count * level.other_weight;
+    if (child.key + next.key_least[rest] > key_limit_ ||
+        child.rate + next.rate_most[rest] < rate_needed ||
+        child.weight + next.weight_most[rest] < 0 ||
+        child.other_weight + next.other_weight_most[rest] < 0) {
+      continue;
+    }
+    child.usd_per_s += count * slot.usd_per_s;
+    child.samples_per_s += count * speed;
+    child.square_sum += count * speed * speed;
+    child.fastest = count > 0 ? std::max(child.fastest, speed) : child.fastest;
+    counts_[static_cast<size_t>(slot.offer)] = count;
+    if (!Descend(depth + 1, static_cast<int>(rest), child)) {
+      return false;
+    }
+  }
+  counts_[static_cast<size_t>(slot.offer)] = 0;
+  return true;
+}
+
+void ExactDive::Leaf(const Sums& sums) {
+  const PlanProblem& problem = basis_.problem();
+  const ServerChoice& server = basis_.servers()[static_cast<size_t>(region_->server)];
+  if (frame_->is_exact) {
+    // The model's own rates: what it would say follows from the sums, but for rounding.
+    const double batch_mean = sums.samples_per_s / sums.rate;
+    if (batch_mean < region_->batch_mean.low * (1 - kSlack) ||
+        batch_mean > region_->batch_mean.high * (1 + kSlack)) {
+      return;  // another region's
+    }
+    const double steps = problem.loss->StepsTo(
+        problem.goal.loss,
+        batch_mean,
+        HeterogeneityOfSums(sums.samples_per_s, sums.square_sum, sums.fastest),
+        region_->workers);
+    const double seconds = steps / sums.rate;
+    if (seconds > basis_.run_seconds_max() * (1 + kSlack) ||
+        (seconds + problem.goal.takeover_s) * (sums.usd_per_s + server.usd_per_s) > usd_limit_) {
+      return;
+    }
+  }
+  Consider(counts_, server);
+  UpdateLimit();
+}
+
+void ExactDive::Consider(const std::vector<int>& counts, const ServerChoice& server) {
+  const Verdict verdict = judge_.Judge(counts, server.offer, server.hosts);
+  if (verdict.usd <= best_.usd_limit() * (1 + kSlack) &&
+      judge_.MeetsGoal(verdict, judge_.IsHeld(counts))) {
+    best_.Add(judge_.Choose(counts, server.offer, server.hosts));
+  }
+}
+
+}  // namespace ps::provisioner

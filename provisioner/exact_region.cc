@@ -1,0 +1,261 @@
+#include "provisioner/exact_region.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "provisioner/ratio_search.h"
+
+namespace ps::provisioner {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kSecondsPerHour = 3600;
+// Sums in another order than the model's differ in their last bits: limits are loosened by this.
+constexpr double kSlack = 1e-9;
+constexpr int kHeterogeneityRounds = 3;
+
+/// Least heterogeneity of n workers whose fastest makes `share` of the whole speed: the others
+/// equal.
+double LeastHeterogeneity(double share, int workers) {
+  if (workers == 1 || share >= 1) {
+    return 0;
+  }
+  return (1 - share) * std::sqrt(workers / (workers - 1.0));
+}
+
+/// Most heterogeneity of n workers: all equal.
+double MostHeterogeneity(int workers) {
+  return std::sqrt((workers - 1.0) / workers);
+}
+
+double FastestSpeed(const std::vector<Slot>& slots) {
+  double fastest = 0;
+  for (const Slot& slot : slots) {
+    if (slot.high > 0) {
+      fastest = std::max(fastest, slot.samples * slot.rate_max);
+    }
+  }
+  return fastest;
+}
+
+Range SamplesOf(const std::vector<Slot>& slots) {
+  Range range{kInfinity, 0};
+  for (const Slot& slot : slots) {
+    if (slot.high > 0) {
+      range.low = std::min(range.low, slot.samples);
+      range.high = std::max(range.high, slot.samples);
+    }
+  }
+  return range;
+}
+
+/// How many times more `worse` is than `better`; counts of steps may be 0 or infinite.
+double Effect(double worse, double better) {
+  return worse == kInfinity ? kInfinity : (worse + 1) / (better + 1);
+}
+
+/// Narrows the slots to the region's first class. False: none of its fleets exists.
+bool NarrowToFirst(const Region& region, std::vector<Slot>* slots) {
+  bool has_first = region.first_low != region.first_high;
+  for (Slot& slot : *slots) {
+    if (slot.rank < region.first_low) {
+      if (slot.low > 0) {
+        return false;
+      }
+      slot.high = 0;
+    } else if (slot.rank == region.first_low && !has_first && slot.high > 0) {
+      slot.low = std::max(slot.low, 1);  // the cheapest of its ladder comes first
+      has_first = true;
+    }
+  }
+  return has_first;
+}
+
+}  // namespace
+
+ExactBasis::ExactBasis(const PlanProblem& problem, const FleetJudge& judge)
+    : problem_(problem), ladders_(judge.ladders()) {
+  for (size_t i = 0; i < problem.servers.size(); ++i) {
+    const ServerOffer& offer = problem.servers[i];
+    for (int hosts = offer.hosts_min; hosts <= offer.hosts_max; ++hosts) {
+      const int index = static_cast<int>(i);
+      servers_.push_back(
+          {index, hosts, judge.Side(index, hosts), offer.usd_per_hour * hosts / kSecondsPerHour});
+    }
+  }
+  for (const Offer& offer : problem.offers) {
+    workers_min_ += offer.held;
+    workers_max_ += offer.quota;
+  }
+  workers_min_ = std::max(workers_min_, 1);
+  run_seconds_max_ =
+      std::max((problem.goal.seconds_max - problem.goal.takeover_s) / judge.quantile_factor(), 0.0);
+}
+
+Frame ExactBasis::MakeFrame(int server, int workers) const {
+  const SpeedBounds bounds =
+      problem_.speed->Bound(workers, servers_[static_cast<size_t>(server)].side);
+  Frame frame;
+  frame.server = server;
+  frame.workers = workers;
+  frame.fleet_rate_max = bounds.fleet_steps_per_s;
+  frame.is_exact = bounds.is_exact;
+  const auto& classes = problem_.speed->classes();
+  std::vector<size_t> by_speed;
+  for (size_t k = 0; k < classes.size(); ++k) {
+    int quota = 0;
+    for (const int index : ladders_[k]) {
+      const Offer& offer = problem_.offers[static_cast<size_t>(index)];
+      quota += offer.quota;
+      Slot slot;
+      slot.offer = index;
+      slot.worker_class = static_cast<int>(k);
+      slot.usd_per_s = offer.usd_per_hour / kSecondsPerHour;
+      slot.samples = classes[k].samples;
+      slot.rate_max = bounds.steps_per_s[k];
+      slot.rate_min = bounds.is_exact                  ? slot.rate_max
+                      : bounds.steps_per_s_min.empty() ? 0
+                                                       : bounds.steps_per_s_min[k];
+      slot.low = offer.held;
+      slot.high = offer.quota;
+      frame.slots.push_back(slot);
+    }
+    if (quota > 0) {
+      by_speed.push_back(k);
+    }
+  }
+  std::sort(by_speed.begin(), by_speed.end(), [&](size_t a, size_t b) {
+    const double speed_a = classes[a].samples * bounds.steps_per_s[a];
+    const double speed_b = classes[b].samples * bounds.steps_per_s[b];
+    return speed_a != speed_b ? speed_a > speed_b : a < b;
+  });
+  std::vector<int> ranks(classes.size(), static_cast<int>(by_speed.size()));
+  for (size_t rank = 0; rank < by_speed.size(); ++rank) {
+    ranks[by_speed[rank]] = static_cast<int>(rank);
+  }
+  frame.rank_count = static_cast<int>(by_speed.size());
+  frame.rank_held = frame.rank_count - 1;
+  for (Slot& slot : frame.slots) {
+    slot.rank = ranks[static_cast<size_t>(slot.worker_class)];
+    if (slot.low > 0) {
+      frame.rank_held = std::min(frame.rank_held, slot.rank);
+    }
+  }
+  return frame;
+}
+
+bool ExactBasis::WholeFrame(const Frame& frame, Region* region) const {
+  region->server = frame.server;
+  region->workers = frame.workers;
+  region->batch_mean = SamplesOf(frame.slots);
+  region->first_low = 0;
+  region->first_high = frame.rank_held;
+  region->is_relaxed = false;
+  double usd_per_step = kInfinity;
+  double rate_max = 0;
+  for (const Slot& slot : frame.slots) {
+    if (slot.high > 0) {
+      usd_per_step = std::min(usd_per_step, slot.usd_per_s / slot.rate_max);
+      rate_max = std::max(rate_max, slot.rate_max);
+    }
+  }
+  rate_max = std::min(rate_max * frame.workers, frame.fleet_rate_max);
+  const double steps = problem_.loss->StepsAtLeast(
+      problem_.goal.loss, region->batch_mean, {0, MostHeterogeneity(frame.workers)}, frame.workers);
+  if (steps == kInfinity || steps > run_seconds_max_ * rate_max * (1 + kSlack)) {
+    return false;
+  }
+  const ServerChoice& server = servers_[static_cast<size_t>(frame.server)];
+  region->usd_bound = steps * (usd_per_step + server.usd_per_s / rate_max);
+  return true;
+}
+
+Relaxation ExactBasis::Relax(const Frame& frame, const Region& region) const {
+  Relaxation out;
+  out.slots = frame.slots;
+  if (!NarrowToFirst(region, &out.slots)) {
+    return out;
+  }
+  RatioProblem ratio;
+  ratio.total = region.workers;
+  ratio.cost_fixed = servers_[static_cast<size_t>(region.server)].usd_per_s;
+  ratio.rate_max = frame.fleet_rate_max;
+  int low_sum = 0;
+  int high_sum = 0;
+  double speed_min = kInfinity;
+  for (const Slot& slot : out.slots) {
+    ratio.terms.push_back({slot.usd_per_s, slot.rate_max, 0, slot.low, slot.high});
+    low_sum += slot.low;
+    high_sum += slot.high;
+    if (slot.high > 0) {
+      speed_min = std::min(speed_min, slot.samples * slot.rate_min);
+    }
+  }
+  const Range samples = SamplesOf(out.slots);
+  const Range batch{
+      std::max(region.batch_mean.low, samples.low), std::min(region.batch_mean.high, samples.high)};
+  if (low_sum > region.workers || high_sum < region.workers || batch.low > batch.high) {
+    return out;
+  }
+  const double loss = problem_.goal.loss;
+  const int workers = region.workers;
+  out.rate_max = std::min(LargestSum(ratio, &RatioTerm::rate), frame.fleet_rate_max);
+  // The faster the fleet has to be, the smaller is the fastest worker's share, the higher is the
+  // heterogeneity, the more steps it takes, the faster it has to be.
+  Range heterogeneity{0, MostHeterogeneity(workers)};
+  const double fastest = FastestSpeed(out.slots);
+  double speed_needed = speed_min * workers;
+  for (int i = 0; i < kHeterogeneityRounds; ++i) {
+    heterogeneity.low = std::min(
+        LeastHeterogeneity(speed_needed > 0 ? fastest / speed_needed : 1, workers) * (1 - kSlack),
+        heterogeneity.high);
+    out.steps_min = problem_.loss->StepsAtLeast(loss, batch, heterogeneity, workers);
+    out.rate_needed = out.steps_min / run_seconds_max_ * (1 - kSlack);
+    if (out.steps_min == kInfinity || out.rate_needed > out.rate_max * (1 + kSlack)) {
+      return out;
+    }
+    speed_needed = std::max(speed_needed, batch.low * out.rate_needed);
+  }
+  const auto steps_at = [&](double b, double r) {
+    return problem_.loss->StepsAtLeast(loss, {b, b}, {r, r}, workers);
+  };
+  const double steps_low = steps_at(batch.low, heterogeneity.low);
+  const double steps_high = steps_at(batch.high, heterogeneity.low);
+  const bool is_larger_better = steps_high <= steps_low;
+  out.batch_effect = Effect(std::max(steps_low, steps_high), out.steps_min);
+  const double batch_best = is_larger_better ? batch.high : batch.low;
+  const double spread_low = steps_at(batch_best, heterogeneity.low);
+  const double spread_high = steps_at(batch_best, heterogeneity.high);
+  out.first_effect = Effect(std::max(spread_low, spread_high), std::min(spread_low, spread_high));
+  for (size_t i = 0; i < out.slots.size(); ++i) {
+    const Slot& slot = out.slots[i];
+    const double slack = kSlack * batch.high * slot.rate_max;
+    double from_low = slot.samples * slot.rate_max - batch.low * slot.rate_min + slack;
+    double from_high = batch.high * slot.rate_max - slot.samples * slot.rate_min + slack;
+    if (!is_larger_better) {
+      std::swap(from_low, from_high);
+    }
+    out.weights.push_back(from_low);
+    out.other_weights.push_back(from_high);
+    ratio.terms[i].weight = from_low;
+  }
+  if (LargestSum(ratio, &RatioTerm::weight) < 0) {
+    return out;
+  }
+  ratio.rate_min = std::min(out.rate_needed, out.rate_max);
+  RatioBound bound = BoundRatio(ratio);
+  for (RatioTerm& term : ratio.terms) {
+    term.cost = -term.cost;
+  }
+  out.is_void = false;
+  out.usd_per_s_min = ratio.cost_fixed - LargestSum(ratio, &RatioTerm::cost);
+  out.usd_bound =
+      out.steps_min * std::max(bound.ratio, 0.0) + problem_.goal.takeover_s * out.usd_per_s_min;
+  out.multipliers = {bound.rate_multiplier, bound.weight_multiplier};
+  out.fleets = std::move(bound.corners);
+  return out;
+}
+
+}  // namespace ps::provisioner

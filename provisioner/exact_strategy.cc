@@ -1,0 +1,202 @@
+// Best first over regions (see exact_region.h): the region with the smallest bound is walked
+// through or, when that takes too long, cut in two along the range that spreads its number of steps
+// most. It ends when the next bound is above the worst answer that is kept.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <queue>
+
+#include "provisioner/exact_dive.h"
+#include "provisioner/exact_region.h"
+#include "provisioner/fleet_judge.h"
+#include "provisioner/infeasible.h"
+#include "provisioner/strategies.h"
+
+namespace ps::provisioner {
+namespace {
+
+constexpr double kSlack = 1e-9;
+// Regions whose numbers of steps spread less than this are worth a longer walk.
+constexpr double kUniform = 1.02;
+// Walks that take longer are given up for a cut, if one can help.
+constexpr uint64_t kNodesMax = 400;
+constexpr uint64_t kNodesMaxUniform = 4000;
+constexpr double kWorthACut = 1 + 1e-6;
+
+struct IsLessPromising {
+  bool operator()(const Region& a, const Region& b) const {
+    if (a.usd_bound != b.usd_bound) {
+      return a.usd_bound > b.usd_bound;
+    }
+    return a.workers != b.workers ? a.workers > b.workers : a.server > b.server;
+  }
+};
+
+class ExactSearch {
+ public:
+  explicit ExactSearch(const PlanProblem& problem)
+      : problem_(problem),
+        judge_(problem),
+        basis_(problem, judge_),
+        best_(problem.answers_max),
+        dive_(basis_, &judge_, &best_) {}
+
+  PlanAnswer Run() {
+    ConsiderHeld();
+    for (int workers = basis_.workers_min(); workers <= basis_.workers_max(); ++workers) {
+      for (size_t server = 0; server < basis_.servers().size(); ++server) {
+        Region region;
+        if (basis_.WholeFrame(FrameOf(static_cast<int>(server), workers), &region)) {
+          Push(region);
+        }
+      }
+    }
+    while (!open_.empty()) {
+      const Region region = open_.top();
+      open_.pop();
+      if (!IsOpen(region)) {
+        continue;
+      }
+      Explore(region);
+    }
+    PlanAnswer answer;
+    answer.best = std::move(best_).Take();
+    answer.fleets_evaluated = judge_.evaluated();
+    return answer;
+  }
+
+ private:
+  const Frame& FrameOf(int server, int workers) {
+    if (frame_.server != server || frame_.workers != workers) {
+      frame_ = basis_.MakeFrame(server, workers);
+    }
+    return frame_;
+  }
+
+  /// The fleet that runs already needs no take-over, which all bounds count.
+  void ConsiderHeld() {
+    std::vector<int> held;
+    for (const Offer& offer : problem_.offers) {
+      held.push_back(offer.held);
+    }
+    if (WorkersOf(held) > 0) {
+      for (const ServerChoice& server : basis_.servers()) {
+        dive_.Consider(held, server);
+      }
+    }
+  }
+
+  bool IsOpen(const Region& region) const {
+    const double limit = std::min(best_.usd_limit(), problem_.goal.usd_max);
+    return region.usd_bound <= limit * (1 + kSlack) &&
+           (limit > 0 || region.workers <= best_.last_workers());
+  }
+
+  void Push(const Region& region) {
+    if (IsOpen(region)) {
+      open_.push(region);
+    }
+  }
+
+  void Explore(Region region) {
+    const Frame& frame = FrameOf(region.server, region.workers);
+    Relaxation relaxation = basis_.Relax(frame, region);
+    if (relaxation.is_void) {
+      return;
+    }
+    if (!region.is_relaxed) {
+      region.is_relaxed = true;
+      region.usd_bound = std::max(region.usd_bound, relaxation.usd_bound);
+      if (!open_.empty() && region.usd_bound > open_.top().usd_bound) {
+        Push(region);
+        return;
+      }
+    }
+    TryCorners(frame, relaxation);
+    const double effect = std::max(relaxation.batch_effect, relaxation.first_effect);
+    const bool can_cut = CanCutFirst(region) || CanCutBatch(region, relaxation);
+    uint64_t nodes_max = std::numeric_limits<uint64_t>::max();
+    if (can_cut && effect > kWorthACut) {
+      // The more often it was cut in vain, the longer the walk, so that cuts never cost much more
+      // than walking through at once.
+      nodes_max = (effect > kUniform ? kNodesMax : kNodesMaxUniform) << std::min(region.cuts, 20);
+    }
+    if (!dive_.Run(frame, region, relaxation, nodes_max)) {
+      Cut(region, relaxation);
+    }
+  }
+
+  static bool CanCutFirst(const Region& region) { return region.first_low < region.first_high; }
+
+  static bool CanCutBatch(const Region& region, const Relaxation& relaxation) {
+    return relaxation.batch_effect > kWorthACut &&
+           region.batch_mean.high > region.batch_mean.low * kWorthACut;
+  }
+
+  void Cut(const Region& region, const Relaxation& relaxation) {
+    Region low = region;
+    Region high = region;
+    const bool can_batch = CanCutBatch(region, relaxation);
+    if (CanCutFirst(region) && (!can_batch || relaxation.first_effect >= relaxation.batch_effect)) {
+      low.first_high = (region.first_low + region.first_high) / 2;
+      high.first_low = low.first_high + 1;
+    } else {
+      const double middle = (region.batch_mean.low + region.batch_mean.high) / 2;
+      low.batch_mean.high = middle;
+      high.batch_mean.low = middle;
+    }
+    for (Region* part : {&low, &high}) {
+      ++part->cuts;
+      part->is_relaxed = false;
+      Push(*part);
+    }
+  }
+
+  /// Fleets at the edge of the relaxation are often among the best.
+  void TryCorners(const Frame& frame, const Relaxation& relaxation) {
+    std::vector<int> counts(problem_.offers.size(), 0);
+    for (const std::vector<int>& fleet : relaxation.fleets) {
+      for (size_t i = 0; i < fleet.size(); ++i) {
+        counts[static_cast<size_t>(frame.slots[i].offer)] = fleet[i];
+      }
+      if (judge_.ClimbsLadders(counts)) {
+        dive_.Consider(counts, basis_.servers()[static_cast<size_t>(frame.server)]);
+      }
+    }
+  }
+
+  const PlanProblem& problem_;
+  FleetJudge judge_;
+  ExactBasis basis_;
+  BestFleets best_;
+  ExactDive dive_;
+  Frame frame_;
+  std::priority_queue<Region, std::vector<Region>, IsLessPromising> open_;
+};
+
+class ExactStrategy final : public Strategy {
+ public:
+  std::string_view name() const override { return "exact"; }
+
+  Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
+    PS_TRY(CheckProblem(problem));
+    PlanAnswer answer = ExactSearch(problem).Run();
+    if (answer.best.empty()) {
+      answer.infeasible = ExplainInfeasible(problem, name());
+    }
+    return answer;
+  }
+};
+
+}  // namespace
+
+PlanAnswer SolveExactly(const PlanProblem& problem) {
+  return ExactSearch(problem).Run();
+}
+
+std::unique_ptr<Strategy> MakeExactStrategy() {
+  return std::make_unique<ExactStrategy>();
+}
+
+}  // namespace ps::provisioner

@@ -1,0 +1,68 @@
+#include <algorithm>
+
+#include "provisioner/fleet_judge.h"
+#include "provisioner/infeasible.h"
+#include "provisioner/strategies.h"
+
+namespace ps::provisioner {
+namespace {
+
+class ExhaustiveStrategy final : public Strategy {
+ public:
+  std::string_view name() const override { return "exhaustive"; }
+
+  Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
+    PS_TRY(CheckProblem(problem));
+    FleetJudge judge(problem);
+    BestFleets best(problem.answers_max);
+    for (size_t server = 0; server < problem.servers.size(); ++server) {
+      const ServerOffer& offer = problem.servers[server];
+      for (int hosts = offer.hosts_min; hosts <= offer.hosts_max; ++hosts) {
+        TryAll(problem, static_cast<int>(server), hosts, &judge, &best);
+      }
+    }
+    PlanAnswer answer;
+    answer.fleets_evaluated = judge.evaluated();
+    answer.best = std::move(best).Take();
+    if (answer.best.empty()) {
+      answer.infeasible = ExplainInfeasible(problem, name());
+    }
+    return answer;
+  }
+
+ private:
+  /// Counts up through every combination, as an odometer does.
+  static void TryAll(
+      const PlanProblem& problem, int server, int hosts, FleetJudge* judge, BestFleets* best) {
+    std::vector<int> counts;
+    for (const Offer& offer : problem.offers) {
+      counts.push_back(offer.held);
+    }
+    while (true) {
+      if (WorkersOf(counts) > 0 && judge->ClimbsLadders(counts)) {
+        const Verdict verdict = judge->Judge(counts, server, hosts);
+        if (verdict.usd <= best->usd_limit() * (1 + 1e-9) &&
+            judge->MeetsGoal(verdict, judge->IsHeld(counts))) {
+          best->Add(judge->Choose(counts, server, hosts));
+        }
+      }
+      size_t digit = 0;
+      while (digit < counts.size() && counts[digit] == problem.offers[digit].quota) {
+        counts[digit] = problem.offers[digit].held;
+        ++digit;
+      }
+      if (digit == counts.size()) {
+        return;
+      }
+      ++counts[digit];
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> MakeExhaustiveStrategy() {
+  return std::make_unique<ExhaustiveStrategy>();
+}
+
+}  // namespace ps::provisioner

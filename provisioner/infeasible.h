@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string_view>
+
+#include "provisioner/planner.h"
+
+namespace ps::provisioner {
+
+/// Why `strategy` found no plan, and the nearest goals that can be met. Requires: a problem that
+/// CheckProblem accepts.
+Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strategy);
+
+/// The exact search alone: no reasons when nothing is found. Requires: as above.
+PlanAnswer SolveExactly(const PlanProblem& problem);
+
+}  // namespace ps::provisioner

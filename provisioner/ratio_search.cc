@@ -1,0 +1,241 @@
+// With a multiplier k on X and m on the weights, the Lagrangian's minimum over the box is
+//     G(k, m) = cost_fixed + min (cost - k rate - m weight) . x,
+// a sort and a greedy fill. From it, every feasible x has a ratio of at least
+//     k + G / rate_min   when G <= 0,      k + G / rate_max   when G >= 0,
+// because the ratio is k + (cost - k X) / X, and G bounds cost - k X from below. Both are concave
+// in k with slope 1 - X / rate_min (rate_max): the best k is where G = 0 (Dinkelbach's method finds
+// it), or where the fill's X passes the limit that the first one breaks.
+
+#include "provisioner/ratio_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ps::provisioner {
+namespace {
+
+constexpr int kRateStepsMax = 30;
+constexpr int kWeightDoublingsMax = 40;
+constexpr int kWeightStepsMax = 12;
+constexpr double kTolerance = 1e-12;
+
+/// The minimum at one pair of multipliers.
+struct Corner {
+  double cost = 0;  // cost_fixed + (cost - m weight) . x
+  double rate = 0;
+  double weight = 0;
+  std::vector<int> x;
+
+  double Lagrangian(double k) const { return cost - k * rate; }
+};
+
+class Search {
+ public:
+  explicit Search(const RatioProblem& problem) : problem_(problem), keys_(problem.terms.size()) {
+    for (size_t i = 0; i < problem.terms.size(); ++i) {
+      order_.push_back(i);
+    }
+  }
+
+  /// The minimum at (k, m); with is_fastest the one at infinite k.
+  Corner Fill(double k, double m, bool is_fastest = false) {
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      const RatioTerm& term = problem_.terms[i];
+      keys_[i] = is_fastest ? -term.rate : term.cost - k * term.rate - m * term.weight;
+    }
+    SortByKey();
+    Corner corner;
+    corner.cost = problem_.cost_fixed;
+    corner.x.resize(keys_.size());
+    int left = problem_.total;
+    for (const RatioTerm& term : problem_.terms) {
+      left -= term.low;
+    }
+    for (const size_t i : order_) {
+      const RatioTerm& term = problem_.terms[i];
+      const int more = std::min(left, term.high - term.low);
+      left -= more;
+      const int x = term.low + more;
+      corner.x[i] = x;
+      corner.cost += x * (term.cost - m * term.weight);
+      corner.rate += x * term.rate;
+      corner.weight += x * term.weight;
+    }
+    return corner;
+  }
+
+  struct Edge {
+    double ratio = -std::numeric_limits<double>::infinity();
+    double k = 0;
+    double weight = 0;  // of the relaxed optimum
+    Corner below;
+    Corner above;
+  };
+
+  /// The best k for an m.
+  Edge BestRate(double m) {
+    Corner corner = Fill(start_k_, m);
+    double k = start_k_;
+    for (int i = 0; i < kRateStepsMax; ++i) {
+      if (corner.rate <= 0) {
+        return AtLevel(m, k, corner, problem_.rate_min);
+      }
+      const double next = std::max(corner.cost / corner.rate, 0.0);
+      if (std::abs(next - k) <= kTolerance * next) {
+        break;
+      }
+      k = next;
+      corner = Fill(k, m);
+    }
+    start_k_ = k;
+    if (corner.rate < problem_.rate_min) {
+      return AtLevel(m, k, corner, problem_.rate_min);
+    }
+    if (corner.rate > problem_.rate_max) {
+      return AtLevel(m, k, corner, problem_.rate_max);
+    }
+    return {
+        .ratio = RatioAt(k, corner), .k = k, .weight = corner.weight, .below = corner, .above = {}};
+  }
+
+ private:
+  double RatioAt(double k, const Corner& corner) const {
+    const double g = corner.Lagrangian(k);
+    if (g > 0) {
+      return k + g / problem_.rate_max;
+    }
+    if (problem_.rate_min > 0) {
+      return k + g / problem_.rate_min;
+    }
+    // Without a least rate nothing follows from a Lagrangian below zero, except that it is zero but
+    // for rounding.
+    return g >= -kTolerance * std::abs(corner.cost) ? k : -std::numeric_limits<double>::infinity();
+  }
+
+  /// The best k when X has to be at `level`, which the corner at `k` is not.
+  Edge AtLevel(double m, double k, Corner corner, double level) {
+    Corner below = corner.rate < level ? corner : Fill(0, m);
+    Corner above = corner.rate < level ? Fill(0, m, /*is_fastest=*/true) : std::move(corner);
+    if (below.rate >= level) {
+      k = 0;  // even the cheapest is beyond the limit
+      above = below;
+    }
+    for (int i = 0; i < kRateStepsMax && above.rate - below.rate > kTolerance * above.rate; ++i) {
+      k = std::max((above.cost - below.cost) / (above.rate - below.rate), 0.0);
+      Corner middle = Fill(k, m);
+      const double gain = below.Lagrangian(k) - middle.Lagrangian(k);
+      if (gain <= kTolerance * std::abs(below.cost)) {
+        break;
+      }
+      (middle.rate < level ? below : above) = std::move(middle);
+    }
+    Edge edge;
+    edge.k = k;
+    edge.ratio = RatioAt(k, Fill(k, m));
+    const double span = above.rate - below.rate;
+    const double share = span > 0 ? std::clamp((level - below.rate) / span, 0.0, 1.0) : 0;
+    edge.weight = below.weight + share * (above.weight - below.weight);
+    edge.below = std::move(below);
+    edge.above = std::move(above);
+    return edge;
+  }
+
+  /// By insertion: the order changes little from one call to the next.
+  void SortByKey() {
+    for (size_t i = 1; i < order_.size(); ++i) {
+      const size_t moved = order_[i];
+      size_t at = i;
+      while (at > 0 && keys_[order_[at - 1]] > keys_[moved]) {
+        order_[at] = order_[at - 1];
+        --at;
+      }
+      order_[at] = moved;
+    }
+  }
+
+  const RatioProblem& problem_;
+  std::vector<double> keys_;
+  std::vector<size_t> order_;
+  double start_k_ = 0;
+};
+
+void Keep(const Search::Edge& edge, double m, RatioBound* bound) {
+  if (edge.ratio > bound->ratio) {
+    bound->ratio = edge.ratio;
+    bound->rate_multiplier = edge.k;
+    bound->weight_multiplier = m;
+  }
+}
+
+void KeepCorners(Search::Edge* edge, RatioBound* bound) {
+  for (Corner* corner : {&edge->below, &edge->above}) {
+    if (!corner->x.empty()) {
+      bound->corners.push_back(std::move(corner->x));
+    }
+  }
+}
+
+}  // namespace
+
+RatioBound BoundRatio(const RatioProblem& problem) {
+  Search search(problem);
+  RatioBound bound;
+  bound.ratio = -std::numeric_limits<double>::infinity();
+  Search::Edge edge = search.BestRate(0);
+  Keep(edge, 0, &bound);
+  if (edge.weight < 0) {
+    // The weights bind: m grows until they hold, then the two sides close in.
+    double low = 0;
+    double low_weight = edge.weight;
+    double high = std::max(std::abs(edge.below.cost / edge.weight), 1e-300);
+    double high_weight = -1;
+    for (int i = 0; i < kWeightDoublingsMax && high_weight < 0; ++i) {
+      edge = search.BestRate(high);
+      Keep(edge, high, &bound);
+      high_weight = edge.weight;
+      if (high_weight < 0) {
+        low = high;
+        low_weight = high_weight;
+        high *= 2;
+      }
+    }
+    for (int i = 0; i < kWeightStepsMax && high_weight > 0; ++i) {
+      const double share = std::clamp(low_weight / (low_weight - high_weight), 0.1, 0.9);
+      const double m = low + share * (high - low);
+      edge = search.BestRate(m);
+      Keep(edge, m, &bound);
+      if (edge.weight < 0) {
+        low = m;
+        low_weight = edge.weight;
+      } else {
+        high = m;
+        high_weight = edge.weight;
+      }
+    }
+  }
+  KeepCorners(&edge, &bound);
+  return bound;
+}
+
+double LargestSum(const RatioProblem& problem, double RatioTerm::*value) {
+  std::vector<const RatioTerm*> order;
+  int left = problem.total;
+  double sum = 0;
+  for (const RatioTerm& term : problem.terms) {
+    order.push_back(&term);
+    left -= term.low;
+    sum += term.low * (term.*value);
+  }
+  std::sort(order.begin(), order.end(), [&](const RatioTerm* a, const RatioTerm* b) {
+    return a->*value > b->*value;
+  });
+  for (const RatioTerm* term : order) {
+    const int more = std::min(left, term->high - term->low);
+    sum += more * (term->*value);
+    left -= more;
+  }
+  return sum;
+}
+
+}  // namespace ps::provisioner

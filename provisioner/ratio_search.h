@@ -1,0 +1,44 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace ps::provisioner {
+
+/// One variable of a RatioProblem: how many of a thing, from `low` to `high`.
+struct RatioTerm {
+  double cost = 0;
+  double rate = 0;
+  double weight = 0;
+  int low = 0;
+  int high = 0;
+};
+
+/// minimise (cost_fixed + cost . x) / X
+///   subject to  sum of x = total,  low <= x <= high,  weight . x >= 0,
+///               rate_min <= X <= rate_max,  X <= rate . x
+struct RatioProblem {
+  std::vector<RatioTerm> terms;
+  double cost_fixed = 0;
+  int total = 0;
+  double rate_min = 0;
+  double rate_max = 0;  // infinity: none
+};
+
+struct RatioBound {
+  double ratio = 0;            // no feasible x has a smaller one
+  double rate_multiplier = 0;  // with which that is shown
+  double weight_multiplier = 0;
+  std::vector<std::vector<int>>
+      corners;  // whole x around the relaxed optimum; need not be feasible
+};
+
+/// A lower bound by Lagrangian relaxation of all but the box and the sum: the linear relaxation's
+/// optimum up to the accuracy of the search for multipliers. Requires: the sum of `low` is at most
+/// `total`, that of `high` at least; all costs are at least 0; some x has rate . x >= rate_min.
+RatioBound BoundRatio(const RatioProblem& problem);
+
+/// The largest value of values . x over the box and the sum.
+double LargestSum(const RatioProblem& problem, double RatioTerm::*value);
+
+}  // namespace ps::provisioner
