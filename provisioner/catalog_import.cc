@@ -28,6 +28,20 @@ class Importer {
     }
   }
 
+  /// Files can't move a catalog elsewhere.
+  static Status CheckBase(const proto::Catalog& base, const ImportOptions& options) {
+    const auto check = [](const std::string& name,
+                          const std::string& has,
+                          const std::string& asked) {
+      return has.empty() || asked.empty() || has == asked
+                 ? Status::Ok()
+                 : Status::InvalidArgument(
+                       "the catalog to start from is of " + name + " " + has + ", not " + asked);
+    };
+    PS_TRY(check("provider", base.provider, options.provider));
+    return check("region", base.region, options.region);
+  }
+
   Status Csv(std::span<const ImportFile> files) {
     std::vector<Sheet> sheets;
     for (const ImportFile& file : files) {
@@ -279,6 +293,7 @@ std::vector<std::string_view> ImportFormats() {
 
 Result<ImportedCatalog> ImportCatalog(
     const proto::Catalog& base, std::span<const ImportFile> files, const ImportOptions& options) {
+  PS_TRY(Importer::CheckBase(base, options));
   Importer importer(base, options);
   if (options.format == "csv") {
     PS_TRY(importer.Csv(files));

@@ -179,6 +179,7 @@ TEST(CatalogImportTest, ZoneIdsBelongToTheirRegions) {
     options.format = "spot-tsv";
     options.region = region;
     proto::Catalog base = Import({kHardware, kDevices, kPrices}).catalog;
+    base.region = region;
     const ImportFile history = {
         "h.tsv", zone + "\tm5.xlarge\tLinux/UNIX\t0.1\t2022-05-31T20:00:00+00:00", ""};
     EXPECT_EQ(Import({history}, options, base).catalog.Find("m5.xlarge")->spot.size(), 1U)
@@ -199,6 +200,17 @@ TEST(CatalogImportTest, RegionAndProviderAreTheFilesOwnWhenThereIsOne) {
   EXPECT_EQ(ErrorOf({kSavings}, any), "no file says the provider; give it: --provider");
   EXPECT_EQ(
       Import({kHardware, kDevices, kSavings}, {"csv", "aws", "", 5}).catalog.region, "us-east-1");
+}
+
+TEST(CatalogImportTest, ACatalogStaysWhereItIs) {
+  const proto::Catalog base = Import({kHardware, kDevices, kPrices}).catalog;
+  const auto error = [&](const std::string& provider, const std::string& region) {
+    const std::vector<ImportFile> files = {kPrices};
+    return ImportCatalog(base, files, {"csv", provider, region, 5}).status().message();
+  };
+  EXPECT_EQ(
+      error("aws", "us-west-1"), "the catalog to start from is of region us-east-1, not us-west-1");
+  EXPECT_EQ(error("gcp", ""), "the catalog to start from is of provider aws, not gcp");
 }
 
 TEST(CatalogImportTest, WrongFiguresAreErrorsWithLineAndColumn) {

@@ -112,6 +112,25 @@ TEST_F(CatalogCommandTest, ShippedCatalogsAreValid) {
   }
 }
 
+TEST_F(CatalogCommandTest, ThePapersTypesAreInTheDefaultCatalogAndInItsOwn) {
+  for (const char* file : {"configs/catalog/aws.json", "configs/catalog/spotdnn_paper.json"}) {
+    const proto::Catalog catalog = LoadCatalog(file).value();
+    for (const char* name :
+         {"p3.2xlarge",
+          "p2.8xlarge",
+          "g4dn.4xlarge",
+          "g4dn.12xlarge",
+          "g3.4xlarge",
+          "g3.8xlarge",
+          "g3.16xlarge"}) {
+      const proto::InstanceType* type = catalog.Find(name);
+      ASSERT_NE(type, nullptr) << file << " " << name;
+      EXPECT_EQ(type->spot.size(), 1U) << file << " " << name;
+    }
+    EXPECT_TRUE(catalog.Find("m5.xlarge")->is_server_host) << file;
+  }
+}
+
 TEST_F(CatalogCommandTest, TheDefaultCatalogIsFoundFromOtherDirectoriesToo) {
   const std::filesystem::path here = std::filesystem::current_path();
   EXPECT_EQ(FindCatalog("").value(), "configs/catalog/aws.json");
