@@ -232,7 +232,7 @@ std::vector<double> QueueSpeedModel::StepSeconds(
 SpeedBounds QueueSpeedModel::Bound(int workers, const ServerSide& servers) const {
   SpeedBounds bounds;
   const Servers side = ServersOf(traffic_, fit_, servers);
-  // Fastest of all and most contended: a fleet of the class that is fastest alone.
+  // Fastest of all, and the one that waits longest: a fleet of the class that is fastest alone.
   const WorkerClass* fastest = nullptr;
   double cycle_min_s = kInfinity;
   for (const WorkerClass& worker : classes_) {
@@ -247,10 +247,21 @@ SpeedBounds QueueSpeedModel::Bound(int workers, const ServerSide& servers) const
   PS_CHECK(fastest != nullptr && workers > 0);
   Fleet fleet;
   AddMember(*fastest, workers, traffic_, side.stations, &fleet);
-  const double rate = FleetRate(fleet, side.stations, traffic_.overlap, fit_.wait_share);
   // What rounding may add to another fleet's rate.
   constexpr double kSlack = 1 + 1e-9;
+  if (traffic_.overlap > 0) {
+    // Here a fleet of several classes may seem a little faster than one of the fastest class.
+    const double rate = FleetRate(fleet, side.stations, traffic_.overlap, /*wait_share=*/0);
+    bounds.fleet_steps_per_s = rate * traffic_.local_steps * kSlack;
+    return bounds;
+  }
+  const double rate = FleetRate(fleet, side.stations, traffic_.overlap, fit_.wait_share);
   bounds.fleet_steps_per_s = rate * traffic_.local_steps * kSlack;
+  const double wait_max_s = WaitAt(fleet, rate, traffic_.overlap) * kSlack;
+  for (const WorkerClass& worker : classes_) {
+    const CycleParts parts = Waiting(AloneParts(worker, traffic_, side.stations), wait_max_s);
+    bounds.steps_per_s_min.push_back(traffic_.local_steps / CycleSeconds(parts, traffic_.overlap));
+  }
   return bounds;
 }
 

@@ -35,9 +35,11 @@ namespace ps::provisioner {
 /// n = (sum r)^2 / (sum r^2) for the workers' rates r alone: against exact analysis of up to 3
 /// classes whose times differ by up to 70, the error is below 4 %, 0.4 % in the mean.
 ///
-/// More bandwidth is never slower. One more worker is never slower, as long as no worker spends
-/// more than 0.6 of its own cycle at one server link; past that a fleet may seem up to 1 % slower.
-/// The servers' links are never more than busy. Cost: below 1 us up to 64 workers, 1.2 us beyond.
+/// More bandwidth is never slower. Without overlap, one more worker is not slower either, but for
+/// 0.1 % that equal workers in place of unequal ones may cost, as long as no worker spends more
+/// than 0.6 of its cycle at one server link; past that it is up to 1 %, and with overlap up to 3 %.
+/// The servers' links are never more than busy. Cost: below 1 us up to 64 workers; overlap takes
+/// several times that.
 class QueueSpeedModel final : public SpeedModel {
  public:
   /// Requires: at most kClassesMax classes, traffic.local_steps >= 1, and in each class some time:

@@ -1,0 +1,103 @@
+#include "provisioner/profile_fit.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "provisioner/least_squares.h"
+
+namespace ps::provisioner {
+
+int MemoryFit::LargestMinibatch(double device_memory_gib) const {
+  const double fits = samples_per_gib * device_memory_gib + offset;
+  if (!(fits >= 1)) {
+    return 0;
+  }
+  constexpr double kMost = 1 << 30;
+  return static_cast<int>(std::bit_floor(static_cast<uint32_t>(std::min(fits, kMost))));
+}
+
+Result<MemoryFit> FitMemory(std::span<const MemorySample> samples) {
+  // Theil and Sen's line: the median of the slopes between all pairs, then of the offsets.
+  std::vector<double> slopes;
+  std::set<int> sizes;
+  for (const MemorySample& one : samples) {
+    sizes.insert(one.minibatch);
+    for (const MemorySample& other : samples) {
+      if (one.device_memory_gib < other.device_memory_gib) {
+        slopes.push_back(
+            (other.minibatch - one.minibatch) / (other.device_memory_gib - one.device_memory_gib));
+      }
+    }
+  }
+  if (sizes.size() < 2 || slopes.empty()) {
+    return Status::InvalidArgument(
+        "memory needs 2 different minibatches that take different amounts of it; there are " +
+        std::to_string(sizes.size()) + " minibatches");
+  }
+  MemoryFit fit;
+  fit.samples_per_gib = Median(slopes);
+  if (fit.samples_per_gib <= 0) {
+    return Status::InvalidArgument(
+        "memory does not grow with the minibatch in these measurements: repeat them with larger "
+        "minibatches");
+  }
+  std::vector<double> offsets;
+  for (const MemorySample& one : samples) {
+    offsets.push_back(one.minibatch - fit.samples_per_gib * one.device_memory_gib);
+  }
+  fit.offset = Median(offsets);
+  std::vector<double> errors;
+  for (const MemorySample& one : samples) {
+    errors.push_back(
+        (fit.samples_per_gib * one.device_memory_gib + fit.offset) / one.minibatch - 1);
+  }
+  fit.residual = RobustDeviation(errors, 0);
+  fit.samples = static_cast<int>(samples.size());
+  return fit;
+}
+
+Result<StepTime> SummariseSteps(std::span<const double> seconds) {
+  constexpr size_t kNeeded = 5;
+  if (seconds.size() < kNeeded + 1) {
+    return Status::InvalidArgument(
+        "a step time needs " + std::to_string(kNeeded) + " steps after the first; there are " +
+        std::to_string(seconds.empty() ? 0 : seconds.size() - 1));
+  }
+  const std::vector<double> steady(seconds.begin() + 1, seconds.end());
+  StepTime time;
+  time.median_s = Median(steady);
+  time.stddev_s = RobustDeviation(steady, time.median_s);
+  time.steps = static_cast<int>(steady.size());
+  return time;
+}
+
+std::vector<std::string> RefitProfile(const FitJob& job, proto::JobProfile* profile) {
+  std::vector<std::string> missing;
+  Result<proto::QueueFit> queue = FitQueue(job, profile->fleets);
+  if (queue.ok()) {
+    profile->queue = *queue;
+  } else {
+    missing.emplace_back(queue.status().message());
+  }
+  Result<proto::ContentionFit> contention = FitContention(job, profile->fleets);
+  if (contention.ok()) {
+    profile->contention = *contention;
+  } else {
+    missing.emplace_back(contention.status().message());
+  }
+  Result<proto::LossFit> loss = FitLoss(profile->losses, {.has_heterogeneity = true});
+  if (!loss.ok()) {
+    loss = FitLoss(profile->losses, {.has_heterogeneity = false});
+  }
+  if (loss.ok()) {
+    profile->loss = *loss;
+  } else {
+    missing.emplace_back(loss.status().message());
+  }
+  return missing;
+}
+
+}  // namespace ps::provisioner
