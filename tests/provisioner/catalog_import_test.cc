@@ -206,7 +206,8 @@ TEST(CatalogImportTest, ACatalogStaysWhereItIs) {
   const proto::Catalog base = Import({kHardware, kDevices, kPrices}).catalog;
   const auto error = [&](const std::string& provider, const std::string& region) {
     const std::vector<ImportFile> files = {kPrices};
-    return ImportCatalog(base, files, {"csv", provider, region, 5}).status().message();
+    const auto imported = ImportCatalog(base, files, {"csv", provider, region, 5});
+    return std::string(imported.status().message());
   };
   EXPECT_EQ(
       error("aws", "us-west-1"), "the catalog to start from is of region us-east-1, not us-west-1");
