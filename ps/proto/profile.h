@@ -58,13 +58,14 @@ struct ContentionFit {
   friend bool operator==(const ContentionFit&, const ContentionFit&) = default;
 };
 
-/// The closed queue: how much of a message in service an arriving one waits for (0.5 regular, 1
-/// exponential), and the seconds that each step spends at the servers besides the bytes.
+/// The closed queue: how workers share the servers' links (1: in equal parts, as TCP connections do;
+/// towards 0: one after the other, in step), and the seconds that each exchange spends at the
+/// servers besides the bytes.
 struct QueueFit {
-  double wait_share = 0.5;
+  double wait_share = 1;
   double overhead_s = 0;
-  double residual = 0;
-  int samples = 0;
+  double residual = 0;  // relative, standard deviation
+  int samples = 0;      // 0: not fitted
 
   friend bool operator==(const QueueFit&, const QueueFit&) = default;
 };
