@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ps/proto/planning_fields.h"
+#include "tests/proto/damage.h"
 #include "tests/proto/members.h"
 
 namespace ps::proto {
@@ -201,6 +202,10 @@ TEST(CatalogTest, UnknownFieldsGetTheNearestName) {
   EXPECT_THAT(ErrorOf("quota", "qouta"), EndsWith("; did you mean \"quota\"?"));
   EXPECT_THAT(ErrorOf("device\"", "gpu_model\""), EndsWith("; did you mean \"device\"?"));
   EXPECT_THAT(ErrorOf("\"zone\"", "\"az\""), EndsWith("; did you mean \"zone\"?"));
+}
+
+TEST(CatalogTest, DamagedTextsGiveOneLineOrAValidCatalog) {
+  EXPECT_GT(tests::ParseDamaged(kText, 2000, ParseCatalog, PrintCatalog), 25U);
 }
 
 }  // namespace

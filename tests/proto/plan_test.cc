@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ps/proto/planning_fields.h"
+#include "tests/proto/damage.h"
 #include "tests/proto/members.h"
 
 namespace ps::proto {
@@ -94,6 +95,10 @@ TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
   plan = Sample();
   plan.workers.clear();
   EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:10:14: workers has 0 entries; allowed: 1 to "));
+}
+
+TEST(PlanTest, DamagedTextsGiveOneLineOrAValidPlan) {
+  EXPECT_GT(tests::ParseDamaged(PrintPlan(Sample()), 2000, ParsePlan, PrintPlan), 25U);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ps/proto/planning_fields.h"
+#include "tests/proto/damage.h"
 #include "tests/proto/members.h"
 
 namespace ps::proto {
@@ -94,6 +95,10 @@ TEST(ProfileTest, MeasuredFiguresHaveToBePossible) {
   profile = Sample();
   profile.queue.wait_share = 1.5;
   EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:57:19: queue.wait_share is 1.5; allowed: "));
+}
+
+TEST(ProfileTest, DamagedTextsGiveOneLineOrAValidProfile) {
+  EXPECT_GT(tests::ParseDamaged(PrintProfile(Sample()), 2000, ParseProfile, PrintProfile), 25U);
 }
 
 }  // namespace
