@@ -17,7 +17,7 @@ namespace ps::provisioner {
 struct JobModelOptions {
   std::string speed_model = "queue";  // of SpeedModelNames()
   // Which workers may be used; each needs a profile. Empty: every type of the catalog that has one.
-  std::vector<std::string> instance_types;
+  std::vector<std::string> instance_types = {};
   // Adds this share to predicted contention, against plans that are just in time. The spotDNN paper
   // uses 0.01 to 0.05. Used by "spotdnn" only.
   double contention_margin = 0;
