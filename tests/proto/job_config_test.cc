@@ -55,7 +55,8 @@ constexpr std::string_view kRich = R"({
   "fleet": {"max_detect_s": 1.5, "join_timeout_s": 30},
   "launch": {"prefix": "ip netns exec {name}", "server_listen": "0.0.0.0",
     "server_advertise": "10.0.0.{index}"},
-  "run": {"directory": "out", "listen": "0.0.0.0", "advertise": "10.0.0.9", "port": 4000, "metrics_every_s": 0.5}
+  "run": {"directory": "out", "listen": "0.0.0.0", "advertise": "10.0.0.9", "port": 4000,
+    "metrics_every_s": 0.5}
 })";
 
 std::string ErrorOf(std::string_view text, const std::vector<ConfigOverride>& overrides = {}) {
