@@ -1,47 +1,9 @@
 #include "tests/sim/cluster.h"
 
-#include <algorithm>
-#include <set>
-#include <sstream>
 #include <utility>
 
 namespace ps::sim {
 namespace {
-
-constexpr Duration kMaxDetect = std::chrono::milliseconds(1200);
-constexpr uint32_t kMinibatches[] = {4, 6, 3, 8};
-
-std::vector<TensorSpec> Tensors() {
-  // Chunks of 1 KiB: three, two and one.
-  TensorSpec a{"a", {700}, InitKind::kConstant, 5};
-  TensorSpec b{"b", {10, 30}, InitKind::kConstant, -2};
-  TensorSpec c{"c", {7}, InitKind::kConstant, 0};
-  return {a, b, c};
-}
-
-proto::JobConfig MakeConfig(const Scenario& scenario) {
-  proto::JobConfig config;
-  config.name = "simulation";
-  config.model.name = "mlp";
-  config.data.directory = ".";
-  config.optimizer.kind = proto::OptimizerKind::kSgd;
-  config.optimizer.lr = 1;
-  config.train.epochs = scenario.epochs;
-  config.train.seed = scenario.seed;
-  config.train.mode = scenario.mode;
-  config.train.staleness_max = scenario.staleness_max;
-  config.train.minibatch = 1;  // so that a push weighs its samples, and sums stay exact
-  config.train.lease_steps = 3;
-  config.train.overlap = scenario.overlap;
-  config.servers.count = scenario.shards;
-  config.servers.chunk_kib = 1;
-  config.servers.frame_kib = 1;
-  config.fleet.max_detect_s = static_cast<float>(Seconds(kMaxDetect));
-  for (uint32_t i = 0; i < scenario.workers; ++i) {
-    config.workers.push_back({1, kMinibatches[i % std::size(kMinibatches)], 1, 1});
-  }
-  return config;
-}
 
 /// Keeps the log of the run, so that a failure can show it.
 class TextSink final : public LogSink {
@@ -52,108 +14,6 @@ class TextSink final : public LogSink {
 
  private:
   std::string text_;
-};
-
-/// A shard's Outbox: now and then a worker takes its time to read a frame of a pull's answer.
-class ShardOutbox final : public proto::Outbox {
- public:
-  ShardOutbox(
-      NodeOutbox out,
-      EventQueue* queue,
-      uint64_t seed,
-      std::function<void(proto::PeerId)> on_drained)
-      : out_(out), queue_(queue), random_(seed), on_drained_(std::move(on_drained)) {}
-
-  void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override {
-    const bool is_answer = std::holds_alternative<proto::PullReply>(message);
-    out_.Send(to, request_id, std::move(message));
-    if (is_answer && random_.Chance(0.3) && backlogged_.insert(to).second) {
-      const auto reading = std::chrono::microseconds(100 + random_.Below(5000));
-      queue_->After(reading, [this, to] {
-        backlogged_.erase(to);
-        on_drained_(to);
-      });
-    }
-  }
-
-  void Close(proto::PeerId peer) override { out_.Close(peer); }
-
-  bool IsBacklogged(proto::PeerId peer) const override { return backlogged_.contains(peer); }
-
- private:
-  NodeOutbox out_;
-  EventQueue* const queue_;
-  Random random_;
-  const std::function<void(proto::PeerId)> on_drained_;
-  std::set<proto::PeerId> backlogged_;
-};
-
-class ShardNode final : public Node, public ShardView {
- public:
-  /// `after_drain` is called after the core has sent what a worker had no room for.
-  ShardNode(
-      ShardId shard,
-      uint64_t seed,
-      EventQueue* queue,
-      Network* network,
-      LogSink* sink,
-      std::function<void()> after_drain)
-      : queue_(queue),
-        network_(network),
-        log_("s" + std::to_string(shard.value), queue, sink),
-        node_(network->AddNode(this)),
-        out_(
-            NodeOutbox(network, node_),
-            queue,
-            seed,
-            [this, after_drain = std::move(after_drain)](proto::PeerId peer) {
-              core_.OnDrained(peer, &out_);
-              after_drain();
-            }),
-        core_(shard, "shard", 1, 100 + shard.value, &log_) {}
-
-  void Start(int coordinator_node) {
-    network_->Connect(
-        node_,
-        coordinator_node,
-        {proto::Role::kShard, "token", "s", Incarnation()},
-        [this, coordinator_node](proto::PeerId peer) {
-          coordinator_node_ = coordinator_node;
-          coordinator_ = peer;
-          core_.OnCoordinatorConnected(peer, queue_->Now(), &out_);
-        });
-  }
-
-  void Tick() { core_.OnTick(queue_->Now(), &out_); }
-
-  int node() const { return node_; }
-
-  void OnAccepted(proto::PeerId /*peer*/, const proto::Hello& /*hello*/) override {}
-
-  void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) override {
-    core_.OnMessage(from, request_id, std::move(message), queue_->Now(), &out_);
-  }
-
-  void OnClosed(proto::PeerId peer) override {
-    core_.OnPeerClosed(peer, queue_->Now(), &out_);
-    if (peer == coordinator_ && !core_.is_shut_down()) {
-      Start(coordinator_node_);
-    }
-  }
-
-  Version VersionOf(ChunkKey key) const override { return core_.VersionOf(key); }
-
-  std::span<const float> ValuesOf(ChunkKey key) const override { return core_.ValuesOf(key); }
-
- private:
-  EventQueue* const queue_;
-  Network* const network_;
-  const Logger log_;
-  const int node_;
-  ShardOutbox out_;
-  server::ShardCore core_;
-  int coordinator_node_ = 0;
-  proto::PeerId coordinator_;
 };
 
 class Cluster final : public coordinator::FleetActions, public Network::Observer, public Node {
@@ -238,7 +98,7 @@ Cluster::Cluster(const Scenario& scenario)
            scenario.staleness_max,
            scenario.epochs,
            scenario.train_samples,
-           Tensors(),
+           SimulatedTensors(),
            scenario.seed}),
       node_(network_.AddNode(this)),
       out_(&network_, node_) {
@@ -248,8 +108,8 @@ Cluster::Cluster(const Scenario& scenario)
     network_.set_log(&log_);
   }
   coordinator::CoordinatorOptions options;
-  options.config = MakeConfig(scenario);
-  options.tensors = Tensors();
+  options.config = SimulatedJob(scenario);
+  options.tensors = SimulatedTensors();
   options.train_samples = scenario.train_samples;
   options.test_samples = 20;
   core_ = std::make_unique<coordinator::CoordinatorCore>(std::move(options), this, &log_);
@@ -279,13 +139,13 @@ void Cluster::StartWorker(WorkerId seat, const proto::WorkerGroup& /*group*/) {
     options.core.join.seat = seat;
     options.core.join.has_seat = true;
     options.core.join.pid = process->pid;
-    options.core.timing = proto::Timing::FromMaxDetect(kMaxDetect);
+    options.core.timing = proto::Timing::FromMaxDetect(kSimulatedMaxDetect);
     options.core.seed = scenario_.seed * 100 + number;
     options.settings.mode = scenario_.mode;
     options.settings.overlap = scenario_.overlap;
     options.settings.frame_bytes = 1024;
     options.settings.timing = options.core.timing;
-    for (const TensorSpec& tensor : Tensors()) {
+    for (const TensorSpec& tensor : SimulatedTensors()) {
       options.settings.tensor_elements.push_back(tensor.element_count());
     }
     options.step_time = std::chrono::milliseconds(20 + 25 * (seat.value % 3));
@@ -505,7 +365,7 @@ void Cluster::Tick() {
   for (const auto& shard : shards_) {
     shard->Tick();
   }
-  queue_.After(proto::Timing::FromMaxDetect(kMaxDetect).tick, [this] { Tick(); });
+  queue_.After(proto::Timing::FromMaxDetect(kSimulatedMaxDetect).tick, [this] { Tick(); });
 }
 
 Outcome Cluster::Run() {
@@ -545,54 +405,6 @@ Outcome Cluster::Run() {
 Outcome Simulate(const Scenario& scenario) {
   Cluster cluster(scenario);
   return cluster.Run();
-}
-
-Scenario RandomScenario(uint64_t seed) {
-  Random random(seed ^ 0x5ca1ab1e);
-  Scenario s;
-  s.seed = seed;
-  s.mode = static_cast<proto::Mode>(random.Below(3));
-  s.staleness_max = static_cast<uint32_t>(random.Below(4));
-  s.overlap = random.Chance(0.5);
-  s.shards = 1 + static_cast<uint32_t>(random.Below(3));
-  s.workers = 1 + static_cast<uint32_t>(random.Below(5));
-  s.epochs = 1 + static_cast<uint32_t>(random.Below(2));
-  s.train_samples = 100 + random.Below(500);
-  if (random.Chance(0.6)) {
-    s.network.loss = random.Unit() * 0.03;
-    s.network.duplication = random.Unit() * 0.1;
-    s.network.reorder = random.Unit() * 0.3;
-    s.network.stall = random.Unit() * 0.05;
-    s.network.stall_max = std::chrono::milliseconds(250);
-  }
-  if (random.Chance(0.4)) {
-    s.network.break_connection = random.Unit() * 0.01;
-  }
-  const auto some = [&random](double chance, uint64_t most) {
-    return random.Chance(chance) ? 1 + static_cast<uint32_t>(random.Below(most)) : 0;
-  };
-  // Most jobs take one to five virtual seconds undisturbed; faults fall into their first part.
-  s.disturbed_for = std::chrono::milliseconds(300 + random.Below(3000));
-  s.kills = some(0.5, 4);
-  s.kills_at_message = some(0.5, 4);
-  s.multi_kills = some(0.3, 2);
-  s.notices = some(0.4, 3);
-  s.partitions = some(0.3, 3);
-  s.hangs = some(0.3, 2);
-  return s;
-}
-
-std::string Describe(const Scenario& s) {
-  std::ostringstream text;
-  constexpr const char* kModes[] = {"async", "ssp", "bsp"};
-  text << "seed=" << s.seed << " mode=" << kModes[static_cast<int>(s.mode)]
-       << " staleness_max=" << s.staleness_max << " overlap=" << s.overlap << " shards=" << s.shards
-       << " workers=" << s.workers << " epochs=" << s.epochs << " samples=" << s.train_samples
-       << " kills=" << s.kills << " kills_at_message=" << s.kills_at_message
-       << " multi_kills=" << s.multi_kills << " notices=" << s.notices
-       << " partitions=" << s.partitions << " hangs=" << s.hangs << " loss=" << s.network.loss
-       << " reorder=" << s.network.reorder << " breaks=" << s.network.break_connection;
-  return text.str();
 }
 
 }  // namespace ps::sim
