@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "provisioner/heterogeneity_bound.h"
 #include "provisioner/ratio_search.h"
 
 namespace ps::provisioner {
@@ -16,28 +17,9 @@ constexpr double kSecondsPerHour = 3600;
 constexpr double kSlack = 1e-9;
 constexpr int kHeterogeneityRounds = 3;
 
-/// Least heterogeneity of n workers whose fastest makes `share` of the whole speed: the others
-/// equal.
-double LeastHeterogeneity(double share, int workers) {
-  if (workers == 1 || share >= 1) {
-    return 0;
-  }
-  return (1 - share) * std::sqrt(workers / (workers - 1.0));
-}
-
 /// Most heterogeneity of n workers: all equal.
 double MostHeterogeneity(int workers) {
   return std::sqrt((workers - 1.0) / workers);
-}
-
-double FastestSpeed(const std::vector<Slot>& slots) {
-  double fastest = 0;
-  for (const Slot& slot : slots) {
-    if (slot.high > 0) {
-      fastest = std::max(fastest, slot.samples * slot.rate_max);
-    }
-  }
-  return fastest;
 }
 
 Range SamplesOf(const std::vector<Slot>& slots) {
@@ -49,6 +31,32 @@ Range SamplesOf(const std::vector<Slot>& slots) {
     }
   }
   return range;
+}
+
+/// The box and the sum of a region's fleets, with price as cost. False: it holds no fleet.
+bool MakeRatio(
+    const std::vector<Slot>& slots,
+    const Region& region,
+    const ServerChoice& server,
+    RatioProblem* ratio) {
+  ratio->total = region.workers;
+  ratio->cost_fixed = server.usd_per_s;
+  int low_sum = 0;
+  int high_sum = 0;
+  for (const Slot& slot : slots) {
+    ratio->terms.push_back({slot.usd_per_s, slot.rate_max, 0, slot.low, slot.high});
+    low_sum += slot.low;
+    high_sum += slot.high;
+  }
+  return low_sum <= region.workers && high_sum >= region.workers;
+}
+
+double SmallestCost(const RatioProblem& ratio) {
+  RatioProblem negative = ratio;
+  for (RatioTerm& term : negative.terms) {
+    term.cost = -term.cost;
+  }
+  return -LargestSum(negative, &RatioTerm::cost);
 }
 
 /// How many times more `worse` is than `better`; counts of steps may be 0 or infinite.
@@ -172,69 +180,84 @@ bool ExactBasis::WholeFrame(const Frame& frame, Region* region) const {
   return true;
 }
 
-Relaxation ExactBasis::Relax(const Frame& frame, const Region& region) const {
-  Relaxation out;
-  out.slots = frame.slots;
-  if (!NarrowToFirst(region, &out.slots)) {
-    return out;
-  }
-  RatioProblem ratio;
-  ratio.total = region.workers;
-  ratio.cost_fixed = servers_[static_cast<size_t>(region.server)].usd_per_s;
-  ratio.rate_max = frame.fleet_rate_max;
-  int low_sum = 0;
-  int high_sum = 0;
-  double speed_min = kInfinity;
-  for (const Slot& slot : out.slots) {
-    ratio.terms.push_back({slot.usd_per_s, slot.rate_max, 0, slot.low, slot.high});
-    low_sum += slot.low;
-    high_sum += slot.high;
-    if (slot.high > 0) {
-      speed_min = std::min(speed_min, slot.samples * slot.rate_min);
-    }
-  }
-  const Range samples = SamplesOf(out.slots);
-  const Range batch{
-      std::max(region.batch_mean.low, samples.low), std::min(region.batch_mean.high, samples.high)};
-  if (low_sum > region.workers || high_sum < region.workers || batch.low > batch.high) {
-    return out;
-  }
+bool ExactBasis::BoundSteps(
+    const Region& region, bool is_exact, const RatioProblem& ratio, Family* family) const {
   const double loss = problem_.goal.loss;
   const int workers = region.workers;
-  out.rate_max = std::min(LargestSum(ratio, &RatioTerm::rate), frame.fleet_rate_max);
+  Relaxation& out = *family->relaxation;
   // The faster the fleet has to be, the smaller is the fastest worker's share, the higher is the
   // heterogeneity, the more steps it takes, the faster it has to be.
-  Range heterogeneity{0, MostHeterogeneity(workers)};
-  const double fastest = FastestSpeed(out.slots);
-  double speed_needed = speed_min * workers;
+  family->heterogeneity = {0, MostHeterogeneity(workers)};
+  HeterogeneityBound bound(out.slots, ratio, is_exact);
+  double speed_needed = 0;
   for (int i = 0; i < kHeterogeneityRounds; ++i) {
-    heterogeneity.low = std::min(
-        LeastHeterogeneity(speed_needed > 0 ? fastest / speed_needed : 1, workers) * (1 - kSlack),
-        heterogeneity.high);
-    out.steps_min = problem_.loss->StepsAtLeast(loss, batch, heterogeneity, workers);
-    out.rate_needed = out.steps_min / run_seconds_max_ * (1 - kSlack);
-    if (out.steps_min == kInfinity || out.rate_needed > out.rate_max * (1 + kSlack)) {
-      return out;
+    if (speed_needed > bound.speed_max()) {
+      return false;
     }
-    speed_needed = std::max(speed_needed, batch.low * out.rate_needed);
+    family->heterogeneity.low =
+        std::clamp(bound.LeastAt(speed_needed) * (1 - kSlack), 0.0, family->heterogeneity.high);
+    out.steps_min =
+        problem_.loss->StepsAtLeast(loss, family->batch_mean, family->heterogeneity, workers);
+    out.rate_needed = out.steps_min / family->run_seconds_max * (1 - kSlack);
+    if (out.steps_min == kInfinity || out.rate_needed > out.rate_max * (1 + kSlack)) {
+      return false;
+    }
+    speed_needed = family->batch_mean.low * out.rate_needed * (1 - kSlack);
   }
+  return true;
+}
+
+void ExactBasis::MeasureEffects(int workers, Family* family) const {
   const auto steps_at = [&](double b, double r) {
-    return problem_.loss->StepsAtLeast(loss, {b, b}, {r, r}, workers);
+    return problem_.loss->StepsAtLeast(problem_.goal.loss, {b, b}, {r, r}, workers);
   };
+  Relaxation& out = *family->relaxation;
+  const Range& batch = family->batch_mean;
+  const Range& heterogeneity = family->heterogeneity;
   const double steps_low = steps_at(batch.low, heterogeneity.low);
   const double steps_high = steps_at(batch.high, heterogeneity.low);
-  const bool is_larger_better = steps_high <= steps_low;
+  family->is_larger_better = steps_high <= steps_low;
   out.batch_effect = Effect(std::max(steps_low, steps_high), out.steps_min);
-  const double batch_best = is_larger_better ? batch.high : batch.low;
+  const double batch_best = family->is_larger_better ? batch.high : batch.low;
   const double spread_low = steps_at(batch_best, heterogeneity.low);
   const double spread_high = steps_at(batch_best, heterogeneity.high);
   out.first_effect = Effect(std::max(spread_low, spread_high), std::min(spread_low, spread_high));
+}
+
+Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double usd_limit) const {
+  Relaxation out;
+  out.slots = frame.slots;
+  RatioProblem ratio;
+  Family family;
+  family.relaxation = &out;
+  if (!NarrowToFirst(region, &out.slots) ||
+      !MakeRatio(out.slots, region, servers_[static_cast<size_t>(region.server)], &ratio)) {
+    return out;
+  }
+  ratio.rate_max = frame.fleet_rate_max;
+  const Range samples = SamplesOf(out.slots);
+  family.batch_mean = {
+      std::max(region.batch_mean.low, samples.low), std::min(region.batch_mean.high, samples.high)};
+  if (family.batch_mean.low > family.batch_mean.high) {
+    return out;
+  }
+  out.rate_max = std::min(LargestSum(ratio, &RatioTerm::rate), frame.fleet_rate_max);
+  out.usd_per_s_min = ratio.cost_fixed + SmallestCost(ratio);
+  // Whoever takes longer than this is dearer than the limit, however cheap by the second.
+  const double seconds_worth =
+      usd_limit / out.usd_per_s_min * (1 + kSlack) - problem_.goal.takeover_s;
+  family.run_seconds_max = std::min(run_seconds_max_, std::max(seconds_worth, 0.0));
+  if (!BoundSteps(region, frame.is_exact, ratio, &family)) {
+    return out;
+  }
+  MeasureEffects(region.workers, &family);
   for (size_t i = 0; i < out.slots.size(); ++i) {
     const Slot& slot = out.slots[i];
+    const Range& batch = family.batch_mean;
     const double slack = kSlack * batch.high * slot.rate_max;
     double from_low = slot.samples * slot.rate_max - batch.low * slot.rate_min + slack;
     double from_high = batch.high * slot.rate_max - slot.samples * slot.rate_min + slack;
-    if (!is_larger_better) {
+    if (!family.is_larger_better) {
       std::swap(from_low, from_high);
     }
     out.weights.push_back(from_low);
@@ -246,11 +269,7 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region) const {
   }
   ratio.rate_min = std::min(out.rate_needed, out.rate_max);
   RatioBound bound = BoundRatio(ratio);
-  for (RatioTerm& term : ratio.terms) {
-    term.cost = -term.cost;
-  }
   out.is_void = false;
-  out.usd_per_s_min = ratio.cost_fixed - LargestSum(ratio, &RatioTerm::cost);
   out.usd_bound =
       out.steps_min * std::max(bound.ratio, 0.0) + problem_.goal.takeover_s * out.usd_per_s_min;
   out.multipliers = {bound.rate_multiplier, bound.weight_multiplier};

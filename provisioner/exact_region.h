@@ -5,6 +5,7 @@
 
 #include "provisioner/fleet_judge.h"
 #include "provisioner/planner.h"
+#include "provisioner/ratio_search.h"
 
 namespace ps::provisioner {
 
@@ -107,9 +108,24 @@ class ExactBasis {
   /// All fleets of a frame, with a bound that is cheap to compute. False: none can meet the goal.
   bool WholeFrame(const Frame& frame, Region* region) const;
 
-  Relaxation Relax(const Frame& frame, const Region& region) const;
+  /// Fleets that cost more than `usd_limit` are of no interest.
+  Relaxation Relax(const Frame& frame, const Region& region, double usd_limit) const;
 
  private:
+  /// What is known of a region's fleets on the way to its relaxation.
+  struct Family {
+    Relaxation* relaxation = nullptr;
+    Range batch_mean;
+    Range heterogeneity;
+    bool is_larger_better = true;  // larger batches need fewer steps
+    double run_seconds_max = 0;
+  };
+
+  /// Finds heterogeneity, steps_min and rate_needed. False: no fleet can meet the goal.
+  bool BoundSteps(
+      const Region& region, bool is_exact, const RatioProblem& ratio, Family* family) const;
+  void MeasureEffects(int workers, Family* family) const;
+
   const PlanProblem& problem_;
   std::vector<std::vector<int>> ladders_;
   std::vector<ServerChoice> servers_;

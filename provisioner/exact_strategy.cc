@@ -23,6 +23,7 @@ constexpr double kUniform = 1.02;
 constexpr uint64_t kNodesMax = 400;
 constexpr uint64_t kNodesMaxUniform = 4000;
 constexpr double kWorthACut = 1 + 1e-6;
+constexpr int kCutsPerDoubling = 2;
 
 struct IsLessPromising {
   bool operator()(const Region& a, const Region& b) const {
@@ -35,8 +36,9 @@ struct IsLessPromising {
 
 class ExactSearch {
  public:
-  explicit ExactSearch(const PlanProblem& problem)
+  ExactSearch(const PlanProblem& problem, double gap)
       : problem_(problem),
+        gap_(gap),
         judge_(problem),
         basis_(problem, judge_),
         best_(problem.answers_max),
@@ -87,8 +89,15 @@ class ExactSearch {
     }
   }
 
+  /// Dearer fleets are of no interest.
+  double UsdLimit() const {
+    const Goal& goal = problem_.goal;
+    const double budget = std::max(goal.usd_max, goal.usd_max / judge_.quantile_factor());
+    return std::min(best_.usd_limit() * (1 - gap_), budget);
+  }
+
   bool IsOpen(const Region& region) const {
-    const double limit = std::min(best_.usd_limit(), problem_.goal.usd_max);
+    const double limit = UsdLimit();
     return region.usd_bound <= limit * (1 + kSlack) &&
            (limit > 0 || region.workers <= best_.last_workers());
   }
@@ -101,7 +110,7 @@ class ExactSearch {
 
   void Explore(Region region) {
     const Frame& frame = FrameOf(region.server, region.workers);
-    Relaxation relaxation = basis_.Relax(frame, region);
+    Relaxation relaxation = basis_.Relax(frame, region, UsdLimit());
     if (relaxation.is_void) {
       return;
     }
@@ -120,7 +129,8 @@ class ExactSearch {
     if (can_cut && effect > kWorthACut) {
       // The more often it was cut in vain, the longer the walk, so that cuts never cost much more
       // than walking through at once.
-      nodes_max = (effect > kUniform ? kNodesMax : kNodesMaxUniform) << std::min(region.cuts, 20);
+      nodes_max = (effect > kUniform ? kNodesMax : kNodesMaxUniform)
+                  << std::min(region.cuts / kCutsPerDoubling, 20);
     }
     if (!dive_.Run(frame, region, relaxation, nodes_max)) {
       Cut(region, relaxation);
@@ -167,6 +177,7 @@ class ExactSearch {
   }
 
   const PlanProblem& problem_;
+  double gap_;
   FleetJudge judge_;
   ExactBasis basis_;
   BestFleets best_;
@@ -181,7 +192,7 @@ class ExactStrategy final : public Strategy {
 
   Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
     PS_TRY(CheckProblem(problem));
-    PlanAnswer answer = ExactSearch(problem).Run();
+    PlanAnswer answer = ExactSearch(problem, 0).Run();
     if (answer.best.empty()) {
       answer.infeasible = ExplainInfeasible(problem, name());
     }
@@ -191,8 +202,8 @@ class ExactStrategy final : public Strategy {
 
 }  // namespace
 
-PlanAnswer SolveExactly(const PlanProblem& problem) {
-  return ExactSearch(problem).Run();
+PlanAnswer SolveExactly(const PlanProblem& problem, double gap) {
+  return ExactSearch(problem, gap).Run();
 }
 
 std::unique_ptr<Strategy> MakeExactStrategy() {

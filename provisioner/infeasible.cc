@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSecondsPerHour = 3600;
-// The fastest fleet within a budget is looked for until its time is known to this share.
-constexpr double kTimeAccuracy = 1e-3;
+// Nearest goals can be met, and are this close to the nearest.
+constexpr double kAccuracy = 1e-3;
 constexpr int kBisectionsMax = 20;
 
 [[gnu::format(printf, 1, 2)]] std::string Text(const char* format, ...) {
@@ -43,7 +43,7 @@ class Explainer {
     PlanProblem changed = problem_;
     changed.goal.seconds_max = seconds_max;
     changed.goal.usd_max = usd_max;
-    return LimitsOf(SolveExactly(changed));
+    return LimitsOf(SolveExactly(changed, kAccuracy));
   }
 
   /// Of the fastest fleet, whatever it costs: the cheapest one when every second costs the same.
@@ -63,13 +63,13 @@ class Explainer {
         changed.servers.back().usd_per_hour = kSecondsPerHour / hosts;
       }
     }
-    return LimitsOf(SolveExactly(changed)).seconds;
+    return LimitsOf(SolveExactly(changed, kAccuracy)).seconds;
   }
 
   double FastestSecondsWithin(double usd_max, double seconds_min) const {
     Limits best = Cheapest(kInfinity, usd_max);
     double low = seconds_min;
-    for (int i = 0; i < kBisectionsMax && best.seconds > low * (1 + kTimeAccuracy); ++i) {
+    for (int i = 0; i < kBisectionsMax && best.seconds > low * (1 + kAccuracy); ++i) {
       const double middle = (low + best.seconds) / 2;
       const Limits found = Cheapest(middle, usd_max);
       if (found.seconds <= middle) {

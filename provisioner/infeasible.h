@@ -10,7 +10,8 @@ namespace ps::provisioner {
 /// CheckProblem accepts.
 Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strategy);
 
-/// The exact search alone: no reasons when nothing is found. Requires: as above.
-PlanAnswer SolveExactly(const PlanProblem& problem);
+/// The exact search alone: no reasons when nothing is found. With a gap, the answer may cost that
+/// share more than the optimum. Requires: as above.
+PlanAnswer SolveExactly(const PlanProblem& problem, double gap);
 
 }  // namespace ps::provisioner
