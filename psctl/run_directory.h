@@ -37,6 +37,8 @@ struct RunPaths {
 
   std::string metrics() const { return root + "/metrics.jsonl"; }
 
+  std::string profile() const { return root + "/profile.json"; }
+
   std::string summary_json() const { return root + "/summary.json"; }
 
   std::string summary_text() const { return root + "/summary.txt"; }

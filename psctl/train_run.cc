@@ -17,6 +17,7 @@
 #include "psctl/local_fleet.h"
 #include "psctl/progress.h"
 #include "psctl/run_events.h"
+#include "psctl/run_profile.h"
 #include "psctl/summary.h"
 #include "psctl/tables.h"
 #include "psctl/text.h"
@@ -27,6 +28,10 @@ namespace ps::psctl {
 namespace {
 
 constexpr Duration kRedraw = std::chrono::milliseconds(250);
+/// How exactly the moment of a step is known to the profile.
+constexpr Duration kObserve = std::chrono::milliseconds(50);
+/// A smoothed loss says something after so many steps.
+constexpr uint64_t kLossSteps = 20;
 /// Children that do not leave by themselves when the job is over are killed after this.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 
@@ -90,7 +95,8 @@ class TrainRun final : private net::EndpointHandler {
         progress_(
             {.is_terminal = console.is_err_terminal,
              .write = console.err,
-             .terminal_width = console.err_width}) {}
+             .terminal_width = console.err_width}),
+        profiler_(config.name, parts_.model.tensors, RunProfiler::SeatsOf(config)) {}
 
   /// Listens and makes the parts that need to know the port.
   Status Prepare();
@@ -99,6 +105,9 @@ class TrainRun final : private net::EndpointHandler {
 
   /// Valid after Run.
   const proto::JobStatus& status() const { return final_status_; }
+
+  /// What the run told of the job.
+  proto::JobProfile Profile() const;
 
  private:
   void OnConnected(proto::PeerId peer, const proto::Hello& hello) override {
@@ -120,6 +129,7 @@ class TrainRun final : private net::EndpointHandler {
   void Reap();
   void OnEnd(const LocalFleet::End& end);
   void OnStopSignal(int signal);
+  void Observe();
   void Redraw();
   void WriteMetrics();
   void Leave();
@@ -142,6 +152,7 @@ class TrainRun final : private net::EndpointHandler {
   // State of the run.
   ProgressPrinter progress_;
   RunEvents events_;
+  RunProfiler profiler_;
   proto::JobStatus final_status_;
   std::optional<TimePoint> leave_by_;
   bool is_stopping_ = false;
@@ -228,6 +239,7 @@ int TrainRun::Run() {
   Announce();
   loop_.RunEvery(timing_.tick, [this] { Tick(); });
   loop_.RunEvery(kRedraw, [this] { Redraw(); });
+  loop_.RunEvery(kObserve, [this] { Observe(); });
   loop_.RunEvery(FromSeconds(config_.run.metrics_every_s), [this] { WriteMetrics(); });
   core_->Start(Now());
   loop_.Run();
@@ -299,6 +311,37 @@ void TrainRun::OnStopSignal(int signal) {
   core_->RequestStop(false, Now(), endpoint_.get());
 }
 
+/// Notes how fast the run is, and ends it when it has come as far as the config asks for.
+void TrainRun::Observe() {
+  if (is_stopping_) {
+    return;  // workers leave one by one: that is no speed of the fleet
+  }
+  const proto::JobStatus status = core_->StatusAt(Now());
+  profiler_.Observe(status);
+  const proto::RunConfig& run = config_.run;
+  const bool is_time_over = run.seconds_max > 0 && status.elapsed_s >= run.seconds_max;
+  const bool is_loss_reached = run.stop_at_loss > 0 && status.steps_counted >= kLossSteps &&
+                               status.train_loss <= run.stop_at_loss;
+  if (!is_time_over && !is_loss_reached) {
+    return;
+  }
+  is_stopping_ = true;
+  log_.Info("enough", {{"elapsed_s", status.elapsed_s}, {"train_loss", status.train_loss}});
+  progress_.Say(
+      is_loss_reached ? "the training loss is down to run.stop_at_loss; ending"
+                      : "run.seconds_max is over; ending");
+  core_->RequestStop(false, Now(), endpoint_.get());
+}
+
+proto::JobProfile TrainRun::Profile() const {
+  proto::JobProfile profile = profiler_.Profile();
+  profile.overlap = config_.train.overlap ? 1 : 0;
+  for (proto::FleetSample& fleet : profile.fleets) {
+    fleet.server_hosts = static_cast<int>(config_.servers.count);
+  }
+  return profile;
+}
+
 void TrainRun::Redraw() {
   const proto::JobStatus status = core_->StatusAt(Now());
   progress_.Update(status, events_.Update(status), Now());
@@ -309,6 +352,14 @@ void TrainRun::WriteMetrics() {
       metrics_.Append(MetricsToJson(core_->StatusAt(Now()), SystemTime().UnixMicros()));
   if (said.has_value()) {
     progress_.Say(*said);
+  }
+}
+
+/// For planning: the next run of this job, or of another on machines like these.
+void LeaveProfile(const proto::JobProfile& profile, const RunPaths& paths, const Console& console) {
+  const Status written = WriteFileAtomically(paths.profile(), proto::PrintProfile(profile));
+  if (!written.ok()) {
+    console.err("psctl: " + std::string(written.message()) + "\n");
   }
 }
 
@@ -380,6 +431,7 @@ int Train(
   }
   const int exit_code = run.Run();
   registry.Remove(paths);
+  LeaveProfile(run.Profile(), paths, console);
   LeaveSummary(run.status(), paths, is_json, console);
   return exit_code;
 }

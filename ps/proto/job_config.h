@@ -117,9 +117,10 @@ struct ServerConfig {
 
 struct WorkerGroup {
   uint32_t count = 1;
-  uint32_t minibatch = 0;  // 0 = train.minibatch
-  float slowdown = 1;      // >= 1: compute takes this many times as long, honestly slept
-  float step_ms = 0;       // a step's computation is padded with waiting to at least this
+  uint32_t minibatch = 0;      // 0 = train.minibatch
+  float slowdown = 1;          // >= 1: compute takes this many times as long, honestly slept
+  float step_ms = 0;           // a step's computation is padded with waiting to at least this
+  std::string type = "local";  // kind of machine, for profiles and plans
   uint32_t threads = 1;
 
   friend bool operator==(const WorkerGroup&, const WorkerGroup&) = default;
@@ -160,6 +161,8 @@ struct RunConfig {
   std::string advertise;             // address at which the coordinator is reached; empty: listen
   uint32_t port = 0;                 // coordinator's port; 0 = any free one
   float metrics_every_s = 1;
+  float seconds_max = 0;   // of training, then a clean end; 0: no limit
+  float stop_at_loss = 0;  // the smoothed training loss that is enough; 0: none
 
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };

@@ -89,6 +89,7 @@ void VisitFields(C& c, V&& visit) {
   visit("minibatch", c.minibatch);
   visit("slowdown", c.slowdown);
   visit("step_ms", c.step_ms);
+  visit("type", c.type);
   visit("threads", c.threads);
 }
 
@@ -121,6 +122,8 @@ void VisitFields(C& c, V&& visit) {
   visit("advertise", c.advertise);
   visit("port", c.port);
   visit("metrics_every_s", c.metrics_every_s);
+  visit("seconds_max", c.seconds_max);
+  visit("stop_at_loss", c.stop_at_loss);
 }
 
 template <MaybeConst<JobConfig> C, typename V>

@@ -1,0 +1,266 @@
+#include "psctl/run_profile.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <span>
+#include <utility>
+
+#include "provisioner/performance_model.h"
+#include "ps/base/crc32c.h"
+#include "psctl/run_events.h"
+
+namespace ps::psctl {
+namespace {
+
+/// Of a stretch with the same workers; connections open and caches fill in it.
+constexpr double kWarmUpShare = 0.25;
+constexpr double kWarmUpMaxS = 3;
+/// A worker whose steps are fewer has no rate.
+constexpr size_t kPointsMin = 3;
+/// Heartbeats over which a step's time is known.
+constexpr size_t kTimesMin = 3;
+/// Points of a loss curve are this far apart, as a share of the steps; there are some 500 at most.
+constexpr double kLossSpacing = 0.02;
+/// What a profile keeps of all runs.
+constexpr size_t kFleetsMax = 500;
+constexpr size_t kLossesMax = 900;
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Keeps the last `most` of a list.
+template <typename T>
+void KeepLast(size_t most, std::vector<T>* list) {
+  if (list->size() > most) {
+    list->erase(list->begin(), list->end() - static_cast<ptrdiff_t>(most));
+  }
+}
+
+}  // namespace
+
+std::string ModelFingerprint(const std::vector<TensorSpec>& tensors) {
+  std::string text;
+  for (const TensorSpec& tensor : tensors) {
+    text += tensor.name;
+    for (const int64_t size : tensor.shape) {
+      text += " " + std::to_string(size);
+    }
+    text += "\n";
+  }
+  std::array<char, 9> hex{};
+  std::snprintf(hex.data(), hex.size(), "%08x", Crc32c(std::as_bytes(std::span(text))));
+  return hex.data();
+}
+
+RunProfiler::RunProfiler(
+    std::string job, const std::vector<TensorSpec>& tensors, std::vector<proto::WorkerGroup> seats)
+    : job_(std::move(job)), fingerprint_(ModelFingerprint(tensors)), seats_(std::move(seats)) {
+  for (const TensorSpec& tensor : tensors) {
+    parameter_bytes_ += static_cast<double>(tensor.element_count()) * sizeof(float);
+  }
+}
+
+std::vector<proto::WorkerGroup> RunProfiler::SeatsOf(const proto::JobConfig& config) {
+  std::vector<proto::WorkerGroup> seats;
+  for (const proto::WorkerGroup& group : config.workers) {
+    seats.insert(seats.end(), group.count, group);
+  }
+  return seats;
+}
+
+const proto::WorkerGroup& RunProfiler::GroupOf(uint32_t seat) const {
+  static const proto::WorkerGroup none;
+  return seats_.empty() ? none : seats_[std::min<size_t>(seat, seats_.size() - 1)];
+}
+
+void RunProfiler::Observe(const proto::JobStatus& status) {
+  if (status.state != "training" || status.samples_counted >= status.samples_total) {
+    return;  // not yet, or the end, in which workers leave one by one
+  }
+  now_s_ = status.elapsed_s;
+  std::vector<uint64_t> present;
+  for (const proto::WorkerRow& row : status.workers) {
+    if (row.incarnation == Incarnation()) {
+      continue;
+    }
+    if (!IsGone(row)) {
+      present.push_back(row.incarnation.value);
+    }
+    Worker& worker = workers_[row.incarnation.value];
+    worker.seat = row.worker.value;
+    worker.minibatch = std::max(row.minibatch, 1U);
+    if (worker.points.empty() || row.samples_counted > worker.points.back().samples) {
+      worker.points.push_back({now_s_, row.samples_counted});
+    }
+    const uint64_t steps = row.stats.steps - worker.stats.steps;
+    if (row.stats.steps > worker.stats.steps && worker.stats.steps > 0) {
+      worker.step_seconds.push_back(
+          (row.stats.compute_s - worker.stats.compute_s) / static_cast<double>(steps));
+    }
+    if (row.stats.steps >= worker.stats.steps) {
+      worker.stats = row.stats;
+    }
+  }
+  if (present != present_) {
+    has_steady_fleet_ = has_steady_fleet_ && losses_.empty();
+    present_ = std::move(present);
+    present_since_s_ = now_s_;
+  }
+  const auto steps = static_cast<double>(status.steps_counted);
+  if (steps >= 10 && (losses_.empty() || steps >= losses_.back().steps * (1 + kLossSpacing))) {
+    losses_.push_back({steps, status.train_loss, 0, 0, static_cast<int>(present_.size())});
+  }
+}
+
+double RunProfiler::MeasuredSince() const {
+  const double stretch_s = now_s_ - present_since_s_;
+  return present_since_s_ + std::min(kWarmUpMaxS, stretch_s * kWarmUpShare);
+}
+
+RunProfiler::Speed RunProfiler::SpeedSince(const Worker& worker, double since_s) {
+  const auto first = std::ranges::find_if(
+      worker.points, [since_s](const Point& point) { return point.at_s >= since_s; });
+  if (static_cast<size_t>(worker.points.end() - first) < kPointsMin) {
+    return {};
+  }
+  const double seconds = worker.points.back().at_s - first->at_s;
+  const auto samples = static_cast<double>(worker.points.back().samples - first->samples);
+  if (seconds <= 0) {
+    return {};
+  }
+  return {samples / seconds, samples / seconds / worker.minibatch};
+}
+
+proto::FleetSample RunProfiler::Fleet() const {
+  proto::FleetSample fleet;
+  const double since_s = MeasuredSince();
+  for (const uint64_t incarnation : present_) {
+    const Worker& worker = workers_.at(incarnation);
+    const Speed speed = SpeedSince(worker, since_s);
+    if (speed.steps_per_s <= 0) {
+      return {};
+    }
+    fleet.workers.push_back(GroupOf(worker.seat).type);
+    fleet.steps_per_s += speed.steps_per_s;
+    fleet.samples_per_s += speed.samples_per_s;
+  }
+  fleet.seconds = now_s_ - since_s;
+  return fleet;
+}
+
+double RunProfiler::Heterogeneity() const {
+  std::vector<int> counts;
+  std::vector<double> speeds;
+  for (const uint64_t incarnation : present_) {
+    counts.push_back(1);
+    speeds.push_back(SpeedSince(workers_.at(incarnation), MeasuredSince()).samples_per_s);
+  }
+  return counts.empty() ? 0 : provisioner::Heterogeneity(counts, speeds);
+}
+
+void RunProfiler::AddWorkers(proto::JobProfile* profile) const {
+  std::map<std::pair<std::string, int>, std::vector<double>> times;
+  for (const auto& [incarnation, worker] : workers_) {
+    auto& list = times[{GroupOf(worker.seat).type, static_cast<int>(worker.minibatch)}];
+    list.insert(list.end(), worker.step_seconds.begin(), worker.step_seconds.end());
+  }
+  for (const auto& [kind, list] : times) {
+    if (list.size() < kTimesMin) {
+      continue;
+    }
+    proto::WorkerProfile worker;
+    worker.instance_type = kind.first;
+    worker.minibatch = kind.second;
+    worker.compute_s = Median(list);
+    std::vector<double> distances;
+    for (const double seconds : list) {
+      distances.push_back(std::abs(seconds - worker.compute_s));
+    }
+    worker.compute_stddev_s = 1.4826 * Median(distances);
+    worker.steps_measured = static_cast<int>(list.size());
+    if (worker.compute_s > 0) {
+      profile->workers.push_back(std::move(worker));
+    }
+  }
+}
+
+void RunProfiler::AddTraffic(proto::JobProfile* profile) const {
+  double steps = 0;
+  double pushed = 0;
+  double pulled = 0;
+  double wait_s = 0;
+  for (const auto& [incarnation, worker] : workers_) {
+    steps += static_cast<double>(worker.stats.steps);
+    pushed += static_cast<double>(worker.stats.bytes_pushed);
+    pulled += static_cast<double>(worker.stats.bytes_pulled);
+    wait_s += worker.stats.wait_s;
+  }
+  if (steps <= 0) {
+    return;
+  }
+  profile->push_bytes = pushed / steps;
+  profile->pull_bytes = pulled / steps;
+  // Alone, a worker waits for nobody: its wait is the time of its own bytes.
+  if (workers_.size() == 1 && wait_s > 0) {
+    profile->request_bytes_per_s = (pushed + pulled) / wait_s;
+  }
+}
+
+proto::JobProfile RunProfiler::Profile() const {
+  proto::JobProfile profile;
+  profile.job = job_;
+  profile.model_fingerprint = fingerprint_;
+  profile.parameter_bytes = parameter_bytes_;
+  AddTraffic(&profile);
+  AddWorkers(&profile);
+  proto::FleetSample fleet = Fleet();
+  // A curve belongs to a fleet: with several its points can't be told apart.
+  if (!fleet.workers.empty() && has_steady_fleet_) {
+    profile.losses = losses_;
+    for (proto::LossSample& loss : profile.losses) {
+      loss.batch_mean = fleet.samples_per_s / fleet.steps_per_s;
+      loss.heterogeneity = Heterogeneity();
+    }
+  }
+  if (!fleet.workers.empty()) {
+    profile.fleets.push_back(std::move(fleet));
+  }
+  return profile;
+}
+
+proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::JobProfile& newer) {
+  proto::JobProfile merged = older;
+  merged.job = newer.job;
+  merged.model_fingerprint = newer.model_fingerprint;
+  merged.parameter_bytes = newer.parameter_bytes;
+  if (newer.push_bytes > 0) {
+    merged.push_bytes = newer.push_bytes;
+    merged.pull_bytes = newer.pull_bytes;
+  }
+  if (newer.request_bytes_per_s > 0) {
+    merged.request_bytes_per_s = newer.request_bytes_per_s;
+  }
+  for (const proto::WorkerProfile& worker : newer.workers) {
+    const auto same = std::ranges::find_if(merged.workers, [&](const proto::WorkerProfile& other) {
+      return other.instance_type == worker.instance_type && other.minibatch == worker.minibatch;
+    });
+    if (same == merged.workers.end()) {
+      merged.workers.push_back(worker);
+    } else {
+      const int minibatch_max = std::max(same->minibatch_max, worker.minibatch_max);
+      *same = worker;
+      same->minibatch_max = minibatch_max;
+    }
+  }
+  merged.fleets.insert(merged.fleets.end(), newer.fleets.begin(), newer.fleets.end());
+  merged.losses.insert(merged.losses.end(), newer.losses.begin(), newer.losses.end());
+  KeepLast(kFleetsMax, &merged.fleets);
+  KeepLast(kLossesMax, &merged.losses);
+  return merged;
+}
+
+}  // namespace ps::psctl

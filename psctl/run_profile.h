@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ps/base/tensor_spec.h"
+#include "ps/proto/job_config.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/profile.h"
+
+namespace ps::psctl {
+
+/// The mark of a model's tensors that profiles and plans carry: 8 hexadecimal digits.
+std::string ModelFingerprint(const std::vector<TensorSpec>& tensors);
+
+/// What a run tells of its job, from statuses of the coordinator. Pure.
+///
+/// A speed is measured worker by worker, between the first and the last of its steps in a stretch
+/// of time with the same workers; what they do in their first moments (kWarmUpShare of the stretch)
+/// does not count. So it is as exact as the statuses are frequent, however long a step takes.
+class RunProfiler {
+ public:
+  /// `seats[i]` is the group of the worker in seat i; later seats are like the last one.
+  RunProfiler(
+      std::string job,
+      const std::vector<TensorSpec>& tensors,
+      std::vector<proto::WorkerGroup> seats);
+
+  /// `config`'s groups, seat by seat.
+  static std::vector<proto::WorkerGroup> SeatsOf(const proto::JobConfig& config);
+
+  void Observe(const proto::JobStatus& status);
+
+  /// Server hosts, links and overlap are the caller's to say; nothing is fitted yet. Without enough
+  /// steps of a kind its list is empty.
+  proto::JobProfile Profile() const;
+
+ private:
+  struct Point {
+    double at_s = 0;
+    uint64_t samples = 0;
+  };
+
+  /// One worker's life, and what its heartbeats said.
+  struct Worker {
+    uint32_t seat = 0;
+    uint32_t minibatch = 1;
+    std::vector<Point> points;         // where samples grew
+    proto::WorkerStats stats;          // newest
+    std::vector<double> step_seconds;  // between heartbeats
+  };
+
+  struct Speed {
+    double samples_per_s = 0;
+    double steps_per_s = 0;
+  };
+
+  const proto::WorkerGroup& GroupOf(uint32_t seat) const;
+  static Speed SpeedSince(const Worker& worker, double since_s);
+  proto::FleetSample Fleet() const;
+  void AddWorkers(proto::JobProfile* profile) const;
+  void AddTraffic(proto::JobProfile* profile) const;
+  double Heterogeneity() const;
+  /// From where on the present workers count.
+  double MeasuredSince() const;
+
+  const std::string job_;
+  const std::string fingerprint_;
+  double parameter_bytes_ = 0;
+  const std::vector<proto::WorkerGroup> seats_;
+  std::map<uint64_t, Worker> workers_;  // by incarnation, all that ever were
+  std::vector<uint64_t> present_;
+  double present_since_s_ = 0;
+  double now_s_ = 0;
+  std::vector<proto::LossSample> losses_;
+  bool has_steady_fleet_ = true;  // the same workers since the first step
+};
+
+/// `older` with what `newer` adds: its workers in place of equal ones, its fleets and losses behind
+/// the others, its bytes. Fits are taken from `older`; they are to be made anew.
+proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::JobProfile& newer);
+
+}  // namespace ps::psctl

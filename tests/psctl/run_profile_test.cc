@@ -1,0 +1,152 @@
+#include "psctl/run_profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/psctl/sample_status.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<TensorSpec> Tensors() {
+  TensorSpec weight;
+  weight.name = "w";
+  weight.shape = {10, 25};
+  return {weight};
+}
+
+/// Two workers, of 4 and 2 steps a second, seen 20 times a second.
+class RunProfileTest : public ::testing::Test {
+ protected:
+  static RunProfiler Make() {
+    proto::WorkerGroup slow;
+    slow.type = "slow";
+    return {"job", Tensors(), {proto::WorkerGroup{}, slow}};
+  }
+
+  static proto::WorkerRow Row(uint32_t seat, double elapsed_s, double steps_per_s) {
+    proto::WorkerRow row = MakeWorkerRow(seat, seat + 1, "computing");
+    const auto steps = static_cast<uint64_t>(elapsed_s * steps_per_s + 1e-9);
+    row.minibatch = 32;
+    row.samples_counted = steps * 32;
+    row.stats = {};
+    row.stats.steps = steps;
+    row.stats.compute_s = static_cast<double>(steps) * 0.2;
+    row.stats.wait_s = static_cast<double>(steps) * 0.01;
+    row.stats.bytes_pushed = steps * 1000;
+    row.stats.bytes_pulled = steps * 900;
+    return row;
+  }
+
+  static proto::JobStatus At(double elapsed_s, int workers = 2) {
+    proto::JobStatus status = MakeStatus();
+    status.workers = {Row(0, elapsed_s, 4)};
+    if (workers == 2) {
+      status.workers.push_back(Row(1, elapsed_s, 2));
+    }
+    status.steps_counted = 0;
+    status.samples_counted = 0;
+    for (const proto::WorkerRow& row : status.workers) {
+      status.steps_counted += row.stats.steps;
+      status.samples_counted += row.samples_counted;
+    }
+    status.elapsed_s = elapsed_s;
+    status.train_loss = 2 / (1 + elapsed_s);
+    return status;
+  }
+
+  static void Watch(double from_s, double to_s, int workers, RunProfiler* profiler) {
+    for (double at_s = from_s; at_s < to_s; at_s += 0.05) {
+      profiler->Observe(At(at_s, workers));
+    }
+  }
+};
+
+TEST_F(RunProfileTest, AFleetsSpeedIsTheSumOfItsWorkersOwn) {
+  RunProfiler profiler = Make();
+  Watch(0, 10, 2, &profiler);
+  const proto::JobProfile profile = profiler.Profile();
+  ASSERT_EQ(profile.fleets.size(), 1U);
+  EXPECT_THAT(profile.fleets[0].workers, ElementsAre("local", "slow"));
+  EXPECT_NEAR(profile.fleets[0].steps_per_s, 6, 0.05);
+  EXPECT_NEAR(profile.fleets[0].samples_per_s, 6 * 32, 2);
+  EXPECT_NEAR(profile.fleets[0].seconds, 7.5, 0.2);
+}
+
+TEST_F(RunProfileTest, StepTimesAndBytesComeFromHeartbeats) {
+  RunProfiler profiler = Make();
+  Watch(0, 10, 2, &profiler);
+  const proto::JobProfile profile = profiler.Profile();
+  EXPECT_EQ(profile.parameter_bytes, 1000);
+  EXPECT_NEAR(profile.push_bytes, 1000, 1e-9);
+  EXPECT_NEAR(profile.pull_bytes, 900, 1e-9);
+  ASSERT_EQ(profile.workers.size(), 2U);
+  EXPECT_EQ(profile.workers[0].instance_type, "local");
+  EXPECT_EQ(profile.workers[0].minibatch, 32);
+  EXPECT_NEAR(profile.workers[0].compute_s, 0.2, 1e-9);
+  EXPECT_EQ(profile.request_bytes_per_s, 0) << "two workers may have waited for each other";
+}
+
+TEST_F(RunProfileTest, AWorkerAloneTellsTheBandwidthItTakes) {
+  RunProfiler profiler = Make();
+  Watch(0, 10, 1, &profiler);
+  EXPECT_NEAR(profiler.Profile().request_bytes_per_s, 1900 / 0.01, 1);
+}
+
+TEST_F(RunProfileTest, ALossCurveHasItsFleetAndNoMoreThanOne) {
+  RunProfiler profiler = Make();
+  Watch(0, 10, 2, &profiler);
+  const proto::JobProfile profile = profiler.Profile();
+  ASSERT_GT(profile.losses.size(), 10U);
+  EXPECT_EQ(profile.losses[0].steps, 10);
+  EXPECT_EQ(profile.losses[0].workers, 2);
+  EXPECT_NEAR(profile.losses[0].batch_mean, 32, 0.5);
+  EXPECT_NEAR(profile.losses[0].heterogeneity, 0.471, 0.01);  // shares 2/3 and 1/3
+  Watch(10, 20, 1, &profiler);
+  EXPECT_THAT(profiler.Profile().losses, IsEmpty());
+  ASSERT_EQ(profiler.Profile().fleets.size(), 1U);
+  EXPECT_NEAR(profiler.Profile().fleets[0].steps_per_s, 4, 0.05);
+}
+
+TEST_F(RunProfileTest, TooShortARunTellsNoSpeed) {
+  RunProfiler profiler = Make();
+  Watch(0, 0.6, 2, &profiler);
+  EXPECT_THAT(profiler.Profile().fleets, IsEmpty());
+  EXPECT_THAT(profiler.Profile().losses, IsEmpty());
+}
+
+TEST(ModelFingerprintTest, ChangesWithNamesAndShapesAlone) {
+  std::vector<TensorSpec> tensors = Tensors();
+  const std::string before = ModelFingerprint(tensors);
+  EXPECT_EQ(before.size(), 8U);
+  tensors[0].init_scale = 3;
+  EXPECT_EQ(ModelFingerprint(tensors), before);
+  tensors[0].shape = {25, 10};
+  EXPECT_NE(ModelFingerprint(tensors), before);
+}
+
+TEST(MergeProfilesTest, ANewerMeasurementReplacesAnEqualOneAndSpeedsAddUp) {
+  proto::JobProfile older;
+  older.push_bytes = 5;
+  older.queue.samples = 7;
+  older.workers = {{"local", 32, 0.2, 0, 10, 256}, {"local", 64, 0.4, 0, 10, 0}};
+  older.fleets.resize(1);
+  proto::JobProfile newer;
+  newer.job = "job";
+  newer.workers = {{"local", 32, 0.3, 0, 10, 0}, {"slow", 32, 0.5, 0, 10, 0}};
+  newer.fleets.resize(2);
+  const proto::JobProfile merged = MergeProfiles(older, newer);
+  EXPECT_EQ(merged.job, "job");
+  EXPECT_EQ(merged.push_bytes, 5) << "the newer one has none";
+  EXPECT_EQ(merged.queue.samples, 7);
+  EXPECT_EQ(merged.fleets.size(), 3U);
+  ASSERT_EQ(merged.workers.size(), 3U);
+  EXPECT_EQ(merged.workers[0].compute_s, 0.3);
+  EXPECT_EQ(merged.workers[0].minibatch_max, 256);
+}
+
+}  // namespace
+}  // namespace ps::psctl
