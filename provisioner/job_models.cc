@@ -66,16 +66,6 @@ std::vector<std::string> TypesOf(
   return types;
 }
 
-JobTraffic TrafficOf(const proto::JobProfile& profile) {
-  JobTraffic traffic;
-  traffic.push_bytes = profile.push_bytes > 0 ? profile.push_bytes : profile.parameter_bytes;
-  traffic.pull_bytes = profile.pull_bytes > 0 ? profile.pull_bytes : profile.parameter_bytes;
-  traffic.pcie_bytes = 2 * profile.parameter_bytes;
-  traffic.local_steps = profile.local_steps;
-  traffic.overlap = profile.overlap;
-  return traffic;
-}
-
 Result<std::unique_ptr<SpeedModel>> SpeedOf(
     const std::vector<WorkerClass>& classes,
     const JobTraffic& traffic,
@@ -113,6 +103,19 @@ Result<std::unique_ptr<SpeedModel>> SpeedOf(
 }
 
 }  // namespace
+
+JobTraffic TrafficOf(const proto::JobProfile& profile) {
+  const double push_bytes = profile.push_bytes > 0 ? profile.push_bytes : profile.parameter_bytes;
+  const double pull_bytes = profile.pull_bytes > 0 ? profile.pull_bytes : profile.parameter_bytes;
+  JobTraffic traffic;
+  traffic.push_bytes = push_bytes;
+  traffic.pull_bytes = pull_bytes;
+  (push_bytes < pull_bytes ? traffic.push_bytes : traffic.pull_bytes) *= 1 - profile.overlap;
+  traffic.pcie_bytes = 2 * profile.parameter_bytes;
+  traffic.local_steps = profile.local_steps;
+  traffic.overlap = profile.overlap;
+  return traffic;
+}
 
 std::vector<std::string_view> SpeedModelNames() {
   return {"queue", "spotdnn", "ideal"};

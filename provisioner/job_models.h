@@ -43,6 +43,11 @@ Result<JobModels> BuildJobModels(
     const proto::JobProfile& profile,
     const JobModelOptions& options);
 
+/// What a step of the profiled job moves, as models count it. What overlaps with computation also
+/// overlaps with the other direction, since links are full duplex: one step's push travels while
+/// the last one's pull does, so that of the two only the longer one counts.
+JobTraffic TrafficOf(const proto::JobProfile& profile);
+
 /// What plans with `hosts` hosts of a catalog's type give to SpeedModel::Predict.
 ServerSide ServersOf(const proto::InstanceType& type, int hosts);
 

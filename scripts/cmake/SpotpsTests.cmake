@@ -1,6 +1,7 @@
 # How a test is made. Labels: unit (no sockets, no real time), sim, tidy, gpu (skips without a
-# device), e2e (real processes), bench (tiny sizes), slow. e2e, bench and slow tests run alone, so
-# that what they measure or wait for is not disturbed.
+# device), e2e (real processes), bench (tiny sizes), netns (hosts from network namespaces; skips
+# without root), slow. e2e, bench, netns and slow tests run alone, so that what they measure or wait
+# for is not disturbed.
 
 # ps_wants_test(OUT LABEL...): whether this build has tests with one of these labels.
 function(ps_wants_test out)
@@ -25,7 +26,7 @@ set(PS_TEST_ENVIRONMENT
 # ps_test_properties(OUT TIMEOUT LABEL...)
 function(ps_test_properties out timeout)
   set(properties TIMEOUT ${timeout} ENVIRONMENT "${PS_TEST_ENVIRONMENT}")
-  foreach(label IN ITEMS e2e bench slow)
+  foreach(label IN ITEMS e2e bench netns slow)
     if(label IN_LIST ARGN)
       list(APPEND properties RUN_SERIAL TRUE)
       break()
