@@ -148,7 +148,10 @@ double WaitAt(const Fleet& fleet, double rate, double overlap) {
   }
   double low_s = 0;
   double high_s = workers / rate;  // a cycle is at least its wait
-  double wait_s = 0;
+  // What the equal workers would wait that these amount to.
+  const double equal_s =
+      fleet.rate * fleet.rate / fleet.rate_square / rate - fleet.rate / fleet.rate_square;
+  double wait_s = std::clamp(equal_s, low_s, high_s);
   constexpr int kSteps = 60;
   for (int i = 0; i < kSteps; ++i) {
     double sum = 0;
