@@ -71,6 +71,15 @@ FleetErrors CheckCases(const SpeedModel& model, std::span<const FleetCase> cases
   return errors;
 }
 
+/// The residual that a fit of two coefficients states. Two fleets' worth of errors as they are
+/// expected beforehand stand in for the two that were used up, so that few fleets promise little.
+double StatedResidual(const SpeedModel& model, std::span<const FleetCase> cases) {
+  constexpr double kExpected = 0.05;
+  const double found = CheckCases(model, cases).residual;
+  const double count = static_cast<double>(cases.size());
+  return std::sqrt(found * found + 2 * kExpected * kExpected / count);
+}
+
 double SoftCost(const SpeedModel& model, std::span<const FleetCase> cases) {
   double cost = 0;
   for (const FleetCase& one : cases) {
@@ -111,7 +120,7 @@ Result<proto::QueueFit> FitQueue(const FitJob& job, std::span<const proto::Fleet
   const GridMinimum best = MinimiseOnGrid(cost, {0.04, 1}, {0, 1});
   proto::QueueFit fit{.wait_share = best.first, .overhead_s = best.second * step_min_s};
   fit.samples = static_cast<int>(cases.size());
-  fit.residual = CheckCases(QueueSpeedModel(job.classes, job.traffic, fit), cases).residual;
+  fit.residual = StatedResidual(QueueSpeedModel(job.classes, job.traffic, fit), cases);
   return fit;
 }
 
@@ -151,7 +160,7 @@ Result<proto::ContentionFit> FitContention(
   const GridMinimum best = MinimiseOnGrid(cost, {-1, 1.5}, {-0.5, 2.5});
   proto::ContentionFit fit = fit_of(best.first, best.second);
   fit.samples = static_cast<int>(cases.size());
-  fit.residual = CheckCases(SpotDnnSpeedModel(job.classes, job.traffic, fit, {}), cases).residual;
+  fit.residual = StatedResidual(SpotDnnSpeedModel(job.classes, job.traffic, fit, {}), cases);
   return fit;
 }
 

@@ -121,7 +121,10 @@ double StepsResidual(std::span<const proto::LossSample> samples, const proto::Lo
       }
     }
   }
-  return stretches > 0 ? std::sqrt(squares / stretches) : 1;
+  // Five stretches' worth of errors as expected beforehand stand in for those that the coefficients
+  // used up, so that a short curve promises little.
+  constexpr double kExpected = 0.05;
+  return stretches > 0 ? std::sqrt((squares + 5 * kExpected * kExpected) / stretches) : 1;
 }
 
 Status CheckMixes(std::span<const proto::LossSample> samples) {

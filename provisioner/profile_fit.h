@@ -10,8 +10,9 @@
 
 namespace ps::provisioner {
 
-// From what was measured to the models' coefficients. Pure. Every fit says what error it leaves and
-// refuses to answer on too little: kInvalidArgument, with what is missing. Single wild points do
+// From what was measured to the models' coefficients. Pure. Every fit says what error it leaves
+// (not below what so few measurements can vouch for) and refuses to answer on too little:
+// kInvalidArgument, with what is missing. Single wild points do
 // not move a fit: residuals count with their square up to a few percent, and by their size beyond.
 
 /// Which workers a fit may use, and what a step moves.

@@ -288,9 +288,9 @@ TEST(QueueModel, ServersWithoutLimitNeverSlowAnyone) {
   EXPECT_DOUBLE_EQ(model.Predict(std::vector<int>{10}, servers).steps_per_s, 5);
 }
 
-/// Steps per second of workers that think for `think_s`, each time a tenth more or less at random,
+/// Steps per second of workers that think for so long, each time a tenth more or less at random,
 /// then push for 1 s and pull for 1 s over links that all transfers under way share equally.
-double SimulatedSharing(int workers, double think_s, double until_s) {
+double SimulatedSharing(const std::vector<double>& think_s, double until_s, uint64_t seed) {
   enum State { kThinking, kPushing, kPulling };
 
   struct Worker {
@@ -298,47 +298,63 @@ double SimulatedSharing(int workers, double think_s, double until_s) {
     double left_s = 0;  // of the state, were it alone
   };
 
-  Random random(11);
-  const auto think = [&] {
-    return think_s * (1 + 0.1 * 3.4641 * (random.Unit() - 0.5));  // deviation 0.1
+  Random random(seed);
+  const auto think = [&](size_t i) {
+    return think_s[i] * (1 + 0.1 * std::sqrt(12.0) * (random.Unit() - 0.5));  // deviation 0.1
   };
-  std::vector<Worker> all(static_cast<size_t>(workers));
-  for (Worker& worker : all) {
-    worker.left_s = think() * random.Unit();
+  std::vector<Worker> workers(think_s.size());
+  for (size_t i = 0; i < workers.size(); ++i) {
+    workers[i].left_s = think(i) * random.Unit();
   }
   double now_s = 0;
   int steps = 0;
   while (now_s < until_s) {
     double sharing[] = {1, 0, 0};
-    for (const Worker& worker : all) {
+    for (const Worker& worker : workers) {
       sharing[worker.state] += worker.state == kThinking ? 0 : 1;
     }
-    const auto wait_s = [&](const Worker& worker) { return worker.left_s * sharing[worker.state]; };
-    const double next_s =
-        std::ranges::min(all, {}, wait_s).left_s * sharing[std::ranges::min(all, {}, wait_s).state];
+    double next_s = std::numeric_limits<double>::infinity();
+    for (const Worker& worker : workers) {
+      next_s = std::min(next_s, worker.left_s * sharing[worker.state]);
+    }
     now_s += next_s;
-    for (Worker& worker : all) {
+    for (size_t i = 0; i < workers.size(); ++i) {
+      Worker& worker = workers[i];
       worker.left_s -= next_s / sharing[worker.state];
       if (worker.left_s <= 1e-12) {
         steps += worker.state == kPulling ? 1 : 0;
         worker.state = static_cast<State>((worker.state + 1) % 3);
-        worker.left_s = worker.state == kThinking ? think() : 1;
+        worker.left_s = worker.state == kThinking ? think(i) : 1;
       }
     }
   }
   return steps / now_s;
 }
 
-TEST(QueueModel, SimulatedLinksThatAreSharedEquallyAgreeWithinThreePercent) {
+TEST(QueueModel, SimulatedEqualSharingAgreesWithinThreePercentAndOneForUnequalWorkers) {
   const JobTraffic traffic = {.push_bytes = 1, .pull_bytes = 1};
   for (const double think_s : {2.0, 4.0, 8.0}) {
-    const WorkerClass worker = {.name = "w", .compute_s = think_s, .samples = 1};
-    const QueueSpeedModel model({worker}, traffic, {.wait_share = 1});
-    for (const int workers : {1, 2, 3, 4, 6, 8}) {
-      const double predicted =
-          model.Predict(std::vector<int>{workers}, {.hosts = 1, .link_bytes_per_s = 1}).steps_per_s;
-      const double simulated = SimulatedSharing(workers, think_s, 20000);
-      EXPECT_NEAR(predicted / simulated, 1, 0.03) << workers << " workers, thinking " << think_s;
+    for (const double spread : {0.0, 0.3}) {  // each worker that much slower than the one before
+      std::vector<WorkerClass> classes;
+      std::vector<double> all_s;
+      std::vector<int> counts;
+      for (int workers = 1; workers <= 8; ++workers) {
+        all_s.push_back(think_s * (1 + spread * (workers - 1)));
+        classes.push_back({.name = "w", .compute_s = all_s.back(), .samples = 1});
+        counts.push_back(1);
+        const double predicted = QueueSpeedModel(classes, traffic, {.wait_share = 1})
+                                     .Predict(counts, {.hosts = 1, .link_bytes_per_s = 1})
+                                     .steps_per_s;
+        double simulated = 0;
+        constexpr uint64_t kRuns = 3;
+        for (uint64_t seed = 0; seed < kRuns; ++seed) {
+          simulated += SimulatedSharing(all_s, 8000, seed) / kRuns;
+        }
+        // Equal workers keep meeting, or missing, each other for long.
+        const double tolerance = spread > 0 ? 0.01 : 0.03;
+        EXPECT_NEAR(predicted / simulated, 1, tolerance)
+            << workers << " " << think_s << " " << spread;
+      }
     }
   }
 }
