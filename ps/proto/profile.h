@@ -58,8 +58,8 @@ struct ContentionFit {
   friend bool operator==(const ContentionFit&, const ContentionFit&) = default;
 };
 
-/// The closed queue: how workers share the servers' links (1: in equal parts, as TCP connections do;
-/// towards 0: one after the other, in step), and the seconds that each exchange spends at the
+/// The closed queue: how workers share the servers' links (1: in equal parts, as TCP connections
+/// do; towards 0: one after the other, in step), and the seconds that each exchange spends at the
 /// servers besides the bytes.
 struct QueueFit {
   double wait_share = 1;
