@@ -97,7 +97,8 @@ ExactBasis::ExactBasis(const PlanProblem& problem, const FleetJudge& judge)
     workers_min_ += offer.held;
     workers_max_ += offer.quota;
   }
-  workers_min_ = std::max(workers_min_, 1);
+  workers_min_ = std::max({workers_min_, problem.workers_min, 1});
+  workers_max_ = std::min(workers_max_, problem.workers_max);
   run_seconds_max_ =
       std::max((problem.goal.seconds_max - problem.goal.takeover_s) / judge.quantile_factor(), 0.0);
 }

@@ -82,7 +82,7 @@ class ExactSearch {
     for (const Offer& offer : problem_.offers) {
       held.push_back(offer.held);
     }
-    if (WorkersOf(held) > 0) {
+    if (judge_.IsSizeAllowed(held)) {
       for (const ServerChoice& server : basis_.servers()) {
         dive_.Consider(held, server);
       }

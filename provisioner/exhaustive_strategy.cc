@@ -39,7 +39,7 @@ class ExhaustiveStrategy final : public Strategy {
       counts.push_back(offer.held);
     }
     while (true) {
-      if (WorkersOf(counts) > 0 && judge->ClimbsLadders(counts)) {
+      if (judge->IsSizeAllowed(counts) && judge->ClimbsLadders(counts)) {
         const Verdict verdict = judge->Judge(counts, server, hosts);
         if (verdict.usd <= best->usd_limit() * (1 + 1e-9) &&
             judge->MeetsGoal(verdict, judge->IsHeld(counts))) {

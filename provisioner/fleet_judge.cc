@@ -113,6 +113,9 @@ Status CheckServers(const std::vector<ServerOffer>& servers) {
 
 Status CheckProblem(const PlanProblem& problem) {
   PS_CHECK(problem.speed != nullptr && problem.loss != nullptr);
+  if (problem.workers_max < std::max(problem.workers_min, 1)) {
+    return Status::InvalidArgument("the most workers are fewer than the least");
+  }
   if (problem.answers_max < 1) {
     return Status::InvalidArgument("at least one plan has to be asked for");
   }
@@ -153,6 +156,11 @@ double FleetJudge::UsdPerSecond(std::span<const int> counts, int server_offer, i
     usd_per_hour += problem_.offers[i].usd_per_hour * counts[i];
   }
   return usd_per_hour / kSecondsPerHour;
+}
+
+bool FleetJudge::IsSizeAllowed(std::span<const int> counts) const {
+  const int workers = WorkersOf(counts);
+  return workers >= std::max(problem_.workers_min, 1) && workers <= problem_.workers_max;
 }
 
 bool FleetJudge::IsHeld(std::span<const int> counts) const {

@@ -35,6 +35,9 @@ class FleetJudge {
   /// The goal holds at its confidence.
   bool MeetsGoal(const Verdict& verdict, bool is_held) const;
 
+  /// Not empty, and of a number of workers that the problem allows.
+  bool IsSizeAllowed(std::span<const int> counts) const;
+
   /// Whether these are the counts that run already.
   bool IsHeld(std::span<const int> counts) const;
 

@@ -64,7 +64,8 @@ class HomogeneousStrategy final : public Strategy {
 
   static void Consider(
       const std::vector<int>& counts, int server, int hosts, FleetJudge* judge, BestFleets* best) {
-    if (judge->MeetsGoal(judge->Judge(counts, server, hosts), judge->IsHeld(counts))) {
+    if (judge->IsSizeAllowed(counts) &&
+        judge->MeetsGoal(judge->Judge(counts, server, hosts), judge->IsHeld(counts))) {
       best->Add(judge->Choose(counts, server, hosts));
     }
   }

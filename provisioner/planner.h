@@ -73,9 +73,10 @@ struct PlanProblem {
   std::vector<ServerOffer> servers;
   Goal goal;
   int answers_max = 3;
-  // Sizes of the windows that "spotdnn" tries: n_lower and n_upper of spotDNN (15) and (16).
-  int window_min = 1;
-  int window_max = std::numeric_limits<int>::max();
+  // Workers of a plan. With n_lower and n_upper of spotDNN (16) and (15), "spotdnn" tries the
+  // windows that its paper does.
+  int workers_min = 1;
+  int workers_max = std::numeric_limits<int>::max();
 };
 
 /// A named way to choose.

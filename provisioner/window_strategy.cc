@@ -99,8 +99,8 @@ class WindowStrategy final : public Strategy {
     const int held_count = WorkersOf(held);
     const int list_size = static_cast<int>(list.size());
     const int size_max =
-        is_prototype() ? list_size - 1 : std::min(list_size, problem.window_max - held_count);
-    const int size_min = is_prototype() ? 1 : std::max(0, problem.window_min - held_count);
+        is_prototype() ? list_size - 1 : std::min(list_size, problem.workers_max - held_count);
+    const int size_min = is_prototype() ? 1 : std::max(0, problem.workers_min - held_count);
     std::vector<int> counts;
     for (int size = held_count > 0 ? 0 : std::max(1, size_min); size <= size_max; ++size) {
       if (size < size_min && size > 0) {

@@ -81,8 +81,8 @@ TEST(WindowStrategyTest, IsMostlyOptimalOnTheGridOfGoals) {
 
 TEST(WindowStrategyTest, TriesOnlyWindowsOfTheAllowedSizes) {
   PlanningSample sample = ResNet110(SpotDnnVariant::kPaper, 0.8, 2400);
-  sample.problem.window_min = 3;
-  sample.problem.window_max = 3;
+  sample.problem.workers_min = 3;
+  sample.problem.workers_max = 3;
   sample.problem.goal.seconds_max = std::numeric_limits<double>::infinity();
   sample.problem.answers_max = 100;
   for (const FleetChoice& choice : Solve("spotdnn", sample.problem).best) {

@@ -1,0 +1,134 @@
+#include "provisioner/plan_setup.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace ps::provisioner {
+namespace {
+
+struct Price {
+  proto::Market market = proto::Market::kSpot;
+  double usd_per_hour = 0;
+};
+
+std::optional<Price> PriceOf(const proto::InstanceType& type, MarketChoice choice) {
+  const proto::SpotPrice* spot = LowestSpot(type);
+  const Price on_demand{proto::Market::kOnDemand, type.on_demand_usd_per_hour};
+  switch (choice) {
+    case MarketChoice::kOnDemand:
+      return on_demand;
+    case MarketChoice::kSpot:
+      if (spot == nullptr) {
+        return std::nullopt;
+      }
+      return Price{proto::Market::kSpot, spot->usd_per_hour};
+    case MarketChoice::kBoth:
+      break;
+  }
+  if (spot == nullptr || spot->usd_per_hour > on_demand.usd_per_hour) {
+    return on_demand;
+  }
+  return Price{proto::Market::kSpot, spot->usd_per_hour};
+}
+
+Status CheckQuotas(
+    const proto::Catalog& catalog, const SpeedModel& speed, const std::vector<TypeCount>& quotas) {
+  for (const TypeCount& quota : quotas) {
+    if (catalog.Find(quota.instance_type) == nullptr) {
+      return Status::InvalidArgument(
+          "quota for " + quota.instance_type + ", a type that the catalog does not have");
+    }
+    const auto& classes = speed.classes();
+    const bool is_profiled =
+        std::any_of(classes.begin(), classes.end(), [&](const WorkerClass& worker) {
+          return worker.name == quota.instance_type;
+        });
+    if (!is_profiled) {
+      return Status::InvalidArgument(
+          "quota for " + quota.instance_type + ", which the profile has no figures for");
+    }
+    if (quota.count < 0) {
+      return Status::InvalidArgument("quota for " + quota.instance_type + " below 0");
+    }
+  }
+  return Status::Ok();
+}
+
+Result<ServerOffer> OfferOf(const proto::Catalog& catalog, const ServerRange& range) {
+  const proto::InstanceType* type = catalog.Find(range.instance_type);
+  if (type == nullptr) {
+    return Status::InvalidArgument(
+        "server " + range.instance_type + ", a type that the catalog does not have");
+  }
+  if (!type->is_server_host) {
+    return Status::InvalidArgument(
+        "server " + range.instance_type +
+        ", a type that may not hold parameters: is_server_host is false in the catalog");
+  }
+  if (range.hosts_min < 1 || range.hosts_max < range.hosts_min) {
+    return Status::InvalidArgument(
+        "servers " + range.instance_type + ": their number has to be a range from 1 up");
+  }
+  if (range.hosts_max > type->quota) {
+    return Status::InvalidArgument(
+        "servers " + range.instance_type + ": " + std::to_string(range.hosts_max) +
+        " hosts, beyond the type's quota of " + std::to_string(type->quota));
+  }
+  return ServerOffer{
+      range.instance_type,
+      ServersOf(*type, 1).link_bytes_per_s,
+      type->on_demand_usd_per_hour,
+      range.hosts_min,
+      range.hosts_max};
+}
+
+}  // namespace
+
+const proto::SpotPrice* LowestSpot(const proto::InstanceType& type) {
+  const proto::SpotPrice* lowest = nullptr;
+  for (const proto::SpotPrice& price : type.spot) {
+    if (lowest == nullptr || price.usd_per_hour < lowest->usd_per_hour) {
+      lowest = &price;
+    }
+  }
+  return lowest;
+}
+
+Result<PlanProblem> MakePlanProblem(
+    const proto::Catalog& catalog, const JobModels& models, const PlanSetup& setup) {
+  PlanProblem problem;
+  problem.speed = models.speed.get();
+  problem.loss = models.loss.get();
+  problem.goal = setup.goal;
+  PS_TRY(CheckQuotas(catalog, *models.speed, setup.quotas));
+  const auto& classes = models.speed->classes();
+  for (size_t k = 0; k < classes.size(); ++k) {
+    const proto::InstanceType* type = catalog.Find(classes[k].name);
+    PS_CHECK(type != nullptr) << classes[k].name;
+    const std::optional<Price> price = PriceOf(*type, setup.market);
+    if (!price) {
+      continue;
+    }
+    int quota = type->quota;
+    for (const TypeCount& given : setup.quotas) {
+      quota = given.instance_type == type->name ? given.count : quota;
+    }
+    problem.offers.push_back(
+        {static_cast<int>(k), price->market, price->usd_per_hour, quota, /*held=*/0});
+  }
+  std::vector<ServerRange> ranges = setup.servers;
+  if (ranges.empty()) {
+    for (const proto::InstanceType& type : catalog.types) {
+      if (type.is_server_host && type.quota > 0) {
+        ranges.push_back({type.name, 1, std::min(type.quota, PlanSetup::kHostsMax)});
+      }
+    }
+  }
+  for (const ServerRange& range : ranges) {
+    PS_ASSIGN(ServerOffer offer, OfferOf(catalog, range));
+    problem.servers.push_back(std::move(offer));
+  }
+  return problem;
+}
+
+}  // namespace ps::provisioner
