@@ -126,6 +126,12 @@ Result<proto::QueueFit> FitQueue(const FitJob& job, std::span<const proto::Fleet
 
 Result<proto::ContentionFit> FitContention(
     const FitJob& job, std::span<const proto::FleetSample> fleets) {
+  const auto has_no_rate = [](const WorkerClass& worker) { return worker.link_bytes_per_s <= 0; };
+  if (std::ranges::any_of(job.classes, has_no_rate)) {
+    return Status::InvalidArgument(
+        "contention needs the rate that one worker takes when servers don't hold it back "
+        "(request_bytes_per_s)");
+  }
   const std::vector<FleetCase> cases = CasesOf(job.classes, fleets);
   std::set<int> sizes;
   bool is_contended = false;

@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "provisioner/profile_fit.h"
 #include "provisioner/queue_model.h"
 #include "provisioner/spotdnn_model.h"
 
@@ -41,8 +40,8 @@ Result<WorkerClass> WorkerOf(
   worker.devices = type->devices;
   worker.pcie_bytes_per_s = type->pcie_gbyte_per_s * kBytesPerGbyte;
   worker.link_bytes_per_s = type->network_gbit_per_s * kBytesPerGbit;
-  if (profile.request_bytes_per_s > 0) {
-    worker.link_bytes_per_s = std::min(worker.link_bytes_per_s, profile.request_bytes_per_s);
+  if (const double request = RequestBytesPerS(profile); request > 0) {
+    worker.link_bytes_per_s = std::min(worker.link_bytes_per_s, request);
   }
   return worker;
 }
@@ -115,6 +114,33 @@ JobTraffic TrafficOf(const proto::JobProfile& profile) {
   traffic.local_steps = profile.local_steps;
   traffic.overlap = profile.overlap;
   return traffic;
+}
+
+double RequestBytesPerS(const proto::JobProfile& profile) {
+  constexpr double kHeldBack = 0.8;  // of what the servers' links carry
+  for (const proto::FleetSample& fleet : profile.fleets) {
+    const double servers = fleet.server_hosts * fleet.server_bytes_per_s;
+    if (fleet.workers.size() == 1 && servers > 0 &&
+        profile.request_bytes_per_s > kHeldBack * servers) {
+      return 0;
+    }
+  }
+  return profile.request_bytes_per_s;
+}
+
+FitJob FitJobOf(const proto::JobProfile& profile) {
+  FitJob job;
+  for (const proto::WorkerProfile& worker : profile.workers) {
+    if (profile.Find(worker.instance_type) == &worker) {
+      job.classes.push_back(
+          {.name = worker.instance_type,
+           .compute_s = worker.compute_s,
+           .samples = static_cast<double>(worker.minibatch),
+           .link_bytes_per_s = RequestBytesPerS(profile)});
+    }
+  }
+  job.traffic = TrafficOf(profile);
+  return job;
 }
 
 std::vector<std::string_view> SpeedModelNames() {

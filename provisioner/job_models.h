@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "provisioner/performance_model.h"
+#include "provisioner/profile_fit.h"
 #include "ps/base/status.h"
 #include "ps/proto/catalog.h"
 #include "ps/proto/profile.h"
@@ -47,6 +48,15 @@ Result<JobModels> BuildJobModels(
 /// overlaps with the other direction, since links are full duplex: one step's push travels while
 /// the last one's pull does, so that of the two only the longer one counts.
 JobTraffic TrafficOf(const proto::JobProfile& profile);
+
+/// The rate that one worker of the job takes when alone, if the profile tells [B_req]; 0 where it
+/// does not: nothing was measured, or the servers' links held the lone worker back, so that it says
+/// nothing of faster ones.
+double RequestBytesPerS(const proto::JobProfile& profile);
+
+/// What the profile's own fleets are fitted with: its workers, the first entry of each type, on no
+/// catalog's networks.
+FitJob FitJobOf(const proto::JobProfile& profile);
 
 /// What plans with `hosts` hosts of a catalog's type give to SpeedModel::Predict.
 ServerSide ServersOf(const proto::InstanceType& type, int hosts);

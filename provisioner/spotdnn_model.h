@@ -34,6 +34,7 @@ struct SpotDnnOptions {
 ///   P    = min(a1 sqrt(n) + b1, 1)                                      (9)
 /// With local steps an exchange is spread over them, and what overlaps with computation is hidden.
 /// Exact bounds: a step depends on the number of workers only.
+/// Requires: every class has link_bytes_per_s > 0.
 class SpotDnnSpeedModel final : public SpeedModel {
  public:
   SpotDnnSpeedModel(

@@ -110,6 +110,32 @@ TEST(JobModels, IdealStatesTheErrorItMakesOnMeasuredFleets) {
   EXPECT_NEAR(models->speed->residual(), std::log(2), 1e-9);
 }
 
+TEST(JobModels, ARateThatTheServersHeldBackSaysNothingOfTheWorker) {
+  proto::JobProfile profile = SomeProfile();
+  profile.request_bytes_per_s = 12e6;
+  EXPECT_EQ(RequestBytesPerS(profile), 12e6);
+  proto::FleetSample alone;
+  alone.workers = {"g4dn.4xlarge"};
+  alone.server_bytes_per_s = 12.5e6;
+  alone.steps_per_s = 0.3;
+  profile.fleets = {alone};
+  EXPECT_EQ(RequestBytesPerS(profile), 0);
+  const Result<JobModels> models = BuildJobModels(SomeCatalog(), profile, {});
+  ASSERT_TRUE(models.ok()) << models.status();
+  EXPECT_EQ(models->speed->classes()[0].link_bytes_per_s, 2.5e9);  // its network's
+}
+
+TEST(JobModels, AProfilesOwnFleetsAreFittedWithItsOwnWorkers) {
+  proto::JobProfile profile = SomeProfile();
+  profile.workers.push_back({.instance_type = "g4dn.4xlarge", .minibatch = 512, .compute_s = 0.7});
+  profile.workers.push_back({.instance_type = "local", .minibatch = 64, .compute_s = 0.1});
+  const FitJob job = FitJobOf(profile);
+  ASSERT_EQ(job.classes.size(), 2U);
+  EXPECT_EQ(job.classes[0].samples, 1024);
+  EXPECT_EQ(job.classes[1].name, "local");
+  EXPECT_EQ(job.traffic.pull_bytes, 11.5e6);
+}
+
 TEST(JobModels, AFittedLossComesAlong) {
   proto::JobProfile profile = SomeProfile();
   profile.loss = {.c1 = 10, .c3 = 100, .c5 = 0.2, .has_heterogeneity = false, .samples = 50};

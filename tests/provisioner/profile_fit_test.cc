@@ -136,6 +136,11 @@ TEST(FitContention, RefusesTooFewSizesAndServersThatAreNeverBusy) {
   const Result<proto::ContentionFit> idle = FitContention(job, fleets);
   ASSERT_FALSE(idle.ok());
   EXPECT_THAT(std::string(idle.status().message()), HasSubstr("ask for more"));
+  FitJob unknown = job;
+  unknown.classes[0].link_bytes_per_s = 0;
+  const Result<proto::ContentionFit> no_rate = FitContention(unknown, fleets);
+  ASSERT_FALSE(no_rate.ok());
+  EXPECT_THAT(std::string(no_rate.status().message()), HasSubstr("request_bytes_per_s"));
   fleets.resize(2);
   const Result<proto::ContentionFit> few = FitContention(job, fleets);
   ASSERT_FALSE(few.ok());
