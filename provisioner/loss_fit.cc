@@ -14,6 +14,7 @@ namespace ps::provisioner {
 namespace {
 
 constexpr size_t kPointsNeeded = 20;
+constexpr size_t kPointsUsed = 2000;  // more cost time and tell nothing new
 constexpr int kIterationsMax = 200;
 
 /// What the samples span, for coefficients near 1.
@@ -25,6 +26,20 @@ struct Scales {
   bool has_batches = false;  // different enough to tell c2
   bool has_heterogeneity = false;
 };
+
+/// By steps, evenly thinned out.
+std::vector<proto::LossSample> Sorted(std::span<const proto::LossSample> samples) {
+  std::vector<proto::LossSample> sorted(samples.begin(), samples.end());
+  std::ranges::sort(sorted, [](const proto::LossSample& a, const proto::LossSample& b) {
+    return std::tie(a.steps, a.workers, a.loss) < std::tie(b.steps, b.workers, b.loss);
+  });
+  const size_t count = std::min(sorted.size(), kPointsUsed);
+  for (size_t i = 0; i < count; ++i) {
+    sorted[i] = sorted[i * sorted.size() / count];
+  }
+  sorted.resize(count);
+  return sorted;
+}
 
 double QuarterMedian(const std::vector<proto::LossSample>& sorted, bool is_last) {
   const size_t quarter = sorted.size() / 4;
@@ -155,10 +170,7 @@ Result<proto::LossFit> FitLoss(
   if (options.has_heterogeneity) {
     PS_TRY(CheckMixes(samples));
   }
-  std::vector<proto::LossSample> sorted(samples.begin(), samples.end());
-  std::ranges::sort(sorted, [](const proto::LossSample& a, const proto::LossSample& b) {
-    return std::tie(a.steps, a.loss) < std::tie(b.steps, b.loss);
-  });
+  const std::vector<proto::LossSample> sorted = Sorted(samples);
   const double top = QuarterMedian(sorted, /*is_last=*/false);
   const double bottom = QuarterMedian(sorted, /*is_last=*/true);
   if (!(bottom < top)) {
@@ -191,7 +203,7 @@ Result<proto::LossFit> FitLoss(
   found = Minimise(sorted, scales, found.parameters, limit);
 
   proto::LossFit fit = FitOf(found.parameters, scales);
-  fit.samples = static_cast<int>(sorted.size());
+  fit.samples = static_cast<int>(samples.size());
   fit.residual = StepsResidual(sorted, fit);
   return fit;
 }

@@ -203,6 +203,14 @@ TEST(FitLoss, OneFleetIsEnoughWithoutHeterogeneity) {
   EXPECT_NEAR(fitted.StepsTo(0.7, 64, 0, 1), expected, 0.1 * expected);
 }
 
+TEST(FitLoss, ALongRunIsFittedToAPartOfItsPoints) {
+  const proto::LossFit truth = {.c1 = 300, .c2 = -1.5, .c3 = 900, .c4 = 0.4, .c5 = 0.3};
+  const Result<proto::LossFit> fit = FitLoss(Train(truth, 20000, 0.03), {});
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  EXPECT_NEAR(fit->c5, 0.3, 0.02);
+  EXPECT_EQ(fit->samples, 80000);
+}
+
 TEST(FitLoss, RefusesFewPointsAndALossThatDoesNotFall) {
   std::vector<proto::LossSample> samples(12, {.steps = 1, .loss = 1, .batch_mean = 8});
   const Result<proto::LossFit> few = FitLoss(samples, {.has_heterogeneity = false});

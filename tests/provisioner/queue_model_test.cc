@@ -1,5 +1,6 @@
 #include "provisioner/queue_model.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,9 +14,13 @@
 #include "provisioner/closed_queue.h"
 #include "provisioner/spotdnn_model.h"
 #include "ps/base/random.h"
+#include "tests/provisioner/link_simulation.h"
 
 namespace ps::provisioner {
 namespace {
+
+using ::testing::DoubleNear;
+using ::testing::Each;
 
 /// Exact mean value analysis of several classes: the queue lengths of every smaller population.
 /// Steps per second of all.
@@ -288,74 +293,45 @@ TEST(QueueModel, ServersWithoutLimitNeverSlowAnyone) {
   EXPECT_DOUBLE_EQ(model.Predict(std::vector<int>{10}, servers).steps_per_s, 5);
 }
 
-/// Steps per second of workers that think for so long, each time a tenth more or less at random,
-/// then push for 1 s and pull for 1 s over links that all transfers under way share equally.
-double SimulatedSharing(const std::vector<double>& think_s, double until_s, uint64_t seed) {
-  enum State { kThinking, kPushing, kPulling };
-
-  struct Worker {
-    State state = kThinking;
-    double left_s = 0;  // of the state, were it alone
-  };
-
-  Random random(seed);
-  const auto think = [&](size_t i) {
-    return think_s[i] * (1 + 0.1 * std::sqrt(12.0) * (random.Unit() - 0.5));  // deviation 0.1
-  };
-  std::vector<Worker> workers(think_s.size());
-  for (size_t i = 0; i < workers.size(); ++i) {
-    workers[i].left_s = think(i) * random.Unit();
+/// Predicted over simulated speed of 1 to 8 workers, each `spread` slower than the one before.
+std::vector<double> AgainstSimulation(double compute_s, double spread, bool has_overlap) {
+  JobTraffic traffic = {.push_bytes = 1, .pull_bytes = 1};
+  if (has_overlap) {
+    traffic.pull_bytes = 0;  // it hides behind the push
+    traffic.overlap = 1;
   }
-  double now_s = 0;
-  int steps = 0;
-  while (now_s < until_s) {
-    double sharing[] = {1, 0, 0};
-    for (const Worker& worker : workers) {
-      sharing[worker.state] += worker.state == kThinking ? 0 : 1;
+  std::vector<WorkerClass> classes;
+  LinkSimulation simulation{.compute_s = {}, .has_overlap = has_overlap};
+  std::vector<double> ratios;
+  for (int workers = 1; workers <= 8; ++workers) {
+    simulation.compute_s.push_back(compute_s * (1 + spread * (workers - 1)));
+    classes.push_back({.name = "w", .compute_s = simulation.compute_s.back(), .samples = 1});
+    const std::vector<int> counts(classes.size(), 1);
+    const double predicted = QueueSpeedModel(classes, traffic, {.wait_share = 1})
+                                 .Predict(counts, {.hosts = 1, .link_bytes_per_s = 1})
+                                 .steps_per_s;
+    double simulated = 0;
+    constexpr uint64_t kRuns = 3;
+    for (simulation.seed = 0; simulation.seed < kRuns; ++simulation.seed) {
+      simulated += SimulateLinks(simulation, 8000) / kRuns;
     }
-    double next_s = std::numeric_limits<double>::infinity();
-    for (const Worker& worker : workers) {
-      next_s = std::min(next_s, worker.left_s * sharing[worker.state]);
-    }
-    now_s += next_s;
-    for (size_t i = 0; i < workers.size(); ++i) {
-      Worker& worker = workers[i];
-      worker.left_s -= next_s / sharing[worker.state];
-      if (worker.left_s <= 1e-12) {
-        steps += worker.state == kPulling ? 1 : 0;
-        worker.state = static_cast<State>((worker.state + 1) % 3);
-        worker.left_s = worker.state == kThinking ? think(i) : 1;
-      }
-    }
+    ratios.push_back(predicted / simulated);
   }
-  return steps / now_s;
+  return ratios;
 }
 
 TEST(QueueModel, SimulatedEqualSharingAgreesWithinThreePercentAndOneForUnequalWorkers) {
-  const JobTraffic traffic = {.push_bytes = 1, .pull_bytes = 1};
-  for (const double think_s : {2.0, 4.0, 8.0}) {
-    for (const double spread : {0.0, 0.3}) {  // each worker that much slower than the one before
-      std::vector<WorkerClass> classes;
-      std::vector<double> all_s;
-      std::vector<int> counts;
-      for (int workers = 1; workers <= 8; ++workers) {
-        all_s.push_back(think_s * (1 + spread * (workers - 1)));
-        classes.push_back({.name = "w", .compute_s = all_s.back(), .samples = 1});
-        counts.push_back(1);
-        const double predicted = QueueSpeedModel(classes, traffic, {.wait_share = 1})
-                                     .Predict(counts, {.hosts = 1, .link_bytes_per_s = 1})
-                                     .steps_per_s;
-        double simulated = 0;
-        constexpr uint64_t kRuns = 3;
-        for (uint64_t seed = 0; seed < kRuns; ++seed) {
-          simulated += SimulatedSharing(all_s, 8000, seed) / kRuns;
-        }
-        // Equal workers keep meeting, or missing, each other for long.
-        const double tolerance = spread > 0 ? 0.01 : 0.03;
-        EXPECT_NEAR(predicted / simulated, 1, tolerance)
-            << workers << " " << think_s << " " << spread;
-      }
-    }
+  for (const double compute_s : {2.0, 4.0, 8.0}) {
+    // Equal workers keep meeting, or missing, each other for long.
+    EXPECT_THAT(AgainstSimulation(compute_s, 0, false), Each(DoubleNear(1, 0.03))) << compute_s;
+    EXPECT_THAT(AgainstSimulation(compute_s, 0.3, false), Each(DoubleNear(1, 0.01))) << compute_s;
+  }
+}
+
+TEST(QueueModel, SimulatedOverlapAgreesWithinTwoPercent) {
+  for (const double compute_s : {2.0, 4.0, 8.0}) {
+    EXPECT_THAT(AgainstSimulation(compute_s, 0, true), Each(DoubleNear(1, 0.02))) << compute_s;
+    EXPECT_THAT(AgainstSimulation(compute_s, 0.3, true), Each(DoubleNear(1, 0.02))) << compute_s;
   }
 }
 
