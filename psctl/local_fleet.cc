@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -20,6 +21,14 @@ std::string ProgramOf(ProcessRole role) {
 
 ProcessKind KindOf(ProcessRole role) {
   return role == ProcessRole::kServer ? ProcessKind::kServer : ProcessKind::kWorker;
+}
+
+void AddLink(float mbit_per_s, std::vector<std::string>* arguments) {
+  if (mbit_per_s > 0) {
+    const double bytes_per_s = std::max(1.0, double{mbit_per_s} * 1e6 / 8);
+    arguments->insert(
+        arguments->end(), {"--link-bytes-per-s", std::to_string(std::llround(bytes_per_s))});
+  }
 }
 
 }  // namespace
@@ -42,17 +51,17 @@ void LocalFleet::StartServer(uint32_t server) {
   };
   const std::string listen =
       launch.server_listen.empty() ? options_.listen : filled(launch.server_listen);
-  Start(
-      ProcessRole::kServer,
-      server,
-      {"--id",
-       std::to_string(server),
-       "--shards",
-       std::to_string(options_.shards_per_server),
-       "--listen",
-       listen,
-       "--advertise",
-       ReachableHost(listen, filled(launch.server_advertise), options_.machine)});
+  std::vector<std::string> arguments = {
+      "--id",
+      std::to_string(server),
+      "--shards",
+      std::to_string(options_.shards_per_server),
+      "--listen",
+      listen,
+      "--advertise",
+      ReachableHost(listen, filled(launch.server_advertise), options_.machine)};
+  AddLink(options_.server_mbit_per_s, &arguments);
+  Start(ProcessRole::kServer, server, std::move(arguments));
 }
 
 void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
@@ -64,6 +73,7 @@ void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
     arguments.insert(
         arguments.end(), {"--step-us", std::to_string(std::llround(group.step_ms * 1000))});
   }
+  AddLink(group.link_mbit_per_s, &arguments);
   Start(ProcessRole::kWorker, seat.value, std::move(arguments));
 }
 

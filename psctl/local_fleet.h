@@ -27,6 +27,7 @@ class LocalFleet final : public coordinator::FleetActions {
     std::string machine;            // where servers that bind everything are reached
     proto::LaunchConfig launch;
     uint32_t shards_per_server = 1;
+    float server_mbit_per_s = 0;  // of each one's link; 0: not limited
   };
 
   /// Both outlive the fleet.

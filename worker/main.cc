@@ -41,6 +41,10 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags) {
     PS_ASSIGN(const uint64_t step_us, flags.Number("step-us", 0, uint64_t{600} * 1000 * 1000));
     options.step_least = std::chrono::microseconds(step_us);
   }
+  if (flags.Has("link-bytes-per-s")) {
+    PS_ASSIGN(const uint64_t rate, flags.Number("link-bytes-per-s", 1, uint64_t{1} << 50));
+    options.link_bytes_per_s = static_cast<double>(rate);
+  }
   return options;
 }
 
@@ -53,7 +57,14 @@ int Main(int argc, char** argv) {
   const Result<Flags> flags = Flags::Parse(
       argc,
       argv,
-      {"coordinator", "token-file", "seat", "log-file", "notice-file", "term-grace-s", "step-us"});
+      {"coordinator",
+       "token-file",
+       "seat",
+       "log-file",
+       "notice-file",
+       "term-grace-s",
+       "step-us",
+       "link-bytes-per-s"});
   if (!flags.ok()) {
     return Misused(flags.status());
   }

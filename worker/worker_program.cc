@@ -31,6 +31,7 @@ WorkerProgram::WorkerProgram(Options options, const Logger* log)
   endpoint_options.node = "w" + std::to_string(options_.join.seat.value);
   endpoint_options.token = options_.token;
   endpoint_options.seed = seed;
+  endpoint_options.link_bytes_per_s = options_.link_bytes_per_s;
   endpoint_ = std::make_unique<net::Endpoint>(&loop_, std::move(endpoint_options), log, this);
   compute_ = std::make_unique<ComputeThread>(
       &loop_,

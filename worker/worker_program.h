@@ -22,9 +22,10 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     uint32_t coordinator_port = 0;
     std::string token;
     proto::JoinRequest join;
-    std::string notice_file;  // empty: none
-    Duration term_grace{};    // what SIGTERM leaves, e.g. Kubernetes' 30 s
-    Duration step_least{};    // a step's computation is padded to this
+    std::string notice_file;      // empty: none
+    Duration term_grace{};        // what SIGTERM leaves, e.g. Kubernetes' 30 s
+    double link_bytes_per_s = 0;  // each way; 0: as fast as it goes
+    Duration step_least{};        // a step's computation is padded to this
   };
 
   WorkerProgram(Options options, const Logger* log);

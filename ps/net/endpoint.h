@@ -43,6 +43,7 @@ struct EndpointOptions {
   uint32_t half_open_max = 64;  // accepted and not yet through the handshake
   /// SO_SNDBUF and SO_RCVBUF; 0 = small within a machine, the kernel's choice to others.
   uint32_t socket_buffer_bytes = 0;
+  double link_bytes_per_s = 0;  // all connections together, each way; 0: as fast as it goes
   Duration handshake_timeout = std::chrono::seconds(3);
   Duration linger = std::chrono::seconds(3);  // for the peer to take what was sent before a close
   uint64_t seed = 1;                          // of the retries' jitter

@@ -111,6 +111,7 @@ struct ServerConfig {
   uint32_t chunk_kib = 256;
   uint32_t frame_kib = 1024;  // small chunks travel together up to this size
   uint32_t queue_mib = 64;    // bytes a shard or a connection may hold before it slows its peers
+  float link_mbit_per_s = 0;  // of each server, each way; 0: as fast as it goes
 
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
@@ -120,6 +121,7 @@ struct WorkerGroup {
   uint32_t minibatch = 0;      // 0 = train.minibatch
   float slowdown = 1;          // >= 1: compute takes this many times as long, honestly slept
   float step_ms = 0;           // a step's computation is padded with waiting to at least this
+  float link_mbit_per_s = 0;   // each way; 0: as fast as it goes
   std::string type = "local";  // kind of machine, for profiles and plans
   uint32_t threads = 1;
 

@@ -81,6 +81,7 @@ void VisitFields(C& c, V&& visit) {
   visit("chunk_kib", c.chunk_kib);
   visit("frame_kib", c.frame_kib);
   visit("queue_mib", c.queue_mib);
+  visit("link_mbit_per_s", c.link_mbit_per_s);
 }
 
 template <MaybeConst<WorkerGroup> C, typename V>
@@ -89,6 +90,7 @@ void VisitFields(C& c, V&& visit) {
   visit("minibatch", c.minibatch);
   visit("slowdown", c.slowdown);
   visit("step_ms", c.step_ms);
+  visit("link_mbit_per_s", c.link_mbit_per_s);
   visit("type", c.type);
   visit("threads", c.threads);
 }

@@ -44,6 +44,11 @@ Result<ServerOptions> ReadOptions(const Flags& flags) {
         " is every address of this machine and none that workers can connect to; say --advertise "
         "with the one that they reach");
   }
+  if (flags.Has("link-bytes-per-s")) {
+    PS_ASSIGN(const uint64_t rate, flags.Number("link-bytes-per-s", 1, uint64_t{1} << 50));
+    // Each shard has an endpoint of its own and its share of the link.
+    options.shard.link_bytes_per_s = static_cast<double>(rate) / static_cast<double>(count);
+  }
   options.shard.pid = ::getpid();
   return options;
 }
@@ -89,7 +94,16 @@ int Main(int argc, char** argv) {
   // Ctrl-C on the terminal is for psctl, which tells its servers when to leave.
   std::signal(SIGINT, SIG_IGN);
   const Result<Flags> flags = Flags::Parse(
-      argc, argv, {"coordinator", "token-file", "id", "shards", "listen", "advertise", "log-file"});
+      argc,
+      argv,
+      {"coordinator",
+       "token-file",
+       "id",
+       "shards",
+       "listen",
+       "advertise",
+       "log-file",
+       "link-bytes-per-s"});
   if (!flags.ok()) {
     return Misused(flags.status());
   }

@@ -23,6 +23,7 @@ class ShardHost final : public net::EndpointHandler {
     std::string token;
     std::string listen_host;
     std::string advertised_host;  // where workers reach it
+    double link_bytes_per_s = 0;  // each way; 0: as fast as it goes
     int64_t pid = 0;
   };
 

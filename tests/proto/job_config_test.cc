@@ -46,9 +46,9 @@ constexpr std::string_view kRich = R"({
   "train": {"epochs": 4, "seed": 18446744073709551615, "mode": "ssp", "staleness_max": 5,
     "minibatch": 32, "lease_steps": 3, "overlap": false, "evaluate_every_epochs": 2},
   "servers": {"count": 2, "shards_per_server": 3, "chunk_kib": 64, "frame_kib": 512,
-    "queue_mib": 8},
+    "queue_mib": 8, "link_mbit_per_s": 250},
   "workers": [{"count": 2, "minibatch": 16, "slowdown": 1.5, "step_ms": 12.5,
-    "type": "g4dn.xlarge", "threads": 2}, {}],
+    "link_mbit_per_s": 100, "type": "g4dn.xlarge", "threads": 2}, {}],
   "faults": [
     {"at": 0.25, "kind": "notice", "worker": 1, "grace_s": 2},
     {"at": 0.5, "kind": "add", "add": {"count": 2, "slowdown": 2}},
@@ -244,7 +244,7 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "servers, workers, faults, fleet, launch, run; did you mean \"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
        "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
-       "slowdown, step_ms, type, threads; did you mean \"minibatch\"?"},
+       "slowdown, step_ms, link_mbit_per_s, type, threads; did you mean \"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
        "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, train, servers, "
        "workers, faults, fleet, launch, run; did you mean \"optimizer.lr\"?"},

@@ -1,5 +1,6 @@
 #include "ps/net/internal/connection.h"
 
+#include <algorithm>
 #include <array>
 #include <asio/post.hpp>
 #include <utility>
@@ -18,6 +19,17 @@ constexpr size_t kBytesPerTurn = size_t{4} << 20;
 constexpr uint64_t kSmallFrameBytes = 4096;
 constexpr size_t kGatherParts = 256;
 
+/// Shortens `parts` to `bytes_max` in all. Returns how many are left.
+size_t Shorten(std::span<iovec> parts, size_t bytes_max) {
+  size_t count = 0;
+  while (count < parts.size() && bytes_max > 0) {
+    iovec& part = parts[count++];
+    part.iov_len = std::min(part.iov_len, bytes_max);
+    bytes_max -= part.iov_len;
+  }
+  return count;
+}
+
 }  // namespace
 
 Connection::Connection(
@@ -29,7 +41,9 @@ Connection::Connection(
       context_(std::move(context)),
       socket_(std::move(socket)),
       close_timer_(socket_.get_executor()),
-      reader_(limits, context_->pool) {}
+      reader_(limits, context_->pool),
+      turn_to_send_(socket_.get_executor()),
+      turn_to_read_(socket_.get_executor()) {}
 
 void Connection::Start() {
   WaitReadable();
@@ -52,15 +66,53 @@ void Connection::WaitWritable() {
   socket_.async_wait(
       tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
         self->waits_writable_ = false;
-        if (error) {
-          return;
-        }
-        self->Flush();
-        const bool is_drained = self->phase_ == Phase::kOpen && self->queue_.empty();
-        if (is_drained && self->send_failure_.ok() && self->context_->owner != nullptr) {
-          self->context_->owner->OnDrained(*self);
+        if (!error) {
+          self->OnWritable();
         }
       });
+}
+
+void Connection::OnWritable() {
+  Flush();
+  const bool is_drained = phase_ == Phase::kOpen && queue_.empty();
+  if (is_drained && send_failure_.ok() && context_->owner != nullptr) {
+    context_->owner->OnDrained(*this);
+  }
+}
+
+bool Connection::SendsLater() {
+  if (!context_->send_limit.is_limited() || booked_bytes_ > 0) {
+    return false;
+  }
+  const TimePoint now = SystemTime().Now();
+  booked_bytes_ = std::min(queue_.bytes(), RateLimit::kTurnBytes);
+  const TimePoint turn = context_->send_limit.Book(booked_bytes_, now);
+  if (turn <= now) {
+    return false;
+  }
+  waits_writable_ = true;
+  turn_to_send_.expires_after(turn - now);
+  turn_to_send_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    self->waits_writable_ = false;
+    if (!error) {
+      self->OnWritable();
+    }
+  });
+  return true;
+}
+
+bool Connection::ReadsLater() {
+  const TimePoint now = SystemTime().Now();
+  if (!context_->receive_limit.is_limited() || read_from_ <= now) {
+    return false;
+  }
+  turn_to_read_.expires_after(read_from_ - now);
+  turn_to_read_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (!error) {
+      self->Read();
+    }
+  });
+  return true;
 }
 
 void Connection::Read() {
@@ -80,8 +132,14 @@ void Connection::Read() {
       asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Read(); });
       return;
     }
+    if (ReadsLater()) {
+      return;
+    }
     std::array<iovec, 2> targets{};
-    const size_t count = reader_.Targets(targets);
+    size_t count = reader_.Targets(targets);
+    if (context_->receive_limit.is_limited()) {
+      count = Shorten(std::span(targets).first(count), RateLimit::kTurnBytes);
+    }
     const size_t wanted = targets[0].iov_len + targets[1].iov_len;
     const IoResult result = ReceiveSome(socket_.native_handle(), std::span(targets).first(count));
     if (!result.status.ok() || result.is_end) {
@@ -90,6 +148,7 @@ void Connection::Read() {
     }
     if (result.bytes > 0) {
       reader_.Filled(result.bytes);
+      read_from_ = context_->receive_limit.Book(result.bytes, SystemTime().Now());
     }
     bytes_read += result.bytes;
     traffic_.bytes_in += result.bytes;
@@ -202,7 +261,13 @@ void Connection::Flush() {
   }
   std::array<iovec, kGatherParts> parts;
   while (!queue_.empty()) {
-    const size_t count = queue_.Gather(parts);
+    if (SendsLater()) {
+      return;
+    }
+    size_t count = queue_.Gather(parts);
+    if (booked_bytes_ > 0) {
+      count = Shorten(std::span(parts).first(count), booked_bytes_);
+    }
     size_t wanted = 0;
     for (size_t i = 0; i < count; ++i) {
       wanted += parts[i].iov_len;
@@ -214,6 +279,7 @@ void Connection::Flush() {
       queue_.Clear();
       return;
     }
+    booked_bytes_ -= std::min<uint64_t>(booked_bytes_, result.bytes);
     const size_t completed = queue_.Sent(result.bytes);
     traffic_.bytes_out += result.bytes;
     context_->total.bytes_out += result.bytes;
@@ -277,6 +343,8 @@ void Connection::Abort(Status why) {
   }
   phase_ = Phase::kClosed;
   StopCloseTimer();
+  turn_to_send_.cancel();
+  turn_to_read_.cancel();
   queue_.Clear();
   asio::error_code ignored;
   socket_.close(ignored);

@@ -12,6 +12,7 @@
 #include "ps/net/internal/buffer_pool.h"
 #include "ps/net/internal/frame_reader.h"
 #include "ps/net/internal/send_queue.h"
+#include "ps/net/rate_limit.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 
@@ -40,6 +41,9 @@ struct ConnectionContext {
   Duration linger{};
   std::shared_ptr<BufferPool> pool;
   Traffic total;
+  // Each way; without a limit unless the endpoint was given one.
+  RateLimit send_limit;
+  RateLimit receive_limit;
   // While frames that arrived together are handed out, small answers wait here, to leave together.
   bool is_batching = false;
   std::vector<std::shared_ptr<Connection>> batch;
@@ -94,6 +98,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   void WaitReadable();
   void WaitWritable();
+  void OnWritable();
+  /// With a limit on receiving: true, and Read is called later, when it is not this one's turn yet.
+  bool ReadsLater();
+  /// With a limit on sending: true, and Flush is called later, when it is not this one's turn yet.
+  bool SendsLater();
   void Read();
   Dispatch DispatchFrames(size_t& frames_left);
   void Discard();
@@ -111,8 +120,12 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   FrameReader reader_;
   SendQueue queue_;
   Phase phase_ = Phase::kOpen;
-  Status send_failure_;  // the peer takes no more; what it said before is still read
-  bool waits_writable_ = false;
+  Status send_failure_;          // the peer takes no more; what it said before is still read
+  bool waits_writable_ = false;  // or for its turn to send
+  asio::steady_timer turn_to_send_;
+  uint64_t booked_bytes_ = 0;  // its turn has come for so many
+  asio::steady_timer turn_to_read_;
+  TimePoint read_from_{};
   bool is_in_batch_ = false;
   Traffic traffic_;
 };

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ps/base/time.h"
+
+namespace ps::net {
+
+/// A token bucket for bytes: what a link of this rate would let through. Those who want to move
+/// bytes book them one after the other and move them when their time has come, so that everybody
+/// gets a turn. Pure; one thread.
+class RateLimit {
+ public:
+  /// What may move at once after a rest: a few segments, as a network card does.
+  static constexpr uint64_t kBurstBytes = 64U << 10;
+  /// The most that one booking should ask for, so that turns stay short.
+  static constexpr uint64_t kTurnBytes = 64U << 10;
+
+  /// 0: no limit.
+  explicit RateLimit(double bytes_per_s = 0) : bytes_per_s_(bytes_per_s) {}
+
+  bool is_limited() const { return bytes_per_s_ > 0; }
+
+  /// Books `bytes` behind what is booked already. They may move from the returned time on, which is
+  /// `now` or later. Without a limit it is `now`.
+  TimePoint Book(uint64_t bytes, TimePoint now) {
+    if (!is_limited()) {
+      return now;
+    }
+    free_at_ = std::max(free_at_, now - SecondsOf(kBurstBytes));
+    free_at_ += SecondsOf(bytes);
+    return std::max(now, free_at_);
+  }
+
+ private:
+  Duration SecondsOf(uint64_t bytes) const {
+    return FromSeconds(static_cast<double>(bytes) / bytes_per_s_);
+  }
+
+  double bytes_per_s_;
+  TimePoint free_at_{};  // when all that is booked has passed
+};
+
+}  // namespace ps::net
