@@ -72,6 +72,8 @@ struct Parser {
             "--set", settings, "Change a field of the job: --set train.epochs=2 train.seed=7")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
+    train->add_option(
+        "--plan", train_command.plan_path, "plan.json: run its fleet here and compare with it");
     train->add_flag("--json", train_command.is_json, "Print the summary as JSON");
     train->add_flag(
         "--print-config",

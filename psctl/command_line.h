@@ -19,6 +19,7 @@ struct TrainCommand {
   std::vector<proto::ConfigOverride> overrides;
   bool is_json = false;
   bool only_prints_config = false;
+  std::string plan_path;  // empty: the job's own fleet
 };
 
 struct StatusCommand {

@@ -171,7 +171,20 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
     console.out(proto::PrintJobConfig(*config));
     return kExitOk;
   }
-  return Train(*config, command.is_json, console, registry);
+  TrainOptions options;
+  options.is_json = command.is_json;
+  if (!command.plan_path.empty()) {
+    const Result<std::string> text = ReadFile(command.plan_path);
+    if (!text.ok()) {
+      return Misuse(console, text.status());
+    }
+    Result<proto::Plan> plan = proto::ParsePlan(*text, command.plan_path);
+    if (!plan.ok()) {
+      return Misuse(console, plan.status());
+    }
+    options.plan = std::move(plan).value();
+  }
+  return Train(*config, options, console, registry);
 }
 
 }  // namespace

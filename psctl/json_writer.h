@@ -45,6 +45,11 @@ class JsonWriter {
   /// A value that is JSON already.
   void Raw(std::string_view json);
 
+  void Raw(std::string_view key, std::string_view json) {
+    Key(key);
+    Raw(json);
+  }
+
   const std::string& text() const { return text_; }
 
  private:

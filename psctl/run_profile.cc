@@ -98,8 +98,12 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     }
     const uint64_t steps = row.stats.steps - worker.stats.steps;
     if (row.stats.steps > worker.stats.steps && worker.stats.steps > 0) {
-      worker.step_seconds.push_back(
-          (row.stats.compute_s - worker.stats.compute_s) / static_cast<double>(steps));
+      const auto n = static_cast<double>(steps);
+      worker.step_seconds.push_back((row.stats.compute_s - worker.stats.compute_s) / n);
+      worker.pushed_bytes.push_back(
+          static_cast<double>(row.stats.bytes_pushed - worker.stats.bytes_pushed) / n);
+      worker.pulled_bytes.push_back(
+          static_cast<double>(row.stats.bytes_pulled - worker.stats.bytes_pulled) / n);
     }
     if (row.stats.steps >= worker.stats.steps) {
       worker.stats = row.stats;
@@ -188,25 +192,26 @@ void RunProfiler::AddWorkers(proto::JobProfile* profile) const {
   }
 }
 
+/// Medians: a heartbeat also counts bytes of the step under way.
 void RunProfiler::AddTraffic(proto::JobProfile* profile) const {
+  std::vector<double> pushed;
+  std::vector<double> pulled;
   double steps = 0;
-  double pushed = 0;
-  double pulled = 0;
   double wait_s = 0;
   for (const auto& [incarnation, worker] : workers_) {
+    pushed.insert(pushed.end(), worker.pushed_bytes.begin(), worker.pushed_bytes.end());
+    pulled.insert(pulled.end(), worker.pulled_bytes.begin(), worker.pulled_bytes.end());
     steps += static_cast<double>(worker.stats.steps);
-    pushed += static_cast<double>(worker.stats.bytes_pushed);
-    pulled += static_cast<double>(worker.stats.bytes_pulled);
     wait_s += worker.stats.wait_s;
   }
-  if (steps <= 0) {
+  if (pushed.empty()) {
     return;
   }
-  profile->push_bytes = pushed / steps;
-  profile->pull_bytes = pulled / steps;
+  profile->push_bytes = Median(std::move(pushed));
+  profile->pull_bytes = Median(std::move(pulled));
   // Alone, a worker waits for nobody: its wait is the time of its own bytes.
   if (workers_.size() == 1 && wait_s > 0) {
-    profile->request_bytes_per_s = (pushed + pulled) / wait_s;
+    profile->request_bytes_per_s = (profile->push_bytes + profile->pull_bytes) * steps / wait_s;
   }
 }
 

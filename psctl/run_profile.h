@@ -47,9 +47,12 @@ class RunProfiler {
   struct Worker {
     uint32_t seat = 0;
     uint32_t minibatch = 1;
-    std::vector<Point> points;         // where samples grew
-    proto::WorkerStats stats;          // newest
-    std::vector<double> step_seconds;  // between heartbeats
+    std::vector<Point> points;  // where samples grew
+    proto::WorkerStats stats;   // newest
+    // Between heartbeats, per step.
+    std::vector<double> step_seconds;
+    std::vector<double> pushed_bytes;
+    std::vector<double> pulled_bytes;
   };
 
   struct Speed {

@@ -199,7 +199,7 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
   return out;
 }
 
-std::string SummaryToJson(const proto::JobStatus& status) {
+std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_outcome) {
   JsonWriter json;
   json.BeginObject();
   json.Field("name", status.name);
@@ -221,6 +221,9 @@ std::string SummaryToJson(const proto::JobStatus& status) {
   AddCounters(status, &json);
   AddEvaluations(status, &json);
   AddLedger(status, &json);
+  if (!plan_outcome.empty()) {
+    json.Raw("plan", plan_outcome);
+  }
   AddWorkers(status, &json);
   json.EndObject();
   return json.text();

@@ -15,6 +15,7 @@
 #include "psctl/command_line.h"
 #include "psctl/launch_text.h"
 #include "psctl/local_fleet.h"
+#include "psctl/plan_run.h"
 #include "psctl/progress.h"
 #include "psctl/run_events.h"
 #include "psctl/run_profile.h"
@@ -106,6 +107,8 @@ class TrainRun final : private net::EndpointHandler {
   /// Valid after Run.
   const proto::JobStatus& status() const { return final_status_; }
 
+  const LossReached& loss_reached() const { return loss_reached_; }
+
   /// What the run told of the job.
   proto::JobProfile Profile() const;
 
@@ -153,6 +156,7 @@ class TrainRun final : private net::EndpointHandler {
   ProgressPrinter progress_;
   RunEvents events_;
   RunProfiler profiler_;
+  LossReached loss_reached_;
   proto::JobStatus final_status_;
   std::optional<TimePoint> leave_by_;
   bool is_stopping_ = false;
@@ -181,6 +185,7 @@ Status TrainRun::Prepare() {
   fleet.machine = host;
   fleet.launch = config_.launch;
   fleet.shards_per_server = config_.servers.shards_per_server;
+  fleet.server_mbit_per_s = config_.servers.link_mbit_per_s;
   fleet_ = std::make_unique<LocalFleet>(std::move(fleet), launcher_.get(), &log_);
 
   coordinator::CoordinatorOptions core;
@@ -325,6 +330,9 @@ void TrainRun::Observe() {
   if (!is_time_over && !is_loss_reached) {
     return;
   }
+  if (is_loss_reached) {
+    loss_reached_ = {status.elapsed_s, static_cast<double>(status.steps_counted)};
+  }
   is_stopping_ = true;
   log_.Info("enough", {{"elapsed_s", status.elapsed_s}, {"train_loss", status.train_loss}});
   progress_.Say(
@@ -338,6 +346,7 @@ proto::JobProfile TrainRun::Profile() const {
   profile.overlap = config_.train.overlap ? 1 : 0;
   for (proto::FleetSample& fleet : profile.fleets) {
     fleet.server_hosts = static_cast<int>(config_.servers.count);
+    fleet.server_bytes_per_s = double{config_.servers.link_mbit_per_s} * 1e6 / 8;
   }
   return profile;
 }
@@ -365,16 +374,26 @@ void LeaveProfile(const proto::JobProfile& profile, const RunPaths& paths, const
 
 /// Both forms of the summary into the run directory and one to stdout.
 void LeaveSummary(
-    const proto::JobStatus& status, const RunPaths& paths, bool is_json, const Console& console) {
-  const std::string json = SummaryToJson(status) + "\n";
+    const proto::JobStatus& status,
+    const std::optional<PlanOutcome>& outcome,
+    const RunPaths& paths,
+    bool is_json,
+    const Console& console) {
+  const std::string json = SummaryToJson(status, outcome ? PlanOutcomeToJson(*outcome) : "") + "\n";
+  const std::string against = outcome ? "\n" + RenderPlanOutcome(*outcome) : "";
   for (const Status& written :
        {WriteFileAtomically(paths.summary_json(), json),
-        WriteFileAtomically(paths.summary_text(), RenderSummary(status))}) {
+        WriteFileAtomically(paths.summary_text(), RenderSummary(status) + against)}) {
     if (!written.ok()) {
       console.err("psctl: " + std::string(written.message()) + "\n");
     }
   }
-  console.out(is_json ? json : RenderSummary(status, console.out_width));
+  console.out(is_json ? json : RenderSummary(status, console.out_width) + against);
+}
+
+int Misuse(const Console& console, const Status& status) {
+  console.err("psctl: " + std::string(status.message()) + "\n");
+  return kExitMisused;
 }
 
 int Fail(const Console& console, const Status& status) {
@@ -385,15 +404,20 @@ int Fail(const Console& console, const Status& status) {
 }  // namespace
 
 int Train(
-    const proto::JobConfig& config,
-    bool is_json,
+    const proto::JobConfig& job,
+    const TrainOptions& options,
     const Console& console,
     const RunRegistry& registry) {
-  Result<JobParts> parts = LoadParts(config);
+  Result<JobParts> parts = LoadParts(job);
   if (!parts.ok()) {
-    console.err("psctl: " + std::string(parts.status().message()) + "\n");
-    return kExitMisused;
+    return Misuse(console, parts.status());
   }
+  Result<proto::JobConfig> planned =
+      options.plan ? ApplyPlan(job, *options.plan, ModelFingerprint(parts->model.tensors)) : job;
+  if (!planned.ok()) {
+    return Misuse(console, planned.status());
+  }
+  const proto::JobConfig& config = *planned;
   const Status programs = CheckPrograms(ProgramDirectory());
   if (!programs.ok()) {
     return Fail(console, programs);
@@ -431,8 +455,13 @@ int Train(
   }
   const int exit_code = run.Run();
   registry.Remove(paths);
-  LeaveProfile(run.Profile(), paths, console);
-  LeaveSummary(run.status(), paths, is_json, console);
+  const proto::JobProfile profile = run.Profile();
+  LeaveProfile(profile, paths, console);
+  std::optional<PlanOutcome> outcome;
+  if (options.plan) {
+    outcome = CompareWithPlan(*options.plan, profile, run.loss_reached(), run.status().train_loss);
+  }
+  LeaveSummary(run.status(), outcome, paths, options.is_json, console);
   return exit_code;
 }
 

@@ -1,17 +1,25 @@
 #pragma once
 
+#include <optional>
+
 #include "ps/proto/job_config.h"
+#include "ps/proto/plan.h"
 #include "psctl/console.h"
 #include "psctl/run_registry.h"
 
 namespace ps::psctl {
+
+struct TrainOptions {
+  bool is_json = false;             // the summary
+  std::optional<proto::Plan> plan;  // run its fleet instead of the config's, and say how it went
+};
 
 /// Runs a job to its end: makes the run directory, holds the coordinator, starts servers and
 /// workers, shows progress, and leaves a summary. Ctrl-C ends it cleanly, a second one at once.
 /// Returns the exit code. Thread: the process's main thread, whose children the processes are.
 int Train(
     const proto::JobConfig& config,
-    bool is_json,
+    const TrainOptions& options,
     const Console& console,
     const RunRegistry& registry);
 

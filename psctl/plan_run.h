@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+
+#include "ps/base/status.h"
+#include "ps/proto/job_config.h"
+#include "ps/proto/plan.h"
+#include "ps/proto/profile.h"
+
+namespace ps::psctl {
+
+// A plan run on this machine, and how it came out against what it promised. Pure.
+
+/// The job with the plan's fleet: a worker group for each kind of worker, with its minibatch and
+/// its time per step, the plan's servers, and its links' rates. The run ends at the plan's loss.
+/// Errors: kInvalidArgument for a plan without workers, or of another model (`fingerprint` is the
+/// job's).
+Result<proto::JobConfig> ApplyPlan(
+    proto::JobConfig config, const proto::Plan& plan, const std::string& fingerprint);
+
+/// When a run's smoothed loss was first down to the plan's.
+struct LossReached {
+  double seconds = 0;  // of training; 0: never
+  double steps = 0;
+};
+
+/// Predicted against measured. 0 in `measured`: there is no such value.
+struct PlanOutcome {
+  proto::Estimate samples_per_s;
+  double measured_samples_per_s = 0;
+  proto::Estimate seconds;
+  double measured_seconds = 0;  // to the loss
+  proto::Estimate steps;
+  double measured_steps = 0;
+  double loss_target = 0;
+  double measured_loss = 0;
+};
+
+PlanOutcome CompareWithPlan(
+    const proto::Plan& plan,
+    const proto::JobProfile& measured,
+    const LossReached& reached,
+    double last_loss);
+
+/// "speed  predicted 812/s (770 to 850)  measured 803/s  +1.1 %", one line each.
+std::string RenderPlanOutcome(const PlanOutcome& outcome);
+/// A JSON object.
+std::string PlanOutcomeToJson(const PlanOutcome& outcome);
+
+}  // namespace ps::psctl

@@ -1,0 +1,81 @@
+// Plans run on this machine, and what a run leaves for planning.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PlanTest : public E2eTest {
+ protected:
+  std::string WritePlan(const std::string& fields) {
+    const std::string path = job_.folder() + "/plan.json";
+    WriteText(
+        path,
+        R"({"job": "any", "strategy": "exact", "speed_model": "queue", )" + fields +
+            R"("workers": [{"instance_type": "fast", "count": 2, "minibatch": 32, "compute_s": 0.05},
+             {"instance_type": "slow", "count": 1, "minibatch": 64, "compute_s": 0.1}],
+             "servers": {"instance_type": "host", "count": 1, "link_bytes_per_s": 5e6},
+             "samples_per_s": {"value": 900, "low": 800, "high": 1000},
+             "steps": {"value": 100, "low": 90, "high": 110},
+             "seconds": {"value": 5, "low": 4, "high": 6},
+             "usd": {"value": 1, "low": 1, "high": 1}})");
+    return path;
+  }
+};
+
+TEST_F(PlanTest, APlanRunsItsFleetAndIsHeldAgainstWhatHappened) {
+  job_.Set("train", R"({"epochs": 50, "minibatch": 32})");
+  TrainRun run(job_, {.arguments = {"--plan", WritePlan(R"("loss_target": 1.8, )"), "--json"}});
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["state"].text(), "stopped") << "the loss is reached long before 50 epochs";
+  ASSERT_EQ(summary["workers"].size(), 3U);
+  const Json& plan = summary["plan"];
+  EXPECT_GT(plan["seconds"]["measured"].number(), 0);
+  EXPECT_GT(plan["steps"]["measured"].number(), 0);
+  EXPECT_EQ(plan["samples_per_s"]["predicted"].number(), 900);
+  EXPECT_THAT(ReadText(run.Root() + "/summary.txt"), HasSubstr("against the plan"));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(PlanTest, ARunWithALinkLimitMovesNoMoreThanThat) {
+  const std::string plan = WritePlan("");
+  job_.Set("train", R"({"epochs": 1000, "minibatch": 32})")
+      .Set("run", R"({"directory": ")" + job_.runs() + R"(", "seconds_max": 6})");
+  TrainRun run(job_, {.arguments = {"--plan", plan}});
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  // 5 MB/s each way, and some for the connections' first bytes.
+  const double bytes_max = 5e6 * summary["elapsed_s"].number() + 4e6;
+  EXPECT_LE(summary["bytes_pushed"].number(), bytes_max);
+  EXPECT_LE(summary["bytes_pulled"].number(), bytes_max);
+  EXPECT_GT(summary["steps_counted"].number(), 5);
+}
+
+TEST_F(PlanTest, ARunLeavesAProfileOfItsJob) {
+  job_.Set("workers", R"([{"count": 2, "step_ms": 40, "type": "forty"}])")
+      .Set("train", R"({"epochs": 1000, "minibatch": 32})")
+      .Set("fleet", R"({"max_detect_s": 2})")
+      .Set("run", R"({"directory": ")" + job_.runs() + R"(", "seconds_max": 6})");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const auto profile = Json::Parse(ReadText(run.Root() + "/profile.json"));
+  ASSERT_TRUE(profile.has_value());
+  EXPECT_EQ((*profile)["job"].text(), job_.name());
+  ASSERT_EQ((*profile)["workers"].size(), 1U);
+  EXPECT_EQ((*profile)["workers"][0]["instance_type"].text(), "forty");
+  EXPECT_GE((*profile)["workers"][0]["compute_s"].number(), 0.04);
+  ASSERT_EQ((*profile)["fleets"].size(), 1U);
+  EXPECT_LE((*profile)["fleets"][0]["steps_per_s"].number(), 2 / 0.04 * 1.05);
+  EXPECT_GT((*profile)["losses"].size(), 3U);
+}
+
+}  // namespace
+}  // namespace ps::e2e

@@ -1,0 +1,80 @@
+#include "psctl/plan_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+proto::Plan MakePlan() {
+  proto::Plan plan;
+  plan.job = "job";
+  plan.model_fingerprint = "0000abcd";
+  plan.loss_target = 0.5;
+  plan.workers = {
+      {"fast", proto::Market::kSpot, 2, 64, 0.1, 0, 0.5},
+      {"none", proto::Market::kSpot, 0, 64, 0.1, 0, 0.5},
+      {"slow", proto::Market::kOnDemand, 1, 32, 0.25, 12.5e6, 0.2}};
+  plan.servers = {"host", 2, 25e6, 0};
+  plan.samples_per_s = {800, 700, 900};
+  plan.seconds = {60, 50, 70};
+  plan.steps = {1000, 900, 1100};
+  return plan;
+}
+
+TEST(PlanRunTest, APlanBecomesGroupsWithItsSpeedsAndLinks) {
+  proto::JobConfig config;
+  config.workers.resize(1);
+  config.faults.resize(1);
+  const auto planned = ApplyPlan(config, MakePlan(), "0000abcd");
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  ASSERT_EQ(planned->workers.size(), 2U);
+  EXPECT_EQ(planned->workers[0].count, 2U);
+  EXPECT_EQ(planned->workers[0].minibatch, 64U);
+  EXPECT_EQ(planned->workers[0].step_ms, 100);
+  EXPECT_EQ(planned->workers[0].link_mbit_per_s, 0);
+  EXPECT_EQ(planned->workers[1].type, "slow");
+  EXPECT_EQ(planned->workers[1].link_mbit_per_s, 100);
+  EXPECT_EQ(planned->servers.count, 2U);
+  EXPECT_EQ(planned->servers.link_mbit_per_s, 200);
+  EXPECT_EQ(planned->run.stop_at_loss, 0.5F);
+  EXPECT_TRUE(planned->faults.empty());
+}
+
+TEST(PlanRunTest, APlanOfAnotherModelOrWithoutWorkersIsRefused) {
+  proto::Plan plan = MakePlan();
+  EXPECT_THAT(
+      ApplyPlan({}, plan, "11111111").status().message(),
+      HasSubstr("its model_fingerprint is 0000abcd, this job's is 11111111"));
+  plan.workers.clear();
+  EXPECT_THAT(ApplyPlan({}, plan, "0000abcd").status().message(), HasSubstr("no workers"));
+}
+
+TEST(PlanRunTest, TheOutcomeSaysPredictedMeasuredAndTheError) {
+  proto::JobProfile measured;
+  measured.fleets.resize(1);
+  measured.fleets[0].samples_per_s = 760;
+  const PlanOutcome outcome = CompareWithPlan(MakePlan(), measured, {66, 1020}, 0.49);
+  EXPECT_EQ(
+      RenderPlanOutcome(outcome),
+      "against the plan   predicted    from      to  measured   error\n"
+      "samples/s                800     700     900       760  +5.3 %\n"
+      "time to the loss      1m 00s  50.0 s  1m 10s    1m 06s  -9.1 %\n"
+      "steps to the loss      1,000     900   1,100     1,020  -2.0 %\n"
+      "loss 0.4900, planned 0.5000\n");
+  EXPECT_THAT(
+      PlanOutcomeToJson(outcome),
+      HasSubstr(R"("samples_per_s":{"predicted":800,"low":700,"high":900,"measured":760})"));
+}
+
+TEST(PlanRunTest, ALossThatWasNotReachedHasNoTime) {
+  const PlanOutcome outcome = CompareWithPlan(MakePlan(), {}, {}, 0.7);
+  EXPECT_EQ(outcome.measured_seconds, 0);
+  EXPECT_THAT(RenderPlanOutcome(outcome), HasSubstr("loss 0.7000, planned 0.5000: not reached"));
+  EXPECT_THAT(PlanOutcomeToJson(outcome), HasSubstr(R"("measured":null)"));
+}
+
+}  // namespace
+}  // namespace ps::psctl
