@@ -1,6 +1,8 @@
 #include "provisioner/plan_setup.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
 
 namespace ps::provisioner {
@@ -129,6 +131,34 @@ Result<PlanProblem> MakePlanProblem(
     problem.servers.push_back(std::move(offer));
   }
   return problem;
+}
+
+void LimitSizesAsSpotDnn(const proto::JobProfile& profile, PlanProblem* problem) {
+  const proto::ContentionFit& contention = profile.contention;
+  if (contention.samples > 0 && contention.a1 > 0) {
+    const double root = std::max((1 - contention.b1) / contention.a1, 1.0);
+    problem->workers_max = static_cast<int>(std::min(root * root, 1e9));
+  }
+  const proto::LossFit& loss = profile.loss;
+  if (loss.samples == 0 || problem->goal.loss <= loss.c5) {
+    return;
+  }
+  double samples_min = std::numeric_limits<double>::infinity();
+  double speed_max = 0;
+  const auto& classes = problem->speed->classes();
+  for (size_t k = 0; k < classes.size(); ++k) {
+    std::vector<int> alone(classes.size(), 0);
+    alone[k] = 1;
+    const ServerSide side{1, problem->servers.front().link_bytes_per_s};
+    samples_min = std::min(samples_min, classes[k].samples);
+    speed_max = std::max(speed_max, problem->speed->Predict(alone, side).samples_per_s);
+  }
+  const double spread = loss.has_heterogeneity ? std::sqrt(std::max(loss.c4, 0.0)) : 1;
+  const double steps =
+      (loss.c2 * samples_min + loss.c3) * spread / (problem->goal.loss - loss.c5) - loss.c1;
+  const double workers = std::ceil(samples_min * steps / (speed_max * problem->goal.seconds_max));
+  problem->workers_min =
+      std::clamp(static_cast<int>(std::clamp(workers, 1.0, 1e9)), 1, problem->workers_max);
 }
 
 }  // namespace ps::provisioner

@@ -48,4 +48,9 @@ const proto::SpotPrice* LowestSpot(const proto::InstanceType& type);
 Result<PlanProblem> MakePlanProblem(
     const proto::Catalog& catalog, const JobModels& models, const PlanSetup& setup);
 
+/// Limits the problem's sizes as spotDNN's Algorithm 1 does: n_upper (15), beyond which workers
+/// always meet at the servers, and n_lower (16), below which no fleet is fast enough. Each only
+/// where the profile has the fit that it takes.
+void LimitSizesAsSpotDnn(const proto::JobProfile& profile, PlanProblem* problem);
+
 }  // namespace ps::provisioner

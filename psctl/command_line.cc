@@ -24,6 +24,8 @@ constexpr std::string_view kExamples =
   psctl why                                            who waits for whom, since when
   psctl stop fashion-mnist-cnn                         end a job after the steps in hand
   psctl catalog show                                   what can be rented, and for how much
+  psctl plan --profile profile.json --loss 0.8 --within 40m    the cheapest fleet that gets there
+  psctl predict --profile profile.json --fleet g4dn.4xlarge=2 --ps m5.xlarge    what if
 
 Exit codes: 0 done, 1 failed, 2 misused. Results go to stdout, progress and logs to stderr.
 )";
@@ -57,6 +59,11 @@ struct Parser {
   CatalogShowCommand catalog_show_command;
   CatalogCheckCommand catalog_check_command;
   CatalogImportCommand catalog_import_command;
+  CLI::App* plan = nullptr;
+  CLI::App* predict = nullptr;
+  PlanCommand plan_command;
+  PredictCommand predict_command;
+  CLI::Option* budget = nullptr;
   std::vector<std::string> settings;
 
   Parser() {
@@ -88,8 +95,18 @@ struct Parser {
     stop->add_option("JOB", stop_command.job, kJobHelp);
     stop->add_flag("--now", stop_command.is_immediate, "End it at once");
     AddCatalog();
+    AddPlan();
     for (CLI::App* sub :
-         {train, status, why, stop, catalog, catalog_show, catalog_check, catalog_import}) {
+         {train,
+          status,
+          why,
+          stop,
+          catalog,
+          catalog_show,
+          catalog_check,
+          catalog_import,
+          plan,
+          predict}) {
       sub->footer("");  // else it inherits the examples
     }
   }
@@ -121,6 +138,48 @@ struct Parser {
     catalog_import->add_option(
         "--quota", catalog_import_command.quota, "Of each type for which no file says; 10");
     catalog_import->add_option("-o,--output", catalog_import_command.output, "File; else stdout");
+  }
+
+  static void AddPlanning(CLI::App* sub, PlanningCommand* command) {
+    sub->add_option("JOB.json", command->job_path, "Job file, to check that the profile is of it");
+    sub->add_option(
+        "--profile", command->profile_path, "What is known of the job; see configs/profiles");
+    sub->add_option(
+        "--catalog", command->catalog_path, "Catalog; configs/catalog/aws.json if absent");
+    sub->add_option("--loss", command->loss, "Training loss to reach");
+    sub->add_option(
+        "--market", command->market, "spot, on-demand, or both: the cheaper one of each type");
+    sub->add_option("--speed-model", command->speed_model, "queue, spotdnn or ideal");
+    sub->add_option(
+        "--confidence", command->confidence, "At which limits hold and intervals are given; 0.9");
+    sub->add_flag("--json", command->is_json, "Print the plan as JSON");
+  }
+
+  void AddPlan() {
+    plan = app.add_subcommand("plan", "Choose the cheapest fleet that reaches a loss in time");
+    AddPlanning(plan, &plan_command.common);
+    plan->add_option("--within", plan_command.within, "Longest time, as in 40m, 2h, 1h30m");
+    budget = plan->add_option("--budget", plan_command.budget_usd, "Most to spend, USD");
+    plan->add_option("--quota", plan_command.quotas, "Most of a type, as in g4dn.4xlarge=5")
+        ->type_name("TYPE=COUNT");
+    plan->add_option(
+            "--servers", plan_command.servers, "Servers to choose among, as in m5.xlarge=1..4")
+        ->type_name("TYPE=HOSTS");
+    plan->add_option(
+        "--strategy",
+        plan_command.strategy,
+        "exact, spotdnn, spotdnn-prototype, exhaustive, ideal, homogeneous or on-demand");
+    plan->add_flag("--explain", plan_command.explains, "Show every type's step and price as well");
+    plan->add_option("--plot", plan_command.plot_path, "Draw speed and cost over the fleet's size")
+        ->type_name("FILE.svg");
+    plan->add_option(
+        "-o,--output", plan_command.output, "File for the plan, which psctl train --plan runs");
+    predict = app.add_subcommand("predict", "Say what a fleet would do");
+    AddPlanning(predict, &predict_command.common);
+    predict
+        ->add_option("--fleet", predict_command.fleet, "Workers, as in g4dn.4xlarge=2,g3.8xlarge=4")
+        ->required();
+    predict->add_option("--ps", predict_command.servers, "Servers, as in m5.xlarge=1")->required();
   }
 };
 
@@ -299,6 +358,13 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   }
   if (parser.catalog->parsed()) {
     return CatalogCommand(parser);
+  }
+  if (parser.plan->parsed()) {
+    parser.plan_command.has_budget = parser.budget->count() > 0;
+    return Command(parser.plan_command);
+  }
+  if (parser.predict->parsed()) {
+    return Command(parser.predict_command);
   }
   return Command(parser.stop_command);
 }

@@ -7,6 +7,7 @@
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
 #include "psctl/catalog_command.h"
+#include "psctl/plan_command.h"
 
 namespace ps::psctl {
 
@@ -49,6 +50,8 @@ using Command = std::variant<
     CatalogShowCommand,
     CatalogCheckCommand,
     CatalogImportCommand,
+    PlanCommand,
+    PredictCommand,
     PrintCommand>;
 
 /// `arguments` without the program's name. Errors: kInvalidArgument with one line for the user,

@@ -219,6 +219,12 @@ int RunPsctl(
   if (const auto* import = std::get_if<CatalogImportCommand>(&*command)) {
     return RunCatalogImport(*import, console);
   }
+  if (const auto* plan = std::get_if<PlanCommand>(&*command)) {
+    return RunPlan(*plan, console);
+  }
+  if (const auto* predict = std::get_if<PredictCommand>(&*command)) {
+    return RunPredict(*predict, console);
+  }
   return RunTrain(std::get<TrainCommand>(*command), console, registry);
 }
 

@@ -1,0 +1,133 @@
+#include "provisioner/plan_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "provisioner/fleet_judge.h"
+#include "provisioner/infeasible.h"
+#include "provisioner/prediction_interval.h"
+
+namespace ps::provisioner {
+namespace {
+
+double LimitOrZero(double limit) {
+  return std::isfinite(limit) ? limit : 0;
+}
+
+std::string MarketText(proto::Market market) {
+  return market == proto::Market::kOnDemand ? " (on demand)" : "";
+}
+
+/// The fastest fleet of a problem, whatever it costs.
+PlanAnswer SolveForTime(const PlanProblem& problem) {
+  constexpr double kUsdPerHour = 3600;
+  PlanProblem changed = problem;
+  for (Offer& offer : changed.offers) {
+    offer.usd_per_hour = 0;
+  }
+  for (ServerOffer& server : changed.servers) {
+    server.usd_per_hour = kUsdPerHour / server.hosts_max;
+  }
+  return SolveExactly(changed, 1e-3);
+}
+
+}  // namespace
+
+std::string FleetText(const PlanProblem& problem, const FleetChoice& choice) {
+  std::string text;
+  for (size_t i = 0; i < choice.counts.size(); ++i) {
+    if (choice.counts[i] > 0) {
+      const Offer& offer = problem.offers[i];
+      text += (text.empty() ? "" : ", ") + std::to_string(choice.counts[i]) + " " +
+              problem.speed->classes()[static_cast<size_t>(offer.worker_class)].name +
+              MarketText(offer.market);
+    }
+  }
+  return text;
+}
+
+std::string ServersText(const PlanProblem& problem, const FleetChoice& choice) {
+  return std::to_string(choice.server_hosts) + " " +
+         problem.servers[static_cast<size_t>(choice.server_offer)].instance_type;
+}
+
+proto::Plan PlanOf(
+    const PlanProblem& problem,
+    const proto::JobProfile& profile,
+    const FleetChoice& choice,
+    const std::string& strategy,
+    const std::string& bottleneck) {
+  const Goal& goal = problem.goal;
+  proto::Plan plan;
+  plan.job = profile.job;
+  plan.model_fingerprint = profile.model_fingerprint;
+  plan.strategy = strategy;
+  plan.speed_model = std::string(problem.speed->name());
+  plan.loss_target = goal.loss;
+  plan.seconds_max = LimitOrZero(goal.seconds_max);
+  plan.usd_max = LimitOrZero(goal.usd_max);
+  plan.confidence = goal.confidence;
+  for (size_t i = 0; i < choice.counts.size(); ++i) {
+    if (choice.counts[i] == 0) {
+      continue;
+    }
+    const Offer& offer = problem.offers[i];
+    const WorkerClass& worker = problem.speed->classes()[static_cast<size_t>(offer.worker_class)];
+    plan.workers.push_back(
+        {worker.name,
+         offer.market,
+         choice.counts[i],
+         static_cast<int>(worker.samples),
+         worker.compute_s,
+         worker.link_bytes_per_s,
+         offer.usd_per_hour});
+  }
+  const ServerOffer& server = problem.servers[static_cast<size_t>(choice.server_offer)];
+  plan.servers = {
+      server.instance_type, choice.server_hosts, server.link_bytes_per_s, server.usd_per_hour};
+  const double speed_residual = problem.speed->residual();
+  plan.samples_per_s = Interval(choice.speed.samples_per_s, speed_residual, goal.confidence);
+  if (problem.loss != nullptr && choice.steps > 0) {
+    const double residual = TimeDeviation(*problem.speed, *problem.loss);
+    plan.steps = Interval(choice.steps, problem.loss->residual(), goal.confidence);
+    plan.seconds = Interval(choice.seconds, residual, goal.confidence);
+    plan.usd = Interval(choice.usd, residual, goal.confidence);
+  }
+  plan.bottleneck = bottleneck;
+  return plan;
+}
+
+std::vector<PlotPoint> PlotPoints(
+    const PlanProblem& problem, const FleetChoice& choice, int workers_max) {
+  std::vector<PlotPoint> points;
+  PlanProblem sized = problem;
+  sized.answers_max = 1;
+  sized.servers = {problem.servers[static_cast<size_t>(choice.server_offer)]};
+  sized.servers.front().hosts_min = choice.server_hosts;
+  sized.servers.front().hosts_max = choice.server_hosts;
+  for (int workers = 1; workers <= workers_max; ++workers) {
+    sized.workers_min = workers;
+    sized.workers_max = workers;
+    PlanAnswer answer = SolveExactly(sized, 0);
+    const bool is_in_time = !answer.best.empty();
+    if (!is_in_time) {
+      PlanProblem endless = sized;
+      endless.goal.seconds_max = INFINITY;
+      endless.goal.usd_max = INFINITY;
+      answer = SolveForTime(endless);
+    }
+    if (answer.best.empty()) {
+      continue;
+    }
+    FleetJudge judge(sized);
+    PlotPoint point;
+    point.workers = workers;
+    point.choice = judge.Choose(answer.best.front().counts, 0, choice.server_hosts);
+    point.fleet = FleetText(sized, point.choice);
+    point.is_in_time = is_in_time;
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
+}  // namespace ps::provisioner

@@ -1,0 +1,135 @@
+#include "psctl/plan_arguments.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "psctl/text.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr int kCountMax = 100'000;
+
+Status Expected(const std::string& flag, const std::string& what, const std::string& got) {
+  return Status::InvalidArgument(flag + " wants " + what + "; got '" + Printable(got) + "'");
+}
+
+std::optional<int> ParseCount(std::string_view text) {
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole && count >= 0 && count <= kCountMax ? std::optional(count) : std::nullopt;
+}
+
+/// "a=1,b=2" and more of it as single items.
+std::vector<std::string> Split(const std::vector<std::string>& texts) {
+  std::vector<std::string> items;
+  for (const std::string& text : texts) {
+    size_t begin = 0;
+    while (begin <= text.size()) {
+      const size_t end = std::min(text.find(',', begin), text.size());
+      items.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return items;
+}
+
+double SecondsPerUnit(char unit) {
+  switch (unit) {
+    case 's':
+      return 1;
+    case 'm':
+      return 60;
+    case 'h':
+      return 3600;
+    case 'd':
+      return 86400;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+Result<double> ParseDuration(const std::string& flag, const std::string& text) {
+  const Status wrong = Expected(flag, "a time such as 40m, 2h, 1h30m, 90s or 2400", text);
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  double seconds = 0;
+  while (at < end) {
+    double value = 0;
+    const auto [next, error] = std::from_chars(at, end, value, std::chars_format::fixed);
+    if (error != std::errc() || !(value >= 0)) {
+      return wrong;
+    }
+    at = next;
+    const double unit = at == end ? 1 : SecondsPerUnit(*at);
+    if (unit == 0) {
+      return wrong;
+    }
+    seconds += value * unit;
+    at += at == end ? 0 : 1;
+  }
+  if (!(seconds > 0 && std::isfinite(seconds))) {
+    return wrong;
+  }
+  return seconds;
+}
+
+Result<std::vector<provisioner::TypeCount>> ParseTypeCounts(
+    const std::string& flag, const std::vector<std::string>& texts) {
+  std::vector<provisioner::TypeCount> counts;
+  for (const std::string& item : Split(texts)) {
+    const size_t equals = item.find('=');
+    const std::optional<int> count =
+        equals == std::string::npos ? std::nullopt : ParseCount(item.substr(equals + 1));
+    if (!count || equals == 0) {
+      return Expected(flag, "TYPE=COUNT, as in g4dn.4xlarge=2", item);
+    }
+    const std::string type = item.substr(0, equals);
+    const bool is_twice = std::any_of(counts.begin(), counts.end(), [&](const auto& other) {
+      return other.instance_type == type;
+    });
+    if (is_twice) {
+      return Status::InvalidArgument(flag + " names " + Printable(type) + " twice");
+    }
+    counts.push_back({type, *count});
+  }
+  return counts;
+}
+
+Result<std::vector<provisioner::ServerRange>> ParseServerRanges(
+    const std::string& flag, const std::vector<std::string>& texts) {
+  std::vector<provisioner::ServerRange> ranges;
+  for (const std::string& item : Split(texts)) {
+    const size_t equals = std::min(item.find('='), item.size());
+    const std::string range = equals == item.size() ? "1" : item.substr(equals + 1);
+    const size_t dots = range.find("..");
+    const std::optional<int> low = ParseCount(range.substr(0, dots));
+    const std::optional<int> high =
+        dots == std::string::npos ? low : ParseCount(range.substr(dots + 2));
+    if (equals == 0 || !low || !high || *low < 1 || *high < *low) {
+      return Expected(flag, "TYPE=HOSTS, as in m5.xlarge=2 or m5.xlarge=1..4", item);
+    }
+    ranges.push_back({item.substr(0, equals), *low, *high});
+  }
+  return ranges;
+}
+
+Result<provisioner::MarketChoice> ParseMarket(const std::string& text) {
+  if (text == "spot") {
+    return provisioner::MarketChoice::kSpot;
+  }
+  if (text == "on-demand") {
+    return provisioner::MarketChoice::kOnDemand;
+  }
+  if (text == "both") {
+    return provisioner::MarketChoice::kBoth;
+  }
+  return Expected("--market", "spot, on-demand or both", text);
+}
+
+}  // namespace ps::psctl

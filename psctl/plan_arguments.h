@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "provisioner/plan_setup.h"
+#include "ps/base/status.h"
+
+namespace ps::psctl {
+
+// What people type after the flags of plan and predict. Errors are kInvalidArgument, one line that
+// says what was expected.
+
+/// "40m", "2h", "1h30m", "90s", "2400": seconds. Above 0.
+Result<double> ParseDuration(const std::string& flag, const std::string& text);
+
+/// "g4dn.4xlarge=2,g3.8xlarge=4", several times. A type twice is an error.
+Result<std::vector<provisioner::TypeCount>> ParseTypeCounts(
+    const std::string& flag, const std::vector<std::string>& texts);
+
+/// "m5.xlarge=1..4", "m5.xlarge=2", "m5.xlarge" (1), several times.
+Result<std::vector<provisioner::ServerRange>> ParseServerRanges(
+    const std::string& flag, const std::vector<std::string>& texts);
+
+/// "spot", "on-demand", "both"
+Result<provisioner::MarketChoice> ParseMarket(const std::string& text);
+
+}  // namespace ps::psctl

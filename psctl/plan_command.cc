@@ -1,0 +1,183 @@
+#include "psctl/plan_command.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "provisioner/fleet_judge.h"
+#include "provisioner/plan_report.h"
+#include "psctl/command_line.h"
+#include "psctl/files.h"
+#include "psctl/plan_arguments.h"
+#include "psctl/plan_view.h"
+#include "psctl/planning.h"
+#include "psctl/text.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kPlotWorkersMax = 32;
+
+int Misuse(const Console& console, const Status& status) {
+  console.err("psctl: " + std::string(status.message()) + "\n");
+  return kExitMisused;
+}
+
+int Fail(const Console& console, const Status& status) {
+  console.err("psctl: " + std::string(status.message()) + "\n");
+  return kExitFailed;
+}
+
+/// What the same goal costs without spot instances.
+std::optional<PlanView::Alternative> OnDemandOf(const Planning& planning) {
+  provisioner::PlanSetup setup = planning.input.setup;
+  setup.market = provisioner::MarketChoice::kOnDemand;
+  Result<provisioner::PlanProblem> problem =
+      provisioner::MakePlanProblem(planning.catalog, planning.models, setup);
+  if (!problem.ok()) {
+    return std::nullopt;
+  }
+  const Result<provisioner::PlanAnswer> answer =
+      provisioner::MakeStrategy("on-demand")->Solve(*problem);
+  if (!answer.ok() || answer->best.empty()) {
+    return std::nullopt;
+  }
+  return AlternativeOf(*problem, planning.profile, answer->best.front(), "on-demand");
+}
+
+Status ParseGoal(const PlanCommand& command, Planning* planning) {
+  provisioner::PlanSetup& setup = planning->input.setup;
+  setup.goal.seconds_max = kInfinity;
+  setup.goal.usd_max = kInfinity;
+  if (!(command.common.loss > 0)) {
+    return Status::InvalidArgument("--loss wants the loss to reach, above 0, as in --loss 0.8");
+  }
+  if (!command.within.empty()) {
+    PS_ASSIGN(setup.goal.seconds_max, ParseDuration("--within", command.within));
+  }
+  if (command.has_budget) {
+    if (!(command.budget_usd > 0)) {
+      return Status::InvalidArgument("--budget wants USD above 0, as in --budget 5");
+    }
+    setup.goal.usd_max = command.budget_usd;
+  }
+  PS_ASSIGN(setup.quotas, ParseTypeCounts("--quota", command.quotas));
+  PS_ASSIGN(setup.servers, ParseServerRanges("--servers", command.servers));
+  return Status::Ok();
+}
+
+Status CheckStrategy(const std::string& name) {
+  std::vector<std::string> known;
+  std::string all;
+  for (const std::string_view strategy : provisioner::StrategyNames()) {
+    known.emplace_back(strategy);
+    all += (all.empty() ? "" : ", ") + known.back();
+  }
+  if (provisioner::MakeStrategy(name) != nullptr) {
+    return Status::Ok();
+  }
+  const std::string nearest = NearestName(name, known);
+  return Status::InvalidArgument(
+      "unknown strategy '" + Printable(name) + "'; " +
+      (nearest.empty() ? "there are: " + all : "did you mean '" + nearest + "'?"));
+}
+
+Status WritePlot(
+    const PlanCommand& command,
+    const Planning& planning,
+    const provisioner::FleetChoice& choice,
+    const proto::Plan& plan) {
+  int quota = 0;
+  for (const provisioner::Offer& offer : planning.problem.offers) {
+    quota += offer.quota;
+  }
+  const int chosen = provisioner::WorkersOf(choice.counts);
+  const int workers_max = std::min({quota, std::max(12, 2 * chosen), kPlotWorkersMax});
+  const std::vector<provisioner::PlotPoint> points =
+      provisioner::PlotPoints(planning.problem, choice, std::max(workers_max, chosen));
+  const provisioner::PlotTexts texts = {
+      plan.job + ": " + GoalText(plan),
+      "best fleet of each size behind " + provisioner::ServersText(planning.problem, choice) +
+          ", " + plan.speed_model + " model"};
+  return WriteFileAtomically(command.plot_path, provisioner::PlotSvg(points, chosen, texts));
+}
+
+std::vector<std::string> NotesOf(const Planning& planning) {
+  std::vector<std::string> notes;
+  if (!planning.models.not_profiled.empty()) {
+    notes.push_back(
+        "left out, since the profile has no figures for them: " +
+        Plural(planning.models.not_profiled.size(), "type") + " of the catalog");
+  }
+  return notes;
+}
+
+Status Prepare(const PlanCommand& command, Planning* planning) {
+  PS_TRY(CheckStrategy(command.strategy));
+  PS_TRY(ParseGoal(command, planning));
+  PS_TRY(PreparePlanning(command.common, planning));
+  if (planning->problem.loss == nullptr) {
+    return Status::InvalidArgument(
+        command.common.profile_path +
+        ": no loss curve is fitted, so no time to a loss can be told; train the job for a while, "
+        "or ask psctl predict for speeds");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+int RunPlan(const PlanCommand& command, const Console& console) {
+  Planning planning;
+  if (const Status ready = Prepare(command, &planning); !ready.ok()) {
+    return Misuse(console, ready);
+  }
+  if (command.strategy == "spotdnn") {
+    provisioner::LimitSizesAsSpotDnn(planning.profile, &planning.problem);
+  }
+  const Result<provisioner::PlanAnswer> answer =
+      provisioner::MakeStrategy(command.strategy)->Solve(planning.problem);
+  if (!answer.ok()) {
+    return Misuse(console, answer.status());
+  }
+  if (answer->best.empty()) {
+    console.err("psctl: " + RenderInfeasible(answer->infeasible, planning.problem.goal));
+    return kExitFailed;
+  }
+  const provisioner::FleetChoice& choice = answer->best.front();
+  PlanView view = ViewOf(planning, choice, command.strategy);
+  view.quotas = provisioner::WhatQuotaBuys(planning.problem, choice);
+  view.plan.bottleneck = provisioner::BindingBottleneck(choice, view.quotas);
+  Status status;
+  if (!command.output.empty()) {
+    status = WriteFileAtomically(command.output, proto::PrintPlan(view.plan));
+  }
+  if (status.ok() && !command.plot_path.empty()) {
+    status = WritePlot(command, planning, choice, view.plan);
+  }
+  if (!status.ok()) {
+    return Fail(console, status);
+  }
+  if (command.common.is_json) {
+    console.out(proto::PrintPlan(view.plan));
+    return kExitOk;
+  }
+  for (size_t i = 1; i < answer->best.size(); ++i) {
+    view.next_best.push_back(
+        AlternativeOf(planning.problem, planning.profile, answer->best[i], command.strategy));
+  }
+  if (planning.input.setup.market != provisioner::MarketChoice::kOnDemand) {
+    view.on_demand = OnDemandOf(planning);
+  }
+  view.notes = NotesOf(planning);
+  console.out(RenderPlan(view, console.out_width));
+  if (command.explains) {
+    console.out(
+        "\n" + RenderExplanation(planning.catalog, planning.problem, choice, console.out_width));
+  }
+  return kExitOk;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,143 @@
+#include "psctl/planning.h"
+
+#include <utility>
+#include <vector>
+
+#include "provisioner/plan_report.h"
+#include "ps/proto/job_config.h"
+#include "psctl/catalog_file.h"
+#include "psctl/files.h"
+#include "psctl/plan_arguments.h"
+#include "psctl/run_profile.h"
+#include "psctl/text.h"
+#include "worker/data.h"
+#include "worker/model.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr int kAnswers = 4;  // the chosen plan and the next best
+
+/// A profile holds for one model only.
+Status CheckJob(const std::string& job_path, const proto::JobProfile& profile) {
+  PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job_path));
+  PS_ASSIGN(const worker::DatasetInfo data, worker::Dataset::Inspect(config.data));
+  PS_ASSIGN(const worker::Model model, worker::MakeModel(config.model, data.shape, data.classes));
+  const std::string fingerprint = ModelFingerprint(model.tensors);
+  if (fingerprint != profile.model_fingerprint) {
+    return Status::InvalidArgument(
+        "the profile is of another model than " + job_path + ": " + Printable(profile.job) +
+        ", fingerprint '" + Printable(profile.model_fingerprint) + "' against '" + fingerprint +
+        "'; profile this job with: psctl profile " + job_path);
+  }
+  return Status::Ok();
+}
+
+Status CheckTypes(
+    const proto::Catalog& catalog, const std::string& flag, const std::vector<std::string>& types) {
+  std::vector<std::string> known;
+  for (const proto::InstanceType& type : catalog.types) {
+    known.push_back(type.name);
+  }
+  for (const std::string& type : types) {
+    if (catalog.Find(type) == nullptr) {
+      const std::string nearest = NearestName(type, known);
+      return Status::InvalidArgument(
+          flag + ": no type '" + Printable(type) + "' in the catalog" +
+          (nearest.empty() ? "; psctl catalog show lists them"
+                           : "; did you mean '" + nearest + "'?"));
+    }
+  }
+  return Status::Ok();
+}
+
+template <typename Item>
+std::vector<std::string> TypesOf(const std::vector<Item>& items) {
+  std::vector<std::string> types;
+  for (const Item& item : items) {
+    types.push_back(item.instance_type);
+  }
+  return types;
+}
+
+/// Reads the files and makes the models; the setup is the caller's.
+Status Load(const PlanningCommand& command, Planning* planning) {
+  if (command.profile_path.empty()) {
+    return Status::InvalidArgument(
+        "no profile; make one with psctl profile JOB.json and give it with --profile profile.json");
+  }
+  if (!(command.confidence > 0 && command.confidence < 1)) {
+    return Status::InvalidArgument("--confidence has to lie between 0 and 1, as in 0.9");
+  }
+  PS_ASSIGN(planning->catalog, LoadCatalog(command.catalog_path));
+  PS_ASSIGN(const std::string text, ReadFile(command.profile_path));
+  PS_ASSIGN(planning->profile, proto::ParseProfile(text, command.profile_path));
+  if (!command.job_path.empty()) {
+    PS_TRY(CheckJob(command.job_path, planning->profile));
+  }
+  planning->input.models.speed_model = command.speed_model;
+  return Status::Ok();
+}
+
+Status MakeProblem(const PlanningCommand& command, Planning* planning) {
+  provisioner::PlanInput& input = planning->input;
+  input.catalog = &planning->catalog;
+  input.profile = &planning->profile;
+  PS_ASSIGN(input.setup.market, ParseMarket(command.market));
+  input.setup.goal.confidence = command.confidence;
+  input.setup.goal.loss = command.loss;
+  PS_TRY(CheckTypes(planning->catalog, "--quota", TypesOf(input.setup.quotas)));
+  PS_TRY(CheckTypes(planning->catalog, "server", TypesOf(input.setup.servers)));
+  PS_ASSIGN(
+      planning->models,
+      provisioner::BuildJobModels(planning->catalog, planning->profile, input.models));
+  PS_ASSIGN(
+      planning->problem,
+      provisioner::MakePlanProblem(planning->catalog, planning->models, input.setup));
+  planning->problem.answers_max = kAnswers;
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status PreparePlanning(const PlanningCommand& command, Planning* planning) {
+  PS_TRY(Load(command, planning));
+  return MakeProblem(command, planning);
+}
+
+PlanView::Alternative AlternativeOf(
+    const provisioner::PlanProblem& problem,
+    const proto::JobProfile& profile,
+    const provisioner::FleetChoice& choice,
+    const std::string& strategy) {
+  return {
+      provisioner::FleetText(problem, choice),
+      provisioner::ServersText(problem, choice),
+      provisioner::PlanOf(
+          problem,
+          profile,
+          choice,
+          strategy,
+          std::string(provisioner::BottleneckName(choice.speed.bottleneck)))};
+}
+
+PlanView ViewOf(
+    const Planning& planning, const provisioner::FleetChoice& choice, const std::string& strategy) {
+  const provisioner::PlanProblem& problem = planning.problem;
+  PlanView view;
+  if (problem.loss != nullptr && problem.goal.loss > 0) {
+    view.gains = provisioner::WhatMoreBuys(planning.input, problem, choice);
+  }
+  view.fleet = provisioner::FleetText(problem, choice);
+  view.servers = provisioner::ServersText(problem, choice);
+  view.server_busy = choice.speed.server_busy;
+  view.plan = provisioner::PlanOf(
+      problem,
+      planning.profile,
+      choice,
+      strategy,
+      provisioner::BindingBottleneck(choice, view.quotas));
+  return view;
+}
+
+}  // namespace ps::psctl

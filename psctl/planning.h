@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+
+#include "provisioner/job_models.h"
+#include "provisioner/plan_setup.h"
+#include "provisioner/planner.h"
+#include "provisioner/sensitivity.h"
+#include "ps/base/status.h"
+#include "ps/proto/catalog.h"
+#include "ps/proto/profile.h"
+#include "psctl/plan_command.h"
+#include "psctl/plan_view.h"
+
+namespace ps::psctl {
+
+/// Files, models and the problem of one plan or prediction. Stays where it is: `input` points into
+/// it.
+struct Planning {
+  Planning() = default;
+  Planning(const Planning&) = delete;
+  Planning& operator=(const Planning&) = delete;
+
+  proto::Catalog catalog;
+  proto::JobProfile profile;
+  provisioner::JobModels models;
+  provisioner::PlanInput input;  // input.setup: quotas, servers and limits are the caller's to fill
+  provisioner::PlanProblem problem;
+};
+
+/// Reads and checks the files, makes models and problem of them and of planning->input.setup.
+/// Errors: kInvalidArgument, kNotFound, one line each.
+Status PreparePlanning(const PlanningCommand& command, Planning* planning);
+
+/// What to say of a fleet; the other plans and the quotas are the caller's.
+PlanView ViewOf(
+    const Planning& planning, const provisioner::FleetChoice& choice, const std::string& strategy);
+
+PlanView::Alternative AlternativeOf(
+    const provisioner::PlanProblem& problem,
+    const proto::JobProfile& profile,
+    const provisioner::FleetChoice& choice,
+    const std::string& strategy);
+
+}  // namespace ps::psctl

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <limits>
+
+#include "provisioner/fleet_judge.h"
+#include "psctl/command_line.h"
+#include "psctl/plan_arguments.h"
+#include "psctl/plan_command.h"
+#include "psctl/plan_view.h"
+#include "psctl/planning.h"
+#include "psctl/text.h"
+
+namespace ps::psctl {
+namespace {
+
+/// The counts per offer that the user asked for.
+Result<std::vector<int>> CountsOf(
+    const provisioner::PlanProblem& problem, const std::vector<provisioner::TypeCount>& fleet) {
+  const auto& classes = problem.speed->classes();
+  std::vector<int> counts(problem.offers.size(), 0);
+  for (const provisioner::TypeCount& wanted : fleet) {
+    bool is_found = false;
+    for (size_t i = 0; i < problem.offers.size(); ++i) {
+      const auto k = static_cast<size_t>(problem.offers[i].worker_class);
+      if (classes[k].name == wanted.instance_type) {
+        counts[i] = wanted.count;
+        is_found = true;
+      }
+    }
+    if (!is_found) {
+      return Status::InvalidArgument(
+          "--fleet: " + Printable(wanted.instance_type) +
+          " is not sold in this market; try --market both");
+    }
+  }
+  if (provisioner::WorkersOf(counts) == 0) {
+    return Status::InvalidArgument("--fleet has no worker in it, as in g4dn.4xlarge=2");
+  }
+  return counts;
+}
+
+Result<PlanView> Predict(const PredictCommand& command, Planning* planning) {
+  provisioner::PlanSetup& setup = planning->input.setup;
+  setup.goal.seconds_max = std::numeric_limits<double>::infinity();
+  setup.goal.usd_max = std::numeric_limits<double>::infinity();
+  PS_ASSIGN(const auto fleet, ParseTypeCounts("--fleet", command.fleet));
+  PS_ASSIGN(setup.servers, ParseServerRanges("--ps", {command.servers}));
+  if (setup.servers.size() != 1 ||
+      setup.servers.front().hosts_min != setup.servers.front().hosts_max) {
+    return Status::InvalidArgument("--ps wants one type and a number, as in m5.xlarge=1");
+  }
+  for (const provisioner::TypeCount& count : fleet) {
+    planning->input.models.instance_types.push_back(count.instance_type);
+  }
+  PS_TRY(PreparePlanning(command.common, planning));
+  provisioner::PlanProblem& problem = planning->problem;
+  PS_ASSIGN(const std::vector<int> counts, CountsOf(problem, fleet));
+  const int hosts = setup.servers.front().hosts_min;
+  if (command.common.loss > 0) {
+    if (problem.loss == nullptr) {
+      return Status::InvalidArgument(
+          command.common.profile_path +
+          ": no loss curve is fitted; leave --loss out for the speed");
+    }
+    provisioner::FleetJudge judge(problem);
+    return ViewOf(*planning, judge.Choose(counts, 0, hosts), "");
+  }
+  provisioner::FleetChoice choice;
+  std::vector<int> class_counts(problem.speed->classes().size(), 0);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    class_counts[static_cast<size_t>(problem.offers[i].worker_class)] += counts[i];
+  }
+  choice.counts = counts;
+  choice.server_hosts = hosts;
+  choice.speed =
+      problem.speed->Predict(class_counts, {hosts, problem.servers.front().link_bytes_per_s});
+  return ViewOf(*planning, choice, "");
+}
+
+}  // namespace
+
+int RunPredict(const PredictCommand& command, const Console& console) {
+  Planning planning;
+  const Result<PlanView> view = Predict(command, &planning);
+  if (!view.ok()) {
+    console.err("psctl: " + std::string(view.status().message()) + "\n");
+    return kExitMisused;
+  }
+  console.out(
+      command.common.is_json ? proto::PrintPlan(view->plan) : RenderPlan(*view, console.out_width));
+  return kExitOk;
+}
+
+}  // namespace ps::psctl
