@@ -14,8 +14,8 @@ double LimitOrZero(double limit) {
   return std::isfinite(limit) ? limit : 0;
 }
 
-std::string MarketText(proto::Market market) {
-  return market == proto::Market::kOnDemand ? " (on demand)" : "";
+bool IsOnDemand(const PlanProblem& problem, size_t offer) {
+  return problem.offers[offer].market == proto::Market::kOnDemand;
 }
 
 /// The fastest fleet of a problem, whatever it costs.
@@ -34,16 +34,20 @@ PlanAnswer SolveForTime(const PlanProblem& problem) {
 }  // namespace
 
 std::string FleetText(const PlanProblem& problem, const FleetChoice& choice) {
+  bool is_all_on_demand = true;
+  for (size_t i = 0; i < choice.counts.size(); ++i) {
+    is_all_on_demand = is_all_on_demand && (choice.counts[i] == 0 || IsOnDemand(problem, i));
+  }
   std::string text;
   for (size_t i = 0; i < choice.counts.size(); ++i) {
     if (choice.counts[i] > 0) {
-      const Offer& offer = problem.offers[i];
+      const auto k = static_cast<size_t>(problem.offers[i].worker_class);
       text += (text.empty() ? "" : ", ") + std::to_string(choice.counts[i]) + " " +
-              problem.speed->classes()[static_cast<size_t>(offer.worker_class)].name +
-              MarketText(offer.market);
+              problem.speed->classes()[k].name;
+      text += IsOnDemand(problem, i) && !is_all_on_demand ? " (on demand)" : "";
     }
   }
-  return text;
+  return text + (is_all_on_demand ? ", on demand" : "");
 }
 
 std::string ServersText(const PlanProblem& problem, const FleetChoice& choice) {
@@ -85,13 +89,14 @@ proto::Plan PlanOf(
   const ServerOffer& server = problem.servers[static_cast<size_t>(choice.server_offer)];
   plan.servers = {
       server.instance_type, choice.server_hosts, server.link_bytes_per_s, server.usd_per_hour};
-  const double speed_residual = problem.speed->residual();
-  plan.samples_per_s = Interval(choice.speed.samples_per_s, speed_residual, goal.confidence);
+  // Both ends hold at the goal's confidence: of a goal that is met, the upper end is in time.
+  const double inside = std::max(2 * goal.confidence - 1, 0.0);
+  plan.samples_per_s = Interval(choice.speed.samples_per_s, problem.speed->residual(), inside);
   if (problem.loss != nullptr && choice.steps > 0) {
     const double residual = TimeDeviation(*problem.speed, *problem.loss);
-    plan.steps = Interval(choice.steps, problem.loss->residual(), goal.confidence);
-    plan.seconds = Interval(choice.seconds, residual, goal.confidence);
-    plan.usd = Interval(choice.usd, residual, goal.confidence);
+    plan.steps = Interval(choice.steps, problem.loss->residual(), inside);
+    plan.seconds = Interval(choice.seconds, residual, inside);
+    plan.usd = Interval(choice.usd, residual, inside);
   }
   plan.bottleneck = bottleneck;
   return plan;

@@ -20,7 +20,7 @@ proto::Plan PlanOf(
     const std::string& strategy,
     const std::string& bottleneck);
 
-/// "2 p3.2xlarge, 4 g3.8xlarge (on demand)"
+/// "2 p3.2xlarge, 4 g3.8xlarge (on demand)", or "2 p3.2xlarge, on demand" when all are
 std::string FleetText(const PlanProblem& problem, const FleetChoice& choice);
 
 /// "1 m5.xlarge"

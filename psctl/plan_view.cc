@@ -10,6 +10,8 @@
 namespace ps::psctl {
 namespace {
 
+constexpr size_t kFleetWidthMax = 100;
+
 std::string Usd(double usd) {
   return FormatFixed(usd, 2);
 }
@@ -64,7 +66,8 @@ std::string RenderAlternatives(const PlanView& view, size_t width_max) {
        {"samples/s", Align::kRight, 2},
        {"time"},
        {"USD"},
-       {"USD more", Align::kRight, 1}});
+       {"USD more", Align::kRight, 1}},
+      kFleetWidthMax);
   const auto add = [&](const std::string& name, const PlanView::Alternative& other) {
     table.AddRow(
         {name,

@@ -19,7 +19,7 @@ void TrimRight(std::string* line) {
 void Table::AddRow(std::vector<std::string> cells) {
   PS_CHECK(cells.size() == columns_.size()) << cells.size() << " cells, " << columns_.size();
   for (std::string& cell : cells) {
-    cell = Clip(cell, kCellWidthMax);
+    cell = Clip(cell, cell_width_max_);
   }
   rows_.push_back(std::move(cells));
 }

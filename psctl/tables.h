@@ -17,18 +17,20 @@ struct Column {
 /// Rows of cells under titles, two spaces between columns, one unit per column named in its title.
 class Table {
  public:
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  /// Cells are clipped to `cell_width_max`.
+  explicit Table(std::vector<Column> columns, size_t cell_width_max = kCellWidthMax)
+      : columns_(std::move(columns)), cell_width_max_(cell_width_max) {}
 
   /// Requires: as many cells as columns.
   void AddRow(std::vector<std::string> cells);
   /// Lines that end with a newline and have no trailing spaces. `width_max` 0: as wide as it is.
-  /// Cells are clipped to `kCellWidthMax`.
   std::string Render(size_t width_max = 0) const;
 
   static constexpr size_t kCellWidthMax = 40;
 
  private:
   std::vector<Column> columns_;
+  size_t cell_width_max_;
   std::vector<std::vector<std::string>> rows_;
 };
 

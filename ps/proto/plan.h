@@ -35,7 +35,7 @@ struct PlanServers {
   friend bool operator==(const PlanServers&, const PlanServers&) = default;
 };
 
-/// A predicted value and the interval that holds it at the plan's confidence.
+/// A predicted value, and what it stays above and below: each at the plan's confidence.
 struct Estimate {
   double value = 0;
   double low = 0;

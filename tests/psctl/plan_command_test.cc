@@ -1,0 +1,224 @@
+#include "psctl/plan_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "ps/proto/plan.h"
+#include "ps/proto/profile.h"
+#include "psctl/command_line.h"
+#include "psctl/commands.h"
+#include "psctl/files.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kProfile = "configs/profiles/resnet110_cifar100_spotdnn.json";
+constexpr const char* kCatalog = "configs/catalog/spotdnn_paper.json";
+
+class PlanCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "plan-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+    console_.out = [this](std::string_view text) { out_ += text; };
+    console_.err = [this](std::string_view text) { err_ += text; };
+    console_.err_width = [] { return size_t{80}; };
+  }
+
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  int Run(std::vector<std::string> arguments) {
+    out_.clear();
+    err_.clear();
+    return RunPsctl(arguments, console_, RunRegistry(root_ + "/links", {root_ + "/runs"}));
+  }
+
+  /// plan or predict with the shipped profile and the paper's catalog.
+  int RunWith(const std::string& command, std::vector<std::string> more) {
+    std::vector<std::string> arguments = {command, "--profile", kProfile, "--catalog", kCatalog};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Run(std::move(arguments));
+  }
+
+  std::string ReadAll(const std::string& path) const {
+    Result<std::string> text = ReadFile(path);
+    EXPECT_TRUE(text.ok()) << text.status();
+    return text.ok() ? *text : "";
+  }
+
+  std::string root_;
+  Console console_;
+  std::string out_;
+  std::string err_;
+};
+
+TEST_F(PlanCommandTest, PrintsWhatItAlwaysPrinted) {
+  ASSERT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "40m", "--quota", "p3.2xlarge=2"}), 0)
+      << err_;
+  EXPECT_EQ(out_, ReadAll("tests/psctl/golden/plan.txt")) << out_;
+  EXPECT_THAT(err_, IsEmpty());
+}
+
+TEST_F(PlanCommandTest, APlanIsWrittenAsTheFileThatTrainRuns) {
+  ASSERT_EQ(
+      RunWith("plan", {"--loss", "0.8", "--within", "40m", "-o", root_ + "/plan.json", "--json"}),
+      0)
+      << err_;
+  EXPECT_EQ(out_, ReadAll(root_ + "/plan.json"));
+  const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->job, "resnet110-cifar100");
+  EXPECT_EQ(plan->strategy, "exact");
+  EXPECT_EQ(plan->seconds_max, 2400);
+  EXPECT_LT(plan->seconds.low, plan->seconds.value);
+  EXPECT_LE(plan->seconds.high, 2400);
+  EXPECT_FALSE(plan->workers.empty());
+}
+
+TEST_F(PlanCommandTest, WithoutAFeasibleFleetItNamesTheNearestGoals) {
+  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "10m"}), kExitFailed);
+  EXPECT_THAT(out_, IsEmpty());
+  EXPECT_THAT(err_, HasSubstr("no fleet meets the goal: time: the fastest fleet needs"));
+  const size_t at = err_.find("--within ");
+  ASSERT_NE(at, std::string::npos) << err_;
+  const std::string nearest = err_.substr(at + 9, err_.find(' ', at + 9) - at - 9);
+  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", nearest}), 0) << nearest << err_;
+}
+
+TEST_F(PlanCommandTest, ABudgetThatIsTooSmallNamesTheLeast) {
+  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "40m", "--budget", "1"}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("budget: the cheapest fleet in time costs"));
+  EXPECT_THAT(err_, HasSubstr("with --within 2400s"));
+}
+
+TEST_F(PlanCommandTest, EveryStrategyAndModelCanBeAskedFor) {
+  for (const char* strategy :
+       {"exact", "spotdnn", "spotdnn-prototype", "ideal", "homogeneous", "exhaustive"}) {
+    EXPECT_EQ(
+        RunWith(
+            "plan",
+            {"--loss",
+             "0.8",
+             "--within",
+             "1h",
+             "--strategy",
+             strategy,
+             "--quota",
+             "p3.2xlarge=2,g4dn.4xlarge=3,g3.8xlarge=3,g3.16xlarge=2,p2.8xlarge=1"}),
+        0)
+        << strategy << ": " << err_;
+    EXPECT_THAT(out_, HasSubstr(std::string(strategy) + ", queue model"));
+  }
+  for (const char* model : {"queue", "spotdnn", "ideal"}) {
+    EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "1h", "--speed-model", model}), 0)
+        << err_;
+    EXPECT_THAT(out_, HasSubstr(std::string(model) + " model"));
+  }
+  EXPECT_EQ(
+      RunWith("plan", {"--loss", "0.8", "--strategy", "on-demand", "--market", "on-demand"}), 0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr(", on demand"));
+}
+
+TEST_F(PlanCommandTest, ThePlotIsAnSvgWithTheChosenFleet) {
+  const std::string path = root_ + "/plan.svg";
+  ASSERT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "40m", "--plot", path}), 0) << err_;
+  const std::string svg = ReadAll(path);
+  EXPECT_EQ(svg.rfind("<svg ", 0), 0U);
+  EXPECT_THAT(svg, HasSubstr("chosen: 4 p3.2xlarge"));
+  EXPECT_THAT(svg, HasSubstr("prefers-color-scheme: dark"));
+}
+
+TEST_F(PlanCommandTest, PredictSaysSpeedAndWithALossTimeAndCost) {
+  ASSERT_EQ(
+      RunWith("predict", {"--fleet", "g4dn.4xlarge=2,g3.8xlarge=4", "--ps", "m5.xlarge=1"}), 0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("samples/s"));
+  EXPECT_EQ(out_.find("cost"), std::string::npos);
+  ASSERT_EQ(
+      RunWith("predict", {"--fleet", "g4dn.4xlarge=2", "--ps", "m5.xlarge", "--loss", "0.8"}), 0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("cost, USD"));
+  EXPECT_THAT(out_, HasSubstr("what more would buy"));
+}
+
+TEST_F(PlanCommandTest, MisuseIsOneClearLine) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--within", "40m"}, "--loss wants the loss to reach"},
+      {{"--loss=-1"}, "--loss wants the loss to reach"},
+      {{"--loss", "0.8", "--within", "soon"}, "--within wants a time such as 40m"},
+      {{"--loss", "0.8", "--budget", "0"}, "--budget wants USD above 0"},
+      {{"--loss", "0.8", "--budget=-3"}, "--budget wants USD above 0"},
+      {{"--loss", "0.8", "--confidence", "1.5"}, "--confidence has to lie between 0 and 1"},
+      {{"--loss", "0.8", "--strategy", "exakt"}, "did you mean 'exact'?"},
+      {{"--loss", "0.8", "--speed-model", "magic"}, "no speed model \"magic\""},
+      {{"--loss", "0.8", "--market", "black"}, "--market wants spot, on-demand or both"},
+      {{"--loss", "0.8", "--quota", "p3.2xlrge=2"}, "did you mean 'p3.2xlarge'?"},
+      {{"--loss", "0.8", "--quota", "p3.2xlarge=-2"}, "--quota wants TYPE=COUNT"},
+      {{"--loss", "0.8", "--quota", "g3.4xlarge=2"}, "which the profile has no figures for"},
+      {{"--loss", "0.8", "--servers", "p3.2xlarge=1"}, "may not hold parameters"},
+      {{"--loss", "0.8", "--servers", "m5.xlarge=2"}, "beyond the type's quota of 1"},
+      {{"--loss",
+        "0.8",
+        "--quota",
+        "p3.2xlarge=0,g4dn.4xlarge=0,g3.8xlarge=0,g3.16xlarge=0,p2.8xlarge=0"},
+       "the quota of every instance type is 0"}};
+  for (const auto& [arguments, expected] : cases) {
+    EXPECT_EQ(RunWith("plan", arguments), kExitMisused) << expected;
+    EXPECT_THAT(err_, HasSubstr(expected));
+    EXPECT_EQ(std::count(err_.begin(), err_.end(), '\n'), 1) << err_;
+    EXPECT_THAT(out_, IsEmpty());
+  }
+  EXPECT_EQ(Run({"plan", "--loss", "0.8"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("no profile; make one with psctl profile"));
+  EXPECT_EQ(RunWith("predict", {"--fleet", "g3.8xlarge=0", "--ps", "m5.xlarge"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--fleet has no worker in it"));
+  EXPECT_EQ(
+      RunWith("predict", {"--fleet", "g3.8xlarge=1", "--ps", "m5.xlarge=1..2"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--ps wants one type and a number"));
+  EXPECT_EQ(RunWith("predict", {"--fleet", "g3.9xlarge=1", "--ps", "m5.xlarge"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("no type"));
+}
+
+TEST_F(PlanCommandTest, AProfileWithoutALossCurveIsForPredictionsOnly) {
+  Result<proto::JobProfile> profile = proto::ParseProfile(ReadAll(kProfile), kProfile);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  proto::JobProfile speeds = *profile;
+  speeds.loss = {};
+  const std::string path = root_ + "/profile.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(speeds)).ok());
+  EXPECT_EQ(Run({"plan", "--profile", path, "--catalog", kCatalog, "--loss", "0.8"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("no loss curve is fitted"));
+  EXPECT_EQ(
+      Run(
+          {"predict",
+           "--profile",
+           path,
+           "--catalog",
+           kCatalog,
+           "--fleet",
+           "g3.8xlarge=2",
+           "--ps",
+           "m5.xlarge"}),
+      0)
+      << err_;
+}
+
+TEST_F(PlanCommandTest, AProfileOfAnotherModelIsRefused) {
+  if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist")) {
+    GTEST_SKIP() << "no dataset-fashion-mnist, whose shape the job's model needs";
+  }
+  EXPECT_EQ(RunWith("plan", {"configs/fashion_mnist_cnn.json", "--loss", "0.8"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("the profile is of another model than configs/fashion_mnist_cnn"));
+}
+
+}  // namespace
+}  // namespace ps::psctl
