@@ -23,6 +23,7 @@ constexpr std::string_view kExamples =
   psctl status runs/mnist-20240131-120000              one run, ended ones too
   psctl why                                            who waits for whom, since when
   psctl stop fashion-mnist-cnn                         end a job after the steps in hand
+  psctl profile job.json -o profile.json               measure a job on this machine
   psctl catalog show                                   what can be rented, and for how much
   psctl plan --profile profile.json --loss 0.8 --within 40m    the cheapest fleet that gets there
   psctl predict --profile profile.json --fleet g4dn.4xlarge=2 --ps m5.xlarge    what if
@@ -64,6 +65,8 @@ struct Parser {
   PlanCommand plan_command;
   PredictCommand predict_command;
   CLI::Option* budget = nullptr;
+  CLI::App* profile = nullptr;
+  ProfileCommand profile_command;
   std::vector<std::string> settings;
 
   Parser() {
@@ -81,6 +84,8 @@ struct Parser {
         ->allow_extra_args(false);
     train->add_option(
         "--plan", train_command.plan_path, "plan.json: run its fleet here and compare with it");
+    train->add_option(
+        "--profile", train_command.profile_path, "profile.json to refine with what the run tells");
     train->add_flag("--json", train_command.is_json, "Print the summary as JSON");
     train->add_flag(
         "--print-config",
@@ -95,6 +100,7 @@ struct Parser {
     stop->add_option("JOB", stop_command.job, kJobHelp);
     stop->add_flag("--now", stop_command.is_immediate, "End it at once");
     AddCatalog();
+    AddProfile();
     AddPlan();
     for (CLI::App* sub :
          {train,
@@ -109,6 +115,20 @@ struct Parser {
           predict}) {
       sub->footer("");  // else it inherits the examples
     }
+  }
+
+  void AddProfile() {
+    profile = app.add_subcommand("profile", "Measure a job on this machine, for planning");
+    profile->add_option("JOB.json", profile_command.job_path, "Job file")->required();
+    profile->add_option("--set", settings, "Change a field of the job")
+        ->type_name("KEY=VALUE")
+        ->allow_extra_args(false);
+    profile->add_option(
+        "-o,--output", profile_command.output, "File to write or refine; profile.json");
+    profile->add_option("--type", profile_command.type, "Name of this kind of machine; local");
+    profile->add_option("--seconds", profile_command.seconds, "Length of a run; 10")
+        ->check(CLI::Range(2.0, 3600.0));
+    profile->footer("");
   }
 
   void AddCatalog() {
@@ -349,6 +369,10 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   if (parser.train->parsed()) {
     PS_ASSIGN(parser.train_command.overrides, ParseSettings(parser.settings));
     return Command(parser.train_command);
+  }
+  if (parser.profile->parsed()) {
+    PS_ASSIGN(parser.profile_command.overrides, ParseSettings(parser.settings));
+    return Command(parser.profile_command);
   }
   if (parser.status->parsed()) {
     return Command(parser.status_command);

@@ -8,6 +8,7 @@
 #include "ps/proto/job_config.h"
 #include "psctl/catalog_command.h"
 #include "psctl/plan_command.h"
+#include "psctl/profile_command.h"
 
 namespace ps::psctl {
 
@@ -20,7 +21,8 @@ struct TrainCommand {
   std::vector<proto::ConfigOverride> overrides;
   bool is_json = false;
   bool only_prints_config = false;
-  std::string plan_path;  // empty: the job's own fleet
+  std::string plan_path;     // empty: the job's own fleet
+  std::string profile_path;  // refined by the run; empty: none but the run directory's
 };
 
 struct StatusCommand {
@@ -52,6 +54,7 @@ using Command = std::variant<
     CatalogImportCommand,
     PlanCommand,
     PredictCommand,
+    ProfileCommand,
     PrintCommand>;
 
 /// `arguments` without the program's name. Errors: kInvalidArgument with one line for the user,

@@ -173,6 +173,7 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
   }
   TrainOptions options;
   options.is_json = command.is_json;
+  options.profile_path = command.profile_path;
   if (!command.plan_path.empty()) {
     const Result<std::string> text = ReadFile(command.plan_path);
     if (!text.ok()) {
@@ -224,6 +225,9 @@ int RunPsctl(
   }
   if (const auto* predict = std::get_if<PredictCommand>(&*command)) {
     return RunPredict(*predict, console);
+  }
+  if (const auto* profile = std::get_if<ProfileCommand>(&*command)) {
+    return RunProfile(*profile, console);
   }
   return RunTrain(std::get<TrainCommand>(*command), console, registry);
 }

@@ -242,6 +242,7 @@ proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::Job
   merged.job = newer.job;
   merged.model_fingerprint = newer.model_fingerprint;
   merged.parameter_bytes = newer.parameter_bytes;
+  merged.overlap = newer.overlap;
   if (newer.push_bytes > 0) {
     merged.push_bytes = newer.push_bytes;
     merged.pull_bytes = newer.pull_bytes;

@@ -16,6 +16,7 @@
 #include "psctl/launch_text.h"
 #include "psctl/local_fleet.h"
 #include "psctl/plan_run.h"
+#include "psctl/profile_command.h"
 #include "psctl/progress.h"
 #include "psctl/run_events.h"
 #include "psctl/run_profile.h"
@@ -365,8 +366,16 @@ void TrainRun::WriteMetrics() {
 }
 
 /// For planning: the next run of this job, or of another on machines like these.
-void LeaveProfile(const proto::JobProfile& profile, const RunPaths& paths, const Console& console) {
-  const Status written = WriteFileAtomically(paths.profile(), proto::PrintProfile(profile));
+void LeaveProfile(
+    const proto::JobProfile& profile,
+    const RunPaths& paths,
+    const std::string& refined_path,
+    const Console& console) {
+  Status written = WriteFileAtomically(paths.profile(), proto::PrintProfile(profile));
+  if (written.ok() && !refined_path.empty()) {
+    proto::JobProfile merged;
+    written = RefineProfileFile(refined_path, profile, &merged).status();
+  }
   if (!written.ok()) {
     console.err("psctl: " + std::string(written.message()) + "\n");
   }
@@ -456,7 +465,7 @@ int Train(
   const int exit_code = run.Run();
   registry.Remove(paths);
   const proto::JobProfile profile = run.Profile();
-  LeaveProfile(profile, paths, console);
+  LeaveProfile(profile, paths, options.profile_path, console);
   std::optional<PlanOutcome> outcome;
   if (options.plan) {
     outcome = CompareWithPlan(*options.plan, profile, run.loss_reached(), run.status().train_loss);

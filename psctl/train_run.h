@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "ps/proto/job_config.h"
 #include "ps/proto/plan.h"
@@ -11,6 +12,7 @@ namespace ps::psctl {
 
 struct TrainOptions {
   bool is_json = false;             // the summary
+  std::string profile_path;         // refined by the run; empty: none
   std::optional<proto::Plan> plan;  // run its fleet instead of the config's, and say how it went
 };
 

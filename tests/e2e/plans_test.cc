@@ -77,5 +77,34 @@ TEST_F(PlanTest, ARunLeavesAProfileOfItsJob) {
   EXPECT_GT((*profile)["losses"].size(), 3U);
 }
 
+TEST_F(PlanTest, AProfileIsMeasuredAndRefinedByALaterRun) {
+  job_.Set("workers", R"([{"step_ms": 20}])").Set("fleet", R"({"max_detect_s": 1})");
+  job_.Write();
+  const std::string path = job_.folder() + "/profile.json";
+  const Output output = RunToEnd(
+      {.program = "psctl",
+       .arguments = {"profile", job_.path(), "-o", path, "--seconds", kIsSanitized ? "8" : "3"},
+       .directory = job_.folder(),
+       .output_stem = job_.folder() + "/profile"},
+      kRunPatience);
+  ASSERT_EQ(output.end, ProcessEnd{}) << output.err;
+  EXPECT_THAT(output.err, HasSubstr("2 workers"));
+  EXPECT_THAT(output.out, HasSubstr("written to " + path));
+  const auto profile = Json::Parse(ReadText(path));
+  ASSERT_TRUE(profile.has_value());
+  EXPECT_GE((*profile)["workers"].size(), 4U) << "four minibatches, and a slowed worker";
+  EXPECT_GE((*profile)["workers"][0]["compute_s"].number(), 0.02);
+  EXPECT_EQ((*profile)["fleets"].size(), 3U);
+  EXPECT_GT((*profile)["request_bytes_per_s"].number(), 0);
+  job_.Set("train", R"({"epochs": 1000, "minibatch": 64})")
+      .Set("run", R"({"directory": ")" + job_.runs() + R"(", "seconds_max": 4})");
+  TrainRun run(job_, {.arguments = {"--profile", path}});
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const auto refined = Json::Parse(ReadText(path));
+  ASSERT_TRUE(refined.has_value());
+  EXPECT_EQ((*refined)["fleets"].size(), 4U);
+  EXPECT_GT((*refined)["losses"].size(), (*profile)["losses"].size());
+}
+
 }  // namespace
 }  // namespace ps::e2e

@@ -1,0 +1,242 @@
+#include "psctl/profile_command.h"
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "provisioner/local_launcher.h"
+#include "ps/base/time.h"
+#include "psctl/command_line.h"
+#include "psctl/files.h"
+#include "psctl/profile_plan.h"
+#include "psctl/run_profile.h"
+#include "psctl/text.h"
+#include "worker/data.h"
+
+namespace ps::psctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPollMillis = 50;
+/// Starting and ending a run, besides its training.
+constexpr double kRunOverheadS = 90;
+constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
+/// A worker leaves the machine this share of its memory.
+constexpr double kMemoryShare = 0.8;
+/// A fit of memory to minibatches that is off by more says nothing.
+constexpr double kMemoryResidualMax = 0.2;
+constexpr int kMinibatchMax = 65536;  // of the job file
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/// A folder that goes with the object.
+class Scratch {
+ public:
+  Scratch() {
+    std::string folder = (fs::temp_directory_path() / "psctl-profile-XXXXXX").string();
+    if (::mkdtemp(folder.data()) != nullptr) {
+      path_ = folder;
+    }
+  }
+
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  ~Scratch() {
+    std::error_code ignored;
+    if (!path_.empty()) {
+      fs::remove_all(path_, ignored);
+    }
+  }
+
+  const std::string& path() const { return path_; }  // empty: it could not be made
+
+ private:
+  std::string path_;
+};
+
+/// The largest process that has ended below this one, so far.
+double PeakMemoryGib() {
+  rusage usage{};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024 / kBytesPerGib;
+}
+
+double MachineMemoryGib() {
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / kBytesPerGib;
+}
+
+/// `psctl train` as a child, so that a profile is made of runs like any other.
+class ProfileRuns {
+ public:
+  explicit ProfileRuns(std::string folder)
+      : folder_(std::move(folder)), launcher_(provisioner::MakeLocalLauncher()) {}
+
+  Result<proto::JobProfile> Run(const ProfileRun& run) {
+    std::error_code error;
+    const std::string folder = folder_ + "/run" + std::to_string(++count_);
+    fs::create_directories(folder, error);
+    proto::JobConfig config = run.config;
+    config.run.directory = folder + "/runs";
+    PS_TRY(WriteFileAtomically(folder + "/job.json", proto::PrintJobConfig(config)));
+    PS_TRY(Train(folder, config.run.seconds_max));
+    for (const auto& entry : fs::directory_iterator(config.run.directory, error)) {
+      const std::string path = entry.path().string() + "/profile.json";
+      PS_ASSIGN(const std::string text, ReadFile(path));
+      return proto::ParseProfile(text, path);
+    }
+    return Status::NotFound("the run left no directory in " + config.run.directory);
+  }
+
+ private:
+  Status Train(const std::string& folder, double seconds) {
+    provisioner::LaunchSpec spec;
+    spec.program = "/proc/self/exe";
+    spec.arguments = {"train", folder + "/job.json"};
+    spec.log_path = folder + "/psctl.log";
+    PS_ASSIGN(const provisioner::ProcessHandle process, launcher_->Start(spec));
+    const TimePoint deadline = SystemTime().Now() + FromSeconds(seconds + kRunOverheadS);
+    while (interrupted == 0 && SystemTime().Now() < deadline) {
+      const auto exits = launcher_->PollExits();
+      if (!exits.empty()) {
+        return exits.front().is_clean ? Status::Ok() : Failed(spec.log_path, exits.front());
+      }
+      ::poll(nullptr, 0, kPollMillis);
+    }
+    launcher_->Kill(process).Ignore("it has ended by itself");
+    return interrupted != 0 ? Status::Cancelled("interrupted")
+                            : Status::DeadlineExceeded("the run does not end");
+  }
+
+  static Status Failed(const std::string& log_path, const provisioner::ProcessExit& exit) {
+    const Result<std::string> log = ReadFile(log_path);
+    return Status::Unavailable("the run " + exit.description + (log.ok() ? ":\n" + *log : ""));
+  }
+
+  const std::string folder_;
+  const std::unique_ptr<provisioner::Launcher> launcher_;
+  int count_ = 0;
+};
+
+/// Sets the largest minibatch that fits, when the peaks of ascending minibatches tell it.
+void AddMemory(
+    const std::vector<provisioner::MemorySample>& samples,
+    const std::string& type,
+    proto::JobProfile* profile) {
+  const auto fit = provisioner::FitMemory(samples);
+  if (!fit.ok() || fit->residual > kMemoryResidualMax) {
+    return;
+  }
+  const int largest =
+      std::min(fit->LargestMinibatch(kMemoryShare * MachineMemoryGib()), kMinibatchMax);
+  for (proto::WorkerProfile& worker : profile->workers) {
+    if (worker.instance_type == type) {
+      worker.minibatch_max = std::max(largest, worker.minibatch);
+    }
+  }
+}
+
+int Fail(const Console& console, const Status& status, int code = kExitFailed) {
+  console.err("psctl: " + std::string(status.message()) + "\n");
+  return code;
+}
+
+Result<proto::JobProfile> MeasureAll(
+    const std::vector<ProfileRun>& runs, const ProfileCommand& command, const Console& console) {
+  const Scratch scratch;
+  if (scratch.path().empty()) {
+    return Status::Io("cannot make a folder in " + fs::temp_directory_path().string());
+  }
+  ProfileRuns runner(scratch.path());
+  proto::JobProfile profile;
+  std::vector<provisioner::MemorySample> memory;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const ProfileRun& run = runs[i];
+    console.err(
+        std::to_string(i + 1) + "/" + std::to_string(runs.size()) + "  " + run.label + ", " +
+        FormatDuration(run.config.run.seconds_max) + "\n");
+    PS_ASSIGN(const proto::JobProfile told, runner.Run(run));
+    AddProfileRun(run, told, &profile);
+    if (!told.fleets.empty()) {
+      console.err("      " + FormatRate(told.fleets.front().samples_per_s) + " samples/s\n");
+    }
+    const double peak_gib = PeakMemoryGib();
+    const bool is_alone = run.config.workers.size() == 1 && run.config.workers.front().count == 1;
+    if (is_alone && (memory.empty() || peak_gib > memory.back().device_memory_gib * 1.02)) {
+      memory.push_back({static_cast<int>(run.config.workers.front().minibatch), peak_gib});
+    }
+  }
+  if (profile.workers.empty()) {
+    return Status::Unavailable("the runs were too short to measure a step; use a larger --seconds");
+  }
+  AddMemory(memory, command.type, &profile);
+  return profile;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> RefineProfileFile(
+    const std::string& path, const proto::JobProfile& newer, proto::JobProfile* merged) {
+  *merged = newer;
+  const Result<std::string> text = ReadFile(path);
+  if (text.ok()) {
+    PS_ASSIGN(const proto::JobProfile older, proto::ParseProfile(*text, path));
+    if (older.model_fingerprint != newer.model_fingerprint) {
+      return Status::InvalidArgument(
+          path + " is a profile of another model (" + Printable(older.model_fingerprint) +
+          ", this one is " + newer.model_fingerprint + "); name another file");
+    }
+    *merged = MergeProfiles(older, newer);
+  } else if (text.status().code() != StatusCode::kNotFound) {
+    return text.status();
+  }
+  std::vector<std::string> missing = FitProfile(merged);
+  PS_TRY(WriteFileAtomically(path, proto::PrintProfile(*merged)));
+  return missing;
+}
+
+int RunProfile(const ProfileCommand& command, const Console& console) {
+  const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
+  if (!config.ok()) {
+    return Fail(console, config.status(), kExitMisused);
+  }
+  const Result<worker::DatasetInfo> data = worker::Dataset::Inspect(config->data);
+  if (!data.ok()) {
+    return Fail(console, data.status(), kExitMisused);
+  }
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    ::sigaction(number, &action, nullptr);
+  }
+  const int minibatch_max = static_cast<int>(std::min<uint64_t>(kMinibatchMax, data->train_count));
+  const std::vector<ProfileRun> runs =
+      PlanProfileRuns(*config, command.type, command.seconds, minibatch_max);
+  const Result<proto::JobProfile> measured = MeasureAll(runs, command, console);
+  if (!measured.ok()) {
+    return Fail(console, measured.status());
+  }
+  proto::JobProfile merged;
+  const Result<std::vector<std::string>> missing =
+      RefineProfileFile(command.output, *measured, &merged);
+  if (!missing.ok()) {
+    return Fail(console, missing.status());
+  }
+  for (const std::string& what : *missing) {
+    console.err("not fitted: " + what + "\n");
+  }
+  console.out(RenderProfile(merged) + "\nwritten to " + command.output + "\n");
+  return kExitOk;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,91 @@
+#include "psctl/profile_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+proto::JobConfig Job() {
+  proto::JobConfig job;
+  job.name = "job";
+  job.train.minibatch = 64;
+  job.faults.resize(1);
+  proto::WorkerGroup small;
+  small.minibatch = 16;
+  small.threads = 2;
+  job.workers = {small, proto::WorkerGroup{}};
+  return job;
+}
+
+ProfileRun RunThatTells(bool tells_bandwidth, bool tells_fleet) {
+  ProfileRun run;
+  run.tells_bandwidth = tells_bandwidth;
+  run.tells_fleet = tells_fleet;
+  return run;
+}
+
+std::vector<int> MinibatchesOf(const std::vector<ProfileRun>& runs) {
+  std::vector<int> sizes;
+  for (const ProfileRun& run : runs) {
+    sizes.push_back(static_cast<int>(run.config.workers.front().minibatch));
+  }
+  return sizes;
+}
+
+TEST(ProfilePlanTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
+  const std::vector<ProfileRun> runs = PlanProfileRuns(Job(), "local", 10, 300);
+  EXPECT_THAT(MinibatchesOf(runs), ElementsAre(64, 64, 64, 64, 16, 128, 256));
+  EXPECT_TRUE(runs[0].tells_bandwidth);
+  EXPECT_FALSE(runs[0].config.train.overlap);
+  EXPECT_EQ(runs[2].config.workers.front().count, 2U);
+  EXPECT_TRUE(runs[2].tells_fleet);
+  EXPECT_EQ(runs[3].config.workers.at(1).slowdown, 2);
+  for (const ProfileRun& run : runs) {
+    EXPECT_TRUE(run.config.faults.empty());
+    EXPECT_GT(run.config.run.seconds_max, 0);
+    EXPECT_EQ(run.config.workers.front().type, "local");
+    EXPECT_EQ(run.config.workers.front().threads, 2U);
+  }
+}
+
+TEST(ProfilePlanTest, EachRunAddsWhatItIsFor) {
+  proto::JobProfile told;
+  told.push_bytes = 100;
+  told.overlap = 1;
+  told.request_bytes_per_s = 5e6;
+  told.workers = {{"local", 64, 0.1, 0, 9, 0}};
+  told.fleets.resize(1);
+  told.fleets[0].workers = {"local"};
+  told.losses.resize(3);
+  proto::JobProfile profile;
+  AddProfileRun(RunThatTells(true, false), told, &profile);
+  EXPECT_EQ(profile.request_bytes_per_s, 5e6);
+  EXPECT_TRUE(profile.fleets.empty());
+  EXPECT_EQ(profile.overlap, 0) << "a worker that waits says nothing of overlap";
+  told.request_bytes_per_s = 9e9;
+  AddProfileRun(RunThatTells(false, true), told, &profile);
+  EXPECT_EQ(profile.request_bytes_per_s, 5e6);
+  EXPECT_EQ(profile.fleets.size(), 1U);
+  EXPECT_EQ(profile.losses.size(), 3U);
+  EXPECT_EQ(profile.overlap, 1);
+  EXPECT_EQ(profile.workers.size(), 1U);
+}
+
+TEST(ProfilePlanTest, TooLittleIsNotFittedAndSaysSo) {
+  proto::JobProfile profile;
+  profile.job = "job";
+  profile.workers = {{"local", 64, 0.1, 0.001, 9, 512}, {"local", 128, 0.2, 0.001, 9, 0}};
+  EXPECT_FALSE(FitProfile(&profile).empty());
+  EXPECT_EQ(profile.queue.samples, 0);
+  const std::string text = RenderProfile(profile);
+  EXPECT_THAT(
+      text, HasSubstr("local         64   100.00  1.00        640      9                512"));
+  EXPECT_THAT(text, HasSubstr("?\n"));
+}
+
+}  // namespace
+}  // namespace ps::psctl
