@@ -92,14 +92,18 @@ void ExactDive::Prepare(const Relaxation& relaxation) {
     FillTable(depth, &Level::weight, false, &levels_[depth].weight_most);
     FillTable(depth, &Level::other_weight, false, &levels_[depth].other_weight_most);
   }
-  for (Level& level : levels_) {
-    std::swap(level.key, level.slot.rate_max);
-  }
-  for (size_t depth = 0; depth < levels_.size(); ++depth) {
-    FillTable(depth, &Level::key, false, &levels_[depth].rate_most);
-  }
-  for (Level& level : levels_) {
-    std::swap(level.key, level.slot.rate_max);
+  for (double Slot::*rate : {&Slot::rate_max, &Slot::rate_min}) {
+    for (Level& level : levels_) {
+      std::swap(level.key, level.slot.*rate);
+    }
+    for (size_t depth = 0; depth < levels_.size(); ++depth) {
+      Level& level = levels_[depth];
+      const bool is_least = rate == &Slot::rate_min;
+      FillTable(depth, &Level::key, is_least, is_least ? &level.rate_least : &level.rate_most);
+    }
+    for (Level& level : levels_) {
+      std::swap(level.key, level.slot.*rate);
+    }
   }
 }
 
@@ -147,6 +151,7 @@ bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
     }
   }
   const double rate_needed = relaxation_->rate_needed * (1 - kSlack);
+  const double rate_limit = frame_->fleet_rate_max * (1 + kSlack);
   const double speed = slot.rate_max * slot.samples;
   for (int count = slot.low; count <= high; ++count) {
     if (nodes_left_ == 0) {
@@ -158,16 +163,19 @@ bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
     Sums child = sums;
     child.key += count * level.key;
     child.rate += count * slot.rate_max;
+    child.rate_min += count * slot.rate_min;
     child.weight += count * level.weight;
     child.other_weight += count * level.other_weight;
     if (child.key + next.key_least[rest] > key_limit_ ||
         child.rate + next.rate_most[rest] < rate_needed ||
+        child.rate_min + next.rate_least[rest] > rate_limit ||
         child.weight + next.weight_most[rest] < 0 ||
         child.other_weight + next.other_weight_most[rest] < 0) {
       continue;
     }
     child.usd_per_s += count * slot.usd_per_s;
     child.samples_per_s += count * speed;
+    child.samples_per_s_min += count * slot.rate_min * slot.samples;
     child.square_sum += count * speed * speed;
     child.fastest = count > 0 ? std::max(child.fastest, speed) : child.fastest;
     counts_[static_cast<size_t>(slot.offer)] = count;
@@ -182,23 +190,28 @@ bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
 void ExactDive::Leaf(const Sums& sums) {
   const PlanProblem& problem = basis_.problem();
   const ServerChoice& server = basis_.servers()[static_cast<size_t>(region_->server)];
+  // With the model's own rates, what it would say follows from the sums but for rounding; with
+  // bounds of them, the best it could say.
+  Range batch_mean{
+      sums.rate_min > 0 ? sums.samples_per_s_min / sums.rate : 0,
+      sums.rate_min > 0 ? sums.samples_per_s / sums.rate_min : region_->batch_mean.high};
+  Range heterogeneity = relaxation_->heterogeneity;
   if (frame_->is_exact) {
-    // The model's own rates: what it would say follows from the sums, but for rounding.
-    const double batch_mean = sums.samples_per_s / sums.rate;
-    if (batch_mean < region_->batch_mean.low * (1 - kSlack) ||
-        batch_mean > region_->batch_mean.high * (1 + kSlack)) {
-      return;  // another region's
-    }
-    const double steps = problem.loss->StepsTo(
-        problem.goal.loss,
-        batch_mean,
-        HeterogeneityOfSums(sums.samples_per_s, sums.square_sum, sums.fastest),
-        region_->workers);
-    const double seconds = steps / sums.rate;
-    if (seconds > basis_.run_seconds_max() * (1 + kSlack) ||
-        (seconds + problem.goal.takeover_s) * (sums.usd_per_s + server.usd_per_s) > usd_limit_) {
-      return;
-    }
+    heterogeneity.low = HeterogeneityOfSums(sums.samples_per_s, sums.square_sum, sums.fastest);
+    heterogeneity.high = heterogeneity.low;
+  }
+  batch_mean.low = std::max(batch_mean.low, region_->batch_mean.low * (1 - kSlack));
+  batch_mean.high = std::min(batch_mean.high, region_->batch_mean.high * (1 + kSlack));
+  if (batch_mean.low > batch_mean.high * (1 + kSlack)) {
+    return;  // another region's
+  }
+  batch_mean.high = std::max(batch_mean.high, batch_mean.low);
+  const double steps =
+      problem.loss->StepsAtLeast(problem.goal.loss, batch_mean, heterogeneity, region_->workers);
+  const double seconds = steps / std::min(sums.rate, frame_->fleet_rate_max);
+  if (seconds > basis_.run_seconds_max() * (1 + kSlack) ||
+      (seconds + problem.goal.takeover_s) * (sums.usd_per_s + server.usd_per_s) > usd_limit_) {
+    return;
   }
   Consider(counts_, server);
   UpdateLimit();

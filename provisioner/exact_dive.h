@@ -36,6 +36,7 @@ class ExactDive {
     int previous = -1;              // depth of the offer that has to be exhausted first
     std::vector<double> key_least;  // per number of workers left, from this depth on
     std::vector<double> rate_most;
+    std::vector<double> rate_least;  // of the least rates
     std::vector<double> weight_most;
     std::vector<double> other_weight_most;
   };
@@ -43,10 +44,12 @@ class ExactDive {
   struct Sums {
     double key = 0;
     double rate = 0;
+    double rate_min = 0;
     double weight = 0;
     double other_weight = 0;
     double usd_per_s = 0;
     double samples_per_s = 0;
+    double samples_per_s_min = 0;
     double square_sum = 0;  // of the workers' samples/s
     double fastest = 0;
   };

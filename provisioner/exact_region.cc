@@ -51,6 +51,26 @@ bool MakeRatio(
   return low_sum <= region.workers && high_sum >= region.workers;
 }
 
+/// Of the least rates.
+double SmallestRate(const std::vector<Slot>& slots, const RatioProblem& ratio) {
+  RatioProblem negative = ratio;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    negative.terms[i].rate = -slots[i].rate_min;
+  }
+  return -LargestSum(negative, &RatioTerm::rate);
+}
+
+/// How much faster a worker of the region may be than it is sure to be.
+double LoadEffect(const std::vector<Slot>& slots) {
+  double effect = 1;
+  for (const Slot& slot : slots) {
+    if (slot.high > 0) {
+      effect = std::max(effect, slot.rate_min > 0 ? slot.rate_max / slot.rate_min : kInfinity);
+    }
+  }
+  return effect;
+}
+
 double SmallestCost(const RatioProblem& ratio) {
   RatioProblem negative = ratio;
   for (RatioTerm& term : negative.terms) {
@@ -103,10 +123,15 @@ ExactBasis::ExactBasis(const PlanProblem& problem, const FleetJudge& judge)
       std::max((problem.goal.seconds_max - problem.goal.takeover_s) / judge.quantile_factor(), 0.0);
 }
 
-Frame ExactBasis::MakeFrame(int server, int workers) const {
+Range ExactBasis::LoadsOf(int server, int workers) const {
+  return problem_.speed->Loads(workers, servers_[static_cast<size_t>(server)].side);
+}
+
+Frame ExactBasis::MakeFrame(int server, int workers, const Range& load) const {
   const SpeedBounds bounds =
-      problem_.speed->Bound(workers, servers_[static_cast<size_t>(server)].side);
+      problem_.speed->BoundWithin(workers, servers_[static_cast<size_t>(server)].side, load);
   Frame frame;
+  frame.load = load;
   frame.server = server;
   frame.workers = workers;
   frame.fleet_rate_max = bounds.fleet_steps_per_s;
@@ -158,6 +183,7 @@ Frame ExactBasis::MakeFrame(int server, int workers) const {
 bool ExactBasis::WholeFrame(const Frame& frame, Region* region) const {
   region->server = frame.server;
   region->workers = frame.workers;
+  region->load = frame.load;
   region->batch_mean = SamplesOf(frame.slots);
   region->first_low = 0;
   region->first_high = frame.rank_held;
@@ -236,6 +262,11 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
     return out;
   }
   ratio.rate_max = frame.fleet_rate_max;
+  // Workers that together ask for more than any fleet of this load gets are of a higher one.
+  const double rate_least = SmallestRate(out.slots, ratio);
+  if (rate_least > frame.fleet_rate_max * (1 + kSlack)) {
+    return out;
+  }
   const Range samples = SamplesOf(out.slots);
   family.batch_mean = {
       std::max(region.batch_mean.low, samples.low), std::min(region.batch_mean.high, samples.high)};
@@ -243,6 +274,7 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
     return out;
   }
   out.rate_max = std::min(LargestSum(ratio, &RatioTerm::rate), frame.fleet_rate_max);
+  out.load_effect = rate_least > 0 ? LoadEffect(out.slots) : kInfinity;
   out.usd_per_s_min = ratio.cost_fixed + SmallestCost(ratio);
   // Whoever takes longer than this is dearer than the limit, however cheap by the second.
   const double seconds_worth =
@@ -252,6 +284,7 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
     return out;
   }
   MeasureEffects(region.workers, &family);
+  out.heterogeneity = family.heterogeneity;
   for (size_t i = 0; i < out.slots.size(); ++i) {
     const Slot& slot = out.slots[i];
     const Range& batch = family.batch_mean;

@@ -11,10 +11,10 @@ namespace ps::provisioner {
 
 // The parts of "exact" that know what a family of fleets can do at best.
 //
-// A region is a family: one server side, an exact number of workers n, a range of the batch mean
-// and a range for the first class present, where classes are ordered by the speed that one worker
-// can have, fastest first. For fixed n and servers, price P, steps X per second and samples V per
-// second are bounded by sums that are linear in the counts, so that
+// A region is a family: one server side, an exact number of workers n, a range of the model's load,
+// a range of the batch mean and a range for the first class present, where classes are ordered by
+// the speed that one worker can have, fastest first. For fixed n and servers, price P, steps X per
+// second and samples V per second are bounded by sums that are linear in the counts, so that
 //     minimise P j / X   subject to   j / X <= T,  V within batch_mean * X,  sum of counts = n
 // has a linear-fractional relaxation once j is replaced by the fewest steps of the region. Its
 // Lagrangian needs no more than sorting the offers by one number. Any multipliers give a valid
@@ -23,6 +23,7 @@ namespace ps::provisioner {
 struct Region {
   int server = 0;  // index of a server side
   int workers = 0;
+  Range load;  // see SpeedModel::Loads
   Range batch_mean;
   int first_low = 0;  // range of the first class present, by rank
   int first_high = 0;
@@ -52,10 +53,11 @@ struct ServerChoice {
   double usd_per_s = 0;
 };
 
-/// What holds for all fleets of one size behind one server side.
+/// What holds for all fleets of one size and a range of loads behind one server side.
 struct Frame {
   int server = -1;
   int workers = 0;
+  Range load;
   std::vector<Slot> slots;  // low and high as in the problem
   double fleet_rate_max = 0;
   bool is_exact = false;
@@ -75,6 +77,7 @@ struct Relaxation {
   // where most steps are needed, `other_weights` where fewest are.
   std::vector<double> weights;
   std::vector<double> other_weights;
+  Range heterogeneity;
   double steps_min = 0;
   double rate_needed = 0;  // steps/s that the goal asks of every fleet of the region
   double rate_max = 0;     // that some fleet could reach
@@ -83,6 +86,7 @@ struct Relaxation {
   Multipliers multipliers;
   double batch_effect = 1;  // steps at the range's worse end over those at its better end
   double first_effect = 1;  // likewise for the range of heterogeneity
+  double load_effect = 1;   // the fastest that workers could be over the slowest
   std::vector<std::vector<int>> fleets;  // per slot: fleets on the relaxation's edge, worth a look
 };
 
@@ -103,7 +107,8 @@ class ExactBasis {
   /// Longest j / X that the goal allows; infinity for none.
   double run_seconds_max() const { return run_seconds_max_; }
 
-  Frame MakeFrame(int server, int workers) const;
+  Range LoadsOf(int server, int workers) const;
+  Frame MakeFrame(int server, int workers, const Range& load) const;
 
   /// All fleets of a frame, with a bound that is cheap to compute. False: none can meet the goal.
   bool WholeFrame(const Frame& frame, Region* region) const;

@@ -9,6 +9,7 @@
 
 #include "provisioner/exact_dive.h"
 #include "provisioner/exact_region.h"
+#include "provisioner/exact_start.h"
 #include "provisioner/fleet_judge.h"
 #include "provisioner/infeasible.h"
 #include "provisioner/strategies.h"
@@ -46,10 +47,13 @@ class ExactSearch {
 
   PlanAnswer Run() {
     ConsiderHeld();
+    if (!WholeFrameOf(0, basis_.workers_min()).is_exact) {
+      FindFirstFleets(basis_, &judge_, &best_);
+    }
     for (int workers = basis_.workers_min(); workers <= basis_.workers_max(); ++workers) {
       for (size_t server = 0; server < basis_.servers().size(); ++server) {
         Region region;
-        if (basis_.WholeFrame(FrameOf(static_cast<int>(server), workers), &region)) {
+        if (basis_.WholeFrame(WholeFrameOf(static_cast<int>(server), workers), &region)) {
           Push(region);
         }
       }
@@ -69,11 +73,16 @@ class ExactSearch {
   }
 
  private:
-  const Frame& FrameOf(int server, int workers) {
-    if (frame_.server != server || frame_.workers != workers) {
-      frame_ = basis_.MakeFrame(server, workers);
+  const Frame& FrameOf(int server, int workers, const Range& load) {
+    if (frame_.server != server || frame_.workers != workers || frame_.load.low != load.low ||
+        frame_.load.high != load.high) {
+      frame_ = basis_.MakeFrame(server, workers, load);
     }
     return frame_;
+  }
+
+  const Frame& WholeFrameOf(int server, int workers) {
+    return FrameOf(server, workers, basis_.LoadsOf(server, workers));
   }
 
   /// The fleet that runs already needs no take-over, which all bounds count.
@@ -109,7 +118,7 @@ class ExactSearch {
   }
 
   void Explore(Region region) {
-    const Frame& frame = FrameOf(region.server, region.workers);
+    const Frame& frame = FrameOf(region.server, region.workers, region.load);
     Relaxation relaxation = basis_.Relax(frame, region, UsdLimit());
     if (relaxation.is_void) {
       return;
@@ -123,8 +132,10 @@ class ExactSearch {
       }
     }
     TryCorners(frame, relaxation);
-    const double effect = std::max(relaxation.batch_effect, relaxation.first_effect);
-    const bool can_cut = CanCutFirst(region) || CanCutBatch(region, relaxation);
+    const double effect =
+        std::max({relaxation.batch_effect, relaxation.first_effect, relaxation.load_effect});
+    const bool can_cut =
+        CanCutFirst(region) || CanCutBatch(region, relaxation) || CanCutLoad(region, relaxation);
     uint64_t nodes_max = std::numeric_limits<uint64_t>::max();
     if (can_cut && effect > kWorthACut) {
       // The more often it was cut in vain, the longer the walk, so that cuts never cost much more
@@ -144,11 +155,21 @@ class ExactSearch {
            region.batch_mean.high > region.batch_mean.low * kWorthACut;
   }
 
+  static bool CanCutLoad(const Region& region, const Relaxation& relaxation) {
+    return relaxation.load_effect > kWorthACut && region.load.high > region.load.low * kWorthACut;
+  }
+
   void Cut(const Region& region, const Relaxation& relaxation) {
     Region low = region;
     Region high = region;
-    const bool can_batch = CanCutBatch(region, relaxation);
-    if (CanCutFirst(region) && (!can_batch || relaxation.first_effect >= relaxation.batch_effect)) {
+    const double batch = CanCutBatch(region, relaxation) ? relaxation.batch_effect : 0;
+    const double first = CanCutFirst(region) ? relaxation.first_effect : 0;
+    const double load = CanCutLoad(region, relaxation) ? relaxation.load_effect : 0;
+    if (load >= std::max(batch, first)) {
+      const double middle = (region.load.low + region.load.high) / 2;
+      low.load.high = middle;
+      high.load.low = middle;
+    } else if (first >= batch) {
       low.first_high = (region.first_low + region.first_high) / 2;
       high.first_low = low.first_high + 1;
     } else {

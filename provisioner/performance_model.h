@@ -52,6 +52,12 @@ struct SpeedPrediction {
   Bottleneck bottleneck = Bottleneck::kCompute;
 };
 
+/// From `low` to `high`, both included.
+struct Range {
+  double low = 0;
+  double high = 0;
+};
+
 /// What no fleet of a family can exceed; for planners that prune.
 struct SpeedBounds {
   std::vector<double> steps_per_s;  // per class, of one worker
@@ -80,14 +86,16 @@ class SpeedModel {
   /// Holds for every fleet of exactly `workers` workers in all.
   virtual SpeedBounds Bound(int workers, const ServerSide& servers) const = 0;
 
+  /// The loads that fleets of that size can have: a number of the model's own by which fleets
+  /// differ that Bound holds alike, such as how long workers wait. A point when nothing differs.
+  virtual Range Loads(int workers, const ServerSide& servers) const = 0;
+
+  /// Bound, for the fleets whose load lies in the range: the narrower, the tighter.
+  virtual SpeedBounds BoundWithin(
+      int workers, const ServerSide& servers, const Range& load) const = 0;
+
   /// Standard deviation of the relative error of samples_per_s, from the fit.
   virtual double residual() const = 0;
-};
-
-/// From `low` to `high`, both included.
-struct Range {
-  double low = 0;
-  double high = 0;
 };
 
 /// How many steps a fleet needs.

@@ -232,10 +232,24 @@ std::vector<double> QueueSpeedModel::StepSeconds(
   return seconds;
 }
 
-SpeedBounds QueueSpeedModel::Bound(int workers, const ServerSide& servers) const {
-  SpeedBounds bounds;
+namespace {
+
+// What rounding may add to another fleet's rate or wait.
+constexpr double kRounding = 1 + 1e-9;
+
+// Waits below this share of a cycle are lost in rounding.
+constexpr double kWaitSlack = 1e-4;
+
+// Between the fewest and the most workers, a fleet in step was seen 0.9 % busier than both.
+constexpr double kInStepSlack = 1.02;
+
+// Where the search for a cycle begins at which workers wait little, in time at the servers.
+constexpr double kSlowestFactor = 1e3;
+
+}  // namespace
+
+const WorkerClass& QueueSpeedModel::FastestAlone(const ServerSide& servers) const {
   const Servers side = ServersOf(traffic_, fit_, servers);
-  // Fastest of all, and the one that waits longest: a fleet of the class that is fastest alone.
   const WorkerClass* fastest = nullptr;
   double cycle_min_s = kInfinity;
   for (const WorkerClass& worker : classes_) {
@@ -245,25 +259,82 @@ SpeedBounds QueueSpeedModel::Bound(int workers, const ServerSide& servers) const
       cycle_min_s = cycle_s;
       fastest = &worker;
     }
-    bounds.steps_per_s.push_back(traffic_.local_steps / cycle_s);
   }
-  PS_CHECK(fastest != nullptr && workers > 0);
-  Fleet fleet;
-  AddMember(*fastest, workers, traffic_, side.stations, &fleet);
-  // What rounding may add to another fleet's rate.
-  constexpr double kSlack = 1 + 1e-9;
+  PS_CHECK(fastest != nullptr);
+  return *fastest;
+}
+
+Range QueueSpeedModel::Loads(int workers, const ServerSide& servers) const {
+  PS_CHECK(workers > 0);
+  const Servers side = ServersOf(traffic_, fit_, servers);
+  // At worst all others are ahead, at both stations.
+  const double behind_all_s = (workers - 1) * side.stations.sum();
   if (traffic_.overlap > 0) {
-    // Here a fleet of several classes may seem a little faster than one of the fastest class.
-    const double rate = FleetRate(fleet, side.stations, traffic_.overlap, /*wait_share=*/0);
-    bounds.fleet_steps_per_s = rate * traffic_.local_steps * kSlack;
-    return bounds;
+    return {0, 2 * behind_all_s};  // waiting that hides counts for more than it takes
   }
+  // The fleet that is fastest of all waits longest.
+  Fleet fleet;
+  AddMember(FastestAlone(servers), workers, traffic_, side.stations, &fleet);
   const double rate = FleetRate(fleet, side.stations, traffic_.overlap, fit_.wait_share);
-  bounds.fleet_steps_per_s = rate * traffic_.local_steps * kSlack;
-  const double wait_max_s = WaitAt(fleet, rate, traffic_.overlap) * kSlack;
+  return {0, std::min(WaitAt(fleet, rate, traffic_.overlap) * kRounding, behind_all_s)};
+}
+
+double QueueSpeedModel::RateMost(int workers, const ServerSide& servers, double wait_most_s) const {
+  const Servers side = ServersOf(traffic_, fit_, servers);
+  Fleet all;
+  AddMember(FastestAlone(servers), workers, traffic_, side.stations, &all);
+  const double rate_all = FleetRate(all, side.stations, traffic_.overlap, fit_.wait_share);
+  const double alone_s = workers / all.rate;
+  if (traffic_.overlap > 0) {
+    // A mixed fleet can be faster than one of the fastest: what hides depends on who waits.
+    const double slower_s = side.stations.slower();
+    return slower_s > 0 ? 1 / slower_s : kInfinity;
+  }
+  wait_most_s += kWaitSlack * std::min(alone_s, side.stations.sum());
+  if (workers / rate_all - alone_s <= wait_most_s) {
+    return rate_all;
+  }
+  // Of all fleets that wait as long, the busiest is one of as few and fast workers as possible, or
+  // one of as many and slow ones: as many of the fastest, or all of them slowed down, as wait so.
+  const auto rate_of = [&](double count, double cycle_s) {
+    Fleet fleet = all;
+    fleet.rate = count / cycle_s;
+    fleet.rate_square = count / (cycle_s * cycle_s);
+    return FleetRate(fleet, side.stations, traffic_.overlap, fit_.wait_share);
+  };
+  constexpr int kSteps = 24;
+  double few_low = 1;
+  double few_high = workers;
+  double slow_low_s = alone_s;
+  double slow_high_s = alone_s + workers * side.stations.sum() * kSlowestFactor;
+  for (int i = 0; i < kSteps; ++i) {
+    const double few = (few_low + few_high) / 2;
+    (few / rate_of(few, alone_s) - alone_s <= wait_most_s ? few_low : few_high) = few;
+    const double slow_s = (slow_low_s + slow_high_s) / 2;
+    (workers / rate_of(workers, slow_s) - slow_s <= wait_most_s ? slow_high_s : slow_low_s) =
+        slow_s;
+  }
+  const double rate = std::max(rate_of(few_high, alone_s), rate_of(workers, slow_low_s));
+  return fit_.wait_share < 1 ? rate * kInStepSlack : rate;
+}
+
+SpeedBounds QueueSpeedModel::Bound(int workers, const ServerSide& servers) const {
+  return BoundWithin(workers, servers, Loads(workers, servers));
+}
+
+SpeedBounds QueueSpeedModel::BoundWithin(
+    int workers, const ServerSide& servers, const Range& load) const {
+  SpeedBounds bounds;
+  const Servers side = ServersOf(traffic_, fit_, servers);
+  bounds.fleet_steps_per_s =
+      RateMost(workers, servers, load.high) * traffic_.local_steps * kRounding;
   for (const WorkerClass& worker : classes_) {
-    const CycleParts parts = Waiting(AloneParts(worker, traffic_, side.stations), wait_max_s);
-    bounds.steps_per_s_min.push_back(traffic_.local_steps / CycleSeconds(parts, traffic_.overlap));
+    const CycleParts alone = AloneParts(worker, traffic_, side.stations);
+    const auto rate_at = [&](double wait_s) {
+      return traffic_.local_steps / CycleSeconds(Waiting(alone, wait_s), traffic_.overlap);
+    };
+    bounds.steps_per_s.push_back(rate_at(load.low));
+    bounds.steps_per_s_min.push_back(rate_at(load.high));
   }
   return bounds;
 }

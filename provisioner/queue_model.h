@@ -58,12 +58,21 @@ class QueueSpeedModel final : public SpeedModel {
       std::span<const int> counts, const ServerSide& servers) const override;
   SpeedBounds Bound(int workers, const ServerSide& servers) const override;
 
+  /// Seconds that an exchange waits.
+  Range Loads(int workers, const ServerSide& servers) const override;
+  SpeedBounds BoundWithin(int workers, const ServerSide& servers, const Range& load) const override;
+
   double residual() const override { return fit_.residual; }
 
   /// Seconds that each exchange of this fleet waits for others.
   double WaitSeconds(std::span<const int> counts, const ServerSide& servers) const;
 
  private:
+  /// The class with the shortest cycle when alone.
+  const WorkerClass& FastestAlone(const ServerSide& servers) const;
+  /// Exchanges per second that no fleet of that size exceeds whose workers wait no longer.
+  double RateMost(int workers, const ServerSide& servers, double wait_most_s) const;
+
   std::vector<WorkerClass> classes_;
   JobTraffic traffic_;
   proto::QueueFit fit_;

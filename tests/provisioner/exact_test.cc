@@ -75,6 +75,21 @@ TEST(ExactTest, EqualsExhaustiveWithLooseBounds) {
       100);
 }
 
+TEST(ExactTest, EqualsExhaustiveWithTheQueue) {
+  EXPECT_GT(CountEqual(70'000, 800, {.classes = 4, .quota_max = 4, .is_queue = true}), 200);
+  EXPECT_GT(
+      CountEqual(
+          80'000,
+          300,
+          {.classes = 3,
+           .quota_max = 4,
+           .server_offers = 2,
+           .hosts_max = 3,
+           .has_held = true,
+           .is_queue = true}),
+      50);
+}
+
 TEST(ExactTest, IsNeverDearerThanTheWindow) {
   int worse = 0;
   for (uint64_t seed = 1; seed <= 500; ++seed) {

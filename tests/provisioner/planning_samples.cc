@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "provisioner/queue_model.h"
 #include "ps/base/random.h"
 
 namespace ps::provisioner {
@@ -55,8 +56,17 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
   for (const WorkerClass& worker : classes) {
     prices.push_back(Between(&random, 0.5, 1.5) * worker.samples / worker.compute_s / 1000);
   }
-  sample.speed = std::make_unique<SpotDnnSpeedModel>(
-      std::move(classes), traffic, contention, SpotDnnOptions{.variant = shape.variant});
+  if (shape.is_queue) {
+    proto::QueueFit queue;
+    queue.wait_share = random.Chance(0.5) ? 1 : Between(&random, 0.2, 1);
+    queue.overhead_s = random.Chance(0.5) ? 0 : Between(&random, 0, 0.02);
+    queue.residual = 0.03;
+    traffic.overlap = random.Chance(0.7) ? 0 : random.Unit();
+    sample.speed = std::make_unique<QueueSpeedModel>(std::move(classes), traffic, queue);
+  } else {
+    sample.speed = std::make_unique<SpotDnnSpeedModel>(
+        std::move(classes), traffic, contention, SpotDnnOptions{.variant = shape.variant});
+  }
   sample.loss = std::make_unique<SpotDnnLossModel>(loss, shape.variant);
   PlanProblem& problem = sample.problem;
   problem.speed = sample.speed.get();

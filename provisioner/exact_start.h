@@ -1,0 +1,14 @@
+#pragma once
+
+#include "provisioner/exact_region.h"
+#include "provisioner/fleet_judge.h"
+
+namespace ps::provisioner {
+
+/// Puts good fleets into the list before the search begins, so that it can prune: where bounds are
+/// loose, the relaxation's own fleets seldom meet the goal. For every server side workers are added
+/// one by one, the one that speeds up most for its price, until the goal is met; then single
+/// workers are exchanged or dropped while that makes the fleet cheaper.
+void FindFirstFleets(const ExactBasis& basis, FleetJudge* judge, BestFleets* best);
+
+}  // namespace ps::provisioner
