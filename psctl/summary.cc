@@ -149,7 +149,8 @@ void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
 std::string RenderOutcome(const proto::JobStatus& status) {
   const bool has_begun = status.elapsed_s > 0 || status.steps_counted > 0;
   return Printable(status.name) + ": " + status.state +
-         (has_begun ? " after " + FormatDuration(status.elapsed_s) : " before training began") +
+         (has_begun ? " after " + FormatDuration(status.elapsed_s) + " of training"
+                    : " before training began") +
          (status.detail.empty() ? "" : ": " + Printable(status.detail));
 }
 

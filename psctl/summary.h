@@ -7,7 +7,7 @@
 
 namespace ps::psctl {
 
-/// "mnist: done after 1m 40s", with the reason when it was not done.
+/// "mnist: done after 1m 40s of training", with the reason when it was not done.
 std::string RenderOutcome(const proto::JobStatus& status);
 
 /// What a run came to, for people. `width_max` 0: not limited.
