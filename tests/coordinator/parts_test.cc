@@ -133,7 +133,8 @@ TEST(ProgressMeterTest, LossIsPerSampleAndIgnoresWhatIsNotFinite) {
 TEST(SeatsTest, GroupsAreSpreadOverSeatsInOrder) {
   proto::JobConfig config;
   config.train.minibatch = 64;
-  config.workers = {{2, 0, 1, 2}, {1, 32, 4, 1}};
+  config.workers = {
+      {.count = 2, .minibatch = 0, .threads = 2}, {.count = 1, .minibatch = 32, .slowdown = 4}};
   Seats seats(config);
   EXPECT_EQ(seats.size(), 3U);
   EXPECT_EQ(seats.GroupOf(WorkerId(1)).minibatch, 64U);
