@@ -15,30 +15,33 @@ constexpr double kSlack = 1e-9;  // what sums in another order can differ by, an
 
 }  // namespace
 
-void ExactDive::FillTable(
-    size_t depth, double Level::*value, bool is_least, std::vector<double>* table) {
-  std::vector<const Level*> order;
-  int low_sum = 0;
-  double sum = 0;
-  for (size_t i = depth; i < levels_.size(); ++i) {
-    order.push_back(&levels_[i]);
-    low_sum += levels_[i].slot.low;
-    sum += levels_[i].slot.low * (levels_[i].*value);
-  }
-  std::sort(order.begin(), order.end(), [&](const Level* a, const Level* b) {
-    return is_least ? a->*value < b->*value : a->*value > b->*value;
+void ExactDive::FillTables(double Level::*value, bool is_least, std::vector<double> Level::*table) {
+  std::vector<size_t> order(levels_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return is_least ? levels_[a].*value < levels_[b].*value : levels_[a].*value > levels_[b].*value;
   });
-  const int total = region_->workers;
-  table->assign(static_cast<size_t>(total) + 1, is_least ? kInfinity : -kInfinity);
-  if (low_sum > total) {
-    return;
-  }
-  auto left = static_cast<size_t>(low_sum);
-  (*table)[left] = sum;
-  for (const Level* level : order) {
-    for (int i = level->slot.low; i < level->slot.high && left < table->size() - 1; ++i) {
-      sum += level->*value;
-      (*table)[++left] = sum;
+  const auto total = static_cast<size_t>(region_->workers);
+  double low_value = 0;
+  size_t low_sum = 0;
+  for (size_t depth = levels_.size(); depth-- > 0;) {
+    Level& level = levels_[depth];
+    low_sum += static_cast<size_t>(level.slot.low);
+    low_value += level.slot.low * (level.*value);
+    std::vector<double>& sums = level.*table;
+    sums.assign(total + 1, is_least ? kInfinity : -kInfinity);
+    if (low_sum > total) {
+      continue;
+    }
+    size_t left = low_sum;
+    double sum = low_value;
+    sums[left] = sum;
+    for (const size_t i : order) {
+      const Level& other = levels_[i];
+      for (int k = other.slot.low; i >= depth && k < other.slot.high && left < total; ++k) {
+        sum += other.*value;
+        sums[++left] = sum;
+      }
     }
   }
 }
@@ -49,6 +52,8 @@ void ExactDive::Prepare(const Relaxation& relaxation) {
   for (size_t i = 0; i < relaxation.slots.size(); ++i) {
     Level level;
     level.slot = relaxation.slots[i];
+    level.rate_max = level.slot.rate_max;
+    level.rate_min = level.slot.rate_min;
     level.weight = relaxation.weights[i];
     level.other_weight = relaxation.other_weights[i];
     level.key = level.slot.usd_per_s - multipliers.rate * level.slot.rate_max -
@@ -87,24 +92,11 @@ void ExactDive::Prepare(const Relaxation& relaxation) {
   }
   levels_.emplace_back();  // nothing is left
   levels_.back().slot.low = 0;
-  for (size_t depth = 0; depth < levels_.size(); ++depth) {
-    FillTable(depth, &Level::key, true, &levels_[depth].key_least);
-    FillTable(depth, &Level::weight, false, &levels_[depth].weight_most);
-    FillTable(depth, &Level::other_weight, false, &levels_[depth].other_weight_most);
-  }
-  for (double Slot::*rate : {&Slot::rate_max, &Slot::rate_min}) {
-    for (Level& level : levels_) {
-      std::swap(level.key, level.slot.*rate);
-    }
-    for (size_t depth = 0; depth < levels_.size(); ++depth) {
-      Level& level = levels_[depth];
-      const bool is_least = rate == &Slot::rate_min;
-      FillTable(depth, &Level::key, is_least, is_least ? &level.rate_least : &level.rate_most);
-    }
-    for (Level& level : levels_) {
-      std::swap(level.key, level.slot.*rate);
-    }
-  }
+  FillTables(&Level::key, true, &Level::key_least);
+  FillTables(&Level::weight, false, &Level::weight_most);
+  FillTables(&Level::other_weight, false, &Level::other_weight_most);
+  FillTables(&Level::rate_max, false, &Level::rate_most);
+  FillTables(&Level::rate_min, true, &Level::rate_least);
 }
 
 void ExactDive::UpdateLimit() {

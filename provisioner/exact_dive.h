@@ -33,6 +33,8 @@ class ExactDive {
     double key = 0;     // of the Lagrangian
     double weight = 0;  // of the batch mean's constraints
     double other_weight = 0;
+    double rate_max = 0;
+    double rate_min = 0;
     int previous = -1;              // depth of the offer that has to be exhausted first
     std::vector<double> key_least;  // per number of workers left, from this depth on
     std::vector<double> rate_most;
@@ -55,7 +57,8 @@ class ExactDive {
   };
 
   void Prepare(const Relaxation& relaxation);
-  void FillTable(size_t depth, double Level::*value, bool is_least, std::vector<double>* table);
+  /// A table of every level: what it and the levels after it can add at least or at most.
+  void FillTables(double Level::*value, bool is_least, std::vector<double> Level::*table);
   /// The Lagrangian from which on no fleet is better than the worst in the list.
   void UpdateLimit();
   bool Descend(size_t depth, int left, const Sums& sums);

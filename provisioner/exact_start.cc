@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kWorkersAddedMax = 150;
-constexpr int kExchangesMax = 40;
+constexpr int kExchangesMax = 100;
 
 class FirstFleets {
  public:
@@ -82,29 +82,37 @@ class FirstFleets {
     return std::isfinite(verdict.seconds) ? 1 / std::max(verdict.seconds, 1e-9) : 0;
   }
 
-  /// The first change of one worker that saves money. False: there is none.
+  /// The first change of one worker that saves money: one more, one less, or another instead.
+  /// False: there is none.
   bool Exchange(const ServerChoice& server, double* usd) {
-    for (size_t i = 0; i < counts_.size(); ++i) {
-      if (counts_[i] == problem_.offers[i].held) {
+    const size_t none = counts_.size();
+    for (size_t out = 0; out <= none; ++out) {
+      if (out < none && counts_[out] == problem_.offers[out].held) {
         continue;
       }
-      --counts_[i];
-      for (size_t k = 0; k <= counts_.size(); ++k) {
-        const bool is_drop = k == counts_.size();
-        if (k == i || (!is_drop && counts_[k] == problem_.offers[k].quota)) {
+      for (size_t in = 0; in <= none; ++in) {
+        if (in == out || (in < none && counts_[in] == problem_.offers[in].quota)) {
           continue;
         }
-        counts_[is_drop ? i : k] += is_drop ? 0 : 1;
-        const double after = Cost(server);
-        if (after < *usd * (1 - 1e-9)) {
+        Change(out, in);
+        if (Cost(server) < *usd * (1 - 1e-9)) {
           *usd = Keep(server);
           return true;
         }
-        counts_[is_drop ? i : k] -= is_drop ? 0 : 1;
+        Change(in, out);
       }
-      ++counts_[i];
     }
     return false;
+  }
+
+  /// One worker less of an offer and one more of another; the count of offers stands for none.
+  void Change(size_t out, size_t in) {
+    if (out < counts_.size()) {
+      --counts_[out];
+    }
+    if (in < counts_.size()) {
+      ++counts_[in];
+    }
   }
 
   const PlanProblem& problem_;

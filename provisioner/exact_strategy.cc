@@ -23,8 +23,10 @@ constexpr double kUniform = 1.02;
 // Walks that take longer are given up for a cut, if one can help.
 constexpr uint64_t kNodesMax = 400;
 constexpr uint64_t kNodesMaxUniform = 4000;
+// Regions whose workers' speeds spread more say too little to be walked through.
+constexpr double kLoadUniform = 1.2;
 constexpr double kWorthACut = 1 + 1e-6;
-constexpr int kCutsPerDoubling = 2;
+constexpr int kCutsPerDoubling = 5;
 
 struct IsLessPromising {
   bool operator()(const Region& a, const Region& b) const {
@@ -37,9 +39,9 @@ struct IsLessPromising {
 
 class ExactSearch {
  public:
-  ExactSearch(const PlanProblem& problem, double gap)
+  ExactSearch(const PlanProblem& problem, const ExactEffort& effort)
       : problem_(problem),
-        gap_(gap),
+        effort_(effort),
         judge_(problem),
         basis_(problem, judge_),
         best_(problem.answers_max),
@@ -58,17 +60,18 @@ class ExactSearch {
         }
       }
     }
-    while (!open_.empty()) {
+    uint64_t explored = 0;
+    for (; !open_.empty() && explored < effort_.regions_max; ++explored) {
       const Region region = open_.top();
       open_.pop();
-      if (!IsOpen(region)) {
-        continue;
+      if (IsOpen(region)) {
+        Explore(region);
       }
-      Explore(region);
     }
     PlanAnswer answer;
     answer.best = std::move(best_).Take();
     answer.fleets_evaluated = judge_.evaluated();
+    answer.is_proven = open_.empty();
     return answer;
   }
 
@@ -102,7 +105,7 @@ class ExactSearch {
   double UsdLimit() const {
     const Goal& goal = problem_.goal;
     const double budget = std::max(goal.usd_max, goal.usd_max / judge_.quantile_factor());
-    return std::min(best_.usd_limit() * (1 - gap_), budget);
+    return std::min(best_.usd_limit() * (1 - effort_.gap), budget);
   }
 
   bool IsOpen(const Region& region) const {
@@ -134,9 +137,16 @@ class ExactSearch {
     TryCorners(frame, relaxation);
     const double effect =
         std::max({relaxation.batch_effect, relaxation.first_effect, relaxation.load_effect});
+    if (relaxation.load_effect > kLoadUniform && CanCutLoad(region, relaxation)) {
+      Cut(region, relaxation);
+      return;
+    }
     const bool can_cut =
         CanCutFirst(region) || CanCutBatch(region, relaxation) || CanCutLoad(region, relaxation);
     uint64_t nodes_max = std::numeric_limits<uint64_t>::max();
+    if (effort_.regions_max != ExactEffort().regions_max) {
+      nodes_max = kNodesMaxUniform;
+    }
     if (can_cut && effect > kWorthACut) {
       // The more often it was cut in vain, the longer the walk, so that cuts never cost much more
       // than walking through at once.
@@ -165,7 +175,7 @@ class ExactSearch {
     const double batch = CanCutBatch(region, relaxation) ? relaxation.batch_effect : 0;
     const double first = CanCutFirst(region) ? relaxation.first_effect : 0;
     const double load = CanCutLoad(region, relaxation) ? relaxation.load_effect : 0;
-    if (load >= std::max(batch, first)) {
+    if (load >= std::max(batch, first) || load > kLoadUniform) {
       const double middle = (region.load.low + region.load.high) / 2;
       low.load.high = middle;
       high.load.low = middle;
@@ -198,7 +208,7 @@ class ExactSearch {
   }
 
   const PlanProblem& problem_;
-  double gap_;
+  ExactEffort effort_;
   FleetJudge judge_;
   ExactBasis basis_;
   BestFleets best_;
@@ -213,7 +223,7 @@ class ExactStrategy final : public Strategy {
 
   Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
     PS_TRY(CheckProblem(problem));
-    PlanAnswer answer = ExactSearch(problem, 0).Run();
+    PlanAnswer answer = ExactSearch(problem, {}).Run();
     if (answer.best.empty()) {
       answer.infeasible = ExplainInfeasible(problem, name());
     }
@@ -223,8 +233,8 @@ class ExactStrategy final : public Strategy {
 
 }  // namespace
 
-PlanAnswer SolveExactly(const PlanProblem& problem, double gap) {
-  return ExactSearch(problem, gap).Run();
+PlanAnswer SolveExactly(const PlanProblem& problem, const ExactEffort& effort) {
+  return ExactSearch(problem, effort).Run();
 }
 
 std::unique_ptr<Strategy> MakeExactStrategy() {

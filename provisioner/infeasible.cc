@@ -16,6 +16,8 @@ constexpr double kSecondsPerHour = 3600;
 // Nearest goals can be met, and are this close to the nearest.
 constexpr double kAccuracy = 1e-3;
 constexpr int kBisectionsMax = 20;
+// Where the last percent takes long, a goal that can be met is answer enough.
+constexpr uint64_t kRegionsMax = 20'000;
 
 [[gnu::format(printf, 1, 2)]] std::string Text(const char* format, ...) {
   char text[512];
@@ -43,7 +45,7 @@ class Explainer {
     PlanProblem changed = problem_;
     changed.goal.seconds_max = seconds_max;
     changed.goal.usd_max = usd_max;
-    return LimitsOf(SolveExactly(changed, kAccuracy));
+    return LimitsOf(SolveExactly(changed, {kAccuracy, kRegionsMax}));
   }
 
   /// Of the fastest fleet, whatever it costs: the cheapest one when every second costs the same.
@@ -63,7 +65,7 @@ class Explainer {
         changed.servers.back().usd_per_hour = kSecondsPerHour / hosts;
       }
     }
-    return LimitsOf(SolveExactly(changed, kAccuracy)).seconds;
+    return LimitsOf(SolveExactly(changed, {kAccuracy, kRegionsMax})).seconds;
   }
 
   double FastestSecondsWithin(double usd_max, double seconds_min) const {

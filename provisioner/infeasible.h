@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "provisioner/planner.h"
@@ -10,8 +12,13 @@ namespace ps::provisioner {
 /// CheckProblem accepts.
 Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strategy);
 
-/// The exact search alone: no reasons when nothing is found. With a gap, the answer may cost that
-/// share more than the optimum. Requires: as above.
-PlanAnswer SolveExactly(const PlanProblem& problem, double gap);
+/// How hard the exact search tries.
+struct ExactEffort {
+  double gap = 0;  // the answer may cost that share more than the optimum
+  uint64_t regions_max = std::numeric_limits<uint64_t>::max();  // then it takes what it has
+};
+
+/// The exact search alone: no reasons when nothing is found. Requires: as above.
+PlanAnswer SolveExactly(const PlanProblem& problem, const ExactEffort& effort);
 
 }  // namespace ps::provisioner

@@ -28,7 +28,7 @@ PlanAnswer SolveForTime(const PlanProblem& problem) {
   for (ServerOffer& server : changed.servers) {
     server.usd_per_hour = kUsdPerHour / server.hosts_max;
   }
-  return SolveExactly(changed, 1e-3);
+  return SolveExactly(changed, {.gap = 1e-3});
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ std::vector<PlotPoint> PlotPoints(
   for (int workers = 1; workers <= workers_max; ++workers) {
     sized.workers_min = workers;
     sized.workers_max = workers;
-    PlanAnswer answer = SolveExactly(sized, 0);
+    PlanAnswer answer = SolveExactly(sized, {});
     const bool is_in_time = !answer.best.empty();
     if (!is_in_time) {
       PlanProblem endless = sized;

@@ -64,6 +64,7 @@ struct PlanAnswer {
   std::vector<FleetChoice> best;  // cheapest first, different fleets; empty: see `infeasible`
   Infeasible infeasible;
   uint64_t fleets_evaluated = 0;
+  bool is_proven = true;  // no better fleet was left unseen by the strategy
 };
 
 struct PlanProblem {

@@ -302,7 +302,7 @@ double QueueSpeedModel::RateMost(int workers, const ServerSide& servers, double 
     fleet.rate_square = count / (cycle_s * cycle_s);
     return FleetRate(fleet, side.stations, traffic_.overlap, fit_.wait_share);
   };
-  constexpr int kSteps = 24;
+  constexpr int kSteps = 14;
   double few_low = 1;
   double few_high = workers;
   double slow_low_s = alone_s;
@@ -310,7 +310,7 @@ double QueueSpeedModel::RateMost(int workers, const ServerSide& servers, double 
   for (int i = 0; i < kSteps; ++i) {
     const double few = (few_low + few_high) / 2;
     (few / rate_of(few, alone_s) - alone_s <= wait_most_s ? few_low : few_high) = few;
-    const double slow_s = (slow_low_s + slow_high_s) / 2;
+    const double slow_s = std::sqrt(slow_low_s * slow_high_s);
     (workers / rate_of(workers, slow_s) - slow_s <= wait_most_s ? slow_high_s : slow_low_s) =
         slow_s;
   }

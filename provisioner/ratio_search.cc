@@ -25,49 +25,60 @@ struct Corner {
   double cost = 0;  // cost_fixed + (cost - m weight) . x
   double rate = 0;
   double weight = 0;
-  std::vector<int> x;
+  double k = 0;  // where it is the minimum
+  bool is_fastest = false;
 
-  double Lagrangian(double k) const { return cost - k * rate; }
+  double Lagrangian(double multiplier) const { return cost - multiplier * rate; }
 };
 
 class Search {
  public:
   explicit Search(const RatioProblem& problem) : problem_(problem), keys_(problem.terms.size()) {
+    spare_ = problem.total;
     for (size_t i = 0; i < problem.terms.size(); ++i) {
       order_.push_back(i);
+      spare_ -= problem.terms[i].low;
     }
   }
 
-  /// The minimum at (k, m); with is_fastest the one at infinite k.
-  Corner Fill(double k, double m, bool is_fastest = false) {
+  /// The minimum at (k, m); with is_fastest the one at infinite k. `x`: where to put it, or null.
+  Corner Fill(double k, double m, bool is_fastest = false, std::vector<int>* x = nullptr) {
     for (size_t i = 0; i < keys_.size(); ++i) {
       const RatioTerm& term = problem_.terms[i];
       keys_[i] = is_fastest ? -term.rate : term.cost - k * term.rate - m * term.weight;
     }
     SortByKey();
     Corner corner;
+    corner.k = k;
+    corner.is_fastest = is_fastest;
     corner.cost = problem_.cost_fixed;
-    corner.x.resize(keys_.size());
-    int left = problem_.total;
-    for (const RatioTerm& term : problem_.terms) {
-      left -= term.low;
-    }
+    int left = spare_;
     for (const size_t i : order_) {
       const RatioTerm& term = problem_.terms[i];
       const int more = std::min(left, term.high - term.low);
       left -= more;
-      const int x = term.low + more;
-      corner.x[i] = x;
-      corner.cost += x * (term.cost - m * term.weight);
-      corner.rate += x * term.rate;
-      corner.weight += x * term.weight;
+      const int count = term.low + more;
+      if (x != nullptr) {
+        (*x)[i] = count;
+      }
+      corner.cost += count * (term.cost - m * term.weight);
+      corner.rate += count * term.rate;
+      corner.weight += count * term.weight;
     }
     return corner;
+  }
+
+  /// The whole x of a corner.
+  std::vector<int> CountsOf(const Corner& corner, double m) {
+    std::vector<int> x(keys_.size());
+    Fill(corner.k, m, corner.is_fastest, &x);
+    return x;
   }
 
   struct Edge {
     double ratio = -std::numeric_limits<double>::infinity();
     double k = 0;
+    double m = 0;
     double weight = 0;  // of the relaxed optimum
     Corner below;
     Corner above;
@@ -95,8 +106,14 @@ class Search {
     if (corner.rate > problem_.rate_max) {
       return AtLevel(m, k, corner, problem_.rate_max);
     }
-    return {
-        .ratio = RatioAt(k, corner), .k = k, .weight = corner.weight, .below = corner, .above = {}};
+    Edge edge;
+    edge.ratio = RatioAt(k, corner);
+    edge.k = k;
+    edge.m = m;
+    edge.weight = corner.weight;
+    edge.below = corner;
+    edge.above = corner;
+    return edge;
   }
 
  private:
@@ -114,30 +131,31 @@ class Search {
   }
 
   /// The best k when X has to be at `level`, which the corner at `k` is not.
-  Edge AtLevel(double m, double k, Corner corner, double level) {
+  Edge AtLevel(double m, double k, const Corner& corner, double level) {
     Corner below = corner.rate < level ? corner : Fill(0, m);
-    Corner above = corner.rate < level ? Fill(0, m, /*is_fastest=*/true) : std::move(corner);
+    Corner above = corner.rate < level ? Fill(0, m, /*is_fastest=*/true) : corner;
     if (below.rate >= level) {
       k = 0;  // even the cheapest is beyond the limit
       above = below;
     }
     for (int i = 0; i < kRateStepsMax && above.rate - below.rate > kTolerance * above.rate; ++i) {
       k = std::max((above.cost - below.cost) / (above.rate - below.rate), 0.0);
-      Corner middle = Fill(k, m);
+      const Corner middle = Fill(k, m);
       const double gain = below.Lagrangian(k) - middle.Lagrangian(k);
       if (gain <= kTolerance * std::abs(below.cost)) {
         break;
       }
-      (middle.rate < level ? below : above) = std::move(middle);
+      (middle.rate < level ? below : above) = middle;
     }
     Edge edge;
     edge.k = k;
+    edge.m = m;
     edge.ratio = RatioAt(k, Fill(k, m));
     const double span = above.rate - below.rate;
     const double share = span > 0 ? std::clamp((level - below.rate) / span, 0.0, 1.0) : 0;
     edge.weight = below.weight + share * (above.weight - below.weight);
-    edge.below = std::move(below);
-    edge.above = std::move(above);
+    edge.below = below;
+    edge.above = above;
     return edge;
   }
 
@@ -158,6 +176,7 @@ class Search {
   std::vector<double> keys_;
   std::vector<size_t> order_;
   double start_k_ = 0;
+  int spare_ = 0;  // of the sum, beyond what `low` takes
 };
 
 void Keep(const Search::Edge& edge, double m, RatioBound* bound) {
@@ -165,14 +184,6 @@ void Keep(const Search::Edge& edge, double m, RatioBound* bound) {
     bound->ratio = edge.ratio;
     bound->rate_multiplier = edge.k;
     bound->weight_multiplier = m;
-  }
-}
-
-void KeepCorners(Search::Edge* edge, RatioBound* bound) {
-  for (Corner* corner : {&edge->below, &edge->above}) {
-    if (!corner->x.empty()) {
-      bound->corners.push_back(std::move(corner->x));
-    }
   }
 }
 
@@ -214,7 +225,8 @@ RatioBound BoundRatio(const RatioProblem& problem) {
       }
     }
   }
-  KeepCorners(&edge, &bound);
+  bound.corners.push_back(search.CountsOf(edge.below, edge.m));
+  bound.corners.push_back(search.CountsOf(edge.above, edge.m));
   return bound;
 }
 

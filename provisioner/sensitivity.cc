@@ -106,7 +106,7 @@ std::vector<QuotaGain> WhatQuotaBuys(const PlanProblem& problem, const FleetChoi
     PlanProblem raised = problem;
     raised.answers_max = 1;
     ++raised.offers[i].quota;
-    const PlanAnswer answer = SolveExactly(raised, kWorthMentioning / 10);
+    const PlanAnswer answer = SolveExactly(raised, {kWorthMentioning / 10});
     if (!answer.best.empty() && answer.best.front().usd < choice.usd * (1 - kWorthMentioning)) {
       const auto k = static_cast<size_t>(problem.offers[i].worker_class);
       gains.push_back({problem.speed->classes()[k].name, answer.best.front().usd});
