@@ -13,18 +13,17 @@
 namespace ps::psctl {
 namespace {
 
-constexpr uint32_t kEndlessEpochs = 100000;
 /// How much larger than the job's own the minibatches grow that are tried.
 constexpr int kMinibatchGrowth = 8;
 constexpr float kSlowerWorker = 2;
 
-/// The job for a while, with this fleet.
+/// The job for a while, with this fleet. Its epochs stay: the learning rate follows the whole job,
+/// and a stretched warm-up would learn nothing while it is watched.
 proto::JobConfig ShortJob(
     const proto::JobConfig& job, std::vector<proto::WorkerGroup> workers, double seconds) {
   proto::JobConfig config = job;
   config.workers = std::move(workers);
   config.faults.clear();
-  config.train.epochs = kEndlessEpochs;
   config.train.evaluate_every_epochs = 0;
   config.run.seconds_max = static_cast<float>(seconds);
   config.run.stop_at_loss = 0;

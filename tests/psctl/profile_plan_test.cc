@@ -52,6 +52,17 @@ TEST(ProfilePlanTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
   }
 }
 
+TEST(ProfilePlanTest, LearningRatesAreThoseOfTheWholeJob) {
+  proto::JobConfig job = Job();
+  job.train.epochs = 7;
+  job.optimizer.schedule.kind = proto::ScheduleKind::kCosine;
+  job.optimizer.schedule.warmup = 0.1F;
+  for (const ProfileRun& run : PlanProfileRuns(job, "local", 10, 300)) {
+    EXPECT_EQ(run.config.train.epochs, 7U);
+    EXPECT_EQ(run.config.optimizer, job.optimizer);
+  }
+}
+
 TEST(ProfilePlanTest, EachRunAddsWhatItIsFor) {
   proto::JobProfile told;
   told.push_bytes = 100;
