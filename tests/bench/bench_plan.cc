@@ -122,7 +122,7 @@ Timed Solve(const std::string& strategy, const Problem& problem) {
 
 // Time limits to plan for, as multiples of the fastest fleet's time: the first ones leave few
 // fleets.
-constexpr double kLimits[] = {1.02, 1.1, 1.3, 2, 4};
+constexpr double kLimits[] = {1.1, 1.3, 2, 4};
 
 double FastestSeconds(const Problem& problem) {
   PlanProblem hopeless = problem.plan;
