@@ -109,16 +109,23 @@ Result<proto::QueueFit> FitQueue(const FitJob& job, std::span<const proto::Fleet
   for (const FleetCase& one : cases) {
     step_min_s = std::min(step_min_s, one.workers / one.steps_per_s * job.traffic.local_steps);
   }
+  // Two workers tell nothing of how links are shared: they fall into step, one computing while the
+  // other's bytes travel, which three or more hardly do
+  // (docs/measurements/2026-11-21-provisioner.md).
+  const bool tells_sharing =
+      std::ranges::any_of(cases, [](const FleetCase& one) { return one.workers > 2; });
+  const auto share_of = [tells_sharing](double fitted) { return tells_sharing ? fitted : 1; };
   // Where nothing is known of how links are shared, they are shared in equal parts and cost
   // nothing: a pull too weak to matter where something is known.
   const double pull = 1e-3 * kWildError * kWildError * static_cast<double>(cases.size());
-  const auto cost = [&](double wait_share, double overhead) {
+  const auto cost = [&](double fitted_share, double overhead) {
+    const double wait_share = share_of(fitted_share);
     const QueueSpeedModel model(
         job.classes, job.traffic, {.wait_share = wait_share, .overhead_s = overhead * step_min_s});
     return SoftCost(model, cases) + pull * ((1 - wait_share) * (1 - wait_share) + overhead);
   };
   const GridMinimum best = MinimiseOnGrid(cost, {0.04, 1}, {0, 1});
-  proto::QueueFit fit{.wait_share = best.first, .overhead_s = best.second * step_min_s};
+  proto::QueueFit fit{.wait_share = share_of(best.first), .overhead_s = best.second * step_min_s};
   fit.samples = static_cast<int>(cases.size());
   fit.residual = StatedResidual(QueueSpeedModel(job.classes, job.traffic, fit), cases);
   return fit;

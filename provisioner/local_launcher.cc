@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -168,13 +167,16 @@ LocalLauncher::~LocalLauncher() {
   }
 }
 
-/// A name without a slash is looked for in PATH, as a shell does; found nowhere it stays as it is.
-std::string FindProgram(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  if (path == nullptr || name.find('/') != std::string::npos) {
+/// A name without a slash is looked for in the PATH of `environment`, as a shell does; found
+/// nowhere it stays as it is.
+std::string FindProgram(const std::string& name, const std::vector<std::string>& environment) {
+  const auto path = std::find_if(environment.begin(), environment.end(), [](const auto& entry) {
+    return entry.starts_with("PATH=");
+  });
+  if (path == environment.end() || name.find('/') != std::string::npos) {
     return name;
   }
-  std::string_view rest = path;
+  std::string_view rest = std::string_view(*path).substr(5);
   while (!rest.empty()) {
     const std::string_view folder = rest.substr(0, rest.find(':'));
     const std::string candidate = std::string(folder) + "/" + name;
@@ -205,10 +207,10 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
   const UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
 
-  const std::string program = FindProgram(spec.program);
   std::vector<std::string> arguments{spec.program};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
   std::vector<std::string> environment = EnvironmentOf(spec);
+  const std::string program = FindProgram(spec.program, environment);
   const std::vector<char*> argument_pointers = PointersOf(arguments);
   const std::vector<char*> environment_pointers = PointersOf(environment);
   const ChildPlan plan{

@@ -32,7 +32,8 @@ struct FleetErrors {
 /// limit.
 FleetErrors CheckFleets(const SpeedModel& model, std::span<const proto::FleetSample> fleets);
 
-/// wait_share and overhead_s. Needs 3 fleets, one of them with 2 or more workers.
+/// wait_share and overhead_s. Needs 3 fleets, one of them with 2 or more workers; without one of 3
+/// or more, wait_share is 1.
 Result<proto::QueueFit> FitQueue(const FitJob& job, std::span<const proto::FleetSample> fleets);
 
 /// [a1, b1] of spotDNN (9). Needs fleets of 3 sizes (the paper: 2, 4 and 7 workers), one of which

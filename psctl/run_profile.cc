@@ -109,6 +109,7 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
       worker.stats = row.stats;
     }
   }
+  std::ranges::sort(present);
   if (present != present_) {
     has_steady_fleet_ = has_steady_fleet_ && losses_.empty();
     present_ = std::move(present);

@@ -14,14 +14,16 @@ using ::testing::HasSubstr;
 
 class PlanTest : public E2eTest {
  protected:
-  std::string WritePlan(const std::string& fields) {
+  std::string WritePlan(const std::string& fields, const std::string& link_bytes_per_s) {
     const std::string path = job_.folder() + "/plan.json";
     WriteText(
         path,
         R"({"job": "any", "strategy": "exact", "speed_model": "queue", )" + fields +
-            R"("workers": [{"instance_type": "fast", "count": 2, "minibatch": 32, "compute_s": 0.05},
+            R"("workers": [
+             {"instance_type": "fast", "count": 2, "minibatch": 32, "compute_s": 0.05},
              {"instance_type": "slow", "count": 1, "minibatch": 64, "compute_s": 0.1}],
-             "servers": {"instance_type": "host", "count": 1, "link_bytes_per_s": 5e6},
+             "servers": {"instance_type": "host", "count": 1, "link_bytes_per_s": )" +
+            link_bytes_per_s + R"(},
              "samples_per_s": {"value": 900, "low": 800, "high": 1000},
              "steps": {"value": 100, "low": 90, "high": 110},
              "seconds": {"value": 5, "low": 4, "high": 6},
@@ -32,7 +34,8 @@ class PlanTest : public E2eTest {
 
 TEST_F(PlanTest, APlanRunsItsFleetAndIsHeldAgainstWhatHappened) {
   job_.Set("train", R"({"epochs": 50, "minibatch": 32})");
-  TrainRun run(job_, {.arguments = {"--plan", WritePlan(R"("loss_target": 1.8, )"), "--json"}});
+  TrainRun run(
+      job_, {.arguments = {"--plan", WritePlan(R"("loss_target": 1.8, )", "40e6"), "--json"}});
   ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
   const Json summary = run.Summary();
   EXPECT_EQ(summary["state"].text(), "stopped") << "the loss is reached long before 50 epochs";
@@ -46,7 +49,7 @@ TEST_F(PlanTest, APlanRunsItsFleetAndIsHeldAgainstWhatHappened) {
 }
 
 TEST_F(PlanTest, ARunWithALinkLimitMovesNoMoreThanThat) {
-  const std::string plan = WritePlan("");
+  const std::string plan = WritePlan("", "5e6");
   job_.Set("train", R"({"epochs": 1000, "minibatch": 32})")
       .Set("run", R"({"directory": ")" + job_.runs() + R"(", "seconds_max": 6})");
   TrainRun run(job_, {.arguments = {"--plan", plan}});

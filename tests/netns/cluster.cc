@@ -229,6 +229,12 @@ Result<CellResult> Cluster::Run(const Cell& cell) {
   if (result.profile.fleets.empty()) {
     return Status::Unavailable("a run of " + std::to_string(cell.seconds) + " s tells no speed");
   }
+  // "t=... event=enough elapsed_s=12.3 ...": when the run had what it was asked for.
+  const std::string log = ReadText(RunDirectoryIn(folder + "/runs") + "/logs/coordinator.log");
+  const size_t enough = log.find("event=enough elapsed_s=");
+  if (enough != std::string::npos) {
+    result.elapsed_s = std::strtod(log.c_str() + log.find("elapsed_s=", enough) + 10, nullptr);
+  }
   const double wall_s = Seconds(SystemTime().Now() - begin);
   result.cpu_share = (ChildrenCpuSeconds() - cpu_before_s) / wall_s;
   return result;

@@ -31,7 +31,7 @@ struct Cell {
 
 struct CellResult {
   proto::JobProfile profile;  // with one fleet
-  double elapsed_s = 0;       // of training
+  double elapsed_s = 0;       // of training, until it was told to end
   double cpu_share = 0;       // processor cores that all processes together took
 };
 

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ps/base/flags.h"
 #include "psctl/run_profile.h"
 #include "tests/netns/cluster.h"
+#include "tests/netns/loss_check.h"
 #include "tests/netns/predictions.h"
 
 namespace ps::netns {
@@ -29,6 +31,11 @@ struct Plan {
   double alone_seconds = 5;  // of a worker without limits
   std::vector<double> rates_mbit_per_s;
   std::vector<size_t> fleets;  // numbers of workers
+  // Time to a loss: rates with numbers of workers; none in the tiny grid.
+  std::vector<std::pair<double, size_t>> loss_fleets;
+  double loss = 0.7;
+  double curve_seconds = 50;
+  double loss_seconds_max = 120;
 };
 
 /// Everything that a run told, under its link's rate.
@@ -82,6 +89,9 @@ class Experiment {
         100 * summary.max,
         100 * summary.median,
         summary.contended);
+    if (!plan_.loss_fleets.empty()) {
+      PS_TRY(MeasureLosses(predictor));
+    }
     return Status::Ok();
   }
 
@@ -117,11 +127,7 @@ class Experiment {
     for (const double rate : plan_.rates_mbit_per_s) {
       for (const size_t size : plan_.fleets) {
         Comparison comparison;
-        comparison.cell.server_mbit_per_s = rate;
-        comparison.cell.overlap = plan_.overlap;
-        comparison.cell.seconds = plan_.seconds;
-        comparison.cell.workers.assign(
-            AllWorkers().begin(), AllWorkers().begin() + static_cast<ptrdiff_t>(size));
+        comparison.cell = FleetOf(size, rate);
         PS_ASSIGN(const CellResult result, Measure(comparison.cell));
         const proto::FleetSample& fleet = result.profile.fleets.front();
         comparison.is_profiled = size <= 2;
@@ -138,6 +144,36 @@ class Experiment {
     return Status::Ok();
   }
 
+  Cell FleetOf(size_t size, double rate) const {
+    Cell cell;
+    cell.server_mbit_per_s = rate;
+    cell.overlap = plan_.overlap;
+    cell.seconds = plan_.seconds;
+    cell.workers.assign(AllWorkers().begin(), AllWorkers().begin() + static_cast<ptrdiff_t>(size));
+    return cell;
+  }
+
+  /// Loss curves of one and of two workers, then the time that larger fleets take to a loss.
+  Status MeasureLosses(const Predictor& predictor) {
+    std::vector<std::vector<proto::LossSample>> curves;
+    for (const size_t size : {size_t{1}, size_t{2}}) {
+      Cell cell = FleetOf(size, 0);
+      cell.seconds = plan_.curve_seconds;
+      PS_ASSIGN(const CellResult result, Measure(cell));
+      curves.push_back(result.profile.losses);
+    }
+    std::vector<Cell> cells;
+    for (const auto& [rate, size] : plan_.loss_fleets) {
+      Cell cell = FleetOf(size, rate);
+      cell.seconds = plan_.loss_seconds_max;
+      cell.stop_at_loss = plan_.loss;
+      cells.push_back(cell);
+    }
+    PS_ASSIGN(const auto comparisons, CompareLosses(cells, curves, predictor, cluster_));
+    std::printf("\nTime to a loss\n\n%s", RenderLosses(comparisons).c_str());
+    return Status::Ok();
+  }
+
   const Plan plan_;
   Cluster* const cluster_;
   proto::JobProfile profile_;
@@ -150,12 +186,12 @@ int Fail(const Status& status) {
 }
 
 int Main(int argc, char** argv) {
-  const Result<Flags> flags = Flags::Parse(argc, argv, {"grid", "overlap", "seconds"});
+  const Result<Flags> flags = Flags::Parse(argc, argv, {"grid", "overlap", "seconds", "losses"});
   if (!flags.ok()) {
     std::fprintf(
         stderr,
         "netns_experiment: %s\nusage: netns_experiment [--grid full|tiny] [--overlap yes|no] "
-        "[--seconds N]\n",
+        "[--seconds N] [--losses yes]\n",
         std::string(flags.status().message()).c_str());
     return 2;
   }
@@ -171,6 +207,9 @@ int Main(int argc, char** argv) {
   plan.rates_mbit_per_s = is_full ? std::vector<double>{100, 200, 400} : std::vector<double>{200};
   plan.fleets = is_full ? std::vector<size_t>{1, 2, 3, 4, 5, 6} : std::vector<size_t>{1, 2, 3};
   plan.seconds = is_full ? 12 : 6;
+  if (flags->TextOr("losses", "no") == "yes") {
+    plan.loss_fleets = {{200, 3}, {200, 4}, {400, 5}, {100, 6}};
+  }
   if (flags->Has("seconds")) {
     const Result<uint64_t> seconds = flags->Number("seconds", 3, 600);
     if (!seconds.ok()) {

@@ -11,9 +11,9 @@
 
 namespace ps::netns {
 
-/// Of a link's rate as tbf counts it, what is left for parameters when it is busy both ways: 1448
-/// of 1514 bytes of a full segment, less the acknowledgements of the other direction's.
-inline constexpr double kPayloadShare = 0.941;
+/// Of a link's rate as tbf counts it, what is left for parameters when it is busy both ways: 8948
+/// of 9014 bytes of a full segment, less the acknowledgements of the other direction's.
+inline constexpr double kPayloadShare = 0.989;
 
 double PayloadBytesPerS(double mbit_per_s);
 

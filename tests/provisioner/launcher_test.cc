@@ -70,6 +70,15 @@ class LauncherConformance : public ::testing::TestWithParam<Factory> {
   std::unique_ptr<Launcher> launcher_;
 };
 
+TEST_P(LauncherConformance, AProgramWithoutAFolderIsLookedForInThePath) {
+  LaunchSpec spec = Shell("exit 3");
+  spec.program = "sh";
+  ASSERT_TRUE(launcher_->Start(spec).ok());
+  EXPECT_THAT(AwaitExit().description, HasSubstr("code 3"));
+  spec.program = "no-such-program-here";
+  EXPECT_EQ(launcher_->Start(spec).status().code(), StatusCode::kNotFound);
+}
+
 TEST_P(LauncherConformance, ACleanExitIsReportedOnceWithItsRoleAndIndex) {
   LaunchSpec spec = Shell("");
   spec.program = "/bin/true";

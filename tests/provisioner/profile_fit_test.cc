@@ -99,6 +99,21 @@ TEST(FitQueue, WithoutContentionLinksAreTakenToBeSharedInEqualParts) {
   EXPECT_NEAR(fit->residual, 0.05 * std::sqrt(2.0 / 3), 1e-3);  // three fleets vouch for no more
 }
 
+TEST(FitQueue, TwoWorkersInStepTellNothingOfHowManyShareALink) {
+  const FitJob job = SomeJob();
+  std::vector<proto::FleetSample> fleets;
+  for (const int workers : {1, 1, 2}) {
+    proto::FleetSample sample;
+    sample.workers = Workers(workers, 0);
+    sample.server_bytes_per_s = 60e6;
+    sample.steps_per_s = workers / (0.2 + 8e6 / 60e6);  // as if nobody waited
+    fleets.push_back(sample);
+  }
+  const Result<proto::QueueFit> fit = FitQueue(job, fleets);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  EXPECT_EQ(fit->wait_share, 1);
+}
+
 TEST(FitQueue, RefusesFleetsOfOneAndFleetsOfStrangers) {
   const FitJob job = SomeJob();
   std::vector<proto::FleetSample> fleets(3);
