@@ -120,7 +120,16 @@ std::vector<std::string> FitProfile(proto::JobProfile* profile) {
     }
   }
   job.traffic = provisioner::TrafficOf(*profile);
-  return provisioner::RefitProfile(job, profile);
+  // A worker alone never works with parameters that others have changed meanwhile: its curve is not
+  // that of a small fleet.
+  const std::vector<proto::LossSample> losses = profile->losses;
+  const auto is_alone = [](const proto::LossSample& loss) { return loss.workers < 2; };
+  if (!std::ranges::all_of(losses, is_alone)) {
+    std::erase_if(profile->losses, is_alone);
+  }
+  std::vector<std::string> missing = provisioner::RefitProfile(job, profile);
+  profile->losses = losses;
+  return missing;
 }
 
 std::string RenderProfile(const proto::JobProfile& profile) {

@@ -20,6 +20,9 @@ constexpr double kWarmUpMaxS = 3;
 constexpr size_t kPointsMin = 3;
 /// Heartbeats over which a step's time is known.
 constexpr size_t kTimesMin = 3;
+/// The coordinator smooths the loss over about so many steps: before, it says more of how training
+/// began than of where it is.
+constexpr double kLossStepsMin = 50;
 /// Points of a loss curve are this far apart, as a share of the steps; there are some 500 at most.
 constexpr double kLossSpacing = 0.02;
 /// What a profile keeps of all runs.
@@ -116,7 +119,7 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     present_since_s_ = now_s_;
   }
   const auto steps = static_cast<double>(status.steps_counted);
-  if (steps >= 10 && (losses_.empty() || steps >= losses_.back().steps * (1 + kLossSpacing))) {
+  if (steps >= kLossStepsMin && (losses_.empty() || steps >= losses_.back().steps * (1 + kLossSpacing))) {
     losses_.push_back({steps, status.train_loss, 0, 0, static_cast<int>(present_.size())});
   }
 }

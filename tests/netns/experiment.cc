@@ -153,11 +153,12 @@ class Experiment {
     return cell;
   }
 
-  /// Loss curves of one and of two workers, then the time that larger fleets take to a loss.
+  /// Loss curves of two workers, then the time that larger fleets take to a loss. One worker's
+  /// parameters are never changed by others meanwhile, so its curve says nothing of a fleet's.
   Status MeasureLosses(const Predictor& predictor) {
     std::vector<std::vector<proto::LossSample>> curves;
-    for (const size_t size : {size_t{1}, size_t{2}}) {
-      Cell cell = FleetOf(size, 0);
+    for (const double rate : {0.0, plan_.rates_mbit_per_s.back()}) {
+      Cell cell = FleetOf(2, rate);
       cell.seconds = plan_.curve_seconds;
       PS_ASSIGN(const CellResult result, Measure(cell));
       curves.push_back(result.profile.losses);

@@ -30,14 +30,15 @@ Result<std::vector<LossComparison>> CompareLosses(
   for (const std::vector<proto::LossSample>& curve : curves) {
     all.insert(all.end(), curve.begin(), curve.end());
   }
-  auto fit = provisioner::FitLoss(all, {.has_heterogeneity = true});
-  if (!fit.ok()) {
-    fit = provisioner::FitLoss(all, {.has_heterogeneity = false});
-  }
-  if (!fit.ok()) {
-    return fit.status();
-  }
-  const provisioner::SpotDnnLossModel model(*fit, provisioner::SpotDnnVariant::kPaper);
+  PS_ASSIGN(const proto::LossFit fit, provisioner::FitLoss(all, {.has_heterogeneity = false}));
+  std::fprintf(
+      stderr,
+      "loss(j) = %.4g sqrt(n) / (j + %.4g) + %.4g, +-%.1f %% of j\n",
+      fit.c3,
+      fit.c1,
+      fit.c5,
+      100 * fit.residual);
+  const provisioner::SpotDnnLossModel model(fit, provisioner::SpotDnnVariant::kPaper);
   std::vector<LossComparison> comparisons;
   for (const Cell& cell : cells) {
     PS_ASSIGN(const CellResult result, cluster->Run(cell));

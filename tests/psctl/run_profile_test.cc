@@ -98,14 +98,14 @@ TEST_F(RunProfileTest, AWorkerAloneTellsTheBandwidthItTakes) {
 
 TEST_F(RunProfileTest, ALossCurveHasItsFleetAndNoMoreThanOne) {
   RunProfiler profiler = Make();
-  Watch(0, 10, 2, &profiler);
+  Watch(0, 20, 2, &profiler);
   const proto::JobProfile profile = profiler.Profile();
   ASSERT_GT(profile.losses.size(), 10U);
-  EXPECT_EQ(profile.losses[0].steps, 10);
+  EXPECT_NEAR(profile.losses[0].steps, 50, 3);
   EXPECT_EQ(profile.losses[0].workers, 2);
   EXPECT_NEAR(profile.losses[0].batch_mean, 32, 0.5);
   EXPECT_NEAR(profile.losses[0].heterogeneity, 0.471, 0.01);  // shares 2/3 and 1/3
-  Watch(10, 20, 1, &profiler);
+  Watch(20, 30, 1, &profiler);
   EXPECT_THAT(profiler.Profile().losses, IsEmpty());
   ASSERT_EQ(profiler.Profile().fleets.size(), 1U);
   EXPECT_NEAR(profiler.Profile().fleets[0].steps_per_s, 4, 0.05);
