@@ -181,10 +181,12 @@ struct Parser {
     plan->add_option("--within", plan_command.within, "Longest time, as in 40m, 2h, 1h30m");
     budget = plan->add_option("--budget", plan_command.budget_usd, "Most to spend, USD");
     plan->add_option("--quota", plan_command.quotas, "Most of a type, as in g4dn.4xlarge=5")
-        ->type_name("TYPE=COUNT");
+        ->type_name("TYPE=COUNT")
+        ->allow_extra_args(false);
     plan->add_option(
             "--servers", plan_command.servers, "Servers to choose among, as in m5.xlarge=1..4")
-        ->type_name("TYPE=HOSTS");
+        ->type_name("TYPE=HOSTS")
+        ->allow_extra_args(false);
     plan->add_option(
         "--strategy",
         plan_command.strategy,
@@ -198,6 +200,8 @@ struct Parser {
     AddPlanning(predict, &predict_command.common);
     predict
         ->add_option("--fleet", predict_command.fleet, "Workers, as in g4dn.4xlarge=2,g3.8xlarge=4")
+        ->type_name("TYPE=COUNT")
+        ->allow_extra_args(false)
         ->required();
     predict->add_option("--ps", predict_command.servers, "Servers, as in m5.xlarge=1")->required();
   }

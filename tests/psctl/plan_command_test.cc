@@ -93,6 +93,14 @@ TEST_F(PlanCommandTest, WithoutAFeasibleFleetItNamesTheNearestGoals) {
   EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", nearest}), 0) << nearest << err_;
 }
 
+TEST_F(PlanCommandTest, AJobFileAfterAQuotaIsTheJob) {
+  EXPECT_EQ(
+      RunWith("plan", {"--loss", "0.8", "--quota", "p3.2xlarge=2", root_ + "/none.json"}),
+      kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("none.json"));
+  EXPECT_THAT(err_, ::testing::Not(HasSubstr("--quota")));
+}
+
 TEST_F(PlanCommandTest, ABudgetThatIsTooSmallNamesTheLeast) {
   EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "40m", "--budget", "1"}), kExitFailed);
   EXPECT_THAT(err_, HasSubstr("budget: the cheapest fleet in time costs"));
