@@ -119,7 +119,8 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     present_since_s_ = now_s_;
   }
   const auto steps = static_cast<double>(status.steps_counted);
-  if (steps >= kLossStepsMin && (losses_.empty() || steps >= losses_.back().steps * (1 + kLossSpacing))) {
+  if (steps >= kLossStepsMin &&
+      (losses_.empty() || steps >= losses_.back().steps * (1 + kLossSpacing))) {
     losses_.push_back({steps, status.train_loss, 0, 0, static_cast<int>(present_.size())});
   }
 }
