@@ -27,6 +27,8 @@ constexpr uint64_t kNodesMaxUniform = 4000;
 constexpr double kLoadUniform = 1.2;
 constexpr double kWorthACut = 1 + 1e-6;
 constexpr int kCutsPerDoubling = 5;
+// What a region costs besides its walk, in nodes.
+constexpr uint64_t kNodesPerRegion = 500;
 
 struct IsLessPromising {
   bool operator()(const Region& a, const Region& b) const {
@@ -61,17 +63,19 @@ class ExactSearch {
       }
     }
     uint64_t explored = 0;
-    for (; !open_.empty() && explored < effort_.regions_max; ++explored) {
+    for (; !open_.empty() && explored < effort_.regions_max && EffortLeft() > 0; ++explored) {
       const Region region = open_.top();
       open_.pop();
       if (IsOpen(region)) {
         Explore(region);
       }
+      effort_spent_ += kNodesPerRegion;
     }
     PlanAnswer answer;
     answer.best = std::move(best_).Take();
     answer.fleets_evaluated = judge_.evaluated();
     answer.is_proven = open_.empty();
+    answer.usd_bound = open_.empty() ? 0 : open_.top().usd_bound;
     return answer;
   }
 
@@ -153,9 +157,20 @@ class ExactSearch {
       nodes_max = (effect > kUniform ? kNodesMax : kNodesMaxUniform)
                   << std::min(region.cuts / kCutsPerDoubling, 20);
     }
-    if (!dive_.Run(frame, region, relaxation, nodes_max)) {
+    nodes_max = std::min(nodes_max, EffortLeft());
+    if (dive_.Run(frame, region, relaxation, nodes_max)) {
+      return;
+    }
+    if (EffortLeft() == 0) {
+      open_.push(region);  // not walked through
+    } else {
       Cut(region, relaxation);
     }
+  }
+
+  uint64_t EffortLeft() const {
+    const uint64_t spent = effort_spent_ + dive_.nodes();
+    return spent < problem_.effort_max ? problem_.effort_max - spent : 0;
   }
 
   static bool CanCutFirst(const Region& region) { return region.first_low < region.first_high; }
@@ -214,6 +229,7 @@ class ExactSearch {
   BestFleets best_;
   ExactDive dive_;
   Frame frame_;
+  uint64_t effort_spent_ = 0;  // on regions, besides the nodes of walks
   std::priority_queue<Region, std::vector<Region>, IsLessPromising> open_;
 };
 
@@ -224,8 +240,12 @@ class ExactStrategy final : public Strategy {
   Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
     PS_TRY(CheckProblem(problem));
     PlanAnswer answer = ExactSearch(problem, {}).Run();
-    if (answer.best.empty()) {
+    if (answer.best.empty() && answer.is_proven) {
       answer.infeasible = ExplainInfeasible(problem, name());
+    } else if (answer.best.empty()) {
+      answer.infeasible.reason =
+          "none was found, and there are too many fleets to look at all of them; loosen the goal, "
+          "offer fewer types, or try another strategy";
     }
     return answer;
   }

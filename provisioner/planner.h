@@ -65,6 +65,7 @@ struct PlanAnswer {
   Infeasible infeasible;
   uint64_t fleets_evaluated = 0;
   bool is_proven = true;  // no better fleet was left unseen by the strategy
+  double usd_bound = 0;   // when not proven: no fleet that meets the goal costs less
 };
 
 struct PlanProblem {
@@ -78,6 +79,9 @@ struct PlanProblem {
   // windows that its paper does.
   int workers_min = 1;
   int workers_max = std::numeric_limits<int>::max();
+  // Where "exact" ends with the best that it has, in nodes of its search: some ten seconds. Goals
+  // that hardly any of very many fleets meets get there.
+  uint64_t effort_max = 600'000'000;
 };
 
 /// A named way to choose.

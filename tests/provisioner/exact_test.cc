@@ -106,6 +106,30 @@ TEST(ExactTest, IsNeverDearerThanTheWindow) {
   EXPECT_GT(worse, 3);  // else this compares nothing
 }
 
+TEST(ExactTest, EndsWithTheBestItHasAndABoundWhenItsEffortIsSpent) {
+  PlanningSample sample = ResNet110(SpotDnnVariant::kPaper, 0.8, 2400);
+  const PlanAnswer proven = Solve("exact", sample.problem);
+  ASSERT_FALSE(proven.best.empty());
+  EXPECT_TRUE(proven.is_proven);
+  int unproven = 0;
+  for (uint64_t effort = 1; effort < 100'000; effort *= 3) {
+    sample.problem.effort_max = effort;
+    const PlanAnswer answer = Solve("exact", sample.problem);
+    if (answer.is_proven) {
+      EXPECT_EQ(answer.best.front().counts, proven.best.front().counts);
+      continue;
+    }
+    ++unproven;
+    EXPECT_LE(answer.usd_bound, proven.best.front().usd * (1 + 1e-9));
+    if (answer.best.empty()) {
+      EXPECT_FALSE(answer.infeasible.reason.empty());
+    } else {
+      EXPECT_GE(answer.best.front().usd, proven.best.front().usd);
+    }
+  }
+  EXPECT_GT(unproven, 1);
+}
+
 TEST(ExactTest, PrefersFewerWorkersThenEarlierOffersAtEqualCost) {
   PlanningSample sample = RandomSample(1, {.classes = 1, .quota_max = 4});
   // The same class at the same price twice.
