@@ -157,12 +157,17 @@ void WorkerCore::OnComputed(
   ApplyStash();
   StepWork* const work = StepInHand();
   if (session == session_ && work != nullptr && !is_step_dropped_) {
+    work->done.loss_sum = result.loss_sum;
+    work->done.correct = result.correct;
+    const bool is_travelling = travelling_ && work == &*travelling_;
+    if (is_travelling) {
+      // The next step begins before this one's gradients go to the kernel, which takes a while.
+      AdvanceCompute(now, out);
+    }
     for (uint32_t tensor = 0; tensor < layout_.tensor_count(); ++tensor) {
       OnTensorReady(session, tensor, now, out);
     }
-    work->is_computed = true;
-    work->done.loss_sum = result.loss_sum;
-    work->done.correct = result.correct;
+    StepInHand()->is_computed = true;
   }
   Advance(now, out);
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/client/recording_outbox.h"
 
 namespace ps::client {
@@ -24,7 +26,12 @@ class FakeHost final : public WorkerHost {
     shard_connects.push_back(address.shard);
   }
 
-  void StartCompute(const ComputeTask& task) override { tasks.push_back(task); }
+  void StartCompute(const ComputeTask& task) override {
+    tasks.push_back(task);
+    if (on_compute) {
+      on_compute();
+    }
+  }
 
   void Exit(const Status& status) override { exits.push_back(status); }
 
@@ -33,6 +40,7 @@ class FakeHost final : public WorkerHost {
   std::vector<ShardId> shard_connects;
   std::vector<ComputeTask> tasks;
   std::vector<Status> exits;
+  std::function<void()> on_compute;
 };
 
 constexpr proto::PeerId kCoordinator(1);
@@ -133,6 +141,19 @@ TEST_F(WorkerCoreTest, AStepIsPulledComputedPushedAndReported) {
   EXPECT_EQ(host_.tasks[1].begin, 8U);
   EXPECT_EQ(host_.tasks[1].end, 12U);
   EXPECT_EQ(core_->parameters()[0], 1.0F);
+}
+
+TEST_F(WorkerCoreTest, WithOverlapTheNextStepBeginsBeforeTheLastOnesGradientsAreSent) {
+  Begin(proto::Mode::kAsync, true);
+  FromCoordinator(Grant(1, 0, 24));
+  AnswerPull(0);
+  ASSERT_EQ(host_.tasks.size(), 1U);
+  size_t pushes_before = 1;
+  host_.on_compute = [&] { pushes_before = out_.All<proto::PushRequest>().size(); };
+  Compute();
+  EXPECT_EQ(host_.tasks.size(), 2U);
+  EXPECT_EQ(pushes_before, 0U);
+  EXPECT_EQ(out_.All<proto::PushRequest>().size(), 1U);
 }
 
 TEST_F(WorkerCoreTest, WithOverlapTheNextStepIsComputedWhileTheLastOneTravels) {
