@@ -22,6 +22,7 @@ TEST_NEEDS=(
   "libgtest-dev"
   "libgmock-dev"
   "clang-format-14"
+  "iproute2"
 )
 
 case "${1:-}" in
