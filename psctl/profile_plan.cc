@@ -17,6 +17,9 @@ namespace {
 constexpr int kMinibatchGrowth = 8;
 constexpr float kSlowerWorker = 2;
 
+/// So many that no run ends before its time.
+constexpr uint32_t kEndlessEpochs = 100000;
+
 /// The job for a while, with this fleet. Its epochs stay: the learning rate follows the whole job,
 /// and a stretched warm-up would learn nothing while it is watched.
 proto::JobConfig ShortJob(
@@ -64,6 +67,7 @@ std::vector<ProfileRun> PlanProfileRuns(
   std::vector<ProfileRun> runs;
   proto::JobConfig waiting = ShortJob(job, {worker}, seconds / 2);
   waiting.train.overlap = false;
+  waiting.train.epochs = kEndlessEpochs;
   runs.push_back(
       {.label = "1 worker, waiting for its bytes", .config = waiting, .tells_bandwidth = true});
   runs.push_back(
@@ -84,9 +88,10 @@ std::vector<ProfileRun> PlanProfileRuns(
   for (const int size : OtherMinibatches(job, usual, minibatch_max)) {
     proto::WorkerGroup other = worker;
     other.minibatch = static_cast<uint32_t>(size);
+    proto::JobConfig timed = ShortJob(job, {other}, seconds / 2);
+    timed.train.epochs = kEndlessEpochs;  // only its step time counts
     runs.push_back(
-        {.label = "1 worker, minibatch " + std::to_string(size),
-         .config = ShortJob(job, {other}, seconds / 2)});
+        {.label = "1 worker, minibatch " + std::to_string(size), .config = std::move(timed)});
   }
   return runs;
 }

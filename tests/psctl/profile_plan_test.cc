@@ -52,13 +52,13 @@ TEST(ProfilePlanTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
   }
 }
 
-TEST(ProfilePlanTest, LearningRatesAreThoseOfTheWholeJob) {
+TEST(ProfilePlanTest, LossesAreThoseOfTheWholeJobsLearningRates) {
   proto::JobConfig job = Job();
   job.train.epochs = 7;
   job.optimizer.schedule.kind = proto::ScheduleKind::kCosine;
   job.optimizer.schedule.warmup = 0.1F;
   for (const ProfileRun& run : PlanProfileRuns(job, "local", 10, 300)) {
-    EXPECT_EQ(run.config.train.epochs, 7U);
+    EXPECT_EQ(run.config.train.epochs == 7, run.tells_fleet) << run.label;
     EXPECT_EQ(run.config.optimizer, job.optimizer);
   }
 }
