@@ -137,6 +137,15 @@ EncodedMessage EncodeMessage(const Message& message, uint64_t request_id) {
 
 Result<Message> DecodeMessage(
     const FrameHeader& header, std::span<const std::byte> flatbuffer, Payload payload) {
+  const uint32_t body_crc = BodyCrc(flatbuffer, payload);
+  return DecodeMessage(header, flatbuffer, std::move(payload), body_crc);
+}
+
+Result<Message> DecodeMessage(
+    const FrameHeader& header,
+    std::span<const std::byte> flatbuffer,
+    Payload payload,
+    uint32_t body_crc) {
   const std::string_view name = MessageTypeName(header.type);
   if (header.type == 0 || header.type > kMessageTypeMax) {
     return Status::InvalidArgument("unknown message type " + std::to_string(header.type));
@@ -145,7 +154,7 @@ Result<Message> DecodeMessage(
     return Status::InvalidArgument("the body is not as long as the frame header says")
         .Annotate(name);
   }
-  if (BodyCrc(flatbuffer, payload) != header.body_crc) {
+  if (body_crc != header.body_crc) {
     return Status::Corruption("frame body checksum does not match").Annotate(name);
   }
   // FlatBuffers reads 64-bit numbers in place.

@@ -536,6 +536,13 @@ EncodedMessage EncodeMessage(const Message& message, uint64_t request_id);
 Result<Message> DecodeMessage(
     const FrameHeader& header, std::span<const std::byte> flatbuffer, Payload payload);
 
+/// The same, for whoever has computed the CRC of the body (FlatBuffer, then payload) as it came in.
+Result<Message> DecodeMessage(
+    const FrameHeader& header,
+    std::span<const std::byte> flatbuffer,
+    Payload payload,
+    uint32_t body_crc);
+
 /// The status as JSON for programs, by the schema.
 std::string StatusToJson(const JobStatus& status);
 

@@ -125,6 +125,23 @@ TEST_F(FrameReaderTest, AFlippedBitAnywhereIsFoundOrMoreBytesAreAwaited) {
   }
 }
 
+TEST_F(FrameReaderTest, AFlippedBitInAnyPartOfALargePayloadIsFound) {
+  const auto payload = PatternBytes(700'000, 3);
+  const auto whole = Bytes(BorrowedPush(payload), 5);
+  for (const size_t piece_bytes : {size_t{1'000'000}, size_t{300'000}, size_t{50'001}}) {
+    FrameReader good(proto::FrameLimits(), pool_);
+    frames_.clear();
+    EXPECT_TRUE(Feed(good, whole, piece_bytes, frames_).ok());
+    EXPECT_EQ(frames_.size(), 1U);
+    for (size_t at = whole.size() - 1; at > 100'000; at -= 97'001) {
+      auto stream = whole;
+      stream[at] ^= std::byte{16};
+      FrameReader reader(proto::FrameLimits(), pool_);
+      EXPECT_EQ(Feed(reader, stream, piece_bytes, frames_).code(), StatusCode::kCorruption) << at;
+    }
+  }
+}
+
 TEST_F(FrameReaderTest, RandomBytesNeverBreakIt) {
   Random random(42);
   for (int round = 0; round < 300; ++round) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ps/base/check.h"
+#include "ps/base/crc32c.h"
 
 namespace ps::net {
 namespace {
@@ -16,6 +17,8 @@ constexpr size_t kDirectBytes = size_t{16} << 10;
 // Behind a direct rest only the next header is read ahead: what is read ahead of a payload is
 // copied.
 constexpr size_t kReadAheadBytes = 4096;
+// A payload is received in parts that stay in the cache until their checksum is taken.
+constexpr size_t kPartBytes = size_t{256} << 10;
 
 }  // namespace
 
@@ -43,6 +46,14 @@ void FrameReader::StartPayload() {
   stage_ = Stage::kPayload;
   filled_ = 0;
   payload_ = pool_->Take(header_.payload_bytes);
+  checked_ = 0;
+  crc_ = Crc32c(std::span<const std::byte>(flatbuffer_).first(header_.header_bytes));
+}
+
+void FrameReader::CheckPayload() {
+  const std::span<const std::byte> bytes = std::as_const(*payload_).bytes();
+  crc_ = Crc32c(bytes.subspan(checked_, filled_ - checked_), crc_);
+  checked_ = filled_;
 }
 
 Result<std::optional<FrameReader::Frame>> FrameReader::Next() {
@@ -60,6 +71,9 @@ Result<std::optional<FrameReader::Frame>> FrameReader::Next() {
       begin_ += copied;
       filled_ += copied;
     }
+    if (stage_ == Stage::kPayload) {
+      CheckPayload();
+    }
     if (copied < rest.size()) {
       return std::optional<Frame>();
     }
@@ -68,13 +82,16 @@ Result<std::optional<FrameReader::Frame>> FrameReader::Next() {
     }
     StartPayload();
   }
+  const std::span<const std::byte> flatbuffer(flatbuffer_.data(), header_.header_bytes);
   proto::Payload payload;
   if (payload_ != nullptr) {
     payload = proto::Payload::Own(std::move(payload_), header_.payload_bytes);
     payload_ = nullptr;
+  } else {
+    crc_ = Crc32c(flatbuffer);
   }
-  const std::span<const std::byte> flatbuffer(flatbuffer_.data(), header_.header_bytes);
-  PS_ASSIGN(proto::Message message, proto::DecodeMessage(header_, flatbuffer, std::move(payload)));
+  PS_ASSIGN(
+      proto::Message message, proto::DecodeMessage(header_, flatbuffer, std::move(payload), crc_));
   stage_ = Stage::kHeader;
   return std::optional<Frame>(Frame{header_.request_id, std::move(message)});
 }
@@ -95,6 +112,10 @@ size_t FrameReader::Targets(std::array<iovec, 2>& targets) {
   const std::span<std::byte> rest = Rest();
   if (rest.size() < kDirectBytes) {
     targets[0] = {in_.data(), kInBytes};
+    return 1;
+  }
+  if (rest.size() > kPartBytes) {
+    targets[0] = {rest.data(), kPartBytes};
     return 1;
   }
   targets[0] = {rest.data(), rest.size()};

@@ -54,6 +54,8 @@ class FrameReader {
   Status ReadHeader();
   std::span<std::byte> Rest();
   void StartPayload();
+  /// Takes what has come of the payload since the last call into the CRC, while it is in the cache.
+  void CheckPayload();
 
   std::shared_ptr<BufferPool> pool_;
   proto::FrameLimits limits_;
@@ -67,6 +69,8 @@ class FrameReader {
   std::vector<std::byte> flatbuffer_;  // with the padding behind it
   std::shared_ptr<Buffer> payload_;    // in kPayload
   size_t filled_ = 0;                  // bytes of the stage's target that are there
+  size_t checked_ = 0;                 // bytes of the payload that are in crc_
+  uint32_t crc_ = 0;                   // of the body so far
 };
 
 }  // namespace ps::net
