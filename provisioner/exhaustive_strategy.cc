@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "provisioner/fleet_judge.h"
-#include "provisioner/infeasible.h"
 #include "provisioner/strategies.h"
 
 namespace ps::provisioner {
@@ -12,22 +11,10 @@ class ExhaustiveStrategy final : public Strategy {
   std::string_view name() const override { return "exhaustive"; }
 
   Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
-    PS_TRY(CheckProblem(problem));
-    FleetJudge judge(problem);
-    BestFleets best(problem.answers_max);
-    for (size_t server = 0; server < problem.servers.size(); ++server) {
-      const ServerOffer& offer = problem.servers[server];
-      for (int hosts = offer.hosts_min; hosts <= offer.hosts_max; ++hosts) {
-        TryAll(problem, static_cast<int>(server), hosts, &judge, &best);
-      }
-    }
-    PlanAnswer answer;
-    answer.fleets_evaluated = judge.evaluated();
-    answer.best = std::move(best).Take();
-    if (answer.best.empty()) {
-      answer.infeasible = ExplainInfeasible(problem, name());
-    }
-    return answer;
+    return SolveByTrial(
+        problem, name(), [&](int server, int hosts, FleetJudge* judge, BestFleets* best) {
+          TryAll(problem, server, hosts, judge, best);
+        });
   }
 
  private:

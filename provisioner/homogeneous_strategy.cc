@@ -1,5 +1,4 @@
 #include "provisioner/fleet_judge.h"
-#include "provisioner/infeasible.h"
 #include "provisioner/strategies.h"
 
 namespace ps::provisioner {
@@ -10,24 +9,12 @@ class HomogeneousStrategy final : public Strategy {
   std::string_view name() const override { return "homogeneous"; }
 
   Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
-    PS_TRY(CheckProblem(problem));
-    FleetJudge judge(problem);
-    BestFleets best(problem.answers_max);
-    for (size_t server = 0; server < problem.servers.size(); ++server) {
-      const ServerOffer& offer = problem.servers[server];
-      for (int hosts = offer.hosts_min; hosts <= offer.hosts_max; ++hosts) {
-        for (const std::vector<int>& ladder : judge.ladders()) {
-          TryClass(problem, ladder, static_cast<int>(server), hosts, &judge, &best);
-        }
-      }
-    }
-    PlanAnswer answer;
-    answer.fleets_evaluated = judge.evaluated();
-    answer.best = std::move(best).Take();
-    if (answer.best.empty()) {
-      answer.infeasible = ExplainInfeasible(problem, name());
-    }
-    return answer;
+    return SolveByTrial(
+        problem, name(), [&](int server, int hosts, FleetJudge* judge, BestFleets* best) {
+          for (const std::vector<int>& ladder : judge->ladders()) {
+            TryClass(problem, ladder, server, hosts, judge, best);
+          }
+        });
   }
 
  private:
