@@ -191,7 +191,8 @@ struct Parser {
         "--strategy",
         plan_command.strategy,
         "exact, spotdnn, spotdnn-prototype, exhaustive, ideal, homogeneous or on-demand");
-    plan->add_flag("--explain", plan_command.explains, "Show every type's step and price as well");
+    plan->add_flag("--explain", plan_command.explains, "Show every type's step and price as well")
+        ->excludes("--json");
     plan->add_option("--plot", plan_command.plot_path, "Draw speed and cost over the fleet's size")
         ->type_name("FILE.svg");
     plan->add_option(

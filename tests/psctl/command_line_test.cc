@@ -6,6 +6,7 @@
 namespace ps::psctl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -53,6 +54,12 @@ TEST(CommandLineTest, ASettingMayHaveAnEmptyOrNegativeValue) {
   ASSERT_EQ(train.overrides.size(), 2U);
   EXPECT_EQ(train.overrides[0].value, "");
   EXPECT_EQ(train.overrides[1].value, "-1");
+}
+
+TEST(CommandLineTest, WordsForPeopleAreNotAskedForTogetherWithJson) {
+  EXPECT_THAT(
+      ErrorOf({"plan", "--profile", "p.json", "--loss", "1", "--json", "--explain"}),
+      AllOf(HasSubstr("--explain"), HasSubstr("--json")));
 }
 
 TEST(CommandLineTest, TheJobIsOptionalWhereOneCanBeFound) {
