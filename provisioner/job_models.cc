@@ -143,10 +143,6 @@ FitJob FitJobOf(const proto::JobProfile& profile) {
   return job;
 }
 
-std::vector<std::string_view> SpeedModelNames() {
-  return {"queue", "spotdnn", "ideal"};
-}
-
 ServerSide ServersOf(const proto::InstanceType& type, int hosts) {
   return {.hosts = hosts, .link_bytes_per_s = type.network_gbit_per_s * kBytesPerGbit};
 }

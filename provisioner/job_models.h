@@ -16,7 +16,7 @@ namespace ps::provisioner {
 // From a catalog and a job's profile to the models that planners ask: one call for psctl.
 
 struct JobModelOptions {
-  std::string speed_model = "queue";  // of SpeedModelNames()
+  std::string speed_model = "queue";  // or "spotdnn", "ideal"
   // Which workers may be used; each needs a profile. Empty: every type of the catalog that has one.
   std::vector<std::string> instance_types = {};
   // Adds this share to predicted contention, against plans that are just in time. The spotDNN paper
@@ -31,9 +31,6 @@ struct JobModels {
   JobTraffic traffic;                     // what `speed` was made with
   std::vector<std::string> not_profiled;  // workers of the catalog that were left out
 };
-
-/// "queue", "spotdnn", "ideal"
-std::vector<std::string_view> SpeedModelNames();
 
 /// Errors: kInvalidArgument for a model name that does not exist, and for a profile that lacks what
 /// the model needs ("spotdnn" needs a fitted contention); kNotFound for a type that is not in the

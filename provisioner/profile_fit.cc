@@ -59,21 +59,6 @@ Result<MemoryFit> FitMemory(std::span<const MemorySample> samples) {
   return fit;
 }
 
-Result<StepTime> SummariseSteps(std::span<const double> seconds) {
-  constexpr size_t kNeeded = 5;
-  if (seconds.size() < kNeeded + 1) {
-    return Status::InvalidArgument(
-        "a step time needs " + std::to_string(kNeeded) + " steps after the first; there are " +
-        std::to_string(seconds.empty() ? 0 : seconds.size() - 1));
-  }
-  const std::vector<double> steady(seconds.begin() + 1, seconds.end());
-  StepTime time;
-  time.median_s = Median(steady);
-  time.stddev_s = RobustDeviation(steady, time.median_s);
-  time.steps = static_cast<int>(steady.size());
-  return time;
-}
-
 std::vector<std::string> RefitProfile(const FitJob& job, proto::JobProfile* profile) {
   std::vector<std::string> missing;
   Result<proto::QueueFit> queue = FitQueue(job, profile->fleets);

@@ -70,15 +70,6 @@ struct MemoryFit {
 /// Needs 2 different minibatches.
 Result<MemoryFit> FitMemory(std::span<const MemorySample> samples);
 
-struct StepTime {
-  double median_s = 0;
-  double stddev_s = 0;  // of the bulk: 1.4826 times the median distance from the median
-  int steps = 0;
-};
-
-/// Needs 5 steps; the first is left out, as it warms up.
-Result<StepTime> SummariseSteps(std::span<const double> seconds);
-
 /// Fits whatever `profile` has samples for into its contention, queue and loss, and leaves the rest
 /// as it is. Returns what could not be fitted and why, a line each.
 std::vector<std::string> RefitProfile(const FitJob& job, proto::JobProfile* profile);

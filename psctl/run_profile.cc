@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "provisioner/least_squares.h"
 #include "provisioner/performance_model.h"
 #include "ps/base/crc32c.h"
 #include "psctl/run_events.h"
@@ -28,12 +29,6 @@ constexpr double kLossSpacing = 0.02;
 /// What a profile keeps of all runs.
 constexpr size_t kFleetsMax = 500;
 constexpr size_t kLossesMax = 900;
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Keeps the last `most` of a list.
 template <typename T>
@@ -102,6 +97,7 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     const uint64_t steps = row.stats.steps - worker.stats.steps;
     if (row.stats.steps > worker.stats.steps && worker.stats.steps > 0) {
       const auto n = static_cast<double>(steps);
+      worker.steps_timed += steps;
       worker.step_seconds.push_back((row.stats.compute_s - worker.stats.compute_s) / n);
       worker.pushed_bytes.push_back(
           static_cast<double>(row.stats.bytes_pushed - worker.stats.bytes_pushed) / n);
@@ -172,25 +168,28 @@ double RunProfiler::Heterogeneity() const {
 }
 
 void RunProfiler::AddWorkers(proto::JobProfile* profile) const {
-  std::map<std::pair<std::string, int>, std::vector<double>> times;
+  struct Times {
+    std::vector<double> seconds;  // a step's, one per heartbeat
+    uint64_t steps = 0;
+  };
+
+  std::map<std::pair<std::string, int>, Times> kinds;
   for (const auto& [incarnation, worker] : workers_) {
-    auto& list = times[{GroupOf(worker.seat).type, static_cast<int>(worker.minibatch)}];
-    list.insert(list.end(), worker.step_seconds.begin(), worker.step_seconds.end());
+    Times& times = kinds[{GroupOf(worker.seat).type, static_cast<int>(worker.minibatch)}];
+    times.seconds.insert(
+        times.seconds.end(), worker.step_seconds.begin(), worker.step_seconds.end());
+    times.steps += worker.steps_timed;
   }
-  for (const auto& [kind, list] : times) {
-    if (list.size() < kTimesMin) {
+  for (const auto& [kind, times] : kinds) {
+    if (times.seconds.size() < kTimesMin) {
       continue;
     }
     proto::WorkerProfile worker;
     worker.instance_type = kind.first;
     worker.minibatch = kind.second;
-    worker.compute_s = Median(list);
-    std::vector<double> distances;
-    for (const double seconds : list) {
-      distances.push_back(std::abs(seconds - worker.compute_s));
-    }
-    worker.compute_stddev_s = 1.4826 * Median(distances);
-    worker.steps_measured = static_cast<int>(list.size());
+    worker.compute_s = provisioner::Median(times.seconds);
+    worker.compute_stddev_s = provisioner::RobustDeviation(times.seconds, worker.compute_s);
+    worker.steps_measured = static_cast<int>(times.steps);
     if (worker.compute_s > 0) {
       profile->workers.push_back(std::move(worker));
     }
@@ -212,8 +211,8 @@ void RunProfiler::AddTraffic(proto::JobProfile* profile) const {
   if (pushed.empty()) {
     return;
   }
-  profile->push_bytes = Median(std::move(pushed));
-  profile->pull_bytes = Median(std::move(pulled));
+  profile->push_bytes = provisioner::Median(std::move(pushed));
+  profile->pull_bytes = provisioner::Median(std::move(pulled));
   // Alone, a worker waits for nobody: its wait is the time of its own bytes.
   if (workers_.size() == 1 && wait_s > 0) {
     profile->request_bytes_per_s = (profile->push_bytes + profile->pull_bytes) * steps / wait_s;

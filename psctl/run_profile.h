@@ -51,6 +51,7 @@ class RunProfiler {
     proto::WorkerStats stats;   // newest
     // Between heartbeats, per step.
     std::vector<double> step_seconds;
+    uint64_t steps_timed = 0;  // behind them
     std::vector<double> pushed_bytes;
     std::vector<double> pulled_bytes;
   };

@@ -255,16 +255,6 @@ TEST(FitMemory, GivesTheLargestPowerOfTwoThatFits) {
   EXPECT_FALSE(FitMemory(samples).ok());
 }
 
-TEST(SummariseSteps, IgnoresTheFirstStepAndAStall) {
-  const Result<StepTime> time =
-      SummariseSteps(std::vector<double>{9, 1, 1.1, 0.9, 1, 1.05, 0.95, 30, 1});
-  ASSERT_TRUE(time.ok()) << time.status();
-  EXPECT_DOUBLE_EQ(time->median_s, 1);
-  EXPECT_LT(time->stddev_s, 0.1);
-  EXPECT_EQ(time->steps, 8);
-  EXPECT_FALSE(SummariseSteps(std::vector<double>{1, 1, 1, 1, 1}).ok());
-}
-
 TEST(RefitProfile, FitsWhatItCanAndSaysWhatIsMissing) {
   const FitJob job = SomeJob();
   proto::JobProfile profile;

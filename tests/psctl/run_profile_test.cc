@@ -87,6 +87,8 @@ TEST_F(RunProfileTest, StepTimesAndBytesComeFromHeartbeats) {
   EXPECT_EQ(profile.workers[0].instance_type, "local");
   EXPECT_EQ(profile.workers[0].minibatch, 32);
   EXPECT_NEAR(profile.workers[0].compute_s, 0.2, 1e-9);
+  EXPECT_NEAR(profile.workers[0].steps_measured, 38, 1) << "of 39, but the first";
+  EXPECT_NEAR(profile.workers[1].steps_measured, 18, 1);
   EXPECT_EQ(profile.request_bytes_per_s, 0) << "two workers may have waited for each other";
 }
 
