@@ -96,8 +96,8 @@ constexpr std::array<DecodeFunction, sizeof...(I)> MakeDecoders(std::index_seque
 
 constexpr auto kDecoders = MakeDecoders(std::make_index_sequence<kMessageTypeMax>());
 
-uint32_t BodyCrc(std::span<const std::byte> flatbuffer, const Payload& payload) {
-  uint32_t crc = Crc32c(flatbuffer);
+/// Continues `crc` over the payload.
+uint32_t PayloadCrc(const Payload& payload, uint32_t crc) {
   for (const auto& part : payload.parts) {
     crc = Crc32c(part, crc);
   }
@@ -111,6 +111,12 @@ std::string_view MessageTypeName(uint16_t type) {
 }
 
 EncodedMessage EncodeMessage(const Message& message, uint64_t request_id) {
+  EncodedMessage out = EncodeUnsealed(message, request_id);
+  out.Seal();
+  return out;
+}
+
+EncodedMessage EncodeUnsealed(const Message& message, uint64_t request_id) {
   Fbb builder(512);
   EncodedMessage out;
   std::visit(
@@ -123,21 +129,28 @@ EncodedMessage EncodeMessage(const Message& message, uint64_t request_id) {
       message);
   const std::span<const std::byte> flatbuffer(
       reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
-  FrameHeader header;
-  header.type = MessageTypeOf(message);
-  header.header_bytes = builder.GetSize();
-  header.payload_bytes = out.payload.size();
-  header.request_id = request_id;
-  header.body_crc = BodyCrc(flatbuffer, out.payload);
-  out.head.resize(kFrameHeaderBytes + flatbuffer.size() + header.padding_bytes());
-  EncodeFrameHeader(header, std::span(out.head).first<kFrameHeaderBytes>());
+  out.header.type = MessageTypeOf(message);
+  out.header.header_bytes = builder.GetSize();
+  out.header.payload_bytes = out.payload.size();
+  out.header.request_id = request_id;
+  out.header.body_crc = Crc32c(flatbuffer);
+  out.head.resize(kFrameHeaderBytes + flatbuffer.size() + out.header.padding_bytes());
   std::memcpy(out.head.data() + kFrameHeaderBytes, flatbuffer.data(), flatbuffer.size());
   return out;
 }
 
+void EncodedMessage::Seal() {
+  if (is_sealed) {
+    return;
+  }
+  header.body_crc = PayloadCrc(payload, header.body_crc);
+  EncodeFrameHeader(header, std::span(head).first<kFrameHeaderBytes>());
+  is_sealed = true;
+}
+
 Result<Message> DecodeMessage(
     const FrameHeader& header, std::span<const std::byte> flatbuffer, Payload payload) {
-  const uint32_t body_crc = BodyCrc(flatbuffer, payload);
+  const uint32_t body_crc = PayloadCrc(payload, Crc32c(flatbuffer));
   return DecodeMessage(header, flatbuffer, std::move(payload), body_crc);
 }
 

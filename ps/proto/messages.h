@@ -519,16 +519,26 @@ inline constexpr uint16_t kMessageTypeMax = static_cast<uint16_t>(std::variant_s
 /// "PushRequest", ...; "unknown" for numbers of no message.
 std::string_view MessageTypeName(uint16_t type);
 
-/// The bytes in front of a message's payload: frame header, FlatBuffers part, padding, in one
-/// buffer, with both CRCs set. The payload goes after it as it is.
+/// The bytes in front of a message's payload, in one buffer: frame header, FlatBuffers part,
+/// padding. The payload goes after it as it is.
 struct EncodedMessage {
   std::vector<std::byte> head;
   Payload payload;
+  FrameHeader header;      // as it is in `head`
+  bool is_sealed = false;  // the body CRC covers the payload
 
   uint64_t size() const { return head.size() + payload.size(); }
+
+  /// Takes the payload's CRC, unless that is done.
+  void Seal();
 };
 
+/// Sealed, so that it can be sent.
 EncodedMessage EncodeMessage(const Message& message, uint64_t request_id);
+
+/// Leaves the payload unread, for whoever seals it just before sending: the frames in front of it
+/// need not wait for its CRC, and it is read once from memory, not twice.
+EncodedMessage EncodeUnsealed(const Message& message, uint64_t request_id);
 
 /// The opposite, from a header that DecodeFrameHeader accepted. Checks the body CRC, verifies the
 /// FlatBuffer, and that the payload has exactly the bytes that the message says.

@@ -274,6 +274,11 @@ std::string SizeName(uint64_t bytes) {
 }
 
 void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& arguments, Table* table) {
+  const std::string what = is_pull ? "pull" : "push";
+  const std::string size = SizeName(shape.chunk_bytes);
+  if (!arguments.Wants(what + " " + std::to_string(shape.chunks) + " x " + size)) {
+    return;
+  }
   const uint64_t steps = arguments.is_tiny ? 2 : StepsFor(shape, uint64_t{1} << 30);
   const ShardThread shard(shape);
   Client client(shape, shard.port(), is_pull);
@@ -291,9 +296,9 @@ void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& argume
   // The warm-up run is in the CPU time, so it is one run more.
   const double gigabytes = static_cast<double>(steps * shape.bytes()) * (arguments.runs + 1) * 1e-9;
   table->Add(
-      {is_pull ? "pull" : "push",
+      {what,
        std::to_string(shape.chunks),
-       SizeName(shape.chunk_bytes),
+       size,
        Spread(results[0], 2),
        Spread(results[1], 2),
        Fixed(results[1].Median() / results[0].Median() * 100, 0) + " %",
@@ -326,6 +331,6 @@ void Main(const BenchArguments& arguments) {
 }  // namespace ps::bench
 
 int main(int argc, char** argv) {
-  ps::bench::Main(ps::bench::ReadBenchArguments(argc, argv));
+  ps::bench::Main(ps::bench::ReadBenchArguments(argc, argv, true));
   return 0;
 }

@@ -37,7 +37,7 @@ double CpuOf(int who) {
 
 }  // namespace
 
-BenchArguments ReadBenchArguments(int argc, char** argv) {
+BenchArguments ReadBenchArguments(int argc, char** argv, bool has_rows) {
   BenchArguments arguments;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--tiny") == 0) {
@@ -45,8 +45,15 @@ BenchArguments ReadBenchArguments(int argc, char** argv) {
       arguments.runs = 1;
     } else if (std::strcmp(argv[i], "--runs") == 0 && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
       arguments.runs = static_cast<uint32_t>(std::atoi(argv[++i]));
+    } else if (has_rows && std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+      arguments.only = argv[++i];
     } else {
-      std::fprintf(stderr, "%s: unknown '%s'; allowed: --tiny, --runs N\n", argv[0], argv[i]);
+      std::fprintf(
+          stderr,
+          "%s: unknown '%s'; allowed: --tiny, --runs N%s\n",
+          argv[0],
+          argv[i],
+          has_rows ? ", --only TEXT (rows whose name contains it)" : "");
       std::exit(2);
     }
   }

@@ -12,10 +12,14 @@ struct BenchArguments {
   /// Smallest sizes and one run: the test suite runs every benchmark like this, so that none rots.
   bool is_tiny = false;
   uint32_t runs = 7;  // measured runs, after the warm-up
+  std::string only;   // rows whose name contains it; empty: all
+
+  bool Wants(const std::string& row) const { return row.find(only) != std::string::npos; }
 };
 
-/// Reads --tiny and --runs N; ends the program with exit code 2 on anything else.
-BenchArguments ReadBenchArguments(int argc, char** argv);
+/// Reads --tiny, --runs N and, where a benchmark has rows to choose from, --only TEXT; ends the
+/// program with exit code 2 on anything else.
+BenchArguments ReadBenchArguments(int argc, char** argv, bool has_rows = false);
 
 /// What repeated runs of one thing gave.
 struct Samples {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ps/base/random.h"
@@ -118,6 +120,31 @@ TEST(SendQueueTest, AnOwnedPayloadIsNotCopied) {
   std::array<iovec, 4> parts{};
   ASSERT_EQ(queue.Gather(parts), 2U);
   EXPECT_EQ(parts[1].iov_base, buffer->data());
+}
+
+TEST(SendQueueTest, FramesAreSealedAsTheyComeToBeSent) {
+  const auto buffer = std::make_shared<Buffer>(SendQueue::kSealBytes);
+  std::memset(buffer->data(), 7, buffer->size());
+  proto::PushRequest push;
+  push.chunks.push_back({ChunkKey(1), static_cast<uint32_t>(SendQueue::kSealBytes / 4)});
+  push.payload = proto::Payload::Own(buffer, buffer->size());
+  const std::vector<std::byte> head = proto::EncodeMessage(push, 1).head;
+  SendQueue queue;
+  for (int i = 0; i < 3; ++i) {
+    queue.Push(proto::EncodeUnsealed(push, 1));
+  }
+  std::array<iovec, 8> parts{};
+  ASSERT_EQ(queue.Gather(parts), 2U) << "the second frame's checksum can wait";
+  EXPECT_EQ(parts[1].iov_base, buffer->data());
+  std::vector<std::byte> sent;
+  while (!queue.empty()) {
+    Drain(queue, 100'000, parts.size(), sent);
+  }
+  ASSERT_EQ(sent.size(), 3 * (head.size() + buffer->size()));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(std::ranges::equal(
+        head, std::span(sent).subspan(i * (head.size() + buffer->size()), head.size())));
+  }
 }
 
 }  // namespace

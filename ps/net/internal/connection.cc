@@ -230,7 +230,7 @@ void Connection::Send(uint64_t request_id, const proto::Message& message) {
   if (phase_ != Phase::kOpen || !send_failure_.ok()) {
     return;
   }
-  proto::EncodedMessage frame = proto::EncodeMessage(message, request_id);
+  proto::EncodedMessage frame = proto::EncodeUnsealed(message, request_id);
   const bool is_small = frame.size() <= kSmallFrameBytes;
   queue_.Push(std::move(frame));
   const bool may_wait = is_small && queue_.bytes() <= context_->queue_bytes_max;

@@ -17,11 +17,16 @@ std::span<const std::byte> SendQueue::PartOf(const proto::EncodedMessage& frame,
   return part == 0 ? std::span<const std::byte>(frame.head) : frame.payload.parts[part - 1];
 }
 
-size_t SendQueue::Gather(std::span<iovec> parts) const {
+size_t SendQueue::Gather(std::span<iovec> parts) {
   size_t count = 0;
+  uint64_t gathered_bytes = 0;
   size_t part = part_;
   size_t offset = part_offset_;
-  for (const proto::EncodedMessage& frame : frames_) {
+  for (proto::EncodedMessage& frame : frames_) {
+    if (!frame.is_sealed && gathered_bytes >= kSealBytes) {
+      return count;
+    }
+    frame.Seal();
     for (; part < PartCount(frame); ++part) {
       if (count == parts.size()) {
         return count;
@@ -31,6 +36,7 @@ size_t SendQueue::Gather(std::span<iovec> parts) const {
       if (!bytes.empty()) {
         // iovec is shared with reading and so not const; the kernel only reads here.
         parts[count++] = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+        gathered_bytes += bytes.size();
       }
     }
     part = 0;

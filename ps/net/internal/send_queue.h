@@ -19,8 +19,9 @@ class SendQueue {
   void Push(proto::EncodedMessage frame);
 
   /// Fills `parts` from the first unsent byte on, over as many frames as fit; returns how many are
-  /// set.
-  size_t Gather(std::span<iovec> parts) const;
+  /// set. Seals frames as it comes to them, and stops at the next one after kSealBytes: a queue of
+  /// many megabytes is not read through before its first byte leaves.
+  size_t Gather(std::span<iovec> parts);
   /// The first `bytes` of what Gather gave are sent. Returns how many frames that completed.
   size_t Sent(size_t bytes);
 
@@ -33,6 +34,8 @@ class SendQueue {
   bool empty() const { return frames_.empty(); }
 
   uint64_t bytes() const { return bytes_; }
+
+  static constexpr uint64_t kSealBytes = uint64_t{1} << 20;
 
  private:
   /// Part 0 of a frame is its head, part i its payload part i - 1.
