@@ -16,6 +16,8 @@ struct Step {
   double compute_s = 0;
   double push_s = 0;
   double pull_s = 0;
+  bool has_begun_push = false;
+  bool has_begun_pull = false;
 
   bool IsPushing(bool has_overlap) const {
     return push_s > kDone && (has_overlap || compute_s <= kDone);
@@ -28,12 +30,22 @@ struct Step {
   bool IsDone() const { return std::max({compute_s, push_s, pull_s}) <= kDone; }
 };
 
+/// A transfer takes what the bucket holds when it begins.
+void Begin(bool is_moving, double* bucket_s, double* left_s, bool* has_begun) {
+  if (is_moving && !*has_begun) {
+    *has_begun = true;
+    const double at_once_s = std::min(*bucket_s, *left_s);
+    *bucket_s -= at_once_s;
+    *left_s -= at_once_s;
+  }
+}
+
 }  // namespace
 
 double SimulateLinks(const LinkSimulation& simulation, double until_s) {
   Random random(simulation.seed);
   const auto next_step = [&](size_t i) {
-    const double spread = 0.1 * std::sqrt(12.0) * (random.Unit() - 0.5);  // deviation 0.1
+    const double spread = simulation.deviation * std::sqrt(12.0) * (random.Unit() - 0.5);
     return Step{.compute_s = simulation.compute_s[i] * (1 + spread), .push_s = 1, .pull_s = 1};
   };
   std::vector<Step> workers(simulation.compute_s.size());
@@ -44,10 +56,14 @@ double SimulateLinks(const LinkSimulation& simulation, double until_s) {
   const bool overlap = simulation.has_overlap;
   double now_s = 0;
   int steps = 0;
+  double push_bucket_s = simulation.burst_s;
+  double pull_bucket_s = simulation.burst_s;
   while (now_s < until_s) {
     double pushing = 0;
     double pulling = 0;
-    for (const Step& step : workers) {
+    for (Step& step : workers) {
+      Begin(step.IsPushing(overlap), &push_bucket_s, &step.push_s, &step.has_begun_push);
+      Begin(step.IsPulling(overlap), &pull_bucket_s, &step.pull_s, &step.has_begun_pull);
       pushing += step.IsPushing(overlap) ? 1 : 0;
       pulling += step.IsPulling(overlap) ? 1 : 0;
     }
@@ -58,6 +74,8 @@ double SimulateLinks(const LinkSimulation& simulation, double until_s) {
       passed_s = step.IsPulling(overlap) ? std::min(passed_s, step.pull_s * pulling) : passed_s;
     }
     now_s += passed_s;
+    push_bucket_s = std::min(simulation.burst_s, push_bucket_s + (pushing > 0 ? 0 : passed_s));
+    pull_bucket_s = std::min(simulation.burst_s, pull_bucket_s + (pulling > 0 ? 0 : passed_s));
     for (size_t i = 0; i < workers.size(); ++i) {
       Step& step = workers[i];
       const Step before = step;

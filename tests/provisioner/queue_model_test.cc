@@ -1,6 +1,5 @@
 #include "provisioner/queue_model.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,13 +13,9 @@
 #include "provisioner/closed_queue.h"
 #include "provisioner/spotdnn_model.h"
 #include "ps/base/random.h"
-#include "tests/provisioner/link_simulation.h"
 
 namespace ps::provisioner {
 namespace {
-
-using ::testing::DoubleNear;
-using ::testing::Each;
 
 /// Exact mean value analysis of several classes: the queue lengths of every smaller population.
 /// Steps per second of all.
@@ -291,48 +286,6 @@ TEST(QueueModel, ServersWithoutLimitNeverSlowAnyone) {
   const ServerSide servers = {
       .hosts = 1, .link_bytes_per_s = std::numeric_limits<double>::infinity()};
   EXPECT_DOUBLE_EQ(model.Predict(std::vector<int>{10}, servers).steps_per_s, 5);
-}
-
-/// Predicted over simulated speed of 1 to 8 workers, each `spread` slower than the one before.
-std::vector<double> AgainstSimulation(double compute_s, double spread, bool has_overlap) {
-  JobTraffic traffic = {.push_bytes = 1, .pull_bytes = 1};
-  if (has_overlap) {
-    traffic.pull_bytes = 0;  // it hides behind the push
-    traffic.overlap = 1;
-  }
-  std::vector<WorkerClass> classes;
-  LinkSimulation simulation{.compute_s = {}, .has_overlap = has_overlap};
-  std::vector<double> ratios;
-  for (int workers = 1; workers <= 8; ++workers) {
-    simulation.compute_s.push_back(compute_s * (1 + spread * (workers - 1)));
-    classes.push_back({.name = "w", .compute_s = simulation.compute_s.back(), .samples = 1});
-    const std::vector<int> counts(classes.size(), 1);
-    const double predicted = QueueSpeedModel(classes, traffic, {.wait_share = 1})
-                                 .Predict(counts, {.hosts = 1, .link_bytes_per_s = 1})
-                                 .steps_per_s;
-    double simulated = 0;
-    constexpr uint64_t kRuns = 3;
-    for (simulation.seed = 0; simulation.seed < kRuns; ++simulation.seed) {
-      simulated += SimulateLinks(simulation, 8000) / kRuns;
-    }
-    ratios.push_back(predicted / simulated);
-  }
-  return ratios;
-}
-
-TEST(QueueModel, SimulatedEqualSharingAgreesWithinThreePercentAndOneForUnequalWorkers) {
-  for (const double compute_s : {2.0, 4.0, 8.0}) {
-    // Equal workers keep meeting, or missing, each other for long.
-    EXPECT_THAT(AgainstSimulation(compute_s, 0, false), Each(DoubleNear(1, 0.03))) << compute_s;
-    EXPECT_THAT(AgainstSimulation(compute_s, 0.3, false), Each(DoubleNear(1, 0.01))) << compute_s;
-  }
-}
-
-TEST(QueueModel, SimulatedOverlapAgreesWithinTwoPercent) {
-  for (const double compute_s : {2.0, 4.0, 8.0}) {
-    EXPECT_THAT(AgainstSimulation(compute_s, 0, true), Each(DoubleNear(1, 0.02))) << compute_s;
-    EXPECT_THAT(AgainstSimulation(compute_s, 0.3, true), Each(DoubleNear(1, 0.02))) << compute_s;
-  }
 }
 
 /// Speed models of one scenario, all of which promise bounds.
