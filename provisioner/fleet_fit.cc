@@ -109,8 +109,8 @@ Result<proto::QueueFit> FitQueue(const FitJob& job, std::span<const proto::Fleet
   for (const FleetCase& one : cases) {
     step_min_s = std::min(step_min_s, one.workers / one.steps_per_s * job.traffic.local_steps);
   }
-  // Two workers tell nothing of how links are shared: they fall into step, one computing while the
-  // other's bytes travel, which three or more hardly do
+  // Two workers tell nothing of how links are shared: whether they fall into step, one computing
+  // while the other's bytes travel, says little of larger fleets
   // (docs/measurements/2026-11-21-provisioner.md).
   const bool tells_sharing =
       std::ranges::any_of(cases, [](const FleetCase& one) { return one.workers > 2; });

@@ -1,6 +1,6 @@
 // Real training on rate-limited links against the prediction of the queue model, which knows runs
-// of one and of two workers only. Needs root; exit status 77 and the reason when hosts can't be
-// built.
+// of one and of two workers only (and of one large fleet if told to). Needs root; exit status 77
+// and the reason when hosts can't be built.
 
 #include <algorithm>
 #include <cstdio>
@@ -30,7 +30,8 @@ struct Plan {
   double seconds = 10;
   double alone_seconds = 5;  // of a worker without limits
   std::vector<double> rates_mbit_per_s;
-  std::vector<size_t> fleets;  // numbers of workers
+  std::vector<size_t> fleets;         // numbers of workers
+  bool profiles_large_fleet = false;  // the largest one too, at the middle rate
   // Time to a loss: rates with numbers of workers; none in the tiny grid.
   std::vector<std::pair<double, size_t>> loss_fleets;
   double loss = 0.7;
@@ -130,7 +131,7 @@ class Experiment {
         comparison.cell = FleetOf(size, rate);
         PS_ASSIGN(const CellResult result, Measure(comparison.cell));
         const proto::FleetSample& fleet = result.profile.fleets.front();
-        comparison.is_profiled = size <= 2;
+        comparison.is_profiled = IsProfiled(rate, size);
         comparison.measured_steps_per_s = fleet.steps_per_s;
         comparison.measured_samples_per_s = fleet.samples_per_s;
         PS_TRY(CheckLimit(comparison.cell, result.profile));
@@ -143,6 +144,12 @@ class Experiment {
       }
     }
     return Status::Ok();
+  }
+
+  bool IsProfiled(double rate, size_t size) const {
+    const double middle_rate = plan_.rates_mbit_per_s[plan_.rates_mbit_per_s.size() / 2];
+    const bool is_large = rate == middle_rate && size == plan_.fleets.back();
+    return size <= 2 || (plan_.profiles_large_fleet && is_large);
   }
 
   /// However busy the machine is: no more than the link's rate passes.
@@ -199,12 +206,13 @@ int Fail(const Status& status) {
 }
 
 int Main(int argc, char** argv) {
-  const Result<Flags> flags = Flags::Parse(argc, argv, {"grid", "overlap", "seconds", "losses"});
+  const Result<Flags> flags =
+      Flags::Parse(argc, argv, {"grid", "overlap", "seconds", "losses", "large-fleet"});
   if (!flags.ok()) {
     std::fprintf(
         stderr,
         "netns_experiment: %s\nusage: netns_experiment [--grid full|tiny] [--overlap yes|no] "
-        "[--seconds N] [--losses yes]\n",
+        "[--seconds N] [--losses yes] [--large-fleet yes]\n",
         std::string(flags.status().message()).c_str());
     return 2;
   }
@@ -220,6 +228,7 @@ int Main(int argc, char** argv) {
   plan.rates_mbit_per_s = is_full ? std::vector<double>{100, 200, 400} : std::vector<double>{200};
   plan.fleets = is_full ? std::vector<size_t>{1, 2, 3, 4, 5, 6} : std::vector<size_t>{1, 2, 3};
   plan.seconds = is_full ? 12 : 6;
+  plan.profiles_large_fleet = flags->TextOr("large-fleet", "no") == "yes";
   if (flags->TextOr("losses", "no") == "yes") {
     plan.loss_fleets = {{200, 3}, {200, 4}, {400, 5}, {100, 6}};
   }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/netns/loss_check.h"
 
 namespace ps::netns {
@@ -43,6 +45,80 @@ TEST(NetnsPredictionsTest, OverlappedWorkersShareTheLinkAndNoMore) {
   EXPECT_NEAR(predictor->Predict(cell).steps_per_s, 10, 0.1);
   cell.server_mbit_per_s *= 8;
   EXPECT_NEAR(predictor->Predict(cell).steps_per_s, 40, 2);
+}
+
+/// What the experiment measured without overlap, steps/s of the first 1 to 6 workers: the mean of
+/// the long runs where there were some (docs/measurements/2026-11-21-provisioner.md).
+constexpr std::array<double, 3> kRates = {100, 200, 400};  // Mbit/s
+constexpr std::array<std::array<double, 6>, 3> kMeasured = {
+    {{2.31, 3.77, 5.60, 5.29, 4.92, 5.45},
+     {3.75, 6.08, 9.01, 9.20, 9.78, 10.18},
+     {5.44, 9.02, 13.42, 15.09, 16.96, 18.60}}};
+constexpr std::array<double, 6> kStepMillis = {100, 140, 120, 170, 200, 150};
+
+Cell MeasuredCell(size_t rate, size_t workers) {
+  Cell cell;
+  cell.server_mbit_per_s = kRates[rate];
+  for (size_t i = 0; i < workers; ++i) {
+    cell.workers.push_back({.step_ms = kStepMillis[i]});
+  }
+  return cell;
+}
+
+/// A profile of every worker alone, and the cells of one and two workers.
+proto::JobProfile MeasuredProfile() {
+  proto::JobProfile profile;
+  profile.parameter_bytes = 2.14e6;
+  profile.overlap = 0;
+  for (const double step_ms : kStepMillis) {
+    profile.workers.push_back(
+        {WorkerSpec{.step_ms = step_ms}.type(), 32, step_ms / 1000, 0, 50, 0});
+  }
+  return profile;
+}
+
+void AddMeasured(size_t rate, size_t workers, proto::JobProfile* profile) {
+  proto::FleetSample fleet;
+  for (const WorkerSpec& worker : MeasuredCell(rate, workers).workers) {
+    fleet.workers.push_back(worker.type());
+  }
+  fleet.server_bytes_per_s = PayloadBytesPerS(kRates[rate]);
+  fleet.steps_per_s = kMeasured[rate][workers - 1];
+  profile->fleets.push_back(fleet);
+}
+
+/// Of the fleets of three to five workers.
+ErrorSummary ErrorsOf(const Predictor& predictor) {
+  std::vector<Comparison> comparisons;
+  for (size_t rate = 0; rate < kRates.size(); ++rate) {
+    for (size_t workers = 3; workers <= 5; ++workers) {
+      Comparison comparison;
+      comparison.cell = MeasuredCell(rate, workers);
+      comparison.measured_samples_per_s = 32 * kMeasured[rate][workers - 1];
+      comparison.predicted = predictor.Predict(comparison.cell);
+      comparisons.push_back(comparison);
+    }
+  }
+  return Summarise(comparisons);
+}
+
+// Whether workers fall into step is the links' affair; one larger fleet tells most of it.
+TEST(NetnsPredictionsTest, OneLargeFleetLowersTheErrorWithoutOverlapByAThird) {
+  proto::JobProfile small = MeasuredProfile();
+  for (size_t rate = 0; rate < kRates.size(); ++rate) {
+    AddMeasured(rate, 1, &small);
+    AddMeasured(rate, 2, &small);
+  }
+  const auto before = Predictor::Make(small);
+  ASSERT_TRUE(before.ok()) << before.status();
+  for (size_t rate = 0; rate < kRates.size(); ++rate) {
+    proto::JobProfile larger = small;
+    AddMeasured(rate, 6, &larger);
+    const auto after = Predictor::Make(larger);
+    ASSERT_TRUE(after.ok()) << after.status();
+    EXPECT_LT(ErrorsOf(*after).median, 0.67 * ErrorsOf(*before).median) << kRates[rate];
+    EXPECT_LT(ErrorsOf(*after).max, ErrorsOf(*before).max) << kRates[rate];
+  }
 }
 
 TEST(NetnsPredictionsTest, TheSummaryHasTheMedianTheWorstAndTheContended) {
