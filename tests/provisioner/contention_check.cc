@@ -64,7 +64,8 @@ std::vector<double> Fit(
     const std::vector<ScalingSeries>& series,
     const Form& form,
     const Pulls& pulls,
-    const std::vector<std::vector<double>>& starts) {
+    const std::vector<std::vector<double>>& starts,
+    double scatter = kScatter) {
   size_t fitted = 0;
   for (const ScalingSeries& one : series) {
     fitted += static_cast<size_t>(std::ranges::count_if(
@@ -77,7 +78,7 @@ std::vector<double> Fit(
       for (const auto& [workers, measured] : series[s].steps_per_s) {
         if (workers <= kFittedMax) {
           const double error = std::log(form(p, s, workers) / measured);
-          out[i++] = SoftResidual(error / kScatter, 1);
+          out[i++] = SoftResidual(error / scatter, 1);
         }
       }
     }
@@ -268,12 +269,60 @@ class SharedLayout {
   std::vector<std::string> devices_;
 };
 
+/// How far apart things are taken to be before looking: standard deviations, of logarithms but for
+/// the last.
+struct Scales {
+  double scatter = kScatter;  // of measured speeds
+  double series = 0.05;       // of servers' seconds in one series
+  double model = 0.1;         // and for one model
+  double device = 0.16;       // of the logit of wait_share between kinds of device
+};
+
+/// Speeds by series, workers 1 to 8.
+using Speeds = std::vector<std::vector<double>>;
+
 /// Ours with what is known: servers spend time per byte and per tensor, the same for every model
 /// and device, and with two of them the busier one holds a share of both that the architecture
-/// fixes. Single series and models may differ by 5 % and 10 %, `device_deviation` is that of the
-/// logit of wait_share between kinds of device.
-ContentionRow CheckQueueShared(
-    const std::string& name, const std::vector<ScalingSeries>& series, double device_deviation) {
+/// fixes. Single series, models and devices may differ by as much as `scales` says. Leaves what it
+/// found as the start of the next fit.
+Speeds FitQueueShared(
+    const std::vector<ScalingSeries>& series,
+    const Scales& scales,
+    std::vector<std::vector<double>>* starts) {
+  const SharedLayout at(series);
+  const Form form = [&](Parameters p, size_t s, int workers) {
+    const ScalingSeries& one = series[s];
+    const double busiest = one.servers == 1 ? 1 : 0.5 + 0.5 * Logistic(p[at.busiest_share(s)]);
+    const double service_s = (std::exp(p[SharedLayout::kByte]) * one.parameter_bytes / 1e6 +
+                              std::exp(p[SharedLayout::kTensor]) * one.tensors) *
+                             busiest * std::exp(p[at.own(s)] + p[at.model(s)]);
+    const double wait_share = Logistic(p[SharedLayout::kWait] + p[at.device(s)]);
+    return QueueRate(workers, std::exp(p[at.think(s)]), service_s, wait_share);
+  };
+  const Pulls pulls = [&](Parameters p) {
+    std::vector<double> values = {p[2] / 1.5, p[3] / 1.5};
+    for (size_t i = at.own(0); i < at.size(); ++i) {
+      const bool is_model = i >= at.own(0) + series.size();
+      values.push_back(p[i] / (is_model ? scales.model : scales.series));
+    }
+    for (size_t s = 0; s < series.size(); ++s) {
+      const size_t i = at.device(s);
+      values[2 + i - at.own(0)] = p[i] / scales.device;
+    }
+    return values;
+  };
+  const std::vector<double> p = Fit(series, form, pulls, *starts, scales.scatter);
+  *starts = {p};
+  Speeds speeds(series.size());
+  for (size_t s = 0; s < series.size(); ++s) {
+    for (int workers = 1; workers <= kPredictedMax; ++workers) {
+      speeds[s].push_back(form(p, s, workers));
+    }
+  }
+  return speeds;
+}
+
+std::vector<std::vector<double>> SharedStarts(const std::vector<ScalingSeries>& series) {
   const SharedLayout at(series);
   std::vector<double> start(at.size());
   for (size_t s = 0; s < series.size(); ++s) {
@@ -288,28 +337,49 @@ ContentionRow CheckQueueShared(
       starts.push_back(start);
     }
   }
-  const Form form = [&](Parameters p, size_t s, int workers) {
-    const ScalingSeries& one = series[s];
-    const double busiest = one.servers == 1 ? 1 : 0.5 + 0.5 * Logistic(p[at.busiest_share(s)]);
-    const double service_s = (std::exp(p[SharedLayout::kByte]) * one.parameter_bytes / 1e6 +
-                              std::exp(p[SharedLayout::kTensor]) * one.tensors) *
-                             busiest * std::exp(p[at.own(s)] + p[at.model(s)]);
-    const double wait_share = Logistic(p[SharedLayout::kWait] + p[at.device(s)]);
-    return QueueRate(workers, std::exp(p[at.think(s)]), service_s, wait_share);
-  };
-  const Pulls pulls = [&](Parameters p) {
-    std::vector<double> values = {p[2] / 1.5, p[3] / 1.5};
-    for (size_t i = at.own(0); i < at.size(); ++i) {
-      const bool is_model = i >= at.own(0) + series.size();
-      values.push_back(p[i] / (is_model ? 0.1 : 0.05));
-    }
+  return starts;
+}
+
+/// The geometric mean of fits with different scales: nobody knows them, so none is chosen.
+ContentionRow CheckQueueShared(
+    const std::string& name,
+    const std::vector<ScalingSeries>& series,
+    const std::vector<Scales>& fits) {
+  Speeds logs(series.size(), std::vector<double>(kPredictedMax));
+  std::vector<std::vector<double>> starts = SharedStarts(series);
+  for (const Scales& scales : fits) {
+    const Speeds speeds = FitQueueShared(series, scales, &starts);
     for (size_t s = 0; s < series.size(); ++s) {
-      const size_t i = at.device(s);
-      values[2 + i - at.own(0)] = p[i] / device_deviation;
+      for (size_t n = 0; n < kPredictedMax; ++n) {
+        logs[s][n] += std::log(speeds[s][n]) / static_cast<double>(fits.size());
+      }
     }
-    return values;
-  };
-  return FitAndJudge(name, series, form, pulls, starts);
+  }
+  ContentionRow row = Judge(name, series, [&](size_t s, int workers) {
+    return std::exp(logs[s][static_cast<size_t>(workers) - 1]);
+  });
+  row.coefficients = static_cast<int>(SharedLayout(series).size());
+  return row;
+}
+
+/// Each scale once at half and once at twice what it is taken to be; at a third and three times
+/// between devices, of which little is known.
+std::vector<Scales> ScalesAround(const Scales& middle) {
+  std::vector<Scales> all;
+  for (const double scatter : {0.5, 2.0}) {
+    for (const double own : {0.5, 2.0}) {
+      for (const double model : {0.5, 2.0}) {
+        for (const double device : {1.0 / 3, 3.0}) {
+          all.push_back(
+              {middle.scatter * scatter,
+               middle.series * own,
+               middle.model * model,
+               middle.device * device});
+        }
+      }
+    }
+  }
+  return all;
 }
 
 using Rows = std::vector<std::map<std::string, std::string>>;
@@ -384,8 +454,8 @@ std::vector<ContentionRow> CheckContention(const std::vector<ScalingSeries>& ser
       CheckOneStation("closed queue, exponential service", series, 1),
       CheckOneStation("closed queue, near-deterministic service", series, 0.5),
       CheckQueueApart(series),
-      CheckQueueShared("our queue, servers' times shared", series, 0.05),
-      CheckQueueShared("our queue, wait_share by device too", series, 0.5)};
+      CheckQueueShared("our queue, servers' times shared", series, {Scales()}),
+      CheckQueueShared("the same, mean of 16 fits", series, ScalesAround({}))};
 }
 
 }  // namespace ps::provisioner
