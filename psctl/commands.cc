@@ -7,10 +7,10 @@
 #include <variant>
 
 #include "ps/base/time.h"
+#include "ps/proto/json_writer.h"
 #include "psctl/catalog_view.h"
 #include "psctl/command_line.h"
 #include "psctl/control.h"
-#include "psctl/json_writer.h"
 #include "psctl/status_view.h"
 #include "psctl/text.h"
 #include "psctl/train_run.h"
@@ -81,13 +81,13 @@ int PrintAllRuns(
     }
   }
   if (command.is_json) {
-    JsonWriter json;
-    json.BeginArray();
+    proto::JsonWriter json(proto::JsonForm::kOneLine);
+    json.BeginList();
     for (const proto::JobStatus& job : jobs) {
       json.Raw(proto::StatusToJson(job));
     }
-    json.EndArray();
-    console.out(json.text() + "\n");
+    json.EndList();
+    console.out(std::move(json).Take() + "\n");
   } else if (jobs.size() == 1) {
     console.out(RenderStatus(jobs.front(), console.out_width));
   } else if (!jobs.empty()) {

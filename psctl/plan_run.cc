@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "psctl/json_writer.h"
+#include "ps/proto/json_writer.h"
 #include "psctl/tables.h"
 #include "psctl/text.h"
 
@@ -122,7 +122,7 @@ std::string RenderPlanOutcome(const PlanOutcome& outcome) {
 }
 
 std::string PlanOutcomeToJson(const PlanOutcome& outcome) {
-  JsonWriter json;
+  proto::JsonWriter json(proto::JsonForm::kOneLine);
   const auto add = [&json](
                        std::string_view key, const proto::Estimate& predicted, double measured) {
     json.BeginObject(key);
@@ -132,7 +132,7 @@ std::string PlanOutcomeToJson(const PlanOutcome& outcome) {
     if (measured > 0) {
       json.Field("measured", measured);
     } else {
-      json.Null("measured");
+      json.Field("measured", nullptr);
     }
     json.EndObject();
   };
@@ -143,7 +143,7 @@ std::string PlanOutcomeToJson(const PlanOutcome& outcome) {
   json.Field("loss_target", outcome.loss_target);
   json.Field("loss", outcome.measured_loss);
   json.EndObject();
-  return json.text();
+  return std::move(json).Take();
 }
 
 }  // namespace ps::psctl

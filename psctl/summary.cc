@@ -1,8 +1,9 @@
 #include "psctl/summary.h"
 
 #include <string>
+#include <utility>
 
-#include "psctl/json_writer.h"
+#include "ps/proto/json_writer.h"
 #include "psctl/run_events.h"
 #include "psctl/tables.h"
 #include "psctl/text.h"
@@ -77,15 +78,15 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
   return table.Render(width_max) + HiddenNote(shown.hidden);
 }
 
-void AddWorkers(const proto::JobStatus& status, JsonWriter* json) {
-  json->BeginArray("workers");
+void AddWorkers(const proto::JobStatus& status, proto::JsonWriter* json) {
+  json->BeginList("workers");
   for (const proto::WorkerRow& row : status.workers) {
     json->BeginObject();
     json->Field("worker", row.worker.value);
     json->Field("incarnation", row.incarnation.value);
     json->Field("state", row.state);
     json->Field("minibatch", row.minibatch);
-    json->Field("slowdown", static_cast<double>(row.slowdown));
+    json->Field("slowdown", row.slowdown);
     json->Field("samples_counted", row.samples_counted);
     json->Field("samples_per_s", WorkerRate(row));
     json->Field("steps", row.stats.steps);
@@ -96,11 +97,11 @@ void AddWorkers(const proto::JobStatus& status, JsonWriter* json) {
     json->Field("retries", row.stats.retries);
     json->EndObject();
   }
-  json->EndArray();
+  json->EndList();
 }
 
-void AddEvaluations(const proto::JobStatus& status, JsonWriter* json) {
-  json->BeginArray("evaluations");
+void AddEvaluations(const proto::JobStatus& status, proto::JsonWriter* json) {
+  json->BeginList("evaluations");
   for (const proto::EvaluationRow& row : status.evaluations) {
     json->BeginObject();
     json->Field("epoch", row.epoch);
@@ -110,11 +111,11 @@ void AddEvaluations(const proto::JobStatus& status, JsonWriter* json) {
     json->Field("at_s", row.at_s);
     json->EndObject();
   }
-  json->EndArray();
+  json->EndList();
 }
 
-void AddLedger(const proto::JobStatus& status, JsonWriter* json) {
-  json->BeginArray("ledger");
+void AddLedger(const proto::JobStatus& status, proto::JsonWriter* json) {
+  json->BeginList("ledger");
   for (const proto::LedgerRow& row : status.ledger) {
     json->BeginObject();
     json->Field("epoch", row.epoch + 1);
@@ -124,11 +125,11 @@ void AddLedger(const proto::JobStatus& status, JsonWriter* json) {
     json->Field("samples_returned", row.samples_returned);
     json->EndObject();
   }
-  json->EndArray();
+  json->EndList();
 }
 
 /// The counters that summary and metrics share.
-void AddCounters(const proto::JobStatus& status, JsonWriter* json) {
+void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json) {
   const Totals totals = TotalsOf(status);
   json->Field("samples_total", status.samples_total);
   json->Field("samples_counted", status.samples_counted);
@@ -201,7 +202,7 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
 }
 
 std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_outcome) {
-  JsonWriter json;
+  proto::JsonWriter json(proto::JsonForm::kOneLine);
   json.BeginObject();
   json.Field("name", status.name);
   json.Field("state", status.state);
@@ -209,8 +210,8 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
   json.Field("run_directory", status.run_directory);
   json.Field("epochs", status.epochs);
   if (status.evaluations.empty()) {
-    json.Null("test_accuracy");
-    json.Null("test_loss");
+    json.Field("test_accuracy", nullptr);
+    json.Field("test_loss", nullptr);
   } else {
     json.Field("test_accuracy", status.evaluations.back().accuracy);
     json.Field("test_loss", status.evaluations.back().loss);
@@ -223,27 +224,28 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
   AddEvaluations(status, &json);
   AddLedger(status, &json);
   if (!plan_outcome.empty()) {
-    json.Raw("plan", plan_outcome);
+    json.Key("plan");
+    json.Raw(plan_outcome);
   }
   AddWorkers(status, &json);
   json.EndObject();
-  return json.text();
+  return std::move(json).Take();
 }
 
 std::string MetricsToJson(const proto::JobStatus& status, int64_t unix_micros) {
-  JsonWriter json;
+  proto::JsonWriter json(proto::JsonForm::kOneLine);
   json.BeginObject();
   json.Field("time_unix_s", static_cast<double>(unix_micros) / 1e6);
   json.Field("elapsed_s", status.elapsed_s);
   json.Field("state", status.state);
   json.Field("generation", status.generation.value);
   json.Field("round", status.round);
-  json.Field("workers_alive", uint64_t{CountWorkers(status).alive});
+  json.Field("workers_alive", CountWorkers(status).alive);
   json.Field("samples_per_s", status.samples_per_s);
   json.Field("train_loss", status.train_loss);
   json.Field("train_accuracy", status.train_accuracy);
   AddCounters(status, &json);
-  json.BeginArray("workers");
+  json.BeginList("workers");
   for (const proto::WorkerRow& row : status.workers) {
     json.BeginObject();
     json.Field("worker", row.worker.value);
@@ -254,9 +256,9 @@ std::string MetricsToJson(const proto::JobStatus& status, int64_t unix_micros) {
     json.Field("clock", row.clock);
     json.EndObject();
   }
-  json.EndArray();
+  json.EndList();
   json.EndObject();
-  return json.text();
+  return std::move(json).Take();
 }
 
 }  // namespace ps::psctl

@@ -130,20 +130,10 @@ class ValueWriter {
   void One(const T& value, const reflection::Field& field, bool is_item) {
     if constexpr (TableValue<T>) {
       Table(value, TableOf(schema_, field), is_item);
-    } else if constexpr (std::is_same_v<T, std::string>) {
-      json_.Text(value);
-    } else if constexpr (std::is_same_v<T, bool>) {
-      json_.Bool(value);
     } else if constexpr (std::is_enum_v<T>) {
-      json_.Text(EnumName(*EnumOf(schema_, field), static_cast<int64_t>(value)));
-    } else if constexpr (std::is_same_v<T, float>) {
-      json_.Float(value);
-    } else if constexpr (std::is_same_v<T, double>) {
-      json_.Double(value);
-    } else if constexpr (std::is_signed_v<T>) {
-      json_.Int(value);
+      json_.Value(EnumName(*EnumOf(schema_, field), static_cast<int64_t>(value)));
     } else {
-      json_.Uint(value);
+      json_.Value(value);
     }
   }
 

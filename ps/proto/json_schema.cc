@@ -16,52 +16,47 @@ std::string ShortName(const flatbuffers::String& name) {
 }
 
 void WriteEnum(JsonWriter& json, const std::vector<std::string_view>& names) {
-  json.Key("enum");
-  json.BeginList();
+  json.BeginList("enum");
   for (const std::string_view name : names) {
-    json.Text(name);
+    json.Value(name);
   }
   json.EndList();
 }
 
 void WriteBound(JsonWriter& json, std::string_view key, const std::optional<double>& bound) {
   if (bound) {
-    json.Key(key);
-    json.Double(*bound);
+    json.Field(key, *bound);
   }
 }
 
 /// The keywords of one value, without brackets.
 void WriteType(JsonWriter& json, const Schema& schema, const reflection::Field& field) {
   if (IsTable(field)) {
-    json.Key("$ref");
-    json.Text("#/definitions/" + ShortName(*TableOf(schema, field).name()));
+    json.Field("$ref", "#/definitions/" + ShortName(*TableOf(schema, field).name()));
     return;
   }
   json.Key("type");
   if (const reflection::Enum* values = EnumOf(schema, field)) {
-    json.Text("string");
+    json.Value("string");
     return WriteEnum(json, EnumNames(*values));
   }
   switch (TypeOf(field)) {
     case BaseType::String:
-      json.Text("string");
+      json.Value("string");
       if (const auto names = AttributeWords(field, "names"); !names.empty()) {
         WriteEnum(json, names);
       } else if (const auto pattern = Attribute(field, "pattern"); !pattern.empty()) {
-        json.Key("pattern");
-        json.Text(pattern);
+        json.Field("pattern", pattern);
       } else {
-        json.Key("minLength");
-        json.Int(1);
+        json.Field("minLength", 1);
       }
       return;
     case BaseType::Bool:
-      return json.Text("boolean");
+      return json.Value("boolean");
     default:
       break;
   }
-  json.Text(IsFloat(field) ? "number" : "integer");
+  json.Value(IsFloat(field) ? "number" : "integer");
   const Range range = RangeOf(field);
   WriteBound(json, "minimum", range.min);
   WriteBound(json, "maximum", range.max);
@@ -81,13 +76,10 @@ std::string Described(const Schema& schema, const reflection::Field& field) {
 }
 
 void WriteField(JsonWriter& json, const Schema& schema, const reflection::Field& field) {
-  json.Key(field.name()->string_view());
-  json.BeginObject();
-  json.Key("description");
-  json.Text(Described(schema, field));
+  json.BeginObject(field.name()->string_view());
+  json.Field("description", Described(schema, field));
   if (IsList(field)) {
-    json.Key("type");
-    json.Text("array");
+    json.Field("type", "array");
     if (const auto least = Attribute(field, "min_items"); !least.empty()) {
       json.Key("minItems");
       json.Raw(least);
@@ -96,8 +88,7 @@ void WriteField(JsonWriter& json, const Schema& schema, const reflection::Field&
       json.Key("maxItems");
       json.Raw(most);
     }
-    json.Key("items");
-    json.BeginObject();
+    json.BeginObject("items");
     WriteType(json, schema, field);
     json.EndObject();
   } else {
@@ -112,20 +103,14 @@ void WriteField(JsonWriter& json, const Schema& schema, const reflection::Field&
 }
 
 void WriteTableSchema(JsonWriter& json, const Schema& schema, const reflection::Object& table) {
-  json.Key("type");
-  json.Text("object");
-  json.Key("description");
-  json.Text(CommentOf(table.documentation()));
-  json.Key("additionalProperties");
-  json.Bool(false);
+  json.Field("type", "object");
+  json.Field("description", CommentOf(table.documentation()));
+  json.Field("additionalProperties", false);
   std::vector<std::string_view> required;
-  json.Key("properties");
-  json.BeginObject();
+  json.BeginObject("properties");
   if (&table == schema.root_table()) {
-    json.Key("$schema");
-    json.BeginObject();
-    json.Key("type");
-    json.Text("string");
+    json.BeginObject("$schema");
+    json.Field("type", "string");
     json.EndObject();
   }
   for (const reflection::Field* field : FieldsOf(table)) {
@@ -136,10 +121,9 @@ void WriteTableSchema(JsonWriter& json, const Schema& schema, const reflection::
   }
   json.EndObject();
   if (!required.empty()) {
-    json.Key("required");
-    json.BeginList();
+    json.BeginList("required");
     for (const std::string_view name : required) {
-      json.Text(name);
+      json.Value(name);
     }
     json.EndList();
   }
@@ -168,21 +152,17 @@ std::string JsonSchemaOf(std::string_view name) {
   const std::string file(name);
   JsonWriter json;
   json.BeginObject();
-  json.Key("$schema");
-  json.Text("http://json-schema.org/draft-07/schema#");
-  json.Key("$comment");
-  json.Text(
+  json.Field("$schema", "http://json-schema.org/draft-07/schema#");
+  json.Field(
+      "$comment",
       "Made from configs/" + file + ".fbs by schema_tool --json-schema " + file +
-      ". Change that file.");
-  json.Key("title");
-  json.Text("spotps " + file);
+          ". Change that file.");
+  json.Field("title", "spotps " + file);
   WriteTableSchema(json, *schema, *schema->root_table());
-  json.Key("definitions");
-  json.BeginObject();
+  json.BeginObject("definitions");
   for (const reflection::Object* table : TablesOf(*schema)) {
     if (table != schema->root_table()) {
-      json.Key(ShortName(*table->name()));
-      json.BeginObject();
+      json.BeginObject(ShortName(*table->name()));
       WriteTableSchema(json, *schema, *table);
       json.EndObject();
     }

@@ -39,12 +39,12 @@ std::string NumberText(double value) {
 }
 
 void JsonWriter::Key(std::string_view key) {
-  Text(key);
-  text_ += ": ";
+  Value(key);
+  text_ += form_ == JsonForm::kOneLine ? ":" : ": ";
   is_after_key_ = true;
 }
 
-void JsonWriter::Text(std::string_view text) {
+void JsonWriter::Value(std::string_view text) {
   Separate();
   text_ += '"';
   for (size_t bytes = 0; !text.empty(); text.remove_prefix(bytes)) {
@@ -65,11 +65,11 @@ void JsonWriter::Text(std::string_view text) {
   text_ += '"';
 }
 
-void JsonWriter::Float(float value) {
+void JsonWriter::Value(float value) {
   Raw(NumberText(value));
 }
 
-void JsonWriter::Double(double value) {
+void JsonWriter::Value(double value) {
   Raw(NumberText(value));
 }
 
@@ -88,8 +88,7 @@ void JsonWriter::Open(char bracket) {
 void JsonWriter::Close(char bracket) {
   --depth_;
   if (!is_first_) {
-    text_ += '\n';
-    text_.append(2 * depth_, ' ');
+    BreakLine();
   }
   text_ += bracket;
   is_first_ = false;
@@ -103,9 +102,18 @@ void JsonWriter::Separate() {
   if (depth_ == 0) {
     return;
   }
-  text_ += is_first_ ? "\n" : ",\n";
-  text_.append(2 * depth_, ' ');
+  if (!is_first_) {
+    text_ += ',';
+  }
+  BreakLine();
   is_first_ = false;
+}
+
+void JsonWriter::BreakLine() {
+  if (form_ == JsonForm::kIndented) {
+    text_ += '\n';
+    text_.append(2 * depth_, ' ');
+  }
 }
 
 }  // namespace ps::proto

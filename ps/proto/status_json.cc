@@ -47,7 +47,7 @@ class Printer {
     switch (field.type()->base_type()) {
       case BaseType::String: {
         const flatbuffers::String* text = flatbuffers::GetFieldS(value, field);
-        return json_.Text(text == nullptr ? std::string_view() : text->string_view());
+        return json_.Value(text == nullptr ? std::string_view() : text->string_view());
       }
       case BaseType::Vector:
         return List(field, flatbuffers::GetFieldAnyV(value, field));
@@ -102,19 +102,19 @@ class Printer {
   template <typename I, typename F>
   void Scalar(const reflection::Field& field, BaseType type, I as_integer, F as_real) {
     if (type == BaseType::Float) {
-      json_.Float(static_cast<float>(as_real()));
+      json_.Value(static_cast<float>(as_real()));
     } else if (type == BaseType::Double) {
-      json_.Double(as_real());
+      json_.Value(as_real());
     } else if (type == BaseType::Bool) {
-      json_.Bool(as_integer() != 0);
+      json_.Value(as_integer() != 0);
     } else if (field.type()->index() >= 0) {
       const auto index = static_cast<flatbuffers::uoffset_t>(field.type()->index());
       const auto* name = schema_.enums()->Get(index)->values()->LookupByKey(as_integer());
-      json_.Text(name == nullptr ? "unknown" : name->name()->string_view());
+      json_.Value(name == nullptr ? "unknown" : name->name()->string_view());
     } else if (type == BaseType::ULong) {
-      json_.Uint(static_cast<uint64_t>(as_integer()));
+      json_.Value(static_cast<uint64_t>(as_integer()));
     } else {
-      json_.Int(as_integer());
+      json_.Value(as_integer());
     }
   }
 

@@ -3,10 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "psctl/files.h"
-#include "psctl/json_writer.h"
 #include "tests/psctl/sample_status.h"
 
 namespace ps::psctl {
@@ -72,25 +69,6 @@ TEST(SummaryTest, MetricsCarryTimeAndWorkers) {
   EXPECT_THAT(json, StartsWith(R"({"time_unix_s":1706702400.25,"elapsed_s":35.5,)"));
   EXPECT_THAT(json, HasSubstr(R"("workers_alive":2,)"));
   EXPECT_THAT(json, Not(HasSubstr("\n")));
-}
-
-TEST(JsonWriterTest, EscapesAndNests) {
-  JsonWriter json;
-  json.BeginObject();
-  json.Field("a\"b", "x\\\n\x01");
-  json.BeginArray("list");
-  json.Raw("1");
-  json.Raw("2");
-  json.EndArray();
-  json.Field("nan", std::nan(""));
-  json.Field("minus", int64_t{-3});
-  json.Field("yes", true);
-  json.BeginObject("empty");
-  json.EndObject();
-  json.EndObject();
-  EXPECT_EQ(
-      json.text(),
-      R"({"a\"b":"x\\\u000a\u0001","list":[1,2],"nan":null,"minus":-3,"yes":true,"empty":{}})");
 }
 
 }  // namespace
