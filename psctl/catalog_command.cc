@@ -5,23 +5,11 @@
 #include "provisioner/catalog_import.h"
 #include "psctl/catalog_file.h"
 #include "psctl/catalog_view.h"
-#include "psctl/command_line.h"
 #include "psctl/files.h"
 #include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {
-
-/// Files and options are what the user typed.
-int Misuse(const Console& console, const Status& status) {
-  console.err("psctl: " + std::string(status.message()) + "\n");
-  return kExitMisused;
-}
-
-int Fail(const Console& console, const Status& status) {
-  console.err("psctl: " + std::string(status.message()) + "\n");
-  return kExitFailed;
-}
 
 /// "prices.csv@2026-07-20", or the date in the file's own name.
 Result<provisioner::ImportFile> ReadImportFile(const std::string& argument) {

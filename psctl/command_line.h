@@ -12,10 +12,6 @@
 
 namespace ps::psctl {
 
-inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;
-inline constexpr int kExitMisused = 2;
-
 struct TrainCommand {
   std::string job_path;
   std::vector<proto::ConfigOverride> overrides;

@@ -21,17 +21,6 @@ namespace {
 constexpr int kStopPollMillis = 100;
 constexpr int kStopPollsMax = 1200;  // two minutes
 
-int Fail(const Console& console, const Status& status) {
-  console.err("psctl: " + std::string(status.message()) + "\n");
-  return kExitFailed;
-}
-
-/// The message is about what the user typed.
-int Misuse(const Console& console, const Status& status) {
-  console.err("psctl: " + std::string(status.message()) + "\n");
-  return kExitMisused;
-}
-
 /// The run that a command is about: the named one, or the only one that is running.
 Result<RunPaths> ChooseRun(const std::string& job, const RunRegistry& registry) {
   if (job.ends_with(".json") && std::filesystem::is_regular_file(job)) {
@@ -76,7 +65,7 @@ int PrintAllRuns(
     if (status.ok()) {
       jobs.push_back(std::move(status).value());
     } else if (FileLock::IsHeld(job.paths.lock())) {  // else it ended just now
-      console.err("psctl: " + std::string(status.status().message()) + "\n");
+      Fail(console, status.status());
       ++failures;
     }
   }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 
 #include "psctl/progress.h"
 
@@ -23,6 +24,16 @@ void WriteAll(int fd, std::string_view text) {
 }
 
 }  // namespace
+
+int Fail(const Console& console, const Status& status) {
+  console.err("psctl: " + std::string(status.message()) + "\n");
+  return kExitFailed;
+}
+
+int Misuse(const Console& console, const Status& status) {
+  Fail(console, status);
+  return kExitMisused;
+}
 
 Console ProcessConsole() {
   Console console;

@@ -4,7 +4,13 @@
 #include <functional>
 #include <string_view>
 
+#include "ps/base/status.h"
+
 namespace ps::psctl {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitMisused = 2;
 
 /// Where the program's text goes.
 struct Console {
@@ -14,6 +20,12 @@ struct Console {
   bool is_err_terminal = false;
   std::function<size_t()> err_width;  // columns of stderr, now
 };
+
+/// Says on stderr what went wrong. Returns kExitFailed.
+int Fail(const Console& console, const Status& status);
+
+/// The same about what the user typed, the files that were named included. Returns kExitMisused.
+int Misuse(const Console& console, const Status& status);
 
 /// On the process's own stdout and stderr. Failed writes (a closed pipe) are dropped.
 Console ProcessConsole();

@@ -7,7 +7,6 @@
 
 #include "provisioner/fleet_judge.h"
 #include "provisioner/plan_report.h"
-#include "psctl/command_line.h"
 #include "psctl/files.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/plan_view.h"
@@ -19,16 +18,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kPlotWorkersMax = 32;
-
-int Misuse(const Console& console, const Status& status) {
-  console.err("psctl: " + std::string(status.message()) + "\n");
-  return kExitMisused;
-}
-
-int Fail(const Console& console, const Status& status) {
-  console.err("psctl: " + std::string(status.message()) + "\n");
-  return kExitFailed;
-}
 
 /// What the same goal costs without spot instances.
 std::optional<PlanView::Alternative> OnDemandOf(const Planning& planning) {

@@ -2,7 +2,6 @@
 #include <limits>
 
 #include "provisioner/fleet_judge.h"
-#include "psctl/command_line.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/plan_command.h"
 #include "psctl/plan_view.h"
@@ -82,8 +81,7 @@ int RunPredict(const PredictCommand& command, const Console& console) {
   Planning planning;
   const Result<PlanView> view = Predict(command, &planning);
   if (!view.ok()) {
-    console.err("psctl: " + std::string(view.status().message()) + "\n");
-    return kExitMisused;
+    return Misuse(console, view.status());
   }
   console.out(
       command.common.is_json ? proto::PrintPlan(view->plan) : RenderPlan(*view, console.out_width));

@@ -14,7 +14,6 @@
 
 #include "provisioner/local_launcher.h"
 #include "ps/base/time.h"
-#include "psctl/command_line.h"
 #include "psctl/files.h"
 #include "psctl/profile_plan.h"
 #include "psctl/run_profile.h"
@@ -146,11 +145,6 @@ void AddMemory(
   }
 }
 
-int Fail(const Console& console, const Status& status, int code = kExitFailed) {
-  console.err("psctl: " + std::string(status.message()) + "\n");
-  return code;
-}
-
 Result<proto::JobProfile> MeasureAll(
     const std::vector<ProfileRun>& runs, const ProfileCommand& command, const Console& console) {
   const Scratch scratch;
@@ -208,11 +202,11 @@ Result<std::vector<std::string>> RefineProfileFile(
 int RunProfile(const ProfileCommand& command, const Console& console) {
   const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
-    return Fail(console, config.status(), kExitMisused);
+    return Misuse(console, config.status());
   }
   const Result<worker::DatasetInfo> data = worker::Dataset::Inspect(config->data);
   if (!data.ok()) {
-    return Fail(console, data.status(), kExitMisused);
+    return Misuse(console, data.status());
   }
   struct sigaction action = {};
   action.sa_handler = [](int) { interrupted = 1; };

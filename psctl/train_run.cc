@@ -12,7 +12,6 @@
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "ps/proto/timing.h"
-#include "psctl/command_line.h"
 #include "psctl/launch_text.h"
 #include "psctl/local_fleet.h"
 #include "psctl/plan_run.h"
@@ -377,7 +376,7 @@ void LeaveProfile(
     written = RefineProfileFile(refined_path, profile, &merged).status();
   }
   if (!written.ok()) {
-    console.err("psctl: " + std::string(written.message()) + "\n");
+    Fail(console, written);
   }
 }
 
@@ -394,20 +393,10 @@ void LeaveSummary(
        {WriteFileAtomically(paths.summary_json(), json),
         WriteFileAtomically(paths.summary_text(), RenderSummary(status) + against)}) {
     if (!written.ok()) {
-      console.err("psctl: " + std::string(written.message()) + "\n");
+      Fail(console, written);
     }
   }
   console.out(is_json ? json : RenderSummary(status, console.out_width) + against);
-}
-
-int Misuse(const Console& console, const Status& status) {
-  console.err("psctl: " + std::string(status.message()) + "\n");
-  return kExitMisused;
-}
-
-int Fail(const Console& console, const Status& status) {
-  console.err("psctl: " + std::string(status.message()) + "\n");
-  return kExitFailed;
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include "ps/proto/catalog.h"
 #include "psctl/catalog_file.h"
-#include "psctl/command_line.h"
 #include "psctl/files.h"
 
 namespace ps::psctl {

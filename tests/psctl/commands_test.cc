@@ -5,7 +5,6 @@
 
 #include <filesystem>
 
-#include "psctl/command_line.h"
 #include "psctl/files.h"
 
 namespace ps::psctl {

@@ -9,7 +9,6 @@
 
 #include "ps/proto/plan.h"
 #include "ps/proto/profile.h"
-#include "psctl/command_line.h"
 #include "psctl/commands.h"
 #include "psctl/files.h"
 
