@@ -5,21 +5,12 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
 #include "psctl/catalog_command.h"
 #include "psctl/plan_command.h"
 #include "psctl/profile_command.h"
+#include "psctl/train_command.h"
 
 namespace ps::psctl {
-
-struct TrainCommand {
-  std::string job_path;
-  std::vector<proto::ConfigOverride> overrides;
-  bool is_json = false;
-  bool only_prints_config = false;
-  std::string plan_path;     // empty: the job's own fleet
-  std::string profile_path;  // refined by the run; empty: none but the run directory's
-};
 
 struct StatusCommand {
   std::string job;  // empty: every running job

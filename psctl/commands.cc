@@ -13,7 +13,6 @@
 #include "psctl/control.h"
 #include "psctl/status_view.h"
 #include "psctl/text.h"
-#include "psctl/train_run.h"
 
 namespace ps::psctl {
 namespace {
@@ -149,32 +148,6 @@ int RunStop(const StopCommand& command, const Console& console, const RunRegistr
   return Fail(
       console,
       Status::DeadlineExceeded(name + " is still running; psctl stop --now ends it at once"));
-}
-
-int RunTrain(const TrainCommand& command, const Console& console, const RunRegistry& registry) {
-  Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
-  if (!config.ok()) {
-    return Misuse(console, config.status());
-  }
-  if (command.only_prints_config) {
-    console.out(proto::PrintJobConfig(*config));
-    return kExitOk;
-  }
-  TrainOptions options;
-  options.is_json = command.is_json;
-  options.profile_path = command.profile_path;
-  if (!command.plan_path.empty()) {
-    const Result<std::string> text = ReadFile(command.plan_path);
-    if (!text.ok()) {
-      return Misuse(console, text.status());
-    }
-    Result<proto::Plan> plan = proto::ParsePlan(*text, command.plan_path);
-    if (!plan.ok()) {
-      return Misuse(console, plan.status());
-    }
-    options.plan = std::move(plan).value();
-  }
-  return Train(*config, options, console, registry);
 }
 
 }  // namespace

@@ -2,28 +2,13 @@
 
 #include <csignal>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <utility>
 
 #include "provisioner/local_launcher.h"
-#include "ps/base/logger.h"
-#include "ps/coordinator/coordinator_core.h"
-#include "ps/net/endpoint.h"
-#include "ps/net/loop.h"
-#include "ps/proto/timing.h"
 #include "psctl/launch_text.h"
-#include "psctl/local_fleet.h"
-#include "psctl/plan_run.h"
-#include "psctl/profile_command.h"
-#include "psctl/progress.h"
-#include "psctl/run_events.h"
-#include "psctl/run_profile.h"
 #include "psctl/summary.h"
 #include "psctl/tables.h"
 #include "psctl/text.h"
-#include "worker/data.h"
-#include "worker/model.h"
 
 namespace ps::psctl {
 namespace {
@@ -35,19 +20,6 @@ constexpr Duration kObserve = std::chrono::milliseconds(50);
 constexpr uint64_t kLossSteps = 20;
 /// Children that do not leave by themselves when the job is over are killed after this.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
-
-/// What a job is about, known before anything is started.
-struct JobParts {
-  worker::Model model;
-  worker::DatasetInfo data;
-};
-
-Result<JobParts> LoadParts(const proto::JobConfig& config) {
-  JobParts parts;
-  PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data));
-  PS_ASSIGN(parts.model, worker::MakeModel(config.model, parts.data.shape, parts.data.classes));
-  return parts;
-}
 
 std::string HostAndPort(const std::string& host, uint32_t port) {
   const std::string text = host.find(':') == std::string::npos ? host : "[" + host + "]";
@@ -74,96 +46,32 @@ std::string LastLine(const std::string& path) {
   return Printable(text->substr(begin, last + 1 - begin));
 }
 
-/// The coordinator's process: loop, connections, children, terminal.
-class TrainRun final : private net::EndpointHandler {
- public:
-  TrainRun(
-      const proto::JobConfig& config,
-      JobParts parts,
-      RunDirectory directory,
-      std::unique_ptr<LogSink> log_sink,
-      LineFile metrics,
-      const Console& console)
-      : config_(config),
-        parts_(std::move(parts)),
-        directory_(std::move(directory)),
-        log_sink_(std::move(log_sink)),
-        log_("coordinator", &SystemTime(), log_sink_.get()),
-        metrics_(std::move(metrics)),
-        console_(console),
-        timing_(proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s))),
-        launcher_(provisioner::MakeLocalLauncher()),
-        progress_(
-            {.is_terminal = console.is_err_terminal,
-             .write = console.err,
-             .terminal_width = console.err_width}),
-        profiler_(config.name, parts_.model.tensors, RunProfiler::SeatsOf(config)) {}
+}  // namespace
 
-  /// Listens and makes the parts that need to know the port.
-  Status Prepare();
-  /// Until the job is over. Returns the exit code.
-  int Run();
-
-  /// Valid after Run.
-  const proto::JobStatus& status() const { return final_status_; }
-
-  const LossReached& loss_reached() const { return loss_reached_; }
-
-  /// What the run told of the job.
-  proto::JobProfile Profile() const;
-
- private:
-  void OnConnected(proto::PeerId peer, const proto::Hello& hello) override {
-    core_->OnPeerConnected(peer, hello, Now(), endpoint_.get());
-  }
-
-  void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override {
-    core_->OnMessage(peer, request_id, std::move(message), Now(), endpoint_.get());
-  }
-
-  void OnClosed(proto::PeerId peer, const Status& /*why*/) override {
-    core_->OnPeerClosed(peer, Now(), endpoint_.get());
-  }
-
-  static TimePoint Now() { return SystemTime().Now(); }
-
-  void Announce();
-  void Tick();
-  void Reap();
-  void OnEnd(const LocalFleet::End& end);
-  void OnStopSignal(int signal);
-  void Observe();
-  void Redraw();
-  void WriteMetrics();
-  void Leave();
-
-  // Constant after construction.
-  const proto::JobConfig& config_;
-  const JobParts parts_;
-  const RunDirectory directory_;
-  const std::unique_ptr<LogSink> log_sink_;
-  const Logger log_;
-  LineFile metrics_;
-  const Console& console_;
-  const proto::Timing timing_;
-  // Made by Prepare.
-  net::Loop loop_;
-  std::unique_ptr<provisioner::Launcher> launcher_;
-  std::unique_ptr<LocalFleet> fleet_;
-  std::unique_ptr<coordinator::CoordinatorCore> core_;
-  std::unique_ptr<net::Endpoint> endpoint_;
-  // State of the run.
-  ProgressPrinter progress_;
-  RunEvents events_;
-  RunProfiler profiler_;
-  LossReached loss_reached_;
-  proto::JobStatus final_status_;
-  std::optional<TimePoint> leave_by_;
-  bool is_stopping_ = false;
-  bool is_aborted_ = false;
-};
+TrainRun::TrainRun(
+    const proto::JobConfig& config,
+    JobParts parts,
+    const RunDirectory& directory,
+    std::unique_ptr<LogSink> log_sink,
+    LineFile metrics,
+    const Console& console)
+    : config_(config),
+      parts_(std::move(parts)),
+      directory_(directory),
+      log_sink_(std::move(log_sink)),
+      log_("coordinator", &SystemTime(), log_sink_.get()),
+      metrics_(std::move(metrics)),
+      console_(console),
+      timing_(proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s))),
+      launcher_(provisioner::MakeLocalLauncher()),
+      progress_(
+          {.is_terminal = console.is_err_terminal,
+           .write = console.err,
+           .terminal_width = console.err_width}),
+      profiler_(config.name, parts_.model.tensors, RunProfiler::SeatsOf(config)) {}
 
 Status TrainRun::Prepare() {
+  PS_TRY(CheckPrograms(ProgramDirectory()));
   net::EndpointOptions options;
   options.node = "coordinator";
   options.token = directory_.token();
@@ -362,105 +270,6 @@ void TrainRun::WriteMetrics() {
   if (said.has_value()) {
     progress_.Say(*said);
   }
-}
-
-/// For planning: the next run of this job, or of another on machines like these.
-void LeaveProfile(
-    const proto::JobProfile& profile,
-    const RunPaths& paths,
-    const std::string& refined_path,
-    const Console& console) {
-  Status written = WriteFileAtomically(paths.profile(), proto::PrintProfile(profile));
-  if (written.ok() && !refined_path.empty()) {
-    proto::JobProfile merged;
-    written = RefineProfileFile(refined_path, profile, &merged).status();
-  }
-  if (!written.ok()) {
-    Fail(console, written);
-  }
-}
-
-/// Both forms of the summary into the run directory and one to stdout.
-void LeaveSummary(
-    const proto::JobStatus& status,
-    const std::optional<PlanOutcome>& outcome,
-    const RunPaths& paths,
-    bool is_json,
-    const Console& console) {
-  const std::string json = SummaryToJson(status, outcome ? PlanOutcomeToJson(*outcome) : "") + "\n";
-  const std::string against = outcome ? "\n" + RenderPlanOutcome(*outcome) : "";
-  for (const Status& written :
-       {WriteFileAtomically(paths.summary_json(), json),
-        WriteFileAtomically(paths.summary_text(), RenderSummary(status) + against)}) {
-    if (!written.ok()) {
-      Fail(console, written);
-    }
-  }
-  console.out(is_json ? json : RenderSummary(status, console.out_width) + against);
-}
-
-}  // namespace
-
-int Train(
-    const proto::JobConfig& job,
-    const TrainOptions& options,
-    const Console& console,
-    const RunRegistry& registry) {
-  Result<JobParts> parts = LoadParts(job);
-  if (!parts.ok()) {
-    return Misuse(console, parts.status());
-  }
-  Result<proto::JobConfig> planned =
-      options.plan ? ApplyPlan(job, *options.plan, ModelFingerprint(parts->model.tensors)) : job;
-  if (!planned.ok()) {
-    return Misuse(console, planned.status());
-  }
-  const proto::JobConfig& config = *planned;
-  const Status programs = CheckPrograms(ProgramDirectory());
-  if (!programs.ok()) {
-    return Fail(console, programs);
-  }
-  Result<RunDirectory> directory =
-      RunDirectory::Create(config.run.directory, config.name, SystemTime().UnixMicros());
-  if (!directory.ok()) {
-    return Fail(console, directory.status());
-  }
-  const RunPaths paths = directory->paths();
-  const Status config_written = directory->WriteConfig(proto::PrintJobConfig(config));
-  Result<std::unique_ptr<LogSink>> log = MakeFileSink(paths.coordinator_log(), LogLevel::kInfo);
-  Result<LineFile> metrics = LineFile::Open(paths.metrics());
-  for (const Status* status : {&config_written, &log.status(), &metrics.status()}) {
-    if (!status->ok()) {
-      return Fail(console, *status);
-    }
-  }
-  TrainRun run(
-      config,
-      std::move(parts).value(),
-      std::move(directory).value(),
-      std::move(log).value(),
-      std::move(metrics).value(),
-      console);
-  const Status prepared = run.Prepare();
-  if (!prepared.ok()) {
-    return Fail(console, prepared);
-  }
-  const Status added = registry.Add(paths);
-  if (!added.ok()) {
-    console.err(
-        "psctl: status needs the run directory as its argument: " + std::string(added.message()) +
-        "\n");
-  }
-  const int exit_code = run.Run();
-  registry.Remove(paths);
-  const proto::JobProfile profile = run.Profile();
-  LeaveProfile(profile, paths, options.profile_path, console);
-  std::optional<PlanOutcome> outcome;
-  if (options.plan) {
-    outcome = CompareWithPlan(*options.plan, profile, run.loss_reached(), run.status().train_loss);
-  }
-  LeaveSummary(run.status(), outcome, paths, options.is_json, console);
-  return exit_code;
 }
 
 }  // namespace ps::psctl

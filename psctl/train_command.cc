@@ -1,0 +1,143 @@
+#include "psctl/train_command.h"
+
+#include <optional>
+#include <utility>
+
+#include "psctl/plan_run.h"
+#include "psctl/profile_command.h"
+#include "psctl/summary.h"
+#include "psctl/train_run.h"
+
+namespace ps::psctl {
+namespace {
+
+/// Nothing for an empty path.
+Result<std::optional<proto::Plan>> LoadPlan(const std::string& path) {
+  if (path.empty()) {
+    return std::optional<proto::Plan>();
+  }
+  PS_ASSIGN(const std::string text, ReadFile(path));
+  PS_ASSIGN(proto::Plan plan, proto::ParsePlan(text, path));
+  return std::optional<proto::Plan>(std::move(plan));
+}
+
+Result<JobParts> LoadParts(const proto::JobConfig& config) {
+  JobParts parts;
+  PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data));
+  PS_ASSIGN(parts.model, worker::MakeModel(config.model, parts.data.shape, parts.data.classes));
+  return parts;
+}
+
+/// For planning: the next run of this job, or of another on machines like these.
+void LeaveProfile(
+    const proto::JobProfile& profile,
+    const RunPaths& paths,
+    const std::string& refined_path,
+    const Console& console) {
+  Status written = WriteFileAtomically(paths.profile(), proto::PrintProfile(profile));
+  if (written.ok() && !refined_path.empty()) {
+    proto::JobProfile merged;
+    written = RefineProfileFile(refined_path, profile, &merged).status();
+  }
+  if (!written.ok()) {
+    Fail(console, written);
+  }
+}
+
+/// Both forms of the summary into the run directory and one to stdout.
+void LeaveSummary(
+    const proto::JobStatus& status,
+    const std::optional<PlanOutcome>& outcome,
+    const RunPaths& paths,
+    bool is_json,
+    const Console& console) {
+  const std::string json = SummaryToJson(status, outcome ? PlanOutcomeToJson(*outcome) : "") + "\n";
+  const std::string against = outcome ? "\n" + RenderPlanOutcome(*outcome) : "";
+  for (const Status& written :
+       {WriteFileAtomically(paths.summary_json(), json),
+        WriteFileAtomically(paths.summary_text(), RenderSummary(status) + against)}) {
+    if (!written.ok()) {
+      Fail(console, written);
+    }
+  }
+  console.out(is_json ? json : RenderSummary(status, console.out_width) + against);
+}
+
+/// Runs `config` to its end, and leaves what it came to. Returns the exit code.
+int Train(
+    const proto::JobConfig& config,
+    JobParts parts,
+    const std::optional<proto::Plan>& plan,
+    const TrainCommand& command,
+    const Console& console,
+    const RunRegistry& registry) {
+  const Result<RunDirectory> directory =
+      RunDirectory::Create(config.run.directory, config.name, SystemTime().UnixMicros());
+  if (!directory.ok()) {
+    return Fail(console, directory.status());
+  }
+  const RunPaths& paths = directory->paths();
+  const Status config_written = directory->WriteConfig(proto::PrintJobConfig(config));
+  Result<std::unique_ptr<LogSink>> log = MakeFileSink(paths.coordinator_log(), LogLevel::kInfo);
+  Result<LineFile> metrics = LineFile::Open(paths.metrics());
+  for (const Status* status : {&config_written, &log.status(), &metrics.status()}) {
+    if (!status->ok()) {
+      return Fail(console, *status);
+    }
+  }
+  TrainRun run(
+      config,
+      std::move(parts),
+      *directory,
+      std::move(log).value(),
+      std::move(metrics).value(),
+      console);
+  if (const Status prepared = run.Prepare(); !prepared.ok()) {
+    return Fail(console, prepared);
+  }
+  if (const Status added = registry.Add(paths); !added.ok()) {
+    console.err(
+        "psctl: status needs the run directory as its argument: " + std::string(added.message()) +
+        "\n");
+  }
+  const int exit_code = run.Run();
+  registry.Remove(paths);
+  const proto::JobProfile profile = run.Profile();
+  LeaveProfile(profile, paths, command.profile_path, console);
+  std::optional<PlanOutcome> outcome;
+  if (plan) {
+    outcome = CompareWithPlan(*plan, profile, run.loss_reached(), run.status().train_loss);
+  }
+  LeaveSummary(run.status(), outcome, paths, command.is_json, console);
+  return exit_code;
+}
+
+}  // namespace
+
+int RunTrain(const TrainCommand& command, const Console& console, const RunRegistry& registry) {
+  Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
+  if (!config.ok()) {
+    return Misuse(console, config.status());
+  }
+  if (command.only_prints_config) {
+    console.out(proto::PrintJobConfig(*config));
+    return kExitOk;
+  }
+  const Result<std::optional<proto::Plan>> plan = LoadPlan(command.plan_path);
+  if (!plan.ok()) {
+    return Misuse(console, plan.status());
+  }
+  Result<JobParts> parts = LoadParts(*config);
+  if (!parts.ok()) {
+    return Misuse(console, parts.status());
+  }
+  if (*plan) {
+    config = ApplyPlan(*config, **plan, ModelFingerprint(parts->model.tensors));
+    if (!config.ok()) {
+      return Misuse(console, config.status());
+    }
+  }
+  return Train(*config, std::move(parts).value(), *plan, command, console, registry);
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ps/proto/job_config.h"
+#include "psctl/console.h"
+#include "psctl/run_registry.h"
+
+namespace ps::psctl {
+
+struct TrainCommand {
+  std::string job_path;
+  std::vector<proto::ConfigOverride> overrides;
+  bool is_json = false;
+  bool only_prints_config = false;
+  std::string plan_path;     // empty: the job's own fleet
+  std::string profile_path;  // refined by the run; empty: none but the run directory's
+};
+
+/// Runs a job to its end: makes the run directory, holds the coordinator, starts servers and
+/// workers, shows progress, and leaves profile and summary; with a plan, runs the plan's fleet
+/// instead of the job's and says how it went against the plan. Returns the exit code.
+int RunTrain(const TrainCommand& command, const Console& console, const RunRegistry& registry);
+
+}  // namespace ps::psctl
