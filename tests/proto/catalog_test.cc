@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ps/proto/planning_fields.h"
-#include "tests/proto/damage.h"
-#include "tests/proto/members.h"
+#include "tests/proto/file_checks.h"
 
 namespace ps::proto {
 namespace {
@@ -54,8 +53,7 @@ std::string Replaced(const std::string& from, const std::string& to) {
 
 /// The error of the text with one part changed.
 std::string ErrorOf(const std::string& from, const std::string& to) {
-  const auto catalog = ParseCatalog(Replaced(from, to), "c.json");
-  return catalog.ok() ? "no error" : std::string(catalog.status().message());
+  return tests::ErrorOf(ParseCatalog(Replaced(from, to), "c.json"));
 }
 
 TEST(CatalogTest, FieldsArriveWhereTheyBelong) {
@@ -92,18 +90,8 @@ TEST(CatalogTest, PrintedCatalogsReadBackTheSame) {
   EXPECT_EQ(*again, catalog);
 }
 
-template <typename T>
-void ExpectAllMembersVisited() {
-  T value;
-  size_t visited = 0;
-  VisitFields(value, [&](const char*, auto&) { ++visited; });
-  EXPECT_EQ(visited, tests::MemberCount<T>()) << __PRETTY_FUNCTION__;
-}
-
 TEST(CatalogTest, EveryMemberIsAField) {
-  ExpectAllMembersVisited<SpotPrice>();
-  ExpectAllMembersVisited<InstanceType>();
-  ExpectAllMembersVisited<Catalog>();
+  tests::ExpectAllMembersVisited<SpotPrice, InstanceType, Catalog>();
 }
 
 TEST(CatalogTest, PricesAreFiniteAndAboveZero) {

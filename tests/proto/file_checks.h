@@ -8,8 +8,29 @@
 #include <string_view>
 
 #include "ps/base/random.h"
+#include "ps/base/status.h"
+#include "tests/proto/members.h"
+
+// What the tests of the files that people write have in common.
 
 namespace ps::tests {
+
+/// Why a text was refused.
+template <typename T>
+std::string ErrorOf(const Result<T>& parsed) {
+  return parsed.ok() ? "no error" : std::string(parsed.status().message());
+}
+
+/// VisitFields of each type leaves out no member.
+template <typename... T>
+void ExpectAllMembersVisited() {
+  const auto expect = []<typename One>(One value) {
+    size_t visited = 0;
+    VisitFields(value, [&](const char*, auto&) { ++visited; });
+    EXPECT_EQ(visited, MemberCount<One>()) << __PRETTY_FUNCTION__;
+  };
+  (expect(T()), ...);
+}
 
 /// Puts one to three faults into a text: bytes changed, taken out, doubled, JSON's own signs put
 /// in.

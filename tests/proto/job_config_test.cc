@@ -8,22 +8,17 @@
 #include <fstream>
 
 #include "ps/proto/job_fields.h"
-#include "tests/proto/damage.h"
-#include "tests/proto/members.h"
+#include "tests/proto/file_checks.h"
+#include "tests/proto/small_job.h"
 
 namespace ps::proto {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
-
-constexpr std::string_view kSmall = R"({
-  "name": "small",
-  "model": {"name": "mlp"},
-  "data": {"directory": "."},
-  "workers": [{}]
-})";
+using tests::ErrorOf;
+using tests::kSmall;
+using tests::Replaced;
 
 // Every field away from its default somewhere.
 constexpr std::string_view kRich = R"({
@@ -60,23 +55,6 @@ constexpr std::string_view kRich = R"({
     "metrics_every_s": 0.5, "seconds_max": 60, "stop_at_loss": 0.25}
 })";
 
-std::string ErrorOf(std::string_view text, const std::vector<ConfigOverride>& overrides = {}) {
-  const auto config = ParseJobConfig(text, "job.json", overrides);
-  return config.ok() ? "no error" : std::string(config.status().message());
-}
-
-/// The small job with one line put in front of its fields, in line 2.
-std::string WithLine(const std::string& line) {
-  return "{\n" + line + ",\n" + std::string(kSmall.substr(2));
-}
-
-/// The small job with its model, data or workers line replaced; line and column stay known.
-std::string Replaced(const std::string& from, const std::string& to) {
-  std::string text(kSmall);
-  text.replace(text.find(from), from.size(), to);
-  return text;
-}
-
 TEST(JobConfigTest, DefaultsOfTheSchemaAreTheStructsDefaults) {
   const auto parsed = ParseJobConfig(kSmall, "job.json");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
@@ -98,28 +76,21 @@ TEST(JobConfigTest, DefaultsOfTheSchemaAreTheStructsDefaults) {
   EXPECT_EQ(listed->faults, std::vector<FaultConfig>(1));
 }
 
-template <typename T>
-void ExpectAllMembersVisited() {
-  T value;
-  size_t visited = 0;
-  VisitFields(value, [&](const char*, auto&) { ++visited; });
-  EXPECT_EQ(visited, tests::MemberCount<T>()) << __PRETTY_FUNCTION__;
-}
-
 TEST(JobConfigTest, EveryMemberIsAField) {
-  ExpectAllMembersVisited<LayerConfig>();
-  ExpectAllMembersVisited<ModelConfig>();
-  ExpectAllMembersVisited<DataConfig>();
-  ExpectAllMembersVisited<ScheduleConfig>();
-  ExpectAllMembersVisited<OptimizerConfig>();
-  ExpectAllMembersVisited<TrainConfig>();
-  ExpectAllMembersVisited<ServerConfig>();
-  ExpectAllMembersVisited<WorkerGroup>();
-  ExpectAllMembersVisited<FaultConfig>();
-  ExpectAllMembersVisited<FleetConfig>();
-  ExpectAllMembersVisited<LaunchConfig>();
-  ExpectAllMembersVisited<RunConfig>();
-  ExpectAllMembersVisited<JobConfig>();
+  tests::ExpectAllMembersVisited<
+      LayerConfig,
+      ModelConfig,
+      DataConfig,
+      ScheduleConfig,
+      OptimizerConfig,
+      TrainConfig,
+      ServerConfig,
+      WorkerGroup,
+      FaultConfig,
+      FleetConfig,
+      LaunchConfig,
+      RunConfig,
+      JobConfig>();
 }
 
 TEST(JobConfigTest, FieldsArriveWhereTheyBelong) {
@@ -220,207 +191,7 @@ TEST(JobConfigTest, ClipNormTurnsOverlapOff) {
   EXPECT_FALSE(config.value().train.overlap);
 }
 
-// ---- Errors: place, what, allowed, nearest.
-
-struct BadJob {
-  std::string text;
-  std::string error;
-};
-
-void ExpectErrors(const std::vector<BadJob>& jobs) {
-  for (const BadJob& job : jobs) {
-    EXPECT_EQ(ErrorOf(job.text), job.error) << job.text;
-  }
-}
-
-TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
-  ExpectErrors({
-      {WithLine(R"("train": {"epoch": 1})"),
-       "job.json:2:11: unknown field \"epoch\" in train; allowed: epochs, seed, mode, "
-       "staleness_max, minibatch, lease_steps, overlap, evaluate_every_epochs; did you mean "
-       "\"epochs\"?"},
-      {WithLine(R"("trian": {})"),
-       "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, train, "
-       "servers, workers, faults, fleet, launch, run; did you mean \"train\"?"},
-      {Replaced("{}", R"({}, {"batch_size": 8})"),
-       "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
-       "slowdown, step_ms, link_mbit_per_s, type, threads; did you mean \"minibatch\"?"},
-      {WithLine(R"("lr": 1)"),
-       "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, train, servers, "
-       "workers, faults, fleet, launch, run; did you mean \"optimizer.lr\"?"},
-  });
-  EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
-}
-
-TEST(JobConfigErrorTest, WrongTypesSayWhatTheyAreAndWhatFits) {
-  ExpectErrors({
-      {WithLine(R"("train": {"epochs": "3"})"),
-       "job.json:2:21: train.epochs is a text; allowed: a whole number from 1 to 100000"},
-      {WithLine(R"("train": {"epochs": 1.5})"),
-       "job.json:2:21: train.epochs is 1.5; allowed: a whole number from 1 to 100000"},
-      {WithLine(R"("train": [])"), "job.json:2:10: train is a list; allowed: an object in braces"},
-      {WithLine(R"("train": {"overlap": 1})"),
-       "job.json:2:22: train.overlap is a number; allowed: true or false"},
-      {WithLine(R"("train": {"seed": null})"),
-       "job.json:2:19: train.seed is null; allowed: a whole number from 0"},
-      {WithLine(R"("optimizer": {"lr": true})"),
-       "job.json:2:21: optimizer.lr is true or false; allowed: a number above 0 up to 1000"},
-      {Replaced("[{}]", "{}"),
-       "job.json:5:14: workers is an object; allowed: a list of objects, in brackets"},
-      {Replaced("[{}]", "[3]"),
-       "job.json:5:15: workers[0] is a number; allowed: an object in braces"},
-      {Replaced("\"small\"", "7"),
-       "job.json:2:11: name is a number; allowed: a text that matches "
-       "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$, in double quotes"},
-      {"[]", "job.json:1:1: the document is a list; allowed: an object in braces"},
-  });
-}
-
-TEST(JobConfigErrorTest, UnknownEnumValuesNameTheNearest) {
-  ExpectErrors({
-      {WithLine(R"("train": {"mode": "asnyc"})"),
-       "job.json:2:19: train.mode is \"asnyc\"; allowed: one of async, ssp, bsp; did you mean "
-       "\"async\"?"},
-      {WithLine(R"("train": {"mode": 0})"),
-       "job.json:2:19: train.mode is a number; allowed: one of async, ssp, bsp"},
-      {Replaced("\"mlp\"", "\"resnet2\""),
-       "job.json:3:21: model.name is \"resnet2\"; allowed: one of mlp, cnn, resnet20; did you mean "
-       "\"resnet20\"?"},
-      {WithLine(R"("optimizer": {"kind": "SGD"})"),
-       "job.json:2:23: optimizer.kind is \"SGD\"; allowed: one of sgd, adam, adamw, adagrad"},
-  });
-}
-
-TEST(JobConfigErrorTest, NumbersOutOfRangeNameTheRange) {
-  ExpectErrors({
-      {WithLine(R"("train": {"epochs": 0})"),
-       "job.json:2:21: train.epochs is 0; allowed: a whole number from 1 to 100000"},
-      {WithLine(R"("train": {"epochs": -1})"),
-       "job.json:2:21: train.epochs is -1; allowed: a whole number from 1 to 100000"},
-      {WithLine(R"("train": {"seed": 18446744073709551616})"),
-       "job.json:2:19: train.seed is 18446744073709551616; allowed: a whole number from 0"},
-      {WithLine(R"("optimizer": {"lr": 0})"),
-       "job.json:2:21: optimizer.lr is 0; allowed: a number above 0 up to 1000"},
-      {WithLine(R"("optimizer": {"lr": 1e-60})"),
-       "job.json:2:21: optimizer.lr is 1e-60; allowed: a number above 0 up to 1000"},
-      {WithLine(R"("optimizer": {"momentum": 1})"),
-       "job.json:2:27: optimizer.momentum is 1; allowed: a number from 0 below 1"},
-      {WithLine(R"("optimizer": {"lr": 1e999})"),
-       "job.json:2:21: optimizer.lr is 1e999; allowed: a number above 0 up to 1000"},
-      {WithLine(R"("run": {"port": 65536})"),
-       "job.json:2:17: run.port is 65536; allowed: a whole number from 0 to 65535"},
-      {Replaced("[{}]", "[]"), "job.json:5:14: workers has 0 entries; allowed: 1 to 1000"},
-      {Replaced("\"small\"", "\"a/b\""),
-       "job.json:2:11: name is \"a/b\"; allowed: a text that matches "
-       "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},
-      {Replaced("\".\"", "\"\""), "job.json:4:25: data.directory has 0 bytes; allowed: 1 to 4096"},
-  });
-}
-
-TEST(JobConfigErrorTest, MissingRequiredFieldsAreNamed) {
-  ExpectErrors({
-      {"{}",
-       "job.json:1:1: name is missing; allowed: a text that matches "
-       "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},
-      {Replaced(R"({"directory": "."})", "{}"),
-       "job.json:4:11: data.directory is missing; allowed: a text"},
-      {Replaced(R"("workers": [{}])", R"("train": {})"),
-       "job.json:1:1: workers is missing; allowed: a list of objects"},
-  });
-}
-
-TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
-  ExpectErrors({
-      {WithLine(R"("optimizer": {"nesterov": true})"),
-       "job.json:2:27: optimizer.nesterov needs momentum; allowed: optimizer.momentum above 0, or "
-       "no nesterov"},
-      {WithLine(R"("train": {"overlap": true, "mode": "bsp"})"),
-       "job.json:2:22: train.overlap is true in a mode that bounds how old the parameters "
-       "of a step may be; allowed: false, or mode async"},
-      {WithLine(R"("train": {"overlap": true}, "optimizer": {"clip_norm": 1})"),
-       "job.json:2:22: train.overlap is true with optimizer.clip_norm, which needs the whole "
-       "gradient first; allowed: false, or no clip_norm"},
-      {WithLine(R"("train": {"mode": "ssp", "staleness_max": 0})"),
-       "job.json:2:43: train.staleness_max is 0 in mode ssp; allowed: 1 or more, or \"mode\": "
-       "\"bsp\""},
-      {WithLine(R"("optimizer": {"kind": "adamw", "momentum": 0.9})"),
-       "job.json:2:32: optimizer.momentum has no meaning for kind \"adamw\"; allowed for: sgd"},
-      {WithLine(R"("optimizer": {"schedule": {"kind": "step"}})"),
-       "job.json:2:27: optimizer.schedule.milestones is missing; allowed: at least one number "
-       "above 0 below 1"},
-      {WithLine(R"("optimizer": {"schedule": {"kind": "step", "milestones": [0.5, 0.5]}})"),
-       "job.json:2:64: optimizer.schedule.milestones do not ascend; allowed: each larger than the "
-       "one before"},
-      {WithLine(R"("optimizer": {"schedule": {"milestones": [0.5]}})"),
-       "job.json:2:28: optimizer.schedule.milestones has no meaning for kind \"constant\"; allowed "
-       "for: step"},
-      {WithLine(R"("faults": [{"kind": "kill", "worker": 1}])"),
-       "job.json:2:39: faults[0].worker is 1, a seat that nobody has then; allowed: 0 to 0"},
-      {WithLine(R"("faults": [{"kind": "kill", "add": {}}])"),
-       "job.json:2:29: faults[0].add has no meaning for kind \"kill\"; allowed for: add"},
-      {WithLine(R"("servers": {"queue_mib": 1, "chunk_kib": 2048})"),
-       "job.json:2:26: servers.queue_mib holds less than two frames; allowed: 4 or more with these "
-       "chunks and frames"},
-  });
-}
-
-TEST(JobConfigErrorTest, ImpossibleModelsAreExplained) {
-  const auto model = [](const std::string& json) { return Replaced(R"({"name": "mlp"})", json); };
-  ExpectErrors({
-      {model("{}"),
-       "job.json:3:12: model has neither a name nor layers; allowed: one of the two, for example "
-       "\"name\": \"mlp\""},
-      {model(R"({"name": "mlp", "layers": [{"kind": "relu"}]})"),
-       "job.json:3:38: model has both a name and layers; allowed: one of the two"},
-      {model(R"({"layers": [{"kind": "linear"}]})"),
-       "job.json:3:24: model.layers[0].out is missing; allowed: a whole number from 1"},
-      {model(R"({"layers": [{"kind": "relu", "out": 3}]})"),
-       "job.json:3:41: model.layers[0].out has no meaning for kind \"relu\"; allowed for: linear, "
-       "conv2d"},
-      {model(R"({"layers": [{"kind": "max_pool", "padding": 2}]})"),
-       "job.json:3:56: model.layers[0].padding is more than half the kernel; allowed: up to 1"},
-      {model(R"({"layers": [{"kind": "residual"}]})"),
-       "job.json:3:24: model.layers[0].layers is missing; allowed: the layers of the body"},
-      {model(R"({"layers": [{"kind": "residual", "layers": [{"kind": "linear"}]}]})"),
-       "job.json:3:56: model.layers[0].layers[0].out is missing; allowed: a whole number from 1"},
-  });
-}
-
-TEST(JobConfigErrorTest, MissingDatasetsSayHowToGetThem) {
-  EXPECT_EQ(
-      ErrorOf(Replaced("\".\"", "\"/no/such\"")),
-      "job.json:4:25: data.directory \"/no/such\" is no directory on this machine; allowed: the "
-      "folder with the dataset's files");
-  EXPECT_THAT(
-      ErrorOf(Replaced("\".\"", "\"/usr/share/datasets/fashion-mnist/x\"")),
-      HasSubstr("sudo apt-get install dataset-fashion-mnist"));
-}
-
-TEST(JobConfigErrorTest, BrokenJsonIsPlaced) {
-  ExpectErrors({
-      {"", "job.json:1:1: the text ends too early; expected a value"},
-      {"{\n  \"a\": }", "job.json:2:8: unexpected \"}\"; expected a value"},
-      {"{\n  \"a\" 1}", "job.json:2:7: unexpected \"1\"; expected \":\" after the name"},
-      {"{\"a\": 1,\n}", "job.json:1:8: nothing follows this comma; remove it"},
-      {"{\"a\": 1 \"b\": 2}", "job.json:1:9: unexpected \"\"\"; expected \",\" or \"}\""},
-      {"{a: 1}", "job.json:1:2: unexpected \"a\"; expected a name in double quotes"},
-      {"{\"a\": yes}", "job.json:1:7: \"yes\" is no value; put texts in double quotes"},
-      {"{\"a\": 1,\n \"a\": 2}", "job.json:2:2: \"a\" is given twice; first in line 1"},
-      {"{\"a\": \"b\n\"}",
-       "job.json:1:7: the text is never closed; expected a double quote in this line"},
-      {"{} x", "job.json:1:4: there is more after the end of the document"},
-      {"{ /* x", "job.json:1:3: the comment is never closed; expected \"*/\""},
-      {"{\"a\": 01}", "job.json:1:7: a number may not begin with 0 and another digit"},
-      {"{\"a\": 1.}", "job.json:1:9: unexpected \"}\"; expected a digit"},
-      {"{\"a\": \"\\x\"}",
-       "job.json:1:8: invalid escape in a text; allowed: \\\" \\\\ \\/ \\b \\f \\n \\r \\t and "
-       "\\uXXXX, not NUL"},
-      {"{\"\xc3\xa4\": \"\xff\"}", "job.json:1:8: invalid UTF-8 in a text"},
-  });
-  EXPECT_THAT(ErrorOf(std::string(100, '[')), HasSubstr("1:66: nested too deeply"));
-}
-
-TEST(JobConfigErrorTest, EscapesMeanTheirCharacters) {
+TEST(JobConfigTest, EscapesMeanTheirCharacters) {
   const auto config = ParseJobConfig(
       Replaced("\".\"", R"("\u002e")"), "job.json", {{"run.directory", R"("\ud83d\ude00\n\\")"}});
   EXPECT_EQ(config.value().data.directory, ".");

@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ps/proto/planning_fields.h"
-#include "tests/proto/damage.h"
-#include "tests/proto/members.h"
+#include "tests/proto/file_checks.h"
 
 namespace ps::proto {
 namespace {
@@ -36,8 +35,7 @@ Plan Sample() {
 }
 
 std::string ErrorOf(const Plan& plan) {
-  const auto parsed = ParsePlan(PrintPlan(plan), "plan.json");
-  return parsed.ok() ? "no error" : std::string(parsed.status().message());
+  return tests::ErrorOf(ParsePlan(PrintPlan(plan), "plan.json"));
 }
 
 TEST(PlanTest, PrintedPlansReadBackTheSame) {
@@ -64,19 +62,8 @@ TEST(PlanTest, WhatIsNotSaidHasTheStructsDefault) {
   EXPECT_EQ(*parsed, expected);
 }
 
-template <typename T>
-void ExpectAllMembersVisited() {
-  T value;
-  size_t visited = 0;
-  VisitFields(value, [&](const char*, auto&) { ++visited; });
-  EXPECT_EQ(visited, tests::MemberCount<T>()) << __PRETTY_FUNCTION__;
-}
-
 TEST(PlanTest, EveryMemberIsAField) {
-  ExpectAllMembersVisited<PlanWorkers>();
-  ExpectAllMembersVisited<PlanServers>();
-  ExpectAllMembersVisited<Estimate>();
-  ExpectAllMembersVisited<Plan>();
+  tests::ExpectAllMembersVisited<PlanWorkers, PlanServers, Estimate, Plan>();
 }
 
 TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {

@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ps/proto/planning_fields.h"
-#include "tests/proto/damage.h"
-#include "tests/proto/members.h"
+#include "tests/proto/file_checks.h"
 
 namespace ps::proto {
 namespace {
@@ -33,8 +32,7 @@ JobProfile Sample() {
 }
 
 std::string ErrorOf(const JobProfile& profile) {
-  const auto parsed = ParseProfile(PrintProfile(profile), "p.json");
-  return parsed.ok() ? "no error" : std::string(parsed.status().message());
+  return tests::ErrorOf(ParseProfile(PrintProfile(profile), "p.json"));
 }
 
 TEST(ProfileTest, PrintedProfilesReadBackTheSame) {
@@ -53,22 +51,15 @@ TEST(ProfileTest, WhatIsNotSaidHasTheStructsDefault) {
   EXPECT_EQ(*parsed, expected);
 }
 
-template <typename T>
-void ExpectAllMembersVisited() {
-  T value;
-  size_t visited = 0;
-  VisitFields(value, [&](const char*, auto&) { ++visited; });
-  EXPECT_EQ(visited, tests::MemberCount<T>()) << __PRETTY_FUNCTION__;
-}
-
 TEST(ProfileTest, EveryMemberIsAField) {
-  ExpectAllMembersVisited<WorkerProfile>();
-  ExpectAllMembersVisited<FleetSample>();
-  ExpectAllMembersVisited<LossSample>();
-  ExpectAllMembersVisited<ContentionFit>();
-  ExpectAllMembersVisited<QueueFit>();
-  ExpectAllMembersVisited<LossFit>();
-  ExpectAllMembersVisited<JobProfile>();
+  tests::ExpectAllMembersVisited<
+      WorkerProfile,
+      FleetSample,
+      LossSample,
+      ContentionFit,
+      QueueFit,
+      LossFit,
+      JobProfile>();
 }
 
 TEST(ProfileTest, FindsTheFirstOfAType) {
