@@ -48,13 +48,6 @@ class AloneModel final : public SpeedModel {
     return bounds;
   }
 
-  Range Loads(int /*workers*/, const ServerSide& /*servers*/) const override { return {}; }
-
-  SpeedBounds BoundWithin(
-      int workers, const ServerSide& servers, const Range& /*load*/) const override {
-    return Bound(workers, servers);
-  }
-
   double residual() const override { return real_.residual(); }
 
  private:

@@ -88,11 +88,13 @@ class SpeedModel {
 
   /// The loads that fleets of that size can have: a number of the model's own by which fleets
   /// differ that Bound holds alike, such as how long workers wait. A point when nothing differs.
-  virtual Range Loads(int workers, const ServerSide& servers) const = 0;
+  virtual Range Loads(int /*workers*/, const ServerSide& /*servers*/) const { return {}; }
 
   /// Bound, for the fleets whose load lies in the range: the narrower, the tighter.
   virtual SpeedBounds BoundWithin(
-      int workers, const ServerSide& servers, const Range& load) const = 0;
+      int workers, const ServerSide& servers, const Range& /*load*/) const {
+    return Bound(workers, servers);
+  }
 
   /// Standard deviation of the relative error of samples_per_s, from the fit.
   virtual double residual() const = 0;

@@ -52,13 +52,6 @@ class SpotDnnSpeedModel final : public SpeedModel {
       std::span<const int> counts, const ServerSide& servers) const override;
   SpeedBounds Bound(int workers, const ServerSide& servers) const override;
 
-  Range Loads(int /*workers*/, const ServerSide& /*servers*/) const override { return {}; }
-
-  SpeedBounds BoundWithin(
-      int workers, const ServerSide& servers, const Range& /*load*/) const override {
-    return Bound(workers, servers);
-  }
-
   double residual() const override { return fit_.residual; }
 
   /// For n_upper (15).
@@ -90,13 +83,6 @@ class IdealSpeedModel final : public SpeedModel {
   std::vector<double> StepSeconds(
       std::span<const int> counts, const ServerSide& servers) const override;
   SpeedBounds Bound(int workers, const ServerSide& servers) const override;
-
-  Range Loads(int /*workers*/, const ServerSide& /*servers*/) const override { return {}; }
-
-  SpeedBounds BoundWithin(
-      int workers, const ServerSide& servers, const Range& /*load*/) const override {
-    return Bound(workers, servers);
-  }
 
   double residual() const override { return residual_; }
 
