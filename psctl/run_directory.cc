@@ -131,15 +131,20 @@ Result<RunDirectory> RunDirectory::Create(
   return run;
 }
 
+void RunDirectory::Discard() const {
+  std::error_code ignored;  // what stays is small, and the run has failed of something else
+  std::filesystem::remove_all(paths_.root, ignored);
+}
+
 LineFile::LineFile(LineFile&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       path_(std::move(other.path_)),
-      lost_lines_(other.lost_lines_) {}
+      has_lost_lines_(other.has_lost_lines_) {}
 
 LineFile& LineFile::operator=(LineFile&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(path_, other.path_);
-  std::swap(lost_lines_, other.lost_lines_);
+  std::swap(has_lost_lines_, other.has_lost_lines_);
   return *this;
 }
 
@@ -169,7 +174,7 @@ std::optional<std::string> LineFile::Append(std::string_view line) {
   if (n == static_cast<ssize_t>(text.size())) {
     return std::nullopt;
   }
-  if (++lost_lines_ > 1) {
+  if (std::exchange(has_lost_lines_, true)) {
     return std::nullopt;
   }
   return "lines are being lost: write " + path_ + ": " +

@@ -53,6 +53,9 @@ class RunDirectory {
   static Result<RunDirectory> Create(
       const std::string& parent, const std::string& name, int64_t unix_micros);
 
+  /// Removes it with all that is in it: the run did not begin, so there is nothing to read.
+  void Discard() const;
+
   const RunPaths& paths() const { return paths_; }
 
   const std::string& token() const { return token_; }
@@ -83,7 +86,7 @@ std::string JobNameOf(std::string_view directory_name);
 /// 32 bytes of the system's random source as 64 hex digits. Errors: kIo.
 Result<std::string> MakeToken();
 
-/// Appends lines to a file. A full disk costs lines, not the run: failures are counted.
+/// Appends lines to a file. A full disk costs lines, not the run: the first failure is said.
 class LineFile {
  public:
   LineFile() = default;
@@ -96,12 +99,10 @@ class LineFile {
   /// Writes line and newline. Returns a text to show when this is the first line that was lost.
   std::optional<std::string> Append(std::string_view line);
 
-  uint64_t lost_lines() const { return lost_lines_; }
-
  private:
   int fd_ = -1;
   std::string path_;
-  uint64_t lost_lines_ = 0;
+  bool has_lost_lines_ = false;
 };
 
 }  // namespace ps::psctl

@@ -82,6 +82,7 @@ int Train(
   Result<LineFile> metrics = LineFile::Open(paths.metrics());
   for (const Status* status : {&config_written, &log.status(), &metrics.status()}) {
     if (!status->ok()) {
+      directory->Discard();
       return Fail(console, *status);
     }
   }
@@ -93,6 +94,7 @@ int Train(
       std::move(metrics).value(),
       console);
   if (const Status prepared = run.Prepare(); !prepared.ok()) {
+    directory->Discard();
     return Fail(console, prepared);
   }
   if (const Status added = registry.Add(paths); !added.ok()) {

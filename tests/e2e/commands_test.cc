@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -211,6 +212,7 @@ TEST_F(BadInputTest, APortInUseIsNamed) {
   EXPECT_EQ(output.end, ProcessEnd{1});
   EXPECT_THAT(output.err, AllOf(HasSubstr(port), HasSubstr("in use")));
   EXPECT_TRUE(ProcessesNaming(job_.runs()).empty());
+  EXPECT_TRUE(std::filesystem::is_empty(job_.runs())) << "a run that did not begin leaves nothing";
 }
 
 TEST_F(BadInputTest, NothingRunsAndNothingIsFound) {
