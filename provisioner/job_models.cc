@@ -1,10 +1,9 @@
 #include "provisioner/job_models.h"
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
 #include <utility>
 
+#include "provisioner/profile_fit.h"
 #include "provisioner/queue_model.h"
 #include "provisioner/spotdnn_model.h"
 
@@ -126,21 +125,6 @@ double RequestBytesPerS(const proto::JobProfile& profile) {
     }
   }
   return profile.request_bytes_per_s;
-}
-
-FitJob FitJobOf(const proto::JobProfile& profile) {
-  FitJob job;
-  for (const proto::WorkerProfile& worker : profile.workers) {
-    if (profile.Find(worker.instance_type) == &worker) {
-      job.classes.push_back(
-          {.name = worker.instance_type,
-           .compute_s = worker.compute_s,
-           .samples = static_cast<double>(worker.minibatch),
-           .link_bytes_per_s = RequestBytesPerS(profile)});
-    }
-  }
-  job.traffic = TrafficOf(profile);
-  return job;
 }
 
 ServerSide ServersOf(const proto::InstanceType& type, int hosts) {

@@ -2,11 +2,9 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "provisioner/performance_model.h"
-#include "provisioner/profile_fit.h"
 #include "ps/base/status.h"
 #include "ps/proto/catalog.h"
 #include "ps/proto/profile.h"
@@ -50,10 +48,6 @@ JobTraffic TrafficOf(const proto::JobProfile& profile);
 /// does not: nothing was measured, or the servers' links held the lone worker back, so that it says
 /// nothing of faster ones.
 double RequestBytesPerS(const proto::JobProfile& profile);
-
-/// What the profile's own fleets are fitted with: its workers, the first entry of each type, on no
-/// catalog's networks.
-FitJob FitJobOf(const proto::JobProfile& profile);
 
 /// What plans with `hosts` hosts of a catalog's type give to SpeedModel::Predict.
 ServerSide ServersOf(const proto::InstanceType& type, int hosts);

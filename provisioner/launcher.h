@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "ps/base/ids.h"
@@ -23,8 +22,6 @@ struct LaunchSpec {
   std::string program;                 // path of the executable, or a name to look for in PATH
   std::vector<std::string> arguments;  // without the program's own name
   std::string log_path;                // stdout and stderr are appended here
-  std::vector<std::pair<std::string, std::string>>
-      environment;  // in addition to the launcher's own
 };
 
 /// Grows with every start of one launcher, never reused; 0 is nobody.
@@ -46,8 +43,6 @@ class Launcher {
   virtual ~Launcher() = default;
   /// Errors: kNotFound (no such program), kIo (no process, no log file).
   virtual Result<ProcessHandle> Start(const LaunchSpec& spec) = 0;
-  /// Gives notice (SIGTERM): the process ends by itself, soon. Errors: kNotFound (it is gone).
-  virtual Status Terminate(ProcessHandle handle) = 0;
   /// Ends it at once (SIGKILL). Errors: kNotFound (it is gone).
   virtual Status Kill(ProcessHandle handle) = 0;
   /// Who has ended since the last call. Never blocks.

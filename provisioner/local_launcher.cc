@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -18,7 +17,7 @@ namespace {
 
 // Between fork and exec the child of a process with threads may only make async-signal-safe calls:
 // everything that allocates is prepared before, and an error travels as one int through a pipe that
-// exec closes.
+// exec closes. execvp, which looks for a name without a slash in PATH, is such a call in glibc.
 
 class UniqueFd {
  public:
@@ -53,29 +52,8 @@ std::vector<char*> PointersOf(std::vector<std::string>& strings) {
   return pointers;
 }
 
-std::vector<std::string> EnvironmentOf(const LaunchSpec& spec) {
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::string_view name = text.substr(0, text.find('='));
-    const bool is_replaced =
-        std::any_of(spec.environment.begin(), spec.environment.end(), [&](const auto& pair) {
-          return pair.first == name;
-        });
-    if (!is_replaced) {
-      environment.emplace_back(text);
-    }
-  }
-  for (const auto& [name, value] : spec.environment) {
-    environment.push_back(name + "=" + value);
-  }
-  return environment;
-}
-
 struct ChildPlan {
-  const char* program;
   char* const* arguments;
-  char* const* environment;
   int null_fd;
   int log_fd;
   int error_fd;
@@ -110,7 +88,7 @@ struct ChildPlan {
   // Descriptors of libraries that forgot O_CLOEXEC. Kernels before 5.11 refuse: ours have it
   // anyway.
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-  ::execve(plan.program, plan.arguments, plan.environment);
+  ::execvp(plan.arguments[0], plan.arguments);
   Fail(plan);
 }
 
@@ -133,9 +111,7 @@ class LocalLauncher final : public Launcher {
 
   Result<ProcessHandle> Start(const LaunchSpec& spec) override;
 
-  Status Terminate(ProcessHandle handle) override { return Signal(handle, SIGTERM); }
-
-  Status Kill(ProcessHandle handle) override { return Signal(handle, SIGKILL); }
+  Status Kill(ProcessHandle handle) override;
 
   std::vector<ProcessExit> PollExits() override;
 
@@ -151,8 +127,6 @@ class LocalLauncher final : public Launcher {
     uint32_t index = 0;
   };
 
-  Status Signal(ProcessHandle handle, int number);
-
   std::map<ProcessHandle, Child> children_;  // started and not yet reaped
   uint64_t last_handle_ = 0;
 };
@@ -165,27 +139,6 @@ LocalLauncher::~LocalLauncher() {
     while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-}
-
-/// A name without a slash is looked for in the PATH of `environment`, as a shell does; found
-/// nowhere it stays as it is.
-std::string FindProgram(const std::string& name, const std::vector<std::string>& environment) {
-  const auto path = std::find_if(environment.begin(), environment.end(), [](const auto& entry) {
-    return entry.starts_with("PATH=");
-  });
-  if (path == environment.end() || name.find('/') != std::string::npos) {
-    return name;
-  }
-  std::string_view rest = std::string_view(*path).substr(5);
-  while (!rest.empty()) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    const std::string candidate = std::string(folder) + "/" + name;
-    if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0) {
-      return candidate;
-    }
-    rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
-  }
-  return name;
 }
 
 std::string Describe(const LaunchSpec& spec) {
@@ -209,18 +162,9 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
 
   std::vector<std::string> arguments{spec.program};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
-  std::vector<std::string> environment = EnvironmentOf(spec);
-  const std::string program = FindProgram(spec.program, environment);
   const std::vector<char*> argument_pointers = PointersOf(arguments);
-  const std::vector<char*> environment_pointers = PointersOf(environment);
   const ChildPlan plan{
-      program.c_str(),
-      argument_pointers.data(),
-      environment_pointers.data(),
-      null.get(),
-      log.get(),
-      write_end.get(),
-      ::getpid()};
+      argument_pointers.data(), null.get(), log.get(), write_end.get(), ::getpid()};
 
   const pid_t pid = ::fork();
   if (pid < 0) {
@@ -247,10 +191,10 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
   return handle;
 }
 
-Status LocalLauncher::Signal(ProcessHandle handle, int number) {
+Status LocalLauncher::Kill(ProcessHandle handle) {
   const auto it = children_.find(handle);
   // An unreaped child keeps its pid, so the number can't belong to a stranger.
-  if (it == children_.end() || ::kill(it->second.pid, number) != 0) {
+  if (it == children_.end() || ::kill(it->second.pid, SIGKILL) != 0) {
     return Status::NotFound("process " + std::to_string(handle.value) + " is gone");
   }
   return Status::Ok();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "ps/base/buffer.h"
@@ -35,8 +34,6 @@ class ChunkLayout {
   }
 
   const std::vector<Chunk>& chunks() const { return chunks_; }
-
-  int64_t tensor_offset(size_t tensor) const { return tensor_offsets_[tensor]; }
 
   size_t tensor_count() const { return tensor_offsets_.size(); }
 

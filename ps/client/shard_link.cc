@@ -175,7 +175,6 @@ void ShardLink::ExpectPull(uint64_t request_id) {
 void ShardLink::BeginPull(
     uint64_t min_round, bool is_evaluation, TimePoint now, proto::Outbox* out) {
   if (chunks_.empty()) {
-    has_pulled_ = true;
     pulled_round_ = min_round;
     return;
   }
@@ -257,7 +256,6 @@ Result<std::vector<ShardLink::FreshChunk>> ShardLink::OnPullReply(
   bytes_pulled_ += bytes.size();
   if (is_awaited && seen_count_ >= reply.chunk_total) {
     is_pulling_ = false;
-    has_pulled_ = true;
     pulled_round_ = min_round_;
     pull_retry_.Stop();
   } else if (is_awaited) {

@@ -1,10 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "ps/base/random.h"
@@ -70,8 +68,6 @@ class ShardLink {
   /// True when the newest pull has been answered in full.
   bool is_pull_done() const { return !is_pulling_; }
 
-  bool has_pulled() const { return has_pulled_; }
-
   uint64_t pulled_round() const { return pulled_round_; }
 
   TimePoint waiting_since() const { return waiting_since_; }
@@ -131,7 +127,6 @@ class ShardLink {
 
   // The pull.
   bool is_pulling_ = false;
-  bool has_pulled_ = false;
   bool is_evaluation_ = false;
   uint64_t min_round_ = 0;
   uint64_t pulled_round_ = 0;

@@ -112,8 +112,6 @@ class WorkerCore {
 
   proto::WorkerStats Stats(TimePoint now) const;
 
-  bool is_computing() const { return is_host_busy_; }
-
  private:
   enum class State : uint8_t { kConnecting, kJoining, kRunning, kDraining, kLeaving, kExited };
 

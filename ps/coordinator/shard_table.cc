@@ -29,10 +29,6 @@ Shard* ShardTable::FindPeer(proto::PeerId peer) {
   return it == shards_.end() || peer == proto::PeerId() ? nullptr : &*it;
 }
 
-bool ShardTable::are_all_registered() const {
-  return std::all_of(shards_.begin(), shards_.end(), [](const auto& s) { return s.is_registered; });
-}
-
 bool ShardTable::are_all_ready() const {
   return std::all_of(shards_.begin(), shards_.end(), [](const auto& s) { return s.is_ready; });
 }

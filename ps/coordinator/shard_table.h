@@ -44,7 +44,6 @@ class ShardTable {
   Shard* Find(ShardId shard);
   Shard* FindPeer(proto::PeerId peer);
 
-  bool are_all_registered() const;
   bool are_all_ready() const;
 
   uint32_t ServerOf(ShardId shard) const { return shard.value / shards_per_server_; }

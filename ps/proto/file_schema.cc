@@ -128,10 +128,6 @@ bool IsFloat(const reflection::Field& field) {
   return TypeOf(field) == BaseType::Float || TypeOf(field) == BaseType::Double;
 }
 
-bool IsInteger(const reflection::Field& field) {
-  return TypeOf(field) >= BaseType::Byte && TypeOf(field) <= BaseType::ULong && !IsEnum(field);
-}
-
 const reflection::Object& TableOf(const Schema& schema, const reflection::Field& field) {
   return *schema.objects()->Get(static_cast<flatbuffers::uoffset_t>(field.type()->index()));
 }

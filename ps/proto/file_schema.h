@@ -32,7 +32,6 @@ bool IsList(const reflection::Field& field);
 reflection::BaseType TypeOf(const reflection::Field& field);
 bool IsTable(const reflection::Field& field);
 bool IsFloat(const reflection::Field& field);
-bool IsInteger(const reflection::Field& field);
 /// The table that the field or its elements are. Requires: IsTable.
 const reflection::Object& TableOf(const Schema& schema, const reflection::Field& field);
 bool IsEnum(const reflection::Field& field);

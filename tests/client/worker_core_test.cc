@@ -229,7 +229,7 @@ TEST_F(WorkerCoreTest, AFencedWorkerJoinsAnewOnceItsArithmeticIsOver) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 16));
   AnswerPull(0);
-  ASSERT_TRUE(core_->is_computing());
+  ASSERT_EQ(host_.tasks.size(), 1U);
   core_->OnMessage(kShard, 1, proto::Refusal{StatusCode::kStale, "fenced", 0, 1}, now_, &out_);
   EXPECT_EQ(out_.closed.size(), 2U);
   EXPECT_EQ(host_.coordinator_connects.size(), 1U);

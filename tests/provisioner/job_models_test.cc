@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <string>
-#include <vector>
 
 #include "provisioner/prediction_interval.h"
 
@@ -123,17 +122,6 @@ TEST(JobModels, ARateThatTheServersHeldBackSaysNothingOfTheWorker) {
   const Result<JobModels> models = BuildJobModels(SomeCatalog(), profile, {});
   ASSERT_TRUE(models.ok()) << models.status();
   EXPECT_EQ(models->speed->classes()[0].link_bytes_per_s, 2.5e9);  // its network's
-}
-
-TEST(JobModels, AProfilesOwnFleetsAreFittedWithItsOwnWorkers) {
-  proto::JobProfile profile = SomeProfile();
-  profile.workers.push_back({.instance_type = "g4dn.4xlarge", .minibatch = 512, .compute_s = 0.7});
-  profile.workers.push_back({.instance_type = "local", .minibatch = 64, .compute_s = 0.1});
-  const FitJob job = FitJobOf(profile);
-  ASSERT_EQ(job.classes.size(), 2U);
-  EXPECT_EQ(job.classes[0].samples, 1024);
-  EXPECT_EQ(job.classes[1].name, "local");
-  EXPECT_EQ(job.traffic.pull_bytes, 11.5e6);
 }
 
 TEST(JobModels, AFittedLossComesAlong) {

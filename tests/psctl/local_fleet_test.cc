@@ -28,8 +28,6 @@ class ScriptedLauncher final : public provisioner::Launcher {
     return ProcessHandle(started.size());
   }
 
-  Status Terminate(ProcessHandle /*handle*/) override { return Status::Ok(); }
-
   Status Kill(ProcessHandle handle) override {
     killed.push_back(handle.value);
     return Status::Ok();
