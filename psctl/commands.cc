@@ -12,7 +12,6 @@
 #include "psctl/command_line.h"
 #include "psctl/control.h"
 #include "psctl/status_view.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <utility>
 
 #include "provisioner/fleet_judge.h"
 #include "provisioner/plan_report.h"

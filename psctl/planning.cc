@@ -1,6 +1,5 @@
 #include "psctl/planning.h"
 
-#include <utility>
 #include <vector>
 
 #include "provisioner/plan_report.h"

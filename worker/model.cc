@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "ps/base/check.h"
 #include "worker/model_zoo.h"
 
 namespace ps::worker {

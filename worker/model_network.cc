@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "kernels/cpu/loss.h"
 #include "kernels/cpu/vector.h"

@@ -1,6 +1,5 @@
 // What a worker tells the coordinator, when it says so again, and what it shows of itself.
 
-#include <algorithm>
 #include <utility>
 
 #include "ps/client/worker_core.h"

@@ -6,9 +6,7 @@
 // still enter it is awaited; evaluations happen between the rounds.
 
 #include <algorithm>
-#include <cmath>
 #include <string>
-#include <utility>
 
 #include "ps/coordinator/coordinator_core.h"
 

@@ -1,11 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "ps/base/ids.h"
-#include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/proto/messages.h"
 

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "ps/base/time.h"
 #include "ps/proto/job_config.h"
 
 namespace ps::coordinator {

@@ -4,7 +4,6 @@
 
 #include "ps/base/random.h"
 #include "ps/base/time.h"
-#include "ps/proto/timing.h"
 
 namespace ps::coordinator {
 

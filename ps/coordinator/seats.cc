@@ -1,7 +1,6 @@
 #include "ps/coordinator/seats.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "ps/base/check.h"
 

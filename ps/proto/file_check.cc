@@ -1,9 +1,7 @@
 #include "ps/proto/file_check.h"
 
 #include <charconv>
-#include <cmath>
 #include <regex>
-#include <set>
 
 namespace ps::proto {
 namespace {

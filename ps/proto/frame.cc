@@ -3,7 +3,6 @@
 
 #include "ps/proto/frame.h"
 
-#include <algorithm>
 #include <string>
 
 #include "ps/base/crc32c.h"

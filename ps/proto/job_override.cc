@@ -1,6 +1,5 @@
 // Paths such as train.epochs and workers[0].count, and how they reach into the tree.
 
-#include <algorithm>
 #include <charconv>
 #include <vector>
 

@@ -2,9 +2,7 @@
 // again; only train.overlap asks whether it was written, since its default depends on the mode.
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <numeric>
 #include <system_error>
 
 #include "ps/proto/job_check.h"

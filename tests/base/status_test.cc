@@ -3,7 +3,6 @@
 #include <memory>
 #include <set>
 #include <sstream>
-#include <type_traits>
 
 #include "gtest/gtest.h"
 

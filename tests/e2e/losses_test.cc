@@ -6,10 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "tests/e2e/train_run.h"
 

@@ -1,9 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
-#include "provisioner/fleet_judge.h"
 #include "provisioner/planner.h"
 #include "tests/provisioner/planning_samples.h"
 

@@ -1,6 +1,16 @@
 #include "tests/sim/cluster.h"
 
+#include <map>
+#include <memory>
 #include <utility>
+
+#include "ps/base/logger.h"
+#include "ps/coordinator/coordinator_core.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/network.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/shard_node.h"
+#include "tests/sim/worker_node.h"
 
 namespace ps::sim {
 namespace {

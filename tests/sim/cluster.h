@@ -1,19 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "ps/base/logger.h"
-#include "ps/coordinator/coordinator_core.h"
-#include "tests/sim/event_queue.h"
-#include "tests/sim/network.h"
-#include "tests/sim/oracle.h"
+#include "ps/base/time.h"
+#include "ps/proto/messages.h"
 #include "tests/sim/scenario.h"
-#include "tests/sim/shard_node.h"
-#include "tests/sim/worker_node.h"
 
 namespace ps::sim {
 

@@ -1,7 +1,6 @@
 #include "tests/sim/network.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace ps::sim {

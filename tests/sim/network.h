@@ -3,9 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "ps/base/logger.h"

@@ -11,7 +11,6 @@
 #include "ps/base/tensor_spec.h"
 #include "ps/client/worker_core.h"
 #include "ps/proto/messages.h"
-#include "tests/sim/network.h"
 
 namespace ps::sim {
 

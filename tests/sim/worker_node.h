@@ -2,8 +2,6 @@
 
 #include <functional>
 #include <map>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "ps/base/logger.h"

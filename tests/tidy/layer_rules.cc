@@ -4,7 +4,6 @@
 #include "tests/tidy/layer_rules.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string>
 

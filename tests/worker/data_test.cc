@@ -3,9 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <utility>
-
 #include "tests/worker/data_files.h"
 
 namespace ps::worker::test {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "kernels/cpu/threads.h"
-#include "ps/base/random.h"
 #include "tests/worker/model_builder.h"
 
 namespace ps::worker::test {
