@@ -127,6 +127,9 @@ std::string RenderPlan(const PlanView& view, size_t width_max) {
   if (!view.gains.empty()) {
     text += "\nwhat more would buy\n" + RenderGains(view, width_max);
   }
+  if (!view.quotas.empty() || !view.notes.empty()) {
+    text += "\n";
+  }
   for (const provisioner::QuotaGain& gain : view.quotas) {
     text += "the quota of " + gain.instance_type + " is used up; one more saves " +
             Usd(plan.usd.value - gain.usd) + " USD\n";

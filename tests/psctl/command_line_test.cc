@@ -103,7 +103,14 @@ TEST(CommandLineTest, WhatIsMissingOrTooMuchIsSaid) {
       "--help");
   EXPECT_THAT(ErrorOf({"train"}), HasSubstr("psctl train JOB.json"));
   EXPECT_EQ(ErrorOf({"train", "a.json", "b.json"}), "too many arguments for train: 'b.json'");
-  EXPECT_THAT(ErrorOf({"train", "a.json", "--set"}), HasSubstr("--set"));
+  EXPECT_EQ(ErrorOf({"train", "a.json", "--set"}), "--set needs a value; try psctl train --help");
+  EXPECT_EQ(
+      ErrorOf({"catalog", "show", "--sort"}),
+      "--sort needs a value; try psctl catalog show --help");
+  EXPECT_EQ(
+      ErrorOf({"plan", "--profile", "a.json", "--profile", "b.json"}),
+      "--profile is given too often; try psctl plan --help");
+  EXPECT_THAT(ErrorOf({"profile", "a.json", "--seconds", "1"}), HasSubstr("from 2 to 3600"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "epochs"}), HasSubstr("got 'epochs'"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "=3"}), HasSubstr("wants KEY=VALUE"));
 }
