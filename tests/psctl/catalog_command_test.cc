@@ -8,6 +8,7 @@
 #include "ps/proto/catalog.h"
 #include "psctl/catalog_file.h"
 #include "psctl/files.h"
+#include "tests/psctl/command_fixture.h"
 
 namespace ps::psctl {
 namespace {
@@ -23,18 +24,8 @@ constexpr const char* kPrices =
     "aws,us-east-1,m5.xlarge,,1.25,0.192\n"
     "aws,us-east-1,m5.huge,,,9\n";
 
-class CatalogCommandTest : public ::testing::Test {
+class CatalogCommandTest : public CommandFixture {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "catalog-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-    console_.out = [this](std::string_view text) { out_ += text; };
-    console_.err = [this](std::string_view text) { err_ += text; };
-  }
-
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   std::string Write(const std::string& name, const std::string& text) const {
     EXPECT_TRUE(WriteFileAtomically(root_ + "/" + name, text).ok());
     return root_ + "/" + name;
@@ -47,11 +38,6 @@ class CatalogCommandTest : public ::testing::Test {
     command.output = output;
     return RunCatalogImport(command, console_);
   }
-
-  std::string root_;
-  Console console_;
-  std::string out_;
-  std::string err_;
 };
 
 TEST_F(CatalogCommandTest, WhatWasImportedIsShownAndChecked) {

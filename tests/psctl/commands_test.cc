@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "psctl/files.h"
+#include "tests/psctl/command_fixture.h"
 
 namespace ps::psctl {
 namespace {
@@ -15,35 +16,13 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kNoonMicros = 1'706'702'400'000'000;  // 2024-01-31 12:00:00 UTC
 
-class CommandsTest : public ::testing::Test {
+class CommandsTest : public CommandFixture {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "commands-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-    console_.out = [this](std::string_view text) { out_ += text; };
-    console_.err = [this](std::string_view text) { err_ += text; };
-    console_.err_width = [] { return size_t{80}; };
-  }
-
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  int Run(const std::vector<std::string>& arguments) {
-    out_.clear();
-    err_.clear();
-    return RunPsctl(arguments, console_, RunRegistry(root_ + "/links", {root_ + "/runs"}));
-  }
-
   RunDirectory StartRun() const {
     auto run = RunDirectory::Create(root_ + "/runs", "mnist", kNoonMicros);
     EXPECT_TRUE(run.ok()) << run.status();
     return std::move(run).value();
   }
-
-  std::string root_;
-  Console console_;
-  std::string out_;
-  std::string err_;
 };
 
 TEST_F(CommandsTest, HelpGoesToStdoutAndMisuseToStderr) {

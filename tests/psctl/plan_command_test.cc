@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "ps/proto/profile.h"
 #include "psctl/commands.h"
 #include "psctl/files.h"
+#include "tests/psctl/command_fixture.h"
 
 namespace ps::psctl {
 namespace {
@@ -21,25 +21,8 @@ using ::testing::IsEmpty;
 constexpr const char* kProfile = "configs/profiles/resnet110_cifar100_spotdnn.json";
 constexpr const char* kCatalog = "configs/catalog/spotdnn_paper.json";
 
-class PlanCommandTest : public ::testing::Test {
+class PlanCommandTest : public CommandFixture {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "plan-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-    console_.out = [this](std::string_view text) { out_ += text; };
-    console_.err = [this](std::string_view text) { err_ += text; };
-    console_.err_width = [] { return size_t{80}; };
-  }
-
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  int Run(std::vector<std::string> arguments) {
-    out_.clear();
-    err_.clear();
-    return RunPsctl(arguments, console_, RunRegistry(root_ + "/links", {root_ + "/runs"}));
-  }
-
   /// plan or predict with the shipped profile and the paper's catalog.
   int RunWith(const std::string& command, std::vector<std::string> more) {
     std::vector<std::string> arguments = {command, "--profile", kProfile, "--catalog", kCatalog};
@@ -52,11 +35,6 @@ class PlanCommandTest : public ::testing::Test {
     EXPECT_TRUE(text.ok()) << text.status();
     return text.ok() ? *text : "";
   }
-
-  std::string root_;
-  Console console_;
-  std::string out_;
-  std::string err_;
 };
 
 TEST_F(PlanCommandTest, PrintsWhatItAlwaysPrinted) {

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "psctl/commands.h"
+
+namespace ps::psctl {
+
+/// For tests of commands: a folder, and a console that keeps what is said.
+class CommandFixture : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "command-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+    console_.out = [this](std::string_view text) { out_ += text; };
+    console_.err = [this](std::string_view text) { err_ += text; };
+    console_.err_width = [] { return size_t{80}; };
+  }
+
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  /// psctl ARGUMENTS, with runs in root_/runs.
+  int Run(const std::vector<std::string>& arguments) {
+    out_.clear();
+    err_.clear();
+    return RunPsctl(arguments, console_, RunRegistry(root_ + "/links", {root_ + "/runs"}));
+  }
+
+  std::string root_;
+  Console console_;
+  std::string out_;
+  std::string err_;
+};
+
+}  // namespace ps::psctl
