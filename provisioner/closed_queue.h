@@ -20,4 +20,13 @@ struct StationPair {
 /// Requires: customers > 0, think_s >= 0, think_s + stations.sum() > 0.
 double SharedRate(double customers, double think_s, const StationPair& stations);
 
+/// customers / SharedRate, and how it grows with the thinking time: between 0 and 1, above 64
+/// customers nearly.
+struct SharedCycle {
+  double cycle_s = 0;
+  double slope = 0;
+};
+
+SharedCycle SharedCycleOf(double customers, double think_s, const StationPair& stations);
+
 }  // namespace ps::provisioner

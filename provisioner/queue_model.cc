@@ -38,50 +38,45 @@ Servers ServersOf(
   return result;
 }
 
-/// One class present in a fleet: its parts alone, and its rate.
-struct Member {
-  const WorkerClass* worker = nullptr;
-  int count = 0;
-  CycleParts parts;
-  double rate = 0;  // exchanges per second, alone
+/// What the queue asks of a fleet: sums over its workers, alone.
+struct FleetRates {
+  double rate = 0;         // exchanges per second
+  double rate_square = 0;  // sum of the workers' squares
+  // Means, weighed by the rates' squares.
+  double compute_s = 0;
+  double communication_s = 0;
+
+  /// The workers of equal rates that these amount to.
+  double customers() const { return rate * rate / rate_square; }
+
+  double alone_s() const { return rate / rate_square; }
 };
 
-/// The members of a fleet, without allocation.
-struct Fleet {
-  std::array<Member, QueueSpeedModel::kClassesMax> members;
-  size_t size = 0;
-  double rate = 0;         // sum of the workers' rates alone
-  double rate_square = 0;  // sum of their squares
-
-  std::span<const Member> all() const { return {members.data(), size}; }
-};
-
-CycleParts AloneParts(
-    const WorkerClass& worker, const JobTraffic& traffic, const StationPair& stations) {
-  const double push_s = TransferSeconds(traffic.push_bytes, worker.link_bytes_per_s);
-  const double pull_s = TransferSeconds(traffic.pull_bytes, worker.link_bytes_per_s);
-  return {
-      .compute_s = worker.compute_s * traffic.local_steps,
-      .pcie_s = PcieSeconds(worker, traffic),
-      .communication_s = std::max(push_s, stations.push_s) + std::max(pull_s, stations.pull_s)};
+FleetRates EqualWorkers(double workers, double cycle_s) {
+  return {.rate = workers / cycle_s, .rate_square = workers / (cycle_s * cycle_s)};
 }
 
-void AddMember(
-    const WorkerClass& worker,
-    int count,
-    const JobTraffic& traffic,
-    const StationPair& stations,
-    Fleet* fleet) {
-  if (count <= 0) {
-    return;
-  }
-  Member& member = fleet->members[fleet->size++];
-  member.worker = &worker;
-  member.count = count;
-  member.parts = AloneParts(worker, traffic, stations);
-  member.rate = 1 / CycleSeconds(member.parts, traffic.overlap);
-  fleet->rate += count * member.rate;
-  fleet->rate_square += count * member.rate * member.rate;
+/// The classes present in a fleet, without allocation. Arrays side by side, so that two classes
+/// are worked on at once; an odd number of them is filled up with one of no workers.
+struct Fleet {
+  static constexpr size_t kMax = QueueSpeedModel::kClassesMax;
+  size_t size = 0;
+  // A cycle is the longer of two, for a wait w: exposed_s + (1 - overlap) w while computation is
+  // long enough to hide behind, hidden_s + w beyond.
+  std::array<double, kMax> exposed_s;
+  std::array<double, kMax> hidden_s;
+  std::array<double, kMax> workers;
+  std::array<int, kMax> classes;
+
+  size_t even_size() const { return (size + 1) / 2 * 2; }
+};
+
+CycleParts AloneParts(const FreeTimes& times, const StationPair& stations) {
+  return {
+      .compute_s = times.compute_s,
+      .pcie_s = times.pcie_s,
+      .communication_s =
+          std::max(times.push_s, stations.push_s) + std::max(times.pull_s, stations.pull_s)};
 }
 
 CycleParts Waiting(CycleParts parts, double wait_s) {
@@ -89,42 +84,92 @@ CycleParts Waiting(CycleParts parts, double wait_s) {
   return parts;
 }
 
-/// The rate of servers that share, for as many equal workers as the members amount to.
-double SharingRate(const Fleet& fleet, const StationPair& stations, double overlap) {
-  const double customers = fleet.rate * fleet.rate / fleet.rate_square;
-  const double alone_s = fleet.rate / fleet.rate_square;
-  const double think_s = std::max(alone_s - stations.sum(), 0.0);
-  double rate = SharedRate(customers, think_s, stations);
-  if (overlap <= 0) {
-    return rate;
+/// Puts those present into the fleet. Requires: room for them.
+FleetRates Gather(
+    std::span<const int> counts,
+    std::span<const FreeTimes> times,
+    const StationPair& stations,
+    double overlap,
+    Fleet* fleet) {
+  FleetRates rates;
+  for (size_t k = 0; k < counts.size(); ++k) {
+    if (counts[k] <= 0) {
+      continue;
+    }
+    const CycleParts parts = AloneParts(times[k], stations);
+    const double sum_s = parts.compute_s + parts.pcie_s + parts.communication_s;
+    const size_t i = fleet->size++;
+    fleet->exposed_s[i] = sum_s - overlap * parts.communication_s;
+    fleet->hidden_s[i] = sum_s - parts.compute_s;
+    fleet->workers[i] = counts[k];
+    fleet->classes[i] = static_cast<int>(k);
+    const double rate = 1 / std::max(fleet->exposed_s[i], fleet->hidden_s[i]);
+    rates.rate += counts[k] * rate;
+    const double weight = counts[k] * rate * rate;
+    rates.rate_square += weight;
+    rates.compute_s += weight * parts.compute_s;
+    rates.communication_s += weight * parts.communication_s;
   }
-  CycleParts mean;
-  for (const Member& member : fleet.all()) {
-    const double weight = member.count * member.rate * member.rate / fleet.rate_square;
-    mean.compute_s += weight * member.parts.compute_s;
-    mean.communication_s += weight * member.parts.communication_s;
+  rates.compute_s /= rates.rate_square;
+  rates.communication_s /= rates.rate_square;
+  if (fleet->size < fleet->even_size()) {
+    const size_t i = fleet->size;
+    fleet->exposed_s[i] = fleet->hidden_s[i] = 1;
+    fleet->workers[i] = 0;
+  }
+  return rates;
+}
+
+/// The rate of servers that share, for as many equal workers as the fleet amounts to.
+double SharingRate(const FleetRates& fleet, const StationPair& stations, double overlap) {
+  const double customers = fleet.customers();
+  const double alone_s = fleet.alone_s();
+  const double think_s = std::max(alone_s - stations.sum(), 0.0);
+  const double hidden_alone_s = std::min(overlap * fleet.communication_s, fleet.compute_s);
+  const double shorter_max_s = fleet.compute_s - hidden_alone_s;
+  if (overlap <= 0 || shorter_max_s <= 0) {
+    return SharedRate(customers, think_s, stations);
   }
   // Waiting that hides behind computation brings the next exchange on sooner, which lengthens the
-  // wait: the least fixed point, from below.
-  constexpr int kRounds = 8;
-  const double hidden_alone_s = std::min(overlap * mean.communication_s, mean.compute_s);
+  // wait, by less than it brings on: one fixed point. What hides is convex in what is brought on,
+  // so that Newton's steps come from below.
+  constexpr int kRounds = 12;
+  // The last step is not followed by a queue but by a parabola through the last two.
+  constexpr double kLastStep = 5e-5;
+  constexpr double kTinyStep = 1e-8;
+  constexpr double kSlopesExactMax = 64;  // customers
   double shorter_s = 0;
+  double before_s = 0;
+  double slope_before = 0;
   for (int i = 0; i < kRounds; ++i) {
-    const double wait_s = std::max(customers / rate - (alone_s - shorter_s), 0.0);
-    const double hidden_s =
-        std::min(overlap * (mean.communication_s + wait_s), mean.compute_s) - hidden_alone_s;
-    if (hidden_s <= shorter_s * (1 + 1e-12)) {
+    const double left_s = std::max(think_s - shorter_s, 0.0);
+    const SharedCycle cycle = SharedCycleOf(customers, left_s, stations);
+    const double wait_s = std::max(cycle.cycle_s - (alone_s - shorter_s), 0.0);
+    const double gap_s = overlap * (fleet.communication_s + wait_s) - hidden_alone_s - shorter_s;
+    const double slope = left_s > 0 ? cycle.slope : 0;
+    const double fall = std::max(1 - overlap + overlap * slope, 1e-12);
+    double step_s = gap_s / fall;
+    const bool has_parabola = i > 0 && customers <= kSlopesExactMax;
+    if (std::abs(step_s) <= (has_parabola ? kLastStep : kTinyStep) * alone_s) {
+      const double bend =
+          shorter_s > before_s ? (slope_before - slope) / (shorter_s - before_s) / 2 : 0;
+      step_s += overlap * bend * step_s * step_s / fall;
+      return customers / (cycle.cycle_s - (slope - bend * step_s) * step_s);
+    }
+    before_s = shorter_s;
+    slope_before = slope;
+    shorter_s = std::max(shorter_s + step_s, 0.0);
+    if (!(shorter_s < shorter_max_s)) {
       break;
     }
-    shorter_s = hidden_s;
-    rate = SharedRate(customers, std::max(think_s - shorter_s, 0.0), stations);
   }
-  return rate;
+  shorter_s = std::min(shorter_s, shorter_max_s);
+  return SharedRate(customers, std::max(think_s - shorter_s, 0.0), stations);
 }
 
 /// Exchanges per second of the fleet.
 double FleetRate(
-    const Fleet& fleet, const StationPair& stations, double overlap, double wait_share) {
+    const FleetRates& fleet, const StationPair& stations, double overlap, double wait_share) {
   const double slower_s = stations.slower();
   const double turns = slower_s > 0 ? std::min(fleet.rate, 1 / slower_s) : fleet.rate;
   if (wait_share <= 0 || slower_s <= 0) {
@@ -137,39 +182,46 @@ double FleetRate(
   return turns * (1 - std::pow(1 - shared / turns, 1 / wait_share));
 }
 
-/// The wait at which the members' rates add up to `rate`.
-double WaitAt(const Fleet& fleet, double rate, double overlap) {
-  if (fleet.rate <= rate) {
+/// The wait at which the fleet's rates add up to `rate`.
+double WaitAt(const Fleet& fleet, const FleetRates& rates, double rate, double overlap) {
+  if (rates.rate <= rate) {
     return 0;
   }
   double workers = 0;
-  for (const Member& member : fleet.all()) {
-    workers += member.count;
+  for (size_t i = 0; i < fleet.size; ++i) {
+    workers += fleet.workers[i];
   }
   double low_s = 0;
   double high_s = workers / rate;  // a cycle is at least its wait
+  const double growth = 1 - overlap;
   // What the equal workers would wait that these amount to.
-  const double equal_s =
-      fleet.rate * fleet.rate / fleet.rate_square / rate - fleet.rate / fleet.rate_square;
-  double wait_s = std::clamp(equal_s, low_s, high_s);
+  double wait_s = std::clamp(rates.customers() / rate - rates.alone_s(), low_s, high_s);
   constexpr int kSteps = 60;
+  // Of the last step. Where nothing hides, the error after it is its square.
+  const double accuracy = overlap > 0 ? 1e-12 : 1e-7;
   for (int i = 0; i < kSteps; ++i) {
-    double sum = 0;
-    double slope = 0;  // of -sum
-    for (const Member& member : fleet.all()) {
-      const CycleParts parts = Waiting(member.parts, wait_s);
-      const double one = 1 / CycleSeconds(parts, overlap);
-      const bool is_hiding = overlap * parts.communication_s < parts.compute_s;
-      sum += member.count * one;
-      slope += member.count * one * one * (is_hiding ? 1 - overlap : 1);
+    double sums[2] = {0, 0};
+    double slopes[2] = {0, 0};  // of -sum
+    for (size_t k = 0; k < fleet.even_size(); k += 2) {
+      for (size_t lane = 0; lane < 2; ++lane) {
+        const double exposed_s = fleet.exposed_s[k + lane] + growth * wait_s;
+        const double hidden_s = fleet.hidden_s[k + lane] + wait_s;
+        const double one = 1 / std::max(exposed_s, hidden_s);
+        const double all = fleet.workers[k + lane] * one;
+        sums[lane] += all;
+        slopes[lane] += all * one * (exposed_s > hidden_s ? growth : 1);
+      }
     }
-    if (std::abs(sum - rate) <= 1e-13 * rate) {
-      break;
-    }
+    const double sum = sums[0] + sums[1];
+    const double slope = slopes[0] + slopes[1];
     (sum > rate ? low_s : high_s) = wait_s;
     // Newton's step on 1 / sum, which is straight for equal workers.
     const double next_s = wait_s + (sum - rate) * sum / (rate * slope);
-    wait_s = slope > 0 && next_s > low_s && next_s < high_s ? next_s : (low_s + high_s) / 2;
+    const bool is_inside = slope > 0 && next_s >= low_s && next_s <= high_s;
+    wait_s = is_inside ? next_s : (low_s + high_s) / 2;
+    if (is_inside && std::abs(sum - rate) <= accuracy * rate) {
+      break;
+    }
   }
   return wait_s;
 }
@@ -181,29 +233,36 @@ QueueSpeedModel::QueueSpeedModel(
     : classes_(std::move(classes)), traffic_(traffic), fit_(fit) {
   PS_CHECK(classes_.size() <= kClassesMax) << classes_.size() << " classes of workers";
   PS_CHECK(traffic_.local_steps >= 1);
+  for (const WorkerClass& worker : classes_) {
+    times_.push_back(
+        {.compute_s = worker.compute_s * traffic_.local_steps,
+         .pcie_s = PcieSeconds(worker, traffic_),
+         .push_s = TransferSeconds(traffic_.push_bytes, worker.link_bytes_per_s),
+         .pull_s = TransferSeconds(traffic_.pull_bytes, worker.link_bytes_per_s)});
+  }
 }
 
 SpeedPrediction QueueSpeedModel::Predict(
     std::span<const int> counts, const ServerSide& servers) const {
   PS_CHECK(counts.size() == classes_.size());
   const Servers side = ServersOf(traffic_, fit_, servers);
+  const double overlap = traffic_.overlap;
   Fleet fleet;
-  for (size_t k = 0; k < classes_.size(); ++k) {
-    AddMember(classes_[k], counts[k], traffic_, side.stations, &fleet);
-  }
+  const FleetRates rates = Gather(counts, times_, side.stations, overlap, &fleet);
   PS_CHECK(fleet.size > 0) << "a fleet without workers";
-  const double rate = FleetRate(fleet, side.stations, traffic_.overlap, fit_.wait_share);
-  const double wait_s = WaitAt(fleet, rate, traffic_.overlap);
+  const double rate = FleetRate(rates, side.stations, overlap, fit_.wait_share);
+  const double wait_s = WaitAt(fleet, rates, rate, overlap);
   FleetSum sum;
-  for (const Member& member : fleet.all()) {
-    const CycleParts parts = Waiting(member.parts, wait_s);
-    sum.Add(
-        member.count, CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps, *member.worker);
+  for (size_t i = 0; i < fleet.size; ++i) {
+    const auto k = static_cast<size_t>(fleet.classes[i]);
+    const WorkerClass& worker = classes_[k];
+    const CycleParts parts = Waiting(AloneParts(times_[k], side.stations), wait_s);
+    sum.Add(counts[k], traffic_.local_steps / CycleSeconds(parts, overlap), worker.samples);
     const bool is_link_shorter =
-        side.link_bytes_per_s > 0 && (member.worker->link_bytes_per_s <= 0 ||
-                                      side.link_bytes_per_s <= member.worker->link_bytes_per_s);
+        side.link_bytes_per_s > 0 &&
+        (worker.link_bytes_per_s <= 0 || side.link_bytes_per_s <= worker.link_bytes_per_s);
     const double server_s = is_link_shorter ? parts.communication_s : wait_s;
-    sum.AddShares(member.count, parts, server_s * 2 >= parts.communication_s);
+    sum.AddShares(counts[k], parts, server_s * 2 >= parts.communication_s);
   }
   SpeedPrediction prediction = sum.Take();
   prediction.server_busy = std::min(rate * side.stations.slower(), 1.0);
@@ -213,11 +272,9 @@ SpeedPrediction QueueSpeedModel::Predict(
 double QueueSpeedModel::WaitSeconds(std::span<const int> counts, const ServerSide& servers) const {
   const Servers side = ServersOf(traffic_, fit_, servers);
   Fleet fleet;
-  for (size_t k = 0; k < classes_.size(); ++k) {
-    AddMember(classes_[k], counts[k], traffic_, side.stations, &fleet);
-  }
-  const double rate = FleetRate(fleet, side.stations, traffic_.overlap, fit_.wait_share);
-  return WaitAt(fleet, rate, traffic_.overlap);
+  const FleetRates rates = Gather(counts, times_, side.stations, traffic_.overlap, &fleet);
+  const double rate = FleetRate(rates, side.stations, traffic_.overlap, fit_.wait_share);
+  return WaitAt(fleet, rates, rate, traffic_.overlap);
 }
 
 std::vector<double> QueueSpeedModel::StepSeconds(
@@ -225,8 +282,8 @@ std::vector<double> QueueSpeedModel::StepSeconds(
   const double wait_s = WaitSeconds(counts, servers);
   const Servers side = ServersOf(traffic_, fit_, servers);
   std::vector<double> seconds;
-  for (const WorkerClass& worker : classes_) {
-    const CycleParts parts = Waiting(AloneParts(worker, traffic_, side.stations), wait_s);
+  for (const FreeTimes& times : times_) {
+    const CycleParts parts = Waiting(AloneParts(times, side.stations), wait_s);
     seconds.push_back(CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps);
   }
   return seconds;
@@ -243,78 +300,89 @@ constexpr double kWaitSlack = 1e-4;
 // Between the fewest and the most workers, a fleet in step was seen 0.9 % busier than both.
 constexpr double kInStepSlack = 1.02;
 
-// Where the search for a cycle begins at which workers wait little, in time at the servers.
-constexpr double kSlowestFactor = 1e3;
+// Of the search for the busiest fleet that waits so long.
+constexpr int kRateStepsMax = 10;
+constexpr double kRateAccuracy = 1e-4;
 
 }  // namespace
 
-const WorkerClass& QueueSpeedModel::FastestAlone(const ServerSide& servers) const {
-  const Servers side = ServersOf(traffic_, fit_, servers);
-  const WorkerClass* fastest = nullptr;
+double QueueSpeedModel::ShortestCycle(const StationPair& stations) const {
   double cycle_min_s = kInfinity;
-  for (const WorkerClass& worker : classes_) {
-    const double cycle_s =
-        CycleSeconds(AloneParts(worker, traffic_, side.stations), traffic_.overlap);
-    if (cycle_s < cycle_min_s) {
-      cycle_min_s = cycle_s;
-      fastest = &worker;
-    }
+  for (const FreeTimes& times : times_) {
+    cycle_min_s =
+        std::min(cycle_min_s, CycleSeconds(AloneParts(times, stations), traffic_.overlap));
   }
-  PS_CHECK(fastest != nullptr);
-  return *fastest;
+  return cycle_min_s;
 }
 
 Range QueueSpeedModel::Loads(int workers, const ServerSide& servers) const {
   PS_CHECK(workers > 0);
-  const Servers side = ServersOf(traffic_, fit_, servers);
+  const StationPair stations = ServersOf(traffic_, fit_, servers).stations;
   // At worst all others are ahead, at both stations.
-  const double behind_all_s = (workers - 1) * side.stations.sum();
+  const double behind_all_s = (workers - 1) * stations.sum();
   if (traffic_.overlap > 0) {
     return {0, 2 * behind_all_s};  // waiting that hides counts for more than it takes
   }
   // The fleet that is fastest of all waits longest.
-  Fleet fleet;
-  AddMember(FastestAlone(servers), workers, traffic_, side.stations, &fleet);
-  const double rate = FleetRate(fleet, side.stations, traffic_.overlap, fit_.wait_share);
-  return {0, std::min(WaitAt(fleet, rate, traffic_.overlap) * kRounding, behind_all_s)};
+  const double alone_s = ShortestCycle(stations);
+  const double rate =
+      FleetRate(EqualWorkers(workers, alone_s), stations, traffic_.overlap, fit_.wait_share);
+  const double wait_s = std::max(workers / rate - alone_s, 0.0);
+  return {0, std::min(wait_s * kRounding, behind_all_s)};
 }
 
-double QueueSpeedModel::RateMost(int workers, const ServerSide& servers, double wait_most_s) const {
-  const Servers side = ServersOf(traffic_, fit_, servers);
-  Fleet all;
-  AddMember(FastestAlone(servers), workers, traffic_, side.stations, &all);
-  const double rate_all = FleetRate(all, side.stations, traffic_.overlap, fit_.wait_share);
-  const double alone_s = workers / all.rate;
+double QueueSpeedModel::RateMost(
+    int workers, const StationPair& stations, double wait_most_s) const {
   if (traffic_.overlap > 0) {
     // A mixed fleet can be faster than one of the fastest: what hides depends on who waits.
-    const double slower_s = side.stations.slower();
+    const double slower_s = stations.slower();
     return slower_s > 0 ? 1 / slower_s : kInfinity;
   }
-  wait_most_s += kWaitSlack * std::min(alone_s, side.stations.sum());
-  if (workers / rate_all - alone_s <= wait_most_s) {
+  const auto rate_of = [&](double count, double cycle_s) {
+    return FleetRate(EqualWorkers(count, cycle_s), stations, 0, fit_.wait_share);
+  };
+  const double alone_s = ShortestCycle(stations);
+  const double rate_all = rate_of(workers, alone_s);
+  wait_most_s += kWaitSlack * std::min(alone_s, stations.sum());
+  const double excess_all_s = workers / rate_all - alone_s - wait_most_s;
+  if (excess_all_s <= 0) {
     return rate_all;
   }
   // Of all fleets that wait as long, the busiest is one of as few and fast workers as possible, or
   // one of as many and slow ones: as many of the fastest, or all of them slowed down, as wait so.
-  const auto rate_of = [&](double count, double cycle_s) {
-    Fleet fleet = all;
-    fleet.rate = count / cycle_s;
-    fleet.rate_square = count / (cycle_s * cycle_s);
-    return FleetRate(fleet, side.stations, traffic_.overlap, fit_.wait_share);
+  // Each share of those that are too many, or too fast, is found from above, where they wait too
+  // long, by regula falsi (Illinois): any step of it bounds them.
+  const auto busiest = [&](const auto& fleet_at) {
+    double low = 0;
+    double low_excess_s = -wait_most_s;
+    double high = 1;
+    double high_excess_s = excess_all_s;
+    double rate = rate_all;
+    int side = 0;
+    for (int i = 0; i < kRateStepsMax && high - low > kRateAccuracy * high; ++i) {
+      const double middle =
+          (low * high_excess_s - high * low_excess_s) / (high_excess_s - low_excess_s);
+      const auto [count, cycle_s] = fleet_at(middle);
+      const double middle_rate = rate_of(count, cycle_s);
+      const double excess_s = count / middle_rate - cycle_s - wait_most_s;
+      if (excess_s <= 0) {
+        low = middle;
+        low_excess_s = excess_s;
+        high_excess_s /= side < 0 ? 2 : 1;
+        side = -1;
+      } else {
+        high = middle;
+        high_excess_s = excess_s;
+        rate = middle_rate;
+        low_excess_s /= side > 0 ? 2 : 1;
+        side = 1;
+      }
+    }
+    return rate;
   };
-  constexpr int kSteps = 14;
-  double few_low = 1;
-  double few_high = workers;
-  double slow_low_s = alone_s;
-  double slow_high_s = alone_s + workers * side.stations.sum() * kSlowestFactor;
-  for (int i = 0; i < kSteps; ++i) {
-    const double few = (few_low + few_high) / 2;
-    (few / rate_of(few, alone_s) - alone_s <= wait_most_s ? few_low : few_high) = few;
-    const double slow_s = std::sqrt(slow_low_s * slow_high_s);
-    (workers / rate_of(workers, slow_s) - slow_s <= wait_most_s ? slow_high_s : slow_low_s) =
-        slow_s;
-  }
-  const double rate = std::max(rate_of(few_high, alone_s), rate_of(workers, slow_low_s));
+  const double rate = std::max(
+      busiest([&](double share) { return std::pair(share * workers, alone_s); }),
+      busiest([&](double share) { return std::pair(1.0 * workers, alone_s / share); }));
   return fit_.wait_share < 1 ? rate * kInStepSlack : rate;
 }
 
@@ -325,11 +393,13 @@ SpeedBounds QueueSpeedModel::Bound(int workers, const ServerSide& servers) const
 SpeedBounds QueueSpeedModel::BoundWithin(
     int workers, const ServerSide& servers, const Range& load) const {
   SpeedBounds bounds;
-  const Servers side = ServersOf(traffic_, fit_, servers);
+  const StationPair stations = ServersOf(traffic_, fit_, servers).stations;
   bounds.fleet_steps_per_s =
-      RateMost(workers, servers, load.high) * traffic_.local_steps * kRounding;
-  for (const WorkerClass& worker : classes_) {
-    const CycleParts alone = AloneParts(worker, traffic_, side.stations);
+      RateMost(workers, stations, load.high) * traffic_.local_steps * kRounding;
+  bounds.steps_per_s.reserve(classes_.size());
+  bounds.steps_per_s_min.reserve(classes_.size());
+  for (const FreeTimes& times : times_) {
+    const CycleParts alone = AloneParts(times, stations);
     const auto rate_at = [&](double wait_s) {
       return traffic_.local_steps / CycleSeconds(Waiting(alone, wait_s), traffic_.overlap);
     };

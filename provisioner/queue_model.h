@@ -4,10 +4,19 @@
 #include <string_view>
 #include <vector>
 
+#include "provisioner/closed_queue.h"
 #include "provisioner/performance_model.h"
 #include "ps/proto/profile.h"
 
 namespace ps::provisioner {
+
+/// Seconds of one exchange of a worker behind servers without limit.
+struct FreeTimes {
+  double compute_s = 0;  // of all its local steps
+  double pcie_s = 0;
+  double push_s = 0;
+  double pull_s = 0;
+};
 
 /// A closed queueing network. Each worker cycles for ever: it computes and crosses its PCIe bus,
 /// then its push and its pull pass the servers' links, where workers meet.
@@ -39,7 +48,7 @@ namespace ps::provisioner {
 /// 0.1 % that equal workers in place of unequal ones may cost, as long as no worker spends more
 /// than 0.6 of its cycle at one server link; past that it is up to 1 %, and with overlap up to 3 %.
 /// The servers' links are never more than busy. Cost: below 1 us up to 64 workers; overlap takes
-/// several times that.
+/// twice that.
 class QueueSpeedModel final : public SpeedModel {
  public:
   /// Requires: at most kClassesMax classes, traffic.local_steps >= 1, and in each class some time:
@@ -68,12 +77,13 @@ class QueueSpeedModel final : public SpeedModel {
   double WaitSeconds(std::span<const int> counts, const ServerSide& servers) const;
 
  private:
-  /// The class with the shortest cycle when alone.
-  const WorkerClass& FastestAlone(const ServerSide& servers) const;
+  /// Of a worker alone, of the fastest class.
+  double ShortestCycle(const StationPair& stations) const;
   /// Exchanges per second that no fleet of that size exceeds whose workers wait no longer.
-  double RateMost(int workers, const ServerSide& servers, double wait_most_s) const;
+  double RateMost(int workers, const StationPair& stations, double wait_most_s) const;
 
   std::vector<WorkerClass> classes_;
+  std::vector<FreeTimes> times_;  // per class
   JobTraffic traffic_;
   proto::QueueFit fit_;
 };

@@ -103,7 +103,8 @@ SpeedPrediction SpotDnnSpeedModel::Predict(
         traffic_,
         options_.variant,
         CommunicationSeconds(classes_[k], workers, servers));
-    sum.Add(counts[k], CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps, classes_[k]);
+    const double step_s = CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps;
+    sum.Add(counts[k], 1 / step_s, classes_[k].samples);
     sum.AddShares(
         counts[k], parts, Bandwidth(classes_[k], workers, servers) < classes_[k].link_bytes_per_s);
   }
@@ -171,7 +172,8 @@ SpeedPrediction IdealSpeedModel::Predict(
   FleetSum sum;
   for (size_t k = 0; k < classes_.size(); ++k) {
     const CycleParts parts = AloneParts(classes_[k], traffic_);
-    sum.Add(counts[k], CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps, classes_[k]);
+    const double step_s = CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps;
+    sum.Add(counts[k], 1 / step_s, classes_[k].samples);
     sum.AddShares(counts[k], parts, /*is_server_bound=*/false);
   }
   SpeedPrediction prediction = sum.Take();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "provisioner/performance_model.h"
@@ -21,21 +22,43 @@ double PcieSeconds(const WorkerClass& worker, const JobTraffic& traffic);
 
 /// Seconds of a cycle of which `overlap` of the communication can hide behind computation:
 /// compute + pcie + communication - min(overlap * communication, compute).
-double CycleSeconds(const CycleParts& parts, double overlap);
+inline double CycleSeconds(const CycleParts& parts, double overlap) {
+  const double hidden_s = std::min(overlap * parts.communication_s, parts.compute_s);
+  return parts.compute_s + parts.pcie_s + parts.communication_s - hidden_s;
+}
 
 /// || w - (1, 0, ..., 0) || from the sum, the sum of squares and the largest of the workers'
 /// speeds: no sorting needed.
 double HeterogeneityOfSums(double sum, double square_sum, double largest);
 
-/// Adds up workers, class by class.
+/// Adds up workers, class by class. Inline: predictions of many classes spend their time here.
 class FleetSum {
  public:
-  /// `count` workers that take `step_s` a step.
-  void Add(int count, double step_s, const WorkerClass& worker);
+  /// `count` workers of so many steps per second each, each step of so many samples.
+  void Add(int count, double steps_per_s, double samples) {
+    if (count <= 0) {
+      return;
+    }
+    const double samples_per_s = samples * steps_per_s;
+    steps_per_s_ += count * steps_per_s;
+    samples_per_s_ += count * samples_per_s;
+    square_sum_ += count * samples_per_s * samples_per_s;
+    fastest_ = std::max(fastest_, samples_per_s);
+  }
 
   /// What each of `count` workers spends its time on. `is_server_bound`: the network's share is due
   /// to the servers' links, not to the worker's.
-  void AddShares(int count, const CycleParts& parts, bool is_server_bound);
+  void AddShares(int count, const CycleParts& parts, bool is_server_bound) {
+    const double sum_s = parts.compute_s + parts.pcie_s + parts.communication_s;
+    if (count <= 0 || sum_s <= 0) {
+      return;
+    }
+    const double weight = count / sum_s;
+    const Bottleneck network = is_server_bound ? Bottleneck::kServerLink : Bottleneck::kWorkerLink;
+    shares_[static_cast<size_t>(Bottleneck::kCompute)] += weight * parts.compute_s;
+    shares_[static_cast<size_t>(Bottleneck::kPcie)] += weight * parts.pcie_s;
+    shares_[static_cast<size_t>(network)] += weight * parts.communication_s;
+  }
 
   /// Everything but server_busy. The bottleneck is what most of the workers' time goes to.
   SpeedPrediction Take() const;
