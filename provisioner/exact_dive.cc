@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "provisioner/step_time.h"
 
@@ -15,88 +14,67 @@ constexpr double kSlack = 1e-9;  // what sums in another order can differ by, an
 
 }  // namespace
 
-void ExactDive::FillTables(double Level::*value, bool is_least, std::vector<double> Level::*table) {
-  std::vector<size_t> order(levels_.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return is_least ? levels_[a].*value < levels_[b].*value : levels_[a].*value > levels_[b].*value;
-  });
-  const auto total = static_cast<size_t>(region_->workers);
-  double low_value = 0;
-  size_t low_sum = 0;
-  for (size_t depth = levels_.size(); depth-- > 0;) {
-    Level& level = levels_[depth];
-    low_sum += static_cast<size_t>(level.slot.low);
-    low_value += level.slot.low * (level.*value);
-    std::vector<double>& sums = level.*table;
-    sums.assign(total + 1, is_least ? kInfinity : -kInfinity);
-    if (low_sum > total) {
-      continue;
-    }
-    size_t left = low_sum;
-    double sum = low_value;
-    sums[left] = sum;
-    for (const size_t i : order) {
-      const Level& other = levels_[i];
-      for (int k = other.slot.low; i >= depth && k < other.slot.high && left < total; ++k) {
-        sum += other.*value;
-        sums[++left] = sum;
-      }
-    }
+void ExactDive::Sums::Add(const Level& level, int count) {
+  const Slot& slot = level.slot;
+  const double speed = slot.rate_max * slot.samples;
+  for (size_t i = 0; i < kLimitedCount; ++i) {
+    values[i] += count * level.values[i];
   }
+  rate += count * slot.rate_max;
+  rate_min += count * slot.rate_min;
+  usd_per_s += count * slot.usd_per_s;
+  samples_per_s += count * speed;
+  samples_per_s_min += count * slot.rate_min * slot.samples;
+  square_sum += count * speed * speed;
+  fastest = count > 0 ? std::max(fastest, speed) : fastest;
 }
 
 void ExactDive::Prepare(const Relaxation& relaxation) {
   const Multipliers& multipliers = relaxation.multipliers;
   levels_.clear();
+  const size_t classes = basis_.problem().speed->classes().size();
+  class_keys_.assign(classes, kInfinity);
   for (size_t i = 0; i < relaxation.slots.size(); ++i) {
+    const Slot& slot = relaxation.slots[i];
+    if (slot.high == 0) {
+      continue;
+    }
     Level level;
-    level.slot = relaxation.slots[i];
-    level.rate_max = level.slot.rate_max;
-    level.rate_min = level.slot.rate_min;
-    level.weight = relaxation.weights[i];
-    level.other_weight = relaxation.other_weights[i];
-    level.key = level.slot.usd_per_s - multipliers.rate * level.slot.rate_max -
-                multipliers.batch * level.weight;
-    levels_.push_back(std::move(level));
+    level.slot = slot;
+    level.position = static_cast<int>(i);
+    const double key = slot.usd_per_s - multipliers.rate * slot.rate_max -
+                       multipliers.batch * relaxation.weights[i];
+    level.values = {
+        key, -slot.rate_max, slot.rate_min, -relaxation.weights[i], -relaxation.other_weights[i]};
+    double& class_key = class_keys_[static_cast<size_t>(slot.worker_class)];
+    class_key = std::min(class_key, key);
+    levels_.push_back(level);
   }
   // What the relaxation likes least comes first: it is soon clear that there can be little of it.
-  std::vector<double> key_of(levels_.size());
-  for (size_t i = 0; i < levels_.size(); ++i) {
-    double least = kInfinity;
-    for (const Level& other : levels_) {
-      if (other.slot.worker_class == levels_[i].slot.worker_class) {
-        least = std::min(least, other.key);
-      }
+  std::sort(levels_.begin(), levels_.end(), [&](const Level& a, const Level& b) {
+    const double key_a = class_keys_[static_cast<size_t>(a.slot.worker_class)];
+    const double key_b = class_keys_[static_cast<size_t>(b.slot.worker_class)];
+    if (key_a != key_b) {
+      return key_a > key_b;
     }
-    key_of[i] = least;
-  }
-  std::vector<size_t> order(levels_.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    if (key_of[a] != key_of[b]) {
-      return key_of[a] > key_of[b];
-    }
-    const int class_a = levels_[a].slot.worker_class;
-    const int class_b = levels_[b].slot.worker_class;
-    return class_a != class_b ? class_a < class_b : a < b;
+    return a.slot.worker_class != b.slot.worker_class ? a.slot.worker_class < b.slot.worker_class
+                                                      : a.position < b.position;
   });
-  std::vector<Level> sorted;
-  for (const size_t i : order) {
-    sorted.push_back(std::move(levels_[i]));
-  }
-  levels_ = std::move(sorted);
   for (size_t i = 1; i < levels_.size(); ++i) {
     const bool is_same = levels_[i - 1].slot.worker_class == levels_[i].slot.worker_class;
     levels_[i].previous = is_same ? static_cast<int>(i) - 1 : -1;
   }
-  levels_.emplace_back();  // nothing is left
-  levels_.back().slot.low = 0;
-  FillTables(&Level::key, true, &Level::key_least);
-  FillTables(&Level::weight, false, &Level::weight_most);
-  FillTables(&Level::other_weight, false, &Level::other_weight_most);
-  FillTables(&Level::rate_max, false, &Level::rate_most);
-  FillTables(&Level::rate_min, true, &Level::rate_least);
+  for (size_t i = levels_.size(); i-- > 1;) {
+    levels_[i - 1].low_after = levels_[i].low_after + levels_[i].slot.low;
+    levels_[i - 1].high_after = levels_[i].high_after + levels_[i].slot.high;
+  }
+  for (size_t k = 0; k < kLimitedCount; ++k) {
+    fill_slots_.clear();
+    for (const Level& level : levels_) {
+      fill_slots_.push_back({level.values[k], level.slot.low, level.slot.high});
+    }
+    tables_[k].Build(fill_slots_);
+  }
 }
 
 void ExactDive::UpdateLimit() {
@@ -106,13 +84,13 @@ void ExactDive::UpdateLimit() {
   const double usd_left = usd_limit_ - goal.takeover_s * relaxation_->usd_per_s_min;
   const double ratio = usd_left / relaxation_->steps_min;  // USD/s per step/s that still competes
   if (!std::isfinite(ratio)) {
-    key_limit_ = kInfinity;
+    limits_[kKey] = kInfinity;
     return;
   }
   const double k = relaxation_->multipliers.rate;
   const double rate = k >= ratio ? relaxation_->rate_needed : relaxation_->rate_max;
   const double servers_usd_per_s = basis_.servers()[static_cast<size_t>(region_->server)].usd_per_s;
-  key_limit_ = (ratio - k) * rate - servers_usd_per_s + kSlack * relaxation_->usd_per_s_min;
+  limits_[kKey] = (ratio - k) * rate - servers_usd_per_s + kSlack * relaxation_->usd_per_s_min;
 }
 
 bool ExactDive::Run(
@@ -123,59 +101,64 @@ bool ExactDive::Run(
   nodes_left_ = nodes_max;
   Prepare(relaxation);
   counts_.assign(basis_.problem().offers.size(), 0);
+  limits_ = {0, -relaxation.rate_needed * (1 - kSlack), frame.fleet_rate_max * (1 + kSlack), 0, 0};
   UpdateLimit();
   return Descend(0, region.workers, {});
 }
 
 bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
-  if (depth + 1 == levels_.size()) {
+  if (depth == levels_.size()) {
     Leaf(sums);
     return true;
   }
   const Level& level = levels_[depth];
-  const Level& next = levels_[depth + 1];
   const Slot& slot = level.slot;
-  int high = std::min(slot.high, left);
+  int high = std::min(slot.high, left - level.low_after);
   if (level.previous >= 0) {
     const Slot& previous = levels_[static_cast<size_t>(level.previous)].slot;
     if (counts_[static_cast<size_t>(previous.offer)] < previous.high) {
       high = std::min(high, slot.low);
     }
   }
-  const double rate_needed = relaxation_->rate_needed * (1 - kSlack);
-  const double rate_limit = frame_->fleet_rate_max * (1 + kSlack);
-  const double speed = slot.rate_max * slot.samples;
-  for (int count = slot.low; count <= high; ++count) {
+  int count = std::max(slot.low, left - level.high_after);
+  std::array<const FillTable::Piece*, kLimitedCount> pieces{};
+  int& chosen = counts_[static_cast<size_t>(slot.offer)];
+  while (count <= high) {
     if (nodes_left_ == 0) {
+      chosen = 0;
       return false;
     }
     --nodes_left_;
     ++nodes_;
-    const auto rest = static_cast<size_t>(left - count);
-    Sums child = sums;
-    child.key += count * level.key;
-    child.rate += count * slot.rate_max;
-    child.rate_min += count * slot.rate_min;
-    child.weight += count * level.weight;
-    child.other_weight += count * level.other_weight;
-    if (child.key + next.key_least[rest] > key_limit_ ||
-        child.rate + next.rate_most[rest] < rate_needed ||
-        child.rate_min + next.rate_least[rest] > rate_limit ||
-        child.weight + next.weight_most[rest] < 0 ||
-        child.other_weight + next.other_weight_most[rest] < 0) {
-      continue;
+    const int spare = left - count - level.low_after;
+    int skipped = 0;
+    for (size_t k = 0; k < kLimitedCount && skipped == 0; ++k) {
+      pieces[k] = pieces[k] == nullptr ? tables_[k].Find(depth + 1, spare)
+                                       : FillTable::Back(pieces[k], spare);
+      const double excess =
+          sums.values[k] + count * level.values[k] + FillTable::Sum(pieces[k], spare) - limits_[k];
+      if (excess > 0) {
+        // One more here, one less of what comes after; from there on it falls no faster.
+        const double fall = FillTable::Last(pieces[k], spare) - level.values[k];
+        skipped = high + 1 - count;
+        if (fall * skipped > excess) {
+          skipped = std::max(static_cast<int>(std::ceil(excess / fall * (1 - kSlack))), 1);
+        }
+      }
     }
-    child.usd_per_s += count * slot.usd_per_s;
-    child.samples_per_s += count * speed;
-    child.samples_per_s_min += count * slot.rate_min * slot.samples;
-    child.square_sum += count * speed * speed;
-    child.fastest = count > 0 ? std::max(child.fastest, speed) : child.fastest;
-    counts_[static_cast<size_t>(slot.offer)] = count;
-    if (!Descend(depth + 1, static_cast<int>(rest), child)) {
-      return false;
+    if (skipped == 0) {
+      Sums child = sums;
+      child.Add(level, count);
+      chosen = count;
+      if (!Descend(depth + 1, left - count, child)) {
+        chosen = 0;
+        return false;
+      }
+      skipped = 1;
     }
+    count += skipped;
   }
-  counts_[static_cast<size_t>(slot.offer)] = 0;
+  chosen = 0;
   return true;
 }
 

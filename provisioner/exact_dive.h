@@ -1,16 +1,18 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "provisioner/exact_region.h"
+#include "provisioner/fill_table.h"
 #include "provisioner/fleet_judge.h"
 
 namespace ps::provisioner {
 
 /// Walks through the fleets of one region, depth first, a slot at a time. What the slots that are
-/// still open can add is known beforehand for every number of workers left, so that a node costs a
-/// few additions.
+/// still open can add at least is known beforehand for every number of workers left. It is convex,
+/// so that counts which exceed a limit are skipped together.
 class ExactDive {
  public:
   ExactDive(const ExactBasis& basis, FleetJudge* judge, BestFleets* best)
@@ -27,38 +29,35 @@ class ExactDive {
   uint64_t nodes() const { return nodes_; }
 
  private:
-  /// What a depth adds, and the most and least that all after it can.
+  /// What has to stay at or below a limit, each a sum over the workers chosen: the Lagrangian, the
+  /// speed at best (negative), the speed at worst, the two sides of the batch mean (negative).
+  enum Limited : unsigned char { kKey, kRate, kRateMin, kWeight, kOtherWeight, kLimitedCount };
+
+  using Values = std::array<double, kLimitedCount>;
+
   struct Level {
     Slot slot;
-    double key = 0;     // of the Lagrangian
-    double weight = 0;  // of the batch mean's constraints
-    double other_weight = 0;
-    double rate_max = 0;
-    double rate_min = 0;
-    int previous = -1;              // depth of the offer that has to be exhausted first
-    std::vector<double> key_least;  // per number of workers left, from this depth on
-    std::vector<double> rate_most;
-    std::vector<double> rate_least;  // of the least rates
-    std::vector<double> weight_most;
-    std::vector<double> other_weight_most;
+    int position = 0;  // among the region's slots: cheaper ones of a class come first
+    Values values{};
+    int previous = -1;  // depth of the offer that has to be exhausted first
+    int low_after = 0;  // fewest and most workers of all levels after it
+    int high_after = 0;
   };
 
   struct Sums {
-    double key = 0;
+    Values values{};
     double rate = 0;
     double rate_min = 0;
-    double weight = 0;
-    double other_weight = 0;
     double usd_per_s = 0;
     double samples_per_s = 0;
     double samples_per_s_min = 0;
     double square_sum = 0;  // of the workers' samples/s
     double fastest = 0;
+
+    void Add(const Level& level, int count);
   };
 
   void Prepare(const Relaxation& relaxation);
-  /// A table of every level: what it and the levels after it can add at least or at most.
-  void FillTables(double Level::*value, bool is_least, std::vector<double> Level::*table);
   /// The Lagrangian from which on no fleet is better than the worst in the list.
   void UpdateLimit();
   bool Descend(size_t depth, int left, const Sums& sums);
@@ -73,8 +72,11 @@ class ExactDive {
   const Region* region_ = nullptr;
   const Relaxation* relaxation_ = nullptr;
   std::vector<Level> levels_;
-  std::vector<int> counts_;  // per offer
-  double key_limit_ = 0;
+  std::array<FillTable, kLimitedCount> tables_;  // what the open levels add at least
+  Values limits_{};
+  std::vector<FillTable::Slot> fill_slots_;  // scratch
+  std::vector<double> class_keys_;           // scratch
+  std::vector<int> counts_;                  // per offer
   double usd_limit_ = 0;
   uint64_t nodes_left_ = 0;
   uint64_t nodes_ = 0;

@@ -33,7 +33,8 @@ Range SamplesOf(const std::vector<Slot>& slots) {
   return range;
 }
 
-/// The box and the sum of a region's fleets, with price as cost. False: it holds no fleet.
+/// The box and the sum of a region's fleets, with price as cost and the least rate as weight.
+/// False: it holds no fleet.
 bool MakeRatio(
     const std::vector<Slot>& slots,
     const Region& region,
@@ -41,23 +42,15 @@ bool MakeRatio(
     RatioProblem* ratio) {
   ratio->total = region.workers;
   ratio->cost_fixed = server.usd_per_s;
+  ratio->terms.reserve(slots.size());
   int low_sum = 0;
   int high_sum = 0;
   for (const Slot& slot : slots) {
-    ratio->terms.push_back({slot.usd_per_s, slot.rate_max, 0, slot.low, slot.high});
+    ratio->terms.push_back({slot.usd_per_s, slot.rate_max, slot.rate_min, slot.low, slot.high});
     low_sum += slot.low;
     high_sum += slot.high;
   }
   return low_sum <= region.workers && high_sum >= region.workers;
-}
-
-/// Of the least rates.
-double SmallestRate(const std::vector<Slot>& slots, const RatioProblem& ratio) {
-  RatioProblem negative = ratio;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    negative.terms[i].rate = -slots[i].rate_min;
-  }
-  return -LargestSum(negative, &RatioTerm::rate);
 }
 
 /// How much faster a worker of the region may be than it is sure to be.
@@ -69,14 +62,6 @@ double LoadEffect(const std::vector<Slot>& slots) {
     }
   }
   return effect;
-}
-
-double SmallestCost(const RatioProblem& ratio) {
-  RatioProblem negative = ratio;
-  for (RatioTerm& term : negative.terms) {
-    term.cost = -term.cost;
-  }
-  return -LargestSum(negative, &RatioTerm::cost);
 }
 
 /// How many times more `worse` is than `better`; counts of steps may be 0 or infinite.
@@ -263,7 +248,7 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
   }
   ratio.rate_max = frame.fleet_rate_max;
   // Workers that together ask for more than any fleet of this load gets are of a higher one.
-  const double rate_least = SmallestRate(out.slots, ratio);
+  const double rate_least = SmallestSum(ratio, &RatioTerm::weight);
   if (rate_least > frame.fleet_rate_max * (1 + kSlack)) {
     return out;
   }
@@ -275,7 +260,7 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
   }
   out.rate_max = std::min(LargestSum(ratio, &RatioTerm::rate), frame.fleet_rate_max);
   out.load_effect = rate_least > 0 ? LoadEffect(out.slots) : kInfinity;
-  out.usd_per_s_min = ratio.cost_fixed + SmallestCost(ratio);
+  out.usd_per_s_min = ratio.cost_fixed + SmallestSum(ratio, &RatioTerm::cost);
   // Whoever takes longer than this is dearer than the limit, however cheap by the second.
   const double seconds_worth =
       usd_limit / out.usd_per_s_min * (1 + kSlack) - problem_.goal.takeover_s;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -9,8 +10,10 @@ namespace ps::provisioner {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int kWorkersAddedMax = 150;
 constexpr int kExchangesMax = 100;
+constexpr int kStepShare = 16;  // fleets grow by one worker, then by that part of them
+// Behind each server side; the search does without such a fleet.
+constexpr uint64_t kFleetsMax = 3000;
 
 class FirstFleets {
  public:
@@ -22,14 +25,18 @@ class FirstFleets {
     for (const Offer& offer : problem_.offers) {
       counts_.push_back(offer.held);
     }
+    const uint64_t evaluated_max = judge_.evaluated() + kFleetsMax;
     double usd = Keep(server);
-    for (int i = 0; i < kWorkersAddedMax && usd == kInfinity; ++i) {
-      if (!AddOne(server)) {
+    while (usd == kInfinity) {
+      if (judge_.evaluated() > evaluated_max || !AddSome(server)) {
         return;
       }
       usd = Keep(server);
     }
-    for (int i = 0; i < kExchangesMax && usd < kInfinity && Exchange(server, &usd); ++i) {
+    for (int i = 0; i < kExchangesMax && judge_.evaluated() < evaluated_max; ++i) {
+      if (!Exchange(server, &usd)) {
+        return;
+      }
     }
   }
 
@@ -51,8 +58,8 @@ class FirstFleets {
     return usd;
   }
 
-  /// The worker that saves most time for its price. False: none is left.
-  bool AddOne(const ServerChoice& server) {
+  /// More workers of the offer that saves most time for its price. False: none is left.
+  bool AddSome(const ServerChoice& server) {
     size_t chosen = counts_.size();
     double most = -kInfinity;
     const bool is_empty = WorkersOf(counts_) == 0;
@@ -72,7 +79,8 @@ class FirstFleets {
     if (chosen == counts_.size()) {
       return false;
     }
-    ++counts_[chosen];
+    const int left = problem_.offers[chosen].quota - counts_[chosen];
+    counts_[chosen] += std::min(std::max(WorkersOf(counts_) / kStepShare, 1), left);
     return true;
   }
 

@@ -21,8 +21,8 @@ constexpr double kSlack = 1e-9;
 // Regions whose numbers of steps spread less than this are worth a longer walk.
 constexpr double kUniform = 1.02;
 // Walks that take longer are given up for a cut, if one can help.
-constexpr uint64_t kNodesMax = 400;
-constexpr uint64_t kNodesMaxUniform = 4000;
+constexpr uint64_t kNodesMax = 50;
+constexpr uint64_t kNodesMaxUniform = 500;
 // Regions whose workers' speeds spread more say too little to be walked through.
 constexpr double kLoadUniform = 1.2;
 constexpr double kWorthACut = 1 + 1e-6;

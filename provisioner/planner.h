@@ -81,7 +81,7 @@ struct PlanProblem {
   int workers_max = std::numeric_limits<int>::max();
   // Where "exact" ends with the best that it has, in nodes of its search: some ten seconds. Goals
   // that hardly any of very many fleets meets get there.
-  uint64_t effort_max = 600'000'000;
+  uint64_t effort_max = 300'000'000;
 };
 
 /// A named way to choose.

@@ -230,24 +230,49 @@ RatioBound BoundRatio(const RatioProblem& problem) {
   return bound;
 }
 
-double LargestSum(const RatioProblem& problem, double RatioTerm::*value) {
-  std::vector<const RatioTerm*> order;
+namespace {
+
+/// The largest sum of sign * value.
+double LargestSignedSum(const RatioProblem& problem, double RatioTerm::*value, double sign) {
+  struct Spare {
+    double value;
+    int count;
+  };
+
+  std::vector<Spare> spares;
+  spares.reserve(problem.terms.size());
   int left = problem.total;
   double sum = 0;
   for (const RatioTerm& term : problem.terms) {
-    order.push_back(&term);
+    const double signed_value = sign * (term.*value);
     left -= term.low;
-    sum += term.low * (term.*value);
+    sum += term.low * signed_value;
+    if (term.high > term.low) {
+      spares.push_back({signed_value, term.high - term.low});
+    }
   }
-  std::sort(order.begin(), order.end(), [&](const RatioTerm* a, const RatioTerm* b) {
-    return a->*value > b->*value;
+  std::sort(spares.begin(), spares.end(), [](const Spare& a, const Spare& b) {
+    return a.value > b.value;
   });
-  for (const RatioTerm* term : order) {
-    const int more = std::min(left, term->high - term->low);
-    sum += more * (term->*value);
+  for (const Spare& spare : spares) {
+    if (left <= 0) {
+      break;
+    }
+    const int more = std::min(left, spare.count);
+    sum += more * spare.value;
     left -= more;
   }
   return sum;
+}
+
+}  // namespace
+
+double LargestSum(const RatioProblem& problem, double RatioTerm::*value) {
+  return LargestSignedSum(problem, value, 1);
+}
+
+double SmallestSum(const RatioProblem& problem, double RatioTerm::*value) {
+  return -LargestSignedSum(problem, value, -1);
 }
 
 }  // namespace ps::provisioner

@@ -40,5 +40,6 @@ RatioBound BoundRatio(const RatioProblem& problem);
 
 /// The largest value of values . x over the box and the sum.
 double LargestSum(const RatioProblem& problem, double RatioTerm::*value);
+double SmallestSum(const RatioProblem& problem, double RatioTerm::*value);
 
 }  // namespace ps::provisioner

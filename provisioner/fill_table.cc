@@ -1,0 +1,51 @@
+#include "provisioner/fill_table.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ps::provisioner {
+
+void FillTable::Build(std::span<const Slot> slots) {
+  order_.resize(slots.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+    return slots[a].value < slots[b].value;
+  });
+  double low_value = 0;
+  for (const Slot& slot : slots) {
+    low_value += slot.low * slot.value;
+  }
+  pieces_.clear();
+  begins_.clear();
+  for (size_t depth = 0; depth <= slots.size(); ++depth) {
+    begins_.push_back(pieces_.size());
+    int begin = 0;
+    double sum = low_value;
+    for (const size_t i : order_) {
+      const int span = slots[i].high - slots[i].low;
+      if (i < depth || span == 0) {
+        continue;
+      }
+      pieces_.push_back({begin, sum, slots[i].value});
+      begin += span;
+      sum += span * slots[i].value;
+    }
+    if (pieces_.size() == begins_.back()) {
+      pieces_.push_back({0, low_value, 0});
+    }
+    if (depth < slots.size()) {
+      low_value -= slots[depth].low * slots[depth].value;
+    }
+  }
+  begins_.push_back(pieces_.size());
+}
+
+const FillTable::Piece* FillTable::Find(size_t depth, int spare) const {
+  const Piece* begin = pieces_.data() + begins_[depth];
+  const Piece* end = pieces_.data() + begins_[depth + 1];
+  return std::upper_bound(
+             begin + 1, end, spare, [](int value, const Piece& p) { return value < p.begin; }) -
+         1;
+}
+
+}  // namespace ps::provisioner
