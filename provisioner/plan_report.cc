@@ -71,6 +71,7 @@ proto::Plan PlanOf(
   plan.seconds_max = LimitOrZero(goal.seconds_max);
   plan.usd_max = LimitOrZero(goal.usd_max);
   plan.confidence = goal.confidence;
+  plan.takeover_s = goal.takeover_s;
   for (size_t i = 0; i < choice.counts.size(); ++i) {
     if (choice.counts[i] == 0) {
       continue;
@@ -84,7 +85,8 @@ proto::Plan PlanOf(
          static_cast<int>(worker.samples),
          worker.compute_s,
          worker.link_bytes_per_s,
-         offer.usd_per_hour});
+         offer.usd_per_hour,
+         offer.held});
   }
   const ServerOffer& server = problem.servers[static_cast<size_t>(choice.server_offer)];
   plan.servers = {

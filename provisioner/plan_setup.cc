@@ -33,27 +33,40 @@ std::optional<Price> PriceOf(const proto::InstanceType& type, MarketChoice choic
   return Price{proto::Market::kSpot, spot->usd_per_hour};
 }
 
-Status CheckQuotas(
-    const proto::Catalog& catalog, const SpeedModel& speed, const std::vector<TypeCount>& quotas) {
-  for (const TypeCount& quota : quotas) {
-    if (catalog.Find(quota.instance_type) == nullptr) {
-      return Status::InvalidArgument(
-          "quota for " + quota.instance_type + ", a type that the catalog does not have");
+/// `what`: "quota for", for messages.
+Status CheckCounts(
+    const proto::Catalog& catalog,
+    const SpeedModel& speed,
+    const std::string& what,
+    const std::vector<TypeCount>& counts) {
+  for (const TypeCount& count : counts) {
+    const std::string name = what + " " + count.instance_type;
+    if (catalog.Find(count.instance_type) == nullptr) {
+      return Status::InvalidArgument(name + ", a type that the catalog does not have");
     }
     const auto& classes = speed.classes();
     const bool is_profiled =
         std::any_of(classes.begin(), classes.end(), [&](const WorkerClass& worker) {
-          return worker.name == quota.instance_type;
+          return worker.name == count.instance_type;
         });
     if (!is_profiled) {
-      return Status::InvalidArgument(
-          "quota for " + quota.instance_type + ", which the profile has no figures for");
+      return Status::InvalidArgument(name + ", which the profile has no figures for");
     }
-    if (quota.count < 0) {
-      return Status::InvalidArgument("quota for " + quota.instance_type + " below 0");
+    if (count.count < 0) {
+      return Status::InvalidArgument(name + " below 0");
     }
   }
   return Status::Ok();
+}
+
+/// Of a type; `otherwise` when none is given.
+int CountOf(const std::vector<TypeCount>& counts, const std::string& type, int otherwise) {
+  for (const TypeCount& given : counts) {
+    if (given.instance_type == type) {
+      return given.count;
+    }
+  }
+  return otherwise;
 }
 
 Result<ServerOffer> OfferOf(const proto::Catalog& catalog, const ServerRange& range) {
@@ -102,21 +115,24 @@ Result<PlanProblem> MakePlanProblem(
   problem.speed = models.speed.get();
   problem.loss = models.loss.get();
   problem.goal = setup.goal;
-  PS_TRY(CheckQuotas(catalog, *models.speed, setup.quotas));
+  PS_TRY(CheckCounts(catalog, *models.speed, "quota for", setup.quotas));
+  PS_TRY(CheckCounts(catalog, *models.speed, "held instances of", setup.held));
   const auto& classes = models.speed->classes();
   for (size_t k = 0; k < classes.size(); ++k) {
     const proto::InstanceType* type = catalog.Find(classes[k].name);
     PS_CHECK(type != nullptr) << classes[k].name;
     const std::optional<Price> price = PriceOf(*type, setup.market);
+    const int held = CountOf(setup.held, type->name, 0);
+    if (!price && held > 0) {
+      return Status::InvalidArgument(
+          "held instances of " + type->name + ", which the catalog has no spot price for");
+    }
     if (!price) {
       continue;
     }
-    int quota = type->quota;
-    for (const TypeCount& given : setup.quotas) {
-      quota = given.instance_type == type->name ? given.count : quota;
-    }
+    const int quota = CountOf(setup.quotas, type->name, type->quota);
     problem.offers.push_back(
-        {static_cast<int>(k), price->market, price->usd_per_hour, quota, /*held=*/0});
+        {static_cast<int>(k), price->market, price->usd_per_hour, quota, held});
   }
   std::vector<ServerRange> ranges = setup.servers;
   if (ranges.empty()) {

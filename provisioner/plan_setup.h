@@ -32,6 +32,7 @@ struct ServerRange {
 struct PlanSetup {
   MarketChoice market = MarketChoice::kSpot;
   std::vector<TypeCount> quotas;     // instead of the catalog's
+  std::vector<TypeCount> held;       // running already, in the market of the choice
   std::vector<ServerRange> servers;  // empty: every server host of the catalog, 1 to kHostsMax
   Goal goal;
 
@@ -44,7 +45,8 @@ const proto::SpotPrice* LowestSpot(const proto::InstanceType& type);
 /// One offer per worker class that is sold in a market of the choice, and one per type of server,
 /// which is always on demand: a revoked server would stop every worker.
 /// The answer points at `models`. Errors: kInvalidArgument for types that the catalog does not
-/// have, that the job has no profile for, or that may not hold parameters, and for quotas below 0.
+/// have, that the job has no profile for, or that may not hold parameters, for quotas below 0, and
+/// for held instances that are not sold in that market.
 Result<PlanProblem> MakePlanProblem(
     const proto::Catalog& catalog, const JobModels& models, const PlanSetup& setup);
 

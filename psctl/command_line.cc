@@ -169,6 +169,11 @@ struct Parser {
     plan->add_option("--quota", plan_command.quotas, "Most of a type, as in g4dn.4xlarge=5")
         ->type_name("TYPE=COUNT")
         ->allow_extra_args(false);
+    plan->add_option("--held", plan_command.held, "Running already and kept, as in g4dn.4xlarge=2")
+        ->type_name("TYPE=COUNT")
+        ->allow_extra_args(false);
+    plan->add_option(
+        "--takeover", plan_command.takeover, "What a change of the held fleet costs, as in 30s");
     plan->add_option(
             "--servers", plan_command.servers, "Servers to choose among, as in m5.xlarge=1..4")
         ->type_name("TYPE=HOSTS")

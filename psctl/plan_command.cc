@@ -22,6 +22,7 @@ constexpr int kPlotWorkersMax = 32;
 std::optional<PlanView::Alternative> OnDemandOf(const Planning& planning) {
   provisioner::PlanSetup setup = planning.input.setup;
   setup.market = provisioner::MarketChoice::kOnDemand;
+  setup.held.clear();  // they are rented as spot
   Result<provisioner::PlanProblem> problem =
       provisioner::MakePlanProblem(planning.catalog, planning.models, setup);
   if (!problem.ok()) {
@@ -52,6 +53,14 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
     setup.goal.usd_max = command.budget_usd;
   }
   PS_ASSIGN(setup.quotas, ParseTypeCounts("--quota", command.quotas));
+  PS_ASSIGN(setup.held, ParseTypeCounts("--held", command.held));
+  if (!command.takeover.empty()) {
+    PS_ASSIGN(setup.goal.takeover_s, ParseDuration("--takeover", command.takeover));
+    if (setup.held.empty()) {
+      return Status::InvalidArgument(
+          "--takeover is what a change of the fleet costs: say with --held which one runs");
+    }
+  }
   PS_ASSIGN(setup.servers, ParseServerRanges("--servers", command.servers));
   return Status::Ok();
 }
@@ -136,6 +145,7 @@ int RunPlan(const PlanCommand& command, const Console& console) {
   }
   const provisioner::FleetChoice& choice = answer->best.front();
   PlanView view = ViewOf(planning, choice, command.strategy);
+  view.has_held = !planning.input.setup.held.empty();
   view.quotas = provisioner::WhatQuotaBuys(planning.problem, choice);
   view.plan.bottleneck = provisioner::BindingBottleneck(choice, view.quotas);
   Status status;

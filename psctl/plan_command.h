@@ -26,6 +26,8 @@ struct PlanCommand {
   double budget_usd = 0;
   bool has_budget = false;
   std::vector<std::string> quotas;
+  std::vector<std::string> held;
+  std::string takeover;  // empty: none
   std::vector<std::string> servers;
   std::string strategy = "exact";
   bool explains = false;

@@ -88,6 +88,18 @@ std::string RenderAlternatives(const PlanView& view, size_t width_max) {
   return table.Render(width_max);
 }
 
+/// "2 p3.2xlarge, 1 g3.8xlarge": the held workers of a plan, or those that are not; "none".
+std::string PartText(const proto::Plan& plan, bool is_held) {
+  std::string text;
+  for (const proto::PlanWorkers& workers : plan.workers) {
+    const int count = is_held ? workers.held : workers.count - workers.held;
+    if (count > 0) {
+      text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + workers.instance_type;
+    }
+  }
+  return text.empty() ? "none" : text;
+}
+
 }  // namespace
 
 std::string GoalText(const proto::Plan& plan) {
@@ -108,6 +120,16 @@ std::string RenderPlan(const PlanView& view, size_t width_max) {
       {"workers", view.fleet},
       {"servers", view.servers},
       {"samples/s", Spread(plan.samples_per_s, WholeText)}};
+  if (view.has_held) {
+    const bool is_new = PartText(plan, /*is_held=*/false) != "none";
+    const bool takes_over = is_new && plan.takeover_s > 0;
+    const std::pair<std::string, std::string> parts[] = {
+        {"kept", PartText(plan, /*is_held=*/true)},
+        {"new",
+         PartText(plan, /*is_held=*/false) +
+             (takes_over ? "; taking over costs " + FormatDuration(plan.takeover_s) : "")}};
+    pairs.insert(pairs.begin() + 2, std::begin(parts), std::end(parts));
+  }
   if (plan.seconds.value > 0) {
     pairs.insert(pairs.begin() + 1, {"goal", GoalText(plan)});
     pairs.emplace_back("steps", Spread(plan.steps, WholeText));

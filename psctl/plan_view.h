@@ -18,8 +18,9 @@ struct PlanView {
   std::string fleet;
   std::string servers;
   double server_busy = 0;
-  std::vector<std::string> notes;              // one line each, at the end
-  std::vector<provisioner::Gain> gains;        // empty: not shown
+  bool has_held = false;                 // tell what of the fleet runs already and what is new
+  std::vector<std::string> notes;        // one line each, at the end
+  std::vector<provisioner::Gain> gains;  // empty: not shown
   std::vector<provisioner::QuotaGain> quotas;  // that would save something
 
   struct Alternative {

@@ -86,6 +86,7 @@ Status MakeProblem(const PlanningCommand& command, Planning* planning) {
   input.setup.goal.confidence = command.confidence;
   input.setup.goal.loss = command.loss;
   PS_TRY(CheckTypes(planning->catalog, "--quota", TypesOf(input.setup.quotas)));
+  PS_TRY(CheckTypes(planning->catalog, "--held", TypesOf(input.setup.held)));
   PS_TRY(CheckTypes(planning->catalog, "server", TypesOf(input.setup.servers)));
   PS_ASSIGN(
       planning->models,
@@ -93,6 +94,11 @@ Status MakeProblem(const PlanningCommand& command, Planning* planning) {
   PS_ASSIGN(
       planning->problem,
       provisioner::MakePlanProblem(planning->catalog, planning->models, input.setup));
+  if (planning->problem.offers.empty() && !planning->problem.speed->classes().empty()) {
+    return Status::InvalidArgument(
+        "nothing is on offer: none of the types that the profile knows is sold as spot; "
+        "try --market both");
+  }
   planning->problem.answers_max = kAnswers;
   return Status::Ok();
 }

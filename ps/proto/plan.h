@@ -22,6 +22,7 @@ struct PlanWorkers {
   double compute_s = 0;         // of a step
   double link_bytes_per_s = 0;  // each way
   double usd_per_hour = 0;      // of one
+  int held = 0;                 // of them, that ran already and are kept
 
   friend bool operator==(const PlanWorkers&, const PlanWorkers&) = default;
 };
@@ -53,6 +54,7 @@ struct Plan {
   double seconds_max = 0;   // 0: no limit
   double usd_max = 0;       // 0: no limit
   double confidence = 0.9;
+  double takeover_s = 0;  // counted in `seconds` when the fleet is not the held one
   std::vector<PlanWorkers> workers;
   PlanServers servers;
   Estimate samples_per_s;

@@ -129,6 +129,7 @@ void VisitFields(C& c, V&& visit) {
   visit("compute_s", c.compute_s);
   visit("link_bytes_per_s", c.link_bytes_per_s);
   visit("usd_per_hour", c.usd_per_hour);
+  visit("held", c.held);
 }
 
 template <MaybeConst<PlanServers> C, typename V>
@@ -156,6 +157,7 @@ void VisitFields(C& c, V&& visit) {
   visit("seconds_max", c.seconds_max);
   visit("usd_max", c.usd_max);
   visit("confidence", c.confidence);
+  visit("takeover_s", c.takeover_s);
   visit("workers", c.workers);
   visit("servers", c.servers);
   visit("samples_per_s", c.samples_per_s);

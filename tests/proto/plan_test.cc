@@ -22,9 +22,10 @@ Plan Sample() {
   plan.seconds_max = 2400;
   plan.usd_max = 5;
   plan.confidence = 0.95;
+  plan.takeover_s = 30;
   plan.workers = {
-      {"g4dn.4xlarge", Market::kSpot, 2, 128, 0.5, 6e8, 0.3612},
-      {"g3.8xlarge", Market::kOnDemand, 1, 64, 0.7, 1.25e9, 2.28}};
+      {"g4dn.4xlarge", Market::kSpot, 2, 128, 0.5, 6e8, 0.3612, 1},
+      {"g3.8xlarge", Market::kOnDemand, 1, 64, 0.7, 1.25e9, 2.28, 1}};
   plan.servers = {"m5.xlarge", 2, 1.2e9, 0.192};
   plan.samples_per_s = {800, 750, 850};
   plan.steps = {1e5, 9e4, 1.1e5};
@@ -71,17 +72,17 @@ TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
   plan.seconds.high = 1999;
   EXPECT_EQ(
       ErrorOf(plan),
-      "plan.json:46:14: seconds is not within its interval; allowed: low, value and high in that "
+      "plan.json:49:14: seconds is not within its interval; allowed: low, value and high in that "
       "order");
   plan = Sample();
   plan.workers[1].count = 0;
-  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:23:16: workers[1].count is 0; allowed: a whol"));
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:25:16: workers[1].count is 0; allowed: a whol"));
   plan = Sample();
   plan.confidence = 1;
   EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:9:17: confidence is 1; allowed: a number abov"));
   plan = Sample();
   plan.workers.clear();
-  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:10:14: workers has 0 entries; allowed: 1 to "));
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:11:14: workers has 0 entries; allowed: 1 to "));
 }
 
 TEST(PlanTest, DamagedTextsGiveOneLineOrAValidPlan) {

@@ -135,6 +135,52 @@ TEST_F(PlanCommandTest, PredictSaysSpeedAndWithALossTimeAndCost) {
   EXPECT_THAT(out_, HasSubstr("what more would buy"));
 }
 
+TEST_F(PlanCommandTest, HeldInstancesAreKeptAndAChangePaysForItsTakeover) {
+  const std::vector<std::string> goal = {"--loss", "0.8", "--within", "1h", "--held"};
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = goal;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunWith("plan", arguments);
+  };
+  ASSERT_EQ(run({"g3.8xlarge=2", "--takeover", "45s"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("\nkept          2 g3.8xlarge\n"));
+  EXPECT_THAT(out_, HasSubstr("; taking over costs 45.0 s\n"));
+  ASSERT_EQ(run({"g3.8xlarge=2", "--takeover", "45s", "--json"}), 0) << err_;
+  const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->takeover_s, 45);
+  int held = 0;
+  for (const proto::PlanWorkers& workers : plan->workers) {
+    EXPECT_LE(workers.held, workers.count);
+    held += workers.held;
+  }
+  EXPECT_EQ(held, 2);
+}
+
+TEST_F(PlanCommandTest, AFleetThatIsGoodEnoughIsLeftAsItIs) {
+  ASSERT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "1h"}), 0) << err_;
+  ASSERT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "1h", "--json"}), 0) << err_;
+  const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::string held;
+  for (const proto::PlanWorkers& workers : plan->workers) {
+    held += (held.empty() ? "" : ",") + workers.instance_type + "=" + std::to_string(workers.count);
+  }
+  ASSERT_EQ(
+      RunWith(
+          "plan",
+          {"--loss", "0.8", "--within", "1h", "--held", held, "--takeover", "5m", "--json"}),
+      0)
+      << err_;
+  const Result<proto::Plan> again = proto::ParsePlan(out_, "plan.json");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->seconds.value, plan->seconds.value);  // no take-over
+  ASSERT_EQ(
+      RunWith("plan", {"--loss", "0.8", "--within", "1h", "--held", held, "--takeover", "5m"}), 0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("\nnew           none\n"));
+}
+
 TEST_F(PlanCommandTest, MisuseIsOneClearLine) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--within", "40m"}, "--loss wants the loss to reach"},
@@ -149,6 +195,14 @@ TEST_F(PlanCommandTest, MisuseIsOneClearLine) {
       {{"--loss", "0.8", "--quota", "p3.2xlrge=2"}, "did you mean 'p3.2xlarge'?"},
       {{"--loss", "0.8", "--quota", "p3.2xlarge=-2"}, "--quota wants TYPE=COUNT"},
       {{"--loss", "0.8", "--quota", "g3.4xlarge=2"}, "which the profile has no figures for"},
+      {{"--loss", "0.8", "--held", "p3.2xlrge=2"}, "did you mean 'p3.2xlarge'?"},
+      {{"--loss", "0.8", "--held", "p3.2xlarge"}, "--held wants TYPE=COUNT"},
+      {{"--loss", "0.8", "--held", "g3.4xlarge=2"}, "which the profile has no figures for"},
+      {{"--loss", "0.8", "--held", "p3.2xlarge=3", "--quota", "p3.2xlarge=2"},
+       "3 are held, beyond its quota of 2"},
+      {{"--loss", "0.8", "--held", "p3.2xlarge=1", "--takeover", "soon"},
+       "--takeover wants a time"},
+      {{"--loss", "0.8", "--takeover", "30s"}, "say with --held which one runs"},
       {{"--loss", "0.8", "--servers", "p3.2xlarge=1"}, "may not hold parameters"},
       {{"--loss", "0.8", "--servers", "m5.xlarge=2"}, "beyond the type's quota of 1"},
       {{"--loss",
