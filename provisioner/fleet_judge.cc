@@ -124,14 +124,16 @@ Status CheckProblem(const PlanProblem& problem) {
   return CheckServers(problem.servers);
 }
 
-double TimeDeviation(const SpeedModel& speed, const LossModel& loss) {
-  return CombinedResidual(speed.residual(), loss.residual());
+double TimeDeviation(
+    const SpeedModel& speed, const LossModel& loss_model, double loss, int workers) {
+  return CombinedResidual(speed.residual(), loss_model.ResidualAt(loss, workers));
 }
 
 FleetJudge::FleetJudge(const PlanProblem& problem)
     : problem_(problem),
-      quantile_factor_(
-          UpperAt(1, TimeDeviation(*problem.speed, *problem.loss), problem.goal.confidence)),
+      quantile_(NormalQuantile(problem.goal.confidence)),
+      quantile_factor_(std::exp(
+          quantile_ * CombinedResidual(problem.speed->residual(), problem.loss->residual()))),
       ladders_(problem.speed->classes().size()),
       class_counts_(problem.speed->classes().size()) {
   for (size_t i = 0; i < problem.offers.size(); ++i) {
@@ -181,6 +183,7 @@ Verdict FleetJudge::Judge(std::span<const int> counts, int server_offer, int hos
     workers += counts[i];
   }
   Verdict verdict;
+  verdict.workers = workers;
   verdict.speed = problem_.speed->Predict(class_counts_, Side(server_offer, hosts));
   verdict.steps = problem_.loss->StepsTo(
       problem_.goal.loss, verdict.speed.batch_mean, verdict.speed.heterogeneity, workers);
@@ -205,12 +208,19 @@ FleetChoice FleetJudge::Choose(std::span<const int> counts, int server_offer, in
   return choice;
 }
 
+double FleetJudge::QuantileFactor(int workers) const {
+  const Goal& goal = problem_.goal;
+  const double deviation = TimeDeviation(*problem_.speed, *problem_.loss, goal.loss, workers);
+  // Below a confidence of one half more doubt would make a goal easier.
+  return std::max(std::exp(quantile_ * deviation), quantile_factor_);
+}
+
 bool FleetJudge::MeetsGoal(const Verdict& verdict, bool is_held) const {
   if (!std::isfinite(verdict.seconds)) {
     return false;
   }
   const double fixed_s = is_held ? 0 : takeover_s();
-  const double seconds = (verdict.seconds - fixed_s) * quantile_factor_ + fixed_s;
+  const double seconds = (verdict.seconds - fixed_s) * QuantileFactor(verdict.workers) + fixed_s;
   const double scale = verdict.seconds > 0 ? seconds / verdict.seconds : 1;
   return seconds <= problem_.goal.seconds_max && verdict.usd * scale <= problem_.goal.usd_max;
 }

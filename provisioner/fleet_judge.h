@@ -14,13 +14,16 @@ struct Verdict {
   double steps = 0;
   double seconds = 0;  // expected, take-over included
   double usd = 0;      // expected
+  int workers = 0;
 };
 
 /// Errors: kInvalidArgument for a problem that makes no sense.
 Status CheckProblem(const PlanProblem& problem);
 
-/// Standard deviation of the relative error of a time to a loss: speed and steps together.
-double TimeDeviation(const SpeedModel& speed, const LossModel& loss);
+/// Standard deviation of the relative error of the time that a fleet takes to a loss: speed and
+/// steps together.
+double TimeDeviation(
+    const SpeedModel& speed, const LossModel& loss_model, double loss, int workers);
 
 /// Evaluates the fleets of one problem. The problem has to outlive it. Not for two threads at once.
 class FleetJudge {
@@ -49,7 +52,10 @@ class FleetJudge {
   /// What a fleet that is not the held one loses when it starts.
   double takeover_s() const { return problem_.goal.takeover_s; }
 
-  /// Expected seconds times this are met at the goal's confidence.
+  /// Expected seconds times this are met at the goal's confidence, by a fleet of so many workers.
+  double QuantileFactor(int workers) const;
+
+  /// No fleet's is less.
   double quantile_factor() const { return quantile_factor_; }
 
   /// Offers of the same class, cheapest first, equal prices in the order of the problem. A fleet
@@ -63,6 +69,7 @@ class FleetJudge {
 
  private:
   const PlanProblem& problem_;
+  double quantile_ = 0;  // of a standard normal, at the goal's confidence
   double quantile_factor_ = 1;
   std::vector<std::vector<int>> ladders_;  // per class
   std::vector<int> class_counts_;          // scratch

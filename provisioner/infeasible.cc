@@ -90,7 +90,8 @@ class Explainer {
     }
     const FleetChoice& choice = answer.best.front();
     const double fixed_s = judge_.IsHeld(choice.counts) ? 0 : judge_.takeover_s();
-    const double seconds = (choice.seconds - fixed_s) * judge_.quantile_factor() + fixed_s;
+    const double factor = judge_.QuantileFactor(WorkersOf(choice.counts));
+    const double seconds = (choice.seconds - fixed_s) * factor + fixed_s;
     const double scale = choice.seconds > 0 ? seconds / choice.seconds : 1;
     return {seconds, choice.usd * scale};
   }

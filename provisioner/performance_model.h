@@ -118,8 +118,12 @@ class LossModel {
   /// Lowest loss that any number of steps reaches.
   virtual double floor() const = 0;
 
-  /// Standard deviation of the relative error of the steps, from the fit.
+  /// Standard deviation of the relative error of the steps, from the fit: of fleets and losses like
+  /// those measured.
   virtual double residual() const = 0;
+
+  /// That of `workers` to `loss`; never less.
+  virtual double ResidualAt(double /*loss*/, int /*workers*/) const { return residual(); }
 };
 
 /// || w - (1, 0, ..., 0) || for the workers' shares w of the cluster's speed, largest first [R].
