@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "provisioner/curve_model.h"
 #include "provisioner/profile_fit.h"
 #include "provisioner/queue_model.h"
 #include "provisioner/spotdnn_model.h"
@@ -155,7 +156,11 @@ Result<JobModels> BuildJobModels(
   }
   models.traffic = TrafficOf(profile);
   PS_ASSIGN(models.speed, SpeedOf(classes, models.traffic, profile, options));
-  if (profile.loss.samples > 0) {
+  // spotDNN's equation goes with its speeds, and stands in where no curves were fitted.
+  const bool is_spotdnn = options.speed_model == "spotdnn" || profile.curves.samples == 0;
+  if (profile.curves.samples > 0 && !(is_spotdnn && profile.loss.samples > 0)) {
+    models.loss = std::make_unique<CurveLossModel>(profile.curves);
+  } else if (profile.loss.samples > 0) {
     models.loss = std::make_unique<SpotDnnLossModel>(profile.loss, SpotDnnVariant::kPaper);
   }
   return models;

@@ -73,14 +73,30 @@ std::vector<std::string> RefitProfile(const FitJob& job, proto::JobProfile* prof
   } else {
     missing.emplace_back(contention.status().message());
   }
-  Result<proto::LossFit> loss = FitLoss(profile->losses, {.has_heterogeneity = true});
+  // A worker alone never works with parameters that others have changed meanwhile: with its curve
+  // spotDNN's root of n fits no fleet.
+  std::vector<proto::LossSample> losses = profile->losses;
+  const auto is_alone = [](const proto::LossSample& loss) { return loss.workers < 2; };
+  if (!std::ranges::all_of(losses, is_alone)) {
+    std::erase_if(losses, is_alone);
+  }
+  Result<proto::LossFit> loss = FitLoss(losses, {.has_heterogeneity = true});
   if (!loss.ok()) {
-    loss = FitLoss(profile->losses, {.has_heterogeneity = false});
+    loss = FitLoss(losses, {.has_heterogeneity = false});
   }
   if (loss.ok()) {
     profile->loss = *loss;
+  }
+  Result<proto::CurveFit> curves = FitCurves(profile->losses);
+  if (curves.ok()) {
+    profile->curves = std::move(curves).value();
+    if (profile->curves.fleets.size() == 1) {
+      missing.emplace_back(
+          "how steps grow with the fleet: all loss curves are of one size of fleet, others are "
+          "extrapolated");
+    }
   } else {
-    missing.emplace_back(loss.status().message());
+    missing.emplace_back(curves.status().message());
   }
   return missing;
 }

@@ -50,6 +50,11 @@ struct LossFitOptions {
 Result<proto::LossFit> FitLoss(
     std::span<const proto::LossSample> samples, const LossFitOptions& options);
 
+/// Steps to a loss from the curves of fleets, best of several sizes (curve_model.h). Needs one
+/// curve of 20 points that falls. Points are in the order in which they were measured; short curves
+/// and such that do not fall are left out.
+Result<proto::CurveFit> FitCurves(std::span<const proto::LossSample> samples);
+
 /// One measurement of how much device memory a minibatch takes.
 struct MemorySample {
   int minibatch = 0;
@@ -70,8 +75,8 @@ struct MemoryFit {
 /// Needs 2 different minibatches.
 Result<MemoryFit> FitMemory(std::span<const MemorySample> samples);
 
-/// Fits whatever `profile` has samples for into its contention, queue and loss, and leaves the rest
-/// as it is. Returns what could not be fitted and why, a line each.
+/// Fits whatever `profile` has samples for into its contention, queue, loss and curves, and leaves
+/// the rest as it is. Returns what could not be fitted and why, a line each.
 std::vector<std::string> RefitProfile(const FitJob& job, proto::JobProfile* profile);
 
 }  // namespace ps::provisioner

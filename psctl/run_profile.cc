@@ -28,7 +28,7 @@ constexpr double kLossStepsMin = 50;
 constexpr double kLossSpacing = 0.02;
 /// What a profile keeps of all runs.
 constexpr size_t kFleetsMax = 500;
-constexpr size_t kLossesMax = 900;
+constexpr size_t kLossesMax = 5000;
 
 /// Keeps the last `most` of a list.
 template <typename T>

@@ -102,6 +102,25 @@ void VisitFields(C& c, V&& visit) {
   visit("samples", c.samples);
 }
 
+template <MaybeConst<FleetFactor> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("workers", c.workers);
+  visit("factor", c.factor);
+}
+
+template <MaybeConst<CurveFit> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("steps", c.steps);
+  visit("power", c.power);
+  visit("floor", c.floor);
+  visit("minibatch", c.minibatch);
+  visit("batch_power", c.batch_power);
+  visit("fleets", c.fleets);
+  visit("loss_min", c.loss_min);
+  visit("residual", c.residual);
+  visit("samples", c.samples);
+}
+
 template <MaybeConst<JobProfile> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("job", c.job);
@@ -118,6 +137,7 @@ void VisitFields(C& c, V&& visit) {
   visit("contention", c.contention);
   visit("queue", c.queue);
   visit("loss", c.loss);
+  visit("curves", c.curves);
 }
 
 template <MaybeConst<PlanWorkers> C, typename V>

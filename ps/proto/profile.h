@@ -84,6 +84,30 @@ struct LossFit {
   friend bool operator==(const LossFit&, const LossFit&) = default;
 };
 
+/// How many times more steps a fleet needs than the one whose factor is 1.
+struct FleetFactor {
+  int workers = 1;
+  double factor = 1;
+
+  friend bool operator==(const FleetFactor&, const FleetFactor&) = default;
+};
+
+/// Steps to a loss, as curves of several fleets tell them: factor of the fleet times
+/// steps (loss - floor)^-power (minibatch / b_w)^batch_power.
+struct CurveFit {
+  double steps = 0;
+  double power = 1;
+  double floor = 0;
+  double minibatch = 0;
+  double batch_power = 0;
+  std::vector<FleetFactor> fleets = {};  // ascending
+  double loss_min = 0;                   // lowest loss of the curves
+  double residual = 0;                   // relative error of the steps, standard deviation
+  int samples = 0;                       // 0: not fitted
+
+  friend bool operator==(const CurveFit&, const CurveFit&) = default;
+};
+
 struct JobProfile {
   std::string job;                // its name
   std::string model_fingerprint;  // of the model's tensors: a profile is of one model only
@@ -99,6 +123,7 @@ struct JobProfile {
   ContentionFit contention;
   QueueFit queue;
   LossFit loss;
+  CurveFit curves;
 
   /// The first of that type; null when there is none.
   const WorkerProfile* Find(std::string_view instance_type) const;

@@ -28,6 +28,7 @@ JobProfile Sample() {
   profile.contention = {0.3, -0.1, 0.02, 7};
   profile.queue = {0.6, 0.001, 0.03, 8};
   profile.loss = {1, -2, 3, 0.4, 0.05, false, 0.06, 9};
+  profile.curves = {70, 0.8, 0.3, 64, 0.5, {{1, 1}, {2, 1.1}}, 0.6, 0.04, 90};
   return profile;
 }
 
@@ -59,6 +60,8 @@ TEST(ProfileTest, EveryMemberIsAField) {
       ContentionFit,
       QueueFit,
       LossFit,
+      FleetFactor,
+      CurveFit,
       JobProfile>();
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "provisioner/curve_model.h"
 #include "provisioner/queue_model.h"
 #include "provisioner/ratio_search.h"
 #include "provisioner/spotdnn_model.h"
@@ -98,6 +99,32 @@ TEST(BoundsTest, StepsAtLeastHoldsWhereStepsToJumps) {
     EXPECT_EQ(
         model.StepsAtLeast(0.8, {batch, batch}, {heterogeneity, heterogeneity}, 5),
         model.StepsTo(0.8, batch, heterogeneity, 5));
+  }
+}
+
+TEST(BoundsTest, StepsAtLeastHoldsForCurves) {
+  Random random(3);
+  for (int i = 0; i < 5000; ++i) {
+    proto::CurveFit fit = {.steps = 100, .power = LogBetween(&random, 0.3, 3), .floor = 0.5};
+    fit.minibatch = 64;
+    fit.batch_power = random.Chance(0.5) ? 0 : random.Unit();
+    const auto sizes = static_cast<int>(random.Below(4));
+    for (int k = 0; k < sizes; ++k) {
+      fit.fleets.push_back({static_cast<int>(1 + random.Below(10)), LogBetween(&random, 0.5, 3)});
+    }
+    const CurveLossModel model(fit);
+    const auto workers = static_cast<int>(1 + random.Below(20));
+    const double batch = 32 + random.Unit() * 8000;
+    const double heterogeneity = random.Unit();
+    const Range batches{batch, batch + random.Unit() * 4000};
+    const Range spreads{heterogeneity, heterogeneity + random.Unit() * (1 - heterogeneity)};
+    const double least = model.StepsAtLeast(0.8, batches, spreads, workers);
+    for (int k = 0; k <= 20; ++k) {
+      const double b = batches.low + (batches.high - batches.low) * random.Unit();
+      const double r = spreads.low + (spreads.high - spreads.low) * random.Unit();
+      EXPECT_LE(least, model.StepsTo(0.8, b, r, workers) * (1 + 1e-12)) << i;
+    }
+    EXPECT_GE(model.ResidualAt(0.8, workers), model.residual());
   }
 }
 

@@ -88,6 +88,21 @@ TEST(ExactTest, EqualsExhaustiveWithTheQueue) {
       50);
 }
 
+TEST(ExactTest, EqualsExhaustiveWithCurvesWhoseDoubtGrowsWithTheFleet) {
+  EXPECT_GT(CountEqual(90'000, 600, {.classes = 4, .quota_max = 4, .has_curves = true}), 100);
+  EXPECT_GT(
+      CountEqual(
+          100'000,
+          400,
+          {.classes = 3,
+           .quota_max = 4,
+           .server_offers = 2,
+           .has_held = true,
+           .is_queue = true,
+           .has_curves = true}),
+      50);
+}
+
 TEST(ExactTest, IsNeverDearerThanTheWindow) {
   int worse = 0;
   for (uint64_t seed = 1; seed <= 500; ++seed) {

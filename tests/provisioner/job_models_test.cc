@@ -133,6 +133,19 @@ TEST(JobModels, AFittedLossComesAlong) {
   EXPECT_EQ(models->loss->floor(), 0.2);
 }
 
+TEST(JobModels, CurvesComeBeforeSpotDnnsEquationUnlessItsSpeedsAreAskedFor) {
+  proto::JobProfile profile = SomeProfile();
+  profile.loss = {.c1 = 10, .c3 = 100, .c5 = 0.2, .has_heterogeneity = false, .samples = 50};
+  profile.curves = {.steps = 100, .floor = 0.1, .fleets = {{1, 1}, {2, 1.2}}, .samples = 60};
+  profile.contention = {.a1 = 0.3, .b1 = 0.1, .samples = 5};
+  for (const auto& [model, floor] : {std::pair("queue", 0.1), {"ideal", 0.1}, {"spotdnn", 0.2}}) {
+    const Result<JobModels> models = BuildJobModels(SomeCatalog(), profile, {.speed_model = model});
+    ASSERT_TRUE(models.ok()) << models.status();
+    ASSERT_NE(models->loss, nullptr);
+    EXPECT_EQ(models->loss->floor(), floor) << model;
+  }
+}
+
 TEST(JobModels, ACatalogWithoutAnyProfiledTypeIsRefused) {
   proto::JobProfile profile = SomeProfile();
   profile.workers.clear();

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "provisioner/curve_model.h"
 #include "provisioner/queue_model.h"
 #include "ps/base/random.h"
 
@@ -28,6 +29,23 @@ std::vector<WorkerClass> RandomClasses(Random* random, int count) {
     classes.push_back(worker);
   }
   return classes;
+}
+
+proto::CurveFit RandomCurves(Random* random) {
+  proto::CurveFit fit;
+  fit.steps = Between(random, 800, 3000);
+  fit.power = Between(random, 0.5, 1.5);
+  fit.floor = 0.5;
+  fit.minibatch = 500;
+  fit.batch_power = random->Chance(0.5) ? 0 : random->Unit();
+  double factor = 1;
+  for (const int workers : {1, 2, 4}) {
+    fit.fleets.push_back({workers, factor});
+    factor *= Between(random, 1, 1.6);
+  }
+  fit.loss_min = Between(random, 0.55, 1.2);
+  fit.residual = 0.05;
+  return fit;
 }
 
 }  // namespace
@@ -68,6 +86,9 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
         std::move(classes), traffic, contention, SpotDnnOptions{.variant = shape.variant});
   }
   sample.loss = std::make_unique<SpotDnnLossModel>(loss, shape.variant);
+  if (shape.has_curves) {
+    sample.loss = std::make_unique<CurveLossModel>(RandomCurves(&random));
+  }
   PlanProblem& problem = sample.problem;
   problem.speed = sample.speed.get();
   problem.loss = sample.loss.get();

@@ -24,7 +24,8 @@ struct SampleShape {
   bool has_two_markets = false;  // spot and on-demand offers of every class
   bool has_held = false;
   SpotDnnVariant variant = SpotDnnVariant::kPaper;
-  bool is_queue = false;  // the closed queue instead, with or without overlap and workers in step
+  bool is_queue = false;    // the closed queue instead, with or without overlap and workers in step
+  bool has_curves = false;  // steps as curves tell them, of a few sizes, instead of spotDNN's
 };
 
 /// A random cluster and a goal that some fleets meet and others miss. Same seed, same problem.

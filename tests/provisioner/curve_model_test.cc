@@ -1,0 +1,190 @@
+#include "provisioner/curve_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "provisioner/profile_fit.h"
+#include "ps/base/random.h"
+
+namespace ps::provisioner {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Steps grow as f(n) = 1 + 0.12 (n - 1)^1.2.
+proto::CurveFit Truth() {
+  proto::CurveFit fit = {.steps = 70, .power = 0.8, .floor = 0.3, .minibatch = 32, .samples = 1};
+  for (const int n : {1, 2, 3, 4, 6, 8, 12}) {
+    fit.fleets.push_back({n, 1 + 0.12 * std::pow(n - 1, 1.2)});
+  }
+  return fit;
+}
+
+struct Run {
+  int workers = 1;
+  int steps = 800;
+  double batch = 32;
+  double noise = 0.02;  // of the loss above its floor
+};
+
+/// A curve as runs leave it: from step 50 on, points 2 % apart.
+void Train(const CurveLossModel& truth, const Run& run, std::vector<proto::LossSample>* samples) {
+  Random random(static_cast<uint64_t>(run.workers));
+  const double spread = std::sqrt(1 - 1.0 / run.workers);
+  for (double steps = 50; steps < run.steps; steps *= 1.02) {
+    double low = truth.floor() + 1e-6;
+    double high = 100;
+    for (int i = 0; i < 60; ++i) {
+      const double middle = (low + high) / 2;
+      (truth.StepsTo(middle, run.batch, spread, run.workers) > steps ? low : high) = middle;
+    }
+    const double noise = run.noise * (2 * random.Unit() - 1);
+    samples->push_back(
+        {.steps = steps,
+         .loss = low + noise * (low - truth.floor()),
+         .batch_mean = run.batch,
+         .heterogeneity = spread,
+         .workers = run.workers});
+  }
+}
+
+double StepsTo(const CurveLossModel& model, double loss, int workers, double batch = 32) {
+  return model.StepsTo(loss, batch, std::sqrt(1 - 1.0 / workers), workers);
+}
+
+TEST(CurveModel, IsAPowerLawBetweenFleetsAndGoesOnAfterTheLast) {
+  proto::CurveFit fit = Truth();
+  fit.fleets = {{4, 1.5}, {1, 1}, {8, 2.5}};  // any order
+  const CurveLossModel model(fit);
+  EXPECT_EQ(model.Factor(1), 1);
+  EXPECT_EQ(model.Factor(4), 1.5);
+  EXPECT_NEAR(model.Factor(2), std::sqrt(1.5), 1e-9);
+  EXPECT_NEAR(model.Factor(16), 2.5 * 2.5 / 1.5, 1e-9);
+  EXPECT_EQ(model.StepsTo(0.3, 32, 0, 1), INFINITY);
+}
+
+TEST(CurveModel, NeverFalls) {
+  proto::CurveFit fit = Truth();
+  fit.fleets = {{1, 2}, {2, 1}, {4, 3}};
+  const CurveLossModel model(fit);
+  for (int n = 1; n < 20; ++n) {
+    EXPECT_GE(model.Factor(n + 1), model.Factor(n)) << n;
+  }
+}
+
+TEST(CurveModel, DoubtGrowsBeyondTheFleetsAndLossesThatWereMeasured) {
+  proto::CurveFit fit = Truth();
+  fit.residual = 0.04;
+  fit.loss_min = 0.6;
+  const CurveLossModel model(fit);
+  EXPECT_EQ(model.ResidualAt(0.7, 1), 0.04);
+  EXPECT_EQ(model.ResidualAt(0.6, 12), 0.04);
+  EXPECT_GT(model.ResidualAt(0.7, 24), 0.15);
+  EXPECT_GT(model.ResidualAt(0.7, 48), model.ResidualAt(0.7, 24));
+  EXPECT_GT(model.ResidualAt(0.4, 2), 0.1);
+  fit.fleets = {{1, 1}};
+  EXPECT_GT(CurveLossModel(fit).ResidualAt(0.7, 2), 0.15) << "one size tells nothing of others";
+}
+
+TEST(FitCurves, PredictsFleetsThatItHasNotSeenAndLossesToo) {
+  const CurveLossModel truth(Truth());
+  std::vector<proto::LossSample> samples;
+  for (const int n : {4, 1, 8, 2}) {
+    Train(truth, {.workers = n}, &samples);
+  }
+  const Result<proto::CurveFit> fit = FitCurves(samples);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  const CurveLossModel model(*fit);
+  for (const int n : {1, 2, 3, 4, 6, 8}) {
+    for (const double loss : {0.8, 0.6, 0.5}) {
+      const double expected = StepsTo(truth, loss, n);
+      EXPECT_NEAR(StepsTo(model, loss, n), expected, 0.05 * expected) << n << " to " << loss;
+    }
+  }
+  EXPECT_LT(fit->residual, 0.06);
+  EXPECT_EQ(fit->batch_power, 0);
+}
+
+TEST(FitCurves, SeveralRunsOfOneFleetAndWildPointsDoNotMoveIt) {
+  const CurveLossModel truth(Truth());
+  std::vector<proto::LossSample> samples;
+  for (const int n : {1, 1, 2, 4, 4}) {
+    Train(truth, {.workers = n}, &samples);
+    samples.back().loss = 0.31;
+  }
+  const Result<proto::CurveFit> fit = FitCurves(samples);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  ASSERT_EQ(fit->fleets.size(), 3U);
+  const CurveLossModel model(*fit);
+  EXPECT_NEAR(StepsTo(model, 0.7, 3), StepsTo(truth, 0.7, 3), 0.05 * StepsTo(truth, 0.7, 3));
+}
+
+TEST(FitCurves, ACurveThatOvershootsCountsByItsFirstArrivals) {
+  const CurveLossModel truth(Truth());
+  std::vector<proto::LossSample> samples;
+  Train(truth, {.workers = 1, .noise = 0}, &samples);
+  Train(truth, {.workers = 4, .noise = 0}, &samples);
+  std::vector<proto::LossSample> bumped = samples;
+  for (proto::LossSample& sample : bumped) {
+    if (sample.steps > 200 && sample.steps < 300) {
+      sample.loss += 0.5;
+    }
+  }
+  const Result<proto::CurveFit> fit = FitCurves(bumped);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  const double expected = StepsTo(truth, 0.6, 4);
+  EXPECT_NEAR(StepsTo(CurveLossModel(*fit), 0.6, 4), expected, 0.05 * expected);
+}
+
+TEST(FitCurves, LeavesOutWhatIsTooShortOrDoesNotFall) {
+  const CurveLossModel truth(Truth());
+  std::vector<proto::LossSample> samples;
+  Train(truth, {.workers = 2, .steps = 70}, &samples);
+  const Result<proto::CurveFit> few = FitCurves(samples);
+  ASSERT_FALSE(few.ok());
+  EXPECT_THAT(std::string(few.status().message()), HasSubstr("20 points"));
+  for (int i = 0; i < 100; ++i) {
+    samples.push_back({.steps = 50.0 + i, .loss = 2 + 0.01 * i, .batch_mean = 32, .workers = 8});
+  }
+  EXPECT_FALSE(FitCurves(samples).ok());
+  Train(truth, {.workers = 1}, &samples);
+  const Result<proto::CurveFit> one = FitCurves(samples);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->fleets.size(), 1U);
+}
+
+TEST(FitCurves, SizesThatContradictEachOtherShareTheirMean) {
+  proto::CurveFit odd = Truth();
+  std::vector<proto::LossSample> samples;
+  for (const auto& [workers, factor] : {std::pair(1, 1.0), {2, 1.6}, {4, 1.4}, {8, 2.0}}) {
+    odd.fleets = {{1, factor}, {8, factor}};
+    Train(CurveLossModel(odd), {.workers = workers}, &samples);
+  }
+  const Result<proto::CurveFit> fit = FitCurves(samples);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  ASSERT_EQ(fit->fleets.size(), 4U);
+  EXPECT_EQ(fit->fleets[1].factor, fit->fleets[2].factor);
+  EXPECT_NEAR(fit->fleets[1].factor, 1.5, 0.05);
+  EXPECT_NEAR(fit->fleets[3].factor, 2.0, 0.06);
+}
+
+TEST(FitCurves, LearnsWhatLargerBatchesSaveOnlyFromCurvesThatDiffer) {
+  proto::CurveFit shape = Truth();
+  shape.batch_power = 0.6;
+  const CurveLossModel truth(shape);
+  std::vector<proto::LossSample> samples;
+  for (const auto& [workers, batch] : {std::pair(1, 32.0), {1, 64.0}, {2, 32.0}, {4, 128.0}}) {
+    Train(truth, {.workers = workers, .batch = batch}, &samples);
+  }
+  const Result<proto::CurveFit> fit = FitCurves(samples);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  EXPECT_NEAR(fit->batch_power, 0.6, 0.06);
+  const double expected = StepsTo(truth, 0.6, 2, 64);
+  EXPECT_NEAR(StepsTo(CurveLossModel(*fit), 0.6, 2, 64), expected, 0.07 * expected);
+}
+
+}  // namespace
+}  // namespace ps::provisioner
