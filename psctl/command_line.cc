@@ -115,6 +115,10 @@ struct Parser {
         "-o,--output", profile_command.output, "File to write or refine; profile.json");
     profile->add_option("--type", profile_command.type, "Name of this kind of machine; local");
     profile->add_option("--seconds", profile_command.seconds, "Length of a run; 10");
+    profile->add_option(
+        "--curve-seconds",
+        profile_command.curve_seconds,
+        "Length of one worker's loss curve, 0: none; 3 times --seconds");
   }
 
   void AddCatalog() {
@@ -373,6 +377,11 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   if (parser.profile->parsed()) {
     if (!(parser.profile_command.seconds >= 2 && parser.profile_command.seconds <= 3600)) {
       return Status::InvalidArgument("--seconds wants a number from 2 to 3600, as in --seconds 10");
+    }
+    const double curve_seconds = parser.profile_command.curve_seconds.value_or(0);
+    if (!(curve_seconds >= 0 && curve_seconds <= 36000)) {
+      return Status::InvalidArgument(
+          "--curve-seconds wants a number from 0 to 36000, as in --curve-seconds 30");
     }
     PS_ASSIGN(parser.profile_command.overrides, ParseSettings(parser.settings));
     return Command(parser.profile_command);

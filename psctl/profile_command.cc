@@ -16,6 +16,7 @@
 #include "psctl/files.h"
 #include "psctl/profile_plan.h"
 #include "psctl/run_profile.h"
+#include "psctl/tables.h"
 #include "psctl/text.h"
 #include "worker/data.h"
 
@@ -33,6 +34,8 @@ constexpr double kMemoryShare = 0.8;
 /// A fit of memory to minibatches that is off by more says nothing.
 constexpr double kMemoryResidualMax = 0.2;
 constexpr int kMinibatchMax = 65536;  // of the job file
+/// How much longer one worker's loss curve is than a run that measures speed.
+constexpr double kCurveLength = 3;
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -144,37 +147,80 @@ void AddMemory(
   }
 }
 
-Result<proto::JobProfile> MeasureAll(
-    const std::vector<ProfileRun>& runs, const ProfileCommand& command, const Console& console) {
-  const Scratch scratch;
-  if (scratch.path().empty()) {
-    return Status::Io("cannot make a folder in " + fs::temp_directory_path().string());
+class Measurement {
+ public:
+  Measurement(const ProfileCommand& command, const Console& console)
+      : command_(command), console_(console), runner_(scratch_.path()) {}
+
+  Result<proto::JobProfile> All(const proto::JobConfig& job, int minibatch_max) {
+    if (scratch_.path().empty()) {
+      return Status::Io("cannot make a folder in " + fs::temp_directory_path().string());
+    }
+    const double curve_seconds = command_.curve_seconds.value_or(kCurveLength * command_.seconds);
+    CurveSettings curves{
+        .processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)), .seconds = curve_seconds};
+    const size_t curve_count =
+        curve_seconds > 0 ? PlanCurveRuns(job, command_.type, curves).size() : 0;
+    const std::vector<ProfileRun> runs =
+        PlanProfileRuns(job, command_.type, command_.seconds, minibatch_max);
+    count_ = runs.size() + curve_count;
+    for (const ProfileRun& run : runs) {
+      PS_TRY(Measure(run));
+    }
+    const proto::WorkerProfile* worker = profile_.Find(command_.type);
+    if (worker == nullptr) {
+      return Status::Unavailable(
+          "the runs were too short to measure a step; use a larger --seconds");
+    }
+    AddMemory(memory_, command_.type, &profile_);
+    if (curve_count > 0) {
+      curves.compute_s = worker->compute_s;
+      curves.push_bytes = std::max(profile_.push_bytes, profile_.pull_bytes);
+      for (const ProfileRun& run : PlanCurveRuns(job, command_.type, curves)) {
+        PS_TRY(Measure(run));
+      }
+    }
+    return profile_;
   }
-  ProfileRuns runner(scratch.path());
-  proto::JobProfile profile;
-  std::vector<provisioner::MemorySample> memory;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const ProfileRun& run = runs[i];
-    console.err(
-        std::to_string(i + 1) + "/" + std::to_string(runs.size()) + "  " + run.label + ", " +
+
+ private:
+  Status Measure(const ProfileRun& run) {
+    console_.err(
+        std::to_string(++done_) + "/" + std::to_string(count_) + "  " + run.label + ", " +
         FormatDuration(run.config.run.seconds_max) + "\n");
-    PS_ASSIGN(const proto::JobProfile told, runner.Run(run));
-    AddProfileRun(run, told, &profile);
+    PS_ASSIGN(const proto::JobProfile told, runner_.Run(run));
+    AddProfileRun(run, told, &profile_);
+    if (run.tells_losses) {
+      console_.err("      " + LossText(told) + "\n");
+      return Status::Ok();
+    }
     if (!told.fleets.empty()) {
-      console.err("      " + FormatRate(told.fleets.front().samples_per_s) + " samples/s\n");
+      console_.err("      " + FormatRate(told.fleets.front().samples_per_s) + " samples/s\n");
     }
     const double peak_gib = PeakMemoryGib();
     const bool is_alone = run.config.workers.size() == 1 && run.config.workers.front().count == 1;
-    if (is_alone && (memory.empty() || peak_gib > memory.back().device_memory_gib * 1.02)) {
-      memory.push_back({static_cast<int>(run.config.workers.front().minibatch), peak_gib});
+    if (is_alone && (memory_.empty() || peak_gib > memory_.back().device_memory_gib * 1.02)) {
+      memory_.push_back({static_cast<int>(run.config.workers.front().minibatch), peak_gib});
     }
+    return Status::Ok();
   }
-  if (profile.workers.empty()) {
-    return Status::Unavailable("the runs were too short to measure a step; use a larger --seconds");
+
+  static std::string LossText(const proto::JobProfile& told) {
+    return told.losses.empty()
+               ? "too short for a loss curve; use a larger --curve-seconds"
+               : "loss " + FormatFixed(told.losses.back().loss, 3) + " after " +
+                     FormatCount(static_cast<uint64_t>(told.losses.back().steps)) + " steps";
   }
-  AddMemory(memory, command.type, &profile);
-  return profile;
-}
+
+  const ProfileCommand& command_;
+  const Console& console_;
+  const Scratch scratch_;
+  ProfileRuns runner_;
+  proto::JobProfile profile_;
+  std::vector<provisioner::MemorySample> memory_;
+  size_t done_ = 0;
+  size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -213,9 +259,8 @@ int RunProfile(const ProfileCommand& command, const Console& console) {
     ::sigaction(number, &action, nullptr);
   }
   const int minibatch_max = static_cast<int>(std::min<uint64_t>(kMinibatchMax, data->train_count));
-  const std::vector<ProfileRun> runs =
-      PlanProfileRuns(*config, command.type, command.seconds, minibatch_max);
-  const Result<proto::JobProfile> measured = MeasureAll(runs, command, console);
+  const Result<proto::JobProfile> measured =
+      Measurement(command, console).All(*config, minibatch_max);
   if (!measured.ok()) {
     return Fail(console, measured.status());
   }

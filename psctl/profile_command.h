@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@ struct ProfileCommand {
   std::vector<proto::ConfigOverride> overrides;
   std::string output = "profile.json";
   std::string type = "local";  // what profiles and catalogs call this machine
-  double seconds = 10;         // of a run; there are some six
+  double seconds = 10;         // of a run that measures speed; there are some six
+  // Of one worker's loss curve; 0: no curves. Not said: 3 times `seconds`.
+  std::optional<double> curve_seconds = {};
 };
 
 /// Runs the job briefly on this machine with different fleets and minibatches, says how far it is

@@ -1,6 +1,7 @@
 #include "psctl/profile_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -16,6 +17,17 @@ namespace {
 /// How much larger than the job's own the minibatches grow that are tried.
 constexpr int kMinibatchGrowth = 8;
 constexpr float kSlowerWorker = 2;
+
+/// Fleets whose loss curves are learnt: close enough that steps hardly bend between them.
+constexpr int kCurveFleets[] = {1, 2, 3, 4, 6, 8};
+/// Their workers' steps: unequal, since workers that keep step are a special case.
+constexpr std::array<double, 8> kSlowness = {1, 1.5, 1.25, 1.75, 1.1, 1.6, 1.35, 1.9};
+/// Push and pull each take this share of a step, on a link of the worker's own: both hide behind
+/// computation, yet a pull arrives too late for the next step, as where a network is busy.
+constexpr double kExchangeShare = 0.75;
+constexpr double kBytesPerMbit = 1e6 / 8;
+/// Share of the processors that workers of such a fleet compute on; servers take the rest.
+constexpr double kComputingShare = 0.8;
 
 /// So many that no run ends before its time.
 constexpr uint32_t kEndlessEpochs = 100000;
@@ -47,14 +59,8 @@ std::set<int> OtherMinibatches(const proto::JobConfig& job, int usual, int minib
   return sizes;
 }
 
-std::string Percent(double residual) {
-  return "+-" + FormatPercent(residual);
-}
-
-}  // namespace
-
-std::vector<ProfileRun> PlanProfileRuns(
-    const proto::JobConfig& job, const std::string& type, double seconds, int minibatch_max) {
+/// The job's first worker, with the job's minibatch.
+proto::WorkerGroup WorkerOf(const proto::JobConfig& job, const std::string& type) {
   proto::WorkerGroup worker;
   worker.type = type;
   worker.minibatch = job.train.minibatch;
@@ -64,6 +70,18 @@ std::vector<ProfileRun> PlanProfileRuns(
     worker.step_ms = job.workers.front().step_ms;
     worker.link_mbit_per_s = job.workers.front().link_mbit_per_s;
   }
+  return worker;
+}
+
+std::string Percent(double residual) {
+  return "+-" + FormatPercent(residual);
+}
+
+}  // namespace
+
+std::vector<ProfileRun> PlanProfileRuns(
+    const proto::JobConfig& job, const std::string& type, double seconds, int minibatch_max) {
+  const proto::WorkerGroup worker = WorkerOf(job, type);
   std::vector<ProfileRun> runs;
   proto::JobConfig waiting = ShortJob(job, {worker}, seconds / 2);
   waiting.train.overlap = false;
@@ -96,6 +114,41 @@ std::vector<ProfileRun> PlanProfileRuns(
   return runs;
 }
 
+std::vector<ProfileRun> PlanCurveRuns(
+    const proto::JobConfig& job, const std::string& type, const CurveSettings& settings) {
+  std::vector<ProfileRun> runs;
+  const proto::WorkerGroup like = WorkerOf(job, type);
+  for (const int n : kCurveFleets) {
+    // Steps with a length given are meant to let many workers share the machine.
+    const double crowd =
+        n * static_cast<double>(like.threads) / (kComputingShare * settings.processors);
+    const double stretch = like.step_ms > 0 ? 1 : std::max(crowd, 1.0);
+    std::vector<proto::WorkerGroup> workers;
+    double rate = 0;  // of all together, in steps of one worker alone
+    for (int i = 0; i < n; ++i) {
+      const double slowness = kSlowness[static_cast<size_t>(i)];
+      const double step_s = settings.compute_s * stretch * slowness;
+      proto::WorkerGroup worker = like;
+      worker.step_ms = static_cast<float>(1000 * step_s);
+      const bool is_overlapping = job.train.overlap && job.train.mode == proto::Mode::kAsync;
+      worker.link_mbit_per_s =
+          is_overlapping
+              ? static_cast<float>(settings.push_bytes / kBytesPerMbit / (kExchangeShare * step_s))
+              : 0;
+      workers.push_back(worker);
+      rate += 1 / (stretch * slowness);
+    }
+    proto::JobConfig config =
+        ShortJob(job, std::move(workers), settings.seconds * std::sqrt(n) / rate);
+    config.servers.link_mbit_per_s = 0;
+    runs.push_back(
+        {.label = "losses of " + Plural(static_cast<uint64_t>(n), "worker"),
+         .config = std::move(config),
+         .tells_losses = true});
+  }
+  return runs;
+}
+
 void AddProfileRun(
     const ProfileRun& run, const proto::JobProfile& told, proto::JobProfile* profile) {
   proto::JobProfile part = told;
@@ -104,6 +157,10 @@ void AddProfileRun(
   }
   if (!run.tells_fleet) {
     part.fleets.clear();
+  }
+  if (run.tells_losses) {
+    part.workers.clear();  // their steps may be stretched
+  } else {
     part.losses.clear();
   }
   const double overlap = run.tells_fleet ? part.overlap : profile->overlap;
@@ -125,16 +182,7 @@ std::vector<std::string> FitProfile(proto::JobProfile* profile) {
     }
   }
   job.traffic = provisioner::TrafficOf(*profile);
-  // A worker alone never works with parameters that others have changed meanwhile: its curve is not
-  // that of a small fleet.
-  const std::vector<proto::LossSample> losses = profile->losses;
-  const auto is_alone = [](const proto::LossSample& loss) { return loss.workers < 2; };
-  if (!std::ranges::all_of(losses, is_alone)) {
-    std::erase_if(profile->losses, is_alone);
-  }
-  std::vector<std::string> missing = provisioner::RefitProfile(job, profile);
-  profile->losses = losses;
-  return missing;
+  return provisioner::RefitProfile(job, profile);
 }
 
 std::string RenderProfile(const proto::JobProfile& profile) {
@@ -151,11 +199,17 @@ std::string RenderProfile(const proto::JobProfile& profile) {
         Percent(profile.queue.residual) + " over " +
             Plural(static_cast<uint64_t>(profile.queue.samples), "fleet"));
   }
-  if (profile.loss.samples > 0) {
+  const proto::CurveFit& curves = profile.curves;
+  if (curves.samples > 0) {
     pairs.emplace_back(
         "loss model",
-        Percent(profile.loss.residual) + " of the steps over " +
-            Plural(static_cast<uint64_t>(profile.loss.samples), "point"));
+        Percent(curves.residual) + " of the steps, down to a loss of " +
+            FormatFixed(curves.loss_min, 2) + "; less sure below");
+    std::string fleets;
+    for (const proto::FleetFactor& fleet : curves.fleets) {
+      fleets += FormatFixed(fleet.factor, 2) + " for " + std::to_string(fleet.workers) + ", ";
+    }
+    pairs.emplace_back("steps by workers", fleets + "larger fleets extrapolated");
   }
   Table table(
       {{"type", Align::kLeft},

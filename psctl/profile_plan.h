@@ -16,7 +16,8 @@ struct ProfileRun {
   std::string label;  // "2 workers"
   proto::JobConfig config;
   bool tells_bandwidth = false;  // a worker alone that waits for its bytes
-  bool tells_fleet = false;      // its speed and loss curve are the job's
+  bool tells_fleet = false;      // its speed is the job's
+  bool tells_losses = false;     // so is its loss curve
 };
 
 /// The runs for workers of `type`, `seconds` each: one worker that waits for its bytes, one and two
@@ -24,6 +25,21 @@ struct ProfileRun {
 /// and up to `minibatch_max` by powers of two. Directories are the caller's to set.
 std::vector<ProfileRun> PlanProfileRuns(
     const proto::JobConfig& job, const std::string& type, double seconds, int minibatch_max);
+
+/// What runs for loss curves need to know.
+struct CurveSettings {
+  double compute_s = 0;   // a step's of one worker
+  double push_bytes = 0;  // of a step
+  int processors = 1;     // of this machine
+  double seconds = 30;    // of one worker's curve
+};
+
+/// Runs of 1 to 8 unequal workers that tell how many steps fleets need to a loss, each for about
+/// root n times the steps of one worker alone. Steps depend on how stale parameters grow, not on
+/// how fast the machine is: computation is stretched until this machine holds all workers at once,
+/// and with overlap each exchanges as slowly as that hides.
+std::vector<ProfileRun> PlanCurveRuns(
+    const proto::JobConfig& job, const std::string& type, const CurveSettings& settings);
 
 /// Adds what a run of the plan told.
 void AddProfileRun(

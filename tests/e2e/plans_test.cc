@@ -86,7 +86,15 @@ TEST_F(PlanTest, AProfileIsMeasuredAndRefinedByALaterRun) {
   const std::string path = job_.folder() + "/profile.json";
   const Output output = RunToEnd(
       {.program = "psctl",
-       .arguments = {"profile", job_.path(), "-o", path, "--seconds", kIsSanitized ? "8" : "3"},
+       .arguments =
+           {"profile",
+            job_.path(),
+            "-o",
+            path,
+            "--seconds",
+            kIsSanitized ? "8" : "3",
+            "--curve-seconds",
+            "2"},
        .directory = job_.folder(),
        .output_stem = job_.folder() + "/profile"},
       kRunPatience);
@@ -99,6 +107,8 @@ TEST_F(PlanTest, AProfileIsMeasuredAndRefinedByALaterRun) {
   EXPECT_GE((*profile)["workers"][0]["compute_s"].number(), 0.02);
   EXPECT_EQ((*profile)["fleets"].size(), 3U);
   EXPECT_GT((*profile)["request_bytes_per_s"].number(), 0);
+  EXPECT_THAT(output.err, HasSubstr("losses of 8 workers"));
+  EXPECT_GT((*profile)["losses"].size(), 20U);
   job_.Set("train", R"({"epochs": 1000, "minibatch": 64})")
       .Set("run", R"({"directory": ")" + job_.runs() + R"(", "seconds_max": 4})");
   TrainRun run(job_, {.arguments = {"--profile", path}});

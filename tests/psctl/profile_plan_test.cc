@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace ps::psctl {
 namespace {
 
@@ -81,9 +83,74 @@ TEST(ProfilePlanTest, EachRunAddsWhatItIsFor) {
   AddProfileRun(RunThatTells(false, true), told, &profile);
   EXPECT_EQ(profile.request_bytes_per_s, 5e6);
   EXPECT_EQ(profile.fleets.size(), 1U);
-  EXPECT_EQ(profile.losses.size(), 3U);
+  EXPECT_TRUE(profile.losses.empty()) << "a short run's curve has not come far";
   EXPECT_EQ(profile.overlap, 1);
   EXPECT_EQ(profile.workers.size(), 1U);
+  ProfileRun curve;
+  curve.tells_losses = true;
+  told.workers[0].compute_s = 0.7;
+  AddProfileRun(curve, told, &profile);
+  EXPECT_EQ(profile.losses.size(), 3U);
+  EXPECT_EQ(profile.fleets.size(), 1U);
+  EXPECT_EQ(profile.overlap, 1);
+  EXPECT_EQ(profile.workers[0].compute_s, 0.1) << "steps of such runs may be stretched";
+}
+
+std::vector<ProfileRun> CurveRuns(const proto::JobConfig& job) {
+  return PlanCurveRuns(
+      job, "local", {.compute_s = 0.1, .push_bytes = 1.5e6, .processors = 2, .seconds = 30});
+}
+
+TEST(ProfilePlanTest, CurvesAreThoseOfFleetsOfSeveralSizesThatTheMachineHolds) {
+  proto::JobConfig job = Job();
+  job.servers.link_mbit_per_s = 100;
+  const std::vector<ProfileRun> runs = CurveRuns(job);
+  std::vector<size_t> sizes;
+  for (const ProfileRun& run : runs) {
+    sizes.push_back(run.config.workers.size());
+    EXPECT_TRUE(run.tells_losses);
+    EXPECT_FALSE(run.tells_fleet);
+    EXPECT_EQ(run.config.train.epochs, job.train.epochs) << "the job's learning rates";
+    EXPECT_EQ(run.config.servers.link_mbit_per_s, 0);
+    double load = 0;  // of the processors; two threads each
+    double steps = 0;
+    for (const proto::WorkerGroup& worker : run.config.workers) {
+      load += 2 * 100 / worker.step_ms;
+      steps += run.config.run.seconds_max * 1000 / worker.step_ms;
+      EXPECT_EQ(worker.minibatch, 64U);
+      // Each way in three quarters of a step.
+      const double exchange_s = 12 / worker.link_mbit_per_s;
+      EXPECT_NEAR(exchange_s, 0.00075 * worker.step_ms, 1e-6);
+    }
+    EXPECT_LE(load, 1.61);
+    EXPECT_NEAR(steps, 300 * std::sqrt(sizes.back()), 1);
+  }
+  EXPECT_THAT(sizes, ElementsAre(1, 2, 3, 4, 6, 8));
+  EXPECT_NE(runs[1].config.workers[0].step_ms, runs[1].config.workers[1].step_ms);
+}
+
+TEST(ProfilePlanTest, CurvesOfJobsThatWaitForTheirBytesHaveNoLinks) {
+  proto::JobConfig job = Job();
+  job.train.overlap = false;
+  for (const ProfileRun& run : CurveRuns(job)) {
+    EXPECT_EQ(run.config.workers.front().link_mbit_per_s, 0) << run.label;
+  }
+}
+
+TEST(ProfilePlanTest, CurvesKeepTheStepLengthThatTheJobGives) {
+  proto::JobConfig job = Job();
+  job.workers.front().step_ms = 100;
+  EXPECT_EQ(CurveRuns(job).back().config.workers.front().step_ms, 100);
+}
+
+TEST(ProfilePlanTest, ACurveOfOneFleetSaysThatOthersAreExtrapolated) {
+  proto::JobProfile profile;
+  for (int i = 0; i < 60; ++i) {
+    profile.losses.push_back({50.0 + 10 * i, 2 - 0.02 * i, 32, 0.5, 2});
+  }
+  EXPECT_THAT(FitProfile(&profile), ::testing::Contains(HasSubstr("of one size of fleet")));
+  EXPECT_EQ(profile.curves.fleets.size(), 1U);
+  EXPECT_THAT(RenderProfile(profile), HasSubstr("1.00 for 2, larger fleets extrapolated"));
 }
 
 TEST(ProfilePlanTest, TooLittleIsNotFittedAndSaysSo) {
