@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "provisioner/fleet_judge.h"
 #include "provisioner/profile_fit.h"
 #include "ps/base/random.h"
+#include "tests/provisioner/planning_samples.h"
 
 namespace ps::provisioner {
 namespace {
@@ -87,6 +89,18 @@ TEST(CurveModel, DoubtGrowsBeyondTheFleetsAndLossesThatWereMeasured) {
   EXPECT_GT(model.ResidualAt(0.4, 2), 0.1);
   fit.fleets = {{1, 1}};
   EXPECT_GT(CurveLossModel(fit).ResidualAt(0.7, 2), 0.15) << "one size tells nothing of others";
+}
+
+TEST(CurveModel, DoubtMakesGoalsHarderNeverEasier) {
+  PlanningSample sample = RandomSample(1, {.has_curves = true});
+  sample.problem.goal.loss = 1.2;  // as deep as the curves at least
+  sample.problem.goal.confidence = 0.9;
+  const FleetJudge sure(sample.problem);
+  EXPECT_EQ(sure.QuantileFactor(4), sure.quantile_factor());
+  EXPECT_GT(sure.QuantileFactor(8), 1.15 * sure.quantile_factor());
+  sample.problem.goal.confidence = 0.3;
+  const FleetJudge bold(sample.problem);
+  EXPECT_EQ(bold.QuantileFactor(8), bold.quantile_factor());
 }
 
 TEST(FitCurves, PredictsFleetsThatItHasNotSeenAndLossesToo) {
