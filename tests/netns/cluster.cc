@@ -74,7 +74,7 @@ proto::LayerConfig Layer(proto::LayerKind kind, int32_t out = 0) {
 }
 
 /// 2.1 MB of parameters: at 100 Mbit/s they take 0.18 s, and little of a processor.
-proto::JobConfig JobOf(const Cell& cell, const std::string& prefix, const std::string& folder) {
+proto::JobConfig JobBehind(const Cell& cell, const std::string& prefix) {
   using proto::LayerKind;
   proto::JobConfig job;
   job.name = "netns";
@@ -105,7 +105,6 @@ proto::JobConfig JobOf(const Cell& cell, const std::string& prefix, const std::s
   job.launch.prefix = "ip netns exec " + prefix + "-{name}";
   job.launch.server_listen = "0.0.0.0";
   job.launch.server_advertise = "10.88.1.{index}";
-  job.run.directory = folder + "/runs";
   job.run.listen = "10.88.0.1";
   job.run.seconds_max = static_cast<float>(cell.seconds);
   job.run.stop_at_loss = static_cast<float>(cell.stop_at_loss);
@@ -209,25 +208,35 @@ Status Cluster::Train(const std::string& job_path, double seconds_max) {
 }
 
 Result<CellResult> Cluster::Run(const Cell& cell) {
+  return RunJob(JobOf(cell), cell.server_mbit_per_s);
+}
+
+proto::JobConfig Cluster::JobOf(const Cell& cell) const {
+  return JobBehind(cell, prefix_);
+}
+
+Result<CellResult> Cluster::RunJob(proto::JobConfig job, double server_mbit_per_s) {
   for (int server = 0; server < options_.servers; ++server) {
     PS_TRY(Hosts(
         "rate " + prefix_ + " server" + std::to_string(server) + " " +
-        std::to_string(static_cast<int>(cell.server_mbit_per_s))));
+        std::to_string(static_cast<int>(server_mbit_per_s))));
   }
   const std::string folder = folder_ + "/cell";
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   fs::create_directories(folder);
   const std::string job_path = folder + "/job.json";
-  std::ofstream(job_path) << proto::PrintJobConfig(JobOf(cell, prefix_, folder));
+  job.run.directory = folder + "/runs";
+  std::ofstream(job_path) << proto::PrintJobConfig(job);
   const double cpu_before_s = ChildrenCpuSeconds();
   const TimePoint begin = SystemTime().Now();
-  PS_TRY(Train(job_path, cell.seconds));
+  PS_TRY(Train(job_path, job.run.seconds_max));
   const std::string path = RunDirectoryIn(folder + "/runs") + "/profile.json";
   CellResult result;
   PS_ASSIGN(result.profile, proto::ParseProfile(ReadText(path), path));
   if (result.profile.fleets.empty()) {
-    return Status::Unavailable("a run of " + std::to_string(cell.seconds) + " s tells no speed");
+    return Status::Unavailable(
+        "a run of " + std::to_string(job.run.seconds_max) + " s tells no speed");
   }
   // "t=... event=enough elapsed_s=12.3 ...": when the run had what it was asked for.
   const std::string log = ReadText(RunDirectoryIn(folder + "/runs") + "/logs/coordinator.log");

@@ -59,6 +59,12 @@ class Cluster {
 
   Result<CellResult> Run(const Cell& cell);
 
+  /// The job of a cell, as it runs on these hosts.
+  proto::JobConfig JobOf(const Cell& cell) const;
+
+  /// Such a job, perhaps with other workers, behind links of that rate.
+  Result<CellResult> RunJob(proto::JobConfig job, double server_mbit_per_s);
+
  private:
   explicit Cluster(Options options);
 

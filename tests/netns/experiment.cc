@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ps/base/flags.h"
+#include "psctl/profile_plan.h"
 #include "psctl/run_profile.h"
 #include "tests/netns/cluster.h"
 #include "tests/netns/loss_check.h"
@@ -34,10 +38,37 @@ struct Plan {
   bool profiles_large_fleet = false;  // the largest one too, at the middle rate
   // Time to a loss: rates with numbers of workers; none in the tiny grid.
   std::vector<std::pair<double, size_t>> loss_fleets;
+  int repeats = 3;
   double loss = 0.7;
-  double curve_seconds = 50;
-  double loss_seconds_max = 120;
+  double curve_seconds = 25;  // of one worker
+  double loss_seconds_max = 150;
+  std::string profile_path;  // what was profiled by another call, or where to keep it
 };
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// All rates of the grid, and the sizes between. Empty: there is no such size.
+std::vector<std::pair<double, size_t>> LossFleets(const std::string& sizes) {
+  static const std::vector<std::pair<double, size_t>> all = {
+      {200, 1}, {200, 2}, {200, 3}, {200, 4}, {400, 5}, {100, 6}};
+  if (sizes == "yes") {
+    return all;
+  }
+  std::vector<std::pair<double, size_t>> fleets;
+  for (const char c : sizes) {
+    const auto found = std::ranges::find(
+        all, static_cast<size_t>(c - '0'), [](const auto& fleet) { return fleet.second; });
+    if (found != all.end()) {
+      fleets.push_back(*found);
+    }
+  }
+  return fleets;
+}
 
 /// Everything that a run told, under its link's rate.
 void AddToProfile(const Cell& cell, const CellResult& result, proto::JobProfile* profile) {
@@ -69,6 +100,11 @@ class Experiment {
   Experiment(Plan plan, Cluster* cluster) : plan_(std::move(plan)), cluster_(cluster) {}
 
   Status Run() {
+    if (!plan_.profile_path.empty() && std::filesystem::exists(plan_.profile_path)) {
+      PS_ASSIGN(profile_, proto::ParseProfile(ReadText(plan_.profile_path), plan_.profile_path));
+      PS_ASSIGN(const Predictor predictor, Predictor::Make(profile_));
+      return MeasureLosses(predictor);
+    }
     PS_TRY(MeasureAlone());
     PS_TRY(MeasureGrid());
     PS_ASSIGN(const Predictor predictor, Predictor::Make(profile_));
@@ -90,10 +126,14 @@ class Experiment {
         100 * summary.max,
         100 * summary.median,
         summary.contended);
-    if (!plan_.loss_fleets.empty()) {
-      PS_TRY(MeasureLosses(predictor));
+    if (plan_.loss_fleets.empty() && plan_.profile_path.empty()) {
+      return Status::Ok();
     }
-    return Status::Ok();
+    PS_TRY(MeasureCurves());
+    if (!plan_.profile_path.empty()) {
+      std::ofstream(plan_.profile_path) << proto::PrintProfile(profile_);
+    }
+    return MeasureLosses(predictor);
   }
 
   const std::vector<Comparison>& comparisons() const { return comparisons_; }
@@ -112,7 +152,9 @@ class Experiment {
 
   /// Each kind of worker without a limit: how long it computes.
   Status MeasureAlone() {
-    const size_t kinds = *std::ranges::max_element(plan_.fleets);
+    const size_t kinds = plan_.loss_fleets.empty() && plan_.profile_path.empty()
+                             ? *std::ranges::max_element(plan_.fleets)
+                             : AllWorkers().size();
     for (size_t i = 0; i < kinds; ++i) {
       Cell cell;
       cell.overlap = plan_.overlap;
@@ -172,16 +214,28 @@ class Experiment {
     return cell;
   }
 
-  /// Loss curves of two workers, then the time that larger fleets take to a loss. One worker's
-  /// parameters are never changed by others meanwhile, so its curve says nothing of a fleet's.
-  Status MeasureLosses(const Predictor& predictor) {
-    std::vector<std::vector<proto::LossSample>> curves;
-    for (const double rate : {0.0, plan_.rates_mbit_per_s.back()}) {
-      Cell cell = FleetOf(2, rate);
-      cell.seconds = plan_.curve_seconds;
-      PS_ASSIGN(const CellResult result, Measure(cell));
-      curves.push_back(result.profile.losses);
+  /// The curves that `psctl profile` learns steps from. No link of these hosts plays a part.
+  Status MeasureCurves() {
+    psctl::CurveSettings settings;
+    settings.compute_s = profile_.workers.front().compute_s;
+    settings.push_bytes = profile_.push_bytes;
+    settings.seconds = plan_.curve_seconds;
+    const proto::JobConfig job = cluster_->JobOf(FleetOf(1, 0));
+    for (const psctl::ProfileRun& run : psctl::PlanCurveRuns(job, "curve", settings)) {
+      PS_ASSIGN(const CellResult result, cluster_->RunJob(run.config, 0));
+      psctl::AddProfileRun(run, result.profile, &profile_);
+      std::fprintf(
+          stderr,
+          "%s: %.3f after %.0f steps\n",
+          run.label.c_str(),
+          profile_.losses.back().loss,
+          profile_.losses.back().steps);
     }
+    return Status::Ok();
+  }
+
+  /// The time that fleets take to a loss.
+  Status MeasureLosses(const Predictor& predictor) {
     std::vector<Cell> cells;
     for (const auto& [rate, size] : plan_.loss_fleets) {
       Cell cell = FleetOf(size, rate);
@@ -189,7 +243,11 @@ class Experiment {
       cell.stop_at_loss = plan_.loss;
       cells.push_back(cell);
     }
-    PS_ASSIGN(const auto comparisons, CompareLosses(cells, curves, predictor, cluster_));
+    if (cells.empty()) {
+      return Status::Ok();
+    }
+    PS_ASSIGN(
+        const auto comparisons, CompareLosses(cells, plan_.repeats, profile_, predictor, cluster_));
     std::printf("\nTime to a loss\n\n%s", RenderLosses(comparisons).c_str());
     return Status::Ok();
   }
@@ -207,12 +265,12 @@ int Fail(const Status& status) {
 
 int Main(int argc, char** argv) {
   const Result<Flags> flags =
-      Flags::Parse(argc, argv, {"grid", "overlap", "seconds", "losses", "large-fleet"});
+      Flags::Parse(argc, argv, {"grid", "overlap", "seconds", "losses", "profile", "large-fleet"});
   if (!flags.ok()) {
     std::fprintf(
         stderr,
         "netns_experiment: %s\nusage: netns_experiment [--grid full|tiny] [--overlap yes|no] "
-        "[--seconds N] [--losses yes] [--large-fleet yes]\n",
+        "[--seconds N] [--losses yes|DIGITS] [--profile FILE] [--large-fleet yes]\n",
         std::string(flags.status().message()).c_str());
     return 2;
   }
@@ -229,9 +287,8 @@ int Main(int argc, char** argv) {
   plan.fleets = is_full ? std::vector<size_t>{1, 2, 3, 4, 5, 6} : std::vector<size_t>{1, 2, 3};
   plan.seconds = is_full ? 12 : 6;
   plan.profiles_large_fleet = flags->TextOr("large-fleet", "no") == "yes";
-  if (flags->TextOr("losses", "no") == "yes") {
-    plan.loss_fleets = {{200, 3}, {200, 4}, {400, 5}, {100, 6}};
-  }
+  plan.loss_fleets = LossFleets(flags->TextOr("losses", "no"));
+  plan.profile_path = flags->TextOr("profile", "");
   if (flags->Has("seconds")) {
     const Result<uint64_t> seconds = flags->Number("seconds", 3, 600);
     if (!seconds.ok()) {
@@ -239,7 +296,7 @@ int Main(int argc, char** argv) {
     }
     plan.seconds = static_cast<double>(*seconds);
   }
-  auto cluster = Cluster::Make({.hosts_script = script, .psctl = PS_NETNS_PSCTL});
+  auto cluster = Cluster::Make({.hosts_script = script, .psctl = PS_NETNS_PSCTL, .workers = 8});
   if (!cluster.ok()) {
     return Fail(cluster.status());
   }

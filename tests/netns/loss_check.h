@@ -9,29 +9,27 @@
 
 namespace ps::netns {
 
-/// A run to a loss, against what was predicted of it.
+/// Runs of one fleet to a loss, against what was predicted of it.
 struct LossComparison {
   Cell cell;
-  double measured_seconds = 0;
-  // By the loss model of the profile (spotDNN's equation), and by the mean of the profile's own
-  // curves, as if fleets made no difference.
-  double model_steps = 0;
-  double curve_steps = 0;
-  double steps_per_s = 0;  // predicted
+  std::vector<double> measured_seconds;  // of each run
+  double measured_steps = 0;             // median
+  double steps_per_s = 0;                // predicted, as are the others
+  double curve_steps = 0;                // by the profile's curves
+  double spotdnn_steps = 0;              // by spotDNN's equation
 
-  double ModelError() const { return model_steps / steps_per_s / measured_seconds - 1; }
+  double MedianSeconds() const;
 
-  double CurveError() const { return curve_steps / steps_per_s / measured_seconds - 1; }
+  double CurveError() const { return curve_steps / steps_per_s / MedianSeconds() - 1; }
+
+  double SpotDnnError() const { return spotdnn_steps / steps_per_s / MedianSeconds() - 1; }
 };
 
-/// Steps at which a curve is first down to `loss`, between its points; 0: never.
-double StepsOfCurve(const std::vector<proto::LossSample>& curve, double loss);
-
-/// Trains each of `fleets` at each of their links' rates down to `loss`. `curves` are those of the
-/// profile.
+/// Trains each of `cells` `repeats` times down to its loss. `profile` holds the loss curves.
 Result<std::vector<LossComparison>> CompareLosses(
     const std::vector<Cell>& cells,
-    const std::vector<std::vector<proto::LossSample>>& curves,
+    int repeats,
+    const proto::JobProfile& profile,
     const Predictor& predictor,
     Cluster* cluster);
 

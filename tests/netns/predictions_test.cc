@@ -132,14 +132,15 @@ TEST(NetnsPredictionsTest, TheSummaryHasTheMedianTheWorstAndTheContended) {
   EXPECT_THAT(RenderTable({WithError(-0.05, 0.4)}), HasSubstr("| -5.0 % |"));
 }
 
-TEST(NetnsPredictionsTest, ACurveIsReadBetweenItsPoints) {
-  std::vector<proto::LossSample> curve(3);
-  curve[0] = {.steps = 10, .loss = 2};
-  curve[1] = {.steps = 20, .loss = 1};
-  curve[2] = {.steps = 30, .loss = 0.5};
-  EXPECT_NEAR(StepsOfCurve(curve, 1.5), 15, 1e-9);
-  EXPECT_NEAR(StepsOfCurve(curve, 0.5), 30, 1e-9);
-  EXPECT_EQ(StepsOfCurve(curve, 0.1), 0);
+TEST(LossComparison, TakesTheMedianOfItsRuns) {
+  LossComparison comparison;
+  comparison.measured_seconds = {30, 20, 90};
+  comparison.steps_per_s = 10;
+  comparison.curve_steps = 330;
+  comparison.spotdnn_steps = 150;
+  EXPECT_NEAR(comparison.CurveError(), 0.1, 1e-9);
+  EXPECT_NEAR(comparison.SpotDnnError(), -0.5, 1e-9);
+  EXPECT_THAT(RenderLosses({comparison}), HasSubstr("30.0, 20.0, 90.0 | 30.0"));
 }
 
 }  // namespace
