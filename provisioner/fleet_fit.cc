@@ -109,6 +109,16 @@ Result<proto::QueueFit> FitQueue(const FitJob& job, std::span<const proto::Fleet
   for (const FleetCase& one : cases) {
     step_min_s = std::min(step_min_s, one.workers / one.steps_per_s * job.traffic.local_steps);
   }
+  // What hides behind computation can't be told from speeds. A lone worker's rate was measured
+  // while it waited for its bytes: overhead is part of that time.
+  double overhead_max_s = step_min_s;
+  for (const WorkerClass& worker : job.classes) {
+    if (worker.link_bytes_per_s > 0) {
+      const double alone_s =
+          (job.traffic.push_bytes + job.traffic.pull_bytes) / worker.link_bytes_per_s;
+      overhead_max_s = std::min(overhead_max_s, alone_s);
+    }
+  }
   // Two workers tell nothing of how links are shared: whether they fall into step, one computing
   // while the other's bytes travel, says little of larger fleets
   // (docs/measurements/2026-11-21-provisioner.md).
@@ -121,11 +131,14 @@ Result<proto::QueueFit> FitQueue(const FitJob& job, std::span<const proto::Fleet
   const auto cost = [&](double fitted_share, double overhead) {
     const double wait_share = share_of(fitted_share);
     const QueueSpeedModel model(
-        job.classes, job.traffic, {.wait_share = wait_share, .overhead_s = overhead * step_min_s});
+        job.classes,
+        job.traffic,
+        {.wait_share = wait_share, .overhead_s = overhead * overhead_max_s});
     return SoftCost(model, cases) + pull * ((1 - wait_share) * (1 - wait_share) + overhead);
   };
   const GridMinimum best = MinimiseOnGrid(cost, {0.04, 1}, {0, 1});
-  proto::QueueFit fit{.wait_share = share_of(best.first), .overhead_s = best.second * step_min_s};
+  proto::QueueFit fit{
+      .wait_share = share_of(best.first), .overhead_s = best.second * overhead_max_s};
   fit.samples = static_cast<int>(cases.size());
   fit.residual = StatedResidual(QueueSpeedModel(job.classes, job.traffic, fit), cases);
   return fit;

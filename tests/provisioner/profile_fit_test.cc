@@ -254,6 +254,23 @@ TEST(FitMemory, GivesTheLargestPowerOfTwoThatFits) {
   EXPECT_FALSE(FitMemory(samples).ok());
 }
 
+TEST(FitQueue, OverheadIsNoMoreThanALoneWorkersExchangeTook) {
+  FitJob job;
+  job.classes = {{.name = "a", .compute_s = 0.1, .samples = 32, .link_bytes_per_s = 1e9}};
+  job.traffic = {.push_bytes = 2e6, .overlap = 1};
+  // All hides, on no limited link; the speeds are a percent off for other reasons.
+  std::vector<proto::FleetSample> fleets;
+  for (const int workers : {1, 2, 2}) {
+    proto::FleetSample fleet;
+    fleet.workers.assign(static_cast<size_t>(workers), "a");
+    fleet.steps_per_s = 9.87 * workers;
+    fleets.push_back(fleet);
+  }
+  const Result<proto::QueueFit> fit = FitQueue(job, fleets);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  EXPECT_LE(fit->overhead_s, 0.002);
+}
+
 TEST(RefitProfile, FitsWhatItCanAndSaysWhatIsMissing) {
   const FitJob job = SomeJob();
   proto::JobProfile profile;
