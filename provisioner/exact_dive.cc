@@ -14,10 +14,10 @@ constexpr double kSlack = 1e-9;  // what sums in another order can differ by, an
 
 }  // namespace
 
-void ExactDive::Sums::Add(const Level& level, int count) {
+void ExactDive::Sums::Add(const Level& level, int count, size_t limited_count) {
   const Slot& slot = level.slot;
   const double speed = slot.rate_max * slot.samples;
-  for (size_t i = 0; i < kLimitedCount; ++i) {
+  for (size_t i = 0; i < limited_count; ++i) {
     values[i] += count * level.values[i];
   }
   rate += count * slot.rate_max;
@@ -68,12 +68,25 @@ void ExactDive::Prepare(const Relaxation& relaxation) {
     levels_[i - 1].low_after = levels_[i].low_after + levels_[i].slot.low;
     levels_[i - 1].high_after = levels_[i].high_after + levels_[i].slot.high;
   }
+}
+
+void ExactDive::KeepBinding() {
+  limited_count_ = 0;
   for (size_t k = 0; k < kLimitedCount; ++k) {
     fill_slots_.clear();
     for (const Level& level : levels_) {
       fill_slots_.push_back({level.values[k], level.slot.low, level.slot.high});
     }
-    tables_[k].Build(fill_slots_);
+    // The limit of the Lagrangian falls as better fleets are found.
+    const double limit = k == kKey ? -kInfinity : limits_[k];
+    if (!tables_[limited_count_].Build(fill_slots_, region_->workers, limit)) {
+      continue;
+    }
+    limits_[limited_count_] = limits_[k];
+    for (Level& level : levels_) {
+      level.values[limited_count_] = level.values[k];
+    }
+    ++limited_count_;
   }
 }
 
@@ -103,6 +116,7 @@ bool ExactDive::Run(
   counts_.assign(basis_.problem().offers.size(), 0);
   limits_ = {0, -relaxation.rate_needed * (1 - kSlack), frame.fleet_rate_max * (1 + kSlack), 0, 0};
   UpdateLimit();
+  KeepBinding();
   return Descend(0, region.workers, {});
 }
 
@@ -132,7 +146,7 @@ bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
     ++nodes_;
     const int spare = left - count - level.low_after;
     int skipped = 0;
-    for (size_t k = 0; k < kLimitedCount && skipped == 0; ++k) {
+    for (size_t k = 0; k < limited_count_ && skipped == 0; ++k) {
       pieces[k] = pieces[k] == nullptr ? tables_[k].Find(depth + 1, spare)
                                        : FillTable::Back(pieces[k], spare);
       const double excess =
@@ -148,7 +162,7 @@ bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
     }
     if (skipped == 0) {
       Sums child = sums;
-      child.Add(level, count);
+      child.Add(level, count, limited_count_);
       chosen = count;
       if (!Descend(depth + 1, left - count, child)) {
         chosen = 0;

@@ -54,10 +54,12 @@ class ExactDive {
     double square_sum = 0;  // of the workers' samples/s
     double fastest = 0;
 
-    void Add(const Level& level, int count);
+    void Add(const Level& level, int count, size_t limited_count);
   };
 
   void Prepare(const Relaxation& relaxation);
+  /// Builds the tables, and moves together the values of those that some fleet can exceed.
+  void KeepBinding();
   /// The Lagrangian from which on no fleet is better than the worst in the list.
   void UpdateLimit();
   bool Descend(size_t depth, int left, const Sums& sums);
@@ -73,6 +75,7 @@ class ExactDive {
   const Relaxation* relaxation_ = nullptr;
   std::vector<Level> levels_;
   std::array<FillTable, kLimitedCount> tables_;  // what the open levels add at least
+  size_t limited_count_ = 0;  // of the Limited in use: the Lagrangian and those that can bind
   Values limits_{};
   std::vector<FillTable::Slot> fill_slots_;  // scratch
   std::vector<double> class_keys_;           // scratch

@@ -286,9 +286,14 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
   if (LargestSum(ratio, &RatioTerm::weight) < 0) {
     return out;
   }
+  out.is_void = false;
+  if (region.is_relaxed) {
+    out.usd_bound = region.usd_bound;
+    out.multipliers = region.multipliers;
+    return out;
+  }
   ratio.rate_min = std::min(out.rate_needed, out.rate_max);
   RatioBound bound = BoundRatio(ratio);
-  out.is_void = false;
   out.usd_bound =
       out.steps_min * std::max(bound.ratio, 0.0) + problem_.goal.takeover_s * out.usd_per_s_min;
   out.multipliers = {bound.rate_multiplier, bound.weight_multiplier};

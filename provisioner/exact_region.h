@@ -20,6 +20,11 @@ namespace ps::provisioner {
 // Lagrangian needs no more than sorting the offers by one number. Any multipliers give a valid
 // bound; good ones are kept for the dive into the region.
 
+struct Multipliers {
+  double rate = 0;   // USD/s per step/s
+  double batch = 0;  // USD/s per unit of the batch constraint
+};
+
 struct Region {
   int server = 0;  // index of a server side
   int workers = 0;
@@ -30,6 +35,7 @@ struct Region {
   int cuts = 0;             // that made it
   bool is_relaxed = false;  // `bound` is that of the relaxation, else a cheaper one
   double usd_bound = 0;     // no fleet of the region costs less
+  Multipliers multipliers;  // of the relaxation, once it was found
 };
 
 /// An offer as a region sees it.
@@ -63,11 +69,6 @@ struct Frame {
   bool is_exact = false;
   int rank_count = 0;
   int rank_held = 0;  // rank of the first class that is held; rank_count - 1 when none is
-};
-
-struct Multipliers {
-  double rate = 0;   // USD/s per step/s
-  double batch = 0;  // USD/s per unit of the batch constraint
 };
 
 struct Relaxation {
@@ -113,7 +114,8 @@ class ExactBasis {
   /// All fleets of a frame, with a bound that is cheap to compute. False: none can meet the goal.
   bool WholeFrame(const Frame& frame, Region* region) const;
 
-  /// Fleets that cost more than `usd_limit` are of no interest.
+  /// Fleets that cost more than `usd_limit` are of no interest. A region that is relaxed already
+  /// keeps its bound and multipliers, and gets no fleets.
   Relaxation Relax(const Frame& frame, const Region& region, double usd_limit) const;
 
  private:

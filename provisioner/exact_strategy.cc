@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <queue>
 
@@ -29,6 +30,9 @@ constexpr double kWorthACut = 1 + 1e-6;
 constexpr int kCutsPerDoubling = 5;
 // What a region costs besides its walk, in nodes.
 constexpr uint64_t kNodesPerRegion = 500;
+
+// The latest frames, which regions that are pushed back or cut ask for again.
+constexpr size_t kFramesKept = 1021;
 
 struct IsLessPromising {
   bool operator()(const Region& a, const Region& b) const {
@@ -81,11 +85,15 @@ class ExactSearch {
 
  private:
   const Frame& FrameOf(int server, int workers, const Range& load) {
-    if (frame_.server != server || frame_.workers != workers || frame_.load.low != load.low ||
-        frame_.load.high != load.high) {
-      frame_ = basis_.MakeFrame(server, workers, load);
+    const double part = load.high > 0 ? load.low / load.high : 0;
+    const size_t key = std::hash<double>()(load.high) + std::hash<double>()(part) * 31 +
+                       static_cast<size_t>(workers) * 1021 + static_cast<size_t>(server);
+    Frame& frame = frames_[key % frames_.size()];
+    if (frame.server != server || frame.workers != workers || frame.load.low != load.low ||
+        frame.load.high != load.high) {
+      frame = basis_.MakeFrame(server, workers, load);
     }
-    return frame_;
+    return frame;
   }
 
   const Frame& WholeFrameOf(int server, int workers) {
@@ -133,12 +141,16 @@ class ExactSearch {
     if (!region.is_relaxed) {
       region.is_relaxed = true;
       region.usd_bound = std::max(region.usd_bound, relaxation.usd_bound);
+      region.multipliers = relaxation.multipliers;
+      if (!IsOpen(region)) {
+        return;
+      }
+      TryCorners(frame, relaxation);
       if (!open_.empty() && region.usd_bound > open_.top().usd_bound) {
         Push(region);
         return;
       }
     }
-    TryCorners(frame, relaxation);
     const double effect =
         std::max({relaxation.batch_effect, relaxation.first_effect, relaxation.load_effect});
     if (relaxation.load_effect > kLoadUniform && CanCutLoad(region, relaxation)) {
@@ -228,7 +240,7 @@ class ExactSearch {
   ExactBasis basis_;
   BestFleets best_;
   ExactDive dive_;
-  Frame frame_;
+  std::vector<Frame> frames_ = std::vector<Frame>(kFramesKept);
   uint64_t effort_spent_ = 0;  // on regions, besides the nodes of walks
   std::priority_queue<Region, std::vector<Region>, IsLessPromising> open_;
 };

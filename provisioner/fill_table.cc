@@ -5,20 +5,39 @@
 
 namespace ps::provisioner {
 
-void FillTable::Build(std::span<const Slot> slots) {
+double FillTable::MostOf(std::span<const Slot> slots, int total) const {
+  double sum = 0;
+  for (const Slot& slot : slots) {
+    sum += slot.low * slot.value;
+    total -= slot.low;
+  }
+  for (size_t i = order_.size(); i-- > 0 && total > 0;) {
+    const Slot& slot = slots[order_[i]];
+    const int more = std::min(total, slot.high - slot.low);
+    sum += more * slot.value;
+    total -= more;
+  }
+  return sum;
+}
+
+bool FillTable::Build(std::span<const Slot> slots, int total, double limit) {
   order_.resize(slots.size());
   std::iota(order_.begin(), order_.end(), 0);
   std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
     return slots[a].value < slots[b].value;
   });
+  if (MostOf(slots, total) <= limit) {
+    return false;
+  }
   double low_value = 0;
   for (const Slot& slot : slots) {
     low_value += slot.low * slot.value;
   }
-  pieces_.clear();
+  pieces_.resize((slots.size() + 1) * (slots.size() + 2) / 2);
   begins_.clear();
+  size_t end = 0;
   for (size_t depth = 0; depth <= slots.size(); ++depth) {
-    begins_.push_back(pieces_.size());
+    begins_.push_back(end);
     int begin = 0;
     double sum = low_value;
     for (const size_t i : order_) {
@@ -26,18 +45,19 @@ void FillTable::Build(std::span<const Slot> slots) {
       if (i < depth || span == 0) {
         continue;
       }
-      pieces_.push_back({begin, sum, slots[i].value});
+      pieces_[end++] = {begin, sum, slots[i].value};
       begin += span;
       sum += span * slots[i].value;
     }
-    if (pieces_.size() == begins_.back()) {
-      pieces_.push_back({0, low_value, 0});
+    if (end == begins_.back()) {
+      pieces_[end++] = {0, low_value, 0};
     }
     if (depth < slots.size()) {
       low_value -= slots[depth].low * slots[depth].value;
     }
   }
-  begins_.push_back(pieces_.size());
+  begins_.push_back(end);
+  return true;
 }
 
 const FillTable::Piece* FillTable::Find(size_t depth, int spare) const {

@@ -24,7 +24,8 @@ class FillTable {
     double slope = 0;
   };
 
-  void Build(std::span<const Slot> slots);
+  /// False, with nothing built: no `total` things add up to more than `limit`.
+  bool Build(std::span<const Slot> slots, int total, double limit);
 
   /// The piece that holds `spare` things, from `depth` on. Requires: room for as many.
   const Piece* Find(size_t depth, int spare) const;
@@ -47,6 +48,8 @@ class FillTable {
   }
 
  private:
+  double MostOf(std::span<const Slot> slots, int total) const;
+
   std::vector<Piece> pieces_;
   std::vector<size_t> begins_;  // per depth, and the end
   std::vector<size_t> order_;

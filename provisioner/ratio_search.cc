@@ -16,9 +16,12 @@ namespace ps::provisioner {
 namespace {
 
 constexpr int kRateStepsMax = 30;
-constexpr int kWeightDoublingsMax = 40;
+constexpr int kWeightGrowthsMax = 20;
+constexpr double kWeightGrowth = 4;
 constexpr int kWeightStepsMax = 12;
 constexpr double kTolerance = 1e-12;
+// Of a bound: a closer one is not worth more steps.
+constexpr double kWeightTolerance = 1e-7;
 
 /// The minimum at one pair of multipliers.
 struct Corner {
@@ -79,9 +82,13 @@ class Search {
     double ratio = -std::numeric_limits<double>::infinity();
     double k = 0;
     double m = 0;
-    double weight = 0;  // of the relaxed optimum
+    double rate = 0;  // of the relaxed optimum
+    double weight = 0;
     Corner below;
     Corner above;
+
+    /// Of the ratio over m.
+    double Slope() const { return rate > 0 ? -weight / rate : 0; }
   };
 
   /// The best k for an m.
@@ -93,6 +100,10 @@ class Search {
         return AtLevel(m, k, corner, problem_.rate_min);
       }
       const double next = std::max(corner.cost / corner.rate, 0.0);
+      if (next <= k && corner.rate < problem_.rate_min) {
+        start_k_ = k;  // so is every corner at a lower k, and the one where G = 0 is no higher
+        return AtLevel(m, k, corner, problem_.rate_min);
+      }
       if (std::abs(next - k) <= kTolerance * next) {
         break;
       }
@@ -110,6 +121,7 @@ class Search {
     edge.ratio = RatioAt(k, corner);
     edge.k = k;
     edge.m = m;
+    edge.rate = corner.rate;
     edge.weight = corner.weight;
     edge.below = corner;
     edge.above = corner;
@@ -132,27 +144,42 @@ class Search {
 
   /// The best k when X has to be at `level`, which the corner at `k` is not.
   Edge AtLevel(double m, double k, const Corner& corner, double level) {
-    Corner below = corner.rate < level ? corner : Fill(0, m);
-    Corner above = corner.rate < level ? Fill(0, m, /*is_fastest=*/true) : corner;
+    Corner best = corner;  // at k
+    Corner below = corner;
+    Corner above = corner;
+    const bool is_below = corner.rate < level;
+    const Corner near = Fill(level_k_, m);  // what was best for another m
+    if (is_below && near.rate >= level) {
+      above = near;
+    } else if (is_below) {
+      above = Fill(0, m, /*is_fastest=*/true);
+    } else if (near.rate < level) {
+      below = near;
+    } else {
+      below = Fill(0, m);
+    }
     if (below.rate >= level) {
       k = 0;  // even the cheapest is beyond the limit
+      best = below;
       above = below;
     }
     for (int i = 0; i < kRateStepsMax && above.rate - below.rate > kTolerance * above.rate; ++i) {
       k = std::max((above.cost - below.cost) / (above.rate - below.rate), 0.0);
-      const Corner middle = Fill(k, m);
-      const double gain = below.Lagrangian(k) - middle.Lagrangian(k);
+      best = Fill(k, m);
+      const double gain = below.Lagrangian(k) - best.Lagrangian(k);
       if (gain <= kTolerance * std::abs(below.cost)) {
         break;
       }
-      (middle.rate < level ? below : above) = middle;
+      (best.rate < level ? below : above) = best;
     }
+    level_k_ = k;
     Edge edge;
     edge.k = k;
     edge.m = m;
-    edge.ratio = RatioAt(k, Fill(k, m));
+    edge.ratio = RatioAt(k, best);
     const double span = above.rate - below.rate;
     const double share = span > 0 ? std::clamp((level - below.rate) / span, 0.0, 1.0) : 0;
+    edge.rate = level;
     edge.weight = below.weight + share * (above.weight - below.weight);
     edge.below = below;
     edge.above = above;
@@ -176,6 +203,7 @@ class Search {
   std::vector<double> keys_;
   std::vector<size_t> order_;
   double start_k_ = 0;
+  double level_k_ = 0;
   int spare_ = 0;  // of the sum, beyond what `low` takes
 };
 
@@ -196,33 +224,29 @@ RatioBound BoundRatio(const RatioProblem& problem) {
   Search::Edge edge = search.BestRate(0);
   Keep(edge, 0, &bound);
   if (edge.weight < 0) {
-    // The weights bind: m grows until they hold, then the two sides close in.
-    double low = 0;
-    double low_weight = edge.weight;
-    double high = std::max(std::abs(edge.below.cost / edge.weight), 1e-300);
-    double high_weight = -1;
-    for (int i = 0; i < kWeightDoublingsMax && high_weight < 0; ++i) {
-      edge = search.BestRate(high);
-      Keep(edge, high, &bound);
-      high_weight = edge.weight;
-      if (high_weight < 0) {
-        low = high;
-        low_weight = high_weight;
-        high *= 2;
-      }
+    // The weights bind: m grows until they hold, then the two sides close in. The best ratio is
+    // concave in m, so that none is above where the two tangents meet.
+    Search::Edge low = edge;
+    Search::Edge high = edge;
+    double m = std::max(std::abs(edge.below.cost / edge.weight), 1e-300);
+    for (int i = 0; i < kWeightGrowthsMax && high.weight < 0; ++i, m *= kWeightGrowth) {
+      low = high;
+      high = edge = search.BestRate(m);
+      Keep(edge, m, &bound);
     }
-    for (int i = 0; i < kWeightStepsMax && high_weight > 0; ++i) {
-      const double share = std::clamp(low_weight / (low_weight - high_weight), 0.1, 0.9);
-      const double m = low + share * (high - low);
+    for (int i = 0; i < kWeightStepsMax && high.weight > 0; ++i) {
+      const double span = high.m - low.m;
+      const double slope = low.Slope() - high.Slope();
+      const double share =
+          slope > 0 ? (high.ratio - low.ratio - high.Slope() * span) / (slope * span) : 0.5;
+      const double ratio_most = low.ratio + low.Slope() * share * span;
+      if (ratio_most - bound.ratio <= kWeightTolerance * std::abs(bound.ratio)) {
+        break;
+      }
+      m = low.m + std::clamp(share, 0.01, 0.99) * span;
       edge = search.BestRate(m);
       Keep(edge, m, &bound);
-      if (edge.weight < 0) {
-        low = m;
-        low_weight = edge.weight;
-      } else {
-        high = m;
-        high_weight = edge.weight;
-      }
+      (edge.weight < 0 ? low : high) = edge;
     }
   }
   bound.corners.push_back(search.CountsOf(edge.below, edge.m));
