@@ -21,13 +21,9 @@ namespace {
 constexpr double kSlack = 1e-9;
 // Regions whose numbers of steps spread less than this are worth a longer walk.
 constexpr double kUniform = 1.02;
-// Walks that take longer are given up for a cut, if one can help.
-constexpr uint64_t kNodesMax = 50;
-constexpr uint64_t kNodesMaxUniform = 500;
 // Regions whose workers' speeds spread more say too little to be walked through.
 constexpr double kLoadUniform = 1.2;
 constexpr double kWorthACut = 1 + 1e-6;
-constexpr int kCutsPerDoubling = 5;
 // What a region costs besides its walk, in nodes.
 constexpr uint64_t kNodesPerRegion = 500;
 
@@ -151,23 +147,24 @@ class ExactSearch {
         return;
       }
     }
-    const double effect =
-        std::max({relaxation.batch_effect, relaxation.first_effect, relaxation.load_effect});
     if (relaxation.load_effect > kLoadUniform && CanCutLoad(region, relaxation)) {
       Cut(region, relaxation);
       return;
     }
-    const bool can_cut =
-        CanCutFirst(region) || CanCutBatch(region, relaxation) || CanCutLoad(region, relaxation);
+    // Of the ranges that a cut can narrow.
+    const double effect = std::max(
+        {CanCutFirst(region) ? relaxation.first_effect : 0,
+         CanCutBatch(region, relaxation) ? relaxation.batch_effect : 0,
+         CanCutLoad(region, relaxation) ? relaxation.load_effect : 0});
     uint64_t nodes_max = std::numeric_limits<uint64_t>::max();
     if (effort_.regions_max != ExactEffort().regions_max) {
-      nodes_max = kNodesMaxUniform;
+      nodes_max = effort_.nodes_max_uniform;
     }
-    if (can_cut && effect > kWorthACut) {
+    if (effect > kWorthACut) {
       // The more often it was cut in vain, the longer the walk, so that cuts never cost much more
       // than walking through at once.
-      nodes_max = (effect > kUniform ? kNodesMax : kNodesMaxUniform)
-                  << std::min(region.cuts / kCutsPerDoubling, 20);
+      nodes_max = (effect > kUniform ? effort_.nodes_max : effort_.nodes_max_uniform)
+                  << std::min(region.cuts / effort_.cuts_per_doubling, 20);
     }
     nodes_max = std::min(nodes_max, EffortLeft());
     if (dive_.Run(frame, region, relaxation, nodes_max)) {

@@ -16,6 +16,11 @@ Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strate
 struct ExactEffort {
   double gap = 0;  // the answer may cost that share more than the optimum
   uint64_t regions_max = std::numeric_limits<uint64_t>::max();  // then it takes what it has
+  // Walks that take more nodes are given up for a cut, if one can help; longer ones where steps
+  // hardly spread. Short walks try every kind of cut on small problems.
+  uint64_t nodes_max = 50;
+  uint64_t nodes_max_uniform = 500;
+  int cuts_per_doubling = 5;  // of the nodes
 };
 
 /// The exact search alone: no reasons when nothing is found. Requires: as above.

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "provisioner/fleet_judge.h"
+#include "provisioner/infeasible.h"
 #include "provisioner/planner.h"
 #include "tests/provisioner/planning_samples.h"
 
@@ -15,14 +18,16 @@ PlanAnswer Solve(const char* strategy, const PlanProblem& problem) {
 }
 
 /// Compares all answers, and says how many problems had one.
-int CountEqual(uint64_t seed_begin, int problems, const SampleShape& shape) {
+int CountEqual(
+    uint64_t seed_begin, int problems, const SampleShape& shape, const ExactEffort& effort = {}) {
   int feasible = 0;
   for (int i = 0; i < problems; ++i) {
     const uint64_t seed = seed_begin + static_cast<uint64_t>(i);
     const PlanningSample sample = RandomSample(seed, shape);
-    const PlanAnswer exact = Solve("exact", sample.problem);
+    const PlanAnswer exact = SolveExactly(sample.problem, effort);
     const PlanAnswer oracle = Solve("exhaustive", sample.problem);
     feasible += oracle.best.empty() ? 0 : 1;
+    EXPECT_TRUE(exact.is_proven) << "seed " << seed;
     EXPECT_EQ(exact.best.size(), oracle.best.size()) << "seed " << seed;
     for (size_t k = 0; k < std::min(exact.best.size(), oracle.best.size()); ++k) {
       const FleetChoice& a = exact.best[k];
@@ -103,6 +108,14 @@ TEST(ExactTest, EqualsExhaustiveWithCurvesWhoseDoubtGrowsWithTheFleet) {
       50);
 }
 
+TEST(ExactTest, EqualsExhaustiveWithShortWalksAndManyCuts) {
+  const ExactEffort effort{.nodes_max = 2, .nodes_max_uniform = 4, .cuts_per_doubling = 8};
+  // Ran out of effort when walks were kept short for ranges that no cut can narrow.
+  CountEqual(9'001'948, 1, {.classes = 5, .quota_max = 5}, effort);
+  EXPECT_GT(CountEqual(110'000, 200, {.classes = 5, .quota_max = 5}, effort), 100);
+  EXPECT_GT(CountEqual(120'000, 100, {.classes = 4, .quota_max = 4, .is_queue = true}, effort), 20);
+}
+
 TEST(ExactTest, IsNeverDearerThanTheWindow) {
   int worse = 0;
   for (uint64_t seed = 1; seed <= 500; ++seed) {
@@ -141,6 +154,39 @@ TEST(ExactTest, EndsWithTheBestItHasAndABoundWhenItsEffortIsSpent) {
     }
   }
   EXPECT_GT(unproven, 1);
+}
+
+TEST(ExactTest, SaysWhenAnAnswerMayBeMissingAndWhatItCostsAtLeast) {
+  int incomplete = 0;
+  int complete = 0;
+  for (uint64_t seed = 100'000; seed < 100'100; ++seed) {
+    PlanningSample sample = RandomSample(seed, {.classes = 5, .quota_max = 5});
+    if (seed % 2 == 0) {  // a single region, until it is cut
+      sample.problem.workers_min = sample.problem.workers_max = 1 + static_cast<int>(seed % 6);
+    }
+    const PlanAnswer oracle = Solve("exhaustive", sample.problem);
+    for (uint64_t effort = 1; effort < 20'000; effort += 1 + effort / 10) {
+      sample.problem.effort_max = effort;
+      const PlanAnswer answer = Solve("exact", sample.problem);
+      int missed = 0;
+      for (const FleetChoice& choice : oracle.best) {
+        const bool is_in =
+            std::any_of(answer.best.begin(), answer.best.end(), [&](const FleetChoice& other) {
+              return other.counts == choice.counts && other.server_hosts == choice.server_hosts;
+            });
+        if (!is_in) {
+          ++missed;
+          EXPECT_FALSE(answer.is_proven) << "seed " << seed << ", effort " << effort;
+          EXPECT_GE(choice.usd, answer.usd_bound * (1 - 1e-9))
+              << "seed " << seed << ", effort " << effort;
+        }
+      }
+      incomplete += missed > 0 ? 1 : 0;
+      complete += missed == 0 && answer.is_proven ? 1 : 0;
+    }
+  }
+  EXPECT_GT(incomplete, 50);  // else this compares nothing
+  EXPECT_GT(complete, 50);
 }
 
 TEST(ExactTest, PrefersFewerWorkersThenEarlierOffersAtEqualCost) {
