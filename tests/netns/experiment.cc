@@ -263,6 +263,23 @@ int Fail(const Status& status) {
   return 1;
 }
 
+Status CheckWords(const Flags& flags) {
+  const std::pair<const char*, std::vector<std::string>> words[] = {
+      {"grid", {"full", "tiny"}}, {"overlap", {"yes", "no"}}, {"large-fleet", {"yes", "no"}}};
+  for (const auto& [name, allowed] : words) {
+    if (flags.Has(name) && std::ranges::find(allowed, flags.TextOr(name, "")) == allowed.end()) {
+      return Status::InvalidArgument(
+          std::string("--") + name + " is " + allowed[0] + " or " + allowed[1]);
+    }
+  }
+  const std::string losses = flags.TextOr("losses", "no");
+  if (losses != "yes" && losses != "no" && losses.find_first_not_of("123456") != losses.npos) {
+    return Status::InvalidArgument(
+        "--losses is yes, no, or sizes of fleets from 1 to 6, as in 123");
+  }
+  return Status::Ok();
+}
+
 int Main(int argc, char** argv) {
   const Result<Flags> flags =
       Flags::Parse(argc, argv, {"grid", "overlap", "seconds", "losses", "profile", "large-fleet"});
@@ -273,6 +290,9 @@ int Main(int argc, char** argv) {
         "[--seconds N] [--losses yes|DIGITS] [--profile FILE] [--large-fleet yes]\n",
         std::string(flags.status().message()).c_str());
     return 2;
+  }
+  if (const Status status = CheckWords(*flags); !status.ok()) {
+    return Fail(status);
   }
   const std::string script = PS_NETNS_HOSTS;
   if (const std::string why = Cluster::WhyNot(script); !why.empty()) {
