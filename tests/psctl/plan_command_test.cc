@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ps/proto/catalog.h"
 #include "ps/proto/plan.h"
 #include "ps/proto/profile.h"
 #include "psctl/commands.h"
@@ -225,6 +226,28 @@ TEST_F(PlanCommandTest, MisuseIsOneClearLine) {
   EXPECT_THAT(err_, HasSubstr("--ps wants one type and a number"));
   EXPECT_EQ(RunWith("predict", {"--fleet", "g3.9xlarge=1", "--ps", "m5.xlarge"}), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("no type"));
+}
+
+TEST_F(PlanCommandTest, ACatalogWithoutSpotPricesNamesTheOtherMarkets) {
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  for (proto::InstanceType& type : catalog->types) {
+    type.spot.clear();
+  }
+  const std::string path = root_ + "/catalog.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
+  const std::vector<std::string> plan = {
+      "plan", "--profile", kProfile, "--catalog", path, "--loss", "0.8", "--within", "1h"};
+  EXPECT_EQ(Run(plan), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("nothing is on offer"));
+  EXPECT_THAT(err_, HasSubstr("try --market both"));
+  std::vector<std::string> more = plan;
+  more.insert(more.end(), {"--held", "p3.2xlarge=1"});
+  EXPECT_EQ(Run(more), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("which the catalog has no spot price for"));
+  more = plan;
+  more.insert(more.end(), {"--market", "both"});
+  EXPECT_EQ(Run(more), kExitOk) << err_;
 }
 
 TEST_F(PlanCommandTest, AProfileWithoutALossCurveIsForPredictionsOnly) {
