@@ -21,11 +21,11 @@ constexpr std::string_view kExamples =
   psctl status runs/mnist-20240131-120000       one run, ended ones too
   psctl why                                     who waits for whom, since when
   psctl stop fashion-mnist-cnn                  end a job after the steps in hand
-  psctl profile job.json -o profile.json        measure a job on this machine
+  psctl profile job.json                        measure a job on this machine
   psctl catalog show                            what can be rented, for how much
-  psctl plan --profile profile.json --loss 0.8 --within 40m
+  psctl plan job.json --loss 0.8 --within 40m
                                                 the cheapest fleet that gets there
-  psctl predict --profile profile.json --fleet g4dn.4xlarge=2 --ps m5.xlarge
+  psctl predict job.json --fleet g4dn.4xlarge=2 --ps m5.xlarge
                                                 what if
 
 Exit codes: 0 done, 1 failed, 2 misused.
@@ -85,7 +85,10 @@ struct Parser {
     train->add_option(
         "--plan", train_command.plan_path, "plan.json: run its fleet here and compare with it");
     train->add_option(
-        "--profile", train_command.profile_path, "profile.json to refine with what the run tells");
+        "--profile",
+        train_command.profile_path,
+        "Profile to refine with what the run tells; ./profile.json if there is one");
+    train->add_flag("--no-refine", train_command.no_refine, "Leave the profile as it is");
     train->add_flag("--json", train_command.is_json, "Print the summary as JSON");
     train->add_flag(
         "--print-config",
@@ -153,7 +156,7 @@ struct Parser {
   static void AddPlanning(CLI::App* sub, PlanningCommand* command) {
     sub->add_option("JOB.json", command->job_path, "Job file, to check that the profile is of it");
     sub->add_option(
-        "--profile", command->profile_path, "What is known of the job; see configs/profiles");
+        "--profile", command->profile_path, "What is known of the job; ./profile.json if absent");
     sub->add_option(
         "--catalog", command->catalog_path, "Catalog; configs/catalog/aws.json if absent");
     sub->add_option("--loss", command->loss, "Training loss to reach");

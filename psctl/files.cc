@@ -124,6 +124,22 @@ Result<FileLock> FileLock::Take(const std::string& path, std::string_view text) 
   return lock;
 }
 
+Result<FileLock> FileLock::WaitForFolderOf(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    return IoError("cannot write", path);
+  }
+  FileLock lock(fd);
+  while (::flock(fd, LOCK_EX) != 0) {
+    if (errno != EINTR) {
+      return IoError("cannot lock", folder);
+    }
+  }
+  return lock;
+}
+
 bool FileLock::IsHeld(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {

@@ -101,16 +101,6 @@ Status WritePlot(
   return WriteFileAtomically(command.plot_path, provisioner::PlotSvg(points, chosen, texts));
 }
 
-std::vector<std::string> NotesOf(const Planning& planning) {
-  std::vector<std::string> notes;
-  if (!planning.models.not_profiled.empty()) {
-    notes.push_back(
-        "left out, since the profile has no figures for them: " +
-        Plural(planning.models.not_profiled.size(), "type") + " of the catalog");
-  }
-  return notes;
-}
-
 Status Prepare(const PlanCommand& command, Planning* planning) {
   PS_TRY(CheckStrategy(command.strategy));
   PS_TRY(ParseGoal(command, planning));
@@ -169,7 +159,11 @@ int RunPlan(const PlanCommand& command, const Console& console) {
   if (planning.input.setup.market != provisioner::MarketChoice::kOnDemand) {
     view.on_demand = OnDemandOf(planning);
   }
-  view.notes = NotesOf(planning);
+  if (!planning.models.not_profiled.empty()) {
+    view.notes.push_back(
+        "left out, since the profile has no figures for them: " +
+        Plural(planning.models.not_profiled.size(), "type") + " of the catalog");
+  }
   if (!answer->is_proven) {
     view.notes.push_back(
         "too many fleets to look at all: a cheaper one may exist, at no less than " +

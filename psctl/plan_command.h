@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "psctl/console.h"
+#include "psctl/profile_file.h"
 
 namespace ps::psctl {
 
 /// What plan and predict have in common.
 struct PlanningCommand {
-  std::string job_path;      // empty: whatever the profile is of
-  std::string profile_path;  // needed
+  std::string job_path;  // empty: whatever the profile is of
+  std::string profile_path = kDefaultProfile;
   std::string catalog_path;  // empty: the default catalog
   double loss = 0;           // 0: none given, which only predict allows
   std::string market = "spot";

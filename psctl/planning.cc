@@ -17,8 +17,11 @@ namespace {
 
 constexpr int kAnswers = 4;  // the chosen plan and the next best
 
-/// A profile holds for one model only.
-Status CheckJob(const std::string& job_path, const proto::JobProfile& profile) {
+/// A profile holds for one model only. Appends what else is to be known of the two to `notes`.
+Status CheckJob(
+    const std::string& job_path,
+    const proto::JobProfile& profile,
+    std::vector<std::string>* notes) {
   PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job_path));
   PS_ASSIGN(const worker::DatasetInfo data, worker::Dataset::Inspect(config.data));
   PS_ASSIGN(const worker::Model model, worker::MakeModel(config.model, data.shape, data.classes));
@@ -28,6 +31,17 @@ Status CheckJob(const std::string& job_path, const proto::JobProfile& profile) {
         "the profile is of another model than " + job_path + ": " + Printable(profile.job) +
         ", fingerprint '" + Printable(profile.model_fingerprint) + "' against '" + fingerprint +
         "'; profile this job with: psctl profile " + job_path);
+  }
+  if (!profile.training_fingerprint.empty() &&
+      profile.training_fingerprint != TrainingFingerprint(config)) {
+    notes->push_back(
+        "the job trains otherwise than when it was profiled (data, model, optimizer or train "
+        "differ), so it may need other steps");
+  }
+  if (config.train.mode != proto::Mode::kAsync) {
+    notes->push_back(
+        "the job's workers wait for each other (train.mode), which the speed leaves out: expect "
+        "less");
   }
   return Status::Ok();
 }
@@ -59,20 +73,26 @@ std::vector<std::string> TypesOf(const std::vector<Item>& items) {
   return types;
 }
 
+Result<std::string> ReadProfile(const std::string& path) {
+  Result<std::string> text = ReadFile(path);
+  if (!text.ok() && text.status().code() == StatusCode::kNotFound) {
+    return Status::NotFound(
+        "no profile " + path +
+        "; make one with psctl profile JOB.json, or name one with --profile");
+  }
+  return text;
+}
+
 /// Reads the files and makes the models; the setup is the caller's.
 Status Load(const PlanningCommand& command, Planning* planning) {
-  if (command.profile_path.empty()) {
-    return Status::InvalidArgument(
-        "no profile; make one with psctl profile JOB.json and give it with --profile profile.json");
-  }
   if (!(command.confidence > 0 && command.confidence < 1)) {
     return Status::InvalidArgument("--confidence has to lie between 0 and 1, as in 0.9");
   }
   PS_ASSIGN(planning->catalog, LoadCatalog(command.catalog_path));
-  PS_ASSIGN(const std::string text, ReadFile(command.profile_path));
+  PS_ASSIGN(const std::string text, ReadProfile(command.profile_path));
   PS_ASSIGN(planning->profile, proto::ParseProfile(text, command.profile_path));
   if (!command.job_path.empty()) {
-    PS_TRY(CheckJob(command.job_path, planning->profile));
+    PS_TRY(CheckJob(command.job_path, planning->profile, &planning->notes));
   }
   planning->input.models.speed_model = command.speed_model;
   return Status::Ok();
@@ -130,6 +150,7 @@ PlanView ViewOf(
     const Planning& planning, const provisioner::FleetChoice& choice, const std::string& strategy) {
   const provisioner::PlanProblem& problem = planning.problem;
   PlanView view;
+  view.notes = planning.notes;
   if (problem.loss != nullptr && problem.goal.loss > 0) {
     view.gains = provisioner::WhatMoreBuys(planning.input, problem, choice);
   }

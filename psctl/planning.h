@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "provisioner/job_models.h"
 #include "provisioner/plan_setup.h"
@@ -26,6 +27,7 @@ struct Planning {
   provisioner::JobModels models;
   provisioner::PlanInput input;  // input.setup: quotas, servers and limits are the caller's to fill
   provisioner::PlanProblem problem;
+  std::vector<std::string> notes;  // on the job and its profile, a line each
 };
 
 /// Reads and checks the files, makes models and problem of them and of planning->input.setup.

@@ -14,6 +14,7 @@
 #include "provisioner/local_launcher.h"
 #include "ps/base/time.h"
 #include "psctl/files.h"
+#include "psctl/profile_file.h"
 #include "psctl/profile_plan.h"
 #include "psctl/run_profile.h"
 #include "psctl/tables.h"
@@ -103,7 +104,7 @@ class ProfileRuns {
   Status Train(const std::string& folder, double seconds) {
     provisioner::LaunchSpec spec;
     spec.program = "/proc/self/exe";
-    spec.arguments = {"train", folder + "/job.json"};
+    spec.arguments = {"train", folder + "/job.json", "--no-refine"};
     spec.log_path = folder + "/psctl.log";
     PS_ASSIGN(const provisioner::ProcessHandle process, launcher_->Start(spec));
     const TimePoint deadline = SystemTime().Now() + FromSeconds(seconds + kRunOverheadS);
@@ -180,6 +181,7 @@ class Measurement {
         PS_TRY(Measure(run));
       }
     }
+    profile_.training_fingerprint = TrainingFingerprint(job);
     return profile_;
   }
 
@@ -224,26 +226,6 @@ class Measurement {
 
 }  // namespace
 
-Result<std::vector<std::string>> RefineProfileFile(
-    const std::string& path, const proto::JobProfile& newer, proto::JobProfile* merged) {
-  *merged = newer;
-  const Result<std::string> text = ReadFile(path);
-  if (text.ok()) {
-    PS_ASSIGN(const proto::JobProfile older, proto::ParseProfile(*text, path));
-    if (older.model_fingerprint != newer.model_fingerprint) {
-      return Status::InvalidArgument(
-          path + " is a profile of another model (" + Printable(older.model_fingerprint) +
-          ", this one is " + newer.model_fingerprint + "); name another file");
-    }
-    *merged = MergeProfiles(older, newer);
-  } else if (text.status().code() != StatusCode::kNotFound) {
-    return text.status();
-  }
-  std::vector<std::string> missing = FitProfile(merged);
-  PS_TRY(WriteFileAtomically(path, proto::PrintProfile(*merged)));
-  return missing;
-}
-
 int RunProfile(const ProfileCommand& command, const Console& console) {
   const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
@@ -264,16 +246,21 @@ int RunProfile(const ProfileCommand& command, const Console& console) {
   if (!measured.ok()) {
     return Fail(console, measured.status());
   }
-  proto::JobProfile merged;
-  const Result<std::vector<std::string>> missing =
-      RefineProfileFile(command.output, *measured, &merged);
-  if (!missing.ok()) {
-    return Fail(console, missing.status());
+  const Result<ProfileUpdate> update = UpdateProfileFile(
+      command.output, [&](const proto::JobProfile* older) -> Result<proto::JobProfile> {
+        if (older == nullptr) {
+          return *measured;
+        }
+        PS_TRY(CheckSameJob(command.output, *older, *measured));
+        return MergeProfiles(*older, *measured);
+      });
+  if (!update.ok()) {
+    return Fail(console, update.status());
   }
-  for (const std::string& what : *missing) {
+  for (const std::string& what : update->not_fitted) {
     console.err("not fitted: " + what + "\n");
   }
-  console.out(RenderProfile(merged) + "\nwritten to " + command.output + "\n");
+  console.out(RenderProfile(update->profile) + "\nwritten to " + command.output + "\n");
   return kExitOk;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "provisioner/least_squares.h"
@@ -26,15 +27,59 @@ constexpr size_t kTimesMin = 3;
 constexpr double kLossStepsMin = 50;
 /// Points of a loss curve are this far apart, as a share of the steps; there are some 500 at most.
 constexpr double kLossSpacing = 0.02;
-/// What a profile keeps of all runs.
+/// What a profile keeps of all runs: the newest of each kind, so that a fleet that trains every day
+/// does not push out what others told.
+constexpr int kSpeedsPerFleet = 10;
+constexpr int kCurvesPerSize = 8;
+/// Of everything, against profiles of ever new fleets.
 constexpr size_t kFleetsMax = 500;
-constexpr size_t kLossesMax = 5000;
+constexpr size_t kLossesMax = 50000;
 
-/// Keeps the last `most` of a list.
-template <typename T>
-void KeepLast(size_t most, std::vector<T>* list) {
-  if (list->size() > most) {
-    list->erase(list->begin(), list->end() - static_cast<ptrdiff_t>(most));
+/// Keeps the newest `per_kind` items of each kind, and `most` of all.
+template <typename Item, typename KindOf>
+void KeepNewest(int per_kind, size_t most, const KindOf& kind_of, std::vector<Item>* items) {
+  std::map<decltype(kind_of(items->front())), int> kept;
+  size_t at = items->size();
+  std::vector<Item> newest;
+  while (at-- > 0 && newest.size() < most) {
+    if (++kept[kind_of((*items)[at])] <= per_kind) {
+      newest.push_back(std::move((*items)[at]));
+    }
+  }
+  std::ranges::reverse(newest);
+  *items = std::move(newest);
+}
+
+using Curve = std::vector<proto::LossSample>;
+
+/// Runs lie one behind the other: a curve ends where the fleet changes or the steps begin anew.
+std::vector<Curve> CurvesOf(const std::vector<proto::LossSample>& losses) {
+  std::vector<Curve> curves;
+  for (const proto::LossSample& loss : losses) {
+    const bool goes_on = !curves.empty() && curves.back().back().workers == loss.workers &&
+                         curves.back().back().steps < loss.steps;
+    if (!goes_on) {
+      curves.emplace_back();
+    }
+    curves.back().push_back(loss);
+  }
+  return curves;
+}
+
+void KeepNewestFleets(std::vector<proto::FleetSample>* fleets) {
+  const auto kind_of = [](const proto::FleetSample& fleet) {
+    return std::tuple(fleet.workers, fleet.server_hosts, fleet.server_bytes_per_s);
+  };
+  KeepNewest(kSpeedsPerFleet, kFleetsMax, kind_of, fleets);
+}
+
+void KeepNewestCurves(std::vector<proto::LossSample>* losses) {
+  std::vector<Curve> curves = CurvesOf(*losses);
+  const auto kind_of = [](const Curve& curve) { return curve.front().workers; };
+  KeepNewest(kCurvesPerSize, curves.size(), kind_of, &curves);
+  losses->clear();
+  for (size_t at = curves.size(); at-- > 0 && losses->size() + curves[at].size() <= kLossesMax;) {
+    losses->insert(losses->begin(), curves[at].begin(), curves[at].end());
   }
 }
 
@@ -126,6 +171,15 @@ double RunProfiler::MeasuredSince() const {
   return present_since_s_ + std::min(kWarmUpMaxS, stretch_s * kWarmUpShare);
 }
 
+bool RunProfiler::IsTypical(uint32_t seat) const {
+  const proto::WorkerGroup& group = GroupOf(seat);
+  const auto pace = [](const proto::WorkerGroup& of) {
+    return std::tie(of.slowdown, of.step_ms, of.link_mbit_per_s, of.threads);
+  };
+  const auto first = std::ranges::find(seats_, group.type, &proto::WorkerGroup::type);
+  return first == seats_.end() || pace(*first) == pace(group);
+}
+
 RunProfiler::Speed RunProfiler::SpeedSince(const Worker& worker, double since_s) {
   const auto first = std::ranges::find_if(
       worker.points, [since_s](const Point& point) { return point.at_s >= since_s; });
@@ -175,6 +229,9 @@ void RunProfiler::AddWorkers(proto::JobProfile* profile) const {
 
   std::map<std::pair<std::string, int>, Times> kinds;
   for (const auto& [incarnation, worker] : workers_) {
+    if (!IsTypical(worker.seat)) {
+      continue;
+    }
     Times& times = kinds[{GroupOf(worker.seat).type, static_cast<int>(worker.minibatch)}];
     times.seconds.insert(
         times.seconds.end(), worker.step_seconds.begin(), worker.step_seconds.end());
@@ -235,7 +292,9 @@ proto::JobProfile RunProfiler::Profile() const {
       loss.heterogeneity = Heterogeneity();
     }
   }
-  if (!fleet.workers.empty()) {
+  const bool is_typical = std::ranges::all_of(
+      present_, [this](uint64_t incarnation) { return IsTypical(workers_.at(incarnation).seat); });
+  if (!fleet.workers.empty() && is_typical) {
     profile.fleets.push_back(std::move(fleet));
   }
   return profile;
@@ -246,6 +305,9 @@ proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::Job
   merged.job = newer.job;
   merged.model_fingerprint = newer.model_fingerprint;
   merged.parameter_bytes = newer.parameter_bytes;
+  if (!newer.training_fingerprint.empty()) {
+    merged.training_fingerprint = newer.training_fingerprint;
+  }
   merged.overlap = newer.overlap;
   if (newer.push_bytes > 0) {
     merged.push_bytes = newer.push_bytes;
@@ -268,8 +330,8 @@ proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::Job
   }
   merged.fleets.insert(merged.fleets.end(), newer.fleets.begin(), newer.fleets.end());
   merged.losses.insert(merged.losses.end(), newer.losses.begin(), newer.losses.end());
-  KeepLast(kFleetsMax, &merged.fleets);
-  KeepLast(kLossesMax, &merged.losses);
+  KeepNewestFleets(&merged.fleets);
+  KeepNewestCurves(&merged.losses);
   return merged;
 }
 

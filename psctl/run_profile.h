@@ -62,6 +62,9 @@ class RunProfiler {
   };
 
   const proto::WorkerGroup& GroupOf(uint32_t seat) const;
+  /// Workers of one type are alike: the first seat's pace is the type's, and one that is slowed
+  /// otherwise tells nothing of it.
+  bool IsTypical(uint32_t seat) const;
   static Speed SpeedSince(const Worker& worker, double since_s);
   proto::FleetSample Fleet() const;
   void AddWorkers(proto::JobProfile* profile) const;

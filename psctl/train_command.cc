@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "psctl/plan_run.h"
-#include "psctl/profile_command.h"
+#include "psctl/profile_file.h"
+#include "psctl/profile_refinement.h"
 #include "psctl/summary.h"
 #include "psctl/train_run.h"
 
@@ -28,17 +29,40 @@ Result<JobParts> LoadParts(const proto::JobConfig& config) {
   return parts;
 }
 
-/// For planning: the next run of this job, or of another on machines like these.
-void LeaveProfile(
-    const proto::JobProfile& profile,
-    const RunPaths& paths,
-    const std::string& refined_path,
+/// Refines the profile that the user named, or the one in the working directory if there is one.
+void RefineProfile(
+    const proto::JobProfile& told,
+    double machine_busy,
+    const TrainCommand& command,
     const Console& console) {
-  Status written = WriteFileAtomically(paths.profile(), proto::PrintProfile(profile));
-  if (written.ok() && !refined_path.empty()) {
-    proto::JobProfile merged;
-    written = RefineProfileFile(refined_path, profile, &merged).status();
+  const bool is_named = !command.profile_path.empty();
+  const std::string path = is_named ? command.profile_path : kDefaultProfile;
+  if (command.no_refine || (!is_named && !ReadFile(path).ok())) {
+    return;
   }
+  Refinement refinement;
+  const Result<ProfileUpdate> update =
+      UpdateProfileFile(path, [&](const proto::JobProfile* older) -> Result<proto::JobProfile> {
+        if (older != nullptr) {
+          PS_TRY(CheckSameJob(path, *older, told));
+        }
+        const proto::JobProfile known = older == nullptr ? proto::JobProfile() : *older;
+        refinement = RefinementBy(known, told, machine_busy);
+        return MergeProfiles(known, refinement.part);
+      });
+  if (!update.ok() && is_named) {
+    Fail(console, update.status());
+    return;
+  }
+  console.err(
+      update.ok() ? RenderRefinement(path, refinement)
+                  : "psctl: the profile is left as it is: " +
+                        std::string(update.status().message()) + "\n");
+}
+
+/// For planning: the next run of this job, or of another on machines like these.
+void LeaveProfile(const proto::JobProfile& profile, const RunPaths& paths, const Console& console) {
+  const Status written = WriteFileAtomically(paths.profile(), proto::PrintProfile(profile));
   if (!written.ok()) {
     Fail(console, written);
   }
@@ -105,12 +129,15 @@ int Train(
   const int exit_code = run.Run();
   registry.Remove(paths);
   const proto::JobProfile profile = run.Profile();
-  LeaveProfile(profile, paths, command.profile_path, console);
+  LeaveProfile(profile, paths, console);
   std::optional<PlanOutcome> outcome;
   if (plan) {
     outcome = CompareWithPlan(*plan, profile, run.loss_reached(), run.status().train_loss);
   }
   LeaveSummary(run.status(), outcome, paths, command.is_json, console);
+  if (exit_code == kExitOk) {
+    RefineProfile(profile, run.machine_busy(), command, console);
+  }
   return exit_code;
 }
 

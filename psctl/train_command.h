@@ -15,7 +15,8 @@ struct TrainCommand {
   bool is_json = false;
   bool only_prints_config = false;
   std::string plan_path;     // empty: the job's own fleet
-  std::string profile_path;  // refined by the run; empty: none but the run directory's
+  std::string profile_path;  // refined or made by the run; empty: profile.json if it is there
+  bool no_refine = false;    // the profile stays as it is
 };
 
 /// Runs a job to its end: makes the run directory, holds the coordinator, starts servers and

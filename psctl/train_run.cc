@@ -6,6 +6,7 @@
 
 #include "provisioner/local_launcher.h"
 #include "psctl/launch_text.h"
+#include "psctl/profile_file.h"
 #include "psctl/summary.h"
 #include "psctl/tables.h"
 #include "psctl/text.h"
@@ -231,6 +232,12 @@ void TrainRun::Observe() {
   }
   const proto::JobStatus status = core_->StatusAt(Now());
   profiler_.Observe(status);
+  if (status.state == "training") {
+    training_to_ = ReadProcessorTime();
+    if (training_from_.total == 0) {
+      training_from_ = training_to_;
+    }
+  }
   const proto::RunConfig& run = config_.run;
   const bool is_time_over = run.seconds_max > 0 && status.elapsed_s >= run.seconds_max;
   const bool is_loss_reached = run.stop_at_loss > 0 && status.steps_counted >= kLossSteps &&
@@ -251,7 +258,9 @@ void TrainRun::Observe() {
 
 proto::JobProfile TrainRun::Profile() const {
   proto::JobProfile profile = profiler_.Profile();
-  profile.overlap = config_.train.overlap ? 1 : 0;
+  profile.training_fingerprint = TrainingFingerprint(config_);
+  const bool is_overlapping = config_.train.overlap && config_.train.mode == proto::Mode::kAsync;
+  profile.overlap = is_overlapping ? 1 : 0;
   for (proto::FleetSample& fleet : profile.fleets) {
     fleet.server_hosts = static_cast<int>(config_.servers.count);
     fleet.server_bytes_per_s = double{config_.servers.link_mbit_per_s} * 1e6 / 8;

@@ -11,6 +11,7 @@
 #include "ps/proto/timing.h"
 #include "psctl/console.h"
 #include "psctl/local_fleet.h"
+#include "psctl/machine_load.h"
 #include "psctl/plan_run.h"
 #include "psctl/progress.h"
 #include "psctl/run_directory.h"
@@ -52,6 +53,9 @@ class TrainRun final : private net::EndpointHandler {
 
   /// What the run told of the job.
   proto::JobProfile Profile() const;
+
+  /// Share of the training's time in which this machine's processors were busy, with whatever.
+  double machine_busy() const { return BusyShare(training_from_, training_to_); }
 
  private:
   void OnConnected(proto::PeerId peer, const proto::Hello& hello) override {
@@ -98,6 +102,8 @@ class TrainRun final : private net::EndpointHandler {
   RunEvents events_;
   RunProfiler profiler_;
   LossReached loss_reached_;
+  ProcessorTime training_from_;
+  ProcessorTime training_to_;
   proto::JobStatus final_status_;
   std::optional<TimePoint> leave_by_;
   bool is_stopping_ = false;

@@ -125,6 +125,7 @@ template <MaybeConst<JobProfile> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("job", c.job);
   visit("model_fingerprint", c.model_fingerprint);
+  visit("training_fingerprint", c.training_fingerprint);
   visit("parameter_bytes", c.parameter_bytes);
   visit("push_bytes", c.push_bytes);
   visit("pull_bytes", c.pull_bytes);

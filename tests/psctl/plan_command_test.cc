@@ -218,7 +218,7 @@ TEST_F(PlanCommandTest, MisuseIsOneClearLine) {
     EXPECT_THAT(out_, IsEmpty());
   }
   EXPECT_EQ(Run({"plan", "--loss", "0.8"}), kExitMisused);
-  EXPECT_THAT(err_, HasSubstr("no profile; make one with psctl profile"));
+  EXPECT_THAT(err_, HasSubstr("no profile profile.json; make one with psctl profile"));
   EXPECT_EQ(RunWith("predict", {"--fleet", "g3.8xlarge=0", "--ps", "m5.xlarge"}), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("--fleet has no worker in it"));
   EXPECT_EQ(

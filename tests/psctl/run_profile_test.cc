@@ -92,6 +92,18 @@ TEST_F(RunProfileTest, StepTimesAndBytesComeFromHeartbeats) {
   EXPECT_EQ(profile.request_bytes_per_s, 0) << "two workers may have waited for each other";
 }
 
+TEST_F(RunProfileTest, AWorkerThatIsSlowedOtherwiseThanItsTypeTellsNothingOfIt) {
+  proto::WorkerGroup slowed;
+  slowed.slowdown = 2;
+  RunProfiler profiler("job", Tensors(), {proto::WorkerGroup{}, slowed});
+  Watch(0, 20, 2, &profiler);
+  const proto::JobProfile profile = profiler.Profile();
+  ASSERT_EQ(profile.workers.size(), 1U);
+  EXPECT_NEAR(profile.workers[0].steps_measured, 78, 2) << "the first one's alone";
+  EXPECT_THAT(profile.fleets, IsEmpty());
+  EXPECT_GT(profile.losses.size(), 10U) << "a loss does not ask how fast its fleet was";
+}
+
 TEST_F(RunProfileTest, AWorkerAloneTellsTheBandwidthItTakes) {
   RunProfiler profiler = Make();
   Watch(0, 10, 1, &profiler);
@@ -148,6 +160,26 @@ TEST(MergeProfilesTest, ANewerMeasurementReplacesAnEqualOneAndSpeedsAddUp) {
   ASSERT_EQ(merged.workers.size(), 3U);
   EXPECT_EQ(merged.workers[0].compute_s, 0.3);
   EXPECT_EQ(merged.workers[0].minibatch_max, 256);
+}
+
+TEST(MergeProfilesTest, ManyRunsOfOneFleetDoNotPushOutTheOthers) {
+  proto::JobProfile all;
+  proto::JobProfile alone;
+  alone.fleets = {{.workers = {"a"}, .steps_per_s = 1}};
+  alone.losses = {{100, 2, 32, 0, 1}, {200, 1, 32, 0, 1}};
+  all = MergeProfiles(all, alone);
+  for (int run = 0; run < 100; ++run) {
+    proto::JobProfile daily;
+    daily.fleets = {{.workers = {"a", "b"}, .steps_per_s = 100.0 + run}};
+    daily.losses = {{100, 2, 32, 0, 2}, {200 + double{1} * run, 1, 32, 0, 2}};
+    all = MergeProfiles(all, daily);
+  }
+  ASSERT_EQ(all.fleets.size(), 11U);
+  EXPECT_EQ(all.fleets.front(), alone.fleets.front());
+  EXPECT_EQ(all.fleets.back().steps_per_s, 199) << "the newest stay";
+  ASSERT_EQ(all.losses.size(), 2U + 8 * 2);
+  EXPECT_EQ(all.losses[0], alone.losses[0]);
+  EXPECT_EQ(all.losses.back().steps, 299);
 }
 
 }  // namespace

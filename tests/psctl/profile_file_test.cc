@@ -1,0 +1,126 @@
+#include "psctl/profile_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "psctl/files.h"
+#include "tests/psctl/command_fixture.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+proto::JobConfig Job() {
+  proto::JobConfig job;
+  job.name = "a";
+  job.model.name = "mlp";
+  job.data.directory = "/data";
+  job.workers.resize(1);
+  return job;
+}
+
+TEST(TrainingFingerprintTest, ChangesWithWhatCurvesDependOn) {
+  const std::string before = TrainingFingerprint(Job());
+  EXPECT_EQ(before.size(), 8U);
+  proto::JobConfig job = Job();
+  job.optimizer.lr *= 2;
+  EXPECT_NE(TrainingFingerprint(job), before);
+  job = Job();
+  job.train.mode = proto::Mode::kBsp;
+  EXPECT_NE(TrainingFingerprint(job), before);
+  job = Job();
+  job.data.train_samples = 1000;
+  EXPECT_NE(TrainingFingerprint(job), before);
+}
+
+TEST(TrainingFingerprintTest, IsTheSameForAnotherFleetSeedOrRun) {
+  const std::string before = TrainingFingerprint(Job());
+  proto::JobConfig job = Job();
+  job.name = "b";
+  job.train.seed = 7;
+  job.train.lease_steps = 2;
+  job.train.evaluate_every_epochs = 0;
+  job.data.test_samples = 10;
+  job.servers.count = 3;
+  job.workers.resize(4);
+  job.run.stop_at_loss = 1;
+  EXPECT_EQ(TrainingFingerprint(job), before);
+}
+
+TEST(TrainingFingerprintTest, EpochsCountWhenTheLearningRateFollowsThem) {
+  proto::JobConfig job = Job();
+  const std::string steady = TrainingFingerprint(job);
+  job.train.epochs = 9;
+  EXPECT_EQ(TrainingFingerprint(job), steady);
+  job.optimizer.schedule.kind = proto::ScheduleKind::kCosine;
+  const std::string nine = TrainingFingerprint(job);
+  job.train.epochs = 3;
+  EXPECT_NE(TrainingFingerprint(job), nine);
+}
+
+TEST(CheckSameJobTest, OnlyWhatIsKnownToDifferIsRefused) {
+  proto::JobProfile older;
+  older.model_fingerprint = "0000000a";
+  proto::JobProfile newer = older;
+  newer.training_fingerprint = "0000000b";
+  EXPECT_TRUE(CheckSameJob("p", older, newer).ok()) << "an old profile has no such mark";
+  older.training_fingerprint = "0000000c";
+  EXPECT_THAT(
+      std::string(CheckSameJob("p", older, newer).message()),
+      StartsWith("p is of a job that trains otherwise"));
+  newer.model_fingerprint = "0000000d";
+  EXPECT_THAT(
+      std::string(CheckSameJob("p", older, newer).message()), HasSubstr("of another model"));
+}
+
+class ProfileFileTest : public CommandFixture {};
+
+TEST_F(ProfileFileTest, RunsThatEndAtOnceAllLeaveWhatTheyTold) {
+  const std::string path = root_ + "/profile.json";
+  constexpr int kRuns = 8;
+  std::vector<std::thread> runs;
+  for (int i = 0; i < kRuns; ++i) {
+    runs.emplace_back([&path, i] {
+      const auto update = UpdateProfileFile(path, [i](const proto::JobProfile* older) {
+        proto::JobProfile profile = older == nullptr ? proto::JobProfile() : *older;
+        profile.job = "job";
+        profile.parameter_bytes = 1;
+        profile.fleets.push_back({.workers = {"w" + std::to_string(i)}, .steps_per_s = 1});
+        return Result<proto::JobProfile>(profile);
+      });
+      EXPECT_TRUE(update.ok()) << update.status();
+    });
+  }
+  for (std::thread& run : runs) {
+    run.join();
+  }
+  const auto text = ReadFile(path);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto profile = proto::ParseProfile(*text, path);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_EQ(profile->fleets.size(), static_cast<size_t>(kRuns));
+}
+
+TEST_F(ProfileFileTest, WhatIsNoProfileIsLeftAsItIs) {
+  const std::string path = root_ + "/profile.json";
+  ASSERT_TRUE(WriteFileAtomically(path, "{\"jobs\": 1}").ok());
+  const auto update = UpdateProfileFile(path, [](const proto::JobProfile*) {
+    return Result<proto::JobProfile>(proto::JobProfile());
+  });
+  EXPECT_THAT(std::string(update.status().message()), HasSubstr("profile.json:1:"));
+  EXPECT_EQ(*ReadFile(path), "{\"jobs\": 1}");
+}
+
+TEST_F(ProfileFileTest, AFolderThatIsNotThereIsNamed) {
+  const auto update = UpdateProfileFile(root_ + "/none/profile.json", [](const proto::JobProfile*) {
+    return Result<proto::JobProfile>(proto::JobProfile());
+  });
+  EXPECT_THAT(std::string(update.status().message()), HasSubstr("/none/profile.json"));
+}
+
+}  // namespace
+}  // namespace ps::psctl
