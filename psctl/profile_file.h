@@ -19,7 +19,8 @@ inline constexpr char kDefaultProfile[] = "profile.json";
 std::string TrainingFingerprint(const proto::JobConfig& config);
 
 /// Whether figures of both go into one profile: same model, same training. A mark that is missing
-/// fits all. Errors: kInvalidArgument, begins with `path`, says what differs and how to name another.
+/// fits all. Errors: kInvalidArgument, begins with `path`, says what differs and how to name
+/// another.
 Status CheckSameJob(
     const std::string& path, const proto::JobProfile& older, const proto::JobProfile& newer);
 
