@@ -109,11 +109,11 @@ struct CurveFit {
 };
 
 struct JobProfile {
-  std::string job;                // its name
-  std::string model_fingerprint;  // of the model's tensors: a profile is of one model only
+  std::string job;                   // its name
+  std::string model_fingerprint;     // of the model's tensors: a profile is of one model only
   std::string training_fingerprint;  // of data, model, optimizer, train; empty: not known
-  double parameter_bytes = 0;     // S
-  double push_bytes = 0;          // on the wire, one step of one worker
+  double parameter_bytes = 0;        // S
+  double push_bytes = 0;             // on the wire, one step of one worker
   double pull_bytes = 0;
   double request_bytes_per_s = 0;  // B_req: what one worker takes when alone
   double overlap = 0;              // share of communication that computation hides, 0 to 1
