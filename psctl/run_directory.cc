@@ -36,7 +36,7 @@ Status MakeDirectory(const std::string& path, mode_t mode) {
   return Status::Ok();
 }
 
-Status WithAdvice(Status status) {
+Status WithAdvice(const Status& status) {
   return Status(
       status.code(),
       std::string(status.message()) +
@@ -123,12 +123,19 @@ Result<RunDirectory> RunDirectory::Create(
   }
   RunDirectory run;
   run.paths_.root = *root;
-  PS_ASSIGN(run.lock_, FileLock::Take(run.paths_.lock(), std::to_string(::getpid()) + "\n"));
-  PS_TRY(MakeDirectory(run.paths_.logs(), 0755));
-  PS_TRY(MakeDirectory(run.paths_.notices(), 0755));
-  PS_ASSIGN(run.token_, MakeToken());
-  PS_TRY(WriteFileAtomically(run.paths_.token(), run.token_ + "\n", 0600));
+  if (const Status filled = run.Fill(); !filled.ok()) {
+    run.Discard();
+    return WithAdvice(filled);
+  }
   return run;
+}
+
+Status RunDirectory::Fill() {
+  PS_ASSIGN(lock_, FileLock::Take(paths_.lock(), std::to_string(::getpid()) + "\n"));
+  PS_TRY(MakeDirectory(paths_.logs(), 0755));
+  PS_TRY(MakeDirectory(paths_.notices(), 0755));
+  PS_ASSIGN(token_, MakeToken());
+  return WriteFileAtomically(paths_.token(), token_ + "\n", 0600);
 }
 
 void RunDirectory::Discard() const {

@@ -72,6 +72,9 @@ class RunDirectory {
  private:
   RunDirectory() = default;
 
+  /// Makes what is in it from the beginning.
+  Status Fill();
+
   RunPaths paths_;
   std::string token_;
   FileLock lock_;

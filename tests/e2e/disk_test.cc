@@ -1,4 +1,5 @@
-// A disk that fills up costs log and metrics lines, not the run.
+// A disk that fills up costs log and metrics lines, not the run. On one without room for what a run
+// needs, none begins.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,11 +40,11 @@ TEST_F(DiskTest, FilesThatCannotGrowCostLinesOnly) {
 }
 
 /// Puts a small file system at a path, seen by this process and its children alone.
-testing::AssertionResult MountSmallDisk(const std::string& path) {
+testing::AssertionResult MountSmallDisk(const std::string& path, const std::string& options) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr)) {
     return testing::AssertionFailure() << "no mount namespace: " << std::strerror(errno);
   }
-  if (::mount("none", path.c_str(), "tmpfs", 0, "size=256k") != 0) {
+  if (::mount("none", path.c_str(), "tmpfs", 0, options.c_str()) != 0) {
     return testing::AssertionFailure() << "mount tmpfs: " << std::strerror(errno);
   }
   return testing::AssertionSuccess();
@@ -51,7 +52,7 @@ testing::AssertionResult MountSmallDisk(const std::string& path) {
 
 TEST_F(DiskTest, AFullDiskDoesNotStopTraining) {
   std::filesystem::create_directory(job_.runs());
-  const testing::AssertionResult mounted = MountSmallDisk(job_.runs());
+  const testing::AssertionResult mounted = MountSmallDisk(job_.runs(), "size=256k");
   if (!mounted) {
     GTEST_SKIP() << "cannot mount a small disk here: " << mounted.message();
   }
@@ -70,6 +71,39 @@ TEST_F(DiskTest, AFullDiskDoesNotStopTraining) {
     EXPECT_EQ((*summary)["samples_counted"].number(), (*summary)["samples_total"].number());
   }
   ::umount2(job_.runs().c_str(), MNT_DETACH);
+}
+
+TEST_F(DiskTest, ARunThatCannotMakeItsFilesDoesNotBegin) {
+  constexpr int kFilesMax = 50;
+  job_.Write();
+  std::filesystem::create_directory(job_.runs());
+  std::string failures;
+  bool has_begun = false;
+  for (int files = 2; !has_begun && files < kFilesMax; ++files) {
+    const testing::AssertionResult mounted =
+        MountSmallDisk(job_.runs(), "nr_inodes=" + std::to_string(files));
+    if (!mounted) {
+      GTEST_SKIP() << "cannot mount a small disk here: " << mounted.message();
+    }
+    const Output output = RunToEnd(
+        {.program = "psctl",
+         .arguments = {"train", job_.path(), "--set", "fleet.join_timeout_s=1"},
+         .directory = job_.folder(),
+         .output_stem = folder_ / "command"},
+        kRunPatience);
+    has_begun = Contains(output.err, "Ctrl-C ends the run");  // what it ends of is not the point
+    if (!has_begun) {
+      EXPECT_EQ(output.end, ProcessEnd{1}) << output.err;
+      EXPECT_THAT(output.err, HasSubstr("No space left on device"));
+      EXPECT_TRUE(std::filesystem::is_empty(job_.runs())) << files << output.err;
+      failures += output.err;
+    }
+    ::umount2(job_.runs().c_str(), MNT_DETACH);
+  }
+  EXPECT_TRUE(has_begun);
+  EXPECT_THAT(failures, HasSubstr("/token"));
+  EXPECT_THAT(failures, HasSubstr("--set run.directory=DIR"));
+  EXPECT_THAT(failures, HasSubstr("/coordinator.addr"));
 }
 
 }  // namespace
