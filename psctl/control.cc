@@ -1,31 +1,46 @@
 #include "psctl/control.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <utility>
 #include <variant>
 
-#include "ps/base/flags.h"
 #include "ps/net/client.h"
 
 namespace ps::psctl {
 namespace {
 
 constexpr Duration kDeadline = std::chrono::seconds(5);
-constexpr size_t kSmallFileBytes = 4096;
+
+/// Says why a run does not answer in terms of the run.
+Status Explain(const RunPaths& run, const Status& why) {
+  const std::string name = BaseName(run.root);
+  if (!FileLock::IsHeld(run.lock())) {
+    return Status::Unavailable(name + " is not running any more");
+  }
+  if (::access(run.control().c_str(), W_OK) != 0) {
+    return errno == EACCES
+               ? Status::InvalidArgument(name + " answers only the user who started it")
+               : Status::Unavailable(
+                     name + " does not listen yet, or not any more; try again in a moment");
+  }
+  std::string message(why.message());
+  if (why.code() == StatusCode::kUnavailable) {
+    // A shared directory shows the lock and the file to other machines, but nobody listens there.
+    message += "; if the run is on another machine, ask there";
+  }
+  return Status(why.code(), std::move(message)).Annotate(name);
+}
 
 template <typename Reply>
 Result<Reply> Ask(const RunPaths& run, const proto::Message& request) {
-  const Result<std::string> address = ReadSmallFile(run.address(), kSmallFileBytes);
-  if (!address.ok()) {
-    return Status::Unavailable(BaseName(run.root) + " does not listen yet; try again in a moment");
-  }
-  PS_ASSIGN(const HostPort place, ParseHostPort(*address));
   proto::Hello hello;
   hello.role = proto::Role::kControl;
   hello.node = "psctl";
-  PS_ASSIGN(hello.token, ReadSmallFile(run.token(), kSmallFileBytes));
-  Result<proto::Message> reply = net::Call(place.host, place.port, hello, request, kDeadline);
+  Result<proto::Message> reply = net::Call(run.control(), hello, request, kDeadline);
   if (!reply.ok()) {
-    return std::move(reply).status().Annotate(BaseName(run.root));
+    return Explain(run, reply.status());
   }
   if (!std::holds_alternative<Reply>(*reply)) {
     return Status::InvalidArgument(

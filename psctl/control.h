@@ -6,8 +6,9 @@
 
 namespace ps::psctl {
 
-/// Asks the coordinator of a running job. Errors: kUnavailable (it does not listen yet, or not any
-/// more), kDeadlineExceeded, and what the coordinator refuses with.
+/// Asks the coordinator of a running job at its control socket, which only its user can. Errors:
+/// kUnavailable (it does not listen yet, or not any more, or on another machine),
+/// kDeadlineExceeded, and what the coordinator refuses with.
 Result<proto::JobStatus> FetchStatus(const RunPaths& run);
 
 /// Tells the run to end; returns when it has taken note. Errors: as FetchStatus.

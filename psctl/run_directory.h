@@ -16,6 +16,8 @@ struct RunPaths {
 
   std::string config() const { return root + "/job.json"; }
 
+  std::string control() const { return root + "/control.sock"; }
+
   std::string token() const { return root + "/token"; }
 
   std::string address() const { return root + "/coordinator.addr"; }
@@ -64,7 +66,7 @@ class RunDirectory {
     return WriteFileAtomically(paths_.config(), json);
   }
 
-  /// "HOST:PORT" of the coordinator, for `psctl status` and friends.
+  /// "HOST:PORT" of the coordinator, for workers that are started by hand.
   Status WriteAddress(const std::string& address) const {
     return WriteFileAtomically(paths_.address(), address + "\n");
   }

@@ -112,7 +112,7 @@ std::vector<RunningJob> RunRegistry::Find() const {
 Result<RunPaths> RunRegistry::Resolve(const std::string& name) const {
   std::error_code error;
   const RunPaths direct{AbsolutePath(name)};
-  if (fs::exists(direct.token(), error)) {
+  if (fs::exists(direct.lock(), error)) {
     return direct;
   }
   const std::vector<RunningJob> running = Find();
@@ -136,7 +136,7 @@ Result<RunPaths> RunRegistry::Resolve(const std::string& name) const {
   }
   for (const std::string& parent : scanned_) {
     const RunPaths ended{AbsolutePath(parent + "/" + name)};
-    if (fs::exists(ended.token(), error)) {
+    if (fs::exists(ended.lock(), error)) {
       return ended;
     }
   }

@@ -21,6 +21,8 @@ constexpr Duration kObserve = std::chrono::milliseconds(50);
 constexpr uint64_t kLossSteps = 20;
 /// Children that do not leave by themselves when the job is over are killed after this.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
+/// A control connection is one question and its answer. Silent ones must not pile up.
+constexpr Duration kControlTime = std::chrono::seconds(5);
 
 std::string HostAndPort(const std::string& host, uint32_t port) {
   const std::string text = host.find(':') == std::string::npos ? host : "[" + host + "]";
@@ -76,11 +78,13 @@ Status TrainRun::Prepare() {
   net::EndpointOptions options;
   options.node = "coordinator";
   options.token = directory_.token();
-  options.roles = {proto::Role::kWorker, proto::Role::kShard, proto::Role::kControl};
+  options.roles = {proto::Role::kWorker, proto::Role::kShard};
+  options.file_roles = {proto::Role::kControl};
   options.seed = config_.train.seed;
   endpoint_ = std::make_unique<net::Endpoint>(
       &loop_, std::move(options), &log_, static_cast<net::EndpointHandler*>(this));
   PS_ASSIGN(const uint32_t port, endpoint_->Listen(config_.run.listen, config_.run.port));
+  PS_TRY(ListenForControl());
   const std::string& listen = config_.run.listen;
   const std::string host =
       ReachableHost(listen, config_.run.advertise, listen == "::" ? "::1" : "127.0.0.1");
@@ -105,6 +109,25 @@ Status TrainRun::Prepare() {
   core.run_directory = directory_.paths().root;
   core_ = std::make_unique<coordinator::CoordinatorCore>(std::move(core), fleet_.get(), &log_);
   return directory_.WriteAddress(address);
+}
+
+Status TrainRun::ListenForControl() {
+  const Status status = endpoint_->ListenAtFile(directory_.paths().control());
+  if (status.ok()) {
+    return status;
+  }
+  return Status(
+      status.code(),
+      std::string(status.message()) +
+          "; choose a place on a local file system with --set run.directory=DIR (not every network "
+          "or shared one holds sockets)");
+}
+
+void TrainRun::OnConnected(proto::PeerId peer, const proto::Hello& hello) {
+  if (hello.role == proto::Role::kControl) {
+    endpoint_->CloseAfter(peer, kControlTime);
+  }
+  core_->OnPeerConnected(peer, hello, Now(), endpoint_.get());
 }
 
 void TrainRun::Announce() {

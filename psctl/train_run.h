@@ -41,7 +41,8 @@ class TrainRun final : private net::EndpointHandler {
       LineFile metrics,
       const Console& console);
 
-  /// Listens and makes the parts that need to know the port.
+  /// Listens, for the job's processes and for psctl, and makes the parts that need to know the
+  /// port.
   Status Prepare();
   /// Until the job is over. Returns the exit code.
   int Run();
@@ -58,9 +59,7 @@ class TrainRun final : private net::EndpointHandler {
   double machine_busy() const { return BusyShare(training_from_, training_to_); }
 
  private:
-  void OnConnected(proto::PeerId peer, const proto::Hello& hello) override {
-    core_->OnPeerConnected(peer, hello, Now(), endpoint_.get());
-  }
+  void OnConnected(proto::PeerId peer, const proto::Hello& hello) override;
 
   void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override {
     core_->OnMessage(peer, request_id, std::move(message), Now(), endpoint_.get());
@@ -72,6 +71,7 @@ class TrainRun final : private net::EndpointHandler {
 
   static TimePoint Now() { return SystemTime().Now(); }
 
+  Status ListenForControl();
   void Announce();
   void Tick();
   void Reap();

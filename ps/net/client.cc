@@ -51,8 +51,7 @@ class Answer final : public EndpointHandler {
 }  // namespace
 
 Result<proto::Message> Call(
-    const std::string& host,
-    uint32_t port,
+    const std::string& socket_file,
     const proto::Hello& hello,
     const proto::Message& request,
     Duration deadline) {
@@ -64,9 +63,8 @@ Result<proto::Message> Call(
   RetryPolicy retry;
   retry.connect_timeout = deadline;
   retry.reply_timeout = deadline;
-  endpoint.Connect(
-      host,
-      port,
+  endpoint.ConnectToFile(
+      socket_file,
       hello,
       [&](Result<proto::PeerId> peer) {
         if (!peer.ok()) {
@@ -79,8 +77,7 @@ Result<proto::Message> Call(
   loop.RunAfter(deadline, [&] {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(deadline).count();
     answer.Finish(Status::DeadlineExceeded(
-        host + ":" + std::to_string(port) + " did not answer within " + std::to_string(ms) +
-        " ms"));
+        socket_file + " did not answer within " + std::to_string(ms) + " ms"));
   });
   loop.Run();
   return answer.Take();

@@ -19,6 +19,10 @@ Result<uint32_t> Endpoint::Listen(const std::string& host, uint32_t port) {
   return impl_->Listen(host, port);
 }
 
+Status Endpoint::ListenAtFile(const std::string& path) {
+  return impl_->ListenAtFile(path);
+}
+
 void Endpoint::StopListening() {
   impl_->StopListening();
 }
@@ -29,7 +33,12 @@ void Endpoint::Connect(
     proto::Hello hello,
     ConnectCallback done,
     const RetryPolicy& retry) {
-  impl_->Connect({host, port}, std::move(hello), std::move(done), retry);
+  impl_->Connect({host, port, ""}, std::move(hello), std::move(done), retry);
+}
+
+void Endpoint::ConnectToFile(
+    const std::string& path, proto::Hello hello, ConnectCallback done, const RetryPolicy& retry) {
+  impl_->Connect({"", 0, path}, std::move(hello), std::move(done), retry);
 }
 
 void Endpoint::Send(proto::PeerId to, uint64_t request_id, proto::Message message) {

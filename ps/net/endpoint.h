@@ -36,6 +36,8 @@ struct EndpointOptions {
   std::string node;                // own name, for HelloReply and logs
   std::string token;               // what whoever connects must show
   std::vector<proto::Role> roles;  // who may connect
+  /// Who may connect to a socket file. They need no token: the file lets nobody else in.
+  std::vector<proto::Role> file_roles;
   proto::FrameLimits limits;
   uint64_t queue_bytes_max = 64U << 20;  // unsent, per connection; more and the peer is dropped
   uint64_t pool_bytes_max = 64U << 20;   // receive memory kept for reuse, all connections together
@@ -62,7 +64,7 @@ struct Traffic {
 class EndpointHandler {
  public:
   virtual ~EndpointHandler() = default;
-  /// Somebody connected and showed the token.
+  /// Somebody connected, and showed the token or came by the file.
   virtual void OnConnected(proto::PeerId peer, const proto::Hello& hello) = 0;
   virtual void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) = 0;
   /// Once for every peer that OnConnected or a Connect callback named; nothing of it comes later,
@@ -91,6 +93,10 @@ class Endpoint final : public proto::Outbox {
   /// Accepts connections at an address of this machine; port 0 takes any free one. Returns the
   /// port. Errors: kUnavailable (port in use), kInvalidArgument, kNotFound (host), with what to do.
   Result<uint32_t> Listen(const std::string& host, uint32_t port);
+  /// Accepts connections at a socket file that this makes, with mode 0600, and StopListening
+  /// removes. The path may be as long as any. After a kill the file stays, and nobody listens.
+  /// Errors: kUnavailable (there is such a file), kInvalidArgument; both with the path.
+  Status ListenAtFile(const std::string& path);
   void StopListening();
 
   /// Connects and says `hello`. `done` gets the peer once it has accepted; or, after the attempts
@@ -100,6 +106,14 @@ class Endpoint final : public proto::Outbox {
   void Connect(
       const std::string& host,
       uint32_t port,
+      proto::Hello hello,
+      ConnectCallback done,
+      const RetryPolicy& retry = {});
+
+  /// Connect to a socket file, which must be there and this user's. The path takes the place of
+  /// host:port.
+  void ConnectToFile(
+      const std::string& path,
       proto::Hello hello,
       ConnectCallback done,
       const RetryPolicy& retry = {});

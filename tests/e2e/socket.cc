@@ -5,10 +5,12 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace ps::e2e {
@@ -48,6 +50,15 @@ RawConnection::RawConnection(const HostPort& address)
   const sockaddr_in raw = AddressOf(address.host, address.port);
   EXPECT_EQ(::connect(fd_, reinterpret_cast<const sockaddr*>(&raw), sizeof(raw)), 0)
       << address.host << ":" << address.port;
+}
+
+RawConnection::RawConnection(const std::string& socket_file)
+    : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  sockaddr_un raw{};
+  raw.sun_family = AF_UNIX;
+  EXPECT_LT(socket_file.size(), sizeof(raw.sun_path)) << socket_file;
+  std::strncpy(raw.sun_path, socket_file.c_str(), sizeof(raw.sun_path) - 1);
+  EXPECT_EQ(::connect(fd_, reinterpret_cast<const sockaddr*>(&raw), sizeof(raw)), 0) << socket_file;
 }
 
 RawConnection::~RawConnection() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ps/base/flags.h"
@@ -31,6 +32,7 @@ class ListeningSocket {
 class RawConnection {
  public:
   explicit RawConnection(const HostPort& address);
+  explicit RawConnection(const std::string& socket_file);
   RawConnection(const RawConnection&) = delete;
   RawConnection& operator=(const RawConnection&) = delete;
   ~RawConnection();

@@ -1,5 +1,5 @@
-// Whoever else finds the ports of a run: refused in words where there is somebody to tell, and
-// without any effect on the run.
+// Whoever else finds the ports of a run, or its control socket: refused in words where there is
+// somebody to tell, and without any effect on the run.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,6 +48,16 @@ class StrangerTest : public E2eTest {
     EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   }
 
+  /// To everything that listens.
+  std::vector<std::unique_ptr<RawConnection>> ConnectEverywhere() const {
+    std::vector<std::unique_ptr<RawConnection>> connections;
+    for (const HostPort& door : doors_) {
+      connections.push_back(std::make_unique<RawConnection>(door));
+    }
+    connections.push_back(std::make_unique<RawConnection>(run_->ControlSocket()));
+    return connections;
+  }
+
   proto::Hello WorkersHello(const std::string& token) const {
     proto::Hello hello;
     hello.role = proto::Role::kWorker;
@@ -72,11 +82,10 @@ void ExpectRefusal(const RawConnection& connection, const ::testing::Matcher<std
 TEST_F(StrangerTest, AnotherProtocolVersionIsRefusedWithBothNumbers) {
   ASSERT_NO_FATAL_FAILURE(StartRun());
   const uint16_t version = proto::kProtocolVersion + 1;
-  for (const HostPort& door : doors_) {
-    const RawConnection connection(door);
-    connection.Send(EncodeAsVersion(WorkersHello(run_->Token()), version));
+  for (const auto& connection : ConnectEverywhere()) {
+    connection->Send(EncodeAsVersion(WorkersHello(run_->Token()), version));
     ExpectRefusal(
-        connection,
+        *connection,
         AllOf(
             HasSubstr("version"),
             HasSubstr(std::to_string(version)),
@@ -105,6 +114,21 @@ TEST_F(StrangerTest, AWrongTokenIsRefusedInWords) {
        .output_stem = folder_ / "stranger"});
   EXPECT_EQ(worker.end, ProcessEnd{1});
   EXPECT_THAT(worker.err, HasSubstr("wrong token"));
+  ExpectUndisturbed();
+}
+
+TEST_F(StrangerTest, TheTokenOpensNoControlAndTheControlSocketNothingElse) {
+  ASSERT_NO_FATAL_FAILURE(StartRun());
+  proto::Hello control = WorkersHello(run_->Token());
+  control.role = proto::Role::kControl;
+  for (const HostPort& door : doors_) {
+    const RawConnection connection(door);
+    connection.Send(control);
+    ExpectRefusal(connection, HasSubstr("no connections from a control"));
+  }
+  const RawConnection connection(run_->ControlSocket());
+  connection.Send(WorkersHello(run_->Token()));
+  ExpectRefusal(connection, HasSubstr("no connections from a worker"));
   ExpectUndisturbed();
 }
 
@@ -170,12 +194,10 @@ TEST_F(StrangerTest, GarbageDisturbsNobody) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   Random random(seed);
   const auto garbage = Garbage(WorkersHello(run_->Token()), &random);
-  std::vector<std::unique_ptr<RawConnection>> silent;  // connected, and never says a word
-  for (const HostPort& door : doors_) {
-    silent.push_back(std::make_unique<RawConnection>(door));
-    for (const std::vector<std::byte>& bytes : garbage) {
-      const RawConnection connection(door);
-      connection.Send(bytes);
+  const auto silent = ConnectEverywhere();  // and never says a word
+  for (const std::vector<std::byte>& bytes : garbage) {
+    for (const auto& connection : ConnectEverywhere()) {
+      connection->Send(bytes);
     }
   }
   for (const auto& connection : silent) {

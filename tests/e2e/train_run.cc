@@ -91,16 +91,11 @@ std::string TrainRun::Token() const {
 }
 
 std::optional<proto::JobStatus> TrainRun::Status() const {
-  const std::optional<HostPort> address = Address();
-  if (!address.has_value()) {
-    return std::nullopt;
-  }
   proto::Hello hello;
   hello.role = proto::Role::kControl;
   hello.node = "e2e";
-  hello.token = Token();
   Result<proto::Message> reply =
-      net::Call(address->host, address->port, hello, proto::StatusRequest{}, kPatience);
+      net::Call(ControlSocket(), hello, proto::StatusRequest{}, kPatience);
   if (!reply.ok() || !std::holds_alternative<proto::StatusReply>(*reply)) {
     return std::nullopt;
   }

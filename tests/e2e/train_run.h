@@ -34,8 +34,12 @@ class TrainRun {
 
   /// The run directory; "" until there is one.
   std::string Root() const;
-  /// Where the coordinator listens; nothing until it does.
+  /// Where the coordinator listens for servers and workers; nothing until it does.
   std::optional<HostPort> Address() const;
+
+  /// Where it listens for psctl.
+  std::string ControlSocket() const { return Root() + "/control.sock"; }
+
   std::string Token() const;
 
   /// Asks the coordinator. Nothing when it does not answer: not yet, or not any more.

@@ -16,7 +16,7 @@ constexpr uint64_t kQueueBytes = uint64_t{4} << 20;
 /// Says Hello and then reads nothing any more.
 class Deaf {
  public:
-  explicit Deaf(TestNode& server) : socket_(server.Listen()) {
+  Deaf(TestNode& server, DoorKind kind) : socket_(server.Listen(kind)) {
     socket_.WriteMessage(TestHello("deaf"));
     EXPECT_TRUE(socket_.Read().ok());
     peer_ = server.Next().peer;
@@ -31,12 +31,17 @@ class Deaf {
   proto::PeerId peer_;
 };
 
-TEST(BackpressureTest, APeerThatStopsReadingIsDroppedAtTheLimit) {
+using BackpressureTest = DoorTest;
+
+INSTANTIATE_TEST_SUITE_P(
+    Doors, BackpressureTest, testing::Values(DoorKind::kPort, DoorKind::kFile), DoorName);
+
+TEST_P(BackpressureTest, APeerThatStopsReadingIsDroppedAtTheLimit) {
   EndpointOptions options = TestOptions("server");
   options.queue_bytes_max = kQueueBytes;
   options.socket_buffer_bytes = 64 << 10;
   TestNode server(options);
-  Deaf deaf(server);
+  Deaf deaf(server, GetParam());
   const auto payload = PatternBytes(256 << 10, 1);
   server.Do([&](Endpoint& endpoint) {
     uint64_t queued_max = 0;
@@ -54,11 +59,11 @@ TEST(BackpressureTest, APeerThatStopsReadingIsDroppedAtTheLimit) {
   EXPECT_TRUE(deaf.socket().ReadsEnd());
 }
 
-TEST(BackpressureTest, TheNewsOfADropComesFromTheLoopNotFromSend) {
+TEST_P(BackpressureTest, TheNewsOfADropComesFromTheLoopNotFromSend) {
   EndpointOptions options = TestOptions("server");
   options.queue_bytes_max = 1;
   TestNode server(options);
-  Deaf deaf(server);
+  Deaf deaf(server, GetParam());
   const auto payload = PatternBytes(size_t{32} << 20, 1);
   server.Do([&](Endpoint& endpoint) {
     endpoint.Send(deaf.peer(), 1, BorrowedPush(payload));
@@ -67,11 +72,11 @@ TEST(BackpressureTest, TheNewsOfADropComesFromTheLoopNotFromSend) {
   EXPECT_EQ(server.Next().status.code(), StatusCode::kOverloaded);
 }
 
-TEST(BackpressureTest, ASlowReaderGetsEverythingWithinTheLimit) {
+TEST_P(BackpressureTest, ASlowReaderGetsEverythingWithinTheLimit) {
   EndpointOptions options = TestOptions("server");
   options.queue_bytes_max = uint64_t{64} << 20;
   TestNode server(options);
-  Deaf slow(server);
+  Deaf slow(server, GetParam());
   const auto payload = PatternBytes(1 << 20, 1);
   server.Do([&](Endpoint& endpoint) {
     for (uint64_t i = 1; i <= 40; ++i) {
@@ -85,10 +90,10 @@ TEST(BackpressureTest, ASlowReaderGetsEverythingWithinTheLimit) {
   EXPECT_TRUE(server.HasNoEvent());
 }
 
-TEST(BackpressureTest, ABackloggedPeerIsDrainedOnceItHasRead) {
+TEST_P(BackpressureTest, ABackloggedPeerIsDrainedOnceItHasRead) {
   TestNode server(TestOptions("server"));
   server.TellDrained();
-  Deaf slow(server);
+  Deaf slow(server, GetParam());
   const auto payload = PatternBytes(size_t{32} << 20, 1);
   server.Do([&](Endpoint& endpoint) {
     EXPECT_FALSE(endpoint.IsBacklogged(slow.peer()));
@@ -110,12 +115,12 @@ TEST(BackpressureTest, ABackloggedPeerIsDrainedOnceItHasRead) {
   EXPECT_TRUE(server.HasNoEvent()) << "who was not backlogged is not drained";
 }
 
-TEST(BackpressureTest, WhoVanishesOrIsClosedIsNeverDrained) {
+TEST_P(BackpressureTest, WhoVanishesOrIsClosedIsNeverDrained) {
   const auto payload = PatternBytes(size_t{32} << 20, 1);
   for (const bool is_closed_here : {false, true}) {
     TestNode server(TestOptions("server"));
     server.TellDrained();
-    Deaf deaf(server);
+    Deaf deaf(server, GetParam());
     server.Do([&](Endpoint& endpoint) {
       endpoint.Send(deaf.peer(), 1, BorrowedPush(payload));
       if (is_closed_here) {
@@ -133,11 +138,11 @@ TEST(BackpressureTest, WhoVanishesOrIsClosedIsNeverDrained) {
   }
 }
 
-TEST(BackpressureTest, ACloseDuringASendEndsByItsDeadlineWhenNobodyReads) {
+TEST_P(BackpressureTest, ACloseDuringASendEndsByItsDeadlineWhenNobodyReads) {
   EndpointOptions options = TestOptions("server");
   options.linger = std::chrono::milliseconds(20);
   TestNode server(options);
-  Deaf deaf(server);
+  Deaf deaf(server, GetParam());
   const auto payload = PatternBytes(size_t{32} << 20, 1);
   std::promise<void> gone;
   server.Do([&](Endpoint& endpoint) {
@@ -149,9 +154,9 @@ TEST(BackpressureTest, ACloseDuringASendEndsByItsDeadlineWhenNobodyReads) {
   EXPECT_TRUE(deaf.socket().ReadsEnd());
 }
 
-TEST(BackpressureTest, APeerThatVanishesDuringASendIsReported) {
+TEST_P(BackpressureTest, APeerThatVanishesDuringASendIsReported) {
   TestNode server(TestOptions("server"));
-  Deaf deaf(server);
+  Deaf deaf(server, GetParam());
   const auto payload = PatternBytes(size_t{32} << 20, 1);
   server.Send(deaf.peer(), 1, BorrowedPush(payload));
   deaf.socket().Close();
@@ -160,14 +165,14 @@ TEST(BackpressureTest, APeerThatVanishesDuringASendIsReported) {
   EXPECT_EQ(event.status.code(), StatusCode::kUnavailable);
 }
 
-TEST(BackpressureTest, AFloodOfRequestsDoesNotStarveAnotherConnection) {
+TEST_P(BackpressureTest, AFloodOfRequestsDoesNotStarveAnotherConnection) {
   TestNode server(TestOptions("server"));
   server.EchoEverything();
-  const uint32_t port = server.Listen();
+  const Door door = server.Listen(GetParam());
   TestNode flood(TestOptions("flood"));
-  const proto::PeerId flooding = flood.MustConnect(port);
+  const proto::PeerId flooding = flood.MustConnect(door);
   TestNode client(TestOptions("client"));
-  const proto::PeerId peer = client.MustConnect(port);
+  const proto::PeerId peer = client.MustConnect(door);
   flood.set_on_message([](proto::PeerId, uint64_t, proto::Message&&) {});
   flood.Do([&](Endpoint& endpoint) {
     for (uint64_t i = 1; i <= 20'000; ++i) {

@@ -13,11 +13,15 @@ namespace {
 
 constexpr auto kAmple = std::chrono::seconds(30);
 
+std::string FileOf(TestNode& server) {
+  return server.Listen(DoorKind::kFile).file;
+}
+
 TEST(CallTest, ReturnsTheAnswer) {
   TestNode server(TestOptions("server"));
   server.EchoEverything();
   const Result<proto::Message> reply =
-      Call("127.0.0.1", server.Listen(), TestHello("psctl"), proto::StopRequest{true}, kAmple);
+      Call(FileOf(server), TestHello("psctl"), proto::StopRequest{true}, kAmple);
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_TRUE(std::get<proto::StopRequest>(reply.value()).is_immediate);
 }
@@ -26,29 +30,25 @@ TEST(CallTest, ARefusalBecomesItsStatus) {
   TestNode server(TestOptions("server"));
   server.EchoEverything();
   const proto::Refusal refusal = {StatusCode::kStale, "too late", 0, 0};
-  const Status status =
-      Call("127.0.0.1", server.Listen(), TestHello("psctl"), refusal, kAmple).status();
+  const Status status = Call(FileOf(server), TestHello("psctl"), refusal, kAmple).status();
   EXPECT_EQ(status.code(), StatusCode::kStale);
   EXPECT_EQ(status.message(), "too late");
 }
 
 TEST(CallTest, SilenceEndsAtTheDeadline) {
   TestNode server(TestOptions("server"));
-  const Status status = Call(
-                            "127.0.0.1",
-                            server.Listen(),
-                            TestHello("psctl"),
-                            proto::StatusRequest{},
-                            std::chrono::milliseconds(50))
-                            .status();
+  const Status status =
+      Call(
+          FileOf(server), TestHello("psctl"), proto::StatusRequest{}, std::chrono::milliseconds(50))
+          .status();
   EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
   EXPECT_NE(status.message().find("50 ms"), std::string::npos);
 }
 
 TEST(CallTest, NobodyThereIsSaidAtOnce) {
-  const ReservedPort reserved;
+  const TestFolder folder;
   EXPECT_EQ(
-      Call("127.0.0.1", reserved.port(), TestHello("psctl"), proto::StatusRequest{}, kAmple)
+      Call(folder / "none.sock", TestHello("psctl"), proto::StatusRequest{}, kAmple)
           .status()
           .code(),
       StatusCode::kUnavailable);
@@ -61,9 +61,7 @@ TEST(CallTest, AServerThatHangsUpIsNoAnswer) {
   server.set_on_message(
       [&](proto::PeerId peer, uint64_t, proto::Message&&) { endpoint_of_server->Close(peer); });
   EXPECT_EQ(
-      Call("127.0.0.1", server.Listen(), TestHello("psctl"), proto::StatusRequest{}, kAmple)
-          .status()
-          .code(),
+      Call(FileOf(server), TestHello("psctl"), proto::StatusRequest{}, kAmple).status().code(),
       StatusCode::kUnavailable);
 }
 

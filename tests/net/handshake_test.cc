@@ -26,16 +26,23 @@ proto::Refusal ReadRefusal(RawSocket& socket) {
   return std::get<proto::Refusal>(message.value());
 }
 
-class HandshakeTest : public testing::Test {
+class HandshakeTest : public DoorTest {
  protected:
-  HandshakeTest() : server_(TestOptions("server")), port_(server_.Listen()) {}
+  HandshakeTest() : server_(TestOptions("server")), door_(server_.Listen(GetParam())) {}
 
   TestNode server_;
-  uint32_t port_;
+  Door door_;
 };
 
-TEST_F(HandshakeTest, AHelloWithTheTokenIsAcceptedAndNamed) {
-  RawSocket socket(port_);
+using HandshakeLimitsTest = DoorTest;
+
+INSTANTIATE_TEST_SUITE_P(
+    Doors, HandshakeTest, testing::Values(DoorKind::kPort, DoorKind::kFile), DoorName);
+INSTANTIATE_TEST_SUITE_P(
+    Doors, HandshakeLimitsTest, testing::Values(DoorKind::kPort, DoorKind::kFile), DoorName);
+
+TEST_P(HandshakeTest, AHelloWithTheTokenIsAcceptedAndNamed) {
+  RawSocket socket(door_);
   socket.WriteMessage(TestHello("w3"), 7);
   const Result<proto::Message> reply = socket.Read();
   ASSERT_TRUE(reply.ok()) << reply.status();
@@ -46,9 +53,11 @@ TEST_F(HandshakeTest, AHelloWithTheTokenIsAcceptedAndNamed) {
   EXPECT_EQ(event.hello.role, proto::Role::kWorker);
 }
 
-TEST_F(HandshakeTest, AWrongTokenIsRefusedAndTheCoreNeverHears) {
+TEST(HandshakeTokenTest, AWrongOneIsRefusedAndTheCoreNeverHears) {
+  TestNode server(TestOptions("server"));
+  const uint32_t port = server.Listen();
   for (const std::string token : {"", "the run's secreT", "the run's secret2", "the run's secre"}) {
-    RawSocket socket(port_);
+    RawSocket socket(port);
     proto::Hello hello = TestHello("stranger");
     hello.token = token;
     socket.WriteMessage(hello);
@@ -57,10 +66,10 @@ TEST_F(HandshakeTest, AWrongTokenIsRefusedAndTheCoreNeverHears) {
     EXPECT_EQ(refusal.message.find("secret"), std::string::npos);
     EXPECT_TRUE(socket.ReadsEnd());
   }
-  EXPECT_TRUE(server_.HasNoEvent());
+  EXPECT_TRUE(server.HasNoEvent());
 }
 
-TEST_F(HandshakeTest, AnotherProtocolVersionIsToldBothVersions) {
+TEST_P(HandshakeTest, AnotherProtocolVersionIsToldBothVersions) {
   proto::EncodedMessage frame = proto::EncodeMessage(TestHello("old"), 1);
   proto::FrameHeader header =
       proto::DecodeFrameHeader(
@@ -68,7 +77,7 @@ TEST_F(HandshakeTest, AnotherProtocolVersionIsToldBothVersions) {
           .value();
   header.version = 77;
   proto::EncodeFrameHeader(header, std::span(frame.head).first<proto::kFrameHeaderBytes>());
-  RawSocket socket(port_);
+  RawSocket socket(door_);
   socket.Write(frame.head);
   const proto::Refusal refusal = ReadRefusal(socket);
   EXPECT_EQ(refusal.code, StatusCode::kUnsupported);
@@ -78,33 +87,33 @@ TEST_F(HandshakeTest, AnotherProtocolVersionIsToldBothVersions) {
   EXPECT_TRUE(server_.HasNoEvent());
 }
 
-TEST_F(HandshakeTest, TheFirstMessageMustBeHello) {
-  RawSocket socket(port_);
+TEST_P(HandshakeTest, TheFirstMessageMustBeHello) {
+  RawSocket socket(door_);
   socket.WriteMessage(proto::StatusRequest{}, 3);
   EXPECT_EQ(ReadRefusal(socket).code, StatusCode::kInvalidArgument);
   EXPECT_TRUE(socket.ReadsEnd());
 }
 
-TEST_F(HandshakeTest, AStrangerCannotMakeItTakeMuchMemory) {
+TEST_P(HandshakeTest, AStrangerCannotMakeItTakeMuchMemory) {
   const auto payload = PatternBytes(4096, 1);
-  RawSocket socket(port_);
+  RawSocket socket(door_);
   socket.WriteMessage(BorrowedPush(payload), 3);
   EXPECT_EQ(ReadRefusal(socket).code, StatusCode::kInvalidArgument);
-  RawSocket second(port_);
+  RawSocket second(door_);
   proto::Hello hello = TestHello(std::string(100'000, 'x'));
   second.WriteMessage(hello);
   EXPECT_EQ(ReadRefusal(second).code, StatusCode::kInvalidArgument);
 }
 
-TEST_F(HandshakeTest, ASecondHelloIsRefused) {
-  RawSocket socket(port_);
+TEST_P(HandshakeTest, ASecondHelloIsRefused) {
+  RawSocket socket(door_);
   socket.WriteMessage(TestHello("w1"));
   ASSERT_TRUE(socket.Read().ok());
   socket.WriteMessage(TestHello("w2"));
   EXPECT_EQ(ReadRefusal(socket).code, StatusCode::kInvalidArgument);
 }
 
-TEST_F(HandshakeTest, BadFramesAreAnsweredAndTheConnectionEnds) {
+TEST_P(HandshakeTest, BadFramesAreAnsweredAndTheConnectionEnds) {
   const auto payload = PatternBytes(64, 1);
   const proto::EncodedMessage good = proto::EncodeMessage(BorrowedPush(payload), 42);
 
@@ -131,7 +140,7 @@ TEST_F(HandshakeTest, BadFramesAreAnsweredAndTheConnectionEnds) {
   proto::EncodeFrameHeader(header, std::span(cases.back().bytes).first<proto::kFrameHeaderBytes>());
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    RawSocket socket(port_);
+    RawSocket socket(door_);
     socket.WriteMessage(TestHello("bad"));
     ASSERT_TRUE(socket.Read().ok());
     EXPECT_EQ(server_.Next().kind, Kind::kConnected);
@@ -144,10 +153,10 @@ TEST_F(HandshakeTest, BadFramesAreAnsweredAndTheConnectionEnds) {
   }
 }
 
-TEST_F(HandshakeTest, AFrameCutOffByACloseIsReportedAsSuch) {
+TEST_P(HandshakeTest, AFrameCutOffByACloseIsReportedAsSuch) {
   const auto payload = PatternBytes(100'000, 1);
   const proto::EncodedMessage frame = proto::EncodeMessage(BorrowedPush(payload), 42);
-  RawSocket socket(port_);
+  RawSocket socket(door_);
   socket.WriteMessage(TestHello("w1"));
   ASSERT_TRUE(socket.Read().ok());
   EXPECT_EQ(server_.Next().kind, Kind::kConnected);
@@ -160,11 +169,12 @@ TEST_F(HandshakeTest, AFrameCutOffByACloseIsReportedAsSuch) {
   EXPECT_NE(event.status.message().find("within a frame"), std::string::npos);
 }
 
-TEST(HandshakeLimitsTest, ARoleThatIsNotServedIsRefused) {
+TEST_P(HandshakeLimitsTest, ARoleThatIsNotServedIsRefused) {
   EndpointOptions options = TestOptions("shard 0");
   options.roles = {proto::Role::kWorker};
+  options.file_roles = options.roles;
   TestNode server(options);
-  RawSocket socket(server.Listen());
+  RawSocket socket(server.Listen(GetParam()));
   proto::Hello hello = TestHello("psctl");
   hello.role = proto::Role::kControl;
   socket.WriteMessage(hello);
@@ -173,50 +183,50 @@ TEST(HandshakeLimitsTest, ARoleThatIsNotServedIsRefused) {
   EXPECT_NE(refusal.message.find("control"), std::string::npos);
 }
 
-TEST(HandshakeLimitsTest, SilenceIsEndedByTheDeadline) {
+TEST_P(HandshakeLimitsTest, SilenceIsEndedByTheDeadline) {
   EndpointOptions options = TestOptions("server");
   options.handshake_timeout = std::chrono::milliseconds(20);
   TestNode server(options);
-  RawSocket socket(server.Listen());
+  RawSocket socket(server.Listen(GetParam()));
   EXPECT_TRUE(socket.ReadsEnd());
   EXPECT_TRUE(server.HasNoEvent());
 }
 
-TEST(HandshakeLimitsTest, HalfOpenConnectionsHaveALimitThatDoesNotHurtTheOthers) {
+TEST_P(HandshakeLimitsTest, HalfOpenConnectionsHaveALimitThatDoesNotHurtTheOthers) {
   EndpointOptions options = TestOptions("server");
   options.half_open_max = 3;
   TestNode server(options);
-  const uint32_t port = server.Listen();
+  const Door door = server.Listen(GetParam());
   TestNode client(TestOptions("client"));
-  client.MustConnect(port);  // through the handshake: not counted
+  client.MustConnect(door);  // through the handshake: not counted
   std::vector<std::unique_ptr<RawSocket>> silent;
   for (int i = 0; i < 3; ++i) {
-    silent.push_back(std::make_unique<RawSocket>(port));
+    silent.push_back(std::make_unique<RawSocket>(door));
   }
-  RawSocket refused(port);
+  RawSocket refused(door);
   const proto::Refusal refusal = ReadRefusal(refused);
   EXPECT_EQ(refusal.code, StatusCode::kOverloaded);
   EXPECT_GT(refusal.retry_after_ms, 0U);
   EXPECT_TRUE(refused.ReadsEnd());
   silent[0]->WriteMessage(TestHello("awake"));
   EXPECT_TRUE(silent[0]->Read().ok());
-  client.MustConnect(port);
+  client.MustConnect(door);
 }
 
-TEST(HandshakeLimitsTest, ConnectionsHaveALimitAndARetryGetsInOnceOneEnds) {
+TEST_P(HandshakeLimitsTest, ConnectionsHaveALimitAndARetryGetsInOnceOneEnds) {
   EndpointOptions options = TestOptions("server");
   options.connections_max = 2;
   TestNode server(options);
-  const uint32_t port = server.Listen();
+  const Door door = server.Listen(GetParam());
   TestNode client(TestOptions("client"));
-  const proto::PeerId first = client.MustConnect(port);
-  client.MustConnect(port);
-  EXPECT_EQ(client.Connect(port, TestHello("third")).status().code(), StatusCode::kOverloaded);
+  const proto::PeerId first = client.MustConnect(door);
+  client.MustConnect(door);
+  EXPECT_EQ(client.Connect(door, TestHello("third")).status().code(), StatusCode::kOverloaded);
   client.Do([&](Endpoint& endpoint) { endpoint.Close(first); });
   EXPECT_EQ(client.Next().kind, Kind::kClosed);
   RetryPolicy retry = PatientPolicy();
   retry.attempts_max = 20;
-  EXPECT_TRUE(client.Connect(port, TestHello("third"), retry).ok());
+  EXPECT_TRUE(client.Connect(door, TestHello("third"), retry).ok());
 }
 
 }  // namespace

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <future>
 #include <utility>
 
@@ -21,11 +25,27 @@ constexpr auto kPatience = std::chrono::seconds(30);
 
 }  // namespace
 
+TestFolder::TestFolder() : path_(testing::TempDir() + "net-XXXXXX") {
+  EXPECT_NE(::mkdtemp(path_.data()), nullptr);
+  EXPECT_EQ(::chmod(path_.c_str(), 0755), 0);
+}
+
+TestFolder::~TestFolder() {
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+  EXPECT_FALSE(error) << error.message();
+}
+
+std::string DoorName(const testing::TestParamInfo<DoorKind>& info) {
+  return info.param == DoorKind::kPort ? "Port" : "File";
+}
+
 EndpointOptions TestOptions(const std::string& node) {
   EndpointOptions options;
   options.node = node;
   options.token = kTestToken;
   options.roles = {proto::Role::kWorker, proto::Role::kShard, proto::Role::kControl};
+  options.file_roles = options.roles;
   options.handshake_timeout = kPatience;
   options.linger = kPatience;
   return options;
@@ -115,22 +135,34 @@ uint32_t TestNode::Listen() {
   return port;
 }
 
-Result<proto::PeerId> TestNode::Connect(
-    uint32_t port, proto::Hello hello, const RetryPolicy& retry) {
-  std::promise<Result<proto::PeerId>> done;
+Door TestNode::Listen(DoorKind kind) {
+  if (kind == DoorKind::kPort) {
+    return Listen();
+  }
+  const std::string file = folder_ / "door.sock";
   Do([&](Endpoint& endpoint) {
-    endpoint.Connect(
-        "127.0.0.1",
-        port,
-        hello,
-        [&](Result<proto::PeerId> peer) { done.set_value(std::move(peer)); },
-        retry);
+    const Status status = endpoint.ListenAtFile(file);
+    EXPECT_TRUE(status.ok()) << status;
+  });
+  return Door(file);
+}
+
+Result<proto::PeerId> TestNode::Connect(
+    const Door& door, const proto::Hello& hello, const RetryPolicy& retry) {
+  std::promise<Result<proto::PeerId>> done;
+  const auto tell = [&](Result<proto::PeerId> peer) { done.set_value(std::move(peer)); };
+  Do([&](Endpoint& endpoint) {
+    if (door.file.empty()) {
+      endpoint.Connect("127.0.0.1", door.port, hello, tell, retry);
+    } else {
+      endpoint.ConnectToFile(door.file, hello, tell, retry);
+    }
   });
   return done.get_future().get();
 }
 
-proto::PeerId TestNode::MustConnect(uint32_t port) {
-  const Result<proto::PeerId> peer = Connect(port, TestHello("tester"));
+proto::PeerId TestNode::MustConnect(const Door& door) {
+  const Result<proto::PeerId> peer = Connect(door, TestHello("tester"));
   EXPECT_TRUE(peer.ok()) << peer.status();
   return peer.ok() ? peer.value() : proto::PeerId();
 }
@@ -213,12 +245,21 @@ void TestNode::Push(Event event) {
   changed_.notify_all();
 }
 
-RawSocket::RawSocket(uint32_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+RawSocket::RawSocket(const Door& door)
+    : fd_(::socket(door.file.empty() ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  if (door.file.empty()) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(door.port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  } else {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    EXPECT_LT(door.file.size(), sizeof(address.sun_path));
+    std::strncpy(address.sun_path, door.file.c_str(), sizeof(address.sun_path) - 1);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
   const timeval patience = {std::chrono::seconds(kPatience).count(), 0};
   EXPECT_EQ(::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
 }

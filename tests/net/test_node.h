@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +21,38 @@ namespace ps::net {
 
 inline constexpr char kTestToken[] = "the run's secret";
 
-/// Options with the token and every role.
+/// A folder of its own, removed with what is in it. Everybody may look into it.
+class TestFolder {
+ public:
+  TestFolder();
+  ~TestFolder();
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// Where a node listens: a port of 127.0.0.1, or a socket file.
+struct Door {
+  Door(uint32_t p) : port(p) {}  // NOLINT(google-explicit-constructor): most tests use ports
+
+  explicit Door(std::string f) : file(std::move(f)) {}
+
+  uint32_t port = 0;
+  std::string file;
+};
+
+enum class DoorKind { kPort, kFile };
+
+/// A suite that holds for both.
+class DoorTest : public testing::TestWithParam<DoorKind> {};
+
+std::string DoorName(const testing::TestParamInfo<DoorKind>& info);
+
+/// Options with the token and every role, at ports and files.
 EndpointOptions TestOptions(const std::string& node);
 proto::Hello TestHello(const std::string& node);
 
@@ -68,9 +101,11 @@ class TestNode final : public EndpointHandler {
   void Do(const std::function<void(Endpoint&)>& fn);
   /// Listens at 127.0.0.1 and returns the port.
   uint32_t Listen();
+  /// Listens at a port, or at a file in a folder of the node's own.
+  Door Listen(DoorKind kind);
   Result<proto::PeerId> Connect(
-      uint32_t port, proto::Hello hello, const RetryPolicy& retry = PatientPolicy());
-  proto::PeerId MustConnect(uint32_t port);
+      const Door& door, const proto::Hello& hello, const RetryPolicy& retry = PatientPolicy());
+  proto::PeerId MustConnect(const Door& door);
   void Send(proto::PeerId peer, uint64_t request_id, const proto::Message& message);
 
   /// Instead of queueing messages, hand them to `hook` on the loop.
@@ -95,6 +130,7 @@ class TestNode final : public EndpointHandler {
   void OnDrained(proto::PeerId peer) override;
   void Push(Event event);
 
+  TestFolder folder_;
   Loop loop_;
   std::unique_ptr<Endpoint> endpoint_;
   OnMessageHook hook_;          // the loop's
@@ -108,7 +144,7 @@ class TestNode final : public EndpointHandler {
 /// A blocking socket that says what no Endpoint would say.
 class RawSocket {
  public:
-  explicit RawSocket(uint32_t port);
+  explicit RawSocket(const Door& door);
   ~RawSocket();
   RawSocket(const RawSocket&) = delete;
   RawSocket& operator=(const RawSocket&) = delete;

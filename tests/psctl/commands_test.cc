@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "psctl/control.h"
 #include "psctl/files.h"
 #include "tests/psctl/command_fixture.h"
 
@@ -84,6 +85,25 @@ TEST_F(CommandsTest, ARunThatDoesNotListenYetSaysSo) {
   EXPECT_THAT(err_, HasSubstr("does not listen yet"));
   EXPECT_EQ(Run({"stop"}), kExitFailed);
   EXPECT_THAT(err_, HasSubstr("does not listen yet"));
+}
+
+TEST_F(CommandsTest, ARunThatNobodyHereListensForMayBeAnotherMachines) {
+  const RunDirectory run = StartRun();
+  ASSERT_TRUE(WriteFileAtomically(run.paths().control(), "").ok());  // connecting to it is refused
+  for (const char* command : {"status", "why", "stop"}) {
+    EXPECT_EQ(Run({command, run.paths().root}), kExitFailed);
+    EXPECT_THAT(err_, HasSubstr("Connection refused; if the run is on another machine, ask there"));
+  }
+}
+
+TEST_F(CommandsTest, ARunThatEndsWhileItIsAskedSaysSo) {
+  RunPaths paths;
+  {
+    const RunDirectory run = StartRun();
+    paths = run.paths();
+  }
+  EXPECT_EQ(FetchStatus(paths).status().message(), "mnist-20240131-120000 is not running any more");
+  EXPECT_EQ(AskToStop(paths, true).message(), "mnist-20240131-120000 is not running any more");
 }
 
 TEST_F(CommandsTest, TwoRunningJobsHaveToBeToldApart) {

@@ -10,8 +10,6 @@
 namespace ps::net {
 namespace {
 
-using asio::ip::tcp;
-
 // A connection yields to the others of its loop after this much.
 constexpr size_t kFramesPerTurn = 64;
 constexpr size_t kBytesPerTurn = size_t{4} << 20;
@@ -34,7 +32,7 @@ size_t Shorten(std::span<iovec> parts, size_t bytes_max) {
 
 Connection::Connection(
     proto::PeerId id,
-    tcp::socket socket,
+    StreamSocket socket,
     const proto::FrameLimits& limits,
     std::shared_ptr<ConnectionContext> context)
     : id_(id),
@@ -51,7 +49,7 @@ void Connection::Start() {
 
 void Connection::WaitReadable() {
   socket_.async_wait(
-      tcp::socket::wait_read, [self = shared_from_this()](const asio::error_code& error) {
+      StreamSocket::wait_read, [self = shared_from_this()](const asio::error_code& error) {
         if (!error) {
           self->Read();
         }
@@ -64,7 +62,7 @@ void Connection::WaitWritable() {
   }
   waits_writable_ = true;
   socket_.async_wait(
-      tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
+      StreamSocket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
         self->waits_writable_ = false;
         if (!error) {
           self->OnWritable();
@@ -292,7 +290,7 @@ void Connection::Flush() {
   }
   if (phase_ == Phase::kClosing) {
     asio::error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    socket_.shutdown(StreamSocket::shutdown_send, ignored);
   }
 }
 

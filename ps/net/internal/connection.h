@@ -1,7 +1,6 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "ps/net/internal/buffer_pool.h"
 #include "ps/net/internal/frame_reader.h"
 #include "ps/net/internal/send_queue.h"
+#include "ps/net/internal/socket.h"
 #include "ps/net/rate_limit.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
@@ -49,13 +49,13 @@ struct ConnectionContext {
   std::vector<std::shared_ptr<Connection>> batch;
 };
 
-/// One TCP connection: frames in, frames out, an orderly end. It asks Asio only when the socket is
+/// One connection: frames in, frames out, an orderly end. It asks Asio only when the socket is
 /// ready, and moves the bytes itself. Asio's handlers hold it alive, which is why it is shared.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
   Connection(
       proto::PeerId id,
-      asio::ip::tcp::socket socket,
+      StreamSocket socket,
       const proto::FrameLimits& limits,
       std::shared_ptr<ConnectionContext> context);
 
@@ -114,7 +114,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   const proto::PeerId id_;
   const std::shared_ptr<ConnectionContext> context_;
-  asio::ip::tcp::socket socket_;
+  StreamSocket socket_;
   asio::steady_timer close_timer_;
   uint64_t close_timer_number_ = 0;  // a timer that fired before it was replaced is ignored
   FrameReader reader_;

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <asio/connect.hpp>
+#include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
 #include <chrono>
 #include <utility>
 
-#include "ps/net/internal/socket.h"
+#include "ps/net/internal/socket_file.h"
 
 namespace ps::net {
 namespace {
@@ -50,6 +51,10 @@ void Connector::Start() {
 
 void Connector::Attempt() {
   const uint64_t attempt = ++attempt_;
+  if (!target_.file.empty()) {
+    ConnectToFile();
+    return;
+  }
   timer_.expires_after(retry_.connect_timeout);
   timer_.async_wait([self = shared_from_this(), attempt](const asio::error_code& error) {
     if (!error && self->IsCurrent(attempt)) {
@@ -91,6 +96,23 @@ void Connector::ConnectTo(const tcp::resolver::results_type& addresses) {
       });
 }
 
+void Connector::ConnectToFile() {
+  Result<UniqueFd> connected = ConnectToSocketFile(target_.file);
+  if (!connected.ok()) {
+    Fail(std::move(connected).status());
+    return;
+  }
+  StreamSocket socket(socket_.get_executor());
+  asio::error_code error;
+  socket.assign(asio::local::stream_protocol(), connected->get(), error);
+  if (error) {
+    Fail(ToStatus(error));
+    return;
+  }
+  connected->Release();
+  HandOver(std::move(socket));
+}
+
 void Connector::OnConnected(const asio::error_code& error) {
   timer_.cancel();
   if (error) {
@@ -106,9 +128,14 @@ void Connector::OnConnected(const asio::error_code& error) {
     Fail(Status::Unavailable("nobody listens there"));
     return;
   }
-  ++attempt_;  // the timeout may be on its way already
   tcp::socket socket(socket_.get_executor());
   std::swap(socket, socket_);
+  HandOver(std::move(socket));
+}
+
+void Connector::HandOver(StreamSocket socket) {
+  // The timeout may be on its way already.
+  ++attempt_;
   const auto on_socket = events_.on_socket;  // a copy: it may cancel this
   on_socket(std::move(socket));
 }
@@ -129,7 +156,7 @@ void Connector::Fail(Status why, Duration retry_after) {
   ++failures_;
   if (failures_ >= retry_.attempts_max || !IsWorthRetrying(why.code())) {
     is_over_ = true;
-    std::string context = HostPort(target_.host, target_.port);
+    std::string context = target_.Name();
     if (failures_ > 1) {
       context +=
           ", attempt " + std::to_string(failures_) + " of " + std::to_string(retry_.attempts_max);
@@ -141,7 +168,7 @@ void Connector::Fail(Status why, Duration retry_after) {
   const Duration wait = std::max(Backoff(), retry_after);
   logger_->Debug(
       "connect_retry",
-      {{"address", HostPort(target_.host, target_.port)},
+      {{"address", target_.Name()},
        {"failures", failures_},
        {"wait_ms", Milliseconds(wait)},
        {"reason", why}});

@@ -12,6 +12,7 @@
 #include "ps/base/random.h"
 #include "ps/base/status.h"
 #include "ps/net/endpoint.h"
+#include "ps/net/internal/socket.h"
 
 namespace ps::net {
 
@@ -22,11 +23,15 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   struct Target {
     std::string host;
     uint32_t port = 0;
+    std::string file;  // not empty: this socket file instead
+
+    /// "HOST:PORT", or the file.
+    std::string Name() const { return file.empty() ? HostPort(host, port) : file; }
   };
 
   struct Events {
     /// A socket is connected. The owner shakes hands on it and then calls Fail, or is done.
-    std::function<void(asio::ip::tcp::socket)> on_socket;
+    std::function<void(StreamSocket)> on_socket;
     /// No attempt is left, or the failure is not one to try again.
     std::function<void(Status)> on_failed;
   };
@@ -49,8 +54,10 @@ class Connector final : public std::enable_shared_from_this<Connector> {
 
  private:
   void Attempt();
+  void ConnectToFile();
   void ConnectTo(const asio::ip::tcp::resolver::results_type& addresses);
   void OnConnected(const asio::error_code& error);
+  void HandOver(StreamSocket socket);
 
   /// Handlers of an attempt that was given up see another number and do nothing.
   bool IsCurrent(uint64_t attempt) const { return !is_over_ && attempt == attempt_; }

@@ -26,9 +26,7 @@ Endpoint::Impl::Impl(
       logger_(logger),
       handler_(handler),
       context_(std::make_shared<ConnectionContext>()),
-      random_(options_.seed),
-      acceptor_(loop->impl().io()),
-      accept_timer_(loop->impl().io()) {
+      random_(options_.seed) {
   context_->owner = this;
   context_->queue_bytes_max = options_.queue_bytes_max;
   context_->linger = options_.linger;
@@ -72,16 +70,12 @@ uint32_t Endpoint::Impl::connection_count() const {
   return count;
 }
 
-Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(asio::ip::tcp::socket socket, State state) {
-  asio::error_code error;
-  const auto remote = socket.remote_endpoint(error);
-  asio::error_code local_error;
-  const auto local = socket.local_endpoint(local_error);
-  const bool is_same_machine = !error && !local_error && remote.address() == local.address();
+Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(StreamSocket socket, State state) {
+  Remote remote = RemoteOf(socket);
   SetSocketOptions(
       socket.native_handle(),
-      options_.socket_buffer_bytes == 0 && is_same_machine ? kSameMachineBufferBytes
-                                                           : options_.socket_buffer_bytes);
+      options_.socket_buffer_bytes == 0 && remote.is_same_machine ? kSameMachineBufferBytes
+                                                                  : options_.socket_buffer_bytes);
   // Whoever has not shown the token yet gets little memory.
   proto::FrameLimits limits;
   limits.header_bytes_max = 16U << 10;
@@ -90,7 +84,7 @@ Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(asio::ip::tcp::socket socket, Stat
   Peer& peer = peers_[id];
   peer.connection = std::make_shared<Connection>(id, std::move(socket), limits, context_);
   peer.state = state;
-  peer.address = error ? "?" : HostPort(remote.address().to_string(), remote.port());
+  peer.address = std::move(remote.address);
   peer.connection->Start();
   return peer;
 }
@@ -199,7 +193,7 @@ void Endpoint::Impl::CloseAll(std::function<void()> done) {
   for (auto& [id, peer] : peers_) {
     peer.connection->Close(Status::Cancelled("closed here"));
   }
-  asio::post(acceptor_.get_executor(), [weak = weak_from_this()] {
+  asio::post(loop_->impl().io(), [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) {
       return;

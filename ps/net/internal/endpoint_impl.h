@@ -1,18 +1,21 @@
 #pragma once
 
-#include <asio/ip/tcp.hpp>
+#include <asio/basic_socket_acceptor.hpp>
 #include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ps/base/random.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/internal/connection.h"
 #include "ps/net/internal/connector.h"
 #include "ps/net/internal/loop_impl.h"
+#include "ps/net/internal/socket.h"
+#include "ps/net/internal/socket_file.h"
 
 namespace ps::net {
 
@@ -26,6 +29,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   Impl(Loop* loop, EndpointOptions options, const Logger* logger, EndpointHandler* handler);
 
   Result<uint32_t> Listen(const std::string& host, uint32_t port);
+  Status ListenAtFile(const std::string& path);
   void StopListening();
   void Connect(
       Connector::Target target, proto::Hello hello, ConnectCallback done, const RetryPolicy& retry);
@@ -50,10 +54,23 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
  private:
   enum class State { kAwaitsHello, kAwaitsReply, kOpen, kEnded };
 
+  using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol>;
+
+  /// Where connections come in.
+  struct Listener {
+    Listener(Acceptor a, std::unique_ptr<SocketFile> f)
+        : acceptor(std::move(a)), pause(acceptor.get_executor()), file(std::move(f)) {}
+
+    Acceptor acceptor;
+    asio::steady_timer pause;          // after a failure to accept
+    std::unique_ptr<SocketFile> file;  // null: a port
+  };
+
   struct Peer {
     std::shared_ptr<Connection> connection;
     State state = State::kEnded;
     bool is_half_open = false;  // accepted, and never was kOpen
+    bool came_by_file = false;  // accepted, at a socket file
     std::string address;
     std::string node;
     uint64_t attempt = 0;  // kAwaitsReply: its entry in attempts_
@@ -66,15 +83,15 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
     ConnectCallback done;
   };
 
-  void Accept();
-  void OnAccepted(asio::ip::tcp::socket socket);
-  void OnAcceptFailed(const asio::error_code& error);
-  void RefuseSocket(asio::ip::tcp::socket socket, const std::string& why);
-  Peer& AddPeer(asio::ip::tcp::socket socket, State state);
+  void Accept(const std::shared_ptr<Listener>& listener);
+  void OnAccepted(const Listener& listener, StreamSocket socket);
+  void OnAcceptFailed(const std::shared_ptr<Listener>& listener, const asio::error_code& error);
+  void RefuseSocket(StreamSocket socket, const std::string& why);
+  Peer& AddPeer(StreamSocket socket, State state);
   void Open(Peer& peer, const std::string& node);
   void CheckHello(Peer& peer, uint64_t request_id, const proto::Message& message);
   void CheckReply(Peer& peer, uint64_t request_id, const proto::Message& message);
-  void OnConnectSocket(uint64_t attempt, asio::ip::tcp::socket socket);
+  void OnConnectSocket(uint64_t attempt, StreamSocket socket);
   void FinishAttempt(uint64_t attempt, Result<proto::PeerId> result);
   void LogEnd(const Peer& peer, State state, const Status& why) const;
 
@@ -87,8 +104,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
 
   // Owned by the loop's thread.
   Random random_;
-  asio::ip::tcp::acceptor acceptor_;
-  asio::steady_timer accept_timer_;
+  std::vector<std::shared_ptr<Listener>> listeners_;
   std::map<proto::PeerId, Peer> peers_;
   std::map<uint64_t, Attempt> attempts_;
   uint64_t last_peer_ = 0;

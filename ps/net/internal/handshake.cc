@@ -1,5 +1,6 @@
 // How connections begin: Listen and accept, Connect, and the Hello that each must start with.
 #include <algorithm>
+#include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
 #include <chrono>
 #include <utility>
@@ -49,7 +50,7 @@ std::string_view RoleName(proto::Role role) {
 }  // namespace
 
 Result<uint32_t> Endpoint::Impl::Listen(const std::string& host, uint32_t port) {
-  PS_CHECK(loop_->IsOwner() && !acceptor_.is_open()) << "Listen called twice, or elsewhere";
+  PS_CHECK(loop_->IsOwner()) << "Listen called from a foreign thread";
   const std::string address = HostPort(host, port);
   if (port > kPortMax) {
     return Status::InvalidArgument("cannot listen on " + address + ": ports end at 65535");
@@ -57,7 +58,7 @@ Result<uint32_t> Endpoint::Impl::Listen(const std::string& host, uint32_t port) 
   asio::error_code error;
   asio::ip::address numeric = asio::ip::make_address(host, error);
   if (error) {
-    tcp::resolver resolver(acceptor_.get_executor());
+    tcp::resolver resolver(loop_->impl().io());
     const auto found = resolver.resolve(host, std::to_string(port), error);
     if (error || found.empty()) {
       return ListenError(address, error ? error : asio::error::host_not_found);
@@ -65,61 +66,82 @@ Result<uint32_t> Endpoint::Impl::Listen(const std::string& host, uint32_t port) 
     numeric = found.begin()->endpoint().address();
   }
   const tcp::endpoint endpoint(numeric, static_cast<uint16_t>(port));
-  acceptor_.open(endpoint.protocol(), error);
+  tcp::acceptor acceptor(loop_->impl().io());
+  acceptor.open(endpoint.protocol(), error);
   if (!error) {
-    acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    acceptor.set_option(tcp::acceptor::reuse_address(true), error);
     // Connections inherit the sizes; set later they could not change the announced window any more.
-    SetSocketOptions(acceptor_.native_handle(), options_.socket_buffer_bytes);
-    acceptor_.bind(endpoint, error);
+    SetSocketOptions(acceptor.native_handle(), options_.socket_buffer_bytes);
+    acceptor.bind(endpoint, error);
   }
   if (!error) {
-    acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    acceptor.listen(asio::socket_base::max_listen_connections, error);
   }
-  const tcp::endpoint bound = error ? tcp::endpoint() : acceptor_.local_endpoint(error);
+  const tcp::endpoint bound = error ? tcp::endpoint() : acceptor.local_endpoint(error);
   if (error) {
-    StopListening();
     return ListenError(address, error);
   }
   logger_->Info("listening", {{"address", HostPort(host, bound.port())}});
-  Accept();
+  Accept(listeners_.emplace_back(std::make_shared<Listener>(std::move(acceptor), nullptr)));
   return uint32_t{bound.port()};
 }
 
-void Endpoint::Impl::StopListening() {
-  asio::error_code ignored;
-  acceptor_.close(ignored);
-  accept_timer_.cancel();
+Status Endpoint::Impl::ListenAtFile(const std::string& path) {
+  PS_CHECK(loop_->IsOwner()) << "ListenAtFile called from a foreign thread";
+  PS_ASSIGN(std::unique_ptr<SocketFile> file, SocketFile::Listen(path));
+  UniqueFd socket = file->TakeSocket();
+  Acceptor acceptor(loop_->impl().io());
+  asio::error_code error;
+  acceptor.assign(asio::local::stream_protocol(), socket.get(), error);
+  if (error) {
+    return ListenError(path, error);
+  }
+  socket.Release();
+  logger_->Info("listening", {{"address", path}});
+  Accept(listeners_.emplace_back(std::make_shared<Listener>(std::move(acceptor), std::move(file))));
+  return Status::Ok();
 }
 
-void Endpoint::Impl::Accept() {
-  acceptor_.async_accept(
-      [weak = weak_from_this()](const asio::error_code& error, tcp::socket socket) {
+void Endpoint::Impl::StopListening() {
+  for (const auto& listener : std::exchange(listeners_, {})) {
+    asio::error_code ignored;
+    listener->acceptor.close(ignored);
+    listener->pause.cancel();
+    listener->file.reset();
+  }
+}
+
+void Endpoint::Impl::Accept(const std::shared_ptr<Listener>& listener) {
+  listener->acceptor.async_accept(
+      [weak = weak_from_this(), listener](const asio::error_code& error, StreamSocket socket) {
         const auto self = weak.lock();
-        if (self == nullptr || !self->acceptor_.is_open()) {
+        if (self == nullptr || !listener->acceptor.is_open()) {
           return;
         }
         if (error) {
-          self->OnAcceptFailed(error);
+          self->OnAcceptFailed(listener, error);
           return;
         }
-        self->OnAccepted(std::move(socket));
-        self->Accept();
+        self->OnAccepted(*listener, std::move(socket));
+        self->Accept(listener);
       });
 }
 
-void Endpoint::Impl::OnAcceptFailed(const asio::error_code& error) {
+void Endpoint::Impl::OnAcceptFailed(
+    const std::shared_ptr<Listener>& listener, const asio::error_code& error) {
   // No descriptor or memory is left: those who wait stay in the kernel's backlog meanwhile.
   logger_->Warning("accept_failed", {{"reason", error.message()}});
-  accept_timer_.expires_after(kAcceptPause);
-  accept_timer_.async_wait([weak = weak_from_this()](const asio::error_code& wait_error) {
-    const auto self = weak.lock();
-    if (!wait_error && self != nullptr && self->acceptor_.is_open()) {
-      self->Accept();
-    }
-  });
+  listener->pause.expires_after(kAcceptPause);
+  listener->pause.async_wait(
+      [weak = weak_from_this(), listener](const asio::error_code& wait_error) {
+        const auto self = weak.lock();
+        if (!wait_error && self != nullptr && listener->acceptor.is_open()) {
+          self->Accept(listener);
+        }
+      });
 }
 
-void Endpoint::Impl::OnAccepted(tcp::socket socket) {
+void Endpoint::Impl::OnAccepted(const Listener& listener, StreamSocket socket) {
   if (half_open_count_ >= options_.half_open_max) {
     RefuseSocket(std::move(socket), "too many connections are in their handshake");
     return;
@@ -132,12 +154,13 @@ void Endpoint::Impl::OnAccepted(tcp::socket socket) {
   }
   Peer& peer = AddPeer(std::move(socket), State::kAwaitsHello);
   peer.is_half_open = true;
+  peer.came_by_file = listener.file != nullptr;
   ++half_open_count_;
   peer.connection->CloseAfter(
       options_.handshake_timeout, Status::DeadlineExceeded("no Hello came in time"));
 }
 
-void Endpoint::Impl::RefuseSocket(tcp::socket socket, const std::string& why) {
+void Endpoint::Impl::RefuseSocket(StreamSocket socket, const std::string& why) {
   logger_->Warning("connection_refused", {{"reason", why}});
   const proto::EncodedMessage frame = proto::EncodeMessage(
       proto::Refusal{
@@ -148,7 +171,7 @@ void Endpoint::Impl::RefuseSocket(tcp::socket socket, const std::string& why) {
   SendSome(socket.native_handle(), std::span(&part, 1))
       .status.Ignore("it is refused either way, and the socket is closed next");
   asio::error_code ignored;
-  socket.shutdown(tcp::socket::shutdown_send, ignored);
+  socket.shutdown(StreamSocket::shutdown_send, ignored);
 }
 
 void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Message& message) {
@@ -163,12 +186,13 @@ void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Me
     return;
   }
   peer.node = hello->node;
-  if (!EqualInConstantTime(options_.token, hello->token)) {
+  if (!peer.came_by_file && !EqualInConstantTime(options_.token, hello->token)) {
     connection.Refuse(
         request_id, Status::InvalidArgument("wrong token: this is another run's address"));
     return;
   }
-  if (std::ranges::find(options_.roles, hello->role) == options_.roles.end()) {
+  const auto& roles = peer.came_by_file ? options_.file_roles : options_.roles;
+  if (std::ranges::find(roles, hello->role) == roles.end()) {
     connection.Refuse(
         request_id,
         Status::InvalidArgument(
@@ -187,12 +211,12 @@ void Endpoint::Impl::Connect(
   Status refusal;
   if (is_closing_) {
     refusal = Status::Cancelled("the endpoint is closing");
-  } else if (target.port == 0 || target.port > kPortMax) {
-    refusal = Status::InvalidArgument(
-        "cannot connect to " + HostPort(target.host, target.port) + ": ports are 1 to 65535");
+  } else if (target.file.empty() && (target.port == 0 || target.port > kPortMax)) {
+    refusal =
+        Status::InvalidArgument("cannot connect to " + target.Name() + ": ports are 1 to 65535");
   }
   Connector::Events events;
-  events.on_socket = [this, number](tcp::socket socket) {
+  events.on_socket = [this, number](StreamSocket socket) {
     OnConnectSocket(number, std::move(socket));
   };
   events.on_failed = [this, number](Status why) { FinishAttempt(number, std::move(why)); };
@@ -203,14 +227,14 @@ void Endpoint::Impl::Connect(
     connector->Start();
     return;
   }
-  asio::post(acceptor_.get_executor(), [weak = weak_from_this(), number, refusal] {
+  asio::post(loop_->impl().io(), [weak = weak_from_this(), number, refusal] {
     if (const auto self = weak.lock()) {
       self->FinishAttempt(number, refusal);
     }
   });
 }
 
-void Endpoint::Impl::OnConnectSocket(uint64_t attempt, tcp::socket socket) {
+void Endpoint::Impl::OnConnectSocket(uint64_t attempt, StreamSocket socket) {
   Peer& peer = AddPeer(std::move(socket), State::kAwaitsReply);
   peer.attempt = attempt;
   const Attempt& its = attempts_.at(attempt);

@@ -6,14 +6,43 @@
 
 #include <algorithm>
 #include <asio/error.hpp>
+#include <asio/ip/tcp.hpp>
 #include <cerrno>
+#include <cstring>
 #include <limits>
 
 namespace ps::net {
+namespace {
+
+using asio::ip::tcp;
+
+tcp::endpoint AsTcp(const StreamSocket::endpoint_type& endpoint) {
+  tcp::endpoint same;
+  std::memcpy(same.data(), endpoint.data(), std::min(endpoint.size(), same.capacity()));
+  return same;
+}
+
+}  // namespace
 
 std::string HostPort(const std::string& host, uint32_t port) {
   const bool is_ipv6 = host.find(':') != std::string::npos;
   return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Remote RemoteOf(const StreamSocket& socket) {
+  asio::error_code error;
+  const auto local = socket.local_endpoint(error);
+  if (!error && local.protocol().family() == AF_UNIX) {
+    return {"socket file", true};
+  }
+  asio::error_code remote_error;
+  const tcp::endpoint remote = AsTcp(socket.remote_endpoint(remote_error));
+  if (remote_error) {
+    return {"?", false};
+  }
+  return {
+      HostPort(remote.address().to_string(), remote.port()),
+      !error && remote.address() == AsTcp(local).address()};
 }
 
 Status ToStatus(const asio::error_code& error) {

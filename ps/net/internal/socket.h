@@ -3,7 +3,7 @@
 #include <sys/uio.h>
 
 #include <asio/error_code.hpp>
-#include <asio/ip/tcp.hpp>
+#include <asio/generic/stream_protocol.hpp>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -13,8 +13,19 @@
 
 namespace ps::net {
 
+/// TCP, or a Unix socket of this machine.
+using StreamSocket = asio::generic::stream_protocol::socket;
+
 /// "127.0.0.1:80", "[::1]:80".
 std::string HostPort(const std::string& host, uint32_t port);
+
+/// The other side of a connected socket.
+struct Remote {
+  std::string address;  // "HOST:PORT", "socket file"; "?" when it is gone already
+  bool is_same_machine = false;
+};
+
+Remote RemoteOf(const StreamSocket& socket);
 
 /// The reaction that a socket error asks for, with the system's words for it.
 Status ToStatus(const asio::error_code& error);
@@ -30,8 +41,8 @@ struct IoResult {
 IoResult ReceiveSome(int fd, std::span<iovec> targets);
 IoResult SendSome(int fd, std::span<iovec> parts);
 
-/// TCP_NODELAY, and the kernel's buffers if `buffer_bytes` is not 0. Failures are harmless and
-/// ignored.
+/// TCP_NODELAY where there is TCP, and the kernel's buffers if `buffer_bytes` is not 0. Failures
+/// are harmless and ignored.
 void SetSocketOptions(int fd, uint32_t buffer_bytes);
 
 /// Takes time that depends on the lengths alone.
