@@ -74,23 +74,22 @@ double CurveLossModel::StepsOfOne(double loss) const {
   return fit_.steps * std::pow(loss - fit_.floor, -fit_.power);
 }
 
-double CurveLossModel::StepsTo(
-    double loss, double batch_mean, double /*heterogeneity*/, int workers) const {
+double CurveLossModel::StepsTo(double loss, const FleetTraits& fleet) const {
   if (loss <= fit_.floor) {
     return std::numeric_limits<double>::infinity();
   }
   const double batches =
-      fit_.batch_power > 0 ? std::pow(fit_.minibatch / batch_mean, fit_.batch_power) : 1;
-  return Factor(workers) * StepsOfOne(loss) * batches;
+      fit_.batch_power > 0 ? std::pow(fit_.minibatch / fleet.batch_mean, fit_.batch_power) : 1;
+  return Factor(fleet.workers) * StepsOfOne(loss) * batches;
 }
 
-double CurveLossModel::StepsAtLeast(
-    double loss, const Range& batch_mean, const Range& heterogeneity, int workers) const {
+double CurveLossModel::StepsAtLeast(double loss, const FleetFamily& fleets) const {
   // Never more steps with a larger batch.
-  return StepsTo(loss, batch_mean.high, heterogeneity.low, workers);
+  return StepsTo(loss, {.workers = fleets.workers, .batch_mean = fleets.batch_mean.high});
 }
 
-double CurveLossModel::ResidualAt(double loss, int workers) const {
+double CurveLossModel::ResidualAt(double loss, const FleetTraits& fleet) const {
+  const int workers = fleet.workers;
   const double beyond = std::max(
       {Log(workers, fit_.fleets.back().workers), Log(fit_.fleets.front().workers, workers), 0.0});
   double deviation = CombinedResidual(fit_.residual, kSlopeDeviation * beyond);

@@ -16,17 +16,15 @@ class CurveLossModel final : public LossModel {
  public:
   explicit CurveLossModel(const proto::CurveFit& fit);
 
-  double StepsTo(double loss, double batch_mean, double heterogeneity, int workers) const override;
-
-  double StepsAtLeast(
-      double loss, const Range& batch_mean, const Range& heterogeneity, int workers) const override;
+  double StepsTo(double loss, const FleetTraits& fleet) const override;
+  double StepsAtLeast(double loss, const FleetFamily& fleets) const override;
 
   double floor() const override { return fit_.floor; }
 
   double residual() const override { return fit_.residual; }
 
   /// Grows with the distance from the fleets and the losses that were measured.
-  double ResidualAt(double loss, int workers) const override;
+  double ResidualAt(double loss, const FleetTraits& fleet) const override;
 
   /// f
   double Factor(int workers) const;

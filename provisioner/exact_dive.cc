@@ -195,8 +195,8 @@ void ExactDive::Leaf(const Sums& sums) {
     return;  // another region's
   }
   batch_mean.high = std::max(batch_mean.high, batch_mean.low);
-  const double steps =
-      problem.loss->StepsAtLeast(problem.goal.loss, batch_mean, heterogeneity, region_->workers);
+  const double steps = problem.loss->StepsAtLeast(
+      problem.goal.loss, {region_->workers, batch_mean, heterogeneity, frame_->late});
   const double seconds = steps / std::min(sums.rate, frame_->fleet_rate_max);
   if (seconds > basis_.run_seconds_max() * (1 + kSlack) ||
       (seconds + problem.goal.takeover_s) * (sums.usd_per_s + server.usd_per_s) > usd_limit_) {

@@ -120,6 +120,7 @@ Frame ExactBasis::MakeFrame(int server, int workers, const Range& load) const {
   frame.server = server;
   frame.workers = workers;
   frame.fleet_rate_max = bounds.fleet_steps_per_s;
+  frame.late = bounds.late;
   frame.is_exact = bounds.is_exact;
   const auto& classes = problem_.speed->classes();
   std::vector<size_t> by_speed;
@@ -183,7 +184,8 @@ bool ExactBasis::WholeFrame(const Frame& frame, Region* region) const {
   }
   rate_max = std::min(rate_max * frame.workers, frame.fleet_rate_max);
   const double steps = problem_.loss->StepsAtLeast(
-      problem_.goal.loss, region->batch_mean, {0, MostHeterogeneity(frame.workers)}, frame.workers);
+      problem_.goal.loss,
+      {frame.workers, region->batch_mean, {0, MostHeterogeneity(frame.workers)}, frame.late});
   if (steps == kInfinity || steps > run_seconds_max_ * rate_max * (1 + kSlack)) {
     return false;
   }
@@ -208,8 +210,8 @@ bool ExactBasis::BoundSteps(
     }
     family->heterogeneity.low =
         std::clamp(bound.LeastAt(speed_needed) * (1 - kSlack), 0.0, family->heterogeneity.high);
-    out.steps_min =
-        problem_.loss->StepsAtLeast(loss, family->batch_mean, family->heterogeneity, workers);
+    out.steps_min = problem_.loss->StepsAtLeast(
+        loss, {workers, family->batch_mean, family->heterogeneity, family->late});
     out.rate_needed = out.steps_min / family->run_seconds_max * (1 - kSlack);
     if (out.steps_min == kInfinity || out.rate_needed > out.rate_max * (1 + kSlack)) {
       return false;
@@ -221,7 +223,7 @@ bool ExactBasis::BoundSteps(
 
 void ExactBasis::MeasureEffects(int workers, Family* family) const {
   const auto steps_at = [&](double b, double r) {
-    return problem_.loss->StepsAtLeast(problem_.goal.loss, {b, b}, {r, r}, workers);
+    return problem_.loss->StepsAtLeast(problem_.goal.loss, {workers, {b, b}, {r, r}, family->late});
   };
   Relaxation& out = *family->relaxation;
   const Range& batch = family->batch_mean;
@@ -242,6 +244,7 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
   RatioProblem ratio;
   Family family;
   family.relaxation = &out;
+  family.late = frame.late;
   if (!NarrowToFirst(region, &out.slots) ||
       !MakeRatio(out.slots, region, servers_[static_cast<size_t>(region.server)], &ratio)) {
     return out;

@@ -66,6 +66,7 @@ struct Frame {
   Range load;
   std::vector<Slot> slots;  // low and high as in the problem
   double fleet_rate_max = 0;
+  Range late;
   bool is_exact = false;
   int rank_count = 0;
   int rank_held = 0;  // rank of the first class that is held; rank_count - 1 when none is
@@ -124,6 +125,7 @@ class ExactBasis {
     Relaxation* relaxation = nullptr;
     Range batch_mean;
     Range heterogeneity;
+    Range late;
     bool is_larger_better = true;  // larger batches need fewer steps
     double run_seconds_max = 0;
   };

@@ -125,8 +125,8 @@ Status CheckProblem(const PlanProblem& problem) {
 }
 
 double TimeDeviation(
-    const SpeedModel& speed, const LossModel& loss_model, double loss, int workers) {
-  return CombinedResidual(speed.residual(), loss_model.ResidualAt(loss, workers));
+    const SpeedModel& speed, const LossModel& loss_model, double loss, const FleetTraits& fleet) {
+  return CombinedResidual(speed.residual(), loss_model.ResidualAt(loss, fleet));
 }
 
 FleetJudge::FleetJudge(const PlanProblem& problem)
@@ -185,8 +185,7 @@ Verdict FleetJudge::Judge(std::span<const int> counts, int server_offer, int hos
   Verdict verdict;
   verdict.workers = workers;
   verdict.speed = problem_.speed->Predict(class_counts_, Side(server_offer, hosts));
-  verdict.steps = problem_.loss->StepsTo(
-      problem_.goal.loss, verdict.speed.batch_mean, verdict.speed.heterogeneity, workers);
+  verdict.steps = problem_.loss->StepsTo(problem_.goal.loss, TraitsOf(verdict.speed, workers));
   verdict.seconds = verdict.steps / verdict.speed.steps_per_s;
   if (takeover_s() > 0 && !IsHeld(counts)) {
     verdict.seconds += takeover_s();
@@ -208,9 +207,9 @@ FleetChoice FleetJudge::Choose(std::span<const int> counts, int server_offer, in
   return choice;
 }
 
-double FleetJudge::QuantileFactor(int workers) const {
+double FleetJudge::QuantileFactor(const FleetTraits& fleet) const {
   const Goal& goal = problem_.goal;
-  const double deviation = TimeDeviation(*problem_.speed, *problem_.loss, goal.loss, workers);
+  const double deviation = TimeDeviation(*problem_.speed, *problem_.loss, goal.loss, fleet);
   // Below a confidence of one half more doubt would make a goal easier.
   return std::max(std::exp(quantile_ * deviation), quantile_factor_);
 }
@@ -220,7 +219,8 @@ bool FleetJudge::MeetsGoal(const Verdict& verdict, bool is_held) const {
     return false;
   }
   const double fixed_s = is_held ? 0 : takeover_s();
-  const double seconds = (verdict.seconds - fixed_s) * QuantileFactor(verdict.workers) + fixed_s;
+  const double factor = QuantileFactor(TraitsOf(verdict.speed, verdict.workers));
+  const double seconds = (verdict.seconds - fixed_s) * factor + fixed_s;
   const double scale = verdict.seconds > 0 ? seconds / verdict.seconds : 1;
   return seconds <= problem_.goal.seconds_max && verdict.usd * scale <= problem_.goal.usd_max;
 }

@@ -23,7 +23,7 @@ Status CheckProblem(const PlanProblem& problem);
 /// Standard deviation of the relative error of the time that a fleet takes to a loss: speed and
 /// steps together.
 double TimeDeviation(
-    const SpeedModel& speed, const LossModel& loss_model, double loss, int workers);
+    const SpeedModel& speed, const LossModel& loss_model, double loss, const FleetTraits& fleet);
 
 /// Evaluates the fleets of one problem. The problem has to outlive it. Not for two threads at once.
 class FleetJudge {
@@ -52,8 +52,8 @@ class FleetJudge {
   /// What a fleet that is not the held one loses when it starts.
   double takeover_s() const { return problem_.goal.takeover_s; }
 
-  /// Expected seconds times this are met at the goal's confidence, by a fleet of so many workers.
-  double QuantileFactor(int workers) const;
+  /// Expected seconds times this are met at the goal's confidence, by such a fleet.
+  double QuantileFactor(const FleetTraits& fleet) const;
 
   /// No fleet's is less.
   double quantile_factor() const { return quantile_factor_; }

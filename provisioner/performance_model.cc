@@ -37,4 +37,8 @@ double Heterogeneity(std::span<const int> counts, std::span<const double> sample
   return HeterogeneityOfSums(sum, square_sum, largest);
 }
 
+FleetTraits TraitsOf(const SpeedPrediction& speed, int workers) {
+  return {workers, speed.batch_mean, speed.heterogeneity, speed.late};
+}
+
 }  // namespace ps::provisioner

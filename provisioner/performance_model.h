@@ -32,6 +32,9 @@ struct JobTraffic {
   double pcie_bytes = 0;  // per device and exchange; 2 S for gradients out and parameters in
   int local_steps = 1;    // steps between two exchanges
   double overlap = 0;     // share of communication that computation can hide, 0 to 1
+  // How much longer an exchange is under way than it keeps links busy one after the other: 2 where
+  // as many bytes are pulled while others are pushed.
+  double round_trip = 1;
 };
 
 struct ServerSide {
@@ -49,6 +52,9 @@ struct SpeedPrediction {
   double batch_mean = 0;     // samples_per_s / steps_per_s [b_w]
   double heterogeneity = 0;  // [R]
   double server_busy = 0;    // share of the servers' bandwidth in use, 0 to 1
+  // Share of a worker's exchanges, mean over the workers, that computation does not hide: their
+  // parameters come too late for the next step. 1 without overlap.
+  double late = 1;
   Bottleneck bottleneck = Bottleneck::kCompute;
 };
 
@@ -64,6 +70,7 @@ struct SpeedBounds {
   double fleet_steps_per_s = 0;     // of all together; infinity when only the above binds
   // Per class: the fleet makes no fewer steps than its workers at these rates. Empty: not known.
   std::vector<double> steps_per_s_min;
+  Range late{0, 1};       // SpeedPrediction::late of every fleet lies in it
   bool is_exact = false;  // the per-class rates are the model's own for every fleet of that size
 };
 
@@ -100,20 +107,36 @@ class SpeedModel {
   virtual double residual() const = 0;
 };
 
+/// What of a fleet its steps depend on; see SpeedPrediction.
+struct FleetTraits {
+  int workers = 1;
+  double batch_mean = 0;
+  double heterogeneity = 0;
+  double late = 1;
+};
+
+FleetTraits TraitsOf(const SpeedPrediction& speed, int workers);
+
+/// All fleets of that size whose traits lie in these ranges.
+struct FleetFamily {
+  int workers = 1;
+  Range batch_mean;
+  Range heterogeneity;
+  Range late{0, 1};
+};
+
 /// How many steps a fleet needs.
 class LossModel {
  public:
   virtual ~LossModel() = default;
 
-  /// Steps of all workers together until `loss` [j]; infinity when it is never reached.
-  virtual double StepsTo(
-      double loss, double batch_mean, double heterogeneity, int workers) const = 0;
+  /// Steps of all workers together until `loss` [j]; infinity when it is never reached. Never falls
+  /// with `late`.
+  virtual double StepsTo(double loss, const FleetTraits& fleet) const = 0;
 
-  /// No fleet of `workers` whose batch mean and heterogeneity lie in these ranges needs fewer
-  /// steps. Tight when the ranges are points. For planners that prune: StepsTo need not be
-  /// monotone.
-  virtual double StepsAtLeast(
-      double loss, const Range& batch_mean, const Range& heterogeneity, int workers) const = 0;
+  /// No fleet of the family needs fewer steps. Tight when the ranges are points. For planners that
+  /// prune: StepsTo need not be monotone in what is not said above.
+  virtual double StepsAtLeast(double loss, const FleetFamily& fleets) const = 0;
 
   /// Lowest loss that any number of steps reaches.
   virtual double floor() const = 0;
@@ -122,8 +145,10 @@ class LossModel {
   /// those measured.
   virtual double residual() const = 0;
 
-  /// That of `workers` to `loss`; never less.
-  virtual double ResidualAt(double /*loss*/, int /*workers*/) const { return residual(); }
+  /// That of this fleet to `loss`; never less.
+  virtual double ResidualAt(double /*loss*/, const FleetTraits& /*fleet*/) const {
+    return residual();
+  }
 };
 
 /// || w - (1, 0, ..., 0) || for the workers' shares w of the cluster's speed, largest first [R].

@@ -95,9 +95,9 @@ proto::Plan PlanOf(
   const double inside = std::max(2 * goal.confidence - 1, 0.0);
   plan.samples_per_s = Interval(choice.speed.samples_per_s, problem.speed->residual(), inside);
   if (problem.loss != nullptr && choice.steps > 0) {
-    const int workers = WorkersOf(choice.counts);
-    const double residual = TimeDeviation(*problem.speed, *problem.loss, goal.loss, workers);
-    plan.steps = Interval(choice.steps, problem.loss->ResidualAt(goal.loss, workers), inside);
+    const FleetTraits fleet = TraitsOf(choice.speed, WorkersOf(choice.counts));
+    const double residual = TimeDeviation(*problem.speed, *problem.loss, goal.loss, fleet);
+    plan.steps = Interval(choice.steps, problem.loss->ResidualAt(goal.loss, fleet), inside);
     plan.seconds = Interval(choice.seconds, residual, inside);
     plan.usd = Interval(choice.usd, residual, inside);
   }

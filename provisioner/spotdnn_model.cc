@@ -219,9 +219,8 @@ double SpotDnnLossModel::StepsOfScale(double loss, double scale) const {
   return std::max(steps, 0.0);
 }
 
-double SpotDnnLossModel::StepsTo(
-    double loss, double batch_mean, double heterogeneity, int workers) const {
-  const double scale = Scale(batch_mean, heterogeneity, workers);
+double SpotDnnLossModel::StepsTo(double loss, const FleetTraits& fleet) const {
+  const double scale = Scale(fleet.batch_mean, fleet.heterogeneity, fleet.workers);
   // A batch so large that c2 b_w + c3 <= 0 is outside what the fit can speak of: promise nothing.
   if (loss <= fit_.c5 || scale <= 0) {
     return std::numeric_limits<double>::infinity();
@@ -229,15 +228,16 @@ double SpotDnnLossModel::StepsTo(
   return StepsOfScale(loss, scale);
 }
 
-double SpotDnnLossModel::StepsAtLeast(
-    double loss, const Range& batch_mean, const Range& heterogeneity, int workers) const {
+double SpotDnnLossModel::StepsAtLeast(double loss, const FleetFamily& fleets) const {
+  const Range& batch = fleets.batch_mean;
+  const Range& spread = fleets.heterogeneity;
   // The scale is monotone in each of the two while the other stays, so that its extremes lie in
   // the corners. Where it is negative in one and positive in another, it comes close to 0 between.
   const double corners[] = {
-      Scale(batch_mean.low, heterogeneity.low, workers),
-      Scale(batch_mean.low, heterogeneity.high, workers),
-      Scale(batch_mean.high, heterogeneity.low, workers),
-      Scale(batch_mean.high, heterogeneity.high, workers)};
+      Scale(batch.low, spread.low, fleets.workers),
+      Scale(batch.low, spread.high, fleets.workers),
+      Scale(batch.high, spread.low, fleets.workers),
+      Scale(batch.high, spread.high, fleets.workers)};
   const auto [least, most] = std::minmax_element(std::begin(corners), std::end(corners));
   if (loss <= fit_.c5 || *most <= 0) {
     return std::numeric_limits<double>::infinity();

@@ -99,10 +99,8 @@ class SpotDnnLossModel final : public LossModel {
  public:
   SpotDnnLossModel(const proto::LossFit& fit, SpotDnnVariant variant);
 
-  double StepsTo(double loss, double batch_mean, double heterogeneity, int workers) const override;
-
-  double StepsAtLeast(
-      double loss, const Range& batch_mean, const Range& heterogeneity, int workers) const override;
+  double StepsTo(double loss, const FleetTraits& fleet) const override;
+  double StepsAtLeast(double loss, const FleetFamily& fleets) const override;
 
   double floor() const override { return fit_.c5; }
 

@@ -141,10 +141,8 @@ class WindowStrategy final : public Strategy {
       Verdict* verdict) {
     SpeedPrediction& speed = verdict->speed;
     speed.batch_mean = RoundedTo(speed.batch_mean, 0.1);
-    verdict->steps = RoundedTo(
-        problem.loss->StepsTo(
-            problem.goal.loss, speed.batch_mean, speed.heterogeneity, WorkersOf(counts)),
-        1);
+    verdict->steps =
+        RoundedTo(problem.loss->StepsTo(problem.goal.loss, TraitsOf(speed, WorkersOf(counts))), 1);
     verdict->seconds = RoundedTo(speed.batch_mean * verdict->steps / speed.samples_per_s, 0.01);
     if (!judge.IsHeld(counts)) {
       verdict->seconds += judge.takeover_s();

@@ -60,10 +60,9 @@ Result<std::vector<LossComparison>> CompareLosses(
     const provisioner::SpeedPrediction speed = predictor.Predict(cell);
     const auto workers = static_cast<int>(cell.workers.size());
     comparison.steps_per_s = speed.steps_per_s;
-    comparison.curve_steps =
-        models.curves.StepsTo(cell.stop_at_loss, speed.batch_mean, speed.heterogeneity, workers);
-    comparison.spotdnn_steps =
-        models.spotdnn.StepsTo(cell.stop_at_loss, speed.batch_mean, speed.heterogeneity, workers);
+    const provisioner::FleetTraits fleet = provisioner::TraitsOf(speed, workers);
+    comparison.curve_steps = models.curves.StepsTo(cell.stop_at_loss, fleet);
+    comparison.spotdnn_steps = models.spotdnn.StepsTo(cell.stop_at_loss, fleet);
     std::vector<double> steps;
     for (int i = 0; i < repeats; ++i) {
       PS_ASSIGN(const CellResult result, cluster->Run(cell));

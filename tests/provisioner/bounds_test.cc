@@ -90,15 +90,15 @@ TEST(BoundsTest, StepsAtLeastHoldsWhereStepsToJumps) {
     const double heterogeneity = random.Unit();
     const Range batches{batch, batch + random.Unit() * 4000};
     const Range spreads{heterogeneity, heterogeneity + random.Unit() * (1 - heterogeneity)};
-    const double least = model.StepsAtLeast(0.8, batches, spreads, 5);
+    const double least = model.StepsAtLeast(0.8, {5, batches, spreads});
     for (int k = 0; k <= 20; ++k) {
       const double b = batches.low + (batches.high - batches.low) * random.Unit();
       const double r = spreads.low + (spreads.high - spreads.low) * random.Unit();
-      EXPECT_LE(least, model.StepsTo(0.8, b, r, 5) * (1 + 1e-12)) << i;
+      EXPECT_LE(least, model.StepsTo(0.8, {5, b, r}) * (1 + 1e-12)) << i;
     }
     EXPECT_EQ(
-        model.StepsAtLeast(0.8, {batch, batch}, {heterogeneity, heterogeneity}, 5),
-        model.StepsTo(0.8, batch, heterogeneity, 5));
+        model.StepsAtLeast(0.8, {5, {batch, batch}, {heterogeneity, heterogeneity}}),
+        model.StepsTo(0.8, {5, batch, heterogeneity}));
   }
 }
 
@@ -118,13 +118,13 @@ TEST(BoundsTest, StepsAtLeastHoldsForCurves) {
     const double heterogeneity = random.Unit();
     const Range batches{batch, batch + random.Unit() * 4000};
     const Range spreads{heterogeneity, heterogeneity + random.Unit() * (1 - heterogeneity)};
-    const double least = model.StepsAtLeast(0.8, batches, spreads, workers);
+    const double least = model.StepsAtLeast(0.8, {workers, batches, spreads});
     for (int k = 0; k <= 20; ++k) {
       const double b = batches.low + (batches.high - batches.low) * random.Unit();
       const double r = spreads.low + (spreads.high - spreads.low) * random.Unit();
-      EXPECT_LE(least, model.StepsTo(0.8, b, r, workers) * (1 + 1e-12)) << i;
+      EXPECT_LE(least, model.StepsTo(0.8, {workers, b, r}) * (1 + 1e-12)) << i;
     }
-    EXPECT_GE(model.ResidualAt(0.8, workers), model.residual());
+    EXPECT_GE(model.ResidualAt(0.8, {workers}), model.residual());
   }
 }
 

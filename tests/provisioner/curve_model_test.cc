@@ -41,7 +41,7 @@ void Train(const CurveLossModel& truth, const Run& run, std::vector<proto::LossS
     double high = 100;
     for (int i = 0; i < 60; ++i) {
       const double middle = (low + high) / 2;
-      (truth.StepsTo(middle, run.batch, spread, run.workers) > steps ? low : high) = middle;
+      (truth.StepsTo(middle, {run.workers, run.batch, spread}) > steps ? low : high) = middle;
     }
     const double noise = run.noise * (2 * random.Unit() - 1);
     samples->push_back(
@@ -54,7 +54,7 @@ void Train(const CurveLossModel& truth, const Run& run, std::vector<proto::LossS
 }
 
 double StepsTo(const CurveLossModel& model, double loss, int workers, double batch = 32) {
-  return model.StepsTo(loss, batch, std::sqrt(1 - 1.0 / workers), workers);
+  return model.StepsTo(loss, {workers, batch, std::sqrt(1 - 1.0 / workers)});
 }
 
 TEST(CurveModel, IsAPowerLawBetweenFleetsAndGoesOnAfterTheLast) {
@@ -65,7 +65,7 @@ TEST(CurveModel, IsAPowerLawBetweenFleetsAndGoesOnAfterTheLast) {
   EXPECT_EQ(model.Factor(4), 1.5);
   EXPECT_NEAR(model.Factor(2), std::sqrt(1.5), 1e-9);
   EXPECT_NEAR(model.Factor(16), 2.5 * 2.5 / 1.5, 1e-9);
-  EXPECT_EQ(model.StepsTo(0.3, 32, 0, 1), INFINITY);
+  EXPECT_EQ(model.StepsTo(0.3, {1, 32, 0}), INFINITY);
 }
 
 TEST(CurveModel, NeverFalls) {
@@ -82,13 +82,13 @@ TEST(CurveModel, DoubtGrowsBeyondTheFleetsAndLossesThatWereMeasured) {
   fit.residual = 0.04;
   fit.loss_min = 0.6;
   const CurveLossModel model(fit);
-  EXPECT_EQ(model.ResidualAt(0.7, 1), 0.04);
-  EXPECT_EQ(model.ResidualAt(0.6, 12), 0.04);
-  EXPECT_GT(model.ResidualAt(0.7, 24), 0.15);
-  EXPECT_GT(model.ResidualAt(0.7, 48), model.ResidualAt(0.7, 24));
-  EXPECT_GT(model.ResidualAt(0.4, 2), 0.1);
+  EXPECT_EQ(model.ResidualAt(0.7, {1}), 0.04);
+  EXPECT_EQ(model.ResidualAt(0.6, {12}), 0.04);
+  EXPECT_GT(model.ResidualAt(0.7, {24}), 0.15);
+  EXPECT_GT(model.ResidualAt(0.7, {48}), model.ResidualAt(0.7, {24}));
+  EXPECT_GT(model.ResidualAt(0.4, {2}), 0.1);
   fit.fleets = {{1, 1}};
-  EXPECT_GT(CurveLossModel(fit).ResidualAt(0.7, 2), 0.15) << "one size tells nothing of others";
+  EXPECT_GT(CurveLossModel(fit).ResidualAt(0.7, {2}), 0.15) << "one size tells nothing of others";
 }
 
 TEST(CurveModel, DoubtMakesGoalsHarderNeverEasier) {
@@ -96,11 +96,11 @@ TEST(CurveModel, DoubtMakesGoalsHarderNeverEasier) {
   sample.problem.goal.loss = 1.2;  // as deep as the curves at least
   sample.problem.goal.confidence = 0.9;
   const FleetJudge sure(sample.problem);
-  EXPECT_EQ(sure.QuantileFactor(4), sure.quantile_factor());
-  EXPECT_GT(sure.QuantileFactor(8), 1.15 * sure.quantile_factor());
+  EXPECT_EQ(sure.QuantileFactor({4}), sure.quantile_factor());
+  EXPECT_GT(sure.QuantileFactor({8}), 1.15 * sure.quantile_factor());
   sample.problem.goal.confidence = 0.3;
   const FleetJudge bold(sample.problem);
-  EXPECT_EQ(bold.QuantileFactor(8), bold.quantile_factor());
+  EXPECT_EQ(bold.QuantileFactor({8}), bold.quantile_factor());
 }
 
 TEST(FitCurves, PredictsFleetsThatItHasNotSeenAndLossesToo) {

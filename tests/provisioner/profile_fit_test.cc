@@ -195,8 +195,8 @@ TEST(FitLoss, PredictsStepsOfFleetsItHasNotSeenInSpiteOfWildPoints) {
   const SpotDnnLossModel fitted(*fit, SpotDnnVariant::kPaper);
   const SpotDnnLossModel exact(truth, SpotDnnVariant::kPaper);
   for (const double loss : {0.8, 0.6, 0.5}) {
-    const double expected = exact.StepsTo(loss, 100, 0.8, 6);
-    EXPECT_NEAR(fitted.StepsTo(loss, 100, 0.8, 6), expected, 0.1 * expected) << loss;
+    const double expected = exact.StepsTo(loss, {6, 100, 0.8});
+    EXPECT_NEAR(fitted.StepsTo(loss, {6, 100, 0.8}), expected, 0.1 * expected) << loss;
   }
   EXPECT_NEAR(fit->c5, 0.3, 0.05);
   EXPECT_LT(fit->residual, 0.05);
@@ -213,8 +213,8 @@ TEST(FitLoss, OneFleetIsEnoughWithoutHeterogeneity) {
   EXPECT_EQ(fit->c2, 0);
   const SpotDnnLossModel fitted(*fit, SpotDnnVariant::kPaper);
   const SpotDnnLossModel exact(truth, SpotDnnVariant::kPaper);
-  const double expected = exact.StepsTo(0.7, 64, 0, 1);
-  EXPECT_NEAR(fitted.StepsTo(0.7, 64, 0, 1), expected, 0.1 * expected);
+  const double expected = exact.StepsTo(0.7, {1, 64, 0});
+  EXPECT_NEAR(fitted.StepsTo(0.7, {1, 64, 0}), expected, 0.1 * expected);
 }
 
 TEST(FitLoss, ALongRunIsFittedToAPartOfItsPoints) {

@@ -90,7 +90,7 @@ TEST(SpotDnnModel, PrototypePlansComeOutToThePrintedDigits) {
   for (const Golden& plan : plans) {
     const SpeedPrediction prediction = speed.Predict(plan.counts, prototype.servers);
     const int workers = std::accumulate(plan.counts.begin(), plan.counts.end(), 0);
-    const double steps = loss.StepsTo(plan.loss, prediction.batch_mean, 0, workers);
+    const double steps = loss.StepsTo(plan.loss, {workers, prediction.batch_mean, 0});
     const double seconds = RoundTo(steps / prediction.steps_per_s, 0.01);
     EXPECT_NEAR(seconds, plan.seconds, 1e-6);
     const double usd_per_hour = std::inner_product(
@@ -225,7 +225,7 @@ TEST(IdealModel, WorkersAddUpWhateverTheServers) {
 TEST(SpotDnnLoss, StepsToALossGiveThatLoss) {
   const proto::LossFit fit = {.c1 = 800, .c2 = -0.2, .c3 = 2500, .c4 = 0.3, .c5 = 0.5};
   const SpotDnnLossModel loss(fit, SpotDnnVariant::kPaper);
-  const double steps = loss.StepsTo(0.9, 1024, 0.8, 5);
+  const double steps = loss.StepsTo(0.9, {5, 1024, 0.8});
   EXPECT_NEAR(loss.LossAt(steps, 1024, 0.8, 5), 0.9, 1e-12);
   EXPECT_EQ(loss.floor(), 0.5);
 }
@@ -234,17 +234,18 @@ TEST(SpotDnnLoss, WithoutHeterogeneityRDoesNotMatter) {
   const proto::LossFit fit = {
       .c1 = 800, .c2 = -0.2, .c3 = 2500, .c4 = 7, .c5 = 0.5, .has_heterogeneity = false};
   const SpotDnnLossModel loss(fit, SpotDnnVariant::kPaper);
-  EXPECT_EQ(loss.StepsTo(0.9, 1024, 0, 5), loss.StepsTo(0.9, 1024, 0.9, 5));
-  EXPECT_NEAR(loss.StepsTo(0.9, 1024, 0, 5), (2500 - 0.2 * 1024) * std::sqrt(5) / 0.4 - 800, 1e-9);
+  EXPECT_EQ(loss.StepsTo(0.9, {5, 1024, 0}), loss.StepsTo(0.9, {5, 1024, 0.9}));
+  EXPECT_NEAR(
+      loss.StepsTo(0.9, {5, 1024, 0}), (2500 - 0.2 * 1024) * std::sqrt(5) / 0.4 - 800, 1e-9);
 }
 
 TEST(SpotDnnLoss, WhatTheCurveCannotReachTakesForEver) {
   const proto::LossFit fit = {.c1 = 800, .c2 = -0.2, .c3 = 2500, .c4 = 0.3, .c5 = 0.5};
   const SpotDnnLossModel loss(fit, SpotDnnVariant::kPaper);
   const double infinity = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(loss.StepsTo(0.5, 1024, 0.8, 5), infinity);
-  EXPECT_EQ(loss.StepsTo(0.9, 12500, 0.8, 5), infinity);
-  EXPECT_EQ(loss.StepsTo(1e6, 1024, 0.8, 5), 0);
+  EXPECT_EQ(loss.StepsTo(0.5, {5, 1024, 0.8}), infinity);
+  EXPECT_EQ(loss.StepsTo(0.9, {5, 12500, 0.8}), infinity);
+  EXPECT_EQ(loss.StepsTo(1e6, {5, 1024, 0.8}), 0);
 }
 
 }  // namespace
