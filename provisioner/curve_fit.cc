@@ -1,12 +1,13 @@
-// Steps to a loss from the curves of fleets of several sizes. What a curve tells is when it is
-// first down to a loss: that is what a goal asks for, and what training that overshoots for a while
-// does not blur.
+// Steps to a loss from the curves of fleets of several sizes, hidden and late. What a curve tells
+// is when it is first down to a loss: that is what a goal asks for, and what training that
+// overshoots for a while does not blur.
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <tuple>
 
+#include "provisioner/curve_model.h"
 #include "provisioner/least_squares.h"
 #include "provisioner/profile_fit.h"
 
@@ -20,18 +21,22 @@ constexpr int kIterationsMax = 200;
 // Steps that are off by this much, relatively, begin to count as wild.
 constexpr double kWildError = 0.1;
 constexpr double kFall = 0.05;  // of its loss that a curve has to fall by
+// Curves whose lateness is alike to this are of one group.
+constexpr double kLateUnit = 0.25;
 
 /// First arrivals of one fleet: losses fall, steps grow.
 struct Curve {
   int workers = 1;
+  double late = 1;  // rounded
   double batch = 0;
-  size_t size = 0;  // index of its fleets
+  size_t group = 0;  // of fleets as stale as this one
   std::vector<proto::LossSample> points;
 };
 
-/// A size of fleet.
-struct Size {
+/// Fleets whose parameters are equally stale.
+struct Group {
   int workers = 1;
+  double late = 1;
   double points = 0;
   double log_factor = 0;
 };
@@ -61,11 +66,12 @@ std::vector<Curve> CurvesOf(std::span<const proto::LossSample> samples) {
   const proto::LossSample* before = nullptr;
   for (const proto::LossSample& sample : samples) {
     const auto fleet = [](const proto::LossSample& of) {
-      return std::tie(of.workers, of.batch_mean, of.heterogeneity);
+      return std::tie(of.workers, of.batch_mean, of.heterogeneity, of.late);
     };
     if (before == nullptr || fleet(*before) != fleet(sample) || sample.steps <= before->steps) {
       Curve& curve = curves.emplace_back();
       curve.workers = sample.workers;
+      curve.late = std::round(sample.late / kLateUnit) * kLateUnit;
       curve.batch = sample.batch_mean;
     }
     curves.back().points.push_back(sample);
@@ -85,24 +91,25 @@ std::vector<Curve> CurvesOf(std::span<const proto::LossSample> samples) {
   return curves;
 }
 
-/// Gives every curve its size, ascending.
-std::vector<Size> SizesOf(std::vector<Curve>* curves) {
-  std::ranges::sort(*curves, {}, &Curve::workers);
-  std::vector<Size> sizes;
+/// Gives every curve its group, ascending.
+std::vector<Group> GroupsOf(std::vector<Curve>* curves) {
+  const auto staleness = [](const auto& of) { return Staleness(of.workers, of.late); };
+  std::ranges::sort(*curves, {}, staleness);
+  std::vector<Group> groups;
   for (Curve& curve : *curves) {
-    if (sizes.empty() || curve.workers != sizes.back().workers) {
-      sizes.emplace_back().workers = curve.workers;
+    if (groups.empty() || staleness(curve) != staleness(groups.back())) {
+      groups.push_back({.workers = curve.workers, .late = curve.late});
     }
-    curve.size = sizes.size() - 1;
-    sizes.back().points += static_cast<double>(curve.points.size());
+    curve.group = groups.size() - 1;
+    groups.back().points += static_cast<double>(curve.points.size());
   }
-  return sizes;
+  return groups;
 }
 
 class CurveFitter {
  public:
   explicit CurveFitter(std::vector<Curve> curves)
-      : curves_(std::move(curves)), sizes_(SizesOf(&curves_)) {
+      : curves_(std::move(curves)), groups_(GroupsOf(&curves_)) {
     std::vector<double> batches;
     loss_min_ = std::numeric_limits<double>::infinity();
     double loss_max = -loss_min_;
@@ -122,13 +129,13 @@ class CurveFitter {
     LeastSquares best;
     best.cost = std::numeric_limits<double>::infinity();
     for (const double depth : {0.1, 0.5, 2.0}) {
-      std::vector<double> start(kShape + sizes_.size(), 0);
+      std::vector<double> start(kShape + groups_.size(), 0);
       const proto::LossSample& last = curves_.front().points.back();
       start[0] = std::log(last.steps) + std::log(last.loss - loss_min_ + depth * range_);
       start[2] = std::log(depth);
       LeastSquares found = MinimiseSquares(
           [this](std::span<const double> p, std::span<double> out) { Residuals(p, out); },
-          points_ + kShape - 1 + sizes_.size(),
+          points_ + kShape - 1 + groups_.size(),
           std::move(start),
           kIterationsMax);
       if (found.cost < best.cost) {
@@ -140,7 +147,7 @@ class CurveFitter {
 
  private:
   // ln steps, ln power, ln of how far the floor is below the lowest loss, batch_power; then ln of
-  // each size's factor, of which the first is 0.
+  // each group's factor, of which the first is 0.
   static constexpr size_t kShape = 4;
 
   double BatchPower(std::span<const double> p) const {
@@ -150,7 +157,7 @@ class CurveFitter {
   double Floor(std::span<const double> p) const { return loss_min_ - range_ * std::exp(p[2]); }
 
   double LogError(std::span<const double> p, const Curve& curve, double loss, double steps) const {
-    const double factor = curve.size == 0 ? 0 : p[kShape + curve.size];
+    const double factor = curve.group == 0 ? 0 : p[kShape + curve.group];
     double predicted = factor + p[0] - std::exp(p[1]) * std::log(loss - Floor(p));
     if (has_batches_) {
       predicted += BatchPower(p) * std::log(batch_ / curve.batch);
@@ -170,7 +177,7 @@ class CurveFitter {
     out[i++] = pull * p[1];
     out[i++] = pull * (p[2] - std::log(0.5));
     out[i++] = pull * p[3];
-    for (size_t k = 0; k < sizes_.size(); ++k) {
+    for (size_t k = 0; k < groups_.size(); ++k) {
       out[i++] = pull * p[kShape + k];
     }
   }
@@ -185,23 +192,23 @@ class CurveFitter {
     fit.loss_min = loss_min_;
     fit.samples = static_cast<int>(points_);
     fit.residual = StepsResidual(p);
-    for (size_t k = 0; k < sizes_.size(); ++k) {
-      sizes_[k].log_factor = k == 0 ? 0 : p[kShape + k];
+    for (size_t k = 0; k < groups_.size(); ++k) {
+      groups_[k].log_factor = k == 0 ? 0 : p[kShape + k];
     }
     PoolFalls();
-    for (const Size& size : sizes_) {
-      fit.fleets.push_back({size.workers, std::exp(size.log_factor)});
+    for (const Group& group : groups_) {
+      fit.fleets.push_back({group.workers, std::exp(group.log_factor), group.late});
     }
     return fit;
   }
 
-  /// Larger fleets never need fewer steps: neighbours that say so share their mean.
+  /// Staler fleets never need fewer steps: neighbours that say so share their mean.
   void PoolFalls() {
     std::vector<std::pair<size_t, size_t>> pools;  // begin, end
     std::vector<double> means;
-    for (size_t k = 0; k < sizes_.size(); ++k) {
+    for (size_t k = 0; k < groups_.size(); ++k) {
       pools.emplace_back(k, k + 1);
-      means.push_back(sizes_[k].log_factor);
+      means.push_back(groups_[k].log_factor);
       while (means.size() > 1 && means.back() < means[means.size() - 2]) {
         pools[pools.size() - 2].second = pools.back().second;
         pools.pop_back();
@@ -209,25 +216,25 @@ class CurveFitter {
         double sum = 0;
         double weight = 0;
         for (size_t i = pools.back().first; i < pools.back().second; ++i) {
-          sum += sizes_[i].points * sizes_[i].log_factor;
-          weight += sizes_[i].points;
+          sum += groups_[i].points * groups_[i].log_factor;
+          weight += groups_[i].points;
         }
         means.back() = sum / weight;
       }
     }
     for (size_t i = 0; i < pools.size(); ++i) {
       for (size_t k = pools[i].first; k < pools[i].second; ++k) {
-        sizes_[k].log_factor = means[i];
+        groups_[k].log_factor = means[i];
       }
     }
   }
 
   /// Root mean square, over stretches of the curves, of the median error of the steps. Two
-  /// stretches' worth of errors as expected beforehand per size stand in for those that its factor
+  /// stretches' worth of errors as expected beforehand per group stand in for those that its factor
   /// used up.
   double StepsResidual(const std::vector<double>& p) const {
     constexpr double kExpected = 0.05;
-    double squares = 2 * static_cast<double>(sizes_.size()) * kExpected * kExpected;
+    double squares = 2 * static_cast<double>(groups_.size()) * kExpected * kExpected;
     double stretches = 0;
     for (const Curve& curve : curves_) {
       const size_t count = std::clamp<size_t>(curve.points.size() / 5, 1, 6);
@@ -246,7 +253,7 @@ class CurveFitter {
   }
 
   std::vector<Curve> curves_;
-  std::vector<Size> sizes_;
+  std::vector<Group> groups_;
   size_t points_ = 0;
   double loss_min_ = 0;
   double range_ = 1;  // of the losses

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "provisioner/prediction_interval.h"
 
@@ -13,61 +14,62 @@ namespace {
 // showed (docs/measurements/2026-11-21-provisioner.md).
 constexpr double kSlopeGuess = 0.5;
 constexpr double kSlopeMax = 1.5;
+constexpr double kDoubled = std::numbers::ln2 * (1 - 1e-9);
 // Standard deviation of that slope, and of the curve's below the losses that were seen.
 constexpr double kSlopeDeviation = 0.3;
 constexpr double kDepthDeviation = 0.2;
 
-/// ln(a / b)
-double Log(int a, int b) {
-  return std::log(static_cast<double>(a) / b);
-}
-
-bool IsSmaller(const proto::FleetFactor& a, const proto::FleetFactor& b) {
-  return a.workers < b.workers;
-}
-
-/// The slope over the last doubling of the fleet, or over all that there is.
-double SlopeBeyond(const std::vector<proto::FleetFactor>& fleets) {
-  const proto::FleetFactor& last = fleets.back();
-  for (size_t i = fleets.size() - 1; i > 0; --i) {
-    const proto::FleetFactor& before = fleets[i - 1];
-    if (2 * before.workers <= last.workers || i == 1) {
-      const double slope =
-          std::log(last.factor / before.factor) / Log(last.workers, before.workers);
-      return std::clamp(slope, 0.0, kSlopeMax);
-    }
-  }
-  return kSlopeGuess;
-}
-
 }  // namespace
 
-CurveLossModel::CurveLossModel(const proto::CurveFit& fit) : fit_(fit) {
-  std::vector<proto::FleetFactor>& fleets = fit_.fleets;
-  std::ranges::sort(fleets, IsSmaller);
-  const auto same = [](const auto& a, const auto& b) { return a.workers == b.workers; };
-  fleets.erase(std::unique(fleets.begin(), fleets.end(), same), fleets.end());
-  if (fleets.empty()) {
-    fleets.emplace_back();
-  }
-  for (size_t i = 1; i < fleets.size(); ++i) {
-    fleets[i].factor = std::max(fleets[i].factor, fleets[i - 1].factor);
-  }
-  slope_ = SlopeBeyond(fleets);
+double Staleness(int workers, double late) {
+  return (2 + late) * workers - 1;
 }
 
-double CurveLossModel::Factor(int workers) const {
-  const std::vector<proto::FleetFactor>& fleets = fit_.fleets;
-  const auto at = std::ranges::upper_bound(fleets, workers, {}, &proto::FleetFactor::workers);
-  if (at == fleets.end()) {
-    return fleets.back().factor * std::exp(slope_ * Log(workers, fleets.back().workers));
+CurveLossModel::CurveLossModel(const proto::CurveFit& fit) : fit_(fit) {
+  for (const proto::FleetFactor& fleet : fit.fleets) {
+    points_.push_back({std::log(Staleness(fleet.workers, fleet.late)), std::log(fleet.factor)});
   }
-  if (at == fleets.begin()) {
-    return at->factor * std::exp(slope_ * Log(workers, at->workers));
+  if (points_.empty()) {
+    points_.push_back({std::log(Staleness(1, 1)), 0});
   }
-  const proto::FleetFactor& low = *(at - 1);
-  const double share = Log(workers, low.workers) / Log(at->workers, low.workers);
-  return low.factor * std::pow(at->factor / low.factor, share);
+  std::ranges::sort(points_, {}, &Point::log_staleness);
+  const auto same = std::ranges::unique(points_, {}, &Point::log_staleness);
+  points_.erase(same.begin(), same.end());
+  for (size_t i = 1; i < points_.size(); ++i) {
+    points_[i].log_factor = std::max(points_[i].log_factor, points_[i - 1].log_factor);
+  }
+  // Over the first and the last doubling, or over all that there is.
+  const auto slope = [](const Point& low, const Point& high) {
+    const double rise = high.log_factor - low.log_factor;
+    return std::min(rise / (high.log_staleness - low.log_staleness), kSlopeMax);
+  };
+  const Point first = points_.front();
+  const Point last = points_.back();
+  slope_before_ = slope_after_ = kSlopeGuess;
+  if (points_.size() > 1) {
+    const auto doubled = std::ranges::find_if(points_, [&](const Point& point) {
+      return point.log_staleness >= first.log_staleness + kDoubled;
+    });
+    slope_before_ = slope(first, doubled == points_.end() ? last : *doubled);
+    const auto halved = std::find_if(points_.rbegin(), points_.rend(), [&](const Point& point) {
+      return point.log_staleness <= last.log_staleness - kDoubled;
+    });
+    slope_after_ = slope(halved == points_.rend() ? first : *halved, last);
+  }
+}
+
+double CurveLossModel::Factor(int workers, double late) const {
+  const double at = std::log(Staleness(workers, late));
+  const auto next = std::ranges::upper_bound(points_, at, {}, &Point::log_staleness);
+  if (next == points_.begin()) {
+    return std::exp(next->log_factor + slope_before_ * (at - next->log_staleness));
+  }
+  const Point& low = *(next - 1);
+  if (next == points_.end()) {
+    return std::exp(low.log_factor + slope_after_ * (at - low.log_staleness));
+  }
+  const double share = (at - low.log_staleness) / (next->log_staleness - low.log_staleness);
+  return std::exp(low.log_factor + share * (next->log_factor - low.log_factor));
 }
 
 double CurveLossModel::StepsOfOne(double loss) const {
@@ -80,18 +82,20 @@ double CurveLossModel::StepsTo(double loss, const FleetTraits& fleet) const {
   }
   const double batches =
       fit_.batch_power > 0 ? std::pow(fit_.minibatch / fleet.batch_mean, fit_.batch_power) : 1;
-  return Factor(fleet.workers) * StepsOfOne(loss) * batches;
+  return Factor(fleet.workers, fleet.late) * StepsOfOne(loss) * batches;
 }
 
 double CurveLossModel::StepsAtLeast(double loss, const FleetFamily& fleets) const {
-  // Never more steps with a larger batch.
-  return StepsTo(loss, {.workers = fleets.workers, .batch_mean = fleets.batch_mean.high});
+  // Never more steps with a larger batch, never fewer with later parameters.
+  return StepsTo(
+      loss,
+      {.workers = fleets.workers, .batch_mean = fleets.batch_mean.high, .late = fleets.late.low});
 }
 
 double CurveLossModel::ResidualAt(double loss, const FleetTraits& fleet) const {
-  const int workers = fleet.workers;
-  const double beyond = std::max(
-      {Log(workers, fit_.fleets.back().workers), Log(fit_.fleets.front().workers, workers), 0.0});
+  const double at = std::log(Staleness(fleet.workers, fleet.late));
+  const double beyond =
+      std::max({at - points_.back().log_staleness, points_.front().log_staleness - at, 0.0});
   double deviation = CombinedResidual(fit_.residual, kSlopeDeviation * beyond);
   if (loss > fit_.floor && loss < fit_.loss_min) {
     const double deeper = std::log(StepsOfOne(loss) / StepsOfOne(fit_.loss_min));

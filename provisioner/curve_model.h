@@ -9,9 +9,15 @@ namespace ps::provisioner {
 
 // Steps to a loss as measured curves of fleets of several sizes tell them.
 
-/// steps(loss) = f(n) steps (loss - floor)^-power (minibatch / b_w)^batch_power,
-/// with f a power law between the sizes of fleets in the fit, and on from the last of them. f never
-/// falls. How unequal workers are does not matter here.
+/// The updates that a gradient misses between the read of its parameters and its arrival: with
+/// overlap those of two cycles of each worker, and of three when parameters come late, less its
+/// own (Little's law). Without overlap it is one cycle, n - 1: late is 1 then, and what is compared
+/// are numbers of workers.
+double Staleness(int workers, double late);
+
+/// steps(loss) = f(s) steps (loss - floor)^-power (minibatch / b_w)^batch_power,
+/// with f a power law of the staleness s between those of the fleets in the fit, and on from the
+/// first and the last of them. f never falls. How unequal workers are does not matter here.
 class CurveLossModel final : public LossModel {
  public:
   explicit CurveLossModel(const proto::CurveFit& fit);
@@ -23,17 +29,25 @@ class CurveLossModel final : public LossModel {
 
   double residual() const override { return fit_.residual; }
 
-  /// Grows with the distance from the fleets and the losses that were measured.
+  /// Grows with the distance from the staleness and the losses that were measured.
   double ResidualAt(double loss, const FleetTraits& fleet) const override;
 
   /// f
-  double Factor(int workers) const;
+  double Factor(int workers, double late) const;
 
  private:
+  struct Point {
+    double log_staleness = 0;
+    double log_factor = 0;
+  };
+
   double StepsOfOne(double loss) const;
 
-  proto::CurveFit fit_;  // fleets ascending in both
-  double slope_ = 0;     // d ln f / d ln n beyond the last
+  proto::CurveFit fit_;
+  std::vector<Point> points_;  // of f, ascending in both
+  // d ln f / d ln s beyond them.
+  double slope_before_ = 0;
+  double slope_after_ = 0;
 };
 
 }  // namespace ps::provisioner

@@ -110,6 +110,8 @@ JobTraffic TrafficOf(const proto::JobProfile& profile) {
   traffic.push_bytes = push_bytes;
   traffic.pull_bytes = pull_bytes;
   (push_bytes < pull_bytes ? traffic.push_bytes : traffic.pull_bytes) *= 1 - profile.overlap;
+  const double counted_bytes = traffic.push_bytes + traffic.pull_bytes;
+  traffic.round_trip = counted_bytes > 0 ? (push_bytes + pull_bytes) / counted_bytes : 1;
   traffic.pcie_bytes = 2 * profile.parameter_bytes;
   traffic.local_steps = profile.local_steps;
   traffic.overlap = profile.overlap;

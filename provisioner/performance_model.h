@@ -52,8 +52,8 @@ struct SpeedPrediction {
   double batch_mean = 0;     // samples_per_s / steps_per_s [b_w]
   double heterogeneity = 0;  // [R]
   double server_busy = 0;    // share of the servers' bandwidth in use, 0 to 1
-  // Share of a worker's exchanges, mean over the workers, that computation does not hide: their
-  // parameters come too late for the next step. 1 without overlap.
+  // Share of a worker's exchanges, mean over the workers, whose parameters come too late for its
+  // next step, since computing did not hide them; see LateShare. 1 without overlap.
   double late = 1;
   Bottleneck bottleneck = Bottleneck::kCompute;
 };

@@ -226,6 +226,15 @@ double WaitAt(const Fleet& fleet, const FleetRates& rates, double rate, double o
   return wait_s;
 }
 
+/// How long exchanges wait, whether that slows workers down or not, at the slower station: there
+/// each finds what the others have of its queue, R = d (1 + (n - 1) / n rate R).
+double HiddenWait(
+    const FleetRates& fleet, double rate, const StationPair& stations, double wait_share) {
+  const double slower_s = stations.slower();
+  const double others = std::max(1 - 1 / fleet.customers(), 0.0) * rate * slower_s;
+  return others < 1 ? wait_share * slower_s * others / (1 - others) : 0;
+}
+
 }  // namespace
 
 QueueSpeedModel::QueueSpeedModel(
@@ -252,11 +261,15 @@ SpeedPrediction QueueSpeedModel::Predict(
   PS_CHECK(fleet.size > 0) << "a fleet without workers";
   const double rate = FleetRate(rates, side.stations, overlap, fit_.wait_share);
   const double wait_s = WaitAt(fleet, rates, rate, overlap);
+  const double hidden_wait_s =
+      overlap > 0 ? std::max(HiddenWait(rates, rate, side.stations, fit_.wait_share) - wait_s, 0.0)
+                  : 0;
   FleetSum sum;
   for (size_t i = 0; i < fleet.size; ++i) {
     const auto k = static_cast<size_t>(fleet.classes[i]);
     const WorkerClass& worker = classes_[k];
     const CycleParts parts = Waiting(AloneParts(times_[k], side.stations), wait_s);
+    sum.AddLate(counts[k], LateShare(Waiting(parts, hidden_wait_s), traffic_));
     sum.Add(counts[k], traffic_.local_steps / CycleSeconds(parts, overlap), worker.samples);
     const bool is_link_shorter =
         side.link_bytes_per_s > 0 &&
@@ -398,11 +411,14 @@ SpeedBounds QueueSpeedModel::BoundWithin(
       RateMost(workers, stations, load.high) * traffic_.local_steps * kRounding;
   bounds.steps_per_s.reserve(classes_.size());
   bounds.steps_per_s_min.reserve(classes_.size());
+  bounds.late = {1, 1};
   for (const FreeTimes& times : times_) {
     const CycleParts alone = AloneParts(times, stations);
     const auto rate_at = [&](double wait_s) {
       return traffic_.local_steps / CycleSeconds(Waiting(alone, wait_s), traffic_.overlap);
     };
+    const double late = LateShare(Waiting(alone, load.low), traffic_);
+    bounds.late.low = std::min(bounds.late.low, late / kRounding);
     bounds.steps_per_s.push_back(rate_at(load.low));
     bounds.steps_per_s_min.push_back(rate_at(load.high));
   }

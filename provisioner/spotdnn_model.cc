@@ -28,6 +28,13 @@ double BytesPerExchange(const JobTraffic& traffic) {
   return traffic.push_bytes + traffic.pull_bytes;
 }
 
+/// A mean over workers differs from what each of them has in its last bits.
+void Include(double late, Range* range) {
+  constexpr double kSlack = 1e-12;
+  range->low = std::min(range->low, late * (1 - kSlack));
+  range->high = std::max(range->high, late * (1 + kSlack));
+}
+
 double AloneSeconds(const WorkerClass& worker, const JobTraffic& traffic) {
   return worker.link_bytes_per_s > 0 ? BytesPerExchange(traffic) / worker.link_bytes_per_s : 0;
 }
@@ -105,6 +112,7 @@ SpeedPrediction SpotDnnSpeedModel::Predict(
         CommunicationSeconds(classes_[k], workers, servers));
     const double step_s = CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps;
     sum.Add(counts[k], 1 / step_s, classes_[k].samples);
+    sum.AddLate(counts[k], LateShare(parts, traffic_));
     sum.AddShares(
         counts[k], parts, Bandwidth(classes_[k], workers, servers) < classes_[k].link_bytes_per_s);
   }
@@ -144,10 +152,12 @@ SpeedBounds SpotDnnSpeedModel::Bound(int workers, const ServerSide& servers) con
     }
     widening = batch_min / std::max(batch_min - 0.05, batch_min * 1e-3);
   }
+  bounds.late = {1, 0};
   for (const WorkerClass& worker : classes_) {
     const double communication_s = CommunicationSeconds(worker, workers, servers);
     const CycleParts parts = PartsOf(worker, traffic_, options_.variant, communication_s);
     const double step_s = CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps;
+    Include(LateShare(parts, traffic_), &bounds.late);
     bounds.steps_per_s.push_back(widening / step_s);
     bounds.steps_per_s_min.push_back(1 / (widening * step_s));
   }
@@ -174,6 +184,7 @@ SpeedPrediction IdealSpeedModel::Predict(
     const CycleParts parts = AloneParts(classes_[k], traffic_);
     const double step_s = CycleSeconds(parts, traffic_.overlap) / traffic_.local_steps;
     sum.Add(counts[k], 1 / step_s, classes_[k].samples);
+    sum.AddLate(counts[k], LateShare(parts, traffic_));
     sum.AddShares(counts[k], parts, /*is_server_bound=*/false);
   }
   SpeedPrediction prediction = sum.Take();
@@ -199,6 +210,10 @@ SpeedBounds IdealSpeedModel::Bound(int /*workers*/, const ServerSide& servers) c
   bounds.is_exact = true;
   for (const double step_s : StepSeconds({}, servers)) {
     bounds.steps_per_s.push_back(1 / step_s);
+  }
+  bounds.late = {1, 0};
+  for (const WorkerClass& worker : classes_) {
+    Include(LateShare(AloneParts(worker, traffic_), traffic_), &bounds.late);
   }
   return bounds;
 }

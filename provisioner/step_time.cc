@@ -27,6 +27,9 @@ SpeedPrediction FleetSum::Take() const {
       static_cast<Bottleneck>(std::ranges::max_element(shares_) - shares_.begin());
   prediction.steps_per_s = steps_per_s_;
   prediction.samples_per_s = samples_per_s_;
+  if (workers_ > 0) {
+    prediction.late = late_ / workers_;
+  }
   if (samples_per_s_ > 0) {
     prediction.batch_mean = samples_per_s_ / steps_per_s_;
     prediction.heterogeneity = HeterogeneityOfSums(samples_per_s_, square_sum_, fastest_);

@@ -72,6 +72,7 @@ void VisitFields(C& c, V&& visit) {
   visit("batch_mean", c.batch_mean);
   visit("heterogeneity", c.heterogeneity);
   visit("workers", c.workers);
+  visit("late", c.late);
 }
 
 template <MaybeConst<ContentionFit> C, typename V>
@@ -106,6 +107,7 @@ template <MaybeConst<FleetFactor> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("workers", c.workers);
   visit("factor", c.factor);
+  visit("late", c.late);
 }
 
 template <MaybeConst<CurveFit> C, typename V>

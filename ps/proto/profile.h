@@ -42,6 +42,7 @@ struct LossSample {
   double batch_mean = 0;     // b_w of the fleet that got there, samples
   double heterogeneity = 0;  // R of that fleet
   int workers = 1;
+  double late = 1;  // share of exchanges that computation did not hide
 
   friend bool operator==(const LossSample&, const LossSample&) = default;
 };
@@ -88,6 +89,7 @@ struct LossFit {
 struct FleetFactor {
   int workers = 1;
   double factor = 1;
+  double late = 1;  // share of its exchanges that computation does not hide
 
   friend bool operator==(const FleetFactor&, const FleetFactor&) = default;
 };
@@ -100,7 +102,7 @@ struct CurveFit {
   double floor = 0;
   double minibatch = 0;
   double batch_power = 0;
-  std::vector<FleetFactor> fleets = {};  // ascending
+  std::vector<FleetFactor> fleets = {};
   double loss_min = 0;                   // lowest loss of the curves
   double residual = 0;                   // relative error of the steps, standard deviation
   int samples = 0;                       // 0: not fitted

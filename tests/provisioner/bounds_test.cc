@@ -57,7 +57,8 @@ TEST(BoundsTest, TheQueuesHoldAtTheLoadThatAFleetHas) {
   Random random(1);
   for (int i = 0; i < 5000; ++i) {
     const RandomQueue queue(&random);
-    const double rate = queue.model->Predict(queue.counts, queue.servers).steps_per_s;
+    const SpeedPrediction speed = queue.model->Predict(queue.counts, queue.servers);
+    const double rate = speed.steps_per_s;
     const double wait_s = queue.model->WaitSeconds(queue.counts, queue.servers);
     const Range loads = queue.model->Loads(queue.workers, queue.servers);
     EXPECT_LE(wait_s, loads.high * (1 + 1e-9) + 1e-12) << "fleet " << i;
@@ -69,6 +70,8 @@ TEST(BoundsTest, TheQueuesHoldAtTheLoadThatAFleetHas) {
         least += queue.counts[k] * bounds.steps_per_s_min[k];
         most += queue.counts[k] * bounds.steps_per_s[k];
       }
+      EXPECT_GE(speed.late, bounds.late.low) << "fleet " << i;
+      EXPECT_LE(speed.late, bounds.late.high) << "fleet " << i;
       EXPECT_LE(rate, bounds.fleet_steps_per_s * (1 + 1e-9)) << "fleet " << i;
       EXPECT_LE(least, rate * (1 + 1e-8)) << "fleet " << i;
       EXPECT_GE(most, rate * (1 - 1e-8)) << "fleet " << i;
@@ -110,7 +113,8 @@ TEST(BoundsTest, StepsAtLeastHoldsForCurves) {
     fit.batch_power = random.Chance(0.5) ? 0 : random.Unit();
     const auto sizes = static_cast<int>(random.Below(4));
     for (int k = 0; k < sizes; ++k) {
-      fit.fleets.push_back({static_cast<int>(1 + random.Below(10)), LogBetween(&random, 0.5, 3)});
+      const auto size = static_cast<int>(1 + random.Below(10));
+      fit.fleets.push_back({size, LogBetween(&random, 0.5, 3), random.Unit()});
     }
     const CurveLossModel model(fit);
     const auto workers = static_cast<int>(1 + random.Below(20));
@@ -118,11 +122,14 @@ TEST(BoundsTest, StepsAtLeastHoldsForCurves) {
     const double heterogeneity = random.Unit();
     const Range batches{batch, batch + random.Unit() * 4000};
     const Range spreads{heterogeneity, heterogeneity + random.Unit() * (1 - heterogeneity)};
-    const double least = model.StepsAtLeast(0.8, {workers, batches, spreads});
+    const double late = random.Unit();
+    const Range lates{late, late + random.Unit() * (1 - late)};
+    const double least = model.StepsAtLeast(0.8, {workers, batches, spreads, lates});
     for (int k = 0; k <= 20; ++k) {
       const double b = batches.low + (batches.high - batches.low) * random.Unit();
       const double r = spreads.low + (spreads.high - spreads.low) * random.Unit();
-      EXPECT_LE(least, model.StepsTo(0.8, {workers, b, r}) * (1 + 1e-12)) << i;
+      const double l = lates.low + (lates.high - lates.low) * random.Unit();
+      EXPECT_LE(least, model.StepsTo(0.8, {workers, b, r, l}) * (1 + 1e-12)) << i;
     }
     EXPECT_GE(model.ResidualAt(0.8, {workers}), model.residual());
   }

@@ -30,6 +30,7 @@ struct Run {
   int steps = 800;
   double batch = 32;
   double noise = 0.02;  // of the loss above its floor
+  double late = 1;
 };
 
 /// A curve as runs leave it: from step 50 on, points 2 % apart.
@@ -41,7 +42,8 @@ void Train(const CurveLossModel& truth, const Run& run, std::vector<proto::LossS
     double high = 100;
     for (int i = 0; i < 60; ++i) {
       const double middle = (low + high) / 2;
-      (truth.StepsTo(middle, {run.workers, run.batch, spread}) > steps ? low : high) = middle;
+      (truth.StepsTo(middle, {run.workers, run.batch, spread, run.late}) > steps ? low : high) =
+          middle;
     }
     const double noise = run.noise * (2 * random.Unit() - 1);
     samples->push_back(
@@ -49,22 +51,28 @@ void Train(const CurveLossModel& truth, const Run& run, std::vector<proto::LossS
          .loss = low + noise * (low - truth.floor()),
          .batch_mean = run.batch,
          .heterogeneity = spread,
-         .workers = run.workers});
+         .workers = run.workers,
+         .late = run.late});
   }
 }
 
-double StepsTo(const CurveLossModel& model, double loss, int workers, double batch = 32) {
-  return model.StepsTo(loss, {workers, batch, std::sqrt(1 - 1.0 / workers)});
+double StepsTo(
+    const CurveLossModel& model, double loss, int workers, double batch = 32, double late = 1) {
+  return model.StepsTo(loss, {workers, batch, std::sqrt(1 - 1.0 / workers), late});
 }
 
-TEST(CurveModel, IsAPowerLawBetweenFleetsAndGoesOnAfterTheLast) {
+TEST(CurveModel, IsAPowerLawOfStalenessAndGoesOnBothWays) {
   proto::CurveFit fit = Truth();
-  fit.fleets = {{4, 1.5}, {1, 1}, {8, 2.5}};  // any order
+  fit.fleets = {{4, 1.5}, {1, 1}, {8, 2.5}};  // any order; 11, 2 and 23 updates are missed
   const CurveLossModel model(fit);
-  EXPECT_EQ(model.Factor(1), 1);
-  EXPECT_EQ(model.Factor(4), 1.5);
-  EXPECT_NEAR(model.Factor(2), std::sqrt(1.5), 1e-9);
-  EXPECT_NEAR(model.Factor(16), 2.5 * 2.5 / 1.5, 1e-9);
+  EXPECT_NEAR(model.Factor(1, 1), 1, 1e-12);
+  EXPECT_NEAR(model.Factor(4, 1), 1.5, 1e-12);
+  const double slope = std::log(1.5) / std::log(11.0 / 2);
+  EXPECT_NEAR(model.Factor(2, 1), std::pow(5.0 / 2, slope), 1e-9);
+  EXPECT_NEAR(model.Factor(3, 0), model.Factor(2, 1), 1e-9) << "as stale";
+  EXPECT_NEAR(model.Factor(1, 0), std::pow(1.0 / 2, slope), 1e-9);
+  const double slope_last = std::log(2.5 / 1.5) / std::log(23.0 / 11);
+  EXPECT_NEAR(model.Factor(16, 1), 2.5 * std::pow(47.0 / 23, slope_last), 1e-9);
   EXPECT_EQ(model.StepsTo(0.3, {1, 32, 0}), INFINITY);
 }
 
@@ -73,7 +81,9 @@ TEST(CurveModel, NeverFalls) {
   fit.fleets = {{1, 2}, {2, 1}, {4, 3}};
   const CurveLossModel model(fit);
   for (int n = 1; n < 20; ++n) {
-    EXPECT_GE(model.Factor(n + 1), model.Factor(n)) << n;
+    EXPECT_GE(model.Factor(n + 1, 1), model.Factor(n, 1)) << n;
+    EXPECT_GE(model.Factor(n, 0.5), model.Factor(n, 0)) << n;
+    EXPECT_GE(model.Factor(n, 1), model.Factor(n, 0.5)) << n;
   }
 }
 
@@ -120,6 +130,26 @@ TEST(FitCurves, PredictsFleetsThatItHasNotSeenAndLossesToo) {
   }
   EXPECT_LT(fit->residual, 0.06);
   EXPECT_EQ(fit->batch_power, 0);
+}
+
+TEST(FitCurves, LearnsWhatLateExchangesCostAndWhatLiesBetween) {
+  proto::CurveFit shape = Truth();
+  shape.fleets = {{1, 0.7, 0}, {1, 1, 1}, {2, 1.1, 0}, {4, 1.4, 0}, {4, 1.8, 1}, {8, 2.5, 1}};
+  const CurveLossModel truth(shape);
+  std::vector<proto::LossSample> samples;
+  for (const proto::FleetFactor& fleet : shape.fleets) {
+    Train(truth, {.workers = fleet.workers, .late = fleet.late}, &samples);
+  }
+  const Result<proto::CurveFit> fit = FitCurves(samples);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  const CurveLossModel model(*fit);
+  for (const int n : {1, 2, 3, 4, 6, 8}) {
+    for (const double late : {0.0, 0.3, 1.0}) {
+      const double expected = StepsTo(truth, 0.6, n, 32, late);
+      EXPECT_NEAR(StepsTo(model, 0.6, n, 32, late), expected, 0.05 * expected)
+          << n << " workers, late " << late;
+    }
+  }
 }
 
 TEST(FitCurves, SeveralRunsOfOneFleetAndWildPointsDoNotMoveIt) {

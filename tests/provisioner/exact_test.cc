@@ -108,6 +108,17 @@ TEST(ExactTest, EqualsExhaustiveWithCurvesWhoseDoubtGrowsWithTheFleet) {
       50);
 }
 
+TEST(ExactTest, EqualsExhaustiveWhereSomeFleetsExchangeLateAndOthersDoNot) {
+  SampleShape shape{.classes = 4, .quota_max = 4, .has_curves = true, .has_overlap = true};
+  EXPECT_GT(CountEqual(130'000, 400, shape), 100);
+  shape.classes = 3;
+  shape.server_offers = 2;
+  shape.is_queue = true;
+  EXPECT_GT(CountEqual(140'000, 400, shape), 100);
+  shape.has_held = true;
+  EXPECT_GT(CountEqual(150'000, 200, shape), 30);
+}
+
 TEST(ExactTest, EqualsExhaustiveWithShortWalksAndManyCuts) {
   const ExactEffort effort{.nodes_max = 2, .nodes_max_uniform = 4, .cuts_per_doubling = 8};
   // Ran out of effort when walks were kept short for ranges that no cut can narrow.

@@ -39,8 +39,8 @@ proto::CurveFit RandomCurves(Random* random) {
   fit.minibatch = 500;
   fit.batch_power = random->Chance(0.5) ? 0 : random->Unit();
   double factor = 1;
-  for (const int workers : {1, 2, 4}) {
-    fit.fleets.push_back({workers, factor});
+  for (const auto& [workers, late] : {std::pair(1, 0.0), {1, 1.0}, {2, 0.0}, {4, 1.0}}) {
+    fit.fleets.push_back({workers, factor, late});
     factor *= Between(random, 1, 1.6);
   }
   fit.loss_min = Between(random, 0.55, 1.2);
@@ -57,6 +57,11 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
   traffic.push_bytes = Between(&random, 1e6, 4e7);
   traffic.pull_bytes = traffic.push_bytes;
   traffic.pcie_bytes = 2 * traffic.push_bytes;
+  if (shape.has_overlap) {
+    traffic.overlap = 1;
+    traffic.pull_bytes = 0;
+    traffic.round_trip = 2;
+  }
   std::vector<WorkerClass> classes = RandomClasses(&random, shape.classes);
   proto::ContentionFit contention;
   contention.a1 = Between(&random, 0.1, 0.9);
@@ -79,7 +84,8 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
     queue.wait_share = random.Chance(0.5) ? 1 : Between(&random, 0.2, 1);
     queue.overhead_s = random.Chance(0.5) ? 0 : Between(&random, 0, 0.02);
     queue.residual = 0.03;
-    traffic.overlap = random.Chance(0.7) ? 0 : random.Unit();
+    const double overlap = random.Chance(0.7) ? 0 : random.Unit();
+    traffic.overlap = shape.has_overlap ? 1 : overlap;
     sample.speed = std::make_unique<QueueSpeedModel>(std::move(classes), traffic, queue);
   } else {
     sample.speed = std::make_unique<SpotDnnSpeedModel>(

@@ -25,7 +25,8 @@ struct SampleShape {
   bool has_held = false;
   SpotDnnVariant variant = SpotDnnVariant::kPaper;
   bool is_queue = false;    // the closed queue instead, with or without overlap and workers in step
-  bool has_curves = false;  // steps as curves tell them, of a few sizes, instead of spotDNN's
+  bool has_curves = false;  // steps as curves tell them, of a few fleets, instead of spotDNN's
+  bool has_overlap = false;  // full overlap, so that some exchanges are late and others are not
 };
 
 /// A random cluster and a goal that some fleets meet and others miss. Same seed, same problem.

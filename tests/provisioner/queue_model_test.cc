@@ -262,6 +262,41 @@ TEST(QueueModel, FullOverlapHidesCommunicationThatIsShorterThanComputation) {
   EXPECT_GE(step_s(40, 1), 40);
 }
 
+TEST(QueueModel, ExchangesAreLateWhereTheyTakeLongerThanComputing) {
+  // Push and pull of 0.05 s each at 20 MB/s.
+  const auto late = [](int workers, double link_bytes_per_s, double overlap) {
+    const JobTraffic traffic{
+        .push_bytes = 1e6, .overlap = overlap, .round_trip = overlap > 0 ? 2.0 : 1.0};
+    const QueueSpeedModel model({{.name = "a", .compute_s = 0.1, .samples = 32}}, traffic, {});
+    const std::vector<int> counts{workers};
+    return model.Predict(counts, {1, link_bytes_per_s}).late;
+  };
+  EXPECT_LT(late(1, 1e9, 1), 0.001);
+  EXPECT_NEAR(late(1, 2e7, 1), 0.5, 1e-9);
+  EXPECT_GT(late(1, 1e7, 1), 0.95) << "a step still takes no longer than computing";
+  EXPECT_EQ(late(1, 1e9, 0), 1) << "nothing hides";
+  double before = 0;
+  for (const int workers : {1, 2, 3, 4, 6, 8}) {
+    const double now = late(workers, 4e7, 1);
+    EXPECT_GE(now, before) << workers;
+    before = now;
+  }
+  EXPECT_GT(before, 0.99) << "eight workers fill that link twice over";
+}
+
+TEST(QueueModel, WaitsThatHideMakeExchangesLateToo) {
+  // A link that ten workers just fill.
+  const JobTraffic traffic{.push_bytes = 1e6, .overlap = 1};
+  const QueueSpeedModel model({{.name = "a", .compute_s = 1, .samples = 32}}, traffic, {});
+  const ServerSide servers{1, 1e7};
+  const std::vector<int> one{1};
+  const std::vector<int> nine{9};
+  EXPECT_LT(model.Predict(one, servers).late, 1e-5);
+  const SpeedPrediction speed = model.Predict(nine, servers);
+  EXPECT_GT(speed.steps_per_s, 0.85 * 9);
+  EXPECT_GT(speed.late, 0.001);
+}
+
 TEST(QueueModel, TheBottleneckIsWhereTheTimeGoes) {
   WorkerClass worker = {
       .name = "w", .compute_s = 1, .samples = 1, .devices = 8, .link_bytes_per_s = 100};
