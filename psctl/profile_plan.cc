@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "provisioner/job_models.h"
@@ -18,12 +19,20 @@ namespace {
 constexpr int kMinibatchGrowth = 8;
 constexpr float kSlowerWorker = 2;
 
-/// Fleets whose loss curves are learnt: close enough that steps hardly bend between them.
-constexpr int kCurveFleets[] = {1, 2, 3, 4, 6, 8};
+struct CurveFleet {
+  int workers = 1;
+  bool is_late = true;  // exchanges take longer than the next step
+};
+
+/// Fleets whose loss curves are learnt. Their gradients miss 1 to 3, 5, 7, 11, 17 and 23 updates,
+/// close enough that steps hardly bend between: late fleets tell of larger ones that hide theirs.
+constexpr CurveFleet kCurveFleets[] = {{1, false}, {1}, {2, false}, {2}, {4, false}, {4}, {6}, {8}};
+/// Without overlap there is one condition.
+constexpr CurveFleet kWaitingFleets[] = {{1}, {2}, {3}, {4}, {6}, {8}};
 /// Their workers' steps: unequal, since workers that keep step are a special case.
 constexpr std::array<double, 8> kSlowness = {1, 1.5, 1.25, 1.75, 1.1, 1.6, 1.35, 1.9};
-/// Push and pull each take this share of a step, on a link of the worker's own: both hide behind
-/// computation, yet a pull arrives too late for the next step, as where a network is busy.
+/// Late push and pull each take this share of a step, on a link of the worker's own: both hide
+/// behind computation, yet a pull arrives too late for the next step, as where a network is busy.
 constexpr double kExchangeShare = 0.75;
 constexpr double kBytesPerMbit = 1e6 / 8;
 /// Share of the processors that workers of such a fleet compute on; servers take the rest.
@@ -77,6 +86,17 @@ std::string Percent(double residual) {
   return "+-" + FormatPercent(residual);
 }
 
+/// The fleets of a fit, those that hide their exchanges and those that are late.
+std::string FactorsText(const proto::CurveFit& curves, bool is_late) {
+  std::string text;
+  for (const proto::FleetFactor& fleet : curves.fleets) {
+    if ((fleet.late >= 0.5) == is_late) {
+      text += FormatFixed(fleet.factor, 2) + " for " + std::to_string(fleet.workers) + ", ";
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<ProfileRun> PlanProfileRuns(
@@ -118,7 +138,11 @@ std::vector<ProfileRun> PlanCurveRuns(
     const proto::JobConfig& job, const std::string& type, const CurveSettings& settings) {
   std::vector<ProfileRun> runs;
   const proto::WorkerGroup like = WorkerOf(job, type);
-  for (const int n : kCurveFleets) {
+  const bool is_overlapping = job.train.overlap && job.train.mode == proto::Mode::kAsync;
+  const std::span<const CurveFleet> fleets =
+      is_overlapping ? std::span<const CurveFleet>(kCurveFleets) : kWaitingFleets;
+  for (const CurveFleet& fleet : fleets) {
+    const int n = fleet.workers;
     // Steps with a length given are meant to let many workers share the machine.
     const double crowd =
         n * static_cast<double>(like.threads) / (kComputingShare * settings.processors);
@@ -130,9 +154,8 @@ std::vector<ProfileRun> PlanCurveRuns(
       const double step_s = settings.compute_s * stretch * slowness;
       proto::WorkerGroup worker = like;
       worker.step_ms = static_cast<float>(1000 * step_s);
-      const bool is_overlapping = job.train.overlap && job.train.mode == proto::Mode::kAsync;
       worker.link_mbit_per_s =
-          is_overlapping
+          is_overlapping && fleet.is_late
               ? static_cast<float>(settings.push_bytes / kBytesPerMbit / (kExchangeShare * step_s))
               : 0;
       workers.push_back(worker);
@@ -142,7 +165,10 @@ std::vector<ProfileRun> PlanCurveRuns(
         ShortJob(job, std::move(workers), settings.seconds * std::sqrt(n) / rate);
     config.servers.link_mbit_per_s = 0;
     runs.push_back(
-        {.label = "losses of " + Plural(static_cast<uint64_t>(n), "worker"),
+        {.label = "losses of " + Plural(static_cast<uint64_t>(n), "worker") +
+                  (!is_overlapping ? ""
+                   : fleet.is_late ? ", exchanges late"
+                                   : ", exchanges hidden"),
          .config = std::move(config),
          .tells_losses = true});
   }
@@ -205,11 +231,11 @@ std::string RenderProfile(const proto::JobProfile& profile) {
         "loss model",
         Percent(curves.residual) + " of the steps, down to a loss of " +
             FormatFixed(curves.loss_min, 2) + "; less sure below");
-    std::string fleets;
-    for (const proto::FleetFactor& fleet : curves.fleets) {
-      fleets += FormatFixed(fleet.factor, 2) + " for " + std::to_string(fleet.workers) + ", ";
+    if (const std::string hidden = FactorsText(curves, false); !hidden.empty()) {
+      pairs.emplace_back("steps, exchange hidden", hidden + "others by how stale they are");
     }
-    pairs.emplace_back("steps by workers", fleets + "larger fleets extrapolated");
+    pairs.emplace_back(
+        "steps by workers", FactorsText(curves, true) + "larger fleets extrapolated");
   }
   Table table(
       {{"type", Align::kLeft},

@@ -37,7 +37,7 @@ struct CurveSettings {
 /// Runs of 1 to 8 unequal workers that tell how many steps fleets need to a loss, each for about
 /// root n times the steps of one worker alone. Steps depend on how stale parameters grow, not on
 /// how fast the machine is: computation is stretched until this machine holds all workers at once,
-/// and with overlap each exchanges as slowly as that hides.
+/// and with overlap exchanges are as slow as computation hides in some, without limit in others.
 std::vector<ProfileRun> PlanCurveRuns(
     const proto::JobConfig& job, const std::string& type, const CurveSettings& settings);
 

@@ -221,6 +221,16 @@ double RunProfiler::Heterogeneity() const {
   return counts.empty() ? 0 : provisioner::Heterogeneity(counts, speeds);
 }
 
+double RunProfiler::Late() const {
+  double sum = 0;
+  for (const uint64_t incarnation : present_) {
+    const proto::WorkerStats& stats = workers_.at(incarnation).stats;
+    const auto steps = static_cast<double>(std::max<uint64_t>(stats.steps, 1));
+    sum += std::min(static_cast<double>(stats.steps_late) / steps, 1.0);
+  }
+  return present_.empty() ? 1 : sum / static_cast<double>(present_.size());
+}
+
 void RunProfiler::AddWorkers(proto::JobProfile* profile) const {
   struct Times {
     std::vector<double> seconds;  // a step's, one per heartbeat
@@ -290,6 +300,7 @@ proto::JobProfile RunProfiler::Profile() const {
     for (proto::LossSample& loss : profile.losses) {
       loss.batch_mean = fleet.samples_per_s / fleet.steps_per_s;
       loss.heterogeneity = Heterogeneity();
+      loss.late = Late();
     }
   }
   const bool is_typical = std::ranges::all_of(

@@ -70,6 +70,8 @@ class RunProfiler {
   void AddWorkers(proto::JobProfile* profile) const;
   void AddTraffic(proto::JobProfile* profile) const;
   double Heterogeneity() const;
+  /// Of the present workers, as proto::LossSample has it.
+  double Late() const;
   /// From where on the present workers count.
   double MeasuredSince() const;
 

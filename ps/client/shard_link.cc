@@ -8,6 +8,7 @@
 
 #include "ps/client/shard_link.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ps::client {
@@ -52,6 +53,11 @@ void ShardLink::OnConnected(proto::PeerId peer, TimePoint now, proto::Outbox* ou
 void ShardLink::BeginPush(const PushJob& job) {
   PS_CHECK(!is_pushing_) << "step " << job.step << " begins before step " << job_.step
                          << " is done";
+  if (is_pulling_ && job_.wants_pull) {
+    late_request_id_ = pull_request_id_;
+    late_step_ = job_.step;
+    late_count_ = seen_count_;
+  }
   job_ = job;
   is_rejected_ = false;
   // A shard without chunks (more shards than chunks) has nothing to acknowledge.
@@ -254,9 +260,16 @@ Result<std::vector<ShardLink::FreshChunk>> ShardLink::OnPullReply(
     }
   }
   bytes_pulled_ += bytes.size();
+  if (request_id == late_request_id_) {
+    late_count_ += reply.chunks.size();
+    if (late_count_ >= reply.chunk_total) {
+      pulled_step_ = std::max(pulled_step_, late_step_);
+    }
+  }
   if (is_awaited && seen_count_ >= reply.chunk_total) {
     is_pulling_ = false;
     pulled_round_ = min_round_;
+    pulled_step_ = job_.step;
     pull_retry_.Stop();
   } else if (is_awaited) {
     pull_retry_.Start(now, random_);  // it is coming

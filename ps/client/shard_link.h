@@ -70,6 +70,9 @@ class ShardLink {
 
   uint64_t pulled_round() const { return pulled_round_; }
 
+  /// The newest of this worker's steps that the values held follow.
+  Step pulled_step() const { return chunks_.empty() ? job_.step : pulled_step_; }
+
   TimePoint waiting_since() const { return waiting_since_; }
 
   /// True when the push it answers is now done.
@@ -133,6 +136,11 @@ class ShardLink {
   uint64_t pull_request_id_ = 0;
   std::vector<bool> is_seen_;  // chunks of this answer that have come
   uint64_t seen_count_ = 0;
+  Step pulled_step_ = 0;
+  // An answer that is still to come although the next push has begun.
+  uint64_t late_request_id_ = 0;
+  Step late_step_ = 0;
+  uint64_t late_count_ = 0;  // chunks of it that have come
   TimePoint waiting_since_{};
   Retry pull_retry_;
   std::vector<Version> versions_;

@@ -153,6 +153,7 @@ class WorkerCore {
   bool PrepareParameters(const Lease& lease, TimePoint now, proto::Outbox* out);
   void StartStep(Lease* lease, TimePoint now, proto::Outbox* out);
   void StartEvaluation(Lease* lease);
+  bool IsLate(Step step) const;
   void BeginTravel(TimePoint now, proto::Outbox* out);
   void ApplyStash();
   void Store(const std::vector<ShardLink::FreshChunk>& chunks);

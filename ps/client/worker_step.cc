@@ -280,11 +280,19 @@ void WorkerCore::StartStep(Lease* lease, TimePoint now, proto::Outbox* out) {
   task.end = work.done.end;
   task.parameters = parameters_.floats();
   task.gradient = gradients_[work.slot]->floats();
+  stats_.steps_late += IsLate(work.done.step) ? 1 : 0;
   computing_ = std::move(work);
   if (!travelling_) {
     BeginTravel(now, out);  // tensors leave as backward finishes them
   }
   host_->StartCompute(task);
+}
+
+/// A step on time has the parameters that this worker's step before the last left behind.
+bool WorkerCore::IsLate(Step step) const {
+  return !is_overlapping() || std::ranges::any_of(links_, [step](const auto& entry) {
+    return entry.second->pulled_step() + 2 < step;
+  });
 }
 
 void WorkerCore::StartEvaluation(Lease* lease) {

@@ -128,7 +128,7 @@ wire::WorkerStats EncodeStats(const WorkerStats& m) {
       m.steps_dropped};
 }
 
-WorkerStats DecodeStats(const wire::WorkerStats& w) {
+WorkerStats DecodeStats(const wire::WorkerStats& w, uint64_t steps_late) {
   return {
       w.steps(),
       w.samples(),
@@ -138,7 +138,8 @@ WorkerStats DecodeStats(const wire::WorkerStats& w) {
       w.bytes_pushed(),
       w.bytes_pulled(),
       w.retries(),
-      w.steps_dropped()};
+      w.steps_dropped(),
+      steps_late};
 }
 
 }  // namespace ps::proto::codec

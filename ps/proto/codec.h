@@ -134,7 +134,8 @@ void Decode(Decoder& d, const wire::Wait& w, Wait* m);
 Offset<wire::ShardStats> Encode(Fbb& b, const ShardStats& m);
 void Decode(Decoder& d, const wire::ShardStats& w, ShardStats* m);
 wire::WorkerStats EncodeStats(const WorkerStats& m);
-WorkerStats DecodeStats(const wire::WorkerStats& w);
+/// A struct of the wire never grows: what came later is a field of the table around it.
+WorkerStats DecodeStats(const wire::WorkerStats& w, uint64_t steps_late);
 Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m);
 void Decode(Decoder& d, const wire::JobStatus& w, JobStatus* m);
 Offset<wire::TensorSpec> Encode(Fbb& b, const TensorSpec& m);

@@ -58,6 +58,7 @@ Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m) {
   out.add_clock(m.clock);
   out.add_silent_s(m.silent_s);
   out.add_samples_counted(m.samples_counted);
+  out.add_steps_late(m.stats.steps_late);
   return out.Finish();
 }
 
@@ -70,7 +71,7 @@ void Decode(Decoder& d, const wire::WorkerRow& w, WorkerRow* m) {
   m->minibatch = w.minibatch();
   m->slowdown = w.slowdown();
   if (d.Present(w.stats(), "worker.stats")) {
-    m->stats = DecodeStats(*w.stats());
+    m->stats = DecodeStats(*w.stats(), w.steps_late());
   }
   m->lease = LeaseId(w.lease());
   m->clock = w.clock();

@@ -154,14 +154,19 @@ Offset<wire::WorkerHeartbeat> Encode(Fbb& b, const WorkerHeartbeat& m) {
   const auto waits = MakeTables(b, m.waits);
   const wire::WorkerStats stats = EncodeStats(m.stats);
   return wire::CreateWorkerHeartbeat(
-      b, m.incarnation.value, EnumTo<wire::WorkerState>(m.state), &stats, waits);
+      b,
+      m.incarnation.value,
+      EnumTo<wire::WorkerState>(m.state),
+      &stats,
+      waits,
+      m.stats.steps_late);
 }
 
 void Decode(Decoder& d, const wire::WorkerHeartbeat& w, WorkerHeartbeat* m) {
   m->incarnation = Incarnation(w.incarnation());
   m->state = d.Enum<WorkerState>(w.state(), "state");
   if (d.Present(w.stats(), "stats")) {
-    m->stats = DecodeStats(*w.stats());
+    m->stats = DecodeStats(*w.stats(), w.steps_late());
   }
   d.Tables(w.waits(), "waits", &m->waits);
 }
@@ -177,14 +182,14 @@ void Decode(Decoder& /*d*/, const wire::HeartbeatReply& w, HeartbeatReply* m) {
 Offset<wire::Goodbye> Encode(Fbb& b, const Goodbye& m) {
   const auto reason = b.CreateString(m.reason);
   const wire::WorkerStats stats = EncodeStats(m.stats);
-  return wire::CreateGoodbye(b, m.incarnation.value, reason, &stats);
+  return wire::CreateGoodbye(b, m.incarnation.value, reason, &stats, m.stats.steps_late);
 }
 
 void Decode(Decoder& d, const wire::Goodbye& w, Goodbye* m) {
   m->incarnation = Incarnation(w.incarnation());
   m->reason = d.Text(w.reason(), kTextBytesMax, "reason");
   if (d.Present(w.stats(), "stats")) {
-    m->stats = DecodeStats(*w.stats());
+    m->stats = DecodeStats(*w.stats(), w.steps_late());
   }
 }
 

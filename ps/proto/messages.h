@@ -345,6 +345,9 @@ struct WorkerStats {
   uint64_t bytes_pulled = 0;
   uint64_t retries = 0;
   uint64_t steps_dropped = 0;  // computed, not pushed in time on a notice
+  // Begun without what the own step before the last had made of the parameters, since its pull was
+  // not answered yet; all of them without overlap.
+  uint64_t steps_late = 0;
 };
 
 enum class WorkerState : uint8_t { kJoining = 0, kComputing = 1, kWaiting = 2, kDraining = 3 };

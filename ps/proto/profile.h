@@ -103,9 +103,9 @@ struct CurveFit {
   double minibatch = 0;
   double batch_power = 0;
   std::vector<FleetFactor> fleets = {};
-  double loss_min = 0;                   // lowest loss of the curves
-  double residual = 0;                   // relative error of the steps, standard deviation
-  int samples = 0;                       // 0: not fitted
+  double loss_min = 0;  // lowest loss of the curves
+  double residual = 0;  // relative error of the steps, standard deviation
+  int samples = 0;      // 0: not fitted
 
   friend bool operator==(const CurveFit&, const CurveFit&) = default;
 };

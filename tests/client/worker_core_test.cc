@@ -88,14 +88,16 @@ class WorkerCoreTest : public ::testing::Test {
   }
 
   /// The shard answers the newest pull, or the pull fused to the newest push.
-  void AnswerPull(Version version) {
+  void AnswerPull(Version version) { AnswerPullOf(LastToShard(), version); }
+
+  void AnswerPullOf(uint64_t request_id, Version version) {
     auto buffer = std::make_shared<Buffer>(16);
     std::fill(buffer->floats().begin(), buffer->floats().end(), static_cast<float>(version));
     proto::PullReply reply;
     reply.chunks = {{MakeChunkKey(0, 0), version, 4}};
     reply.chunk_total = 1;
     reply.payload = proto::Payload::Own(std::move(buffer), 16);
-    core_->OnMessage(kShard, LastToShard(), reply, now_, &out_);
+    core_->OnMessage(kShard, request_id, reply, now_, &out_);
   }
 
   uint64_t LastToShard() const {
@@ -171,6 +173,42 @@ TEST_F(WorkerCoreTest, WithOverlapTheNextStepIsComputedWhileTheLastOneTravels) {
   ASSERT_EQ(host_.tasks.size(), 3U);
   Compute();
   EXPECT_EQ(host_.tasks.size(), 3U);  // step 2 still travels: no third gradient buffer
+}
+
+TEST_F(WorkerCoreTest, AStepIsLateWithoutThePullOfTheStepBeforeTheLast) {
+  Begin(proto::Mode::kAsync, true);
+  FromCoordinator(Grant(1, 0, 80));
+  AnswerPull(0);
+  Compute();
+  AnswerPush(1);
+  AnswerPull(1);
+  Compute();
+  ASSERT_EQ(host_.tasks.size(), 3U);
+  EXPECT_EQ(core_->Stats(now_).steps_late, 0U);
+  const uint64_t of_second = LastToShard();
+  AnswerPush(2);  // but not its pull, which comes while step 4 is computed
+  Compute();
+  ASSERT_EQ(host_.tasks.size(), 4U);
+  EXPECT_EQ(core_->Stats(now_).steps_late, 1U);
+  AnswerPullOf(of_second, 2);
+  const uint64_t of_third = LastToShard();
+  ASSERT_NE(of_third, of_second);
+  AnswerPush(3);
+  AnswerPullOf(of_third, 3);
+  Compute();
+  ASSERT_EQ(host_.tasks.size(), 5U);
+  EXPECT_EQ(core_->Stats(now_).steps_late, 1U) << "on time again";
+}
+
+TEST_F(WorkerCoreTest, WithoutOverlapEveryStepIsLate) {
+  Begin(proto::Mode::kAsync, false);
+  FromCoordinator(Grant(1, 0, 80));
+  AnswerPull(0);
+  Compute();
+  AnswerPush(1);
+  AnswerPull(1);
+  ASSERT_EQ(host_.tasks.size(), 2U);
+  EXPECT_EQ(core_->Stats(now_).steps_late, 2U);
 }
 
 TEST_F(WorkerCoreTest, ReportsAreRepeatedUntilAcknowledged) {

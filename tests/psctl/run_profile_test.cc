@@ -38,6 +38,7 @@ class RunProfileTest : public ::testing::Test {
     row.stats.wait_s = static_cast<double>(steps) * 0.01;
     row.stats.bytes_pushed = steps * 1000;
     row.stats.bytes_pulled = steps * 900;
+    row.stats.steps_late = seat == 0 ? steps / 4 : steps;
     return row;
   }
 
@@ -119,6 +120,7 @@ TEST_F(RunProfileTest, ALossCurveHasItsFleetAndNoMoreThanOne) {
   EXPECT_EQ(profile.losses[0].workers, 2);
   EXPECT_NEAR(profile.losses[0].batch_mean, 32, 0.5);
   EXPECT_NEAR(profile.losses[0].heterogeneity, 0.471, 0.01);  // shares 2/3 and 1/3
+  EXPECT_NEAR(profile.losses[0].late, (0.25 + 1) / 2, 0.01) << "of a worker, not of a step";
   Watch(20, 30, 1, &profiler);
   EXPECT_THAT(profiler.Profile().losses, IsEmpty());
   ASSERT_EQ(profiler.Profile().fleets.size(), 1U);
