@@ -121,7 +121,7 @@ struct Parser {
     profile->add_option(
         "--curve-seconds",
         profile_command.curve_seconds,
-        "Length of one worker's loss curve, 0: none; 3 times --seconds");
+        "Length of one worker's loss curve, 0: none; twice --seconds");
   }
 
   void AddCatalog() {

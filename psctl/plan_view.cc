@@ -212,7 +212,8 @@ std::string RenderExplanation(
          FormatFixed(usd_per_sample * 1e6, 3),
          price_of});
   }
-  return table.Render(width_max);
+  return table.Render(width_max) +
+         "\nexchanges too late for the next step: " + FormatPercent(choice.speed.late, 0) + "\n";
 }
 
 std::string RenderInfeasible(const provisioner::Infeasible& why, const provisioner::Goal& goal) {

@@ -36,7 +36,7 @@ constexpr double kMemoryShare = 0.8;
 constexpr double kMemoryResidualMax = 0.2;
 constexpr int kMinibatchMax = 65536;  // of the job file
 /// How much longer one worker's loss curve is than a run that measures speed.
-constexpr double kCurveLength = 3;
+constexpr double kCurveLength = 2;
 
 volatile std::sig_atomic_t interrupted = 0;
 

@@ -17,7 +17,7 @@ struct ProfileCommand {
   std::string output = kDefaultProfile;
   std::string type = "local";  // what profiles and catalogs call this machine
   double seconds = 10;         // of a run that measures speed; there are some six
-  // Of one worker's loss curve; 0: no curves. Not said: 3 times `seconds`.
+  // Of one worker's loss curve; 0: no curves. Not said: twice `seconds`.
   std::optional<double> curve_seconds = {};
 };
 

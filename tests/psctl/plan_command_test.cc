@@ -114,6 +114,12 @@ TEST_F(PlanCommandTest, EveryStrategyAndModelCanBeAskedFor) {
   EXPECT_THAT(out_, HasSubstr(", on demand"));
 }
 
+TEST_F(PlanCommandTest, AnExplanationSaysWhatEachTypeDoesAndHowLateExchangesAre) {
+  ASSERT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "40m", "--explain"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("step alone, s"));
+  EXPECT_THAT(out_, HasSubstr("exchanges too late for the next step: 100 %"));  // no overlap
+}
+
 TEST_F(PlanCommandTest, ThePlotIsAnSvgWithTheChosenFleet) {
   const std::string path = root_ + "/plan.svg";
   ASSERT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "40m", "--plot", path}), 0) << err_;
