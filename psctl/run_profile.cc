@@ -30,7 +30,7 @@ constexpr double kLossSpacing = 0.02;
 /// What a profile keeps of all runs: the newest of each kind, so that a fleet that trains every day
 /// does not push out what others told.
 constexpr int kSpeedsPerFleet = 10;
-constexpr int kCurvesPerSize = 8;
+constexpr int kCurvesPerSize = 8;  // whose exchanges hide, and as many of the late
 /// Of everything, against profiles of ever new fleets.
 constexpr size_t kFleetsMax = 500;
 constexpr size_t kLossesMax = 50000;
@@ -75,7 +75,9 @@ void KeepNewestFleets(std::vector<proto::FleetSample>* fleets) {
 
 void KeepNewestCurves(std::vector<proto::LossSample>* losses) {
   std::vector<Curve> curves = CurvesOf(*losses);
-  const auto kind_of = [](const Curve& curve) { return curve.front().workers; };
+  const auto kind_of = [](const Curve& curve) {
+    return std::pair(curve.front().workers, curve.front().late >= 0.5);
+  };
   KeepNewest(kCurvesPerSize, curves.size(), kind_of, &curves);
   losses->clear();
   for (size_t at = curves.size(); at-- > 0 && losses->size() + curves[at].size() <= kLossesMax;) {
