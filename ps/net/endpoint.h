@@ -43,7 +43,7 @@ struct EndpointOptions {
   uint64_t pool_bytes_max = 64U << 20;   // receive memory kept for reuse, all connections together
   uint32_t connections_max = 1024;
   uint32_t half_open_max = 64;  // accepted and not yet through the handshake
-  /// SO_SNDBUF and SO_RCVBUF; 0 = small within a machine, the kernel's choice to others.
+  /// SO_SNDBUF and SO_RCVBUF; 0 = the kernel's choice, which grows with what is sent.
   uint32_t socket_buffer_bytes = 0;
   double link_bytes_per_s = 0;  // all connections together, each way; 0: as fast as it goes
   Duration handshake_timeout = std::chrono::seconds(3);

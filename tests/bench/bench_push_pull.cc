@@ -1,12 +1,13 @@
 // Goodput of push and pull through the production path (endpoint, codec, CRC, shard core,
 // optimizer) against a raw loop over one TCP connection that moves the same bytes with the same
-// request and reply and copies them to where they belong. Both sides are threads of this process,
-// so the CPU seconds are those of sender and receiver together.
+// request and reply and copies them to where they belong; once with the system's congestion control
+// and once, as ours does within a machine, with one that does not pace. Both sides are threads of
+// this process, so the CPU seconds are those of sender and receiver together.
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
-#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -35,57 +36,92 @@ uint64_t StepsFor(const Shape& shape, uint64_t volume) {
   return std::clamp<uint64_t>(volume / shape.bytes(), 1, 4000);
 }
 
+struct Outcome {
+  double gigabytes_per_s = 0;
+  double cpu_s_per_gigabyte = 0;
+};
+
+/// What happens from its construction on.
+class Meter {
+ public:
+  Outcome Read(uint64_t bytes) const {
+    const double gigabytes = static_cast<double>(bytes) * 1e-9;
+    return {gigabytes / (WallSeconds() - wall_s_), (CpuSeconds() - cpu_s_) / gigabytes};
+  }
+
+ private:
+  double wall_s_ = WallSeconds();
+  double cpu_s_ = CpuSeconds();
+};
+
 // ---- Raw ---------------------------------------------------------------------------------------
 
-/// One side sends `bytes` in messages of at most 1 MiB, the other copies each to its place and
-/// answers with 64 bytes. `is_pull` turns the direction of the bulk round.
-double RawGoodput(const Shape& shape, uint64_t steps, bool is_pull) {
-  const TcpPair pair;
-  constexpr size_t kMessage = 1U << 20;
-  Buffer source(shape.bytes());
-  Buffer target(shape.bytes());
-  std::memset(source.data(), 1, source.size());
-  std::memset(target.data(), 0, target.size());
-  const auto bulk_out = [&](int fd) {
-    for (size_t at = 0; at < source.size(); at += kMessage) {
-      WriteAll(fd, source.data() + at, std::min(kMessage, source.size() - at));
-    }
-  };
-  const auto bulk_in = [&](int fd) {
-    Buffer landing(std::min<size_t>(kMessage, target.size()));
-    for (size_t at = 0; at < target.size(); at += kMessage) {
-      const size_t size = std::min(kMessage, target.size() - at);
-      ReadAll(fd, landing.data(), size);
-      std::memcpy(target.data() + at, landing.data(), size);
-    }
-  };
-  std::byte small[64] = {};
-  std::thread server([&, fd = pair.far] {
-    std::byte request[64];
+/// One side sends the bytes in messages of at most 1 MiB, the other copies each to its place and
+/// answers with 64 bytes. A pull turns the direction of the bulk round.
+class RawLoop {
+ public:
+  RawLoop(const Shape& shape, bool is_pull)
+      : is_pull_(is_pull),
+        source_(shape.bytes()),
+        target_(shape.bytes()),
+        landing_(std::min<size_t>(kMessage, shape.bytes())) {
+    std::memset(source_.data(), 1, source_.size());
+    std::memset(target_.data(), 0, target_.size());
+  }
+
+  /// Over a connection of its own.
+  Outcome Run(uint64_t steps, TcpPair::Pacing pacing) {
+    const TcpPair pair(pacing);
+    std::thread server([this, steps, fd = pair.far] {
+      std::byte small[64] = {};
+      for (uint64_t i = 0; i < steps; ++i) {
+        if (is_pull_) {
+          ReadAll(fd, small, sizeof(small));
+          BulkOut(fd);
+        } else {
+          BulkIn(fd);
+          WriteAll(fd, small, sizeof(small));
+        }
+      }
+    });
+    const Meter meter;
+    std::byte small[64] = {};
     for (uint64_t i = 0; i < steps; ++i) {
-      if (is_pull) {
-        ReadAll(fd, request, sizeof(request));
-        bulk_out(fd);
+      if (is_pull_) {
+        WriteAll(pair.near, small, sizeof(small));
+        BulkIn(pair.near);
       } else {
-        bulk_in(fd);
-        WriteAll(fd, request, sizeof(request));
+        BulkOut(pair.near);
+        ReadAll(pair.near, small, sizeof(small));
       }
     }
-  });
-  const double begin = WallSeconds();
-  for (uint64_t i = 0; i < steps; ++i) {
-    if (is_pull) {
-      WriteAll(pair.near, small, sizeof(small));
-      bulk_in(pair.near);
-    } else {
-      bulk_out(pair.near);
-      ReadAll(pair.near, small, sizeof(small));
+    const Outcome outcome = meter.Read(steps * source_.size());
+    server.join();
+    return outcome;
+  }
+
+ private:
+  static constexpr size_t kMessage = 1U << 20;
+
+  void BulkOut(int fd) {
+    for (size_t at = 0; at < source_.size(); at += kMessage) {
+      WriteAll(fd, source_.data() + at, std::min(kMessage, source_.size() - at));
     }
   }
-  const double seconds = WallSeconds() - begin;
-  server.join();
-  return static_cast<double>(steps * shape.bytes()) / seconds * 1e-9;
-}
+
+  void BulkIn(int fd) {
+    for (size_t at = 0; at < target_.size(); at += kMessage) {
+      const size_t size = std::min(kMessage, target_.size() - at);
+      ReadAll(fd, landing_.data(), size);
+      std::memcpy(target_.data() + at, landing_.data(), size);
+    }
+  }
+
+  const bool is_pull_;
+  Buffer source_;
+  Buffer target_;
+  Buffer landing_;
+};
 
 // ---- Parameter server --------------------------------------------------------------------------
 
@@ -180,13 +216,12 @@ class Client final : public net::EndpointHandler {
     loop_.Run();
   }
 
-  /// GB/s of `steps` steps.
-  double Run(uint64_t steps) {
+  Outcome Run(uint64_t steps) {
     left_ = steps;
-    const double begin = WallSeconds();
+    const Meter meter;
     Begin();
     loop_.Run();
-    return static_cast<double>(steps * shape_.bytes()) / (WallSeconds() - begin) * 1e-9;
+    return meter.Read(steps * shape_.bytes());
   }
 
   void OnConnected(proto::PeerId /*peer*/, const proto::Hello& /*hello*/) override {}
@@ -282,37 +317,49 @@ void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& argume
   const uint64_t steps = arguments.is_tiny ? 2 : StepsFor(shape, uint64_t{1} << 30);
   const ShardThread shard(shape);
   Client client(shape, shard.port(), is_pull);
-  double cpu[2] = {};
-  const auto with_cpu = [&cpu](int who, const auto& run) {
-    const double begin = CpuSeconds();
-    const double value = run();
-    cpu[who] += CpuSeconds() - begin;
-    return value;
+  RawLoop raw(shape, is_pull);
+  std::array<Samples, 3> cpu;
+  const auto with_cpu = [&cpu](size_t who, const Outcome& outcome) {
+    cpu[who].values.push_back(outcome.cpu_s_per_gigabyte);
+    return outcome.gigabytes_per_s;
   };
   const auto results = MeasureInTurn(
       arguments.runs,
-      {[&] { return with_cpu(0, [&] { return RawGoodput(shape, steps, is_pull); }); },
-       [&] { return with_cpu(1, [&] { return client.Run(steps); }); }});
-  // The warm-up run is in the CPU time, so it is one run more.
-  const double gigabytes = static_cast<double>(steps * shape.bytes()) * (arguments.runs + 1) * 1e-9;
+      {[&] { return with_cpu(0, raw.Run(steps, TcpPair::Pacing::kSystem)); },
+       [&] { return with_cpu(1, raw.Run(steps, TcpPair::Pacing::kNone)); },
+       [&] { return with_cpu(2, client.Run(steps)); }});
+  const double ours = results[2].Median();
   table->Add(
       {what,
        std::to_string(shape.chunks),
        size,
        Spread(results[0], 2),
        Spread(results[1], 2),
-       Fixed(results[1].Median() / results[0].Median() * 100, 0) + " %",
-       Fixed(cpu[0] / gigabytes, 2),
-       Fixed(cpu[1] / gigabytes, 2)});
+       Spread(results[2], 2),
+       Fixed(ours / results[0].Median() * 100, 0) + " %",
+       Fixed(ours / results[1].Median() * 100, 0) + " %",
+       Fixed(cpu[0].Median(), 2),
+       Fixed(cpu[1].Median(), 2),
+       Fixed(cpu[2].Median(), 2)});
 }
 
 void Main(const BenchArguments& arguments) {
   std::printf(
       "push and pull: one worker, one shard, loopback, %u runs, median (MAD); raw: the same bytes "
-      "over one socket, copied to their place\n",
+      "over one socket, copied to their place; unpaced: the same without pacing, as ours is\n",
       arguments.runs);
   Table table(
-      {"what", "chunks", "of", "raw GB/s", "ours GB/s", "of raw", "raw cpu-s/GB", "ours cpu-s/GB"});
+      {"what",
+       "chunks",
+       "of",
+       "raw GB/s",
+       "unpaced GB/s",
+       "ours GB/s",
+       "of raw",
+       "of unpaced",
+       "raw cpu-s/GB",
+       "unpaced",
+       "ours"});
   for (const bool is_pull : {false, true}) {
     for (const uint32_t chunks : {1U, 64U, 256U}) {
       for (const uint32_t kib : {4U, 64U, 256U, 1024U, 4096U}) {

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <string_view>
+
 #include "ps/base/check.h"
 
 namespace ps::bench {
@@ -33,7 +35,7 @@ bool ReadAll(int fd, std::byte* data, size_t size) {
   return true;
 }
 
-TcpPair::TcpPair() {
+TcpPair::TcpPair(Pacing pacing) {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -50,6 +52,11 @@ TcpPair::TcpPair() {
   const int one = 1;
   for (const int fd : {near, far}) {
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (pacing == Pacing::kNone) {
+      constexpr std::string_view kReno = "reno";
+      const int status = ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
+      PS_CHECK(status == 0) << "no Reno in this kernel";
+    }
   }
 }
 

@@ -9,10 +9,13 @@ namespace ps::bench {
 bool WriteAll(int fd, const std::byte* data, size_t size);
 bool ReadAll(int fd, std::byte* data, size_t size);
 
-/// Two connected TCP sockets on loopback, without Nagle's delay.
+/// Two connected TCP sockets on loopback, without Nagle's delay; with the system's congestion
+/// control, or one that every system has and that does not pace.
 class TcpPair {
  public:
-  TcpPair();
+  enum class Pacing { kSystem, kNone };
+
+  explicit TcpPair(Pacing pacing = Pacing::kSystem);
   TcpPair(const TcpPair&) = delete;
   TcpPair& operator=(const TcpPair&) = delete;
   ~TcpPair();

@@ -9,16 +9,6 @@
 #include "ps/net/internal/socket.h"
 
 namespace ps::net {
-namespace {
-
-// Within a machine the kernel starts small and grows too late: a receiver that checks and applies
-// one message must find the next already there, or both sides take turns. Measured with
-// bench_push_pull on a quiet machine: 96 to 116 % of a raw socket loop at 1 MiB, against 76 to 88 %
-// with 192 KiB.
-constexpr uint32_t kSameMachineBufferBytes = 4U << 20;
-
-}  // namespace
-
 Endpoint::Impl::Impl(
     Loop* loop, EndpointOptions options, const Logger* logger, EndpointHandler* handler)
     : loop_(loop),
@@ -72,10 +62,10 @@ uint32_t Endpoint::Impl::connection_count() const {
 
 Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(StreamSocket socket, State state) {
   Remote remote = RemoteOf(socket);
-  SetSocketOptions(
-      socket.native_handle(),
-      options_.socket_buffer_bytes == 0 && remote.is_same_machine ? kSameMachineBufferBytes
-                                                                  : options_.socket_buffer_bytes);
+  SetSocketOptions(socket.native_handle(), options_.socket_buffer_bytes);
+  if (remote.is_same_machine) {
+    LeaveOutPacing(socket.native_handle());
+  }
   // Whoever has not shown the token yet gets little memory.
   proto::FrameLimits limits;
   limits.header_bytes_max = 16U << 10;

@@ -127,6 +127,12 @@ void SetSocketOptions(int fd, uint32_t buffer_bytes) {
   }
 }
 
+void LeaveOutPacing(int fd) {
+  // Every Linux has it and lets every user choose it.
+  constexpr std::string_view kReno = "reno";
+  (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
+}
+
 bool EqualInConstantTime(std::string_view a, std::string_view b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < a.size(); ++i) {

@@ -45,6 +45,11 @@ IoResult SendSome(int fd, std::span<iovec> parts);
 /// are harmless and ignored.
 void SetSocketOptions(int fd, uint32_t buffer_bytes);
 
+/// For a peer on this machine: the plainest congestion control, which sends as soon as the window
+/// allows. One that paces, as BBR does, sets a timer for every few segments of a path that has no
+/// queue to spare. Failure is harmless and ignored.
+void LeaveOutPacing(int fd);
+
 /// Takes time that depends on the lengths alone.
 bool EqualInConstantTime(std::string_view a, std::string_view b);
 
