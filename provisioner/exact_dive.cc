@@ -43,9 +43,15 @@ void ExactDive::Prepare(const Relaxation& relaxation) {
     level.slot = slot;
     level.position = static_cast<int>(i);
     const double key = slot.usd_per_s - multipliers.rate * slot.rate_max -
-                       multipliers.batch * relaxation.weights[i];
+                       multipliers.batch * relaxation.weights[i] +
+                       multipliers.crowding * slot.crowding;
     level.values = {
-        key, -slot.rate_max, slot.rate_min, -relaxation.weights[i], -relaxation.other_weights[i]};
+        key,
+        -slot.rate_max,
+        slot.rate_min,
+        slot.crowding,
+        -relaxation.weights[i],
+        -relaxation.other_weights[i]};
     double& class_key = class_keys_[static_cast<size_t>(slot.worker_class)];
     class_key = std::min(class_key, key);
     levels_.push_back(level);
@@ -114,7 +120,8 @@ bool ExactDive::Run(
   nodes_left_ = nodes_max;
   Prepare(relaxation);
   counts_.assign(basis_.problem().offers.size(), 0);
-  limits_ = {0, -relaxation.rate_needed * (1 - kSlack), frame.fleet_rate_max * (1 + kSlack), 0, 0};
+  limits_ = {
+      0, -relaxation.rate_needed * (1 - kSlack), frame.fleet_rate_max * (1 + kSlack), 0, 0, 0};
   UpdateLimit();
   KeepBinding();
   return Descend(0, region.workers, {});

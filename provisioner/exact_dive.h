@@ -30,8 +30,17 @@ class ExactDive {
 
  private:
   /// What has to stay at or below a limit, each a sum over the workers chosen: the Lagrangian, the
-  /// speed at best (negative), the speed at worst, the two sides of the batch mean (negative).
-  enum Limited : unsigned char { kKey, kRate, kRateMin, kWeight, kOtherWeight, kLimitedCount };
+  /// speed at best (negative), the speed at worst, the crowding, the two sides of the batch mean
+  /// (negative).
+  enum Limited : unsigned char {
+    kKey,
+    kRate,
+    kRateMin,
+    kCrowding,
+    kWeight,
+    kOtherWeight,
+    kLimitedCount
+  };
 
   using Values = std::array<double, kLimitedCount>;
 

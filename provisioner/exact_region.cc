@@ -5,7 +5,9 @@
 #include <limits>
 #include <utility>
 
+#include "provisioner/batch_bound.h"
 #include "provisioner/heterogeneity_bound.h"
+#include "provisioner/least_sums.h"
 #include "provisioner/ratio_search.h"
 
 namespace ps::provisioner {
@@ -16,6 +18,12 @@ constexpr double kSecondsPerHour = 3600;
 // Sums in another order than the model's differ in their last bits: limits are loosened by this.
 constexpr double kSlack = 1e-9;
 constexpr int kHeterogeneityRounds = 3;
+// Of speeds within a region, up to which they bound heterogeneity well.
+constexpr double kTightEffect = 1.02;
+// Share of a range of loads that is worth another look at the region without it.
+constexpr double kWorthNarrowing = 0.1;
+// Of the speed needed, by which it has to grow before that is asked again.
+constexpr double kWorthNarrowingAgain = 1.002;
 
 /// Most heterogeneity of n workers: all equal.
 double MostHeterogeneity(int workers) {
@@ -46,7 +54,8 @@ bool MakeRatio(
   int low_sum = 0;
   int high_sum = 0;
   for (const Slot& slot : slots) {
-    ratio->terms.push_back({slot.usd_per_s, slot.rate_max, slot.rate_min, slot.low, slot.high});
+    ratio->terms.push_back(
+        {slot.usd_per_s, slot.rate_max, slot.rate_min, slot.crowding, slot.low, slot.high});
     low_sum += slot.low;
     high_sum += slot.high;
   }
@@ -138,6 +147,7 @@ Frame ExactBasis::MakeFrame(int server, int workers, const Range& load) const {
       slot.rate_min = bounds.is_exact                  ? slot.rate_max
                       : bounds.steps_per_s_min.empty() ? 0
                                                        : bounds.steps_per_s_min[k];
+      slot.crowding = bounds.crowding.empty() ? 0 : bounds.crowding[k];
       slot.low = offer.held;
       slot.high = offer.quota;
       frame.slots.push_back(slot);
@@ -194,15 +204,15 @@ bool ExactBasis::WholeFrame(const Frame& frame, Region* region) const {
   return true;
 }
 
-bool ExactBasis::BoundSteps(
-    const Region& region, bool is_exact, const RatioProblem& ratio, Family* family) const {
+bool ExactBasis::BoundSteps(const Region& region, const RatioProblem& ratio, Family* family) const {
   const double loss = problem_.goal.loss;
   const int workers = region.workers;
   Relaxation& out = *family->relaxation;
   // The faster the fleet has to be, the smaller is the fastest worker's share, the higher is the
-  // heterogeneity, the more steps it takes, the faster it has to be.
+  // heterogeneity, and the smaller are batches: the more steps it takes, the faster it has to be.
   family->heterogeneity = {0, MostHeterogeneity(workers)};
-  HeterogeneityBound bound(out.slots, ratio, is_exact);
+  BatchBound batch(out.slots, ratio);
+  HeterogeneityBound bound(out.slots, ratio, out.load_effect < kTightEffect);
   double speed_needed = 0;
   for (int i = 0; i < kHeterogeneityRounds; ++i) {
     if (speed_needed > bound.speed_max()) {
@@ -214,6 +224,11 @@ bool ExactBasis::BoundSteps(
         loss, {workers, family->batch_mean, family->heterogeneity, family->late});
     out.rate_needed = out.steps_min / family->run_seconds_max * (1 - kSlack);
     if (out.steps_min == kInfinity || out.rate_needed > out.rate_max * (1 + kSlack)) {
+      return false;
+    }
+    Range& range = family->batch_mean;
+    range.high = batch.MostAt(out.rate_needed, range.high);
+    if (range.high < range.low) {
       return false;
     }
     speed_needed = family->batch_mean.low * out.rate_needed * (1 - kSlack);
@@ -268,11 +283,25 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
   const double seconds_worth =
       usd_limit / out.usd_per_s_min * (1 + kSlack) - problem_.goal.takeover_s;
   family.run_seconds_max = std::min(run_seconds_max_, std::max(seconds_worth, 0.0));
-  if (!BoundSteps(region, frame.is_exact, ratio, &family)) {
+  if (!BoundSteps(region, ratio, &family)) {
     return out;
+  }
+  if (!region.is_relaxed && region.load.high > region.load.low &&
+      out.rate_needed > region.rate_narrowed * kWorthNarrowingAgain) {
+    out.load_least = problem_.speed->LoadAtLeast(
+        region.workers, servers_[static_cast<size_t>(region.server)].side, out.rate_needed);
+    if (out.load_least > region.load.high) {
+      return out;
+    }
+    out.is_too_wide =
+        out.load_least > std::lerp(region.load.low, region.load.high, kWorthNarrowing);
+    if (out.is_too_wide) {
+      return out;
+    }
   }
   MeasureEffects(region.workers, &family);
   out.heterogeneity = family.heterogeneity;
+  out.batch_mean = family.batch_mean;
   for (size_t i = 0; i < out.slots.size(); ++i) {
     const Slot& slot = out.slots[i];
     const Range& batch = family.batch_mean;
@@ -296,10 +325,14 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
     return out;
   }
   ratio.rate_min = std::min(out.rate_needed, out.rate_max);
-  RatioBound bound = BoundRatio(ratio);
+  const double usd_left = usd_limit - problem_.goal.takeover_s * out.usd_per_s_min;
+  RatioBound bound = BoundRatio(
+      ratio,
+      {region.multipliers.batch, region.multipliers.crowding},
+      usd_left / out.steps_min * (1 + kSlack));
   out.usd_bound =
       out.steps_min * std::max(bound.ratio, 0.0) + problem_.goal.takeover_s * out.usd_per_s_min;
-  out.multipliers = {bound.rate_multiplier, bound.weight_multiplier};
+  out.multipliers = {bound.rate_multiplier, bound.weight_multiplier, bound.crowding_multiplier};
   out.fleets = std::move(bound.corners);
   return out;
 }

@@ -21,8 +21,9 @@ namespace ps::provisioner {
 // bound; good ones are kept for the dive into the region.
 
 struct Multipliers {
-  double rate = 0;   // USD/s per step/s
-  double batch = 0;  // USD/s per unit of the batch constraint
+  double rate = 0;      // USD/s per step/s
+  double batch = 0;     // USD/s per unit of the batch constraint
+  double crowding = 0;  // USD/s per unit of crowding
 };
 
 struct Region {
@@ -32,10 +33,11 @@ struct Region {
   Range batch_mean;
   int first_low = 0;  // range of the first class present, by rank
   int first_high = 0;
-  int cuts = 0;             // that made it
-  bool is_relaxed = false;  // `bound` is that of the relaxation, else a cheaper one
-  double usd_bound = 0;     // no fleet of the region costs less
-  Multipliers multipliers;  // of the relaxation, once it was found
+  int cuts = 0;              // that made it
+  bool is_relaxed = false;   // `bound` is that of the relaxation, else a cheaper one
+  double usd_bound = 0;      // no fleet of the region costs less
+  Multipliers multipliers;   // of the relaxation, once it was found
+  double rate_narrowed = 0;  // steps/s by which the range of loads was narrowed last
 };
 
 /// An offer as a region sees it.
@@ -47,7 +49,8 @@ struct Slot {
   double samples = 0;   // of a step
   double rate_max = 0;  // steps/s of one worker
   double rate_min = 0;
-  int low = 0;  // fewest and most of it in the region
+  double crowding = 0;  // see SpeedBounds
+  int low = 0;          // fewest and most of it in the region
   int high = 0;
 };
 
@@ -73,12 +76,16 @@ struct Frame {
 };
 
 struct Relaxation {
-  bool is_void = true;      // no fleet of the region can meet the goal
+  bool is_void = true;  // no fleet of the region can meet the goal
+  // Not relaxed: what its fleets need excludes loads below this, a good part of the region's.
+  bool is_too_wide = false;
+  double load_least = 0;
   std::vector<Slot> slots;  // with the region's bounds
   // The batch mean's range as two constraints: sum of weight * count >= 0. `weights` keeps the mean
   // where most steps are needed, `other_weights` where fewest are.
   std::vector<double> weights;
   std::vector<double> other_weights;
+  Range batch_mean;  // the region's or less
   Range heterogeneity;
   double steps_min = 0;
   double rate_needed = 0;  // steps/s that the goal asks of every fleet of the region
@@ -130,9 +137,9 @@ class ExactBasis {
     double run_seconds_max = 0;
   };
 
-  /// Finds heterogeneity, steps_min and rate_needed. False: no fleet can meet the goal.
-  bool BoundSteps(
-      const Region& region, bool is_exact, const RatioProblem& ratio, Family* family) const;
+  /// Finds heterogeneity, steps_min and rate_needed, and narrows batch_mean. False: no fleet can
+  /// meet the goal.
+  bool BoundSteps(const Region& region, const RatioProblem& ratio, Family* family) const;
   void MeasureEffects(int workers, Family* family) const;
 
   const PlanProblem& problem_;

@@ -23,6 +23,12 @@ constexpr double kSlack = 1e-9;
 constexpr double kUniform = 1.02;
 // Regions whose workers' speeds spread more say too little to be walked through.
 constexpr double kLoadUniform = 1.2;
+// Regions whose numbers of steps spread more are cut without a walk, a few times.
+constexpr double kWalkable = 1.1;
+constexpr int kCutsUnwalked = 8;
+// Part of a range of first classes that stays with the fastest. They keep the bound of the whole:
+// the fewer, the better.
+constexpr int kFirstCut = 8;
 constexpr double kWorthACut = 1 + 1e-6;
 // What a region costs besides its walk, in nodes.
 constexpr uint64_t kNodesPerRegion = 500;
@@ -75,7 +81,13 @@ class ExactSearch {
     answer.best = std::move(best_).Take();
     answer.fleets_evaluated = judge_.evaluated();
     answer.is_proven = open_.empty();
-    answer.usd_bound = open_.empty() ? 0 : open_.top().usd_bound;
+    if (!open_.empty()) {
+      // What is left may be worse than the best found.
+      answer.usd_bound = open_.top().usd_bound;
+      if (!answer.best.empty()) {
+        answer.usd_bound = std::min(answer.usd_bound, answer.best.front().usd);
+      }
+    }
     return answer;
   }
 
@@ -128,12 +140,29 @@ class ExactSearch {
     }
   }
 
+  /// Raises the region's lowest load as far as the speed that its fleets need tells.
+  Relaxation RelaxNarrowed(Region* region) {
+    Relaxation relaxation;
+    do {
+      region->load.low = std::max(region->load.low, relaxation.load_least);
+      region->rate_narrowed = std::max(region->rate_narrowed, relaxation.rate_needed);
+      relaxation =
+          basis_.Relax(FrameOf(region->server, region->workers, region->load), *region, UsdLimit());
+    } while (relaxation.is_too_wide);
+    if (relaxation.load_least > 0) {
+      region->rate_narrowed = relaxation.rate_needed;
+    }
+    return relaxation;
+  }
+
   void Explore(Region region) {
-    const Frame& frame = FrameOf(region.server, region.workers, region.load);
-    Relaxation relaxation = basis_.Relax(frame, region, UsdLimit());
+    const Relaxation relaxation = RelaxNarrowed(&region);
     if (relaxation.is_void) {
       return;
     }
+    region.batch_mean.low = std::max(region.batch_mean.low, relaxation.batch_mean.low);
+    region.batch_mean.high = std::min(region.batch_mean.high, relaxation.batch_mean.high);
+    const Frame& frame = FrameOf(region.server, region.workers, region.load);
     if (!region.is_relaxed) {
       region.is_relaxed = true;
       region.usd_bound = std::max(region.usd_bound, relaxation.usd_bound);
@@ -156,10 +185,11 @@ class ExactSearch {
         {CanCutFirst(region) ? relaxation.first_effect : 0,
          CanCutBatch(region, relaxation) ? relaxation.batch_effect : 0,
          CanCutLoad(region, relaxation) ? relaxation.load_effect : 0});
-    uint64_t nodes_max = std::numeric_limits<uint64_t>::max();
-    if (effort_.regions_max != ExactEffort().regions_max) {
-      nodes_max = effort_.nodes_max_uniform;
+    if (effect > kWalkable && region.cuts < kCutsUnwalked) {
+      Cut(region, relaxation);
+      return;
     }
+    uint64_t nodes_max = effort_.nodes_max_uncut;
     if (effect > kWorthACut) {
       // The more often it was cut in vain, the longer the walk, so that cuts never cost much more
       // than walking through at once.
@@ -204,10 +234,10 @@ class ExactSearch {
       low.load.high = middle;
       high.load.low = middle;
     } else if (first >= batch) {
-      low.first_high = (region.first_low + region.first_high) / 2;
+      low.first_high = region.first_low + (region.first_high - region.first_low) / kFirstCut;
       high.first_low = low.first_high + 1;
     } else {
-      const double middle = (region.batch_mean.low + region.batch_mean.high) / 2;
+      const double middle = std::sqrt(region.batch_mean.low * region.batch_mean.high);
       low.batch_mean.high = middle;
       high.batch_mean.low = middle;
     }

@@ -17,7 +17,8 @@ constexpr double kSecondsPerHour = 3600;
 constexpr double kAccuracy = 1e-3;
 constexpr int kBisectionsMax = 20;
 // Where the last percent takes long, a goal that can be met is answer enough.
-constexpr uint64_t kRegionsMax = 20'000;
+constexpr ExactEffort kEffort{
+    .gap = kAccuracy, .regions_max = 20'000, .nodes_max_uncut = ExactEffort().nodes_max_uniform};
 
 [[gnu::format(printf, 1, 2)]] std::string Text(const char* format, ...) {
   char text[512];
@@ -45,7 +46,7 @@ class Explainer {
     PlanProblem changed = problem_;
     changed.goal.seconds_max = seconds_max;
     changed.goal.usd_max = usd_max;
-    return LimitsOf(SolveExactly(changed, {kAccuracy, kRegionsMax}));
+    return LimitsOf(SolveExactly(changed, kEffort));
   }
 
   /// Of the fastest fleet, whatever it costs: the cheapest one when every second costs the same.
@@ -65,7 +66,7 @@ class Explainer {
         changed.servers.back().usd_per_hour = kSecondsPerHour / hosts;
       }
     }
-    return LimitsOf(SolveExactly(changed, {kAccuracy, kRegionsMax})).seconds;
+    return LimitsOf(SolveExactly(changed, kEffort)).seconds;
   }
 
   double FastestSecondsWithin(double usd_max, double seconds_min) const {

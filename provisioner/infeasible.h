@@ -21,6 +21,8 @@ struct ExactEffort {
   uint64_t nodes_max = 50;
   uint64_t nodes_max_uniform = 500;
   int cuts_per_doubling = 5;  // of the nodes
+  // Of regions that no cut can narrow. Walks that are given up there are not proof.
+  uint64_t nodes_max_uncut = std::numeric_limits<uint64_t>::max();
 };
 
 /// The exact search alone: no reasons when nothing is found. Requires: as above.

@@ -70,6 +70,9 @@ struct SpeedBounds {
   double fleet_steps_per_s = 0;     // of all together; infinity when only the above binds
   // Per class: the fleet makes no fewer steps than its workers at these rates. Empty: not known.
   std::vector<double> steps_per_s_min;
+  // Per class: summed over the workers of a fleet in that range of loads, it is at most 0; above,
+  // the fleet is of a higher load. Empty: not known.
+  std::vector<double> crowding;
   Range late{0, 1};       // SpeedPrediction::late of every fleet lies in it
   bool is_exact = false;  // the per-class rates are the model's own for every fleet of that size
 };
@@ -101,6 +104,12 @@ class SpeedModel {
   virtual SpeedBounds BoundWithin(
       int workers, const ServerSide& servers, const Range& /*load*/) const {
     return Bound(workers, servers);
+  }
+
+  /// No fleet of that size that makes so many steps per second or more has a lower load.
+  virtual double LoadAtLeast(
+      int /*workers*/, const ServerSide& /*servers*/, double /*steps_per_s*/) const {
+    return 0;
   }
 
   /// Standard deviation of the relative error of samples_per_s, from the fit.

@@ -71,6 +71,8 @@ class QueueSpeedModel final : public SpeedModel {
   Range Loads(int workers, const ServerSide& servers) const override;
   SpeedBounds BoundWithin(int workers, const ServerSide& servers, const Range& load) const override;
 
+  double LoadAtLeast(int workers, const ServerSide& servers, double steps_per_s) const override;
+
   double residual() const override { return fit_.residual; }
 
   /// Seconds that each exchange of this fleet waits for others.
@@ -81,6 +83,13 @@ class QueueSpeedModel final : public SpeedModel {
   double ShortestCycle(const StationPair& stations) const;
   /// Exchanges per second that no fleet of that size exceeds whose workers wait no longer.
   double RateMost(int workers, const StationPair& stations, double wait_most_s) const;
+  /// See SpeedBounds::crowding, for fleets whose workers wait no longer. Empty: none is known.
+  std::vector<double> CrowdingWithin(
+      int workers, const StationPair& stations, double wait_most_s) const;
+  /// Waits are known no better than to this.
+  double WaitSlack(const StationPair& stations) const;
+  /// Servers that share in equal parts, and nothing hides.
+  bool IsPlainSharing(const StationPair& stations) const;
 
   std::vector<WorkerClass> classes_;
   std::vector<FreeTimes> times_;  // per class

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <span>
+#include <limits>
 #include <vector>
 
 namespace ps::provisioner {
@@ -10,12 +10,13 @@ struct RatioTerm {
   double cost = 0;
   double rate = 0;
   double weight = 0;
+  double crowding = 0;
   int low = 0;
   int high = 0;
 };
 
 /// minimise (cost_fixed + cost . x) / X
-///   subject to  sum of x = total,  low <= x <= high,  weight . x >= 0,
+///   subject to  sum of x = total,  low <= x <= high,  weight . x >= 0,  crowding . x <= 0,
 ///               rate_min <= X <= rate_max,  X <= rate . x
 struct RatioProblem {
   std::vector<RatioTerm> terms;
@@ -29,17 +30,24 @@ struct RatioBound {
   double ratio = 0;            // no feasible x has a smaller one
   double rate_multiplier = 0;  // with which that is shown
   double weight_multiplier = 0;
+  double crowding_multiplier = 0;
   std::vector<std::vector<int>>
       corners;  // whole x around the relaxed optimum; need not be feasible
 };
 
-/// A lower bound by Lagrangian relaxation of all but the box and the sum: the linear relaxation's
-/// optimum up to the accuracy of the search for multipliers. Requires: the sum of `low` is at most
-/// `total`, that of `high` at least; all costs are at least 0; some x has rate . x >= rate_min.
-RatioBound BoundRatio(const RatioProblem& problem);
+/// Multipliers to begin with.
+struct RatioStart {
+  double weight = 0;
+  double crowding = 0;
+};
 
-/// The largest value of values . x over the box and the sum.
-double LargestSum(const RatioProblem& problem, double RatioTerm::*value);
-double SmallestSum(const RatioProblem& problem, double RatioTerm::*value);
+/// A lower bound by Lagrangian relaxation of all but the box and the sum: the linear relaxation's
+/// optimum up to the accuracy of the search for multipliers. A ratio above `enough` is not
+/// improved, and comes without corners. Requires: the sum of `low` is at most `total`, that of
+/// `high` at least; all costs are at least 0; some x has rate . x >= rate_min.
+RatioBound BoundRatio(
+    const RatioProblem& problem,
+    const RatioStart& start = {},
+    double enough = std::numeric_limits<double>::infinity());
 
 }  // namespace ps::provisioner
