@@ -28,7 +28,7 @@ Result<LossModels> FitModels(const std::vector<proto::LossSample>& losses) {
       curves.power,
       100 * curves.residual);
   for (const proto::FleetFactor& fleet : curves.fleets) {
-    std::fprintf(stderr, " %.2f of %d,", fleet.factor, fleet.workers);
+    std::fprintf(stderr, " %.2f of %d late %.2f,", fleet.factor, fleet.workers, fleet.late);
   }
   std::vector<proto::LossSample> of_fleets = losses;
   std::erase_if(of_fleets, [](const proto::LossSample& loss) { return loss.workers < 2; });
