@@ -21,6 +21,15 @@ constexpr int kIterationsMax = 200;
 // Steps that are off by this much, relatively, begin to count as wild.
 constexpr double kWildError = 0.1;
 constexpr double kFall = 0.05;  // of its loss that a curve has to fall by
+// Where one equation does not fit them all, curves say by how much at so many losses. What a curve
+// says counts within that distance of the loss and of the staleness, in logarithms, and against
+// that many curves that say nothing. Of settings tried, those that told best how fleets of one
+// profile arrive from the curves of another (docs/measurements/2026-11-21-provisioner.md).
+constexpr size_t kLosses = 12;
+constexpr double kLossReach = 0.04;
+constexpr double kStalenessReach = 0.3;
+constexpr double kNothingSaid = 0.5;
+constexpr double kCorrectionMax = 0.3;
 // Curves whose lateness is alike to this are of one group.
 constexpr double kLateUnit = 0.25;
 
@@ -156,9 +165,13 @@ class CurveFitter {
 
   double Floor(std::span<const double> p) const { return loss_min_ - range_ * std::exp(p[2]); }
 
+  static double LogFactorOf(std::span<const double> p, size_t group) {
+    return group == 0 ? 0 : p[kShape + group];
+  }
+
   double LogError(std::span<const double> p, const Curve& curve, double loss, double steps) const {
-    const double factor = curve.group == 0 ? 0 : p[kShape + curve.group];
-    double predicted = factor + p[0] - std::exp(p[1]) * std::log(loss - Floor(p));
+    double predicted =
+        LogFactorOf(p, curve.group) + p[0] - std::exp(p[1]) * std::log(loss - Floor(p));
     if (has_batches_) {
       predicted += BatchPower(p) * std::log(batch_ / curve.batch);
     }
@@ -193,13 +206,65 @@ class CurveFitter {
     fit.samples = static_cast<int>(points_);
     fit.residual = StepsResidual(p);
     for (size_t k = 0; k < groups_.size(); ++k) {
-      groups_[k].log_factor = k == 0 ? 0 : p[kShape + k];
+      groups_[k].log_factor = LogFactorOf(p, k);
     }
     PoolFalls();
+    fit.losses = LossesOf();
     for (const Group& group : groups_) {
-      fit.fleets.push_back({group.workers, std::exp(group.log_factor), group.late});
+      proto::FleetFactor& fleet = fit.fleets.emplace_back();
+      fleet.workers = group.workers;
+      fleet.factor = std::exp(group.log_factor);
+      fleet.late = group.late;
+      for (const double loss : fit.losses) {
+        fleet.by_loss.push_back(std::exp(CorrectionAt(p, group, loss)));
+      }
     }
     return fit;
+  }
+
+  /// From where half of the curves have begun to the lowest loss, in equal steps of the logarithm.
+  std::vector<double> LossesOf() const {
+    std::vector<double> first;
+    for (const Curve& curve : curves_) {
+      first.push_back(curve.points.front().loss);
+    }
+    const double high = Median(std::move(first));
+    std::vector<double> losses;
+    if (loss_min_ > 0 && high > loss_min_ * (1 + kFall)) {
+      for (size_t k = 0; k < kLosses; ++k) {
+        const double share = static_cast<double>(k) / (kLosses - 1);
+        losses.push_back(high * std::pow(loss_min_ / high, share));
+      }
+    }
+    return losses;
+  }
+
+  /// ln of how many times more steps fleets about as stale took to the loss than the equation says.
+  double CorrectionAt(std::span<const double> p, const Group& group, double loss) const {
+    const auto near = [](double distance) { return std::exp(-distance * distance / 2); };
+    const double staleness = std::log(Staleness(group.workers, group.late));
+    double sum = 0;
+    double weight = kNothingSaid;
+    for (const Curve& curve : curves_) {
+      if (loss > curve.points.front().loss || loss < curve.points.back().loss) {
+        continue;
+      }
+      double errors = 0;
+      double points = 0;
+      for (const proto::LossSample& point : curve.points) {
+        const double nearness = near(std::log(point.loss / loss) / kLossReach);
+        const double shared = groups_[curve.group].log_factor - LogFactorOf(p, curve.group);
+        errors -= nearness * (LogError(p, curve, point.loss, point.steps) + shared);
+        points += nearness;
+      }
+      if (points > 0) {
+        const double other = std::log(Staleness(curve.workers, curve.late));
+        const double share = near((other - staleness) / kStalenessReach);
+        sum += share * std::clamp(errors / points, -kCorrectionMax, kCorrectionMax);
+        weight += share;
+      }
+    }
+    return sum / weight;
   }
 
   /// Staler fleets never need fewer steps: neighbours that say so share their mean.

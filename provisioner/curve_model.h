@@ -15,9 +15,10 @@ namespace ps::provisioner {
 /// are numbers of workers.
 double Staleness(int workers, double late);
 
-/// steps(loss) = f(s) steps (loss - floor)^-power (minibatch / b_w)^batch_power,
+/// steps(loss) = f(s, loss) steps (loss - floor)^-power (minibatch / b_w)^batch_power,
 /// with f a power law of the staleness s between those of the fleets in the fit, and on from the
-/// first and the last of them. f never falls. How unequal workers are does not matter here.
+/// first and the last of them. f never falls with s. Between the losses of the fit it is
+/// interpolated, beyond it is that of the nearest. How unequal workers are does not matter here.
 class CurveLossModel final : public LossModel {
  public:
   explicit CurveLossModel(const proto::CurveFit& fit);
@@ -33,21 +34,24 @@ class CurveLossModel final : public LossModel {
   double ResidualAt(double loss, const FleetTraits& fleet) const override;
 
   /// f
-  double Factor(int workers, double late) const;
+  double Factor(double loss, int workers, double late) const;
 
  private:
-  struct Point {
-    double log_staleness = 0;
-    double log_factor = 0;
+  /// f at one loss.
+  struct Row {
+    std::vector<double> log_factors;  // by staleness, never falling
+    // d ln f / d ln s beyond them.
+    double slope_before = 0;
+    double slope_after = 0;
   };
 
+  Row MakeRow(std::vector<double> log_factors) const;
+  double LogFactor(const Row& row, double log_staleness) const;
   double StepsOfOne(double loss) const;
 
   proto::CurveFit fit_;
-  std::vector<Point> points_;  // of f, ascending in both
-  // d ln f / d ln s beyond them.
-  double slope_before_ = 0;
-  double slope_after_ = 0;
+  std::vector<double> log_staleness_;  // of the fit's fleets, ascending
+  std::vector<Row> rows_;              // by the fit's losses; one when it has none
 };
 
 }  // namespace ps::provisioner

@@ -108,6 +108,7 @@ void VisitFields(C& c, V&& visit) {
   visit("workers", c.workers);
   visit("factor", c.factor);
   visit("late", c.late);
+  visit("by_loss", c.by_loss);
 }
 
 template <MaybeConst<CurveFit> C, typename V>
@@ -118,6 +119,7 @@ void VisitFields(C& c, V&& visit) {
   visit("minibatch", c.minibatch);
   visit("batch_power", c.batch_power);
   visit("fleets", c.fleets);
+  visit("losses", c.losses);
   visit("loss_min", c.loss_min);
   visit("residual", c.residual);
   visit("samples", c.samples);

@@ -1,6 +1,7 @@
 #include "ps/proto/profile.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -35,6 +36,26 @@ Status CheckWorkers(const JobProfile& profile, const JsonValue& root, const std:
   return Status::Ok();
 }
 
+Status CheckCurves(const CurveFit& fit, const JsonValue& root, const std::string& file) {
+  if (std::ranges::adjacent_find(fit.losses, std::ranges::less_equal()) != fit.losses.end()) {
+    return ErrorAtPath(
+        file, root, "curves.losses", "curves.losses has to fall; allowed: each below the last");
+  }
+  for (size_t i = 0; i < fit.fleets.size(); ++i) {
+    const size_t count = fit.fleets[i].by_loss.size();
+    if (count != 0 && count != fit.losses.size()) {
+      const std::string path = "curves.fleets[" + std::to_string(i) + "].by_loss";
+      return ErrorAtPath(
+          file,
+          root,
+          path,
+          path + " has " + std::to_string(count) + " values; allowed: " +
+              std::to_string(fit.losses.size()) + ", one for each of curves.losses");
+    }
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 const WorkerProfile* JobProfile::Find(std::string_view instance_type) const {
@@ -47,6 +68,7 @@ Result<JobProfile> ParseProfile(std::string_view text, const std::string& file) 
   PS_TRY(CheckSchema(root, ProfileSchema(), file));
   auto profile = ReadValues<JobProfile>(root, ProfileSchema());
   PS_TRY(CheckWorkers(profile, root, file));
+  PS_TRY(CheckCurves(profile.curves, root, file));
   return profile;
 }
 

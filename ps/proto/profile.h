@@ -89,13 +89,14 @@ struct LossFit {
 struct FleetFactor {
   int workers = 1;
   double factor = 1;
-  double late = 1;  // share of its exchanges that computation does not hide
+  double late = 1;                   // share of its exchanges that computation does not hide
+  std::vector<double> by_loss = {};  // and how many times more still to each of the fit's losses
 
   friend bool operator==(const FleetFactor&, const FleetFactor&) = default;
 };
 
 /// Steps to a loss, as curves of several fleets tell them: factor of the fleet times
-/// steps (loss - floor)^-power (minibatch / b_w)^batch_power.
+/// by_loss, steps (loss - floor)^-power and (minibatch / b_w)^batch_power.
 struct CurveFit {
   double steps = 0;
   double power = 1;
@@ -103,9 +104,10 @@ struct CurveFit {
   double minibatch = 0;
   double batch_power = 0;
   std::vector<FleetFactor> fleets = {};
-  double loss_min = 0;  // lowest loss of the curves
-  double residual = 0;  // relative error of the steps, standard deviation
-  int samples = 0;      // 0: not fitted
+  std::vector<double> losses = {};  // of by_loss, falling; as many as each fleet has, or none
+  double loss_min = 0;              // lowest loss of the curves
+  double residual = 0;              // relative error of the steps, standard deviation
+  int samples = 0;                  // 0: not fitted
 
   friend bool operator==(const CurveFit&, const CurveFit&) = default;
 };

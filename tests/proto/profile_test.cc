@@ -9,6 +9,7 @@
 namespace ps::proto {
 namespace {
 
+using testing::HasSubstr;
 using testing::StartsWith;
 
 /// Every member away from its default.
@@ -16,6 +17,7 @@ JobProfile Sample() {
   JobProfile profile;
   profile.job = "cnn";
   profile.model_fingerprint = "9d1f";
+  profile.training_fingerprint = "07ab";
   profile.parameter_bytes = 6.9e6;
   profile.push_bytes = 1.7e6;
   profile.pull_bytes = 6.8e6;
@@ -24,11 +26,12 @@ JobProfile Sample() {
   profile.local_steps = 4;
   profile.workers = {{"local", 64, 0.1, 0.01, 30, 512}, {"local", 128, 0.19, 0.02, 30, 512}};
   profile.fleets = {{{"local", "g4dn.xlarge"}, 2, 1.25e8, 12.5, 800, 20}};
-  profile.losses = {{1000, 0.5, 64, 0.7, 2}};
+  profile.losses = {{1000, 0.5, 64, 0.7, 2, 0.1}};
   profile.contention = {0.3, -0.1, 0.02, 7};
   profile.queue = {0.6, 0.001, 0.03, 8};
   profile.loss = {1, -2, 3, 0.4, 0.05, false, 0.06, 9};
-  profile.curves = {70, 0.8, 0.3, 64, 0.5, {{1, 1}, {2, 1.1}}, 0.6, 0.04, 90};
+  profile.curves = {
+      70, 0.8, 0.3, 64, 0.5, {{1, 1}, {2, 1.1, 0.2, {0.9, 1.2}}}, {0.8, 0.6}, 0.6, 0.04, 90};
   return profile;
 }
 
@@ -75,20 +78,29 @@ TEST(ProfileTest, FindsTheFirstOfAType) {
 TEST(ProfileTest, MeasuredFiguresHaveToBePossible) {
   JobProfile profile = Sample();
   profile.workers[1].minibatch = 64;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:19:5: workers[1] has the instance_type and "));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:20:5: workers[1] has the instance_type and "));
   profile = Sample();
   profile.workers[0].minibatch = 600;
   EXPECT_THAT(
-      ErrorOf(profile), StartsWith("p.json:13:20: workers[0].minibatch is 600, above minibatch_"));
+      ErrorOf(profile), StartsWith("p.json:14:20: workers[0].minibatch is 600, above minibatch_"));
   profile = Sample();
   profile.workers[0].compute_s = 0;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:14:20: workers[0].compute_s is 0; allowed: "));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:15:20: workers[0].compute_s is 0; allowed: "));
   profile = Sample();
   profile.parameter_bytes = 0;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:4:22: parameter_bytes is 0; allowed: a number"));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:5:22: parameter_bytes is 0; allowed: a number"));
   profile = Sample();
   profile.queue.wait_share = 1.5;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:57:19: queue.wait_share is 1.5; allowed: "));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:59:19: queue.wait_share is 1.5; allowed: "));
+}
+
+TEST(ProfileTest, CurvesHaveAsManyFactorsAsLosses) {
+  JobProfile profile = Sample();
+  profile.curves.losses = {0.8, 0.8};
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("curves.losses has to fall"));
+  profile = Sample();
+  profile.curves.fleets[1].by_loss.pop_back();
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("curves.fleets[1].by_loss has 1 values; allowed: 2,"));
 }
 
 TEST(ProfileTest, DamagedTextsGiveOneLineOrAValidProfile) {

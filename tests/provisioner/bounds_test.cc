@@ -164,9 +164,12 @@ TEST(BoundsTest, StepsAtLeastHoldsForCurves) {
     fit.minibatch = 64;
     fit.batch_power = random.Chance(0.5) ? 0 : random.Unit();
     const auto sizes = static_cast<int>(random.Below(4));
+    fit.losses = {1, 0.75};
     for (int k = 0; k < sizes; ++k) {
       const auto size = static_cast<int>(1 + random.Below(10));
-      fit.fleets.push_back({size, LogBetween(&random, 0.5, 3), random.Unit()});
+      const double factor = LogBetween(&random, 0.5, 3);
+      const double late = random.Unit();
+      fit.fleets.push_back({size, factor, late, {0.5 + random.Unit(), 0.5 + random.Unit()}});
     }
     const CurveLossModel model(fit);
     const auto workers = static_cast<int>(1 + random.Below(20));

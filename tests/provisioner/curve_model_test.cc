@@ -65,26 +65,42 @@ TEST(CurveModel, IsAPowerLawOfStalenessAndGoesOnBothWays) {
   proto::CurveFit fit = Truth();
   fit.fleets = {{4, 1.5}, {1, 1}, {8, 2.5}};  // any order; 11, 2 and 23 updates are missed
   const CurveLossModel model(fit);
-  EXPECT_NEAR(model.Factor(1, 1), 1, 1e-12);
-  EXPECT_NEAR(model.Factor(4, 1), 1.5, 1e-12);
+  EXPECT_NEAR(model.Factor(0.7, 1, 1), 1, 1e-12);
+  EXPECT_NEAR(model.Factor(0.7, 4, 1), 1.5, 1e-12);
   const double slope = std::log(1.5) / std::log(11.0 / 2);
-  EXPECT_NEAR(model.Factor(2, 1), std::pow(5.0 / 2, slope), 1e-9);
-  EXPECT_NEAR(model.Factor(3, 0), model.Factor(2, 1), 1e-9) << "as stale";
-  EXPECT_NEAR(model.Factor(1, 0), std::pow(1.0 / 2, slope), 1e-9);
+  EXPECT_NEAR(model.Factor(0.7, 2, 1), std::pow(5.0 / 2, slope), 1e-9);
+  EXPECT_NEAR(model.Factor(0.7, 3, 0), model.Factor(0.7, 2, 1), 1e-9) << "as stale";
+  EXPECT_NEAR(model.Factor(0.7, 1, 0), std::pow(1.0 / 2, slope), 1e-9);
   const double slope_last = std::log(2.5 / 1.5) / std::log(23.0 / 11);
-  EXPECT_NEAR(model.Factor(16, 1), 2.5 * std::pow(47.0 / 23, slope_last), 1e-9);
+  EXPECT_NEAR(model.Factor(0.7, 16, 1), 2.5 * std::pow(47.0 / 23, slope_last), 1e-9);
   EXPECT_EQ(model.StepsTo(0.3, {1, 32, 0}), INFINITY);
 }
 
 TEST(CurveModel, NeverFalls) {
   proto::CurveFit fit = Truth();
-  fit.fleets = {{1, 2}, {2, 1}, {4, 3}};
+  fit.fleets = {{1, 2, 1, {1, 1, 2}}, {2, 1, 1, {1, 3, 1}}, {4, 3, 1, {0.5, 0.6, 0.7}}};
+  fit.losses = {1, 0.7, 0.5};
   const CurveLossModel model(fit);
-  for (int n = 1; n < 20; ++n) {
-    EXPECT_GE(model.Factor(n + 1, 1), model.Factor(n, 1)) << n;
-    EXPECT_GE(model.Factor(n, 0.5), model.Factor(n, 0)) << n;
-    EXPECT_GE(model.Factor(n, 1), model.Factor(n, 0.5)) << n;
+  for (const double loss : {1.2, 0.8, 0.7, 0.6, 0.4}) {
+    for (int n = 1; n < 20; ++n) {
+      EXPECT_GE(model.Factor(loss, n + 1, 1), model.Factor(loss, n, 1)) << n;
+      EXPECT_GE(model.Factor(loss, n, 0.5), model.Factor(loss, n, 0)) << n;
+      EXPECT_GE(model.Factor(loss, n, 1), model.Factor(loss, n, 0.5)) << n;
+    }
   }
+}
+
+TEST(CurveModel, FleetsDifferFromTheEquationByLoss) {
+  proto::CurveFit fit = Truth();
+  fit.fleets = {{4, 1.5, 1, {0.8, 1.2}}, {1, 1, 1, {1, 1.1}}};
+  fit.losses = {1, 0.6};
+  const CurveLossModel model(fit);
+  EXPECT_NEAR(model.Factor(1, 4, 1), 1.2, 1e-12);
+  EXPECT_NEAR(model.Factor(0.6, 4, 1), 1.8, 1e-12);
+  EXPECT_NEAR(model.Factor(0.8, 4, 1), std::sqrt(1.2 * 1.8), 1e-12) << "between the two";
+  EXPECT_EQ(model.Factor(2, 4, 1), model.Factor(1, 4, 1)) << "beyond them, the nearest";
+  EXPECT_EQ(model.Factor(0.4, 4, 1), model.Factor(0.6, 4, 1));
+  EXPECT_NEAR(model.StepsTo(0.6, {4}), 1.8 * 70 * std::pow(0.3, -0.8), 1e-6);
 }
 
 TEST(CurveModel, DoubtGrowsBeyondTheFleetsAndLossesThatWereMeasured) {
@@ -150,6 +166,37 @@ TEST(FitCurves, LearnsWhatLateExchangesCostAndWhatLiesBetween) {
           << n << " workers, late " << late;
     }
   }
+}
+
+TEST(FitCurves, FollowsCurvesWhereTheyAllDepartFromTheEquation) {
+  const CurveLossModel truth(Truth());
+  std::vector<proto::LossSample> samples;
+  for (const int n : {1, 2, 4, 8}) {
+    Train(truth, {.workers = n, .noise = 0}, &samples);
+  }
+  // A plateau: every fleet stays at 0.8 for a third longer than it took to get there.
+  const auto late = [](double steps, double at) { return steps < at ? steps : steps + at / 3; };
+  for (proto::LossSample& sample : samples) {
+    sample.steps = late(sample.steps, StepsTo(truth, 0.8, sample.workers));
+  }
+  const Result<proto::CurveFit> fit = FitCurves(samples);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  const CurveLossModel model(*fit);
+  proto::CurveFit bare = *fit;
+  bare.losses.clear();
+  const CurveLossModel equation(bare);
+  double error = 0;
+  double equation_error = 0;
+  for (const double loss : {1.0, 0.9, 0.7, 0.6, 0.5}) {
+    for (const int n : {1, 2, 3, 4, 6, 8}) {
+      const double steps = StepsTo(truth, loss, n);
+      const double expected = late(steps, StepsTo(truth, 0.8, n));
+      error += std::abs(std::log(StepsTo(model, loss, n) / expected));
+      equation_error += std::abs(std::log(StepsTo(equation, loss, n) / expected));
+    }
+  }
+  EXPECT_LT(error, 0.5 * equation_error);
+  EXPECT_LT(error / 30, 0.05);
 }
 
 TEST(FitCurves, SeveralRunsOfOneFleetAndWildPointsDoNotMoveIt) {

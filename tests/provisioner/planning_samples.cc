@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "provisioner/curve_model.h"
 #include "provisioner/queue_model.h"
@@ -38,9 +40,16 @@ proto::CurveFit RandomCurves(Random* random) {
   fit.floor = 0.5;
   fit.minibatch = 500;
   fit.batch_power = random->Chance(0.5) ? 0 : random->Unit();
+  if (random->Chance(0.5)) {
+    fit.losses = {1.4, 1, 0.7};
+  }
   double factor = 1;
   for (const auto& [workers, late] : {std::pair(1, 0.0), {1, 1.0}, {2, 0.0}, {4, 1.0}}) {
-    fit.fleets.push_back({workers, factor, late});
+    std::vector<double> by_loss;
+    for (size_t k = 0; k < fit.losses.size(); ++k) {
+      by_loss.push_back(Between(random, 0.8, 1.25));
+    }
+    fit.fleets.push_back({workers, factor, late, std::move(by_loss)});
     factor *= Between(random, 1, 1.6);
   }
   fit.loss_min = Between(random, 0.55, 1.2);
