@@ -187,7 +187,8 @@ Status Cluster::Train(const std::string& job_path, double seconds_max) {
       "1",
       options_.psctl,
       "train",
-      job_path};
+      job_path,
+      "--no-refine"};
   spec.log_path = folder_ + "/psctl.log";
   PS_ASSIGN(const provisioner::ProcessHandle process, launcher->Start(spec));
   const TimePoint deadline = SystemTime().Now() + FromSeconds(seconds_max + kRunOverheadS);
@@ -208,7 +209,13 @@ Status Cluster::Train(const std::string& job_path, double seconds_max) {
 }
 
 Result<CellResult> Cluster::Run(const Cell& cell) {
-  return RunJob(JobOf(cell), cell.server_mbit_per_s);
+  const proto::JobConfig job = JobOf(cell);
+  PS_ASSIGN(CellResult result, RunJob(job, cell.server_mbit_per_s));
+  if (result.profile.fleets.empty()) {
+    return Status::Unavailable(
+        "a run of " + std::to_string(job.run.seconds_max) + " s tells no speed");
+  }
+  return result;
 }
 
 proto::JobConfig Cluster::JobOf(const Cell& cell) const {
@@ -234,10 +241,6 @@ Result<CellResult> Cluster::RunJob(proto::JobConfig job, double server_mbit_per_
   const std::string path = RunDirectoryIn(folder + "/runs") + "/profile.json";
   CellResult result;
   PS_ASSIGN(result.profile, proto::ParseProfile(ReadText(path), path));
-  if (result.profile.fleets.empty()) {
-    return Status::Unavailable(
-        "a run of " + std::to_string(job.run.seconds_max) + " s tells no speed");
-  }
   // "t=... event=enough elapsed_s=12.3 ...": when the run had what it was asked for.
   const std::string log = ReadText(RunDirectoryIn(folder + "/runs") + "/logs/coordinator.log");
   const size_t enough = log.find("event=enough elapsed_s=");

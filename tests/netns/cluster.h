@@ -57,6 +57,7 @@ class Cluster {
   Cluster& operator=(const Cluster&) = delete;
   ~Cluster();
 
+  /// Errors: kUnavailable when the run fails or tells no speed of its fleet.
   Result<CellResult> Run(const Cell& cell);
 
   /// The job of a cell, as it runs on these hosts.
