@@ -69,22 +69,15 @@ void KeepArrivals(Curve* curve) {
   curve->points = std::move(arrivals);
 }
 
-/// Samples are told apart by their fleets, and by steps that begin anew.
+/// Those that tell something.
 std::vector<Curve> CurvesOf(std::span<const proto::LossSample> samples) {
   std::vector<Curve> curves;
-  const proto::LossSample* before = nullptr;
-  for (const proto::LossSample& sample : samples) {
-    const auto fleet = [](const proto::LossSample& of) {
-      return std::tie(of.workers, of.batch_mean, of.heterogeneity, of.late);
-    };
-    if (before == nullptr || fleet(*before) != fleet(sample) || sample.steps <= before->steps) {
-      Curve& curve = curves.emplace_back();
-      curve.workers = sample.workers;
-      curve.late = std::round(sample.late / kLateUnit) * kLateUnit;
-      curve.batch = sample.batch_mean;
-    }
-    curves.back().points.push_back(sample);
-    before = &sample;
+  for (const std::span<const proto::LossSample> points : SplitCurves(samples)) {
+    Curve& curve = curves.emplace_back();
+    curve.workers = points.front().workers;
+    curve.late = std::round(points.front().late / kLateUnit) * kLateUnit;
+    curve.batch = points.front().batch_mean;
+    curve.points.assign(points.begin(), points.end());
   }
   std::erase_if(curves, [](Curve& curve) {
     if (curve.points.size() < kPointsNeeded) {
@@ -327,6 +320,23 @@ class CurveFitter {
 };
 
 }  // namespace
+
+std::vector<std::span<const proto::LossSample>> SplitCurves(
+    std::span<const proto::LossSample> samples) {
+  const auto fleet = [](const proto::LossSample& of) {
+    return std::tie(of.workers, of.batch_mean, of.heterogeneity, of.late);
+  };
+  std::vector<std::span<const proto::LossSample>> curves;
+  size_t begin = 0;
+  for (size_t i = 1; i <= samples.size(); ++i) {
+    if (i == samples.size() || fleet(samples[i]) != fleet(samples[i - 1]) ||
+        samples[i].steps <= samples[i - 1].steps) {
+      curves.push_back(samples.subspan(begin, i - begin));
+      begin = i;
+    }
+  }
+  return curves;
+}
 
 Result<proto::CurveFit> FitCurves(std::span<const proto::LossSample> samples) {
   std::vector<Curve> curves = CurvesOf(samples);

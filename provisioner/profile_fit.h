@@ -50,6 +50,11 @@ struct LossFitOptions {
 Result<proto::LossFit> FitLoss(
     std::span<const proto::LossSample> samples, const LossFitOptions& options);
 
+/// The curves that runs left one behind the other: told apart by their fleets, and by steps that
+/// begin anew.
+std::vector<std::span<const proto::LossSample>> SplitCurves(
+    std::span<const proto::LossSample> samples);
+
 /// Steps to a loss from the curves of fleets, best of several sizes (curve_model.h). Needs one
 /// curve of 20 points that falls. Points are in the order in which they were measured; short curves
 /// and such that do not fall are left out.

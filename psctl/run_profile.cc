@@ -9,6 +9,7 @@
 
 #include "provisioner/least_squares.h"
 #include "provisioner/performance_model.h"
+#include "provisioner/profile_fit.h"
 #include "ps/base/crc32c.h"
 #include "psctl/run_events.h"
 
@@ -50,22 +51,6 @@ void KeepNewest(int per_kind, size_t most, const KindOf& kind_of, std::vector<It
   *items = std::move(newest);
 }
 
-using Curve = std::vector<proto::LossSample>;
-
-/// Runs lie one behind the other: a curve ends where the fleet changes or the steps begin anew.
-std::vector<Curve> CurvesOf(const std::vector<proto::LossSample>& losses) {
-  std::vector<Curve> curves;
-  for (const proto::LossSample& loss : losses) {
-    const bool goes_on = !curves.empty() && curves.back().back().workers == loss.workers &&
-                         curves.back().back().steps < loss.steps;
-    if (!goes_on) {
-      curves.emplace_back();
-    }
-    curves.back().push_back(loss);
-  }
-  return curves;
-}
-
 void KeepNewestFleets(std::vector<proto::FleetSample>* fleets) {
   const auto kind_of = [](const proto::FleetSample& fleet) {
     return std::tuple(fleet.workers, fleet.server_hosts, fleet.server_bytes_per_s);
@@ -74,15 +59,20 @@ void KeepNewestFleets(std::vector<proto::FleetSample>* fleets) {
 }
 
 void KeepNewestCurves(std::vector<proto::LossSample>* losses) {
-  std::vector<Curve> curves = CurvesOf(*losses);
+  using Curve = std::span<const proto::LossSample>;
+  std::vector<Curve> curves = provisioner::SplitCurves(*losses);
   const auto kind_of = [](const Curve& curve) {
     return std::pair(curve.front().workers, curve.front().late >= 0.5);
   };
   KeepNewest(kCurvesPerSize, curves.size(), kind_of, &curves);
-  losses->clear();
-  for (size_t at = curves.size(); at-- > 0 && losses->size() + curves[at].size() <= kLossesMax;) {
-    losses->insert(losses->begin(), curves[at].begin(), curves[at].end());
+  std::vector<proto::LossSample> newest;
+  for (const Curve& curve : curves) {
+    newest.insert(newest.end(), curve.begin(), curve.end());
   }
+  if (newest.size() > kLossesMax) {
+    newest.erase(newest.begin(), newest.end() - static_cast<ptrdiff_t>(kLossesMax));
+  }
+  *losses = std::move(newest);
 }
 
 }  // namespace
