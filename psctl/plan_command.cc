@@ -167,7 +167,7 @@ int RunPlan(const PlanCommand& command, const Console& console) {
   if (!answer->is_proven) {
     view.notes.push_back(
         "too many fleets to look at all: a cheaper one may exist, at no less than " +
-        FormatFixed(answer->usd_bound, 2) + " USD; offer fewer types for a proof");
+        FormatUsd(answer->usd_bound) + " USD; offer fewer types for a proof");
   }
   console.out(RenderPlan(view, console.out_width));
   if (command.explains) {

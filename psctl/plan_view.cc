@@ -12,10 +12,6 @@ namespace {
 
 constexpr size_t kFleetWidthMax = 100;
 
-std::string Usd(double usd) {
-  return FormatFixed(usd, 2);
-}
-
 std::string PercentText(double fraction) {
   return FormatFixed(fraction * 100, 0) + " %";
 }
@@ -51,7 +47,7 @@ std::string RenderGains(const PlanView& view, size_t width_max) {
     if (has_time) {
       const double usd_more = gain.usd / view.plan.usd.value - 1;
       cells.insert(
-          cells.end(), {FormatDuration(gain.seconds), Usd(gain.usd), ChangeText(usd_more)});
+          cells.end(), {FormatDuration(gain.seconds), FormatUsd(gain.usd), ChangeText(usd_more)});
     }
     table.AddRow(std::move(cells));
   }
@@ -75,7 +71,7 @@ std::string RenderAlternatives(const PlanView& view, size_t width_max) {
          other.servers,
          WholeText(other.plan.samples_per_s.value),
          FormatDuration(other.plan.seconds.value),
-         Usd(other.plan.usd.value),
+         FormatUsd(other.plan.usd.value),
          ChangeText(other.plan.usd.value / view.plan.usd.value - 1)});
   };
   add("chosen", {view.fleet, view.servers, view.plan});
@@ -108,7 +104,7 @@ std::string GoalText(const proto::Plan& plan) {
     text += " within " + FormatDuration(plan.seconds_max);
   }
   if (plan.usd_max > 0) {
-    text += (plan.seconds_max > 0 ? " and " : " for at most ") + Usd(plan.usd_max) + " USD";
+    text += (plan.seconds_max > 0 ? " and " : " for at most ") + FormatUsd(plan.usd_max) + " USD";
   }
   return text + " at " + PercentText(plan.confidence) + " confidence";
 }
@@ -135,7 +131,7 @@ std::string RenderPlan(const PlanView& view, size_t width_max) {
     pairs.emplace_back("steps", Spread(plan.steps, WholeText));
     pairs.emplace_back("time", Spread(plan.seconds, FormatDuration));
     pairs.emplace_back("loss", "reaches " + FormatRate(plan.loss_target));
-    pairs.emplace_back("cost, USD", Spread(plan.usd, Usd));
+    pairs.emplace_back("cost, USD", Spread(plan.usd, FormatUsd));
   }
   pairs.emplace_back("bottleneck", plan.bottleneck);
   pairs.emplace_back("servers busy", PercentText(view.server_busy));
@@ -154,7 +150,7 @@ std::string RenderPlan(const PlanView& view, size_t width_max) {
   }
   for (const provisioner::QuotaGain& gain : view.quotas) {
     text += "the quota of " + gain.instance_type + " is used up; one more saves " +
-            Usd(plan.usd.value - gain.usd) + " USD\n";
+            FormatUsd(plan.usd.value - gain.usd) + " USD\n";
   }
   for (const std::string& note : view.notes) {
     text += note + "\n";

@@ -51,6 +51,15 @@ std::string FormatFixed(double value, int decimals) {
   return text;
 }
 
+std::string FormatUsd(double usd) {
+  static constexpr int kDecimalsMax = 6;  // of what costs less, nobody asks
+  int decimals = 2;
+  for (double least = 0.0995; std::abs(usd) < least && decimals < kDecimalsMax; least /= 10) {
+    ++decimals;
+  }
+  return FormatFixed(usd, std::abs(usd) < 0.5e-6 ? 2 : decimals);
+}
+
 std::string FormatRate(double per_s) {
   if (!std::isfinite(per_s) || per_s < 0) {
     return "?";

@@ -20,6 +20,8 @@ std::string FormatDuration(double seconds);
 /// 0.8834 is "88.3 %" with one decimal.
 std::string FormatPercent(double fraction, int decimals = 1);
 std::string FormatFixed(double value, int decimals);
+/// Cents, and of less than 10 cents two digits: "13.45", "0.69", "0.0045".
+std::string FormatUsd(double usd);
 
 /// "1 sample", "2 samples".
 std::string Plural(uint64_t n, std::string_view noun);

@@ -25,6 +25,17 @@ TEST(TextTest, RatesKeepThreeDigits) {
   EXPECT_EQ(FormatRate(std::numeric_limits<double>::infinity()), "?");
 }
 
+TEST(TextTest, AmountsBelowTenCentsKeepTwoDigits) {
+  EXPECT_EQ(FormatUsd(0), "0.00");
+  EXPECT_EQ(FormatUsd(13.454), "13.45");
+  EXPECT_EQ(FormatUsd(0.1), "0.10");
+  EXPECT_EQ(FormatUsd(0.0996), "0.10");
+  EXPECT_EQ(FormatUsd(0.0992), "0.099");
+  EXPECT_EQ(FormatUsd(0.00449), "0.0045");
+  EXPECT_EQ(FormatUsd(-0.00449), "-0.0045");
+  EXPECT_EQ(FormatUsd(3e-9), "0.00");
+}
+
 TEST(TextTest, BytesUseBinaryUnits) {
   EXPECT_EQ(FormatBytes(0), "0 B");
   EXPECT_EQ(FormatBytes(1'023), "1023 B");
