@@ -14,8 +14,25 @@ double LimitOrZero(double limit) {
   return std::isfinite(limit) ? limit : 0;
 }
 
-bool IsOnDemand(const PlanProblem& problem, size_t offer) {
-  return problem.offers[offer].market == proto::Market::kOnDemand;
+std::vector<proto::PlanWorkers> WorkersOf(const PlanProblem& problem, const FleetChoice& choice) {
+  std::vector<proto::PlanWorkers> workers;
+  for (size_t i = 0; i < choice.counts.size(); ++i) {
+    if (choice.counts[i] == 0) {
+      continue;
+    }
+    const Offer& offer = problem.offers[i];
+    const WorkerClass& worker = problem.speed->classes()[static_cast<size_t>(offer.worker_class)];
+    workers.push_back(
+        {worker.name,
+         offer.market,
+         choice.counts[i],
+         static_cast<int>(worker.samples),
+         worker.compute_s,
+         worker.link_bytes_per_s,
+         offer.usd_per_hour,
+         offer.held});
+  }
+  return workers;
 }
 
 /// The fastest fleet of a problem, whatever it costs.
@@ -33,34 +50,28 @@ PlanAnswer SolveForTime(const PlanProblem& problem) {
 
 }  // namespace
 
-std::string FleetText(const PlanProblem& problem, const FleetChoice& choice) {
-  bool is_all_on_demand = true;
-  for (size_t i = 0; i < choice.counts.size(); ++i) {
-    is_all_on_demand = is_all_on_demand && (choice.counts[i] == 0 || IsOnDemand(problem, i));
-  }
+std::string FleetText(const std::vector<proto::PlanWorkers>& workers) {
+  const auto is_on_demand = [](const proto::PlanWorkers& some) {
+    return some.market == proto::Market::kOnDemand;
+  };
+  const bool is_all_on_demand = std::ranges::all_of(workers, is_on_demand);
   std::string text;
-  for (size_t i = 0; i < choice.counts.size(); ++i) {
-    if (choice.counts[i] > 0) {
-      const auto k = static_cast<size_t>(problem.offers[i].worker_class);
-      text += (text.empty() ? "" : ", ") + std::to_string(choice.counts[i]) + " " +
-              problem.speed->classes()[k].name;
-      text += IsOnDemand(problem, i) && !is_all_on_demand ? " (on demand)" : "";
-    }
+  for (const proto::PlanWorkers& some : workers) {
+    text += (text.empty() ? "" : ", ") + std::to_string(some.count) + " " + some.instance_type;
+    text += is_on_demand(some) && !is_all_on_demand ? " (on demand)" : "";
   }
   return text + (is_all_on_demand ? ", on demand" : "");
 }
 
-std::string ServersText(const PlanProblem& problem, const FleetChoice& choice) {
-  return std::to_string(choice.server_hosts) + " " +
-         problem.servers[static_cast<size_t>(choice.server_offer)].instance_type;
+std::string ServersText(const proto::PlanServers& servers) {
+  return std::to_string(servers.count) + " " + servers.instance_type;
 }
 
 proto::Plan PlanOf(
     const PlanProblem& problem,
     const proto::JobProfile& profile,
     const FleetChoice& choice,
-    const std::string& strategy,
-    const std::string& bottleneck) {
+    const std::string& strategy) {
   const Goal& goal = problem.goal;
   proto::Plan plan;
   plan.job = profile.job;
@@ -72,22 +83,7 @@ proto::Plan PlanOf(
   plan.usd_max = LimitOrZero(goal.usd_max);
   plan.confidence = goal.confidence;
   plan.takeover_s = goal.takeover_s;
-  for (size_t i = 0; i < choice.counts.size(); ++i) {
-    if (choice.counts[i] == 0) {
-      continue;
-    }
-    const Offer& offer = problem.offers[i];
-    const WorkerClass& worker = problem.speed->classes()[static_cast<size_t>(offer.worker_class)];
-    plan.workers.push_back(
-        {worker.name,
-         offer.market,
-         choice.counts[i],
-         static_cast<int>(worker.samples),
-         worker.compute_s,
-         worker.link_bytes_per_s,
-         offer.usd_per_hour,
-         offer.held});
-  }
+  plan.workers = WorkersOf(problem, choice);
   const ServerOffer& server = problem.servers[static_cast<size_t>(choice.server_offer)];
   plan.servers = {
       server.instance_type, choice.server_hosts, server.link_bytes_per_s, server.usd_per_hour};
@@ -101,7 +97,8 @@ proto::Plan PlanOf(
     plan.seconds = Interval(choice.seconds, residual, inside);
     plan.usd = Interval(choice.usd, residual, inside);
   }
-  plan.bottleneck = bottleneck;
+  plan.bottleneck = std::string(BottleneckName(choice.speed.bottleneck));
+  plan.server_busy = choice.speed.server_busy;
   return plan;
 }
 
@@ -131,7 +128,7 @@ std::vector<PlotPoint> PlotPoints(
     PlotPoint point;
     point.workers = workers;
     point.choice = judge.Choose(answer.best.front().counts, 0, choice.server_hosts);
-    point.fleet = FleetText(sized, point.choice);
+    point.fleet = FleetText(WorkersOf(sized, point.choice));
     point.is_in_time = is_in_time;
     points.push_back(std::move(point));
   }

@@ -12,19 +12,18 @@
 namespace ps::provisioner {
 
 /// A fleet as the file that `psctl train --plan` runs. Without a loss model and a loss to reach,
-/// steps, seconds and usd stay 0.
+/// steps, seconds and usd stay 0. What it is compared with is the caller's to add.
 proto::Plan PlanOf(
     const PlanProblem& problem,
     const proto::JobProfile& profile,
     const FleetChoice& choice,
-    const std::string& strategy,
-    const std::string& bottleneck);
+    const std::string& strategy);
 
 /// "2 p3.2xlarge, 4 g3.8xlarge (on demand)", or "2 p3.2xlarge, on demand" when all are
-std::string FleetText(const PlanProblem& problem, const FleetChoice& choice);
+std::string FleetText(const std::vector<proto::PlanWorkers>& workers);
 
 /// "1 m5.xlarge"
-std::string ServersText(const PlanProblem& problem, const FleetChoice& choice);
+std::string ServersText(const proto::PlanServers& servers);
 
 /// One size of fleet in the plot.
 struct PlotPoint {

@@ -1,5 +1,6 @@
 #include "provisioner/sensitivity.h"
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -13,12 +14,11 @@ namespace {
 // Plans that save less than this are the same plan for people.
 constexpr double kWorthMentioning = 0.001;
 
-Gain GainOf(std::string change, const FleetChoice& before, const Verdict& after) {
-  return {
-      std::move(change),
-      after.speed.samples_per_s / before.speed.samples_per_s - 1,
-      after.seconds,
-      after.usd};
+/// A change after which the loss is out of reach is no gain.
+void AddGain(std::string change, const Verdict& after, std::vector<proto::PlanGain>* gains) {
+  if (std::isfinite(after.seconds) && std::isfinite(after.usd)) {
+    gains->push_back({std::move(change), after.speed.samples_per_s, after.seconds, after.usd});
+  }
 }
 
 /// The choice under models made of a changed catalog and profile.
@@ -27,7 +27,7 @@ void AddChanged(
     const FleetChoice& choice,
     const char* change,
     const std::function<void(proto::Catalog*, proto::JobProfile*)>& edit,
-    std::vector<Gain>* gains) {
+    std::vector<proto::PlanGain>* gains) {
   proto::Catalog catalog = *input.catalog;
   proto::JobProfile profile = *input.profile;
   edit(&catalog, &profile);
@@ -39,38 +39,37 @@ void AddChanged(
   const Result<PlanProblem> problem = MakePlanProblem(catalog, changed, input.setup);
   if (problem.ok()) {
     FleetJudge judge(*problem);
-    gains->push_back(GainOf(
-        change, choice, judge.Judge(choice.counts, choice.server_offer, choice.server_hosts)));
+    AddGain(change, judge.Judge(choice.counts, choice.server_offer, choice.server_hosts), gains);
   }
 }
 
 }  // namespace
 
-std::vector<Gain> WhatMoreBuys(
+std::vector<proto::PlanGain> WhatMoreBuys(
     const PlanInput& input, const PlanProblem& problem, const FleetChoice& choice) {
   FleetJudge judge(problem);
-  std::vector<Gain> gains;
+  std::vector<proto::PlanGain> gains;
   for (size_t i = 0; i < problem.offers.size(); ++i) {
     std::vector<int> counts = choice.counts;
     ++counts[i];
     const auto k = static_cast<size_t>(problem.offers[i].worker_class);
-    gains.push_back(GainOf(
+    AddGain(
         "one more " + problem.speed->classes()[k].name,
-        choice,
-        judge.Judge(counts, choice.server_offer, choice.server_hosts)));
+        judge.Judge(counts, choice.server_offer, choice.server_hosts),
+        &gains);
   }
   const ServerOffer& server = problem.servers[static_cast<size_t>(choice.server_offer)];
-  gains.push_back(GainOf(
+  AddGain(
       "one more server " + server.instance_type,
-      choice,
-      judge.Judge(choice.counts, choice.server_offer, choice.server_hosts + 1)));
+      judge.Judge(choice.counts, choice.server_offer, choice.server_hosts + 1),
+      &gains);
   PlanProblem faster = problem;
   faster.servers[static_cast<size_t>(choice.server_offer)].link_bytes_per_s *= 2;
   FleetJudge faster_judge(faster);
-  gains.push_back(GainOf(
+  AddGain(
       "twice the servers' network",
-      choice,
-      faster_judge.Judge(choice.counts, choice.server_offer, choice.server_hosts)));
+      faster_judge.Judge(choice.counts, choice.server_offer, choice.server_hosts),
+      &gains);
   AddChanged(
       input,
       choice,
@@ -97,8 +96,8 @@ std::vector<Gain> WhatMoreBuys(
   return gains;
 }
 
-std::vector<QuotaGain> WhatQuotaBuys(const PlanProblem& problem, const FleetChoice& choice) {
-  std::vector<QuotaGain> gains;
+std::vector<proto::PlanQuota> WhatQuotaBuys(const PlanProblem& problem, const FleetChoice& choice) {
+  std::vector<proto::PlanQuota> gains;
   for (size_t i = 0; i < problem.offers.size(); ++i) {
     if (choice.counts[i] == 0 || choice.counts[i] < problem.offers[i].quota) {
       continue;
@@ -116,8 +115,8 @@ std::vector<QuotaGain> WhatQuotaBuys(const PlanProblem& problem, const FleetChoi
 }
 
 std::string BindingBottleneck(
-    const FleetChoice& choice, const std::vector<QuotaGain>& quota_gains) {
-  if (choice.speed.bottleneck == Bottleneck::kCompute && !quota_gains.empty()) {
+    const FleetChoice& choice, const std::vector<proto::PlanQuota>& quotas) {
+  if (choice.speed.bottleneck == Bottleneck::kCompute && !quotas.empty()) {
     return "quota";
   }
   return std::string(BottleneckName(choice.speed.bottleneck));

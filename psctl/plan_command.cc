@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "provisioner/fleet_judge.h"
 #include "provisioner/plan_report.h"
@@ -18,10 +19,11 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kPlotWorkersMax = 32;
 
-/// What the same goal costs without spot instances.
-std::optional<PlanView::Alternative> OnDemandOf(const Planning& planning) {
+/// What the same goal costs without spot instances, within the budget or beyond it.
+std::optional<proto::PlanAlternative> OnDemandOf(const Planning& planning) {
   provisioner::PlanSetup setup = planning.input.setup;
   setup.market = provisioner::MarketChoice::kOnDemand;
+  setup.goal.usd_max = kInfinity;
   setup.held.clear();  // they are rented as spot
   Result<provisioner::PlanProblem> problem =
       provisioner::MakePlanProblem(planning.catalog, planning.models, setup);
@@ -33,7 +35,36 @@ std::optional<PlanView::Alternative> OnDemandOf(const Planning& planning) {
   if (!answer.ok() || answer->best.empty()) {
     return std::nullopt;
   }
-  return AlternativeOf(*problem, planning.profile, answer->best.front(), "on-demand");
+  return AlternativeOf(*problem, planning.profile, answer->best.front(), "on demand");
+}
+
+/// The chosen plan beside what else there is.
+proto::Plan ComparedPlan(
+    const PlanCommand& command, const Planning& planning, const provisioner::PlanAnswer& answer) {
+  const provisioner::FleetChoice& choice = answer.best.front();
+  proto::Plan plan = PlanOf(planning, choice, command.strategy);
+  plan.quotas = provisioner::WhatQuotaBuys(planning.problem, choice);
+  plan.bottleneck = provisioner::BindingBottleneck(choice, plan.quotas);
+  for (size_t i = 1; i < answer.best.size(); ++i) {
+    plan.alternatives.push_back(
+        AlternativeOf(planning.problem, planning.profile, answer.best[i], "next best"));
+  }
+  if (planning.input.setup.market != provisioner::MarketChoice::kOnDemand) {
+    if (std::optional<proto::PlanAlternative> on_demand = OnDemandOf(planning)) {
+      plan.alternatives.push_back(*std::move(on_demand));
+    }
+  }
+  if (!planning.models.not_profiled.empty()) {
+    plan.notes.push_back(
+        "left out, since the profile has no figures for them: " +
+        Plural(planning.models.not_profiled.size(), "type") + " of the catalog");
+  }
+  if (!answer.is_proven) {
+    plan.notes.push_back(
+        "too many fleets to look at all: a cheaper one may exist, at no less than " +
+        FormatUsd(answer.usd_bound) + " USD; offer fewer types for a proof");
+  }
+  return plan;
 }
 
 Status ParseGoal(const PlanCommand& command, Planning* planning) {
@@ -96,8 +127,8 @@ Status WritePlot(
       provisioner::PlotPoints(planning.problem, choice, std::max(workers_max, chosen));
   const provisioner::PlotTexts texts = {
       plan.job + ": " + GoalText(plan),
-      "best fleet of each size behind " + provisioner::ServersText(planning.problem, choice) +
-          ", " + plan.speed_model + " model"};
+      "best fleet of each size behind " + provisioner::ServersText(plan.servers) + ", " +
+          plan.speed_model + " model"};
   return WriteFileAtomically(command.plot_path, provisioner::PlotSvg(points, chosen, texts));
 }
 
@@ -134,42 +165,23 @@ int RunPlan(const PlanCommand& command, const Console& console) {
     return kExitFailed;
   }
   const provisioner::FleetChoice& choice = answer->best.front();
-  PlanView view = ViewOf(planning, choice, command.strategy);
-  view.has_held = !planning.input.setup.held.empty();
-  view.quotas = provisioner::WhatQuotaBuys(planning.problem, choice);
-  view.plan.bottleneck = provisioner::BindingBottleneck(choice, view.quotas);
+  const proto::Plan plan = ComparedPlan(command, planning, *answer);
   Status status;
   if (!command.output.empty()) {
-    status = WriteFileAtomically(command.output, proto::PrintPlan(view.plan));
+    status = WriteFileAtomically(command.output, proto::PrintPlan(plan));
   }
   if (status.ok() && !command.plot_path.empty()) {
-    status = WritePlot(command, planning, choice, view.plan);
+    status = WritePlot(command, planning, choice, plan);
   }
   if (!status.ok()) {
     return Fail(console, status);
   }
   if (command.common.is_json) {
-    console.out(proto::PrintPlan(view.plan));
+    console.out(proto::PrintPlan(plan));
     return kExitOk;
   }
-  for (size_t i = 1; i < answer->best.size(); ++i) {
-    view.next_best.push_back(
-        AlternativeOf(planning.problem, planning.profile, answer->best[i], command.strategy));
-  }
-  if (planning.input.setup.market != provisioner::MarketChoice::kOnDemand) {
-    view.on_demand = OnDemandOf(planning);
-  }
-  if (!planning.models.not_profiled.empty()) {
-    view.notes.push_back(
-        "left out, since the profile has no figures for them: " +
-        Plural(planning.models.not_profiled.size(), "type") + " of the catalog");
-  }
-  if (!answer->is_proven) {
-    view.notes.push_back(
-        "too many fleets to look at all: a cheaper one may exist, at no less than " +
-        FormatUsd(answer->usd_bound) + " USD; offer fewer types for a proof");
-  }
-  console.out(RenderPlan(view, console.out_width));
+  const bool has_held = !planning.input.setup.held.empty();
+  console.out(RenderPlan(plan, has_held, console.out_width));
   if (command.explains) {
     console.out(
         "\n" + RenderExplanation(planning.catalog, planning.problem, choice, console.out_width));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "provisioner/plan_report.h"
 #include "psctl/tables.h"
 #include "psctl/text.h"
 
@@ -35,26 +36,20 @@ std::string ChangeText(double share) {
   return is_zero ? "0 %" : (percent < 0 ? "-" : "+") + digits + " %";
 }
 
-std::string RenderGains(const PlanView& view, size_t width_max) {
-  const bool has_time = view.plan.seconds.value > 0;
-  std::vector<Column> columns = {{"with", Align::kLeft}, {"speed"}};
-  if (has_time) {
-    columns.insert(columns.end(), {{"time"}, {"USD"}, {"USD more"}});
-  }
-  Table table(std::move(columns));
-  for (const provisioner::Gain& gain : view.gains) {
-    std::vector<std::string> cells = {gain.change, ChangeText(gain.speed_share)};
-    if (has_time) {
-      const double usd_more = gain.usd / view.plan.usd.value - 1;
-      cells.insert(
-          cells.end(), {FormatDuration(gain.seconds), FormatUsd(gain.usd), ChangeText(usd_more)});
-    }
-    table.AddRow(std::move(cells));
+std::string RenderGains(const proto::Plan& plan, size_t width_max) {
+  Table table({{"with", Align::kLeft}, {"speed"}, {"time"}, {"USD"}, {"USD more"}});
+  for (const proto::PlanGain& gain : plan.gains) {
+    table.AddRow(
+        {gain.change,
+         ChangeText(gain.samples_per_s / plan.samples_per_s.value - 1),
+         FormatDuration(gain.seconds),
+         FormatUsd(gain.usd),
+         ChangeText(gain.usd / plan.usd.value - 1)});
   }
   return table.Render(width_max);
 }
 
-std::string RenderAlternatives(const PlanView& view, size_t width_max) {
+std::string RenderAlternatives(const proto::Plan& plan, size_t width_max) {
   Table table(
       {{"plan", Align::kLeft},
        {"workers", Align::kLeft},
@@ -64,22 +59,19 @@ std::string RenderAlternatives(const PlanView& view, size_t width_max) {
        {"USD"},
        {"USD more", Align::kRight, 1}},
       kFleetWidthMax);
-  const auto add = [&](const std::string& name, const PlanView::Alternative& other) {
+  const auto add = [&](const proto::PlanAlternative& some) {
     table.AddRow(
-        {name,
-         other.fleet,
-         other.servers,
-         WholeText(other.plan.samples_per_s.value),
-         FormatDuration(other.plan.seconds.value),
-         FormatUsd(other.plan.usd.value),
-         ChangeText(other.plan.usd.value / view.plan.usd.value - 1)});
+        {some.kind,
+         provisioner::FleetText(some.workers),
+         provisioner::ServersText(some.servers),
+         WholeText(some.samples_per_s.value),
+         FormatDuration(some.seconds.value),
+         FormatUsd(some.usd.value),
+         ChangeText(some.usd.value / plan.usd.value - 1)});
   };
-  add("chosen", {view.fleet, view.servers, view.plan});
-  for (const PlanView::Alternative& other : view.next_best) {
-    add("next best", other);
-  }
-  if (view.on_demand) {
-    add("on demand", *view.on_demand);
+  add({"chosen", plan.workers, plan.servers, plan.samples_per_s, plan.seconds, plan.usd});
+  for (const proto::PlanAlternative& other : plan.alternatives) {
+    add(other);
   }
   return table.Render(width_max);
 }
@@ -109,14 +101,13 @@ std::string GoalText(const proto::Plan& plan) {
   return text + " at " + PercentText(plan.confidence) + " confidence";
 }
 
-std::string RenderPlan(const PlanView& view, size_t width_max) {
-  const proto::Plan& plan = view.plan;
+std::string RenderPlan(const proto::Plan& plan, bool has_held, size_t width_max) {
   std::vector<std::pair<std::string, std::string>> pairs = {
       {"job", plan.job},
-      {"workers", view.fleet},
-      {"servers", view.servers},
+      {"workers", provisioner::FleetText(plan.workers)},
+      {"servers", provisioner::ServersText(plan.servers)},
       {"samples/s", Spread(plan.samples_per_s, WholeText)}};
-  if (view.has_held) {
+  if (has_held) {
     const bool is_new = PartText(plan, /*is_held=*/false) != "none";
     const bool takes_over = is_new && plan.takeover_s > 0;
     const std::pair<std::string, std::string> parts[] = {
@@ -134,25 +125,25 @@ std::string RenderPlan(const PlanView& view, size_t width_max) {
     pairs.emplace_back("cost, USD", Spread(plan.usd, FormatUsd));
   }
   pairs.emplace_back("bottleneck", plan.bottleneck);
-  pairs.emplace_back("servers busy", PercentText(view.server_busy));
+  pairs.emplace_back("servers busy", PercentText(plan.server_busy));
   pairs.emplace_back(
       "planned by",
       (plan.strategy.empty() ? "" : plan.strategy + ", ") + plan.speed_model + " model");
   std::string text = RenderPairs(pairs);
-  if (!view.next_best.empty() || view.on_demand) {
-    text += "\n" + RenderAlternatives(view, width_max);
+  if (!plan.alternatives.empty()) {
+    text += "\n" + RenderAlternatives(plan, width_max);
   }
-  if (!view.gains.empty()) {
-    text += "\nwhat more would buy\n" + RenderGains(view, width_max);
+  if (!plan.gains.empty()) {
+    text += "\nwhat more would buy\n" + RenderGains(plan, width_max);
   }
-  if (!view.quotas.empty() || !view.notes.empty()) {
+  if (!plan.quotas.empty() || !plan.notes.empty()) {
     text += "\n";
   }
-  for (const provisioner::QuotaGain& gain : view.quotas) {
-    text += "the quota of " + gain.instance_type + " is used up; one more saves " +
-            FormatUsd(plan.usd.value - gain.usd) + " USD\n";
+  for (const proto::PlanQuota& quota : plan.quotas) {
+    text += "the quota of " + quota.instance_type + " is used up; one more saves " +
+            FormatUsd(plan.usd.value - quota.usd) + " USD\n";
   }
-  for (const std::string& note : view.notes) {
+  for (const std::string& note : plan.notes) {
     text += note + "\n";
   }
   return text;

@@ -1,39 +1,16 @@
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "provisioner/plan_report.h"
 #include "provisioner/planner.h"
-#include "provisioner/sensitivity.h"
 #include "ps/proto/catalog.h"
 #include "ps/proto/plan.h"
 
 namespace ps::psctl {
 
-/// Everything that `psctl plan` and `psctl predict` say about a fleet.
-struct PlanView {
-  proto::Plan plan;
-  std::string fleet;
-  std::string servers;
-  double server_busy = 0;
-  bool has_held = false;                 // tell what of the fleet runs already and what is new
-  std::vector<std::string> notes;        // one line each, at the end
-  std::vector<provisioner::Gain> gains;  // empty: not shown
-  std::vector<provisioner::QuotaGain> quotas;  // that would save something
-
-  struct Alternative {
-    std::string fleet;
-    std::string servers;
-    proto::Plan plan;
-  };
-
-  std::vector<Alternative> next_best;
-  std::optional<Alternative> on_demand;
-};
-
-std::string RenderPlan(const PlanView& view, size_t width_max);
+/// A plan or a prediction for people. `has_held` tells which of the fleet runs already and what is
+/// new.
+std::string RenderPlan(const proto::Plan& plan, bool has_held, size_t width_max);
 
 /// The reason and the nearest goals, a line each.
 std::string RenderInfeasible(const provisioner::Infeasible& why, const provisioner::Goal& goal);

@@ -130,40 +130,24 @@ Status PreparePlanning(const PlanningCommand& command, Planning* planning) {
   return MakeProblem(command, planning);
 }
 
-PlanView::Alternative AlternativeOf(
+proto::PlanAlternative AlternativeOf(
     const provisioner::PlanProblem& problem,
     const proto::JobProfile& profile,
     const provisioner::FleetChoice& choice,
-    const std::string& strategy) {
-  return {
-      provisioner::FleetText(problem, choice),
-      provisioner::ServersText(problem, choice),
-      provisioner::PlanOf(
-          problem,
-          profile,
-          choice,
-          strategy,
-          std::string(provisioner::BottleneckName(choice.speed.bottleneck)))};
+    const std::string& kind) {
+  const proto::Plan plan = provisioner::PlanOf(problem, profile, choice, "");
+  return {kind, plan.workers, plan.servers, plan.samples_per_s, plan.seconds, plan.usd};
 }
 
-PlanView ViewOf(
+proto::Plan PlanOf(
     const Planning& planning, const provisioner::FleetChoice& choice, const std::string& strategy) {
   const provisioner::PlanProblem& problem = planning.problem;
-  PlanView view;
-  view.notes = planning.notes;
+  proto::Plan plan = provisioner::PlanOf(problem, planning.profile, choice, strategy);
   if (problem.loss != nullptr && problem.goal.loss > 0) {
-    view.gains = provisioner::WhatMoreBuys(planning.input, problem, choice);
+    plan.gains = provisioner::WhatMoreBuys(planning.input, problem, choice);
   }
-  view.fleet = provisioner::FleetText(problem, choice);
-  view.servers = provisioner::ServersText(problem, choice);
-  view.server_busy = choice.speed.server_busy;
-  view.plan = provisioner::PlanOf(
-      problem,
-      planning.profile,
-      choice,
-      strategy,
-      provisioner::BindingBottleneck(choice, view.quotas));
-  return view;
+  plan.notes = planning.notes;
+  return plan;
 }
 
 }  // namespace ps::psctl

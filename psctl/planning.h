@@ -9,9 +9,9 @@
 #include "provisioner/sensitivity.h"
 #include "ps/base/status.h"
 #include "ps/proto/catalog.h"
+#include "ps/proto/plan.h"
 #include "ps/proto/profile.h"
 #include "psctl/plan_command.h"
-#include "psctl/plan_view.h"
 
 namespace ps::psctl {
 
@@ -35,13 +35,14 @@ struct Planning {
 Status PreparePlanning(const PlanningCommand& command, Planning* planning);
 
 /// What to say of a fleet; the other plans and the quotas are the caller's.
-PlanView ViewOf(
+proto::Plan PlanOf(
     const Planning& planning, const provisioner::FleetChoice& choice, const std::string& strategy);
 
-PlanView::Alternative AlternativeOf(
+/// Another fleet to compare with.
+proto::PlanAlternative AlternativeOf(
     const provisioner::PlanProblem& problem,
     const proto::JobProfile& profile,
     const provisioner::FleetChoice& choice,
-    const std::string& strategy);
+    const std::string& kind);
 
 }  // namespace ps::psctl

@@ -36,7 +36,7 @@ Result<std::vector<int>> CountsOf(
   return counts;
 }
 
-Result<PlanView> Predict(const PredictCommand& command, Planning* planning) {
+Result<proto::Plan> Predict(const PredictCommand& command, Planning* planning) {
   provisioner::PlanSetup& setup = planning->input.setup;
   setup.goal.seconds_max = std::numeric_limits<double>::infinity();
   setup.goal.usd_max = std::numeric_limits<double>::infinity();
@@ -60,7 +60,7 @@ Result<PlanView> Predict(const PredictCommand& command, Planning* planning) {
           ": no loss curve is fitted; leave --loss out for the speed");
     }
     provisioner::FleetJudge judge(problem);
-    return ViewOf(*planning, judge.Choose(counts, 0, hosts), "");
+    return PlanOf(*planning, judge.Choose(counts, 0, hosts), "");
   }
   provisioner::FleetChoice choice;
   std::vector<int> class_counts(problem.speed->classes().size(), 0);
@@ -71,19 +71,20 @@ Result<PlanView> Predict(const PredictCommand& command, Planning* planning) {
   choice.server_hosts = hosts;
   choice.speed =
       problem.speed->Predict(class_counts, {hosts, problem.servers.front().link_bytes_per_s});
-  return ViewOf(*planning, choice, "");
+  return PlanOf(*planning, choice, "");
 }
 
 }  // namespace
 
 int RunPredict(const PredictCommand& command, const Console& console) {
   Planning planning;
-  const Result<PlanView> view = Predict(command, &planning);
-  if (!view.ok()) {
-    return Misuse(console, view.status());
+  const Result<proto::Plan> plan = Predict(command, &planning);
+  if (!plan.ok()) {
+    return Misuse(console, plan.status());
   }
   console.out(
-      command.common.is_json ? proto::PrintPlan(view->plan) : RenderPlan(*view, console.out_width));
+      command.common.is_json ? proto::PrintPlan(*plan)
+                             : RenderPlan(*plan, /*has_held=*/false, console.out_width));
   return kExitOk;
 }
 

@@ -6,23 +6,39 @@
 
 namespace ps::proto {
 
-Result<Plan> ParsePlan(std::string_view text, const std::string& file) {
-  PS_ASSIGN(JsonValue root, ParseJson(text, file));
-  PS_TRY(CheckSchema(root, PlanSchema(), file));
-  auto plan = ReadValues<Plan>(root, PlanSchema());
+namespace {
+
+/// Every estimate of `table`, which is at `prefix` of the file, holds its value.
+template <TableValue T>
+Status CheckIntervals(
+    const T& table, const std::string& prefix, const JsonValue& root, const std::string& file) {
   Status status = Status::Ok();
-  VisitFields(plan, [&]<typename M>(const std::string& name, const M& member) {
+  VisitFields(table, [&]<typename M>(const std::string& name, const M& member) {
+    const std::string path = prefix + name;
     if constexpr (std::is_same_v<M, Estimate>) {
       if (status.ok() && (member.low > member.value || member.value > member.high)) {
         status = ErrorAtPath(
             file,
             root,
-            name,
-            name + " is not within its interval; allowed: low, value and high in that order");
+            path,
+            path + " is not within its interval; allowed: low, value and high in that order");
+      }
+    } else if constexpr (std::is_same_v<M, std::vector<PlanAlternative>>) {
+      for (size_t i = 0; status.ok() && i < member.size(); ++i) {
+        status = CheckIntervals(member[i], path + "[" + std::to_string(i) + "].", root, file);
       }
     }
   });
-  PS_TRY(status);
+  return status;
+}
+
+}  // namespace
+
+Result<Plan> ParsePlan(std::string_view text, const std::string& file) {
+  PS_ASSIGN(JsonValue root, ParseJson(text, file));
+  PS_TRY(CheckSchema(root, PlanSchema(), file));
+  auto plan = ReadValues<Plan>(root, PlanSchema());
+  PS_TRY(CheckIntervals(plan, "", root, file));
   return plan;
 }
 

@@ -45,6 +45,36 @@ struct Estimate {
   friend bool operator==(const Estimate&, const Estimate&) = default;
 };
 
+/// Another fleet that reaches the loss.
+struct PlanAlternative {
+  std::string kind;  // "next best", "on demand"
+  std::vector<PlanWorkers> workers;
+  PlanServers servers;
+  Estimate samples_per_s;
+  Estimate seconds;
+  Estimate usd;
+
+  friend bool operator==(const PlanAlternative&, const PlanAlternative&) = default;
+};
+
+/// What the chosen fleet would do with more of something.
+struct PlanGain {
+  std::string change;  // "one more g4dn.4xlarge", "twice the servers' network"
+  double samples_per_s = 0;
+  double seconds = 0;  // to the target; 0 without one, as is usd
+  double usd = 0;
+
+  friend bool operator==(const PlanGain&, const PlanGain&) = default;
+};
+
+/// A quota that is used up and costs money.
+struct PlanQuota {
+  std::string instance_type;
+  double usd = 0;  // of the best plan with one more allowed
+
+  friend bool operator==(const PlanQuota&, const PlanQuota&) = default;
+};
+
 struct Plan {
   std::string job;
   std::string model_fingerprint;
@@ -62,6 +92,11 @@ struct Plan {
   Estimate seconds;
   Estimate usd;
   std::string bottleneck;  // "server network", "worker network", "pcie", "compute", "quota"
+  double server_busy = 0;  // share of the servers' bandwidth in use, 0 to 1
+  std::vector<PlanAlternative> alternatives;
+  std::vector<PlanGain> gains;
+  std::vector<PlanQuota> quotas;
+  std::vector<std::string> notes;  // a line each
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };

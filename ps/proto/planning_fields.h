@@ -172,6 +172,30 @@ void VisitFields(C& c, V&& visit) {
   visit("high", c.high);
 }
 
+template <MaybeConst<PlanAlternative> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("kind", c.kind);
+  visit("workers", c.workers);
+  visit("servers", c.servers);
+  visit("samples_per_s", c.samples_per_s);
+  visit("seconds", c.seconds);
+  visit("usd", c.usd);
+}
+
+template <MaybeConst<PlanGain> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("change", c.change);
+  visit("samples_per_s", c.samples_per_s);
+  visit("seconds", c.seconds);
+  visit("usd", c.usd);
+}
+
+template <MaybeConst<PlanQuota> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("instance_type", c.instance_type);
+  visit("usd", c.usd);
+}
+
 template <MaybeConst<Plan> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("job", c.job);
@@ -190,6 +214,11 @@ void VisitFields(C& c, V&& visit) {
   visit("seconds", c.seconds);
   visit("usd", c.usd);
   visit("bottleneck", c.bottleneck);
+  visit("server_busy", c.server_busy);
+  visit("alternatives", c.alternatives);
+  visit("gains", c.gains);
+  visit("quotas", c.quotas);
+  visit("notes", c.notes);
 }
 
 }  // namespace ps::proto

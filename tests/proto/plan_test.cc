@@ -9,6 +9,7 @@
 namespace ps::proto {
 namespace {
 
+using testing::HasSubstr;
 using testing::StartsWith;
 
 /// Every member away from its default.
@@ -32,6 +33,12 @@ Plan Sample() {
   plan.seconds = {2000, 1800, 2300};
   plan.usd = {3.5, 3, 4};
   plan.bottleneck = "server network";
+  plan.server_busy = 0.75;
+  plan.alternatives = {
+      {"next best", plan.workers, plan.servers, {700, 650, 750}, {2100, 2000, 2300}, {4, 3, 5}}};
+  plan.gains = {{"one more g3.8xlarge", 900, 1900, 4.5}};
+  plan.quotas = {{"g4dn.4xlarge", 3.25}};
+  plan.notes = {"left out: 2 types"};
   return plan;
 }
 
@@ -64,7 +71,14 @@ TEST(PlanTest, WhatIsNotSaidHasTheStructsDefault) {
 }
 
 TEST(PlanTest, EveryMemberIsAField) {
-  tests::ExpectAllMembersVisited<PlanWorkers, PlanServers, Estimate, Plan>();
+  tests::ExpectAllMembersVisited<
+      PlanWorkers,
+      PlanServers,
+      Estimate,
+      PlanAlternative,
+      PlanGain,
+      PlanQuota,
+      Plan>();
 }
 
 TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
@@ -74,6 +88,9 @@ TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
       ErrorOf(plan),
       "plan.json:49:14: seconds is not within its interval; allowed: low, value and high in that "
       "order");
+  plan = Sample();
+  plan.alternatives[0].usd.low = 4.5;
+  EXPECT_THAT(ErrorOf(plan), HasSubstr(": alternatives[0].usd is not within its interval"));
   plan = Sample();
   plan.workers[1].count = 0;
   EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:25:16: workers[1].count is 0; allowed: a whol"));

@@ -114,9 +114,9 @@ TEST_F(ReportTest, WhatTheCatalogDoesNotHaveIsRefused) {
 TEST_F(ReportTest, MoreOfEverythingIsWhatTheModelSaysOfTheChangedFleet) {
   Make();
   const FleetChoice best = Best();
-  const std::vector<Gain> gains = WhatMoreBuys(input_, problem_, best);
+  const std::vector<proto::PlanGain> gains = WhatMoreBuys(input_, problem_, best);
   std::vector<std::string> changes;
-  for (const Gain& gain : gains) {
+  for (const proto::PlanGain& gain : gains) {
     changes.push_back(gain.change);
   }
   EXPECT_THAT(
@@ -135,7 +135,7 @@ TEST_F(ReportTest, MoreOfEverythingIsWhatTheModelSaysOfTheChangedFleet) {
   EXPECT_EQ(gains[0].usd, verdict.usd);
   EXPECT_EQ(gains[0].seconds, verdict.seconds);
   for (size_t i = 2; i < gains.size(); ++i) {
-    EXPECT_GE(gains[i].speed_share, -1e-9) << gains[i].change;
+    EXPECT_GE(gains[i].samples_per_s, best.speed.samples_per_s * (1 - 1e-9)) << gains[i].change;
   }
 }
 
@@ -150,7 +150,7 @@ TEST_F(ReportTest, AQuotaThatCostsMoneyIsTheBottleneckOfComputation) {
   Make();
   const FleetChoice best = Best();
   ASSERT_EQ(best.counts[1], 1);
-  const std::vector<QuotaGain> gains = WhatQuotaBuys(problem_, best);
+  const std::vector<proto::PlanQuota> gains = WhatQuotaBuys(problem_, best);
   ASSERT_EQ(gains.size(), 1U);
   EXPECT_EQ(gains[0].instance_type, "fast");
   EXPECT_LT(gains[0].usd, best.usd);
@@ -162,7 +162,7 @@ TEST_F(ReportTest, APlanHoldsTheFleetAndIntervalsWhoseUpperEndsAreInTime) {
   input_.setup.goal.confidence = 0.9;
   Make();
   const FleetChoice best = Best();
-  const proto::Plan plan = PlanOf(problem_, profile_, best, "exact", "compute");
+  const proto::Plan plan = PlanOf(problem_, profile_, best, "exact");
   EXPECT_EQ(plan.job, "job");
   EXPECT_EQ(plan.speed_model, "queue");
   EXPECT_EQ(plan.usd_max, 0);

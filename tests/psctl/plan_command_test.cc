@@ -61,6 +61,37 @@ TEST_F(PlanCommandTest, APlanIsWrittenAsTheFileThatTrainRuns) {
   EXPECT_FALSE(plan->workers.empty());
 }
 
+TEST_F(PlanCommandTest, AsJsonItHasAllThatTheTableHas) {
+  ASSERT_EQ(
+      RunWith(
+          "plan",
+          {"--loss",
+           "0.8",
+           "--within",
+           "40m",
+           "--quota",
+           "p3.2xlarge=2",
+           "--budget",
+           "6",
+           "--json"}),
+      0)
+      << err_;
+  const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GT(plan->server_busy, 0);
+  ASSERT_EQ(plan->alternatives.size(), 4U);
+  EXPECT_EQ(plan->alternatives.front().kind, "next best");
+  EXPECT_GE(plan->alternatives.front().usd.value, plan->usd.value);
+  const proto::PlanAlternative& on_demand = plan->alternatives.back();
+  EXPECT_EQ(on_demand.kind, "on demand");
+  EXPECT_EQ(on_demand.workers.front().market, proto::Market::kOnDemand);
+  EXPECT_GT(on_demand.usd.value, plan->usd_max) << "what it costs without spot, budget or not";
+  ASSERT_EQ(plan->quotas.size(), 1U);
+  EXPECT_EQ(plan->quotas.front().instance_type, "p3.2xlarge");
+  EXPECT_LT(plan->quotas.front().usd, plan->usd.value);
+  EXPECT_GE(plan->gains.size(), 8U);
+}
+
 TEST_F(PlanCommandTest, WithoutAFeasibleFleetItNamesTheNearestGoals) {
   EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "10m"}), kExitFailed);
   EXPECT_THAT(out_, IsEmpty());
