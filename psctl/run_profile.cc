@@ -28,6 +28,11 @@ constexpr size_t kTimesMin = 3;
 constexpr double kLossStepsMin = 50;
 /// Points of a loss curve are this far apart, as a share of the steps; there are some 500 at most.
 constexpr double kLossSpacing = 0.02;
+/// What is kept of a run while it lasts, of each worker. Of a speed only the first and the last
+/// point count; so many come in while the first one may still move.
+constexpr size_t kPointsMax = 512;
+constexpr size_t kHeartbeatsMax = 512;
+constexpr size_t kGoneWorkersMax = 64;
 /// What a profile keeps of all runs: the newest of each kind, so that a fleet that trains every day
 /// does not push out what others told.
 constexpr int kSpeedsPerFleet = 10;
@@ -128,18 +133,20 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     Worker& worker = workers_[row.incarnation.value];
     worker.seat = row.worker.value;
     worker.minibatch = std::max(row.minibatch, 1U);
-    if (worker.points.empty() || row.samples_counted > worker.points.back().samples) {
-      worker.points.push_back({now_s_, row.samples_counted});
+    if (worker.points.empty() || row.samples_counted > worker.samples) {
+      AddPoint(row.samples_counted, &worker);
     }
     const uint64_t steps = row.stats.steps - worker.stats.steps;
     if (row.stats.steps > worker.stats.steps && worker.stats.steps > 0) {
       const auto n = static_cast<double>(steps);
       worker.steps_timed += steps;
-      worker.step_seconds.push_back((row.stats.compute_s - worker.stats.compute_s) / n);
-      worker.pushed_bytes.push_back(
-          static_cast<double>(row.stats.bytes_pushed - worker.stats.bytes_pushed) / n);
-      worker.pulled_bytes.push_back(
-          static_cast<double>(row.stats.bytes_pulled - worker.stats.bytes_pulled) / n);
+      worker.heartbeats.push_back(
+          {(row.stats.compute_s - worker.stats.compute_s) / n,
+           static_cast<double>(row.stats.bytes_pushed - worker.stats.bytes_pushed) / n,
+           static_cast<double>(row.stats.bytes_pulled - worker.stats.bytes_pulled) / n});
+      if (worker.heartbeats.size() > kHeartbeatsMax) {
+        worker.heartbeats.pop_front();
+      }
     }
     if (row.stats.steps >= worker.stats.steps) {
       worker.stats = row.stats;
@@ -150,12 +157,46 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     has_steady_fleet_ = has_steady_fleet_ && losses_.empty();
     present_ = std::move(present);
     present_since_s_ = now_s_;
+    ForgetGoneWorkers();
   }
   const auto steps = static_cast<double>(status.steps_counted);
   if (steps >= kLossStepsMin &&
       (losses_.empty() || steps >= losses_.back().steps * (1 + kLossSpacing))) {
     losses_.push_back({steps, status.train_loss, 0, 0, static_cast<int>(present_.size())});
   }
+}
+
+/// Points before MeasuredSince, which only moves on, never count again.
+void RunProfiler::AddPoint(uint64_t samples, Worker* worker) const {
+  worker->samples = samples;
+  std::deque<Point>& points = worker->points;
+  while (!points.empty() && points.front().at_s < MeasuredSince()) {
+    points.pop_front();
+  }
+  if (points.size() == kPointsMax) {
+    points.pop_back();
+  }
+  points.push_back({now_s_, samples});
+}
+
+void RunProfiler::ForgetGoneWorkers() {
+  size_t gone = workers_.size() - present_.size();
+  for (auto it = workers_.begin(); gone > kGoneWorkersMax && it != workers_.end();) {
+    if (std::ranges::binary_search(present_, it->first)) {
+      ++it;
+    } else {
+      it = workers_.erase(it);
+      --gone;
+    }
+  }
+}
+
+size_t RunProfiler::kept() const {
+  size_t kept = losses_.size();
+  for (const auto& [incarnation, worker] : workers_) {
+    kept += worker.points.size() + worker.heartbeats.size();
+  }
+  return kept;
 }
 
 double RunProfiler::MeasuredSince() const {
@@ -235,8 +276,9 @@ void RunProfiler::AddWorkers(proto::JobProfile* profile) const {
       continue;
     }
     Times& times = kinds[{GroupOf(worker.seat).type, static_cast<int>(worker.minibatch)}];
-    times.seconds.insert(
-        times.seconds.end(), worker.step_seconds.begin(), worker.step_seconds.end());
+    for (const Heartbeat& heartbeat : worker.heartbeats) {
+      times.seconds.push_back(heartbeat.compute_s);
+    }
     times.steps += worker.steps_timed;
   }
   for (const auto& [kind, times] : kinds) {
@@ -262,8 +304,10 @@ void RunProfiler::AddTraffic(proto::JobProfile* profile) const {
   double steps = 0;
   double wait_s = 0;
   for (const auto& [incarnation, worker] : workers_) {
-    pushed.insert(pushed.end(), worker.pushed_bytes.begin(), worker.pushed_bytes.end());
-    pulled.insert(pulled.end(), worker.pulled_bytes.begin(), worker.pulled_bytes.end());
+    for (const Heartbeat& heartbeat : worker.heartbeats) {
+      pushed.push_back(heartbeat.pushed_bytes);
+      pulled.push_back(heartbeat.pulled_bytes);
+    }
     steps += static_cast<double>(worker.stats.steps);
     wait_s += worker.stats.wait_s;
   }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,23 +39,31 @@ class RunProfiler {
   /// steps of a kind its list is empty.
   proto::JobProfile Profile() const;
 
+  /// Points, heartbeats and losses that are kept; it does not grow with the length of a run.
+  size_t kept() const;
+
  private:
   struct Point {
     double at_s = 0;
     uint64_t samples = 0;
   };
 
-  /// One worker's life, and what its heartbeats said.
+  /// What a worker did between two heartbeats, per step.
+  struct Heartbeat {
+    double compute_s = 0;
+    double pushed_bytes = 0;
+    double pulled_bytes = 0;
+  };
+
+  /// One worker's life, and what its newest heartbeats said.
   struct Worker {
     uint32_t seat = 0;
     uint32_t minibatch = 1;
-    std::vector<Point> points;  // where samples grew
-    proto::WorkerStats stats;   // newest
-    // Between heartbeats, per step.
-    std::vector<double> step_seconds;
-    uint64_t steps_timed = 0;  // behind them
-    std::vector<double> pushed_bytes;
-    std::vector<double> pulled_bytes;
+    uint64_t samples = 0;      // newest, as is stats
+    std::deque<Point> points;  // where samples grew, from MeasuredSince on
+    proto::WorkerStats stats;
+    std::deque<Heartbeat> heartbeats;
+    uint64_t steps_timed = 0;  // in all heartbeats
   };
 
   struct Speed {
@@ -65,6 +75,8 @@ class RunProfiler {
   /// Workers of one type are alike: the first seat's pace is the type's, and one that is slowed
   /// otherwise tells nothing of it.
   bool IsTypical(uint32_t seat) const;
+  void AddPoint(uint64_t samples, Worker* worker) const;
+  void ForgetGoneWorkers();
   static Speed SpeedSince(const Worker& worker, double since_s);
   proto::FleetSample Fleet() const;
   void AddWorkers(proto::JobProfile* profile) const;
@@ -79,7 +91,7 @@ class RunProfiler {
   const std::string fingerprint_;
   double parameter_bytes_ = 0;
   const std::vector<proto::WorkerGroup> seats_;
-  std::map<uint64_t, Worker> workers_;  // by incarnation, all that ever were
+  std::map<uint64_t, Worker> workers_;  // by incarnation; of the gone ones the newest
   std::vector<uint64_t> present_;
   double present_since_s_ = 0;
   double now_s_ = 0;

@@ -127,6 +127,41 @@ TEST_F(RunProfileTest, ALossCurveHasItsFleetAndNoMoreThanOne) {
   EXPECT_NEAR(profiler.Profile().fleets[0].steps_per_s, 4, 0.05);
 }
 
+TEST_F(RunProfileTest, ALongRunIsMeasuredLikeAShortOneAndKeepsNoMore) {
+  RunProfiler profiler = Make();
+  Watch(0, 400, 2, &profiler);
+  const size_t kept = profiler.kept();
+  Watch(400, 800, 2, &profiler);
+  EXPECT_LT(profiler.kept(), kept + 50) << "points of the loss curve, which thin out";
+  const proto::JobProfile profile = profiler.Profile();
+  ASSERT_EQ(profile.fleets.size(), 1U);
+  EXPECT_NEAR(profile.fleets[0].steps_per_s, 6, 0.01);
+  EXPECT_NEAR(profile.fleets[0].seconds, 797, 0.2);
+  ASSERT_EQ(profile.workers.size(), 2U);
+  EXPECT_NEAR(profile.workers[0].compute_s, 0.2, 1e-6);
+  EXPECT_GT(profile.workers[0].steps_measured, 3000) << "all, not only the newest";
+}
+
+TEST_F(RunProfileTest, OfWorkersThatComeAndGoTheNewestAreKept) {
+  RunProfiler profiler = Make();
+  size_t kept = 0;
+  for (uint64_t life = 1; life <= 400; ++life) {
+    for (double at_s = 0; at_s < 3; at_s += 0.25) {
+      proto::JobStatus status = At(3 * static_cast<double>(life) + at_s, 1);
+      status.workers.push_back(Row(1, at_s, 2));
+      status.workers.back().incarnation = Incarnation(100 + life);
+      profiler.Observe(status);
+    }
+    if (life == 200) {
+      kept = profiler.kept();
+    }
+  }
+  EXPECT_LT(profiler.kept(), kept + 50);
+  const proto::JobProfile profile = profiler.Profile();
+  ASSERT_EQ(profile.workers.size(), 2U);
+  EXPECT_EQ(profile.workers[1].instance_type, "slow");
+}
+
 TEST_F(RunProfileTest, TooShortARunTellsNoSpeed) {
   RunProfiler profiler = Make();
   Watch(0, 0.6, 2, &profiler);
