@@ -126,7 +126,9 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
   if (status.samples_rejected > samples_rejected_) {
     lines->push_back(
         Plural(status.samples_rejected - samples_rejected_, "sample") +
-        " gave a gradient that is not finite and were left out");
+        " gave a gradient that is not finite and were left out" +
+        (samples_rejected_ == 0 ? "; if it goes on, training diverges: try a smaller optimizer.lr"
+                                : ""));
     samples_rejected_ = status.samples_rejected;
   }
   state_ = status.state;

@@ -46,6 +46,9 @@ std::string FormatCount(uint64_t n) {
 }
 
 std::string FormatFixed(double value, int decimals) {
+  if (std::isnan(value)) {
+    return "nan";  // its sign means nothing
+  }
   char text[64];
   std::snprintf(text, sizeof(text), "%.*f", decimals, value);
   return text;

@@ -88,7 +88,12 @@ TEST(RunEventsTest, RejectedGradientsAreSaid) {
   status.samples_rejected = 64;
   EXPECT_THAT(
       events.Update(status),
-      ElementsAre("64 samples gave a gradient that is not finite and were left out"));
+      ElementsAre("64 samples gave a gradient that is not finite and were left out; if it goes on, "
+                  "training diverges: try a smaller optimizer.lr"));
+  status.samples_rejected = 96;
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("32 samples gave a gradient that is not finite and were left out"));
 }
 
 TEST(RunEventsTest, WorkersThatLeaveAtTheEndAreNoEvents) {

@@ -25,6 +25,11 @@ TEST(TextTest, RatesKeepThreeDigits) {
   EXPECT_EQ(FormatRate(std::numeric_limits<double>::infinity()), "?");
 }
 
+TEST(TextTest, WhatIsNoNumberHasNoSign) {
+  EXPECT_EQ(FormatFixed(-std::numeric_limits<double>::quiet_NaN(), 4), "nan");
+  EXPECT_EQ(FormatFixed(-1.25, 1), "-1.2");
+}
+
 TEST(TextTest, AmountsBelowTenCentsKeepTwoDigits) {
   EXPECT_EQ(FormatUsd(0), "0.00");
   EXPECT_EQ(FormatUsd(13.454), "13.45");
