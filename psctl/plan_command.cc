@@ -98,10 +98,8 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
 
 Status CheckStrategy(const std::string& name) {
   std::vector<std::string> known;
-  std::string all;
   for (const std::string_view strategy : provisioner::StrategyNames()) {
     known.emplace_back(strategy);
-    all += (all.empty() ? "" : ", ") + known.back();
   }
   if (provisioner::MakeStrategy(name) != nullptr) {
     return Status::Ok();
@@ -109,7 +107,7 @@ Status CheckStrategy(const std::string& name) {
   const std::string nearest = NearestName(name, known);
   return Status::InvalidArgument(
       "unknown strategy '" + Printable(name) + "'; " +
-      (nearest.empty() ? "there are: " + all : "did you mean '" + nearest + "'?"));
+      (nearest.empty() ? "there are: " + Join(known) : "did you mean '" + nearest + "'?"));
 }
 
 Status WritePlot(

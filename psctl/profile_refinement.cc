@@ -103,10 +103,7 @@ Refinement RefinementBy(
 }
 
 std::string RenderRefinement(const std::string& path, const Refinement& refinement) {
-  std::string learnt;
-  for (const std::string& what : refinement.learnt) {
-    learnt += (learnt.empty() ? "" : ", ") + what;
-  }
+  const std::string learnt = Join(refinement.learnt);
   std::string text = path + (learnt.empty() ? " learnt nothing" : " refined by ") + learnt + "\n";
   for (const std::string& what : refinement.left_out) {
     text += path + ": left out " + what + "\n";

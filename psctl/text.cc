@@ -125,6 +125,14 @@ std::string Plural(uint64_t n, std::string_view noun) {
   return FormatCount(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
 }
 
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
 std::string Clip(std::string_view text, size_t width) {
   if (text.size() <= width) {
     return std::string(text);

@@ -26,6 +26,9 @@ std::string FormatUsd(double usd);
 /// "1 sample", "2 samples".
 std::string Plural(uint64_t n, std::string_view noun);
 
+/// "a, b, c".
+std::string Join(const std::vector<std::string>& names);
+
 /// At most `width` characters; the last is '~' when something was cut.
 std::string Clip(std::string_view text, size_t width);
 

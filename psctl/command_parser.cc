@@ -1,0 +1,167 @@
+#include "psctl/command_parser.h"
+
+#include <string_view>
+
+#include "psctl/catalog_view.h"
+#include "psctl/text.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr std::string_view kExamples =
+    R"(Examples:
+  psctl train configs/fashion_mnist_cnn.json    run a job; Ctrl-C ends it cleanly
+  psctl train job.json --set train.epochs=1     change a field for this run
+  psctl train job.json --print-config           show the config as it would be used
+  psctl train job.json --json > summary.json    the summary for programs
+  psctl status                                  running jobs, from any terminal
+  psctl status runs/mnist-20240131-120000       one run, ended ones too
+  psctl why                                     who waits for whom, since when
+  psctl stop fashion-mnist-cnn                  end a job after the steps in hand
+  psctl profile job.json                        measure a job on this machine
+  psctl catalog show                            what can be rented, for how much
+  psctl plan job.json --loss 0.8 --within 40m
+                                                the cheapest fleet that gets there
+  psctl predict job.json --fleet g4dn.4xlarge=2 --ps m5.xlarge
+                                                what if
+
+Exit codes: 0 done, 1 failed, 2 misused.
+Results go to stdout, progress and logs to stderr.
+)";
+
+constexpr const char* kJobHelp = "Job name or run directory; not needed when one job is running";
+
+void AddPlanning(CLI::App* sub, PlanningCommand* command) {
+  sub->add_option("JOB.json", command->job_path, "Job file, to check that the profile is of it");
+  sub->add_option(
+      "--profile", command->profile_path, "What is known of the job; ./profile.json if absent");
+  sub->add_option(
+      "--catalog", command->catalog_path, "Catalog; configs/catalog/aws.json if absent");
+  sub->add_option("--loss", command->loss, "Training loss to reach");
+  sub->add_option(
+      "--market", command->market, "spot, on-demand, or both: the cheaper one of each type");
+  sub->add_option("--speed-model", command->speed_model, "queue, spotdnn or ideal");
+  sub->add_option(
+      "--confidence", command->confidence, "At which limits hold and intervals are given; 0.9");
+  sub->add_flag("--json", command->is_json, "Print the plan as JSON");
+}
+
+}  // namespace
+
+CommandParser::CommandParser() {
+  app.set_help_flag("--help", "Show this help");
+  app.set_version_flag("--version", "psctl " PS_VERSION, "Show the version");
+  app.require_subcommand(1);
+  train = app.add_subcommand("train", "Run a job to its end");
+  train->add_option("JOB.json", train_command.job_path, "Job file; configs/job.fbs is its manual")
+      ->required();
+  train
+      ->add_option(
+          "--set", settings, "Change a field of the job: --set train.epochs=2 train.seed=7")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  train->add_option(
+      "--plan", train_command.plan_path, "plan.json: run its fleet here and compare with it");
+  train->add_option(
+      "--profile",
+      train_command.profile_path,
+      "Profile to refine with what the run tells; ./profile.json if there is one");
+  train->add_flag("--no-refine", train_command.no_refine, "Leave the profile as it is");
+  train->add_flag("--json", train_command.is_json, "Print the summary as JSON");
+  train->add_flag(
+      "--print-config", train_command.only_prints_config, "Print the job as resolved, run nothing");
+  status = app.add_subcommand("status", "Show workers, servers, staleness and ledger of a job");
+  status->add_option("JOB", status_command.job, kJobHelp);
+  status->add_flag("--json", status_command.is_json, "Print JSON");
+  why = app.add_subcommand("why", "Say who waits for whom, since when, and the times in force");
+  why->add_option("JOB", why_command.job, kJobHelp);
+  stop = app.add_subcommand("stop", "End a running job after the steps in hand");
+  stop->add_option("JOB", stop_command.job, kJobHelp);
+  stop->add_flag("--now", stop_command.is_immediate, "End it at once");
+  AddCatalog();
+  AddProfile();
+  AddPlan();
+  app.footer(std::string(kExamples));  // last, or the commands above inherit it
+}
+
+void CommandParser::AddProfile() {
+  profile = app.add_subcommand("profile", "Measure a job on this machine, for planning");
+  profile->add_option("JOB.json", profile_command.job_path, "Job file")->required();
+  profile->add_option("--set", settings, "Change a field of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  profile->add_option(
+      "-o,--output", profile_command.output, "File to write or refine; profile.json");
+  profile->add_option("--type", profile_command.type, "Name of this kind of machine; local");
+  profile->add_option("--seconds", profile_command.seconds, "Length of a run; 10");
+  profile->add_option(
+      "--curve-seconds",
+      profile_command.curve_seconds,
+      "Length of one worker's loss curve, 0: none; twice --seconds");
+}
+
+void CommandParser::AddCatalog() {
+  catalog = app.add_subcommand("catalog", "Show, check or make a list of what can be rented");
+  catalog->require_subcommand(1);
+  catalog_show = catalog->add_subcommand("show", "Show types, prices and how old they are");
+  catalog_show->add_option(
+      "FILE,--catalog", catalog_show_command.file, "Catalog; configs/catalog/aws.json if absent");
+  catalog_show->add_option("--sort", catalog_show_command.sort, "By " + Join(CatalogSortOrders()));
+  catalog_show->add_flag("--json", catalog_show_command.is_json, "Print the catalog as JSON");
+  catalog_check = catalog->add_subcommand("check", "Say what is wrong with a catalog");
+  catalog_check->add_option("FILE,--catalog", catalog_check_command.file, "Catalog")->required();
+  catalog_import = catalog->add_subcommand("import", "Make a catalog of public tables");
+  catalog_import
+      ->add_option("--from", catalog_import_command.format, "csv: tables; spot-tsv: price history")
+      ->required();
+  catalog_import
+      ->add_option(
+          "FILE",
+          catalog_import_command.files,
+          "FILE or FILE@DATE, the day of its prices. A .json file is a catalog to start from")
+      ->required();
+  catalog_import->add_option("--provider", catalog_import_command.provider, "Only its types");
+  catalog_import->add_option("--region", catalog_import_command.region, "Only its prices");
+  catalog_import->add_option(
+      "--quota", catalog_import_command.quota, "Of each type for which no file says; 10");
+  catalog_import->add_option("-o,--output", catalog_import_command.output, "File; else stdout");
+}
+
+void CommandParser::AddPlan() {
+  plan = app.add_subcommand("plan", "Choose the cheapest fleet that reaches a loss in time");
+  AddPlanning(plan, &plan_command.common);
+  plan->add_option("--within", plan_command.within, "Longest time, as in 40m, 2h, 1h30m");
+  budget = plan->add_option("--budget", plan_command.budget_usd, "Most to spend, USD");
+  plan->add_option("--quota", plan_command.quotas, "Most of a type, as in g4dn.4xlarge=5")
+      ->type_name("TYPE=COUNT")
+      ->allow_extra_args(false);
+  plan->add_option("--held", plan_command.held, "Running already and kept, as in g4dn.4xlarge=2")
+      ->type_name("TYPE=COUNT")
+      ->allow_extra_args(false);
+  plan->add_option(
+      "--takeover", plan_command.takeover, "What a change of the held fleet costs, as in 30s");
+  plan->add_option(
+          "--servers", plan_command.servers, "Servers to choose among, as in m5.xlarge=1..4")
+      ->type_name("TYPE=HOSTS")
+      ->allow_extra_args(false);
+  plan->add_option(
+      "--strategy",
+      plan_command.strategy,
+      "exact, spotdnn, spotdnn-prototype, exhaustive, ideal, homogeneous or on-demand");
+  plan->add_flag("--explain", plan_command.explains, "Show every type's step and price as well")
+      ->excludes("--json");
+  plan->add_option("--plot", plan_command.plot_path, "Draw speed and cost over the fleet's size")
+      ->type_name("FILE.svg");
+  plan->add_option(
+      "-o,--output", plan_command.output, "File for the plan, which psctl train --plan runs");
+  predict = app.add_subcommand("predict", "Say what a fleet would do");
+  AddPlanning(predict, &predict_command.common);
+  predict
+      ->add_option("--fleet", predict_command.fleet, "Workers, as in g4dn.4xlarge=2,g3.8xlarge=4")
+      ->type_name("TYPE=COUNT")
+      ->allow_extra_args(false)
+      ->required();
+  predict->add_option("--ps", predict_command.servers, "Servers, as in m5.xlarge=1")->required();
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "psctl/command_line.h"
+
+namespace ps::psctl {
+
+/// The commands with their flags, and what they fill in.
+struct CommandParser {
+  CLI::App app{
+      "Trains models with a parameter server on unequal workers that come and go.", "psctl"};
+  CLI::App* train = nullptr;
+  CLI::App* status = nullptr;
+  CLI::App* why = nullptr;
+  CLI::App* stop = nullptr;
+  TrainCommand train_command;
+  StatusCommand status_command;
+  WhyCommand why_command;
+  StopCommand stop_command;
+  CLI::App* catalog = nullptr;
+  CLI::App* catalog_show = nullptr;
+  CLI::App* catalog_check = nullptr;
+  CLI::App* catalog_import = nullptr;
+  CatalogShowCommand catalog_show_command;
+  CatalogCheckCommand catalog_check_command;
+  CatalogImportCommand catalog_import_command;
+  CLI::App* plan = nullptr;
+  CLI::App* predict = nullptr;
+  PlanCommand plan_command;
+  PredictCommand predict_command;
+  CLI::Option* budget = nullptr;
+  CLI::App* profile = nullptr;
+  ProfileCommand profile_command;
+  std::vector<std::string> settings;
+
+  CommandParser();
+
+ private:
+  void AddProfile();
+  void AddCatalog();
+  void AddPlan();
+};
+
+}  // namespace ps::psctl
