@@ -18,14 +18,6 @@ constexpr double kWatchedMinS = 3;
 /// A loss curve with fewer points is not fitted.
 constexpr size_t kCurvePointsMin = 20;
 
-const proto::WorkerProfile* FindSame(
-    const proto::JobProfile& profile, const proto::WorkerProfile& worker) {
-  const auto same = std::ranges::find_if(profile.workers, [&](const proto::WorkerProfile& other) {
-    return other.instance_type == worker.instance_type && other.minibatch == worker.minibatch;
-  });
-  return same == profile.workers.end() ? nullptr : &*same;
-}
-
 /// Of both, each by its steps.
 proto::WorkerProfile Pooled(const proto::WorkerProfile& older, const proto::WorkerProfile& told) {
   proto::WorkerProfile pooled = told;
@@ -49,7 +41,7 @@ std::string Distrust(
     return "this machine's processors were " + FormatPercent(machine_busy) + " busy";
   }
   for (const proto::WorkerProfile& worker : told.workers) {
-    const proto::WorkerProfile* known = FindSame(older, worker);
+    const proto::WorkerProfile* known = older.Find(worker.instance_type, worker.minibatch);
     if (known != nullptr &&
         std::abs(std::log(worker.compute_s / known->compute_s)) > std::log(kSameStep)) {
       return "a step of " + Printable(worker.instance_type) + " with minibatch " +
@@ -80,7 +72,8 @@ Refinement RefinementBy(
     part.fleets.clear();
   }
   for (proto::WorkerProfile& worker : part.workers) {
-    if (const proto::WorkerProfile* known = FindSame(older, worker); known != nullptr) {
+    const proto::WorkerProfile* known = older.Find(worker.instance_type, worker.minibatch);
+    if (known != nullptr) {
       worker = Pooled(*known, worker);
     }
   }

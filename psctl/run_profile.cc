@@ -363,16 +363,13 @@ proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::Job
   if (newer.request_bytes_per_s > 0) {
     merged.request_bytes_per_s = newer.request_bytes_per_s;
   }
-  for (const proto::WorkerProfile& worker : newer.workers) {
-    const auto same = std::ranges::find_if(merged.workers, [&](const proto::WorkerProfile& other) {
-      return other.instance_type == worker.instance_type && other.minibatch == worker.minibatch;
-    });
-    if (same == merged.workers.end()) {
+  for (proto::WorkerProfile worker : newer.workers) {
+    const proto::WorkerProfile* same = merged.Find(worker.instance_type, worker.minibatch);
+    if (same == nullptr) {
       merged.workers.push_back(worker);
     } else {
-      const int minibatch_max = std::max(same->minibatch_max, worker.minibatch_max);
-      *same = worker;
-      same->minibatch_max = minibatch_max;
+      worker.minibatch_max = std::max(same->minibatch_max, worker.minibatch_max);
+      merged.workers[static_cast<size_t>(same - merged.workers.data())] = worker;
     }
   }
   merged.fleets.insert(merged.fleets.end(), newer.fleets.begin(), newer.fleets.end());

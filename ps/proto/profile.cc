@@ -63,6 +63,13 @@ const WorkerProfile* JobProfile::Find(std::string_view instance_type) const {
   return found == workers.end() ? nullptr : &*found;
 }
 
+const WorkerProfile* JobProfile::Find(std::string_view instance_type, int minibatch) const {
+  const auto found = std::ranges::find_if(workers, [&](const WorkerProfile& worker) {
+    return worker.instance_type == instance_type && worker.minibatch == minibatch;
+  });
+  return found == workers.end() ? nullptr : &*found;
+}
+
 Result<JobProfile> ParseProfile(std::string_view text, const std::string& file) {
   PS_ASSIGN(JsonValue root, ParseJson(text, file));
   PS_TRY(CheckSchema(root, ProfileSchema(), file));

@@ -132,6 +132,8 @@ struct JobProfile {
 
   /// The first of that type; null when there is none.
   const WorkerProfile* Find(std::string_view instance_type) const;
+  /// The one of that type with that minibatch; null when there is none.
+  const WorkerProfile* Find(std::string_view instance_type, int minibatch) const;
 
   friend bool operator==(const JobProfile&, const JobProfile&) = default;
 };
