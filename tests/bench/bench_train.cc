@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
   const auto arguments = ps::bench::ReadBenchArguments(argc, argv);
   if (!std::filesystem::exists(PS_FASHION_MNIST)) {
     std::printf(
-        "skipped: no dataset at %s; apt-get install dataset-fashion-mnist\n", PS_FASHION_MNIST);
+        "SKIP: no dataset at %s; apt-get install dataset-fashion-mnist\n", PS_FASHION_MNIST);
     return 77;
   }
   ps::bench::Main(arguments);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/e2e/train_run.h"
@@ -29,6 +30,31 @@ class PlanTest : public E2eTest {
              "seconds": {"value": 5, "low": 4, "high": 6},
              "usd": {"value": 1, "low": 1, "high": 1}})");
     return path;
+  }
+
+  std::string PlanPath() const { return job_.folder() + "/plan.json"; }
+
+  /// What `psctl plan` writes there for this machine's own workers.
+  std::string PlanBy(const std::string& profile_path, double loss) {
+    const std::string catalog =
+        std::filesystem::absolute("configs/catalog/this_machine.json").string();
+    const Output output = RunToEnd(
+        {.program = "psctl",
+         .arguments =
+             {"plan",
+              job_.path(),
+              "--profile",
+              profile_path,
+              "--catalog",
+              catalog,
+              "--loss",
+              std::to_string(loss),
+              "-o",
+              PlanPath()},
+         .directory = job_.folder(),
+         .output_stem = job_.folder() + "/plan"});
+    EXPECT_EQ(output.end, ProcessEnd{}) << output.err;
+    return ReadText(PlanPath());
   }
 };
 
@@ -80,7 +106,7 @@ TEST_F(PlanTest, ARunLeavesAProfileOfItsJob) {
   EXPECT_GT((*profile)["losses"].size(), 3U);
 }
 
-TEST_F(PlanTest, AProfileIsMeasuredAndRefinedByEveryLaterRunOfItsJob) {
+TEST_F(PlanTest, AProfileIsMeasuredPlannedWithAndRefinedByEveryLaterRunOfItsJob) {
   job_.Set("workers", R"([{"step_ms": 20}])").Set("fleet", R"({"max_detect_s": 1})");
   job_.Write();
   const std::string path = job_.folder() + "/profile.json";
@@ -109,9 +135,14 @@ TEST_F(PlanTest, AProfileIsMeasuredAndRefinedByEveryLaterRunOfItsJob) {
   EXPECT_GT((*profile)["request_bytes_per_s"].number(), 0);
   EXPECT_THAT(output.err, HasSubstr("losses of 8 workers"));
   EXPECT_GT((*profile)["losses"].size(), 20U);
+  ASSERT_GT((*profile)["curves"]["samples"].number(), 0) << "no curve was fitted";
+  // A loss that all of its fleets came to.
+  const double loss = (*profile)["curves"]["loss_min"].number();
+  const std::string plan = PlanBy(path, loss);
+  EXPECT_EQ(PlanBy(path, loss), plan);
   job_.Set("train", R"({"epochs": 1000, "minibatch": 64})")
       .Set("run", R"({"directory": ")" + job_.runs() + R"(", "seconds_max": 4})");
-  TrainRun run(job_);
+  TrainRun run(job_, {.arguments = {"--plan", PlanPath()}});
   ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
   EXPECT_THAT(run.psctl().Err(), HasSubstr("profile.json refined by the bytes of a step"));
   const std::string text = ReadText(path);
@@ -121,6 +152,7 @@ TEST_F(PlanTest, AProfileIsMeasuredAndRefinedByEveryLaterRunOfItsJob) {
   const bool is_crowded = Contains(run.psctl().Err(), "profile.json: left out speeds, since");
   EXPECT_EQ((*refined)["fleets"].size(), is_crowded ? 3U : 4U);
   EXPECT_GT((*refined)["losses"].size(), (*profile)["losses"].size());
+  EXPECT_NE(PlanBy(path, loss), plan) << "it goes by the same profile";
   job_.Set("optimizer", R"({"kind": "adam"})");
   TrainRun other(job_);
   ASSERT_EQ(other.WaitForEnd(), ProcessEnd{});

@@ -14,6 +14,7 @@
 #include "ps/base/flags.h"
 #include "psctl/profile_plan.h"
 #include "psctl/run_profile.h"
+#include "psctl/text.h"
 #include "tests/netns/cluster.h"
 #include "tests/netns/loss_check.h"
 #include "tests/netns/predictions.h"
@@ -33,6 +34,7 @@ struct Plan {
   bool overlap = true;
   double seconds = 10;
   double alone_seconds = 5;  // of a worker without limits
+  size_t kinds = 0;          // of workers, the first of AllWorkers
   std::vector<double> rates_mbit_per_s;
   std::vector<size_t> fleets;         // numbers of workers
   bool profiles_large_fleet = false;  // the largest one too, at the middle rate
@@ -41,6 +43,7 @@ struct Plan {
   int repeats = 3;
   double loss = 0.7;
   double curve_seconds = 25;  // of one worker
+  double curve_step_s = 0;    // 0: the first worker's
   double loss_seconds_max = 150;
   std::string profile_path;  // what was profiled by another call, or where to keep it
 };
@@ -130,9 +133,7 @@ class Experiment {
       return Status::Ok();
     }
     PS_TRY(MeasureCurves());
-    if (!plan_.profile_path.empty()) {
-      std::ofstream(plan_.profile_path) << proto::PrintProfile(profile_);
-    }
+    PS_TRY(WriteProfile());
     return MeasureLosses(predictor);
   }
 
@@ -152,10 +153,7 @@ class Experiment {
 
   /// Each kind of worker without a limit: how long it computes.
   Status MeasureAlone() {
-    const size_t kinds = plan_.loss_fleets.empty() && plan_.profile_path.empty()
-                             ? *std::ranges::max_element(plan_.fleets)
-                             : AllWorkers().size();
-    for (size_t i = 0; i < kinds; ++i) {
+    for (size_t i = 0; i < plan_.kinds; ++i) {
       Cell cell;
       cell.overlap = plan_.overlap;
       cell.workers = {AllWorkers()[i]};
@@ -217,12 +215,17 @@ class Experiment {
   /// The curves that `psctl profile` learns steps from. No link of these hosts plays a part.
   Status MeasureCurves() {
     psctl::CurveSettings settings;
-    settings.compute_s = profile_.workers.front().compute_s;
+    settings.compute_s =
+        plan_.curve_step_s > 0 ? plan_.curve_step_s : profile_.workers.front().compute_s;
     settings.push_bytes = profile_.push_bytes;
     settings.seconds = plan_.curve_seconds;
     const proto::JobConfig job = cluster_->JobOf(FleetOf(1, 0));
     for (const psctl::ProfileRun& run : psctl::PlanCurveRuns(job, "curve", settings)) {
       PS_ASSIGN(const CellResult result, cluster_->RunJob(run.config, 0));
+      if (result.profile.losses.empty()) {
+        return Status::Unavailable(
+            run.label + ": " + std::to_string(run.config.run.seconds_max) + " s tell no loss");
+      }
       psctl::AddProfileRun(run, result.profile, &profile_);
       std::fprintf(
           stderr,
@@ -230,6 +233,21 @@ class Experiment {
           run.label.c_str(),
           profile_.losses.back().loss,
           profile_.losses.back().steps);
+    }
+    return Status::Ok();
+  }
+
+  /// With its fits, as `psctl profile` leaves it: `psctl plan` takes it.
+  Status WriteProfile() {
+    for (const std::string& missing : psctl::FitProfile(&profile_)) {
+      std::fprintf(stderr, "%s\n", missing.c_str());
+    }
+    if (profile_.curves.samples == 0) {
+      return Status::Unavailable("the loss curves can't be fitted");
+    }
+    if (!plan_.profile_path.empty() &&
+        !(std::ofstream(plan_.profile_path) << proto::PrintProfile(profile_)).flush()) {
+      return Status::Io("cannot write " + plan_.profile_path);
     }
     return Status::Ok();
   }
@@ -265,11 +283,13 @@ int Fail(const Status& status) {
 
 Status CheckWords(const Flags& flags) {
   const std::pair<const char*, std::vector<std::string>> words[] = {
-      {"grid", {"full", "tiny"}}, {"overlap", {"yes", "no"}}, {"large-fleet", {"yes", "no"}}};
+      {"grid", {"full", "tiny", "test"}},
+      {"overlap", {"yes", "no"}},
+      {"large-fleet", {"yes", "no"}}};
   for (const auto& [name, allowed] : words) {
     if (flags.Has(name) && std::ranges::find(allowed, flags.TextOr(name, "")) == allowed.end()) {
       return Status::InvalidArgument(
-          std::string("--") + name + " is " + allowed[0] + " or " + allowed[1]);
+          std::string("--") + name + " is one of: " + psctl::Join(allowed));
     }
   }
   const std::string losses = flags.TextOr("losses", "no");
@@ -280,47 +300,60 @@ Status CheckWords(const Flags& flags) {
   return Status::Ok();
 }
 
+Result<Plan> PlanOf(const Flags& flags) {
+  PS_TRY(CheckWords(flags));
+  Plan plan;
+  plan.overlap = flags.TextOr("overlap", "yes") == "yes";
+  const std::string grid = flags.TextOr("grid", "tiny");
+  const bool is_full = grid == "full";
+  plan.rates_mbit_per_s = is_full ? std::vector<double>{100, 200, 400} : std::vector<double>{200};
+  plan.fleets = is_full ? std::vector<size_t>{1, 2, 3, 4, 5, 6} : std::vector<size_t>{1, 2, 3};
+  plan.seconds = is_full ? 12 : 6;
+  plan.profiles_large_fleet = flags.TextOr("large-fleet", "no") == "yes";
+  plan.loss_fleets = LossFleets(flags.TextOr("losses", "no"));
+  plan.profile_path = flags.TextOr("profile", "");
+  plan.kinds = plan.loss_fleets.empty() && plan.profile_path.empty()
+                   ? *std::ranges::max_element(plan.fleets)
+                   : AllWorkers().size();
+  if (grid == "test") {
+    plan.seconds = 4;
+    plan.kinds = *std::ranges::max_element(plan.fleets);
+    plan.curve_seconds = 4;
+    plan.curve_step_s = 0.05;
+  }
+  if (flags.Has("seconds")) {
+    PS_ASSIGN(const uint64_t seconds, flags.Number("seconds", 3, 600));
+    plan.seconds = static_cast<double>(seconds);
+  }
+  return plan;
+}
+
 int Main(int argc, char** argv) {
   const Result<Flags> flags =
       Flags::Parse(argc, argv, {"grid", "overlap", "seconds", "losses", "profile", "large-fleet"});
   if (!flags.ok()) {
     std::fprintf(
         stderr,
-        "netns_experiment: %s\nusage: netns_experiment [--grid full|tiny] [--overlap yes|no] "
+        "netns_experiment: %s\nusage: netns_experiment [--grid full|tiny|test] [--overlap yes|no] "
         "[--seconds N] [--losses yes|DIGITS] [--profile FILE] [--large-fleet yes]\n",
         std::string(flags.status().message()).c_str());
     return 2;
   }
-  if (const Status status = CheckWords(*flags); !status.ok()) {
-    return Fail(status);
+  const Result<Plan> plan = PlanOf(*flags);
+  if (!plan.ok()) {
+    return Fail(plan.status());
   }
   const std::string script = PS_NETNS_HOSTS;
   if (const std::string why = Cluster::WhyNot(script); !why.empty()) {
-    std::printf("skipped: %s\n", why.c_str());
+    std::printf("SKIP: %s\n", why.c_str());
     return kExitSkipped;
   }
   WatchForInterrupts();
-  Plan plan;
-  plan.overlap = flags->TextOr("overlap", "yes") == "yes";
-  const bool is_full = flags->TextOr("grid", "tiny") == "full";
-  plan.rates_mbit_per_s = is_full ? std::vector<double>{100, 200, 400} : std::vector<double>{200};
-  plan.fleets = is_full ? std::vector<size_t>{1, 2, 3, 4, 5, 6} : std::vector<size_t>{1, 2, 3};
-  plan.seconds = is_full ? 12 : 6;
-  plan.profiles_large_fleet = flags->TextOr("large-fleet", "no") == "yes";
-  plan.loss_fleets = LossFleets(flags->TextOr("losses", "no"));
-  plan.profile_path = flags->TextOr("profile", "");
-  if (flags->Has("seconds")) {
-    const Result<uint64_t> seconds = flags->Number("seconds", 3, 600);
-    if (!seconds.ok()) {
-      return Fail(seconds.status());
-    }
-    plan.seconds = static_cast<double>(*seconds);
-  }
   auto cluster = Cluster::Make({.hosts_script = script, .psctl = PS_NETNS_PSCTL, .workers = 8});
   if (!cluster.ok()) {
     return Fail(cluster.status());
   }
-  Experiment experiment(plan, cluster->get());
+  Experiment experiment(*plan, cluster->get());
   if (const Status status = experiment.Run(); !status.ok()) {
     return Fail(status);
   }
