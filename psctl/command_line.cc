@@ -7,6 +7,7 @@
 #include "psctl/catalog_view.h"
 #include "psctl/command_misuse.h"
 #include "psctl/command_parser.h"
+#include "psctl/run_profile.h"
 #include "psctl/text.h"
 
 namespace ps::psctl {
@@ -92,6 +93,12 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     if (!(curve_seconds >= 0 && curve_seconds <= 36000)) {
       return Status::InvalidArgument(
           "--curve-seconds wants a number from 0 to 36000, as in --curve-seconds 30");
+    }
+    const int curve_repeats = parser.profile_command.curve_repeats;
+    if (curve_repeats < 1 || curve_repeats > kCurvesPerFleet) {
+      return Status::InvalidArgument(
+          "--curve-repeats wants a number from 1 to " + std::to_string(kCurvesPerFleet) +
+          ", as in --curve-repeats 3");
     }
     PS_ASSIGN(parser.profile_command.overrides, ParseSettings(parser.settings));
     return Command(parser.profile_command);

@@ -98,6 +98,10 @@ void CommandParser::AddProfile() {
       "--curve-seconds",
       profile_command.curve_seconds,
       "Length of one worker's loss curve, 0: none; twice --seconds");
+  profile->add_option(
+      "--curve-repeats",
+      profile_command.curve_repeats,
+      "Loss curves of each fleet of 2 to 6 workers, whose runs differ; 2");
 }
 
 void CommandParser::AddCatalog() {

@@ -159,12 +159,12 @@ class Measurement {
     }
     const double curve_seconds = command_.curve_seconds.value_or(kCurveLength * command_.seconds);
     CurveSettings curves{
-        .processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)), .seconds = curve_seconds};
-    const size_t curve_count =
-        curve_seconds > 0 ? PlanCurveRuns(job, command_.type, curves).size() : 0;
+        .processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)),
+        .seconds = curve_seconds,
+        .repeats = curve_seconds > 0 ? command_.curve_repeats : 0};
     const std::vector<ProfileRun> runs =
         PlanProfileRuns(job, command_.type, command_.seconds, minibatch_max);
-    count_ = runs.size() + curve_count;
+    Announce(runs, PlanCurveRuns(job, command_.type, curves));
     for (const ProfileRun& run : runs) {
       PS_TRY(Measure(run));
     }
@@ -174,18 +174,30 @@ class Measurement {
           "the runs were too short to measure a step; use a larger --seconds");
     }
     AddMemory(memory_, command_.type, &profile_);
-    if (curve_count > 0) {
-      curves.compute_s = worker->compute_s;
-      curves.push_bytes = std::max(profile_.push_bytes, profile_.pull_bytes);
-      for (const ProfileRun& run : PlanCurveRuns(job, command_.type, curves)) {
-        PS_TRY(Measure(run));
-      }
+    curves.compute_s = worker->compute_s;
+    curves.push_bytes = std::max(profile_.push_bytes, profile_.pull_bytes);
+    for (const ProfileRun& run : PlanCurveRuns(job, command_.type, curves)) {
+      PS_TRY(Measure(run));
     }
     profile_.training_fingerprint = TrainingFingerprint(job);
     return profile_;
   }
 
  private:
+  void Announce(const std::vector<ProfileRun>& runs, const std::vector<ProfileRun>& curves) {
+    double seconds = 0;
+    for (const std::vector<ProfileRun>* plan : {&runs, &curves}) {
+      for (const ProfileRun& run : *plan) {
+        seconds += run.config.run.seconds_max;
+      }
+      count_ += plan->size();
+    }
+    console_.err(
+        Plural(count_, "run") + ", " + FormatDuration(seconds) +
+        " of training: " + std::to_string(runs.size()) + " for speed, " +
+        std::to_string(curves.size()) + " for loss curves\n");
+  }
+
   Status Measure(const ProfileRun& run) {
     console_.err(
         std::to_string(++done_) + "/" + std::to_string(count_) + "  " + run.label + ", " +

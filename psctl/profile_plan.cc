@@ -24,11 +24,15 @@ struct CurveFleet {
   bool is_late = true;  // exchanges take longer than the next step
 };
 
-/// Fleets whose loss curves are learnt. Their gradients miss 1 to 3, 5, 7, 11, 17 and 23 updates,
-/// close enough that steps hardly bend between: late fleets tell of larger ones that hide theirs.
-constexpr CurveFleet kCurveFleets[] = {{1, false}, {1}, {2, false}, {2}, {4, false}, {4}, {6}, {8}};
+/// Fleets whose loss curves are learnt. Their gradients miss 1 to 3, 5, 7, 8, 11, 17 and 23
+/// updates: close enough that neighbours vouch for each other, and that late fleets tell of larger
+/// ones that hide theirs.
+constexpr CurveFleet kCurveFleets[] = {
+    {1, false}, {1}, {2, false}, {2}, {3}, {4, false}, {4}, {6}, {8}};
 /// Without overlap there is one condition.
 constexpr CurveFleet kWaitingFleets[] = {{1}, {2}, {3}, {4}, {6}, {8}};
+/// Larger fleets take longest, and little lies between them and what is extrapolated.
+constexpr int kRepeatedWorkersMax = 6;
 /// Their workers' steps: unequal, since workers that keep step are a special case.
 constexpr std::array<double, 8> kSlowness = {1, 1.5, 1.25, 1.75, 1.1, 1.6, 1.35, 1.9};
 /// Late push and pull each take this share of a step, on a link of the worker's own: both hide
@@ -80,6 +84,48 @@ proto::WorkerGroup WorkerOf(const proto::JobConfig& job, const std::string& type
     worker.link_mbit_per_s = job.workers.front().link_mbit_per_s;
   }
   return worker;
+}
+
+/// Equal runs differ, since whose step comes when is chance. A lone worker's do not.
+bool IsWorthRepeating(const CurveFleet& fleet) {
+  return fleet.workers > 1 && fleet.workers <= kRepeatedWorkersMax;
+}
+
+/// One fleet's run for its loss curve.
+ProfileRun CurveRun(
+    const proto::JobConfig& job,
+    const proto::WorkerGroup& like,
+    const CurveFleet& fleet,
+    bool is_overlapping,
+    const CurveSettings& settings) {
+  const int n = fleet.workers;
+  // Steps with a length given are meant to let many workers share the machine.
+  const double crowd =
+      n * static_cast<double>(like.threads) / (kComputingShare * settings.processors);
+  const double stretch = like.step_ms > 0 ? 1 : std::max(crowd, 1.0);
+  std::vector<proto::WorkerGroup> workers;
+  double rate = 0;  // of all together, in steps of one worker alone
+  for (int i = 0; i < n; ++i) {
+    const double slowness = kSlowness[static_cast<size_t>(i)];
+    const double step_s = settings.compute_s * stretch * slowness;
+    proto::WorkerGroup worker = like;
+    worker.step_ms = static_cast<float>(1000 * step_s);
+    worker.link_mbit_per_s =
+        is_overlapping && fleet.is_late
+            ? static_cast<float>(settings.push_bytes / kBytesPerMbit / (kExchangeShare * step_s))
+            : 0;
+    workers.push_back(worker);
+    rate += 1 / (stretch * slowness);
+  }
+  ProfileRun run;
+  run.label = "losses of " + Plural(static_cast<uint64_t>(n), "worker");
+  if (is_overlapping) {
+    run.label += fleet.is_late ? ", exchanges late" : ", exchanges hidden";
+  }
+  run.config = ShortJob(job, std::move(workers), settings.seconds * std::sqrt(n) / rate);
+  run.config.servers.link_mbit_per_s = 0;
+  run.tells_losses = true;
+  return run;
 }
 
 std::string Percent(double residual) {
@@ -136,41 +182,16 @@ std::vector<ProfileRun> PlanProfileRuns(
 
 std::vector<ProfileRun> PlanCurveRuns(
     const proto::JobConfig& job, const std::string& type, const CurveSettings& settings) {
-  std::vector<ProfileRun> runs;
-  const proto::WorkerGroup like = WorkerOf(job, type);
   const bool is_overlapping = job.train.overlap && job.train.mode == proto::Mode::kAsync;
   const std::span<const CurveFleet> fleets =
       is_overlapping ? std::span<const CurveFleet>(kCurveFleets) : kWaitingFleets;
-  for (const CurveFleet& fleet : fleets) {
-    const int n = fleet.workers;
-    // Steps with a length given are meant to let many workers share the machine.
-    const double crowd =
-        n * static_cast<double>(like.threads) / (kComputingShare * settings.processors);
-    const double stretch = like.step_ms > 0 ? 1 : std::max(crowd, 1.0);
-    std::vector<proto::WorkerGroup> workers;
-    double rate = 0;  // of all together, in steps of one worker alone
-    for (int i = 0; i < n; ++i) {
-      const double slowness = kSlowness[static_cast<size_t>(i)];
-      const double step_s = settings.compute_s * stretch * slowness;
-      proto::WorkerGroup worker = like;
-      worker.step_ms = static_cast<float>(1000 * step_s);
-      worker.link_mbit_per_s =
-          is_overlapping && fleet.is_late
-              ? static_cast<float>(settings.push_bytes / kBytesPerMbit / (kExchangeShare * step_s))
-              : 0;
-      workers.push_back(worker);
-      rate += 1 / (stretch * slowness);
+  std::vector<ProfileRun> runs;
+  for (int round = 0; round < settings.repeats; ++round) {
+    for (const CurveFleet& fleet : fleets) {
+      if (round == 0 || IsWorthRepeating(fleet)) {
+        runs.push_back(CurveRun(job, WorkerOf(job, type), fleet, is_overlapping, settings));
+      }
     }
-    proto::JobConfig config =
-        ShortJob(job, std::move(workers), settings.seconds * std::sqrt(n) / rate);
-    config.servers.link_mbit_per_s = 0;
-    runs.push_back(
-        {.label = "losses of " + Plural(static_cast<uint64_t>(n), "worker") +
-                  (!is_overlapping ? ""
-                   : fleet.is_late ? ", exchanges late"
-                                   : ", exchanges hidden"),
-         .config = std::move(config),
-         .tells_losses = true});
   }
   return runs;
 }

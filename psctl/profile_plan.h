@@ -32,12 +32,15 @@ struct CurveSettings {
   double push_bytes = 0;  // of a step
   int processors = 1;     // of this machine
   double seconds = 30;    // of one worker's curve
+  int repeats = 2;        // of each fleet of 2 to 6 workers
 };
 
 /// Runs of 1 to 8 unequal workers that tell how many steps fleets need to a loss, each for about
 /// root n times the steps of one worker alone. Steps depend on how stale parameters grow, not on
 /// how fast the machine is: computation is stretched until this machine holds all workers at once,
 /// and with overlap exchanges are as slow as computation hides in some, without limit in others.
+/// All fleets come once before any comes again. Repeats keep the job's seed, which the run that is
+/// planned will have too. How long runs take depends on neither `compute_s` nor `push_bytes`.
 std::vector<ProfileRun> PlanCurveRuns(
     const proto::JobConfig& job, const std::string& type, const CurveSettings& settings);
 

@@ -36,7 +36,6 @@ constexpr size_t kGoneWorkersMax = 64;
 /// What a profile keeps of all runs: the newest of each kind, so that a fleet that trains every day
 /// does not push out what others told.
 constexpr int kSpeedsPerFleet = 10;
-constexpr int kCurvesPerSize = 8;  // whose exchanges hide, and as many of the late
 /// Of everything, against profiles of ever new fleets.
 constexpr size_t kFleetsMax = 500;
 constexpr size_t kLossesMax = 50000;
@@ -69,7 +68,7 @@ void KeepNewestCurves(std::vector<proto::LossSample>* losses) {
   const auto kind_of = [](const Curve& curve) {
     return std::pair(curve.front().workers, curve.front().late >= 0.5);
   };
-  KeepNewest(kCurvesPerSize, curves.size(), kind_of, &curves);
+  KeepNewest(kCurvesPerFleet, curves.size(), kind_of, &curves);
   std::vector<proto::LossSample> newest;
   for (const Curve& curve : curves) {
     newest.insert(newest.end(), curve.begin(), curve.end());

@@ -99,6 +99,10 @@ class RunProfiler {
   bool has_steady_fleet_ = true;  // the same workers since the first step
 };
 
+/// So many loss curves of a size of fleet are kept, the newest: of those whose exchanges hide, and
+/// as many of the late.
+inline constexpr int kCurvesPerFleet = 8;
+
 /// `older` with what `newer` adds: its workers in place of equal ones, its fleets and losses behind
 /// the others, its bytes. Fits are taken from `older`; they are to be made anew.
 proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::JobProfile& newer);

@@ -120,7 +120,9 @@ TEST_F(PlanTest, AProfileIsMeasuredPlannedWithAndRefinedByEveryLaterRunOfItsJob)
             "--seconds",
             kIsSanitized ? "8" : "3",
             "--curve-seconds",
-            "2"},
+            "2",
+            "--curve-repeats",
+            "1"},
        .directory = job_.folder(),
        .output_stem = job_.folder() + "/profile"},
       kRunPatience);

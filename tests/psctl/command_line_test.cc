@@ -111,6 +111,8 @@ TEST(CommandLineTest, WhatIsMissingOrTooMuchIsSaid) {
       ErrorOf({"plan", "--profile", "a.json", "--profile", "b.json"}),
       "--profile is given too often; try psctl plan --help");
   EXPECT_THAT(ErrorOf({"profile", "a.json", "--seconds", "1"}), HasSubstr("from 2 to 3600"));
+  EXPECT_THAT(
+      ErrorOf({"profile", "a.json", "--curve-repeats", "9"}), HasSubstr("number from 1 to 8"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "epochs"}), HasSubstr("got 'epochs'"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "=3"}), HasSubstr("wants KEY=VALUE"));
 }

@@ -96,9 +96,10 @@ TEST(ProfilePlanTest, EachRunAddsWhatItIsFor) {
   EXPECT_EQ(profile.workers[0].compute_s, 0.1) << "steps of such runs may be stretched";
 }
 
-std::vector<ProfileRun> CurveRuns(const proto::JobConfig& job) {
-  return PlanCurveRuns(
-      job, "local", {.compute_s = 0.1, .push_bytes = 1.5e6, .processors = 2, .seconds = 30});
+std::vector<ProfileRun> CurveRuns(const proto::JobConfig& job, int repeats = 1) {
+  const CurveSettings settings{
+      .compute_s = 0.1, .push_bytes = 1.5e6, .processors = 2, .seconds = 30, .repeats = repeats};
+  return PlanCurveRuns(job, "local", settings);
 }
 
 TEST(ProfilePlanTest, CurvesAreThoseOfFleetsOfSeveralSizesThatTheMachineHolds) {
@@ -128,9 +129,34 @@ TEST(ProfilePlanTest, CurvesAreThoseOfFleetsOfSeveralSizesThatTheMachineHolds) {
     EXPECT_LE(load, 1.61);
     EXPECT_NEAR(steps, 300 * std::sqrt(size), 1);
   }
-  EXPECT_THAT(sizes, ElementsAre(1, 2, 4, 6, 8));
+  EXPECT_THAT(sizes, ElementsAre(1, 2, 3, 4, 6, 8));
   EXPECT_THAT(hidden_sizes, ElementsAre(1, 2, 4));
   EXPECT_NE(runs.back().config.workers[0].step_ms, runs.back().config.workers[1].step_ms);
+}
+
+TEST(ProfilePlanTest, FleetsWhoseRunsDifferComeAgainWhenAllHaveCome) {
+  const std::vector<ProfileRun> once = CurveRuns(Job(), 1);
+  const std::vector<ProfileRun> runs = CurveRuns(Job(), 3);
+  std::vector<size_t> sizes;
+  for (const ProfileRun& run : runs) {
+    sizes.push_back(run.config.workers.size());
+    EXPECT_EQ(run.config.train.seed, Job().train.seed) << "as the run that will be planned";
+  }
+  EXPECT_THAT(sizes, ElementsAre(1, 1, 2, 2, 3, 4, 4, 6, 8, 2, 2, 3, 4, 4, 6, 2, 2, 3, 4, 4, 6));
+  for (size_t i = 0; i < once.size(); ++i) {
+    EXPECT_EQ(runs[i].config, once[i].config);
+  }
+  EXPECT_EQ(runs.back().config, once[7].config);
+}
+
+TEST(ProfilePlanTest, TheLengthOfCurvesIsKnownBeforeAStepIs) {
+  const std::vector<ProfileRun> runs = CurveRuns(Job(), 2);
+  const std::vector<ProfileRun> unknown =
+      PlanCurveRuns(Job(), "local", {.processors = 2, .seconds = 30, .repeats = 2});
+  ASSERT_EQ(runs.size(), unknown.size());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    EXPECT_EQ(runs[i].config.run.seconds_max, unknown[i].config.run.seconds_max);
+  }
 }
 
 TEST(ProfilePlanTest, CurvesOfJobsThatWaitForTheirBytesHaveNoLinks) {
@@ -138,6 +164,7 @@ TEST(ProfilePlanTest, CurvesOfJobsThatWaitForTheirBytesHaveNoLinks) {
   job.train.overlap = false;
   const std::vector<ProfileRun> runs = CurveRuns(job);
   EXPECT_EQ(runs.size(), 6U);
+  EXPECT_EQ(CurveRuns(job, 2).size(), 10U);
   for (const ProfileRun& run : runs) {
     EXPECT_EQ(run.config.workers.front().link_mbit_per_s, 0) << run.label;
   }
