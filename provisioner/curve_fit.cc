@@ -21,14 +21,12 @@ constexpr int kIterationsMax = 200;
 // Steps that are off by this much, relatively, begin to count as wild.
 constexpr double kWildError = 0.1;
 constexpr double kFall = 0.05;  // of its loss that a curve has to fall by
-// Where one equation does not fit them all, curves say by how much at so many losses. What a curve
-// says counts within that distance of the loss and of the staleness, in logarithms, and against
-// that many curves that say nothing. Of settings tried, those that told best how fleets of one
-// profile arrive from the curves of another (docs/measurements/2026-11-21-provisioner.md).
+// Where one equation does not fit them all, a group's curves say by how much at so many losses.
+// What their points say counts within that distance of the loss, in logarithms, against so much
+// of a point that agrees with the equation (docs/measurements/2026-11-21-provisioner.md).
 constexpr size_t kLosses = 12;
 constexpr double kLossReach = 0.04;
-constexpr double kStalenessReach = 0.3;
-constexpr double kNothingSaid = 0.5;
+constexpr double kPointsAgreeing = 0.3;
 constexpr double kCorrectionMax = 0.3;
 // Curves whose lateness is alike to this are of one group.
 constexpr double kLateUnit = 0.25;
@@ -203,13 +201,13 @@ class CurveFitter {
     }
     PoolFalls();
     fit.losses = LossesOf();
-    for (const Group& group : groups_) {
+    for (size_t k = 0; k < groups_.size(); ++k) {
       proto::FleetFactor& fleet = fit.fleets.emplace_back();
-      fleet.workers = group.workers;
-      fleet.factor = std::exp(group.log_factor);
-      fleet.late = group.late;
+      fleet.workers = groups_[k].workers;
+      fleet.factor = std::exp(groups_[k].log_factor);
+      fleet.late = groups_[k].late;
       for (const double loss : fit.losses) {
-        fleet.by_loss.push_back(std::exp(CorrectionAt(p, group, loss)));
+        fleet.by_loss.push_back(std::exp(CorrectionAt(p, k, loss)));
       }
     }
     return fit;
@@ -232,29 +230,21 @@ class CurveFitter {
     return losses;
   }
 
-  /// ln of how many times more steps fleets about as stale took to the loss than the equation says.
-  double CorrectionAt(std::span<const double> p, const Group& group, double loss) const {
-    const auto near = [](double distance) { return std::exp(-distance * distance / 2); };
-    const double staleness = std::log(Staleness(group.workers, group.late));
+  /// ln of how many times more steps the group's fleets took to the loss than the equation says.
+  double CorrectionAt(std::span<const double> p, size_t group, double loss) const {
+    const double shared = groups_[group].log_factor - LogFactorOf(p, group);
     double sum = 0;
-    double weight = kNothingSaid;
+    double weight = kPointsAgreeing;
     for (const Curve& curve : curves_) {
-      if (loss > curve.points.front().loss || loss < curve.points.back().loss) {
+      if (curve.group != group) {
         continue;
       }
-      double errors = 0;
-      double points = 0;
       for (const proto::LossSample& point : curve.points) {
-        const double nearness = near(std::log(point.loss / loss) / kLossReach);
-        const double shared = groups_[curve.group].log_factor - LogFactorOf(p, curve.group);
-        errors -= nearness * (LogError(p, curve, point.loss, point.steps) + shared);
-        points += nearness;
-      }
-      if (points > 0) {
-        const double other = std::log(Staleness(curve.workers, curve.late));
-        const double share = near((other - staleness) / kStalenessReach);
-        sum += share * std::clamp(errors / points, -kCorrectionMax, kCorrectionMax);
-        weight += share;
+        const double distance = std::log(point.loss / loss) / kLossReach;
+        const double nearness = std::exp(-distance * distance / 2);
+        const double error = LogError(p, curve, point.loss, point.steps) + shared;
+        sum -= nearness * std::clamp(error, -kCorrectionMax, kCorrectionMax);
+        weight += nearness;
       }
     }
     return sum / weight;

@@ -213,6 +213,29 @@ TEST(FitCurves, SeveralRunsOfOneFleetAndWildPointsDoNotMoveIt) {
   EXPECT_NEAR(StepsTo(model, 0.7, 3), StepsTo(truth, 0.7, 3), 0.05 * StepsTo(truth, 0.7, 3));
 }
 
+TEST(FitCurves, EachRunOfAFleetCountsAsMuchAsTheOthers) {
+  const CurveLossModel truth(Truth());
+  std::vector<proto::LossSample> samples;
+  for (const int n : {1, 2, 4, 8}) {
+    Train(truth, {.workers = n, .noise = 0}, &samples);
+  }
+  std::vector<proto::LossSample> overshooting;
+  Train(truth, {.workers = 4, .noise = 0}, &overshooting);
+  for (proto::LossSample& sample : overshooting) {
+    sample.steps *= sample.loss < 0.75 ? 1.3 : 1;
+  }
+  const double steps = StepsTo(truth, 0.6, 4);
+  std::vector<double> predicted;
+  for (const double share : {0.5, 2.0 / 3, 3.0 / 4}) {
+    samples.insert(samples.end(), overshooting.begin(), overshooting.end());
+    const Result<proto::CurveFit> fit = FitCurves(samples);
+    ASSERT_TRUE(fit.ok()) << fit.status();
+    predicted.push_back(StepsTo(CurveLossModel(*fit), 0.6, 4));
+    EXPECT_NEAR(std::log(predicted.back() / steps), share * std::log(1.3), 0.03) << share;
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(predicted));
+}
+
 TEST(FitCurves, ACurveThatOvershootsCountsByItsFirstArrivals) {
   const CurveLossModel truth(Truth());
   std::vector<proto::LossSample> samples;
