@@ -40,7 +40,7 @@ struct Plan {
   bool profiles_large_fleet = false;  // the largest one too, at the middle rate
   // Time to a loss: rates with numbers of workers; none in the tiny grid.
   std::vector<std::pair<double, size_t>> loss_fleets;
-  int repeats = 3;
+  int repeats = 5;
   double loss = 0.7;
   double curve_seconds = 25;  // of one worker
   double curve_step_s = 0;    // 0: the first worker's
