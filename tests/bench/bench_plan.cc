@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "provisioner/curve_model.h"
 #include "provisioner/planner.h"
 #include "provisioner/queue_model.h"
 #include "provisioner/spotdnn_model.h"
@@ -58,17 +59,40 @@ std::vector<provisioner::WorkerClass> Types(int count, std::vector<double>* pric
 
 constexpr double kLoss = 0.8;
 
-/// Without limits on time and cost. `overlap`: share of communication that computation can hide.
+/// Steps that depend on whether exchanges hide behind computation or come late. Made up; fleets of
+/// 8 need three times the steps of one worker, as those of tests/netns did.
+proto::CurveFit Curves() {
+  proto::CurveFit fit;
+  fit.steps = 2000;
+  fit.power = 0.95;
+  fit.floor = 0.2;
+  fit.minibatch = 1024;
+  fit.fleets = {
+      {1, 1, 0},
+      {1, 1.05, 1},
+      {2, 1.05, 0},
+      {2, 1.2, 1},
+      {4, 1.2, 0},
+      {4, 1.7, 1},
+      {6, 2.3, 1},
+      {8, 3.1, 1}};
+  fit.loss_min = 0.5;
+  return fit;
+}
+
+/// Without limits on time and cost. `model`: "spotdnn" or "queue", both with spotDNN's steps, or
+/// "curves", the queue with steps that tell late exchanges from hidden ones. `overlap`: share of
+/// communication that computation can hide.
 Problem MakeProblem(const Size& size, const std::string& model, double overlap = 0) {
   provisioner::JobTraffic traffic;
   traffic.push_bytes = 11.5e6;
   traffic.pull_bytes = 11.5e6;
   traffic.pcie_bytes = 23e6;
-  traffic.overlap = overlap;
+  traffic.overlap = model == "curves" ? 1 : overlap;
   std::vector<double> prices;
   std::vector<provisioner::WorkerClass> classes = Types(size.types, &prices);
   Problem problem;
-  if (model == "queue") {
+  if (model != "spotdnn") {
     problem.speed = std::make_unique<provisioner::QueueSpeedModel>(
         std::move(classes), traffic, proto::QueueFit{});
   } else {
@@ -84,8 +108,12 @@ Problem MakeProblem(const Size& size, const std::string& model, double overlap =
   fit.c3 = 2507.6;
   fit.c4 = 1;
   fit.c5 = 0.5;
-  problem.loss =
-      std::make_unique<provisioner::SpotDnnLossModel>(fit, provisioner::SpotDnnVariant::kPaper);
+  if (model == "curves") {
+    problem.loss = std::make_unique<provisioner::CurveLossModel>(Curves());
+  } else {
+    problem.loss =
+        std::make_unique<provisioner::SpotDnnLossModel>(fit, provisioner::SpotDnnVariant::kPaper);
+  }
   problem.plan.speed = problem.speed.get();
   problem.plan.loss = problem.loss.get();
   for (int k = 0; k < size.types; ++k) {
@@ -152,7 +180,7 @@ void CompareStrategies(
        "its cost",
        "exhaustive",
        "its cost"});
-  for (const std::string model : {"spotdnn", "queue"}) {
+  for (const std::string model : {"spotdnn", "queue", "curves"}) {
     Problem problem = MakeProblem(size, model);
     const double fastest_s = FastestSeconds(problem);
     for (const double limit : kLimits) {
@@ -189,7 +217,7 @@ void ShowGrowth(const BenchArguments& arguments) {
       arguments.is_tiny ? std::vector<int>{3} : std::vector<int>{5, 10, 20, 30};
   const std::vector<int> quotas =
       arguments.is_tiny ? std::vector<int>{2} : std::vector<int>{5, 10, 20, 40};
-  for (const std::string model : {"spotdnn", "queue"}) {
+  for (const std::string model : {"spotdnn", "queue", "curves"}) {
     std::printf(
         "\ngrowth of 'exact', %s model, limit 1.3 x fastest, 3 server types x 1..8; ms\n",
         model.c_str());
