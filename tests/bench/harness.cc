@@ -1,5 +1,6 @@
 #include "tests/bench/harness.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "ps/base/check.h"
 #include "ps/base/time.h"
 
 namespace ps::bench {
@@ -33,6 +35,20 @@ double CpuOf(int who) {
   rusage usage{};
   getrusage(who, &usage);
   return SecondsOf(usage.ru_utime) + SecondsOf(usage.ru_stime);
+}
+
+std::vector<int> AllowedCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) {
+        cores.push_back(core);
+      }
+    }
+  }
+  return cores;
 }
 
 }  // namespace
@@ -85,10 +101,12 @@ double Samples::Quantile(double fraction) const {
 }
 
 std::vector<Samples> MeasureInTurn(
-    uint32_t runs, const std::vector<std::function<double()>>& candidates) {
+    uint32_t runs, const std::vector<std::function<double()>>& candidates, uint32_t warm_ups) {
   std::vector<Samples> results(candidates.size());
-  for (const auto& candidate : candidates) {
-    candidate();
+  for (uint32_t warm_up = 0; warm_up < warm_ups; ++warm_up) {
+    for (const auto& candidate : candidates) {
+      candidate();
+    }
   }
   for (uint32_t run = 0; run < runs; ++run) {
     for (size_t i = 0; i < candidates.size(); ++i) {
@@ -96,6 +114,26 @@ std::vector<Samples> MeasureInTurn(
     }
   }
   return results;
+}
+
+Samples PercentOf(const Samples& a, const Samples& b) {
+  PS_CHECK(a.values.size() == b.values.size()) << a.values.size() << " and " << b.values.size();
+  Samples percent;
+  for (size_t i = 0; i < a.values.size(); ++i) {
+    percent.values.push_back(a.values[i] / b.values[i] * 100);
+  }
+  return percent;
+}
+
+void TakeCoreOf(Side side) {
+  static const std::vector<int> cores = AllowedCores();
+  if (cores.size() < 2) {
+    return;
+  }
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(side == Side::kNear ? cores[0] : cores[1], &set);
+  PS_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0) << "no core for a side";
 }
 
 double WallSeconds() {

@@ -34,10 +34,21 @@ struct Samples {
   double Quantile(double fraction) const;
 };
 
-/// Runs everything once to warm up, then `runs` rounds in which each candidate runs once, in turn,
-/// so that a disturbance of the machine hits all alike. Each candidate returns its own figure.
+/// Warms everything up, then runs `runs` rounds in which each candidate runs once, in turn, so that
+/// a disturbance of the machine hits all alike. Each candidate returns its own figure.
 std::vector<Samples> MeasureInTurn(
-    uint32_t runs, const std::vector<std::function<double()>>& candidates);
+    uint32_t runs, const std::vector<std::function<double()>>& candidates, uint32_t warm_ups = 1);
+
+/// `a` in percent of `b`, run by run. Requires: both from one MeasureInTurn.
+Samples PercentOf(const Samples& a, const Samples& b);
+
+/// Two sides of a conversation, each with a core of its own, as if on two machines.
+enum class Side { kNear, kFar };
+
+/// Binds the calling thread, and threads that it starts, to the side's core. Left alone, a
+/// scheduler now and then puts both sides on one core for a while. Does nothing where there is
+/// only one. Requires: the first call is for kNear, before there are threads for kFar.
+void TakeCoreOf(Side side);
 
 /// Seconds since an arbitrary point.
 double WallSeconds();
