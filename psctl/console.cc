@@ -1,5 +1,6 @@
 #include "psctl/console.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,6 +24,13 @@ void WriteAll(int fd, std::string_view text) {
   }
 }
 
+bool IsSameFile(int a, int b) {
+  struct stat of_a = {};
+  struct stat of_b = {};
+  return ::fstat(a, &of_a) == 0 && ::fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
 }  // namespace
 
 int Fail(const Console& console, const Status& status) {
@@ -41,6 +49,7 @@ Console ProcessConsole() {
   console.err = [](std::string_view text) { WriteAll(STDERR_FILENO, text); };
   console.out_width = ::isatty(STDOUT_FILENO) != 0 ? TerminalWidth(STDOUT_FILENO) : 0;
   console.is_err_terminal = ::isatty(STDERR_FILENO) != 0;
+  console.is_joined = IsSameFile(STDOUT_FILENO, STDERR_FILENO);
   console.err_width = [] { return TerminalWidth(STDERR_FILENO); };
   return console;
 }

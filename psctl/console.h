@@ -18,6 +18,7 @@ struct Console {
   std::function<void(std::string_view)> err;  // progress, errors
   size_t out_width = 0;                       // columns of stdout; 0: no terminal
   bool is_err_terminal = false;
+  bool is_joined = false;             // both go to one terminal or file
   std::function<size_t()> err_width;  // columns of stderr, now
 };
 

@@ -185,7 +185,7 @@ int TrainRun::Run() {
   progress_.Finish();
   fleet_->KillAll();
   final_status_ = core_->StatusAt(Now());
-  if (!console_.is_err_terminal) {  // on a terminal the summary stands right below
+  if (!console_.is_joined) {  // else the summary stands right below
     progress_.Say(RenderOutcome(final_status_));
   }
   return is_aborted_ ? kExitFailed : core_->exit_code();
