@@ -67,6 +67,36 @@ INSTANTIATE_TEST_SUITE_P(
       return suite.param;
     });
 
+class OutcomeTest : public E2eTest {
+ protected:
+  static int CountIn(const std::string& text) {
+    int count = 0;
+    for (size_t at = 0; (at = text.find(": done after ", at)) != std::string::npos; ++at) {
+      ++count;
+    }
+    return count;
+  }
+};
+
+TEST_F(OutcomeTest, IsSaidOnStdoutAndOnStderr) {
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(CountIn(run.psctl().Out()), 1);
+  EXPECT_EQ(CountIn(run.psctl().Err()), 1);
+}
+
+TEST_F(OutcomeTest, IsSaidOnceWhereTheyAreOne) {
+  job_.Write();
+  const Output output = RunToEnd(
+      {.program = "/bin/sh",
+       .arguments = {"-c", R"(exec "$0" train "$1" 2>&1)", ProgramPath("psctl"), job_.path()},
+       .directory = job_.folder(),
+       .output_stem = job_.folder() + "/joined"},
+      kRunPatience);
+  ASSERT_EQ(output.end, ProcessEnd{}) << output.out;
+  EXPECT_EQ(CountIn(output.out), 1) << output.out;
+}
+
 class RerunTest : public E2eTest {};
 
 TEST_F(RerunTest, TheConfigAsResolvedRepeatsTheRun) {

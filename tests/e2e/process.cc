@@ -18,11 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string ProgramPath(const std::string& program) {
-  return program.find('/') == std::string::npos ? std::string(PS_E2E_BIN_DIR) + "/" + program
-                                                : program;
-}
-
 /// All that the child needs between fork and exec, made before.
 struct ChildPlan {
   std::vector<char*> arguments;
@@ -63,6 +58,11 @@ ProcessEnd EndOf(int wait_status) {
 }
 
 }  // namespace
+
+std::string ProgramPath(const std::string& program) {
+  return program.find('/') == std::string::npos ? std::string(PS_E2E_BIN_DIR) + "/" + program
+                                                : program;
+}
 
 TempDir::TempDir() {
   std::string pattern = fs::temp_directory_path().string() + "/spotps-e2e-XXXXXX";

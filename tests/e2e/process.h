@@ -41,6 +41,9 @@ struct ProcessEnd {
 
 std::ostream& operator<<(std::ostream& out, const ProcessEnd& end);
 
+/// A name in the build's bin/ as a path; a path stays.
+std::string ProgramPath(const std::string& program);
+
 /// A program that the test starts: in a process group of its own, as a shell would; stdin is
 /// /dev/null; stdout and stderr go to files. It does not outlive the test.
 class Process {
