@@ -9,6 +9,7 @@
 #include "ps/client/shard_link.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace ps::client {
@@ -16,6 +17,16 @@ namespace {
 
 /// 40 Mbit/s: no link that training is worth doing over is slower for long.
 constexpr double kSlowLinkBytesPerSecond = 5e6;
+
+std::vector<ChunkLayout::Chunk> ChunksOf(ShardId shard, const ChunkLayout& layout) {
+  std::vector<ChunkLayout::Chunk> chunks;
+  for (const ChunkLayout::Chunk& chunk : layout.chunks()) {
+    if (chunk.shard == shard) {
+      chunks.push_back(chunk);
+    }
+  }
+  return chunks;
+}
 
 }  // namespace
 
@@ -26,23 +37,21 @@ ShardLink::ShardLink(
     size_t frame_bytes,
     const proto::Timing& timing,
     Random* random)
-    : shard_(shard), identity_(identity), frame_bytes_(frame_bytes), random_(random) {
+    : shard_(shard),
+      identity_(identity),
+      frame_bytes_(frame_bytes),
+      parts_(frame_bytes),
+      random_(random),
+      intake_(shard, ChunksOf(shard, *layout), frame_bytes) {
   uint64_t bytes = 0;
-  for (const ChunkLayout::Chunk& chunk : layout->chunks()) {
-    if (chunk.shard == shard) {
-      index_of_[chunk.key] = chunks_.size();
-      chunks_.push_back(chunk);
-      bytes += chunk.element_count * sizeof(float);
-    }
+  for (const ChunkLayout::Chunk& chunk : chunks()) {
+    bytes += chunk.element_count * sizeof(float);
   }
   // Repeating what is still on its way would only make it later.
   const Duration transfer = FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
   push_retry_ = Retry(timing.retry_limit + transfer, timing.lease + transfer);
   pull_retry_ = push_retry_;
-  states_.assign(chunks_.size(), ChunkState::kNotReady);
-  versions_.assign(chunks_.size(), 0);
-  has_value_.assign(chunks_.size(), false);
-  is_seen_.assign(chunks_.size(), false);
+  states_.assign(chunks().size(), ChunkState::kNotReady);
 }
 
 void ShardLink::OnConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
@@ -61,8 +70,8 @@ void ShardLink::BeginPush(const PushJob& job) {
   job_ = job;
   is_rejected_ = false;
   // A shard without chunks (more shards than chunks) has nothing to acknowledge.
-  is_pushing_ = !chunks_.empty();
-  states_.assign(chunks_.size(), ChunkState::kNotReady);
+  is_pushing_ = !chunks().empty();
+  states_.assign(chunks().size(), ChunkState::kNotReady);
   push_request_id_ = ++last_request_id_;
   if (job.wants_pull && is_pushing_) {
     is_pulling_ = true;
@@ -78,8 +87,8 @@ void ShardLink::TensorReady(uint32_t tensor, TimePoint now, proto::Outbox* out) 
     return;
   }
   bool are_all_ready = true;
-  for (size_t i = 0; i < chunks_.size(); ++i) {
-    if (TensorOf(chunks_[i].key) == tensor && states_[i] == ChunkState::kNotReady) {
+  for (size_t i = 0; i < chunks().size(); ++i) {
+    if (TensorOf(chunks()[i].key) == tensor && states_[i] == ChunkState::kNotReady) {
       states_[i] = ChunkState::kReady;
     }
     are_all_ready = are_all_ready && states_[i] != ChunkState::kNotReady;
@@ -91,21 +100,28 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
   if (peer_ == proto::PeerId()) {
     return;  // goes out on connection
   }
-  std::vector<size_t> frame;
+  std::vector<Piece> frame;
   size_t frame_size = 0;
   // Backward finishes the last tensors first, so they leave first.
-  for (size_t n = chunks_.size(); n > 0; --n) {
+  for (size_t n = chunks().size(); n > 0; --n) {
     const size_t i = n - 1;
     if (states_[i] != ChunkState::kReady) {
       continue;
     }
-    const size_t size = chunks_[i].element_count * sizeof(float);
+    const size_t size = chunks()[i].element_count * sizeof(float);
     if (!frame.empty() && frame_size + size > frame_bytes_) {
       SendFrame(frame, out);
       frame.clear();
       frame_size = 0;
     }
-    frame.push_back(i);
+    const uint32_t part_count = parts_.CountOf(chunks()[i].element_count);
+    if (part_count > 1) {
+      for (uint32_t part = 0; part < part_count; ++part) {
+        SendFrame(std::array{Piece{i, part}}, out);
+      }
+      continue;
+    }
+    frame.push_back({i, 0});
     frame_size += size;
   }
   if (!frame.empty() && (is_flush || frame_size >= frame_bytes_)) {
@@ -117,7 +133,7 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
   }
 }
 
-void ShardLink::SendFrame(const std::vector<size_t>& indices, proto::Outbox* out) {
+void ShardLink::SendFrame(std::span<const Piece> pieces, proto::Outbox* out) {
   proto::PushRequest push;
   push.worker = identity_.worker;
   push.incarnation = identity_.incarnation;
@@ -125,14 +141,17 @@ void ShardLink::SendFrame(const std::vector<size_t>& indices, proto::Outbox* out
   push.lease = job_.lease;
   push.round = job_.round;
   push.samples = job_.samples;
-  push.chunk_count = static_cast<uint32_t>(chunks_.size());
-  for (const size_t i : indices) {
-    const ChunkLayout::Chunk& chunk = chunks_[i];
-    push.chunks.push_back({chunk.key, chunk.element_count});
+  push.chunk_count = static_cast<uint32_t>(chunks().size());
+  for (const auto& [i, part] : pieces) {
+    const ChunkLayout::Chunk& chunk = chunks()[i];
+    const auto [begin, count] = parts_.At(chunk.element_count, part);
+    push.chunks.push_back({chunk.key, count, begin});
     push.payload.parts.push_back(std::as_bytes(
-        job_.gradient->floats().subspan(static_cast<size_t>(chunk.offset), chunk.element_count)));
-    states_[i] = ChunkState::kSent;
-    bytes_pushed_ += chunk.element_count * sizeof(float);
+        job_.gradient->floats().subspan(static_cast<size_t>(chunk.offset) + begin, count)));
+    if (begin + count == chunk.element_count) {
+      states_[i] = ChunkState::kSent;
+    }
+    bytes_pushed_ += count * sizeof(float);
   }
   push.payload.owner = job_.gradient;
   bool is_last = true;
@@ -141,7 +160,7 @@ void ShardLink::SendFrame(const std::vector<size_t>& indices, proto::Outbox* out
   }
   if (is_last && job_.wants_pull) {
     push.wants_pull = true;
-    push.held = Held();
+    push.held = intake_.Held();
   }
   out->Send(peer_, push_request_id_, std::move(push));
 }
@@ -174,13 +193,12 @@ void ShardLink::SendAgain(TimePoint now, proto::Outbox* out) {
 
 void ShardLink::ExpectPull(uint64_t request_id) {
   pull_request_id_ = request_id;
-  is_seen_.assign(chunks_.size(), false);
   seen_count_ = 0;
 }
 
 void ShardLink::BeginPull(
     uint64_t min_round, bool is_evaluation, TimePoint now, proto::Outbox* out) {
-  if (chunks_.empty()) {
+  if (chunks().empty()) {
     pulled_round_ = min_round;
     return;
   }
@@ -201,19 +219,9 @@ void ShardLink::SendPull(proto::Outbox* out) {
   pull.incarnation = identity_.incarnation;
   pull.min_round = min_round_;
   pull.is_evaluation = is_evaluation_;
-  pull.held = Held();
+  pull.held = intake_.Held();
   ExpectPull(++last_request_id_);
   out->Send(peer_, pull_request_id_, std::move(pull));
-}
-
-std::vector<proto::ChunkVersion> ShardLink::Held() const {
-  std::vector<proto::ChunkVersion> held;
-  for (size_t i = 0; i < chunks_.size(); ++i) {
-    if (has_value_[i]) {
-      held.push_back({chunks_[i].key, versions_[i]});
-    }
-  }
-  return held;
 }
 
 bool ShardLink::OnPushReply(const proto::PushReply& reply, TimePoint now) {
@@ -229,39 +237,14 @@ bool ShardLink::OnPushReply(const proto::PushReply& reply, TimePoint now) {
   return true;
 }
 
-Result<std::vector<ShardLink::FreshChunk>> ShardLink::OnPullReply(
+Result<std::vector<PullIntake::Fresh>> ShardLink::OnPullReply(
     uint64_t request_id, const proto::PullReply& reply, TimePoint now) {
-  const std::span<const std::byte> bytes = reply.payload.bytes();
+  PS_ASSIGN(PullIntake::Taken taken, intake_.Take(request_id, reply));
   const bool is_awaited = is_pulling_ && request_id == pull_request_id_;
-  std::vector<FreshChunk> fresh;
-  size_t offset = 0;
-  for (const proto::PullReply::Chunk& chunk : reply.chunks) {
-    const auto it = index_of_.find(chunk.key);
-    if (it == index_of_.end() || chunks_[it->second].element_count != chunk.element_count) {
-      return Status::InvalidArgument(
-          "shard " + std::to_string(shard_.value) + " sent chunk " +
-          std::to_string(chunk.key.value) + " with " + std::to_string(chunk.element_count) +
-          " elements, which is not its own");
-    }
-    const size_t i = it->second;
-    const size_t size = chunk.element_count * sizeof(float);
-    if (offset + size > bytes.size()) {
-      return Status::InvalidArgument("a pull's answer has fewer bytes than its chunks");
-    }
-    if (!has_value_[i] || chunk.version > versions_[i]) {
-      has_value_[i] = true;
-      versions_[i] = chunk.version;
-      fresh.push_back({chunks_[i].offset, bytes.subspan(offset, size)});
-    }
-    offset += size;
-    if (is_awaited && !is_seen_[i]) {
-      is_seen_[i] = true;
-      ++seen_count_;
-    }
-  }
-  bytes_pulled_ += bytes.size();
+  bytes_pulled_ += reply.payload.size();
+  seen_count_ += is_awaited ? taken.completed_chunks : 0;
   if (request_id == late_request_id_) {
-    late_count_ += reply.chunks.size();
+    late_count_ += taken.completed_chunks;
     if (late_count_ >= reply.chunk_total) {
       pulled_step_ = std::max(pulled_step_, late_step_);
     }
@@ -274,7 +257,7 @@ Result<std::vector<ShardLink::FreshChunk>> ShardLink::OnPullReply(
   } else if (is_awaited) {
     pull_retry_.Start(now, random_);  // it is coming
   }
-  return fresh;
+  return std::move(taken.fresh);
 }
 
 void ShardLink::OnRetryLater(uint32_t retry_after_ms, TimePoint now) {

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ps/base/random.h"
 #include "ps/client/chunk_layout.h"
+#include "ps/client/pull_intake.h"
 #include "ps/client/retry.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
@@ -27,7 +28,8 @@ struct PushJob {
 };
 
 /// A worker's dealings with one shard: at most one push and one pull at a time, sent again until
-/// they are answered. Gradients leave as they become ready, small chunks together in frames.
+/// they are answered. Gradients leave as they become ready, small chunks together in frames, large
+/// ones in parts.
 class ShardLink {
  public:
   struct Identity {
@@ -71,21 +73,16 @@ class ShardLink {
   uint64_t pulled_round() const { return pulled_round_; }
 
   /// The newest of this worker's steps that the values held follow.
-  Step pulled_step() const { return chunks_.empty() ? job_.step : pulled_step_; }
+  Step pulled_step() const { return chunks().empty() ? job_.step : pulled_step_; }
 
   TimePoint waiting_since() const { return waiting_since_; }
 
   /// True when the push it answers is now done.
   bool OnPushReply(const proto::PushReply& reply, TimePoint now);
 
-  /// Takes note of versions; the caller copies the values of `fresh`, the chunks newer than held,
-  /// into the parameters. Errors: kInvalidArgument when the reply does not fit the layout.
-  struct FreshChunk {
-    int64_t offset = 0;
-    std::span<const std::byte> bytes;
-  };
-
-  Result<std::vector<FreshChunk>> OnPullReply(
+  /// Takes note of versions; the caller copies what is fresh into the parameters. Errors:
+  /// kInvalidArgument when the reply does not fit the layout.
+  Result<std::vector<PullIntake::Fresh>> OnPullReply(
       uint64_t request_id, const proto::PullReply& reply, TimePoint now);
   /// The shard could not serve the push or the pull yet: try again after the delay that it asks
   /// for.
@@ -102,20 +99,26 @@ class ShardLink {
  private:
   enum class ChunkState : uint8_t { kNotReady, kReady, kSent };
 
+  /// A chunk, or a part of one, of a frame.
+  struct Piece {
+    size_t chunk = 0;
+    uint32_t part = 0;
+  };
+
+  const std::vector<ChunkLayout::Chunk>& chunks() const { return intake_.chunks(); }
+
   void SendReady(bool is_flush, TimePoint now, proto::Outbox* out);
-  void SendFrame(const std::vector<size_t>& indices, proto::Outbox* out);
+  void SendFrame(std::span<const Piece> pieces, proto::Outbox* out);
   void SendAgain(TimePoint now, proto::Outbox* out);
   void SendPull(proto::Outbox* out);
   void ExpectPull(uint64_t request_id);
-  std::vector<proto::ChunkVersion> Held() const;
 
   // Constant after construction.
   const ShardId shard_;
   const Identity identity_;
   const size_t frame_bytes_;
+  const proto::ChunkParts parts_;
   Random* const random_;
-  std::vector<ChunkLayout::Chunk> chunks_;  // of this shard, by key
-  std::map<ChunkKey, size_t> index_of_;
 
   proto::PeerId peer_;
   uint64_t last_request_id_ = 0;
@@ -134,8 +137,8 @@ class ShardLink {
   uint64_t min_round_ = 0;
   uint64_t pulled_round_ = 0;
   uint64_t pull_request_id_ = 0;
-  std::vector<bool> is_seen_;  // chunks of this answer that have come
-  uint64_t seen_count_ = 0;
+  PullIntake intake_;
+  uint64_t seen_count_ = 0;  // chunks of this answer that have come
   Step pulled_step_ = 0;
   // An answer that is still to come although the next push has begun.
   uint64_t late_request_id_ = 0;
@@ -143,8 +146,6 @@ class ShardLink {
   uint64_t late_count_ = 0;  // chunks of it that have come
   TimePoint waiting_since_{};
   Retry pull_retry_;
-  std::vector<Version> versions_;
-  std::vector<bool> has_value_;
 
   uint64_t bytes_pushed_ = 0;
   uint64_t bytes_pulled_ = 0;

@@ -24,7 +24,7 @@ namespace ps::client {
 struct WorkerSettings {
   proto::Mode mode = proto::Mode::kAsync;
   bool overlap = true;  // async: compute the next step while this one travels
-  size_t frame_bytes = 1U << 20;
+  size_t frame_bytes = 256U << 10;
   proto::Timing timing;
   std::vector<int64_t> tensor_elements;  // of the model as this program builds it
 };
@@ -131,7 +131,7 @@ class WorkerCore {
   };
 
   struct Stashed {
-    std::vector<ShardLink::FreshChunk> chunks;
+    std::vector<PullIntake::Fresh> chunks;
     std::shared_ptr<const void> owner;  // of their bytes
   };
 
@@ -156,7 +156,7 @@ class WorkerCore {
   bool IsLate(Step step) const;
   void BeginTravel(TimePoint now, proto::Outbox* out);
   void ApplyStash();
-  void Store(const std::vector<ShardLink::FreshChunk>& chunks);
+  void Store(const std::vector<PullIntake::Fresh>& chunks);
 
   void SendJoin(TimePoint now, proto::Outbox* out);
   void SendReports(TimePoint now, proto::Outbox* out);

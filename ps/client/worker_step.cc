@@ -39,7 +39,7 @@ void WorkerCore::OnStepAck(const proto::StepAck& ack) {
 
 void WorkerCore::OnPullReply(
     uint64_t request_id, ShardLink* link, const proto::PullReply& reply, TimePoint now) {
-  Result<std::vector<ShardLink::FreshChunk>> fresh = link->OnPullReply(request_id, reply, now);
+  Result<std::vector<PullIntake::Fresh>> fresh = link->OnPullReply(request_id, reply, now);
   if (!fresh.ok()) {
     Exit(std::move(fresh).status());
     return;
@@ -51,8 +51,8 @@ void WorkerCore::OnPullReply(
   }
 }
 
-void WorkerCore::Store(const std::vector<ShardLink::FreshChunk>& chunks) {
-  for (const ShardLink::FreshChunk& chunk : chunks) {
+void WorkerCore::Store(const std::vector<PullIntake::Fresh>& chunks) {
+  for (const PullIntake::Fresh& chunk : chunks) {
     std::memcpy(parameters_.floats().data() + chunk.offset, chunk.bytes.data(), chunk.bytes.size());
   }
 }

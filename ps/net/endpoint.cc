@@ -52,6 +52,12 @@ bool Endpoint::IsBacklogged(proto::PeerId peer) const {
   return connection != nullptr && connection->is_backlogged();
 }
 
+void Endpoint::Flush(proto::PeerId peer) {
+  if (Connection* connection = impl_->Find(peer)) {
+    connection->FlushBatch();
+  }
+}
+
 void Endpoint::Close(proto::PeerId peer) {
   if (Connection* connection = impl_->Find(peer)) {
     connection->Close(Status::Cancelled("closed here"));

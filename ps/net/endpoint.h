@@ -124,6 +124,7 @@ class Endpoint final : public proto::Outbox {
   void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;
   /// The kernel's buffer of that connection is full; EndpointHandler::OnDrained follows.
   bool IsBacklogged(proto::PeerId peer) const override;
+  void Flush(proto::PeerId peer) override;
   /// What was sent before still leaves; what the peer sends from now on is dropped. OnClosed
   /// follows.
   void Close(proto::PeerId peer) override;

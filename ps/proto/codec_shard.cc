@@ -20,8 +20,9 @@ void DecodeHeld(
 }  // namespace
 
 Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m) {
-  const auto chunks = MakeStructs<wire::ChunkRef>(
-      b, m.chunks, [](const ChunkRef& c) { return wire::ChunkRef(c.key.value, c.element_count); });
+  const auto chunks = MakeStructs<wire::ChunkRef>(b, m.chunks, [](const ChunkRef& c) {
+    return wire::ChunkRef(c.key.value, c.element_count, c.element_begin);
+  });
   const auto held = EncodeHeld(b, m.held);
   wire::PushRequestBuilder out(b);
   out.add_worker(m.worker.value);
@@ -46,7 +47,7 @@ void Decode(Decoder& d, const wire::PushRequest& w, PushRequest* m) {
   m->samples = w.samples();
   m->chunk_count = w.chunk_count();
   d.Structs(w.chunks(), "chunks", &m->chunks, [](const wire::ChunkRef& c) {
-    return ChunkRef{ChunkKey(c.key()), c.element_count()};
+    return ChunkRef{ChunkKey(c.key()), c.element_count(), c.element_begin()};
   });
   m->wants_pull = w.wants_pull();
   DecodeHeld(d, w.held(), &m->held);
@@ -78,14 +79,14 @@ void Decode(Decoder& d, const wire::PullRequest& w, PullRequest* m) {
 
 Offset<wire::PullReply> Encode(Fbb& b, const PullReply& m) {
   const auto chunks = MakeStructs<wire::PulledChunk>(b, m.chunks, [](const PullReply::Chunk& c) {
-    return wire::PulledChunk(c.key.value, c.version, c.element_count);
+    return wire::PulledChunk(c.key.value, c.version, c.element_count, c.element_begin);
   });
   return wire::CreatePullReply(b, chunks, m.chunk_total, m.staleness_steps);
 }
 
 void Decode(Decoder& d, const wire::PullReply& w, PullReply* m) {
   d.Structs(w.chunks(), "chunks", &m->chunks, [](const wire::PulledChunk& c) {
-    return PullReply::Chunk{ChunkKey(c.key()), c.version(), c.element_count()};
+    return PullReply::Chunk{ChunkKey(c.key()), c.version(), c.element_count(), c.element_begin()};
   });
   m->chunk_total = w.chunk_total();
   m->staleness_steps = w.staleness_steps();

@@ -99,7 +99,7 @@ Rules that span fields:
 - `optimizer.nesterov` needs `optimizer.momentum`. Schedule `step` needs ascending `milestones`.
 - `train.overlap` cannot be asked for with mode `ssp` or `bsp`, or with `optimizer.clip_norm`.
 - Mode `ssp` needs `train.staleness_max` of at least 1.
-- `servers.queue_mib` holds at least two frames, and two chunks.
+- `servers.queue_mib` holds at least two frames.
 - A fault names a seat that somebody has by then: workers of the file, plus those added earlier.
 - `data.directory` exists on the machine that reads the file.
 

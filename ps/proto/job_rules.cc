@@ -120,13 +120,12 @@ class Rules {
 
   Status Servers() const {
     const ServerConfig& servers = config_.servers;
-    const uint64_t frame_kib = std::max(servers.frame_kib, servers.chunk_kib);
-    if (uint64_t{servers.queue_mib} * 1024 < 2 * frame_kib) {
+    if (uint64_t{servers.queue_mib} * 1024 < 2 * uint64_t{servers.frame_kib}) {
       return Error(
           "servers.queue_mib",
           "servers.queue_mib holds less than two frames; allowed: " +
-              std::to_string((2 * frame_kib + 1023) / 1024) +
-              " or more with these chunks and frames");
+              std::to_string((2 * uint64_t{servers.frame_kib} + 1023) / 1024) +
+              " or more with these frames");
     }
     return Status::Ok();
   }

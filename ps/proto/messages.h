@@ -43,9 +43,11 @@ struct Refusal {
 
 // ---- Worker and shard -------------------------------------------------------------------------
 
+/// A chunk in a payload, whole or a part of it (ChunkParts).
 struct ChunkRef {
   ChunkKey key;
   uint32_t element_count = 0;  // f32 elements in the payload, in order
+  uint32_t element_begin = 0;  // of them within the chunk
 };
 
 struct ChunkVersion {
@@ -54,9 +56,9 @@ struct ChunkVersion {
 };
 
 /// Some chunks of one step's gradient. A step on a shard is `chunk_count` chunks, in as many frames
-/// as the client likes, in any order; each is applied (async, ssp) or staged (bsp) as it arrives.
-/// The shard answers once, with PushReply, when all are in. Sent again after a lost connection or a
-/// timeout: what is there already is not applied twice.
+/// as the client likes, in any order; each is applied (async, ssp) or staged (bsp) when all of it
+/// has come. The shard answers once, with PushReply, when all are in. Sent again after a lost
+/// connection or a timeout: what is there already is not applied twice.
 /// Payload: f32 mean gradients over `samples`, chunks back to back.
 struct PushRequest {
   WorkerId worker;
@@ -102,9 +104,10 @@ struct PullReply {
     ChunkKey key;
     Version version = 0;
     uint32_t element_count = 0;
+    uint32_t element_begin = 0;
   };
 
-  std::vector<Chunk> chunks;
+  std::vector<Chunk> chunks;  // parts of one chunk may be of several versions, growing
   // Chunks in all frames of this answer, the same in each: it is complete when that many have come,
   // in whatever order. 0 in the single empty frame of a worker that holds everything.
   uint32_t chunk_total = 0;
@@ -176,7 +179,7 @@ struct ShardSetup {
   uint32_t staleness_max = 0;
   uint32_t reference_minibatch = 1;  // async, ssp: a push counts samples / reference_minibatch
   uint64_t total_samples = 0;        // of the whole job: the schedule's length
-  uint64_t frame_bytes = 1U << 20;
+  uint64_t frame_bytes = 256U << 10;
   uint64_t queue_bytes = 64U << 20;
   double max_detect_s = 3;
   Membership membership;

@@ -24,6 +24,9 @@ class Outbox {
   /// kept in memory. The shell says when it is over.
   virtual bool IsBacklogged(PeerId /*peer*/) const { return false; }
 
+  /// What was sent to the peer leaves now, ahead of longer work.
+  virtual void Flush(PeerId /*peer*/) {}
+
   /// Closes after what was sent.
   virtual void Close(PeerId peer) = 0;
 };

@@ -63,6 +63,7 @@ Buffer MakeZeros(int64_t element_count) {
 
 Result<ChunkStore> ChunkStore::Make(ShardId shard, const proto::ShardSetup& setup) {
   ChunkStore store;
+  store.parts_ = proto::ChunkParts(setup.frame_bytes);
   store.rule_ = RuleOf(setup.optimizer);
   const int slot_count = kernels::OptimizerSlotCount(store.rule_);
   std::optional<ChunkKey> previous;
@@ -95,6 +96,9 @@ Result<ChunkStore> ChunkStore::Make(ShardId shard, const proto::ShardSetup& setu
     for (int slot = 0; slot < slot_count && spec.rule == UpdateRule::kOptimizer; ++slot) {
       chunk.slots[static_cast<size_t>(slot)] = MakeZeros(chunk.element_count);
     }
+    chunk.first_part = store.part_count_;
+    chunk.part_count = store.parts_.CountOf(assignment.element_count);
+    store.part_count_ += chunk.part_count;
     store.parameter_bytes_ += chunk.value.size();
     store.chunks_.push_back(std::move(chunk));
   }
@@ -112,36 +116,39 @@ std::optional<size_t> ChunkStore::IndexOf(ChunkKey key) const {
   return static_cast<size_t>(it - chunks_.begin());
 }
 
-void ChunkStore::Apply(size_t index, std::span<const float> gradient, float lr) {
+void ChunkStore::Apply(size_t index, uint32_t part, std::span<const float> gradient, float lr) {
   Chunk& chunk = chunks_[index];
-  PS_CHECK(gradient.size() == static_cast<size_t>(chunk.element_count))
-      << gradient.size() << " elements for a chunk of " << chunk.element_count;
-  float* const w = chunk.value.floats().data();
+  const proto::ChunkParts::Range range = RangeOf(chunk, part);
+  PS_CHECK(gradient.size() == range.element_count)
+      << gradient.size() << " elements for a part of " << range.element_count;
+  const auto at = [&range](Buffer& buffer) {
+    return buffer.size() == 0 ? nullptr : buffer.floats().data() + range.element_begin;
+  };
   if (chunk.rule == UpdateRule::kAverage) {
-    kernels::MoveTowards(gradient.data(), chunk.average_rate, w, chunk.element_count);
+    kernels::MoveTowards(gradient.data(), chunk.average_rate, at(chunk.value), range.element_count);
   } else {
     kernels::ApplyUpdate(
         rule_,
         {lr, chunk.weight_decay, chunk.version + 1},
         {gradient.data(),
-         w,
-         {chunk.slots[0].floats().data(), chunk.slots[1].floats().data()},
-         chunk.element_count});
+         at(chunk.value),
+         {at(chunk.slots[0]), at(chunk.slots[1])},
+         range.element_count});
   }
-  ++chunk.version;
 }
 
-void ChunkStore::ApplyMean(size_t index, std::span<const kernels::WeightedPart> parts, float lr) {
-  const auto count = static_cast<size_t>(chunks_[index].element_count);
-  if (parts.size() == 1) {
-    Apply(index, {parts[0].x, count}, lr);
+void ChunkStore::ApplyMean(
+    size_t index, uint32_t part, std::span<const kernels::WeightedPart> gradients, float lr) {
+  const size_t count = RangeOf(chunks_[index], part).element_count;
+  if (gradients.size() == 1) {
+    Apply(index, part, {gradients[0].x, count}, lr);
     return;
   }
   if (mean_.size() < count * sizeof(float)) {
     mean_ = Buffer(count * sizeof(float));
   }
-  kernels::WeightedMean(parts, mean_.floats().data(), static_cast<int64_t>(count));
-  Apply(index, mean_.floats().first(count), lr);
+  kernels::WeightedMean(gradients, mean_.floats().data(), static_cast<int64_t>(count));
+  Apply(index, part, mean_.floats().first(count), lr);
 }
 
 }  // namespace ps::server

@@ -12,6 +12,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
+#include "ps/proto/chunk_parts.h"
 #include "ps/proto/messages.h"
 
 namespace ps::server {
@@ -24,6 +25,8 @@ struct Chunk {
   UpdateRule rule = UpdateRule::kOptimizer;
   float average_rate = 0;
   float weight_decay = 0;  // 0 where the tensor has none
+  size_t first_part = 0;   // of the parts of all chunks, in order: those it travels in
+  uint32_t part_count = 1;
 
   Buffer value;                                           // [element_count] f32
   std::array<Buffer, kernels::kOptimizerSlotsMax> slots;  // the same, those that the rule needs
@@ -48,21 +51,35 @@ class ChunkStore {
 
   std::span<const float> ValuesOf(size_t index) const { return chunks_[index].value.floats(); }
 
+  const proto::ChunkParts& parts() const { return parts_; }
+
+  /// Parts of all chunks together.
+  size_t part_count() const { return part_count_; }
+
+  proto::ChunkParts::Range RangeOf(const Chunk& chunk, uint32_t part) const {
+    return parts_.At(static_cast<uint64_t>(chunk.element_count), part);
+  }
+
   /// Without optimizer state.
   uint64_t parameter_bytes() const { return parameter_bytes_; }
 
-  /// One update with a finite gradient (or observation, see UpdateRule) of the chunk's size.
-  /// `lr` includes the push's weight.
-  void Apply(size_t index, std::span<const float> gradient, float lr);
+  /// A part of one update: a finite gradient (or observation, see UpdateRule) of that part of the
+  /// chunk. `lr` includes the push's weight. FinishUpdate follows when all parts are through.
+  void Apply(size_t index, uint32_t part, std::span<const float> gradient, float lr);
 
-  /// One update with the mean of several. Requires: at least one part.
-  void ApplyMean(size_t index, std::span<const kernels::WeightedPart> parts, float lr);
+  /// The same with the mean of several gradients. Requires: at least one.
+  void ApplyMean(
+      size_t index, uint32_t part, std::span<const kernels::WeightedPart> gradients, float lr);
+
+  void FinishUpdate(size_t index) { ++chunks_[index].version; }
 
  private:
+  proto::ChunkParts parts_;
+  size_t part_count_ = 0;
   kernels::OptimizerRule rule_;
   std::vector<Chunk> chunks_;
   uint64_t parameter_bytes_ = 0;
-  Buffer mean_;  // of the largest chunk's size, once needed
+  Buffer mean_;  // of the largest part's size, once needed
 };
 
 }  // namespace ps::server

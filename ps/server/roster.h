@@ -13,16 +13,19 @@
 
 namespace ps::server {
 
-/// The step that is coming in from one incarnation: which of its chunks are here.
+/// The step that is coming in from one incarnation: what of its chunks is here.
 struct Intake {
   Step step = 0;  // 0: none begun
   LeaseId lease;
   uint64_t round = 0;
   uint32_t samples = 0;
   uint32_t chunk_count = 0;
-  float lr = 0;                // of the whole step, fixed when its first chunk came
-  std::vector<bool> has_come;  // by chunk index
-  uint32_t come_count = 0;
+  float lr = 0;                      // of the whole step, fixed when its first chunk came
+  std::vector<bool> has_come;        // by part of all chunks
+  std::vector<uint32_t> parts_left;  // by chunk
+  std::vector<bool> is_rejected;     // by chunk
+  uint32_t begun_count = 0;          // chunks of which something is here
+  uint32_t complete_count = 0;       // and all
   uint32_t rejected_count = 0;
 };
 
@@ -43,7 +46,8 @@ struct PullAnswer {
   uint64_t request_id = 0;
   uint64_t staleness_steps = 0;
   std::vector<uint32_t> chunks;  // by index, fixed when the answer began
-  size_t next = 0;               // the first of them that was not sent
+  size_t next = 0;               // the first of them that was not sent in full
+  uint32_t next_part = 0;        // the first part of it that was not sent
 };
 
 /// One incarnation that takes part. All that a shard remembers of a worker, so it is bounded by

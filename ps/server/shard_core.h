@@ -83,9 +83,17 @@ class ShardCore {
     proto::Outbox* out = nullptr;
   };
 
-  struct FrameChunk {
-    size_t index = 0;
+  /// A chunk, or a part of one, of the frame in hand.
+  struct FramePart {
+    size_t chunk = 0;  // its index
+    uint32_t part = 0;
     std::span<const float> values;
+  };
+
+  /// A chunk of which everything is here.
+  struct ReadyChunk {
+    size_t index = 0;
+    std::span<const float> values;  // empty: in staging_
   };
 
   // shard_core.cc: the coordinator's connection, set-up, timers.
@@ -101,9 +109,13 @@ class ShardCore {
   void OnPush(const Call& call, proto::PushRequest& push);
   Status TakePush(const Call& call, proto::PushRequest& push);
   Status ReadFrame(const proto::PushRequest& push);
-  Status CheckOrder(const proto::PushRequest& push, const Member& member) const;
-  Status CheckRoom(const proto::PushRequest& push, const Member& member) const;
+  Status CheckOrder(const proto::PushRequest& push, const Member& member);
+  Status CheckRoom(const proto::PushRequest& push, const Member& member);
+  uint32_t BegunWith(const Intake& intake);
+  void BeginIntake(const proto::PushRequest& push, Intake* intake);
   void TakeFrame(const proto::PushRequest& push, Member* member);
+  void ApplyReady(const Member& member);
+  void Acknowledge(const Call& call, Member* member);
   void RepeatPushReply(const Call& call, proto::PushRequest& push, Member* member);
   void CompleteStep(const Call& call, Member* member);
 
@@ -170,7 +182,8 @@ class ShardCore {
   proto::ShardStats stats_;    // counters only
 
   // Scratch of one call, kept for its memory.
-  std::vector<FrameChunk> frame_;
+  std::vector<FramePart> frame_;
+  std::vector<ReadyChunk> ready_;
   std::vector<size_t> sorted_;
   std::vector<std::optional<Version>> held_;
 };

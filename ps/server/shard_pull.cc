@@ -1,8 +1,8 @@
 // Pulls. Answered at once, or held until the mode allows it. Which chunks an answer has is decided
 // when it begins: those newer than what the worker holds. Their values are read, straight from
-// their memory, as each frame leaves, so a chunk may be newer than when the answer began, never
-// older. A frame follows when the one before it has left: an answer takes a frame's memory, not a
-// model's.
+// their memory, as each frame leaves, so a chunk (of a large one: a part) may be newer than when
+// the answer began, never older. A frame follows when the one before it has left: an answer takes a
+// frame's memory, not a model's.
 
 #include <algorithm>
 #include <string>
@@ -125,15 +125,20 @@ void ShardCore::SendAnswerFrame(PullAnswer* answer, proto::Outbox* out) {
   reply.chunk_total = static_cast<uint32_t>(answer->chunks.size());
   reply.staleness_steps = answer->staleness_steps;
   uint64_t reply_bytes = 0;
-  for (; answer->next < answer->chunks.size(); ++answer->next) {
+  while (answer->next < answer->chunks.size()) {
     const Chunk& chunk = store_.chunks()[answer->chunks[answer->next]];
-    const std::span<const std::byte> bytes = chunk.value.bytes();
+    const auto [begin, count] = store_.RangeOf(chunk, answer->next_part);
+    const auto bytes = std::as_bytes(chunk.value.floats().subspan(begin, count));
     if (!reply.chunks.empty() && reply_bytes + bytes.size() > frame_bytes_) {
       break;
     }
-    reply.chunks.push_back({chunk.key, chunk.version, static_cast<uint32_t>(chunk.element_count)});
+    reply.chunks.push_back({chunk.key, chunk.version, count, begin});
     reply.payload.parts.push_back(bytes);
     reply_bytes += bytes.size();
+    if (++answer->next_part == chunk.part_count) {
+      answer->next_part = 0;
+      ++answer->next;
+    }
   }
   stats_.bytes_sent += reply_bytes;
   out->Send(answer->peer, answer->request_id, std::move(reply));
@@ -148,12 +153,7 @@ void ShardCore::OnDrained(proto::PeerId peer, proto::Outbox* out) {
 }
 
 uint64_t ShardCore::outgoing_bytes_max() const {
-  uint64_t chunk_bytes_max = 0;
-  for (const Chunk& chunk : store_.chunks()) {
-    chunk_bytes_max = std::max<uint64_t>(chunk_bytes_max, chunk.value.bytes().size());
-  }
-  const uint64_t answer_bytes =
-      is_bsp() ? 2 * store_.parameter_bytes() : 2 * std::max(frame_bytes_, chunk_bytes_max);
+  const uint64_t answer_bytes = 2 * (is_bsp() ? store_.parameter_bytes() : frame_bytes_);
   return std::max(queue_bytes_, answer_bytes);
 }
 

@@ -1,6 +1,6 @@
-// Pushes. A step of an incarnation comes in as frames of chunks, in any order, perhaps repeatedly
-// and over several connections; chunks are applied (bsp: staged) as they come. The answer goes out
-// when the last one is in, over the connection that brought it.
+// Pushes. A step of an incarnation comes in as frames of chunks, large ones in parts, in any order,
+// perhaps repeatedly and over several connections. A chunk is applied when all of it is here (bsp:
+// staged). The answer goes out when the last one is here, over the connection that brought it.
 
 #include <algorithm>
 #include <string>
@@ -12,6 +12,12 @@
 
 namespace ps::server {
 namespace {
+
+/// async, ssp: chunks of one step of which some parts are here and others are not. A worker sends
+/// the parts of a chunk one after another, so more than two come of nothing but disorder.
+constexpr uint32_t kUnfinishedMax = 4;
+/// An answer does not wait for the update of so much.
+constexpr size_t kLongUpdateBytes = size_t{256} << 10;
 
 std::string StepText(const proto::PushRequest& push) {
   return "step " + std::to_string(push.step) + " of incarnation " +
@@ -48,7 +54,12 @@ Status ShardCore::TakePush(const Call& call, proto::PushRequest& push) {
     member->fused =
         Pull{call.peer, call.request_id, push.round, false, std::move(push.held), {}, Generation()};
   }
-  if (member->intake.come_count == member->intake.chunk_count) {
+  const bool is_complete = member->intake.complete_count == member->intake.chunk_count;
+  if (is_complete) {
+    Acknowledge(call, member);
+  }
+  ApplyReady(*member);
+  if (is_complete) {
     CompleteStep(call, member);
   }
   return Status::Ok();
@@ -82,19 +93,23 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
       return Status::InvalidArgument(
           name + " is not on shard " + std::to_string(shard_.value) + "; " + StepText(push));
     }
-    const int64_t element_count = store_.chunks()[*index].element_count;
-    if (ref.element_count != element_count) {
+    const Chunk& chunk = store_.chunks()[*index];
+    const std::optional<uint32_t> part = store_.parts().IndexOf(
+        static_cast<uint64_t>(chunk.element_count), {ref.element_begin, ref.element_count});
+    if (!part) {
       return Status::InvalidArgument(
-          name + " has " + std::to_string(element_count) + " elements, not " +
-          std::to_string(ref.element_count) + "; " + StepText(push));
+          name + " has " + std::to_string(chunk.element_count) + " elements in " +
+          std::to_string(chunk.part_count) + " parts; none is " +
+          std::to_string(ref.element_count) + " from " + std::to_string(ref.element_begin) + "; " +
+          StepText(push));
     }
     const uint64_t size = uint64_t{ref.element_count} * sizeof(float);
     if (size > bytes.size() - offset) {
       return Status::InvalidArgument("the payload of " + StepText(push) + " ends within " + name);
     }
     const auto* values = reinterpret_cast<const float*>(bytes.data() + offset);
-    frame_.push_back({*index, {values, ref.element_count}});
-    sorted_.push_back(*index);
+    frame_.push_back({*index, *part, {values, ref.element_count}});
+    sorted_.push_back(chunk.first_part + *part);
     offset += size;
   }
   std::sort(sorted_.begin(), sorted_.end());
@@ -109,7 +124,7 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
 }
 
 /// Whether the frame belongs to the step that is next for this member, and fits what came of it.
-Status ShardCore::CheckOrder(const proto::PushRequest& push, const Member& member) const {
+Status ShardCore::CheckOrder(const proto::PushRequest& push, const Member& member) {
   if (push.step != member.last_step + 1) {
     return Status::InvalidArgument(
         StepText(push) + " came after step " + std::to_string(member.last_step) +
@@ -131,12 +146,8 @@ Status ShardCore::CheckOrder(const proto::PushRequest& push, const Member& membe
   if (intake.step != push.step) {
     return Status::Ok();
   }
-  uint32_t come_count = intake.come_count;
-  for (const FrameChunk& chunk : frame_) {
-    come_count += intake.has_come[chunk.index] ? 0 : 1;
-  }
   if (push.lease != intake.lease || push.samples != intake.samples ||
-      push.chunk_count != intake.chunk_count || come_count > intake.chunk_count) {
+      push.chunk_count != intake.chunk_count || BegunWith(intake) > intake.chunk_count) {
     return Status::InvalidArgument(
         "frames of " + StepText(push) + " disagree: lease " + std::to_string(intake.lease.value) +
         ", " + std::to_string(intake.samples) + " samples, " + std::to_string(intake.chunk_count) +
@@ -146,15 +157,40 @@ Status ShardCore::CheckOrder(const proto::PushRequest& push, const Member& membe
   return Status::Ok();
 }
 
-/// bsp: whether the frame may be kept until its round is committed.
-Status ShardCore::CheckRoom(const proto::PushRequest& push, const Member& member) const {
-  if (!is_bsp() || staging_.bytes() + push.payload.size() <= queue_bytes_) {
+/// Chunks that will have begun with the frame in hand.
+uint32_t ShardCore::BegunWith(const Intake& intake) {
+  sorted_.clear();
+  for (const FramePart& part : frame_) {
+    if (intake.parts_left[part.chunk] == store_.chunks()[part.chunk].part_count) {
+      sorted_.push_back(part.chunk);
+    }
+  }
+  std::sort(sorted_.begin(), sorted_.end());
+  const auto end = std::unique(sorted_.begin(), sorted_.end());
+  return intake.begun_count + static_cast<uint32_t>(end - sorted_.begin());
+}
+
+/// Whether what the frame brings may be kept until its round is committed, or its chunks are here.
+Status ShardCore::CheckRoom(const proto::PushRequest& push, const Member& member) {
+  const Intake& intake = member.intake;
+  if (!is_bsp()) {
+    const uint32_t unfinished = intake.begun_count - intake.complete_count;
+    if (intake.step != push.step || unfinished < kUnfinishedMax ||
+        BegunWith(intake) == intake.begun_count) {
+      return Status::Ok();
+    }
+    return Status::Overloaded(
+        StepText(push) + " has " + std::to_string(unfinished) + " unfinished chunks on shard " +
+        std::to_string(shard_.value) + "; the parts of a chunk are to follow each other");
+  }
+  if (staging_.bytes() + push.payload.size() <= queue_bytes_) {
     return Status::Ok();
   }
   uint64_t new_bytes = 0;
-  for (const FrameChunk& chunk : frame_) {
-    const bool has_come = member.intake.step == push.step && member.intake.has_come[chunk.index];
-    new_bytes += has_come ? 0 : chunk.values.size_bytes();
+  for (const FramePart& part : frame_) {
+    const size_t index = store_.chunks()[part.chunk].first_part + part.part;
+    const bool has_come = intake.step == push.step && intake.has_come[index];
+    new_bytes += has_come ? 0 : part.values.size_bytes();
   }
   if (staging_.bytes() + new_bytes <= queue_bytes_) {
     return Status::Ok();
@@ -165,47 +201,89 @@ Status ShardCore::CheckRoom(const proto::PushRequest& push, const Member& member
       std::to_string(queue_bytes_) + " (servers.queue_mib)");
 }
 
+void ShardCore::BeginIntake(const proto::PushRequest& push, Intake* intake) {
+  const double weight = static_cast<double>(push.samples) / reference_minibatch_;
+  intake->step = push.step;
+  intake->lease = push.lease;
+  intake->round = push.round;
+  intake->samples = push.samples;
+  intake->chunk_count = push.chunk_count;
+  intake->lr = static_cast<float>(ScheduledLr(optimizer_, JobFraction()) * weight);
+  intake->has_come.assign(store_.part_count(), false);
+  intake->is_rejected.assign(store_.size(), false);
+  intake->begun_count = 0;
+  intake->complete_count = 0;
+  intake->rejected_count = 0;
+  intake->parts_left.clear();
+  for (const Chunk& chunk : store_.chunks()) {
+    intake->parts_left.push_back(chunk.part_count);
+  }
+}
+
+/// Keeps what the frame brings, and puts the chunks that are whole now into ready_.
 void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
   Intake& intake = member->intake;
   const Staging::Id id(push.incarnation, push.step);
   if (intake.step != push.step) {
-    const double weight = static_cast<double>(push.samples) / reference_minibatch_;
-    intake.step = push.step;
-    intake.lease = push.lease;
-    intake.round = push.round;
-    intake.samples = push.samples;
-    intake.chunk_count = push.chunk_count;
-    intake.lr = static_cast<float>(ScheduledLr(optimizer_, JobFraction()) * weight);
-    intake.has_come.assign(store_.size(), false);
-    intake.come_count = 0;
-    intake.rejected_count = 0;
-    if (is_bsp()) {
-      staging_.Begin(id, push.round, push.samples, store_.size());
-    }
+    BeginIntake(push, &intake);
   }
-  const bool is_all_new = std::none_of(frame_.begin(), frame_.end(), [&](const FrameChunk& chunk) {
-    return intake.has_come[chunk.index];
-  });
-  for (const FrameChunk& chunk : frame_) {
-    if (intake.has_come[chunk.index]) {
+  const auto has_come = [&](const FramePart& part) {
+    return intake.has_come[store_.chunks()[part.chunk].first_part + part.part];
+  };
+  // A frame is kept as a whole by its owner, so parts of a frame with old ones are copied.
+  const bool is_all_new = std::none_of(frame_.begin(), frame_.end(), has_come);
+  ready_.clear();
+  for (const FramePart& part : frame_) {
+    if (has_come(part)) {
       ++stats_.chunks_duplicate;
       continue;
     }
-    intake.has_come[chunk.index] = true;
-    ++intake.come_count;
-    if (!kernels::AllFinite(chunk.values)) {
+    const Chunk& chunk = store_.chunks()[part.chunk];
+    const size_t index = chunk.first_part + part.part;
+    intake.has_come[index] = true;
+    intake.begun_count += intake.parts_left[part.chunk] == chunk.part_count ? 1 : 0;
+    const bool is_whole = --intake.parts_left[part.chunk] == 0;
+    intake.complete_count += is_whole ? 1 : 0;
+    if (!intake.is_rejected[part.chunk] && !kernels::AllFinite(part.values)) {
+      intake.is_rejected[part.chunk] = true;
       ++intake.rejected_count;
       ++stats_.chunks_rejected;
-    } else if (!is_bsp()) {
-      store_.Apply(chunk.index, chunk.values, intake.lr);
-      ++stats_.chunks_applied;
-    } else if (intake.rejected_count == 0) {
-      // A frame is kept as a whole by its owner, so chunks of a frame with old ones are copied.
-      staging_.Add(id, chunk.index, chunk.values, is_all_new ? push.payload.owner : nullptr);
+      staging_.Release(id, chunk.first_part, chunk.part_count);
+    }
+    const bool is_wanted = is_bsp() ? intake.rejected_count == 0 : !intake.is_rejected[part.chunk];
+    if (!is_wanted) {
+      continue;
+    }
+    if (is_bsp() || chunk.part_count > 1) {
+      staging_.Begin(id, push.round, push.samples, store_.part_count());
+      staging_.Add(id, index, part.values, is_all_new ? push.payload.owner : nullptr);
+    }
+    if (!is_bsp() && is_whole) {
+      ready_.push_back({part.chunk, chunk.part_count > 1 ? std::span<const float>() : part.values});
     }
   }
   if (is_bsp() && intake.rejected_count > 0) {
     staging_.Drop(id);
+  }
+}
+
+/// async, ssp: updates the chunks that are whole.
+void ShardCore::ApplyReady(const Member& member) {
+  const Staging::Id id(member.incarnation, member.intake.step);
+  for (const ReadyChunk& ready : ready_) {
+    const Chunk& chunk = store_.chunks()[ready.index];
+    if (chunk.part_count == 1) {
+      store_.Apply(ready.index, 0, ready.values, member.intake.lr);
+    } else {
+      const Staging::Contribution& staged = *staging_.Find(id);
+      for (uint32_t part = 0; part < chunk.part_count; ++part) {
+        const std::span<const float> values = staged.parts[chunk.first_part + part].values;
+        store_.Apply(ready.index, part, values, member.intake.lr);
+      }
+      staging_.Release(id, chunk.first_part, chunk.part_count);
+    }
+    store_.FinishUpdate(ready.index);
+    ++stats_.chunks_applied;
   }
 }
 
@@ -225,27 +303,43 @@ void ShardCore::RepeatPushReply(const Call& call, proto::PushRequest& push, Memb
   }
 }
 
-void ShardCore::CompleteStep(const Call& call, Member* member) {
+/// Everything of the step is here. What is left of its update is made before anything else happens,
+/// so the worker need not wait for it.
+void ShardCore::Acknowledge(const Call& call, Member* member) {
   const Intake& intake = member->intake;
-  const bool is_rejected = intake.rejected_count > 0;
   member->last_step = intake.step;
   member->last_round = intake.round;
   member->last_rejected_chunks = intake.rejected_count;
-  member->last_outcome = is_rejected ? proto::PushOutcome::kRejected
-                         : is_bsp()  ? proto::PushOutcome::kStaged
-                                     : proto::PushOutcome::kApplied;
-  ++member->clock;
-  if (!is_bsp() && intake.rejected_count < intake.chunk_count) {
-    ++stats_.steps_applied;
-    stats_.samples_applied += intake.samples;
-    samples_done_ += intake.samples;
-  } else if (is_bsp() && !is_rejected) {
-    staging_.Complete({member->incarnation, intake.step});
-  }
+  member->last_outcome = intake.rejected_count > 0 ? proto::PushOutcome::kRejected
+                         : is_bsp()                ? proto::PushOutcome::kStaged
+                                                   : proto::PushOutcome::kApplied;
   call.out->Send(
       call.peer,
       call.request_id,
       proto::PushReply{member->last_step, member->last_outcome, member->last_rejected_chunks});
+  size_t update_bytes = 0;
+  for (const ReadyChunk& ready : ready_) {
+    update_bytes += store_.ValuesOf(ready.index).size_bytes();
+  }
+  if (update_bytes >= kLongUpdateBytes) {
+    call.out->Flush(call.peer);
+  }
+}
+
+void ShardCore::CompleteStep(const Call& call, Member* member) {
+  const Intake& intake = member->intake;
+  const Staging::Id id(member->incarnation, intake.step);
+  ++member->clock;
+  if (!is_bsp()) {
+    staging_.Drop(id);
+  } else if (intake.rejected_count == 0) {
+    staging_.Complete(id);
+  }
+  if (!is_bsp() && intake.rejected_count < intake.chunk_count) {
+    ++stats_.steps_applied;
+    stats_.samples_applied += intake.samples;
+    samples_done_ += intake.samples;
+  }
   if (member->fused) {
     Pull pull = std::move(*member->fused);
     member->fused.reset();

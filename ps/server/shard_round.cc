@@ -118,14 +118,19 @@ void ShardCore::ApplyCommit(const proto::CommitRound& commit) {
   for (const proto::CommitRound::Contribution& c : commit.contributions) {
     samples += c.samples;
   }
-  std::vector<kernels::WeightedPart> parts;
+  std::vector<kernels::WeightedPart> gradients;
   for (size_t index = 0; index < store_.size() && !commit.contributions.empty(); ++index) {
-    parts.clear();
-    for (const proto::CommitRound::Contribution& c : commit.contributions) {
-      const Staging::Contribution& staged = *staging_.Find({c.incarnation, c.step});
-      parts.push_back({staged.parts[index].values.data(), static_cast<float>(c.samples)});
+    const Chunk& chunk = store_.chunks()[index];
+    for (uint32_t part = 0; part < chunk.part_count; ++part) {
+      gradients.clear();
+      for (const proto::CommitRound::Contribution& c : commit.contributions) {
+        const Staging::Contribution& staged = *staging_.Find({c.incarnation, c.step});
+        const std::span<const float> values = staged.parts[chunk.first_part + part].values;
+        gradients.push_back({values.data(), static_cast<float>(c.samples)});
+      }
+      store_.ApplyMean(index, part, gradients, lr);
     }
-    store_.ApplyMean(index, parts, lr);
+    store_.FinishUpdate(index);
     ++stats_.chunks_applied;
   }
   stats_.steps_applied += commit.contributions.size();

@@ -7,23 +7,23 @@
 
 namespace ps::server {
 
-void Staging::Begin(Id id, uint64_t round, uint32_t samples, size_t chunk_count) {
+void Staging::Begin(Id id, uint64_t round, uint32_t samples, size_t part_count) {
   const auto [it, is_new] = contributions_.try_emplace(id);
   if (is_new) {
     it->second.round = round;
     it->second.samples = samples;
-    it->second.parts.resize(chunk_count);
+    it->second.parts.resize(part_count);
   }
 }
 
 void Staging::Add(
     Id id,
-    size_t chunk_index,
+    size_t part_index,
     std::span<const float> values,
     const std::shared_ptr<const void>& owner) {
   Contribution& contribution = contributions_.at(id);
-  Part& part = contribution.parts[chunk_index];
-  PS_CHECK(part.values.empty()) << "chunk " << chunk_index << " is staged already";
+  Part& part = contribution.parts[part_index];
+  PS_CHECK(part.values.empty()) << "part " << part_index << " is staged already";
   if (owner != nullptr) {
     part = {values, owner};
   } else {
@@ -34,6 +34,19 @@ void Staging::Add(
   }
   contribution.bytes += values.size_bytes();
   bytes_ += values.size_bytes();
+}
+
+void Staging::Release(Id id, size_t first, size_t count) {
+  const auto it = contributions_.find(id);
+  if (it == contributions_.end()) {
+    return;
+  }
+  for (size_t i = first; i < first + count; ++i) {
+    Part& part = it->second.parts[i];
+    it->second.bytes -= part.values.size_bytes();
+    bytes_ -= part.values.size_bytes();
+    part = Part();
+  }
 }
 
 void Staging::Complete(Id id) {

@@ -11,8 +11,9 @@
 
 namespace ps::server {
 
-/// bsp: gradients that have come and wait for their round to be committed. Who keeps the bytes
-/// under the limit is the caller. Thread: the shard's.
+/// Gradients that have come and wait: in bsp for their round to be committed, in the other modes
+/// for the rest of their chunk. Who keeps the bytes under the limit is the caller. Thread: the
+/// shard's.
 class Staging {
  public:
   using Id = std::pair<Incarnation, Step>;
@@ -27,18 +28,20 @@ class Staging {
     uint32_t samples = 0;
     bool is_complete = false;
     uint64_t bytes = 0;
-    std::vector<Part> parts;  // by chunk index
+    std::vector<Part> parts;  // of all chunks, in order
   };
 
-  /// Begins a contribution of `chunk_count` chunks. Nothing happens when it has begun.
-  void Begin(Id id, uint64_t round, uint32_t samples, size_t chunk_count);
+  /// Begins a contribution of `part_count` parts. Nothing happens when it has begun.
+  void Begin(Id id, uint64_t round, uint32_t samples, size_t part_count);
   /// Keeps `values`, alive as long as `owner` is; copies them when there is no owner.
-  /// Requires: begun, and this chunk is not there yet.
+  /// Requires: begun, and this part is not there yet.
   void Add(
       Id id,
-      size_t chunk_index,
+      size_t part_index,
       std::span<const float> values,
       const std::shared_ptr<const void>& owner);
+  /// Forgets parts [first, first + count), as far as they are there.
+  void Release(Id id, size_t first, size_t count);
   void Complete(Id id);
 
   /// Null when there is none.

@@ -1,23 +1,31 @@
-// Goodput of push and pull through the production path (endpoint, codec, CRC, shard core,
-// optimizer) against a raw loop over one TCP connection that moves the same bytes with the same
-// request and reply and copies them to where they belong; once with the system's congestion control
-// and once, as ours does within a machine, with one that does not pace. Both sides are threads of
-// this process, each on a core of its own, and the CPU seconds are those of both together. Ratios
-// are taken run by run, so that a slow phase of the machine hits both parts of one.
+// Goodput of push and pull through the production path (shard link, endpoint, codec, CRC, shard
+// core, optimizer), in frames of the default size, against a raw loop over one TCP connection that
+// moves the same bytes with the same request and reply and copies them to where they belong; once
+// with the system's congestion control and once, as ours does within a machine, with one that does
+// not pace. Both sides are threads of this process, each on a core of its own, and the CPU seconds
+// are those of both together. Ratios are taken run by run, so that a slow phase of the machine hits
+// both parts of one.
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "ps/base/buffer.h"
+#include "ps/base/random.h"
+#include "ps/client/chunk_layout.h"
+#include "ps/client/pull_intake.h"
+#include "ps/client/shard_link.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
+#include "ps/proto/job_config.h"
+#include "ps/proto/timing.h"
 #include "ps/server/shard_core.h"
 #include "tests/bench/harness.h"
 #include "tests/bench/raw_socket.h"
@@ -133,6 +141,20 @@ class RawLoop {
 constexpr char kToken[] = "bench";
 constexpr Incarnation kIncarnation(1);
 
+uint64_t FrameBytes() {
+  return uint64_t{proto::ServerConfig().frame_kib} << 10;
+}
+
+/// One tensor in chunks of one shard.
+proto::Placement PlacementOf(const Shape& shape) {
+  proto::Placement placement;
+  const uint32_t elements = shape.chunk_bytes / sizeof(float);
+  for (uint32_t i = 0; i < shape.chunks; ++i) {
+    placement.chunks.push_back({MakeChunkKey(0, i), elements, int64_t{i} * elements, ShardId(0)});
+  }
+  return placement;
+}
+
 net::EndpointOptions EndpointOptionsOf(const std::string& node) {
   net::EndpointOptions options;
   options.node = node;
@@ -149,15 +171,12 @@ class ShardThread final : public net::EndpointHandler {
       : core_(ShardId(0), "127.0.0.1", 0, 0, &NullLogger()),
         endpoint_(&loop_, EndpointOptionsOf("shard"), &NullLogger(), this) {
     proto::ShardSetup setup;
-    const uint32_t elements = shape.chunk_bytes / sizeof(float);
     TensorSpec tensor;
     tensor.name = "w";
-    tensor.shape = {int64_t{shape.chunks} * elements};
+    tensor.shape = {static_cast<int64_t>(shape.bytes() / sizeof(float))};
     setup.tensors = {tensor};
-    for (uint32_t i = 0; i < shape.chunks; ++i) {
-      setup.placement.chunks.push_back(
-          {MakeChunkKey(0, i), elements, int64_t{i} * elements, ShardId(0)});
-    }
+    setup.placement = PlacementOf(shape);
+    setup.frame_bytes = FrameBytes();
     setup.optimizer.lr = 1e-6F;
     setup.reference_minibatch = 1;
     setup.total_samples = uint64_t{1} << 60;
@@ -202,14 +221,24 @@ class ShardThread final : public net::EndpointHandler {
   std::thread thread_;
 };
 
-/// A client that pushes or pulls everything again and again, one step at a time.
+/// A worker's end that pushes or pulls everything again and again, one step at a time.
 class Client final : public net::EndpointHandler {
  public:
   Client(const Shape& shape, uint32_t port, bool is_pull)
       : shape_(shape),
         is_pull_(is_pull),
-        gradient_(std::make_shared<Buffer>(shape.bytes())),
-        parameters_(shape.bytes()),
+        layout_(client::ChunkLayout::Make(
+                    {static_cast<int64_t>(shape.bytes() / sizeof(float))}, PlacementOf(shape))
+                    .value()),
+        gradient_(std::make_shared<Buffer>(layout_.MakeBuffer())),
+        parameters_(layout_.MakeBuffer()),
+        link_(
+            ShardId(0),
+            {WorkerId(0), kIncarnation},
+            &layout_,
+            FrameBytes(),
+            proto::Timing::FromMaxDetect(std::chrono::hours(1)),
+            &random_),
         endpoint_(&loop_, EndpointOptionsOf("client"), &NullLogger(), this) {
     std::fill(gradient_->floats().begin(), gradient_->floats().end(), 0.5F);
     std::memset(parameters_.data(), 0, parameters_.size());
@@ -223,6 +252,7 @@ class Client final : public net::EndpointHandler {
           loop_.Stop();
         });
     loop_.Run();
+    link_.OnConnected(peer_, SystemTime().Now(), &endpoint_);
   }
 
   Outcome Run(uint64_t steps) {
@@ -239,22 +269,20 @@ class Client final : public net::EndpointHandler {
 
   void OnMessage(proto::PeerId /*peer*/, uint64_t /*id*/, proto::Message&& message) override {
     if (const auto* pull = std::get_if<proto::PullReply>(&message)) {
-      size_t offset = 0;
-      for (const proto::PullReply::Chunk& chunk : pull->chunks) {
-        const size_t size = chunk.element_count * sizeof(float);
+      const Result<client::PullIntake::Taken> taken = intake_->Take(step_, *pull);
+      PS_CHECK(taken.ok()) << taken.status();
+      for (const client::PullIntake::Fresh& fresh : taken->fresh) {
         std::memcpy(
-            parameters_.data() + size_t{ChunkOf(chunk.key)} * shape_.chunk_bytes,
-            pull->payload.bytes().data() + offset,
-            size);
-        offset += size;
+            parameters_.floats().data() + fresh.offset, fresh.bytes.data(), fresh.bytes.size());
       }
-      chunks_seen_ += pull->chunks.size();
+      chunks_seen_ += taken->completed_chunks;
       if (chunks_seen_ < shape_.chunks) {
         return;
       }
     } else {
       const auto* push = std::get_if<proto::PushReply>(&message);
       PS_CHECK(push != nullptr) << "answered with message type " << proto::MessageTypeOf(message);
+      PS_CHECK(link_.OnPushReply(*push, SystemTime().Now()));
     }
     --left_;
     if (left_ == 0) {
@@ -267,47 +295,32 @@ class Client final : public net::EndpointHandler {
  private:
   void Begin() {
     ++step_;
-    if (is_pull_) {
-      chunks_seen_ = 0;
-      proto::PullRequest pull;
-      pull.incarnation = kIncarnation;
-      pull.is_evaluation = true;
-      endpoint_.Send(peer_, step_, std::move(pull));
+    if (!is_pull_) {
+      link_.BeginPush({step_, LeaseId(1), 0, 1, gradient_, false});
+      link_.TensorReady(0, SystemTime().Now(), &endpoint_);
       return;
     }
-    constexpr uint64_t kFrameBytes = 1U << 20;
-    const uint32_t per_frame =
-        static_cast<uint32_t>(std::max<uint64_t>(1, kFrameBytes / shape_.chunk_bytes));
-    for (uint32_t first = 0; first < shape_.chunks; first += per_frame) {
-      proto::PushRequest push;
-      push.incarnation = kIncarnation;
-      push.step = step_;
-      push.lease = LeaseId(1);
-      push.samples = 1;
-      push.chunk_count = shape_.chunks;
-      const uint32_t end = std::min(first + per_frame, shape_.chunks);
-      for (uint32_t i = first; i < end; ++i) {
-        push.chunks.push_back(
-            {MakeChunkKey(0, i), static_cast<uint32_t>(shape_.chunk_bytes / sizeof(float))});
-      }
-      push.payload.parts = {
-          std::as_const(*gradient_)
-              .bytes()
-              .subspan(
-                  size_t{first} * shape_.chunk_bytes, size_t{end - first} * shape_.chunk_bytes)};
-      push.payload.owner = gradient_;
-      endpoint_.Send(peer_, step_, std::move(push));
-    }
+    // Nothing is held, so everything is sent.
+    intake_.emplace(ShardId(0), layout_.chunks(), FrameBytes());
+    chunks_seen_ = 0;
+    proto::PullRequest pull;
+    pull.incarnation = kIncarnation;
+    pull.is_evaluation = true;
+    endpoint_.Send(peer_, step_, std::move(pull));
   }
 
   const Shape shape_;
   const bool is_pull_;
+  const client::ChunkLayout layout_;
   std::shared_ptr<Buffer> gradient_;
   Buffer parameters_;
+  Random random_{1};
+  client::ShardLink link_;
+  std::optional<client::PullIntake> intake_;
   net::Loop loop_;
   net::Endpoint endpoint_;
   proto::PeerId peer_;
-  uint64_t step_ = 0;
+  Step step_ = 0;
   uint64_t left_ = 0;
   uint64_t chunks_seen_ = 0;
 };

@@ -85,6 +85,54 @@ TEST_F(ShardLinkTest, AFullFrameLeavesBeforeBackwardIsDone) {
   EXPECT_EQ(out_.sent.size(), 2U);
 }
 
+TEST_F(ShardLinkTest, AChunkLargerThanAFrameLeavesInParts) {
+  ShardLink link = MakeLink(12);  // 3 elements, then 1
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(true));
+  link.TensorReady(2, now_, &out_);
+  ASSERT_EQ(out_.sent.size(), 2U);
+  link.TensorReady(0, now_, &out_);
+  const auto pushes = out_.All<proto::PushRequest>();
+  ASSERT_EQ(pushes.size(), 4U);
+  EXPECT_EQ(out_.sent[0].values, (std::vector<float>{32, 33, 34}));
+  EXPECT_EQ(out_.sent[1].values, (std::vector<float>{35}));
+  EXPECT_EQ(out_.sent[3].values, (std::vector<float>{3}));
+  for (size_t i = 0; i < pushes.size(); ++i) {
+    ASSERT_EQ(pushes[i].chunks.size(), 1U);
+    EXPECT_EQ(pushes[i].chunks[0].key, MakeChunkKey(i < 2 ? 2 : 0, 0));
+    EXPECT_EQ(pushes[i].chunks[0].element_begin, i % 2 == 0 ? 0U : 3U);
+    EXPECT_EQ(pushes[i].chunks[0].element_count, i % 2 == 0 ? 3U : 1U);
+    EXPECT_EQ(pushes[i].chunk_count, 2U);
+    EXPECT_EQ(pushes[i].wants_pull, i == 3) << "once, with the last";
+  }
+  EXPECT_EQ(link.bytes_pushed(), 32U);
+  link.OnConnected(proto::PeerId(6), now_, &out_);
+  ASSERT_EQ(out_.sent.size(), 8U) << "all parts again";
+  EXPECT_EQ(out_.sent[4].values, out_.sent[0].values);
+}
+
+TEST_F(ShardLinkTest, APullInPartsIsCompleteWithTheLastPart) {
+  ShardLink link = MakeLink(12);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPull(0, false, now_, &out_);
+  const uint64_t id = out_.sent[0].request_id;
+  const auto take = [&](uint32_t tensor, uint32_t begin, uint32_t count) {
+    proto::PullReply reply = Values({tensor}, 1, 9, 2);
+    reply.chunks[0].element_begin = begin;
+    reply.chunks[0].element_count = count;
+    const auto fresh = link.OnPullReply(id, reply, now_);
+    EXPECT_TRUE(fresh.ok()) << fresh.status();
+    return fresh->size();
+  };
+  EXPECT_EQ(take(0, 0, 3), 1U);
+  EXPECT_EQ(take(2, 3, 1), 1U);
+  EXPECT_EQ(take(0, 3, 1), 1U);
+  EXPECT_FALSE(link.is_pull_done());
+  EXPECT_EQ(take(2, 0, 3), 1U);
+  EXPECT_TRUE(link.is_pull_done());
+  EXPECT_EQ(link.bytes_pulled(), 64U);
+}
+
 TEST_F(ShardLinkTest, AReconnectionRepeatsTheUnansweredPushWithTheSameBytes) {
   ShardLink link = MakeLink(1U << 20);
   link.OnConnected(proto::PeerId(5), now_, &out_);

@@ -155,9 +155,9 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
        "job.json:2:39: faults[0].worker is 1, a seat that nobody has then; allowed: 0 to 0"},
       {WithLine(R"("faults": [{"kind": "kill", "add": {}}])"),
        "job.json:2:29: faults[0].add has no meaning for kind \"kill\"; allowed for: add"},
-      {WithLine(R"("servers": {"queue_mib": 1, "chunk_kib": 2048})"),
+      {WithLine(R"("servers": {"queue_mib": 1, "frame_kib": 2048})"),
        "job.json:2:26: servers.queue_mib holds less than two frames; allowed: 4 or more with these "
-       "chunks and frames"},
+       "frames"},
   });
 }
 

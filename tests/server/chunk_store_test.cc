@@ -20,7 +20,8 @@ std::vector<float> AfterTwoUpdates(const proto::ShardSetup& setup) {
   std::vector<float> values;
   for (const float g : {0.5F, 0.25F}) {
     const std::vector<float> gradient(2, g);
-    store->Apply(0, gradient, setup.optimizer.lr);
+    store->Apply(0, 0, gradient, setup.optimizer.lr);
+    store->FinishUpdate(0);
     values.push_back(store->ValuesOf(0)[1]);
   }
   EXPECT_EQ(store->chunks()[0].version, 2U);
@@ -44,6 +45,46 @@ TEST(ChunkStoreTest, EveryOptimizerKeepsItsStatePerChunk) {
   ExpectValues(momentum, 0.95F, 0.88F);
   momentum.optimizer.nesterov = true;
   ExpectValues(momentum, 0.905F, 0.817F);
+}
+
+TEST(ChunkStoreTest, AnUpdateInPartsIsTheUpdateOfTheWhole) {
+  for (const auto kind : {proto::OptimizerKind::kSgd, proto::OptimizerKind::kAdam}) {
+    ShardRig rig;
+    rig.setup.optimizer.kind = kind;
+    rig.setup.optimizer.lr = 0.1F;
+    rig.setup.optimizer.momentum = kind == proto::OptimizerKind::kSgd ? 0.9F : 0;
+    Result<ChunkStore> whole = ChunkStore::Make(kShard, rig.setup);
+    rig.setup.frame_bytes = 8;
+    Result<ChunkStore> parts = ChunkStore::Make(kShard, rig.setup);
+    ASSERT_TRUE(whole.ok() && parts.ok());
+    EXPECT_EQ(whole->part_count(), 3U);
+    EXPECT_EQ(parts->part_count(), 4U) << "the third chunk has 3 elements";
+    const size_t third = parts->IndexOf(kThird).value();
+    EXPECT_EQ(parts->chunks()[third].first_part, 2U);
+    EXPECT_EQ(parts->chunks()[third].part_count, 2U);
+    const std::vector<float> gradient = {0.1F, 0.2F, 0.3F};
+    const std::vector<float> other = {0.5F, 0.7F, 0.9F};
+    for (int update = 0; update < 3; ++update) {
+      whole->Apply(third, 0, gradient, 0.1F);
+      whole->FinishUpdate(third);
+      parts->Apply(third, 0, std::span(gradient).first(2), 0.1F);
+      parts->Apply(third, 1, std::span(gradient).subspan(2), 0.1F);
+      parts->FinishUpdate(third);
+    }
+    const std::vector<kernels::WeightedPart> both = {{gradient.data(), 1}, {other.data(), 2}};
+    whole->ApplyMean(third, 0, both, 0.1F);
+    whole->FinishUpdate(third);
+    for (const uint32_t part : {0U, 1U}) {
+      const std::vector<kernels::WeightedPart> tails = {
+          {gradient.data() + size_t{2} * part, 1}, {other.data() + size_t{2} * part, 2}};
+      parts->ApplyMean(third, part, tails, 0.1F);
+    }
+    parts->FinishUpdate(third);
+    EXPECT_EQ(parts->chunks()[third].version, 4U);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(parts->ValuesOf(third)[i], whole->ValuesOf(third)[i]) << i;
+    }
+  }
 }
 
 TEST(ChunkStoreTest, WeightDecayIsForTensorsThatHaveIt) {
@@ -108,7 +149,7 @@ TEST(ChunkStoreTest, AMeanOfOnePartIsAppliedAsItIs) {
   ASSERT_TRUE(store.ok());
   const std::vector<float> odd = {0.1F, 0.3F};
   const kernels::WeightedPart part{odd.data(), 7};
-  store->ApplyMean(0, {&part, 1}, 1);
+  store->ApplyMean(0, 0, {&part, 1}, 1);
   EXPECT_EQ(store->ValuesOf(0)[0], 1 - 0.1F);
   EXPECT_EQ(store->ValuesOf(0)[1], 1 - 0.3F);
 }

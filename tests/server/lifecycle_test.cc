@@ -166,7 +166,7 @@ TEST(ShardLifecycleTest, AConnectionHasRoomForTwoFramesOfAnswersOrInBspForTwoAns
     return rig.core.outgoing_bytes_max();
   };
   EXPECT_EQ(room(proto::Mode::kAsync, 10, 20), 40U);
-  EXPECT_EQ(room(proto::Mode::kAsync, 10, 1), 24U) << "the largest chunk has 12 bytes";
+  EXPECT_EQ(room(proto::Mode::kAsync, 10, 1), 10U) << "a large chunk travels in parts";
   EXPECT_EQ(room(proto::Mode::kAsync, 1000, 20), 1000U);
   EXPECT_EQ(room(proto::Mode::kBsp, 10, 20), 56U);
 }

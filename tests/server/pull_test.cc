@@ -70,19 +70,48 @@ TEST_F(PullTest, LargeAnswersAreCutIntoFrames) {
   EXPECT_EQ(rig.core.Stats().bytes_sent, 28U);
 }
 
-TEST_F(PullTest, AChunkLargerThanAFrameTravelsAlone) {
+TEST_F(PullTest, AChunkLargerThanAFrameTravelsInParts) {
   ShardRig rig;
-  rig.setup.frame_bytes = 1;
+  rig.setup.frame_bytes = 8;
   rig.SetUp();
   rig.Pull(rig.PullAll(1));
-  EXPECT_EQ(rig.Take<proto::PullReply>().size(), 3U);
+  const auto pulls = rig.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 4U);
+  const auto expect_part = [&](size_t frame, ChunkKey key, uint32_t begin, uint32_t count) {
+    ASSERT_EQ(pulls[frame].message.chunks.size(), 1U);
+    const proto::PullReply::Chunk& chunk = pulls[frame].message.chunks[0];
+    EXPECT_EQ(chunk.key, key);
+    EXPECT_EQ(chunk.element_begin, begin);
+    EXPECT_EQ(chunk.element_count, count);
+    EXPECT_EQ(pulls[frame].values.size(), count);
+    EXPECT_EQ(pulls[frame].message.chunk_total, 3U);
+  };
+  expect_part(0, kFirst, 0, 2);
+  expect_part(1, kSecond, 0, 2);
+  expect_part(2, kThird, 0, 2);
+  expect_part(3, kThird, 2, 1);
+}
+
+TEST_F(PullTest, TheRestOfALargeChunkSharesItsFrame) {
+  ShardRig rig;
+  rig.setup.tensors[0].shape = {5};
+  rig.setup.placement.chunks = {{kFirst, 5, 0, kShard}, {kThird, 1, 0, kShard}};
+  rig.setup.frame_bytes = 8;
+  rig.SetUp();
+  rig.Pull(rig.PullAll(1));
+  const auto pulls = rig.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 3U);
+  EXPECT_EQ(pulls[2].message.chunks.size(), 2U);
+  EXPECT_EQ(pulls[2].message.chunks[0].element_begin, 4U);
+  EXPECT_EQ(pulls[2].message.chunks[1].key, kThird);
 }
 
 /// An answer of three frames, one chunk each, to a worker that takes one frame at a time.
 class PacedPullTest : public ::testing::Test {
  protected:
-  explicit PacedPullTest(proto::Mode mode = proto::Mode::kAsync) : rig_(mode) {
-    rig_.setup.frame_bytes = 1;
+  explicit PacedPullTest(proto::Mode mode = proto::Mode::kAsync, uint64_t frame_bytes = 12)
+      : rig_(mode) {
+    rig_.setup.frame_bytes = frame_bytes;
     rig_.SetUp();
     rig_.sent.backlogged = PeerOf(0);
   }
@@ -163,6 +192,30 @@ TEST_F(PacedPullTest, AClosedConnectionOrAFenceEndsTheAnswerUnderWay) {
   without.members.erase(without.members.begin());
   rig_.Deliver(kCoordinator, without);
   rig_.sent.all.clear();
+  Drain();
+  EXPECT_TRUE(rig_.sent.all.empty());
+}
+
+/// The last chunk in two parts.
+class PacedPartsTest : public PacedPullTest {
+ protected:
+  PacedPartsTest() : PacedPullTest(proto::Mode::kAsync, 8) {}
+};
+
+TEST_F(PacedPartsTest, EachPartHasTheNewestValuesAndSaysTheirVersion) {
+  proto::PullRequest pull = rig_.PullAll(1);
+  pull.held = {{kFirst, 0}, {kSecond, 0}};
+  rig_.Pull(pull);
+  rig_.Push(rig_.Part(2, 1, kThird, 0, 2, 0.25F));
+  rig_.Push(rig_.Part(2, 1, kThird, 2, 1, 0.25F));
+  Drain();
+  const auto pulls = rig_.Take<proto::PullReply>();
+  ASSERT_EQ(pulls.size(), 2U);
+  EXPECT_EQ(pulls[0].message.chunks[0].version, 0U);
+  EXPECT_EQ(pulls[0].values, std::vector<float>(2, 1));
+  EXPECT_EQ(pulls[1].message.chunks[0].version, 1U);
+  EXPECT_EQ(pulls[1].values, std::vector<float>(1, 0.75F));
+  EXPECT_EQ(pulls[1].message.chunk_total, 1U);
   Drain();
   EXPECT_TRUE(rig_.sent.all.empty());
 }

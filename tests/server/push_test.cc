@@ -151,7 +151,7 @@ TEST_F(PushTest, UnknownChunksAreRefusedByName) {
 TEST_F(PushTest, AWrongElementCountIsRefused) {
   proto::PushRequest push = rig_.Frame(1, 1, {kFirst}, 1);
   push.chunks[0].element_count = 1;
-  ExpectRefused(push, StatusCode::kInvalidArgument, "has 2 elements, not 1");
+  ExpectRefused(push, StatusCode::kInvalidArgument, "has 2 elements in 1 parts; none is 1 from 0");
 }
 
 TEST_F(PushTest, APayloadThatDoesNotFitItsChunksIsRefused) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -93,6 +94,17 @@ proto::PushRequest ShardRig::Frame(
   for (float& value : buffer->floats()) {
     value = gradient;
   }
+  push.payload = proto::Payload::Own(buffer, buffer->size());
+  return push;
+}
+
+proto::PushRequest ShardRig::Part(
+    uint64_t incarnation, Step step, ChunkKey key, uint32_t begin, uint32_t count, float gradient)
+    const {
+  proto::PushRequest push = Frame(incarnation, step, {}, 0);
+  push.chunks = {{key, count, begin}};
+  auto buffer = std::make_shared<Buffer>(count * sizeof(float));
+  std::fill(buffer->floats().begin(), buffer->floats().end(), gradient);
   push.payload = proto::Payload::Own(buffer, buffer->size());
   return push;
 }

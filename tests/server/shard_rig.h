@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,13 @@ class SentMessages final : public proto::Outbox {
 
   void Close(proto::PeerId /*peer*/) override {}
 
+  void Flush(proto::PeerId /*peer*/) override { on_flush(); }
+
   bool IsBacklogged(proto::PeerId peer) const override { return peer == backlogged; }
 
   std::vector<Sent> all;
   proto::PeerId backlogged;  // nobody at first
+  std::function<void()> on_flush = [] {};
 };
 
 /// Answers of one kind, with where they went.
@@ -72,6 +76,10 @@ class ShardRig {
   void Deliver(proto::PeerId from, proto::Message message, uint64_t request_id = 7);
   void Tick(Duration later);
 
+  /// One frame with elements [begin, begin + count) of a chunk, each equal to `gradient`.
+  proto::PushRequest Part(
+      uint64_t incarnation, Step step, ChunkKey key, uint32_t begin, uint32_t count, float gradient)
+      const;
   /// One frame with every element of `chunks` equal to `gradient`, sent by worker incarnation - 1.
   proto::PushRequest Frame(
       uint64_t incarnation, Step step, const std::vector<ChunkKey>& chunks, float gradient) const;

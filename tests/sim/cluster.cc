@@ -108,6 +108,8 @@ Cluster::Cluster(const Scenario& scenario)
            scenario.staleness_max,
            scenario.epochs,
            scenario.train_samples,
+           kSimulatedFrameKib << 10U,
+           scenario.overlap,
            SimulatedTensors(),
            scenario.seed}),
       node_(network_.AddNode(this)),
@@ -153,7 +155,7 @@ void Cluster::StartWorker(WorkerId seat, const proto::WorkerGroup& /*group*/) {
     options.core.seed = scenario_.seed * 100 + number;
     options.settings.mode = scenario_.mode;
     options.settings.overlap = scenario_.overlap;
-    options.settings.frame_bytes = 1024;
+    options.settings.frame_bytes = kSimulatedFrameKib << 10U;
     options.settings.timing = options.core.timing;
     for (const TensorSpec& tensor : SimulatedTensors()) {
       options.settings.tensor_elements.push_back(tensor.element_count());

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "ps/base/random.h"
+#include "ps/proto/chunk_parts.h"
 
 namespace ps::sim {
 namespace {
@@ -43,9 +44,61 @@ void Oracle::OnSetup(ShardId shard, const proto::ShardSetup& setup) {
         chunk.element_begin,
         values.data(),
         chunk.element_count);
+    state.history[chunk.key] = {values};
     state.values.emplace(chunk.key, std::move(values));
   }
   OnMembership(shard, setup.membership);
+}
+
+bool Oracle::WereOnShards(
+    Version version, const client::ChunkLayout& layout, std::span<const float> parameters) const {
+  return std::all_of(layout.chunks().begin(), layout.chunks().end(), [&](const auto& chunk) {
+    const auto& history = shards_.at(chunk.shard).history.at(chunk.key);
+    return version < history.size() && std::memcmp(
+                                           history[version].data(),
+                                           parameters.data() + chunk.offset,
+                                           chunk.element_count * sizeof(float)) == 0;
+  });
+}
+
+void Oracle::CheckParameters(
+    Incarnation incarnation, const client::ChunkLayout& layout, std::span<const float> parameters) {
+  const std::string name = "incarnation " + std::to_string(incarnation.value);
+  if (options_.mode == proto::Mode::kBsp) {
+    Version version = rounds_.size() + 1;
+    while (version > 0 && !WereOnShards(version - 1, layout, parameters)) {
+      --version;
+    }
+    if (version == 0) {
+      Violation(name + " computes with parameters that are of no round");
+    }
+    return;
+  }
+  const proto::ChunkParts parts(options_.frame_bytes);
+  for (const client::ChunkLayout::Chunk& chunk : layout.chunks()) {
+    const ShardState& state = shards_.at(chunk.shard);
+    const auto& history = state.history.at(chunk.key);
+    const auto own = state.own.find({incarnation, chunk.key});
+    const Version oldest = options_.overlap || own == state.own.end() ? 0 : own->second;
+    for (uint32_t part = 0; part < parts.CountOf(chunk.element_count); ++part) {
+      const proto::ChunkParts::Range range = parts.At(chunk.element_count, part);
+      const float* const actual = parameters.data() + chunk.offset + range.element_begin;
+      const bool is_known = std::any_of(
+          history.begin() + static_cast<std::ptrdiff_t>(oldest),
+          history.end(),
+          [&](const std::vector<float>& values) {
+            return std::memcmp(
+                       values.data() + range.element_begin,
+                       actual,
+                       range.element_count * sizeof(float)) == 0;
+          });
+      if (!is_known) {
+        Violation(
+            name + " computes with values of chunk " + std::to_string(chunk.key.value) +
+            " that no shard had" + (oldest > 0 ? " since the worker's own last step" : ""));
+      }
+    }
+  }
 }
 
 void Oracle::OnMembership(ShardId shard, const proto::Membership& membership) {
@@ -122,6 +175,8 @@ void Oracle::AfterPush(ShardId shard, const proto::PushRequest& push) {
       values[i] -=
           static_cast<float>(push.samples) * GradientAt(chunk.key, i, record.epoch, record.begin);
     }
+    state.own[{push.incarnation, chunk.key}] = state.history[chunk.key].size();
+    state.history[chunk.key].push_back(values);
     CheckChunk(shard, state, chunk.key);
   }
   if (options_.mode != proto::Mode::kBsp && state.applied[id].size() == state.values.size() &&
@@ -164,6 +219,9 @@ void Oracle::AfterCommit(ShardId shard, const proto::CommitRound& commit) {
         sum += static_cast<float>(c.samples) * GradientAt(key, i, record.epoch, record.begin);
       }
       values[i] -= sum / total;
+    }
+    if (!commit.contributions.empty()) {
+      state.history[key].push_back(values);
     }
     CheckChunk(shard, state, key);
   }

@@ -9,7 +9,7 @@
 
 #include "ps/base/ids.h"
 #include "ps/base/tensor_spec.h"
-#include "ps/client/worker_core.h"
+#include "ps/client/chunk_layout.h"
 #include "ps/proto/messages.h"
 
 namespace ps::sim {
@@ -41,6 +41,10 @@ class ShardView {
 /// - values equal the start minus the sum of what was applied (async, ssp), or the sequential
 /// replay of
 ///   the committed rounds (bsp), bit for bit;
+/// - what a worker computes with has been on the shards: in bsp all of it in one round, in the
+/// other
+///   modes every chunk, and of a large one every part, in one version, with the worker's own steps
+///   (without overlap);
 /// - a pull that passes the staleness bound is within it, by the oracle's own clocks (ssp);
 /// and at the end that the applied steps tile every epoch: each sample exactly once.
 /// A violation is a text in `violations`; the first one is the one to look at.
@@ -51,6 +55,8 @@ class Oracle {
     uint32_t staleness_max = 0;
     uint32_t epochs = 0;
     uint64_t train_samples = 0;
+    uint64_t frame_bytes = 0;
+    bool overlap = false;
     std::vector<TensorSpec> tensors;
     uint64_t seed = 0;
   };
@@ -60,6 +66,11 @@ class Oracle {
   void AddShard(ShardId shard, const ShardView* view) { shards_[shard].view = view; }
 
   void OnStepStarted(Incarnation incarnation, Step step, const StepRecord& record);
+  /// A worker begins to compute with these values.
+  void CheckParameters(
+      Incarnation incarnation,
+      const client::ChunkLayout& layout,
+      std::span<const float> parameters);
 
   // Deliveries to and answers from a shard.
   void BeforePush(ShardId shard, const proto::PushRequest& push);
@@ -81,7 +92,9 @@ class Oracle {
   struct ShardState {
     const ShardView* view = nullptr;
     std::map<ChunkKey, std::vector<float>> values;
+    std::map<ChunkKey, std::vector<std::vector<float>>> history;  // by version
     std::map<StepId, std::set<ChunkKey>> applied;
+    std::map<std::pair<Incarnation, ChunkKey>, Version> own;  // after a worker's newest update
     std::set<StepId> complete;
     std::map<ChunkKey, Version> before;  // of the push under way
     Generation generation;
@@ -95,6 +108,8 @@ class Oracle {
 
   void Violation(const std::string& text);
   void CheckChunk(ShardId shard, const ShardState& state, ChunkKey key);
+  bool WereOnShards(
+      Version version, const client::ChunkLayout& layout, std::span<const float> parameters) const;
 
   const Options options_;
   std::map<ShardId, ShardState> shards_;

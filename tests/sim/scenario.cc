@@ -12,7 +12,7 @@ constexpr uint32_t kMinibatches[] = {4, 6, 3, 8};
 }  // namespace
 
 std::vector<TensorSpec> SimulatedTensors() {
-  // Chunks of 1 KiB: three, two and one.
+  // In KiB: not quite three, more than one, and less than one.
   TensorSpec a{"a", {700}, InitKind::kConstant, 5};
   TensorSpec b{"b", {10, 30}, InitKind::kConstant, -2};
   TensorSpec c{"c", {7}, InitKind::kConstant, 0};
@@ -34,8 +34,8 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.train.lease_steps = 3;
   config.train.overlap = scenario.overlap;
   config.servers.count = scenario.shards;
-  config.servers.chunk_kib = 1;
-  config.servers.frame_kib = 1;
+  config.servers.chunk_kib = scenario.chunk_kib;
+  config.servers.frame_kib = kSimulatedFrameKib;
   config.fleet.max_detect_s = static_cast<float>(Seconds(kSimulatedMaxDetect));
   for (uint32_t i = 0; i < scenario.workers; ++i) {
     config.workers.push_back({1, kMinibatches[i % std::size(kMinibatches)], 1, 1});
@@ -54,6 +54,7 @@ Scenario RandomScenario(uint64_t seed) {
   s.workers = 1 + static_cast<uint32_t>(random.Below(5));
   s.epochs = 1 + static_cast<uint32_t>(random.Below(2));
   s.train_samples = 100 + random.Below(500);
+  s.chunk_kib = 1 + static_cast<uint32_t>(random.Below(3));
   if (random.Chance(0.6)) {
     s.network.loss = random.Unit() * 0.03;
     s.network.duplication = random.Unit() * 0.1;
@@ -84,10 +85,11 @@ std::string Describe(const Scenario& s) {
   text << "seed=" << s.seed << " mode=" << kModes[static_cast<int>(s.mode)]
        << " staleness_max=" << s.staleness_max << " overlap=" << s.overlap << " shards=" << s.shards
        << " workers=" << s.workers << " epochs=" << s.epochs << " samples=" << s.train_samples
-       << " kills=" << s.kills << " kills_at_message=" << s.kills_at_message
-       << " multi_kills=" << s.multi_kills << " notices=" << s.notices
-       << " partitions=" << s.partitions << " hangs=" << s.hangs << " loss=" << s.network.loss
-       << " reorder=" << s.network.reorder << " breaks=" << s.network.break_connection;
+       << " chunk_kib=" << s.chunk_kib << " kills=" << s.kills
+       << " kills_at_message=" << s.kills_at_message << " multi_kills=" << s.multi_kills
+       << " notices=" << s.notices << " partitions=" << s.partitions << " hangs=" << s.hangs
+       << " loss=" << s.network.loss << " reorder=" << s.network.reorder
+       << " breaks=" << s.network.break_connection;
   return text.str();
 }
 

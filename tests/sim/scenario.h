@@ -12,6 +12,7 @@
 namespace ps::sim {
 
 inline constexpr Duration kSimulatedMaxDetect = std::chrono::milliseconds(1200);
+inline constexpr uint32_t kSimulatedFrameKib = 1;
 
 /// What a simulated run is and what happens to it. Everything follows from the seed.
 struct Scenario {
@@ -23,6 +24,7 @@ struct Scenario {
   uint32_t workers = 3;
   uint32_t epochs = 2;
   uint64_t train_samples = 240;
+  uint32_t chunk_kib = 1;  // more than a frame travels in parts
   NetworkFaults network;
   uint32_t kills = 0;             // without notice, at random times
   uint32_t kills_at_message = 0;  // in the act of sending or receiving a random message
@@ -41,7 +43,7 @@ std::string Describe(const Scenario& scenario);
 /// A scenario drawn from the seed: any mode, any mix of faults.
 Scenario RandomScenario(uint64_t seed);
 
-/// The job that a scenario trains: small integer values, in chunks of 1 KiB.
+/// The job that a scenario trains: small integer values.
 proto::JobConfig SimulatedJob(const Scenario& scenario);
 /// Its model.
 std::vector<TensorSpec> SimulatedTensors();

@@ -105,6 +105,7 @@ void WorkerNode::StartCompute(const client::ComputeTask& task) {
     return;
   }
   oracle_->OnStepStarted(core_.incarnation(), task.step, {task.epoch, task.begin, task.end});
+  oracle_->CheckParameters(core_.incarnation(), core_.layout(), task.parameters);
   FinishTensor(task, core_.layout().tensor_count());
 }
 

@@ -1,0 +1,96 @@
+#include "ps/client/pull_intake.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace ps::client {
+
+PullIntake::PullIntake(ShardId shard, std::vector<ChunkLayout::Chunk> chunks, size_t frame_bytes)
+    : shard_(shard), parts_(frame_bytes), chunks_(std::move(chunks)), states_(chunks_.size()) {
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    index_of_[chunks_[i].key] = i;
+  }
+}
+
+std::vector<proto::ChunkVersion> PullIntake::Held() const {
+  std::vector<proto::ChunkVersion> held;
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    if (states_[i].is_held) {
+      held.push_back({chunks_[i].key, states_[i].version});
+    }
+  }
+  return held;
+}
+
+bool PullIntake::TakePart(
+    uint64_t request_id, size_t index, uint32_t part, Version version, bool* is_used) {
+  State& state = states_[index];
+  *is_used = false;
+  const uint32_t part_count = parts_.CountOf(chunks_[index].element_count);
+  if (part_count > 1) {
+    if (request_id < state.coming_by) {
+      return false;  // it would mix with what a newer answer has brought
+    }
+    if (request_id > state.coming_by) {
+      state.coming_by = request_id;
+      state.has_come.assign(part_count, false);
+      state.parts_left = part_count;
+      state.coming_version = version;
+    }
+    if (state.has_come[part]) {
+      return false;
+    }
+    state.has_come[part] = true;
+    state.coming_version = std::min(state.coming_version, version);
+    *is_used = state.IsOlderThan(version);
+    if (--state.parts_left > 0) {
+      return false;
+    }
+    version = state.coming_version;
+  } else {
+    *is_used = state.IsOlderThan(version);
+  }
+  if (state.IsOlderThan(version)) {
+    state.is_held = true;
+    state.version = version;
+  }
+  const bool is_first = request_id != state.completed_by;
+  state.completed_by = std::max(state.completed_by, request_id);
+  return is_first;
+}
+
+Result<PullIntake::Taken> PullIntake::Take(uint64_t request_id, const proto::PullReply& reply) {
+  const std::span<const std::byte> bytes = reply.payload.bytes();
+  Taken taken;
+  size_t offset = 0;
+  for (const proto::PullReply::Chunk& chunk : reply.chunks) {
+    const auto it = index_of_.find(chunk.key);
+    const auto part = it == index_of_.end() ? std::nullopt
+                                            : parts_.IndexOf(
+                                                  chunks_[it->second].element_count,
+                                                  {chunk.element_begin, chunk.element_count});
+    if (!part) {
+      return Status::InvalidArgument(
+          "shard " + std::to_string(shard_.value) + " sent chunk " +
+          std::to_string(chunk.key.value) + " with " + std::to_string(chunk.element_count) +
+          " elements from " + std::to_string(chunk.element_begin) +
+          ", which is neither a chunk of its own nor a part of one");
+    }
+    const size_t size = chunk.element_count * sizeof(float);
+    if (size > bytes.size() - offset) {
+      return Status::InvalidArgument("a pull's answer has fewer bytes than its chunks");
+    }
+    bool is_used = false;
+    taken.completed_chunks +=
+        TakePart(request_id, it->second, *part, chunk.version, &is_used) ? 1 : 0;
+    if (is_used) {
+      taken.fresh.push_back(
+          {chunks_[it->second].offset + chunk.element_begin, bytes.subspan(offset, size)});
+    }
+    offset += size;
+  }
+  return taken;
+}
+
+}  // namespace ps::client

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/client/chunk_layout.h"
+#include "ps/proto/chunk_parts.h"
+#include "ps/proto/messages.h"
+
+namespace ps::client {
+
+/// What has come of the values of one shard: which version of each chunk is held, and the answers
+/// to pulls that are coming in, frame by frame, in whatever order. Request ids grow from pull to
+/// pull.
+///
+/// The parts of a large chunk are used as they come. Until its last one is here the chunk counts as
+/// held at its old version, so that what was cut short is sent again.
+class PullIntake {
+ public:
+  /// `chunks` are the shard's, by key.
+  PullIntake(ShardId shard, std::vector<ChunkLayout::Chunk> chunks, size_t frame_bytes);
+
+  /// Values newer than what is held, for the flat parameters.
+  struct Fresh {
+    int64_t offset = 0;  // in elements
+    std::span<const std::byte> bytes;
+  };
+
+  struct Taken {
+    std::vector<Fresh> fresh;       // alive as long as the reply's payload
+    uint32_t completed_chunks = 0;  // of the answer, by this frame
+  };
+
+  /// One frame of the answer to `request_id`. Errors: kInvalidArgument when it does not fit the
+  /// layout.
+  Result<Taken> Take(uint64_t request_id, const proto::PullReply& reply);
+
+  /// For a pull.
+  std::vector<proto::ChunkVersion> Held() const;
+
+  const std::vector<ChunkLayout::Chunk>& chunks() const { return chunks_; }
+
+ private:
+  struct State {
+    bool is_held = false;
+    Version version = 0;
+    uint64_t completed_by = 0;  // the newest answer that was complete for this chunk
+    // A chunk of several parts: the newest answer that brought some.
+    uint64_t coming_by = 0;
+    std::vector<bool> has_come;
+    uint32_t parts_left = 0;
+    Version coming_version = 0;  // the oldest of its parts
+
+    bool IsOlderThan(Version v) const { return !is_held || version < v; }
+  };
+
+  /// Whether the answer has brought all of the chunk with this part. `is_used`: it is to be stored.
+  bool TakePart(uint64_t request_id, size_t index, uint32_t part, Version version, bool* is_used);
+
+  const ShardId shard_;
+  const proto::ChunkParts parts_;
+  std::vector<ChunkLayout::Chunk> chunks_;
+  std::map<ChunkKey, size_t> index_of_;
+  std::vector<State> states_;
+};
+
+}  // namespace ps::client

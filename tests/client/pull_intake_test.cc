@@ -1,0 +1,178 @@
+#include "ps/client/pull_intake.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace ps::client {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr ChunkKey kSmall = MakeChunkKey(0, 0);
+constexpr ChunkKey kLarge = MakeChunkKey(1, 0);
+
+/// A chunk of 2 elements at 0 and one of 7 at 16, which travels in parts of 3, 3 and 1.
+class PullIntakeTest : public ::testing::Test {
+ protected:
+  PullIntakeTest()
+      : intake_(ShardId(3), {{kSmall, ShardId(3), 2, 0}, {kLarge, ShardId(3), 7, 16}}, 12) {}
+
+  struct Piece {
+    ChunkKey key;
+    uint32_t begin = 0;
+    uint32_t count = 0;
+    Version version = 0;
+    float value = 0;
+  };
+
+  /// Takes one frame and stores what is fresh. Returns how many chunks it completed.
+  uint32_t Take(uint64_t request_id, const std::vector<Piece>& pieces) {
+    const auto taken = TryTake(request_id, pieces);
+    EXPECT_TRUE(taken.ok()) << taken.status();
+    return taken.ok() ? *taken : 0;
+  }
+
+  Result<uint32_t> TryTake(uint64_t request_id, const std::vector<Piece>& pieces) {
+    std::vector<float> values;
+    proto::PullReply reply;
+    for (const Piece& piece : pieces) {
+      reply.chunks.push_back({piece.key, piece.version, piece.count, piece.begin});
+      values.insert(values.end(), piece.count, piece.value);
+    }
+    reply.payload.parts.push_back(std::as_bytes(std::span(values)));
+    PS_ASSIGN(const PullIntake::Taken taken, intake_.Take(request_id, reply));
+    for (const PullIntake::Fresh& fresh : taken.fresh) {
+      std::memcpy(parameters_.data() + fresh.offset, fresh.bytes.data(), fresh.bytes.size());
+    }
+    return taken.completed_chunks;
+  }
+
+  static Piece Part(uint32_t part, Version version, float value) {
+    return {kLarge, 3 * part, part == 2 ? 1U : 3U, version, value};
+  }
+
+  std::vector<float> Large() const { return {parameters_.begin() + 16, parameters_.begin() + 23}; }
+
+  /// Of kLarge; nothing when it is not held.
+  std::optional<Version> HeldVersion() const {
+    for (const proto::ChunkVersion& held : intake_.Held()) {
+      if (held.key == kLarge) {
+        return held.version;
+      }
+    }
+    return std::nullopt;
+  }
+
+  PullIntake intake_;
+  std::vector<float> parameters_ = std::vector<float>(32, -1);
+};
+
+TEST_F(PullIntakeTest, PartsMakeAChunkInWhateverOrderAndNumber) {
+  std::vector<uint32_t> order = {0, 0, 1, 1, 2, 2};
+  uint64_t request_id = 0;
+  do {
+    ++request_id;
+    std::vector<uint32_t> seen;
+    for (const uint32_t part : order) {
+      const bool is_new = std::find(seen.begin(), seen.end(), part) == seen.end();
+      if (is_new) {
+        seen.push_back(part);
+      }
+      const auto value = static_cast<float>(request_id);
+      ASSERT_EQ(
+          Take(request_id, {Part(part, request_id, value)}), is_new && seen.size() == 3 ? 1U : 0U);
+    }
+    ASSERT_THAT(Large(), Each(static_cast<float>(request_id)));
+    ASSERT_EQ(HeldVersion(), request_id);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_F(PullIntakeTest, SmallChunksAndTheRestOfALargeOneShareAFrame) {
+  EXPECT_EQ(Take(1, {Part(0, 1, 5)}), 0U);
+  EXPECT_EQ(Take(1, {Part(1, 1, 5)}), 0U);
+  EXPECT_EQ(Take(1, {Part(2, 1, 5), {kSmall, 0, 2, 4, 6}}), 2U);
+  EXPECT_EQ(parameters_[0], 6);
+  EXPECT_EQ(parameters_[2], -1);
+  EXPECT_THAT(Large(), Each(5));
+  EXPECT_EQ(parameters_[23], -1);
+  EXPECT_EQ(intake_.Held().size(), 2U);
+}
+
+TEST_F(PullIntakeTest, WhatIsCutShortCountsAsHeldAtItsOldVersion) {
+  Take(1, {Part(0, 1, 5)});
+  EXPECT_EQ(HeldVersion(), std::nullopt) << "nothing is whole yet";
+  Take(1, {Part(1, 1, 5), Part(2, 1, 5)});
+  EXPECT_EQ(HeldVersion(), 1U);
+  Take(2, {Part(0, 2, 6), Part(1, 2, 6)});  // then the connection is lost
+  EXPECT_EQ(HeldVersion(), 1U);
+  EXPECT_EQ(Take(3, {Part(0, 2, 6)}), 0U) << "parts of another answer do not count";
+  EXPECT_EQ(Take(3, {Part(1, 2, 6), Part(2, 2, 6)}), 1U);
+  EXPECT_EQ(HeldVersion(), 2U);
+  EXPECT_THAT(Large(), Each(6));
+}
+
+TEST_F(PullIntakeTest, AChunkOfSeveralVersionsIsHeldAtTheOldestOfThem) {
+  EXPECT_EQ(Take(1, {Part(0, 4, 1), Part(1, 4, 1), Part(2, 6, 2)}), 1U);
+  EXPECT_EQ(HeldVersion(), 4U);
+  EXPECT_EQ(parameters_[22], 2);
+  // The next answer brings all of it again, its last part unchanged.
+  EXPECT_EQ(Take(2, {Part(0, 6, 2), Part(1, 6, 2), Part(2, 6, 2)}), 1U);
+  EXPECT_EQ(HeldVersion(), 6U);
+  EXPECT_THAT(Large(), Each(2));
+}
+
+TEST_F(PullIntakeTest, AnOlderAnswerDoesNotMixWithANewerOne) {
+  Take(1, {Part(0, 1, 1)});
+  Take(2, {Part(0, 2, 2)});
+  EXPECT_EQ(Take(1, {Part(1, 1, 1), Part(2, 1, 1)}), 0U);
+  EXPECT_EQ(HeldVersion(), std::nullopt);
+  EXPECT_EQ(Take(2, {Part(1, 2, 2), Part(2, 2, 2)}), 1U);
+  EXPECT_EQ(Take(1, {Part(1, 1, 1)}), 0U);
+  EXPECT_THAT(Large(), Each(2));
+  EXPECT_EQ(HeldVersion(), 2U);
+}
+
+TEST_F(PullIntakeTest, AnswersWithNothingNewAreCompleteAndStoreNothing) {
+  Take(1, {{kSmall, 0, 2, 3, 7}, Part(0, 3, 7), Part(1, 3, 7), Part(2, 3, 7)});
+  EXPECT_EQ(Take(2, {{kSmall, 0, 2, 3, 8}}), 1U);
+  EXPECT_EQ(Take(2, {{kSmall, 0, 2, 3, 8}}), 0U) << "once";
+  EXPECT_EQ(Take(2, {Part(0, 3, 8), Part(1, 2, 8), Part(2, 3, 8)}), 1U);
+  EXPECT_EQ(parameters_[0], 7);
+  EXPECT_THAT(Large(), Each(7));
+  EXPECT_EQ(HeldVersion(), 3U);
+}
+
+TEST_F(PullIntakeTest, WhatIsNeitherAChunkOfTheShardNorAPartIsRefused) {
+  const std::vector<Piece> bad = {
+      {MakeChunkKey(9, 0), 0, 2, 1, 0},
+      {kSmall, 0, 1, 1, 0},
+      {kSmall, 2, 2, 1, 0},
+      {kLarge, 0, 7, 1, 0},
+      {kLarge, 1, 3, 1, 0},
+      {kLarge, 6, 3, 1, 0},
+      {kLarge, 9, 1, 1, 0},
+      {kLarge, UINT32_MAX, 1, 1, 0}};
+  for (const Piece& piece : bad) {
+    const auto taken = TryTake(1, {piece});
+    ASSERT_FALSE(taken.ok()) << piece.begin << " " << piece.count;
+    EXPECT_EQ(taken.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(taken.status().message()), HasSubstr("shard 3 sent chunk"));
+  }
+  EXPECT_TRUE(intake_.Held().empty());
+  EXPECT_THAT(parameters_, Each(-1));
+}
+
+TEST_F(PullIntakeTest, AnAnswerShorterThanItsChunksIsRefused) {
+  proto::PullReply reply;
+  reply.chunks = {{kSmall, 1, 2, 0}};
+  const float value = 1;
+  reply.payload.parts.push_back(std::as_bytes(std::span(&value, 1)));
+  EXPECT_EQ(intake_.Take(1, reply).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ps::client
