@@ -104,6 +104,8 @@ TEST_P(RevocationTest, WorkersKilledAtRandomMomentsCostNothing) {
           R"({"epochs": 12, "minibatch": 32, "lease_steps": 4, "evaluate_every_epochs": 0, )"
           R"("mode": ")" +
               GetParam() + R"("})")
+      // Most chunks travel in parts, so that workers die between them.
+      .Set("servers", R"({"count": 2, "frame_kib": 32})")
       .Set("workers", R"([{"count": 2}, {"count": 2, "slowdown": 3}])")
       .Set("fleet", kIsSanitized ? R"({"max_detect_s": 2})" : R"({"max_detect_s": 1})");
   double undisturbed = 0;
