@@ -135,6 +135,9 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     if (worker.points.empty() || row.samples_counted > worker.samples) {
       AddPoint(row.samples_counted, &worker);
     }
+    if (IsGone(row)) {
+      continue;  // its last steps may have come without the times and bytes of them
+    }
     const uint64_t steps = row.stats.steps - worker.stats.steps;
     if (row.stats.steps > worker.stats.steps && worker.stats.steps > 0) {
       const auto n = static_cast<double>(steps);

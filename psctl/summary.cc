@@ -40,6 +40,11 @@ double WorkerRate(const proto::WorkerRow& row) {
   return RatePerSecond(row.stats.samples, row.stats.compute_s + row.stats.wait_s);
 }
 
+/// What became of a worker: who computed or waited to the end has stayed.
+std::string FateOf(const proto::WorkerRow& row) {
+  return !IsGone(row) && row.incarnation != Incarnation() ? "stayed" : row.state;
+}
+
 std::string HiddenNote(size_t hidden) {
   return hidden == 0 ? "" : "and " + Plural(hidden, "earlier one") + ", in summary.json\n";
 }
@@ -60,10 +65,9 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
        {"retries", Align::kRight, 6}});
   const ShownWorkers shown = ChooseWorkers(status, kGoneRowsMax);
   for (const proto::WorkerRow& row : shown.rows) {
-    const bool is_here = !IsGone(row) && row.incarnation != Incarnation();
     table.AddRow(
         {std::to_string(row.worker.value),
-         is_here ? "stayed" : Printable(row.state),
+         Printable(FateOf(row)),
          FormatCount(row.samples_counted),
          FormatRate(WorkerRate(row)),
          FormatCount(row.stats.steps),
@@ -84,7 +88,7 @@ void AddWorkers(const proto::JobStatus& status, proto::JsonWriter* json) {
     json->BeginObject();
     json->Field("worker", row.worker.value);
     json->Field("incarnation", row.incarnation.value);
-    json->Field("state", row.state);
+    json->Field("state", FateOf(row));
     json->Field("minibatch", row.minibatch);
     json->Field("slowdown", row.slowdown);
     json->Field("samples_counted", row.samples_counted);

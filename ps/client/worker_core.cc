@@ -128,7 +128,7 @@ void WorkerCore::OnMessage(
     } else if (const auto* drain = std::get_if<proto::Drain>(&message)) {
       OnNotice(now + std::chrono::milliseconds(drain->grace_ms), drain->reason, now, out);
     } else if (const auto* shutdown = std::get_if<proto::Shutdown>(&message)) {
-      OnShutdown(*shutdown);
+      OnShutdown(*shutdown, now, out);
     }
   }
   Advance(now, out);
@@ -212,8 +212,11 @@ void WorkerCore::OnRefusal(
   }
 }
 
-void WorkerCore::OnShutdown(const proto::Shutdown& shutdown) {
+void WorkerCore::OnShutdown(const proto::Shutdown& shutdown, TimePoint now, proto::Outbox* out) {
   log_->Info("shutdown", {{"reason", shutdown.reason}});
+  if (incarnation_ != Incarnation() && coordinator_ != proto::PeerId()) {
+    SendHeartbeat(now, out);  // what was done since the last one belongs into the summary
+  }
   Exit(Status::Ok());
 }
 

@@ -142,7 +142,7 @@ class WorkerCore {
       uint64_t request_id, ShardLink* link, const proto::PullReply& reply, TimePoint now);
   void OnRefusal(
       proto::PeerId from, const proto::Refusal& refusal, TimePoint now, proto::Outbox* out);
-  void OnShutdown(const proto::Shutdown& shutdown);
+  void OnShutdown(const proto::Shutdown& shutdown, TimePoint now, proto::Outbox* out);
 
   /// Does all that can be done now; called after every input.
   void Advance(TimePoint now, proto::Outbox* out);

@@ -126,6 +126,9 @@ void CoordinatorCore::OnMessage(
   }
   const Call call{from, request_id, now, out};
   if (!IsWorking() && peer->second.role == proto::Role::kWorker) {
+    if (const auto* beat = std::get_if<proto::WorkerHeartbeat>(&message)) {
+      TakeLastStats(call, *beat);
+    }
     Reply(call, proto::Shutdown{leave_reason_});
     return;
   }

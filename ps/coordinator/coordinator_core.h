@@ -214,6 +214,7 @@ class CoordinatorCore {
   void SendDrains(const Call& call);
   void BeginLeaving(Status outcome, const std::string& reason, bool is_hurried, const Call& call);
   void TellToLeave(const Call& call);
+  void TakeLastStats(const Call& call, const proto::WorkerHeartbeat& message);
   void AdvanceLeaving(const Call& call);
 
   // coordinator_status.cc

@@ -224,6 +224,14 @@ void CoordinatorCore::TellToLeave(const Call& call) {
   }
 }
 
+/// The heartbeat with which a worker leaves: the summary tells what it had done to its last step.
+void CoordinatorCore::TakeLastStats(const Call& call, const proto::WorkerHeartbeat& message) {
+  Member* const member = membership_.Find(message.incarnation);
+  if (member != nullptr && member->peer == call.from) {
+    member->stats = message.stats;
+  }
+}
+
 void CoordinatorCore::AdvanceLeaving(const Call& call) {
   const bool is_late = call.now >= leave_deadline_;
   const bool has_workers = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {

@@ -136,7 +136,10 @@ void CoordinatorCore::AddWorkerRows(TimePoint now, proto::JobStatus* status) con
   });
   const auto add_gone = [&](const Member& member, LeaveKind kind) {
     status->workers.push_back(RowOf(member, now));
-    status->workers.back().state = StateOf(kind);
+    proto::WorkerRow& row = status->workers.back();
+    row.state = StateOf(kind);
+    // A lost one did not tell of the steps since its last heartbeat; those counted are known.
+    row.stats.steps = std::max(row.stats.steps, member.reported);
   };
   for (const GoneWorker& gone : membership_.gone()) {
     add_gone(gone.member, gone.kind);

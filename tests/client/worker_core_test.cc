@@ -336,6 +336,22 @@ TEST_F(WorkerCoreTest, WithoutACoordinatorItGivesUpAfterTheLease) {
   EXPECT_EQ(host_.exits[0].code(), StatusCode::kUnavailable);
 }
 
+TEST_F(WorkerCoreTest, AtTheEndOfTheJobItTellsWhatItDidSinceItsLastHeartbeat) {
+  Begin(proto::Mode::kAsync, false);
+  FromCoordinator(Grant(1, 0, 8));
+  AnswerPull(0);
+  Compute();
+  AnswerPush(1);
+  FromCoordinator(proto::Shutdown{"the job is done"});
+  ASSERT_EQ(host_.exits.size(), 1U);
+  EXPECT_TRUE(host_.exits[0].ok());
+  ASSERT_FALSE(out_.All<proto::WorkerHeartbeat>().empty());
+  const proto::WorkerStats stats = out_.All<proto::WorkerHeartbeat>().back().stats;
+  EXPECT_EQ(stats.steps, 1U);
+  EXPECT_EQ(stats.samples, 8U);
+  EXPECT_EQ(stats.bytes_pushed, 16U);
+}
+
 TEST_F(WorkerCoreTest, AnEvaluationPullsFreshValuesAndReportsItsCounts) {
   Begin(proto::Mode::kAsync, true);
   FromCoordinator(

@@ -53,6 +53,15 @@ TEST_F(DeathTest, AnUnreportedStepThatAllShardsHaveCounts) {
   EXPECT_EQ(harness_.status().steps_lost, 0U);
 }
 
+TEST_F(DeathTest, ItsRowHasTheStepsThatCountWhateverItsLastHeartbeatSaid) {
+  harness_.Complete(workers_[0], 2);
+  Kill();
+  const proto::JobStatus status = harness_.status();
+  ASSERT_EQ(status.workers.back().state, "lost");
+  EXPECT_EQ(status.workers.back().samples_counted, 20U);
+  EXPECT_EQ(status.workers.back().stats.steps, 2U);
+}
+
 TEST_F(DeathTest, AStepThatSomeShardsHaveIsPartialAndDoneAgain) {
   harness_.shards[0].complete[workers_[0].incarnation] = 2;
   harness_.shards[1].complete[workers_[0].incarnation] = 1;

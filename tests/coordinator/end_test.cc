@@ -86,6 +86,21 @@ TEST(EndTest, ShutdownIsRepeatedAndNobodyIsWaitedForForEver) {
   EXPECT_TRUE(harness.core.is_finished());
 }
 
+TEST(EndTest, TheSummaryHasWhatWorkersSayAsTheyLeave) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  RunToTheEnd(&harness, &workers);
+  proto::WorkerHeartbeat last;
+  last.incarnation = workers[0].incarnation;
+  last.stats.steps = 7;
+  last.stats.bytes_pushed = 700;
+  harness.Give(workers[1].peer, last);
+  EXPECT_NE(harness.status().workers[0].stats.bytes_pushed, 700U) << "that was somebody else";
+  harness.Give(workers[0].peer, last);
+  EXPECT_EQ(harness.status().workers[0].stats.bytes_pushed, 700U);
+  EXPECT_EQ(harness.status().workers[0].stats.steps, 7U);
+}
+
 TEST(EndTest, AWorkerThatComesAfterTheEndIsSentAway) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();

@@ -40,7 +40,16 @@ TEST_P(ModeTest, ATinyRunLearnsAndCountsEverySampleOnce) {
   EXPECT_EQ(summary["revocations_noticed"].number(), 0);
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_EQ(summary["joins"].number(), 3);
-  EXPECT_EQ(summary["workers"].size(), 3U);
+  ASSERT_EQ(summary["workers"].size(), 3U);
+  double steps = 0;
+  double bytes = 0;
+  for (size_t i = 0; i < summary["workers"].size(); ++i) {
+    steps += summary["workers"][i]["steps"].number();
+    bytes += summary["workers"][i]["bytes_pushed"].number();
+  }
+  EXPECT_EQ(steps, summary["steps_counted"].number()) << "of all workers, to their last";
+  EXPECT_GE(bytes, steps * 4 * 235'146);
+  EXPECT_EQ(bytes, summary["bytes_pushed"].number());
   run.ExpectNothingLeft();
 }
 

@@ -93,6 +93,18 @@ TEST_F(RunProfileTest, StepTimesAndBytesComeFromHeartbeats) {
   EXPECT_EQ(profile.request_bytes_per_s, 0) << "two workers may have waited for each other";
 }
 
+TEST_F(RunProfileTest, TheLastStepsOfALostWorkerTellNoTimes) {
+  RunProfiler profiler = Make();
+  Watch(0, 10, 2, &profiler);
+  proto::JobStatus status = At(10);
+  status.workers[0].state = "lost";
+  status.workers[0].stats.steps += 5;  // counted, while times and bytes are those of a heartbeat
+  profiler.Observe(status);
+  const proto::JobProfile profile = profiler.Profile();
+  EXPECT_NEAR(profile.workers[0].compute_s, 0.2, 1e-9);
+  EXPECT_NEAR(profile.push_bytes, 1000, 1e-9);
+}
+
 TEST_F(RunProfileTest, AWorkerThatIsSlowedOtherwiseThanItsTypeTellsNothingOfIt) {
   proto::WorkerGroup slowed;
   slowed.slowdown = 2;

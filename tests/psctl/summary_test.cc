@@ -55,7 +55,7 @@ TEST(SummaryTest, JsonIsOneObjectOnOneLine) {
       json,
       HasSubstr(R"("ledger":[{"epoch":1,"samples_total":60000,"samples_counted":60000,)"
                 R"("samples_leased":0,"samples_returned":312},{"epoch":2,)"));
-  EXPECT_THAT(json, HasSubstr(R"("workers":[{"worker":0,"incarnation":1,"state":"computing")"));
+  EXPECT_THAT(json, HasSubstr(R"("workers":[{"worker":0,"incarnation":1,"state":"stayed")"));
   EXPECT_THAT(json, Not(HasSubstr("\n")));
   EXPECT_EQ(json.back(), '}');
 }
