@@ -6,11 +6,10 @@
 #include "ps/proto/job_config.h"
 #include "psctl/catalog_file.h"
 #include "psctl/files.h"
+#include "psctl/job_parts.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/run_profile.h"
 #include "psctl/text.h"
-#include "worker/data.h"
-#include "worker/model.h"
 
 namespace ps::psctl {
 namespace {
@@ -23,9 +22,8 @@ Status CheckJob(
     const proto::JobProfile& profile,
     std::vector<std::string>* notes) {
   PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job_path));
-  PS_ASSIGN(const worker::DatasetInfo data, worker::Dataset::Inspect(config.data));
-  PS_ASSIGN(const worker::Model model, worker::MakeModel(config.model, data.shape, data.classes));
-  const std::string fingerprint = ModelFingerprint(model.tensors);
+  PS_ASSIGN(const JobParts parts, LoadParts(config, job_path));
+  const std::string fingerprint = ModelFingerprint(parts.model.tensors);
   if (fingerprint != profile.model_fingerprint) {
     return Status::InvalidArgument(
         "the profile is of another model than " + job_path + ": " + Printable(profile.job) +

@@ -14,12 +14,12 @@
 #include "provisioner/local_launcher.h"
 #include "ps/base/time.h"
 #include "psctl/files.h"
+#include "psctl/job_parts.h"
 #include "psctl/profile_file.h"
 #include "psctl/profile_plan.h"
 #include "psctl/run_profile.h"
 #include "psctl/tables.h"
 #include "psctl/text.h"
-#include "worker/data.h"
 
 namespace ps::psctl {
 namespace {
@@ -243,16 +243,17 @@ int RunProfile(const ProfileCommand& command, const Console& console) {
   if (!config.ok()) {
     return Misuse(console, config.status());
   }
-  const Result<worker::DatasetInfo> data = worker::Dataset::Inspect(config->data);
-  if (!data.ok()) {
-    return Misuse(console, data.status());
+  const Result<JobParts> parts = LoadParts(*config, command.job_path, command.overrides);
+  if (!parts.ok()) {
+    return Misuse(console, parts.status());
   }
   struct sigaction action = {};
   action.sa_handler = [](int) { interrupted = 1; };
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     ::sigaction(number, &action, nullptr);
   }
-  const int minibatch_max = static_cast<int>(std::min<uint64_t>(kMinibatchMax, data->train_count));
+  const int minibatch_max =
+      static_cast<int>(std::min<uint64_t>(kMinibatchMax, parts->data.train_count));
   const Result<proto::JobProfile> measured =
       Measurement(command, console).All(*config, minibatch_max);
   if (!measured.ok()) {

@@ -22,13 +22,6 @@ Result<std::optional<proto::Plan>> LoadPlan(const std::string& path) {
   return std::optional<proto::Plan>(std::move(plan));
 }
 
-Result<JobParts> LoadParts(const proto::JobConfig& config) {
-  JobParts parts;
-  PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data));
-  PS_ASSIGN(parts.model, worker::MakeModel(config.model, parts.data.shape, parts.data.classes));
-  return parts;
-}
-
 /// Refines the profile that the user named, or the one in the working directory if there is one.
 void RefineProfile(
     const proto::JobProfile& told,
@@ -156,7 +149,7 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
   if (!plan.ok()) {
     return Misuse(console, plan.status());
   }
-  Result<JobParts> parts = LoadParts(*config);
+  Result<JobParts> parts = LoadParts(*config, command.job_path, command.overrides);
   if (!parts.ok()) {
     return Misuse(console, parts.status());
   }

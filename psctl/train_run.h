@@ -10,6 +10,7 @@
 #include "ps/net/loop.h"
 #include "ps/proto/timing.h"
 #include "psctl/console.h"
+#include "psctl/job_parts.h"
 #include "psctl/local_fleet.h"
 #include "psctl/machine_load.h"
 #include "psctl/plan_run.h"
@@ -17,16 +18,8 @@
 #include "psctl/run_directory.h"
 #include "psctl/run_events.h"
 #include "psctl/run_profile.h"
-#include "worker/data.h"
-#include "worker/model.h"
 
 namespace ps::psctl {
-
-/// What a job is about, known before anything is started.
-struct JobParts {
-  worker::Model model;
-  worker::DatasetInfo data;
-};
 
 /// The coordinator's process: loop, connections, children, terminal. Ctrl-C ends the run cleanly, a
 /// second one at once. Thread: the process's main thread, whose children the processes are.

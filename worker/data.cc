@@ -32,8 +32,21 @@ Result<std::string> FindFile(const proto::DataConfig& config, const std::string&
     }
   }
   return Status::NotFound(
-      "no " + name + " and no " + name + ".gz in " + config.directory + "; " +
+      "data.directory \"" + config.directory + "\" has no " + name + " and no " + name + ".gz; " +
       HowToGet(config.format));
+}
+
+/// The samples that the config asks for must be there.
+Status CheckLimits(const proto::DataConfig& config, uint64_t train_count, uint64_t test_count) {
+  const auto check = [](const char* name, uint64_t limit, uint64_t count) {
+    return limit <= count ? Status::Ok()
+                          : Status::InvalidArgument(
+                                std::string(name) + " is " + std::to_string(limit) +
+                                "; allowed: up to " + std::to_string(count) +
+                                ", which is all that data.directory has, or 0 for all");
+  };
+  PS_TRY(check("data.train_samples", config.train_samples, train_count));
+  return check("data.test_samples", config.test_samples, test_count);
 }
 
 struct IdxPaths {
@@ -102,6 +115,7 @@ Result<Loaded> LoadIdx(const proto::DataConfig& config) {
   PS_ASSIGN(data.classes, CountIdxClasses(paths));
   PS_ASSIGN(data.train, ReadIdx(paths.train_images, paths.train_labels, config.train_samples));
   PS_ASSIGN(data.test, ReadIdx(paths.test_images, paths.test_labels, config.test_samples));
+  PS_TRY(CheckLimits(config, data.train.count(), data.test.count()));
   if (data.train.shape != data.test.shape) {
     return ShapesDiffer(config.directory, data.train.shape, data.test.shape);
   }
@@ -119,16 +133,8 @@ Result<Loaded> LoadCifar10(const proto::DataConfig& config) {
   data.classes = kCifar10Classes;
   PS_ASSIGN(data.train, ReadCifar10(train, config.train_samples));
   PS_ASSIGN(data.test, ReadCifar10({&test, 1}, config.test_samples));
+  PS_TRY(CheckLimits(config, data.train.count(), data.test.count()));
   return data;
-}
-
-Result<uint64_t> ApplyLimit(uint64_t count, uint64_t limit, const std::string& path) {
-  if (limit > count) {
-    return Status::InvalidArgument(
-        std::to_string(limit) + " samples were asked for, " + path + " has " +
-        std::to_string(count));
-  }
-  return limit == 0 ? count : limit;
 }
 
 Result<DatasetInfo> InspectIdxFiles(const proto::DataConfig& config) {
@@ -141,8 +147,9 @@ Result<DatasetInfo> InspectIdxFiles(const proto::DataConfig& config) {
   DatasetInfo info;
   info.shape = train.shape;
   PS_ASSIGN(info.classes, CountIdxClasses(paths));
-  PS_ASSIGN(info.train_count, ApplyLimit(train.count, config.train_samples, paths.train_images));
-  PS_ASSIGN(info.test_count, ApplyLimit(test.count, config.test_samples, paths.test_images));
+  PS_TRY(CheckLimits(config, train.count, test.count));
+  info.train_count = config.train_samples == 0 ? train.count : config.train_samples;
+  info.test_count = config.test_samples == 0 ? test.count : config.test_samples;
   return info;
 }
 

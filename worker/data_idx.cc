@@ -1,5 +1,6 @@
 #include "worker/data_idx.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -90,12 +91,7 @@ Result<LabeledImages> ReadIdx(
         std::to_string(info.count) + " images, but " + labels_path + " has " +
             std::to_string(labels.size()) + " labels");
   }
-  if (limit > info.count) {
-    return Status::InvalidArgument(
-        std::to_string(limit) + " samples were asked for, " + images_path + " has " +
-        std::to_string(info.count));
-  }
-  const uint64_t count = limit == 0 ? info.count : limit;
+  const uint64_t count = limit == 0 ? info.count : std::min<uint64_t>(limit, info.count);
   LabeledImages result;
   result.shape = info.shape;
   PS_TRY(file.Append(count * static_cast<uint64_t>(info.shape.element_count()), &result.pixels));

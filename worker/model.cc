@@ -194,20 +194,20 @@ Status ResolveLeaf(Layer* layer, std::vector<TensorSpec>* tensors) {
 /// Walks the layers of one model and collects its tensors.
 class Builder {
  public:
-  /// Names and errors of the layers start with the prefixes.
+  /// Names of the layers start with the prefix. `path` is what the config calls the list.
   Result<std::vector<Layer>> Sequence(
       const std::vector<LayerConfig>& configs,
       const Shape& input,
       const std::string& name_prefix,
-      const std::string& error_prefix) {
+      const std::string& path) {
     std::vector<Layer> layers;
     Shape shape = input;
     for (size_t i = 0; i < configs.size(); ++i) {
       const std::string kind(LayerKindName(configs[i].kind));
       std::string name = name_prefix;
       name.append(std::to_string(i)).append(".").append(kind).append(".");
-      std::string where = error_prefix;
-      where.append("layer ").append(std::to_string(i)).append(" (").append(kind).append(")");
+      const std::string own_path = path + "[" + std::to_string(i) + "]";
+      const std::string where = own_path + " (" + kind + ")";
       Layer layer;
       layer.kind = configs[i].kind;
       layer.config = configs[i];
@@ -216,7 +216,7 @@ class Builder {
       layer.in = shape;
       layer.out = shape;
       if (layer.kind == LayerKind::kResidual) {
-        PS_TRY(Residual(configs[i], name, where, &layer));
+        PS_TRY(Residual(configs[i], name, own_path, &layer));
       } else {
         PS_TRY(Leaf(name, &layer).Annotate(where));
       }
@@ -246,15 +246,16 @@ class Builder {
   }
 
   Status Residual(
-      const LayerConfig& config, const std::string& name, const std::string& where, Layer* layer) {
+      const LayerConfig& config, const std::string& name, const std::string& path, Layer* layer) {
+    const std::string where = path + " (residual)";
     if (config.layers.empty()) {
       return Misfit(where + ": it has no layers");
     }
     layer->first_tensor = static_cast<uint32_t>(tensors_.size());
-    PS_ASSIGN(layer->body, Sequence(config.layers, layer->in, name + "body.", where + " body "));
+    PS_ASSIGN(layer->body, Sequence(config.layers, layer->in, name + "body.", path + ".layers"));
     PS_ASSIGN(
         layer->shortcut,
-        Sequence(config.shortcut, layer->in, name + "shortcut.", where + " shortcut "));
+        Sequence(config.shortcut, layer->in, name + "shortcut.", path + ".shortcut"));
     layer->out = layer->body.back().out;
     const Shape side = layer->shortcut.empty() ? layer->in : layer->shortcut.back().out;
     if (side != layer->out) {
@@ -291,25 +292,27 @@ Result<Model> MakeModel(const proto::ModelConfig& config, const Shape& input, in
   PS_TRY(CheckShape(input).Annotate("model input"));
   PS_TRY(CheckCount("the number of classes", classes, 2, kWidthMax));
   std::vector<LayerConfig> configs = config.layers;
+  std::string path = "model.layers";
   if (configs.empty()) {
+    path = "model.name " + config.name + ": layers";
     PS_ASSIGN(configs, ZooLayers(config.name, classes));
   }
   Model model;
   model.input = input;
   model.classes = classes;
   Builder builder;
-  PS_ASSIGN(model.layers, builder.Sequence(configs, input, "", ""));
+  PS_ASSIGN(model.layers, builder.Sequence(configs, input, "", path));
   model.tensors = builder.TakeTensors();
   const Shape& out = model.layers.back().out;
   if (out != Shape{classes, 1, 1}) {
     return Misfit(
-        "layer " + std::to_string(model.layers.size() - 1) + " (" +
+        path + "[" + std::to_string(model.layers.size() - 1) + "] (" +
         std::string(LayerKindName(model.layers.back().kind)) + "): the model ends in " +
         out.ToString() + ", the data has " + std::to_string(classes) +
         " classes; end with a linear layer with out " + std::to_string(classes));
   }
   if (model.tensors.empty()) {
-    return Misfit("the model has no parameters; there is nothing to train");
+    return Misfit(path + " have no parameters; there is nothing to train");
   }
   return model;
 }

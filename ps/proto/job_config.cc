@@ -51,9 +51,7 @@ Result<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
-}  // namespace
-
-Result<JobConfig> ParseJobConfig(
+Result<JsonValue> ParseTree(
     std::string_view text,
     const std::string& file_name,
     const std::vector<ConfigOverride>& overrides) {
@@ -61,6 +59,16 @@ Result<JobConfig> ParseJobConfig(
   for (size_t i = 0; i < overrides.size(); ++i) {
     PS_TRY(ApplyOverride(root, overrides[i], static_cast<int>(i) + 1));
   }
+  return root;
+}
+
+}  // namespace
+
+Result<JobConfig> ParseJobConfig(
+    std::string_view text,
+    const std::string& file_name,
+    const std::vector<ConfigOverride>& overrides) {
+  PS_ASSIGN(JsonValue root, ParseTree(text, file_name, overrides));
   PS_TRY(CheckSchema(root, JobSchema(), file_name));
   auto config = ReadValues<JobConfig>(root, JobSchema());
   PS_TRY(CheckRules(config, root, file_name));
@@ -72,6 +80,23 @@ Result<JobConfig> LoadJobConfig(
     const std::string& path, const std::vector<ConfigOverride>& overrides) {
   PS_ASSIGN(const std::string text, ReadFile(path));
   return ParseJobConfig(text, path, overrides);
+}
+
+Status AtItsField(
+    const Status& why, const std::string& path, const std::vector<ConfigOverride>& overrides) {
+  constexpr std::string_view kPathCharacters = "abcdefghijklmnopqrstuvwxyz_0123456789.[]";
+  const std::string_view message = why.message();
+  const std::string_view field = message.substr(0, message.find_first_not_of(kPathCharacters));
+  const std::string_view rest = message.substr(field.size());
+  const Result<std::string> text = ReadFile(path);
+  if (!text.ok() || !(rest.starts_with(' ') || rest.starts_with(": "))) {
+    return why;
+  }
+  const Result<JsonValue> root = ParseTree(*text, path, overrides);
+  if (!root.ok() || root->Find(field.substr(0, field.find_first_of(".["))) == nullptr) {
+    return why;
+  }
+  return ErrorAtPath(path, *root, field, std::string(message));
 }
 
 std::string PrintJobConfig(const JobConfig& config) {

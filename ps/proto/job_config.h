@@ -204,6 +204,12 @@ Result<JobConfig> ParseJobConfig(
     const std::string& file_name,
     const std::vector<ConfigOverride>& overrides = {});
 
+/// For faults that show only when data and model are looked at: `why` begins with the field that it
+/// is about, as in "data.directory has no ...", and gets that field's place in the job file, in the
+/// form above. A `why` that begins otherwise stays as it is.
+Status AtItsField(
+    const Status& why, const std::string& path, const std::vector<ConfigOverride>& overrides);
+
 /// The config as resolved, as JSON that ParseJobConfig reads back to the same value.
 std::string PrintJobConfig(const JobConfig& config);
 

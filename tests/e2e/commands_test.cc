@@ -194,6 +194,30 @@ TEST_F(BadInputTest, AMissingDatasetIsNamedBeforeAnythingStarts) {
   EXPECT_EQ(ReadText(job_.runs()), "");
 }
 
+TEST_F(BadInputTest, WhatOnlyDataAndModelShowComesWithItsPlaceToo) {
+  std::filesystem::create_directory(folder_ / "empty");
+  job_.Set("data", "{\n    \"directory\": \"" + folder_ / "empty" + "\"}");
+  EXPECT_THAT(
+      Train().err,
+      AllOf(
+          ContainsRegex("\\.json:[0-9]+:18: data.directory .*/empty. has no train-images"),
+          HasSubstr("apt-get install dataset-fashion-mnist")));
+  job_.SetData(100, 100);
+  EXPECT_THAT(
+      Train({"--set", "data.train_samples=999999"}).err,
+      HasSubstr("--set:1:20: data.train_samples is 999999; allowed: up to 60000"));
+  job_.Set("model", R"({"layers": [{"kind": "flatten"},
+    {"kind": "residual", "layers": [{"kind": "relu"},
+      {"kind": "conv2d", "out": 3}]}, {"kind": "linear", "out": 10}]})");
+  const Output output = Train();
+  EXPECT_EQ(output.end, ProcessEnd{kMisused});
+  EXPECT_THAT(
+      output.err,
+      ContainsRegex(
+          "\\.json:[0-9]+:7: model.layers.1.\\.layers.1. .conv2d.: kernel 3 does not fit"));
+  EXPECT_EQ(ReadText(job_.runs()), "");
+}
+
 TEST_F(BadInputTest, ARunDirectoryThatCannotBeMadeIsNamed) {
   // Root may write anywhere, except where there can be no directory: below a file, or in /proc.
   WriteText(folder_ / "file", "");

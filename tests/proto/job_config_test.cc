@@ -282,6 +282,20 @@ TEST(JobConfigFileTest, TheExamplesAreValid) {
   }
 }
 
+TEST(JobConfigFileTest, AFaultFoundLaterGetsThePlaceOfItsField) {
+  const std::string path = "configs/fashion_mnist_mlp_bsp.json";
+  const auto placed = [&](const std::string& what) {
+    return std::string(
+        AtItsField(Status::NotFound(what), path, {{"data.directory", "x"}}).message());
+  };
+  EXPECT_EQ(placed("data.directory has no files"), "--set:1:16: data.directory has no files");
+  EXPECT_THAT(placed("model.layers[3].layers[0] (relu): no"), StartsWith(path + ":"));
+  EXPECT_THAT(placed("model.layers[3] (relu): no"), HasSubstr(": model.layers[3] (relu): no"));
+  for (const std::string other : {"/a/file: byte 3: bad", "data[/file: byte 3: bad", "", "no"}) {
+    EXPECT_EQ(placed(other), other);
+  }
+}
+
 TEST(JobConfigFuzzTest, DamagedTextsGiveOneLineOrAValidConfig) {
   const auto parse = [](std::string_view text, const std::string& file) {
     return ParseJobConfig(text, file);

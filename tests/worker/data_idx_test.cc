@@ -56,7 +56,8 @@ TEST_F(IdxTest, ALimitKeepsTheFirstSamples) {
   EXPECT_EQ(result->pixels.size(), 12U);
   EXPECT_EQ(result->labels, (Bytes{0, 1}));
   const Result<LabeledImages> beyond = Read(IdxImages(5, 2, 3), IdxLabels(5, 3), 6);
-  EXPECT_EQ(beyond.status().code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(beyond.ok()) << beyond.status();
+  EXPECT_EQ(beyond->count(), 5U);
 }
 
 TEST_F(IdxTest, AFileCutAnywhereIsRefused) {

@@ -121,12 +121,12 @@ TEST(ModelTest, APoolWithoutStrideStepsByItsKernel) {
 TEST(ModelErrorTest, AWindowLargerThanItsInputNamesTheLayer) {
   EXPECT_EQ(
       ErrorOf({Conv2d(4, 3), MaxPool(14), MaxPool(2), Conv2d(8, 5, 1, 0), Flatten(), Linear(10)}),
-      "layer 3 (conv2d): kernel 5 does not fit input 4 with padding 0");
+      "model.layers[3] (conv2d): kernel 5 does not fit input 4 with padding 0");
 }
 
 TEST(ModelErrorTest, LinearOnAnImageSaysToFlatten) {
   const std::string error = ErrorOf({Conv2d(4, 3), Linear(10)});
-  EXPECT_THAT(error, HasSubstr("layer 1 (linear): input 4x28x28 is not flat"));
+  EXPECT_THAT(error, HasSubstr("model.layers[1] (linear): input 4x28x28 is not flat"));
   EXPECT_THAT(error, HasSubstr("flatten"));
 }
 
@@ -138,29 +138,30 @@ TEST(ModelErrorTest, TheLastLayerMustHaveOneOutputPerClass) {
 TEST(ModelErrorTest, ResidualPathsMustAgree) {
   EXPECT_EQ(
       ErrorOf({Residual({Conv2d(4, 3)}, {}), Flatten(), Linear(10)}),
-      "layer 0 (residual): its body ends in 4x28x28, its input is 1x28x28; they are added and must "
+      "model.layers[0] (residual): its body ends in 4x28x28, its input is 1x28x28; they are added "
+      "and must "
       "be equal");
   EXPECT_THAT(
       ErrorOf({Residual({Conv2d(4, 3)}, {Conv2d(4, 3, 2)}), Flatten(), Linear(10)}),
       HasSubstr("its shortcut ends in 4x14x14"));
   EXPECT_THAT(
       ErrorOf({Residual({}, {Conv2d(4, 3)}), Flatten(), Linear(10)}),
-      HasSubstr("layer 0 (residual): it has no layers"));
+      HasSubstr("model.layers[0] (residual): it has no layers"));
 }
 
 TEST(ModelErrorTest, ANestedLayerIsNamedByItsPath) {
   EXPECT_THAT(
       ErrorOf({Residual({Conv2d(4, 3), Linear(3)}, {}), Flatten(), Linear(10)}),
-      HasSubstr("layer 0 (residual) body layer 1 (linear): "));
+      HasSubstr("model.layers[0].layers[1] (linear): "));
 }
 
 TEST(ModelErrorTest, OptionsOutsideOfTheirRangeAreNamed) {
-  EXPECT_THAT(ErrorOf({Flatten(), Linear(0)}), HasSubstr("layer 1 (linear): out is 0"));
-  EXPECT_THAT(ErrorOf({Conv2d(-1, 3)}), HasSubstr("layer 0 (conv2d): out is -1"));
+  EXPECT_THAT(ErrorOf({Flatten(), Linear(0)}), HasSubstr("model.layers[1] (linear): out is 0"));
+  EXPECT_THAT(ErrorOf({Conv2d(-1, 3)}), HasSubstr("model.layers[0] (conv2d): out is -1"));
   EXPECT_THAT(ErrorOf({Conv2d(4, 0)}), HasSubstr("kernel is 0"));
   EXPECT_THAT(ErrorOf({Conv2d(4, 3, -2)}), HasSubstr("stride is -2"));
   EXPECT_THAT(ErrorOf({Conv2d(4, 3, 1, -1)}), HasSubstr("padding is -1"));
-  EXPECT_THAT(ErrorOf({Dropout(1.0F)}), HasSubstr("layer 0 (dropout): rate is 1"));
+  EXPECT_THAT(ErrorOf({Dropout(1.0F)}), HasSubstr("model.layers[0] (dropout): rate is 1"));
   EXPECT_THAT(ErrorOf({Dropout(std::nanf(""))}), HasSubstr("rate is nan"));
   EXPECT_THAT(ErrorOf({BatchNorm(0)}), HasSubstr("momentum is 0"));
   proto::LayerConfig pool = MaxPool(3);
@@ -171,10 +172,10 @@ TEST(ModelErrorTest, OptionsOutsideOfTheirRangeAreNamed) {
 TEST(ModelErrorTest, SizesBeyondTheLimitsAreRefused) {
   EXPECT_THAT(
       ErrorOf({Flatten(), Linear(1 << 20), Linear(1 << 20), Linear(10)}),
-      HasSubstr("layer 2 (linear): a weight of 1048576x1048576 has more than"));
+      HasSubstr("model.layers[2] (linear): a weight of 1048576x1048576 has more than"));
   EXPECT_THAT(
       ErrorOf({Conv2d(1 << 20, 1), Conv2d(1 << 20, 1024)}, {1, 1024, 1024}),
-      HasSubstr("layer 0 (conv2d): output: size 1048576x1024x1024 has more than"));
+      HasSubstr("model.layers[0] (conv2d): output: size 1048576x1024x1024 has more than"));
   EXPECT_THAT(ErrorOf({Flatten(), Linear(10)}, {0, 28, 28}), HasSubstr("model input"));
   EXPECT_THAT(ErrorOf({Flatten(), Linear(1)}, kImage, 1), HasSubstr("number of classes"));
 }

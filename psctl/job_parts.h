@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/proto/job_config.h"
+#include "worker/data.h"
+#include "worker/model.h"
+
+namespace ps::psctl {
+
+/// What a job's config leads to: what is in its dataset, and its model.
+struct JobParts {
+  worker::DatasetInfo data;
+  worker::Model model;
+};
+
+/// Reads the dataset's headers and builds the model. `config` is that of the job file `path` with
+/// the overrides. Errors: as LoadJobConfig, with file, line and column where a field is at fault;
+/// kIo and kCorruption for files of the dataset.
+Result<JobParts> LoadParts(
+    const proto::JobConfig& config,
+    const std::string& path,
+    const std::vector<proto::ConfigOverride>& overrides = {});
+
+}  // namespace ps::psctl
