@@ -16,7 +16,7 @@ namespace ps::worker {
 /// is client::ChunkLayout's. Thread: one at a time.
 class Trainer {
  public:
-  /// Loads the data and builds the model. Errors: as LoadDataset and MakeModel.
+  /// Loads the data and builds the model. Errors: as Dataset::Load and MakeModel.
   static Result<std::unique_ptr<Trainer>> Make(const proto::JobConfig& config);
 
   virtual ~Trainer() = default;

@@ -21,6 +21,20 @@ TEST(RetryTest, WaitsDoubleWithinTheJitterUpToTheLimit) {
   }
 }
 
+TEST(RetryTest, WaitsAreSpreadOverTheJitter) {
+  Random random(7);
+  Retry retry(milliseconds(100), milliseconds(400));
+  int early = 0;
+  int late = 0;
+  for (int i = 0; i < 100; ++i) {
+    retry.Start(TimePoint{}, &random);
+    early += retry.IsDue(TimePoint{milliseconds(90)}) ? 1 : 0;
+    late += retry.IsDue(TimePoint{milliseconds(110)}) ? 0 : 1;
+  }
+  EXPECT_GT(early, 15);  // a third of them
+  EXPECT_GT(late, 15);
+}
+
 TEST(RetryTest, StartBeginsWithTheShortWaitAgain) {
   Random random(7);
   Retry retry(milliseconds(100), milliseconds(400));

@@ -42,5 +42,19 @@ TEST(ResendTimerTest, WaitsDoubleUpToTheLimitWithinTheJitter) {
   EXPECT_FALSE(timer.IsDue(now + std::chrono::hours(1)));
 }
 
+TEST(ResendTimerTest, WaitsAreSpreadOverTheJitter) {
+  Random random(5);
+  ResendTimer timer;
+  int early = 0;
+  int late = 0;
+  for (int i = 0; i < 100; ++i) {
+    timer.Start(std::chrono::milliseconds(100), TimePoint{}, &random);
+    early += timer.IsDue(TimePoint{std::chrono::milliseconds(90)}) ? 1 : 0;
+    late += timer.IsDue(TimePoint{std::chrono::milliseconds(110)}) ? 0 : 1;
+  }
+  EXPECT_GT(early, 15);  // a third of them
+  EXPECT_GT(late, 15);
+}
+
 }  // namespace
 }  // namespace ps::coordinator

@@ -76,6 +76,22 @@ INSTANTIATE_TEST_SUITE_P(
       return suite.param;
     });
 
+class PaceTest : public E2eTest {};
+
+TEST_F(PaceTest, ASlowedWorkerDoesLessOfTheJob) {
+  job_.Set("train", R"({"epochs": 4, "minibatch": 32, "lease_steps": 1})")
+      .Set("workers", R"([{"count": 1}, {"count": 1, "slowdown": 20}])");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  ASSERT_EQ(summary["workers"].size(), 2U);
+  EXPECT_EQ(summary["workers"][0]["slowdown"].number(), 1);
+  EXPECT_EQ(summary["workers"][1]["slowdown"].number(), 20);
+  EXPECT_GT(
+      summary["workers"][0]["samples_counted"].number(),
+      3 * summary["workers"][1]["samples_counted"].number());
+}
+
 class OutcomeTest : public E2eTest {
  protected:
   static int CountIn(const std::string& text) {

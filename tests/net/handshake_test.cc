@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@
 
 namespace ps::net {
 namespace {
+
+using testing::HasSubstr;
 
 using Kind = Event::Kind;
 
@@ -98,11 +101,15 @@ TEST_P(HandshakeTest, AStrangerCannotMakeItTakeMuchMemory) {
   const auto payload = PatternBytes(4096, 1);
   RawSocket socket(door_);
   socket.WriteMessage(BorrowedPush(payload), 3);
-  EXPECT_EQ(ReadRefusal(socket).code, StatusCode::kInvalidArgument);
+  const proto::Refusal no_payload = ReadRefusal(socket);
+  EXPECT_EQ(no_payload.code, StatusCode::kInvalidArgument);
+  EXPECT_THAT(no_payload.message, HasSubstr("payload of 4096 bytes is over the limit of 0"));
   RawSocket second(door_);
   proto::Hello hello = TestHello(std::string(100'000, 'x'));
   second.WriteMessage(hello);
-  EXPECT_EQ(ReadRefusal(second).code, StatusCode::kInvalidArgument);
+  const proto::Refusal too_long = ReadRefusal(second);
+  EXPECT_EQ(too_long.code, StatusCode::kInvalidArgument);
+  EXPECT_THAT(too_long.message, HasSubstr("bytes is over the limit of 16384"));
 }
 
 TEST_P(HandshakeTest, ASecondHelloIsRefused) {
