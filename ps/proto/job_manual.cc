@@ -88,8 +88,9 @@ Every field can be changed from the command line, in the order given:
 The value is read as JSON; what is not JSON is taken as text. `workers[N]` with the first free `N`
 adds an entry. An error in the n-th `--set` is shown as `--set:n:COLUMN`.
 
-`psctl train job.json --print-config` prints the file with all defaults filled in. Editors complete
-and check a file whose first field is `"$schema": "job.schema.json"`.
+`psctl train job.json --print-config` prints the file with all defaults filled in, except in entries
+of lists (layers, workers, faults), which show what differs from theirs. Editors complete and check
+a file whose first field is `"$schema": "job.schema.json"`, the path of that file in `configs`.
 
 Rules that span fields:
 
