@@ -187,6 +187,8 @@ Status ResolveLeaf(Layer* layer, std::vector<TensorSpec>* tensors) {
     case LayerKind::kGelu:
     case LayerKind::kResidual:
       return Status::Ok();
+    case LayerKind::kSoftmaxCrossEntropy:
+      return Misfit("the loss can stand only at the end of model.layers; take it out here");
   }
   return Misfit("unknown kind");
 }
@@ -296,6 +298,8 @@ Result<Model> MakeModel(const proto::ModelConfig& config, const Shape& input, in
   if (configs.empty()) {
     path = "model.name " + config.name + ": layers";
     PS_ASSIGN(configs, ZooLayers(config.name, classes));
+  } else if (configs.size() > 1 && configs.back().kind == LayerKind::kSoftmaxCrossEntropy) {
+    configs.pop_back();  // every model is trained for it, so nothing is left to make of it
   }
   Model model;
   model.input = input;
@@ -341,6 +345,8 @@ std::string_view LayerKindName(LayerKind kind) {
       return "flatten";
     case LayerKind::kResidual:
       return "residual";
+    case LayerKind::kSoftmaxCrossEntropy:
+      return "softmax_cross_entropy";
   }
   return "unknown";
 }

@@ -122,6 +122,7 @@ std::unique_ptr<kernels::Op> MakeOp(
     case LayerKind::kFlatten:
       return kernels::MakeFlatten(in.channels, in.height, in.width, workspace);
     case LayerKind::kResidual:
+    case LayerKind::kSoftmaxCrossEntropy:
       break;
   }
   PS_CHECK(false) << "no op for " << LayerKindName(layer.kind);

@@ -25,6 +25,7 @@ enum class LayerKind : uint8_t {
   kDropout,
   kFlatten,
   kResidual,
+  kSoftmaxCrossEntropy,
 };
 
 struct LayerConfig {

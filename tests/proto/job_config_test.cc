@@ -141,7 +141,8 @@ TEST(JobConfigTest, EnumNamesAreTheEnumerators) {
       {"relu", LayerKind::kRelu},
       {"gelu", LayerKind::kGelu},
       {"dropout", LayerKind::kDropout},
-      {"flatten", LayerKind::kFlatten}};
+      {"flatten", LayerKind::kFlatten},
+      {"softmax_cross_entropy", LayerKind::kSoftmaxCrossEntropy}};
   for (const auto& [name, kind] : layers) {
     EXPECT_EQ(
         with("model", R"({"layers": [{"kind": ")" + name + R"("}]})").model.layers.at(0).kind,

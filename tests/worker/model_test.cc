@@ -118,6 +118,29 @@ TEST(ModelTest, APoolWithoutStrideStepsByItsKernel) {
   EXPECT_EQ(model->layers[0].out, (Shape{1, 9, 9}));
 }
 
+TEST(ModelTest, TheLossMayStandAtTheEndAndChangesNothing) {
+  proto::ModelConfig config;
+  config.layers = {Flatten(), Linear(10)};
+  const Result<Model> without = MakeModel(config, kImage, 10);
+  config.layers.push_back(Simple(proto::LayerKind::kSoftmaxCrossEntropy));
+  const Result<Model> with = MakeModel(config, kImage, 10);
+  ASSERT_TRUE(without.ok() && with.ok()) << with.status();
+  EXPECT_EQ(with->layers.size(), 2U);
+  EXPECT_EQ(with->parameter_count(), without->parameter_count());
+}
+
+TEST(ModelErrorTest, TheLossStandsNowhereButAtTheEnd) {
+  const proto::LayerConfig loss = Simple(proto::LayerKind::kSoftmaxCrossEntropy);
+  EXPECT_THAT(
+      ErrorOf({Flatten(), loss, Linear(10)}),
+      HasSubstr("model.layers[1] (softmax_cross_entropy): the loss can stand only at the end"));
+  EXPECT_THAT(ErrorOf({Flatten(), Linear(10), loss, loss}), HasSubstr("model.layers[2] (softmax"));
+  EXPECT_THAT(
+      ErrorOf({Residual({Conv2d(1, 3), loss}, {}), Flatten(), Linear(10)}),
+      HasSubstr("model.layers[0].layers[1] (softmax_cross_entropy)"));
+  EXPECT_THAT(ErrorOf({loss}), HasSubstr("model.layers[0] (softmax_cross_entropy)"));
+}
+
 TEST(ModelErrorTest, AWindowLargerThanItsInputNamesTheLayer) {
   EXPECT_EQ(
       ErrorOf({Conv2d(4, 3), MaxPool(14), MaxPool(2), Conv2d(8, 5, 1, 0), Flatten(), Linear(10)}),
