@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <memory>
 #include <string>
 
 #include "psctl/progress.h"
@@ -11,17 +13,21 @@
 namespace ps::psctl {
 namespace {
 
-void WriteAll(int fd, std::string_view text) {
+Status WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
     if (n < 0 && errno == EINTR) {
       continue;
     }
+    if (n < 0 && errno == EPIPE) {
+      return Status::Ok();  // a reader that has seen enough
+    }
     if (n <= 0) {
-      return;
+      return Status::Io(std::string("cannot write the result: ") + std::strerror(errno));
     }
     text.remove_prefix(static_cast<size_t>(n));
   }
+  return Status::Ok();
 }
 
 bool IsSameFile(int a, int b) {
@@ -45,8 +51,16 @@ int Misuse(const Console& console, const Status& status) {
 
 Console ProcessConsole() {
   Console console;
-  console.out = [](std::string_view text) { WriteAll(STDOUT_FILENO, text); };
-  console.err = [](std::string_view text) { WriteAll(STDERR_FILENO, text); };
+  const auto written = std::make_shared<Status>();
+  console.out = [written](std::string_view text) {
+    if (written->ok()) {
+      *written = WriteAll(STDOUT_FILENO, text);
+    }
+  };
+  console.out_status = [written] { return *written; };
+  console.err = [](std::string_view text) {
+    WriteAll(STDERR_FILENO, text).Ignore("there is nowhere to say so");
+  };
   console.out_width = ::isatty(STDOUT_FILENO) != 0 ? TerminalWidth(STDOUT_FILENO) : 0;
   console.is_err_terminal = ::isatty(STDERR_FILENO) != 0;
   console.is_joined = IsSameFile(STDOUT_FILENO, STDERR_FILENO);

@@ -15,6 +15,7 @@ inline constexpr int kExitMisused = 2;
 /// Where the program's text goes.
 struct Console {
   std::function<void(std::string_view)> out;  // results
+  std::function<Status()> out_status;         // of what was written to `out` so far
   std::function<void(std::string_view)> err;  // progress, errors
   size_t out_width = 0;                       // columns of stdout; 0: no terminal
   bool is_err_terminal = false;
@@ -28,7 +29,7 @@ int Fail(const Console& console, const Status& status);
 /// The same about what the user typed, the files that were named included. Returns kExitMisused.
 int Misuse(const Console& console, const Status& status);
 
-/// On the process's own stdout and stderr. Failed writes (a closed pipe) are dropped.
+/// On the process's own stdout and stderr. What a closed pipe or stderr does not take is dropped.
 Console ProcessConsole();
 
 }  // namespace ps::psctl

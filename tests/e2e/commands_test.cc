@@ -137,6 +137,17 @@ TEST_F(CommandTest, StopNowEndsTheRunAtOnce) {
   run.ExpectNothingLeft();
 }
 
+TEST_F(CommandTest, AResultThatCannotBeWrittenIsAFailure) {
+  const Output output = RunToEnd(
+      {.program = "/bin/sh",
+       .arguments = {"-c", R"(exec "$0" status --json > /dev/full)", ProgramPath("psctl")},
+       .directory = folder_.path(),
+       .output_stem = folder_ / "full"},
+      kRunPatience);
+  EXPECT_EQ(output.end, ProcessEnd{1});
+  EXPECT_THAT(output.err, HasSubstr("cannot write the result: No space left on device"));
+}
+
 class BadInputTest : public CommandTest {
  protected:
   Output Train(const std::vector<std::string>& arguments = {}) {
