@@ -65,6 +65,9 @@ void ComputeThread::Run() {
 
 bool ComputeThread::WaitFor(Duration duration) {
   std::unique_lock lock(mutex_);
+  if (duration <= Duration::zero()) {
+    return !is_stopping_;  // the kernel would put the thread to sleep all the same
+  }
   return !changed_.wait_for(lock, duration, [this] { return is_stopping_; });
 }
 
