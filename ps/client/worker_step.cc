@@ -313,15 +313,12 @@ void WorkerCore::AdvanceLease(TimePoint now, proto::Outbox* out) {
   if (state_ != State::kRunning || is_lease_asked_ || leases_.size() > 1) {
     return;
   }
-  // Without overlap a worker asks when it has handed in everything, so that a coordinator which
-  // finds nothing for it may call it idle. With overlap it asks while the last minibatch is
-  // computed.
+  // Without overlap a worker asks right behind its report: a coordinator which finds nothing for it
+  // may call it idle, and else answers both in one turn. With overlap it asks while the last
+  // minibatch is computed.
   const bool has_work = !leases_.empty() && (leases_.front().next < leases_.front().grant.end);
   const bool is_busy = is_host_busy_ || travelling_ || computing_;
   if (has_work || (is_busy && !is_overlapping())) {
-    return;
-  }
-  if (!is_overlapping() && (!unacknowledged_.empty() || evaluation_)) {
     return;
   }
   is_lease_asked_ = true;

@@ -227,6 +227,19 @@ TEST_F(WorkerCoreTest, ReportsAreRepeatedUntilAcknowledged) {
   EXPECT_EQ(out_.All<proto::StepReport>().size(), 2U);
 }
 
+TEST_F(WorkerCoreTest, WithoutOverlapTheNextLeaseIsAskedForRightBehindTheReport) {
+  Begin(proto::Mode::kBsp, false);
+  FromCoordinator(Grant(1, 0, 8, 1));
+  AnswerPull(0);
+  Compute();
+  EXPECT_EQ(out_.All<proto::LeaseRequest>().size(), 1U);  // the shard has not acknowledged it
+  AnswerPush(1, proto::PushOutcome::kStaged);
+  ASSERT_EQ(out_.All<proto::LeaseRequest>().size(), 2U);
+  const size_t count = out_.sent.size();
+  EXPECT_TRUE(std::holds_alternative<proto::StepReport>(out_.sent[count - 2].message));
+  EXPECT_TRUE(std::holds_alternative<proto::LeaseRequest>(out_.sent[count - 1].message));
+}
+
 TEST_F(WorkerCoreTest, ARepeatedGrantIsTakenOnce) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 8));
