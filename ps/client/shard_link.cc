@@ -17,6 +17,8 @@ namespace {
 
 /// 40 Mbit/s: no link that training is worth doing over is slower for long.
 constexpr double kSlowLinkBytesPerSecond = 5e6;
+/// What leaves during backward costs the step no time, so it does not wait for a full frame.
+constexpr size_t kEarlyFrameBytes = size_t{64} << 10;
 
 std::vector<ChunkLayout::Chunk> ChunksOf(ShardId shard, const ChunkLayout& layout) {
   std::vector<ChunkLayout::Chunk> chunks;
@@ -124,7 +126,7 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
     frame.push_back({i, 0});
     frame_size += size;
   }
-  if (!frame.empty() && (is_flush || frame_size >= frame_bytes_)) {
+  if (!frame.empty() && (is_flush || frame_size >= std::min(frame_bytes_, kEarlyFrameBytes))) {
     SendFrame(frame, out);
   }
   if (is_flush) {

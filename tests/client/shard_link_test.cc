@@ -133,6 +133,24 @@ TEST_F(ShardLinkTest, APullInPartsIsCompleteWithTheLastPart) {
   EXPECT_EQ(link.bytes_pulled(), 64U);
 }
 
+TEST_F(ShardLinkTest, ALargeTensorLeavesDuringBackwardThoughItsFrameHasRoom) {
+  constexpr uint32_t kElements = 16U << 10;  // 64 KiB
+  proto::Placement placement;
+  placement.chunks = {
+      {MakeChunkKey(0, 0), 4, 0, ShardId(0)}, {MakeChunkKey(1, 0), kElements, 0, ShardId(0)}};
+  layout_ = ChunkLayout::Make({4, kElements}, placement).value();
+  gradient_ = std::make_shared<Buffer>(layout_.MakeBuffer());
+  ShardLink link = MakeLink(1U << 20);
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(true));
+  link.TensorReady(1, now_, &out_);
+  ASSERT_EQ(out_.sent.size(), 1U);
+  EXPECT_FALSE(std::get<proto::PushRequest>(out_.sent[0].message).wants_pull);
+  link.TensorReady(0, now_, &out_);
+  ASSERT_EQ(out_.sent.size(), 2U);
+  EXPECT_TRUE(std::get<proto::PushRequest>(out_.sent[1].message).wants_pull);
+}
+
 TEST_F(ShardLinkTest, AReconnectionRepeatsTheUnansweredPushWithTheSameBytes) {
   ShardLink link = MakeLink(1U << 20);
   link.OnConnected(proto::PeerId(5), now_, &out_);
