@@ -172,6 +172,7 @@ class WorkerCore {
   void ResetSession();
   void Exit(const Status& status);
   bool are_all_pulls_done() const;
+  TimePoint ArithmeticEnd(const ComputeResult& result, TimePoint now) const;
   /// The step whose arithmetic is under way, or null.
   StepWork* StepInHand();
 
@@ -233,6 +234,7 @@ class WorkerCore {
 
   // Statistics.
   proto::WorkerStats stats_;
+  TimePoint task_since_{};     // given to the host
   TimePoint waiting_since_{};  // arithmetic last ended
   double step_seconds_ = 0;    // smoothed
   TimePoint rate_since_{};

@@ -141,6 +141,12 @@ void WorkerCore::OnTensorReady(
   }
 }
 
+/// When the arithmetic in hand would have ended had it begun at once: the way to its thread and
+/// back is time that a step spends waiting.
+TimePoint WorkerCore::ArithmeticEnd(const ComputeResult& result, TimePoint now) const {
+  return std::min(now, task_since_ + FromSeconds(result.seconds));
+}
+
 void WorkerCore::OnComputed(
     uint64_t session, const ComputeResult& result, TimePoint now, proto::Outbox* out) {
   is_host_busy_ = false;
@@ -151,7 +157,7 @@ void WorkerCore::OnComputed(
     ResetSession();
     return;
   }
-  waiting_since_ = now;
+  waiting_since_ = ArithmeticEnd(result, now);
   stats_.compute_s += result.seconds;
   step_seconds_ = step_seconds_ == 0 ? result.seconds : 0.8 * step_seconds_ + 0.2 * result.seconds;
   ApplyStash();
@@ -182,7 +188,7 @@ void WorkerCore::OnEvaluated(
     ResetSession();
     return;
   }
-  waiting_since_ = now;
+  waiting_since_ = ArithmeticEnd(result, now);
   ApplyStash();
   if (session == session_ && is_evaluating_) {
     is_evaluating_ = false;
@@ -260,6 +266,7 @@ void WorkerCore::AdvanceCompute(TimePoint now, proto::Outbox* out) {
   }
   is_host_busy_ = true;
   stats_.wait_s += Seconds(now - waiting_since_);
+  task_since_ = now;
 }
 
 void WorkerCore::StartStep(Lease* lease, TimePoint now, proto::Outbox* out) {

@@ -343,7 +343,7 @@ struct WorkerStats {
   uint64_t samples = 0;
   double samples_per_s = 0;   // over the last seconds
   double compute_s = 0;       // totals
-  double wait_s = 0;          // computing could not go on: pulls, pushes, leases
+  double wait_s = 0;          // between two computations: pulls, pushes, leases, threads
   uint64_t bytes_pushed = 0;  // payload
   uint64_t bytes_pulled = 0;
   uint64_t retries = 0;

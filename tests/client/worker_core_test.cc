@@ -240,6 +240,20 @@ TEST_F(WorkerCoreTest, WithoutOverlapTheNextLeaseIsAskedForRightBehindTheReport)
   EXPECT_TRUE(std::holds_alternative<proto::LeaseRequest>(out_.sent[count - 1].message));
 }
 
+TEST_F(WorkerCoreTest, TheWayToTheArithmeticAndBackCountsAsWaiting) {
+  Begin(proto::Mode::kAsync, false);
+  FromCoordinator(Grant(1, 0, 16));
+  now_ += milliseconds(4);
+  AnswerPull(0);
+  now_ += milliseconds(15);
+  Compute();  // takes 10
+  AnswerPush(1);
+  now_ += milliseconds(2);
+  AnswerPull(1);
+  EXPECT_NEAR(core_->Stats(now_).compute_s, 0.010, 1e-9);
+  EXPECT_NEAR(core_->Stats(now_).wait_s, 0.004 + 0.005 + 0.002, 1e-9);
+}
+
 TEST_F(WorkerCoreTest, ARepeatedGrantIsTakenOnce) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 8));
