@@ -7,11 +7,7 @@
 namespace ps::client {
 
 PullIntake::PullIntake(ShardId shard, std::vector<ChunkLayout::Chunk> chunks, size_t frame_bytes)
-    : shard_(shard), parts_(frame_bytes), chunks_(std::move(chunks)), states_(chunks_.size()) {
-  for (size_t i = 0; i < chunks_.size(); ++i) {
-    index_of_[chunks_[i].key] = i;
-  }
-}
+    : shard_(shard), parts_(frame_bytes), chunks_(std::move(chunks)), states_(chunks_.size()) {}
 
 std::vector<proto::ChunkVersion> PullIntake::Held() const {
   std::vector<proto::ChunkVersion> held;
@@ -21,6 +17,18 @@ std::vector<proto::ChunkVersion> PullIntake::Held() const {
     }
   }
   return held;
+}
+
+std::optional<PullIntake::Place> PullIntake::PlaceOf(const proto::PullReply::Chunk& entry) const {
+  const auto it = std::ranges::lower_bound(chunks_, entry.key, {}, &ChunkLayout::Chunk::key);
+  if (it == chunks_.end() || it->key != entry.key) {
+    return std::nullopt;
+  }
+  const auto part = parts_.IndexOf(it->element_count, {entry.element_begin, entry.element_count});
+  if (!part) {
+    return std::nullopt;
+  }
+  return Place{static_cast<size_t>(it - chunks_.begin()), *part};
 }
 
 bool PullIntake::TakePart(
@@ -65,12 +73,8 @@ Result<PullIntake::Taken> PullIntake::Take(uint64_t request_id, const proto::Pul
   Taken taken;
   size_t offset = 0;
   for (const proto::PullReply::Chunk& chunk : reply.chunks) {
-    const auto it = index_of_.find(chunk.key);
-    const auto part = it == index_of_.end() ? std::nullopt
-                                            : parts_.IndexOf(
-                                                  chunks_[it->second].element_count,
-                                                  {chunk.element_begin, chunk.element_count});
-    if (!part) {
+    const std::optional<Place> place = PlaceOf(chunk);
+    if (!place) {
       return Status::InvalidArgument(
           "shard " + std::to_string(shard_.value) + " sent chunk " +
           std::to_string(chunk.key.value) + " with " + std::to_string(chunk.element_count) +
@@ -83,10 +87,10 @@ Result<PullIntake::Taken> PullIntake::Take(uint64_t request_id, const proto::Pul
     }
     bool is_used = false;
     taken.completed_chunks +=
-        TakePart(request_id, it->second, *part, chunk.version, &is_used) ? 1 : 0;
+        TakePart(request_id, place->index, place->part, chunk.version, &is_used) ? 1 : 0;
     if (is_used) {
       taken.fresh.push_back(
-          {chunks_[it->second].offset + chunk.element_begin, bytes.subspan(offset, size)});
+          {chunks_[place->index].offset + chunk.element_begin, bytes.subspan(offset, size)});
     }
     offset += size;
   }

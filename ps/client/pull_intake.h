@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,13 +57,20 @@ class PullIntake {
     bool IsOlderThan(Version v) const { return !is_held || version < v; }
   };
 
+  /// The chunk that the entry is of, and which part of it; nothing when it fits none.
+  struct Place {
+    size_t index = 0;
+    uint32_t part = 0;
+  };
+
+  std::optional<Place> PlaceOf(const proto::PullReply::Chunk& entry) const;
+
   /// Whether the answer has brought all of the chunk with this part. `is_used`: it is to be stored.
   bool TakePart(uint64_t request_id, size_t index, uint32_t part, Version version, bool* is_used);
 
   const ShardId shard_;
   const proto::ChunkParts parts_;
   std::vector<ChunkLayout::Chunk> chunks_;
-  std::map<ChunkKey, size_t> index_of_;
   std::vector<State> states_;
 };
 

@@ -24,7 +24,7 @@ namespace ps::client {
 struct WorkerSettings {
   proto::Mode mode = proto::Mode::kAsync;
   bool overlap = true;  // async: compute the next step while this one travels
-  size_t frame_bytes = 256U << 10;
+  size_t frame_bytes = 512U << 10;
   proto::Timing timing;
   std::vector<int64_t> tensor_elements;  // of the model as this program builds it
 };

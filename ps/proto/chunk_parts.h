@@ -15,7 +15,7 @@ class ChunkParts {
     uint32_t element_count = 0;
   };
 
-  explicit ChunkParts(uint64_t frame_bytes = uint64_t{256} << 10)
+  explicit ChunkParts(uint64_t frame_bytes = uint64_t{512} << 10)
       : part_elements_(std::max<uint64_t>(frame_bytes / sizeof(float), 1)) {}
 
   /// 1 for a chunk that fits a frame.

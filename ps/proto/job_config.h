@@ -110,8 +110,7 @@ struct ServerConfig {
   uint32_t count = 1;              // processes
   uint32_t shards_per_server = 1;  // threads, each its own shard
   uint32_t chunk_kib = 256;
-  uint32_t frame_kib =
-      256;  // small chunks travel together up to this size, large ones in parts of it
+  uint32_t frame_kib = 512;   // small chunks travel together up to this size, large ones in parts
   uint32_t queue_mib = 64;    // bytes a shard or a connection may hold before it slows its peers
   float link_mbit_per_s = 0;  // of each server, each way; 0: as fast as it goes
 

@@ -179,7 +179,7 @@ struct ShardSetup {
   uint32_t staleness_max = 0;
   uint32_t reference_minibatch = 1;  // async, ssp: a push counts samples / reference_minibatch
   uint64_t total_samples = 0;        // of the whole job: the schedule's length
-  uint64_t frame_bytes = 256U << 10;
+  uint64_t frame_bytes = 512U << 10;
   uint64_t queue_bytes = 64U << 20;
   double max_detect_s = 3;
   Membership membership;
