@@ -83,7 +83,9 @@ Status TrainRun::Prepare() {
   options.seed = config_.train.seed;
   endpoint_ = std::make_unique<net::Endpoint>(
       &loop_, std::move(options), &log_, static_cast<net::EndpointHandler*>(this));
-  PS_ASSIGN(const uint32_t port, endpoint_->Listen(config_.run.listen, config_.run.port));
+  PS_ASSIGN(
+      const uint32_t port,
+      endpoint_->Listen(config_.run.listen, config_.run.port).Annotate("run.listen and run.port"));
   PS_TRY(ListenForControl());
   const std::string& listen = config_.run.listen;
   const std::string host =
@@ -238,14 +240,14 @@ void TrainRun::OnStopSignal(int signal) {
     progress_.Say("ending at once");
     log_.Warning("stop_at_once", {{"signal", signal}});
     is_aborted_ = true;
-    core_->RequestStop(true, Now(), endpoint_.get());
+    core_->RequestStop(true, "stopped by request", Now(), endpoint_.get());
     loop_.Stop();
     return;
   }
   is_stopping_ = true;
   log_.Info("stop", {{"signal", signal}});
   progress_.Say("ending after the steps in hand; once more ends at once");
-  core_->RequestStop(false, Now(), endpoint_.get());
+  core_->RequestStop(false, "stopped by request", Now(), endpoint_.get());
 }
 
 /// Notes how fast the run is, and ends it when it has come as far as the config asks for.
@@ -273,10 +275,10 @@ void TrainRun::Observe() {
   }
   is_stopping_ = true;
   log_.Info("enough", {{"elapsed_s", status.elapsed_s}, {"train_loss", status.train_loss}});
-  progress_.Say(
-      is_loss_reached ? "the training loss is down to run.stop_at_loss; ending"
-                      : "run.seconds_max is over; ending");
-  core_->RequestStop(false, Now(), endpoint_.get());
+  const std::string why =
+      is_loss_reached ? "the training loss is down to run.stop_at_loss" : "run.seconds_max is over";
+  progress_.Say(why + "; ending");
+  core_->RequestStop(false, why, Now(), endpoint_.get());
 }
 
 proto::JobProfile TrainRun::Profile() const {

@@ -150,7 +150,7 @@ void CoordinatorCore::On(const Call& call, const proto::StatusRequest& /*message
 void CoordinatorCore::On(const Call& call, const proto::StopRequest& message) {
   if (HasRole(call, proto::Role::kControl)) {
     Reply(call, proto::StopReply{});
-    RequestStop(message.is_immediate, call.now, call.out);
+    RequestStop(message.is_immediate, "stopped by request", call.now, call.out);
   }
 }
 

@@ -60,8 +60,9 @@ class CoordinatorCore {
   void OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* out);
   void OnProcessExited(const ProcessEnd& end, TimePoint now, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
-  /// Ends the run: after the steps under way, or at once. A second call may only hurry it.
-  void RequestStop(bool is_immediate, TimePoint now, proto::Outbox* out);
+  /// Ends the run for the reason `why`: after the steps under way, or at once. A second call may
+  /// only hurry it.
+  void RequestStop(bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out);
 
   proto::JobStatus StatusAt(TimePoint now) const;
 
@@ -237,6 +238,7 @@ class CoordinatorCore {
 
   Phase phase_ = Phase::kStarting;
   Status outcome_;
+  std::string stop_reason_;
   std::string leave_reason_;
   Random random_;
   TimePoint started_at_{};

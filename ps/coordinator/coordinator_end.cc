@@ -137,7 +137,7 @@ void CoordinatorCore::AdvanceEnd(const Call& call) {
         return entry.second.is_resolved;
       });
   if ((are_all_gone && is_committed) || call.now >= leave_deadline_) {
-    BeginLeaving(Status::Cancelled("stopped by request"), "the run was stopped", false, call);
+    BeginLeaving(Status::Cancelled(stop_reason_), "the run was stopped", false, call);
   } else if (leave_timer_.IsDue(call.now)) {
     SendDrains(call);
     leave_timer_.Again(timing_.retry_limit, call.now, &random_);
@@ -153,7 +153,8 @@ void CoordinatorCore::Fail(Status why, const Call& call) {
   BeginLeaving(std::move(why), reason, true, call);
 }
 
-void CoordinatorCore::RequestStop(bool is_immediate, TimePoint now, proto::Outbox* out) {
+void CoordinatorCore::RequestStop(
+    bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
   if (!IsWorking()) {
     if (is_immediate) {
@@ -161,9 +162,10 @@ void CoordinatorCore::RequestStop(bool is_immediate, TimePoint now, proto::Outbo
     }
     return;
   }
-  log_->Info("stop_requested", {{"immediate", is_immediate}});
+  log_->Info("stop_requested", {{"immediate", is_immediate}, {"reason", why}});
+  stop_reason_ = why;
   if (is_immediate || phase_ == Phase::kStarting) {
-    BeginLeaving(Status::Cancelled("stopped by request"), "the run was stopped", true, call);
+    BeginLeaving(Status::Cancelled(stop_reason_), "the run was stopped", true, call);
   } else if (phase_ == Phase::kTraining) {
     BeginStop(call);
   }

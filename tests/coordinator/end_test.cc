@@ -208,27 +208,30 @@ TEST(EndTest, AStopLetsWorkersHandOver) {
   }
   EXPECT_TRUE(harness.core.is_finished());
   EXPECT_EQ(harness.core.outcome().code(), StatusCode::kCancelled);
+  EXPECT_EQ(harness.core.outcome().message(), "stopped by request");
 }
 
 TEST(EndTest, AStopDoesNotWaitForEverAndASecondOneNotAtAll) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   harness.AskAll(&workers);
-  harness.core.RequestStop(false, harness.now, harness.out());
+  harness.core.RequestStop(false, "enough", harness.now, harness.out());
   harness.Wait(harness.timing.detect, workers);
   EXPECT_EQ(harness.status().state, "training");
   EXPECT_NE(harness.status().detail.find("stopping"), std::string::npos);
   harness.Wait(harness.timing.detect * 3, workers);
   EXPECT_EQ(harness.status().state, "stopped");
-  harness.core.RequestStop(true, harness.now, harness.out());
+  EXPECT_EQ(harness.core.outcome().message(), "enough");
+  harness.core.RequestStop(true, "hurry", harness.now, harness.out());
   EXPECT_TRUE(harness.core.is_finished());
+  EXPECT_EQ(harness.core.outcome().message(), "enough");
 }
 
 TEST(EndTest, AnImmediateStopTellsEverybodyAtOnce) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   harness.AskAll(&workers);
-  harness.core.RequestStop(true, harness.now, harness.out());
+  harness.core.RequestStop(true, "enough", harness.now, harness.out());
   EXPECT_TRUE(harness.Take<proto::Shutdown>(workers[0].peer).has_value());
   EXPECT_EQ(harness.status().state, "stopped");
 }

@@ -26,6 +26,15 @@ TEST(ConnectTest, APortInUseIsSaidWithTheAddressAndWhatToDo) {
   });
 }
 
+TEST(ConnectTest, ANameThatDoesNotResolveIsSaidWithWhatToDo) {
+  TestNode node(TestOptions("node"));
+  node.Do([](Endpoint& endpoint) {
+    const std::string message(endpoint.Listen("no..name", 0).status().message());
+    EXPECT_NE(message.find("cannot listen on no..name:0: "), std::string::npos) << message;
+    EXPECT_NE(message.find("a name that resolves to one"), std::string::npos) << message;
+  });
+}
+
 TEST(ConnectTest, AnAddressOfAnotherMachineCannotBeListenedOn) {
   TestNode node(TestOptions("node"));
   node.Do([&](Endpoint& endpoint) {

@@ -27,6 +27,8 @@ Status ListenError(const std::string& address, const asio::error_code& error) {
     advice = "; ports below 1024 need privileges, choose a higher one or 0";
   } else if (error == asio::error_code(EADDRNOTAVAIL, asio::error::get_system_category())) {
     advice = "; no network interface of this machine has that address";
+  } else if (error.category() == asio::error::get_netdb_category()) {
+    advice = "; give an address of this machine, or a name that resolves to one";
   }
   Status status = ToStatus(error);
   if (status.code() == StatusCode::kUnavailable && error != asio::error::address_in_use) {
