@@ -190,6 +190,31 @@ TEST(EndpointTest, ManyConnectionsEchoSideBySide) {
   }
 }
 
+TEST(EndpointTest, ASmallAnswerWaitsForTheEndOfItsBatchUnlessItIsFlushed) {
+  TestNode server(TestOptions("server"));
+  TestNode client(TestOptions("client"));
+  const proto::PeerId peer = client.MustConnect(server.Listen());
+  Endpoint* endpoint = nullptr;
+  server.Do([&](Endpoint& e) { endpoint = &e; });
+  uint64_t queued_bytes = 0;
+  uint64_t left_bytes = 1;
+  server.set_on_message([&](proto::PeerId from, uint64_t request_id, proto::Message&&) {
+    endpoint->Send(from, request_id, proto::StopReply{});
+    queued_bytes = endpoint->QueuedBytes(from);
+    endpoint->Flush(from);
+    left_bytes = endpoint->QueuedBytes(from);
+    endpoint->Send(from, request_id + 1, proto::StopReply{});
+    endpoint->Flush(proto::PeerId(9999));  // nobody
+  });
+  client.Send(peer, 1, proto::StopRequest{});
+  EXPECT_EQ(client.Next().request_id, 1U);
+  EXPECT_EQ(client.Next().request_id, 2U) << "what comes after a flush leaves too";
+  server.Do([&](Endpoint&) {
+    EXPECT_GT(queued_bytes, 0U);
+    EXPECT_EQ(left_bytes, 0U);
+  });
+}
+
 TEST(EndpointTest, TrafficIsCountedTheSameOnBothSides) {
   TestNode server(TestOptions("server"));
   TestNode client(TestOptions("client"));
