@@ -15,7 +15,10 @@ class ChunkParts {
     uint32_t element_count = 0;
   };
 
-  explicit ChunkParts(uint64_t frame_bytes = uint64_t{512} << 10)
+  /// Of no run: every chunk is one part.
+  ChunkParts() = default;
+
+  explicit ChunkParts(uint64_t frame_bytes)
       : part_elements_(std::max<uint64_t>(frame_bytes / sizeof(float), 1)) {}
 
   /// 1 for a chunk that fits a frame.
@@ -44,7 +47,7 @@ class ChunkParts {
   }
 
  private:
-  uint64_t part_elements_;
+  uint64_t part_elements_ = UINT32_MAX;
 };
 
 }  // namespace ps::proto
