@@ -15,6 +15,7 @@ NEEDS=(
   "flatbuffers-compiler"
   "libdnnl-dev libonednn-dev"
   "libcli11-dev"
+  "libfmt-dev"
   "zlib1g-dev"
   "dataset-fashion-mnist"
 )

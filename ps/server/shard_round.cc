@@ -1,5 +1,7 @@
 // What the coordinator decides: who takes part, and which contributions make a round.
 
+#include <fmt/core.h>
+
 #include <set>
 #include <string>
 #include <utility>
@@ -80,33 +82,41 @@ void ShardCore::OnCommit(const Call& call, const proto::CommitRound& commit) {
   call.out->Send(call.peer, call.request_id, proto::CommitAck{shard_, commit.round});
 }
 
+/// The coordinator commits what workers have reported, and they report what was acknowledged here.
+/// When the two disagree, one of us has a fault, and repeating mends nothing.
 Status ShardCore::CheckCommit(const proto::CommitRound& commit) const {
-  const std::string name = "round " + std::to_string(commit.round);
   if (!is_bsp() || commit.round != round_ + 1) {
+    const std::string why =
+        is_bsp() ? fmt::format("the last one was {}", round_) : "the mode is not bsp";
     return Status::InvalidArgument(
-        name + " can't be committed: " +
-        (is_bsp() ? "the last one was " + std::to_string(round_) : "the mode is not bsp"));
+        fmt::format("round {} can't be committed: {}", commit.round, why));
   }
   std::set<Incarnation> contributors;
   for (const proto::CommitRound::Contribution& c : commit.contributions) {
-    const std::string step =
-        "step " + std::to_string(c.step) + " of incarnation " + std::to_string(c.incarnation.value);
     if (!contributors.insert(c.incarnation).second) {
-      return Status::Corruption(
-          name + " has two contributions of incarnation " + std::to_string(c.incarnation.value));
+      return Status::InvalidArgument(fmt::format(
+          "round {} has two contributions of incarnation {}", commit.round, c.incarnation.value));
     }
     if (store_.size() == 0) {
       continue;  // nobody pushes to a shard without chunks
     }
     const Staging::Contribution* const staged = staging_.Find({c.incarnation, c.step});
     if (staged == nullptr || !staged->is_complete || staged->round != commit.round) {
-      return Status::Corruption(
-          step + " is not staged for " + name + " on shard " + std::to_string(shard_.value));
+      return Status::InvalidArgument(fmt::format(
+          "step {} of incarnation {} is not staged for round {} on shard {}",
+          c.step,
+          c.incarnation.value,
+          commit.round,
+          shard_.value));
     }
     if (staged->samples != c.samples) {
-      return Status::Corruption(
-          step + " stands for " + std::to_string(staged->samples) + " samples, not " +
-          std::to_string(c.samples) + " as the commit of " + name + " says");
+      return Status::InvalidArgument(fmt::format(
+          "step {} of incarnation {} stands for {} samples, not {} as the commit of round {} says",
+          c.step,
+          c.incarnation.value,
+          staged->samples,
+          c.samples,
+          commit.round));
     }
   }
   return Status::Ok();

@@ -12,6 +12,14 @@ target_compile_definitions(ps_asio INTERFACE
   ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_HAS_CO_AWAIT=1 ASIO_HAS_STD_COROUTINE=1)
 target_link_libraries(ps_asio INTERFACE Threads::Threads)
 
+# fmt: the text of errors. Linked by ps/base, and so by every folder. Debian's CMake package of it
+# defines FMT_SHARED, which matters on Windows alone, in every compile command; hence by name.
+find_library(PS_FMT_LIBRARY fmt REQUIRED)
+find_path(PS_FMT_INCLUDE fmt/core.h REQUIRED)
+add_library(ps_fmt INTERFACE)
+target_include_directories(ps_fmt SYSTEM INTERFACE "${PS_FMT_INCLUDE}")
+target_link_libraries(ps_fmt INTERFACE "${PS_FMT_LIBRARY}")
+
 # FlatBuffers. Linked by ps/proto alone.
 find_program(PS_FLATC flatc REQUIRED)
 find_library(PS_FLATBUFFERS_LIBRARY flatbuffers REQUIRED)

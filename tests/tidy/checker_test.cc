@@ -80,6 +80,8 @@ TEST(IncludeRuleTest, PathsAreWrittenFromTheRootWithQuotes) {
 TEST(IncludeRuleTest, EachThirdPartyLibraryHasItsFolder) {
   EXPECT_THAT(Includes("ps/net/a.cc", "#include <asio.hpp>"), IsEmpty());
   EXPECT_THAT(Includes("tests/base/a.cc", "#include \"gtest/gtest.h\""), IsEmpty());
+  EXPECT_THAT(Includes("ps/server/a.cc", "#include <fmt/core.h>"), IsEmpty());
+  EXPECT_THAT(Includes("psctl/a.cc", "#include <fmt/core.h>"), IsEmpty());
   EXPECT_THAT(Only(Includes("worker/a.cc", "#include <asio/ip/tcp.hpp>")), HasSubstr("Asio"));
   EXPECT_THAT(Only(Includes("worker/a.cc", "#include <sys/socket.h>")), HasSubstr("sockets"));
   EXPECT_THAT(Only(Includes("ps/net/a.cc", "#include <flatbuffers/base.h>")), HasSubstr("Flat"));

@@ -61,6 +61,11 @@ struct ThirdParty {
 const std::vector<ThirdParty>& ThirdParties() {
   static const std::vector<ThirdParty> libraries = {
       {"Asio", {"asio.hpp", "asio/"}, {"ps_asio"}, {"ps/net", "tests/net", "tests/tidy"}},
+      // Vocabulary: the text of errors anywhere.
+      {"fmt",
+       {"fmt/"},
+       {"ps_fmt"},
+       {"ps", "checkpoint", "kernels", "worker", "provisioner", "psctl", "tests"}},
       {"sockets",
        {"sys/socket.h", "sys/un.h", "netinet/", "arpa/", "netdb.h"},
        {},
