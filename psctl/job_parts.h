@@ -5,8 +5,8 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
-#include "worker/data.h"
-#include "worker/model.h"
+#include "worker/data/dataset.h"
+#include "worker/model/model.h"
 
 namespace ps::psctl {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "ps/client/chunk_layout.h"
-#include "worker/data.h"
-#include "worker/model.h"
-#include "worker/model_network.h"
+#include "worker/data/dataset.h"
+#include "worker/model/model.h"
+#include "worker/model/network.h"
 
 namespace ps::worker {
 namespace {

@@ -13,8 +13,8 @@
 #include "ps/base/tensor_spec.h"
 #include "ps/client/chunk_layout.h"
 #include "tests/bench/harness.h"
-#include "worker/data.h"
-#include "worker/model.h"
+#include "worker/data/dataset.h"
+#include "worker/model/model.h"
 #include "worker/trainer.h"
 
 namespace ps::bench {

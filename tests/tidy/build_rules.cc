@@ -23,25 +23,11 @@ constexpr std::array<std::string_view, 10> kTopLevel = {
     "docs",
     "scripts"};
 
-constexpr std::array<std::string_view, 18> kFoldersWithReadme = {
-    "ps/base",
-    "ps/proto",
-    "ps/net",
-    "ps/client",
-    "ps/server",
-    "ps/coordinator",
-    "checkpoint",
-    "kernels/cpu",
-    "kernels/cuda",
-    "worker",
-    "provisioner",
-    "psctl",
-    "configs",
-    "tests",
-    "tests/sim",
-    "tests/e2e",
-    "tests/bench",
-    "tests/tidy"};
+constexpr std::array<std::string_view, 20> kFoldersWithReadme = {
+    "ps/base",        "ps/proto",     "ps/net",      "ps/client",    "ps/server",
+    "ps/coordinator", "checkpoint",   "kernels/cpu", "kernels/cuda", "worker",
+    "worker/data",    "worker/model", "provisioner", "psctl",        "configs",
+    "tests",          "tests/sim",    "tests/e2e",   "tests/bench",  "tests/tidy"};
 
 constexpr size_t kReadmeLinesMax = 70;
 

@@ -55,7 +55,7 @@ TEST(IncludeRuleTest, WhatTheTableForbidsIsFound) {
       Only(Includes("ps/base/a.cc", "#include \"ps/net/loop.h\"")), "ps/base may not use ps/net");
   EXPECT_EQ(
       Only(Includes("ps/server/a.cc", "#include \"worker/data/idx.h\"")),
-      "ps/server may not use worker");
+      "ps/server may not use worker/data");
   EXPECT_EQ(
       Only(Includes("worker/a.cc", "  #include \"ps/server/shard.h\"")),
       "worker may not use ps/server");
@@ -119,7 +119,7 @@ TEST(LinkRuleTest, WhatTheTableForbidsIsFound) {
   EXPECT_EQ(
       Only(
           Links("ps/server/CMakeLists.txt", "ps_library(s SOURCES a.cc PRIVATE_LINK worker_data)")),
-      "s: ps/server may not link worker_data of worker");
+      "s: ps/server may not link worker_data of worker/data");
   EXPECT_EQ(
       Only(Links(
           "ps/proto/CMakeLists.txt",

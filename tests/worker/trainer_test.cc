@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "ps/client/chunk_layout.h"
-#include "tests/worker/data_files.h"
-#include "tests/worker/model_builder.h"
+#include "tests/worker/data/data_files.h"
+#include "tests/worker/model/model_builder.h"
 
 namespace ps::worker::test {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "kernels/cpu/threads.h"
 #include "ps/base/random.h"
-#include "tests/worker/model_builder.h"
-#include "worker/data.h"
-#include "worker/model_network.h"
+#include "tests/worker/model/model_builder.h"
+#include "worker/data/dataset.h"
+#include "worker/model/network.h"
 
 namespace ps::worker::test {
 namespace {

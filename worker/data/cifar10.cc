@@ -1,8 +1,8 @@
-#include "worker/data_cifar10.h"
+#include "worker/data/cifar10.h"
 
 #include <vector>
 
-#include "worker/data_file.h"
+#include "worker/data/data_file.h"
 
 namespace ps::worker {
 namespace {

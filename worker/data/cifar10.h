@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ps/base/status.h"
-#include "worker/data_images.h"
+#include "worker/data/images.h"
 
 namespace ps::worker {
 

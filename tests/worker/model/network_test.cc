@@ -1,4 +1,4 @@
-#include "worker/model_network.h"
+#include "worker/model/network.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "kernels/cpu/threads.h"
-#include "tests/worker/model_builder.h"
+#include "tests/worker/model/model_builder.h"
 
 namespace ps::worker::test {
 namespace {

@@ -1,10 +1,10 @@
-#include "worker/data_idx.h"
+#include "worker/data/idx.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 
-#include "worker/data_file.h"
+#include "worker/data/data_file.h"
 
 namespace ps::worker {
 namespace {

@@ -9,7 +9,7 @@
 #include "kernels/cpu/workspace.h"
 #include "ps/base/buffer.h"
 #include "ps/base/status.h"
-#include "worker/model_network.h"
+#include "worker/model/network.h"
 
 namespace ps::worker {
 

@@ -1,9 +1,9 @@
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 #include <cmath>
 #include <utility>
 
-#include "worker/model_zoo.h"
+#include "worker/model/zoo.h"
 
 namespace ps::worker {
 namespace {

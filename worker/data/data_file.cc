@@ -1,4 +1,4 @@
-#include "worker/data_file.h"
+#include "worker/data/data_file.h"
 
 #include <zlib.h>
 

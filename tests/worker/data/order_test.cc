@@ -1,4 +1,4 @@
-#include "worker/data_order.h"
+#include "worker/data/order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/model_sequence.h"
+#include "worker/model/sequence.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "tests/worker/data_files.h"
+#include "tests/worker/data/data_files.h"
 
 #include <stdlib.h>
 #include <zlib.h>

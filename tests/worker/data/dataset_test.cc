@@ -1,9 +1,9 @@
-#include "worker/data.h"
+#include "worker/data/dataset.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/worker/data_files.h"
+#include "tests/worker/data/data_files.h"
 
 namespace ps::worker::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/model_network.h"
+#include "worker/model/network.h"
 
 #include <cmath>
 #include <string>
@@ -7,7 +7,7 @@
 #include "kernels/cpu/vector.h"
 #include "kernels/cpu/workspace.h"
 #include "ps/base/buffer.h"
-#include "worker/model_sequence.h"
+#include "worker/model/sequence.h"
 
 namespace ps::worker {
 namespace {

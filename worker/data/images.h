@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 namespace ps::worker {
 

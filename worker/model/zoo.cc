@@ -1,4 +1,4 @@
-#include "worker/model_zoo.h"
+#include "worker/model/zoo.h"
 
 #include <string>
 #include <utility>

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "ps/base/status.h"
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 namespace ps::worker {
 

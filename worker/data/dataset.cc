@@ -1,4 +1,4 @@
-#include "worker/data.h"
+#include "worker/data/dataset.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "worker/data_cifar10.h"
-#include "worker/data_idx.h"
+#include "worker/data/cifar10.h"
+#include "worker/data/idx.h"
 
 namespace ps::worker {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
-#include "worker/data_images.h"
-#include "worker/data_order.h"
-#include "worker/model.h"
+#include "worker/data/images.h"
+#include "worker/data/order.h"
+#include "worker/model/model.h"
 
 namespace ps::worker {
 

@@ -1,4 +1,4 @@
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "tests/worker/model_builder.h"
+#include "tests/worker/model/model_builder.h"
 
 namespace ps::worker::test {
 namespace {
