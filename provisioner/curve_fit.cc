@@ -23,7 +23,7 @@ constexpr double kWildError = 0.1;
 constexpr double kFall = 0.05;  // of its loss that a curve has to fall by
 // Where one equation does not fit them all, a group's curves say by how much at so many losses.
 // What their points say counts within that distance of the loss, in logarithms, against so much
-// of a point that agrees with the equation (docs/measurements/2026-11-21-provisioner.md).
+// of a point that agrees with the equation (docs/measurements/provisioner.md).
 constexpr size_t kLosses = 12;
 constexpr double kLossReach = 0.04;
 constexpr double kPointsAgreeing = 0.3;

@@ -12,7 +12,7 @@ namespace ps::provisioner {
 namespace {
 
 // How f grows where one size alone was measured: with the root, between what few and many workers
-// showed (docs/measurements/2026-11-21-provisioner.md).
+// showed (docs/measurements/provisioner.md).
 constexpr double kSlopeGuess = 0.5;
 constexpr double kSlopeMax = 1.5;
 constexpr double kDoubled = std::numbers::ln2 * (1 - 1e-9);

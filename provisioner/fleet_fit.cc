@@ -121,7 +121,7 @@ Result<proto::QueueFit> FitQueue(const FitJob& job, std::span<const proto::Fleet
   }
   // Two workers tell nothing of how links are shared: whether they fall into step, one computing
   // while the other's bytes travel, says little of larger fleets
-  // (docs/measurements/2026-11-21-provisioner.md).
+  // (docs/measurements/provisioner.md).
   const bool tells_sharing =
       std::ranges::any_of(cases, [](const FleetCase& one) { return one.workers > 2; });
   const auto share_of = [tells_sharing](double fitted) { return tells_sharing ? fitted : 1; };

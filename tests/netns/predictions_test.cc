@@ -48,7 +48,7 @@ TEST(NetnsPredictionsTest, OverlappedWorkersShareTheLinkAndNoMore) {
 }
 
 /// What the experiment measured without overlap, steps/s of the first 1 to 6 workers: the mean of
-/// the long runs where there were some (docs/measurements/2026-11-21-provisioner.md).
+/// the long runs where there were some (docs/measurements/provisioner.md).
 constexpr std::array<double, 3> kRates = {100, 200, 400};  // Mbit/s
 constexpr std::array<std::array<double, 6>, 3> kMeasured = {
     {{2.31, 3.77, 5.60, 5.29, 4.92, 5.45},
