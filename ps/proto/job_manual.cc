@@ -1,9 +1,35 @@
 #include "ps/proto/job_manual.h"
 
+#include <algorithm>
+
 #include "ps/proto/file_schema.h"
 
 namespace ps::proto {
 namespace {
+
+constexpr size_t kColumns = 120;
+
+/// A paragraph or list item of lines of at most kColumns characters, without a newline at the end;
+/// `indent` begins every line but the first.
+std::string Wrapped(const std::string& text, const std::string& indent = "") {
+  std::string lines;
+  size_t column = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const size_t length = end - at;
+    if (column > 0 && column + 1 + length > kColumns) {
+      lines += "\n" + indent;
+      column = indent.size();
+    } else if (column > 0) {
+      lines += " ";
+      ++column;
+    }
+    lines.append(text, at, length);
+    column += length;
+    at = end + 1;
+  }
+  return lines;
+}
 
 /// Makes a text safe for a table cell.
 std::string Cell(std::string text) {
@@ -56,7 +82,7 @@ std::string FieldRow(const reflection::Field& field) {
 std::string TableSection(const reflection::Object& table) {
   const std::string path = PathTo(table, *JobSchema().root_table());
   std::string text = path.empty() ? "## The file\n\n" : "## `" + path + "`\n\n";
-  text += CommentOf(table.documentation()) + "\n\n";
+  text += Wrapped(CommentOf(table.documentation())) + "\n\n";
   text += "| Field | Default | Allowed | Meaning |\n|---|---|---|---|\n";
   for (const reflection::Field* field : FieldsOf(table)) {
     text += FieldRow(*field);
@@ -65,7 +91,9 @@ std::string TableSection(const reflection::Object& table) {
     if (const reflection::Enum* values = EnumOf(JobSchema(), *field)) {
       text += "\nValues of `" + field->name()->str() + "`:\n\n";
       for (const reflection::EnumVal* value : *values->values()) {
-        text += "- `" + value->name()->str() + "`: " + CommentOf(value->documentation()) + "\n";
+        const std::string item =
+            "- `" + value->name()->str() + "`: " + CommentOf(value->documentation());
+        text += Wrapped(item, "  ") + "\n";
       }
     }
   }
@@ -76,8 +104,8 @@ constexpr const char* kManualHead = R"(# The job file
 
 <!-- Made from configs/job.fbs by schema_tool --manual. Change that file, not this one. -->
 
-A job file is JSON with `//` and `/* */` comments. What is not said has the default below. A file
-that says something unknown, out of range or impossible is refused with one line:
+A job file is JSON with `//` and `/* */` comments. A field that is absent has the default below. A
+file with a field that is unknown, out of range or impossible is refused with one line:
 
     FILE:LINE:COLUMN: what is wrong; what is allowed; did you mean "X"?
 
@@ -85,12 +113,13 @@ Every field can be changed from the command line, in the order given:
 
     psctl train job.json --set train.epochs=1 --set workers[0].count=2 --set faults=[]
 
-The value is read as JSON; what is not JSON is taken as text. `workers[N]` with the first free `N`
-adds an entry. An error in the n-th `--set` is shown as `--set:n:COLUMN`.
+The value is read as JSON; a value that is not JSON is taken as text. `workers[N]` with the first
+free `N` adds an entry. An error in the n-th `--set` is shown as `--set:n:COLUMN`.
 
-`psctl train job.json --print-config` prints the file with all defaults filled in, except in entries
-of lists (layers, workers, faults), which show what differs from theirs. Editors complete and check
-a file whose first field is `"$schema": "job.schema.json"`, the path of that file in `configs`.
+`psctl train job.json --print-config` prints the file with all defaults filled in. Entries of lists
+(layers, workers, faults) show only the fields that differ from their defaults. Editors complete and
+check a file whose first field is `"$schema": "job.schema.json"`, the path of that file in
+`configs`.
 
 Rules that span fields:
 
@@ -101,7 +130,7 @@ Rules that span fields:
 - `train.overlap` cannot be asked for with mode `ssp` or `bsp`, or with `optimizer.clip_norm`.
 - Mode `ssp` needs `train.staleness_max` of at least 1.
 - `servers.queue_mib` holds at least two frames.
-- A fault names a seat that somebody has by then: workers of the file, plus those added earlier.
+- A fault names a seat that is taken by then, by a worker of the file or by one added earlier.
 - `data.directory` exists on the machine that reads the file.
 
 )";
