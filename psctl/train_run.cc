@@ -15,14 +15,12 @@ namespace ps::psctl {
 namespace {
 
 constexpr Duration kRedraw = std::chrono::milliseconds(250);
+/// SIGCHLD is the fast way; this one also finds processes that never started.
+constexpr Duration kReap = std::chrono::milliseconds(50);
 /// How exactly the moment of a step is known to the profile.
 constexpr Duration kObserve = std::chrono::milliseconds(50);
-/// A smoothed loss says something after so many steps.
-constexpr uint64_t kLossSteps = 20;
 /// Children that do not leave by themselves when the job is over are killed after this.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
-/// A control connection is one question and its answer. Silent ones must not pile up.
-constexpr Duration kControlTime = std::chrono::seconds(5);
 
 std::string HostAndPort(const std::string& host, uint32_t port) {
   const std::string text = host.find(':') == std::string::npos ? host : "[" + host + "]";
@@ -49,6 +47,23 @@ std::string LastLine(const std::string& path) {
   return Printable(text->substr(begin, last + 1 - begin));
 }
 
+coordinator::CoordinatorHost::Options HostOptionsOf(
+    const proto::JobConfig& config, const JobParts& parts, const RunDirectory& directory) {
+  coordinator::CoordinatorHost::Options options;
+  options.job.config = config;
+  options.job.tensors = parts.model.tensors;
+  options.job.train_samples = parts.data.train_count;
+  options.job.test_samples = parts.data.test_count;
+  options.job.run_directory = directory.paths().root;
+  options.token = directory.token();
+  options.control_path = directory.paths().control();
+  return options;
+}
+
+TimePoint Now() {
+  return SystemTime().Now();
+}
+
 }  // namespace
 
 TrainRun::TrainRun(
@@ -65,8 +80,8 @@ TrainRun::TrainRun(
       log_("coordinator", &SystemTime(), log_sink_.get()),
       metrics_(std::move(metrics)),
       console_(console),
-      timing_(proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s))),
       launcher_(provisioner::MakeLocalLauncher()),
+      host_(HostOptionsOf(config_, parts_, directory_), &log_),
       progress_(
           {.is_terminal = console.is_err_terminal,
            .write = console.err,
@@ -75,18 +90,7 @@ TrainRun::TrainRun(
 
 Status TrainRun::Prepare() {
   PS_TRY(CheckPrograms(ProgramDirectory()));
-  net::EndpointOptions options;
-  options.node = "coordinator";
-  options.token = directory_.token();
-  options.roles = {proto::Role::kWorker, proto::Role::kShard};
-  options.file_roles = {proto::Role::kControl};
-  options.seed = config_.train.seed;
-  endpoint_ = std::make_unique<net::Endpoint>(
-      &loop_, std::move(options), &log_, static_cast<net::EndpointHandler*>(this));
-  PS_ASSIGN(
-      const uint32_t port,
-      endpoint_->Listen(config_.run.listen, config_.run.port).Annotate("run.listen and run.port"));
-  PS_TRY(ListenForControl());
+  PS_ASSIGN(const uint32_t port, host_.Listen());
   const std::string& listen = config_.run.listen;
   const std::string host =
       ReachableHost(listen, config_.run.advertise, listen == "::" ? "::1" : "127.0.0.1");
@@ -102,37 +106,12 @@ Status TrainRun::Prepare() {
   fleet.shards_per_server = config_.servers.shards_per_server;
   fleet.server_mbit_per_s = config_.servers.link_mbit_per_s;
   fleet_ = std::make_unique<LocalFleet>(std::move(fleet), launcher_.get(), &log_);
-
-  coordinator::CoordinatorOptions core;
-  core.config = config_;
-  core.tensors = parts_.model.tensors;
-  core.train_samples = parts_.data.train_count;
-  core.test_samples = parts_.data.test_count;
-  core.run_directory = directory_.paths().root;
-  core_ = std::make_unique<coordinator::CoordinatorCore>(std::move(core), fleet_.get(), &log_);
   return directory_.WriteAddress(address);
 }
 
-Status TrainRun::ListenForControl() {
-  const Status status = endpoint_->ListenAtFile(directory_.paths().control());
-  if (status.ok()) {
-    return status;
-  }
-  return Status(
-      status.code(),
-      std::string(status.message()) +
-          "; choose a place on a local file system with --set run.directory=DIR (not every network "
-          "or shared one holds sockets)");
-}
-
-void TrainRun::OnConnected(proto::PeerId peer, const proto::Hello& hello) {
-  if (hello.role == proto::Role::kControl) {
-    endpoint_->CloseAfter(peer, kControlTime);
-  }
-  core_->OnPeerConnected(peer, hello, Now(), endpoint_.get());
-}
-
 void TrainRun::Announce() {
+  const proto::Timing timing =
+      proto::Timing::FromMaxDetect(FromSeconds(config_.fleet.max_detect_s));
   uint32_t workers = 0;
   for (const proto::WorkerGroup& group : config_.workers) {
     workers += group.count;
@@ -152,65 +131,47 @@ void TrainRun::Announce() {
             Plural(config_.servers.shards_per_server, "shard") + ", " + Plural(workers, "worker") +
             faults},
        {"times",
-        "a silent worker is lost after " + FormatDuration(Seconds(timing_.detect)) +
-            ", heartbeat every " + FormatDuration(Seconds(timing_.heartbeat))},
+        "a silent worker is lost after " + FormatDuration(Seconds(timing.detect)) +
+            ", heartbeat every " + FormatDuration(Seconds(timing.heartbeat))},
        {"run", directory_.paths().root},
        {"look", "psctl status, psctl why from another terminal; Ctrl-C ends the run"}});
   text.pop_back();  // Say ends the line
   progress_.Say(text);
-  log_.Info(
-      "job_begins",
-      {{"job", config_.name},
-       {"max_detect_s", Seconds(timing_.detect)},
-       {"heartbeat_s", Seconds(timing_.heartbeat)},
-       {"lease_s", Seconds(timing_.lease)},
-       {"retry_first_s", Seconds(timing_.retry_first)},
-       {"retry_limit_s", Seconds(timing_.retry_limit)},
-       {"connect_timeout_s", Seconds(timing_.connect_timeout)}});
 }
 
 int TrainRun::Run() {
   ::signal(SIGPIPE, SIG_IGN);  // a reader of stderr that goes away must not end the run
+  net::Loop& loop = host_.loop();
   const Status signals =
-      loop_.OnSignal({SIGINT, SIGTERM, SIGHUP}, [this](int s) { OnStopSignal(s); });
-  const Status children = loop_.OnSignal({SIGCHLD}, [this](int) { Reap(); });
+      loop.OnSignal({SIGINT, SIGTERM, SIGHUP}, [this](int s) { OnStopSignal(s); });
+  const Status children = loop.OnSignal({SIGCHLD}, [this](int) { Reap(); });
   PS_CHECK(signals.ok() && children.ok()) << signals << children;
   Announce();
-  loop_.RunEvery(timing_.tick, [this] { Tick(); });
-  loop_.RunEvery(kRedraw, [this] { Redraw(); });
-  loop_.RunEvery(kObserve, [this] { Observe(); });
-  loop_.RunEvery(FromSeconds(config_.run.metrics_every_s), [this] { WriteMetrics(); });
-  core_->Start(Now());
-  loop_.Run();
+  loop.RunEvery(kReap, [this] { Reap(); });
+  loop.RunEvery(kRedraw, [this] { Redraw(); });
+  loop.RunEvery(kObserve, [this] { Observe(); });
+  loop.RunEvery(FromSeconds(config_.run.metrics_every_s), [this] { WriteMetrics(); });
+  host_.Run(
+      {.fleet = fleet_.get(),
+       .may_close = [this] { return MayClose(); },
+       .on_limit = [this](const std::string& why) { progress_.Say(why + "; ending"); }});
   WriteMetrics();
   Redraw();
   progress_.Finish();
   fleet_->KillAll();
-  final_status_ = core_->StatusAt(Now());
+  final_status_ = host_.StatusNow();
   if (!console_.is_joined) {  // else the summary stands right below
     progress_.Say(RenderOutcome(final_status_));
   }
-  return is_aborted_ ? kExitFailed : core_->exit_code();
+  return is_aborted_ ? kExitFailed : host_.core().exit_code();
 }
 
-void TrainRun::Tick() {
-  Reap();  // the signal is the fast way; this one also finds processes that never started
-  core_->OnTick(Now(), endpoint_.get());
-  if (core_->is_finished()) {
-    Leave();
-  }
-}
-
-/// Gives the children the time to end by themselves, then closes what is left.
-void TrainRun::Leave() {
+/// Gives the children the time to end by themselves.
+bool TrainRun::MayClose() {
   if (!leave_by_.has_value()) {
     leave_by_ = Now() + kLeaveTime;
   }
-  if (fleet_->running_count() > 0 && Now() < *leave_by_) {
-    return;
-  }
-  leave_by_ = TimePoint::max();
-  endpoint_->CloseAll([this] { loop_.Stop(); });
+  return fleet_->running_count() == 0 || Now() >= *leave_by_;
 }
 
 void TrainRun::Reap() {
@@ -221,7 +182,7 @@ void TrainRun::Reap() {
 
 void TrainRun::OnEnd(const LocalFleet::End& end) {
   // Whoever was killed had nothing to say about it, and its loss is an event of the job.
-  const bool has_reason = !end.is_clean && !end.is_planned && !core_->is_finished() &&
+  const bool has_reason = !end.is_clean && !end.is_planned && !host_.core().is_finished() &&
                           !end.end.description.starts_with("killed");
   if (has_reason) {
     const std::string who =
@@ -232,30 +193,28 @@ void TrainRun::OnEnd(const LocalFleet::End& end) {
         who + " " + Printable(end.end.description) +
         (last.empty() ? "" : "; its log ends: " + last));
   }
-  core_->OnProcessExited(end.end, Now(), endpoint_.get());
+  host_.OnProcessExited(end.end);
 }
 
 void TrainRun::OnStopSignal(int signal) {
-  if (is_stopping_) {
+  if (host_.is_stopping()) {
     progress_.Say("ending at once");
     log_.Warning("stop_at_once", {{"signal", signal}});
     is_aborted_ = true;
-    core_->RequestStop(true, "stopped by request", Now(), endpoint_.get());
-    loop_.Stop();
+    host_.EndAtOnce("stopped by request");
     return;
   }
-  is_stopping_ = true;
   log_.Info("stop", {{"signal", signal}});
   progress_.Say("ending after the steps in hand; once more ends at once");
-  core_->RequestStop(false, "stopped by request", Now(), endpoint_.get());
+  host_.RequestStop("stopped by request");
 }
 
-/// Notes how fast the run is, and ends it when it has come as far as the config asks for.
+/// Notes how fast the run is.
 void TrainRun::Observe() {
-  if (is_stopping_) {
+  if (host_.is_stopping()) {
     return;  // workers leave one by one: that is no speed of the fleet
   }
-  const proto::JobStatus status = core_->StatusAt(Now());
+  const proto::JobStatus status = host_.StatusNow();
   profiler_.Observe(status);
   if (status.state == "training") {
     training_to_ = ReadProcessorTime();
@@ -263,22 +222,13 @@ void TrainRun::Observe() {
       training_from_ = training_to_;
     }
   }
-  const proto::RunConfig& run = config_.run;
-  const bool is_time_over = run.seconds_max > 0 && status.elapsed_s >= run.seconds_max;
-  const bool is_loss_reached = run.stop_at_loss > 0 && status.steps_counted >= kLossSteps &&
-                               status.train_loss <= run.stop_at_loss;
-  if (!is_time_over && !is_loss_reached) {
-    return;
-  }
-  if (is_loss_reached) {
-    loss_reached_ = {status.elapsed_s, static_cast<double>(status.steps_counted)};
-  }
-  is_stopping_ = true;
-  log_.Info("enough", {{"elapsed_s", status.elapsed_s}, {"train_loss", status.train_loss}});
-  const std::string why =
-      is_loss_reached ? "the training loss is down to run.stop_at_loss" : "run.seconds_max is over";
-  progress_.Say(why + "; ending");
-  core_->RequestStop(false, why, Now(), endpoint_.get());
+}
+
+LossReached TrainRun::loss_reached() const {
+  const auto& limit = host_.limit_reached();
+  return limit && limit->is_loss
+             ? LossReached{limit->elapsed_s, static_cast<double>(limit->steps_counted)}
+             : LossReached{};
 }
 
 proto::JobProfile TrainRun::Profile() const {
@@ -294,13 +244,12 @@ proto::JobProfile TrainRun::Profile() const {
 }
 
 void TrainRun::Redraw() {
-  const proto::JobStatus status = core_->StatusAt(Now());
+  const proto::JobStatus status = host_.StatusNow();
   progress_.Update(status, events_.Update(status), Now());
 }
 
 void TrainRun::WriteMetrics() {
-  const auto said =
-      metrics_.Append(MetricsToJson(core_->StatusAt(Now()), SystemTime().UnixMicros()));
+  const auto said = metrics_.Append(MetricsToJson(host_.StatusNow(), SystemTime().UnixMicros()));
   if (said.has_value()) {
     progress_.Say(*said);
   }

@@ -1,0 +1,130 @@
+#include "ps/coordinator/coordinator_host.h"
+
+#include <utility>
+
+namespace ps::coordinator {
+namespace {
+
+/// How exactly the moment at which a limit is reached is known.
+constexpr Duration kCheckLimits = std::chrono::milliseconds(50);
+/// The smoothed loss of fewer steps says too little to end a job for.
+constexpr uint64_t kLossSteps = 20;
+/// A control connection is one question and its answer. Silent ones must not pile up.
+constexpr Duration kControlTime = std::chrono::seconds(5);
+
+net::EndpointOptions EndpointOptionsOf(const CoordinatorHost::Options& options) {
+  net::EndpointOptions endpoint;
+  endpoint.node = "coordinator";
+  endpoint.token = options.token;
+  endpoint.roles = {proto::Role::kWorker, proto::Role::kShard};
+  endpoint.file_roles = {proto::Role::kControl};
+  endpoint.seed = options.job.config.train.seed;
+  return endpoint;
+}
+
+}  // namespace
+
+CoordinatorHost::CoordinatorHost(Options options, const Logger* log)
+    : options_(std::move(options)),
+      log_(log),
+      timing_(proto::Timing::FromMaxDetect(FromSeconds(options_.job.config.fleet.max_detect_s))),
+      endpoint_(&loop_, EndpointOptionsOf(options_), log, this) {}
+
+CoordinatorHost::~CoordinatorHost() = default;
+
+Result<uint32_t> CoordinatorHost::Listen() {
+  const proto::RunConfig& run = options_.job.config.run;
+  PS_ASSIGN(
+      const uint32_t port,
+      endpoint_.Listen(run.listen, run.port).Annotate("run.listen and run.port"));
+  const Status control = endpoint_.ListenAtFile(options_.control_path);
+  if (!control.ok()) {
+    return Status(
+        control.code(),
+        std::string(control.message()) +
+            "; choose a place on a local file system with --set run.directory=DIR (not every "
+            "network or shared one holds sockets)");
+  }
+  return port;
+}
+
+void CoordinatorHost::Run(Owner owner) {
+  owner_ = std::move(owner);
+  core_ = std::make_unique<CoordinatorCore>(options_.job, owner_.fleet, log_);
+  log_->Info(
+      "job_begins",
+      {{"job", options_.job.config.name},
+       {"max_detect_s", Seconds(timing_.detect)},
+       {"heartbeat_s", Seconds(timing_.heartbeat)},
+       {"lease_s", Seconds(timing_.lease)},
+       {"retry_first_s", Seconds(timing_.retry_first)},
+       {"retry_limit_s", Seconds(timing_.retry_limit)},
+       {"connect_timeout_s", Seconds(timing_.connect_timeout)}});
+  loop_.RunEvery(timing_.tick, [this] { Tick(); });
+  loop_.RunEvery(kCheckLimits, [this] { CheckLimits(); });
+  core_->Start(Now());
+  loop_.Run();
+}
+
+void CoordinatorHost::RequestStop(const std::string& why) {
+  if (!is_stopping_) {
+    is_stopping_ = true;
+    core_->RequestStop(false, why, Now(), &endpoint_);
+  }
+}
+
+void CoordinatorHost::EndAtOnce(const std::string& why) {
+  is_stopping_ = true;
+  core_->RequestStop(true, why, Now(), &endpoint_);
+  loop_.Stop();
+}
+
+void CoordinatorHost::OnProcessExited(const ProcessEnd& end) {
+  core_->OnProcessExited(end, Now(), &endpoint_);
+}
+
+void CoordinatorHost::OnConnected(proto::PeerId peer, const proto::Hello& hello) {
+  if (hello.role == proto::Role::kControl) {
+    endpoint_.CloseAfter(peer, kControlTime);
+  }
+  core_->OnPeerConnected(peer, hello, Now(), &endpoint_);
+}
+
+void CoordinatorHost::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {
+  core_->OnMessage(peer, request_id, std::move(message), Now(), &endpoint_);
+}
+
+void CoordinatorHost::OnClosed(proto::PeerId peer, const Status& /*why*/) {
+  core_->OnPeerClosed(peer, Now(), &endpoint_);
+}
+
+void CoordinatorHost::Tick() {
+  core_->OnTick(Now(), &endpoint_);
+  if (core_->is_finished() && !is_closing_ && owner_.may_close()) {
+    is_closing_ = true;
+    endpoint_.CloseAll([this] { loop_.Stop(); });
+  }
+}
+
+/// Ends the job when it has come as far as the config asks for.
+void CoordinatorHost::CheckLimits() {
+  const proto::RunConfig& run = options_.job.config.run;
+  if (is_stopping_ || core_->is_finished() || (run.seconds_max <= 0 && run.stop_at_loss <= 0)) {
+    return;
+  }
+  const proto::JobStatus status = StatusNow();
+  const bool is_time_over = run.seconds_max > 0 && status.elapsed_s >= run.seconds_max;
+  const bool is_loss_reached = run.stop_at_loss > 0 && status.steps_counted >= kLossSteps &&
+                               status.train_loss <= run.stop_at_loss;
+  if (!is_time_over && !is_loss_reached) {
+    return;
+  }
+  limit_reached_ = {is_loss_reached, status.elapsed_s, status.steps_counted};
+  log_->Info("enough", {{"elapsed_s", status.elapsed_s}, {"train_loss", status.train_loss}});
+  const std::string why =
+      is_loss_reached ? "the training loss is down to run.stop_at_loss" : "run.seconds_max is over";
+  owner_.on_limit(why);
+  RequestStop(why);
+}
+
+}  // namespace ps::coordinator

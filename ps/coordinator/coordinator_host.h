@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ps/base/logger.h"
+#include "ps/coordinator/coordinator_core.h"
+#include "ps/net/endpoint.h"
+#include "ps/net/loop.h"
+#include "ps/proto/timing.h"
+
+namespace ps::coordinator {
+
+/// The shell of CoordinatorCore: loop, connections, ticks, and the limits of `run` that end a job
+/// early. It starts no process and prints nothing: whoever owns it brings a fleet, tells how the
+/// fleet's processes end, and looks at the status. Thread: the one that calls Run; every callback
+/// comes from there.
+class CoordinatorHost final : private net::EndpointHandler {
+ public:
+  struct Options {
+    CoordinatorOptions job;
+    std::string token;         // what workers and servers must show
+    std::string control_path;  // socket file for commands of the same user
+  };
+
+  /// The limit that ended the job early.
+  struct LimitReached {
+    bool is_loss = false;  // run.stop_at_loss; else run.seconds_max
+    double elapsed_s = 0;  // of training
+    uint64_t steps_counted = 0;
+  };
+
+  /// What the owner is asked and told during Run.
+  struct Owner {
+    FleetActions* fleet = nullptr;
+    /// Asked every tick once the job is finished: whether the connections may be closed. An owner
+    /// that waits for its processes to end says no until they have, or had the time to.
+    std::function<bool()> may_close;
+    /// The job ends because of this limit; `why` is the reason in words.
+    std::function<void(const std::string& why)> on_limit;
+  };
+
+  /// `log` outlives the host.
+  CoordinatorHost(Options options, const Logger* log);
+  ~CoordinatorHost() override;
+
+  /// Listens at run.listen and run.port for servers and workers, and at the control path. Returns
+  /// the port. Errors: those of net::Endpoint, naming the fields of the config.
+  Result<uint32_t> Listen();
+  /// Runs the job until it is finished and the owner lets go, or EndAtOnce. Requires: Listen was
+  /// OK.
+  void Run(Owner owner);
+
+  /// Ends the job after the steps under way. A second call changes nothing.
+  void RequestStop(const std::string& why);
+  /// Ends the job and Run without waiting for anybody.
+  void EndAtOnce(const std::string& why);
+  /// A process that the fleet started has ended. Not from inside the fleet's own calls.
+  void OnProcessExited(const ProcessEnd& end);
+
+  /// For the owner's signals and timers; they are called within Run.
+  net::Loop& loop() { return loop_; }
+
+  /// Valid from the beginning of Run on.
+  const CoordinatorCore& core() const { return *core_; }
+
+  proto::JobStatus StatusNow() const { return core_->StatusAt(Now()); }
+
+  /// A request or a limit ends the job.
+  bool is_stopping() const { return is_stopping_; }
+
+  const std::optional<LimitReached>& limit_reached() const { return limit_reached_; }
+
+ private:
+  // net::EndpointHandler.
+  void OnConnected(proto::PeerId peer, const proto::Hello& hello) override;
+  void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override;
+  void OnClosed(proto::PeerId peer, const Status& why) override;
+
+  static TimePoint Now() { return SystemTime().Now(); }
+
+  void Tick();
+  void CheckLimits();
+
+  // Constant after construction.
+  const Options options_;
+  const Logger* const log_;
+  const proto::Timing timing_;
+  // The loop's.
+  net::Loop loop_;
+  Owner owner_;
+  std::unique_ptr<CoordinatorCore> core_;  // from Run on
+  net::Endpoint endpoint_;
+  std::optional<LimitReached> limit_reached_;
+  bool is_stopping_ = false;
+  bool is_closing_ = false;
+};
+
+}  // namespace ps::coordinator
