@@ -2,7 +2,7 @@
 
 #include <regex>
 
-#include "provisioner/catalog_import.h"
+#include "provisioner/catalog/catalog_import.h"
 #include "psctl/catalog_file.h"
 #include "psctl/catalog_view.h"
 #include "psctl/files.h"

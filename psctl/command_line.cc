@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "provisioner/catalog_import.h"
+#include "provisioner/catalog/catalog_import.h"
 #include "psctl/catalog_view.h"
 #include "psctl/command_misuse.h"
 #include "psctl/command_parser.h"

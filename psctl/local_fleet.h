@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "provisioner/launcher.h"
+#include "provisioner/fleet/launcher.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/fleet_actions.h"
 #include "ps/proto/job_config.h"

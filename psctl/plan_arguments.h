@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "provisioner/plan_setup.h"
+#include "provisioner/planner/plan_setup.h"
 #include "ps/base/status.h"
 
 namespace ps::psctl {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "provisioner/fleet_judge.h"
-#include "provisioner/plan_report.h"
+#include "provisioner/planner/fleet_judge.h"
+#include "provisioner/report/plan_report.h"
 #include "psctl/files.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/plan_view.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "provisioner/plan_report.h"
+#include "provisioner/report/plan_report.h"
 #include "psctl/tables.h"
 #include "psctl/text.h"
 

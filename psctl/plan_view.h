@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "provisioner/planner.h"
+#include "provisioner/planner/planner.h"
 #include "ps/proto/catalog.h"
 #include "ps/proto/plan.h"
 

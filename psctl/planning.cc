@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "provisioner/plan_report.h"
+#include "provisioner/report/plan_report.h"
 #include "ps/proto/job_config.h"
 #include "psctl/catalog_file.h"
 #include "psctl/files.h"

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "provisioner/job_models.h"
-#include "provisioner/plan_setup.h"
-#include "provisioner/planner.h"
-#include "provisioner/sensitivity.h"
+#include "provisioner/model/job_models.h"
+#include "provisioner/planner/plan_setup.h"
+#include "provisioner/planner/planner.h"
+#include "provisioner/report/sensitivity.h"
 #include "ps/base/status.h"
 #include "ps/proto/catalog.h"
 #include "ps/proto/plan.h"

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "provisioner/fleet_judge.h"
+#include "provisioner/planner/fleet_judge.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/plan_command.h"
 #include "psctl/plan_view.h"

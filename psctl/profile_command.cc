@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "provisioner/local_launcher.h"
+#include "provisioner/fleet/local_launcher.h"
 #include "ps/base/time.h"
 #include "psctl/files.h"
 #include "psctl/job_parts.h"

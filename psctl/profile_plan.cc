@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "provisioner/job_models.h"
+#include "provisioner/model/job_models.h"
 #include "psctl/run_profile.h"
 #include "psctl/tables.h"
 #include "psctl/text.h"

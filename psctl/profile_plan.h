@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "provisioner/profile_fit.h"
+#include "provisioner/model/profile_fit.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/profile.h"
 

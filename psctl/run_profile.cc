@@ -7,9 +7,9 @@
 #include <tuple>
 #include <utility>
 
-#include "provisioner/least_squares.h"
-#include "provisioner/performance_model.h"
-#include "provisioner/profile_fit.h"
+#include "provisioner/model/least_squares.h"
+#include "provisioner/model/performance_model.h"
+#include "provisioner/model/profile_fit.h"
 #include "ps/base/crc32c.h"
 #include "psctl/run_events.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "provisioner/local_launcher.h"
+#include "provisioner/fleet/local_launcher.h"
 #include "psctl/launch_text.h"
 #include "psctl/profile_file.h"
 #include "psctl/summary.h"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "provisioner/launcher.h"
+#include "provisioner/fleet/launcher.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_host.h"
 #include "psctl/console.h"

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "tests/bench/harness.h"
-#include "tests/provisioner/contention_check.h"
+#include "tests/provisioner/model/contention_check.h"
 
 int main(int argc, char** argv) {
   using ps::bench::Fixed;

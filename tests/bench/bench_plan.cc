@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "provisioner/curve_model.h"
-#include "provisioner/planner.h"
-#include "provisioner/queue_model.h"
-#include "provisioner/spotdnn_model.h"
+#include "provisioner/model/curve_model.h"
+#include "provisioner/model/queue_model.h"
+#include "provisioner/model/spotdnn_model.h"
+#include "provisioner/planner/planner.h"
 #include "ps/base/random.h"
 #include "tests/bench/harness.h"
 

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <utility>
 
-#include "provisioner/local_launcher.h"
+#include "provisioner/fleet/local_launcher.h"
 #include "ps/base/time.h"
 
 namespace ps::netns {

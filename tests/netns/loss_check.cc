@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <utility>
 
-#include "provisioner/curve_model.h"
-#include "provisioner/least_squares.h"
-#include "provisioner/profile_fit.h"
-#include "provisioner/spotdnn_model.h"
+#include "provisioner/model/curve_model.h"
+#include "provisioner/model/least_squares.h"
+#include "provisioner/model/profile_fit.h"
+#include "provisioner/model/spotdnn_model.h"
 
 namespace ps::netns {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <utility>
 
-#include "provisioner/job_models.h"
-#include "provisioner/profile_fit.h"
-#include "provisioner/queue_model.h"
+#include "provisioner/model/job_models.h"
+#include "provisioner/model/profile_fit.h"
+#include "provisioner/model/queue_model.h"
 
 namespace ps::netns {
 namespace {

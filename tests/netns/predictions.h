@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "provisioner/performance_model.h"
+#include "provisioner/model/performance_model.h"
 #include "ps/base/status.h"
 #include "ps/proto/profile.h"
 #include "tests/netns/cluster.h"

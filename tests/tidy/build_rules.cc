@@ -23,11 +23,33 @@ constexpr std::array<std::string_view, 10> kTopLevel = {
     "docs",
     "scripts"};
 
-constexpr std::array<std::string_view, 20> kFoldersWithReadme = {
-    "ps/base",        "ps/proto",     "ps/net",      "ps/client",    "ps/server",
-    "ps/coordinator", "checkpoint",   "kernels/cpu", "kernels/cuda", "worker",
-    "worker/data",    "worker/model", "provisioner", "psctl",        "configs",
-    "tests",          "tests/sim",    "tests/e2e",   "tests/bench",  "tests/tidy"};
+constexpr std::string_view kFoldersWithReadme[] = {
+    "ps/base",
+    "ps/proto",
+    "ps/net",
+    "ps/client",
+    "ps/server",
+    "ps/coordinator",
+    "checkpoint",
+    "kernels/cpu",
+    "kernels/cuda",
+    "worker",
+    "worker/data",
+    "worker/model",
+    "provisioner",
+    "provisioner/catalog",
+    "provisioner/model",
+    "provisioner/planner",
+    "provisioner/report",
+    "provisioner/fleet",
+    "psctl",
+    "configs",
+    "tests",
+    "tests/sim",
+    "tests/e2e",
+    "tests/bench",
+    "tests/tidy",
+};
 
 constexpr size_t kReadmeLinesMax = 70;
 

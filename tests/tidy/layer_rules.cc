@@ -41,7 +41,11 @@ const std::vector<Layer>& Layers() {
         "kernels/cuda",
         "worker/model",
         "worker/data"}},
-      {"provisioner", {"ps/base", "ps/proto"}},
+      {"provisioner/catalog", {"ps/base", "ps/proto"}},
+      {"provisioner/model", {"ps/base", "ps/proto"}},
+      {"provisioner/planner", {"ps/base", "ps/proto", "provisioner/model"}},
+      {"provisioner/report", {"ps/base", "ps/proto", "provisioner/model", "provisioner/planner"}},
+      {"provisioner/fleet", {"ps/base", "ps/proto"}},
       {"psctl",
        {"ps/base",
         "ps/proto",
@@ -55,7 +59,11 @@ const std::vector<Layer>& Layers() {
         "kernels/cuda",
         "worker/model",
         "worker/data",
-        "provisioner"}},
+        "provisioner/catalog",
+        "provisioner/model",
+        "provisioner/planner",
+        "provisioner/report",
+        "provisioner/fleet"}},
   };
   return layers;
 }

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "provisioner/fleet/launcher.h"
+
+namespace ps::provisioner {
+
+/// Processes on this machine. Each child
+///  - leads a process group of its own, so that Ctrl-C on the terminal reaches psctl alone,
+///  - dies when the thread that started it dies (PR_SET_PDEATHSIG), so nothing is left behind,
+///  - inherits no descriptor but stdin (/dev/null), stdout and stderr (the log file),
+///  - starts with default signal actions and nothing blocked.
+/// Destroying the launcher kills and reaps what still runs.
+std::unique_ptr<Launcher> MakeLocalLauncher();
+
+}  // namespace ps::provisioner

@@ -1,0 +1,138 @@
+#include "provisioner/model/curve_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <utility>
+
+#include "provisioner/model/prediction_interval.h"
+
+namespace ps::provisioner {
+namespace {
+
+// How f grows where one size alone was measured: with the root, between what few and many workers
+// showed (docs/measurements/provisioner.md).
+constexpr double kSlopeGuess = 0.5;
+constexpr double kSlopeMax = 1.5;
+constexpr double kDoubled = std::numbers::ln2 * (1 - 1e-9);
+// Standard deviation of that slope, and of the curve's below the losses that were seen.
+constexpr double kSlopeDeviation = 0.3;
+constexpr double kDepthDeviation = 0.2;
+
+}  // namespace
+
+double Staleness(int workers, double late) {
+  return (2 + late) * workers - 1;
+}
+
+CurveLossModel::CurveLossModel(const proto::CurveFit& fit) : fit_(fit) {
+  if (fit_.fleets.empty()) {
+    fit_.fleets.emplace_back();
+  }
+  const auto staleness = [](const proto::FleetFactor& fleet) {
+    return std::log(Staleness(fleet.workers, fleet.late));
+  };
+  std::ranges::sort(fit_.fleets, {}, staleness);
+  const auto same = std::ranges::unique(fit_.fleets, {}, staleness);
+  fit_.fleets.erase(same.begin(), same.end());
+  for (const proto::FleetFactor& fleet : fit_.fleets) {
+    log_staleness_.push_back(staleness(fleet));
+  }
+  for (size_t k = 0; k < std::max<size_t>(fit_.losses.size(), 1); ++k) {
+    std::vector<double> log_factors;
+    for (const proto::FleetFactor& fleet : fit_.fleets) {
+      const double by_loss = k < fleet.by_loss.size() ? fleet.by_loss[k] : 1;
+      log_factors.push_back(std::log(fleet.factor * by_loss));
+    }
+    rows_.push_back(MakeRow(std::move(log_factors)));
+  }
+}
+
+CurveLossModel::Row CurveLossModel::MakeRow(std::vector<double> log_factors) const {
+  Row row{.log_factors = std::move(log_factors)};
+  const std::vector<double>& f = row.log_factors;
+  for (size_t i = 1; i < f.size(); ++i) {
+    row.log_factors[i] = std::max(f[i], f[i - 1]);
+  }
+  row.slope_before = row.slope_after = kSlopeGuess;
+  if (f.size() == 1) {
+    return row;
+  }
+  // Over the first and the last doubling, or over all that there is.
+  const auto slope = [&](size_t low, size_t high) {
+    const double rise = f[high] - f[low];
+    return std::min(rise / (log_staleness_[high] - log_staleness_[low]), kSlopeMax);
+  };
+  const size_t last = f.size() - 1;
+  size_t doubled = 0;
+  while (doubled < last && log_staleness_[doubled] < log_staleness_.front() + kDoubled) {
+    ++doubled;
+  }
+  size_t halved = last;
+  while (halved > 0 && log_staleness_[halved] > log_staleness_.back() - kDoubled) {
+    --halved;
+  }
+  row.slope_before = slope(0, doubled);
+  row.slope_after = slope(halved, last);
+  return row;
+}
+
+double CurveLossModel::LogFactor(const Row& row, double log_staleness) const {
+  const auto next = std::ranges::upper_bound(log_staleness_, log_staleness);
+  const auto i = static_cast<size_t>(next - log_staleness_.begin());
+  if (i == 0) {
+    return row.log_factors[0] + row.slope_before * (log_staleness - log_staleness_[0]);
+  }
+  const double beyond = log_staleness - log_staleness_[i - 1];
+  if (i == log_staleness_.size()) {
+    return row.log_factors[i - 1] + row.slope_after * beyond;
+  }
+  const double share = beyond / (log_staleness_[i] - log_staleness_[i - 1]);
+  return row.log_factors[i - 1] + share * (row.log_factors[i] - row.log_factors[i - 1]);
+}
+
+double CurveLossModel::Factor(double loss, int workers, double late) const {
+  const double at = std::log(Staleness(workers, late));
+  const std::vector<double>& losses = fit_.losses;
+  const auto next = std::ranges::lower_bound(losses, loss, std::ranges::greater());
+  const auto k = static_cast<size_t>(next - losses.begin());  // the first that is not above
+  if (k == 0 || k == losses.size()) {
+    return std::exp(LogFactor(rows_[std::min(k, rows_.size() - 1)], at));
+  }
+  const double share = (losses[k - 1] - loss) / (losses[k - 1] - losses[k]);
+  return std::exp((1 - share) * LogFactor(rows_[k - 1], at) + share * LogFactor(rows_[k], at));
+}
+
+double CurveLossModel::StepsOfOne(double loss) const {
+  return fit_.steps * std::pow(loss - fit_.floor, -fit_.power);
+}
+
+double CurveLossModel::StepsTo(double loss, const FleetTraits& fleet) const {
+  if (loss <= fit_.floor) {
+    return std::numeric_limits<double>::infinity();
+  }
+  const double batches =
+      fit_.batch_power > 0 ? std::pow(fit_.minibatch / fleet.batch_mean, fit_.batch_power) : 1;
+  return Factor(loss, fleet.workers, fleet.late) * StepsOfOne(loss) * batches;
+}
+
+double CurveLossModel::StepsAtLeast(double loss, const FleetFamily& fleets) const {
+  // Never more steps with a larger batch, never fewer with later parameters.
+  return StepsTo(
+      loss,
+      {.workers = fleets.workers, .batch_mean = fleets.batch_mean.high, .late = fleets.late.low});
+}
+
+double CurveLossModel::ResidualAt(double loss, const FleetTraits& fleet) const {
+  const double at = std::log(Staleness(fleet.workers, fleet.late));
+  const double beyond = std::max({at - log_staleness_.back(), log_staleness_.front() - at, 0.0});
+  double deviation = CombinedResidual(fit_.residual, kSlopeDeviation * beyond);
+  if (loss > fit_.floor && loss < fit_.loss_min) {
+    const double deeper = std::log(StepsOfOne(loss) / StepsOfOne(fit_.loss_min));
+    deviation = CombinedResidual(deviation, kDepthDeviation * deeper);
+  }
+  return deviation;
+}
+
+}  // namespace ps::provisioner

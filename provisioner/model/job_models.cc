@@ -1,0 +1,171 @@
+#include "provisioner/model/job_models.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "provisioner/model/curve_model.h"
+#include "provisioner/model/profile_fit.h"
+#include "provisioner/model/queue_model.h"
+#include "provisioner/model/spotdnn_model.h"
+
+namespace ps::provisioner {
+namespace {
+
+constexpr double kBytesPerGbit = 1e9 / 8;
+constexpr double kBytesPerGbyte = 1e9;
+
+// What a model's relative error is taken to be when no fleet was measured: the figure that the
+// queue has on published clusters it was not fitted to, rounded up.
+constexpr double kResidualUnmeasured = 0.1;
+
+Result<WorkerClass> WorkerOf(
+    const proto::Catalog& catalog, const proto::JobProfile& profile, const std::string& name) {
+  const proto::InstanceType* type = catalog.Find(name);
+  if (type == nullptr) {
+    return Status::NotFound("no type " + name + " in the catalog of " + catalog.provider);
+  }
+  const proto::WorkerProfile* measured = profile.Find(name);
+  if (measured == nullptr) {
+    return Status::NotFound(
+        "no profile for " + name + ": run `psctl profile` there or leave it out");
+  }
+  if (measured->compute_s <= 0 || measured->minibatch <= 0) {
+    return Status::InvalidArgument(
+        "the profile for " + name + " has no step time: run `psctl profile` there again");
+  }
+  WorkerClass worker;
+  worker.name = name;
+  worker.compute_s = measured->compute_s;
+  worker.samples = measured->minibatch;
+  worker.devices = type->devices;
+  worker.pcie_bytes_per_s = type->pcie_gbyte_per_s * kBytesPerGbyte;
+  worker.link_bytes_per_s = type->network_gbit_per_s * kBytesPerGbit;
+  if (const double request = RequestBytesPerS(profile); request > 0) {
+    worker.link_bytes_per_s = std::min(worker.link_bytes_per_s, request);
+  }
+  return worker;
+}
+
+std::vector<std::string> TypesOf(
+    const proto::Catalog& catalog,
+    const proto::JobProfile& profile,
+    const JobModelOptions& options,
+    std::vector<std::string>* not_profiled) {
+  if (!options.instance_types.empty()) {
+    return options.instance_types;
+  }
+  std::vector<std::string> types;
+  for (const proto::InstanceType& type : catalog.types) {
+    if (profile.Find(type.name) != nullptr) {
+      types.push_back(type.name);
+    } else if (!type.is_server_host) {
+      not_profiled->push_back(type.name);
+    }
+  }
+  return types;
+}
+
+Result<std::unique_ptr<SpeedModel>> SpeedOf(
+    const std::vector<WorkerClass>& classes,
+    const JobTraffic& traffic,
+    const proto::JobProfile& profile,
+    const JobModelOptions& options) {
+  std::unique_ptr<SpeedModel> model;
+  if (options.speed_model == "queue") {
+    proto::QueueFit fit = profile.queue;
+    if (fit.samples == 0) {
+      fit.residual = kResidualUnmeasured;
+    }
+    model = std::make_unique<QueueSpeedModel>(classes, traffic, fit);
+  } else if (options.speed_model == "spotdnn") {
+    if (profile.contention.samples == 0) {
+      return Status::InvalidArgument(
+          "the profile of " + profile.job +
+          " has no fitted contention, which the model \"spotdnn\" needs: measure fleets of "
+          "several sizes, or use the model \"queue\"");
+    }
+    model = std::make_unique<SpotDnnSpeedModel>(
+        classes,
+        traffic,
+        profile.contention,
+        SpotDnnOptions{.contention_margin = options.contention_margin});
+  } else if (options.speed_model == "ideal") {
+    const IdealSpeedModel ideal(classes, traffic, 0);
+    const FleetErrors errors = CheckFleets(ideal, profile.fleets);
+    model = std::make_unique<IdealSpeedModel>(
+        classes, traffic, errors.fleets == 0 ? kResidualUnmeasured : errors.residual);
+  } else {
+    return Status::InvalidArgument(
+        "no speed model \"" + options.speed_model + "\": use queue, spotdnn or ideal");
+  }
+  return model;
+}
+
+}  // namespace
+
+JobTraffic TrafficOf(const proto::JobProfile& profile) {
+  const double push_bytes = profile.push_bytes > 0 ? profile.push_bytes : profile.parameter_bytes;
+  const double pull_bytes = profile.pull_bytes > 0 ? profile.pull_bytes : profile.parameter_bytes;
+  JobTraffic traffic;
+  traffic.push_bytes = push_bytes;
+  traffic.pull_bytes = pull_bytes;
+  (push_bytes < pull_bytes ? traffic.push_bytes : traffic.pull_bytes) *= 1 - profile.overlap;
+  const double counted_bytes = traffic.push_bytes + traffic.pull_bytes;
+  traffic.round_trip = counted_bytes > 0 ? (push_bytes + pull_bytes) / counted_bytes : 1;
+  traffic.pcie_bytes = 2 * profile.parameter_bytes;
+  traffic.local_steps = profile.local_steps;
+  traffic.overlap = profile.overlap;
+  return traffic;
+}
+
+double RequestBytesPerS(const proto::JobProfile& profile) {
+  constexpr double kHeldBack = 0.8;  // of what the servers' links carry
+  for (const proto::FleetSample& fleet : profile.fleets) {
+    const double servers = fleet.server_hosts * fleet.server_bytes_per_s;
+    if (fleet.workers.size() == 1 && servers > 0 &&
+        profile.request_bytes_per_s > kHeldBack * servers) {
+      return 0;
+    }
+  }
+  return profile.request_bytes_per_s;
+}
+
+ServerSide ServersOf(const proto::InstanceType& type, int hosts) {
+  return {.hosts = hosts, .link_bytes_per_s = type.network_gbit_per_s * kBytesPerGbit};
+}
+
+Result<JobModels> BuildJobModels(
+    const proto::Catalog& catalog,
+    const proto::JobProfile& profile,
+    const JobModelOptions& options) {
+  if (profile.parameter_bytes <= 0) {
+    return Status::InvalidArgument("the profile of " + profile.job + " has no parameter_bytes");
+  }
+  JobModels models;
+  std::vector<WorkerClass> classes;
+  for (const std::string& name : TypesOf(catalog, profile, options, &models.not_profiled)) {
+    PS_ASSIGN(WorkerClass worker, WorkerOf(catalog, profile, name));
+    classes.push_back(std::move(worker));
+  }
+  if (classes.empty()) {
+    return Status::InvalidArgument(
+        "no type of the catalog has a profile of " + profile.job + ": run `psctl profile` on one");
+  }
+  if (classes.size() > QueueSpeedModel::kClassesMax) {
+    return Status::InvalidArgument(
+        std::to_string(classes.size()) + " types of workers; at most " +
+        std::to_string(QueueSpeedModel::kClassesMax) + " are planned with: name the ones to use");
+  }
+  models.traffic = TrafficOf(profile);
+  PS_ASSIGN(models.speed, SpeedOf(classes, models.traffic, profile, options));
+  // spotDNN's equation goes with its speeds, and stands in where no curves were fitted.
+  const bool is_spotdnn = options.speed_model == "spotdnn" || profile.curves.samples == 0;
+  if (profile.curves.samples > 0 && !(is_spotdnn && profile.loss.samples > 0)) {
+    models.loss = std::make_unique<CurveLossModel>(profile.curves);
+  } else if (profile.loss.samples > 0) {
+    models.loss = std::make_unique<SpotDnnLossModel>(profile.loss, SpotDnnVariant::kPaper);
+  }
+  return models;
+}
+
+}  // namespace ps::provisioner

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "provisioner/model/performance_model.h"
+#include "ps/base/status.h"
+#include "ps/proto/catalog.h"
+#include "ps/proto/profile.h"
+
+namespace ps::provisioner {
+
+// From a catalog and a job's profile to the models that planners ask: one call for psctl.
+
+struct JobModelOptions {
+  std::string speed_model = "queue";  // or "spotdnn", "ideal"
+  // Which workers may be used; each needs a profile. Empty: every type of the catalog that has one.
+  std::vector<std::string> instance_types = {};
+  // Adds this share to predicted contention, against plans that are just in time. The spotDNN paper
+  // uses 0.01 to 0.05. Used by "spotdnn" only.
+  double contention_margin = 0;
+};
+
+struct JobModels {
+  // speed->classes()[k].name is the instance type.
+  std::unique_ptr<SpeedModel> speed;
+  std::unique_ptr<LossModel> loss;        // null: the profile holds no loss curve
+  JobTraffic traffic;                     // what `speed` was made with
+  std::vector<std::string> not_profiled;  // workers of the catalog that were left out
+};
+
+/// Errors: kInvalidArgument for a model name that does not exist, and for a profile that lacks what
+/// the model needs ("spotdnn" needs a fitted contention); kNotFound for a type that is not in the
+/// catalog or has no profile ("no profile for g3.8xlarge: run `psctl profile` there or leave it
+/// out").
+Result<JobModels> BuildJobModels(
+    const proto::Catalog& catalog,
+    const proto::JobProfile& profile,
+    const JobModelOptions& options);
+
+/// What a step of the profiled job moves, as models count it. What overlaps with computation also
+/// overlaps with the other direction, since links are full duplex: one step's push travels while
+/// the last one's pull does, so that of the two only the longer one counts.
+JobTraffic TrafficOf(const proto::JobProfile& profile);
+
+/// The rate that one worker of the job takes when alone, if the profile tells [B_req]; 0 where it
+/// does not: nothing was measured, or the servers' links held the lone worker back, so that it says
+/// nothing of faster ones.
+double RequestBytesPerS(const proto::JobProfile& profile);
+
+/// What plans with `hosts` hosts of a catalog's type give to SpeedModel::Predict.
+ServerSide ServersOf(const proto::InstanceType& type, int hosts);
+
+}  // namespace ps::provisioner

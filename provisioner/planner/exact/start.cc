@@ -1,0 +1,141 @@
+#include "provisioner/planner/exact/start.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace ps::provisioner {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int kExchangesMax = 100;
+constexpr int kStepShare = 16;  // fleets grow by one worker, then by that part of them
+// Behind each server side; the search does without such a fleet.
+constexpr uint64_t kFleetsMax = 3000;
+
+class FirstFleets {
+ public:
+  FirstFleets(const ExactBasis& basis, FleetJudge* judge, BestFleets* best)
+      : problem_(basis.problem()), judge_(*judge), best_(*best) {}
+
+  void Try(const ServerChoice& server) {
+    counts_.clear();
+    for (const Offer& offer : problem_.offers) {
+      counts_.push_back(offer.held);
+    }
+    const uint64_t evaluated_max = judge_.evaluated() + kFleetsMax;
+    double usd = Keep(server);
+    while (usd == kInfinity) {
+      if (judge_.evaluated() > evaluated_max || !AddSome(server)) {
+        return;
+      }
+      usd = Keep(server);
+    }
+    for (int i = 0; i < kExchangesMax && judge_.evaluated() < evaluated_max; ++i) {
+      if (!Exchange(server, &usd)) {
+        return;
+      }
+    }
+  }
+
+ private:
+  /// What the fleet costs when it meets the goal, else infinity.
+  double Cost(const ServerChoice& server) {
+    if (!judge_.IsSizeAllowed(counts_)) {
+      return kInfinity;
+    }
+    const Verdict verdict = judge_.Judge(counts_, server.offer, server.hosts);
+    return judge_.MeetsGoal(verdict, judge_.IsHeld(counts_)) ? verdict.usd : kInfinity;
+  }
+
+  double Keep(const ServerChoice& server) {
+    const double usd = Cost(server);
+    if (usd <= best_.usd_limit() && judge_.ClimbsLadders(counts_) && usd < kInfinity) {
+      best_.Add(judge_.Choose(counts_, server.offer, server.hosts));
+    }
+    return usd;
+  }
+
+  /// More workers of the offer that saves most time for its price. False: none is left.
+  bool AddSome(const ServerChoice& server) {
+    size_t chosen = counts_.size();
+    double most = -kInfinity;
+    const bool is_empty = WorkersOf(counts_) == 0;
+    const double now = is_empty ? 0 : Speed(server);
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      if (counts_[i] == problem_.offers[i].quota) {
+        continue;
+      }
+      ++counts_[i];
+      const double gain = (Speed(server) - now) / (problem_.offers[i].usd_per_hour + 1e-9);
+      --counts_[i];
+      if (gain > most) {
+        most = gain;
+        chosen = i;
+      }
+    }
+    if (chosen == counts_.size()) {
+      return false;
+    }
+    const int left = problem_.offers[chosen].quota - counts_[chosen];
+    counts_[chosen] += std::min(std::max(WorkersOf(counts_) / kStepShare, 1), left);
+    return true;
+  }
+
+  /// Runs per second to the loss.
+  double Speed(const ServerChoice& server) {
+    const Verdict verdict = judge_.Judge(counts_, server.offer, server.hosts);
+    return std::isfinite(verdict.seconds) ? 1 / std::max(verdict.seconds, 1e-9) : 0;
+  }
+
+  /// The first change of one worker that saves money: one more, one less, or another instead.
+  /// False: there is none.
+  bool Exchange(const ServerChoice& server, double* usd) {
+    const size_t none = counts_.size();
+    for (size_t out = 0; out <= none; ++out) {
+      if (out < none && counts_[out] == problem_.offers[out].held) {
+        continue;
+      }
+      for (size_t in = 0; in <= none; ++in) {
+        if (in == out || (in < none && counts_[in] == problem_.offers[in].quota)) {
+          continue;
+        }
+        Change(out, in);
+        if (Cost(server) < *usd * (1 - 1e-9)) {
+          *usd = Keep(server);
+          return true;
+        }
+        Change(in, out);
+      }
+    }
+    return false;
+  }
+
+  /// One worker less of an offer and one more of another; the count of offers stands for none.
+  void Change(size_t out, size_t in) {
+    if (out < counts_.size()) {
+      --counts_[out];
+    }
+    if (in < counts_.size()) {
+      ++counts_[in];
+    }
+  }
+
+  const PlanProblem& problem_;
+  FleetJudge& judge_;
+  BestFleets& best_;
+  std::vector<int> counts_;
+};
+
+}  // namespace
+
+void FindFirstFleets(const ExactBasis& basis, FleetJudge* judge, BestFleets* best) {
+  FirstFleets fleets(basis, judge, best);
+  for (const ServerChoice& server : basis.servers()) {
+    fleets.Try(server);
+  }
+}
+
+}  // namespace ps::provisioner

@@ -1,0 +1,285 @@
+#include "provisioner/planner/fleet_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "provisioner/model/prediction_interval.h"
+
+namespace ps::provisioner {
+namespace {
+
+constexpr double kSecondsPerHour = 3600;
+// Sums of prices in different orders differ by rounding: costs are compared to this many bits.
+constexpr int kUsdBits = 40;
+
+/// `usd` without its last bits.
+double Rounded(double usd) {
+  if (!std::isfinite(usd)) {
+    return usd;
+  }
+  int exponent = 0;
+  const double mantissa = std::frexp(usd, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, kUsdBits)), exponent - kUsdBits);
+}
+
+bool IsPositive(double value) {
+  return std::isfinite(value) && value > 0;
+}
+
+/// A limit: positive, infinity for none.
+bool IsLimit(double value) {
+  return value > 0 && !std::isnan(value);
+}
+
+Status CheckGoal(const Goal& goal) {
+  if (!IsPositive(goal.loss)) {
+    return Status::InvalidArgument("the loss to reach has to be a positive number");
+  }
+  if (!IsLimit(goal.seconds_max)) {
+    return Status::InvalidArgument("the time limit has to be positive");
+  }
+  if (!IsLimit(goal.usd_max)) {
+    return Status::InvalidArgument("the budget has to be positive");
+  }
+  if (!(goal.confidence > 0 && goal.confidence < 1)) {
+    return Status::InvalidArgument("the confidence has to lie between 0 and 1");
+  }
+  if (!(std::isfinite(goal.takeover_s) && goal.takeover_s >= 0)) {
+    return Status::InvalidArgument("the take-over time must not be negative");
+  }
+  return Status::Ok();
+}
+
+Status CheckOffers(const PlanProblem& problem) {
+  const auto& classes = problem.speed->classes();
+  int64_t workers = 0;
+  for (const Offer& offer : problem.offers) {
+    if (offer.worker_class < 0 || static_cast<size_t>(offer.worker_class) >= classes.size()) {
+      return Status::InvalidArgument(
+          "an offer is of a worker class that the speed model does not have");
+    }
+    const std::string& name = classes[static_cast<size_t>(offer.worker_class)].name;
+    if (!(std::isfinite(offer.usd_per_hour) && offer.usd_per_hour >= 0)) {
+      return Status::InvalidArgument(name + ": the price must not be negative");
+    }
+    if (offer.quota < 0 || offer.held < 0) {
+      return Status::InvalidArgument(name + ": quota and held instances must not be negative");
+    }
+    if (offer.held > offer.quota) {
+      return Status::InvalidArgument(
+          name + ": " + std::to_string(offer.held) + " are held, beyond its quota of " +
+          std::to_string(offer.quota));
+    }
+    workers += offer.quota;
+  }
+  if (problem.offers.empty()) {
+    return Status::InvalidArgument("nothing is on offer: no instance type can work on this job");
+  }
+  if (workers == 0) {
+    return Status::InvalidArgument("the quota of every instance type is 0: raise one of them");
+  }
+  constexpr int64_t kWorkersMax = 100'000;
+  if (workers > kWorkersMax) {
+    return Status::InvalidArgument(
+        "the quotas add up to " + std::to_string(workers) + " workers; at most " +
+        std::to_string(kWorkersMax) + " can be planned");
+  }
+  return Status::Ok();
+}
+
+Status CheckServers(const std::vector<ServerOffer>& servers) {
+  if (servers.empty()) {
+    return Status::InvalidArgument("no instance type may hold parameters: a plan needs a server");
+  }
+  for (const ServerOffer& server : servers) {
+    if (server.hosts_min < 1 || server.hosts_max < server.hosts_min) {
+      return Status::InvalidArgument(
+          server.instance_type + ": the number of servers has to be a range from 1 up");
+    }
+    if (!IsPositive(server.link_bytes_per_s)) {
+      return Status::InvalidArgument(server.instance_type + ": its network has no bandwidth");
+    }
+    if (!(std::isfinite(server.usd_per_hour) && server.usd_per_hour >= 0)) {
+      return Status::InvalidArgument(server.instance_type + ": the price must not be negative");
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status CheckProblem(const PlanProblem& problem) {
+  PS_CHECK(problem.speed != nullptr && problem.loss != nullptr);
+  if (problem.workers_max < std::max(problem.workers_min, 1)) {
+    return Status::InvalidArgument("the most workers are fewer than the least");
+  }
+  if (problem.answers_max < 1) {
+    return Status::InvalidArgument("at least one plan has to be asked for");
+  }
+  PS_TRY(CheckGoal(problem.goal));
+  PS_TRY(CheckOffers(problem));
+  return CheckServers(problem.servers);
+}
+
+double TimeDeviation(
+    const SpeedModel& speed, const LossModel& loss_model, double loss, const FleetTraits& fleet) {
+  return CombinedResidual(speed.residual(), loss_model.ResidualAt(loss, fleet));
+}
+
+FleetJudge::FleetJudge(const PlanProblem& problem)
+    : problem_(problem),
+      quantile_(NormalQuantile(problem.goal.confidence)),
+      quantile_factor_(std::exp(
+          quantile_ * CombinedResidual(problem.speed->residual(), problem.loss->residual()))),
+      ladders_(problem.speed->classes().size()),
+      class_counts_(problem.speed->classes().size()) {
+  for (size_t i = 0; i < problem.offers.size(); ++i) {
+    ladders_[static_cast<size_t>(problem.offers[i].worker_class)].push_back(static_cast<int>(i));
+  }
+  for (auto& ladder : ladders_) {
+    std::sort(ladder.begin(), ladder.end(), [&](int a, int b) {
+      const double usd_a = problem.offers[static_cast<size_t>(a)].usd_per_hour;
+      const double usd_b = problem.offers[static_cast<size_t>(b)].usd_per_hour;
+      return usd_a != usd_b ? usd_a < usd_b : a < b;
+    });
+  }
+}
+
+ServerSide FleetJudge::Side(int server_offer, int hosts) const {
+  return {hosts, problem_.servers[static_cast<size_t>(server_offer)].link_bytes_per_s};
+}
+
+double FleetJudge::UsdPerSecond(std::span<const int> counts, int server_offer, int hosts) const {
+  double usd_per_hour = problem_.servers[static_cast<size_t>(server_offer)].usd_per_hour * hosts;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    usd_per_hour += problem_.offers[i].usd_per_hour * counts[i];
+  }
+  return usd_per_hour / kSecondsPerHour;
+}
+
+bool FleetJudge::IsSizeAllowed(std::span<const int> counts) const {
+  const int workers = WorkersOf(counts);
+  return workers >= std::max(problem_.workers_min, 1) && workers <= problem_.workers_max;
+}
+
+bool FleetJudge::IsHeld(std::span<const int> counts) const {
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] != problem_.offers[i].held) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Verdict FleetJudge::Judge(std::span<const int> counts, int server_offer, int hosts) {
+  ++evaluated_;
+  std::fill(class_counts_.begin(), class_counts_.end(), 0);
+  int workers = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    class_counts_[static_cast<size_t>(problem_.offers[i].worker_class)] += counts[i];
+    workers += counts[i];
+  }
+  Verdict verdict;
+  verdict.workers = workers;
+  verdict.speed = problem_.speed->Predict(class_counts_, Side(server_offer, hosts));
+  verdict.steps = problem_.loss->StepsTo(problem_.goal.loss, TraitsOf(verdict.speed, workers));
+  verdict.seconds = verdict.steps / verdict.speed.steps_per_s;
+  if (takeover_s() > 0 && !IsHeld(counts)) {
+    verdict.seconds += takeover_s();
+  }
+  verdict.usd = verdict.seconds * UsdPerSecond(counts, server_offer, hosts);
+  return verdict;
+}
+
+FleetChoice FleetJudge::Choose(std::span<const int> counts, int server_offer, int hosts) {
+  const Verdict verdict = Judge(counts, server_offer, hosts);
+  FleetChoice choice;
+  choice.counts.assign(counts.begin(), counts.end());
+  choice.server_offer = server_offer;
+  choice.server_hosts = hosts;
+  choice.speed = verdict.speed;
+  choice.steps = verdict.steps;
+  choice.seconds = verdict.seconds;
+  choice.usd = verdict.usd;
+  return choice;
+}
+
+double FleetJudge::QuantileFactor(const FleetTraits& fleet) const {
+  const Goal& goal = problem_.goal;
+  const double deviation = TimeDeviation(*problem_.speed, *problem_.loss, goal.loss, fleet);
+  // Below a confidence of one half more doubt would make a goal easier.
+  return std::max(std::exp(quantile_ * deviation), quantile_factor_);
+}
+
+bool FleetJudge::MeetsGoal(const Verdict& verdict, bool is_held) const {
+  if (!std::isfinite(verdict.seconds)) {
+    return false;
+  }
+  const double fixed_s = is_held ? 0 : takeover_s();
+  const double factor = QuantileFactor(TraitsOf(verdict.speed, verdict.workers));
+  const double seconds = (verdict.seconds - fixed_s) * factor + fixed_s;
+  const double scale = verdict.seconds > 0 ? seconds / verdict.seconds : 1;
+  return seconds <= problem_.goal.seconds_max && verdict.usd * scale <= problem_.goal.usd_max;
+}
+
+bool FleetJudge::ClimbsLadders(std::span<const int> counts) const {
+  for (const auto& ladder : ladders_) {
+    bool is_exhausted = true;
+    for (const int index : ladder) {
+      const auto i = static_cast<size_t>(index);
+      if (!is_exhausted && counts[i] > problem_.offers[i].held) {
+        return false;
+      }
+      is_exhausted = is_exhausted && counts[i] == problem_.offers[i].quota;
+    }
+  }
+  return true;
+}
+
+int WorkersOf(std::span<const int> counts) {
+  return std::accumulate(counts.begin(), counts.end(), 0);
+}
+
+bool IsBetter(const FleetChoice& a, const FleetChoice& b) {
+  const double usd_a = Rounded(a.usd);
+  const double usd_b = Rounded(b.usd);
+  if (usd_a != usd_b) {
+    return usd_a < usd_b;
+  }
+  const int workers_a = WorkersOf(a.counts);
+  const int workers_b = WorkersOf(b.counts);
+  if (workers_a != workers_b) {
+    return workers_a < workers_b;
+  }
+  if (a.counts != b.counts) {
+    return a.counts > b.counts;
+  }
+  if (a.server_offer != b.server_offer) {
+    return a.server_offer < b.server_offer;
+  }
+  return a.server_hosts < b.server_hosts;
+}
+
+void BestFleets::Add(FleetChoice choice) {
+  const auto at = std::lower_bound(fleets_.begin(), fleets_.end(), choice, IsBetter);
+  if (at != fleets_.end() && !IsBetter(choice, *at)) {
+    return;  // it is in already
+  }
+  fleets_.insert(at, std::move(choice));
+  if (fleets_.size() > most_) {
+    fleets_.pop_back();
+  }
+}
+
+double BestFleets::usd_limit() const {
+  return is_full() ? fleets_.back().usd : std::numeric_limits<double>::infinity();
+}
+
+int BestFleets::last_workers() const {
+  return is_full() ? WorkersOf(fleets_.back().counts) : std::numeric_limits<int>::max();
+}
+
+}  // namespace ps::provisioner

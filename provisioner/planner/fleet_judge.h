@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "provisioner/planner/planner.h"
+
+namespace ps::provisioner {
+
+/// What a fleet costs and how long it takes.
+struct Verdict {
+  SpeedPrediction speed;
+  double steps = 0;
+  double seconds = 0;  // expected, take-over included
+  double usd = 0;      // expected
+  int workers = 0;
+};
+
+/// Errors: kInvalidArgument for a problem that makes no sense.
+Status CheckProblem(const PlanProblem& problem);
+
+/// Standard deviation of the relative error of the time that a fleet takes to a loss: speed and
+/// steps together.
+double TimeDeviation(
+    const SpeedModel& speed, const LossModel& loss_model, double loss, const FleetTraits& fleet);
+
+/// Evaluates the fleets of one problem. The problem has to outlive it. Not for two threads at once.
+class FleetJudge {
+ public:
+  explicit FleetJudge(const PlanProblem& problem);
+
+  /// counts: per offer, one worker at least. Allocates nothing.
+  Verdict Judge(std::span<const int> counts, int server_offer, int hosts);
+
+  FleetChoice Choose(std::span<const int> counts, int server_offer, int hosts);
+
+  /// The goal holds at its confidence.
+  bool MeetsGoal(const Verdict& verdict, bool is_held) const;
+
+  /// Not empty, and of a number of workers that the problem allows.
+  bool IsSizeAllowed(std::span<const int> counts) const;
+
+  /// Whether these are the counts that run already.
+  bool IsHeld(std::span<const int> counts) const;
+
+  ServerSide Side(int server_offer, int hosts) const;
+
+  /// USD/s of the fleet with its servers.
+  double UsdPerSecond(std::span<const int> counts, int server_offer, int hosts) const;
+
+  /// What a fleet that is not the held one loses when it starts.
+  double takeover_s() const { return problem_.goal.takeover_s; }
+
+  /// Expected seconds times this are met at the goal's confidence, by such a fleet.
+  double QuantileFactor(const FleetTraits& fleet) const;
+
+  /// No fleet's is less.
+  double quantile_factor() const { return quantile_factor_; }
+
+  /// Offers of the same class, cheapest first, equal prices in the order of the problem. A fleet
+  /// that takes from one before the ones ahead of it are exhausted is never better.
+  const std::vector<std::vector<int>>& ladders() const { return ladders_; }
+
+  /// Whether no offer is used while a cheaper one of the same class has quota left.
+  bool ClimbsLadders(std::span<const int> counts) const;
+
+  uint64_t evaluated() const { return evaluated_; }
+
+ private:
+  const PlanProblem& problem_;
+  double quantile_ = 0;  // of a standard normal, at the goal's confidence
+  double quantile_factor_ = 1;
+  std::vector<std::vector<int>> ladders_;  // per class
+  std::vector<int> class_counts_;          // scratch
+  uint64_t evaluated_ = 0;
+};
+
+/// The order of answers: cheaper, then fewer workers, then earlier offers, then fewer servers of
+/// earlier offers. Costs that differ by rounding alone are equal.
+bool IsBetter(const FleetChoice& a, const FleetChoice& b);
+
+/// The best few, best first, no fleet twice.
+class BestFleets {
+ public:
+  explicit BestFleets(int most) : most_(static_cast<size_t>(most)) {}
+
+  void Add(FleetChoice choice);
+
+  /// A fleet dearer than this can't get in.
+  double usd_limit() const;
+
+  /// Workers of the last one that is in; only for a full list.
+  int last_workers() const;
+
+  bool is_full() const { return fleets_.size() == most_; }
+
+  std::vector<FleetChoice> Take() && { return std::move(fleets_); }
+
+  const std::vector<FleetChoice>& fleets() const { return fleets_; }
+
+ private:
+  size_t most_;
+  std::vector<FleetChoice> fleets_;
+};
+
+int WorkersOf(std::span<const int> counts);
+
+}  // namespace ps::provisioner

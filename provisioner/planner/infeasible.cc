@@ -1,0 +1,162 @@
+#include "provisioner/planner/infeasible.h"
+
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <limits>
+#include <string>
+
+#include "provisioner/planner/fleet_judge.h"
+
+namespace ps::provisioner {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kSecondsPerHour = 3600;
+// Nearest goals can be met, and are this close to the nearest.
+constexpr double kAccuracy = 1e-3;
+constexpr int kBisectionsMax = 20;
+// Where the last percent takes long, a goal that can be met is answer enough.
+constexpr ExactEffort kEffort{
+    .gap = kAccuracy, .regions_max = 20'000, .nodes_max_uncut = ExactEffort().nodes_max_uniform};
+
+[[gnu::format(printf, 1, 2)]] std::string Text(const char* format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+/// The limits that a fleet meets at the goal's confidence.
+struct Limits {
+  double seconds = kInfinity;
+  double usd = kInfinity;
+};
+
+class Explainer {
+ public:
+  explicit Explainer(const PlanProblem& problem) : problem_(problem), judge_(problem) {
+    problem_.answers_max = 1;
+  }
+
+  /// Of the cheapest fleet under other limits.
+  Limits Cheapest(double seconds_max, double usd_max) const {
+    PlanProblem changed = problem_;
+    changed.goal.seconds_max = seconds_max;
+    changed.goal.usd_max = usd_max;
+    return LimitsOf(SolveExactly(changed, kEffort));
+  }
+
+  /// Of the fastest fleet, whatever it costs: the cheapest one when every second costs the same.
+  double FastestSeconds() const {
+    PlanProblem changed = problem_;
+    changed.goal.seconds_max = kInfinity;
+    changed.goal.usd_max = kInfinity;
+    for (Offer& offer : changed.offers) {
+      offer.usd_per_hour = 0;
+    }
+    changed.servers.clear();
+    for (const ServerOffer& server : problem_.servers) {
+      for (int hosts = server.hosts_min; hosts <= server.hosts_max; ++hosts) {
+        changed.servers.push_back(server);
+        changed.servers.back().hosts_min = hosts;
+        changed.servers.back().hosts_max = hosts;
+        changed.servers.back().usd_per_hour = kSecondsPerHour / hosts;
+      }
+    }
+    return LimitsOf(SolveExactly(changed, kEffort)).seconds;
+  }
+
+  double FastestSecondsWithin(double usd_max, double seconds_min) const {
+    Limits best = Cheapest(kInfinity, usd_max);
+    double low = seconds_min;
+    for (int i = 0; i < kBisectionsMax && best.seconds > low * (1 + kAccuracy); ++i) {
+      const double middle = (low + best.seconds) / 2;
+      const Limits found = Cheapest(middle, usd_max);
+      if (found.seconds <= middle) {
+        best = found;
+      } else {
+        low = middle;
+      }
+    }
+    return best.seconds;
+  }
+
+ private:
+  Limits LimitsOf(const PlanAnswer& answer) const {
+    if (answer.best.empty()) {
+      return {};
+    }
+    const FleetChoice& choice = answer.best.front();
+    const double fixed_s = judge_.IsHeld(choice.counts) ? 0 : judge_.takeover_s();
+    const double factor = judge_.QuantileFactor(TraitsOf(choice.speed, WorkersOf(choice.counts)));
+    const double seconds = (choice.seconds - fixed_s) * factor + fixed_s;
+    const double scale = choice.seconds > 0 ? seconds / choice.seconds : 1;
+    return {seconds, choice.usd * scale};
+  }
+
+  PlanProblem problem_;
+  FleetJudge judge_;
+};
+
+std::string AtConfidence(const Goal& goal) {
+  return goal.confidence == 0.5 ? "" : Text(" at %.0f %% confidence", goal.confidence * 100);
+}
+
+}  // namespace
+
+Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strategy) {
+  const Goal& goal = problem.goal;
+  Infeasible why;
+  why.loss_floor = problem.loss->floor();
+  why.seconds_min = kInfinity;
+  why.usd_min_in_time = kInfinity;
+  why.seconds_min_in_usd = kInfinity;
+  if (goal.loss <= why.loss_floor) {
+    why.reason = Text(
+        "loss %g is out of reach: the fitted curve ends at %g, whatever the fleet",
+        goal.loss,
+        why.loss_floor);
+    return why;
+  }
+  const Explainer explainer(problem);
+  why.seconds_min = explainer.FastestSeconds();
+  if (why.seconds_min == kInfinity) {
+    why.reason = Text("no fleet of this catalog reaches loss %g at any time", goal.loss);
+    return why;
+  }
+  if (goal.usd_max < kInfinity) {
+    why.seconds_min_in_usd = explainer.FastestSecondsWithin(goal.usd_max, why.seconds_min);
+  }
+  if (why.seconds_min > goal.seconds_max) {
+    why.reason = Text(
+        "time: the fastest fleet needs %.0f s to loss %g%s, %.1f %% more than the %.0f s allowed",
+        why.seconds_min,
+        goal.loss,
+        AtConfidence(goal).c_str(),
+        (why.seconds_min / goal.seconds_max - 1) * 100,
+        goal.seconds_max);
+    return why;
+  }
+  why.usd_min_in_time = explainer.Cheapest(goal.seconds_max, kInfinity).usd;
+  if (why.usd_min_in_time > goal.usd_max) {
+    why.reason = Text(
+        "budget: the cheapest fleet in time costs %.2f USD%s, %.1f %% more than the %.2f USD "
+        "allowed",
+        why.usd_min_in_time,
+        AtConfidence(goal).c_str(),
+        (why.usd_min_in_time / goal.usd_max - 1) * 100,
+        goal.usd_max);
+    return why;
+  }
+  why.reason = Text(
+      "the strategy '%.*s' finds no fleet, although there is one for %.2f USD: 'exact' finds it",
+      static_cast<int>(strategy.size()),
+      strategy.data(),
+      why.usd_min_in_time);
+  return why;
+}
+
+}  // namespace ps::provisioner

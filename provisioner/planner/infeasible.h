@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "provisioner/planner/planner.h"
+
+namespace ps::provisioner {
+
+/// Why `strategy` found no plan, and the nearest goals that can be met. Requires: a problem that
+/// CheckProblem accepts.
+Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strategy);
+
+/// How hard the exact search tries.
+struct ExactEffort {
+  double gap = 0;  // the answer may cost that share more than the optimum
+  uint64_t regions_max = std::numeric_limits<uint64_t>::max();  // then it takes what it has
+  // Walks that take more nodes are given up for a cut, if one can help; longer ones where steps
+  // hardly spread. Short walks try every kind of cut on small problems.
+  uint64_t nodes_max = 50;
+  uint64_t nodes_max_uniform = 500;
+  int cuts_per_doubling = 5;  // of the nodes
+  // Of regions that no cut can narrow. Walks that are given up there are not proof.
+  uint64_t nodes_max_uncut = std::numeric_limits<uint64_t>::max();
+};
+
+/// The exact search alone: no reasons when nothing is found. Requires: as above.
+PlanAnswer SolveExactly(const PlanProblem& problem, const ExactEffort& effort);
+
+}  // namespace ps::provisioner

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "provisioner/model/job_models.h"
+#include "provisioner/planner/planner.h"
+#include "ps/base/status.h"
+#include "ps/proto/catalog.h"
+
+namespace ps::provisioner {
+
+// From a catalog and a job's models to the problem that strategies solve.
+
+/// Which prices a plan may use. `kBoth`: for each type the lower of the two.
+enum class MarketChoice : unsigned char { kSpot, kOnDemand, kBoth };
+
+/// Instances of a type, for quotas.
+struct TypeCount {
+  std::string instance_type;
+  int count = 0;
+};
+
+/// How many hosts of a type may hold the parameters.
+struct ServerRange {
+  std::string instance_type;
+  int hosts_min = 1;
+  int hosts_max = 1;
+};
+
+struct PlanSetup {
+  MarketChoice market = MarketChoice::kSpot;
+  std::vector<TypeCount> quotas;     // instead of the catalog's
+  std::vector<TypeCount> held;       // running already, in the market of the choice
+  std::vector<ServerRange> servers;  // empty: every server host of the catalog, 1 to kHostsMax
+  Goal goal;
+
+  static constexpr int kHostsMax = 8;
+};
+
+/// Lowest spot price of a type, and null when it is not sold as spot.
+const proto::SpotPrice* LowestSpot(const proto::InstanceType& type);
+
+/// One offer per worker class that is sold in a market of the choice, and one per type of server,
+/// which is always on demand: a revoked server would stop every worker.
+/// The answer points at `models`. Errors: kInvalidArgument for types that the catalog does not
+/// have, that the job has no profile for, or that may not hold parameters, for quotas below 0, and
+/// for held instances that are not sold in that market.
+Result<PlanProblem> MakePlanProblem(
+    const proto::Catalog& catalog, const JobModels& models, const PlanSetup& setup);
+
+/// Limits the problem's sizes as spotDNN's Algorithm 1 does: n_upper (15), beyond which workers
+/// always meet at the servers, and n_lower (16), below which no fleet is fast enough. Each only
+/// where the profile has the fit that it takes.
+void LimitSizesAsSpotDnn(const proto::JobProfile& profile, PlanProblem* problem);
+
+}  // namespace ps::provisioner

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "provisioner/model/performance_model.h"
+#include "ps/base/status.h"
+#include "ps/proto/plan.h"
+
+namespace ps::provisioner {
+
+// Chooses a fleet. Pure: no clock, no network; same input, same plan.
+
+/// Something that can be rented: a worker class in a market. Two offers may share a class.
+struct Offer {
+  int worker_class = 0;  // index into SpeedModel::classes()
+  proto::Market market = proto::Market::kSpot;
+  double usd_per_hour = 0;
+  int quota = 0;  // most of it
+  int held = 0;   // running already: the plan keeps them
+};
+
+/// Server hosts to choose among: 1 to hosts_max of a type.
+struct ServerOffer {
+  std::string instance_type;
+  double link_bytes_per_s = 0;
+  double usd_per_hour = 0;  // 0: not counted, as spotDNN's published costs
+  int hosts_min = 1;
+  int hosts_max = 1;
+};
+
+struct Goal {
+  double loss = 0;
+  double seconds_max = 0;   // infinity: none
+  double usd_max = 0;       // infinity: none
+  double confidence = 0.5;  // at which seconds_max and usd_max hold; 0.5: the expected value
+  double takeover_s = 0;    // added to the time of a fleet that differs from the held one
+};
+
+struct FleetChoice {
+  std::vector<int> counts;  // per offer
+  int server_offer = 0;
+  int server_hosts = 1;
+  SpeedPrediction speed;
+  double steps = 0;
+  double seconds = 0;
+  double usd = 0;
+};
+
+/// Why there is no plan: the constraint that fails first and the nearest goals that can be met.
+struct Infeasible {
+  std::string reason;             // one line for people
+  double loss_floor = 0;          // no fleet gets below
+  double seconds_min = 0;         // the fastest fleet's time to the loss; infinity: never
+  double usd_min_in_time = 0;     // the cheapest in time, when only the budget fails
+  double seconds_min_in_usd = 0;  // the fastest within budget, when only the time fails
+};
+
+struct PlanAnswer {
+  std::vector<FleetChoice> best;  // cheapest first, different fleets; empty: see `infeasible`
+  Infeasible infeasible;
+  uint64_t fleets_evaluated = 0;
+  bool is_proven = true;  // no better fleet was left unseen by the strategy
+  double usd_bound = 0;   // when not proven: no fleet that meets the goal costs less
+};
+
+struct PlanProblem {
+  const SpeedModel* speed = nullptr;
+  const LossModel* loss = nullptr;
+  std::vector<Offer> offers;
+  std::vector<ServerOffer> servers;
+  Goal goal;
+  int answers_max = 3;
+  // Workers of a plan. With n_lower and n_upper of spotDNN (16) and (15), "spotdnn" tries the
+  // windows that its paper does.
+  int workers_min = 1;
+  int workers_max = std::numeric_limits<int>::max();
+  // Where "exact" ends with the best that it has, in nodes of its search: some ten seconds. Goals
+  // that hardly any of very many fleets meets get there.
+  uint64_t effort_max = 300'000'000;
+};
+
+/// A named way to choose.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  virtual std::string_view name() const = 0;
+  /// Errors: kInvalidArgument for a problem that makes no sense (no offer, quota 0 everywhere,
+  /// ...).
+  virtual Result<PlanAnswer> Solve(const PlanProblem& problem) const = 0;
+};
+
+/// "exact", "spotdnn" (as the paper says), "spotdnn-prototype" (as its released code does),
+/// "exhaustive", "ideal", "homogeneous", "on-demand"; null for another name.
+std::unique_ptr<Strategy> MakeStrategy(std::string_view name);
+std::vector<std::string_view> StrategyNames();
+
+}  // namespace ps::provisioner

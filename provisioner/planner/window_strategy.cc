@@ -1,0 +1,162 @@
+// spotDNN's Algorithm 1: every instance that may be rented is an entry of one list, sorted by the
+// time of a step when alone; the candidates are the windows of that list.
+//
+// The released prototype differs from the paper: its windows go around the end of the list, it
+// tries sizes from 1 to one less than the list, and it rounds the batch to a tenth, the steps to
+// whole ones, the time to 0.01 s and the cost to 1e-6 USD before it compares.
+
+#include <algorithm>
+#include <cmath>
+
+#include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/strategies.h"
+
+namespace ps::provisioner {
+namespace {
+
+double RoundedTo(double value, double unit) {
+  return std::nearbyint(value / unit) * unit;
+}
+
+class WindowStrategy final : public Strategy {
+ public:
+  explicit WindowStrategy(WindowRules rules) : rules_(rules) {}
+
+  std::string_view name() const override {
+    return is_prototype() ? "spotdnn-prototype" : "spotdnn";
+  }
+
+  Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
+    return SolveByTrial(
+        problem, name(), [&](int server, int hosts, FleetJudge* judge, BestFleets* best) {
+          TryWindows(problem, server, hosts, judge, best);
+        });
+  }
+
+ private:
+  bool is_prototype() const { return rules_ == WindowRules::kPrototype; }
+
+  /// The offer of every instance that is not held yet, by step time, ties in the problem's order.
+  std::vector<size_t> SortedInstances(
+      const PlanProblem& problem, int server, int hosts, const FleetJudge& judge) const {
+    const size_t class_count = problem.speed->classes().size();
+    std::vector<double> step_s;
+    for (size_t k = 0; k < class_count; ++k) {
+      std::vector<int> alone(class_count, 0);
+      alone[k] = 1;
+      step_s.push_back(1 / problem.speed->Predict(alone, judge.Side(server, hosts)).steps_per_s);
+    }
+    std::vector<size_t> offers(problem.offers.size());
+    for (size_t i = 0; i < offers.size(); ++i) {
+      offers[i] = i;
+    }
+    std::sort(offers.begin(), offers.end(), [&](size_t a, size_t b) {
+      const Offer& offer_a = problem.offers[a];
+      const Offer& offer_b = problem.offers[b];
+      const double step_a = step_s[static_cast<size_t>(offer_a.worker_class)];
+      const double step_b = step_s[static_cast<size_t>(offer_b.worker_class)];
+      if (step_a != step_b) {
+        return step_a < step_b;
+      }
+      return offer_a.usd_per_hour != offer_b.usd_per_hour
+                 ? offer_a.usd_per_hour < offer_b.usd_per_hour
+                 : a < b;
+    });
+    std::vector<size_t> instances;
+    for (const size_t i : offers) {
+      instances.insert(
+          instances.end(),
+          static_cast<size_t>(problem.offers[i].quota - problem.offers[i].held),
+          i);
+    }
+    return instances;
+  }
+
+  void TryWindows(
+      const PlanProblem& problem,
+      int server,
+      int hosts,
+      FleetJudge* judge,
+      BestFleets* best) const {
+    const std::vector<size_t> list = SortedInstances(problem, server, hosts, *judge);
+    std::vector<int> held;
+    for (const Offer& offer : problem.offers) {
+      held.push_back(offer.held);
+    }
+    const int held_count = WorkersOf(held);
+    const int list_size = static_cast<int>(list.size());
+    const int size_max =
+        is_prototype() ? list_size - 1 : std::min(list_size, problem.workers_max - held_count);
+    const int size_min = is_prototype() ? 1 : std::max(0, problem.workers_min - held_count);
+    std::vector<int> counts;
+    for (int size = held_count > 0 ? 0 : std::max(1, size_min); size <= size_max; ++size) {
+      if (size < size_min && size > 0) {
+        continue;  // 0, when there are held ones: no need for more
+      }
+      const int starts = size == 0 ? 1 : is_prototype() ? list_size : list_size - size + 1;
+      for (int start = 0; start < starts; ++start) {
+        counts = held;
+        for (int i = start; i < start + size; ++i) {
+          ++counts[list[static_cast<size_t>(i % list_size)]];
+        }
+        Consider(problem, counts, server, hosts, judge, best);
+      }
+    }
+  }
+
+  void Consider(
+      const PlanProblem& problem,
+      const std::vector<int>& counts,
+      int server,
+      int hosts,
+      FleetJudge* judge,
+      BestFleets* best) const {
+    Verdict verdict = judge->Judge(counts, server, hosts);
+    if (is_prototype()) {
+      RoundAsPrototype(problem, counts, server, hosts, *judge, &verdict);
+      if (!(verdict.seconds > 0)) {
+        return;
+      }
+    }
+    if (!judge->MeetsGoal(verdict, judge->IsHeld(counts))) {
+      return;
+    }
+    FleetChoice choice;
+    choice.counts = counts;
+    choice.server_offer = server;
+    choice.server_hosts = hosts;
+    choice.speed = verdict.speed;
+    choice.steps = verdict.steps;
+    choice.seconds = verdict.seconds;
+    choice.usd = verdict.usd;
+    best->Add(std::move(choice));
+  }
+
+  static void RoundAsPrototype(
+      const PlanProblem& problem,
+      const std::vector<int>& counts,
+      int server,
+      int hosts,
+      const FleetJudge& judge,
+      Verdict* verdict) {
+    SpeedPrediction& speed = verdict->speed;
+    speed.batch_mean = RoundedTo(speed.batch_mean, 0.1);
+    verdict->steps =
+        RoundedTo(problem.loss->StepsTo(problem.goal.loss, TraitsOf(speed, WorkersOf(counts))), 1);
+    verdict->seconds = RoundedTo(speed.batch_mean * verdict->steps / speed.samples_per_s, 0.01);
+    if (!judge.IsHeld(counts)) {
+      verdict->seconds += judge.takeover_s();
+    }
+    verdict->usd = RoundedTo(judge.UsdPerSecond(counts, server, hosts) * verdict->seconds, 1e-6);
+  }
+
+  WindowRules rules_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> MakeWindowStrategy(WindowRules rules) {
+  return std::make_unique<WindowStrategy>(rules);
+}
+
+}  // namespace ps::provisioner

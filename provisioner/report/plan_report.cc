@@ -1,0 +1,138 @@
+#include "provisioner/report/plan_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "provisioner/model/prediction_interval.h"
+#include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/infeasible.h"
+
+namespace ps::provisioner {
+namespace {
+
+double LimitOrZero(double limit) {
+  return std::isfinite(limit) ? limit : 0;
+}
+
+std::vector<proto::PlanWorkers> WorkersOf(const PlanProblem& problem, const FleetChoice& choice) {
+  std::vector<proto::PlanWorkers> workers;
+  for (size_t i = 0; i < choice.counts.size(); ++i) {
+    if (choice.counts[i] == 0) {
+      continue;
+    }
+    const Offer& offer = problem.offers[i];
+    const WorkerClass& worker = problem.speed->classes()[static_cast<size_t>(offer.worker_class)];
+    workers.push_back(
+        {worker.name,
+         offer.market,
+         choice.counts[i],
+         static_cast<int>(worker.samples),
+         worker.compute_s,
+         worker.link_bytes_per_s,
+         offer.usd_per_hour,
+         offer.held});
+  }
+  return workers;
+}
+
+/// The fastest fleet of a problem, whatever it costs.
+PlanAnswer SolveForTime(const PlanProblem& problem) {
+  constexpr double kUsdPerHour = 3600;
+  PlanProblem changed = problem;
+  for (Offer& offer : changed.offers) {
+    offer.usd_per_hour = 0;
+  }
+  for (ServerOffer& server : changed.servers) {
+    server.usd_per_hour = kUsdPerHour / server.hosts_max;
+  }
+  return SolveExactly(changed, {.gap = 1e-3});
+}
+
+}  // namespace
+
+std::string FleetText(const std::vector<proto::PlanWorkers>& workers) {
+  const auto is_on_demand = [](const proto::PlanWorkers& some) {
+    return some.market == proto::Market::kOnDemand;
+  };
+  const bool is_all_on_demand = std::ranges::all_of(workers, is_on_demand);
+  std::string text;
+  for (const proto::PlanWorkers& some : workers) {
+    text += (text.empty() ? "" : ", ") + std::to_string(some.count) + " " + some.instance_type;
+    text += is_on_demand(some) && !is_all_on_demand ? " (on demand)" : "";
+  }
+  return text + (is_all_on_demand ? ", on demand" : "");
+}
+
+std::string ServersText(const proto::PlanServers& servers) {
+  return std::to_string(servers.count) + " " + servers.instance_type;
+}
+
+proto::Plan PlanOf(
+    const PlanProblem& problem,
+    const proto::JobProfile& profile,
+    const FleetChoice& choice,
+    const std::string& strategy) {
+  const Goal& goal = problem.goal;
+  proto::Plan plan;
+  plan.job = profile.job;
+  plan.model_fingerprint = profile.model_fingerprint;
+  plan.strategy = strategy;
+  plan.speed_model = std::string(problem.speed->name());
+  plan.loss_target = goal.loss;
+  plan.seconds_max = LimitOrZero(goal.seconds_max);
+  plan.usd_max = LimitOrZero(goal.usd_max);
+  plan.confidence = goal.confidence;
+  plan.takeover_s = goal.takeover_s;
+  plan.workers = WorkersOf(problem, choice);
+  const ServerOffer& server = problem.servers[static_cast<size_t>(choice.server_offer)];
+  plan.servers = {
+      server.instance_type, choice.server_hosts, server.link_bytes_per_s, server.usd_per_hour};
+  // Both ends hold at the goal's confidence: of a goal that is met, the upper end is in time.
+  const double inside = std::max(2 * goal.confidence - 1, 0.0);
+  plan.samples_per_s = Interval(choice.speed.samples_per_s, problem.speed->residual(), inside);
+  if (problem.loss != nullptr && choice.steps > 0) {
+    const FleetTraits fleet = TraitsOf(choice.speed, WorkersOf(choice.counts));
+    const double residual = TimeDeviation(*problem.speed, *problem.loss, goal.loss, fleet);
+    plan.steps = Interval(choice.steps, problem.loss->ResidualAt(goal.loss, fleet), inside);
+    plan.seconds = Interval(choice.seconds, residual, inside);
+    plan.usd = Interval(choice.usd, residual, inside);
+  }
+  plan.bottleneck = std::string(BottleneckName(choice.speed.bottleneck));
+  plan.server_busy = choice.speed.server_busy;
+  return plan;
+}
+
+std::vector<PlotPoint> PlotPoints(
+    const PlanProblem& problem, const FleetChoice& choice, int workers_max) {
+  std::vector<PlotPoint> points;
+  PlanProblem sized = problem;
+  sized.answers_max = 1;
+  sized.servers = {problem.servers[static_cast<size_t>(choice.server_offer)]};
+  sized.servers.front().hosts_min = choice.server_hosts;
+  sized.servers.front().hosts_max = choice.server_hosts;
+  for (int workers = 1; workers <= workers_max; ++workers) {
+    sized.workers_min = workers;
+    sized.workers_max = workers;
+    PlanAnswer answer = SolveExactly(sized, {});
+    const bool is_in_time = !answer.best.empty();
+    if (!is_in_time) {
+      PlanProblem endless = sized;
+      endless.goal.seconds_max = INFINITY;
+      endless.goal.usd_max = INFINITY;
+      answer = SolveForTime(endless);
+    }
+    if (answer.best.empty()) {
+      continue;
+    }
+    FleetJudge judge(sized);
+    PlotPoint point;
+    point.workers = workers;
+    point.choice = judge.Choose(answer.best.front().counts, 0, choice.server_hosts);
+    point.fleet = FleetText(WorkersOf(sized, point.choice));
+    point.is_in_time = is_in_time;
+    points.push_back(std::move(point));
+  }
+  return points;
+}
+
+}  // namespace ps::provisioner

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "provisioner/planner/plan_setup.h"
+#include "provisioner/planner/planner.h"
+#include "provisioner/report/sensitivity.h"
+#include "ps/proto/plan.h"
+#include "ps/proto/profile.h"
+
+namespace ps::provisioner {
+
+/// A fleet as the file that `psctl train --plan` runs. Without a loss model and a loss to reach,
+/// steps, seconds and usd stay 0. What it is compared with is the caller's to add.
+proto::Plan PlanOf(
+    const PlanProblem& problem,
+    const proto::JobProfile& profile,
+    const FleetChoice& choice,
+    const std::string& strategy);
+
+/// "2 p3.2xlarge, 4 g3.8xlarge (on demand)", or "2 p3.2xlarge, on demand" when all are
+std::string FleetText(const std::vector<proto::PlanWorkers>& workers);
+
+/// "1 m5.xlarge"
+std::string ServersText(const proto::PlanServers& servers);
+
+/// One size of fleet in the plot.
+struct PlotPoint {
+  int workers = 0;
+  FleetChoice choice;
+  std::string fleet;
+  bool is_in_time = false;
+};
+
+/// For every number of workers up to `workers_max`, behind the servers of `choice`: the cheapest
+/// fleet that meets the goal, or the fastest when none does. Sizes without a fleet are left out.
+std::vector<PlotPoint> PlotPoints(
+    const PlanProblem& problem, const FleetChoice& choice, int workers_max);
+
+struct PlotTexts {
+  std::string title;
+  std::string subtitle;
+};
+
+/// Speed and cost over the number of workers, with what limits each size, as one SVG document that
+/// follows the reader's light or dark scheme. `chosen_workers` is marked; 0 marks none. Requires: a
+/// point.
+std::string PlotSvg(
+    const std::vector<PlotPoint>& points, int chosen_workers, const PlotTexts& texts);
+
+}  // namespace ps::provisioner

@@ -1,0 +1,218 @@
+#include "provisioner/fleet/launcher.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "provisioner/fleet/local_launcher.h"
+
+namespace ps::provisioner {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Factory = std::unique_ptr<Launcher> (*)();
+
+std::string ReadAll(const std::string& path) {
+  const std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// One suite for every launcher; a new implementation joins the list at the end.
+class LauncherConformance : public ::testing::TestWithParam<Factory> {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "launcher-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    launcher_ = GetParam()();
+  }
+
+  void TearDown() override {
+    launcher_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  LaunchSpec Shell(const std::string& script) const {
+    LaunchSpec spec;
+    spec.role = ProcessRole::kWorker;
+    spec.index = 7;
+    spec.program = "/bin/sh";
+    spec.arguments = {"-c", script};
+    spec.log_path = log_path();
+    return spec;
+  }
+
+  ProcessExit AwaitExit() {
+    while (true) {
+      std::vector<ProcessExit> exits = launcher_->PollExits();
+      if (!exits.empty()) {
+        EXPECT_EQ(exits.size(), 1U);
+        return exits.front();
+      }
+      ::poll(nullptr, 0, 1);  // real children end in real time
+    }
+  }
+
+  std::string log_path() const { return directory_ + "/w7.log"; }
+
+  std::string directory_;
+  std::unique_ptr<Launcher> launcher_;
+};
+
+TEST_P(LauncherConformance, AProgramWithoutAFolderIsLookedForInThePath) {
+  LaunchSpec spec = Shell("exit 3");
+  spec.program = "sh";
+  ASSERT_TRUE(launcher_->Start(spec).ok());
+  EXPECT_THAT(AwaitExit().description, HasSubstr("code 3"));
+  spec.program = "no-such-program-here";
+  EXPECT_EQ(launcher_->Start(spec).status().code(), StatusCode::kNotFound);
+}
+
+TEST_P(LauncherConformance, ACleanExitIsReportedOnceWithItsRoleAndIndex) {
+  LaunchSpec spec = Shell("");
+  spec.program = "/bin/true";
+  spec.arguments.clear();
+  const auto handle = launcher_->Start(spec);
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  const ProcessExit exit = AwaitExit();
+  EXPECT_EQ(exit.handle, *handle);
+  EXPECT_EQ(exit.role, ProcessRole::kWorker);
+  EXPECT_EQ(exit.index, 7U);
+  EXPECT_TRUE(exit.is_clean);
+  EXPECT_EQ(exit.description, "exited with code 0");
+  EXPECT_TRUE(launcher_->PollExits().empty());
+}
+
+TEST_P(LauncherConformance, AFailureNamesItsExitCode) {
+  ASSERT_TRUE(launcher_->Start(Shell("exit 3")).ok());
+  const ProcessExit exit = AwaitExit();
+  EXPECT_FALSE(exit.is_clean);
+  EXPECT_EQ(exit.description, "exited with code 3");
+}
+
+TEST_P(LauncherConformance, AKilledProcessNamesItsSignal) {
+  const auto handle = launcher_->Start(Shell("exec sleep 100"));
+  ASSERT_TRUE(handle.ok());
+  EXPECT_TRUE(launcher_->PollExits().empty());
+  EXPECT_TRUE(launcher_->Kill(*handle).ok());
+  const ProcessExit exit = AwaitExit();
+  EXPECT_FALSE(exit.is_clean);
+  EXPECT_THAT(exit.description, HasSubstr("killed by signal 9"));
+}
+
+TEST_P(LauncherConformance, KillingAProcessThatIsGoneIsNotFound) {
+  const auto handle = launcher_->Start(Shell("exit 0"));
+  ASSERT_TRUE(handle.ok());
+  AwaitExit();
+  EXPECT_EQ(launcher_->Kill(*handle).code(), StatusCode::kNotFound);
+  EXPECT_EQ(launcher_->Kill(ProcessHandle(99)).code(), StatusCode::kNotFound);
+}
+
+TEST_P(LauncherConformance, BothOutputsAreAppendedToTheLog) {
+  ASSERT_TRUE(launcher_->Start(Shell("echo first; echo second >&2")).ok());
+  AwaitExit();
+  ASSERT_TRUE(launcher_->Start(Shell("echo third")).ok());
+  AwaitExit();
+  EXPECT_EQ(ReadAll(log_path()), "first\nsecond\nthird\n");
+}
+
+TEST_P(LauncherConformance, AMissingProgramIsNotFoundAndNamed) {
+  LaunchSpec spec = Shell("");
+  spec.program = directory_ + "/no_such_program";
+  const auto handle = launcher_->Start(spec);
+  EXPECT_EQ(handle.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(handle.status().message()), HasSubstr("no_such_program"));
+  EXPECT_TRUE(launcher_->PollExits().empty());
+}
+
+TEST_P(LauncherConformance, AnUnwritableLogIsAnErrorWithItsPath) {
+  LaunchSpec spec = Shell("exit 0");
+  spec.log_path = directory_ + "/missing/w7.log";
+  const auto handle = launcher_->Start(spec);
+  EXPECT_EQ(handle.status().code(), StatusCode::kIo);
+  EXPECT_THAT(std::string(handle.status().message()), HasSubstr("missing/w7.log"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Local, LauncherConformance, ::testing::Values(&MakeLocalLauncher));
+
+class LocalLauncherTest : public LauncherConformance {};
+
+TEST_P(LocalLauncherTest, AChildLeadsItsOwnProcessGroup) {
+  const auto handle = launcher_->Start(Shell("exec sleep 100"));
+  ASSERT_TRUE(handle.ok());
+  const auto pid = static_cast<pid_t>(launcher_->pid(*handle));
+  EXPECT_EQ(::getpgid(pid), pid);
+}
+
+TEST_P(LocalLauncherTest, AChildInheritsNoDescriptorOfTheParent) {
+  const int leak = ::open("/dev/null", O_RDONLY);  // on purpose without O_CLOEXEC
+  ASSERT_TRUE(
+      launcher_->Start(Shell("readlink /proc/$$/fd/" + std::to_string(leak) + " || echo none"))
+          .ok());
+  AwaitExit();
+  ::close(leak);
+  EXPECT_EQ(ReadAll(log_path()), "none\n");
+}
+
+TEST_P(LocalLauncherTest, AnIgnoredSignalOfTheParentIsNotIgnoredInTheChild) {
+  const auto before = ::signal(SIGTERM, SIG_IGN);
+  const auto handle = launcher_->Start(Shell("exec sleep 100"));
+  ::signal(SIGTERM, before);
+  ASSERT_TRUE(handle.ok());
+  ASSERT_EQ(::kill(static_cast<pid_t>(launcher_->pid(*handle)), SIGTERM), 0);
+  EXPECT_THAT(AwaitExit().description, HasSubstr("signal 15"));
+}
+
+TEST_P(LocalLauncherTest, DestroyingTheLauncherLeavesNoProcess) {
+  const auto handle = launcher_->Start(Shell("exec sleep 100"));
+  ASSERT_TRUE(handle.ok());
+  const auto pid = static_cast<pid_t>(launcher_->pid(*handle));
+  launcher_.reset();
+  EXPECT_NE(::kill(pid, 0), 0);
+}
+
+TEST_P(LocalLauncherTest, AChildDiesWithItsParent) {
+  // The parent is a process that starts a child, tells its pid and is killed.
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    const auto handle = launcher_->Start(Shell("exec sleep 100"));
+    const int64_t pid = handle.ok() ? launcher_->pid(*handle) : 0;
+    [[maybe_unused]] const ssize_t n = ::write(ends[1], &pid, sizeof(pid));
+    ::pause();
+    ::_exit(0);
+  }
+  int64_t child = 0;
+  ASSERT_EQ(::read(ends[0], &child, sizeof(child)), static_cast<ssize_t>(sizeof(child)));
+  ASSERT_GT(child, 0);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  // Gone, or a zombie until whoever adopts orphans here reaps it.
+  const std::string stat_path = "/proc/" + std::to_string(child) + "/stat";
+  while (true) {
+    const std::string stat = ReadAll(stat_path);
+    if (stat.empty() || stat.find(") Z ") != std::string::npos) {
+      break;
+    }
+    ::poll(nullptr, 0, 1);
+  }
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Local, LocalLauncherTest, ::testing::Values(&MakeLocalLauncher));
+
+}  // namespace
+}  // namespace ps::provisioner

@@ -1,0 +1,276 @@
+// What planners prune with: bounds hold for random fleets.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "provisioner/model/curve_model.h"
+#include "provisioner/model/queue_model.h"
+#include "provisioner/model/spotdnn_model.h"
+#include "provisioner/planner/exact/least_sums.h"
+#include "provisioner/planner/exact/ratio_search.h"
+#include "ps/base/random.h"
+
+namespace ps::provisioner {
+namespace {
+
+double LogBetween(Random* random, double low, double high) {
+  return low * std::exp(random->Unit() * std::log(high / low));
+}
+
+struct RandomQueue {
+  explicit RandomQueue(Random* random) {
+    const auto kinds = static_cast<int>(1 + random->Below(6));
+    std::vector<WorkerClass> classes;
+    for (int k = 0; k < kinds; ++k) {
+      WorkerClass worker;
+      worker.samples = static_cast<double>(64 << random->Below(6));
+      worker.compute_s = LogBetween(random, 0.01, 10);
+      worker.link_bytes_per_s = LogBetween(random, 2e7, 1e9);
+      worker.pcie_bytes_per_s = 1e10;
+      classes.push_back(worker);
+      counts.push_back(random->Chance(0.4) ? 0 : static_cast<int>(random->Below(20)));
+      workers += counts.back();
+    }
+    if (workers == 0) {
+      counts[0] = workers = 1;
+    }
+    JobTraffic traffic;
+    traffic.push_bytes = LogBetween(random, 1e5, 1e8);
+    traffic.pull_bytes = LogBetween(random, 1e5, 1e8);
+    traffic.local_steps = random->Chance(0.2) ? 4 : 1;
+    traffic.overlap = random->Chance(0.7) ? 0 : random->Unit();
+    proto::QueueFit fit;
+    fit.wait_share = random->Chance(0.5) ? 1 : LogBetween(random, 0.05, 1);
+    fit.overhead_s = random->Chance(0.5) ? 0 : LogBetween(random, 1e-4, 1e-2);
+    model = std::make_unique<QueueSpeedModel>(std::move(classes), traffic, fit);
+    servers = {static_cast<int>(1 + random->Below(8)), LogBetween(random, 2e7, 2e9)};
+  }
+
+  std::unique_ptr<QueueSpeedModel> model;
+  std::vector<int> counts;
+  int workers = 0;
+  ServerSide servers;
+};
+
+TEST(BoundsTest, TheQueuesHoldAtTheLoadThatAFleetHas) {
+  Random random(1);
+  for (int i = 0; i < 5000; ++i) {
+    const RandomQueue queue(&random);
+    const SpeedPrediction speed = queue.model->Predict(queue.counts, queue.servers);
+    const double rate = speed.steps_per_s;
+    const double wait_s = queue.model->WaitSeconds(queue.counts, queue.servers);
+    const Range loads = queue.model->Loads(queue.workers, queue.servers);
+    EXPECT_LE(wait_s, loads.high * (1 + 1e-9) + 1e-12) << "fleet " << i;
+    for (const Range& load : {Range{wait_s, wait_s}, loads}) {
+      const SpeedBounds bounds = queue.model->BoundWithin(queue.workers, queue.servers, load);
+      double least = 0;
+      double most = 0;
+      for (size_t k = 0; k < queue.counts.size(); ++k) {
+        least += queue.counts[k] * bounds.steps_per_s_min[k];
+        most += queue.counts[k] * bounds.steps_per_s[k];
+      }
+      EXPECT_GE(speed.late, bounds.late.low) << "fleet " << i;
+      EXPECT_LE(speed.late, bounds.late.high) << "fleet " << i;
+      EXPECT_LE(rate, bounds.fleet_steps_per_s * (1 + 1e-9)) << "fleet " << i;
+      EXPECT_LE(least, rate * (1 + 1e-8)) << "fleet " << i;
+      EXPECT_GE(most, rate * (1 - 1e-8)) << "fleet " << i;
+    }
+  }
+}
+
+TEST(BoundsTest, StepsAtLeastHoldsWhereStepsToJumps) {
+  Random random(2);
+  for (int i = 0; i < 5000; ++i) {
+    proto::LossFit fit;
+    fit.c1 = random.Unit() * 1000;
+    fit.c2 = random.Unit() - 0.7;
+    fit.c3 = random.Unit() * 3000 - 300;
+    fit.c4 = random.Unit() - 0.3;
+    fit.c5 = 0.5;
+    const SpotDnnLossModel model(fit, SpotDnnVariant::kPaper);
+    const double batch = 32 + random.Unit() * 8000;
+    const double heterogeneity = random.Unit();
+    const Range batches{batch, batch + random.Unit() * 4000};
+    const Range spreads{heterogeneity, heterogeneity + random.Unit() * (1 - heterogeneity)};
+    const double least = model.StepsAtLeast(0.8, {5, batches, spreads});
+    for (int k = 0; k <= 20; ++k) {
+      const double b = batches.low + (batches.high - batches.low) * random.Unit();
+      const double r = spreads.low + (spreads.high - spreads.low) * random.Unit();
+      EXPECT_LE(least, model.StepsTo(0.8, {5, b, r}) * (1 + 1e-12)) << i;
+    }
+    EXPECT_EQ(
+        model.StepsAtLeast(0.8, {5, {batch, batch}, {heterogeneity, heterogeneity}}),
+        model.StepsTo(0.8, {5, batch, heterogeneity}));
+  }
+}
+
+/// Large fleets behind links that share in equal parts, where tangents tell most.
+TEST(BoundsTest, WhatCrowdsTheQueueHoldsAndIsTight) {
+  Random random(4);
+  int known = 0;
+  int tight = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const double spread = LogBetween(&random, 1.001, 100);
+    const double compute_s = LogBetween(&random, 0.01, 1);
+    const auto most = static_cast<uint64_t>(LogBetween(&random, 2, 400));
+    std::vector<WorkerClass> classes;
+    std::vector<int> counts;
+    int workers = 0;
+    for (uint64_t k = 1 + random.Below(6); k > 0; --k) {
+      WorkerClass worker;
+      worker.samples = 64;
+      worker.compute_s = LogBetween(&random, compute_s, compute_s * spread);
+      worker.link_bytes_per_s = LogBetween(&random, 2e7, 1e9);
+      classes.push_back(worker);
+      counts.push_back(1 + static_cast<int>(random.Below(most)));
+      workers += counts.back();
+    }
+    JobTraffic traffic;
+    traffic.push_bytes = LogBetween(&random, 1e5, 1e8);
+    traffic.pull_bytes = random.Chance(0.5) ? traffic.push_bytes : LogBetween(&random, 1e5, 1e8);
+    const QueueSpeedModel model(std::move(classes), traffic, proto::QueueFit{});
+    const ServerSide servers{static_cast<int>(1 + random.Below(8)), LogBetween(&random, 2e7, 2e9)};
+    const double rate = model.Predict(counts, servers).steps_per_s;
+    const double wait_s = model.WaitSeconds(counts, servers);
+    EXPECT_LE(model.LoadAtLeast(workers, servers, rate), wait_s) << "fleet " << i;
+    const SpeedBounds bounds = model.BoundWithin(workers, servers, {wait_s, wait_s});
+    if (bounds.crowding.empty()) {
+      continue;
+    }
+    ++known;
+    double crowding = 0;
+    double alone = 0;
+    for (size_t k = 0; k < counts.size(); ++k) {
+      std::vector<int> one(counts.size());
+      one[k] = 1;
+      crowding += counts[k] * bounds.crowding[k];
+      alone += counts[k] * model.Predict(one, servers).steps_per_s;
+    }
+    EXPECT_LE(crowding, 0) << "fleet " << i;
+    tight += crowding > -1e-3 * alone ? 1 : 0;
+  }
+  EXPECT_GT(known, 5000);
+  EXPECT_GT(tight, known / 5);
+}
+
+TEST(BoundsTest, StepsAtLeastHoldsForCurves) {
+  Random random(3);
+  for (int i = 0; i < 5000; ++i) {
+    proto::CurveFit fit = {.steps = 100, .power = LogBetween(&random, 0.3, 3), .floor = 0.5};
+    fit.minibatch = 64;
+    fit.batch_power = random.Chance(0.5) ? 0 : random.Unit();
+    const auto sizes = static_cast<int>(random.Below(4));
+    fit.losses = {1, 0.75};
+    for (int k = 0; k < sizes; ++k) {
+      const auto size = static_cast<int>(1 + random.Below(10));
+      const double factor = LogBetween(&random, 0.5, 3);
+      const double late = random.Unit();
+      fit.fleets.push_back({size, factor, late, {0.5 + random.Unit(), 0.5 + random.Unit()}});
+    }
+    const CurveLossModel model(fit);
+    const auto workers = static_cast<int>(1 + random.Below(20));
+    const double batch = 32 + random.Unit() * 8000;
+    const double heterogeneity = random.Unit();
+    const Range batches{batch, batch + random.Unit() * 4000};
+    const Range spreads{heterogeneity, heterogeneity + random.Unit() * (1 - heterogeneity)};
+    const double late = random.Unit();
+    const Range lates{late, late + random.Unit() * (1 - late)};
+    const double least = model.StepsAtLeast(0.8, {workers, batches, spreads, lates});
+    for (int k = 0; k <= 20; ++k) {
+      const double b = batches.low + (batches.high - batches.low) * random.Unit();
+      const double r = spreads.low + (spreads.high - spreads.low) * random.Unit();
+      const double l = lates.low + (lates.high - lates.low) * random.Unit();
+      EXPECT_LE(least, model.StepsTo(0.8, {workers, b, r, l}) * (1 + 1e-12)) << i;
+    }
+    EXPECT_GE(model.ResidualAt(0.8, {workers}), model.residual());
+  }
+}
+
+/// The smallest ratio over all whole x, by counting up.
+double SmallestRatio(const RatioProblem& problem) {
+  double smallest = std::numeric_limits<double>::infinity();
+  std::vector<int> x;
+  for (const RatioTerm& term : problem.terms) {
+    x.push_back(term.low);
+  }
+  while (true) {
+    int total = 0;
+    double cost = problem.cost_fixed;
+    double rate = 0;
+    double weight = 0;
+    double crowding = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      total += x[i];
+      cost += x[i] * problem.terms[i].cost;
+      rate += x[i] * problem.terms[i].rate;
+      weight += x[i] * problem.terms[i].weight;
+      crowding += x[i] * problem.terms[i].crowding;
+    }
+    rate = std::min(rate, problem.rate_max);
+    if (total == problem.total && weight >= 0 && crowding <= 0 && rate >= problem.rate_min) {
+      smallest = std::min(smallest, cost / rate);
+    }
+    size_t digit = 0;
+    while (digit < x.size() && x[digit] == problem.terms[digit].high) {
+      x[digit] = problem.terms[digit].low;
+      ++digit;
+    }
+    if (digit == x.size()) {
+      return smallest;
+    }
+    ++x[digit];
+  }
+}
+
+TEST(BoundsTest, TheRatioSearchIsBelowEveryWholeSolutionAndCloseToTheBest) {
+  Random random(3);
+  double gap_sum = 0;
+  int compared = 0;
+  for (int i = 0; i < 2200; ++i) {
+    RatioProblem problem;
+    problem.cost_fixed = random.Unit();
+    const bool has_crowding = random.Chance(0.5);
+    int low = 0;
+    int high = 0;
+    for (int k = 0; k < 4; ++k) {
+      RatioTerm term;
+      term.cost = 0.1 + random.Unit();
+      term.rate = 0.1 + random.Unit();
+      term.weight = random.Unit() - 0.4;
+      term.crowding = has_crowding ? random.Unit() - 0.6 : 0;
+      term.low = random.Chance(0.2) ? 1 : 0;
+      term.high = term.low + static_cast<int>(random.Below(8));
+      low += term.low;
+      high += term.high;
+      problem.terms.push_back(term);
+    }
+    problem.total = low + static_cast<int>(random.Below(static_cast<uint64_t>(high - low + 1)));
+    if (problem.total == 0) {
+      continue;
+    }
+    problem.rate_min =
+        random.Chance(0.3) ? 0 : LargestSum(problem, &RatioTerm::rate) * (0.5 + random.Unit() / 2);
+    problem.rate_max = random.Chance(0.5) ? std::numeric_limits<double>::infinity()
+                                          : problem.rate_min + random.Unit() * problem.total;
+    const double best = SmallestRatio(problem);
+    const RatioStart start{
+        random.Chance(0.5) ? 0 : random.Unit(), random.Chance(0.5) ? 0 : random.Unit()};
+    const double enough =
+        random.Chance(0.7) ? std::numeric_limits<double>::infinity() : 2 * random.Unit();
+    const double bound = BoundRatio(problem, start, enough).ratio;
+    EXPECT_LE(bound, best * (1 + 1e-9)) << "problem " << i;
+    if (std::isfinite(best) && std::isinf(enough)) {
+      gap_sum += 1 - bound / best;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 500);
+  EXPECT_LT(gap_sum / compared, 0.1);
+}
+
+}  // namespace
+}  // namespace ps::provisioner

@@ -1,0 +1,199 @@
+#include "tests/provisioner/planner/planning_samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "provisioner/model/curve_model.h"
+#include "provisioner/model/queue_model.h"
+#include "ps/base/random.h"
+
+namespace ps::provisioner {
+namespace {
+
+double Between(Random* random, double low, double high) {
+  return low + random->Unit() * (high - low);
+}
+
+std::vector<WorkerClass> RandomClasses(Random* random, int count) {
+  std::vector<WorkerClass> classes;
+  for (int k = 0; k < count; ++k) {
+    WorkerClass worker;
+    worker.name = "type" + std::to_string(k);
+    worker.devices = 1 << random->Below(4);
+    worker.samples = static_cast<double>(64 << random->Below(6));
+    worker.compute_s = worker.samples / Between(random, 300, 3000);
+    worker.pcie_bytes_per_s = 1e10;
+    worker.link_bytes_per_s = Between(random, 1e8, 3e8);
+    classes.push_back(worker);
+  }
+  return classes;
+}
+
+proto::CurveFit RandomCurves(Random* random) {
+  proto::CurveFit fit;
+  fit.steps = Between(random, 800, 3000);
+  fit.power = Between(random, 0.5, 1.5);
+  fit.floor = 0.5;
+  fit.minibatch = 500;
+  fit.batch_power = random->Chance(0.5) ? 0 : random->Unit();
+  if (random->Chance(0.5)) {
+    fit.losses = {1.4, 1, 0.7};
+  }
+  double factor = 1;
+  for (const auto& [workers, late] : {std::pair(1, 0.0), {1, 1.0}, {2, 0.0}, {4, 1.0}}) {
+    std::vector<double> by_loss;
+    for (size_t k = 0; k < fit.losses.size(); ++k) {
+      by_loss.push_back(Between(random, 0.8, 1.25));
+    }
+    fit.fleets.push_back({workers, factor, late, std::move(by_loss)});
+    factor *= Between(random, 1, 1.6);
+  }
+  fit.loss_min = Between(random, 0.55, 1.2);
+  fit.residual = 0.05;
+  return fit;
+}
+
+}  // namespace
+
+PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
+  Random random(seed);
+  PlanningSample sample;
+  JobTraffic traffic;
+  traffic.push_bytes = Between(&random, 1e6, 4e7);
+  traffic.pull_bytes = traffic.push_bytes;
+  traffic.pcie_bytes = 2 * traffic.push_bytes;
+  if (shape.has_overlap) {
+    traffic.overlap = 1;
+    traffic.pull_bytes = 0;
+    traffic.round_trip = 2;
+  }
+  std::vector<WorkerClass> classes = RandomClasses(&random, shape.classes);
+  proto::ContentionFit contention;
+  contention.a1 = Between(&random, 0.1, 0.9);
+  contention.b1 = Between(&random, -2, 0);
+  contention.residual = 0.03;
+  proto::LossFit loss;
+  loss.c1 = Between(&random, 0, 1000);
+  loss.c2 = Between(&random, -0.6, 0.1);  // also beyond where the curve makes sense
+  loss.c3 = Between(&random, 800, 3000);
+  loss.c4 = Between(&random, 0, 1);
+  loss.c5 = 0.5;
+  loss.has_heterogeneity = shape.has_heterogeneity;
+  loss.residual = 0.05;
+  std::vector<double> prices;
+  for (const WorkerClass& worker : classes) {
+    prices.push_back(Between(&random, 0.5, 1.5) * worker.samples / worker.compute_s / 1000);
+  }
+  if (shape.is_queue) {
+    proto::QueueFit queue;
+    queue.wait_share = random.Chance(0.5) ? 1 : Between(&random, 0.2, 1);
+    queue.overhead_s = random.Chance(0.5) ? 0 : Between(&random, 0, 0.02);
+    queue.residual = 0.03;
+    const double overlap = random.Chance(0.7) ? 0 : random.Unit();
+    traffic.overlap = shape.has_overlap ? 1 : overlap;
+    sample.speed = std::make_unique<QueueSpeedModel>(std::move(classes), traffic, queue);
+  } else {
+    sample.speed = std::make_unique<SpotDnnSpeedModel>(
+        std::move(classes), traffic, contention, SpotDnnOptions{.variant = shape.variant});
+  }
+  sample.loss = std::make_unique<SpotDnnLossModel>(loss, shape.variant);
+  if (shape.has_curves) {
+    sample.loss = std::make_unique<CurveLossModel>(RandomCurves(&random));
+  }
+  PlanProblem& problem = sample.problem;
+  problem.speed = sample.speed.get();
+  problem.loss = sample.loss.get();
+  for (int k = 0; k < shape.classes; ++k) {
+    const double price = prices[static_cast<size_t>(k)];
+    const auto quota = static_cast<int>(random.Below(static_cast<uint64_t>(shape.quota_max) + 1));
+    const int held =
+        shape.has_held ? static_cast<int>(random.Below(static_cast<uint64_t>(quota) + 1)) / 2 : 0;
+    problem.offers.push_back({k, proto::Market::kSpot, price, quota, held});
+    if (shape.has_two_markets) {
+      problem.offers.push_back(
+          {k, proto::Market::kOnDemand, price * 3, static_cast<int>(random.Below(3)), 0});
+    }
+  }
+  problem.offers.front().quota = std::max(problem.offers.front().quota, 1);
+  for (int i = 0; i < shape.server_offers; ++i) {
+    ServerOffer server;
+    server.instance_type = "server" + std::to_string(i);
+    server.link_bytes_per_s = Between(&random, 2e8, 2e9);
+    server.usd_per_hour = random.Chance(0.3) ? 0 : Between(&random, 0.05, 0.5);
+    server.hosts_max = 1 + static_cast<int>(random.Below(static_cast<uint64_t>(shape.hosts_max)));
+    problem.servers.push_back(server);
+  }
+  problem.goal.loss = Between(&random, 0.55, 1.2);
+  problem.goal.seconds_max = random.Chance(0.1)
+                                 ? std::numeric_limits<double>::infinity()
+                                 : std::exp(Between(&random, std::log(300.0), std::log(30000.0)));
+  problem.goal.usd_max =
+      random.Chance(0.7) ? std::numeric_limits<double>::infinity() : Between(&random, 0.2, 20);
+  problem.goal.confidence = random.Chance(0.5) ? 0.5 : 0.9;
+  problem.goal.takeover_s = shape.has_held ? Between(&random, 0, 60) : 0;
+  return sample;
+}
+
+PlanningSample ResNet110(SpotDnnVariant variant, double loss, double seconds_max) {
+  struct Row {
+    const char* name;
+    int devices;
+    double samples;
+    double samples_per_s;
+    double usd_per_hour;
+    int quota;
+  };
+
+  const Row rows[] = {
+      {"p3.2xlarge", 1, 1024, 1885, 0.918, 2},
+      {"g4dn.4xlarge", 1, 1024, 750, 0.3612, 5},
+      {"g3.8xlarge", 2, 1024, 1018, 0.684, 5},
+      {"g3.16xlarge", 4, 2048, 1995, 1.5676, 8},
+      {"p2.8xlarge", 8, 8192, 2115, 2.16, 5}};
+  JobTraffic traffic;
+  traffic.push_bytes = 11.5e6;
+  traffic.pull_bytes = 11.5e6;
+  traffic.pcie_bytes = 2 * 11.5e6;
+  PlanningSample sample;
+  std::vector<WorkerClass> classes;
+  for (const Row& row : rows) {
+    WorkerClass worker;
+    worker.name = row.name;
+    worker.devices = row.devices;
+    worker.samples = row.samples;
+    worker.pcie_bytes_per_s = 10e9;
+    worker.link_bytes_per_s = 142e6;
+    const double iteration_s = row.samples / row.samples_per_s;
+    worker.compute_s = variant == SpotDnnVariant::kPrototype
+                           ? PrototypeComputeSeconds(iteration_s, worker, traffic)
+                           : PaperComputeSeconds(iteration_s, worker, traffic);
+    sample.problem.offers.push_back(
+        {static_cast<int>(classes.size()), proto::Market::kSpot, row.usd_per_hour, row.quota, 0});
+    classes.push_back(worker);
+  }
+  proto::ContentionFit contention;
+  contention.a1 = 0.8;
+  contention.b1 = -1.92;
+  proto::LossFit fit;
+  fit.c1 = 876.5;
+  fit.c2 = -0.2;
+  fit.c3 = 2507.6;
+  fit.c5 = 0.5;
+  fit.has_heterogeneity = false;
+  sample.speed = std::make_unique<SpotDnnSpeedModel>(
+      std::move(classes), traffic, contention, SpotDnnOptions{.variant = variant});
+  sample.loss = std::make_unique<SpotDnnLossModel>(fit, variant);
+  sample.problem.speed = sample.speed.get();
+  sample.problem.loss = sample.loss.get();
+  sample.problem.servers.push_back({"m5.xlarge", 1.2e9, 0, 1, 1});
+  sample.problem.goal.loss = loss;
+  sample.problem.goal.seconds_max = seconds_max;
+  sample.problem.goal.usd_max = std::numeric_limits<double>::infinity();
+  return sample;
+}
+
+}  // namespace ps::provisioner

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "provisioner/model/spotdnn_model.h"
+#include "provisioner/planner/planner.h"
+
+namespace ps::provisioner {
+
+/// A problem together with the models that it points at.
+struct PlanningSample {
+  std::unique_ptr<SpeedModel> speed;
+  std::unique_ptr<LossModel> loss;
+  PlanProblem problem;
+};
+
+struct SampleShape {
+  int classes = 3;
+  int quota_max = 4;
+  int server_offers = 1;
+  int hosts_max = 2;
+  bool has_heterogeneity = true;
+  bool has_two_markets = false;  // spot and on-demand offers of every class
+  bool has_held = false;
+  SpotDnnVariant variant = SpotDnnVariant::kPaper;
+  bool is_queue = false;    // the closed queue instead, with or without overlap and workers in step
+  bool has_curves = false;  // steps as curves tell them, of a few fleets, instead of spotDNN's
+  bool has_overlap = false;  // full overlap, so that some exchanges are late and others are not
+};
+
+/// A random cluster and a goal that some fleets meet and others miss. Same seed, same problem.
+PlanningSample RandomSample(uint64_t seed, const SampleShape& shape);
+
+/// spotDNN's released parameters for ResNet-110 on CIFAR-100: p3.2xlarge, g4dn.4xlarge, g3.8xlarge,
+/// g3.16xlarge, p2.8xlarge, and one server that costs nothing.
+PlanningSample ResNet110(SpotDnnVariant variant, double loss, double seconds_max);
+
+}  // namespace ps::provisioner

@@ -1,0 +1,206 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/plan_setup.h"
+#include "provisioner/report/plan_report.h"
+#include "provisioner/report/sensitivity.h"
+
+namespace ps::provisioner {
+namespace {
+
+using ::testing::HasSubstr;
+
+proto::InstanceType TypeOf(const char* name, double spot_usd, double on_demand_usd, int quota) {
+  proto::InstanceType type;
+  type.name = name;
+  type.device = "T4";
+  type.network_gbit_per_s = 10;
+  type.network_burst_gbit_per_s = 10;
+  type.pcie_gbyte_per_s = 10;
+  type.on_demand_usd_per_hour = on_demand_usd;
+  if (spot_usd > 0) {
+    type.spot = {{"zone-a", spot_usd * 2, "2024-01-01"}, {"zone-b", spot_usd, "2024-01-01"}};
+  }
+  type.quota = quota;
+  return type;
+}
+
+/// Two kinds of workers and a kind of server, and a job that moves 50 MB a step.
+class ReportTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    catalog_.provider = "test";
+    catalog_.types = {
+        TypeOf("slow", 0.3, 1, 6), TypeOf("fast", 1, 3, 3), TypeOf("server", 0, 0.2, 4)};
+    catalog_.types[2].is_server_host = true;
+    profile_.job = "job";
+    profile_.parameter_bytes = 5e7;
+    profile_.workers = {{"slow", 128, 1.0}, {"fast", 256, 0.6}};
+    profile_.loss = {
+        .c1 = 100, .c2 = -0.5, .c3 = 900, .c4 = 0.2, .c5 = 0.3, .residual = 0.05, .samples = 9};
+    input_.catalog = &catalog_;
+    input_.profile = &profile_;
+    input_.setup.goal.loss = 0.6;
+    input_.setup.goal.seconds_max = 1800;
+    input_.setup.goal.usd_max = INFINITY;
+  }
+
+  void Make() {
+    Result<JobModels> models = BuildJobModels(catalog_, profile_, input_.models);
+    ASSERT_TRUE(models.ok()) << models.status();
+    models_ = std::move(models).value();
+    Result<PlanProblem> problem = MakePlanProblem(catalog_, models_, input_.setup);
+    ASSERT_TRUE(problem.ok()) << problem.status();
+    problem_ = std::move(problem).value();
+  }
+
+  std::string SetupError() {
+    Result<JobModels> models = BuildJobModels(catalog_, profile_, input_.models);
+    EXPECT_TRUE(models.ok()) << models.status();
+    models_ = std::move(models).value();
+    const Result<PlanProblem> problem = MakePlanProblem(catalog_, models_, input_.setup);
+    return problem.ok() ? "" : std::string(problem.status().message());
+  }
+
+  FleetChoice Best() {
+    const Result<PlanAnswer> answer = MakeStrategy("exact")->Solve(problem_);
+    EXPECT_TRUE(answer.ok() && !answer->best.empty());
+    return answer.ok() && !answer->best.empty() ? answer->best.front() : FleetChoice();
+  }
+
+  proto::Catalog catalog_;
+  proto::JobProfile profile_;
+  PlanInput input_;
+  JobModels models_;
+  PlanProblem problem_;
+};
+
+TEST_F(ReportTest, OffersAreTheLowestPriceOfTheMarketAndServersAreOnDemand) {
+  Make();
+  ASSERT_EQ(problem_.offers.size(), 2U);
+  EXPECT_EQ(problem_.offers[0].usd_per_hour, 0.3);
+  EXPECT_EQ(problem_.offers[0].market, proto::Market::kSpot);
+  ASSERT_EQ(problem_.servers.size(), 1U);
+  EXPECT_EQ(problem_.servers[0].usd_per_hour, 0.2);
+  EXPECT_EQ(problem_.servers[0].hosts_max, 4);
+  catalog_.types[1].spot.clear();
+  input_.setup.market = MarketChoice::kBoth;
+  input_.setup.quotas = {{"slow", 2}};
+  Make();
+  ASSERT_EQ(problem_.offers.size(), 2U);
+  EXPECT_EQ(problem_.offers[0].quota, 2);
+  EXPECT_EQ(problem_.offers[1].market, proto::Market::kOnDemand);
+  EXPECT_EQ(problem_.offers[1].usd_per_hour, 3);
+  input_.setup.market = MarketChoice::kSpot;
+  Make();
+  EXPECT_EQ(problem_.offers.size(), 1U);
+}
+
+TEST_F(ReportTest, WhatTheCatalogDoesNotHaveIsRefused) {
+  input_.setup.quotas = {{"huge", 2}};
+  EXPECT_THAT(SetupError(), HasSubstr("quota for huge, a type that the catalog does not have"));
+  input_.setup.quotas = {{"server", 2}};
+  EXPECT_THAT(SetupError(), HasSubstr("which the profile has no figures for"));
+  input_.setup.quotas = {};
+  input_.setup.servers = {{"slow", 1, 1}};
+  EXPECT_THAT(SetupError(), HasSubstr("may not hold parameters"));
+  input_.setup.servers = {{"server", 1, 9}};
+  EXPECT_THAT(SetupError(), HasSubstr("beyond the type's quota of 4"));
+}
+
+TEST_F(ReportTest, MoreOfEverythingIsWhatTheModelSaysOfTheChangedFleet) {
+  Make();
+  const FleetChoice best = Best();
+  const std::vector<proto::PlanGain> gains = WhatMoreBuys(input_, problem_, best);
+  std::vector<std::string> changes;
+  for (const proto::PlanGain& gain : gains) {
+    changes.push_back(gain.change);
+  }
+  EXPECT_THAT(
+      changes,
+      ::testing::ElementsAre(
+          "one more slow",
+          "one more fast",
+          "one more server server",
+          "twice the servers' network",
+          "twice the workers' network",
+          "twice the PCIe"));
+  FleetJudge judge(problem_);
+  std::vector<int> counts = best.counts;
+  ++counts[0];
+  const Verdict verdict = judge.Judge(counts, best.server_offer, best.server_hosts);
+  EXPECT_EQ(gains[0].usd, verdict.usd);
+  EXPECT_EQ(gains[0].seconds, verdict.seconds);
+  for (size_t i = 2; i < gains.size(); ++i) {
+    EXPECT_GE(gains[i].samples_per_s, best.speed.samples_per_s * (1 - 1e-9)) << gains[i].change;
+  }
+}
+
+TEST_F(ReportTest, AQuotaThatCostsMoneyIsTheBottleneckOfComputation) {
+  profile_.parameter_bytes = 1e5;  // so that computation limits
+  profile_.push_bytes = 1e5;
+  profile_.pull_bytes = 1e5;
+  profile_.loss.has_heterogeneity = false;
+  input_.setup.goal.seconds_max = 1100;
+  input_.setup.quotas = {{"slow", 30}, {"fast", 1}};
+  catalog_.types[1].spot[1].usd_per_hour = 0.1;  // the fast ones are a bargain
+  Make();
+  const FleetChoice best = Best();
+  ASSERT_EQ(best.counts[1], 1);
+  const std::vector<proto::PlanQuota> gains = WhatQuotaBuys(problem_, best);
+  ASSERT_EQ(gains.size(), 1U);
+  EXPECT_EQ(gains[0].instance_type, "fast");
+  EXPECT_LT(gains[0].usd, best.usd);
+  EXPECT_EQ(BindingBottleneck(best, gains), "quota");
+  EXPECT_EQ(BindingBottleneck(best, {}), "compute");
+}
+
+TEST_F(ReportTest, APlanHoldsTheFleetAndIntervalsWhoseUpperEndsAreInTime) {
+  input_.setup.goal.confidence = 0.9;
+  Make();
+  const FleetChoice best = Best();
+  const proto::Plan plan = PlanOf(problem_, profile_, best, "exact");
+  EXPECT_EQ(plan.job, "job");
+  EXPECT_EQ(plan.speed_model, "queue");
+  EXPECT_EQ(plan.usd_max, 0);
+  EXPECT_EQ(plan.seconds.value, best.seconds);
+  EXPECT_LE(plan.seconds.high, 1800);
+  EXPECT_LT(plan.usd.low, plan.usd.value);
+  const Result<proto::Plan> parsed = proto::ParsePlan(proto::PrintPlan(plan), "plan.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, plan);
+}
+
+TEST_F(ReportTest, ThePlotHasAPointOfEverySizeAndEscapesNames) {
+  catalog_.types[0].name = "a<b";
+  profile_.workers[0].instance_type = "a<b";
+  Make();
+  const FleetChoice best = Best();
+  const std::vector<PlotPoint> points = PlotPoints(problem_, best, 5);
+  ASSERT_EQ(points.size(), 5U);
+  for (size_t i = 0; i < points.size(); ++i) {
+    EXPECT_EQ(points[i].workers, static_cast<int>(i) + 1);
+    EXPECT_EQ(WorkersOf(points[i].choice.counts), points[i].workers);
+    EXPECT_EQ(points[i].is_in_time, points[i].choice.seconds <= 1800);
+  }
+  const std::string svg = PlotSvg(points, 2, {"a & b", "c"});
+  EXPECT_THAT(svg, HasSubstr("a &amp; b"));
+  EXPECT_THAT(svg, HasSubstr("chosen: "));
+  EXPECT_EQ(svg.find("a<b"), std::string::npos);
+  EXPECT_THAT(svg, ::testing::EndsWith("</svg>\n"));
+}
+
+TEST_F(ReportTest, WindowSizesAreTheEquationsOfThePaper) {
+  Make();
+  profile_.contention = {.a1 = 0.8, .b1 = -1.92, .samples = 3};
+  LimitSizesAsSpotDnn(profile_, &problem_);
+  EXPECT_EQ(problem_.workers_max, 13);  // ((1 + 1.92) / 0.8)^2 = 13.3
+  EXPECT_GE(problem_.workers_min, 1);
+  EXPECT_LE(problem_.workers_min, 13);
+}
+
+}  // namespace
+}  // namespace ps::provisioner
