@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/tidy/build_rules.h"
 #include "tests/tidy/cmake_reader.h"
+#include "tests/tidy/document_rules.h"
 #include "tests/tidy/layer_rules.h"
 #include "tests/tidy/text_rules.h"
 #include "tests/tidy/tree.h"
@@ -176,6 +177,33 @@ TEST(ShapeRuleTest, FilesOfMoreThanEightHundredLinesAreFound) {
   }
   EXPECT_THAT(Shape("ps/base/a.h", text), IsEmpty());
   EXPECT_EQ(Only(Shape("ps/base/a.h", text + "x\n")), "801 lines; split at 800");
+}
+
+TEST(DocumentRuleTest, ADateInTheNameOfADocumentIsFound) {
+  EXPECT_EQ(CheckDocumentShape({{"docs/x/2026-11-22-speed.md", ""}}).size(), 1U);
+  EXPECT_THAT(CheckDocumentShape({{"docs/x/speed-26-11.md", ""}}), IsEmpty());
+}
+
+TEST(DocumentRuleTest, LinksLeadToDocumentsOfTheTree) {
+  const auto links = [](const std::string& text) {
+    return CheckDocumentLinks(MakeTree({{"docs/a.md", text}, {"ps/net/README.md", ""}}));
+  };
+  for (const char* text :
+       {"[a](../ps/net/README.md#part)", "[a](a.md)", "[a](#part)", "[a](https://x.y/z.md)"}) {
+    EXPECT_THAT(links(text), IsEmpty()) << text;
+  }
+  EXPECT_EQ(Only(links("text [a](../ps/README.md) text")), "dead link: ps/README.md");
+}
+
+TEST(DocumentRuleTest, TestsThatAreNamedExist) {
+  const auto named = [](const std::string& text) {
+    return CheckNamedTests(MakeTree(
+        {{"docs/a.md", text},
+         {"tests/base/a_test.cc", "TEST(ATest, Holds) {}\nTEST_F(\n    BTest, HoldsToo) {}"}}));
+  };
+  EXPECT_THAT(named("`ATest`, `dev.ATest.Holds`, BTest.HoldsToo. Test and GTestX"), IsEmpty());
+  EXPECT_EQ(Only(named("`ATest.Breaks`")), "there is no test ATest.Breaks");
+  EXPECT_EQ(Only(named("`CTest`")), "there is no test CTest");
 }
 
 std::vector<Finding> Banned(const std::string& path, const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/tidy/build_rules.h"
+#include "tests/tidy/document_rules.h"
 #include "tests/tidy/layer_rules.h"
 #include "tests/tidy/text_rules.h"
 #include "tests/tidy/tree.h"
@@ -33,6 +34,18 @@ TEST_F(RepositoryTest, LinkListsObeyTheFolderTable) {
 
 TEST_F(RepositoryTest, LinesAndFilesFitTheirLimits) {
   ExpectNone(CheckShape(Repository()));
+}
+
+TEST_F(RepositoryTest, NoDocumentHasADateInItsName) {
+  ExpectNone(CheckDocumentShape(Repository()));
+}
+
+TEST_F(RepositoryTest, LinksBetweenDocumentsLeadSomewhere) {
+  ExpectNone(CheckDocumentLinks(Repository()));
+}
+
+TEST_F(RepositoryTest, TestsThatDocumentsNameExist) {
+  ExpectNone(CheckNamedTests(Repository()));
 }
 
 TEST_F(RepositoryTest, BannedNamesAreNotUsed) {

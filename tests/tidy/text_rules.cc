@@ -40,21 +40,10 @@ const std::vector<BannedName>& BannedNames() {
   return names;
 }
 
-int LineAt(std::string_view text, size_t position) {
-  const std::string_view before = text.substr(0, position);
-  return 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
-}
-
 bool StartsWithAny(std::string_view path, const std::vector<std::string_view>& prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(), [path](std::string_view prefix) {
     return path.starts_with(prefix);
   });
-}
-
-size_t CharacterCount(std::string_view utf8) {
-  return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
-  }));
 }
 
 void CheckLine(

@@ -187,6 +187,17 @@ std::string BlankOut(std::string_view text, Blank what) {
   return out;
 }
 
+int LineAt(std::string_view text, size_t position) {
+  const std::string_view before = text.substr(0, position);
+  return 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n'));
+}
+
+size_t CharacterCount(std::string_view utf8) {
+  return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
+  }));
+}
+
 size_t FindToken(std::string_view text, std::string_view token, size_t from) {
   for (size_t at = text.find(token, from); at != std::string_view::npos;
        at = text.find(token, at + 1)) {

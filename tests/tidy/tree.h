@@ -51,6 +51,12 @@ bool IsCMake(std::string_view path);
 /// The text cut at its newlines.
 std::vector<std::string_view> Lines(std::string_view text);
 
+/// The line, from 1, of a position in a text.
+int LineAt(std::string_view text, size_t position);
+
+/// Characters of a UTF-8 text.
+size_t CharacterCount(std::string_view utf8);
+
 enum class Blank { kComments, kCommentsAndLiterals };
 
 /// C++ text with comments (and the insides of literals) replaced by spaces. Newlines stay, so line

@@ -1,0 +1,149 @@
+#include "tests/tidy/document_rules.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+
+namespace ps::tidy {
+namespace {
+
+bool IsDocument(const File& file) {
+  return file.path.ends_with(".md");
+}
+
+bool IsWordCharacter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+std::string_view WordAt(std::string_view text, size_t at) {
+  size_t end = at;
+  while (end < text.size() && IsWordCharacter(text[end])) {
+    ++end;
+  }
+  return text.substr(at, end - at);
+}
+
+/// As in "2026-11-22".
+bool HasDate(std::string_view name) {
+  constexpr std::string_view kPattern = "dddd-dd-dd";
+  for (size_t at = 0; at + kPattern.size() <= name.size(); ++at) {
+    const bool is_date = std::equal(
+        kPattern.begin(), kPattern.end(), name.begin() + static_cast<long>(at), [](char p, char c) {
+          return p == 'd' ? std::isdigit(static_cast<unsigned char>(c)) != 0 : p == c;
+        });
+    if (is_date) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// "Suite" and "Suite.Name" of every test of the repository's own.
+std::set<std::string> TestNames(const Tree& tree) {
+  std::set<std::string> names;
+  for (const File& file : tree) {
+    if (!file.path.starts_with("tests/") || !IsSource(file.path)) {
+      continue;
+    }
+    for (const std::string_view macro : {"TEST", "TEST_F", "TEST_P", "TYPED_TEST_P"}) {
+      for (size_t at = FindToken(file.text, macro, 0); at != std::string::npos;
+           at = FindToken(file.text, macro, at + 1)) {
+        constexpr std::string_view kBetween = "( \n,";
+        const size_t suite_at = file.text.find_first_not_of(kBetween, at + macro.size());
+        if (suite_at == std::string::npos) {
+          continue;
+        }
+        const std::string suite(WordAt(file.text, suite_at));
+        const size_t name_at = file.text.find_first_not_of(kBetween, suite_at + suite.size());
+        names.insert(suite);
+        if (name_at != std::string::npos) {
+          names.insert(suite + "." + std::string(WordAt(file.text, name_at)));
+        }
+      }
+    }
+  }
+  return names;
+}
+
+/// Calls `found` with every "SuiteTest" and "SuiteTest.Name" in a text, and where it begins.
+void ForEachTestName(
+    std::string_view text, const std::function<void(size_t at, const std::string& name)>& found) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    const std::string_view word = WordAt(text, at);
+    if (word.empty()) {
+      continue;
+    }
+    size_t end = at + word.size();
+    constexpr std::string_view kEnding = "Test";
+    if (std::isupper(static_cast<unsigned char>(word.front())) != 0 &&
+        word.size() > kEnding.size() && word.ends_with(kEnding)) {
+      std::string name(word);
+      if (end + 1 < text.size() && text[end] == '.' &&
+          std::isupper(static_cast<unsigned char>(text[end + 1])) != 0) {
+        const std::string_view test = WordAt(text, end + 1);
+        name.append(".").append(test);
+        end += 1 + test.size();
+      }
+      found(at, name);
+    }
+    at = end;
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> CheckDocumentShape(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    if (!IsDocument(file)) {
+      continue;
+    }
+    if (file.path.starts_with("docs/") && HasDate(NameOf(file.path))) {
+      findings.push_back({file.path, 0, "a date in the name; one page per area, git has the past"});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckDocumentLinks(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    constexpr std::string_view kLink = "](";
+    for (size_t at = file.text.find(kLink); IsDocument(file) && at != std::string::npos;
+         at = file.text.find(kLink, at + 1)) {
+      const size_t begin = at + kLink.size();
+      const size_t end = std::min(file.text.find_first_of("#)\n", begin), file.text.size());
+      const std::string target = file.text.substr(begin, end - begin);
+      if (!target.ends_with(".md") || target.find("://") != std::string::npos) {
+        continue;
+      }
+      const std::string path =
+          (std::filesystem::path(FolderOf(file.path)) / target).lexically_normal();
+      if (FindFile(tree, path) == nullptr) {
+        findings.push_back({file.path, LineAt(file.text, at), "dead link: " + path});
+      }
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckNamedTests(const Tree& tree) {
+  const std::set<std::string> tests = TestNames(tree);
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    if (!IsDocument(file)) {
+      continue;
+    }
+    ForEachTestName(file.text, [&](size_t at, const std::string& name) {
+      if (tests.count(name) == 0) {
+        findings.push_back({file.path, LineAt(file.text, at), "there is no test " + name});
+      }
+    });
+  }
+  return findings;
+}
+
+}  // namespace ps::tidy
