@@ -26,8 +26,10 @@ class FdSink final : public LogSink {
     }
   }
 
+  bool Takes(LogLevel level) const override { return level >= least_; }
+
   void Write(LogLevel level, std::string_view line) override {
-    if (level < least_) {
+    if (!Takes(level)) {
       return;
     }
     const std::lock_guard lock(mutex_);
@@ -80,6 +82,8 @@ class FdSink final : public LogSink {
 
 class NullSink final : public LogSink {
  public:
+  bool Takes(LogLevel /*level*/) const override { return false; }
+
   void Write(LogLevel /*level*/, std::string_view /*line*/) override {}
 };
 
@@ -170,6 +174,9 @@ Result<std::unique_ptr<LogSink>> MakeFileSink(const std::string& path, LogLevel 
 
 void Logger::Log(
     LogLevel level, std::string_view event, std::initializer_list<LogField> fields) const {
+  if (!sink_->Takes(level)) {
+    return;
+  }
   char time_text[32];
   std::snprintf(time_text, sizeof(time_text), "t=%.6f", Seconds(time_->Now() - start_));
   std::string line = time_text;

@@ -43,6 +43,10 @@ struct LogField {
 class LogSink {
  public:
   virtual ~LogSink() = default;
+
+  /// Whether lines of this level go anywhere; those that do not are not made.
+  virtual bool Takes(LogLevel /*level*/) const { return true; }
+
   /// `line` ends with a newline. A failure is never thrown and never returned: logs can't stop a
   /// run.
   virtual void Write(LogLevel level, std::string_view line) = 0;

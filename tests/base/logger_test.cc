@@ -26,11 +26,14 @@ using ::testing::StartsWith;
 
 class MemorySink final : public LogSink {
  public:
+  bool Takes(LogLevel level) const override { return level >= least; }
+
   void Write(LogLevel level, std::string_view line) override {
     levels.push_back(level);
     lines.emplace_back(line);
   }
 
+  LogLevel least = LogLevel::kDebug;
   std::vector<LogLevel> levels;
   std::vector<std::string> lines;
 };
@@ -101,6 +104,17 @@ TEST(LoggerTest, EveryLevelReachesTheSinkUnderItsName) {
   EXPECT_THAT(sink.lines[2], HasSubstr(" level=warning "));
   EXPECT_THAT(sink.lines[3], HasSubstr(" level=error "));
   EXPECT_EQ(sink.levels[3], LogLevel::kError);
+}
+
+TEST(LoggerTest, ALineThatTheSinkDoesNotTakeIsNotMade) {
+  MemorySink sink;
+  FixedTime time;
+  const Logger logger("n", &time, &sink);
+  sink.least = LogLevel::kWarning;
+  logger.Info("e");
+  EXPECT_TRUE(sink.lines.empty());
+  logger.Warning("e");
+  EXPECT_EQ(sink.lines.size(), 1U);
 }
 
 TEST(LogfmtTest, PlainValuesAreNotQuoted) {

@@ -18,11 +18,16 @@ namespace {
 /// Keeps the log of the run, so that a failure can show it.
 class TextSink final : public LogSink {
  public:
+  explicit TextSink(bool is_wanted) : is_wanted_(is_wanted) {}
+
+  bool Takes(LogLevel /*level*/) const override { return is_wanted_; }
+
   void Write(LogLevel /*level*/, std::string_view line) override { text_ += line; }
 
   const std::string& text() const { return text_; }
 
  private:
+  const bool is_wanted_;
   std::string text_;
 };
 
@@ -49,7 +54,7 @@ class Cluster final : public coordinator::FleetActions, public Network::Observer
   void OnClosed(proto::PeerId peer) override { core_->OnPeerClosed(peer, queue_.Now(), &out_); }
 
   // Network::Observer.
-  void OnSend(int from, int to, const proto::Message& message) override;
+  void OnSend(int from, int to, const proto::Hello& hello, const proto::Message& message) override;
   void BeforeDelivery(int from, int to, const proto::Message& message) override;
   void AfterDelivery(int from, int to, const proto::Message& message) override;
 
@@ -77,7 +82,6 @@ class Cluster final : public coordinator::FleetActions, public Network::Observer
   Process* RandomProcess();
   Process* ProcessOf(int node);
   const ShardId* ShardOf(int node) const;
-  Incarnation IncarnationOf(int node);
 
   const Scenario scenario_;
   Random random_;
@@ -102,6 +106,7 @@ Cluster::Cluster(const Scenario& scenario)
     : scenario_(scenario),
       random_(scenario.seed),
       network_(&queue_, scenario.seed + 1),
+      sink_(scenario.log_detail != LogDetail::kNone),
       log_("c", &queue_, &sink_),
       oracle_(
           {scenario.mode,
@@ -116,7 +121,7 @@ Cluster::Cluster(const Scenario& scenario)
       out_(&network_, node_) {
   network_.set_faults(scenario.network);
   network_.set_observer(this);
-  if (scenario.logs_messages) {
+  if (scenario.log_detail == LogDetail::kMessages) {
     network_.set_log(&log_);
   }
   coordinator::CoordinatorOptions options;
@@ -250,11 +255,6 @@ const ShardId* Cluster::ShardOf(int node) const {
   return it == shard_of_node_.end() ? nullptr : &it->second;
 }
 
-Incarnation Cluster::IncarnationOf(int node) {
-  const Process* const process = ProcessOf(node);
-  return process == nullptr ? Incarnation() : process->node->core().incarnation();
-}
-
 void Cluster::KillOne() {
   if (Process* process = RandomProcess(); process != nullptr) {
     Kill(process);
@@ -307,17 +307,18 @@ void Cluster::Plan(uint32_t count, void (Cluster::*fault)()) {
   }
 }
 
-void Cluster::OnSend(int from, int to, const proto::Message& message) {
-  const ShardId* const shard = ShardOf(from);
-  if (shard != nullptr && IncarnationOf(to) != Incarnation()) {
-    // Judged when the delivery that caused it has been taken into account.
+void Cluster::OnSend(
+    int from, int /*to*/, const proto::Hello& hello, const proto::Message& message) {
+  if (const ShardId* const shard = ShardOf(from); shard != nullptr) {
+    // Judged when the delivery that caused it has been taken into account. A worker connects to a
+    // shard for one incarnation, and may have a newer one by now.
     if (const auto* push = std::get_if<proto::PushReply>(&message)) {
-      answers_.emplace_back([this, s = *shard, i = IncarnationOf(to), reply = *push] {
+      answers_.emplace_back([this, s = *shard, i = hello.incarnation, reply = *push] {
         oracle_.OnPushReply(s, i, reply);
       });
     } else if (std::holds_alternative<proto::PullReply>(message)) {
       answers_.emplace_back(
-          [this, s = *shard, i = IncarnationOf(to)] { oracle_.OnPullReply(s, i); });
+          [this, s = *shard, i = hello.incarnation] { oracle_.OnPullReply(s, i); });
     }
   }
   if (armed_kills_ > 0 && random_.Chance(0.02)) {

@@ -6,9 +6,15 @@
 namespace ps::sim {
 namespace {
 
+/// A connection that loses all heartbeats for as long as max_detect is a broken one. Servers are
+/// stable hosts, so theirs to the coordinator loses no more than this in a row.
+constexpr uint32_t kServerLossesInARowMax = 2;
+
 std::vector<std::byte> ToBytes(const proto::Message& message, uint64_t request_id) {
   const proto::EncodedMessage encoded = proto::EncodeMessage(message, request_id);
-  std::vector<std::byte> bytes = encoded.head;
+  std::vector<std::byte> bytes;
+  bytes.reserve(encoded.head.size() + encoded.payload.size());
+  bytes = encoded.head;
   for (const std::span<const std::byte> part : encoded.payload.parts) {
     bytes.insert(bytes.end(), part.begin(), part.end());
   }
@@ -49,6 +55,14 @@ Duration Network::Delay() {
   return delay;
 }
 
+bool Network::IsLost(End* end) {
+  const bool is_limited = end->hello.role == proto::Role::kShard;
+  const bool is_lost =
+      random_.Chance(faults_.loss) && !(is_limited && end->lost_in_a_row == kServerLossesInARowMax);
+  end->lost_in_a_row = is_lost ? end->lost_in_a_row + 1 : 0;
+  return is_lost;
+}
+
 void Network::Kill(int node, bool is_silent) {
   nodes_[static_cast<size_t>(node)] = nullptr;
   Trace(static_cast<uint64_t>(node) + 0x1000);
@@ -77,8 +91,8 @@ void Network::Connect(
     }
     const proto::PeerId near(++next_peer_);
     const proto::PeerId far(++next_peer_);
-    ends_[near] = {from, to, far};
-    ends_[far] = {to, from, near};
+    ends_[near] = {from, to, far, hello};
+    ends_[far] = {to, from, near, hello};
     Trace(near.value);
     nodes_[static_cast<size_t>(to)]->OnAccepted(far, hello);
     done(near);
@@ -93,7 +107,7 @@ void Network::Send(int from, proto::PeerId peer, uint64_t request_id, proto::Mes
   End& end = it->second;
   PS_CHECK(end.node == from) << "node " << from << " uses a connection of node " << end.node;
   if (observer_ != nullptr) {
-    observer_->OnSend(from, end.other_node, message);
+    observer_->OnSend(from, end.other_node, end.hello, message);
   }
   if (!is_alive(from)) {
     return;  // the observer killed it in the act of sending
@@ -102,7 +116,7 @@ void Network::Send(int from, proto::PeerId peer, uint64_t request_id, proto::Mes
     BreakConnection(peer);
     return;
   }
-  if (cut_.contains(std::minmax(from, end.other_node)) || random_.Chance(faults_.loss)) {
+  if (cut_.contains(std::minmax(from, end.other_node)) || IsLost(&end)) {
     return;
   }
   auto bytes = std::make_shared<std::vector<std::byte>>(ToBytes(message, request_id));

@@ -43,7 +43,9 @@ class Network {
   class Observer {
    public:
     virtual ~Observer() = default;
-    virtual void OnSend(int from, int to, const proto::Message& message) = 0;
+    /// `hello`: of whoever connected.
+    virtual void OnSend(
+        int from, int to, const proto::Hello& hello, const proto::Message& message) = 0;
     virtual void BeforeDelivery(int from, int to, const proto::Message& message) = 0;
     virtual void AfterDelivery(int from, int to, const proto::Message& message) = 0;
   };
@@ -84,11 +86,14 @@ class Network {
     int node = -1;
     int other_node = -1;
     proto::PeerId other;
+    proto::Hello hello;  // of whoever connected
     bool is_open = true;
     TimePoint last_arrival{};  // of what this end has sent
+    uint32_t lost_in_a_row = 0;
   };
 
   Duration Delay();
+  bool IsLost(End* end);
   void Deliver(proto::PeerId to, uint64_t request_id, const std::vector<std::byte>& bytes);
   void BreakConnection(proto::PeerId end);
   void NotifyClosed(proto::PeerId end, TimePoint not_before);

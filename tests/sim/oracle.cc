@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <sstream>
 
-#include "ps/base/random.h"
 #include "ps/proto/chunk_parts.h"
 
 namespace ps::sim {
@@ -15,11 +15,6 @@ std::string Name(const StepId& id) {
 }
 
 }  // namespace
-
-float GradientAt(ChunkKey key, uint64_t element, uint32_t epoch, uint64_t begin) {
-  const uint64_t base = Mix64(key.value ^ (uint64_t{epoch} << 48) ^ (begin << 8));
-  return static_cast<float>((base + element * 131) % 7) - 3.0F;
-}
 
 void Oracle::Violation(const std::string& text) {
   violations_.push_back(text);
@@ -170,10 +165,10 @@ void Oracle::AfterPush(ShardId shard, const proto::PushRequest& push) {
       Violation(Name(id) + " was applied though its incarnation is fenced");
     }
     const StepRecord& record = steps_.at(id);
+    const ChunkGradient gradient(chunk.key, record.epoch, record.begin);
     std::vector<float>& values = state.values[chunk.key];
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] -=
-          static_cast<float>(push.samples) * GradientAt(chunk.key, i, record.epoch, record.begin);
+      values[i] -= static_cast<float>(push.samples) * gradient.At(i);
     }
     state.own[{push.incarnation, chunk.key}] = state.history[chunk.key].size();
     state.history[chunk.key].push_back(values);
@@ -210,17 +205,21 @@ void Oracle::AfterCommit(ShardId shard, const proto::CommitRound& commit) {
     total += static_cast<float>(c.samples);
     state.complete.insert({c.incarnation, c.step});
   }
+  std::vector<float> sums;
   for (auto& [key, values] : state.values) {
-    for (size_t i = 0; i < values.size() && !commit.contributions.empty(); ++i) {
-      // Sequential SGD on the union of the contributions' samples, learning rate 1.
-      float sum = 0;
-      for (const auto& c : commit.contributions) {
-        const StepRecord& record = steps_.at({c.incarnation, c.step});
-        sum += static_cast<float>(c.samples) * GradientAt(key, i, record.epoch, record.begin);
+    // Sequential SGD on the union of the contributions' samples, learning rate 1.
+    sums.assign(values.size(), 0);
+    for (const auto& c : commit.contributions) {
+      const StepRecord& record = steps_.at({c.incarnation, c.step});
+      const ChunkGradient gradient(key, record.epoch, record.begin);
+      for (size_t i = 0; i < values.size(); ++i) {
+        sums[i] += static_cast<float>(c.samples) * gradient.At(i);
       }
-      values[i] -= sum / total;
     }
     if (!commit.contributions.empty()) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] -= sums[i] / total;
+      }
       state.history[key].push_back(values);
     }
     CheckChunk(shard, state, key);

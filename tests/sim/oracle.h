@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ps/base/ids.h"
+#include "ps/base/random.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/client/chunk_layout.h"
 #include "ps/proto/messages.h"
@@ -23,8 +24,19 @@ struct StepRecord {
 
 using StepId = std::pair<Incarnation, Step>;
 
-/// The gradient of every simulated step: small integers, so that sums in f32 are exact.
-float GradientAt(ChunkKey key, uint64_t element, uint32_t epoch, uint64_t begin);
+/// The gradient of one chunk in a simulated step: small integers, so that sums in f32 are exact.
+class ChunkGradient {
+ public:
+  ChunkGradient(ChunkKey key, uint32_t epoch, uint64_t begin)
+      : base_(Mix64(key.value ^ (uint64_t{epoch} << 48) ^ (begin << 8))) {}
+
+  float At(uint64_t element) const {
+    return static_cast<float>((base_ + element * 131) % 7) - 3.0F;
+  }
+
+ private:
+  uint64_t base_;
+};
 
 /// What a shard lets the oracle look at.
 class ShardView {

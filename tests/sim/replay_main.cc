@@ -1,22 +1,78 @@
-// Repeats one random scenario and prints its whole log: sim_replay SEED [--messages]
+// Repeats one random scenario and prints its log, or runs a campaign of many; see kUsage.
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string>
 
+#include "tests/sim/campaign.h"
 #include "tests/sim/cluster.h"
 
-int main(int argc, char** argv) {
-  const bool logs_messages = argc == 3 && std::strcmp(argv[2], "--messages") == 0;
-  if (argc != 2 && !logs_messages) {
-    std::fprintf(stderr, "usage: sim_replay SEED [--messages]\n");
-    return 2;
+namespace ps::sim {
+namespace {
+
+constexpr const char* kUsage =
+    "usage: sim_replay SEED [--messages]\n"
+    "         repeats the scenario of a seed and prints its log, with every message\n"
+    "       sim_replay --from SEED --count N [--jobs K] [--keep-going]\n"
+    "         runs N seeds in K processes; stops at the first one that breaks a promise,\n"
+    "         or counts the violations by kind\n";
+
+struct Arguments {
+  std::optional<uint64_t> seed;
+  bool logs_messages = false;
+  bool is_campaign = false;
+  CampaignOptions campaign;
+};
+
+std::optional<uint64_t> ToNumber(const char* text) {
+  char* end = nullptr;
+  const uint64_t value = std::strtoull(text, &end, 10);
+  return end == text || *end != '\0' ? std::nullopt : std::optional(value);
+}
+
+/// Nothing when the arguments make no sense.
+std::optional<Arguments> Parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--messages") {
+      arguments.logs_messages = true;
+    } else if (name == "--keep-going") {
+      arguments.campaign.keeps_going = true;
+    } else if (name.rfind("--", 0) != 0) {
+      arguments.seed = ToNumber(argv[i]);
+      if (!arguments.seed) {
+        return std::nullopt;
+      }
+    } else {
+      const std::optional<uint64_t> value = i + 1 < argc ? ToNumber(argv[++i]) : std::nullopt;
+      if (!value) {
+        return std::nullopt;
+      }
+      arguments.is_campaign = true;
+      if (name == "--from") {
+        arguments.campaign.from = *value;
+      } else if (name == "--count") {
+        arguments.campaign.count = *value;
+      } else if (name == "--jobs" && *value > 0 && *value <= kCampaignJobsMax) {
+        arguments.campaign.jobs = static_cast<uint32_t>(*value);
+      } else {
+        return std::nullopt;
+      }
+    }
   }
-  auto scenario = ps::sim::RandomScenario(std::strtoull(argv[1], nullptr, 10));
-  scenario.logs_messages = logs_messages;
-  const auto outcome = ps::sim::Simulate(scenario);
+  return arguments.is_campaign != arguments.seed.has_value() ? std::optional(arguments)
+                                                             : std::nullopt;
+}
+
+int Replay(uint64_t seed, bool logs_messages) {
+  Scenario scenario = RandomScenario(seed);
+  scenario.log_detail = logs_messages ? LogDetail::kMessages : LogDetail::kEvents;
+  const Outcome outcome = Simulate(scenario);
   std::fputs(outcome.log.c_str(), stdout);
-  std::printf("%s\n", ps::sim::Describe(scenario).c_str());
+  std::printf("%s\n", Describe(scenario).c_str());
   for (const std::string& violation : outcome.violations) {
     std::printf("violation: %s\n", violation.c_str());
   }
@@ -24,9 +80,24 @@ int main(int argc, char** argv) {
       "%s: %s; %.3f virtual seconds, %llu messages, %llu pushes checked, trace %016llx\n",
       outcome.is_finished ? "finished" : "not finished",
       outcome.status.ToString().c_str(),
-      ps::Seconds(outcome.virtual_time),
+      Seconds(outcome.virtual_time),
       static_cast<unsigned long long>(outcome.delivered),
       static_cast<unsigned long long>(outcome.pushes_checked),
       static_cast<unsigned long long>(outcome.trace_hash));
   return outcome.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace ps::sim
+
+int main(int argc, char** argv) {
+  const auto arguments = ps::sim::Parse(argc, argv);
+  if (!arguments) {
+    std::fputs(ps::sim::kUsage, stderr);
+    return 2;
+  }
+  if (arguments->is_campaign) {
+    return ps::sim::RunCampaign(arguments->campaign) == 0 ? 0 : 1;
+  }
+  return ps::sim::Replay(*arguments->seed, arguments->logs_messages);
 }

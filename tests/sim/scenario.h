@@ -14,6 +14,9 @@ namespace ps::sim {
 inline constexpr Duration kSimulatedMaxDetect = std::chrono::milliseconds(1200);
 inline constexpr uint32_t kSimulatedFrameKib = 1;
 
+/// What Outcome.log is to have.
+enum class LogDetail : uint8_t { kNone, kEvents, kMessages };
+
 /// What a simulated run is and what happens to it. Everything follows from the seed.
 struct Scenario {
   uint64_t seed = 1;
@@ -33,7 +36,7 @@ struct Scenario {
   uint32_t partitions = 0;  // between random nodes, shorter or longer than max_detect
   uint32_t hangs = 0;       // a worker is cut off from everybody, then comes back
   Duration disturbed_for = std::chrono::seconds(4);  // all of the above happen within
-  bool logs_messages = false;
+  LogDetail log_detail = LogDetail::kEvents;
   Duration time_limit = std::chrono::seconds(600);  // virtual
 };
 

@@ -128,9 +128,9 @@ void WorkerNode::FillTensor(const client::ComputeTask& task, uint32_t tensor) {
     if (TensorOf(chunk.key) != tensor) {
       continue;
     }
+    const ChunkGradient gradient(chunk.key, task.epoch, task.begin);
     for (uint32_t i = 0; i < chunk.element_count; ++i) {
-      task.gradient[static_cast<size_t>(chunk.offset) + i] =
-          GradientAt(chunk.key, i, task.epoch, task.begin);
+      task.gradient[static_cast<size_t>(chunk.offset) + i] = gradient.At(i);
     }
   }
 }
