@@ -14,6 +14,7 @@ std::optional<std::vector<Member>> Roster::Update(const proto::Membership& membe
   generation_ = membership.generation;
   incarnation_max_ = std::max(incarnation_max_, membership.incarnation_max);
   resolve_ = membership.resolve;
+  floor_ = std::max(floor_, SlowestActive().value_or(0));
 
   std::vector<Incarnation> were_active;
   for (const auto& [incarnation, member] : members_) {
@@ -46,8 +47,20 @@ std::optional<std::vector<Member>> Roster::Update(const proto::Membership& membe
   return removed;
 }
 
+std::optional<uint64_t> Roster::SlowestActive() const {
+  std::optional<uint64_t> slowest;
+  for (const auto& [incarnation, member] : members_) {
+    if (member.is_active) {
+      slowest = slowest ? std::min(*slowest, member.clock) : member.clock;
+    }
+  }
+  return slowest;
+}
+
 /// Who becomes active starts level with the slowest of those that were active before and still are:
-/// it neither holds them back for steps it was not there to make, nor runs far ahead.
+/// it neither holds them back for steps it was not there to make, nor runs far ahead. When none of
+/// them still is, it starts where the slowest of them was: an answer that they have been promised
+/// may still be on its way.
 void Roster::LevelClocks(const std::vector<Incarnation>& were_active) {
   std::optional<uint64_t> slowest;
   for (const Incarnation incarnation : were_active) {
@@ -56,13 +69,11 @@ void Roster::LevelClocks(const std::vector<Incarnation>& were_active) {
       slowest = slowest ? std::min(*slowest, member->clock) : member->clock;
     }
   }
-  if (!slowest) {
-    return;
-  }
+  floor_ = std::max(floor_, slowest.value_or(0));
   for (auto& [incarnation, member] : members_) {
     const bool was_active = std::binary_search(were_active.begin(), were_active.end(), incarnation);
     if (member.is_active && !was_active) {
-      member.clock = std::max(member.clock, *slowest);
+      member.clock = std::max(member.clock, floor_);
     }
   }
 }
@@ -109,13 +120,7 @@ std::vector<proto::MembershipAck::Resolved> Roster::Resolved() const {
 }
 
 uint64_t Roster::LeadOf(const Member& member) const {
-  uint64_t slowest = member.clock;
-  for (const auto& [incarnation, other] : members_) {
-    if (other.is_active) {
-      slowest = std::min(slowest, other.clock);
-    }
-  }
-  return member.clock - slowest;
+  return member.clock - std::min(member.clock, SlowestActive().value_or(floor_));
 }
 
 }  // namespace ps::server

@@ -85,7 +85,8 @@ class Roster {
   /// Answers for Membership.resolve of the present membership.
   std::vector<proto::MembershipAck::Resolved> Resolved() const;
 
-  /// How many steps the member is ahead of the slowest active one; 0 when it is not.
+  /// How many steps the member is ahead of the slowest active one; 0 when it is not. While nobody
+  /// is active: ahead of where the slowest was, since the next to become active may start there.
   uint64_t LeadOf(const Member& member) const;
 
   std::map<Incarnation, Member>& members() { return members_; }
@@ -95,9 +96,14 @@ class Roster {
   Generation generation() const { return generation_; }
 
  private:
+  /// The clock of the slowest active member; nullopt when nobody is active.
+  std::optional<uint64_t> SlowestActive() const;
   void LevelClocks(const std::vector<Incarnation>& were_active);
 
   Generation generation_;
+  // ssp: where the slowest active member was at the newest membership. Never goes back, also while
+  // nobody is active, so no membership makes a lead longer.
+  uint64_t floor_ = 0;
   Incarnation incarnation_max_;
   std::map<Incarnation, Member> members_;
   std::vector<Incarnation> resolve_;

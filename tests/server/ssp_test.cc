@@ -119,6 +119,34 @@ TEST_F(SspTest, WhoJoinsStartsLevelWithTheSlowest) {
   EXPECT_EQ(rig_.core.Stats().workers[3].clock, 1U);
 }
 
+TEST_F(SspTest, WhoJoinsWhileNobodyIsActiveStartsWhereTheSlowestWas) {
+  rig_.Deliver(kCoordinator, WithInactive({2, 3}));
+  rig_.Deliver(kCoordinator, WithInactive({1, 2, 3}));
+  proto::Membership joined = WithInactive({1, 2, 3});
+  joined.members.push_back({WorkerId(5), Incarnation(9), true});
+  rig_.Deliver(kCoordinator, joined);
+  EXPECT_EQ(rig_.core.Stats().workers[3].clock, 2U);
+}
+
+TEST_F(SspTest, WhoWasAheadIsHeldBackWhileNobodyIsActive) {
+  HoldBackTheFirst();
+  rig_.Deliver(kCoordinator, WithInactive({1, 2, 3}));
+  EXPECT_EQ(Answered(), 0U);  // the others may be the next to work, and have made no step
+  rig_.Deliver(kCoordinator, WithInactive({2, 3}));
+  EXPECT_EQ(Answered(), 1U);
+}
+
+TEST_F(SspTest, NoMembershipMakesALeadLonger) {
+  rig_.Deliver(kCoordinator, WithInactive({2, 3}));
+  rig_.Pull(rig_.PullAll(1));
+  ASSERT_EQ(Answered(), 1U);
+  // The others take over, and then all work: the first has made 2 steps, and they have made none.
+  rig_.Deliver(kCoordinator, WithInactive({1}));
+  rig_.Deliver(kCoordinator, WithInactive({}));
+  rig_.Pull(rig_.PullAll(1), 9);
+  EXPECT_EQ(Answered(), 1U);
+}
+
 TEST_F(SspTest, AJoinerWithoutCompanyStartsAtZero) {
   proto::Membership alone = rig_.MembersUpTo(0);
   alone.members.push_back({WorkerId(5), Incarnation(9), true});

@@ -111,19 +111,20 @@ void Oracle::OnMembership(ShardId shard, const proto::Membership& membership) {
       active.insert(member.incarnation);
     }
   }
-  // Who becomes active starts level with the slowest of those that were active before and still
-  // are.
-  bool has_old = false;
-  uint64_t slowest = 0;
-  for (const Incarnation i : active) {
-    if (state.active.contains(i)) {
-      slowest = has_old ? std::min(slowest, state.clocks[i]) : state.clocks[i];
-      has_old = true;
+  // Who becomes active starts where the slowest of those is that were active before and still are,
+  // or where the slowest was when it was last seen.
+  std::optional<uint64_t> slowest;
+  std::optional<uint64_t> slowest_that_stays;
+  for (const Incarnation i : state.active) {
+    slowest = std::min(slowest.value_or(UINT64_MAX), state.clocks[i]);
+    if (active.contains(i)) {
+      slowest_that_stays = std::min(slowest_that_stays.value_or(UINT64_MAX), state.clocks[i]);
     }
   }
+  state.floor = std::max({state.floor, slowest.value_or(0), slowest_that_stays.value_or(0)});
   for (const Incarnation i : active) {
-    if (!state.active.contains(i) && has_old) {
-      state.clocks[i] = std::max(state.clocks[i], slowest);
+    if (!state.active.contains(i)) {
+      state.clocks[i] = std::max(state.clocks[i], state.floor);
     }
   }
   state.members = std::move(members);

@@ -114,6 +114,7 @@ class Oracle {
     std::set<Incarnation> members;
     std::set<Incarnation> active;
     std::map<Incarnation, uint64_t> clocks;
+    uint64_t floor = 0;  // of the active ones' clocks, at the newest membership
     std::map<Incarnation, bool> is_evaluation;  // of the newest pull
     uint64_t round = 0;
   };
