@@ -41,8 +41,8 @@ struct EndpointOptions {
   proto::FrameLimits limits;
   uint64_t queue_bytes_max = 64U << 20;  // unsent, per connection; more and the peer is dropped
   uint64_t pool_bytes_max = 64U << 20;   // receive memory kept for reuse, all connections together
-  uint32_t connections_max = 1024;
-  uint32_t half_open_max = 64;  // accepted and not yet through the handshake
+  uint32_t connections_max = 1024;       // accepted at ports; as many again at socket files
+  uint32_t half_open_max = 64;           // of these, not yet through the handshake; likewise
   /// SO_SNDBUF and SO_RCVBUF; 0 = the kernel's choice, which grows with what is sent.
   uint32_t socket_buffer_bytes = 0;
   double link_bytes_per_s = 0;  // all connections together, each way; 0: as fast as it goes

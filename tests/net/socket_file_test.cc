@@ -106,6 +106,22 @@ TEST_F(SocketFileTest, ThePortBesideItAsksForTheTokenAndItsOwnRoles) {
   EXPECT_EQ(Ask(file_).ToString(), "ok");
 }
 
+TEST_F(SocketFileTest, StrangersWhoFillThePortDoNotKeepItsOwnerOut) {
+  EndpointOptions options = Options();
+  options.half_open_max = 2;
+  options.connections_max = 3;
+  server_ = std::make_unique<TestNode>(options);
+  server_->EchoEverything();
+  ASSERT_TRUE(Listen(file_).ok());
+  const Door port = server_->Listen(DoorKind::kPort);
+  TestNode client(TestOptions("client"));
+  client.MustConnect(port);
+  const RawSocket first(port);
+  const RawSocket second(port);
+  EXPECT_EQ(client.Connect(port, TestHello("w0")).status().code(), StatusCode::kOverloaded);
+  EXPECT_EQ(Ask(file_).ToString(), "ok");
+}
+
 TEST_F(SocketFileTest, ItIsItsOwnersWhateverTheUmask) {
   for (const mode_t mask : {0U, 022U, 0777U}) {
     const mode_t before = ::umask(mask);

@@ -85,7 +85,7 @@ void Endpoint::Impl::Open(Peer& peer, const std::string& node) {
   peer.connection->KeepOpen();
   peer.connection->set_limits(options_.limits);
   if (std::exchange(peer.is_half_open, false)) {
-    --half_open_count_;
+    --peer.door->half_open;
   }
   logger_->Info(
       "peer_connected",
@@ -140,8 +140,9 @@ void Endpoint::Impl::OnEnd(Connection& connection, const Status& why) {
 
 void Endpoint::Impl::OnGone(Connection& connection) {
   const auto found = peers_.find(connection.id());
-  if (found->second.is_half_open) {
-    --half_open_count_;
+  if (const Peer& peer = found->second; peer.door != nullptr) {
+    --peer.door->accepted;
+    peer.door->half_open -= peer.is_half_open ? 1 : 0;
   }
   peers_.erase(found);
   if (is_closing_ && peers_.empty() && closed_) {

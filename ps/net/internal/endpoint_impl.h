@@ -66,11 +66,18 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
     std::unique_ptr<SocketFile> file;  // null: a port
   };
 
+  /// How many came in by ports, or by socket files. Each has the limits of the options to itself,
+  /// so that strangers at a port can't keep out this machine's user.
+  struct Door {
+    uint32_t accepted = 0;   // not gone yet
+    uint32_t half_open = 0;  // of these, never were kOpen
+  };
+
   struct Peer {
     std::shared_ptr<Connection> connection;
     State state = State::kEnded;
-    bool is_half_open = false;  // accepted, and never was kOpen
-    bool came_by_file = false;  // accepted, at a socket file
+    Door* door = nullptr;  // null: connected from here
+    bool is_half_open = false;
     std::string address;
     std::string node;
     uint64_t attempt = 0;  // kAwaitsReply: its entry in attempts_
@@ -84,7 +91,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   };
 
   void Accept(const std::shared_ptr<Listener>& listener);
-  void OnAccepted(const Listener& listener, StreamSocket socket);
+  void OnAccepted(Door* door, StreamSocket socket);
   void OnAcceptFailed(const std::shared_ptr<Listener>& listener, const asio::error_code& error);
   void RefuseSocket(StreamSocket socket, const std::string& why);
   Peer& AddPeer(StreamSocket socket, State state);
@@ -109,7 +116,8 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   std::map<uint64_t, Attempt> attempts_;
   uint64_t last_peer_ = 0;
   uint64_t last_attempt_ = 0;
-  uint32_t half_open_count_ = 0;
+  Door ports_;
+  Door files_;
   bool is_closing_ = false;
   std::function<void()> closed_;  // CloseAll's
 };

@@ -114,19 +114,19 @@ void Endpoint::Impl::StopListening() {
 }
 
 void Endpoint::Impl::Accept(const std::shared_ptr<Listener>& listener) {
-  listener->acceptor.async_accept(
-      [weak = weak_from_this(), listener](const asio::error_code& error, StreamSocket socket) {
-        const auto self = weak.lock();
-        if (self == nullptr || !listener->acceptor.is_open()) {
-          return;
-        }
-        if (error) {
-          self->OnAcceptFailed(listener, error);
-          return;
-        }
-        self->OnAccepted(*listener, std::move(socket));
-        self->Accept(listener);
-      });
+  listener->acceptor.async_accept([weak = weak_from_this(), listener](
+                                      const asio::error_code& error, StreamSocket socket) {
+    const auto self = weak.lock();
+    if (self == nullptr || !listener->acceptor.is_open()) {
+      return;
+    }
+    if (error) {
+      self->OnAcceptFailed(listener, error);
+      return;
+    }
+    self->OnAccepted(listener->file == nullptr ? &self->ports_ : &self->files_, std::move(socket));
+    self->Accept(listener);
+  });
 }
 
 void Endpoint::Impl::OnAcceptFailed(
@@ -143,21 +143,22 @@ void Endpoint::Impl::OnAcceptFailed(
       });
 }
 
-void Endpoint::Impl::OnAccepted(const Listener& listener, StreamSocket socket) {
-  if (half_open_count_ >= options_.half_open_max) {
+void Endpoint::Impl::OnAccepted(Door* door, StreamSocket socket) {
+  if (door->half_open >= options_.half_open_max) {
     RefuseSocket(std::move(socket), "too many connections are in their handshake");
     return;
   }
-  if (peers_.size() >= options_.connections_max) {
+  if (door->accepted >= options_.connections_max) {
     RefuseSocket(
         std::move(socket),
         "all " + std::to_string(options_.connections_max) + " connections are taken");
     return;
   }
   Peer& peer = AddPeer(std::move(socket), State::kAwaitsHello);
+  peer.door = door;
   peer.is_half_open = true;
-  peer.came_by_file = listener.file != nullptr;
-  ++half_open_count_;
+  ++door->accepted;
+  ++door->half_open;
   peer.connection->CloseAfter(
       options_.handshake_timeout, Status::DeadlineExceeded("no Hello came in time"));
 }
@@ -188,12 +189,13 @@ void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Me
     return;
   }
   peer.node = hello->node;
-  if (!peer.came_by_file && !EqualInConstantTime(options_.token, hello->token)) {
+  const bool came_by_file = peer.door == &files_;
+  if (!came_by_file && !EqualInConstantTime(options_.token, hello->token)) {
     connection.Refuse(
         request_id, Status::InvalidArgument("wrong token: this is another run's address"));
     return;
   }
-  const auto& roles = peer.came_by_file ? options_.file_roles : options_.roles;
+  const auto& roles = came_by_file ? options_.file_roles : options_.roles;
   if (std::ranges::find(roles, hello->role) == roles.end()) {
     connection.Refuse(
         request_id,
