@@ -5,11 +5,16 @@
 // not pace. Both sides are threads of this process, each on a core of its own, and the CPU seconds
 // are those of both together. Ratios are taken run by run, so that a slow phase of the machine hits
 // both parts of one.
+//
+// With --shards N the chunks lie on N shards of this host, each a thread of its own, and the same
+// chunks on one shard are measured in the same rounds. Then the scheduler places the threads of the
+// N shards and of their worker.
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,17 +33,10 @@
 #include "ps/proto/timing.h"
 #include "ps/server/shard_core.h"
 #include "tests/bench/harness.h"
-#include "tests/bench/raw_socket.h"
+#include "tests/bench/raw_loop.h"
 
 namespace ps::bench {
 namespace {
-
-struct Shape {
-  uint32_t chunks = 1;
-  uint32_t chunk_bytes = 4096;
-
-  uint64_t bytes() const { return uint64_t{chunks} * chunk_bytes; }
-};
 
 /// Steps per run, so that a run moves about `volume` bytes.
 uint64_t StepsFor(const Shape& shape, uint64_t volume) {
@@ -48,96 +46,6 @@ uint64_t StepsFor(const Shape& shape, uint64_t volume) {
 /// The first passes over a gigabyte take their memory from the system, ours for payloads too.
 constexpr uint32_t kWarmUps = 3;
 
-struct Outcome {
-  double gigabytes_per_s = 0;
-  double cpu_s_per_gigabyte = 0;
-};
-
-/// What happens from its construction on.
-class Meter {
- public:
-  Outcome Read(uint64_t bytes) const {
-    const double gigabytes = static_cast<double>(bytes) * 1e-9;
-    return {gigabytes / (WallSeconds() - wall_s_), (CpuSeconds() - cpu_s_) / gigabytes};
-  }
-
- private:
-  double wall_s_ = WallSeconds();
-  double cpu_s_ = CpuSeconds();
-};
-
-// ---- Raw ---------------------------------------------------------------------------------------
-
-/// One side sends the bytes in messages of at most 1 MiB, the other copies each to its place and
-/// answers with 64 bytes. A pull turns the direction of the bulk round.
-class RawLoop {
- public:
-  RawLoop(const Shape& shape, bool is_pull)
-      : is_pull_(is_pull),
-        source_(shape.bytes()),
-        target_(shape.bytes()),
-        landing_(std::min<size_t>(kMessage, shape.bytes())) {
-    std::memset(source_.data(), 1, source_.size());
-    std::memset(target_.data(), 0, target_.size());
-  }
-
-  /// Over a connection of its own.
-  Outcome Run(uint64_t steps, TcpPair::Pacing pacing) {
-    const TcpPair pair(pacing);
-    std::thread server([this, steps, fd = pair.far] {
-      TakeCoreOf(Side::kFar);
-      std::byte small[64] = {};
-      for (uint64_t i = 0; i < steps; ++i) {
-        if (is_pull_) {
-          ReadAll(fd, small, sizeof(small));
-          BulkOut(fd);
-        } else {
-          BulkIn(fd);
-          WriteAll(fd, small, sizeof(small));
-        }
-      }
-    });
-    const Meter meter;
-    std::byte small[64] = {};
-    for (uint64_t i = 0; i < steps; ++i) {
-      if (is_pull_) {
-        WriteAll(pair.near, small, sizeof(small));
-        BulkIn(pair.near);
-      } else {
-        BulkOut(pair.near);
-        ReadAll(pair.near, small, sizeof(small));
-      }
-    }
-    const Outcome outcome = meter.Read(steps * source_.size());
-    server.join();
-    return outcome;
-  }
-
- private:
-  static constexpr size_t kMessage = 1U << 20;
-
-  void BulkOut(int fd) {
-    for (size_t at = 0; at < source_.size(); at += kMessage) {
-      WriteAll(fd, source_.data() + at, std::min(kMessage, source_.size() - at));
-    }
-  }
-
-  void BulkIn(int fd) {
-    for (size_t at = 0; at < target_.size(); at += kMessage) {
-      const size_t size = std::min(kMessage, target_.size() - at);
-      ReadAll(fd, landing_.data(), size);
-      std::memcpy(target_.data() + at, landing_.data(), size);
-    }
-  }
-
-  const bool is_pull_;
-  Buffer source_;
-  Buffer target_;
-  Buffer landing_;
-};
-
-// ---- Parameter server --------------------------------------------------------------------------
-
 constexpr char kToken[] = "bench";
 constexpr Incarnation kIncarnation(1);
 
@@ -145,12 +53,13 @@ uint64_t FrameBytes() {
   return uint64_t{proto::ServerConfig().frame_kib} << 10;
 }
 
-/// One tensor in chunks of one shard.
-proto::Placement PlacementOf(const Shape& shape) {
+/// One tensor in chunks that the shards take in turn.
+proto::Placement PlacementOf(const Shape& shape, uint32_t shards) {
   proto::Placement placement;
   const uint32_t elements = shape.chunk_bytes / sizeof(float);
   for (uint32_t i = 0; i < shape.chunks; ++i) {
-    placement.chunks.push_back({MakeChunkKey(0, i), elements, int64_t{i} * elements, ShardId(0)});
+    placement.chunks.push_back(
+        {MakeChunkKey(0, i), elements, int64_t{i} * elements, ShardId(i % shards)});
   }
   return placement;
 }
@@ -167,15 +76,16 @@ net::EndpointOptions EndpointOptionsOf(const std::string& node) {
 /// A shard on its own thread, set up without a coordinator.
 class ShardThread final : public net::EndpointHandler {
  public:
-  explicit ShardThread(const Shape& shape)
-      : core_(ShardId(0), "127.0.0.1", 0, 0, &NullLogger()),
+  /// One of `shards` shards that hold the shape's chunks.
+  ShardThread(const Shape& shape, uint32_t shard, uint32_t shards)
+      : core_(ShardId(shard), "127.0.0.1", 0, 0, &NullLogger()),
         endpoint_(&loop_, EndpointOptionsOf("shard"), &NullLogger(), this) {
     proto::ShardSetup setup;
     TensorSpec tensor;
     tensor.name = "w";
     tensor.shape = {static_cast<int64_t>(shape.bytes() / sizeof(float))};
     setup.tensors = {tensor};
-    setup.placement = PlacementOf(shape);
+    setup.placement = PlacementOf(shape, shards);
     setup.frame_bytes = FrameBytes();
     setup.optimizer.lr = 1e-6F;
     setup.reference_minibatch = 1;
@@ -186,8 +96,12 @@ class ShardThread final : public net::EndpointHandler {
     core_.OnCoordinatorConnected(kCoordinator, now, &endpoint_);
     core_.OnMessage(kCoordinator, 1, std::move(setup), now, &endpoint_);
     port_ = endpoint_.Listen("127.0.0.1", 0).value();
-    thread_ = std::thread([this] {
-      TakeCoreOf(Side::kFar);
+    thread_ = std::thread([this, shards] {
+      if (shards > 1) {
+        TakeAnyCore();
+      } else {
+        TakeCoreOf(Side::kFar);
+      }
       loop_.Run();
     });
   }
@@ -224,52 +138,45 @@ class ShardThread final : public net::EndpointHandler {
 /// A worker's end that pushes or pulls everything again and again, one step at a time.
 class Client final : public net::EndpointHandler {
  public:
-  Client(const Shape& shape, uint32_t port, bool is_pull)
+  /// `ports[i]` is that of shard i.
+  Client(const Shape& shape, const std::vector<uint32_t>& ports, bool is_pull)
       : shape_(shape),
         is_pull_(is_pull),
         layout_(client::ChunkLayout::Make(
-                    {static_cast<int64_t>(shape.bytes() / sizeof(float))}, PlacementOf(shape))
+                    {static_cast<int64_t>(shape.bytes() / sizeof(float))},
+                    PlacementOf(shape, static_cast<uint32_t>(ports.size())))
                     .value()),
         gradient_(std::make_shared<Buffer>(layout_.MakeBuffer())),
         parameters_(layout_.MakeBuffer()),
-        link_(
-            ShardId(0),
-            {WorkerId(0), kIncarnation},
-            &layout_,
-            FrameBytes(),
-            proto::Timing::FromMaxDetect(std::chrono::hours(1)),
-            &random_),
         endpoint_(&loop_, EndpointOptionsOf("client"), &NullLogger(), this) {
     std::fill(gradient_->floats().begin(), gradient_->floats().end(), 0.5F);
     std::memset(parameters_.data(), 0, parameters_.size());
-    endpoint_.Connect(
-        "127.0.0.1",
-        port,
-        {proto::Role::kWorker, kToken, "client", kIncarnation},
-        [this](const Result<proto::PeerId>& peer) {
-          PS_CHECK(peer.ok()) << peer.status();
-          peer_ = *peer;
-          loop_.Stop();
-        });
-    loop_.Run();
-    link_.OnConnected(peer_, SystemTime().Now(), &endpoint_);
+    for (uint32_t i = 0; i < ports.size(); ++i) {
+      Connect(ShardId(i), ports[i]);
+    }
   }
 
   Outcome Run(uint64_t steps) {
+    if (servers_.size() > 1) {
+      TakeAnyCore();
+    }
     left_ = steps;
     const Meter meter;
     Begin();
     loop_.Run();
-    return meter.Read(steps * shape_.bytes());
+    const Outcome outcome = meter.Read(steps * shape_.bytes());
+    TakeCoreOf(Side::kNear);
+    return outcome;
   }
 
   void OnConnected(proto::PeerId /*peer*/, const proto::Hello& /*hello*/) override {}
 
   void OnClosed(proto::PeerId /*peer*/, const Status& why) override { PS_CHECK(false) << why; }
 
-  void OnMessage(proto::PeerId /*peer*/, uint64_t /*id*/, proto::Message&& message) override {
+  void OnMessage(proto::PeerId peer, uint64_t /*id*/, proto::Message&& message) override {
+    Server* server = ServerOf(peer);
     if (const auto* pull = std::get_if<proto::PullReply>(&message)) {
-      const Result<client::PullIntake::Taken> taken = intake_->Take(step_, *pull);
+      const Result<client::PullIntake::Taken> taken = server->intake->Take(step_, *pull);
       PS_CHECK(taken.ok()) << taken.status();
       for (const client::PullIntake::Fresh& fresh : taken->fresh) {
         std::memcpy(
@@ -282,7 +189,11 @@ class Client final : public net::EndpointHandler {
     } else {
       const auto* push = std::get_if<proto::PushReply>(&message);
       PS_CHECK(push != nullptr) << "answered with message type " << proto::MessageTypeOf(message);
-      PS_CHECK(link_.OnPushReply(*push, SystemTime().Now()));
+      PS_CHECK(server->link->OnPushReply(*push, SystemTime().Now()));
+      ++pushes_done_;
+      if (pushes_done_ < servers_.size()) {
+        return;
+      }
     }
     --left_;
     if (left_ == 0) {
@@ -293,20 +204,66 @@ class Client final : public net::EndpointHandler {
   }
 
  private:
+  struct Server {
+    proto::PeerId peer;
+    std::vector<client::ChunkLayout::Chunk> chunks;
+    std::unique_ptr<client::ShardLink> link;
+    std::optional<client::PullIntake> intake;
+  };
+
+  void Connect(ShardId shard, uint32_t port) {
+    proto::PeerId connected;
+    endpoint_.Connect(
+        "127.0.0.1",
+        port,
+        {proto::Role::kWorker, kToken, "client", kIncarnation},
+        [this, &connected](const Result<proto::PeerId>& peer) {
+          PS_CHECK(peer.ok()) << peer.status();
+          connected = *peer;
+          loop_.Stop();
+        });
+    loop_.Run();
+    auto link = std::make_unique<client::ShardLink>(
+        shard,
+        client::ShardLink::Identity{WorkerId(0), kIncarnation},
+        &layout_,
+        FrameBytes(),
+        proto::Timing::FromMaxDetect(std::chrono::hours(1)),
+        &random_);
+    link->OnConnected(connected, SystemTime().Now(), &endpoint_);
+    servers_.push_back({connected, ChunksOf(shard), std::move(link), {}});
+  }
+
+  Server* ServerOf(proto::PeerId peer) {
+    const auto it = std::find_if(
+        servers_.begin(), servers_.end(), [peer](const Server& s) { return s.peer == peer; });
+    PS_CHECK(it != servers_.end()) << "an answer of a stranger";
+    return &*it;
+  }
+
   void Begin() {
     ++step_;
-    if (!is_pull_) {
-      link_.BeginPush({step_, LeaseId(1), 0, 1, gradient_, false});
-      link_.TensorReady(0, SystemTime().Now(), &endpoint_);
-      return;
-    }
-    // Nothing is held, so everything is sent.
-    intake_.emplace(ShardId(0), layout_.chunks(), FrameBytes());
     chunks_seen_ = 0;
-    proto::PullRequest pull;
-    pull.incarnation = kIncarnation;
-    pull.is_evaluation = true;
-    endpoint_.Send(peer_, step_, std::move(pull));
+    pushes_done_ = 0;
+    for (Server& server : servers_) {
+      if (is_pull_) {
+        // Nothing is held, so everything is sent.
+        server.intake.emplace(server.link->shard(), server.chunks, FrameBytes());
+        proto::PullRequest pull;
+        pull.incarnation = kIncarnation;
+        pull.is_evaluation = true;
+        endpoint_.Send(server.peer, step_, std::move(pull));
+      } else {
+        server.link->BeginPush({step_, LeaseId(1), 0, 1, gradient_, false});
+        server.link->TensorReady(0, SystemTime().Now(), &endpoint_);
+      }
+    }
+  }
+
+  std::vector<client::ChunkLayout::Chunk> ChunksOf(ShardId shard) const {
+    std::vector<client::ChunkLayout::Chunk> chunks = layout_.chunks();
+    std::erase_if(chunks, [shard](const auto& chunk) { return chunk.shard != shard; });
+    return chunks;
   }
 
   const Shape shape_;
@@ -315,14 +272,32 @@ class Client final : public net::EndpointHandler {
   std::shared_ptr<Buffer> gradient_;
   Buffer parameters_;
   Random random_{1};
-  client::ShardLink link_;
-  std::optional<client::PullIntake> intake_;
   net::Loop loop_;
   net::Endpoint endpoint_;
-  proto::PeerId peer_;
+  std::vector<Server> servers_;
   Step step_ = 0;
   uint64_t left_ = 0;
   uint64_t chunks_seen_ = 0;
+  size_t pushes_done_ = 0;
+};
+
+/// A worker and its shards.
+class Cluster {
+ public:
+  Cluster(const Shape& shape, uint32_t shards, bool is_pull) {
+    std::vector<uint32_t> ports;
+    for (uint32_t i = 0; i < shards; ++i) {
+      shards_.push_back(std::make_unique<ShardThread>(shape, i, shards));
+      ports.push_back(shards_.back()->port());
+    }
+    client_ = std::make_unique<Client>(shape, ports, is_pull);
+  }
+
+  Outcome Run(uint64_t steps) { return client_->Run(steps); }
+
+ private:
+  std::vector<std::unique_ptr<ShardThread>> shards_;
+  std::unique_ptr<Client> client_;  // ends before its shards
 };
 
 std::string SizeName(uint64_t bytes) {
@@ -337,57 +312,73 @@ void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& argume
     return;
   }
   const uint64_t steps = arguments.is_tiny ? 2 : StepsFor(shape, uint64_t{1} << 30);
-  const ShardThread shard(shape);
-  Client client(shape, shard.port(), is_pull);
+  Cluster ours(shape, arguments.shards, is_pull);
+  std::optional<Cluster> single;
+  if (arguments.shards > 1) {
+    single.emplace(shape, 1, is_pull);
+  }
   RawLoop raw(shape, is_pull);
   std::array<Samples, 3> cpu;
   const auto with_cpu = [&cpu](size_t who, const Outcome& outcome) {
     cpu[who].values.push_back(outcome.cpu_s_per_gigabyte);
     return outcome.gigabytes_per_s;
   };
-  const auto results = MeasureInTurn(
-      arguments.runs,
-      {[&] { return with_cpu(0, raw.Run(steps, TcpPair::Pacing::kSystem)); },
-       [&] { return with_cpu(1, raw.Run(steps, TcpPair::Pacing::kNone)); },
-       [&] { return with_cpu(2, client.Run(steps)); }},
-      kWarmUps);
-  table->Add(
-      {what,
-       std::to_string(shape.chunks),
-       size,
-       Spread(results[0], 2),
-       Spread(results[1], 2),
-       Spread(results[2], 2),
-       Spread(PercentOf(results[2], results[0]), 0) + " %",
-       Spread(PercentOf(results[2], results[1]), 0) + " %",
-       Fixed(cpu[0].Median(), 2),
-       Fixed(cpu[1].Median(), 2),
-       Fixed(cpu[2].Median(), 2)});
+  std::vector<std::function<double()>> candidates = {
+      [&] { return with_cpu(0, raw.Run(steps, TcpPair::Pacing::kSystem)); },
+      [&] { return with_cpu(1, raw.Run(steps, TcpPair::Pacing::kNone)); },
+      [&] { return with_cpu(2, ours.Run(steps)); }};
+  if (single) {
+    candidates.emplace_back([&] { return single->Run(steps).gigabytes_per_s; });
+  }
+  const auto results = MeasureInTurn(arguments.runs, candidates, kWarmUps);
+  std::vector<std::string> row = {
+      what,
+      std::to_string(shape.chunks),
+      size,
+      Spread(results[0], 2),
+      Spread(results[1], 2),
+      Spread(results[2], 2),
+      Spread(PercentOf(results[2], results[0]), 0) + " %",
+      Spread(PercentOf(results[2], results[1]), 0) + " %",
+      Fixed(cpu[0].Median(), 2),
+      Fixed(cpu[1].Median(), 2),
+      Fixed(cpu[2].Median(), 2)};
+  if (single) {
+    row.push_back(Spread(results[3], 2));
+    row.push_back(Spread(PercentOf(results[2], results[3]), 0) + " %");
+  }
+  table->Add(row);
 }
 
 void Main(const BenchArguments& arguments) {
   TakeCoreOf(Side::kNear);
   std::printf(
-      "push and pull: one worker, one shard, loopback, %u runs, median (MAD); raw: the same bytes "
+      "push and pull: one worker, %u shard%s, loopback, %u runs, median (MAD); raw: the same bytes "
       "over one socket, copied to their place; unpaced: the same without pacing, as ours is\n",
+      arguments.shards,
+      arguments.shards == 1 ? "" : "s",
       arguments.runs);
-  Table table(
-      {"what",
-       "chunks",
-       "of",
-       "raw GB/s",
-       "unpaced GB/s",
-       "ours GB/s",
-       "of raw",
-       "of unpaced",
-       "raw cpu-s/GB",
-       "unpaced",
-       "ours"});
+  std::vector<std::string> header = {
+      "what",
+      "chunks",
+      "of",
+      "raw GB/s",
+      "unpaced GB/s",
+      "ours GB/s",
+      "of raw",
+      "of unpaced",
+      "raw cpu-s/GB",
+      "unpaced",
+      "ours"};
+  if (arguments.shards > 1) {
+    header.insert(header.end(), {"one shard GB/s", "of one shard"});
+  }
+  Table table(header);
   for (const bool is_pull : {false, true}) {
     for (const uint32_t chunks : {1U, 64U, 256U}) {
       for (const uint32_t kib : {4U, 64U, 256U, 1024U, 4096U}) {
         const Shape shape{arguments.is_tiny ? std::min(chunks, 3U) : chunks, kib << 10};
-        if (shape.bytes() > (uint64_t{1} << 30)) {
+        if (shape.bytes() > (uint64_t{1} << 30) || shape.chunks < arguments.shards) {
           continue;
         }
         MeasureShape(shape, is_pull, arguments, &table);
@@ -401,6 +392,7 @@ void Main(const BenchArguments& arguments) {
 }  // namespace ps::bench
 
 int main(int argc, char** argv) {
-  ps::bench::Main(ps::bench::ReadBenchArguments(argc, argv, true));
+  ps::bench::Main(
+      ps::bench::ReadBenchArguments(argc, argv, {.has_rows = true, .has_shards = true}));
   return 0;
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "ps/base/check.h"
 #include "ps/base/time.h"
@@ -37,7 +38,7 @@ double CpuOf(int who) {
   return SecondsOf(usage.ru_utime) + SecondsOf(usage.ru_stime);
 }
 
-std::vector<int> AllowedCores() {
+std::vector<int> FindAllowedCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   std::vector<int> cores;
@@ -51,25 +52,50 @@ std::vector<int> AllowedCores() {
   return cores;
 }
 
+/// The cores of this process before any thread was bound to one.
+const std::vector<int>& AllowedCores() {
+  static const std::vector<int> cores = FindAllowedCores();
+  return cores;
+}
+
+void BindTo(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) {
+    CPU_SET(core, &set);
+  }
+  PS_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0) << "no core for a side";
+}
+
+/// A number from 1 behind `flag` at argument `i`, which moves on to the number.
+bool TakeCount(std::string_view flag, int argc, char** argv, int* i, uint32_t* count) {
+  if (argv[*i] != flag || *i + 1 >= argc || std::atoi(argv[*i + 1]) <= 0) {
+    return false;
+  }
+  *count = static_cast<uint32_t>(std::atoi(argv[++*i]));
+  return true;
+}
+
 }  // namespace
 
-BenchArguments ReadBenchArguments(int argc, char** argv, bool has_rows) {
+BenchArguments ReadBenchArguments(int argc, char** argv, BenchExtras extras) {
   BenchArguments arguments;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--tiny") == 0) {
       arguments.is_tiny = true;
       arguments.runs = 1;
-    } else if (std::strcmp(argv[i], "--runs") == 0 && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
-      arguments.runs = static_cast<uint32_t>(std::atoi(argv[++i]));
-    } else if (has_rows && std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+    } else if (extras.has_rows && std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
       arguments.only = argv[++i];
-    } else {
+    } else if (
+        !TakeCount("--runs", argc, argv, &i, &arguments.runs) &&
+        (!extras.has_shards || !TakeCount("--shards", argc, argv, &i, &arguments.shards))) {
       std::fprintf(
           stderr,
-          "%s: unknown '%s'; allowed: --tiny, --runs N%s\n",
+          "%s: unknown '%s'; allowed: --tiny, --runs N%s%s\n",
           argv[0],
           argv[i],
-          has_rows ? ", --only TEXT (rows whose name contains it)" : "");
+          extras.has_rows ? ", --only TEXT (rows whose name contains it)" : "",
+          extras.has_shards ? ", --shards N" : "");
       std::exit(2);
     }
   }
@@ -126,14 +152,16 @@ Samples PercentOf(const Samples& a, const Samples& b) {
 }
 
 void TakeCoreOf(Side side) {
-  static const std::vector<int> cores = AllowedCores();
-  if (cores.size() < 2) {
-    return;
+  const std::vector<int>& cores = AllowedCores();
+  if (cores.size() > 1) {
+    BindTo({side == Side::kNear ? cores[0] : cores[1]});
   }
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(side == Side::kNear ? cores[0] : cores[1], &set);
-  PS_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0) << "no core for a side";
+}
+
+void TakeAnyCore() {
+  if (AllowedCores().size() > 1) {
+    BindTo(AllowedCores());
+  }
 }
 
 double WallSeconds() {

@@ -11,15 +11,21 @@ namespace ps::bench {
 struct BenchArguments {
   /// Smallest sizes and one run: the test suite runs every benchmark like this, so that none rots.
   bool is_tiny = false;
-  uint32_t runs = 7;  // measured runs, after the warm-up
-  std::string only;   // rows whose name contains it; empty: all
+  uint32_t runs = 7;    // measured runs, after the warm-up
+  std::string only;     // rows whose name contains it; empty: all
+  uint32_t shards = 1;  // on this host
 
   bool Wants(const std::string& row) const { return row.find(only) != std::string::npos; }
 };
 
-/// Reads --tiny, --runs N and, where a benchmark has rows to choose from, --only TEXT; ends the
-/// program with exit code 2 on anything else.
-BenchArguments ReadBenchArguments(int argc, char** argv, bool has_rows = false);
+/// Arguments that not every benchmark has.
+struct BenchExtras {
+  bool has_rows = false;    // --only TEXT
+  bool has_shards = false;  // --shards N
+};
+
+/// Reads --tiny, --runs N and the extras; ends the program with exit code 2 on anything else.
+BenchArguments ReadBenchArguments(int argc, char** argv, BenchExtras extras = {});
 
 /// What repeated runs of one thing gave.
 struct Samples {
@@ -49,6 +55,9 @@ enum class Side { kNear, kFar };
 /// scheduler now and then puts both sides on one core for a while. Does nothing where there is
 /// only one. Requires: the first call is for kNear, before there are threads for kFar.
 void TakeCoreOf(Side side);
+
+/// Lets the calling thread, and threads that it starts, use every core again.
+void TakeAnyCore();
 
 /// Seconds since an arbitrary point.
 double WallSeconds();
