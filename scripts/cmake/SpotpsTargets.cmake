@@ -14,16 +14,20 @@ endif()
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 
-# Everything of ours links this: language level, include root, warnings, sanitizers.
-add_library(ps_options INTERFACE)
-target_compile_features(ps_options INTERFACE cxx_std_20)
-target_include_directories(ps_options INTERFACE "${PROJECT_SOURCE_DIR}")
+# Language level, include root and warnings, without sanitizers.
+add_library(ps_language INTERFACE)
+target_compile_features(ps_language INTERFACE cxx_std_20)
+target_include_directories(ps_language INTERFACE "${PROJECT_SOURCE_DIR}")
 set(ps_warnings
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual)
-target_compile_options(ps_options INTERFACE
+target_compile_options(ps_language INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${ps_warnings}>"
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:-Wthread-safety>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PS_WERROR}>>:-Werror>)
+
+# Everything of ours that runs links this.
+add_library(ps_options INTERFACE)
+target_link_libraries(ps_options INTERFACE ps_language)
 if(PS_SANITIZE)
   list(JOIN PS_SANITIZE "," ps_sanitize_list)
   set(ps_sanitize_options
