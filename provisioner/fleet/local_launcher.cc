@@ -12,34 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "ps/base/unique_fd.h"
+
 namespace ps::provisioner {
 namespace {
 
 // Between fork and exec the child of a process with threads may only make async-signal-safe calls:
 // everything that allocates is prepared before, and an error travels as one int through a pipe that
 // exec closes. execvp, which looks for a name without a slash in PATH, is such a call in glibc.
-
-class UniqueFd {
- public:
-  explicit UniqueFd(int fd) : fd_(fd) {}
-
-  UniqueFd(const UniqueFd&) = delete;
-  UniqueFd& operator=(const UniqueFd&) = delete;
-
-  ~UniqueFd() { Reset(); }
-
-  int get() const { return fd_; }
-
-  void Reset() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-      fd_ = -1;
-    }
-  }
-
- private:
-  int fd_;
-};
 
 /// A null-terminated array of C strings over strings that outlive it.
 std::vector<char*> PointersOf(std::vector<std::string>& strings) {

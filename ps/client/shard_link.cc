@@ -51,7 +51,7 @@ ShardLink::ShardLink(
   }
   // Repeating what is still on its way would only make it later.
   const Duration transfer = FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
-  push_retry_ = Retry(timing.retry_limit + transfer, timing.lease + transfer);
+  push_retry_ = RetryTimer(timing.retry_limit + transfer, timing.lease + transfer);
   pull_retry_ = push_retry_;
   states_.assign(chunks().size(), ChunkState::kNotReady);
 }

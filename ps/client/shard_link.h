@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "ps/base/random.h"
+#include "ps/base/retry.h"
 #include "ps/client/chunk_layout.h"
 #include "ps/client/pull_intake.h"
-#include "ps/client/retry.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 #include "ps/proto/timing.h"
@@ -129,7 +129,7 @@ class ShardLink {
   bool is_rejected_ = false;
   uint64_t push_request_id_ = 0;
   std::vector<ChunkState> states_;
-  Retry push_retry_;
+  RetryTimer push_retry_;
 
   // The pull.
   bool is_pulling_ = false;
@@ -145,7 +145,7 @@ class ShardLink {
   Step late_step_ = 0;
   uint64_t late_count_ = 0;  // chunks of it that have come
   TimePoint waiting_since_{};
-  Retry pull_retry_;
+  RetryTimer pull_retry_;
 
   uint64_t bytes_pushed_ = 0;
   uint64_t bytes_pulled_ = 0;

@@ -55,7 +55,7 @@ void WorkerCore::OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto
     return;
   }
   // Back after a lost connection: what was unanswered goes out at the next look.
-  for (Retry* retry : {&lease_retry_, &report_retry_, &goodbye_retry_}) {
+  for (RetryTimer* retry : {&lease_retry_, &report_retry_, &goodbye_retry_}) {
     if (retry->is_armed()) {
       retry->DueAt(now);
     }
@@ -161,7 +161,7 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
     gradients_.push_back(std::make_shared<Buffer>(layout_.MakeBuffer()));
   }
   const proto::Timing& timing = settings_.timing;
-  lease_retry_ = Retry(timing.retry_first, timing.retry_limit);
+  lease_retry_ = RetryTimer(timing.retry_first, timing.retry_limit);
   report_retry_ = lease_retry_;
   goodbye_retry_ = lease_retry_;
   state_ = State::kRunning;

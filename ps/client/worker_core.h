@@ -11,8 +11,8 @@
 #include "ps/base/buffer.h"
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
+#include "ps/base/retry.h"
 #include "ps/client/chunk_layout.h"
-#include "ps/client/retry.h"
 #include "ps/client/shard_link.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
@@ -226,10 +226,10 @@ class WorkerCore {
   bool is_step_dropped_ = false;  // the one in hand: its arithmetic is not waited for
   bool is_rejoining_ = false;
 
-  Retry join_retry_;
-  Retry lease_retry_;
-  Retry report_retry_;
-  Retry goodbye_retry_;
+  RetryTimer join_retry_;
+  RetryTimer lease_retry_;
+  RetryTimer report_retry_;
+  RetryTimer goodbye_retry_;
   TimePoint next_heartbeat_{};
 
   // Statistics.

@@ -7,7 +7,7 @@
 namespace ps::client {
 
 void WorkerCore::SendJoin(TimePoint now, proto::Outbox* out) {
-  join_retry_ = Retry(options_.timing.retry_limit, options_.timing.lease);
+  join_retry_ = RetryTimer(options_.timing.retry_limit, options_.timing.lease);
   join_retry_.Start(now, &random_);
   out->Send(coordinator_, ++next_request_id_, options_.join);
 }

@@ -8,6 +8,7 @@
 
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
+#include "ps/base/retry.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/base/time.h"
@@ -17,7 +18,6 @@
 #include "ps/coordinator/ledger.h"
 #include "ps/coordinator/membership.h"
 #include "ps/coordinator/progress_meter.h"
-#include "ps/coordinator/resend.h"
 #include "ps/coordinator/rounds.h"
 #include "ps/coordinator/seats.h"
 #include "ps/coordinator/shard_table.h"
@@ -267,7 +267,7 @@ class CoordinatorCore {
   // Leaving.
   bool is_told_shards_ = false;
   TimePoint leave_deadline_{};
-  ResendTimer leave_timer_;
+  RetryTimer leave_timer_;
 };
 
 }  // namespace ps::coordinator

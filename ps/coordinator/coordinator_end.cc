@@ -140,7 +140,7 @@ void CoordinatorCore::AdvanceEnd(const Call& call) {
     BeginLeaving(Status::Cancelled(stop_reason_), "the run was stopped", false, call);
   } else if (leave_timer_.IsDue(call.now)) {
     SendDrains(call);
-    leave_timer_.Again(timing_.retry_limit, call.now, &random_);
+    leave_timer_.Again(call.now, &random_);
   }
 }
 
@@ -189,7 +189,8 @@ void CoordinatorCore::BeginStop(const Call& call) {
     call.out->Send(peer, join.request_id, proto::Shutdown{"the run is stopping"});
   }
   SendDrains(call);
-  leave_timer_.Start(timing_.retry_first, call.now, &random_);
+  leave_timer_ = RetryTimer(timing_.retry_first, timing_.retry_limit);
+  leave_timer_.Start(call.now, &random_);
 }
 
 void CoordinatorCore::SendDrains(const Call& call) {
@@ -213,7 +214,8 @@ void CoordinatorCore::BeginLeaving(
   training_ended_ = training_ended_.value_or(call.now);
   is_told_shards_ = is_hurried;
   leave_deadline_ = call.now + timing_.detect;
-  leave_timer_.Start(timing_.retry_first, call.now, &random_);
+  leave_timer_ = RetryTimer(timing_.retry_first, timing_.retry_limit);
+  leave_timer_.Start(call.now, &random_);
   log_->Info("leaving", {{"outcome", outcome_}});
   TellToLeave(call);
 }
@@ -245,14 +247,15 @@ void CoordinatorCore::AdvanceLeaving(const Call& call) {
   if (!is_told_shards_ && (!has_workers || is_late)) {
     is_told_shards_ = true;
     leave_deadline_ = call.now + timing_.detect;
-    leave_timer_.Start(timing_.retry_first, call.now, &random_);
+    leave_timer_ = RetryTimer(timing_.retry_first, timing_.retry_limit);
+    leave_timer_.Start(call.now, &random_);
     TellToLeave(call);
   } else if (is_told_shards_ && ((!has_workers && !has_shards) || is_late)) {
     phase_ = Phase::kFinished;
     log_->Info("finished", {{"outcome", outcome_}});
   } else if (leave_timer_.IsDue(call.now)) {
     TellToLeave(call);
-    leave_timer_.Again(timing_.retry_limit, call.now, &random_);
+    leave_timer_.Again(call.now, &random_);
   }
 }
 

@@ -74,7 +74,8 @@ void CoordinatorCore::On(const Call& call, const proto::RegisterShard& message) 
       {{"shard", message.shard.value}, {"host", message.host}, {"port", message.port}});
   if (IsWorking()) {
     SendSetup(shard, call);
-    shard->setup_timer.Start(timing_.retry_limit, call.now, &random_);
+    shard->setup_timer = RetryTimer(timing_.retry_limit, timing_.lease);
+    shard->setup_timer.Start(call.now, &random_);
   }
 }
 
@@ -171,12 +172,14 @@ void CoordinatorCore::On(const Call& call, const proto::Refusal& message) {
 
 void CoordinatorCore::SendMembership(Shard* shard, const Call& call) {
   call.out->Send(shard->peer, 0, membership_.Message());
-  shard->membership_timer.Start(timing_.retry_first, call.now, &random_);
+  shard->membership_timer = RetryTimer(timing_.retry_first, timing_.retry_limit);
+  shard->membership_timer.Start(call.now, &random_);
 }
 
 void CoordinatorCore::SendCommit(Shard* shard, const Call& call) {
   call.out->Send(shard->peer, 0, *rounds_.commit());
-  shard->commit_timer.Start(timing_.retry_first, call.now, &random_);
+  shard->commit_timer = RetryTimer(timing_.retry_first, timing_.retry_limit);
+  shard->commit_timer.Start(call.now, &random_);
 }
 
 /// Several changes of one event leave as one membership.
@@ -200,7 +203,7 @@ void CoordinatorCore::ResendToShards(const Call& call) {
     }
     if (shard.setup_timer.IsDue(call.now)) {
       SendSetup(&shard, call);
-      shard.setup_timer.Again(timing_.lease, call.now, &random_);
+      shard.setup_timer.Again(call.now, &random_);
     }
     if (!shard.is_ready) {
       continue;
@@ -208,12 +211,12 @@ void CoordinatorCore::ResendToShards(const Call& call) {
     if (membership_.AcknowledgedBy(shard.shard) < broadcast_ &&
         shard.membership_timer.IsDue(call.now)) {
       call.out->Send(shard.peer, 0, membership_.Message());
-      shard.membership_timer.Again(timing_.retry_limit, call.now, &random_);
+      shard.membership_timer.Again(call.now, &random_);
     }
     if (!rounds_.is_commit_acknowledged() && !rounds_.HasAcknowledged(shard.shard) &&
         shard.commit_timer.IsDue(call.now)) {
       call.out->Send(shard.peer, 0, *rounds_.commit());
-      shard.commit_timer.Again(timing_.retry_limit, call.now, &random_);
+      shard.commit_timer.Again(call.now, &random_);
     }
   }
 }

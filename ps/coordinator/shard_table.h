@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ps/base/ids.h"
+#include "ps/base/retry.h"
 #include "ps/base/time.h"
-#include "ps/coordinator/resend.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 
@@ -29,9 +29,9 @@ struct Shard {
   TimePoint waits_at{};
 
   // What it has not acknowledged is sent again when these are due.
-  ResendTimer setup_timer;
-  ResendTimer membership_timer;
-  ResendTimer commit_timer;
+  RetryTimer setup_timer;
+  RetryTimer membership_timer;
+  RetryTimer commit_timer;
   TimePoint membership_since{};
 };
 

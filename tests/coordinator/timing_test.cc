@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "ps/base/random.h"
-#include "ps/coordinator/resend.h"
 
 namespace ps::coordinator {
 namespace {
@@ -23,37 +22,6 @@ TEST(TimingTest, EveryTimeFollowsFromMaxDetectInTheRightOrder) {
     EXPECT_LT(timing.heartbeat * 3, timing.detect) << "some heartbeats may get lost";
     EXPECT_LT(timing.detect, timing.lease);
   }
-}
-
-TEST(ResendTimerTest, WaitsDoubleUpToTheLimitWithinTheJitter) {
-  Random random(5);
-  ResendTimer timer;
-  TimePoint now{};
-  timer.Start(std::chrono::milliseconds(100), now, &random);
-  double expected_s = 0.1;
-  for (int i = 0; i < 10; ++i) {
-    EXPECT_FALSE(timer.IsDue(now + FromSeconds(expected_s * 0.74)));
-    EXPECT_TRUE(timer.IsDue(now + FromSeconds(expected_s * 1.26)));
-    now += FromSeconds(expected_s);
-    timer.Again(std::chrono::milliseconds(500), now, &random);
-    expected_s = std::min(expected_s * 2, 0.5);
-  }
-  timer.Stop();
-  EXPECT_FALSE(timer.IsDue(now + std::chrono::hours(1)));
-}
-
-TEST(ResendTimerTest, WaitsAreSpreadOverTheJitter) {
-  Random random(5);
-  ResendTimer timer;
-  int early = 0;
-  int late = 0;
-  for (int i = 0; i < 100; ++i) {
-    timer.Start(std::chrono::milliseconds(100), TimePoint{}, &random);
-    early += timer.IsDue(TimePoint{std::chrono::milliseconds(90)}) ? 1 : 0;
-    late += timer.IsDue(TimePoint{std::chrono::milliseconds(110)}) ? 0 : 1;
-  }
-  EXPECT_GT(early, 15);  // a third of them
-  EXPECT_GT(late, 15);
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ Connector::Connector(
     const Logger* logger)
     : target_(std::move(target)),
       retry_(retry),
+      backoff_(retry.first, retry.limit),
       events_(std::move(events)),
       random_(random),
       logger_(logger),
@@ -165,7 +166,7 @@ void Connector::Fail(Status why, Duration retry_after) {
     events.on_failed(std::move(why).Annotate(context));
     return;
   }
-  const Duration wait = std::max(Backoff(), retry_after);
+  const Duration wait = std::max(backoff_.Next(random_), retry_after);
   logger_->Debug(
       "connect_retry",
       {{"address", target_.Name()},
@@ -178,16 +179,6 @@ void Connector::Fail(Status why, Duration retry_after) {
       self->Attempt();
     }
   });
-}
-
-Duration Connector::Backoff() {
-  Duration wait = retry_.first;
-  for (uint32_t i = 1; i < failures_ && wait < retry_.limit; ++i) {
-    wait *= 2;
-  }
-  wait = std::min(wait, retry_.limit);
-  const double jitter = 0.75 + 0.5 * random_->Unit();
-  return std::chrono::duration_cast<Duration>(wait * jitter);
 }
 
 void Connector::Cancel() {

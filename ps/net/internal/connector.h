@@ -10,6 +10,7 @@
 
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
+#include "ps/base/retry.h"
 #include "ps/base/status.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/internal/socket.h"
@@ -63,10 +64,10 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   bool IsCurrent(uint64_t attempt) const { return !is_over_ && attempt == attempt_; }
 
   void OnTimeout();
-  Duration Backoff();
 
   const Target target_;
   const RetryPolicy retry_;
+  Backoff backoff_;
   Events events_;
   Random* random_;
   const Logger* logger_;

@@ -55,12 +55,6 @@ asio::error_code LastError() {
 
 }  // namespace
 
-UniqueFd::~UniqueFd() {
-  if (fd_ >= 0) {
-    ::close(fd_);
-  }
-}
-
 Result<std::unique_ptr<SocketFile>> SocketFile::Listen(const std::string& path) {
   const auto failed = [&path] {
     const asio::error_code why = LastError();

@@ -4,31 +4,9 @@
 #include <string>
 
 #include "ps/base/status.h"
+#include "ps/base/unique_fd.h"
 
 namespace ps::net {
-
-/// A descriptor that is closed with its owner.
-class UniqueFd {
- public:
-  explicit UniqueFd(int fd = -1) : fd_(fd) {}
-
-  UniqueFd(UniqueFd&& other) noexcept : fd_(other.Release()) {}
-
-  UniqueFd& operator=(UniqueFd&&) = delete;
-  ~UniqueFd();
-
-  int get() const { return fd_; }
-
-  /// The caller closes it from now on.
-  int Release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-
- private:
-  int fd_;
-};
 
 /// A Unix stream socket that listens as a file. Its directory is held open: its path may be longer
 /// than the 107 bytes that an address holds, and it may be renamed meanwhile.

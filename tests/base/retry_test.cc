@@ -1,15 +1,15 @@
-#include "ps/client/retry.h"
+#include "ps/base/retry.h"
 
 #include <gtest/gtest.h>
 
-namespace ps::client {
+namespace ps {
 namespace {
 
 using std::chrono::milliseconds;
 
-TEST(RetryTest, WaitsDoubleWithinTheJitterUpToTheLimit) {
+TEST(RetryTimerTest, WaitsDoubleWithinTheJitterUpToTheLimit) {
   Random random(7);
-  Retry retry(milliseconds(100), milliseconds(400));
+  RetryTimer retry(milliseconds(100), milliseconds(400));
   TimePoint now{};
   EXPECT_FALSE(retry.is_armed());
   retry.Start(now, &random);
@@ -21,9 +21,9 @@ TEST(RetryTest, WaitsDoubleWithinTheJitterUpToTheLimit) {
   }
 }
 
-TEST(RetryTest, WaitsAreSpreadOverTheJitter) {
+TEST(RetryTimerTest, WaitsAreSpreadOverTheJitter) {
   Random random(7);
-  Retry retry(milliseconds(100), milliseconds(400));
+  RetryTimer retry(milliseconds(100), milliseconds(400));
   int early = 0;
   int late = 0;
   for (int i = 0; i < 100; ++i) {
@@ -35,9 +35,9 @@ TEST(RetryTest, WaitsAreSpreadOverTheJitter) {
   EXPECT_GT(late, 15);
 }
 
-TEST(RetryTest, StartBeginsWithTheShortWaitAgain) {
+TEST(RetryTimerTest, StartBeginsWithTheShortWaitAgain) {
   Random random(7);
-  Retry retry(milliseconds(100), milliseconds(400));
+  RetryTimer retry(milliseconds(100), milliseconds(400));
   retry.Start(TimePoint{}, &random);
   retry.Again(TimePoint{}, &random);
   retry.Again(TimePoint{}, &random);
@@ -45,9 +45,9 @@ TEST(RetryTest, StartBeginsWithTheShortWaitAgain) {
   EXPECT_TRUE(retry.IsDue(TimePoint{milliseconds(126)}));
 }
 
-TEST(RetryTest, AStoppedOneIsNeverDue) {
+TEST(RetryTimerTest, AStoppedOneIsNeverDue) {
   Random random(7);
-  Retry retry(milliseconds(1), milliseconds(1));
+  RetryTimer retry(milliseconds(1), milliseconds(1));
   retry.Start(TimePoint{}, &random);
   retry.Stop();
   EXPECT_FALSE(retry.IsDue(TimePoint{milliseconds(1000)}));
@@ -57,4 +57,4 @@ TEST(RetryTest, AStoppedOneIsNeverDue) {
 }
 
 }  // namespace
-}  // namespace ps::client
+}  // namespace ps
