@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 #include "ps/base/check.h"
@@ -76,6 +77,27 @@ bool TakeCount(std::string_view flag, int argc, char** argv, int* i, uint32_t* c
   return true;
 }
 
+/// "2 cores, AMD EPYC 9B45, AVX-512": every figure belongs to a CPU.
+std::string MachineName() {
+  std::ifstream lines("/proc/cpuinfo");
+  std::string line;
+  std::string model = "unknown CPU";
+  bool has_avx512 = false;
+  int cores = 0;
+  while (std::getline(lines, line)) {
+    const size_t value = std::min(line.find(':') + 2, line.size());
+    if (line.starts_with("processor")) {
+      ++cores;
+    } else if (line.starts_with("model name")) {
+      model = line.substr(value);
+    } else if (line.starts_with("flags")) {
+      has_avx512 = line.find(" avx512f") != std::string::npos;
+    }
+  }
+  return std::to_string(cores) + (cores == 1 ? " core, " : " cores, ") + model +
+         (has_avx512 ? ", AVX-512" : ", no AVX-512");
+}
+
 }  // namespace
 
 BenchArguments ReadBenchArguments(int argc, char** argv, BenchExtras extras) {
@@ -99,6 +121,7 @@ BenchArguments ReadBenchArguments(int argc, char** argv, BenchExtras extras) {
       std::exit(2);
     }
   }
+  std::printf("machine: %s\n", MachineName().c_str());
   return arguments;
 }
 

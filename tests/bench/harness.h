@@ -24,7 +24,8 @@ struct BenchExtras {
   bool has_shards = false;  // --shards N
 };
 
-/// Reads --tiny, --runs N and the extras; ends the program with exit code 2 on anything else.
+/// Reads --tiny, --runs N and the extras; ends the program with exit code 2 on anything else. Then
+/// prints the machine's name, for the record of what is measured.
 BenchArguments ReadBenchArguments(int argc, char** argv, BenchExtras extras = {});
 
 /// What repeated runs of one thing gave.
