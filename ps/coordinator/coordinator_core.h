@@ -165,6 +165,7 @@ class CoordinatorCore {
 
   // coordinator_joins.cc
   Member* MemberOf(const Call& call, Incarnation incarnation);
+  void RefuseConnection(const Call& call, Incarnation incarnation);
   void AdmitPending(const Call& call);
   void Admit(const Call& call, const proto::JoinRequest& request);
   /// bsp: shards keep a gradient of each member until the round is committed; so many have room.

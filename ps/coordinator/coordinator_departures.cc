@@ -26,12 +26,16 @@ void CoordinatorCore::On(const Call& call, const proto::Goodbye& message) {
     return;
   }
   const Incarnation incarnation = message.incarnation;
-  if (incarnation == Incarnation() || incarnation > membership_.incarnation_max() ||
-      peers_.at(call.from).incarnation != incarnation) {
-    Refuse(call, StatusCode::kStale, "no such incarnation on this connection");
+  Member* const member = membership_.Find(incarnation);
+  if (peers_.at(call.from).incarnation != incarnation) {
+    if (member != nullptr && member->is_admitted) {
+      RefuseConnection(call, incarnation);
+    } else {
+      Refuse(call, StatusCode::kStale, "no such incarnation on this connection");
+    }
     return;
   }
-  if (Member* const member = membership_.Find(incarnation); member != nullptr) {
+  if (member != nullptr) {
     if (member->peer != call.from) {
       return;  // on a connection that it has given up
     }

@@ -21,6 +21,17 @@ bool IsSane(const proto::JoinRequest& request) {
 
 }  // namespace
 
+/// A member's message came on a connection that is not its own: one that it asked for under an
+/// earlier incarnation, say. It is to come back under the present one, which stays a member.
+void CoordinatorCore::RefuseConnection(const Call& call, Incarnation incarnation) {
+  Refuse(
+      call,
+      StatusCode::kUnavailable,
+      "this connection is not incarnation " + std::to_string(incarnation.value) +
+          "'s; connect again as that one");
+  ClosePeer(call.from, call);
+}
+
 /// The member that `call` comes from, or null: refused as stale when it is fenced, or dropped when
 /// it came on a connection that the member has given up.
 Member* CoordinatorCore::MemberOf(const Call& call, Incarnation incarnation) {
@@ -28,12 +39,15 @@ Member* CoordinatorCore::MemberOf(const Call& call, Incarnation incarnation) {
     return nullptr;
   }
   Member* const member = membership_.Find(incarnation);
-  if (member == nullptr || !member->is_admitted ||
-      peers_.at(call.from).incarnation != incarnation) {
+  if (member == nullptr || !member->is_admitted) {
     Refuse(
         call,
         StatusCode::kStale,
         "incarnation " + std::to_string(incarnation.value) + " takes no part (any more)");
+    return nullptr;
+  }
+  if (peers_.at(call.from).incarnation != incarnation) {
+    RefuseConnection(call, incarnation);
     return nullptr;
   }
   if (member->peer != call.from) {

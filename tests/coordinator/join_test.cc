@@ -109,6 +109,27 @@ TEST(JoinTest, AMemberComesBackOnANewConnection) {
   EXPECT_EQ(harness.status().revocations_unnoticed, 0U);
 }
 
+TEST(JoinTest, AMemberThatSpeaksOnAnEarlierConnectionStaysAMember) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.Exit(ProcessKind::kWorker, 0, 0, "hung, or so it seemed");
+  const FakeWorker anew = harness.Join();
+  ASSERT_NE(anew.incarnation, workers[0].incarnation);
+  // This connection was asked for when its first incarnation was still thought to be there.
+  const proto::PeerId late = harness.Connect(proto::Role::kWorker, workers[0].incarnation);
+  proto::WorkerHeartbeat beat;
+  beat.incarnation = anew.incarnation;
+  harness.Give(late, beat);
+  const auto refusal = harness.Take<proto::Refusal>(late);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kUnavailable);  // kStale would make it join once more
+  EXPECT_TRUE(harness.is_closed(late));
+
+  const proto::PeerId own = harness.Connect(proto::Role::kWorker, anew.incarnation);
+  harness.Give(own, beat);
+  EXPECT_TRUE(harness.Take<proto::HeartbeatReply>(own).has_value());
+}
+
 TEST(JoinTest, AWorkerJoinsInTheMiddleOfTraining) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();

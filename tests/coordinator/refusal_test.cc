@@ -55,11 +55,17 @@ TEST_F(RefusalTest, MessagesOfAnotherRole) {
 }
 
 TEST_F(RefusalTest, SomebodyElsesIncarnation) {
-  const proto::PeerId stranger = harness_.Connect(proto::Role::kWorker);
   const Incarnation victim = workers_[0].incarnation;
-  ExpectRefused(stranger, proto::LeaseRequest{victim, {}}, StatusCode::kStale);
-  ExpectRefused(stranger, proto::Goodbye{victim, "", {}}, StatusCode::kStale);
-  ExpectRefused(stranger, proto::StepReport{victim, {}}, StatusCode::kStale);
+  for (const proto::Message& message :
+       {proto::Message(proto::LeaseRequest{victim, {}}),
+        proto::Message(proto::Goodbye{victim, "", {}}),
+        proto::Message(proto::StepReport{victim, {}})}) {
+    const proto::PeerId stranger = harness_.Connect(proto::Role::kWorker);
+    ExpectRefused(stranger, message, StatusCode::kUnavailable);
+    EXPECT_TRUE(harness_.is_closed(stranger));
+  }
+  const proto::PeerId stranger = harness_.Connect(proto::Role::kWorker);
+  ExpectRefused(stranger, proto::Goodbye{Incarnation(12345), "", {}}, StatusCode::kStale);
   proto::WorkerHeartbeat beat;
   beat.incarnation = Incarnation(12345);
   ExpectRefused(stranger, beat, StatusCode::kStale);
