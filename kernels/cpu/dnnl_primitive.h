@@ -9,8 +9,8 @@
 #include "ps/base/buffer.h"
 #include "ps/base/status.h"
 
-// The meeting point with oneDNN; included by the .cc files of this folder only. Everything that
-// differs between oneDNN 2 (Debian 12) and 3 is in here and in MakeDesc's callers' argument lists.
+// The interface to oneDNN; included by the .cc files of this folder only. Everything that differs
+// between oneDNN 2 (Debian 12) and 3 is in here and in MakeDesc's callers' argument lists.
 
 namespace ps::kernels {
 

@@ -34,7 +34,7 @@ struct BackwardArgs {
   const float* x = nullptr;   // as in the forward call; unless the op ran in place
   const float* y = nullptr;   // what the forward call wrote
   const float* dy = nullptr;  // gradient of the loss by y
-  float* dx = nullptr;        // written (not added to), or nullptr when nobody wants it
+  float* dx = nullptr;        // written (not added to), or nullptr when it is not needed
   ConstSpans params = {};
   Spans grads = {};  // one per parameter, written (not added to)
 };
@@ -42,7 +42,7 @@ struct BackwardArgs {
 /// What a caller may and must not do with an op's buffers.
 struct OpTraits {
   bool runs_in_place = false;          // y may be x, and dx may be dy
-  bool backward_reads_output = false;  // nobody may overwrite y before Backward
+  bool backward_reads_output = false;  // no op may overwrite y before Backward
 };
 
 /// One op of fixed geometry.

@@ -59,7 +59,7 @@ struct OptimizerBuffers {
   int64_t n = 0;
 };
 
-/// Thread: whoever owns the buffers.  Cost: memory traffic of 12 bytes per element for plain sgd
+/// Thread: the owner of the buffers.  Cost: memory traffic of 12 bytes per element for plain sgd
 /// and 8 more for each slot; memory bound.
 void ApplyUpdate(
     const OptimizerRule& rule, const UpdateStep& step, const OptimizerBuffers& buffers);

@@ -10,7 +10,7 @@
 
 namespace ps::provisioner {
 
-/// A catalog while files are laid over each other: whatever is known of each type so far.
+/// A catalog while files are merged into it: the known figures of each type.
 class CatalogDraft {
  public:
   struct Type {

@@ -24,7 +24,7 @@ struct LaunchSpec {
   std::string log_path;                // stdout and stderr are appended here
 };
 
-/// Grows with every start of one launcher, never reused; 0 is nobody.
+/// Grows with every start of one launcher, never reused; 0 means none.
 using ProcessHandle = Id<struct ProcessHandleTag, uint64_t>;
 
 struct ProcessExit {
@@ -45,7 +45,7 @@ class Launcher {
   virtual Result<ProcessHandle> Start(const LaunchSpec& spec) = 0;
   /// Ends it at once (SIGKILL). Errors: kNotFound (it is gone).
   virtual Status Kill(ProcessHandle handle) = 0;
-  /// Who has ended since the last call. Never blocks.
+  /// The processes that have ended since the last call. Never blocks.
   virtual std::vector<ProcessExit> PollExits() = 0;
   /// 0 for launchers whose processes have no number on this machine, or when it is gone.
   virtual int64_t pid(ProcessHandle handle) const = 0;

@@ -173,7 +173,7 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
 
 Status LocalLauncher::Kill(ProcessHandle handle) {
   const auto it = children_.find(handle);
-  // An unreaped child keeps its pid, so the number can't belong to a stranger.
+  // An unreaped child keeps its pid, so the number can't belong to another process.
   if (it == children_.end() || ::kill(it->second.pid, SIGKILL) != 0) {
     return Status::NotFound("process " + std::to_string(handle.value) + " is gone");
   }

@@ -176,7 +176,7 @@ class CurveFitter {
         out[i++] = SoftResidual(LogError(p, curve, point.loss, point.steps), kWildError);
       }
     }
-    // Weak pulls to where coefficients stay when the curves say nothing of them.
+    // Weak pulls to the values that coefficients keep when the curves do not determine them.
     const double pull = 1e-3 * std::sqrt(static_cast<double>(points_));
     out[i++] = pull * p[1];
     out[i++] = pull * (p[2] - std::log(0.5));
@@ -250,7 +250,8 @@ class CurveFitter {
     return sum / weight;
   }
 
-  /// Staler fleets never need fewer steps: neighbours that say so share their mean.
+  /// Staler fleets never need fewer steps: adjacent fleets whose fits contradict this get their
+  /// mean.
   void PoolFalls() {
     std::vector<std::pair<size_t, size_t>> pools;  // begin, end
     std::vector<double> means;

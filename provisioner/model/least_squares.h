@@ -9,7 +9,7 @@ namespace ps::provisioner {
 // Small minimisers for fits of a few to some dozen coefficients. Deterministic.
 
 /// sign(r) s sqrt(2 (sqrt(1 + (r/s)^2) - 1)): its square is r^2 for small r and grows like 2 s |r|
-/// for large ones, so that a single wild point can't carry a fit away. `limit` is s; 0: r itself.
+/// for large ones, so that a single outlier can't dominate a fit. `limit` is s; 0: r itself.
 double SoftResidual(double residual, double limit);
 
 /// Writes as many residuals as `out` holds. Must be smooth where the minimum may lie.

@@ -80,7 +80,7 @@ LeastSquares Minimise(
       const double error = (PredictedLoss(fit, samples[i]) - samples[i].loss) / scales.loss_range;
       out[i] = SoftResidual(error, limit);
     }
-    // Weak pulls to where coefficients stay when the samples say nothing of them.
+    // Weak pulls to the values that coefficients keep when the samples do not determine them.
     const double pull = 1e-3 * limit * std::sqrt(static_cast<double>(samples.size()));
     out[samples.size()] = pull * p[2];
     out[samples.size() + 1] = pull * p[3];

@@ -64,7 +64,7 @@ struct Range {
   double high = 0;
 };
 
-/// What no fleet of a family can exceed; for planners that prune.
+/// Bounds that no fleet of a family exceeds; for planners that prune.
 struct SpeedBounds {
   std::vector<double> steps_per_s;  // per class, of one worker
   double fleet_steps_per_s = 0;     // of all together; infinity when only the above binds
@@ -116,7 +116,7 @@ class SpeedModel {
   virtual double residual() const = 0;
 };
 
-/// What of a fleet its steps depend on; see SpeedPrediction.
+/// The traits of a fleet on which its steps depend; see SpeedPrediction.
 struct FleetTraits {
   int workers = 1;
   double batch_mean = 0;

@@ -10,10 +10,10 @@
 
 namespace ps::provisioner {
 
-// From what was measured to the models' coefficients. Pure. Every fit says what error it leaves
-// (not below what so few measurements can vouch for) and refuses to answer on too little:
-// kInvalidArgument, with what is missing. Single wild points do
-// not move a fit: residuals count with their square up to a few percent, and by their size beyond.
+// From what was measured to the models' coefficients. Pure. Every fit states its residual error,
+// which is never below what so few measurements can show. With too few measurements a fit fails
+// with kInvalidArgument and says what is missing. Single outliers do not move a fit: residuals
+// count with their square up to a few percent, and by their size beyond.
 
 /// Which workers a fit may use, and what a step moves.
 struct FitJob {
@@ -80,8 +80,8 @@ struct MemoryFit {
 /// Needs 2 different minibatches.
 Result<MemoryFit> FitMemory(std::span<const MemorySample> samples);
 
-/// Fits whatever `profile` has samples for into its contention, queue, loss and curves, and leaves
-/// the rest as it is. Returns what could not be fitted and why, a line each.
+/// Fits contention, queue, loss and curves of `profile` where it has samples, and leaves the rest
+/// as it is. Returns what could not be fitted and why, a line each.
 std::vector<std::string> RefitProfile(const FitJob& job, proto::JobProfile* profile);
 
 }  // namespace ps::provisioner

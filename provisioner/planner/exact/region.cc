@@ -279,7 +279,7 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
   out.rate_max = std::min(LargestSum(ratio, &RatioTerm::rate), frame.fleet_rate_max);
   out.load_effect = rate_least > 0 ? LoadEffect(out.slots) : kInfinity;
   out.usd_per_s_min = ratio.cost_fixed + SmallestSum(ratio, &RatioTerm::cost);
-  // Whoever takes longer than this is dearer than the limit, however cheap by the second.
+  // A fleet that takes longer than this costs more than the limit, however cheap its second is.
   const double seconds_worth =
       usd_limit / out.usd_per_s_min * (1 + kSlack) - problem_.goal.takeover_s;
   family.run_seconds_max = std::min(run_seconds_max_, std::max(seconds_worth, 0.0));

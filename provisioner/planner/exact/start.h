@@ -6,10 +6,10 @@
 namespace ps::provisioner {
 
 /// Puts good fleets into the list before the search begins, so that it can prune: where bounds are
-/// loose, the relaxation's own fleets seldom meet the goal. For every server side workers are added
-/// one by one, later several at once, those that speed up most for their price, until the goal is
-/// met or that takes too long; then single workers are exchanged or dropped while that makes the
-/// fleet cheaper.
+/// loose, the relaxation's own fleets seldom meet the goal. For every server side it adds the
+/// workers that speed up most for their price, first one by one, later several at once, until the
+/// fleet meets the goal or the effort is used up. Then it exchanges or drops single workers while
+/// that makes the fleet cheaper.
 void FindFirstFleets(const ExactBasis& basis, FleetJudge* judge, BestFleets* best);
 
 }  // namespace ps::provisioner
