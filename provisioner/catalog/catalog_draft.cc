@@ -7,12 +7,12 @@
 namespace ps::provisioner {
 namespace {
 
-/// What published prices are exact to; takes off what the arithmetic leaves behind it.
+/// Rounds to the precision of published prices, which removes rounding errors of the arithmetic.
 double RoundedPrice(double usd_per_hour) {
   return std::round(usd_per_hour * 1e6) / 1e6;
 }
 
-/// What the type lacks for a catalog; empty when it is complete.
+/// The figures that a catalog needs and the type lacks; empty when it is complete.
 std::string Missing(const proto::InstanceType& type, bool has_device) {
   if (!has_device) {
     return "word on accelerators";

@@ -12,7 +12,7 @@ struct FieldName {
   Field field;
 };
 
-// As makers of public tables call them.
+// Names of columns in public tables.
 constexpr auto kFieldNames = std::to_array<FieldName>({
     {"instancetype", Field::kType},
     {"machinetype", Field::kType},

@@ -29,7 +29,7 @@ class Reader {
     return true;
   }
 
-  /// Steps over what ends a cell. True: another cell of the same row follows.
+  /// Steps over the end of a cell. True: another cell of the same row follows.
   bool SkipToNextCell() {
     while (!AtEnd() && text_[at_] == '\r') {
       ++at_;

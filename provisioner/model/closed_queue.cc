@@ -5,8 +5,8 @@
 namespace ps::provisioner {
 namespace {
 
-// Up to so many customers the recursion starts with an empty network; beyond, so many steps follow
-// an estimate, whose error they wear down.
+// Up to kExactMax customers the recursion starts with an empty network. Beyond, it starts from an
+// estimate, whose error kRefinedSteps steps reduce.
 constexpr double kExactMax = 64;
 constexpr int kRefinedSteps = 48;
 constexpr int kNewtonSteps = 6;

@@ -1,6 +1,6 @@
-// Steps to a loss from the curves of fleets of several sizes, hidden and late. What a curve tells
-// is when it is first down to a loss: that is what a goal asks for, and what training that
-// overshoots for a while does not blur.
+// Steps to a loss from the curves of fleets of several sizes, hidden and late. The fit takes from a
+// curve when it is first down to a loss: a goal asks for that, and training that overshoots for a
+// while does not blur it.
 
 #include <algorithm>
 #include <cmath>
@@ -18,17 +18,17 @@ constexpr size_t kPointsNeeded = 20;  // of a curve
 constexpr size_t kPointsUsed = 40;    // of a curve, evenly over its steps
 constexpr size_t kCurvesUsed = 64;    // the newest
 constexpr int kIterationsMax = 200;
-// Steps that are off by this much, relatively, begin to count as wild.
+// From this relative error on a number of steps counts as an outlier.
 constexpr double kWildError = 0.1;
 constexpr double kFall = 0.05;  // of its loss that a curve has to fall by
-// Where one equation does not fit them all, a group's curves say by how much at so many losses.
-// What their points say counts within that distance of the loss, in logarithms, against so much
-// of a point that agrees with the equation (docs/measurements/provisioner.md).
+// Where one equation does not fit all curves, each group gets a correction at kLosses losses. It is
+// the mean of the errors of its points within kLossReach of the loss, in logarithms, and of
+// kPointsAgreeing points without an error (docs/measurements/provisioner.md).
 constexpr size_t kLosses = 12;
 constexpr double kLossReach = 0.04;
 constexpr double kPointsAgreeing = 0.3;
 constexpr double kCorrectionMax = 0.3;
-// Curves whose lateness is alike to this are of one group.
+// Lateness is rounded to this; fleets of equal size and lateness are one group.
 constexpr double kLateUnit = 0.25;
 
 /// First arrivals of one fleet: losses fall, steps grow.
@@ -67,7 +67,7 @@ void KeepArrivals(Curve* curve) {
   curve->points = std::move(arrivals);
 }
 
-/// Those that tell something.
+/// The curves that are long enough and fall.
 std::vector<Curve> CurvesOf(std::span<const proto::LossSample> samples) {
   std::vector<Curve> curves;
   for (const std::span<const proto::LossSample> points : SplitCurves(samples)) {
@@ -230,7 +230,8 @@ class CurveFitter {
     return losses;
   }
 
-  /// ln of how many times more steps the group's fleets took to the loss than the equation says.
+  /// ln of the ratio of the steps that the group's fleets took to the loss to those of the
+  /// equation.
   double CorrectionAt(std::span<const double> p, size_t group, double loss) const {
     const double shared = groups_[group].log_factor - LogFactorOf(p, group);
     double sum = 0;
@@ -278,9 +279,8 @@ class CurveFitter {
     }
   }
 
-  /// Root mean square, over stretches of the curves, of the median error of the steps. Two
-  /// stretches' worth of errors as expected beforehand per group stand in for those that its factor
-  /// used up.
+  /// Root mean square, over stretches of the curves, of the median error of the steps. Each group
+  /// counts two stretches with the expected error more, in place of those that its factor fits.
   double StepsResidual(const std::vector<double>& p) const {
     constexpr double kExpected = 0.05;
     double squares = 2 * static_cast<double>(groups_.size()) * kExpected * kExpected;

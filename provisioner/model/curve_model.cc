@@ -11,8 +11,8 @@
 namespace ps::provisioner {
 namespace {
 
-// How f grows where one size alone was measured: with the root, between what few and many workers
-// showed (docs/measurements/provisioner.md).
+// Exponent with which f grows where only one size was measured: between those of few and of many
+// workers (docs/measurements/provisioner.md).
 constexpr double kSlopeGuess = 0.5;
 constexpr double kSlopeMax = 1.5;
 constexpr double kDoubled = std::numbers::ln2 * (1 - 1e-9);

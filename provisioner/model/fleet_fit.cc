@@ -12,10 +12,10 @@
 namespace ps::provisioner {
 namespace {
 
-// A speed this far off, relatively, begins to count as wild.
+// From this relative error on a speed counts as an outlier.
 constexpr double kWildError = 0.03;
 
-/// A sample as a model is asked for it.
+/// A sample in the form of a model's arguments.
 struct FleetCase {
   std::vector<int> counts;
   ServerSide servers;
@@ -71,8 +71,8 @@ FleetErrors CheckCases(const SpeedModel& model, std::span<const FleetCase> cases
   return errors;
 }
 
-/// The residual that a fit of two coefficients states. Two fleets' worth of errors as they are
-/// expected beforehand stand in for the two that were used up, so that few fleets promise little.
+/// The residual of a fit of two coefficients. Two fleets with the expected error count in addition,
+/// in place of those that the coefficients fit, so that few fleets give a large residual.
 double StatedResidual(const SpeedModel& model, std::span<const FleetCase> cases) {
   constexpr double kExpected = 0.05;
   const double found = CheckCases(model, cases).residual;

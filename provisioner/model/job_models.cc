@@ -14,8 +14,8 @@ namespace {
 constexpr double kBytesPerGbit = 1e9 / 8;
 constexpr double kBytesPerGbyte = 1e9;
 
-// What a model's relative error is taken to be when no fleet was measured: the figure that the
-// queue has on published clusters it was not fitted to, rounded up.
+// The relative error of a model when no fleet was measured: that of the queue on published clusters
+// to which it was not fitted, rounded up.
 constexpr double kResidualUnmeasured = 0.1;
 
 Result<WorkerClass> WorkerOf(

@@ -136,8 +136,8 @@ double StepsResidual(std::span<const proto::LossSample> samples, const proto::Lo
       }
     }
   }
-  // Five stretches' worth of errors as expected beforehand stand in for those that the coefficients
-  // used up, so that a short curve promises little.
+  // Five stretches with the expected error count in addition, in place of those that the
+  // coefficients fit, so that a short curve gives a large residual.
   constexpr double kExpected = 0.05;
   return stretches > 0 ? std::sqrt((squares + 5 * kExpected * kExpected) / stretches) : 1;
 }
@@ -193,7 +193,7 @@ Result<proto::LossFit> FitLoss(
 
   constexpr double kFirstLimit = 0.1;
   LeastSquares found = MinimiseFromSeveral(sorted, scales, kFirstLimit);
-  // Again, with the points' own scatter telling what is wild.
+  // Once more, with outliers judged by the scatter of the points.
   std::vector<double> errors;
   const proto::LossFit first = FitOf(found.parameters, scales);
   for (const proto::LossSample& sample : sorted) {

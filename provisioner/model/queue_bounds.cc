@@ -1,4 +1,4 @@
-// What no fleet of the queue's model can exceed.
+// Bounds of the queue's model.
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What rounding may add to another fleet's rate or wait.
+// Most that rounding adds to another fleet's rate or wait.
 constexpr double kRounding = 1 + 1e-9;
 
 // Waits below this share of a cycle are lost in rounding.
@@ -25,7 +25,7 @@ constexpr double kWaitSlack = 1e-4;
 // Between the fewest and the most workers, a fleet in step was seen 0.9 % busier than both.
 constexpr double kInStepSlack = 1.02;
 
-// Of the search for the busiest fleet that waits so long.
+// The search for the busiest fleet with a given wait.
 constexpr int kRateStepsMax = 10;
 constexpr double kRateAccuracy = 1e-4;
 
@@ -34,10 +34,10 @@ constexpr double kRateAccuracy = 1e-4;
 constexpr double kTangentAt = 0.96;
 constexpr double kTangentStep = 0.01;
 constexpr double kTangentWaits = 4;
-// What the tangent may miss: of the fleet's rate alone.
+// Error of the tangent, as a part of the fleet's rate alone.
 constexpr double kTangentSlack = 1e-5;
 
-// Beyond, waits are too long for tangents.
+// Above this share of busy time waits are too long for tangents.
 constexpr double kBusyMax = 1 - 1e-6;
 
 /// The cycle, without waits, of so many equal workers that wait `wait_s`; 0 when it is not found.
@@ -216,8 +216,8 @@ std::vector<double> QueueSpeedModel::CrowdingWithin(
   const double customers = std::max(kTangentAt * workers, 1.5);
   const FleetRates at = equal_at(customers);
   const FleetRates near = at.rate > 0 ? equal_at(customers * (1 + kTangentStep)) : FleetRates();
-  // Where workers wait longer than they work, cycles alone are differences of long ones: lost in
-  // what the queue's approximation leaves.
+  // Where workers wait longer than they work, a cycle alone is a small difference of long times,
+  // less than the error of the queue's approximation.
   if (near.rate == 0 || wait_most_s * kTangentWaits > at.alone_s()) {
     return {};
   }

@@ -28,7 +28,7 @@ double BytesPerExchange(const JobTraffic& traffic) {
   return traffic.push_bytes + traffic.pull_bytes;
 }
 
-/// A mean over workers differs from what each of them has in its last bits.
+/// A mean over workers differs from their common value in its last bits.
 void Include(double late, Range* range) {
   constexpr double kSlack = 1e-12;
   range->low = std::min(range->low, late * (1 - kSlack));
@@ -236,7 +236,8 @@ double SpotDnnLossModel::StepsOfScale(double loss, double scale) const {
 
 double SpotDnnLossModel::StepsTo(double loss, const FleetTraits& fleet) const {
   const double scale = Scale(fleet.batch_mean, fleet.heterogeneity, fleet.workers);
-  // A batch so large that c2 b_w + c3 <= 0 is outside what the fit can speak of: promise nothing.
+  // A batch so large that c2 b_w + c3 <= 0 is outside the range of the fit: no number of steps is
+  // given.
   if (loss <= fit_.c5 || scale <= 0) {
     return std::numeric_limits<double>::infinity();
   }

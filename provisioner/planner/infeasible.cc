@@ -16,7 +16,7 @@ constexpr double kSecondsPerHour = 3600;
 // Nearest goals can be met, and are this close to the nearest.
 constexpr double kAccuracy = 1e-3;
 constexpr int kBisectionsMax = 20;
-// Where the last percent takes long, a goal that can be met is answer enough.
+// A goal that can be met is enough where the last percent takes long.
 constexpr ExactEffort kEffort{
     .gap = kAccuracy, .regions_max = 20'000, .nodes_max_uncut = ExactEffort().nodes_max_uniform};
 

@@ -11,7 +11,7 @@
 namespace ps::provisioner {
 namespace {
 
-// Plans that save less than this are the same plan for people.
+// Plans that save less than this share are not reported.
 constexpr double kWorthMentioning = 0.001;
 
 /// A change after which the loss is out of reach is no gain.

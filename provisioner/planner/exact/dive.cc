@@ -56,7 +56,7 @@ void ExactDive::Prepare(const Relaxation& relaxation) {
     class_key = std::min(class_key, key);
     levels_.push_back(level);
   }
-  // What the relaxation likes least comes first: it is soon clear that there can be little of it.
+  // The offer that the relaxation uses least comes first: its count is soon limited.
   std::sort(levels_.begin(), levels_.end(), [&](const Level& a, const Level& b) {
     const double key_a = class_keys_[static_cast<size_t>(a.slot.worker_class)];
     const double key_b = class_keys_[static_cast<size_t>(b.slot.worker_class)];

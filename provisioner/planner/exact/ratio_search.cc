@@ -23,10 +23,10 @@ constexpr double kGrowthFromStart = 1.5;
 constexpr int kFallsMax = 2;
 constexpr int kTangentsMax = 12;
 constexpr double kTolerance = 1e-12;
-// Of a bound: a closer one is not worth more steps.
+// Relative error of a bound; a smaller one is not worth more steps.
 constexpr double kRatioTolerance = 1e-7;
 
-/// What the constraints are relaxed with: m on the weights, q on the crowding.
+/// Multipliers of the relaxed constraints: m on the weights, q on the crowding.
 struct Prices {
   double m = 0;
   double q = 0;

@@ -18,11 +18,11 @@ constexpr double kSecondsPerHour = 3600;
 // Sums in another order than the model's differ in their last bits: limits are loosened by this.
 constexpr double kSlack = 1e-9;
 constexpr int kHeterogeneityRounds = 3;
-// Of speeds within a region, up to which they bound heterogeneity well.
+// Ratio of the speeds within a region up to which they bound heterogeneity well.
 constexpr double kTightEffect = 1.02;
 // Share of a range of loads that is worth another look at the region without it.
 constexpr double kWorthNarrowing = 0.1;
-// Of the speed needed, by which it has to grow before that is asked again.
+// The region is narrowed again when the speed needed has grown by this factor.
 constexpr double kWorthNarrowingAgain = 1.002;
 
 /// Most heterogeneity of n workers: all equal.
@@ -62,7 +62,7 @@ bool MakeRatio(
   return low_sum <= region.workers && high_sum >= region.workers;
 }
 
-/// How much faster a worker of the region may be than it is sure to be.
+/// The largest ratio of a worker's highest to its lowest speed in the region.
 double LoadEffect(const std::vector<Slot>& slots) {
   double effect = 1;
   for (const Slot& slot : slots) {
@@ -73,7 +73,7 @@ double LoadEffect(const std::vector<Slot>& slots) {
   return effect;
 }
 
-/// How many times more `worse` is than `better`; counts of steps may be 0 or infinite.
+/// The ratio of `worse` to `better`; counts of steps may be 0 or infinite.
 double Effect(double worse, double better) {
   return worse == kInfinity ? kInfinity : (worse + 1) / (better + 1);
 }

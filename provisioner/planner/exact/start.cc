@@ -12,7 +12,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kExchangesMax = 100;
 constexpr int kStepShare = 16;  // fleets grow by one worker, then by that part of them
-// Behind each server side; the search does without such a fleet.
+// Most fleets tried behind each server side; the search does not need a fleet from here.
 constexpr uint64_t kFleetsMax = 3000;
 
 class FirstFleets {

@@ -21,7 +21,7 @@ namespace {
 constexpr double kSlack = 1e-9;
 // Regions whose numbers of steps spread less than this are worth a longer walk.
 constexpr double kUniform = 1.02;
-// Regions whose workers' speeds spread more say too little to be walked through.
+// Regions whose workers' speeds spread more have bounds too loose for a walk.
 constexpr double kLoadUniform = 1.2;
 // Regions whose numbers of steps spread more are cut without a walk, a few times.
 constexpr double kWalkable = 1.1;
@@ -30,7 +30,7 @@ constexpr int kCutsUnwalked = 8;
 // the fewer, the better.
 constexpr int kFirstCut = 8;
 constexpr double kWorthACut = 1 + 1e-6;
-// What a region costs besides its walk, in nodes.
+// Cost of a region besides its walk, in nodes.
 constexpr uint64_t kNodesPerRegion = 500;
 
 // The latest frames, which regions that are pushed back or cut ask for again.
