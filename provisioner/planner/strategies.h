@@ -20,7 +20,7 @@ Result<PlanAnswer> SolveByTrial(
 /// Every combination of counts and servers. The oracle that tests compare the others with.
 std::unique_ptr<Strategy> MakeExhaustiveStrategy();
 
-/// The optimum, by branch and bound. See exact_region.h.
+/// The optimum, by branch and bound. See exact/region.h.
 std::unique_ptr<Strategy> MakeExactStrategy();
 
 enum class WindowRules : unsigned char {

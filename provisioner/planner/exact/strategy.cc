@@ -1,4 +1,4 @@
-// Best first over regions (see exact_region.h): the region with the smallest bound is walked
+// Best first over regions (see exact/region.h): the region with the smallest bound is walked
 // through or, when that takes too long, cut in two along the range that spreads its number of steps
 // most. It ends when the next bound is above the worst answer that is kept.
 
