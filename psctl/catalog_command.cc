@@ -3,10 +3,11 @@
 #include <regex>
 
 #include "provisioner/catalog/catalog_import.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
 #include "psctl/catalog_file.h"
 #include "psctl/catalog_view.h"
 #include "psctl/files.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

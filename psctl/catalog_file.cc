@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "psctl/files.h"
+#include "ps/base/file.h"
 
 namespace ps::psctl {
 namespace {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include "ps/base/text.h"
 #include "ps/proto/json_writer.h"
 #include "psctl/tables.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

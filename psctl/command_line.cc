@@ -4,11 +4,11 @@
 #include <string_view>
 
 #include "provisioner/catalog/catalog_import.h"
+#include "ps/base/text.h"
 #include "psctl/catalog_view.h"
 #include "psctl/command_misuse.h"
 #include "psctl/command_parser.h"
 #include "psctl/run_profile.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

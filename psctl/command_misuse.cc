@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "psctl/text.h"
+#include "ps/base/text.h"
 
 namespace ps::psctl {
 namespace {

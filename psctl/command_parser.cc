@@ -2,8 +2,8 @@
 
 #include <string_view>
 
+#include "ps/base/text.h"
 #include "psctl/catalog_view.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "ps/base/file.h"
 #include "ps/base/time.h"
 #include "ps/proto/json_writer.h"
 #include "psctl/catalog_view.h"

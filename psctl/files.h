@@ -7,13 +7,6 @@
 
 namespace ps::psctl {
 
-/// Whole contents. Errors: kNotFound, kIo; both name the path.
-Result<std::string> ReadFile(const std::string& path, size_t bytes_max = 16U << 20);
-
-/// Replaces the file in one step: a reader sees the old text or the new, never a part.
-/// `mode` is that of the new file, whatever the umask. Errors: kIo with the path.
-Status WriteFileAtomically(const std::string& path, std::string_view text, unsigned mode = 0644);
-
 /// Absolute, without "." and ".."; the path itself when that can't be found out.
 std::string AbsolutePath(const std::string& path);
 

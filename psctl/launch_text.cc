@@ -43,16 +43,4 @@ std::vector<std::string> LaunchWords(
   }
 }
 
-bool BindsAll(std::string_view host) {
-  return host == "0.0.0.0" || host == "::";
-}
-
-std::string ReachableHost(
-    const std::string& listen, const std::string& advertise, const std::string& otherwise) {
-  if (!advertise.empty()) {
-    return advertise;
-  }
-  return BindsAll(listen) ? otherwise : listen;
-}
-
 }  // namespace ps::psctl

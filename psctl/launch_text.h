@@ -7,7 +7,7 @@
 
 namespace ps::psctl {
 
-// The texts of a job's `launch` section, and addresses. Pure.
+// The texts of a job's `launch` section. Pure.
 
 /// `text` with {name}, {role} and {index} filled in for, e.g., role "worker" and index 3: worker3,
 /// worker, 3. Other braces stay.
@@ -16,14 +16,5 @@ std::string FillLaunchText(std::string_view text, std::string_view role, uint32_
 /// The words of a command prefix, filled in.
 std::vector<std::string> LaunchWords(
     std::string_view prefix, std::string_view role, uint32_t index);
-
-/// Whether a program that binds `host` is reached at each address of its machine, so that `host`
-/// itself is nowhere.
-bool BindsAll(std::string_view host);
-
-/// Where others reach what binds `listen`: `advertise` when there is one, else `listen`, else, when
-/// that binds everything, `otherwise`.
-std::string ReachableHost(
-    const std::string& listen, const std::string& advertise, const std::string& otherwise);
 
 }  // namespace ps::psctl

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <utility>
 
+#include "ps/base/file.h"
+#include "ps/base/host_port.h"
+#include "ps/base/text.h"
 #include "psctl/launch_text.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

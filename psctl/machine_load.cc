@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include "psctl/files.h"
+#include "ps/base/file.h"
 
 namespace ps::psctl {
 namespace {

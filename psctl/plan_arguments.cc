@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "psctl/text.h"
+#include "ps/base/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/report/plan_report.h"
-#include "psctl/files.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/plan_view.h"
 #include "psctl/planning.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

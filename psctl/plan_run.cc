@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "ps/base/text.h"
 #include "ps/proto/json_writer.h"
 #include "psctl/tables.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

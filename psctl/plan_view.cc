@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "provisioner/report/plan_report.h"
+#include "ps/base/text.h"
 #include "psctl/tables.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -3,13 +3,13 @@
 #include <vector>
 
 #include "provisioner/report/plan_report.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
 #include "ps/proto/job_config.h"
 #include "psctl/catalog_file.h"
-#include "psctl/files.h"
 #include "psctl/job_parts.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/run_profile.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

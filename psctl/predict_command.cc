@@ -1,11 +1,11 @@
 #include <limits>
 
 #include "provisioner/planner/fleet_judge.h"
+#include "ps/base/text.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/plan_command.h"
 #include "psctl/plan_view.h"
 #include "psctl/planning.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

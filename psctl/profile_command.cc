@@ -12,14 +12,14 @@
 #include <utility>
 
 #include "provisioner/fleet/local_launcher.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
 #include "ps/base/time.h"
-#include "psctl/files.h"
 #include "psctl/job_parts.h"
 #include "psctl/profile_file.h"
 #include "psctl/profile_plan.h"
 #include "psctl/run_profile.h"
 #include "psctl/tables.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -6,9 +6,10 @@
 #include <span>
 
 #include "ps/base/crc32c.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
 #include "psctl/files.h"
 #include "psctl/profile_plan.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "provisioner/model/job_models.h"
+#include "ps/base/text.h"
 #include "psctl/run_profile.h"
 #include "psctl/tables.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "ps/base/text.h"
 #include "psctl/run_events.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -11,6 +11,8 @@
 #include <ctime>
 #include <filesystem>
 
+#include "ps/base/file.h"
+
 namespace ps::psctl {
 namespace {
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "ps/base/file.h"
 #include "ps/base/status.h"
 #include "psctl/files.h"
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "psctl/text.h"
+#include "ps/base/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "ps/base/crc32c.h"
-#include "psctl/text.h"
+#include "ps/base/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <tuple>
 
+#include "ps/base/text.h"
 #include "ps/base/time.h"
 #include "ps/proto/timing.h"
 #include "psctl/run_events.h"
 #include "psctl/tables.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -3,10 +3,10 @@
 #include <string>
 #include <utility>
 
+#include "ps/base/text.h"
 #include "ps/proto/json_writer.h"
 #include "psctl/run_events.h"
 #include "psctl/tables.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ps/base/check.h"
-#include "psctl/text.h"
+#include "ps/base/text.h"
 
 namespace ps::psctl {
 namespace {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "ps/base/file.h"
 #include "psctl/plan_run.h"
 #include "psctl/profile_file.h"
 #include "psctl/profile_refinement.h"

@@ -5,11 +5,12 @@
 #include <utility>
 
 #include "provisioner/fleet/local_launcher.h"
-#include "psctl/launch_text.h"
+#include "ps/base/file.h"
+#include "ps/base/host_port.h"
+#include "ps/base/text.h"
 #include "psctl/profile_file.h"
 #include "psctl/summary.h"
 #include "psctl/tables.h"
-#include "psctl/text.h"
 
 namespace ps::psctl {
 namespace {
@@ -21,11 +22,6 @@ constexpr Duration kReap = std::chrono::milliseconds(50);
 constexpr Duration kObserve = std::chrono::milliseconds(50);
 /// Children that do not leave by themselves when the job is over are killed after this.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
-
-std::string HostAndPort(const std::string& host, uint32_t port) {
-  const std::string text = host.find(':') == std::string::npos ? host : "[" + host + "]";
-  return text + ":" + std::to_string(port);
-}
 
 std::string ProgramDirectory() {
   std::error_code error;
@@ -94,7 +90,7 @@ Status TrainRun::Prepare() {
   const std::string& listen = config_.run.listen;
   const std::string host =
       ReachableHost(listen, config_.run.advertise, listen == "::" ? "::1" : "127.0.0.1");
-  const std::string address = HostAndPort(host, port);
+  const std::string address = FormatHostPort(host, port);
 
   LocalFleet::Options fleet;
   fleet.paths = directory_.paths();

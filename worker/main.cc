@@ -4,7 +4,9 @@
 
 #include <cstdio>
 
+#include "ps/base/file.h"
 #include "ps/base/flags.h"
+#include "ps/base/host_port.h"
 #include "ps/base/logger.h"
 #include "worker/worker_program.h"
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "ps/base/flags.h"
+#include "ps/base/file.h"
 #include "worker/trainer.h"
 
 namespace ps::worker {

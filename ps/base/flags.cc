@@ -1,9 +1,6 @@
 #include "ps/base/flags.h"
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 
 namespace ps {
 namespace {
@@ -72,40 +69,6 @@ Result<uint64_t> Flags::Number(const std::string& name, uint64_t least, uint64_t
         std::to_string(least) + " to " + std::to_string(most));
   }
   return number;
-}
-
-Result<HostPort> ParseHostPort(std::string_view text) {
-  const size_t colon = text.rfind(':');
-  uint64_t port = 0;
-  if (colon == std::string_view::npos || colon == 0 ||
-      !ParseNumber(text.substr(colon + 1), &port) || port == 0 || port > 65535) {
-    return Status::InvalidArgument(
-        "'" + std::string(text) + "' is no address; write HOST:PORT, for example 127.0.0.1:4711");
-  }
-  std::string_view host = text.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  return HostPort{std::string(host), static_cast<uint32_t>(port)};
-}
-
-Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    const int error = errno;
-    const std::string text = "cannot read " + path + ": " + std::strerror(error);
-    return error == ENOENT ? Status::NotFound(text) : Status::Io(text);
-  }
-  std::string text(bytes_max + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  if (text.size() > bytes_max) {
-    return Status::InvalidArgument(path + " has more than " + std::to_string(bytes_max) + " bytes");
-  }
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) {
-    text.pop_back();
-  }
-  return text;
 }
 
 }  // namespace ps

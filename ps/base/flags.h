@@ -30,17 +30,4 @@ class Flags {
   std::map<std::string, std::string> values_;
 };
 
-/// "10.0.0.7:4711" or "[::1]:4711".
-struct HostPort {
-  std::string host;
-  uint32_t port = 0;
-};
-
-/// Errors: kInvalidArgument.
-Result<HostPort> ParseHostPort(std::string_view text);
-
-/// The file's text without a trailing newline. Errors: kNotFound, kIo; kInvalidArgument when it has
-/// more than `bytes_max` bytes.
-Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max);
-
 }  // namespace ps

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <regex>
 
+#include "ps/base/text.h"
+
 namespace ps::proto {
 namespace {
 
@@ -97,7 +99,7 @@ class Checker {
     return Error(
         child.key_place,
         "unknown field " + Quoted(child.key) + (path.empty() ? "" : " in " + path) +
-            "; allowed: " + Joined(names) + hint);
+            "; allowed: " + Join(names) + hint);
   }
 
   Status Field(JsonValue& value, const reflection::Field& field, const std::string& path) {
@@ -146,7 +148,7 @@ class Checker {
 
   Status Name(
       const JsonValue& value, const std::vector<std::string_view>& names, const std::string& path) {
-    const std::string allowed = "one of " + Joined(names);
+    const std::string allowed = "one of " + Join(names);
     if (value.kind != Kind::kText) {
       return WrongKind(value, path, allowed);
     }
@@ -249,7 +251,7 @@ class Checker {
       return Error(
           child.key_place,
           prefix + child.key + " has no meaning for kind " + Quoted(kind) +
-              "; allowed for: " + Joined(kinds));
+              "; allowed for: " + Join(kinds));
     }
     return Status::Ok();
   }

@@ -8,6 +8,7 @@
 #include "plan_bfbs_generated.h"
 #include "profile_bfbs_generated.h"
 #include "ps/base/check.h"
+#include "ps/base/text.h"
 #include "ps/proto/json_writer.h"
 
 namespace ps::proto {
@@ -23,25 +24,6 @@ std::optional<double> NumberAttribute(const reflection::Field& field, const char
   double value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
-}
-
-/// Edits (insert, delete, replace, swap of neighbours) that turn a into b.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) {
-    for (size_t j = 0; j <= b.size(); ++j) {
-      if (i == 0 || j == 0) {
-        d[i][j] = i + j;
-        continue;
-      }
-      const size_t replaced = d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, replaced});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return d[a.size()][b.size()];
 }
 
 std::string RangeText(const Range& range) {
@@ -210,14 +192,14 @@ Range RangeOf(const reflection::Field& field) {
 std::string AllowedFor(const Schema& schema, const reflection::Field& field) {
   std::string one;
   if (const reflection::Enum* values = EnumOf(schema, field)) {
-    one = "one of " + Joined(EnumNames(*values));
+    one = "one of " + Join(EnumNames(*values));
   } else if (IsTable(field)) {
     one = "an object";
   } else if (TypeOf(field) == BaseType::Bool) {
     one = "true or false";
   } else if (TypeOf(field) == BaseType::String) {
     const auto names = AttributeWords(field, "names");
-    one = names.empty() ? "a text" : "one of " + Joined(names);
+    one = names.empty() ? "a text" : "one of " + Join(names);
     if (const auto pattern = Attribute(field, "pattern"); !pattern.empty()) {
       one += " that matches " + std::string(pattern);
     }
@@ -263,25 +245,8 @@ std::string CommentOf(const Documentation* documentation) {
 }
 
 std::string DidYouMean(std::string_view name, const std::vector<std::string_view>& candidates) {
-  constexpr size_t kNameMax = 64;  // longer ones resemble nothing and cost time
-  size_t best = name.size() / 3 + 2;
-  std::string text;
-  for (const std::string_view candidate : candidates) {
-    const size_t distance = name.size() > kNameMax ? best : EditDistance(name, candidate);
-    if (distance < best && distance < candidate.size()) {
-      best = distance;
-      text = "; did you mean \"" + std::string(candidate) + "\"?";
-    }
-  }
-  return text;
-}
-
-std::string Joined(const std::vector<std::string_view>& words) {
-  std::string text;
-  for (const std::string_view word : words) {
-    text += (text.empty() ? "" : ", ") + std::string(word);
-  }
-  return text;
+  const std::string nearest = NearestName(name, candidates);
+  return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
 }
 
 }  // namespace ps::proto

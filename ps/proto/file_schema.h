@@ -69,7 +69,5 @@ std::string CommentOf(const Documentation* documentation);
 
 /// `; did you mean "x"?` for the candidate that looks most like `name`, empty when none does.
 std::string DidYouMean(std::string_view name, const std::vector<std::string_view>& candidates);
-/// "a, b, c"
-std::string Joined(const std::vector<std::string_view>& words);
 
 }  // namespace ps::proto

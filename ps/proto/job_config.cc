@@ -2,12 +2,10 @@
 
 #include "ps/proto/job_config.h"
 
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <system_error>
 
+#include "ps/base/file.h"
 #include "ps/proto/file_check.h"
 #include "ps/proto/file_values.h"
 #include "ps/proto/job_check.h"
@@ -25,30 +23,21 @@ void ResolveOverlap(JobConfig& config) {
       config.train.overlap && config.train.mode == Mode::kAsync && config.optimizer.clip_norm == 0;
 }
 
-Result<std::string> ReadFile(const std::string& path) {
+Result<std::string> ReadJobFile(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     return Status::InvalidArgument(path + ":1:1: this is a directory; allowed: a job file");
   }
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (file == nullptr) {
-    const std::string why = std::generic_category().message(errno);
-    return errno == ENOENT ? Status::NotFound(
-                                 path +
-                                 ": no such file; give the path of a job file, "
-                                 "for example one in configs/")
-                           : Status::Io(path + ": " + why);
+  Result<std::string> text = ReadFile(path, kFileBytesMax);
+  switch (text.status().code()) {
+    case StatusCode::kNotFound:
+      return Status::NotFound(
+          path + ": no such file; give the path of a job file, for example one in configs/");
+    case StatusCode::kInvalidArgument:
+      return Status::InvalidArgument(path + ":1:1: the file is too long; allowed: 1 MiB");
+    default:
+      return text;
   }
-  std::string text(kFileBytesMax + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) {
-    return Status::Io(path + ": cannot be read");
-  }
-  if (text.size() > kFileBytesMax) {
-    return Status::InvalidArgument(path + ":1:1: the file is too long; allowed: 1 MiB");
-  }
-  return text;
 }
 
 Result<JsonValue> ParseTree(
@@ -78,7 +67,7 @@ Result<JobConfig> ParseJobConfig(
 
 Result<JobConfig> LoadJobConfig(
     const std::string& path, const std::vector<ConfigOverride>& overrides) {
-  PS_ASSIGN(const std::string text, ReadFile(path));
+  PS_ASSIGN(const std::string text, ReadJobFile(path));
   return ParseJobConfig(text, path, overrides);
 }
 
@@ -88,7 +77,7 @@ Status AtItsField(
   const std::string_view message = why.message();
   const std::string_view field = message.substr(0, message.find_first_not_of(kPathCharacters));
   const std::string_view rest = message.substr(field.size());
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadJobFile(path);
   if (!text.ok() || !(rest.starts_with(' ') || rest.starts_with(": "))) {
     return why;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ps/base/text.h"
 #include "ps/proto/file_schema.h"
 
 namespace ps::proto {
@@ -73,7 +74,7 @@ std::string FieldRow(const reflection::Field& field) {
   }
   std::string comment = CommentOf(field.documentation());
   if (const auto kinds = AttributeWords(field, "for"); !kinds.empty()) {
-    comment += " Only for " + Joined(kinds) + ".";
+    comment += " Only for " + Join(kinds) + ".";
   }
   return "| `" + field.name()->str() + "` | " + otherwise + " | " + Cell(allowed) + " | " +
          Cell(comment) + " |\n";

@@ -9,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "ps/base/file.h"
 #include "ps/base/flags.h"
+#include "ps/base/host_port.h"
 #include "ps/base/logger.h"
 #include "ps/server/shard_host.h"
 

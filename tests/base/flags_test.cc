@@ -40,23 +40,5 @@ TEST(FlagsTest, NumbersAreWholeAndInRange) {
   EXPECT_EQ(Parse({})->Number("seat", 0, 10).status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST(HostPortTest, AcceptsNamesAndBothAddressFamilies) {
-  EXPECT_EQ(ParseHostPort("127.0.0.1:80")->host, "127.0.0.1");
-  EXPECT_EQ(ParseHostPort("[::1]:65535")->host, "::1");
-  EXPECT_EQ(ParseHostPort("node-7:1")->port, 1U);
-  for (const char* bad : {"", "host", "host:", ":80", "host:0", "host:65536", "host:8x"}) {
-    EXPECT_FALSE(ParseHostPort(bad).ok()) << bad;
-  }
-}
-
-TEST(ReadSmallFileTest, ReadsWithinTheLimitAndSaysWhatIsWrong) {
-  const std::string path = ::testing::TempDir() + "/small_file";
-  std::ofstream(path) << "secret\n";
-  EXPECT_EQ(ReadSmallFile(path, 7).value(), "secret");
-  EXPECT_EQ(ReadSmallFile(path, 6).status().code(), StatusCode::kInvalidArgument);
-  std::filesystem::remove(path);
-  EXPECT_EQ(ReadSmallFile(path, 7).status().code(), StatusCode::kNotFound);
-}
-
 }  // namespace
 }  // namespace ps

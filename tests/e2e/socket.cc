@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "ps/base/host_port.h"
+
 namespace ps::e2e {
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/base/flags.h"
+#include "ps/base/host_port.h"
 #include "ps/proto/messages.h"
 #include "tests/e2e/poll.h"
 

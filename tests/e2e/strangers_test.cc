@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/base/host_port.h"
 #include "ps/base/random.h"
 #include "tests/e2e/socket.h"
 #include "tests/e2e/train_run.h"

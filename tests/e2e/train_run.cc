@@ -5,6 +5,7 @@
 #include <iostream>
 #include <utility>
 
+#include "ps/base/host_port.h"
 #include "ps/net/client.h"
 
 namespace ps::e2e {

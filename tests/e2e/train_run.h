@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/base/flags.h"
+#include "ps/base/host_port.h"
 #include "ps/proto/messages.h"
 #include "tests/e2e/job.h"
 #include "tests/e2e/json.h"

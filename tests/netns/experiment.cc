@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "ps/base/flags.h"
+#include "ps/base/text.h"
 #include "psctl/profile_plan.h"
 #include "psctl/run_profile.h"
-#include "psctl/text.h"
 #include "tests/netns/cluster.h"
 #include "tests/netns/loss_check.h"
 #include "tests/netns/predictions.h"

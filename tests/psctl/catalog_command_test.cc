@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
+#include "ps/base/file.h"
 #include "ps/proto/catalog.h"
 #include "psctl/catalog_file.h"
-#include "psctl/files.h"
 #include "tests/psctl/command_fixture.h"
 
 namespace ps::psctl {

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
+#include "ps/base/file.h"
 #include "psctl/control.h"
-#include "psctl/files.h"
 #include "tests/psctl/command_fixture.h"
 
 namespace ps::psctl {

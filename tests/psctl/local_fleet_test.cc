@@ -6,6 +6,8 @@
 
 #include <filesystem>
 
+#include "ps/base/file.h"
+
 namespace ps::psctl {
 namespace {
 

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ps/base/file.h"
 #include "ps/proto/catalog.h"
 #include "ps/proto/plan.h"
 #include "ps/proto/profile.h"
 #include "psctl/commands.h"
-#include "psctl/files.h"
 #include "tests/psctl/command_fixture.h"
 
 namespace ps::psctl {

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "psctl/files.h"
+#include "ps/base/file.h"
 #include "tests/psctl/command_fixture.h"
 
 namespace ps::psctl {

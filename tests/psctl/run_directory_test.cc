@@ -7,6 +7,8 @@
 
 #include <filesystem>
 
+#include "ps/base/file.h"
+
 namespace ps::psctl {
 namespace {
 
@@ -113,16 +115,6 @@ TEST_F(RunDirectoryTest, TheJobNameIsFoundInTheDirectoryName) {
   EXPECT_EQ(JobNameOf("mnist-7-20240131-120000"), "mnist-7");
   EXPECT_EQ(JobNameOf("mnist-7"), "mnist-7");
   EXPECT_EQ(JobNameOf("mnist"), "mnist");
-}
-
-TEST_F(RunDirectoryTest, AnAtomicWriteReplacesTheWholeFile) {
-  const std::string path = parent_ + "/file";
-  ASSERT_TRUE(WriteFileAtomically(path, "a long first text").ok());
-  ASSERT_TRUE(WriteFileAtomically(path, "second").ok());
-  EXPECT_EQ(*ReadFile(path), "second");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(parent_), {}), 1);
-  EXPECT_EQ(ReadFile(parent_ + "/none").status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(ReadFile(path, 3).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(RunDirectoryTest, LinesAreAppended) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "psctl/files.h"
+#include "ps/base/file.h"
 #include "tests/psctl/sample_status.h"
 
 namespace ps::psctl {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "ps/base/host_port.h"
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
 #include "ps/base/retry.h"
@@ -27,7 +28,7 @@ class Connector final : public std::enable_shared_from_this<Connector> {
     std::string file;  // not empty: this socket file instead
 
     /// "HOST:PORT", or the file.
-    std::string Name() const { return file.empty() ? HostPort(host, port) : file; }
+    std::string Name() const { return file.empty() ? FormatHostPort(host, port) : file; }
   };
 
   struct Events {

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "ps/base/check.h"
+#include "ps/base/host_port.h"
 #include "ps/net/internal/endpoint_impl.h"
 #include "ps/net/internal/socket.h"
 
@@ -53,7 +54,7 @@ std::string_view RoleName(proto::Role role) {
 
 Result<uint32_t> Endpoint::Impl::Listen(const std::string& host, uint32_t port) {
   PS_CHECK(loop_->IsOwner()) << "Listen called from a foreign thread";
-  const std::string address = HostPort(host, port);
+  const std::string address = FormatHostPort(host, port);
   if (port > kPortMax) {
     return Status::InvalidArgument("cannot listen on " + address + ": ports end at 65535");
   }
@@ -83,7 +84,7 @@ Result<uint32_t> Endpoint::Impl::Listen(const std::string& host, uint32_t port) 
   if (error) {
     return ListenError(address, error);
   }
-  logger_->Info("listening", {{"address", HostPort(host, bound.port())}});
+  logger_->Info("listening", {{"address", FormatHostPort(host, bound.port())}});
   Accept(listeners_.emplace_back(std::make_shared<Listener>(std::move(acceptor), nullptr)));
   return uint32_t{bound.port()};
 }

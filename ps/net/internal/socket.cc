@@ -11,6 +11,8 @@
 #include <cstring>
 #include <limits>
 
+#include "ps/base/host_port.h"
+
 namespace ps::net {
 namespace {
 
@@ -24,11 +26,6 @@ tcp::endpoint AsTcp(const StreamSocket::endpoint_type& endpoint) {
 
 }  // namespace
 
-std::string HostPort(const std::string& host, uint32_t port) {
-  const bool is_ipv6 = host.find(':') != std::string::npos;
-  return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
-
 Remote RemoteOf(const StreamSocket& socket) {
   asio::error_code error;
   const auto local = socket.local_endpoint(error);
@@ -41,7 +38,7 @@ Remote RemoteOf(const StreamSocket& socket) {
     return {"?", false};
   }
   return {
-      HostPort(remote.address().to_string(), remote.port()),
+      FormatHostPort(remote.address().to_string(), remote.port()),
       !error && remote.address() == AsTcp(local).address()};
 }
 

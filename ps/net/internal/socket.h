@@ -16,9 +16,6 @@ namespace ps::net {
 /// TCP, or a Unix socket of this machine.
 using StreamSocket = asio::generic::stream_protocol::socket;
 
-/// "127.0.0.1:80", "[::1]:80".
-std::string HostPort(const std::string& host, uint32_t port);
-
 /// The other side of a connected socket.
 struct Remote {
   std::string address;  // "HOST:PORT", "socket file"; "?" when it is gone already

@@ -1,38 +1,11 @@
-#include "psctl/text.h"
+#include "ps/base/text.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <vector>
 
-namespace ps::psctl {
-namespace {
-
-/// Typing errors: one in short names, two from five letters on, three from nine on.
-size_t DistanceMax(size_t length) {
-  return length < 5 ? 1 : length < 9 ? 2 : 3;
-}
-
-/// Levenshtein with swapped neighbours counted once (optimal string alignment).
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) {
-    for (size_t j = 0; j <= b.size(); ++j) {
-      if (i == 0 || j == 0) {
-        d[i][j] = i + j;
-        continue;
-      }
-      const size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return d[a.size()][b.size()];
-}
-
-}  // namespace
-
+namespace ps {
 std::string FormatCount(uint64_t n) {
   const std::string digits = std::to_string(n);
   std::string out;
@@ -125,14 +98,6 @@ std::string Plural(uint64_t n, std::string_view noun) {
   return FormatCount(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
 }
 
-std::string Join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text;
-}
-
 std::string Clip(std::string_view text, size_t width) {
   if (text.size() <= width) {
     return std::string(text);
@@ -150,17 +115,26 @@ std::string Printable(std::string_view text) {
   return out;
 }
 
-std::string NearestName(std::string_view name, const std::vector<std::string>& candidates) {
-  std::string nearest;
-  size_t best = DistanceMax(name.size()) + 1;
-  for (const std::string& candidate : candidates) {
-    const size_t distance = EditDistance(name, candidate);
-    if (distance < best && distance < candidate.size()) {
-      best = distance;
-      nearest = candidate;
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      const size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
     }
   }
-  return nearest;
+  return d[a.size()][b.size()];
 }
 
-}  // namespace ps::psctl
+size_t TypingErrorsMax(size_t length) {
+  return length < 5 ? 1 : length < 9 ? 2 : 3;
+}
+
+}  // namespace ps

@@ -1,10 +1,10 @@
-#include "psctl/text.h"
+#include "ps/base/text.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-namespace ps::psctl {
+namespace ps {
 namespace {
 
 TEST(TextTest, CountsAreGroupedByThousands) {
@@ -82,4 +82,4 @@ TEST(TextTest, TheNearestNameIsGivenOnlyWhenItIsNear) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps

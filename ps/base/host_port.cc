@@ -1,0 +1,41 @@
+#include "ps/base/host_port.h"
+
+#include <charconv>
+
+namespace ps {
+
+Result<HostPort> ParseHostPort(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  std::string_view host = text.substr(0, colon == std::string_view::npos ? 0 : colon);
+  const std::string_view digits = text.substr(host.empty() ? 0 : colon + 1);
+  const char* const digits_end = digits.data() + digits.size();
+  uint32_t port = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits_end, port);
+  if (host.empty() || error != std::errc() || end != digits_end || port == 0 || port > 65535) {
+    return Status::InvalidArgument(
+        "'" + std::string(text) + "' is no address; write HOST:PORT, for example 127.0.0.1:4711");
+  }
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  return HostPort{std::string(host), port};
+}
+
+std::string FormatHostPort(const std::string& host, uint32_t port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+bool BindsAll(std::string_view host) {
+  return host == "0.0.0.0" || host == "::";
+}
+
+std::string ReachableHost(
+    const std::string& listen, const std::string& advertise, const std::string& otherwise) {
+  if (!advertise.empty()) {
+    return advertise;
+  }
+  return BindsAll(listen) ? otherwise : listen;
+}
+
+}  // namespace ps
