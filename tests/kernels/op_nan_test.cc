@@ -9,7 +9,7 @@
 namespace ps::kernels::test {
 namespace {
 
-constexpr uint64_t kSeed = 3;
+constexpr uint64_t kNanSeed = 3;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -19,7 +19,7 @@ bool HasNotFinite(const std::vector<float>& values) {
 
 /// The first value of x is in the window of some output, whatever the stride.
 std::vector<float> OutputWithFirst(const OpCase& c, float value) {
-  OpRunner runner(c, kSeed);
+  OpRunner runner(c, kNanSeed);
   runner.x[0] = value;
   runner.Prepare(true);
   runner.Forward(true);
@@ -50,7 +50,7 @@ TEST(NotFiniteTest, AComparingOpMakesOfNanNothingNew) {
     if (!Compares(c)) {
       continue;
     }
-    OpRunner runner(c, kSeed);
+    OpRunner runner(c, kNanSeed);
     runner.x[0] = kNan;
     runner.Prepare(true);
     runner.Forward(true);
@@ -66,7 +66,7 @@ TEST(NotFiniteTest, AComparingOpMakesOfNanNothingNew) {
 
 TEST(NotFiniteTest, NanInTheGradientShowsBehindEveryOp) {
   for (const OpCase& c : AllOpCases()) {
-    OpRunner runner(c, kSeed);
+    OpRunner runner(c, kNanSeed);
     std::fill(runner.dy.begin(), runner.dy.end(), kNan);
     std::fill(runner.x.begin(), runner.x.end(), 1.0F);  // positive, so that relu passes it on
     runner.Prepare(true);

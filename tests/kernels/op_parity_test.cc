@@ -9,7 +9,7 @@
 namespace ps::kernels::test {
 namespace {
 
-constexpr uint64_t kSeed = 17;
+constexpr uint64_t kParitySeed = 17;
 
 /// By kind of op; a test goes through the rows of its kind.
 class OpParity : public testing::TestWithParam<std::string> {};
@@ -55,7 +55,7 @@ Parameters DoubleParameters(const OpRunner& runner) {
 
 TEST_P(OpParity, ForwardEqualsTheReferenceWithinTheBound) {
   for (const OpCase& c : OpCasesOf(GetParam())) {
-    OpRunner runner(c, kSeed);
+    OpRunner runner(c, kParitySeed);
     runner.Prepare(true);
     runner.Forward(true);
     const Values expected = c.reference(c.n, ToDouble(runner.x), DoubleParameters(runner));
@@ -67,7 +67,7 @@ TEST_P(OpParity, BackwardEqualsFiniteDifferencesOfTheReference) {
   // Of the gradient's squared norm: some times what float's own rounding of these sums leaves.
   constexpr double kNmseMax = 1e-9;
   for (const OpCase& c : OpCasesOf(GetParam())) {
-    OpRunner runner(c, kSeed);
+    OpRunner runner(c, kParitySeed);
     runner.Prepare(true);
     runner.Forward(true);
     runner.Backward();
@@ -86,8 +86,8 @@ TEST_P(OpParity, BackwardEqualsFiniteDifferencesOfTheReference) {
 
 TEST_P(OpParity, SameInputGivesTheSameBits) {
   for (const OpCase& c : OpCasesOf(GetParam())) {
-    OpRunner first(c, kSeed);
-    OpRunner second(c, kSeed);
+    OpRunner first(c, kParitySeed);
+    OpRunner second(c, kParitySeed);
     for (OpRunner* runner : {&first, &second, &second}) {
       runner->Prepare(true);
       runner->Forward(true);
@@ -101,7 +101,7 @@ TEST_P(OpParity, SameInputGivesTheSameBits) {
 
 TEST_P(OpParity, ChangingBatchSizesKeepResults) {
   const OpCase c = OpCasesOf(GetParam()).back();
-  OpRunner runner(c, kSeed);
+  OpRunner runner(c, kParitySeed);
   runner.Prepare(true);
   runner.Forward(true);
   runner.Backward();
@@ -120,7 +120,7 @@ TEST_P(OpParity, ChangingBatchSizesKeepResults) {
 
 TEST_P(OpParity, RunsInPlaceWhereItSaysSo) {
   for (const OpCase& c : OpCasesOf(GetParam())) {
-    OpRunner runner(c, kSeed);
+    OpRunner runner(c, kParitySeed);
     if (!runner.op->traits().runs_in_place) {
       continue;
     }
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(AllOps, OpParity, testing::ValuesIn(AllOpKinds()), [](c
 
 TEST(BatchNormTest, EvaluationUsesRunningStatistics) {
   const OpCase c = OpCasesOf("batch_norm")[1];  // 3 samples, 7 channels, 3x5
-  OpRunner runner(c, kSeed);
+  OpRunner runner(c, kParitySeed);
   for (float& variance : runner.params[3]) {
     variance = variance * variance + 0.1F;
   }
@@ -159,7 +159,7 @@ TEST(BatchNormTest, ObservationsAreMeanAndUnbiasedVarianceOfTheBatch) {
   c.in_elements = c.out_elements = 1;
   c.parameter_sizes = {1, 1, 1, 1};
   c.make = [](Workspace* workspace) { return MakeBatchNorm({.channels = 1}, workspace); };
-  OpRunner runner(c, kSeed);
+  OpRunner runner(c, kParitySeed);
   runner.x = {1, 2, 3, 6};
   runner.Prepare(true);
   runner.Forward(true);
@@ -175,7 +175,7 @@ TEST(BatchNormTest, ASingleValueHasNoVariance) {
   c.make = [](Workspace* workspace) {
     return MakeBatchNorm({.channels = 1, .input_gradient = false}, workspace);
   };
-  OpRunner runner(c, kSeed);
+  OpRunner runner(c, kParitySeed);
   runner.Prepare(true);
   runner.Forward(true);
   runner.Backward();

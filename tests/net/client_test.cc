@@ -11,8 +11,6 @@
 namespace ps::net {
 namespace {
 
-constexpr auto kAmple = std::chrono::seconds(30);
-
 std::string FileOf(TestNode& server) {
   return server.Listen(DoorKind::kFile).file;
 }

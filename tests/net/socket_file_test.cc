@@ -25,7 +25,6 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr auto kAmple = std::chrono::seconds(30);
 constexpr uid_t kNobody = 65534;
 
 /// A server that echoes, as psctl meets it: at a file, which wants no token and takes one role.

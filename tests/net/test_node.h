@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,8 @@
 namespace ps::net {
 
 inline constexpr char kTestToken[] = "the run's secret";
+/// The patience of calls that are answered.
+inline constexpr auto kAmple = std::chrono::seconds(30);
 
 /// A folder of its own, removed with what is in it. Everybody may look into it.
 class TestFolder {

@@ -44,7 +44,7 @@ constexpr std::string_view kText = R"({
   ]
 })";
 
-std::string Replaced(const std::string& from, const std::string& to) {
+std::string CatalogWith(const std::string& from, const std::string& to) {
   std::string text(kText);
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -53,7 +53,7 @@ std::string Replaced(const std::string& from, const std::string& to) {
 
 /// The error of the text with one part changed.
 std::string ErrorOf(const std::string& from, const std::string& to) {
-  return tests::ErrorOf(ParseCatalog(Replaced(from, to), "c.json"));
+  return tests::ErrorOf(ParseCatalog(CatalogWith(from, to), "c.json"));
 }
 
 TEST(CatalogTest, FieldsArriveWhereTheyBelong) {
@@ -171,7 +171,7 @@ TEST(CatalogTest, DatesAreDays) {
 }
 
 TEST(CatalogTest, SomethingCanBeRentedAndHoldParameters) {
-  std::string text = Replaced("\"quota\": 5", "\"quota\": 0");
+  std::string text = CatalogWith("\"quota\": 5", "\"quota\": 0");
   text.replace(text.find("\"quota\": 2"), 10, "\"quota\": 0");
   EXPECT_EQ(
       ParseCatalog(text, "c.json").status().message(),

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 /// Every member away from its default.
-Plan Sample() {
+Plan SamplePlan() {
   Plan plan;
   plan.job = "cnn";
   plan.model_fingerprint = "9d1f";
@@ -47,7 +47,7 @@ std::string ErrorOf(const Plan& plan) {
 }
 
 TEST(PlanTest, PrintedPlansReadBackTheSame) {
-  const Plan plan = Sample();
+  const Plan plan = SamplePlan();
   const auto again = ParsePlan(PrintPlan(plan), "plan.json");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, plan);
@@ -82,28 +82,28 @@ TEST(PlanTest, EveryMemberIsAField) {
 }
 
 TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
-  Plan plan = Sample();
+  Plan plan = SamplePlan();
   plan.seconds.high = 1999;
   EXPECT_EQ(
       ErrorOf(plan),
       "plan.json:49:14: seconds is not within its interval; allowed: low, value and high in that "
       "order");
-  plan = Sample();
+  plan = SamplePlan();
   plan.alternatives[0].usd.low = 4.5;
   EXPECT_THAT(ErrorOf(plan), HasSubstr(": alternatives[0].usd is not within its interval"));
-  plan = Sample();
+  plan = SamplePlan();
   plan.workers[1].count = 0;
   EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:25:16: workers[1].count is 0; allowed: a whol"));
-  plan = Sample();
+  plan = SamplePlan();
   plan.confidence = 1;
   EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:9:17: confidence is 1; allowed: a number abov"));
-  plan = Sample();
+  plan = SamplePlan();
   plan.workers.clear();
   EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:11:14: workers has 0 entries; allowed: 1 to "));
 }
 
 TEST(PlanTest, DamagedTextsGiveOneLineOrAValidPlan) {
-  EXPECT_GT(tests::ParseDamaged(PrintPlan(Sample()), 2000, ParsePlan, PrintPlan), 25U);
+  EXPECT_GT(tests::ParseDamaged(PrintPlan(SamplePlan()), 2000, ParsePlan, PrintPlan), 25U);
 }
 
 }  // namespace

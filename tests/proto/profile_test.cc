@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 /// Every member away from its default.
-JobProfile Sample() {
+JobProfile SampleProfile() {
   JobProfile profile;
   profile.job = "cnn";
   profile.model_fingerprint = "9d1f";
@@ -40,7 +40,7 @@ std::string ErrorOf(const JobProfile& profile) {
 }
 
 TEST(ProfileTest, PrintedProfilesReadBackTheSame) {
-  const JobProfile profile = Sample();
+  const JobProfile profile = SampleProfile();
   const auto again = ParseProfile(PrintProfile(profile), "p.json");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, profile);
@@ -69,42 +69,43 @@ TEST(ProfileTest, EveryMemberIsAField) {
 }
 
 TEST(ProfileTest, FindsTheFirstOfAType) {
-  const JobProfile profile = Sample();
+  const JobProfile profile = SampleProfile();
   ASSERT_NE(profile.Find("local"), nullptr);
   EXPECT_EQ(profile.Find("local")->minibatch, 64);
   EXPECT_EQ(profile.Find("p3.2xlarge"), nullptr);
 }
 
 TEST(ProfileTest, MeasuredFiguresHaveToBePossible) {
-  JobProfile profile = Sample();
+  JobProfile profile = SampleProfile();
   profile.workers[1].minibatch = 64;
   EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:20:5: workers[1] has the instance_type and "));
-  profile = Sample();
+  profile = SampleProfile();
   profile.workers[0].minibatch = 600;
   EXPECT_THAT(
       ErrorOf(profile), StartsWith("p.json:14:20: workers[0].minibatch is 600, above minibatch_"));
-  profile = Sample();
+  profile = SampleProfile();
   profile.workers[0].compute_s = 0;
   EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:15:20: workers[0].compute_s is 0; allowed: "));
-  profile = Sample();
+  profile = SampleProfile();
   profile.parameter_bytes = 0;
   EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:5:22: parameter_bytes is 0; allowed: a number"));
-  profile = Sample();
+  profile = SampleProfile();
   profile.queue.wait_share = 1.5;
   EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:59:19: queue.wait_share is 1.5; allowed: "));
 }
 
 TEST(ProfileTest, CurvesHaveAsManyFactorsAsLosses) {
-  JobProfile profile = Sample();
+  JobProfile profile = SampleProfile();
   profile.curves.losses = {0.8, 0.8};
   EXPECT_THAT(ErrorOf(profile), HasSubstr("curves.losses has to fall"));
-  profile = Sample();
+  profile = SampleProfile();
   profile.curves.fleets[1].by_loss.pop_back();
   EXPECT_THAT(ErrorOf(profile), HasSubstr("curves.fleets[1].by_loss has 1 values; allowed: 2,"));
 }
 
 TEST(ProfileTest, DamagedTextsGiveOneLineOrAValidProfile) {
-  EXPECT_GT(tests::ParseDamaged(PrintProfile(Sample()), 2000, ParseProfile, PrintProfile), 25U);
+  EXPECT_GT(
+      tests::ParseDamaged(PrintProfile(SampleProfile()), 2000, ParseProfile, PrintProfile), 25U);
 }
 
 }  // namespace

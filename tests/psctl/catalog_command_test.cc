@@ -9,6 +9,7 @@
 #include "ps/proto/catalog.h"
 #include "psctl/catalog_file.h"
 #include "tests/psctl/command_fixture.h"
+#include "tests/psctl/dates.h"
 
 namespace ps::psctl {
 namespace {
@@ -16,8 +17,6 @@ namespace {
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-constexpr const char* kToday = "2026-08-01";
 
 constexpr const char* kPrices =
     "provider,region,instance_type,gpu_model,net_baseline_gbps,ondemand_usd_per_hour\n"

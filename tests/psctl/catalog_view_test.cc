@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/psctl/dates.h"
+
 namespace ps::psctl {
 namespace {
 
@@ -10,8 +12,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-constexpr const char* kToday = "2026-08-01";
 
 proto::Catalog Sample() {
   proto::Catalog catalog{"aws", "us-east-1", "2026-07-20", "a test", {}};

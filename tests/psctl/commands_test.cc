@@ -8,14 +8,13 @@
 #include "ps/base/file.h"
 #include "psctl/control.h"
 #include "tests/psctl/command_fixture.h"
+#include "tests/psctl/dates.h"
 
 namespace ps::psctl {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr int64_t kNoonMicros = 1'706'702'400'000'000;  // 2024-01-31 12:00:00 UTC
 
 class CommandsTest : public CommandFixture {
  protected:

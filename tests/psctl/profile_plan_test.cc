@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-proto::JobConfig Job() {
+proto::JobConfig TwoGroupJob() {
   proto::JobConfig job;
   job.name = "job";
   job.train.minibatch = 64;
@@ -39,7 +39,7 @@ std::vector<int> MinibatchesOf(const std::vector<ProfileRun>& runs) {
 }
 
 TEST(ProfilePlanTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
-  const std::vector<ProfileRun> runs = PlanProfileRuns(Job(), "local", 10, 300);
+  const std::vector<ProfileRun> runs = PlanProfileRuns(TwoGroupJob(), "local", 10, 300);
   EXPECT_THAT(MinibatchesOf(runs), ElementsAre(64, 64, 64, 64, 16, 128, 256));
   EXPECT_TRUE(runs[0].tells_bandwidth);
   EXPECT_FALSE(runs[0].config.train.overlap);
@@ -55,7 +55,7 @@ TEST(ProfilePlanTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
 }
 
 TEST(ProfilePlanTest, LossesAreThoseOfTheWholeJobsLearningRates) {
-  proto::JobConfig job = Job();
+  proto::JobConfig job = TwoGroupJob();
   job.train.epochs = 7;
   job.optimizer.schedule.kind = proto::ScheduleKind::kCosine;
   job.optimizer.schedule.warmup = 0.1F;
@@ -103,7 +103,7 @@ std::vector<ProfileRun> CurveRuns(const proto::JobConfig& job, int repeats = 1) 
 }
 
 TEST(ProfilePlanTest, CurvesAreThoseOfFleetsOfSeveralSizesThatTheMachineHolds) {
-  proto::JobConfig job = Job();
+  proto::JobConfig job = TwoGroupJob();
   job.servers.link_mbit_per_s = 100;
   const std::vector<ProfileRun> runs = CurveRuns(job);
   std::vector<size_t> sizes;
@@ -135,12 +135,12 @@ TEST(ProfilePlanTest, CurvesAreThoseOfFleetsOfSeveralSizesThatTheMachineHolds) {
 }
 
 TEST(ProfilePlanTest, FleetsWhoseRunsDifferComeAgainWhenAllHaveCome) {
-  const std::vector<ProfileRun> once = CurveRuns(Job(), 1);
-  const std::vector<ProfileRun> runs = CurveRuns(Job(), 3);
+  const std::vector<ProfileRun> once = CurveRuns(TwoGroupJob(), 1);
+  const std::vector<ProfileRun> runs = CurveRuns(TwoGroupJob(), 3);
   std::vector<size_t> sizes;
   for (const ProfileRun& run : runs) {
     sizes.push_back(run.config.workers.size());
-    EXPECT_EQ(run.config.train.seed, Job().train.seed) << "as the run that will be planned";
+    EXPECT_EQ(run.config.train.seed, TwoGroupJob().train.seed) << "as the run that will be planned";
   }
   EXPECT_THAT(sizes, ElementsAre(1, 1, 2, 2, 3, 4, 4, 6, 8, 2, 2, 3, 4, 4, 6, 2, 2, 3, 4, 4, 6));
   for (size_t i = 0; i < once.size(); ++i) {
@@ -150,9 +150,9 @@ TEST(ProfilePlanTest, FleetsWhoseRunsDifferComeAgainWhenAllHaveCome) {
 }
 
 TEST(ProfilePlanTest, TheLengthOfCurvesIsKnownBeforeAStepIs) {
-  const std::vector<ProfileRun> runs = CurveRuns(Job(), 2);
+  const std::vector<ProfileRun> runs = CurveRuns(TwoGroupJob(), 2);
   const std::vector<ProfileRun> unknown =
-      PlanCurveRuns(Job(), "local", {.processors = 2, .seconds = 30, .repeats = 2});
+      PlanCurveRuns(TwoGroupJob(), "local", {.processors = 2, .seconds = 30, .repeats = 2});
   ASSERT_EQ(runs.size(), unknown.size());
   for (size_t i = 0; i < runs.size(); ++i) {
     EXPECT_EQ(runs[i].config.run.seconds_max, unknown[i].config.run.seconds_max);
@@ -160,7 +160,7 @@ TEST(ProfilePlanTest, TheLengthOfCurvesIsKnownBeforeAStepIs) {
 }
 
 TEST(ProfilePlanTest, CurvesOfJobsThatWaitForTheirBytesHaveNoLinks) {
-  proto::JobConfig job = Job();
+  proto::JobConfig job = TwoGroupJob();
   job.train.overlap = false;
   const std::vector<ProfileRun> runs = CurveRuns(job);
   EXPECT_EQ(runs.size(), 6U);
@@ -171,7 +171,7 @@ TEST(ProfilePlanTest, CurvesOfJobsThatWaitForTheirBytesHaveNoLinks) {
 }
 
 TEST(ProfilePlanTest, CurvesKeepTheStepLengthThatTheJobGives) {
-  proto::JobConfig job = Job();
+  proto::JobConfig job = TwoGroupJob();
   job.workers.front().step_ms = 100;
   EXPECT_EQ(CurveRuns(job).back().config.workers.front().step_ms, 100);
 }

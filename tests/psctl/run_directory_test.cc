@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "ps/base/file.h"
+#include "tests/psctl/dates.h"
 
 namespace ps::psctl {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-
-constexpr int64_t kNoonMicros = 1'706'702'400'000'000;  // 2024-01-31 12:00:00 UTC
 
 class RunDirectoryTest : public ::testing::Test {
  protected:

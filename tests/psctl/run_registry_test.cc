@@ -7,12 +7,12 @@
 
 #include <filesystem>
 
+#include "tests/psctl/dates.h"
+
 namespace ps::psctl {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr int64_t kNoonMicros = 1'706'702'400'000'000;  // 2024-01-31 12:00:00 UTC
 
 class RunRegistryTest : public ::testing::Test {
  protected:

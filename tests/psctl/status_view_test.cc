@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ps/base/file.h"
 #include "psctl/run_events.h"
+#include "tests/psctl/golden.h"
 #include "tests/psctl/sample_status.h"
 
 namespace ps::psctl {
@@ -12,12 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-/// The expected text of tests/psctl/golden; tests run in the repository root.
-std::string Golden(const std::string& name) {
-  const Result<std::string> text = ReadFile("tests/psctl/golden/" + name);
-  return text.ok() ? *text : text.status().ToString();
-}
 
 TEST(StatusViewTest, ARunningJobIsShownWhole) {
   EXPECT_EQ(RenderStatus(MakeStatus()), Golden("status.txt"));

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ps/base/file.h"
+#include "tests/psctl/golden.h"
 #include "tests/psctl/sample_status.h"
 
 namespace ps::psctl {
@@ -19,12 +19,6 @@ proto::JobStatus Done() {
   status.samples_counted = 180'000;
   status.elapsed_s = 100;
   return status;
-}
-
-/// The expected text of tests/psctl/golden; tests run in the repository root.
-std::string Golden(const std::string& name) {
-  const Result<std::string> text = ReadFile("tests/psctl/golden/" + name);
-  return text.ok() ? *text : text.status().ToString();
 }
 
 TEST(SummaryTest, SaysWhatTheRunCameTo) {

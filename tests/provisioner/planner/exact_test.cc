@@ -11,12 +11,6 @@
 namespace ps::provisioner {
 namespace {
 
-PlanAnswer Solve(const char* strategy, const PlanProblem& problem) {
-  Result<PlanAnswer> answer = MakeStrategy(strategy)->Solve(problem);
-  EXPECT_TRUE(answer.ok()) << answer.status();
-  return answer.ok() ? std::move(answer).value() : PlanAnswer();
-}
-
 /// Compares all answers, and says how many problems had one.
 int CountEqual(
     uint64_t seed_begin, int problems, const SampleShape& shape, const ExactEffort& effort = {}) {

@@ -1,5 +1,7 @@
 #include "tests/provisioner/planner/planning_samples.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -194,6 +196,12 @@ PlanningSample ResNet110(SpotDnnVariant variant, double loss, double seconds_max
   sample.problem.goal.seconds_max = seconds_max;
   sample.problem.goal.usd_max = std::numeric_limits<double>::infinity();
   return sample;
+}
+
+PlanAnswer Solve(const char* strategy, const PlanProblem& problem) {
+  Result<PlanAnswer> answer = MakeStrategy(strategy)->Solve(problem);
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  return answer.ok() ? std::move(answer).value() : PlanAnswer();
 }
 
 }  // namespace ps::provisioner

@@ -36,4 +36,7 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape);
 /// g3.16xlarge, p2.8xlarge, and one server that costs nothing.
 PlanningSample ResNet110(SpotDnnVariant variant, double loss, double seconds_max);
 
+/// What `strategy` answers. An error fails the test, and the answer is empty.
+PlanAnswer Solve(const char* strategy, const PlanProblem& problem);
+
 }  // namespace ps::provisioner

@@ -8,12 +8,6 @@
 namespace ps::provisioner {
 namespace {
 
-PlanAnswer Solve(const char* strategy, const PlanProblem& problem) {
-  Result<PlanAnswer> answer = MakeStrategy(strategy)->Solve(problem);
-  EXPECT_TRUE(answer.ok()) << answer.status();
-  return answer.ok() ? std::move(answer).value() : PlanAnswer();
-}
-
 std::string ErrorOf(const PlanProblem& problem) {
   const Result<PlanAnswer> answer = MakeStrategy("exact")->Solve(problem);
   return answer.ok() ? "" : std::string(answer.status().message());
