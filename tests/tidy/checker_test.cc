@@ -195,6 +195,17 @@ TEST(DocumentRuleTest, LinksLeadToDocumentsOfTheTree) {
   EXPECT_EQ(Only(links("text [a](../ps/README.md) text")), "dead link: ps/README.md");
 }
 
+TEST(DocumentRuleTest, FilesThatAreNamedExist) {
+  const auto named = [](const std::string& text) {
+    return CheckNamedFiles(MakeTree({{"README.md", text}, {"ps/net/loop.h", ""}}));
+  };
+  for (const char* text :
+       {"`ps/net/loop.h`", "`loop.cc`", "`ps/net/*.h`", "ps/net/lop.h", "`a`, x/`b` and\n`c"}) {
+    EXPECT_THAT(named(text), IsEmpty()) << text;
+  }
+  EXPECT_EQ(Only(named("`a` and `ps/net/lop.h`.")), "there is no file ps/net/lop.h");
+}
+
 TEST(DocumentRuleTest, TestsThatAreNamedExist) {
   const auto named = [](const std::string& text) {
     return CheckNamedTests(MakeTree(

@@ -1,6 +1,7 @@
 #include "tests/tidy/document_rules.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 #include <functional>
@@ -39,6 +40,28 @@ bool HasDate(std::string_view name) {
     }
   }
   return false;
+}
+
+/// Whether a text is the path of one file from the root, as in "ps/net/loop.h".
+bool IsPathOfTree(std::string_view text) {
+  constexpr std::array<std::string_view, 10> kFolders = {
+      "ps/",
+      "worker/",
+      "kernels/",
+      "checkpoint/",
+      "provisioner/",
+      "psctl/",
+      "configs/",
+      "tests/",
+      "docs/",
+      "scripts/"};
+  constexpr std::array<std::string_view, 7> kEndings = {
+      ".h", ".cc", ".cu", ".md", ".sh", ".fbs", ".json"};
+  const bool is_word = text.find_first_of(" *<>{}") == std::string_view::npos;
+  return is_word &&
+         std::any_of(
+             kFolders.begin(), kFolders.end(), [&](auto f) { return text.starts_with(f); }) &&
+         std::any_of(kEndings.begin(), kEndings.end(), [&](auto e) { return text.ends_with(e); });
 }
 
 /// "Suite" and "Suite.Name" of every test of the repository's own.
@@ -103,6 +126,28 @@ std::vector<Finding> CheckDocumentShape(const Tree& tree) {
     }
     if (file.path.starts_with("docs/") && HasDate(NameOf(file.path))) {
       findings.push_back({file.path, 0, "a date in the name; one page per area, git has the past"});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckNamedFiles(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const File& file : tree) {
+    if (!IsDocument(file)) {
+      continue;
+    }
+    for (size_t begin = file.text.find('`'); begin != std::string::npos;) {
+      const size_t end = file.text.find_first_of("`\n", begin + 1);
+      if (end == std::string::npos) {
+        break;
+      }
+      const std::string_view name = std::string_view(file.text).substr(begin + 1, end - begin - 1);
+      if (file.text[end] == '`' && IsPathOfTree(name) && FindFile(tree, name) == nullptr) {
+        findings.push_back(
+            {file.path, LineAt(file.text, begin), "there is no file " + std::string(name)});
+      }
+      begin = file.text.find('`', end + 1);
     }
   }
   return findings;

@@ -44,6 +44,10 @@ TEST_F(RepositoryTest, LinksBetweenDocumentsLeadSomewhere) {
   ExpectNone(CheckDocumentLinks(Repository()));
 }
 
+TEST_F(RepositoryTest, FilesThatDocumentsNameExist) {
+  ExpectNone(CheckNamedFiles(Repository()));
+}
+
 TEST_F(RepositoryTest, TestsThatDocumentsNameExist) {
   ExpectNone(CheckNamedTests(Repository()));
 }
