@@ -23,7 +23,7 @@ std::string RenderCatalog(
     const std::string& today,
     size_t width_max);
 
-/// What is allowed and yet looks wrong, a line each: "types[3].spot[0] (g4dn.xlarge): ...".
+/// Figures that are allowed but look wrong, a line each: "types[3].spot[0] (g4dn.xlarge): ...".
 std::vector<std::string> CatalogWarnings(const proto::Catalog& catalog, const std::string& today);
 
 /// The UTC day of a time: "2026-07-20".

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Duration kDeadline = std::chrono::seconds(5);
 
-/// Says why a run does not answer in terms of the run.
+/// The reason why a run does not answer, in words about the run.
 Status Explain(const RunPaths& run, const Status& why) {
   const std::string name = BaseName(run.root);
   if (!FileLock::IsHeld(run.lock())) {
@@ -27,7 +27,7 @@ Status Explain(const RunPaths& run, const Status& why) {
   }
   std::string message(why.message());
   if (why.code() == StatusCode::kUnavailable) {
-    // A shared directory shows the lock and the file to other machines, but nobody listens there.
+    // A shared directory shows the lock and the file to other machines, which have no listener.
     message += "; if the run is on another machine, ask there";
   }
   return Status(why.code(), std::move(message)).Annotate(name);

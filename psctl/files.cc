@@ -74,7 +74,7 @@ bool FileLock::IsHeld(const std::string& path) {
   if (fd < 0) {
     return false;
   }
-  // Shared, so that two who look at the same time don't take each other for the holder.
+  // Shared, so that two readers at the same time don't take each other for the holder.
   const bool is_held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   ::close(fd);
   return is_held;

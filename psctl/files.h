@@ -25,8 +25,8 @@ class FileLock {
 
   /// Creates the file with `text` in it. Errors: kIo, kUnavailable (somebody holds it).
   static Result<FileLock> Take(const std::string& path, std::string_view text);
-  /// Of the folder that `path` lies in, for whoever replaces the file: waits until it is free.
-  /// Errors: kIo.
+  /// Of the folder that `path` lies in, for a process that replaces the file: waits until it is
+  /// free. Errors: kIo.
   static Result<FileLock> WaitForFolderOf(const std::string& path);
   /// False as well when there is no such file.
   static bool IsHeld(const std::string& path);

@@ -14,7 +14,8 @@ struct ProcessorTime {
 };
 
 /// The "cpu" line of /proc/stat; zeros when it can't be understood. Time that a hypervisor gave to
-/// others counts as busy: whoever runs here had to wait for it. Waiting for disks counts as idle.
+/// others counts as busy, because processes here had to wait for it. Waiting for disks counts as
+/// idle.
 ProcessorTime ParseProcessorTime(std::string_view stat);
 
 /// Of this machine now.

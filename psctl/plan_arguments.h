@@ -8,8 +8,8 @@
 
 namespace ps::psctl {
 
-// What people type after the flags of plan and predict. Errors are kInvalidArgument, one line that
-// says what was expected.
+// Values of the flags of plan and predict. Errors are kInvalidArgument, one line that says what was
+// expected.
 
 /// "40m", "2h", "1h30m", "90s", "2400": seconds. Above 0.
 Result<double> ParseDuration(const std::string& flag, const std::string& text);

@@ -15,7 +15,7 @@
 namespace ps::psctl {
 namespace {
 
-/// How much larger than the job's own the minibatches grow that are tried.
+/// The largest minibatch that is tried, as a multiple of the job's own.
 constexpr int kMinibatchGrowth = 8;
 constexpr float kSlowerWorker = 2;
 
@@ -25,13 +25,13 @@ struct CurveFleet {
 };
 
 /// Fleets whose loss curves are learnt. Their gradients miss 1 to 3, 5, 7, 8, 11, 17 and 23
-/// updates: close enough that neighbours vouch for each other, and that late fleets tell of larger
-/// ones that hide theirs.
+/// updates. These are close enough to check each other, and late fleets also tell about larger
+/// fleets with hidden exchanges.
 constexpr CurveFleet kCurveFleets[] = {
     {1, false}, {1}, {2, false}, {2}, {3}, {4, false}, {4}, {6}, {8}};
 /// Without overlap there is one condition.
 constexpr CurveFleet kWaitingFleets[] = {{1}, {2}, {3}, {4}, {6}, {8}};
-/// Larger fleets take longest, and little lies between them and what is extrapolated.
+/// Larger fleets take longest, and their curves add little to the extrapolation.
 constexpr int kRepeatedWorkersMax = 6;
 /// Their workers' steps: unequal, since workers that keep step are a special case.
 constexpr std::array<double, 8> kSlowness = {1, 1.5, 1.25, 1.75, 1.1, 1.6, 1.35, 1.9};
@@ -42,7 +42,7 @@ constexpr double kBytesPerMbit = 1e6 / 8;
 /// Share of the processors that workers of such a fleet compute on; servers take the rest.
 constexpr double kComputingShare = 0.8;
 
-/// So many that no run ends before its time.
+/// Enough that no run ends before its time.
 constexpr uint32_t kEndlessEpochs = 100000;
 
 /// The job for a while, with this fleet. Its epochs stay: the learning rate follows the whole job,
@@ -86,7 +86,7 @@ proto::WorkerGroup WorkerOf(const proto::JobConfig& job, const std::string& type
   return worker;
 }
 
-/// Equal runs differ, since whose step comes when is chance. A lone worker's do not.
+/// Equal runs differ, because the order of the workers' steps is random. A lone worker's do not.
 bool IsWorthRepeating(const CurveFleet& fleet) {
   return fleet.workers > 1 && fleet.workers <= kRepeatedWorkersMax;
 }

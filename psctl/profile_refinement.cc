@@ -10,7 +10,7 @@ namespace {
 
 /// A step's time is the mean over so many steps at most: machines and programs change.
 constexpr int kStepsKept = 10000;
-/// Above, some process waits for a processor, and its times are the crowd's.
+/// Above this share some process waits for a processor, so its times are not its own.
 constexpr double kBusyMax = 0.9;
 /// Times further apart than this factor aren't of the same machine.
 constexpr double kSameStep = 1.25;
@@ -18,7 +18,7 @@ constexpr double kWatchedMinS = 3;
 /// A loss curve with fewer points is not fitted.
 constexpr size_t kCurvePointsMin = 20;
 
-/// Of both, each by its steps.
+/// The mean of both, weighted by their steps.
 proto::WorkerProfile Pooled(const proto::WorkerProfile& older, const proto::WorkerProfile& told) {
   proto::WorkerProfile pooled = told;
   const double steps = std::max(older.steps_measured + double{1} * told.steps_measured, 1.0);
@@ -34,7 +34,7 @@ std::string StepText(const proto::WorkerProfile& worker) {
   return FormatFixed(1000 * worker.compute_s, 2) + " ms";
 }
 
-/// Why the speeds that a run told are not those of its machines; empty when they are.
+/// Why the speeds measured by a run are not those of its machines; empty when they are.
 std::string Distrust(
     const proto::JobProfile& older, const proto::JobProfile& told, double machine_busy) {
   if (machine_busy > kBusyMax) {

@@ -16,27 +16,27 @@
 namespace ps::psctl {
 namespace {
 
-/// Of a stretch with the same workers; connections open and caches fill in it.
+/// Share of a stretch with the same workers in which connections open and caches fill.
 constexpr double kWarmUpShare = 0.25;
 constexpr double kWarmUpMaxS = 3;
 /// A worker whose steps are fewer has no rate.
 constexpr size_t kPointsMin = 3;
-/// Heartbeats over which a step's time is known.
+/// Least number of heartbeats for a step's time.
 constexpr size_t kTimesMin = 3;
-/// The coordinator smooths the loss over about so many steps: before, it says more of how training
-/// began than of where it is.
+/// The coordinator smooths the loss over about so many steps: before, it depends more on the
+/// beginning of training than on its state.
 constexpr double kLossStepsMin = 50;
 /// Points of a loss curve are this far apart, as a share of the steps; there are some 500 at most.
 constexpr double kLossSpacing = 0.02;
-/// What is kept of a run while it lasts, of each worker. Of a speed only the first and the last
-/// point count; so many come in while the first one may still move.
+/// Limits on what is kept of each worker during a run. A speed needs only the first and the last
+/// point; kPointsMax arrive while the first one may still move.
 constexpr size_t kPointsMax = 512;
 constexpr size_t kHeartbeatsMax = 512;
 constexpr size_t kGoneWorkersMax = 64;
-/// What a profile keeps of all runs: the newest of each kind, so that a fleet that trains every day
-/// does not push out what others told.
+/// Limits of a profile over all runs: the newest of each kind, so that a fleet that trains every
+/// day does not displace the figures of others.
 constexpr int kSpeedsPerFleet = 10;
-/// Of everything, against profiles of ever new fleets.
+/// Limits over all kinds, for profiles with ever new fleets.
 constexpr size_t kFleetsMax = 500;
 constexpr size_t kLossesMax = 50000;
 
@@ -318,7 +318,7 @@ void RunProfiler::AddTraffic(proto::JobProfile* profile) const {
   }
   profile->push_bytes = provisioner::Median(std::move(pushed));
   profile->pull_bytes = provisioner::Median(std::move(pulled));
-  // Alone, a worker waits for nobody: its wait is the time of its own bytes.
+  // Alone, a worker waits only for its own bytes.
   if (workers_.size() == 1 && wait_s > 0) {
     profile->request_bytes_per_s = (profile->push_bytes + profile->pull_bytes) * steps / wait_s;
   }

@@ -99,8 +99,8 @@ class RunProfiler {
   bool has_steady_fleet_ = true;  // the same workers since the first step
 };
 
-/// So many loss curves of a size of fleet are kept, the newest: of those whose exchanges hide, and
-/// as many of the late.
+/// Number of loss curves that are kept of each size of fleet, the newest ones; separately for
+/// fleets with hidden and with late exchanges.
 inline constexpr int kCurvesPerFleet = 8;
 
 /// `older` with what `newer` adds: its workers in place of equal ones, its fleets and losses behind

@@ -12,8 +12,7 @@ namespace ps {
 /// SSE 4.2 instruction on three interleaved streams where it has that.
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t previous = 0);
 
-/// Never folds: what CPUs without 512-bit carry-less multiplication run. For the tests of that
-/// path.
+/// Never folds, as on CPUs without 512-bit carry-less multiplication. For the tests of that path.
 uint32_t Crc32cInterleaved(std::span<const std::byte> bytes, uint32_t previous = 0);
 
 /// The table-driven reference; same values, slower.

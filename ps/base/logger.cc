@@ -120,7 +120,7 @@ void AppendEscaped(std::string* line, char c) {
     *line += c;
     return;
   }
-  // What a peer sends must not act on the terminal of who reads the log.
+  // Text from a peer must not control the terminal of a person who reads the log.
   char hex[5];
   std::snprintf(hex, sizeof(hex), "\\x%02x", static_cast<unsigned>(c));
   *line += hex;

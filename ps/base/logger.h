@@ -93,7 +93,7 @@ class Logger {
   TimePoint start_;
 };
 
-/// A logger that drops everything; for tests and tools that have nothing to say.
+/// A logger that drops everything; for tests and tools without a log.
 const Logger& NullLogger();
 
 }  // namespace ps

@@ -6,7 +6,7 @@
 namespace ps {
 
 /// The waits between attempts: `first`, then twice as long each time up to `limit`, each one varied
-/// by +-25 % so that many clients do not come back in step.
+/// by +-25 % so that many clients do not retry at the same moment.
 class Backoff {
  public:
   Backoff() = default;

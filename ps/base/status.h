@@ -21,8 +21,8 @@ enum class StatusCode : unsigned char {
   kOverloaded = 4,        // slow down, then retry
   kStale = 5,             // refresh generation, routing or clock, then retry once
   kRevoked = 6,           // drain, hand over, stop
-  kNotFound = 7,          // report to whoever asked
-  kInvalidArgument = 8,   // report to whoever asked
+  kNotFound = 7,          // report to the caller
+  kInvalidArgument = 8,   // report to the caller
   kCorruption = 9,        // quarantine the data, use an older copy
   kIo = 10,               // stop serving what depends on it
   kUnsupported = 11,      // pick another backend

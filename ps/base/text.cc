@@ -28,7 +28,7 @@ std::string FormatFixed(double value, int decimals) {
 }
 
 std::string FormatUsd(double usd) {
-  static constexpr int kDecimalsMax = 6;  // of what costs less, nobody asks
+  static constexpr int kDecimalsMax = 6;  // smaller amounts are not of interest
   int decimals = 2;
   for (double least = 0.0995; std::abs(usd) < least && decimals < kDecimalsMax; least /= 10) {
     ++decimals;

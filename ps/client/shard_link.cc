@@ -1,9 +1,8 @@
 // Invariants:
 // - A frame is built from the flat gradient when it is sent, so a repeated push carries the same
-// bytes.
-// - Every sending of a pull has a request id of its own; values that answer an older one are still
-// used
-//   when they are newer than what is held, but only the newest id can complete the pull.
+//   bytes.
+// - Every sending of a pull has a request id of its own. Values that answer an older one are used
+//   when they are newer than those held, but only the newest id can complete the pull.
 // - Held versions only grow.
 
 #include "ps/client/shard_link.h"
@@ -15,9 +14,10 @@
 namespace ps::client {
 namespace {
 
-/// 40 Mbit/s: no link that training is worth doing over is slower for long.
+/// 40 Mbit/s: a link that is slower for long is of no use for training.
 constexpr double kSlowLinkBytesPerSecond = 5e6;
-/// What leaves during backward costs the step no time, so it does not wait for a full frame.
+/// Gradients that leave during backward cost the step no time, so they do not wait for a full
+/// frame.
 constexpr size_t kEarlyFrameBytes = size_t{64} << 10;
 
 std::vector<ChunkLayout::Chunk> ChunksOf(ShardId shard, const ChunkLayout& layout) {
@@ -49,7 +49,7 @@ ShardLink::ShardLink(
   for (const ChunkLayout::Chunk& chunk : chunks()) {
     bytes += chunk.element_count * sizeof(float);
   }
-  // Repeating what is still on its way would only make it later.
+  // A repetition of data that is still on its way would only delay it.
   const Duration transfer = FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
   push_retry_ = RetryTimer(timing.retry_limit + transfer, timing.lease + transfer);
   pull_retry_ = push_retry_;

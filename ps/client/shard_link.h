@@ -46,7 +46,7 @@ class ShardLink {
       const proto::Timing& timing,
       Random* random);
 
-  /// A connection stands: what is unanswered goes out again.
+  /// A connection is open: unanswered requests are sent again.
   void OnConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out);
 
   void OnDisconnected() { peer_ = proto::PeerId(); }
@@ -64,7 +64,7 @@ class ShardLink {
 
   bool is_push_rejected() const { return is_rejected_; }
 
-  /// Asks for what is newer than held. Replaces a pull under way.
+  /// Asks for values newer than those held. Replaces a pull under way.
   void BeginPull(uint64_t min_round, bool is_evaluation, TimePoint now, proto::Outbox* out);
 
   /// True when the newest pull has been answered in full.

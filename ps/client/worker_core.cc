@@ -2,11 +2,10 @@
 // worker_report.cc.
 //
 // Invariants:
-// - Whatever awaits an answer is sent again until it has one; every receiver takes repetitions.
+// - Every request is sent again until it has an answer; every receiver takes repetitions.
 // - Nothing of an earlier incarnation survives Rejoin: `session_` marks the arithmetic still under
-// way.
-// - The core never waits for a lost peer in silence: after Timing.lease without a coordinator it
-// exits.
+//   way.
+// - The core does not wait for a lost coordinator for ever: after Timing.lease it exits.
 
 #include "ps/client/worker_core.h"
 
@@ -54,7 +53,7 @@ void WorkerCore::OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto
     SendJoin(now, out);
     return;
   }
-  // Back after a lost connection: what was unanswered goes out at the next look.
+  // A new connection after a lost one: unanswered requests are sent again at the next tick.
   for (RetryTimer* retry : {&lease_retry_, &report_retry_, &goodbye_retry_}) {
     if (retry->is_armed()) {
       retry->DueAt(now);

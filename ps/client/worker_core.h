@@ -53,7 +53,7 @@ struct ComputeResult {
 class WorkerHost {
  public:
   virtual ~WorkerHost() = default;
-  /// Builds the model. Errors: whatever keeps this program from taking part; ends it.
+  /// Builds the model. An error is the reason why this program cannot take part, and ends it.
   virtual Result<WorkerSettings> Configure(const proto::JoinReply& reply) = 0;
   /// Connects, and again whenever the connection is lost, until Exit. `incarnation` goes into
   /// Hello.

@@ -1,4 +1,4 @@
-// What a worker tells the coordinator, when it says so again, and what it shows of itself.
+// Reports of a worker to the coordinator, their repetition, and its statistics.
 
 #include <utility>
 

@@ -21,7 +21,7 @@ void WorkerCore::OnLeaseGrant(const proto::LeaseGrant& grant, TimePoint now) {
   is_lease_asked_ = false;
   lease_retry_.Stop();
   leases_.push_back({grant, grant.begin});
-  // What this worker holds may be old by now, and under ssp it may have been inactive meanwhile.
+  // The values held may be old by now, and under ssp this worker may have been inactive meanwhile.
   const bool has_waited = !is_host_busy_ && now - lease_asked_at_ > settings_.timing.tick;
   if (settings_.mode == proto::Mode::kSsp || (is_overlapping() && has_waited)) {
     needs_pull_ = true;
@@ -141,8 +141,8 @@ void WorkerCore::OnTensorReady(
   }
 }
 
-/// When the arithmetic in hand would have ended had it begun at once: the way to its thread and
-/// back is time that a step spends waiting.
+/// The time at which the arithmetic in hand would have ended had it begun at once: the way to its
+/// thread and back counts as waiting.
 TimePoint WorkerCore::ArithmeticEnd(const ComputeResult& result, TimePoint now) const {
   return std::min(now, task_since_ + FromSeconds(result.seconds));
 }
@@ -209,7 +209,7 @@ bool WorkerCore::are_all_pulls_done() const {
       links_.begin(), links_.end(), [](const auto& entry) { return entry.second->is_pull_done(); });
 }
 
-/// True when the parameters are what the mode lets this lease be computed with; begins a pull if
+/// True when the mode allows this lease to be computed with the parameters held; begins a pull if
 /// not.
 bool WorkerCore::PrepareParameters(const Lease& lease, TimePoint now, proto::Outbox* out) {
   const proto::LeaseGrant& grant = lease.grant;
@@ -295,7 +295,7 @@ void WorkerCore::StartStep(Lease* lease, TimePoint now, proto::Outbox* out) {
   host_->StartCompute(task);
 }
 
-/// A step on time has the parameters that this worker's step before the last left behind.
+/// A step on time is computed with the parameters after this worker's step before the last.
 bool WorkerCore::IsLate(Step step) const {
   return !is_overlapping() || std::ranges::any_of(links_, [step](const auto& entry) {
     return entry.second->pulled_step() + 2 < step;

@@ -18,8 +18,8 @@ namespace ps::net {
 using TimerId = Id<struct TimerIdTag, uint64_t>;
 
 /// One thread's event loop. Everything that is made on a loop (timers, endpoints, their handlers)
-/// belongs to the thread that runs it; the only doors for other threads are Post and Stop.
-/// Outlives the endpoints made on it. Callbacks must not throw.
+/// belongs to the thread that runs it; other threads may only call Post and Stop. Outlives the
+/// endpoints made on it. Callbacks must not throw.
 class Loop {
  public:
   /// `mailbox_max` bounds the posted functions that have not run yet.

@@ -7,9 +7,9 @@
 
 namespace ps::net {
 
-/// A token bucket for bytes: what a link of this rate would let through. Those who want to move
-/// bytes book them one after the other and move them when their time has come, so that everybody
-/// gets a turn. Pure; one thread.
+/// A token bucket for bytes: what a link of this rate would let through. Senders book bytes one
+/// after the other and move them when their time has come, so that each gets a turn. Pure; one
+/// thread.
 class RateLimit {
  public:
   /// What may move at once after a rest: a few segments, as a network card does.

@@ -9,9 +9,9 @@
 namespace ps::proto {
 
 // What can be rented, as plain values. configs/catalog.fbs is the schema and the manual of the
-// file: every field here has the same name there. Validated: whoever holds a Catalog made by
-// ParseCatalog may rely on finite, positive prices and rates, on unique names, on a burst rate that
-// is not below the other, on a quota somewhere and on a server host with a quota.
+// file: every field here has the same name there. Validated: a Catalog made by ParseCatalog has
+// finite, positive prices and rates, unique names, burst rates that are not below the lasting ones,
+// a quota somewhere and a server host with a quota.
 
 /// A spot price in one zone, or in a whole region, as it stood on a day.
 struct SpotPrice {

@@ -93,7 +93,7 @@ Result<JsonValue*> Descend(JsonValue& parent, const Segment& segment) {
   return &parent.children.back();
 }
 
-/// JSON, or else the text as it stands. Lists and objects are always meant as JSON.
+/// JSON, or else the text as it is. Lists and objects are always JSON.
 Result<JsonValue> ParseValue(std::string_view text, Place place) {
   Result<JsonValue> parsed = ParseJson(text, kNoFile, place);
   if (parsed.ok() || text.starts_with('[') || text.starts_with('{') || text.starts_with('"')) {

@@ -7,16 +7,16 @@
 
 namespace ps::proto {
 
-/// A connection as a core sees it. Never reused within a process; 0 is nobody.
+/// A connection as a core sees it. Never reused within a process; 0 means none.
 using PeerId = Id<struct PeerIdTag, uint64_t>;
 
-/// Where a core puts what it has to say. A production shell writes it to a socket, a simulation to
-/// its virtual network. Cores do no other I/O.
+/// Where a core puts its messages. A production shell writes them to a socket, a simulation to its
+/// virtual network. Cores do no other I/O.
 class Outbox {
  public:
   virtual ~Outbox() = default;
   /// Borrowed payload parts are read before Send returns. Sending to a peer that is gone is no
-  /// error: the message is dropped, and whoever needs an answer retries.
+  /// error: the message is dropped, and a core that needs an answer retries.
   virtual void Send(PeerId to, uint64_t request_id, Message message) = 0;
 
   /// Whether something that was sent to the peer can't leave yet, because the peer reads more

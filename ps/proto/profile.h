@@ -8,7 +8,7 @@
 
 namespace ps::proto {
 
-// What is known of a job: measured figures, the models fitted to them, and how well they fit.
+// Knowledge of a job: measured figures, the models fitted to them, and how well they fit.
 // configs/profile.fbs is the schema and the manual of the file (profile.json).
 
 /// How fast one kind of worker computes this job.
@@ -85,7 +85,7 @@ struct LossFit {
   friend bool operator==(const LossFit&, const LossFit&) = default;
 };
 
-/// How many times more steps a fleet needs than the one whose factor is 1.
+/// A fleet's steps, as a multiple of those of the fleet with factor 1.
 struct FleetFactor {
   int workers = 1;
   double factor = 1;

@@ -1,4 +1,4 @@
-// The status as JSON, field by field as messages.fbs lists them: no second list to keep in step.
+// The status as JSON, field by field as messages.fbs lists them: without a second list of them.
 
 #include <algorithm>
 

@@ -156,7 +156,7 @@ Sequence::Sequence(const std::vector<Layer>& layers, const Options& options)
   Options stage_options = options;
   for (size_t i = 0; i < layers.size(); ++i) {
     Stage stage = MakeStage(layers[i], stage_options, i);
-    // In front of the first parameter nobody wants a gradient; behind it everybody does.
+    // Gradients are needed only behind the first parameter.
     stage_options.input_gradient = stage_options.input_gradient || stage.has_tensors();
     if (!stage_options.input_gradient) {
       first_backward_ = i + 1;

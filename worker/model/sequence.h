@@ -27,8 +27,8 @@ struct Stage;
 
 /// Layers in a row with the memory between them.
 ///
-/// Forward: a stage writes its own buffer, or its input's where the op can run in place and nobody
-/// needs what it overwrites. A sequence never writes to the x it was given.
+/// Forward: a stage writes its own buffer, or its input's where the op can run in place and the
+/// overwritten values are not needed. A sequence never writes to the x it was given.
 /// Backward: gradients alternate between two buffers of the sequence; the dy it was given is only
 /// read, because the two paths of a residual layer share it.
 class Sequence {

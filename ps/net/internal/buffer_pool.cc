@@ -55,7 +55,7 @@ void BufferPool::Return(Buffer buffer) {
   if (size > free_bytes_max_) {
     return;
   }
-  // The size that is in use now is worth more than sizes that lie around.
+  // Buffers of the size in use now are kept rather than others.
   for (auto it = free_.begin(); it != free_.end() && free_bytes_ + size > free_bytes_max_;) {
     if (it->first == size || it->second.empty()) {
       ++it;

@@ -18,8 +18,8 @@
 
 namespace ps::net {
 
-/// Resolves and connects, again and again as its policy allows, until its owner is content with a
-/// socket or the attempts are used up. Asio's handlers hold it alive.
+/// Resolves and connects, as often as its policy allows, until its owner accepts a socket or no
+/// attempt is left. Asio's handlers hold it alive.
 class Connector final : public std::enable_shared_from_this<Connector> {
  public:
   struct Target {
@@ -47,7 +47,7 @@ class Connector final : public std::enable_shared_from_this<Connector> {
       const Logger* logger);
 
   void Start();
-  /// This attempt came to nothing; `retry_after` is what the peer asks for.
+  /// This attempt failed; `retry_after` is the wait that the peer asks for.
   void Fail(Status why, Duration retry_after = Duration::zero());
   /// No event comes any more.
   void Cancel();

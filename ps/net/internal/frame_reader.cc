@@ -11,11 +11,11 @@ namespace ps::net {
 namespace {
 
 constexpr size_t kInBytes = size_t{64} << 10;
-// From this size on a rest is received where it belongs; a smaller one is copied there, so that one
-// system call can bring many frames.
+// From this size on the rest of a payload is received into its final memory; a smaller one is
+// copied there, so that one system call can bring many frames.
 constexpr size_t kDirectBytes = size_t{16} << 10;
-// Behind a direct rest only the next header is read ahead: what is read ahead of a payload is
-// copied.
+// Behind such a rest only the next header is read ahead, because payload that is read ahead has to
+// be copied.
 constexpr size_t kReadAheadBytes = 4096;
 // A payload is received in parts that stay in the cache until their checksum is taken.
 constexpr size_t kPartBytes = size_t{256} << 10;

@@ -72,7 +72,7 @@ Result<std::unique_ptr<SocketFile>> SocketFile::Listen(const std::string& path) 
   // From here on the file is there, and goes with this object.
   std::unique_ptr<SocketFile> file(
       new SocketFile(std::move(place.directory), std::move(place.name), std::move(socket)));
-  // The umask has cut the mode that the file was made with. Until it listens nobody can connect.
+  // The umask has cut the mode that the file was made with. Until it listens no peer can connect.
   if (::fchmodat(file->directory_.get(), file->name_.c_str(), kOwnerOnly, 0) != 0 ||
       ::listen(file->socket_.get(), SOMAXCONN) != 0) {
     return failed();
