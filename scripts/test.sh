@@ -36,16 +36,37 @@ if [[ ${#presets[@]} == 0 ]]; then
   presets=(dev tsan release)
 fi
 
-# Prints ctest's output as it comes, and before its closing lines how many were skipped and why.
+# Prints ctest's output as it comes, and before its closing lines where the time went, how many were
+# skipped, and why. The seconds of a build's tests are added up: some ran beside others.
 report() {
-  awk -v log_file="$1" '
+  awk -v log_file="$1" -v builds="$2" '
     /^[0-9]+% tests passed/ { is_closing = 1 }
     /\*\*\*Skipped/ { skipped++ }
+    / Test +#[0-9]+: .* sec$/ {
+      name = $0
+      sub(/.* Test +#[0-9]+: /, "", name)
+      sub(/ .*/, "", name)
+      preset = name
+      sub(/[.].*/, "", preset)
+      tests[preset]++
+      seconds[preset] += $(NF - 1)
+      if ($(NF - 1) > longest[preset]) {
+        longest[preset] = $(NF - 1)
+        longest_name[preset] = substr(name, length(preset) + 2)
+      }
+    }
     /^[0-9]+% tests passed/ { verdict = $0; next }
     is_closing { closing = closing $0 "\n"; next }
     { print; fflush() }
     END {
-      printf "skipped: %d tests\n", skipped
+      printf "\n%-8s %9s %6s %10s %10s\n", "", "build s", "tests", "tests s", "longest s"
+      count = split(builds, build, " ")
+      for (i = 1; i <= count; ++i) {
+        split(build[i], part, "=")
+        printf "%-8s %9d %6d %10.0f %10.1f  %s\n", part[1], part[2], tests[part[1]], \
+          seconds[part[1]], longest[part[1]], longest_name[part[1]]
+      }
+      printf "\nskipped: %d tests\n", skipped
       while ((getline line < log_file) > 0) {
         if (previous ~ /: Skipped$/) { reasons[line]++ }
         if (sub(/^SKIP: /, "", line)) { reasons[line]++ }
@@ -58,14 +79,17 @@ report() {
 
 "$ROOT/scripts/setup.sh" --tests
 all="$ROOT/build/all"
+build_seconds=""
 mkdir -p "$all"
 : > "$all/CTestTestfile.cmake"
 for preset in "${presets[@]}"; do
   say "test: building $preset in build/$preset"
+  began="$SECONDS"
   configure "$preset" -DPS_TESTS=ON
   build "$preset" >&2
+  build_seconds+="$preset=$((SECONDS - began)) "
   printf 'subdirs("%s")\n' "$ROOT/build/$preset" >> "$all/CTestTestfile.cmake"
 done
 
 ctest --test-dir "$all" --parallel "$(nproc)" --output-on-failure --no-tests=error "$@" 2>&1 |
-  report "$all/Testing/Temporary/LastTest.log"
+  report "$all/Testing/Temporary/LastTest.log" "$build_seconds"

@@ -36,11 +36,12 @@ if(PS_SANITIZE)
   target_link_options(ps_options INTERFACE "-fsanitize=${ps_sanitize_list}")
 endif()
 
-# ps_library(NAME SOURCES ... [LINK ...] [PRIVATE_LINK ...]): target NAME and alias spotps::NAME.
-# The folder table of the architecture is kept by what each one links.
+# ps_library(NAME SOURCES ... [LINK ...] [PRIVATE_LINK ...]): target NAME and alias spotps::NAME,
+# built where a program or a test links it. The folder table of the architecture is kept by what
+# each one links.
 function(ps_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
-  add_library(${name} STATIC ${arg_SOURCES})
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${arg_SOURCES})
   add_library(spotps::${name} ALIAS ${name})
   target_link_libraries(${name} PUBLIC ps_options ${arg_LINK} PRIVATE ${arg_PRIVATE_LINK})
 endfunction()
@@ -50,6 +51,9 @@ function(ps_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ps_options ${arg_LINK})
+  if(NOT PS_PROGRAMS)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
 endfunction()
 
 # ps_flatbuffers(TARGET HEADERS SCHEMA...): generates <schema>_generated.h and bfbs beside it in the

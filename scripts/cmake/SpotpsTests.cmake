@@ -1,7 +1,8 @@
 # How a test is made. Labels: unit (no sockets, no real time), sim, tidy, gpu (skips without a
 # device), e2e (real processes), bench (tiny sizes), netns (hosts from network namespaces; skips
-# without root), slow. e2e, bench, netns and slow tests run alone, so that what they measure or wait
-# for is not disturbed.
+# without root), slow. A test has a second label when a second build is to run it: threads
+# (production code on several threads, for tsan), optimised (an optimised build may differ). e2e,
+# bench, netns and slow tests run alone, so that what they measure or wait for is not disturbed.
 
 # ps_wants_test(OUT LABEL...): whether this build has tests with one of these labels.
 function(ps_wants_test out)
