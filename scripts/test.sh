@@ -77,6 +77,10 @@ report() {
     }'
 }
 
+# Random scenarios of the simulation that no earlier commit has run.
+SPOTPS_FRESH_SEEDS="$(git -C "$ROOT" rev-parse HEAD 2> /dev/null || true)"
+export SPOTPS_FRESH_SEEDS
+
 "$ROOT/scripts/setup.sh" --tests
 all="$ROOT/build/all"
 build_seconds=""

@@ -26,6 +26,7 @@ namespace {
 
 constexpr Duration kProgressInterval = std::chrono::seconds(10);
 constexpr int kPollMs = 200;
+constexpr uint64_t kShownOfKindMax = 20;
 /// A violation's line in the pipe; shorter than PIPE_BUF, so that lines of two jobs do not mix.
 constexpr size_t kLineBytesMax = 2000;
 
@@ -79,7 +80,7 @@ class Campaign {
   std::vector<pid_t> pids_;  // 0: ended
   std::string text_;         // read from the pipe, not yet a whole line
   uint64_t failures_ = 0;
-  std::map<std::string, std::pair<uint64_t, std::string>> kinds_;  // count, the first line
+  std::map<std::string, uint64_t> kinds_;  // how many of each
   const TimePoint begin_ = SystemTime().Now();
 };
 
@@ -124,9 +125,7 @@ void Campaign::RunJob(uint32_t job, uint64_t first_seed) {
 void Campaign::Note(const std::string& line) {
   ++failures_;
   const std::string failure = line.substr(0, line.find('\t'));
-  const auto [it, is_new] = kinds_.try_emplace(KindOf(failure), 0, line);
-  ++it->second.first;
-  if (is_new || !options_.keeps_going) {
+  if (++kinds_[KindOf(failure)] <= kShownOfKindMax) {
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
   }
@@ -218,8 +217,8 @@ uint64_t Campaign::Run() {
   KillJobs();
   ReadLines();
   PrintProgress();
-  for (const auto& [kind, seen] : kinds_) {
-    std::printf("%llu of: %s\n", static_cast<unsigned long long>(seen.first), kind.c_str());
+  for (const auto& [kind, count] : kinds_) {
+    std::printf("%llu of: %s\n", static_cast<unsigned long long>(count), kind.c_str());
   }
   std::printf(
       "%llu seeds from %llu: %llu broke a promise\n",

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "ps/base/time.h"
 
@@ -20,7 +22,8 @@ class EventQueue final : public TimeSource {
   }
 
   void After(Duration delay, std::function<void()> action) {
-    events_.emplace(std::pair(now_ + delay, next_sequence_++), std::move(action));
+    events_.push_back({now_ + delay, next_sequence_++, std::move(action)});
+    std::push_heap(events_.begin(), events_.end());
   }
 
   /// Runs the earliest event. False when there is none.
@@ -28,16 +31,29 @@ class EventQueue final : public TimeSource {
     if (events_.empty()) {
       return false;
     }
-    auto first = events_.extract(events_.begin());
-    now_ = first.key().first;
-    first.mapped()();
+    std::pop_heap(events_.begin(), events_.end());
+    const Event first = std::move(events_.back());
+    events_.pop_back();
+    now_ = first.when;
+    first.action();
     return true;
   }
 
  private:
+  struct Event {
+    TimePoint when;
+    uint64_t sequence = 0;
+    std::function<void()> action;
+
+    /// Later ones are smaller: a heap's first element is its largest.
+    bool operator<(const Event& other) const {
+      return std::tie(other.when, other.sequence) < std::tie(when, sequence);
+    }
+  };
+
   TimePoint now_{std::chrono::seconds(1)};
   uint64_t next_sequence_ = 0;
-  std::map<std::pair<TimePoint, uint64_t>, std::function<void()>> events_;
+  std::vector<Event> events_;  // a heap
 };
 
 }  // namespace ps::sim

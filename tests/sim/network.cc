@@ -76,6 +76,13 @@ void Network::Kill(int node, bool is_silent) {
   }
 }
 
+void Network::Pause(int node, Duration how_long) {
+  TimePoint& until = asleep_until_[node];
+  if (until <= queue_->Now()) {
+    until = queue_->Now() + how_long;
+  }
+}
+
 void Network::Connect(
     int from, int to, const proto::Hello& hello, std::function<void(proto::PeerId)> done) {
   queue_->After(Delay(), [this, from, to, hello, done] {
@@ -94,8 +101,9 @@ void Network::Connect(
     ends_[near] = {from, to, far, hello};
     ends_[far] = {to, from, near, hello};
     Trace(near.value);
-    nodes_[static_cast<size_t>(to)]->OnAccepted(far, hello);
-    done(near);
+    WhenAwake(
+        to, [this, to, far, hello] { nodes_[static_cast<size_t>(to)]->OnAccepted(far, hello); });
+    WhenAwake(from, [done, near] { done(near); });
   });
 }
 
@@ -107,7 +115,7 @@ void Network::Send(int from, proto::PeerId peer, uint64_t request_id, proto::Mes
   End& end = it->second;
   PS_CHECK(end.node == from) << "node " << from << " uses a connection of node " << end.node;
   if (observer_ != nullptr) {
-    observer_->OnSend(from, end.other_node, end.hello, message);
+    observer_->OnSend({from, end.other_node, peer, end.hello}, message);
   }
   if (!is_alive(from)) {
     return;  // the observer killed it in the act of sending
@@ -128,14 +136,14 @@ void Network::Send(int from, proto::PeerId peer, uint64_t request_id, proto::Mes
       end.last_arrival = arrival;
     }
     const proto::PeerId to = end.other;
-    queue_->After(arrival - queue_->Now(), [this, to, request_id, bytes] {
-      Deliver(to, request_id, *bytes);
+    queue_->After(arrival - queue_->Now(), [this, node = end.other_node, to, request_id, bytes] {
+      WhenAwake(node, [this, to, request_id, bytes] { Deliver(to, request_id, *bytes); });
     });
   }
 }
 
 void Network::Deliver(proto::PeerId to, uint64_t request_id, const std::vector<std::byte>& bytes) {
-  const End end = ends_.at(to);
+  const End& end = ends_.at(to);
   if (!end.is_open || !is_alive(end.node) || cut_.contains(std::minmax(end.node, end.other_node))) {
     return;
   }
@@ -152,25 +160,27 @@ void Network::Deliver(proto::PeerId to, uint64_t request_id, const std::vector<s
          {"message", proto::MessageTypeName(proto::MessageTypeOf(message))}});
   }
   if (observer_ != nullptr) {
-    observer_->BeforeDelivery(end.other_node, end.node, message);
+    observer_->BeforeDelivery({end.other_node, end.node, to, end.hello}, message);
   }
   if (!is_alive(end.node)) {
     return;  // the observer killed it just before
   }
   nodes_[static_cast<size_t>(end.node)]->OnMessage(to, request_id, message);
   if (observer_ != nullptr) {
-    observer_->AfterDelivery(end.other_node, end.node, message);
+    observer_->AfterDelivery({end.other_node, end.node, to, end.hello}, message);
   }
 }
 
 void Network::NotifyClosed(proto::PeerId peer, TimePoint not_before) {
   const Duration delay = std::max(queue_->Now() + Delay(), not_before) - queue_->Now();
   queue_->After(delay, [this, peer] {
-    End& end = ends_.at(peer);
-    if (end.is_open && is_alive(end.node)) {
-      end.is_open = false;
-      nodes_[static_cast<size_t>(end.node)]->OnClosed(peer);
-    }
+    WhenAwake(ends_.at(peer).node, [this, peer] {
+      End& end = ends_.at(peer);
+      if (end.is_open) {
+        end.is_open = false;
+        nodes_[static_cast<size_t>(end.node)]->OnClosed(peer);
+      }
+    });
   });
 }
 

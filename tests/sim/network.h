@@ -38,16 +38,22 @@ class Node {
 /// Connections between nodes, with every message encoded, carried as bytes and decoded again.
 class Network {
  public:
-  /// Sees every message as it is delivered, before and after the receiver handles it, and as it is
-  /// sent.
+  /// A message on its way, as its sender or its receiver sees it.
+  struct Passage {
+    int from = -1;
+    int to = -1;
+    proto::PeerId end;          // the one's own
+    const proto::Hello& hello;  // of whoever connected
+  };
+
+  /// Sees every message as it is sent, and as it is delivered, before and after the receiver
+  /// handles it. May kill nodes and break connections before.
   class Observer {
    public:
     virtual ~Observer() = default;
-    /// `hello`: of whoever connected.
-    virtual void OnSend(
-        int from, int to, const proto::Hello& hello, const proto::Message& message) = 0;
-    virtual void BeforeDelivery(int from, int to, const proto::Message& message) = 0;
-    virtual void AfterDelivery(int from, int to, const proto::Message& message) = 0;
+    virtual void OnSend(const Passage& passage, const proto::Message& message) = 0;
+    virtual void BeforeDelivery(const Passage& passage, const proto::Message& message) = 0;
+    virtual void AfterDelivery(const Passage& passage, const proto::Message& message) = 0;
   };
 
   Network(EventQueue* queue, uint64_t seed) : queue_(queue), random_(seed) {}
@@ -63,6 +69,30 @@ class Network {
   /// The process is gone at once. Loudly: its peers see their connections close; silently (power
   /// loss, partition for good): they see nothing.
   void Kill(int node, bool is_silent);
+
+  /// The process does nothing for a while, as under SIGSTOP: what comes for it waits, in order.
+  /// Nothing happens when it is paused already.
+  void Pause(int node, Duration how_long);
+
+  /// Runs a node's action, or lets it wait until the node is awake again. Not when it is gone then.
+  template <typename Action>
+  void WhenAwake(int node, Action action) {
+    if (!is_alive(node)) {
+      return;
+    }
+    const auto it = asleep_until_.find(node);
+    if (it == asleep_until_.end() || it->second <= queue_->Now()) {
+      action();
+      return;
+    }
+    const Duration rest = it->second - queue_->Now();
+    queue_->After(rest, [this, node, action = std::move(action)]() mutable {
+      WhenAwake(node, std::move(action));
+    });
+  }
+
+  /// Breaks the connection, with what is on its way.
+  void BreakConnection(proto::PeerId end);
 
   bool is_alive(int node) const { return nodes_[static_cast<size_t>(node)] != nullptr; }
 
@@ -95,7 +125,6 @@ class Network {
   Duration Delay();
   bool IsLost(End* end);
   void Deliver(proto::PeerId to, uint64_t request_id, const std::vector<std::byte>& bytes);
-  void BreakConnection(proto::PeerId end);
   void NotifyClosed(proto::PeerId end, TimePoint not_before);
 
   void Trace(uint64_t value) { trace_hash_ = Mix64(trace_hash_ ^ value); }
@@ -108,6 +137,7 @@ class Network {
   std::vector<Node*> nodes_;
   std::map<proto::PeerId, End> ends_;
   std::set<std::pair<int, int>> cut_;
+  std::map<int, TimePoint> asleep_until_;
   uint64_t next_peer_ = 0;
   uint64_t trace_hash_ = 0;
   uint64_t delivered_ = 0;

@@ -8,6 +8,7 @@
 
 #include "tests/sim/campaign.h"
 #include "tests/sim/cluster.h"
+#include "tests/sim/minimise.h"
 
 namespace ps::sim {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 constexpr const char* kUsage =
     "usage: sim_replay SEED [--messages]\n"
     "         repeats the scenario of a seed and prints its log, with every message\n"
+    "       sim_replay SEED --minimise [--tries T]\n"
+    "         looks for the smallest scenario that breaks the same promise, each with T seeds\n"
     "       sim_replay --from SEED --count N [--jobs K] [--keep-going]\n"
     "         runs N seeds in K processes; stops at the first one that breaks a promise,\n"
     "         or counts the violations by kind\n";
@@ -22,6 +25,8 @@ constexpr const char* kUsage =
 struct Arguments {
   std::optional<uint64_t> seed;
   bool logs_messages = false;
+  bool is_minimised = false;
+  uint32_t tries = 20;
   bool is_campaign = false;
   CampaignOptions campaign;
 };
@@ -32,6 +37,26 @@ std::optional<uint64_t> ToNumber(const char* text) {
   return end == text || *end != '\0' ? std::nullopt : std::optional(value);
 }
 
+/// False when there is no such flag, or the value is out of its range.
+bool TakeNumber(const std::string& name, uint64_t value, Arguments* arguments) {
+  const bool is_small = value > 0 && value <= kCampaignJobsMax;
+  if (name == "--tries" && is_small) {
+    arguments->tries = static_cast<uint32_t>(value);
+    return true;
+  }
+  arguments->is_campaign = true;
+  if (name == "--from") {
+    arguments->campaign.from = value;
+  } else if (name == "--count") {
+    arguments->campaign.count = value;
+  } else if (name == "--jobs" && is_small) {
+    arguments->campaign.jobs = static_cast<uint32_t>(value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 /// Nothing when the arguments make no sense.
 std::optional<Arguments> Parse(int argc, char** argv) {
   Arguments arguments;
@@ -39,6 +64,8 @@ std::optional<Arguments> Parse(int argc, char** argv) {
     const std::string name = argv[i];
     if (name == "--messages") {
       arguments.logs_messages = true;
+    } else if (name == "--minimise") {
+      arguments.is_minimised = true;
     } else if (name == "--keep-going") {
       arguments.campaign.keeps_going = true;
     } else if (name.rfind("--", 0) != 0) {
@@ -51,14 +78,7 @@ std::optional<Arguments> Parse(int argc, char** argv) {
       if (!value) {
         return std::nullopt;
       }
-      arguments.is_campaign = true;
-      if (name == "--from") {
-        arguments.campaign.from = *value;
-      } else if (name == "--count") {
-        arguments.campaign.count = *value;
-      } else if (name == "--jobs" && *value > 0 && *value <= kCampaignJobsMax) {
-        arguments.campaign.jobs = static_cast<uint32_t>(*value);
-      } else {
+      if (!TakeNumber(name, *value, &arguments)) {
         return std::nullopt;
       }
     }
@@ -67,9 +87,12 @@ std::optional<Arguments> Parse(int argc, char** argv) {
                                                              : std::nullopt;
 }
 
-int Replay(uint64_t seed, bool logs_messages) {
-  Scenario scenario = RandomScenario(seed);
-  scenario.log_detail = logs_messages ? LogDetail::kMessages : LogDetail::kEvents;
+int Replay(const Arguments& arguments) {
+  Scenario scenario = RandomScenario(*arguments.seed);
+  if (arguments.is_minimised) {
+    scenario = Minimise(scenario, arguments.tries);
+  }
+  scenario.log_detail = arguments.logs_messages ? LogDetail::kMessages : LogDetail::kEvents;
   const Outcome outcome = Simulate(scenario);
   std::fputs(outcome.log.c_str(), stdout);
   std::printf("%s\n", Describe(scenario).c_str());
@@ -99,5 +122,5 @@ int main(int argc, char** argv) {
   if (arguments->is_campaign) {
     return ps::sim::RunCampaign(arguments->campaign) == 0 ? 0 : 1;
   }
-  return ps::sim::Replay(*arguments->seed, arguments->logs_messages);
+  return ps::sim::Replay(*arguments);
 }

@@ -1,6 +1,7 @@
 #include "tests/sim/scenario.h"
 
-#include <sstream>
+#include <cstdio>
+#include <type_traits>
 
 #include "ps/base/random.h"
 
@@ -8,15 +9,80 @@ namespace ps::sim {
 namespace {
 
 constexpr uint32_t kMinibatches[] = {4, 6, 3, 8};
+/// Of a shard, servers.queue_mib: in bsp it takes so much of gradients that wait for their round.
+constexpr uint32_t kQueueKib = 1024;
+
+template <typename T>
+std::string ToCode(const T& value) {
+  if constexpr (std::is_same_v<T, proto::Mode>) {
+    constexpr const char* kModes[] = {
+        "proto::Mode::kAsync", "proto::Mode::kSsp", "proto::Mode::kBsp"};
+    return kModes[static_cast<int>(value)];
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_same_v<T, Duration>) {
+    return "Duration(" + std::to_string(value.count()) + ")";
+  } else if constexpr (std::is_floating_point_v<T>) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.17g", value);
+    return text;
+  } else {
+    return std::to_string(value);
+  }
+}
+
+void DrawFaults(Random* random, Scenario* s) {
+  const auto some = [random](double chance, uint64_t most) {
+    return random->Chance(chance) ? 1 + static_cast<uint32_t>(random->Below(most)) : 0;
+  };
+  // Most jobs take one to five virtual seconds undisturbed; faults fall into their first part.
+  s->disturbed_for = std::chrono::milliseconds(300 + random->Below(3000));
+  s->kills = some(0.5, 4);
+  s->kills_at_message = some(0.5, 4);
+  s->multi_kills = some(0.3, 2);
+  s->notices = some(0.4, 3);
+  s->partitions = some(0.3, 3);
+  s->hangs = some(0.3, 2);
+  s->pauses = some(0.3, 3);
+  s->faults_at_join = some(0.3, 4);
+  s->faults_at_leave = some(0.3, 3);
+  s->extra_joins = some(0.2, 3);
+  s->planned_faults = some(0.2, 3);
+}
+
+void DrawNetwork(Random* random, NetworkFaults* network) {
+  if (random->Chance(0.6)) {
+    network->loss = random->Unit() * 0.03;
+    network->duplication = random->Unit() * 0.1;
+    network->reorder = random->Unit() * 0.3;
+    network->stall = random->Unit() * 0.05;
+    network->stall_max = std::chrono::milliseconds(250);
+  }
+  if (random->Chance(0.4)) {
+    network->break_connection = random->Unit() * 0.01;
+  }
+}
+
+/// Nobody is lost: see Scenario::is_gentle.
+void DrawGentleFaults(Random* random, Scenario* s) {
+  s->disturbed_for = std::chrono::milliseconds(300 + random->Below(3000));
+  s->network.loss = 0;
+  s->network.break_connection = 0;
+  s->extra_joins = static_cast<uint32_t>(random->Below(5));
+}
 
 }  // namespace
 
-std::vector<TensorSpec> SimulatedTensors() {
+std::vector<TensorSpec> SimulatedTensors(const Scenario& scenario) {
   // In KiB: not quite three, more than one, and less than one.
-  TensorSpec a{"a", {700}, InitKind::kConstant, 5};
-  TensorSpec b{"b", {10, 30}, InitKind::kConstant, -2};
-  TensorSpec c{"c", {7}, InitKind::kConstant, 0};
-  return {a, b, c};
+  std::vector<TensorSpec> tensors = {
+      {"a", {700}, InitKind::kConstant, 5},
+      {"b", {10, 30}, InitKind::kConstant, -2},
+      {"c", {7}, InitKind::kConstant, 0}};
+  if (scenario.model_kib > 0) {
+    tensors.push_back({"d", {int64_t{scenario.model_kib} * 256}, InitKind::kConstant, 1});
+  }
+  return tensors;
 }
 
 proto::JobConfig SimulatedJob(const Scenario& scenario) {
@@ -35,10 +101,21 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.train.overlap = scenario.overlap;
   config.servers.count = scenario.shards;
   config.servers.chunk_kib = scenario.chunk_kib;
-  config.servers.frame_kib = kSimulatedFrameKib;
+  config.servers.frame_kib = scenario.frame_kib;
+  config.servers.queue_mib = kQueueKib / 1024;
   config.fleet.max_detect_s = static_cast<float>(Seconds(kSimulatedMaxDetect));
   for (uint32_t i = 0; i < scenario.workers; ++i) {
     config.workers.push_back({1, kMinibatches[i % std::size(kMinibatches)], 1, 1});
+  }
+  Random random(scenario.seed ^ 0xfa017);
+  for (uint32_t i = 0; i < scenario.planned_faults; ++i) {
+    proto::FaultConfig fault;
+    fault.at = static_cast<float>(random.Unit());
+    fault.kind = static_cast<proto::FaultKind>(random.Below(3));
+    fault.worker = static_cast<uint32_t>(random.Below(scenario.workers));
+    fault.grace_s = static_cast<float>(random.Unit() * 0.4);
+    fault.add = {1, kMinibatches[random.Below(std::size(kMinibatches))], 1, 1};
+    config.faults.push_back(fault);
   }
   return config;
 }
@@ -51,46 +128,33 @@ Scenario RandomScenario(uint64_t seed) {
   s.staleness_max = static_cast<uint32_t>(random.Below(4));
   s.overlap = random.Chance(0.5);
   s.shards = 1 + static_cast<uint32_t>(random.Below(3));
-  s.workers = 1 + static_cast<uint32_t>(random.Below(5));
+  s.workers = 1 + static_cast<uint32_t>(random.Chance(0.06) ? random.Below(24) : random.Below(5));
   s.epochs = 1 + static_cast<uint32_t>(random.Below(2));
   s.train_samples = 100 + random.Below(500);
   s.chunk_kib = 1 + static_cast<uint32_t>(random.Below(3));
-  if (random.Chance(0.6)) {
-    s.network.loss = random.Unit() * 0.03;
-    s.network.duplication = random.Unit() * 0.1;
-    s.network.reorder = random.Unit() * 0.3;
-    s.network.stall = random.Unit() * 0.05;
-    s.network.stall_max = std::chrono::milliseconds(250);
+  DrawNetwork(&random, &s.network);
+  if (random.Chance(0.1)) {
+    DrawGentleFaults(&random, &s);
+  } else {
+    DrawFaults(&random, &s);
   }
-  if (random.Chance(0.4)) {
-    s.network.break_connection = random.Unit() * 0.01;
-  }
-  const auto some = [&random](double chance, uint64_t most) {
-    return random.Chance(chance) ? 1 + static_cast<uint32_t>(random.Below(most)) : 0;
-  };
-  // Most jobs take one to five virtual seconds undisturbed; faults fall into their first part.
-  s.disturbed_for = std::chrono::milliseconds(300 + random.Below(3000));
-  s.kills = some(0.5, 4);
-  s.kills_at_message = some(0.5, 4);
-  s.multi_kills = some(0.3, 2);
-  s.notices = some(0.4, 3);
-  s.partitions = some(0.3, 3);
-  s.hangs = some(0.3, 2);
   return s;
 }
 
-std::string Describe(const Scenario& s) {
-  std::ostringstream text;
-  constexpr const char* kModes[] = {"async", "ssp", "bsp"};
-  text << "seed=" << s.seed << " mode=" << kModes[static_cast<int>(s.mode)]
-       << " staleness_max=" << s.staleness_max << " overlap=" << s.overlap << " shards=" << s.shards
-       << " workers=" << s.workers << " epochs=" << s.epochs << " samples=" << s.train_samples
-       << " chunk_kib=" << s.chunk_kib << " kills=" << s.kills
-       << " kills_at_message=" << s.kills_at_message << " multi_kills=" << s.multi_kills
-       << " notices=" << s.notices << " partitions=" << s.partitions << " hangs=" << s.hangs
-       << " loss=" << s.network.loss << " reorder=" << s.network.reorder
-       << " breaks=" << s.network.break_connection;
-  return text.str();
+std::string Describe(const Scenario& scenario) {
+  std::vector<std::string> defaults;
+  const Scenario none;
+  ForEachField(
+      none, [&](const char* /*name*/, const auto& value) { defaults.push_back(ToCode(value)); });
+  std::string text;
+  size_t i = 0;
+  ForEachField(scenario, [&](const char* name, const auto& value) {
+    const std::string code = ToCode(value);
+    if (code != defaults[i++]) {
+      text += (text.empty() ? "s." : " s.") + std::string(name) + " = " + code + ";";
+    }
+  });
+  return text;
 }
 
 }  // namespace ps::sim

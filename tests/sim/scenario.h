@@ -12,12 +12,11 @@
 namespace ps::sim {
 
 inline constexpr Duration kSimulatedMaxDetect = std::chrono::milliseconds(1200);
-inline constexpr uint32_t kSimulatedFrameKib = 1;
 
 /// What Outcome.log is to have.
 enum class LogDetail : uint8_t { kNone, kEvents, kMessages };
 
-/// What a simulated run is and what happens to it. Everything follows from the seed.
+/// What a simulated run is and what happens to it. Everything follows from it, seed included.
 struct Scenario {
   uint64_t seed = 1;
   proto::Mode mode = proto::Mode::kAsync;
@@ -28,19 +27,72 @@ struct Scenario {
   uint32_t epochs = 2;
   uint64_t train_samples = 240;
   uint32_t chunk_kib = 1;  // more than a frame travels in parts
+  uint32_t frame_kib = 1;
+  uint32_t model_kib = 0;  // on top of the small tensors; a queue is of 1 MiB
   NetworkFaults network;
-  uint32_t kills = 0;             // without notice, at random times
+
+  // Faults, at random times within disturbed_for unless said otherwise.
+  uint32_t kills = 0;             // without notice
   uint32_t kills_at_message = 0;  // in the act of sending or receiving a random message
   uint32_t multi_kills = 0;       // instants at which a random number of workers dies together
   uint32_t notices = 0;
-  uint32_t partitions = 0;  // between random nodes, shorter or longer than max_detect
-  uint32_t hangs = 0;       // a worker is cut off from everybody, then comes back
-  Duration disturbed_for = std::chrono::seconds(4);  // all of the above happen within
+  uint32_t partitions = 0;       // between random nodes, shorter or longer than max_detect
+  uint32_t hangs = 0;            // a worker is cut off from everybody, then comes back
+  uint32_t pauses = 0;           // a process, whichever, does nothing for a while
+  uint32_t faults_at_join = 0;   // a worker dies, or loses the connection, as it joins
+  uint32_t faults_at_leave = 0;  // the same as it says goodbye
+  uint32_t extra_joins = 0;      // workers that nobody started come without a seat
+  uint32_t planned_faults = 0;   // by the job's config: add, notice, kill
+  Duration disturbed_for = std::chrono::seconds(4);
+
+  /// Nothing happens by which a worker might be lost: some come, and messages are late or repeated.
+  bool is_gentle() const {
+    return network.loss == 0 && network.break_connection == 0 && kills == 0 &&
+           kills_at_message == 0 && multi_kills == 0 && notices == 0 && partitions == 0 &&
+           hangs == 0 && pauses == 0 && faults_at_join == 0 && faults_at_leave == 0 &&
+           planned_faults == 0;
+  }
+
   LogDetail log_detail = LogDetail::kEvents;
   Duration time_limit = std::chrono::seconds(600);  // virtual
 };
 
-/// One line that repeats a run.
+/// Calls `visit(name, value)` for each field that says what happens, the network's included.
+template <typename S, typename Visit>
+void ForEachField(S& s, const Visit& visit) {
+  visit("seed", s.seed);
+  visit("mode", s.mode);
+  visit("staleness_max", s.staleness_max);
+  visit("overlap", s.overlap);
+  visit("shards", s.shards);
+  visit("workers", s.workers);
+  visit("epochs", s.epochs);
+  visit("train_samples", s.train_samples);
+  visit("chunk_kib", s.chunk_kib);
+  visit("frame_kib", s.frame_kib);
+  visit("model_kib", s.model_kib);
+  visit("network.loss", s.network.loss);
+  visit("network.duplication", s.network.duplication);
+  visit("network.reorder", s.network.reorder);
+  visit("network.stall", s.network.stall);
+  visit("network.stall_max", s.network.stall_max);
+  visit("network.break_connection", s.network.break_connection);
+  visit("kills", s.kills);
+  visit("kills_at_message", s.kills_at_message);
+  visit("multi_kills", s.multi_kills);
+  visit("notices", s.notices);
+  visit("partitions", s.partitions);
+  visit("hangs", s.hangs);
+  visit("pauses", s.pauses);
+  visit("faults_at_join", s.faults_at_join);
+  visit("faults_at_leave", s.faults_at_leave);
+  visit("extra_joins", s.extra_joins);
+  visit("planned_faults", s.planned_faults);
+  visit("disturbed_for", s.disturbed_for);
+}
+
+/// The fields that differ from their defaults, as C++ that sets them: "s.seed = 7; s.kills = 2;".
+/// Doubles have all their digits, so the text repeats the run.
 std::string Describe(const Scenario& scenario);
 
 /// A scenario drawn from the seed: any mode, any mix of faults.
@@ -49,6 +101,6 @@ Scenario RandomScenario(uint64_t seed);
 /// The job that a scenario trains: small integer values.
 proto::JobConfig SimulatedJob(const Scenario& scenario);
 /// Its model.
-std::vector<TensorSpec> SimulatedTensors();
+std::vector<TensorSpec> SimulatedTensors(const Scenario& scenario);
 
 }  // namespace ps::sim

@@ -73,7 +73,8 @@ class ShardNode final : public Node, public ShardView {
               core_.OnDrained(peer, &out_);
               after_drain();
             }),
-        core_(shard, "shard", 1, 100 + shard.value, &log_) {}
+        pid_(100 + shard.value),
+        core_(shard, "shard", 1, pid_, &log_) {}
 
   void Start(int coordinator_node) {
     network_->Connect(
@@ -90,6 +91,10 @@ class ShardNode final : public Node, public ShardView {
   void Tick() { core_.OnTick(queue_->Now(), &out_); }
 
   int node() const { return node_; }
+
+  int64_t pid() const { return pid_; }
+
+  bool is_shut_down() const { return core_.is_shut_down(); }
 
   void OnAccepted(proto::PeerId /*peer*/, const proto::Hello& /*hello*/) override {}
 
@@ -114,6 +119,7 @@ class ShardNode final : public Node, public ShardView {
   const Logger log_;
   const int node_;
   ShardOutbox out_;
+  const int64_t pid_;
   server::ShardCore core_;
   int coordinator_node_ = 0;
   proto::PeerId coordinator_;

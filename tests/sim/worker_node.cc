@@ -13,10 +13,8 @@ WorkerNode::WorkerNode(
       core_(options_.core, this, log) {}
 
 void WorkerNode::Schedule(Duration delay, std::function<void()> action) {
-  queue_->After(delay, [this, action = std::move(action)] {
-    if (is_alive_) {
-      action();
-    }
+  queue_->After(delay, [this, action = std::move(action)]() mutable {
+    network_->WhenAwake(node_, std::move(action));
   });
 }
 
@@ -70,12 +68,17 @@ Result<client::WorkerSettings> WorkerNode::Configure(const proto::JoinReply& /*r
 }
 
 void WorkerNode::ConnectCoordinator(Incarnation incarnation) {
+  const uint64_t attempt = ++attempt_;
   const std::string name = "n" + std::to_string(node_);
   network_->Connect(
       node_,
       options_.coordinator_node,
       {proto::Role::kWorker, "token", name, incarnation},
-      [this](proto::PeerId peer) {
+      [this, attempt](proto::PeerId peer) {
+        if (attempt != attempt_) {
+          network_->Close(node_, peer);  // asked for under an earlier incarnation
+          return;
+        }
         coordinator_ = peer;
         core_.OnCoordinatorConnected(peer, queue_->Now(), &out_);
       });

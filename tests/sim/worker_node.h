@@ -67,6 +67,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
   client::WorkerCore core_;
   bool is_alive_ = true;
   proto::PeerId coordinator_;
+  uint64_t attempt_ = 0;  // to connect to it; the newest counts
   std::map<proto::PeerId, std::pair<proto::ShardAddress, Incarnation>> shards_;
 };
 

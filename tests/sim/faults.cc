@@ -1,0 +1,154 @@
+#include "tests/sim/faults.h"
+
+#include <variant>
+
+namespace ps::sim {
+namespace {
+
+constexpr double kArmedChance = 0.02;      // of a fault that waits for any message
+constexpr double kArmedKindChance = 0.25;  // of one that waits for a rare message
+constexpr uint64_t kGraceMsMax = 400;      // from "already too late" to "plenty"
+constexpr uint64_t kPartitionMsMax = 3000;
+/// A server that is silent for less is never lost, if all that it says arrives.
+constexpr Duration kShortPause = kSimulatedMaxDetect / 2;
+
+bool IsOfJoining(const proto::Message& message) {
+  return std::holds_alternative<proto::JoinRequest>(message) ||
+         std::holds_alternative<proto::JoinReply>(message);
+}
+
+bool IsOfLeaving(const proto::Message& message) {
+  return std::holds_alternative<proto::Goodbye>(message) ||
+         std::holds_alternative<proto::GoodbyeReply>(message) ||
+         std::holds_alternative<proto::Drain>(message) ||
+         std::holds_alternative<proto::Shutdown>(message);
+}
+
+}  // namespace
+
+void Faults::Plan(uint32_t count, void (Faults::*fault)()) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const Duration when =
+        FromSeconds(world_.random->Unit() * Seconds(world_.scenario->disturbed_for));
+    world_.queue->After(when, [this, fault] { (this->*fault)(); });
+  }
+}
+
+void Faults::Begin() {
+  const Scenario& scenario = *world_.scenario;
+  Plan(scenario.kills, &Faults::KillOne);
+  Plan(scenario.kills_at_message, &Faults::ArmKill);
+  Plan(scenario.multi_kills, &Faults::KillSeveral);
+  Plan(scenario.notices, &Faults::NoticeOne);
+  Plan(scenario.partitions, &Faults::PartitionTwo);
+  Plan(scenario.hangs, &Faults::HangOne);
+  Plan(scenario.pauses, &Faults::PauseOne);
+  Plan(scenario.faults_at_leave, &Faults::ArmAtLeave);
+  Plan(scenario.extra_joins, &Faults::JoinOne);
+  armed_.at_join = scenario.faults_at_join;  // the first joins are the beginning
+  world_.queue->After(scenario.disturbed_for, [this] { armed_ = {}; });
+}
+
+void Faults::KillOne() {
+  if (Fleet::Process* process = world_.fleet->PickAlive(); process != nullptr) {
+    world_.fleet->Kill(process);
+  }
+}
+
+void Faults::KillSeveral() {
+  for (uint64_t n = 2 + world_.random->Below(world_.scenario->workers); n > 0; --n) {
+    KillOne();
+  }
+}
+
+void Faults::NoticeOne() {
+  Fleet::Process* const process = world_.fleet->PickAlive();
+  if (process == nullptr) {
+    return;
+  }
+  const Duration grace = std::chrono::milliseconds(world_.random->Below(kGraceMsMax));
+  process->node->Notice(grace);
+  world_.queue->After(grace + std::chrono::milliseconds(1), [this, process] {
+    if (process->node->is_alive()) {
+      world_.fleet->Kill(process);
+    }
+  });
+}
+
+void Faults::PartitionTwo() {
+  Fleet::Process* const process = world_.fleet->PickAlive();
+  if (process == nullptr) {
+    return;
+  }
+  const uint64_t other = world_.random->Below(world_.servers->size() + 1);
+  const int node = other == 0 ? world_.coordinator_node : (*world_.servers)[other - 1];
+  const auto how_long = std::chrono::milliseconds(world_.random->Below(kPartitionMsMax));
+  world_.network->Partition(process->node->node(), node, how_long);
+}
+
+void Faults::HangOne() {
+  Fleet::Process* const process = world_.fleet->PickAlive();
+  if (process == nullptr) {
+    return;
+  }
+  const Duration how_long = std::chrono::milliseconds(500 + world_.random->Below(4000));
+  world_.network->Partition(process->node->node(), world_.coordinator_node, how_long);
+  for (const int server : *world_.servers) {
+    world_.network->Partition(process->node->node(), server, how_long);
+  }
+}
+
+/// Half of the pauses are a worker's, the others a server's or the coordinator's.
+void Faults::PauseOne() {
+  const Duration long_pause = std::chrono::milliseconds(world_.random->Below(4000));
+  const Duration short_pause = FromSeconds(world_.random->Unit() * Seconds(kShortPause));
+  const uint64_t who = world_.random->Below(2 * (world_.servers->size() + 1));
+  int node = world_.coordinator_node;
+  Duration how_long = long_pause;
+  if (who < world_.servers->size()) {
+    node = (*world_.servers)[who];
+    how_long = world_.random->Chance(0.75) ? short_pause : long_pause;
+    may_lose_server_ = may_lose_server_ || how_long > kShortPause;
+  } else if (who > world_.servers->size()) {
+    Fleet::Process* const process = world_.fleet->PickAlive();
+    if (process == nullptr) {
+      return;
+    }
+    node = process->node->node();
+  }
+  // What else is lost or late adds up to longer silences.
+  const NetworkFaults& network = world_.scenario->network;
+  const bool is_bad = network.loss > 0 || network.stall > 0 || network.break_connection > 0;
+  may_lose_server_ = may_lose_server_ || (is_bad && who <= world_.servers->size());
+  world_.log->Info("paused", {{"node", node}, {"seconds", Seconds(how_long)}});
+  world_.network->Pause(node, how_long);
+}
+
+void Faults::OnMessage(int node, proto::PeerId end, const proto::Message& message) {
+  if (armed_.kills == 0 && armed_.at_join == 0 && armed_.at_leave == 0) {
+    return;
+  }
+  Fleet::Process* const process = world_.fleet->Find(node);
+  if (process == nullptr || !process->node->is_alive()) {
+    return;
+  }
+  if (armed_.kills > 0 && world_.random->Chance(kArmedChance)) {
+    --armed_.kills;
+    world_.fleet->Kill(process);
+    return;
+  }
+  uint32_t* const armed = IsOfJoining(message)   ? &armed_.at_join
+                          : IsOfLeaving(message) ? &armed_.at_leave
+                                                 : nullptr;
+  if (armed == nullptr || *armed == 0 || !world_.random->Chance(kArmedKindChance)) {
+    return;
+  }
+  --*armed;
+  if (world_.random->Chance(0.5)) {
+    world_.fleet->Kill(process);
+  } else {
+    world_.network->BreakConnection(end);
+  }
+}
+
+}  // namespace ps::sim

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ps/base/logger.h"
+#include "ps/base/random.h"
+#include "ps/proto/messages.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/fleet.h"
+#include "tests/sim/network.h"
+#include "tests/sim/scenario.h"
+
+namespace ps::sim {
+
+/// Does to a run what its scenario says: at random times, and in the act of sending or receiving.
+class Faults {
+ public:
+  /// All outlive it. `servers`: the nodes of the shards, which may still be added.
+  struct World {
+    const Scenario* scenario = nullptr;
+    Random* random = nullptr;
+    EventQueue* queue = nullptr;
+    Network* network = nullptr;
+    const Logger* log = nullptr;
+    Fleet* fleet = nullptr;
+    int coordinator_node = 0;
+    const std::vector<int>* servers = nullptr;
+  };
+
+  explicit Faults(const World& world) : world_(world) {}
+
+  /// All of the scenario's faults, from now on.
+  void Begin();
+
+  /// `node` is about to send this over its end of a connection, or to handle it. May kill the
+  /// process or break the connection.
+  void OnMessage(int node, proto::PeerId end, const proto::Message& message);
+
+  /// A server was paused for so long that it may be taken for lost.
+  bool may_lose_server() const { return may_lose_server_; }
+
+ private:
+  struct Armed {
+    uint32_t kills = 0;
+    uint32_t at_join = 0;
+    uint32_t at_leave = 0;
+  };
+
+  void Plan(uint32_t count, void (Faults::*fault)());
+  void KillOne();
+  void KillSeveral();
+  void NoticeOne();
+  void PartitionTwo();
+  void HangOne();
+  void PauseOne();
+  void PauseServer(int node, Duration how_long);
+
+  void ArmKill() { ++armed_.kills; }
+
+  void ArmAtJoin() { ++armed_.at_join; }
+
+  void ArmAtLeave() { ++armed_.at_leave; }
+
+  void JoinOne() { world_.fleet->Start(std::nullopt); }
+
+  const World world_;
+  Armed armed_;
+  bool may_lose_server_ = false;
+};
+
+}  // namespace ps::sim

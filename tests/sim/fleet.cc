@@ -1,0 +1,122 @@
+#include "tests/sim/fleet.h"
+
+#include <string>
+#include <utility>
+
+namespace ps::sim {
+namespace {
+
+constexpr Duration kStartTime = std::chrono::milliseconds(20);
+constexpr uint64_t kReplaceMsMax = 3000;
+constexpr uint64_t kReportMsMax = 20;
+
+}  // namespace
+
+void Fleet::Start(std::optional<WorkerId> seat) {
+  world_.queue->After(kStartTime, [this, seat] {
+    const size_t number = processes_.size();
+    processes_.push_back(std::make_unique<Process>());
+    Process* const process = processes_.back().get();
+    process->seat = seat;
+    process->pid = 1000 + static_cast<int64_t>(number);
+    const std::string name =
+        seat ? "w" + std::to_string(seat->value) : "x" + std::to_string(number);
+    process->log = std::make_unique<Logger>(name, world_.queue, world_.sink);
+    Run(process);
+  });
+}
+
+void Fleet::Run(Process* process) {
+  const Scenario& scenario = *world_.scenario;
+  const uint32_t speed = process->seat ? process->seat->value % 3 : 1;
+  WorkerNode::Options options;
+  options.core.join.has_seat = process->seat.has_value();
+  options.core.join.seat = process->seat.value_or(WorkerId());
+  options.core.join.pid = process->pid;
+  options.core.timing = proto::Timing::FromMaxDetect(kSimulatedMaxDetect);
+  options.core.seed = scenario.seed * 100 + static_cast<uint64_t>(process->pid);
+  options.settings.mode = scenario.mode;
+  options.settings.overlap = scenario.overlap;
+  options.settings.frame_bytes = scenario.frame_kib << 10U;
+  options.settings.timing = options.core.timing;
+  for (const TensorSpec& tensor : SimulatedTensors(scenario)) {
+    options.settings.tensor_elements.push_back(tensor.element_count());
+  }
+  options.step_time = std::chrono::milliseconds(20 + 25 * speed);
+  options.coordinator_node = world_.coordinator_node;
+  options.shard_nodes = *world_.shard_nodes;
+  options.on_exit = [this, process](const Status& status) {
+    world_.log->Info("worker_exited", {{"pid", process->pid}, {"status", status}});
+    ReportEnd(*process, "exited with code 0");
+    if (!status.ok() && !is_over_()) {
+      Replace(*process);
+    }
+  };
+  process->node = std::make_unique<WorkerNode>(
+      std::move(options), world_.queue, world_.network, world_.oracle, process->log.get());
+  by_node_[process->node->node()] = process;
+  process->node->Start();
+}
+
+void Fleet::ReportEnd(const Process& process, const char* description) {
+  if (process.seat) {
+    on_end_({coordinator::ProcessKind::kWorker, process.seat->value, process.pid, description});
+  }
+}
+
+void Fleet::Notify(WorkerId seat, Duration grace) {
+  for (const auto& process : processes_) {
+    if (process->seat == seat && process->node->is_alive()) {
+      world_.queue->After({}, [node = process->node.get(), grace] { node->Notice(grace); });
+    }
+  }
+}
+
+void Fleet::KillSeat(WorkerId seat) {
+  for (const auto& process : processes_) {
+    if (process->seat == seat && process->node->is_alive()) {
+      Kill(process.get());
+    }
+  }
+}
+
+void Fleet::Kill(Process* process) {
+  const uint64_t how = world_.random->Below(4);
+  process->node->Kill(how == 3);
+  world_.log->Info("killed", {{"pid", process->pid}, {"how", how}});
+  if (how < 2) {
+    const auto delay = std::chrono::milliseconds(world_.random->Below(kReportMsMax));
+    world_.queue->After(
+        delay, [this, process] { ReportEnd(*process, "killed by signal 9 (Killed)"); });
+  }
+  Replace(*process);
+}
+
+void Fleet::Replace(const Process& process) {
+  if (!process.seat) {
+    return;
+  }
+  const auto delay = std::chrono::milliseconds(world_.random->Below(kReplaceMsMax));
+  world_.queue->After(delay, [this, seat = process.seat] {
+    if (!is_over_()) {
+      Start(seat);
+    }
+  });
+}
+
+Fleet::Process* Fleet::PickAlive() {
+  std::vector<Process*> alive;
+  for (const auto& process : processes_) {
+    if (process->node->is_alive()) {
+      alive.push_back(process.get());
+    }
+  }
+  return alive.empty() ? nullptr : alive[world_.random->Below(alive.size())];
+}
+
+Fleet::Process* Fleet::Find(int node) {
+  const auto it = by_node_.find(node);
+  return it == by_node_.end() ? nullptr : it->second;
+}
+
+}  // namespace ps::sim

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ps/base/logger.h"
+#include "ps/base/random.h"
+#include "ps/coordinator/fleet_actions.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/network.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/scenario.h"
+#include "tests/sim/worker_node.h"
+
+namespace ps::sim {
+
+/// The worker processes of a run, started, killed and replaced as a launcher does it.
+class Fleet {
+ public:
+  struct Process {
+    std::optional<WorkerId> seat;  // none: nobody started it, and it asks for any
+    int64_t pid = 0;
+    std::unique_ptr<Logger> log;
+    std::unique_ptr<WorkerNode> node;
+  };
+
+  /// What it is part of; all outlive it.
+  struct World {
+    const Scenario* scenario = nullptr;
+    Random* random = nullptr;
+    EventQueue* queue = nullptr;
+    Network* network = nullptr;
+    Oracle* oracle = nullptr;
+    LogSink* sink = nullptr;
+    const Logger* log = nullptr;
+    int coordinator_node = 0;
+    const std::map<ShardId, int>* shard_nodes = nullptr;
+  };
+
+  /// `on_end` hears what a launcher reports of a process that it started; nothing is started any
+  /// more once `is_over`.
+  Fleet(
+      const World& world,
+      std::function<void(const coordinator::ProcessEnd&)> on_end,
+      std::function<bool()> is_over)
+      : world_(world), on_end_(std::move(on_end)), is_over_(std::move(is_over)) {}
+
+  void Start(std::optional<WorkerId> seat);
+  /// As the launcher does: all living processes of the seat.
+  void Notify(WorkerId seat, Duration grace);
+  void KillSeat(WorkerId seat);
+
+  /// Half of the deaths are told by the launcher, a quarter by closed connections alone, a quarter
+  /// by nothing but silence. A process that was started for a seat is replaced, sooner or later.
+  void Kill(Process* process);
+
+  /// One that is alive, or null.
+  Process* PickAlive();
+  /// The process behind a node, or null.
+  Process* Find(int node);
+
+ private:
+  void Run(Process* process);
+  void ReportEnd(const Process& process, const char* description);
+  void Replace(const Process& process);
+
+  const World world_;
+  const std::function<void(const coordinator::ProcessEnd&)> on_end_;
+  const std::function<bool()> is_over_;
+  std::vector<std::unique_ptr<Process>> processes_;  // ever started
+  std::map<int, Process*> by_node_;
+};
+
+}  // namespace ps::sim
