@@ -1,0 +1,225 @@
+// The saved form of who takes part: members, the gone, seats, shards.
+
+#include "ps/proto/codec_state.h"
+
+namespace ps::proto::codec {
+
+static_assert(static_cast<int>(saved::LeaveKind::MAX) == static_cast<int>(LeaveKind::kLeft));
+
+flatbuffers::Offset<flatbuffers::String> EncodeText(Fbb& b, std::string_view text) {
+  return b.CreateString(text.data(), std::min(text.size(), kTextBytesMax));
+}
+
+Offset<saved::MemberRecord> Encode(Fbb& b, const MemberRecord& m) {
+  const auto host = EncodeText(b, m.host);
+  const auto last_grant = Encode(b, m.last_grant);
+  const wire::WorkerStats stats = EncodeStats(m.stats);
+  saved::MemberRecordBuilder out(b);
+  out.add_incarnation(m.incarnation.value);
+  out.add_joined(m.joined.value);
+  out.add_seat(m.seat.value);
+  out.add_host(host);
+  out.add_pid(m.pid);
+  out.add_minibatch(m.minibatch);
+  out.add_slowdown(m.slowdown);
+  out.add_threads(m.threads);
+  out.add_is_admitted(m.is_admitted);
+  out.add_is_heard(m.is_heard);
+  out.add_is_draining(m.is_draining);
+  out.add_is_notified(m.is_notified);
+  out.add_is_active(m.is_active);
+  out.add_has_asked(m.has_asked);
+  out.add_activated(m.activated.value);
+  out.add_last_grant(last_grant);
+  out.add_reported(m.reported);
+  out.add_samples_counted(m.samples_counted);
+  out.add_step_seconds(m.step_seconds);
+  out.add_stats(&stats);
+  out.add_steps_late(m.stats.steps_late);
+  return out.Finish();
+}
+
+void Decode(Decoder& d, const saved::MemberRecord& w, MemberRecord* m) {
+  m->incarnation = Incarnation(w.incarnation());
+  m->joined = Generation(w.joined());
+  m->seat = WorkerId(w.seat());
+  m->host = d.Text(w.host(), kTextBytesMax, "host");
+  m->pid = w.pid();
+  m->minibatch = w.minibatch();
+  m->slowdown = w.slowdown();
+  m->threads = w.threads();
+  m->is_admitted = w.is_admitted();
+  m->is_heard = w.is_heard();
+  m->is_draining = w.is_draining();
+  m->is_notified = w.is_notified();
+  m->is_active = w.is_active();
+  m->has_asked = w.has_asked();
+  m->activated = Generation(w.activated());
+  if (d.Present(w.last_grant(), "last_grant")) {
+    Decode(d, *w.last_grant(), &m->last_grant);
+  }
+  m->reported = w.reported();
+  m->samples_counted = w.samples_counted();
+  m->step_seconds = w.step_seconds();
+  if (d.Present(w.stats(), "stats")) {
+    m->stats = DecodeStats(*w.stats(), w.steps_late());
+  }
+}
+
+Offset<saved::DepartureRecord> Encode(Fbb& b, const DepartureRecord& m) {
+  const auto member = Encode(b, m.member);
+  const auto reason = EncodeText(b, m.reason);
+  const std::vector<std::pair<ShardId, MembershipAck::Resolved>> answers(
+      m.answers.begin(), m.answers.end());
+  const auto answer_structs = MakeStructs<saved::Answer>(b, answers, [](const auto& answer) {
+    const MembershipAck::Resolved& r = answer.second;
+    return saved::Answer(
+        answer.first.value,
+        wire::ResolvedStep(
+            r.incarnation.value, r.last_complete_step, EnumTo<wire::PushOutcome>(r.outcome)));
+  });
+  return saved::CreateDepartureRecord(
+      b,
+      member,
+      EnumTo<saved::LeaveKind>(m.kind),
+      reason,
+      m.has_said_goodbye,
+      answer_structs,
+      m.is_resolved,
+      m.kept_for_round,
+      m.generation.value);
+}
+
+void Decode(Decoder& d, const saved::DepartureRecord& w, DepartureRecord* m) {
+  if (d.Present(w.member(), "member")) {
+    Decode(d, *w.member(), &m->member);
+  }
+  m->kind = d.Enum<LeaveKind>(w.kind(), "kind");
+  m->reason = d.Text(w.reason(), kTextBytesMax, "reason");
+  m->has_said_goodbye = w.has_said_goodbye();
+  std::vector<std::pair<ShardId, MembershipAck::Resolved>> answers;
+  d.Structs(w.answers(), "answers", &answers, [&](const saved::Answer& answer) {
+    const wire::ResolvedStep& r = answer.resolved();
+    return std::pair(
+        ShardId(answer.shard()),
+        MembershipAck::Resolved{
+            Incarnation(r.incarnation()),
+            r.last_complete_step(),
+            d.Enum<PushOutcome>(r.outcome(), "answers.outcome")});
+  });
+  for (const auto& [shard, answer] : answers) {
+    PutOnce(d, "answers", shard, answer, &m->answers);
+  }
+  m->is_resolved = w.is_resolved();
+  m->kept_for_round = w.kept_for_round();
+  m->generation = Generation(w.generation());
+}
+
+Offset<saved::GoneWorker> Encode(Fbb& b, const GoneWorker& m) {
+  const auto member = Encode(b, m.member);
+  return saved::CreateGoneWorker(b, member, EnumTo<saved::LeaveKind>(m.kind));
+}
+
+void Decode(Decoder& d, const saved::GoneWorker& w, GoneWorker* m) {
+  if (d.Present(w.member(), "member")) {
+    Decode(d, *w.member(), &m->member);
+  }
+  m->kind = d.Enum<LeaveKind>(w.kind(), "kind");
+}
+
+Offset<saved::MembershipState> Encode(Fbb& b, const MembershipState& m) {
+  const auto members = MakeListOfValues(b, m.members);
+  const auto departures = MakeListOfValues(b, m.departures);
+  const std::vector<std::pair<ShardId, Generation>> acks(
+      m.acknowledged.begin(), m.acknowledged.end());
+  const auto acknowledged = MakeStructs<saved::Acknowledged>(b, acks, [](const auto& ack) {
+    return saved::Acknowledged(ack.first.value, ack.second.value);
+  });
+  const auto gone = MakeList(b, m.gone);
+  return saved::CreateMembershipState(
+      b, m.generation.value, m.incarnation_max.value, members, departures, acknowledged, gone);
+}
+
+void Decode(Decoder& d, const saved::MembershipState& w, MembershipState* m) {
+  m->generation = Generation(w.generation());
+  m->incarnation_max = Incarnation(w.incarnation_max());
+  std::vector<MemberRecord> members;
+  d.Tables(w.members(), "members", &members);
+  for (MemberRecord& member : members) {
+    PutOnce(d, "members", member.incarnation, std::move(member), &m->members);
+  }
+  std::vector<DepartureRecord> departures;
+  d.Tables(w.departures(), "departures", &departures);
+  for (DepartureRecord& departure : departures) {
+    PutOnce(d, "departures", departure.member.incarnation, std::move(departure), &m->departures);
+  }
+  std::vector<std::pair<ShardId, Generation>> acknowledged;
+  d.Structs(w.acknowledged(), "acknowledged", &acknowledged, [](const saved::Acknowledged& ack) {
+    return std::pair(ShardId(ack.shard()), Generation(ack.generation()));
+  });
+  for (const auto& [shard, generation] : acknowledged) {
+    PutOnce(d, "acknowledged", shard, generation, &m->acknowledged);
+  }
+  std::vector<GoneWorker> gone;
+  d.Tables(w.gone(), "gone", &gone);
+  m->gone.assign(gone.begin(), gone.end());
+}
+
+Offset<saved::SeatsState> Encode(Fbb& b, const SeatsState& m) {
+  const std::vector<std::pair<WorkerId, uint32_t>> seats(m.added.begin(), m.added.end());
+  const auto added = MakeStructs<saved::AddedSeat>(
+      b, seats, [](const auto& seat) { return saved::AddedSeat(seat.first.value, seat.second); });
+  std::vector<uint32_t> expected;
+  for (const WorkerId seat : m.expected) {
+    expected.push_back(seat.value);
+  }
+  const auto expected_vector = b.CreateVector(expected);
+  std::vector<Offset<saved::SeatEnd>> ends;
+  for (const auto& [seat, description] : m.ends) {
+    const auto text = EncodeText(b, description);
+    ends.push_back(saved::CreateSeatEnd(b, seat.value, text));
+  }
+  return saved::CreateSeatsState(b, m.next, added, expected_vector, b.CreateVector(ends));
+}
+
+void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m) {
+  m->next = w.next();
+  std::vector<std::pair<WorkerId, uint32_t>> added;
+  d.Structs(w.added(), "added", &added, [](const saved::AddedSeat& seat) {
+    return std::pair(WorkerId(seat.seat()), seat.fault());
+  });
+  for (const auto& [seat, fault] : added) {
+    PutOnce(d, "added", seat, fault, &m->added);
+  }
+  std::vector<uint32_t> expected;
+  d.Scalars(w.expected(), "expected", &expected);
+  for (const uint32_t seat : expected) {
+    m->expected.insert(WorkerId(seat));
+  }
+  if (w.ends() == nullptr || !d.Charge(w.ends()->size() * sizeof(uint32_t), "ends")) {
+    return;
+  }
+  for (const saved::SeatEnd* const end : *w.ends()) {
+    PutOnce(
+        d,
+        "ends",
+        WorkerId(end->seat()),
+        d.Text(end->description(), kTextBytesMax, "ends"),
+        &m->ends);
+  }
+}
+
+Offset<saved::ShardRecord> Encode(Fbb& b, const ShardRecord& m) {
+  const auto host = EncodeText(b, m.host);
+  return saved::CreateShardRecord(b, m.is_registered, m.is_ready, host, m.port, m.pid);
+}
+
+void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m) {
+  m->is_registered = w.is_registered();
+  m->is_ready = w.is_ready();
+  m->host = d.Text(w.host(), kTextBytesMax, "host");
+  m->port = w.port();
+  m->pid = w.pid();
+}
+
+}  // namespace ps::proto::codec

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "job_state_generated.h"
+#include "ps/proto/codec.h"
+#include "ps/proto/job_state.h"
+
+// Private to the saved form of a job's state: how its parts turn into their tables and back, as in
+// codec.h.
+
+namespace ps::proto::codec {
+
+// codec_ledger.cc
+Offset<saved::EpochRecord> Encode(Fbb& b, const EpochRecord& m);
+Offset<saved::LedgerState> Encode(Fbb& b, const LedgerState& m);
+Offset<saved::Evaluation> Encode(Fbb& b, const Evaluation& m);
+Offset<saved::EvaluationsState> Encode(Fbb& b, const EvaluationsState& m);
+Offset<saved::RoundsState> Encode(Fbb& b, const RoundsState& m);
+void Decode(Decoder& d, const saved::EpochRecord& w, EpochRecord* m);
+void Decode(Decoder& d, const saved::LedgerState& w, LedgerState* m);
+void Decode(Decoder& d, const saved::Evaluation& w, Evaluation* m);
+void Decode(Decoder& d, const saved::EvaluationsState& w, EvaluationsState* m);
+void Decode(Decoder& d, const saved::RoundsState& w, RoundsState* m);
+
+// codec_members.cc
+Offset<saved::MemberRecord> Encode(Fbb& b, const MemberRecord& m);
+Offset<saved::DepartureRecord> Encode(Fbb& b, const DepartureRecord& m);
+Offset<saved::GoneWorker> Encode(Fbb& b, const GoneWorker& m);
+Offset<saved::MembershipState> Encode(Fbb& b, const MembershipState& m);
+Offset<saved::SeatsState> Encode(Fbb& b, const SeatsState& m);
+Offset<saved::ShardRecord> Encode(Fbb& b, const ShardRecord& m);
+void Decode(Decoder& d, const saved::MemberRecord& w, MemberRecord* m);
+void Decode(Decoder& d, const saved::DepartureRecord& w, DepartureRecord* m);
+void Decode(Decoder& d, const saved::GoneWorker& w, GoneWorker* m);
+void Decode(Decoder& d, const saved::MembershipState& w, MembershipState* m);
+void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m);
+void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m);
+
+// job_state.cc
+Offset<saved::JobState> Encode(Fbb& b, const JobState& m);
+void Decode(Decoder& d, const saved::JobState& w, JobState* m);
+
+/// A text that the decoder takes: what is over its limit is cut off.
+flatbuffers::Offset<flatbuffers::String> EncodeText(Fbb& b, std::string_view text);
+
+/// A table of each, in order.
+template <typename Range>
+auto MakeList(Fbb& b, const Range& in) {
+  std::vector<decltype(Encode(b, *in.begin()))> offsets;
+  for (const auto& value : in) {
+    offsets.push_back(Encode(b, value));
+  }
+  return b.CreateVector(offsets);
+}
+
+/// The same of a map's values; their keys are in them.
+template <typename Map>
+auto MakeListOfValues(Fbb& b, const Map& in) {
+  std::vector<decltype(Encode(b, in.begin()->second))> offsets;
+  for (const auto& [key, value] : in) {
+    offsets.push_back(Encode(b, value));
+  }
+  return b.CreateVector(offsets);
+}
+
+template <typename Key, typename Value, typename Map>
+void PutOnce(Decoder& d, const char* field, Key key, Value value, Map* map) {
+  if (!map->emplace(key, std::move(value)).second) {
+    d.Fail(fmt::format("{} has {} twice", field, key.value));
+  }
+}
+
+}  // namespace ps::proto::codec

@@ -1,0 +1,191 @@
+// The saved form of a job's state: 16 bytes of header, then a FlatBuffer.
+//
+//   "SPJS" | version u32 | CRC-32C of the FlatBuffer u32 | 0 u32 | FlatBuffer
+//
+// The checksum finds damage; what is verified behind it keeps a state that was made up from
+// reading outside the bytes, and from taking more memory than they have.
+
+#include "ps/proto/job_state.h"
+
+#include <fmt/core.h>
+
+#include <bit>
+#include <cstring>
+
+#include "ps/base/crc32c.h"
+#include "ps/proto/codec_state.h"
+
+namespace ps::proto {
+namespace codec {
+
+static_assert(static_cast<int>(saved::JobPhase::MAX) == static_cast<int>(JobPhase::kFinished));
+
+Offset<saved::JobState> Encode(Fbb& b, const JobState& m) {
+  const auto config_json = b.CreateString(m.config_json);
+  const auto outcome_message = EncodeText(b, m.outcome.message());
+  const auto stop_reason = EncodeText(b, m.stop_reason);
+  const auto leave_reason = EncodeText(b, m.leave_reason);
+  const auto placement = Encode(b, m.placement);
+  const auto shards = MakeList(b, m.shards);
+  const auto membership = Encode(b, m.membership);
+  const auto seats = Encode(b, m.seats);
+  const auto ledger = Encode(b, m.ledger);
+  const auto evaluations = Encode(b, m.evaluations);
+  const auto rounds = Encode(b, m.rounds);
+  const auto kills = MakeStructs<saved::KillRecord>(b, m.kills, [](const KillRecord& kill) {
+    return saved::KillRecord(kill.seat.value, kill.incarnation.value, kill.left.count());
+  });
+  const saved::MeterState meter(m.meter.loss, m.meter.accuracy, m.meter.has_step);
+  const saved::JobCounters counters(
+      m.counters.steps_counted,
+      m.counters.steps_lost,
+      m.counters.steps_partial,
+      m.counters.samples_rejected,
+      m.counters.revocations_noticed,
+      m.counters.revocations_unnoticed,
+      m.counters.joins);
+  saved::JobStateBuilder out(b);
+  out.add_config_json(config_json);
+  out.add_phase(EnumTo<saved::JobPhase>(m.phase));
+  out.add_outcome(EnumTo<wire::StatusCode>(m.outcome.code()));
+  out.add_outcome_message(outcome_message);
+  out.add_stop_reason(stop_reason);
+  out.add_leave_reason(leave_reason);
+  out.add_is_told_shards(m.is_told_shards);
+  out.add_placement(placement);
+  out.add_shards(shards);
+  out.add_membership(membership);
+  out.add_seats(seats);
+  out.add_ledger(ledger);
+  out.add_evaluations(evaluations);
+  out.add_epochs_finished(m.epochs_finished);
+  out.add_rounds(rounds);
+  out.add_faults_fired(m.faults_fired);
+  out.add_kills(kills);
+  out.add_meter(&meter);
+  out.add_counters(&counters);
+  out.add_age_ns(m.age.count());
+  out.add_trained_ns(m.trained ? m.trained->count() : -1);
+  out.add_is_trained(m.is_trained);
+  return out.Finish();
+}
+
+void DecodeNumbers(Decoder& d, const saved::JobState& w, JobState* m) {
+  d.Structs(w.kills(), "kills", &m->kills, [](const saved::KillRecord& kill) {
+    return KillRecord{
+        WorkerId(kill.seat()), Incarnation(kill.incarnation()), Duration(kill.left_ns())};
+  });
+  if (d.Present(w.meter(), "meter")) {
+    m->meter = {w.meter()->loss(), w.meter()->accuracy(), w.meter()->has_step()};
+  }
+  if (d.Present(w.counters(), "counters")) {
+    const saved::JobCounters& c = *w.counters();
+    m->counters = {
+        c.steps_counted(),
+        c.steps_lost(),
+        c.steps_partial(),
+        c.samples_rejected(),
+        c.revocations_noticed(),
+        c.revocations_unnoticed(),
+        c.joins()};
+  }
+  m->age = Duration(w.age_ns());
+  if (w.trained_ns() >= 0) {
+    m->trained = Duration(w.trained_ns());
+  }
+  m->is_trained = w.is_trained();
+}
+
+void Decode(Decoder& d, const saved::JobState& w, JobState* m) {
+  const auto part = [&d](const auto* table, const char* field, auto* out) {
+    if (d.Present(table, field)) {
+      Decode(d, *table, out);
+    }
+  };
+  m->config_json = d.Text(w.config_json(), kConfigBytesMax, "config_json");
+  m->phase = d.Enum<JobPhase>(w.phase(), "phase");
+  m->outcome = Status(
+      d.Enum<StatusCode>(w.outcome(), "outcome"),
+      d.Text(w.outcome_message(), kTextBytesMax, "outcome_message"));
+  m->stop_reason = d.Text(w.stop_reason(), kTextBytesMax, "stop_reason");
+  m->leave_reason = d.Text(w.leave_reason(), kTextBytesMax, "leave_reason");
+  m->is_told_shards = w.is_told_shards();
+  part(w.placement(), "placement", &m->placement);
+  d.Tables(w.shards(), "shards", &m->shards);
+  part(w.membership(), "membership", &m->membership);
+  part(w.seats(), "seats", &m->seats);
+  part(w.ledger(), "ledger", &m->ledger);
+  part(w.evaluations(), "evaluations", &m->evaluations);
+  m->epochs_finished = w.epochs_finished();
+  part(w.rounds(), "rounds", &m->rounds);
+  m->faults_fired = w.faults_fired();
+  DecodeNumbers(d, w, m);
+}
+
+}  // namespace codec
+
+namespace {
+
+constexpr uint32_t kMagic = 0x534a5053;  // "SPJS"
+constexpr uint32_t kDepthMax = 16;
+
+struct Header {
+  uint32_t magic = kMagic;
+  uint32_t version = kJobStateVersion;
+  uint32_t crc = 0;
+  uint32_t zero = 0;
+};
+
+static_assert(std::endian::native == std::endian::little, "the header is little-endian");
+
+}  // namespace
+
+std::vector<std::byte> EncodeJobState(const JobState& state) {
+  codec::Fbb builder(4096);
+  builder.Finish(codec::Encode(builder, state));
+  const std::span<const std::byte> body(
+      reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
+  Header header;
+  header.crc = Crc32c(body);
+  std::vector<std::byte> bytes(sizeof(Header) + body.size());
+  std::memcpy(bytes.data(), &header, sizeof(Header));
+  std::memcpy(bytes.data() + sizeof(Header), body.data(), body.size());
+  return bytes;
+}
+
+Result<JobState> DecodeJobState(std::span<const std::byte> bytes) {
+  Header header;
+  if (bytes.size() <= sizeof(Header)) {
+    return Status::Corruption(fmt::format("{} bytes are no job state", bytes.size()));
+  }
+  std::memcpy(&header, bytes.data(), sizeof(Header));
+  const std::span<const std::byte> body = bytes.subspan(sizeof(Header));
+  if (header.magic != kMagic || header.zero != 0) {
+    return Status::Corruption("these bytes are no job state");
+  }
+  if (header.version != kJobStateVersion) {
+    return Status::Unsupported(fmt::format(
+        "the job state has version {}; this program reads {}", header.version, kJobStateVersion));
+  }
+  if (header.crc != Crc32c(body)) {
+    return Status::Corruption("the job state's checksum does not match");
+  }
+  // FlatBuffers reads 64-bit numbers in place.
+  std::vector<uint64_t> aligned((body.size() + sizeof(uint64_t) - 1) / sizeof(uint64_t));
+  std::memcpy(aligned.data(), body.data(), body.size());
+  const auto* const data = reinterpret_cast<const uint8_t*>(aligned.data());
+  const auto tables_max = static_cast<flatbuffers::uoffset_t>(body.size() / 8 + 1);
+  flatbuffers::Verifier verifier(data, body.size(), kDepthMax, tables_max);
+  if (!verifier.VerifyBuffer<saved::JobState>(nullptr)) {
+    return Status::Corruption("the job state is a malformed FlatBuffer");
+  }
+  JobState state;
+  codec::Decoder decoder(body.size());
+  codec::Decode(decoder, *flatbuffers::GetRoot<saved::JobState>(data), &state);
+  if (!decoder.status().ok()) {
+    return Status::Corruption("the job state: " + std::string(decoder.status().message()));
+  }
+  return state;
+}
+
+}  // namespace ps::proto

@@ -1,0 +1,236 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ps/base/ids.h"
+#include "ps/base/range_set.h"
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/proto/messages.h"
+
+namespace ps::proto {
+
+// What of a job must outlive the process of its coordinator, as plain values; job_state.fbs is the
+// saved form. Connections, timers and waits are not here: they begin anew. Points in time are
+// saved as durations.
+
+/// The right of one incarnation to train on samples [begin, end) of an epoch. Steps take them in
+/// order, so what is counted is always a prefix.
+struct TrainLease {
+  LeaseId lease;
+  Incarnation holder;
+  uint32_t epoch = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t next = 0;  // [begin, next) is counted
+};
+
+struct EpochRecord {
+  uint64_t fresh = 0;  // [fresh, samples_per_epoch) was never leased
+  RangeSet returned;   // leased once, not counted, waiting for a new holder
+  RangeSet counted;
+  uint64_t samples_returned = 0;  // so far
+};
+
+/// All that the sample ledger knows.
+struct LedgerState {
+  LeaseId last_lease;
+  std::vector<EpochRecord> epochs;       // begun, from epoch 0
+  std::map<LeaseId, TrainLease> leases;  // not counted in full
+};
+
+/// A piece of the test set within one evaluation.
+struct EvaluationPart {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  LeaseId lease;  // none: queued
+  Incarnation holder;
+  bool is_done = false;
+  double loss_sum = 0;
+  uint64_t correct = 0;
+};
+
+struct Evaluation {
+  uint32_t epoch = 0;  // after this many epochs
+  std::vector<EvaluationPart> parts;
+};
+
+struct EvaluationsState {
+  std::vector<Evaluation> pending;  // oldest first
+  std::vector<EvaluationRow> results;
+};
+
+/// An incarnation's part in the open round of bsp.
+struct RoundEntry {
+  WorkerId worker;
+  bool has_contributed = false;
+  Step step = 0;
+  uint32_t samples = 0;
+  bool is_rejected = false;
+};
+
+struct RoundsState {
+  uint64_t committed = 0;  // the newest round whose commit was decided
+  std::map<Incarnation, RoundEntry> entries;
+  std::optional<CommitRound> commit;  // the newest, until every shard has acknowledged it
+  std::set<ShardId> acks;             // of that commit
+};
+
+/// One incarnation that takes part.
+struct MemberRecord {
+  // Constant from the join on.
+  Incarnation incarnation;
+  Generation joined;  // the membership that first lists it
+  WorkerId seat;
+  std::string host;
+  int64_t pid = 0;
+  uint32_t minibatch = 1;
+  float slowdown = 1;
+  uint32_t threads = 1;
+
+  // Life.
+  bool is_admitted = false;  // every shard knows it and JoinReply is out
+  bool is_heard = false;     // it has sent something after JoinReply
+  bool is_draining = false;  // takes no new leases
+  bool is_notified = false;  // a notice was given to it
+  bool is_active = true;     // ssp: counts for the staleness bound
+  bool has_asked = false;    // for a lease, ever
+  Generation activated;      // the membership that made it active
+
+  // Work.
+  LeaseGrant last_grant;  // newest, train or evaluation; repeated when the answer was lost
+  Step reported = 0;      // steps 1..reported are counted
+  uint64_t samples_counted = 0;
+  double step_seconds = 0;  // smoothed; 0: no step yet
+  WorkerStats stats;
+};
+
+enum class LeaveKind : uint8_t {
+  kLost,     // no notice
+  kDrained,  // a notice, then a goodbye or the end
+  kLeft,     // fenced by its own successor, or let go at the end
+};
+
+/// An incarnation that was removed: fenced everywhere once every shard has answered.
+struct DepartureRecord {
+  MemberRecord member;
+  LeaveKind kind = LeaveKind::kLost;
+  std::string reason;
+  bool has_said_goodbye = false;
+  std::map<ShardId, MembershipAck::Resolved> answers;
+  bool is_resolved = false;  // its steps are counted, its leases returned
+  // bsp: shards keep what it staged until this round is committed everywhere; 0: nothing staged.
+  uint64_t kept_for_round = 0;
+  Generation generation;  // the first that does not list it
+};
+
+/// What is remembered of those who are gone, for people.
+struct GoneWorker {
+  MemberRecord member;
+  LeaveKind kind = LeaveKind::kLost;
+};
+
+struct MembershipState {
+  Generation generation;
+  Incarnation incarnation_max;
+  std::map<Incarnation, MemberRecord> members;
+  std::map<Incarnation, DepartureRecord> departures;
+  std::map<ShardId, Generation> acknowledged;
+  std::deque<GoneWorker> gone;  // newest last, bounded
+};
+
+struct SeatsState {
+  uint32_t next = 0;                     // seats 0 .. next - 1 exist
+  std::map<WorkerId, uint32_t> added;    // by `add` faults: the fault's place in their order
+  std::set<WorkerId> expected;           // worker was started and has not asked for a lease yet
+  std::map<WorkerId, std::string> ends;  // why a worker that was started never joined
+};
+
+/// One server shard.
+struct ShardRecord {
+  bool is_registered = false;
+  bool is_ready = false;
+  std::string host;
+  uint32_t port = 0;
+  int64_t pid = 0;
+};
+
+enum class JobPhase : uint8_t {
+  kStarting,  // until the shards are set up and the first workers have asked for work
+  kTraining,  // epochs and evaluations
+  kStopping,  // workers hand over and leave
+  kLeaving,   // the outcome is known; everybody is told to leave
+  kFinished,
+};
+
+/// A notice whose grace is not over.
+struct KillRecord {
+  WorkerId seat;
+  Incarnation incarnation;  // none: it had not joined when the notice was given
+  Duration left{};
+};
+
+struct JobCounters {
+  uint64_t steps_counted = 0;
+  uint64_t steps_lost = 0;
+  uint64_t steps_partial = 0;
+  uint64_t samples_rejected = 0;
+  uint64_t revocations_noticed = 0;
+  uint64_t revocations_unnoticed = 0;
+  uint64_t joins = 0;
+};
+
+/// Loss and accuracy, smoothed over the last minibatches.
+struct MeterState {
+  double loss = 0;
+  double accuracy = 0;
+  bool has_step = false;
+};
+
+/// All of it.
+struct JobState {
+  std::string config_json;  // PrintJobConfig of the job that this is the state of
+
+  JobPhase phase = JobPhase::kStarting;
+  Status outcome;
+  std::string stop_reason;
+  std::string leave_reason;
+  bool is_told_shards = false;  // kLeaving: shards are told to leave, too
+
+  Placement placement;
+  std::vector<ShardRecord> shards;  // by ShardId
+  MembershipState membership;
+  SeatsState seats;
+  LedgerState ledger;
+  EvaluationsState evaluations;
+  uint32_t epochs_finished = 0;  // counted in full, and their evaluation begun
+  RoundsState rounds;
+  uint32_t faults_fired = 0;
+  std::vector<KillRecord> kills;
+  MeterState meter;
+  JobCounters counters;
+
+  Duration age{};                   // since the job was started
+  std::optional<Duration> trained;  // since the first lease; none: no lease yet
+  bool is_trained = false;          // `trained` grows no more
+};
+
+inline constexpr uint32_t kJobStateVersion = 1;
+
+/// The state as bytes: a checksum over a FlatBuffer.
+std::vector<std::byte> EncodeJobState(const JobState& state);
+
+/// The opposite, for any bytes: reads nothing outside them and takes memory in proportion to them.
+/// What the values mean together is for the coordinator to check. Errors: kCorruption (damaged),
+/// kUnsupported (of another version).
+Result<JobState> DecodeJobState(std::span<const std::byte> bytes);
+
+}  // namespace ps::proto

@@ -1,0 +1,224 @@
+#include "ps/proto/job_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "ps/base/crc32c.h"
+#include "ps/base/random.h"
+#include "tests/proto/sample.h"
+
+namespace ps::proto {
+namespace {
+
+using tests::Filler;
+using tests::Same;
+
+constexpr size_t kHeaderBytes = 16;
+
+template <typename Key, typename Value>
+bool Same(const std::map<Key, Value>& a, const std::map<Key, Value>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && Same(x.second, y.second);
+  });
+}
+
+MemberRecord SampleMember(Filler* filler) {
+  MemberRecord member;
+  filler->Fill(member);
+  member.last_grant.begin = 3;
+  member.last_grant.end = 4;
+  return member;
+}
+
+EpochRecord SampleEpoch() {
+  EpochRecord epoch;
+  epoch.fresh = 50;
+  epoch.returned.Insert(7, 9);
+  epoch.returned.Insert(20, 30);
+  epoch.counted.Insert(0, 5);
+  epoch.samples_returned = 44;
+  return epoch;
+}
+
+/// Every member of every part has a value that is not the default.
+JobState SampleState() {
+  Filler filler;
+  JobState state;
+  state.config_json = "{}";
+  state.phase = JobPhase::kStopping;
+  state.outcome = Status::Cancelled("enough");
+  state.stop_reason = "why";
+  state.leave_reason = "gone";
+  state.is_told_shards = true;
+  filler.Fill(state.placement);
+  filler.Fill(state.shards);
+  const MemberRecord member = SampleMember(&filler);
+  state.membership.generation = Generation(70);
+  state.membership.incarnation_max = Incarnation(71);
+  state.membership.members[member.incarnation] = member;
+  DepartureRecord departure;
+  departure.member = SampleMember(&filler);
+  departure.kind = LeaveKind::kDrained;
+  departure.reason = "notice";
+  departure.has_said_goodbye = true;
+  filler.Fill(departure.answers[ShardId(1)]);
+  departure.is_resolved = true;
+  departure.kept_for_round = 5;
+  departure.generation = Generation(60);
+  state.membership.departures[departure.member.incarnation] = departure;
+  state.membership.acknowledged[ShardId(1)] = Generation(69);
+  state.membership.gone.push_back({SampleMember(&filler), LeaveKind::kLeft});
+  state.seats = {9, {{WorkerId(8), 2}}, {WorkerId(4)}, {{WorkerId(3), "exited"}}};
+  state.ledger.last_lease = LeaseId(90);
+  state.ledger.epochs = {SampleEpoch()};
+  filler.Fill(state.ledger.leases[LeaseId(81)]);
+  state.ledger.leases[LeaseId(81)].lease = LeaseId(81);
+  filler.Fill(state.evaluations.pending);
+  filler.Fill(state.evaluations.results);
+  state.epochs_finished = 3;
+  state.rounds.committed = 6;
+  filler.Fill(state.rounds.entries[Incarnation(4)]);
+  filler.Fill(state.rounds.commit.emplace());
+  state.rounds.acks.insert(ShardId(2));
+  state.faults_fired = 2;
+  state.kills = {{WorkerId(1), Incarnation(2), std::chrono::seconds(3)}};
+  filler.Fill(state.meter);
+  filler.Fill(state.counters);
+  state.age = std::chrono::seconds(100);
+  state.trained = std::chrono::seconds(90);
+  state.is_trained = true;
+  return state;
+}
+
+bool SameMembership(const MembershipState& a, const MembershipState& b) {
+  const auto same_departure = [](const auto& x, const auto& y) {
+    const DepartureRecord& p = x.second;
+    const DepartureRecord& q = y.second;
+    return x.first == y.first && Same(p.member, q.member) && p.kind == q.kind &&
+           p.reason == q.reason && p.has_said_goodbye == q.has_said_goodbye &&
+           Same(p.answers, q.answers) && p.is_resolved == q.is_resolved &&
+           p.kept_for_round == q.kept_for_round && p.generation == q.generation;
+  };
+  return a.generation == b.generation && a.incarnation_max == b.incarnation_max &&
+         Same(a.members, b.members) &&
+         std::ranges::equal(a.departures, b.departures, same_departure) &&
+         a.acknowledged == b.acknowledged &&
+         std::ranges::equal(a.gone, b.gone, [](const auto& x, const auto& y) {
+           return Same(x.member, y.member) && x.kind == y.kind;
+         });
+}
+
+bool SameLedger(const LedgerState& a, const LedgerState& b) {
+  const auto same_epoch = [](const EpochRecord& x, const EpochRecord& y) {
+    return x.fresh == y.fresh && x.returned == y.returned && x.counted == y.counted &&
+           x.samples_returned == y.samples_returned;
+  };
+  return a.last_lease == b.last_lease && std::ranges::equal(a.epochs, b.epochs, same_epoch) &&
+         Same(a.leases, b.leases);
+}
+
+std::vector<std::byte> WithRightChecksum(std::vector<std::byte> bytes) {
+  const uint32_t crc = Crc32c(std::span<const std::byte>(bytes).subspan(kHeaderBytes));
+  std::memcpy(bytes.data() + 8, &crc, sizeof(crc));
+  return bytes;
+}
+
+TEST(JobStateTest, EveryMemberComesBack) {
+  const JobState state = SampleState();
+  const Result<JobState> back = DecodeJobState(EncodeJobState(state));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->config_json, state.config_json);
+  EXPECT_EQ(back->phase, state.phase);
+  EXPECT_EQ(back->outcome.code(), state.outcome.code());
+  EXPECT_EQ(back->outcome.message(), state.outcome.message());
+  EXPECT_EQ(back->stop_reason, state.stop_reason);
+  EXPECT_EQ(back->leave_reason, state.leave_reason);
+  EXPECT_EQ(back->is_told_shards, state.is_told_shards);
+  EXPECT_TRUE(Same(back->placement, state.placement));
+  EXPECT_TRUE(Same(back->shards, state.shards));
+  EXPECT_TRUE(SameMembership(back->membership, state.membership));
+  EXPECT_EQ(back->seats.next, state.seats.next);
+  EXPECT_EQ(back->seats.added, state.seats.added);
+  EXPECT_EQ(back->seats.expected, state.seats.expected);
+  EXPECT_EQ(back->seats.ends, state.seats.ends);
+  EXPECT_TRUE(SameLedger(back->ledger, state.ledger));
+  EXPECT_TRUE(Same(back->evaluations, state.evaluations));
+  EXPECT_EQ(back->epochs_finished, state.epochs_finished);
+  EXPECT_EQ(back->rounds.committed, state.rounds.committed);
+  EXPECT_TRUE(Same(back->rounds.entries, state.rounds.entries));
+  ASSERT_TRUE(back->rounds.commit.has_value());
+  EXPECT_TRUE(Same(*back->rounds.commit, *state.rounds.commit));
+  EXPECT_EQ(back->rounds.acks, state.rounds.acks);
+  EXPECT_EQ(back->faults_fired, state.faults_fired);
+  ASSERT_EQ(back->kills.size(), 1U);
+  EXPECT_EQ(back->kills[0].seat, state.kills[0].seat);
+  EXPECT_EQ(back->kills[0].incarnation, state.kills[0].incarnation);
+  EXPECT_EQ(back->kills[0].left, state.kills[0].left);
+  EXPECT_TRUE(Same(back->meter, state.meter));
+  EXPECT_TRUE(Same(back->counters, state.counters));
+  EXPECT_EQ(back->age, state.age);
+  EXPECT_EQ(back->trained, state.trained);
+  EXPECT_EQ(back->is_trained, state.is_trained);
+}
+
+TEST(JobStateTest, AnEmptyStateComesBackEmpty) {
+  const Result<JobState> back = DecodeJobState(EncodeJobState(JobState{}));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_FALSE(back->trained.has_value());
+  EXPECT_FALSE(back->rounds.commit.has_value());
+  EXPECT_TRUE(back->outcome.ok());
+}
+
+TEST(JobStateTest, EveryFlippedBitIsFound) {
+  const std::vector<std::byte> bytes = EncodeJobState(SampleState());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::vector<std::byte> damaged = bytes;
+    damaged[i] ^= std::byte(1U << (i % 8));
+    EXPECT_FALSE(DecodeJobState(damaged).ok()) << "byte " << i;
+  }
+}
+
+TEST(JobStateTest, EveryTornStateIsFound) {
+  const std::vector<std::byte> bytes = EncodeJobState(SampleState());
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(DecodeJobState(std::span(bytes).first(size)).ok()) << size << " bytes";
+  }
+}
+
+/// Whoever damages a state and mends its checksum gets a state or a Status, and no crash.
+TEST(JobStateTest, DamageBehindARightChecksumDoesNoHarm) {
+  const std::vector<std::byte> bytes = EncodeJobState(SampleState());
+  Random random(7);
+  for (int i = 0; i < 5000; ++i) {
+    std::vector<std::byte> damaged = bytes;
+    for (uint64_t n = 1 + random.Below(4); n > 0; --n) {
+      const size_t at = kHeaderBytes + random.Below(bytes.size() - kHeaderBytes);
+      damaged[at] = static_cast<std::byte>(random.Below(256));
+    }
+    const Result<JobState> state = DecodeJobState(WithRightChecksum(std::move(damaged)));
+    if (!state.ok()) {
+      EXPECT_EQ(state.status().code(), StatusCode::kCorruption) << state.status();
+    }
+  }
+}
+
+TEST(JobStateTest, AnotherVersionIsUnsupported) {
+  std::vector<std::byte> bytes = EncodeJobState(JobState{});
+  bytes[4] = std::byte{kJobStateVersion + 1};
+  const Status status = DecodeJobState(bytes).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("version 2; this program reads 1"));
+}
+
+TEST(JobStateTest, ALongTextIsCutSoThatItCanBeRead) {
+  JobState state;
+  state.leave_reason = std::string(100000, 'x');
+  const Result<JobState> back = DecodeJobState(EncodeJobState(state));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->leave_reason.size(), 16U << 10U);
+}
+
+}  // namespace
+}  // namespace ps::proto
