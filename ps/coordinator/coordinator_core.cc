@@ -10,108 +10,75 @@
 
 #include "ps/coordinator/coordinator_core.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
-#include "ps/coordinator/placement.h"
-
 namespace ps::coordinator {
+namespace {
+
+template <typename... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+template <typename... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+}  // namespace
 
 CoordinatorCore::CoordinatorCore(CoordinatorOptions options, FleetActions* fleet, const Logger* log)
-    : options_(std::move(options)),
-      timing_(proto::Timing::FromMaxDetect(
-          FromSeconds(static_cast<double>(options_.config.fleet.max_detect_s)))),
-      placement_(PlaceChunks(
-          options_.tensors,
-          uint64_t{options_.config.servers.chunk_kib} << 10U,
-          options_.config.servers.count * options_.config.servers.shards_per_server)),
-      config_json_(proto::PrintJobConfig(options_.config)),
-      fleet_(fleet),
-      log_(log),
-      random_(options_.config.train.seed),
-      shards_(
-          options_.config.servers.count * options_.config.servers.shards_per_server,
-          options_.config.servers.shards_per_server,
-          placement_),
-      membership_(shards_.size()),
-      seats_(options_.config),
-      ledger_(options_.train_samples, options_.config.train.epochs),
-      faults_(options_.config.faults),
-      meter_(options_.config.train.minibatch) {}
+    : CoordinatorCore(options, MakeJobState(options), fleet, log) {}
+
+CoordinatorCore::CoordinatorCore(
+    CoordinatorOptions options, proto::JobState state, FleetActions* fleet, const Logger* log)
+    : job_(std::move(options), std::move(state), fleet, log),
+      leases_(&job_),
+      departures_(&job_, &leases_),
+      joins_(&job_, &departures_),
+      watch_(&job_, &leases_, &departures_),
+      shards_(&job_),
+      phases_(&job_, &leases_, &joins_),
+      report_(&job_, &leases_) {}
+
+Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
+    std::span<const std::byte> saved,
+    CoordinatorOptions options,
+    FleetActions* fleet,
+    const Logger* log,
+    TimePoint now) {
+  PS_ASSIGN(proto::JobState state, proto::DecodeJobState(saved));
+  PS_TRY(CheckJobState(state, options));
+  std::unique_ptr<CoordinatorCore> core(
+      new CoordinatorCore(std::move(options), std::move(state), fleet, log));
+  PS_TRY(core->Check());
+  core->job_.Resume(now);
+  core->phases_.Resume(now);
+  core->last_tick_ = now;
+  return core;
+}
+
+std::vector<std::byte> CoordinatorCore::Save(TimePoint now) const {
+  proto::JobState state = job_.StateAt(now);
+  phases_.SaveAt(now, &state);
+  return proto::EncodeJobState(state);
+}
 
 void CoordinatorCore::Start(TimePoint now) {
-  started_at_ = now;
   last_tick_ = now;
-  no_worker_since_ = now;
-  log_->Info(
-      "job_started",
-      {{"name", options_.config.name},
-       {"shards", shards_.size()},
-       {"chunks", placement_.chunks.size()},
-       {"workers", seats_.size()},
-       {"max_detect_s", Seconds(timing_.detect)}});
-  for (uint32_t server = 0; server < options_.config.servers.count; ++server) {
-    fleet_->StartServer(server);
-  }
-  for (uint32_t i = 0; i < seats_.initial(); ++i) {
-    seats_.Expect(WorkerId(i));
-    fleet_->StartWorker(WorkerId(i), seats_.GroupOf(WorkerId(i)));
-  }
-}
-
-void CoordinatorCore::Reply(const Call& call, proto::Message message) {
-  call.out->Send(call.from, call.request_id, std::move(message));
-}
-
-void CoordinatorCore::Refuse(
-    const Call& call, StatusCode code, const std::string& text, Step step) {
-  proto::Refusal refusal;
-  refusal.code = code;
-  refusal.message = text;
-  refusal.step = step;
-  Reply(call, std::move(refusal));
-}
-
-bool CoordinatorCore::HasRole(const Call& call, proto::Role role) {
-  if (peers_.at(call.from).role == role) {
-    return true;
-  }
-  Refuse(call, StatusCode::kInvalidArgument, "this message is not for your role to send");
-  return false;
-}
-
-void CoordinatorCore::ClosePeer(proto::PeerId peer, const Call& call) {
-  if (peers_.erase(peer) != 0) {
-    pending_joins_.erase(peer);
-    call.out->Close(peer);
-  }
+  phases_.Start(now);
 }
 
 void CoordinatorCore::OnPeerConnected(
     proto::PeerId peer, const proto::Hello& hello, TimePoint now, proto::Outbox* out) {
   const Call call{peer, 0, now, out};
-  peers_[peer] = {hello.role, hello.node, hello.incarnation};
-  if (!IsWorking()) {
-    if (hello.role == proto::Role::kWorker ||
-        (hello.role == proto::Role::kShard && is_told_shards_)) {
-      Reply(call, proto::Shutdown{leave_reason_});
-    }
-    return;
+  job_.peers.Add(peer, {hello.role, hello.node, hello.incarnation});
+  if (!job_.is_working()) {
+    phases_.TellToLeave(call, hello.role);
+  } else if (hello.role == proto::Role::kWorker && hello.incarnation != Incarnation()) {
+    joins_.OnReconnected(call, hello.incarnation);
+    Settle(call);
   }
-  if (hello.role != proto::Role::kWorker || hello.incarnation == Incarnation()) {
-    return;
-  }
-  Member* const member = membership_.Find(hello.incarnation);
-  if (member == nullptr || !member->is_admitted) {
-    return;  // fenced meanwhile; what it sends is refused
-  }
-  if (member->peer != proto::PeerId()) {
-    ClosePeer(member->peer, call);
-  }
-  member->peer = peer;
-  member->last_heard = now;
-  log_->Info("worker_reconnected", {{"worker", member->seat.value}});
-  Settle(call);
 }
 
 void CoordinatorCore::OnMessage(
@@ -120,88 +87,112 @@ void CoordinatorCore::OnMessage(
     proto::Message message,
     TimePoint now,
     proto::Outbox* out) {
-  const auto peer = peers_.find(from);
-  if (peer == peers_.end()) {
+  const Peer* const peer = job_.peers.Find(from);
+  if (peer == nullptr) {
     return;  // on its way when the connection was given up
   }
   const Call call{from, request_id, now, out};
-  if (!IsWorking() && peer->second.role == proto::Role::kWorker) {
-    if (const auto* beat = std::get_if<proto::WorkerHeartbeat>(&message)) {
-      TakeLastStats(call, *beat);
-    }
-    Reply(call, proto::Shutdown{leave_reason_});
+  if (!job_.is_working() && peer->role == proto::Role::kWorker) {
+    phases_.OnLateMessage(call, message);
     return;
   }
-  std::visit([&](const auto& m) { On(call, m); }, message);
+  Dispatch(call, message);
   Settle(call);
 }
 
-template <typename T>
-void CoordinatorCore::On(const Call& call, const T& /*message*/) {
-  Refuse(call, StatusCode::kInvalidArgument, "the coordinator does not take this message");
+/// Any message that is not named is refused.
+void CoordinatorCore::Dispatch(const Call& call, const proto::Message& message) {
+  std::visit(
+      Overloaded{
+          [&](const proto::RegisterShard& m) { shards_.On(call, m); },
+          [&](const proto::ShardReady& m) { shards_.On(call, m); },
+          [&](const proto::MembershipAck& m) { shards_.On(call, m); },
+          [&](const proto::CommitAck& m) { shards_.On(call, m); },
+          [&](const proto::ShardHeartbeat& m) { shards_.On(call, m); },
+          [&](const proto::Refusal& m) { phases_.Fail(shards_.OnRefusal(call, m), call); },
+          [&](const proto::JoinRequest& m) { joins_.On(call, m); },
+          [&](const proto::LeaseRequest& m) { leases_.On(call, m); },
+          [&](const proto::StepReport& m) { leases_.On(call, m); },
+          [&](const proto::EvaluateReport& m) { leases_.On(call, m); },
+          [&](const proto::WorkerHeartbeat& m) { OnHeartbeat(call, m); },
+          [&](const proto::Goodbye& m) { departures_.On(call, m); },
+          [&](const proto::StatusRequest& /*m*/) { OnStatusRequest(call); },
+          [&](const proto::StopRequest& m) { OnStopRequest(call, m); },
+          [&](const auto& /*other*/) {
+            job_.Refuse(
+                call, StatusCode::kInvalidArgument, "the coordinator does not take this message");
+          }},
+      message);
 }
 
-void CoordinatorCore::On(const Call& call, const proto::StatusRequest& /*message*/) {
-  if (HasRole(call, proto::Role::kControl)) {
-    Reply(call, proto::StatusReply{StatusAt(call.now)});
+void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat& message) {
+  const Incarnation incarnation = message.incarnation;
+  const proto::HeartbeatReply reply{job_.membership.generation()};
+  const Departure* const departure = job_.membership.FindDeparture(incarnation);
+  if (departure != nullptr && departure->record->has_said_goodbye) {
+    job_.Reply(call, reply);  // it waits for GoodbyeReply
+    return;
+  }
+  Member* const member = job_.MemberOf(call, incarnation);
+  if (member == nullptr) {
+    return;
+  }
+  member->state = message.state;
+  member->waits = message.waits;
+  member->waits.resize(std::min(member->waits.size(), kWaitsPerPeerMax));
+  member->last_heartbeat = call.now;
+  member->record->stats = message.stats;
+  if (message.state == proto::WorkerState::kDraining && !member->record->is_draining) {
+    member->record->is_draining = true;
+    leases_.Track(incarnation);
+  }
+  job_.Reply(call, reply);
+}
+
+void CoordinatorCore::OnStatusRequest(const Call& call) {
+  if (job_.HasRole(call, proto::Role::kControl)) {
+    job_.Reply(call, proto::StatusReply{StatusAt(call.now)});
   }
 }
 
-void CoordinatorCore::On(const Call& call, const proto::StopRequest& message) {
-  if (HasRole(call, proto::Role::kControl)) {
-    Reply(call, proto::StopReply{});
+void CoordinatorCore::OnStopRequest(const Call& call, const proto::StopRequest& message) {
+  if (job_.HasRole(call, proto::Role::kControl)) {
+    job_.Reply(call, proto::StopReply{});
     RequestStop(message.is_immediate, "stopped by request", call.now, call.out);
   }
 }
 
 void CoordinatorCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
-  const auto it = peers_.find(peer);
-  if (it == peers_.end()) {
+  const Peer* const known = job_.peers.Find(peer);
+  if (known == nullptr) {
     return;
   }
   const Call call{proto::PeerId(), 0, now, out};
-  const Incarnation incarnation = it->second.incarnation;
-  peers_.erase(it);
-  pending_joins_.erase(peer);
-  if (Shard* const shard = shards_.FindPeer(peer); shard != nullptr) {
-    shard->peer = proto::PeerId();
-    shard->last_heard = now;
-    if (IsWorking()) {
-      log_->Warning("shard_disconnected", {{"shard", shard->shard.value}});
-    }
-  }
-  Member* const member = membership_.Find(incarnation);
-  if (member != nullptr && member->peer == peer) {
-    member->peer = proto::PeerId();
-    member->last_heard = now;
-    if (!member->is_admitted) {
-      // It does not know this incarnation and comes back without one.
-      RemoveMember(incarnation, LeaveKind::kLeft, "disconnected while joining", call);
-    }
-  }
+  const Incarnation incarnation = known->incarnation;
+  job_.peers.Remove(peer);
+  shards_.OnClosed(peer, now);
+  joins_.OnClosed(peer, incarnation, call);
   Settle(call);
 }
 
 void CoordinatorCore::OnProcessExited(const ProcessEnd& end, TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
-  if (!IsWorking()) {
-    return;
-  }
-  if (end.kind == ProcessKind::kServer) {
-    FailLostServer(end.index, end.pid, end.description, call);
-    Settle(call);
+  if (!job_.is_working()) {
     return;
   }
   const WorkerId seat(end.index);
-  const Member* const member = membership_.FindSeat(seat);
-  if (member != nullptr) {
-    if (end.pid == 0 || member->pid == 0 || end.pid == member->pid) {
-      RemoveLost(member->incarnation, end.description, call);
+  const Member* const member = job_.membership.FindSeat(seat);
+  if (end.kind == ProcessKind::kServer) {
+    phases_.Fail(shards_.LostServer(end.index, end.pid, end.description), call);
+  } else if (member != nullptr) {
+    const int64_t pid = member->record->pid;
+    if (end.pid == 0 || pid == 0 || end.pid == pid) {
+      departures_.RemoveLost(member->record->incarnation, end.description, call);
     }
-  } else if (seats_.IsExpected(seat)) {
-    log_->Warning("worker_never_joined", {{"worker", seat.value}, {"reason", end.description}});
-    seats_.StopExpecting(seat);
-    seats_.NoteEnd(seat, end.description);
+  } else if (job_.seats.IsExpected(seat)) {
+    job_.log->Warning("worker_never_joined", {{"worker", seat.value}, {"reason", end.description}});
+    job_.seats.StopExpecting(seat);
+    job_.seats.NoteEnd(seat, end.description);
   }
   Settle(call);
 }
@@ -210,15 +201,15 @@ void CoordinatorCore::OnProcessExited(const ProcessEnd& end, TimePoint now, prot
 void CoordinatorCore::ForgiveOwnSilence(TimePoint now) {
   const Duration gap = now - last_tick_;
   last_tick_ = now;
-  if (gap <= timing_.heartbeat * 2) {
+  if (gap <= job_.timing.heartbeat * 2) {
     return;
   }
-  log_->Warning("coordinator_stalled", {{"seconds", Seconds(gap)}});
-  for (auto& [incarnation, member] : membership_.members()) {
+  job_.log->Warning("coordinator_stalled", {{"seconds", Seconds(gap)}});
+  for (auto& [incarnation, member] : job_.membership.members()) {
     member.last_heard += gap;
     member.last_progress += gap;
   }
-  for (Shard& shard : shards_.all()) {
+  for (Shard& shard : job_.shards.all()) {
     shard.last_heard += gap;
   }
 }
@@ -226,74 +217,59 @@ void CoordinatorCore::ForgiveOwnSilence(TimePoint now) {
 void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
   ForgiveOwnSilence(now);
-  if (IsWorking()) {
-    meter_.OnTick(now, ledger_.samples_counted());
-    CheckShardSilence(call);
-    CheckJoinTimeout(call);
+  if (job_.is_working()) {
+    job_.meter.OnTick(now, job_.ledger.samples_counted());
+    phases_.Fail(shards_.CheckSilence(now), call);
   }
-  if (IsWorking()) {
-    CheckWorkerSilence(call);
-    FireKills(call);
-    ResendToShards(call);
+  if (job_.is_working()) {
+    phases_.OnTick(call);
+  }
+  if (job_.is_working()) {
+    watch_.OnTick(call);
+    shards_.OnTick(call);
   }
   Settle(call);
 }
 
+void CoordinatorCore::RequestStop(
+    bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out) {
+  const Call call{proto::PeerId(), 0, now, out};
+  phases_.RequestStop(is_immediate, why, call);
+  Settle(call);
+}
+
 void CoordinatorCore::Settle(const Call& call) {
-  if (IsWorking()) {
-    AdmitPending(call);
+  if (job_.is_working()) {
+    phases_.Fail(joins_.AdmitPending(call), call);
   }
-  if (IsWorking()) {
-    ResolveDepartures(call);
-    AdvanceStart(call);
-    AnswerJoins(call);
-    FinishEpochs();
-    ServeLeases(call);
-    if (TryCommit(call)) {
-      FinishEpochs();
-      ServeLeases(call);
+  if (job_.is_working()) {
+    departures_.Settle(call);
+    phases_.AdvanceStart(call);
+    joins_.Answer(call);
+    leases_.FinishEpochs();
+    leases_.Serve(call);
+    if (leases_.TryCommit(call)) {
+      shards_.SendCommits(call);
+      leases_.FinishEpochs();
+      leases_.Serve(call);
     }
-    FireFaults(call);
-    Broadcast(call);
-    AdvanceEnd(call);
+    phases_.FireFaults(call);
+    shards_.Broadcast(call);
+    phases_.AdvanceEnd(call);
   }
-  if (phase_ == Phase::kLeaving) {
-    AdvanceLeaving(call);
+  if (job_.state.phase == JobPhase::kLeaving) {
+    phases_.AdvanceLeaving(call);
   }
-}
-
-bool CoordinatorCore::is_finished() const {
-  return phase_ == Phase::kFinished;
-}
-
-const Status& CoordinatorCore::outcome() const {
-  return outcome_;
 }
 
 int CoordinatorCore::exit_code() const {
-  return outcome_.ok() || outcome_.code() == StatusCode::kCancelled ? 0 : 1;
+  return outcome().ok() || outcome().code() == StatusCode::kCancelled ? 0 : 1;
 }
 
 Status CoordinatorCore::Check() const {
-  PS_TRY(ledger_.Check());
-  PS_TRY(membership_.Check());
-  for (const auto& [id, lease] : ledger_.state().leases) {
-    const auto departure = membership_.departures().find(lease.holder);
-    const bool is_departing =
-        departure != membership_.departures().end() && !departure->second.is_resolved;
-    if (membership_.Find(lease.holder) == nullptr && !is_departing) {
-      return Status::Corruption("lease " + std::to_string(id.value) + " has no holder");
-    }
-  }
-  for (const Evaluation& evaluation : evaluations_.pending()) {
-    for (const EvaluationPart& part : evaluation.parts) {
-      if (!part.is_done && part.lease != LeaseId() && membership_.Find(part.holder) == nullptr) {
-        return Status::Corruption(
-            "evaluation lease " + std::to_string(part.lease.value) + " has no holder");
-      }
-    }
-  }
-  return Status::Ok();
+  PS_TRY(CheckJobState(job_.state, job_.options));
+  PS_TRY(job_.ledger.Check());
+  return job_.membership.Check();
 }
 
 }  // namespace ps::coordinator

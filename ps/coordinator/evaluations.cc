@@ -1,6 +1,9 @@
 #include "ps/coordinator/evaluations.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <set>
 
 namespace ps::coordinator {
 
@@ -15,11 +18,11 @@ void Evaluations::Begin(uint32_t epoch, uint64_t samples, uint64_t parts) {
     part.end = std::min(begin + size, samples);
     evaluation.parts.push_back(part);
   }
-  pending_.push_back(std::move(evaluation));
+  state_->pending.push_back(std::move(evaluation));
 }
 
 bool Evaluations::HasWork() const {
-  for (const Evaluation& evaluation : pending_) {
+  for (const Evaluation& evaluation : state_->pending) {
     for (const EvaluationPart& part : evaluation.parts) {
       if (!part.is_done && part.lease == LeaseId()) {
         return true;
@@ -30,7 +33,7 @@ bool Evaluations::HasWork() const {
 }
 
 Evaluations::Granted Evaluations::Grant(Incarnation holder, LeaseId lease) {
-  for (Evaluation& evaluation : pending_) {
+  for (Evaluation& evaluation : state_->pending) {
     for (EvaluationPart& part : evaluation.parts) {
       if (!part.is_done && part.lease == LeaseId()) {
         part.lease = lease;
@@ -44,7 +47,7 @@ Evaluations::Granted Evaluations::Grant(Incarnation holder, LeaseId lease) {
 }
 
 const EvaluationPart* Evaluations::Find(LeaseId lease) const {
-  for (const Evaluation& evaluation : pending_) {
+  for (const Evaluation& evaluation : state_->pending) {
     for (const EvaluationPart& part : evaluation.parts) {
       if (!part.is_done && lease != LeaseId() && part.lease == lease) {
         return &part;
@@ -55,8 +58,8 @@ const EvaluationPart* Evaluations::Find(LeaseId lease) const {
 }
 
 void Evaluations::Report(const proto::EvaluateReport& report, Duration since_begin) {
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    std::vector<EvaluationPart>& parts = pending_[i].parts;
+  for (size_t i = 0; i < state_->pending.size(); ++i) {
+    std::vector<EvaluationPart>& parts = state_->pending[i].parts;
     for (EvaluationPart& part : parts) {
       if (part.is_done || part.lease != report.lease) {
         continue;
@@ -75,10 +78,10 @@ void Evaluations::Report(const proto::EvaluateReport& report, Duration since_beg
 
 void Evaluations::Complete(size_t index, Duration since_begin) {
   proto::EvaluationRow row;
-  row.epoch = pending_[index].epoch;
+  row.epoch = state_->pending[index].epoch;
   uint64_t correct = 0;
   double loss_sum = 0;
-  for (const EvaluationPart& part : pending_[index].parts) {
+  for (const EvaluationPart& part : state_->pending[index].parts) {
     row.samples += part.end - part.begin;
     correct += part.correct;
     loss_sum += part.loss_sum;
@@ -86,14 +89,16 @@ void Evaluations::Complete(size_t index, Duration since_begin) {
   row.accuracy = static_cast<double>(correct) / static_cast<double>(row.samples);
   row.loss = loss_sum / static_cast<double>(row.samples);
   row.at_s = Seconds(since_begin);
-  pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(index));
-  const auto after = std::find_if(
-      results_.begin(), results_.end(), [&](const auto& r) { return r.epoch > row.epoch; });
-  results_.insert(after, row);
+  state_->pending.erase(state_->pending.begin() + static_cast<std::ptrdiff_t>(index));
+  const auto after =
+      std::find_if(state_->results.begin(), state_->results.end(), [&](const auto& r) {
+        return r.epoch > row.epoch;
+      });
+  state_->results.insert(after, row);
 }
 
 void Evaluations::Return(Incarnation holder) {
-  for (Evaluation& evaluation : pending_) {
+  for (Evaluation& evaluation : state_->pending) {
     for (EvaluationPart& part : evaluation.parts) {
       if (!part.is_done && part.holder == holder) {
         part.lease = LeaseId();
@@ -101,6 +106,28 @@ void Evaluations::Return(Incarnation holder) {
       }
     }
   }
+}
+
+Status CheckEvaluationsState(
+    const EvaluationsState& state, uint64_t samples, uint32_t epochs, LeaseId last_lease) {
+  std::set<LeaseId> leases;
+  for (const Evaluation& evaluation : state.pending) {
+    uint64_t covered = 0;
+    size_t done = 0;
+    bool is_sane = evaluation.epoch <= epochs;
+    for (const EvaluationPart& part : evaluation.parts) {
+      const bool is_out = part.lease != LeaseId();
+      is_sane = is_sane && part.begin == covered && part.end > part.begin &&
+                part.lease <= last_lease && (!is_out || leases.insert(part.lease).second);
+      covered = part.end;
+      done += part.is_done ? 1 : 0;
+    }
+    if (!is_sane || covered != samples || done == evaluation.parts.size()) {
+      return Status::Corruption(
+          fmt::format("the evaluation after epoch {} makes no sense", evaluation.epoch));
+    }
+  }
+  return Status::Ok();
 }
 
 }  // namespace ps::coordinator

@@ -4,35 +4,28 @@
 #include <vector>
 
 #include "ps/base/ids.h"
+#include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 
 namespace ps::coordinator {
 
-/// A piece of the test set within one evaluation.
-struct EvaluationPart {
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  LeaseId lease;  // none: queued
-  Incarnation holder;
-  bool is_done = false;
-  double loss_sum = 0;
-  uint64_t correct = 0;
-};
-
-struct Evaluation {
-  uint32_t epoch = 0;  // after this many epochs
-  std::vector<EvaluationPart> parts;
-};
+using proto::Evaluation;
+using proto::EvaluationPart;
+using proto::EvaluationsState;
 
 /// Evaluations of the held-out data, cut into parts that workers lease. A part whose holder is gone
 /// is done again by another one; each counts once.
 class Evaluations {
  public:
+  /// Works on `state`, which outlives it.
+  explicit Evaluations(EvaluationsState* state) : state_(state) {}
+
   /// Requires: samples > 0, parts > 0.
   void Begin(uint32_t epoch, uint64_t samples, uint64_t parts);
 
-  bool is_pending() const { return !pending_.empty(); }
+  bool is_pending() const { return !state_->pending.empty(); }
 
   bool HasWork() const;
 
@@ -51,15 +44,19 @@ class Evaluations {
   /// Parts of `holder` go back to the queue.
   void Return(Incarnation holder);
 
-  const std::vector<Evaluation>& pending() const { return pending_; }
+  const std::vector<Evaluation>& pending() const { return state_->pending; }
 
-  const std::vector<proto::EvaluationRow>& results() const { return results_; }
+  const std::vector<proto::EvaluationRow>& results() const { return state_->results; }
 
  private:
   void Complete(size_t index, Duration since_begin);
 
-  std::vector<Evaluation> pending_;  // oldest first
-  std::vector<proto::EvaluationRow> results_;
+  EvaluationsState* const state_;
 };
+
+/// Whether evaluations of `samples` test samples can be made of a loaded state. Errors:
+/// kCorruption naming what is wrong.
+Status CheckEvaluationsState(
+    const EvaluationsState& state, uint64_t samples, uint32_t epochs, LeaseId last_lease);
 
 }  // namespace ps::coordinator

@@ -4,7 +4,8 @@
 
 namespace ps::coordinator {
 
-FaultSchedule::FaultSchedule(const std::vector<proto::FaultConfig>& faults) {
+FaultSchedule::FaultSchedule(const std::vector<proto::FaultConfig>& faults, uint32_t* fired)
+    : fired_(fired) {
   for (const proto::FaultConfig& fault : faults) {
     const auto after =
         std::upper_bound(faults_.begin(), faults_.end(), fault.at, [](float at, const auto& f) {
@@ -14,14 +15,13 @@ FaultSchedule::FaultSchedule(const std::vector<proto::FaultConfig>& faults) {
   }
 }
 
-std::vector<proto::FaultConfig> FaultSchedule::TakeDue(
-    uint64_t samples_counted, uint64_t samples_total) {
-  std::vector<proto::FaultConfig> due;
+std::vector<uint32_t> FaultSchedule::TakeDue(uint64_t samples_counted, uint64_t samples_total) {
+  std::vector<uint32_t> due;
   // As a float, like `at`: a tenth of the samples is 0.1 then.
   const auto progress =
       static_cast<float>(static_cast<double>(samples_counted) / static_cast<double>(samples_total));
-  while (next_ < faults_.size() && progress >= faults_[next_].at) {
-    due.push_back(faults_[next_++]);
+  while (*fired_ < faults_.size() && progress >= faults_[*fired_].at) {
+    due.push_back((*fired_)++);
   }
   return due;
 }

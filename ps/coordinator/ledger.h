@@ -4,64 +4,26 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
+#include "ps/proto/job_state.h"
 
 namespace ps::coordinator {
 
-/// Disjoint half-open ranges, neighbours merged: begin -> end.
-class RangeSet {
- public:
-  /// Requires: begin < end, and nothing of it is in the set.
-  void Insert(uint64_t begin, uint64_t end);
-  /// Takes at most `count` elements off the lowest range. Requires: not empty, count > 0.
-  std::pair<uint64_t, uint64_t> TakeLowest(uint64_t count);
-
-  bool empty() const { return ranges_.empty(); }
-
-  uint64_t size() const { return size_; }
-
-  const std::map<uint64_t, uint64_t>& ranges() const { return ranges_; }
-
- private:
-  std::map<uint64_t, uint64_t> ranges_;
-  uint64_t size_ = 0;
-};
-
-/// The right of one incarnation to train on samples [begin, end) of an epoch. Steps take them in
-/// order, so what is counted is always a prefix.
-struct TrainLease {
-  LeaseId lease;
-  Incarnation holder;
-  uint32_t epoch = 0;
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  uint64_t next = 0;  // [begin, next) is counted
-};
-
-struct EpochRecord {
-  uint64_t fresh = 0;  // [fresh, samples_per_epoch) was never leased
-  RangeSet returned;   // leased once, not counted, waiting for a new holder
-  RangeSet counted;
-  uint64_t samples_returned = 0;  // so far
-};
-
-/// All that the ledger knows; a checkpoint can keep it.
-struct LedgerState {
-  LeaseId last_lease;
-  std::vector<EpochRecord> epochs;       // begun, from epoch 0
-  std::map<LeaseId, TrainLease> leases;  // not counted in full
-};
+using proto::EpochRecord;
+using proto::LedgerState;
+using proto::TrainLease;
 
 /// Which samples were trained on, which are out, which are left. Invariant (Check): every sample of
-/// a begun epoch is in exactly one of counted, leased, queued (fresh or returned).
+/// a begun epoch is in exactly one of counted, leased, queued (fresh or returned). No call looks at
+/// more than the leases of one holder and the epochs that are not counted in full.
 class SampleLedger {
  public:
-  /// Requires: samples_per_epoch > 0, epochs > 0.
-  SampleLedger(uint64_t samples_per_epoch, uint32_t epochs);
+  /// Works on `state`, which outlives it; a loaded one has passed CheckJobState. Requires:
+  /// samples_per_epoch > 0, epochs > 0.
+  SampleLedger(LedgerState* state, uint64_t samples_per_epoch, uint32_t epochs);
 
   /// Whether Grant would grant.
   bool HasWork(uint32_t epochs_ahead) const;
@@ -89,7 +51,7 @@ class SampleLedger {
   bool is_complete() const { return samples_counted_ == samples_total(); }
 
   /// Samples that could be leased now without beginning another epoch.
-  uint64_t samples_queued() const;
+  uint64_t samples_queued() const { return samples_queued_; }
 
   uint64_t samples_counted() const { return samples_counted_; }
 
@@ -101,22 +63,28 @@ class SampleLedger {
 
   uint32_t epochs() const { return epochs_; }
 
-  const LedgerState& state() const { return state_; }
+  const LedgerState& state() const { return *state_; }
 
   /// Errors: kCorruption naming the first broken invariant.
   Status Check() const;
 
  private:
-  bool HasQueued(const EpochRecord& record) const;
+  void NoteQueue(uint32_t epoch);
   void Close(std::map<LeaseId, TrainLease>::iterator lease);
   bool CanBegin(uint32_t epochs_ahead) const;
 
   const uint64_t samples_per_epoch_;
   const uint32_t epochs_;
-  LedgerState state_;
+  LedgerState* const state_;
   // What follows from the state, kept at hand.
   uint64_t samples_counted_ = 0;
+  uint64_t samples_queued_ = 0;
+  uint32_t epochs_complete_ = 0;
+  std::set<uint32_t> queued_epochs_;  // those with samples to lease
   std::map<Incarnation, std::set<LeaseId>> holders_;
 };
+
+/// Whether a ledger can be made of a loaded state. Errors: kCorruption naming what is wrong.
+Status CheckLedgerState(const LedgerState& state, uint64_t samples_per_epoch, uint32_t epochs);
 
 }  // namespace ps::coordinator

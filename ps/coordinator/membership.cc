@@ -1,7 +1,8 @@
 #include "ps/coordinator/membership.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace ps::coordinator {
@@ -11,38 +12,75 @@ constexpr size_t kGoneWorkersMax = 64;
 
 }  // namespace
 
-Member& Membership::Add(WorkerId seat) {
+Membership::Membership(MembershipState* state, uint32_t shard_count)
+    : state_(state), shard_count_(shard_count) {
+  for (auto& [incarnation, record] : state_->members) {
+    members_[incarnation].record = &record;
+    seats_[record.seat] = incarnation;
+    processes_.insert({{record.host, record.pid}, incarnation});
+    if (!record.is_admitted) {
+      joining_.insert({record.joined, incarnation});
+    }
+  }
+  for (auto& [incarnation, record] : state_->departures) {
+    departures_[incarnation].record = &record;
+    if (record.is_resolved) {
+      kept_.insert({record.kept_for_round, incarnation});
+      continue;
+    }
+    ++unresolved_;
+    if (record.answers.size() == shard_count_) {
+      answered_.insert(incarnation);
+    }
+  }
+  NoteAcknowledgements();
+}
+
+Member& Membership::Add(WorkerId seat, const std::string& host, int64_t pid) {
   PS_CHECK(!seats_.contains(seat)) << "seat " << seat << " is taken";
-  ++incarnation_max_.value;
-  ++generation_.value;
-  Member& member = members_[incarnation_max_];
-  member.seat = seat;
-  member.incarnation = incarnation_max_;
-  member.joined = generation_;
-  seats_[seat] = incarnation_max_;
+  const Incarnation incarnation(++state_->incarnation_max.value);
+  ++state_->generation.value;
+  MemberRecord& record = state_->members[incarnation];
+  record.seat = seat;
+  record.host = host;
+  record.pid = pid;
+  record.incarnation = incarnation;
+  record.joined = state_->generation;
+  seats_[seat] = incarnation;
+  processes_.insert({{host, pid}, incarnation});
+  joining_.insert({record.joined, incarnation});
+  Member& member = members_[incarnation];
+  member.record = &record;
   return member;
 }
 
 Departure& Membership::Remove(
     Incarnation incarnation, LeaveKind kind, std::string reason, TimePoint now) {
-  auto node = members_.extract(incarnation);
+  auto node = state_->members.extract(incarnation);
   PS_CHECK(!node.empty()) << "incarnation " << incarnation << " is no member";
-  ++generation_.value;
-  seats_.erase(node.mapped().seat);
+  ++state_->generation.value;
+  DepartureRecord& record = state_->departures[incarnation];
+  record.member = std::move(node.mapped());
+  record.kind = kind;
+  record.reason = std::move(reason);
+  record.generation = state_->generation;
+  seats_.erase(record.member.seat);
+  processes_.erase({{record.member.host, record.member.pid}, incarnation});
+  joining_.erase({record.member.joined, incarnation});
+  members_.erase(incarnation);
+  ++unresolved_;
   Departure& departure = departures_[incarnation];
-  departure.member = std::move(node.mapped());
-  departure.kind = kind;
-  departure.reason = std::move(reason);
+  departure.record = &record;
   departure.since = now;
-  departure.generation = generation_;
   return departure;
 }
 
 void Membership::SetActive(Member* member, bool is_active) {
-  PS_CHECK(member->is_active != is_active) << "incarnation " << member->incarnation;
-  ++generation_.value;
-  member->is_active = is_active;
-  member->activated = generation_;
+  MemberRecord* const record = member->record;
+  PS_CHECK(record->is_active != is_active) << "incarnation " << record->incarnation;
+  ++state_->generation.value;
+  record->is_active = is_active;
+  record->activated = state_->generation;
 }
 
 Member* Membership::Find(Incarnation incarnation) {
@@ -60,91 +98,187 @@ Member* Membership::FindSeat(WorkerId seat) {
   return it == seats_.end() ? nullptr : Find(it->second);
 }
 
+Member* Membership::FindProcess(const std::string& host, int64_t pid) {
+  const std::pair<std::string, int64_t> process(host, pid);
+  for (auto it = processes_.lower_bound({process, Incarnation()});
+       it != processes_.end() && it->first == process;
+       ++it) {
+    if (Member* const member = Find(it->second); member->peer == proto::PeerId()) {
+      return member;
+    }
+  }
+  return nullptr;
+}
+
 Departure* Membership::FindDeparture(Incarnation incarnation) {
+  const auto it = departures_.find(incarnation);
+  return it == departures_.end() ? nullptr : &it->second;
+}
+
+const Departure* Membership::FindDeparture(Incarnation incarnation) const {
   const auto it = departures_.find(incarnation);
   return it == departures_.end() ? nullptr : &it->second;
 }
 
 proto::Membership Membership::Message() const {
   proto::Membership message;
-  message.generation = generation_;
-  message.incarnation_max = incarnation_max_;
-  for (const auto& [incarnation, member] : members_) {
+  message.generation = state_->generation;
+  message.incarnation_max = state_->incarnation_max;
+  for (const auto& [incarnation, member] : state_->members) {
     message.members.push_back({member.seat, incarnation, member.is_active});
   }
-  for (const auto& [incarnation, departure] : departures_) {
+  for (const auto& [incarnation, departure] : state_->departures) {
     message.resolve.push_back(incarnation);
   }
   return message;
 }
 
 Status Membership::OnAck(const proto::MembershipAck& ack) {
-  if (ack.generation > generation_) {
-    return Status::InvalidArgument(
-        "generation " + std::to_string(ack.generation.value) + " is not there yet; the newest is " +
-        std::to_string(generation_.value));
+  if (ack.generation > state_->generation) {
+    return Status::InvalidArgument(fmt::format(
+        "generation {} is not there yet; the newest is {}",
+        ack.generation.value,
+        state_->generation.value));
   }
   for (const proto::MembershipAck::Resolved& resolved : ack.resolved) {
     Departure* const departure = FindDeparture(resolved.incarnation);
-    if (departure != nullptr && ack.generation >= departure->generation) {
-      departure->answers.emplace(ack.shard, resolved);  // the first answer can't change any more
+    if (departure == nullptr || ack.generation < departure->record->generation) {
+      continue;
+    }
+    DepartureRecord* const record = departure->record;
+    record->answers.emplace(ack.shard, resolved);  // the first answer can't change any more
+    if (!record->is_resolved && record->answers.size() == shard_count_) {
+      answered_.insert(resolved.incarnation);
     }
   }
   // An acknowledgement without the answers that it owes is none: the membership is sent again.
   const bool is_owing = std::any_of(departures_.begin(), departures_.end(), [&](const auto& entry) {
-    return entry.second.generation <= ack.generation && !entry.second.answers.contains(ack.shard);
+    const DepartureRecord& record = *entry.second.record;
+    return record.generation <= ack.generation && !record.answers.contains(ack.shard);
   });
   if (!is_owing) {
-    Generation& acknowledged = acknowledged_[ack.shard];
+    Generation& acknowledged = state_->acknowledged[ack.shard];
     acknowledged = std::max(acknowledged, ack.generation);
+    NoteAcknowledgements();
   }
   return Status::Ok();
 }
 
-bool Membership::IsAcknowledged(Generation generation) const {
-  if (generation == Generation()) {
-    return true;
+void Membership::NoteAcknowledgements() {
+  if (state_->acknowledged.size() < shard_count_) {
+    return;
   }
-  return acknowledged_.size() == shard_count_ &&
-         std::all_of(acknowledged_.begin(), acknowledged_.end(), [&](const auto& entry) {
-           return entry.second >= generation;
-         });
+  acknowledged_by_all_ = std::min_element(
+                             state_->acknowledged.begin(),
+                             state_->acknowledged.end(),
+                             [](const auto& a, const auto& b) { return a.second < b.second; })
+                             ->second;
 }
 
 Generation Membership::AcknowledgedBy(ShardId shard) const {
-  const auto it = acknowledged_.find(shard);
-  return it == acknowledged_.end() ? Generation() : it->second;
+  const auto it = state_->acknowledged.find(shard);
+  return it == state_->acknowledged.end() ? Generation() : it->second;
 }
 
-void Membership::Forget(Incarnation incarnation) {
-  auto node = departures_.extract(incarnation);
-  PS_CHECK(!node.empty() && node.mapped().is_resolved) << "incarnation " << incarnation;
-  gone_.push_back({std::move(node.mapped().member), node.mapped().kind});
-  if (gone_.size() > kGoneWorkersMax) {
-    gone_.pop_front();
+std::vector<Incarnation> Membership::TakeJoined() {
+  std::vector<Incarnation> joined;
+  while (!joining_.empty() && IsAcknowledged(joining_.begin()->first)) {
+    joined.push_back(joining_.begin()->second);
+    joining_.erase(joining_.begin());
+  }
+  return joined;
+}
+
+std::vector<Incarnation> Membership::TakeAnswered() {
+  std::vector<Incarnation> answered(answered_.begin(), answered_.end());
+  answered_.clear();
+  return answered;
+}
+
+void Membership::Resolve(Departure* departure, uint64_t round) {
+  DepartureRecord* const record = departure->record;
+  PS_CHECK(!record->is_resolved) << "incarnation " << record->member.incarnation;
+  record->is_resolved = true;
+  record->kept_for_round = round;
+  kept_.insert({round, record->member.incarnation});
+  --unresolved_;
+}
+
+void Membership::ForgetKept(uint64_t round) {
+  while (!kept_.empty() && kept_.begin()->first <= round) {
+    const Incarnation incarnation = kept_.begin()->second;
+    kept_.erase(kept_.begin());
+    departures_.erase(incarnation);
+    auto node = state_->departures.extract(incarnation);
+    state_->gone.push_back({std::move(node.mapped().member), node.mapped().kind});
+    if (state_->gone.size() > kGoneWorkersMax) {
+      state_->gone.pop_front();
+    }
   }
 }
 
 Status Membership::Check() const {
+  PS_TRY(CheckMembershipState(*state_, shard_count_));
+  for (const auto& [seat, incarnation] : seats_) {
+    const auto record = state_->members.find(incarnation);
+    if (record == state_->members.end() || record->second.seat != seat) {
+      return Status::Corruption(fmt::format("seat {} has a holder that is gone", seat.value));
+    }
+  }
+  const auto resolved = static_cast<size_t>(
+      std::count_if(state_->departures.begin(), state_->departures.end(), [](const auto& entry) {
+        return entry.second.is_resolved;
+      }));
+  if (seats_.size() != state_->members.size() || members_.size() != seats_.size() ||
+      processes_.size() != seats_.size() || departures_.size() != state_->departures.size() ||
+      kept_.size() != resolved || unresolved_ + resolved != departures_.size()) {
+    return Status::Corruption("the membership's tables are not those of its state");
+  }
+  return Status::Ok();
+}
+
+Status CheckMembershipState(const MembershipState& state, uint32_t shard_count) {
+  const auto nonsense = [](Incarnation incarnation) {
+    return Status::Corruption(fmt::format("incarnation {} makes no sense", incarnation.value));
+  };
   std::set<WorkerId> seats;
-  for (const auto& [incarnation, member] : members_) {
-    const auto seat = seats_.find(member.seat);
-    if (!seats.insert(member.seat).second || seat == seats_.end() || seat->second != incarnation) {
-      return Status::Corruption("seat " + std::to_string(member.seat.value) + " has two holders");
+  for (const auto& [incarnation, member] : state.members) {
+    if (!seats.insert(member.seat).second) {
+      return Status::Corruption(fmt::format("seat {} has two holders", member.seat.value));
     }
-    if (incarnation > incarnation_max_ || departures_.contains(incarnation) ||
-        member.incarnation != incarnation || member.joined > generation_) {
-      return Status::Corruption(
-          "incarnation " + std::to_string(incarnation.value) + " makes no sense");
-    }
-  }
-  for (const auto& [shard, generation] : acknowledged_) {
-    if (shard.value >= shard_count_ || generation > generation_) {
-      return Status::Corruption("shard " + std::to_string(shard.value) + " is ahead");
+    if (incarnation == Incarnation() || incarnation > state.incarnation_max ||
+        state.departures.contains(incarnation) || member.incarnation != incarnation ||
+        member.joined > state.generation || member.activated > state.generation) {
+      return nonsense(incarnation);
     }
   }
-  return seats.size() == seats_.size() ? Status::Ok()
-                                       : Status::Corruption("a seat has a holder that is gone");
+  for (const auto& [shard, generation] : state.acknowledged) {
+    if (shard.value >= shard_count || generation > state.generation) {
+      return Status::Corruption(fmt::format("shard {} is ahead", shard.value));
+    }
+  }
+  for (const auto& [incarnation, departure] : state.departures) {
+    const bool is_answered = departure.answers.size() == shard_count;
+    if (incarnation > state.incarnation_max || departure.member.incarnation != incarnation ||
+        departure.generation > state.generation || (departure.is_resolved && !is_answered)) {
+      return nonsense(incarnation);
+    }
+    for (const auto& [shard, answer] : departure.answers) {
+      if (shard.value >= shard_count || answer.incarnation != incarnation) {
+        return nonsense(incarnation);
+      }
+    }
+    for (const auto& [shard, generation] : state.acknowledged) {
+      if (generation >= departure.generation && !departure.answers.contains(shard)) {
+        return Status::Corruption(fmt::format(
+            "shard {} has acknowledged the end of incarnation {} without its last step",
+            shard.value,
+            incarnation.value));
+      }
+    }
+  }
+  return state.gone.size() <= kGoneWorkersMax ? Status::Ok()
+                                              : Status::Corruption("too many are remembered");
 }
 
 }  // namespace ps::coordinator

@@ -1,99 +1,63 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 
 namespace ps::coordinator {
 
-/// One incarnation that takes part.
-struct Member {
-  // Constant from the join on.
-  Incarnation incarnation;
-  Generation joined;  // the membership that first lists it
-  int64_t pid = 0;
-  std::string host;
-  WorkerId seat;
-  uint32_t minibatch = 1;
-  float slowdown = 1;
-  uint32_t threads = 1;
+using proto::DepartureRecord;
+using proto::GoneWorker;
+using proto::LeaveKind;
+using proto::MemberRecord;
+using proto::MembershipState;
 
-  // Life.
-  bool is_admitted = false;  // every shard knows it and JoinReply is out
-  bool is_heard = false;     // it has sent something after JoinReply
-  bool is_draining = false;  // takes no new leases
-  bool is_notified = false;  // a notice was given to it
-  bool is_active = true;     // ssp: counts for the staleness bound
-  bool has_asked = false;    // for a lease, ever
-  bool wants_lease = false;
-  proto::WorkerState state = proto::WorkerState::kJoining;
-  Generation activated;  // the membership that made it active
-  proto::PeerId peer;    // none: the connection is lost, and may come back
+/// A member: its record, and what only this process knows of it.
+struct Member {
+  MemberRecord* record = nullptr;
+  proto::PeerId peer;  // none: the connection is lost, and may come back
   uint64_t join_request_id = 0;
+  proto::WorkerState state = proto::WorkerState::kJoining;
+  std::vector<proto::Wait> waits;
+  bool wants_lease = false;
+  uint64_t lease_request_id = 0;
+  TimePoint wants_since{};
+  Generation wants_generation;
   TimePoint since{};       // the join
   TimePoint last_heard{};  // or when its connection was lost
   TimePoint last_heartbeat{};
   TimePoint last_progress{};  // lease granted to idle hands, or a step or evaluation reported
-  proto::WorkerStats stats;
-  std::vector<proto::Wait> waits;
-
-  // Work.
-  uint64_t lease_request_id = 0;
-  TimePoint wants_since{};
-  Generation wants_generation;
-  LeaseId last_lease;  // newest granted, train or evaluation
-  proto::LeaseGrant last_grant;
-  Step reported = 0;  // steps 1..reported are counted
-  uint64_t samples_counted = 0;
-  double step_seconds = 0;  // smoothed; 0: no step yet
-  TimePoint last_step{};    // reported, or the first lease's grant
+  TimePoint last_step{};      // reported, or the first lease's grant
 };
 
-enum class LeaveKind : uint8_t {
-  kLost,     // no notice
-  kDrained,  // a notice, then a goodbye or the end
-  kLeft,     // fenced by its own successor, or let go at the end
-};
-
-/// An incarnation that was removed: fenced everywhere once every shard has answered.
+/// A departure: its record, and who waits for its end.
 struct Departure {
-  Member member;
-  LeaveKind kind = LeaveKind::kLost;
-  std::string reason;
-  bool has_said_goodbye = false;
+  DepartureRecord* record = nullptr;
   proto::PeerId goodbye_peer;  // GoodbyeReply goes there
   uint64_t goodbye_request_id = 0;
-  std::map<ShardId, proto::MembershipAck::Resolved> answers;
-  bool is_resolved = false;  // its steps are counted, its leases returned
-  // bsp: shards keep what it staged until this round is committed everywhere; 0: nothing staged.
-  uint64_t kept_for_round = 0;
   TimePoint since{};
-  Generation generation;  // the first that does not list it
-};
-
-/// What is remembered of those who are gone, for people.
-struct GoneWorker {
-  Member member;
-  LeaveKind kind = LeaveKind::kLost;
 };
 
 /// Who takes part. Invariants (Check): a seat has at most one member; incarnations and generations
-/// only grow; an incarnation is a member, a departure, or forgotten for ever.
+/// only grow; an incarnation is a member, a departure, or forgotten for ever. What follows from an
+/// acknowledgement is found without looking at the members.
 class Membership {
  public:
-  /// `shard_count` shards acknowledge every generation.
-  explicit Membership(uint32_t shard_count) : shard_count_(shard_count) {}
+  /// Works on `state`, which outlives it. `shard_count` shards acknowledge every generation.
+  Membership(MembershipState* state, uint32_t shard_count);
 
   /// A new incarnation in a vacant seat. Requires: the seat has no member.
-  Member& Add(WorkerId seat);
+  Member& Add(WorkerId seat, const std::string& host, int64_t pid);
   /// Fences a member. The reference is valid until Forget.
   Departure& Remove(Incarnation incarnation, LeaveKind kind, std::string reason, TimePoint now);
   void SetActive(Member* member, bool is_active);
@@ -101,24 +65,31 @@ class Membership {
   Member* Find(Incarnation incarnation);
   const Member* Find(Incarnation incarnation) const;
   Member* FindSeat(WorkerId seat);
+  /// The member that this process joined as and that has no connection, or null. `pid` is not 0.
+  Member* FindProcess(const std::string& host, int64_t pid);
   Departure* FindDeparture(Incarnation incarnation);
+  const Departure* FindDeparture(Incarnation incarnation) const;
 
   proto::Membership Message() const;
-  /// Takes note of a shard's answer. Returns true when the shard needs nothing more of this
-  /// generation. Errors: kInvalidArgument (a generation of the future).
+  /// Takes note of a shard's answer. Errors: kInvalidArgument (a generation of the future).
   Status OnAck(const proto::MembershipAck& ack);
 
   /// Every shard has acknowledged at least this generation.
-  bool IsAcknowledged(Generation generation) const;
+  bool IsAcknowledged(Generation generation) const { return generation <= acknowledged_by_all_; }
 
   Generation AcknowledgedBy(ShardId shard) const;
 
-  bool HasAllAnswers(const Departure& departure) const {
-    return departure.answers.size() == shard_count_;
-  }
+  /// Members who are not admitted and whom every shard knows now, each once.
+  std::vector<Incarnation> TakeJoined();
+  /// Unresolved departures that every shard has answered for, each once.
+  std::vector<Incarnation> TakeAnswered();
+  /// The departure's steps are counted. It is forgotten once `round` (0: none) is committed
+  /// everywhere: a shard drops what a forgotten incarnation staged.
+  void Resolve(Departure* departure, uint64_t round);
+  /// Forgets resolved departures kept for rounds up to `round`.
+  void ForgetKept(uint64_t round);
 
-  /// Drops a resolved departure; the next membership lets the shards forget it too.
-  void Forget(Incarnation incarnation);
+  bool has_unresolved() const { return unresolved_ > 0; }
 
   std::map<Incarnation, Member>& members() { return members_; }
 
@@ -128,23 +99,32 @@ class Membership {
 
   const std::map<Incarnation, Departure>& departures() const { return departures_; }
 
-  const std::deque<GoneWorker>& gone() const { return gone_; }
+  const std::deque<GoneWorker>& gone() const { return state_->gone; }
 
-  Generation generation() const { return generation_; }
+  Generation generation() const { return state_->generation; }
 
-  Incarnation incarnation_max() const { return incarnation_max_; }
+  Incarnation incarnation_max() const { return state_->incarnation_max; }
 
   Status Check() const;
 
  private:
+  void NoteAcknowledgements();
+
+  MembershipState* const state_;
   const uint32_t shard_count_;
-  Generation generation_;
-  Incarnation incarnation_max_;
+  // What follows from the state, kept at hand.
   std::map<Incarnation, Member> members_;
-  std::map<WorkerId, Incarnation> seats_;
   std::map<Incarnation, Departure> departures_;
-  std::map<ShardId, Generation> acknowledged_;
-  std::deque<GoneWorker> gone_;  // newest last, bounded
+  std::map<WorkerId, Incarnation> seats_;
+  std::set<std::pair<std::pair<std::string, int64_t>, Incarnation>> processes_;
+  std::set<std::pair<Generation, Incarnation>> joining_;  // by the membership that lists it
+  std::set<Incarnation> answered_;
+  std::set<std::pair<uint64_t, Incarnation>> kept_;  // by round
+  size_t unresolved_ = 0;
+  Generation acknowledged_by_all_;
 };
+
+/// Whether a membership can be made of a loaded state. Errors: kCorruption naming what is wrong.
+Status CheckMembershipState(const MembershipState& state, uint32_t shard_count);
 
 }  // namespace ps::coordinator

@@ -1,5 +1,7 @@
 #include "ps/coordinator/placement.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 
@@ -42,6 +44,30 @@ proto::Placement PlaceChunks(
     load.emplace(elements + placement.chunks[i].element_count, shard);
   }
   return placement;
+}
+
+Status CheckPlacement(
+    const proto::Placement& placement,
+    const std::vector<TensorSpec>& tensors,
+    uint32_t shard_count) {
+  size_t i = 0;
+  for (uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    const int64_t elements = tensors[tensor].element_count();
+    int64_t covered = 0;
+    for (uint32_t chunk = 0; covered < elements; ++chunk, ++i) {
+      const ChunkKey key = MakeChunkKey(tensor, chunk);
+      if (i == placement.chunks.size() || placement.chunks[i].key != key ||
+          placement.chunks[i].element_begin != covered || placement.chunks[i].element_count == 0 ||
+          placement.chunks[i].element_count > elements - covered ||
+          placement.chunks[i].shard.value >= shard_count) {
+        return Status::Corruption(fmt::format(
+            "chunk {} of tensor {} is not placed, or not where it belongs", chunk, tensor));
+      }
+      covered += placement.chunks[i].element_count;
+    }
+  }
+  return i == placement.chunks.size() ? Status::Ok()
+                                      : Status::Corruption("chunks of no tensor are placed");
 }
 
 }  // namespace ps::coordinator

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/proto/messages.h"
 
@@ -14,5 +15,12 @@ namespace ps::coordinator {
 /// chunk_bytes >= 4.
 proto::Placement PlaceChunks(
     const std::vector<TensorSpec>& tensors, uint64_t chunk_bytes, uint32_t shard_count);
+
+/// Whether the chunks cover the tensors, each element once, on shards that there are. Errors:
+/// kCorruption naming the first chunk that does not fit.
+Status CheckPlacement(
+    const proto::Placement& placement,
+    const std::vector<TensorSpec>& tensors,
+    uint32_t shard_count);
 
 }  // namespace ps::coordinator

@@ -15,10 +15,10 @@ void ProgressMeter::OnStep(uint64_t samples, double loss_sum, uint64_t correct) 
     return;
   }
   const auto n = static_cast<double>(samples);
-  const double weight = has_step_ ? 1 - std::exp(-n / smoothing_samples_) : 1;
-  loss_ += weight * (loss_sum / n - loss_);
-  accuracy_ += weight * (static_cast<double>(correct) / n - accuracy_);
-  has_step_ = true;
+  const double weight = state_->has_step ? 1 - std::exp(-n / smoothing_samples_) : 1;
+  state_->loss += weight * (loss_sum / n - state_->loss);
+  state_->accuracy += weight * (static_cast<double>(correct) / n - state_->accuracy);
+  state_->has_step = true;
 }
 
 void ProgressMeter::OnTick(TimePoint now, uint64_t samples_counted) {

@@ -5,14 +5,16 @@
 #include <utility>
 
 #include "ps/base/time.h"
+#include "ps/proto/job_state.h"
 
 namespace ps::coordinator {
 
 /// Rate over the last seconds, and loss and accuracy smoothed over the last minibatches.
 class ProgressMeter {
  public:
-  explicit ProgressMeter(uint32_t reference_minibatch)
-      : smoothing_samples_(50.0 * reference_minibatch) {}
+  /// Works on `state`, which outlives it.
+  ProgressMeter(proto::MeterState* state, uint32_t reference_minibatch)
+      : state_(state), smoothing_samples_(50.0 * reference_minibatch) {}
 
   /// A step was counted. Values that are not finite are left out.
   void OnStep(uint64_t samples, double loss_sum, uint64_t correct);
@@ -21,16 +23,14 @@ class ProgressMeter {
 
   double SamplesPerSecond() const;
 
-  double loss() const { return loss_; }
+  double loss() const { return state_->loss; }
 
-  double accuracy() const { return accuracy_; }
+  double accuracy() const { return state_->accuracy; }
 
  private:
+  proto::MeterState* const state_;
   const double smoothing_samples_;
   std::deque<std::pair<TimePoint, uint64_t>> window_;
-  double loss_ = 0;
-  double accuracy_ = 0;
-  bool has_step_ = false;
 };
 
 }  // namespace ps::coordinator

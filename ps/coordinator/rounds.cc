@@ -1,45 +1,49 @@
 #include "ps/coordinator/rounds.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace ps::coordinator {
 
+Rounds::Rounds(RoundsState* state)
+    : state_(state),
+      contributed_(static_cast<size_t>(
+          std::count_if(state->entries.begin(), state->entries.end(), [](const auto& entry) {
+            return entry.second.has_contributed;
+          }))) {}
+
 void Rounds::Enter(WorkerId worker, Incarnation incarnation) {
-  const bool is_new = entries_.emplace(incarnation, Entry{worker}).second;
+  const bool is_new = state_->entries.emplace(incarnation, RoundEntry{worker}).second;
   PS_CHECK(is_new) << "incarnation " << incarnation << " is in round " << open_round();
 }
 
 void Rounds::Contribute(Incarnation incarnation, Step step, uint32_t samples, bool is_rejected) {
-  const auto it = entries_.find(incarnation);
-  PS_CHECK(it != entries_.end() && !it->second.has_contributed) << "incarnation " << incarnation;
+  const auto it = state_->entries.find(incarnation);
+  PS_CHECK(it != state_->entries.end() && !it->second.has_contributed)
+      << "incarnation " << incarnation;
   it->second = {it->second.worker, true, step, samples, is_rejected};
+  ++contributed_;
 }
 
 void Rounds::Leave(Incarnation incarnation) {
-  const auto it = entries_.find(incarnation);
-  if (it != entries_.end() && !it->second.has_contributed) {
-    entries_.erase(it);
+  const auto it = state_->entries.find(incarnation);
+  if (it != state_->entries.end() && !it->second.has_contributed) {
+    state_->entries.erase(it);
   }
 }
 
 bool Rounds::HasContributed(Incarnation incarnation) const {
-  const auto it = entries_.find(incarnation);
-  return it != entries_.end() && it->second.has_contributed;
-}
-
-bool Rounds::is_settled() const {
-  return !entries_.empty() && std::all_of(entries_.begin(), entries_.end(), [](const auto& entry) {
-    return entry.second.has_contributed;
-  });
+  const auto it = state_->entries.find(incarnation);
+  return it != state_->entries.end() && it->second.has_contributed;
 }
 
 void Rounds::Commit() {
   PS_CHECK(is_settled() && is_commit_acknowledged()) << "round " << open_round();
   proto::CommitRound commit;
   commit.round = open_round();
-  for (const auto& [incarnation, entry] : entries_) {
+  for (const auto& [incarnation, entry] : state_->entries) {
     if (!entry.is_rejected) {
       commit.contributions.push_back({entry.worker, incarnation, entry.step, entry.samples});
     }
@@ -50,27 +54,38 @@ void Rounds::Commit() {
       commit.contributions.begin(), commit.contributions.end(), [](const auto& a, const auto& b) {
         return std::pair(a.worker, a.incarnation) < std::pair(b.worker, b.incarnation);
       });
-  committed_ = commit.round;
-  commit_ = std::move(commit);
-  acks_.clear();
-  entries_.clear();
+  state_->committed = commit.round;
+  state_->commit = std::move(commit);
+  state_->acks.clear();
+  state_->entries.clear();
+  contributed_ = 0;
 }
 
 Result<bool> Rounds::OnAck(const proto::CommitAck& ack, uint32_t shard_count) {
-  if (ack.round > committed_) {
+  if (ack.round > state_->committed) {
     return Status::InvalidArgument(
-        "round " + std::to_string(ack.round) + " is not committed; the newest is " +
-        std::to_string(committed_));
+        fmt::format("round {} is not committed; the newest is {}", ack.round, state_->committed));
   }
-  if (!commit_ || ack.round != commit_->round) {
+  if (!state_->commit || ack.round != state_->commit->round) {
     return false;  // a repetition
   }
-  acks_.insert(ack.shard);
-  if (acks_.size() < shard_count) {
+  state_->acks.insert(ack.shard);
+  if (state_->acks.size() < shard_count) {
     return false;
   }
-  commit_.reset();
+  state_->commit.reset();
   return true;
+}
+
+Status CheckRoundsState(const RoundsState& state, uint32_t shard_count) {
+  const bool is_commit_sane =
+      !state.commit || (state.commit->round == state.committed && state.committed > 0 &&
+                        state.acks.size() < shard_count);
+  const bool are_acks_sane = state.acks.empty() || state.acks.rbegin()->value < shard_count;
+  return is_commit_sane && are_acks_sane
+             ? Status::Ok()
+             : Status::Corruption(
+                   fmt::format("the commit of round {} makes no sense", state.committed));
 }
 
 }  // namespace ps::coordinator

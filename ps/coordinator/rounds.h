@@ -3,13 +3,16 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
+#include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 
 namespace ps::coordinator {
+
+using proto::RoundEntry;
+using proto::RoundsState;
 
 /// The rounds of bsp. One round is open at any time: round committed() + 1. An incarnation enters
 /// it with its lease, and then either contributes one step or leaves. When all who entered have
@@ -18,10 +21,16 @@ namespace ps::coordinator {
 /// whose contributions were all rejected commits without any.
 class Rounds {
  public:
-  uint64_t open_round() const { return committed_ + 1; }
+  /// Works on `state`, which outlives it.
+  explicit Rounds(RoundsState* state);
+
+  uint64_t open_round() const { return state_->committed + 1; }
 
   /// The newest round whose commit was decided.
-  uint64_t committed() const { return committed_; }
+  uint64_t committed() const { return state_->committed; }
+
+  /// The newest round that every shard has applied.
+  uint64_t applied() const { return state_->committed - (state_->commit ? 1 : 0); }
 
   /// Requires: it is not in the open round.
   void Enter(WorkerId worker, Incarnation incarnation);
@@ -30,43 +39,36 @@ class Rounds {
   /// It will not contribute (any more). Nothing happens when it is not in, or has contributed.
   void Leave(Incarnation incarnation);
 
-  bool Contains(Incarnation incarnation) const { return entries_.contains(incarnation); }
+  bool Contains(Incarnation incarnation) const { return state_->entries.contains(incarnation); }
 
   bool HasContributed(Incarnation incarnation) const;
 
-  bool is_empty() const { return entries_.empty(); }
+  bool is_empty() const { return state_->entries.empty(); }
 
   /// Everybody who entered has contributed, and somebody did.
-  bool is_settled() const;
+  bool is_settled() const { return !is_empty() && contributed_ == state_->entries.size(); }
 
   /// Commits the open round and opens the next. Requires: is_settled(), is_commit_acknowledged().
   void Commit();
 
   /// The newest commit, until every shard has acknowledged it.
-  const std::optional<proto::CommitRound>& commit() const { return commit_; }
+  const std::optional<proto::CommitRound>& commit() const { return state_->commit; }
 
-  bool is_commit_acknowledged() const { return !commit_.has_value(); }
+  bool is_commit_acknowledged() const { return !state_->commit.has_value(); }
 
-  bool HasAcknowledged(ShardId shard) const { return acks_.contains(shard); }
+  bool HasAcknowledged(ShardId shard) const { return state_->acks.contains(shard); }
 
   /// Returns true when it was the last one. Errors: kInvalidArgument (a round of the future).
   Result<bool> OnAck(const proto::CommitAck& ack, uint32_t shard_count);
 
-  struct Entry {
-    WorkerId worker;
-    bool has_contributed = false;
-    Step step = 0;
-    uint32_t samples = 0;
-    bool is_rejected = false;
-  };
-
-  const std::map<Incarnation, Entry>& entries() const { return entries_; }
+  const std::map<Incarnation, RoundEntry>& entries() const { return state_->entries; }
 
  private:
-  uint64_t committed_ = 0;
-  std::map<Incarnation, Entry> entries_;
-  std::optional<proto::CommitRound> commit_;
-  std::set<ShardId> acks_;
+  RoundsState* const state_;
+  size_t contributed_ = 0;  // of the entries
 };
+
+/// Whether rounds can be made of a loaded state. Errors: kCorruption naming what is wrong.
+Status CheckRoundsState(const RoundsState& state, uint32_t shard_count);
 
 }  // namespace ps::coordinator

@@ -6,15 +6,26 @@
 
 namespace ps::coordinator {
 
-Seats::Seats(const proto::JobConfig& config)
+Seats::Seats(
+    const proto::JobConfig& config,
+    const std::vector<proto::FaultConfig>& faults,
+    proto::SeatsState* state)
     : reference_minibatch_(std::max<uint32_t>(config.train.minibatch, 1)),
-      default_group_(Resolve({})) {
+      default_group_(Resolve({})),
+      faults_(faults),
+      state_(state) {
   for (const proto::WorkerGroup& group : config.workers) {
-    for (uint32_t i = 0; i < group.count && next_ < kSeatsMax; ++i) {
-      AddFresh(group);
+    for (uint32_t i = 0; i < group.count && initial_ < kSeatsMax; ++i) {
+      groups_[WorkerId(initial_++)] = Resolve(group);
     }
   }
-  initial_ = next_;
+  for (const auto& [seat, fault] : state_->added) {
+    groups_[seat] = Resolve(faults_[fault].add);
+  }
+  state_->next = std::max(state_->next, initial_);
+  for (uint32_t i = 0; i < state_->next; ++i) {
+    NoteVacancy(WorkerId(i));
+  }
 }
 
 proto::WorkerGroup Seats::Resolve(proto::WorkerGroup group) const {
@@ -28,16 +39,53 @@ const proto::WorkerGroup& Seats::GroupOf(WorkerId seat) const {
   return it == groups_.end() ? default_group_ : it->second;
 }
 
-WorkerId Seats::AddFresh(const proto::WorkerGroup& group) {
-  PS_CHECK(next_ < kSeatsMax);
-  const WorkerId seat(next_++);
-  groups_[seat] = Resolve(group);
+WorkerId Seats::AddFresh(uint32_t fault) {
+  PS_CHECK(state_->next < kSeatsMax && fault < faults_.size());
+  const WorkerId seat(state_->next++);
+  groups_[seat] = Resolve(faults_[fault].add);
+  state_->added[seat] = fault;
+  NoteVacancy(seat);
   return seat;
 }
 
 void Seats::Open(WorkerId seat) {
   PS_CHECK(seat.value < kSeatsMax) << "seat " << seat;
-  next_ = std::max(next_, seat.value + 1);
+  while (state_->next <= seat.value) {
+    NoteVacancy(WorkerId(state_->next++));
+  }
+}
+
+void Seats::NoteVacancy(WorkerId seat) {
+  if (taken_.contains(seat) || IsExpected(seat)) {
+    vacant_.erase(seat);
+  } else {
+    vacant_.insert(seat);
+  }
+}
+
+void Seats::Take(WorkerId seat) {
+  taken_.insert(seat);
+  NoteVacancy(seat);
+}
+
+void Seats::Leave(WorkerId seat) {
+  taken_.erase(seat);
+  NoteVacancy(seat);
+}
+
+std::optional<WorkerId> Seats::Vacant() const {
+  return vacant_.empty() ? std::nullopt : std::optional(*vacant_.begin());
+}
+
+void Seats::Expect(WorkerId seat) {
+  state_->expected.insert(seat);
+  NoteVacancy(seat);
+}
+
+void Seats::StopExpecting(WorkerId seat) {
+  if (state_->expected.erase(seat) != 0) {
+    NoteVacancy(seat);
+  }
 }
 
 }  // namespace ps::coordinator

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "ps/base/ids.h"
 #include "ps/proto/job_config.h"
+#include "ps/proto/job_state.h"
 
 namespace ps::coordinator {
 
@@ -16,44 +18,59 @@ inline constexpr uint32_t kSeatsMax = 4096;
 /// order of its groups; those of `add` faults and of workers started by hand follow.
 class Seats {
  public:
-  explicit Seats(const proto::JobConfig& config);
+  /// Works on `state`, which outlives it; `faults` is what its `added` seats name. A state without
+  /// seats gets those of the config.
+  Seats(
+      const proto::JobConfig& config,
+      const std::vector<proto::FaultConfig>& faults,
+      proto::SeatsState* state);
 
   /// The settings of a seat: count 1, minibatch resolved. Defaults for seats that nobody described.
   const proto::WorkerGroup& GroupOf(WorkerId seat) const;
-  /// Takes the next fresh seat for a worker of `group`. Requires: size() < kSeatsMax.
-  WorkerId AddFresh(const proto::WorkerGroup& group);
+  /// Takes the next fresh seat for a worker of `faults[fault]`. Requires: size() < kSeatsMax.
+  WorkerId AddFresh(uint32_t fault);
   /// Somebody asks for a seat that was not there. Requires: seat.value < kSeatsMax.
   void Open(WorkerId seat);
 
-  uint32_t size() const { return next_; }
+  uint32_t size() const { return state_->next; }
 
   /// Of the config's groups.
   uint32_t initial() const { return initial_; }
 
+  /// A member has the seat, or has left it.
+  void Take(WorkerId seat);
+  void Leave(WorkerId seat);
+
+  /// The lowest seat that nobody has or is expected in.
+  std::optional<WorkerId> Vacant() const;
+
   /// Seats whose worker was started and has not asked for its first lease yet.
-  void Expect(WorkerId seat) { expected_.insert(seat); }
+  void Expect(WorkerId seat);
+  void StopExpecting(WorkerId seat);
 
-  void StopExpecting(WorkerId seat) { expected_.erase(seat); }
+  bool IsExpected(WorkerId seat) const { return state_->expected.contains(seat); }
 
-  bool IsExpected(WorkerId seat) const { return expected_.contains(seat); }
-
-  const std::set<WorkerId>& expected() const { return expected_; }
+  const std::set<WorkerId>& expected() const { return state_->expected; }
 
   /// Why a worker that was started never joined.
-  void NoteEnd(WorkerId seat, std::string description) { ends_[seat] = std::move(description); }
+  void NoteEnd(WorkerId seat, std::string description) {
+    state_->ends[seat] = std::move(description);
+  }
 
-  const std::map<WorkerId, std::string>& ends() const { return ends_; }
+  const std::map<WorkerId, std::string>& ends() const { return state_->ends; }
 
  private:
   proto::WorkerGroup Resolve(proto::WorkerGroup group) const;
+  void NoteVacancy(WorkerId seat);
 
   const uint32_t reference_minibatch_;
   const proto::WorkerGroup default_group_;
+  const std::vector<proto::FaultConfig> faults_;
+  proto::SeatsState* const state_;
   std::map<WorkerId, proto::WorkerGroup> groups_;
-  uint32_t next_ = 0;
   uint32_t initial_ = 0;
-  std::set<WorkerId> expected_;
-  std::map<WorkerId, std::string> ends_;
+  std::set<WorkerId> taken_;
+  std::set<WorkerId> vacant_;  // neither taken nor expected
 };
 
 }  // namespace ps::coordinator

@@ -1,17 +1,23 @@
 #include "ps/coordinator/shard_table.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace ps::coordinator {
 
 ShardTable::ShardTable(
-    uint32_t shard_count, uint32_t shards_per_server, const proto::Placement& placement)
-    : shards_per_server_(shards_per_server), shards_(shard_count) {
-  PS_CHECK(shard_count > 0 && shards_per_server > 0);
-  for (uint32_t i = 0; i < shard_count; ++i) {
+    std::vector<ShardRecord>* records,
+    uint32_t shards_per_server,
+    const proto::Placement& placement)
+    : shards_per_server_(shards_per_server), shards_(records->size()) {
+  PS_CHECK(!shards_.empty() && shards_per_server > 0);
+  for (uint32_t i = 0; i < shards_.size(); ++i) {
     shards_[i].shard = ShardId(i);
+    shards_[i].record = &(*records)[i];
+    ready_ += shards_[i].record->is_ready ? 1 : 0;
   }
-  std::vector<uint64_t> bytes(shard_count);
+  std::vector<uint64_t> bytes(shards_.size());
   for (const proto::ChunkAssignment& chunk : placement.chunks) {
     shards_[chunk.shard.value].has_chunks = true;
     bytes[chunk.shard.value] += chunk.element_count * sizeof(float);
@@ -24,23 +30,33 @@ Shard* ShardTable::Find(ShardId shard) {
 }
 
 Shard* ShardTable::FindPeer(proto::PeerId peer) {
-  const auto it = std::find_if(
-      shards_.begin(), shards_.end(), [&](const Shard& shard) { return shard.peer == peer; });
-  return it == shards_.end() || peer == proto::PeerId() ? nullptr : &*it;
+  const auto it = peers_.find(peer);
+  return it == peers_.end() ? nullptr : Find(it->second);
 }
 
-bool ShardTable::are_all_ready() const {
-  return std::all_of(shards_.begin(), shards_.end(), [](const auto& s) { return s.is_ready; });
+void ShardTable::Connect(Shard* shard, proto::PeerId peer) {
+  peers_.erase(shard->peer);
+  shard->peer = peer;
+  if (peer != proto::PeerId()) {
+    peers_[peer] = shard->shard;
+  }
+}
+
+void ShardTable::MarkReady(Shard* shard) {
+  ready_ += shard->record->is_ready ? 0 : 1;
+  shard->record->is_ready = true;
 }
 
 std::string ShardTable::Missing() const {
   std::string text;
   for (const Shard& shard : shards_) {
-    if (!shard.is_ready) {
-      text += (text.empty() ? "" : ", ") + std::string("shard ") +
-              std::to_string(shard.shard.value) + " of server " +
-              std::to_string(ServerOf(shard.shard)) +
-              (shard.is_registered ? " (not set up yet)" : " (not registered)");
+    if (!shard.record->is_ready) {
+      text += fmt::format(
+          "{}shard {} of server {} ({})",
+          text.empty() ? "" : ", ",
+          shard.shard.value,
+          ServerOf(shard.shard),
+          shard.record->is_registered ? "not set up yet" : "not registered");
     }
   }
   return text;
@@ -50,7 +66,7 @@ std::vector<proto::ShardAddress> ShardTable::Addresses() const {
   std::vector<proto::ShardAddress> addresses;
   addresses.reserve(shards_.size());
   for (const Shard& shard : shards_) {
-    addresses.push_back({shard.shard, shard.host, shard.port});
+    addresses.push_back({shard.shard, shard.record->host, shard.record->port});
   }
   return addresses;
 }

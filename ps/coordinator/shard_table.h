@@ -1,27 +1,27 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "ps/base/ids.h"
 #include "ps/base/retry.h"
 #include "ps/base/time.h"
+#include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 
 namespace ps::coordinator {
 
-/// One server shard as the coordinator sees it.
+using proto::ShardRecord;
+
+/// One server shard: its record, and what only this process knows of it.
 struct Shard {
   ShardId shard;
+  ShardRecord* record = nullptr;
   bool has_chunks = false;  // a shard without chunks never completes a step
-  bool is_registered = false;
-  bool is_ready = false;
-  std::string host;
-  uint32_t port = 0;
-  int64_t pid = 0;
-  proto::PeerId peer;  // none: not connected now
+  proto::PeerId peer;       // none: not connected now
   uint64_t register_request_id = 0;
   TimePoint last_heard{};  // or when its connection was lost
   proto::ShardStats stats;
@@ -32,19 +32,26 @@ struct Shard {
   RetryTimer setup_timer;
   RetryTimer membership_timer;
   RetryTimer commit_timer;
-  TimePoint membership_since{};
 };
 
 /// The job's shards: fixed in number, all of them needed all the time.
 class ShardTable {
  public:
-  ShardTable(uint32_t shard_count, uint32_t shards_per_server, const proto::Placement& placement);
+  /// Works on `records`, one a shard, which outlive it.
+  ShardTable(
+      std::vector<ShardRecord>* records,
+      uint32_t shards_per_server,
+      const proto::Placement& placement);
 
   /// Null when there is no such shard.
   Shard* Find(ShardId shard);
   Shard* FindPeer(proto::PeerId peer);
 
-  bool are_all_ready() const;
+  /// The shard has this connection now; none: it has lost it.
+  void Connect(Shard* shard, proto::PeerId peer);
+  void MarkReady(Shard* shard);
+
+  bool are_all_ready() const { return ready_ == shards_.size(); }
 
   uint32_t ServerOf(ShardId shard) const { return shard.value / shards_per_server_; }
 
@@ -64,6 +71,8 @@ class ShardTable {
  private:
   const uint32_t shards_per_server_;
   std::vector<Shard> shards_;
+  std::map<proto::PeerId, ShardId> peers_;
+  size_t ready_ = 0;
   uint64_t largest_bytes_ = 0;
 };
 

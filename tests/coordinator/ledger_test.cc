@@ -10,22 +10,9 @@
 namespace ps::coordinator {
 namespace {
 
-TEST(RangeSetTest, NeighboursMergeAndTheLowestComesOutFirst) {
-  RangeSet set;
-  set.Insert(10, 20);
-  set.Insert(30, 40);
-  set.Insert(20, 30);
-  set.Insert(0, 5);
-  EXPECT_EQ(set.ranges(), (std::map<uint64_t, uint64_t>{{0, 5}, {10, 40}}));
-  EXPECT_EQ(set.size(), 35U);
-  EXPECT_EQ(set.TakeLowest(3), (std::pair<uint64_t, uint64_t>(0, 3)));
-  EXPECT_EQ(set.TakeLowest(3), (std::pair<uint64_t, uint64_t>(3, 5)));
-  EXPECT_EQ(set.TakeLowest(UINT64_MAX), (std::pair<uint64_t, uint64_t>(10, 40)));
-  EXPECT_TRUE(set.empty());
-}
-
 TEST(LedgerTest, ReturnedSamplesAreLeasedBeforeFreshOnes) {
-  SampleLedger ledger(100, 1);
+  LedgerState state;
+  SampleLedger ledger(&state, 100, 1);
   const TrainLease first = *ledger.Grant(Incarnation(1), 30, 0);
   ASSERT_TRUE(ledger.Count(first.lease, 0, 10).ok());
   ledger.Return(first.lease);
@@ -38,7 +25,8 @@ TEST(LedgerTest, ReturnedSamplesAreLeasedBeforeFreshOnes) {
 }
 
 TEST(LedgerTest, OnlyTheNextSamplesOfAnOpenLeaseCount) {
-  SampleLedger ledger(100, 1);
+  LedgerState state;
+  SampleLedger ledger(&state, 100, 1);
   const LeaseId lease = ledger.Grant(Incarnation(1), 30, 0)->lease;
   EXPECT_EQ(ledger.Count(lease, 10, 20).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(ledger.Count(lease, 0, 0).code(), StatusCode::kInvalidArgument);
@@ -50,7 +38,8 @@ TEST(LedgerTest, OnlyTheNextSamplesOfAnOpenLeaseCount) {
 }
 
 TEST(LedgerTest, AnEpochBeginsOnlySoFarAheadOfUnfinishedOnes) {
-  SampleLedger ledger(10, 3);
+  LedgerState state;
+  SampleLedger ledger(&state, 10, 3);
   const TrainLease straggler = *ledger.Grant(Incarnation(1), 10, 0);
   EXPECT_FALSE(ledger.HasWork(0));
   ASSERT_TRUE(ledger.HasWork(1));
@@ -64,7 +53,8 @@ TEST(LedgerTest, AnEpochBeginsOnlySoFarAheadOfUnfinishedOnes) {
 }
 
 TEST(LedgerTest, NothingIsGrantedWhenAllIsCounted) {
-  SampleLedger ledger(10, 1);
+  LedgerState state;
+  SampleLedger ledger(&state, 10, 1);
   ASSERT_TRUE(ledger.Count(ledger.Grant(Incarnation(1), 99, 0)->lease, 0, 10).ok());
   EXPECT_TRUE(ledger.is_complete());
   EXPECT_FALSE(ledger.Grant(Incarnation(1), 1, 5).has_value());
@@ -76,7 +66,8 @@ void RunRandomJob(uint64_t seed) {
   const uint64_t samples = 1 + random.Below(300);
   const auto epochs = static_cast<uint32_t>(1 + random.Below(4));
   const auto ahead = static_cast<uint32_t>(random.Below(2));
-  SampleLedger ledger(samples, epochs);
+  LedgerState state;
+  SampleLedger ledger(&state, samples, epochs);
   std::set<LeaseId> open;
   std::set<std::pair<uint32_t, uint64_t>> counted;
   for (int i = 0; i < 100000 && !ledger.is_complete(); ++i) {

@@ -12,7 +12,8 @@ namespace ps::coordinator {
 namespace {
 
 TEST(EvaluationsTest, PartsTileTheTestSetAndAddUp) {
-  Evaluations evaluations;
+  proto::EvaluationsState state;
+  Evaluations evaluations(&state);
   evaluations.Begin(2, 10, 3);
   uint64_t covered = 0;
   for (uint64_t lease = 1; evaluations.HasWork(); ++lease) {
@@ -33,7 +34,8 @@ TEST(EvaluationsTest, PartsTileTheTestSetAndAddUp) {
 }
 
 TEST(EvaluationsTest, APartWhoseHolderIsGoneIsDoneAgainByAnother) {
-  Evaluations evaluations;
+  proto::EvaluationsState state;
+  Evaluations evaluations(&state);
   evaluations.Begin(1, 10, 2);
   evaluations.Grant(Incarnation(1), LeaseId(1));
   evaluations.Grant(Incarnation(2), LeaseId(2));
@@ -45,7 +47,8 @@ TEST(EvaluationsTest, APartWhoseHolderIsGoneIsDoneAgainByAnother) {
 }
 
 TEST(RoundsTest, ContributionsAreSortedByWorkerAndRejectedOnesLeftOut) {
-  Rounds rounds;
+  proto::RoundsState state;
+  Rounds rounds(&state);
   rounds.Enter(WorkerId(2), Incarnation(1));
   rounds.Enter(WorkerId(0), Incarnation(7));
   rounds.Enter(WorkerId(1), Incarnation(5));
@@ -64,7 +67,8 @@ TEST(RoundsTest, ContributionsAreSortedByWorkerAndRejectedOnesLeftOut) {
 }
 
 TEST(RoundsTest, ARoundThatAllHaveLeftStaysOpen) {
-  Rounds rounds;
+  proto::RoundsState state;
+  Rounds rounds(&state);
   rounds.Enter(WorkerId(0), Incarnation(1));
   rounds.Leave(Incarnation(1));
   EXPECT_FALSE(rounds.is_settled());
@@ -76,7 +80,8 @@ TEST(RoundsTest, ARoundThatAllHaveLeftStaysOpen) {
 }
 
 TEST(RoundsTest, ACommitIsAcknowledgedByEveryShardOnce) {
-  Rounds rounds;
+  proto::RoundsState state;
+  Rounds rounds(&state);
   rounds.Enter(WorkerId(0), Incarnation(1));
   rounds.Contribute(Incarnation(1), 1, 5, false);
   rounds.Commit();
@@ -94,18 +99,20 @@ TEST(FaultScheduleTest, EachFaultIsDueOnceWhenItsPartIsCounted) {
   faults[1].at = 0.25F;
   faults[2].at = 0.5F;
   faults[2].worker = 7;
-  FaultSchedule schedule(faults);
+  uint32_t fired = 0;
+  FaultSchedule schedule(faults, &fired);
   EXPECT_TRUE(schedule.TakeDue(24, 100).empty());
   EXPECT_EQ(schedule.TakeDue(25, 100).size(), 1U);
   EXPECT_TRUE(schedule.TakeDue(49, 100).empty());
   const auto due = schedule.TakeDue(90, 100);
   ASSERT_EQ(due.size(), 2U);
-  EXPECT_EQ(due[1].worker, 7U) << "in the config's order";
+  EXPECT_EQ(schedule.faults()[due[1]].worker, 7U) << "in the config's order";
   EXPECT_TRUE(schedule.TakeDue(100, 100).empty());
 }
 
 TEST(ProgressMeterTest, TheRateIsThatOfTheLastSeconds) {
-  ProgressMeter meter(10);
+  proto::MeterState state;
+  ProgressMeter meter(&state, 10);
   TimePoint now{};
   uint64_t counted = 0;
   for (int i = 0; i < 100; ++i) {
@@ -117,7 +124,8 @@ TEST(ProgressMeterTest, TheRateIsThatOfTheLastSeconds) {
 }
 
 TEST(ProgressMeterTest, LossIsPerSampleAndIgnoresWhatIsNotFinite) {
-  ProgressMeter meter(10);
+  proto::MeterState state;
+  ProgressMeter meter(&state, 10);
   meter.OnStep(10, 20, 5);
   EXPECT_DOUBLE_EQ(meter.loss(), 2);
   EXPECT_DOUBLE_EQ(meter.accuracy(), 0.5);
@@ -135,14 +143,17 @@ TEST(SeatsTest, GroupsAreSpreadOverSeatsInOrder) {
   config.train.minibatch = 64;
   config.workers = {
       {.count = 2, .minibatch = 0, .threads = 2}, {.count = 1, .minibatch = 32, .slowdown = 4}};
-  Seats seats(config);
+  const std::vector<proto::FaultConfig> faults(1, {.add = {.count = 1, .minibatch = 16}});
+  proto::SeatsState state;
+  Seats seats(config, faults, &state);
   EXPECT_EQ(seats.size(), 3U);
   EXPECT_EQ(seats.GroupOf(WorkerId(1)).minibatch, 64U);
   EXPECT_EQ(seats.GroupOf(WorkerId(1)).threads, 2U);
   EXPECT_EQ(seats.GroupOf(WorkerId(2)).minibatch, 32U);
   EXPECT_EQ(seats.GroupOf(WorkerId(2)).count, 1U);
   EXPECT_EQ(seats.GroupOf(WorkerId(9)).minibatch, 64U) << "a seat that nobody described";
-  EXPECT_EQ(seats.AddFresh({1, 16, 1, 1}), WorkerId(3));
+  EXPECT_EQ(seats.AddFresh(0), WorkerId(3));
+  EXPECT_EQ(seats.GroupOf(WorkerId(3)).minibatch, 16U);
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ps/base/logger.h"
+#include "ps/base/random.h"
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/coordinator/evaluations.h"
+#include "ps/coordinator/fault_schedule.h"
+#include "ps/coordinator/fleet_actions.h"
+#include "ps/coordinator/fleet_speed.h"
+#include "ps/coordinator/job_state.h"
+#include "ps/coordinator/ledger.h"
+#include "ps/coordinator/membership.h"
+#include "ps/coordinator/peers.h"
+#include "ps/coordinator/progress_meter.h"
+#include "ps/coordinator/rounds.h"
+#include "ps/coordinator/seats.h"
+#include "ps/coordinator/shard_table.h"
+#include "ps/proto/outbox.h"
+#include "ps/proto/timing.h"
+
+namespace ps::coordinator {
+
+/// The event in hand: who sent it, when, and where answers go.
+struct Call {
+  proto::PeerId from;  // none: no message
+  uint64_t request_id = 0;
+  TimePoint now{};
+  proto::Outbox* out = nullptr;
+};
+
+/// Waits of one peer that are remembered for people.
+inline constexpr size_t kWaitsPerPeerMax = 64;
+
+/// What the parts of the coordinator share: the job's state, the tables over it, the open
+/// connections, and the world. Each part says in its header what of it it changes.
+class Job {
+ public:
+  /// `state` is a fresh one (MakeJobState) or one that passed CheckJobState. `fleet` and `log`
+  /// outlive the job.
+  Job(CoordinatorOptions options_in,
+      JobState state_in,
+      FleetActions* fleet_in,
+      const Logger* log_in);
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  ~Job() = default;
+
+  void Reply(const Call& call, proto::Message message) const;
+  void Refuse(const Call& call, StatusCode code, const std::string& text, Step step = 0) const;
+  /// Gives a connection up.
+  void ClosePeer(proto::PeerId peer, const Call& call);
+  /// Whether the caller has the role; else it is refused. Requires: its connection is open.
+  bool HasRole(const Call& call, proto::Role role);
+  /// A member's message came on a connection that is not its own: one that it asked for under an
+  /// earlier incarnation, say. It is to come back under the present one, which stays a member.
+  void RefuseConnection(const Call& call, Incarnation incarnation);
+  /// The member that `call` comes from, or null: refused as stale when it is fenced, as unavailable
+  /// on a connection that is not its own, or dropped on one that it has given up.
+  Member* MemberOf(const Call& call, Incarnation incarnation);
+
+  /// The outcome is not known yet.
+  bool is_working() const { return state.phase < JobPhase::kLeaving; }
+
+  bool is_bsp() const { return options.config.train.mode == proto::Mode::kBsp; }
+
+  bool is_ssp() const { return options.config.train.mode == proto::Mode::kSsp; }
+
+  /// Saves points in time as durations.
+  JobState StateAt(TimePoint now) const;
+  /// The opposite: the job goes on now. Who takes part is not connected, and has the usual time to
+  /// come back.
+  void Resume(TimePoint now);
+
+  // Constant after construction.
+  const CoordinatorOptions options;
+  const proto::Timing timing;
+  FleetActions* const fleet;
+  const Logger* const log;
+
+  JobState state;
+  SampleLedger ledger;
+  Evaluations evaluations;
+  Rounds rounds;
+  Membership membership;
+  FaultSchedule faults;
+  Seats seats;
+  ShardTable shards;
+
+  // Of this process alone.
+  Peers peers;
+  ProgressMeter meter;
+  FleetSpeed speed;
+  Random random;
+  TimePoint started_at{};
+  std::optional<TimePoint> training_began;
+  std::optional<TimePoint> training_ended;
+  TimePoint no_worker_since{};
+  TimePoint round_since{};
+};
+
+}  // namespace ps::coordinator

@@ -1,0 +1,312 @@
+#include "ps/coordinator/job_phases.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace ps::coordinator {
+namespace {
+
+constexpr int kStopGraceFactor = 2;  // of detect: what workers get to hand over on a stop
+
+}  // namespace
+
+void JobPhases::Start(TimePoint now) {
+  job_->started_at = now;
+  job_->no_worker_since = now;
+  const proto::JobConfig& config = job_->options.config;
+  job_->log->Info(
+      "job_started",
+      {{"name", config.name},
+       {"shards", job_->shards.size()},
+       {"chunks", job_->state.placement.chunks.size()},
+       {"workers", job_->seats.size()},
+       {"max_detect_s", Seconds(job_->timing.detect)}});
+  for (uint32_t server = 0; server < config.servers.count; ++server) {
+    job_->fleet->StartServer(server);
+  }
+  for (uint32_t i = 0; i < job_->seats.initial(); ++i) {
+    job_->seats.Expect(WorkerId(i));
+    job_->fleet->StartWorker(WorkerId(i), job_->seats.GroupOf(WorkerId(i)));
+  }
+}
+
+void JobPhases::Resume(TimePoint now) {
+  for (const proto::KillRecord& kill : job_->state.kills) {
+    kills_.push_back({kill.seat, kill.incarnation, now + kill.left});
+  }
+  job_->state.kills.clear();
+  return_deadline_ = now + job_->timing.detect;
+  const bool is_stopping = job_->state.phase == JobPhase::kStopping;
+  leave_deadline_ = now + job_->timing.detect * (is_stopping ? kStopGraceFactor + 1 : 1);
+  leave_timer_.Start(now, &job_->random);
+  job_->log->Info(
+      "job_resumed",
+      {{"generation", job_->membership.generation().value},
+       {"workers", job_->membership.members().size()},
+       {"samples_counted", job_->ledger.samples_counted()}});
+}
+
+void JobPhases::SaveAt(TimePoint now, proto::JobState* saved) const {
+  for (const PendingKill& kill : kills_) {
+    saved->kills.push_back(
+        {kill.seat, kill.incarnation, std::max(Duration::zero(), kill.due - now)});
+  }
+}
+
+void JobPhases::AdvanceStart(const Call& call) {
+  const size_t workers = job_->membership.members().size();
+  if (job_->state.phase == JobPhase::kStarting && job_->shards.are_all_ready() &&
+      job_->seats.expected().empty() && workers > 0) {
+    job_->state.phase = JobPhase::kTraining;
+    job_->log->Info(
+        "training_begins",
+        {{"workers", workers}, {"after_s", Seconds(call.now - job_->started_at)}});
+  }
+}
+
+/// "worker 1, worker 3", and with `has_ends` those who ended before they joined.
+std::string JobPhases::MissingWorkers(bool has_ends) const {
+  std::string missing;
+  for (const WorkerId seat : job_->seats.expected()) {
+    missing += fmt::format("{}worker {}", missing.empty() ? "" : ", ", seat.value);
+  }
+  if (has_ends) {
+    for (const auto& [seat, end] : job_->seats.ends()) {
+      missing += fmt::format("{}worker {} ({})", missing.empty() ? "" : ", ", seat.value, end);
+    }
+  }
+  return missing;
+}
+
+/// The first servers and workers have fleet.join_timeout_s to come. Without servers, or without any
+/// worker at all, the job fails; with some of the workers it goes on.
+void JobPhases::CheckJoinTimeout(const Call& call) {
+  const Duration limit =
+      FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s));
+  if (job_->state.phase != JobPhase::kStarting || call.now - job_->started_at < limit) {
+    return;
+  }
+  const std::string within =
+      " within " + std::to_string(Seconds(limit)).substr(0, 5) + " s (fleet.join_timeout_s)";
+  if (!job_->shards.are_all_ready()) {
+    Fail(
+        Status::DeadlineExceeded(
+            "servers did not come up" + within + ": " + job_->shards.Missing()),
+        call);
+    return;
+  }
+  if (job_->state.counters.joins == 0) {
+    Fail(
+        Status::DeadlineExceeded(
+            "no worker joined" + within + "; missing: " + MissingWorkers(true)),
+        call);
+    return;
+  }
+  if (const std::string missing = MissingWorkers(false); !missing.empty()) {
+    job_->log->Warning("workers_missing", {{"missing", missing}});
+  }
+  for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {
+    job_->seats.StopExpecting(seat);
+  }
+  job_->state.phase = JobPhase::kTraining;
+}
+
+void JobPhases::FireFaults(const Call& call) {
+  if (job_->state.phase != JobPhase::kTraining) {
+    return;
+  }
+  for (const uint32_t place :
+       job_->faults.TakeDue(job_->ledger.samples_counted(), job_->ledger.samples_total())) {
+    FireFault(place, call);
+  }
+}
+
+void JobPhases::FireFault(uint32_t place, const Call& call) {
+  const proto::FaultConfig& fault = job_->faults.faults()[place];
+  const WorkerId seat(fault.worker);
+  const Duration grace = FromSeconds(static_cast<double>(fault.grace_s));
+  Member* const member = job_->membership.FindSeat(seat);
+  switch (fault.kind) {
+    case proto::FaultKind::kNotice:
+      job_->log->Info("fault_notice", {{"worker", fault.worker}, {"grace_s", fault.grace_s}});
+      if (member != nullptr) {
+        member->record->is_notified = true;
+      }
+      kills_.push_back(
+          {seat,
+           member == nullptr ? Incarnation() : member->record->incarnation,
+           call.now + grace});
+      job_->fleet->NotifyWorker(seat, grace);
+      break;
+    case proto::FaultKind::kKill:
+      job_->log->Info("fault_kill", {{"worker", fault.worker}});
+      job_->fleet->KillWorker(seat);
+      break;
+    case proto::FaultKind::kAdd:
+      for (uint32_t i = 0; i < fault.add.count && job_->seats.size() < kSeatsMax; ++i) {
+        const WorkerId added = job_->seats.AddFresh(place);
+        job_->log->Info("fault_add", {{"worker", added.value}});
+        job_->seats.Expect(added);
+        job_->fleet->StartWorker(added, job_->seats.GroupOf(added));
+      }
+      break;
+  }
+}
+
+/// The grace of a notice is over: the instance is gone, whether its worker has left or not.
+void JobPhases::FireKills(const Call& call) {
+  std::vector<PendingKill> later;
+  for (const PendingKill& kill : std::exchange(kills_, {})) {
+    if (call.now < kill.due) {
+      later.push_back(kill);
+      continue;
+    }
+    const Member* const member = job_->membership.FindSeat(kill.seat);
+    const bool is_same = member != nullptr && member->record->incarnation == kill.incarnation;
+    const bool is_unborn = kill.incarnation == Incarnation() && job_->seats.IsExpected(kill.seat);
+    if (is_same || is_unborn) {
+      job_->fleet->KillWorker(kill.seat);
+    }
+  }
+  kills_ = std::move(later);
+}
+
+void JobPhases::OnTick(const Call& call) {
+  CheckJoinTimeout(call);
+  if (job_->is_working()) {
+    FireKills(call);
+  }
+}
+
+void JobPhases::AdvanceEnd(const Call& call) {
+  const Rounds& rounds = job_->rounds;
+  const bool is_committed = rounds.is_empty() && rounds.is_commit_acknowledged();
+  if (job_->state.phase == JobPhase::kTraining &&
+      job_->state.epochs_finished == job_->ledger.epochs() && !job_->evaluations.is_pending() &&
+      is_committed) {
+    BeginLeaving(Status::Ok(), "the job is done", false, call);
+    return;
+  }
+  if (job_->state.phase != JobPhase::kStopping) {
+    return;
+  }
+  const bool are_all_gone =
+      job_->membership.members().empty() && !job_->membership.has_unresolved();
+  if ((are_all_gone && is_committed) || call.now >= leave_deadline_) {
+    BeginLeaving(Status::Cancelled(job_->state.stop_reason), "the run was stopped", false, call);
+  } else if (leave_timer_.IsDue(call.now)) {
+    SendDrains(call);
+    leave_timer_.Again(call.now, &job_->random);
+  }
+}
+
+void JobPhases::Fail(Status why, const Call& call) {
+  if (why.ok() || !job_->is_working()) {
+    return;
+  }
+  job_->log->Error("job_failed", {{"reason", why}});
+  const std::string reason = "the job failed: " + std::string(why.message());
+  BeginLeaving(std::move(why), reason, true, call);
+}
+
+void JobPhases::RequestStop(bool is_immediate, const std::string& why, const Call& call) {
+  if (!job_->is_working()) {
+    if (is_immediate) {
+      job_->state.phase = JobPhase::kFinished;
+    }
+    return;
+  }
+  job_->log->Info("stop_requested", {{"immediate", is_immediate}, {"reason", why}});
+  job_->state.stop_reason = why;
+  if (is_immediate || job_->state.phase == JobPhase::kStarting) {
+    BeginLeaving(Status::Cancelled(why), "the run was stopped", true, call);
+  } else if (job_->state.phase == JobPhase::kTraining) {
+    BeginStop(call);
+  }
+}
+
+void JobPhases::BeginStop(const Call& call) {
+  job_->state.phase = JobPhase::kStopping;
+  leave_deadline_ = call.now + job_->timing.detect * (kStopGraceFactor + 1);
+  joins_->SendAway(call);
+  for (auto& [incarnation, member] : job_->membership.members()) {
+    member.record->is_draining = true;
+    leases_->Track(incarnation);
+  }
+  SendDrains(call);
+  leave_timer_.Start(call.now, &job_->random);
+}
+
+void JobPhases::SendDrains(const Call& call) {
+  const Duration grace =
+      std::max(Duration::zero(), leave_deadline_ - job_->timing.detect - call.now);
+  proto::Drain drain;
+  drain.reason = "the run is stopping";
+  drain.grace_ms =
+      static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(grace).count());
+  for (const auto& [incarnation, member] : job_->membership.members()) {
+    if (member.peer != proto::PeerId()) {
+      call.out->Send(member.peer, 0, drain);
+    }
+  }
+}
+
+void JobPhases::BeginLeaving(
+    Status outcome, const std::string& reason, bool is_hurried, const Call& call) {
+  job_->state.phase = JobPhase::kLeaving;
+  job_->state.outcome = std::move(outcome);
+  job_->state.leave_reason = reason;
+  job_->state.is_told_shards = is_hurried;
+  job_->training_ended = job_->training_ended.value_or(call.now);
+  leave_deadline_ = call.now + job_->timing.detect;
+  leave_timer_.Start(call.now, &job_->random);
+  job_->log->Info("leaving", {{"outcome", job_->state.outcome}});
+  TellAllToLeave(call);
+}
+
+void JobPhases::TellToLeave(const Call& call, proto::Role role) {
+  if (role == proto::Role::kWorker || (role == proto::Role::kShard && job_->state.is_told_shards)) {
+    job_->Reply(call, proto::Shutdown{job_->state.leave_reason});
+  }
+}
+
+void JobPhases::TellAllToLeave(const Call& call) {
+  for (const auto& [id, peer] : job_->peers.all()) {
+    TellToLeave({id, 0, call.now, call.out}, peer.role);
+  }
+}
+
+/// The heartbeat with which a worker leaves: the summary tells what it had done to its last step.
+void JobPhases::OnLateMessage(const Call& call, const proto::Message& message) {
+  if (const auto* const beat = std::get_if<proto::WorkerHeartbeat>(&message)) {
+    Member* const member = job_->membership.Find(beat->incarnation);
+    if (member != nullptr && member->peer == call.from) {
+      member->record->stats = beat->stats;
+    }
+  }
+  job_->Reply(call, proto::Shutdown{job_->state.leave_reason});
+}
+
+void JobPhases::AdvanceLeaving(const Call& call) {
+  const bool is_late = call.now >= leave_deadline_;
+  const bool may_return = call.now < return_deadline_;
+  const bool has_workers = job_->peers.Has(proto::Role::kWorker) || may_return;
+  const bool has_shards = job_->peers.Has(proto::Role::kShard) || may_return;
+  if (!job_->state.is_told_shards && (!has_workers || is_late)) {
+    job_->state.is_told_shards = true;
+    leave_deadline_ = call.now + job_->timing.detect;
+    leave_timer_.Start(call.now, &job_->random);
+    TellAllToLeave(call);
+  } else if (job_->state.is_told_shards && ((!has_workers && !has_shards) || is_late)) {
+    job_->state.phase = JobPhase::kFinished;
+    job_->log->Info("finished", {{"outcome", job_->state.outcome}});
+  } else if (leave_timer_.IsDue(call.now)) {
+    TellAllToLeave(call);
+    leave_timer_.Again(call.now, &job_->random);
+  }
+}
+
+}  // namespace ps::coordinator

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ps/base/retry.h"
+#include "ps/coordinator/job.h"
+#include "ps/coordinator/join_desk.h"
+
+namespace ps::coordinator {
+
+/// The phases of a job: how it starts, what is planned to disturb it, how it ends.
+///
+/// starting -> training -> leaving -> finished; a stop goes through stopping, where workers hand
+/// over; a failure leaves at once. When it leaves, workers are told first and shards when the
+/// workers are gone, so that nobody sees a peer vanish that it still needs.
+class JobPhases {
+ public:
+  JobPhases(Job* job, LeaseDesk* leases, JoinDesk* joins)
+      : job_(job),
+        leases_(leases),
+        joins_(joins),
+        leave_timer_(job->timing.retry_first, job->timing.retry_limit) {}
+
+  /// Asks for the servers and workers of the config.
+  void Start(TimePoint now);
+  /// What is in the job's state goes on; the times given to others begin anew.
+  void Resume(TimePoint now);
+  /// Saves the kills that are pending.
+  void SaveAt(TimePoint now, proto::JobState* saved) const;
+
+  /// Training begins when all is there.
+  void AdvanceStart(const Call& call);
+  void FireFaults(const Call& call);
+  /// The job is done, or all have handed over.
+  void AdvanceEnd(const Call& call);
+  /// Everybody has left, or had the time to.
+  void AdvanceLeaving(const Call& call);
+  /// Kills whose notice is over, and the end of the time to join.
+  void OnTick(const Call& call);
+
+  void Fail(Status why, const Call& call);
+  void RequestStop(bool is_immediate, const std::string& why, const Call& call);
+
+  /// Whoever connects while the job leaves.
+  void TellToLeave(const Call& call, proto::Role role);
+  /// What a worker says while the job leaves: only its last statistics matter.
+  void OnLateMessage(const Call& call, const proto::Message& message);
+
+ private:
+  struct PendingKill {
+    WorkerId seat;
+    Incarnation incarnation;  // none: it had not joined when the notice was given
+    TimePoint due{};
+  };
+
+  void CheckJoinTimeout(const Call& call);
+  void FireFault(uint32_t place, const Call& call);
+  void FireKills(const Call& call);
+  void BeginStop(const Call& call);
+  void SendDrains(const Call& call);
+  void BeginLeaving(Status outcome, const std::string& reason, bool is_hurried, const Call& call);
+  void TellAllToLeave(const Call& call);
+  std::string MissingWorkers(bool has_ends) const;
+
+  Job* const job_;
+  LeaseDesk* const leases_;
+  JoinDesk* const joins_;
+  std::vector<PendingKill> kills_;
+  TimePoint leave_deadline_{};
+  TimePoint return_deadline_{};  // after a restart: until then peers may still come back
+  RetryTimer leave_timer_;
+};
+
+}  // namespace ps::coordinator

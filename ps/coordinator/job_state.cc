@@ -1,0 +1,178 @@
+// A state that was loaded is input: whatever the parts of the coordinator take for granted is
+// checked here. The same checks run on the living state in tests and the simulation.
+
+#include "ps/coordinator/job_state.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "ps/coordinator/evaluations.h"
+#include "ps/coordinator/fault_schedule.h"
+#include "ps/coordinator/ledger.h"
+#include "ps/coordinator/membership.h"
+#include "ps/coordinator/placement.h"
+#include "ps/coordinator/rounds.h"
+#include "ps/coordinator/seats.h"
+
+namespace ps::coordinator {
+namespace {
+
+constexpr double kStepSecondsMax = 1e7;
+constexpr uint32_t kPortMax = 65535;
+constexpr Duration kDurationMax = std::chrono::hours(24 * 365 * 100);
+
+uint32_t ShardCount(const proto::JobConfig& config) {
+  return config.servers.count * config.servers.shards_per_server;
+}
+
+bool IsSane(Duration duration) {
+  return duration >= Duration::zero() && duration <= kDurationMax;
+}
+
+bool IsSane(const MemberRecord& member) {
+  return member.seat.value < kSeatsMax && member.minibatch > 0 &&
+         member.minibatch <= kMinibatchMax && std::isfinite(member.slowdown) &&
+         member.step_seconds >= 0 && member.step_seconds <= kStepSecondsMax &&
+         member.last_grant.end >= member.last_grant.begin;
+}
+
+Status CheckMembers(const JobState& state, const CoordinatorOptions& options) {
+  PS_TRY(CheckMembershipState(state.membership, ShardCount(options.config)));
+  const auto nonsense = [](Incarnation incarnation) {
+    return Status::Corruption(fmt::format("worker {} makes no sense", incarnation.value));
+  };
+  for (const auto& [incarnation, member] : state.membership.members) {
+    if (!IsSane(member) || member.seat.value >= state.seats.next ||
+        member.last_grant.lease > state.ledger.last_lease) {
+      return nonsense(incarnation);
+    }
+  }
+  for (const auto& [incarnation, departure] : state.membership.departures) {
+    if (!IsSane(departure.member) || departure.kept_for_round > state.rounds.committed + 1) {
+      return nonsense(incarnation);
+    }
+  }
+  return Status::Ok();
+}
+
+/// Whether somebody can still work on what is leased to it, or its steps are still asked for.
+bool IsHolder(const JobState& state, Incarnation incarnation) {
+  const auto departure = state.membership.departures.find(incarnation);
+  return state.membership.members.contains(incarnation) ||
+         (departure != state.membership.departures.end() && !departure->second.is_resolved);
+}
+
+Status CheckHolders(const JobState& state) {
+  for (const auto& [id, lease] : state.ledger.leases) {
+    if (!IsHolder(state, lease.holder)) {
+      return Status::Corruption(fmt::format("lease {} has no holder", id.value));
+    }
+  }
+  for (const Evaluation& evaluation : state.evaluations.pending) {
+    for (const EvaluationPart& part : evaluation.parts) {
+      if (!part.is_done && part.lease != LeaseId() &&
+          !state.membership.members.contains(part.holder)) {
+        return Status::Corruption(
+            fmt::format("evaluation lease {} has no holder", part.lease.value));
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+/// bsp: who is in the round and has not contributed has one lease, and nobody else has any.
+Status CheckRounds(const JobState& state, const CoordinatorOptions& options) {
+  PS_TRY(CheckRoundsState(state.rounds, ShardCount(options.config)));
+  if (options.config.train.mode != proto::Mode::kBsp) {
+    return state.rounds.entries.empty() && state.rounds.committed == 0
+               ? Status::Ok()
+               : Status::Corruption("there are rounds, and the mode is not bsp");
+  }
+  size_t open = 0;
+  for (const auto& [incarnation, entry] : state.rounds.entries) {
+    open += entry.has_contributed ? 0 : 1;
+    if (!entry.has_contributed && !IsHolder(state, incarnation)) {
+      return Status::Corruption(
+          fmt::format("incarnation {} can't contribute any more", incarnation.value));
+    }
+  }
+  std::set<Incarnation> holders;
+  for (const auto& [id, lease] : state.ledger.leases) {
+    const auto entry = state.rounds.entries.find(lease.holder);
+    if (!holders.insert(lease.holder).second || entry == state.rounds.entries.end() ||
+        entry->second.has_contributed) {
+      return Status::Corruption(fmt::format("lease {} is of no open round", id.value));
+    }
+  }
+  return holders.size() == open ? Status::Ok()
+                                : Status::Corruption("somebody in the open round has no lease");
+}
+
+Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
+  uint32_t fired = 0;
+  const FaultSchedule faults(options.config.faults, &fired);
+  const proto::SeatsState& seats = state.seats;
+  bool is_sane = seats.next <= kSeatsMax && state.faults_fired <= faults.faults().size();
+  for (const auto& [seat, fault] : seats.added) {
+    is_sane = is_sane && seat.value < seats.next && fault < state.faults_fired &&
+              faults.faults()[fault].kind == proto::FaultKind::kAdd;
+  }
+  for (const WorkerId seat : seats.expected) {
+    is_sane = is_sane && seat.value < seats.next;
+  }
+  for (const proto::KillRecord& kill : state.kills) {
+    is_sane = is_sane && IsSane(kill.left);
+  }
+  return is_sane ? Status::Ok() : Status::Corruption("the seats make no sense");
+}
+
+Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
+  const uint32_t count = ShardCount(options.config);
+  if (state.shards.size() != count) {
+    return Status::Corruption(fmt::format("{} shards, not {}", state.shards.size(), count));
+  }
+  for (const proto::ShardRecord& shard : state.shards) {
+    if (shard.port > kPortMax || (shard.is_ready && !shard.is_registered)) {
+      return Status::Corruption("a shard makes no sense");
+    }
+  }
+  return CheckPlacement(state.placement, options.tensors, count);
+}
+
+}  // namespace
+
+JobState MakeJobState(const CoordinatorOptions& options) {
+  const proto::JobConfig& config = options.config;
+  JobState state;
+  state.config_json = proto::PrintJobConfig(config);
+  state.placement =
+      PlaceChunks(options.tensors, uint64_t{config.servers.chunk_kib} << 10U, ShardCount(config));
+  state.shards.resize(ShardCount(config));
+  return state;
+}
+
+Status CheckJobState(const JobState& state, const CoordinatorOptions& options) {
+  if (state.config_json != proto::PrintJobConfig(options.config)) {
+    return Status::InvalidArgument("the saved state is of a job with another config");
+  }
+  const uint32_t epochs = options.config.train.epochs;
+  PS_TRY(CheckShards(state, options));
+  PS_TRY(CheckLedgerState(state.ledger, options.train_samples, epochs));
+  PS_TRY(CheckMembers(state, options));
+  PS_TRY(CheckEvaluationsState(
+      state.evaluations, options.test_samples, epochs, state.ledger.last_lease));
+  PS_TRY(CheckHolders(state));
+  PS_TRY(CheckRounds(state, options));
+  PS_TRY(CheckSeats(state, options));
+  bool are_finished = state.epochs_finished <= state.ledger.epochs.size();
+  for (uint32_t epoch = 0; are_finished && epoch < state.epochs_finished; ++epoch) {
+    are_finished = state.ledger.epochs[epoch].counted.size() == options.train_samples;
+  }
+  if (!are_finished || !IsSane(state.age) || (state.trained && !IsSane(*state.trained))) {
+    return Status::Corruption("epochs or times make no sense");
+  }
+  return Status::Ok();
+}
+
+}  // namespace ps::coordinator

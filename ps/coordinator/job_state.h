@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/base/tensor_spec.h"
+#include "ps/proto/job_config.h"
+#include "ps/proto/job_state.h"
+
+namespace ps::coordinator {
+
+using proto::JobPhase;
+using proto::JobState;
+
+struct CoordinatorOptions {
+  proto::JobConfig config;
+  std::vector<TensorSpec> tensors;  // of the resolved model
+  uint64_t train_samples = 0;       // of an epoch, > 0
+  uint64_t test_samples = 0;        // 0: nothing is evaluated
+  std::string run_directory;        // for JobStatus only
+};
+
+/// Samples of a worker's step.
+inline constexpr uint32_t kMinibatchMax = 1U << 24;
+
+/// The state of a job that has not begun.
+JobState MakeJobState(const CoordinatorOptions& options);
+
+/// Whether the parts of a state fit together and the job can go on from it. Errors:
+/// kInvalidArgument (it is another job's), kCorruption naming what does not fit.
+Status CheckJobState(const JobState& state, const CoordinatorOptions& options);
+
+}  // namespace ps::coordinator

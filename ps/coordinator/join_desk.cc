@@ -1,0 +1,226 @@
+#include "ps/coordinator/join_desk.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+#include <vector>
+
+namespace ps::coordinator {
+namespace {
+
+constexpr float kSlowdownMax = 1e4F;
+
+bool IsSane(const proto::JoinRequest& request) {
+  const bool is_seat_ok = !request.has_seat || request.seat.value < kSeatsMax;
+  const bool is_slowdown_ok =
+      request.slowdown == 0 || (request.slowdown >= 1 && request.slowdown <= kSlowdownMax);
+  return is_seat_ok && is_slowdown_ok && request.minibatch <= kMinibatchMax;
+}
+
+}  // namespace
+
+void JoinDesk::OnReconnected(const Call& call, Incarnation incarnation) {
+  Member* const member = job_->membership.Find(incarnation);
+  if (member == nullptr || !member->record->is_admitted) {
+    return;  // fenced meanwhile; what it sends is refused
+  }
+  if (member->peer != proto::PeerId()) {
+    job_->ClosePeer(member->peer, call);
+  }
+  member->peer = call.from;
+  member->last_heard = call.now;
+  job_->log->Info("worker_reconnected", {{"worker", member->record->seat.value}});
+}
+
+void JoinDesk::OnClosed(proto::PeerId peer, Incarnation incarnation, const Call& call) {
+  pending_.erase(peer);
+  Member* const member = job_->membership.Find(incarnation);
+  if (member == nullptr || member->peer != peer) {
+    return;
+  }
+  member->peer = proto::PeerId();
+  member->last_heard = call.now;
+  if (!member->record->is_admitted) {
+    // It does not know this incarnation and comes back without one.
+    departures_->Remove(incarnation, LeaveKind::kLeft, "disconnected while joining", call);
+  }
+}
+
+void JoinDesk::On(const Call& call, const proto::JoinRequest& message) {
+  if (!job_->HasRole(call, proto::Role::kWorker)) {
+    return;
+  }
+  if (!IsSane(message)) {
+    job_->Refuse(
+        call,
+        StatusCode::kInvalidArgument,
+        fmt::format(
+            "a seat is below {}, a slowdown 0 or at least 1, and a minibatch at most {}",
+            kSeatsMax,
+            kMinibatchMax));
+    return;
+  }
+  const Incarnation incarnation = job_->peers.At(call.from).incarnation;
+  if (incarnation == Incarnation()) {
+    pending_[call.from] = {message, call.request_id};
+    return;
+  }
+  Member* const member = job_->membership.Find(incarnation);
+  if (member == nullptr) {
+    job_->Refuse(
+        call, StatusCode::kStale, "this connection's worker is fenced; connect again to join");
+  } else if (member->peer == call.from) {
+    member->join_request_id = call.request_id;
+    member->last_heard = call.now;
+    if (member->record->is_admitted) {
+      SendReply(*member, call);
+    }
+  }
+}
+
+Status JoinDesk::AdmitPending(const Call& call) {
+  if (job_->state.phase == JobPhase::kStopping || !job_->shards.are_all_ready() ||
+      pending_.empty()) {
+    return Status::Ok();
+  }
+  if (job_->state.phase == JobPhase::kStarting && job_->seats.initial() > MembersMax()) {
+    return Status::InvalidArgument(fmt::format(
+        "under bsp the shards have room for the gradients of {} workers, and the job has {}; "
+        "raise servers.queue_mib or use more shards",
+        MembersMax(),
+        job_->seats.initial()));
+  }
+  for (const auto& [peer, join] : std::exchange(pending_, {})) {
+    Admit({peer, join.request_id, call.now, call.out}, join.request);
+  }
+  return Status::Ok();
+}
+
+/// The seat asked for, or the lowest one that nobody holds or is expected in. A holder of the seat
+/// that was asked for is fenced: a launcher gives a seat to one process at a time, so it is gone.
+std::optional<WorkerId> JoinDesk::ChooseSeat(const proto::JoinRequest& request, const Call& call) {
+  if (request.has_seat) {
+    job_->seats.Open(request.seat);
+    if (const Member* const holder = job_->membership.FindSeat(request.seat); holder != nullptr) {
+      const Incarnation incarnation = holder->record->incarnation;
+      if (holder->record->is_heard) {
+        departures_->RemoveLost(incarnation, "its seat was taken by a new process", call);
+      } else {
+        departures_->Remove(incarnation, LeaveKind::kLeft, "joined anew", call);
+      }
+    }
+    return request.seat;
+  }
+  // One that lost its connection before the answer came asks again, as the same process.
+  Member* const same =
+      request.pid == 0 ? nullptr : job_->membership.FindProcess(request.host, request.pid);
+  if (same != nullptr) {
+    const WorkerId seat = same->record->seat;
+    departures_->Remove(same->record->incarnation, LeaveKind::kLeft, "joined anew", call);
+    return seat;
+  }
+  if (const std::optional<WorkerId> vacant = job_->seats.Vacant(); vacant) {
+    return vacant;
+  }
+  if (job_->seats.size() == kSeatsMax) {
+    return std::nullopt;
+  }
+  const WorkerId seat(job_->seats.size());
+  job_->seats.Open(seat);
+  return seat;
+}
+
+uint64_t JoinDesk::MembersMax() const {
+  const uint64_t queue_bytes = uint64_t{job_->options.config.servers.queue_mib} << 20U;
+  const uint64_t shard_bytes = job_->shards.largest_bytes();
+  return job_->is_bsp() && shard_bytes > 0 ? queue_bytes / shard_bytes : kSeatsMax;
+}
+
+void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
+  const std::optional<WorkerId> seat = ChooseSeat(request, call);
+  if (!seat) {
+    job_->Refuse(call, StatusCode::kOverloaded, fmt::format("all {} seats are taken", kSeatsMax));
+    return;
+  }
+  if (job_->membership.members().size() >= MembersMax()) {
+    job_->log->Warning("no_room_for_worker", {{"members", job_->membership.members().size()}});
+    job_->Refuse(
+        call,
+        StatusCode::kOverloaded,
+        fmt::format(
+            "the shards have room for the gradients of {} workers; raise servers.queue_mib or use "
+            "more shards",
+            MembersMax()));
+    return;
+  }
+  const proto::WorkerGroup& group = job_->seats.GroupOf(*seat);
+  Member& member = job_->membership.Add(*seat, request.host, request.pid);
+  job_->seats.Take(*seat);
+  MemberRecord* const record = member.record;
+  record->minibatch = request.minibatch == 0 ? group.minibatch : request.minibatch;
+  record->slowdown = request.slowdown == 0 ? group.slowdown : request.slowdown;
+  record->threads = group.threads;
+  // Under ssp it counts for the bound when it gets its first lease: until then it is loading data.
+  record->is_active = !job_->is_ssp();
+  member.peer = call.from;
+  member.join_request_id = call.request_id;
+  member.since = call.now;
+  member.last_heard = call.now;
+  member.last_heartbeat = call.now;
+  member.last_progress = call.now;
+  job_->peers.At(call.from).incarnation = record->incarnation;
+  ++job_->state.counters.joins;
+  job_->log->Info(
+      "worker_joins",
+      {{"worker", seat->value},
+       {"incarnation", record->incarnation.value},
+       {"host", record->host},
+       {"pid", record->pid},
+       {"generation", record->joined.value}});
+}
+
+void JoinDesk::Answer(const Call& call) {
+  for (const Incarnation incarnation : job_->membership.TakeJoined()) {
+    Member* const member = job_->membership.Find(incarnation);
+    if (member->peer == proto::PeerId()) {
+      // Its connection ended with an earlier process of the coordinator.
+      departures_->Remove(incarnation, LeaveKind::kLeft, "disconnected while joining", call);
+      continue;
+    }
+    member->record->is_admitted = true;
+    member->last_heard = call.now;
+    SendReply(*member, call);
+  }
+}
+
+void JoinDesk::SendReply(const Member& member, const Call& call) const {
+  const MemberRecord& record = *member.record;
+  proto::JoinReply reply;
+  reply.worker = record.seat;
+  reply.incarnation = record.incarnation;
+  reply.generation = record.joined;
+  reply.config_json = job_->state.config_json;
+  reply.shards = job_->shards.Addresses();
+  reply.placement = job_->state.placement;
+  reply.minibatch = record.minibatch;
+  reply.slowdown = record.slowdown;
+  reply.threads = record.threads;
+  call.out->Send(member.peer, member.join_request_id, std::move(reply));
+}
+
+void JoinDesk::SendAway(const Call& call) {
+  std::vector<Incarnation> joining;
+  for (const auto& [incarnation, member] : job_->membership.members()) {
+    if (!member.record->is_admitted) {
+      joining.push_back(incarnation);
+    }
+  }
+  for (const Incarnation incarnation : joining) {
+    departures_->Remove(incarnation, LeaveKind::kLeft, "the run is stopping", call);
+  }
+  for (const auto& [peer, join] : std::exchange(pending_, {})) {
+    call.out->Send(peer, join.request_id, proto::Shutdown{"the run is stopping"});
+  }
+}
+
+}  // namespace ps::coordinator

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "ps/coordinator/departure_desk.h"
+#include "ps/coordinator/job.h"
+
+namespace ps::coordinator {
+
+/// Who takes part: a worker joins when every shard has acknowledged a membership that lists it;
+/// only then does it learn its incarnation. A connection is granted at most one incarnation.
+class JoinDesk {
+ public:
+  JoinDesk(Job* job, DepartureDesk* departures) : job_(job), departures_(departures) {}
+
+  /// A worker that has joined is back after a lost connection.
+  void OnReconnected(const Call& call, Incarnation incarnation);
+  void OnClosed(proto::PeerId peer, Incarnation incarnation, const Call& call);
+  void On(const Call& call, const proto::JoinRequest& message);
+
+  /// Makes members of those who ask, as soon as the shards are set up. Errors: the job can't begin.
+  Status AdmitPending(const Call& call);
+  /// Answers those whom every shard knows now.
+  void Answer(const Call& call);
+  /// Lets those go who are not admitted: the run is stopping.
+  void SendAway(const Call& call);
+
+ private:
+  struct PendingJoin {
+    proto::JoinRequest request;
+    uint64_t request_id = 0;
+  };
+
+  void Admit(const Call& call, const proto::JoinRequest& request);
+  std::optional<WorkerId> ChooseSeat(const proto::JoinRequest& request, const Call& call);
+  /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
+  uint64_t MembersMax() const;
+  void SendReply(const Member& member, const Call& call) const;
+
+  Job* const job_;
+  DepartureDesk* const departures_;
+  std::map<proto::PeerId, PendingJoin> pending_;  // until the shards are set up
+};
+
+}  // namespace ps::coordinator

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "ps/base/ids.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+
+namespace ps::coordinator {
+
+/// One open connection.
+struct Peer {
+  proto::Role role = proto::Role::kControl;
+  std::string node;
+  Incarnation incarnation;  // workers: by Hello, or granted on this connection; at most one
+};
+
+/// The open connections, and how many there are of each role.
+class Peers {
+ public:
+  void Add(proto::PeerId id, Peer peer) {
+    Remove(id);
+    ++counts_[peer.role];
+    peers_.emplace(id, std::move(peer));
+  }
+
+  /// False when there was none.
+  bool Remove(proto::PeerId id) {
+    const auto it = peers_.find(id);
+    if (it == peers_.end()) {
+      return false;
+    }
+    --counts_[it->second.role];
+    peers_.erase(it);
+    return true;
+  }
+
+  /// Null when it is not open.
+  Peer* Find(proto::PeerId id) {
+    const auto it = peers_.find(id);
+    return it == peers_.end() ? nullptr : &it->second;
+  }
+
+  /// Requires: it is open.
+  Peer& At(proto::PeerId id) { return peers_.at(id); }
+
+  bool Has(proto::Role role) const {
+    const auto it = counts_.find(role);
+    return it != counts_.end() && it->second > 0;
+  }
+
+  const std::map<proto::PeerId, Peer>& all() const { return peers_; }
+
+ private:
+  std::map<proto::PeerId, Peer> peers_;
+  std::map<proto::Role, size_t> counts_;
+};
+
+}  // namespace ps::coordinator

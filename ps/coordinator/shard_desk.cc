@@ -1,0 +1,275 @@
+#include "ps/coordinator/shard_desk.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace ps::coordinator {
+namespace {
+
+constexpr uint32_t kPortMax = 65535;
+
+}  // namespace
+
+/// The shard that `call` comes from, or null. What comes before its registration is dropped: it
+/// will be sent again.
+Shard* ShardDesk::ShardOf(const Call& call, ShardId shard) {
+  if (!job_->HasRole(call, proto::Role::kShard)) {
+    return nullptr;
+  }
+  Shard* const known = job_->shards.FindPeer(call.from);
+  if (known == nullptr) {
+    return nullptr;
+  }
+  if (known->shard != shard) {
+    job_->Refuse(
+        call,
+        StatusCode::kInvalidArgument,
+        fmt::format(
+            "this connection is shard {}'s, not shard {}'s", known->shard.value, shard.value));
+    return nullptr;
+  }
+  known->last_heard = call.now;
+  return known;
+}
+
+void ShardDesk::OnClosed(proto::PeerId peer, TimePoint now) {
+  Shard* const shard = job_->shards.FindPeer(peer);
+  if (shard == nullptr) {
+    return;
+  }
+  job_->shards.Connect(shard, proto::PeerId());
+  shard->last_heard = now;
+  if (job_->is_working()) {
+    job_->log->Warning("shard_disconnected", {{"shard", shard->shard.value}});
+  }
+}
+
+void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
+  if (!job_->HasRole(call, proto::Role::kShard)) {
+    return;
+  }
+  Shard* const shard = job_->shards.Find(message.shard);
+  const Shard* const bound = job_->shards.FindPeer(call.from);
+  if (shard == nullptr || message.port > kPortMax || (bound != nullptr && bound != shard)) {
+    job_->Refuse(
+        call,
+        StatusCode::kInvalidArgument,
+        fmt::format(
+            "shard {} at port {} can't be registered; shards are 0 to {}, one for each connection",
+            message.shard.value,
+            message.port,
+            job_->shards.size() - 1));
+    return;
+  }
+  ShardRecord* const record = shard->record;
+  if (record->is_ready && record->pid != message.pid) {
+    // Its parameters are in the first process alone.
+    job_->Refuse(
+        call,
+        StatusCode::kInvalidArgument,
+        fmt::format("shard {} is process {} already", message.shard.value, record->pid));
+    return;
+  }
+  if (shard->peer != proto::PeerId() && shard->peer != call.from) {
+    job_->ClosePeer(shard->peer, call);
+  }
+  job_->shards.Connect(shard, call.from);
+  record->is_registered = true;
+  record->host = message.host;
+  record->port = message.port;
+  record->pid = message.pid;
+  shard->register_request_id = call.request_id;
+  shard->last_heard = call.now;
+  job_->log->Info(
+      "shard_registered",
+      {{"shard", message.shard.value}, {"host", message.host}, {"port", message.port}});
+  if (job_->is_working()) {
+    SendSetup(shard, call);
+    shard->setup_timer = RetryTimer(job_->timing.retry_limit, job_->timing.lease);
+    shard->setup_timer.Start(call.now, &job_->random);
+  }
+}
+
+void ShardDesk::SendSetup(Shard* shard, const Call& call) {
+  const proto::JobConfig& config = job_->options.config;
+  proto::ShardSetup setup;
+  setup.tensors = job_->options.tensors;
+  setup.placement = job_->state.placement;
+  setup.seed = config.train.seed;
+  setup.optimizer = config.optimizer;
+  setup.mode = config.train.mode;
+  setup.staleness_max = config.train.staleness_max;
+  setup.reference_minibatch = config.train.minibatch;
+  setup.total_samples = job_->ledger.samples_total();
+  setup.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;
+  setup.queue_bytes = uint64_t{config.servers.queue_mib} << 20U;
+  setup.max_detect_s = Seconds(job_->timing.detect);
+  setup.membership = job_->membership.Message();
+  call.out->Send(shard->peer, shard->register_request_id, std::move(setup));
+}
+
+void ShardDesk::On(const Call& call, const proto::ShardReady& message) {
+  Shard* const shard = ShardOf(call, message.shard);
+  if (shard == nullptr) {
+    return;
+  }
+  shard->setup_timer.Stop();
+  if (!shard->record->is_ready) {
+    job_->shards.MarkReady(shard);
+    job_->log->Info("shard_ready", {{"shard", message.shard.value}});
+  }
+  if (!job_->is_working()) {
+    return;
+  }
+  // A shard that was away may have missed both.
+  if (LacksMembership(*shard)) {
+    SendMembership(shard, call);
+  }
+  if (LacksCommit(*shard)) {
+    SendCommit(shard, call);
+  }
+}
+
+void ShardDesk::On(const Call& call, const proto::MembershipAck& message) {
+  if (ShardOf(call, message.shard) == nullptr) {
+    return;
+  }
+  const Status status = job_->membership.OnAck(message);
+  if (!status.ok()) {
+    job_->Refuse(call, status.code(), std::string(status.message()));
+  }
+}
+
+void ShardDesk::On(const Call& call, const proto::CommitAck& message) {
+  if (ShardOf(call, message.shard) == nullptr) {
+    return;
+  }
+  const Result<bool> is_last = job_->rounds.OnAck(message, job_->shards.size());
+  if (!is_last.ok()) {
+    job_->Refuse(call, is_last.status().code(), std::string(is_last.status().message()));
+  }
+}
+
+void ShardDesk::On(const Call& call, const proto::ShardHeartbeat& message) {
+  Shard* const shard = ShardOf(call, message.shard);
+  if (shard == nullptr) {
+    return;
+  }
+  shard->stats = message.stats;
+  shard->waits = message.waits;
+  shard->waits.resize(std::min(shard->waits.size(), kWaitsPerPeerMax));
+  shard->waits_at = call.now;
+  job_->Reply(call, proto::HeartbeatReply{job_->membership.generation()});
+}
+
+Status ShardDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
+  job_->log->Warning(
+      "refused",
+      {{"by", job_->peers.At(call.from).node},
+       {"code", StatusCodeName(message.code)},
+       {"message", message.message}});
+  const Shard* const shard = job_->shards.FindPeer(call.from);
+  const bool is_retried = message.code == StatusCode::kUnavailable ||
+                          message.code == StatusCode::kOverloaded ||
+                          message.code == StatusCode::kDeadlineExceeded;
+  if (shard == nullptr || is_retried || message.code == StatusCode::kOk) {
+    return Status::Ok();
+  }
+  return {message.code, fmt::format("shard {}: {}", shard->shard.value, message.message)};
+}
+
+void ShardDesk::SendMembership(Shard* shard, const Call& call) {
+  call.out->Send(shard->peer, 0, job_->membership.Message());
+  shard->membership_timer = RetryTimer(job_->timing.retry_first, job_->timing.retry_limit);
+  shard->membership_timer.Start(call.now, &job_->random);
+}
+
+void ShardDesk::SendCommit(Shard* shard, const Call& call) {
+  call.out->Send(shard->peer, 0, *job_->rounds.commit());
+  shard->commit_timer = RetryTimer(job_->timing.retry_first, job_->timing.retry_limit);
+  shard->commit_timer.Start(call.now, &job_->random);
+}
+
+void ShardDesk::Broadcast(const Call& call) {
+  if (broadcast_ == job_->membership.generation()) {
+    return;
+  }
+  broadcast_ = job_->membership.generation();
+  for (Shard& shard : job_->shards.all()) {
+    if (shard.record->is_ready && shard.peer != proto::PeerId()) {
+      SendMembership(&shard, call);
+    }
+  }
+}
+
+void ShardDesk::SendCommits(const Call& call) {
+  for (Shard& shard : job_->shards.all()) {
+    if (shard.peer != proto::PeerId()) {
+      SendCommit(&shard, call);
+    }
+  }
+}
+
+void ShardDesk::OnTick(const Call& call) {
+  for (Shard& shard : job_->shards.all()) {
+    if (shard.peer == proto::PeerId()) {
+      continue;
+    }
+    if (shard.setup_timer.IsDue(call.now)) {
+      SendSetup(&shard, call);
+      shard.setup_timer.Again(call.now, &job_->random);
+    }
+    if (!shard.record->is_ready) {
+      continue;
+    }
+    if (LacksMembership(shard) && shard.membership_timer.IsDue(call.now)) {
+      call.out->Send(shard.peer, 0, job_->membership.Message());
+      shard.membership_timer.Again(call.now, &job_->random);
+    }
+    if (LacksCommit(shard) && shard.commit_timer.IsDue(call.now)) {
+      call.out->Send(shard.peer, 0, *job_->rounds.commit());
+      shard.commit_timer.Again(call.now, &job_->random);
+    }
+  }
+}
+
+Status ShardDesk::CheckSilence(TimePoint now) const {
+  for (const Shard& shard : job_->shards.all()) {
+    // A shard that is being set up may be busy with it; the time to join limits that.
+    const bool is_connected = shard.peer != proto::PeerId();
+    const bool is_watched =
+        shard.record->is_ready || (shard.record->is_registered && !is_connected);
+    const Duration silence = now - shard.last_heard;
+    if (is_watched && silence > job_->timing.detect) {
+      return LostServer(
+          job_->shards.ServerOf(shard.shard),
+          shard.record->pid,
+          fmt::format(
+              "{} for {:.2f} s (shard {})",
+              is_connected ? "no heartbeat" : "no connection",
+              Seconds(silence),
+              shard.shard.value));
+    }
+  }
+  return Status::Ok();
+}
+
+Status ShardDesk::LostServer(uint32_t server, int64_t pid, const std::string& why) const {
+  for (const Shard& shard : job_->shards.all()) {
+    if (pid == 0 && job_->shards.ServerOf(shard.shard) == server) {
+      pid = shard.record->pid;
+    }
+  }
+  return Status::Unavailable(fmt::format(
+      "server {}{} was lost: {}{}",
+      server,
+      pid == 0 ? "" : fmt::format(" (pid {})", pid),
+      why,
+      job_->shards.are_all_ready()
+          ? "; its parameters are gone, and recovery from a checkpoint is not available in this "
+            "version: start the job again"
+          : "; its log in the run's directory may say why"));
+}
+
+}  // namespace ps::coordinator

@@ -1,0 +1,387 @@
+#include "ps/coordinator/status_report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ps::coordinator {
+namespace {
+
+std::string StateOf(LeaveKind kind) {
+  switch (kind) {
+    case LeaveKind::kLost:
+      return "lost";
+    case LeaveKind::kDrained:
+      return "drained";
+    case LeaveKind::kLeft:
+      return "left";
+  }
+  return "?";
+}
+
+std::string StateOf(const Member& member) {
+  if (!member.record->is_admitted || !member.record->is_heard) {
+    return "joining";
+  }
+  switch (member.state) {
+    case proto::WorkerState::kJoining:
+      return "joining";
+    case proto::WorkerState::kComputing:
+      return "computing";
+    case proto::WorkerState::kWaiting:
+      return "waiting";
+    case proto::WorkerState::kDraining:
+      return "draining";
+  }
+  return "?";
+}
+
+std::string Name(WorkerId seat) {
+  return fmt::format("w{}", seat.value);
+}
+
+std::string Name(ShardId shard) {
+  return fmt::format("shard {}", shard.value);
+}
+
+/// "w1, w2 and 4,000 more": a text of a frame has a limit, and a reader has one, too.
+class NameList {
+ public:
+  void Add(const std::string& name) {
+    if (++count_ <= kShownMax) {
+      text_ += (text_.empty() ? "" : ", ") + name;
+    }
+  }
+
+  bool empty() const { return count_ == 0; }
+
+  std::string text() const {
+    return count_ <= kShownMax ? text_ : fmt::format("{} and {} more", text_, count_ - kShownMax);
+  }
+
+ private:
+  static constexpr size_t kShownMax = 32;
+
+  std::string text_;
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+std::string StatusReport::StateName() const {
+  const Status& outcome = job_->state.outcome;
+  switch (job_->state.phase) {
+    case JobPhase::kStarting:
+      return "starting";
+    case JobPhase::kTraining:
+      return job_->membership.members().empty() ? "waiting" : "training";
+    case JobPhase::kStopping:
+      return "training";
+    case JobPhase::kLeaving:
+    case JobPhase::kFinished:
+      if (outcome.ok()) {
+        return "done";
+      }
+      return outcome.code() == StatusCode::kCancelled ? "stopped" : "failed";
+  }
+  return "?";
+}
+
+std::string StatusReport::Detail() const {
+  switch (job_->state.phase) {
+    case JobPhase::kLeaving:
+    case JobPhase::kFinished:
+      return std::string(job_->state.outcome.message());
+    case JobPhase::kStopping:
+      return "stopping: workers hand over what they have done";
+    case JobPhase::kTraining:
+      if (job_->membership.members().empty()) {
+        return "no worker is left; training goes on as soon as one joins";
+      }
+      return job_->evaluations.is_pending() && job_->ledger.is_complete() ? "last evaluation" : "";
+    case JobPhase::kStarting:
+      break;
+  }
+  if (!job_->shards.are_all_ready()) {
+    return "waiting for " + job_->shards.Missing();
+  }
+  NameList missing;
+  for (const WorkerId seat : job_->seats.expected()) {
+    missing.Add(Name(seat));
+  }
+  for (const auto& [seat, end] : job_->seats.ends()) {
+    missing.Add(fmt::format("{} ({})", Name(seat), end));
+  }
+  return "waiting for workers: " + missing.text();
+}
+
+proto::WorkerRow StatusReport::RowOf(const MemberRecord& member, const Clocks& clocks) const {
+  proto::WorkerRow row;
+  row.worker = member.seat;
+  row.incarnation = member.incarnation;
+  row.host = member.host;
+  row.pid = member.pid;
+  row.minibatch = member.minibatch;
+  row.slowdown = member.slowdown;
+  row.stats = member.stats;
+  row.lease = member.last_grant.lease;
+  row.samples_counted = member.samples_counted;
+  if (const auto clock = clocks.find(member.incarnation); clock != clocks.end()) {
+    row.clock = clock->second;
+  }
+  return row;
+}
+
+void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const {
+  Clocks clocks;
+  for (const Shard& shard : job_->shards.all()) {
+    for (const proto::WorkerAtShard& at : shard.stats.workers) {
+      uint64_t& clock = clocks[at.incarnation];
+      clock = std::max(clock, at.clock);
+    }
+  }
+  std::set<WorkerId> seats;
+  for (const auto& [incarnation, member] : job_->membership.members()) {
+    proto::WorkerRow row = RowOf(*member.record, clocks);
+    row.state = StateOf(member);
+    row.silent_s = Seconds(now - member.last_heartbeat);
+    seats.insert(row.worker);
+    status->workers.push_back(std::move(row));
+  }
+  for (const WorkerId seat : job_->seats.expected()) {
+    if (seats.contains(seat)) {
+      continue;
+    }
+    proto::WorkerRow row;
+    row.worker = seat;
+    row.state = "starting";
+    row.minibatch = job_->seats.GroupOf(seat).minibatch;
+    row.slowdown = job_->seats.GroupOf(seat).slowdown;
+    status->workers.push_back(row);
+  }
+  std::sort(status->workers.begin(), status->workers.end(), [](const auto& a, const auto& b) {
+    return a.worker < b.worker;  // a seat is there once
+  });
+  const auto add_gone = [&](const MemberRecord& member, LeaveKind kind) {
+    proto::WorkerRow row = RowOf(member, clocks);
+    row.state = StateOf(kind);
+    // A lost one did not tell of the steps since its last heartbeat; those counted are known.
+    row.stats.steps = std::max(row.stats.steps, member.reported);
+    status->workers.push_back(std::move(row));
+  };
+  for (const GoneWorker& gone : job_->membership.gone()) {
+    add_gone(gone.member, gone.kind);
+  }
+  for (const auto& [incarnation, departure] : job_->membership.departures()) {
+    add_gone(departure.record->member, departure.record->kind);
+  }
+}
+
+void StatusReport::AddShardRows(proto::JobStatus* status) const {
+  for (const Shard& shard : job_->shards.all()) {
+    const ShardRecord& record = *shard.record;
+    proto::ShardRow row;
+    row.shard = shard.shard;
+    row.pid = record.pid;
+    row.stats = shard.stats;
+    if (record.is_registered) {
+      row.address = fmt::format("{}:{}", record.host, record.port);
+    }
+    if (!record.is_registered) {
+      row.state = "missing";
+    } else if (shard.peer == proto::PeerId()) {
+      row.state = "silent";
+    } else {
+      row.state = record.is_ready ? "ready" : "set up";
+    }
+    status->shards.push_back(std::move(row));
+  }
+}
+
+/// "shard 1, shard 3": those that have not acknowledged `generation`.
+std::string StatusReport::ShardsBehind(Generation generation) const {
+  NameList list;
+  for (const Shard& shard : job_->shards.all()) {
+    if (job_->membership.AcknowledgedBy(shard.shard) < generation) {
+      list.Add(Name(shard.shard));
+    }
+  }
+  return list.text();
+}
+
+void StatusReport::AddOwnWaits(TimePoint now, proto::JobStatus* status) const {
+  const Membership& membership = job_->membership;
+  const auto add = [&](std::string for_whom,
+                       std::string what,
+                       TimePoint since,
+                       Generation generation) {
+    status->waits.push_back(
+        {"coordinator", std::move(for_whom), std::move(what), Seconds(now - since), generation});
+  };
+  if (!job_->shards.are_all_ready()) {
+    add(job_->shards.Missing(), "the servers", job_->started_at, Generation());
+  } else if (membership.members().empty() && job_->state.phase <= JobPhase::kTraining) {
+    add("any worker", "a worker that joins", job_->no_worker_since, membership.generation());
+  }
+  for (const auto& [incarnation, departure] : membership.departures()) {
+    if (departure.record->is_resolved) {
+      continue;
+    }
+    NameList list;
+    for (const Shard& shard : job_->shards.all()) {
+      if (!departure.record->answers.contains(shard.shard)) {
+        list.Add(Name(shard.shard));
+      }
+    }
+    add(list.text(),
+        fmt::format(
+            "the last step of {} (incarnation {})",
+            Name(departure.record->member.seat),
+            incarnation.value),
+        departure.since,
+        departure.record->generation);
+  }
+  if (!job_->rounds.is_commit_acknowledged()) {
+    NameList list;
+    for (const Shard& shard : job_->shards.all()) {
+      if (!job_->rounds.HasAcknowledged(shard.shard)) {
+        list.Add(Name(shard.shard));
+      }
+    }
+    add(list.text(),
+        fmt::format("the commit of round {}", job_->rounds.committed()),
+        job_->round_since,
+        membership.generation());
+  }
+}
+
+std::string StatusReport::WhoIsWorking() const {
+  NameList working;
+  for (const auto& [incarnation, member] : job_->membership.members()) {
+    const auto entry = job_->rounds.entries().find(incarnation);
+    const bool is_entered = entry != job_->rounds.entries().end() && !entry->second.has_contributed;
+    if (job_->evaluations.Find(member.record->last_grant.lease) != nullptr || is_entered ||
+        leases_->IsAwaited(member)) {
+      working.Add(Name(member.record->seat));
+    }
+  }
+  return working.text();
+}
+
+void StatusReport::AddLeaseWait(
+    const Member& member,
+    const std::string& working,
+    TimePoint now,
+    proto::JobStatus* status) const {
+  const MemberRecord& record = *member.record;
+  proto::Wait wait;
+  wait.who = Name(record.seat);
+  wait.since_s = Seconds(now - member.wants_since);
+  wait.generation = member.wants_generation;
+  if (job_->is_ssp() && record.is_active && !job_->membership.IsAcknowledged(record.activated)) {
+    wait.for_whom = ShardsBehind(record.activated);
+    wait.what = fmt::format("membership {}", record.activated.value);
+  } else {
+    wait.for_whom = working.empty() ? "coordinator" : working;
+    wait.what = "a lease";
+    if (job_->evaluations.is_pending()) {
+      wait.what += " (evaluation under way)";
+    } else if (job_->is_bsp()) {
+      wait.what += fmt::format(" (round {})", job_->rounds.open_round());
+    } else if (!leases_->HasTrainingWork()) {
+      wait.what += " (all samples are leased)";
+    }
+  }
+  status->waits.push_back(std::move(wait));
+}
+
+void StatusReport::AddMemberWaits(TimePoint now, proto::JobStatus* status) const {
+  const std::string working = WhoIsWorking();
+  for (const auto& [incarnation, member] : job_->membership.members()) {
+    const MemberRecord& record = *member.record;
+    if (!record.is_admitted) {
+      status->waits.push_back(
+          {Name(record.seat),
+           ShardsBehind(record.joined),
+           fmt::format("membership {}", record.joined.value),
+           Seconds(now - member.since),
+           record.joined});
+    } else if (member.wants_lease) {
+      AddLeaseWait(member, working, now, status);
+    }
+    for (proto::Wait wait : member.waits) {
+      wait.since_s += Seconds(now - member.last_heartbeat);
+      // The coordinator's own view of it, above, says more.
+      if (!(member.wants_lease && wait.for_whom == "coordinator")) {
+        status->waits.push_back(std::move(wait));
+      }
+    }
+  }
+  for (const Shard& shard : job_->shards.all()) {
+    for (proto::Wait wait : shard.waits) {
+      wait.since_s += Seconds(now - shard.waits_at);
+      status->waits.push_back(std::move(wait));
+    }
+  }
+}
+
+proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
+  const SampleLedger& ledger = job_->ledger;
+  const proto::JobCounters& counters = job_->state.counters;
+  proto::JobStatus status;
+  status.name = job_->options.config.name;
+  status.run_directory = job_->options.run_directory;
+  status.state = StateName();
+  status.detail = Detail();
+  status.mode = job_->options.config.train.mode;
+  status.epochs = ledger.epochs();
+  status.samples_total = ledger.samples_total();
+  status.samples_counted = ledger.samples_counted();
+  status.samples_rejected = counters.samples_rejected;
+  status.steps_counted = counters.steps_counted;
+  status.steps_lost = counters.steps_lost;
+  status.steps_partial = counters.steps_partial;
+  status.revocations_noticed = counters.revocations_noticed;
+  status.revocations_unnoticed = counters.revocations_unnoticed;
+  status.joins = counters.joins;
+  if (job_->training_began) {
+    status.elapsed_s = Seconds(job_->training_ended.value_or(now) - *job_->training_began);
+  }
+  status.samples_per_s = job_->meter.SamplesPerSecond();
+  if (job_->training_ended) {
+    status.eta_s = 0;
+  } else if (status.samples_per_s > 0) {
+    status.eta_s = static_cast<double>(ledger.samples_total() - ledger.samples_counted()) /
+                   status.samples_per_s;
+  }
+  status.train_loss = job_->meter.loss();
+  status.train_accuracy = job_->meter.accuracy();
+  status.generation = job_->membership.generation();
+  status.round = job_->rounds.committed();
+  status.max_detect_s = Seconds(job_->timing.detect);
+  for (uint32_t epoch = 0; epoch < ledger.state().epochs.size(); ++epoch) {
+    const EpochRecord& record = ledger.state().epochs[epoch];
+    status.ledger.push_back(
+        {epoch,
+         ledger.samples_per_epoch(),
+         record.counted.size(),
+         ledger.samples_leased(epoch),
+         record.samples_returned});
+  }
+  status.evaluations = job_->evaluations.results();
+  return status;
+}
+
+proto::JobStatus StatusReport::At(TimePoint now) const {
+  proto::JobStatus status = TotalsAt(now);
+  AddWorkerRows(now, &status);
+  AddShardRows(&status);
+  if (job_->is_working()) {
+    AddOwnWaits(now, &status);
+    AddMemberWaits(now, &status);
+  }
+  return status;
+}
+
+}  // namespace ps::coordinator

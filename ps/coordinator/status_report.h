@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ps/coordinator/job.h"
+#include "ps/coordinator/lease_desk.h"
+
+namespace ps::coordinator {
+
+/// What a person may want to know: the job's state in one structure, and who waits for whom since
+/// when. Changes nothing.
+class StatusReport {
+ public:
+  StatusReport(const Job* job, const LeaseDesk* leases) : job_(job), leases_(leases) {}
+
+  /// Everything. Cost: members x shards.
+  proto::JobStatus At(TimePoint now) const;
+  /// Without workers, shards and waits. Cost: epochs.
+  proto::JobStatus TotalsAt(TimePoint now) const;
+
+ private:
+  using Clocks = std::map<Incarnation, uint64_t>;
+
+  std::string StateName() const;
+  std::string Detail() const;
+  proto::WorkerRow RowOf(const MemberRecord& member, const Clocks& clocks) const;
+  void AddWorkerRows(TimePoint now, proto::JobStatus* status) const;
+  void AddShardRows(proto::JobStatus* status) const;
+  void AddOwnWaits(TimePoint now, proto::JobStatus* status) const;
+  void AddMemberWaits(TimePoint now, proto::JobStatus* status) const;
+  void AddLeaseWait(
+      const Member& member,
+      const std::string& working,
+      TimePoint now,
+      proto::JobStatus* status) const;
+  std::string WhoIsWorking() const;
+  std::string ShardsBehind(Generation generation) const;
+
+  const Job* const job_;
+  const LeaseDesk* const leases_;
+};
+
+}  // namespace ps::coordinator
