@@ -92,6 +92,32 @@ TEST(FoundTest, SlowerWorkersBecomeActiveWhileAnAnswerIsOnItsWay) {
   ExpectOk(s);
 }
 
+TEST(FoundTest, AWorkerThatCameBackJoinsOnce) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    Scenario s;
+    s.seed = seed;
+    s.overlap = false;
+    s.shards = 1;
+    s.workers = 1;
+    s.epochs = 1;
+    s.train_samples = 400;
+    s.hangs = 1;
+    s.disturbed_for = std::chrono::seconds(1);
+    const Outcome outcome = Simulate(s);
+    EXPECT_TRUE(outcome.ok()) << seed;
+    EXPECT_LE(outcome.job.joins, 2U) << seed << ": it threw a fresh incarnation away";
+  }
+}
+
+TEST(FoundTest, ServersStayThroughALossyNetwork) {
+  Scenario s;
+  s.shards = 3;
+  s.workers = 2;
+  s.epochs = 1;
+  s.network.loss = 0.1;
+  ExpectOk(s);
+}
+
 /// A block of seeds a test, so that the blocks run in parallel.
 class SeedsTest : public ::testing::TestWithParam<uint64_t> {
  protected:
