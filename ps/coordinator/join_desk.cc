@@ -153,6 +153,13 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
             MembersMax()));
     return;
   }
+  // A shard keeps what a gone member staged for the open round until the departure is forgotten.
+  const Membership& membership = job_->membership;
+  if (job_->is_bsp() &&
+      membership.members().size() + membership.departures().size() >= MembersMax()) {
+    pending_[call.from] = {request, call.request_id};
+    return;
+  }
   const proto::WorkerGroup& group = job_->seats.GroupOf(*seat);
   Member& member = job_->membership.Add(*seat, request.host, request.pid);
   job_->seats.Take(*seat);

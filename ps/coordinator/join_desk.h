@@ -40,7 +40,7 @@ class JoinDesk {
 
   Job* const job_;
   DepartureDesk* const departures_;
-  std::map<proto::PeerId, PendingJoin> pending_;  // until the shards are set up
+  std::map<proto::PeerId, PendingJoin> pending_;  // until the shards can take them
 };
 
 }  // namespace ps::coordinator

@@ -107,7 +107,7 @@ TEST_F(DeathTest, SilenceIsNoticedWithinMaxDetect) {
 }
 
 TEST_F(DeathTest, ALostConnectionHasAGraceOfMaxDetect) {
-  harness_.core.OnPeerClosed(workers_[0].peer, harness_.now, harness_.out());
+  harness_.core->OnPeerClosed(workers_[0].peer, harness_.now, harness_.out());
   harness_.Wait(harness_.timing.detect - harness_.timing.tick, {workers_[1]});
   EXPECT_EQ(harness_.status().revocations_unnoticed, 0U);
   harness_.Wait(harness_.timing.tick * 3, {workers_[1]});
@@ -117,7 +117,7 @@ TEST_F(DeathTest, ALostConnectionHasAGraceOfMaxDetect) {
 TEST_F(DeathTest, ACoordinatorThatSleptBlamesNobody) {
   harness_.Wait(harness_.timing.tick, workers_);
   harness_.now += harness_.timing.detect * 3;
-  harness_.core.OnTick(harness_.now, harness_.out());
+  harness_.core->OnTick(harness_.now, harness_.out());
   EXPECT_EQ(harness_.status().revocations_unnoticed, 0U);
   EXPECT_EQ(harness_.status().state, "training");
 }

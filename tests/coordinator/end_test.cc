@@ -7,7 +7,7 @@ namespace {
 
 void CloseAll(Harness* harness, const std::vector<FakeWorker>& workers) {
   for (const FakeWorker& worker : workers) {
-    harness->core.OnPeerClosed(worker.peer, harness->now, harness->out());
+    harness->core->OnPeerClosed(worker.peer, harness->now, harness->out());
   }
 }
 
@@ -46,18 +46,18 @@ TEST_P(ModeTest, AJobEndsWithEverySampleCountedAndEverybodyGone) {
   EXPECT_EQ(harness.status().state, "done");
   EXPECT_EQ(harness.status().samples_counted, 651U);
   EXPECT_EQ(harness.status().evaluations.size(), 3U);
-  EXPECT_FALSE(harness.core.is_finished()) << "nobody has left yet";
+  EXPECT_FALSE(harness.core->is_finished()) << "nobody has left yet";
   for (const FakeWorker& worker : workers) {
     EXPECT_TRUE(harness.Take<proto::Shutdown>(worker.peer).has_value());
   }
   CloseAll(&harness, workers);
-  EXPECT_FALSE(harness.core.is_finished()) << "shards leave after the workers";
+  EXPECT_FALSE(harness.core->is_finished()) << "shards leave after the workers";
   for (const FakeShard& shard : harness.shards) {
-    harness.core.OnPeerClosed(shard.peer, harness.now, harness.out());
+    harness.core->OnPeerClosed(shard.peer, harness.now, harness.out());
   }
-  EXPECT_TRUE(harness.core.is_finished());
-  EXPECT_TRUE(harness.core.outcome().ok());
-  EXPECT_EQ(harness.core.exit_code(), 0);
+  EXPECT_TRUE(harness.core->is_finished());
+  EXPECT_TRUE(harness.core->outcome().ok());
+  EXPECT_EQ(harness.core->exit_code(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -83,7 +83,7 @@ TEST(EndTest, ShutdownIsRepeatedAndNobodyIsWaitedForForEver) {
   harness.Give(workers[1].peer, proto::LeaseRequest{workers[1].incarnation, workers[1].newest});
   EXPECT_TRUE(harness.Take<proto::Shutdown>(workers[1].peer).has_value());
   harness.Wait(harness.timing.detect * 2);
-  EXPECT_TRUE(harness.core.is_finished());
+  EXPECT_TRUE(harness.core->is_finished());
 }
 
 TEST(EndTest, TheSummaryHasWhatWorkersSayAsTheyLeave) {
@@ -122,15 +122,15 @@ TEST(EndTest, ALostServerProcessFailsTheJobWithAClearMessage) {
   EXPECT_NE(status.detail.find("checkpoint"), std::string::npos);
   EXPECT_TRUE(harness.Take<proto::Shutdown>(workers[0].peer).has_value());
   harness.Wait(harness.timing.detect * 2);
-  EXPECT_TRUE(harness.core.is_finished());
-  EXPECT_EQ(harness.core.exit_code(), 1);
-  EXPECT_EQ(harness.core.outcome().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(harness.core->is_finished());
+  EXPECT_EQ(harness.core->exit_code(), 1);
+  EXPECT_EQ(harness.core->outcome().code(), StatusCode::kUnavailable);
 }
 
 TEST(EndTest, ASilentShardFailsTheJob) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
-  harness.core.OnPeerClosed(harness.shards[0].peer, harness.now, harness.out());
+  harness.core->OnPeerClosed(harness.shards[0].peer, harness.now, harness.out());
   harness.shards[0].peer = proto::PeerId();
   harness.Wait(harness.timing.detect / 2, workers);
   EXPECT_EQ(harness.status().shards[0].state, "silent");
@@ -144,7 +144,7 @@ TEST(EndTest, ASilentShardFailsTheJob) {
 TEST(EndTest, AShardThatComesBackInTimeIsBroughtUpToDate) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
-  harness.core.OnPeerClosed(harness.shards[0].peer, harness.now, harness.out());
+  harness.core->OnPeerClosed(harness.shards[0].peer, harness.now, harness.out());
   harness.shards[0].peer = proto::PeerId();
   const proto::PeerId late = harness.AskToJoin(7);
   EXPECT_FALSE(harness.Take<proto::JoinReply>(late).has_value());
@@ -154,7 +154,7 @@ TEST(EndTest, AShardThatComesBackInTimeIsBroughtUpToDate) {
 
 TEST(EndTest, ServersThatDoNotComeUpAreNamed) {
   Harness harness;
-  harness.core.Start(harness.now);
+  harness.core->Start(harness.now);
   harness.RegisterShard(0, 500);
   harness.Wait(std::chrono::seconds(31));
   EXPECT_EQ(harness.status().state, "failed");
@@ -204,34 +204,34 @@ TEST(EndTest, AStopLetsWorkersHandOver) {
   EXPECT_EQ(harness.status().samples_counted, 30U);
   EXPECT_EQ(harness.status().revocations_noticed, 0U) << "a stop is no revocation";
   for (const FakeShard& shard : harness.shards) {
-    harness.core.OnPeerClosed(shard.peer, harness.now, harness.out());
+    harness.core->OnPeerClosed(shard.peer, harness.now, harness.out());
   }
-  EXPECT_TRUE(harness.core.is_finished());
-  EXPECT_EQ(harness.core.outcome().code(), StatusCode::kCancelled);
-  EXPECT_EQ(harness.core.outcome().message(), "stopped by request");
+  EXPECT_TRUE(harness.core->is_finished());
+  EXPECT_EQ(harness.core->outcome().code(), StatusCode::kCancelled);
+  EXPECT_EQ(harness.core->outcome().message(), "stopped by request");
 }
 
 TEST(EndTest, AStopDoesNotWaitForEverAndASecondOneNotAtAll) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   harness.AskAll(&workers);
-  harness.core.RequestStop(false, "enough", harness.now, harness.out());
+  harness.core->RequestStop(false, "enough", harness.now, harness.out());
   harness.Wait(harness.timing.detect, workers);
   EXPECT_EQ(harness.status().state, "training");
   EXPECT_NE(harness.status().detail.find("stopping"), std::string::npos);
   harness.Wait(harness.timing.detect * 3, workers);
   EXPECT_EQ(harness.status().state, "stopped");
-  EXPECT_EQ(harness.core.outcome().message(), "enough");
-  harness.core.RequestStop(true, "hurry", harness.now, harness.out());
-  EXPECT_TRUE(harness.core.is_finished());
-  EXPECT_EQ(harness.core.outcome().message(), "enough");
+  EXPECT_EQ(harness.core->outcome().message(), "enough");
+  harness.core->RequestStop(true, "hurry", harness.now, harness.out());
+  EXPECT_TRUE(harness.core->is_finished());
+  EXPECT_EQ(harness.core->outcome().message(), "enough");
 }
 
 TEST(EndTest, AnImmediateStopTellsEverybodyAtOnce) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   harness.AskAll(&workers);
-  harness.core.RequestStop(true, "enough", harness.now, harness.out());
+  harness.core->RequestStop(true, "enough", harness.now, harness.out());
   EXPECT_TRUE(harness.Take<proto::Shutdown>(workers[0].peer).has_value());
   EXPECT_EQ(harness.status().state, "stopped");
 }

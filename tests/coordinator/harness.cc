@@ -24,11 +24,12 @@ CoordinatorOptions SmallJob(proto::Mode mode) {
   return options;
 }
 
-Harness::Harness(const CoordinatorOptions& options)
-    : core(options, &fleet, &NullLogger()),
-      shards(size_t{options.config.servers.count} * options.config.servers.shards_per_server),
+Harness::Harness(const CoordinatorOptions& job)
+    : core(std::make_unique<CoordinatorCore>(job, &fleet, &NullLogger())),
+      shards(size_t{job.config.servers.count} * job.config.servers.shards_per_server),
       timing(proto::Timing::FromMaxDetect(
-          FromSeconds(static_cast<double>(options.config.fleet.max_detect_s)))) {}
+          FromSeconds(static_cast<double>(job.config.fleet.max_detect_s)))),
+      options(job) {}
 
 void Harness::Send(proto::PeerId to, uint64_t /*request_id*/, proto::Message message) {
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -54,7 +55,7 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
     return;
   }
   if (std::holds_alternative<proto::ShardSetup>(message)) {
-    core.OnMessage(shard->peer, 1, proto::ShardReady{id}, now, this);
+    core->OnMessage(shard->peer, 1, proto::ShardReady{id}, now, this);
   } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
     if (membership->generation > shard->membership.generation) {
       shard->membership = *membership;
@@ -64,12 +65,12 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
       ack.resolved.push_back(
           {incarnation, shard->complete[incarnation], shard->outcome[incarnation]});
     }
-    core.OnMessage(shard->peer, 1, ack, now, this);
+    core->OnMessage(shard->peer, 1, ack, now, this);
   } else if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
     if (shard->commits.empty() || shard->commits.back().round < commit->round) {
       shard->commits.push_back(*commit);
     }
-    core.OnMessage(shard->peer, 1, proto::CommitAck{id, commit->round}, now, this);
+    core->OnMessage(shard->peer, 1, proto::CommitAck{id, commit->round}, now, this);
   }
 }
 
@@ -83,19 +84,19 @@ void Harness::Exchange() {
 }
 
 void Harness::ExpectSound() {
-  const Status status = core.Check();
+  const Status status = core->Check();
   EXPECT_TRUE(status.ok()) << status;
 }
 
 proto::PeerId Harness::Connect(proto::Role role, Incarnation incarnation) {
   const proto::PeerId peer(++next_peer_);
-  core.OnPeerConnected(peer, {role, "", "node", incarnation}, now, this);
+  core->OnPeerConnected(peer, {role, "", "node", incarnation}, now, this);
   Exchange();
   return peer;
 }
 
 void Harness::Give(proto::PeerId from, proto::Message message) {
-  core.OnMessage(from, 1, std::move(message), now, this);
+  core->OnMessage(from, 1, std::move(message), now, this);
   Exchange();
 }
 
@@ -104,8 +105,28 @@ void Harness::RegisterShard(uint32_t shard, int64_t pid) {
   Give(shards[shard].peer, proto::RegisterShard{ShardId(shard), "host", 7000 + shard, pid});
 }
 
+void Harness::Restart(Duration pause) {
+  const std::vector<std::byte> saved = core->Save(now);
+  core.reset();
+  sent_.clear();
+  to_shards_.clear();
+  now += pause;
+  auto loaded = CoordinatorCore::Load(saved, options, &fleet, &NullLogger(), now);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  core = std::move(loaded).value();
+  for (uint32_t i = 0; i < shards.size(); ++i) {
+    if (std::exchange(shards[i].peer, proto::PeerId()) != proto::PeerId()) {
+      RegisterShard(i, 500 + i);
+    }
+  }
+}
+
+void Harness::Reconnect(FakeWorker* worker) {
+  worker->peer = Connect(proto::Role::kWorker, worker->incarnation);
+}
+
 void Harness::StartWithShards() {
-  core.Start(now);
+  core->Start(now);
   for (uint32_t i = 0; i < shards.size(); ++i) {
     RegisterShard(i, 500 + i);
   }
@@ -135,22 +156,22 @@ void Harness::Wait(Duration duration, const std::vector<FakeWorker>& alive) {
     now += timing.tick;
     for (uint32_t i = 0; i < shards.size(); ++i) {
       if (shards[i].peer != proto::PeerId()) {
-        core.OnMessage(shards[i].peer, 1, proto::ShardHeartbeat{ShardId(i), {}, {}}, now, this);
+        core->OnMessage(shards[i].peer, 1, proto::ShardHeartbeat{ShardId(i), {}, {}}, now, this);
       }
     }
     for (const FakeWorker& worker : alive) {
       proto::WorkerHeartbeat beat;
       beat.incarnation = worker.incarnation;
       beat.state = proto::WorkerState::kComputing;
-      core.OnMessage(worker.peer, 1, beat, now, this);
+      core->OnMessage(worker.peer, 1, beat, now, this);
     }
-    core.OnTick(now, this);
+    core->OnTick(now, this);
     Exchange();
   }
 }
 
 void Harness::Exit(ProcessKind kind, uint32_t index, int64_t pid, const std::string& description) {
-  core.OnProcessExited({kind, index, pid, description}, now, this);
+  core->OnProcessExited({kind, index, pid, description}, now, this);
   Exchange();
 }
 

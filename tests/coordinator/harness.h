@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -70,6 +71,10 @@ class Harness final : private proto::Outbox {
   /// A message from `from`; answers of the fake shards are exchanged until nothing moves.
   void Give(proto::PeerId from, proto::Message message);
   void RegisterShard(uint32_t shard, int64_t pid);
+  /// The coordinator's process ends with all its connections, another one goes on after `pause`
+  /// from what the first had saved, and the shards come back. Workers come back by Reconnect.
+  void Restart(Duration pause = {});
+  void Reconnect(FakeWorker* worker);
   void Unmute(uint32_t shard);
   /// Ticks until `duration` is over, with heartbeats of every shard and the given workers.
   void Wait(Duration duration, const std::vector<FakeWorker>& alive = {});
@@ -111,15 +116,17 @@ class Harness final : private proto::Outbox {
 
   bool is_closed(proto::PeerId peer) const { return closed_.contains(peer); }
 
-  proto::JobStatus status() const { return core.StatusAt(now); }
+  proto::JobStatus status() const { return core->StatusAt(now); }
 
   proto::Outbox* out() { return this; }
 
   FakeFleet fleet;
-  CoordinatorCore core;
+  std::unique_ptr<CoordinatorCore> core;
   TimePoint now{std::chrono::seconds(100)};
   std::vector<FakeShard> shards;
   proto::Timing timing;
+
+  const CoordinatorOptions options;
 
  private:
   void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;

@@ -9,7 +9,7 @@ TEST(JoinTest, TheCoreAsksForTheServersAndWorkersOfTheConfig) {
   CoordinatorOptions options = SmallJob();
   options.config.workers = {{1, 0, 1, 1}, {2, 5, 3, 2}};
   Harness harness(options);
-  harness.core.Start(harness.now);
+  harness.core->Start(harness.now);
   EXPECT_EQ(harness.fleet.servers, (std::vector<uint32_t>{0, 1}));
   ASSERT_EQ(harness.fleet.workers.size(), 3U);
   EXPECT_EQ(harness.fleet.workers[0].second.minibatch, 10U);
@@ -41,7 +41,7 @@ TEST(JoinTest, AWorkerLearnsItsIncarnationWhenEveryShardKnowsIt) {
 
 TEST(JoinTest, WorkersThatComeBeforeTheShardsWaitForThem) {
   Harness harness;
-  harness.core.Start(harness.now);
+  harness.core->Start(harness.now);
   const proto::PeerId early = harness.AskToJoin(1);
   harness.RegisterShard(0, 500);
   EXPECT_FALSE(harness.Take<proto::JoinReply>(early).has_value());
@@ -89,7 +89,7 @@ TEST(JoinTest, OneThatLosesItsConnectionBeforeTheAnswerStartsOver) {
   harness.StartWithShards();
   harness.shards[0].is_mute = true;
   const proto::PeerId peer = harness.AskToJoin(0, 77);
-  harness.core.OnPeerClosed(peer, harness.now, harness.out());
+  harness.core->OnPeerClosed(peer, harness.now, harness.out());
   harness.Unmute(0);
   EXPECT_TRUE(harness.shards[0].membership.members.empty());
   EXPECT_EQ(harness.Join(0, 77).incarnation, Incarnation(2));
@@ -99,7 +99,7 @@ TEST(JoinTest, OneThatLosesItsConnectionBeforeTheAnswerStartsOver) {
 TEST(JoinTest, AMemberComesBackOnANewConnection) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
-  harness.core.OnPeerClosed(workers[0].peer, harness.now, harness.out());
+  harness.core->OnPeerClosed(workers[0].peer, harness.now, harness.out());
   harness.Wait(harness.timing.detect / 2, {workers[1], workers[2]});
   workers[0].peer = harness.Connect(proto::Role::kWorker, workers[0].incarnation);
   for (FakeWorker& worker : workers) {
@@ -188,7 +188,7 @@ TEST(JoinTest, AThousandJoinsAndLeavesLeaveNothingBehind) {
     } else {
       harness.Give(guest.peer, proto::Goodbye{guest.incarnation, "notice", {}});
       EXPECT_TRUE(harness.Take<proto::GoodbyeReply>(guest.peer).has_value());
-      harness.core.OnPeerClosed(guest.peer, harness.now, harness.out());
+      harness.core->OnPeerClosed(guest.peer, harness.now, harness.out());
     }
   }
   const proto::JobStatus status = harness.status();

@@ -15,7 +15,7 @@ struct ScriptWorker {
 };
 
 /// Workers that join, work, repeat themselves, die in every way and leave, in an order drawn from
-/// the seed. Shards answer late at random.
+/// the seed. Shards answer late at random, and now and then another coordinator goes on.
 class Script {
  public:
   explicit Script(uint64_t seed) : random_(seed), harness_(Options(&random_)) {}
@@ -64,6 +64,9 @@ class Script {
       }
       harness_.Wait(harness_.timing.tick * 2, alive);
     }
+    if (random_.Chance(0.01)) {
+      Restart();
+    }
     if (workers_.empty() || (workers_.size() < 5 && random_.Chance(0.01))) {
       Join();
       return;
@@ -88,6 +91,14 @@ class Script {
     workers_.push_back(worker);
   }
 
+  /// Another coordinator goes on; everybody who works comes back, sooner or later.
+  void Restart() {
+    harness_.Restart(std::chrono::milliseconds(random_.Below(1000)));
+    for (ScriptWorker& worker : workers_) {
+      harness_.Reconnect(&worker.fake);
+    }
+  }
+
   void Leave(size_t index) {
     const FakeWorker fake = workers_[index].fake;
     workers_.erase(workers_.begin() + static_cast<long>(index));
@@ -103,7 +114,7 @@ class Script {
       harness_.Give(fake.peer, proto::Goodbye{fake.incarnation, "notice", {}});
     }
     harness_.Exit(ProcessKind::kWorker, fake.seat.value, 0, "killed by signal 9");
-    harness_.core.OnPeerClosed(fake.peer, harness_.now, harness_.out());
+    harness_.core->OnPeerClosed(fake.peer, harness_.now, harness_.out());
   }
 
   void Advance(ScriptWorker* worker) {

@@ -20,7 +20,7 @@ bool HasWait(
 
 TEST(StatusTest, AStartingJobSaysWhoIsMissing) {
   Harness harness;
-  harness.core.Start(harness.now);
+  harness.core->Start(harness.now);
   harness.RegisterShard(0, 500);
   proto::JobStatus status = harness.status();
   EXPECT_EQ(status.state, "starting");
