@@ -66,7 +66,8 @@ class Cluster final : public coordinator::FleetActions, public Network::Observer
   void AfterDelivery(const Network::Passage& passage, const proto::Message& message) override;
 
  private:
-  std::unique_ptr<coordinator::CoordinatorCore> MakeCore();
+  coordinator::CoordinatorOptions JobOptions() const;
+  void RestartCoordinator(Duration pause);
   void OnProcessEnd(const coordinator::ProcessEnd& end);
   void Repeat(int node, const std::function<void()>& tick);
   void JudgeAnswers();
@@ -123,8 +124,17 @@ Cluster::Cluster(const Scenario& scenario)
            &node_of_shard_},
           [this](const coordinator::ProcessEnd& end) { OnProcessEnd(end); },
           [this] { return core_->is_finished(); }),
-      faults_({&scenario_, &random_, &queue_, &network_, &log_, &fleet_, node_, &server_nodes_}),
-      core_(MakeCore()) {
+      faults_(
+          {&scenario_,
+           &random_,
+           &queue_,
+           &network_,
+           &log_,
+           &fleet_,
+           node_,
+           &server_nodes_,
+           [this](Duration pause) { RestartCoordinator(pause); }}),
+      core_(std::make_unique<coordinator::CoordinatorCore>(JobOptions(), this, &log_)) {
   network_.set_faults(scenario.network);
   network_.set_observer(this);
   if (scenario.log_detail == LogDetail::kMessages) {
@@ -132,13 +142,35 @@ Cluster::Cluster(const Scenario& scenario)
   }
 }
 
-std::unique_ptr<coordinator::CoordinatorCore> Cluster::MakeCore() {
+coordinator::CoordinatorOptions Cluster::JobOptions() const {
   coordinator::CoordinatorOptions options;
   options.config = SimulatedJob(scenario_);
   options.tensors = SimulatedTensors(scenario_);
   options.train_samples = scenario_.train_samples;
   options.test_samples = 20;
-  return std::make_unique<coordinator::CoordinatorCore>(std::move(options), this, &log_);
+  return options;
+}
+
+/// Whatever came after the moment of saving is lost with the process: nothing does, since its
+/// connections end then. What its launcher sees meanwhile is told to the one that goes on.
+void Cluster::RestartCoordinator(Duration pause) {
+  network_.WhenAwake(node_, [this, pause] {
+    if (core_->is_finished()) {
+      return;
+    }
+    log_.Info("coordinator_ends", {{"pause_s", Seconds(pause)}});
+    network_.CloseAll(node_);
+    network_.Pause(node_, pause);
+    queue_.After(pause, [this, saved = core_->Save(queue_.Now())] {
+      auto loaded =
+          coordinator::CoordinatorCore::Load(saved, JobOptions(), this, &log_, queue_.Now());
+      if (loaded.ok()) {
+        core_ = std::move(loaded).value();
+      } else {
+        violations_.push_back("the saved state: " + loaded.status().ToString());
+      }
+    });
+  });
 }
 
 void Cluster::StartServer(uint32_t server) {

@@ -12,6 +12,9 @@ constexpr uint64_t kPartitionMsMax = 3000;
 /// A server that is silent for less is never lost, if all that it says arrives.
 constexpr Duration kShortPause = kSimulatedMaxDetect / 2;
 
+/// Shards and workers look for the coordinator for longer.
+constexpr uint64_t kRestartMsMax = 400;
+
 bool IsOfJoining(const proto::Message& message) {
   return std::holds_alternative<proto::JoinRequest>(message) ||
          std::holds_alternative<proto::JoinReply>(message);
@@ -45,6 +48,7 @@ void Faults::Begin() {
   Plan(scenario.pauses, &Faults::PauseOne);
   Plan(scenario.faults_at_leave, &Faults::ArmAtLeave);
   Plan(scenario.extra_joins, &Faults::JoinOne);
+  Plan(scenario.restarts, &Faults::RestartOrArm);
   armed_.at_join = scenario.faults_at_join;  // the first joins are the beginning
   world_.queue->After(scenario.disturbed_for, [this] { armed_ = {}; });
 }
@@ -124,7 +128,29 @@ void Faults::PauseOne() {
   world_.network->Pause(node, how_long);
 }
 
+/// Half of the restarts are at any time, the others when the coordinator has just handled or sent
+/// something.
+void Faults::RestartOrArm() {
+  if (world_.random->Chance(0.5)) {
+    Restart();
+  } else {
+    ++armed_.restarts;
+  }
+}
+
+void Faults::Restart() {
+  const NetworkFaults& network = world_.scenario->network;
+  may_lose_server_ =
+      may_lose_server_ || network.loss > 0 || network.stall > 0 || network.break_connection > 0;
+  world_.restart_coordinator(std::chrono::milliseconds(1 + world_.random->Below(kRestartMsMax)));
+}
+
 void Faults::OnMessage(int node, proto::PeerId end, const proto::Message& message) {
+  if (armed_.restarts > 0 && node == world_.coordinator_node &&
+      world_.random->Chance(kArmedChance)) {
+    --armed_.restarts;
+    world_.queue->After({}, [this] { Restart(); });  // it is in the middle of an event
+  }
   if (armed_.kills == 0 && armed_.at_join == 0 && armed_.at_leave == 0) {
     return;
   }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "ps/base/logger.h"
@@ -26,9 +28,11 @@ class Faults {
     Fleet* fleet = nullptr;
     int coordinator_node = 0;
     const std::vector<int>* servers = nullptr;
+    /// Ends the coordinator's process, and has another one go on after the pause.
+    std::function<void(Duration)> restart_coordinator;
   };
 
-  explicit Faults(const World& world) : world_(world) {}
+  explicit Faults(World world) : world_(std::move(world)) {}
 
   /// All of the scenario's faults, from now on.
   void Begin();
@@ -45,6 +49,7 @@ class Faults {
     uint32_t kills = 0;
     uint32_t at_join = 0;
     uint32_t at_leave = 0;
+    uint32_t restarts = 0;
   };
 
   void Plan(uint32_t count, void (Faults::*fault)());
@@ -54,6 +59,8 @@ class Faults {
   void PartitionTwo();
   void HangOne();
   void PauseOne();
+  void RestartOrArm();
+  void Restart();
   void PauseServer(int node, Duration how_long);
 
   void ArmKill() { ++armed_.kills; }

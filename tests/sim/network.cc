@@ -66,6 +66,15 @@ bool Network::IsLost(End* end) {
 void Network::Kill(int node, bool is_silent) {
   nodes_[static_cast<size_t>(node)] = nullptr;
   Trace(static_cast<uint64_t>(node) + 0x1000);
+  CloseEnds(node, is_silent);
+}
+
+void Network::CloseAll(int node) {
+  Trace(static_cast<uint64_t>(node) + 0x2000);
+  CloseEnds(node, false);
+}
+
+void Network::CloseEnds(int node, bool is_silent) {
   for (auto& [peer, end] : ends_) {
     if (end.node == node && end.is_open) {
       end.is_open = false;
@@ -101,8 +110,11 @@ void Network::Connect(
     ends_[near] = {from, to, far, hello};
     ends_[far] = {to, from, near, hello};
     Trace(near.value);
-    WhenAwake(
-        to, [this, to, far, hello] { nodes_[static_cast<size_t>(to)]->OnAccepted(far, hello); });
+    WhenAwake(to, [this, to, far, hello] {
+      if (ends_.at(far).is_open) {
+        nodes_[static_cast<size_t>(to)]->OnAccepted(far, hello);
+      }
+    });
     WhenAwake(from, [done, near] { done(near); });
   });
 }

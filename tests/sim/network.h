@@ -70,6 +70,9 @@ class Network {
   /// loss, partition for good): they see nothing.
   void Kill(int node, bool is_silent);
 
+  /// The process ends, and another one takes its place: its peers see their connections close.
+  void CloseAll(int node);
+
   /// The process does nothing for a while, as under SIGSTOP: what comes for it waits, in order.
   /// Nothing happens when it is paused already.
   void Pause(int node, Duration how_long);
@@ -125,6 +128,7 @@ class Network {
   Duration Delay();
   bool IsLost(End* end);
   void Deliver(proto::PeerId to, uint64_t request_id, const std::vector<std::byte>& bytes);
+  void CloseEnds(int node, bool is_silent);
   void NotifyClosed(proto::PeerId end, TimePoint not_before);
 
   void Trace(uint64_t value) { trace_hash_ = Mix64(trace_hash_ ^ value); }

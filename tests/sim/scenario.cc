@@ -48,6 +48,7 @@ void DrawFaults(Random* random, Scenario* s) {
   s->faults_at_leave = some(0.3, 3);
   s->extra_joins = some(0.2, 3);
   s->planned_faults = some(0.2, 3);
+  s->restarts = some(0.25, 3);
 }
 
 void DrawNetwork(Random* random, NetworkFaults* network) {
@@ -69,6 +70,7 @@ void DrawGentleFaults(Random* random, Scenario* s) {
   s->network.loss = 0;
   s->network.break_connection = 0;
   s->extra_joins = static_cast<uint32_t>(random->Below(5));
+  s->restarts = static_cast<uint32_t>(random->Below(3));
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ struct Scenario {
   uint32_t faults_at_leave = 0;  // the same as it says goodbye
   uint32_t extra_joins = 0;      // workers that nobody started come without a seat
   uint32_t planned_faults = 0;   // by the job's config: add, notice, kill
+  uint32_t restarts = 0;         // of the coordinator, from what it saved at that moment
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, and messages are late or repeated.
@@ -88,6 +89,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("faults_at_leave", s.faults_at_leave);
   visit("extra_joins", s.extra_joins);
   visit("planned_faults", s.planned_faults);
+  visit("restarts", s.restarts);
   visit("disturbed_for", s.disturbed_for);
 }
 

@@ -75,6 +75,24 @@ TEST(SimulationTest, EveryWorkerLostAtOnceOnlyPausesTheRun) {
 
 // Scenarios that once broke a promise, as `sim_replay --minimise` found them.
 
+/// From the first connection to the last goodbye: what a coordinator has saved is enough for the
+/// next one.
+TEST(SimulationTest, AnotherCoordinatorGoesOnFromWhatWasSavedAtAnyMoment) {
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    for (uint64_t seed = 1; seed <= 6; ++seed) {
+      Scenario scenario = Quiet(mode);
+      scenario.seed = seed;
+      scenario.workers = 4;
+      scenario.restarts = 4;
+      scenario.notices = 1;
+      scenario.kills = 1;
+      scenario.extra_joins = 2;
+      scenario.disturbed_for = std::chrono::seconds(6);
+      ExpectOk(scenario);
+    }
+  }
+}
+
 TEST(FoundTest, SlowerWorkersBecomeActiveWhileAnAnswerIsOnItsWay) {
   Scenario s;
   s.seed = 30000838;
