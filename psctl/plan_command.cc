@@ -19,7 +19,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kPlotWorkersMax = 32;
 
-/// What the same goal costs without spot instances, within the budget or beyond it.
+/// The cost of the same goal without spot instances, within the budget or beyond it.
 std::optional<proto::PlanAlternative> OnDemandOf(const Planning& planning) {
   provisioner::PlanSetup setup = planning.input.setup;
   setup.market = provisioner::MarketChoice::kOnDemand;

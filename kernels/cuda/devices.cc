@@ -8,7 +8,7 @@ namespace {
 /// What a call that only looks at devices can report: an absent or too old driver (35), no device
 /// (100), or anything else, which all leave this machine without a usable one.
 Status NoUsableDevice(cudaError_t error) {
-  // Without this the error would be reported again by the next unrelated call.
+  // Without this the next unrelated call would report the error again.
   static_cast<void>(cudaGetLastError());
   return Status::Unsupported(
       std::string("no usable device: ") + cudaGetErrorString(error) + " (cuda error " +

@@ -8,7 +8,7 @@
 
 namespace ps::proto {
 
-// A fleet that was chosen, and what was promised of it. configs/plan.fbs is the schema and the
+// A chosen fleet and its predicted speed, time and cost. configs/plan.fbs is the schema and the
 // manual of the file (plan.json), which `psctl plan --json` writes and `psctl train --plan` runs.
 
 enum class Market : unsigned char { kSpot, kOnDemand };
