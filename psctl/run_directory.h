@@ -29,14 +29,7 @@ struct RunPaths {
 
   std::string coordinator_log() const { return logs() + "/coordinator.log"; }
 
-  /// "logs/server0.log", "logs/worker2.log".
-  std::string log(std::string_view role, uint32_t index) const {
-    return logs() + "/" + std::string(role) + std::to_string(index) + ".log";
-  }
-
   std::string notices() const { return root + "/notices"; }
-
-  std::string notice(uint32_t seat) const { return notices() + "/w" + std::to_string(seat); }
 
   std::string metrics() const { return root + "/metrics.jsonl"; }
 

@@ -85,15 +85,17 @@ TrainRun::TrainRun(
       profiler_(config.name, parts_.model.tensors, RunProfiler::SeatsOf(config)) {}
 
 Status TrainRun::Prepare() {
-  PS_TRY(CheckPrograms(ProgramDirectory()));
+  PS_TRY(provisioner::CheckPrograms(ProgramDirectory()));
   PS_ASSIGN(const uint32_t port, host_.Listen());
   const std::string& listen = config_.run.listen;
   const std::string host =
       ReachableHost(listen, config_.run.advertise, listen == "::" ? "::1" : "127.0.0.1");
   const std::string address = FormatHostPort(host, port);
 
-  LocalFleet::Options fleet;
-  fleet.paths = directory_.paths();
+  provisioner::LocalFleet::Options fleet;
+  fleet.log_directory = directory_.paths().logs();
+  fleet.notice_directory = directory_.paths().notices();
+  fleet.token_file = directory_.paths().token();
   fleet.program_directory = ProgramDirectory();
   fleet.coordinator = address;
   fleet.listen = listen;
@@ -101,7 +103,7 @@ Status TrainRun::Prepare() {
   fleet.launch = config_.launch;
   fleet.shards_per_server = config_.servers.shards_per_server;
   fleet.server_mbit_per_s = config_.servers.link_mbit_per_s;
-  fleet_ = std::make_unique<LocalFleet>(std::move(fleet), launcher_.get(), &log_);
+  fleet_ = std::make_unique<provisioner::LocalFleet>(std::move(fleet), launcher_.get(), &log_);
   return directory_.WriteAddress(address);
 }
 
@@ -171,19 +173,18 @@ bool TrainRun::MayClose() {
 }
 
 void TrainRun::Reap() {
-  for (const LocalFleet::End& end : fleet_->TakeEnds()) {
+  for (const provisioner::LocalFleet::End& end : fleet_->TakeEnds()) {
     OnEnd(end);
   }
 }
 
-void TrainRun::OnEnd(const LocalFleet::End& end) {
+void TrainRun::OnEnd(const provisioner::LocalFleet::End& end) {
   // Whoever was killed had nothing to say about it, and its loss is an event of the job.
   const bool has_reason = !end.is_clean && !end.is_planned && !host_.core().is_finished() &&
                           !end.end.description.starts_with("killed");
   if (has_reason) {
     const std::string who =
-        (end.end.kind == coordinator::ProcessKind::kServer ? "server " : "worker ") +
-        std::to_string(end.end.index);
+        std::string(proto::ProcessKindName(end.end.kind)) + " " + std::to_string(end.end.index);
     const std::string last = LastLine(end.log_path);
     progress_.Say(
         who + " " + Printable(end.end.description) +

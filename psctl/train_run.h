@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "provisioner/fleet/launcher.h"
+#include "provisioner/fleet/local_fleet.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_host.h"
 #include "psctl/console.h"
 #include "psctl/job_parts.h"
-#include "psctl/local_fleet.h"
 #include "psctl/machine_load.h"
 #include "psctl/plan_run.h"
 #include "psctl/progress.h"
@@ -54,7 +54,7 @@ class TrainRun final {
   void Announce();
   bool MayClose();
   void Reap();
-  void OnEnd(const LocalFleet::End& end);
+  void OnEnd(const provisioner::LocalFleet::End& end);
   void OnStopSignal(int signal);
   void Observe();
   void Redraw();
@@ -70,7 +70,7 @@ class TrainRun final {
   const Console& console_;
   // The processes.
   const std::unique_ptr<provisioner::Launcher> launcher_;
-  std::unique_ptr<LocalFleet> fleet_;  // made by Prepare
+  std::unique_ptr<provisioner::LocalFleet> fleet_;  // made by Prepare
   coordinator::CoordinatorHost host_;
   // What is shown and kept of the run.
   ProgressPrinter progress_;

@@ -2,22 +2,17 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
+#include "ps/proto/fleet_actions.h"
 
 namespace ps::provisioner {
 
-enum class ProcessRole : uint8_t { kServer, kWorker };
-
-/// "server" or "worker".
-std::string_view ProcessRoleName(ProcessRole role);
-
 /// One process of a job, wherever it is to run.
 struct LaunchSpec {
-  ProcessRole role = ProcessRole::kWorker;
+  proto::ProcessKind kind = proto::ProcessKind::kWorker;
   uint32_t index = 0;                  // server number or worker seat
   std::string program;                 // path of the executable, or a name to look for in PATH
   std::vector<std::string> arguments;  // without the program's own name
@@ -29,7 +24,7 @@ using ProcessHandle = Id<struct ProcessHandleTag, uint64_t>;
 
 struct ProcessExit {
   ProcessHandle handle;
-  ProcessRole role = ProcessRole::kWorker;
+  proto::ProcessKind kind = proto::ProcessKind::kWorker;
   uint32_t index = 0;
   bool is_clean = false;    // exited with code 0
   std::string description;  // "exited with code 1", "killed by signal 9 (Killed)"

@@ -103,7 +103,7 @@ class LocalLauncher final : public Launcher {
  private:
   struct Child {
     pid_t pid = 0;
-    ProcessRole role = ProcessRole::kWorker;
+    proto::ProcessKind kind = proto::ProcessKind::kWorker;
     uint32_t index = 0;
   };
 
@@ -122,7 +122,8 @@ LocalLauncher::~LocalLauncher() {
 }
 
 std::string Describe(const LaunchSpec& spec) {
-  return "start " + std::string(ProcessRoleName(spec.role)) + " " + std::to_string(spec.index);
+  return "start " + std::string(proto::ProcessKindName(spec.kind)) + " " +
+         std::to_string(spec.index);
 }
 
 Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
@@ -167,7 +168,7 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
     return error == ENOENT ? Status::NotFound(message) : Status::Io(message);
   }
   const ProcessHandle handle(++last_handle_);
-  children_[handle] = {pid, spec.role, spec.index};
+  children_[handle] = {pid, spec.kind, spec.index};
   return handle;
 }
 
@@ -191,7 +192,7 @@ std::vector<ProcessExit> LocalLauncher::PollExits() {
     }
     exits.push_back(
         {it->first,
-         it->second.role,
+         it->second.kind,
          it->second.index,
          WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0,
          DescribeWait(wait_status)});

@@ -27,11 +27,15 @@ Overloaded(F...) -> Overloaded<F...>;
 
 }  // namespace
 
-CoordinatorCore::CoordinatorCore(CoordinatorOptions options, FleetActions* fleet, const Logger* log)
+CoordinatorCore::CoordinatorCore(
+    CoordinatorOptions options, proto::FleetActions* fleet, const Logger* log)
     : CoordinatorCore(options, MakeJobState(options), fleet, log) {}
 
 CoordinatorCore::CoordinatorCore(
-    CoordinatorOptions options, proto::JobState state, FleetActions* fleet, const Logger* log)
+    CoordinatorOptions options,
+    proto::JobState state,
+    proto::FleetActions* fleet,
+    const Logger* log)
     : job_(std::move(options), std::move(state), fleet, log),
       leases_(&job_),
       departures_(&job_, &leases_),
@@ -44,7 +48,7 @@ CoordinatorCore::CoordinatorCore(
 Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
     std::span<const std::byte> saved,
     CoordinatorOptions options,
-    FleetActions* fleet,
+    proto::FleetActions* fleet,
     const Logger* log,
     TimePoint now) {
   PS_ASSIGN(proto::JobState state, proto::DecodeJobState(saved));
@@ -175,14 +179,15 @@ void CoordinatorCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Out
   Settle(call);
 }
 
-void CoordinatorCore::OnProcessExited(const ProcessEnd& end, TimePoint now, proto::Outbox* out) {
+void CoordinatorCore::OnProcessExited(
+    const proto::ProcessEnd& end, TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
   if (!job_.is_working()) {
     return;
   }
   const WorkerId seat(end.index);
   const Member* const member = job_.membership.FindSeat(seat);
-  if (end.kind == ProcessKind::kServer) {
+  if (end.kind == proto::ProcessKind::kServer) {
     phases_.Fail(shards_.LostServer(end.index, end.pid, end.description), call);
   } else if (member != nullptr) {
     const int64_t pid = member->record->pid;

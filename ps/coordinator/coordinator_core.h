@@ -26,7 +26,7 @@ namespace ps::coordinator {
 class CoordinatorCore {
  public:
   /// A job that has not begun. `fleet` and `log` outlive the core.
-  CoordinatorCore(CoordinatorOptions options, FleetActions* fleet, const Logger* log);
+  CoordinatorCore(CoordinatorOptions options, proto::FleetActions* fleet, const Logger* log);
 
   /// A job that goes on from what Save gave: shards and workers connect again as they do after any
   /// lost connection. Not to be started. Errors: kCorruption, kUnsupported (the bytes),
@@ -34,7 +34,7 @@ class CoordinatorCore {
   static Result<std::unique_ptr<CoordinatorCore>> Load(
       std::span<const std::byte> saved,
       CoordinatorOptions options,
-      FleetActions* fleet,
+      proto::FleetActions* fleet,
       const Logger* log,
       TimePoint now);
   /// All that another core needs to go on from here.
@@ -52,7 +52,7 @@ class CoordinatorCore {
       TimePoint now,
       proto::Outbox* out);
   void OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* out);
-  void OnProcessExited(const ProcessEnd& end, TimePoint now, proto::Outbox* out);
+  void OnProcessExited(const proto::ProcessEnd& end, TimePoint now, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
   /// Ends the run for the reason `why`: after the steps under way, or at once. A second call may
   /// only hurry it.
@@ -82,7 +82,10 @@ class CoordinatorCore {
 
  private:
   CoordinatorCore(
-      CoordinatorOptions options, proto::JobState state, FleetActions* fleet, const Logger* log);
+      CoordinatorOptions options,
+      proto::JobState state,
+      proto::FleetActions* fleet,
+      const Logger* log);
 
   void Dispatch(const Call& call, const proto::Message& message);
   void OnHeartbeat(const Call& call, const proto::WorkerHeartbeat& message);

@@ -79,7 +79,7 @@ void CoordinatorHost::EndAtOnce(const std::string& why) {
   loop_.Stop();
 }
 
-void CoordinatorHost::OnProcessExited(const ProcessEnd& end) {
+void CoordinatorHost::OnProcessExited(const proto::ProcessEnd& end) {
   core_->OnProcessExited(end, Now(), &endpoint_);
 }
 

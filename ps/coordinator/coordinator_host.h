@@ -35,7 +35,7 @@ class CoordinatorHost final : private net::EndpointHandler {
 
   /// What the owner is asked and told during Run.
   struct Owner {
-    FleetActions* fleet = nullptr;
+    proto::FleetActions* fleet = nullptr;
     /// Asked every tick once the job is finished: whether the connections may be closed. An owner
     /// that waits for its processes to end says no until they have, or had the time to.
     std::function<bool()> may_close;
@@ -59,7 +59,7 @@ class CoordinatorHost final : private net::EndpointHandler {
   /// Ends the job and Run without waiting for anybody.
   void EndAtOnce(const std::string& why);
   /// A process that the fleet started has ended. Not from inside the fleet's own calls.
-  void OnProcessExited(const ProcessEnd& end);
+  void OnProcessExited(const proto::ProcessEnd& end);
 
   /// For the owner's signals and timers; they are called within Run.
   net::Loop& loop() { return loop_; }

@@ -6,7 +6,10 @@
 
 namespace ps::coordinator {
 Job::Job(
-    CoordinatorOptions options_in, JobState state_in, FleetActions* fleet_in, const Logger* log_in)
+    CoordinatorOptions options_in,
+    JobState state_in,
+    proto::FleetActions* fleet_in,
+    const Logger* log_in)
     : options(std::move(options_in)),
       timing(proto::Timing::FromMaxDetect(
           FromSeconds(static_cast<double>(options.config.fleet.max_detect_s)))),

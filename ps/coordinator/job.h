@@ -9,7 +9,6 @@
 #include "ps/base/time.h"
 #include "ps/coordinator/evaluations.h"
 #include "ps/coordinator/fault_schedule.h"
-#include "ps/coordinator/fleet_actions.h"
 #include "ps/coordinator/fleet_speed.h"
 #include "ps/coordinator/job_state.h"
 #include "ps/coordinator/ledger.h"
@@ -19,6 +18,7 @@
 #include "ps/coordinator/rounds.h"
 #include "ps/coordinator/seats.h"
 #include "ps/coordinator/shard_table.h"
+#include "ps/proto/fleet_actions.h"
 #include "ps/proto/outbox.h"
 #include "ps/proto/timing.h"
 
@@ -43,7 +43,7 @@ class Job {
   /// outlive the job.
   Job(CoordinatorOptions options_in,
       JobState state_in,
-      FleetActions* fleet_in,
+      proto::FleetActions* fleet_in,
       const Logger* log_in);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -78,7 +78,7 @@ class Job {
   // Constant after construction.
   const CoordinatorOptions options;
   const proto::Timing timing;
-  FleetActions* const fleet;
+  proto::FleetActions* const fleet;
   const Logger* const log;
 
   JobState state;

@@ -16,8 +16,10 @@ namespace ps::coordinator {
 /// Three async workers of minibatch 10 and two shards; one epoch of 200 samples, nothing evaluated.
 CoordinatorOptions SmallJob(proto::Mode mode = proto::Mode::kAsync);
 
+using proto::ProcessKind;
+
 /// Notes what the core asks for.
-class FakeFleet final : public FleetActions {
+class FakeFleet final : public proto::FleetActions {
  public:
   void StartServer(uint32_t server) override { servers.push_back(server); }
 

@@ -33,12 +33,12 @@ class TextSink final : public LogSink {
   std::string text_;
 };
 
-class Cluster final : public coordinator::FleetActions, public Network::Observer, public Node {
+class Cluster final : public proto::FleetActions, public Network::Observer, public Node {
  public:
   explicit Cluster(const Scenario& scenario);
   Outcome Run();
 
-  // coordinator::FleetActions.
+  // proto::FleetActions.
   void StartServer(uint32_t server) override;
 
   void StartWorker(WorkerId seat, const proto::WorkerGroup& /*group*/) override {
@@ -68,7 +68,7 @@ class Cluster final : public coordinator::FleetActions, public Network::Observer
  private:
   coordinator::CoordinatorOptions JobOptions() const;
   void RestartCoordinator(Duration pause);
-  void OnProcessEnd(const coordinator::ProcessEnd& end);
+  void OnProcessEnd(const proto::ProcessEnd& end);
   void Repeat(int node, const std::function<void()>& tick);
   void JudgeAnswers();
   bool IsOver(TimePoint begin) const;
@@ -122,7 +122,7 @@ Cluster::Cluster(const Scenario& scenario)
            &log_,
            node_,
            &node_of_shard_},
-          [this](const coordinator::ProcessEnd& end) { OnProcessEnd(end); },
+          [this](const proto::ProcessEnd& end) { OnProcessEnd(end); },
           [this] { return core_->is_finished(); }),
       faults_(
           {&scenario_,
@@ -189,13 +189,13 @@ void Cluster::StartServer(uint32_t server) {
     node->Tick();
     if (node->is_shut_down()) {
       network_.Kill(node->node(), false);
-      OnProcessEnd({coordinator::ProcessKind::kServer, server, node->pid(), "exited"});
+      OnProcessEnd({proto::ProcessKind::kServer, server, node->pid(), "exited"});
     }
   });
 }
 
 /// The launcher is in the coordinator's process.
-void Cluster::OnProcessEnd(const coordinator::ProcessEnd& end) {
+void Cluster::OnProcessEnd(const proto::ProcessEnd& end) {
   network_.WhenAwake(node_, [this, end] { core_->OnProcessExited(end, queue_.Now(), &out_); });
 }
 

@@ -8,7 +8,7 @@
 
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
-#include "ps/coordinator/fleet_actions.h"
+#include "ps/proto/fleet_actions.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
@@ -44,7 +44,7 @@ class Fleet {
   /// more once `is_over`.
   Fleet(
       const World& world,
-      std::function<void(const coordinator::ProcessEnd&)> on_end,
+      std::function<void(const proto::ProcessEnd&)> on_end,
       std::function<bool()> is_over)
       : world_(world), on_end_(std::move(on_end)), is_over_(std::move(is_over)) {}
 
@@ -68,7 +68,7 @@ class Fleet {
   void Replace(const Process& process);
 
   const World world_;
-  const std::function<void(const coordinator::ProcessEnd&)> on_end_;
+  const std::function<void(const proto::ProcessEnd&)> on_end_;
   const std::function<bool()> is_over_;
   std::vector<std::unique_ptr<Process>> processes_;  // ever started
   std::map<int, Process*> by_node_;

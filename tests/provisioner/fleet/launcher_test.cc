@@ -45,7 +45,7 @@ class LauncherConformance : public ::testing::TestWithParam<Factory> {
 
   LaunchSpec Shell(const std::string& script) const {
     LaunchSpec spec;
-    spec.role = ProcessRole::kWorker;
+    spec.kind = proto::ProcessKind::kWorker;
     spec.index = 7;
     spec.program = "/bin/sh";
     spec.arguments = {"-c", script};
@@ -87,7 +87,7 @@ TEST_P(LauncherConformance, ACleanExitIsReportedOnceWithItsRoleAndIndex) {
   ASSERT_TRUE(handle.ok()) << handle.status();
   const ProcessExit exit = AwaitExit();
   EXPECT_EQ(exit.handle, *handle);
-  EXPECT_EQ(exit.role, ProcessRole::kWorker);
+  EXPECT_EQ(exit.kind, proto::ProcessKind::kWorker);
   EXPECT_EQ(exit.index, 7U);
   EXPECT_TRUE(exit.is_clean);
   EXPECT_EQ(exit.description, "exited with code 0");

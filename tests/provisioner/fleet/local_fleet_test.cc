@@ -1,4 +1,4 @@
-#include "psctl/local_fleet.h"
+#include "provisioner/fleet/local_fleet.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,19 +8,16 @@
 
 #include "ps/base/file.h"
 
-namespace ps::psctl {
+namespace ps::provisioner {
 namespace {
 
-using provisioner::LaunchSpec;
-using provisioner::ProcessExit;
-using provisioner::ProcessHandle;
-using provisioner::ProcessRole;
+using proto::ProcessKind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 /// Notes what is asked for; processes end when the test says so.
-class ScriptedLauncher final : public provisioner::Launcher {
+class ScriptedLauncher final : public Launcher {
  public:
   Result<ProcessHandle> Start(const LaunchSpec& spec) override {
     if (fails) {
@@ -52,11 +49,12 @@ class LocalFleetTest : public ::testing::Test {
   void SetUp() override {
     std::string pattern = ::testing::TempDir() + "fleet-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    paths_.root = pattern;
-    std::filesystem::create_directory(paths_.notices());
+    folder_ = pattern;
     LocalFleet::Options options;
-    options.paths = paths_;
-    options.program_directory = paths_.root;
+    options.program_directory = folder_;
+    options.log_directory = folder_ + "/logs";
+    options.notice_directory = folder_;
+    options.token_file = folder_ + "/token";
     options.coordinator = "127.0.0.1:4000";
     options.listen = "0.0.0.0";
     options.machine = "10.0.0.9";
@@ -69,9 +67,9 @@ class LocalFleetTest : public ::testing::Test {
     fleet_ = std::make_unique<LocalFleet>(options_, &launcher_, &NullLogger());
   }
 
-  void TearDown() override { std::filesystem::remove_all(paths_.root); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  RunPaths paths_;
+  std::string folder_;
   LocalFleet::Options options_;
   ScriptedLauncher launcher_;
   std::unique_ptr<LocalFleet> fleet_;
@@ -81,9 +79,9 @@ TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
   fleet_->StartServer(1);
   ASSERT_EQ(launcher_.started.size(), 1U);
   const LaunchSpec& spec = launcher_.started[0];
-  EXPECT_EQ(spec.role, ProcessRole::kServer);
-  EXPECT_EQ(spec.program, paths_.root + "/ps_server");
-  EXPECT_EQ(spec.log_path, paths_.root + "/logs/server1.log");
+  EXPECT_EQ(spec.kind, ProcessKind::kServer);
+  EXPECT_EQ(spec.program, folder_ + "/ps_server");
+  EXPECT_EQ(spec.log_path, folder_ + "/logs/server1.log");
   EXPECT_THAT(
       spec.arguments,
       ElementsAre(
@@ -98,7 +96,7 @@ TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
           "--coordinator",
           "127.0.0.1:4000",
           "--token-file",
-          paths_.token(),
+          options_.token_file,
           "--log-file",
           spec.log_path));
 }
@@ -115,7 +113,7 @@ TEST_F(LocalFleetTest, APrefixStartsEachProcessWhereItBelongs) {
   EXPECT_EQ(server.program, "ip");
   EXPECT_THAT(
       std::vector(server.arguments.begin(), server.arguments.begin() + 4),
-      ElementsAre("netns", "exec", "server1", paths_.root + "/ps_server"));
+      ElementsAre("netns", "exec", "server1", folder_ + "/ps_server"));
   EXPECT_THAT(server.arguments, testing::IsSupersetOf({"--advertise", "10.1.0.1"}));
   EXPECT_EQ(launcher_.started[1].arguments[2], "worker3");
 }
@@ -129,11 +127,11 @@ TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
 
 TEST_F(LocalFleetTest, AReplacementDoesNotFindTheNoticeOfTheLastHolder) {
   fleet_->StartWorker(WorkerId(3), {});
-  EXPECT_EQ(launcher_.started[0].program, paths_.root + "/ps_worker");
+  EXPECT_EQ(launcher_.started[0].program, folder_ + "/ps_worker");
   fleet_->NotifyWorker(WorkerId(3), std::chrono::milliseconds(2500));
-  EXPECT_EQ(*ReadFile(paths_.notice(3)), "2.500\n");
+  EXPECT_EQ(*ReadFile(folder_ + "/w3"), "2.500\n");
   fleet_->StartWorker(WorkerId(3), {});
-  EXPECT_FALSE(std::filesystem::exists(paths_.notice(3)));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/w3"));
 }
 
 TEST_F(LocalFleetTest, KillingASeatKillsItAlone) {
@@ -154,8 +152,8 @@ TEST_F(LocalFleetTest, AnEndNamesThePidAndWhetherItWasAskedFor) {
   fleet_->StartWorker(WorkerId(1), {});
   fleet_->KillWorker(WorkerId(1));
   launcher_.exits = {
-      {ProcessHandle(1), ProcessRole::kWorker, 0, false, "exited with code 1"},
-      {ProcessHandle(2), ProcessRole::kWorker, 1, false, "killed by signal 9 (Killed)"}};
+      {ProcessHandle(1), ProcessKind::kWorker, 0, false, "exited with code 1"},
+      {ProcessHandle(2), ProcessKind::kWorker, 1, false, "killed by signal 9 (Killed)"}};
   const auto ends = fleet_->TakeEnds();
   ASSERT_EQ(ends.size(), 2U);
   EXPECT_EQ(ends[0].end.pid, 101);
@@ -172,19 +170,19 @@ TEST_F(LocalFleetTest, AFailureToStartIsAnEndToo) {
   fleet_->StartServer(4);
   const auto ends = fleet_->TakeEnds();
   ASSERT_EQ(ends.size(), 1U);
-  EXPECT_EQ(ends[0].end.kind, coordinator::ProcessKind::kServer);
+  EXPECT_EQ(ends[0].end.kind, ProcessKind::kServer);
   EXPECT_EQ(ends[0].end.index, 4U);
   EXPECT_EQ(ends[0].end.pid, 0);
   EXPECT_EQ(ends[0].end.description, "no more processes");
 }
 
 TEST_F(LocalFleetTest, MissingProgramsAreNamedBeforeAnythingStarts) {
-  EXPECT_THAT(std::string(CheckPrograms(paths_.root).message()), HasSubstr("/ps_server"));
+  EXPECT_THAT(std::string(CheckPrograms(folder_).message()), HasSubstr("/ps_server"));
   for (const char* name : {"/ps_server", "/ps_worker"}) {
-    ASSERT_TRUE(WriteFileAtomically(paths_.root + name, "", 0755).ok());
+    ASSERT_TRUE(WriteFileAtomically(folder_ + name, "", 0755).ok());
   }
-  EXPECT_TRUE(CheckPrograms(paths_.root).ok());
+  EXPECT_TRUE(CheckPrograms(folder_).ok());
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

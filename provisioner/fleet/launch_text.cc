@@ -1,9 +1,9 @@
-#include "psctl/launch_text.h"
+#include "provisioner/fleet/launch_text.h"
 
 #include <array>
 #include <utility>
 
-namespace ps::psctl {
+namespace ps::provisioner {
 
 std::string FillLaunchText(std::string_view text, std::string_view role, uint32_t index) {
   const std::string number = std::to_string(index);
@@ -43,4 +43,4 @@ std::vector<std::string> LaunchWords(
   }
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ps::psctl {
+namespace ps::provisioner {
 
 // The texts of a job's `launch` section. Pure.
 
@@ -17,4 +17,4 @@ std::string FillLaunchText(std::string_view text, std::string_view role, uint32_
 std::vector<std::string> LaunchWords(
     std::string_view prefix, std::string_view role, uint32_t index);
 
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

@@ -6,32 +6,33 @@
 
 #include "provisioner/fleet/launcher.h"
 #include "ps/base/logger.h"
-#include "ps/coordinator/fleet_actions.h"
+#include "ps/proto/fleet_actions.h"
 #include "ps/proto/job_config.h"
-#include "psctl/run_directory.h"
 
-namespace ps::psctl {
+namespace ps::provisioner {
 
 /// Errors: kNotFound when ps_server or ps_worker is not in `directory`.
 Status CheckPrograms(const std::string& directory);
 
-/// What the coordinator asks for, done with a launcher: ps_server and ps_worker processes whose
-/// logs and notices are in the run directory.
-class LocalFleet final : public coordinator::FleetActions {
+/// Does what the coordinator asks for with a launcher: ps_server and ps_worker processes of this
+/// machine, whose logs and notices are files.
+class LocalFleet final : public proto::FleetActions {
  public:
   struct Options {
-    RunPaths paths;
     std::string program_directory;  // of ps_server and ps_worker
-    std::string coordinator;        // "HOST:PORT" as the processes reach it
-    std::string listen;             // address the servers bind, unless launch says otherwise
-    std::string machine;            // where servers that bind everything are reached
+    std::string log_directory;      // gets "server0.log", "worker2.log"
+    std::string notice_directory;   // gets "w2", the grace in seconds
+    std::string token_file;
+    std::string coordinator;  // "HOST:PORT" as the processes reach it
+    std::string listen;       // address the servers bind, unless launch says otherwise
+    std::string machine;      // where servers that bind everything are reached
     proto::LaunchConfig launch;
     uint32_t shards_per_server = 1;
     float server_mbit_per_s = 0;  // of each one's link; 0: not limited
   };
 
   /// Both outlive the fleet.
-  LocalFleet(Options options, provisioner::Launcher* launcher, const Logger* log)
+  LocalFleet(Options options, Launcher* launcher, const Logger* log)
       : options_(std::move(options)), launcher_(launcher), log_(log) {}
 
   void StartServer(uint32_t server) override;
@@ -40,7 +41,7 @@ class LocalFleet final : public coordinator::FleetActions {
   void KillWorker(WorkerId seat) override;
 
   struct End {
-    coordinator::ProcessEnd end;
+    proto::ProcessEnd end;
     bool is_clean = false;    // exited with code 0
     bool is_planned = false;  // KillWorker or KillAll asked for it
     std::string log_path;
@@ -54,21 +55,22 @@ class LocalFleet final : public coordinator::FleetActions {
 
  private:
   struct Process {
-    coordinator::ProcessKind kind = coordinator::ProcessKind::kWorker;
+    proto::ProcessKind kind = proto::ProcessKind::kWorker;
     uint32_t index = 0;
     int64_t pid = 0;
     std::string log_path;
     bool is_planned = false;
   };
 
-  void Start(provisioner::ProcessRole role, uint32_t index, std::vector<std::string> arguments);
-  void Kill(provisioner::ProcessHandle handle, Process* process);
+  std::string NoticePath(WorkerId seat) const;
+  void Start(proto::ProcessKind kind, uint32_t index, std::vector<std::string> arguments);
+  void Kill(ProcessHandle handle, Process* process);
 
   const Options options_;
-  provisioner::Launcher* const launcher_;
+  Launcher* const launcher_;
   const Logger* const log_;
-  std::map<provisioner::ProcessHandle, Process> processes_;  // running
+  std::map<ProcessHandle, Process> processes_;  // running
   std::vector<End> failed_starts_;
 };
 
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

@@ -1,11 +1,11 @@
-#include "psctl/launch_text.h"
+#include "provisioner/fleet/launch_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ps/base/host_port.h"
 
-namespace ps::psctl {
+namespace ps::provisioner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -25,4 +25,4 @@ TEST(LaunchTextTest, APrefixIsCutAtSpaces) {
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

@@ -2,16 +2,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "ps/base/ids.h"
 #include "ps/base/time.h"
 #include "ps/proto/job_config.h"
 
-namespace ps::coordinator {
+namespace ps::proto {
 
-/// What the coordinator asks of whoever owns the job's processes: psctl with a launcher, or the
-/// simulation. Called from inside the core, which must not be called back before the call returns.
-/// A failure to start is told later like any other end, with CoordinatorCore::OnProcessExited.
+/// What the coordinator asks of the owner of the job's processes: a fleet with a launcher, or the
+/// simulation. The coordinator's core calls it and must not be called back before the call returns.
+/// A failure to start is told later, like any other end, as a ProcessEnd.
 class FleetActions {
  public:
   virtual ~FleetActions() = default;
@@ -29,6 +30,11 @@ class FleetActions {
 
 enum class ProcessKind : uint8_t { kServer, kWorker };
 
+/// "server" or "worker".
+constexpr std::string_view ProcessKindName(ProcessKind kind) {
+  return kind == ProcessKind::kServer ? "server" : "worker";
+}
+
 /// A process that FleetActions started has ended, or could not be started.
 struct ProcessEnd {
   ProcessKind kind = ProcessKind::kWorker;
@@ -37,4 +43,4 @@ struct ProcessEnd {
   std::string description;  // "killed by signal 9 (Killed)", "exited with code 1"
 };
 
-}  // namespace ps::coordinator
+}  // namespace ps::proto

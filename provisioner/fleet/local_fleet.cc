@@ -1,4 +1,4 @@
-#include "psctl/local_fleet.h"
+#include "provisioner/fleet/local_fleet.h"
 
 #include <unistd.h>
 
@@ -6,23 +6,19 @@
 #include <cmath>
 #include <utility>
 
+#include "provisioner/fleet/launch_text.h"
 #include "ps/base/file.h"
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
-#include "psctl/launch_text.h"
 
-namespace ps::psctl {
+namespace ps::provisioner {
 namespace {
 
-using coordinator::ProcessKind;
-using provisioner::ProcessRole;
+using proto::ProcessKind;
+using proto::ProcessKindName;
 
-std::string ProgramOf(ProcessRole role) {
-  return role == ProcessRole::kServer ? "ps_server" : "ps_worker";
-}
-
-ProcessKind KindOf(ProcessRole role) {
-  return role == ProcessRole::kServer ? ProcessKind::kServer : ProcessKind::kWorker;
+std::string ProgramOf(ProcessKind kind) {
+  return kind == ProcessKind::kServer ? "ps_server" : "ps_worker";
 }
 
 void AddLink(float mbit_per_s, std::vector<std::string>* arguments) {
@@ -36,8 +32,8 @@ void AddLink(float mbit_per_s, std::vector<std::string>* arguments) {
 }  // namespace
 
 Status CheckPrograms(const std::string& directory) {
-  for (const ProcessRole role : {ProcessRole::kServer, ProcessRole::kWorker}) {
-    const std::string path = directory + "/" + ProgramOf(role);
+  for (const ProcessKind kind : {ProcessKind::kServer, ProcessKind::kWorker}) {
+    const std::string path = directory + "/" + ProgramOf(kind);
     if (::access(path.c_str(), X_OK) != 0) {
       return Status::NotFound(
           "there is no program " + path + "; build all targets, so that it lies beside psctl");
@@ -46,10 +42,14 @@ Status CheckPrograms(const std::string& directory) {
   return Status::Ok();
 }
 
+std::string LocalFleet::NoticePath(WorkerId seat) const {
+  return options_.notice_directory + "/w" + std::to_string(seat.value);
+}
+
 void LocalFleet::StartServer(uint32_t server) {
   const proto::LaunchConfig& launch = options_.launch;
   const auto filled = [server](const std::string& text) {
-    return FillLaunchText(text, provisioner::ProcessRoleName(ProcessRole::kServer), server);
+    return FillLaunchText(text, ProcessKindName(ProcessKind::kServer), server);
   };
   const std::string listen =
       launch.server_listen.empty() ? options_.listen : filled(launch.server_listen);
@@ -63,11 +63,11 @@ void LocalFleet::StartServer(uint32_t server) {
       "--advertise",
       ReachableHost(listen, filled(launch.server_advertise), options_.machine)};
   AddLink(options_.server_mbit_per_s, &arguments);
-  Start(ProcessRole::kServer, server, std::move(arguments));
+  Start(ProcessKind::kServer, server, std::move(arguments));
 }
 
 void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
-  const std::string notice = options_.paths.notice(seat.value);
+  const std::string notice = NoticePath(seat);
   ::unlink(notice.c_str());  // the seat's last holder's
   std::vector<std::string> arguments = {
       "--seat", std::to_string(seat.value), "--notice-file", notice};
@@ -76,12 +76,12 @@ void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
         arguments.end(), {"--step-us", std::to_string(std::llround(group.step_ms * 1000))});
   }
   AddLink(group.link_mbit_per_s, &arguments);
-  Start(ProcessRole::kWorker, seat.value, std::move(arguments));
+  Start(ProcessKind::kWorker, seat.value, std::move(arguments));
 }
 
 void LocalFleet::NotifyWorker(WorkerId seat, Duration grace) {
   const Status status =
-      WriteFileAtomically(options_.paths.notice(seat.value), FormatFixed(Seconds(grace), 3) + "\n");
+      WriteFileAtomically(NoticePath(seat), FormatFixed(Seconds(grace), 3) + "\n");
   if (!status.ok()) {
     log_->Error("notice_not_written", {{"worker", seat.value}, {"why", status}});
   }
@@ -101,20 +101,20 @@ void LocalFleet::KillAll() {
   }
 }
 
-void LocalFleet::Kill(provisioner::ProcessHandle handle, Process* process) {
+void LocalFleet::Kill(ProcessHandle handle, Process* process) {
   process->is_planned = true;
   launcher_->Kill(handle).Ignore("it has ended, and TakeEnds is going to say so");
 }
 
-void LocalFleet::Start(ProcessRole role, uint32_t index, std::vector<std::string> arguments) {
-  provisioner::LaunchSpec spec;
-  spec.role = role;
+void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string> arguments) {
+  const std::string what(ProcessKindName(kind));
+  LaunchSpec spec;
+  spec.kind = kind;
   spec.index = index;
-  const std::string program = options_.program_directory + "/" + ProgramOf(role);
-  const std::vector<std::string> prefix =
-      LaunchWords(options_.launch.prefix, provisioner::ProcessRoleName(role), index);
+  const std::string program = options_.program_directory + "/" + ProgramOf(kind);
+  const std::vector<std::string> prefix = LaunchWords(options_.launch.prefix, what, index);
   spec.program = prefix.empty() ? program : prefix.front();
-  spec.log_path = options_.paths.log(provisioner::ProcessRoleName(role), index);
+  spec.log_path = options_.log_directory + "/" + what + std::to_string(index) + ".log";
   if (!prefix.empty()) {
     spec.arguments.assign(prefix.begin() + 1, prefix.end());
     spec.arguments.push_back(program);
@@ -124,30 +124,26 @@ void LocalFleet::Start(ProcessRole role, uint32_t index, std::vector<std::string
        {std::string("--coordinator"),
         options_.coordinator,
         std::string("--token-file"),
-        options_.paths.token(),
+        options_.token_file,
         std::string("--log-file"),
         spec.log_path}) {
     spec.arguments.push_back(argument);
   }
-  const Result<provisioner::ProcessHandle> handle = launcher_->Start(spec);
-  const std::string what = std::string(provisioner::ProcessRoleName(role));
+  const Result<ProcessHandle> handle = launcher_->Start(spec);
   if (!handle.ok()) {
     log_->Error("process_not_started", {{what, index}, {"why", handle.status()}});
     failed_starts_.push_back(
-        {{KindOf(role), index, 0, std::string(handle.status().message())},
-         false,
-         false,
-         spec.log_path});
+        {{kind, index, 0, std::string(handle.status().message())}, false, false, spec.log_path});
     return;
   }
   const int64_t pid = launcher_->pid(*handle);
-  processes_[*handle] = {KindOf(role), index, pid, spec.log_path, false};
+  processes_[*handle] = {kind, index, pid, spec.log_path, false};
   log_->Info("process_started", {{what, index}, {"pid", pid}});
 }
 
 std::vector<LocalFleet::End> LocalFleet::TakeEnds() {
   std::vector<End> ends = std::exchange(failed_starts_, {});
-  for (const provisioner::ProcessExit& exit : launcher_->PollExits()) {
+  for (const ProcessExit& exit : launcher_->PollExits()) {
     const auto it = processes_.find(exit.handle);
     if (it == processes_.end()) {
       continue;
@@ -155,7 +151,7 @@ std::vector<LocalFleet::End> LocalFleet::TakeEnds() {
     const Process& process = it->second;
     log_->Info(
         "process_ended",
-        {{provisioner::ProcessRoleName(exit.role), exit.index},
+        {{ProcessKindName(exit.kind), exit.index},
          {"pid", process.pid},
          {"how", exit.description}});
     ends.push_back(
@@ -168,4 +164,4 @@ std::vector<LocalFleet::End> LocalFleet::TakeEnds() {
   return ends;
 }
 
-}  // namespace ps::psctl
+}  // namespace ps::provisioner
