@@ -5,9 +5,9 @@
 #include "provisioner/catalog/catalog_import.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
-#include "psctl/catalog_file.h"
 #include "psctl/catalog_view.h"
 #include "psctl/files.h"
+#include "psctl/planning_files.h"
 
 namespace ps::psctl {
 namespace {

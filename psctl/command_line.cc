@@ -4,11 +4,10 @@
 #include <string_view>
 
 #include "provisioner/catalog/catalog_import.h"
+#include "provisioner/profile/profile_merge.h"
 #include "ps/base/text.h"
 #include "psctl/catalog_view.h"
-#include "psctl/command_misuse.h"
 #include "psctl/command_parser.h"
-#include "psctl/run_profile.h"
 
 namespace ps::psctl {
 namespace {
@@ -95,10 +94,10 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
           "--curve-seconds wants a number from 0 to 36000, as in --curve-seconds 30");
     }
     const int curve_repeats = parser.profile_command.curve_repeats;
-    if (curve_repeats < 1 || curve_repeats > kCurvesPerFleet) {
+    if (curve_repeats < 1 || curve_repeats > provisioner::kCurvesPerFleet) {
       return Status::InvalidArgument(
-          "--curve-repeats wants a number from 1 to " + std::to_string(kCurvesPerFleet) +
-          ", as in --curve-repeats 3");
+          "--curve-repeats wants a number from 1 to " +
+          std::to_string(provisioner::kCurvesPerFleet) + ", as in --curve-repeats 3");
     }
     PS_ASSIGN(parser.profile_command.overrides, ParseSettings(parser.settings));
     return Command(parser.profile_command);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "psctl/console.h"
-#include "psctl/profile_file.h"
+#include "psctl/planning_files.h"
 
 namespace ps::psctl {
 

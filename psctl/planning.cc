@@ -2,14 +2,13 @@
 
 #include <vector>
 
+#include "provisioner/profile/fingerprint.h"
 #include "provisioner/report/plan_report.h"
-#include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/proto/job_config.h"
-#include "psctl/catalog_file.h"
 #include "psctl/job_parts.h"
 #include "psctl/plan_arguments.h"
-#include "psctl/run_profile.h"
+#include "psctl/planning_files.h"
 
 namespace ps::psctl {
 namespace {
@@ -23,7 +22,7 @@ Status CheckJob(
     std::vector<std::string>* notes) {
   PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job_path));
   PS_ASSIGN(const JobParts parts, LoadParts(config, job_path));
-  const std::string fingerprint = ModelFingerprint(parts.model.tensors);
+  const std::string fingerprint = provisioner::ModelFingerprint(parts.model.tensors);
   if (fingerprint != profile.model_fingerprint) {
     return Status::InvalidArgument(
         "the profile is of another model than " + job_path + ": " + Printable(profile.job) +
@@ -31,7 +30,7 @@ Status CheckJob(
         "'; profile this job with: psctl profile " + job_path);
   }
   if (!profile.training_fingerprint.empty() &&
-      profile.training_fingerprint != TrainingFingerprint(config)) {
+      profile.training_fingerprint != provisioner::TrainingFingerprint(config)) {
     notes->push_back(
         "the job trains otherwise than when it was profiled (data, model, optimizer or train "
         "differ), so it may need other steps");
@@ -71,24 +70,13 @@ std::vector<std::string> TypesOf(const std::vector<Item>& items) {
   return types;
 }
 
-Result<std::string> ReadProfile(const std::string& path) {
-  Result<std::string> text = ReadFile(path);
-  if (!text.ok() && text.status().code() == StatusCode::kNotFound) {
-    return Status::NotFound(
-        "no profile " + path +
-        "; make one with psctl profile JOB.json, or name one with --profile");
-  }
-  return text;
-}
-
 /// Reads the files and makes the models; the setup is the caller's.
 Status Load(const PlanningCommand& command, Planning* planning) {
   if (!(command.confidence > 0 && command.confidence < 1)) {
     return Status::InvalidArgument("--confidence has to lie between 0 and 1, as in 0.9");
   }
   PS_ASSIGN(planning->catalog, LoadCatalog(command.catalog_path));
-  PS_ASSIGN(const std::string text, ReadProfile(command.profile_path));
-  PS_ASSIGN(planning->profile, proto::ParseProfile(text, command.profile_path));
+  PS_ASSIGN(planning->profile, LoadProfile(command.profile_path));
   if (!command.job_path.empty()) {
     PS_TRY(CheckJob(command.job_path, planning->profile, &planning->notes));
   }

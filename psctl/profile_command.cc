@@ -12,13 +12,15 @@
 #include <utility>
 
 #include "provisioner/fleet/local_launcher.h"
+#include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/profile_merge.h"
+#include "provisioner/profile/profile_runs.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
 #include "psctl/job_parts.h"
-#include "psctl/profile_file.h"
-#include "psctl/profile_plan.h"
-#include "psctl/run_profile.h"
+#include "psctl/planning_files.h"
+#include "psctl/profile_view.h"
 #include "psctl/tables.h"
 
 namespace ps::psctl {
@@ -84,7 +86,7 @@ class ProfileRuns {
   explicit ProfileRuns(std::string folder)
       : folder_(std::move(folder)), launcher_(provisioner::MakeLocalLauncher()) {}
 
-  Result<proto::JobProfile> Run(const ProfileRun& run) {
+  Result<proto::JobProfile> Run(const provisioner::ProfileRun& run) {
     std::error_code error;
     const std::string folder = folder_ + "/run" + std::to_string(++count_);
     fs::create_directories(folder, error);
@@ -94,8 +96,7 @@ class ProfileRuns {
     PS_TRY(Train(folder, config.run.seconds_max));
     for (const auto& entry : fs::directory_iterator(config.run.directory, error)) {
       const std::string path = entry.path().string() + "/profile.json";
-      PS_ASSIGN(const std::string text, ReadFile(path));
-      return proto::ParseProfile(text, path);
+      return LoadProfile(path);
     }
     return Status::NotFound("the run left no directory in " + config.run.directory);
   }
@@ -158,14 +159,14 @@ class Measurement {
       return Status::Io("cannot make a folder in " + fs::temp_directory_path().string());
     }
     const double curve_seconds = command_.curve_seconds.value_or(kCurveLength * command_.seconds);
-    CurveSettings curves{
+    provisioner::CurveSettings curves{
         .processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)),
         .seconds = curve_seconds,
         .repeats = curve_seconds > 0 ? command_.curve_repeats : 0};
-    const std::vector<ProfileRun> runs =
-        PlanProfileRuns(job, command_.type, command_.seconds, minibatch_max);
-    Announce(runs, PlanCurveRuns(job, command_.type, curves));
-    for (const ProfileRun& run : runs) {
+    const std::vector<provisioner::ProfileRun> runs =
+        provisioner::PlanProfileRuns(job, command_.type, command_.seconds, minibatch_max);
+    Announce(runs, provisioner::PlanCurveRuns(job, command_.type, curves));
+    for (const provisioner::ProfileRun& run : runs) {
       PS_TRY(Measure(run));
     }
     const proto::WorkerProfile* worker = profile_.Find(command_.type);
@@ -176,18 +177,21 @@ class Measurement {
     AddMemory(memory_, command_.type, &profile_);
     curves.compute_s = worker->compute_s;
     curves.push_bytes = std::max(profile_.push_bytes, profile_.pull_bytes);
-    for (const ProfileRun& run : PlanCurveRuns(job, command_.type, curves)) {
+    for (const provisioner::ProfileRun& run :
+         provisioner::PlanCurveRuns(job, command_.type, curves)) {
       PS_TRY(Measure(run));
     }
-    profile_.training_fingerprint = TrainingFingerprint(job);
+    profile_.training_fingerprint = provisioner::TrainingFingerprint(job);
     return profile_;
   }
 
  private:
-  void Announce(const std::vector<ProfileRun>& runs, const std::vector<ProfileRun>& curves) {
+  void Announce(
+      const std::vector<provisioner::ProfileRun>& runs,
+      const std::vector<provisioner::ProfileRun>& curves) {
     double seconds = 0;
-    for (const std::vector<ProfileRun>* plan : {&runs, &curves}) {
-      for (const ProfileRun& run : *plan) {
+    for (const std::vector<provisioner::ProfileRun>* plan : {&runs, &curves}) {
+      for (const provisioner::ProfileRun& run : *plan) {
         seconds += run.config.run.seconds_max;
       }
       count_ += plan->size();
@@ -198,12 +202,12 @@ class Measurement {
         std::to_string(curves.size()) + " for loss curves\n");
   }
 
-  Status Measure(const ProfileRun& run) {
+  Status Measure(const provisioner::ProfileRun& run) {
     console_.err(
         std::to_string(++done_) + "/" + std::to_string(count_) + "  " + run.label + ", " +
         FormatDuration(run.config.run.seconds_max) + "\n");
     PS_ASSIGN(const proto::JobProfile told, runner_.Run(run));
-    AddProfileRun(run, told, &profile_);
+    provisioner::AddProfileRun(run, told, &profile_);
     if (run.tells_losses) {
       console_.err("      " + LossText(told) + "\n");
       return Status::Ok();
@@ -265,7 +269,7 @@ int RunProfile(const ProfileCommand& command, const Console& console) {
           return *measured;
         }
         PS_TRY(CheckSameJob(command.output, *older, *measured));
-        return MergeProfiles(*older, *measured);
+        return provisioner::MergeProfiles(*older, *measured);
       });
   if (!update.ok()) {
     return Fail(console, update.status());

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "provisioner/profile/profile_runs.h"
 #include "ps/proto/job_config.h"
 #include "psctl/console.h"
-#include "psctl/profile_file.h"
-#include "psctl/profile_plan.h"
+#include "psctl/planning_files.h"
 
 namespace ps::psctl {
 
@@ -20,7 +20,7 @@ struct ProfileCommand {
   double seconds = 10;         // of a run that measures speed; there are some six
   // Of one worker's loss curve; 0: no curves. Not said: twice `seconds`.
   std::optional<double> curve_seconds = {};
-  int curve_repeats = CurveSettings{}.repeats;  // 1 to kCurvesPerFleet
+  int curve_repeats = provisioner::CurveSettings{}.repeats;  // 1 to kCurvesPerFleet
 };
 
 /// Runs the job briefly on this machine with different fleets and minibatches, says how far it is

@@ -27,16 +27,12 @@ std::string HowItWent(const proto::WorkerRow& row) {
 
 }  // namespace
 
-bool IsGone(const proto::WorkerRow& row) {
-  return row.state == "lost" || row.state == "drained" || row.state == "left";
-}
-
 WorkerCounts CountWorkers(const proto::JobStatus& status) {
   WorkerCounts counts;
   std::set<WorkerId> seats;
   for (const proto::WorkerRow& row : status.workers) {
     const bool has_joined = row.incarnation != Incarnation();
-    counts.alive += has_joined && !IsGone(row) ? 1 : 0;
+    counts.alive += has_joined && !row.is_gone() ? 1 : 0;
     seats.insert(row.worker);
   }
   counts.seats = seats.size();
@@ -47,7 +43,7 @@ ShownWorkers ChooseWorkers(const proto::JobStatus& status, size_t gone_max) {
   ShownWorkers shown;
   std::vector<proto::WorkerRow> gone;
   for (const proto::WorkerRow& row : status.workers) {
-    (IsGone(row) ? gone : shown.rows).push_back(row);
+    (row.is_gone() ? gone : shown.rows).push_back(row);
   }
   std::sort(shown.rows.begin(), shown.rows.end(), [](const auto& a, const auto& b) {
     return std::pair(a.worker, a.incarnation) < std::pair(b.worker, b.incarnation);
@@ -89,7 +85,7 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
     if (is_new && !is_first) {
       lines->push_back("worker " + std::to_string(row.worker.value) + " joined");
     }
-    if (IsGone(row) && !it->second) {
+    if (row.is_gone() && !it->second) {
       it->second = true;
       gone.push_back(HowItWent(row));
     }

@@ -8,9 +8,6 @@
 
 namespace ps::psctl {
 
-/// Whether this incarnation takes part no more (lost, drained, left).
-bool IsGone(const proto::WorkerRow& row);
-
 /// Incarnations that take part, and the seats that ever had one.
 struct WorkerCounts {
   size_t alive = 0;

@@ -110,7 +110,7 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
        {"host", Align::kLeft, 8}});
   const ShownWorkers shown = ChooseWorkers(status, kGoneRowsMax);
   for (const proto::WorkerRow& row : shown.rows) {
-    const bool is_gone = IsGone(row);
+    const bool is_gone = row.is_gone();
     table.AddRow(
         {std::to_string(row.worker.value),
          Printable(row.state),

@@ -42,7 +42,7 @@ double WorkerRate(const proto::WorkerRow& row) {
 
 /// What became of a worker: who computed or waited to the end has stayed.
 std::string FateOf(const proto::WorkerRow& row) {
-  return !IsGone(row) && row.incarnation != Incarnation() ? "stayed" : row.state;
+  return !row.is_gone() && row.incarnation != Incarnation() ? "stayed" : row.state;
 }
 
 std::string HiddenNote(size_t hidden) {

@@ -3,10 +3,14 @@
 #include <optional>
 #include <utility>
 
+#include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/plan_run.h"
+#include "provisioner/profile/profile_merge.h"
+#include "provisioner/profile/profile_refinement.h"
 #include "ps/base/file.h"
-#include "psctl/plan_run.h"
-#include "psctl/profile_file.h"
-#include "psctl/profile_refinement.h"
+#include "psctl/plan_view.h"
+#include "psctl/planning_files.h"
+#include "psctl/profile_view.h"
 #include "psctl/summary.h"
 #include "psctl/train_run.h"
 
@@ -14,12 +18,11 @@ namespace ps::psctl {
 namespace {
 
 /// Nothing for an empty path.
-Result<std::optional<proto::Plan>> LoadPlan(const std::string& path) {
+Result<std::optional<proto::Plan>> LoadPlanIfNamed(const std::string& path) {
   if (path.empty()) {
     return std::optional<proto::Plan>();
   }
-  PS_ASSIGN(const std::string text, ReadFile(path));
-  PS_ASSIGN(proto::Plan plan, proto::ParsePlan(text, path));
+  PS_ASSIGN(proto::Plan plan, LoadPlan(path));
   return std::optional<proto::Plan>(std::move(plan));
 }
 
@@ -34,15 +37,15 @@ void RefineProfile(
   if (command.no_refine || (!is_named && !ReadFile(path).ok())) {
     return;
   }
-  Refinement refinement;
+  provisioner::Refinement refinement;
   const Result<ProfileUpdate> update =
       UpdateProfileFile(path, [&](const proto::JobProfile* older) -> Result<proto::JobProfile> {
         if (older != nullptr) {
           PS_TRY(CheckSameJob(path, *older, told));
         }
         const proto::JobProfile known = older == nullptr ? proto::JobProfile() : *older;
-        refinement = RefinementBy(known, told, machine_busy);
-        return MergeProfiles(known, refinement.part);
+        refinement = provisioner::RefinementBy(known, told, machine_busy);
+        return provisioner::MergeProfiles(known, refinement.part);
       });
   if (!update.ok() && is_named) {
     Fail(console, update.status());
@@ -65,7 +68,7 @@ void LeaveProfile(const proto::JobProfile& profile, const RunPaths& paths, const
 /// Both forms of the summary into the run directory and one to stdout.
 void LeaveSummary(
     const proto::JobStatus& status,
-    const std::optional<PlanOutcome>& outcome,
+    const std::optional<provisioner::PlanOutcome>& outcome,
     const RunPaths& paths,
     bool is_json,
     const Console& console) {
@@ -124,9 +127,10 @@ int Train(
   registry.Remove(paths);
   const proto::JobProfile profile = run.Profile();
   LeaveProfile(profile, paths, console);
-  std::optional<PlanOutcome> outcome;
+  std::optional<provisioner::PlanOutcome> outcome;
   if (plan) {
-    outcome = CompareWithPlan(*plan, profile, run.loss_reached(), run.status().train_loss);
+    outcome =
+        provisioner::CompareWithPlan(*plan, profile, run.loss_reached(), run.status().train_loss);
   }
   LeaveSummary(run.status(), outcome, paths, command.is_json, console);
   if (exit_code == kExitOk) {
@@ -146,7 +150,7 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
     console.out(proto::PrintJobConfig(*config));
     return kExitOk;
   }
-  const Result<std::optional<proto::Plan>> plan = LoadPlan(command.plan_path);
+  const Result<std::optional<proto::Plan>> plan = LoadPlanIfNamed(command.plan_path);
   if (!plan.ok()) {
     return Misuse(console, plan.status());
   }
@@ -155,7 +159,8 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
     return Misuse(console, parts.status());
   }
   if (*plan) {
-    config = ApplyPlan(*config, **plan, ModelFingerprint(parts->model.tensors));
+    config = provisioner::ApplyPlan(
+        *config, **plan, provisioner::ModelFingerprint(parts->model.tensors));
     if (!config.ok()) {
       return Misuse(console, config.status());
     }

@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "provisioner/fleet/local_launcher.h"
+#include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/plan_run.h"
+#include "provisioner/profile/run_profiler.h"
 #include "ps/base/file.h"
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
-#include "psctl/profile_file.h"
+#include "psctl/planning_files.h"
 #include "psctl/summary.h"
 #include "psctl/tables.h"
 
@@ -82,7 +85,7 @@ TrainRun::TrainRun(
           {.is_terminal = console.is_err_terminal,
            .write = console.err,
            .terminal_width = console.err_width}),
-      profiler_(config.name, parts_.model.tensors, RunProfiler::SeatsOf(config)) {}
+      profiler_(config.name, parts_.model.tensors, provisioner::RunProfiler::SeatsOf(config)) {}
 
 Status TrainRun::Prepare() {
   PS_TRY(provisioner::CheckPrograms(ProgramDirectory()));
@@ -221,16 +224,16 @@ void TrainRun::Observe() {
   }
 }
 
-LossReached TrainRun::loss_reached() const {
+provisioner::LossReached TrainRun::loss_reached() const {
   const auto& limit = host_.limit_reached();
   return limit && limit->is_loss
-             ? LossReached{limit->elapsed_s, static_cast<double>(limit->steps_counted)}
-             : LossReached{};
+             ? provisioner::LossReached{limit->elapsed_s, static_cast<double>(limit->steps_counted)}
+             : provisioner::LossReached{};
 }
 
 proto::JobProfile TrainRun::Profile() const {
   proto::JobProfile profile = profiler_.Profile();
-  profile.training_fingerprint = TrainingFingerprint(config_);
+  profile.training_fingerprint = provisioner::TrainingFingerprint(config_);
   const bool is_overlapping = config_.train.overlap && config_.train.mode == proto::Mode::kAsync;
   profile.overlap = is_overlapping ? 1 : 0;
   for (proto::FleetSample& fleet : profile.fleets) {

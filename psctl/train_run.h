@@ -5,16 +5,16 @@
 
 #include "provisioner/fleet/launcher.h"
 #include "provisioner/fleet/local_fleet.h"
+#include "provisioner/profile/plan_run.h"
+#include "provisioner/profile/run_profiler.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_host.h"
 #include "psctl/console.h"
 #include "psctl/job_parts.h"
 #include "psctl/machine_load.h"
-#include "psctl/plan_run.h"
 #include "psctl/progress.h"
 #include "psctl/run_directory.h"
 #include "psctl/run_events.h"
-#include "psctl/run_profile.h"
 
 namespace ps::psctl {
 
@@ -42,7 +42,7 @@ class TrainRun final {
   const proto::JobStatus& status() const { return final_status_; }
 
   /// When the training loss was down to run.stop_at_loss; zeros when it was not.
-  LossReached loss_reached() const;
+  provisioner::LossReached loss_reached() const;
 
   /// What the run told of the job.
   proto::JobProfile Profile() const;
@@ -75,7 +75,7 @@ class TrainRun final {
   // What is shown and kept of the run.
   ProgressPrinter progress_;
   RunEvents events_;
-  RunProfiler profiler_;
+  provisioner::RunProfiler profiler_;
   ProcessorTime training_from_;
   ProcessorTime training_to_;
   proto::JobStatus final_status_;

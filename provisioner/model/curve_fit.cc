@@ -10,6 +10,8 @@
 #include "provisioner/model/curve_model.h"
 #include "provisioner/model/least_squares.h"
 #include "provisioner/model/profile_fit.h"
+#include "provisioner/profile/profile_merge.h"
+#include "provisioner/profile/statistics.h"
 
 namespace ps::provisioner {
 namespace {
@@ -311,23 +313,6 @@ class CurveFitter {
 };
 
 }  // namespace
-
-std::vector<std::span<const proto::LossSample>> SplitCurves(
-    std::span<const proto::LossSample> samples) {
-  const auto fleet = [](const proto::LossSample& of) {
-    return std::tie(of.workers, of.batch_mean, of.heterogeneity, of.late);
-  };
-  std::vector<std::span<const proto::LossSample>> curves;
-  size_t begin = 0;
-  for (size_t i = 1; i <= samples.size(); ++i) {
-    if (i == samples.size() || fleet(samples[i]) != fleet(samples[i - 1]) ||
-        samples[i].steps <= samples[i - 1].steps) {
-      curves.push_back(samples.subspan(begin, i - begin));
-      begin = i;
-    }
-  }
-  return curves;
-}
 
 Result<proto::CurveFit> FitCurves(std::span<const proto::LossSample> samples) {
   std::vector<Curve> curves = CurvesOf(samples);

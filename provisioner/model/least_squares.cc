@@ -178,18 +178,4 @@ GridMinimum MinimiseOnGrid(
   return best;
 }
 
-double Median(std::vector<double> values) {
-  PS_CHECK(!values.empty());
-  std::ranges::sort(values);
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-double RobustDeviation(std::vector<double> values, double center) {
-  for (double& value : values) {
-    value = std::abs(value - center);
-  }
-  return 1.4826 * Median(std::move(values));
-}
-
 }  // namespace ps::provisioner

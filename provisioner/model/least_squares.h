@@ -46,11 +46,4 @@ struct GridMinimum {
 GridMinimum MinimiseOnGrid(
     const std::function<double(double, double)>& cost, GridAxis first, GridAxis second);
 
-/// Middle value; the mean of the two middle ones for even counts. Requires: not empty.
-double Median(std::vector<double> values);
-
-/// 1.4826 times the median distance from `center`: the standard deviation of normal values, hardly
-/// moved by wild ones. Requires: not empty.
-double RobustDeviation(std::vector<double> values, double center);
-
 }  // namespace ps::provisioner

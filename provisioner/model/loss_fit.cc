@@ -9,6 +9,7 @@
 #include "provisioner/model/least_squares.h"
 #include "provisioner/model/profile_fit.h"
 #include "provisioner/model/spotdnn_model.h"
+#include "provisioner/profile/statistics.h"
 
 namespace ps::provisioner {
 namespace {

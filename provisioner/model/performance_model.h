@@ -160,8 +160,4 @@ class LossModel {
   }
 };
 
-/// || w - (1, 0, ..., 0) || for the workers' shares w of the cluster's speed, largest first [R].
-/// `counts[k]` workers of samples_per_s[k] each. 0 for one worker.
-double Heterogeneity(std::span<const int> counts, std::span<const double> samples_per_s);
-
 }  // namespace ps::provisioner

@@ -6,7 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "provisioner/model/least_squares.h"
+#include "provisioner/model/job_models.h"
+#include "provisioner/profile/statistics.h"
 
 namespace ps::provisioner {
 
@@ -99,6 +100,23 @@ std::vector<std::string> RefitProfile(const FitJob& job, proto::JobProfile* prof
     missing.emplace_back(curves.status().message());
   }
   return missing;
+}
+
+std::vector<std::string> FitProfile(proto::JobProfile* profile) {
+  FitJob job;
+  for (const proto::WorkerProfile& worker : profile->workers) {
+    const bool is_known = std::ranges::any_of(
+        job.classes, [&](const auto& known) { return known.name == worker.instance_type; });
+    if (!is_known) {
+      job.classes.push_back(
+          {.name = worker.instance_type,
+           .compute_s = worker.compute_s,
+           .samples = static_cast<double>(worker.minibatch),
+           .link_bytes_per_s = profile->request_bytes_per_s});
+    }
+  }
+  job.traffic = TrafficOf(*profile);
+  return RefitProfile(job, profile);
 }
 
 }  // namespace ps::provisioner

@@ -50,11 +50,6 @@ struct LossFitOptions {
 Result<proto::LossFit> FitLoss(
     std::span<const proto::LossSample> samples, const LossFitOptions& options);
 
-/// The curves that runs left one behind the other: told apart by their fleets, and by steps that
-/// begin anew.
-std::vector<std::span<const proto::LossSample>> SplitCurves(
-    std::span<const proto::LossSample> samples);
-
 /// Steps to a loss from the curves of fleets, best of several sizes (curve_model.h). Needs one
 /// curve of 20 points that falls. Points are in the order in which they were measured; short curves
 /// and such that do not fall are left out.
@@ -83,5 +78,8 @@ Result<MemoryFit> FitMemory(std::span<const MemorySample> samples);
 /// Fits contention, queue, loss and curves of `profile` where it has samples, and leaves the rest
 /// as it is. Returns what could not be fitted and why, a line each.
 std::vector<std::string> RefitProfile(const FitJob& job, proto::JobProfile* profile);
+
+/// RefitProfile with the classes and the traffic that the profile itself tells.
+std::vector<std::string> FitProfile(proto::JobProfile* profile);
 
 }  // namespace ps::provisioner

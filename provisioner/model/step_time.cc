@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "provisioner/profile/statistics.h"
+
 namespace ps::provisioner {
 
 double PcieSeconds(const WorkerClass& worker, const JobTraffic& traffic) {
@@ -10,15 +12,6 @@ double PcieSeconds(const WorkerClass& worker, const JobTraffic& traffic) {
     return 0;
   }
   return worker.devices * traffic.pcie_bytes / worker.pcie_bytes_per_s;
-}
-
-double HeterogeneityOfSums(double sum, double square_sum, double largest) {
-  if (sum <= 0) {
-    return 0;
-  }
-  // The distance squared is sum w_i^2 - w_1^2 + (1 - w_1)^2.
-  const double square = square_sum / (sum * sum) + 1 - 2 * largest / sum;
-  return std::sqrt(std::max(square, 0.0));
 }
 
 SpeedPrediction FleetSum::Take() const {

@@ -40,10 +40,6 @@ inline double LateShare(const CycleParts& parts, const JobTraffic& traffic) {
   return 1 / (1 + square * square * square);
 }
 
-/// || w - (1, 0, ..., 0) || from the sum, the sum of squares and the largest of the workers'
-/// speeds: no sorting needed.
-double HeterogeneityOfSums(double sum, double square_sum, double largest);
-
 /// Adds up workers, class by class. Inline: predictions of many classes spend their time here.
 class FleetSum {
  public:

@@ -405,6 +405,9 @@ struct WorkerRow {
   uint64_t clock = 0;
   double silent_s = 0;           // since the last heartbeat
   uint64_t samples_counted = 0;  // by the ledger
+
+  /// This incarnation takes part no more.
+  bool is_gone() const { return state == "lost" || state == "drained" || state == "left"; }
 };
 
 struct ShardRow {

@@ -11,10 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "provisioner/model/profile_fit.h"
+#include "provisioner/profile/profile_merge.h"
+#include "provisioner/profile/profile_runs.h"
 #include "ps/base/flags.h"
 #include "ps/base/text.h"
-#include "psctl/profile_plan.h"
-#include "psctl/run_profile.h"
 #include "tests/netns/cluster.h"
 #include "tests/netns/loss_check.h"
 #include "tests/netns/predictions.h"
@@ -82,7 +83,7 @@ void AddToProfile(const Cell& cell, const CellResult& result, proto::JobProfile*
     part.workers.clear();  // a device is as fast as it is alone
   }
   const double overlap = part.overlap;
-  *profile = psctl::MergeProfiles(*profile, part);
+  *profile = provisioner::MergeProfiles(*profile, part);
   profile->overlap = overlap;
 }
 
@@ -214,19 +215,19 @@ class Experiment {
 
   /// The curves that `psctl profile` learns steps from. No link of these hosts plays a part.
   Status MeasureCurves() {
-    psctl::CurveSettings settings;
+    provisioner::CurveSettings settings;
     settings.compute_s =
         plan_.curve_step_s > 0 ? plan_.curve_step_s : profile_.workers.front().compute_s;
     settings.push_bytes = profile_.push_bytes;
     settings.seconds = plan_.curve_seconds;
     const proto::JobConfig job = cluster_->JobOf(FleetOf(1, 0));
-    for (const psctl::ProfileRun& run : psctl::PlanCurveRuns(job, "curve", settings)) {
+    for (const provisioner::ProfileRun& run : provisioner::PlanCurveRuns(job, "curve", settings)) {
       PS_ASSIGN(const CellResult result, cluster_->RunJob(run.config, 0));
       if (result.profile.losses.empty()) {
         return Status::Unavailable(
             run.label + ": " + std::to_string(run.config.run.seconds_max) + " s tell no loss");
       }
-      psctl::AddProfileRun(run, result.profile, &profile_);
+      provisioner::AddProfileRun(run, result.profile, &profile_);
       std::fprintf(
           stderr,
           "%s: %.3f after %.0f steps\n",
@@ -239,7 +240,7 @@ class Experiment {
 
   /// With its fits, as `psctl profile` leaves it: `psctl plan` takes it.
   Status WriteProfile() {
-    for (const std::string& missing : psctl::FitProfile(&profile_)) {
+    for (const std::string& missing : provisioner::FitProfile(&profile_)) {
       std::fprintf(stderr, "%s\n", missing.c_str());
     }
     if (profile_.curves.samples == 0) {

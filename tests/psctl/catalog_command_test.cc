@@ -7,7 +7,7 @@
 
 #include "ps/base/file.h"
 #include "ps/proto/catalog.h"
-#include "psctl/catalog_file.h"
+#include "psctl/planning_files.h"
 #include "tests/psctl/command_fixture.h"
 #include "tests/psctl/dates.h"
 

@@ -38,6 +38,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "worker/model",
     "provisioner",
     "provisioner/catalog",
+    "provisioner/profile",
     "provisioner/model",
     "provisioner/planner",
     "provisioner/report",

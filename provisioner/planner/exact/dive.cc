@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "provisioner/model/step_time.h"
+#include "provisioner/profile/statistics.h"
 
 namespace ps::provisioner {
 namespace {

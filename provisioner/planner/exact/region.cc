@@ -5,10 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "provisioner/planner/exact/batch_bound.h"
-#include "provisioner/planner/exact/heterogeneity_bound.h"
 #include "provisioner/planner/exact/least_sums.h"
 #include "provisioner/planner/exact/ratio_search.h"
+#include "provisioner/planner/exact/trait_bounds.h"
 
 namespace ps::provisioner {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "provisioner/catalog/csv_table.h"
 #include "provisioner/model/least_squares.h"
+#include "provisioner/profile/statistics.h"
 
 namespace ps::provisioner {
 namespace {

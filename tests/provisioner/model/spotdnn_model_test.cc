@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "provisioner/profile/statistics.h"
 #include "tests/provisioner/model/csv_data.h"
 
 namespace ps::provisioner {

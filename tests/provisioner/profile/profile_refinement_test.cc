@@ -1,9 +1,9 @@
-#include "psctl/profile_refinement.h"
+#include "provisioner/profile/profile_refinement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace ps::psctl {
+namespace ps::provisioner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -90,13 +90,5 @@ TEST(RefinementTest, AGlanceTellsNoSpeedAndAShortCurveNoLosses) {
   EXPECT_THAT(refinement.left_out, ElementsAre("speeds, since watched too briefly"));
 }
 
-TEST(RefinementTest, ALineSaysWhatWasLearnt) {
-  EXPECT_EQ(
-      RenderRefinement(
-          "p.json", {.part = {}, .learnt = {"a", "b"}, .left_out = {"speeds, since c"}}),
-      "p.json refined by a, b\np.json: left out speeds, since c\n");
-  EXPECT_EQ(RenderRefinement("p.json", {}), "p.json learnt nothing\n");
-}
-
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

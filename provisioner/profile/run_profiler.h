@@ -12,10 +12,7 @@
 #include "ps/proto/messages.h"
 #include "ps/proto/profile.h"
 
-namespace ps::psctl {
-
-/// The mark of a model's tensors that profiles and plans carry: 8 hexadecimal digits.
-std::string ModelFingerprint(const std::vector<TensorSpec>& tensors);
+namespace ps::provisioner {
 
 /// What a run tells of its job, from statuses of the coordinator. Pure.
 ///
@@ -99,12 +96,4 @@ class RunProfiler {
   bool has_steady_fleet_ = true;  // the same workers since the first step
 };
 
-/// Number of loss curves that are kept of each size of fleet, the newest ones; separately for
-/// fleets with hidden and with late exchanges.
-inline constexpr int kCurvesPerFleet = 8;
-
-/// `older` with what `newer` adds: its workers in place of equal ones, its fleets and losses behind
-/// the others, its bytes. Fits are taken from `older`; they are to be made anew.
-proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::JobProfile& newer);
-
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

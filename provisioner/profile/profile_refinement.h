@@ -5,7 +5,7 @@
 
 #include "ps/proto/profile.h"
 
-namespace ps::psctl {
+namespace ps::provisioner {
 
 /// What a run that was not made to measure adds to its job's profile.
 struct Refinement {
@@ -23,7 +23,4 @@ struct Refinement {
 Refinement RefinementBy(
     const proto::JobProfile& older, const proto::JobProfile& told, double machine_busy);
 
-/// For people: a line or two about the file at `path`.
-std::string RenderRefinement(const std::string& path, const Refinement& refinement);
-
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

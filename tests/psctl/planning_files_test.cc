@@ -1,4 +1,4 @@
-#include "psctl/profile_file.h"
+#include "psctl/planning_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,54 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-proto::JobConfig Job() {
-  proto::JobConfig job;
-  job.name = "a";
-  job.model.name = "mlp";
-  job.data.directory = "/data";
-  job.workers.resize(1);
-  return job;
-}
-
-TEST(TrainingFingerprintTest, ChangesWithWhatCurvesDependOn) {
-  const std::string before = TrainingFingerprint(Job());
-  EXPECT_EQ(before.size(), 8U);
-  proto::JobConfig job = Job();
-  job.optimizer.lr *= 2;
-  EXPECT_NE(TrainingFingerprint(job), before);
-  job = Job();
-  job.train.mode = proto::Mode::kBsp;
-  EXPECT_NE(TrainingFingerprint(job), before);
-  job = Job();
-  job.data.train_samples = 1000;
-  EXPECT_NE(TrainingFingerprint(job), before);
-}
-
-TEST(TrainingFingerprintTest, IsTheSameForAnotherFleetSeedOrRun) {
-  const std::string before = TrainingFingerprint(Job());
-  proto::JobConfig job = Job();
-  job.name = "b";
-  job.train.seed = 7;
-  job.train.lease_steps = 2;
-  job.train.evaluate_every_epochs = 0;
-  job.data.test_samples = 10;
-  job.servers.count = 3;
-  job.workers.resize(4);
-  job.run.stop_at_loss = 1;
-  EXPECT_EQ(TrainingFingerprint(job), before);
-}
-
-TEST(TrainingFingerprintTest, EpochsCountWhenTheLearningRateFollowsThem) {
-  proto::JobConfig job = Job();
-  const std::string steady = TrainingFingerprint(job);
-  job.train.epochs = 9;
-  EXPECT_EQ(TrainingFingerprint(job), steady);
-  job.optimizer.schedule.kind = proto::ScheduleKind::kCosine;
-  const std::string nine = TrainingFingerprint(job);
-  job.train.epochs = 3;
-  EXPECT_NE(TrainingFingerprint(job), nine);
-}
 
 TEST(CheckSameJobTest, OnlyWhatIsKnownToDifferIsRefused) {
   proto::JobProfile older;

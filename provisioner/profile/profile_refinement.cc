@@ -1,11 +1,11 @@
-#include "psctl/profile_refinement.h"
+#include "provisioner/profile/profile_refinement.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "ps/base/text.h"
 
-namespace ps::psctl {
+namespace ps::provisioner {
 namespace {
 
 /// A step's time is the mean over so many steps at most: machines and programs change.
@@ -95,13 +95,4 @@ Refinement RefinementBy(
   return refinement;
 }
 
-std::string RenderRefinement(const std::string& path, const Refinement& refinement) {
-  const std::string learnt = Join(refinement.learnt);
-  std::string text = path + (learnt.empty() ? " learnt nothing" : " refined by ") + learnt + "\n";
-  for (const std::string& what : refinement.left_out) {
-    text += path + ": left out " + what + "\n";
-  }
-  return text;
-}
-
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

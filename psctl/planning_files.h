@@ -5,18 +5,30 @@
 #include <vector>
 
 #include "ps/base/status.h"
-#include "ps/proto/job_config.h"
+#include "ps/proto/catalog.h"
+#include "ps/proto/plan.h"
 #include "ps/proto/profile.h"
 
 namespace ps::psctl {
 
+// The files that plans are made of: catalogs, profiles, plans.
+
+/// `given`, or else configs/catalog/aws.json: below the working directory, or below the nearest
+/// folder above psctl's own that has one, so that a build tree finds its sources' catalog. Errors:
+/// kNotFound, which says where it was looked for.
+Result<std::string> FindCatalog(const std::string& given);
+
+/// The catalog that FindCatalog finds. Errors: as ReadFile's and ParseCatalog's.
+Result<proto::Catalog> LoadCatalog(const std::string& given);
+
+/// Errors: as ReadFile's and ParsePlan's.
+Result<proto::Plan> LoadPlan(const std::string& path);
+
+/// Errors: as ReadFile's and ParseProfile's; a missing file comes with the way to make one.
+Result<proto::JobProfile> LoadProfile(const std::string& path);
+
 /// Where a job's profile lies when the user names no file: in the working directory.
 inline constexpr char kDefaultProfile[] = "profile.json";
-
-/// The mark of what a job trains with: data, model, optimizer, train, as far as loss curves and
-/// step times depend on them. 8 hexadecimal digits. The number of epochs counts when the learning
-/// rate follows it; seeds, leases and evaluations never do.
-std::string TrainingFingerprint(const proto::JobConfig& config);
 
 /// Whether figures of both go into one profile: same model, same training. A mark that is missing
 /// fits all. Errors: kInvalidArgument, begins with `path`, says what differs and how to name

@@ -1,11 +1,11 @@
-#include "psctl/profile_plan.h"
+#include "provisioner/profile/profile_runs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-namespace ps::psctl {
+namespace ps::provisioner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -38,7 +38,7 @@ std::vector<int> MinibatchesOf(const std::vector<ProfileRun>& runs) {
   return sizes;
 }
 
-TEST(ProfilePlanTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
+TEST(ProfileRunsTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
   const std::vector<ProfileRun> runs = PlanProfileRuns(TwoGroupJob(), "local", 10, 300);
   EXPECT_THAT(MinibatchesOf(runs), ElementsAre(64, 64, 64, 64, 16, 128, 256));
   EXPECT_TRUE(runs[0].tells_bandwidth);
@@ -54,7 +54,7 @@ TEST(ProfilePlanTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
   }
 }
 
-TEST(ProfilePlanTest, LossesAreThoseOfTheWholeJobsLearningRates) {
+TEST(ProfileRunsTest, LossesAreThoseOfTheWholeJobsLearningRates) {
   proto::JobConfig job = TwoGroupJob();
   job.train.epochs = 7;
   job.optimizer.schedule.kind = proto::ScheduleKind::kCosine;
@@ -65,7 +65,7 @@ TEST(ProfilePlanTest, LossesAreThoseOfTheWholeJobsLearningRates) {
   }
 }
 
-TEST(ProfilePlanTest, EachRunAddsWhatItIsFor) {
+TEST(ProfileRunsTest, EachRunAddsWhatItIsFor) {
   proto::JobProfile told;
   told.push_bytes = 100;
   told.overlap = 1;
@@ -102,7 +102,7 @@ std::vector<ProfileRun> CurveRuns(const proto::JobConfig& job, int repeats = 1) 
   return PlanCurveRuns(job, "local", settings);
 }
 
-TEST(ProfilePlanTest, CurvesAreThoseOfFleetsOfSeveralSizesThatTheMachineHolds) {
+TEST(ProfileRunsTest, CurvesAreThoseOfFleetsOfSeveralSizesThatTheMachineHolds) {
   proto::JobConfig job = TwoGroupJob();
   job.servers.link_mbit_per_s = 100;
   const std::vector<ProfileRun> runs = CurveRuns(job);
@@ -134,7 +134,7 @@ TEST(ProfilePlanTest, CurvesAreThoseOfFleetsOfSeveralSizesThatTheMachineHolds) {
   EXPECT_NE(runs.back().config.workers[0].step_ms, runs.back().config.workers[1].step_ms);
 }
 
-TEST(ProfilePlanTest, FleetsWhoseRunsDifferComeAgainWhenAllHaveCome) {
+TEST(ProfileRunsTest, FleetsWhoseRunsDifferComeAgainWhenAllHaveCome) {
   const std::vector<ProfileRun> once = CurveRuns(TwoGroupJob(), 1);
   const std::vector<ProfileRun> runs = CurveRuns(TwoGroupJob(), 3);
   std::vector<size_t> sizes;
@@ -149,7 +149,7 @@ TEST(ProfilePlanTest, FleetsWhoseRunsDifferComeAgainWhenAllHaveCome) {
   EXPECT_EQ(runs.back().config, once[7].config);
 }
 
-TEST(ProfilePlanTest, TheLengthOfCurvesIsKnownBeforeAStepIs) {
+TEST(ProfileRunsTest, TheLengthOfCurvesIsKnownBeforeAStepIs) {
   const std::vector<ProfileRun> runs = CurveRuns(TwoGroupJob(), 2);
   const std::vector<ProfileRun> unknown =
       PlanCurveRuns(TwoGroupJob(), "local", {.processors = 2, .seconds = 30, .repeats = 2});
@@ -159,7 +159,7 @@ TEST(ProfilePlanTest, TheLengthOfCurvesIsKnownBeforeAStepIs) {
   }
 }
 
-TEST(ProfilePlanTest, CurvesOfJobsThatWaitForTheirBytesHaveNoLinks) {
+TEST(ProfileRunsTest, CurvesOfJobsThatWaitForTheirBytesHaveNoLinks) {
   proto::JobConfig job = TwoGroupJob();
   job.train.overlap = false;
   const std::vector<ProfileRun> runs = CurveRuns(job);
@@ -170,33 +170,11 @@ TEST(ProfilePlanTest, CurvesOfJobsThatWaitForTheirBytesHaveNoLinks) {
   }
 }
 
-TEST(ProfilePlanTest, CurvesKeepTheStepLengthThatTheJobGives) {
+TEST(ProfileRunsTest, CurvesKeepTheStepLengthThatTheJobGives) {
   proto::JobConfig job = TwoGroupJob();
   job.workers.front().step_ms = 100;
   EXPECT_EQ(CurveRuns(job).back().config.workers.front().step_ms, 100);
 }
 
-TEST(ProfilePlanTest, ACurveOfOneFleetSaysThatOthersAreExtrapolated) {
-  proto::JobProfile profile;
-  for (int i = 0; i < 60; ++i) {
-    profile.losses.push_back({50.0 + 10 * i, 2 - 0.02 * i, 32, 0.5, 2});
-  }
-  EXPECT_THAT(FitProfile(&profile), ::testing::Contains(HasSubstr("of one size of fleet")));
-  EXPECT_EQ(profile.curves.fleets.size(), 1U);
-  EXPECT_THAT(RenderProfile(profile), HasSubstr("1.00 for 2, larger fleets extrapolated"));
-}
-
-TEST(ProfilePlanTest, TooLittleIsNotFittedAndSaysSo) {
-  proto::JobProfile profile;
-  profile.job = "job";
-  profile.workers = {{"local", 64, 0.1, 0.001, 9, 512}, {"local", 128, 0.2, 0.001, 9, 0}};
-  EXPECT_FALSE(FitProfile(&profile).empty());
-  EXPECT_EQ(profile.queue.samples, 0);
-  const std::string text = RenderProfile(profile);
-  EXPECT_THAT(
-      text, HasSubstr("local         64   100.00  1.00        640      9                512"));
-  EXPECT_THAT(text, HasSubstr("?\n"));
-}
-
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

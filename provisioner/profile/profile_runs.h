@@ -3,11 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "provisioner/model/profile_fit.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/profile.h"
 
-namespace ps::psctl {
+namespace ps::provisioner {
 
 // What `psctl profile` runs, and what becomes of it. Pure.
 
@@ -48,10 +47,4 @@ std::vector<ProfileRun> PlanCurveRuns(
 void AddProfileRun(
     const ProfileRun& run, const proto::JobProfile& told, proto::JobProfile* profile);
 
-/// Fits all that there is enough for. What could not be fitted, a line each.
-std::vector<std::string> FitProfile(proto::JobProfile* profile);
-
-/// For people.
-std::string RenderProfile(const proto::JobProfile& profile);
-
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

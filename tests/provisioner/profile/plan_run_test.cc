@@ -1,9 +1,9 @@
-#include "psctl/plan_run.h"
+#include "provisioner/profile/plan_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace ps::psctl {
+namespace ps::provisioner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -52,29 +52,24 @@ TEST(PlanRunTest, APlanOfAnotherModelOrWithoutWorkersIsRefused) {
   EXPECT_THAT(ApplyPlan({}, plan, "0000abcd").status().message(), HasSubstr("no workers"));
 }
 
-TEST(PlanRunTest, TheOutcomeSaysPredictedMeasuredAndTheError) {
+TEST(PlanRunTest, TheOutcomeHoldsWhatWasPredictedAndMeasured) {
   proto::JobProfile measured;
-  measured.fleets.resize(1);
-  measured.fleets[0].samples_per_s = 760;
+  measured.fleets.resize(2);
+  measured.fleets[1].samples_per_s = 760;
   const PlanOutcome outcome = CompareWithPlan(MakePlan(), measured, {66, 1020}, 0.49);
-  EXPECT_EQ(
-      RenderPlanOutcome(outcome),
-      "against the plan   predicted    from      to  measured   error\n"
-      "samples/s                800     700     900       760  +5.3 %\n"
-      "time to the loss      1m 00s  50.0 s  1m 10s    1m 06s  -9.1 %\n"
-      "steps to the loss      1,000     900   1,100     1,020  -2.0 %\n"
-      "loss 0.4900, planned 0.5000\n");
-  EXPECT_THAT(
-      PlanOutcomeToJson(outcome),
-      HasSubstr(R"("samples_per_s":{"predicted":800,"low":700,"high":900,"measured":760})"));
+  EXPECT_EQ(outcome.samples_per_s, (proto::Estimate{800, 700, 900}));
+  EXPECT_EQ(outcome.measured_samples_per_s, 760) << "the last fleet's";
+  EXPECT_EQ(outcome.measured_seconds, 66);
+  EXPECT_EQ(outcome.measured_steps, 1020);
+  EXPECT_EQ(outcome.loss_target, 0.5);
+  EXPECT_EQ(outcome.measured_loss, 0.49);
 }
 
 TEST(PlanRunTest, ALossThatWasNotReachedHasNoTime) {
   const PlanOutcome outcome = CompareWithPlan(MakePlan(), {}, {}, 0.7);
   EXPECT_EQ(outcome.measured_seconds, 0);
-  EXPECT_THAT(RenderPlanOutcome(outcome), HasSubstr("loss 0.7000, planned 0.5000: not reached"));
-  EXPECT_THAT(PlanOutcomeToJson(outcome), HasSubstr(R"("measured":null)"));
+  EXPECT_EQ(outcome.measured_steps, 0);
 }
 
 }  // namespace
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

@@ -1,4 +1,4 @@
-#include "psctl/profile_plan.h"
+#include "provisioner/profile/profile_runs.h"
 
 #include <algorithm>
 #include <array>
@@ -7,12 +7,10 @@
 #include <span>
 #include <utility>
 
-#include "provisioner/model/job_models.h"
+#include "provisioner/profile/profile_merge.h"
 #include "ps/base/text.h"
-#include "psctl/run_profile.h"
-#include "psctl/tables.h"
 
-namespace ps::psctl {
+namespace ps::provisioner {
 namespace {
 
 /// The largest minibatch that is tried, as a multiple of the job's own.
@@ -35,8 +33,9 @@ constexpr CurveFleet kWaitingFleets[] = {{1}, {2}, {3}, {4}, {6}, {8}};
 constexpr int kRepeatedWorkersMax = 6;
 /// Their workers' steps: unequal, since workers that keep step are a special case.
 constexpr std::array<double, 8> kSlowness = {1, 1.5, 1.25, 1.75, 1.1, 1.6, 1.35, 1.9};
-/// Late push and pull each take this share of a step, on a link of the worker's own: both hide
-/// behind computation, yet a pull arrives too late for the next step, as where a network is busy.
+/// In a late fleet push and pull each take this share of a step, on a link of the worker's own.
+/// Both hide behind computation, but a pull arrives too late for the next step, as on a busy
+/// network.
 constexpr double kExchangeShare = 0.75;
 constexpr double kBytesPerMbit = 1e6 / 8;
 /// Share of the processors that workers of such a fleet compute on; servers take the rest.
@@ -128,21 +127,6 @@ ProfileRun CurveRun(
   return run;
 }
 
-std::string Percent(double residual) {
-  return "+-" + FormatPercent(residual);
-}
-
-/// The fleets of a fit, those that hide their exchanges and those that are late.
-std::string FactorsText(const proto::CurveFit& curves, bool is_late) {
-  std::string text;
-  for (const proto::FleetFactor& fleet : curves.fleets) {
-    if ((fleet.late >= 0.5) == is_late) {
-      text += FormatFixed(fleet.factor, 2) + " for " + std::to_string(fleet.workers) + ", ";
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 std::vector<ProfileRun> PlanProfileRuns(
@@ -215,69 +199,4 @@ void AddProfileRun(
   profile->overlap = overlap;
 }
 
-std::vector<std::string> FitProfile(proto::JobProfile* profile) {
-  provisioner::FitJob job;
-  for (const proto::WorkerProfile& worker : profile->workers) {
-    const bool is_known = std::ranges::any_of(
-        job.classes, [&](const auto& known) { return known.name == worker.instance_type; });
-    if (!is_known) {
-      job.classes.push_back(
-          {.name = worker.instance_type,
-           .compute_s = worker.compute_s,
-           .samples = static_cast<double>(worker.minibatch),
-           .link_bytes_per_s = profile->request_bytes_per_s});
-    }
-  }
-  job.traffic = provisioner::TrafficOf(*profile);
-  return provisioner::RefitProfile(job, profile);
-}
-
-std::string RenderProfile(const proto::JobProfile& profile) {
-  const auto bytes = [](double n) { return FormatBytes(static_cast<uint64_t>(std::llround(n))); };
-  std::vector<std::pair<std::string, std::string>> pairs = {
-      {"job", Printable(profile.job) + ", model " + Printable(profile.model_fingerprint)},
-      {"parameters", bytes(profile.parameter_bytes)},
-      {"a step moves",
-       bytes(profile.push_bytes) + " to the servers, " + bytes(profile.pull_bytes) + " back"},
-      {"a worker alone takes", bytes(profile.request_bytes_per_s) + "/s each way"}};
-  if (profile.queue.samples > 0) {
-    pairs.emplace_back(
-        "queue model",
-        Percent(profile.queue.residual) + " over " +
-            Plural(static_cast<uint64_t>(profile.queue.samples), "fleet"));
-  }
-  const proto::CurveFit& curves = profile.curves;
-  if (curves.samples > 0) {
-    pairs.emplace_back(
-        "loss model",
-        Percent(curves.residual) + " of the steps, down to a loss of " +
-            FormatFixed(curves.loss_min, 2) + "; less sure below");
-    if (const std::string hidden = FactorsText(curves, false); !hidden.empty()) {
-      pairs.emplace_back("steps, exchange hidden", hidden + "others by how stale they are");
-    }
-    pairs.emplace_back(
-        "steps by workers", FactorsText(curves, true) + "larger fleets extrapolated");
-  }
-  Table table(
-      {{"type", Align::kLeft},
-       {"minibatch"},
-       {"step ms"},
-       {"+-"},
-       {"samples/s"},
-       {"steps"},
-       {"largest minibatch"}});
-  for (const proto::WorkerProfile& worker : profile.workers) {
-    table.AddRow(
-        {Printable(worker.instance_type),
-         std::to_string(worker.minibatch),
-         FormatFixed(1000 * worker.compute_s, 2),
-         FormatFixed(1000 * worker.compute_stddev_s, 2),
-         FormatRate(worker.minibatch / worker.compute_s),
-         FormatCount(static_cast<uint64_t>(worker.steps_measured)),
-         worker.minibatch_max > 0 ? FormatCount(static_cast<uint64_t>(worker.minibatch_max))
-                                  : "?"});
-  }
-  return RenderPairs(pairs) + "\n" + table.Render();
-}
-
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

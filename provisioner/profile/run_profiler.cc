@@ -1,19 +1,14 @@
-#include "psctl/run_profile.h"
+#include "provisioner/profile/run_profiler.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <span>
 #include <tuple>
 #include <utility>
 
-#include "provisioner/model/least_squares.h"
-#include "provisioner/model/performance_model.h"
-#include "provisioner/model/profile_fit.h"
-#include "ps/base/crc32c.h"
-#include "psctl/run_events.h"
+#include "provisioner/profile/fingerprint.h"
+#include "provisioner/profile/statistics.h"
 
-namespace ps::psctl {
+namespace ps::provisioner {
 namespace {
 
 /// Share of a stretch with the same workers in which connections open and caches fill.
@@ -33,67 +28,7 @@ constexpr double kLossSpacing = 0.02;
 constexpr size_t kPointsMax = 512;
 constexpr size_t kHeartbeatsMax = 512;
 constexpr size_t kGoneWorkersMax = 64;
-/// Limits of a profile over all runs: the newest of each kind, so that a fleet that trains every
-/// day does not displace the figures of others.
-constexpr int kSpeedsPerFleet = 10;
-/// Limits over all kinds, for profiles with ever new fleets.
-constexpr size_t kFleetsMax = 500;
-constexpr size_t kLossesMax = 50000;
-
-/// Keeps the newest `per_kind` items of each kind, and `most` of all.
-template <typename Item, typename KindOf>
-void KeepNewest(int per_kind, size_t most, const KindOf& kind_of, std::vector<Item>* items) {
-  std::map<decltype(kind_of(items->front())), int> kept;
-  size_t at = items->size();
-  std::vector<Item> newest;
-  while (at-- > 0 && newest.size() < most) {
-    if (++kept[kind_of((*items)[at])] <= per_kind) {
-      newest.push_back(std::move((*items)[at]));
-    }
-  }
-  std::ranges::reverse(newest);
-  *items = std::move(newest);
-}
-
-void KeepNewestFleets(std::vector<proto::FleetSample>* fleets) {
-  const auto kind_of = [](const proto::FleetSample& fleet) {
-    return std::tuple(fleet.workers, fleet.server_hosts, fleet.server_bytes_per_s);
-  };
-  KeepNewest(kSpeedsPerFleet, kFleetsMax, kind_of, fleets);
-}
-
-void KeepNewestCurves(std::vector<proto::LossSample>* losses) {
-  using Curve = std::span<const proto::LossSample>;
-  std::vector<Curve> curves = provisioner::SplitCurves(*losses);
-  const auto kind_of = [](const Curve& curve) {
-    return std::pair(curve.front().workers, curve.front().late >= 0.5);
-  };
-  KeepNewest(kCurvesPerFleet, curves.size(), kind_of, &curves);
-  std::vector<proto::LossSample> newest;
-  for (const Curve& curve : curves) {
-    newest.insert(newest.end(), curve.begin(), curve.end());
-  }
-  if (newest.size() > kLossesMax) {
-    newest.erase(newest.begin(), newest.end() - static_cast<ptrdiff_t>(kLossesMax));
-  }
-  *losses = std::move(newest);
-}
-
 }  // namespace
-
-std::string ModelFingerprint(const std::vector<TensorSpec>& tensors) {
-  std::string text;
-  for (const TensorSpec& tensor : tensors) {
-    text += tensor.name;
-    for (const int64_t size : tensor.shape) {
-      text += " " + std::to_string(size);
-    }
-    text += "\n";
-  }
-  std::array<char, 9> hex{};
-  std::snprintf(hex.data(), hex.size(), "%08x", Crc32c(std::as_bytes(std::span(text))));
-  return hex.data();
-}
 
 RunProfiler::RunProfiler(
     std::string job, const std::vector<TensorSpec>& tensors, std::vector<proto::WorkerGroup> seats)
@@ -126,7 +61,7 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     if (row.incarnation == Incarnation()) {
       continue;
     }
-    if (!IsGone(row)) {
+    if (!row.is_gone()) {
       present.push_back(row.incarnation.value);
     }
     Worker& worker = workers_[row.incarnation.value];
@@ -135,7 +70,7 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     if (worker.points.empty() || row.samples_counted > worker.samples) {
       AddPoint(row.samples_counted, &worker);
     }
-    if (IsGone(row)) {
+    if (row.is_gone()) {
       continue;  // its last steps may have come without the times and bytes of them
     }
     const uint64_t steps = row.stats.steps - worker.stats.steps;
@@ -290,8 +225,8 @@ void RunProfiler::AddWorkers(proto::JobProfile* profile) const {
     proto::WorkerProfile worker;
     worker.instance_type = kind.first;
     worker.minibatch = kind.second;
-    worker.compute_s = provisioner::Median(times.seconds);
-    worker.compute_stddev_s = provisioner::RobustDeviation(times.seconds, worker.compute_s);
+    worker.compute_s = Median(times.seconds);
+    worker.compute_stddev_s = RobustDeviation(times.seconds, worker.compute_s);
     worker.steps_measured = static_cast<int>(times.steps);
     if (worker.compute_s > 0) {
       profile->workers.push_back(std::move(worker));
@@ -316,8 +251,8 @@ void RunProfiler::AddTraffic(proto::JobProfile* profile) const {
   if (pushed.empty()) {
     return;
   }
-  profile->push_bytes = provisioner::Median(std::move(pushed));
-  profile->pull_bytes = provisioner::Median(std::move(pulled));
+  profile->push_bytes = Median(std::move(pushed));
+  profile->pull_bytes = Median(std::move(pulled));
   // Alone, a worker waits only for its own bytes.
   if (workers_.size() == 1 && wait_s > 0) {
     profile->request_bytes_per_s = (profile->push_bytes + profile->pull_bytes) * steps / wait_s;
@@ -349,36 +284,4 @@ proto::JobProfile RunProfiler::Profile() const {
   return profile;
 }
 
-proto::JobProfile MergeProfiles(const proto::JobProfile& older, const proto::JobProfile& newer) {
-  proto::JobProfile merged = older;
-  merged.job = newer.job;
-  merged.model_fingerprint = newer.model_fingerprint;
-  merged.parameter_bytes = newer.parameter_bytes;
-  if (!newer.training_fingerprint.empty()) {
-    merged.training_fingerprint = newer.training_fingerprint;
-  }
-  merged.overlap = newer.overlap;
-  if (newer.push_bytes > 0) {
-    merged.push_bytes = newer.push_bytes;
-    merged.pull_bytes = newer.pull_bytes;
-  }
-  if (newer.request_bytes_per_s > 0) {
-    merged.request_bytes_per_s = newer.request_bytes_per_s;
-  }
-  for (proto::WorkerProfile worker : newer.workers) {
-    const proto::WorkerProfile* same = merged.Find(worker.instance_type, worker.minibatch);
-    if (same == nullptr) {
-      merged.workers.push_back(worker);
-    } else {
-      worker.minibatch_max = std::max(same->minibatch_max, worker.minibatch_max);
-      merged.workers[static_cast<size_t>(same - merged.workers.data())] = worker;
-    }
-  }
-  merged.fleets.insert(merged.fleets.end(), newer.fleets.begin(), newer.fleets.end());
-  merged.losses.insert(merged.losses.end(), newer.losses.begin(), newer.losses.end());
-  KeepNewestFleets(&merged.fleets);
-  KeepNewestCurves(&merged.losses);
-  return merged;
-}
-
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

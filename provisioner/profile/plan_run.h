@@ -7,7 +7,7 @@
 #include "ps/proto/plan.h"
 #include "ps/proto/profile.h"
 
-namespace ps::psctl {
+namespace ps::provisioner {
 
 // A plan run on this machine, and how it came out against what it promised. Pure.
 
@@ -42,9 +42,4 @@ PlanOutcome CompareWithPlan(
     const LossReached& reached,
     double last_loss);
 
-/// "speed  predicted 812/s (770 to 850)  measured 803/s  +1.1 %", one line each.
-std::string RenderPlanOutcome(const PlanOutcome& outcome);
-/// A JSON object.
-std::string PlanOutcomeToJson(const PlanOutcome& outcome);
-
-}  // namespace ps::psctl
+}  // namespace ps::provisioner

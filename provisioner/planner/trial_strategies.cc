@@ -1,0 +1,140 @@
+// Strategies that judge one fleet after the other.
+
+#include <functional>
+#include <utility>
+
+#include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/infeasible.h"
+#include "provisioner/planner/strategies.h"
+
+namespace ps::provisioner {
+namespace {
+
+/// Called for every server side; puts the fleets that meet the goal into the list.
+using TryFleets = std::function<void(int server_offer, int hosts, FleetJudge*, BestFleets*)>;
+
+Result<PlanAnswer> SolveByTrial(
+    const PlanProblem& problem, std::string_view strategy, const TryFleets& try_fleets) {
+  PS_TRY(CheckProblem(problem));
+  FleetJudge judge(problem);
+  BestFleets best(problem.answers_max);
+  for (size_t server = 0; server < problem.servers.size(); ++server) {
+    const ServerOffer& offer = problem.servers[server];
+    for (int hosts = offer.hosts_min; hosts <= offer.hosts_max; ++hosts) {
+      try_fleets(static_cast<int>(server), hosts, &judge, &best);
+    }
+  }
+  PlanAnswer answer;
+  answer.fleets_evaluated = judge.evaluated();
+  answer.best = std::move(best).Take();
+  if (answer.best.empty()) {
+    answer.infeasible = ExplainInfeasible(problem, strategy);
+  }
+  return answer;
+}
+
+class ExhaustiveStrategy final : public Strategy {
+ public:
+  std::string_view name() const override { return "exhaustive"; }
+
+  Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
+    return SolveByTrial(
+        problem, name(), [&](int server, int hosts, FleetJudge* judge, BestFleets* best) {
+          TryAll(problem, server, hosts, judge, best);
+        });
+  }
+
+ private:
+  /// Counts up through every combination, as an odometer does.
+  static void TryAll(
+      const PlanProblem& problem, int server, int hosts, FleetJudge* judge, BestFleets* best) {
+    std::vector<int> counts;
+    for (const Offer& offer : problem.offers) {
+      counts.push_back(offer.held);
+    }
+    while (true) {
+      if (judge->IsSizeAllowed(counts) && judge->ClimbsLadders(counts)) {
+        const Verdict verdict = judge->Judge(counts, server, hosts);
+        if (verdict.usd <= best->usd_limit() * (1 + 1e-9) &&
+            judge->MeetsGoal(verdict, judge->IsHeld(counts))) {
+          best->Add(judge->Choose(counts, server, hosts));
+        }
+      }
+      size_t digit = 0;
+      while (digit < counts.size() && counts[digit] == problem.offers[digit].quota) {
+        counts[digit] = problem.offers[digit].held;
+        ++digit;
+      }
+      if (digit == counts.size()) {
+        return;
+      }
+      ++counts[digit];
+    }
+  }
+};
+
+class HomogeneousStrategy final : public Strategy {
+ public:
+  std::string_view name() const override { return "homogeneous"; }
+
+  Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
+    return SolveByTrial(
+        problem, name(), [&](int server, int hosts, FleetJudge* judge, BestFleets* best) {
+          for (const std::vector<int>& ladder : judge->ladders()) {
+            TryClass(problem, ladder, server, hosts, judge, best);
+          }
+        });
+  }
+
+ private:
+  /// Adds workers of one class one by one, cheapest offer first.
+  static void TryClass(
+      const PlanProblem& problem,
+      const std::vector<int>& ladder,
+      int server,
+      int hosts,
+      FleetJudge* judge,
+      BestFleets* best) {
+    std::vector<int> counts;
+    int held_in_class = 0;
+    for (const Offer& offer : problem.offers) {
+      counts.push_back(offer.held);
+    }
+    for (const int i : ladder) {
+      held_in_class += counts[static_cast<size_t>(i)];
+    }
+    if (held_in_class != WorkersOf(counts)) {
+      return;  // another class is held, which a plan has to keep
+    }
+    if (held_in_class > 0) {
+      Consider(counts, server, hosts, judge, best);
+    }
+    for (const int index : ladder) {
+      const auto i = static_cast<size_t>(index);
+      while (counts[i] < problem.offers[i].quota) {
+        ++counts[i];
+        Consider(counts, server, hosts, judge, best);
+      }
+    }
+  }
+
+  static void Consider(
+      const std::vector<int>& counts, int server, int hosts, FleetJudge* judge, BestFleets* best) {
+    if (judge->IsSizeAllowed(counts) &&
+        judge->MeetsGoal(judge->Judge(counts, server, hosts), judge->IsHeld(counts))) {
+      best->Add(judge->Choose(counts, server, hosts));
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> MakeExhaustiveStrategy() {
+  return std::make_unique<ExhaustiveStrategy>();
+}
+
+std::unique_ptr<Strategy> MakeHomogeneousStrategy() {
+  return std::make_unique<HomogeneousStrategy>();
+}
+
+}  // namespace ps::provisioner

@@ -1,0 +1,48 @@
+#include "provisioner/profile/fingerprint.h"
+
+#include <fmt/core.h>
+
+#include <span>
+
+#include "ps/base/crc32c.h"
+
+namespace ps::provisioner {
+namespace {
+
+std::string Fingerprint(const std::string& text) {
+  return fmt::format("{:08x}", Crc32c(std::as_bytes(std::span(text))));
+}
+
+}  // namespace
+
+std::string ModelFingerprint(const std::vector<TensorSpec>& tensors) {
+  std::string text;
+  for (const TensorSpec& tensor : tensors) {
+    text += tensor.name;
+    for (const int64_t size : tensor.shape) {
+      text += " " + std::to_string(size);
+    }
+    text += "\n";
+  }
+  return Fingerprint(text);
+}
+
+std::string TrainingFingerprint(const proto::JobConfig& config) {
+  const proto::TrainConfig usual;
+  proto::JobConfig same;
+  same.model = config.model;
+  same.data = config.data;
+  same.data.test_samples = 0;
+  same.optimizer = config.optimizer;
+  same.train = config.train;
+  same.train.seed = usual.seed;
+  same.train.lease_steps = usual.lease_steps;
+  same.train.evaluate_every_epochs = usual.evaluate_every_epochs;
+  if (config.optimizer.schedule.kind == proto::ScheduleKind::kConstant &&
+      config.optimizer.schedule.warmup == 0) {
+    same.train.epochs = usual.epochs;
+  }
+  return Fingerprint(proto::PrintJobConfig(same));
+}
+
+}  // namespace ps::provisioner

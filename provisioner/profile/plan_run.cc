@@ -1,0 +1,68 @@
+#include "provisioner/profile/plan_run.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ps::provisioner {
+namespace {
+
+constexpr double kBytesPerMbit = 1e6 / 8;
+
+float MbitPerS(double bytes_per_s) {
+  return static_cast<float>(bytes_per_s / kBytesPerMbit);
+}
+
+}  // namespace
+
+Result<proto::JobConfig> ApplyPlan(
+    proto::JobConfig config, const proto::Plan& plan, const std::string& fingerprint) {
+  if (!plan.model_fingerprint.empty() && plan.model_fingerprint != fingerprint) {
+    return Status::InvalidArgument(
+        "the plan is for another model: its model_fingerprint is " + plan.model_fingerprint +
+        ", this job's is " + fingerprint + "; plan again with `psctl plan`");
+  }
+  config.workers.clear();
+  for (const proto::PlanWorkers& planned : plan.workers) {
+    if (planned.count <= 0) {
+      continue;
+    }
+    proto::WorkerGroup group;
+    group.count = static_cast<uint32_t>(planned.count);
+    group.minibatch = static_cast<uint32_t>(std::max(planned.minibatch, 0));
+    group.step_ms = static_cast<float>(1000 * planned.compute_s);
+    group.link_mbit_per_s = MbitPerS(planned.link_bytes_per_s);
+    group.type = planned.instance_type;
+    config.workers.push_back(std::move(group));
+  }
+  if (config.workers.empty()) {
+    return Status::InvalidArgument("the plan has no workers, so there is nothing to run");
+  }
+  config.servers.count = static_cast<uint32_t>(std::max(plan.servers.count, 1));
+  config.servers.link_mbit_per_s = MbitPerS(plan.servers.link_bytes_per_s);
+  if (plan.loss_target > 0) {
+    config.run.stop_at_loss = static_cast<float>(plan.loss_target);
+  }
+  config.faults.clear();  // they name seats of another fleet
+  return config;
+}
+
+PlanOutcome CompareWithPlan(
+    const proto::Plan& plan,
+    const proto::JobProfile& measured,
+    const LossReached& reached,
+    double last_loss) {
+  PlanOutcome outcome;
+  outcome.samples_per_s = plan.samples_per_s;
+  outcome.seconds = plan.seconds;
+  outcome.measured_seconds = reached.seconds;
+  outcome.steps = plan.steps;
+  outcome.measured_steps = reached.steps;
+  outcome.loss_target = plan.loss_target;
+  outcome.measured_loss = last_loss;
+  if (!measured.fleets.empty()) {
+    outcome.measured_samples_per_s = measured.fleets.back().samples_per_s;
+  }
+  return outcome;
+}
+
+}  // namespace ps::provisioner

@@ -1,0 +1,95 @@
+#include "psctl/planning_files.h"
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "provisioner/model/profile_fit.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+#include "psctl/files.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr const char* kDefaultCatalog = "configs/catalog/aws.json";
+constexpr char kNameAnother[] = "name another file (profile -o, train --profile)";
+
+}  // namespace
+
+Result<std::string> FindCatalog(const std::string& given) {
+  if (!given.empty()) {
+    return given;
+  }
+  std::error_code error;
+  if (std::filesystem::is_regular_file(kDefaultCatalog, error)) {
+    return std::string(kDefaultCatalog);
+  }
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (auto folder = program; folder.has_relative_path(); folder = folder.parent_path()) {
+    const auto path = folder / kDefaultCatalog;
+    if (std::filesystem::is_regular_file(path, error)) {
+      return path.string();
+    }
+  }
+  return Status::NotFound(
+      std::string("no catalog: there is no ") + kDefaultCatalog + " here or above " +
+      program.string() + "; name one, as in --catalog FILE");
+}
+
+Result<proto::Catalog> LoadCatalog(const std::string& given) {
+  PS_ASSIGN(const std::string path, FindCatalog(given));
+  PS_ASSIGN(const std::string text, ReadFile(path));
+  return proto::ParseCatalog(text, path);
+}
+
+Result<proto::Plan> LoadPlan(const std::string& path) {
+  PS_ASSIGN(const std::string text, ReadFile(path));
+  return proto::ParsePlan(text, path);
+}
+
+Result<proto::JobProfile> LoadProfile(const std::string& path) {
+  const Result<std::string> text = ReadFile(path);
+  if (!text.ok() && text.status().code() == StatusCode::kNotFound) {
+    return Status::NotFound(
+        "no profile " + path +
+        "; make one with psctl profile JOB.json, or name one with --profile");
+  }
+  PS_TRY(text.status());
+  return proto::ParseProfile(*text, path);
+}
+
+Status CheckSameJob(
+    const std::string& path, const proto::JobProfile& older, const proto::JobProfile& newer) {
+  if (older.model_fingerprint != newer.model_fingerprint) {
+    return Status::InvalidArgument(
+        path + " is a profile of another model (" + Printable(older.model_fingerprint) +
+        ", this one is " + newer.model_fingerprint + "); " + kNameAnother);
+  }
+  const bool is_known = !older.training_fingerprint.empty() && !newer.training_fingerprint.empty();
+  if (is_known && older.training_fingerprint != newer.training_fingerprint) {
+    return Status::InvalidArgument(
+        path + " is of a job that trains otherwise (its training_fingerprint is " +
+        Printable(older.training_fingerprint) + ", this one's is " + newer.training_fingerprint +
+        "): data, model, optimizer or train differ; " + kNameAnother);
+  }
+  return Status::Ok();
+}
+
+Result<ProfileUpdate> UpdateProfileFile(const std::string& path, const ProfileChange& change) {
+  PS_ASSIGN(const FileLock lock, FileLock::WaitForFolderOf(path));
+  std::optional<proto::JobProfile> older;
+  const Result<std::string> text = ReadFile(path);
+  if (text.ok()) {
+    PS_ASSIGN(older, proto::ParseProfile(*text, path));
+  } else if (text.status().code() != StatusCode::kNotFound) {
+    return text.status();
+  }
+  ProfileUpdate update;
+  PS_ASSIGN(update.profile, change(older ? &*older : nullptr));
+  update.not_fitted = provisioner::FitProfile(&update.profile);
+  PS_TRY(WriteFileAtomically(path, proto::PrintProfile(update.profile)));
+  return update;
+}
+
+}  // namespace ps::psctl
