@@ -10,6 +10,7 @@
 #include "ps/proto/file_check.h"
 #include "ps/proto/file_values.h"
 #include "ps/proto/planning_fields.h"
+#include "ps/proto/planning_schema.h"
 
 namespace ps::proto {
 namespace {

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "catalog_bfbs_generated.h"
 #include "job_bfbs_generated.h"
-#include "plan_bfbs_generated.h"
-#include "profile_bfbs_generated.h"
 #include "ps/base/check.h"
 #include "ps/base/text.h"
 #include "ps/proto/json_writer.h"
@@ -62,18 +59,6 @@ void CollectTables(
 
 const Schema& JobSchema() {
   return *reflection::GetSchema(config::JobConfigBinarySchema::data());
-}
-
-const Schema& CatalogSchema() {
-  return *reflection::GetSchema(config::CatalogBinarySchema::data());
-}
-
-const Schema& ProfileSchema() {
-  return *reflection::GetSchema(config::JobProfileBinarySchema::data());
-}
-
-const Schema& PlanSchema() {
-  return *reflection::GetSchema(config::PlanBinarySchema::data());
 }
 
 std::vector<const reflection::Object*> TablesOf(const Schema& schema) {

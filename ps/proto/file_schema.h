@@ -14,11 +14,8 @@ namespace ps::proto {
 
 using Schema = reflection::Schema;
 
-/// configs/job.fbs, catalog.fbs, profile.fbs and plan.fbs.
+/// configs/job.fbs. Those of the planner are in planning_schema.h.
 const Schema& JobSchema();
-const Schema& CatalogSchema();
-const Schema& ProfileSchema();
-const Schema& PlanSchema();
 
 /// Each table once, the root first, a table before those inside it.
 std::vector<const reflection::Object*> TablesOf(const Schema& schema);

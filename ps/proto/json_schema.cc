@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ps/proto/file_schema.h"
+#include "ps/proto/planning_schema.h"
 #include "ps/proto/json_writer.h"
 
 namespace ps::proto {

@@ -113,6 +113,21 @@ TEST(LinkRuleTest, WhatTheTableAllowsPasses) {
       IsEmpty());
 }
 
+TEST(LinkRuleTest, AWorkerThatLinksThePlannerThroughOthersIsFound) {
+  const Tree tree = MakeTree(
+      {{"worker/CMakeLists.txt",
+        "ps_library(worker_program SOURCES a.cc LINK ps_net)\n"
+        "ps_program(ps_worker SOURCES main.cc LINK worker_program)"},
+       {"ps/net/CMakeLists.txt", "ps_library(ps_net SOURCES a.cc PRIVATE_LINK ps_proto)"},
+       {"ps/proto/CMakeLists.txt",
+        "ps_library(ps_proto SOURCES a.cc)\n"
+        "target_link_libraries(ps_proto PRIVATE ps_planning_files)"}});
+  EXPECT_EQ(
+      Only(CheckPrograms(tree)),
+      "ps_worker links worker_program links ps_net links ps_proto links ps_planning_files: only "
+      "psctl needs that");
+}
+
 TEST(LinkRuleTest, WhatTheTableForbidsIsFound) {
   EXPECT_EQ(
       Only(Links("ps/proto/CMakeLists.txt", "ps_library(p SOURCES a.cc\n LINK ps_base ps_net)")),

@@ -112,6 +112,15 @@ const std::vector<ThirdParty>& ThirdParties() {
   return libraries;
 }
 
+bool IsLeanProgram(std::string_view target) {
+  return target == "ps_server" || target == "ps_worker";
+}
+
+bool IsForPsctl(std::string_view target) {
+  return target == "ps_planning_files" || target == "ps_file_manuals" ||
+         target.starts_with("provisioner_") || target.starts_with("psctl_");
+}
+
 bool IsInside(std::string_view path, std::string_view folder) {
   return path.starts_with(folder) && path.size() > folder.size() && path[folder.size()] == '/';
 }
@@ -284,6 +293,41 @@ std::vector<Finding> CheckLinks(const Tree& tree) {
         const std::string problem = LinkProblem(file.path, library, layer_of_target);
         if (!problem.empty()) {
           findings.push_back({file.path, target.line, target.name + ": " + problem});
+        }
+      }
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckPrograms(const Tree& tree) {
+  std::map<std::string, std::vector<std::string>> links;
+  std::map<std::string, Finding> programs;
+  for (const File& file : tree) {
+    if (!IsCMake(file.path)) {
+      continue;
+    }
+    for (const CMakeTarget& target : ReadTargets(file.text)) {
+      std::vector<std::string>& all = links[target.name];
+      all.insert(all.end(), target.links.begin(), target.links.end());
+      if (target.is_definition && IsLeanProgram(target.name)) {
+        programs.insert({target.name, {file.path, target.line, ""}});
+      }
+    }
+  }
+  std::vector<Finding> findings;
+  for (const auto& [program, place] : programs) {
+    std::map<std::string, std::string> way = {{program, program}};  // to what it links
+    std::vector<std::string> open = {program};
+    while (!open.empty()) {
+      const std::string target = open.back();
+      open.pop_back();
+      if (IsForPsctl(target)) {
+        findings.push_back({place.path, place.line, way[target] + ": only psctl needs that"});
+      }
+      for (const std::string& next : links[target]) {
+        if (way.insert({next, way[target] + " links " + next}).second) {
+          open.push_back(next);
         }
       }
     }

@@ -20,4 +20,8 @@ std::vector<Finding> CheckIncludes(const Tree& tree);
 /// LINK and PRIVATE_LINK lists, and target_link_libraries, obey the folder table.
 std::vector<Finding> CheckLinks(const Tree& tree);
 
+/// The programs that run by the hundred do not link what only psctl needs, directly or through
+/// other targets.
+std::vector<Finding> CheckPrograms(const Tree& tree);
+
 }  // namespace ps::tidy

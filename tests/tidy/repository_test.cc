@@ -32,6 +32,10 @@ TEST_F(RepositoryTest, LinkListsObeyTheFolderTable) {
   ExpectNone(CheckLinks(Repository()));
 }
 
+TEST_F(RepositoryTest, ServersAndWorkersLinkNothingOfThePlanner) {
+  ExpectNone(CheckPrograms(Repository()));
+}
+
 TEST_F(RepositoryTest, LinesAndFilesFitTheirLimits) {
   ExpectNone(CheckShape(Repository()));
 }
