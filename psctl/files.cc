@@ -10,6 +10,7 @@
 #include "ps/base/file.h"
 
 namespace ps::psctl {
+
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
   const auto absolute = std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
@@ -25,43 +26,30 @@ std::string BaseName(const std::string& path) {
   return std::string(slash == std::string_view::npos ? rest : rest.substr(slash + 1));
 }
 
-FileLock& FileLock::operator=(FileLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-FileLock::~FileLock() {
-  if (fd_ >= 0) {
-    ::close(fd_);
-  }
-}
-
 Result<FileLock> FileLock::Take(const std::string& path, std::string_view text) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) {
+  FileLock lock(UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)));
+  if (!lock.fd_.is_open()) {
     return IoError("cannot write", path);
   }
-  FileLock lock(fd);
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  if (::flock(lock.fd_.get(), LOCK_EX | LOCK_NB) != 0) {
     return errno == EWOULDBLOCK ? Status::Unavailable(path + " is held by another process")
                                 : IoError("cannot lock", path);
   }
-  if (::ftruncate(fd, 0) != 0) {
+  if (::ftruncate(lock.fd_.get(), 0) != 0) {
     return IoError("cannot write", path);
   }
-  PS_TRY(WriteAll(fd, text, path));
+  PS_TRY(WriteAll(lock.fd_.get(), text, path));
   return lock;
 }
 
 Result<FileLock> FileLock::WaitForFolderOf(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
+  FileLock lock(UniqueFd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+  if (!lock.fd_.is_open()) {
     return IoError("cannot write", path);
   }
-  FileLock lock(fd);
-  while (::flock(fd, LOCK_EX) != 0) {
+  while (::flock(lock.fd_.get(), LOCK_EX) != 0) {
     if (errno != EINTR) {
       return IoError("cannot lock", folder);
     }
@@ -70,14 +58,12 @@ Result<FileLock> FileLock::WaitForFolderOf(const std::string& path) {
 }
 
 bool FileLock::IsHeld(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_open()) {
     return false;
   }
   // Shared, so that two readers at the same time don't take each other for the holder.
-  const bool is_held = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  ::close(fd);
-  return is_held;
+  return ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 }  // namespace ps::psctl

@@ -2,8 +2,10 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "ps/base/status.h"
+#include "ps/base/unique_fd.h"
 
 namespace ps::psctl {
 
@@ -18,11 +20,6 @@ class FileLock {
  public:
   FileLock() = default;
 
-  FileLock(FileLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-
-  FileLock& operator=(FileLock&& other) noexcept;
-  ~FileLock();
-
   /// Creates the file with `text` in it. Errors: kIo, kUnavailable (somebody holds it).
   static Result<FileLock> Take(const std::string& path, std::string_view text);
   /// Of the folder that `path` lies in, for a process that replaces the file: waits until it is
@@ -32,9 +29,9 @@ class FileLock {
   static bool IsHeld(const std::string& path);
 
  private:
-  explicit FileLock(int fd) : fd_(fd) {}
+  explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
 
-  int fd_ = -1;
+  UniqueFd fd_;
 };
 
 }  // namespace ps::psctl

@@ -145,28 +145,10 @@ void RunDirectory::Discard() const {
   std::filesystem::remove_all(paths_.root, ignored);
 }
 
-LineFile::LineFile(LineFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      path_(std::move(other.path_)),
-      has_lost_lines_(other.has_lost_lines_) {}
-
-LineFile& LineFile::operator=(LineFile&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(path_, other.path_);
-  std::swap(has_lost_lines_, other.has_lost_lines_);
-  return *this;
-}
-
-LineFile::~LineFile() {
-  if (fd_ >= 0) {
-    ::close(fd_);
-  }
-}
-
 Result<LineFile> LineFile::Open(const std::string& path) {
   LineFile file;
-  file.fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file.fd_ < 0) {
+  file.fd_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!file.fd_.is_open()) {
     return Status::Io("cannot write " + path + ": " + std::strerror(errno));
   }
   file.path_ = path;
@@ -178,7 +160,7 @@ std::optional<std::string> LineFile::Append(std::string_view line) {
   text += '\n';
   ssize_t n = 0;
   do {
-    n = ::write(fd_, text.data(), text.size());
+    n = ::write(fd_.get(), text.data(), text.size());
   } while (n < 0 && errno == EINTR);
   if (n == static_cast<ssize_t>(text.size())) {
     return std::nullopt;

@@ -7,6 +7,7 @@
 
 #include "ps/base/file.h"
 #include "ps/base/status.h"
+#include "ps/base/unique_fd.h"
 #include "psctl/files.h"
 
 namespace ps::psctl {
@@ -88,18 +89,13 @@ Result<std::string> MakeToken();
 /// Appends lines to a file. A full disk costs lines, not the run: the first failure is said.
 class LineFile {
  public:
-  LineFile() = default;
-  LineFile(LineFile&& other) noexcept;
-  LineFile& operator=(LineFile&& other) noexcept;
-  ~LineFile();
-
   /// Errors: kIo with the path.
   static Result<LineFile> Open(const std::string& path);
   /// Writes line and newline. Returns a text to show when this is the first line that was lost.
   std::optional<std::string> Append(std::string_view line);
 
  private:
-  int fd_ = -1;
+  UniqueFd fd_;
   std::string path_;
   bool has_lost_lines_ = false;
 };

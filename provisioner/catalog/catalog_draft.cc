@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
+
+#include "ps/base/text.h"
 
 namespace ps::provisioner {
 namespace {
@@ -32,13 +35,10 @@ std::string Missing(const proto::InstanceType& type, bool has_device) {
   return type.pcie_gbyte_per_s == 0 ? "PCIe rate" : "";
 }
 
-std::string Joined(const std::vector<std::string>& names) {
+std::string FirstOf(const std::vector<std::string>& names) {
   constexpr size_t kNamesMax = 6;
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kNamesMax); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
-  }
-  return names.size() > kNamesMax ? text + ", ..." : text;
+  const std::span<const std::string> all(names);
+  return Join(all.first(std::min(all.size(), kNamesMax))) + (all.size() > kNamesMax ? ", ..." : "");
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ CatalogDraft::Finished CatalogDraft::Finish(const std::string& region, int quota
   for (const auto& [missing, names] : left_out) {
     finished.notes.push_back(
         "left out " + std::to_string(names.size()) + (names.size() == 1 ? " type" : " types") +
-        " without " + missing + ": " + Joined(names));
+        " without " + missing + ": " + FirstOf(names));
   }
   return finished;
 }

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ps/base/unique_fd.h"
+
 namespace ps {
 
 Status IoError(const std::string& what, const std::string& path) {
@@ -28,28 +30,25 @@ Status WriteAll(int fd, std::string_view text, const std::string& path) {
 }
 
 Result<std::string> ReadFile(const std::string& path, size_t bytes_max) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_open()) {
     return errno == ENOENT ? Status::NotFound("no file " + path) : IoError("cannot read", path);
   }
   std::string text;
   char part[16384];
   while (text.size() <= bytes_max) {
-    const ssize_t n = ::read(fd, part, sizeof(part));
+    const ssize_t n = ::read(fd.get(), part, sizeof(part));
     if (n < 0 && errno == EINTR) {
       continue;
     }
     if (n < 0) {
-      const Status status = IoError("cannot read", path);
-      ::close(fd);
-      return status;
+      return IoError("cannot read", path);
     }
     if (n == 0) {
       break;
     }
     text.append(part, static_cast<size_t>(n));
   }
-  ::close(fd);
   if (text.size() > bytes_max) {
     return Status::InvalidArgument(
         path + " is larger than " + std::to_string(bytes_max) + " bytes");
@@ -59,14 +58,15 @@ Result<std::string> ReadFile(const std::string& path, size_t bytes_max) {
 
 Status WriteFileAtomically(const std::string& path, std::string_view text, unsigned mode) {
   const std::string draft = path + ".draft";
-  const int fd =
-      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, static_cast<mode_t>(mode));
-  if (fd < 0) {
+  UniqueFd fd(
+      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, static_cast<mode_t>(mode)));
+  if (!fd.is_open()) {
     return IoError("cannot write", draft);
   }
-  Status status = ::fchmod(fd, static_cast<mode_t>(mode)) == 0 ? WriteAll(fd, text, draft)
-                                                               : IoError("cannot chmod", draft);
-  ::close(fd);
+  Status status = ::fchmod(fd.get(), static_cast<mode_t>(mode)) == 0
+                      ? WriteAll(fd.get(), text, draft)
+                      : IoError("cannot chmod", draft);
+  fd.Reset();
   if (status.ok() && ::rename(draft.c_str(), path.c_str()) != 0) {
     status = IoError("cannot write", path);
   }
