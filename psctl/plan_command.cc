@@ -59,7 +59,8 @@ proto::Plan ComparedPlan(
         "left out, since the profile has no figures for them: " +
         Plural(planning.models.not_profiled.size(), "type") + " of the catalog");
   }
-  if (!answer.is_proven) {
+  plan.certainty = answer.certainty;
+  if (answer.certainty == proto::Certainty::kBestFound && answer.usd_bound > 0) {
     plan.notes.push_back(
         "too many fleets to look at all: a cheaper one may exist, at no less than " +
         FormatUsd(answer.usd_bound) + " USD; offer fewer types for a proof");

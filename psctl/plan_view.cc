@@ -29,6 +29,18 @@ std::string WholeText(double value) {
   return FormatCount(static_cast<uint64_t>(std::llround(std::max(value, 0.0))));
 }
 
+std::string_view CertaintyText(proto::Certainty certainty) {
+  switch (certainty) {
+    case proto::Certainty::kBestFound:
+      return "best of the fleets that were looked at";
+    case proto::Certainty::kBoundsChecked:
+      return "best of all fleets, by bounds checked by experiment";
+    case proto::Certainty::kProven:
+      return "best of all fleets, proved";
+  }
+  return "";
+}
+
 /// "+12 %", "-0.5 %"
 std::string ChangeText(double share) {
   const double percent = share * 100;
@@ -147,6 +159,9 @@ std::string RenderPlan(const proto::Plan& plan, bool has_held, size_t width_max)
   pairs.emplace_back(
       "planned by",
       (plan.strategy.empty() ? "" : plan.strategy + ", ") + plan.speed_model + " model");
+  if (!plan.strategy.empty()) {
+    pairs.emplace_back("certainty", std::string(CertaintyText(plan.certainty)));
+  }
   std::string text = RenderPairs(pairs);
   if (!plan.alternatives.empty()) {
     text += "\n" + RenderAlternatives(plan, width_max);

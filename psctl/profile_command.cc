@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "provisioner/fleet/local_launcher.h"
+#include "provisioner/model/profile_fit.h"
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/profile_merge.h"
 #include "provisioner/profile/profile_runs.h"

@@ -112,6 +112,10 @@ class SpeedModel {
     return 0;
   }
 
+  /// Whether the bounds above are proved, and not only checked by experiment; see PLANNING.md of
+  /// the planner.
+  virtual bool has_proven_bounds() const { return false; }
+
   /// Standard deviation of the relative error of samples_per_s, from the fit.
   virtual double residual() const = 0;
 };

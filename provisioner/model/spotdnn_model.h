@@ -52,6 +52,8 @@ class SpotDnnSpeedModel final : public SpeedModel {
       std::span<const int> counts, const ServerSide& servers) const override;
   SpeedBounds Bound(int workers, const ServerSide& servers) const override;
 
+  bool has_proven_bounds() const override { return true; }
+
   double residual() const override { return fit_.residual; }
 
   /// For n_upper (15).
@@ -83,6 +85,8 @@ class IdealSpeedModel final : public SpeedModel {
   std::vector<double> StepSeconds(
       std::span<const int> counts, const ServerSide& servers) const override;
   SpeedBounds Bound(int workers, const ServerSide& servers) const override;
+
+  bool has_proven_bounds() const override { return true; }
 
   double residual() const override { return residual_; }
 

@@ -50,6 +50,8 @@ class AloneModel final : public SpeedModel {
     return bounds;
   }
 
+  bool has_proven_bounds() const override { return true; }
+
   double residual() const override { return real_.residual(); }
 
  private:
@@ -88,6 +90,7 @@ class IdealStrategy final : public Strategy {
     for (FleetChoice& choice : answer.best) {
       choice = judge.Choose(choice.counts, choice.server_offer, choice.server_hosts);
     }
+    answer.certainty = proto::Certainty::kBestFound;
     return answer;
   }
 };

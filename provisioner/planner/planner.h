@@ -64,8 +64,9 @@ struct PlanAnswer {
   std::vector<FleetChoice> best;  // cheapest first, different fleets; empty: see `infeasible`
   Infeasible infeasible;
   uint64_t fleets_evaluated = 0;
-  bool is_proven = true;  // no better fleet was left unseen by the strategy
-  double usd_bound = 0;   // when not proven: no fleet that meets the goal costs less
+  proto::Certainty certainty = proto::Certainty::kBestFound;
+  double usd_bound =
+      0;  // when only the best found, by "exact": no fleet that meets the goal costs less
 };
 
 struct PlanProblem {

@@ -1,12 +1,21 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string_view>
 
+#include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/planner.h"
 
 namespace ps::provisioner {
 
 // The strategies behind MakeStrategy.
+
+/// What strategies that judge one fleet after the other have in common. `try_fleets` is called for
+/// every server side, and puts the fleets that meet the goal into the list.
+using TryFleets = std::function<void(int server_offer, int hosts, FleetJudge*, BestFleets*)>;
+Result<PlanAnswer> SolveByTrial(
+    const PlanProblem& problem, std::string_view strategy, const TryFleets& try_fleets);
 
 /// Every combination of counts and servers. The oracle that tests compare the others with.
 std::unique_ptr<Strategy> MakeExhaustiveStrategy();

@@ -1,6 +1,5 @@
 // Strategies that judge one fleet after the other.
 
-#include <functional>
 #include <utility>
 
 #include "provisioner/planner/fleet_judge.h"
@@ -8,10 +7,6 @@
 #include "provisioner/planner/strategies.h"
 
 namespace ps::provisioner {
-namespace {
-
-/// Called for every server side; puts the fleets that meet the goal into the list.
-using TryFleets = std::function<void(int server_offer, int hosts, FleetJudge*, BestFleets*)>;
 
 Result<PlanAnswer> SolveByTrial(
     const PlanProblem& problem, std::string_view strategy, const TryFleets& try_fleets) {
@@ -33,15 +28,21 @@ Result<PlanAnswer> SolveByTrial(
   return answer;
 }
 
+namespace {
+
 class ExhaustiveStrategy final : public Strategy {
  public:
   std::string_view name() const override { return "exhaustive"; }
 
   Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
-    return SolveByTrial(
-        problem, name(), [&](int server, int hosts, FleetJudge* judge, BestFleets* best) {
-          TryAll(problem, server, hosts, judge, best);
-        });
+    PS_ASSIGN(
+        PlanAnswer answer,
+        SolveByTrial(
+            problem, name(), [&](int server, int hosts, FleetJudge* judge, BestFleets* best) {
+              TryAll(problem, server, hosts, judge, best);
+            }));
+    answer.certainty = proto::Certainty::kProven;
+    return answer;
   }
 
  private:

@@ -13,6 +13,13 @@ namespace ps::proto {
 
 enum class Market : unsigned char { kSpot, kOnDemand };
 
+/// How sure it is that no other fleet on offer meets the goal for less, by the models.
+enum class Certainty : unsigned char {
+  kBestFound,      // of those looked at; others may cost less
+  kBoundsChecked,  // all others are excluded, some by bounds that are not proved but checked
+  kProven,         // all others are excluded
+};
+
 /// `count` equal workers.
 struct PlanWorkers {
   std::string instance_type;
@@ -80,9 +87,10 @@ struct Plan {
   std::string model_fingerprint;
   std::string strategy;     // "exact"
   std::string speed_model;  // "queue"
-  double loss_target = 0;   // 0: no target
-  double seconds_max = 0;   // 0: no limit
-  double usd_max = 0;       // 0: no limit
+  Certainty certainty = Certainty::kBestFound;
+  double loss_target = 0;  // 0: no target
+  double seconds_max = 0;  // 0: no limit
+  double usd_max = 0;      // 0: no limit
   double confidence = 0.9;
   double takeover_s = 0;  // counted in `seconds` when the fleet is not the held one
   std::vector<PlanWorkers> workers;

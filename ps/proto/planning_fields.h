@@ -202,6 +202,7 @@ void VisitFields(C& c, V&& visit) {
   visit("model_fingerprint", c.model_fingerprint);
   visit("strategy", c.strategy);
   visit("speed_model", c.speed_model);
+  visit("certainty", c.certainty);
   visit("loss_target", c.loss_target);
   visit("seconds_max", c.seconds_max);
   visit("usd_max", c.usd_max);

@@ -290,7 +290,7 @@ Status CheckWords(const Flags& flags) {
   for (const auto& [name, allowed] : words) {
     if (flags.Has(name) && std::ranges::find(allowed, flags.TextOr(name, "")) == allowed.end()) {
       return Status::InvalidArgument(
-          std::string("--") + name + " is one of: " + psctl::Join(allowed));
+          std::string("--") + name + " is one of: " + Join(allowed));
     }
   }
   const std::string losses = flags.TextOr("losses", "no");

@@ -19,6 +19,7 @@ Plan SamplePlan() {
   plan.model_fingerprint = "9d1f";
   plan.strategy = "exact";
   plan.speed_model = "queue";
+  plan.certainty = Certainty::kProven;
   plan.loss_target = 0.8;
   plan.seconds_max = 2400;
   plan.usd_max = 5;

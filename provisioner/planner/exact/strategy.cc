@@ -80,8 +80,10 @@ class ExactSearch {
     PlanAnswer answer;
     answer.best = std::move(best_).Take();
     answer.fleets_evaluated = judge_.evaluated();
-    answer.is_proven = open_.empty();
-    if (!open_.empty()) {
+    if (open_.empty()) {
+      answer.certainty = problem_.speed->has_proven_bounds() ? proto::Certainty::kProven
+                                                             : proto::Certainty::kBoundsChecked;
+    } else {
       // What is left may be worse than the best found.
       answer.usd_bound = open_.top().usd_bound;
       if (!answer.best.empty()) {
@@ -279,7 +281,7 @@ class ExactStrategy final : public Strategy {
   Result<PlanAnswer> Solve(const PlanProblem& problem) const override {
     PS_TRY(CheckProblem(problem));
     PlanAnswer answer = ExactSearch(problem, {}).Run();
-    if (answer.best.empty() && answer.is_proven) {
+    if (answer.best.empty() && answer.certainty != proto::Certainty::kBestFound) {
       answer.infeasible = ExplainInfeasible(problem, name());
     } else if (answer.best.empty()) {
       answer.infeasible.reason =

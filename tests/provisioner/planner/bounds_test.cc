@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "provisioner/model/closed_queue.h"
 #include "provisioner/model/curve_model.h"
 #include "provisioner/model/queue_model.h"
+#include "provisioner/model/queue_parts.h"
 #include "provisioner/model/spotdnn_model.h"
 #include "provisioner/planner/exact/least_sums.h"
 #include "provisioner/planner/exact/ratio_search.h"
@@ -38,18 +40,18 @@ struct RandomQueue {
     if (workers == 0) {
       counts[0] = workers = 1;
     }
-    JobTraffic traffic;
     traffic.push_bytes = LogBetween(random, 1e5, 1e8);
     traffic.pull_bytes = LogBetween(random, 1e5, 1e8);
     traffic.local_steps = random->Chance(0.2) ? 4 : 1;
     traffic.overlap = random->Chance(0.7) ? 0 : random->Unit();
-    proto::QueueFit fit;
     fit.wait_share = random->Chance(0.5) ? 1 : LogBetween(random, 0.05, 1);
     fit.overhead_s = random->Chance(0.5) ? 0 : LogBetween(random, 1e-4, 1e-2);
     model = std::make_unique<QueueSpeedModel>(std::move(classes), traffic, fit);
     servers = {static_cast<int>(1 + random->Below(8)), LogBetween(random, 2e7, 2e9)};
   }
 
+  JobTraffic traffic;
+  proto::QueueFit fit;
   std::unique_ptr<QueueSpeedModel> model;
   std::vector<int> counts;
   int workers = 0;
@@ -80,6 +82,77 @@ TEST(BoundsTest, TheQueuesHoldAtTheLoadThatAFleetHas) {
       EXPECT_GE(most, rate * (1 - 1e-8)) << "fleet " << i;
     }
   }
+}
+
+/// Lemmas 1 and 2 of PLANNING.md.
+TEST(BoundsTest, AFleetWaitsAsLongAsItsEqualWorkersAtLeastAndBehindAllOthersAtMost) {
+  Random random(5);
+  int unequal = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const RandomQueue queue(&random);
+    if (queue.traffic.overlap > 0) {
+      continue;
+    }
+    const StationPair stations = QueueServersOf(queue.traffic, queue.fit, queue.servers).stations;
+    double rate = 0;
+    double rate_square = 0;
+    for (size_t k = 0; k < queue.counts.size(); ++k) {
+      std::vector<int> one(queue.counts.size());
+      one[k] = 1;
+      const double alone =
+          queue.model->Predict(one, queue.servers).steps_per_s / queue.traffic.local_steps;
+      rate += queue.counts[k] * alone;
+      rate_square += queue.counts[k] * alone * alone;
+    }
+    const double together =
+        queue.model->Predict(queue.counts, queue.servers).steps_per_s / queue.traffic.local_steps;
+    const double cycle_s = rate / rate_square;
+    const double equal_wait_s = rate * rate / rate_square / together - cycle_s;
+    const double wait_s = queue.model->WaitSeconds(queue.counts, queue.servers);
+    const double slack_s = 1e-6 * cycle_s;  // of differences of cycles
+    EXPECT_GE(wait_s, equal_wait_s - slack_s) << "fleet " << i;
+    EXPECT_LE(wait_s, (queue.workers - 1) * stations.sum() + slack_s) << "fleet " << i;
+    unequal += wait_s > equal_wait_s + slack_s ? 1 : 0;
+  }
+  EXPECT_GT(unequal, 500);  // else the first lemma is not put to the test
+}
+
+/// The think time at which so many customers are served at `rate`.
+double ThinkAtRate(double customers, double rate, const StationPair& stations) {
+  double low = 0;
+  double high = customers / rate;  // a cycle is no longer
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (SharedRate(customers, middle, stations) > rate ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+/// Theorem 3 of PLANNING.md, which is proved for whole numbers and checked here between them too.
+TEST(BoundsTest, OfCustomersServedAtOneRateFewAndFastOnesWaitLeast) {
+  Random random(6);
+  int longer = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const bool is_whole = i % 2 == 0;
+    const auto customers = [&](double least, double most) {
+      const double n = LogBetween(&random, least, most);
+      return is_whole ? std::floor(n) : n;
+    };
+    const double few = customers(1, 40);
+    const double many = customers(few, 64);
+    const double push_s = LogBetween(&random, 1e-3, 1);
+    const StationPair stations{push_s, random.Chance(0.3) ? push_s : LogBetween(&random, 1e-3, 1)};
+    const double think_s = LogBetween(&random, 1e-2, 1e2) * stations.sum();
+    const double rate = SharedRate(few, think_s, stations);
+    if (rate * stations.slower() > 0.999) {
+      continue;  // the rate no longer tells the think time
+    }
+    const double wait_s = few / rate - think_s - stations.sum();
+    const double other_wait_s = many / rate - ThinkAtRate(many, rate, stations) - stations.sum();
+    EXPECT_GE(other_wait_s, wait_s - 1e-9 * many / rate) << few << " and " << many;
+    longer += other_wait_s > 1.01 * wait_s ? 1 : 0;
+  }
+  EXPECT_GT(longer, 8000);  // else the test tells nothing apart
 }
 
 TEST(BoundsTest, StepsAtLeastHoldsWhereStepsToJumps) {

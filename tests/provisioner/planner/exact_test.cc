@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "provisioner/model/queue_model.h"
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/infeasible.h"
 #include "provisioner/planner/planner.h"
@@ -10,6 +11,11 @@
 
 namespace ps::provisioner {
 namespace {
+
+/// No fleet was left unseen.
+bool IsComplete(const PlanAnswer& answer) {
+  return answer.certainty != proto::Certainty::kBestFound;
+}
 
 /// Compares all answers, and says how many problems had one.
 int CountEqual(
@@ -21,7 +27,7 @@ int CountEqual(
     const PlanAnswer exact = SolveExactly(sample.problem, effort);
     const PlanAnswer oracle = Solve("exhaustive", sample.problem);
     feasible += oracle.best.empty() ? 0 : 1;
-    EXPECT_TRUE(exact.is_proven) << "seed " << seed;
+    EXPECT_TRUE(IsComplete(exact)) << "seed " << seed;
     EXPECT_EQ(exact.best.size(), oracle.best.size()) << "seed " << seed;
     for (size_t k = 0; k < std::min(exact.best.size(), oracle.best.size()); ++k) {
       const FleetChoice& a = exact.best[k];
@@ -137,16 +143,26 @@ TEST(ExactTest, IsNeverDearerThanTheWindow) {
   EXPECT_GT(worse, 3);  // else this compares nothing
 }
 
+TEST(ExactTest, ClaimsAProofForModelsWhoseBoundsAreProved) {
+  PlanningSample sample = ResNet110(SpotDnnVariant::kPaper, 0.8, 2400);
+  EXPECT_EQ(Solve("exact", sample.problem).certainty, proto::Certainty::kProven);
+  const QueueSpeedModel queue(sample.problem.speed->classes(), {.push_bytes = 1e6}, {});
+  sample.problem.speed = &queue;
+  EXPECT_EQ(Solve("exact", sample.problem).certainty, proto::Certainty::kBoundsChecked);
+  sample.problem.effort_max = 1;
+  EXPECT_EQ(Solve("exact", sample.problem).certainty, proto::Certainty::kBestFound);
+}
+
 TEST(ExactTest, EndsWithTheBestItHasAndABoundWhenItsEffortIsSpent) {
   PlanningSample sample = ResNet110(SpotDnnVariant::kPaper, 0.8, 2400);
   const PlanAnswer proven = Solve("exact", sample.problem);
   ASSERT_FALSE(proven.best.empty());
-  EXPECT_TRUE(proven.is_proven);
+  EXPECT_EQ(proven.certainty, proto::Certainty::kProven);
   int unproven = 0;
   for (uint64_t effort = 1; effort < 100'000; effort *= 3) {
     sample.problem.effort_max = effort;
     const PlanAnswer answer = Solve("exact", sample.problem);
-    if (answer.is_proven) {
+    if (IsComplete(answer)) {
       EXPECT_EQ(answer.best.front().counts, proven.best.front().counts);
       continue;
     }
@@ -181,13 +197,13 @@ TEST(ExactTest, SaysWhenAnAnswerMayBeMissingAndWhatItCostsAtLeast) {
             });
         if (!is_in) {
           ++missed;
-          EXPECT_FALSE(answer.is_proven) << "seed " << seed << ", effort " << effort;
+          EXPECT_FALSE(IsComplete(answer)) << "seed " << seed << ", effort " << effort;
           EXPECT_GE(choice.usd, answer.usd_bound * (1 - 1e-9))
               << "seed " << seed << ", effort " << effort;
         }
       }
       incomplete += missed > 0 ? 1 : 0;
-      complete += missed == 0 && answer.is_proven ? 1 : 0;
+      complete += missed == 0 && IsComplete(answer) ? 1 : 0;
     }
   }
   EXPECT_GT(incomplete, 50);  // else this compares nothing

@@ -111,6 +111,15 @@ TEST(StrategiesTest, HomogeneousFleetsAreOfOneClassAndNeverCheaperThanExact) {
   EXPECT_GE(answer.best.front().usd, Solve("exact", sample.problem).best.front().usd);
 }
 
+TEST(StrategiesTest, OnlyThoseThatExcludeAllOtherFleetsClaimMoreThanTheBestFound) {
+  const PlanningSample sample = ResNet110(SpotDnnVariant::kPaper, 0.8, 3600);
+  for (const char* name : {"spotdnn", "spotdnn-prototype", "ideal", "homogeneous"}) {
+    EXPECT_EQ(Solve(name, sample.problem).certainty, proto::Certainty::kBestFound) << name;
+  }
+  const PlanningSample small = RandomSample(1, SampleShape{});
+  EXPECT_EQ(Solve("exhaustive", small.problem).certainty, proto::Certainty::kProven);
+}
+
 TEST(StrategiesTest, OnDemandUsesNoSpotInstances) {
   PlanningSample sample = ResNet110(SpotDnnVariant::kPaper, 0.8, 2400);
   const size_t spot_offers = sample.problem.offers.size();
