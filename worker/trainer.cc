@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ps/client/chunk_layout.h"
+#include "ps/proto/chunks.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
 #include "worker/model/network.h"
@@ -22,12 +22,10 @@ class CpuTrainer final : public Trainer {
         dataset_(std::move(dataset)),
         model_(std::move(model)),
         network_(Network::Make(model_, config.train.seed)) {
-    int64_t offset = 0;
     for (const TensorSpec& tensor : model_.tensors) {
       elements_.push_back(tensor.element_count());
-      offsets_.push_back(offset);
-      offset += client::ChunkLayout::PaddedElements(elements_.back());
     }
+    layout_ = proto::TensorLayout(elements_);
   }
 
   std::vector<int64_t> TensorElements() const override { return elements_; }
@@ -81,13 +79,13 @@ class CpuTrainer final : public Trainer {
     return {std::span(images_).first(samples * elements), std::span(labels_).first(samples)};
   }
 
-  /// Spans of the tensors within a flat buffer of client::ChunkLayout.
+  /// Spans of the tensors within a flat buffer of proto::TensorLayout.
   template <typename T>
   void Split(std::span<T> flat, std::vector<std::span<T>>* tensors) const {
     tensors->clear();
     for (size_t i = 0; i < elements_.size(); ++i) {
-      tensors->push_back(
-          flat.subspan(static_cast<size_t>(offsets_[i]), static_cast<size_t>(elements_[i])));
+      tensors->push_back(flat.subspan(
+          static_cast<size_t>(layout_.OffsetOf(i)), static_cast<size_t>(elements_[i])));
     }
   }
 
@@ -97,7 +95,7 @@ class CpuTrainer final : public Trainer {
   const Model model_;
   const std::unique_ptr<Network> network_;
   std::vector<int64_t> elements_;
-  std::vector<int64_t> offsets_;
+  proto::TensorLayout layout_;
   // Scratch, grown to the largest batch.
   std::vector<float> images_;
   std::vector<uint32_t> labels_;

@@ -5,12 +5,13 @@
 
 #include "ps/base/buffer.h"
 #include "ps/base/status.h"
+#include "ps/proto/chunks.h"
 #include "ps/proto/messages.h"
 
 namespace ps::client {
 
-/// Where each tensor and chunk of a model lies in one flat f32 buffer: tensors in index order, each
-/// starting at a multiple of kBufferAlignment. Parameters and gradients share the layout.
+/// Where each chunk of a model lies in the flat f32 buffer of proto::TensorLayout. Parameters and
+/// gradients share the layout.
 class ChunkLayout {
  public:
   struct Chunk {
@@ -22,30 +23,23 @@ class ChunkLayout {
 
   ChunkLayout() = default;
 
-  /// Errors: kInvalidArgument when the placement does not cover every element of every tensor
-  /// exactly once, in key order: the two programs disagree about the model.
+  /// Errors: kInvalidArgument as of proto::CheckPlacement: the two programs disagree about the
+  /// model.
   static Result<ChunkLayout> Make(
       const std::vector<int64_t>& tensor_elements, const proto::Placement& placement);
 
-  /// What a tensor of `elements` takes in the flat buffer.
-  static constexpr int64_t PaddedElements(int64_t elements) {
-    constexpr int64_t kAlign = kBufferAlignment / sizeof(float);
-    return (elements + kAlign - 1) / kAlign * kAlign;
-  }
-
   const std::vector<Chunk>& chunks() const { return chunks_; }
 
-  size_t tensor_count() const { return tensor_offsets_.size(); }
+  size_t tensor_count() const { return tensors_.tensor_count(); }
 
   /// Elements of the flat buffer, padding included.
-  int64_t element_count() const { return element_count_; }
+  int64_t element_count() const { return tensors_.element_count(); }
 
-  Buffer MakeBuffer() const { return Buffer(static_cast<size_t>(element_count_) * sizeof(float)); }
+  Buffer MakeBuffer() const { return Buffer(static_cast<size_t>(element_count()) * sizeof(float)); }
 
  private:
-  std::vector<int64_t> tensor_offsets_;
+  proto::TensorLayout tensors_;
   std::vector<Chunk> chunks_;  // by key
-  int64_t element_count_ = 0;
 };
 
 }  // namespace ps::client

@@ -7,7 +7,7 @@
 
 #include "ps/base/status.h"
 #include "ps/client/chunk_layout.h"
-#include "ps/proto/chunk_parts.h"
+#include "ps/proto/chunks.h"
 #include "ps/proto/messages.h"
 
 namespace ps::client {

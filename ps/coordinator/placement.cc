@@ -5,25 +5,16 @@
 #include <algorithm>
 #include <set>
 
+#include "ps/proto/chunks.h"
+
 namespace ps::coordinator {
 
 proto::Placement PlaceChunks(
     const std::vector<TensorSpec>& tensors, uint64_t chunk_bytes, uint32_t shard_count) {
-  PS_CHECK(shard_count > 0 && chunk_bytes >= sizeof(float));
-  const auto elements_max = static_cast<int64_t>(chunk_bytes / sizeof(float));
+  PS_CHECK(shard_count > 0);
   proto::Placement placement;
   placement.version = 1;
-  for (uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
-    const int64_t elements = tensors[tensor].element_count();
-    uint32_t chunk = 0;
-    for (int64_t begin = 0; begin < elements; begin += elements_max) {
-      proto::ChunkAssignment assignment;
-      assignment.key = MakeChunkKey(tensor, chunk++);
-      assignment.element_begin = begin;
-      assignment.element_count = static_cast<uint32_t>(std::min(elements_max, elements - begin));
-      placement.chunks.push_back(assignment);
-    }
-  }
+  placement.chunks = proto::CutIntoChunks(tensors, chunk_bytes);
   std::vector<size_t> order(placement.chunks.size());
   for (size_t i = 0; i < order.size(); ++i) {
     order[i] = i;

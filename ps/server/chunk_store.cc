@@ -35,24 +35,6 @@ kernels::OptimizerRule RuleOf(const proto::OptimizerConfig& config) {
   return rule;
 }
 
-Status CheckAssignment(
-    const proto::ChunkAssignment& chunk, const std::vector<TensorSpec>& tensors) {
-  const std::string name = "chunk " + std::to_string(chunk.key.value);
-  if (TensorOf(chunk.key) >= tensors.size()) {
-    return Status::InvalidArgument(
-        name + " is of tensor " + std::to_string(TensorOf(chunk.key)) + ", but there are " +
-        std::to_string(tensors.size()));
-  }
-  const int64_t elements = tensors[TensorOf(chunk.key)].element_count();
-  if (chunk.element_count == 0 || chunk.element_begin < 0 || chunk.element_begin > elements ||
-      int64_t{chunk.element_count} > elements - chunk.element_begin) {
-    return Status::InvalidArgument(
-        name + " is " + std::to_string(chunk.element_count) + " elements from " +
-        std::to_string(chunk.element_begin) + " of a tensor that has " + std::to_string(elements));
-  }
-  return Status::Ok();
-}
-
 Buffer MakeZeros(int64_t element_count) {
   Buffer buffer(static_cast<size_t>(element_count) * sizeof(float));
   std::memset(buffer.data(), 0, buffer.size());
@@ -66,14 +48,12 @@ Result<ChunkStore> ChunkStore::Make(ShardId shard, const proto::ShardSetup& setu
   store.parts_ = proto::ChunkParts(setup.frame_bytes);
   store.rule_ = RuleOf(setup.optimizer);
   const int slot_count = kernels::OptimizerSlotCount(store.rule_);
-  std::optional<ChunkKey> previous;
+  std::vector<int64_t> tensor_elements;
+  for (const TensorSpec& tensor : setup.tensors) {
+    tensor_elements.push_back(tensor.element_count());
+  }
+  PS_TRY(proto::CheckChunks(setup.placement, tensor_elements));
   for (const proto::ChunkAssignment& assignment : setup.placement.chunks) {
-    PS_TRY(CheckAssignment(assignment, setup.tensors));
-    if (previous && assignment.key <= *previous) {
-      return Status::InvalidArgument(
-          "chunk " + std::to_string(assignment.key.value) + " of the placement is out of order");
-    }
-    previous = assignment.key;
     if (assignment.shard != shard) {
       continue;
     }

@@ -12,7 +12,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
-#include "ps/proto/chunk_parts.h"
+#include "ps/proto/chunks.h"
 #include "ps/proto/messages.h"
 
 namespace ps::server {

@@ -11,7 +11,7 @@
 #include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/threads.h"
 #include "ps/base/tensor_spec.h"
-#include "ps/client/chunk_layout.h"
+#include "ps/proto/chunks.h"
 #include "tests/bench/harness.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
@@ -39,21 +39,21 @@ double PlainLoop(uint64_t samples) {
   const auto model = worker::MakeModel(config.model, dataset.shape, dataset.classes).value();
   const auto trainer = worker::Trainer::Make(config).value();
   kernels::SetComputeThreads(1);
-  int64_t elements = 0;
-  for (const TensorSpec& tensor : model.tensors) {
-    elements += client::ChunkLayout::PaddedElements(tensor.element_count());
-  }
+  const proto::TensorLayout layout(trainer->TensorElements());
+  const int64_t elements = layout.element_count();
   Buffer parameters(static_cast<size_t>(elements) * sizeof(float));
   Buffer gradient(parameters.size());
   Buffer momentum(parameters.size());
   std::fill(gradient.floats().begin(), gradient.floats().end(), 0.0F);
   std::fill(momentum.floats().begin(), momentum.floats().end(), 0.0F);
-  int64_t offset = 0;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const int64_t n = model.tensors[i].element_count();
     InitializeTensor(
-        model.tensors[i], static_cast<uint32_t>(i), 1, 0, parameters.floats().data() + offset, n);
-    offset += client::ChunkLayout::PaddedElements(n);
+        model.tensors[i],
+        static_cast<uint32_t>(i),
+        1,
+        0,
+        parameters.floats().data() + layout.OffsetOf(i),
+        model.tensors[i].element_count());
   }
   client::ComputeTask task;
   task.parameters = parameters.floats();

@@ -48,9 +48,10 @@ INSTANTIATE_TEST_SUITE_P(
     BadPlacementTest,
     ::testing::Values(
         BadPlacement{"UnknownTensor", {10}, TwoTensors(), "there are 1 tensors"},
-        BadPlacement{"TooLong", {9, 5}, TwoTensors(), "covers [8, 10) of 9"},
+        BadPlacement{
+            "TooLong", {9, 5}, TwoTensors(), "chunk 1 is 2 elements from 8 on, behind 8 of 9"},
         BadPlacement{"TooShort", {11, 5}, TwoTensors(), "only 10 of 11"},
-        BadPlacement{"Gap", {10}, {1, {{MakeChunkKey(0, 0), 8, 2, ShardId(0)}}}, "covers [2, 8)"},
+        BadPlacement{"Gap", {10}, {1, {{MakeChunkKey(0, 0), 8, 2, ShardId(0)}}}, "only 8 of 10"},
         BadPlacement{
             "OutOfOrder",
             {2, 2},

@@ -5,7 +5,7 @@
 #include <optional>
 #include <sstream>
 
-#include "ps/proto/chunk_parts.h"
+#include "ps/proto/chunks.h"
 
 namespace ps::sim {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "ps/client/chunk_layout.h"
+#include "ps/proto/chunks.h"
 #include "tests/worker/data/data_files.h"
 #include "tests/worker/model/model_builder.h"
 
@@ -32,10 +32,7 @@ TakenStep TakeStep(const TemporaryFolder& folder, float clip_norm) {
   config.optimizer.clip_norm = clip_norm;
   const Result<std::unique_ptr<Trainer>> trainer = Trainer::Make(config);
   PS_CHECK(trainer.ok()) << trainer.status();
-  int64_t elements = 0;
-  for (const int64_t count : (*trainer)->TensorElements()) {
-    elements += client::ChunkLayout::PaddedElements(count);
-  }
+  const int64_t elements = proto::TensorLayout((*trainer)->TensorElements()).element_count();
   const std::vector<float> parameters(static_cast<size_t>(elements), 0.1F);
   TakenStep taken;
   taken.gradient.resize(parameters.size());

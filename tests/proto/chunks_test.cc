@@ -1,4 +1,4 @@
-#include "ps/proto/chunk_parts.h"
+#include "ps/proto/chunks.h"
 
 #include <gtest/gtest.h>
 
@@ -42,6 +42,44 @@ TEST(ChunkPartsTest, ChunksBeyondFourGigabytesAreCutToo) {
   EXPECT_EQ(last, 511U);
   EXPECT_EQ(parts.At(kElements, last).element_count, (8U << 20) - 1);
   EXPECT_EQ(parts.IndexOf(kElements, parts.At(kElements, last)), last);
+}
+
+TensorSpec Vector(int64_t elements) {
+  TensorSpec tensor;
+  tensor.shape = {elements};
+  return tensor;
+}
+
+TEST(ChunksTest, TensorsAreCutInOrderAndCoveredInFull) {
+  const std::vector<TensorSpec> tensors = {Vector(10), Vector(8), Vector(1)};
+  Placement placement;
+  placement.chunks = CutIntoChunks(tensors, 16);
+  ASSERT_EQ(placement.chunks.size(), 6U);
+  EXPECT_EQ(placement.chunks[2].key, MakeChunkKey(0, 2));
+  EXPECT_EQ(placement.chunks[2].element_begin, 8);
+  EXPECT_EQ(placement.chunks[2].element_count, 2U);
+  EXPECT_EQ(ChunkCountOf(10, 16), 3U);
+  EXPECT_EQ(ChunkCountOf(8, 16), 2U);
+  EXPECT_EQ(ChunkCountOf(1, 16), 1U);
+  const std::vector<int64_t> elements = {10, 8, 1};
+  EXPECT_TRUE(CheckPlacement(placement, elements).ok());
+  for (size_t missing = 0; missing < placement.chunks.size(); ++missing) {
+    Placement rest = placement;
+    rest.chunks.erase(rest.chunks.begin() + static_cast<int64_t>(missing));
+    EXPECT_FALSE(CheckPlacement(rest, elements).ok()) << missing;
+    EXPECT_TRUE(CheckChunks(rest, elements).ok()) << missing;
+  }
+  placement.chunks[1].element_begin = 3;
+  EXPECT_FALSE(CheckChunks(placement, elements).ok()) << "it overlaps the first";
+}
+
+TEST(ChunksTest, TensorsOfALayoutBeginAligned) {
+  const TensorLayout layout(std::vector<int64_t>{10, 5, 16, 1});
+  EXPECT_EQ(layout.OffsetOf(0), 0);
+  EXPECT_EQ(layout.OffsetOf(1), 16);
+  EXPECT_EQ(layout.OffsetOf(2), 32);
+  EXPECT_EQ(layout.OffsetOf(3), 48);
+  EXPECT_EQ(layout.element_count(), 64);
 }
 
 }  // namespace

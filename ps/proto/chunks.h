@@ -3,8 +3,52 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
+
+#include "ps/base/buffer.h"
+#include "ps/base/status.h"
+#include "ps/base/tensor_spec.h"
+#include "ps/proto/messages.h"
 
 namespace ps::proto {
+
+// How tensors are cut: into chunks, which are placed and updated, and chunks into parts, which
+// travel. All offsets of either are computed here.
+
+/// How many chunks of at most `chunk_bytes` a tensor of `elements` is cut into.
+uint64_t ChunkCountOf(int64_t elements, uint64_t chunk_bytes);
+
+/// All chunks of a model by key, of no shard yet. Requires: chunk_bytes >= 4.
+std::vector<ChunkAssignment> CutIntoChunks(
+    const std::vector<TensorSpec>& tensors, uint64_t chunk_bytes);
+
+/// Errors: kInvalidArgument unless every chunk is a piece of its tensor and none overlap, in key
+/// order.
+Status CheckChunks(const Placement& placement, std::span<const int64_t> tensor_elements);
+
+/// The same, and they cover every element of every tensor.
+Status CheckPlacement(const Placement& placement, std::span<const int64_t> tensor_elements);
+
+/// Where tensors lie in one flat f32 buffer: in index order, each from a multiple of
+/// kBufferAlignment on.
+class TensorLayout {
+ public:
+  TensorLayout() = default;
+  explicit TensorLayout(std::span<const int64_t> tensor_elements);
+
+  size_t tensor_count() const { return offsets_.size(); }
+
+  /// In elements from the start of the buffer.
+  int64_t OffsetOf(size_t tensor) const { return offsets_[tensor]; }
+
+  /// Of the buffer, padding included.
+  int64_t element_count() const { return element_count_; }
+
+ private:
+  std::vector<int64_t> offsets_;
+  int64_t element_count_ = 0;
+};
 
 /// How a chunk travels that is larger than a frame: in parts of a frame's size, the last one
 /// shorter. Both ends of a run cut alike, so the elements of a part say which one it is.
