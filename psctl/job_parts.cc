@@ -1,12 +1,30 @@
 #include "psctl/job_parts.h"
 
+#include <algorithm>
+
+#include "ps/coordinator/placement.h"
+#include "ps/proto/job_limits.h"
+
 namespace ps::psctl {
 namespace {
+
+uint64_t LargestShardBytes(const proto::JobConfig& config, const worker::Model& model) {
+  const uint32_t shards = config.servers.count * config.servers.shards_per_server;
+  const proto::Placement placement =
+      coordinator::PlaceChunks(model.tensors, uint64_t{config.servers.chunk_kib} << 10, shards);
+  std::vector<uint64_t> bytes(shards, 0);
+  for (const proto::ChunkAssignment& chunk : placement.chunks) {
+    bytes[chunk.shard.value] += uint64_t{chunk.element_count} * sizeof(float);
+  }
+  return *std::max_element(bytes.begin(), bytes.end());
+}
 
 Result<JobParts> PartsOf(const proto::JobConfig& config) {
   JobParts parts;
   PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data));
   PS_ASSIGN(parts.model, worker::MakeModel(config.model, parts.data.shape, parts.data.classes));
+  PS_TRY(proto::CheckModelLimits(config, parts.model.tensors));
+  PS_TRY(proto::CheckRoundLimits(config, LargestShardBytes(config, parts.model)));
   return parts;
 }
 

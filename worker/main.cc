@@ -8,12 +8,11 @@
 #include "ps/base/flags.h"
 #include "ps/base/host_port.h"
 #include "ps/base/logger.h"
+#include "ps/proto/limits.h"
 #include "worker/worker_program.h"
 
 namespace ps::worker {
 namespace {
-
-constexpr size_t kTokenBytesMax = 256;
 
 Result<WorkerProgram::Options> ReadOptions(const Flags& flags) {
   WorkerProgram::Options options;
@@ -22,9 +21,9 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags) {
   options.coordinator_host = coordinator.host;
   options.coordinator_port = coordinator.port;
   PS_ASSIGN(const std::string token_file, flags.Text("token-file"));
-  PS_ASSIGN(options.token, ReadSmallFile(token_file, kTokenBytesMax));
+  PS_ASSIGN(options.token, ReadSmallFile(token_file, proto::kNameBytesMax));
   if (flags.Has("seat")) {
-    PS_ASSIGN(const uint64_t seat, flags.Number("seat", 0, 1U << 20));
+    PS_ASSIGN(const uint64_t seat, flags.Number("seat", 0, proto::kSeatsMax - 1));
     options.join.seat = WorkerId(static_cast<uint32_t>(seat));
     options.join.has_seat = true;
   }

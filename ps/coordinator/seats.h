@@ -9,10 +9,11 @@
 #include "ps/base/ids.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/job_state.h"
+#include "ps/proto/limits.h"
 
 namespace ps::coordinator {
 
-inline constexpr uint32_t kSeatsMax = 4096;
+using proto::kSeatsMax;
 
 /// The places for workers and what the config says of each. Seats of the config come first, in the
 /// order of its groups; those of `add` faults and of workers started by hand follow.

@@ -11,6 +11,7 @@
 #include "ps/base/time.h"
 #include "ps/net/loop.h"
 #include "ps/proto/frame.h"
+#include "ps/proto/limits.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 #include "ps/proto/timing.h"
@@ -39,10 +40,12 @@ struct EndpointOptions {
   /// Who may connect to a socket file. They need no token: the file lets nobody else in.
   std::vector<proto::Role> file_roles;
   proto::FrameLimits limits;
-  uint64_t queue_bytes_max = 64U << 20;  // unsent, per connection; more and the peer is dropped
-  uint64_t pool_bytes_max = 64U << 20;   // receive memory kept for reuse, all connections together
-  uint32_t connections_max = 1024;       // accepted at ports; as many again at socket files
-  uint32_t half_open_max = 64;           // of these, not yet through the handshake; likewise
+  uint64_t queue_bytes_max =
+      proto::kQueueBytesDefault;        // unsent, per connection; more and the peer is dropped
+  uint64_t pool_bytes_max = 64U << 20;  // receive memory kept for reuse, all connections together
+  uint32_t connections_max =
+      proto::kConnectionsMax;   // accepted at ports; as many again at socket files
+  uint32_t half_open_max = 64;  // of these, not yet through the handshake; likewise
   /// SO_SNDBUF and SO_RCVBUF; 0 = the kernel's choice, which grows with what is sent.
   uint32_t socket_buffer_bytes = 0;
   double link_bytes_per_s = 0;  // all connections together, each way; 0: as fast as it goes

@@ -1,5 +1,7 @@
 #include "ps/proto/codec.h"
 
+#include "ps/proto/utf8.h"
+
 namespace ps::proto::codec {
 
 // The wire's numbers are the C++ enums' numbers: first and last of each.
@@ -26,6 +28,18 @@ std::string Decoder::Text(const flatbuffers::String* text, size_t bytes_max, con
     return {};
   }
   return text->str();
+}
+
+Offset<flatbuffers::String> MakeText(Fbb& b, const std::string& text, size_t bytes_max) {
+  constexpr std::string_view kCut = "...";
+  if (text.size() <= bytes_max) {
+    return b.CreateString(text);
+  }
+  size_t end = bytes_max - kCut.size();
+  while (end > 0 && IsUtf8Continuation(text[end])) {
+    --end;
+  }
+  return b.CreateString(text.substr(0, end).append(kCut));
 }
 
 bool Decoder::Charge(size_t bytes, const char* field) {
@@ -56,9 +70,9 @@ void Decode(Decoder& d, const wire::Placement& w, Placement* m) {
 }
 
 Offset<wire::Wait> Encode(Fbb& b, const Wait& m) {
-  const auto who = b.CreateString(m.who);
-  const auto for_whom = b.CreateString(m.for_whom);
-  const auto what = b.CreateString(m.what);
+  const auto who = MakeText(b, m.who, kNameBytesMax);
+  const auto for_whom = MakeText(b, m.for_whom, kTextBytesMax);
+  const auto what = MakeText(b, m.what, kTextBytesMax);
   return wire::CreateWait(b, who, for_whom, what, m.since_s, m.generation.value);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -7,6 +8,7 @@
 
 #include "flatbuffers/flatbuffers.h"
 #include "messages_generated.h"
+#include "ps/proto/limits.h"
 #include "ps/proto/messages.h"
 
 // Private to the codec: how one message turns into its table and back. Every message T has an
@@ -22,11 +24,6 @@ template <typename W>
 using StructVector = flatbuffers::Vector<const W*>;
 template <typename W>
 using TableVector = flatbuffers::Vector<Offset<W>>;
-
-inline constexpr size_t kNameBytesMax = 256;        // node, host, tensor, state
-inline constexpr size_t kTextBytesMax = 16U << 10;  // message, reason, wait
-inline constexpr size_t kConfigBytesMax = 1U << 20;
-inline constexpr int64_t kTensorElementsMax = int64_t{1} << 46;
 
 /// Reads a verified FlatBuffer that may still be a lie, and keeps the first complaint.
 /// A hostile buffer can point at the same string or vector many times. Ours never does, so what is
@@ -126,6 +123,10 @@ W EnumTo(E value) {
   return static_cast<W>(value);
 }
 
+/// At most `bytes_max` of the text, which the peer would refuse otherwise; cut between two
+/// characters, with "..." at the end.
+Offset<flatbuffers::String> MakeText(Fbb& b, const std::string& text, size_t bytes_max);
+
 // Parts that several messages share.
 Offset<wire::Placement> Encode(Fbb& b, const Placement& m);
 void Decode(Decoder& d, const wire::Placement& w, Placement* m);
@@ -147,12 +148,13 @@ void Decode(Decoder& d, const wire::WorkerRow& w, WorkerRow* m);
 Offset<wire::ShardRow> Encode(Fbb& b, const ShardRow& m);
 void Decode(Decoder& d, const wire::ShardRow& w, ShardRow* m);
 
+/// Of the first `count_max`.
 template <typename V>
-auto MakeTables(Fbb& b, const std::vector<V>& in) {
+auto MakeTables(Fbb& b, const std::vector<V>& in, size_t count_max = SIZE_MAX) {
   std::vector<decltype(Encode(b, in.front()))> offsets;
-  offsets.reserve(in.size());
-  for (const V& value : in) {
-    offsets.push_back(Encode(b, value));
+  offsets.reserve(std::min(in.size(), count_max));
+  for (size_t i = 0; i < in.size() && i < count_max; ++i) {
+    offsets.push_back(Encode(b, in[i]));
   }
   return b.CreateVector(offsets);
 }

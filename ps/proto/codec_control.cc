@@ -6,7 +6,7 @@ namespace ps::proto::codec {
 
 Offset<wire::Hello> Encode(Fbb& b, const Hello& m) {
   const auto token = b.CreateString(m.token);
-  const auto node = b.CreateString(m.node);
+  const auto node = MakeText(b, m.node, kNameBytesMax);
   return wire::CreateHello(b, EnumTo<wire::Role>(m.role), token, node, m.incarnation.value);
 }
 
@@ -18,7 +18,7 @@ void Decode(Decoder& d, const wire::Hello& w, Hello* m) {
 }
 
 Offset<wire::HelloReply> Encode(Fbb& b, const HelloReply& m) {
-  return wire::CreateHelloReply(b, b.CreateString(m.node));
+  return wire::CreateHelloReply(b, MakeText(b, m.node, kNameBytesMax));
 }
 
 void Decode(Decoder& d, const wire::HelloReply& w, HelloReply* m) {
@@ -26,7 +26,7 @@ void Decode(Decoder& d, const wire::HelloReply& w, HelloReply* m) {
 }
 
 Offset<wire::Refusal> Encode(Fbb& b, const Refusal& m) {
-  const auto message = b.CreateString(m.message);
+  const auto message = MakeText(b, m.message, kTextBytesMax);
   return wire::CreateRefusal(
       b, EnumTo<wire::StatusCode>(m.code), message, m.retry_after_ms, m.step);
 }
@@ -42,8 +42,8 @@ void Decode(Decoder& d, const wire::Refusal& w, Refusal* m) {
 }
 
 Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m) {
-  const auto state = b.CreateString(m.state);
-  const auto host = b.CreateString(m.host);
+  const auto state = MakeText(b, m.state, kNameBytesMax);
+  const auto host = MakeText(b, m.host, kNameBytesMax);
   const wire::WorkerStats stats = EncodeStats(m.stats);
   wire::WorkerRowBuilder out(b);
   out.add_worker(m.worker.value);
@@ -80,8 +80,8 @@ void Decode(Decoder& d, const wire::WorkerRow& w, WorkerRow* m) {
 }
 
 Offset<wire::ShardRow> Encode(Fbb& b, const ShardRow& m) {
-  const auto address = b.CreateString(m.address);
-  const auto state = b.CreateString(m.state);
+  const auto address = MakeText(b, m.address, kNameBytesMax);
+  const auto state = MakeText(b, m.state, kNameBytesMax);
   const auto stats = Encode(b, m.stats);
   return wire::CreateShardRow(b, m.shard.value, address, m.pid, state, stats);
 }
@@ -110,10 +110,10 @@ struct JobStatusParts {
 
 JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
   JobStatusParts parts;
-  parts.name = b.CreateString(m.name);
-  parts.run_directory = b.CreateString(m.run_directory);
-  parts.state = b.CreateString(m.state);
-  parts.detail = b.CreateString(m.detail);
+  parts.name = MakeText(b, m.name, kNameBytesMax);
+  parts.run_directory = MakeText(b, m.run_directory, kTextBytesMax);
+  parts.state = MakeText(b, m.state, kNameBytesMax);
+  parts.detail = MakeText(b, m.detail, kTextBytesMax);
   parts.workers = MakeTables(b, m.workers);
   parts.shards = MakeTables(b, m.shards);
   parts.ledger = MakeStructs<wire::LedgerRow>(b, m.ledger, [](const LedgerRow& r) {
@@ -218,8 +218,58 @@ Offset<wire::StatusRequest> Encode(Fbb& b, const StatusRequest& /*m*/) {
 
 void Decode(Decoder& /*d*/, const wire::StatusRequest& /*w*/, StatusRequest* /*m*/) {}
 
+namespace {
+
+size_t ClockCount(const JobStatus& status) {
+  size_t count = 0;
+  for (const ShardRow& shard : status.shards) {
+    count += shard.stats.workers.size();
+  }
+  return count;
+}
+
+template <typename V>
+void KeepFirst(size_t count, std::vector<V>* list) {
+  list->resize(std::min(list->size(), count));
+}
+
+template <typename V>
+void KeepLast(size_t count, std::vector<V>* list) {
+  list->erase(list->begin(), list->end() - static_cast<int64_t>(std::min(list->size(), count)));
+}
+
+/// What a frame has no room for is left out, the least wanted first: workers that have left, old
+/// epochs, the clocks behind WorkerRow::clock.
+JobStatus Fitted(JobStatus status) {
+  KeepFirst(kStatusWorkersMax, &status.workers);
+  KeepFirst(kShardsMax, &status.shards);
+  KeepLast(kStatusEpochsMax, &status.ledger);
+  KeepLast(kStatusEpochsMax, &status.evaluations);
+  KeepFirst(kStatusWaitsMax, &status.waits);
+  for (Wait& wait : status.waits) {
+    wait.for_whom.resize(std::min(wait.for_whom.size(), kStatusWaitBytesMax));
+    wait.what.resize(std::min(wait.what.size(), kStatusWaitBytesMax));
+  }
+  if (ClockCount(status) > kStatusClocksMax) {
+    for (ShardRow& shard : status.shards) {
+      shard.stats.workers.clear();
+    }
+  }
+  return status;
+}
+
+bool MayBeTooLong(const JobStatus& status) {
+  constexpr size_t kRows = 100;  // of each kind; they fit, whatever is in them
+  return status.workers.size() > kRows || status.shards.size() > kRows ||
+         status.ledger.size() > kRows || status.evaluations.size() > kRows ||
+         status.waits.size() > kRows || ClockCount(status) > kRows * kRows;
+}
+
+}  // namespace
+
 Offset<wire::StatusReply> Encode(Fbb& b, const StatusReply& m) {
-  return wire::CreateStatusReply(b, Encode(b, m.status));
+  const auto status = MayBeTooLong(m.status) ? Encode(b, Fitted(m.status)) : Encode(b, m.status);
+  return wire::CreateStatusReply(b, status);
 }
 
 void Decode(Decoder& d, const wire::StatusReply& w, StatusReply* m) {

@@ -93,7 +93,7 @@ void Decode(Decoder& d, const wire::PullReply& w, PullReply* m) {
 }
 
 Offset<wire::RegisterShard> Encode(Fbb& b, const RegisterShard& m) {
-  const auto host = b.CreateString(m.host);
+  const auto host = MakeText(b, m.host, kNameBytesMax);
   return wire::CreateRegisterShard(b, m.shard.value, host, m.port, m.pid);
 }
 
@@ -311,7 +311,7 @@ void Decode(Decoder& /*d*/, const wire::CommitAck& w, CommitAck* m) {
 
 Offset<wire::ShardHeartbeat> Encode(Fbb& b, const ShardHeartbeat& m) {
   const auto stats = Encode(b, m.stats);
-  const auto waits = MakeTables(b, m.waits);
+  const auto waits = MakeTables(b, m.waits, kWaitsPerPeerMax);
   return wire::CreateShardHeartbeat(b, m.shard.value, stats, waits);
 }
 

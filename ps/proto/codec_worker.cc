@@ -5,7 +5,7 @@
 namespace ps::proto::codec {
 
 Offset<wire::JoinRequest> Encode(Fbb& b, const JoinRequest& m) {
-  const auto host = b.CreateString(m.host);
+  const auto host = MakeText(b, m.host, kNameBytesMax);
   return wire::CreateJoinRequest(b, m.seat.value, m.has_seat, host, m.pid, m.minibatch, m.slowdown);
 }
 
@@ -19,7 +19,7 @@ void Decode(Decoder& d, const wire::JoinRequest& w, JoinRequest* m) {
 }
 
 Offset<wire::ShardAddress> Encode(Fbb& b, const ShardAddress& m) {
-  const auto host = b.CreateString(m.host);
+  const auto host = MakeText(b, m.host, kNameBytesMax);
   return wire::CreateShardAddress(b, m.shard.value, host, m.port);
 }
 
@@ -151,7 +151,7 @@ void Decode(Decoder& /*d*/, const wire::EvaluateAck& w, EvaluateAck* m) {
 }
 
 Offset<wire::WorkerHeartbeat> Encode(Fbb& b, const WorkerHeartbeat& m) {
-  const auto waits = MakeTables(b, m.waits);
+  const auto waits = MakeTables(b, m.waits, kWaitsPerPeerMax);
   const wire::WorkerStats stats = EncodeStats(m.stats);
   return wire::CreateWorkerHeartbeat(
       b,
@@ -180,7 +180,7 @@ void Decode(Decoder& /*d*/, const wire::HeartbeatReply& w, HeartbeatReply* m) {
 }
 
 Offset<wire::Goodbye> Encode(Fbb& b, const Goodbye& m) {
-  const auto reason = b.CreateString(m.reason);
+  const auto reason = MakeText(b, m.reason, kTextBytesMax);
   const wire::WorkerStats stats = EncodeStats(m.stats);
   return wire::CreateGoodbye(b, m.incarnation.value, reason, &stats, m.stats.steps_late);
 }
@@ -202,7 +202,7 @@ void Decode(Decoder& /*d*/, const wire::GoodbyeReply& w, GoodbyeReply* m) {
 }
 
 Offset<wire::Drain> Encode(Fbb& b, const Drain& m) {
-  const auto reason = b.CreateString(m.reason);
+  const auto reason = MakeText(b, m.reason, kTextBytesMax);
   return wire::CreateDrain(b, reason, m.grace_ms);
 }
 
@@ -212,7 +212,7 @@ void Decode(Decoder& d, const wire::Drain& w, Drain* m) {
 }
 
 Offset<wire::Shutdown> Encode(Fbb& b, const Shutdown& m) {
-  return wire::CreateShutdown(b, b.CreateString(m.reason));
+  return wire::CreateShutdown(b, MakeText(b, m.reason, kTextBytesMax));
 }
 
 void Decode(Decoder& d, const wire::Shutdown& w, Shutdown* m) {

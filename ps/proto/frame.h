@@ -8,6 +8,7 @@
 
 #include "ps/base/buffer.h"
 #include "ps/base/status.h"
+#include "ps/proto/limits.h"
 
 namespace ps::proto {
 
@@ -20,8 +21,8 @@ inline constexpr size_t kPayloadAlignment = 64;
 
 /// Checked before any memory is taken.
 struct FrameLimits {
-  uint32_t header_bytes_max = 4U << 20;  // FlatBuffers part
-  uint64_t payload_bytes_max = 64U << 20;
+  uint32_t header_bytes_max = kHeaderBytesMax;  // FlatBuffers part
+  uint64_t payload_bytes_max = kPayloadBytesMax;
 };
 
 struct FrameHeader {

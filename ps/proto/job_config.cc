@@ -10,11 +10,12 @@
 #include "ps/proto/file_values.h"
 #include "ps/proto/job_check.h"
 #include "ps/proto/job_fields.h"
+#include "ps/proto/limits.h"
 
 namespace ps::proto {
 namespace {
 
-constexpr size_t kFileBytesMax = 1U << 20;
+constexpr size_t kFileBytesMax = kConfigBytesMax;
 
 /// ssp, bsp and clip_norm need the whole step before anything moves on; to ask for overlap with
 /// them is an error, not to mention it is not.

@@ -1,11 +1,15 @@
 // What the fields of a job say together. Each rule looks at values, so that a printed config passes
 // again; only train.overlap asks whether it was written, since its default depends on the mode.
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <system_error>
 
 #include "ps/proto/job_check.h"
+#include "ps/proto/limits.h"
 
 namespace ps::proto {
 namespace {
@@ -22,7 +26,10 @@ class Rules {
     PS_TRY(Optimizer());
     PS_TRY(Train());
     PS_TRY(Servers());
+    PS_TRY(Seats());
     PS_TRY(Faults());
+    PS_TRY(Addresses());
+    PS_TRY(Length());
     return Dataset();
   }
 
@@ -127,7 +134,83 @@ class Rules {
               std::to_string((2 * uint64_t{servers.frame_kib} + 1023) / 1024) +
               " or more with these frames");
     }
+    if (servers.count * servers.shards_per_server > kShardsMax) {
+      return Error(
+          "servers.shards_per_server",
+          fmt::format(
+              "servers.shards_per_server makes {} servers of {} shards {} shards; allowed: {} in "
+              "all, so {} or less with these servers",
+              servers.count,
+              servers.shards_per_server,
+              servers.count * servers.shards_per_server,
+              kShardsMax,
+              kShardsMax / servers.count));
+    }
     return Status::Ok();
+  }
+
+  Status Seats() const {
+    uint64_t seats = 0;
+    const auto add = [&](const WorkerGroup& group, const std::string& path) {
+      seats += group.count;
+      return seats <= kSeatsMax ? Status::Ok()
+                                : Error(
+                                      path,
+                                      fmt::format(
+                                          "{} brings the job to {} workers; allowed: {} in all",
+                                          path,
+                                          seats,
+                                          kSeatsMax));
+    };
+    for (size_t i = 0; i < config_.workers.size(); ++i) {
+      PS_TRY(add(config_.workers[i], fmt::format("workers[{}].count", i)));
+    }
+    for (size_t i = 0; i < config_.faults.size(); ++i) {
+      if (config_.faults[i].kind == FaultKind::kAdd) {
+        PS_TRY(add(config_.faults[i].add, fmt::format("faults[{}].add.count", i)));
+      }
+    }
+    return Status::Ok();
+  }
+
+  Status Addresses() const {
+    const std::initializer_list<std::pair<const char*, const std::string*>> addresses = {
+        {"run.listen", &config_.run.listen},
+        {"run.advertise", &config_.run.advertise},
+        {"launch.server_listen", &config_.launch.server_listen},
+        {"launch.server_advertise", &config_.launch.server_advertise}};
+    for (const auto& [path, address] : addresses) {
+      if (address->size() > kAddressBytesMax) {
+        return Error(
+            path,
+            fmt::format(
+                "{} has {} bytes; allowed: an address of at most {}",
+                path,
+                address->size(),
+                kAddressBytesMax));
+      }
+    }
+    return Status::Ok();
+  }
+
+  /// Workers and shards get the job printed in full, which may be longer than the file.
+  Status Length() const {
+    JobConfig model;
+    model.model = config_.model;
+    const size_t model_bytes = PrintJobConfig(model).size();
+    const size_t bytes = PrintJobConfig(config_).size();
+    if (bytes <= kConfigBytesMax) {
+      return Status::Ok();
+    }
+    const std::string path = model_bytes > bytes / 2 ? "model" : "workers";
+    return Error(
+        path,
+        fmt::format(
+            "{} makes most of the {} bytes that this job has when it is printed with all "
+            "defaults; allowed: {}",
+            path,
+            bytes,
+            kConfigBytesMax));
   }
 
   Status Faults() const {

@@ -13,12 +13,11 @@
 #include "ps/base/flags.h"
 #include "ps/base/host_port.h"
 #include "ps/base/logger.h"
+#include "ps/proto/limits.h"
 #include "ps/server/shard_host.h"
 
 namespace ps::server {
 namespace {
-
-constexpr size_t kTokenBytesMax = 256;
 
 /// Options of the first shard, and how many there are.
 struct ServerOptions {
@@ -33,9 +32,9 @@ Result<ServerOptions> ReadOptions(const Flags& flags) {
   options.shard.coordinator_host = coordinator.host;
   options.shard.coordinator_port = coordinator.port;
   PS_ASSIGN(const std::string token_file, flags.Text("token-file"));
-  PS_ASSIGN(options.shard.token, ReadSmallFile(token_file, kTokenBytesMax));
-  PS_ASSIGN(const uint64_t id, flags.Number("id", 0, 1U << 16));
-  PS_ASSIGN(const uint64_t count, flags.Number("shards", 1, 1024));
+  PS_ASSIGN(options.shard.token, ReadSmallFile(token_file, proto::kNameBytesMax));
+  PS_ASSIGN(const uint64_t id, flags.Number("id", 0, proto::kShardsMax - 1));
+  PS_ASSIGN(const uint64_t count, flags.Number("shards", 1, proto::kShardsMax));
   options.shard_count = static_cast<uint32_t>(count);
   options.shard.shard = ShardId(static_cast<uint32_t>(id * count));
   options.shard.listen_host = flags.TextOr("listen", "127.0.0.1");

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -40,6 +42,22 @@ TEST(SocketTest, PacingCanBeLeftOut) {
   LeaveOutPacing(fd);
   EXPECT_EQ(CongestionControlOf(fd), "reno");
   ::close(fd);
+}
+
+TEST(SocketTest, ListeningMakesRoomForTheDescriptorsOfAllConnections) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few = {std::min<rlim_t>(256, before.rlim_max), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  EndpointOptions options = TestOptions("server");
+  options.connections_max = 300;
+  TestNode server(options);
+  server.Listen();
+  rlimit after{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
+  EXPECT_GE(after.rlim_cur, std::min<rlim_t>(300, before.rlim_max));
+  EXPECT_EQ(RaiseDescriptorLimit(10), after.rlim_cur) << "it never falls";
+  ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST(SocketTest, BothEndsOfAConnectionWithinAMachineAreWithoutPacing) {

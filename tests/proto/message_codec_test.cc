@@ -240,8 +240,13 @@ TEST(MessageCodecTest, ValuesThatContradictThemselvesAreRefused) {
 }
 
 TEST(MessageCodecTest, TextOverItsLimitIsRefused) {
-  EXPECT_TRUE(ParseFrame(Flatten(EncodeMessage(HelloReply{std::string(256, 'x')}, 1))).ok());
-  EXPECT_FALSE(ParseFrame(Flatten(EncodeMessage(HelloReply{std::string(257, 'x')}, 1))).ok());
+  const auto join_reply = [](size_t config_bytes) {
+    JoinReply reply;
+    reply.config_json.assign(config_bytes, 'x');
+    return ParseFrame(Flatten(EncodeMessage(reply, 1))).ok();
+  };
+  EXPECT_TRUE(join_reply(kConfigBytesMax));
+  EXPECT_FALSE(join_reply(kConfigBytesMax + 1));
 }
 
 TEST(MessageCodecTest, EveryTypeNumberReadsEveryOtherTypesBytesSafely) {

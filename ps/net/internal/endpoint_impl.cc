@@ -68,7 +68,7 @@ Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(StreamSocket socket, State state) 
   }
   // Whoever has not shown the token yet gets little memory.
   proto::FrameLimits limits;
-  limits.header_bytes_max = 16U << 10;
+  limits.header_bytes_max = proto::kHandshakeBytesMax;
   limits.payload_bytes_max = 0;
   const proto::PeerId id(++last_peer_);
   Peer& peer = peers_[id];

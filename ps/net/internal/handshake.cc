@@ -19,6 +19,7 @@ using asio::ip::tcp;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr uint32_t kRetryAfterMs = 500;
 constexpr uint32_t kPortMax = 65535;
+constexpr uint64_t kOtherDescriptors = 256;  // files, pipes, connections made from here
 
 Status ListenError(const std::string& address, const asio::error_code& error) {
   std::string advice;
@@ -83,6 +84,12 @@ Result<uint32_t> Endpoint::Impl::Listen(const std::string& host, uint32_t port) 
   const tcp::endpoint bound = error ? tcp::endpoint() : acceptor.local_endpoint(error);
   if (error) {
     return ListenError(address, error);
+  }
+  const uint64_t descriptors = RaiseDescriptorLimit(options_.connections_max + kOtherDescriptors);
+  if (descriptors < options_.connections_max + kOtherDescriptors) {
+    logger_->Info(
+        "few_descriptors",
+        {{"descriptors", descriptors}, {"connections", options_.connections_max}});
   }
   logger_->Info("listening", {{"address", FormatHostPort(host, bound.port())}});
   Accept(listeners_.emplace_back(std::make_shared<Listener>(std::move(acceptor), nullptr)));

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -128,6 +129,15 @@ void LeaveOutPacing(int fd) {
   // Every Linux has it and lets every user choose it.
   constexpr std::string_view kReno = "reno";
   (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
+}
+
+uint64_t RaiseDescriptorLimit(uint64_t count) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count) {
+    return limit.rlim_cur;
+  }
+  const rlimit raised = {std::min<rlim_t>(count, limit.rlim_max), limit.rlim_max};
+  return ::setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
 }
 
 bool EqualInConstantTime(std::string_view a, std::string_view b) {

@@ -47,6 +47,10 @@ void SetSocketOptions(int fd, uint32_t buffer_bytes);
 /// queue to spare. Failure is harmless and ignored.
 void LeaveOutPacing(int fd);
 
+/// Lets the process have `count` descriptors, or as many as the system allows it: 1,024 is what
+/// most start with. Returns how many that are.
+uint64_t RaiseDescriptorLimit(uint64_t count);
+
 /// Takes time that depends on the lengths alone.
 bool EqualInConstantTime(std::string_view a, std::string_view b);
 

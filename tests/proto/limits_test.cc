@@ -1,0 +1,245 @@
+// The largest of everything that a limit allows travels, and what is beyond is refused where the
+// config is read.
+
+#include "ps/proto/limits.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "ps/proto/chunks.h"
+#include "ps/proto/job_limits.h"
+#include "tests/proto/sample.h"
+#include "tests/proto/small_job.h"
+
+namespace ps::proto {
+namespace {
+
+using testing::HasSubstr;
+using tests::ErrorOf;
+using tests::Flatten;
+using tests::kSmall;
+using tests::ParseFrame;
+using tests::Replaced;
+
+/// The message after a way over the wire.
+template <typename T>
+T Travelled(const T& message) {
+  Result<Message> back = ParseFrame(Flatten(EncodeMessage(message, 1)));
+  PS_CHECK(back.ok()) << back.status();
+  return std::get<T>(std::move(back).value());
+}
+
+std::string LongName() {
+  return std::string(kNameBytesMax, 'n');
+}
+
+Placement LargestPlacement() {
+  TensorSpec tensor;
+  tensor.shape = {static_cast<int64_t>(kChunksMax) * 256};
+  Placement placement;
+  placement.chunks = CutIntoChunks({tensor}, 1024);
+  return placement;
+}
+
+Membership LargestMembership() {
+  Membership membership;
+  membership.members.resize(kSeatsMax);
+  membership.resolve.resize(size_t{2} * kSeatsMax);
+  return membership;
+}
+
+TEST(LimitsTest, TheLargestJoinReplyTravels) {
+  JoinReply reply;
+  reply.config_json.assign(kConfigBytesMax, 'c');
+  reply.placement = LargestPlacement();
+  reply.shards.assign(kShardsMax, {ShardId(1), LongName(), 65535});
+  const JoinReply back = Travelled(reply);
+  EXPECT_EQ(back.placement.chunks.size(), kChunksMax);
+  EXPECT_EQ(back.placement.chunks.back().key, reply.placement.chunks.back().key);
+  EXPECT_EQ(back.shards.size(), kShardsMax);
+}
+
+TEST(LimitsTest, TheLargestShardSetupTravels) {
+  ShardSetup setup;
+  setup.placement = LargestPlacement();
+  setup.membership = LargestMembership();
+  TensorSpec tensor;
+  tensor.name = LongName();
+  tensor.shape.assign(kTensorDimsMax, 1);
+  setup.tensors.assign(kTensorsMax, tensor);
+  EXPECT_EQ(Travelled(setup).tensors.size(), kTensorsMax);
+}
+
+TEST(LimitsTest, TheLargestPushAndPullHeadersTravel) {
+  PullRequest pull;
+  pull.held.resize(kChunksMax);
+  EXPECT_EQ(Travelled(pull).held.size(), kChunksMax);
+  const Buffer values(kChunksMax * sizeof(float));
+  PushRequest push;
+  push.samples = 1;
+  push.held.resize(kChunksMax);
+  push.chunks.assign(kChunksMax, {ChunkKey(1), 1, 0});
+  push.payload.parts = {values.bytes()};
+  EXPECT_EQ(Travelled(push).chunks.size(), kChunksMax);
+  PullReply reply;
+  reply.chunks.assign(kChunksMax, {ChunkKey(1), 1, 1, 0});
+  reply.payload.parts = {values.bytes()};
+  EXPECT_EQ(Travelled(reply).chunks.size(), kChunksMax);
+}
+
+Wait LongWait() {
+  const std::string text(3 * kTextBytesMax, 'w');
+  return {text, text, text, 1, Generation(1)};
+}
+
+TEST(LimitsTest, AHeartbeatTravelsWhateverItTells) {
+  ShardHeartbeat beat;
+  beat.stats.workers.resize(kSeatsMax);
+  beat.waits.assign(kSeatsMax, LongWait());
+  const ShardHeartbeat back = Travelled(beat);
+  EXPECT_EQ(back.waits.size(), kWaitsPerPeerMax);
+  EXPECT_EQ(back.waits[0].for_whom.size(), kTextBytesMax);
+  EXPECT_TRUE(back.waits[0].for_whom.ends_with("w..."));
+  WorkerHeartbeat worker;
+  worker.waits = beat.waits;
+  EXPECT_EQ(Travelled(worker).waits.size(), kWaitsPerPeerMax);
+}
+
+TEST(LimitsTest, ATextIsCutBetweenCharacters) {
+  std::string text(kNameBytesMax - 4, 'x');
+  text += "\u00fc\u00fc\u00fc";  // two bytes each: the cut would be within the first
+  EXPECT_EQ(Travelled(HelloReply{text}).node, std::string(kNameBytesMax - 4, 'x') + "...");
+}
+
+TEST(LimitsTest, AStatusTravelsWhateverItTells) {
+  StatusReply reply;
+  JobStatus& status = reply.status;
+  status.detail.assign(10 * kTextBytesMax, 'd');
+  WorkerRow worker;
+  worker.state = worker.host = LongName();
+  status.workers.assign(size_t{3} * kSeatsMax, worker);
+  ShardRow shard;
+  shard.address = shard.state = LongName();
+  shard.stats.staleness_histogram.resize(32);
+  shard.stats.workers.resize(kSeatsMax);
+  status.shards.assign(kShardsMax, shard);
+  for (uint32_t epoch = 0; epoch < 100'000; ++epoch) {
+    status.ledger.push_back({.epoch = epoch});
+    status.evaluations.push_back({.epoch = epoch});
+  }
+  status.waits.assign(kSeatsMax, LongWait());
+  const JobStatus back = Travelled(reply).status;
+  EXPECT_EQ(back.workers.size(), kStatusWorkersMax);
+  EXPECT_EQ(back.shards.size(), kShardsMax);
+  EXPECT_EQ(back.ledger.back().epoch, 99'999U);
+  EXPECT_EQ(back.evaluations.back().epoch, 99'999U);
+}
+
+TEST(LimitsTest, MoreSeatsThanThereAreAreRefused) {
+  EXPECT_EQ(
+      ErrorOf(Replaced("[{}]", R"([{"count": 1024}, {"count": 1024}, {"count": 1024},
+        {"count": 1000}, {"count": 25}])")),
+      "job.json:6:36: workers[4].count brings the job to 4097 workers; allowed: 4096 in all");
+  EXPECT_EQ(
+      ErrorOf(Replaced("[{}]", R"([{"count": 1024}, {"count": 1024}, {"count": 1024},
+        {"count": 1000}], "faults": [{"kind": "add", "at": 0.5, "add": {"count": 25}}])")),
+      "job.json:6:82: faults[0].add.count brings the job to 4097 workers; allowed: 4096 in all");
+  EXPECT_EQ(
+      ErrorOf(Replaced("[{}]", R"([{"count": 1024}, {"count": 1024}, {"count": 1024},
+        {"count": 1000}, {"count": 24}])")),
+      "no error");
+}
+
+TEST(LimitsTest, MoreShardsThanThereAreAreRefused) {
+  EXPECT_EQ(
+      ErrorOf(Replaced("[{}]", R"([{}], "servers": {"count": 256, "shards_per_server": 5})")),
+      "job.json:5:67: servers.shards_per_server makes 256 servers of 5 shards 1280 shards; "
+      "allowed: "
+      "1024 in all, so 4 or less with these servers");
+  EXPECT_EQ(
+      ErrorOf(Replaced("[{}]", R"([{}], "servers": {"count": 256, "shards_per_server": 4})")),
+      "no error");
+}
+
+TEST(LimitsTest, AnAddressThatNoMessageCarriesIsRefused) {
+  const auto job = [](size_t bytes) {
+    return Replaced("[{}]", R"([{}], "run": {"advertise": ")" + std::string(bytes, 'a') + "\"}");
+  };
+  EXPECT_EQ(
+      ErrorOf(job(kAddressBytesMax + 1)),
+      "job.json:5:41: run.advertise has 201 bytes; allowed: an address of at most 200");
+  EXPECT_EQ(ErrorOf(job(kAddressBytesMax)), "no error");
+}
+
+TEST(LimitsTest, AJobThatNoJoinReplyCarriesIsRefused) {
+  std::string layers;
+  for (int i = 0; i < 1000; ++i) {
+    layers += std::string(i == 0 ? "" : ",") + R"({"kind":"residual","layers":[)";
+    for (int j = 0; j < 20; ++j) {
+      layers += std::string(j == 0 ? "" : ",") + R"({"kind":"batch_norm"})";
+    }
+    layers += "]}";
+  }
+  const std::string error =
+      ErrorOf(Replaced(R"({"name": "mlp"})", R"({"layers": [)" + layers + "]}"));
+  EXPECT_THAT(error, HasSubstr("job.json:3:12: model "));
+  EXPECT_THAT(error, HasSubstr("with all defaults; allowed: 1048576"));
+}
+
+JobConfig ConfigWithChunks(uint32_t chunk_kib) {
+  JobConfig config;
+  config.servers.chunk_kib = chunk_kib;
+  config.workers = {{.count = 20}};
+  return config;
+}
+
+std::vector<TensorSpec> TensorsOf(int64_t mib) {
+  TensorSpec tensor;
+  tensor.name = "weight";
+  tensor.shape = {mib << 18};
+  return {tensor};
+}
+
+TEST(LimitsTest, ChunksTooSmallForTheModelAreRefusedWithTheLeastThatFits) {
+  EXPECT_TRUE(CheckModelLimits(ConfigWithChunks(1), TensorsOf(97)).ok());
+  EXPECT_EQ(
+      CheckModelLimits(ConfigWithChunks(1), TensorsOf(170)).message(),
+      "servers.chunk_kib is 1, which cuts this model into 174080 chunks, and a job may have "
+      "100000; "
+      "allowed with this model: 2 to 32768");
+  EXPECT_TRUE(CheckModelLimits(ConfigWithChunks(2), TensorsOf(170)).ok());
+}
+
+TEST(LimitsTest, MoreTensorsOrLongerNamesThanAMessageHoldsAreRefused) {
+  std::vector<TensorSpec> tensors(kTensorsMax, TensorsOf(1).front());
+  EXPECT_TRUE(CheckModelLimits(ConfigWithChunks(256), tensors).ok());
+  tensors.push_back(tensors.front());
+  EXPECT_EQ(
+      CheckModelLimits(ConfigWithChunks(256), tensors).message(),
+      "model.layers make 8193 tensors; allowed: at most 8192");
+  tensors.resize(1);
+  tensors[0].name = LongName();
+  EXPECT_TRUE(CheckModelLimits(ConfigWithChunks(256), tensors).ok());
+  tensors[0].name += "x";
+  EXPECT_THAT(
+      std::string(CheckModelLimits(ConfigWithChunks(256), tensors).message()),
+      HasSubstr("model.layers make a tensor whose name has 257 bytes"));
+}
+
+TEST(LimitsTest, ARoundThatTheShardsHaveNoRoomForIsRefused) {
+  JobConfig config = ConfigWithChunks(256);
+  const uint64_t shard_bytes = 4U << 20;
+  EXPECT_TRUE(CheckRoundLimits(config, shard_bytes).ok()) << "async keeps no round";
+  config.train.mode = Mode::kBsp;
+  EXPECT_EQ(
+      CheckRoundLimits(config, shard_bytes).message(),
+      "servers.queue_mib is 64; under bsp a shard keeps a gradient of each of the 20 workers, "
+      "4194304 bytes of its part of the model each; allowed: 80 or more, or more shards");
+  config.servers.queue_mib = 80;
+  EXPECT_TRUE(CheckRoundLimits(config, shard_bytes).ok());
+}
+
+}  // namespace
+}  // namespace ps::proto
