@@ -8,13 +8,6 @@
 
 namespace ps::worker {
 
-namespace {
-
-/// A step is begun earlier than its usual duration asks for by this factor, for the slower ones.
-constexpr double kStepMargin = 1.2;
-
-}  // namespace
-
 ComputeThread::ComputeThread(net::Loop* loop, Callbacks callbacks)
     : loop_(loop), callbacks_(std::move(callbacks)), thread_([this] { Run(); }) {}
 
@@ -22,11 +15,17 @@ ComputeThread::~ComputeThread() {
   Stop();
 }
 
-void ComputeThread::SetTrainer(std::unique_ptr<Trainer> trainer, const Pace& pace) {
+void ComputeThread::SetTrainer(std::unique_ptr<Trainer> trainer) {
   const std::lock_guard lock(mutex_);
   PS_CHECK(!task_) << "a new trainer while a task is under way";
   trainer_ = std::move(trainer);
-  pace_ = pace;
+}
+
+void ComputeThread::SetDevice(int threads, const std::optional<emulation::Device>& emulated) {
+  const std::lock_guard lock(mutex_);
+  PS_CHECK(!task_) << "a new device while a task is under way";
+  threads_ = threads;
+  emulated_ = emulated;
 }
 
 void ComputeThread::Start(const client::ComputeTask& task) {
@@ -57,7 +56,7 @@ void ComputeThread::Run() {
         return;
       }
       task = *task_;
-      kernels::SetComputeThreads(pace_.threads);
+      kernels::SetComputeThreads(threads_);
     }
     RunTask(task);
   }
@@ -74,14 +73,7 @@ bool ComputeThread::WaitFor(Duration duration) {
 void ComputeThread::RunTask(const client::ComputeTask& task) {
   const TimePoint begin = SystemTime().Now();
   const bool is_step = task.kind == proto::LeaseKind::kTrain;
-  // The wait comes first, by the last tasks' durations, so that pushes during backward are late
-  // too.
-  Duration wait = FromSeconds(task_seconds_ * (pace_.slowdown - 1));
-  if (is_step && task_seconds_ > 0) {
-    const Duration usual = FromSeconds(task_seconds_ * pace_.slowdown * kStepMargin);
-    wait = std::max(wait, pace_.step_least - usual);
-  }
-  if (!WaitFor(wait)) {
+  if (emulated_ && !WaitFor(emulated_->WaitBefore(is_step))) {
     return;
   }
   const TimePoint work_begin = SystemTime().Now();
@@ -93,11 +85,11 @@ void ComputeThread::RunTask(const client::ComputeTask& task) {
       loop_->Post([this, session, tensor] { callbacks_.on_tensor_ready(session, tensor); })
           .Ignore("the push begins when the step is done instead");
     });
-    const double seconds = Seconds(SystemTime().Now() - work_begin);
-    task_seconds_ = task_seconds_ == 0 ? seconds : 0.8 * task_seconds_ + 0.2 * seconds;
+    if (emulated_) {
+      emulated_->OnStep(SystemTime().Now() - work_begin);
+    }
   }
-  // What the first wait left out, so that a step lasts exactly as long as it has to.
-  if (is_step && !WaitFor(pace_.step_least - (SystemTime().Now() - begin))) {
+  if (emulated_ && is_step && !WaitFor(emulated_->WaitAfter(SystemTime().Now() - begin))) {
     return;
   }
   {

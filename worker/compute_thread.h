@@ -8,15 +8,14 @@
 #include <thread>
 
 #include "ps/client/worker_core.h"
+#include "ps/emulation/device.h"
 #include "ps/net/loop.h"
 #include "worker/trainer.h"
 
 namespace ps::worker {
 
 /// The thread that does a worker's arithmetic, so that its loop stays free for the network. It
-/// holds at most one task; results and finished tensors are posted to the loop. A slowdown of s
-/// makes each task take s times its own duration, the difference spent waiting, as a slower device
-/// would look from outside; a least duration of steps is kept likewise. Thread: the loop's.
+/// holds at most one task; results and finished tensors are posted to the loop. Thread: the loop's.
 class ComputeThread {
  public:
   struct Callbacks {
@@ -27,13 +26,6 @@ class ComputeThread {
     std::function<void(const Status& why)> on_failure;
   };
 
-  /// What the device is made to look like.
-  struct Pace {
-    float slowdown = 1;     // >= 1
-    Duration step_least{};  // of a training step
-    int threads = 1;
-  };
-
   /// `loop` outlives the thread; the callbacks run on it, none after Stop.
   ComputeThread(net::Loop* loop, Callbacks callbacks);
   ComputeThread(const ComputeThread&) = delete;
@@ -41,7 +33,10 @@ class ComputeThread {
   ~ComputeThread();
 
   /// Requires: no task is under way. The trainer is used by this thread alone from now on.
-  void SetTrainer(std::unique_ptr<Trainer> trainer, const Pace& pace);
+  void SetTrainer(std::unique_ptr<Trainer> trainer);
+  /// How many threads compute, and the device that they are to look like, if another than this
+  /// machine. Requires: no task is under way.
+  void SetDevice(int threads, const std::optional<emulation::Device>& emulated);
   /// Requires: a trainer is set and no task is under way.
   void Start(const client::ComputeTask& task);
   /// Ends a wait at once and arithmetic after the minibatch under way, and joins the thread.
@@ -64,10 +59,9 @@ class ComputeThread {
 
   // Set while no task is under way, read by the thread during one; handed over through mutex_.
   std::unique_ptr<Trainer> trainer_;
-  Pace pace_;
+  int threads_ = 1;
+  std::optional<emulation::Device> emulated_;
 
-  // The thread's own.
-  double task_seconds_ = 0;  // smoothed, without the wait
   std::thread thread_;
 };
 

@@ -38,13 +38,14 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags) {
     PS_ASSIGN(const uint64_t grace_s, flags.Number("term-grace-s", 0, 3600));
     options.term_grace = std::chrono::seconds(grace_s);
   }
-  if (flags.Has("step-us")) {
-    PS_ASSIGN(const uint64_t step_us, flags.Number("step-us", 0, uint64_t{600} * 1000 * 1000));
-    options.step_least = std::chrono::microseconds(step_us);
+  if (flags.Has("emulate-step-us")) {
+    PS_ASSIGN(
+        const uint64_t step_us, flags.Number("emulate-step-us", 0, uint64_t{600} * 1000 * 1000));
+    options.emulation.step_least = std::chrono::microseconds(step_us);
   }
-  if (flags.Has("link-bytes-per-s")) {
-    PS_ASSIGN(const uint64_t rate, flags.Number("link-bytes-per-s", 1, uint64_t{1} << 50));
-    options.link_bytes_per_s = static_cast<double>(rate);
+  if (flags.Has("emulate-link-bytes-per-s")) {
+    PS_ASSIGN(const uint64_t rate, flags.Number("emulate-link-bytes-per-s", 1, uint64_t{1} << 50));
+    options.emulation.link_bytes_per_s = static_cast<double>(rate);
   }
   return options;
 }
@@ -64,8 +65,8 @@ int Main(int argc, char** argv) {
        "log-file",
        "notice-file",
        "term-grace-s",
-       "step-us",
-       "link-bytes-per-s"});
+       "emulate-step-us",
+       "emulate-link-bytes-per-s"});
   if (!flags.ok()) {
     return Misused(flags.status());
   }

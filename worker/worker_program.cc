@@ -31,7 +31,7 @@ WorkerProgram::WorkerProgram(Options options, const Logger* log)
   endpoint_options.node = "w" + std::to_string(options_.join.seat.value);
   endpoint_options.token = options_.token;
   endpoint_options.seed = seed;
-  endpoint_options.link_bytes_per_s = options_.link_bytes_per_s;
+  endpoint_options.emulated_link = emulation::MakeLink(options_.emulation.link_bytes_per_s);
   endpoint_ = std::make_unique<net::Endpoint>(&loop_, std::move(endpoint_options), log, this);
   compute_ = std::make_unique<ComputeThread>(
       &loop_,
@@ -125,11 +125,10 @@ Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& 
   // A whole gradient may wait for a slow network, and be repeated once.
   endpoint_->SetQueueBytesMax(
       std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
-  compute_->SetTrainer(
-      std::move(trainer),
-      {.slowdown = reply.slowdown,
-       .step_least = options_.step_least,
-       .threads = static_cast<int>(reply.threads)});
+  compute_->SetTrainer(std::move(trainer));
+  compute_->SetDevice(
+      static_cast<int>(reply.threads),
+      emulation::MakeDevice(reply.slowdown, options_.emulation.step_least));
   StartTicking(settings.timing);
   return settings;
 }

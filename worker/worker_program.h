@@ -7,6 +7,7 @@
 
 #include "ps/base/logger.h"
 #include "ps/client/worker_core.h"
+#include "ps/emulation/emulation.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "worker/compute_thread.h"
@@ -22,10 +23,9 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     uint32_t coordinator_port = 0;
     std::string token;
     proto::JoinRequest join;
-    std::string notice_file;      // empty: none
-    Duration term_grace{};        // what SIGTERM leaves, e.g. Kubernetes' 30 s
-    double link_bytes_per_s = 0;  // each way; 0: as fast as it goes
-    Duration step_least{};        // a step's computation is padded to this
+    std::string notice_file;  // empty: none
+    Duration term_grace{};    // what SIGTERM leaves, e.g. Kubernetes' 30 s
+    emulation::Emulation emulation;
   };
 
   WorkerProgram(Options options, const Logger* log);

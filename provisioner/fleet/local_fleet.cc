@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "provisioner/fleet/launch_text.h"
@@ -21,12 +19,8 @@ std::string ProgramOf(ProcessKind kind) {
   return kind == ProcessKind::kServer ? "ps_server" : "ps_worker";
 }
 
-void AddLink(float mbit_per_s, std::vector<std::string>* arguments) {
-  if (mbit_per_s > 0) {
-    const double bytes_per_s = std::max(1.0, double{mbit_per_s} * 1e6 / 8);
-    arguments->insert(
-        arguments->end(), {"--link-bytes-per-s", std::to_string(std::llround(bytes_per_s))});
-  }
+void Append(const std::vector<std::string>& from, std::vector<std::string>* to) {
+  to->insert(to->end(), from.begin(), from.end());
 }
 
 }  // namespace
@@ -62,7 +56,7 @@ void LocalFleet::StartServer(uint32_t server) {
       listen,
       "--advertise",
       ReachableHost(listen, filled(launch.server_advertise), options_.machine)};
-  AddLink(options_.server_mbit_per_s, &arguments);
+  Append(emulation::ArgumentsOf(options_.server_emulation), &arguments);
   Start(ProcessKind::kServer, server, std::move(arguments));
 }
 
@@ -71,11 +65,7 @@ void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
   ::unlink(notice.c_str());  // the seat's last holder's
   std::vector<std::string> arguments = {
       "--seat", std::to_string(seat.value), "--notice-file", notice};
-  if (group.step_ms > 0) {
-    arguments.insert(
-        arguments.end(), {"--step-us", std::to_string(std::llround(group.step_ms * 1000))});
-  }
-  AddLink(group.link_mbit_per_s, &arguments);
+  Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
   Start(ProcessKind::kWorker, seat.value, std::move(arguments));
 }
 

@@ -6,6 +6,7 @@
 
 #include "provisioner/fleet/launcher.h"
 #include "ps/base/logger.h"
+#include "ps/emulation/emulation.h"
 #include "ps/proto/fleet_actions.h"
 #include "ps/proto/job_config.h"
 
@@ -28,7 +29,7 @@ class LocalFleet final : public proto::FleetActions {
     std::string machine;      // where servers that bind everything are reached
     proto::LaunchConfig launch;
     uint32_t shards_per_server = 1;
-    float server_mbit_per_s = 0;  // of each one's link; 0: not limited
+    emulation::Emulation server_emulation;
   };
 
   /// Both outlive the fleet.

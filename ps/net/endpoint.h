@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ps/base/logger.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/emulation/link.h"
 #include "ps/net/loop.h"
 #include "ps/proto/frame.h"
 #include "ps/proto/limits.h"
@@ -48,7 +50,7 @@ struct EndpointOptions {
   uint32_t half_open_max = 64;  // of these, not yet through the handshake; likewise
   /// SO_SNDBUF and SO_RCVBUF; 0 = the kernel's choice, which grows with what is sent.
   uint32_t socket_buffer_bytes = 0;
-  double link_bytes_per_s = 0;  // all connections together, each way; 0: as fast as it goes
+  std::optional<emulation::Link> emulated_link;  // of all connections together
   Duration handshake_timeout = std::chrono::seconds(3);
   Duration linger = std::chrono::seconds(3);  // for the peer to take what was sent before a close
   uint64_t seed = 1;                          // of the retries' jitter

@@ -45,10 +45,11 @@ Result<ServerOptions> ReadOptions(const Flags& flags) {
         " is every address of this machine and none that workers can connect to; say --advertise "
         "with the one that they reach");
   }
-  if (flags.Has("link-bytes-per-s")) {
-    PS_ASSIGN(const uint64_t rate, flags.Number("link-bytes-per-s", 1, uint64_t{1} << 50));
+  if (flags.Has("emulate-link-bytes-per-s")) {
+    PS_ASSIGN(const uint64_t rate, flags.Number("emulate-link-bytes-per-s", 1, uint64_t{1} << 50));
     // Each shard has an endpoint of its own and its share of the link.
-    options.shard.link_bytes_per_s = static_cast<double>(rate) / static_cast<double>(count);
+    options.shard.emulation.link_bytes_per_s =
+        static_cast<double>(rate) / static_cast<double>(count);
   }
   options.shard.pid = ::getpid();
   return options;
@@ -104,7 +105,7 @@ int Main(int argc, char** argv) {
        "listen",
        "advertise",
        "log-file",
-       "link-bytes-per-s"});
+       "emulate-link-bytes-per-s"});
   if (!flags.ok()) {
     return Misused(flags.status());
   }

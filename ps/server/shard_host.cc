@@ -11,7 +11,7 @@ net::EndpointOptions EndpointOptionsOf(const ShardHost::Options& options) {
   net::EndpointOptions endpoint;
   endpoint.node = "s" + std::to_string(options.shard.value);
   endpoint.token = options.token;
-  endpoint.link_bytes_per_s = options.link_bytes_per_s;
+  endpoint.emulated_link = emulation::MakeLink(options.emulation.link_bytes_per_s);
   endpoint.roles = {proto::Role::kWorker};
   endpoint.seed = static_cast<uint64_t>(options.pid) + options.shard.value;
   return endpoint;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ps/base/logger.h"
+#include "ps/emulation/emulation.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "ps/server/shard_core.h"
@@ -23,7 +24,7 @@ class ShardHost final : public net::EndpointHandler {
     std::string token;
     std::string listen_host;
     std::string advertised_host;  // where workers reach it
-    double link_bytes_per_s = 0;  // each way; 0: as fast as it goes
+    emulation::Emulation emulation;
     int64_t pid = 0;
   };
 

@@ -26,6 +26,7 @@ constexpr std::array<std::string_view, 10> kTopLevel = {
 constexpr std::string_view kFoldersWithReadme[] = {
     "ps/base",
     "ps/proto",
+    "ps/emulation",
     "ps/net",
     "ps/client",
     "ps/server",

@@ -79,12 +79,12 @@ void Connection::OnWritable() {
 }
 
 bool Connection::SendsLater() {
-  if (!context_->send_limit.is_limited() || booked_bytes_ > 0) {
+  if (!context_->emulated_link || booked_bytes_ > 0) {
     return false;
   }
   const TimePoint now = SystemTime().Now();
-  booked_bytes_ = std::min(queue_.bytes(), RateLimit::kTurnBytes);
-  const TimePoint turn = context_->send_limit.Book(booked_bytes_, now);
+  booked_bytes_ = std::min(queue_.bytes(), emulation::LinkRate::kTurnBytes);
+  const TimePoint turn = context_->emulated_link->send.Book(booked_bytes_, now);
   if (turn <= now) {
     return false;
   }
@@ -100,8 +100,11 @@ bool Connection::SendsLater() {
 }
 
 bool Connection::ReadsLater() {
+  if (!context_->emulated_link) {
+    return false;
+  }
   const TimePoint now = SystemTime().Now();
-  if (!context_->receive_limit.is_limited() || read_from_ <= now) {
+  if (read_from_ <= now) {
     return false;
   }
   turn_to_read_.expires_after(read_from_ - now);
@@ -135,8 +138,8 @@ void Connection::Read() {
     }
     std::array<iovec, 2> targets{};
     size_t count = reader_.Targets(targets);
-    if (context_->receive_limit.is_limited()) {
-      count = Shorten(std::span(targets).first(count), RateLimit::kTurnBytes);
+    if (context_->emulated_link) {
+      count = Shorten(std::span(targets).first(count), emulation::LinkRate::kTurnBytes);
     }
     const size_t wanted = targets[0].iov_len + targets[1].iov_len;
     const IoResult result = ReceiveSome(socket_.native_handle(), std::span(targets).first(count));
@@ -146,7 +149,9 @@ void Connection::Read() {
     }
     if (result.bytes > 0) {
       reader_.Filled(result.bytes);
-      read_from_ = context_->receive_limit.Book(result.bytes, SystemTime().Now());
+      if (context_->emulated_link) {
+        read_from_ = context_->emulated_link->receive.Book(result.bytes, SystemTime().Now());
+      }
     }
     bytes_read += result.bytes;
     traffic_.bytes_in += result.bytes;

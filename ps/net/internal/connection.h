@@ -4,15 +4,16 @@
 #include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ps/base/status.h"
+#include "ps/emulation/link.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/internal/buffer_pool.h"
 #include "ps/net/internal/frame_reader.h"
 #include "ps/net/internal/send_queue.h"
 #include "ps/net/internal/socket.h"
-#include "ps/net/rate_limit.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 
@@ -41,9 +42,7 @@ struct ConnectionContext {
   Duration linger{};
   std::shared_ptr<BufferPool> pool;
   Traffic total;
-  // Each way; without a limit unless the endpoint was given one.
-  RateLimit send_limit;
-  RateLimit receive_limit;
+  std::optional<emulation::Link> emulated_link;
   // While frames that arrived together are handed out, small answers wait here, to leave together.
   bool is_batching = false;
   std::vector<std::shared_ptr<Connection>> batch;

@@ -20,8 +20,7 @@ Endpoint::Impl::Impl(
   context_->owner = this;
   context_->queue_bytes_max = options_.queue_bytes_max;
   context_->linger = options_.linger;
-  context_->send_limit = RateLimit(options_.link_bytes_per_s);
-  context_->receive_limit = RateLimit(options_.link_bytes_per_s);
+  context_->emulated_link = options_.emulated_link;
   context_->pool = std::make_shared<BufferPool>(options_.pool_bytes_max);
 }
 

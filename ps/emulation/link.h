@@ -5,29 +5,24 @@
 
 #include "ps/base/time.h"
 
-namespace ps::net {
+namespace ps::emulation {
 
-/// A token bucket for bytes: what a link of this rate would let through. Senders book bytes one
-/// after the other and move them when their time has come, so that each gets a turn. Pure; one
-/// thread.
-class RateLimit {
+/// A token bucket for bytes: what one way of a link of this rate would let through. Senders book
+/// bytes one after the other and move them when their time has come, so that each gets a turn.
+/// Pure; one thread.
+class LinkRate {
  public:
   /// What may move at once after a rest: a few segments, as a network card does.
   static constexpr uint64_t kBurstBytes = 64U << 10;
   /// The most that one booking should ask for, so that turns stay short.
   static constexpr uint64_t kTurnBytes = 64U << 10;
 
-  /// 0: no limit.
-  explicit RateLimit(double bytes_per_s = 0) : bytes_per_s_(bytes_per_s) {}
-
-  bool is_limited() const { return bytes_per_s_ > 0; }
+  /// Requires: bytes_per_s > 0.
+  explicit LinkRate(double bytes_per_s) : bytes_per_s_(bytes_per_s) {}
 
   /// Books `bytes` behind what is booked already. They may move from the returned time on, which is
-  /// `now` or later. Without a limit it is `now`.
+  /// `now` or later.
   TimePoint Book(uint64_t bytes, TimePoint now) {
-    if (!is_limited()) {
-      return now;
-    }
     free_at_ = std::max(free_at_, now - SecondsOf(kBurstBytes));
     free_at_ += SecondsOf(bytes);
     return std::max(now, free_at_);
@@ -42,4 +37,12 @@ class RateLimit {
   TimePoint free_at_{};  // when all that is booked has passed
 };
 
-}  // namespace ps::net
+/// Both ways of a link, which do not disturb each other.
+struct Link {
+  explicit Link(double bytes_per_s) : send(bytes_per_s), receive(bytes_per_s) {}
+
+  LinkRate send;
+  LinkRate receive;
+};
+
+}  // namespace ps::emulation
