@@ -106,35 +106,51 @@ proto::Hello WorkerProgram::MakeHello(Incarnation incarnation) const {
 }
 
 Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& reply) {
+  if (reply.config_json != config_json_) {
+    PS_TRY(BuildTrainer(reply.config_json));
+    config_json_ = reply.config_json;
+  }
+  compute_->SetDevice(
+      static_cast<int>(reply.threads),
+      emulation::MakeDevice(reply.slowdown, options_.emulation.step_least));
+  StartTicking(settings_.timing);
+  return settings_;
+}
+
+/// Reads the dataset, which takes seconds when it is large: once for each config.
+Status WorkerProgram::BuildTrainer(const std::string& config_json) {
   PS_ASSIGN(
       const proto::JobConfig config,
-      proto::ParseJobConfig(reply.config_json, "the coordinator's config"));
+      proto::ParseJobConfig(config_json, "the coordinator's config"));
   PS_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::Make(config));
-  client::WorkerSettings settings;
-  settings.mode = config.train.mode;
+  settings_.mode = config.train.mode;
   // The norm is known only when the whole gradient is, so nothing can leave early or be scaled
   // late.
-  settings.overlap = config.train.overlap && config.optimizer.clip_norm == 0;
-  settings.frame_bytes = size_t{config.servers.frame_kib} << 10;
-  settings.timing = proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s));
-  settings.tensor_elements = trainer->TensorElements();
+  settings_.overlap = config.train.overlap && config.optimizer.clip_norm == 0;
+  settings_.frame_bytes = size_t{config.servers.frame_kib} << 10;
+  settings_.timing = proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s));
+  settings_.tensor_elements = trainer->TensorElements();
   uint64_t model_bytes = 0;
-  for (const int64_t elements : settings.tensor_elements) {
+  for (const int64_t elements : settings_.tensor_elements) {
     model_bytes += static_cast<uint64_t>(elements) * sizeof(float);
   }
   // A whole gradient may wait for a slow network, and be repeated once.
   endpoint_->SetQueueBytesMax(
       std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
   compute_->SetTrainer(std::move(trainer));
-  compute_->SetDevice(
-      static_cast<int>(reply.threads),
-      emulation::MakeDevice(reply.slowdown, options_.emulation.step_least));
-  StartTicking(settings.timing);
-  return settings;
+  return Status::Ok();
 }
 
 void WorkerProgram::ConnectCoordinator(Incarnation incarnation) {
-  endpoint_->Connect(
+  if (incarnation == Incarnation()) {
+    GiveUpShards();  // a new session
+  }
+  endpoint_->CancelConnect(coordinator_connect_);
+  if (coordinator_ != proto::PeerId()) {
+    endpoint_->Close(coordinator_);
+    coordinator_ = proto::PeerId();
+  }
+  coordinator_connect_ = endpoint_->Connect(
       options_.coordinator_host,
       options_.coordinator_port,
       MakeHello(incarnation),
@@ -149,18 +165,24 @@ void WorkerProgram::ConnectCoordinator(Incarnation incarnation) {
       net::RetryPolicy::FromTiming(timing_, kEndless));
 }
 
+void WorkerProgram::GiveUpShards() {
+  for (const auto& [shard, connect] : shard_connects_) {
+    endpoint_->CancelConnect(connect);
+  }
+  shard_connects_.clear();
+  for (const auto& [peer, shard] : shards_) {
+    endpoint_->Close(peer);
+  }
+}
+
 void WorkerProgram::ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) {
-  endpoint_->Connect(
+  net::ConnectId& connect = shard_connects_[address.shard];
+  endpoint_->CancelConnect(connect);
+  connect = endpoint_->Connect(
       address.host,
       address.port,
       MakeHello(incarnation),
       [this, address, incarnation](const Result<proto::PeerId>& peer) {
-        if (incarnation != core_->incarnation()) {
-          if (peer.ok()) {
-            endpoint_->Close(*peer);  // of a session that is over
-          }
-          return;
-        }
         if (!peer.ok()) {
           Exit(Status(peer.status())
                    .Annotate("connect to shard " + std::to_string(address.shard.value)));

@@ -48,6 +48,9 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override;
   void OnClosed(proto::PeerId peer, const Status& why) override;
 
+  /// Of an earlier session: none of its connections reaches the core any more.
+  void GiveUpShards();
+  Status BuildTrainer(const std::string& config_json);
   proto::Hello MakeHello(Incarnation incarnation) const;
   void StartTicking(const proto::Timing& timing);
   void LookForNotice();
@@ -61,6 +64,13 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   std::unique_ptr<ComputeThread> compute_;
   proto::Timing timing_;
   net::TimerId tick_timer_;
+  // What the last JoinReply's config led to. A worker that joins anew has the same.
+  std::string config_json_;
+  client::WorkerSettings settings_;
+  // At most one connection to the coordinator and to each shard, made or under way: those of an
+  // earlier session are given up before the next begins.
+  net::ConnectId coordinator_connect_;
+  std::map<ShardId, net::ConnectId> shard_connects_;
   proto::PeerId coordinator_;
   std::map<proto::PeerId, std::pair<proto::ShardAddress, Incarnation>> shards_;
   bool is_noticed_ = false;

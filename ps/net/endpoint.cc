@@ -27,18 +27,22 @@ void Endpoint::StopListening() {
   impl_->StopListening();
 }
 
-void Endpoint::Connect(
+ConnectId Endpoint::Connect(
     const std::string& host,
     uint32_t port,
     proto::Hello hello,
     ConnectCallback done,
     const RetryPolicy& retry) {
-  impl_->Connect({host, port, ""}, std::move(hello), std::move(done), retry);
+  return impl_->Connect({host, port, ""}, std::move(hello), std::move(done), retry);
 }
 
-void Endpoint::ConnectToFile(
+ConnectId Endpoint::ConnectToFile(
     const std::string& path, proto::Hello hello, ConnectCallback done, const RetryPolicy& retry) {
-  impl_->Connect({"", 0, path}, std::move(hello), std::move(done), retry);
+  return impl_->Connect({"", 0, path}, std::move(hello), std::move(done), retry);
+}
+
+void Endpoint::CancelConnect(ConnectId connect) {
+  impl_->CancelConnect(connect);
 }
 
 void Endpoint::Send(proto::PeerId to, uint64_t request_id, proto::Message message) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/base/ids.h"
 #include "ps/base/logger.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
@@ -55,6 +56,9 @@ struct EndpointOptions {
   Duration linger = std::chrono::seconds(3);  // for the peer to take what was sent before a close
   uint64_t seed = 1;                          // of the retries' jitter
 };
+
+/// A call of Endpoint::Connect. Never reused within an endpoint; 0 is none.
+using ConnectId = Id<struct ConnectIdTag, uint64_t>;
 
 /// Since the endpoint or the connection began; headers included.
 struct Traffic {
@@ -107,8 +111,8 @@ class Endpoint final : public proto::Outbox {
   /// Connects and says `hello`. `done` gets the peer once it has accepted; or, after the attempts
   /// that `retry` allows, the last reason, prefixed with host:port. A refusal is not tried again
   /// unless its code says so. `done` is not called from inside Connect, and not at all after
-  /// ~Endpoint.
-  void Connect(
+  /// ~Endpoint or CancelConnect.
+  ConnectId Connect(
       const std::string& host,
       uint32_t port,
       proto::Hello hello,
@@ -117,11 +121,14 @@ class Endpoint final : public proto::Outbox {
 
   /// Connect to a socket file, which must be there and this user's. The path takes the place of
   /// host:port.
-  void ConnectToFile(
+  ConnectId ConnectToFile(
       const std::string& path,
       proto::Hello hello,
       ConnectCallback done,
       const RetryPolicy& retry = {});
+
+  /// Gives the attempt up: nobody is connected by it any more. No effect when `done` was called.
+  void CancelConnect(ConnectId connect);
 
   /// Writes as much as the kernel takes at once, borrowed payload included, and keeps the rest:
   /// owned parts as they are, borrowed ones copied. Over queue_bytes_max of unsent bytes the peer

@@ -117,6 +117,47 @@ TEST(ConnectTest, AListenerThatNeverAnswersIsGivenUp) {
   release.set_value();
 }
 
+TEST(ConnectTest, ACancelledAttemptConnectsNobody) {
+  const ReservedPort reserved;
+  const uint32_t port = reserved.port();
+  TestNode client(TestOptions("client"));
+  RetryPolicy retry = PatientPolicy();
+  retry.attempts_max = 100'000;
+  retry.first = milliseconds(1);
+  retry.limit = milliseconds(1);
+  const auto never = [](const Result<proto::PeerId>&) { ADD_FAILURE() << "it was cancelled"; };
+  client.Do([&](Endpoint& endpoint) {
+    endpoint.CancelConnect(endpoint.Connect("127.0.0.1", port, TestHello("old"), never, retry));
+  });
+  TestNode server(TestOptions("server"));
+  server.Do([&](Endpoint& endpoint) { EXPECT_TRUE(endpoint.Listen("127.0.0.1", port).ok()); });
+  ASSERT_TRUE(client.Connect(port, TestHello("new"), retry).ok());
+  EXPECT_EQ(server.Next().hello.node, "new");
+  EXPECT_TRUE(server.HasNoEvent());
+}
+
+TEST(ConnectTest, AnAttemptThatAwaitsTheReplyIsCancelledToo) {
+  TestNode server(TestOptions("server"));
+  const uint32_t port = server.Listen();
+  std::promise<void> release;
+  ASSERT_TRUE(server.loop().Post([future = release.get_future().share()] { future.wait(); }).ok());
+  TestNode client(TestOptions("client"));
+  const auto never = [](const Result<proto::PeerId>&) { ADD_FAILURE() << "it was cancelled"; };
+  ConnectId connect;
+  client.Do([&](Endpoint& endpoint) {
+    connect = endpoint.Connect("127.0.0.1", port, TestHello("old"), never, PatientPolicy());
+  });
+  for (bool is_hello_sent = false; !is_hello_sent;) {
+    client.Do([&](Endpoint& endpoint) { is_hello_sent = endpoint.TotalTraffic().frames_out == 1; });
+  }
+  client.Do([&](Endpoint& endpoint) { endpoint.CancelConnect(connect); });
+  release.set_value();
+  EXPECT_EQ(server.Next().kind, Event::Kind::kConnected) << "the Hello was on its way";
+  EXPECT_EQ(server.Next().kind, Event::Kind::kClosed);
+  client.MustConnect(port);
+  EXPECT_TRUE(client.HasNoEvent());
+}
+
 TEST(ConnectTest, AnEndpointMayGoAwayWhileItConnects) {
   const ReservedPort reserved;
   const uint32_t port = reserved.port();

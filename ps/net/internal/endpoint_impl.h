@@ -31,8 +31,9 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   Result<uint32_t> Listen(const std::string& host, uint32_t port);
   Status ListenAtFile(const std::string& path);
   void StopListening();
-  void Connect(
+  ConnectId Connect(
       Connector::Target target, proto::Hello hello, ConnectCallback done, const RetryPolicy& retry);
+  void CancelConnect(ConnectId connect);
   void CloseAll(std::function<void()> done);
   void Destroy();
 
@@ -80,7 +81,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
     bool is_half_open = false;
     std::string address;
     std::string node;
-    uint64_t attempt = 0;  // kAwaitsReply: its entry in attempts_
+    ConnectId attempt;  // kAwaitsReply: its entry in attempts_
   };
 
   /// One call of Connect.
@@ -98,8 +99,8 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   void Open(Peer& peer, const std::string& node);
   void CheckHello(Peer& peer, uint64_t request_id, const proto::Message& message);
   void CheckReply(Peer& peer, uint64_t request_id, const proto::Message& message);
-  void OnConnectSocket(uint64_t attempt, StreamSocket socket);
-  void FinishAttempt(uint64_t attempt, Result<proto::PeerId> result);
+  void OnConnectSocket(ConnectId attempt, StreamSocket socket);
+  void FinishAttempt(ConnectId attempt, Result<proto::PeerId> result);
   void LogEnd(const Peer& peer, State state, const Status& why) const;
 
   // Constant after construction.
@@ -113,7 +114,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   Random random_;
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::map<proto::PeerId, Peer> peers_;
-  std::map<uint64_t, Attempt> attempts_;
+  std::map<ConnectId, Attempt> attempts_;
   uint64_t last_peer_ = 0;
   uint64_t last_attempt_ = 0;
   Door ports_;

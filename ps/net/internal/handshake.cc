@@ -216,10 +216,10 @@ void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Me
   handler_->OnConnected(connection.id(), *hello);
 }
 
-void Endpoint::Impl::Connect(
+ConnectId Endpoint::Impl::Connect(
     Connector::Target target, proto::Hello hello, ConnectCallback done, const RetryPolicy& retry) {
   PS_CHECK(loop_->IsOwner()) << "Connect called from a foreign thread";
-  const uint64_t number = ++last_attempt_;
+  const ConnectId number(++last_attempt_);
   Status refusal;
   if (is_closing_) {
     refusal = Status::Cancelled("the endpoint is closing");
@@ -237,16 +237,33 @@ void Endpoint::Impl::Connect(
   attempts_[number] = {connector, std::move(hello), std::move(done)};
   if (refusal.ok()) {
     connector->Start();
-    return;
+    return number;
   }
   asio::post(loop_->impl().io(), [weak = weak_from_this(), number, refusal] {
     if (const auto self = weak.lock()) {
       self->FinishAttempt(number, refusal);
     }
   });
+  return number;
 }
 
-void Endpoint::Impl::OnConnectSocket(uint64_t attempt, StreamSocket socket) {
+void Endpoint::Impl::CancelConnect(ConnectId connect) {
+  PS_CHECK(loop_->IsOwner()) << "CancelConnect called from a foreign thread";
+  const auto found = attempts_.find(connect);
+  if (found == attempts_.end()) {
+    return;
+  }
+  found->second.connector->Cancel();
+  attempts_.erase(found);
+  for (const auto& [id, peer] : peers_) {
+    if (peer.state == State::kAwaitsReply && peer.attempt == connect) {
+      peer.connection->Abort(Status::Cancelled("nobody waits for it any more"));
+      return;  // Abort may have changed the table
+    }
+  }
+}
+
+void Endpoint::Impl::OnConnectSocket(ConnectId attempt, StreamSocket socket) {
   Peer& peer = AddPeer(std::move(socket), State::kAwaitsReply);
   peer.attempt = attempt;
   const Attempt& its = attempts_.at(attempt);
@@ -258,7 +275,7 @@ void Endpoint::Impl::OnConnectSocket(uint64_t attempt, StreamSocket socket) {
 
 void Endpoint::Impl::CheckReply(Peer& peer, uint64_t request_id, const proto::Message& message) {
   Connection& connection = *peer.connection;
-  const uint64_t attempt = peer.attempt;
+  const ConnectId attempt = peer.attempt;
   if (const auto* reply = std::get_if<proto::HelloReply>(&message)) {
     Open(peer, reply->node);
     FinishAttempt(attempt, connection.id());
@@ -282,7 +299,7 @@ void Endpoint::Impl::CheckReply(Peer& peer, uint64_t request_id, const proto::Me
   connector->Fail(why, std::chrono::milliseconds(refusal->retry_after_ms));
 }
 
-void Endpoint::Impl::FinishAttempt(uint64_t attempt, Result<proto::PeerId> result) {
+void Endpoint::Impl::FinishAttempt(ConnectId attempt, Result<proto::PeerId> result) {
   const auto found = attempts_.find(attempt);
   if (found == attempts_.end()) {
     return;
