@@ -92,19 +92,11 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
 }
 
 void ShardDesk::SendSetup(Shard* shard, const Call& call) {
-  const proto::JobConfig& config = job_->options.config;
   proto::ShardSetup setup;
+  setup.config_json = job_->config_json;
   setup.tensors = job_->options.tensors;
   setup.placement = job_->state.placement;
-  setup.seed = config.train.seed;
-  setup.optimizer = config.optimizer;
-  setup.mode = config.train.mode;
-  setup.staleness_max = config.train.staleness_max;
-  setup.reference_minibatch = config.train.minibatch;
   setup.total_samples = job_->ledger.samples_total();
-  setup.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;
-  setup.queue_bytes = uint64_t{config.servers.queue_mib} << 20U;
-  setup.max_detect_s = Seconds(job_->timing.detect);
   setup.membership = job_->membership.Message();
   call.out->Send(shard->peer, shard->register_request_id, std::move(setup));
 }

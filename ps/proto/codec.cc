@@ -11,9 +11,6 @@ static_assert(static_cast<int>(wire::PushOutcome::MAX) == static_cast<int>(PushO
 static_assert(static_cast<int>(wire::LeaseKind::MAX) == static_cast<int>(LeaseKind::kEvaluate));
 static_assert(static_cast<int>(wire::WorkerState::MAX) == static_cast<int>(WorkerState::kDraining));
 static_assert(static_cast<int>(wire::Mode::MAX) == static_cast<int>(Mode::kBsp));
-static_assert(
-    static_cast<int>(wire::OptimizerKind::MAX) == static_cast<int>(OptimizerKind::kAdagrad));
-static_assert(static_cast<int>(wire::ScheduleKind::MAX) == static_cast<int>(ScheduleKind::kLinear));
 static_assert(static_cast<int>(wire::InitKind::MAX) == static_cast<int>(InitKind::kUniform));
 static_assert(static_cast<int>(wire::UpdateRule::MAX) == static_cast<int>(UpdateRule::kAverage));
 
@@ -97,6 +94,7 @@ Offset<wire::ShardStats> Encode(Fbb& b, const ShardStats& m) {
   out.add_chunks_applied(m.chunks_applied);
   out.add_chunks_duplicate(m.chunks_duplicate);
   out.add_chunks_rejected(m.chunks_rejected);
+  out.add_chunks_overflowed(m.chunks_overflowed);
   out.add_pushes_fenced(m.pushes_fenced);
   out.add_bytes_received(m.bytes_received);
   out.add_bytes_sent(m.bytes_sent);
@@ -116,6 +114,7 @@ void Decode(Decoder& d, const wire::ShardStats& w, ShardStats* m) {
   m->chunks_applied = w.chunks_applied();
   m->chunks_duplicate = w.chunks_duplicate();
   m->chunks_rejected = w.chunks_rejected();
+  m->chunks_overflowed = w.chunks_overflowed();
   m->pushes_fenced = w.pushes_fenced();
   m->bytes_received = w.bytes_received();
   m->bytes_sent = w.bytes_sent();

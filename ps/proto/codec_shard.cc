@@ -137,93 +137,21 @@ void Decode(Decoder& d, const wire::TensorSpec& w, TensorSpec* m) {
   m->has_weight_decay = w.has_weight_decay();
 }
 
-namespace {
-
-Offset<wire::OptimizerConfig> EncodeOptimizer(Fbb& b, const OptimizerConfig& m) {
-  const auto milestones = b.CreateVector(m.schedule.milestones);
-  const auto schedule = wire::CreateScheduleConfig(
-      b,
-      EnumTo<wire::ScheduleKind>(m.schedule.kind),
-      m.schedule.warmup,
-      m.schedule.final_factor,
-      m.schedule.step_factor,
-      milestones);
-  wire::OptimizerConfigBuilder out(b);
-  out.add_kind(EnumTo<wire::OptimizerKind>(m.kind));
-  out.add_lr(m.lr);
-  out.add_momentum(m.momentum);
-  out.add_nesterov(m.nesterov);
-  out.add_weight_decay(m.weight_decay);
-  out.add_beta1(m.beta1);
-  out.add_beta2(m.beta2);
-  out.add_epsilon(m.epsilon);
-  out.add_clip_value(m.clip_value);
-  out.add_clip_norm(m.clip_norm);
-  out.add_schedule(schedule);
-  return out.Finish();
-}
-
-void DecodeOptimizer(Decoder& d, const wire::OptimizerConfig& w, OptimizerConfig* m) {
-  m->kind = d.Enum<OptimizerKind>(w.kind(), "optimizer.kind");
-  m->lr = w.lr();
-  m->momentum = w.momentum();
-  m->nesterov = w.nesterov();
-  m->weight_decay = w.weight_decay();
-  m->beta1 = w.beta1();
-  m->beta2 = w.beta2();
-  m->epsilon = w.epsilon();
-  m->clip_value = w.clip_value();
-  m->clip_norm = w.clip_norm();
-  if (!d.Present(w.schedule(), "optimizer.schedule")) {
-    return;
-  }
-  const wire::ScheduleConfig& schedule = *w.schedule();
-  m->schedule.kind = d.Enum<ScheduleKind>(schedule.kind(), "schedule.kind");
-  m->schedule.warmup = schedule.warmup();
-  m->schedule.final_factor = schedule.final_factor();
-  m->schedule.step_factor = schedule.step_factor();
-  d.Scalars(schedule.milestones(), "schedule.milestones", &m->schedule.milestones);
-}
-
-}  // namespace
-
 Offset<wire::ShardSetup> Encode(Fbb& b, const ShardSetup& m) {
+  const auto config = b.CreateString(m.config_json);
   const auto tensors = MakeTables(b, m.tensors);
   const auto placement = Encode(b, m.placement);
-  const auto optimizer = EncodeOptimizer(b, m.optimizer);
   const auto membership = Encode(b, m.membership);
-  wire::ShardSetupBuilder out(b);
-  out.add_tensors(tensors);
-  out.add_placement(placement);
-  out.add_seed(m.seed);
-  out.add_optimizer(optimizer);
-  out.add_mode(EnumTo<wire::Mode>(m.mode));
-  out.add_staleness_max(m.staleness_max);
-  out.add_reference_minibatch(m.reference_minibatch);
-  out.add_total_samples(m.total_samples);
-  out.add_frame_bytes(m.frame_bytes);
-  out.add_queue_bytes(m.queue_bytes);
-  out.add_max_detect_s(m.max_detect_s);
-  out.add_membership(membership);
-  return out.Finish();
+  return wire::CreateShardSetup(b, config, tensors, placement, m.total_samples, membership);
 }
 
 void Decode(Decoder& d, const wire::ShardSetup& w, ShardSetup* m) {
+  m->config_json = d.Text(w.config_json(), kConfigBytesMax, "config_json");
   d.Tables(w.tensors(), "tensors", &m->tensors);
   if (d.Present(w.placement(), "placement")) {
     Decode(d, *w.placement(), &m->placement);
   }
-  m->seed = w.seed();
-  if (d.Present(w.optimizer(), "optimizer")) {
-    DecodeOptimizer(d, *w.optimizer(), &m->optimizer);
-  }
-  m->mode = d.Enum<Mode>(w.mode(), "mode");
-  m->staleness_max = w.staleness_max();
-  m->reference_minibatch = w.reference_minibatch();
   m->total_samples = w.total_samples();
-  m->frame_bytes = w.frame_bytes();
-  m->queue_bytes = w.queue_bytes();
-  m->max_detect_s = w.max_detect_s();
   if (d.Present(w.membership(), "membership")) {
     Decode(d, *w.membership(), &m->membership);
   }

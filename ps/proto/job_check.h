@@ -14,7 +14,9 @@ namespace ps::proto {
 /// Puts the value of the `number`-th --set (from 1) into the tree.
 Status ApplyOverride(JsonValue& root, const ConfigOverride& override, int number);
 
-/// What fields say together, and what is on the disk. `root` is where `config` was read from.
+/// What fields say together. `root` is where `config` was read from.
 Status CheckRules(const JobConfig& config, const JsonValue& root, const std::string& file);
+/// Whether the dataset's directory is on this machine's disk.
+Status CheckDataset(const JobConfig& config, const JsonValue& root, const std::string& file);
 
 }  // namespace ps::proto

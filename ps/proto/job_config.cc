@@ -52,6 +52,14 @@ Result<JsonValue> ParseTree(
   return root;
 }
 
+Result<JobConfig> ReadConfig(JsonValue& root, const std::string& file_name) {
+  PS_TRY(CheckSchema(root, JobSchema(), file_name));
+  auto config = ReadValues<JobConfig>(root, JobSchema());
+  PS_TRY(CheckRules(config, root, file_name));
+  ResolveOverlap(config);
+  return config;
+}
+
 }  // namespace
 
 Result<JobConfig> ParseJobConfig(
@@ -59,11 +67,15 @@ Result<JobConfig> ParseJobConfig(
     const std::string& file_name,
     const std::vector<ConfigOverride>& overrides) {
   PS_ASSIGN(JsonValue root, ParseTree(text, file_name, overrides));
-  PS_TRY(CheckSchema(root, JobSchema(), file_name));
-  auto config = ReadValues<JobConfig>(root, JobSchema());
-  PS_TRY(CheckRules(config, root, file_name));
-  ResolveOverlap(config);
+  PS_ASSIGN(JobConfig config, ReadConfig(root, file_name));
+  PS_TRY(CheckDataset(config, root, file_name));
   return config;
+}
+
+Result<JobConfig> ParsePrintedJobConfig(const std::string& text) {
+  const std::string name = "the coordinator's config";
+  PS_ASSIGN(JsonValue root, ParseJson(text, name));
+  return ReadConfig(root, name);
 }
 
 Result<JobConfig> LoadJobConfig(

@@ -204,6 +204,10 @@ Result<JobConfig> ParseJobConfig(
     const std::string& file_name,
     const std::vector<ConfigOverride>& overrides = {});
 
+/// Reads what another process of this build printed with PrintJobConfig. Checks everything but the
+/// dataset's directory, which only workers need to have. Errors: kInvalidArgument.
+Result<JobConfig> ParsePrintedJobConfig(const std::string& text);
+
 /// For faults that show only when data and model are looked at: `why` begins with the field that it
 /// is about, as in "data.directory has no ...", and gets that field's place in the job file, in the
 /// form above. A `why` that begins otherwise stays as it is.

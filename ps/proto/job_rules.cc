@@ -29,8 +29,21 @@ class Rules {
     PS_TRY(Seats());
     PS_TRY(Faults());
     PS_TRY(Addresses());
-    PS_TRY(Length());
-    return Dataset();
+    return Length();
+  }
+
+  Status Dataset() const {
+    const std::string& directory = config_.data.directory;
+    std::error_code error;
+    if (std::filesystem::is_directory(directory, error)) {
+      return Status::Ok();
+    }
+    const bool is_packaged = std::string_view(directory).starts_with(kFashionMnist);
+    return Error(
+        "data.directory",
+        "data.directory " + Quoted(directory) + " is no directory on this machine; " +
+            (is_packaged ? "install it: sudo apt-get install dataset-fashion-mnist"
+                         : "allowed: the folder with the dataset's files"));
   }
 
  private:
@@ -235,20 +248,6 @@ class Rules {
     return Status::Ok();
   }
 
-  Status Dataset() const {
-    const std::string& directory = config_.data.directory;
-    std::error_code error;
-    if (std::filesystem::is_directory(directory, error)) {
-      return Status::Ok();
-    }
-    const bool is_packaged = std::string_view(directory).starts_with(kFashionMnist);
-    return Error(
-        "data.directory",
-        "data.directory " + Quoted(directory) + " is no directory on this machine; " +
-            (is_packaged ? "install it: sudo apt-get install dataset-fashion-mnist"
-                         : "allowed: the folder with the dataset's files"));
-  }
-
   const JobConfig& config_;
   const JsonValue& root_;
   const std::string& file_;
@@ -258,6 +257,10 @@ class Rules {
 
 Status CheckRules(const JobConfig& config, const JsonValue& root, const std::string& file) {
   return Rules(config, root, file).Check();
+}
+
+Status CheckDataset(const JobConfig& config, const JsonValue& root, const std::string& file) {
+  return Rules(config, root, file).Dataset();
 }
 
 }  // namespace ps::proto

@@ -171,17 +171,10 @@ struct MembershipAck {
 /// Answer to RegisterShard: everything a shard needs. It initialises its chunks and answers
 /// ShardReady.
 struct ShardSetup {
+  std::string config_json;  // PrintJobConfig of the resolved config
   std::vector<TensorSpec> tensors;
-  Placement placement;  // all chunks; a shard takes its own
-  uint64_t seed = 1;
-  OptimizerConfig optimizer;
-  Mode mode = Mode::kAsync;
-  uint32_t staleness_max = 0;
-  uint32_t reference_minibatch = 1;  // async, ssp: a push counts samples / reference_minibatch
-  uint64_t total_samples = 0;        // of the whole job: the schedule's length
-  uint64_t frame_bytes = 512U << 10;
-  uint64_t queue_bytes = 64U << 20;
-  double max_detect_s = 3;
+  Placement placement;         // all chunks; a shard takes its own
+  uint64_t total_samples = 0;  // of the whole job: the schedule's length
   Membership membership;
 };
 
@@ -233,6 +226,8 @@ struct ShardStats {
   uint64_t chunks_applied = 0;
   uint64_t chunks_duplicate = 0;  // pushed again and acknowledged, not applied
   uint64_t chunks_rejected = 0;   // NaN or infinity
+  // Left out although the gradient was finite: parameters or state would not have been.
+  uint64_t chunks_overflowed = 0;
   uint64_t pushes_fenced = 0;     // refused as kStale
   uint64_t bytes_received = 0;    // payload
   uint64_t bytes_sent = 0;

@@ -43,10 +43,11 @@ Buffer MakeZeros(int64_t element_count) {
 
 }  // namespace
 
-Result<ChunkStore> ChunkStore::Make(ShardId shard, const proto::ShardSetup& setup) {
+Result<ChunkStore> ChunkStore::Make(
+    ShardId shard, const ShardSettings& settings, const proto::ShardSetup& setup) {
   ChunkStore store;
-  store.parts_ = proto::ChunkParts(setup.frame_bytes);
-  store.rule_ = RuleOf(setup.optimizer);
+  store.parts_ = proto::ChunkParts(settings.frame_bytes);
+  store.rule_ = RuleOf(settings.optimizer);
   const int slot_count = kernels::OptimizerSlotCount(store.rule_);
   std::vector<int64_t> tensor_elements;
   for (const TensorSpec& tensor : setup.tensors) {
@@ -64,12 +65,12 @@ Result<ChunkStore> ChunkStore::Make(ShardId shard, const proto::ShardSetup& setu
     chunk.element_count = assignment.element_count;
     chunk.rule = spec.rule;
     chunk.average_rate = spec.average_rate;
-    chunk.weight_decay = spec.has_weight_decay ? setup.optimizer.weight_decay : 0;
+    chunk.weight_decay = spec.has_weight_decay ? settings.optimizer.weight_decay : 0;
     chunk.value = Buffer(assignment.element_count * sizeof(float));
     InitializeTensor(
         spec,
         tensor,
-        setup.seed,
+        settings.seed,
         assignment.element_begin,
         chunk.value.floats().data(),
         chunk.element_count);

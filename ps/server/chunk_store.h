@@ -14,6 +14,7 @@
 #include "ps/base/tensor_spec.h"
 #include "ps/proto/chunks.h"
 #include "ps/proto/messages.h"
+#include "ps/server/shard_settings.h"
 
 namespace ps::server {
 
@@ -40,7 +41,8 @@ class ChunkStore {
 
   /// Takes the shard's own chunks out of the placement and gives them their initial values.
   /// Errors: kInvalidArgument when the placement does not fit the tensors.
-  static Result<ChunkStore> Make(ShardId shard, const proto::ShardSetup& setup);
+  static Result<ChunkStore> Make(
+      ShardId shard, const ShardSettings& settings, const proto::ShardSetup& setup);
 
   size_t size() const { return chunks_.size(); }
 

@@ -16,9 +16,6 @@
 namespace ps::server {
 namespace {
 
-/// Until the job's own is known.
-constexpr Duration kFirstMaxDetect = std::chrono::seconds(3);
-
 std::string Text(Duration d) {
   const std::string text = std::to_string(Seconds(d));
   return text.substr(0, text.find('.') + 2) + " s";
@@ -27,13 +24,18 @@ std::string Text(Duration d) {
 }  // namespace
 
 ShardCore::ShardCore(
-    ShardId shard, std::string advertised_host, uint32_t port, int64_t pid, const Logger* log)
+    ShardId shard,
+    std::string advertised_host,
+    uint32_t port,
+    int64_t pid,
+    ReadSettings read_settings,
+    const Logger* log)
     : shard_(shard),
       port_(port),
       advertised_host_(std::move(advertised_host)),
       pid_(pid),
-      log_(log),
-      timing_(proto::Timing::FromMaxDetect(kFirstMaxDetect)) {
+      read_settings_(std::move(read_settings)),
+      log_(log) {
   stats_.staleness_histogram.assign(kStalenessBuckets, 0);
 }
 
@@ -41,13 +43,13 @@ void ShardCore::OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto:
   coordinator_ = peer;
   coordinator_seen_ = now;
   is_registered_ = false;
-  next_heartbeat_ = now + timing_.heartbeat;
+  next_heartbeat_ = now + settings_.timing.heartbeat;
   Register(now, out);
 }
 
 void ShardCore::Register(TimePoint now, proto::Outbox* out) {
   // Small and idempotent, and until it is through the coordinator counts this shard as silent.
-  next_register_ = now + timing_.retry_first;
+  next_register_ = now + settings_.timing.retry_first;
   out->Send(
       coordinator_,
       ++last_request_id_,
@@ -95,16 +97,11 @@ void ShardCore::OnCoordinatorMessage(const Call& call, proto::Message& message) 
   }
 }
 
-Status ShardCore::MakeStore(const proto::ShardSetup& setup) {
-  if (setup.reference_minibatch == 0 || setup.frame_bytes == 0 || setup.queue_bytes == 0 ||
-      !(setup.max_detect_s > 0) || !std::isfinite(setup.max_detect_s)) {
-    return Status::InvalidArgument(
-        "set-up with reference_minibatch " + std::to_string(setup.reference_minibatch) +
-        ", frame_bytes " + std::to_string(setup.frame_bytes) + ", queue_bytes " +
-        std::to_string(setup.queue_bytes) + ", max_detect_s " + std::to_string(setup.max_detect_s) +
-        "; all must be above 0");
-  }
-  PS_ASSIGN(store_, ChunkStore::Make(shard_, setup));
+Status ShardCore::TakeSetup(const proto::ShardSetup& setup) {
+  PS_ASSIGN(ShardSettings settings, read_settings_(setup.config_json));
+  PS_ASSIGN(store_, ChunkStore::Make(shard_, settings, setup));
+  settings_ = std::move(settings);
+  total_samples_ = setup.total_samples;
   return Status::Ok();
 }
 
@@ -115,7 +112,7 @@ void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
     call.out->Send(call.peer, call.request_id, proto::ShardReady{shard_});
     return;
   }
-  const Status status = MakeStore(setup);
+  const Status status = TakeSetup(setup);
   if (!status.ok()) {
     log_->Error("setup_refused", {{"why", status}});
     Refuse(call, status, 0);
@@ -123,15 +120,7 @@ void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
   }
   is_set_up_ = true;
   is_registered_ = true;
-  optimizer_ = setup.optimizer;
-  mode_ = setup.mode;
-  staleness_max_ = setup.staleness_max;
-  reference_minibatch_ = setup.reference_minibatch;
-  total_samples_ = setup.total_samples;
-  frame_bytes_ = setup.frame_bytes;
-  queue_bytes_ = setup.queue_bytes;
-  timing_ = proto::Timing::FromMaxDetect(FromSeconds(setup.max_detect_s));
-  next_heartbeat_ = call.now + timing_.heartbeat;
+  next_heartbeat_ = call.now + settings_.timing.heartbeat;
   log_->Info(
       "shard_ready", {{"chunks", store_.size()}, {"parameter_bytes", store_.parameter_bytes()}});
   TakeMembership(setup.membership, call.out);
@@ -162,7 +151,8 @@ void ShardCore::Refuse(const Call& call, const Status& status, Step step) {
   refusal.message = std::string(status.message());
   refusal.step = step;
   if (status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kOverloaded) {
-    const auto delay = std::chrono::duration_cast<std::chrono::milliseconds>(timing_.retry_first);
+    const auto delay =
+        std::chrono::duration_cast<std::chrono::milliseconds>(settings_.timing.retry_first);
     refusal.retry_after_ms = static_cast<uint32_t>(std::max<int64_t>(delay.count(), 1));
   }
   call.out->Send(call.peer, call.request_id, std::move(refusal));
@@ -196,13 +186,13 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   const Duration silence = now - coordinator_seen_;
   if (coordinator_ == proto::PeerId()) {
-    if (silence > timing_.detect) {
+    if (silence > settings_.timing.detect) {
       ShutDown(Status::Unavailable("the coordinator is gone for " + Text(silence)));
     }
     return;
   }
   // Connected and yet silent, heartbeats unanswered: its machine is gone, or the way to it.
-  if (silence > timing_.lease) {
+  if (silence > settings_.timing.lease) {
     ShutDown(Status::Unavailable("the coordinator is silent for " + Text(silence)));
     return;
   }
@@ -210,7 +200,7 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
     Register(now, out);
   }
   if (now >= next_heartbeat_) {
-    next_heartbeat_ = now + timing_.heartbeat;
+    next_heartbeat_ = now + settings_.timing.heartbeat;
     SendHeartbeat(now, out);
   }
 }

@@ -16,6 +16,7 @@
 #include "ps/proto/timing.h"
 #include "ps/server/chunk_store.h"
 #include "ps/server/roster.h"
+#include "ps/server/shard_settings.h"
 #include "ps/server/staging.h"
 
 namespace ps::server {
@@ -32,7 +33,12 @@ class ShardCore {
 
   /// Workers reach the shard at `advertised_host`:`port`. `log` outlives the core.
   ShardCore(
-      ShardId shard, std::string advertised_host, uint32_t port, int64_t pid, const Logger* log);
+      ShardId shard,
+      std::string advertised_host,
+      uint32_t port,
+      int64_t pid,
+      ReadSettings read_settings,
+      const Logger* log);
 
   /// A connection to the coordinator stands, the first or another one: registers.
   void OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out);
@@ -54,7 +60,7 @@ class ShardCore {
   const Status& outcome() const { return outcome_; }
 
   /// The job's times once the shard is set up, before that the default ones.
-  const proto::Timing& timing() const { return timing_; }
+  const proto::Timing& timing() const { return settings_.timing; }
 
   // For the shell, tests and the simulation's checkers.
   bool is_set_up() const { return is_set_up_; }
@@ -103,7 +109,7 @@ class ShardCore {
   void Register(TimePoint now, proto::Outbox* out);
   void ShutDown(Status outcome);
   void Refuse(const Call& call, const Status& status, Step step);
-  Status MakeStore(const proto::ShardSetup& setup);
+  Status TakeSetup(const proto::ShardSetup& setup);
 
   // shard_push.cc
   void OnPush(const Call& call, proto::PushRequest& push);
@@ -143,25 +149,20 @@ class ShardCore {
   void SendHeartbeat(TimePoint now, proto::Outbox* out);
   double JobFraction() const;
 
-  bool is_bsp() const { return mode_ == proto::Mode::kBsp; }
+  bool is_bsp() const { return settings_.mode == proto::Mode::kBsp; }
 
   // Constant after construction.
   const ShardId shard_;
   const uint32_t port_;
   const std::string advertised_host_;
   const int64_t pid_;
+  const ReadSettings read_settings_;
   const Logger* const log_;
 
   // Constant after set-up.
   bool is_set_up_ = false;
-  proto::Mode mode_ = proto::Mode::kAsync;
-  proto::OptimizerConfig optimizer_;
-  uint32_t staleness_max_ = 0;
-  uint32_t reference_minibatch_ = 1;
+  ShardSettings settings_;
   uint64_t total_samples_ = 0;
-  uint64_t frame_bytes_ = 0;
-  uint64_t queue_bytes_ = 0;
-  proto::Timing timing_;
 
   // The coordinator's connection.
   proto::PeerId coordinator_;

@@ -29,7 +29,7 @@ ShardHost::~ShardHost() = default;
 Status ShardHost::Run() {
   PS_ASSIGN(const uint32_t port, endpoint_.Listen(options_.listen_host, 0));
   core_ = std::make_unique<ShardCore>(
-      options_.shard, options_.advertised_host, port, options_.pid, &log_);
+      options_.shard, options_.advertised_host, port, options_.pid, &ShardSettings::Read, &log_);
   log_.Info("listening", {{"host", options_.listen_host}, {"port", port}});
   PS_TRY(
       loop_.OnSignal({SIGTERM}, [this](int /*signal*/) { Leave(Status::Cancelled("SIGTERM")); }));

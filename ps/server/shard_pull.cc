@@ -77,11 +77,11 @@ void ShardCore::StartPull(Member* member, Pull pull, TimePoint now, proto::Outbo
 }
 
 bool ShardCore::MayAnswer(const Member& member, const Pull& pull) const {
-  switch (mode_) {
+  switch (settings_.mode) {
     case proto::Mode::kAsync:
       return true;
     case proto::Mode::kSsp:
-      return pull.is_evaluation || roster_.LeadOf(member) <= staleness_max_;
+      return pull.is_evaluation || roster_.LeadOf(member) <= settings_.staleness_max;
     case proto::Mode::kBsp:
       return pull.min_round <= round_;
   }
@@ -129,7 +129,7 @@ void ShardCore::SendAnswerFrame(PullAnswer* answer, proto::Outbox* out) {
     const Chunk& chunk = store_.chunks()[answer->chunks[answer->next]];
     const auto [begin, count] = store_.RangeOf(chunk, answer->next_part);
     const auto bytes = std::as_bytes(chunk.value.floats().subspan(begin, count));
-    if (!reply.chunks.empty() && reply_bytes + bytes.size() > frame_bytes_) {
+    if (!reply.chunks.empty() && reply_bytes + bytes.size() > settings_.frame_bytes) {
       break;
     }
     reply.chunks.push_back({chunk.key, chunk.version, count, begin});
@@ -153,8 +153,8 @@ void ShardCore::OnDrained(proto::PeerId peer, proto::Outbox* out) {
 }
 
 uint64_t ShardCore::outgoing_bytes_max() const {
-  const uint64_t answer_bytes = 2 * (is_bsp() ? store_.parameter_bytes() : frame_bytes_);
-  return std::max(queue_bytes_, answer_bytes);
+  const uint64_t answer_bytes = 2 * (is_bsp() ? store_.parameter_bytes() : settings_.frame_bytes);
+  return std::max(settings_.queue_bytes, answer_bytes);
 }
 
 void ShardCore::ReleasePulls(proto::Outbox* out) {

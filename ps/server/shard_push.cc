@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "kernels/cpu/finite.h"
-#include "ps/server/schedule.h"
 #include "ps/server/shard_core.h"
 
 namespace ps::server {
@@ -183,7 +182,7 @@ Status ShardCore::CheckRoom(const proto::PushRequest& push, const Member& member
         StepText(push) + " has " + std::to_string(unfinished) + " unfinished chunks on shard " +
         std::to_string(shard_.value) + "; the parts of a chunk are to follow each other");
   }
-  if (staging_.bytes() + push.payload.size() <= queue_bytes_) {
+  if (staging_.bytes() + push.payload.size() <= settings_.queue_bytes) {
     return Status::Ok();
   }
   uint64_t new_bytes = 0;
@@ -192,23 +191,23 @@ Status ShardCore::CheckRoom(const proto::PushRequest& push, const Member& member
     const bool has_come = intake.step == push.step && intake.has_come[index];
     new_bytes += has_come ? 0 : part.values.size_bytes();
   }
-  if (staging_.bytes() + new_bytes <= queue_bytes_) {
+  if (staging_.bytes() + new_bytes <= settings_.queue_bytes) {
     return Status::Ok();
   }
   return Status::Overloaded(
       "shard " + std::to_string(shard_.value) + " holds " + std::to_string(staging_.bytes()) +
       " bytes for round " + std::to_string(round_ + 1) + " and may hold " +
-      std::to_string(queue_bytes_) + " (servers.queue_mib)");
+      std::to_string(settings_.queue_bytes) + " (servers.queue_mib)");
 }
 
 void ShardCore::BeginIntake(const proto::PushRequest& push, Intake* intake) {
-  const double weight = static_cast<double>(push.samples) / reference_minibatch_;
+  const double weight = static_cast<double>(push.samples) / settings_.reference_minibatch;
   intake->step = push.step;
   intake->lease = push.lease;
   intake->round = push.round;
   intake->samples = push.samples;
   intake->chunk_count = push.chunk_count;
-  intake->lr = static_cast<float>(ScheduledLr(optimizer_, JobFraction()) * weight);
+  intake->lr = static_cast<float>(ScheduledLr(settings_.optimizer, JobFraction()) * weight);
   intake->has_come.assign(store_.part_count(), false);
   intake->is_rejected.assign(store_.size(), false);
   intake->begun_count = 0;

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "ps/server/schedule.h"
 #include "ps/server/shard_core.h"
 
 namespace ps::server {
@@ -30,7 +29,7 @@ proto::ShardStats ShardCore::Stats() const {
   stats.parameter_bytes = store_.parameter_bytes();
   stats.staged_bytes = staging_.bytes();
   stats.round = round_;
-  stats.lr = ScheduledLr(optimizer_, JobFraction());
+  stats.lr = ScheduledLr(settings_.optimizer, JobFraction());
   for (const auto& [incarnation, member] : roster_.members()) {
     stats.workers.push_back({member.worker, incarnation, member.clock, member.last_step});
   }
@@ -50,11 +49,12 @@ std::vector<proto::Wait> ShardCore::Waits(TimePoint now) const {
     wait.since_s = Seconds(now - pull.since);
     wait.generation = pull.generation;
     wait.what = is_bsp() ? "round " + std::to_string(pull.min_round) + here
-                         : "staleness bound " + std::to_string(staleness_max_) + here;
+                         : "staleness bound " + std::to_string(settings_.staleness_max) + here;
     for (const auto& [other_incarnation, other] : roster_.members()) {
       if (is_bsp() && other.is_active && other.last_round < pull.min_round) {
         AddToList(&wait.for_whom, Name(other));
-      } else if (!is_bsp() && other.is_active && other.clock + staleness_max_ < member.clock) {
+      } else if (
+          !is_bsp() && other.is_active && other.clock + settings_.staleness_max < member.clock) {
         AddToList(&wait.for_whom, Name(other) + " (clock " + std::to_string(other.clock) + ")");
       }
     }

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "ps/server/schedule.h"
 #include "ps/server/shard_core.h"
 
 namespace ps::server {
@@ -47,12 +46,12 @@ void ShardCore::TakeMembership(const proto::Membership& membership, proto::Outbo
   }
   // bsp keeps a contribution of every member until all of them are in: less room is a standstill.
   const uint64_t needed_bytes = roster_.members().size() * store_.parameter_bytes();
-  if (is_bsp() && needed_bytes > queue_bytes_) {
+  if (is_bsp() && needed_bytes > settings_.queue_bytes) {
     log_->Error(
         "round_does_not_fit",
         {{"members", roster_.members().size()},
          {"needed_bytes", needed_bytes},
-         {"queue_bytes", queue_bytes_},
+         {"queue_bytes", settings_.queue_bytes},
          {"remedy", "raise servers.queue_mib or use more shards"}});
   }
   ReleasePulls(out);
@@ -123,7 +122,7 @@ Status ShardCore::CheckCommit(const proto::CommitRound& commit) const {
 }
 
 void ShardCore::ApplyCommit(const proto::CommitRound& commit) {
-  const float lr = ScheduledLr(optimizer_, JobFraction());
+  const float lr = ScheduledLr(settings_.optimizer, JobFraction());
   uint64_t samples = 0;
   for (const proto::CommitRound::Contribution& c : commit.contributions) {
     samples += c.samples;

@@ -73,12 +73,20 @@ net::EndpointOptions EndpointOptionsOf(const std::string& node) {
   return options;
 }
 
+Result<server::ShardSettings> BenchSettings(const std::string& /*config_json*/) {
+  server::ShardSettings settings;
+  settings.frame_bytes = FrameBytes();
+  settings.optimizer.lr = 1e-6F;
+  settings.timing = proto::Timing::FromMaxDetect(std::chrono::hours(200));
+  return settings;
+}
+
 /// A shard on its own thread, set up without a coordinator.
 class ShardThread final : public net::EndpointHandler {
  public:
   /// One of `shards` shards that hold the shape's chunks.
   ShardThread(const Shape& shape, uint32_t shard, uint32_t shards)
-      : core_(ShardId(shard), "127.0.0.1", 0, 0, &NullLogger()),
+      : core_(ShardId(shard), "127.0.0.1", 0, 0, &BenchSettings, &NullLogger()),
         endpoint_(&loop_, EndpointOptionsOf("shard"), &NullLogger(), this) {
     proto::ShardSetup setup;
     TensorSpec tensor;
@@ -86,11 +94,7 @@ class ShardThread final : public net::EndpointHandler {
     tensor.shape = {static_cast<int64_t>(shape.bytes() / sizeof(float))};
     setup.tensors = {tensor};
     setup.placement = PlacementOf(shape, shards);
-    setup.frame_bytes = FrameBytes();
-    setup.optimizer.lr = 1e-6F;
-    setup.reference_minibatch = 1;
     setup.total_samples = uint64_t{1} << 60;
-    setup.max_detect_s = 1e6;
     setup.membership = {Generation(1), kIncarnation, {{WorkerId(0), kIncarnation, true}}, {}};
     const TimePoint now = SystemTime().Now();
     core_.OnCoordinatorConnected(kCoordinator, now, &endpoint_);

@@ -161,6 +161,19 @@ TEST(JobConfigTest, PrintedConfigsReadBackEqual) {
   }
 }
 
+TEST(JobConfigTest, APrintedConfigIsReadWhereTheDatasetIsNot) {
+  JobConfig config = ParseJobConfig(kSmall, "job.json").value();
+  config.data.directory = "/not/on/this/machine";
+  const std::string text = PrintJobConfig(config);
+  EXPECT_FALSE(ParseJobConfig(text, "job.json").ok());
+  const Result<JobConfig> back = ParsePrintedJobConfig(text);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, config);
+  config.train.mode = Mode::kSsp;
+  config.train.staleness_max = 0;
+  EXPECT_FALSE(ParsePrintedJobConfig(PrintJobConfig(config)).ok()) << "the rules hold as ever";
+}
+
 TEST(JobConfigTest, EveryKindOfOptimizerAndModePrintsAndReadsBack) {
   for (const std::string optimizer : {"sgd", "adam", "adamw", "adagrad"}) {
     for (const std::string mode : {"async", "ssp", "bsp"}) {

@@ -209,8 +209,10 @@ TEST(MessageCodecTest, UnknownEnumValuesAreRefused) {
       }),
       Make<LeaseGrant>([](auto& m) { m.kind = static_cast<LeaseKind>(2); }),
       Make<WorkerHeartbeat>([](auto& m) { m.state = static_cast<WorkerState>(4); }),
-      Make<ShardSetup>([](auto& m) { m.mode = static_cast<Mode>(3); }),
-      Make<ShardSetup>([](auto& m) { m.optimizer.kind = static_cast<OptimizerKind>(4); }),
+      Make<ShardSetup>([](auto& m) {
+        m.tensors.resize(1);
+        m.tensors[0].init = static_cast<InitKind>(3);
+      }),
       Make<StatusReply>([](auto& m) { m.status.mode = static_cast<Mode>(255); })};
   for (const Message& message : messages) {
     const auto back = ParseFrame(Flatten(EncodeMessage(message, 1)));

@@ -83,7 +83,7 @@ TEST_F(BspTest, TheWeightOfARoundDoesNotDependOnItsSamples) {
 
 TEST_F(BspTest, OneWorkerIsPlainSgdBitForBit) {
   ShardRig rig(proto::Mode::kBsp);
-  rig.setup.optimizer.lr = 0.037F;
+  rig.settings.optimizer.lr = 0.037F;
   rig.SetUp();
   float w = 1;
   for (uint64_t round = 1; round <= 50; ++round) {
@@ -229,7 +229,7 @@ TEST_F(BspTest, ARejectedContributionIsNotKept) {
 
 TEST_F(BspTest, StagingHasALimit) {
   ShardRig rig(proto::Mode::kBsp);
-  rig.setup.queue_bytes = 28 + 20;
+  rig.settings.queue_bytes = 28 + 20;
   rig.SetUp();
   proto::PushRequest first = rig.WholeStep(1, 1, 0.5F);
   first.round = 1;
@@ -319,7 +319,7 @@ TEST_F(BspTest, AWaitNamesWhoIsMissingFromTheRound) {
 TEST_F(BspTest, TheScheduleFollowsCommittedSamples) {
   ShardRig rig(proto::Mode::kBsp);
   rig.setup.total_samples = 4;
-  rig.setup.optimizer.schedule.kind = proto::ScheduleKind::kLinear;
+  rig.settings.optimizer.schedule.kind = proto::ScheduleKind::kLinear;
   rig.SetUp();
   proto::PushRequest push = rig.WholeStep(1, 1, 0.5F);
   push.round = 1;

@@ -7,20 +7,28 @@
 namespace ps::server {
 namespace {
 
-proto::ShardSetup SetupOf(proto::OptimizerKind kind) {
-  ShardRig rig;
-  rig.setup.optimizer.kind = kind;
-  rig.setup.optimizer.lr = 0.1F;
-  return rig.setup;
+/// The rig's job.
+struct Job {
+  ShardSettings settings = ShardRig().settings;
+  proto::ShardSetup setup = ShardRig().setup;
+
+  Result<ChunkStore> MakeStore() const { return ChunkStore::Make(kShard, settings, setup); }
+};
+
+Job JobOf(proto::OptimizerKind kind) {
+  Job job;
+  job.settings.optimizer.kind = kind;
+  job.settings.optimizer.lr = 0.1F;
+  return job;
 }
 
-std::vector<float> AfterTwoUpdates(const proto::ShardSetup& setup) {
-  Result<ChunkStore> store = ChunkStore::Make(kShard, setup);
+std::vector<float> AfterTwoUpdates(const Job& job) {
+  Result<ChunkStore> store = job.MakeStore();
   EXPECT_TRUE(store.ok()) << store.status();
   std::vector<float> values;
   for (const float g : {0.5F, 0.25F}) {
     const std::vector<float> gradient(2, g);
-    store->Apply(0, 0, gradient, setup.optimizer.lr);
+    store->Apply(0, 0, gradient, job.settings.optimizer.lr);
     store->FinishUpdate(0);
     values.push_back(store->ValuesOf(0)[1]);
   }
@@ -29,33 +37,33 @@ std::vector<float> AfterTwoUpdates(const proto::ShardSetup& setup) {
   return values;
 }
 
-void ExpectValues(const proto::ShardSetup& setup, float after_one, float after_two) {
-  const std::vector<float> values = AfterTwoUpdates(setup);
+void ExpectValues(const Job& job, float after_one, float after_two) {
+  const std::vector<float> values = AfterTwoUpdates(job);
   EXPECT_NEAR(values[0], after_one, 2e-6F);
   EXPECT_NEAR(values[1], after_two, 2e-6F);
 }
 
 TEST(ChunkStoreTest, EveryOptimizerKeepsItsStatePerChunk) {
-  ExpectValues(SetupOf(proto::OptimizerKind::kSgd), 0.95F, 0.925F);
-  ExpectValues(SetupOf(proto::OptimizerKind::kAdam), 0.9F, 0.806782F);
-  ExpectValues(SetupOf(proto::OptimizerKind::kAdamW), 0.9F, 0.806782F);
-  ExpectValues(SetupOf(proto::OptimizerKind::kAdagrad), 0.9F, 0.855279F);
-  proto::ShardSetup momentum = SetupOf(proto::OptimizerKind::kSgd);
-  momentum.optimizer.momentum = 0.9F;
+  ExpectValues(JobOf(proto::OptimizerKind::kSgd), 0.95F, 0.925F);
+  ExpectValues(JobOf(proto::OptimizerKind::kAdam), 0.9F, 0.806782F);
+  ExpectValues(JobOf(proto::OptimizerKind::kAdamW), 0.9F, 0.806782F);
+  ExpectValues(JobOf(proto::OptimizerKind::kAdagrad), 0.9F, 0.855279F);
+  Job momentum = JobOf(proto::OptimizerKind::kSgd);
+  momentum.settings.optimizer.momentum = 0.9F;
   ExpectValues(momentum, 0.95F, 0.88F);
-  momentum.optimizer.nesterov = true;
+  momentum.settings.optimizer.nesterov = true;
   ExpectValues(momentum, 0.905F, 0.817F);
 }
 
 TEST(ChunkStoreTest, AnUpdateInPartsIsTheUpdateOfTheWhole) {
   for (const auto kind : {proto::OptimizerKind::kSgd, proto::OptimizerKind::kAdam}) {
-    ShardRig rig;
-    rig.setup.optimizer.kind = kind;
-    rig.setup.optimizer.lr = 0.1F;
-    rig.setup.optimizer.momentum = kind == proto::OptimizerKind::kSgd ? 0.9F : 0;
-    Result<ChunkStore> whole = ChunkStore::Make(kShard, rig.setup);
-    rig.setup.frame_bytes = 8;
-    Result<ChunkStore> parts = ChunkStore::Make(kShard, rig.setup);
+    Job job;
+    job.settings.optimizer.kind = kind;
+    job.settings.optimizer.lr = 0.1F;
+    job.settings.optimizer.momentum = kind == proto::OptimizerKind::kSgd ? 0.9F : 0;
+    Result<ChunkStore> whole = job.MakeStore();
+    job.settings.frame_bytes = 8;
+    Result<ChunkStore> parts = job.MakeStore();
     ASSERT_TRUE(whole.ok() && parts.ok());
     EXPECT_EQ(whole->part_count(), 3U);
     EXPECT_EQ(parts->part_count(), 4U) << "the third chunk has 3 elements";
@@ -88,32 +96,32 @@ TEST(ChunkStoreTest, AnUpdateInPartsIsTheUpdateOfTheWhole) {
 }
 
 TEST(ChunkStoreTest, WeightDecayIsForTensorsThatHaveIt) {
-  proto::ShardSetup setup = SetupOf(proto::OptimizerKind::kSgd);
-  setup.optimizer.weight_decay = 0.1F;
-  ExpectValues(setup, 0.95F, 0.925F);
-  setup.tensors[0].has_weight_decay = true;
-  ExpectValues(setup, 0.94F, 0.9056F);
+  Job job = JobOf(proto::OptimizerKind::kSgd);
+  job.settings.optimizer.weight_decay = 0.1F;
+  ExpectValues(job, 0.95F, 0.925F);
+  job.setup.tensors[0].has_weight_decay = true;
+  ExpectValues(job, 0.94F, 0.9056F);
 }
 
 TEST(ChunkStoreTest, GradientsAreClipped) {
-  proto::ShardSetup setup = SetupOf(proto::OptimizerKind::kSgd);
-  setup.optimizer.clip_value = 0.3F;
-  ExpectValues(setup, 0.97F, 0.945F);
+  Job job = JobOf(proto::OptimizerKind::kSgd);
+  job.settings.optimizer.clip_value = 0.3F;
+  ExpectValues(job, 0.97F, 0.945F);
 }
 
 TEST(ChunkStoreTest, ObservationsAreAveragedWithoutTheOptimizer) {
-  proto::ShardSetup setup = SetupOf(proto::OptimizerKind::kAdam);
-  setup.tensors[0].rule = UpdateRule::kAverage;
-  setup.tensors[0].average_rate = 0.5F;
-  ExpectValues(setup, 0.75F, 0.5F);
+  Job job = JobOf(proto::OptimizerKind::kAdam);
+  job.setup.tensors[0].rule = UpdateRule::kAverage;
+  job.setup.tensors[0].average_rate = 0.5F;
+  ExpectValues(job, 0.75F, 0.5F);
 }
 
 TEST(ChunkStoreTest, InitialValuesAreThoseOfTheTensorWhateverTheChunking) {
-  ShardRig rig;
-  rig.setup.tensors[0].init = InitKind::kNormal;
+  Job job;
+  job.setup.tensors[0].init = InitKind::kNormal;
   float whole[4];
-  InitializeTensor(rig.setup.tensors[0], 0, rig.setup.seed, 0, whole, 4);
-  const Result<ChunkStore> store = ChunkStore::Make(kShard, rig.setup);
+  InitializeTensor(job.setup.tensors[0], 0, job.settings.seed, 0, whole, 4);
+  const Result<ChunkStore> store = job.MakeStore();
   ASSERT_TRUE(store.ok());
   EXPECT_EQ(store->ValuesOf(0)[0], whole[0]);
   EXPECT_EQ(store->ValuesOf(0)[1], whole[1]);
@@ -122,7 +130,7 @@ TEST(ChunkStoreTest, InitialValuesAreThoseOfTheTensorWhateverTheChunking) {
 }
 
 TEST(ChunkStoreTest, OnlyOwnChunksAreTaken) {
-  const Result<ChunkStore> store = ChunkStore::Make(kShard, ShardRig().setup);
+  const Result<ChunkStore> store = Job().MakeStore();
   ASSERT_TRUE(store.ok());
   EXPECT_EQ(store->size(), 3U);
   EXPECT_EQ(store->parameter_bytes(), 28U);
@@ -140,12 +148,13 @@ TEST(ChunkStoreTest, APlacementThatDoesNotFitTheTensorsIsRefused) {
   bad[3].placement.chunks[0].element_begin = -1;
   std::swap(bad[4].placement.chunks[0], bad[4].placement.chunks[1]);
   for (const proto::ShardSetup& setup : bad) {
-    EXPECT_EQ(ChunkStore::Make(kShard, setup).status().code(), StatusCode::kInvalidArgument);
+    const Result<ChunkStore> store = ChunkStore::Make(kShard, ShardSettings(), setup);
+    EXPECT_EQ(store.status().code(), StatusCode::kInvalidArgument);
   }
 }
 
 TEST(ChunkStoreTest, AMeanOfOnePartIsAppliedAsItIs) {
-  Result<ChunkStore> store = ChunkStore::Make(kShard, ShardRig().setup);
+  Result<ChunkStore> store = Job().MakeStore();
   ASSERT_TRUE(store.ok());
   const std::vector<float> odd = {0.1F, 0.3F};
   const kernels::WeightedPart part{odd.data(), 7};

@@ -55,23 +55,31 @@ TEST(ShardLifecycleTest, ARepeatedSetUpBringsItsMembership) {
 }
 
 TEST(ShardLifecycleTest, ASetUpThatMakesNoSenseIsRefused) {
-  for (int field = 0; field < 5; ++field) {
-    ShardRig rig;
-    rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
-    rig.setup.reference_minibatch = field == 0 ? 0 : 1;
-    rig.setup.frame_bytes = field == 1 ? 0 : 1;
-    rig.setup.queue_bytes = field == 2 ? 0 : 1000;
-    rig.setup.max_detect_s = field == 3 ? 0 : 1;
-    rig.setup.placement.chunks[0].element_count = field == 4 ? 77 : 2;
-    rig.Deliver(kCoordinator, rig.setup);
-    EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kInvalidArgument) << field;
-    EXPECT_FALSE(rig.core.is_set_up());
-  }
+  ShardRig rig;
+  rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
+  rig.setup.placement.chunks[0].element_count = 77;
+  rig.Deliver(kCoordinator, rig.setup);
+  EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kInvalidArgument);
+  EXPECT_FALSE(rig.core.is_set_up());
+}
+
+TEST(ShardLifecycleTest, ASetUpWithAConfigThatCannotBeReadIsRefused) {
+  SentMessages sent;
+  ShardCore core(kShard, "host", 4711, 99, &ShardSettings::Read, &NullLogger());
+  core.OnCoordinatorConnected(kCoordinator, TimePoint(seconds(100)), &sent);
+  proto::ShardSetup setup = ShardRig().setup;
+  setup.config_json = R"({"name": "job", "train": {"minibatch": 0}})";
+  core.OnMessage(kCoordinator, 7, setup, TimePoint(seconds(100)), &sent);
+  const auto* refusal = std::get_if<proto::Refusal>(&sent.all.back().message);
+  ASSERT_NE(refusal, nullptr);
+  EXPECT_EQ(refusal->code, StatusCode::kInvalidArgument);
+  EXPECT_THAT(refusal->message, HasSubstr("train.minibatch"));
+  EXPECT_FALSE(core.is_set_up());
 }
 
 TEST(ShardLifecycleTest, SendsHeartbeatsInTheJobsRhythm) {
   ShardRig rig;
-  rig.setup.max_detect_s = 0.6;
+  rig.settings.timing = proto::Timing::FromMaxDetect(milliseconds(600));
   rig.SetUp();
   rig.Push(rig.WholeStep(1, 1, 0.5F));
   rig.Tick(milliseconds(99));
@@ -160,8 +168,8 @@ TEST(ShardLifecycleTest, EndsWhenItNeverMeetsItsCoordinator) {
 TEST(ShardLifecycleTest, AConnectionHasRoomForTwoFramesOfAnswersOrInBspForTwoAnswers) {
   const auto room = [](proto::Mode mode, uint64_t queue_bytes, uint64_t frame_bytes) {
     ShardRig rig(mode);
-    rig.setup.queue_bytes = queue_bytes;
-    rig.setup.frame_bytes = frame_bytes;
+    rig.settings.queue_bytes = queue_bytes;
+    rig.settings.frame_bytes = frame_bytes;
     rig.SetUp();
     return rig.core.outgoing_bytes_max();
   };

@@ -22,7 +22,7 @@ using ::testing::SizeIs;
 class PartsTest : public ::testing::Test {
  protected:
   explicit PartsTest(proto::Mode mode = proto::Mode::kAsync) : rig_(mode) {
-    rig_.setup.frame_bytes = 4;
+    rig_.settings.frame_bytes = 4;
     rig_.SetUp();
   }
 
@@ -45,7 +45,7 @@ TEST_F(PartsTest, AChunkIsUpdatedOnceWhenItsLastPartIsHereInWhateverOrderAndNumb
   std::vector<uint32_t> order = {0, 0, 1, 1, 2, 2};
   do {
     ShardRig rig;
-    rig.setup.frame_bytes = 4;
+    rig.settings.frame_bytes = 4;
     rig.SetUp();
     std::vector<uint32_t> seen;
     for (const uint32_t part : order) {
@@ -94,7 +94,7 @@ TEST_F(PartsTest, AChunkGoesOnOverANewConnection) {
 TEST_F(PartsTest, NaNInOnePartLeavesOutTheChunk) {
   for (const uint32_t bad : {0U, 1U, 2U}) {
     ShardRig rig;
-    rig.setup.frame_bytes = 4;
+    rig.settings.frame_bytes = 4;
     rig.SetUp();
     for (const uint32_t part : {0U, 1U, 2U}) {
       rig.Push(Third(part, part == bad ? std::numeric_limits<float>::quiet_NaN() : 0.5F));
@@ -155,7 +155,7 @@ TEST_F(PartsTest, OneFrameMayHaveSeveralPartsOfAChunk) {
 
 TEST_F(PartsTest, WhatIsNoPartIsRefusedByName) {
   ShardRig rig;
-  rig.setup.frame_bytes = 8;  // kThird: 2 elements, then 1
+  rig.settings.frame_bytes = 8;  // kThird: 2 elements, then 1
   rig.SetUp();
   const std::pair<uint32_t, uint32_t> ranges[] = {
       {0, 1}, {0, 3}, {1, 1}, {1, 2}, {2, 2}, {3, 1}, {4, 1}, {UINT32_MAX - 1, 2}, {2, 0}};
@@ -174,7 +174,7 @@ TEST_F(PartsTest, WhatIsNoPartIsRefusedByName) {
 
 TEST_F(PartsTest, AWorkerThatFinishesNoChunkIsToldToWait) {
   ShardRig rig;
-  rig.setup.frame_bytes = 4;
+  rig.settings.frame_bytes = 4;
   rig.setup.placement.chunks.clear();
   rig.setup.tensors[0].shape = {12};
   for (uint32_t i = 0; i < 6; ++i) {
@@ -217,7 +217,7 @@ TEST_F(PartsTest, MoreChunksThanTheStepSaysAreRefusedThoughNoneIsWhole) {
 TEST_F(PartsTest, AStepIsAcknowledgedBeforeALongUpdate) {
   constexpr uint32_t kElements = 1 << 17;
   ShardRig rig;
-  rig.setup.frame_bytes = kElements * sizeof(float) / 2;
+  rig.settings.frame_bytes = kElements * sizeof(float) / 2;
   rig.setup.tensors[0].shape = {kElements};
   rig.setup.placement.chunks = {{kFirst, kElements, 0, kShard}};
   rig.SetUp();

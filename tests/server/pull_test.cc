@@ -57,7 +57,7 @@ TEST_F(PullTest, WhoHoldsEverythingGetsOneEmptyFrame) {
 
 TEST_F(PullTest, LargeAnswersAreCutIntoFrames) {
   ShardRig rig;
-  rig.setup.frame_bytes = 17;  // two chunks of 8 bytes, then one of 12
+  rig.settings.frame_bytes = 17;  // two chunks of 8 bytes, then one of 12
   rig.SetUp();
   rig.Pull(rig.PullAll(1));
   const auto pulls = rig.Take<proto::PullReply>();
@@ -72,7 +72,7 @@ TEST_F(PullTest, LargeAnswersAreCutIntoFrames) {
 
 TEST_F(PullTest, AChunkLargerThanAFrameTravelsInParts) {
   ShardRig rig;
-  rig.setup.frame_bytes = 8;
+  rig.settings.frame_bytes = 8;
   rig.SetUp();
   rig.Pull(rig.PullAll(1));
   const auto pulls = rig.Take<proto::PullReply>();
@@ -96,7 +96,7 @@ TEST_F(PullTest, TheRestOfALargeChunkSharesItsFrame) {
   ShardRig rig;
   rig.setup.tensors[0].shape = {5};
   rig.setup.placement.chunks = {{kFirst, 5, 0, kShard}, {kThird, 1, 0, kShard}};
-  rig.setup.frame_bytes = 8;
+  rig.settings.frame_bytes = 8;
   rig.SetUp();
   rig.Pull(rig.PullAll(1));
   const auto pulls = rig.Take<proto::PullReply>();
@@ -111,7 +111,7 @@ class PacedPullTest : public ::testing::Test {
  protected:
   explicit PacedPullTest(proto::Mode mode = proto::Mode::kAsync, uint64_t frame_bytes = 12)
       : rig_(mode) {
-    rig_.setup.frame_bytes = frame_bytes;
+    rig_.settings.frame_bytes = frame_bytes;
     rig_.SetUp();
     rig_.sent.backlogged = PeerOf(0);
   }

@@ -54,7 +54,7 @@ TEST_F(PushTest, ChunksAreAppliedAsTheyArriveAndTheAnswerComesWithTheLast) {
 
 TEST_F(PushTest, APushCountsInProportionToItsSamples) {
   ShardRig rig;
-  rig.setup.reference_minibatch = 4;
+  rig.settings.reference_minibatch = 4;
   rig.SetUp();
   proto::PushRequest push = rig.WholeStep(1, 1, 0.5F);
   push.samples = 2;
@@ -279,7 +279,7 @@ TEST_F(PushTest, ChunksWithNaNOrInfinityAreLeftOutAndReported) {
 TEST_F(PushTest, TheLearningRateFollowsTheSamplesApplied) {
   ShardRig rig;
   rig.setup.total_samples = 4;
-  rig.setup.optimizer.schedule.kind = proto::ScheduleKind::kLinear;
+  rig.settings.optimizer.schedule.kind = proto::ScheduleKind::kLinear;
   rig.SetUp();
   EXPECT_EQ(rig.core.Stats().lr, 1);
   rig.Push(rig.WholeStep(1, 1, 0.125F));
@@ -293,7 +293,7 @@ TEST_F(PushTest, TheLearningRateFollowsTheSamplesApplied) {
 TEST_F(PushTest, AStepHasOneLearningRate) {
   ShardRig rig;
   rig.setup.total_samples = 2;
-  rig.setup.optimizer.schedule.kind = proto::ScheduleKind::kLinear;
+  rig.settings.optimizer.schedule.kind = proto::ScheduleKind::kLinear;
   rig.SetUp();
   rig.Push(rig.Frame(1, 1, {kFirst}, 0.5F));
   rig.Push(rig.WholeStep(2, 1, 0));

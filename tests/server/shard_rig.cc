@@ -36,15 +36,22 @@ void SentMessages::Send(proto::PeerId to, uint64_t request_id, proto::Message me
   all.push_back({to, request_id, std::move(message), std::move(values)});
 }
 
-ShardRig::ShardRig(proto::Mode mode) : core(kShard, "host", 4711, 99, &NullLogger()) {
+ShardRig::ShardRig(proto::Mode mode)
+    : core(
+          kShard,
+          "host",
+          4711,
+          99,
+          [this](const std::string&) { return settings; },
+          &NullLogger()) {
   setup.tensors = {Ones("a", 4), Ones("b", 3), Ones("c", 5)};
   setup.placement.chunks = {
       {kFirst, 2, 0, kShard},
       {kSecond, 2, 2, kShard},
       {kThird, 3, 0, kShard},
       {kForeign, 5, 0, ShardId(0)}};
-  setup.optimizer.lr = 1;
-  setup.mode = mode;
+  settings.optimizer.lr = 1;
+  settings.mode = mode;
   setup.total_samples = 1000;
   setup.membership = MembersUpTo(3);
 }

@@ -62,10 +62,13 @@ struct Answer {
 class ShardRig {
  public:
   explicit ShardRig(proto::Mode mode = proto::Mode::kAsync);
+  ShardRig(const ShardRig&) = delete;
+  ShardRig& operator=(const ShardRig&) = delete;
 
-  /// Change `setup` before this.
+  /// Change `settings` and `setup` before this.
   void SetUp();
 
+  ShardSettings settings;
   proto::ShardSetup setup;
   TimePoint now{std::chrono::seconds(100)};
   SentMessages sent;

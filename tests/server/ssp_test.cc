@@ -14,7 +14,7 @@ class SspTest : public ::testing::Test {
   SspTest() : rig_(proto::Mode::kSsp) {}
 
   void SetUp() override {
-    rig_.setup.staleness_max = 1;
+    rig_.settings.staleness_max = 1;
     rig_.SetUp();
     Step(1, 1);
     Step(1, 2);

@@ -176,9 +176,13 @@ void Cluster::RestartCoordinator(Duration pause) {
 void Cluster::StartServer(uint32_t server) {
   const ShardId shard(server);
   shards_.push_back(std::make_unique<ShardNode>(
-      shard, scenario_.seed * 100 + server, &queue_, &network_, &sink_, [this] {
-        JudgeAnswers();
-      }));
+      shard,
+      server::ShardSettings::Of(SimulatedJob(scenario_)),
+      scenario_.seed * 100 + server,
+      &queue_,
+      &network_,
+      &sink_,
+      [this] { JudgeAnswers(); }));
   ShardNode* const node = shards_.back().get();
   shard_of_node_[node->node()] = shard;
   node_of_shard_[shard] = node->node();

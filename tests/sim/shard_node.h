@@ -56,6 +56,7 @@ class ShardNode final : public Node, public ShardView {
   /// `after_drain` is called after the core has sent what a worker had no room for.
   ShardNode(
       ShardId shard,
+      const server::ShardSettings& settings,
       uint64_t seed,
       EventQueue* queue,
       Network* network,
@@ -74,7 +75,13 @@ class ShardNode final : public Node, public ShardView {
               after_drain();
             }),
         pid_(100 + shard.value),
-        core_(shard, "shard", 1, pid_, &log_) {}
+        core_(
+            shard,
+            "shard",
+            1,
+            pid_,
+            [settings](const std::string&) { return settings; },
+            &log_) {}
 
   void Start(int coordinator_node) {
     network_->Connect(

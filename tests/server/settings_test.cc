@@ -1,6 +1,6 @@
-#include "ps/server/schedule.h"
-
 #include <gtest/gtest.h>
+
+#include "ps/server/shard_settings.h"
 
 namespace ps::server {
 namespace {
@@ -10,6 +10,35 @@ proto::OptimizerConfig Config(proto::ScheduleKind kind) {
   config.lr = 0.5F;
   config.schedule.kind = kind;
   return config;
+}
+
+TEST(ShardSettingsTest, AreReadFromTheConfigThatWorkersGet) {
+  proto::JobConfig config;
+  config.name = "job";
+  config.model.name = "mlp";
+  config.data.directory = "/not/on/this/machine";
+  config.train.seed = 7;
+  config.train.mode = proto::Mode::kSsp;
+  config.train.staleness_max = 5;
+  config.train.minibatch = 32;
+  config.servers.frame_kib = 64;
+  config.servers.queue_mib = 3;
+  config.fleet.max_detect_s = 1.5F;
+  config.workers.resize(1);
+  config.optimizer.kind = proto::OptimizerKind::kAdamW;
+  config.optimizer.lr = 0.025F;
+  config.optimizer.schedule.kind = proto::ScheduleKind::kStep;
+  config.optimizer.schedule.milestones = {0.25F, 0.5F};
+  const Result<ShardSettings> settings = ShardSettings::Read(proto::PrintJobConfig(config));
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(settings->seed, 7U);
+  EXPECT_EQ(settings->optimizer, config.optimizer);
+  EXPECT_EQ(settings->mode, proto::Mode::kSsp);
+  EXPECT_EQ(settings->staleness_max, 5U);
+  EXPECT_EQ(settings->reference_minibatch, 32U);
+  EXPECT_EQ(settings->frame_bytes, uint64_t{64} << 10);
+  EXPECT_EQ(settings->queue_bytes, uint64_t{3} << 20);
+  EXPECT_EQ(settings->timing.detect, std::chrono::milliseconds(1500));
 }
 
 TEST(ScheduleTest, ConstantStays) {

@@ -1,10 +1,27 @@
-#include "ps/server/schedule.h"
+#include "ps/server/shard_settings.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 namespace ps::server {
+
+ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
+  return {
+      config.train.seed,
+      config.optimizer,
+      config.train.mode,
+      config.train.staleness_max,
+      config.train.minibatch,
+      uint64_t{config.servers.frame_kib} << 10U,
+      uint64_t{config.servers.queue_mib} << 20U,
+      proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s))};
+}
+
+Result<ShardSettings> ShardSettings::Read(const std::string& config_json) {
+  PS_ASSIGN(const proto::JobConfig config, proto::ParsePrintedJobConfig(config_json));
+  return Of(config);
+}
 
 float ScheduledLr(const proto::OptimizerConfig& config, double fraction) {
   const proto::ScheduleConfig& schedule = config.schedule;

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "ps/base/status.h"
+#include "ps/proto/job_config.h"
+#include "ps/proto/timing.h"
+
+namespace ps::server {
+
+/// What a shard takes out of the job's config.
+struct ShardSettings {
+  uint64_t seed = 1;
+  proto::OptimizerConfig optimizer;
+  proto::Mode mode = proto::Mode::kAsync;
+  uint32_t staleness_max = 0;        // ssp
+  uint32_t reference_minibatch = 1;  // async, ssp: a push counts samples / reference_minibatch
+  uint64_t frame_bytes = 512U << 10;
+  uint64_t queue_bytes = 64U << 20;
+  proto::Timing timing = proto::Timing::FromMaxDetect(std::chrono::seconds(3));
+
+  static ShardSettings Of(const proto::JobConfig& config);
+
+  /// Out of ShardSetup.config_json. Errors: kInvalidArgument.
+  static Result<ShardSettings> Read(const std::string& config_json);
+};
+
+/// How a core gets its settings out of ShardSetup.config_json: ShardSettings::Read, but in tests
+/// and simulations that set what no config can say.
+using ReadSettings = std::function<Result<ShardSettings>(const std::string& config_json)>;
+
+/// The learning rate when `fraction` of the job's samples is done. Fractions outside [0, 1] count
+/// as the nearest end: samples that are done again after a loss may carry a shard's count over the
+/// total.
+float ScheduledLr(const proto::OptimizerConfig& config, double fraction);
+
+}  // namespace ps::server
