@@ -30,6 +30,11 @@ inline float Clip(float g, float c) {
   return low > c ? c : low;
 }
 
+/// 1 when x is NaN or infinite; a number, since `or` over numbers is a vector instruction.
+[[gnu::always_inline]] inline uint32_t IsBad(float x) {
+  return std::fabs(x) <= std::numeric_limits<float>::max() ? 0U : 1U;
+}
+
 /// A zero decay is left out rather than added as 0 * w, which is NaN for infinite w.
 enum class Decay : bool { kNone, kAdded };
 
@@ -40,102 +45,108 @@ template <Decay decay>
 }
 
 template <Decay decay>
-[[gnu::always_inline]] inline void SgdLoop(
+[[gnu::always_inline]] inline bool SgdLoop(
     const float* __restrict__ g, float* __restrict__ w, int64_t n, const Factors f) {
+  uint32_t any_bad = 0;
   for (int64_t i = 0; i < n; ++i) {
-    w[i] -= f.lr * Gradient<decay>(g[i], w[i], f);
+    const float next = w[i] - f.lr * Gradient<decay>(g[i], w[i], f);
+    const uint32_t is_bad = IsBad(next);
+    w[i] = is_bad == 0 ? next : w[i];
+    any_bad |= is_bad;
   }
+  return any_bad == 0;
 }
 
 enum class Nesterov : bool { kOff, kOn };
 
 template <Decay decay, Nesterov nesterov>
-[[gnu::always_inline]] inline void MomentumLoop(
+[[gnu::always_inline]] inline bool MomentumLoop(
     const float* __restrict__ g,
     float* __restrict__ w,
     float* __restrict__ v,
     int64_t n,
     const Factors f) {
+  uint32_t any_bad = 0;
   for (int64_t i = 0; i < n; ++i) {
     const float gradient = Gradient<decay>(g[i], w[i], f);
     const float velocity = f.momentum * v[i] + gradient;
-    v[i] = velocity;
-    w[i] -= f.lr * (nesterov == Nesterov::kOn ? gradient + f.momentum * velocity : velocity);
+    const float next =
+        w[i] - f.lr * (nesterov == Nesterov::kOn ? gradient + f.momentum * velocity : velocity);
+    const uint32_t is_bad = IsBad(velocity) | IsBad(next);
+    v[i] = is_bad == 0 ? velocity : v[i];
+    w[i] = is_bad == 0 ? next : w[i];
+    any_bad |= is_bad;
   }
+  return any_bad == 0;
 }
 
 template <Decay decay>
-[[gnu::always_inline]] inline void AdamLoop(
+[[gnu::always_inline]] inline bool AdamLoop(
     const float* __restrict__ g,
     float* __restrict__ w,
     float* __restrict__ m,
     float* __restrict__ v,
     int64_t n,
     const Factors f) {
+  uint32_t any_bad = 0;
   for (int64_t i = 0; i < n; ++i) {
     const float gradient = Gradient<decay>(g[i], w[i], f);
     const float mean = f.beta1 * m[i] + (1.0F - f.beta1) * gradient;
     const float square = f.beta2 * v[i] + (1.0F - f.beta2) * (gradient * gradient);
-    m[i] = mean;
-    v[i] = square;
     const float root = std::sqrt(square) / f.root_factor + f.epsilon;
-    w[i] = f.w_factor * w[i] - f.step_size * (mean / root);
+    const float next = f.w_factor * w[i] - f.step_size * (mean / root);
+    const uint32_t is_bad = IsBad(mean) | IsBad(square) | IsBad(next);
+    m[i] = is_bad == 0 ? mean : m[i];
+    v[i] = is_bad == 0 ? square : v[i];
+    w[i] = is_bad == 0 ? next : w[i];
+    any_bad |= is_bad;
   }
+  return any_bad == 0;
 }
 
 template <Decay decay>
-[[gnu::always_inline]] inline void AdagradLoop(
+[[gnu::always_inline]] inline bool AdagradLoop(
     const float* __restrict__ g,
     float* __restrict__ w,
     float* __restrict__ v,
     int64_t n,
     const Factors f) {
+  uint32_t any_bad = 0;
   for (int64_t i = 0; i < n; ++i) {
     const float gradient = Gradient<decay>(g[i], w[i], f);
     const float sum = v[i] + gradient * gradient;
-    v[i] = sum;
-    w[i] -= f.lr * (gradient / (std::sqrt(sum) + f.epsilon));
+    const float next = w[i] - f.lr * (gradient / (std::sqrt(sum) + f.epsilon));
+    const uint32_t is_bad = IsBad(sum) | IsBad(next);
+    v[i] = is_bad == 0 ? sum : v[i];
+    w[i] = is_bad == 0 ? next : w[i];
+    any_bad |= is_bad;
   }
+  return any_bad == 0;
 }
 
-PS_VECTOR_CLONES void Sgd(const OptimizerBuffers& b, const Factors& f) {
-  if (f.decay != 0) {
-    SgdLoop<Decay::kAdded>(b.g, b.w, b.n, f);
-  } else {
-    SgdLoop<Decay::kNone>(b.g, b.w, b.n, f);
-  }
+PS_VECTOR_CLONES bool Sgd(const OptimizerBuffers& b, const Factors& f) {
+  return f.decay != 0 ? SgdLoop<Decay::kAdded>(b.g, b.w, b.n, f)
+                      : SgdLoop<Decay::kNone>(b.g, b.w, b.n, f);
 }
 
-PS_VECTOR_CLONES void Momentum(const OptimizerBuffers& b, const Factors& f) {
-  if (f.decay != 0) {
-    MomentumLoop<Decay::kAdded, Nesterov::kOff>(b.g, b.w, b.slots[0], b.n, f);
-  } else {
-    MomentumLoop<Decay::kNone, Nesterov::kOff>(b.g, b.w, b.slots[0], b.n, f);
-  }
+PS_VECTOR_CLONES bool Momentum(const OptimizerBuffers& b, const Factors& f) {
+  return f.decay != 0 ? MomentumLoop<Decay::kAdded, Nesterov::kOff>(b.g, b.w, b.slots[0], b.n, f)
+                      : MomentumLoop<Decay::kNone, Nesterov::kOff>(b.g, b.w, b.slots[0], b.n, f);
 }
 
-PS_VECTOR_CLONES void NesterovMomentum(const OptimizerBuffers& b, const Factors& f) {
-  if (f.decay != 0) {
-    MomentumLoop<Decay::kAdded, Nesterov::kOn>(b.g, b.w, b.slots[0], b.n, f);
-  } else {
-    MomentumLoop<Decay::kNone, Nesterov::kOn>(b.g, b.w, b.slots[0], b.n, f);
-  }
+PS_VECTOR_CLONES bool NesterovMomentum(const OptimizerBuffers& b, const Factors& f) {
+  return f.decay != 0 ? MomentumLoop<Decay::kAdded, Nesterov::kOn>(b.g, b.w, b.slots[0], b.n, f)
+                      : MomentumLoop<Decay::kNone, Nesterov::kOn>(b.g, b.w, b.slots[0], b.n, f);
 }
 
-PS_VECTOR_CLONES void Adam(const OptimizerBuffers& b, const Factors& f) {
-  if (f.decay != 0) {
-    AdamLoop<Decay::kAdded>(b.g, b.w, b.slots[0], b.slots[1], b.n, f);
-  } else {
-    AdamLoop<Decay::kNone>(b.g, b.w, b.slots[0], b.slots[1], b.n, f);
-  }
+PS_VECTOR_CLONES bool Adam(const OptimizerBuffers& b, const Factors& f) {
+  return f.decay != 0 ? AdamLoop<Decay::kAdded>(b.g, b.w, b.slots[0], b.slots[1], b.n, f)
+                      : AdamLoop<Decay::kNone>(b.g, b.w, b.slots[0], b.slots[1], b.n, f);
 }
 
-PS_VECTOR_CLONES void Adagrad(const OptimizerBuffers& b, const Factors& f) {
-  if (f.decay != 0) {
-    AdagradLoop<Decay::kAdded>(b.g, b.w, b.slots[0], b.n, f);
-  } else {
-    AdagradLoop<Decay::kNone>(b.g, b.w, b.slots[0], b.n, f);
-  }
+PS_VECTOR_CLONES bool Adagrad(const OptimizerBuffers& b, const Factors& f) {
+  return f.decay != 0 ? AdagradLoop<Decay::kAdded>(b.g, b.w, b.slots[0], b.n, f)
+                      : AdagradLoop<Decay::kNone>(b.g, b.w, b.slots[0], b.n, f);
 }
 
 Factors MakeFactors(const OptimizerRule& rule, const UpdateStep& step) {
@@ -175,27 +186,22 @@ int OptimizerSlotCount(const OptimizerRule& rule) {
   return 0;
 }
 
-void ApplyUpdate(
+bool ApplyUpdate(
     const OptimizerRule& rule, const UpdateStep& step, const OptimizerBuffers& buffers) {
   const Factors f = MakeFactors(rule, step);
   switch (rule.kind) {
     case OptimizerKind::kSgd:
       if (rule.momentum == 0) {
-        Sgd(buffers, f);
-      } else if (rule.nesterov) {
-        NesterovMomentum(buffers, f);
-      } else {
-        Momentum(buffers, f);
+        return Sgd(buffers, f);
       }
-      return;
+      return rule.nesterov ? NesterovMomentum(buffers, f) : Momentum(buffers, f);
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
-      Adam(buffers, f);
-      return;
+      return Adam(buffers, f);
     case OptimizerKind::kAdagrad:
-      Adagrad(buffers, f);
-      return;
+      return Adagrad(buffers, f);
   }
+  return true;
 }
 
 }  // namespace ps::kernels

@@ -22,6 +22,9 @@ namespace ps::kernels {
 //   adagrad   g += weight_decay * w,  v += g^2                  (v starts at 0, no lr decay)
 //             w -= lr * g / (sqrt(v) + epsilon)
 //
+// An element whose parameter or state would become NaN or infinite keeps both as they were: a huge
+// gradient, though finite, must not spoil a parameter for good.
+//
 // Every operation is one IEEE operation in f32, in the order written, never fused: any machine
 // gives the same bits, and sgd gives those of a plain loop.
 
@@ -61,7 +64,8 @@ struct OptimizerBuffers {
 
 /// Thread: the owner of the buffers.  Cost: memory traffic of 12 bytes per element for plain sgd
 /// and 8 more for each slot; memory bound.
-void ApplyUpdate(
+/// Returns false when an element was left out.
+bool ApplyUpdate(
     const OptimizerRule& rule, const UpdateStep& step, const OptimizerBuffers& buffers);
 
 }  // namespace ps::kernels

@@ -3,7 +3,9 @@
 #include "kernels/cpu/optimizer_combine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/cpu/optimizer_clones.h"
 #include "ps/base/check.h"
@@ -14,11 +16,16 @@ namespace {
 /// Elements of y that stay in the first-level cache while all parts are added to them.
 constexpr int64_t kBlockElements = 2048;
 
-PS_VECTOR_CLONES void MoveTowardsLoop(
+PS_VECTOR_CLONES bool MoveTowardsLoop(
     const float* __restrict__ x, float rate, float* __restrict__ w, int64_t n) {
+  uint32_t any_bad = 0;
   for (int64_t i = 0; i < n; ++i) {
-    w[i] += rate * (x[i] - w[i]);
+    const float next = w[i] + rate * (x[i] - w[i]);
+    const uint32_t is_bad = std::fabs(next) <= std::numeric_limits<float>::max() ? 0U : 1U;
+    w[i] = is_bad == 0 ? next : w[i];
+    any_bad |= is_bad;
   }
+  return any_bad == 0;
 }
 
 PS_VECTOR_CLONES void ScaleInto(
@@ -43,8 +50,8 @@ PS_VECTOR_CLONES void Divide(float* __restrict__ y, float divisor, int64_t n) {
 
 }  // namespace
 
-void MoveTowards(const float* x, float rate, float* w, int64_t n) {
-  MoveTowardsLoop(x, rate, w, n);
+bool MoveTowards(const float* x, float rate, float* w, int64_t n) {
+  return MoveTowardsLoop(x, rate, w, n);
 }
 
 void WeightedMean(std::span<const WeightedPart> parts, float* y, int64_t n) {

@@ -8,7 +8,8 @@ namespace ps::kernels {
 /// w += rate * (x - w): an exponential running average of observations.
 ///   x  [n] f32  observation, read
 ///   w  [n] f32  average, read and written; does not overlap x
-void MoveTowards(const float* x, float rate, float* w, int64_t n);
+/// An element that would become NaN or infinite stays as it was; then it returns false.
+bool MoveTowards(const float* x, float rate, float* w, int64_t n);
 
 /// One of the parts of a mean.
 struct WeightedPart {

@@ -255,6 +255,36 @@ TEST(OptimizerTest, GradientsAreClippedByValueBeforeDecay) {
   EXPECT_EQ(piece.w, (std::vector<float>{0.25F, 0.75F, 0.375F}));
 }
 
+TEST(OptimizerTest, AnElementThatWouldOverflowKeepsItsValueAndState) {
+  constexpr int64_t kCount = 997;
+  for (const RuleCase& c : AllRules()) {
+    if (c.rule.clip_value > 0) {
+      continue;  // nothing is huge then
+    }
+    std::vector<float> g = RandomValues(kCount, 1);
+    const std::vector<float> w = RandomValues(kCount, 2);
+    for (const int64_t at : {int64_t{0}, kCount / 2, kCount - 1}) {
+      std::vector<float> huge = g;
+      huge[static_cast<size_t>(at)] = 3e38F;
+      Piece piece(w);
+      const bool is_finite = ApplyUpdate(
+          c.rule,
+          {10, c.decay, 1},
+          {huge.data(), piece.w.data(), {piece.first.data(), piece.second.data()}, kCount});
+      EXPECT_FALSE(is_finite) << c.name;
+      EXPECT_EQ(piece.w[static_cast<size_t>(at)], w[static_cast<size_t>(at)]) << c.name;
+      EXPECT_EQ(piece.first[static_cast<size_t>(at)], 0) << c.name;
+      EXPECT_EQ(piece.second[static_cast<size_t>(at)], 0) << c.name;
+      EXPECT_TRUE(AllFinite(piece.w) && AllFinite(piece.first) && AllFinite(piece.second));
+      EXPECT_NE(piece.w[1], w[1]) << "the others are updated";
+      EXPECT_TRUE(ApplyUpdate(
+          c.rule,
+          {0.1F, c.decay, 2},
+          {g.data(), piece.w.data(), {piece.first.data(), piece.second.data()}, kCount}));
+    }
+  }
+}
+
 TEST(AllFiniteTest, OrdinaryExtremeAndTinyNumbersAreFinite) {
   using Limits = std::numeric_limits<float>;
   const std::vector<float> values = {
@@ -291,6 +321,15 @@ TEST(AllFiniteTest, BadElementsAreFoundInEveryBlockOfALongBuffer) {
   }
   values.back() = std::numeric_limits<float>::infinity();
   EXPECT_FALSE(AllFinite(values));
+}
+
+TEST(MoveTowardsTest, AnAverageThatWouldOverflowStays) {
+  const std::vector<float> x = {3e38F, 1};
+  std::vector<float> w = {-3e38F, 0};
+  EXPECT_FALSE(MoveTowards(x.data(), 0.5F, w.data(), 2));
+  EXPECT_EQ(w[0], -3e38F);
+  EXPECT_EQ(w[1], 0.5F);
+  EXPECT_TRUE(MoveTowards(x.data() + 1, 0.5F, w.data() + 1, 1));
 }
 
 TEST(MoveTowardsTest, MovesByTheRate) {
