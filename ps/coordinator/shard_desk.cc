@@ -93,7 +93,7 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
 
 void ShardDesk::SendSetup(Shard* shard, const Call& call) {
   proto::ShardSetup setup;
-  setup.config_json = job_->config_json;
+  setup.config_json = job_->state.config_json;
   setup.tensors = job_->options.tensors;
   setup.placement = job_->state.placement;
   setup.total_samples = job_->ledger.samples_total();

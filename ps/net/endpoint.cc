@@ -48,12 +48,12 @@ void Endpoint::CancelConnect(ConnectId connect) {
 void Endpoint::Send(proto::PeerId to, uint64_t request_id, proto::Message message) {
   if (Connection* connection = impl_->Find(to)) {
     connection->Send(request_id, message);
+    impl_->BoundTotal();
   }
 }
 
 bool Endpoint::IsBacklogged(proto::PeerId peer) const {
-  const Connection* connection = impl_->Find(peer);
-  return connection != nullptr && connection->is_backlogged();
+  return impl_->IsBacklogged(peer);
 }
 
 void Endpoint::Flush(proto::PeerId peer) {
@@ -90,6 +90,10 @@ std::string Endpoint::NodeOf(proto::PeerId peer) const {
 
 void Endpoint::SetQueueBytesMax(uint64_t bytes) {
   impl_->SetQueueBytesMax(bytes);
+}
+
+uint64_t Endpoint::TotalQueuedBytes() const {
+  return impl_->queued_bytes();
 }
 
 uint64_t Endpoint::QueuedBytes(proto::PeerId peer) const {

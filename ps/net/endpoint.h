@@ -44,7 +44,10 @@ struct EndpointOptions {
   std::vector<proto::Role> file_roles;
   proto::FrameLimits limits;
   uint64_t queue_bytes_max =
-      proto::kQueueBytesDefault;        // unsent, per connection; more and the peer is dropped
+      proto::kQueueBytesDefault;  // unsent, per connection; more and the peer is dropped
+  /// Unsent, all connections together; at least four times queue_bytes_max. Over half of it
+  /// everybody counts as backlogged, over all of it whoever has most unsent bytes is dropped.
+  uint64_t queue_total_bytes_max = 256U << 20;
   uint64_t pool_bytes_max = 64U << 20;  // receive memory kept for reuse, all connections together
   uint32_t connections_max =
       proto::kConnectionsMax;   // accepted at ports; as many again at socket files
@@ -82,7 +85,7 @@ class EndpointHandler {
   /// a bad frame. Else it went away.
   virtual void OnClosed(proto::PeerId peer, const Status& why) = 0;
 
-  /// The peer was backlogged, and everything sent to it has left.
+  /// The peer was backlogged, and takes more.
   virtual void OnDrained(proto::PeerId /*peer*/) {}
 };
 
@@ -134,7 +137,8 @@ class Endpoint final : public proto::Outbox {
   /// owned parts as they are, borrowed ones copied. Over queue_bytes_max of unsent bytes the peer
   /// is dropped.
   void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;
-  /// The kernel's buffer of that connection is full; EndpointHandler::OnDrained follows.
+  /// The kernel's buffer of that connection is full, or much is unsent on all of them;
+  /// EndpointHandler::OnDrained follows.
   bool IsBacklogged(proto::PeerId peer) const override;
   void Flush(proto::PeerId peer) override;
   /// What was sent before still leaves; what the peer sends from now on is dropped. OnClosed
@@ -154,6 +158,8 @@ class Endpoint final : public proto::Outbox {
   /// EndpointOptions::queue_bytes_max from now on, when how much one answer holds is known only
   /// later.
   void SetQueueBytesMax(uint64_t bytes);
+  /// Bytes that were sent to anybody and did not leave yet.
+  uint64_t TotalQueuedBytes() const;
   /// Bytes that were sent to the peer and did not leave yet.
   uint64_t QueuedBytes(proto::PeerId peer) const;
   Traffic TrafficOf(proto::PeerId peer) const;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <future>
+#include <memory>
 #include <vector>
 
 #include "tests/net/test_node.h"
@@ -16,7 +17,9 @@ constexpr uint64_t kQueueBytes = uint64_t{4} << 20;
 /// Says Hello and then reads nothing any more.
 class Deaf {
  public:
-  Deaf(TestNode& server, DoorKind kind) : socket_(server.Listen(kind)) {
+  Deaf(TestNode& server, DoorKind kind) : Deaf(server, server.Listen(kind)) {}
+
+  Deaf(TestNode& server, const Door& door) : socket_(door) {
     socket_.WriteMessage(TestHello("deaf"));
     EXPECT_TRUE(socket_.Read().ok());
     peer_ = server.Next().peer;
@@ -113,6 +116,79 @@ TEST_P(BackpressureTest, ABackloggedPeerIsDrainedOnceItHasRead) {
   });
   EXPECT_TRUE(slow.socket().Read().ok());
   EXPECT_TRUE(server.HasNoEvent()) << "who was not backlogged is not drained";
+}
+
+TEST_P(BackpressureTest, AllPeersTogetherHaveALimitAndWhoHasMostIsDropped) {
+  EndpointOptions options = TestOptions("server");
+  options.queue_bytes_max = kQueueBytes;
+  options.queue_total_bytes_max = 4 * kQueueBytes;
+  options.socket_buffer_bytes = 64 << 10;
+  TestNode server(options);
+  const Door door = server.Listen(GetParam());
+  std::vector<std::unique_ptr<Deaf>> deaf;
+  for (int i = 0; i < 6; ++i) {
+    deaf.push_back(std::make_unique<Deaf>(server, door));
+  }
+  const auto payload = PatternBytes(256 << 10, 1);
+  server.Do([&](Endpoint& endpoint) {
+    uint64_t total_max = 0;
+    for (int frame = 0; frame < 14; ++frame) {
+      for (const auto& peer : deaf) {
+        const int frames = peer == deaf[2] && frame < 2 ? 2 : 1;  // it gets a little more
+        for (int i = 0; i < frames; ++i) {
+          endpoint.Send(peer->peer(), 1, BorrowedPush(payload));
+        }
+        total_max = std::max(total_max, endpoint.TotalQueuedBytes());
+      }
+    }
+    EXPECT_LE(total_max, 4 * kQueueBytes);
+    EXPECT_GT(total_max, 3 * kQueueBytes);
+    EXPECT_EQ(endpoint.QueuedBytes(deaf[2]->peer()), 0U);
+    EXPECT_GT(endpoint.QueuedBytes(deaf[0]->peer()), kQueueBytes / 2);
+  });
+  const Event event = server.Next();
+  EXPECT_EQ(event.kind, Kind::kClosed);
+  EXPECT_EQ(event.peer, deaf[2]->peer());
+  EXPECT_EQ(event.status.code(), StatusCode::kOverloaded);
+}
+
+TEST_P(BackpressureTest, WhenMuchIsUnsentEverybodyIsBackloggedUntilThereIsRoom) {
+  EndpointOptions options = TestOptions("server");
+  options.queue_bytes_max = kQueueBytes;
+  options.queue_total_bytes_max = 4 * kQueueBytes;
+  options.socket_buffer_bytes = 64 << 10;
+  TestNode server(options);
+  server.TellDrained();
+  const Door door = server.Listen(GetParam());
+  std::vector<std::unique_ptr<Deaf>> slow;
+  for (int i = 0; i < 4; ++i) {
+    slow.push_back(std::make_unique<Deaf>(server, door));
+  }
+  Deaf idle(server, door);
+  const auto payload = PatternBytes(3 << 20, 1);
+  server.Do([&](Endpoint& endpoint) {
+    EXPECT_FALSE(endpoint.IsBacklogged(idle.peer()));
+    for (const auto& peer : slow) {
+      endpoint.Send(peer->peer(), 1, BorrowedPush(payload));
+    }
+    EXPECT_GT(endpoint.TotalQueuedBytes(), 2 * kQueueBytes);
+    EXPECT_TRUE(endpoint.IsBacklogged(idle.peer()));
+    EXPECT_TRUE(server.HasNoEvent());
+  });
+  for (const auto& peer : slow) {
+    EXPECT_TRUE(peer->socket().Read().ok());
+  }
+  bool is_idle_drained = false;
+  for (int i = 0; i < 5; ++i) {
+    const Event event = server.Next();
+    EXPECT_EQ(event.kind, Kind::kDrained);
+    is_idle_drained = is_idle_drained || event.peer == idle.peer();
+  }
+  EXPECT_TRUE(is_idle_drained);
+  server.Do([&](Endpoint& endpoint) {
+    EXPECT_FALSE(endpoint.IsBacklogged(idle.peer()));
+    EXPECT_EQ(endpoint.TotalQueuedBytes(), 0U);
+  });
 }
 
 TEST_P(BackpressureTest, WhoVanishesOrIsClosedIsNeverDrained) {

@@ -70,11 +70,19 @@ void Connection::WaitWritable() {
       });
 }
 
+void Connection::CountQueued() {
+  context_->queued_bytes += queue_.bytes() - counted_bytes_;
+  counted_bytes_ = queue_.bytes();
+}
+
 void Connection::OnWritable() {
   Flush();
   const bool is_drained = phase_ == Phase::kOpen && queue_.empty();
   if (is_drained && send_failure_.ok() && context_->owner != nullptr) {
     context_->owner->OnDrained(*this);
+  }
+  if (context_->owner != nullptr) {
+    context_->owner->OnRoom();
   }
 }
 
@@ -194,6 +202,9 @@ Connection::Dispatch Connection::DispatchFrames(size_t& frames_left) {
   for (const auto& connection : std::exchange(context_->batch, {})) {
     connection->FlushBatch();
   }
+  if (context_->owner != nullptr) {
+    context_->owner->OnRoom();
+  }
   return phase_ == Phase::kOpen ? outcome : Dispatch::kStop;
 }
 
@@ -236,6 +247,7 @@ void Connection::Send(uint64_t request_id, const proto::Message& message) {
   proto::EncodedMessage frame = proto::EncodeUnsealed(message, request_id);
   const bool is_small = frame.size() <= kSmallFrameBytes;
   queue_.Push(std::move(frame));
+  CountQueued();
   const bool may_wait = is_small && queue_.bytes() <= context_->queue_bytes_max;
   if (may_wait && context_->is_batching && !waits_writable_) {
     if (!is_in_batch_) {
@@ -280,10 +292,12 @@ void Connection::Flush() {
       // The peer may have said why before it went: reading goes on and ends the connection.
       send_failure_ = std::move(result.status);
       queue_.Clear();
+      CountQueued();
       return;
     }
     booked_bytes_ -= std::min<uint64_t>(booked_bytes_, result.bytes);
     const size_t completed = queue_.Sent(result.bytes);
+    CountQueued();
     traffic_.bytes_out += result.bytes;
     context_->total.bytes_out += result.bytes;
     traffic_.frames_out += completed;
@@ -349,6 +363,7 @@ void Connection::Abort(Status why) {
   turn_to_send_.cancel();
   turn_to_read_.cancel();
   queue_.Clear();
+  CountQueued();
   asio::error_code ignored;
   socket_.close(ignored);
   asio::post(socket_.get_executor(), [self = shared_from_this()] {

@@ -29,6 +29,8 @@ class ConnectionOwner {
   virtual void OnFrame(Connection& connection, uint64_t request_id, proto::Message&& message) = 0;
   /// It was backlogged and is not any more. Not after Close or Abort.
   virtual void OnDrained(Connection& connection) = 0;
+  /// Some bytes of some connection have left.
+  virtual void OnRoom() = 0;
   /// Once: no frame comes and none is taken any more. What was sent before may still be leaving.
   virtual void OnEnd(Connection& connection, const Status& why) = 0;
   /// Once, as the last call: the socket is closed.
@@ -37,8 +39,10 @@ class ConnectionOwner {
 
 /// What the connections of one endpoint share.
 struct ConnectionContext {
-  ConnectionOwner* owner = nullptr;  // null once the endpoint is gone
-  uint64_t queue_bytes_max = 0;
+  ConnectionOwner* owner = nullptr;    // null once the endpoint is gone
+  uint64_t queue_bytes_max = 0;        // unsent, per connection
+  uint64_t queue_total_bytes_max = 0;  // and of all
+  uint64_t queued_bytes = 0;           // of all, now
   Duration linger{};
   std::shared_ptr<BufferPool> pool;
   Traffic total;
@@ -110,6 +114,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void LeaveOpen(Phase next, Status why);
   void DropUnlessReading();
   void StopCloseTimer();
+  void CountQueued();
 
   const proto::PeerId id_;
   const std::shared_ptr<ConnectionContext> context_;
@@ -118,6 +123,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   uint64_t close_timer_number_ = 0;  // a timer that fired before it was replaced is ignored
   FrameReader reader_;
   SendQueue queue_;
+  uint64_t counted_bytes_ = 0;  // of queue_, in the context's sum
   Phase phase_ = Phase::kOpen;
   Status send_failure_;          // the peer takes no more; what it said before is still read
   bool waits_writable_ = false;  // or for its turn to send

@@ -1,7 +1,9 @@
 #include "ps/net/internal/endpoint_impl.h"
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <chrono>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -9,6 +11,13 @@
 #include "ps/net/internal/socket.h"
 
 namespace ps::net {
+namespace {
+
+/// So many connections may be as full as one may be.
+constexpr uint64_t kConnectionsInTotal = 4;
+
+}  // namespace
+
 Endpoint::Impl::Impl(
     Loop* loop, EndpointOptions options, const Logger* logger, EndpointHandler* handler)
     : loop_(loop),
@@ -18,7 +27,7 @@ Endpoint::Impl::Impl(
       context_(std::make_shared<ConnectionContext>()),
       random_(options_.seed) {
   context_->owner = this;
-  context_->queue_bytes_max = options_.queue_bytes_max;
+  SetQueueBytesMax(options_.queue_bytes_max);
   context_->linger = options_.linger;
   context_->emulated_link = options_.emulated_link;
   context_->pool = std::make_shared<BufferPool>(options_.pool_bytes_max);
@@ -121,6 +130,56 @@ void Endpoint::Impl::OnDrained(Connection& connection) {
   }
 }
 
+void Endpoint::Impl::SetQueueBytesMax(uint64_t bytes) {
+  context_->queue_bytes_max = bytes;
+  context_->queue_total_bytes_max =
+      std::max(options_.queue_total_bytes_max, kConnectionsInTotal * bytes);
+}
+
+bool Endpoint::Impl::IsBacklogged(proto::PeerId peer) {
+  const Connection* const connection = Find(peer);
+  if (connection == nullptr || connection->is_backlogged()) {
+    return connection != nullptr;
+  }
+  if (context_->queued_bytes <= context_->queue_total_bytes_max / 2) {
+    return false;
+  }
+  waiting_for_room_.insert(peer);
+  return true;
+}
+
+void Endpoint::Impl::OnRoom() {
+  if (waiting_for_room_.empty() || context_->queued_bytes > context_->queue_total_bytes_max / 4) {
+    return;
+  }
+  // Who is told may send, so that there is no room for the rest.
+  std::set<proto::PeerId> waiting = std::exchange(waiting_for_room_, {});
+  while (!waiting.empty()) {
+    const proto::PeerId peer = waiting.extract(waiting.begin()).value();
+    const Connection* const connection = Find(peer);
+    if (connection == nullptr || connection->is_backlogged()) {
+      continue;  // gone, or drained later by itself
+    }
+    if (context_->queued_bytes > context_->queue_total_bytes_max / 2) {
+      waiting_for_room_.insert(peer);
+    } else {
+      handler_->OnDrained(peer);
+    }
+  }
+}
+
+void Endpoint::Impl::BoundTotal() {
+  while (context_->queued_bytes > context_->queue_total_bytes_max) {
+    const auto largest = std::max_element(peers_.begin(), peers_.end(), [](auto& a, auto& b) {
+      return a.second.connection->queued_bytes() < b.second.connection->queued_bytes();
+    });
+    largest->second.connection->Abort(Status::Overloaded(
+        "the peer does not read: all connections have " + std::to_string(context_->queued_bytes) +
+        " unsent bytes, the limit is " + std::to_string(context_->queue_total_bytes_max) +
+        ", and it has most of them"));
+  }
+}
+
 void Endpoint::Impl::OnEnd(Connection& connection, const Status& why) {
   Peer& peer = peers_.at(connection.id());
   const State state = std::exchange(peer.state, State::kEnded);
@@ -144,6 +203,7 @@ void Endpoint::Impl::OnGone(Connection& connection) {
     peer.door->half_open -= peer.is_half_open ? 1 : 0;
   }
   peers_.erase(found);
+  OnRoom();
   if (is_closing_ && peers_.empty() && closed_) {
     std::exchange(closed_, nullptr)();
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,12 +44,18 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
 
   Traffic total() const { return context_->total; }
 
-  void SetQueueBytesMax(uint64_t bytes) { context_->queue_bytes_max = bytes; }
+  void SetQueueBytesMax(uint64_t bytes);
+  bool IsBacklogged(proto::PeerId peer);
+  /// Drops the peers with most unsent bytes while all together have too many.
+  void BoundTotal();
+
+  uint64_t queued_bytes() const { return context_->queued_bytes; }
 
   uint32_t connection_count() const;
 
   void OnFrame(Connection& connection, uint64_t request_id, proto::Message&& message) override;
   void OnDrained(Connection& connection) override;
+  void OnRoom() override;
   void OnEnd(Connection& connection, const Status& why) override;
   void OnGone(Connection& connection) override;
 
@@ -114,6 +121,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   Random random_;
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::map<proto::PeerId, Peer> peers_;
+  std::set<proto::PeerId> waiting_for_room_;  // told that they are backlogged since others are
   std::map<ConnectId, Attempt> attempts_;
   uint64_t last_peer_ = 0;
   uint64_t last_attempt_ = 0;
