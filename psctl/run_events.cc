@@ -27,6 +27,14 @@ std::string HowItWent(const proto::WorkerRow& row) {
 
 }  // namespace
 
+uint64_t ChunksOverflowed(const proto::JobStatus& status) {
+  uint64_t n = 0;
+  for (const proto::ShardRow& row : status.shards) {
+    n += row.stats.chunks_overflowed;
+  }
+  return n;
+}
+
 WorkerCounts CountWorkers(const proto::JobStatus& status) {
   WorkerCounts counts;
   std::set<WorkerId> seats;
@@ -126,6 +134,14 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
         (samples_rejected_ == 0 ? "; if it goes on, training diverges: try a smaller optimizer.lr"
                                 : ""));
     samples_rejected_ = status.samples_rejected;
+  }
+  // Once, and whenever they have doubled: a run that diverges has some with every step.
+  if (const uint64_t overflowed = ChunksOverflowed(status); overflowed > 2 * chunks_overflowed_) {
+    chunks_overflowed_ = overflowed;
+    lines->push_back(
+        Plural(overflowed, "update") +
+        " of a chunk would have made parameters infinite and left them as they were; training "
+        "diverges: try a smaller optimizer.lr or optimizer.clip_norm");
   }
   state_ = status.state;
   detail_ = status.detail;

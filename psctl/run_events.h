@@ -16,6 +16,10 @@ struct WorkerCounts {
 
 WorkerCounts CountWorkers(const proto::JobStatus& status);
 
+/// Updates of chunks, of all shards, of which elements were left out because they would not have
+/// stayed finite.
+uint64_t ChunksOverflowed(const proto::JobStatus& status);
+
 /// The rows of a table: who takes part, by seat, then the newest of those who are gone.
 struct ShownWorkers {
   std::vector<proto::WorkerRow> rows;
@@ -41,6 +45,7 @@ class RunEvents {
   std::string detail_;
   size_t evaluations_ = 0;
   uint64_t samples_rejected_ = 0;
+  uint64_t chunks_overflowed_ = 0;
   uint64_t samples_returned_ = 0;
 };
 

@@ -88,6 +88,10 @@ std::string RenderHead(const proto::JobStatus& status) {
     pairs.emplace_back(
         "rejected", Plural(status.samples_rejected, "sample") + ", gradient not finite");
   }
+  if (const uint64_t overflowed = ChunksOverflowed(status); overflowed > 0) {
+    pairs.emplace_back(
+        "overflowed", Plural(overflowed, "update") + " of a chunk, in part left out: not finite");
+  }
   pairs.emplace_back("directory", Printable(status.run_directory));
   return RenderPairs(pairs);
 }

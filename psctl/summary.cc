@@ -138,6 +138,7 @@ void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json) {
   json->Field("samples_total", status.samples_total);
   json->Field("samples_counted", status.samples_counted);
   json->Field("samples_rejected", status.samples_rejected);
+  json->Field("chunks_overflowed", ChunksOverflowed(status));
   json->Field("steps_counted", status.steps_counted);
   json->Field("steps_lost", status.steps_lost);
   json->Field("steps_partial", status.steps_partial);
@@ -183,6 +184,11 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
       "samples",
       FormatCount(status.samples_counted) + " of " + FormatCount(status.samples_total) +
           " counted, " + FormatCount(status.samples_rejected) + " rejected");
+  if (const uint64_t overflowed = ChunksOverflowed(status); overflowed > 0) {
+    pairs.emplace_back(
+        "overflowed",
+        Plural(overflowed, "update") + " of a chunk would have made parameters infinite");
+  }
   pairs.emplace_back(
       "steps",
       FormatCount(status.steps_counted) + " counted, " + FormatCount(status.steps_lost) +

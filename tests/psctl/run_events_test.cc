@@ -96,6 +96,22 @@ TEST(RunEventsTest, RejectedGradientsAreSaid) {
       ElementsAre("32 samples gave a gradient that is not finite and were left out"));
 }
 
+TEST(RunEventsTest, UpdatesThatOverflowAreSaidOnceAndWhenTheyHaveDoubled) {
+  proto::JobStatus status = Quiet();
+  status.shards.resize(2);
+  RunEvents events = After(status);
+  status.shards[0].stats.chunks_overflowed = 1;
+  status.shards[1].stats.chunks_overflowed = 2;
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("3 updates of a chunk would have made parameters infinite and left them as they "
+                  "were; training diverges: try a smaller optimizer.lr or optimizer.clip_norm"));
+  status.shards[1].stats.chunks_overflowed = 5;
+  EXPECT_THAT(events.Update(status), ElementsAre());
+  status.shards[1].stats.chunks_overflowed = 6;
+  EXPECT_THAT(events.Update(status), ElementsAre(testing::StartsWith("7 updates of a chunk")));
+}
+
 TEST(RunEventsTest, WorkersThatLeaveAtTheEndAreNoEvents) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);

@@ -39,6 +39,15 @@ TEST(SummaryTest, AFailureComesWithItsReason) {
   EXPECT_THAT(text, Not(HasSubstr("samples")));
 }
 
+TEST(SummaryTest, UpdatesThatOverflowAreSaid) {
+  proto::JobStatus status = Done();
+  status.shards.resize(1);
+  status.shards[0].stats.chunks_overflowed = 12;
+  EXPECT_THAT(RenderSummary(status), HasSubstr("12 updates of a chunk would have made"));
+  EXPECT_THAT(SummaryToJson(status), HasSubstr(R"("chunks_overflowed":12,)"));
+  EXPECT_THAT(SummaryToJson(Done()), HasSubstr(R"("chunks_overflowed":0,)"));
+}
+
 TEST(SummaryTest, JsonIsOneObjectOnOneLine) {
   const std::string json = SummaryToJson(Done());
   EXPECT_THAT(json, StartsWith(R"({"name":"fashion-mnist","state":"done","detail":"")"));
