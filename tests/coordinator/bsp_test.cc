@@ -101,6 +101,40 @@ TEST_F(BspTest, TheNextCommitWaitsForTheLastOnesAcknowledgements) {
   EXPECT_EQ(harness_.shards[1].commits.size(), 2U);
 }
 
+/// The shards have room for three gradients of 1,360,000 / 4 bytes.
+class FullBspTest : public BspTest {
+ protected:
+  FullBspTest() : BspTest(LargeJob()) {}
+
+  static CoordinatorOptions LargeJob() {
+    CoordinatorOptions options = Options();
+    options.config.servers.queue_mib = 1;
+    options.tensors = {{"w", {170000}}};
+    return options;
+  }
+};
+
+TEST_F(FullBspTest, AReplacementWaitsWhileWhatTheGoneOneStagedTakesItsRoom) {
+  Report(0);
+  Kill(0);
+  const proto::PeerId replacement = harness_.AskToJoin(0);
+  EXPECT_FALSE(harness_.Take<proto::JoinReply>(replacement).has_value())
+      << "its gradient would be refused, and the round would wait for it";
+  EXPECT_FALSE(harness_.Take<proto::Refusal>(replacement).has_value());
+  Report(1);
+  EXPECT_FALSE(harness_.Take<proto::JoinReply>(replacement).has_value());
+  Report(2);
+  ASSERT_EQ(Commits().size(), 1U) << "the round needs nobody else";
+  EXPECT_EQ(Commits()[0].contributions.size(), 3U);
+  EXPECT_TRUE(harness_.Take<proto::JoinReply>(replacement).has_value());
+}
+
+TEST_F(FullBspTest, AReplacementOfOneWhoStagedNothingComesAtOnce) {
+  Kill(0);
+  const proto::PeerId replacement = harness_.AskToJoin(0);
+  EXPECT_TRUE(harness_.Take<proto::JoinReply>(replacement).has_value());
+}
+
 TEST_F(BspTest, DeathBeforeStagingLeavesTheWorkerOut) {
   Report(0);
   Report(1);
