@@ -1,8 +1,9 @@
 #include "ps/server/chunk_store.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <utility>
 
 namespace ps::server {
@@ -97,39 +98,40 @@ std::optional<size_t> ChunkStore::IndexOf(ChunkKey key) const {
   return static_cast<size_t>(it - chunks_.begin());
 }
 
-void ChunkStore::Apply(size_t index, uint32_t part, std::span<const float> gradient, float lr) {
+bool ChunkStore::Apply(
+    size_t index, uint32_t part, uint64_t begin, std::span<const float> gradient, float lr) {
   Chunk& chunk = chunks_[index];
   const proto::ChunkParts::Range range = RangeOf(chunk, part);
-  PS_CHECK(gradient.size() == range.element_count)
-      << gradient.size() << " elements for a part of " << range.element_count;
-  const auto at = [&range](Buffer& buffer) {
-    return buffer.size() == 0 ? nullptr : buffer.floats().data() + range.element_begin;
+  PS_CHECK(begin + gradient.size() <= range.element_count)
+      << gradient.size() << " elements from " << begin << " for a part of " << range.element_count;
+  const auto at = [first = range.element_begin + begin](Buffer& buffer) {
+    return buffer.size() == 0 ? nullptr : buffer.floats().data() + first;
   };
+  const auto count = static_cast<int64_t>(gradient.size());
   if (chunk.rule == UpdateRule::kAverage) {
-    kernels::MoveTowards(gradient.data(), chunk.average_rate, at(chunk.value), range.element_count);
-  } else {
-    kernels::ApplyUpdate(
-        rule_,
-        {lr, chunk.weight_decay, chunk.version + 1},
-        {gradient.data(),
-         at(chunk.value),
-         {at(chunk.slots[0]), at(chunk.slots[1])},
-         range.element_count});
+    return kernels::MoveTowards(gradient.data(), chunk.average_rate, at(chunk.value), count);
   }
+  return kernels::ApplyUpdate(
+      rule_,
+      {lr, chunk.weight_decay, chunk.version + 1},
+      {gradient.data(), at(chunk.value), {at(chunk.slots[0]), at(chunk.slots[1])}, count});
 }
 
-void ChunkStore::ApplyMean(
-    size_t index, uint32_t part, std::span<const kernels::WeightedPart> gradients, float lr) {
-  const size_t count = RangeOf(chunks_[index], part).element_count;
+bool ChunkStore::ApplyMean(
+    size_t index,
+    uint32_t part,
+    uint64_t begin,
+    uint64_t count,
+    std::span<const kernels::WeightedPart> gradients,
+    float lr) {
   if (gradients.size() == 1) {
-    Apply(index, part, {gradients[0].x, count}, lr);
-    return;
+    return Apply(index, part, begin, {gradients[0].x, count}, lr);
   }
   if (mean_.size() < count * sizeof(float)) {
     mean_ = Buffer(count * sizeof(float));
   }
   kernels::WeightedMean(gradients, mean_.floats().data(), static_cast<int64_t>(count));
-  Apply(index, part, mean_.floats().first(count), lr);
+  return Apply(index, part, begin, mean_.floats().first(count), lr);
 }
 
 }  // namespace ps::server

@@ -65,13 +65,26 @@ class ChunkStore {
   /// Without optimizer state.
   uint64_t parameter_bytes() const { return parameter_bytes_; }
 
-  /// A part of one update: a finite gradient (or observation, see UpdateRule) of that part of the
-  /// chunk. `lr` includes the push's weight. FinishUpdate follows when all parts are through.
-  void Apply(size_t index, uint32_t part, std::span<const float> gradient, float lr);
+  /// A piece of one update: a finite gradient (or observation, see UpdateRule) of the elements of
+  /// that part of the chunk from `begin` on. `lr` includes the push's weight. FinishUpdate follows
+  /// when every element had its turn. Returns false when elements were left out because they or
+  /// their state would not have stayed finite.
+  bool Apply(
+      size_t index, uint32_t part, uint64_t begin, std::span<const float> gradient, float lr);
 
-  /// The same with the mean of several gradients. Requires: at least one.
-  void ApplyMean(
-      size_t index, uint32_t part, std::span<const kernels::WeightedPart> gradients, float lr);
+  /// The same with the mean of several gradients, `count` elements of each. Requires: at least one.
+  bool ApplyMean(
+      size_t index,
+      uint32_t part,
+      uint64_t begin,
+      uint64_t count,
+      std::span<const kernels::WeightedPart> gradients,
+      float lr);
+
+  /// The same with a whole part.
+  bool Apply(size_t index, uint32_t part, std::span<const float> gradient, float lr) {
+    return Apply(index, part, 0, gradient, lr);
+  }
 
   void FinishUpdate(size_t index) { ++chunks_[index].version; }
 
@@ -81,7 +94,7 @@ class ChunkStore {
   kernels::OptimizerRule rule_;
   std::vector<Chunk> chunks_;
   uint64_t parameter_bytes_ = 0;
-  Buffer mean_;  // of the largest part's size, once needed
+  Buffer mean_;  // of the longest piece's size, once needed
 };
 
 }  // namespace ps::server

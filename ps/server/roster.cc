@@ -1,13 +1,14 @@
 #include "ps/server/roster.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
-#include <string>
 #include <utility>
 
 namespace ps::server {
 
-std::optional<std::vector<Member>> Roster::Update(const proto::Membership& membership) {
+std::optional<Roster::Change> Roster::Update(const proto::Membership& membership) {
   if (membership.generation <= generation_) {
     return std::nullopt;
   }
@@ -36,25 +37,50 @@ std::optional<std::vector<Member>> Roster::Update(const proto::Membership& membe
   }
   std::swap(members_, next);  // what is left in `next` is not listed any more
   LevelClocks(were_active);
+  CountClocks();
 
-  std::vector<Member> removed;
+  Change change;
   for (auto& [incarnation, member] : next) {
     fenced_[incarnation] = {incarnation, member.last_step, member.last_outcome};
-    removed.push_back(std::move(member));
+    change.fenced.push_back(std::move(member));
   }
   const std::set<Incarnation> asked_for(resolve_.begin(), resolve_.end());
-  std::erase_if(fenced_, [&](const auto& entry) { return !asked_for.contains(entry.first); });
-  return removed;
+  std::erase_if(fenced_, [&](const auto& entry) {
+    const bool is_forgotten = !asked_for.contains(entry.first);
+    if (is_forgotten) {
+      change.forgotten.push_back(entry.first);
+    }
+    return is_forgotten;
+  });
+  return change;
 }
 
 std::optional<uint64_t> Roster::SlowestActive() const {
-  std::optional<uint64_t> slowest;
+  return active_clocks_.empty() ? std::nullopt : std::optional(active_clocks_.begin()->first);
+}
+
+void Roster::CountClocks() {
+  active_clocks_.clear();
   for (const auto& [incarnation, member] : members_) {
     if (member.is_active) {
-      slowest = slowest ? std::min(*slowest, member.clock) : member.clock;
+      ++active_clocks_[member.clock];
     }
   }
-  return slowest;
+}
+
+bool Roster::Advance(Member* member) {
+  const uint64_t clock = member->clock++;
+  if (!member->is_active) {
+    return false;
+  }
+  ++active_clocks_[clock + 1];
+  const auto left = active_clocks_.find(clock);
+  if (--left->second > 0) {
+    return false;
+  }
+  const bool was_slowest = left == active_clocks_.begin();
+  active_clocks_.erase(left);
+  return was_slowest;
 }
 
 /// Who becomes active starts level with the slowest of those that were active before and still are:
@@ -86,24 +112,27 @@ Member* Roster::Find(Incarnation incarnation) {
 Result<Member*> Roster::Admit(WorkerId worker, Incarnation incarnation) {
   if (Member* const member = Find(incarnation); member != nullptr) {
     if (member->worker != worker) {
-      return Status::InvalidArgument(
-          "incarnation " + std::to_string(incarnation.value) + " is worker " +
-          std::to_string(member->worker.value) + ", not " + std::to_string(worker.value));
+      return Status::InvalidArgument(fmt::format(
+          "incarnation {} is worker {}, not {}",
+          incarnation.value,
+          member->worker.value,
+          worker.value));
     }
     return member;
   }
-  const std::string generation = std::to_string(generation_.value);
   if (incarnation == Incarnation()) {
     return Status::InvalidArgument("incarnation 0 is nobody; join first");
   }
   if (incarnation > incarnation_max_) {
-    return Status::Unavailable(
-        "incarnation " + std::to_string(incarnation.value) + " is newer than membership " +
-        generation + "; the next one may list it");
+    return Status::Unavailable(fmt::format(
+        "incarnation {} is newer than membership {}; the next one may list it",
+        incarnation.value,
+        generation_.value));
   }
-  return Status::Stale(
-      "incarnation " + std::to_string(incarnation.value) + " is fenced: membership " + generation +
-      " does not list it; join anew");
+  return Status::Stale(fmt::format(
+      "incarnation {} is fenced: membership {} does not list it; join anew",
+      incarnation.value,
+      generation_.value));
 }
 
 std::vector<proto::MembershipAck::Resolved> Roster::Resolved() const {

@@ -10,6 +10,7 @@
 #include "ps/base/time.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
+#include "ps/server/staging.h"
 
 namespace ps::server {
 
@@ -27,6 +28,8 @@ struct Intake {
   uint32_t begun_count = 0;          // chunks of which something is here
   uint32_t complete_count = 0;       // and all
   uint32_t rejected_count = 0;
+  // async, ssp: the parts of chunks in parts that are not whole yet, by chunk.
+  std::map<size_t, std::vector<StagedPart>> unfinished;
 };
 
 /// A pull that waits, or that waits for its step to be complete.
@@ -72,9 +75,14 @@ struct Member {
 /// Who takes part, by the newest membership. Thread: the shard's.
 class Roster {
  public:
-  /// Takes a membership over when it is newer than the present one. Returns the members that it
-  /// fenced; nullopt when it is old.
-  std::optional<std::vector<Member>> Update(const proto::Membership& membership);
+  /// What a membership ended.
+  struct Change {
+    std::vector<Member> fenced;          // members that it does not list
+    std::vector<Incarnation> forgotten;  // fenced, and not asked for any more
+  };
+
+  /// Takes a membership over when it is newer than the present one; nullopt when it is old.
+  std::optional<Change> Update(const proto::Membership& membership);
 
   Member* Find(Incarnation incarnation);
 
@@ -84,6 +92,10 @@ class Roster {
 
   /// Answers for Membership.resolve of the present membership.
   std::vector<proto::MembershipAck::Resolved> Resolved() const;
+
+  /// The member has completed one more step. Returns true when the slowest active member is not
+  /// where it was.
+  bool Advance(Member* member);
 
   /// How many steps the member is ahead of the slowest active one; 0 when it is not. While nobody
   /// is active: ahead of where the slowest was, since the next to become active may start there.
@@ -99,6 +111,7 @@ class Roster {
   /// The clock of the slowest active member; nullopt when nobody is active.
   std::optional<uint64_t> SlowestActive() const;
   void LevelClocks(const std::vector<Incarnation>& were_active);
+  void CountClocks();
 
   Generation generation_;
   // ssp: where the slowest active member was at the newest membership. Never goes back, also while
@@ -106,6 +119,7 @@ class Roster {
   uint64_t floor_ = 0;
   Incarnation incarnation_max_;
   std::map<Incarnation, Member> members_;
+  std::map<uint64_t, uint32_t> active_clocks_;  // how many active members are at each clock
   std::vector<Incarnation> resolve_;
   // Fenced ones that are still asked for; their answers can't change any more.
   std::map<Incarnation, proto::MembershipAck::Resolved> fenced_;

@@ -9,16 +9,24 @@
 
 #include "ps/server/shard_core.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cmath>
+#include <string>
 #include <utility>
 
 namespace ps::server {
 namespace {
 
-std::string Text(Duration d) {
-  const std::string text = std::to_string(Seconds(d));
-  return text.substr(0, text.find('.') + 2) + " s";
+std::string SilenceText(const char* state, Duration silence) {
+  return fmt::format("the coordinator is {} for {:.1f} s", state, Seconds(silence));
+}
+
+Status NotTaken(const proto::Message& message, const char* role) {
+  return Status::InvalidArgument(fmt::format(
+      "a shard takes no {} from a {}",
+      proto::MessageTypeName(proto::MessageTypeOf(message)),
+      role));
 }
 
 }  // namespace
@@ -74,8 +82,7 @@ void ShardCore::OnMessage(
   } else if (auto* pull = std::get_if<proto::PullRequest>(&message)) {
     OnPull(call, *pull);
   } else if (!std::holds_alternative<proto::Refusal>(message)) {
-    const auto name = std::string(proto::MessageTypeName(proto::MessageTypeOf(message)));
-    Refuse(call, Status::InvalidArgument("a shard takes no " + name + " from a worker"), 0);
+    Refuse(call, NotTaken(message, "worker"), 0);
   }
 }
 
@@ -92,8 +99,7 @@ void ShardCore::OnCoordinatorMessage(const Call& call, proto::Message& message) 
     log_->Info("shutdown", {{"reason", shutdown->reason}});
     ShutDown(Status::Ok());
   } else if (!std::holds_alternative<proto::HeartbeatReply>(message)) {
-    const auto name = std::string(proto::MessageTypeName(proto::MessageTypeOf(message)));
-    Refuse(call, Status::InvalidArgument("a shard takes no " + name + " from a coordinator"), 0);
+    Refuse(call, NotTaken(message, "coordinator"), 0);
   }
 }
 
@@ -162,6 +168,7 @@ void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /
   if (peer == coordinator_) {
     coordinator_ = proto::PeerId();
     coordinator_seen_ = now;
+    commit_peer_ = proto::PeerId();
     return;
   }
   for (auto& [incarnation, member] : roster_.members()) {
@@ -187,13 +194,13 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
   const Duration silence = now - coordinator_seen_;
   if (coordinator_ == proto::PeerId()) {
     if (silence > settings_.timing.detect) {
-      ShutDown(Status::Unavailable("the coordinator is gone for " + Text(silence)));
+      ShutDown(Status::Unavailable(SilenceText("gone", silence)));
     }
     return;
   }
   // Connected and yet silent, heartbeats unanswered: its machine is gone, or the way to it.
   if (silence > settings_.timing.lease) {
-    ShutDown(Status::Unavailable("the coordinator is silent for " + Text(silence)));
+    ShutDown(Status::Unavailable(SilenceText("silent", silence)));
     return;
   }
   if (!is_registered_ && now >= next_register_) {

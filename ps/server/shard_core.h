@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "ps/proto/timing.h"
 #include "ps/server/chunk_store.h"
 #include "ps/server/roster.h"
+#include "ps/server/round_commit.h"
 #include "ps/server/shard_settings.h"
 #include "ps/server/staging.h"
 
@@ -53,6 +55,12 @@ class ShardCore {
   /// The peer, which was backlogged, takes more.
   void OnDrained(proto::PeerId peer, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
+
+  /// A round is being committed. The shell calls Continue after whatever came meanwhile, until
+  /// there is no work any more.
+  bool HasWork() const { return commit_.has_value() && !is_shut_down_; }
+
+  void Continue(proto::Outbox* out);
 
   bool is_shut_down() const { return is_shut_down_; }
 
@@ -96,10 +104,16 @@ class ShardCore {
     std::span<const float> values;
   };
 
+  /// What will be here of a step with the frame in hand.
+  struct FrameOutlook {
+    uint32_t begun = 0;       // chunks of which something is here
+    uint32_t unfinished = 0;  // of those, not all is
+  };
+
   /// A chunk of which everything is here.
   struct ReadyChunk {
     size_t index = 0;
-    std::span<const float> values;  // empty: in staging_
+    std::span<const float> values;  // empty: in the intake's unfinished
   };
 
   // shard_core.cc: the coordinator's connection, set-up, timers.
@@ -111,16 +125,28 @@ class ShardCore {
   void Refuse(const Call& call, const Status& status, Step step);
   Status TakeSetup(const proto::ShardSetup& setup);
 
+  // shard_check.cc
+  Status ReadFrame(const proto::PushRequest& push);
+  void LookAhead(const proto::PushRequest& push, const Intake& intake);
+  Status CheckOrder(const proto::PushRequest& push, const Member& member) const;
+  Status CheckRoom(const proto::PushRequest& push, const Member& member) const;
+
   // shard_push.cc
   void OnPush(const Call& call, proto::PushRequest& push);
   Status TakePush(const Call& call, proto::PushRequest& push);
-  Status ReadFrame(const proto::PushRequest& push);
-  Status CheckOrder(const proto::PushRequest& push, const Member& member);
-  Status CheckRoom(const proto::PushRequest& push, const Member& member);
-  uint32_t BegunWith(const Intake& intake);
   void BeginIntake(const proto::PushRequest& push, Intake* intake);
   void TakeFrame(const proto::PushRequest& push, Member* member);
-  void ApplyReady(const Member& member);
+  void Stage(
+      const proto::PushRequest& push,
+      const Intake& intake,
+      const FramePart& part,
+      const std::shared_ptr<const void>& owner);
+  void Assemble(
+      Intake* intake,
+      const FramePart& part,
+      bool is_whole,
+      const std::shared_ptr<const void>& owner);
+  void ApplyReady(Member* member);
   void Acknowledge(const Call& call, Member* member);
   void RepeatPushReply(const Call& call, proto::PushRequest& push, Member* member);
   void CompleteStep(const Call& call, Member* member);
@@ -143,9 +169,13 @@ class ShardCore {
   void TakeMembership(const proto::Membership& membership, proto::Outbox* out);
   void OnCommit(const Call& call, const proto::CommitRound& commit);
   Status CheckCommit(const proto::CommitRound& commit) const;
-  void ApplyCommit(const proto::CommitRound& commit);
+  void BeginCommit(const proto::CommitRound& commit, proto::Outbox* out);
+  void FinishCommit(proto::Outbox* out);
+
+  uint64_t StagedBytes() const { return staging_.bytes() + (commit_ ? commit_->bytes() : 0); }
 
   // shard_report.cc
+  std::string WaitsFor(const Member& member, const Pull& pull) const;
   void SendHeartbeat(TimePoint now, proto::Outbox* out);
   double JobFraction() const;
 
@@ -178,14 +208,19 @@ class ShardCore {
   ChunkStore store_;
   Roster roster_;
   Staging staging_;
-  uint64_t round_ = 0;         // bsp: last committed
+  uint64_t round_ = 0;                 // bsp: the last one whose commit has begun
+  std::optional<RoundCommit> commit_;  // of round_, while it is under way
+  proto::PeerId commit_peer_;          // who is told of its end; nobody: its connection is gone
+  uint64_t commit_request_id_ = 0;
   uint64_t samples_done_ = 0;  // the schedule's clock
   proto::ShardStats stats_;    // counters only
+  uint64_t overflows_warned_ = 0;
 
   // Scratch of one call, kept for its memory.
   std::vector<FramePart> frame_;
   std::vector<ReadyChunk> ready_;
   std::vector<size_t> sorted_;
+  FrameOutlook outlook_;
   std::vector<std::optional<Version>> held_;
 };
 

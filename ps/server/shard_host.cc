@@ -98,9 +98,23 @@ void ShardHost::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Messag
   if (!was_set_up && core_->is_set_up()) {
     endpoint_.SetQueueBytesMax(core_->outgoing_bytes_max());
   }
+  ContinueLater();
   if (core_->is_shut_down()) {
     Leave(core_->outcome());
   }
+}
+
+/// Has the core go on with its work once the loop has looked at sockets and timers.
+void ShardHost::ContinueLater() {
+  if (!core_->HasWork() || is_continuing_) {
+    return;
+  }
+  is_continuing_ = true;
+  loop_.RunAfter(Duration::zero(), [this] {
+    is_continuing_ = false;
+    core_->Continue(&endpoint_);
+    ContinueLater();
+  });
 }
 
 void ShardHost::OnClosed(proto::PeerId peer, const Status& why) {

@@ -48,6 +48,7 @@ class ShardHost final : public net::EndpointHandler {
 
   void ConnectCoordinator();
   void Tick();
+  void ContinueLater();
   void Leave(const Status& why);
 
   const Options options_;
@@ -58,6 +59,7 @@ class ShardHost final : public net::EndpointHandler {
   proto::PeerId coordinator_;
   net::TimerId tick_timer_;
   Duration tick_{};
+  bool is_continuing_ = false;  // ContinueLater's function is on its way
   bool is_leaving_ = false;
   Status outcome_;
 };

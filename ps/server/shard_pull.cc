@@ -4,8 +4,9 @@
 // the answer began, never older. A frame follows when the one before it has left: an answer takes a
 // frame's memory, not a model's.
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "ps/server/shard_core.h"
@@ -26,9 +27,10 @@ Status ShardCore::TakePull(const Call& call, proto::PullRequest& pull) {
   PS_ASSIGN(Member* const member, roster_.Admit(pull.worker, pull.incarnation));
   PS_TRY(CheckHeld(pull.held));
   if (is_bsp() && pull.min_round > round_ + 1) {
-    return Status::InvalidArgument(
-        "a pull waits for round " + std::to_string(pull.min_round) + ", but round " +
-        std::to_string(round_) + " is the last committed one");
+    return Status::InvalidArgument(fmt::format(
+        "a pull waits for round {}, but round {} is the last committed one",
+        pull.min_round,
+        round_));
   }
   if (call.request_id < member->newest_pull_id) {
     return Status::Ok();  // overtaken by a newer one on its way
@@ -50,9 +52,8 @@ Status ShardCore::TakePull(const Call& call, proto::PullRequest& pull) {
 Status ShardCore::CheckHeld(const std::vector<proto::ChunkVersion>& held) const {
   for (const proto::ChunkVersion& chunk : held) {
     if (!store_.IndexOf(chunk.key)) {
-      return Status::InvalidArgument(
-          "a pull holds chunk " + std::to_string(chunk.key.value) + ", which is not on shard " +
-          std::to_string(shard_.value));
+      return Status::InvalidArgument(fmt::format(
+          "a pull holds chunk {}, which is not on shard {}", chunk.key.value, shard_.value));
     }
   }
   return Status::Ok();
@@ -83,7 +84,7 @@ bool ShardCore::MayAnswer(const Member& member, const Pull& pull) const {
     case proto::Mode::kSsp:
       return pull.is_evaluation || roster_.LeadOf(member) <= settings_.staleness_max;
     case proto::Mode::kBsp:
-      return pull.min_round <= round_;
+      return !commit_ && pull.min_round <= round_;  // never parts of two rounds
   }
   return true;
 }
@@ -105,8 +106,11 @@ void ShardCore::BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out
       answer.chunks.push_back(static_cast<uint32_t>(index));
     }
   }
+  const bool has_room = !out->IsBacklogged(answer.peer);  // else OnDrained begins to send it
   member->answer = std::move(answer);
-  ContinueAnswer(member, false, out);
+  if (has_room) {
+    ContinueAnswer(member, false, out);
+  }
 }
 
 void ShardCore::ContinueAnswer(Member* member, bool is_urgent, proto::Outbox* out) {

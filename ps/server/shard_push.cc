@@ -3,7 +3,7 @@
 // staged). The answer goes out when the last one is here, over the connection that brought it.
 
 #include <algorithm>
-#include <string>
+#include <memory>
 #include <utility>
 
 #include "kernels/cpu/finite.h"
@@ -12,16 +12,8 @@
 namespace ps::server {
 namespace {
 
-/// async, ssp: chunks of one step of which some parts are here and others are not. A worker sends
-/// the parts of a chunk one after another, so more than two come of nothing but disorder.
-constexpr uint32_t kUnfinishedMax = 4;
 /// An answer does not wait for the update of so much.
 constexpr size_t kLongUpdateBytes = size_t{256} << 10;
-
-std::string StepText(const proto::PushRequest& push) {
-  return "step " + std::to_string(push.step) + " of incarnation " +
-         std::to_string(push.incarnation.value);
-}
 
 }  // namespace
 
@@ -45,6 +37,7 @@ Status ShardCore::TakePush(const Call& call, proto::PushRequest& push) {
     RepeatPushReply(call, push, member);
     return Status::Ok();
   }
+  LookAhead(push, member->intake);
   PS_TRY(CheckOrder(push, *member));
   PS_TRY(CheckRoom(push, *member));
   TakeFrame(push, member);
@@ -57,147 +50,11 @@ Status ShardCore::TakePush(const Call& call, proto::PushRequest& push) {
   if (is_complete) {
     Acknowledge(call, member);
   }
-  ApplyReady(*member);
+  ApplyReady(member);
   if (is_complete) {
     CompleteStep(call, member);
   }
   return Status::Ok();
-}
-
-/// Verifies what can be said of a frame by itself, and sets frame_ to its chunks.
-Status ShardCore::ReadFrame(const proto::PushRequest& push) {
-  if (push.step == 0 || push.samples == 0) {
-    return Status::InvalidArgument(
-        StepText(push) + " with " + std::to_string(push.samples) +
-        " samples; steps begin at 1 and stand for at least one sample");
-  }
-  // A round takes whole contributions: its mean is over the same workers for every chunk.
-  const size_t chunks_min = is_bsp() ? store_.size() : 1;
-  if (push.chunk_count < chunks_min || push.chunk_count > store_.size() || push.chunk_count == 0) {
-    return Status::InvalidArgument(
-        StepText(push) + " has " + std::to_string(push.chunk_count) + " chunks; shard " +
-        std::to_string(shard_.value) + " has " + std::to_string(store_.size()));
-  }
-  if (push.payload.parts.size() > 1) {
-    return Status::InvalidArgument("the payload of " + StepText(push) + " is in pieces");
-  }
-  const std::span<const std::byte> bytes = push.payload.bytes();
-  frame_.clear();
-  sorted_.clear();
-  uint64_t offset = 0;
-  for (const proto::ChunkRef& ref : push.chunks) {
-    const std::optional<size_t> index = store_.IndexOf(ref.key);
-    const std::string name = "chunk " + std::to_string(ref.key.value);
-    if (!index) {
-      return Status::InvalidArgument(
-          name + " is not on shard " + std::to_string(shard_.value) + "; " + StepText(push));
-    }
-    const Chunk& chunk = store_.chunks()[*index];
-    const std::optional<uint32_t> part = store_.parts().IndexOf(
-        static_cast<uint64_t>(chunk.element_count), {ref.element_begin, ref.element_count});
-    if (!part) {
-      return Status::InvalidArgument(
-          name + " has " + std::to_string(chunk.element_count) + " elements in " +
-          std::to_string(chunk.part_count) + " parts; none is " +
-          std::to_string(ref.element_count) + " from " + std::to_string(ref.element_begin) + "; " +
-          StepText(push));
-    }
-    const uint64_t size = uint64_t{ref.element_count} * sizeof(float);
-    if (size > bytes.size() - offset) {
-      return Status::InvalidArgument("the payload of " + StepText(push) + " ends within " + name);
-    }
-    const auto* values = reinterpret_cast<const float*>(bytes.data() + offset);
-    frame_.push_back({*index, *part, {values, ref.element_count}});
-    sorted_.push_back(chunk.first_part + *part);
-    offset += size;
-  }
-  std::sort(sorted_.begin(), sorted_.end());
-  const bool has_twice = std::adjacent_find(sorted_.begin(), sorted_.end()) != sorted_.end();
-  if (offset != bytes.size() || has_twice || frame_.empty()) {
-    return Status::InvalidArgument(
-        "a frame of " + StepText(push) + " has " + std::to_string(bytes.size()) + " bytes for " +
-        std::to_string(frame_.size()) + " chunks of " + std::to_string(offset) +
-        (has_twice ? " and one chunk twice" : ""));
-  }
-  return Status::Ok();
-}
-
-/// Whether the frame belongs to the step that is next for this member, and fits what came of it.
-Status ShardCore::CheckOrder(const proto::PushRequest& push, const Member& member) {
-  if (push.step != member.last_step + 1) {
-    return Status::InvalidArgument(
-        StepText(push) + " came after step " + std::to_string(member.last_step) +
-        "; steps come one by one");
-  }
-  if (is_bsp() && push.round <= round_) {
-    return Status::Stale(
-        StepText(push) + " is for round " + std::to_string(push.round) + ", and round " +
-        std::to_string(round_) + " is committed");
-  }
-  const uint64_t round = is_bsp() ? round_ + 1 : 0;
-  if (push.round != round || (is_bsp() && member.last_round == round)) {
-    return Status::InvalidArgument(
-        StepText(push) + " is for round " + std::to_string(push.round) + "; shard " +
-        std::to_string(shard_.value) + " takes one step of each worker for round " +
-        std::to_string(round));
-  }
-  const Intake& intake = member.intake;
-  if (intake.step != push.step) {
-    return Status::Ok();
-  }
-  if (push.lease != intake.lease || push.samples != intake.samples ||
-      push.chunk_count != intake.chunk_count || BegunWith(intake) > intake.chunk_count) {
-    return Status::InvalidArgument(
-        "frames of " + StepText(push) + " disagree: lease " + std::to_string(intake.lease.value) +
-        ", " + std::to_string(intake.samples) + " samples, " + std::to_string(intake.chunk_count) +
-        " chunks; then lease " + std::to_string(push.lease.value) + ", " +
-        std::to_string(push.samples) + " samples, " + std::to_string(push.chunk_count) + " chunks");
-  }
-  return Status::Ok();
-}
-
-/// Chunks that will have begun with the frame in hand.
-uint32_t ShardCore::BegunWith(const Intake& intake) {
-  sorted_.clear();
-  for (const FramePart& part : frame_) {
-    if (intake.parts_left[part.chunk] == store_.chunks()[part.chunk].part_count) {
-      sorted_.push_back(part.chunk);
-    }
-  }
-  std::sort(sorted_.begin(), sorted_.end());
-  const auto end = std::unique(sorted_.begin(), sorted_.end());
-  return intake.begun_count + static_cast<uint32_t>(end - sorted_.begin());
-}
-
-/// Whether what the frame brings may be kept until its round is committed, or its chunks are here.
-Status ShardCore::CheckRoom(const proto::PushRequest& push, const Member& member) {
-  const Intake& intake = member.intake;
-  if (!is_bsp()) {
-    const uint32_t unfinished = intake.begun_count - intake.complete_count;
-    if (intake.step != push.step || unfinished < kUnfinishedMax ||
-        BegunWith(intake) == intake.begun_count) {
-      return Status::Ok();
-    }
-    return Status::Overloaded(
-        StepText(push) + " has " + std::to_string(unfinished) + " unfinished chunks on shard " +
-        std::to_string(shard_.value) + "; the parts of a chunk are to follow each other");
-  }
-  if (staging_.bytes() + push.payload.size() <= settings_.queue_bytes) {
-    return Status::Ok();
-  }
-  uint64_t new_bytes = 0;
-  for (const FramePart& part : frame_) {
-    const size_t index = store_.chunks()[part.chunk].first_part + part.part;
-    const bool has_come = intake.step == push.step && intake.has_come[index];
-    new_bytes += has_come ? 0 : part.values.size_bytes();
-  }
-  if (staging_.bytes() + new_bytes <= settings_.queue_bytes) {
-    return Status::Ok();
-  }
-  return Status::Overloaded(
-      "shard " + std::to_string(shard_.value) + " holds " + std::to_string(staging_.bytes()) +
-      " bytes for round " + std::to_string(round_ + 1) + " and may hold " +
-      std::to_string(settings_.queue_bytes) + " (servers.queue_mib)");
 }
 
 void ShardCore::BeginIntake(const proto::PushRequest& push, Intake* intake) {
@@ -213,6 +70,7 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Intake* intake) {
   intake->begun_count = 0;
   intake->complete_count = 0;
   intake->rejected_count = 0;
+  intake->unfinished.clear();
   intake->parts_left.clear();
   for (const Chunk& chunk : store_.chunks()) {
     intake->parts_left.push_back(chunk.part_count);
@@ -222,7 +80,6 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Intake* intake) {
 /// Keeps what the frame brings, and puts the chunks that are whole now into ready_.
 void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
   Intake& intake = member->intake;
-  const Staging::Id id(push.incarnation, push.step);
   if (intake.step != push.step) {
     BeginIntake(push, &intake);
   }
@@ -231,6 +88,7 @@ void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
   };
   // A frame is kept as a whole by its owner, so parts of a frame with old ones are copied.
   const bool is_all_new = std::none_of(frame_.begin(), frame_.end(), has_come);
+  const std::shared_ptr<const void> owner = is_all_new ? push.payload.owner : nullptr;
   ready_.clear();
   for (const FramePart& part : frame_) {
     if (has_come(part)) {
@@ -238,8 +96,7 @@ void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
       continue;
     }
     const Chunk& chunk = store_.chunks()[part.chunk];
-    const size_t index = chunk.first_part + part.part;
-    intake.has_come[index] = true;
+    intake.has_come[chunk.first_part + part.part] = true;
     intake.begun_count += intake.parts_left[part.chunk] == chunk.part_count ? 1 : 0;
     const bool is_whole = --intake.parts_left[part.chunk] == 0;
     intake.complete_count += is_whole ? 1 : 0;
@@ -247,42 +104,66 @@ void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
       intake.is_rejected[part.chunk] = true;
       ++intake.rejected_count;
       ++stats_.chunks_rejected;
-      staging_.Release(id, chunk.first_part, chunk.part_count);
+      intake.unfinished.erase(part.chunk);
     }
-    const bool is_wanted = is_bsp() ? intake.rejected_count == 0 : !intake.is_rejected[part.chunk];
-    if (!is_wanted) {
-      continue;
-    }
-    if (is_bsp() || chunk.part_count > 1) {
-      staging_.Begin(id, push.round, push.samples, store_.part_count());
-      staging_.Add(id, index, part.values, is_all_new ? push.payload.owner : nullptr);
-    }
-    if (!is_bsp() && is_whole) {
-      ready_.push_back({part.chunk, chunk.part_count > 1 ? std::span<const float>() : part.values});
+    if (is_bsp()) {
+      Stage(push, intake, part, owner);
+    } else if (!intake.is_rejected[part.chunk]) {
+      Assemble(&intake, part, is_whole, owner);
     }
   }
-  if (is_bsp() && intake.rejected_count > 0) {
+}
+
+/// bsp: keeps the part until its round is committed. A contribution with NaN or infinity is void.
+void ShardCore::Stage(
+    const proto::PushRequest& push,
+    const Intake& intake,
+    const FramePart& part,
+    const std::shared_ptr<const void>& owner) {
+  const Staging::Id id(push.incarnation, push.step);
+  if (intake.rejected_count > 0) {
     staging_.Drop(id);
+    return;
+  }
+  staging_.Begin(id, push.round, push.samples, store_.part_count());
+  staging_.Add(
+      id, store_.chunks()[part.chunk].first_part + part.part, StagedPart::Keep(part.values, owner));
+}
+
+/// async, ssp: a chunk is updated when all of it is here.
+void ShardCore::Assemble(
+    Intake* intake,
+    const FramePart& part,
+    bool is_whole,
+    const std::shared_ptr<const void>& owner) {
+  const uint32_t part_count = store_.chunks()[part.chunk].part_count;
+  if (part_count > 1) {
+    std::vector<StagedPart>& parts = intake->unfinished[part.chunk];
+    parts.resize(part_count);
+    parts[part.part] = StagedPart::Keep(part.values, owner);
+  }
+  if (is_whole) {
+    ready_.push_back({part.chunk, part_count > 1 ? std::span<const float>() : part.values});
   }
 }
 
 /// async, ssp: updates the chunks that are whole.
-void ShardCore::ApplyReady(const Member& member) {
-  const Staging::Id id(member.incarnation, member.intake.step);
+void ShardCore::ApplyReady(Member* member) {
+  Intake& intake = member->intake;
   for (const ReadyChunk& ready : ready_) {
-    const Chunk& chunk = store_.chunks()[ready.index];
-    if (chunk.part_count == 1) {
-      store_.Apply(ready.index, 0, ready.values, member.intake.lr);
-    } else {
-      const Staging::Contribution& staged = *staging_.Find(id);
-      for (uint32_t part = 0; part < chunk.part_count; ++part) {
-        const std::span<const float> values = staged.parts[chunk.first_part + part].values;
-        store_.Apply(ready.index, part, values, member.intake.lr);
+    bool is_finite = true;
+    if (const auto parts = intake.unfinished.find(ready.index); parts != intake.unfinished.end()) {
+      for (uint32_t part = 0; part < parts->second.size(); ++part) {
+        const std::span<const float> values = parts->second[part].values;
+        is_finite = store_.Apply(ready.index, part, values, intake.lr) && is_finite;
       }
-      staging_.Release(id, chunk.first_part, chunk.part_count);
+      intake.unfinished.erase(parts);
+    } else {
+      is_finite = store_.Apply(ready.index, 0, ready.values, intake.lr);
     }
     store_.FinishUpdate(ready.index);
     ++stats_.chunks_applied;
+    stats_.chunks_overflowed += is_finite ? 0 : 1;
   }
 }
 
@@ -327,14 +208,10 @@ void ShardCore::Acknowledge(const Call& call, Member* member) {
 
 void ShardCore::CompleteStep(const Call& call, Member* member) {
   const Intake& intake = member->intake;
-  const Staging::Id id(member->incarnation, intake.step);
-  ++member->clock;
-  if (!is_bsp()) {
-    staging_.Drop(id);
-  } else if (intake.rejected_count == 0) {
-    staging_.Complete(id);
-  }
-  if (!is_bsp() && intake.rejected_count < intake.chunk_count) {
+  const bool has_slowest_moved = roster_.Advance(member);
+  if (is_bsp() && intake.rejected_count == 0) {
+    staging_.Complete({member->incarnation, intake.step});
+  } else if (!is_bsp() && intake.rejected_count < intake.chunk_count) {
     ++stats_.steps_applied;
     stats_.samples_applied += intake.samples;
     samples_done_ += intake.samples;
@@ -346,7 +223,9 @@ void ShardCore::CompleteStep(const Call& call, Member* member) {
       StartPull(member, std::move(pull), call.now, call.out);
     }
   }
-  ReleasePulls(call.out);
+  if (has_slowest_moved) {
+    ReleasePulls(call.out);  // ssp: no lead is shorter otherwise
+  }
 }
 
 }  // namespace ps::server

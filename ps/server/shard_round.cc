@@ -24,11 +24,15 @@ void ShardCore::OnMembership(const Call& call, const proto::Membership& membersh
 }
 
 void ShardCore::TakeMembership(const proto::Membership& membership, proto::Outbox* out) {
-  const std::optional<std::vector<Member>> fenced = roster_.Update(membership);
-  if (!fenced) {
+  const std::optional<Roster::Change> change = roster_.Update(membership);
+  if (!change) {
     return;
   }
-  for (const Member& member : *fenced) {
+  // A contribution that may still be committed is asked for until it is.
+  for (const Incarnation incarnation : change->forgotten) {
+    staging_.DropAll(incarnation);
+  }
+  for (const Member& member : change->fenced) {
     staging_.DropIncomplete(member.incarnation);
     log_->Info(
         "fenced",
@@ -38,9 +42,10 @@ void ShardCore::TakeMembership(const proto::Membership& membership, proto::Outbo
          {"generation", roster_.generation().value}});
     if (member.waiting) {
       const Call call{member.waiting->peer, member.waiting->request_id, {}, out};
-      const Status why = Status::Stale(
-          "incarnation " + std::to_string(member.incarnation.value) +
-          " is fenced since membership " + std::to_string(roster_.generation().value));
+      const Status why = Status::Stale(fmt::format(
+          "incarnation {} is fenced since membership {}",
+          member.incarnation.value,
+          roster_.generation().value));
       Refuse(call, why, 0);
     }
   }
@@ -62,6 +67,11 @@ void ShardCore::OnCommit(const Call& call, const proto::CommitRound& commit) {
     Refuse(call, Status::Unavailable("this shard is not set up yet"), 0);
     return;
   }
+  if (commit_ && commit.round > round_) {
+    Refuse(
+        call, Status::Unavailable(fmt::format("the update of round {} is under way", round_)), 0);
+    return;
+  }
   if (commit.round > round_) {
     const Status status = CheckCommit(commit);
     if (!status.ok()) {
@@ -69,16 +79,14 @@ void ShardCore::OnCommit(const Call& call, const proto::CommitRound& commit) {
       Refuse(call, status, 0);
       return;
     }
-    // An answer of the round before must not have chunks of this one.
-    for (auto& [incarnation, member] : roster_.members()) {
-      if (member.answer) {
-        ContinueAnswer(&member, true, call.out);
-      }
-    }
-    ApplyCommit(commit);
-    ReleasePulls(call.out);
+    BeginCommit(commit, call.out);
+  } else if (!commit_ || commit.round < round_) {
+    call.out->Send(call.peer, call.request_id, proto::CommitAck{shard_, commit.round});
+    return;
   }
-  call.out->Send(call.peer, call.request_id, proto::CommitAck{shard_, commit.round});
+  commit_peer_ = call.peer;
+  commit_request_id_ = call.request_id;
+  Continue(call.out);
 }
 
 /// The coordinator commits what workers have reported, and they report what was acknowledged here.
@@ -121,30 +129,21 @@ Status ShardCore::CheckCommit(const proto::CommitRound& commit) const {
   return Status::Ok();
 }
 
-void ShardCore::ApplyCommit(const proto::CommitRound& commit) {
-  const float lr = ScheduledLr(settings_.optimizer, JobFraction());
-  uint64_t samples = 0;
-  for (const proto::CommitRound::Contribution& c : commit.contributions) {
-    samples += c.samples;
-  }
-  std::vector<kernels::WeightedPart> gradients;
-  for (size_t index = 0; index < store_.size() && !commit.contributions.empty(); ++index) {
-    const Chunk& chunk = store_.chunks()[index];
-    for (uint32_t part = 0; part < chunk.part_count; ++part) {
-      gradients.clear();
-      for (const proto::CommitRound::Contribution& c : commit.contributions) {
-        const Staging::Contribution& staged = *staging_.Find({c.incarnation, c.step});
-        const std::span<const float> values = staged.parts[chunk.first_part + part].values;
-        gradients.push_back({values.data(), static_cast<float>(c.samples)});
-      }
-      store_.ApplyMean(index, part, gradients, lr);
+/// From here on the round is the newest one: what comes for it is too late, and pulls wait until
+/// all of it is in the parameters.
+void ShardCore::BeginCommit(const proto::CommitRound& commit, proto::Outbox* out) {
+  // An answer of the round before must not have chunks of this one.
+  for (auto& [incarnation, member] : roster_.members()) {
+    if (member.answer) {
+      ContinueAnswer(&member, true, out);
     }
-    store_.FinishUpdate(index);
-    ++stats_.chunks_applied;
   }
-  stats_.steps_applied += commit.contributions.size();
-  stats_.samples_applied += samples;
-  samples_done_ += samples;
+  std::vector<Staging::Contribution> contributions;
+  for (const proto::CommitRound::Contribution& c : commit.contributions) {
+    if (store_.size() > 0) {
+      contributions.push_back(staging_.Take({c.incarnation, c.step}));
+    }
+  }
   round_ = commit.round;
   staging_.DropThrough(round_);
   // What was left out of the round while it was still coming in is void: it would begin anew.
@@ -153,6 +152,27 @@ void ShardCore::ApplyCommit(const proto::CommitRound& commit) {
       member.intake = Intake();
       member.fused.reset();
     }
+  }
+  commit_.emplace(
+      round_, ScheduledLr(settings_.optimizer, JobFraction()), std::move(contributions));
+}
+
+void ShardCore::Continue(proto::Outbox* out) {
+  if (HasWork() && commit_->Continue(settings_.commit_slice_bytes, &store_)) {
+    FinishCommit(out);
+  }
+}
+
+void ShardCore::FinishCommit(proto::Outbox* out) {
+  stats_.steps_applied += commit_->contribution_count();
+  stats_.samples_applied += commit_->samples();
+  stats_.chunks_applied += commit_->chunks_applied();
+  stats_.chunks_overflowed += commit_->chunks_overflowed();
+  samples_done_ += commit_->samples();
+  commit_.reset();
+  ReleasePulls(out);
+  if (commit_peer_ != proto::PeerId()) {
+    out->Send(commit_peer_, commit_request_id_, proto::CommitAck{shard_, round_});
   }
 }
 

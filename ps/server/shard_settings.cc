@@ -7,15 +7,16 @@
 namespace ps::server {
 
 ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
-  return {
-      config.train.seed,
-      config.optimizer,
-      config.train.mode,
-      config.train.staleness_max,
-      config.train.minibatch,
-      uint64_t{config.servers.frame_kib} << 10U,
-      uint64_t{config.servers.queue_mib} << 20U,
-      proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s))};
+  ShardSettings settings;
+  settings.seed = config.train.seed;
+  settings.optimizer = config.optimizer;
+  settings.mode = config.train.mode;
+  settings.staleness_max = config.train.staleness_max;
+  settings.reference_minibatch = config.train.minibatch;
+  settings.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;
+  settings.queue_bytes = uint64_t{config.servers.queue_mib} << 20U;
+  settings.timing = proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s));
+  return settings;
 }
 
 Result<ShardSettings> ShardSettings::Read(const std::string& config_json) {

@@ -19,6 +19,7 @@ struct ShardSettings {
   uint32_t reference_minibatch = 1;  // async, ssp: a push counts samples / reference_minibatch
   uint64_t frame_bytes = 512U << 10;
   uint64_t queue_bytes = 64U << 20;
+  uint64_t commit_slice_bytes = 8U << 20;  // bsp: of gradients, between two looks at the messages
   proto::Timing timing = proto::Timing::FromMaxDetect(std::chrono::seconds(3));
 
   static ShardSettings Of(const proto::JobConfig& config);

@@ -1,11 +1,22 @@
 #include "ps/server/staging.h"
 
 #include <cstring>
+#include <utility>
 
 #include "ps/base/buffer.h"
 #include "ps/base/check.h"
 
 namespace ps::server {
+
+StagedPart StagedPart::Keep(std::span<const float> values, std::shared_ptr<const void> owner) {
+  if (owner != nullptr) {
+    return {values, std::move(owner)};
+  }
+  auto copy = std::make_shared<Buffer>(values.size_bytes());
+  std::memcpy(copy->data(), values.data(), values.size_bytes());
+  const std::span<const float> kept = copy->floats();
+  return {kept, std::move(copy)};
+}
 
 void Staging::Begin(Id id, uint64_t round, uint32_t samples, size_t part_count) {
   const auto [it, is_new] = contributions_.try_emplace(id);
@@ -16,37 +27,13 @@ void Staging::Begin(Id id, uint64_t round, uint32_t samples, size_t part_count) 
   }
 }
 
-void Staging::Add(
-    Id id,
-    size_t part_index,
-    std::span<const float> values,
-    const std::shared_ptr<const void>& owner) {
+void Staging::Add(Id id, size_t part_index, StagedPart part) {
   Contribution& contribution = contributions_.at(id);
-  Part& part = contribution.parts[part_index];
-  PS_CHECK(part.values.empty()) << "part " << part_index << " is staged already";
-  if (owner != nullptr) {
-    part = {values, owner};
-  } else {
-    auto copy = std::make_shared<Buffer>(values.size_bytes());
-    std::memcpy(copy->data(), values.data(), values.size_bytes());
-    part.values = copy->floats();
-    part.owner = std::move(copy);
-  }
-  contribution.bytes += values.size_bytes();
-  bytes_ += values.size_bytes();
-}
-
-void Staging::Release(Id id, size_t first, size_t count) {
-  const auto it = contributions_.find(id);
-  if (it == contributions_.end()) {
-    return;
-  }
-  for (size_t i = first; i < first + count; ++i) {
-    Part& part = it->second.parts[i];
-    it->second.bytes -= part.values.size_bytes();
-    bytes_ -= part.values.size_bytes();
-    part = Part();
-  }
+  StagedPart& place = contribution.parts[part_index];
+  PS_CHECK(place.values.empty()) << "part " << part_index << " is staged already";
+  contribution.bytes += part.values.size_bytes();
+  bytes_ += part.values.size_bytes();
+  place = std::move(part);
 }
 
 void Staging::Complete(Id id) {
@@ -63,6 +50,15 @@ Staging::Map::iterator Staging::Erase(Map::iterator it) {
   return contributions_.erase(it);
 }
 
+Staging::Contribution Staging::Take(Id id) {
+  const auto it = contributions_.find(id);
+  PS_CHECK(it != contributions_.end()) << "step " << id.second << " is not staged";
+  Contribution contribution = std::move(it->second);
+  bytes_ -= contribution.bytes;
+  contributions_.erase(it);
+  return contribution;
+}
+
 void Staging::Drop(Id id) {
   if (const auto it = contributions_.find(id); it != contributions_.end()) {
     Erase(it);
@@ -73,6 +69,13 @@ void Staging::DropIncomplete(Incarnation incarnation) {
   auto it = contributions_.lower_bound({incarnation, 0});
   while (it != contributions_.end() && it->first.first == incarnation) {
     it = it->second.is_complete ? std::next(it) : Erase(it);
+  }
+}
+
+void Staging::DropAll(Incarnation incarnation) {
+  auto it = contributions_.lower_bound({incarnation, 0});
+  while (it != contributions_.end() && it->first.first == incarnation) {
+    it = Erase(it);
   }
 }
 

@@ -11,45 +11,44 @@
 
 namespace ps::server {
 
-/// Gradients that have come and wait: in bsp for their round to be committed, in the other modes
-/// for the rest of their chunk. Who keeps the bytes under the limit is the caller. Thread: the
-/// shard's.
+/// A part of a chunk that has come and waits.
+struct StagedPart {
+  std::span<const float> values;  // empty: not here yet
+  std::shared_ptr<const void> owner;
+
+  /// Keeps `values`, alive as long as `owner` is; copies them when there is no owner.
+  static StagedPart Keep(std::span<const float> values, std::shared_ptr<const void> owner);
+};
+
+/// bsp: gradients that wait for their round to be committed. The caller keeps bytes() under its
+/// limit. Thread: the shard's.
 class Staging {
  public:
   using Id = std::pair<Incarnation, Step>;
-
-  struct Part {
-    std::span<const float> values;  // empty: not here yet
-    std::shared_ptr<const void> owner;
-  };
 
   struct Contribution {
     uint64_t round = 0;
     uint32_t samples = 0;
     bool is_complete = false;
     uint64_t bytes = 0;
-    std::vector<Part> parts;  // of all chunks, in order
+    std::vector<StagedPart> parts;  // of all chunks, in order
   };
 
   /// Begins a contribution of `part_count` parts. Nothing happens when it has begun.
   void Begin(Id id, uint64_t round, uint32_t samples, size_t part_count);
-  /// Keeps `values`, alive as long as `owner` is; copies them when there is no owner.
   /// Requires: begun, and this part is not there yet.
-  void Add(
-      Id id,
-      size_t part_index,
-      std::span<const float> values,
-      const std::shared_ptr<const void>& owner);
-  /// Forgets parts [first, first + count), as far as they are there.
-  void Release(Id id, size_t first, size_t count);
+  void Add(Id id, size_t part_index, StagedPart part);
   void Complete(Id id);
 
   /// Null when there is none.
   const Contribution* Find(Id id) const;
 
+  /// Hands a contribution over. Requires: there is one.
+  Contribution Take(Id id);
   void Drop(Id id);
   /// What a fenced incarnation left unfinished. What is complete may still be committed.
   void DropIncomplete(Incarnation incarnation);
+  void DropAll(Incarnation incarnation);
   /// Everything of rounds up to `round`.
   void DropThrough(uint64_t round);
 

@@ -185,6 +185,16 @@ TEST_F(BspTest, AnAcknowledgedStepIsAcknowledgedAgainAlsoAfterTheCommit) {
   EXPECT_THAT(rig_.Versions(), ElementsAre(1, 1, 1));
 }
 
+TEST_F(BspTest, WhatAGoneMemberStagedIsKeptAsLongAsItIsAskedFor) {
+  Stage(Contribution(2, 1, 1, 0.5F));
+  proto::Membership without = rig_.MembersUpTo(1);
+  without.resolve = {Incarnation(2)};
+  rig_.Deliver(kCoordinator, without);
+  EXPECT_EQ(rig_.core.Stats().staged_bytes, 28U);
+  rig_.Deliver(kCoordinator, rig_.MembersUpTo(1));
+  EXPECT_EQ(rig_.core.Stats().staged_bytes, 0U) << "its room is free for a replacement";
+}
+
 TEST_F(BspTest, PiecesInAnyOrderMakeOneContribution) {
   for (const ChunkKey key : {kThird, kThird, kFirst, kThird}) {
     proto::PushRequest push = rig_.Frame(1, 1, {key}, 0.5F);
@@ -337,7 +347,6 @@ TEST_F(BspTest, WhatADeadWorkerStagedInFullCanStillBeCommitted) {
   proto::Membership membership = rig_.MembersUpTo(2);
   membership.resolve = {Incarnation(3)};
   rig_.Deliver(kCoordinator, membership);
-  rig_.Deliver(kCoordinator, rig_.MembersUpTo(2));  // overtakes the commit and resolves it no more
   ExpectCommitted(Commit(1, {Of(1, 1), Of(3, 1)}));
   EXPECT_THAT(rig_.Values(), ElementsAre(0.5F, 0.5F, 0.5F));
 }

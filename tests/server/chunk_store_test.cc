@@ -80,12 +80,12 @@ TEST(ChunkStoreTest, AnUpdateInPartsIsTheUpdateOfTheWhole) {
       parts->FinishUpdate(third);
     }
     const std::vector<kernels::WeightedPart> both = {{gradient.data(), 1}, {other.data(), 2}};
-    whole->ApplyMean(third, 0, both, 0.1F);
+    whole->ApplyMean(third, 0, 0, 3, both, 0.1F);
     whole->FinishUpdate(third);
     for (const uint32_t part : {0U, 1U}) {
       const std::vector<kernels::WeightedPart> tails = {
           {gradient.data() + size_t{2} * part, 1}, {other.data() + size_t{2} * part, 2}};
-      parts->ApplyMean(third, part, tails, 0.1F);
+      parts->ApplyMean(third, part, 0, part == 0 ? 2 : 1, tails, 0.1F);
     }
     parts->FinishUpdate(third);
     EXPECT_EQ(parts->chunks()[third].version, 4U);
@@ -158,7 +158,7 @@ TEST(ChunkStoreTest, AMeanOfOnePartIsAppliedAsItIs) {
   ASSERT_TRUE(store.ok());
   const std::vector<float> odd = {0.1F, 0.3F};
   const kernels::WeightedPart part{odd.data(), 7};
-  store->ApplyMean(0, 0, {&part, 1}, 1);
+  store->ApplyMean(0, 0, 0, 2, {&part, 1}, 1);
   EXPECT_EQ(store->ValuesOf(0)[0], 1 - 0.1F);
   EXPECT_EQ(store->ValuesOf(0)[1], 1 - 0.3F);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 
 #include "tests/server/shard_rig.h"
 
@@ -194,7 +195,7 @@ TEST_F(PartsTest, AWorkerThatFinishesNoChunkIsToldToWait) {
   const proto::Refusal refusal = rig.OnlyRefusal();
   EXPECT_EQ(refusal.code, StatusCode::kOverloaded);
   EXPECT_GT(refusal.retry_after_ms, 0U);
-  EXPECT_THAT(refusal.message, HasSubstr("4 unfinished chunks"));
+  EXPECT_THAT(refusal.message, HasSubstr("5 unfinished chunks, more than 4"));
   EXPECT_EQ(rig.core.Stats().staged_bytes, 16U);
   // What has begun may end, and the repeated step brings the rest.
   for (uint32_t chunk = 0; chunk < 6; ++chunk) {
@@ -206,12 +207,46 @@ TEST_F(PartsTest, AWorkerThatFinishesNoChunkIsToldToWait) {
   EXPECT_EQ(rig.core.Stats().staged_bytes, 0U);
 }
 
+TEST_F(PartsTest, OneFrameMayNotLeaveManyChunksUnfinishedEither) {
+  ShardRig rig;
+  rig.settings.frame_bytes = 4;
+  rig.setup.placement.chunks.clear();
+  rig.setup.tensors[0].shape = {12};
+  for (uint32_t i = 0; i < 6; ++i) {
+    rig.setup.placement.chunks.push_back({MakeChunkKey(0, i), 2, 2 * i, kShard});
+  }
+  rig.SetUp();
+  // The first `halves` chunks' first halves, and both halves of the last chunk.
+  const auto push = [&](uint32_t halves) {
+    proto::PushRequest request = rig.Frame(1, 1, {}, 0);
+    request.chunk_count = 6;
+    for (uint32_t i = 0; i < halves; ++i) {
+      request.chunks.push_back({MakeChunkKey(0, i), 1, 0});
+    }
+    request.chunks.push_back({MakeChunkKey(0, 5), 1, 1});
+    request.chunks.push_back({MakeChunkKey(0, 5), 1, 0});
+    const size_t bytes = request.chunks.size() * sizeof(float);
+    auto buffer = std::make_shared<Buffer>(bytes);
+    std::fill(buffer->floats().begin(), buffer->floats().end(), 0.5F);
+    request.payload = proto::Payload::Own(buffer, bytes);
+    rig.Push(request);
+  };
+  push(5);
+  EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kOverloaded);
+  EXPECT_EQ(rig.core.Stats().staged_bytes, 0U);
+  EXPECT_EQ(rig.core.VersionOf(MakeChunkKey(0, 5)), 0U);
+  push(4);
+  EXPECT_TRUE(rig.sent.all.empty());
+  EXPECT_EQ(rig.core.Stats().staged_bytes, 16U);
+  EXPECT_EQ(rig.core.VersionOf(MakeChunkKey(0, 5)), 1U);
+}
+
 TEST_F(PartsTest, MoreChunksThanTheStepSaysAreRefusedThoughNoneIsWhole) {
   rig_.Push(Third(0));
   proto::PushRequest push = rig_.Part(1, 1, kFirst, 0, 1, 0.5F);
   push.chunk_count = 1;
   rig_.Push(push);
-  EXPECT_THAT(rig_.OnlyRefusal().message, HasSubstr("disagree"));
+  EXPECT_THAT(rig_.OnlyRefusal().message, HasSubstr("have 2 chunks, not 1"));
 }
 
 TEST_F(PartsTest, AStepIsAcknowledgedBeforeALongUpdate) {

@@ -113,10 +113,13 @@ class PacedPullTest : public ::testing::Test {
       : rig_(mode) {
     rig_.settings.frame_bytes = frame_bytes;
     rig_.SetUp();
-    rig_.sent.backlogged = PeerOf(0);
+    rig_.sent.slow = PeerOf(0);
   }
 
-  void Drain() { rig_.core.OnDrained(PeerOf(0), &rig_.sent); }
+  void Drain() {
+    rig_.sent.has_frame = false;
+    rig_.core.OnDrained(PeerOf(0), &rig_.sent);
+  }
 
   ShardRig rig_;
 };
@@ -136,7 +139,7 @@ TEST_F(PacedPullTest, AFrameFollowsWhenTheOneBeforeHasLeft) {
 
 TEST_F(PacedPullTest, TheRestComesAtOnceWhenTheWorkerHasCaughtUp) {
   rig_.Pull(rig_.PullAll(1));
-  rig_.sent.backlogged = proto::PeerId();
+  rig_.sent.slow = proto::PeerId();
   Drain();
   EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 3U);
 }
@@ -165,13 +168,23 @@ TEST_F(PacedPullTest, ARepetitionOfWhatIsBeingAnsweredChangesNothing) {
   Drain();
   Drain();
   EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 2U);
+  Drain();
   rig_.Pull(rig_.PullAll(1), 9);
   EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 1U) << "that answer was lost, another one begins";
+}
+
+TEST_F(PacedPullTest, AnAnswerBeginsWhenThereIsRoom) {
+  rig_.sent.has_frame = true;
+  rig_.Pull(rig_.PullAll(1));
+  EXPECT_TRUE(rig_.sent.all.empty());
+  Drain();
+  EXPECT_EQ(rig_.Take<proto::PullReply>().size(), 1U);
 }
 
 TEST_F(PacedPullTest, ANewerPullEndsTheAnswerUnderWay) {
   rig_.Pull(rig_.PullAll(1), 9);
   rig_.Pull(rig_.PullAll(1), 10);
+  Drain();
   Drain();
   const auto pulls = rig_.Take<proto::PullReply>();
   ASSERT_EQ(pulls.size(), 3U);

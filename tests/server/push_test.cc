@@ -276,6 +276,29 @@ TEST_F(PushTest, ChunksWithNaNOrInfinityAreLeftOutAndReported) {
   }
 }
 
+TEST_F(PushTest, AFrameWithMoreChunksThanItsStepIsRefused) {
+  proto::PushRequest push = rig_.Frame(1, 1, {kFirst, kSecond}, 0.5F);
+  push.chunk_count = 1;
+  rig_.Push(push);
+  EXPECT_EQ(rig_.OnlyRefusal().code, StatusCode::kInvalidArgument);
+  EXPECT_THAT(rig_.Versions(), ElementsAre(0, 0, 0));
+}
+
+TEST_F(PushTest, AnUpdateThatWouldOverflowIsLeftOutAndCounted) {
+  ShardRig rig;
+  rig.settings.optimizer.lr = 10;
+  rig.SetUp();
+  rig.Push(rig.Frame(1, 1, {kFirst, kThird}, 3e38F));
+  rig.Push(rig.Frame(1, 1, {kSecond}, 0.05F));
+  EXPECT_EQ(rig.OnlyPushReply().outcome, proto::PushOutcome::kApplied);
+  EXPECT_THAT(rig.Values(), ElementsAre(1, 0.5F, 1));
+  EXPECT_EQ(rig.core.Stats().chunks_overflowed, 2U);
+  rig.Push(rig.WholeStep(1, 2, 0.05F));
+  EXPECT_EQ(rig.OnlyPushReply().outcome, proto::PushOutcome::kApplied);
+  EXPECT_THAT(rig.Values(), ElementsAre(0.5F, 0, 0.5F)) << "later steps count as ever";
+  EXPECT_EQ(rig.core.Stats().chunks_overflowed, 2U);
+}
+
 TEST_F(PushTest, TheLearningRateFollowsTheSamplesApplied) {
   ShardRig rig;
   rig.setup.total_samples = 4;

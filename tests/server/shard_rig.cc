@@ -32,6 +32,7 @@ void SentMessages::Send(proto::PeerId to, uint64_t request_id, proto::Message me
       std::memcpy(values.data() + old, part.data(), part.size());
     }
     reply->payload.parts.clear();
+    has_frame = has_frame || to == slow;
   }
   all.push_back({to, request_id, std::move(message), std::move(values)});
 }

@@ -40,10 +40,11 @@ class SentMessages final : public proto::Outbox {
 
   void Flush(proto::PeerId /*peer*/) override { on_flush(); }
 
-  bool IsBacklogged(proto::PeerId peer) const override { return peer == backlogged; }
+  bool IsBacklogged(proto::PeerId peer) const override { return peer == slow && has_frame; }
 
   std::vector<Sent> all;
-  proto::PeerId backlogged;  // nobody at first
+  proto::PeerId slow;  // takes one frame of an answer at a time; nobody at first
+  bool has_frame = false;
   std::function<void()> on_flush = [] {};
 };
 

@@ -175,14 +175,13 @@ void Cluster::RestartCoordinator(Duration pause) {
 
 void Cluster::StartServer(uint32_t server) {
   const ShardId shard(server);
+  auto settings = server::ShardSettings::Of(SimulatedJob(scenario_));
+  settings.commit_slice_bytes = kSimulatedSliceBytes;
   shards_.push_back(std::make_unique<ShardNode>(
-      shard,
-      server::ShardSettings::Of(SimulatedJob(scenario_)),
-      scenario_.seed * 100 + server,
-      &queue_,
-      &network_,
-      &sink_,
-      [this] { JudgeAnswers(); }));
+      shard, settings, scenario_.seed * 100 + server, &queue_, &network_, &sink_, [this, shard] {
+        oracle_.CheckShard(shard);
+        JudgeAnswers();
+      }));
   ShardNode* const node = shards_.back().get();
   shard_of_node_[node->node()] = shard;
   node_of_shard_[shard] = node->node();

@@ -44,6 +44,8 @@ class ShardView {
   virtual ~ShardView() = default;
   virtual Version VersionOf(ChunkKey key) const = 0;
   virtual std::span<const float> ValuesOf(ChunkKey key) const = 0;
+  /// A round is being committed: some values are of it already, and others are not.
+  virtual bool IsBetweenVersions() const = 0;
 };
 
 /// Knows from the messages alone what the parameters must be, and checks after every delivery that
@@ -90,6 +92,8 @@ class Oracle {
   void OnSetup(ShardId shard, const proto::ShardSetup& setup);
   void OnMembership(ShardId shard, const proto::Membership& membership);
   void AfterCommit(ShardId shard, const proto::CommitRound& commit);
+  /// Compares every chunk, when nothing is between two versions.
+  void CheckShard(ShardId shard);
   void OnPushReply(ShardId shard, Incarnation to, const proto::PushReply& reply);
   void OnPullReply(ShardId shard, Incarnation to);
   void OnPullRequest(ShardId shard, const proto::PullRequest& pull);

@@ -50,10 +50,14 @@ class ShardOutbox final : public proto::Outbox {
   std::set<proto::PeerId> backlogged_;
 };
 
+/// Of a round's update, in bytes of gradients: few enough that most rounds take several.
+inline constexpr uint64_t kSimulatedSliceBytes = 2 << 10;
+
 /// A simulated shard: the production core.
 class ShardNode final : public Node, public ShardView {
  public:
-  /// `after_drain` is called after the core has sent what a worker had no room for.
+  /// `after_work` is called when the core has sent what a worker had no room for, or has gone on
+  /// with its work.
   ShardNode(
       ShardId shard,
       const server::ShardSettings& settings,
@@ -61,18 +65,20 @@ class ShardNode final : public Node, public ShardView {
       EventQueue* queue,
       Network* network,
       LogSink* sink,
-      std::function<void()> after_drain)
+      std::function<void()> after_work)
       : queue_(queue),
         network_(network),
+        random_(seed + 1),
+        after_work_(std::move(after_work)),
         log_("s" + std::to_string(shard.value), queue, sink),
         node_(network->AddNode(this)),
         out_(
             NodeOutbox(network, node_),
             queue,
             seed,
-            [this, after_drain = std::move(after_drain)](proto::PeerId peer) {
+            [this](proto::PeerId peer) {
               core_.OnDrained(peer, &out_);
-              after_drain();
+              after_work_();
             }),
         pid_(100 + shard.value),
         core_(
@@ -107,6 +113,7 @@ class ShardNode final : public Node, public ShardView {
 
   void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) override {
     core_.OnMessage(from, request_id, std::move(message), queue_->Now(), &out_);
+    ContinueLater();
   }
 
   void OnClosed(proto::PeerId peer) override {
@@ -120,9 +127,28 @@ class ShardNode final : public Node, public ShardView {
 
   std::span<const float> ValuesOf(ChunkKey key) const override { return core_.ValuesOf(key); }
 
+  bool IsBetweenVersions() const override { return core_.HasWork(); }
+
  private:
+  /// A slice of a round's update takes its time, and messages come in meanwhile.
+  void ContinueLater() {
+    if (!core_.HasWork() || is_continuing_) {
+      return;
+    }
+    is_continuing_ = true;
+    queue_->After(std::chrono::microseconds(100 + random_.Below(20000)), [this] {
+      is_continuing_ = false;
+      core_.Continue(&out_);
+      after_work_();
+      ContinueLater();
+    });
+  }
+
   EventQueue* const queue_;
   Network* const network_;
+  Random random_;
+  const std::function<void()> after_work_;
+  bool is_continuing_ = false;
   const Logger log_;
   const int node_;
   ShardOutbox out_;

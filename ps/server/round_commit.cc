@@ -1,0 +1,56 @@
+#include "ps/server/round_commit.h"
+
+#include <algorithm>
+
+namespace ps::server {
+namespace {
+
+/// A slice has at least so many elements of each contribution, so that it is worth its event.
+constexpr uint64_t kSliceElementsMin = 1024;
+
+}  // namespace
+
+RoundCommit::RoundCommit(uint64_t round, float lr, std::vector<Staging::Contribution> contributions)
+    : round_(round), lr_(lr), contributions_(std::move(contributions)) {
+  for (const Staging::Contribution& contribution : contributions_) {
+    bytes_ += contribution.bytes;
+    samples_ += contribution.samples;
+  }
+}
+
+bool RoundCommit::Continue(uint64_t bytes_max, ChunkStore* store) {
+  const uint64_t element_bytes = contributions_.size() * sizeof(float);
+  uint64_t bytes_left = bytes_max;
+  while (chunk_ < store->size() && !contributions_.empty()) {
+    if (bytes_left == 0) {
+      return false;
+    }
+    const Chunk& chunk = store->chunks()[chunk_];
+    const uint64_t part_elements = store->RangeOf(chunk, part_).element_count;
+    const uint64_t count =
+        std::min(part_elements - begin_, std::max(bytes_left / element_bytes, kSliceElementsMin));
+    gradients_.clear();
+    for (const Staging::Contribution& contribution : contributions_) {
+      const std::span<const float> values = contribution.parts[chunk.first_part + part_].values;
+      gradients_.push_back({values.data() + begin_, static_cast<float>(contribution.samples)});
+    }
+    is_finite_ = store->ApplyMean(chunk_, part_, begin_, count, gradients_, lr_) && is_finite_;
+    bytes_left -= std::min(bytes_left, count * element_bytes);
+    begin_ += count;
+    if (begin_ < part_elements) {
+      continue;
+    }
+    begin_ = 0;
+    if (++part_ < chunk.part_count) {
+      continue;
+    }
+    part_ = 0;
+    store->FinishUpdate(chunk_++);
+    ++chunks_applied_;
+    chunks_overflowed_ += is_finite_ ? 0 : 1;
+    is_finite_ = true;
+  }
+  return true;
+}
+
+}  // namespace ps::server

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "kernels/cpu/optimizer_combine.h"
+#include "ps/server/chunk_store.h"
+#include "ps/server/staging.h"
+
+namespace ps::server {
+
+/// A round's update while it is made. Members times parameters are read for it, so it is made in
+/// slices, and the shard hears and answers others in between. Owns the contributions.
+class RoundCommit {
+ public:
+  /// `contributions` in the order of the sum; all have every part of the store.
+  RoundCommit(uint64_t round, float lr, std::vector<Staging::Contribution> contributions);
+
+  /// Updates until about `bytes_max` bytes of contributions were read. Returns true when all is
+  /// done; then it is not called again.
+  bool Continue(uint64_t bytes_max, ChunkStore* store);
+
+  uint64_t round() const { return round_; }
+
+  /// Bytes of the contributions.
+  uint64_t bytes() const { return bytes_; }
+
+  uint64_t samples() const { return samples_; }
+
+  size_t contribution_count() const { return contributions_.size(); }
+
+  // So far.
+  uint64_t chunks_applied() const { return chunks_applied_; }
+
+  uint64_t chunks_overflowed() const { return chunks_overflowed_; }
+
+ private:
+  const uint64_t round_;
+  const float lr_;
+  const std::vector<Staging::Contribution> contributions_;
+  uint64_t bytes_ = 0;
+  uint64_t samples_ = 0;
+  // What comes next: an element of a part of a chunk.
+  size_t chunk_ = 0;
+  uint32_t part_ = 0;
+  uint64_t begin_ = 0;
+  bool is_finite_ = true;  // of the chunk under way
+  uint64_t chunks_applied_ = 0;
+  uint64_t chunks_overflowed_ = 0;
+  std::vector<kernels::WeightedPart> gradients_;  // scratch
+};
+
+}  // namespace ps::server

@@ -1,0 +1,216 @@
+// What has to be true of a frame of a push before anything of it is taken.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+
+#include "ps/server/shard_core.h"
+
+namespace ps::server {
+namespace {
+
+/// async, ssp: chunks of one step of which some parts are here and others are not. A worker sends
+/// the parts of a chunk one after another, so more than two come of nothing but disorder.
+constexpr uint32_t kUnfinishedMax = 4;
+
+// What is wrong with a frame, in words. Made when a check has failed, never before.
+
+std::string StepText(const proto::PushRequest& push) {
+  return fmt::format("step {} of incarnation {}", push.step, push.incarnation.value);
+}
+
+Status NoSuchChunk(const proto::PushRequest& push, const proto::ChunkRef& ref, ShardId shard) {
+  return Status::InvalidArgument(
+      fmt::format("chunk {} is not on shard {}; {}", ref.key.value, shard.value, StepText(push)));
+}
+
+Status NoSuchPart(const proto::PushRequest& push, const proto::ChunkRef& ref, const Chunk& chunk) {
+  return Status::InvalidArgument(fmt::format(
+      "chunk {} has {} elements in {} parts; none is {} from {}; {}",
+      ref.key.value,
+      chunk.element_count,
+      chunk.part_count,
+      ref.element_count,
+      ref.element_begin,
+      StepText(push)));
+}
+
+Status BadRound(const proto::PushRequest& push, ShardId shard, uint64_t round) {
+  return Status::InvalidArgument(fmt::format(
+      "{} is for round {}; shard {} takes one step of each worker for round {}",
+      StepText(push),
+      push.round,
+      shard.value,
+      round));
+}
+
+Status Disagreement(const proto::PushRequest& push, const Intake& intake) {
+  return Status::InvalidArgument(fmt::format(
+      "frames of {} disagree: lease {}, {} samples, {} chunks; then lease {}, {} samples, {} "
+      "chunks",
+      StepText(push),
+      intake.lease.value,
+      intake.samples,
+      intake.chunk_count,
+      push.lease.value,
+      push.samples,
+      push.chunk_count));
+}
+
+Status TooManyUnfinished(const proto::PushRequest& push, uint32_t unfinished) {
+  return Status::Overloaded(fmt::format(
+      "{} would have {} unfinished chunks, more than {}; the parts of a chunk are to follow each "
+      "other",
+      StepText(push),
+      unfinished,
+      kUnfinishedMax));
+}
+
+}  // namespace
+
+/// Verifies what can be said of a frame by itself, and sets frame_ to its chunks.
+Status ShardCore::ReadFrame(const proto::PushRequest& push) {
+  if (push.step == 0 || push.samples == 0) {
+    return Status::InvalidArgument(fmt::format(
+        "{} with {} samples; steps begin at 1 and stand for at least one sample",
+        StepText(push),
+        push.samples));
+  }
+  // A round takes whole contributions: its mean is over the same workers for every chunk.
+  const size_t chunks_min = is_bsp() ? store_.size() : 1;
+  if (push.chunk_count < chunks_min || push.chunk_count > store_.size() || push.chunk_count == 0) {
+    return Status::InvalidArgument(fmt::format(
+        "{} has {} chunks; shard {} has {}",
+        StepText(push),
+        push.chunk_count,
+        shard_.value,
+        store_.size()));
+  }
+  if (push.payload.parts.size() > 1) {
+    return Status::InvalidArgument(fmt::format("the payload of {} is in pieces", StepText(push)));
+  }
+  frame_.clear();
+  sorted_.clear();
+  const std::span<const std::byte> bytes = push.payload.bytes();
+  uint64_t offset = 0;
+  for (const proto::ChunkRef& ref : push.chunks) {
+    const std::optional<size_t> index = store_.IndexOf(ref.key);
+    if (!index) {
+      return NoSuchChunk(push, ref, shard_);
+    }
+    const Chunk& chunk = store_.chunks()[*index];
+    const std::optional<uint32_t> part = store_.parts().IndexOf(
+        static_cast<uint64_t>(chunk.element_count), {ref.element_begin, ref.element_count});
+    if (!part) {
+      return NoSuchPart(push, ref, chunk);
+    }
+    const uint64_t size = uint64_t{ref.element_count} * sizeof(float);
+    if (size > bytes.size() - offset) {
+      return Status::InvalidArgument(
+          fmt::format("the payload of {} ends within chunk {}", StepText(push), ref.key.value));
+    }
+    const auto* values = reinterpret_cast<const float*>(bytes.data() + offset);
+    frame_.push_back({*index, *part, {values, ref.element_count}});
+    sorted_.push_back(chunk.first_part + *part);
+    offset += size;
+  }
+  std::sort(sorted_.begin(), sorted_.end());
+  const bool has_twice = std::adjacent_find(sorted_.begin(), sorted_.end()) != sorted_.end();
+  if (offset != bytes.size() || has_twice || frame_.empty()) {
+    return Status::InvalidArgument(fmt::format(
+        "a frame of {} has {} bytes for {} chunks of {}{}",
+        StepText(push),
+        bytes.size(),
+        frame_.size(),
+        offset,
+        has_twice ? " and one chunk twice" : ""));
+  }
+  return Status::Ok();
+}
+
+/// Whether the frame belongs to the step that is next for this member, and fits what came of it.
+Status ShardCore::CheckOrder(const proto::PushRequest& push, const Member& member) const {
+  if (push.step != member.last_step + 1) {
+    return Status::InvalidArgument(fmt::format(
+        "{} came after step {}; steps come one by one", StepText(push), member.last_step));
+  }
+  if (is_bsp() && push.round <= round_) {
+    return Status::Stale(fmt::format(
+        "{} is for round {}, and round {} is committed", StepText(push), push.round, round_));
+  }
+  const uint64_t round = is_bsp() ? round_ + 1 : 0;
+  if (push.round != round || (is_bsp() && member.last_round == round)) {
+    return BadRound(push, shard_, round);
+  }
+  const Intake& intake = member.intake;
+  const bool has_begun = intake.step == push.step;
+  if (has_begun && (push.lease != intake.lease || push.samples != intake.samples ||
+                    push.chunk_count != intake.chunk_count)) {
+    return Disagreement(push, intake);
+  }
+  if (outlook_.begun > push.chunk_count) {
+    return Status::InvalidArgument(fmt::format(
+        "frames of {} have {} chunks, not {} as they say",
+        StepText(push),
+        outlook_.begun,
+        push.chunk_count));
+  }
+  return Status::Ok();
+}
+
+/// Sets outlook_ to what will be here of the step with the frame in hand.
+void ShardCore::LookAhead(const proto::PushRequest& push, const Intake& intake) {
+  const bool has_begun = intake.step == push.step;
+  sorted_.clear();
+  for (const FramePart& part : frame_) {
+    if (!has_begun || !intake.has_come[store_.chunks()[part.chunk].first_part + part.part]) {
+      sorted_.push_back(part.chunk);
+    }
+  }
+  std::sort(sorted_.begin(), sorted_.end());
+  outlook_ = FrameOutlook();
+  if (has_begun) {
+    outlook_ = {intake.begun_count, intake.begun_count - intake.complete_count};
+  }
+  for (auto it = sorted_.begin(); it != sorted_.end();) {
+    const auto end = std::upper_bound(it, sorted_.end(), *it);
+    const uint32_t part_count = store_.chunks()[*it].part_count;
+    const uint32_t left = has_begun ? intake.parts_left[*it] : part_count;
+    const bool is_first = left == part_count;
+    const bool is_last = left == static_cast<uint32_t>(end - it);
+    outlook_.begun += is_first ? 1 : 0;
+    outlook_.unfinished += is_first ? 1 : 0;
+    outlook_.unfinished -= is_last ? 1 : 0;
+    it = end;
+  }
+}
+
+/// Whether what the frame brings may be kept until its round is committed, or its chunks are here.
+Status ShardCore::CheckRoom(const proto::PushRequest& push, const Member& member) const {
+  if (!is_bsp()) {
+    return outlook_.unfinished <= kUnfinishedMax ? Status::Ok()
+                                                 : TooManyUnfinished(push, outlook_.unfinished);
+  }
+  if (StagedBytes() + push.payload.size() <= settings_.queue_bytes) {
+    return Status::Ok();
+  }
+  const Intake& intake = member.intake;
+  uint64_t new_bytes = 0;
+  for (const FramePart& part : frame_) {
+    const size_t index = store_.chunks()[part.chunk].first_part + part.part;
+    const bool has_come = intake.step == push.step && intake.has_come[index];
+    new_bytes += has_come ? 0 : part.values.size_bytes();
+  }
+  if (StagedBytes() + new_bytes <= settings_.queue_bytes) {
+    return Status::Ok();
+  }
+  return Status::Overloaded(fmt::format(
+      "shard {} holds {} bytes for round {} and may hold {} (servers.queue_mib)",
+      shard_.value,
+      StagedBytes(),
+      round_ + 1,
+      settings_.queue_bytes));
+}
+
+}  // namespace ps::server
