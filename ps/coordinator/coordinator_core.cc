@@ -245,10 +245,10 @@ void CoordinatorCore::RequestStop(
 
 void CoordinatorCore::Settle(const Call& call) {
   if (job_.is_working()) {
+    departures_.Settle(call);  // may make room for those who ask
     phases_.Fail(joins_.AdmitPending(call), call);
   }
   if (job_.is_working()) {
-    departures_.Settle(call);
     phases_.AdvanceStart(call);
     joins_.Answer(call);
     leases_.FinishEpochs();

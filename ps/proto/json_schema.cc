@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "ps/proto/planning_schema.h"
 #include "ps/proto/json_writer.h"
+#include "ps/proto/planning_schema.h"
 
 namespace ps::proto {
 namespace {

@@ -228,8 +228,8 @@ struct ShardStats {
   uint64_t chunks_rejected = 0;   // NaN or infinity
   // Left out although the gradient was finite: parameters or state would not have been.
   uint64_t chunks_overflowed = 0;
-  uint64_t pushes_fenced = 0;     // refused as kStale
-  uint64_t bytes_received = 0;    // payload
+  uint64_t pushes_fenced = 0;   // refused as kStale
+  uint64_t bytes_received = 0;  // payload
   uint64_t bytes_sent = 0;
   uint64_t staged_bytes = 0;  // bsp, now
   uint64_t round = 0;         // bsp: last committed

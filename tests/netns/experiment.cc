@@ -289,8 +289,7 @@ Status CheckWords(const Flags& flags) {
       {"large-fleet", {"yes", "no"}}};
   for (const auto& [name, allowed] : words) {
     if (flags.Has(name) && std::ranges::find(allowed, flags.TextOr(name, "")) == allowed.end()) {
-      return Status::InvalidArgument(
-          std::string("--") + name + " is one of: " + Join(allowed));
+      return Status::InvalidArgument(std::string("--") + name + " is one of: " + Join(allowed));
     }
   }
   const std::string losses = flags.TextOr("losses", "no");

@@ -250,11 +250,11 @@ TEST_F(PartsTest, MoreChunksThanTheStepSaysAreRefusedThoughNoneIsWhole) {
 }
 
 TEST_F(PartsTest, AStepIsAcknowledgedBeforeALongUpdate) {
-  constexpr uint32_t kElements = 1 << 17;
+  constexpr uint32_t kLongElements = 1 << 17;
   ShardRig rig;
-  rig.settings.frame_bytes = kElements * sizeof(float) / 2;
-  rig.setup.tensors[0].shape = {kElements};
-  rig.setup.placement.chunks = {{kFirst, kElements, 0, kShard}};
+  rig.settings.frame_bytes = kLongElements * sizeof(float) / 2;
+  rig.setup.tensors[0].shape = {kLongElements};
+  rig.setup.placement.chunks = {{kFirst, kLongElements, 0, kShard}};
   rig.SetUp();
   std::vector<Version> versions;
   rig.sent.on_flush = [&] {
@@ -262,7 +262,8 @@ TEST_F(PartsTest, AStepIsAcknowledgedBeforeALongUpdate) {
     versions.push_back(rig.core.VersionOf(kFirst));
   };
   for (const uint32_t half : {0U, 1U}) {
-    proto::PushRequest push = rig.Part(1, 1, kFirst, half * kElements / 2, kElements / 2, 0.5F);
+    proto::PushRequest push =
+        rig.Part(1, 1, kFirst, half * kLongElements / 2, kLongElements / 2, 0.5F);
     push.chunk_count = 1;
     rig.Push(push);
   }

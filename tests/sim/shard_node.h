@@ -82,12 +82,7 @@ class ShardNode final : public Node, public ShardView {
             }),
         pid_(100 + shard.value),
         core_(
-            shard,
-            "shard",
-            1,
-            pid_,
-            [settings](const std::string&) { return settings; },
-            &log_) {}
+            shard, "shard", 1, pid_, [settings](const std::string&) { return settings; }, &log_) {}
 
   void Start(int coordinator_node) {
     network_->Connect(

@@ -122,7 +122,8 @@ TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
   proto::WorkerGroup group;
   group.step_ms = 12.5;
   fleet_->StartWorker(WorkerId(0), group);
-  EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--emulate-step-us", "12500"}));
+  EXPECT_THAT(
+      launcher_.started[0].arguments, testing::IsSupersetOf({"--emulate-step-us", "12500"}));
 }
 
 TEST_F(LocalFleetTest, AReplacementDoesNotFindTheNoticeOfTheLastHolder) {

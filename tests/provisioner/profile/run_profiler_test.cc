@@ -8,6 +8,8 @@
 namespace ps::provisioner {
 namespace {
 
+using psctl::MakeStatus;
+using psctl::MakeWorkerRow;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
