@@ -1,8 +1,8 @@
 # How a test is made. Labels: unit (no sockets, no real time), sim, tidy, gpu (skips without a
 # device), e2e (real processes), bench (tiny sizes), netns (hosts from network namespaces; skips
 # without root), slow. A test has a second label when a second build is to run it: threads
-# (production code on several threads, for tsan), optimised (an optimised build may differ). e2e,
-# bench, netns and slow tests run alone, so that what they measure or wait for is not disturbed.
+# (production code on several threads, for tsan), optimised (an optimised build may differ). bench,
+# netns and slow tests, and those with ALONE, run alone, so that what they measure is not disturbed.
 
 # ps_wants_test(OUT LABEL...): whether this build has tests with one of these labels.
 function(ps_wants_test out)
@@ -27,7 +27,7 @@ set(PS_TEST_ENVIRONMENT
 # ps_test_properties(OUT TIMEOUT LABEL...)
 function(ps_test_properties out timeout)
   set(properties TIMEOUT ${timeout} ENVIRONMENT "${PS_TEST_ENVIRONMENT}")
-  foreach(label IN ITEMS e2e bench netns slow)
+  foreach(label IN ITEMS bench netns slow)
     if(label IN_LIST ARGN)
       list(APPEND properties RUN_SERIAL TRUE)
       break()
@@ -69,10 +69,10 @@ function(ps_join_tests out name)
   set(${out} "${sources}" PARENT_SCOPE)
 endfunction()
 
-# ps_test(NAME [TIMEOUT s] LABELS ... SOURCES ... LINK ...): one GoogleTest binary, every test a
-# ctest test, run in the source tree's root.
+# ps_test(NAME [ALONE] [TIMEOUT s] LABELS ... SOURCES ... LINK ...): one GoogleTest binary, every
+# test a ctest test, run in the source tree's root.
 function(ps_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "ALONE" "TIMEOUT" "LABELS;SOURCES;LINK" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -85,6 +85,9 @@ function(ps_test name)
   target_link_libraries(${name} PRIVATE ps_options ${arg_LINK} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   ps_test_properties(properties ${arg_TIMEOUT} ${arg_LABELS})
+  if(arg_ALONE)
+    list(APPEND properties RUN_SERIAL TRUE)
+  endif()
   gtest_discover_tests(${name}
     DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_PREFIX "${PS_TEST_PREFIX}."
