@@ -12,8 +12,15 @@ void WorkerCore::SendJoin(TimePoint now, proto::Outbox* out) {
   out->Send(coordinator_, ++next_request_id_, options_.join);
 }
 
+/// Without a connection they go out on the next one.
 void WorkerCore::SendReports(TimePoint now, proto::Outbox* out) {
-  if (coordinator_ == proto::PeerId() || state_ == State::kExited) {
+  if (state_ == State::kExited) {
+    return;
+  }
+  if (!report_retry_.is_armed()) {
+    report_retry_.Start(now, &random_);
+  }
+  if (coordinator_ == proto::PeerId()) {
     return;
   }
   if (!unacknowledged_.empty()) {
@@ -22,9 +29,6 @@ void WorkerCore::SendReports(TimePoint now, proto::Outbox* out) {
   }
   if (evaluation_) {
     out->Send(coordinator_, ++next_request_id_, *evaluation_);
-  }
-  if (!report_retry_.is_armed()) {
-    report_retry_.Start(now, &random_);
   }
 }
 

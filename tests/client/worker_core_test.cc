@@ -227,6 +227,20 @@ TEST_F(WorkerCoreTest, ReportsAreRepeatedUntilAcknowledged) {
   EXPECT_EQ(out_.All<proto::StepReport>().size(), 2U);
 }
 
+TEST_F(WorkerCoreTest, AReportThatFindsNoConnectionGoesOutOnTheNextOne) {
+  Begin(proto::Mode::kBsp, false);
+  FromCoordinator(Grant(1, 0, 8, 1));
+  AnswerPull(0);
+  Compute();
+  core_->OnPeerClosed(kCoordinator, now_);
+  AnswerPush(1, proto::PushOutcome::kStaged);
+  EXPECT_TRUE(out_.All<proto::StepReport>().empty());
+  // The round waits for it, and this worker for the round.
+  core_->OnCoordinatorConnected(proto::PeerId(9), now_, &out_);
+  ASSERT_EQ(out_.All<proto::StepReport>().size(), 1U);
+  EXPECT_EQ(out_.All<proto::StepReport>()[0].steps[0].step, 1U);
+}
+
 TEST_F(WorkerCoreTest, WithoutOverlapTheNextLeaseIsAskedForRightBehindTheReport) {
   Begin(proto::Mode::kBsp, false);
   FromCoordinator(Grant(1, 0, 8, 1));

@@ -68,7 +68,6 @@ void DrawNetwork(Random* random, NetworkFaults* network) {
 void DrawGentleFaults(Random* random, Scenario* s) {
   s->disturbed_for = std::chrono::milliseconds(300 + random->Below(3000));
   s->network.loss = 0;
-  s->network.break_connection = 0;
   s->extra_joins = static_cast<uint32_t>(random->Below(5));
   s->restarts = static_cast<uint32_t>(random->Below(3));
 }
