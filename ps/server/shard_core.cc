@@ -188,8 +188,15 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
   if (is_shut_down_) {
     return;
   }
-  if (coordinator_seen_ == TimePoint()) {
-    coordinator_seen_ = now;  // the first tick: from here on it is waited for
+  if (last_tick_ == TimePoint()) {  // the first tick: from here on the coordinator is waited for
+    last_tick_ = now;
+    coordinator_seen_ = std::max(coordinator_seen_, now);
+  }
+  // When this process itself did not run for a while, nobody could be heard.
+  const Duration gap = now - std::exchange(last_tick_, now);
+  if (gap > timing().heartbeat * 2) {
+    log_->Warning("shard_stalled", {{"seconds", Seconds(gap)}});
+    coordinator_seen_ = std::min(now, coordinator_seen_ + gap);
   }
   const Duration silence = now - coordinator_seen_;
   if (coordinator_ == proto::PeerId()) {

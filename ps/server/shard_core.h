@@ -197,6 +197,7 @@ class ShardCore {
   // The coordinator's connection.
   proto::PeerId coordinator_;
   TimePoint coordinator_seen_{};
+  TimePoint last_tick_{};
   TimePoint next_register_{};
   TimePoint next_heartbeat_{};
   uint64_t last_request_id_ = 0;

@@ -114,12 +114,12 @@ TEST(ShardLifecycleTest, EndsWhenTheCoordinatorIsGoneForTooLong) {
   ShardRig rig;
   rig.SetUp();
   rig.core.OnPeerClosed(kCoordinator, rig.now, &rig.sent);
-  rig.Tick(milliseconds(2900));
+  rig.Wait(milliseconds(2900));
   EXPECT_FALSE(rig.core.is_shut_down());
   rig.core.OnCoordinatorConnected(proto::PeerId(2), rig.now, &rig.sent);
-  rig.Tick(milliseconds(2900));
+  rig.Wait(milliseconds(2900));
   rig.core.OnPeerClosed(proto::PeerId(2), rig.now, &rig.sent);
-  rig.Tick(milliseconds(3100));
+  rig.Wait(milliseconds(3100));
   EXPECT_TRUE(rig.core.is_shut_down());
   EXPECT_EQ(rig.core.outcome().code(), StatusCode::kUnavailable);
 }
@@ -127,11 +127,11 @@ TEST(ShardLifecycleTest, EndsWhenTheCoordinatorIsGoneForTooLong) {
 TEST(ShardLifecycleTest, EndsWhenAConnectedCoordinatorStaysSilent) {
   ShardRig rig;
   rig.SetUp();
-  rig.Tick(seconds(11));
+  rig.Wait(seconds(11));
   rig.Deliver(kCoordinator, proto::HeartbeatReply{});
-  rig.Tick(seconds(11));
+  rig.Wait(seconds(11));
   EXPECT_FALSE(rig.core.is_shut_down());
-  rig.Tick(seconds(2));
+  rig.Wait(seconds(2));
   EXPECT_TRUE(rig.core.is_shut_down());
   EXPECT_THAT(rig.core.outcome().ToString(), HasSubstr("silent"));
 }
@@ -157,12 +157,27 @@ TEST(ShardLifecycleTest, WhatACoordinatorHasNoBusinessToSendIsRefused) {
 TEST(ShardLifecycleTest, EndsWhenItNeverMeetsItsCoordinator) {
   ShardRig rig;
   rig.Tick(seconds(100));
-  rig.Tick(milliseconds(2900));
+  rig.Wait(milliseconds(2900));
   EXPECT_FALSE(rig.core.is_shut_down());
-  rig.Tick(milliseconds(200));
+  rig.Wait(milliseconds(200));
   EXPECT_TRUE(rig.core.is_shut_down());
   EXPECT_EQ(rig.core.outcome().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(rig.sent.all.empty());
+}
+
+TEST(ShardLifecycleTest, ItsOwnPauseIsNotTheCoordinatorsSilence) {
+  ShardRig unmet;
+  unmet.Tick(seconds(100));
+  unmet.Tick(seconds(30));
+  EXPECT_FALSE(unmet.core.is_shut_down());
+
+  ShardRig rig;
+  rig.SetUp();
+  rig.Wait(seconds(1));
+  rig.Tick(seconds(30));
+  EXPECT_FALSE(rig.core.is_shut_down());
+  rig.Wait(seconds(13));
+  EXPECT_TRUE(rig.core.is_shut_down());
 }
 
 TEST(ShardLifecycleTest, AConnectionHasRoomForTwoFramesOfAnswersOrInBspForTwoAnswers) {

@@ -84,6 +84,12 @@ void ShardRig::Tick(Duration later) {
   core.OnTick(now, &sent);
 }
 
+void ShardRig::Wait(Duration duration) {
+  for (const TimePoint end = now + duration; now < end;) {
+    Tick(std::min(end - now, core.timing().tick));
+  }
+}
+
 proto::PushRequest ShardRig::Frame(
     uint64_t incarnation, Step step, const std::vector<ChunkKey>& chunks, float gradient) const {
   proto::PushRequest push;

@@ -79,6 +79,8 @@ class ShardRig {
   proto::Membership MembersUpTo(uint32_t count);
   void Deliver(proto::PeerId from, proto::Message message, uint64_t request_id = 7);
   void Tick(Duration later);
+  /// Ticks as the shell does until `duration` is over.
+  void Wait(Duration duration);
 
   /// One frame with elements [begin, begin + count) of a chunk, each equal to `gradient`.
   proto::PushRequest Part(
