@@ -194,6 +194,20 @@ TEST(ShapeRuleTest, FilesOfMoreThanEightHundredLinesAreFound) {
   EXPECT_EQ(Only(Shape("ps/base/a.h", text + "x\n")), "801 lines; split at 800");
 }
 
+TEST(DocumentRuleTest, LinesOfProseAreWrappedAt120) {
+  const auto shape = [](const std::string& text) {
+    return CheckDocumentShape({{"docs/a.md", text + "\n"}});
+  };
+  const std::string words = std::string(60, 'x') + " " + std::string(59, 'x');
+  EXPECT_THAT(shape(words), IsEmpty());
+  EXPECT_EQ(Only(shape(words + "x")), "line of 121 characters; wrap documents at 120");
+  EXPECT_EQ(shape("- " + words).size(), 1U);
+  for (const std::string before : {"| ", "    ", "[text](", "![text](", "```\n"}) {
+    EXPECT_THAT(shape(before + words), IsEmpty()) << before;
+  }
+  EXPECT_EQ(shape("```\ncode\n```\n" + words + "x").size(), 1U);
+}
+
 TEST(DocumentRuleTest, ADateInTheNameOfADocumentIsFound) {
   EXPECT_EQ(CheckDocumentShape({{"docs/x/2026-11-22-speed.md", ""}}).size(), 1U);
   EXPECT_THAT(CheckDocumentShape({{"docs/x/speed-26-11.md", ""}}), IsEmpty());

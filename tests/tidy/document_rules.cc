@@ -11,6 +11,8 @@
 namespace ps::tidy {
 namespace {
 
+constexpr size_t kDocumentColumnsMax = 120;
+
 bool IsDocument(const File& file) {
   return file.path.ends_with(".md");
 }
@@ -40,6 +42,27 @@ bool HasDate(std::string_view name) {
     }
   }
   return false;
+}
+
+void CheckLineLengths(const File& file, std::vector<Finding>* findings) {
+  const std::vector<std::string_view> lines = Lines(file.text);
+  bool is_fenced = false;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string_view line = lines[i];
+    const size_t begin = std::min(line.find_first_not_of(' '), line.size());
+    const std::string_view text = line.substr(begin);
+    if (text.starts_with("```")) {
+      is_fenced = !is_fenced;
+    }
+    const bool may_be_long = is_fenced || begin >= 4 || text.starts_with("|") ||
+                             text.starts_with("[") || text.starts_with("![");
+    if (const size_t n = CharacterCount(line); n > kDocumentColumnsMax && !may_be_long) {
+      findings->push_back(
+          {file.path,
+           static_cast<int>(i) + 1,
+           "line of " + std::to_string(n) + " characters; wrap documents at 120"});
+    }
+  }
 }
 
 /// Whether a text is the path of one file from the root, as in "ps/net/loop.h".
@@ -124,6 +147,7 @@ std::vector<Finding> CheckDocumentShape(const Tree& tree) {
     if (!IsDocument(file)) {
       continue;
     }
+    CheckLineLengths(file, &findings);
     if (file.path.starts_with("docs/") && HasDate(NameOf(file.path))) {
       findings.push_back({file.path, 0, "a date in the name; one page per area, git has the past"});
     }

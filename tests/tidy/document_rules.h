@@ -6,7 +6,8 @@
 
 namespace ps::tidy {
 
-/// No document below docs has a date in its name: older states are git's.
+/// Lines of documents have at most 120 characters; rows of tables, code and lines that begin with a
+/// link may be longer. No document below docs has a date in its name: older states are git's.
 std::vector<Finding> CheckDocumentShape(const Tree& tree);
 
 /// A link of a document to another document leads to one that exists.

@@ -40,7 +40,7 @@ TEST_F(RepositoryTest, LinesAndFilesFitTheirLimits) {
   ExpectNone(CheckShape(Repository()));
 }
 
-TEST_F(RepositoryTest, NoDocumentHasADateInItsName) {
+TEST_F(RepositoryTest, DocumentsAreWrappedAndUndated) {
   ExpectNone(CheckDocumentShape(Repository()));
 }
 
