@@ -48,7 +48,7 @@ Result<provisioner::ImportedCatalog> Import(const CatalogImportCommand& command)
       command.format, command.provider, command.region, command.quota};
   PS_ASSIGN(
       provisioner::ImportedCatalog imported, provisioner::ImportCatalog(base, files, options));
-  // What the files say can still be less than a catalog.
+  // The files together may still lack parts of a catalog.
   const std::string text = proto::PrintCatalog(imported.catalog);
   const Result<proto::Catalog> parsed = proto::ParseCatalog(text, "imported catalog");
   if (!parsed.ok()) {

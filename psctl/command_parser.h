@@ -47,7 +47,7 @@ struct CommandParser {
 
 // What was typed wrongly, said in one line: kInvalidArgument.
 
-/// Mistyped commands and flags, looked for before CLI11 does, whose messages name no neighbour.
+/// Mistyped commands and flags, looked for before CLI11 does, whose messages suggest no name.
 Status CheckNames(const CommandParser& parser, const std::vector<std::string>& arguments);
 
 /// `kind` is what `known` names: "sort order".

@@ -35,7 +35,7 @@ constexpr double kRunOverheadS = 90;
 constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
 /// A worker leaves the machine this share of its memory.
 constexpr double kMemoryShare = 0.8;
-/// A fit of memory to minibatches that is off by more says nothing.
+/// A fit of memory to minibatches with a larger error is not used.
 constexpr double kMemoryResidualMax = 0.2;
 constexpr int kMinibatchMax = 65536;  // of the job file
 /// How much longer one worker's loss curve is than a run that measures speed.

@@ -20,7 +20,7 @@ WorkerCounts CountWorkers(const proto::JobStatus& status);
 /// stayed finite.
 uint64_t ChunksOverflowed(const proto::JobStatus& status);
 
-/// The rows of a table: who takes part, by seat, then the newest of those who are gone.
+/// The rows of a table: workers that take part, by seat, then the newest of those that are gone.
 struct ShownWorkers {
   std::vector<proto::WorkerRow> rows;
   size_t hidden = 0;  // gone ones that are left out

@@ -15,7 +15,7 @@ namespace {
 constexpr Duration kFirstMaxDetect = std::chrono::seconds(3);
 constexpr Duration kNoticePoll = std::chrono::milliseconds(250);
 constexpr size_t kNoticeBytesMax = 64;
-/// The core decides when to give up, not the transport.
+/// The core decides when to give up, the transport does not.
 constexpr uint32_t kEndless = std::numeric_limits<uint32_t>::max();
 
 }  // namespace
@@ -214,12 +214,12 @@ void WorkerProgram::Exit(const Status& status) {
   }
   is_exiting_ = true;
   exit_status_ = status;
-  // Not from inside the core's call: the endpoint still sends what the core had to say.
+  // Not from inside the core's call: the endpoint still sends the core's messages.
   loop_.RunAfter({}, [this] { endpoint_->CloseAll([this] { loop_.Stop(); }); });
 }
 
 void WorkerProgram::OnConnected(proto::PeerId peer, const proto::Hello& /*hello*/) {
-  endpoint_->Close(peer);  // nobody has business connecting to a worker, which never listens
+  endpoint_->Close(peer);  // a worker never listens, so no peer may connect to it
 }
 
 void WorkerProgram::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {

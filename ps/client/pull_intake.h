@@ -12,12 +12,11 @@
 
 namespace ps::client {
 
-/// What has come of the values of one shard: which version of each chunk is held, and the answers
-/// to pulls that are coming in, frame by frame, in whatever order. Request ids grow from pull to
-/// pull.
+/// The values of one shard that have arrived: the version held of each chunk, and answers to pulls
+/// that arrive frame by frame, in any order. Request ids grow from pull to pull.
 ///
-/// The parts of a large chunk are used as they come. Until its last one is here the chunk counts as
-/// held at its old version, so that what was cut short is sent again.
+/// The parts of a large chunk are used as they come. Until the last part is here the chunk counts
+/// as held at its old version, so that an interrupted answer is sent again.
 class PullIntake {
  public:
   /// `chunks` are the shard's, by key.
@@ -57,7 +56,7 @@ class PullIntake {
     bool IsOlderThan(Version v) const { return !is_held || version < v; }
   };
 
-  /// The chunk that the entry is of, and which part of it; nothing when it fits none.
+  /// The chunk of the entry and the number of the part; nothing when the entry fits none.
   struct Place {
     size_t index = 0;
     uint32_t part = 0;

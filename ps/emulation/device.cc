@@ -5,7 +5,8 @@
 namespace ps::emulation {
 namespace {
 
-/// A step is begun earlier than its usual duration asks for by this factor, for the slower ones.
+/// Factor by which a step is begun earlier than its usual duration asks for, because some steps are
+/// slower.
 constexpr double kStepMargin = 1.2;
 
 }  // namespace

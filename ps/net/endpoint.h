@@ -21,8 +21,8 @@
 
 namespace ps::net {
 
-/// How long, and how often, to try to reach somebody. Between attempts the wait doubles from
-/// `first` to at most `limit`, each time +-25 % so that peers do not come back all at once.
+/// How long, and how often, to try to reach a peer. Between attempts the wait doubles from `first`
+/// to at most `limit`, each time +-25 % so that peers do not come back all at once.
 struct RetryPolicy {
   uint32_t attempts_max = 1;
   Duration first = std::chrono::milliseconds(250);
@@ -38,9 +38,10 @@ struct RetryPolicy {
 
 struct EndpointOptions {
   std::string node;                // own name, for HelloReply and logs
-  std::string token;               // what whoever connects must show
-  std::vector<proto::Role> roles;  // who may connect
-  /// Who may connect to a socket file. They need no token: the file lets nobody else in.
+  std::string token;               // that a peer must show to connect
+  std::vector<proto::Role> roles;  // of peers that may connect
+  /// Roles of peers that may connect to a socket file. They need no token, because the file's mode
+  /// keeps other users away.
   std::vector<proto::Role> file_roles;
   proto::FrameLimits limits;
   uint64_t queue_bytes_max =
@@ -71,12 +72,12 @@ struct Traffic {
   uint64_t frames_out = 0;
 };
 
-/// What a shell is told. Every call comes from the loop, never from inside one of its own calls
-/// into the endpoint. May call anything on the endpoint but its destructor.
+/// Events of an endpoint, for its shell. Every call comes from the loop, never from inside one of
+/// its own calls into the endpoint. May call anything on the endpoint but its destructor.
 class EndpointHandler {
  public:
   virtual ~EndpointHandler() = default;
-  /// Somebody connected, and showed the token or came by the file.
+  /// A peer connected and showed the token, or connected to the file.
   virtual void OnConnected(proto::PeerId peer, const proto::Hello& hello) = 0;
   virtual void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) = 0;
   /// Once for every peer that OnConnected or a Connect callback named; nothing of it comes later,
@@ -91,7 +92,7 @@ class EndpointHandler {
 
 /// All connections of one core: accepts, connects, shakes hands, and carries messages both ways.
 /// Thread: the loop's (before Run: any one). Destroyed on it too, or after Run has returned, with
-/// connections cut; CloseAll before is the polite way.
+/// connections cut; call CloseAll before, so that peers get what was sent to them.
 class Endpoint final : public proto::Outbox {
  public:
   using ConnectCallback = std::function<void(Result<proto::PeerId>)>;
@@ -106,8 +107,8 @@ class Endpoint final : public proto::Outbox {
   /// port. Errors: kUnavailable (port in use), kInvalidArgument, kNotFound (host), with what to do.
   Result<uint32_t> Listen(const std::string& host, uint32_t port);
   /// Accepts connections at a socket file that this makes, with mode 0600, and StopListening
-  /// removes. The path may be as long as any. After a kill the file stays, and nobody listens.
-  /// Errors: kUnavailable (there is such a file), kInvalidArgument; both with the path.
+  /// removes. The path may have any length. After a kill the file stays without a listener. Errors:
+  /// kUnavailable (there is such a file), kInvalidArgument; both with the path.
   Status ListenAtFile(const std::string& path);
   void StopListening();
 

@@ -1,4 +1,4 @@
-// Text -> tree -> schema check -> values -> what the fields say together, and values -> text.
+// Text -> tree -> schema check -> values -> rules that span fields, and values -> text.
 
 #include "ps/proto/catalog.h"
 

@@ -25,9 +25,9 @@ using StructVector = flatbuffers::Vector<const W*>;
 template <typename W>
 using TableVector = flatbuffers::Vector<Offset<W>>;
 
-/// Reads a verified FlatBuffer that may still be a lie, and keeps the first complaint.
-/// A hostile buffer can point at the same string or vector many times. Ours never does, so what is
-/// taken out may not exceed what came in: Charge keeps memory proportional to the frame.
+/// Reads a verified FlatBuffer, whose values may still be wrong, and keeps the first error. A
+/// hostile buffer can point at the same string or vector many times. Our encoder never does, so the
+/// values read may not need more memory than the frame has bytes: Charge enforces it.
 class Decoder {
  public:
   explicit Decoder(size_t buffer_bytes) : budget_(buffer_bytes) {}
@@ -135,7 +135,7 @@ void Decode(Decoder& d, const wire::Wait& w, Wait* m);
 Offset<wire::ShardStats> Encode(Fbb& b, const ShardStats& m);
 void Decode(Decoder& d, const wire::ShardStats& w, ShardStats* m);
 wire::WorkerStats EncodeStats(const WorkerStats& m);
-/// A struct of the wire never grows: what came later is a field of the table around it.
+/// A struct of the wire never grows: a later addition is a field of the table around it.
 WorkerStats DecodeStats(const wire::WorkerStats& w, uint64_t steps_late);
 Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m);
 void Decode(Decoder& d, const wire::JobStatus& w, JobStatus* m);

@@ -1,4 +1,4 @@
-// What the fields of a job say together. Each rule looks at values, so that a printed config passes
+// Rules that span fields of a job. Each rule looks at values, so that a printed config passes
 // again; only train.overlap asks whether it was written, since its default depends on the mode.
 
 #include <fmt/core.h>

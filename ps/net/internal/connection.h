@@ -21,19 +21,21 @@ namespace ps::net {
 
 class Connection;
 
-/// Who a connection reports to. Called from the loop only, never from inside Send, Close or Abort.
+/// Receiver of a connection's events. Called from the loop only, never from inside Send, Close or
+/// Abort.
 class ConnectionOwner {
  public:
   virtual ~ConnectionOwner() = default;
   /// Not after Close or Abort.
   virtual void OnFrame(Connection& connection, uint64_t request_id, proto::Message&& message) = 0;
-  /// It was backlogged and is not any more. Not after Close or Abort.
+  /// The connection was backlogged and is not any more. Not after Close or Abort.
   virtual void OnDrained(Connection& connection) = 0;
   /// Some bytes of some connection have left.
   virtual void OnRoom() = 0;
-  /// Once: no frame comes and none is taken any more. What was sent before may still be leaving.
+  /// Called once: no frame comes and none is taken any more. What was sent before may still be
+  /// leaving.
   virtual void OnEnd(Connection& connection, const Status& why) = 0;
-  /// Once, as the last call: the socket is closed.
+  /// Called once, as the last call: the socket is closed.
   virtual void OnGone(Connection& connection) = 0;
 };
 

@@ -74,7 +74,7 @@ Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(StreamSocket socket, State state) 
   if (remote.is_same_machine) {
     LeaveOutPacing(socket.native_handle());
   }
-  // Whoever has not shown the token yet gets little memory.
+  // A peer without an accepted token gets little memory.
   proto::FrameLimits limits;
   limits.header_bytes_max = proto::kHandshakeBytesMax;
   limits.payload_bytes_max = 0;

@@ -139,7 +139,7 @@ void Endpoint::Impl::Accept(const std::shared_ptr<Listener>& listener) {
 
 void Endpoint::Impl::OnAcceptFailed(
     const std::shared_ptr<Listener>& listener, const asio::error_code& error) {
-  // No descriptor or memory is left: those who wait stay in the kernel's backlog meanwhile.
+  // No descriptor or memory is left: waiting connections stay in the kernel's backlog meanwhile.
   logger_->Warning("accept_failed", {{"reason", error.message()}});
   listener->pause.expires_after(kAcceptPause);
   listener->pause.async_wait(
