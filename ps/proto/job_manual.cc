@@ -132,8 +132,8 @@ Rules that span fields:
 - Mode `ssp` needs `train.staleness_max` of at least 1.
 - `servers.queue_mib` holds at least two frames.
 - A fault names a seat that is taken by then, by a worker of the file or by one added earlier.
-- At most 4,096 workers in all, those that faults add included, and 1,024 shards. A model has at most
-  100,000 chunks; `servers.chunk_kib` follows from that for large ones. In mode `bsp`
+- At most 4,096 workers in all, those that faults add included, and 1,024 shards. A model has at
+  most 100,000 chunks; `servers.chunk_kib` follows from that for large ones. In mode `bsp`
   `servers.queue_mib` holds a gradient of each worker for the part of the model on a shard.
 - `data.directory` exists on the machine that reads the file.
 
