@@ -11,6 +11,8 @@ namespace {
 constexpr uint32_t kMinibatches[] = {4, 6, 3, 8};
 /// Of a shard, servers.queue_mib: in bsp it takes so much of gradients that wait for their round.
 constexpr uint32_t kQueueKib = 1024;
+/// The small tensors, rounded up.
+constexpr uint32_t kSmallTensorsKib = 5;
 
 template <typename T>
 std::string ToCode(const T& value) {
@@ -70,6 +72,20 @@ void DrawGentleFaults(Random* random, Scenario* s) {
   s->network.loss = 0;
   s->extra_joins = static_cast<uint32_t>(random->Below(5));
   s->restarts = static_cast<uint32_t>(random->Below(3));
+}
+
+/// bsp with a model so large that a shard has room for the gradients of the job's workers, and of
+/// hardly one more.
+void DrawFullQueue(Random* random, Scenario* s) {
+  s->mode = proto::Mode::kBsp;
+  s->shards = 1;
+  s->workers = 2 + static_cast<uint32_t>(random->Below(4));
+  const auto room = s->workers + static_cast<uint32_t>(random->Below(2));
+  s->model_kib = kQueueKib / room - kSmallTensorsKib;
+  s->frame_kib = 32;
+  s->chunk_kib = 32 * (1 + static_cast<uint32_t>(random->Below(2)));
+  s->train_samples = 60 + random->Below(60);
+  s->epochs = 1;
 }
 
 }  // namespace
@@ -133,6 +149,9 @@ Scenario RandomScenario(uint64_t seed) {
   s.epochs = 1 + static_cast<uint32_t>(random.Below(2));
   s.train_samples = 100 + random.Below(500);
   s.chunk_kib = 1 + static_cast<uint32_t>(random.Below(3));
+  if (random.Chance(0.02)) {
+    DrawFullQueue(&random, &s);
+  }
   DrawNetwork(&random, &s.network);
   if (random.Chance(0.1)) {
     DrawGentleFaults(&random, &s);

@@ -107,7 +107,9 @@ class ShardNode final : public Node, public ShardView {
   void OnAccepted(proto::PeerId /*peer*/, const proto::Hello& /*hello*/) override {}
 
   void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) override {
+    const bool was_between = core_.HasWork();
     core_.OnMessage(from, request_id, std::move(message), queue_->Now(), &out_);
+    is_cut_off_ = is_cut_off_ || (was_between && core_.is_shut_down());
     ContinueLater();
   }
 
@@ -122,7 +124,7 @@ class ShardNode final : public Node, public ShardView {
 
   std::span<const float> ValuesOf(ChunkKey key) const override { return core_.ValuesOf(key); }
 
-  bool IsBetweenVersions() const override { return core_.HasWork(); }
+  bool IsBetweenVersions() const override { return core_.HasWork() || is_cut_off_; }
 
  private:
   /// A slice of a round's update takes its time, and messages come in meanwhile.
@@ -144,6 +146,7 @@ class ShardNode final : public Node, public ShardView {
   Random random_;
   const std::function<void()> after_work_;
   bool is_continuing_ = false;
+  bool is_cut_off_ = false;  // shut down in the middle of a round's update
   const Logger log_;
   const int node_;
   ShardOutbox out_;
