@@ -3,7 +3,7 @@
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # The first is the reference, the others are for where it can't be had.
-COMPILER_PREFERENCE=(clang++-19 clang++-20 clang++-18 clang++-17 clang++-16 g++-14 g++-13)
+COMPILER_PREFERENCE=(clang++-19 clang++-20 clang++-18 clang++-17 clang++-16 g++-14 g++-13 g++-12)
 
 say() { printf '%s\n' "$*" >&2; }
 

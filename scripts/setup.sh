@@ -141,7 +141,7 @@ choose_packages() {
 main() {
   if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
     die "setup knows Debian and Ubuntu only. Elsewhere install a C++20 compiler (clang 16 or g++" \
-      "13 and newer) and the equivalents of: ${NEEDS[*]}; then use cmake --preset release"
+      "12 and newer) and the equivalents of: ${NEEDS[*]}; then use cmake --preset release"
   fi
 
   local -a needs
@@ -174,7 +174,7 @@ main() {
     mapfile -t packages <<< "$chosen"
   fi
   chosen="$(missing_compiler)" ||
-    die "no clang 16 or newer and no g++ 13 or newer is installed or can be"
+    die "no clang 16 or newer and no g++ 12 or newer is installed or can be"
   if [[ -n "$chosen" ]]; then
     packages+=("$chosen")
     compiler="${chosen/clang/clang++}"
