@@ -90,14 +90,14 @@ TEST(LimitsTest, TheLargestPushAndPullHeadersTravel) {
 }
 
 Wait LongWait() {
-  const std::string text(3 * kTextBytesMax, 'w');
+  const std::string text(kTextBytesMax + 100, 'w');
   return {text, text, text, 1, Generation(1)};
 }
 
 TEST(LimitsTest, AHeartbeatTravelsWhateverItTells) {
   ShardHeartbeat beat;
   beat.stats.workers.resize(kSeatsMax);
-  beat.waits.assign(kSeatsMax, LongWait());
+  beat.waits.assign(kWaitsPerPeerMax + 36, LongWait());
   const ShardHeartbeat back = Travelled(beat);
   EXPECT_EQ(back.waits.size(), kWaitsPerPeerMax);
   EXPECT_EQ(back.waits[0].for_whom.size(), kTextBytesMax);
@@ -129,7 +129,7 @@ TEST(LimitsTest, AStatusTravelsWhateverItTells) {
     status.ledger.push_back({.epoch = epoch});
     status.evaluations.push_back({.epoch = epoch});
   }
-  status.waits.assign(kSeatsMax, LongWait());
+  status.waits.assign(kStatusWaitsMax + 100, LongWait());
   const JobStatus back = Travelled(reply).status;
   EXPECT_EQ(back.workers.size(), kStatusWorkersMax);
   EXPECT_EQ(back.shards.size(), kShardsMax);
