@@ -72,7 +72,7 @@ template <Decay decay, Nesterov nesterov>
     const float velocity = f.momentum * v[i] + gradient;
     const float next =
         w[i] - f.lr * (nesterov == Nesterov::kOn ? gradient + f.momentum * velocity : velocity);
-    const uint32_t is_bad = IsBad(velocity) | IsBad(next);
+    const uint32_t is_bad = IsBad(next);  // and it is when the velocity is
     v[i] = is_bad == 0 ? velocity : v[i];
     w[i] = is_bad == 0 ? next : w[i];
     any_bad |= is_bad;
@@ -95,7 +95,7 @@ template <Decay decay>
     const float square = f.beta2 * v[i] + (1.0F - f.beta2) * (gradient * gradient);
     const float root = std::sqrt(square) / f.root_factor + f.epsilon;
     const float next = f.w_factor * w[i] - f.step_size * (mean / root);
-    const uint32_t is_bad = IsBad(mean) | IsBad(square) | IsBad(next);
+    const uint32_t is_bad = IsBad(square) | IsBad(next);  // the latter when the mean is
     m[i] = is_bad == 0 ? mean : m[i];
     v[i] = is_bad == 0 ? square : v[i];
     w[i] = is_bad == 0 ? next : w[i];
