@@ -176,7 +176,7 @@ void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /
       member.waiting.reset();  // asked for anew on the next connection
     }
     if (member.answer && member.answer->peer == peer) {
-      member.answer.reset();
+      EndAnswer(&member);
     }
     if (member.fused && member.fused->peer == peer) {
       member.fused.reset();

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ps/base/logger.h"
@@ -161,6 +163,7 @@ class ShardCore {
   /// Sends frames until the peer is backlogged or, with `is_urgent`, until all have been sent.
   void ContinueAnswer(Member* member, bool is_urgent, proto::Outbox* out);
   void SendAnswerFrame(PullAnswer* answer, proto::Outbox* out);
+  void EndAnswer(Member* member);
   /// Answers those that waited for what has just happened.
   void ReleasePulls(proto::Outbox* out);
 
@@ -209,6 +212,7 @@ class ShardCore {
   ChunkStore store_;
   Roster roster_;
   Staging staging_;
+  std::set<std::pair<proto::PeerId, Incarnation>> answering_;  // members with an answer under way
   uint64_t round_ = 0;                 // bsp: the last one whose commit has begun
   std::optional<RoundCommit> commit_;  // of round_, while it is under way
   proto::PeerId commit_peer_;          // who is told of its end; nobody: its connection is gone

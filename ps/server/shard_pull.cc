@@ -64,7 +64,7 @@ void ShardCore::StartPull(Member* member, Pull pull, TimePoint now, proto::Outbo
   if (answer && answer->peer == pull.peer && answer->request_id == pull.request_id) {
     return;  // a repetition of what is being answered
   }
-  member->answer.reset();
+  EndAnswer(member);
   member->newest_pull_id = pull.request_id;
   if (MayAnswer(*member, pull)) {
     member->waiting.reset();
@@ -107,6 +107,7 @@ void ShardCore::BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out
     }
   }
   const bool has_room = !out->IsBacklogged(answer.peer);  // else OnDrained begins to send it
+  answering_.emplace(answer.peer, member->incarnation);
   member->answer = std::move(answer);
   if (has_room) {
     ContinueAnswer(member, false, out);
@@ -118,10 +119,17 @@ void ShardCore::ContinueAnswer(Member* member, bool is_urgent, proto::Outbox* ou
   do {
     SendAnswerFrame(&answer, out);
     if (answer.next == answer.chunks.size()) {
-      member->answer.reset();
+      EndAnswer(member);
       return;
     }
   } while (is_urgent || !out->IsBacklogged(answer.peer));
+}
+
+void ShardCore::EndAnswer(Member* member) {
+  if (member->answer) {
+    answering_.erase({member->answer->peer, member->incarnation});
+    member->answer.reset();
+  }
 }
 
 void ShardCore::SendAnswerFrame(PullAnswer* answer, proto::Outbox* out) {
@@ -149,10 +157,10 @@ void ShardCore::SendAnswerFrame(PullAnswer* answer, proto::Outbox* out) {
 }
 
 void ShardCore::OnDrained(proto::PeerId peer, proto::Outbox* out) {
-  for (auto& [incarnation, member] : roster_.members()) {
-    if (member.answer && member.answer->peer == peer) {
-      ContinueAnswer(&member, false, out);
-    }
+  auto it = answering_.lower_bound({peer, Incarnation()});
+  while (it != answering_.end() && it->first == peer) {
+    Member* const member = roster_.Find((it++)->second);
+    ContinueAnswer(member, false, out);
   }
 }
 

@@ -33,6 +33,9 @@ void ShardCore::TakeMembership(const proto::Membership& membership, proto::Outbo
     staging_.DropAll(incarnation);
   }
   for (const Member& member : change->fenced) {
+    if (member.answer) {
+      answering_.erase({member.answer->peer, member.incarnation});
+    }
     staging_.DropIncomplete(member.incarnation);
     log_->Info(
         "fenced",
