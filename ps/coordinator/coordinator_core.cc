@@ -100,19 +100,19 @@ void CoordinatorCore::OnMessage(
     phases_.OnLateMessage(call, message);
     return;
   }
-  Dispatch(call, message);
+  Dispatch(call, std::move(message));
   Settle(call);
 }
 
 /// Any message that is not named is refused.
-void CoordinatorCore::Dispatch(const Call& call, const proto::Message& message) {
+void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
   std::visit(
       Overloaded{
           [&](const proto::RegisterShard& m) { shards_.On(call, m); },
           [&](const proto::ShardReady& m) { shards_.On(call, m); },
           [&](const proto::MembershipAck& m) { shards_.On(call, m); },
           [&](const proto::CommitAck& m) { shards_.On(call, m); },
-          [&](const proto::ShardHeartbeat& m) { shards_.On(call, m); },
+          [&](proto::ShardHeartbeat& m) { shards_.On(call, std::move(m)); },
           [&](const proto::Refusal& m) { phases_.Fail(shards_.OnRefusal(call, m), call); },
           [&](const proto::JoinRequest& m) { joins_.On(call, m); },
           [&](const proto::LeaseRequest& m) { leases_.On(call, m); },

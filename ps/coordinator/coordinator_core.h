@@ -61,6 +61,8 @@ class CoordinatorCore {
   /// Everything there is to say. Cost: members x shards.
   proto::JobStatus StatusAt(TimePoint now) const { return report_.At(now); }
 
+  size_t member_count() const { return job_.membership.members().size(); }
+
   /// The same without workers, shards and waits. Cost: epochs.
   proto::JobStatus TotalsAt(TimePoint now) const { return report_.TotalsAt(now); }
 
@@ -87,7 +89,7 @@ class CoordinatorCore {
       proto::FleetActions* fleet,
       const Logger* log);
 
-  void Dispatch(const Call& call, const proto::Message& message);
+  void Dispatch(const Call& call, proto::Message&& message);
   void OnHeartbeat(const Call& call, const proto::WorkerHeartbeat& message);
   void OnStatusRequest(const Call& call);
   void OnStopRequest(const Call& call, const proto::StopRequest& message);

@@ -9,11 +9,12 @@ namespace ps::coordinator {
 namespace {
 
 constexpr size_t kGoneWorkersMax = 64;
+constexpr size_t kChangesMax = 1U << 14;
 
 }  // namespace
 
 Membership::Membership(MembershipState* state, uint32_t shard_count)
-    : state_(state), shard_count_(shard_count) {
+    : state_(state), shard_count_(shard_count), changes_since_(state->generation) {
   for (auto& [incarnation, record] : state_->members) {
     members_[incarnation].record = &record;
     seats_[record.seat] = incarnation;
@@ -49,6 +50,7 @@ Member& Membership::Add(WorkerId seat, const std::string& host, int64_t pid) {
   seats_[seat] = incarnation;
   processes_.insert({{host, pid}, incarnation});
   joining_.insert({record.joined, incarnation});
+  NoteChange(incarnation);
   Member& member = members_[incarnation];
   member.record = &record;
   return member;
@@ -68,6 +70,7 @@ Departure& Membership::Remove(
   processes_.erase({{record.member.host, record.member.pid}, incarnation});
   joining_.erase({record.member.joined, incarnation});
   members_.erase(incarnation);
+  NoteChange(incarnation);
   ++unresolved_;
   Departure& departure = departures_[incarnation];
   departure.record = &record;
@@ -81,6 +84,16 @@ void Membership::SetActive(Member* member, bool is_active) {
   ++state_->generation.value;
   record->is_active = is_active;
   record->activated = state_->generation;
+  NoteChange(record->incarnation);
+}
+
+void Membership::NoteChange(Incarnation incarnation) {
+  changes_.emplace(state_->generation, incarnation);
+  if (changes_.size() + forgotten_.size() > kChangesMax) {
+    changes_.clear();
+    forgotten_.clear();
+    changes_since_ = state_->generation;
+  }
 }
 
 Member* Membership::Find(Incarnation incarnation) {
@@ -133,6 +146,36 @@ proto::Membership Membership::Message() const {
   return message;
 }
 
+proto::Membership Membership::MessageSince(Generation base) const {
+  if (base == Generation() || base < changes_since_) {
+    return Message();
+  }
+  std::set<Incarnation> changed;
+  for (auto it = changes_.upper_bound(base); it != changes_.end(); ++it) {
+    changed.insert(it->second);
+  }
+  if (changed.size() > state_->members.size()) {
+    return Message();
+  }
+  proto::Membership message;
+  message.generation = state_->generation;
+  message.base = base;
+  message.incarnation_max = state_->incarnation_max;
+  for (const Incarnation incarnation : changed) {
+    if (const auto member = state_->members.find(incarnation); member != state_->members.end()) {
+      const MemberRecord& record = member->second;
+      message.members.push_back({record.seat, incarnation, record.is_active});
+    } else if (state_->departures.contains(incarnation)) {
+      message.resolve.push_back(incarnation);
+    }
+  }
+  // The membership that the receiver has was made before those of `base` itself were forgotten.
+  for (auto it = forgotten_.lower_bound(base); it != forgotten_.end(); ++it) {
+    message.forgotten.push_back(it->second);
+  }
+  return message;
+}
+
 Status Membership::OnAck(const proto::MembershipAck& ack) {
   if (ack.generation > state_->generation) {
     return Status::InvalidArgument(fmt::format(
@@ -173,6 +216,8 @@ void Membership::NoteAcknowledgements() {
                              state_->acknowledged.end(),
                              [](const auto& a, const auto& b) { return a.second < b.second; })
                              ->second;
+  changes_.erase(changes_.begin(), changes_.upper_bound(acknowledged_by_all_));
+  forgotten_.erase(forgotten_.begin(), forgotten_.lower_bound(acknowledged_by_all_));
 }
 
 Generation Membership::AcknowledgedBy(ShardId shard) const {
@@ -209,6 +254,7 @@ void Membership::ForgetKept(uint64_t round) {
     const Incarnation incarnation = kept_.begin()->second;
     kept_.erase(kept_.begin());
     departures_.erase(incarnation);
+    forgotten_.emplace(state_->generation, incarnation);
     auto node = state_->departures.extract(incarnation);
     state_->gone.push_back({std::move(node.mapped().member), node.mapped().kind});
     if (state_->gone.size() > kGoneWorkersMax) {

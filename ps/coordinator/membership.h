@@ -70,7 +70,11 @@ class Membership {
   Departure* FindDeparture(Incarnation incarnation);
   const Departure* FindDeparture(Incarnation incarnation) const;
 
+  /// All of it.
   proto::Membership Message() const;
+  /// What has changed since `base`, which the receiver has; all of it when that is less, or when
+  /// the changes are not known any more.
+  proto::Membership MessageSince(Generation base) const;
   /// Takes note of a shard's answer. Errors: kInvalidArgument (a generation of the future).
   Status OnAck(const proto::MembershipAck& ack);
 
@@ -109,6 +113,7 @@ class Membership {
 
  private:
   void NoteAcknowledgements();
+  void NoteChange(Incarnation incarnation);
 
   MembershipState* const state_;
   const uint32_t shard_count_;
@@ -122,6 +127,11 @@ class Membership {
   std::set<std::pair<uint64_t, Incarnation>> kept_;  // by round
   size_t unresolved_ = 0;
   Generation acknowledged_by_all_;
+  // Who changed in each generation after changes_since_, and who was forgotten while it was the
+  // newest. Each is kept until every shard has acknowledged it, and bounded.
+  std::multimap<Generation, Incarnation> changes_;
+  std::multimap<Generation, Incarnation> forgotten_;
+  Generation changes_since_;
 };
 
 /// Whether a membership can be made of a loaded state. Errors: kCorruption naming what is wrong.

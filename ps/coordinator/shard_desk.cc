@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace ps::coordinator {
 namespace {
@@ -143,13 +144,13 @@ void ShardDesk::On(const Call& call, const proto::CommitAck& message) {
   }
 }
 
-void ShardDesk::On(const Call& call, const proto::ShardHeartbeat& message) {
+void ShardDesk::On(const Call& call, proto::ShardHeartbeat&& message) {
   Shard* const shard = ShardOf(call, message.shard);
   if (shard == nullptr) {
     return;
   }
-  shard->stats = message.stats;
-  shard->waits = message.waits;
+  shard->stats = std::move(message.stats);
+  shard->waits = std::move(message.waits);
   shard->waits.resize(std::min(shard->waits.size(), kWaitsPerPeerMax));
   shard->waits_at = call.now;
   job_->Reply(call, proto::HeartbeatReply{job_->membership.generation()});
@@ -171,8 +172,14 @@ Status ShardDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
   return {message.code, fmt::format("shard {}: {}", shard->shard.value, message.message)};
 }
 
+/// What has changed since the membership that the shard has acknowledged.
+void ShardDesk::RepeatMembership(const Shard& shard, const Call& call) const {
+  const Generation base = job_->membership.AcknowledgedBy(shard.shard);
+  call.out->Send(shard.peer, 0, job_->membership.MessageSince(base));
+}
+
 void ShardDesk::SendMembership(Shard* shard, const Call& call) {
-  call.out->Send(shard->peer, 0, job_->membership.Message());
+  RepeatMembership(*shard, call);
   shard->membership_timer = RetryTimer(job_->timing.retry_first, job_->timing.retry_limit);
   shard->membership_timer.Start(call.now, &job_->random);
 }
@@ -216,7 +223,7 @@ void ShardDesk::OnTick(const Call& call) {
       continue;
     }
     if (LacksMembership(shard) && shard.membership_timer.IsDue(call.now)) {
-      call.out->Send(shard.peer, 0, job_->membership.Message());
+      RepeatMembership(shard, call);
       shard.membership_timer.Again(call.now, &job_->random);
     }
     if (LacksCommit(shard) && shard.commit_timer.IsDue(call.now)) {

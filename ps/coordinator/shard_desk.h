@@ -20,7 +20,7 @@ class ShardDesk {
   void On(const Call& call, const proto::ShardReady& message);
   void On(const Call& call, const proto::MembershipAck& message);
   void On(const Call& call, const proto::CommitAck& message);
-  void On(const Call& call, const proto::ShardHeartbeat& message);
+  void On(const Call& call, proto::ShardHeartbeat&& message);
   /// Errors: a shard that can't do what it was told can't be part of the job, and without it
   /// nothing goes on.
   Status OnRefusal(const Call& call, const proto::Refusal& message);
@@ -41,6 +41,7 @@ class ShardDesk {
   Shard* ShardOf(const Call& call, ShardId shard);
   void SendSetup(Shard* shard, const Call& call);
   void SendMembership(Shard* shard, const Call& call);
+  void RepeatMembership(const Shard& shard, const Call& call) const;
   void SendCommit(Shard* shard, const Call& call);
 
   bool LacksMembership(const Shard& shard) const {

@@ -165,31 +165,50 @@ void Decode(Decoder& /*d*/, const wire::ShardReady& w, ShardReady* m) {
   m->shard = ShardId(w.shard());
 }
 
+namespace {
+
+Offset<flatbuffers::Vector<uint64_t>> EncodeIds(Fbb& b, const std::vector<Incarnation>& in) {
+  std::vector<uint64_t> ids;
+  ids.reserve(in.size());
+  for (const Incarnation incarnation : in) {
+    ids.push_back(incarnation.value);
+  }
+  return b.CreateVector(ids);
+}
+
+void DecodeIds(
+    Decoder& d,
+    const flatbuffers::Vector<uint64_t>* in,
+    const char* field,
+    std::vector<Incarnation>* out) {
+  std::vector<uint64_t> ids;
+  d.Scalars(in, field, &ids);
+  for (const uint64_t id : ids) {
+    out->push_back(Incarnation(id));
+  }
+}
+
+}  // namespace
+
 Offset<wire::Membership> Encode(Fbb& b, const Membership& m) {
   const auto members = MakeStructs<wire::Member>(b, m.members, [](const Member& member) {
     return wire::Member(member.incarnation.value, member.worker.value, member.is_active);
   });
-  std::vector<uint64_t> ids;
-  ids.reserve(m.resolve.size());
-  for (const Incarnation incarnation : m.resolve) {
-    ids.push_back(incarnation.value);
-  }
-  const auto resolve = b.CreateVector(ids);
-  return wire::CreateMembership(b, m.generation.value, m.incarnation_max.value, members, resolve);
+  const auto resolve = EncodeIds(b, m.resolve);
+  const auto forgotten = EncodeIds(b, m.forgotten);
+  return wire::CreateMembership(
+      b, m.generation.value, m.base.value, m.incarnation_max.value, members, resolve, forgotten);
 }
 
 void Decode(Decoder& d, const wire::Membership& w, Membership* m) {
   m->generation = Generation(w.generation());
+  m->base = Generation(w.base());
   m->incarnation_max = Incarnation(w.incarnation_max());
   d.Structs(w.members(), "members", &m->members, [](const wire::Member& member) {
     return Member{WorkerId(member.worker()), Incarnation(member.incarnation()), member.is_active()};
   });
-  std::vector<uint64_t> ids;
-  d.Scalars(w.resolve(), "resolve", &ids);
-  m->resolve.assign(ids.size(), Incarnation());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    m->resolve[i] = Incarnation(ids[i]);
-  }
+  DecodeIds(d, w.resolve(), "resolve", &m->resolve);
+  DecodeIds(d, w.forgotten(), "forgotten", &m->forgotten);
 }
 
 Offset<wire::MembershipAck> Encode(Fbb& b, const MembershipAck& m) {

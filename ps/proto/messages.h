@@ -144,18 +144,22 @@ struct Member {
   bool is_active = true;  // has work; an inactive one holds no staleness bound
 };
 
-/// Who takes part. Any incarnation that is not listed and not newer than `incarnation_max` is
-/// fenced: its pushes are refused with kStale from now on. Sent again until acknowledged.
+/// Who takes part: all of it, or what has changed since generation `base`, which the shard has
+/// acknowledged. Any incarnation that is no member and not newer than `incarnation_max` is fenced:
+/// its pushes are refused with kStale from now on. Sent again until acknowledged.
 struct Membership {
   Generation generation;
+  Generation base;              // 0: `members` are all
   Incarnation incarnation_max;  // newest ever granted
-  std::vector<Member> members;
-  std::vector<Incarnation> resolve;  // fenced ones whose last complete step is asked for
+  std::vector<Member> members;  // with a base: who joined, or became active or inactive
+  // Fenced ones whose last complete step is asked for; with a base: those fenced since.
+  std::vector<Incarnation> resolve;
+  std::vector<Incarnation> forgotten;  // with a base: nobody asks for these any more
 };
 
 /// For each of Membership.resolve: its last step that is complete on this shard, 0 if none. The
-/// answer can't change any more. A shard forgets an incarnation once a Membership neither lists nor
-/// resolves it.
+/// answer can't change any more. A shard forgets an incarnation once a Membership of all neither
+/// lists nor resolves it, or one of changes says so.
 struct MembershipAck {
   struct Resolved {
     Incarnation incarnation;
@@ -164,7 +168,7 @@ struct MembershipAck {
   };
 
   ShardId shard;
-  Generation generation;
+  Generation generation;  // the newest that the shard has
   std::vector<Resolved> resolved;
 };
 

@@ -6,12 +6,25 @@
 #include <set>
 #include <utility>
 
+#include "ps/proto/membership.h"
+
 namespace ps::server {
 
-std::optional<Roster::Change> Roster::Update(const proto::Membership& membership) {
-  if (membership.generation <= generation_) {
+proto::Membership Roster::Merge(const proto::Membership& later) const {
+  proto::Membership all;
+  for (const auto& [incarnation, member] : members_) {
+    all.members.push_back({member.worker, incarnation, member.is_active});
+  }
+  all.resolve = resolve_;
+  proto::ApplyMembership(later, &all);
+  return all;
+}
+
+std::optional<Roster::Change> Roster::Update(const proto::Membership& later) {
+  if (later.generation <= generation_) {
     return std::nullopt;
   }
+  const proto::Membership membership = Merge(later);
   generation_ = membership.generation;
   incarnation_max_ = std::max(incarnation_max_, membership.incarnation_max);
   resolve_ = membership.resolve;

@@ -81,8 +81,9 @@ class Roster {
     std::vector<Incarnation> forgotten;  // fenced, and not asked for any more
   };
 
-  /// Takes a membership over when it is newer than the present one; nullopt when it is old.
-  std::optional<Change> Update(const proto::Membership& membership);
+  /// Takes a membership over when it is newer than the present one, which is not older than its
+  /// base; nullopt when it is old.
+  std::optional<Change> Update(const proto::Membership& later);
 
   Member* Find(Incarnation incarnation);
 
@@ -108,6 +109,8 @@ class Roster {
   Generation generation() const { return generation_; }
 
  private:
+  /// All of the membership that `later` makes of the present one.
+  proto::Membership Merge(const proto::Membership& later) const;
   /// The clock of the slowest active member; nullopt when nobody is active.
   std::optional<uint64_t> SlowestActive() const;
   void LevelClocks(const std::vector<Incarnation>& were_active);

@@ -16,6 +16,17 @@ void ShardCore::OnMembership(const Call& call, const proto::Membership& membersh
     Refuse(call, Status::Unavailable("this shard is not set up yet"), 0);
     return;
   }
+  if (membership.base > roster_.generation()) {
+    Refuse(
+        call,
+        Status::InvalidArgument(fmt::format(
+            "membership {} builds on {}, and this shard has {}",
+            membership.generation.value,
+            membership.base.value,
+            roster_.generation().value)),
+        0);
+    return;
+  }
   TakeMembership(membership, call.out);
   call.out->Send(
       call.peer,

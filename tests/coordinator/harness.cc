@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ps/proto/membership.h"
+
 namespace ps::coordinator {
 
 CoordinatorOptions SmallJob(proto::Mode mode) {
@@ -58,7 +60,8 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
     core->OnMessage(shard->peer, 1, proto::ShardReady{id}, now, this);
   } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
     if (membership->generation > shard->membership.generation) {
-      shard->membership = *membership;
+      EXPECT_LE(membership->base, shard->membership.generation);
+      proto::ApplyMembership(*membership, &shard->membership);
     }
     proto::MembershipAck ack{id, shard->membership.generation, {}};
     for (const Incarnation incarnation : shard->membership.resolve) {

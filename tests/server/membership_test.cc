@@ -110,6 +110,44 @@ TEST_F(MembershipTest, AnAnswerIsKeptAsLongAsItIsAskedFor) {
   EXPECT_TRUE(Tell(done).resolved.empty());
 }
 
+TEST_F(MembershipTest, ChangesJoinAndFenceAsTheWholeMembershipWould) {
+  rig_.Push(rig_.WholeStep(3, 1, 0.25F));
+  EXPECT_EQ(rig_.OnlyPushReply().step, 1U);
+  proto::Membership change;
+  const proto::Membership before = rig_.MembersUpTo(3);
+  Tell(before);
+  change.base = before.generation;
+  change.generation = Generation(before.generation.value + 2);
+  change.incarnation_max = Incarnation(5);
+  change.members = {{WorkerId(4), Incarnation(5), true}};
+  change.resolve = {Incarnation(3)};
+  const proto::MembershipAck ack = Tell(change);
+  EXPECT_EQ(ack.generation, change.generation);
+  ASSERT_EQ(ack.resolved.size(), 1U);
+  EXPECT_EQ(ack.resolved[0].last_complete_step, 1U);
+  rig_.Push(rig_.WholeStep(3, 2, 0.25F));
+  EXPECT_EQ(rig_.OnlyRefusal().code, StatusCode::kStale);
+  rig_.Push(rig_.WholeStep(5, 1, 0.25F));
+  EXPECT_EQ(rig_.OnlyPushReply().step, 1U);
+  rig_.Push(rig_.WholeStep(1, 1, 0.25F));
+  EXPECT_EQ(rig_.OnlyPushReply().step, 1U);
+
+  proto::Membership later;
+  later.base = change.generation;
+  later.generation = Generation(change.generation.value + 1);
+  later.incarnation_max = Incarnation(5);
+  later.forgotten = {Incarnation(3)};
+  EXPECT_TRUE(Tell(later).resolved.empty());
+}
+
+TEST_F(MembershipTest, ChangesOfAMembershipThatIsNotHereAreRefused) {
+  proto::Membership change;
+  change.base = Generation(1000);
+  change.generation = Generation(1001);
+  rig_.Deliver(kCoordinator, change, 66);
+  EXPECT_EQ(rig_.OnlyRefusal().code, StatusCode::kInvalidArgument);
+}
+
 TEST_F(MembershipTest, AMembershipThatSkipsGenerationsFencesAllTheSame) {
   proto::Membership membership = rig_.MembersUpTo(1);
   membership.generation = Generation(100);

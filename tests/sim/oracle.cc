@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "ps/proto/chunks.h"
+#include "ps/proto/membership.h"
 
 namespace ps::sim {
 namespace {
@@ -101,11 +102,15 @@ void Oracle::OnMembership(ShardId shard, const proto::Membership& membership) {
   if (membership.generation <= state.generation || state.values.empty()) {
     return;
   }
+  if (membership.base > state.generation) {
+    Violation("a membership builds on one that shard " + std::to_string(shard.value) + " lacks");
+  }
+  proto::ApplyMembership(membership, &state.membership);
   state.generation = membership.generation;
   state.incarnation_max = membership.incarnation_max;
   std::set<Incarnation> members;
   std::set<Incarnation> active;
-  for (const proto::Member& member : membership.members) {
+  for (const proto::Member& member : state.membership.members) {
     members.insert(member.incarnation);
     if (member.is_active) {
       active.insert(member.incarnation);

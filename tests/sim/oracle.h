@@ -113,6 +113,7 @@ class Oracle {
     std::map<std::pair<Incarnation, ChunkKey>, Version> own;  // after a worker's newest update
     std::set<StepId> complete;
     std::map<ChunkKey, Version> before;  // of the push under way
+    proto::Membership membership;        // all of it, from what came
     Generation generation;
     Incarnation incarnation_max;
     std::set<Incarnation> members;
