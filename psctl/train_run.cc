@@ -23,6 +23,8 @@ constexpr Duration kRedraw = std::chrono::milliseconds(250);
 constexpr Duration kReap = std::chrono::milliseconds(50);
 /// How exactly the moment of a step is known to the profile.
 constexpr Duration kObserve = std::chrono::milliseconds(50);
+/// Rows of a status that may be made at each of these.
+constexpr size_t kRowsPerTurn = 64;
 /// Children that do not leave by themselves when the job is over are killed after this.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 
@@ -209,10 +211,19 @@ void TrainRun::OnStopSignal(int signal) {
   host_.RequestStop("stopped by request");
 }
 
+/// A status has a row for each worker: of many, it is taken the less often.
+bool TrainRun::IsTurn(size_t* skipped) const {
+  if (++*skipped * kRowsPerTurn < host_.core().member_count()) {
+    return false;
+  }
+  *skipped = 0;
+  return true;
+}
+
 /// Notes how fast the run is.
 void TrainRun::Observe() {
-  if (host_.is_stopping()) {
-    return;  // workers leave one by one: that is no speed of the fleet
+  if (host_.is_stopping() || !IsTurn(&looks_skipped_)) {
+    return;  // stopping: workers leave one by one, and that is no speed of the fleet
   }
   const proto::JobStatus status = host_.StatusNow();
   profiler_.Observe(status);
@@ -244,6 +255,9 @@ proto::JobProfile TrainRun::Profile() const {
 }
 
 void TrainRun::Redraw() {
+  if (!host_.core().is_finished() && !IsTurn(&redraws_skipped_)) {
+    return;
+  }
   const proto::JobStatus status = host_.StatusNow();
   progress_.Update(status, events_.Update(status), Now());
 }

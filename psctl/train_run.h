@@ -58,6 +58,7 @@ class TrainRun final {
   void OnStopSignal(int signal);
   void Observe();
   void Redraw();
+  bool IsTurn(size_t* skipped) const;
   void WriteMetrics();
 
   // Constant after construction.
@@ -81,6 +82,8 @@ class TrainRun final {
   proto::JobStatus final_status_;
   std::optional<TimePoint> leave_by_;
   bool is_aborted_ = false;
+  size_t looks_skipped_ = 0;
+  size_t redraws_skipped_ = 0;
 };
 
 }  // namespace ps::psctl

@@ -112,7 +112,7 @@ void CoordinatorHost::CheckLimits() {
   if (is_stopping_ || core_->is_finished() || (run.seconds_max <= 0 && run.stop_at_loss <= 0)) {
     return;
   }
-  const proto::JobStatus status = StatusNow();
+  const proto::JobStatus status = core_->TotalsAt(Now());
   const bool is_time_over = run.seconds_max > 0 && status.elapsed_s >= run.seconds_max;
   const bool is_loss_reached = run.stop_at_loss > 0 && status.steps_counted >= kLossSteps &&
                                status.train_loss <= run.stop_at_loss;

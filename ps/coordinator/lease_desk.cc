@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kOpenLeasesMax = 4;  // of one member: with overlap small ones follow each other
 constexpr uint64_t kEvaluationPartsMax = 8;
+constexpr double kStepSecondsMin = 1e-9;  // 0 means none yet
 constexpr uint64_t kEvaluationPartSamplesMin = 250;
 
 }  // namespace
@@ -143,7 +144,7 @@ bool LeaseDesk::ServeEvaluation(Member* member, const Call& call) {
 bool LeaseDesk::ServeTraining(Member* member, const Call& call) {
   MemberRecord* const record = member->record;
   const Incarnation incarnation = record->incarnation;
-  const size_t open = job_->ledger.LeasesOf(incarnation).size();
+  const size_t open = job_->ledger.CountOf(incarnation);
   if (open >= kOpenLeasesMax || !HasTrainingWork()) {
     return false;
   }
@@ -228,7 +229,8 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     }
     const double before = record->step_seconds;
     const double seconds = Seconds(call.now - member->last_step);
-    record->step_seconds = before == 0 ? seconds : 0.8 * before + 0.2 * seconds;
+    record->step_seconds =
+        std::max(before == 0 ? seconds : 0.8 * before + 0.2 * seconds, kStepSecondsMin);
     job_->speed.NoteStep(record->incarnation, before, record->step_seconds);
     member->last_step = call.now;
     member->last_progress = call.now;
@@ -242,16 +244,15 @@ Status LeaseDesk::CountStep(MemberRecord* member, const proto::StepDone& done, T
     return Status::InvalidArgument(
         fmt::format("step {} does not follow step {}", done.step, member->reported));
   }
-  const std::vector<TrainLease> open = job_->ledger.LeasesOf(member->incarnation);
-  if (open.empty() || open.front().lease != done.lease) {
+  const TrainLease* const open = job_->ledger.OldestOf(member->incarnation);
+  if (open == nullptr || open->lease != done.lease) {
     return Status::InvalidArgument(
         fmt::format("lease {} is not the oldest open one of yours", done.lease.value));
   }
-  const uint64_t expected_end =
-      std::min<uint64_t>(open.front().next + member->minibatch, open.front().end);
-  if (done.begin != open.front().next || done.end != expected_end) {
-    return Status::InvalidArgument(fmt::format(
-        "step {} must take samples {} to {}", done.step, open.front().next, expected_end));
+  const uint64_t expected_end = std::min<uint64_t>(open->next + member->minibatch, open->end);
+  if (done.begin != open->next || done.end != expected_end) {
+    return Status::InvalidArgument(
+        fmt::format("step {} must take samples {} to {}", done.step, open->next, expected_end));
   }
   PS_TRY(job_->ledger.Count(done.lease, done.begin, done.end));
   const uint64_t samples = done.end - done.begin;

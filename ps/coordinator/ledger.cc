@@ -194,6 +194,16 @@ std::vector<TrainLease> SampleLedger::LeasesOf(Incarnation holder) const {
   return leases;
 }
 
+const TrainLease* SampleLedger::OldestOf(Incarnation holder) const {
+  const auto it = holders_.find(holder);
+  return it == holders_.end() ? nullptr : Find(*it->second.begin());
+}
+
+size_t SampleLedger::CountOf(Incarnation holder) const {
+  const auto it = holders_.find(holder);
+  return it == holders_.end() ? 0 : it->second.size();
+}
+
 bool SampleLedger::is_epoch_complete(uint32_t epoch) const {
   return epoch < state_->epochs.size() &&
          state_->epochs[epoch].counted.size() == samples_per_epoch_;

@@ -44,6 +44,11 @@ class SampleLedger {
   /// Open leases of `holder`, in grant order.
   std::vector<TrainLease> LeasesOf(Incarnation holder) const;
 
+  /// The first of them, or null.
+  const TrainLease* OldestOf(Incarnation holder) const;
+  /// How many there are.
+  size_t CountOf(Incarnation holder) const;
+
   bool HasLease(Incarnation holder) const { return holders_.contains(holder); }
 
   bool is_epoch_complete(uint32_t epoch) const;

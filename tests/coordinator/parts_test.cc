@@ -4,6 +4,7 @@
 
 #include "ps/coordinator/evaluations.h"
 #include "ps/coordinator/fault_schedule.h"
+#include "ps/coordinator/fleet_speed.h"
 #include "ps/coordinator/progress_meter.h"
 #include "ps/coordinator/rounds.h"
 #include "ps/coordinator/seats.h"
@@ -154,6 +155,43 @@ TEST(SeatsTest, GroupsAreSpreadOverSeatsInOrder) {
   EXPECT_EQ(seats.GroupOf(WorkerId(9)).minibatch, 64U) << "a seat that nobody described";
   EXPECT_EQ(seats.AddFresh(0), WorkerId(3));
   EXPECT_EQ(seats.GroupOf(WorkerId(3)).minibatch, 16U);
+}
+
+TEST(SeatsTest, TheLowestSeatThatNobodyHasOrIsExpectedInIsVacant) {
+  proto::JobConfig config;
+  config.workers = {{.count = 3, .minibatch = 1, .threads = 1}};
+  proto::SeatsState state;
+  Seats seats(config, {}, &state);
+  seats.Take(WorkerId(0));
+  seats.Expect(WorkerId(1));
+  EXPECT_EQ(seats.Vacant(), WorkerId(2));
+  seats.Take(WorkerId(2));
+  EXPECT_EQ(seats.Vacant(), std::nullopt);
+  seats.Open(WorkerId(4));
+  EXPECT_EQ(seats.Vacant(), WorkerId(3));
+  seats.Leave(WorkerId(0));
+  EXPECT_EQ(seats.Vacant(), WorkerId(0));
+  seats.Expect(WorkerId(0));
+  seats.StopExpecting(WorkerId(1));
+  EXPECT_EQ(seats.Vacant(), WorkerId(1));
+}
+
+TEST(FleetSpeedTest, TheSlowestIsKnownWhoeverGoes) {
+  FleetSpeed speed;
+  speed.NoteWarmingUp(Incarnation(1));
+  EXPECT_TRUE(speed.is_anybody_warming_up());
+  EXPECT_EQ(speed.slowest_s(), 0);
+  speed.NoteStep(Incarnation(1), 0, 2);
+  speed.NoteStep(Incarnation(2), 0, 5);
+  EXPECT_FALSE(speed.is_anybody_warming_up());
+  EXPECT_NEAR(speed.slowest_s(), 5.25, 0.25);
+  speed.NoteStep(Incarnation(2), 5, 1);
+  EXPECT_NEAR(speed.slowest_s(), 2.1, 0.1);
+  speed.NoteStep(Incarnation(2), 1, 1.0001);
+  speed.Remove(Incarnation(1), 2);
+  EXPECT_NEAR(speed.slowest_s(), 1.05, 0.05);
+  speed.Remove(Incarnation(2), 1.0001);
+  EXPECT_EQ(speed.slowest_s(), 0);
 }
 
 }  // namespace

@@ -1,0 +1,303 @@
+// What a worker-step and a join cost the coordinator, by the number of workers. The production core
+// gets the messages that workers and shards would send, with virtual time in between; what it sends
+// is encoded as for a socket. Reading of sockets is left out, and so is what makes the messages.
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/coordinator/coordinator_core.h"
+#include "tests/bench/harness.h"
+
+namespace ps::bench {
+namespace {
+
+constexpr uint32_t kShards = 4;
+constexpr uint32_t kMinibatch = 64;
+constexpr Duration kStepTime = std::chrono::seconds(1);
+
+class NoFleet final : public coordinator::FleetActions {
+ public:
+  void StartServer(uint32_t /*server*/) override {}
+
+  void StartWorker(WorkerId /*seat*/, const proto::WorkerGroup& /*group*/) override {}
+
+  void NotifyWorker(WorkerId /*seat*/, Duration /*grace*/) override {}
+
+  void KillWorker(WorkerId /*seat*/) override {}
+};
+
+struct Event {
+  proto::PeerId from;
+  proto::Message message;
+};
+
+struct Worker {
+  proto::PeerId peer;
+  Incarnation incarnation;
+  proto::LeaseGrant lease;
+  uint64_t next = 0;  // first sample of the next step
+  Step step = 0;
+};
+
+/// A coordinator with `workers` workers at work, each of them a script.
+class Rig final : private proto::Outbox {
+ public:
+  Rig(proto::Mode mode, uint32_t workers)
+      : options_(Options(mode, workers)), core_(options_, &fleet_, &NullLogger()) {
+    core_.Start(now_);
+    for (uint32_t shard = 0; shard < kShards; ++shard) {
+      const proto::PeerId peer = Connect(proto::Role::kShard);
+      shards_[peer] = ShardId(shard);
+      Feed({{peer, proto::RegisterShard{ShardId(shard), "host", 7000 + shard, 1}}});
+    }
+    for (uint32_t i = 0; i < workers; ++i) {
+      Join(WorkerId(i));
+    }
+    std::vector<Event> events;
+    for (const auto& [peer, worker] : workers_) {
+      events.push_back({peer, proto::LeaseRequest{worker.incarnation, LeaseId()}});
+    }
+    Feed(std::move(events));
+    cpu_s_ = 0;
+  }
+
+  /// Every worker makes a step, spread over kStepTime, with the heartbeats and ticks of that time.
+  void Step() {
+    std::vector<Event> events;
+    const Duration gap = kStepTime / static_cast<int64_t>(workers_.size());
+    for (auto& [peer, worker] : workers_) {
+      AddStep(&worker, &events);
+      AddHeartbeat(worker, &events);
+      AddHeartbeat(worker, &events);
+    }
+    for (const auto& [peer, shard] : shards_) {
+      proto::ShardHeartbeat beat;
+      beat.shard = shard;
+      for (const auto& [id, worker] : workers_) {
+        beat.stats.workers.push_back({WorkerId(), worker.incarnation, worker.step, worker.step});
+      }
+      events.push_back({peer, beat});
+      events.push_back({peer, beat});
+    }
+    Feed(std::move(events), gap / 3);
+  }
+
+  /// One joins, and is told its incarnation. Without a seat it takes a vacant one.
+  Worker Join(std::optional<WorkerId> seat = std::nullopt) {
+    const proto::PeerId peer = Connect(proto::Role::kWorker);
+    proto::JoinRequest request;
+    request.host = "host";
+    request.has_seat = seat.has_value();
+    request.seat = seat.value_or(WorkerId());
+    request.pid = static_cast<int64_t>(1000 + peer.value);
+    workers_[peer].peer = peer;
+    Feed({{peer, request}});
+    PS_CHECK(workers_[peer].incarnation != Incarnation()) << "it has joined";
+    return workers_[peer];
+  }
+
+  void Leave(const Worker& worker) {
+    Feed({{worker.peer, proto::Goodbye{worker.incarnation, "bench", {}}}});
+    core_.OnPeerClosed(worker.peer, now_, this);
+    workers_.erase(worker.peer);
+  }
+
+  /// CPU seconds of the coordinator since the last call.
+  double TakeCpuSeconds() { return std::exchange(cpu_s_, 0); }
+
+ private:
+  static coordinator::CoordinatorOptions Options(proto::Mode mode, uint32_t workers) {
+    coordinator::CoordinatorOptions options;
+    options.config.name = "bench";
+    options.config.train.mode = mode;
+    options.config.train.minibatch = kMinibatch;
+    options.config.servers.count = kShards;
+    options.config.servers.chunk_kib = 1;
+    options.config.workers.resize(1);
+    options.config.workers[0].count = workers;
+    options.tensors = {{"w", {1000}}};
+    options.train_samples = uint64_t{1} << 40U;
+    return options;
+  }
+
+  proto::PeerId Connect(proto::Role role) {
+    const proto::PeerId peer(++last_peer_);
+    const double begin = CpuSeconds();
+    core_.OnPeerConnected(peer, {role, "", "node", Incarnation()}, now_, this);
+    cpu_s_ += CpuSeconds() - begin;
+    return peer;
+  }
+
+  static void AddHeartbeat(const Worker& worker, std::vector<Event>* events) {
+    proto::WorkerHeartbeat beat;
+    beat.incarnation = worker.incarnation;
+    beat.state = proto::WorkerState::kComputing;
+    events->push_back({worker.peer, beat});
+  }
+
+  static void AddStep(Worker* worker, std::vector<Event>* events) {
+    if (worker->next == worker->lease.end) {
+      return;  // its grant has not come
+    }
+    proto::StepDone done;
+    done.step = ++worker->step;
+    done.lease = worker->lease.lease;
+    done.begin = worker->next;
+    done.end = std::min<uint64_t>(done.begin + kMinibatch, worker->lease.end);
+    done.loss_sum = 1;
+    worker->next = done.end;
+    events->push_back({worker->peer, proto::StepReport{worker->incarnation, {done}}});
+    if (worker->next == worker->lease.end) {
+      events->push_back(
+          {worker->peer, proto::LeaseRequest{worker->incarnation, worker->lease.lease}});
+    }
+  }
+
+  /// Gives the events to the core, `gap` apart, then the answers of the shards to what it has sent,
+  /// until nothing moves. Only the core is measured.
+  void Feed(std::vector<Event> events, Duration gap = {}) {
+    while (!events.empty()) {
+      const double begin = CpuSeconds();
+      for (Event& event : events) {
+        core_.OnMessage(event.from, 1, std::move(event.message), now_, this);
+        now_ += gap;
+        for (; next_tick_ <= now_; next_tick_ += tick_) {
+          core_.OnTick(now_, this);
+        }
+      }
+      cpu_s_ += CpuSeconds() - begin;
+      events.clear();
+      for (const auto& [to, message] : std::exchange(sent_, {})) {
+        Answer(to, message, &events);
+      }
+      gap = {};
+    }
+  }
+
+  void Answer(proto::PeerId to, const proto::Message& message, std::vector<Event>* events) {
+    if (const auto* join = std::get_if<proto::JoinReply>(&message)) {
+      workers_[to].incarnation = join->incarnation;
+    } else if (const auto* grant = std::get_if<proto::LeaseGrant>(&message)) {
+      workers_[to].lease = *grant;
+      workers_[to].next = grant->begin;
+    } else if (std::holds_alternative<proto::ShardSetup>(message)) {
+      events->push_back({to, proto::ShardReady{shards_.at(to)}});
+    } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
+      proto::MembershipAck ack{shards_.at(to), membership->generation, {}};
+      for (const Incarnation incarnation : membership->resolve) {
+        ack.resolved.push_back({incarnation, 0, proto::PushOutcome::kApplied});
+      }
+      events->push_back({to, ack});
+    } else if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
+      events->push_back({to, proto::CommitAck{shards_.at(to), commit->round}});
+    }
+  }
+
+  void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override {
+    const proto::EncodedMessage encoded = proto::EncodeMessage(message, request_id);
+    PS_CHECK(!encoded.head.empty());
+    sent_.emplace_back(to, std::move(message));
+  }
+
+  void Close(proto::PeerId /*peer*/) override {}
+
+  const coordinator::CoordinatorOptions options_;
+  NoFleet fleet_;
+  TimePoint now_{std::chrono::seconds(100)};
+  const Duration tick_ = proto::Timing::FromMaxDetect(std::chrono::seconds(3)).tick;
+  TimePoint next_tick_{std::chrono::seconds(100)};
+  uint64_t last_peer_ = 0;
+  double cpu_s_ = 0;
+  std::vector<std::pair<proto::PeerId, proto::Message>> sent_;
+  std::map<proto::PeerId, ShardId> shards_;
+  std::map<proto::PeerId, Worker> workers_;
+  coordinator::CoordinatorCore core_;
+};
+
+struct Cost {
+  double step_us = 0;
+  double join_us = 0;
+  double leave_us = 0;
+};
+
+Cost Measure(proto::Mode mode, uint32_t workers, uint32_t steps, uint32_t joins) {
+  Rig rig(mode, workers);
+  rig.Step();
+  rig.TakeCpuSeconds();
+  const uint32_t rounds = std::max<uint32_t>(steps / workers, 1);
+  for (uint32_t i = 0; i < rounds; ++i) {
+    rig.Step();
+  }
+  Cost cost;
+  cost.step_us = rig.TakeCpuSeconds() * 1e6 / (static_cast<double>(rounds) * workers);
+  double leave_s = 0;
+  double join_s = 0;
+  for (uint32_t i = 0; i < joins; ++i) {
+    const Worker worker = rig.Join();
+    join_s += rig.TakeCpuSeconds();
+    rig.Leave(worker);
+    leave_s += rig.TakeCpuSeconds();
+  }
+  cost.join_us = join_s * 1e6 / joins;
+  cost.leave_us = leave_s * 1e6 / joins;
+  return cost;
+}
+
+int Main(int argc, char** argv) {
+  const BenchArguments arguments = ReadBenchArguments(argc, argv, {.has_rows = true});
+  const std::vector<uint32_t> fleets = arguments.is_tiny
+                                           ? std::vector<uint32_t>{10, 50}
+                                           : std::vector<uint32_t>{10, 100, 1000, 4000};
+  const uint32_t steps = arguments.is_tiny ? 100 : 40000;
+  const uint32_t joins = arguments.is_tiny ? 2 : 200;
+  const std::vector<std::pair<std::string, proto::Mode>> modes = {
+      {"async", proto::Mode::kAsync}, {"ssp", proto::Mode::kSsp}, {"bsp", proto::Mode::kBsp}};
+  std::printf("coordinator alone, %u shards; microseconds of CPU\n\n", kShards);
+  Table table({"mode and workers", "a worker-step", "a join", "a leave", "step, x of least"});
+  for (const auto& [name, mode] : modes) {
+    std::vector<std::function<double()>> candidates;
+    std::vector<std::string> rows;
+    std::vector<Samples> joined;
+    std::vector<Samples> left;
+    for (const uint32_t workers : fleets) {
+      const std::string row = name + " " + std::to_string(workers);
+      if (!arguments.Wants(row)) {
+        continue;
+      }
+      rows.push_back(row);
+      const size_t at = joined.size();
+      joined.emplace_back();
+      left.emplace_back();
+      candidates.emplace_back([&, m = mode, workers, at] {
+        const Cost cost = Measure(m, workers, steps, joins);
+        joined[at].values.push_back(cost.join_us);
+        left[at].values.push_back(cost.leave_us);
+        return cost.step_us;
+      });
+    }
+    const std::vector<Samples> stepped =
+        MeasureInTurn(arguments.is_tiny ? 1 : arguments.runs, candidates);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      table.Add(
+          {rows[i],
+           Spread(stepped[i], 2),
+           Spread(joined[i], 1),
+           Spread(left[i], 1),
+           Fixed(stepped[i].Median() / stepped[0].Median(), 2)});
+    }
+  }
+  table.Print();
+  return 0;
+}
+
+}  // namespace
+}  // namespace ps::bench
+
+int main(int argc, char** argv) {
+  return ps::bench::Main(argc, argv);
+}
