@@ -55,11 +55,13 @@ void JsonWriter::Value(std::string_view text) {
     if (const size_t i = kPlain.find(c); i != std::string_view::npos) {
       text_ += '\\';
       text_ += kLetters[i];
+    } else if (c == '\0' || Utf8Bytes(text) == 0) {
+      text_ += "\xef\xbf\xbd";  // U+FFFD: readers refuse NUL and invalid UTF-8
     } else if (static_cast<unsigned char>(c) < 0x20) {
       constexpr char kHex[] = "0123456789abcdef";
       text_ += std::string("\\u00") + kHex[c >> 4] + kHex[c & 15];
     } else {
-      text_ += Utf8Bytes(text) == 0 ? "\xef\xbf\xbd" : text.substr(0, bytes);  // U+FFFD
+      text_ += text.substr(0, bytes);
     }
   }
   text_ += '"';

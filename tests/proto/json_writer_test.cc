@@ -4,7 +4,11 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <utility>
+
+#include "ps/proto/json_dom.h"
 
 namespace ps::proto {
 namespace {
@@ -46,6 +50,17 @@ TEST(JsonWriterTest, TheIndentedFormIsForPeople) {
   "empty": {}
 }
 )");
+}
+
+TEST(JsonWriterTest, WhatAReaderWouldRefuseIsReplaced) {
+  JsonWriter json(JsonForm::kOneLine);
+  json.Value(std::string_view("a\0b\xff", 4));
+  const std::string text = std::move(json).Take();
+  EXPECT_EQ(
+      text,
+      "\"a\xef\xbf\xbd"
+      "b\xef\xbf\xbd\"");
+  EXPECT_TRUE(ParseJson(text, "written").ok());
 }
 
 TEST(JsonWriterTest, NumbersReadBackAsThemselves) {
