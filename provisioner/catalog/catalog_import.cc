@@ -10,6 +10,7 @@
 #include "provisioner/catalog/catalog_draft.h"
 #include "provisioner/catalog/catalog_sheet.h"
 #include "provisioner/catalog/csv_table.h"
+#include "ps/base/text.h"
 
 namespace ps::provisioner {
 namespace {
@@ -285,13 +286,7 @@ class Importer {
   std::vector<std::string> notes_;
 };
 
-}  // namespace
-
-std::vector<std::string_view> ImportFormats() {
-  return {"csv", "spot-tsv"};
-}
-
-Result<ImportedCatalog> ImportCatalog(
+Result<ImportedCatalog> Import(
     const proto::Catalog& base, std::span<const ImportFile> files, const ImportOptions& options) {
   PS_TRY(Importer::CheckBase(base, options));
   Importer importer(base, options);
@@ -304,6 +299,25 @@ Result<ImportedCatalog> ImportCatalog(
         "unknown format \"" + options.format + "\"; allowed: csv, spot-tsv");
   }
   return std::move(importer).Finish();
+}
+
+}  // namespace
+
+std::vector<std::string_view> ImportFormats() {
+  return {"csv", "spot-tsv"};
+}
+
+Result<ImportedCatalog> ImportCatalog(
+    const proto::Catalog& base, std::span<const ImportFile> files, const ImportOptions& options) {
+  Result<ImportedCatalog> imported = Import(base, files, options);
+  if (!imported.ok()) {
+    // Cells may hold newlines, and the messages quote cells.
+    return Status(imported.status().code(), Printable(imported.status().message()));
+  }
+  for (std::string& note : imported->notes) {
+    note = Printable(note);
+  }
+  return imported;
 }
 
 }  // namespace ps::provisioner

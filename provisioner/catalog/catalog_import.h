@@ -44,7 +44,8 @@ std::vector<std::string_view> ImportFormats();
 
 /// `base` is a catalog that the files are laid over; empty types: none. Types that end up without a
 /// network rate or a price are left out, which `notes` say, so the result may lack what
-/// ParseCatalog asks for. Errors: kInvalidArgument, "FILE:LINE: column: what; what is allowed".
+/// ParseCatalog asks for. Errors: kInvalidArgument, one line: "FILE:LINE: column: what; what is
+/// allowed".
 Result<ImportedCatalog> ImportCatalog(
     const proto::Catalog& base, std::span<const ImportFile> files, const ImportOptions& options);
 

@@ -124,7 +124,7 @@ Result<std::optional<double>> Sheet::Positive(const CsvTable::Row& row, Field fi
 
 std::optional<double> Sheet::GigabitWords(const CsvTable::Row& row, Field field) const {
   const std::string text = Text(row, field);
-  const size_t end = text.find(" Gigabit");
+  const size_t end = text.find(" Gigabit", 1);
   if (end == std::string::npos) {
     return std::nullopt;
   }

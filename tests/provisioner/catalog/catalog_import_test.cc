@@ -233,6 +233,9 @@ TEST(CatalogImportTest, WrongFiguresAreErrorsWithLineAndColumn) {
   EXPECT_EQ(
       ErrorOf({{"q.csv", "instance_type\n\"a", ""}}),
       "q.csv:2: a double quote is never closed; allowed: \"...\", with \"\" for a quote inside");
+  EXPECT_THAT(
+      ErrorOf({{"n.csv", "instance_type,vcpus\na,\"4\n5\"\n", ""}}),
+      StartsWith("n.csv:2: vcpus is \"4?5\"; allowed: "));
   ImportFile savings = kSavings;
   savings.text.replace(savings.text.find("64"), 2, "100");
   EXPECT_THAT(ErrorOf({savings}), HasSubstr(":2: savings_over_ondemand_pct is \"100\"; allowed: "));
