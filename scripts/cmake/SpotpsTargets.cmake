@@ -41,6 +41,20 @@ if(PS_SANITIZE)
   target_link_options(ps_options INTERFACE "-fsanitize=${ps_sanitize_list}")
 endif()
 
+# libFuzzer comes with clang and is used together with the address sanitizer.
+set(PS_HAVE_LIBFUZZER OFF)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND "address" IN_LIST PS_SANITIZE)
+  set(PS_HAVE_LIBFUZZER ON)
+endif()
+
+# ps_fuzzed(NAME): tests/fuzz is guided by what it reaches in this library, which parses files or
+# messages. Other programs do not notice.
+function(ps_fuzzed name)
+  if(PS_HAVE_LIBFUZZER)
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
 # ps_library(NAME SOURCES ... [LINK ...] [PRIVATE_LINK ...]): target NAME and alias spotps::NAME,
 # built where a program or a test links it. The folder table of the architecture is kept by what
 # each one links.

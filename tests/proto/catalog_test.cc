@@ -192,9 +192,5 @@ TEST(CatalogTest, UnknownFieldsGetTheNearestName) {
   EXPECT_THAT(ErrorOf("\"zone\"", "\"az\""), EndsWith("; did you mean \"zone\"?"));
 }
 
-TEST(CatalogTest, DamagedTextsGiveOneLineOrAValidCatalog) {
-  EXPECT_GT(tests::ParseDamaged(kText, 2000, ParseCatalog, PrintCatalog), 25U);
-}
-
 }  // namespace
 }  // namespace ps::proto

@@ -310,13 +310,5 @@ TEST(JobConfigFileTest, AFaultFoundLaterGetsThePlaceOfItsField) {
   }
 }
 
-TEST(JobConfigFuzzTest, DamagedTextsGiveOneLineOrAValidConfig) {
-  const auto parse = [](std::string_view text, const std::string& file) {
-    return ParseJobConfig(text, file);
-  };
-  EXPECT_GT(tests::ParseDamaged(kSmall, 3000, parse, PrintJobConfig), 25U);
-  tests::ParseDamaged(kRich, 2000, parse, PrintJobConfig);  // so dense that most faults tell
-}
-
 }  // namespace
 }  // namespace ps::proto

@@ -104,9 +104,5 @@ TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
   EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:12:14: workers has 0 entries; allowed: 1 to "));
 }
 
-TEST(PlanTest, DamagedTextsGiveOneLineOrAValidPlan) {
-  EXPECT_GT(tests::ParseDamaged(PrintPlan(SamplePlan()), 2000, ParsePlan, PrintPlan), 25U);
-}
-
 }  // namespace
 }  // namespace ps::proto

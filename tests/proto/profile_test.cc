@@ -103,10 +103,5 @@ TEST(ProfileTest, CurvesHaveAsManyFactorsAsLosses) {
   EXPECT_THAT(ErrorOf(profile), HasSubstr("curves.fleets[1].by_loss has 1 values; allowed: 2,"));
 }
 
-TEST(ProfileTest, DamagedTextsGiveOneLineOrAValidProfile) {
-  EXPECT_GT(
-      tests::ParseDamaged(PrintProfile(SampleProfile()), 2000, ParseProfile, PrintProfile), 25U);
-}
-
 }  // namespace
 }  // namespace ps::proto

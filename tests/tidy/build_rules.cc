@@ -47,6 +47,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "psctl",
     "configs",
     "tests",
+    "tests/fuzz",
     "tests/sim",
     "tests/e2e",
     "tests/bench",

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "provisioner/catalog/catalog_import.h"
+#include "ps/base/check.h"
+#include "ps/proto/catalog.h"
+#include "ps/proto/job_config.h"
+#include "ps/proto/plan.h"
+#include "ps/proto/profile.h"
+#include "tests/fuzz/targets.h"
+
+namespace ps::fuzz {
+namespace {
+
+std::string_view Text(std::span<const uint8_t> input) {
+  return {reinterpret_cast<const char*>(input.data()), input.size()};
+}
+
+template <typename Parse, typename Print>
+void Check(std::string_view text, const Parse& parse, const Print& print) {
+  const auto value = parse(text, "file.json");
+  if (value.ok()) {
+    const auto again = parse(print(*value), "printed.json");
+    PS_CHECK(again.ok()) << again.status();
+    PS_CHECK(*again == *value) << "printing loses something";
+    return;
+  }
+  const std::string_view message = value.status().message();
+  PS_CHECK(message.starts_with("file.json:")) << message;
+  PS_CHECK(message.find('\n') == std::string_view::npos) << message;
+}
+
+/// What spot price histories are laid over.
+proto::Catalog BaseCatalog() {
+  proto::Catalog catalog;
+  catalog.provider = "aws";
+  catalog.region = "us-east-1";
+  catalog.as_of = "2026-07-20";
+  catalog.types.resize(2);
+  catalog.types[0].name = "g4dn.12xlarge";
+  catalog.types[1].name = "m5.xlarge";
+  return catalog;
+}
+
+}  // namespace
+
+void FuzzJob(std::span<const uint8_t> input) {
+  const auto parse = [](std::string_view text, const std::string& file) {
+    return proto::ParseJobConfig(text, file);
+  };
+  Check(Text(input), parse, proto::PrintJobConfig);
+}
+
+void FuzzCatalog(std::span<const uint8_t> input) {
+  Check(Text(input), proto::ParseCatalog, proto::PrintCatalog);
+}
+
+void FuzzProfile(std::span<const uint8_t> input) {
+  Check(Text(input), proto::ParseProfile, proto::PrintProfile);
+}
+
+void FuzzPlan(std::span<const uint8_t> input) {
+  Check(Text(input), proto::ParsePlan, proto::PrintPlan);
+}
+
+void FuzzImport(std::span<const uint8_t> input) {
+  if (input.empty()) {
+    return;
+  }
+  const auto formats = provisioner::ImportFormats();
+  provisioner::ImportOptions options;
+  options.format = std::string(formats[input[0] % formats.size()]);
+  const std::string_view text = Text(input.subspan(1));
+  const size_t cut = std::min(text.find('\0'), text.size());
+  std::vector<provisioner::ImportFile> files = {
+      {"first.csv", std::string(text.substr(0, cut)), "2026-07-20"}};
+  if (cut < text.size()) {
+    files.push_back({"second.csv", std::string(text.substr(cut + 1)), ""});
+  }
+  const auto imported = provisioner::ImportCatalog(BaseCatalog(), files, options);
+  if (!imported.ok()) {
+    const std::string_view message = imported.status().message();
+    PS_CHECK(!message.empty() && message.find('\n') == std::string_view::npos) << message;
+    return;
+  }
+  for (const std::string& note : imported->notes) {
+    PS_CHECK(note.find('\n') == std::string::npos) << note;
+  }
+}
+
+}  // namespace ps::fuzz

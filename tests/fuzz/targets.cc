@@ -1,0 +1,30 @@
+#include "tests/fuzz/targets.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ps::fuzz {
+namespace {
+
+constexpr std::array<Target, 11> kTargets = {
+    {{"frames", FuzzFrames},
+     {"job", FuzzJob},
+     {"job_state", FuzzJobState},
+     {"catalog", FuzzCatalog},
+     {"profile", FuzzProfile},
+     {"plan", FuzzPlan},
+     {"import", FuzzImport},
+     {"idx", FuzzIdx},
+     {"cifar10", FuzzCifar10},
+     {"host_port", FuzzHostPort},
+     {"flags", FuzzFlags}}};
+
+}  // namespace
+
+const Target* FindTarget(std::string_view name) {
+  const auto* found = std::find_if(
+      kTargets.begin(), kTargets.end(), [&](const Target& target) { return target.name == name; });
+  return found == kTargets.end() ? nullptr : found;
+}
+
+}  // namespace ps::fuzz

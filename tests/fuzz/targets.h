@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace ps::fuzz {
+
+/// Gives bytes from outside to one parser. A broken promise ends the process.
+using TargetFunction = void (*)(std::span<const uint8_t> input);
+
+struct Target {
+  std::string_view name;  // its corpus is tests/fuzz/corpus/NAME
+  TargetFunction run;
+};
+
+/// The target of that name; nothing when there is none.
+const Target* FindTarget(std::string_view name);
+
+/// Frames as a connection reads them. The first byte says how: in what pieces the bytes arrive, and
+/// whether lengths and checksums are put right first, so that damage reaches the codecs.
+void FuzzFrames(std::span<const uint8_t> input);
+
+/// A saved coordinator, its checksum put right.
+void FuzzJobState(std::span<const uint8_t> input);
+
+// The files that people write: one line of error that names the file, or a value that prints and
+// parses back the same.
+void FuzzJob(std::span<const uint8_t> input);
+void FuzzCatalog(std::span<const uint8_t> input);
+void FuzzProfile(std::span<const uint8_t> input);
+void FuzzPlan(std::span<const uint8_t> input);
+/// Tables of prices. The first byte chooses the format; a zero byte parts two files.
+void FuzzImport(std::span<const uint8_t> input);
+
+/// Datasets, plain and gzip. For IDX the first byte says at what 256th the labels begin.
+void FuzzIdx(std::span<const uint8_t> input);
+void FuzzCifar10(std::span<const uint8_t> input);
+
+void FuzzHostPort(std::span<const uint8_t> input);
+/// The words of a command line, a line each.
+void FuzzFlags(std::span<const uint8_t> input);
+
+}  // namespace ps::fuzz
