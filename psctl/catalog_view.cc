@@ -130,6 +130,11 @@ void WarnOfSpotAboveOnDemand(
   }
 }
 
+bool IsOutdated(const std::string& as_of, const std::string& today) {
+  const int days = DaysBetween(as_of, today);
+  return days > kPriceAgeDaysMax || days < 0;
+}
+
 }  // namespace
 
 int DaysBetween(const std::string& from, const std::string& to) {
@@ -201,7 +206,7 @@ std::string RenderCatalog(
 
 std::vector<std::string> CatalogWarnings(const proto::Catalog& catalog, const std::string& today) {
   std::vector<std::string> warnings;
-  if (const int days = DaysBetween(catalog.as_of, today); days > kPriceAgeDaysMax || days < 0) {
+  if (IsOutdated(catalog.as_of, today)) {
     warnings.push_back("as_of: " + AgeNote("on-demand prices", catalog.as_of, today));
   }
   for (size_t i = 0; i < catalog.types.size(); ++i) {
@@ -223,6 +228,39 @@ std::vector<std::string> CatalogWarnings(const proto::Catalog& catalog, const st
         " worked out from a usual saving (is_estimate): nobody was asked");
   }
   return warnings;
+}
+
+std::vector<std::string> PriceNotes(
+    const proto::Catalog& catalog, const proto::Plan& plan, const std::string& today) {
+  std::vector<std::string> estimated;
+  std::vector<std::string> outdated;
+  const auto add_day = [&](const std::string& name, const std::string& as_of) {
+    if (IsOutdated(as_of, today)) {
+      outdated.push_back(Printable(name) + " of " + as_of);
+    }
+  };
+  for (const proto::PlanWorkers& workers : plan.workers) {
+    const InstanceType* type = catalog.Find(workers.instance_type);
+    const SpotPrice* spot = type == nullptr ? nullptr : CheapestSpot(*type);
+    if (workers.market == proto::Market::kOnDemand || spot == nullptr) {
+      add_day(workers.instance_type, catalog.as_of);
+      continue;
+    }
+    add_day(workers.instance_type, spot->as_of);
+    if (spot->is_estimate) {
+      estimated.push_back(Printable(workers.instance_type));
+    }
+  }
+  add_day(plan.servers.instance_type, catalog.as_of);
+  std::vector<std::string> notes;
+  if (!estimated.empty()) {
+    notes.push_back(
+        "estimated prices, worked out from a usual saving, nobody was asked: " + Join(estimated));
+  }
+  if (!outdated.empty()) {
+    notes.push_back("stale prices, look them up before you rely on them: " + Join(outdated));
+  }
+  return notes;
 }
 
 }  // namespace ps::psctl

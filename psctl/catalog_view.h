@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ps/proto/catalog.h"
+#include "ps/proto/plan.h"
 
 namespace ps::psctl {
 
@@ -25,6 +26,11 @@ std::string RenderCatalog(
 
 /// Figures that are allowed but look wrong, a line each: "types[3].spot[0] (g4dn.xlarge): ...".
 std::vector<std::string> CatalogWarnings(const proto::Catalog& catalog, const std::string& today);
+
+/// What is to be known of the prices that a plan's cost is made of: estimates, and those that are
+/// stale or of a day to come; a line each.
+std::vector<std::string> PriceNotes(
+    const proto::Catalog& catalog, const proto::Plan& plan, const std::string& today);
 
 /// The UTC day of a time: "2026-07-20".
 std::string DayOf(int64_t unix_micros);

@@ -112,6 +112,9 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     return CatalogCommand(parser);
   }
   if (parser.plan->parsed()) {
+    parser.plan_command.has_within = parser.within->count() > 0;
+    parser.plan_command.has_effort = parser.effort->count() > 0;
+    parser.plan_command.has_takeover = parser.takeover->count() > 0;
     parser.plan_command.has_budget = parser.budget->count() > 0;
     return Command(parser.plan_command);
   }

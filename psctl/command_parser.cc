@@ -40,8 +40,15 @@ void AddPlanning(CLI::App* sub, PlanningCommand* command) {
       "--catalog", command->catalog_path, "Catalog; configs/catalog/aws.json if absent");
   sub->add_option("--loss", command->loss, "Training loss to reach");
   sub->add_option(
-      "--market", command->market, "spot, on-demand, or both: the cheaper one of each type");
-  sub->add_option("--speed-model", command->speed_model, "queue, spotdnn or ideal");
+      "--market",
+      command->market,
+      "spot, on-demand, or both: the cheaper one of each type; spot if absent");
+  sub->add_option(
+      "--speed-model", command->speed_model, "queue, spotdnn, spotdnn-prototype or ideal");
+  sub->add_option(
+      "--contention-margin",
+      command->contention_margin,
+      "Percent by which spotdnn lengthens exchanges that contend; its paper uses 1 to 5");
   sub->add_option(
       "--confidence", command->confidence, "At which limits hold and intervals are given; 0.9");
   sub->add_flag("--json", command->is_json, "Print the plan as JSON");
@@ -66,6 +73,11 @@ std::vector<std::string> FlagNames(const CLI::App& app) {
     }
   }
   return names;
+}
+
+/// "-5", "-5m": of no flag, since none begins with a digit.
+bool IsNegativeNumber(const std::string& argument) {
+  return argument.size() > 1 && argument[0] == '-' && argument[1] >= '0' && argument[1] <= '9';
 }
 
 Status UnknownName(
@@ -178,15 +190,21 @@ void CommandParser::AddCatalog() {
 void CommandParser::AddPlan() {
   plan = app.add_subcommand("plan", "Choose the cheapest fleet that reaches a loss in time");
   AddPlanning(plan, &plan_command.common);
-  plan->add_option("--within", plan_command.within, "Longest time, as in 40m, 2h, 1h30m");
+  within = plan->add_option("--within", plan_command.within, "Longest time, as in 40m, 2h, 1h30m");
   budget = plan->add_option("--budget", plan_command.budget_usd, "Most to spend, USD");
+  plan->add_option("--types", plan_command.types, "Types of workers to choose among; all if absent")
+      ->type_name("TYPE,...")
+      ->allow_extra_args(false);
+  plan->add_option("--without", plan_command.without, "Types of workers and servers to leave out")
+      ->type_name("TYPE,...")
+      ->allow_extra_args(false);
   plan->add_option("--quota", plan_command.quotas, "Most of a type, as in g4dn.4xlarge=5")
       ->type_name("TYPE=COUNT")
       ->allow_extra_args(false);
   plan->add_option("--held", plan_command.held, "Running already and kept, as in g4dn.4xlarge=2")
-      ->type_name("TYPE=COUNT")
+      ->type_name("TYPE[:MINIBATCH]=COUNT")
       ->allow_extra_args(false);
-  plan->add_option(
+  takeover = plan->add_option(
       "--takeover", plan_command.takeover, "What a change of the held fleet costs, as in 30s");
   plan->add_option(
           "--servers", plan_command.servers, "Servers to choose among, as in m5.xlarge=1..4")
@@ -196,6 +214,10 @@ void CommandParser::AddPlan() {
       "--strategy",
       plan_command.strategy,
       "exact, spotdnn, spotdnn-prototype, exhaustive, ideal, homogeneous or on-demand");
+  effort = plan->add_option(
+      "--effort",
+      plan_command.effort,
+      "Longest search, as in 30s; some ten seconds each if absent");
   plan->add_flag("--explain", plan_command.explains, "Show every type's step and price as well")
       ->excludes("--json");
   plan->add_option("--plot", plan_command.plot_path, "Draw speed and cost over the fleet's size")
@@ -205,8 +227,9 @@ void CommandParser::AddPlan() {
   predict = app.add_subcommand("predict", "Say what a fleet would do");
   AddPlanning(predict, &predict_command.common);
   predict
-      ->add_option("--fleet", predict_command.fleet, "Workers, as in g4dn.4xlarge=2,g3.8xlarge=4")
-      ->type_name("TYPE=COUNT")
+      ->add_option(
+          "--fleet", predict_command.fleet, "Workers, as in g4dn.4xlarge=2,g3.8xlarge:1024=4")
+      ->type_name("TYPE[:MINIBATCH]=COUNT")
       ->allow_extra_args(false)
       ->required();
   predict->add_option("--ps", predict_command.servers, "Servers, as in m5.xlarge=1")->required();
@@ -216,6 +239,10 @@ Status CheckNames(const CommandParser& parser, const std::vector<std::string>& a
   const CLI::App* scope = &parser.app;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
+    const bool is_value = i > 0 && IsNegativeNumber(argument) && arguments[i - 1].starts_with("--");
+    if (is_value) {
+      continue;  // the flag says what is wrong with it
+    }
     if (argument.size() > 1 && argument.front() == '-') {
       const std::string name = argument.substr(0, argument.find('='));
       const std::vector<std::string> known = FlagNames(*scope);

@@ -32,7 +32,10 @@ struct CommandParser {
   CLI::App* predict = nullptr;
   PlanCommand plan_command;
   PredictCommand predict_command;
+  CLI::Option* within = nullptr;
+  CLI::Option* takeover = nullptr;
   CLI::Option* budget = nullptr;
+  CLI::Option* effort = nullptr;
   CLI::App* profile = nullptr;
   ProfileCommand profile_command;
   std::vector<std::string> settings;

@@ -183,10 +183,10 @@ int RunPsctl(
     return RunCatalogImport(*import, console);
   }
   if (const auto* plan = std::get_if<PlanCommand>(&*command)) {
-    return RunPlan(*plan, console);
+    return RunPlan(*plan, DayOf(SystemTime().UnixMicros()), console);
   }
   if (const auto* predict = std::get_if<PredictCommand>(&*command)) {
-    return RunPredict(*predict, console);
+    return RunPredict(*predict, DayOf(SystemTime().UnixMicros()), console);
   }
   if (const auto* profile = std::get_if<ProfileCommand>(&*command)) {
     return RunProfile(*profile, console);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "ps/base/text.h"
 
@@ -37,20 +39,14 @@ std::vector<std::string> Split(const std::vector<std::string>& texts) {
   return items;
 }
 
-double SecondsPerUnit(char unit) {
-  switch (unit) {
-    case 's':
-      return 1;
-    case 'm':
-      return 60;
-    case 'h':
-      return 3600;
-    case 'd':
-      return 86400;
-    default:
-      return 0;
-  }
-}
+/// Units from long to short.
+struct TimeUnit {
+  char letter;
+  double seconds;
+};
+
+constexpr TimeUnit kTimeUnits[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+constexpr size_t kSecondsUnit = std::size(kTimeUnits) - 1;
 
 }  // namespace
 
@@ -59,6 +55,8 @@ Result<double> ParseDuration(const std::string& flag, const std::string& text) {
   const char* at = text.data();
   const char* const end = at + text.size();
   double seconds = 0;
+  size_t next_unit = 0;  // the longest that may follow
+  bool has_unit = false;
   while (at < end) {
     double value = 0;
     const auto [next, error] = std::from_chars(at, end, value, std::chars_format::fixed);
@@ -66,12 +64,19 @@ Result<double> ParseDuration(const std::string& flag, const std::string& text) {
       return wrong;
     }
     at = next;
-    const double unit = at == end ? 1 : SecondsPerUnit(*at);
-    if (unit == 0) {
+    // A last number without a unit is in the unit that follows: 1h30 is 1h30m. Alone: seconds.
+    size_t unit = has_unit ? next_unit : kSecondsUnit;
+    if (at < end) {
+      const auto* const found = std::ranges::find(kTimeUnits, *at, &TimeUnit::letter);
+      unit = static_cast<size_t>(found - std::begin(kTimeUnits));
+      ++at;
+    }
+    if (unit < next_unit || unit > kSecondsUnit) {
       return wrong;
     }
-    seconds += value * unit;
-    at += at == end ? 0 : 1;
+    seconds += value * kTimeUnits[unit].seconds;
+    next_unit = unit + 1;
+    has_unit = true;
   }
   if (!(seconds > 0 && std::isfinite(seconds))) {
     return wrong;
@@ -86,19 +91,38 @@ Result<std::vector<provisioner::TypeCount>> ParseTypeCounts(
     const size_t equals = item.find('=');
     const std::optional<int> count =
         equals == std::string::npos ? std::nullopt : ParseCount(item.substr(equals + 1));
-    if (!count || equals == 0) {
-      return Expected(flag, "TYPE=COUNT, as in g4dn.4xlarge=2", item);
+    const std::string name = item.substr(0, equals);
+    const size_t colon = std::min(name.find(':'), name.size());
+    const std::optional<int> minibatch =
+        colon == name.size() ? std::optional(0) : ParseCount(name.substr(colon + 1));
+    if (!count || colon == 0 || !minibatch || (colon < name.size() && *minibatch == 0)) {
+      return Expected(flag, "TYPE=COUNT or TYPE:MINIBATCH=COUNT, as in g4dn.4xlarge=2", item);
     }
-    const std::string type = item.substr(0, equals);
+    const std::string type = name.substr(0, colon);
     const bool is_twice = std::any_of(counts.begin(), counts.end(), [&](const auto& other) {
-      return other.instance_type == type;
+      return other.instance_type == type && other.minibatch == *minibatch;
     });
     if (is_twice) {
-      return Status::InvalidArgument(flag + " names " + Printable(type) + " twice");
+      return Status::InvalidArgument(flag + " names " + Printable(name) + " twice");
     }
-    counts.push_back({type, *count});
+    counts.push_back({type, *count, *minibatch});
   }
   return counts;
+}
+
+Result<std::vector<std::string>> ParseTypes(
+    const std::string& flag, const std::vector<std::string>& texts) {
+  std::vector<std::string> types;
+  for (std::string& item : Split(texts)) {
+    if (item.empty() || item.find('=') != std::string::npos) {
+      return Expected(flag, "TYPE, as in g4dn.4xlarge,g3.8xlarge", item);
+    }
+    if (std::ranges::count(types, item) > 0) {
+      return Status::InvalidArgument(flag + " names " + Printable(item) + " twice");
+    }
+    types.push_back(std::move(item));
+  }
+  return types;
 }
 
 Result<std::vector<provisioner::ServerRange>> ParseServerRanges(

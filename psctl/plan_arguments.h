@@ -11,11 +11,15 @@ namespace ps::psctl {
 // Values of the flags of plan and predict. Errors are kInvalidArgument, one line that says what was
 // expected.
 
-/// "40m", "2h", "1h30m", "90s", "2400": seconds. Above 0.
+/// "40m", "2h", "1h30m" or "1h30", "90s", "2400": seconds. Above 0; longer units come first.
 Result<double> ParseDuration(const std::string& flag, const std::string& text);
 
-/// "g4dn.4xlarge=2,g3.8xlarge=4", several times. A type twice is an error.
+/// "g4dn.4xlarge=2,g3.8xlarge:1024=4", several times. A type with a minibatch twice is an error.
 Result<std::vector<provisioner::TypeCount>> ParseTypeCounts(
+    const std::string& flag, const std::vector<std::string>& texts);
+
+/// "g4dn.4xlarge,g3.8xlarge", several times. A type twice is an error.
+Result<std::vector<std::string>> ParseTypes(
     const std::string& flag, const std::vector<std::string>& texts);
 
 /// "m5.xlarge=1..4", "m5.xlarge=2", "m5.xlarge" (1), several times.

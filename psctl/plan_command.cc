@@ -1,16 +1,19 @@
 #include "psctl/plan_command.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/infeasible.h"
 #include "provisioner/report/plan_report.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/plan_view.h"
+#include "psctl/plan_watch.h"
 #include "psctl/planning.h"
 
 namespace ps::psctl {
@@ -30,9 +33,10 @@ std::optional<proto::PlanAlternative> OnDemandOf(const Planning& planning) {
   if (!problem.ok()) {
     return std::nullopt;
   }
+  problem->watch = planning.problem.watch;
   const Result<provisioner::PlanAnswer> answer =
       provisioner::MakeStrategy("on-demand")->Solve(*problem);
-  if (!answer.ok() || answer->best.empty()) {
+  if (!answer.ok() || answer->best.empty() || answer->is_stopped) {
     return std::nullopt;
   }
   return AlternativeOf(*problem, planning.profile, answer->best.front(), "on demand");
@@ -60,22 +64,45 @@ proto::Plan ComparedPlan(
         Plural(planning.models.not_profiled.size(), "type") + " of the catalog");
   }
   plan.certainty = answer.certainty;
-  if (answer.certainty == proto::Certainty::kBestFound && answer.usd_bound > 0) {
+  const bool is_cut_short = answer.is_stopped || answer.usd_bound > 0;
+  if (answer.certainty == proto::Certainty::kBestFound && is_cut_short) {
+    const std::string bound =
+        answer.usd_bound > 0 ? ", at no less than " + FormatUsd(answer.usd_bound) + " USD" : "";
     plan.notes.push_back(
-        "too many fleets to look at all: a cheaper one may exist, at no less than " +
-        FormatUsd(answer.usd_bound) + " USD; offer fewer types for a proof");
+        "not all fleets were looked at: a cheaper one may exist" + bound +
+        "; offer fewer types, or give --effort, for a proof");
   }
   return plan;
+}
+
+/// Whether the strategy's own figures keep the goal; "ideal" plans for a world without contention.
+bool MeetsGoal(const provisioner::PlanProblem& problem, const provisioner::FleetChoice& choice) {
+  const provisioner::FleetJudge judge(problem);
+  const provisioner::Verdict verdict = {
+      choice.speed,
+      choice.steps,
+      choice.seconds,
+      choice.usd,
+      provisioner::WorkersOf(choice.counts)};
+  return judge.MeetsGoal(verdict, judge.IsHeld(choice.counts));
+}
+
+/// "misses the goal: takes up to 52m 10s of 40m 00s"
+std::string MissText(const proto::Plan& plan) {
+  std::string text = "this fleet misses the goal, at " + FormatPercent(plan.confidence, 0) +
+                     " confidence: it takes up to " + FormatDuration(plan.seconds.high) +
+                     " and costs up to " + FormatUsd(plan.usd.high) + " USD";
+  return text + "; the strategy exact finds one that meets it, or the nearest goals";
 }
 
 Status ParseGoal(const PlanCommand& command, Planning* planning) {
   provisioner::PlanSetup& setup = planning->input.setup;
   setup.goal.seconds_max = kInfinity;
   setup.goal.usd_max = kInfinity;
-  if (!(command.common.loss > 0)) {
+  if (command.common.loss == 0) {
     return Status::InvalidArgument("--loss wants the loss to reach, above 0, as in --loss 0.8");
   }
-  if (!command.within.empty()) {
+  if (command.has_within) {
     PS_ASSIGN(setup.goal.seconds_max, ParseDuration("--within", command.within));
   }
   if (command.has_budget) {
@@ -84,9 +111,26 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
     }
     setup.goal.usd_max = command.budget_usd;
   }
+  provisioner::JobModelOptions& models = planning->input.models;
+  PS_ASSIGN(models.instance_types, ParseTypes("--types", command.types));
+  PS_ASSIGN(models.left_out, ParseTypes("--without", command.without));
+  for (const std::string& type : models.left_out) {
+    if (std::ranges::count(models.instance_types, type) > 0) {
+      return Status::InvalidArgument(
+          Printable(type) + " is named by --types and by --without: which is it?");
+    }
+  }
+  setup.left_out = models.left_out;
   PS_ASSIGN(setup.quotas, ParseTypeCounts("--quota", command.quotas));
+  for (const provisioner::TypeCount& quota : setup.quotas) {
+    if (quota.minibatch > 0) {
+      return Status::InvalidArgument(
+          "--quota is of a type, whatever its minibatch, as in " + Printable(quota.instance_type) +
+          "=" + std::to_string(quota.count));
+    }
+  }
   PS_ASSIGN(setup.held, ParseTypeCounts("--held", command.held));
-  if (!command.takeover.empty()) {
+  if (command.has_takeover) {
     PS_ASSIGN(setup.goal.takeover_s, ParseDuration("--takeover", command.takeover));
     if (setup.held.empty()) {
       return Status::InvalidArgument(
@@ -131,8 +175,34 @@ Status WritePlot(
   return WriteFileAtomically(command.plot_path, provisioner::PlotSvg(points, chosen, texts));
 }
 
-Status Prepare(const PlanCommand& command, Planning* planning) {
+/// The strategy on-demand has a market of its own.
+Status ChooseMarket(const PlanCommand& command, provisioner::PlanSetup* setup) {
+  if (command.strategy != "on-demand") {
+    return Status::Ok();
+  }
+  if (!command.common.market.empty() && command.common.market != "on-demand") {
+    return Status::InvalidArgument(
+        "--strategy on-demand plans without spot instances; leave out --market " +
+        Printable(command.common.market));
+  }
+  setup->market = provisioner::MarketChoice::kOnDemand;
+  return Status::Ok();
+}
+
+/// The longest that searches may take; what `effort_max` says when the user did not.
+Status ParseEffort(const PlanCommand& command, Planning* planning, Duration* effort) {
+  *effort = Duration::max();
+  if (command.has_effort) {
+    PS_ASSIGN(const double seconds, ParseDuration("--effort", command.effort));
+    *effort = FromSeconds(seconds);
+    planning->problem.effort_max = std::numeric_limits<uint64_t>::max();
+  }
+  return Status::Ok();
+}
+
+Status Prepare(const PlanCommand& command, Planning* planning, Duration* effort) {
   PS_TRY(CheckStrategy(command.strategy));
+  PS_TRY(ChooseMarket(command, &planning->input.setup));
   PS_TRY(ParseGoal(command, planning));
   PS_TRY(PreparePlanning(command.common, planning));
   if (planning->problem.loss == nullptr) {
@@ -141,30 +211,27 @@ Status Prepare(const PlanCommand& command, Planning* planning) {
         ": no loss curve is fitted, so no time to a loss can be told; train the job for a while, "
         "or ask psctl predict for speeds");
   }
-  return Status::Ok();
+  return ParseEffort(command, planning, effort);
 }
 
-}  // namespace
-
-int RunPlan(const PlanCommand& command, const Console& console) {
-  Planning planning;
-  if (const Status ready = Prepare(command, &planning); !ready.ok()) {
-    return Misuse(console, ready);
-  }
+Result<provisioner::PlanAnswer> Solve(const PlanCommand& command, Planning* planning) {
   if (command.strategy == "spotdnn") {
-    provisioner::LimitSizesAsSpotDnn(planning.profile, &planning.problem);
+    provisioner::LimitSizesAsSpotDnn(planning->profile, &planning->problem);
   }
-  const Result<provisioner::PlanAnswer> answer =
-      provisioner::MakeStrategy(command.strategy)->Solve(planning.problem);
-  if (!answer.ok()) {
-    return Misuse(console, answer.status());
-  }
-  if (answer->best.empty()) {
-    console.err("psctl: " + RenderInfeasible(answer->infeasible, planning.problem.goal));
-    return kExitFailed;
-  }
-  const provisioner::FleetChoice& choice = answer->best.front();
-  const proto::Plan plan = ComparedPlan(command, planning, *answer);
+  PS_ASSIGN(
+      provisioner::PlanAnswer answer,
+      provisioner::MakeStrategy(command.strategy)->Solve(planning->problem));
+  provisioner::RefuseMetGoal(planning->problem, &answer);
+  return answer;
+}
+
+/// Writes the files that were asked for, then the plan as text or JSON.
+int Tell(
+    const PlanCommand& command,
+    const Planning& planning,
+    const provisioner::FleetChoice& choice,
+    const proto::Plan& plan,
+    const Console& console) {
   Status status;
   if (!command.output.empty()) {
     status = WriteFileAtomically(command.output, proto::PrintPlan(plan));
@@ -179,13 +246,51 @@ int RunPlan(const PlanCommand& command, const Console& console) {
     console.out(proto::PrintPlan(plan));
     return kExitOk;
   }
-  const bool has_held = !planning.input.setup.held.empty();
-  console.out(RenderPlan(plan, has_held, console.out_width));
+  console.out(RenderPlan(
+      plan,
+      {.has_held = !planning.input.setup.held.empty(),
+       .names_minibatches = provisioner::HasSeveralMinibatches(*planning.problem.speed),
+       .width_max = console.out_width}));
   if (command.explains) {
     console.out(
         "\n" + RenderExplanation(planning.catalog, planning.problem, choice, console.out_width));
   }
   return kExitOk;
+}
+
+}  // namespace
+
+int RunPlan(const PlanCommand& command, const std::string& today, const Console& console) {
+  Planning planning(today);
+  Duration effort{};
+  if (const Status ready = Prepare(command, &planning, &effort); !ready.ok()) {
+    return Misuse(console, ready);
+  }
+  PlanWatch watch(effort, SystemTime(), console);
+  planning.problem.watch = &watch;
+  const Result<provisioner::PlanAnswer> answer = Solve(command, &planning);
+  if (!answer.ok()) {
+    watch.Finish();
+    return Misuse(console, answer.status());
+  }
+  if (answer->best.empty()) {
+    watch.Finish();
+    console.err("psctl: " + RenderInfeasible(answer->infeasible, planning.problem.goal));
+    return kExitFailed;
+  }
+  const provisioner::FleetChoice& choice = answer->best.front();
+  proto::Plan plan = ComparedPlan(command, planning, *answer);
+  watch.Finish();
+  if (!watch.reason().empty()) {
+    plan.notes.push_back(watch.reason() + ": what it is compared with may be incomplete");
+  }
+  const bool is_met = MeetsGoal(planning.problem, choice);
+  if (!is_met) {
+    plan.notes.insert(plan.notes.begin(), MissText(plan));
+    console.err("psctl: " + plan.notes.front() + "\n");
+  }
+  const int exit_code = Tell(command, planning, choice, plan, console);
+  return is_met ? exit_code : kExitFailed;
 }
 
 }  // namespace ps::psctl

@@ -14,8 +14,9 @@ struct PlanningCommand {
   std::string profile_path = kDefaultProfile;
   std::string catalog_path;  // empty: the default catalog
   double loss = 0;           // 0: none given, which only predict allows
-  std::string market = "spot";
+  std::string market;        // empty: spot, or on-demand where the strategy is
   std::string speed_model = "queue";
+  double contention_margin = 0;  // percent
   double confidence = 0.9;
   bool is_json = false;
 };
@@ -23,14 +24,20 @@ struct PlanningCommand {
 /// `psctl plan`.
 struct PlanCommand {
   PlanningCommand common;
-  std::string within;  // empty: no limit
+  std::string within;
+  bool has_within = false;
   double budget_usd = 0;
   bool has_budget = false;
+  std::vector<std::string> types;    // empty: all
+  std::vector<std::string> without;  // workers and servers that are not used
   std::vector<std::string> quotas;
   std::vector<std::string> held;
-  std::string takeover;  // empty: none
+  std::string takeover;
+  bool has_takeover = false;
   std::vector<std::string> servers;
   std::string strategy = "exact";
+  std::string effort;
+  bool has_effort = false;
   bool explains = false;
   std::string plot_path;
   std::string output;
@@ -43,8 +50,9 @@ struct PredictCommand {
   std::string servers;
 };
 
-/// Each returns the exit code: 0 a plan, 1 no fleet meets the goal, 2 misused.
-int RunPlan(const PlanCommand& command, const Console& console);
-int RunPredict(const PredictCommand& command, const Console& console);
+/// Each returns the exit code: 0 a plan, 1 no fleet meets the goal or the strategy's own one does
+/// not, 2 misused. `today` as "2026-07-20", for the age of prices.
+int RunPlan(const PlanCommand& command, const std::string& today, const Console& console);
+int RunPredict(const PredictCommand& command, const std::string& today, const Console& console);
 
 }  // namespace ps::psctl

@@ -63,7 +63,7 @@ std::string RenderGains(const proto::Plan& plan, size_t width_max) {
   return table.Render(width_max);
 }
 
-std::string RenderAlternatives(const proto::Plan& plan, size_t width_max) {
+std::string RenderAlternatives(const proto::Plan& plan, const PlanViewOptions& options) {
   Table table(
       {{"plan", Align::kLeft},
        {"workers", Align::kLeft},
@@ -76,7 +76,7 @@ std::string RenderAlternatives(const proto::Plan& plan, size_t width_max) {
   const auto add = [&](const proto::PlanAlternative& some) {
     table.AddRow(
         {some.kind,
-         provisioner::FleetText(some.workers),
+         provisioner::FleetText(some.workers, options.names_minibatches),
          provisioner::ServersText(some.servers),
          WholeText(some.samples_per_s.value),
          FormatDuration(some.seconds.value),
@@ -87,19 +87,19 @@ std::string RenderAlternatives(const proto::Plan& plan, size_t width_max) {
   for (const proto::PlanAlternative& other : plan.alternatives) {
     add(other);
   }
-  return table.Render(width_max);
+  return table.Render(options.width_max);
 }
 
 /// "2 p3.2xlarge, 1 g3.8xlarge": the held workers of a plan, or those that are not; "none".
-std::string PartText(const proto::Plan& plan, bool is_held) {
-  std::string text;
+std::string PartText(const proto::Plan& plan, bool is_held, const PlanViewOptions& options) {
+  std::vector<proto::PlanWorkers> part;
   for (const proto::PlanWorkers& workers : plan.workers) {
-    const int count = is_held ? workers.held : workers.count - workers.held;
-    if (count > 0) {
-      text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + workers.instance_type;
-    }
+    part.push_back(workers);
+    part.back().market = proto::Market::kSpot;  // said with the whole
+    part.back().count = is_held ? workers.held : workers.count - workers.held;
   }
-  return text.empty() ? "none" : text;
+  std::erase_if(part, [](const proto::PlanWorkers& workers) { return workers.count <= 0; });
+  return part.empty() ? "none" : provisioner::FleetText(part, options.names_minibatches);
 }
 
 struct OutcomeRow {
@@ -131,20 +131,20 @@ std::string GoalText(const proto::Plan& plan) {
   return text + " at " + PercentText(plan.confidence) + " confidence";
 }
 
-std::string RenderPlan(const proto::Plan& plan, bool has_held, size_t width_max) {
+std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) {
   std::vector<std::pair<std::string, std::string>> pairs = {
       {"job", plan.job},
-      {"workers", provisioner::FleetText(plan.workers)},
+      {"workers", provisioner::FleetText(plan.workers, options.names_minibatches)},
       {"servers", provisioner::ServersText(plan.servers)},
       {"samples/s", Spread(plan.samples_per_s, WholeText)}};
-  if (has_held) {
-    const bool is_new = PartText(plan, /*is_held=*/false) != "none";
+  if (options.has_held) {
+    const std::string fresh = PartText(plan, /*is_held=*/false, options);
+    const bool is_new = fresh != "none";
     const bool takes_over = is_new && plan.takeover_s > 0;
     const std::pair<std::string, std::string> parts[] = {
-        {"kept", PartText(plan, /*is_held=*/true)},
+        {"kept", PartText(plan, /*is_held=*/true, options)},
         {"new",
-         PartText(plan, /*is_held=*/false) +
-             (takes_over ? "; taking over costs " + FormatDuration(plan.takeover_s) : "")}};
+         fresh + (takes_over ? "; taking over costs " + FormatDuration(plan.takeover_s) : "")}};
     pairs.insert(pairs.begin() + 2, std::begin(parts), std::end(parts));
   }
   if (plan.seconds.value > 0) {
@@ -153,6 +153,12 @@ std::string RenderPlan(const proto::Plan& plan, bool has_held, size_t width_max)
     pairs.emplace_back("time", Spread(plan.seconds, FormatDuration));
     pairs.emplace_back("loss", "reaches " + FormatRate(plan.loss_target));
     pairs.emplace_back("cost, USD", Spread(plan.usd, FormatUsd));
+  }
+  if (plan.confidence > 0.5) {
+    pairs.emplace_back(
+        "ranges",
+        "each end holds at " + PercentText(plan.confidence) + ", both at " +
+            PercentText(2 * plan.confidence - 1));
   }
   pairs.emplace_back("bottleneck", plan.bottleneck);
   pairs.emplace_back("servers busy", PercentText(plan.server_busy));
@@ -164,10 +170,10 @@ std::string RenderPlan(const proto::Plan& plan, bool has_held, size_t width_max)
   }
   std::string text = RenderPairs(pairs);
   if (!plan.alternatives.empty()) {
-    text += "\n" + RenderAlternatives(plan, width_max);
+    text += "\n" + RenderAlternatives(plan, options);
   }
   if (!plan.gains.empty()) {
-    text += "\nwhat more would buy\n" + RenderGains(plan, width_max);
+    text += "\nwhat more would buy\n" + RenderGains(plan, options.width_max);
   }
   if (!plan.quotas.empty() || !plan.notes.empty()) {
     text += "\n";
@@ -237,7 +243,9 @@ std::string RenderExplanation(
 }
 
 std::string RenderInfeasible(const provisioner::Infeasible& why, const provisioner::Goal& goal) {
-  std::string text = "no fleet meets the goal: " + why.reason + "\n";
+  const bool is_met = why.loss_start > 0;
+  std::string text =
+      (is_met ? "nothing to plan: " : "no fleet meets the goal: ") + why.reason + "\n";
   std::string nearest;
   const auto add = [&](const std::string& line) { nearest += "  " + line + "\n"; };
   const auto within = [](double seconds) {
@@ -249,6 +257,9 @@ std::string RenderInfeasible(const provisioner::Infeasible& why, const provision
   if (goal.loss <= why.loss_floor) {
     add("--loss above " + FormatRate(why.loss_floor));
   }
+  if (is_met) {
+    add("--loss below " + FormatFixed(std::floor(why.loss_start * 100) / 100, 2));
+  }
   if (std::isfinite(why.seconds_min) && why.seconds_min > goal.seconds_max) {
     add(within(why.seconds_min) + "  (" + FormatDuration(why.seconds_min) + ", whatever it costs)");
   }
@@ -259,7 +270,9 @@ std::string RenderInfeasible(const provisioner::Infeasible& why, const provision
     add(budget(why.usd_min_in_time) +
         (std::isfinite(goal.seconds_max) ? " with " + within(goal.seconds_max) : ""));
   }
-  return text + (nearest.empty() ? "" : "nearest goals that can be met:\n" + nearest);
+  return text + (nearest.empty() ? ""
+                                 : "nearest goals that can be " +
+                                       std::string(is_met ? "planned" : "met") + ":\n" + nearest);
 }
 
 std::string RenderPlanOutcome(const provisioner::PlanOutcome& outcome) {

@@ -9,9 +9,14 @@
 
 namespace ps::psctl {
 
-/// A plan or a prediction for people. `has_held` tells which of the fleet runs already and what is
-/// new.
-std::string RenderPlan(const proto::Plan& plan, bool has_held, size_t width_max);
+struct PlanViewOptions {
+  bool has_held = false;           // tell which of the fleet runs already and what is new
+  bool names_minibatches = false;  // of all workers: some type may be used with several
+  size_t width_max = 0;            // 0: as wide as it is
+};
+
+/// A plan or a prediction for people.
+std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options);
 
 /// The reason and the nearest goals, a line each.
 std::string RenderInfeasible(const provisioner::Infeasible& why, const provisioner::Goal& goal);

@@ -1,11 +1,15 @@
 #include "psctl/planning.h"
 
+#include <utility>
 #include <vector>
 
+#include "provisioner/planner/fleet_judge.h"
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/report/plan_report.h"
+#include "provisioner/report/profile_range.h"
 #include "ps/base/text.h"
 #include "ps/proto/job_config.h"
+#include "psctl/catalog_view.h"
 #include "psctl/job_parts.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/planning_files.h"
@@ -13,7 +17,8 @@
 namespace ps::psctl {
 namespace {
 
-constexpr int kAnswers = 4;  // the chosen plan and the next best
+constexpr double kMarginMax = 100;  // percent
+constexpr int kAnswers = 4;         // the chosen plan and the next best
 
 /// A profile holds for one model only. Appends what else is to be known of the two to `notes`.
 Status CheckJob(
@@ -72,6 +77,18 @@ std::vector<std::string> TypesOf(const std::vector<Item>& items) {
 
 /// Reads the files and makes the models; the setup is the caller's.
 Status Load(const PlanningCommand& command, Planning* planning) {
+  if (command.loss != 0 && !(command.loss > 0)) {
+    return Status::InvalidArgument("--loss wants the loss to reach, above 0, as in --loss 0.8");
+  }
+  if (!(command.contention_margin >= 0 && command.contention_margin <= kMarginMax)) {
+    return Status::InvalidArgument(
+        "--contention-margin wants percent from 0 to 100, as in --contention-margin 5");
+  }
+  if (command.contention_margin > 0 && !command.speed_model.starts_with("spotdnn")) {
+    return Status::InvalidArgument(
+        "--contention-margin lengthens the contention of --speed-model spotdnn; for the model " +
+        Printable(command.speed_model) + " ask for more --confidence");
+  }
   if (!(command.confidence > 0 && command.confidence < 1)) {
     return Status::InvalidArgument("--confidence has to lie between 0 and 1, as in 0.9");
   }
@@ -81,6 +98,7 @@ Status Load(const PlanningCommand& command, Planning* planning) {
     PS_TRY(CheckJob(command.job_path, planning->profile, &planning->notes));
   }
   planning->input.models.speed_model = command.speed_model;
+  planning->input.models.contention_margin = command.contention_margin / 100;
   return Status::Ok();
 }
 
@@ -88,9 +106,13 @@ Status MakeProblem(const PlanningCommand& command, Planning* planning) {
   provisioner::PlanInput& input = planning->input;
   input.catalog = &planning->catalog;
   input.profile = &planning->profile;
-  PS_ASSIGN(input.setup.market, ParseMarket(command.market));
+  if (!command.market.empty()) {
+    PS_ASSIGN(input.setup.market, ParseMarket(command.market));
+  }
   input.setup.goal.confidence = command.confidence;
   input.setup.goal.loss = command.loss;
+  PS_TRY(CheckTypes(planning->catalog, "--types", input.models.instance_types));
+  PS_TRY(CheckTypes(planning->catalog, "--without", input.models.left_out));
   PS_TRY(CheckTypes(planning->catalog, "--quota", TypesOf(input.setup.quotas)));
   PS_TRY(CheckTypes(planning->catalog, "--held", TypesOf(input.setup.held)));
   PS_TRY(CheckTypes(planning->catalog, "server", TypesOf(input.setup.servers)));
@@ -133,6 +155,17 @@ proto::Plan PlanOf(
     plan.gains = provisioner::WhatMoreBuys(planning.input, problem, choice);
   }
   plan.notes = planning.notes;
+  for (std::string& note : provisioner::BeyondProfile(
+           planning.profile, problem.goal.loss, provisioner::WorkersOf(choice.counts))) {
+    plan.notes.push_back(std::move(note));
+  }
+  if (std::string note = provisioner::OverpromiseText(problem, planning.models.traffic, choice);
+      !note.empty()) {
+    plan.notes.push_back(std::move(note));
+  }
+  for (std::string& note : PriceNotes(planning.catalog, plan, planning.today)) {
+    plan.notes.push_back(std::move(note));
+  }
   return plan;
 }
 

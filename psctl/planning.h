@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "provisioner/model/job_models.h"
@@ -18,10 +19,13 @@ namespace ps::psctl {
 /// Files, models and the problem of one plan or prediction. Stays where it is: `input` points into
 /// it.
 struct Planning {
-  Planning() = default;
+  /// `day`: today, as "2026-07-20".
+  explicit Planning(std::string day) : today(std::move(day)) {}
+
   Planning(const Planning&) = delete;
   Planning& operator=(const Planning&) = delete;
 
+  std::string today;
   proto::Catalog catalog;
   proto::JobProfile profile;
   provisioner::JobModels models;

@@ -1,6 +1,11 @@
+#include <algorithm>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/infeasible.h"
+#include "provisioner/report/plan_report.h"
 #include "ps/base/text.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/plan_command.h"
@@ -13,14 +18,18 @@ namespace {
 /// The counts per offer that the user asked for.
 Result<std::vector<int>> CountsOf(
     const provisioner::PlanProblem& problem, const std::vector<provisioner::TypeCount>& fleet) {
-  const auto& classes = problem.speed->classes();
   std::vector<int> counts(problem.offers.size(), 0);
   for (const provisioner::TypeCount& wanted : fleet) {
+    const int worker_class = provisioner::FindClass(*problem.speed, wanted);
+    if (worker_class < 0) {
+      return Status::InvalidArgument(
+          "--fleet: the profile has no figures of " + Printable(wanted.instance_type) +
+          " with a minibatch of " + std::to_string(wanted.minibatch));
+    }
     bool is_found = false;
     for (size_t i = 0; i < problem.offers.size(); ++i) {
-      const auto k = static_cast<size_t>(problem.offers[i].worker_class);
-      if (classes[k].name == wanted.instance_type) {
-        counts[i] = wanted.count;
+      if (problem.offers[i].worker_class == worker_class) {
+        counts[i] += wanted.count;
         is_found = true;
       }
     }
@@ -36,6 +45,7 @@ Result<std::vector<int>> CountsOf(
   return counts;
 }
 
+/// Errors: kUnsupported when the profile can tell no time to the loss, else as PreparePlanning.
 Result<proto::Plan> Predict(const PredictCommand& command, Planning* planning) {
   provisioner::PlanSetup& setup = planning->input.setup;
   setup.goal.seconds_max = std::numeric_limits<double>::infinity();
@@ -46,8 +56,11 @@ Result<proto::Plan> Predict(const PredictCommand& command, Planning* planning) {
       setup.servers.front().hosts_min != setup.servers.front().hosts_max) {
     return Status::InvalidArgument("--ps wants one type and a number, as in m5.xlarge=1");
   }
+  std::vector<std::string>& types = planning->input.models.instance_types;
   for (const provisioner::TypeCount& count : fleet) {
-    planning->input.models.instance_types.push_back(count.instance_type);
+    if (std::ranges::count(types, count.instance_type) == 0) {
+      types.push_back(count.instance_type);
+    }
   }
   PS_TRY(PreparePlanning(command.common, planning));
   provisioner::PlanProblem& problem = planning->problem;
@@ -60,7 +73,11 @@ Result<proto::Plan> Predict(const PredictCommand& command, Planning* planning) {
           ": no loss curve is fitted; leave --loss out for the speed");
     }
     provisioner::FleetJudge judge(problem);
-    return PlanOf(*planning, judge.Choose(counts, 0, hosts), "");
+    const provisioner::FleetChoice choice = judge.Choose(counts, 0, hosts);
+    if (std::string why = provisioner::WhyNoTime(problem, choice); !why.empty()) {
+      return Status::Unsupported(std::move(why));
+    }
+    return PlanOf(*planning, choice, "");
   }
   provisioner::FleetChoice choice;
   std::vector<int> class_counts(problem.speed->classes().size(), 0);
@@ -76,15 +93,20 @@ Result<proto::Plan> Predict(const PredictCommand& command, Planning* planning) {
 
 }  // namespace
 
-int RunPredict(const PredictCommand& command, const Console& console) {
-  Planning planning;
+int RunPredict(const PredictCommand& command, const std::string& today, const Console& console) {
+  Planning planning(today);
   const Result<proto::Plan> plan = Predict(command, &planning);
   if (!plan.ok()) {
-    return Misuse(console, plan.status());
+    const bool is_beyond = plan.status().code() == StatusCode::kUnsupported;
+    return is_beyond ? Fail(console, plan.status()) : Misuse(console, plan.status());
   }
   console.out(
-      command.common.is_json ? proto::PrintPlan(*plan)
-                             : RenderPlan(*plan, /*has_held=*/false, console.out_width));
+      command.common.is_json
+          ? proto::PrintPlan(*plan)
+          : RenderPlan(
+                *plan,
+                {.names_minibatches = provisioner::HasSeveralMinibatches(*planning.problem.speed),
+                 .width_max = console.out_width}));
   return kExitOk;
 }
 

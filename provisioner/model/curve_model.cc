@@ -15,6 +15,7 @@ namespace {
 // workers (docs/measurements/provisioner.md).
 constexpr double kSlopeGuess = 0.5;
 constexpr double kSlopeMax = 1.5;
+constexpr double kBatchAlike = 0.9;  // of the curves' batch: as good as the same
 constexpr double kDoubled = std::numbers::ln2 * (1 - 1e-9);
 // Standard deviation of that slope, and of the curve's below the losses that were seen.
 constexpr double kSlopeDeviation = 0.3;
@@ -108,13 +109,21 @@ double CurveLossModel::StepsOfOne(double loss) const {
   return fit_.steps * std::pow(loss - fit_.floor, -fit_.power);
 }
 
+double CurveLossModel::BatchFactor(double batch_mean) const {
+  if (!(fit_.minibatch > 0 && batch_mean > 0)) {
+    return 1;  // not known
+  }
+  // Where the curves do not tell, a larger batch saves no steps and a smaller one no samples.
+  const double more = fit_.minibatch / batch_mean;
+  return fit_.batch_power > 0 ? std::pow(more, fit_.batch_power)
+                              : std::max(more * kBatchAlike, 1.0);
+}
+
 double CurveLossModel::StepsTo(double loss, const FleetTraits& fleet) const {
   if (loss <= fit_.floor) {
     return std::numeric_limits<double>::infinity();
   }
-  const double batches =
-      fit_.batch_power > 0 ? std::pow(fit_.minibatch / fleet.batch_mean, fit_.batch_power) : 1;
-  return Factor(loss, fleet.workers, fleet.late) * StepsOfOne(loss) * batches;
+  return Factor(loss, fleet.workers, fleet.late) * StepsOfOne(loss) * BatchFactor(fleet.batch_mean);
 }
 
 double CurveLossModel::StepsAtLeast(double loss, const FleetFamily& fleets) const {

@@ -19,6 +19,8 @@ double Staleness(int workers, double late);
 /// with f a power law of the staleness s between those of the fleets in the fit, and on from the
 /// first and the last of them. f never falls with s. Between the losses of the fit it is
 /// interpolated, beyond it is that of the nearest. How unequal workers are does not matter here.
+/// Where the fit knows no batch_power, batches above the curves' save no steps, smaller ones no
+/// samples.
 class CurveLossModel final : public LossModel {
  public:
   explicit CurveLossModel(const proto::CurveFit& fit);
@@ -48,6 +50,8 @@ class CurveLossModel final : public LossModel {
   Row MakeRow(std::vector<double> log_factors) const;
   double LogFactor(const Row& row, double log_staleness) const;
   double StepsOfOne(double loss) const;
+  /// How many times more steps than with the curves' batch.
+  double BatchFactor(double batch_mean) const;
 
   proto::CurveFit fit_;
   std::vector<double> log_staleness_;  // of the fit's fleets, ascending

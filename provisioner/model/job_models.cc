@@ -1,6 +1,9 @@
 #include "provisioner/model/job_models.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "provisioner/model/curve_model.h"
@@ -19,31 +22,47 @@ constexpr double kBytesPerGbyte = 1e9;
 constexpr double kResidualUnmeasured = 0.1;
 
 Result<WorkerClass> WorkerOf(
-    const proto::Catalog& catalog, const proto::JobProfile& profile, const std::string& name) {
-  const proto::InstanceType* type = catalog.Find(name);
-  if (type == nullptr) {
-    return Status::NotFound("no type " + name + " in the catalog of " + catalog.provider);
-  }
-  const proto::WorkerProfile* measured = profile.Find(name);
-  if (measured == nullptr) {
-    return Status::NotFound(
-        "no profile for " + name + ": run `psctl profile` there or leave it out");
-  }
-  if (measured->compute_s <= 0 || measured->minibatch <= 0) {
+    const proto::JobProfile& profile,
+    const proto::InstanceType& type,
+    const proto::WorkerProfile& measured) {
+  if (measured.compute_s <= 0 || measured.minibatch <= 0) {
     return Status::InvalidArgument(
-        "the profile for " + name + " has no step time: run `psctl profile` there again");
+        "the profile for " + type.name + " has no step time: run `psctl profile` there again");
   }
   WorkerClass worker;
-  worker.name = name;
-  worker.compute_s = measured->compute_s;
-  worker.samples = measured->minibatch;
-  worker.devices = type->devices;
-  worker.pcie_bytes_per_s = type->pcie_gbyte_per_s * kBytesPerGbyte;
-  worker.link_bytes_per_s = type->network_gbit_per_s * kBytesPerGbit;
+  worker.name = type.name;
+  worker.compute_s = measured.compute_s;
+  worker.samples = measured.minibatch;
+  worker.devices = type.devices;
+  worker.pcie_bytes_per_s = type.pcie_gbyte_per_s * kBytesPerGbyte;
+  worker.link_bytes_per_s = type.network_gbit_per_s * kBytesPerGbit;
   if (const double request = RequestBytesPerS(profile); request > 0) {
     worker.link_bytes_per_s = std::min(worker.link_bytes_per_s, request);
   }
   return worker;
+}
+
+/// Appends a class for each minibatch of a type that the profile has figures of.
+Status AddClasses(
+    const proto::Catalog& catalog,
+    const proto::JobProfile& profile,
+    const std::string& name,
+    std::vector<WorkerClass>* classes) {
+  const proto::InstanceType* type = catalog.Find(name);
+  if (type == nullptr) {
+    return Status::NotFound("no type " + name + " in the catalog of " + catalog.provider);
+  }
+  if (profile.Find(name) == nullptr) {
+    return Status::NotFound(
+        "no profile for " + name + ": run `psctl profile` there or leave it out");
+  }
+  for (const proto::WorkerProfile& measured : profile.workers) {
+    if (measured.instance_type == name) {
+      PS_ASSIGN(WorkerClass worker, WorkerOf(profile, *type, measured));
+      classes->push_back(std::move(worker));
+    }
+  }
+  return Status::Ok();
 }
 
 std::vector<std::string> TypesOf(
@@ -51,11 +70,18 @@ std::vector<std::string> TypesOf(
     const proto::JobProfile& profile,
     const JobModelOptions& options,
     std::vector<std::string>* not_profiled) {
-  if (!options.instance_types.empty()) {
-    return options.instance_types;
-  }
+  const auto is_left_out = [&](const std::string& name) {
+    return std::ranges::find(options.left_out, name) != options.left_out.end();
+  };
   std::vector<std::string> types;
+  if (!options.instance_types.empty()) {
+    std::ranges::remove_copy_if(options.instance_types, std::back_inserter(types), is_left_out);
+    return types;
+  }
   for (const proto::InstanceType& type : catalog.types) {
+    if (is_left_out(type.name)) {
+      continue;
+    }
     if (profile.Find(type.name) != nullptr) {
       types.push_back(type.name);
     } else if (!type.is_server_host) {
@@ -63,6 +89,32 @@ std::vector<std::string> TypesOf(
     }
   }
   return types;
+}
+
+/// The smallest batch that spotDNN's equation can be taken to know: of the curves, and of each
+/// type's usual minibatch, the largest.
+double LeastBatch(const std::vector<WorkerClass>& classes, const proto::JobProfile& profile) {
+  std::map<std::string, double> usual;
+  for (const WorkerClass& worker : classes) {
+    usual[worker.name] = std::max(usual[worker.name], worker.samples);
+  }
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [type, samples] : usual) {
+    least = std::min(least, samples);
+  }
+  for (const proto::LossSample& sample : profile.losses) {
+    least = sample.batch_mean > 0 ? std::min(least, sample.batch_mean) : least;
+  }
+  return least;
+}
+
+SpotDnnVariant VariantOf(const JobModelOptions& options) {
+  return options.speed_model == "spotdnn-prototype" ? SpotDnnVariant::kPrototype
+                                                    : SpotDnnVariant::kPaper;
+}
+
+bool IsSpotDnn(const JobModelOptions& options) {
+  return options.speed_model == "spotdnn" || VariantOf(options) == SpotDnnVariant::kPrototype;
 }
 
 Result<std::unique_ptr<SpeedModel>> SpeedOf(
@@ -77,18 +129,25 @@ Result<std::unique_ptr<SpeedModel>> SpeedOf(
       fit.residual = kResidualUnmeasured;
     }
     model = std::make_unique<QueueSpeedModel>(classes, traffic, fit);
-  } else if (options.speed_model == "spotdnn") {
+  } else if (IsSpotDnn(options)) {
     if (profile.contention.samples == 0) {
       return Status::InvalidArgument(
-          "the profile of " + profile.job +
-          " has no fitted contention, which the model \"spotdnn\" needs: measure fleets of "
-          "several sizes, or use the model \"queue\"");
+          "the profile of " + profile.job + " has no fitted contention, which the model \"" +
+          options.speed_model +
+          "\" needs: measure fleets of several sizes, or use the model \"queue\"");
+    }
+    std::vector<WorkerClass> workers = classes;
+    if (VariantOf(options) == SpotDnnVariant::kPrototype) {
+      for (WorkerClass& worker : workers) {
+        const double iteration_s = IterationSeconds(worker, traffic);
+        worker.compute_s = PrototypeComputeSeconds(iteration_s, worker, traffic);
+      }
     }
     model = std::make_unique<SpotDnnSpeedModel>(
-        classes,
+        std::move(workers),
         traffic,
         profile.contention,
-        SpotDnnOptions{.contention_margin = options.contention_margin});
+        SpotDnnOptions{VariantOf(options), options.contention_margin});
   } else if (options.speed_model == "ideal") {
     const IdealSpeedModel ideal(classes, traffic, 0);
     const FleetErrors errors = CheckFleets(ideal, profile.fleets);
@@ -96,7 +155,8 @@ Result<std::unique_ptr<SpeedModel>> SpeedOf(
         classes, traffic, errors.fleets == 0 ? kResidualUnmeasured : errors.residual);
   } else {
     return Status::InvalidArgument(
-        "no speed model \"" + options.speed_model + "\": use queue, spotdnn or ideal");
+        "no speed model \"" + options.speed_model +
+        "\": use queue, spotdnn, spotdnn-prototype or ideal");
   }
   return model;
 }
@@ -144,8 +204,7 @@ Result<JobModels> BuildJobModels(
   JobModels models;
   std::vector<WorkerClass> classes;
   for (const std::string& name : TypesOf(catalog, profile, options, &models.not_profiled)) {
-    PS_ASSIGN(WorkerClass worker, WorkerOf(catalog, profile, name));
-    classes.push_back(std::move(worker));
+    PS_TRY(AddClasses(catalog, profile, name, &classes));
   }
   if (classes.empty()) {
     return Status::InvalidArgument(
@@ -153,17 +212,22 @@ Result<JobModels> BuildJobModels(
   }
   if (classes.size() > QueueSpeedModel::kClassesMax) {
     return Status::InvalidArgument(
-        std::to_string(classes.size()) + " types of workers; at most " +
+        std::to_string(classes.size()) + " types and minibatches of workers; at most " +
         std::to_string(QueueSpeedModel::kClassesMax) + " are planned with: name the ones to use");
   }
   models.traffic = TrafficOf(profile);
+  for (const proto::FleetSample& fleet : profile.fleets) {
+    models.workers_measured =
+        std::max(models.workers_measured, static_cast<int>(fleet.workers.size()));
+  }
   PS_ASSIGN(models.speed, SpeedOf(classes, models.traffic, profile, options));
   // spotDNN's equation goes with its speeds, and stands in where no curves were fitted.
-  const bool is_spotdnn = options.speed_model == "spotdnn" || profile.curves.samples == 0;
+  const bool is_spotdnn = IsSpotDnn(options) || profile.curves.samples == 0;
   if (profile.curves.samples > 0 && !(is_spotdnn && profile.loss.samples > 0)) {
     models.loss = std::make_unique<CurveLossModel>(profile.curves);
   } else if (profile.loss.samples > 0) {
-    models.loss = std::make_unique<SpotDnnLossModel>(profile.loss, SpotDnnVariant::kPaper);
+    models.loss = std::make_unique<SpotDnnLossModel>(
+        profile.loss, VariantOf(options), LeastBatch(classes, profile));
   }
   return models;
 }

@@ -14,19 +14,22 @@ namespace ps::provisioner {
 // From a catalog and a job's profile to the models that planners ask: one call for psctl.
 
 struct JobModelOptions {
-  std::string speed_model = "queue";  // or "spotdnn", "ideal"
+  std::string speed_model = "queue";  // or "spotdnn", "spotdnn-prototype", "ideal"
   // Which workers may be used; each needs a profile. Empty: every type of the catalog that has one.
   std::vector<std::string> instance_types = {};
+  // Types that are not used, whatever the former says.
+  std::vector<std::string> left_out = {};
   // Adds this share to predicted contention, against plans that are just in time. The spotDNN paper
-  // uses 0.01 to 0.05. Used by "spotdnn" only.
+  // uses 0.01 to 0.05. Used by the two of spotDNN.
   double contention_margin = 0;
 };
 
 struct JobModels {
-  // speed->classes()[k].name is the instance type.
+  // speed->classes()[k].name is the instance type, of which there is a class for each minibatch.
   std::unique_ptr<SpeedModel> speed;
-  std::unique_ptr<LossModel> loss;        // null: the profile holds no loss curve
-  JobTraffic traffic;                     // what `speed` was made with
+  std::unique_ptr<LossModel> loss;  // null: the profile holds no loss curve
+  JobTraffic traffic;               // what `speed` was made with
+  int workers_measured = 0;         // in the largest fleet whose speed the profile has; 0: none
   std::vector<std::string> not_profiled;  // workers of the catalog that were left out
 };
 

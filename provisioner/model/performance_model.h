@@ -81,7 +81,7 @@ class SpeedModel {
  public:
   virtual ~SpeedModel() = default;
 
-  /// The name it has in plans: "queue", "spotdnn", "ideal".
+  /// The name it has in plans: "queue", "spotdnn", "spotdnn-prototype", "ideal".
   virtual std::string_view name() const = 0;
 
   virtual const std::vector<WorkerClass>& classes() const = 0;

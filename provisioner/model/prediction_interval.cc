@@ -26,6 +26,14 @@ double NormalQuantile(double probability) {
   return (low + high) / 2;
 }
 
+double SpeedResidualAt(double residual, int workers, int workers_measured) {
+  constexpr double kGrowth = 1.5;
+  if (workers_measured <= 0 || workers <= workers_measured) {
+    return residual;
+  }
+  return residual * (1 + kGrowth * std::log(static_cast<double>(workers) / workers_measured));
+}
+
 double CombinedResidual(double first, double second) {
   return std::hypot(first, second);
 }

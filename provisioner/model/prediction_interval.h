@@ -12,6 +12,12 @@ namespace ps::provisioner {
 /// < 1.
 double NormalQuantile(double probability);
 
+/// What the residual of a speed model becomes for a fleet of `workers`, when fleets of up to
+/// `workers_measured` were measured: beyond them it grows by 1.5 times the logarithm of the ratio.
+/// 0 measured: what the residual is of is not known, it stays. See
+/// docs/measurements/provisioner.md.
+double SpeedResidualAt(double residual, int workers, int workers_measured);
+
 /// Of a product or quotient of two values whose errors are independent.
 double CombinedResidual(double first, double second);
 

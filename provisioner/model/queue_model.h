@@ -56,7 +56,7 @@ class QueueSpeedModel final : public SpeedModel {
   QueueSpeedModel(
       std::vector<WorkerClass> classes, const JobTraffic& traffic, const proto::QueueFit& fit);
 
-  static constexpr int kClassesMax = 64;
+  static constexpr int kClassesMax = 256;
 
   std::string_view name() const override { return "queue"; }
 

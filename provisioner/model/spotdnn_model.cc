@@ -41,6 +41,10 @@ double AloneSeconds(const WorkerClass& worker, const JobTraffic& traffic) {
 
 }  // namespace
 
+double IterationSeconds(const WorkerClass& worker, const JobTraffic& traffic) {
+  return worker.compute_s + AloneSeconds(worker, traffic) + PcieSeconds(worker, traffic);
+}
+
 double PaperComputeSeconds(
     double iteration_s, const WorkerClass& worker, const JobTraffic& traffic) {
   return iteration_s - (AloneSeconds(worker, traffic) + PcieSeconds(worker, traffic));
@@ -223,8 +227,15 @@ double SpotDnnLossModel::Scale(double batch_mean, double heterogeneity, int work
   return (fit_.c2 * batch_mean + fit_.c3) * std::sqrt(std::max(spread, 0.0) * workers);
 }
 
-SpotDnnLossModel::SpotDnnLossModel(const proto::LossFit& fit, SpotDnnVariant variant)
-    : fit_(fit), variant_(variant) {}
+SpotDnnLossModel::SpotDnnLossModel(
+    const proto::LossFit& fit, SpotDnnVariant variant, double batch_least)
+    : fit_(fit), variant_(variant), batch_least_(batch_least) {}
+
+double SpotDnnLossModel::SmallBatchFactor(double batch_mean) const {
+  constexpr double kRounding = 1 - 1e-9;  // of a mean of equal batches
+  const bool is_small = batch_mean > 0 && batch_mean < batch_least_ * kRounding;
+  return is_small ? batch_least_ / batch_mean : 1;
+}
 
 double SpotDnnLossModel::StepsOfScale(double loss, double scale) const {
   double steps = scale / (loss - fit_.c5) - fit_.c1;
@@ -235,17 +246,21 @@ double SpotDnnLossModel::StepsOfScale(double loss, double scale) const {
 }
 
 double SpotDnnLossModel::StepsTo(double loss, const FleetTraits& fleet) const {
-  const double scale = Scale(fleet.batch_mean, fleet.heterogeneity, fleet.workers);
+  const double factor = SmallBatchFactor(fleet.batch_mean);
+  const double scale = Scale(fleet.batch_mean * factor, fleet.heterogeneity, fleet.workers);
   // A batch so large that c2 b_w + c3 <= 0 is outside the range of the fit: no number of steps is
   // given.
   if (loss <= fit_.c5 || scale <= 0) {
     return std::numeric_limits<double>::infinity();
   }
-  return StepsOfScale(loss, scale);
+  return StepsOfScale(loss, scale) * factor;
 }
 
 double SpotDnnLossModel::StepsAtLeast(double loss, const FleetFamily& fleets) const {
-  const Range& batch = fleets.batch_mean;
+  const double factor = SmallBatchFactor(fleets.batch_mean.high);
+  const Range batch = {
+      fleets.batch_mean.low * SmallBatchFactor(fleets.batch_mean.low),
+      fleets.batch_mean.high * factor};
   const Range& spread = fleets.heterogeneity;
   // The scale is monotone in each of the two while the other stays, so that its extremes lie in
   // the corners. Where it is negative in one and positive in another, it comes close to 0 between.
@@ -258,7 +273,7 @@ double SpotDnnLossModel::StepsAtLeast(double loss, const FleetFamily& fleets) co
   if (loss <= fit_.c5 || *most <= 0) {
     return std::numeric_limits<double>::infinity();
   }
-  return StepsOfScale(loss, std::max(*least, 0.0));
+  return StepsOfScale(loss, std::max(*least, 0.0)) * factor;
 }
 
 double SpotDnnLossModel::LossAt(

@@ -43,7 +43,9 @@ class SpotDnnSpeedModel final : public SpeedModel {
       const proto::ContentionFit& fit,
       const SpotDnnOptions& options);
 
-  std::string_view name() const override { return "spotdnn"; }
+  std::string_view name() const override {
+    return options_.variant == SpotDnnVariant::kPaper ? "spotdnn" : "spotdnn-prototype";
+  }
 
   const std::vector<WorkerClass>& classes() const override { return classes_; }
 
@@ -99,9 +101,11 @@ class IdealSpeedModel final : public SpeedModel {
 /// loss(j) = (c2 b_w + c3) sqrt((R + c4) n) / (j + c1) + c5                (3)
 /// fit.has_heterogeneity = false drops R and c4: sqrt(n), as the prototype. No number of steps
 /// reaches a loss at or below c5, or any loss with a batch so large that c2 b_w + c3 <= 0.
+/// `batch_least`: of batches below it the fit knows nothing, and a smaller one saves no samples:
+/// the steps are those of `batch_least` by the equation, times batch_least / b_w. 0: none.
 class SpotDnnLossModel final : public LossModel {
  public:
-  SpotDnnLossModel(const proto::LossFit& fit, SpotDnnVariant variant);
+  SpotDnnLossModel(const proto::LossFit& fit, SpotDnnVariant variant, double batch_least = 0);
 
   double StepsTo(double loss, const FleetTraits& fleet) const override;
   double StepsAtLeast(double loss, const FleetFamily& fleets) const override;
@@ -119,10 +123,17 @@ class SpotDnnLossModel final : public LossModel {
  private:
   double Scale(double batch_mean, double heterogeneity, int workers) const;
   double StepsOfScale(double loss, double scale) const;
+  /// How many times more steps than with `batch_least`.
+  double SmallBatchFactor(double batch_mean) const;
 
   proto::LossFit fit_;
   SpotDnnVariant variant_;
+  double batch_least_;
 };
+
+/// The iteration of a worker alone, of whose class compute_s is the paper's: the inverse of
+/// PaperComputeSeconds.
+double IterationSeconds(const WorkerClass& worker, const JobTraffic& traffic);
 
 /// [T_comp] from the iteration that one worker was measured at: the iteration less its
 /// communication (6, 7).

@@ -55,7 +55,9 @@ Status CheckGoal(const Goal& goal) {
 
 Status CheckOffers(const PlanProblem& problem) {
   const auto& classes = problem.speed->classes();
-  int64_t workers = 0;
+  std::vector<int> offers_of(classes.size(), 0);
+  std::vector<bool> is_pooled(classes.size(), false);
+  std::vector<int> held(problem.pools.size(), 0);
   for (const Offer& offer : problem.offers) {
     if (offer.worker_class < 0 || static_cast<size_t>(offer.worker_class) >= classes.size()) {
       return Status::InvalidArgument(
@@ -73,8 +75,25 @@ Status CheckOffers(const PlanProblem& problem) {
           name + ": " + std::to_string(offer.held) + " are held, beyond its quota of " +
           std::to_string(offer.quota));
     }
-    workers += offer.quota;
+    const auto k = static_cast<size_t>(offer.worker_class);
+    is_pooled[k] = is_pooled[k] || offer.pool >= 0;
+    PS_CHECK(offer.pool < static_cast<int>(problem.pools.size())) << name;
+    ++offers_of[k];
+    PS_CHECK(offers_of[k] == 1 || !is_pooled[k]) << name << " has a pool and two offers";
   }
+  for (const Offer& offer : problem.offers) {
+    if (offer.pool >= 0) {
+      const auto pool = static_cast<size_t>(offer.pool);
+      held[pool] += offer.held;
+      if (held[pool] > problem.pools[pool].quota) {
+        return Status::InvalidArgument(
+            classes[static_cast<size_t>(offer.worker_class)].name + ": " +
+            std::to_string(held[pool]) + " are held, beyond its quota of " +
+            std::to_string(problem.pools[pool].quota));
+      }
+    }
+  }
+  const int64_t workers = MostWorkers(problem);
   if (problem.offers.empty()) {
     return Status::InvalidArgument("nothing is on offer: no instance type can work on this job");
   }
@@ -90,7 +109,8 @@ Status CheckOffers(const PlanProblem& problem) {
   return Status::Ok();
 }
 
-Status CheckServers(const std::vector<ServerOffer>& servers) {
+Status CheckServers(const PlanProblem& problem) {
+  const std::vector<ServerOffer>& servers = problem.servers;
   if (servers.empty()) {
     return Status::InvalidArgument("no instance type may hold parameters: a plan needs a server");
   }
@@ -106,7 +126,16 @@ Status CheckServers(const std::vector<ServerOffer>& servers) {
       return Status::InvalidArgument(server.instance_type + ": the price must not be negative");
     }
   }
-  return Status::Ok();
+  for (size_t i = 0; i < servers.size(); ++i) {
+    const std::vector<int> room = RoomBeside(problem, static_cast<int>(i), servers[i].hosts_min);
+    if (std::ranges::all_of(room, [](int left) { return left >= 0; })) {
+      return Status::Ok();
+    }
+  }
+  return Status::InvalidArgument(
+      servers.front().instance_type +
+      ": the quota of a type that holds parameters and works is one, and what is held leaves none "
+      "of it for servers");
 }
 
 }  // namespace
@@ -121,12 +150,16 @@ Status CheckProblem(const PlanProblem& problem) {
   }
   PS_TRY(CheckGoal(problem.goal));
   PS_TRY(CheckOffers(problem));
-  return CheckServers(problem.servers);
+  return CheckServers(problem);
 }
 
-double TimeDeviation(
-    const SpeedModel& speed, const LossModel& loss_model, double loss, const FleetTraits& fleet) {
-  return CombinedResidual(speed.residual(), loss_model.ResidualAt(loss, fleet));
+double SpeedDeviation(const PlanProblem& problem, int workers) {
+  return SpeedResidualAt(problem.speed->residual(), workers, problem.workers_measured);
+}
+
+double TimeDeviation(const PlanProblem& problem, const FleetTraits& fleet) {
+  return CombinedResidual(
+      SpeedDeviation(problem, fleet.workers), problem.loss->ResidualAt(problem.goal.loss, fleet));
 }
 
 FleetJudge::FleetJudge(const PlanProblem& problem)
@@ -163,6 +196,20 @@ double FleetJudge::UsdPerSecond(std::span<const int> counts, int server_offer, i
 bool FleetJudge::IsSizeAllowed(std::span<const int> counts) const {
   const int workers = WorkersOf(counts);
   return workers >= std::max(problem_.workers_min, 1) && workers <= problem_.workers_max;
+}
+
+bool FleetJudge::FitsPools(std::span<const int> counts, int server_offer, int hosts) const {
+  if (problem_.pools.empty()) {
+    return true;
+  }
+  std::vector<int> room = RoomBeside(problem_, server_offer, hosts);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const Offer& offer = problem_.offers[i];
+    if (offer.pool >= 0 && (room[static_cast<size_t>(offer.pool)] -= counts[i] - offer.held) < 0) {
+      return false;
+    }
+  }
+  return std::ranges::all_of(room, [](int left) { return left >= 0; });
 }
 
 bool FleetJudge::IsHeld(std::span<const int> counts) const {
@@ -208,8 +255,7 @@ FleetChoice FleetJudge::Choose(std::span<const int> counts, int server_offer, in
 }
 
 double FleetJudge::QuantileFactor(const FleetTraits& fleet) const {
-  const Goal& goal = problem_.goal;
-  const double deviation = TimeDeviation(*problem_.speed, *problem_.loss, goal.loss, fleet);
+  const double deviation = TimeDeviation(problem_, fleet);
   // Below a confidence of one half more doubt would make a goal easier.
   return std::max(std::exp(quantile_ * deviation), quantile_factor_);
 }
@@ -241,6 +287,35 @@ bool FleetJudge::ClimbsLadders(std::span<const int> counts) const {
 
 int WorkersOf(std::span<const int> counts) {
   return std::accumulate(counts.begin(), counts.end(), 0);
+}
+
+std::vector<int> RoomBeside(const PlanProblem& problem, int server_offer, int hosts) {
+  std::vector<int> room;
+  for (const Pool& pool : problem.pools) {
+    room.push_back(pool.quota);
+  }
+  for (const Offer& offer : problem.offers) {
+    if (offer.pool >= 0) {
+      room[static_cast<size_t>(offer.pool)] -= offer.held;
+    }
+  }
+  const int pool = problem.servers[static_cast<size_t>(server_offer)].pool;
+  if (pool >= 0) {
+    room[static_cast<size_t>(pool)] -= hosts;
+  }
+  return room;
+}
+
+int64_t MostWorkers(const PlanProblem& problem) {
+  int64_t workers = 0;
+  std::vector<int64_t> pooled(problem.pools.size(), 0);
+  for (const Offer& offer : problem.offers) {
+    (offer.pool >= 0 ? pooled[static_cast<size_t>(offer.pool)] : workers) += offer.quota;
+  }
+  for (size_t i = 0; i < pooled.size(); ++i) {
+    workers += std::min<int64_t>(pooled[i], problem.pools[i].quota);
+  }
+  return workers;
 }
 
 bool IsBetter(const FleetChoice& a, const FleetChoice& b) {

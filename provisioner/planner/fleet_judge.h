@@ -20,10 +20,12 @@ struct Verdict {
 /// Errors: kInvalidArgument for a problem that makes no sense.
 Status CheckProblem(const PlanProblem& problem);
 
-/// Standard deviation of the relative error of the time that a fleet takes to a loss: speed and
-/// steps together.
-double TimeDeviation(
-    const SpeedModel& speed, const LossModel& loss_model, double loss, const FleetTraits& fleet);
+/// Standard deviation of the relative error of the speed of a fleet of that size.
+double SpeedDeviation(const PlanProblem& problem, int workers);
+
+/// Standard deviation of the relative error of the time that a fleet takes to the goal's loss:
+/// speed and steps together.
+double TimeDeviation(const PlanProblem& problem, const FleetTraits& fleet);
 
 /// Evaluates the fleets of one problem. The problem has to outlive it. Not for two threads at once.
 class FleetJudge {
@@ -40,6 +42,9 @@ class FleetJudge {
 
   /// Not empty, and of a number of workers that the problem allows.
   bool IsSizeAllowed(std::span<const int> counts) const;
+
+  /// Whether no pool is used beyond its quota, the servers counted.
+  bool FitsPools(std::span<const int> counts, int server_offer, int hosts) const;
 
   /// Whether these are the counts that run already.
   bool IsHeld(std::span<const int> counts) const;
@@ -105,5 +110,12 @@ class BestFleets {
 };
 
 int WorkersOf(std::span<const int> counts);
+
+/// Per pool of the problem: what is left of it beside these servers and all that is held. Below 0
+/// where they do not fit.
+std::vector<int> RoomBeside(const PlanProblem& problem, int server_offer, int hosts);
+
+/// The most workers that the quotas allow.
+int64_t MostWorkers(const PlanProblem& problem);
 
 }  // namespace ps::provisioner

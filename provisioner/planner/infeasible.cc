@@ -1,10 +1,12 @@
 #include "provisioner/planner/infeasible.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "provisioner/planner/fleet_judge.h"
 
@@ -16,6 +18,7 @@ constexpr double kSecondsPerHour = 3600;
 // Nearest goals can be met, and are this close to the nearest.
 constexpr double kAccuracy = 1e-3;
 constexpr int kBisectionsMax = 20;
+constexpr double kStepsLeast = 1;  // of a job: with fewer there is nothing to do
 // A goal that can be met is enough where the last percent takes long.
 constexpr ExactEffort kEffort{
     .gap = kAccuracy, .regions_max = 20'000, .nodes_max_uncut = ExactEffort().nodes_max_uniform};
@@ -105,9 +108,87 @@ std::string AtConfidence(const Goal& goal) {
   return goal.confidence == 0.5 ? "" : Text(" at %.0f %% confidence", goal.confidence * 100);
 }
 
+std::string OutOfReach(const PlanProblem& problem) {
+  return Text(
+      "loss %g is out of reach: the fitted curve ends at %g, whatever the fleet",
+      problem.goal.loss,
+      problem.loss->floor());
+}
+
+std::string Met(const PlanProblem& problem, double start) {
+  return Text(
+      "loss %g is met before the first step: the fitted curve begins at %.4g",
+      problem.goal.loss,
+      start);
+}
+
+/// The highest loss to which such a fleet needs a step.
+double StartOf(const PlanProblem& problem, const FleetTraits& fleet) {
+  double low = problem.loss->floor();
+  double high = problem.goal.loss;
+  if (problem.loss->StepsTo(high, fleet) >= kStepsLeast) {
+    return high;
+  }
+  for (int i = 0; i < kBisectionsMax; ++i) {
+    const double middle = (low + high) / 2;
+    (problem.loss->StepsTo(middle, fleet) >= kStepsLeast ? low : high) = middle;
+  }
+  return low;
+}
+
 }  // namespace
 
-Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strategy) {
+Infeasible StoppedEarly() {
+  Infeasible why;
+  why.reason = "none was found before the search was stopped; give it more time";
+  why.seconds_min = kInfinity;
+  why.usd_min_in_time = kInfinity;
+  why.seconds_min_in_usd = kInfinity;
+  return why;
+}
+
+void RefuseMetGoal(const PlanProblem& problem, PlanAnswer* answer) {
+  if (answer->best.empty() || answer->best.front().steps >= kStepsLeast) {
+    return;
+  }
+  const FleetChoice& met = answer->best.front();
+  double start = StartOf(problem, TraitsOf(met.speed, WorkersOf(met.counts)));
+  // Single workers, of which one has the largest batch, begin lowest.
+  FleetJudge judge(problem);
+  for (size_t i = 0; i < problem.offers.size(); ++i) {
+    std::vector<int> alone(problem.offers.size(), 0);
+    alone[i] = problem.offers[i].quota > 0 ? 1 : 0;
+    if (alone[i] > 0) {
+      const FleetChoice choice = judge.Choose(alone, met.server_offer, met.server_hosts);
+      start = std::min(start, StartOf(problem, TraitsOf(choice.speed, 1)));
+    }
+  }
+  answer->best.clear();
+  answer->infeasible = {};
+  answer->infeasible.loss_floor = problem.loss->floor();
+  answer->infeasible.loss_start = start;
+  answer->infeasible.reason = Met(problem, start);
+}
+
+std::string WhyNoTime(const PlanProblem& problem, const FleetChoice& choice) {
+  if (problem.goal.loss <= problem.loss->floor()) {
+    return OutOfReach(problem);
+  }
+  if (!std::isfinite(choice.seconds)) {
+    return Text(
+        "this fleet never reaches loss %g: its mean batch of %.0f samples is beyond what the "
+        "fitted curve can speak of",
+        problem.goal.loss,
+        choice.speed.batch_mean);
+  }
+  return choice.steps < kStepsLeast
+             ? Met(problem, StartOf(problem, TraitsOf(choice.speed, WorkersOf(choice.counts))))
+             : "";
+}
+
+namespace {
+
+Infeasible Explain(const PlanProblem& problem, std::string_view strategy) {
   const Goal& goal = problem.goal;
   Infeasible why;
   why.loss_floor = problem.loss->floor();
@@ -115,10 +196,7 @@ Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strate
   why.usd_min_in_time = kInfinity;
   why.seconds_min_in_usd = kInfinity;
   if (goal.loss <= why.loss_floor) {
-    why.reason = Text(
-        "loss %g is out of reach: the fitted curve ends at %g, whatever the fleet",
-        goal.loss,
-        why.loss_floor);
+    why.reason = OutOfReach(problem);
     return why;
   }
   const Explainer explainer(problem);
@@ -157,6 +235,17 @@ Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strate
       strategy.data(),
       why.usd_min_in_time);
   return why;
+}
+
+}  // namespace
+
+Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strategy) {
+  const Infeasible why = Explain(problem, strategy);
+  // What a search that was stopped did not find may be there all the same.
+  constexpr SearchProgress kNothing{.usd_best = kInfinity};
+  const bool is_cut_short = problem.watch != nullptr && problem.goal.loss > why.loss_floor &&
+                            !problem.watch->GoesOn(kNothing);
+  return is_cut_short ? StoppedEarly() : why;
 }
 
 }  // namespace ps::provisioner

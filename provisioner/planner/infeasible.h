@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "provisioner/planner/planner.h"
@@ -11,6 +12,17 @@ namespace ps::provisioner {
 /// Why `strategy` found no plan, and the nearest goals that can be met. Requires: a problem that
 /// CheckProblem accepts.
 Infeasible ExplainInfeasible(const PlanProblem& problem, std::string_view strategy);
+
+/// The same for a search that its watch ended before any fleet was found.
+Infeasible StoppedEarly();
+
+/// A goal that a fleet meets before its first step, as the fitted curve begins below it, needs no
+/// plan: `answer` becomes one without fleets that says so.
+void RefuseMetGoal(const PlanProblem& problem, PlanAnswer* answer);
+
+/// Why nothing can be said of the time that this fleet takes to the goal's loss, one line; empty
+/// when there is a time.
+std::string WhyNoTime(const PlanProblem& problem, const FleetChoice& choice);
 
 /// How hard the exact search tries.
 struct ExactEffort {

@@ -33,6 +33,8 @@ std::optional<Price> PriceOf(const proto::InstanceType& type, MarketChoice choic
   return Price{proto::Market::kSpot, spot->usd_per_hour};
 }
 
+constexpr std::string_view kQuotaFor = "quota for";
+
 /// `what`: "quota for", for messages.
 Status CheckCounts(
     const proto::Catalog& catalog,
@@ -40,17 +42,16 @@ Status CheckCounts(
     const std::string& what,
     const std::vector<TypeCount>& counts) {
   for (const TypeCount& count : counts) {
-    const std::string name = what + " " + count.instance_type;
+    const std::string batch = count.minibatch > 0 ? ":" + std::to_string(count.minibatch) : "";
+    const std::string name = what + " " + count.instance_type + batch;
     if (catalog.Find(count.instance_type) == nullptr) {
       return Status::InvalidArgument(name + ", a type that the catalog does not have");
     }
-    const auto& classes = speed.classes();
-    const bool is_profiled =
-        std::any_of(classes.begin(), classes.end(), [&](const WorkerClass& worker) {
-          return worker.name == count.instance_type;
-        });
-    if (!is_profiled) {
-      return Status::InvalidArgument(name + ", which the profile has no figures for");
+    // A quota may be of a type that only holds parameters.
+    const bool is_server = what == kQuotaFor && catalog.Find(count.instance_type)->is_server_host;
+    if (!is_server && FindClass(speed, count) < 0) {
+      return Status::InvalidArgument(
+          name + ", which is left out or which the profile has no figures for");
     }
     if (count.count < 0) {
       return Status::InvalidArgument(name + " below 0");
@@ -69,7 +70,8 @@ int CountOf(const std::vector<TypeCount>& counts, const std::string& type, int o
   return otherwise;
 }
 
-Result<ServerOffer> OfferOf(const proto::Catalog& catalog, const ServerRange& range) {
+Result<ServerOffer> OfferOf(
+    const proto::Catalog& catalog, const ServerRange& range, const PlanSetup& setup) {
   const proto::InstanceType* type = catalog.Find(range.instance_type);
   if (type == nullptr) {
     return Status::InvalidArgument(
@@ -84,10 +86,11 @@ Result<ServerOffer> OfferOf(const proto::Catalog& catalog, const ServerRange& ra
     return Status::InvalidArgument(
         "servers " + range.instance_type + ": their number has to be a range from 1 up");
   }
-  if (range.hosts_max > type->quota) {
+  const int quota = CountOf(setup.quotas, type->name, type->quota);
+  if (range.hosts_max > quota) {
     return Status::InvalidArgument(
         "servers " + range.instance_type + ": " + std::to_string(range.hosts_max) +
-        " hosts, beyond the type's quota of " + std::to_string(type->quota));
+        " hosts, beyond the type's quota of " + std::to_string(quota));
   }
   return ServerOffer{
       range.instance_type,
@@ -97,7 +100,45 @@ Result<ServerOffer> OfferOf(const proto::Catalog& catalog, const ServerRange& ra
       range.hosts_max};
 }
 
+/// Puts what is of one type into one pool, where that is more than one offer.
+void ShareQuotas(PlanProblem* problem) {
+  const auto& classes = problem->speed->classes();
+  for (size_t i = 0; i < problem->offers.size(); ++i) {
+    if (problem->offers[i].pool >= 0) {
+      continue;
+    }
+    const auto type_of = [&](const Offer& offer) -> const std::string& {
+      return classes[static_cast<size_t>(offer.worker_class)].name;
+    };
+    const std::string& type = type_of(problem->offers[i]);
+    std::vector<int*> members;
+    for (Offer& other : problem->offers) {
+      if (type_of(other) == type) {
+        members.push_back(&other.pool);
+      }
+    }
+    for (ServerOffer& server : problem->servers) {
+      if (server.instance_type == type) {
+        members.push_back(&server.pool);
+      }
+    }
+    if (members.size() > 1) {
+      std::ranges::for_each(
+          members, [&](int* pool) { *pool = static_cast<int>(problem->pools.size()); });
+      problem->pools.push_back({problem->offers[i].quota});
+    }
+  }
+}
+
 }  // namespace
+
+int FindClass(const SpeedModel& speed, const TypeCount& count) {
+  const auto found = std::ranges::find_if(speed.classes(), [&](const WorkerClass& worker) {
+    return worker.name == count.instance_type &&
+           (count.minibatch == 0 || worker.samples == count.minibatch);
+  });
+  return found == speed.classes().end() ? -1 : static_cast<int>(found - speed.classes().begin());
+}
 
 const proto::SpotPrice* LowestSpot(const proto::InstanceType& type) {
   const proto::SpotPrice* lowest = nullptr;
@@ -115,14 +156,18 @@ Result<PlanProblem> MakePlanProblem(
   problem.speed = models.speed.get();
   problem.loss = models.loss.get();
   problem.goal = setup.goal;
-  PS_TRY(CheckCounts(catalog, *models.speed, "quota for", setup.quotas));
+  problem.workers_measured = models.workers_measured;
+  PS_TRY(CheckCounts(catalog, *models.speed, std::string(kQuotaFor), setup.quotas));
   PS_TRY(CheckCounts(catalog, *models.speed, "held instances of", setup.held));
   const auto& classes = models.speed->classes();
   for (size_t k = 0; k < classes.size(); ++k) {
     const proto::InstanceType* type = catalog.Find(classes[k].name);
     PS_CHECK(type != nullptr) << classes[k].name;
     const std::optional<Price> price = PriceOf(*type, setup.market);
-    const int held = CountOf(setup.held, type->name, 0);
+    int held = 0;
+    for (const TypeCount& some : setup.held) {
+      held += FindClass(*models.speed, some) == static_cast<int>(k) ? some.count : 0;
+    }
     if (!price && held > 0) {
       return Status::InvalidArgument(
           "held instances of " + type->name + ", which the catalog has no spot price for");
@@ -137,15 +182,18 @@ Result<PlanProblem> MakePlanProblem(
   std::vector<ServerRange> ranges = setup.servers;
   if (ranges.empty()) {
     for (const proto::InstanceType& type : catalog.types) {
-      if (type.is_server_host && type.quota > 0) {
-        ranges.push_back({type.name, 1, std::min(type.quota, PlanSetup::kHostsMax)});
+      const bool is_left_out = std::ranges::count(setup.left_out, type.name) > 0;
+      const int quota = CountOf(setup.quotas, type.name, type.quota);
+      if (type.is_server_host && quota > 0 && !is_left_out) {
+        ranges.push_back({type.name, 1, std::min(quota, PlanSetup::kHostsMax)});
       }
     }
   }
   for (const ServerRange& range : ranges) {
-    PS_ASSIGN(ServerOffer offer, OfferOf(catalog, range));
+    PS_ASSIGN(ServerOffer offer, OfferOf(catalog, range, setup));
     problem.servers.push_back(std::move(offer));
   }
+  ShareQuotas(&problem);
   return problem;
 }
 

@@ -20,6 +20,7 @@ enum class MarketChoice : unsigned char { kSpot, kOnDemand, kBoth };
 struct TypeCount {
   std::string instance_type;
   int count = 0;
+  int minibatch = 0;  // of workers; 0: the one that the profile has first
 };
 
 /// How many hosts of a type may hold the parameters.
@@ -31,9 +32,10 @@ struct ServerRange {
 
 struct PlanSetup {
   MarketChoice market = MarketChoice::kSpot;
-  std::vector<TypeCount> quotas;     // instead of the catalog's
-  std::vector<TypeCount> held;       // running already, in the market of the choice
-  std::vector<ServerRange> servers;  // empty: every server host of the catalog, 1 to kHostsMax
+  std::vector<TypeCount> quotas;      // instead of the catalog's
+  std::vector<TypeCount> held;        // running already, in the market of the choice
+  std::vector<ServerRange> servers;   // empty: every server host of the catalog, 1 to kHostsMax
+  std::vector<std::string> left_out;  // server hosts that are not used, when `servers` is empty
   Goal goal;
 
   static constexpr int kHostsMax = 8;
@@ -43,12 +45,16 @@ struct PlanSetup {
 const proto::SpotPrice* LowestSpot(const proto::InstanceType& type);
 
 /// One offer per worker class that is sold in a market of the choice, and one per type of server,
-/// which is always on demand: a revoked server would stop every worker.
+/// which is always on demand: a revoked server would stop every worker. The minibatches of a type
+/// are worker classes that share its quota, and with them its use as a server.
 /// The answer points at `models`. Errors: kInvalidArgument for types that the catalog does not
 /// have, that the job has no profile for, or that may not hold parameters, for quotas below 0, and
 /// for held instances that are not sold in that market.
 Result<PlanProblem> MakePlanProblem(
     const proto::Catalog& catalog, const JobModels& models, const PlanSetup& setup);
+
+/// The class that a type and minibatch of TypeCount name; -1 when there is none.
+int FindClass(const SpeedModel& speed, const TypeCount& count);
 
 /// Limits the problem's sizes as spotDNN's Algorithm 1 does: n_upper (15), beyond which workers
 /// always meet at the servers, and n_lower (16), below which no fleet is fast enough. Each only

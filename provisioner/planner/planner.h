@@ -15,13 +15,20 @@ namespace ps::provisioner {
 
 // Chooses a fleet. Pure: no clock, no network; same input, same plan.
 
-/// Something that can be rented: a worker class in a market. Two offers may share a class.
+/// A quota that several offers share: the minibatches of one type, and its use as a server.
+struct Pool {
+  int quota = 0;
+};
+
+/// Something that can be rented: a worker class in a market. Two offers may share a class, if they
+/// are of no pool.
 struct Offer {
   int worker_class = 0;  // index into SpeedModel::classes()
   proto::Market market = proto::Market::kSpot;
   double usd_per_hour = 0;
   int quota = 0;  // most of it
   int held = 0;   // running already: the plan keeps them
+  int pool = -1;  // index into PlanProblem::pools; -1: none
 };
 
 /// Server hosts to choose among: 1 to hosts_max of a type.
@@ -31,6 +38,7 @@ struct ServerOffer {
   double usd_per_hour = 0;  // 0: not counted, as spotDNN's published costs
   int hosts_min = 1;
   int hosts_max = 1;
+  int pool = -1;  // as an offer's
 };
 
 struct Goal {
@@ -55,9 +63,25 @@ struct FleetChoice {
 struct Infeasible {
   std::string reason;             // one line for people
   double loss_floor = 0;          // no fleet gets below
+  double loss_start = 0;          // above 0: met before the first step, lower losses can be asked
   double seconds_min = 0;         // the fastest fleet's time to the loss; infinity: never
   double usd_min_in_time = 0;     // the cheapest in time, when only the budget fails
   double seconds_min_in_usd = 0;  // the fastest within budget, when only the time fails
+};
+
+/// What a search knows, for people who wait.
+struct SearchProgress {
+  uint64_t fleets = 0;   // evaluated
+  double usd_best = 0;   // infinity: none was found yet
+  double usd_bound = 0;  // no fleet that meets the goal costs less; 0: not known yet
+};
+
+/// Asked now and then during a search.
+class SearchWatch {
+ public:
+  virtual ~SearchWatch() = default;
+  /// False ends the search with the best that it has; from then on it is false.
+  virtual bool GoesOn(const SearchProgress& progress) = 0;
 };
 
 struct PlanAnswer {
@@ -65,8 +89,9 @@ struct PlanAnswer {
   Infeasible infeasible;
   uint64_t fleets_evaluated = 0;
   proto::Certainty certainty = proto::Certainty::kBestFound;
-  double usd_bound =
-      0;  // when only the best found, by "exact": no fleet that meets the goal costs less
+  // When only the best found, by "exact": no fleet that meets the goal costs less. 0: not known.
+  double usd_bound = 0;
+  bool is_stopped = false;  // by the watch
 };
 
 struct PlanProblem {
@@ -74,6 +99,8 @@ struct PlanProblem {
   const LossModel* loss = nullptr;
   std::vector<Offer> offers;
   std::vector<ServerOffer> servers;
+  std::vector<Pool> pools = {};
+  int workers_measured = 0;  // in the largest fleet whose speed is known; 0: not known
   Goal goal;
   int answers_max = 3;
   // Workers of a plan. With n_lower and n_upper of spotDNN (16) and (15), "spotdnn" tries the
@@ -83,6 +110,7 @@ struct PlanProblem {
   // Where "exact" ends with the best that it has, in nodes of its search: some ten seconds. Goals
   // that hardly any of very many fleets meets get there.
   uint64_t effort_max = 300'000'000;
+  SearchWatch* watch = nullptr;  // of "exact", and of those that use it or try every fleet
 };
 
 /// A named way to choose.

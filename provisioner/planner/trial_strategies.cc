@@ -1,5 +1,6 @@
 // Strategies that judge one fleet after the other.
 
+#include <cmath>
 #include <utility>
 
 #include "provisioner/planner/fleet_judge.h"
@@ -22,7 +23,11 @@ Result<PlanAnswer> SolveByTrial(
   PlanAnswer answer;
   answer.fleets_evaluated = judge.evaluated();
   answer.best = std::move(best).Take();
-  if (answer.best.empty()) {
+  answer.is_stopped =
+      problem.watch != nullptr && !problem.watch->GoesOn({.fleets = judge.evaluated()});
+  if (answer.best.empty() && answer.is_stopped) {
+    answer.infeasible = StoppedEarly();
+  } else if (answer.best.empty()) {
     answer.infeasible = ExplainInfeasible(problem, strategy);
   }
   return answer;
@@ -41,11 +46,23 @@ class ExhaustiveStrategy final : public Strategy {
             problem, name(), [&](int server, int hosts, FleetJudge* judge, BestFleets* best) {
               TryAll(problem, server, hosts, judge, best);
             }));
-    answer.certainty = proto::Certainty::kProven;
+    if (!answer.is_stopped) {
+      answer.certainty = proto::Certainty::kProven;
+    }
     return answer;
   }
 
  private:
+  /// Asks the watch at every so many fleets.
+  static bool GoesOn(const PlanProblem& problem, const FleetJudge& judge, const BestFleets& best) {
+    constexpr uint64_t kFleetsPerQuestion = 4096;
+    if (problem.watch == nullptr || judge.evaluated() % kFleetsPerQuestion != 0) {
+      return true;
+    }
+    const double usd = best.fleets().empty() ? INFINITY : best.fleets().front().usd;
+    return problem.watch->GoesOn({.fleets = judge.evaluated(), .usd_best = usd});
+  }
+
   /// Counts up through every combination, as an odometer does.
   static void TryAll(
       const PlanProblem& problem, int server, int hosts, FleetJudge* judge, BestFleets* best) {
@@ -53,8 +70,9 @@ class ExhaustiveStrategy final : public Strategy {
     for (const Offer& offer : problem.offers) {
       counts.push_back(offer.held);
     }
-    while (true) {
-      if (judge->IsSizeAllowed(counts) && judge->ClimbsLadders(counts)) {
+    while (GoesOn(problem, *judge, *best)) {
+      if (judge->IsSizeAllowed(counts) && judge->ClimbsLadders(counts) &&
+          judge->FitsPools(counts, server, hosts)) {
         const Verdict verdict = judge->Judge(counts, server, hosts);
         if (verdict.usd <= best->usd_limit() * (1 + 1e-9) &&
             judge->MeetsGoal(verdict, judge->IsHeld(counts))) {
@@ -121,7 +139,7 @@ class HomogeneousStrategy final : public Strategy {
 
   static void Consider(
       const std::vector<int>& counts, int server, int hosts, FleetJudge* judge, BestFleets* best) {
-    if (judge->IsSizeAllowed(counts) &&
+    if (judge->IsSizeAllowed(counts) && judge->FitsPools(counts, server, hosts) &&
         judge->MeetsGoal(judge->Judge(counts, server, hosts), judge->IsHeld(counts))) {
       best->Add(judge->Choose(counts, server, hosts));
     }

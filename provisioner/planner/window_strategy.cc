@@ -36,6 +36,19 @@ class WindowStrategy final : public Strategy {
  private:
   bool is_prototype() const { return rules_ == WindowRules::kPrototype; }
 
+  /// Of the minibatches of a type the algorithm knows one: the largest.
+  static bool IsLargestOfPool(const PlanProblem& problem, size_t index) {
+    const auto samples = [&](size_t i) {
+      return problem.speed->classes()[static_cast<size_t>(problem.offers[i].worker_class)].samples;
+    };
+    for (size_t i = 0; i < problem.offers.size(); ++i) {
+      if (problem.offers[i].pool == problem.offers[index].pool && samples(i) > samples(index)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   /// The offer of every instance that is not held yet, by step time, ties in the problem's order.
   std::vector<size_t> SortedInstances(
       const PlanProblem& problem, int server, int hosts, const FleetJudge& judge) const {
@@ -62,12 +75,17 @@ class WindowStrategy final : public Strategy {
                  ? offer_a.usd_per_hour < offer_b.usd_per_hour
                  : a < b;
     });
+    const std::vector<int> room = RoomBeside(problem, server, hosts);
     std::vector<size_t> instances;
     for (const size_t i : offers) {
-      instances.insert(
-          instances.end(),
-          static_cast<size_t>(problem.offers[i].quota - problem.offers[i].held),
-          i);
+      const Offer& offer = problem.offers[i];
+      int spare = offer.quota - offer.held;
+      if (offer.pool >= 0) {
+        spare = IsLargestOfPool(problem, i)
+                    ? std::clamp(room[static_cast<size_t>(offer.pool)], 0, spare)
+                    : 0;
+      }
+      instances.insert(instances.end(), static_cast<size_t>(spare), i);
     }
     return instances;
   }
@@ -111,6 +129,9 @@ class WindowStrategy final : public Strategy {
       int hosts,
       FleetJudge* judge,
       BestFleets* best) const {
+    if (!judge->FitsPools(counts, server, hosts)) {
+      return;
+    }
     Verdict verdict = judge->Judge(counts, server, hosts);
     if (is_prototype()) {
       RoundAsPrototype(problem, counts, server, hosts, *judge, &verdict);

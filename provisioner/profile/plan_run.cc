@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/base/text.h"
+
 namespace ps::provisioner {
 namespace {
 
@@ -20,6 +22,13 @@ Result<proto::JobConfig> ApplyPlan(
     return Status::InvalidArgument(
         "the plan is for another model: its model_fingerprint is " + plan.model_fingerprint +
         ", this job's is " + fingerprint + "; plan again with `psctl plan`");
+  }
+  if (plan.job != config.name) {
+    return Status::InvalidArgument(
+        "the plan is for another job: '" + Printable(plan.job) + "', this one is '" +
+        Printable(config.name) +
+        "'; plan again with `psctl plan`, or say that they are the same with --set name=" +
+        Printable(plan.job));
   }
   config.workers.clear();
   for (const proto::PlanWorkers& planned : plan.workers) {

@@ -1,5 +1,5 @@
 // Two panels above each other over one axis of workers: speed, and what reaching the loss costs.
-// Bands behind them say what limits fleets of that size.
+// Bands behind them say what limits fleets of that size, names below them which fleet that is.
 
 #include <algorithm>
 #include <cmath>
@@ -14,13 +14,16 @@ namespace ps::provisioner {
 namespace {
 
 constexpr double kWidth = 760;
-constexpr double kHeight = 560;
 constexpr double kLeft = 84;
 constexpr double kRight = 736;
 constexpr double kSpeedTop = 92;
 constexpr double kSpeedBottom = 272;
 constexpr double kCostTop = 306;
 constexpr double kCostBottom = 470;
+constexpr double kNamesTop = 500;
+constexpr double kLegendHeight = 56;
+constexpr double kLetterWidth = 6.4;
+constexpr size_t kNameMax = 60;  // letters
 constexpr int kTicks = 4;
 
 constexpr std::string_view kStyle = R"(<style>
@@ -124,6 +127,9 @@ class Plot {
       : points_(points), chosen_workers_(chosen_workers) {
     for (const PlotPoint& point : points) {
       workers_max_ = std::max(workers_max_, point.workers);
+      const size_t letters = std::min(point.fleet.size(), kNameMax);
+      height_ = std::max(
+          height_, kNamesTop + kLetterWidth * static_cast<double>(letters) + kLegendHeight);
     }
   }
 
@@ -201,18 +207,33 @@ class Plot {
     }
     svg_ += Text(
         "<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n"
-        "<text class=\"ink\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">workers</text>\n",
+        "<text class=\"ink\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">workers</text>\n",
         kLeft,
         kRight,
         kCostBottom,
         kCostBottom,
-        (kLeft + kRight) / 2,
-        kCostBottom + 38);
+        kLeft - 8,
+        kCostBottom + 18);
+  }
+
+  /// Which fleet each point is of, upwards to its number of workers.
+  void Names() {
+    for (const PlotPoint& point : points_) {
+      const bool is_long = point.fleet.size() > kNameMax;
+      svg_ += Text(
+          "<text class=\"small %s\" transform=\"translate(%.1f %.1f) rotate(-90)\" "
+          "text-anchor=\"end\">",
+          point.workers == chosen_workers_ ? "ink" : "soft",
+          X(point.workers) + 4,
+          kNamesTop);
+      svg_ += Escaped(is_long ? point.fleet.substr(0, kNameMax - 3) + "..." : point.fleet);
+      svg_ += "</text>\n";
+    }
   }
 
   void Legend() {
     double x = kLeft;
-    const double y = kHeight - 26;
+    const double y = height_ - 20;
     svg_ += Text("<text class=\"small ink\" x=\"%.1f\" y=\"%.1f\">limited by</text>\n", x, y);
     x += 68;
     for (const Bottleneck bottleneck :
@@ -268,12 +289,12 @@ class Plot {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
         "height=\"%.0f\" role=\"img\" aria-label=\"",
         kWidth,
-        kHeight,
+        height_,
         kWidth,
-        kHeight);
+        height_);
     out += Escaped(texts.title) + "\">\n";
     out += kStyle;
-    out += Text("<rect class=\"page\" width=\"%.0f\" height=\"%.0f\"/>\n", kWidth, kHeight);
+    out += Text("<rect class=\"page\" width=\"%.0f\" height=\"%.0f\"/>\n", kWidth, height_);
     out += "<text class=\"title ink\" x=\"20\" y=\"32\">" + Escaped(texts.title) + "</text>\n";
     out += "<text class=\"soft\" x=\"20\" y=\"54\">" + Escaped(texts.subtitle) + "</text>\n";
     return out + svg_ + "</svg>\n";
@@ -299,6 +320,7 @@ class Plot {
   const std::vector<PlotPoint>& points_;
   int chosen_workers_;
   int workers_max_ = 1;
+  double height_ = kNamesTop + kLegendHeight;
   std::string svg_;
 };
 
@@ -315,6 +337,7 @@ std::string PlotSvg(
     return point.choice.usd;
   });
   plot.WorkerAxis();
+  plot.Names();
   plot.Chosen();
   plot.Legend();
   return std::move(plot).Take(texts);

@@ -1,5 +1,7 @@
 #include "provisioner/report/plan_report.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -35,6 +37,8 @@ std::vector<proto::PlanWorkers> WorkersOf(const PlanProblem& problem, const Flee
   return workers;
 }
 
+constexpr uint64_t kPointEffort = 10'000'000;  // a tenth of a second or so
+
 /// The fastest fleet of a problem, whatever it costs.
 PlanAnswer SolveForTime(const PlanProblem& problem) {
   constexpr double kUsdPerHour = 3600;
@@ -50,7 +54,33 @@ PlanAnswer SolveForTime(const PlanProblem& problem) {
 
 }  // namespace
 
-std::string FleetText(const std::vector<proto::PlanWorkers>& workers) {
+std::string OverpromiseText(
+    const PlanProblem& problem, const JobTraffic& traffic, const FleetChoice& choice) {
+  constexpr double kSlack = 1e-6;  // of models that know the limit
+  const ServerOffer& server = problem.servers[static_cast<size_t>(choice.server_offer)];
+  const double bytes_per_s = choice.speed.steps_per_s / traffic.local_steps *
+                             std::max(traffic.push_bytes, traffic.pull_bytes);
+  const double carried = choice.server_hosts * server.link_bytes_per_s;
+  if (bytes_per_s <= carried * (1 + kSlack)) {
+    return "";
+  }
+  return fmt::format(
+      "the {} model promises {:.0f} % of what the servers' network carries each way: expect less "
+      "speed, or plan with --speed-model queue",
+      problem.speed->name(),
+      std::ceil(100 * bytes_per_s / carried));
+}
+
+bool HasSeveralMinibatches(const SpeedModel& speed) {
+  std::vector<std::string> names;
+  for (const WorkerClass& worker : speed.classes()) {
+    names.push_back(worker.name);
+  }
+  std::ranges::sort(names);
+  return std::ranges::adjacent_find(names) != names.end();
+}
+
+std::string FleetText(const std::vector<proto::PlanWorkers>& workers, bool names_minibatches) {
   const auto is_on_demand = [](const proto::PlanWorkers& some) {
     return some.market == proto::Market::kOnDemand;
   };
@@ -58,6 +88,7 @@ std::string FleetText(const std::vector<proto::PlanWorkers>& workers) {
   std::string text;
   for (const proto::PlanWorkers& some : workers) {
     text += (text.empty() ? "" : ", ") + std::to_string(some.count) + " " + some.instance_type;
+    text += names_minibatches ? ":" + std::to_string(some.minibatch) : "";
     text += is_on_demand(some) && !is_all_on_demand ? " (on demand)" : "";
   }
   return text + (is_all_on_demand ? ", on demand" : "");
@@ -89,10 +120,11 @@ proto::Plan PlanOf(
       server.instance_type, choice.server_hosts, server.link_bytes_per_s, server.usd_per_hour};
   // Both ends hold at the goal's confidence: of a goal that is met, the upper end is in time.
   const double inside = std::max(2 * goal.confidence - 1, 0.0);
-  plan.samples_per_s = Interval(choice.speed.samples_per_s, problem.speed->residual(), inside);
+  plan.samples_per_s = Interval(
+      choice.speed.samples_per_s, SpeedDeviation(problem, WorkersOf(choice.counts)), inside);
   if (problem.loss != nullptr && choice.steps > 0) {
     const FleetTraits fleet = TraitsOf(choice.speed, WorkersOf(choice.counts));
-    const double residual = TimeDeviation(*problem.speed, *problem.loss, goal.loss, fleet);
+    const double residual = TimeDeviation(problem, fleet);
     plan.steps = Interval(choice.steps, problem.loss->ResidualAt(goal.loss, fleet), inside);
     plan.seconds = Interval(choice.seconds, residual, inside);
     plan.usd = Interval(choice.usd, residual, inside);
@@ -107,6 +139,8 @@ std::vector<PlotPoint> PlotPoints(
   std::vector<PlotPoint> points;
   PlanProblem sized = problem;
   sized.answers_max = 1;
+  sized.effort_max = std::min(sized.effort_max, kPointEffort);
+  sized.watch = nullptr;  // a plot of a search that was ended is a plot all the same
   sized.servers = {problem.servers[static_cast<size_t>(choice.server_offer)]};
   sized.servers.front().hosts_min = choice.server_hosts;
   sized.servers.front().hosts_max = choice.server_hosts;
@@ -128,7 +162,7 @@ std::vector<PlotPoint> PlotPoints(
     PlotPoint point;
     point.workers = workers;
     point.choice = judge.Choose(answer.best.front().counts, 0, choice.server_hosts);
-    point.fleet = FleetText(WorkersOf(sized, point.choice));
+    point.fleet = FleetText(WorkersOf(sized, point.choice), HasSeveralMinibatches(*problem.speed));
     point.is_in_time = is_in_time;
     points.push_back(std::move(point));
   }

@@ -19,8 +19,17 @@ proto::Plan PlanOf(
     const FleetChoice& choice,
     const std::string& strategy);
 
-/// "2 p3.2xlarge, 4 g3.8xlarge (on demand)", or "2 p3.2xlarge, on demand" when all are
-std::string FleetText(const std::vector<proto::PlanWorkers>& workers);
+/// What to say where the speed model promises more bytes than the servers' links carry either way,
+/// as the published equations of "spotdnn" and "ideal" may; empty where it does not.
+std::string OverpromiseText(
+    const PlanProblem& problem, const JobTraffic& traffic, const FleetChoice& choice);
+
+/// "2 p3.2xlarge, 4 g3.8xlarge (on demand)", or "2 p3.2xlarge, on demand" when all are;
+/// `names_minibatches`: "2 p3.2xlarge:512".
+std::string FleetText(const std::vector<proto::PlanWorkers>& workers, bool names_minibatches);
+
+/// Whether a type is there with several minibatches, so that its name alone does not tell.
+bool HasSeveralMinibatches(const SpeedModel& speed);
 
 /// "1 m5.xlarge"
 std::string ServersText(const proto::PlanServers& servers);
@@ -43,9 +52,9 @@ struct PlotTexts {
   std::string subtitle;
 };
 
-/// Speed and cost over the number of workers, with what limits each size, as one SVG document that
-/// follows the reader's light or dark scheme. `chosen_workers` is marked; 0 marks none. Requires: a
-/// point.
+/// Speed and cost over the number of workers, with what limits each size and which fleet it is of,
+/// as one SVG document that follows the reader's light or dark scheme. `chosen_workers` is marked;
+/// 0 marks none. Requires: a point.
 std::string PlotSvg(
     const std::vector<PlotPoint>& points, int chosen_workers, const PlotTexts& texts);
 

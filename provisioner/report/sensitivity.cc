@@ -7,6 +7,7 @@
 
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/infeasible.h"
+#include "provisioner/report/plan_report.h"
 
 namespace ps::provisioner {
 namespace {
@@ -14,9 +15,9 @@ namespace {
 // Plans that save less than this share are not reported.
 constexpr double kWorthMentioning = 0.001;
 
-/// A change after which the loss is out of reach is no gain.
+/// A change after which the loss is out of reach, or there already, is no gain.
 void AddGain(std::string change, const Verdict& after, std::vector<proto::PlanGain>* gains) {
-  if (std::isfinite(after.seconds) && std::isfinite(after.usd)) {
+  if (std::isfinite(after.seconds) && std::isfinite(after.usd) && after.steps >= 1) {
     gains->push_back({std::move(change), after.speed.samples_per_s, after.seconds, after.usd});
   }
 }
@@ -48,13 +49,16 @@ void AddChanged(
 std::vector<proto::PlanGain> WhatMoreBuys(
     const PlanInput& input, const PlanProblem& problem, const FleetChoice& choice) {
   FleetJudge judge(problem);
+  const bool names_minibatches = HasSeveralMinibatches(*problem.speed);
   std::vector<proto::PlanGain> gains;
   for (size_t i = 0; i < problem.offers.size(); ++i) {
     std::vector<int> counts = choice.counts;
     ++counts[i];
     const auto k = static_cast<size_t>(problem.offers[i].worker_class);
+    const auto samples = static_cast<int>(problem.speed->classes()[k].samples);
     AddGain(
-        "one more " + problem.speed->classes()[k].name,
+        "one more " + problem.speed->classes()[k].name +
+            (names_minibatches ? ":" + std::to_string(samples) : ""),
         judge.Judge(counts, choice.server_offer, choice.server_hosts),
         &gains);
   }
@@ -98,13 +102,31 @@ std::vector<proto::PlanGain> WhatMoreBuys(
 
 std::vector<proto::PlanQuota> WhatQuotaBuys(const PlanProblem& problem, const FleetChoice& choice) {
   std::vector<proto::PlanQuota> gains;
+  const std::vector<int> room = RoomBeside(problem, choice.server_offer, choice.server_hosts);
+  std::vector<int> pooled(room.size(), 0);  // chosen beyond what is held
   for (size_t i = 0; i < problem.offers.size(); ++i) {
-    if (choice.counts[i] == 0 || choice.counts[i] < problem.offers[i].quota) {
+    if (const int pool = problem.offers[i].pool; pool >= 0) {
+      pooled[static_cast<size_t>(pool)] += choice.counts[i] - problem.offers[i].held;
+    }
+  }
+  std::vector<bool> is_asked(room.size(), false);
+  for (size_t i = 0; i < problem.offers.size(); ++i) {
+    const int pool = problem.offers[i].pool;
+    const auto p = static_cast<size_t>(pool);
+    const bool is_used_up = pool >= 0 ? pooled[p] >= room[p] && !is_asked[p]
+                                      : choice.counts[i] >= problem.offers[i].quota;
+    if (choice.counts[i] == 0 || !is_used_up) {
       continue;
     }
     PlanProblem raised = problem;
     raised.answers_max = 1;
-    ++raised.offers[i].quota;
+    if (pool >= 0) {
+      is_asked[p] = true;
+      ++raised.pools[p].quota;
+    }
+    for (size_t k = 0; k < raised.offers.size(); ++k) {
+      raised.offers[k].quota += k == i || (pool >= 0 && raised.offers[k].pool == pool) ? 1 : 0;
+    }
     const PlanAnswer answer = SolveExactly(raised, {kWorthMentioning / 10});
     if (!answer.best.empty() && answer.best.front().usd < choice.usd * (1 - kWorthMentioning)) {
       const auto k = static_cast<size_t>(problem.offers[i].worker_class);

@@ -19,7 +19,8 @@ class PlanTest : public E2eTest {
     const std::string path = job_.folder() + "/plan.json";
     WriteText(
         path,
-        R"({"job": "any", "strategy": "exact", "speed_model": "queue", )" + fields +
+        R"({"job": ")" + job_.name() + R"(", "strategy": "exact", "speed_model": "queue", )" +
+            fields +
             R"("workers": [
              {"instance_type": "fast", "count": 2, "minibatch": 32, "compute_s": 0.05},
              {"instance_type": "slow", "count": 1, "minibatch": 64, "compute_s": 0.1}],

@@ -21,10 +21,27 @@ TEST(PlanArgumentsTest, DurationsHaveUnitsOrAreSeconds) {
   EXPECT_EQ(*ParseDuration("--within", "90s"), 90);
   EXPECT_EQ(*ParseDuration("--within", "2400"), 2400);
   EXPECT_EQ(*ParseDuration("--within", "2d"), 172800);
+  EXPECT_EQ(*ParseDuration("--within", "1h30"), 5400);
+  EXPECT_EQ(*ParseDuration("--within", "1d12"), 129600);
+  EXPECT_EQ(*ParseDuration("--within", "1m30"), 90);
+  EXPECT_EQ(*ParseDuration("--within", "1d2h3m4s"), 93784);
 }
 
 TEST(PlanArgumentsTest, WrongDurationsSayWhatIsWanted) {
-  for (const char* text : {"", "0", "-5m", "m", "40x", "40mm", "nan", "inf", "1e999", "4 0"}) {
+  for (const char* text :
+       {"",
+        "0",
+        "-5m",
+        "m",
+        "40x",
+        "40mm",
+        "nan",
+        "inf",
+        "1e999",
+        "4 0",
+        "30m1h",
+        "1h1h",
+        "30s30"}) {
     EXPECT_THAT(
         ErrorOf(ParseDuration("--within", text)), HasSubstr("--within wants a time such as"))
         << text;
@@ -39,14 +56,32 @@ TEST(PlanArgumentsTest, CountsComeInListsAndRepeatedly) {
   EXPECT_EQ((*counts)[0].count, 2);
   EXPECT_EQ((*counts)[2].count, 0);
   EXPECT_TRUE(ParseTypeCounts("--quota", {})->empty());
+  const auto batches = ParseTypeCounts("--fleet", {"a:64=2,a:128=3"});
+  ASSERT_TRUE(batches.ok()) << batches.status();
+  EXPECT_EQ(batches->front().minibatch, 64);
+  EXPECT_EQ(batches->back().count, 3);
 }
 
 TEST(PlanArgumentsTest, WrongCountsSayWhatIsWanted) {
-  for (const char* text : {"", "a", "=2", "a=", "a=-1", "a=1.5", "a=2,", "a=99999999999"}) {
+  for (const char* text :
+       {"a:=1",
+        "a:0=1",
+        ":8=1",
+        "a:x=1",
+        "a:8",
+        "",
+        "a",
+        "=2",
+        "a=",
+        "a=-1",
+        "a=1.5",
+        "a=2,",
+        "a=99999999999"}) {
     EXPECT_THAT(ErrorOf(ParseTypeCounts("--fleet", {text})), HasSubstr("--fleet wants TYPE=COUNT"))
         << text;
   }
   EXPECT_EQ(ErrorOf(ParseTypeCounts("--fleet", {"a=1", "a=2"})), "--fleet names a twice");
+  EXPECT_EQ(ErrorOf(ParseTypeCounts("--fleet", {"a:8=1,a:8=2"})), "--fleet names a:8 twice");
 }
 
 TEST(PlanArgumentsTest, ServerRangesAreOneOrFromTo) {

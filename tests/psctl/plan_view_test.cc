@@ -14,7 +14,7 @@ TEST(PlanViewTest, WhatAJobOfAFewCentsSavesCanBeRead) {
   plan.seconds = {60, 50, 70};
   plan.usd = {0.0123, 0.0101, 0.0149};
   plan.quotas = {{"small", 0.0078}};
-  const std::string text = RenderPlan(plan, /*has_held=*/false, 100);
+  const std::string text = RenderPlan(plan, {.width_max = 100});
   EXPECT_THAT(text, HasSubstr("0.012  (0.010 to 0.015)"));
   EXPECT_THAT(text, HasSubstr("the quota of small is used up; one more saves 0.0045 USD"));
 }

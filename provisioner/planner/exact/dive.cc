@@ -13,6 +13,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSlack = 1e-9;  // what sums in another order can differ by, and more
 
+constexpr uint64_t kNodesPerQuestion = 4096;
+
 }  // namespace
 
 void ExactDive::Sums::Add(const Level& level, int count, size_t limited_count) {
@@ -82,11 +84,11 @@ void ExactDive::KeepBinding() {
   for (size_t k = 0; k < kLimitedCount; ++k) {
     fill_slots_.clear();
     for (const Level& level : levels_) {
-      fill_slots_.push_back({level.values[k], level.slot.low, level.slot.high});
+      fill_slots_.push_back({level.values[k], level.slot.low, level.slot.high, level.slot.pool});
     }
     // The limit of the Lagrangian falls as better fleets are found.
     const double limit = k == kKey ? -kInfinity : limits_[k];
-    if (!tables_[limited_count_].Build(fill_slots_, region_->workers, limit)) {
+    if (!tables_[limited_count_].Build(fill_slots_, pools_, region_->workers, limit)) {
       continue;
     }
     limits_[limited_count_] = limits_[k];
@@ -124,6 +126,12 @@ bool ExactDive::Run(
   limits_ = {
       0, -relaxation.rate_needed * (1 - kSlack), frame.fleet_rate_max * (1 + kSlack), 0, 0, 0};
   UpdateLimit();
+  pools_ = basis_.servers()[static_cast<size_t>(region.server)].pools;
+  for (const Level& level : levels_) {
+    if (level.slot.pool >= 0) {
+      pools_[static_cast<size_t>(level.slot.pool)] -= level.slot.low;
+    }
+  }
   KeepBinding();
   return Descend(0, region.workers, {});
 }
@@ -136,6 +144,9 @@ bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
   const Level& level = levels_[depth];
   const Slot& slot = level.slot;
   int high = std::min(slot.high, left - level.low_after);
+  int no_pool = std::numeric_limits<int>::max();
+  int& pool = slot.pool < 0 ? no_pool : pools_[static_cast<size_t>(slot.pool)];
+  high = std::min(high, slot.high - slot.low <= pool ? slot.high : slot.low + pool);
   if (level.previous >= 0) {
     const Slot& previous = levels_[static_cast<size_t>(level.previous)].slot;
     if (counts_[static_cast<size_t>(previous.offer)] < previous.high) {
@@ -152,6 +163,9 @@ bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
     }
     --nodes_left_;
     ++nodes_;
+    if (nodes_ % kNodesPerQuestion == 0 && !goes_on_()) {
+      nodes_left_ = 0;
+    }
     const int spare = left - count - level.low_after;
     int skipped = 0;
     for (size_t k = 0; k < limited_count_ && skipped == 0; ++k) {
@@ -172,7 +186,10 @@ bool ExactDive::Descend(size_t depth, int left, const Sums& sums) {
       Sums child = sums;
       child.Add(level, count, limited_count_);
       chosen = count;
-      if (!Descend(depth + 1, left - count, child)) {
+      pool -= count - slot.low;
+      const bool is_done = Descend(depth + 1, left - count, child);
+      pool += count - slot.low;
+      if (!is_done) {
         chosen = 0;
         return false;
       }

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "provisioner/planner/exact/fill_table.h"
@@ -15,8 +17,10 @@ namespace ps::provisioner {
 /// so that counts which exceed a limit are skipped together.
 class ExactDive {
  public:
-  ExactDive(const ExactBasis& basis, FleetJudge* judge, BestFleets* best)
-      : basis_(basis), judge_(*judge), best_(*best) {}
+  /// `goes_on` is asked now and then; false gives the walk up.
+  ExactDive(
+      const ExactBasis& basis, FleetJudge* judge, BestFleets* best, std::function<bool()> goes_on)
+      : basis_(basis), judge_(*judge), best_(*best), goes_on_(std::move(goes_on)) {}
 
   /// Puts every fleet of the region that is among the best into the list. False: gave up after
   /// `nodes_max` nodes; what was found stays.
@@ -77,6 +81,7 @@ class ExactDive {
   const ExactBasis& basis_;
   FleetJudge& judge_;
   BestFleets& best_;
+  std::function<bool()> goes_on_;
 
   // Of the region in hand.
   const Frame* frame_ = nullptr;
@@ -89,6 +94,7 @@ class ExactDive {
   std::vector<FillTable::Slot> fill_slots_;  // scratch
   std::vector<double> class_keys_;           // scratch
   std::vector<int> counts_;                  // per offer
+  std::vector<int> pools_;  // what is left of each beside the counts chosen and all least ones
   double usd_limit_ = 0;
   uint64_t nodes_left_ = 0;
   uint64_t nodes_ = 0;

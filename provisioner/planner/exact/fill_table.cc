@@ -20,7 +20,8 @@ double FillTable::MostOf(std::span<const Slot> slots, int total) const {
   return sum;
 }
 
-bool FillTable::Build(std::span<const Slot> slots, int total, double limit) {
+bool FillTable::Build(
+    std::span<const Slot> slots, std::span<const int> pools, int total, double limit) {
   order_.resize(slots.size());
   std::iota(order_.begin(), order_.end(), 0);
   std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
@@ -40,9 +41,15 @@ bool FillTable::Build(std::span<const Slot> slots, int total, double limit) {
     begins_.push_back(end);
     int begin = 0;
     double sum = low_value;
+    pools_left_.assign(pools.begin(), pools.end());
     for (const size_t i : order_) {
-      const int span = slots[i].high - slots[i].low;
-      if (i < depth || span == 0) {
+      int span = i < depth ? 0 : slots[i].high - slots[i].low;
+      if (span > 0 && slots[i].pool >= 0) {
+        int& room = pools_left_[static_cast<size_t>(slots[i].pool)];
+        span = std::min(span, room);
+        room -= span;
+      }
+      if (span == 0) {
         continue;
       }
       pieces_[end++] = {begin, sum, slots[i].value};

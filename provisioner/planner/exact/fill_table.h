@@ -15,6 +15,7 @@ class FillTable {
     double value = 0;
     int low = 0;
     int high = 0;
+    int pool = -1;  // that its things beyond `low` come from; -1: none
   };
 
   /// From `begin` spare things on, up to the next piece.
@@ -24,8 +25,9 @@ class FillTable {
     double slope = 0;
   };
 
-  /// False, with nothing built: no `total` things add up to more than `limit`.
-  bool Build(std::span<const Slot> slots, int total, double limit);
+  /// `pools`: how many things each holds. False, with nothing built: no `total` things add up to
+  /// more than `limit`.
+  bool Build(std::span<const Slot> slots, std::span<const int> pools, int total, double limit);
 
   /// The piece that holds `spare` things, from `depth` on. Requires: room for as many.
   const Piece* Find(size_t depth, int spare) const;
@@ -53,6 +55,7 @@ class FillTable {
   std::vector<Piece> pieces_;
   std::vector<size_t> begins_;  // per depth, and the end
   std::vector<size_t> order_;
+  std::vector<int> pools_left_;  // scratch
 };
 
 }  // namespace ps::provisioner

@@ -4,7 +4,7 @@
 
 namespace ps::provisioner {
 
-LeastSums::LeastSums(const RatioProblem& problem) : spare_(problem.total) {
+LeastSums::LeastSums(const RatioProblem& problem) : spare_(problem.total), pools_(problem.pools) {
   lows_.reserve(problem.terms.size());
   parts_.reserve(problem.terms.size());
   for (size_t i = 0; i < problem.terms.size(); ++i) {
@@ -12,7 +12,7 @@ LeastSums::LeastSums(const RatioProblem& problem) : spare_(problem.total) {
     lows_.push_back(term.low);
     spare_ -= term.low;
     if (term.high > term.low) {
-      parts_.push_back({i, term.high - term.low});
+      parts_.push_back({i, term.high - term.low, term.pool});
     }
   }
 }
@@ -35,10 +35,16 @@ double LeastSums::Again(std::span<const double> values) const {
     sum += lows_[i] * values[i];
   }
   int left = spare_;
+  pools_left_ = pools_;
   for (const Part& part : parts_) {
-    const int more = std::min(left, part.spare);
-    if (more == 0) {
+    if (left == 0) {
       break;
+    }
+    int more = std::min(left, part.spare);
+    if (part.pool >= 0) {
+      int& room = pools_left_[static_cast<size_t>(part.pool)];
+      more = std::min(more, room);
+      room -= more;
     }
     sum += more * values[part.term];
     left -= more;

@@ -8,8 +8,8 @@
 
 namespace ps::provisioner {
 
-/// Least sums over a problem's box and sum, of one set of values after the other: the order of the
-/// terms changes little from one to the next.
+/// Least sums over a problem's box, sum and pools, of one set of values after the other: the order
+/// of the terms changes little from one to the next.
 class LeastSums {
  public:
   explicit LeastSums(const RatioProblem& problem);
@@ -24,11 +24,14 @@ class LeastSums {
   struct Part {
     size_t term;
     int spare;  // beyond its least count
+    int pool;
   };
 
   std::vector<int> lows_;
   std::vector<Part> parts_;  // terms that can vary
   int spare_ = 0;            // of the sum, beyond the least counts
+  std::vector<int> pools_;
+  mutable std::vector<int> pools_left_;  // scratch
 };
 
 /// The largest value of values . x over the box and the sum.

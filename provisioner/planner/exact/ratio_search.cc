@@ -1,5 +1,5 @@
 // With multipliers k on X, m on the weights and q on the crowding, the Lagrangian's minimum over
-// the box is
+// the box and the pools is
 //     G(k, m, q) = cost_fixed + min (cost - k rate - m weight + q crowding) . x,
 // a sort and a greedy fill. From it, every feasible x has a ratio of at least
 //     k + G / rate_min   when G <= 0,      k + G / rate_max   when G >= 0,
@@ -145,11 +145,17 @@ class Search {
     corner.k = k;
     corner.is_fastest = is_fastest;
     int left = spare_;
+    pools_ = problem_.pools;
     for (const size_t i : order_) {
-      const RatioTerm& term = problem_.terms[free_[i]];
-      const int more = std::min(left, term.high - term.low);
-      if (more == 0) {
+      if (left == 0) {
         break;
+      }
+      const RatioTerm& term = problem_.terms[free_[i]];
+      int more = std::min(left, term.high - term.low);
+      if (term.pool >= 0) {
+        int& room = pools_[static_cast<size_t>(term.pool)];
+        more = std::min(more, room);
+        room -= more;
       }
       left -= more;
       if (x != nullptr) {
@@ -245,6 +251,7 @@ class Search {
   std::vector<double> priced_;
   std::vector<double> keys_;
   std::vector<size_t> order_;
+  std::vector<int> pools_;  // scratch
   double start_k_ = 0;
   double level_k_ = 0;
   int spare_ = 0;  // of the sum, beyond what `low` takes

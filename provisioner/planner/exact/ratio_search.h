@@ -13,13 +13,16 @@ struct RatioTerm {
   double crowding = 0;
   int low = 0;
   int high = 0;
+  int pool = -1;  // index into RatioProblem::pools; -1: none
 };
 
 /// minimise (cost_fixed + cost . x) / X
 ///   subject to  sum of x = total,  low <= x <= high,  weight . x >= 0,  crowding . x <= 0,
-///               rate_min <= X <= rate_max,  X <= rate . x
+///               rate_min <= X <= rate_max,  X <= rate . x,
+///               sum of x - low over the terms of a pool <= that pool
 struct RatioProblem {
   std::vector<RatioTerm> terms;
+  std::vector<int> pools = {};
   double cost_fixed = 0;
   int total = 0;
   double rate_min = 0;
@@ -41,9 +44,9 @@ struct RatioStart {
   double crowding = 0;
 };
 
-/// A lower bound by Lagrangian relaxation of all but the box and the sum: the linear relaxation's
-/// optimum up to the accuracy of the search for multipliers. A ratio above `enough` is not
-/// improved, and comes without corners. Requires: the sum of `low` is at most `total`, that of
+/// A lower bound by Lagrangian relaxation of all but the box, the sum and the pools: the linear
+/// relaxation's optimum up to the accuracy of the search for multipliers. A ratio above `enough` is
+/// not improved, and comes without corners. Requires: the sum of `low` is at most `total`, that of
 /// `high` at least; all costs are at least 0; some x has rate . x >= rate_min.
 RatioBound BoundRatio(
     const RatioProblem& problem,

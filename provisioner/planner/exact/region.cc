@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -40,6 +41,28 @@ Range SamplesOf(const std::vector<Slot>& slots) {
   return range;
 }
 
+/// Takes what the slots need at least from the pools, and says how many workers they take at most
+/// beyond that. Below 0: the pools do not hold as many as are needed.
+int SpareOf(const std::vector<Slot>& slots, std::vector<int>* pools) {
+  int spare = 0;
+  std::vector<int> asked(pools->size(), 0);
+  for (const Slot& slot : slots) {
+    if (slot.pool < 0) {
+      spare += slot.high - slot.low;
+      continue;
+    }
+    (*pools)[static_cast<size_t>(slot.pool)] -= slot.low;
+    asked[static_cast<size_t>(slot.pool)] += slot.high - slot.low;
+  }
+  for (size_t i = 0; i < asked.size(); ++i) {
+    if ((*pools)[i] < 0) {
+      return -1;
+    }
+    spare += std::min(asked[i], (*pools)[i]);
+  }
+  return spare;
+}
+
 /// The box and the sum of a region's fleets, with price as cost and the least rate as weight.
 /// False: it holds no fleet.
 bool MakeRatio(
@@ -51,14 +74,20 @@ bool MakeRatio(
   ratio->cost_fixed = server.usd_per_s;
   ratio->terms.reserve(slots.size());
   int low_sum = 0;
-  int high_sum = 0;
   for (const Slot& slot : slots) {
     ratio->terms.push_back(
-        {slot.usd_per_s, slot.rate_max, slot.rate_min, slot.crowding, slot.low, slot.high});
+        {slot.usd_per_s,
+         slot.rate_max,
+         slot.rate_min,
+         slot.crowding,
+         slot.low,
+         slot.high,
+         slot.pool});
     low_sum += slot.low;
-    high_sum += slot.high;
   }
-  return low_sum <= region.workers && high_sum >= region.workers;
+  ratio->pools = server.pools;
+  const int spare = SpareOf(slots, &ratio->pools);
+  return spare >= 0 && low_sum <= region.workers && low_sum + spare >= region.workers;
 }
 
 /// The largest ratio of a worker's highest to its lowest speed in the region.
@@ -102,16 +131,28 @@ ExactBasis::ExactBasis(const PlanProblem& problem, const FleetJudge& judge)
     const ServerOffer& offer = problem.servers[i];
     for (int hosts = offer.hosts_min; hosts <= offer.hosts_max; ++hosts) {
       const int index = static_cast<int>(i);
+      std::vector<int> room = RoomBeside(problem, index, hosts);
+      if (std::ranges::any_of(room, [](int left) { return left < 0; })) {
+        continue;  // what is held leaves none for so many hosts
+      }
+      for (const Offer& held : problem.offers) {
+        if (held.pool >= 0) {
+          room[static_cast<size_t>(held.pool)] += held.held;
+        }
+      }
       servers_.push_back(
-          {index, hosts, judge.Side(index, hosts), offer.usd_per_hour * hosts / kSecondsPerHour});
+          {index,
+           hosts,
+           judge.Side(index, hosts),
+           offer.usd_per_hour * hosts / kSecondsPerHour,
+           std::move(room)});
     }
   }
   for (const Offer& offer : problem.offers) {
     workers_min_ += offer.held;
-    workers_max_ += offer.quota;
   }
   workers_min_ = std::max({workers_min_, problem.workers_min, 1});
-  workers_max_ = std::min(workers_max_, problem.workers_max);
+  workers_max_ = static_cast<int>(std::min<int64_t>(MostWorkers(problem), problem.workers_max));
   run_seconds_max_ =
       std::max((problem.goal.seconds_max - problem.goal.takeover_s) / judge.quantile_factor(), 0.0);
 }
@@ -131,12 +172,17 @@ Frame ExactBasis::MakeFrame(int server, int workers, const Range& load) const {
   frame.late = bounds.late;
   frame.is_exact = bounds.is_exact;
   const auto& classes = problem_.speed->classes();
+  std::vector<int> room = servers_[static_cast<size_t>(server)].pools;
+  for (const Offer& offer : problem_.offers) {
+    if (offer.pool >= 0) {
+      room[static_cast<size_t>(offer.pool)] -= offer.held;
+    }
+  }
   std::vector<size_t> by_speed;
   for (size_t k = 0; k < classes.size(); ++k) {
     int quota = 0;
     for (const int index : ladders_[k]) {
       const Offer& offer = problem_.offers[static_cast<size_t>(index)];
-      quota += offer.quota;
       Slot slot;
       slot.offer = index;
       slot.worker_class = static_cast<int>(k);
@@ -149,6 +195,11 @@ Frame ExactBasis::MakeFrame(int server, int workers, const Range& load) const {
       slot.crowding = bounds.crowding.empty() ? 0 : bounds.crowding[k];
       slot.low = offer.held;
       slot.high = offer.quota;
+      slot.pool = offer.pool;
+      if (offer.pool >= 0) {
+        slot.high = std::min(slot.high, offer.held + room[static_cast<size_t>(offer.pool)]);
+      }
+      quota += slot.high;
       frame.slots.push_back(slot);
     }
     if (quota > 0) {

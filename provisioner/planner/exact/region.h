@@ -50,6 +50,7 @@ struct Slot {
   double rate_max = 0;  // steps/s of one worker
   double rate_min = 0;
   double crowding = 0;  // see SpeedBounds
+  int pool = -1;        // that it is of; see PlanProblem
   int low = 0;          // fewest and most of it in the region
   int high = 0;
 };
@@ -60,6 +61,7 @@ struct ServerChoice {
   int hosts = 1;
   ServerSide side;
   double usd_per_s = 0;
+  std::vector<int> pools;  // per pool: what these servers leave for workers
 };
 
 /// What holds for all fleets of one size and a range of loads behind one server side.

@@ -43,7 +43,7 @@ class FirstFleets {
  private:
   /// What the fleet costs when it meets the goal, else infinity.
   double Cost(const ServerChoice& server) {
-    if (!judge_.IsSizeAllowed(counts_)) {
+    if (!judge_.IsSizeAllowed(counts_) || !judge_.FitsPools(counts_, server.offer, server.hosts)) {
       return kInfinity;
     }
     const Verdict verdict = judge_.Judge(counts_, server.offer, server.hosts);
@@ -65,7 +65,7 @@ class FirstFleets {
     const bool is_empty = WorkersOf(counts_) == 0;
     const double now = is_empty ? 0 : Speed(server);
     for (size_t i = 0; i < counts_.size(); ++i) {
-      if (counts_[i] == problem_.offers[i].quota) {
+      if (RoomFor(i, server) == 0) {
         continue;
       }
       ++counts_[i];
@@ -79,9 +79,23 @@ class FirstFleets {
     if (chosen == counts_.size()) {
       return false;
     }
-    const int left = problem_.offers[chosen].quota - counts_[chosen];
+    const int left = RoomFor(chosen, server);
     counts_[chosen] += std::min(std::max(WorkersOf(counts_) / kStepShare, 1), left);
     return true;
+  }
+
+  /// How many more of an offer its quota and its pool allow.
+  int RoomFor(size_t offer, const ServerChoice& server) const {
+    const int pool = problem_.offers[offer].pool;
+    int room = problem_.offers[offer].quota - counts_[offer];
+    if (pool >= 0) {
+      int left = server.pools[static_cast<size_t>(pool)];
+      for (size_t i = 0; i < counts_.size(); ++i) {
+        left -= problem_.offers[i].pool == pool ? counts_[i] : 0;
+      }
+      room = std::min(room, left);
+    }
+    return room;
   }
 
   /// Runs per second to the loss.

@@ -53,7 +53,7 @@ class ExactSearch {
         judge_(problem),
         basis_(problem, judge_),
         best_(problem.answers_max),
-        dive_(basis_, &judge_, &best_) {}
+        dive_(basis_, &judge_, &best_, [this] { return GoesOn(); }) {}
 
   PlanAnswer Run() {
     ConsiderHeld();
@@ -61,16 +61,21 @@ class ExactSearch {
       FindFirstFleets(basis_, &judge_, &best_);
     }
     for (int workers = basis_.workers_min(); workers <= basis_.workers_max(); ++workers) {
-      for (size_t server = 0; server < basis_.servers().size(); ++server) {
+      for (size_t server = 0; server < basis_.servers().size() && GoesOn(); ++server) {
         Region region;
         if (basis_.WholeFrame(WholeFrameOf(static_cast<int>(server), workers), &region)) {
           Push(region);
         }
       }
     }
+    const bool has_all_regions = !is_stopped_;
     uint64_t explored = 0;
     for (; !open_.empty() && explored < effort_.regions_max && EffortLeft() > 0; ++explored) {
       const Region region = open_.top();
+      usd_bound_ = region.usd_bound;
+      if (!GoesOn()) {
+        break;
+      }
       open_.pop();
       if (IsOpen(region)) {
         Explore(region);
@@ -80,6 +85,10 @@ class ExactSearch {
     PlanAnswer answer;
     answer.best = std::move(best_).Take();
     answer.fleets_evaluated = judge_.evaluated();
+    answer.is_stopped = is_stopped_;
+    if (!has_all_regions) {
+      return answer;
+    }
     if (open_.empty()) {
       answer.certainty = problem_.speed->has_proven_bounds() ? proto::Certainty::kProven
                                                              : proto::Certainty::kBoundsChecked;
@@ -108,6 +117,17 @@ class ExactSearch {
 
   const Frame& WholeFrameOf(int server, int workers) {
     return FrameOf(server, workers, basis_.LoadsOf(server, workers));
+  }
+
+  bool GoesOn() {
+    if (problem_.watch != nullptr && !is_stopped_) {
+      const std::vector<FleetChoice>& best = best_.fleets();
+      is_stopped_ = !problem_.watch->GoesOn(
+          {judge_.evaluated(),
+           best.empty() ? std::numeric_limits<double>::infinity() : best.front().usd,
+           usd_bound_});
+    }
+    return !is_stopped_;
   }
 
   /// The fleet that runs already needs no take-over, which all bounds count.
@@ -202,7 +222,7 @@ class ExactSearch {
     if (dive_.Run(frame, region, relaxation, nodes_max)) {
       return;
     }
-    if (EffortLeft() == 0) {
+    if (EffortLeft() == 0 || is_stopped_) {
       open_.push(region);  // not walked through
     } else {
       Cut(region, relaxation);
@@ -270,6 +290,8 @@ class ExactSearch {
   BestFleets best_;
   ExactDive dive_;
   std::vector<Frame> frames_ = std::vector<Frame>(kFramesKept);
+  bool is_stopped_ = false;
+  double usd_bound_ = 0;       // of the region in hand, the lowest there is
   uint64_t effort_spent_ = 0;  // on regions, besides the nodes of walks
   std::priority_queue<Region, std::vector<Region>, IsLessPromising> open_;
 };
@@ -283,6 +305,8 @@ class ExactStrategy final : public Strategy {
     PlanAnswer answer = ExactSearch(problem, {}).Run();
     if (answer.best.empty() && answer.certainty != proto::Certainty::kBestFound) {
       answer.infeasible = ExplainInfeasible(problem, name());
+    } else if (answer.best.empty() && answer.is_stopped) {
+      answer.infeasible = StoppedEarly();
     } else if (answer.best.empty()) {
       answer.infeasible.reason =
           "none was found, and there are too many fleets to look at all of them; loosen the goal, "

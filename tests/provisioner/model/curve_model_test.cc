@@ -14,6 +14,24 @@
 namespace ps::provisioner {
 namespace {
 
+TEST(CurveModel, WhereCurvesDoNotTellOfBatchesSmallerOnesSaveNoSamples) {
+  proto::CurveFit fit;
+  fit.steps = 1000;
+  fit.minibatch = 64;
+  fit.fleets = {{1, 1}};
+  const CurveLossModel model(fit);
+  const auto steps = [&](double batch) {
+    return model.StepsTo(0.5, {.workers = 1, .batch_mean = batch});
+  };
+  EXPECT_EQ(steps(64), steps(60));  // as good as the same
+  EXPECT_EQ(steps(64), steps(256));
+  EXPECT_GE(steps(16) * 16, steps(64) * 64 * 0.899);
+  EXPECT_GT(steps(16), 3 * steps(64));
+  for (double batch = 16; batch < 128; batch += 4) {
+    EXPECT_GE(steps(batch), steps(batch + 4));
+  }
+}
+
 using ::testing::HasSubstr;
 
 /// Steps grow as f(n) = 1 + 0.12 (n - 1)^1.2.
@@ -120,6 +138,7 @@ TEST(CurveModel, DoubtGrowsBeyondTheFleetsAndLossesThatWereMeasured) {
 TEST(CurveModel, DoubtMakesGoalsHarderNeverEasier) {
   PlanningSample sample = RandomSample(1, {.has_curves = true});
   sample.problem.goal.loss = 1.2;  // as deep as the curves at least
+  sample.problem.workers_measured = 4;
   sample.problem.goal.confidence = 0.9;
   const FleetJudge sure(sample.problem);
   EXPECT_EQ(sure.QuantileFactor({4}), sure.quantile_factor());

@@ -65,6 +65,37 @@ TEST(JobModels, EveryProfiledTypeBecomesAWorker) {
   EXPECT_THAT(models->not_profiled, ElementsAre("g3.8xlarge"));
 }
 
+TEST(JobModels, EveryMinibatchOfATypeIsAClass) {
+  proto::JobProfile profile = SomeProfile();
+  profile.workers.push_back({.instance_type = "g4dn.4xlarge", .minibatch = 256, .compute_s = 0.4});
+  const Result<JobModels> models = BuildJobModels(SomeCatalog(), profile, {});
+  ASSERT_TRUE(models.ok()) << models.status();
+  ASSERT_EQ(models->speed->classes().size(), 2U);
+  EXPECT_EQ(models->speed->classes()[0].samples, 1024);
+  EXPECT_EQ(models->speed->classes()[1].samples, 256);
+  EXPECT_EQ(models->speed->classes()[1].name, "g4dn.4xlarge");
+  EXPECT_EQ(models->speed->classes()[1].compute_s, 0.4);
+}
+
+TEST(JobModels, AMinibatchBelowTheUsualOneSavesNoSamples) {
+  proto::JobProfile profile = SomeProfile();
+  profile.workers.push_back({.instance_type = "g4dn.4xlarge", .minibatch = 64, .compute_s = 0.1});
+  profile.loss = {
+      .c1 = 900, .c2 = -0.2, .c3 = 2500, .c5 = 0.5, .has_heterogeneity = false, .samples = 3};
+  const Result<JobModels> models = BuildJobModels(SomeCatalog(), profile, {});
+  ASSERT_TRUE(models.ok()) << models.status();
+  const auto steps = [&](double batch) {
+    const double exact = models->loss->StepsTo(0.8, {.workers = 1, .batch_mean = batch});
+    FleetFamily family;
+    family.batch_mean = {batch, batch};
+    EXPECT_EQ(exact, models->loss->StepsAtLeast(0.8, family));
+    return exact;
+  };
+  EXPECT_NEAR(steps(64) * 64, steps(1024) * 1024, 1e-3);
+  EXPECT_LT(steps(2048), steps(1024));
+  EXPECT_DOUBLE_EQ(steps(1024), (2500 - 0.2 * 1024) / (0.8 - 0.5) - 900) << "as published";
+}
+
 TEST(JobModels, ATypeWithoutProfileIsNamedInTheError) {
   const Result<JobModels> models =
       BuildJobModels(SomeCatalog(), SomeProfile(), {.instance_types = {"g3.8xlarge"}});
@@ -83,7 +114,9 @@ TEST(JobModels, UnknownTypesAndModelsAreNamedInTheError) {
   const Result<JobModels> model =
       BuildJobModels(SomeCatalog(), SomeProfile(), {.speed_model = "magic"});
   ASSERT_FALSE(model.ok());
-  EXPECT_THAT(std::string(model.status().message()), HasSubstr("queue, spotdnn or ideal"));
+  EXPECT_THAT(
+      std::string(model.status().message()),
+      HasSubstr("queue, spotdnn, spotdnn-prototype or ideal"));
 }
 
 TEST(JobModels, SpotDnnNeedsAFittedContention) {

@@ -71,6 +71,78 @@ TEST(ExactTest, EqualsExhaustiveWithHeldInstances) {
   EXPECT_GT(CountEqual(50'000, 600, {.classes = 4, .quota_max = 5, .has_held = true}), 100);
 }
 
+TEST(ExactTest, EqualsExhaustiveWhereMinibatchesAndServersShareQuotas) {
+  SampleShape shape{.classes = 4, .quota_max = 4, .server_offers = 2, .has_pools = true};
+  EXPECT_GT(CountEqual(160'000, 300, shape), 80);
+  shape.has_held = true;
+  EXPECT_GT(CountEqual(170'000, 200, shape), 50);
+  shape.is_queue = true;
+  EXPECT_GT(CountEqual(180'000, 150, shape), 40);
+  shape.has_curves = true;
+  shape.has_overlap = true;
+  EXPECT_GT(CountEqual(190'000, 100, shape), 20);
+}
+
+/// Ends a search after so many questions.
+class CountingWatch final : public SearchWatch {
+ public:
+  explicit CountingWatch(int questions) : left_(questions) {}
+
+  bool GoesOn(const SearchProgress& progress) override {
+    last_ = progress;
+    left_ = std::max(left_ - 1, 0);
+    return left_ > 0;
+  }
+
+  const SearchProgress& last() const { return last_; }
+
+ private:
+  int left_;
+  SearchProgress last_;
+};
+
+TEST(ExactTest, ASearchThatIsStoppedHasTheBestSoFarAndAValidBound) {
+  const SampleShape shape{.classes = 6, .quota_max = 8, .is_queue = true};
+  int with_plan = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    PlanningSample sample = RandomSample(seed, shape);
+    const PlanAnswer whole = Solve("exact", sample.problem);
+    for (const int questions : {1, 3, 30, 60, 120}) {
+      CountingWatch watch(questions);
+      sample.problem.watch = &watch;
+      const PlanAnswer answer = SolveExactly(sample.problem, {});
+      if (!answer.is_stopped) {
+        EXPECT_EQ(answer.best.size(), whole.best.size());
+        continue;
+      }
+      EXPECT_EQ(answer.certainty, proto::Certainty::kBestFound) << seed;
+      if (!whole.best.empty()) {
+        EXPECT_LE(answer.usd_bound, whole.best.front().usd * (1 + 1e-9)) << seed;
+      }
+      if (!answer.best.empty()) {
+        ++with_plan;
+        EXPECT_GE(answer.best.front().usd, whole.best.front().usd * (1 - 1e-9)) << seed;
+      }
+    }
+    sample.problem.watch = nullptr;
+  }
+  EXPECT_GT(with_plan, 5);
+}
+
+TEST(ExactTest, ASearchThatIsStoppedAtOnceSaysThatItFoundNothing) {
+  for (const char* strategy : {"exact", "exhaustive"}) {
+    PlanningSample sample = RandomSample(3, {.classes = 4, .quota_max = 4});
+    CountingWatch watch(1);
+    sample.problem.watch = &watch;
+    const PlanAnswer answer = Solve(strategy, sample.problem);
+    EXPECT_TRUE(answer.is_stopped) << strategy;
+    EXPECT_EQ(answer.certainty, proto::Certainty::kBestFound) << strategy;
+    if (answer.best.empty()) {
+      EXPECT_NE(answer.infeasible.reason.find("before the search was stopped"), std::string::npos);
+    }
+  }
+}
+
 TEST(ExactTest, EqualsExhaustiveWithLooseBounds) {
   EXPECT_GT(
       CountEqual(

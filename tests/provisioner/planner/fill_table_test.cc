@@ -59,7 +59,7 @@ TEST(FillTableTest, GivesTheLeastSumForEveryNumberOfThingsFromEverySlotOn) {
   for (int i = 0; i < 500; ++i) {
     const std::vector<FillTable::Slot> slots = RandomSlots(&random);
     FillTable table;
-    ASSERT_TRUE(table.Build(slots, HighFrom(slots, 0), kNoLimit));
+    ASSERT_TRUE(table.Build(slots, {}, HighFrom(slots, 0), kNoLimit));
     for (size_t depth = 0; depth <= slots.size(); ++depth) {
       const int low = LowFrom(slots, depth);
       const int spare_max = HighFrom(slots, depth) - low;
@@ -82,7 +82,7 @@ TEST(FillTableTest, TheLastThingAddsTheDifferenceAndNeverLessThanTheOneBefore) {
   for (int i = 0; i < 500; ++i) {
     const std::vector<FillTable::Slot> slots = RandomSlots(&random);
     FillTable table;
-    ASSERT_TRUE(table.Build(slots, HighFrom(slots, 0), kNoLimit));
+    ASSERT_TRUE(table.Build(slots, {}, HighFrom(slots, 0), kNoLimit));
     EXPECT_EQ(FillTable::Last(table.Find(0, 0), 0), 0);
     double before = -std::numeric_limits<double>::infinity();
     for (int spare = 1; spare <= HighFrom(slots, 0) - LowFrom(slots, 0); ++spare) {
@@ -106,7 +106,7 @@ TEST(FillTableTest, BuildsNothingWhenNoSumExceedsTheLimit) {
         low + static_cast<int>(random.Below(static_cast<uint64_t>(HighFrom(slots, 0) - low + 1)));
     const double limit = 4 * (random.Unit() - 0.5);
     FillTable table;
-    const bool is_built = table.Build(slots, total, limit);
+    const bool is_built = table.Build(slots, {}, total, limit);
     built += is_built ? 1 : 0;
     for (FillTable::Slot& slot : slots) {
       slot.value = -slot.value;

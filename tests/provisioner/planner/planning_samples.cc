@@ -35,6 +35,8 @@ std::vector<WorkerClass> RandomClasses(Random* random, int count) {
   return classes;
 }
 
+constexpr double kBatchLeast = 400;
+
 proto::CurveFit RandomCurves(Random* random) {
   proto::CurveFit fit;
   fit.steps = Between(random, 800, 3000);
@@ -57,6 +59,23 @@ proto::CurveFit RandomCurves(Random* random) {
   fit.loss_min = Between(random, 0.55, 1.2);
   fit.residual = 0.05;
   return fit;
+}
+
+void SharePools(Random* random, PlanProblem* problem) {
+  for (size_t k = 0; k + 1 < problem->offers.size(); k += 2) {
+    int held = 0;
+    int quota = 0;
+    for (Offer* offer : {&problem->offers[k], &problem->offers[k + 1]}) {
+      offer->pool = static_cast<int>(problem->pools.size());
+      held += offer->held;
+      quota += offer->quota;
+    }
+    // From just what is held and one server to more than both can use.
+    const int least = held + (k == 0 ? 1 : 0);
+    const auto spread = static_cast<uint64_t>(std::max(quota + 2 - least, 1));
+    problem->pools.push_back({least + static_cast<int>(random->Below(spread))});
+  }
+  problem->servers.front().pool = 0;
 }
 
 }  // namespace
@@ -102,7 +121,8 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
     sample.speed = std::make_unique<SpotDnnSpeedModel>(
         std::move(classes), traffic, contention, SpotDnnOptions{.variant = shape.variant});
   }
-  sample.loss = std::make_unique<SpotDnnLossModel>(loss, shape.variant);
+  sample.loss =
+      std::make_unique<SpotDnnLossModel>(loss, shape.variant, shape.has_pools ? kBatchLeast : 0);
   if (shape.has_curves) {
     sample.loss = std::make_unique<CurveLossModel>(RandomCurves(&random));
   }
@@ -129,12 +149,16 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
     server.hosts_max = 1 + static_cast<int>(random.Below(static_cast<uint64_t>(shape.hosts_max)));
     problem.servers.push_back(server);
   }
+  if (shape.has_pools) {
+    SharePools(&random, &problem);
+  }
   problem.goal.loss = Between(&random, 0.55, 1.2);
   problem.goal.seconds_max = random.Chance(0.1)
                                  ? std::numeric_limits<double>::infinity()
                                  : std::exp(Between(&random, std::log(300.0), std::log(30000.0)));
   problem.goal.usd_max =
       random.Chance(0.7) ? std::numeric_limits<double>::infinity() : Between(&random, 0.2, 20);
+  problem.workers_measured = shape.has_curves ? static_cast<int>(seed % 4) : 0;
   problem.goal.confidence = random.Chance(0.5) ? 0.5 : 0.9;
   problem.goal.takeover_s = shape.has_held ? Between(&random, 0, 60) : 0;
   return sample;

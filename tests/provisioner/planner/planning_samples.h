@@ -23,6 +23,8 @@ struct SampleShape {
   bool has_heterogeneity = true;
   bool has_two_markets = false;  // spot and on-demand offers of every class
   bool has_held = false;
+  // Classes two by two share a quota, as minibatches of one type do, the first two with a server.
+  bool has_pools = false;
   SpotDnnVariant variant = SpotDnnVariant::kPaper;
   bool is_queue = false;    // the closed queue instead, with or without overlap and workers in step
   bool has_curves = false;  // steps as curves tell them, of a few fleets, instead of spotDNN's

@@ -24,8 +24,14 @@ proto::Plan MakePlan() {
   return plan;
 }
 
-TEST(PlanRunTest, APlanBecomesGroupsWithItsSpeedsAndLinks) {
+proto::JobConfig JobOf(const std::string& name) {
   proto::JobConfig config;
+  config.name = name;
+  return config;
+}
+
+TEST(PlanRunTest, APlanBecomesGroupsWithItsSpeedsAndLinks) {
+  proto::JobConfig config = JobOf("job");
   config.workers.resize(1);
   config.faults.resize(1);
   const auto planned = ApplyPlan(config, MakePlan(), "0000abcd");
@@ -43,13 +49,17 @@ TEST(PlanRunTest, APlanBecomesGroupsWithItsSpeedsAndLinks) {
   EXPECT_TRUE(planned->faults.empty());
 }
 
-TEST(PlanRunTest, APlanOfAnotherModelOrWithoutWorkersIsRefused) {
+TEST(PlanRunTest, APlanOfAnotherJobModelOrWithoutWorkersIsRefused) {
   proto::Plan plan = MakePlan();
   EXPECT_THAT(
-      ApplyPlan({}, plan, "11111111").status().message(),
+      ApplyPlan(JobOf("job"), plan, "11111111").status().message(),
       HasSubstr("its model_fingerprint is 0000abcd, this job's is 11111111"));
+  const std::string other(ApplyPlan(JobOf("jab"), plan, "0000abcd").status().message());
+  EXPECT_THAT(other, HasSubstr("the plan is for another job: 'job', this one is 'jab'"));
+  EXPECT_THAT(other, HasSubstr("--set name=job"));
   plan.workers.clear();
-  EXPECT_THAT(ApplyPlan({}, plan, "0000abcd").status().message(), HasSubstr("no workers"));
+  EXPECT_THAT(
+      ApplyPlan(JobOf("job"), plan, "0000abcd").status().message(), HasSubstr("no workers"));
 }
 
 TEST(PlanRunTest, TheOutcomeHoldsWhatWasPredictedAndMeasured) {

@@ -102,13 +102,73 @@ TEST_F(ReportTest, OffersAreTheLowestPriceOfTheMarketAndServersAreOnDemand) {
 TEST_F(ReportTest, WhatTheCatalogDoesNotHaveIsRefused) {
   input_.setup.quotas = {{"huge", 2}};
   EXPECT_THAT(SetupError(), HasSubstr("quota for huge, a type that the catalog does not have"));
-  input_.setup.quotas = {{"server", 2}};
+  catalog_.types.push_back(TypeOf("unknown", 0.3, 1, 6));
+  input_.setup.quotas = {{"unknown", 2}};
   EXPECT_THAT(SetupError(), HasSubstr("which the profile has no figures for"));
   input_.setup.quotas = {};
+  input_.setup.held = {{"slow", 1, 64}};
+  EXPECT_THAT(SetupError(), HasSubstr("slow:64, which is left out or which the profile has no"));
+  input_.setup.held = {};
   input_.setup.servers = {{"slow", 1, 1}};
   EXPECT_THAT(SetupError(), HasSubstr("may not hold parameters"));
   input_.setup.servers = {{"server", 1, 9}};
   EXPECT_THAT(SetupError(), HasSubstr("beyond the type's quota of 4"));
+}
+
+TEST_F(ReportTest, AQuotaHoldsForServersToo) {
+  input_.setup.quotas = {{"server", 2}};
+  Make();
+  EXPECT_EQ(problem_.servers[0].hosts_max, 2);
+  input_.setup.servers = {{"server", 1, 3}};
+  EXPECT_THAT(SetupError(), HasSubstr("beyond the type's quota of 2"));
+}
+
+TEST_F(ReportTest, TheMinibatchesOfATypeAndItsServersShareOneQuota) {
+  profile_.workers.push_back({"slow", 64, 0.4});
+  catalog_.types[0].is_server_host = true;
+  input_.setup.held = {{"slow", 1, 64}};
+  Make();
+  ASSERT_EQ(problem_.offers.size(), 3U);
+  ASSERT_EQ(problem_.servers.size(), 2U);
+  ASSERT_EQ(problem_.pools.size(), 1U);
+  EXPECT_EQ(problem_.pools[0].quota, 6);
+  EXPECT_EQ(problem_.offers[0].pool, 0);
+  EXPECT_EQ(problem_.offers[1].pool, 0);
+  EXPECT_EQ(problem_.offers[1].held, 1);
+  EXPECT_EQ(problem_.offers[2].pool, -1);
+  EXPECT_EQ(problem_.servers[0].pool, 0);
+  EXPECT_EQ(problem_.servers[1].pool, -1);
+  const FleetJudge judge(problem_);
+  EXPECT_TRUE(judge.FitsPools(std::vector<int>{2, 3, 3}, 0, 1));
+  EXPECT_FALSE(judge.FitsPools(std::vector<int>{2, 3, 3}, 0, 2));
+  EXPECT_TRUE(judge.FitsPools(std::vector<int>{3, 3, 3}, 1, 4));
+  EXPECT_FALSE(judge.FitsPools(std::vector<int>{4, 3, 3}, 1, 1));
+}
+
+TEST_F(ReportTest, EveryStrategyKeepsASharedQuota) {
+  profile_.workers.push_back({"slow", 64, 0.4});
+  catalog_.types[0].is_server_host = true;
+  catalog_.types[0].network_gbit_per_s = 40;
+  catalog_.types[1].quota = 0;
+  input_.setup.goal.seconds_max = INFINITY;
+  for (const double confidence : {0.5, 0.9}) {
+    input_.setup.goal.confidence = confidence;
+    Make();
+    problem_.answers_max = 40;
+    for (const std::string_view name : StrategyNames()) {
+      if (name == "on-demand") {
+        continue;  // all is spot here
+      }
+      const Result<PlanAnswer> answer = MakeStrategy(name)->Solve(problem_);
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      EXPECT_FALSE(answer->best.empty()) << name;
+      const FleetJudge judge(problem_);
+      for (const FleetChoice& choice : answer->best) {
+        EXPECT_TRUE(judge.FitsPools(choice.counts, choice.server_offer, choice.server_hosts))
+            << name;
+      }
+    }
+  }
 }
 
 TEST_F(ReportTest, MoreOfEverythingIsWhatTheModelSaysOfTheChangedFleet) {
@@ -174,6 +234,27 @@ TEST_F(ReportTest, APlanHoldsTheFleetAndIntervalsWhoseUpperEndsAreInTime) {
   EXPECT_EQ(*parsed, plan);
 }
 
+TEST_F(ReportTest, SpeedsThatTheServersCannotCarryAreFlagged) {
+  profile_.workers[0].compute_s = profile_.workers[1].compute_s = 0.01;
+  profile_.contention = {.a1 = 0.01, .b1 = 0.01, .samples = 3};  // hardly any
+  for (const char* model : {"spotdnn", "ideal", "queue"}) {
+    input_.models.speed_model = model;
+    Make();
+    FleetJudge judge(problem_);
+    const bool knows_the_limit = problem_.speed->name() == "queue";
+    const FleetChoice many = judge.Choose(std::vector<int>{6, 3}, 0, 1);
+    EXPECT_EQ(OverpromiseText(problem_, models_.traffic, many).empty(), knows_the_limit) << model;
+    const FleetChoice one = judge.Choose(std::vector<int>{1, 0}, 0, 1);
+    EXPECT_EQ(OverpromiseText(problem_, models_.traffic, one), "") << model;
+  }
+  input_.models.speed_model = "ideal";
+  Make();
+  FleetJudge judge(problem_);
+  EXPECT_THAT(
+      OverpromiseText(problem_, models_.traffic, judge.Choose(std::vector<int>{6, 3}, 0, 1)),
+      HasSubstr("the ideal model promises "));
+}
+
 TEST_F(ReportTest, ThePlotHasAPointOfEverySizeAndEscapesNames) {
   catalog_.types[0].name = "a<b";
   profile_.workers[0].instance_type = "a<b";
@@ -190,6 +271,14 @@ TEST_F(ReportTest, ThePlotHasAPointOfEverySizeAndEscapesNames) {
   EXPECT_THAT(svg, HasSubstr("a &amp; b"));
   EXPECT_THAT(svg, HasSubstr("chosen: "));
   EXPECT_EQ(svg.find("a<b"), std::string::npos);
+  for (const PlotPoint& point : points) {
+    EXPECT_FALSE(point.fleet.empty());
+    std::string shown = point.fleet;
+    if (const size_t at = shown.find('<'); at != std::string::npos) {
+      shown.replace(at, 1, "&lt;");
+    }
+    EXPECT_THAT(svg, HasSubstr("text-anchor=\"end\">" + shown + "</text>")) << point.workers;
+  }
   EXPECT_THAT(svg, ::testing::EndsWith("</svg>\n"));
 }
 

@@ -1,0 +1,409 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+#include "ps/proto/catalog.h"
+#include "ps/proto/plan.h"
+#include "ps/proto/profile.h"
+#include "psctl/plan_command.h"
+#include "tests/psctl/plan_fixture.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using PlanChoicesTest = PlanFixture;
+
+TEST_F(PlanChoicesTest, AGoalThatIsMetBeforeTheFirstStepIsNoPlan) {
+  for (const char* loss : {"1.6", "3", "100"}) {
+    for (const char* strategy : {"exact", "homogeneous", "ideal"}) {
+      EXPECT_EQ(RunWith("plan", {"--loss", loss, "--strategy", strategy}), kExitFailed) << loss;
+      EXPECT_THAT(out_, IsEmpty());
+      EXPECT_THAT(err_, HasSubstr("met before the first step: the fitted curve begins at 1.49"));
+      EXPECT_THAT(err_, HasSubstr("--loss below 1.49\n"));
+    }
+  }
+  ASSERT_EQ(RunWith("plan", {"--loss", "1.49"}), kExitOk) << err_;
+  EXPECT_EQ(out_.find("nan"), std::string::npos) << out_;
+  EXPECT_EQ(out_.find("inf"), std::string::npos) << out_;
+}
+
+TEST_F(PlanChoicesTest, PredictPromisesNoTimeWhereTheCurveHasNone) {
+  const std::vector<std::string> fleet = {"--fleet", "g4dn.4xlarge=2", "--ps", "m5.xlarge"};
+  const auto predict = [&](const char* loss) {
+    std::vector<std::string> arguments = fleet;
+    arguments.insert(arguments.end(), {"--loss", loss});
+    return RunWith("predict", arguments);
+  };
+  EXPECT_EQ(predict("0.4"), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("loss 0.4 is out of reach: the fitted curve ends at 0.5"));
+  EXPECT_THAT(out_, IsEmpty());
+  EXPECT_EQ(predict("5"), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("loss 5 is met before the first step"));
+  EXPECT_EQ(RunWith("predict", {"--fleet", "g3.8xlarge=1", "--ps", "m5.xlarge", "--loss=-1"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--loss wants the loss to reach"));
+}
+
+TEST_F(PlanChoicesTest, WhatTheProfileDidNotSeeIsSaid) {
+  Result<proto::JobProfile> profile = proto::ParseProfile(ReadAll(kProfile), kProfile);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  profile->losses = {{.steps = 10, .loss = 1.2}, {.steps = 90, .loss = 0.9, .workers = 2}};
+  const std::string path = root_ + "/profile.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(*profile)).ok());
+  const auto notes = [&](const std::string& loss, const std::string& fleet) {
+    EXPECT_EQ(
+        Run(
+            {"predict",
+             "--profile",
+             path,
+             "--catalog",
+             kCatalog,
+             "--fleet",
+             fleet,
+             "--ps",
+             "m5.xlarge",
+             "--loss",
+             loss,
+             "--json"}),
+        0)
+        << err_;
+    const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+    return plan.ok() ? Join(plan->notes) : std::string(plan.status().message());
+  };
+  EXPECT_THAT(
+      notes("0.8", "g3.8xlarge=2"),
+      HasSubstr("loss 0.8 is below all that the profile saw, 0.9 to 1.2"));
+  EXPECT_THAT(
+      notes("1.3", "g3.8xlarge=2"), HasSubstr("loss 1.3 is above all that the profile saw"));
+  EXPECT_THAT(notes("1", "g3.8xlarge=3"), HasSubstr("fleets of up to 2 workers: the steps of 3"));
+  EXPECT_EQ(notes("1", "g3.8xlarge=2").find("the profile saw"), std::string::npos);
+}
+
+TEST_F(PlanChoicesTest, PricesThatNobodyWasAskedOrThatAreOldAreSaid) {
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  for (proto::InstanceType& type : catalog->types) {
+    for (proto::SpotPrice& price : type.spot) {
+      price.is_estimate = type.name == "g3.8xlarge";
+    }
+  }
+  const std::string path = root_ + "/catalog.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
+  PredictCommand command;
+  command.common.profile_path = kProfile;
+  command.common.catalog_path = path;
+  command.common.is_json = true;
+  command.fleet = {"p3.2xlarge=1,g3.8xlarge=1"};
+  command.servers = "m5.xlarge";
+  const auto notes_on = [&](const std::string& today) {
+    out_.clear();
+    EXPECT_EQ(RunPredict(command, today, console_), kExitOk) << err_;
+    const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+    return plan.ok() ? plan->notes : std::vector<std::string>{"not a plan"};
+  };
+  const std::string estimated =
+      "estimated prices, worked out from a usual saving, nobody was asked: g3.8xlarge";
+  const std::string stale =
+      "stale prices, look them up before you rely on them: p3.2xlarge of 2023-06-19, g3.8xlarge "
+      "of 2023-06-19, m5.xlarge of 2023-06-19";
+  EXPECT_THAT(notes_on("2023-06-20"), ::testing::ElementsAre(estimated));
+  EXPECT_THAT(notes_on("2023-12-20"), ::testing::ElementsAre(estimated, stale));
+  command.common.is_json = false;
+  out_.clear();
+  EXPECT_EQ(RunPredict(command, "2023-12-20", console_), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("\n" + estimated + "\n" + stale + "\n"));
+}
+
+TEST_F(PlanChoicesTest, EveryStrategyAndModelCanBeAskedFor) {
+  for (const char* strategy :
+       {"exact", "spotdnn", "spotdnn-prototype", "ideal", "homogeneous", "exhaustive"}) {
+    EXPECT_EQ(
+        RunWith(
+            "plan",
+            {"--loss",
+             "0.8",
+             "--within",
+             "1h",
+             "--strategy",
+             strategy,
+             "--quota",
+             "p3.2xlarge=2,g4dn.4xlarge=3,g3.8xlarge=3,g3.16xlarge=2,p2.8xlarge=1"}),
+        0)
+        << strategy << ": " << err_;
+    EXPECT_THAT(out_, HasSubstr(std::string(strategy) + ", queue model"));
+  }
+  for (const char* model : {"queue", "spotdnn", "ideal"}) {
+    EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "1h", "--speed-model", model}), 0)
+        << err_;
+    EXPECT_THAT(out_, HasSubstr(std::string(model) + " model"));
+  }
+  ASSERT_EQ(RunWith("plan", {"--loss", "0.8", "--strategy", "on-demand"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr(", on demand"));
+  const std::string without_market = out_;
+  ASSERT_EQ(
+      RunWith("plan", {"--loss", "0.8", "--strategy", "on-demand", "--market", "on-demand"}), 0)
+      << err_;
+  EXPECT_EQ(out_, without_market);
+}
+
+TEST_F(PlanChoicesTest, APlanOfAnIdealWorldThatMissesTheGoalSaysSo) {
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  for (proto::InstanceType& type : catalog->types) {
+    if (type.is_server_host) {
+      type.network_gbit_per_s = type.network_burst_gbit_per_s = 0.5;
+    }
+  }
+  const std::string path = root_ + "/catalog.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
+  const auto plan_within = [&](const std::string& within) {
+    return Run(
+        {"plan",
+         "--profile",
+         kProfile,
+         "--catalog",
+         path,
+         "--loss",
+         "0.8",
+         "--strategy",
+         "ideal",
+         "--within",
+         within,
+         "--json"});
+  };
+  ASSERT_EQ(plan_within("4h"), kExitOk) << err_;
+  EXPECT_THAT(err_, IsEmpty());
+  ASSERT_EQ(plan_within("40m"), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("this fleet misses the goal, at 90 % confidence: it takes up to "));
+  const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GT(plan->seconds.high, plan->seconds_max);
+  EXPECT_THAT(plan->notes.front(), HasSubstr("misses the goal"));
+}
+
+TEST_F(PlanChoicesTest, TypesCanBeChosenAndLeftOut) {
+  const auto plan_with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--loss", "0.8", "--within", "1h", "--explain"});
+    EXPECT_EQ(RunWith("plan", more), kExitOk) << err_;
+    return out_;
+  };
+  const auto names = [](const std::string& text, const std::string& type) {
+    return text.find(type) != std::string::npos;
+  };
+  EXPECT_TRUE(names(plan_with({}), "p3.2xlarge"));
+  std::string text = plan_with({"--types", "g3.8xlarge,g4dn.4xlarge"});
+  EXPECT_TRUE(names(text, "g3.8xlarge"));
+  EXPECT_FALSE(names(text, "p3.2xlarge") || names(text, "p2.8xlarge"));
+  text = plan_with({"--without", "p3.2xlarge", "--without", "p2.8xlarge"});
+  EXPECT_TRUE(names(text, "g3.16xlarge"));
+  EXPECT_FALSE(names(text, "p3.2xlarge") || names(text, "p2.8xlarge"));
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
+      {{"--types", "g3.8xlrge"}, "--types: no type 'g3.8xlrge' in the catalog; did you mean"},
+      {{"--without", "g3.8xlrge"}, "--without: no type 'g3.8xlrge'"},
+      {{"--types", "g3.8xlarge", "--without", "g3.8xlarge"}, "named by --types and by --without"},
+      {{"--types", "g3.8xlarge=2"}, "--types wants TYPE"},
+      {{"--types", ""}, "--types wants TYPE"},
+      {{"--types", "g3.8xlarge", "--quota", "p3.2xlarge=1"}, "which is left out"},
+      {{"--types", "g3.4xlarge"}, "no profile for g3.4xlarge"},
+      {{"--without", "m5.xlarge"}, "no instance type may hold parameters"},
+      {{"--without", "p3.2xlarge,g4dn.4xlarge,g3.8xlarge,g3.16xlarge,p2.8xlarge"},
+       "no type of the catalog has a profile"}};
+  for (const auto& [arguments, expected] : wrong) {
+    std::vector<std::string> all = {"--loss", "0.8"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    EXPECT_EQ(RunWith("plan", all), kExitMisused) << expected;
+    EXPECT_THAT(err_, HasSubstr(expected));
+  }
+}
+
+TEST_F(PlanChoicesTest, AContentionMarginMakesSpotDnnPromiseLess) {
+  const auto speed_with = [&](const char* margin) {
+    EXPECT_EQ(
+        RunWith(
+            "predict",
+            {"--fleet",
+             "p3.2xlarge=10",
+             "--ps",
+             "m5.xlarge",
+             "--speed-model",
+             "spotdnn",
+             "--contention-margin",
+             margin,
+             "--json"}),
+        kExitOk)
+        << err_;
+    const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+    return plan.ok() ? plan->samples_per_s.value : 0;
+  };
+  const double usual = speed_with("0");
+  EXPECT_LT(speed_with("5"), usual);
+  EXPECT_GT(speed_with("5"), usual / 1.05);
+  EXPECT_LT(speed_with("10"), speed_with("5"));
+  const std::pair<std::vector<std::string>, std::string> wrong[] = {
+      {{"--contention-margin", "5"}, "for the model queue ask for more --confidence"},
+      {{"--speed-model", "spotdnn", "--contention-margin", "-5"}, "wants percent from 0 to 100"},
+      {{"--speed-model", "spotdnn", "--contention-margin", "5%"}, "--contention-margin"}};
+  for (const auto& [arguments, expected] : wrong) {
+    std::vector<std::string> all = {"--loss", "0.8"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    EXPECT_EQ(RunWith("plan", all), kExitMisused) << expected;
+    EXPECT_THAT(err_, HasSubstr(expected));
+  }
+}
+
+TEST_F(PlanChoicesTest, ThePlanChoosesAmongTheMinibatchesOfAType) {
+  Result<proto::JobProfile> profile = proto::ParseProfile(ReadAll(kProfile), kProfile);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  profile->workers.insert(
+      profile->workers.begin(), {.instance_type = "p3.2xlarge", .minibatch = 64, .compute_s = 0.3});
+  const std::string path = root_ + "/profile.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(*profile)).ok());
+  const std::vector<std::string> files = {"--profile", path, "--catalog", kCatalog};
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin() + 1, files.begin(), files.end());
+    return Run(arguments);
+  };
+  ASSERT_EQ(run({"plan", "--loss", "0.8", "--within", "1h"}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("\nworkers       2 p3.2xlarge:1024\n"));
+  EXPECT_THAT(out_, HasSubstr("one more p3.2xlarge:64 "));
+  ASSERT_EQ(run({"plan", "--loss", "0.8", "--within", "40m", "--quota", "p3.2xlarge=2"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("workers       2 p3.2xlarge:1024, 1 g4dn.4xlarge:1024, "));
+  ASSERT_EQ(run({"plan", "--loss", "0.8", "--held", "p3.2xlarge:1024=1,p3.2xlarge:64=1"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("kept          1 p3.2xlarge:64, 1 p3.2xlarge:1024\n"));
+  const auto speed_of = [&](const std::string& fleet) {
+    EXPECT_EQ(run({"predict", "--fleet", fleet, "--ps", "m5.xlarge", "--json"}), kExitOk) << err_;
+    const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+    return plan.ok() ? plan->samples_per_s.value : 0;
+  };
+  EXPECT_GT(speed_of("p3.2xlarge:1024=1"), 3 * speed_of("p3.2xlarge=1"));
+  EXPECT_EQ(speed_of("p3.2xlarge:64=1"), speed_of("p3.2xlarge=1")) << "the first is the usual one";
+  EXPECT_GT(speed_of("p3.2xlarge:64=1,p3.2xlarge:1024=1"), speed_of("p3.2xlarge:1024=1"));
+  EXPECT_EQ(run({"predict", "--fleet", "p3.2xlarge:65=1", "--ps", "m5.xlarge"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("no figures of p3.2xlarge with a minibatch of 65"));
+  EXPECT_EQ(run({"plan", "--loss", "0.8", "--quota", "p3.2xlarge:64=1"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--quota is of a type, whatever its minibatch"));
+}
+
+TEST_F(PlanChoicesTest, OneQuotaHoldsForWorkersAndServersOfAType) {
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  for (proto::InstanceType& type : catalog->types) {
+    type.is_server_host = type.name == "p3.2xlarge";
+  }
+  const std::string path = root_ + "/catalog.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
+  ASSERT_EQ(
+      Run(
+          {"plan",
+           "--profile",
+           kProfile,
+           "--catalog",
+           path,
+           "--loss",
+           "0.8",
+           "--within",
+           "1h",
+           "--quota",
+           "p3.2xlarge=2",
+           "--json"}),
+      kExitOk)
+      << err_;
+  const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  int used = plan->servers.count;
+  for (const proto::PlanWorkers& workers : plan->workers) {
+    used += workers.instance_type == "p3.2xlarge" ? workers.count : 0;
+  }
+  EXPECT_EQ(plan->servers.instance_type, "p3.2xlarge");
+  EXPECT_LE(used, 2);
+}
+
+TEST_F(PlanChoicesTest, TheEffortOfASearchCanBeLimited) {
+  const std::vector<std::string> goal = {"--loss", "0.8", "--within", "40m", "--effort"};
+  const auto plan_with = [&](const char* effort) {
+    std::vector<std::string> arguments = goal;
+    arguments.emplace_back(effort);
+    return RunWith("plan", arguments);
+  };
+  ASSERT_EQ(plan_with("1h"), kExitOk) << err_;
+  EXPECT_EQ(out_.find("not all fleets"), std::string::npos);
+  EXPECT_THAT(err_, IsEmpty()) << "no terminal, no line";
+  ASSERT_EQ(plan_with("0.000001"), kExitOk) << "the first fleets are found before it is asked";
+  EXPECT_THAT(out_, HasSubstr("not all fleets were looked at: a cheaper one may exist; offer"));
+  EXPECT_THAT(out_, HasSubstr("the search was ended after 0.00 s (--effort)"));
+  EXPECT_EQ(
+      RunWith("plan", {"--loss", "0.8", "--within", "10m", "--effort", "0.000001"}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("none was found before the search was stopped"));
+  EXPECT_EQ(plan_with("0"), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--effort wants a time"));
+  EXPECT_EQ(plan_with(""), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--effort wants a time"));
+}
+
+TEST_F(PlanChoicesTest, ThePrototypesPlansComeOutOfTheShippedProfile) {
+  // As its program prints them, at its prices and quotas, with a server that costs nothing.
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  const std::pair<const char*, std::pair<double, int>> offers[] = {
+      {"p3.2xlarge", {0.918, 2}},
+      {"g4dn.4xlarge", {0.3612, 5}},
+      {"g3.8xlarge", {0.684, 5}},
+      {"g3.16xlarge", {1.5676, 8}},
+      {"p2.8xlarge", {2.16, 5}}};
+  for (proto::InstanceType& type : catalog->types) {
+    for (const auto& [name, offer] : offers) {
+      if (type.name == name) {
+        type.spot.front().usd_per_hour = offer.first;
+        type.quota = offer.second;
+      }
+    }
+    type.on_demand_usd_per_hour = type.is_server_host ? 1e-9 : type.on_demand_usd_per_hour;
+  }
+  const std::string path = root_ + "/catalog.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
+  const auto plan_by = [&](const char* loss, const char* within) {
+    EXPECT_EQ(
+        Run(
+            {"plan",
+             "--profile",
+             kProfile,
+             "--catalog",
+             path,
+             "--servers",
+             "m5.xlarge=1",
+             "--loss",
+             loss,
+             "--within",
+             within,
+             "--confidence",
+             "0.5",
+             "--speed-model",
+             "spotdnn-prototype",
+             "--strategy",
+             "spotdnn-prototype"}),
+        kExitOk)
+        << err_;
+    return out_;
+  };
+  std::string text = plan_by("0.9", "1900");
+  EXPECT_THAT(text, HasSubstr("workers       2 p3.2xlarge, 2 g3.8xlarge\n"));
+  EXPECT_THAT(text, HasSubstr("time          31m 24s"));  // 1884.21 s
+  EXPECT_THAT(text, HasSubstr("cost, USD     1.68 "));
+  EXPECT_THAT(text, HasSubstr("planned by    spotdnn-prototype, spotdnn-prototype model\n"));
+  text = plan_by("0.8", "2400");
+  EXPECT_THAT(text, HasSubstr("workers       2 p3.2xlarge, 4 g3.8xlarge\n"));
+  EXPECT_THAT(text, HasSubstr("time          39m 11s"));  // 2351.08 s
+  text = plan_by("0.7", "3700");
+  EXPECT_THAT(text, HasSubstr("workers       2 p3.2xlarge, 4 g3.8xlarge\n"));
+  EXPECT_THAT(text, HasSubstr("time          59m 44s"));  // 3584.07 s
+}
+
+}  // namespace
+}  // namespace ps::psctl
