@@ -20,7 +20,7 @@ constexpr uint32_t kShards = 4;
 constexpr uint32_t kMinibatch = 64;
 constexpr Duration kStepTime = std::chrono::seconds(1);
 
-class NoFleet final : public coordinator::FleetActions {
+class NoFleet final : public proto::FleetActions {
  public:
   void StartServer(uint32_t /*server*/) override {}
 
