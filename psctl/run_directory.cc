@@ -145,8 +145,8 @@ void RunDirectory::Discard() const {
   std::filesystem::remove_all(paths_.root, ignored);
 }
 
-Result<LineFile> LineFile::Open(const std::string& path) {
-  LineFile file;
+Result<AppendFile> AppendFile::Open(const std::string& path) {
+  AppendFile file;
   file.fd_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file.fd_.is_open()) {
     return Status::Io("cannot write " + path + ": " + std::strerror(errno));
@@ -155,21 +155,22 @@ Result<LineFile> LineFile::Open(const std::string& path) {
   return file;
 }
 
-std::optional<std::string> LineFile::Append(std::string_view line) {
-  std::string text(line);
-  text += '\n';
+std::optional<std::string> AppendFile::Append(std::string_view record) {
+  const off_t end = ::lseek(fd_.get(), 0, SEEK_END);
   ssize_t n = 0;
   do {
-    n = ::write(fd_.get(), text.data(), text.size());
+    n = ::write(fd_.get(), record.data(), record.size());
   } while (n < 0 && errno == EINTR);
-  if (n == static_cast<ssize_t>(text.size())) {
+  if (n == static_cast<ssize_t>(record.size())) {
     return std::nullopt;
   }
-  if (std::exchange(has_lost_lines_, true)) {
+  const std::string why = n < 0 ? std::strerror(errno) : "no space for a whole record";
+  const bool is_whole = n <= 0 || (end >= 0 && ::ftruncate(fd_.get(), end) == 0);
+  if (std::exchange(has_lost_records_, true)) {
     return std::nullopt;
   }
-  return "lines are being lost: write " + path_ + ": " +
-         (n < 0 ? std::strerror(errno) : "no space for a whole line") + "; training goes on";
+  return "records are being lost: write " + path_ + ": " + why +
+         (is_whole ? "" : "; the file ends with a part of one") + "; training goes on";
 }
 
 }  // namespace ps::psctl

@@ -34,6 +34,9 @@ struct RunPaths {
 
   std::string metrics() const { return root + "/metrics.jsonl"; }
 
+  /// Of TensorBoard's event files.
+  std::string tensorboard() const { return root + "/tensorboard"; }
+
   std::string profile() const { return root + "/profile.json"; }
 
   std::string summary_json() const { return root + "/summary.json"; }
@@ -86,18 +89,21 @@ std::string JobNameOf(std::string_view directory_name);
 /// 32 bytes of the system's random source as 64 hex digits. Errors: kIo.
 Result<std::string> MakeToken();
 
-/// Appends lines to a file. A full disk costs lines, not the run: the first failure is said.
-class LineFile {
+/// Appends records to a file, each in full or not at all. A full disk costs records, not the run:
+/// the first failure is said.
+class AppendFile {
  public:
+  AppendFile() = default;
+
   /// Errors: kIo with the path.
-  static Result<LineFile> Open(const std::string& path);
-  /// Writes line and newline. Returns a text to show when this is the first line that was lost.
-  std::optional<std::string> Append(std::string_view line);
+  static Result<AppendFile> Open(const std::string& path);
+  /// Returns a text to show when this is the first record that was lost.
+  std::optional<std::string> Append(std::string_view record);
 
  private:
   UniqueFd fd_;
   std::string path_;
-  bool has_lost_lines_ = false;
+  bool has_lost_records_ = false;
 };
 
 }  // namespace ps::psctl

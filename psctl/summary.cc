@@ -133,6 +133,8 @@ void AddLedger(const proto::JobStatus& status, proto::JsonWriter* json) {
 }
 
 /// The counters that summary and metrics share.
+}  // namespace
+
 void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json) {
   const Totals totals = TotalsOf(status);
   json->Field("samples_total", status.samples_total);
@@ -149,8 +151,6 @@ void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json) {
   json->Field("bytes_pulled", totals.bytes_pulled);
   json->Field("retries", totals.retries);
 }
-
-}  // namespace
 
 std::string RenderOutcome(const proto::JobStatus& status) {
   const bool has_begun = status.elapsed_s > 0 || status.steps_counted > 0;
@@ -238,35 +238,6 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
     json.Raw(plan_outcome);
   }
   AddWorkers(status, &json);
-  json.EndObject();
-  return std::move(json).Take();
-}
-
-std::string MetricsToJson(const proto::JobStatus& status, int64_t unix_micros) {
-  proto::JsonWriter json(proto::JsonForm::kOneLine);
-  json.BeginObject();
-  json.Field("time_unix_s", static_cast<double>(unix_micros) / 1e6);
-  json.Field("elapsed_s", status.elapsed_s);
-  json.Field("state", status.state);
-  json.Field("generation", status.generation.value);
-  json.Field("round", status.round);
-  json.Field("workers_alive", CountWorkers(status).alive);
-  json.Field("samples_per_s", status.samples_per_s);
-  json.Field("train_loss", status.train_loss);
-  json.Field("train_accuracy", status.train_accuracy);
-  AddCounters(status, &json);
-  json.BeginList("workers");
-  for (const proto::WorkerRow& row : status.workers) {
-    json.BeginObject();
-    json.Field("worker", row.worker.value);
-    json.Field("incarnation", row.incarnation.value);
-    json.Field("state", row.state);
-    json.Field("samples_per_s", row.stats.samples_per_s);
-    json.Field("samples_counted", row.samples_counted);
-    json.Field("clock", row.clock);
-    json.EndObject();
-  }
-  json.EndList();
   json.EndObject();
   return std::move(json).Take();
 }

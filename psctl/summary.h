@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "ps/proto/json_writer.h"
 #include "ps/proto/messages.h"
 
 namespace ps::psctl {
@@ -17,7 +18,7 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max = 0);
 /// object about the plan that was run; empty: there was none.
 std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_outcome = "");
 
-/// One line of metrics.jsonl, without a newline.
-std::string MetricsToJson(const proto::JobStatus& status, int64_t unix_micros);
+/// The counters of the job as fields of the object that `json` is in.
+void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json);
 
 }  // namespace ps::psctl

@@ -100,7 +100,8 @@ int Train(
   const RunPaths& paths = directory->paths();
   const Status config_written = directory->WriteConfig(proto::PrintJobConfig(config));
   Result<std::unique_ptr<LogSink>> log = MakeFileSink(paths.coordinator_log(), LogLevel::kInfo);
-  Result<LineFile> metrics = LineFile::Open(paths.metrics());
+  Result<MetricsFiles> metrics =
+      MetricsFiles::Open(paths, config.run.tensorboard, SystemTime().UnixMicros());
   for (const Status* status : {&config_written, &log.status(), &metrics.status()}) {
     if (!status->ok()) {
       directory->Discard();

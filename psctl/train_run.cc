@@ -72,7 +72,7 @@ TrainRun::TrainRun(
     JobParts parts,
     const RunDirectory& directory,
     std::unique_ptr<LogSink> log_sink,
-    LineFile metrics,
+    MetricsFiles metrics,
     const Console& console)
     : config_(config),
       parts_(std::move(parts)),
@@ -263,7 +263,7 @@ void TrainRun::Redraw() {
 }
 
 void TrainRun::WriteMetrics() {
-  const auto said = metrics_.Append(MetricsToJson(host_.StatusNow(), SystemTime().UnixMicros()));
+  const auto said = metrics_.Write(host_.StatusNow(), SystemTime().UnixMicros());
   if (said.has_value()) {
     progress_.Say(*said);
   }

@@ -12,6 +12,7 @@
 #include "psctl/console.h"
 #include "psctl/job_parts.h"
 #include "psctl/machine_load.h"
+#include "psctl/metrics.h"
 #include "psctl/progress.h"
 #include "psctl/run_directory.h"
 #include "psctl/run_events.h"
@@ -29,7 +30,7 @@ class TrainRun final {
       JobParts parts,
       const RunDirectory& directory,
       std::unique_ptr<LogSink> log_sink,
-      LineFile metrics,
+      MetricsFiles metrics,
       const Console& console);
 
   /// Listens, for the job's processes and for psctl, and makes the parts that need to know the
@@ -67,7 +68,7 @@ class TrainRun final {
   const RunDirectory& directory_;
   const std::unique_ptr<LogSink> log_sink_;
   const Logger log_;
-  LineFile metrics_;
+  MetricsFiles metrics_;
   const Console& console_;
   // The processes.
   const std::unique_ptr<provisioner::Launcher> launcher_;

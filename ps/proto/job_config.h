@@ -164,6 +164,7 @@ struct RunConfig {
   std::string advertise;             // address at which the coordinator is reached; empty: listen
   uint32_t port = 0;                 // coordinator's port; 0 = any free one
   float metrics_every_s = 1;
+  bool tensorboard = false;
   float seconds_max = 0;   // of training, then a clean end; 0: no limit
   float stop_at_loss = 0;  // the smoothed training loss that is enough; 0: none
 

@@ -124,6 +124,7 @@ void VisitFields(C& c, V&& visit) {
   visit("advertise", c.advertise);
   visit("port", c.port);
   visit("metrics_every_s", c.metrics_every_s);
+  visit("tensorboard", c.tensorboard);
   visit("seconds_max", c.seconds_max);
   visit("stop_at_loss", c.stop_at_loss);
 }

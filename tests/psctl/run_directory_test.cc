@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "ps/base/file.h"
@@ -116,22 +118,41 @@ TEST_F(RunDirectoryTest, TheJobNameIsFoundInTheDirectoryName) {
   EXPECT_EQ(JobNameOf("mnist"), "mnist");
 }
 
-TEST_F(RunDirectoryTest, LinesAreAppended) {
-  auto file = LineFile::Open(parent_ + "/metrics.jsonl");
+TEST_F(RunDirectoryTest, RecordsAreAppended) {
+  auto file = AppendFile::Open(parent_ + "/metrics.jsonl");
   ASSERT_TRUE(file.ok());
-  EXPECT_EQ(file->Append("{}"), std::nullopt);
-  EXPECT_EQ(file->Append("[]"), std::nullopt);
+  EXPECT_EQ(file->Append("{}\n"), std::nullopt);
+  EXPECT_EQ(file->Append("[]\n"), std::nullopt);
   EXPECT_EQ(*ReadFile(parent_ + "/metrics.jsonl"), "{}\n[]\n");
 }
 
 TEST_F(RunDirectoryTest, AFullDiskIsSaidOnce) {
-  auto file = LineFile::Open("/dev/full");
+  auto file = AppendFile::Open("/dev/full");
   ASSERT_TRUE(file.ok());
   const auto said = file->Append("{}");
   ASSERT_TRUE(said.has_value());
   EXPECT_THAT(*said, HasSubstr("No space left on device"));
   EXPECT_THAT(*said, HasSubstr("training goes on"));
   EXPECT_EQ(file->Append("{}"), std::nullopt);
+}
+
+TEST_F(RunDirectoryTest, ARecordThatDoesNotFitLeavesNoPartOfItself) {
+  const std::string path = parent_ + "/metrics.jsonl";
+  auto file = AppendFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->Append("first\n"), std::nullopt);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {8, before.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto said = file->Append("second\n");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  ASSERT_TRUE(said.has_value());
+  EXPECT_THAT(*said, HasSubstr("no space for a whole record"));
+  EXPECT_EQ(file->Append("third\n"), std::nullopt);
+  EXPECT_EQ(*ReadFile(path), "first\nthird\n");
 }
 
 }  // namespace

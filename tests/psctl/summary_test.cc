@@ -67,12 +67,5 @@ TEST(SummaryTest, JsonWithoutEvaluationHasNulls) {
   EXPECT_THAT(SummaryToJson({}), HasSubstr(R"("test_accuracy":null,"test_loss":null)"));
 }
 
-TEST(SummaryTest, MetricsCarryTimeAndWorkers) {
-  const std::string json = MetricsToJson(MakeStatus(), 1'706'702'400'250'000);
-  EXPECT_THAT(json, StartsWith(R"({"time_unix_s":1706702400.25,"elapsed_s":35.5,)"));
-  EXPECT_THAT(json, HasSubstr(R"("workers_alive":2,)"));
-  EXPECT_THAT(json, Not(HasSubstr("\n")));
-}
-
 }  // namespace
 }  // namespace ps::psctl
