@@ -36,7 +36,7 @@ TEST_F(DiskTest, FilesThatCannotGrowCostLinesOnly) {
   ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectExactLedger();
   EXPECT_EQ(ReadText(run.Root() + "/metrics.jsonl").size(), kFileBytesMax);
-  EXPECT_THAT(run.psctl().Err(), HasSubstr("lines are being lost"));
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("records are being lost"));
   EXPECT_THAT(run.psctl().Err(), HasSubstr("training goes on"));
 }
 
@@ -64,7 +64,7 @@ TEST_F(DiskTest, AFullDiskDoesNotStopTraining) {
     while (filler.write("0123456789abcdef", 16).flush().good()) {
     }
     EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-    EXPECT_THAT(run.psctl().Err(), HasSubstr("lines are being lost"));
+    EXPECT_THAT(run.psctl().Err(), HasSubstr("records are being lost"));
     EXPECT_THAT(run.psctl().Err(), HasSubstr("summary.json"));
     const std::optional<Json> summary = Json::Parse(run.psctl().Out());
     ASSERT_TRUE(summary.has_value()) << run.psctl().Out();
