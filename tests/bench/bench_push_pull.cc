@@ -95,7 +95,9 @@ class ShardThread final : public net::EndpointHandler {
     setup.tensors = {tensor};
     setup.placement = PlacementOf(shape, shards);
     setup.total_samples = uint64_t{1} << 60;
-    setup.membership = {Generation(1), kIncarnation, {{WorkerId(0), kIncarnation, true}}, {}};
+    setup.membership.generation = Generation(1);
+    setup.membership.incarnation_max = kIncarnation;
+    setup.membership.members = {{WorkerId(0), kIncarnation, true}};
     const TimePoint now = SystemTime().Now();
     core_.OnCoordinatorConnected(kCoordinator, now, &endpoint_);
     core_.OnMessage(kCoordinator, 1, std::move(setup), now, &endpoint_);
