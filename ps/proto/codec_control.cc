@@ -100,7 +100,7 @@ namespace {
 
 /// The parts of a JobStatus that have to be in the buffer before its table.
 struct JobStatusParts {
-  Offset<flatbuffers::String> name, run_directory, state, detail;
+  Offset<flatbuffers::String> name, run_directory, state, detail, model_file, model_problem;
   Offset<TableVector<wire::WorkerRow>> workers;
   Offset<TableVector<wire::ShardRow>> shards;
   Offset<StructVector<wire::LedgerRow>> ledger;
@@ -125,6 +125,8 @@ JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
         return wire::EvaluationRow(r.epoch, r.accuracy, r.loss, r.samples, r.at_s);
       });
   parts.waits = MakeTables(b, m.waits);
+  parts.model_file = MakeText(b, m.model_file, kTextBytesMax);
+  parts.model_problem = MakeText(b, m.model_problem, kTextBytesMax);
   return parts;
 }
 
@@ -161,6 +163,8 @@ Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m) {
   out.add_ledger(parts.ledger);
   out.add_evaluations(parts.evaluations);
   out.add_waits(parts.waits);
+  out.add_model_file(parts.model_file);
+  out.add_model_problem(parts.model_problem);
   return out.Finish();
 }
 
@@ -210,6 +214,8 @@ void Decode(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
   m->round = w.round();
   m->max_detect_s = w.max_detect_s();
   DecodeRows(d, w, m);
+  m->model_file = d.Text(w.model_file(), kTextBytesMax, "model_file");
+  m->model_problem = d.Text(w.model_problem(), kTextBytesMax, "model_problem");
 }
 
 Offset<wire::StatusRequest> Encode(Fbb& b, const StatusRequest& /*m*/) {

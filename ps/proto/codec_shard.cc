@@ -142,7 +142,8 @@ Offset<wire::ShardSetup> Encode(Fbb& b, const ShardSetup& m) {
   const auto tensors = MakeTables(b, m.tensors);
   const auto placement = Encode(b, m.placement);
   const auto membership = Encode(b, m.membership);
-  return wire::CreateShardSetup(b, config, tensors, placement, m.total_samples, membership);
+  return wire::CreateShardSetup(
+      b, config, tensors, placement, m.total_samples, membership, m.has_values);
 }
 
 void Decode(Decoder& d, const wire::ShardSetup& w, ShardSetup* m) {
@@ -155,6 +156,7 @@ void Decode(Decoder& d, const wire::ShardSetup& w, ShardSetup* m) {
   if (d.Present(w.membership(), "membership")) {
     Decode(d, *w.membership(), &m->membership);
   }
+  m->has_values = w.has_values();
 }
 
 Offset<wire::ShardReady> Encode(Fbb& b, const ShardReady& m) {

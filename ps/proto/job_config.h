@@ -47,6 +47,7 @@ struct LayerConfig {
 struct ModelConfig {
   std::string name;                 // a zoo name (mlp, cnn, resnet20), or empty with layers given
   std::vector<LayerConfig> layers;  // resolved: the zoo's layers are filled in by worker/model
+  std::string from;                 // safetensors file with the initial values; empty: drawn
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };

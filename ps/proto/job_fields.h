@@ -28,6 +28,7 @@ template <MaybeConst<ModelConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("name", c.name);
   visit("layers", c.layers);
+  visit("from", c.from);
 }
 
 template <MaybeConst<DataConfig> C, typename V>

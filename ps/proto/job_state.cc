@@ -25,6 +25,8 @@ Offset<saved::JobState> Encode(Fbb& b, const JobState& m) {
   const auto outcome_message = EncodeText(b, m.outcome.message());
   const auto stop_reason = EncodeText(b, m.stop_reason);
   const auto leave_reason = EncodeText(b, m.leave_reason);
+  const auto model_file = EncodeText(b, m.model.file);
+  const auto model_problem = EncodeText(b, m.model.problem);
   const auto placement = Encode(b, m.placement);
   const auto shards = MakeList(b, m.shards);
   const auto membership = Encode(b, m.membership);
@@ -67,6 +69,9 @@ Offset<saved::JobState> Encode(Fbb& b, const JobState& m) {
   out.add_age_ns(m.age.count());
   out.add_trained_ns(m.trained ? m.trained->count() : -1);
   out.add_is_trained(m.is_trained);
+  out.add_is_model_due(m.model.is_due);
+  out.add_model_file(model_file);
+  out.add_model_problem(model_problem);
   return out.Finish();
 }
 
@@ -94,6 +99,9 @@ void DecodeNumbers(Decoder& d, const saved::JobState& w, JobState* m) {
     m->trained = Duration(w.trained_ns());
   }
   m->is_trained = w.is_trained();
+  m->model.is_due = w.is_model_due();
+  m->model.file = d.Text(w.model_file(), kTextBytesMax, "model_file");
+  m->model.problem = d.Text(w.model_problem(), kTextBytesMax, "model_problem");
 }
 
 void Decode(Decoder& d, const saved::JobState& w, JobState* m) {

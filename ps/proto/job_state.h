@@ -195,6 +195,13 @@ struct MeterState {
   bool has_step = false;
 };
 
+/// The model that a job leaves when its training is over.
+struct ModelRecord {
+  bool is_due = false;  // kLeaving: it is being read from the shards, which are not told yet
+  std::string file;     // where it was left; empty: not yet, or not at all
+  std::string problem;  // why there is none
+};
+
 /// All of it.
 struct JobState {
   std::string config_json;  // PrintJobConfig of the job that this is the state of
@@ -217,13 +224,14 @@ struct JobState {
   std::vector<KillRecord> kills;
   MeterState meter;
   JobCounters counters;
+  ModelRecord model;
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet
   bool is_trained = false;          // `trained` grows no more
 };
 
-inline constexpr uint32_t kJobStateVersion = 1;
+inline constexpr uint32_t kJobStateVersion = 2;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

@@ -89,6 +89,10 @@ struct PushReply {
 /// Asks for the chunks of this shard that are newer than what the worker holds. ssp: answered when
 /// the bound allows; bsp: when round `min_round` is committed. One outstanding per incarnation; a
 /// newer one replaces it.
+///
+/// Between coordinator and shard, of no worker and no incarnation: the coordinator reads the model
+/// at the end, between commits; a shard that is set up reads its initial values. `held` are the
+/// chunks that need not come (again), whatever their version.
 struct PullRequest {
   WorkerId worker;
   Incarnation incarnation;
@@ -180,6 +184,9 @@ struct ShardSetup {
   Placement placement;         // all chunks; a shard takes its own
   uint64_t total_samples = 0;  // of the whole job: the schedule's length
   Membership membership;
+  // The coordinator has the initial values: the shard pulls them before it answers. Else they
+  // follow from tensors and seed.
+  bool has_values = false;
 };
 
 struct ShardReady {
@@ -463,6 +470,8 @@ struct JobStatus {
   std::vector<LedgerRow> ledger;  // epochs begun
   std::vector<EvaluationRow> evaluations;
   std::vector<Wait> waits;
+  std::string model_file;     // where the model was left at the end; empty: not yet, or not at all
+  std::string model_problem;  // why there is none
 };
 
 struct StatusRequest {};

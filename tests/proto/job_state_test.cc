@@ -83,6 +83,7 @@ JobState SampleState() {
   state.age = std::chrono::seconds(100);
   state.trained = std::chrono::seconds(90);
   state.is_trained = true;
+  state.model = {true, "a file", "a problem"};
   return state;
 }
 
@@ -149,6 +150,7 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_EQ(back->age, state.age);
   EXPECT_EQ(back->trained, state.trained);
   EXPECT_EQ(back->is_trained, state.is_trained);
+  EXPECT_TRUE(Same(back->model, state.model));
 }
 
 TEST(JobStateTest, AnEmptyStateComesBackEmpty) {
@@ -180,7 +182,7 @@ TEST(JobStateTest, AnotherVersionIsUnsupported) {
   bytes[4] = std::byte{kJobStateVersion + 1};
   const Status status = DecodeJobState(bytes).status();
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("version 2; this program reads 1"));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("version 3; this program reads 2"));
 }
 
 TEST(JobStateTest, ALongTextIsCutSoThatItCanBeRead) {

@@ -36,7 +36,7 @@ constexpr size_t MemberCount() {
 template <typename T>
 auto Members(T& v) {
   constexpr size_t kCount = MemberCount<std::remove_const_t<T>>();
-  static_assert(kCount <= 28, "add a branch");
+  static_assert(kCount <= 32, "add a branch");
   if constexpr (kCount == 0) {
     return std::tuple<>();
   } else if constexpr (kCount == 1) {
@@ -126,6 +126,116 @@ auto Members(T& v) {
         v;
     return std::tie(
         a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc);
+  } else if constexpr (kCount == 29) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc, dd] =
+        v;
+    return std::tie(
+        a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc, dd);
+  } else if constexpr (kCount == 30) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc, dd, ee] =
+        v;
+    return std::tie(
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        i,
+        j,
+        k,
+        l,
+        m,
+        n,
+        o,
+        p,
+        q,
+        r,
+        s,
+        t,
+        u,
+        w,
+        x,
+        y,
+        z,
+        aa,
+        bb,
+        cc,
+        dd,
+        ee);
+  } else if constexpr (kCount == 31) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc, dd, ee, ff] =
+        v;
+    return std::tie(
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        i,
+        j,
+        k,
+        l,
+        m,
+        n,
+        o,
+        p,
+        q,
+        r,
+        s,
+        t,
+        u,
+        w,
+        x,
+        y,
+        z,
+        aa,
+        bb,
+        cc,
+        dd,
+        ee,
+        ff);
+  } else if constexpr (kCount == 32) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc, dd, ee, ff, gg] =
+        v;
+    return std::tie(
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        i,
+        j,
+        k,
+        l,
+        m,
+        n,
+        o,
+        p,
+        q,
+        r,
+        s,
+        t,
+        u,
+        w,
+        x,
+        y,
+        z,
+        aa,
+        bb,
+        cc,
+        dd,
+        ee,
+        ff,
+        gg);
   }
 }
 
