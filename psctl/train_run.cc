@@ -113,8 +113,7 @@ Status TrainRun::Prepare() {
 }
 
 void TrainRun::Announce() {
-  const proto::Timing timing =
-      proto::Timing::FromMaxDetect(FromSeconds(config_.fleet.max_detect_s));
+  const proto::Timing timing = proto::Timing::Of(config_);
   uint32_t workers = 0;
   for (const proto::WorkerGroup& group : config_.workers) {
     workers += group.count;

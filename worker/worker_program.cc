@@ -128,7 +128,7 @@ Status WorkerProgram::BuildTrainer(const std::string& config_json) {
   // late.
   settings_.overlap = config.train.overlap && config.optimizer.clip_norm == 0;
   settings_.frame_bytes = size_t{config.servers.frame_kib} << 10;
-  settings_.timing = proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s));
+  settings_.timing = proto::Timing::Of(config);
   settings_.tensor_elements = trainer->TensorElements();
   uint64_t model_bytes = 0;
   for (const int64_t elements : settings_.tensor_elements) {

@@ -27,7 +27,7 @@ net::EndpointOptions EndpointOptionsOf(const CoordinatorHost::Options& options) 
 CoordinatorHost::CoordinatorHost(Options options, const Logger* log)
     : options_(std::move(options)),
       log_(log),
-      timing_(proto::Timing::FromMaxDetect(FromSeconds(options_.job.config.fleet.max_detect_s))),
+      timing_(proto::Timing::Of(options_.job.config)),
       endpoint_(&loop_, EndpointOptionsOf(options_), log, this) {}
 
 CoordinatorHost::~CoordinatorHost() = default;

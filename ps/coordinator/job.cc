@@ -11,8 +11,7 @@ Job::Job(
     proto::FleetActions* fleet_in,
     const Logger* log_in)
     : options(std::move(options_in)),
-      timing(proto::Timing::FromMaxDetect(
-          FromSeconds(static_cast<double>(options.config.fleet.max_detect_s)))),
+      timing(proto::Timing::Of(options.config)),
       fleet(fleet_in),
       log(log_in),
       state(std::move(state_in)),

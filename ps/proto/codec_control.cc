@@ -158,6 +158,8 @@ Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m) {
   out.add_generation(m.generation.value);
   out.add_round(m.round);
   out.add_max_detect_s(m.max_detect_s);
+  out.add_workers_wanted(m.workers_wanted);
+  out.add_server_max_detect_s(m.server_max_detect_s);
   out.add_workers(parts.workers);
   out.add_shards(parts.shards);
   out.add_ledger(parts.ledger);
@@ -213,6 +215,8 @@ void Decode(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
   m->generation = Generation(w.generation());
   m->round = w.round();
   m->max_detect_s = w.max_detect_s();
+  m->workers_wanted = w.workers_wanted();
+  m->server_max_detect_s = w.server_max_detect_s();
   DecodeRows(d, w, m);
   m->model_file = d.Text(w.model_file(), kTextBytesMax, "model_file");
   m->model_problem = d.Text(w.model_problem(), kTextBytesMax, "model_problem");

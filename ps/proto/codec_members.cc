@@ -4,7 +4,7 @@
 
 namespace ps::proto::codec {
 
-static_assert(static_cast<int>(saved::LeaveKind::MAX) == static_cast<int>(LeaveKind::kLeft));
+static_assert(static_cast<int>(saved::LeaveKind::MAX) == static_cast<int>(LeaveKind::kFailed));
 
 flatbuffers::Offset<flatbuffers::String> EncodeText(Fbb& b, std::string_view text) {
   return b.CreateString(text.data(), std::min(text.size(), kTextBytesMax));

@@ -6,12 +6,14 @@ namespace ps::proto::codec {
 
 Offset<wire::JoinRequest> Encode(Fbb& b, const JoinRequest& m) {
   const auto host = MakeText(b, m.host, kNameBytesMax);
-  return wire::CreateJoinRequest(b, m.seat.value, m.has_seat, host, m.pid, m.minibatch, m.slowdown);
+  return wire::CreateJoinRequest(
+      b, m.seat.value, m.has_seat, host, m.pid, m.minibatch, m.slowdown, m.is_returning);
 }
 
 void Decode(Decoder& d, const wire::JoinRequest& w, JoinRequest* m) {
   m->seat = WorkerId(w.seat());
   m->has_seat = w.has_seat();
+  m->is_returning = w.is_returning();
   m->host = d.Text(w.host(), kNameBytesMax, "host");
   m->pid = w.pid();
   m->minibatch = w.minibatch();

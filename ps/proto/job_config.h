@@ -93,6 +93,7 @@ struct OptimizerConfig {
 };
 
 enum class Mode : uint8_t { kAsync, kSsp, kBsp };
+enum class Divergence : uint8_t { kStop, kContinue };
 
 struct TrainConfig {
   uint32_t epochs = 1;
@@ -103,6 +104,7 @@ struct TrainConfig {
   uint32_t lease_steps = 8;    // async, ssp: minibatches per lease
   bool overlap = true;         // async: compute the next step while this one travels
   uint32_t evaluate_every_epochs = 1;
+  Divergence on_divergence = Divergence::kStop;
 
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
@@ -114,6 +116,7 @@ struct ServerConfig {
   uint32_t frame_kib = 512;   // small chunks travel together up to this size, large ones in parts
   uint32_t queue_mib = 64;    // bytes a shard or a connection may hold before it slows its peers
   float link_mbit_per_s = 0;  // of each server, each way; 0: as fast as it goes
+  float max_detect_s = 0;     // silence after which a server is lost; 0: 10 x fleet.max_detect_s
 
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };

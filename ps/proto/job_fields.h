@@ -73,6 +73,7 @@ void VisitFields(C& c, V&& visit) {
   visit("lease_steps", c.lease_steps);
   visit("overlap", c.overlap);
   visit("evaluate_every_epochs", c.evaluate_every_epochs);
+  visit("on_divergence", c.on_divergence);
 }
 
 template <MaybeConst<ServerConfig> C, typename V>
@@ -83,6 +84,7 @@ void VisitFields(C& c, V&& visit) {
   visit("frame_kib", c.frame_kib);
   visit("queue_mib", c.queue_mib);
   visit("link_mbit_per_s", c.link_mbit_per_s);
+  visit("max_detect_s", c.max_detect_s);
 }
 
 template <MaybeConst<WorkerGroup> C, typename V>

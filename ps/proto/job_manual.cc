@@ -131,6 +131,7 @@ Rules that span fields:
 - `train.overlap` cannot be asked for with mode `ssp` or `bsp`, or with `optimizer.clip_norm`.
 - Mode `ssp` needs `train.staleness_max` of at least 1.
 - `servers.queue_mib` holds at least two frames.
+- `servers.max_detect_s` is 0, or at least `fleet.max_detect_s`.
 - A fault names a seat that is taken by then, by a worker of the file or by one added earlier.
 - At most 4,096 workers in all, those that faults add included, and 1,024 shards. A model has at
   most 100,000 chunks; `servers.chunk_kib` follows from that for large ones. In mode `bsp`

@@ -159,6 +159,14 @@ class Rules {
               kShardsMax,
               kShardsMax / servers.count));
     }
+    if (servers.max_detect_s != 0 && servers.max_detect_s < config_.fleet.max_detect_s) {
+      return Error(
+          "servers.max_detect_s",
+          fmt::format(
+              "servers.max_detect_s is less than fleet.max_detect_s, after which a worker is "
+              "lost; allowed: 0, or {:g} or more",
+              config_.fleet.max_detect_s));
+    }
     return Status::Ok();
   }
 

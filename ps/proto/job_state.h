@@ -117,6 +117,7 @@ enum class LeaveKind : uint8_t {
   kLost,     // no notice
   kDrained,  // a notice, then a goodbye or the end
   kLeft,     // fenced by its own successor, or let go at the end
+  kFailed,   // ended by itself with an error before it had counted a step
 };
 
 /// An incarnation that was removed: fenced everywhere once every shard has answered.
@@ -151,7 +152,7 @@ struct SeatsState {
   uint32_t next = 0;                     // seats 0 .. next - 1 exist
   std::map<WorkerId, uint32_t> added;    // by `add` faults: the fault's place in their order
   std::set<WorkerId> expected;           // worker was started and has not asked for a lease yet
-  std::map<WorkerId, std::string> ends;  // why a worker that was started never joined
+  std::map<WorkerId, std::string> ends;  // how the last worker of a seat failed, when it did
 };
 
 /// One server shard.

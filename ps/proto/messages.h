@@ -259,12 +259,14 @@ struct ShardHeartbeat {
 // ---- Worker and coordinator -------------------------------------------------------------------
 
 struct JoinRequest {
-  WorkerId seat;          // asked for by the launcher
+  WorkerId seat;          // asked for by the launcher, or held before
   bool has_seat = false;  // false: any free one
   std::string host;
   int64_t pid = 0;
   uint32_t minibatch = 0;  // 0 = the config's for this seat
   float slowdown = 0;      // 0 = the config's for this seat
+  // It was a member before and was fenced: it wants its seat back, and displaces nobody for it.
+  bool is_returning = false;
 };
 
 struct ShardAddress {
@@ -413,7 +415,9 @@ struct WorkerRow {
   uint64_t samples_counted = 0;  // by the ledger
 
   /// This incarnation takes part no more.
-  bool is_gone() const { return state == "lost" || state == "drained" || state == "left"; }
+  bool is_gone() const {
+    return state == "lost" || state == "drained" || state == "left" || state == "failed";
+  }
 };
 
 struct ShardRow {
@@ -472,6 +476,8 @@ struct JobStatus {
   std::vector<Wait> waits;
   std::string model_file;     // where the model was left at the end; empty: not yet, or not at all
   std::string model_problem;  // why there is none
+  uint32_t workers_wanted = 0;  // by the config, at the start
+  double server_max_detect_s = 0;
 };
 
 struct StatusRequest {};

@@ -15,7 +15,7 @@ ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
   settings.reference_minibatch = config.train.minibatch;
   settings.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;
   settings.queue_bytes = uint64_t{config.servers.queue_mib} << 20U;
-  settings.timing = proto::Timing::FromMaxDetect(FromSeconds(config.fleet.max_detect_s));
+  settings.timing = proto::Timing::Of(config);
   return settings;
 }
 

@@ -34,8 +34,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
   ExpectErrors({
       {WithLine(R"("train": {"epoch": 1})"),
        "job.json:2:11: unknown field \"epoch\" in train; allowed: epochs, seed, mode, "
-       "staleness_max, minibatch, lease_steps, overlap, evaluate_every_epochs; did you mean "
-       "\"epochs\"?"},
+       "staleness_max, minibatch, lease_steps, overlap, evaluate_every_epochs, on_divergence; did "
+       "you mean \"epochs\"?"},
       {WithLine(R"("trian": {})"),
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, train, "
        "servers, workers, faults, fleet, launch, run; did you mean \"train\"?"},
@@ -158,6 +158,9 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
       {WithLine(R"("servers": {"queue_mib": 1, "frame_kib": 2048})"),
        "job.json:2:26: servers.queue_mib holds less than two frames; allowed: 4 or more with these "
        "frames"},
+      {WithLine(R"("servers": {"max_detect_s": 2})"),
+       "job.json:2:29: servers.max_detect_s is less than fleet.max_detect_s, after which a worker "
+       "is lost; allowed: 0, or 3 or more"},
   });
 }
 
