@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "checkpoint/bytes.h"
+#include "ps/base/status.h"
+
+namespace ps::checkpoint {
+
+/// The newest format that is read, and the one that is written. FORMAT.md.
+inline constexpr uint16_t kFormatVersion = 1;
+
+enum class RecordKind : uint16_t { kChunk = 1, kPart = 2, kManifest = 3 };
+
+inline constexpr size_t kEnvelopeBytes = 24;
+
+/// Begins a record; the body follows, then SealEnvelope.
+void PutEnvelope(ByteWriter* record, RecordKind kind, uint64_t id);
+
+/// Sets the checksum over all that was put.
+void SealEnvelope(ByteWriter* record);
+
+/// Checks the first `bytes` of a record: kind, version, checkpoint, checksum. Returns the body.
+/// Errors: kUnsupported (newer format), kCorruption.
+Result<std::span<const std::byte>> OpenEnvelope(
+    std::span<const std::byte> bytes, RecordKind kind, uint64_t id);
+
+}  // namespace ps::checkpoint

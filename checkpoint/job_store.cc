@@ -1,0 +1,99 @@
+#include "checkpoint/job_store.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "checkpoint/keys.h"
+
+namespace ps::checkpoint {
+namespace {
+
+constexpr Column kManifests = 0;
+constexpr Column kRows = 1;
+constexpr Column kColumns = 2;
+
+}  // namespace
+
+std::string JobDirectory(const std::string& path) {
+  return path + "/job";
+}
+
+Result<std::unique_ptr<JobStore>> JobStore::Open(
+    Storage& storage, const std::string& path, OpenMode mode) {
+  PS_ASSIGN(auto database, storage.Open(JobDirectory(path), kColumns, mode));
+  return std::unique_ptr<JobStore>(new JobStore(std::move(database)));
+}
+
+JobStore::JobStore(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+
+Status JobStore::PutManifest(CheckpointId id, std::span<const std::byte> manifest) {
+  PS_ASSIGN(const std::vector<CheckpointId> ids, Manifests());
+  if (id == 0 || (!ids.empty() && id <= ids.back())) {
+    return Status::InvalidArgument(fmt::format(
+        "checkpoint {} is there already, {} can't be written after it",
+        ids.empty() ? 0 : ids.back(),
+        id));
+  }
+  const std::string key = MakeIdKey(id);
+  const Change change{
+      .kind = ChangeKind::kPut, .column = kManifests, .key = key, .value = {manifest}};
+  return database_->Write({&change, 1}, Durability::kSynced)
+      .Annotate(fmt::format("writing the manifest of checkpoint {}", id));
+}
+
+Result<std::vector<std::byte>> JobStore::ReadManifest(CheckpointId id) {
+  std::vector<std::byte> manifest;
+  Status read = database_->Read(
+      kManifests, MakeIdKey(id), [&](std::string_view, std::span<const std::byte> value) {
+        manifest.assign(value.begin(), value.end());
+        return Status::Ok();
+      });
+  if (!read.ok()) {
+    return std::move(read).Annotate(fmt::format("the manifest of checkpoint {}", id));
+  }
+  return manifest;
+}
+
+Result<std::vector<CheckpointId>> JobStore::Manifests() {
+  std::vector<CheckpointId> ids;
+  PS_TRY(database_->Scan(kManifests, "", [&](std::string_view key, std::span<const std::byte>) {
+    ids.push_back(ParseIdKey(key));
+    return Status::Ok();
+  }));
+  return ids;
+}
+
+Status JobStore::DeleteManifest(CheckpointId id) {
+  const std::string key = MakeIdKey(id);
+  const Change change{.kind = ChangeKind::kErase, .column = kManifests, .key = key, .value = {}};
+  return database_->Write({&change, 1}, Durability::kSynced)
+      .Annotate(fmt::format("deleting the manifest of checkpoint {}", id));
+}
+
+Status JobStore::WriteRows(std::span<const RowChange> changes) {
+  std::vector<Change> all;
+  all.reserve(changes.size());
+  for (const RowChange& change : changes) {
+    all.push_back({.kind = change.kind, .column = kRows, .key = change.key, .value = {}});
+    if (change.kind == ChangeKind::kPut) {
+      all.back().value.push_back(change.value);
+    }
+  }
+  return database_->Write(all, Durability::kLogged).Annotate("writing the coordinator's journal");
+}
+
+Result<std::vector<Row>> JobStore::ReadRows(std::string_view prefix) {
+  std::vector<Row> rows;
+  Status read =
+      database_->Scan(kRows, prefix, [&](std::string_view key, std::span<const std::byte> value) {
+        rows.push_back({.key = std::string(key), .value = {value.begin(), value.end()}});
+        return Status::Ok();
+      });
+  if (!read.ok()) {
+    return std::move(read).Annotate("reading the coordinator's journal");
+  }
+  return rows;
+}
+
+}  // namespace ps::checkpoint

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/part.h"
+#include "checkpoint/storage.h"
+#include "ps/base/status.h"
+
+namespace ps::checkpoint {
+
+/// "P/job": the coordinator's database in checkpoint path P.
+std::string JobDirectory(const std::string& path);
+
+/// One change of the coordinator's rows. The views must hold until WriteRows has returned.
+struct RowChange {
+  ChangeKind kind = ChangeKind::kPut;
+  std::string_view key;              // or prefix
+  std::span<const std::byte> value;  // kPut
+};
+
+struct Row {
+  std::string key;
+  std::vector<std::byte> value;
+
+  friend bool operator==(const Row&, const Row&) = default;
+};
+
+/// Manifests, by which checkpoints exist, and the journal rows of the coordinator.
+/// Thread: any one at a time.
+class JobStore {
+ public:
+  /// Errors: those of Storage::Open. With kWrite it is the lock of the whole path: the second run
+  /// on one path gets kUnavailable.
+  static Result<std::unique_ptr<JobStore>> Open(
+      Storage& storage, const std::string& path, OpenMode mode);
+
+  /// The checkpoint exists when it returns, and so do all rows written before. Errors:
+  /// kInvalidArgument when there is a manifest of this number or a later one; kIo.
+  Status PutManifest(CheckpointId id, std::span<const std::byte> manifest);
+
+  /// Errors: kNotFound, kCorruption, kIo.
+  Result<std::vector<std::byte>> ReadManifest(CheckpointId id);
+
+  /// Oldest first.
+  Result<std::vector<CheckpointId>> Manifests();
+
+  /// Deleted for good: also after a crash. Ok when there is none.
+  Status DeleteManifest(CheckpointId id);
+
+  /// All changes in order, or none. SIGKILL loses none that was written, a lost machine may lose
+  /// the newest: a row never survives without those before it. Errors: kIo.
+  Status WriteRows(std::span<const RowChange> changes);
+
+  /// Rows whose key begins with `prefix`, by key. Errors: kCorruption, kIo.
+  Result<std::vector<Row>> ReadRows(std::string_view prefix);
+
+ private:
+  explicit JobStore(std::unique_ptr<Database> database);
+
+  std::unique_ptr<Database> database_;
+};
+
+}  // namespace ps::checkpoint

@@ -1,0 +1,276 @@
+#include "checkpoint/memory_storage.h"
+
+#include <mutex>
+#include <utility>
+
+#include "ps/base/check.h"
+
+namespace ps::checkpoint {
+namespace {
+
+using Value = std::shared_ptr<std::vector<std::byte>>;
+using Table = std::map<std::pair<Column, std::string>, Value>;
+
+/// A change that owns what it is made of.
+struct Entry {
+  ChangeKind kind = ChangeKind::kPut;
+  Column column = 0;
+  std::string key;
+  Value value;
+};
+
+void Apply(const Entry& entry, Table* table) {
+  const std::pair<Column, std::string> key(entry.column, entry.key);
+  switch (entry.kind) {
+    case ChangeKind::kPut:
+      (*table)[key] = entry.value;
+      break;
+    case ChangeKind::kErase:
+      table->erase(key);
+      break;
+    case ChangeKind::kErasePrefix: {
+      auto it = table->lower_bound(key);
+      while (it != table->end() && it->first.first == entry.column &&
+             it->first.second.starts_with(entry.key)) {
+        it = table->erase(it);
+      }
+      break;
+    }
+  }
+}
+
+void ApplyAll(std::vector<Entry>* entries, Table* table) {
+  for (const Entry& entry : *entries) {
+    Apply(entry, table);
+  }
+  entries->clear();
+}
+
+}  // namespace
+
+/// What is on the disk, and how safely. A value is shared by the tables that have it.
+/// Thread: any, each access under the mutex.
+struct MemoryStorage::Disk {
+  std::mutex mutex;
+  Table live;                      // what the open database sees
+  Table logged;                    // what survives the process
+  Table synced;                    // what survives the machine
+  std::vector<Entry> not_flushed;  // in live alone
+  std::vector<Entry> not_synced;   // in logged, not in synced
+  bool has_writer = false;
+};
+
+namespace {
+
+class MemoryDatabase final : public Database {
+ public:
+  MemoryDatabase(
+      std::string directory,
+      std::shared_ptr<MemoryStorage::Disk> disk,
+      OpenMode mode,
+      const MemoryStorage::FaultHook* hook)
+      : directory_(std::move(directory)),
+        disk_(std::move(disk)),
+        mode_(mode),
+        table_(mode == OpenMode::kWrite ? &disk_->live : &disk_->logged),
+        hook_(hook) {}
+
+  MemoryDatabase(const MemoryDatabase&) = delete;
+  MemoryDatabase& operator=(const MemoryDatabase&) = delete;
+
+  ~MemoryDatabase() override {
+    if (mode_ == OpenMode::kWrite) {
+      const std::lock_guard lock(disk_->mutex);
+      disk_->has_writer = false;
+      disk_->not_flushed.clear();
+      disk_->live = disk_->logged;
+    }
+  }
+
+  Status Write(std::span<const Change> changes, Durability durability) override {
+    PS_TRY(CheckWrite(Operation::kWrite));
+    const std::lock_guard lock(disk_->mutex);
+    for (const Change& change : changes) {
+      Entry entry{
+          .kind = change.kind,
+          .column = change.column,
+          .key = std::string(change.key),
+          .value = std::make_shared<std::vector<std::byte>>()};
+      for (const std::span<const std::byte> piece : change.value) {
+        entry.value->insert(entry.value->end(), piece.begin(), piece.end());
+      }
+      Apply(entry, &disk_->live);
+      if (durability == Durability::kFlush) {
+        disk_->not_flushed.push_back(std::move(entry));
+      } else {
+        Apply(entry, &disk_->logged);
+        disk_->not_synced.push_back(std::move(entry));
+      }
+    }
+    if (durability == Durability::kSynced) {
+      ApplyAll(&disk_->not_synced, &disk_->synced);
+    }
+    return Status::Ok();
+  }
+
+  Status Flush() override {
+    PS_TRY(CheckWrite(Operation::kFlush));
+    const std::lock_guard lock(disk_->mutex);
+    for (const Entry& entry : disk_->not_flushed) {
+      Apply(entry, &disk_->logged);
+    }
+    ApplyAll(&disk_->not_flushed, &disk_->synced);
+    return Status::Ok();
+  }
+
+  Status Read(Column column, std::string_view key, const Visitor& visit) override {
+    PS_TRY(Check(Operation::kRead));
+    Value value;
+    {
+      const std::lock_guard lock(disk_->mutex);
+      const auto it = table_->find({column, std::string(key)});
+      if (it == table_->end()) {
+        return Status::NotFound("not in " + directory_);
+      }
+      value = it->second;
+    }
+    return visit(key, *value);
+  }
+
+  Status Scan(Column column, std::string_view prefix, const Visitor& visit) override {
+    PS_TRY(Check(Operation::kScan));
+    std::vector<std::pair<std::string, Value>> found;
+    {
+      const std::lock_guard lock(disk_->mutex);
+      for (auto it = table_->lower_bound({column, std::string(prefix)});
+           it != table_->end() && it->first.first == column && it->first.second.starts_with(prefix);
+           ++it) {
+        found.emplace_back(it->first.second, it->second);
+      }
+    }
+    for (const auto& [key, value] : found) {
+      PS_TRY(visit(key, *value));
+    }
+    return Status::Ok();
+  }
+
+  Status Prune(Column column, KeepFunction keep) override {
+    PS_TRY(CheckWrite(Operation::kPrune));
+    const std::lock_guard lock(disk_->mutex);
+    const auto is_gone = [&](const auto& entry) {
+      return entry.first.first == column && !keep(entry.first.second);
+    };
+    std::erase_if(disk_->live, is_gone);
+    std::erase_if(disk_->logged, is_gone);
+    std::erase_if(disk_->synced, is_gone);
+    return Status::Ok();
+  }
+
+  void LimitWrites(uint64_t /*bytes_per_s*/) override {}
+
+ private:
+  Status Check(Operation operation) const {
+    return *hook_ ? (*hook_)(operation, directory_) : Status::Ok();
+  }
+
+  Status CheckWrite(Operation operation) const {
+    if (mode_ == OpenMode::kRead) {
+      return Status::InvalidArgument(directory_ + " is open for reading alone");
+    }
+    return Check(operation);
+  }
+
+  std::string directory_;
+  std::shared_ptr<MemoryStorage::Disk> disk_;
+  OpenMode mode_;
+  Table* table_;  // what this mode sees
+  const MemoryStorage::FaultHook* hook_;
+};
+
+}  // namespace
+
+MemoryStorage::MemoryStorage() = default;
+MemoryStorage::~MemoryStorage() = default;
+
+Result<std::unique_ptr<Database>> MemoryStorage::Open(
+    const std::string& directory, Column /*columns*/, OpenMode mode) {
+  if (hook_) {
+    PS_TRY(hook_(Operation::kOpen, directory));
+  }
+  const std::lock_guard lock(mutex_);
+  const auto it = disks_.find(directory);
+  if (it == disks_.end() && mode == OpenMode::kRead) {
+    return Status::NotFound("no checkpoints in " + directory);
+  }
+  std::shared_ptr<Disk>& disk = disks_[directory];
+  if (disk == nullptr) {
+    disk = std::make_shared<Disk>();
+  }
+  if (mode == OpenMode::kWrite) {
+    const std::lock_guard disk_lock(disk->mutex);
+    if (disk->has_writer) {
+      return Status::Unavailable(directory + " is in use by this process");
+    }
+    disk->has_writer = true;
+  }
+  return std::unique_ptr<Database>(std::make_unique<MemoryDatabase>(directory, disk, mode, &hook_));
+}
+
+Result<std::vector<std::string>> MemoryStorage::List(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  const std::string prefix = path + "/";
+  for (const auto& [directory, disk] : disks_) {
+    if (directory.starts_with(prefix)) {
+      const std::string rest = directory.substr(prefix.size());
+      const std::string name = rest.substr(0, rest.find('/'));
+      if (names.empty() || names.back() != name) {
+        names.push_back(name);
+      }
+    }
+  }
+  return names;
+}
+
+Status MemoryStorage::Remove(const std::string& directory) {
+  const std::lock_guard lock(mutex_);
+  const auto it = disks_.find(directory);
+  if (it == disks_.end()) {
+    return Status::Ok();
+  }
+  {
+    const std::lock_guard disk_lock(it->second->mutex);
+    if (it->second->has_writer) {
+      return Status::Unavailable(directory + " is in use by this process");
+    }
+  }
+  disks_.erase(it);
+  return Status::Ok();
+}
+
+void MemoryStorage::LoseMachine(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [directory, disk] : disks_) {
+    if (directory.starts_with(path + "/")) {
+      const std::lock_guard disk_lock(disk->mutex);
+      PS_CHECK(!disk->has_writer) << directory;
+      disk->live = disk->synced;
+      disk->logged = disk->synced;
+      disk->not_synced.clear();
+    }
+  }
+}
+
+std::vector<std::byte>* MemoryStorage::ValueOf(
+    const std::string& directory, Column column, const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto disk = disks_.find(directory);
+  if (disk == disks_.end()) {
+    return nullptr;
+  }
+  const std::lock_guard disk_lock(disk->second->mutex);
+  const auto value = disk->second->live.find({column, key});
+  return value == disk->second->live.end() ? nullptr : value->second.get();
+}
+
+}  // namespace ps::checkpoint

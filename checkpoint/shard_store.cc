@@ -1,0 +1,266 @@
+#include "checkpoint/shard_store.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "checkpoint/chunk_record.h"
+#include "checkpoint/keys.h"
+#include "ps/base/check.h"
+#include "ps/base/crc32c.h"
+
+namespace ps::checkpoint {
+namespace {
+
+constexpr Column kChunks = 0;
+constexpr Column kParts = 1;
+constexpr Column kColumns = 2;
+
+std::string ChunkName(ChunkKey key, CheckpointId id) {
+  return fmt::format("chunk {} of tensor {} in checkpoint {}", ChunkOf(key), TensorOf(key), id);
+}
+
+/// The records of one chunk that kept parts need, by checkpoint: [base, written] of each ref.
+struct Span {
+  CheckpointId base = 0;
+  CheckpointId written = 0;
+};
+
+using Reachable = std::map<ChunkKey, std::vector<Span>>;
+
+Database::KeepFunction KeepReachable(Reachable reachable, CheckpointId newest) {
+  return [reachable = std::move(reachable), newest](std::string_view key) {
+    const RecordKey record = ParseRecordKey(key);
+    if (record.id > newest) {
+      return true;  // of a checkpoint that is being written
+    }
+    const auto it = reachable.find(record.key);
+    return it != reachable.end() &&
+           std::any_of(it->second.begin(), it->second.end(), [&](const Span& span) {
+             return span.base <= record.id && record.id <= span.written;
+           });
+  };
+}
+
+/// Decodes the buffers that `wanted` has a bit for into `data`, record by record back to the last
+/// one that is no delta.
+Status Decode(
+    Database& database, const ChunkRef& ref, CheckpointId id, uint32_t wanted, ChunkData* data) {
+  const std::array<std::span<std::byte>, kBuffersMax> targets = {
+      data->value.bytes(), data->slots[0].bytes(), data->slots[1].bytes()};
+  const auto visit = [&](std::string_view /*key*/, std::span<const std::byte> bytes) -> Status {
+    PS_ASSIGN(const ChunkView view, ViewChunkRecord(ref.key, id, bytes));
+    const ChunkHead& head = view.head;
+    if (head.element_count != ref.element_count || head.buffer_count != 1 + ref.slot_count ||
+        (id == ref.written && (head.version != ref.version || head.crc != ref.crc))) {
+      return Status::Corruption("its record is another one than the checkpoint refers to");
+    }
+    uint32_t deltas = 0;
+    for (uint32_t i = 0; i < head.buffer_count; ++i) {
+      const bool is_delta = head.encodings[i] == Encoding::kDelta;
+      deltas |= is_delta ? wanted & (1U << i) : 0;
+    }
+    if (deltas != 0) {
+      if (head.previous < ref.base) {
+        return Status::Corruption("its record needs an older one than the checkpoint says");
+      }
+      PS_TRY(Decode(database, ref, head.previous, deltas, data));
+    }
+    for (uint32_t i = 0; i < head.buffer_count; ++i) {
+      if ((wanted & (1U << i)) != 0) {
+        PS_TRY(DecodeBuffer(head.encodings[i], view.stored[i], targets[i]));
+      }
+    }
+    return Status::Ok();
+  };
+  return database.Read(kChunks, MakeRecordKey(ref.key, id), visit);
+}
+
+}  // namespace
+
+std::string ShardDirectory(const std::string& path, ShardId shard) {
+  return fmt::format("{}/shard-{}", path, shard.value);
+}
+
+Result<std::unique_ptr<ShardStore>> ShardStore::Open(
+    Storage& storage, const std::string& path, ShardId shard, OpenMode mode) {
+  PS_ASSIGN(auto database, storage.Open(ShardDirectory(path, shard), kColumns, mode));
+  std::unique_ptr<ShardStore> store(
+      new ShardStore(std::move(database), fmt::format("shard {}", shard.value)));
+  PS_ASSIGN(const std::vector<CheckpointId> parts, store->Parts());
+  store->newest_ = parts.empty() ? 0 : parts.back();
+  return store;
+}
+
+ShardStore::ShardStore(std::unique_ptr<Database> database, std::string name)
+    : database_(std::move(database)), name_(std::move(name)) {}
+
+Result<ChunkRef> ShardStore::PutChunk(
+    CheckpointId id, const ChunkImage& image, const ChunkRef* /*previous*/, Codec /*codec*/) {
+  PS_TRY(CheckIsNewer(id));
+  PS_CHECK(!image.value.empty()) << image.key;
+  ChunkHead head;
+  head.key = image.key;
+  head.written = id;
+  head.version = image.version;
+  head.element_count = static_cast<uint32_t>(image.value.size());
+  Change change;
+  change.column = kChunks;
+  change.value.emplace_back();  // the head's place
+  const auto add = [&](std::span<const float> buffer) {
+    PS_CHECK(buffer.size() == image.value.size()) << image.key;
+    const std::span<const std::byte> bytes = std::as_bytes(buffer);
+    head.crc = Crc32c(bytes, head.crc);
+    head.stored_bytes[head.buffer_count++] = static_cast<uint32_t>(bytes.size());
+    change.value.push_back(bytes);
+  };
+  add(image.value);
+  for (const std::span<const float> slot : image.slots) {
+    if (!slot.empty()) {
+      add(slot);
+    }
+  }
+  const std::vector<std::byte> head_bytes = EncodeChunkHead(head);
+  change.value.front() = head_bytes;
+  const std::string key = MakeRecordKey(image.key, id);
+  change.key = key;
+
+  ChunkRef ref;
+  ref.key = image.key;
+  ref.version = image.version;
+  ref.written = id;
+  ref.base = id;
+  ref.element_count = head.element_count;
+  ref.slot_count = head.buffer_count - 1;
+  ref.crc = head.crc;
+  for (const std::span<const std::byte> piece : change.value) {
+    ref.stored_bytes += static_cast<uint32_t>(piece.size());
+  }
+  Status written = database_->Write({&change, 1}, Durability::kFlush);
+  if (!written.ok()) {
+    return std::move(written).Annotate("writing " + ChunkName(image.key, id));
+  }
+  return ref;
+}
+
+Status ShardStore::CheckIsNewer(CheckpointId id) const {
+  if (id <= newest_) {
+    return Status::InvalidArgument(fmt::format(
+        "{} has its part of checkpoint {} already and can't write to {}", name_, newest_, id));
+  }
+  return Status::Ok();
+}
+
+Result<PartSummary> ShardStore::CommitPart(CheckpointId id, const PartRecord& part) {
+  PS_TRY(CheckIsNewer(id));
+  const std::vector<std::byte> bytes = EncodePart(id, part);
+  const std::string key = MakeIdKey(id);
+  const Change change{
+      .kind = ChangeKind::kPut, .column = kParts, .key = key, .value = {std::span(bytes)}};
+  const std::string context = fmt::format("writing the part of {} of checkpoint {}", name_, id);
+  if (Status written = database_->Write({&change, 1}, Durability::kFlush); !written.ok()) {
+    return std::move(written).Annotate(context);
+  }
+  if (Status flushed = database_->Flush(); !flushed.ok()) {
+    return std::move(flushed).Annotate(context);
+  }
+  newest_ = id;
+  return PartSummary{
+      .bytes = bytes.size(), .crc = Crc32c(bytes), .stats = StatsOf(id, part.chunks)};
+}
+
+Result<PartRecord> ShardStore::ReadPart(CheckpointId id) {
+  PartRecord part;
+  const auto visit = [&](std::string_view /*key*/, std::span<const std::byte> bytes) -> Status {
+    PS_ASSIGN(part, DecodePart(id, bytes));
+    return Status::Ok();
+  };
+  if (Status read = database_->Read(kParts, MakeIdKey(id), visit); !read.ok()) {
+    return std::move(read).Annotate(fmt::format("the part of {} of checkpoint {}", name_, id));
+  }
+  return part;
+}
+
+Result<uint32_t> ShardStore::PartCrc(CheckpointId id) {
+  uint32_t crc = 0;
+  const auto visit = [&](std::string_view /*key*/, std::span<const std::byte> bytes) -> Status {
+    crc = Crc32c(bytes);
+    return Status::Ok();
+  };
+  if (Status read = database_->Read(kParts, MakeIdKey(id), visit); !read.ok()) {
+    return std::move(read).Annotate(fmt::format("the part of {} of checkpoint {}", name_, id));
+  }
+  return crc;
+}
+
+Result<ChunkData> ShardStore::ReadChunk(const ChunkRef& ref) {
+  const size_t bytes = size_t{ref.element_count} * sizeof(float);
+  ChunkData data;
+  data.version = ref.version;
+  data.value = Buffer(bytes);
+  for (size_t i = 0; i < ref.slot_count; ++i) {
+    data.slots[i] = Buffer(bytes);
+  }
+  const uint32_t all = (1U << (1 + ref.slot_count)) - 1;
+  Status status = Decode(*database_, ref, ref.written, all, &data);
+  if (status.ok()) {
+    uint32_t crc = Crc32c(data.value.bytes());
+    for (const Buffer& slot : data.slots) {
+      crc = Crc32c(slot.bytes(), crc);
+    }
+    if (crc != ref.crc) {
+      status = Status::Corruption("its checksum is wrong");
+    }
+  }
+  if (!status.ok()) {
+    return std::move(status).Annotate(ChunkName(ref.key, ref.written));
+  }
+  return data;
+}
+
+Result<std::vector<CheckpointId>> ShardStore::Parts() {
+  std::vector<CheckpointId> ids;
+  PS_TRY(database_->Scan(kParts, "", [&](std::string_view key, std::span<const std::byte>) {
+    ids.push_back(ParseIdKey(key));
+    return Status::Ok();
+  }));
+  return ids;
+}
+
+Status ShardStore::Retain(std::span<const CheckpointId> kept) {
+  const CheckpointId newest_kept = kept.empty() ? 0 : *std::max_element(kept.begin(), kept.end());
+  PS_ASSIGN(const std::vector<CheckpointId> ids, Parts());
+  Reachable reachable;
+  std::vector<std::string> gone;
+  for (const CheckpointId id : ids) {
+    if (id <= newest_kept && std::find(kept.begin(), kept.end(), id) == kept.end()) {
+      gone.push_back(MakeIdKey(id));
+      continue;
+    }
+    PS_ASSIGN(const PartRecord part, ReadPart(id));
+    for (const ChunkRef& ref : part.chunks) {
+      std::vector<Span>& spans = reachable[ref.key];
+      if (spans.empty() || spans.back().written != ref.written) {
+        spans.push_back({.base = ref.base, .written = ref.written});
+      }
+    }
+  }
+  if (gone.empty()) {
+    return Status::Ok();
+  }
+  std::vector<Change> changes;
+  for (const std::string& key : gone) {
+    changes.push_back({.kind = ChangeKind::kErase, .column = kParts, .key = key, .value = {}});
+  }
+  PS_TRY(database_->Write(changes, Durability::kFlush));
+  PS_TRY(database_->Flush());
+  return database_->Prune(kChunks, KeepReachable(std::move(reachable), newest_));
+}
+
+void ShardStore::LimitWrites(uint64_t bytes_per_s) {
+  database_->LimitWrites(bytes_per_s);
+}
+
+}  // namespace ps::checkpoint

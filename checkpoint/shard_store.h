@@ -1,0 +1,104 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/part.h"
+#include "checkpoint/storage.h"
+#include "ps/base/buffer.h"
+#include "ps/base/ids.h"
+#include "ps/base/status.h"
+
+namespace ps::checkpoint {
+
+/// How chunks are encoded. Reading knows all of them.
+enum class Codec : uint8_t {
+  kNone,  // as they are in memory
+  kZstd,  // per buffer whatever is smallest: as it is, compressed, or a compressed delta
+};
+
+/// A chunk as it is in memory; all buffers hold the same number of elements.
+struct ChunkImage {
+  ChunkKey key;
+  Version version = 0;
+  std::span<const float> value;
+  std::array<std::span<const float>, kSlotsMax> slots;  // from the front; empty where none
+};
+
+/// A chunk as it was read.
+struct ChunkData {
+  Version version = 0;
+  Buffer value;
+  std::array<Buffer, kSlotsMax> slots;  // from the front; empty where none
+};
+
+/// "P/shard-3": the database of a shard in checkpoint path P.
+std::string ShardDirectory(const std::string& path, ShardId shard);
+
+/// Chunks and parts of one shard, of all checkpoints. How a checkpoint is written:
+///
+///   for each chunk: it changed since `ref` ? ref = PutChunk(k, image, &ref) : keep ref
+///   CommitPart(k, {state, all refs})
+///
+/// and how it is read: ReadPart(k), then ReadChunk(ref) in any order; the refs are what the next
+/// checkpoint begins from. A shard that owns chunks of another one's part (the number of shards
+/// changed) reads them from the other's store and puts them into its own as new.
+/// Thread: any one at a time; LimitWrites from any.
+class ShardStore {
+ public:
+  /// Errors: those of Storage::Open.
+  static Result<std::unique_ptr<ShardStore>> Open(
+      Storage& storage, const std::string& path, ShardId shard, OpenMode mode);
+
+  /// Writes a chunk. `previous` is where this store has an older version of it, or null; with
+  /// kZstd it may become the base of a delta. Blocks while the disk is behind. The record is on the
+  /// disk for sure when a part was committed after it; until then the returned ref may be used in
+  /// this process. Requires: at least one element; buffers of one size. Errors: kInvalidArgument as
+  /// CommitPart; kIo (nothing is lost that was committed); kCorruption when `previous` can't be
+  /// read: put it again without.
+  Result<ChunkRef> PutChunk(
+      CheckpointId id, const ChunkImage& image, const ChunkRef* previous, Codec codec);
+
+  /// When it returns, the part and every record it refers to are on the disk, synced. After a crash
+  /// before that, there is no part of this number. Requires: chunks by key, each once; refs that
+  /// this store gave. Errors: kInvalidArgument when there is a part of this number or a later one;
+  /// kIo.
+  Result<PartSummary> CommitPart(CheckpointId id, const PartRecord& part);
+
+  /// Errors: kNotFound; kCorruption; kUnsupported (newer format); kIo. All name the checkpoint.
+  Result<PartRecord> ReadPart(CheckpointId id);
+
+  /// CRC-32C of the part record as it is stored, to be compared with the manifest's. Errors: as
+  /// ReadPart.
+  Result<uint32_t> PartCrc(CheckpointId id);
+
+  /// Checks what it decoded against the ref's CRC. Errors: kCorruption, kNotFound, kUnsupported,
+  /// kIo; they name chunk and checkpoint.
+  Result<ChunkData> ReadChunk(const ChunkRef& ref);
+
+  /// Checkpoints that have a part here, oldest first.
+  Result<std::vector<CheckpointId>> Parts();
+
+  /// Parts of other checkpoints go, except newer ones, and every record that no part reaches any
+  /// more. Their space comes back now or later. Errors: kCorruption when a kept part can't be read
+  /// (then nothing goes); kIo.
+  Status Retain(std::span<const CheckpointId> kept);
+
+  /// Background writes stay below so many bytes a second from now on; 0: as fast as the disk.
+  void LimitWrites(uint64_t bytes_per_s);
+
+ private:
+  explicit ShardStore(std::unique_ptr<Database> database, std::string name);
+
+  Status CheckIsNewer(CheckpointId id) const;
+
+  std::unique_ptr<Database> database_;
+  std::string name_;         // "shard 3", for errors
+  CheckpointId newest_ = 0;  // part
+};
+
+}  // namespace ps::checkpoint

@@ -1,0 +1,200 @@
+// What every storage engine does, for each of them.
+
+#include "checkpoint/storage.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/memory_storage.h"
+#include "tests/checkpoint/engines.h"
+
+namespace ps::checkpoint {
+namespace {
+
+std::span<const std::byte> BytesOf(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+Change Put(std::string_view key, std::string_view value, Column column = 0) {
+  return {.kind = ChangeKind::kPut, .column = column, .key = key, .value = {BytesOf(value)}};
+}
+
+Change Erase(std::string_view key, ChangeKind kind = ChangeKind::kErase) {
+  return {.kind = kind, .column = 0, .key = key, .value = {}};
+}
+
+/// "a=1 b=2 ": everything in a column whose key begins with `prefix`.
+std::string Contents(Database& database, Column column = 0, std::string_view prefix = "") {
+  std::string text;
+  const Status status =
+      database.Scan(column, prefix, [&](std::string_view key, std::span<const std::byte> value) {
+        text.append(key).append("=");
+        text.append(reinterpret_cast<const char*>(value.data()), value.size()).append(" ");
+        return Status::Ok();
+      });
+  return status.ok() ? text : status.ToString();
+}
+
+class StorageTest : public testing::TestWithParam<const Engine*> {
+ protected:
+  std::unique_ptr<Database> Open(OpenMode mode = OpenMode::kWrite) {
+    auto database = engine_->storage().Open(directory(), 2, mode);
+    EXPECT_TRUE(database.ok()) << database.status();
+    return database.ok() ? std::move(database).value() : nullptr;
+  }
+
+  std::string directory() const { return engine_->path() + "/p/shard-0"; }
+
+  std::unique_ptr<EngineUnderTest> engine_ = GetParam()->make();
+};
+
+TEST_P(StorageTest, WrittenPairsAreScannedByKeyAndPrefix) {
+  const auto database = Open();
+  const std::vector<Change> changes = {Put("b1", "2"), Put("a", "1"), Put("b0", "3"), Put("c", "")};
+  ASSERT_TRUE(database->Write(changes, Durability::kLogged).ok());
+  EXPECT_EQ(Contents(*database), "a=1 b0=3 b1=2 c= ");
+  EXPECT_EQ(Contents(*database, 0, "b"), "b0=3 b1=2 ");
+}
+
+TEST_P(StorageTest, ColumnsHaveKeysOfTheirOwn) {
+  const auto database = Open();
+  const std::vector<Change> changes = {Put("k", "zero", 0), Put("k", "one", 1)};
+  ASSERT_TRUE(database->Write(changes, Durability::kFlush).ok());
+  EXPECT_EQ(Contents(*database, 0), "k=zero ");
+  EXPECT_EQ(Contents(*database, 1), "k=one ");
+}
+
+TEST_P(StorageTest, AValueIsItsPartsOneAfterAnother) {
+  const auto database = Open();
+  const std::string large(100'000, 'x');
+  Change change = Put("k", "head ");
+  change.value.push_back(BytesOf(large));
+  change.value.push_back(BytesOf(" tail"));
+  ASSERT_TRUE(database->Write({&change, 1}, Durability::kFlush).ok());
+  EXPECT_EQ(Contents(*database), "k=head " + large + " tail ");
+}
+
+TEST_P(StorageTest, ChangesOfABatchHappenInOrder) {
+  const auto database = Open();
+  const std::vector<Change> first = {Put("a1", "1"), Put("a2", "2"), Put("b", "3")};
+  ASSERT_TRUE(database->Write(first, Durability::kLogged).ok());
+  const std::vector<Change> second = {
+      Erase("a", ChangeKind::kErasePrefix), Put("a2", "new"), Put("b", "gone"), Erase("b")};
+  ASSERT_TRUE(database->Write(second, Durability::kLogged).ok());
+  EXPECT_EQ(Contents(*database), "a2=new ");
+}
+
+TEST_P(StorageTest, APrefixOfHighestBytesIsErasedToTheEnd) {
+  const auto database = Open();
+  const std::vector<Change> first = {Put("\xFE", "1"), Put("\xFF\xFF", "2"), Put("\xFF\xFFz", "3")};
+  ASSERT_TRUE(database->Write(first, Durability::kLogged).ok());
+  const Change erase = Erase("\xFF\xFF", ChangeKind::kErasePrefix);
+  ASSERT_TRUE(database->Write({&erase, 1}, Durability::kLogged).ok());
+  EXPECT_EQ(Contents(*database), "\xFE=1 ");
+}
+
+TEST_P(StorageTest, AMissingKeyIsNotFound) {
+  const auto database = Open();
+  const Status read = database->Read(
+      0, "k", [](std::string_view, std::span<const std::byte>) { return Status::Ok(); });
+  EXPECT_EQ(read.code(), StatusCode::kNotFound);
+}
+
+TEST_P(StorageTest, TheVisitorsFailureEndsReadingAndScanning) {
+  const auto database = Open();
+  const std::vector<Change> changes = {Put("a", "1"), Put("b", "2")};
+  ASSERT_TRUE(database->Write(changes, Durability::kLogged).ok());
+  int visits = 0;
+  const auto refuse = [&](std::string_view, std::span<const std::byte>) {
+    ++visits;
+    return Status::Stale("enough");
+  };
+  EXPECT_EQ(database->Read(0, "a", refuse).code(), StatusCode::kStale);
+  EXPECT_EQ(database->Scan(0, "", refuse).code(), StatusCode::kStale);
+  EXPECT_EQ(visits, 2);
+}
+
+TEST_P(StorageTest, FlushedLoggedAndSyncedWritesOutliveTheDatabase) {
+  auto database = Open();
+  const Change flushed = Put("flushed", "1");
+  const Change logged = Put("logged", "2", 1);
+  const Change synced = Put("synced", "3", 1);
+  ASSERT_TRUE(database->Write({&flushed, 1}, Durability::kFlush).ok());
+  ASSERT_TRUE(database->Flush().ok());
+  ASSERT_TRUE(database->Write({&logged, 1}, Durability::kLogged).ok());
+  ASSERT_TRUE(database->Write({&synced, 1}, Durability::kSynced).ok());
+  database.reset();
+  database = Open();
+  EXPECT_EQ(Contents(*database, 0), "flushed=1 ");
+  EXPECT_EQ(Contents(*database, 1), "logged=2 synced=3 ");
+}
+
+TEST_P(StorageTest, AWriterKeepsTheSecondOneOut) {
+  auto database = Open();
+  const auto second = engine_->storage().Open(directory(), 2, OpenMode::kWrite);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
+  EXPECT_NE(second.status().message().find(directory() + " is in use by"), std::string::npos)
+      << second.status();
+  database.reset();
+  EXPECT_NE(Open(), nullptr);
+}
+
+TEST_P(StorageTest, AReaderSeesWhatWasFlushedBesideAWriter) {
+  const auto writer = Open();
+  const Change first = Put("a", "1");
+  const Change second = Put("b", "2");
+  ASSERT_TRUE(writer->Write({&first, 1}, Durability::kFlush).ok());
+  ASSERT_TRUE(writer->Flush().ok());
+  ASSERT_TRUE(writer->Write({&second, 1}, Durability::kFlush).ok());
+  const auto reader = Open(OpenMode::kRead);
+  ASSERT_NE(reader, nullptr);
+  EXPECT_EQ(Contents(*reader), "a=1 ");
+  EXPECT_EQ(reader->Write({&first, 1}, Durability::kFlush).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(reader->Flush().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_P(StorageTest, NothingToReadIsNotFound) {
+  const auto reader = engine_->storage().Open(directory(), 2, OpenMode::kRead);
+  ASSERT_FALSE(reader.ok());
+  EXPECT_EQ(reader.status().code(), StatusCode::kNotFound);
+  EXPECT_NE(reader.status().message().find(directory()), std::string::npos) << reader.status();
+}
+
+TEST_P(StorageTest, PruneRemovesWhatIsNotKeptFromOneColumn) {
+  auto database = Open();
+  for (const std::string_view key : {"a", "b", "c"}) {
+    const std::vector<Change> changes = {Put(key, "0", 0), Put(key, "1", 1)};
+    ASSERT_TRUE(database->Write(changes, Durability::kFlush).ok());
+    ASSERT_TRUE(database->Flush().ok());
+  }
+  ASSERT_TRUE(database->Prune(0, [](std::string_view key) { return key != "b"; }).ok());
+  database.reset();
+  database = Open();
+  EXPECT_EQ(Contents(*database, 0), "a=0 c=0 ");
+  EXPECT_EQ(Contents(*database, 1), "a=1 b=1 c=1 ");
+}
+
+TEST_P(StorageTest, DirectoriesAreListedAndRemoved) {
+  for (const std::string name : {"shard-1", "job", "shard-0"}) {
+    ASSERT_TRUE(engine_->storage().Open(engine_->path() + "/p/" + name, 2, OpenMode::kWrite).ok());
+  }
+  const std::string path = engine_->path() + "/p";
+  EXPECT_EQ(
+      *engine_->storage().List(path), (std::vector<std::string>{"job", "shard-0", "shard-1"}));
+  {
+    const auto writer = Open();
+    EXPECT_EQ(engine_->storage().Remove(directory()).code(), StatusCode::kUnavailable);
+  }
+  ASSERT_TRUE(engine_->storage().Remove(directory()).ok());
+  EXPECT_EQ(*engine_->storage().List(path), (std::vector<std::string>{"job", "shard-1"}));
+  EXPECT_EQ(*engine_->storage().List(path + "/none"), std::vector<std::string>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, StorageTest, testing::ValuesIn(Engines()), EngineName);
+
+}  // namespace
+}  // namespace ps::checkpoint
