@@ -1,6 +1,6 @@
 #include "ps/proto/codec.h"
 
-#include "ps/proto/utf8.h"
+#include "ps/base/utf8.h"
 
 namespace ps::proto::codec {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "ps/proto/utf8.h"
+#include "ps/base/utf8.h"
 
 namespace ps::proto {
 namespace {

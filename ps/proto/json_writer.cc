@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "ps/proto/utf8.h"
+#include "ps/base/utf8.h"
 
 namespace ps::proto {
 namespace {

@@ -1,31 +1,14 @@
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <array>
 #include <string>
 
 #include "ps/base/check.h"
-#include "ps/base/unique_fd.h"
+#include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/targets.h"
 #include "worker/data/cifar10.h"
 #include "worker/data/idx.h"
 
 namespace ps::fuzz {
 namespace {
-
-/// A file in memory.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::span<const uint8_t> bytes) : fd_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-    PS_CHECK(fd_.get() >= 0);
-    PS_CHECK(::write(fd_.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-  }
-
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_.get()); }
-
- private:
-  UniqueFd fd_;
-};
 
 void CheckImages(const Result<worker::LabeledImages>& images) {
   if (!images.ok()) {

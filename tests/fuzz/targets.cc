@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 11> kTargets = {
+constexpr std::array<Target, 12> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"job_state", FuzzJobState},
@@ -16,6 +16,7 @@ constexpr std::array<Target, 11> kTargets = {
      {"import", FuzzImport},
      {"idx", FuzzIdx},
      {"cifar10", FuzzCifar10},
+     {"safetensors", FuzzSafetensors},
      {"host_port", FuzzHostPort},
      {"flags", FuzzFlags}}};
 

@@ -38,6 +38,9 @@ void FuzzImport(std::span<const uint8_t> input);
 void FuzzIdx(std::span<const uint8_t> input);
 void FuzzCifar10(std::span<const uint8_t> input);
 
+/// A safetensors file. The first two bytes say how many bytes of data follow the header.
+void FuzzSafetensors(std::span<const uint8_t> input);
+
 void FuzzHostPort(std::span<const uint8_t> input);
 /// The words of a command line, a line each.
 void FuzzFlags(std::span<const uint8_t> input);

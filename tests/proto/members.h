@@ -126,116 +126,29 @@ auto Members(T& v) {
         v;
     return std::tie(
         a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc);
+    // It does not break lists of names:
+    // clang-format off
   } else if constexpr (kCount == 29) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc, dd] =
-        v;
-    return std::tie(
-        a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc, dd);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
+           aa, bb, cc, dd] = v;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
+                    aa, bb, cc, dd);
   } else if constexpr (kCount == 30) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc, dd, ee] =
-        v;
-    return std::tie(
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        h,
-        i,
-        j,
-        k,
-        l,
-        m,
-        n,
-        o,
-        p,
-        q,
-        r,
-        s,
-        t,
-        u,
-        w,
-        x,
-        y,
-        z,
-        aa,
-        bb,
-        cc,
-        dd,
-        ee);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
+           aa, bb, cc, dd, ee] = v;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
+                    aa, bb, cc, dd, ee);
   } else if constexpr (kCount == 31) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc, dd, ee, ff] =
-        v;
-    return std::tie(
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        h,
-        i,
-        j,
-        k,
-        l,
-        m,
-        n,
-        o,
-        p,
-        q,
-        r,
-        s,
-        t,
-        u,
-        w,
-        x,
-        y,
-        z,
-        aa,
-        bb,
-        cc,
-        dd,
-        ee,
-        ff);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
+           aa, bb, cc, dd, ee, ff] = v;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
+                    aa, bb, cc, dd, ee, ff);
   } else if constexpr (kCount == 32) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc, dd, ee, ff, gg] =
-        v;
-    return std::tie(
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        h,
-        i,
-        j,
-        k,
-        l,
-        m,
-        n,
-        o,
-        p,
-        q,
-        r,
-        s,
-        t,
-        u,
-        w,
-        x,
-        y,
-        z,
-        aa,
-        bb,
-        cc,
-        dd,
-        ee,
-        ff,
-        gg);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
+           aa, bb, cc, dd, ee, ff, gg] = v;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
+                    aa, bb, cc, dd, ee, ff, gg);
+    // clang-format on
   }
 }
 

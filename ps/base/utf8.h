@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace ps::proto {
+namespace ps {
 
 /// Whether a byte goes on with a character that an earlier byte began.
 inline bool IsUtf8Continuation(char c) {
@@ -29,4 +29,4 @@ inline size_t Utf8Bytes(std::string_view text) {
   return is_bad ? 0 : n;
 }
 
-}  // namespace ps::proto
+}  // namespace ps

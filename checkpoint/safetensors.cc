@@ -1,0 +1,240 @@
+#include "checkpoint/safetensors.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "checkpoint/half.h"
+#include "ps/base/check.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+
+namespace ps::checkpoint {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "elements are stored little-endian");
+
+constexpr uint64_t kLengthBytes = 8;
+/// Elements that are converted at a time.
+constexpr size_t kPieceElements = 8192;
+
+Status WriteAt(int fd, std::span<const std::byte> bytes, uint64_t at, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n <= 0) {
+      return IoError("cannot write", path);
+    }
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    at += static_cast<uint64_t>(n);
+  }
+  return Status::Ok();
+}
+
+Status ReadAt(int fd, std::span<std::byte> bytes, uint64_t at, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0) {
+      return IoError("cannot read", path);
+    }
+    if (n == 0) {
+      return Status::Corruption(fmt::format("{} ends at byte {}", path, at));
+    }
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    at += static_cast<uint64_t>(n);
+  }
+  return Status::Ok();
+}
+
+/// The name of a file is durable when its directory is.
+Status SyncDirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open() || ::fsync(fd.get()) != 0) {
+    return IoError("cannot sync the directory", directory);
+  }
+  return Status::Ok();
+}
+
+template <typename Stored, typename Convert>
+Status WriteConverted(
+    int fd,
+    std::span<const float> values,
+    uint64_t at,
+    const std::string& path,
+    const Convert& convert) {
+  std::array<Stored, kPieceElements> piece;
+  while (!values.empty()) {
+    const size_t n = std::min(values.size(), piece.size());
+    std::transform(
+        values.begin(), values.begin() + static_cast<int64_t>(n), piece.begin(), convert);
+    PS_TRY(WriteAt(fd, std::as_bytes(std::span(piece).first(n)), at, path));
+    values = values.subspan(n);
+    at += n * sizeof(Stored);
+  }
+  return Status::Ok();
+}
+
+template <typename Stored, typename Convert>
+Status ReadConverted(
+    int fd, std::span<float> out, uint64_t at, const std::string& path, const Convert& convert) {
+  std::array<Stored, kPieceElements> piece;
+  while (!out.empty()) {
+    const auto stored = std::span(piece).first(std::min(out.size(), piece.size()));
+    PS_TRY(ReadAt(fd, std::as_writable_bytes(stored), at, path));
+    std::transform(stored.begin(), stored.end(), out.begin(), convert);
+    out = out.subspan(stored.size());
+    at += stored.size_bytes();
+  }
+  return Status::Ok();
+}
+
+void CheckRange(const StoredTensor& tensor, int64_t begin, size_t count) {
+  PS_CHECK(
+      begin >= 0 && begin <= tensor.element_count &&
+      count <= static_cast<uint64_t>(tensor.element_count - begin))
+      << "elements " << begin << " and " << count << " more of " << tensor.element_count;
+}
+
+Result<SafetensorsHeader> ReadHeader(int fd, const std::string& path, uint64_t* data_at) {
+  struct stat file {};
+
+  if (::fstat(fd, &file) != 0) {
+    return IoError("cannot read", path);
+  }
+  const auto size = static_cast<uint64_t>(file.st_size);
+  uint64_t length = 0;
+  if (size < kLengthBytes) {
+    return Status::Corruption(fmt::format("{} bytes are too few for a safetensors file", size));
+  }
+  PS_TRY(ReadAt(fd, std::as_writable_bytes(std::span(&length, 1)), 0, path));
+  if (length > size - kLengthBytes || length > kSafetensorsHeaderMax) {
+    return Status::Corruption(fmt::format(
+        "no safetensors file: its header is to have {} bytes, the file has {}", length, size));
+  }
+  std::string json(length, '\0');
+  PS_TRY(ReadAt(fd, std::as_writable_bytes(std::span(json)), kLengthBytes, path));
+  *data_at = kLengthBytes + length;
+  return ParseSafetensorsHeader(json, size - *data_at);
+}
+
+}  // namespace
+
+SafetensorsWriter::SafetensorsWriter(std::string path, SafetensorsHeader header)
+    : path_(std::move(path)),
+      draft_path_(path_ + ".draft"),
+      header_(std::move(header)),
+      written_(header_.tensors.size(), 0) {}
+
+Result<SafetensorsWriter> SafetensorsWriter::Create(
+    const std::string& path,
+    std::span<const TensorSpec> tensors,
+    ElementType type,
+    std::map<std::string, std::string> metadata) {
+  SafetensorsWriter writer(path, HeaderOf(tensors, type, std::move(metadata)));
+  const std::string head = PrintSafetensorsHeader(writer.header_);
+  writer.data_at_ = head.size();
+  writer.fd_ =
+      UniqueFd(::open(writer.draft_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!writer.fd_.is_open()) {
+    return IoError("cannot write", writer.draft_path_);
+  }
+  PS_TRY(WriteAt(writer.fd_.get(), std::as_bytes(std::span(head)), 0, writer.draft_path_));
+  return writer;
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  if (fd_.is_open()) {
+    ::unlink(draft_path_.c_str());
+  }
+}
+
+Status SafetensorsWriter::Write(size_t tensor, int64_t begin, std::span<const float> values) {
+  PS_CHECK(tensor < header_.tensors.size()) << "tensor " << tensor;
+  const StoredTensor& stored = header_.tensors[tensor];
+  CheckRange(stored, begin, values.size());
+  const uint64_t at =
+      data_at_ + stored.begin + static_cast<uint64_t>(begin) * ElementBytes(stored.type);
+  written_[tensor] += static_cast<int64_t>(values.size());
+  switch (stored.type) {
+    case ElementType::kF64:
+      return WriteConverted<double>(
+          fd_.get(), values, at, draft_path_, [](float v) { return double{v}; });
+    case ElementType::kF32:
+      return WriteAt(fd_.get(), std::as_bytes(values), at, draft_path_);
+    case ElementType::kF16:
+      return WriteConverted<uint16_t>(fd_.get(), values, at, draft_path_, FloatToHalf);
+    case ElementType::kBf16:
+      return WriteConverted<uint16_t>(fd_.get(), values, at, draft_path_, FloatToBf16);
+  }
+  return Status::Ok();
+}
+
+Status SafetensorsWriter::Finish() {
+  for (size_t i = 0; i < written_.size(); ++i) {
+    const StoredTensor& tensor = header_.tensors[i];
+    if (written_[i] != tensor.element_count) {
+      return Status::InvalidArgument(fmt::format(
+          "{}: {} of {} elements of tensor \"{}\" were written",
+          path_,
+          written_[i],
+          tensor.element_count,
+          Printable(tensor.name)));
+    }
+  }
+  if (::fsync(fd_.get()) != 0) {
+    return IoError("cannot write", draft_path_);
+  }
+  if (::rename(draft_path_.c_str(), path_.c_str()) != 0) {
+    return IoError("cannot write", path_);
+  }
+  fd_.Reset();
+  return SyncDirectoryOf(path_);
+}
+
+Result<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {
+  SafetensorsReader reader;
+  reader.path_ = path;
+  reader.fd_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!reader.fd_.is_open()) {
+    return errno == ENOENT ? Status::NotFound("no file " + path) : IoError("cannot read", path);
+  }
+  PS_ASSIGN(reader.header_, ReadHeader(reader.fd_.get(), path, &reader.data_at_).Annotate(path));
+  return reader;
+}
+
+Status SafetensorsReader::Read(
+    const StoredTensor& tensor, int64_t begin, std::span<float> out) const {
+  CheckRange(tensor, begin, out.size());
+  const uint64_t at =
+      data_at_ + tensor.begin + static_cast<uint64_t>(begin) * ElementBytes(tensor.type);
+  const int fd = fd_.get();
+  switch (tensor.type) {
+    case ElementType::kF64:
+      return ReadConverted<double>(
+          fd, out, at, path_, [](double v) { return static_cast<float>(v); });
+    case ElementType::kF32:
+      return ReadAt(fd, std::as_writable_bytes(out), at, path_);
+    case ElementType::kF16:
+      return ReadConverted<uint16_t>(fd, out, at, path_, HalfToFloat);
+    case ElementType::kBf16:
+      return ReadConverted<uint16_t>(fd, out, at, path_, Bf16ToFloat);
+  }
+  return Status::Ok();
+}
+
+}  // namespace ps::checkpoint

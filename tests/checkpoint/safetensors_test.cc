@@ -1,0 +1,223 @@
+#include "checkpoint/safetensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "ps/base/file.h"
+
+namespace ps::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class SafetensorsTest : public ::testing::Test {
+ protected:
+  SafetensorsTest() {
+    std::string pattern = ::testing::TempDir() + "safetensors-XXXXXX";
+    root_ = ::mkdtemp(pattern.data());
+    path_ = root_ + "/model.safetensors";
+  }
+
+  ~SafetensorsTest() override { fs::remove_all(root_); }
+
+  /// A writer of the two tensors.
+  SafetensorsWriter Create(ElementType type) {
+    auto writer = SafetensorsWriter::Create(path_, tensors_, type, {{"steps", "7"}});
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    return std::move(writer).value();
+  }
+
+  void WriteRest(SafetensorsWriter* writer) const {
+    const std::vector<float> matrix = {0.5F, -1.25F, 3.0F, 1e-8F, 65504.0F, 1.0009765F};
+    ASSERT_TRUE(writer->Write(1, 0, std::vector<float>{42}).ok());
+    ASSERT_TRUE(writer->Write(0, 4, std::span(matrix).subspan(4)).ok());
+    ASSERT_TRUE(writer->Write(0, 0, std::span(matrix).first(4)).ok());
+  }
+
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(root_)) {
+      names.push_back(entry.path().filename());
+    }
+    return names;
+  }
+
+  std::vector<float> Read(const SafetensorsReader& reader, std::string_view name) {
+    const StoredTensor* const tensor = reader.header().Find(name);
+    std::vector<float> values(tensor == nullptr ? 0 : static_cast<size_t>(tensor->element_count));
+    EXPECT_TRUE(tensor != nullptr && reader.Read(*tensor, 0, values).ok());
+    return values;
+  }
+
+  void PutFile(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
+
+  std::string root_;
+  std::string path_;
+  const std::vector<TensorSpec> tensors_ = [] {
+    TensorSpec matrix;
+    matrix.name = "matrix";
+    matrix.shape = {2, 3};
+    TensorSpec one;
+    one.name = "one";
+    one.shape = {1};
+    return std::vector<TensorSpec>{matrix, one};
+  }();
+};
+
+TEST_F(SafetensorsTest, WhatIsWrittenInPiecesIsRead) {
+  SafetensorsWriter writer = Create(ElementType::kF32);
+  WriteRest(&writer);
+  ASSERT_TRUE(writer.Finish().ok());
+  EXPECT_THAT(Files(), ElementsAre("model.safetensors"));
+  const auto reader = SafetensorsReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_TRUE(CheckTensors(reader->header(), tensors_).ok());
+  EXPECT_EQ(reader->header().metadata.at("steps"), "7");
+  EXPECT_THAT(
+      Read(*reader, "matrix"), ElementsAre(0.5F, -1.25F, 3.0F, 1e-8F, 65504.0F, 1.0009765F));
+  EXPECT_THAT(Read(*reader, "one"), ElementsAre(42));
+  std::vector<float> some(2);
+  ASSERT_TRUE(reader->Read(*reader->header().Find("matrix"), 1, some).ok());
+  EXPECT_THAT(some, ElementsAre(-1.25F, 3.0F));
+}
+
+TEST_F(SafetensorsTest, ShorterTypesRoundAndLongerOnesKeepAll) {
+  const auto written_as = [&](ElementType type) {
+    SafetensorsWriter writer = Create(type);
+    WriteRest(&writer);
+    EXPECT_TRUE(writer.Finish().ok());
+    const auto reader = SafetensorsReader::Open(path_);
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    return reader.ok() ? Read(*reader, "matrix") : std::vector<float>();
+  };
+  EXPECT_THAT(
+      written_as(ElementType::kF16),
+      ElementsAre(0.5F, -1.25F, 3.0F, 0.0F, 65504.0F, 1.0009765625F));
+  EXPECT_EQ(fs::file_size(path_) % 64, 14U) << "7 elements of 2 bytes";
+  EXPECT_THAT(
+      written_as(ElementType::kBf16),
+      ElementsAre(0.5F, -1.25F, 3.0F, testing::FloatNear(1e-8F, 4e-11F), 65536.0F, 1.0F));
+  EXPECT_THAT(
+      written_as(ElementType::kF64), ElementsAre(0.5F, -1.25F, 3.0F, 1e-8F, 65504.0F, 1.0009765F));
+}
+
+TEST_F(SafetensorsTest, LongTensorsAreConvertedInFull) {
+  TensorSpec spec;
+  spec.name = "long";
+  spec.shape = {20'001};
+  auto writer = SafetensorsWriter::Create(path_, std::span(&spec, 1), ElementType::kF16, {});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  std::vector<float> values(20'001);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i % 2048);
+  }
+  ASSERT_TRUE(writer->Write(0, 0, values).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  const auto reader = SafetensorsReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(Read(*reader, "long"), values);
+}
+
+TEST_F(SafetensorsTest, AnUnfinishedFileLeavesNothing) {
+  {
+    SafetensorsWriter writer = Create(ElementType::kF32);
+    ASSERT_TRUE(writer.Write(0, 0, std::vector<float>(5)).ok());
+    const Status status = writer.Finish();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(
+        std::string(status.message()),
+        HasSubstr("5 of 6 elements of tensor \"matrix\" were written"));
+    EXPECT_FALSE(fs::exists(path_));
+  }
+  EXPECT_THAT(Files(), ElementsAre());
+}
+
+TEST_F(SafetensorsTest, AnOlderFileStaysUntilTheNewOneIsComplete) {
+  PutFile("older");
+  SafetensorsWriter writer = Create(ElementType::kF32);
+  WriteRest(&writer);
+  EXPECT_EQ(ReadFile(path_).value(), "older");
+  ASSERT_TRUE(writer.Finish().ok());
+  EXPECT_TRUE(SafetensorsReader::Open(path_).ok());
+}
+
+TEST_F(SafetensorsTest, AFolderThatIsNotThereIsNamed) {
+  const auto writer =
+      SafetensorsWriter::Create(root_ + "/no/model", tensors_, ElementType::kF32, {});
+  EXPECT_EQ(writer.status().code(), StatusCode::kIo);
+  EXPECT_THAT(std::string(writer.status().message()), HasSubstr("/no/model"));
+  EXPECT_EQ(SafetensorsReader::Open(path_).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(SafetensorsTest, AFullDiskIsAnError) {
+  if (!fs::exists("/dev/full")) {
+    GTEST_SKIP() << "no /dev/full here";
+  }
+  fs::create_symlink("/dev/full", path_ + ".draft");
+  const auto writer = SafetensorsWriter::Create(path_, tensors_, ElementType::kF32, {});
+  EXPECT_EQ(writer.status().code(), StatusCode::kIo);
+  EXPECT_THAT(std::string(writer.status().message()), HasSubstr("No space left"));
+}
+
+// Written by the safetensors package 0.8.0: keys in its order, no padding to 64 bytes.
+TEST_F(SafetensorsTest, AFileOfTheReferenceImplementationIsRead) {
+  constexpr std::string_view kHeader =
+      "{\"__metadata__\":{\"k\":\"v\\n\"},"
+      "\"d\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]},"
+      "\"b\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[8,16]},"
+      "\"a\\\"\xc3\xa9\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[16,20]}}     ";
+  constexpr std::string_view kData(
+      "\x00\x00\x00\x00\x00\x00\x0a\x40\x00\x00\xc0\x3f\x00\x00\x00\xc0\x00\x38\xff\x7b", 20);
+  PutFile(std::string("\xc8\0\0\0\0\0\0\0", 8) + std::string(kHeader) + std::string(kData));
+  const auto reader = SafetensorsReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ(reader->header().metadata.at("k"), "v\n");
+  EXPECT_THAT(Read(*reader, "d"), ElementsAre(3.25F));
+  EXPECT_THAT(Read(*reader, "b"), ElementsAre(1.5F, -2.0F));
+  EXPECT_THAT(Read(*reader, "a\"\xc3\xa9"), ElementsAre(0.5F, 65504.0F));
+}
+
+TEST_F(SafetensorsTest, OtherFilesAreRefusedByName) {
+  const auto error_of = [&](const std::string& bytes) {
+    PutFile(bytes);
+    const Status status = SafetensorsReader::Open(path_).status();
+    EXPECT_EQ(status.code(), StatusCode::kCorruption);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path_));
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error_of("1234567"), HasSubstr("7 bytes are too few"));
+  EXPECT_THAT(error_of(std::string("PK\x03\x04 a zip file")), HasSubstr("no safetensors file"));
+  EXPECT_THAT(error_of(std::string("\x02\0\0\0\0\0\0\0{}x", 11)), HasSubstr("1 bytes of data"));
+}
+
+TEST_F(SafetensorsTest, AFileThatIsCutAnywhereIsRefused) {
+  SafetensorsWriter writer = Create(ElementType::kF32);
+  WriteRest(&writer);
+  ASSERT_TRUE(writer.Finish().ok());
+  const std::string bytes = ReadFile(path_).value();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    PutFile(bytes.substr(0, size));
+    EXPECT_EQ(SafetensorsReader::Open(path_).status().code(), StatusCode::kCorruption) << size;
+  }
+}
+
+TEST_F(SafetensorsTest, AFileThatIsCutAfterItWasOpenedIsFound) {
+  SafetensorsWriter writer = Create(ElementType::kF32);
+  WriteRest(&writer);
+  ASSERT_TRUE(writer.Finish().ok());
+  const auto reader = SafetensorsReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  fs::resize_file(path_, fs::file_size(path_) - 1);
+  std::vector<float> one(1);
+  EXPECT_EQ(reader->Read(*reader->header().Find("one"), 0, one).code(), StatusCode::kCorruption);
+}
+
+}  // namespace
+}  // namespace ps::checkpoint
