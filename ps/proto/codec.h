@@ -147,6 +147,12 @@ Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m);
 void Decode(Decoder& d, const wire::WorkerRow& w, WorkerRow* m);
 Offset<wire::ShardRow> Encode(Fbb& b, const ShardRow& m);
 void Decode(Decoder& d, const wire::ShardRow& w, ShardRow* m);
+Offset<StructVector<wire::CountedStep>> EncodeCounted(
+    Fbb& b, const std::vector<CountedStep>& counted);
+std::vector<CountedStep> DecodeCounted(
+    Decoder& d, const StructVector<wire::CountedStep>* w, const char* field);
+Offset<wire::CheckpointStatus> Encode(Fbb& b, const CheckpointStatus& m);
+void Decode(Decoder& d, const wire::CheckpointStatus& w, CheckpointStatus* m);
 
 /// Of the first `count_max`.
 template <typename V>
@@ -230,5 +236,13 @@ void Decode(Decoder& d, const wire::Goodbye& w, Goodbye* m);
 void Decode(Decoder& d, const wire::GoodbyeReply& w, GoodbyeReply* m);
 void Decode(Decoder& d, const wire::Drain& w, Drain* m);
 void Decode(Decoder& d, const wire::Shutdown& w, Shutdown* m);
+Offset<wire::ShardAddresses> Encode(Fbb& b, const ShardAddresses& m);
+void Decode(Decoder& d, const wire::ShardAddresses& w, ShardAddresses* m);
+
+// codec_checkpoint.cc
+Offset<wire::CheckpointRequest> Encode(Fbb& b, const CheckpointRequest& m);
+Offset<wire::CheckpointReport> Encode(Fbb& b, const CheckpointReport& m);
+void Decode(Decoder& d, const wire::CheckpointRequest& w, CheckpointRequest* m);
+void Decode(Decoder& d, const wire::CheckpointReport& w, CheckpointReport* m);
 
 }  // namespace ps::proto::codec

@@ -106,6 +106,7 @@ struct JobStatusParts {
   Offset<StructVector<wire::LedgerRow>> ledger;
   Offset<StructVector<wire::EvaluationRow>> evaluations;
   Offset<TableVector<wire::Wait>> waits;
+  Offset<wire::CheckpointStatus> checkpoints;
 };
 
 JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
@@ -127,6 +128,7 @@ JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
   parts.waits = MakeTables(b, m.waits);
   parts.model_file = MakeText(b, m.model_file, kTextBytesMax);
   parts.model_problem = MakeText(b, m.model_problem, kTextBytesMax);
+  parts.checkpoints = Encode(b, m.checkpoints);
   return parts;
 }
 
@@ -167,6 +169,7 @@ Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m) {
   out.add_waits(parts.waits);
   out.add_model_file(parts.model_file);
   out.add_model_problem(parts.model_problem);
+  out.add_checkpoints(parts.checkpoints);
   return out.Finish();
 }
 
@@ -187,6 +190,9 @@ void DecodeRows(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
     return EvaluationRow{r.epoch(), r.accuracy(), r.loss(), r.samples(), r.at_s()};
   });
   d.Tables(w.waits(), "waits", &m->waits);
+  if (d.Present(w.checkpoints(), "checkpoints")) {
+    Decode(d, *w.checkpoints(), &m->checkpoints);
+  }
 }
 
 }  // namespace

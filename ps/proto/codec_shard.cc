@@ -35,6 +35,7 @@ Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m) {
   out.add_chunks(chunks);
   out.add_wants_pull(m.wants_pull);
   out.add_held(held);
+  out.add_held_life(m.held_life);
   return out.Finish();
 }
 
@@ -51,6 +52,7 @@ void Decode(Decoder& d, const wire::PushRequest& w, PushRequest* m) {
   });
   m->wants_pull = w.wants_pull();
   DecodeHeld(d, w.held(), &m->held);
+  m->held_life = w.held_life();
 }
 
 Offset<wire::PushReply> Encode(Fbb& b, const PushReply& m) {
@@ -66,7 +68,7 @@ void Decode(Decoder& d, const wire::PushReply& w, PushReply* m) {
 Offset<wire::PullRequest> Encode(Fbb& b, const PullRequest& m) {
   const auto held = EncodeHeld(b, m.held);
   return wire::CreatePullRequest(
-      b, m.worker.value, m.incarnation.value, m.min_round, m.is_evaluation, held);
+      b, m.worker.value, m.incarnation.value, m.min_round, m.is_evaluation, held, m.held_life);
 }
 
 void Decode(Decoder& d, const wire::PullRequest& w, PullRequest* m) {
@@ -75,13 +77,14 @@ void Decode(Decoder& d, const wire::PullRequest& w, PullRequest* m) {
   m->min_round = w.min_round();
   m->is_evaluation = w.is_evaluation();
   DecodeHeld(d, w.held(), &m->held);
+  m->held_life = w.held_life();
 }
 
 Offset<wire::PullReply> Encode(Fbb& b, const PullReply& m) {
   const auto chunks = MakeStructs<wire::PulledChunk>(b, m.chunks, [](const PullReply::Chunk& c) {
     return wire::PulledChunk(c.key.value, c.version, c.element_count, c.element_begin);
   });
-  return wire::CreatePullReply(b, chunks, m.chunk_total, m.staleness_steps);
+  return wire::CreatePullReply(b, chunks, m.chunk_total, m.staleness_steps, m.life);
 }
 
 void Decode(Decoder& d, const wire::PullReply& w, PullReply* m) {
@@ -90,11 +93,12 @@ void Decode(Decoder& d, const wire::PullReply& w, PullReply* m) {
   });
   m->chunk_total = w.chunk_total();
   m->staleness_steps = w.staleness_steps();
+  m->life = w.life();
 }
 
 Offset<wire::RegisterShard> Encode(Fbb& b, const RegisterShard& m) {
   const auto host = MakeText(b, m.host, kNameBytesMax);
-  return wire::CreateRegisterShard(b, m.shard.value, host, m.port, m.pid);
+  return wire::CreateRegisterShard(b, m.shard.value, host, m.port, m.pid, m.life);
 }
 
 void Decode(Decoder& d, const wire::RegisterShard& w, RegisterShard* m) {
@@ -102,6 +106,7 @@ void Decode(Decoder& d, const wire::RegisterShard& w, RegisterShard* m) {
   m->host = d.Text(w.host(), kNameBytesMax, "host");
   m->port = w.port();
   m->pid = w.pid();
+  m->life = w.life();
 }
 
 Offset<wire::TensorSpec> Encode(Fbb& b, const TensorSpec& m) {
@@ -142,8 +147,19 @@ Offset<wire::ShardSetup> Encode(Fbb& b, const ShardSetup& m) {
   const auto tensors = MakeTables(b, m.tensors);
   const auto placement = Encode(b, m.placement);
   const auto membership = Encode(b, m.membership);
+  const auto counted = EncodeCounted(b, m.counted);
+  const wire::RestoreOrder restore(m.restore.checkpoint, m.restore.shards);
   return wire::CreateShardSetup(
-      b, config, tensors, placement, m.total_samples, membership, m.has_values);
+      b,
+      config,
+      tensors,
+      placement,
+      m.total_samples,
+      membership,
+      m.has_values,
+      m.life,
+      &restore,
+      counted);
 }
 
 void Decode(Decoder& d, const wire::ShardSetup& w, ShardSetup* m) {
@@ -157,14 +173,20 @@ void Decode(Decoder& d, const wire::ShardSetup& w, ShardSetup* m) {
     Decode(d, *w.membership(), &m->membership);
   }
   m->has_values = w.has_values();
+  m->life = w.life();
+  if (d.Present(w.restore(), "restore")) {
+    m->restore = {w.restore()->checkpoint(), w.restore()->shards()};
+  }
+  m->counted = DecodeCounted(d, w.counted(), "counted");
 }
 
 Offset<wire::ShardReady> Encode(Fbb& b, const ShardReady& m) {
-  return wire::CreateShardReady(b, m.shard.value);
+  return wire::CreateShardReady(b, m.shard.value, m.life);
 }
 
 void Decode(Decoder& /*d*/, const wire::ShardReady& w, ShardReady* m) {
   m->shard = ShardId(w.shard());
+  m->life = w.life();
 }
 
 namespace {

@@ -221,4 +221,12 @@ void Decode(Decoder& d, const wire::Shutdown& w, Shutdown* m) {
   m->reason = d.Text(w.reason(), kTextBytesMax, "reason");
 }
 
+Offset<wire::ShardAddresses> Encode(Fbb& b, const ShardAddresses& m) {
+  return wire::CreateShardAddresses(b, MakeTables(b, m.shards));
+}
+
+void Decode(Decoder& d, const wire::ShardAddresses& w, ShardAddresses* m) {
+  d.Tables(w.shards(), "shards", &m->shards);
+}
+
 }  // namespace ps::proto::codec

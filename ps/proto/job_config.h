@@ -153,6 +153,20 @@ struct FleetConfig {
   friend bool operator==(const FleetConfig&, const FleetConfig&) = default;
 };
 
+enum class CheckpointCodec : uint8_t { kNone, kZstd };
+enum class RecoveryKind : uint8_t { kAuto, kPartial, kConsistent };
+
+struct CheckpointConfig {
+  bool enabled = true;
+  float every_s = 30;
+  std::string path;   // empty: the run directory's "checkpoints"; psctl fills it in
+  uint32_t keep = 5;  // how many
+  CheckpointCodec codec = CheckpointCodec::kZstd;
+  RecoveryKind recovery = RecoveryKind::kAuto;
+
+  friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
+};
+
 /// Placeholders in each: {name}, {role}, {index}.
 struct LaunchConfig {
   std::string prefix;            // words before the command; empty: none
@@ -185,6 +199,7 @@ struct JobConfig {
   std::vector<WorkerGroup> workers;
   std::vector<FaultConfig> faults;
   FleetConfig fleet;
+  CheckpointConfig checkpoint;
   LaunchConfig launch;
   RunConfig run;
 

@@ -113,6 +113,16 @@ void VisitFields(C& c, V&& visit) {
   visit("join_timeout_s", c.join_timeout_s);
 }
 
+template <MaybeConst<CheckpointConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("enabled", c.enabled);
+  visit("every_s", c.every_s);
+  visit("path", c.path);
+  visit("keep", c.keep);
+  visit("codec", c.codec);
+  visit("recovery", c.recovery);
+}
+
 template <MaybeConst<LaunchConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("prefix", c.prefix);
@@ -143,6 +153,7 @@ void VisitFields(C& c, V&& visit) {
   visit("workers", c.workers);
   visit("faults", c.faults);
   visit("fleet", c.fleet);
+  visit("checkpoint", c.checkpoint);
   visit("launch", c.launch);
   visit("run", c.run);
 }

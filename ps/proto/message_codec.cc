@@ -16,13 +16,14 @@ using codec::Fbb;
 
 // In the order of Message.
 constexpr std::array<std::string_view, kMessageTypeMax> kTypeNames = {
-    "Hello",       "HelloReply",     "Refusal",       "PushRequest",     "PushReply",
-    "PullRequest", "PullReply",      "RegisterShard", "ShardSetup",      "ShardReady",
-    "Membership",  "MembershipAck",  "CommitRound",   "CommitAck",       "ShardHeartbeat",
-    "JoinRequest", "JoinReply",      "LeaseRequest",  "LeaseGrant",      "StepReport",
-    "StepAck",     "EvaluateReport", "EvaluateAck",   "WorkerHeartbeat", "HeartbeatReply",
-    "Goodbye",     "GoodbyeReply",   "Drain",         "Shutdown",        "StatusRequest",
-    "StatusReply", "StopRequest",    "StopReply"};
+    "Hello",           "HelloReply",     "Refusal",       "PushRequest",     "PushReply",
+    "PullRequest",     "PullReply",      "RegisterShard", "ShardSetup",      "ShardReady",
+    "Membership",      "MembershipAck",  "CommitRound",   "CommitAck",       "ShardHeartbeat",
+    "JoinRequest",     "JoinReply",      "LeaseRequest",  "LeaseGrant",      "StepReport",
+    "StepAck",         "EvaluateReport", "EvaluateAck",   "WorkerHeartbeat", "HeartbeatReply",
+    "Goodbye",         "GoodbyeReply",   "Drain",         "Shutdown",        "StatusRequest",
+    "StatusReply",     "StopRequest",    "StopReply",     "ShardAddresses",  "CheckpointRequest",
+    "CheckpointReport"};
 static_assert(!kTypeNames.back().empty());
 
 constexpr uint32_t kDepthMax = 16;

@@ -71,6 +71,7 @@ struct PushRequest {
   std::vector<ChunkRef> chunks;
   bool wants_pull = false;  // fused: once complete (bsp: once committed), PullReply frames follow
   std::vector<ChunkVersion> held;  // with wants_pull, as in PullRequest
+  uint64_t held_life = 0;
   Payload payload;
 };
 
@@ -99,6 +100,7 @@ struct PullRequest {
   uint64_t min_round = 0;          // bsp; else 0
   bool is_evaluation = false;      // not held back by the staleness bound
   std::vector<ChunkVersion> held;  // chunks not listed are sent whatever their version
+  uint64_t held_life = 0;          // the shard's life that they are of; of another: all are sent
 };
 
 /// Values of some chunks; several frames may answer one pull. The request id is the pull's
@@ -116,6 +118,7 @@ struct PullReply {
   // in whatever order. 0 in the single empty frame of a worker that holds everything.
   uint32_t chunk_total = 0;
   uint64_t staleness_steps = 0;  // this worker's lead over the slowest active one
+  uint64_t life = 0;             // the shard's, that the versions are of
   Payload payload;
 };
 
@@ -127,6 +130,7 @@ struct RegisterShard {
   std::string host;  // where workers reach it
   uint32_t port = 0;
   int64_t pid = 0;
+  uint64_t life = 0;  // 0: it has no parameters
 };
 
 struct ChunkAssignment {
@@ -176,8 +180,21 @@ struct MembershipAck {
   std::vector<Resolved> resolved;
 };
 
-/// Answer to RegisterShard: everything a shard needs. It initialises its chunks and answers
-/// ShardReady.
+/// A checkpoint to begin from, as `shards` shards wrote it.
+struct RestoreOrder {
+  uint64_t checkpoint = 0;  // 0: none, the values are the initial ones
+  uint32_t shards = 0;
+};
+
+/// The last step of an incarnation that counts.
+struct CountedStep {
+  Incarnation incarnation;
+  Step step = 0;
+};
+
+/// Answer to RegisterShard: everything a shard needs. It initialises or restores its chunks and
+/// answers ShardReady. A life that is newer than the shard's own begins with it; within a life only
+/// the membership is new.
 struct ShardSetup {
   std::string config_json;  // PrintJobConfig of the resolved config
   std::vector<TensorSpec> tensors;
@@ -187,10 +204,14 @@ struct ShardSetup {
   // The coordinator has the initial values: the shard pulls them before it answers. Else they
   // follow from tensors and seed.
   bool has_values = false;
+  uint64_t life = 1;  // of a shard's parameters: grows when it begins from older ones
+  RestoreOrder restore;
+  std::vector<CountedStep> counted;  // of members in an earlier life: their next steps are later
 };
 
 struct ShardReady {
   ShardId shard;
+  uint64_t life = 0;
 };
 
 /// bsp: apply these staged contributions, weighted by samples and summed in this order, drop the
@@ -210,6 +231,35 @@ struct CommitRound {
 struct CommitAck {
   ShardId shard;
   uint64_t round = 0;
+};
+
+/// Write down what you have as checkpoint `checkpoint`, as it is now; in bsp as it is when round
+/// `round` is committed, and before any later one. Training goes on meanwhile. Sent again until
+/// there is a report.
+struct CheckpointRequest {
+  uint64_t checkpoint = 0;
+  uint64_t round = 0;          // bsp; else 0
+  std::vector<uint64_t> kept;  // earlier checkpoints that can still be asked for
+};
+
+/// How much of a checkpoint was written, by one shard or by all.
+struct CheckpointSizes {
+  uint64_t logical_bytes = 0;  // values and optimizer state
+  uint64_t written_bytes = 0;
+  uint64_t chunks_written = 0;
+  uint64_t chunks_shared = 0;  // with an earlier checkpoint: not changed since
+  uint64_t copied_bytes = 0;   // of memory at most, for chunks that changed meanwhile
+};
+
+/// The shard's part of the checkpoint is on its disk, or why not.
+struct CheckpointReport {
+  ShardId shard;
+  uint64_t checkpoint = 0;
+  StatusCode code = StatusCode::kOk;
+  std::string message;
+  uint32_t part_crc = 0;  // CRC-32C of the part's record
+  CheckpointSizes sizes;
+  std::vector<CountedStep> last_steps;  // of each member, complete on this shard
 };
 
 /// Somebody waits for somebody: what `psctl why` prints.
@@ -273,6 +323,11 @@ struct ShardAddress {
   ShardId shard;
   std::string host;
   uint32_t port = 0;
+};
+
+/// Where the shards are now. Sent to every member when one has moved, and when a member connects.
+struct ShardAddresses {
+  std::vector<ShardAddress> shards;
 };
 
 /// Sent once every shard knows the new incarnation.
@@ -444,6 +499,21 @@ struct EvaluationRow {
   double at_s = 0;  // since training began
 };
 
+/// The checkpoints of a run.
+struct CheckpointStatus {
+  bool is_on = false;
+  uint64_t newest = 0;     // committed; 0: none
+  double age_s = 0;        // of the newest, or since training began
+  uint64_t open = 0;       // under way; 0: none
+  uint64_t committed = 0;  // by this run
+  uint64_t failed = 0;
+  uint64_t skipped = 0;  // due while one was under way
+  std::string trouble;   // why the newest attempt failed; empty once one was committed
+  uint64_t shards_restored = 0;
+  uint64_t steps_undone = 0;  // counted, and lost with a shard's parameters
+  CheckpointSizes sizes;      // of the newest
+};
+
 /// Everything that a person or a program may want to know of a run, now.
 struct JobStatus {
   std::string name;
@@ -478,6 +548,7 @@ struct JobStatus {
   std::string model_problem;  // why there is none
   uint32_t workers_wanted = 0;  // by the config, at the start
   double server_max_detect_s = 0;
+  CheckpointStatus checkpoints;
 };
 
 struct StatusRequest {};
@@ -529,7 +600,10 @@ using Message = std::variant<
     StatusRequest,
     StatusReply,
     StopRequest,
-    StopReply>;
+    StopReply,
+    ShardAddresses,
+    CheckpointRequest,
+    CheckpointReport>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {

@@ -38,13 +38,13 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "you mean \"epochs\"?"},
       {WithLine(R"("trian": {})"),
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, train, "
-       "servers, workers, faults, fleet, launch, run; did you mean \"train\"?"},
+       "servers, workers, faults, fleet, checkpoint, launch, run; did you mean \"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
        "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
        "slowdown, step_ms, link_mbit_per_s, type, threads; did you mean \"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
        "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, train, servers, "
-       "workers, faults, fleet, launch, run; did you mean \"optimizer.lr\"?"},
+       "workers, faults, fleet, checkpoint, launch, run; did you mean \"optimizer.lr\"?"},
   });
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
 }

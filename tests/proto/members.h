@@ -36,120 +36,59 @@ constexpr size_t MemberCount() {
 template <typename T>
 auto Members(T& v) {
   constexpr size_t kCount = MemberCount<std::remove_const_t<T>>();
-  static_assert(kCount <= 32, "add a branch");
+  static_assert(kCount <= 34, "add a line");
+#define PS_TIE(count, ...)           \
+  if constexpr (kCount == (count)) { \
+    auto& [__VA_ARGS__] = v;         \
+    return std::tie(__VA_ARGS__);    \
+  }
+  // clang-format off
   if constexpr (kCount == 0) {
     return std::tuple<>();
-  } else if constexpr (kCount == 1) {
-    auto& [a] = v;
-    return std::tie(a);
-  } else if constexpr (kCount == 2) {
-    auto& [a, b] = v;
-    return std::tie(a, b);
-  } else if constexpr (kCount == 3) {
-    auto& [a, b, c] = v;
-    return std::tie(a, b, c);
-  } else if constexpr (kCount == 4) {
-    auto& [a, b, c, d] = v;
-    return std::tie(a, b, c, d);
-  } else if constexpr (kCount == 5) {
-    auto& [a, b, c, d, e] = v;
-    return std::tie(a, b, c, d, e);
-  } else if constexpr (kCount == 6) {
-    auto& [a, b, c, d, e, f] = v;
-    return std::tie(a, b, c, d, e, f);
-  } else if constexpr (kCount == 7) {
-    auto& [a, b, c, d, e, f, g] = v;
-    return std::tie(a, b, c, d, e, f, g);
-  } else if constexpr (kCount == 8) {
-    auto& [a, b, c, d, e, f, g, h] = v;
-    return std::tie(a, b, c, d, e, f, g, h);
-  } else if constexpr (kCount == 9) {
-    auto& [a, b, c, d, e, f, g, h, i] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i);
-  } else if constexpr (kCount == 10) {
-    auto& [a, b, c, d, e, f, g, h, i, j] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j);
-  } else if constexpr (kCount == 11) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
-  } else if constexpr (kCount == 12) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
-  } else if constexpr (kCount == 13) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m);
-  } else if constexpr (kCount == 14) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n);
-  } else if constexpr (kCount == 15) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
-  } else if constexpr (kCount == 16) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
-  } else if constexpr (kCount == 17) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
-  } else if constexpr (kCount == 18) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
-  } else if constexpr (kCount == 19) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
-  } else if constexpr (kCount == 20) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t);
-  } else if constexpr (kCount == 21) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u);
-  } else if constexpr (kCount == 22) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w);
-  } else if constexpr (kCount == 23) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x);
-  } else if constexpr (kCount == 24) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y);
-  } else if constexpr (kCount == 25) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z);
-  } else if constexpr (kCount == 26) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa);
-  } else if constexpr (kCount == 27) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb] = v;
-    return std::tie(
-        a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb);
-  } else if constexpr (kCount == 28) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc] =
-        v;
-    return std::tie(
-        a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, aa, bb, cc);
-    // It does not break lists of names:
-    // clang-format off
-  } else if constexpr (kCount == 29) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
-           aa, bb, cc, dd] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
-                    aa, bb, cc, dd);
-  } else if constexpr (kCount == 30) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
-           aa, bb, cc, dd, ee] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
-                    aa, bb, cc, dd, ee);
-  } else if constexpr (kCount == 31) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
-           aa, bb, cc, dd, ee, ff] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
-                    aa, bb, cc, dd, ee, ff);
-  } else if constexpr (kCount == 32) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
-           aa, bb, cc, dd, ee, ff, gg] = v;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z,
-                    aa, bb, cc, dd, ee, ff, gg);
-    // clang-format on
   }
+  else PS_TIE(1, a)
+  else PS_TIE(2, a, b)
+  else PS_TIE(3, a, b, c)
+  else PS_TIE(4, a, b, c, d)
+  else PS_TIE(5, a, b, c, d, e)
+  else PS_TIE(6, a, b, c, d, e, f)
+  else PS_TIE(7, a, b, c, d, e, f, g)
+  else PS_TIE(8, a, b, c, d, e, f, g, h)
+  else PS_TIE(9, a, b, c, d, e, f, g, h, i)
+  else PS_TIE(10, a, b, c, d, e, f, g, h, i, j)
+  else PS_TIE(11, a, b, c, d, e, f, g, h, i, j, k)
+  else PS_TIE(12, a, b, c, d, e, f, g, h, i, j, k, l)
+  else PS_TIE(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
+  else PS_TIE(14, a, b, c, d, e, f, g, h, i, j, k, l, m, n)
+  else PS_TIE(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
+  else PS_TIE(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
+  else PS_TIE(17, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q)
+  else PS_TIE(18, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r)
+  else PS_TIE(19, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s)
+  else PS_TIE(20, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t)
+  else PS_TIE(21, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u)
+  else PS_TIE(22, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w)
+  else PS_TIE(23, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x)
+  else PS_TIE(24, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y)
+  else PS_TIE(25, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z)
+  else PS_TIE(26, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, A)
+  else PS_TIE(27, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y, z, A, B)
+  else PS_TIE(28, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C)
+  else PS_TIE(29, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D)
+  else PS_TIE(30, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E)
+  else PS_TIE(31, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F)
+  else PS_TIE(32, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G)
+  else PS_TIE(33, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H)
+  else PS_TIE(34, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I)
+  // clang-format on
+#undef PS_TIE
 }
 
 }  // namespace ps::tests
