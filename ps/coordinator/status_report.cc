@@ -16,6 +16,8 @@ std::string StateOf(LeaveKind kind) {
       return "drained";
     case LeaveKind::kLeft:
       return "left";
+    case LeaveKind::kFailed:
+      return "failed";
   }
   return "?";
 }
