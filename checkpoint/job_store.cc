@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <utility>
 
 #include "checkpoint/keys.h"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr Column kManifests = 0;
 constexpr Column kRows = 1;
-constexpr Column kColumns = 2;
+constexpr std::array<std::string_view, 2> kColumns = {"manifests", "rows"};
 
 }  // namespace
 
@@ -22,7 +23,10 @@ std::string JobDirectory(const std::string& path) {
 Result<std::unique_ptr<JobStore>> JobStore::Open(
     Storage& storage, const std::string& path, OpenMode mode) {
   PS_ASSIGN(auto database, storage.Open(JobDirectory(path), kColumns, mode));
-  return std::unique_ptr<JobStore>(new JobStore(std::move(database)));
+  std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
+  PS_ASSIGN(const std::vector<CheckpointId> manifests, store->Manifests());
+  store->newest_ = manifests.empty() ? 0 : manifests.back();
+  return store;
 }
 
 JobStore::JobStore(std::unique_ptr<Database> database) : database_(std::move(database)) {}
@@ -38,8 +42,10 @@ Status JobStore::PutManifest(CheckpointId id, std::span<const std::byte> manifes
   const std::string key = MakeIdKey(id);
   const Change change{
       .kind = ChangeKind::kPut, .column = kManifests, .key = key, .value = {manifest}};
-  return database_->Write({&change, 1}, Durability::kSynced)
-      .Annotate(fmt::format("writing the manifest of checkpoint {}", id));
+  PS_TRY(database_->Write({&change, 1}, Durability::kSynced)
+             .Annotate(fmt::format("writing the manifest of checkpoint {}", id)));
+  newest_ = id;
+  return Status::Ok();
 }
 
 Result<std::vector<std::byte>> JobStore::ReadManifest(CheckpointId id) {

@@ -63,6 +63,7 @@ class JobStore {
   explicit JobStore(std::unique_ptr<Database> database);
 
   std::unique_ptr<Database> database_;
+  CheckpointId newest_ = 0;  // manifest
 };
 
 }  // namespace ps::checkpoint

@@ -91,6 +91,9 @@ class MemoryDatabase final : public Database {
     PS_TRY(CheckWrite(Operation::kWrite));
     const std::lock_guard lock(disk_->mutex);
     for (const Change& change : changes) {
+      PS_TRY(CheckKey(change.key));
+    }
+    for (const Change& change : changes) {
       Entry entry{
           .kind = change.kind,
           .column = change.column,
@@ -193,7 +196,7 @@ MemoryStorage::MemoryStorage() = default;
 MemoryStorage::~MemoryStorage() = default;
 
 Result<std::unique_ptr<Database>> MemoryStorage::Open(
-    const std::string& directory, Column /*columns*/, OpenMode mode) {
+    const std::string& directory, std::span<const std::string_view> /*columns*/, OpenMode mode) {
   if (hook_) {
     PS_TRY(hook_(Operation::kOpen, directory));
   }

@@ -27,7 +27,9 @@ class MemoryStorage final : public Storage {
   ~MemoryStorage() override;
 
   Result<std::unique_ptr<Database>> Open(
-      const std::string& directory, Column columns, OpenMode mode) override;
+      const std::string& directory,
+      std::span<const std::string_view> columns,
+      OpenMode mode) override;
   Result<std::vector<std::string>> List(const std::string& path) override;
   Status Remove(const std::string& directory) override;
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Column kChunks = 0;
 constexpr Column kParts = 1;
-constexpr Column kColumns = 2;
+constexpr std::array<std::string_view, 2> kColumns = {"chunks", "parts"};
 
 std::string ChunkName(ChunkKey key, CheckpointId id) {
   return fmt::format("chunk {} of tensor {} in checkpoint {}", ChunkOf(key), TensorOf(key), id);

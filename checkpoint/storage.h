@@ -17,8 +17,14 @@ namespace ps::checkpoint {
 // RocksDB is one (rocksdb_storage.h), memory another (memory_storage.h); both pass the suite of
 // tests/checkpoint/storage_test.cc.
 
-/// A set of keys of its own inside a database.
+/// A set of keys of its own inside a database, by its number in it.
 using Column = uint8_t;
+
+/// Keys are at most so long.
+inline constexpr size_t kKeyBytesMax = 255;
+
+/// kInvalidArgument when a key is too long.
+Status CheckKey(std::string_view key);
 
 /// What a write outlives once it has returned.
 enum class Durability : uint8_t {
@@ -81,11 +87,11 @@ class Storage {
  public:
   virtual ~Storage() = default;
 
-  /// Opens the database in `directory`, which has `columns` columns. Errors: kUnavailable when it
-  /// is open for writing already, here or in another process (the text says which); kNotFound when
-  /// there is none to read; kCorruption; kIo.
+  /// Opens the database in `directory`; column i has the name columns[i]. Errors: kUnavailable when
+  /// it is open for writing already, here or in another process (the text says which); kNotFound
+  /// when there is none to read; kCorruption; kIo.
   virtual Result<std::unique_ptr<Database>> Open(
-      const std::string& directory, Column columns, OpenMode mode) = 0;
+      const std::string& directory, std::span<const std::string_view> columns, OpenMode mode) = 0;
 
   /// Names of the directories in `path`, by name. None when there is no such path.
   virtual Result<std::vector<std::string>> List(const std::string& path) = 0;

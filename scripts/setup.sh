@@ -16,6 +16,8 @@ NEEDS=(
   "libdnnl-dev libonednn-dev"
   "libcli11-dev"
   "libfmt-dev"
+  "librocksdb-dev"
+  "libzstd-dev"
   "zlib1g-dev"
   "dataset-fashion-mnist"
 )

@@ -36,6 +36,19 @@ add_library(ps_dnnl INTERFACE)
 target_include_directories(ps_dnnl SYSTEM INTERFACE "${PS_DNNL_INCLUDE}")
 target_link_libraries(ps_dnnl INTERFACE "${PS_DNNL_LIBRARY}")
 
+# RocksDB and zstd. Linked by checkpoint alone. By name, because the CMake package of RocksDB in
+# Debian asks for libraries that are not among its dependencies.
+find_library(PS_ROCKSDB_LIBRARY rocksdb REQUIRED)
+find_path(PS_ROCKSDB_INCLUDE rocksdb/db.h REQUIRED)
+add_library(ps_rocksdb INTERFACE)
+target_include_directories(ps_rocksdb SYSTEM INTERFACE "${PS_ROCKSDB_INCLUDE}")
+target_link_libraries(ps_rocksdb INTERFACE "${PS_ROCKSDB_LIBRARY}")
+find_library(PS_ZSTD_LIBRARY zstd REQUIRED)
+find_path(PS_ZSTD_INCLUDE zstd.h REQUIRED)
+add_library(ps_zstd INTERFACE)
+target_include_directories(ps_zstd SYSTEM INTERFACE "${PS_ZSTD_INCLUDE}")
+target_link_libraries(ps_zstd INTERFACE "${PS_ZSTD_LIBRARY}")
+
 if(PS_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@
 
 namespace ps::checkpoint {
 namespace {
+
+constexpr std::array<std::string_view, 2> kColumnNames = {"zero", "one"};
 
 std::span<const std::byte> BytesOf(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -41,7 +44,7 @@ std::string Contents(Database& database, Column column = 0, std::string_view pre
 class StorageTest : public testing::TestWithParam<const Engine*> {
  protected:
   std::unique_ptr<Database> Open(OpenMode mode = OpenMode::kWrite) {
-    auto database = engine_->storage().Open(directory(), 2, mode);
+    auto database = engine_->storage().Open(directory(), kColumnNames, mode);
     EXPECT_TRUE(database.ok()) << database.status();
     return database.ok() ? std::move(database).value() : nullptr;
   }
@@ -96,6 +99,14 @@ TEST_P(StorageTest, APrefixOfHighestBytesIsErasedToTheEnd) {
   EXPECT_EQ(Contents(*database), "\xFE=1 ");
 }
 
+TEST_P(StorageTest, ATooLongKeyIsRefused) {
+  const auto database = Open();
+  const std::string key(kKeyBytesMax + 1, 'k');
+  const std::vector<Change> changes = {Put("a", "1"), Put(key, "2")};
+  EXPECT_EQ(database->Write(changes, Durability::kLogged).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Contents(*database), "");
+}
+
 TEST_P(StorageTest, AMissingKeyIsNotFound) {
   const auto database = Open();
   const Status read = database->Read(
@@ -134,7 +145,7 @@ TEST_P(StorageTest, FlushedLoggedAndSyncedWritesOutliveTheDatabase) {
 
 TEST_P(StorageTest, AWriterKeepsTheSecondOneOut) {
   auto database = Open();
-  const auto second = engine_->storage().Open(directory(), 2, OpenMode::kWrite);
+  const auto second = engine_->storage().Open(directory(), kColumnNames, OpenMode::kWrite);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
   EXPECT_NE(second.status().message().find(directory() + " is in use by"), std::string::npos)
@@ -158,7 +169,7 @@ TEST_P(StorageTest, AReaderSeesWhatWasFlushedBesideAWriter) {
 }
 
 TEST_P(StorageTest, NothingToReadIsNotFound) {
-  const auto reader = engine_->storage().Open(directory(), 2, OpenMode::kRead);
+  const auto reader = engine_->storage().Open(directory(), kColumnNames, OpenMode::kRead);
   ASSERT_FALSE(reader.ok());
   EXPECT_EQ(reader.status().code(), StatusCode::kNotFound);
   EXPECT_NE(reader.status().message().find(directory()), std::string::npos) << reader.status();
@@ -180,7 +191,9 @@ TEST_P(StorageTest, PruneRemovesWhatIsNotKeptFromOneColumn) {
 
 TEST_P(StorageTest, DirectoriesAreListedAndRemoved) {
   for (const std::string name : {"shard-1", "job", "shard-0"}) {
-    ASSERT_TRUE(engine_->storage().Open(engine_->path() + "/p/" + name, 2, OpenMode::kWrite).ok());
+    ASSERT_TRUE(engine_->storage()
+                    .Open(engine_->path() + "/p/" + name, kColumnNames, OpenMode::kWrite)
+                    .ok());
   }
   const std::string path = engine_->path() + "/p";
   EXPECT_EQ(

@@ -110,7 +110,8 @@ const std::vector<ThirdParty>& ThirdParties() {
        {"kernels/cuda", "tests/kernels", "tests/bench"}},
       {"zlib", {"zlib.h"}, {"ZLIB::"}, {"worker/data", "tests/worker"}},
       {"CLI11", {"CLI/"}, {"CLI11::"}, {"psctl"}},
-      {"RocksDB", {"rocksdb/"}, {"RocksDB::"}, {"checkpoint", "tests/checkpoint"}},
+      {"RocksDB", {"rocksdb/"}, {"ps_rocksdb"}, {"checkpoint", "tests/checkpoint"}},
+      {"zstd", {"zstd"}, {"ps_zstd"}, {"checkpoint", "tests/checkpoint"}},
       {"GoogleTest", {"gtest/", "gmock/"}, {"GTest::"}, {"tests"}},
   };
   return libraries;

@@ -1,0 +1,448 @@
+#include "checkpoint/rocksdb_storage.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <rocksdb/compaction_filter.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/options.h>
+#include <rocksdb/rate_limiter.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <filesystem>
+#include <mutex>
+#include <utility>
+
+#include "ps/base/file.h"
+#include "ps/base/unique_fd.h"
+
+namespace ps::checkpoint {
+namespace {
+
+constexpr uint64_t kBlobBytesMin = 4096;  // values from this size on lie beside the tables
+constexpr uint64_t kBytesPerSync = uint64_t{1} << 20;
+constexpr size_t kBlockCacheBytes = size_t{1} << 20;
+constexpr int64_t kUnlimitedBytesPerS = int64_t{1} << 40;
+
+rocksdb::Slice SliceOf(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+rocksdb::Slice SliceOf(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::span<const std::byte> BytesOf(const rocksdb::Slice& slice) {
+  return {reinterpret_cast<const std::byte*>(slice.data()), slice.size()};
+}
+
+/// Our code for what RocksDB says; its text is kept.
+Status ToStatus(const rocksdb::Status& status) {
+  if (status.ok()) {
+    return Status::Ok();
+  }
+  if (status.IsNotFound()) {
+    return Status::NotFound("not in the database");
+  }
+  if (status.IsCorruption()) {
+    return Status::Corruption(status.ToString());
+  }
+  if (status.IsNotSupported()) {
+    return Status::Unsupported(status.ToString());
+  }
+  if (status.IsNoSpace()) {
+    return Status::Io("the disk is full: " + status.ToString());
+  }
+  return Status::Io(status.ToString());
+}
+
+/// Says nothing: the database's owner has a log of its own.
+class SilentLogger final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+
+  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
+};
+
+/// What is kept of a column; shared with RocksDB's threads.
+class KeepRule {
+ public:
+  void Set(Database::KeepFunction keep) {
+    const std::lock_guard lock(mutex_);
+    keep_ = std::make_shared<const Database::KeepFunction>(std::move(keep));
+  }
+
+  std::shared_ptr<const Database::KeepFunction> Get() const {
+    const std::lock_guard lock(mutex_);
+    return keep_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Database::KeepFunction> keep_;  // null: everything
+};
+
+class KeepFilter final : public rocksdb::CompactionFilter {
+ public:
+  explicit KeepFilter(std::shared_ptr<const Database::KeepFunction> keep)
+      : keep_(std::move(keep)) {}
+
+  const char* Name() const override { return "spotps.keep"; }
+
+  /// Values beside the tables are not even read.
+  Decision FilterBlobByKey(
+      int /*level*/,
+      const rocksdb::Slice& key,
+      std::string* /*new_value*/,
+      std::string* /*skip_until*/) const override {
+    return (*keep_)(key.ToStringView()) ? Decision::kKeep : Decision::kRemove;
+  }
+
+  bool Filter(
+      int /*level*/,
+      const rocksdb::Slice& key,
+      const rocksdb::Slice& /*value*/,
+      std::string* /*new_value*/,
+      bool* /*is_value_changed*/) const override {
+    return !(*keep_)(key.ToStringView());
+  }
+
+ private:
+  std::shared_ptr<const Database::KeepFunction> keep_;
+};
+
+class KeepFilterFactory final : public rocksdb::CompactionFilterFactory {
+ public:
+  explicit KeepFilterFactory(std::shared_ptr<KeepRule> rule) : rule_(std::move(rule)) {}
+
+  const char* Name() const override { return "spotps.keep"; }
+
+  std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
+      const rocksdb::CompactionFilter::Context& /*context*/) override {
+    auto keep = rule_->Get();
+    return keep == nullptr ? nullptr : std::make_unique<KeepFilter>(std::move(keep));
+  }
+
+ private:
+  std::shared_ptr<KeepRule> rule_;
+};
+
+rocksdb::DBOptions MakeDbOptions(OpenMode mode) {
+  rocksdb::DBOptions options;
+  options.create_if_missing = mode == OpenMode::kWrite;
+  options.create_missing_column_families = mode == OpenMode::kWrite;
+  // A reader opens what it can: a damaged table is an error of those who read it.
+  options.paranoid_checks = mode == OpenMode::kWrite;
+  options.info_log = std::make_shared<SilentLogger>();
+  options.atomic_flush = true;
+  options.avoid_flush_during_shutdown = true;
+  options.bytes_per_sync = kBytesPerSync;
+  options.max_background_jobs = 2;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  options.rate_limiter.reset(rocksdb::NewGenericRateLimiter(kUnlimitedBytesPerS));
+  return options;
+}
+
+rocksdb::ColumnFamilyOptions MakeColumnOptions(std::shared_ptr<KeepRule> rule) {
+  rocksdb::ColumnFamilyOptions options;
+  options.write_buffer_size = kWriteBufferBytes;
+  options.max_write_buffer_number = kWriteBuffersMax;
+  options.compression = rocksdb::kNoCompression;  // what can be compressed is so already
+  options.enable_blob_files = true;
+  options.min_blob_size = kBlobBytesMin;
+  options.blob_compression_type = rocksdb::kNoCompression;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(kBlockCacheBytes);
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.compaction_filter_factory = std::make_shared<KeepFilterFactory>(std::move(rule));
+  return options;
+}
+
+class RocksDatabase final : public Database {
+ public:
+  RocksDatabase(std::string directory, OpenMode mode, size_t column_count)
+      : directory_(std::move(directory)), mode_(mode), options_(MakeDbOptions(mode)) {
+    for (size_t i = 0; i < column_count; ++i) {
+      rules_.push_back(std::make_shared<KeepRule>());
+    }
+  }
+
+  RocksDatabase(const RocksDatabase&) = delete;
+  RocksDatabase& operator=(const RocksDatabase&) = delete;
+
+  ~RocksDatabase() override {
+    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+      db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+    }
+  }
+
+  rocksdb::Status Open(std::span<const std::string_view> columns);
+
+  Status Write(std::span<const Change> changes, Durability durability) override;
+  Status Flush() override;
+  Status Read(Column column, std::string_view key, const Visitor& visit) override;
+  Status Scan(Column column, std::string_view prefix, const Visitor& visit) override;
+  Status Prune(Column column, KeepFunction keep) override;
+
+  void LimitWrites(uint64_t bytes_per_s) override {
+    const auto limit = static_cast<int64_t>(
+        std::min<uint64_t>(bytes_per_s, static_cast<uint64_t>(kUnlimitedBytesPerS)));
+    options_.rate_limiter->SetBytesPerSecond(limit == 0 ? kUnlimitedBytesPerS : limit);
+  }
+
+ private:
+  /// Before a write: after a failure RocksDB takes no more until it is told that the cause may be
+  /// gone, and then writes what it still holds.
+  Status PrepareWrite();
+  Status Written(const rocksdb::Status& status);
+
+  rocksdb::ColumnFamilyHandle* Handle(Column column) const { return handles_[column + 1U]; }
+
+  std::string directory_;
+  OpenMode mode_;
+  rocksdb::DBOptions options_;
+  std::vector<std::shared_ptr<KeepRule>> rules_;  // by column
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles_;  // RocksDB's default one, then by column
+  bool has_failed_ = false;
+};
+
+rocksdb::Status RocksDatabase::Open(std::span<const std::string_view> columns) {
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  descriptors.emplace_back(
+      rocksdb::kDefaultColumnFamilyName, MakeColumnOptions(std::make_shared<KeepRule>()));
+  for (size_t i = 0; i < columns.size(); ++i) {
+    descriptors.emplace_back(std::string(columns[i]), MakeColumnOptions(rules_[i]));
+  }
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status =
+      mode_ == OpenMode::kWrite
+          ? rocksdb::DB::Open(options_, directory_, descriptors, &handles_, &db)
+          : rocksdb::DB::OpenForReadOnly(options_, directory_, descriptors, &handles_, &db);
+  db_.reset(db);
+  return status;
+}
+
+Status RocksDatabase::PrepareWrite() {
+  if (mode_ == OpenMode::kRead) {
+    return Status::InvalidArgument(directory_ + " is open for reading alone");
+  }
+  if (has_failed_) {
+    PS_TRY(ToStatus(db_->Resume()).Annotate(directory_));
+    has_failed_ = false;
+  }
+  return Status::Ok();
+}
+
+Status RocksDatabase::Written(const rocksdb::Status& status) {
+  has_failed_ = !status.ok();
+  return ToStatus(status).Annotate(directory_);
+}
+
+/// The first key after all that begin with `prefix`.
+std::string EndOfPrefix(std::string_view prefix) {
+  std::string end(prefix);
+  while (!end.empty() && end.back() == '\xFF') {
+    end.pop_back();
+  }
+  if (end.empty()) {
+    return std::string(kKeyBytesMax + 1, '\xFF');
+  }
+  end.back() = static_cast<char>(end.back() + 1);
+  return end;
+}
+
+Status RocksDatabase::Write(std::span<const Change> changes, Durability durability) {
+  PS_TRY(PrepareWrite());
+  rocksdb::WriteBatch batch;
+  for (const Change& change : changes) {
+    PS_TRY(CheckKey(change.key));
+    rocksdb::ColumnFamilyHandle* column = Handle(change.column);
+    rocksdb::Status added;
+    if (change.kind == ChangeKind::kPut) {
+      std::vector<rocksdb::Slice> pieces;
+      for (const std::span<const std::byte> piece : change.value) {
+        pieces.push_back(SliceOf(piece));
+      }
+      const rocksdb::Slice key = SliceOf(change.key);
+      added = batch.Put(
+          column,
+          rocksdb::SliceParts(&key, 1),
+          rocksdb::SliceParts(pieces.data(), static_cast<int>(pieces.size())));
+    } else if (change.kind == ChangeKind::kErase) {
+      added = batch.Delete(column, SliceOf(change.key));
+    } else {
+      added = batch.DeleteRange(column, SliceOf(change.key), EndOfPrefix(change.key));
+    }
+    if (!added.ok()) {
+      return ToStatus(added).Annotate(directory_);
+    }
+  }
+  rocksdb::WriteOptions options;
+  options.disableWAL = durability == Durability::kFlush;
+  options.sync = durability == Durability::kSynced;
+  return Written(db_->Write(options, &batch));
+}
+
+Status RocksDatabase::Flush() {
+  PS_TRY(PrepareWrite());
+  return Written(db_->Flush(rocksdb::FlushOptions(), handles_));
+}
+
+Status RocksDatabase::Read(Column column, std::string_view key, const Visitor& visit) {
+  rocksdb::ReadOptions options;
+  options.fill_cache = false;
+  rocksdb::PinnableSlice value;
+  const rocksdb::Status status = db_->Get(options, Handle(column), SliceOf(key), &value);
+  if (!status.ok()) {
+    return ToStatus(status).Annotate(directory_);
+  }
+  return visit(key, BytesOf(value));
+}
+
+Status RocksDatabase::Scan(Column column, std::string_view prefix, const Visitor& visit) {
+  rocksdb::ReadOptions options;
+  options.fill_cache = false;
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(options, Handle(column)));
+  for (it->Seek(SliceOf(prefix)); it->Valid() && it->key().starts_with(SliceOf(prefix));
+       it->Next()) {
+    PS_TRY(visit(it->key().ToStringView(), BytesOf(it->value())));
+  }
+  return ToStatus(it->status()).Annotate(directory_);
+}
+
+Status RocksDatabase::Prune(Column column, KeepFunction keep) {
+  PS_TRY(PrepareWrite());
+  rules_[column]->Set(std::move(keep));
+  rocksdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  // A background compaction that runs just now may move tables down unread, and the first pass
+  // finds nothing to do. The second one finds all of them below level 0.
+  PS_TRY(Written(db_->CompactRange(options, Handle(column), nullptr, nullptr)));
+  PS_TRY(Written(db_->CompactRange(options, Handle(column), nullptr, nullptr)));
+  // A file of large values goes when none of them is left. When more than half of all bytes are
+  // garbage in files that are still needed, what is left of them moves.
+  uint64_t garbage = 0;
+  uint64_t all = 0;
+  if (db_->GetIntProperty(
+          Handle(column), rocksdb::DB::Properties::kLiveBlobFileGarbageSize, &garbage) &&
+      db_->GetIntProperty(Handle(column), rocksdb::DB::Properties::kLiveBlobFileSize, &all) &&
+      garbage > all / 2) {
+    options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
+    options.blob_garbage_collection_age_cutoff = 1;
+    return Written(db_->CompactRange(options, Handle(column), nullptr, nullptr));
+  }
+  return Status::Ok();
+}
+
+/// "process 1234", who holds the lock of a database.
+std::string HolderOf(const std::string& directory, const rocksdb::Status& status) {
+  if (status.ToString().find("current process") != std::string::npos) {
+    return "this process";  // closing the file here would give the lock back
+  }
+  const UniqueFd fd(::open((directory + "/LOCK").c_str(), O_RDWR | O_CLOEXEC));
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (fd.is_open() && ::fcntl(fd.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK) {
+    return fmt::format("process {}", lock.l_pid);
+  }
+  return "another process";
+}
+
+bool IsLockFailure(const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  return status.IsIOError() && (text.find("lock hold by current process") != std::string::npos ||
+                                text.find("While lock file") != std::string::npos);
+}
+
+Status InUse(const std::string& directory, const rocksdb::Status& status) {
+  return Status::Unavailable(
+      fmt::format("{} is in use by {}", directory, HolderOf(directory, status)));
+}
+
+/// Creates what is missing of a path, so that it survives the machine.
+Status CreateDirectories(const std::filesystem::path& path) {
+  if (path.empty() || std::filesystem::is_directory(path)) {
+    return Status::Ok();
+  }
+  const std::filesystem::path parent = path.parent_path();
+  PS_TRY(CreateDirectories(parent));
+  std::error_code error;
+  std::filesystem::create_directory(path, error);
+  if (error) {
+    return Status::Io(fmt::format("cannot create {}: {}", path.string(), error.message()));
+  }
+  const std::string parent_name = parent.empty() ? "." : parent.string();
+  const UniqueFd fd(::open(parent_name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open() || ::fsync(fd.get()) != 0) {
+    return IoError("cannot sync", parent_name);
+  }
+  return Status::Ok();
+}
+
+class RocksDbStorage final : public Storage {
+ public:
+  Result<std::unique_ptr<Database>> Open(
+      const std::string& directory,
+      std::span<const std::string_view> columns,
+      OpenMode mode) override {
+    if (mode == OpenMode::kWrite) {
+      PS_TRY(CreateDirectories(directory));
+    } else if (!std::filesystem::exists(directory + "/CURRENT")) {
+      return Status::NotFound("no checkpoints in " + directory);
+    }
+    auto database = std::make_unique<RocksDatabase>(directory, mode, columns.size());
+    const rocksdb::Status status = database->Open(columns);
+    if (IsLockFailure(status)) {
+      return InUse(directory, status);
+    }
+    PS_TRY(ToStatus(status).Annotate("opening " + directory));
+    return std::unique_ptr<Database>(std::move(database));
+  }
+
+  Result<std::vector<std::string>> List(const std::string& path) override {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (std::filesystem::directory_iterator it(path, error), end; !error && it != end;
+         it.increment(error)) {
+      if (it->is_directory(error)) {
+        names.push_back(it->path().filename().string());
+      }
+    }
+    if (error && error != std::errc::no_such_file_or_directory) {
+      return Status::Io(fmt::format("cannot read {}: {}", path, error.message()));
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Status Remove(const std::string& directory) override {
+    const rocksdb::Status status =
+        rocksdb::DestroyDB(directory, rocksdb::Options(MakeDbOptions(OpenMode::kWrite), {}));
+    if (IsLockFailure(status)) {
+      return InUse(directory, status);
+    }
+    PS_TRY(ToStatus(status).Annotate("removing " + directory));
+    std::error_code error;
+    std::filesystem::remove_all(directory, error);
+    if (error) {
+      return Status::Io(fmt::format("cannot remove {}: {}", directory, error.message()));
+    }
+    return Status::Ok();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Storage> MakeRocksDbStorage() {
+  return std::make_unique<RocksDbStorage>();
+}
+
+}  // namespace ps::checkpoint
