@@ -256,7 +256,8 @@ void Membership::ForgetKept(uint64_t round) {
     departures_.erase(incarnation);
     forgotten_.emplace(state_->generation, incarnation);
     auto node = state_->departures.extract(incarnation);
-    state_->gone.push_back({std::move(node.mapped().member), node.mapped().kind});
+    DepartureRecord& record = node.mapped();
+    state_->gone.push_back({std::move(record.member), record.kind, std::move(record.reason)});
     if (state_->gone.size() > kGoneWorkersMax) {
       state_->gone.pop_front();
     }

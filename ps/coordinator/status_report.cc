@@ -165,18 +165,20 @@ void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const 
   std::sort(status->workers.begin(), status->workers.end(), [](const auto& a, const auto& b) {
     return a.worker < b.worker;  // a seat is there once
   });
-  const auto add_gone = [&](const MemberRecord& member, LeaveKind kind) {
+  const auto add_gone = [&](const MemberRecord& member, LeaveKind kind, const std::string& reason) {
     proto::WorkerRow row = RowOf(member, clocks);
     row.state = StateOf(kind);
+    row.reason = reason;
     // A lost one did not tell of the steps since its last heartbeat; those counted are known.
     row.stats.steps = std::max(row.stats.steps, member.reported);
     status->workers.push_back(std::move(row));
   };
   for (const GoneWorker& gone : job_->membership.gone()) {
-    add_gone(gone.member, gone.kind);
+    add_gone(gone.member, gone.kind, gone.reason);
   }
   for (const auto& [incarnation, departure] : job_->membership.departures()) {
-    add_gone(departure.record->member, departure.record->kind);
+    const DepartureRecord& record = *departure.record;
+    add_gone(record.member, record.kind, record.reason);
   }
 }
 

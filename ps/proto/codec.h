@@ -135,6 +135,8 @@ void Decode(Decoder& d, const wire::Wait& w, Wait* m);
 Offset<wire::ShardStats> Encode(Fbb& b, const ShardStats& m);
 void Decode(Decoder& d, const wire::ShardStats& w, ShardStats* m);
 wire::WorkerStats EncodeStats(const WorkerStats& m);
+wire::DatasetFingerprint EncodeData(const DatasetFingerprint& m);
+DatasetFingerprint DecodeData(const wire::DatasetFingerprint& w);
 /// A struct of the wire never grows: a later addition is a field of the table around it.
 WorkerStats DecodeStats(const wire::WorkerStats& w, uint64_t steps_late);
 Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m);
@@ -173,6 +175,8 @@ Offset<wire::StatusRequest> Encode(Fbb& b, const StatusRequest& m);
 Offset<wire::StatusReply> Encode(Fbb& b, const StatusReply& m);
 Offset<wire::StopRequest> Encode(Fbb& b, const StopRequest& m);
 Offset<wire::StopReply> Encode(Fbb& b, const StopReply& m);
+Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m);
+Offset<wire::NoticeReply> Encode(Fbb& b, const NoticeReply& m);
 void Decode(Decoder& d, const wire::Hello& w, Hello* m);
 void Decode(Decoder& d, const wire::HelloReply& w, HelloReply* m);
 void Decode(Decoder& d, const wire::Refusal& w, Refusal* m);
@@ -180,6 +184,8 @@ void Decode(Decoder& d, const wire::StatusRequest& w, StatusRequest* m);
 void Decode(Decoder& d, const wire::StatusReply& w, StatusReply* m);
 void Decode(Decoder& d, const wire::StopRequest& w, StopRequest* m);
 void Decode(Decoder& d, const wire::StopReply& w, StopReply* m);
+void Decode(Decoder& d, const wire::NoticeRequest& w, NoticeRequest* m);
+void Decode(Decoder& d, const wire::NoticeReply& w, NoticeReply* m);
 
 // codec_shard.cc
 Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m);

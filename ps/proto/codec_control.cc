@@ -44,6 +44,7 @@ void Decode(Decoder& d, const wire::Refusal& w, Refusal* m) {
 Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m) {
   const auto state = MakeText(b, m.state, kNameBytesMax);
   const auto host = MakeText(b, m.host, kNameBytesMax);
+  const auto reason = MakeText(b, m.reason, kNameBytesMax);
   const wire::WorkerStats stats = EncodeStats(m.stats);
   wire::WorkerRowBuilder out(b);
   out.add_worker(m.worker.value);
@@ -59,6 +60,7 @@ Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m) {
   out.add_silent_s(m.silent_s);
   out.add_samples_counted(m.samples_counted);
   out.add_steps_late(m.stats.steps_late);
+  out.add_reason(reason);
   return out.Finish();
 }
 
@@ -77,6 +79,7 @@ void Decode(Decoder& d, const wire::WorkerRow& w, WorkerRow* m) {
   m->clock = w.clock();
   m->silent_s = w.silent_s();
   m->samples_counted = w.samples_counted();
+  m->reason = d.Text(w.reason(), kNameBytesMax, "worker.reason");
 }
 
 Offset<wire::ShardRow> Encode(Fbb& b, const ShardRow& m) {
@@ -307,5 +310,22 @@ Offset<wire::StopReply> Encode(Fbb& b, const StopReply& /*m*/) {
 }
 
 void Decode(Decoder& /*d*/, const wire::StopReply& /*w*/, StopReply* /*m*/) {}
+
+Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m) {
+  return wire::CreateNoticeRequest(b, m.worker.value, m.grace_ms);
+}
+
+void Decode(Decoder& /*d*/, const wire::NoticeRequest& w, NoticeRequest* m) {
+  m->worker = WorkerId(w.worker());
+  m->grace_ms = w.grace_ms();
+}
+
+Offset<wire::NoticeReply> Encode(Fbb& b, const NoticeReply& m) {
+  return wire::CreateNoticeReply(b, m.grace_ms);
+}
+
+void Decode(Decoder& /*d*/, const wire::NoticeReply& w, NoticeReply* m) {
+  m->grace_ms = w.grace_ms();
+}
 
 }  // namespace ps::proto::codec

@@ -117,7 +117,8 @@ void Decode(Decoder& d, const saved::DepartureRecord& w, DepartureRecord* m) {
 
 Offset<saved::GoneWorker> Encode(Fbb& b, const GoneWorker& m) {
   const auto member = Encode(b, m.member);
-  return saved::CreateGoneWorker(b, member, EnumTo<saved::LeaveKind>(m.kind));
+  const auto reason = EncodeText(b, m.reason);
+  return saved::CreateGoneWorker(b, member, EnumTo<saved::LeaveKind>(m.kind), reason);
 }
 
 void Decode(Decoder& d, const saved::GoneWorker& w, GoneWorker* m) {
@@ -125,6 +126,7 @@ void Decode(Decoder& d, const saved::GoneWorker& w, GoneWorker* m) {
     Decode(d, *w.member(), &m->member);
   }
   m->kind = d.Enum<LeaveKind>(w.kind(), "kind");
+  m->reason = d.Text(w.reason(), kTextBytesMax, "reason");
 }
 
 Offset<saved::MembershipState> Encode(Fbb& b, const MembershipState& m) {

@@ -62,13 +62,46 @@ void Decode(Decoder& d, const wire::JoinReply& w, JoinReply* m) {
   m->threads = w.threads();
 }
 
-Offset<wire::LeaseRequest> Encode(Fbb& b, const LeaseRequest& m) {
-  return wire::CreateLeaseRequest(b, m.incarnation.value, m.newest.value);
+wire::DatasetFingerprint EncodeData(const DatasetFingerprint& m) {
+  return {
+      m.train_count,
+      m.test_count,
+      m.channels,
+      m.height,
+      m.width,
+      m.classes,
+      m.train_images_crc,
+      m.train_labels_crc,
+      m.test_images_crc,
+      m.test_labels_crc};
 }
 
-void Decode(Decoder& /*d*/, const wire::LeaseRequest& w, LeaseRequest* m) {
+DatasetFingerprint DecodeData(const wire::DatasetFingerprint& w) {
+  DatasetFingerprint m;
+  m.channels = w.channels();
+  m.height = w.height();
+  m.width = w.width();
+  m.classes = w.classes();
+  m.train_count = w.train_count();
+  m.test_count = w.test_count();
+  m.train_images_crc = w.train_images_crc();
+  m.train_labels_crc = w.train_labels_crc();
+  m.test_images_crc = w.test_images_crc();
+  m.test_labels_crc = w.test_labels_crc();
+  return m;
+}
+
+Offset<wire::LeaseRequest> Encode(Fbb& b, const LeaseRequest& m) {
+  const wire::DatasetFingerprint data = EncodeData(m.data);
+  return wire::CreateLeaseRequest(b, m.incarnation.value, m.newest.value, &data);
+}
+
+void Decode(Decoder& d, const wire::LeaseRequest& w, LeaseRequest* m) {
   m->incarnation = Incarnation(w.incarnation());
   m->newest = LeaseId(w.newest());
+  if (d.Present(w.data(), "data")) {
+    m->data = DecodeData(*w.data());
+  }
 }
 
 Offset<wire::LeaseGrant> Encode(Fbb& b, const LeaseGrant& m) {

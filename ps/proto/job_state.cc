@@ -46,6 +46,8 @@ Offset<saved::JobState> Encode(Fbb& b, const JobState& m) {
       m.counters.revocations_noticed,
       m.counters.revocations_unnoticed,
       m.counters.joins);
+  const RunData data = m.data.value_or(RunData{});
+  const saved::RunData run_data(EncodeData(data.fingerprint), data.worker.value);
   saved::JobStateBuilder out(b);
   out.add_config_json(config_json);
   out.add_phase(EnumTo<saved::JobPhase>(m.phase));
@@ -72,6 +74,9 @@ Offset<saved::JobState> Encode(Fbb& b, const JobState& m) {
   out.add_is_model_due(m.model.is_due);
   out.add_model_file(model_file);
   out.add_model_problem(model_problem);
+  if (m.data) {
+    out.add_data(&run_data);
+  }
   return out.Finish();
 }
 
@@ -102,6 +107,9 @@ void DecodeNumbers(Decoder& d, const saved::JobState& w, JobState* m) {
   m->model.is_due = w.is_model_due();
   m->model.file = d.Text(w.model_file(), kTextBytesMax, "model_file");
   m->model.problem = d.Text(w.model_problem(), kTextBytesMax, "model_problem");
+  if (w.data() != nullptr) {
+    m->data = {DecodeData(w.data()->fingerprint()), WorkerId(w.data()->worker())};
+  }
 }
 
 void Decode(Decoder& d, const saved::JobState& w, JobState* m) {

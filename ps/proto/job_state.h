@@ -137,6 +137,7 @@ struct DepartureRecord {
 struct GoneWorker {
   MemberRecord member;
   LeaveKind kind = LeaveKind::kLost;
+  std::string reason;
 };
 
 struct MembershipState {
@@ -189,6 +190,12 @@ struct JobCounters {
   uint64_t joins = 0;
 };
 
+/// The data of the run: that of the first worker who had read it.
+struct RunData {
+  DatasetFingerprint fingerprint;
+  WorkerId worker;
+};
+
 /// Loss and accuracy, smoothed over the last minibatches.
 struct MeterState {
   double loss = 0;
@@ -223,6 +230,7 @@ struct JobState {
   RoundsState rounds;
   uint32_t faults_fired = 0;
   std::vector<KillRecord> kills;
+  std::optional<RunData> data;
   MeterState meter;
   JobCounters counters;
   ModelRecord model;

@@ -70,7 +70,7 @@ static_assert(
         kHeaderBytesMax,
     "ShardHeartbeat");
 static_assert(
-    kStatusWorkersMax * (2 * kNameBytesMax + kTableBytesMax) +
+    kStatusWorkersMax * (3 * kNameBytesMax + kTableBytesMax) +
             kShardsMax * (2 * kNameBytesMax + 2 * kTableBytesMax) + kStatusClocksMax * 32 +
             kStatusEpochsMax * 2 * 40 +
             kStatusWaitsMax * (kNameBytesMax + 2 * kStatusWaitBytesMax + kTableBytesMax) +

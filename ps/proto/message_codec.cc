@@ -16,14 +16,16 @@ using codec::Fbb;
 
 // In the order of Message.
 constexpr std::array<std::string_view, kMessageTypeMax> kTypeNames = {
-    "Hello",           "HelloReply",     "Refusal",       "PushRequest",     "PushReply",
-    "PullRequest",     "PullReply",      "RegisterShard", "ShardSetup",      "ShardReady",
-    "Membership",      "MembershipAck",  "CommitRound",   "CommitAck",       "ShardHeartbeat",
-    "JoinRequest",     "JoinReply",      "LeaseRequest",  "LeaseGrant",      "StepReport",
-    "StepAck",         "EvaluateReport", "EvaluateAck",   "WorkerHeartbeat", "HeartbeatReply",
-    "Goodbye",         "GoodbyeReply",   "Drain",         "Shutdown",        "StatusRequest",
-    "StatusReply",     "StopRequest",    "StopReply",     "ShardAddresses",  "CheckpointRequest",
-    "CheckpointReport"};
+    "Hello",          "HelloReply",     "Refusal",           "PushRequest",
+    "PushReply",      "PullRequest",    "PullReply",         "RegisterShard",
+    "ShardSetup",     "ShardReady",     "Membership",        "MembershipAck",
+    "CommitRound",    "CommitAck",      "ShardHeartbeat",    "JoinRequest",
+    "JoinReply",      "LeaseRequest",   "LeaseGrant",        "StepReport",
+    "StepAck",        "EvaluateReport", "EvaluateAck",       "WorkerHeartbeat",
+    "HeartbeatReply", "Goodbye",        "GoodbyeReply",      "Drain",
+    "Shutdown",       "StatusRequest",  "StatusReply",       "StopRequest",
+    "StopReply",      "ShardAddresses", "CheckpointRequest", "CheckpointReport",
+    "NoticeRequest",  "NoticeReply"};
 static_assert(!kTypeNames.back().empty());
 
 constexpr uint32_t kDepthMax = 16;

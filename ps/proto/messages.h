@@ -343,13 +343,33 @@ struct JoinReply {
   uint32_t threads = 1;
 };
 
+/// What a worker trains on and tests with. Two workers whose fingerprints are equal read the same
+/// samples in the same order. The CRCs are CRC-32C of the bytes as they are in memory, so it does
+/// not matter whether the files are packed.
+struct DatasetFingerprint {
+  uint32_t channels = 0;
+  uint32_t height = 0;
+  uint32_t width = 0;
+  uint32_t classes = 0;
+  uint64_t train_count = 0;
+  uint64_t test_count = 0;
+  uint32_t train_images_crc = 0;
+  uint32_t train_labels_crc = 0;
+  uint32_t test_images_crc = 0;
+  uint32_t test_labels_crc = 0;
+
+  friend bool operator==(const DatasetFingerprint&, const DatasetFingerprint&) = default;
+};
+
 /// Asks for work beyond lease `newest`, the last one that the worker has seen granted. Answered
 /// when there is some. Sent again with the same effect: if a later lease was granted already, that
 /// grant is repeated. A worker may hold two leases: one whose last steps still travel, and the
-/// next.
+/// next. A worker whose `data` is not that of the run is refused as an invalid argument, and takes
+/// part no more.
 struct LeaseRequest {
   Incarnation incarnation;
   LeaseId newest;
+  DatasetFingerprint data{};
 };
 
 enum class LeaseKind : uint8_t { kTrain = 0, kEvaluate = 1 };
@@ -458,7 +478,7 @@ struct Shutdown {
 struct WorkerRow {
   WorkerId worker;
   Incarnation incarnation;
-  std::string state;  // "computing", "waiting", "lost", "drained", ...
+  std::string state;  // "computing", "waiting", "lost", "drained", "failed", ...
   std::string host;
   int64_t pid = 0;
   uint32_t minibatch = 0;
@@ -468,6 +488,7 @@ struct WorkerRow {
   uint64_t clock = 0;
   double silent_s = 0;           // since the last heartbeat
   uint64_t samples_counted = 0;  // by the ledger
+  std::string reason;            // why it takes part no more
 
   /// This incarnation takes part no more.
   bool is_gone() const {
@@ -564,6 +585,18 @@ struct StopRequest {
 
 struct StopReply {};
 
+/// Tells a worker that its machine is taken back in `grace_ms`: it hands over and leaves, and the
+/// fleet kills it when it is still there then. A second notice can only shorten the grace. Errors:
+/// kNotFound (no such worker takes part), kInvalidArgument (the grace, or the run is ending).
+struct NoticeRequest {
+  WorkerId worker;
+  uint32_t grace_ms = 0;
+};
+
+struct NoticeReply {
+  uint32_t grace_ms = 0;  // what is left of the shortest notice
+};
+
 // ---- All --------------------------------------------------------------------------------------
 
 /// The order is the wire's MessageType (index + 1): append only.
@@ -603,7 +636,9 @@ using Message = std::variant<
     StopReply,
     ShardAddresses,
     CheckpointRequest,
-    CheckpointReport>;
+    CheckpointReport,
+    NoticeRequest,
+    NoticeReply>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {

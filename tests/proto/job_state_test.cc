@@ -63,7 +63,7 @@ JobState SampleState() {
   departure.generation = Generation(60);
   state.membership.departures[departure.member.incarnation] = departure;
   state.membership.acknowledged[ShardId(1)] = Generation(69);
-  state.membership.gone.push_back({SampleMember(&filler), LeaveKind::kLeft});
+  state.membership.gone.push_back({SampleMember(&filler), LeaveKind::kFailed, "other data"});
   state.seats = {9, {{WorkerId(8), 2}}, {WorkerId(4)}, {{WorkerId(3), "exited"}}};
   state.ledger.last_lease = LeaseId(90);
   state.ledger.epochs = {SampleEpoch()};
@@ -78,6 +78,7 @@ JobState SampleState() {
   state.rounds.acks.insert(ShardId(2));
   state.faults_fired = 2;
   state.kills = {{WorkerId(1), Incarnation(2), std::chrono::seconds(3)}};
+  filler.Fill(state.data.emplace());
   filler.Fill(state.meter);
   filler.Fill(state.counters);
   state.age = std::chrono::seconds(100);
@@ -101,7 +102,7 @@ bool SameMembership(const MembershipState& a, const MembershipState& b) {
          std::ranges::equal(a.departures, b.departures, same_departure) &&
          a.acknowledged == b.acknowledged &&
          std::ranges::equal(a.gone, b.gone, [](const auto& x, const auto& y) {
-           return Same(x.member, y.member) && x.kind == y.kind;
+           return Same(x.member, y.member) && x.kind == y.kind && x.reason == y.reason;
          });
 }
 
@@ -145,6 +146,8 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_EQ(back->kills[0].seat, state.kills[0].seat);
   EXPECT_EQ(back->kills[0].incarnation, state.kills[0].incarnation);
   EXPECT_EQ(back->kills[0].left, state.kills[0].left);
+  ASSERT_TRUE(back->data.has_value());
+  EXPECT_TRUE(Same(*back->data, *state.data));
   EXPECT_TRUE(Same(back->meter, state.meter));
   EXPECT_TRUE(Same(back->counters, state.counters));
   EXPECT_EQ(back->age, state.age);
@@ -157,6 +160,7 @@ TEST(JobStateTest, AnEmptyStateComesBackEmpty) {
   const Result<JobState> back = DecodeJobState(EncodeJobState(JobState{}));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_FALSE(back->trained.has_value());
+  EXPECT_FALSE(back->data.has_value());
   EXPECT_FALSE(back->rounds.commit.has_value());
   EXPECT_TRUE(back->outcome.ok());
 }

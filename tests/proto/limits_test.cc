@@ -118,7 +118,7 @@ TEST(LimitsTest, AStatusTravelsWhateverItTells) {
   JobStatus& status = reply.status;
   status.detail.assign(10 * kTextBytesMax, 'd');
   WorkerRow worker;
-  worker.state = worker.host = LongName();
+  worker.state = worker.host = worker.reason = LongName();
   status.workers.assign(size_t{3} * kSeatsMax, worker);
   ShardRow shard;
   shard.address = shard.state = LongName();
