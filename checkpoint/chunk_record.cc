@@ -1,7 +1,5 @@
 #include "checkpoint/chunk_record.h"
 
-#include <cstring>
-
 #include "checkpoint/envelope.h"
 
 namespace ps::checkpoint {
@@ -17,8 +15,8 @@ bool IsPossible(const ChunkHead& head) {
     has_delta = has_delta || head.encodings[i] == Encoding::kDelta;
   }
   return head.buffer_count >= 1 && head.buffer_count <= kBuffersMax && head.element_count >= 1 &&
-         has_delta == (head.previous != 0) && has_delta == (head.depth != 0) &&
-         head.previous < head.written;
+         head.element_count <= kChunkElementsMax && has_delta == (head.previous != 0) &&
+         has_delta == (head.depth != 0) && head.previous < head.written;
 }
 
 }  // namespace
@@ -83,18 +81,6 @@ Result<ChunkView> ViewChunkRecord(
     return Status::Corruption("its record is longer or shorter than it says");
   }
   return view;
-}
-
-Status DecodeBuffer(
-    Encoding encoding, std::span<const std::byte> stored, std::span<std::byte> target) {
-  if (encoding != Encoding::kRaw) {
-    return Status::Unsupported("it is compressed, and this program can't read that");
-  }
-  if (stored.size() != target.size()) {
-    return Status::Corruption("its record is longer or shorter than it says");
-  }
-  std::memcpy(target.data(), stored.data(), stored.size());
-  return Status::Ok();
 }
 
 }  // namespace ps::checkpoint

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "checkpoint/part.h"
-#include "ps/base/buffer.h"
 #include "ps/base/status.h"
 
 namespace ps::checkpoint {
@@ -52,9 +51,5 @@ struct ChunkView {
 /// For any bytes. Errors: kCorruption, kUnsupported (newer format).
 Result<ChunkView> ViewChunkRecord(
     ChunkKey key, CheckpointId written, std::span<const std::byte> record);
-
-/// Restores a buffer; with kDelta `target` holds the previous record's. Errors: kCorruption.
-Status DecodeBuffer(
-    Encoding encoding, std::span<const std::byte> stored, std::span<std::byte> target);
 
 }  // namespace ps::checkpoint

@@ -37,7 +37,8 @@ ChunkRef GetRef(ByteReader* in) {
 bool IsPossible(CheckpointId id, const ChunkRef& ref) {
   return ref.base >= 1 && ref.base <= ref.written && ref.written <= id &&
          (ref.depth == 0) == (ref.base == ref.written) && ref.depth <= ref.written - ref.base &&
-         ref.element_count >= 1 && ref.slot_count <= kSlotsMax;
+         ref.element_count >= 1 && ref.element_count <= kChunkElementsMax &&
+         ref.slot_count <= kSlotsMax;
 }
 
 }  // namespace

@@ -17,6 +17,9 @@ using CheckpointId = uint64_t;
 /// Optimizer state buffers of a chunk, at most.
 inline constexpr size_t kSlotsMax = 2;
 
+/// Elements of a chunk, at most.
+inline constexpr uint32_t kChunkElementsMax = 1U << 28;
+
 /// Where the bytes of a chunk are: in the record that checkpoint `written` wrote. A checkpoint
 /// whose chunk did not change since refers to the same record.
 struct ChunkRef {

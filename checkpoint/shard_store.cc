@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "checkpoint/chunk_record.h"
@@ -44,38 +45,29 @@ Database::KeepFunction KeepReachable(Reachable reachable, CheckpointId newest) {
   };
 }
 
-/// Decodes the buffers that `wanted` has a bit for into `data`, record by record back to the last
-/// one that is no delta.
-Status Decode(
-    Database& database, const ChunkRef& ref, CheckpointId id, uint32_t wanted, ChunkData* data) {
-  const std::array<std::span<std::byte>, kBuffersMax> targets = {
-      data->value.bytes(), data->slots[0].bytes(), data->slots[1].bytes()};
-  const auto visit = [&](std::string_view /*key*/, std::span<const std::byte> bytes) -> Status {
-    PS_ASSIGN(const ChunkView view, ViewChunkRecord(ref.key, id, bytes));
-    const ChunkHead& head = view.head;
-    if (head.element_count != ref.element_count || head.buffer_count != 1 + ref.slot_count ||
-        (id == ref.written && (head.version != ref.version || head.crc != ref.crc))) {
-      return Status::Corruption("its record is another one than the checkpoint refers to");
+/// Value and slots.
+std::vector<std::span<const std::byte>> BuffersOf(const ChunkImage& image) {
+  const size_t elements = image.value.size();
+  PS_CHECK(elements >= 1 && elements <= kChunkElementsMax) << image.key << ": " << elements;
+  std::vector<std::span<const std::byte>> buffers = {std::as_bytes(image.value)};
+  for (const std::span<const float> slot : image.slots) {
+    if (!slot.empty()) {
+      PS_CHECK(slot.size() == elements) << image.key << ": " << slot.size();
+      buffers.push_back(std::as_bytes(slot));
     }
-    uint32_t deltas = 0;
-    for (uint32_t i = 0; i < head.buffer_count; ++i) {
-      const bool is_delta = head.encodings[i] == Encoding::kDelta;
-      deltas |= is_delta ? wanted & (1U << i) : 0;
-    }
-    if (deltas != 0) {
-      if (head.previous < ref.base) {
-        return Status::Corruption("its record needs an older one than the checkpoint says");
-      }
-      PS_TRY(Decode(database, ref, head.previous, deltas, data));
-    }
-    for (uint32_t i = 0; i < head.buffer_count; ++i) {
-      if ((wanted & (1U << i)) != 0) {
-        PS_TRY(DecodeBuffer(head.encodings[i], view.stored[i], targets[i]));
-      }
-    }
-    return Status::Ok();
-  };
-  return database.Read(kChunks, MakeRecordKey(ref.key, id), visit);
+  }
+  return buffers;
+}
+
+std::array<std::span<std::byte>, kBuffersMax> BuffersOf(ChunkData& data) {
+  return {data.value.bytes(), data.slots[0].bytes(), data.slots[1].bytes()};
+}
+
+/// Whether a delta from there makes sense and has few enough others below it.
+bool CanBeBase(const ChunkRef& previous, const ChunkHead& head) {
+  return previous.written < head.written && previous.depth < kDeltasMax &&
+         previous.element_count == head.element_count &&
+         previous.slot_count + 1 == head.buffer_count;
 }
 
 }  // namespace
@@ -98,49 +90,65 @@ ShardStore::ShardStore(std::unique_ptr<Database> database, std::string name)
     : database_(std::move(database)), name_(std::move(name)) {}
 
 Result<ChunkRef> ShardStore::PutChunk(
-    CheckpointId id, const ChunkImage& image, const ChunkRef* /*previous*/, Codec /*codec*/) {
+    CheckpointId id, const ChunkImage& image, const ChunkRef* previous, Codec codec) {
   PS_TRY(CheckIsNewer(id));
-  PS_CHECK(!image.value.empty()) << image.key;
+  const std::vector<std::span<const std::byte>> buffers = BuffersOf(image);
   ChunkHead head;
   head.key = image.key;
   head.written = id;
   head.version = image.version;
   head.element_count = static_cast<uint32_t>(image.value.size());
+  head.buffer_count = static_cast<uint32_t>(buffers.size());
+
+  const bool may_be_delta =
+      codec == Codec::kZstd && previous != nullptr && CanBeBase(*previous, head);
+  std::optional<ChunkData> base;
+  if (may_be_delta) {
+    // A base that can't be read is no reason to fail: without one the chunk is written in full.
+    Result<ChunkData> read = ReadChunk(*previous);
+    if (read.ok()) {
+      base = std::move(read).value();
+    }
+  }
   Change change;
   change.column = kChunks;
   change.value.emplace_back();  // the head's place
-  const auto add = [&](std::span<const float> buffer) {
-    PS_CHECK(buffer.size() == image.value.size()) << image.key;
-    const std::span<const std::byte> bytes = std::as_bytes(buffer);
-    head.crc = Crc32c(bytes, head.crc);
-    head.stored_bytes[head.buffer_count++] = static_cast<uint32_t>(bytes.size());
-    change.value.push_back(bytes);
-  };
-  add(image.value);
-  for (const std::span<const float> slot : image.slots) {
-    if (!slot.empty()) {
-      add(slot);
+  std::array<std::vector<std::byte>, kBuffersMax> rooms;
+  bool is_delta = false;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    head.crc = Crc32c(buffers[i], head.crc);
+    ChunkCodec::Encoded encoded{.encoding = Encoding::kRaw, .bytes = buffers[i]};
+    if (codec == Codec::kZstd) {
+      encoded = codec_.Encode(
+          buffers[i], base.has_value() ? BuffersOf(*base)[i] : std::span<std::byte>(), &rooms[i]);
     }
+    is_delta = is_delta || encoded.encoding == Encoding::kDelta;
+    head.encodings[i] = encoded.encoding;
+    head.stored_bytes[i] = static_cast<uint32_t>(encoded.bytes.size());
+    change.value.push_back(encoded.bytes);
+  }
+  if (is_delta) {
+    head.previous = previous->written;
+    head.depth = previous->depth + 1;
   }
   const std::vector<std::byte> head_bytes = EncodeChunkHead(head);
   change.value.front() = head_bytes;
   const std::string key = MakeRecordKey(image.key, id);
   change.key = key;
+  PS_TRY(database_->Write({&change, 1}, Durability::kFlush)
+             .Annotate("writing " + ChunkName(image.key, id)));
 
   ChunkRef ref;
   ref.key = image.key;
   ref.version = image.version;
   ref.written = id;
-  ref.base = id;
+  ref.base = is_delta ? previous->base : id;
+  ref.depth = head.depth;
   ref.element_count = head.element_count;
   ref.slot_count = head.buffer_count - 1;
   ref.crc = head.crc;
   for (const std::span<const std::byte> piece : change.value) {
     ref.stored_bytes += static_cast<uint32_t>(piece.size());
-  }
-  Status written = database_->Write({&change, 1}, Durability::kFlush);
-  if (!written.ok()) {
-    return std::move(written).Annotate("writing " + ChunkName(image.key, id));
   }
   return ref;
 }
@@ -195,6 +203,36 @@ Result<uint32_t> ShardStore::PartCrc(CheckpointId id) {
   return crc;
 }
 
+Status ShardStore::Decode(const ChunkRef& ref, CheckpointId id, uint32_t wanted, ChunkData* data) {
+  const std::array<std::span<std::byte>, kBuffersMax> targets = BuffersOf(*data);
+  const auto visit = [&](std::string_view /*key*/, std::span<const std::byte> bytes) -> Status {
+    PS_ASSIGN(const ChunkView view, ViewChunkRecord(ref.key, id, bytes));
+    const ChunkHead& head = view.head;
+    if (head.element_count != ref.element_count || head.buffer_count != 1 + ref.slot_count ||
+        (id == ref.written && (head.version != ref.version || head.crc != ref.crc))) {
+      return Status::Corruption("its record is another one than the checkpoint refers to");
+    }
+    uint32_t deltas = 0;
+    for (uint32_t i = 0; i < head.buffer_count; ++i) {
+      const bool is_delta = head.encodings[i] == Encoding::kDelta;
+      deltas |= is_delta ? wanted & (1U << i) : 0;
+    }
+    if (deltas != 0) {
+      if (head.previous < ref.base) {
+        return Status::Corruption("its record needs an older one than the checkpoint says");
+      }
+      PS_TRY(Decode(ref, head.previous, deltas, data));
+    }
+    for (uint32_t i = 0; i < head.buffer_count; ++i) {
+      if ((wanted & (1U << i)) != 0) {
+        PS_TRY(codec_.Decode(head.encodings[i], view.stored[i], targets[i]));
+      }
+    }
+    return Status::Ok();
+  };
+  return database_->Read(kChunks, MakeRecordKey(ref.key, id), visit);
+}
+
 Result<ChunkData> ShardStore::ReadChunk(const ChunkRef& ref) {
   const size_t bytes = size_t{ref.element_count} * sizeof(float);
   ChunkData data;
@@ -204,7 +242,7 @@ Result<ChunkData> ShardStore::ReadChunk(const ChunkRef& ref) {
     data.slots[i] = Buffer(bytes);
   }
   const uint32_t all = (1U << (1 + ref.slot_count)) - 1;
-  Status status = Decode(*database_, ref, ref.written, all, &data);
+  Status status = Decode(ref, ref.written, all, &data);
   if (status.ok()) {
     uint32_t crc = Crc32c(data.value.bytes());
     for (const Buffer& slot : data.slots) {

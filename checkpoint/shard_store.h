@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/chunk_codec.h"
 #include "checkpoint/part.h"
 #include "checkpoint/storage.h"
 #include "ps/base/buffer.h"
@@ -20,6 +21,9 @@ enum class Codec : uint8_t {
   kNone,  // as they are in memory
   kZstd,  // per buffer whatever is smallest: as it is, compressed, or a compressed delta
 };
+
+/// Deltas on top of each other, at most: what a read may have to go through.
+inline constexpr uint32_t kDeltasMax = 8;
 
 /// A chunk as it is in memory; all buffers hold the same number of elements.
 struct ChunkImage {
@@ -96,9 +100,14 @@ class ShardStore {
 
   Status CheckIsNewer(CheckpointId id) const;
 
+  /// Decodes the buffers that `wanted` has a bit for, from the record of checkpoint `id` and those
+  /// below it, down to the last one that is no delta.
+  Status Decode(const ChunkRef& ref, CheckpointId id, uint32_t wanted, ChunkData* data);
+
   std::unique_ptr<Database> database_;
   std::string name_;         // "shard 3", for errors
   CheckpointId newest_ = 0;  // part
+  ChunkCodec codec_;
 };
 
 }  // namespace ps::checkpoint

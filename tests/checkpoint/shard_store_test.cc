@@ -72,8 +72,12 @@ class ShardStoreTest : public testing::TestWithParam<const Engine*> {
 
   std::string path() const { return engine_->path() + "/p"; }
 
-  ChunkRef Put(CheckpointId id, const Sample& sample, const ChunkRef* previous = nullptr) {
-    const auto ref = store_->PutChunk(id, sample.image(), previous, Codec::kNone);
+  ChunkRef Put(CheckpointId id, const Sample& sample) {
+    return Put(id, sample, nullptr, Codec::kNone);
+  }
+
+  ChunkRef Put(CheckpointId id, const Sample& sample, const ChunkRef* previous, Codec codec) {
+    const auto ref = store_->PutChunk(id, sample.image(), previous, codec);
     EXPECT_TRUE(ref.ok()) << ref.status();
     return ref.ok() ? *ref : ChunkRef();
   }
@@ -221,6 +225,54 @@ TEST_P(ShardStoreTest, ARefThatTheRecordDoesNotFitIsNamed) {
   EXPECT_EQ(status.code(), StatusCode::kCorruption);
   EXPECT_NE(status.message().find("chunk 4 of tensor 2 in checkpoint 1"), std::string::npos)
       << status;
+}
+
+TEST_P(ShardStoreTest, DeltasAreReadBackAndTheirChainHasAnEnd) {
+  const auto sample = [](CheckpointId id) { return Sample(0, id, 2, 5000); };
+  std::vector<ChunkRef> refs = {Put(1, sample(1), nullptr, Codec::kZstd)};
+  Commit(1, {refs.back()});
+  for (CheckpointId id = 2; id <= 12; ++id) {
+    const ChunkRef previous = refs.back();
+    refs.push_back(Put(id, sample(id), &previous, Codec::kZstd));
+    Commit(id, {refs.back()});
+  }
+  EXPECT_EQ(refs[1].depth, 1U);
+  EXPECT_EQ(refs[8].depth, kDeltasMax);
+  EXPECT_EQ(refs[8].base, 1U);
+  EXPECT_EQ(refs[9].depth, 0U) << "the chain begins anew";
+  EXPECT_EQ(refs[9].base, 10U);
+  EXPECT_LT(refs[1].stored_bytes, refs[0].stored_bytes);
+  Reopen();
+  for (CheckpointId id = 1; id <= 12; ++id) {
+    ExpectHolds(*store_, refs[id - 1], sample(id));
+  }
+}
+
+TEST_P(ShardStoreTest, RetainKeepsWhatADeltaNeeds) {
+  const auto sample = [](CheckpointId id) { return Sample(0, id, 1, 5000); };
+  ChunkRef ref = Put(1, sample(1), nullptr, Codec::kZstd);
+  const ChunkRef first = ref;
+  Commit(1, {ref});
+  for (CheckpointId id = 2; id <= 11; ++id) {
+    const ChunkRef previous = ref;
+    ref = Put(id, sample(id), &previous, Codec::kZstd);
+    Commit(id, {ref});
+    const std::vector<CheckpointId> kept = {id};
+    ASSERT_TRUE(store_->Retain(kept).ok());
+    ExpectHolds(*store_, ref, sample(id));
+  }
+  EXPECT_EQ(ref.base, 10U);
+  EXPECT_EQ(store_->ReadChunk(first).status().code(), StatusCode::kNotFound);
+}
+
+TEST_P(ShardStoreTest, WithoutItsBaseAChunkIsWrittenInFull) {
+  ChunkRef previous = Put(1, Sample(0, 1, 1, 5000), nullptr, Codec::kZstd);
+  previous.crc ^= 1;
+  const ChunkRef ref = Put(2, Sample(0, 2, 1, 5000), &previous, Codec::kZstd);
+  EXPECT_EQ(ref.depth, 0U);
+  ExpectHolds(*store_, ref, Sample(0, 2, 1, 5000));
+  const ChunkRef other = Put(3, Sample(0, 2, 2, 5000), &ref, Codec::kZstd);
+  EXPECT_EQ(other.depth, 0U) << "a slot more";
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, ShardStoreTest, testing::ValuesIn(Engines()), EngineName);
