@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 12> kTargets = {
+constexpr std::array<Target, 15> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"job_state", FuzzJobState},
@@ -14,6 +14,9 @@ constexpr std::array<Target, 12> kTargets = {
      {"profile", FuzzProfile},
      {"plan", FuzzPlan},
      {"import", FuzzImport},
+     {"manifest", FuzzManifest},
+     {"part", FuzzPart},
+     {"chunk_record", FuzzChunkRecord},
      {"idx", FuzzIdx},
      {"cifar10", FuzzCifar10},
      {"safetensors", FuzzSafetensors},

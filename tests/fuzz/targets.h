@@ -38,6 +38,11 @@ void FuzzImport(std::span<const uint8_t> input);
 void FuzzIdx(std::span<const uint8_t> input);
 void FuzzCifar10(std::span<const uint8_t> input);
 
+/// Records of checkpoints, their checksums put right.
+void FuzzManifest(std::span<const uint8_t> input);
+void FuzzPart(std::span<const uint8_t> input);
+void FuzzChunkRecord(std::span<const uint8_t> input);
+
 /// A safetensors file. The first two bytes say how many bytes of data follow the header.
 void FuzzSafetensors(std::span<const uint8_t> input);
 

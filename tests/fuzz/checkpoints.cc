@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "checkpoint/chunk_codec.h"
+#include "checkpoint/chunk_record.h"
+#include "checkpoint/envelope.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/part.h"
+#include "ps/base/check.h"
+#include "ps/base/crc32c.h"
+#include "tests/fuzz/targets.h"
+
+namespace ps::fuzz {
+namespace {
+
+using checkpoint::kEnvelopeBytes;
+using Bytes = std::vector<std::byte>;
+
+constexpr size_t kIdAt = 8;
+constexpr size_t kChecksumAt = 16;
+
+/// The same with a valid checksum over the first `covered` bytes, so that damage reaches what is
+/// behind it.
+Bytes PutRight(std::span<const uint8_t> input, size_t covered) {
+  const auto as_bytes = std::as_bytes(input);
+  Bytes bytes(as_bytes.begin(), as_bytes.end());
+  if (bytes.size() >= kEnvelopeBytes) {
+    const std::span<const std::byte> all(bytes.data(), std::min(bytes.size(), covered));
+    const uint32_t crc = Crc32c(all.subspan(kEnvelopeBytes), Crc32c(all.first(kChecksumAt)));
+    std::memcpy(bytes.data() + kChecksumAt, &crc, sizeof crc);
+  }
+  return bytes;
+}
+
+uint64_t NumberAt(const Bytes& bytes, size_t at) {
+  uint64_t number = 0;
+  if (bytes.size() >= at + sizeof number) {
+    std::memcpy(&number, bytes.data() + at, sizeof number);
+  }
+  return number;
+}
+
+bool IsRefusal(const Status& status) {
+  return status.code() == StatusCode::kCorruption || status.code() == StatusCode::kUnsupported;
+}
+
+}  // namespace
+
+void FuzzManifest(std::span<const uint8_t> input) {
+  const Bytes bytes = PutRight(input, input.size());
+  const uint64_t id = NumberAt(bytes, kIdAt);
+  const auto manifest = checkpoint::DecodeManifest(id, bytes);
+  if (!manifest.ok()) {
+    PS_CHECK(IsRefusal(manifest.status())) << manifest.status();
+    return;
+  }
+  const Bytes saved = checkpoint::EncodeManifest(*manifest);
+  const auto again = checkpoint::DecodeManifest(id, saved);
+  PS_CHECK(again.ok()) << again.status();
+  PS_CHECK(checkpoint::EncodeManifest(*again) == saved) << "encoding loses something";
+}
+
+void FuzzPart(std::span<const uint8_t> input) {
+  const Bytes bytes = PutRight(input, input.size());
+  const uint64_t id = NumberAt(bytes, kIdAt);
+  const auto part = checkpoint::DecodePart(id, bytes);
+  if (!part.ok()) {
+    PS_CHECK(IsRefusal(part.status())) << part.status();
+    return;
+  }
+  PS_CHECK(checkpoint::EncodePart(id, *part) == bytes) << "encoding gives other bytes";
+}
+
+void FuzzChunkRecord(std::span<const uint8_t> input) {
+  const Bytes bytes = PutRight(input, checkpoint::kChunkHeadBytes);
+  const ChunkKey key(NumberAt(bytes, kEnvelopeBytes));
+  const auto view = checkpoint::ViewChunkRecord(key, NumberAt(bytes, kIdAt), bytes);
+  if (!view.ok()) {
+    PS_CHECK(IsRefusal(view.status())) << view.status();
+    return;
+  }
+  constexpr uint32_t kElementsMax = 4096;
+  if (view->head.element_count > kElementsMax) {
+    return;
+  }
+  checkpoint::ChunkCodec codec;
+  std::vector<float> target(view->head.element_count);
+  for (size_t i = 0; i < view->head.buffer_count; ++i) {
+    const Status decoded = codec.Decode(
+        view->head.encodings[i], view->stored[i], std::as_writable_bytes(std::span(target)));
+    PS_CHECK(decoded.ok() || decoded.code() == StatusCode::kCorruption) << decoded;
+  }
+}
+
+}  // namespace ps::fuzz
