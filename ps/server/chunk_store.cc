@@ -98,6 +98,13 @@ std::optional<size_t> ChunkStore::IndexOf(ChunkKey key) const {
   return static_cast<size_t>(it - chunks_.begin());
 }
 
+void ChunkStore::Initialize(size_t index, uint32_t begin, std::span<const float> values) {
+  Chunk& chunk = chunks_[index];
+  PS_CHECK(chunk.version == 0 && begin + values.size() <= chunk.value.floats().size())
+      << values.size() << " values from " << begin << " at version " << chunk.version;
+  std::memcpy(chunk.value.floats().data() + begin, values.data(), values.size_bytes());
+}
+
 bool ChunkStore::Apply(
     size_t index, uint32_t part, uint64_t begin, std::span<const float> gradient, float lr) {
   Chunk& chunk = chunks_[index];

@@ -53,6 +53,9 @@ class ChunkStore {
 
   std::span<const float> ValuesOf(size_t index) const { return chunks_[index].value.floats(); }
 
+  /// Gives elements of a chunk from `begin` on their initial values, before its first update.
+  void Initialize(size_t index, uint32_t begin, std::span<const float> values);
+
   const proto::ChunkParts& parts() const { return parts_; }
 
   /// Parts of all chunks together.

@@ -1,5 +1,5 @@
-// The shard's life: registration, set-up, timers, end. Pushes, pulls, rounds and reports have their
-// own files.
+// The shard's life: registration, set-up, timers, end. Pushes, pulls, rounds, reports and the model
+// from and to the coordinator have their own files.
 //
 // Invariants:
 // - Nothing of a frame is applied unless all of it is valid.
@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -93,6 +94,10 @@ void ShardCore::OnCoordinatorMessage(const Call& call, proto::Message& message) 
     OnMembership(call, *membership);
   } else if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
     OnCommit(call, *commit);
+  } else if (auto* const pull = std::get_if<proto::PullRequest>(&message)) {
+    OnModelPull(call, *pull);
+  } else if (const auto* values = std::get_if<proto::PullReply>(&message)) {
+    OnValues(call, *values);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message)) {
     OnCoordinatorRefusal(*refusal);
   } else if (const auto* shutdown = std::get_if<proto::Shutdown>(&message)) {
@@ -108,6 +113,14 @@ Status ShardCore::TakeSetup(const proto::ShardSetup& setup) {
   PS_ASSIGN(store_, ChunkStore::Make(shard_, settings, setup));
   settings_ = std::move(settings);
   total_samples_ = setup.total_samples;
+  if (setup.has_values && store_.size() > 0) {
+    std::vector<proto::ChunkAssignment> own;
+    std::ranges::copy_if(
+        setup.placement.chunks, std::back_inserter(own), [this](const proto::ChunkAssignment& c) {
+          return c.shard == shard_;
+        });
+    open_setup_.emplace().values = {std::move(own), settings_.frame_bytes};
+  }
   return Status::Ok();
 }
 
@@ -118,19 +131,32 @@ void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
     call.out->Send(call.peer, call.request_id, proto::ShardReady{shard_});
     return;
   }
-  const Status status = TakeSetup(setup);
-  if (!status.ok()) {
-    log_->Error("setup_refused", {{"why", status}});
-    Refuse(call, status, 0);
+  if (!open_setup_) {
+    const Status status = TakeSetup(setup);
+    if (!status.ok()) {
+      log_->Error("setup_refused", {{"why", status}});
+      Refuse(call, status, 0);
+      return;
+    }
+  }
+  is_registered_ = true;
+  if (open_setup_) {
+    open_setup_->request_id = call.request_id;
+    open_setup_->membership = setup.membership;
+    AskForValues(call.now, call.out);
     return;
   }
+  FinishSetup(call, call.request_id, setup.membership);
+}
+
+void ShardCore::FinishSetup(
+    const Call& call, uint64_t request_id, const proto::Membership& membership) {
   is_set_up_ = true;
-  is_registered_ = true;
   next_heartbeat_ = call.now + settings_.timing.heartbeat;
   log_->Info(
       "shard_ready", {{"chunks", store_.size()}, {"parameter_bytes", store_.parameter_bytes()}});
-  TakeMembership(setup.membership, call.out);
-  call.out->Send(call.peer, call.request_id, proto::ShardReady{shard_});
+  TakeMembership(membership, call.out);
+  call.out->Send(call.peer, request_id, proto::ShardReady{shard_});
 }
 
 void ShardCore::OnCoordinatorRefusal(const proto::Refusal& refusal) {
@@ -169,6 +195,8 @@ void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /
     coordinator_ = proto::PeerId();
     coordinator_seen_ = now;
     commit_peer_ = proto::PeerId();
+    model_pull_.reset();
+    model_answer_.reset();
     return;
   }
   for (auto& [incarnation, member] : roster_.members()) {
@@ -212,6 +240,9 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   if (!is_registered_ && now >= next_register_) {
     Register(now, out);
+  }
+  if (open_setup_ && is_registered_ && now >= open_setup_->next_ask) {
+    AskForValues(now, out);
   }
   if (now >= next_heartbeat_) {
     next_heartbeat_ = now + settings_.timing.heartbeat;

@@ -17,6 +17,7 @@
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 #include "ps/proto/timing.h"
+#include "ps/proto/values_intake.h"
 #include "ps/server/chunk_store.h"
 #include "ps/server/roster.h"
 #include "ps/server/round_commit.h"
@@ -24,6 +25,14 @@
 #include "ps/server/staging.h"
 
 namespace ps::server {
+
+/// A set-up whose initial values are still coming from the coordinator.
+struct OpenSetup {
+  uint64_t request_id = 0;  // of the newest one
+  proto::Membership membership;
+  proto::ValuesIntake values;
+  TimePoint next_ask{};
+};
 
 /// One shard of the parameters: applies what workers push, answers what they pull, keeps the modes'
 /// promises. Sans-I/O: time and messages come in, messages go to an Outbox; the same inputs give
@@ -123,6 +132,7 @@ class ShardCore {
   void OnSetup(const Call& call, const proto::ShardSetup& setup);
   void OnCoordinatorRefusal(const proto::Refusal& refusal);
   void Register(TimePoint now, proto::Outbox* out);
+  void FinishSetup(const Call& call, uint64_t request_id, const proto::Membership& membership);
   void ShutDown(Status outcome);
   void Refuse(const Call& call, const Status& status, Step step);
   Status TakeSetup(const proto::ShardSetup& setup);
@@ -159,13 +169,23 @@ class ShardCore {
   Status CheckHeld(const std::vector<proto::ChunkVersion>& held) const;
   void StartPull(Member* member, Pull pull, TimePoint now, proto::Outbox* out);
   bool MayAnswer(const Member& member, const Pull& pull) const;
+  /// Of the chunks that are newer than those held.
+  PullAnswer MakeAnswer(const Pull& pull);
   void BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out);
-  /// Sends frames until the peer is backlogged or, with `is_urgent`, until all have been sent.
   void ContinueAnswer(Member* member, bool is_urgent, proto::Outbox* out);
+  /// Sends frames until the peer is backlogged or, with `is_urgent`, until all have been sent.
+  /// Returns whether they have.
+  bool SendAnswer(PullAnswer* answer, bool is_urgent, proto::Outbox* out);
   void SendAnswerFrame(PullAnswer* answer, proto::Outbox* out);
   void EndAnswer(Member* member);
   /// Answers those that waited for what has just happened.
   void ReleasePulls(proto::Outbox* out);
+
+  // shard_model.cc: the model from and to the coordinator.
+  void AskForValues(TimePoint now, proto::Outbox* out);
+  void OnValues(const Call& call, const proto::PullReply& reply);
+  void OnModelPull(const Call& call, proto::PullRequest& pull);
+  void ContinueModel(bool is_urgent, proto::Outbox* out);
 
   // shard_round.cc: memberships and commits.
   void OnMembership(const Call& call, const proto::Membership& membership);
@@ -204,7 +224,10 @@ class ShardCore {
   TimePoint next_register_{};
   TimePoint next_heartbeat_{};
   uint64_t last_request_id_ = 0;
-  bool is_registered_ = false;  // on this connection
+  std::optional<OpenSetup> open_setup_;
+  std::optional<Pull> model_pull_;          // of the coordinator; waits for the commit under way
+  std::optional<PullAnswer> model_answer_;  // to the coordinator, under way
+  bool is_registered_ = false;              // on this connection
   bool is_shut_down_ = false;
   Status outcome_;
 

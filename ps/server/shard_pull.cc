@@ -89,7 +89,7 @@ bool ShardCore::MayAnswer(const Member& member, const Pull& pull) const {
   return true;
 }
 
-void ShardCore::BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out) {
+PullAnswer ShardCore::MakeAnswer(const Pull& pull) {
   held_.assign(store_.size(), std::nullopt);
   for (const proto::ChunkVersion& chunk : pull.held) {
     held_[*store_.IndexOf(chunk.key)] = chunk.version;
@@ -97,14 +97,19 @@ void ShardCore::BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out
   PullAnswer answer;
   answer.peer = pull.peer;
   answer.request_id = pull.request_id;
-  answer.staleness_steps = roster_.LeadOf(*member);
-  if (!pull.is_evaluation) {
-    ++stats_.staleness_histogram[std::min<uint64_t>(answer.staleness_steps, kStalenessBuckets - 1)];
-  }
   for (size_t index = 0; index < store_.size(); ++index) {
     if (!held_[index] || store_.chunks()[index].version > *held_[index]) {
       answer.chunks.push_back(static_cast<uint32_t>(index));
     }
+  }
+  return answer;
+}
+
+void ShardCore::BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out) {
+  PullAnswer answer = MakeAnswer(pull);
+  answer.staleness_steps = roster_.LeadOf(*member);
+  if (!pull.is_evaluation) {
+    ++stats_.staleness_histogram[std::min<uint64_t>(answer.staleness_steps, kStalenessBuckets - 1)];
   }
   const bool has_room = !out->IsBacklogged(answer.peer);  // else OnDrained begins to send it
   answering_.emplace(answer.peer, member->incarnation);
@@ -115,14 +120,19 @@ void ShardCore::BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out
 }
 
 void ShardCore::ContinueAnswer(Member* member, bool is_urgent, proto::Outbox* out) {
-  PullAnswer& answer = *member->answer;
+  if (SendAnswer(&*member->answer, is_urgent, out)) {
+    EndAnswer(member);
+  }
+}
+
+bool ShardCore::SendAnswer(PullAnswer* answer, bool is_urgent, proto::Outbox* out) {
   do {
-    SendAnswerFrame(&answer, out);
-    if (answer.next == answer.chunks.size()) {
-      EndAnswer(member);
-      return;
+    SendAnswerFrame(answer, out);
+    if (answer->next == answer->chunks.size()) {
+      return true;
     }
-  } while (is_urgent || !out->IsBacklogged(answer.peer));
+  } while (is_urgent || !out->IsBacklogged(answer->peer));
+  return false;
 }
 
 void ShardCore::EndAnswer(Member* member) {
@@ -157,6 +167,9 @@ void ShardCore::SendAnswerFrame(PullAnswer* answer, proto::Outbox* out) {
 }
 
 void ShardCore::OnDrained(proto::PeerId peer, proto::Outbox* out) {
+  if (peer == coordinator_) {
+    ContinueModel(false, out);
+  }
   auto it = answering_.lower_bound({peer, Incarnation()});
   while (it != answering_.end() && it->first == peer) {
     Member* const member = roster_.Find((it++)->second);
@@ -177,6 +190,7 @@ void ShardCore::ReleasePulls(proto::Outbox* out) {
       BeginAnswer(&member, pull, out);
     }
   }
+  ContinueModel(false, out);
 }
 
 }  // namespace ps::server

@@ -152,6 +152,7 @@ void ShardCore::BeginCommit(const proto::CommitRound& commit, proto::Outbox* out
       ContinueAnswer(&member, true, out);
     }
   }
+  ContinueModel(true, out);
   std::vector<Staging::Contribution> contributions;
   for (const proto::CommitRound::Contribution& c : commit.contributions) {
     if (store_.size() > 0) {
