@@ -42,7 +42,9 @@ CoordinatorCore::CoordinatorCore(
       joins_(&job_, &departures_),
       watch_(&job_, &leases_, &departures_),
       shards_(&job_),
-      phases_(&job_, &leases_, &joins_),
+      initial_values_(&job_),
+      model_(&job_),
+      phases_(&job_, &leases_, &joins_, &model_),
       report_(&job_, &leases_) {}
 
 Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
@@ -113,7 +115,12 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
           [&](const proto::MembershipAck& m) { shards_.On(call, m); },
           [&](const proto::CommitAck& m) { shards_.On(call, m); },
           [&](proto::ShardHeartbeat& m) { shards_.On(call, std::move(m)); },
-          [&](const proto::Refusal& m) { phases_.Fail(shards_.OnRefusal(call, m), call); },
+          [&](const proto::PullRequest& m) { phases_.Fail(initial_values_.On(call, m), call); },
+          [&](const proto::PullReply& m) { model_.On(call, m); },
+          [&](const proto::Refusal& m) {
+            model_.OnRefusal(call, m);
+            phases_.Fail(shards_.OnRefusal(call, m), call);
+          },
           [&](const proto::JoinRequest& m) { joins_.On(call, m); },
           [&](const proto::LeaseRequest& m) { leases_.On(call, m); },
           [&](const proto::StepReport& m) { leases_.On(call, m); },
@@ -175,20 +182,33 @@ void CoordinatorCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Out
   const Incarnation incarnation = known->incarnation;
   job_.peers.Remove(peer);
   shards_.OnClosed(peer, now);
+  initial_values_.OnClosed(peer);
   joins_.OnClosed(peer, incarnation, call);
   Settle(call);
+}
+
+void CoordinatorCore::OnDrained(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
+  if (job_.is_working()) {
+    const Call call{peer, 0, now, out};
+    phases_.Fail(initial_values_.OnDrained(call), call);
+  }
 }
 
 void CoordinatorCore::OnProcessExited(
     const proto::ProcessEnd& end, TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
   if (!job_.is_working()) {
+    if (end.kind == proto::ProcessKind::kServer) {
+      model_.OnServerLost(end.index, end.description);
+      Settle(call);
+    }
     return;
   }
   const WorkerId seat(end.index);
   const Member* const member = job_.membership.FindSeat(seat);
   if (end.kind == proto::ProcessKind::kServer) {
     phases_.Fail(shards_.LostServer(end.index, end.pid, end.description), call);
+    model_.OnServerLost(end.index, end.description);
   } else if (member != nullptr) {
     const int64_t pid = member->record->pid;
     if (end.pid == 0 || pid == 0 || end.pid == pid) {

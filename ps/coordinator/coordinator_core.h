@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "ps/coordinator/departure_desk.h"
+#include "ps/coordinator/initial_values.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/job_phases.h"
 #include "ps/coordinator/join_desk.h"
 #include "ps/coordinator/lease_desk.h"
+#include "ps/coordinator/model_desk.h"
 #include "ps/coordinator/shard_desk.h"
 #include "ps/coordinator/silence_watch.h"
 #include "ps/coordinator/status_report.h"
@@ -52,6 +54,8 @@ class CoordinatorCore {
       TimePoint now,
       proto::Outbox* out);
   void OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* out);
+  /// The peer, which was backlogged, takes more.
+  void OnDrained(proto::PeerId peer, TimePoint now, proto::Outbox* out);
   void OnProcessExited(const proto::ProcessEnd& end, TimePoint now, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
   /// Ends the run for the reason `why`: after the steps under way, or at once. A second call may
@@ -103,6 +107,8 @@ class CoordinatorCore {
   JoinDesk joins_;
   SilenceWatch watch_;
   ShardDesk shards_;
+  InitialValues initial_values_;
+  ModelDesk model_;
   JobPhases phases_;
   StatusReport report_;
   TimePoint last_tick_{};

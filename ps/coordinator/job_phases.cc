@@ -187,7 +187,7 @@ void JobPhases::AdvanceEnd(const Call& call) {
   if (job_->state.phase == JobPhase::kTraining &&
       job_->state.epochs_finished == job_->ledger.epochs() && !job_->evaluations.is_pending() &&
       is_committed) {
-    BeginLeaving(Status::Ok(), "the job is done", false, call);
+    BeginLeaving(Status::Ok(), "the job is done", Haste::kNone, call);
     return;
   }
   if (job_->state.phase != JobPhase::kStopping) {
@@ -196,7 +196,8 @@ void JobPhases::AdvanceEnd(const Call& call) {
   const bool are_all_gone =
       job_->membership.members().empty() && !job_->membership.has_unresolved();
   if ((are_all_gone && is_committed) || call.now >= leave_deadline_) {
-    BeginLeaving(Status::Cancelled(job_->state.stop_reason), "the run was stopped", false, call);
+    BeginLeaving(
+        Status::Cancelled(job_->state.stop_reason), "the run was stopped", Haste::kNone, call);
   } else if (leave_timer_.IsDue(call.now)) {
     SendDrains(call);
     leave_timer_.Again(call.now, &job_->random);
@@ -209,12 +210,13 @@ void JobPhases::Fail(Status why, const Call& call) {
   }
   job_->log->Error("job_failed", {{"reason", why}});
   const std::string reason = "the job failed: " + std::string(why.message());
-  BeginLeaving(std::move(why), reason, true, call);
+  BeginLeaving(std::move(why), reason, Haste::kFailed, call);
 }
 
 void JobPhases::RequestStop(bool is_immediate, const std::string& why, const Call& call) {
   if (!job_->is_working()) {
     if (is_immediate) {
+      model_->GiveUp("the run was ended at once");
       job_->state.phase = JobPhase::kFinished;
     }
     return;
@@ -222,7 +224,7 @@ void JobPhases::RequestStop(bool is_immediate, const std::string& why, const Cal
   job_->log->Info("stop_requested", {{"immediate", is_immediate}, {"reason", why}});
   job_->state.stop_reason = why;
   if (is_immediate || job_->state.phase == JobPhase::kStarting) {
-    BeginLeaving(Status::Cancelled(why), "the run was stopped", true, call);
+    BeginLeaving(Status::Cancelled(why), "the run was stopped", Haste::kImmediate, call);
   } else if (job_->state.phase == JobPhase::kTraining) {
     BeginStop(call);
   }
@@ -255,11 +257,15 @@ void JobPhases::SendDrains(const Call& call) {
 }
 
 void JobPhases::BeginLeaving(
-    Status outcome, const std::string& reason, bool is_hurried, const Call& call) {
+    Status outcome, const std::string& reason, Haste haste, const Call& call) {
   job_->state.phase = JobPhase::kLeaving;
   job_->state.outcome = std::move(outcome);
   job_->state.leave_reason = reason;
-  job_->state.is_told_shards = is_hurried;
+  model_->Plan(haste == Haste::kFailed, call.now);
+  if (haste == Haste::kImmediate) {
+    model_->GiveUp("the run was ended at once");
+  }
+  job_->state.is_told_shards = haste != Haste::kNone && !job_->state.model.is_due;
   job_->training_ended = job_->training_ended.value_or(call.now);
   leave_deadline_ = call.now + job_->timing.detect;
   leave_timer_.Start(call.now, &job_->random);
@@ -296,6 +302,10 @@ void JobPhases::AdvanceLeaving(const Call& call) {
   const bool has_workers = job_->peers.Has(proto::Role::kWorker) || may_return;
   const bool has_shards = job_->peers.Has(proto::Role::kShard) || may_return;
   if (!job_->state.is_told_shards && (!has_workers || is_late)) {
+    model_->Advance(call);
+    if (job_->state.model.is_due) {
+      return;
+    }
     job_->state.is_told_shards = true;
     leave_deadline_ = call.now + job_->timing.detect;
     leave_timer_.Start(call.now, &job_->random);

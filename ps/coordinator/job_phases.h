@@ -6,20 +6,22 @@
 #include "ps/base/retry.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/join_desk.h"
+#include "ps/coordinator/model_desk.h"
 
 namespace ps::coordinator {
 
 /// The phases of a job: how it starts, what is planned to disturb it, how it ends.
 ///
 /// starting -> training -> leaving -> finished; a stop goes through stopping, where workers hand
-/// over; a failure leaves at once. When it leaves, workers are told first and shards when the
-/// workers are gone, so that nobody sees a peer vanish that it still needs.
+/// over; a failure leaves at once. When it leaves, workers are told first, then the model is read,
+/// and shards are told last, so that nobody sees a peer vanish that it still needs.
 class JobPhases {
  public:
-  JobPhases(Job* job, LeaseDesk* leases, JoinDesk* joins)
+  JobPhases(Job* job, LeaseDesk* leases, JoinDesk* joins, ModelDesk* model)
       : job_(job),
         leases_(leases),
         joins_(joins),
+        model_(model),
         leave_timer_(job->timing.retry_first, job->timing.retry_limit) {}
 
   /// Asks for the servers and workers of the config.
@@ -54,18 +56,26 @@ class JobPhases {
     TimePoint due{};
   };
 
+  /// How a job leaves.
+  enum class Haste : uint8_t {
+    kNone,
+    kFailed,     // it does not wait for shards that are gone
+    kImmediate,  // nor for anything else
+  };
+
   void CheckJoinTimeout(const Call& call);
   void FireFault(uint32_t place, const Call& call);
   void FireKills(const Call& call);
   void BeginStop(const Call& call);
   void SendDrains(const Call& call);
-  void BeginLeaving(Status outcome, const std::string& reason, bool is_hurried, const Call& call);
+  void BeginLeaving(Status outcome, const std::string& reason, Haste haste, const Call& call);
   void TellAllToLeave(const Call& call);
   std::string MissingWorkers(bool has_ends) const;
 
   Job* const job_;
   LeaseDesk* const leases_;
   JoinDesk* const joins_;
+  ModelDesk* const model_;
   std::vector<PendingKill> kills_;
   TimePoint leave_deadline_{};
   TimePoint return_deadline_{};  // after a restart: until then peers may still come back

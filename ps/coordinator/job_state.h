@@ -6,6 +6,7 @@
 
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
+#include "ps/coordinator/model_files.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/job_state.h"
 
@@ -20,6 +21,10 @@ struct CoordinatorOptions {
   uint64_t train_samples = 0;       // of an epoch, > 0
   uint64_t test_samples = 0;        // 0: nothing is evaluated
   std::string run_directory;        // for JobStatus only
+  std::string software;             // name and version, for the model's file
+  // Both outlive the job.
+  ModelSource* model_source = nullptr;  // null: the initial values are drawn
+  ModelSink* model_sink = nullptr;      // null: no model is left at the end
 };
 
 /// Samples of a worker's step.

@@ -99,6 +99,7 @@ void ShardDesk::SendSetup(Shard* shard, const Call& call) {
   setup.placement = job_->state.placement;
   setup.total_samples = job_->ledger.samples_total();
   setup.membership = job_->membership.Message();
+  setup.has_values = job_->options.model_source != nullptr;
   call.out->Send(shard->peer, shard->register_request_id, std::move(setup));
 }
 

@@ -94,7 +94,9 @@ std::string StatusReport::Detail() const {
   switch (job_->state.phase) {
     case JobPhase::kLeaving:
     case JobPhase::kFinished:
-      return std::string(job_->state.outcome.message());
+      return job_->state.model.is_due && job_->state.outcome.ok()
+                 ? "saving the model"
+                 : std::string(job_->state.outcome.message());
     case JobPhase::kStopping:
       return "stopping: workers hand over what they have done";
     case JobPhase::kTraining:
@@ -338,6 +340,8 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   status.run_directory = job_->options.run_directory;
   status.state = StateName();
   status.detail = Detail();
+  status.model_file = job_->state.model.file;
+  status.model_problem = job_->state.model.problem;
   status.mode = job_->options.config.train.mode;
   status.epochs = ledger.epochs();
   status.samples_total = ledger.samples_total();

@@ -5,34 +5,6 @@
 namespace ps::coordinator {
 namespace {
 
-void CloseAll(Harness* harness, const std::vector<FakeWorker>& workers) {
-  for (const FakeWorker& worker : workers) {
-    harness->core->OnPeerClosed(worker.peer, harness->now, harness->out());
-  }
-}
-
-/// Everybody works by turns until nobody gets anything.
-void RunToTheEnd(Harness* harness, std::vector<FakeWorker>* workers) {
-  std::vector<proto::LeaseGrant> grants = harness->AskAll(workers);
-  for (int turn = 0; turn < 1000 && harness->status().state != "done"; ++turn) {
-    for (size_t i = 0; i < workers->size(); ++i) {
-      FakeWorker& worker = (*workers)[i];
-      if (grants[i].lease == LeaseId()) {
-        grants[i] = harness->TakeGrant(&worker).value_or(proto::LeaseGrant{});
-      }
-      if (grants[i].lease == LeaseId()) {
-        continue;
-      }
-      if (grants[i].kind == proto::LeaseKind::kTrain) {
-        harness->Work(&worker, grants[i]);
-      } else {
-        harness->Evaluate(worker, grants[i]);
-      }
-      grants[i] = harness->Ask(&worker).value_or(proto::LeaseGrant{});
-    }
-  }
-}
-
 class ModeTest : public ::testing::TestWithParam<proto::Mode> {};
 
 TEST_P(ModeTest, AJobEndsWithEverySampleCountedAndEverybodyGone) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
+#include "ps/coordinator/placement.h"
 #include "ps/proto/membership.h"
 
 namespace ps::coordinator {
@@ -74,6 +76,39 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
       shard->commits.push_back(*commit);
     }
     core->OnMessage(shard->peer, 1, proto::CommitAck{id, commit->round}, now, this);
+  } else if (const auto* pull = std::get_if<proto::PullRequest>(&message)) {
+    shard->pulls.push_back(*pull);
+    GiveModel(shard, *pull);
+  } else if (const auto* values = std::get_if<proto::PullReply>(&message)) {
+    shard->values.push_back(*values);
+  } else if (std::holds_alternative<proto::Shutdown>(message)) {
+    shard->is_told = true;
+  }
+}
+
+float Harness::ValueOf(uint32_t tensor, int64_t element) {
+  return static_cast<float>(10000 * tensor + element);
+}
+
+void Harness::GiveModel(FakeShard* shard, const proto::PullRequest& pull) {
+  const ShardId id(static_cast<uint32_t>(shard - shards.data()));
+  const proto::Placement placement =
+      PlaceChunks(options.tensors, 1024, static_cast<uint32_t>(shards.size()));
+  for (const proto::ChunkAssignment& chunk : placement.chunks) {
+    const bool is_held = std::ranges::any_of(
+        pull.held, [&](const proto::ChunkVersion& held) { return held.key == chunk.key; });
+    if (chunk.shard != id || is_held) {
+      continue;
+    }
+    proto::PullReply reply;
+    reply.chunks.push_back({chunk.key, 3, chunk.element_count, 0});
+    auto buffer = std::make_shared<Buffer>(chunk.element_count * sizeof(float));
+    for (uint32_t i = 0; i < chunk.element_count; ++i) {
+      buffer->floats()[i] = ValueOf(TensorOf(chunk.key), chunk.element_begin + i);
+    }
+    const size_t bytes = buffer->size();
+    reply.payload = proto::Payload::Own(std::move(buffer), bytes);
+    core->OnMessage(shard->peer, 1, std::move(reply), now, this);
   }
 }
 
@@ -260,6 +295,33 @@ void Harness::Evaluate(const FakeWorker& worker, const proto::LeaseGrant& grant)
       worker.peer,
       proto::EvaluateReport{
           worker.incarnation, grant.lease, samples, static_cast<double>(samples), samples / 2});
+}
+
+void CloseAll(Harness* harness, const std::vector<FakeWorker>& workers) {
+  for (const FakeWorker& worker : workers) {
+    harness->core->OnPeerClosed(worker.peer, harness->now, harness->out());
+  }
+}
+
+void RunToTheEnd(Harness* harness, std::vector<FakeWorker>* workers) {
+  std::vector<proto::LeaseGrant> grants = harness->AskAll(workers);
+  for (int turn = 0; turn < 1000 && harness->status().state != "done"; ++turn) {
+    for (size_t i = 0; i < workers->size(); ++i) {
+      FakeWorker& worker = (*workers)[i];
+      if (grants[i].lease == LeaseId()) {
+        grants[i] = harness->TakeGrant(&worker).value_or(proto::LeaseGrant{});
+      }
+      if (grants[i].lease == LeaseId()) {
+        continue;
+      }
+      if (grants[i].kind == proto::LeaseKind::kTrain) {
+        harness->Work(&worker, grants[i]);
+      } else {
+        harness->Evaluate(worker, grants[i]);
+      }
+      grants[i] = harness->Ask(&worker).value_or(proto::LeaseGrant{});
+    }
+  }
 }
 
 }  // namespace ps::coordinator

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,9 @@ struct FakeShard {
   proto::Membership membership;  // newest seen
   std::vector<proto::CommitRound> commits;
   std::vector<proto::Message> unanswered;  // while mute
+  std::vector<proto::PullRequest> pulls;   // of the model at the end
+  std::vector<proto::PullReply> values;    // initial ones
+  bool is_told = false;                    // to leave
 };
 
 /// A worker made of messages.
@@ -116,11 +120,18 @@ class Harness final : private proto::Outbox {
     return std::nullopt;
   }
 
+  /// What a shard says of the model.
+  static float ValueOf(uint32_t tensor, int64_t element);
+
   bool is_closed(proto::PeerId peer) const { return closed_.contains(peer); }
 
   proto::JobStatus status() const { return core->StatusAt(now); }
 
   proto::Outbox* out() { return this; }
+
+  bool IsBacklogged(proto::PeerId peer) const override { return slow.contains(peer); }
+
+  std::set<proto::PeerId> slow;  // take nothing more for now
 
   FakeFleet fleet;
   std::unique_ptr<CoordinatorCore> core;
@@ -133,6 +144,7 @@ class Harness final : private proto::Outbox {
  private:
   void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;
   void Answer(FakeShard* shard, const proto::Message& message);
+  void GiveModel(FakeShard* shard, const proto::PullRequest& pull);
   void Exchange();
   void ExpectSound();
 
@@ -141,5 +153,11 @@ class Harness final : private proto::Outbox {
   std::map<proto::PeerId, bool> closed_;
   uint64_t next_peer_ = 0;
 };
+
+/// The workers' connections end.
+void CloseAll(Harness* harness, const std::vector<FakeWorker>& workers);
+
+/// Everybody works by turns until nobody gets anything.
+void RunToTheEnd(Harness* harness, std::vector<FakeWorker>* workers);
 
 }  // namespace ps::coordinator

@@ -10,6 +10,7 @@
 #include "tests/sim/event_queue.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/fleet.h"
+#include "tests/sim/model_files.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/shard_node.h"
@@ -66,11 +67,12 @@ class Cluster final : public proto::FleetActions, public Network::Observer, publ
   void AfterDelivery(const Network::Passage& passage, const proto::Message& message) override;
 
  private:
-  coordinator::CoordinatorOptions JobOptions() const;
+  coordinator::CoordinatorOptions JobOptions();
   void RestartCoordinator(Duration pause);
   void OnProcessEnd(const proto::ProcessEnd& end);
   void Repeat(int node, const std::function<void()>& tick);
   void JudgeAnswers();
+  void CheckModel();
   bool IsOver(TimePoint begin) const;
   bool IsExcused() const;
   const ShardId* ShardOf(int node) const;
@@ -81,6 +83,8 @@ class Cluster final : public proto::FleetActions, public Network::Observer, publ
   Network network_;
   TextSink sink_;
   Logger log_;
+  SimulatedSource source_;
+  SimulatedSink sink_file_;
   Oracle oracle_;
   const int node_;  // the coordinator's
   NodeOutbox out_;
@@ -101,6 +105,8 @@ Cluster::Cluster(const Scenario& scenario)
       network_(&queue_, scenario.seed + 1),
       sink_(scenario.log_detail != LogDetail::kNone),
       log_("c", &queue_, &sink_),
+      source_(&scenario_),
+      sink_file_(scenario),
       oracle_(
           {scenario.mode,
            scenario.staleness_max,
@@ -108,8 +114,9 @@ Cluster::Cluster(const Scenario& scenario)
            scenario.train_samples,
            uint64_t{scenario.frame_kib} << 10U,
            scenario.overlap,
-           SimulatedTensors(scenario),
-           scenario.seed}),
+           [this](uint32_t tensor, int64_t element) {
+             return SimulatedValue(scenario_, tensor, element);
+           }}),
       node_(network_.AddNode(this)),
       out_(&network_, node_),
       fleet_(
@@ -142,12 +149,14 @@ Cluster::Cluster(const Scenario& scenario)
   }
 }
 
-coordinator::CoordinatorOptions Cluster::JobOptions() const {
+coordinator::CoordinatorOptions Cluster::JobOptions() {
   coordinator::CoordinatorOptions options;
   options.config = SimulatedJob(scenario_);
   options.tensors = SimulatedTensors(scenario_);
   options.train_samples = scenario_.train_samples;
   options.test_samples = 20;
+  options.model_source = scenario_.has_values ? &source_ : nullptr;
+  options.model_sink = &sink_file_;
   return options;
 }
 
@@ -215,7 +224,7 @@ void Cluster::OnSend(const Network::Passage& passage, const proto::Message& mess
     if (const auto* push = std::get_if<proto::PushReply>(&message)) {
       answers_.emplace_back(
           [this, s = *shard, to, reply = *push] { oracle_.OnPushReply(s, to, reply); });
-    } else if (std::holds_alternative<proto::PullReply>(message)) {
+    } else if (passage.to != node_ && std::holds_alternative<proto::PullReply>(message)) {
       answers_.emplace_back([this, s = *shard, to] { oracle_.OnPullReply(s, to); });
     }
   }
@@ -228,9 +237,11 @@ void Cluster::BeforeDelivery(const Network::Passage& passage, const proto::Messa
   if (shard == nullptr) {
     return;
   }
+  const bool is_of_worker = passage.from != node_;
   if (const auto* push = std::get_if<proto::PushRequest>(&message)) {
     oracle_.BeforePush(*shard, *push);
-  } else if (const auto* pull = std::get_if<proto::PullRequest>(&message)) {
+  } else if (const auto* pull = std::get_if<proto::PullRequest>(&message);
+             pull != nullptr && is_of_worker) {
     oracle_.OnPullRequest(*shard, *pull);
   } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
     oracle_.OnMembership(*shard, *membership);
@@ -257,6 +268,20 @@ void Cluster::AfterDelivery(const Network::Passage& passage, const proto::Messag
 void Cluster::JudgeAnswers() {
   for (const auto& answer : std::exchange(answers_, {})) {
     answer();
+  }
+}
+
+/// A run that is done has left its model, as the shards had it.
+void Cluster::CheckModel() {
+  const proto::JobStatus status = core_->StatusAt(queue_.Now());
+  if (status.model_file.empty()) {
+    if (!faults_.may_lose_server()) {
+      violations_.push_back("no model was left: " + status.model_problem);
+    }
+  } else if (!sink_file_.IsWhole()) {
+    violations_.push_back("elements of the model's file were not written, or twice");
+  } else {
+    oracle_.CheckModel(sink_file_.tensors());
   }
 }
 
@@ -293,6 +318,7 @@ Outcome Cluster::Run() {
   outcome.is_excused = outcome.is_finished && IsExcused();
   if (outcome.is_finished && outcome.status.ok()) {
     oracle_.CheckFinalState();
+    CheckModel();
   }
   outcome.job = core_->StatusAt(queue_.Now());
   if (scenario_.is_gentle() && outcome.job.revocations_unnoticed > 0) {

@@ -33,13 +33,10 @@ void Oracle::OnSetup(ShardId shard, const proto::ShardSetup& setup) {
     }
     const uint32_t tensor = TensorOf(chunk.key);
     std::vector<float> values(chunk.element_count);
-    InitializeTensor(
-        options_.tensors[tensor],
-        tensor,
-        options_.seed,
-        chunk.element_begin,
-        values.data(),
-        chunk.element_count);
+    for (uint32_t i = 0; i < chunk.element_count; ++i) {
+      values[i] = options_.initial_value(tensor, chunk.element_begin + i);
+    }
+    state.begins[chunk.key] = chunk.element_begin;
     state.history[chunk.key] = {values};
     state.values.emplace(chunk.key, std::move(values));
   }
@@ -281,6 +278,17 @@ void Oracle::CheckShard(ShardId shard) {
   const ShardState& state = shards_.at(shard);
   for (const auto& [key, values] : state.values) {
     CheckChunk(shard, state, key);
+  }
+}
+
+void Oracle::CheckModel(const std::vector<std::vector<float>>& model) {
+  for (const auto& [shard, state] : shards_) {
+    for (const auto& [key, values] : state.values) {
+      const std::vector<float>& tensor = model.at(TensorOf(key));
+      if (!std::equal(values.begin(), values.end(), tensor.begin() + state.begins.at(key))) {
+        Violation("the model's file has other values of chunk " + std::to_string(key.value));
+      }
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -71,8 +72,7 @@ class Oracle {
     uint64_t train_samples = 0;
     uint64_t frame_bytes = 0;
     bool overlap = false;
-    std::vector<TensorSpec> tensors;
-    uint64_t seed = 0;
+    std::function<float(uint32_t tensor, int64_t element)> initial_value;
   };
 
   explicit Oracle(Options options) : options_(std::move(options)) {}
@@ -99,6 +99,8 @@ class Oracle {
   void OnPullRequest(ShardId shard, const proto::PullRequest& pull);
 
   void CheckFinalState();
+  /// What the run has left as its model, by tensor, is what the shards had at the end.
+  void CheckModel(const std::vector<std::vector<float>>& model);
 
   const std::vector<std::string>& violations() const { return violations_; }
 
@@ -108,6 +110,7 @@ class Oracle {
   struct ShardState {
     const ShardView* view = nullptr;
     std::map<ChunkKey, std::vector<float>> values;
+    std::map<ChunkKey, int64_t> begins;                           // in their tensors
     std::map<ChunkKey, std::vector<std::vector<float>>> history;  // by version
     std::map<StepId, std::set<ChunkKey>> applied;
     std::map<std::pair<Incarnation, ChunkKey>, Version> own;  // after a worker's newest update

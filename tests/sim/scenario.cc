@@ -102,6 +102,13 @@ std::vector<TensorSpec> SimulatedTensors(const Scenario& scenario) {
   return tensors;
 }
 
+float SimulatedValue(const Scenario& scenario, uint32_t tensor, int64_t element) {
+  if (scenario.has_values) {
+    return static_cast<float>(10 * tensor + element % 7);
+  }
+  return SimulatedTensors(scenario)[tensor].init_scale;
+}
+
 proto::JobConfig SimulatedJob(const Scenario& scenario) {
   proto::JobConfig config;
   config.name = "simulation";
@@ -158,6 +165,7 @@ Scenario RandomScenario(uint64_t seed) {
   } else {
     DrawFaults(&random, &s);
   }
+  s.has_values = random.Chance(0.2);
   return s;
 }
 

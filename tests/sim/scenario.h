@@ -28,7 +28,8 @@ struct Scenario {
   uint64_t train_samples = 240;
   uint32_t chunk_kib = 1;  // more than a frame travels in parts
   uint32_t frame_kib = 1;
-  uint32_t model_kib = 0;  // on top of the small tensors; a queue is of 1 MiB
+  uint32_t model_kib = 0;   // on top of the small tensors; a queue is of 1 MiB
+  bool has_values = false;  // the coordinator has the initial values
   NetworkFaults network;
 
   // Faults, at random times within disturbed_for unless said otherwise.
@@ -72,6 +73,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("chunk_kib", s.chunk_kib);
   visit("frame_kib", s.frame_kib);
   visit("model_kib", s.model_kib);
+  visit("has_values", s.has_values);
   visit("network.loss", s.network.loss);
   visit("network.duplication", s.network.duplication);
   visit("network.reorder", s.network.reorder);
@@ -104,5 +106,7 @@ Scenario RandomScenario(uint64_t seed);
 proto::JobConfig SimulatedJob(const Scenario& scenario);
 /// Its model.
 std::vector<TensorSpec> SimulatedTensors(const Scenario& scenario);
+/// The initial value of an element of it.
+float SimulatedValue(const Scenario& scenario, uint32_t tensor, int64_t element);
 
 }  // namespace ps::sim

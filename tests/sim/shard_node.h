@@ -124,7 +124,9 @@ class ShardNode final : public Node, public ShardView {
 
   std::span<const float> ValuesOf(ChunkKey key) const override { return core_.ValuesOf(key); }
 
-  bool IsBetweenVersions() const override { return core_.HasWork() || is_cut_off_; }
+  bool IsBetweenVersions() const override {
+    return core_.HasWork() || is_cut_off_ || !core_.is_set_up();
+  }
 
  private:
   /// A slice of a round's update takes its time, and messages come in meanwhile.
