@@ -169,6 +169,8 @@ class MemoryDatabase final : public Database {
     return Status::Ok();
   }
 
+  uint64_t losses() const override { return 0; }
+
   void LimitWrites(uint64_t /*bytes_per_s*/) override {}
 
  private:

@@ -132,8 +132,9 @@ class KeepFilterFactory final : public rocksdb::CompactionFilterFactory {
   std::shared_ptr<KeepRule> rule_;
 };
 
-rocksdb::DBOptions MakeDbOptions(OpenMode mode) {
+rocksdb::DBOptions MakeDbOptions(OpenMode mode, rocksdb::Env* env) {
   rocksdb::DBOptions options;
+  options.env = env;
   options.create_if_missing = mode == OpenMode::kWrite;
   options.create_missing_column_families = mode == OpenMode::kWrite;
   // A reader opens what it can: a damaged table is an error of those who read it.
@@ -166,9 +167,14 @@ rocksdb::ColumnFamilyOptions MakeColumnOptions(std::shared_ptr<KeepRule> rule) {
 
 class RocksDatabase final : public Database {
  public:
-  RocksDatabase(std::string directory, OpenMode mode, size_t column_count)
-      : directory_(std::move(directory)), mode_(mode), options_(MakeDbOptions(mode)) {
-    for (size_t i = 0; i < column_count; ++i) {
+  RocksDatabase(
+      std::string directory,
+      std::span<const std::string_view> columns,
+      OpenMode mode,
+      rocksdb::Env* env)
+      : directory_(std::move(directory)), mode_(mode), options_(MakeDbOptions(mode, env)) {
+    for (const std::string_view column : columns) {
+      columns_.emplace_back(column);
       rules_.push_back(std::make_shared<KeepRule>());
     }
   }
@@ -176,19 +182,17 @@ class RocksDatabase final : public Database {
   RocksDatabase(const RocksDatabase&) = delete;
   RocksDatabase& operator=(const RocksDatabase&) = delete;
 
-  ~RocksDatabase() override {
-    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
-      db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
-    }
-  }
+  ~RocksDatabase() override { Close(); }
 
-  rocksdb::Status Open(std::span<const std::string_view> columns);
+  rocksdb::Status Open(OpenMode mode);
 
   Status Write(std::span<const Change> changes, Durability durability) override;
   Status Flush() override;
   Status Read(Column column, std::string_view key, const Visitor& visit) override;
   Status Scan(Column column, std::string_view prefix, const Visitor& visit) override;
   Status Prune(Column column, KeepFunction keep) override;
+
+  uint64_t losses() const override { return losses_; }
 
   void LimitWrites(uint64_t bytes_per_s) override {
     const auto limit = static_cast<int64_t>(
@@ -200,6 +204,8 @@ class RocksDatabase final : public Database {
   /// Before a write: after a failure RocksDB takes no more until it is told that the cause may be
   /// gone, and then writes what it still holds.
   Status PrepareWrite();
+  Status OpenAnew();
+  void Close();
   Status Written(const rocksdb::Status& status);
 
   rocksdb::ColumnFamilyHandle* Handle(Column column) const { return handles_[column + 1U]; }
@@ -207,37 +213,66 @@ class RocksDatabase final : public Database {
   std::string directory_;
   OpenMode mode_;
   rocksdb::DBOptions options_;
+  std::vector<std::string> columns_;
   std::vector<std::shared_ptr<KeepRule>> rules_;  // by column
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;  // RocksDB's default one, then by column
   bool has_failed_ = false;
+  uint64_t losses_ = 0;
 };
 
-rocksdb::Status RocksDatabase::Open(std::span<const std::string_view> columns) {
+rocksdb::Status RocksDatabase::Open(OpenMode mode) {
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   descriptors.emplace_back(
       rocksdb::kDefaultColumnFamilyName, MakeColumnOptions(std::make_shared<KeepRule>()));
-  for (size_t i = 0; i < columns.size(); ++i) {
-    descriptors.emplace_back(std::string(columns[i]), MakeColumnOptions(rules_[i]));
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    descriptors.emplace_back(columns_[i], MakeColumnOptions(rules_[i]));
   }
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status =
-      mode_ == OpenMode::kWrite
+      mode == OpenMode::kWrite
           ? rocksdb::DB::Open(options_, directory_, descriptors, &handles_, &db)
           : rocksdb::DB::OpenForReadOnly(options_, directory_, descriptors, &handles_, &db);
   db_.reset(db);
   return status;
 }
 
+void RocksDatabase::Close() {
+  for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+    db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  }
+  handles_.clear();
+  db_.reset();
+}
+
 Status RocksDatabase::PrepareWrite() {
   if (mode_ == OpenMode::kRead) {
     return Status::InvalidArgument(directory_ + " is open for reading alone");
   }
-  if (has_failed_) {
-    PS_TRY(ToStatus(db_->Resume()).Annotate(directory_));
-    has_failed_ = false;
+  if (!has_failed_) {
+    return Status::Ok();
   }
+  if (db_ == nullptr || !db_->Resume().ok()) {
+    PS_TRY(OpenAnew());
+  }
+  has_failed_ = false;
   return Status::Ok();
+}
+
+/// What can be read stays so when it can't be opened for writing.
+Status RocksDatabase::OpenAnew() {
+  Close();
+  ++losses_;
+  const rocksdb::Status opened = Open(OpenMode::kWrite);
+  if (!opened.ok()) {
+    Open(OpenMode::kRead).PermitUncheckedError();
+  }
+  return ToStatus(opened).Annotate("opening " + directory_ + " again");
+}
+
+/// Of a database that could not be opened again.
+Status NotOpen(const std::string& directory) {
+  return Status::Io(directory + " could not be opened again after the disk had failed");
 }
 
 Status RocksDatabase::Written(const rocksdb::Status& status) {
@@ -299,6 +334,9 @@ Status RocksDatabase::Read(Column column, std::string_view key, const Visitor& v
   rocksdb::ReadOptions options;
   options.fill_cache = false;
   rocksdb::PinnableSlice value;
+  if (db_ == nullptr) {
+    return NotOpen(directory_);
+  }
   const rocksdb::Status status = db_->Get(options, Handle(column), SliceOf(key), &value);
   if (!status.ok()) {
     return ToStatus(status).Annotate(directory_);
@@ -309,6 +347,9 @@ Status RocksDatabase::Read(Column column, std::string_view key, const Visitor& v
 Status RocksDatabase::Scan(Column column, std::string_view prefix, const Visitor& visit) {
   rocksdb::ReadOptions options;
   options.fill_cache = false;
+  if (db_ == nullptr) {
+    return NotOpen(directory_);
+  }
   const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(options, Handle(column)));
   for (it->Seek(SliceOf(prefix)); it->Valid() && it->key().starts_with(SliceOf(prefix));
        it->Next()) {
@@ -389,6 +430,8 @@ Status CreateDirectories(const std::filesystem::path& path) {
 
 class RocksDbStorage final : public Storage {
  public:
+  explicit RocksDbStorage(rocksdb::Env* env) : env_(env) {}
+
   Result<std::unique_ptr<Database>> Open(
       const std::string& directory,
       std::span<const std::string_view> columns,
@@ -398,8 +441,8 @@ class RocksDbStorage final : public Storage {
     } else if (!std::filesystem::exists(directory + "/CURRENT")) {
       return Status::NotFound("no checkpoints in " + directory);
     }
-    auto database = std::make_unique<RocksDatabase>(directory, mode, columns.size());
-    const rocksdb::Status status = database->Open(columns);
+    auto database = std::make_unique<RocksDatabase>(directory, columns, mode, env_);
+    const rocksdb::Status status = database->Open(mode);
     if (IsLockFailure(status)) {
       return InUse(directory, status);
     }
@@ -425,7 +468,7 @@ class RocksDbStorage final : public Storage {
 
   Status Remove(const std::string& directory) override {
     const rocksdb::Status status =
-        rocksdb::DestroyDB(directory, rocksdb::Options(MakeDbOptions(OpenMode::kWrite), {}));
+        rocksdb::DestroyDB(directory, rocksdb::Options(MakeDbOptions(OpenMode::kWrite, env_), {}));
     if (IsLockFailure(status)) {
       return InUse(directory, status);
     }
@@ -437,12 +480,19 @@ class RocksDbStorage final : public Storage {
     }
     return Status::Ok();
   }
+
+ private:
+  rocksdb::Env* env_;
 };
 
 }  // namespace
 
 std::unique_ptr<Storage> MakeRocksDbStorage() {
-  return std::make_unique<RocksDbStorage>();
+  return MakeRocksDbStorage(rocksdb::Env::Default());
+}
+
+std::unique_ptr<Storage> MakeRocksDbStorage(rocksdb::Env* env) {
+  return std::make_unique<RocksDbStorage>(env);
 }
 
 }  // namespace ps::checkpoint

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "checkpoint/storage.h"
+
+namespace rocksdb {
+class Env;
+}
 
 namespace ps::checkpoint {
 
@@ -14,5 +19,8 @@ inline constexpr int kWriteBuffersMax = 4;
 /// written once and compactions move keys alone. A database has a lock: its writer excludes others,
 /// and the kernel gives it back when the writer's process is gone.
 std::unique_ptr<Storage> MakeRocksDbStorage();
+
+/// The same on other files than the machine's, for tests. `env` outlives the storage.
+std::unique_ptr<Storage> MakeRocksDbStorage(rocksdb::Env* env);
 
 }  // namespace ps::checkpoint

@@ -91,7 +91,7 @@ ShardStore::ShardStore(std::unique_ptr<Database> database, std::string name)
 
 Result<ChunkRef> ShardStore::PutChunk(
     CheckpointId id, const ChunkImage& image, const ChunkRef* previous, Codec codec) {
-  PS_TRY(CheckIsNewer(id));
+  PS_TRY(CheckCanWrite(id));
   const std::vector<std::span<const std::byte>> buffers = BuffersOf(image);
   ChunkHead head;
   head.key = image.key;
@@ -135,8 +135,8 @@ Result<ChunkRef> ShardStore::PutChunk(
   change.value.front() = head_bytes;
   const std::string key = MakeRecordKey(image.key, id);
   change.key = key;
-  PS_TRY(database_->Write({&change, 1}, Durability::kFlush)
-             .Annotate("writing " + ChunkName(image.key, id)));
+  PS_TRY(Write(id, change).Annotate("writing " + ChunkName(image.key, id)));
+  PS_TRY(CheckCanWrite(id));
 
   ChunkRef ref;
   ref.key = image.key;
@@ -153,27 +153,43 @@ Result<ChunkRef> ShardStore::PutChunk(
   return ref;
 }
 
-Status ShardStore::CheckIsNewer(CheckpointId id) const {
+Status ShardStore::CheckCanWrite(CheckpointId id) const {
   if (id <= newest_) {
     return Status::InvalidArgument(fmt::format(
         "{} has its part of checkpoint {} already and can't write to {}", name_, newest_, id));
   }
+  if (id <= lost_) {
+    return Status::Stale(fmt::format(
+        "what {} had written of checkpoint {} was lost when its disk failed", name_, id));
+  }
   return Status::Ok();
 }
 
+Status ShardStore::Write(CheckpointId id, const Change& change) {
+  Status written = database_->Write({&change, 1}, Durability::kFlush);
+  if (database_->losses() != losses_) {
+    losses_ = database_->losses();
+    lost_ = newest_put_;
+  }
+  newest_put_ = std::max(newest_put_, id);
+  return written;
+}
+
 Result<PartSummary> ShardStore::CommitPart(CheckpointId id, const PartRecord& part) {
-  PS_TRY(CheckIsNewer(id));
+  PS_TRY(CheckCanWrite(id));
   const std::vector<std::byte> bytes = EncodePart(id, part);
   const std::string key = MakeIdKey(id);
   const Change change{
       .kind = ChangeKind::kPut, .column = kParts, .key = key, .value = {std::span(bytes)}};
   const std::string context = fmt::format("writing the part of {} of checkpoint {}", name_, id);
-  if (Status written = database_->Write({&change, 1}, Durability::kFlush); !written.ok()) {
-    return std::move(written).Annotate(context);
+  PS_TRY(Write(id, change).Annotate(context));
+  PS_TRY(CheckCanWrite(id));
+  for (const ChunkRef& ref : part.chunks) {
+    if (ref.written > newest_ && ref.written <= lost_) {
+      return Status::Stale(ChunkName(ref.key, ref.written) + " was lost when the disk failed");
+    }
   }
-  if (Status flushed = database_->Flush(); !flushed.ok()) {
-    return std::move(flushed).Annotate(context);
-  }
+  PS_TRY(database_->Flush().Annotate(context));
   newest_ = id;
   return PartSummary{
       .bytes = bytes.size(), .crc = Crc32c(bytes), .stats = StatsOf(id, part.chunks)};

@@ -70,7 +70,9 @@ class ShardStore {
   /// When it returns, the part and every record it refers to are on the disk, synced. After a crash
   /// before that, there is no part of this number. Requires: chunks by key, each once; refs that
   /// this store gave. Errors: kInvalidArgument when there is a part of this number or a later one;
-  /// kIo.
+  /// kIo; kStale when the disk has failed in between and records were lost that no part refers to
+  /// yet. Then this checkpoint is given up, and so are all refs with `written` above the newest
+  /// part's number: their chunks are put again, without `previous`, in the next checkpoint.
   Result<PartSummary> CommitPart(CheckpointId id, const PartRecord& part);
 
   /// Errors: kNotFound; kCorruption; kUnsupported (newer format); kIo. All name the checkpoint.
@@ -98,15 +100,21 @@ class ShardStore {
  private:
   explicit ShardStore(std::unique_ptr<Database> database, std::string name);
 
-  Status CheckIsNewer(CheckpointId id) const;
+  Status CheckCanWrite(CheckpointId id) const;
+
+  /// To the database, and notes what a failure of the disk has cost.
+  Status Write(CheckpointId id, const Change& change);
 
   /// Decodes the buffers that `wanted` has a bit for, from the record of checkpoint `id` and those
   /// below it, down to the last one that is no delta.
   Status Decode(const ChunkRef& ref, CheckpointId id, uint32_t wanted, ChunkData* data);
 
   std::unique_ptr<Database> database_;
-  std::string name_;         // "shard 3", for errors
-  CheckpointId newest_ = 0;  // part
+  std::string name_;             // "shard 3", for errors
+  CheckpointId newest_ = 0;      // part
+  CheckpointId newest_put_ = 0;  // chunk
+  CheckpointId lost_ = 0;        // records above newest_ up to here are lost
+  uint64_t losses_ = 0;          // of the database, as last seen
   ChunkCodec codec_;
 };
 

@@ -73,6 +73,11 @@ class Database {
   /// closed or Prune is called again.
   virtual Status Prune(Column column, KeepFunction keep) = 0;
 
+  /// How often a failure of the disk has cost the kFlush writes since the last Flush. A write after
+  /// a failure first makes the database usable again: by writing what is in memory when the cause
+  /// allows it (a disk that was full), else by opening it anew, which counts here.
+  virtual uint64_t losses() const = 0;
+
   /// Background writes stay below so many bytes a second from now on; 0: as fast as the disk.
   virtual void LimitWrites(uint64_t bytes_per_s) = 0;
 };

@@ -1,11 +1,9 @@
 #include "tests/checkpoint/engines.h"
 
-#include <cstdlib>
-#include <filesystem>
-
 #include "checkpoint/memory_storage.h"
 #include "checkpoint/rocksdb_storage.h"
-#include "ps/base/check.h"
+#include "tests/checkpoint/faulty_files.h"
+#include "tests/checkpoint/temporary_path.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -22,24 +20,26 @@ class MemoryUnderTest final : public EngineUnderTest {
 
 class RocksDbUnderTest final : public EngineUnderTest {
  public:
-  RocksDbUnderTest() {
-    std::string pattern = testing::TempDir() + "checkpoint-XXXXXX";
-    PS_CHECK(::mkdtemp(pattern.data()) != nullptr) << pattern;
-    path_ = pattern;
-  }
-
-  RocksDbUnderTest(const RocksDbUnderTest&) = delete;
-  RocksDbUnderTest& operator=(const RocksDbUnderTest&) = delete;
-
-  ~RocksDbUnderTest() override { std::filesystem::remove_all(path_); }
-
   Storage& storage() override { return *storage_; }
 
-  std::string path() const override { return path_; }
+  std::string path() const override { return path_.path(); }
 
  private:
-  std::string path_;
+  TemporaryPath path_;
   std::unique_ptr<Storage> storage_ = MakeRocksDbStorage();
+};
+
+/// Through the files of the fault tests, which behave as long as nothing else is asked of them.
+class FaultyFilesUnderTest final : public EngineUnderTest {
+ public:
+  Storage& storage() override { return *storage_; }
+
+  std::string path() const override { return path_.path(); }
+
+ private:
+  TemporaryPath path_;
+  FaultyFiles files_;
+  std::unique_ptr<Storage> storage_ = MakeRocksDbStorage(files_.env());
 };
 
 template <typename Tested>
@@ -52,7 +52,8 @@ std::unique_ptr<EngineUnderTest> Make() {
 std::vector<const Engine*> Engines() {
   static const std::vector<Engine> engines = {
       {.name = "Memory", .make = Make<MemoryUnderTest>},
-      {.name = "RocksDb", .make = Make<RocksDbUnderTest>}};
+      {.name = "RocksDb", .make = Make<RocksDbUnderTest>},
+      {.name = "FaultyFiles", .make = Make<FaultyFilesUnderTest>}};
   std::vector<const Engine*> all;
   for (const Engine& engine : engines) {
     all.push_back(&engine);

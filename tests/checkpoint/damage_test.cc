@@ -1,0 +1,126 @@
+// Files of a database that are torn, cut off or have a wrong bit.
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "checkpoint/rocksdb_storage.h"
+#include "tests/checkpoint/temporary_path.h"
+#include "tests/checkpoint/workload.h"
+
+namespace ps::checkpoint {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void WriteAll(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+/// A path whose checkpoints 2 and 3 are kept.
+class DamageTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Status end;
+    RunWorkload(*storage_, path_.path(), 3, &end);
+    ASSERT_TRUE(end.ok()) << end;
+    for (const uint64_t id : {2U, 3U}) {
+      const Status whole = Check(id);
+      ASSERT_TRUE(whole.ok()) << whole;
+    }
+  }
+
+  Status Check(uint64_t id) { return CheckCheckpoint(*storage_, path_.path(), id); }
+
+  /// Files of a database that have data.
+  std::vector<std::string> Files(const std::string& directory) const {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(path_.path() + "/" + directory)) {
+      const std::string name = entry.path().filename().string();
+      const bool is_data = name.ends_with(".sst") || name.ends_with(".blob") ||
+                           name.ends_with(".log") || name.starts_with("MANIFEST") ||
+                           name == "CURRENT";
+      if (is_data && entry.file_size() > 0) {
+        files.push_back(entry.path().string());
+      }
+    }
+    return files;
+  }
+
+  /// Damage is told as damage, and names what it is in.
+  void ExpectToldOrHarmless(const std::string& file, const std::string& what) {
+    for (const uint64_t id : {2U, 3U}) {
+      const Status status = Check(id);
+      if (!status.ok()) {
+        EXPECT_TRUE(
+            status.code() == StatusCode::kCorruption || status.code() == StatusCode::kNotFound ||
+            status.code() == StatusCode::kUnsupported || status.code() == StatusCode::kIo)
+            << file << ", " << what << ": " << status;
+        EXPECT_THAT(std::string(status.message()), HasSubstr("checkpoint")) << file << what;
+      }
+    }
+  }
+
+  void DamageEverywhere(const std::string& directory, size_t flips) {
+    for (const std::string& file : Files(directory)) {
+      const std::string whole = ReadAll(file);
+      for (const size_t size : {size_t{0}, whole.size() / 2, whole.size() - 1}) {
+        WriteAll(file, whole.substr(0, size));
+        ExpectToldOrHarmless(file, fmt::format("cut to {}", size));
+      }
+      for (size_t i = 0; i < flips; ++i) {
+        const size_t at = (whole.size() - 1) * i / (flips - 1);
+        std::string damaged = whole;
+        damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+        WriteAll(file, damaged);
+        ExpectToldOrHarmless(file, fmt::format("wrong bit in byte {}", at));
+      }
+      WriteAll(file, whole);
+    }
+    EXPECT_TRUE(Check(2).ok() && Check(3).ok()) << "put right again";
+  }
+
+  TemporaryPath path_;
+  std::unique_ptr<Storage> storage_ = MakeRocksDbStorage();
+};
+
+TEST_F(DamageTest, NoDamageOfAShardsFilesGivesWrongValues) {
+  DamageEverywhere("shard-0", 12);
+}
+
+TEST_F(DamageTest, NoDamageOfTheJobsFilesGivesWrongValues) {
+  DamageEverywhere("job", 12);
+}
+
+TEST_F(DamageTest, AWrongBitInAChunkIsNamedAndTheOtherCheckpointIsWhole) {
+  // The newest large chunk of checkpoint 3 alone is in the file that was written last.
+  std::string newest;
+  for (const std::string& file : Files("shard-0")) {
+    if (file.ends_with(".blob") && file > newest) {
+      newest = file;
+    }
+  }
+  ASSERT_FALSE(newest.empty());
+  std::string bytes = ReadAll(newest);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  WriteAll(newest, bytes);
+  const Status status = Check(3);
+  EXPECT_EQ(status.code(), StatusCode::kCorruption);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("in checkpoint 3"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("chunk 0 of tensor "));
+  EXPECT_TRUE(Check(2).ok()) << Check(2);
+}
+
+}  // namespace
+}  // namespace ps::checkpoint
