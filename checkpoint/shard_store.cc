@@ -72,15 +72,19 @@ bool CanBeBase(const ChunkRef& previous, const ChunkHead& head) {
 
 }  // namespace
 
-std::string ShardDirectory(const std::string& path, ShardId shard) {
-  return fmt::format("{}/shard-{}", path, shard.value);
+std::string ShardDirectory(ShardId shard) {
+  return fmt::format("shard-{}", shard.value);
 }
 
 Result<std::unique_ptr<ShardStore>> ShardStore::Open(
     Storage& storage, const std::string& path, ShardId shard, OpenMode mode) {
-  PS_ASSIGN(auto database, storage.Open(ShardDirectory(path, shard), kColumns, mode));
-  std::unique_ptr<ShardStore> store(
-      new ShardStore(std::move(database), fmt::format("shard {}", shard.value)));
+  return Open(storage, path, ShardDirectory(shard), mode);
+}
+
+Result<std::unique_ptr<ShardStore>> ShardStore::Open(
+    Storage& storage, const std::string& path, const std::string& directory, OpenMode mode) {
+  PS_ASSIGN(auto database, storage.Open(path + "/" + directory, kColumns, mode));
+  std::unique_ptr<ShardStore> store(new ShardStore(std::move(database), directory));
   PS_ASSIGN(const std::vector<CheckpointId> parts, store->Parts());
   store->newest_ = parts.empty() ? 0 : parts.back();
   return store;
@@ -287,10 +291,10 @@ Status ShardStore::Retain(std::span<const CheckpointId> kept) {
   const CheckpointId newest_kept = kept.empty() ? 0 : *std::max_element(kept.begin(), kept.end());
   PS_ASSIGN(const std::vector<CheckpointId> ids, Parts());
   Reachable reachable;
-  std::vector<std::string> gone;
+  std::vector<CheckpointId> gone;
   for (const CheckpointId id : ids) {
     if (id <= newest_kept && std::find(kept.begin(), kept.end(), id) == kept.end()) {
-      gone.push_back(MakeIdKey(id));
+      gone.push_back(id);
       continue;
     }
     PS_ASSIGN(const PartRecord part, ReadPart(id));
@@ -304,13 +308,31 @@ Status ShardStore::Retain(std::span<const CheckpointId> kept) {
   if (gone.empty()) {
     return Status::Ok();
   }
+  PS_TRY(DeleteParts(gone));
+  return database_->Prune(kChunks, KeepReachable(std::move(reachable), newest_));
+}
+
+Status ShardStore::DeleteParts(std::span<const CheckpointId> ids) {
+  std::vector<std::string> keys;
   std::vector<Change> changes;
-  for (const std::string& key : gone) {
-    changes.push_back({.kind = ChangeKind::kErase, .column = kParts, .key = key, .value = {}});
+  keys.reserve(ids.size());
+  for (const CheckpointId id : ids) {
+    keys.push_back(MakeIdKey(id));
+    changes.push_back(
+        {.kind = ChangeKind::kErase, .column = kParts, .key = keys.back(), .value = {}});
   }
   PS_TRY(database_->Write(changes, Durability::kFlush));
-  PS_TRY(database_->Flush());
-  return database_->Prune(kChunks, KeepReachable(std::move(reachable), newest_));
+  return database_->Flush();
+}
+
+Status ShardStore::ForgetAbove(CheckpointId id) {
+  PS_ASSIGN(std::vector<CheckpointId> ids, Parts());
+  std::erase_if(ids, [id](CheckpointId part) { return part <= id; });
+  if (!ids.empty()) {
+    PS_TRY(DeleteParts(ids));
+    newest_ = std::min(newest_, id);
+  }
+  return Status::Ok();
 }
 
 void ShardStore::LimitWrites(uint64_t bytes_per_s) {

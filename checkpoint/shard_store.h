@@ -40,8 +40,8 @@ struct ChunkData {
   std::array<Buffer, kSlotsMax> slots;  // from the front; empty where none
 };
 
-/// "P/shard-3": the database of a shard in checkpoint path P.
-std::string ShardDirectory(const std::string& path, ShardId shard);
+/// "shard-3": the directory of a shard in a checkpoint path.
+std::string ShardDirectory(ShardId shard);
 
 /// Chunks and parts of one shard, of all checkpoints. How a checkpoint is written:
 ///
@@ -57,6 +57,10 @@ class ShardStore {
   /// Errors: those of Storage::Open.
   static Result<std::unique_ptr<ShardStore>> Open(
       Storage& storage, const std::string& path, ShardId shard, OpenMode mode);
+
+  /// The same by the name of its directory in `path`, as a manifest has it.
+  static Result<std::unique_ptr<ShardStore>> Open(
+      Storage& storage, const std::string& path, const std::string& directory, OpenMode mode);
 
   /// Writes a chunk. `previous` is where this store has an older version of it, or null; with
   /// kZstd it may become the base of a delta. Blocks while the disk is behind. The record is on the
@@ -94,6 +98,10 @@ class ShardStore {
   /// (then nothing goes); kIo.
   Status Retain(std::span<const CheckpointId> kept);
 
+  /// Parts of checkpoints above `id` go: of those that ended before their manifest was written.
+  /// Their numbers can be used again.
+  Status ForgetAbove(CheckpointId id);
+
   /// Background writes stay below so many bytes a second from now on; 0: as fast as the disk.
   void LimitWrites(uint64_t bytes_per_s);
 
@@ -101,6 +109,8 @@ class ShardStore {
   explicit ShardStore(std::unique_ptr<Database> database, std::string name);
 
   Status CheckCanWrite(CheckpointId id) const;
+
+  Status DeleteParts(std::span<const CheckpointId> ids);
 
   /// To the database, and notes what a failure of the disk has cost.
   Status Write(CheckpointId id, const Change& change);
@@ -110,7 +120,7 @@ class ShardStore {
   Status Decode(const ChunkRef& ref, CheckpointId id, uint32_t wanted, ChunkData* data);
 
   std::unique_ptr<Database> database_;
-  std::string name_;             // "shard 3", for errors
+  std::string name_;             // "shard-3", for errors
   CheckpointId newest_ = 0;      // part
   CheckpointId newest_put_ = 0;  // chunk
   CheckpointId lost_ = 0;        // records above newest_ up to here are lost
