@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ps/coordinator/model_file.h"
 #include "ps/coordinator/placement.h"
 #include "ps/proto/job_limits.h"
 
@@ -25,6 +26,11 @@ Result<JobParts> PartsOf(const proto::JobConfig& config) {
   PS_ASSIGN(parts.model, worker::MakeModel(config.model, parts.data.shape, parts.data.classes));
   PS_TRY(proto::CheckModelLimits(config, parts.model.tensors));
   PS_TRY(proto::CheckRoundLimits(config, LargestShardBytes(config, parts.model)));
+  if (!config.model.from.empty()) {
+    PS_TRY(coordinator::ModelFileSource::Open(config.model.from, parts.model.tensors)
+               .Annotate("model.from")
+               .status());
+  }
   return parts;
 }
 

@@ -16,9 +16,9 @@ struct JobParts {
   worker::Model model;
 };
 
-/// Reads the dataset's headers and builds the model. `config` is that of the job file `path` with
-/// the overrides. Errors: as LoadJobConfig, with file, line and column where a field is at fault;
-/// kIo and kCorruption for files of the dataset.
+/// Reads the dataset's headers, builds the model and looks whether model.from fits it. `config` is
+/// that of the job file `path` with the overrides. Errors: as LoadJobConfig, with file, line and
+/// column where a field is at fault; kIo and kCorruption for files of the dataset and of the model.
 Result<JobParts> LoadParts(
     const proto::JobConfig& config,
     const std::string& path,

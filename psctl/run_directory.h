@@ -39,6 +39,8 @@ struct RunPaths {
 
   std::string profile() const { return root + "/profile.json"; }
 
+  std::string model() const { return root + "/model.safetensors"; }
+
   std::string summary_json() const { return root + "/summary.json"; }
 
   std::string summary_text() const { return root + "/summary.txt"; }

@@ -204,6 +204,11 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
       FormatBytes(totals.bytes_pushed) + " pushed, " + FormatBytes(totals.bytes_pulled) +
           " pulled");
   pairs.emplace_back("run directory", Printable(status.run_directory));
+  if (!status.model_file.empty()) {
+    pairs.emplace_back("model", Printable(status.model_file));
+  } else if (!status.model_problem.empty()) {
+    pairs.emplace_back("model", "not saved: " + Printable(status.model_problem));
+  }
   out += RenderPairs(pairs);
   if (!status.workers.empty()) {
     out += "\n" + RenderWorkers(status, width_max);
@@ -218,6 +223,12 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
   json.Field("state", status.state);
   json.Field("detail", status.detail);
   json.Field("run_directory", status.run_directory);
+  if (status.model_file.empty()) {
+    json.Field("model", nullptr);
+  } else {
+    json.Field("model", status.model_file);
+  }
+  json.Field("model_problem", status.model_problem);
   json.Field("epochs", status.epochs);
   if (status.evaluations.empty()) {
     json.Field("test_accuracy", nullptr);

@@ -56,8 +56,10 @@ coordinator::CoordinatorHost::Options HostOptionsOf(
   options.job.train_samples = parts.data.train_count;
   options.job.test_samples = parts.data.test_count;
   options.job.run_directory = directory.paths().root;
+  options.job.software = "spotps " PS_VERSION;
   options.token = directory.token();
   options.control_path = directory.paths().control();
+  options.model_path = directory.paths().model();
   return options;
 }
 
@@ -162,6 +164,9 @@ int TrainRun::Run() {
   progress_.Finish();
   fleet_->KillAll();
   final_status_ = host_.StatusNow();
+  if (!final_status_.model_problem.empty()) {
+    progress_.Say("the model was not saved: " + Printable(final_status_.model_problem));
+  }
   if (!console_.is_joined) {  // else the summary stands right below
     progress_.Say(RenderOutcome(final_status_));
   }

@@ -34,6 +34,10 @@ CoordinatorHost::~CoordinatorHost() = default;
 
 Result<uint32_t> CoordinatorHost::Listen() {
   const proto::RunConfig& run = options_.job.config.run;
+  if (const std::string& from = options_.job.config.model.from; !from.empty()) {
+    PS_ASSIGN(
+        model_source_, ModelFileSource::Open(from, options_.job.tensors).Annotate("model.from"));
+  }
   PS_ASSIGN(
       const uint32_t port,
       endpoint_.Listen(run.listen, run.port).Annotate("run.listen and run.port"));
@@ -50,7 +54,13 @@ Result<uint32_t> CoordinatorHost::Listen() {
 
 void CoordinatorHost::Run(Owner owner) {
   owner_ = std::move(owner);
-  core_ = std::make_unique<CoordinatorCore>(options_.job, owner_.fleet, log_);
+  CoordinatorOptions job = options_.job;
+  if (!options_.model_path.empty()) {
+    model_sink_ = std::make_unique<ModelFileSink>(options_.model_path, job.tensors);
+  }
+  job.model_source = model_source_.get();
+  job.model_sink = model_sink_.get();
+  core_ = std::make_unique<CoordinatorCore>(std::move(job), owner_.fleet, log_);
   log_->Info(
       "job_begins",
       {{"job", options_.job.config.name},
@@ -96,6 +106,10 @@ void CoordinatorHost::OnMessage(proto::PeerId peer, uint64_t request_id, proto::
 
 void CoordinatorHost::OnClosed(proto::PeerId peer, const Status& /*why*/) {
   core_->OnPeerClosed(peer, Now(), &endpoint_);
+}
+
+void CoordinatorHost::OnDrained(proto::PeerId peer) {
+  core_->OnDrained(peer, Now(), &endpoint_);
 }
 
 void CoordinatorHost::Tick() {

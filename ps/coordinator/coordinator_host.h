@@ -8,6 +8,7 @@
 
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_core.h"
+#include "ps/coordinator/model_file.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "ps/proto/timing.h"
@@ -24,6 +25,7 @@ class CoordinatorHost final : private net::EndpointHandler {
     CoordinatorOptions job;
     std::string token;         // what workers and servers must show
     std::string control_path;  // socket file for commands of the same user
+    std::string model_path;    // where the model is left at the end; empty: nowhere
   };
 
   /// The limit that ended the job early.
@@ -48,7 +50,8 @@ class CoordinatorHost final : private net::EndpointHandler {
   ~CoordinatorHost() override;
 
   /// Listens at run.listen and run.port for servers and workers, and at the control path. Returns
-  /// the port. Errors: those of net::Endpoint, naming the fields of the config.
+  /// the port. Errors: those of net::Endpoint and of model.from, naming the fields
+  /// of the config.
   Result<uint32_t> Listen();
   /// Runs the job until it is finished and the owner lets go, or EndAtOnce. Requires: Listen was
   /// OK.
@@ -79,6 +82,7 @@ class CoordinatorHost final : private net::EndpointHandler {
   void OnConnected(proto::PeerId peer, const proto::Hello& hello) override;
   void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override;
   void OnClosed(proto::PeerId peer, const Status& why) override;
+  void OnDrained(proto::PeerId peer) override;
 
   static TimePoint Now() { return SystemTime().Now(); }
 
@@ -92,7 +96,9 @@ class CoordinatorHost final : private net::EndpointHandler {
   // The loop's.
   net::Loop loop_;
   Owner owner_;
-  std::unique_ptr<CoordinatorCore> core_;  // from Run on
+  std::unique_ptr<ModelFileSource> model_source_;  // none without model.from
+  std::unique_ptr<ModelFileSink> model_sink_;      // none without Options::model_path
+  std::unique_ptr<CoordinatorCore> core_;          // from Run on
   net::Endpoint endpoint_;
   std::optional<LimitReached> limit_reached_;
   bool is_stopping_ = false;

@@ -42,6 +42,8 @@ TEST_F(DiskTest, FilesThatCannotGrowCostLinesOnly) {
   EXPECT_THAT(metrics, EndsWith("}\n")) << "no part of a line";
   EXPECT_THAT(run.psctl().Err(), HasSubstr("records are being lost"));
   EXPECT_THAT(run.psctl().Err(), HasSubstr("training goes on"));
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("the model was not saved: cannot write"));
+  EXPECT_THAT(run.Summary()["model_problem"].text(), HasSubstr("File too large"));
 }
 
 /// Puts a small file system at a path, seen by this process and its children alone.

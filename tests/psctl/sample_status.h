@@ -32,6 +32,7 @@ inline proto::JobStatus MakeStatus() {
   proto::JobStatus status;
   status.name = "fashion-mnist";
   status.run_directory = "/home/ada/runs/fashion-mnist-20240131-120000";
+  status.model_file = status.run_directory + "/model.safetensors";
   status.state = "training";
   status.mode = proto::Mode::kSsp;
   status.epochs = 3;

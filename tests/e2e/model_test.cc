@@ -1,0 +1,100 @@
+// The model that a run leaves, and a run that begins from one.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kDataset = "/usr/share/datasets/fashion-mnist";
+constexpr int kNoTorch = 77;  // exit code of torch_accuracy.py
+
+class ModelTest : public E2eTest {
+ protected:
+  std::string ModelOf(const TrainRun& run) const { return run.Root() + "/model.safetensors"; }
+};
+
+TEST_F(ModelTest, TheModelOfARunHasItsAccuracyInPyTorch) {
+  job_.Set("model", R"({"name": "cnn"})")
+      .SetData(2000, 1000)
+      .Set("optimizer", R"({"kind": "adam", "lr": 0.001})")
+      .Set("servers", R"({"count": 2, "chunk_kib": 64, "frame_kib": 16})")
+      .Set("train", R"({"epochs": 1, "minibatch": 50})");
+  TrainRun run(job_);
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["model"].text(), ModelOf(run));
+  EXPECT_THAT(run.psctl().Out(), HasSubstr("model  "));
+  const Output torch = RunToEnd(
+      {.program = "/usr/bin/env",
+       .arguments =
+           {"-u",
+            "LD_PRELOAD",
+            "/usr/bin/python3",
+            PS_E2E_SOURCE_DIR "/torch_accuracy.py",
+            ModelOf(run),
+            kDataset,
+            "2000",
+            "1000"},
+       .output_stem = folder_ / "torch"},
+      kRunPatience);
+  if (torch.end.code == kNoTorch) {
+    GTEST_SKIP() << torch.out << "install python3-torch, or have it in /usr/bin/python3";
+  }
+  ASSERT_EQ(torch.end, ProcessEnd{}) << torch.err;
+  const double correct = 1000 * summary["test_accuracy"].number();
+  EXPECT_GT(correct, 200) << "of 10 classes it has learned something";
+  // Sums are made in another order: a sample between two classes may go the other way.
+  EXPECT_NEAR(std::stod(torch.out), correct, 1.5);
+}
+
+TEST_F(ModelTest, ARunBeginsFromTheModelOfAnotherIfItFits) {
+  job_.SetData(1000, 1000).Set("train", R"({"epochs": 1, "minibatch": 50})");
+  TrainRun first(job_);
+  ASSERT_EQ(first.WaitForEnd(), ProcessEnd{});
+  TempDir other;
+  Job next = job_.CopyIn(other.path());
+  next.Set("model", R"({"name": "mlp", "from": ")" + ModelOf(first) + R"("})")
+      .Set("servers", R"({"count": 1, "shards_per_server": 3, "chunk_kib": 32, "frame_kib": 16})")
+      .Set("optimizer", R"({"kind": "sgd", "lr": 1e-30})");
+  TrainRun second(next);
+  ASSERT_EQ(second.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(second.Summary()["test_accuracy"].number(), first.Summary()["test_accuracy"].number());
+  const std::string a = ReadText(ModelOf(first));
+  const std::string b = ReadText(ModelOf(second));
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_TRUE(a.substr(a.size() - 4 * 1000) == b.substr(b.size() - 4 * 1000))
+      << "the last tensors are the same, to the bit";
+
+  TempDir third;
+  Job misfit = job_.CopyIn(third.path());
+  misfit.Set("model", R"({"name": "cnn", "from": ")" + ModelOf(first) + R"("})");
+  TrainRun refused(misfit);
+  EXPECT_EQ(refused.WaitForEnd(), ProcessEnd{2});
+  EXPECT_THAT(
+      refused.psctl().Err(),
+      HasSubstr("model.safetensors: it has no tensor \"0.conv2d.weight\", which the model has with "
+                "shape [32,1,3,3]"));
+  EXPECT_FALSE(std::filesystem::exists(misfit.runs())) << "nothing was started";
+}
+
+TEST_F(ModelTest, CtrlCLeavesTheModelToo) {
+  job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(256).has_value());
+  run.psctl().SignalGroup(SIGINT);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(run.Summary()["state"].text(), "stopped");
+  EXPECT_EQ(run.Summary()["model"].text(), ModelOf(run));
+  EXPECT_TRUE(std::filesystem::exists(ModelOf(run)));
+}
+
+}  // namespace
+}  // namespace ps::e2e
