@@ -1,6 +1,7 @@
 #include "psctl/command_line.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
 
 #include "provisioner/catalog/catalog_import.h"
@@ -64,6 +65,19 @@ Result<Command> CatalogCommand(const CommandParser& parser) {
   return Command(parser.catalog_import_command);
 }
 
+/// "7" or "newest", which is 0.
+Result<uint64_t> ParseCheckpoint(const std::string& text) {
+  uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (text != "newest" && (error != std::errc() || stopped != end || number == 0)) {
+    return Status::InvalidArgument(
+        "a checkpoint is a number or 'newest', not '" + Printable(text) +
+        "'; psctl checkpoint list shows them");
+  }
+  return number;
+}
+
 }  // namespace
 
 Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
@@ -110,6 +124,11 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   }
   if (parser.catalog->parsed()) {
     return CatalogCommand(parser);
+  }
+  if (parser.checkpoint->parsed()) {
+    PS_ASSIGN(parser.checkpoint_command.first, ParseCheckpoint(parser.checkpoint_first));
+    PS_ASSIGN(parser.checkpoint_command.second, ParseCheckpoint(parser.checkpoint_second));
+    return Command(parser.checkpoint_command);
   }
   if (parser.plan->parsed()) {
     parser.plan_command.has_within = parser.within->count() > 0;

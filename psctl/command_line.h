@@ -6,6 +6,7 @@
 
 #include "ps/base/status.h"
 #include "psctl/catalog_command.h"
+#include "psctl/checkpoint_command.h"
 #include "psctl/plan_command.h"
 #include "psctl/profile_command.h"
 #include "psctl/train_command.h"
@@ -39,6 +40,7 @@ using Command = std::variant<
     CatalogShowCommand,
     CatalogCheckCommand,
     CatalogImportCommand,
+    CheckpointCommand,
     PlanCommand,
     PredictCommand,
     ProfileCommand,

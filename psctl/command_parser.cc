@@ -135,6 +135,7 @@ CommandParser::CommandParser() {
   stop->add_option("JOB", stop_command.job, kJobHelp);
   stop->add_flag("--now", stop_command.is_immediate, "End it at once");
   AddCatalog();
+  AddCheckpoint();
   AddProfile();
   AddPlan();
   app.footer(std::string(kExamples));  // last, or the commands above inherit it
@@ -185,6 +186,53 @@ void CommandParser::AddCatalog() {
   catalog_import->add_option(
       "--quota", catalog_import_command.quota, "Of each type for which no file says; 10");
   catalog_import->add_option("-o,--output", catalog_import_command.output, "File; else stdout");
+}
+
+void CommandParser::AddCheckpoint() {
+  using Action = CheckpointCommand::Action;
+  CheckpointCommand& command = checkpoint_command;
+  checkpoint = app.add_subcommand("checkpoint", "Look at, check, copy or export checkpoints");
+  checkpoint->require_subcommand(1);
+  const auto add = [&](const char* name, const char* what, Action action) {
+    CLI::App* const added = checkpoint->add_subcommand(name, what);
+    added->parse_complete_callback([&command, action] { command.action = action; });
+    return added;
+  };
+  const auto add_where = [&](CLI::App* app) {
+    app->add_option(
+        "RUN", command.where, "Run or checkpoint path; the running job's if there is only one");
+  };
+  constexpr const char* kNumberHelp = "Number of a checkpoint, or newest";
+  CLI::App* const list = add("list", "List them, with sizes", Action::kList);
+  add_where(list);
+  list->add_flag("--json", command.is_json, "Print JSON");
+  CLI::App* const show = add("show", "Show one, with its shards and tensors", Action::kShow);
+  show->add_option("K", checkpoint_first, kNumberHelp)->required();
+  add_where(show);
+  CLI::App* const verify =
+      add("verify", "Read all of the newest; name what is damaged", Action::kVerify);
+  add_where(verify);
+  verify->add_option("--checkpoint", checkpoint_first, kNumberHelp)->type_name("K");
+  verify->add_flag("--all", command.is_all, "Verify every checkpoint");
+  verify->add_flag("--json", command.is_json, "Print JSON");
+  CLI::App* const diff = add("diff", "Compare the parameters of two", Action::kDiff);
+  diff->add_option("K1", checkpoint_first, kNumberHelp)->required();
+  diff->add_option("K2", checkpoint_second, kNumberHelp)->required();
+  add_where(diff);
+  diff->add_flag("--json", command.is_json, "Print JSON");
+  CLI::App* const write = add("export", "Write a model as a safetensors file", Action::kExport);
+  write->add_option("K", checkpoint_first, kNumberHelp)->required();
+  write->add_option("FILE", command.target, "File to write")->required();
+  add_where(write);
+  write->add_flag("--half", command.is_half, "16-bit floats: half the size");
+  CLI::App* const prune = add("prune", "Remove all but the newest", Action::kPrune);
+  add_where(prune);
+  prune->add_option("--keep", command.keep, "How many to keep")
+      ->required()
+      ->check(CLI::Range(1, 1'000'000));
+  CLI::App* const copy = add("copy", "Copy those that DEST lacks", Action::kCopy);
+  copy->add_option("DEST", command.target, "Checkpoint path to copy to")->required();
+  add_where(copy);
 }
 
 void CommandParser::AddPlan() {

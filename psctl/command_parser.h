@@ -28,6 +28,10 @@ struct CommandParser {
   CatalogShowCommand catalog_show_command;
   CatalogCheckCommand catalog_check_command;
   CatalogImportCommand catalog_import_command;
+  CLI::App* checkpoint = nullptr;
+  CheckpointCommand checkpoint_command;
+  std::string checkpoint_first = "newest";
+  std::string checkpoint_second = "newest";
   CLI::App* plan = nullptr;
   CLI::App* predict = nullptr;
   PlanCommand plan_command;
@@ -45,6 +49,7 @@ struct CommandParser {
  private:
   void AddProfile();
   void AddCatalog();
+  void AddCheckpoint();
   void AddPlan();
 };
 

@@ -10,6 +10,7 @@
 #include "ps/base/time.h"
 #include "ps/proto/json_writer.h"
 #include "psctl/catalog_view.h"
+#include "psctl/checkpoint_command.h"
 #include "psctl/command_line.h"
 #include "psctl/control.h"
 #include "psctl/status_view.h"
@@ -150,6 +151,23 @@ int RunStop(const StopCommand& command, const Console& console, const RunRegistr
       Status::DeadlineExceeded(name + " is still running; psctl stop --now ends it at once"));
 }
 
+/// On the checkpoint path that was named, or of the run that was.
+int RunOnCheckpoints(
+    const CheckpointCommand& command, const Console& console, const RunRegistry& registry) {
+  if (IsCheckpointPath(command.where)) {
+    return RunCheckpoint(command, command.where, console);
+  }
+  const Result<RunPaths> run = ChooseRun(command.where, registry);
+  if (!run.ok()) {
+    return Fail(
+        console,
+        Status(
+            run.status().code(),
+            std::string(run.status().message()) + "; name a run or a checkpoint path"));
+  }
+  return RunCheckpoint(command, CheckpointPathOf(*run), console);
+}
+
 }  // namespace
 
 int RunPsctl(
@@ -181,6 +199,9 @@ int RunPsctl(
   }
   if (const auto* import = std::get_if<CatalogImportCommand>(&*command)) {
     return RunCatalogImport(*import, console);
+  }
+  if (const auto* checkpoint = std::get_if<CheckpointCommand>(&*command)) {
+    return RunOnCheckpoints(*checkpoint, console, registry);
   }
   if (const auto* plan = std::get_if<PlanCommand>(&*command)) {
     return RunPlan(*plan, DayOf(SystemTime().UnixMicros()), console);

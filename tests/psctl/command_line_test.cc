@@ -84,8 +84,8 @@ TEST(CommandLineTest, AMistypedCommandNamesTheNearest) {
   EXPECT_EQ(ErrorOf({"trian", "job.json"}), "unknown command 'trian'; did you mean 'train'?");
   EXPECT_EQ(
       ErrorOf({"deploy"}),
-      "unknown command 'deploy'; there are: train, status, why, stop, catalog, profile, plan, "
-      "predict");
+      "unknown command 'deploy'; there are: train, status, why, stop, catalog, checkpoint, "
+      "profile, plan, predict");
 }
 
 TEST(CommandLineTest, AMistypedFlagNamesTheNearest) {
@@ -99,8 +99,8 @@ TEST(CommandLineTest, AMistypedFlagNamesTheNearest) {
 TEST(CommandLineTest, WhatIsMissingOrTooMuchIsSaid) {
   EXPECT_EQ(
       ErrorOf({}),
-      "no command; there are: train, status, why, stop, catalog, profile, plan, predict; try psctl "
-      "--help");
+      "no command; there are: train, status, why, stop, catalog, checkpoint, profile, plan, "
+      "predict; try psctl --help");
   EXPECT_THAT(ErrorOf({"train"}), HasSubstr("psctl train JOB.json"));
   EXPECT_EQ(ErrorOf({"train", "a.json", "b.json"}), "too many arguments for train: 'b.json'");
   EXPECT_EQ(ErrorOf({"train", "a.json", "--set"}), "--set needs a value; try psctl train --help");

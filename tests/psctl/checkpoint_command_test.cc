@@ -1,0 +1,123 @@
+#include "psctl/checkpoint_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/safetensors.h"
+#include "tests/checkpoint/workload.h"
+#include "tests/psctl/command_fixture.h"
+
+namespace ps::psctl {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+/// Checkpoints 2 and 3 of three tensors in `path_`.
+class CheckpointCommandTest : public CommandFixture {
+ protected:
+  void SetUp() override {
+    CommandFixture::SetUp();
+    path_ = root_ + "/c";
+    Status end;
+    checkpoint::RunWorkload(*checkpoint::MakeRocksDbStorage(), path_, 3, &end);
+    ASSERT_TRUE(end.ok()) << end;
+  }
+
+  std::string path_;
+};
+
+TEST_F(CheckpointCommandTest, ListHasARowForEach) {
+  EXPECT_EQ(Run({"checkpoint", "list", path_}), kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("\n +2 .*\n +3 .* of 3\n$"));
+  EXPECT_EQ(Run({"checkpoint", "list", path_, "--json"}), kExitOk);
+  EXPECT_THAT(out_, HasSubstr("\"checkpoint\": 3"));
+}
+
+TEST_F(CheckpointCommandTest, ShowNamesTensorsAndShards) {
+  EXPECT_EQ(Run({"checkpoint", "show", "newest", path_}), kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
+  EXPECT_THAT(out_, ContainsRegex("tensor2 +6000 +6,000 +1\n"));
+  EXPECT_THAT(out_, ContainsRegex("0  shard-0 "));
+}
+
+TEST_F(CheckpointCommandTest, VerifyNamesWhatIsDamagedAndFails) {
+  EXPECT_EQ(Run({"checkpoint", "verify", "--all", path_}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("checkpoint 2: whole, 3 chunks"));
+  EXPECT_THAT(out_, HasSubstr("checkpoint 3: whole, 3 chunks"));
+  for (const auto& entry : std::filesystem::directory_iterator(path_ + "/shard-0")) {
+    if (entry.path().extension() == ".blob") {
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(200);
+      file.write("damage", 6);
+    }
+  }
+  EXPECT_EQ(Run({"checkpoint", "verify", path_}), kExitFailed);
+  EXPECT_THAT(out_, ContainsRegex("checkpoint 3: tensor[12].0:[36]000.: corruption: "));
+  EXPECT_EQ(Run({"checkpoint", "verify", "--json", path_}), kExitFailed);
+  EXPECT_THAT(out_, HasSubstr("\"is_whole\": false"));
+}
+
+TEST_F(CheckpointCommandTest, DiffSaysHowMuchChanged) {
+  EXPECT_EQ(Run({"checkpoint", "diff", "2", "3", path_}), kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("tensor0 +200 +100.0 "));
+  EXPECT_THAT(out_, ContainsRegex("tensor2 +6,000 +0.0 +0 +0\n"));
+}
+
+TEST_F(CheckpointCommandTest, ExportWritesAModel) {
+  const std::string file = root_ + "/model.safetensors";
+  EXPECT_EQ(Run({"checkpoint", "export", "newest", file, path_}), kExitOk) << err_;
+  const auto model = checkpoint::SafetensorsReader::Open(file);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->header().tensors.size(), 3U);
+  EXPECT_EQ(model->header().metadata.at("checkpoint"), "3");
+  std::vector<float> values(200);
+  ASSERT_TRUE(model->Read(model->header().tensors[0], 0, values).ok());
+  EXPECT_EQ(values, checkpoint::WorkloadValues(0, 3));
+  const auto bytes = std::filesystem::file_size(file);
+  EXPECT_EQ(Run({"checkpoint", "export", "3", file, path_, "--half"}), kExitOk) << err_;
+  EXPECT_LT(std::filesystem::file_size(file), bytes * 6 / 10);
+}
+
+TEST_F(CheckpointCommandTest, CopyAndPrune) {
+  const std::string target = root_ + "/copy";
+  EXPECT_EQ(Run({"checkpoint", "copy", target, path_}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("copied: 2, 3, "));
+  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", target}), kExitOk) << err_;
+  EXPECT_EQ(out_, "removed: 2\nkept: 3\n");
+  EXPECT_EQ(Run({"checkpoint", "verify", "--all", target}), kExitOk) << out_;
+  EXPECT_EQ(Run({"checkpoint", "list", path_}), kExitOk);
+  EXPECT_THAT(out_, ContainsRegex("\n +2 ")) << "the source is left alone";
+}
+
+TEST_F(CheckpointCommandTest, ARunIsAPathToo) {
+  const std::string run = root_ + "/runs/job-20260101-000000";
+  std::filesystem::create_directories(run);
+  std::ofstream(run + "/job.json") << "{}";
+  std::ofstream(run + "/psctl.pid") << "1";
+  std::filesystem::rename(path_, run + "/checkpoints");
+  EXPECT_EQ(Run({"checkpoint", "list", run}), kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("\n +3 "));
+}
+
+TEST_F(CheckpointCommandTest, MistakesSayWhatToDo) {
+  EXPECT_EQ(Run({"checkpoint", "show", "9", path_}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("there are: 2, 3"));
+  EXPECT_EQ(Run({"checkpoint", "show", "last", path_}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("a number or 'newest', not 'last'"));
+  EXPECT_EQ(Run({"checkpoint", "diff", "2", path_}), kExitMisused);
+  EXPECT_EQ(Run({"checkpoint", "list"}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("name a run or a checkpoint path"));
+  EXPECT_EQ(Run({"checkpoint", "prune", path_}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--keep"));
+  EXPECT_EQ(Run({"checkpoint", "copy", path_, path_}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("are the same"));
+}
+
+}  // namespace
+}  // namespace ps::psctl
