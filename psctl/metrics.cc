@@ -80,7 +80,7 @@ std::string MetricsToJson(
   AddField("samples_per_s", point.samples_per_s, &json);
   json.Field("generation", status.generation.value);
   json.Field("round", status.round);
-  json.Field("workers_alive", CountWorkers(status).alive);
+  json.Field("workers_alive", CountWorkers(status));
   AddCounters(status, &json);
   json.BeginList("workers");
   for (const proto::WorkerRow& row : status.workers) {
@@ -117,7 +117,7 @@ std::vector<Scalar> ScalarsOf(const proto::JobStatus& status, const MetricsPoint
   add("train/epoch", point.epoch);
   add("train/staleness_steps", point.staleness_steps);
   add("fleet/samples_per_s", point.samples_per_s);
-  add("fleet/workers", static_cast<double>(CountWorkers(status).alive));
+  add("fleet/workers", static_cast<double>(CountWorkers(status)));
   return scalars;
 }
 

@@ -64,11 +64,6 @@ std::string SamplesText(const proto::JobStatus& status) {
   return FormatCount(status.samples_counted) + "/" + FormatCount(status.samples_total) + " samples";
 }
 
-std::string WorkersText(const proto::JobStatus& status) {
-  const WorkerCounts counts = CountWorkers(status);
-  return "workers " + std::to_string(counts.alive) + "/" + std::to_string(counts.seats);
-}
-
 std::string EpochText(const proto::JobStatus& status) {
   return "epoch " + std::to_string(EpochNow(status)) + "/" + std::to_string(status.epochs);
 }
@@ -124,7 +119,7 @@ std::vector<std::string> RenderProgressBlock(const proto::JobStatus& status, siz
                                                    {LossText(status), 1},
                                                    {AccuracyText(status), 3},
                                                    {TestText(status), 2},
-                                                   {WorkersText(status), 1}},
+                                                   {"workers " + WorkersText(status), 1}},
                                                   width);
   return {line, second};
 }
@@ -140,7 +135,7 @@ std::string RenderProgressLine(const proto::JobStatus& status) {
        {LossText(status), 0},
        {AccuracyText(status), 0},
        {TestText(status), 0},
-       {WorkersText(status), 0},
+       {"workers " + WorkersText(status), 0},
        {TimeLeftText(status), 0},
        {StateText(status), 0}},
       kNoLimit);

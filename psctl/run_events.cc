@@ -1,7 +1,6 @@
 #include "psctl/run_events.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "ps/base/text.h"
@@ -22,6 +21,9 @@ std::string HowItWent(const proto::WorkerRow& row) {
   if (row.state == "lost") {
     return who + " lost (no notice)";
   }
+  if (row.state == "failed") {
+    return who + " failed before it had done a step";
+  }
   return who + (row.state == "drained" ? " left on notice" : " left");
 }
 
@@ -35,16 +37,16 @@ uint64_t ChunksOverflowed(const proto::JobStatus& status) {
   return n;
 }
 
-WorkerCounts CountWorkers(const proto::JobStatus& status) {
-  WorkerCounts counts;
-  std::set<WorkerId> seats;
-  for (const proto::WorkerRow& row : status.workers) {
-    const bool has_joined = row.incarnation != Incarnation();
-    counts.alive += has_joined && !row.is_gone() ? 1 : 0;
-    seats.insert(row.worker);
-  }
-  counts.seats = seats.size();
-  return counts;
+size_t CountWorkers(const proto::JobStatus& status) {
+  return static_cast<size_t>(std::ranges::count_if(status.workers, [](const auto& row) {
+    return row.incarnation != Incarnation() && !row.is_gone();
+  }));
+}
+
+std::string WorkersText(const proto::JobStatus& status) {
+  const size_t alive = CountWorkers(status);
+  const bool has_more = alive > status.workers_wanted;
+  return std::to_string(alive) + (has_more ? "" : "/" + std::to_string(status.workers_wanted));
 }
 
 ShownWorkers ChooseWorkers(const proto::JobStatus& status, size_t gone_max) {
@@ -53,14 +55,16 @@ ShownWorkers ChooseWorkers(const proto::JobStatus& status, size_t gone_max) {
   for (const proto::WorkerRow& row : status.workers) {
     (row.is_gone() ? gone : shown.rows).push_back(row);
   }
-  std::sort(shown.rows.begin(), shown.rows.end(), [](const auto& a, const auto& b) {
+  const auto by_seat = [](const proto::WorkerRow& a, const proto::WorkerRow& b) {
     return std::pair(a.worker, a.incarnation) < std::pair(b.worker, b.incarnation);
-  });
+  };
+  std::sort(shown.rows.begin(), shown.rows.end(), by_seat);
   std::sort(gone.begin(), gone.end(), [](const auto& a, const auto& b) {
     return a.incarnation > b.incarnation;
   });
   shown.hidden = gone.size() - std::min(gone.size(), gone_max);
   gone.resize(gone.size() - shown.hidden);
+  std::sort(gone.begin(), gone.end(), by_seat);
   shown.rows.insert(shown.rows.end(), gone.begin(), gone.end());
   return shown;
 }
@@ -112,12 +116,17 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
 void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {
   if (status.state == "training" && (state_.empty() || state_ == "starting")) {
     lines->push_back(
-        "training begins with " + Plural(CountWorkers(status).alive, "worker") + " and " +
+        "training begins with " + Plural(CountWorkers(status), "worker") + " and " +
         Plural(status.shards.size(), "server shard"));
   } else if (status.state == "training" && state_ == "waiting") {
     lines->push_back("training goes on");
   }
-  if (status.state == "waiting" && (state_ != status.state || detail_ != status.detail)) {
+  const bool is_told = state_ == status.state && detail_ == status.detail;
+  if (status.state == "training" && status.detail.starts_with("training has diverged") &&
+      !is_told) {
+    lines->push_back(Printable(status.detail));
+  }
+  if (status.state == "waiting" && !is_told) {
     lines->push_back("waiting: " + Printable(status.detail));
   }
   for (; evaluations_ < status.evaluations.size(); ++evaluations_) {
@@ -127,15 +136,15 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
         ": test accuracy " + FormatPercent(row.accuracy, 2) + ", loss " + FormatFixed(row.loss, 4) +
         ", after " + FormatDuration(row.at_s));
   }
-  if (status.samples_rejected > samples_rejected_) {
+  // Both once, and whenever they have doubled: a run that diverges has some with every step.
+  if (status.samples_rejected > 2 * samples_rejected_) {
     lines->push_back(
-        Plural(status.samples_rejected - samples_rejected_, "sample") +
+        Plural(status.samples_rejected, "sample") +
         " gave a gradient that is not finite and were left out" +
         (samples_rejected_ == 0 ? "; if it goes on, training diverges: try a smaller optimizer.lr"
                                 : ""));
     samples_rejected_ = status.samples_rejected;
   }
-  // Once, and whenever they have doubled: a run that diverges has some with every step.
   if (const uint64_t overflowed = ChunksOverflowed(status); overflowed > 2 * chunks_overflowed_) {
     chunks_overflowed_ = overflowed;
     lines->push_back(

@@ -8,13 +8,11 @@
 
 namespace ps::psctl {
 
-/// Incarnations that take part, and the seats that ever had one.
-struct WorkerCounts {
-  size_t alive = 0;
-  size_t seats = 0;
-};
+/// Workers that take part.
+size_t CountWorkers(const proto::JobStatus& status);
 
-WorkerCounts CountWorkers(const proto::JobStatus& status);
+/// "3/4": those that take part, of those that the config wants. "5": there are more than that.
+std::string WorkersText(const proto::JobStatus& status);
 
 /// Updates of chunks, of all shards, of which elements were left out because they would not have
 /// stayed finite.

@@ -268,7 +268,6 @@ std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t widt
     const double fraction = job.samples_total == 0 ? 0
                                                    : static_cast<double>(job.samples_counted) /
                                                          static_cast<double>(job.samples_total);
-    const WorkerCounts workers = CountWorkers(job);
     const size_t slash = job.run_directory.rfind('/');
     table.AddRow(
         {Printable(job.name),
@@ -276,7 +275,7 @@ std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t widt
          FormatPercent(fraction),
          FormatRate(job.samples_per_s),
          job.steps_counted == 0 ? "-" : FormatFixed(job.train_loss, 4),
-         std::to_string(workers.alive) + "/" + std::to_string(workers.seats),
+         WorkersText(job),
          FormatDuration(job.eta_s),
          Printable(
              slash == std::string::npos ? job.run_directory
@@ -293,10 +292,12 @@ std::string RenderWhy(const proto::JobStatus& status) {
   out += " (membership generation " + std::to_string(status.generation.value) + ")\n\n";
   out += RenderWaits(status, status.waits.size());
   const proto::Timing timing = proto::Timing::FromMaxDetect(FromSeconds(status.max_detect_s));
-  out += "\ntimes, all from fleet.max_detect_s = " + FormatFixed(status.max_detect_s, 2) + "\n";
+  out += "\ntimes, all from fleet.max_detect_s = " + FormatFixed(status.max_detect_s, 2) +
+         " and servers.max_detect_s\n";
   out += RenderPairs(
       {{"  heartbeat every", Milliseconds(timing.heartbeat)},
        {"  a silent member is lost after", Milliseconds(timing.detect)},
+       {"  a silent server is lost after", Milliseconds(FromSeconds(status.server_max_detect_s))},
        {"  a lease without progress is taken back after", Milliseconds(timing.lease)},
        {"  a request is sent again after",
         Milliseconds(timing.retry_first) + ", later at most " + Milliseconds(timing.retry_limit)},

@@ -90,10 +90,12 @@ TEST(RunEventsTest, RejectedGradientsAreSaid) {
       events.Update(status),
       ElementsAre("64 samples gave a gradient that is not finite and were left out; if it goes on, "
                   "training diverges: try a smaller optimizer.lr"));
-  status.samples_rejected = 96;
+  status.samples_rejected = 128;
+  EXPECT_THAT(events.Update(status), ElementsAre()) << "a line per step would drown all others";
+  status.samples_rejected = 129;
   EXPECT_THAT(
       events.Update(status),
-      ElementsAre("32 samples gave a gradient that is not finite and were left out"));
+      ElementsAre("129 samples gave a gradient that is not finite and were left out"));
 }
 
 TEST(RunEventsTest, UpdatesThatOverflowAreSaidOnceAndWhenTheyHaveDoubled) {
@@ -121,13 +123,22 @@ TEST(RunEventsTest, WorkersThatLeaveAtTheEndAreNoEvents) {
   EXPECT_THAT(events.Update(status), IsEmpty());
 }
 
-TEST(RunEventsTest, SeatsAreCountedOnceHoweverOftenTheyAreTaken) {
+TEST(RunEventsTest, ADivergenceThatIsToBeLivedWithIsSaidOnce) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.detail = "training has diverged: 40 of the last 64 steps";
+  EXPECT_THAT(events.Update(status), ElementsAre(status.detail));
+  EXPECT_THAT(events.Update(status), ElementsAre());
+}
+
+TEST(RunEventsTest, WorkersAreCountedAgainstThoseThatTheConfigWants) {
   proto::JobStatus status = MakeStatus();
-  status.workers.push_back(MakeWorkerRow(2, 4, "computing"));
-  status.workers.push_back(MakeWorkerRow(3, 0, "starting"));
-  const WorkerCounts counts = CountWorkers(status);
-  EXPECT_EQ(counts.alive, 3U);
-  EXPECT_EQ(counts.seats, 4U);
+  EXPECT_EQ(WorkersText(status), "2/3");
+  status.workers.push_back(MakeWorkerRow(3, 4, "computing"));
+  status.workers.push_back(MakeWorkerRow(4, 0, "starting"));
+  EXPECT_EQ(WorkersText(status), "3/3") << "a replacement is no one more";
+  status.workers.push_back(MakeWorkerRow(5, 5, "computing"));
+  EXPECT_EQ(WorkersText(status), "4");
 }
 
 TEST(RunEventsTest, TheEpochNeverPassesTheLast) {

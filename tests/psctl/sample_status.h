@@ -51,6 +51,8 @@ inline proto::JobStatus MakeStatus() {
   status.train_accuracy = 0.8523;
   status.generation = Generation(7);
   status.max_detect_s = 3;
+  status.server_max_detect_s = 30;
+  status.workers_wanted = 3;
   status.workers.push_back(MakeWorkerRow(0, 1, "computing"));
   status.workers.push_back(MakeWorkerRow(1, 2, "waiting"));
   status.workers.back().slowdown = 2.5;

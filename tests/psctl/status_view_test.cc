@@ -75,9 +75,23 @@ TEST(StatusViewTest, OnlyTheNewestOfManyGoneWorkersAreListed) {
   const ShownWorkers shown = ChooseWorkers(status, 8);
   ASSERT_EQ(shown.rows.size(), 3U + 8U);
   EXPECT_EQ(shown.rows[2].incarnation, Incarnation(40));
-  EXPECT_EQ(shown.rows[3].incarnation, Incarnation(39));
+  EXPECT_EQ(shown.rows[3].incarnation, Incarnation(32)) << "the newest, in order";
+  EXPECT_EQ(shown.rows.back().incarnation, Incarnation(39));
   EXPECT_EQ(shown.hidden, 23U);
   EXPECT_THAT(RenderStatus(status), HasSubstr("and 23 more that are gone\n"));
+}
+
+TEST(StatusViewTest, TheGoneAreListedBySeat) {
+  proto::JobStatus status;
+  for (const auto& [seat, incarnation] : std::vector<std::pair<uint32_t, uint64_t>>{
+           {1, 6}, {3, 4}, {2, 5}, {1, 2}, {0, 7}}) {
+    status.workers.push_back(MakeWorkerRow(seat, incarnation, seat == 0 ? "computing" : "lost"));
+  }
+  std::vector<uint64_t> incarnations;
+  for (const proto::WorkerRow& row : ChooseWorkers(status, 8).rows) {
+    incarnations.push_back(row.incarnation.value);
+  }
+  EXPECT_THAT(incarnations, testing::ElementsAre(7, 2, 6, 5, 4));
 }
 
 TEST(StatusViewTest, StatusShowsTheLongestWaitsAndWhyShowsAll) {
