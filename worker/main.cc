@@ -86,7 +86,8 @@ int Main(int argc, char** argv) {
   }
   const std::string node =
       options->join.has_seat ? "w" + std::to_string(options->join.seat.value) : "worker";
-  const Logger log(node, &SystemTime(), sink.get());
+  Logger log(node, &SystemTime(), sink.get());
+  options->on_named = [&log](const std::string& name) { log.Rename(name); };
   WorkerProgram program(std::move(options).value(), &log);
   const Status status = program.Run();
   // Being taken back by the provider is a normal end.

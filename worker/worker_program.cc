@@ -18,17 +18,22 @@ constexpr size_t kNoticeBytesMax = 64;
 /// The core decides when to give up, the transport does not.
 constexpr uint32_t kEndless = std::numeric_limits<uint32_t>::max();
 
+std::string NameOf(WorkerId seat) {
+  return "w" + std::to_string(seat.value);
+}
+
 }  // namespace
 
 WorkerProgram::WorkerProgram(Options options, const Logger* log)
     : options_(std::move(options)),
       log_(log),
       timing_(proto::Timing::FromMaxDetect(kFirstMaxDetect)) {
+  name_ = options_.join.has_seat ? NameOf(options_.join.seat) : "worker";
   const auto seed = static_cast<uint64_t>(options_.join.pid);
   core_ = std::make_unique<client::WorkerCore>(
       client::WorkerCore::Options{options_.join, timing_, seed}, this, log);
   net::EndpointOptions endpoint_options;
-  endpoint_options.node = "w" + std::to_string(options_.join.seat.value);
+  endpoint_options.node = name_;
   endpoint_options.token = options_.token;
   endpoint_options.seed = seed;
   endpoint_options.emulated_link = emulation::MakeLink(options_.emulation.link_bytes_per_s);
@@ -98,14 +103,14 @@ void WorkerProgram::LookForNotice() {
 }
 
 proto::Hello WorkerProgram::MakeHello(Incarnation incarnation) const {
-  return {
-      proto::Role::kWorker,
-      options_.token,
-      "w" + std::to_string(options_.join.seat.value),
-      incarnation};
+  return {proto::Role::kWorker, options_.token, name_, incarnation};
 }
 
 Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& reply) {
+  name_ = NameOf(reply.worker);
+  if (options_.on_named) {
+    options_.on_named(name_);
+  }
   if (reply.config_json != config_json_) {
     PS_TRY(BuildTrainer(reply.config_json));
     config_json_ = reply.config_json;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,6 +27,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     std::string notice_file;  // empty: none
     Duration term_grace{};    // what SIGTERM leaves, e.g. Kubernetes' 30 s
     emulation::Emulation emulation;
+    std::function<void(const std::string&)> on_named;  // takes part under this name, as "w3"
   };
 
   WorkerProgram(Options options, const Logger* log);
@@ -66,6 +68,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   net::TimerId tick_timer_;
   // What the last JoinReply's config led to. A worker that joins anew has the same.
   std::string config_json_;
+  std::string name_;
   client::WorkerSettings settings_;
   // At most one connection to the coordinator and to each shard, made or under way: those of an
   // earlier session are given up before the next begins.

@@ -67,6 +67,9 @@ class Logger {
   Logger(std::string node, const TimeSource* time, LogSink* sink)
       : node_(std::move(node)), time_(time), sink_(sink), start_(time->Now()) {}
 
+  /// From now on its lines are another node's: it has learnt its name.
+  void Rename(std::string node) { node_ = std::move(node); }
+
   void Debug(std::string_view event, std::initializer_list<LogField> fields = {}) const {
     Log(LogLevel::kDebug, event, fields);
   }

@@ -90,6 +90,7 @@ class WorkerProgramTest : public testing::Test {
     const Event join = coordinator_->Next();
     EXPECT_TRUE(std::holds_alternative<proto::JoinRequest>(join.message));
     proto::JoinReply reply;
+    reply.worker = WorkerId(7);
     reply.incarnation = Incarnation(incarnation);
     reply.generation = Generation(incarnation);
     reply.config_json = proto::PrintJobConfig(config_);
@@ -137,6 +138,7 @@ TEST_F(WorkerProgramTest, AFencedWorkerConnectsOnceAndKeepsItsDataset) {
   const proto::PeerId first = LetJoin(1);
   const Event connected = shard_->Next();
   ASSERT_EQ(connected.hello.incarnation, Incarnation(1));
+  EXPECT_EQ(connected.hello.node, "w7") << "it is known by the seat that it was given";
   EXPECT_EQ(NextOf<proto::LeaseRequest>().incarnation, Incarnation(1));
 
   coordinator_->Do([&](net::Endpoint& endpoint) {
