@@ -33,21 +33,6 @@ std::string ProgramDirectory() {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
-/// The last line of a file that says anything, for messages about a process that failed.
-std::string LastLine(const std::string& path) {
-  const Result<std::string> text = ReadFile(path);
-  if (!text.ok()) {
-    return "";
-  }
-  const size_t last = text->find_last_not_of("\n ");
-  if (last == std::string::npos) {
-    return "";
-  }
-  const size_t newline = text->rfind('\n', last);
-  const size_t begin = newline == std::string::npos ? 0 : newline + 1;
-  return Printable(text->substr(begin, last + 1 - begin));
-}
-
 coordinator::CoordinatorHost::Options HostOptionsOf(
     const proto::JobConfig& config, const JobParts& parts, const RunDirectory& directory) {
   coordinator::CoordinatorHost::Options options;
@@ -136,6 +121,7 @@ void TrainRun::Announce() {
             faults},
        {"times",
         "a silent worker is lost after " + FormatDuration(Seconds(timing.detect)) +
+            ", a server after " + FormatDuration(Seconds(timing.server_detect)) +
             ", heartbeat every " + FormatDuration(Seconds(timing.heartbeat))},
        {"run", directory_.paths().root},
        {"look", "psctl status, psctl why from another terminal; Ctrl-C ends the run"}});
@@ -182,24 +168,21 @@ bool TrainRun::MayClose() {
 }
 
 void TrainRun::Reap() {
-  for (const provisioner::LocalFleet::End& end : fleet_->TakeEnds()) {
+  for (const proto::ProcessEnd& end : fleet_->TakeEnds()) {
     OnEnd(end);
   }
 }
 
-void TrainRun::OnEnd(const provisioner::LocalFleet::End& end) {
+void TrainRun::OnEnd(const proto::ProcessEnd& end) {
   // Whoever was killed had nothing to say about it, and its loss is an event of the job.
-  const bool has_reason = !end.is_clean && !end.is_planned && !host_.core().is_finished() &&
-                          !end.end.description.starts_with("killed");
-  if (has_reason) {
+  if (end.is_failure && !host_.core().is_finished()) {
     const std::string who =
-        std::string(proto::ProcessKindName(end.end.kind)) + " " + std::to_string(end.end.index);
-    const std::string last = LastLine(end.log_path);
+        std::string(proto::ProcessKindName(end.kind)) + " " + std::to_string(end.index);
+    const std::string& last = end.last_words;
     progress_.Say(
-        who + " " + Printable(end.end.description) +
-        (last.empty() ? "" : "; its log ends: " + last));
+        who + " " + Printable(end.description) + (last.empty() ? "" : "; its log ends: " + last));
   }
-  host_.OnProcessExited(end.end);
+  host_.OnProcessExited(end);
 }
 
 void TrainRun::OnStopSignal(int signal) {

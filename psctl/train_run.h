@@ -55,7 +55,7 @@ class TrainRun final {
   void Announce();
   bool MayClose();
   void Reap();
-  void OnEnd(const provisioner::LocalFleet::End& end);
+  void OnEnd(const proto::ProcessEnd& end);
   void OnStopSignal(int signal);
   void Observe();
   void Redraw();

@@ -27,6 +27,7 @@ struct ProcessExit {
   proto::ProcessKind kind = proto::ProcessKind::kWorker;
   uint32_t index = 0;
   bool is_clean = false;    // exited with code 0
+  bool is_failure = false;  // exited with another code, or by a fault such as SIGSEGV
   std::string description;  // "exited with code 1", "killed by signal 9 (Killed)"
 };
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "provisioner/fleet/launch_text.h"
@@ -17,6 +18,22 @@ using proto::ProcessKindName;
 
 std::string ProgramOf(ProcessKind kind) {
   return kind == ProcessKind::kServer ? "ps_server" : "ps_worker";
+}
+
+/// The last line of a file that says anything; empty when there is none.
+std::string LastLine(const std::string& path) {
+  constexpr size_t kBytesMax = 1000;
+  const Result<std::string> text = ReadFile(path);
+  if (!text.ok()) {
+    return "";
+  }
+  const size_t last = text->find_last_not_of("\n ");
+  if (last == std::string::npos) {
+    return "";
+  }
+  const size_t newline = text->rfind('\n', last);
+  const size_t begin = newline == std::string::npos ? 0 : newline + 1;
+  return Printable(text->substr(begin, std::min(last + 1 - begin, kBytesMax)));
 }
 
 void Append(const std::vector<std::string>& from, std::vector<std::string>* to) {
@@ -122,8 +139,7 @@ void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string
   const Result<ProcessHandle> handle = launcher_->Start(spec);
   if (!handle.ok()) {
     log_->Error("process_not_started", {{what, index}, {"why", handle.status()}});
-    failed_starts_.push_back(
-        {{kind, index, 0, std::string(handle.status().message())}, false, false, spec.log_path});
+    failed_starts_.push_back({kind, index, 0, std::string(handle.status().message()), true, ""});
     return;
   }
   const int64_t pid = launcher_->pid(*handle);
@@ -131,8 +147,8 @@ void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string
   log_->Info("process_started", {{what, index}, {"pid", pid}});
 }
 
-std::vector<LocalFleet::End> LocalFleet::TakeEnds() {
-  std::vector<End> ends = std::exchange(failed_starts_, {});
+std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
+  std::vector<proto::ProcessEnd> ends = std::exchange(failed_starts_, {});
   for (const ProcessExit& exit : launcher_->PollExits()) {
     const auto it = processes_.find(exit.handle);
     if (it == processes_.end()) {
@@ -144,11 +160,14 @@ std::vector<LocalFleet::End> LocalFleet::TakeEnds() {
         {{ProcessKindName(exit.kind), exit.index},
          {"pid", process.pid},
          {"how", exit.description}});
+    const bool is_failure = exit.is_failure && !process.is_planned;
     ends.push_back(
-        {{process.kind, process.index, process.pid, exit.description},
-         exit.is_clean,
-         process.is_planned,
-         process.log_path});
+        {process.kind,
+         process.index,
+         process.pid,
+         exit.description,
+         is_failure,
+         is_failure ? LastLine(process.log_path) : ""});
     processes_.erase(it);
   }
   return ends;

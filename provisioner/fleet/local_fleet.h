@@ -41,15 +41,8 @@ class LocalFleet final : public proto::FleetActions {
   void NotifyWorker(WorkerId seat, Duration grace) override;
   void KillWorker(WorkerId seat) override;
 
-  struct End {
-    proto::ProcessEnd end;
-    bool is_clean = false;    // exited with code 0
-    bool is_planned = false;  // KillWorker or KillAll asked for it
-    std::string log_path;
-  };
-
   /// Processes that ended, or did not start, since the last call.
-  std::vector<End> TakeEnds();
+  std::vector<proto::ProcessEnd> TakeEnds();
   void KillAll();
 
   size_t running_count() const { return processes_.size(); }
@@ -71,7 +64,7 @@ class LocalFleet final : public proto::FleetActions {
   Launcher* const launcher_;
   const Logger* const log_;
   std::map<ProcessHandle, Process> processes_;  // running
-  std::vector<End> failed_starts_;
+  std::vector<proto::ProcessEnd> failed_starts_;
 };
 
 }  // namespace ps::provisioner

@@ -82,6 +82,16 @@ std::string DescribeWait(int wait_status) {
   return "exited with code " + std::to_string(WEXITSTATUS(wait_status));
 }
 
+/// A process that was killed did not end by itself.
+bool IsFailure(int wait_status) {
+  if (WIFEXITED(wait_status)) {
+    return WEXITSTATUS(wait_status) != 0;
+  }
+  const int number = WTERMSIG(wait_status);
+  return number == SIGSEGV || number == SIGABRT || number == SIGBUS || number == SIGFPE ||
+         number == SIGILL || number == SIGSYS;
+}
+
 class LocalLauncher final : public Launcher {
  public:
   LocalLauncher() = default;
@@ -195,6 +205,7 @@ std::vector<ProcessExit> LocalLauncher::PollExits() {
          it->second.kind,
          it->second.index,
          WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0,
+         IsFailure(wait_status),
          DescribeWait(wait_status)});
     it = children_.erase(it);
   }

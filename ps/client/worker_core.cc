@@ -133,6 +133,14 @@ void WorkerCore::OnMessage(
   Advance(now, out);
 }
 
+void WorkerCore::RefuseToJoin(const Status& why, proto::Outbox* out) {
+  proto::Refusal refusal;
+  refusal.code = why.code();
+  refusal.message = std::string(why.message());
+  out->Send(coordinator_, ++next_request_id_, std::move(refusal));
+  Exit(why);
+}
+
 void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto::Outbox* out) {
   if (state_ != State::kJoining) {
     return;  // a repetition
@@ -140,12 +148,12 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
   join_retry_.Stop();
   Result<WorkerSettings> settings = host_->Configure(reply);
   if (!settings.ok()) {
-    Exit(std::move(settings).status().Annotate("set up the model"));
+    RefuseToJoin(std::move(settings).status().Annotate("set up the model"), out);
     return;
   }
   Result<ChunkLayout> layout = ChunkLayout::Make(settings->tensor_elements, reply.placement);
   if (!layout.ok()) {
-    Exit(std::move(layout).status());
+    RefuseToJoin(layout.status(), out);
     return;
   }
   settings_ = std::move(settings).value();
@@ -261,8 +269,9 @@ void WorkerCore::Rejoin(const std::string& why, proto::Outbox* out) {
     coordinator_ = proto::PeerId();
   }
   is_rejoining_ = true;
-  // A replacement may have the seat by now; asking for it would fence that one in turn.
-  options_.join.has_seat = false;
+  // A replacement may have the seat by now, and must not be fenced in turn.
+  options_.join.is_returning = true;
+  options_.join.seat = worker_;
   if (!is_host_busy_) {
     ResetSession();
   }
@@ -277,6 +286,9 @@ void WorkerCore::ResetSession() {
   newest_lease_ = LeaseId();
   is_lease_asked_ = false;
   last_step_ = 0;
+  stats_ = proto::WorkerStats();  // the next incarnation's begin at 0
+  step_seconds_ = 0;
+  rate_samples_ = 0;
   computing_.reset();
   travelling_.reset();
   is_evaluating_ = false;

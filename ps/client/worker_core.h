@@ -136,6 +136,8 @@ class WorkerCore {
   };
 
   void OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto::Outbox* out);
+  /// Tells the coordinator why, and ends.
+  void RefuseToJoin(const Status& why, proto::Outbox* out);
   void OnLeaseGrant(const proto::LeaseGrant& grant, TimePoint now);
   void OnStepAck(const proto::StepAck& ack);
   void OnPullReply(

@@ -117,10 +117,7 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
           [&](proto::ShardHeartbeat& m) { shards_.On(call, std::move(m)); },
           [&](const proto::PullRequest& m) { phases_.Fail(initial_values_.On(call, m), call); },
           [&](const proto::PullReply& m) { model_.On(call, m); },
-          [&](const proto::Refusal& m) {
-            model_.OnRefusal(call, m);
-            phases_.Fail(shards_.OnRefusal(call, m), call);
-          },
+          [&](const proto::Refusal& m) { OnRefusal(call, m); },
           [&](const proto::JoinRequest& m) { joins_.On(call, m); },
           [&](const proto::LeaseRequest& m) { leases_.On(call, m); },
           [&](const proto::StepReport& m) { leases_.On(call, m); },
@@ -134,6 +131,19 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
                 call, StatusCode::kInvalidArgument, "the coordinator does not take this message");
           }},
       message);
+}
+
+void CoordinatorCore::OnRefusal(const Call& call, const proto::Refusal& message) {
+  const Peer& peer = job_.peers.At(call.from);
+  job_.log->Warning(
+      "refused",
+      {{"by", peer.node}, {"code", StatusCodeName(message.code)}, {"message", message.message}});
+  if (peer.role == proto::Role::kShard) {
+    model_.OnRefusal(call, message);
+    phases_.Fail(shards_.OnRefusal(call, message), call);
+  } else if (peer.role == proto::Role::kWorker) {
+    joins_.OnRefusal(call, message);
+  }
 }
 
 void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat& message) {
@@ -204,22 +214,37 @@ void CoordinatorCore::OnProcessExited(
     }
     return;
   }
-  const WorkerId seat(end.index);
-  const Member* const member = job_.membership.FindSeat(seat);
   if (end.kind == proto::ProcessKind::kServer) {
     phases_.Fail(shards_.LostServer(end.index, end.pid, end.description), call);
     model_.OnServerLost(end.index, end.description);
-  } else if (member != nullptr) {
-    const int64_t pid = member->record->pid;
-    if (end.pid == 0 || pid == 0 || end.pid == pid) {
-      departures_.RemoveLost(member->record->incarnation, end.description, call);
-    }
-  } else if (job_.seats.IsExpected(seat)) {
-    job_.log->Warning("worker_never_joined", {{"worker", seat.value}, {"reason", end.description}});
-    job_.seats.StopExpecting(seat);
-    job_.seats.NoteEnd(seat, end.description);
+  } else {
+    OnWorkerExited(end, call);
   }
   Settle(call);
+}
+
+void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& call) {
+  const WorkerId seat(end.index);
+  const std::string why =
+      end.last_words.empty() ? end.description : end.description + ": " + end.last_words;
+  const Member* const member = job_.membership.FindSeat(seat);
+  if (member != nullptr) {
+    const MemberRecord& record = *member->record;
+    if (end.pid != 0 && record.pid != 0 && end.pid != record.pid) {
+      return;  // an earlier process of the seat
+    }
+    if (end.is_failure) {
+      departures_.RemoveFailed(record.incarnation, why, call);
+    } else {
+      departures_.RemoveLost(record.incarnation, why, call);
+    }
+  } else if (job_.seats.IsExpected(seat)) {
+    job_.log->Warning("worker_never_joined", {{"worker", seat.value}, {"reason", why}});
+    job_.seats.StopExpecting(seat);
+    if (end.is_failure) {
+      job_.seats.NoteFailure(seat, why);
+    }
+  }
 }
 
 /// When this process itself did not run for a while, nobody could be heard: that is nobody's fault.
@@ -267,6 +292,10 @@ void CoordinatorCore::Settle(const Call& call) {
   if (job_.is_working()) {
     departures_.Settle(call);  // may make room for those who ask
     phases_.Fail(joins_.AdmitPending(call), call);
+  }
+  if (job_.is_working()) {
+    phases_.Fail(phases_.CheckFailures(), call);
+    phases_.Fail(phases_.CheckDivergence(), call);
   }
   if (job_.is_working()) {
     phases_.AdvanceStart(call);

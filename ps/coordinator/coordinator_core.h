@@ -94,7 +94,9 @@ class CoordinatorCore {
       const Logger* log);
 
   void Dispatch(const Call& call, proto::Message&& message);
+  void OnRefusal(const Call& call, const proto::Refusal& message);
   void OnHeartbeat(const Call& call, const proto::WorkerHeartbeat& message);
+  void OnWorkerExited(const proto::ProcessEnd& end, const Call& call);
   void OnStatusRequest(const Call& call);
   void OnStopRequest(const Call& call, const proto::StopRequest& message);
   void ForgiveOwnSilence(TimePoint now);

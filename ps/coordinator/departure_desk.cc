@@ -10,6 +10,19 @@ namespace {
 
 constexpr uint64_t kStepsInHandMax = 2;
 
+std::string_view EventOf(LeaveKind kind) {
+  switch (kind) {
+    case LeaveKind::kLost:
+      return "worker_lost";
+    case LeaveKind::kFailed:
+      return "worker_failed";
+    case LeaveKind::kDrained:
+    case LeaveKind::kLeft:
+      break;
+  }
+  return "worker_left";
+}
+
 }  // namespace
 
 void DepartureDesk::On(const Call& call, const proto::Goodbye& message) {
@@ -57,6 +70,18 @@ void DepartureDesk::RemoveLost(
   }
 }
 
+void DepartureDesk::RemoveFailed(
+    Incarnation incarnation, const std::string& reason, const Call& call) {
+  const MemberRecord& member = *job_->membership.Find(incarnation)->record;
+  if (member.reported > 0 || job_->state.phase == JobPhase::kStopping) {
+    RemoveLost(incarnation, reason, call);
+    return;
+  }
+  const WorkerId seat = member.seat;
+  Remove(incarnation, LeaveKind::kFailed, reason, call);
+  job_->seats.NoteFailure(seat, reason);
+}
+
 void DepartureDesk::Remove(
     Incarnation incarnation, LeaveKind kind, const std::string& reason, const Call& call) {
   const Member& member = *job_->membership.Find(incarnation);
@@ -75,7 +100,7 @@ void DepartureDesk::Remove(
     job_->ClosePeer(member.peer, call);
   }
   job_->log->Info(
-      kind == LeaveKind::kLost ? "worker_lost" : "worker_left",
+      EventOf(kind),
       {{"worker", record.seat.value},
        {"incarnation", incarnation.value},
        {"reason", reason},
@@ -141,9 +166,9 @@ void DepartureDesk::Resolve(Departure* departure, TimePoint now) {
     done.lease = open.front().lease;
     done.begin = open.front().next;
     done.end = std::min<uint64_t>(done.begin + member.minibatch, open.front().end);
-    done.loss_sum = std::nan("");  // not known
+    done.loss_sum = std::nan("");  // not known, which says nothing about it
     done.is_rejected = is_rejected && done.step == complete;
-    const Status counted = leases_->CountStep(&member, done, now);
+    const Status counted = leases_->CountStep(&member, done, false, now);
     PS_CHECK(counted.ok()) << counted;
   }
   const uint64_t partial = newest > complete ? newest - complete : 0;

@@ -22,6 +22,9 @@ class DepartureDesk {
   void Remove(Incarnation incarnation, LeaveKind kind, const std::string& reason, const Call& call);
   /// The same for one that did not say goodbye; what that is called depends on what it was told.
   void RemoveLost(Incarnation incarnation, const std::string& reason, const Call& call);
+  /// The same for one that ended by itself with an error. It failed when it had counted no step;
+  /// else it is lost like any other. Requires: it is a member.
+  void RemoveFailed(Incarnation incarnation, const std::string& reason, const Call& call);
   /// Resolves departures that every shard has answered for, and forgets what nobody needs.
   void Settle(const Call& call);
 

@@ -7,6 +7,7 @@
 #include "ps/base/random.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/coordinator/divergence.h"
 #include "ps/coordinator/evaluations.h"
 #include "ps/coordinator/fault_schedule.h"
 #include "ps/coordinator/fleet_speed.h"
@@ -94,11 +95,13 @@ class Job {
   Peers peers;
   ProgressMeter meter;
   FleetSpeed speed;
+  DivergenceWatch divergence;
   Random random;
   TimePoint started_at{};
   std::optional<TimePoint> training_began;
   std::optional<TimePoint> training_ended;
   TimePoint no_worker_since{};
+  TimePoint shards_silent_at{};  // when one of them was last found silent: nobody gets on then
   TimePoint round_since{};
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,7 @@ namespace ps::coordinator {
 namespace {
 
 constexpr int kStopGraceFactor = 2;  // of detect: what workers get to hand over on a stop
+constexpr size_t kReasonsMax = 3;    // told of those why all workers failed
 
 }  // namespace
 
@@ -67,6 +69,50 @@ void JobPhases::AdvanceStart(const Call& call) {
   }
 }
 
+/// A worker that was killed or told to go may be replaced, so a job without workers waits. One that
+/// failed by itself before it had done anything would fail again.
+Status JobPhases::CheckFailures() const {
+  const bool may_wait = job_->state.phase == JobPhase::kStopping ||
+                        !job_->membership.members().empty() ||
+                        job_->peers.Has(proto::Role::kWorker) || !job_->seats.have_all_failed();
+  if (may_wait) {
+    return Status::Ok();
+  }
+  std::map<std::string, std::string> workers_by_reason;
+  for (const auto& [seat, why] : job_->seats.failures()) {
+    std::string& workers = workers_by_reason[why];
+    workers += fmt::format("{}worker {}", workers.empty() ? "" : ", ", seat.value);
+  }
+  std::string text;
+  size_t shown = 0;
+  for (const auto& [why, workers] : workers_by_reason) {
+    if (shown++ == kReasonsMax) {
+      text += fmt::format("; and {} other reasons", workers_by_reason.size() - kReasonsMax);
+      break;
+    }
+    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", why, workers);
+  }
+  return Status::Unavailable("every worker failed before it had done a step: " + text);
+}
+
+Status JobPhases::CheckDivergence() {
+  if (!job_->divergence.has_diverged() || job_->state.phase == JobPhase::kStopping ||
+      is_divergence_told_) {
+    return Status::Ok();
+  }
+  const proto::JobConfig& config = job_->options.config;
+  if (config.train.on_divergence == proto::Divergence::kContinue) {
+    is_divergence_told_ = true;
+    job_->log->Warning("training_diverged", {{"why", job_->divergence.why()}});
+    return Status::Ok();
+  }
+  return Status::InvalidArgument(fmt::format(
+      "training diverged: {}; try a smaller optimizer.lr (it is {:g}) or optimizer.clip_norm; with "
+      "train.on_divergence=continue the run would go on",
+      job_->divergence.why(),
+      config.optimizer.lr));
+}
+
 /// "worker 1, worker 3", and with `has_ends` those who ended before they joined.
 std::string JobPhases::MissingWorkers(bool has_ends) const {
   std::string missing;
@@ -74,8 +120,8 @@ std::string JobPhases::MissingWorkers(bool has_ends) const {
     missing += fmt::format("{}worker {}", missing.empty() ? "" : ", ", seat.value);
   }
   if (has_ends) {
-    for (const auto& [seat, end] : job_->seats.ends()) {
-      missing += fmt::format("{}worker {} ({})", missing.empty() ? "" : ", ", seat.value, end);
+    for (const auto& [seat, why] : job_->seats.failures()) {
+      missing += fmt::format("{}worker {} ({})", missing.empty() ? "" : ", ", seat.value, why);
     }
   }
   return missing;

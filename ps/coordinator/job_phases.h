@@ -31,6 +31,10 @@ class JobPhases {
   /// Saves the kills that are pending.
   void SaveAt(TimePoint now, proto::JobState* saved) const;
 
+  /// Errors: the last worker of every seat has failed, and nobody else takes part.
+  Status CheckFailures() const;
+  /// Errors: training has diverged, and the config wants the job to end then.
+  Status CheckDivergence();
   /// Training begins when all is there.
   void AdvanceStart(const Call& call);
   void FireFaults(const Call& call);
@@ -77,6 +81,7 @@ class JobPhases {
   JoinDesk* const joins_;
   ModelDesk* const model_;
   std::vector<PendingKill> kills_;
+  bool is_divergence_told_ = false;
   TimePoint leave_deadline_{};
   TimePoint return_deadline_{};  // after a restart: until then peers may still come back
   RetryTimer leave_timer_;

@@ -11,7 +11,8 @@ namespace {
 constexpr float kSlowdownMax = 1e4F;
 
 bool IsSane(const proto::JoinRequest& request) {
-  const bool is_seat_ok = !request.has_seat || request.seat.value < kSeatsMax;
+  const bool names_seat = request.has_seat || request.is_returning;
+  const bool is_seat_ok = !names_seat || request.seat.value < kSeatsMax;
   const bool is_slowdown_ok =
       request.slowdown == 0 || (request.slowdown >= 1 && request.slowdown <= kSlowdownMax);
   return is_seat_ok && is_slowdown_ok && request.minibatch <= kMinibatchMax;
@@ -78,6 +79,14 @@ void JoinDesk::On(const Call& call, const proto::JoinRequest& message) {
   }
 }
 
+void JoinDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
+  const Incarnation incarnation = job_->peers.At(call.from).incarnation;
+  const Member* const member = job_->membership.Find(incarnation);
+  if (member != nullptr && member->peer == call.from) {
+    departures_->RemoveFailed(incarnation, message.message, call);
+  }
+}
+
 Status JoinDesk::AdmitPending(const Call& call) {
   if (job_->state.phase == JobPhase::kStopping || !job_->shards.are_all_ready() ||
       pending_.empty()) {
@@ -99,6 +108,9 @@ Status JoinDesk::AdmitPending(const Call& call) {
 /// The seat asked for, or the lowest one that nobody holds or is expected in. A holder of the seat
 /// that was asked for is fenced: a launcher gives a seat to one process at a time, so it is gone.
 std::optional<WorkerId> JoinDesk::ChooseSeat(const proto::JoinRequest& request, const Call& call) {
+  if (request.is_returning) {
+    return SeatOfReturning(request, call);
+  }
   if (request.has_seat) {
     job_->seats.Open(request.seat);
     if (const Member* const holder = job_->membership.FindSeat(request.seat); holder != nullptr) {
@@ -122,6 +134,28 @@ std::optional<WorkerId> JoinDesk::ChooseSeat(const proto::JoinRequest& request, 
   if (const std::optional<WorkerId> vacant = job_->seats.Vacant(); vacant) {
     return vacant;
   }
+  return FreshSeat();
+}
+
+/// Its own seat, unless another has it by now. It takes no seat that stands for another worker:
+/// notices, planned disturbances and logs mean that one.
+std::optional<WorkerId> JoinDesk::SeatOfReturning(
+    const proto::JoinRequest& request, const Call& call) {
+  const Member* const holder = job_->membership.FindSeat(request.seat);
+  const bool is_same = holder != nullptr && request.pid != 0 &&
+                       holder->record->pid == request.pid && holder->record->host == request.host;
+  if (is_same) {  // it lost its connection before the answer came
+    departures_->Remove(holder->record->incarnation, LeaveKind::kLeft, "joined anew", call);
+    return request.seat;
+  }
+  if (job_->seats.IsVacant(request.seat)) {
+    return request.seat;
+  }
+  const std::optional<WorkerId> fresh = FreshSeat();
+  return fresh ? fresh : job_->seats.Vacant();
+}
+
+std::optional<WorkerId> JoinDesk::FreshSeat() {
   if (job_->seats.size() == kSeatsMax) {
     return std::nullopt;
   }
@@ -160,7 +194,9 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
     pending_[call.from] = {request, call.request_id};
     return;
   }
-  const proto::WorkerGroup& group = job_->seats.GroupOf(*seat);
+  // One that returns to another seat is the machine that it was.
+  const proto::WorkerGroup& group =
+      job_->seats.GroupOf(request.is_returning ? request.seat : *seat);
   Member& member = job_->membership.Add(*seat, request.host, request.pid);
   job_->seats.Take(*seat);
   MemberRecord* const record = member.record;

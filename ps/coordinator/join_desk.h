@@ -18,6 +18,8 @@ class JoinDesk {
   void OnReconnected(const Call& call, Incarnation incarnation);
   void OnClosed(proto::PeerId peer, Incarnation incarnation, const Call& call);
   void On(const Call& call, const proto::JoinRequest& message);
+  /// A worker can't do what it was told: its data or its model are not those of the job.
+  void OnRefusal(const Call& call, const proto::Refusal& message);
 
   /// Makes members of those who ask, as soon as the shards are set up. Errors: the job can't begin.
   Status AdmitPending(const Call& call);
@@ -34,6 +36,8 @@ class JoinDesk {
 
   void Admit(const Call& call, const proto::JoinRequest& request);
   std::optional<WorkerId> ChooseSeat(const proto::JoinRequest& request, const Call& call);
+  std::optional<WorkerId> SeatOfReturning(const proto::JoinRequest& request, const Call& call);
+  std::optional<WorkerId> FreshSeat();
   /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
   uint64_t MembersMax() const;
   void SendReply(const Member& member, const Call& call) const;

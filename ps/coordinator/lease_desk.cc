@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace ps::coordinator {
@@ -223,7 +224,8 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     if (done.step <= record->reported) {
       continue;  // counted already
     }
-    if (const Status status = CountStep(record, done, call.now); !status.ok()) {
+    const bool has_loss = std::isfinite(done.loss_sum);
+    if (const Status status = CountStep(record, done, !has_loss, call.now); !status.ok()) {
       job_->Refuse(call, status.code(), std::string(status.message()), done.step);
       return;
     }
@@ -239,7 +241,8 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
   job_->Reply(call, proto::StepAck{record->incarnation, record->reported});
 }
 
-Status LeaseDesk::CountStep(MemberRecord* member, const proto::StepDone& done, TimePoint now) {
+Status LeaseDesk::CountStep(
+    MemberRecord* member, const proto::StepDone& done, bool is_loss_bad, TimePoint now) {
   if (done.step != member->reported + 1) {
     return Status::InvalidArgument(
         fmt::format("step {} does not follow step {}", done.step, member->reported));
@@ -260,10 +263,7 @@ Status LeaseDesk::CountStep(MemberRecord* member, const proto::StepDone& done, T
   member->samples_counted += samples;
   ++job_->state.counters.steps_counted;
   if (done.is_rejected) {
-    job_->state.counters.samples_rejected += samples;
-    job_->log->Warning(
-        "step_rejected",
-        {{"worker", member->seat.value}, {"step", done.step}, {"why", "not finite"}});
+    NoteRejection(*member, done.step, samples);
   } else {
     job_->meter.OnStep(samples, done.loss_sum, std::min(done.correct, samples));
   }
@@ -271,10 +271,27 @@ Status LeaseDesk::CountStep(MemberRecord* member, const proto::StepDone& done, T
     job_->rounds.Contribute(
         member->incarnation, done.step, static_cast<uint32_t>(samples), done.is_rejected);
   }
+  job_->divergence.OnStep(done.is_rejected || is_loss_bad, job_->membership.members().size());
   if (job_->ledger.is_complete()) {
     job_->training_ended = now;
+    job_->divergence.OnLastStep();
   }
   return Status::Ok();
+}
+
+/// Told once, and whenever there are twice as many: a run that diverges has one with every step.
+void LeaseDesk::NoteRejection(const MemberRecord& member, Step step, uint64_t samples) {
+  uint64_t& rejected = job_->state.counters.samples_rejected;
+  rejected += samples;
+  if (rejected >= 2 * rejections_told_) {
+    rejections_told_ = rejected;
+    job_->log->Warning(
+        "step_rejected",
+        {{"worker", member.seat.value},
+         {"step", step},
+         {"why", "not finite"},
+         {"samples_rejected", rejected}});
+  }
 }
 
 void LeaseDesk::On(const Call& call, const proto::EvaluateReport& message) {
@@ -301,7 +318,13 @@ void LeaseDesk::On(const Call& call, const proto::EvaluateReport& message) {
           fmt::format("the lease has {} samples, and at most that many correct", samples));
       return;
     }
+    const size_t results = job_->evaluations.results().size();
     job_->evaluations.Report(message, call.now - job_->training_began.value_or(call.now));
+    if (job_->evaluations.results().size() > results) {
+      for (const proto::EvaluationRow& row : job_->evaluations.results()) {
+        job_->divergence.OnEvaluation(row);
+      }
+    }
     member->last_progress = call.now;
     Track(incarnation);  // it may take another part
   }

@@ -28,8 +28,10 @@ class LeaseDesk {
   /// Takes note of what has become of a member: draining, or none any more.
   void Track(Incarnation incarnation);
   /// Counts the next step of an incarnation, reported or resolved. Errors: kInvalidArgument when it
-  /// is not the step that must come next; nothing has changed then.
-  Status CountStep(MemberRecord* member, const proto::StepDone& done, TimePoint now);
+  /// is not the step that must come next; nothing has changed then. `is_loss_bad`: it has a loss,
+  /// which is not finite.
+  Status CountStep(
+      MemberRecord* member, const proto::StepDone& done, bool is_loss_bad, TimePoint now);
 
   /// Begins the evaluations of epochs that are counted in full (bsp: and committed).
   void FinishEpochs();
@@ -62,6 +64,7 @@ class LeaseDesk {
   bool ServeTraining(Member* member, const Call& call);
   void SendGrant(Member* member, proto::LeaseGrant grant, const Call& call);
   uint64_t LeaseSamples(const MemberRecord& member) const;
+  void NoteRejection(const MemberRecord& member, Step step, uint64_t samples);
 
   uint32_t epochs_ahead() const { return job_->is_bsp() ? 0 : 1; }
 
@@ -70,6 +73,7 @@ class LeaseDesk {
   std::set<Incarnation> due_;      // of these, to be looked at
   std::set<Incarnation> between_;  // bsp: may enter the open round, and has not asked yet
   std::set<std::pair<Generation, Incarnation>> activating_;  // ssp: wait for this acknowledgement
+  uint64_t rejections_told_ = 0;                             // samples
   Offer offer_;                                              // when all were looked at last
 };
 

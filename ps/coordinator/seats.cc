@@ -65,6 +65,7 @@ void Seats::NoteVacancy(WorkerId seat) {
 
 void Seats::Take(WorkerId seat) {
   taken_.insert(seat);
+  state_->ends.erase(seat);
   NoteVacancy(seat);
 }
 
@@ -79,6 +80,7 @@ std::optional<WorkerId> Seats::Vacant() const {
 
 void Seats::Expect(WorkerId seat) {
   state_->expected.insert(seat);
+  state_->ends.erase(seat);
   NoteVacancy(seat);
 }
 

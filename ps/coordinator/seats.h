@@ -45,6 +45,8 @@ class Seats {
   /// The lowest seat that nobody has or is expected in.
   std::optional<WorkerId> Vacant() const;
 
+  bool IsVacant(WorkerId seat) const { return vacant_.contains(seat); }
+
   /// Seats whose worker was started and has not asked for its first lease yet.
   void Expect(WorkerId seat);
   void StopExpecting(WorkerId seat);
@@ -53,12 +55,14 @@ class Seats {
 
   const std::set<WorkerId>& expected() const { return state_->expected; }
 
-  /// Why a worker that was started never joined.
-  void NoteEnd(WorkerId seat, std::string description) {
-    state_->ends[seat] = std::move(description);
-  }
+  /// The seat's worker ended by itself with an error before it had counted a step. Forgotten when
+  /// another one takes the seat or is expected in it.
+  void NoteFailure(WorkerId seat, std::string why) { state_->ends[seat] = std::move(why); }
 
-  const std::map<WorkerId, std::string>& ends() const { return state_->ends; }
+  const std::map<WorkerId, std::string>& failures() const { return state_->ends; }
+
+  /// There are seats, and the last worker of each has failed: another one would fail as well.
+  bool have_all_failed() const { return state_->next > 0 && state_->ends.size() == state_->next; }
 
  private:
   proto::WorkerGroup Resolve(proto::WorkerGroup group) const;

@@ -151,6 +151,7 @@ void ShardDesk::On(const Call& call, proto::ShardHeartbeat&& message) {
     return;
   }
   shard->stats = std::move(message.stats);
+  job_->divergence.OnShard(shard->shard, shard->stats);
   shard->waits = std::move(message.waits);
   shard->waits.resize(std::min(shard->waits.size(), kWaitsPerPeerMax));
   shard->waits_at = call.now;
@@ -158,11 +159,6 @@ void ShardDesk::On(const Call& call, proto::ShardHeartbeat&& message) {
 }
 
 Status ShardDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
-  job_->log->Warning(
-      "refused",
-      {{"by", job_->peers.At(call.from).node},
-       {"code", StatusCodeName(message.code)},
-       {"message", message.message}});
   const Shard* const shard = job_->shards.FindPeer(call.from);
   const bool is_retried = message.code == StatusCode::kUnavailable ||
                           message.code == StatusCode::kOverloaded ||
@@ -234,22 +230,22 @@ void ShardDesk::OnTick(const Call& call) {
   }
 }
 
-Status ShardDesk::CheckSilence(TimePoint now) const {
+Status ShardDesk::CheckSilence(TimePoint now) {
   for (const Shard& shard : job_->shards.all()) {
-    // A shard that is being set up may be busy with it; the time to join limits that.
-    const bool is_connected = shard.peer != proto::PeerId();
-    const bool is_watched =
-        shard.record->is_ready || (shard.record->is_registered && !is_connected);
-    const Duration silence = now - shard.last_heard;
-    if (is_watched && silence > job_->timing.detect) {
-      return LostServer(
+    const Duration silence = shard.SilenceAt(now);
+    if (silence > job_->timing.heartbeat * 2) {
+      job_->shards_silent_at = now;
+    }
+    if (silence > job_->timing.server_detect) {
+      return Status::Unavailable(fmt::format(
+          "server {} (pid {}) does not answer: {} for {:.2f} s (shard {}); its parameters may be "
+          "there still, and nothing goes on without them: look at its machine and at the way to "
+          "it, or be more patient with a larger servers.max_detect_s",
           job_->shards.ServerOf(shard.shard),
           shard.record->pid,
-          fmt::format(
-              "{} for {:.2f} s (shard {})",
-              is_connected ? "no heartbeat" : "no connection",
-              Seconds(silence),
-              shard.shard.value));
+          shard.peer != proto::PeerId() ? "no heartbeat" : "no connection",
+          Seconds(silence),
+          shard.shard.value));
     }
   }
   return Status::Ok();

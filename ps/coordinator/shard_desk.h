@@ -32,9 +32,9 @@ class ShardDesk {
   void SendCommits(const Call& call);
   /// Sends again what is due.
   void OnTick(const Call& call);
-  /// Errors: a shard is silent for too long.
-  Status CheckSilence(TimePoint now) const;
-  /// Why the job can't go on without the server. `pid` 0: not known.
+  /// Takes note of silent shards. Errors: one is silent for longer than servers are waited for.
+  Status CheckSilence(TimePoint now);
+  /// Why the job can't go on without the server, whose process has ended. `pid` 0: not known.
   Status LostServer(uint32_t server, int64_t pid, const std::string& why) const;
 
  private:

@@ -32,6 +32,13 @@ struct Shard {
   RetryTimer setup_timer;
   RetryTimer membership_timer;
   RetryTimer commit_timer;
+
+  /// For how long nothing has come from it; 0 while nothing has to. One that is being set up may be
+  /// busy with it; the time to join limits that.
+  Duration SilenceAt(TimePoint now) const {
+    const bool is_watched = record->is_ready || (record->is_registered && peer == proto::PeerId());
+    return is_watched ? now - last_heard : Duration::zero();
+  }
 };
 
 /// The job's shards: fixed in number, all of them needed all the time.

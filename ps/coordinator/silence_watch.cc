@@ -60,7 +60,8 @@ SilenceWatch::Verdict SilenceWatch::Judge(const Member& member, TimePoint now) c
   }
   verdict.next = std::min(verdict.next, silent_at);
   if (leases_->IsOwingWork(member)) {
-    const TimePoint stuck_at = member.last_progress + ProgressLimit(member);
+    const TimePoint stuck_at =
+        std::max(member.last_progress, job_->shards_silent_at) + ProgressLimit(member);
     if (now > stuck_at) {
       verdict.lost = fmt::format("no progress on lease {}", member.record->last_grant.lease.value);
     }

@@ -71,13 +71,33 @@ class NameList {
 
 }  // namespace
 
-std::string StatusReport::StateName() const {
+/// " (worker 4 failed: exited with code 1)", or nothing.
+std::string StatusReport::Failures() const {
+  NameList failures;
+  for (const auto& [seat, why] : job_->seats.failures()) {
+    failures.Add(fmt::format("worker {} failed: {}", seat.value, why));
+  }
+  return failures.empty() ? "" : " (" + failures.text() + ")";
+}
+
+/// One that is silent for longer than a worker may be; null: there is none.
+const Shard* StatusReport::SilentShard(TimePoint now) const {
+  for (const Shard& shard : job_->shards.all()) {
+    if (shard.SilenceAt(now) > job_->timing.detect) {
+      return &shard;
+    }
+  }
+  return nullptr;
+}
+
+std::string StatusReport::StateName(TimePoint now) const {
   const Status& outcome = job_->state.outcome;
   switch (job_->state.phase) {
     case JobPhase::kStarting:
       return "starting";
     case JobPhase::kTraining:
-      return job_->membership.members().empty() ? "waiting" : "training";
+      return job_->membership.members().empty() || SilentShard(now) != nullptr ? "waiting"
+                                                                               : "training";
     case JobPhase::kStopping:
       return "training";
     case JobPhase::kLeaving:
@@ -90,7 +110,7 @@ std::string StatusReport::StateName() const {
   return "?";
 }
 
-std::string StatusReport::Detail() const {
+std::string StatusReport::Detail(TimePoint now) const {
   switch (job_->state.phase) {
     case JobPhase::kLeaving:
     case JobPhase::kFinished:
@@ -100,8 +120,18 @@ std::string StatusReport::Detail() const {
     case JobPhase::kStopping:
       return "stopping: workers hand over what they have done";
     case JobPhase::kTraining:
+      if (const Shard* const silent = SilentShard(now); silent != nullptr) {
+        return fmt::format(
+            "server {} does not answer; after {:.1f} s of silence (servers.max_detect_s) it counts "
+            "as lost",
+            job_->shards.ServerOf(silent->shard),
+            Seconds(job_->timing.server_detect));
+      }
       if (job_->membership.members().empty()) {
-        return "no worker is left; training goes on as soon as one joins";
+        return "no worker is left" + Failures() + "; training goes on as soon as one joins";
+      }
+      if (job_->divergence.has_diverged()) {
+        return "training has diverged: " + job_->divergence.why();
       }
       return job_->evaluations.is_pending() && job_->ledger.is_complete() ? "last evaluation" : "";
     case JobPhase::kStarting:
@@ -114,10 +144,10 @@ std::string StatusReport::Detail() const {
   for (const WorkerId seat : job_->seats.expected()) {
     missing.Add(Name(seat));
   }
-  for (const auto& [seat, end] : job_->seats.ends()) {
-    missing.Add(fmt::format("{} ({})", Name(seat), end));
+  for (const auto& [seat, why] : job_->seats.failures()) {
+    missing.Add(fmt::format("{} ({})", Name(seat), why));
   }
-  return "waiting for workers: " + missing.text();
+  return missing.empty() ? "waiting for a worker" : "waiting for workers: " + missing.text();
 }
 
 proto::WorkerRow StatusReport::RowOf(const MemberRecord& member, const Clocks& clocks) const {
@@ -150,6 +180,9 @@ void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const 
     proto::WorkerRow row = RowOf(*member.record, clocks);
     row.state = StateOf(member);
     row.silent_s = Seconds(now - member.last_heartbeat);
+    if (!job_->is_working()) {
+      row.stats.steps = member.record->reported;
+    }
     seats.insert(row.worker);
     status->workers.push_back(std::move(row));
   }
@@ -171,8 +204,7 @@ void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const 
     proto::WorkerRow row = RowOf(member, clocks);
     row.state = StateOf(kind);
     row.reason = reason;
-    // A lost one did not tell of the steps since its last heartbeat; those counted are known.
-    row.stats.steps = std::max(row.stats.steps, member.reported);
+    row.stats.steps = member.reported;  // those that count, whatever its last heartbeat said
     status->workers.push_back(std::move(row));
   };
   for (const GoneWorker& gone : job_->membership.gone()) {
@@ -229,6 +261,11 @@ void StatusReport::AddOwnWaits(TimePoint now, proto::JobStatus* status) const {
     add(job_->shards.Missing(), "the servers", job_->started_at, Generation());
   } else if (membership.members().empty() && job_->state.phase <= JobPhase::kTraining) {
     add("any worker", "a worker that joins", job_->no_worker_since, membership.generation());
+  }
+  for (const Shard& shard : job_->shards.all()) {
+    if (shard.SilenceAt(now) > job_->timing.detect) {
+      add(Name(shard.shard), "a heartbeat", shard.last_heard, membership.generation());
+    }
   }
   for (const auto& [incarnation, departure] : membership.departures()) {
     if (departure.record->is_resolved) {
@@ -338,8 +375,8 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   proto::JobStatus status;
   status.name = job_->options.config.name;
   status.run_directory = job_->options.run_directory;
-  status.state = StateName();
-  status.detail = Detail();
+  status.state = StateName(now);
+  status.detail = Detail(now);
   status.model_file = job_->state.model.file;
   status.model_problem = job_->state.model.problem;
   status.mode = job_->options.config.train.mode;
@@ -359,7 +396,7 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   status.samples_per_s = job_->meter.SamplesPerSecond();
   if (job_->training_ended) {
     status.eta_s = 0;
-  } else if (status.samples_per_s > 0) {
+  } else if (status.samples_per_s > 0 && job_->state.phase != JobPhase::kStopping) {
     status.eta_s = static_cast<double>(ledger.samples_total() - ledger.samples_counted()) /
                    status.samples_per_s;
   }
@@ -368,6 +405,8 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   status.generation = job_->membership.generation();
   status.round = job_->rounds.committed();
   status.max_detect_s = Seconds(job_->timing.detect);
+  status.server_max_detect_s = Seconds(job_->timing.server_detect);
+  status.workers_wanted = job_->seats.initial();
   for (uint32_t epoch = 0; epoch < ledger.state().epochs.size(); ++epoch) {
     const EpochRecord& record = ledger.state().epochs[epoch];
     status.ledger.push_back(

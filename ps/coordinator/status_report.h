@@ -22,8 +22,9 @@ class StatusReport {
  private:
   using Clocks = std::map<Incarnation, uint64_t>;
 
-  std::string StateName() const;
-  std::string Detail() const;
+  const Shard* SilentShard(TimePoint now) const;
+  std::string StateName(TimePoint now) const;
+  std::string Detail(TimePoint now) const;
   proto::WorkerRow RowOf(const MemberRecord& member, const Clocks& clocks) const;
   void AddWorkerRows(TimePoint now, proto::JobStatus* status) const;
   void AddShardRows(proto::JobStatus* status) const;
@@ -35,6 +36,7 @@ class StatusReport {
       TimePoint now,
       proto::JobStatus* status) const;
   std::string WhoIsWorking() const;
+  std::string Failures() const;
   std::string ShardsBehind(Generation generation) const;
 
   const Job* const job_;

@@ -41,6 +41,9 @@ struct ProcessEnd {
   uint32_t index = 0;  // server number or worker seat
   int64_t pid = 0;     // 0: not known; else an end of an earlier process of the seat is told apart
   std::string description;  // "killed by signal 9 (Killed)", "exited with code 1"
+  // It ended by itself with an error, or could not be started: another one would do the same.
+  bool is_failure = false;
+  std::string last_words;  // of a failed one: the last line of its log
 };
 
 }  // namespace ps::proto

@@ -228,13 +228,15 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   const Duration silence = now - coordinator_seen_;
   if (coordinator_ == proto::PeerId()) {
-    if (silence > settings_.timing.detect) {
+    // As patient as the coordinator is with it: the two may find each other again.
+    const proto::Timing& times = settings_.timing;
+    if (silence > (is_set_up_ ? times.server_detect : times.detect)) {
       ShutDown(Status::Unavailable(SilenceText("gone", silence)));
     }
     return;
   }
   // Connected and yet silent, heartbeats unanswered: its machine is gone, or the way to it.
-  if (silence > settings_.timing.lease) {
+  if (silence > std::max(settings_.timing.lease, settings_.timing.server_detect)) {
     ShutDown(Status::Unavailable(SilenceText("silent", silence)));
     return;
   }

@@ -319,7 +319,9 @@ TEST_F(WorkerCoreTest, AFencedWorkerJoinsAnewOnceItsArithmeticIsOver) {
   core_->OnCoordinatorConnected(proto::PeerId(9), now_, &out_);
   ASSERT_EQ(out_.All<proto::JoinRequest>().size(), 2U);
   EXPECT_TRUE(out_.All<proto::JoinRequest>()[0].has_seat);
-  EXPECT_FALSE(out_.All<proto::JoinRequest>()[1].has_seat);
+  EXPECT_FALSE(out_.All<proto::JoinRequest>()[0].is_returning);
+  EXPECT_TRUE(out_.All<proto::JoinRequest>()[1].is_returning);
+  EXPECT_EQ(out_.All<proto::JoinRequest>()[1].seat, WorkerId(1));
   core_->OnMessage(proto::PeerId(9), 0, Join(Incarnation(5)), now_, &out_);
   EXPECT_EQ(core_->incarnation(), Incarnation(5));
   EXPECT_TRUE(host_.exits.empty());

@@ -64,13 +64,11 @@ TEST(EndTest, TheSummaryHasWhatWorkersSayAsTheyLeave) {
   RunToTheEnd(&harness, &workers);
   proto::WorkerHeartbeat last;
   last.incarnation = workers[0].incarnation;
-  last.stats.steps = 7;
   last.stats.bytes_pushed = 700;
   harness.Give(workers[1].peer, last);
   EXPECT_NE(harness.status().workers[0].stats.bytes_pushed, 700U) << "that was somebody else";
   harness.Give(workers[0].peer, last);
   EXPECT_EQ(harness.status().workers[0].stats.bytes_pushed, 700U);
-  EXPECT_EQ(harness.status().workers[0].stats.steps, 7U);
 }
 
 TEST(EndTest, AWorkerThatComesAfterTheEndIsSentAway) {
@@ -104,13 +102,41 @@ TEST(EndTest, ASilentShardFailsTheJob) {
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   harness.core->OnPeerClosed(harness.shards[0].peer, harness.now, harness.out());
   harness.shards[0].peer = proto::PeerId();
-  harness.Wait(harness.timing.detect / 2, workers);
+  harness.Wait(harness.timing.server_detect - harness.timing.detect, workers);
   EXPECT_EQ(harness.status().shards[0].state, "silent");
   EXPECT_NE(harness.status().state, "failed");
-  harness.Wait(harness.timing.detect, workers);
+  harness.Wait(harness.timing.detect * 2, workers);
   EXPECT_EQ(harness.status().state, "failed");
-  EXPECT_NE(harness.status().detail.find("server 0 (pid 500)"), std::string::npos)
+  EXPECT_NE(
+      harness.status().detail.find("server 0 (pid 500) does not answer: no connection for 24."),
+      std::string::npos)
       << harness.status().detail;
+  EXPECT_NE(harness.status().detail.find("servers.max_detect_s"), std::string::npos);
+  EXPECT_EQ(harness.status().detail.find("gone"), std::string::npos) << "nobody knows that";
+}
+
+TEST(EndTest, WhileAServerIsSilentNobodyIsBlamedForStandingStill) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    harness.Work(&workers[i], grants[i]);  // from here on lease times follow from the steps
+  }
+  harness.AskAll(&workers);
+  const proto::PeerId lost = std::exchange(harness.shards[0].peer, proto::PeerId());
+  harness.core->OnPeerClosed(lost, harness.now, harness.out());
+  harness.Wait(harness.timing.lease * 2, workers);
+  EXPECT_EQ(harness.status().state, "waiting");
+  EXPECT_EQ(
+      harness.status().detail,
+      "server 0 does not answer; after 24.0 s of silence (servers.max_detect_s) it counts as lost");
+  EXPECT_EQ(harness.status().waits[0].for_whom, "shard 0");
+  harness.RegisterShard(0, 500);
+  harness.Wait(harness.timing.lease / 2, workers);
+  EXPECT_EQ(harness.status().state, "training");
+  EXPECT_EQ(harness.status().revocations_unnoticed, 0U);
+  harness.Wait(harness.timing.lease, workers);
+  EXPECT_EQ(harness.status().revocations_unnoticed, 3U) << "now they had the time";
 }
 
 TEST(EndTest, AShardThatComesBackInTimeIsBroughtUpToDate) {
@@ -137,12 +163,81 @@ TEST(EndTest, ServersThatDoNotComeUpAreNamed) {
 TEST(EndTest, WithoutAnyWorkerTheJobFailsAndSaysWho) {
   Harness harness;
   harness.StartWithShards();
-  harness.Exit(ProcessKind::kWorker, 1, 1, "exited with code 1");
+  harness.FailWorker(1, 1, "no data");
   harness.Wait(std::chrono::seconds(31));
   EXPECT_EQ(harness.status().state, "failed");
   EXPECT_NE(harness.status().detail.find("worker 0"), std::string::npos);
-  EXPECT_NE(harness.status().detail.find("worker 1 (exited with code 1)"), std::string::npos)
+  EXPECT_NE(
+      harness.status().detail.find("worker 1 (exited with code 1: no data)"), std::string::npos)
       << harness.status().detail;
+}
+
+TEST(EndTest, WhenEveryWorkerFailsBeforeItJoinsTheJobEndsAtOnceWithTheReason) {
+  Harness harness;
+  harness.StartWithShards();
+  harness.FailWorker(0, 1, "no such file");
+  harness.FailWorker(1, 2, "no such file");
+  EXPECT_EQ(harness.status().state, "starting");
+  harness.FailWorker(2, 3, "no memory");
+  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(
+      harness.status().detail,
+      "every worker failed before it had done a step: exited with code 1: no memory (worker 2); "
+      "exited with code 1: no such file (worker 0, worker 1)");
+  EXPECT_EQ(harness.core->exit_code(), 1);
+}
+
+TEST(EndTest, WhenEveryWorkerRefusesTheJobItEndsWithTheirReason) {
+  Harness harness;
+  const std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  for (const FakeWorker& worker : workers) {
+    EXPECT_EQ(harness.status().state, "starting");
+    harness.Give(worker.peer, proto::Refusal{StatusCode::kCorruption, "set up: cut off"});
+    harness.core->OnPeerClosed(worker.peer, harness.now, harness.out());
+  }
+  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(
+      harness.status().detail,
+      "every worker failed before it had done a step: set up: cut off (worker 0, worker 1, worker "
+      "2)");
+  EXPECT_EQ(harness.status().workers[0].state, "failed");
+  EXPECT_EQ(harness.status().revocations_unnoticed, 0U);
+}
+
+TEST(EndTest, AReplacementThatFailsDoesNotEndAJobWhoseOtherWorkersWereRevoked) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
+  harness.Exit(ProcessKind::kWorker, 0, 1000, "killed by signal 9 (Killed)");
+  harness.FailWorker(1, 1001, "no data");
+  const proto::StepDone done = harness.MakeStep(&workers[2], grants[2], grants[2].begin);
+  harness.Complete(workers[2], done.step);
+  harness.Give(workers[2].peer, proto::StepReport{workers[2].incarnation, {done}});
+  harness.FailWorker(2, 1002, "out of memory");
+  EXPECT_EQ(harness.status().state, "waiting");
+  EXPECT_EQ(
+      harness.status().detail,
+      "no worker is left (worker 1 failed: exited with code 1: no data); training goes on as soon "
+      "as one joins");
+  EXPECT_EQ(harness.status().revocations_unnoticed, 2U) << "0, and 2, which had worked";
+}
+
+TEST(EndTest, AJobThatHasTrainedEndsWhenTheReplacementsOfAllSeatsFail) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
+  harness.Work(&workers[0], grants[0]);
+  for (uint32_t seat = 0; seat < 3; ++seat) {
+    harness.Exit(ProcessKind::kWorker, seat, 1000 + seat, "killed by signal 9 (Killed)");
+  }
+  EXPECT_EQ(harness.status().state, "waiting");
+  for (uint32_t seat = 0; seat < 3; ++seat) {
+    const FakeWorker heir = harness.Join(seat, 2000 + seat);
+    EXPECT_EQ(harness.status().state, "training");
+    harness.core->OnPeerClosed(heir.peer, harness.now, harness.out());
+    harness.FailWorker(seat, 2000 + seat, "no data");
+  }
+  EXPECT_EQ(harness.status().state, "failed");
 }
 
 TEST(EndTest, WithSomeOfTheWorkersTheJobGoesOn) {

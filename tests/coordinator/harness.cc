@@ -209,24 +209,31 @@ void Harness::Wait(Duration duration, const std::vector<FakeWorker>& alive) {
 }
 
 void Harness::Exit(ProcessKind kind, uint32_t index, int64_t pid, const std::string& description) {
-  core->OnProcessExited({kind, index, pid, description}, now, this);
+  core->OnProcessExited({kind, index, pid, description, false, ""}, now, this);
   Exchange();
 }
 
-proto::PeerId Harness::AskToJoin(std::optional<uint32_t> seat, int64_t pid) {
+void Harness::FailWorker(uint32_t seat, int64_t pid, const std::string& last_words) {
+  core->OnProcessExited(
+      {ProcessKind::kWorker, seat, pid, "exited with code 1", true, last_words}, now, this);
+  Exchange();
+}
+
+proto::PeerId Harness::AskToJoin(std::optional<uint32_t> seat, int64_t pid, bool is_returning) {
   const proto::PeerId peer = Connect(proto::Role::kWorker);
   proto::JoinRequest request;
   request.has_seat = seat.has_value();
   request.seat = WorkerId(seat.value_or(0));
   request.host = "host";
   request.pid = pid;
+  request.is_returning = is_returning;
   Give(peer, request);
   return peer;
 }
 
-FakeWorker Harness::Join(std::optional<uint32_t> seat, int64_t pid) {
+FakeWorker Harness::Join(std::optional<uint32_t> seat, int64_t pid, bool is_returning) {
   FakeWorker worker;
-  worker.peer = AskToJoin(seat, pid);
+  worker.peer = AskToJoin(seat, pid, is_returning);
   const auto reply = Take<proto::JoinReply>(worker.peer);
   EXPECT_TRUE(reply.has_value());
   if (reply) {

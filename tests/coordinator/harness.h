@@ -86,10 +86,14 @@ class Harness final : private proto::Outbox {
   void Wait(Duration duration, const std::vector<FakeWorker>& alive = {});
   void Exit(ProcessKind kind, uint32_t index, int64_t pid, const std::string& description);
 
+  /// A worker's process ends by itself with code 1.
+  void FailWorker(uint32_t seat, int64_t pid, const std::string& last_words);
+
   /// Sends JoinRequest; the worker is a member when JoinReply has come.
-  proto::PeerId AskToJoin(std::optional<uint32_t> seat, int64_t pid = 0);
+  proto::PeerId AskToJoin(std::optional<uint32_t> seat, int64_t pid = 0, bool is_returning = false);
   /// Joins at once. Requires: no shard is mute.
-  FakeWorker Join(std::optional<uint32_t> seat = std::nullopt, int64_t pid = 0);
+  FakeWorker Join(
+      std::optional<uint32_t> seat = std::nullopt, int64_t pid = 0, bool is_returning = false);
   /// Asks for a lease; nothing when none was granted at once.
   std::optional<proto::LeaseGrant> Ask(FakeWorker* worker);
   /// All ask; then what each was granted, an empty grant for nothing. The job begins with this.

@@ -27,7 +27,7 @@ class CoordinatorHostTest : public ::testing::Test {
 
   /// A server that ends before it was ready ends the job.
   void LoseAServer(CoordinatorHost* host) {
-    host->OnProcessExited({proto::ProcessKind::kServer, 0, 0, "exited with code 1"});
+    host->OnProcessExited({proto::ProcessKind::kServer, 0, 0, "exited with code 1", true, ""});
   }
 
   std::string folder_;

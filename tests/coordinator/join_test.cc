@@ -84,6 +84,46 @@ TEST(JoinTest, AWorkerWithoutASeatGetsTheLowestFreeOne) {
   EXPECT_EQ(harness.Join().seat, WorkerId(1)) << "the lost one's";
 }
 
+TEST(JoinTest, AWorkerThatComesBackGetsItsOwnSeatAndNotTheLowest) {
+  CoordinatorOptions options = SmallJob();
+  options.config.workers = {{.count = 2}, {.count = 1, .minibatch = 5, .slowdown = 2}};
+  Harness harness(options);
+  harness.StartWithWorkers();
+  harness.Exit(ProcessKind::kWorker, 0, 1000, "killed by signal 9 (Killed)");
+  harness.Exit(ProcessKind::kWorker, 2, 1002, "no heartbeat");
+  const FakeWorker back = harness.Join(2, 1002, true);
+  EXPECT_EQ(back.seat, WorkerId(2));
+  EXPECT_EQ(back.minibatch, 5U);
+}
+
+TEST(JoinTest, AWorkerWhoseSeatIsTakenComesBackAsAnotherAndDisplacesNobody) {
+  CoordinatorOptions options = SmallJob();
+  options.config.workers = {{.count = 2}, {.count = 1, .minibatch = 5, .slowdown = 2}};
+  Harness harness(options);
+  harness.StartWithWorkers();
+  harness.Exit(ProcessKind::kWorker, 0, 1000, "killed by signal 9 (Killed)");
+  harness.Exit(ProcessKind::kWorker, 2, 1002, "no heartbeat");
+  const FakeWorker heir = harness.Join(2, 2000);
+  const FakeWorker back = harness.Join(2, 1002, true);
+  EXPECT_EQ(back.seat, WorkerId(3)) << "seat 0 stands for another worker";
+  EXPECT_EQ(back.minibatch, 5U) << "it is the machine that it was";
+  EXPECT_EQ(harness.status().workers.size(), 3U + 2U);
+  EXPECT_FALSE(harness.is_closed(heir.peer));
+}
+
+TEST(JoinTest, OneThatComesBackAndLosesItsConnectionBeforeTheAnswerStartsOver) {
+  Harness harness;
+  harness.StartWithWorkers();
+  harness.Exit(ProcessKind::kWorker, 2, 1002, "no heartbeat");
+  harness.shards[0].is_mute = true;
+  harness.AskToJoin(2, 1002, true);
+  const proto::PeerId second = harness.AskToJoin(2, 1002, true);
+  harness.Unmute(0);
+  const auto reply = harness.Take<proto::JoinReply>(second);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->worker, WorkerId(2));
+}
+
 TEST(JoinTest, OneThatLosesItsConnectionBeforeTheAnswerStartsOver) {
   Harness harness;
   harness.StartWithShards();

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ps/coordinator/divergence.h"
 #include "ps/coordinator/evaluations.h"
 #include "ps/coordinator/fault_schedule.h"
 #include "ps/coordinator/fleet_speed.h"
@@ -174,6 +175,70 @@ TEST(SeatsTest, TheLowestSeatThatNobodyHasOrIsExpectedInIsVacant) {
   seats.Expect(WorkerId(0));
   seats.StopExpecting(WorkerId(1));
   EXPECT_EQ(seats.Vacant(), WorkerId(1));
+}
+
+TEST(DivergenceTest, MostOfTheLastStepsHaveToBeUseless) {
+  DivergenceWatch watch;
+  for (int i = 0; i < 1000; ++i) {
+    watch.OnStep(i % 2 == 0, 4);
+    ASSERT_FALSE(watch.has_diverged()) << "a broken worker among two, step " << i;
+  }
+  watch.OnStep(true, 4);
+  EXPECT_FALSE(watch.has_diverged());
+  watch.OnStep(true, 4);
+  EXPECT_EQ(watch.why(), "33 of the last 64 steps gave a gradient or a loss that is not finite");
+  watch.OnStep(true, 4);
+  EXPECT_TRUE(watch.why().starts_with("33 ")) << "it stays as it was first seen";
+}
+
+TEST(DivergenceTest, AFewStepsSayNothingUntilTheyAreAllThereWillBe) {
+  DivergenceWatch watch;
+  for (int i = 0; i < 63; ++i) {
+    watch.OnStep(true, 1);
+  }
+  EXPECT_FALSE(watch.has_diverged());
+  watch.OnLastStep();
+  EXPECT_TRUE(watch.has_diverged());
+  DivergenceWatch none;
+  none.OnLastStep();
+  EXPECT_FALSE(none.has_diverged());
+}
+
+TEST(DivergenceTest, OfALargeFleetTwoStepsOfEachAreLookedAt) {
+  DivergenceWatch watch;
+  for (int i = 0; i < 199; ++i) {
+    watch.OnStep(true, 100);
+  }
+  EXPECT_FALSE(watch.has_diverged());
+  watch.OnStep(true, 100);
+  EXPECT_TRUE(watch.has_diverged());
+}
+
+TEST(DivergenceTest, UpdatesThatOverflowWithMostStepsAreADivergence) {
+  DivergenceWatch watch;
+  proto::ShardStats stats;
+  const auto add = [&](uint64_t steps, uint64_t overflows) {
+    stats.steps_applied += steps;
+    stats.chunks_overflowed += overflows;
+    watch.OnShard(ShardId(3), stats);
+  };
+  add(1000, 500);
+  add(32, 32);
+  EXPECT_FALSE(watch.has_diverged()) << "too few to say";
+  add(32, 0);
+  EXPECT_FALSE(watch.has_diverged());
+  add(64, 33);
+  EXPECT_EQ(
+      watch.why(),
+      "33 updates in the last 64 steps would have made parameters of shard 3 infinite");
+}
+
+TEST(DivergenceTest, AModelWhoseTestLossIsNotFiniteIsOfNoUse) {
+  DivergenceWatch watch;
+  watch.OnEvaluation({1, 0.5, 2.0, 100, 1});
+  EXPECT_FALSE(watch.has_diverged());
+  watch.OnEvaluation({2, 0.1, std::nan(""), 100, 2});
+  EXPECT_EQ(watch.why(), "the loss on the test samples after epoch 2 is not finite");
 }
 
 TEST(FleetSpeedTest, TheSlowestIsKnownWhoeverGoes) {

@@ -84,7 +84,7 @@ TEST(SaveTest, AShardThatDoesNotComeBackFailsTheJob) {
   harness.core->OnPeerClosed(harness.shards[1].peer, harness.now, harness.out());
   harness.shards[1].peer = proto::PeerId();
   harness.Restart();
-  harness.Wait(harness.timing.detect + harness.timing.heartbeat);
+  harness.Wait(harness.timing.server_detect + harness.timing.heartbeat);
   EXPECT_EQ(harness.status().state, "failed");
   EXPECT_THAT(harness.status().detail, HasSubstr("server 1"));
 }

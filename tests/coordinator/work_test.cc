@@ -108,6 +108,63 @@ TEST(WorkTest, RejectedStepsCountAndAreTold) {
   EXPECT_EQ(harness.status().samples_counted, 10U);
 }
 
+/// All samples of the job, each step with this loss.
+void WorkWithLoss(Harness* harness, double loss, bool is_rejected) {
+  FakeWorker worker = harness->StartWithWorkers()[0];
+  for (auto grant = harness->Ask(&worker); grant; grant = harness->Ask(&worker)) {
+    for (uint64_t begin = grant->begin; begin < grant->end;) {
+      proto::StepDone done = harness->MakeStep(&worker, *grant, begin);
+      done.loss_sum = loss;
+      done.is_rejected = is_rejected;
+      harness->Complete(worker, done.step);
+      harness->Give(worker.peer, proto::StepReport{worker.incarnation, {done}});
+      begin = done.end;
+    }
+  }
+}
+
+CoordinatorOptions LongJob() {
+  CoordinatorOptions options = OneWorker();
+  options.train_samples = 2000;
+  options.config.optimizer.lr = 100;
+  return options;
+}
+
+TEST(WorkTest, AJobThatDivergesEndsWithAMessageThatSaysWhatToDo) {
+  Harness harness(LongJob());
+  WorkWithLoss(&harness, 3, true);
+  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(
+      harness.status().detail,
+      "training diverged: 64 of the last 64 steps gave a gradient or a loss that is not finite; "
+      "try a smaller optimizer.lr (it is 100) or optimizer.clip_norm; with "
+      "train.on_divergence=continue the run would go on");
+  EXPECT_EQ(harness.status().steps_counted, 64U) << "the rest is not worth its time";
+  EXPECT_EQ(harness.core->exit_code(), 1);
+}
+
+TEST(WorkTest, ALossThatStaysInfiniteIsADivergenceToo) {
+  Harness harness(LongJob());
+  WorkWithLoss(&harness, INFINITY, false);
+  EXPECT_EQ(harness.status().state, "failed");
+}
+
+TEST(WorkTest, AShortJobIsJudgedAtItsEnd) {
+  Harness harness(OneWorker());
+  WorkWithLoss(&harness, NAN, false);
+  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_EQ(harness.status().samples_counted, harness.status().samples_total);
+}
+
+TEST(WorkTest, WhoWantsToGoesOnThroughADivergence) {
+  CoordinatorOptions options = LongJob();
+  options.config.train.on_divergence = proto::Divergence::kContinue;
+  Harness harness(options);
+  WorkWithLoss(&harness, NAN, true);
+  EXPECT_EQ(harness.status().state, "done");
+  EXPECT_EQ(harness.status().samples_rejected, 2000U);
+}
+
 TEST(WorkTest, TheNextEpochBeginsWhileStragglersFinishTheLast) {
   CoordinatorOptions options = SmallJob();
   options.config.train.epochs = 2;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
 
 #include "tests/e2e/train_run.h"
@@ -39,13 +41,71 @@ TEST_F(EndingTest, ALostServerEndsTheRunWithAMessageThatNamesItAndSaysWhatToDo) 
 }
 
 TEST_F(EndingTest, AServerThatStopsAnsweringEndsTheRunToo) {
-  job_.Set("fleet", R"({"max_detect_s": 2})");
+  job_.Set("fleet", R"({"max_detect_s": 2})").Set("servers", R"({"count": 2, "max_detect_s": 2})");
   TrainRun run(job_);
   const auto training = run.WaitForSamples(256);
   ASSERT_TRUE(training.has_value());
   ASSERT_EQ(::kill(static_cast<pid_t>(training->shards[0].pid), SIGSTOP), 0);
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1});
-  EXPECT_THAT(run.Summary()["detail"].text(), ContainsRegex("^server 0 .*no heartbeat"));
+  EXPECT_THAT(
+      run.Summary()["detail"].text(), ContainsRegex("^server 0 .*does not answer: no heartbeat"));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(EndingTest, AServerThatStandsStillForAWhileIsWaitedFor) {
+  job_.Set("train", R"({"epochs": 2, "minibatch": 32})").Set("fleet", R"({"max_detect_s": 1})");
+  TrainRun run(job_);
+  const auto training = run.WaitForSamples(256);
+  ASSERT_TRUE(training.has_value());
+  const auto pid = static_cast<pid_t>(training->shards[0].pid);
+  ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  const auto waiting = run.WaitFor([](const proto::JobStatus& status) {
+    return std::ranges::any_of(status.waits, [](const proto::Wait& wait) {
+      return wait.for_whom == "shard 0" && wait.what == "a heartbeat" && wait.since_s > 3;
+    });
+  });
+  ASSERT_EQ(::kill(pid, SIGCONT), 0);
+  ASSERT_TRUE(waiting.has_value());
+  EXPECT_EQ(waiting->state, "waiting");
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("waiting: server 0 does not answer"));
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("training goes on"));
+}
+
+TEST_F(EndingTest, WorkersThatAllFailByThemselvesEndTheRunWithTheirReason) {
+  // Too short for its header, which psctl has read and believes.
+  const std::string data = folder_ / "data";
+  std::filesystem::create_directory(data);
+  for (const auto& file :
+       std::filesystem::directory_iterator("/usr/share/datasets/fashion-mnist")) {
+    std::filesystem::copy(file, data);
+  }
+  for (const auto& file : std::filesystem::directory_iterator(data)) {
+    if (Contains(file.path().filename(), "train-images")) {
+      std::filesystem::permissions(
+          file, std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
+      std::filesystem::resize_file(file, 1'000'000);
+    }
+  }
+  job_.Set("data", R"({"directory": ")" + data + R"("})");
+  TrainRun run(job_);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1});
+  EXPECT_THAT(
+      run.Summary()["detail"].text(),
+      ContainsRegex("^every worker failed before .*train-images.*worker 0, worker 1"));
+  EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 0);
+  run.ExpectNothingLeft();
+}
+
+TEST_F(EndingTest, ARunThatDivergesFailsAndSaysWhatToDo) {
+  job_.Set("optimizer", R"({"kind": "sgd", "lr": 100})");
+  TrainRun run(job_);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1});
+  EXPECT_THAT(
+      run.Summary()["detail"].text(),
+      ContainsRegex("^training diverged: .*smaller optimizer.lr \\(it is 100\\)"));
+  EXPECT_LT(run.Summary()["samples_counted"].number(), 100000) << "it went on in vain";
   run.ExpectNothingLeft();
 }
 

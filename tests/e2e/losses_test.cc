@@ -100,16 +100,19 @@ TEST_F(LossTest, ANoticeToAWorkerOfAnotherLauncherIsADrain) {
   EXPECT_EQ(run.Summary()["steps_lost"].number(), 0);
 }
 
-TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndJoinsAgain) {
+TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndTakesItsOwnSeatAgain) {
   job_.Set("train", R"({"epochs": 30, "minibatch": 32})")
-      .Set("workers", R"([{"count": 2, "slowdown": 4}])")
+      .Set("workers", R"([{"count": 2, "slowdown": 4}, {"slowdown": 4, "minibatch": 16}])")
       .Set("fleet", R"({"max_detect_s": 1})");
   TrainRun run(job_);
   const auto training = run.WaitForSamples(512);
   ASSERT_TRUE(training.has_value());
-  const proto::WorkerRow victim = Alive(*training).front();
+  const std::vector<proto::WorkerRow> rows = Alive(*training);
+  ASSERT_EQ(rows.size(), 3U);
+  const proto::WorkerRow victim = rows[2];
   const auto pid = static_cast<pid_t>(victim.pid);
   ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  ASSERT_EQ(::kill(static_cast<pid_t>(rows[0].pid), SIGKILL), 0);  // seat 0 gets vacant, too
   const auto lost = run.WaitFor([&](const proto::JobStatus& status) {
     return std::ranges::any_of(status.workers, [&](const proto::WorkerRow& row) {
       return row.incarnation == victim.incarnation && row.state == "lost";
@@ -118,16 +121,25 @@ TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndJoinsAgain) {
   ASSERT_EQ(::kill(pid, SIGCONT), 0);
   ASSERT_TRUE(lost.has_value());
   const auto again = run.WaitFor([&](const proto::JobStatus& status) {
-    const auto rows = Alive(status);
-    return std::ranges::any_of(rows, [&](const proto::WorkerRow& row) {
+    const auto alive = Alive(status);
+    return std::ranges::any_of(alive, [&](const proto::WorkerRow& row) {
       return row.pid == victim.pid && row.incarnation > victim.incarnation &&
-             row.samples_counted > 0;
+             row.worker == victim.worker && row.minibatch == 16 && row.samples_counted > 0;
     });
   });
-  EXPECT_TRUE(again.has_value()) << "it does not join again";
+  EXPECT_TRUE(again.has_value()) << "it does not join again as what it was";
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectExactLedger();
-  EXPECT_GE(run.Summary()["revocations_unnoticed"].number(), 1);
+  const Json summary = run.Summary();
+  EXPECT_GE(summary["revocations_unnoticed"].number(), 2);
+  double samples = 0;
+  double steps = 0;
+  for (size_t i = 0; i < summary["workers"].size(); ++i) {
+    samples += summary["workers"][i]["samples_counted"].number();
+    steps += summary["workers"][i]["steps"].number();
+  }
+  EXPECT_EQ(samples, summary["samples_counted"].number());
+  EXPECT_EQ(steps, summary["steps_counted"].number()) << "a row is of one incarnation";
 }
 
 TEST_F(LossTest, AStoppedWorkerHoldsNobodyBackInSsp) {

@@ -83,8 +83,8 @@ TEST(StatusViewTest, OnlyTheNewestOfManyGoneWorkersAreListed) {
 
 TEST(StatusViewTest, TheGoneAreListedBySeat) {
   proto::JobStatus status;
-  for (const auto& [seat, incarnation] : std::vector<std::pair<uint32_t, uint64_t>>{
-           {1, 6}, {3, 4}, {2, 5}, {1, 2}, {0, 7}}) {
+  for (const auto& [seat, incarnation] :
+       std::vector<std::pair<uint32_t, uint64_t>>{{1, 6}, {3, 4}, {2, 5}, {1, 2}, {0, 7}}) {
     status.workers.push_back(MakeWorkerRow(seat, incarnation, seat == 0 ? "computing" : "lost"));
   }
   std::vector<uint64_t> incarnations;

@@ -114,12 +114,12 @@ TEST(ShardLifecycleTest, EndsWhenTheCoordinatorIsGoneForTooLong) {
   ShardRig rig;
   rig.SetUp();
   rig.core.OnPeerClosed(kCoordinator, rig.now, &rig.sent);
-  rig.Wait(milliseconds(2900));
+  rig.Wait(milliseconds(29900));
   EXPECT_FALSE(rig.core.is_shut_down());
   rig.core.OnCoordinatorConnected(proto::PeerId(2), rig.now, &rig.sent);
-  rig.Wait(milliseconds(2900));
+  rig.Wait(milliseconds(29900));
   rig.core.OnPeerClosed(proto::PeerId(2), rig.now, &rig.sent);
-  rig.Wait(milliseconds(3100));
+  rig.Wait(milliseconds(30100));
   EXPECT_TRUE(rig.core.is_shut_down());
   EXPECT_EQ(rig.core.outcome().code(), StatusCode::kUnavailable);
 }
@@ -127,9 +127,9 @@ TEST(ShardLifecycleTest, EndsWhenTheCoordinatorIsGoneForTooLong) {
 TEST(ShardLifecycleTest, EndsWhenAConnectedCoordinatorStaysSilent) {
   ShardRig rig;
   rig.SetUp();
-  rig.Wait(seconds(11));
+  rig.Wait(seconds(29));
   rig.Deliver(kCoordinator, proto::HeartbeatReply{});
-  rig.Wait(seconds(11));
+  rig.Wait(seconds(29));
   EXPECT_FALSE(rig.core.is_shut_down());
   rig.Wait(seconds(2));
   EXPECT_TRUE(rig.core.is_shut_down());
@@ -176,7 +176,7 @@ TEST(ShardLifecycleTest, ItsOwnPauseIsNotTheCoordinatorsSilence) {
   rig.Wait(seconds(1));
   rig.Tick(seconds(30));
   EXPECT_FALSE(rig.core.is_shut_down());
-  rig.Wait(seconds(13));
+  rig.Wait(seconds(31));
   EXPECT_TRUE(rig.core.is_shut_down());
 }
 

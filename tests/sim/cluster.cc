@@ -201,7 +201,7 @@ void Cluster::StartServer(uint32_t server) {
     node->Tick();
     if (node->is_shut_down()) {
       network_.Kill(node->node(), false);
-      OnProcessEnd({proto::ProcessKind::kServer, server, node->pid(), "exited"});
+      OnProcessEnd({proto::ProcessKind::kServer, server, node->pid(), "exited", false, ""});
     }
   });
 }

@@ -60,7 +60,8 @@ void Fleet::Run(Process* process) {
 
 void Fleet::ReportEnd(const Process& process, const char* description) {
   if (process.seat) {
-    on_end_({proto::ProcessKind::kWorker, process.seat->value, process.pid, description});
+    on_end_(
+        {proto::ProcessKind::kWorker, process.seat->value, process.pid, description, false, ""});
   }
 }
 

@@ -98,6 +98,7 @@ TEST_P(LauncherConformance, AFailureNamesItsExitCode) {
   ASSERT_TRUE(launcher_->Start(Shell("exit 3")).ok());
   const ProcessExit exit = AwaitExit();
   EXPECT_FALSE(exit.is_clean);
+  EXPECT_TRUE(exit.is_failure);
   EXPECT_EQ(exit.description, "exited with code 3");
 }
 
@@ -108,7 +109,15 @@ TEST_P(LauncherConformance, AKilledProcessNamesItsSignal) {
   EXPECT_TRUE(launcher_->Kill(*handle).ok());
   const ProcessExit exit = AwaitExit();
   EXPECT_FALSE(exit.is_clean);
+  EXPECT_FALSE(exit.is_failure);
   EXPECT_THAT(exit.description, HasSubstr("killed by signal 9"));
+}
+
+TEST_P(LauncherConformance, AProcessThatCrashesHasFailedByItself) {
+  ASSERT_TRUE(launcher_->Start(Shell("kill -SEGV $$")).ok());
+  const ProcessExit exit = AwaitExit();
+  EXPECT_TRUE(exit.is_failure);
+  EXPECT_THAT(exit.description, HasSubstr("killed by signal 11"));
 }
 
 TEST_P(LauncherConformance, KillingAProcessThatIsGoneIsNotFound) {

@@ -148,20 +148,24 @@ TEST_F(LocalFleetTest, KillingASeatKillsItAlone) {
   EXPECT_THAT(launcher_.killed, ElementsAre(1U, 2U, 3U));
 }
 
-TEST_F(LocalFleetTest, AnEndNamesThePidAndWhetherItWasAskedFor) {
+TEST_F(LocalFleetTest, AnEndNamesThePidAndTheLastLineOfOneThatFailed) {
   fleet_->StartWorker(WorkerId(0), {});
   fleet_->StartWorker(WorkerId(1), {});
   fleet_->KillWorker(WorkerId(1));
   launcher_.exits = {
-      {ProcessHandle(1), ProcessKind::kWorker, 0, false, "exited with code 1"},
-      {ProcessHandle(2), ProcessKind::kWorker, 1, false, "killed by signal 9 (Killed)"}};
+      {ProcessHandle(1), ProcessKind::kWorker, 0, false, true, "exited with code 1"},
+      {ProcessHandle(2), ProcessKind::kWorker, 1, false, true, "exited with code 2"}};
+  const std::string logs = folder_ + "/logs";
+  ASSERT_EQ(::mkdir(logs.c_str(), 0755), 0);
+  ASSERT_TRUE(WriteFileAtomically(logs + "/worker0.log", "begun\nno such file\n \n").ok());
   const auto ends = fleet_->TakeEnds();
   ASSERT_EQ(ends.size(), 2U);
-  EXPECT_EQ(ends[0].end.pid, 101);
-  EXPECT_EQ(ends[0].end.index, 0U);
-  EXPECT_FALSE(ends[0].is_planned);
-  EXPECT_EQ(ends[0].end.description, "exited with code 1");
-  EXPECT_TRUE(ends[1].is_planned);
+  EXPECT_EQ(ends[0].pid, 101);
+  EXPECT_EQ(ends[0].index, 0U);
+  EXPECT_TRUE(ends[0].is_failure);
+  EXPECT_EQ(ends[0].description, "exited with code 1");
+  EXPECT_EQ(ends[0].last_words, "no such file");
+  EXPECT_FALSE(ends[1].is_failure) << "it was killed on purpose";
   EXPECT_EQ(fleet_->running_count(), 0U);
   EXPECT_THAT(fleet_->TakeEnds(), IsEmpty());
 }
@@ -171,10 +175,10 @@ TEST_F(LocalFleetTest, AFailureToStartIsAnEndToo) {
   fleet_->StartServer(4);
   const auto ends = fleet_->TakeEnds();
   ASSERT_EQ(ends.size(), 1U);
-  EXPECT_EQ(ends[0].end.kind, ProcessKind::kServer);
-  EXPECT_EQ(ends[0].end.index, 4U);
-  EXPECT_EQ(ends[0].end.pid, 0);
-  EXPECT_EQ(ends[0].end.description, "no more processes");
+  EXPECT_EQ(ends[0].kind, ProcessKind::kServer);
+  EXPECT_EQ(ends[0].index, 4U);
+  EXPECT_EQ(ends[0].pid, 0);
+  EXPECT_EQ(ends[0].description, "no more processes");
 }
 
 TEST_F(LocalFleetTest, MissingProgramsAreNamedBeforeAnythingStarts) {
