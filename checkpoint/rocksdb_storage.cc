@@ -143,6 +143,7 @@ rocksdb::DBOptions MakeDbOptions(OpenMode mode, rocksdb::Env* env) {
   options.atomic_flush = true;
   options.avoid_flush_during_shutdown = true;
   options.bytes_per_sync = kBytesPerSync;
+  options.advise_random_on_open = false;  // chunks are read in the order in which they lie
   options.max_background_jobs = 2;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
