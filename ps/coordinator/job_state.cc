@@ -121,6 +121,9 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
   for (const WorkerId seat : seats.expected) {
     is_sane = is_sane && seat.value < seats.next;
   }
+  for (const auto& [seat, why] : seats.ends) {
+    is_sane = is_sane && seat.value < seats.next && !seats.expected.contains(seat);
+  }
   for (const proto::KillRecord& kill : state.kills) {
     is_sane = is_sane && IsSane(kill.left);
   }

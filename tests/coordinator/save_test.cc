@@ -209,6 +209,7 @@ TEST(SaveTest, WhatDoesNotFitTogetherIsCorrupt) {
   expect_corrupt([](auto* s) { s->placement.chunks[0].shard = ShardId(9); });
   expect_corrupt([](auto* s) { s->shards.pop_back(); });
   expect_corrupt([](auto* s) { s->seats.next = 1U << 30; });
+  expect_corrupt([](auto* s) { s->seats.ends[WorkerId(3)] = "of a seat that is not there"; });
   expect_corrupt([](auto* s) { s->epochs_finished = 1; });
   expect_corrupt([](auto* s) { s->faults_fired = 3; });
   expect_corrupt([](auto* s) { s->age = Duration(-5); });
