@@ -2,32 +2,24 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <rocksdb/compaction_filter.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/options.h>
 #include <rocksdb/rate_limiter.h>
-#include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdarg>
 #include <filesystem>
-#include <mutex>
 #include <utility>
 
+#include "checkpoint/rocksdb_options.h"
 #include "ps/base/file.h"
 #include "ps/base/unique_fd.h"
 
 namespace ps::checkpoint {
 namespace {
-
-constexpr uint64_t kBlobBytesMin = 4096;  // values from this size on lie beside the tables
-constexpr uint64_t kBytesPerSync = uint64_t{1} << 20;
-constexpr size_t kBlockCacheBytes = size_t{1} << 20;
-constexpr int64_t kUnlimitedBytesPerS = int64_t{1} << 40;
 
 rocksdb::Slice SliceOf(std::string_view text) {
   return {text.data(), text.size()};
@@ -59,111 +51,6 @@ Status ToStatus(const rocksdb::Status& status) {
     return Status::Io("the disk is full: " + status.ToString());
   }
   return Status::Io(status.ToString());
-}
-
-/// Says nothing: the database's owner has a log of its own.
-class SilentLogger final : public rocksdb::Logger {
- public:
-  using rocksdb::Logger::Logv;
-
-  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
-};
-
-/// What is kept of a column; shared with RocksDB's threads.
-class KeepRule {
- public:
-  void Set(Database::KeepFunction keep) {
-    const std::lock_guard lock(mutex_);
-    keep_ = std::make_shared<const Database::KeepFunction>(std::move(keep));
-  }
-
-  std::shared_ptr<const Database::KeepFunction> Get() const {
-    const std::lock_guard lock(mutex_);
-    return keep_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const Database::KeepFunction> keep_;  // null: everything
-};
-
-class KeepFilter final : public rocksdb::CompactionFilter {
- public:
-  explicit KeepFilter(std::shared_ptr<const Database::KeepFunction> keep)
-      : keep_(std::move(keep)) {}
-
-  const char* Name() const override { return "spotps.keep"; }
-
-  /// Values beside the tables are not even read.
-  Decision FilterBlobByKey(
-      int /*level*/,
-      const rocksdb::Slice& key,
-      std::string* /*new_value*/,
-      std::string* /*skip_until*/) const override {
-    return (*keep_)(key.ToStringView()) ? Decision::kKeep : Decision::kRemove;
-  }
-
-  bool Filter(
-      int /*level*/,
-      const rocksdb::Slice& key,
-      const rocksdb::Slice& /*value*/,
-      std::string* /*new_value*/,
-      bool* /*is_value_changed*/) const override {
-    return !(*keep_)(key.ToStringView());
-  }
-
- private:
-  std::shared_ptr<const Database::KeepFunction> keep_;
-};
-
-class KeepFilterFactory final : public rocksdb::CompactionFilterFactory {
- public:
-  explicit KeepFilterFactory(std::shared_ptr<KeepRule> rule) : rule_(std::move(rule)) {}
-
-  const char* Name() const override { return "spotps.keep"; }
-
-  std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
-      const rocksdb::CompactionFilter::Context& /*context*/) override {
-    auto keep = rule_->Get();
-    return keep == nullptr ? nullptr : std::make_unique<KeepFilter>(std::move(keep));
-  }
-
- private:
-  std::shared_ptr<KeepRule> rule_;
-};
-
-rocksdb::DBOptions MakeDbOptions(OpenMode mode, rocksdb::Env* env) {
-  rocksdb::DBOptions options;
-  options.env = env;
-  options.create_if_missing = mode == OpenMode::kWrite;
-  options.create_missing_column_families = mode == OpenMode::kWrite;
-  // A reader opens what it can: a damaged table is an error of those who read it.
-  options.paranoid_checks = mode == OpenMode::kWrite;
-  options.info_log = std::make_shared<SilentLogger>();
-  options.atomic_flush = true;
-  options.avoid_flush_during_shutdown = true;
-  options.bytes_per_sync = kBytesPerSync;
-  options.advise_random_on_open = false;  // chunks are read in the order in which they lie
-  options.max_background_jobs = 2;
-  options.stats_dump_period_sec = 0;
-  options.stats_persist_period_sec = 0;
-  options.rate_limiter.reset(rocksdb::NewGenericRateLimiter(kUnlimitedBytesPerS));
-  return options;
-}
-
-rocksdb::ColumnFamilyOptions MakeColumnOptions(std::shared_ptr<KeepRule> rule) {
-  rocksdb::ColumnFamilyOptions options;
-  options.write_buffer_size = kWriteBufferBytes;
-  options.max_write_buffer_number = kWriteBuffersMax;
-  options.compression = rocksdb::kNoCompression;  // what can be compressed is so already
-  options.enable_blob_files = true;
-  options.min_blob_size = kBlobBytesMin;
-  options.blob_compression_type = rocksdb::kNoCompression;
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(kBlockCacheBytes);
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  options.compaction_filter_factory = std::make_shared<KeepFilterFactory>(std::move(rule));
-  return options;
 }
 
 class RocksDatabase final : public Database {
