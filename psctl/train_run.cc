@@ -94,6 +94,7 @@ Status TrainRun::Prepare() {
   fleet.machine = host;
   fleet.launch = config_.launch;
   fleet.shards_per_server = config_.servers.shards_per_server;
+  fleet.server_port = config_.servers.port;
   fleet.server_emulation = emulation::OfServer(config_.servers);
   fleet_ = std::make_unique<provisioner::LocalFleet>(std::move(fleet), launcher_.get(), &log_);
   return directory_.WriteAddress(address);

@@ -73,6 +73,10 @@ void LocalFleet::StartServer(uint32_t server) {
       listen,
       "--advertise",
       ReachableHost(listen, filled(launch.server_advertise), options_.machine)};
+  if (options_.server_port != 0) {
+    const uint32_t port = options_.server_port + server * options_.shards_per_server;
+    Append({"--port", std::to_string(port)}, &arguments);
+  }
   Append(emulation::ArgumentsOf(options_.server_emulation), &arguments);
   Start(ProcessKind::kServer, server, std::move(arguments));
 }

@@ -29,6 +29,7 @@ class LocalFleet final : public proto::FleetActions {
     std::string machine;      // where servers that bind everything are reached
     proto::LaunchConfig launch;
     uint32_t shards_per_server = 1;
+    uint32_t server_port = 0;  // of the first server's first shard; 0: any free ones
     emulation::Emulation server_emulation;
   };
 

@@ -46,6 +46,7 @@ Result<proto::JobConfig> ApplyPlan(
   if (config.workers.empty()) {
     return Status::InvalidArgument("the plan has no workers, so there is nothing to run");
   }
+  config.servers.launch = true;
   config.servers.count = static_cast<uint32_t>(std::max(plan.servers.count, 1));
   config.servers.link_mbit_per_s = MbitPerS(plan.servers.link_bytes_per_s);
   if (plan.loss_target > 0) {

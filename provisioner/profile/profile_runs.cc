@@ -55,6 +55,8 @@ proto::JobConfig ShortJob(
   config.run.seconds_max = static_cast<float>(seconds);
   config.run.stop_at_loss = 0;
   config.run.port = 0;
+  config.servers.launch = true;
+  config.servers.port = 0;
   return config;
 }
 

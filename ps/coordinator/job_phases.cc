@@ -26,7 +26,7 @@ void JobPhases::Start(TimePoint now) {
        {"chunks", job_->state.placement.chunks.size()},
        {"workers", job_->seats.size()},
        {"max_detect_s", Seconds(job_->timing.detect)}});
-  for (uint32_t server = 0; server < config.servers.count; ++server) {
+  for (uint32_t server = 0; config.servers.launch && server < config.servers.count; ++server) {
     job_->fleet->StartServer(server);
   }
   for (uint32_t i = 0; i < job_->seats.initial(); ++i) {
@@ -145,9 +145,12 @@ void JobPhases::CheckJoinTimeout(const Call& call) {
     return;
   }
   if (job_->state.counters.joins == 0) {
+    const std::string missing = MissingWorkers(true);
     Fail(
         Status::DeadlineExceeded(
-            "no worker joined" + within + "; missing: " + MissingWorkers(true)),
+            "no worker joined" + within +
+            (missing.empty() ? "; the job has none that psctl starts, so start some by hand"
+                             : "; missing: " + missing)),
         call);
     return;
   }

@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/proto/limits.h"
+
 namespace ps::coordinator {
-namespace {
-
-constexpr uint32_t kPortMax = 65535;
-
-}  // namespace
 
 /// The shard that `call` comes from, or null. What comes before its registration is dropped: it
 /// will be sent again.
@@ -52,7 +49,7 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
   }
   Shard* const shard = job_->shards.Find(message.shard);
   const Shard* const bound = job_->shards.FindPeer(call.from);
-  if (shard == nullptr || message.port > kPortMax || (bound != nullptr && bound != shard)) {
+  if (shard == nullptr || message.port > proto::kPortMax || (bound != nullptr && bound != shard)) {
     job_->Refuse(
         call,
         StatusCode::kInvalidArgument,

@@ -111,6 +111,8 @@ struct TrainConfig {
 
 struct ServerConfig {
   uint32_t count = 1;              // processes
+  bool launch = true;              // psctl starts them
+  uint32_t port = 0;               // of the first shard, the others follow; 0 = any free ones
   uint32_t shards_per_server = 1;  // threads, each its own shard
   uint32_t chunk_kib = 256;
   uint32_t frame_kib = 512;   // small chunks travel together up to this size, large ones in parts

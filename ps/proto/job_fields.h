@@ -79,6 +79,8 @@ void VisitFields(C& c, V&& visit) {
 template <MaybeConst<ServerConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("count", c.count);
+  visit("launch", c.launch);
+  visit("port", c.port);
   visit("shards_per_server", c.shards_per_server);
   visit("chunk_kib", c.chunk_kib);
   visit("frame_kib", c.frame_kib);

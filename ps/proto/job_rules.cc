@@ -167,6 +167,35 @@ class Rules {
               "lost; allowed: 0, or {:g} or more",
               config_.fleet.max_detect_s));
     }
+    return Ports();
+  }
+
+  Status Ports() const {
+    const ServerConfig& servers = config_.servers;
+    const uint32_t shards = servers.count * servers.shards_per_server;
+    if (servers.port == 0) {
+      return Status::Ok();
+    }
+    const uint32_t last = servers.port + shards - 1;
+    if (last > kPortMax) {
+      return Error(
+          "servers.port",
+          fmt::format(
+              "servers.port gives the last of {} shards port {}; allowed: 1 to {} with these "
+              "shards, or 0 for any free ports",
+              shards,
+              last,
+              kPortMax - shards + 1));
+    }
+    if (config_.run.port >= servers.port && config_.run.port <= last) {
+      return Error(
+          "servers.port",
+          fmt::format(
+              "servers.port gives shard {} the coordinator's port {}; allowed: shards at other "
+              "ports than run.port",
+              config_.run.port - servers.port,
+              config_.run.port));
+    }
     return Status::Ok();
   }
 
@@ -245,12 +274,19 @@ class Rules {
       for (const FaultConfig& other : config_.faults) {
         seats_then += other.kind == FaultKind::kAdd && other.at < fault.at ? other.add.count : 0;
       }
+      const std::string at = fmt::format("faults[{}]", i);
+      if (fault.kind == FaultKind::kAdd && fault.add.count == 0) {
+        return Error(at + ".add.count", at + ".add.count is 0; allowed: 1 or more");
+      }
       if (fault.kind != FaultKind::kAdd && fault.worker >= seats_then) {
-        const std::string at = "faults[" + std::to_string(i) + "].worker";
         return Error(
-            at,
-            at + " is " + std::to_string(fault.worker) +
-                ", a seat that nobody has then; allowed: 0 to " + std::to_string(seats_then - 1));
+            at + ".worker",
+            fmt::format(
+                "{}.worker is {}, a seat that nobody has then; allowed: {}",
+                at,
+                fault.worker,
+                seats_then == 0 ? "no fault, since psctl starts no workers then"
+                                : fmt::format("0 to {}", seats_then - 1)));
       }
     }
     return Status::Ok();

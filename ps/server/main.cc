@@ -37,6 +37,10 @@ Result<ServerOptions> ReadOptions(const Flags& flags) {
   PS_ASSIGN(const uint64_t count, flags.Number("shards", 1, proto::kShardsMax));
   options.shard_count = static_cast<uint32_t>(count);
   options.shard.shard = ShardId(static_cast<uint32_t>(id * count));
+  if (flags.Has("port")) {
+    PS_ASSIGN(const uint64_t port, flags.Number("port", 0, proto::kPortMax + 1 - count));
+    options.shard.port = static_cast<uint32_t>(port);
+  }
   options.shard.listen_host = flags.TextOr("listen", "127.0.0.1");
   options.shard.advertised_host = flags.TextOr("advertise", options.shard.listen_host);
   if (options.shard.advertised_host == "0.0.0.0" || options.shard.advertised_host == "::") {
@@ -61,6 +65,7 @@ Status RunShards(const ServerOptions& options, LogSink* sink) {
   for (uint32_t i = 0; i < options.shard_count; ++i) {
     ShardHost::Options shard = options.shard;
     shard.shard = ShardId(options.shard.shard.value + i);
+    shard.port += options.shard.port == 0 ? 0 : i;
     hosts.push_back(std::make_unique<ShardHost>(std::move(shard), sink));
   }
   std::mutex mutex;
@@ -104,6 +109,7 @@ int Main(int argc, char** argv) {
        "shards",
        "listen",
        "advertise",
+       "port",
        "log-file",
        "emulate-link-bytes-per-s"});
   if (!flags.ok()) {

@@ -27,7 +27,7 @@ ShardHost::ShardHost(Options options, LogSink* sink)
 ShardHost::~ShardHost() = default;
 
 Status ShardHost::Run() {
-  PS_ASSIGN(const uint32_t port, endpoint_.Listen(options_.listen_host, 0));
+  PS_ASSIGN(const uint32_t port, endpoint_.Listen(options_.listen_host, options_.port));
   core_ = std::make_unique<ShardCore>(
       options_.shard, options_.advertised_host, port, options_.pid, &ShardSettings::Read, &log_);
   log_.Info("listening", {{"host", options_.listen_host}, {"port", port}});

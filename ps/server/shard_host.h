@@ -23,6 +23,7 @@ class ShardHost final : public net::EndpointHandler {
     uint32_t coordinator_port = 0;
     std::string token;
     std::string listen_host;
+    uint32_t port = 0;            // 0: any free one
     std::string advertised_host;  // where workers reach it
     emulation::Emulation emulation;
     int64_t pid = 0;

@@ -18,6 +18,34 @@ TEST(JoinTest, TheCoreAsksForTheServersAndWorkersOfTheConfig) {
   EXPECT_EQ(harness.fleet.workers[2].second.slowdown, 3);
 }
 
+TEST(JoinTest, ServersAndWorkersMayAllBeStartedByHand) {
+  CoordinatorOptions options = SmallJob();
+  options.config.workers.clear();
+  options.config.servers.launch = false;
+  Harness harness(options);
+  harness.StartWithShards();
+  EXPECT_TRUE(harness.fleet.servers.empty());
+  EXPECT_TRUE(harness.fleet.workers.empty());
+  EXPECT_EQ(harness.status().state, "starting");
+  FakeWorker worker = harness.Join();
+  EXPECT_EQ(worker.seat, WorkerId(0));
+  EXPECT_TRUE(harness.Ask(&worker).has_value()) << "training begins with the first who joins";
+}
+
+TEST(JoinTest, AJobThatNobodyJoinsSaysThatItStartsNoWorkers) {
+  CoordinatorOptions options = SmallJob();
+  options.config.workers.clear();
+  Harness harness(options);
+  harness.StartWithShards();
+  harness.Wait(std::chrono::seconds(31));
+  const proto::JobStatus status = harness.status();
+  EXPECT_EQ(status.state, "failed");
+  EXPECT_EQ(
+      status.detail,
+      "no worker joined within 30.00 s (fleet.join_timeout_s); the job has none that psctl "
+      "starts, so start some by hand");
+}
+
 TEST(JoinTest, AWorkerLearnsItsIncarnationWhenEveryShardKnowsIt) {
   Harness harness;
   harness.StartWithShards();

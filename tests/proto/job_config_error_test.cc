@@ -106,7 +106,6 @@ TEST(JobConfigErrorTest, NumbersOutOfRangeNameTheRange) {
        "job.json:2:21: optimizer.lr is 1e999; allowed: a number above 0 up to 1000"},
       {WithLine(R"("run": {"port": 65536})"),
        "job.json:2:17: run.port is 65536; allowed: a whole number from 0 to 65535"},
-      {Replaced("[{}]", "[]"), "job.json:5:14: workers has 0 entries; allowed: 1 to 1000"},
       {Replaced("\"small\"", "\"a/b\""),
        "job.json:2:11: name is \"a/b\"; allowed: a text that matches "
        "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},
@@ -155,6 +154,19 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
        "job.json:2:39: faults[0].worker is 1, a seat that nobody has then; allowed: 0 to 0"},
       {WithLine(R"("faults": [{"kind": "kill", "add": {}}])"),
        "job.json:2:29: faults[0].add has no meaning for kind \"kill\"; allowed for: add"},
+      {Replaced("[{}]", R"([], "faults": [{"worker": 0}])"),
+       "job.json:5:40: faults[0].worker is 0, a seat that nobody has then; allowed: no fault, "
+       "since "
+       "psctl starts no workers then"},
+      {WithLine(R"("faults": [{"kind": "add", "add": {"count": 0}}])"),
+       "job.json:2:45: faults[0].add.count is 0; allowed: 1 or more"},
+      {WithLine(R"("servers": {"count": 2, "shards_per_server": 2, "port": 65533})"),
+       "job.json:2:57: servers.port gives the last of 4 shards port 65536; allowed: 1 to 65532 "
+       "with "
+       "these shards, or 0 for any free ports"},
+      {WithLine(R"("servers": {"count": 3, "port": 5000}, "run": {"port": 5002})"),
+       "job.json:2:33: servers.port gives shard 2 the coordinator's port 5002; allowed: shards at "
+       "other ports than run.port"},
       {WithLine(R"("servers": {"queue_mib": 1, "frame_kib": 2048})"),
        "job.json:2:26: servers.queue_mib holds less than two frames; allowed: 4 or more with these "
        "frames"},

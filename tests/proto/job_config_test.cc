@@ -39,8 +39,8 @@ constexpr std::string_view kRich = R"({
   "train": {"epochs": 4, "seed": 18446744073709551615, "mode": "ssp", "staleness_max": 5,
     "minibatch": 32, "lease_steps": 3, "overlap": false, "evaluate_every_epochs": 2,
     "on_divergence": "continue"},
-  "servers": {"count": 2, "shards_per_server": 3, "chunk_kib": 64, "frame_kib": 512,
-    "queue_mib": 8, "link_mbit_per_s": 250, "max_detect_s": 15},
+  "servers": {"count": 2, "launch": false, "port": 5000, "shards_per_server": 3, "chunk_kib": 64,
+    "frame_kib": 512, "queue_mib": 8, "link_mbit_per_s": 250, "max_detect_s": 15},
   "workers": [{"count": 2, "minibatch": 16, "slowdown": 1.5, "step_ms": 12.5,
     "link_mbit_per_s": 100, "type": "g4dn.xlarge", "threads": 2}, {}],
   "faults": [
@@ -118,6 +118,16 @@ TEST(JobConfigTest, FieldsArriveWhereTheyBelong) {
   EXPECT_EQ(config.launch.server_advertise, "10.0.0.{index}");
   EXPECT_EQ(config.run.advertise, "10.0.0.9");
   EXPECT_EQ(config.run.port, 4000U);
+}
+
+TEST(JobConfigTest, AllServersAndWorkersMayComeFromElsewhere) {
+  const auto parsed = ParseJobConfig(
+      kSmall, "job.json", {{"workers", "[]"}, {"servers.launch", "false"}, {"servers.port", "1"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_TRUE(parsed->workers.empty());
+  EXPECT_FALSE(parsed->servers.launch);
+  EXPECT_EQ(ParseJobConfig(PrintJobConfig(*parsed), "printed").value(), *parsed);
+  EXPECT_TRUE(ParseJobConfig(kSmall, "job.json", {{"workers[0].count", "0"}}).ok());
 }
 
 TEST(JobConfigTest, EnumNamesAreTheEnumerators) {

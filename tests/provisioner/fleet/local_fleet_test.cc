@@ -101,6 +101,14 @@ TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
           spec.log_path));
 }
 
+TEST_F(LocalFleetTest, PortsGoOnFromServerToServer) {
+  LocalFleet::Options options = options_;
+  options.server_port = 5000;
+  Make(options);
+  fleet_->StartServer(1);
+  EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--port", "5002"}));
+}
+
 TEST_F(LocalFleetTest, APrefixStartsEachProcessWhereItBelongs) {
   LocalFleet::Options options = options_;
   options.launch.prefix = "ip netns exec {name}";

@@ -34,6 +34,7 @@ TEST(PlanRunTest, APlanBecomesGroupsWithItsSpeedsAndLinks) {
   proto::JobConfig config = JobOf("job");
   config.workers.resize(1);
   config.faults.resize(1);
+  config.servers.launch = false;
   const auto planned = ApplyPlan(config, MakePlan(), "0000abcd");
   ASSERT_TRUE(planned.ok()) << planned.status();
   ASSERT_EQ(planned->workers.size(), 2U);
@@ -44,6 +45,7 @@ TEST(PlanRunTest, APlanBecomesGroupsWithItsSpeedsAndLinks) {
   EXPECT_EQ(planned->workers[1].type, "slow");
   EXPECT_EQ(planned->workers[1].link_mbit_per_s, 100);
   EXPECT_EQ(planned->servers.count, 2U);
+  EXPECT_TRUE(planned->servers.launch) << "it runs here";
   EXPECT_EQ(planned->servers.link_mbit_per_s, 200);
   EXPECT_EQ(planned->run.stop_at_loss, 0.5F);
   EXPECT_TRUE(planned->faults.empty());

@@ -54,6 +54,16 @@ TEST(ProfileRunsTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
   }
 }
 
+TEST(ProfileRunsTest, RunsAreOfThisMachineAloneWhateverTheJobSays) {
+  proto::JobConfig job = TwoGroupJob();
+  job.servers.launch = false;
+  job.servers.port = 5000;
+  for (const ProfileRun& run : PlanProfileRuns(job, "local", 10, 300)) {
+    EXPECT_TRUE(run.config.servers.launch);
+    EXPECT_EQ(run.config.servers.port, 0U);
+  }
+}
+
 TEST(ProfileRunsTest, LossesAreThoseOfTheWholeJobsLearningRates) {
   proto::JobConfig job = TwoGroupJob();
   job.train.epochs = 7;
