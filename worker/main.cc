@@ -3,16 +3,79 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <string>
 
 #include "ps/base/file.h"
 #include "ps/base/flags.h"
 #include "ps/base/host_port.h"
 #include "ps/base/logger.h"
+#include "ps/base/manual.h"
 #include "ps/proto/limits.h"
 #include "worker/worker_program.h"
 
 namespace ps::worker {
 namespace {
+
+constexpr uint64_t kThreadsMax = 1024;  // of job.fbs, likewise
+constexpr uint64_t kMinibatchMax = 65536;
+
+const Manual& WorkerManual() {
+  static const Manual manual = {
+      "ps_worker",
+      "one worker of a spotps job",
+      "--coordinator HOST:PORT --token-file FILE [FLAGS]",
+      {{"Description",
+        "",
+        "Computes gradients for a job that psctl train coordinates. psctl starts the workers of "
+        "the job file itself; by hand more can join at any time, from each machine that reaches "
+        "the coordinator and the servers and has the dataset at the same path. It ends with the "
+        "job, or after a notice: SIGTERM, Ctrl-C, or the file of --notice-file.",
+        {},
+        {}},
+       {"Flags",
+        "",
+        "",
+        {{"--coordinator", "HOST:PORT", "Where the run listens: its coordinator.addr. Required."},
+         {"--token-file", "FILE", "A copy of the run's file token. Required."},
+         {"--seat", "N", "Takes this seat, even from its holder. Default: the lowest vacant one."},
+         {"--threads",
+          "N",
+          "Threads to compute with. Default: what the job says of the seat, else 1."},
+         {"--minibatch",
+          "N",
+          "Samples per step. Default: what the job says of the seat, else train.minibatch."},
+         {"--notice-file",
+          "FILE",
+          "Leaves when this file appears, within the seconds that are written in it."},
+         {"--term-grace-s", "N", "Seconds from SIGTERM to the end of the machine. Default: 5."},
+         {"--log-file", "FILE", "Where its log goes. Default: stderr."},
+         {"--emulate-step-us",
+          "N",
+          "Pads the computation of a step to this many microseconds, for tests."},
+         {"--emulate-link-bytes-per-s",
+          "N",
+          "Sends and reads no faster than this, each way, for tests."}},
+        {}},
+       {"Other flags",
+        "",
+        "",
+        {{"-h, --help", "", "This text."},
+         {"--man", "", "The same as a man page."},
+         {"--version", "", "The version."}},
+        {}},
+       {"Example",
+        "",
+        "",
+        {},
+        {"scp first:runs/mnist-20260131-120000/token .",
+         "ps_worker --coordinator 10.0.0.1:4711 --token-file token --threads 8"}},
+       {"Exit codes",
+        "",
+        "0 the job is over or a notice was obeyed, 1 failed, 2 misused.",
+        {},
+        {}}}};
+  return manual;
+}
 
 Result<WorkerProgram::Options> ReadOptions(const Flags& flags) {
   WorkerProgram::Options options;
@@ -26,6 +89,14 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags) {
     PS_ASSIGN(const uint64_t seat, flags.Number("seat", 0, proto::kSeatsMax - 1));
     options.join.seat = WorkerId(static_cast<uint32_t>(seat));
     options.join.has_seat = true;
+  }
+  if (flags.Has("threads")) {
+    PS_ASSIGN(const uint64_t threads, flags.Number("threads", 1, kThreadsMax));
+    options.threads = static_cast<int>(threads);
+  }
+  if (flags.Has("minibatch")) {
+    PS_ASSIGN(const uint64_t minibatch, flags.Number("minibatch", 1, kMinibatchMax));
+    options.join.minibatch = static_cast<uint32_t>(minibatch);
   }
   char host[256] = "";
   if (::gethostname(host, sizeof(host) - 1) == 0) {
@@ -56,17 +127,12 @@ int Misused(const Status& status) {
 }
 
 int Main(int argc, char** argv) {
-  const Result<Flags> flags = Flags::Parse(
-      argc,
-      argv,
-      {"coordinator",
-       "token-file",
-       "seat",
-       "log-file",
-       "notice-file",
-       "term-grace-s",
-       "emulate-step-us",
-       "emulate-link-bytes-per-s"});
+  const std::string asked = Flags::Asked(argc, argv, WorkerManual(), PS_VERSION);
+  if (!asked.empty()) {
+    std::fputs(asked.c_str(), stdout);
+    return 0;
+  }
+  const Result<Flags> flags = Flags::Parse(argc, argv, WorkerManual());
   if (!flags.ok()) {
     return Misused(flags.status());
   }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 
 #include "ps/base/file.h"
+#include "ps/net/addresses.h"
 #include "worker/trainer.h"
 
 namespace ps::worker {
@@ -116,7 +118,7 @@ Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& 
     config_json_ = reply.config_json;
   }
   compute_->SetDevice(
-      static_cast<int>(reply.threads),
+      options_.threads == 0 ? static_cast<int>(reply.threads) : options_.threads,
       emulation::MakeDevice(reply.slowdown, options_.emulation.step_least));
   StartTicking(settings_.timing);
   return settings_;
@@ -167,7 +169,18 @@ void WorkerProgram::ConnectCoordinator(Incarnation incarnation) {
         coordinator_ = *peer;
         core_->OnCoordinatorConnected(*peer, SystemTime().Now(), endpoint_.get());
       },
-      net::RetryPolicy::FromTiming(timing_, kEndless));
+      RetryOf("the coordinator", options_.coordinator_host, options_.coordinator_port));
+}
+
+net::RetryPolicy WorkerProgram::RetryOf(
+    const std::string& what, const std::string& host, uint32_t port) const {
+  net::RetryPolicy retry = net::RetryPolicy::FromTiming(timing_, kEndless);
+  retry.on_trouble = [this, what, host, port](const Status& why) {
+    const std::string text = net::UnreachableText(what, host, port, why);
+    log_->Warning("unreachable", {{"why", text}});
+    std::fprintf(stderr, "ps_worker: %s\n", text.c_str());
+  };
+  return retry;
 }
 
 void WorkerProgram::GiveUpShards() {
@@ -196,7 +209,7 @@ void WorkerProgram::ConnectShard(const proto::ShardAddress& address, Incarnation
         shards_[*peer] = {address, incarnation};
         core_->OnShardConnected(address.shard, *peer, SystemTime().Now(), endpoint_.get());
       },
-      net::RetryPolicy::FromTiming(timing_, kEndless));
+      RetryOf("shard " + std::to_string(address.shard.value), address.host, address.port));
 }
 
 void WorkerProgram::StartCompute(const client::ComputeTask& task) {

@@ -28,6 +28,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     Duration term_grace{};    // what SIGTERM leaves, e.g. Kubernetes' 30 s
     emulation::Emulation emulation;
     std::function<void(const std::string&)> on_named;  // takes part under this name, as "w3"
+    int threads = 0;  // 0: what the job says of the seat
   };
 
   WorkerProgram(Options options, const Logger* log);
@@ -53,6 +54,8 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   /// Of an earlier session: none of its connections reaches the core any more.
   void GiveUpShards();
   Status BuildTrainer(const std::string& config_json);
+  /// Attempts without end; says in the log and on stderr when `what` is not reached.
+  net::RetryPolicy RetryOf(const std::string& what, const std::string& host, uint32_t port) const;
   proto::Hello MakeHello(Incarnation incarnation) const;
   void StartTicking(const proto::Timing& timing);
   void LookForNotice();

@@ -1,16 +1,30 @@
 #include "ps/base/flags.h"
 
+#include <algorithm>
 #include <charconv>
+#include <utility>
+#include <vector>
+
+#include "ps/base/text.h"
 
 namespace ps {
 namespace {
 
-Status Misuse(const std::string& what, const std::set<std::string>& known) {
-  std::string text = what + "; flags:";
-  for (const std::string& name : known) {
-    text += " --" + name;
+/// The flags' names without dashes.
+std::vector<std::string> NamesOf(const Manual& manual) {
+  std::vector<std::string> names;
+  for (const ManualSection& section : manual.sections) {
+    for (const ManualFlag& flag : section.flags) {
+      if (!flag.value.empty()) {
+        names.push_back(flag.name.substr(2));
+      }
+    }
   }
-  return Status::InvalidArgument(text);
+  return names;
+}
+
+Status Misuse(const std::string& what, const Manual& manual) {
+  return Status::InvalidArgument(what + "; try " + manual.program + " --help");
 }
 
 bool ParseNumber(std::string_view text, uint64_t* number) {
@@ -20,17 +34,21 @@ bool ParseNumber(std::string_view text, uint64_t* number) {
 
 }  // namespace
 
-Result<Flags> Flags::Parse(int argc, const char* const* argv, const std::set<std::string>& known) {
+Result<Flags> Flags::Parse(int argc, const char* const* argv, const Manual& manual) {
+  const std::vector<std::string> known = NamesOf(manual);
   Flags flags;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (!word.starts_with("--")) {
-      return Misuse("'" + std::string(word) + "' is no flag", known);
+      return Misuse("'" + Printable(word) + "' is no flag", manual);
     }
     const size_t equals = word.find('=');
     const std::string name(word.substr(2, equals == std::string_view::npos ? equals : equals - 2));
-    if (!known.contains(name)) {
-      return Misuse("unknown flag --" + name, known);
+    if (std::ranges::find(known, name) == known.end()) {
+      const std::string nearest = NearestName(name, known);
+      const std::string what = "unknown flag --" + Printable(name);
+      return nearest.empty() ? Misuse(what, manual)
+                             : Status::InvalidArgument(what + "; did you mean --" + nearest + "?");
     }
     std::string value;
     if (equals != std::string_view::npos) {
@@ -38,13 +56,30 @@ Result<Flags> Flags::Parse(int argc, const char* const* argv, const std::set<std
     } else if (i + 1 < argc) {
       value = argv[++i];
     } else {
-      return Misuse("flag --" + name + " needs a value", known);
+      return Misuse("flag --" + name + " needs a value", manual);
     }
     if (!flags.values_.emplace(name, std::move(value)).second) {
-      return Misuse("flag --" + name + " is given twice", known);
+      return Misuse("flag --" + name + " is given twice", manual);
     }
   }
   return flags;
+}
+
+std::string Flags::Asked(
+    int argc, const char* const* argv, const Manual& manual, std::string_view version) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--help" || word == "-h") {
+      return RenderHelp(manual);
+    }
+    if (word == "--man") {
+      return RenderManPage(manual, version);
+    }
+    if (word == "--version") {
+      return manual.program + " " + std::string(version) + "\n";
+    }
+  }
+  return "";
 }
 
 Result<std::string> Flags::Text(const std::string& name) const {

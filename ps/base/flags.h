@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 
+#include "ps/base/manual.h"
 #include "ps/base/status.h"
 
 namespace ps {
@@ -14,9 +14,14 @@ namespace ps {
 /// `--name=value`. psctl, which people type, has a command line library instead.
 class Flags {
  public:
-  /// `known` are the names without dashes. Errors: kInvalidArgument for an unknown or repeated
-  /// flag, a missing value, or a word that is no flag; the text lists what is allowed.
-  static Result<Flags> Parse(int argc, const char* const* argv, const std::set<std::string>& known);
+  /// `manual` lists the flags, as in {"--seat", "N", ...}. Errors: kInvalidArgument for an unknown
+  /// or repeated flag, a missing value, or a word that is no flag; the text lists what is allowed.
+  static Result<Flags> Parse(int argc, const char* const* argv, const Manual& manual);
+
+  /// What to print instead of running when --help, -h, --man or --version is among the words; else
+  /// empty.
+  static std::string Asked(
+      int argc, const char* const* argv, const Manual& manual, std::string_view version);
 
   bool Has(const std::string& name) const { return values_.contains(name); }
 

@@ -30,6 +30,10 @@ bool BindsAll(std::string_view host) {
   return host == "0.0.0.0" || host == "::";
 }
 
+bool IsLoopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
 std::string ReachableHost(
     const std::string& listen, const std::string& advertise, const std::string& otherwise) {
   if (!advertise.empty()) {

@@ -24,6 +24,9 @@ std::string FormatHostPort(const std::string& host, uint32_t port);
 /// itself is nowhere.
 bool BindsAll(std::string_view host);
 
+/// Whether `host` is the machine that asks, whichever it is: 127.0.0.1, ::1, localhost.
+bool IsLoopback(std::string_view host);
+
 /// Where others reach what binds `listen`: `advertise` when there is one, else `listen`, else, when
 /// that binds everything, `otherwise`.
 std::string ReachableHost(

@@ -29,10 +29,20 @@ struct RetryPolicy {
   Duration limit = std::chrono::milliseconds(1500);
   Duration connect_timeout = std::chrono::milliseconds(500);  // one attempt to connect
   Duration reply_timeout = std::chrono::seconds(3);           // from then to the HelloReply
+  /// Gets the last reason when nobody is connected after `report_after`, and again after each
+  /// further `report_every`. The attempts go on.
+  std::function<void(const Status& why)> on_trouble;
+  Duration report_after = std::chrono::seconds(2);
+  Duration report_every = std::chrono::seconds(30);
 
   static RetryPolicy FromTiming(const proto::Timing& timing, uint32_t attempts) {
-    return {
-        attempts, timing.retry_first, timing.retry_limit, timing.connect_timeout, timing.detect};
+    RetryPolicy policy;
+    policy.attempts_max = attempts;
+    policy.first = timing.retry_first;
+    policy.limit = timing.retry_limit;
+    policy.connect_timeout = timing.connect_timeout;
+    policy.reply_timeout = timing.detect;
+    return policy;
   }
 };
 

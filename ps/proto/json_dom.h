@@ -6,7 +6,7 @@
 
 #include "ps/base/status.h"
 
-// JSON with comments as a tree that knows where everything was written. Private to ps/proto.
+// JSON with comments as a tree that knows where everything was written.
 
 namespace ps::proto {
 

@@ -1,8 +1,11 @@
 #include "ps/server/shard_host.h"
 
 #include <csignal>
+#include <cstdio>
 #include <limits>
 #include <utility>
+
+#include "ps/net/addresses.h"
 
 namespace ps::server {
 namespace {
@@ -45,8 +48,16 @@ void ShardHost::Stop() {
 }
 
 void ShardHost::ConnectCoordinator() {
-  const net::RetryPolicy retry = net::RetryPolicy::FromTiming(
+  net::RetryPolicy retry = net::RetryPolicy::FromTiming(
       core_->timing(), std::numeric_limits<uint32_t>::max());  // the core gives up, by time
+  retry.on_trouble = [this](const Status& why) {
+    const std::string text = net::UnreachableText(
+        "the coordinator", options_.coordinator_host, options_.coordinator_port, why);
+    log_.Warning("coordinator_unreachable", {{"why", text}});
+    if (options_.says_trouble) {
+      std::fprintf(stderr, "ps_server: %s\n", text.c_str());
+    }
+  };
   endpoint_.Connect(
       options_.coordinator_host,
       options_.coordinator_port,

@@ -27,6 +27,7 @@ class ShardHost final : public net::EndpointHandler {
     std::string advertised_host;  // where workers reach it
     emulation::Emulation emulation;
     int64_t pid = 0;
+    bool says_trouble = false;  // on stderr as well, when the coordinator is not reached
   };
 
   /// `sink` outlives the host.

@@ -11,9 +11,24 @@ namespace {
 
 using ::testing::HasSubstr;
 
+using ::testing::StartsWith;
+
+Manual ProgramManual() {
+  return {
+      "program",
+      "does things",
+      "--seat N",
+      {{"Flags", "", "", {{"--seat", "N", "Where."}, {"--file", "FILE", "What."}}, {}}}};
+}
+
 Result<Flags> Parse(std::vector<const char*> words) {
   words.insert(words.begin(), "program");
-  return Flags::Parse(static_cast<int>(words.size()), words.data(), {"seat", "file"});
+  return Flags::Parse(static_cast<int>(words.size()), words.data(), ProgramManual());
+}
+
+std::string Asked(std::vector<const char*> words) {
+  words.insert(words.begin(), "program");
+  return Flags::Asked(static_cast<int>(words.size()), words.data(), ProgramManual(), "1.2");
 }
 
 TEST(FlagsTest, BothWaysOfWritingAValueWork) {
@@ -25,10 +40,23 @@ TEST(FlagsTest, BothWaysOfWritingAValueWork) {
 }
 
 TEST(FlagsTest, MisuseIsNamed) {
-  EXPECT_THAT(std::string(Parse({"--seta", "3"}).status().message()), HasSubstr("--seta"));
+  EXPECT_EQ(Parse({"--seta", "3"}).status().message(), "unknown flag --seta; did you mean --seat?");
+  EXPECT_EQ(Parse({"--xyz"}).status().message(), "unknown flag --xyz; try program --help");
   EXPECT_THAT(std::string(Parse({"--seat"}).status().message()), HasSubstr("needs a value"));
   EXPECT_THAT(std::string(Parse({"seat"}).status().message()), HasSubstr("no flag"));
   EXPECT_THAT(std::string(Parse({"--seat=1", "--seat=2"}).status().message()), HasSubstr("twice"));
+}
+
+TEST(FlagsTest, HelpManPageAndVersionAreAskedForAnywhere) {
+  EXPECT_EQ(
+      Asked({"--help"}),
+      "program: does things\nUsage: program --seat N\n\nFlags:\n"
+      "  --seat N                        Where.\n"
+      "  --file FILE                     What.\n");
+  EXPECT_EQ(Asked({"--seat", "1", "-h"}), Asked({"--help"}));
+  EXPECT_THAT(Asked({"--man"}), StartsWith(".TH PROGRAM 1"));
+  EXPECT_EQ(Asked({"--version"}), "program 1.2\n");
+  EXPECT_EQ(Asked({"--seat", "1"}), "");
 }
 
 TEST(FlagsTest, NumbersAreWholeAndInRange) {

@@ -27,5 +27,14 @@ TEST(HostPortTest, AnAddressThatIsEveryAddressIsNeverAdvertised) {
   EXPECT_EQ(ReachableHost("10.0.0.7", "", "127.0.0.1"), "10.0.0.7");
 }
 
+TEST(HostPortTest, LoopbackIsTheMachineItself) {
+  for (const char* host : {"127.0.0.1", "127.1.2.3", "::1", "localhost"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  }
+  for (const char* host : {"10.0.0.1", "0.0.0.0", "localhost.example", "1270.0.0.1"}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+}
+
 }  // namespace
 }  // namespace ps

@@ -82,6 +82,39 @@ TEST(ConnectTest, ALateListenerIsFoundByARetry) {
   EXPECT_TRUE(peer.ok()) << peer.status();
 }
 
+TEST(ConnectTest, TroubleIsReportedWithTheReasonWhileTheAttemptsGoOn) {
+  const ReservedPort reserved;
+  const uint32_t port = reserved.port();
+  TestNode client(TestOptions("client"));
+  RetryPolicy retry = PatientPolicy();
+  retry.attempts_max = 1'000'000;
+  retry.first = milliseconds(1);
+  retry.limit = milliseconds(2);
+  retry.report_after = milliseconds(20);
+  retry.report_every = milliseconds(20);
+  std::promise<std::string> told;
+  int reports = 0;
+  retry.on_trouble = [&](const Status& why) {
+    if (++reports == 2) {
+      told.set_value(std::string(why.message()));
+    }
+  };
+  std::promise<Result<proto::PeerId>> done;
+  client.Do([&](Endpoint& endpoint) {
+    endpoint.Connect(
+        "127.0.0.1",
+        port,
+        TestHello("early"),
+        [&](Result<proto::PeerId> peer) { done.set_value(std::move(peer)); },
+        retry);
+  });
+  EXPECT_EQ(told.get_future().get(), "Connection refused");
+  TestNode server(TestOptions("server"));
+  server.Do([&](Endpoint& endpoint) { EXPECT_TRUE(endpoint.Listen("127.0.0.1", port).ok()); });
+  const Result<proto::PeerId> peer = done.get_future().get();
+  EXPECT_TRUE(peer.ok()) << peer.status();
+}
+
 TEST(ConnectTest, AWrongTokenIsNotTriedAgain) {
   TestNode server(TestOptions("server"));
   TestNode client(TestOptions("client"));

@@ -40,12 +40,26 @@ Connector::Connector(
       logger_(logger),
       resolver_(io),
       socket_(io),
-      timer_(io) {}
+      timer_(io),
+      report_timer_(io) {}
 
 void Connector::Start() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
     if (!self->is_over_) {
       self->Attempt();
+    }
+  });
+  if (retry_.on_trouble) {
+    ReportAfter(retry_.report_after);
+  }
+}
+
+void Connector::ReportAfter(Duration wait) {
+  report_timer_.expires_after(wait);
+  report_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    if (!error && !self->is_over_) {
+      self->ReportAfter(self->retry_.report_every);
+      self->retry_.on_trouble(self->last_failure_);
     }
   });
 }
@@ -155,8 +169,10 @@ void Connector::Fail(Status why, Duration retry_after) {
   asio::error_code ignored;
   socket_.close(ignored);
   ++failures_;
+  last_failure_ = why;
   if (failures_ >= retry_.attempts_max || !IsWorthRetrying(why.code())) {
     is_over_ = true;
+    report_timer_.cancel();
     std::string context = target_.Name();
     if (failures_ > 1) {
       context +=
@@ -188,6 +204,7 @@ void Connector::Cancel() {
   socket_.close(ignored);
   resolver_.cancel();
   timer_.cancel();
+  report_timer_.cancel();
 }
 
 }  // namespace ps::net

@@ -49,7 +49,7 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   void Start();
   /// This attempt failed; `retry_after` is the wait that the peer asks for.
   void Fail(Status why, Duration retry_after = Duration::zero());
-  /// No event comes any more.
+  /// No event comes any more: the owner has a connection, or gives up.
   void Cancel();
 
   const RetryPolicy& retry() const { return retry_; }
@@ -65,6 +65,7 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   bool IsCurrent(uint64_t attempt) const { return !is_over_ && attempt == attempt_; }
 
   void OnTimeout();
+  void ReportAfter(Duration wait);
 
   const Target target_;
   const RetryPolicy retry_;
@@ -75,9 +76,11 @@ class Connector final : public std::enable_shared_from_this<Connector> {
   asio::ip::tcp::resolver resolver_;
   asio::ip::tcp::socket socket_;
   asio::steady_timer timer_;
+  asio::steady_timer report_timer_;
   uint64_t attempt_ = 0;
   uint32_t failures_ = 0;
   bool is_over_ = false;
+  Status last_failure_ = Status::DeadlineExceeded("no answer");
 };
 
 }  // namespace ps::net

@@ -305,6 +305,7 @@ void Endpoint::Impl::FinishAttempt(ConnectId attempt, Result<proto::PeerId> resu
     return;
   }
   const ConnectCallback done = std::move(found->second.done);
+  found->second.connector->Cancel();
   attempts_.erase(found);
   done(std::move(result));
 }
