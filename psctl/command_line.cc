@@ -94,6 +94,26 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   } catch (const CLI::ParseError& error) {
     return MisuseOf(error, parser);
   }
+  if (parser.help->parsed()) {
+    if (parser.is_man_page) {
+      return Command(PrintCommand{ManPage()});
+    }
+    PS_ASSIGN(std::string text, HelpText(parser.help_path));
+    return Command(PrintCommand{std::move(text)});
+  }
+  if (parser.completion->parsed()) {
+    PS_TRY(CheckOneOf("shell", parser.completion_shell, {"bash", "zsh"}));
+    const CommandText table = parser.Describe();
+    return Command(PrintCommand{
+        parser.completion_shell == "bash" ? BashCompletion(table) : ZshCompletion(table)});
+  }
+  if (parser.check->parsed()) {
+    PS_ASSIGN(parser.check_command.overrides, ParseSettings(parser.settings));
+    return Command(parser.check_command);
+  }
+  if (parser.runs->parsed()) {
+    return Command(parser.runs_command);
+  }
   if (parser.train->parsed()) {
     PS_ASSIGN(parser.train_command.overrides, ParseSettings(parser.settings));
     return Command(parser.train_command);

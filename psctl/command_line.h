@@ -6,9 +6,11 @@
 
 #include "ps/base/status.h"
 #include "psctl/catalog_command.h"
+#include "psctl/check_command.h"
 #include "psctl/checkpoint_command.h"
 #include "psctl/plan_command.h"
 #include "psctl/profile_command.h"
+#include "psctl/runs_command.h"
 #include "psctl/train_command.h"
 
 namespace ps::psctl {
@@ -27,13 +29,15 @@ struct StopCommand {
   bool is_immediate = false;
 };
 
-/// --help, --version: a text for stdout, and that is all.
+/// help, completion, --help, --version: a text for stdout, and that is all.
 struct PrintCommand {
   std::string text;
 };
 
 using Command = std::variant<
     TrainCommand,
+    CheckCommand,
+    RunsCommand,
     StatusCommand,
     WhyCommand,
     StopCommand,

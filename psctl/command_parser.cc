@@ -9,35 +9,34 @@
 namespace ps::psctl {
 namespace {
 
-constexpr std::string_view kExamples =
-    R"(Examples:
-  psctl train configs/fashion_mnist_cnn.json    run a job; Ctrl-C ends it cleanly
-  psctl train job.json --set train.epochs=1     change a field for this run
-  psctl train job.json --print-config           show the config as it would be used
-  psctl train job.json --json > summary.json    the summary for programs
-  psctl status                                  running jobs, from any terminal
-  psctl status runs/mnist-20240131-120000       one run, ended ones too
-  psctl why                                     who waits for whom, since when
-  psctl stop fashion-mnist-cnn                  end a job after the steps in hand
-  psctl profile job.json                        measure a job on this machine
-  psctl catalog show                            what can be rented, for how much
-  psctl plan job.json --loss 0.8 --within 40m
-                                                the cheapest fleet that gets there
-  psctl predict job.json --fleet g4dn.4xlarge=2 --ps m5.xlarge
-                                                what if
-
-Exit codes: 0 done, 1 failed, 2 misused.
-Results go to stdout, progress and logs to stderr.
-)";
+constexpr std::string_view kExamples[] = {
+    "psctl train configs/fashion_mnist_cnn.json    run a job; Ctrl-C ends it cleanly",
+    "psctl train job.json --set train.epochs=1     change a field for this run",
+    "psctl train job.json --print-config           show the config as it would be used",
+    "psctl train job.json --json > summary.json    the summary for programs",
+    "psctl check job.json                          what train would refuse, without a run",
+    "psctl status                                  running jobs, from any terminal",
+    "psctl status runs/mnist-20240131-120000       one run, ended ones too",
+    "psctl runs                                    all runs of this folder",
+    "psctl why                                     who waits for whom, since when",
+    "psctl stop fashion-mnist-cnn                  end a job after the steps in hand",
+    "psctl profile job.json                        measure a job on this machine",
+    "psctl catalog show                            what can be rented, for how much",
+    "psctl plan job.json --loss 0.8 --within 40m   the cheapest fleet that gets there",
+    "psctl predict job.json --fleet g4dn.4xlarge=2 --ps m5.xlarge",
+    "                                              what if",
+    "psctl help plan                               all flags of a command",
+};
 
 constexpr const char* kJobHelp = "Job name or run directory; not needed when one job is running";
 
 void AddPlanning(CLI::App* sub, PlanningCommand* command) {
   sub->add_option("JOB.json", command->job_path, "Job file, to check that the profile is of it");
   sub->add_option(
-      "--profile", command->profile_path, "What is known of the job; ./profile.json if absent");
-  sub->add_option(
-      "--catalog", command->catalog_path, "Catalog; configs/catalog/aws.json if absent");
+         "--profile", command->profile_path, "What is known of the job; ./profile.json if absent")
+      ->type_name("FILE");
+  sub->add_option("--catalog", command->catalog_path, "Catalog; configs/catalog/aws.json if absent")
+      ->type_name("FILE");
   sub->add_option("--loss", command->loss, "Training loss to reach");
   sub->add_option(
       "--market",
@@ -102,10 +101,80 @@ std::string FullName(const CLI::App& app) {
              : FullName(*parent) + " " + app.get_name();
 }
 
+/// A flag that is a positional argument as well is two arguments.
+void AddArguments(const CLI::Option& option, std::vector<ArgumentText>* arguments) {
+  const std::string value = option.get_expected_max() == 0 ? "" : option.get_type_name();
+  if (option.get_positional()) {
+    const std::string name = option.get_name(true, false);
+    arguments->push_back({{name}, "", option.get_description(), true, option.get_required()});
+  }
+  ArgumentText flag = {{}, value, option.get_description(), false, false};
+  for (const std::string& name : option.get_snames()) {
+    flag.names.push_back("-" + name);
+  }
+  for (const std::string& name : option.get_lnames()) {
+    flag.names.push_back("--" + name);
+  }
+  if (!flag.names.empty()) {
+    arguments->push_back(std::move(flag));
+  }
+}
+
+CommandText DescribeCommand(const CLI::App& app) {
+  const bool is_root = app.get_parent() == nullptr;
+  CommandText text = {is_root ? "" : FullName(app), app.get_description(), {}, {}};
+  for (const CLI::Option* option : app.get_options()) {
+    AddArguments(*option, &text.arguments);
+  }
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    text.commands.push_back(DescribeCommand(*sub));
+  }
+  return text;
+}
+
+/// What is missing, by the name under which it is typed: the first that is required.
+std::string MissingArgument(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_required() && option->count() == 0) {
+      return option->get_positional() ? option->get_name(true, false) : option->get_name();
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
+CommandText CommandParser::Describe() const {
+  return DescribeCommand(app);
+}
+
+Result<std::string> HelpText(const std::vector<std::string>& path) {
+  const CommandParser parser;  // one that has parsed nothing, or it tells of what it has parsed
+  const CLI::App* scope = &parser.app;
+  std::string above;
+  for (const std::string& name : path) {
+    const std::vector<std::string> known = SubcommandNames(*scope);
+    if (known.empty()) {
+      return Status::InvalidArgument(
+          "unknown command '" + Printable(name) + "'; " + FullName(*scope) + " has no commands");
+    }
+    if (std::ranges::find(known, name) == known.end()) {
+      return UnknownName("command", name, known);
+    }
+    above += (above.empty() ? "" : " ") + scope->get_name();
+    scope = scope->get_subcommand(name);
+  }
+  return scope->help(above);
+}
+
+std::string ManPage() {
+  return RenderManPage(
+      ManualOf(CommandParser().Describe(), CommandParser::Examples(), std::string(kExitCodes)),
+      PS_VERSION);
+}
+
 CommandParser::CommandParser() {
-  app.set_help_flag("--help", "Show this help");
+  app.set_help_flag("-h,--help", "Show this help");
   app.set_version_flag("--version", "psctl " PS_VERSION, "Show the version");
   app.require_subcommand(1);
   train = app.add_subcommand("train", "Run a job to its end");
@@ -116,16 +185,21 @@ CommandParser::CommandParser() {
           "--set", settings, "Change a field of the job: --set train.epochs=2 train.seed=7")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  train->add_option(
-      "--plan", train_command.plan_path, "plan.json: run its fleet here and compare with it");
-  train->add_option(
-      "--profile",
-      train_command.profile_path,
-      "Profile to refine with what the run tells; ./profile.json if there is one");
+  train
+      ->add_option(
+          "--plan", train_command.plan_path, "plan.json: run its fleet here and compare with it")
+      ->type_name("FILE");
+  train
+      ->add_option(
+          "--profile",
+          train_command.profile_path,
+          "Profile to refine with what the run tells; ./profile.json if there is one")
+      ->type_name("FILE");
   train->add_flag("--no-refine", train_command.no_refine, "Leave the profile as it is");
   train->add_flag("--json", train_command.is_json, "Print the summary as JSON");
   train->add_flag(
       "--print-config", train_command.only_prints_config, "Print the job as resolved, run nothing");
+  AddRuns();
   status = app.add_subcommand("status", "Show workers, servers, staleness and ledger of a job");
   status->add_option("JOB", status_command.job, kJobHelp);
   status->add_flag("--json", status_command.is_json, "Print JSON");
@@ -138,7 +212,45 @@ CommandParser::CommandParser() {
   AddCheckpoint();
   AddProfile();
   AddPlan();
-  app.footer(std::string(kExamples));  // last, or the commands above inherit it
+  AddHelp();
+  std::string footer = "Examples:\n";
+  for (const std::string& line : Examples()) {
+    footer += "  " + line + "\n";
+  }
+  app.footer(footer + "\nExit codes: " + std::string(kExitCodes) + "\n");  // last: it is inherited
+}
+
+std::vector<std::string> CommandParser::Examples() {
+  return {std::begin(kExamples), std::end(kExamples)};
+}
+
+void CommandParser::AddRuns() {
+  check = app.add_subcommand("check", "Say what train would refuse, without starting anything");
+  check->add_option("JOB.json", check_command.job_path, "Job file")->required();
+  check->add_option("--set", settings, "Change a field of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  check->add_option("--plan", check_command.plan_path, "plan.json whose fleet is to run")
+      ->type_name("FILE");
+  runs = app.add_subcommand("runs", "List the runs of this folder, and those that go on elsewhere");
+  CLI::Option* const prune = runs->add_flag(
+      "--prune", runs_command.prunes, "Remove what ended runs left here, after saying what");
+  runs->add_flag("--json", runs_command.is_json, "Print JSON")->excludes(prune);
+  runs->add_flag("--names", runs_command.only_names, "Print the directories' names alone")
+      ->excludes(prune, "--json");
+}
+
+void CommandParser::AddHelp() {
+  help = app.add_subcommand("help", "Show what a command does and all its flags");
+  help->add_option("COMMAND", help_path, "As in: psctl help catalog show; all if absent");
+  help->add_flag("--man", is_man_page, "Print the man page of psctl, for man -l -");
+  completion = app.add_subcommand("completion", "Print a script that completes what is typed");
+  completion
+      ->add_option(
+          "bash|zsh",
+          completion_shell,
+          "The shell, as in: source <(psctl completion bash). Installed packages have it already")
+      ->required();
 }
 
 void CommandParser::AddProfile() {
@@ -147,8 +259,9 @@ void CommandParser::AddProfile() {
   profile->add_option("--set", settings, "Change a field of the job")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  profile->add_option(
-      "-o,--output", profile_command.output, "File to write or refine; profile.json");
+  profile
+      ->add_option("-o,--output", profile_command.output, "File to write or refine; profile.json")
+      ->type_name("FILE");
   profile->add_option("--type", profile_command.type, "Name of this kind of machine; local");
   profile->add_option("--seconds", profile_command.seconds, "Length of a run; 10");
   profile->add_option(
@@ -185,7 +298,8 @@ void CommandParser::AddCatalog() {
   catalog_import->add_option("--region", catalog_import_command.region, "Only its prices");
   catalog_import->add_option(
       "--quota", catalog_import_command.quota, "Of each type for which no file says; 10");
-  catalog_import->add_option("-o,--output", catalog_import_command.output, "File; else stdout");
+  catalog_import->add_option("-o,--output", catalog_import_command.output, "File; else stdout")
+      ->type_name("FILE");
 }
 
 void CommandParser::AddCheckpoint() {
@@ -271,7 +385,8 @@ void CommandParser::AddPlan() {
   plan->add_option("--plot", plan_command.plot_path, "Draw speed and cost over the fleet's size")
       ->type_name("FILE.svg");
   plan->add_option(
-      "-o,--output", plan_command.output, "File for the plan, which psctl train --plan runs");
+          "-o,--output", plan_command.output, "File for the plan, which psctl train --plan runs")
+      ->type_name("FILE");
   predict = app.add_subcommand("predict", "Say what a fleet would do");
   AddPlanning(predict, &predict_command.common);
   predict
@@ -327,7 +442,9 @@ Status MisuseOf(const CLI::ParseError& error, const CommandParser& parser) {
     } else if (&chosen == parser.train) {
       text = "train wants a job file, as in: psctl train JOB.json";
     } else {
-      text = FullName(chosen) + ": " + text + "; try psctl " + FullName(chosen) + " --help";
+      const std::string missing = MissingArgument(chosen);
+      text = FullName(chosen) + (missing.empty() ? ": " + text : " wants " + missing) +
+             "; try psctl " + FullName(chosen) + " --help";
     }
   } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::vector<std::string> extras = parser.app.remaining(true);

@@ -6,6 +6,7 @@
 
 #include "ps/base/status.h"
 #include "psctl/command_line.h"
+#include "psctl/command_text.h"
 
 namespace ps::psctl {
 
@@ -14,10 +15,14 @@ struct CommandParser {
   CLI::App app{
       "Trains models with a parameter server on unequal workers that come and go.", "psctl"};
   CLI::App* train = nullptr;
+  CLI::App* check = nullptr;
+  CLI::App* runs = nullptr;
   CLI::App* status = nullptr;
   CLI::App* why = nullptr;
   CLI::App* stop = nullptr;
   TrainCommand train_command;
+  CheckCommand check_command;
+  RunsCommand runs_command;
   StatusCommand status_command;
   WhyCommand why_command;
   StopCommand stop_command;
@@ -43,15 +48,36 @@ struct CommandParser {
   CLI::App* profile = nullptr;
   ProfileCommand profile_command;
   std::vector<std::string> settings;
+  CLI::App* help = nullptr;
+  std::vector<std::string> help_path;  // of the command that help is asked about
+  bool is_man_page = false;
+  CLI::App* completion = nullptr;
+  std::string completion_shell;
 
   CommandParser();
 
+  /// The commands as a table, for help, man page and completion.
+  CommandText Describe() const;
+  /// What `psctl --help` ends with, a line each.
+  static std::vector<std::string> Examples();
+
  private:
+  void AddRuns();
+  void AddHelp();
   void AddProfile();
   void AddCatalog();
   void AddCheckpoint();
   void AddPlan();
 };
+
+/// What `psctl help PATH...` prints. Errors: as below, for a command that is not there.
+Result<std::string> HelpText(const std::vector<std::string>& path);
+
+/// The man page of psctl, as roff.
+std::string ManPage();
+
+inline constexpr std::string_view kExitCodes =
+    "0 done, 1 failed, 2 misused. Results go to stdout, progress and logs to stderr.";
 
 // What was typed wrongly, said in one line: kInvalidArgument.
 

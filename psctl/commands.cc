@@ -182,6 +182,12 @@ int RunPsctl(
     console.out(print->text);
     return kExitOk;
   }
+  if (const auto* check = std::get_if<CheckCommand>(&*command)) {
+    return RunCheck(*check, console);
+  }
+  if (const auto* runs = std::get_if<RunsCommand>(&*command)) {
+    return RunRuns(*runs, console, registry);
+  }
   if (const auto* status = std::get_if<StatusCommand>(&*command)) {
     return RunStatus(*status, console, registry);
   }

@@ -26,6 +26,11 @@ std::string BaseName(const std::string& path) {
   return std::string(slash == std::string_view::npos ? rest : rest.substr(slash + 1));
 }
 
+std::string ProgramDirectory() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
 Result<FileLock> FileLock::Take(const std::string& path, std::string_view text) {
   FileLock lock(UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)));
   if (!lock.fd_.is_open()) {

@@ -15,6 +15,9 @@ std::string AbsolutePath(const std::string& path);
 /// The last component: "runs/a/" is "a".
 std::string BaseName(const std::string& path);
 
+/// Where this program lies, and ps_server and ps_worker beside it.
+std::string ProgramDirectory();
+
 /// A file held open with an exclusive lock that the system drops when the holder dies.
 class FileLock {
  public:

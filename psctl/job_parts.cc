@@ -47,4 +47,12 @@ Result<JobParts> LoadParts(
   return parts;
 }
 
+Status CheckData(
+    const proto::JobConfig& config,
+    const std::string& path,
+    const std::vector<proto::ConfigOverride>& overrides) {
+  const Result<worker::Dataset> data = worker::Dataset::Load(config.data);
+  return data.ok() ? Status::Ok() : proto::AtItsField(data.status(), path, overrides);
+}
+
 }  // namespace ps::psctl

@@ -24,4 +24,10 @@ Result<JobParts> LoadParts(
     const std::string& path,
     const std::vector<proto::ConfigOverride>& overrides = {});
 
+/// Reads the whole dataset, as every worker does. Errors: as LoadParts.
+Status CheckData(
+    const proto::JobConfig& config,
+    const std::string& path,
+    const std::vector<proto::ConfigOverride>& overrides);
+
 }  // namespace ps::psctl

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <vector>
 
 #include "provisioner/model/profile_fit.h"
 #include "ps/base/file.h"
@@ -13,6 +14,7 @@ namespace ps::psctl {
 namespace {
 
 constexpr const char* kDefaultCatalog = "configs/catalog/aws.json";
+constexpr const char* kInstalled = "share/spotps";  // beside the folder of the programs
 constexpr char kNameAnother[] = "name another file (profile -o, train --profile)";
 
 }  // namespace
@@ -25,16 +27,20 @@ Result<std::string> FindCatalog(const std::string& given) {
   if (std::filesystem::is_regular_file(kDefaultCatalog, error)) {
     return std::string(kDefaultCatalog);
   }
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const std::filesystem::path program = ProgramDirectory();
+  std::vector<std::filesystem::path> places = {program.parent_path() / kInstalled};
   for (auto folder = program; folder.has_relative_path(); folder = folder.parent_path()) {
-    const auto path = folder / kDefaultCatalog;
+    places.push_back(folder);
+  }
+  for (const std::filesystem::path& place : places) {
+    const auto path = place / kDefaultCatalog;
     if (std::filesystem::is_regular_file(path, error)) {
       return path.string();
     }
   }
   return Status::NotFound(
-      std::string("no catalog: there is no ") + kDefaultCatalog + " here or above " +
-      program.string() + "; name one, as in --catalog FILE");
+      std::string("no catalog: there is no ") + kDefaultCatalog + " here, above " +
+      program.string() + " or in " + places.front().string() + "; name one, as in --catalog FILE");
 }
 
 Result<proto::Catalog> LoadCatalog(const std::string& given) {

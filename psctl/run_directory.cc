@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -130,6 +131,24 @@ Result<RunDirectory> RunDirectory::Create(
     return WithAdvice(filled);
   }
   return run;
+}
+
+Status RunDirectory::CheckParent(const std::string& parent) {
+  std::filesystem::path place = AbsolutePath(parent);
+  std::error_code error;
+  while (!std::filesystem::exists(place, error) && place.has_relative_path()) {
+    place = place.parent_path();
+  }
+  if (!std::filesystem::is_directory(place, error)) {
+    return WithAdvice(Status::Io(place.string() + " is no directory"));
+  }
+  std::string probe = place.string() + "/.spotps-XXXXXX";
+  if (::mkdtemp(probe.data()) == nullptr) {
+    return WithAdvice(
+        Status::Io("cannot make a directory in " + place.string() + ": " + std::strerror(errno)));
+  }
+  ::rmdir(probe.c_str());
+  return Status::Ok();
 }
 
 Status RunDirectory::Fill() {

@@ -55,6 +55,9 @@ class RunDirectory {
   static Result<RunDirectory> Create(
       const std::string& parent, const std::string& name, int64_t unix_micros);
 
+  /// Whether Create could make one in `parent`; leaves nothing there. Errors: as Create.
+  static Status CheckParent(const std::string& parent);
+
   /// Removes it with all that is in it: the run did not begin, so there is nothing to read.
   void Discard() const;
 

@@ -3,10 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "ps/base/crc32c.h"
 #include "ps/base/text.h"
@@ -107,6 +110,40 @@ std::vector<RunningJob> RunRegistry::Find() const {
     jobs.push_back(std::move(job));
   }
   return jobs;
+}
+
+std::vector<RunPaths> RunRegistry::All() const {
+  std::set<std::string> roots;
+  for (const RunningJob& job : Find()) {
+    roots.insert(job.paths.root);
+  }
+  for (const std::string& parent : scanned_) {
+    for (const fs::path& entry : EntriesOf(parent)) {
+      const RunPaths run{AbsolutePath(entry.string())};
+      std::error_code error;
+      if (fs::exists(run.lock(), error)) {
+        roots.insert(run.root);
+      }
+    }
+  }
+  std::vector<RunPaths> runs;
+  for (const std::string& root : roots) {
+    runs.push_back({root});
+  }
+  // The time is behind the job's name.
+  std::ranges::sort(runs, {}, [](const RunPaths& run) {
+    const std::string name = BaseName(run.root);
+    return std::pair(name.substr(JobNameOf(name).size()), run.root);
+  });
+  return runs;
+}
+
+std::string RunRegistry::ScannedText() const {
+  std::vector<std::string> parents;
+  for (const std::string& parent : scanned_) {
+    parents.push_back(AbsolutePath(parent));
+  }
+  return Join(parents);
 }
 
 Result<RunPaths> RunRegistry::Resolve(const std::string& name) const {

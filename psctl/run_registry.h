@@ -35,6 +35,13 @@ class RunRegistry {
   /// Sorted by path, each once.
   std::vector<RunningJob> Find() const;
 
+  /// The run directories below the scanned parents, ended ones too, and the running ones elsewhere;
+  /// the oldest first, as far as their names tell.
+  std::vector<RunPaths> All() const;
+
+  /// "/home/a/runs": the scanned parents.
+  std::string ScannedText() const;
+
   /// The one run that `name` means: a run directory (running or not), the name of a run directory,
   /// or the name of a running job. Errors: kNotFound, kInvalidArgument (several), with the
   /// candidates.

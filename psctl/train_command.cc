@@ -142,8 +142,26 @@ int Train(
 
 }  // namespace
 
+Result<PreparedJob> PrepareJob(
+    const proto::JobConfig& config,
+    const std::string& job_path,
+    const std::vector<proto::ConfigOverride>& overrides,
+    const std::string& plan_path) {
+  PreparedJob job;
+  PS_ASSIGN(job.plan, LoadPlanIfNamed(plan_path));
+  PS_ASSIGN(job.parts, LoadParts(config, job_path, overrides));
+  job.config = config;
+  if (job.plan) {
+    PS_ASSIGN(
+        job.config,
+        provisioner::ApplyPlan(
+            config, *job.plan, provisioner::ModelFingerprint(job.parts.model.tensors)));
+  }
+  return job;
+}
+
 int RunTrain(const TrainCommand& command, const Console& console, const RunRegistry& registry) {
-  Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
+  const Result<proto::JobConfig> config = proto::LoadJobConfig(command.job_path, command.overrides);
   if (!config.ok()) {
     return Misuse(console, config.status());
   }
@@ -151,22 +169,12 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
     console.out(proto::PrintJobConfig(*config));
     return kExitOk;
   }
-  const Result<std::optional<proto::Plan>> plan = LoadPlanIfNamed(command.plan_path);
-  if (!plan.ok()) {
-    return Misuse(console, plan.status());
+  Result<PreparedJob> job =
+      PrepareJob(*config, command.job_path, command.overrides, command.plan_path);
+  if (!job.ok()) {
+    return Misuse(console, job.status());
   }
-  Result<JobParts> parts = LoadParts(*config, command.job_path, command.overrides);
-  if (!parts.ok()) {
-    return Misuse(console, parts.status());
-  }
-  if (*plan) {
-    config = provisioner::ApplyPlan(
-        *config, **plan, provisioner::ModelFingerprint(parts->model.tensors));
-    if (!config.ok()) {
-      return Misuse(console, config.status());
-    }
-  }
-  return Train(*config, std::move(parts).value(), *plan, command, console, registry);
+  return Train(job->config, std::move(job->parts), job->plan, command, console, registry);
 }
 
 }  // namespace ps::psctl

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ps/proto/job_config.h"
+#include "ps/proto/plan.h"
 #include "psctl/console.h"
+#include "psctl/job_parts.h"
 #include "psctl/run_registry.h"
 
 namespace ps::psctl {
@@ -18,6 +21,21 @@ struct TrainCommand {
   std::string profile_path;  // refined or made by the run; empty: profile.json if it is there
   bool no_refine = false;    // the profile stays as it is
 };
+
+/// A job as it would run.
+struct PreparedJob {
+  proto::JobConfig config;
+  JobParts parts;
+  std::optional<proto::Plan> plan;
+};
+
+/// Reads everything that `config`, of `job_path` with the overrides, names. With a plan the fleet
+/// is the plan's. Errors: what keeps the job from running, with its place.
+Result<PreparedJob> PrepareJob(
+    const proto::JobConfig& config,
+    const std::string& job_path,
+    const std::vector<proto::ConfigOverride>& overrides,
+    const std::string& plan_path);
 
 /// Runs a job to its end: makes the run directory, holds the coordinator, starts servers and
 /// workers, shows progress, and leaves profile and summary; with a plan, runs the plan's fleet

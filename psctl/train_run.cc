@@ -1,7 +1,6 @@
 #include "psctl/train_run.h"
 
 #include <csignal>
-#include <filesystem>
 #include <utility>
 
 #include "provisioner/fleet/local_launcher.h"
@@ -11,6 +10,9 @@
 #include "ps/base/file.h"
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
+#include "ps/net/addresses.h"
+#include "psctl/files.h"
+#include "psctl/job_view.h"
 #include "psctl/planning_files.h"
 #include "psctl/summary.h"
 #include "psctl/tables.h"
@@ -27,11 +29,6 @@ constexpr Duration kObserve = std::chrono::milliseconds(50);
 constexpr size_t kRowsPerTurn = 64;
 /// Children that do not leave by themselves when the job is over are killed after this.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
-
-std::string ProgramDirectory() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
-}
 
 coordinator::CoordinatorHost::Options HostOptionsOf(
     const proto::JobConfig& config, const JobParts& parts, const RunDirectory& directory) {
@@ -80,16 +77,17 @@ Status TrainRun::Prepare() {
   PS_TRY(provisioner::CheckPrograms(ProgramDirectory()));
   PS_ASSIGN(const uint32_t port, host_.Listen());
   const std::string& listen = config_.run.listen;
-  const std::string host =
-      ReachableHost(listen, config_.run.advertise, listen == "::" ? "::1" : "127.0.0.1");
-  const std::string address = FormatHostPort(host, port);
+  const bool is_ipv6 = listen == "::";
+  const std::string host = ReachableHost(
+      listen, config_.run.advertise, net::OwnAddress(is_ipv6, is_ipv6 ? "::1" : "127.0.0.1"));
+  address_ = FormatHostPort(host, port);
 
   provisioner::LocalFleet::Options fleet;
   fleet.log_directory = directory_.paths().logs();
   fleet.notice_directory = directory_.paths().notices();
   fleet.token_file = directory_.paths().token();
   fleet.program_directory = ProgramDirectory();
-  fleet.coordinator = address;
+  fleet.coordinator = address_;
   fleet.listen = listen;
   fleet.machine = host;
   fleet.launch = config_.launch;
@@ -97,35 +95,21 @@ Status TrainRun::Prepare() {
   fleet.server_port = config_.servers.port;
   fleet.server_emulation = emulation::OfServer(config_.servers);
   fleet_ = std::make_unique<provisioner::LocalFleet>(std::move(fleet), launcher_.get(), &log_);
-  return directory_.WriteAddress(address);
+  return directory_.WriteAddress(address_);
 }
 
 void TrainRun::Announce() {
-  const proto::Timing timing = proto::Timing::Of(config_);
-  uint32_t workers = 0;
-  for (const proto::WorkerGroup& group : config_.workers) {
-    workers += group.count;
+  auto pairs = DescribeJob(config_, parts_);
+  pairs.emplace_back("run", directory_.paths().root);
+  if (const Result<HostPort> at = ParseHostPort(address_); at.ok() && !IsLoopback(at->host)) {
+    pairs.emplace_back(
+        "join",
+        "ps_worker --coordinator " + address_ + " --token-file " + directory_.paths().token());
   }
-  const std::string faults =
-      config_.faults.empty() ? "" : ", " + Plural(config_.faults.size(), "planned disturbance");
-  std::string text = RenderPairs(
-      {{"job", Printable(config_.name)},
-       {"model",
-        FormatCount(static_cast<uint64_t>(parts_.model.parameter_count())) + " parameters in " +
-            Plural(parts_.model.tensors.size(), "tensor")},
-       {"data",
-        FormatCount(parts_.data.train_count) + " training and " +
-            FormatCount(parts_.data.test_count) + " test samples"},
-       {"fleet",
-        Plural(config_.servers.count, "server") + " of " +
-            Plural(config_.servers.shards_per_server, "shard") + ", " + Plural(workers, "worker") +
-            faults},
-       {"times",
-        "a silent worker is lost after " + FormatDuration(Seconds(timing.detect)) +
-            ", a server after " + FormatDuration(Seconds(timing.server_detect)) +
-            ", heartbeat every " + FormatDuration(Seconds(timing.heartbeat))},
-       {"run", directory_.paths().root},
-       {"look", "psctl status, psctl why from another terminal; Ctrl-C ends the run"}});
+  pairs.emplace_back("look", "psctl status, psctl why from another terminal; Ctrl-C ends the run");
+  std::string text =
+      RenderPairs(pairs) +
+      RenderHandStart(config_, {address_, directory_.paths().token(), net::OwnAddress(false, "")});
   text.pop_back();  // Say ends the line
   progress_.Say(text);
 }

@@ -74,6 +74,7 @@ class TrainRun final {
   const std::unique_ptr<provisioner::Launcher> launcher_;
   std::unique_ptr<provisioner::LocalFleet> fleet_;  // made by Prepare
   coordinator::CoordinatorHost host_;
+  std::string address_;  // at which others reach the coordinator; made by Prepare
   // What is shown and kept of the run.
   ProgressPrinter progress_;
   RunEvents events_;

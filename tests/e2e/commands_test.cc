@@ -150,11 +150,19 @@ TEST_F(CommandTest, AResultThatCannotBeWrittenIsAFailure) {
 
 class BadInputTest : public CommandTest {
  protected:
+  /// psctl check has to refuse what train refuses, with the same words.
   Output Train(const std::vector<std::string>& arguments = {}) {
     job_.Write();
-    std::vector<std::string> all{"train", job_.path()};
+    std::vector<std::string> all{"check", job_.path()};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    return Psctl(all);
+    const Output checked = Psctl(all);
+    all.front() = "train";
+    Output trained = Psctl(all);
+    EXPECT_EQ(checked.end, trained.end) << checked.err;
+    if (trained.end == ProcessEnd{kMisused}) {
+      EXPECT_EQ(checked.err, trained.err);
+    }
+    return trained;
   }
 };
 
@@ -227,6 +235,32 @@ TEST_F(BadInputTest, WhatOnlyDataAndModelShowComesWithItsPlaceToo) {
       ContainsRegex(
           "\\.json:[0-9]+:7: model.layers.1.\\.layers.1. .conv2d.: kernel 3 does not fit"));
   EXPECT_EQ(ReadText(job_.runs()), "");
+}
+
+TEST_F(BadInputTest, CheckReadsAllDataAndStartsNothing) {
+  job_.SetData(0, 0);
+  job_.Write();
+  const Output good = Psctl({"check", job_.path()});
+  EXPECT_EQ(good.end, ProcessEnd{}) << good.err;
+  EXPECT_THAT(
+      good.out,
+      AllOf(
+          ContainsRegex("model +[0-9,]+ parameters"),
+          ContainsRegex("data +60,000 training"),
+          HasSubstr(job_.path() + ": nothing is wrong\n")));
+  EXPECT_FALSE(std::filesystem::exists(job_.runs()));
+
+  // The headers alone do not tell that pictures are missing.
+  const std::string data = folder_ / "data";
+  std::filesystem::copy("/usr/share/datasets/fashion-mnist", data);
+  for (const char* name : {"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz"}) {
+    if (std::filesystem::exists(data + "/" + name)) {
+      std::filesystem::resize_file(data + "/" + name, 1'000'000);
+    }
+  }
+  const Output cut = Psctl({"check", job_.path(), "--set", "data.directory=" + data});
+  EXPECT_EQ(cut.end, ProcessEnd{kMisused});
+  EXPECT_THAT(cut.err, HasSubstr("train-images-idx3-ubyte"));
 }
 
 TEST_F(BadInputTest, ARunDirectoryThatCannotBeMadeIsNamed) {

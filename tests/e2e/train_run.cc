@@ -119,14 +119,15 @@ std::optional<proto::JobStatus> TrainRun::WaitForSamples(uint64_t samples) {
   return WaitFor([&](const proto::JobStatus& s) { return s.samples_counted >= samples; });
 }
 
-std::unique_ptr<Process> TrainRun::StartWorker(const std::vector<std::string>& arguments) {
+std::unique_ptr<Process> TrainRun::StartByHand(
+    const std::string& program, const std::vector<std::string>& arguments) {
   const std::optional<HostPort> address = Address();
   if (!address.has_value()) {
     ADD_FAILURE() << "the coordinator does not listen";
     return nullptr;
   }
   Process::Options options;
-  options.program = "ps_worker";
+  options.program = program;
   options.arguments = {
       "--coordinator",
       address->host + ":" + std::to_string(address->port),

@@ -52,9 +52,14 @@ class TrainRun {
   /// Until so many samples are counted.
   std::optional<proto::JobStatus> WaitForSamples(uint64_t samples);
 
-  /// A worker that nobody but the test started, as a person would on another machine. Its log is
-  /// its stderr.
-  std::unique_ptr<Process> StartWorker(const std::vector<std::string>& arguments = {});
+  /// A worker or server that nobody but the test started, as a person would on another machine.
+  /// Its log is its stderr.
+  std::unique_ptr<Process> StartByHand(
+      const std::string& program, const std::vector<std::string>& arguments);
+
+  std::unique_ptr<Process> StartWorker(const std::vector<std::string>& arguments = {}) {
+    return StartByHand("ps_worker", arguments);
+  }
 
   /// How psctl ended; a run that goes on is a test failure.
   ProcessEnd WaitForEnd(Duration deadline = kRunPatience);

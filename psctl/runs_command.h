@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "psctl/console.h"
+#include "psctl/run_registry.h"
+
+namespace ps::psctl {
+
+struct RunsCommand {
+  bool prunes = false;
+  bool is_json = false;
+  bool only_names = false;
+};
+
+/// A run as `psctl runs` shows it.
+struct RunRow {
+  std::string name;     // of its directory
+  std::string state;    // of the job; "killed": it has ended and left no summary
+  std::string started;  // "2026-01-31 12:00:00", UTC; empty: the directory's name does not say
+  std::optional<uint64_t> samples_counted;
+  std::optional<uint64_t> samples_total;
+  std::optional<double> loss;
+  bool is_running = false;
+  RunPaths paths;
+};
+
+/// What the files of an ended run tell.
+RunRow EndedRun(const RunPaths& run);
+
+std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max);
+std::string RunsToJson(const std::vector<RunRow>& rows);
+
+/// Lists runs, or removes the directories of ended ones. Returns the exit code.
+int RunRuns(const RunsCommand& command, const Console& console, const RunRegistry& registry);
+
+}  // namespace ps::psctl

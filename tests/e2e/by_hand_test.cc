@@ -1,0 +1,96 @@
+// Servers and workers that a person starts, here or on other machines.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/e2e/socket.h"
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+/// A port that was free a moment ago.
+std::string FreePort() {
+  return std::to_string(ListeningSocket().port());
+}
+
+class ByHandTest : public E2eTest {};
+
+TEST_F(ByHandTest, ARunWhoseServersAndWorkersAllComeByHandTrainsToItsEnd) {
+  const std::string port = FreePort();
+  job_.Set("servers", R"({"count": 1, "launch": false, "port": )" + port + "}")
+      .Set("workers", "[]");
+  TrainRun run(job_);
+  const std::string server_command =
+      "ps_server --coordinator 127.0.0.1:[0-9]+ --token-file token --id 0 --port " + port;
+  ASSERT_TRUE(WaitUntil([&] { return run.Address().has_value() && !run.psctl().Err().empty(); }));
+  EXPECT_THAT(
+      run.psctl().Err(),
+      AllOf(
+          ContainsRegex("fleet +1 server of 1 shard started by hand, workers started by hand"),
+          ContainsRegex(server_command),
+          ContainsRegex("ps_worker --coordinator 127.0.0.1:[0-9]+ --token-file token"),
+          HasSubstr("other machines do not reach 127.0.0.1: for them set run.listen to")));
+  const auto server = run.StartByHand("ps_server", {"--id", "0", "--port", port});
+  const auto worker = run.StartWorker({"--threads", "1", "--minibatch", "48"});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(server->Wait(), ProcessEnd{});
+  EXPECT_EQ(worker->Wait(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_EQ(run.Summary()["workers"][0]["minibatch"].number(), 48);
+  EXPECT_THAT(server->Err(), ContainsRegex("event=listening host=127.0.0.1 port=" + port));
+}
+
+TEST_F(ByHandTest, WhoReachesNoCoordinatorSaysSoAndTriesOn) {
+  const std::string address = "127.0.0.1:" + FreePort();
+  WriteText(folder_ / "token", "0123");
+  for (const std::string program : {"ps_worker", "ps_server"}) {
+    Process::Options options;
+    options.program = program;
+    options.arguments = {"--coordinator", address, "--token-file", folder_ / "token"};
+    if (program == "ps_server") {
+      options.arguments.insert(options.arguments.end(), {"--id", "0"});
+    }
+    options.directory = folder_.path();
+    options.output_stem = folder_ / program;
+    Process process(options);
+    EXPECT_TRUE(WaitUntil([&] {
+      return Contains(
+          process.Err(),
+          "\n" + program + ": cannot reach the coordinator at " + address +
+              ": Connection refused; trying on. 127.0.0.1 is this machine itself");
+    })) << process.Err();
+    EXPECT_TRUE(process.IsRunning());
+    process.Signal(SIGKILL);
+  }
+}
+
+TEST_F(ByHandTest, BothProgramsTellAllTheirFlagsAndAnExample) {
+  for (const std::string program : {"ps_worker", "ps_server"}) {
+    const Output help =
+        RunToEnd({.program = program, .arguments = {"--help"}, .output_stem = folder_ / program});
+    EXPECT_EQ(help.end, ProcessEnd{});
+    EXPECT_THAT(
+        help.out,
+        AllOf(
+            HasSubstr("Usage: " + program + " --coordinator HOST:PORT --token-file FILE"),
+            HasSubstr("--log-file FILE"),
+            HasSubstr("Example:"),
+            HasSubstr("Exit codes:")));
+    const Output wrong =
+        RunToEnd({.program = program, .arguments = {"--seet=1"}, .output_stem = folder_ / program});
+    EXPECT_EQ(wrong.end, ProcessEnd{2});
+    EXPECT_THAT(wrong.err, HasSubstr("unknown flag --seet"));
+  }
+}
+
+}  // namespace
+}  // namespace ps::e2e

@@ -1,0 +1,58 @@
+#include "psctl/job_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+proto::JobConfig JobStartedByHand() {
+  proto::JobConfig config;
+  config.servers.count = 2;
+  config.servers.launch = false;
+  config.servers.shards_per_server = 3;
+  config.servers.port = 5000;
+  return config;
+}
+
+TEST(JobViewTest, NothingIsToBeStartedWherePsctlStartsAll) {
+  proto::JobConfig config;
+  config.workers.resize(1);
+  EXPECT_EQ(RenderHandStart(config, {"10.0.0.1:4711", "/run/token", "10.0.0.1"}), "");
+}
+
+TEST(JobViewTest, EveryCommandThatIsToBeTypedElsewhereIsSaid) {
+  EXPECT_EQ(
+      RenderHandStart(JobStartedByHand(), {"10.0.0.1:4711", "/run/token", "10.0.0.1"}),
+      "start these within 1m 00s (fleet.join_timeout_s), on machines that have a copy of "
+      "/run/token:\n"
+      "  ps_server --coordinator 10.0.0.1:4711 --token-file token --id 0 --shards 3 --port 5000\n"
+      "  ps_server --coordinator 10.0.0.1:4711 --token-file token --id 1 --shards 3 --port 5003\n"
+      "  ps_worker --coordinator 10.0.0.1:4711 --token-file token   (as many as there are to be, "
+      "now or later)\n");
+  proto::JobConfig workers_here = JobStartedByHand();
+  workers_here.workers.resize(1);
+  EXPECT_THAT(
+      RenderHandStart(workers_here, {"10.0.0.1:4711", "/run/token", ""}),
+      AllOf(HasSubstr("ps_server"), Not(HasSubstr("ps_worker"))));
+  proto::JobConfig servers_here;
+  EXPECT_THAT(
+      RenderHandStart(servers_here, {"10.0.0.1:4711", "/run/token", ""}),
+      AllOf(Not(HasSubstr("ps_server")), HasSubstr("ps_worker")));
+}
+
+TEST(JobViewTest, LoopbackIsNoPlaceForOtherMachines) {
+  EXPECT_THAT(
+      RenderHandStart(JobStartedByHand(), {"127.0.0.1:4711", "/run/token", "10.0.0.5"}),
+      HasSubstr("other machines do not reach 127.0.0.1: for them set run.listen to 10.0.0.5, or"));
+  EXPECT_THAT(
+      RenderHandStart(JobStartedByHand(), {"[::1]:4711", "/run/token", ""}),
+      HasSubstr("reach ::1: for them set run.listen to an address of this machine, or"));
+}
+
+}  // namespace
+}  // namespace ps::psctl
