@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Builds the three programs and makes the Debian package of them: build/release/spotps_*.deb
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+command -v dpkg-shlibdeps > /dev/null ||
+  die "dpkg-shlibdeps is missing; install the package dpkg-dev"
+"$ROOT/scripts/setup.sh"
+say "package: building release in build/release"
+configure release -DPS_TESTS=OFF
+build release psctl ps_server ps_worker >&2
+(cd "$ROOT/build/release" && cpack -G DEB) >&2
+ls "$ROOT"/build/release/spotps_*.deb
