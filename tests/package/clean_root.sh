@@ -24,6 +24,7 @@ folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 root="$folder/root"
 mkdir -p "$root"/{dev,proc,tmp,root}
+mknod -m 666 "$root/dev/null" c 1 3
 
 (cd "$build" && cpack -G DEB -B "$folder/deb" > "$folder/cpack.log") || {
   cat "$folder/cpack.log" >&2
@@ -73,18 +74,14 @@ for name in "${!needed[@]}"; do
     fi
   done < <(dpkg -L "$name")
 done | tar --create --null --no-recursion --files-from=- --file=- --absolute-names 2> /dev/null |
-  tar --extract --file=- --directory="$root" --strip-components=0 --keep-directory-symlink \
-    --transform='s,^/,,'
+  tar --extract --file=- --directory="$root" --keep-directory-symlink 2> /dev/null
 ldconfig -r "$root"
 dpkg-deb -x "$package" "$root"
 mkdir -p "$root$data"
 cp "$data"/* "$root$data"
 
-inside() { chroot "$root" /usr/bin/env -i PATH=/usr/bin "$@"; }
-# env is of no package that is needed; a program alone is run by chroot itself.
-if [[ ! -x $root/usr/bin/env ]]; then
-  inside() { env -i PATH=/usr/bin chroot "$root" "$@"; }
-fi
+chroot="$(command -v chroot)"
+inside() { env -i PATH=/usr/bin "$chroot" "$root" "$@"; }
 
 mount -t proc proc "$root/proc"
 trap 'umount "$root/proc"; rm -rf "$folder"' EXIT
@@ -97,7 +94,7 @@ inside psctl catalog show > /dev/null
 inside ps_server --help > /dev/null
 inside ps_worker --help > /dev/null
 inside psctl train "$job" "${settings[@]}" --json > "$folder/summary.json"
-grep -q '"state": "done"' "$folder/summary.json"
+grep -Eq '"state": *"done"' "$folder/summary.json"
 for file in share/man/man1/psctl.1 share/man/man1/ps_worker.1 \
   share/bash-completion/completions/psctl share/zsh/vendor-completions/_psctl; do
   [[ -s $root/usr/$file ]] || {
