@@ -28,7 +28,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     Duration term_grace{};    // what SIGTERM leaves, e.g. Kubernetes' 30 s
     emulation::Emulation emulation;
     std::function<void(const std::string&)> on_named;  // takes part under this name, as "w3"
-    int threads = 0;  // 0: what the job says of the seat
+    int threads = 0;                                   // 0: what the job says of the seat
   };
 
   WorkerProgram(Options options, const Logger* log);
