@@ -7,11 +7,15 @@
 #include "provisioner/catalog/catalog_import.h"
 #include "provisioner/profile/profile_merge.h"
 #include "ps/base/text.h"
+#include "ps/proto/limits.h"
 #include "psctl/catalog_view.h"
 #include "psctl/command_parser.h"
+#include "psctl/plan_arguments.h"
 
 namespace ps::psctl {
 namespace {
+
+constexpr double kGraceSecondsMax = 3600;
 
 /// `--set a=1 b=2` becomes `--set a=1 --set b=2`: what follows a setting and is one too.
 std::vector<std::string> SplitSettings(const std::vector<std::string>& arguments) {
@@ -49,6 +53,31 @@ Result<std::vector<proto::ConfigOverride>> ParseSettings(const std::vector<std::
     overrides.push_back({setting.substr(0, equals), setting.substr(equals + 1)});
   }
   return overrides;
+}
+
+/// "3" or "w3"
+Result<uint32_t> ParseWorker(const std::string& text) {
+  const std::string_view digits = std::string_view(text).substr(text.starts_with('w') ? 1 : 0);
+  uint32_t worker = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), worker);
+  const bool is_whole = error == std::errc() && end == digits.data() + digits.size();
+  if (!is_whole || worker >= proto::kSeatsMax) {
+    return Status::InvalidArgument(
+        "notice wants a worker's number as psctl status lists it, as in: psctl notice 3; got '" +
+        Printable(text) + "'");
+  }
+  return worker;
+}
+
+Result<Command> NoticeOf(CommandParser& parser) {
+  PS_ASSIGN(parser.notice_command.worker, ParseWorker(parser.notice_worker));
+  if (parser.notice->get_option("--grace")->count() > 0) {
+    PS_ASSIGN(parser.notice_command.grace_s, ParseDuration("--grace", parser.notice_grace));
+    if (parser.notice_command.grace_s > kGraceSecondsMax) {
+      return Status::InvalidArgument("--grace wants at most an hour, as in --grace 30s");
+    }
+  }
+  return Command(parser.notice_command);
 }
 
 Result<Command> CatalogCommand(const CommandParser& parser) {
@@ -141,6 +170,9 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   }
   if (parser.why->parsed()) {
     return Command(parser.why_command);
+  }
+  if (parser.notice->parsed()) {
+    return NoticeOf(parser);
   }
   if (parser.catalog->parsed()) {
     return CatalogCommand(parser);

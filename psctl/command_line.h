@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -29,6 +30,12 @@ struct StopCommand {
   bool is_immediate = false;
 };
 
+struct NoticeCommand {
+  uint32_t worker = 0;
+  double grace_s = 10;
+  std::string job;  // empty: the only running job
+};
+
 /// help, completion, --help, --version: a text for stdout, and that is all.
 struct PrintCommand {
   std::string text;
@@ -41,6 +48,7 @@ using Command = std::variant<
     StatusCommand,
     WhyCommand,
     StopCommand,
+    NoticeCommand,
     CatalogShowCommand,
     CatalogCheckCommand,
     CatalogImportCommand,

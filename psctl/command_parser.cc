@@ -20,6 +20,7 @@ constexpr std::string_view kExamples[] = {
     "psctl runs                                    all runs of this folder",
     "psctl why                                     who waits for whom, since when",
     "psctl stop fashion-mnist-cnn                  end a job after the steps in hand",
+    "psctl notice 3 --grace 30s                    tell worker 3 to be gone in 30 s",
     "psctl profile job.json                        measure a job on this machine",
     "psctl catalog show                            what can be rented, for how much",
     "psctl plan job.json --loss 0.8 --within 40m   the cheapest fleet that gets there",
@@ -208,6 +209,11 @@ CommandParser::CommandParser() {
   stop = app.add_subcommand("stop", "End a running job after the steps in hand");
   stop->add_option("JOB", stop_command.job, kJobHelp);
   stop->add_flag("--now", stop_command.is_immediate, "End it at once");
+  notice = app.add_subcommand("notice", "Tell a worker that its machine is taken back");
+  notice->add_option("WORKER", notice_worker, "Its number, as psctl status lists it")->required();
+  notice->add_option("JOB", notice_command.job, kJobHelp);
+  notice->add_option(
+      "--grace", notice_grace, "Until it has to be gone, as in 30s; it is killed then; 10s");
   AddCatalog();
   AddCheckpoint();
   AddProfile();

@@ -20,12 +20,16 @@ struct CommandParser {
   CLI::App* status = nullptr;
   CLI::App* why = nullptr;
   CLI::App* stop = nullptr;
+  CLI::App* notice = nullptr;
   TrainCommand train_command;
   CheckCommand check_command;
   RunsCommand runs_command;
   StatusCommand status_command;
   WhyCommand why_command;
   StopCommand stop_command;
+  NoticeCommand notice_command;
+  std::string notice_worker;
+  std::string notice_grace;
   CLI::App* catalog = nullptr;
   CLI::App* catalog_show = nullptr;
   CLI::App* catalog_check = nullptr;

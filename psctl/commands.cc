@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "ps/base/file.h"
+#include "ps/base/text.h"
 #include "ps/base/time.h"
 #include "ps/proto/json_writer.h"
 #include "psctl/catalog_view.h"
@@ -168,6 +169,26 @@ int RunOnCheckpoints(
   return RunCheckpoint(command, CheckpointPathOf(*run), console);
 }
 
+int RunNotice(const NoticeCommand& command, const Console& console, const RunRegistry& registry) {
+  const Result<RunPaths> run = ChooseRun(command.job, registry);
+  if (!run.ok()) {
+    return Fail(console, run.status());
+  }
+  const std::string name = BaseName(run->root);
+  if (!FileLock::IsHeld(run->lock())) {
+    return Fail(console, Status::NotFound(name + " has ended; no worker is left"));
+  }
+  const Result<Duration> left =
+      GiveNotice(*run, WorkerId(command.worker), FromSeconds(command.grace_s));
+  if (!left.ok()) {
+    return Fail(console, left.status());
+  }
+  console.out(
+      "worker " + std::to_string(command.worker) + " of " + name + " has " +
+      FormatDuration(Seconds(*left)) + " to leave\n");
+  return kExitOk;
+}
+
 }  // namespace
 
 int RunPsctl(
@@ -196,6 +217,9 @@ int RunPsctl(
   }
   if (const auto* stop = std::get_if<StopCommand>(&*command)) {
     return RunStop(*stop, console, registry);
+  }
+  if (const auto* notice = std::get_if<NoticeCommand>(&*command)) {
+    return RunNotice(*notice, console, registry);
   }
   if (const auto* show = std::get_if<CatalogShowCommand>(&*command)) {
     return RunCatalogShow(*show, DayOf(SystemTime().UnixMicros()), console);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ps/base/status.h"
+#include "ps/base/time.h"
 #include "ps/proto/messages.h"
 #include "psctl/run_directory.h"
 
@@ -13,5 +14,9 @@ Result<proto::JobStatus> FetchStatus(const RunPaths& run);
 
 /// Tells the run to end; returns when it has taken note. Errors: as FetchStatus.
 Status AskToStop(const RunPaths& run, bool is_immediate);
+
+/// Tells a worker that its machine is taken back in `grace`. Returns what is left of the shortest
+/// notice that it has. Errors: as FetchStatus; kNotFound (no such worker takes part).
+Result<Duration> GiveNotice(const RunPaths& run, WorkerId worker, Duration grace);
 
 }  // namespace ps::psctl

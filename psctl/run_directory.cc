@@ -154,7 +154,6 @@ Status RunDirectory::CheckParent(const std::string& parent) {
 Status RunDirectory::Fill() {
   PS_ASSIGN(lock_, FileLock::Take(paths_.lock(), std::to_string(::getpid()) + "\n"));
   PS_TRY(MakeDirectory(paths_.logs(), 0755));
-  PS_TRY(MakeDirectory(paths_.notices(), 0755));
   PS_ASSIGN(token_, MakeToken());
   return WriteFileAtomically(paths_.token(), token_ + "\n", 0600);
 }

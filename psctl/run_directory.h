@@ -30,8 +30,6 @@ struct RunPaths {
 
   std::string coordinator_log() const { return logs() + "/coordinator.log"; }
 
-  std::string notices() const { return root + "/notices"; }
-
   std::string metrics() const { return root + "/metrics.jsonl"; }
 
   /// Of TensorBoard's event files.
@@ -50,8 +48,8 @@ struct RunPaths {
 /// process dies: that is how others know that the run goes on.
 class RunDirectory {
  public:
-  /// Makes `<parent>/<name>-<UTC yyyymmdd-hhmmss>[-n]` with logs/, notices/, the token and the
-  /// lock. Unique even when two runs start in the same second. Errors: kIo with what to set.
+  /// Makes `<parent>/<name>-<UTC yyyymmdd-hhmmss>[-n]` with logs/, the token and the lock.
+  /// Unique even when two runs start in the same second. Errors: kIo with what to set.
   static Result<RunDirectory> Create(
       const std::string& parent, const std::string& name, int64_t unix_micros);
 

@@ -84,7 +84,6 @@ Status TrainRun::Prepare() {
 
   provisioner::LocalFleet::Options fleet;
   fleet.log_directory = directory_.paths().logs();
-  fleet.notice_directory = directory_.paths().notices();
   fleet.token_file = directory_.paths().token();
   fleet.program_directory = ProgramDirectory();
   fleet.coordinator = address_;

@@ -30,6 +30,8 @@ class CpuTrainer final : public Trainer {
 
   std::vector<int64_t> TensorElements() const override { return elements_; }
 
+  const proto::DatasetFingerprint& data() const override { return dataset_.fingerprint(); }
+
   Result<client::ComputeResult> Step(
       const client::ComputeTask& task, const std::function<void(uint32_t)>& ready) override {
     const SampleRange range{task.begin, task.end};

@@ -24,6 +24,8 @@ class Trainer {
   /// Elements of each tensor, in tensor order.
   virtual std::vector<int64_t> TensorElements() const = 0;
 
+  virtual const proto::DatasetFingerprint& data() const = 0;
+
   /// Gradient of the mean loss over samples [begin, end) of the epoch's order, into task.gradient.
   /// `ready` is called once a tensor as its gradient becomes final.
   virtual Result<client::ComputeResult> Step(

@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "provisioner/fleet/launch_text.h"
-#include "ps/base/file.h"
 #include "ps/base/host_port.h"
-#include "ps/base/text.h"
 
 namespace ps::provisioner {
 namespace {
@@ -53,10 +51,6 @@ Status CheckPrograms(const std::string& directory) {
   return Status::Ok();
 }
 
-std::string LocalFleet::NoticePath(WorkerId seat) const {
-  return options_.notice_directory + "/w" + std::to_string(seat.value);
-}
-
 void LocalFleet::StartServer(uint32_t server) {
   const proto::LaunchConfig& launch = options_.launch;
   const auto filled = [server](const std::string& text) {
@@ -82,20 +76,9 @@ void LocalFleet::StartServer(uint32_t server) {
 }
 
 void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
-  const std::string notice = NoticePath(seat);
-  ::unlink(notice.c_str());  // the seat's last holder's
-  std::vector<std::string> arguments = {
-      "--seat", std::to_string(seat.value), "--notice-file", notice};
+  std::vector<std::string> arguments = {"--seat", std::to_string(seat.value)};
   Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
   Start(ProcessKind::kWorker, seat.value, std::move(arguments));
-}
-
-void LocalFleet::NotifyWorker(WorkerId seat, Duration grace) {
-  const Status status =
-      WriteFileAtomically(NoticePath(seat), FormatFixed(Seconds(grace), 3) + "\n");
-  if (!status.ok()) {
-    log_->Error("notice_not_written", {{"worker", seat.value}, {"why", status}});
-  }
 }
 
 void LocalFleet::KillWorker(WorkerId seat) {

@@ -16,13 +16,12 @@ namespace ps::provisioner {
 Status CheckPrograms(const std::string& directory);
 
 /// Does what the coordinator asks for with a launcher: ps_server and ps_worker processes of this
-/// machine, whose logs and notices are files.
+/// machine, whose logs are files.
 class LocalFleet final : public proto::FleetActions {
  public:
   struct Options {
     std::string program_directory;  // of ps_server and ps_worker
     std::string log_directory;      // gets "server0.log", "worker2.log"
-    std::string notice_directory;   // gets "w2", the grace in seconds
     std::string token_file;
     std::string coordinator;  // "HOST:PORT" as the processes reach it
     std::string listen;       // address the servers bind, unless launch says otherwise
@@ -39,7 +38,6 @@ class LocalFleet final : public proto::FleetActions {
 
   void StartServer(uint32_t server) override;
   void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override;
-  void NotifyWorker(WorkerId seat, Duration grace) override;
   void KillWorker(WorkerId seat) override;
 
   /// Processes that ended, or did not start, since the last call.
@@ -57,7 +55,6 @@ class LocalFleet final : public proto::FleetActions {
     bool is_planned = false;
   };
 
-  std::string NoticePath(WorkerId seat) const;
   void Start(proto::ProcessKind kind, uint32_t index, std::vector<std::string> arguments);
   void Kill(ProcessHandle handle, Process* process);
 

@@ -27,6 +27,7 @@ struct WorkerSettings {
   size_t frame_bytes = 512U << 10;
   proto::Timing timing;
   std::vector<int64_t> tensor_elements;  // of the model as this program builds it
+  proto::DatasetFingerprint data;        // as this program has read it
 };
 
 /// One piece of arithmetic for the host. Parameters and gradient are flat, in the layout's order;

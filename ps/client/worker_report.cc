@@ -34,7 +34,8 @@ void WorkerCore::SendReports(TimePoint now, proto::Outbox* out) {
 
 void WorkerCore::SendLeaseRequest(proto::Outbox* out) {
   if (coordinator_ != proto::PeerId()) {
-    out->Send(coordinator_, ++next_request_id_, proto::LeaseRequest{incarnation_, newest_lease_});
+    proto::LeaseRequest request{incarnation_, newest_lease_, settings_.data};
+    out->Send(coordinator_, ++next_request_id_, request);
   }
 }
 

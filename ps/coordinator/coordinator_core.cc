@@ -43,8 +43,9 @@ CoordinatorCore::CoordinatorCore(
       watch_(&job_, &leases_, &departures_),
       shards_(&job_),
       initial_values_(&job_),
+      notices_(&job_),
       model_(&job_),
-      phases_(&job_, &leases_, &joins_, &model_),
+      phases_(&job_, {&leases_, &joins_, &notices_, &model_}),
       report_(&job_, &leases_) {}
 
 Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
@@ -59,6 +60,7 @@ Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
       new CoordinatorCore(std::move(options), std::move(state), fleet, log));
   PS_TRY(core->Check());
   core->job_.Resume(now);
+  core->notices_.Resume(now);
   core->phases_.Resume(now);
   core->last_tick_ = now;
   return core;
@@ -66,7 +68,7 @@ Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
 
 std::vector<std::byte> CoordinatorCore::Save(TimePoint now) const {
   proto::JobState state = job_.StateAt(now);
-  phases_.SaveAt(now, &state);
+  notices_.SaveAt(now, &state);
   return proto::EncodeJobState(state);
 }
 
@@ -119,13 +121,14 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
           [&](const proto::PullReply& m) { model_.On(call, m); },
           [&](const proto::Refusal& m) { OnRefusal(call, m); },
           [&](const proto::JoinRequest& m) { joins_.On(call, m); },
-          [&](const proto::LeaseRequest& m) { leases_.On(call, m); },
+          [&](const proto::LeaseRequest& m) { OnLeaseRequest(call, m); },
           [&](const proto::StepReport& m) { leases_.On(call, m); },
           [&](const proto::EvaluateReport& m) { leases_.On(call, m); },
           [&](const proto::WorkerHeartbeat& m) { OnHeartbeat(call, m); },
           [&](const proto::Goodbye& m) { departures_.On(call, m); },
           [&](const proto::StatusRequest& /*m*/) { OnStatusRequest(call); },
           [&](const proto::StopRequest& m) { OnStopRequest(call, m); },
+          [&](const proto::NoticeRequest& m) { notices_.On(call, m); },
           [&](const auto& /*other*/) {
             job_.Refuse(
                 call, StatusCode::kInvalidArgument, "the coordinator does not take this message");
@@ -143,6 +146,12 @@ void CoordinatorCore::OnRefusal(const Call& call, const proto::Refusal& message)
     phases_.Fail(shards_.OnRefusal(call, message), call);
   } else if (peer.role == proto::Role::kWorker) {
     joins_.OnRefusal(call, message);
+  }
+}
+
+void CoordinatorCore::OnLeaseRequest(const Call& call, const proto::LeaseRequest& message) {
+  if (joins_.TakesData(call, message)) {
+    leases_.On(call, message);
   }
 }
 
@@ -275,6 +284,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
     phases_.OnTick(call);
   }
   if (job_.is_working()) {
+    notices_.OnTick(call);
     watch_.OnTick(call);
     shards_.OnTick(call);
   }

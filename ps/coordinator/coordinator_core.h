@@ -13,6 +13,7 @@
 #include "ps/coordinator/join_desk.h"
 #include "ps/coordinator/lease_desk.h"
 #include "ps/coordinator/model_desk.h"
+#include "ps/coordinator/notice_desk.h"
 #include "ps/coordinator/shard_desk.h"
 #include "ps/coordinator/silence_watch.h"
 #include "ps/coordinator/status_report.h"
@@ -95,6 +96,7 @@ class CoordinatorCore {
 
   void Dispatch(const Call& call, proto::Message&& message);
   void OnRefusal(const Call& call, const proto::Refusal& message);
+  void OnLeaseRequest(const Call& call, const proto::LeaseRequest& message);
   void OnHeartbeat(const Call& call, const proto::WorkerHeartbeat& message);
   void OnWorkerExited(const proto::ProcessEnd& end, const Call& call);
   void OnStatusRequest(const Call& call);
@@ -110,6 +112,7 @@ class CoordinatorCore {
   SilenceWatch watch_;
   ShardDesk shards_;
   InitialValues initial_values_;
+  NoticeDesk notices_;
   ModelDesk model_;
   JobPhases phases_;
   StatusReport report_;

@@ -36,10 +36,6 @@ void JobPhases::Start(TimePoint now) {
 }
 
 void JobPhases::Resume(TimePoint now) {
-  for (const proto::KillRecord& kill : job_->state.kills) {
-    kills_.push_back({kill.seat, kill.incarnation, now + kill.left});
-  }
-  job_->state.kills.clear();
   return_deadline_ = now + job_->timing.detect;
   const bool is_stopping = job_->state.phase == JobPhase::kStopping;
   leave_deadline_ = now + job_->timing.detect * (is_stopping ? kStopGraceFactor + 1 : 1);
@@ -49,13 +45,6 @@ void JobPhases::Resume(TimePoint now) {
       {{"generation", job_->membership.generation().value},
        {"workers", job_->membership.members().size()},
        {"samples_counted", job_->ledger.samples_counted()}});
-}
-
-void JobPhases::SaveAt(TimePoint now, proto::JobState* saved) const {
-  for (const PendingKill& kill : kills_) {
-    saved->kills.push_back(
-        {kill.seat, kill.incarnation, std::max(Duration::zero(), kill.due - now)});
-  }
 }
 
 void JobPhases::AdvanceStart(const Call& call) {
@@ -176,19 +165,10 @@ void JobPhases::FireFaults(const Call& call) {
 void JobPhases::FireFault(uint32_t place, const Call& call) {
   const proto::FaultConfig& fault = job_->faults.faults()[place];
   const WorkerId seat(fault.worker);
-  const Duration grace = FromSeconds(static_cast<double>(fault.grace_s));
-  Member* const member = job_->membership.FindSeat(seat);
   switch (fault.kind) {
     case proto::FaultKind::kNotice:
       job_->log->Info("fault_notice", {{"worker", fault.worker}, {"grace_s", fault.grace_s}});
-      if (member != nullptr) {
-        member->record->is_notified = true;
-      }
-      kills_.push_back(
-          {seat,
-           member == nullptr ? Incarnation() : member->record->incarnation,
-           call.now + grace});
-      job_->fleet->NotifyWorker(seat, grace);
+      notices_->Give(seat, FromSeconds(static_cast<double>(fault.grace_s)), call);
       break;
     case proto::FaultKind::kKill:
       job_->log->Info("fault_kill", {{"worker", fault.worker}});
@@ -205,29 +185,8 @@ void JobPhases::FireFault(uint32_t place, const Call& call) {
   }
 }
 
-/// The grace of a notice is over: the instance is gone, whether its worker has left or not.
-void JobPhases::FireKills(const Call& call) {
-  std::vector<PendingKill> later;
-  for (const PendingKill& kill : std::exchange(kills_, {})) {
-    if (call.now < kill.due) {
-      later.push_back(kill);
-      continue;
-    }
-    const Member* const member = job_->membership.FindSeat(kill.seat);
-    const bool is_same = member != nullptr && member->record->incarnation == kill.incarnation;
-    const bool is_unborn = kill.incarnation == Incarnation() && job_->seats.IsExpected(kill.seat);
-    if (is_same || is_unborn) {
-      job_->fleet->KillWorker(kill.seat);
-    }
-  }
-  kills_ = std::move(later);
-}
-
 void JobPhases::OnTick(const Call& call) {
   CheckJoinTimeout(call);
-  if (job_->is_working()) {
-    FireKills(call);
-  }
 }
 
 void JobPhases::AdvanceEnd(const Call& call) {

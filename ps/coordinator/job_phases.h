@@ -7,6 +7,7 @@
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/join_desk.h"
 #include "ps/coordinator/model_desk.h"
+#include "ps/coordinator/notice_desk.h"
 
 namespace ps::coordinator {
 
@@ -17,20 +18,26 @@ namespace ps::coordinator {
 /// and shards are told last, so that nobody sees a peer vanish that it still needs.
 class JobPhases {
  public:
-  JobPhases(Job* job, LeaseDesk* leases, JoinDesk* joins, ModelDesk* model)
+  /// What else changes the job; all outlive it.
+  struct Desks {
+    LeaseDesk* leases = nullptr;
+    JoinDesk* joins = nullptr;
+    NoticeDesk* notices = nullptr;
+    ModelDesk* model = nullptr;
+  };
+
+  JobPhases(Job* job, const Desks& desks)
       : job_(job),
-        leases_(leases),
-        joins_(joins),
-        model_(model),
+        leases_(desks.leases),
+        joins_(desks.joins),
+        notices_(desks.notices),
+        model_(desks.model),
         leave_timer_(job->timing.retry_first, job->timing.retry_limit) {}
 
   /// Asks for the servers and workers of the config.
   void Start(TimePoint now);
   /// What is in the job's state goes on; the times given to others begin anew.
   void Resume(TimePoint now);
-  /// Saves the kills that are pending.
-  void SaveAt(TimePoint now, proto::JobState* saved) const;
-
   /// Errors: the last worker of every seat has failed, and nobody else takes part.
   Status CheckFailures() const;
   /// Errors: training has diverged, and the config wants the job to end then.
@@ -42,7 +49,7 @@ class JobPhases {
   void AdvanceEnd(const Call& call);
   /// Everybody has left, or had the time to.
   void AdvanceLeaving(const Call& call);
-  /// Kills whose notice is over, and the end of the time to join.
+  /// The end of the time to join.
   void OnTick(const Call& call);
 
   void Fail(Status why, const Call& call);
@@ -54,12 +61,6 @@ class JobPhases {
   void OnLateMessage(const Call& call, const proto::Message& message);
 
  private:
-  struct PendingKill {
-    WorkerId seat;
-    Incarnation incarnation;  // none: it had not joined when the notice was given
-    TimePoint due{};
-  };
-
   /// How a job leaves.
   enum class Haste : uint8_t {
     kNone,
@@ -69,7 +70,6 @@ class JobPhases {
 
   void CheckJoinTimeout(const Call& call);
   void FireFault(uint32_t place, const Call& call);
-  void FireKills(const Call& call);
   void BeginStop(const Call& call);
   void SendDrains(const Call& call);
   void BeginLeaving(Status outcome, const std::string& reason, Haste haste, const Call& call);
@@ -79,8 +79,8 @@ class JobPhases {
   Job* const job_;
   LeaseDesk* const leases_;
   JoinDesk* const joins_;
+  NoticeDesk* const notices_;
   ModelDesk* const model_;
-  std::vector<PendingKill> kills_;
   bool is_divergence_told_ = false;
   TimePoint leave_deadline_{};
   TimePoint return_deadline_{};  // after a restart: until then peers may still come back

@@ -18,6 +18,43 @@ bool IsSane(const proto::JoinRequest& request) {
   return is_seat_ok && is_slowdown_ok && request.minibatch <= kMinibatchMax;
 }
 
+/// "its training labels differ", "it has 100 test samples and not 200": what `own` has and `run` has
+/// not. Of other samples all bytes differ, so they are named only where their number is the same.
+std::string DifferencesOf(
+    const proto::DatasetFingerprint& own, const proto::DatasetFingerprint& run) {
+  const auto shape = [](const proto::DatasetFingerprint& data) {
+    return fmt::format("{} x {} x {}", data.channels, data.height, data.width);
+  };
+  std::string text;
+  const auto add = [&text](const std::string& difference) {
+    text += (text.empty() ? "" : ", ") + difference;
+  };
+  const auto add_count = [&add](const char* what, uint64_t of_own, uint64_t of_run) {
+    if (of_own != of_run) {
+      add(fmt::format("it has {} {} and not {}", of_own, what, of_run));
+    }
+  };
+  if (shape(own) != shape(run)) {
+    add(fmt::format("its images are {} and not {}", shape(own), shape(run)));
+  }
+  add_count("classes", own.classes, run.classes);
+  add_count("training samples", own.train_count, run.train_count);
+  add_count("test samples", own.test_count, run.test_count);
+  if (!text.empty()) {
+    return text;
+  }
+  const auto add_bytes = [&add](const char* what, uint32_t of_own, uint32_t of_run) {
+    if (of_own != of_run) {
+      add(fmt::format("its {} differ (CRC {:08x} and not {:08x})", what, of_own, of_run));
+    }
+  };
+  add_bytes("training images", own.train_images_crc, run.train_images_crc);
+  add_bytes("training labels", own.train_labels_crc, run.train_labels_crc);
+  add_bytes("test images", own.test_images_crc, run.test_images_crc);
+  add_bytes("test labels", own.test_labels_crc, run.test_labels_crc);
+  return text;
+}
+
 }  // namespace
 
 void JoinDesk::OnReconnected(const Call& call, Incarnation incarnation) {
@@ -85,6 +122,31 @@ void JoinDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
   if (member != nullptr && member->peer == call.from) {
     departures_->RemoveFailed(incarnation, message.message, call);
   }
+}
+
+bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
+  const Member* const member = job_->membership.Find(message.incarnation);
+  if (member == nullptr || member->peer != call.from || !member->record->is_admitted) {
+    return true;
+  }
+  const WorkerId seat = member->record->seat;
+  std::optional<proto::RunData>& run = job_->state.data;
+  if (!run) {
+    run = {message.data, seat};
+  }
+  if (run->fingerprint == message.data) {
+    return true;
+  }
+  const std::string why = fmt::format(
+      "worker {} has other data than worker {}, the first of this run: {}; give it the same files "
+      "in data.directory, {}",
+      seat.value,
+      run->worker.value,
+      DifferencesOf(message.data, run->fingerprint),
+      job_->options.config.data.directory);
+  job_->Refuse(call, StatusCode::kInvalidArgument, why);
+  departures_->RemoveFailed(message.incarnation, why, call);
+  return false;
 }
 
 Status JoinDesk::AdmitPending(const Call& call) {

@@ -21,6 +21,10 @@ class JoinDesk {
   /// A worker can't do what it was told: its data or its model are not those of the job.
   void OnRefusal(const Call& call, const proto::Refusal& message);
 
+  /// Whether a worker has the run's data; the first that tells of its own makes it the run's. One
+  /// with other data is refused and fenced. True for a message that is not of a member's own.
+  bool TakesData(const Call& call, const proto::LeaseRequest& message);
+
   /// Makes members of those who ask, as soon as the shards are set up. Errors: the job can't begin.
   Status AdmitPending(const Call& call);
   /// Answers those whom every shard knows now.

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "ps/base/ids.h"
-#include "ps/base/time.h"
 #include "ps/proto/job_config.h"
 
 namespace ps::proto {
@@ -21,9 +20,6 @@ class FleetActions {
   virtual void StartServer(uint32_t server) = 0;
   /// Start a worker that asks for `seat`. `group.count` is 1 and `group.minibatch` is resolved.
   virtual void StartWorker(WorkerId seat, const proto::WorkerGroup& group) = 0;
-  /// Give the worker in `seat` a revocation notice. The core calls KillWorker when `grace` is over
-  /// and it is still a member.
-  virtual void NotifyWorker(WorkerId seat, Duration grace) = 0;
   /// Kill the process in `seat` at once. Nothing happens when there is none.
   virtual void KillWorker(WorkerId seat) = 0;
 };

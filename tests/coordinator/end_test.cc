@@ -312,11 +312,11 @@ TEST(FaultsTest, PlannedDisturbancesHappenWhenTheirPartIsCounted) {
   Harness harness(options);
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
-  EXPECT_TRUE(harness.fleet.notices.empty());
+  EXPECT_FALSE(harness.Take<proto::Drain>(workers[0].peer).has_value());
   harness.Work(&workers[0], grants[0]);
-  ASSERT_EQ(harness.fleet.notices.size(), 1U);
-  EXPECT_EQ(harness.fleet.notices[0].first, WorkerId(0));
-  EXPECT_EQ(harness.fleet.notices[0].second, std::chrono::milliseconds(1500));
+  const auto drain = harness.Take<proto::Drain>(workers[0].peer);
+  ASSERT_TRUE(drain.has_value());
+  EXPECT_EQ(drain->grace_ms, 1500U);
   EXPECT_TRUE(harness.fleet.kills.empty());
   harness.Work(&workers[1], grants[1]);
   EXPECT_EQ(harness.fleet.kills, (std::vector<WorkerId>{WorkerId(1)}));

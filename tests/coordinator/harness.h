@@ -28,13 +28,10 @@ class FakeFleet final : public proto::FleetActions {
     workers.emplace_back(seat, group);
   }
 
-  void NotifyWorker(WorkerId seat, Duration grace) override { notices.emplace_back(seat, grace); }
-
   void KillWorker(WorkerId seat) override { kills.push_back(seat); }
 
   std::vector<uint32_t> servers;
   std::vector<std::pair<WorkerId, proto::WorkerGroup>> workers;
-  std::vector<std::pair<WorkerId, Duration>> notices;
   std::vector<WorkerId> kills;
 };
 

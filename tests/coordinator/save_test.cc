@@ -144,17 +144,20 @@ TEST(SaveTest, TheGraceOfANoticeGoesOn) {
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
   harness.Work(&workers[0], grants[0]);
-  ASSERT_EQ(harness.fleet.notices.size(), 1U);
+  ASSERT_TRUE(harness.Take<proto::Drain>(workers[1].peer).has_value());
   harness.Wait(std::chrono::seconds(1), workers);
   harness.Restart();
   for (FakeWorker& worker : workers) {
     harness.Reconnect(&worker);
   }
   harness.Wait(std::chrono::milliseconds(800), workers);
+  const auto drain = harness.Take<proto::Drain>(workers[1].peer);
+  ASSERT_TRUE(drain.has_value()) << "it may not have heard";
+  EXPECT_LE(drain->grace_ms, 1000U) << "what is left of it";
+  EXPECT_FALSE(harness.Take<proto::Drain>(workers[0].peer).has_value()) << "a fault is fired once";
   EXPECT_TRUE(harness.fleet.kills.empty());
   harness.Wait(std::chrono::milliseconds(400), workers);
   EXPECT_EQ(harness.fleet.kills, (std::vector<WorkerId>{WorkerId(1)}));
-  EXPECT_EQ(harness.fleet.notices.size(), 1U) << "a fault is fired once";
 }
 
 TEST(SaveTest, AJobThatIsLeavingTellsWhoComesBack) {

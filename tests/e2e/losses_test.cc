@@ -80,23 +80,39 @@ TEST_F(LossTest, WithoutWorkersTheRunWaitsSaysSoAndGoesOnWhenOneJoins) {
   EXPECT_THAT(run.psctl().Err(), HasSubstr("training goes on"));
 }
 
+// By a signal, by a file that an agent of the machine writes, and by a person.
 TEST_F(LossTest, ANoticeToAWorkerOfAnotherLauncherIsADrain) {
   job_.Set("train", R"({"epochs": 8})").Set("workers", R"([{"count": 2, "slowdown": 4}])");
   TrainRun run(job_);
   ASSERT_TRUE(run.WaitForSamples(512).has_value());
-  const auto worker = run.StartWorker();
-  ASSERT_TRUE(run.WaitFor([&](const proto::JobStatus& status) {
-                   const auto rows = Alive(status);
-                   return std::ranges::any_of(rows, [&](const proto::WorkerRow& row) {
-                     return row.pid == worker->pid() && row.samples_counted > 0;
-                   });
-                 })
-                  .has_value());
-  worker->Signal(SIGTERM);
-  EXPECT_EQ(worker->Wait(), ProcessEnd{});
+  const std::string notice = folder_ / "notice";
+  const auto signalled = run.StartWorker();
+  const auto watching = run.StartWorker({"--notice-file", notice});
+  const auto told = run.StartWorker();
+  const auto row_of = [](const proto::JobStatus& status, const Process& worker) {
+    const auto rows = Alive(status);
+    const auto row = std::ranges::find(rows, worker.pid(), &proto::WorkerRow::pid);
+    return row == rows.end() || row->samples_counted == 0 ? std::nullopt : std::optional(*row);
+  };
+  const auto training = run.WaitFor([&](const proto::JobStatus& status) {
+    return row_of(status, *signalled) && row_of(status, *watching) && row_of(status, *told);
+  });
+  ASSERT_TRUE(training.has_value());
+  signalled->Signal(SIGTERM);
+  WriteText(notice, "5\n");
+  const std::string name = std::to_string(row_of(*training, *told)->worker.value);
+  const Output given = RunToEnd(
+      {.program = "psctl",
+       .arguments = {"notice", name, run.Root(), "--grace", "5s"},
+       .output_stem = folder_ / "notice-command"});
+  EXPECT_EQ(given.end, ProcessEnd{}) << given.err;
+  EXPECT_THAT(given.out, HasSubstr("worker " + name + " of "));
+  for (const auto* worker : {&signalled, &watching, &told}) {
+    EXPECT_EQ((*worker)->Wait(), ProcessEnd{});
+  }
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectExactLedger();
-  EXPECT_EQ(run.Summary()["revocations_noticed"].number(), 1);
+  EXPECT_EQ(run.Summary()["revocations_noticed"].number(), 3);
   EXPECT_EQ(run.Summary()["steps_lost"].number(), 0);
 }
 

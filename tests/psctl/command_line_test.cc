@@ -71,9 +71,31 @@ TEST(CommandLineTest, TheJobIsOptionalWhereOneCanBeFound) {
   EXPECT_FALSE(Parse<StopCommand>({"stop"}).is_immediate);
 }
 
+TEST(CommandLineTest, ANoticeNamesAWorkerAndMayNameItsGraceAndARun) {
+  const auto notice = Parse<NoticeCommand>({"notice", "3"});
+  EXPECT_EQ(notice.worker, 3U);
+  EXPECT_EQ(notice.grace_s, 10);
+  EXPECT_EQ(notice.job, "");
+  const auto full = Parse<NoticeCommand>({"notice", "w12", "runs/a", "--grace", "2m"});
+  EXPECT_EQ(full.worker, 12U);
+  EXPECT_EQ(full.grace_s, 120);
+  EXPECT_EQ(full.job, "runs/a");
+}
+
+TEST(CommandLineTest, ANoticeThatMakesNoSenseSaysHowToGiveOne) {
+  for (const char* worker : {"runs/a", "w", "3x", "4096", "99999999999"}) {
+    EXPECT_THAT(ErrorOf({"notice", worker}), HasSubstr("as in: psctl notice 3; got '"));
+  }
+  EXPECT_THAT(ErrorOf({"notice"}), HasSubstr("WORKER is required"));
+  EXPECT_THAT(ErrorOf({"notice", "3", "--grace", "soon"}), HasSubstr("--grace wants a time"));
+  EXPECT_THAT(ErrorOf({"notice", "3", "--grace", "-1"}), HasSubstr("--grace wants a time"));
+  EXPECT_THAT(ErrorOf({"notice", "3", "--grace", "0"}), HasSubstr("--grace wants a time"));
+  EXPECT_THAT(ErrorOf({"notice", "3", "--grace", "2h"}), HasSubstr("at most an hour"));
+}
+
 TEST(CommandLineTest, HelpAndVersionAreResults) {
   const std::string help = Parse<PrintCommand>({"--help"}).text;
-  for (const char* word : {"train", "status", "why", "stop", "Examples", "Exit codes"}) {
+  for (const char* word : {"train", "status", "why", "stop", "notice", "Examples", "Exit codes"}) {
     EXPECT_THAT(help, HasSubstr(word));
   }
   EXPECT_THAT(Parse<PrintCommand>({"train", "--help"}).text, HasSubstr("--print-config"));

@@ -57,6 +57,8 @@ TEST_F(CommandsTest, CommandsThatNeedAJobFailWithoutOne) {
     EXPECT_EQ(Run({command, "mnist"}), kExitFailed);
     EXPECT_THAT(err_, HasSubstr("'mnist'"));
   }
+  EXPECT_EQ(Run({"notice", "3"}), kExitFailed);
+  EXPECT_EQ(err_, "psctl: no job is running\n");
 }
 
 TEST_F(CommandsTest, AnEndedRunShowsItsSummary) {
@@ -76,6 +78,8 @@ TEST_F(CommandsTest, AnEndedRunShowsItsSummary) {
   EXPECT_EQ(Run({"why", paths.root}), kExitFailed);
   EXPECT_EQ(Run({"stop", paths.root}), kExitFailed);
   EXPECT_THAT(err_, HasSubstr("has ended already"));
+  EXPECT_EQ(Run({"notice", "3", paths.root}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("has ended; no worker is left"));
 }
 
 TEST_F(CommandsTest, ARunThatDoesNotListenYetSaysSo) {
@@ -83,6 +87,8 @@ TEST_F(CommandsTest, ARunThatDoesNotListenYetSaysSo) {
   EXPECT_EQ(Run({"status"}), kExitFailed);
   EXPECT_THAT(err_, HasSubstr("does not listen yet"));
   EXPECT_EQ(Run({"stop"}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("does not listen yet"));
+  EXPECT_EQ(Run({"notice", "0"}), kExitFailed);
   EXPECT_THAT(err_, HasSubstr("does not listen yet"));
 }
 

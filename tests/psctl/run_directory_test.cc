@@ -37,7 +37,6 @@ TEST_F(RunDirectoryTest, IsNamedAfterTheJobAndTheTime) {
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_THAT(run->paths().root, EndsWith("/a/b/mnist-20240131-120000"));
   EXPECT_TRUE(std::filesystem::is_directory(run->paths().logs()));
-  EXPECT_TRUE(std::filesystem::is_directory(run->paths().notices()));
 }
 
 TEST_F(RunDirectoryTest, TwoRunsOfOneSecondGetTwoDirectories) {

@@ -46,8 +46,6 @@ class Cluster final : public proto::FleetActions, public Network::Observer, publ
     fleet_.Start(seat);
   }
 
-  void NotifyWorker(WorkerId seat, Duration grace) override { fleet_.Notify(seat, grace); }
-
   void KillWorker(WorkerId seat) override { fleet_.KillSeat(seat); }
 
   // Node: the coordinator.

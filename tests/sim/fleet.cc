@@ -65,14 +65,6 @@ void Fleet::ReportEnd(const Process& process, const char* description) {
   }
 }
 
-void Fleet::Notify(WorkerId seat, Duration grace) {
-  for (const auto& process : processes_) {
-    if (process->seat == seat && process->node->is_alive()) {
-      world_.queue->After({}, [node = process->node.get(), grace] { node->Notice(grace); });
-    }
-  }
-}
-
 void Fleet::KillSeat(WorkerId seat) {
   for (const auto& process : processes_) {
     if (process->seat == seat && process->node->is_alive()) {

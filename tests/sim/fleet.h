@@ -50,7 +50,6 @@ class Fleet {
 
   void Start(std::optional<WorkerId> seat);
   /// As the launcher does: all living processes of the seat.
-  void Notify(WorkerId seat, Duration grace);
   void KillSeat(WorkerId seat);
 
   /// Half of the deaths are told by the launcher, a quarter by closed connections alone, a quarter

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "ps/base/crc32c.h"
 #include "worker/data/cifar10.h"
 #include "worker/data/idx.h"
 
@@ -161,6 +162,24 @@ DatasetInfo InfoOf(const Loaded& data) {
       .test_count = data.test.count()};
 }
 
+proto::DatasetFingerprint FingerprintOf(const Loaded& data) {
+  const auto crc = [](const std::vector<uint8_t>& bytes) {
+    return Crc32c(std::as_bytes(std::span(bytes)));
+  };
+  proto::DatasetFingerprint print;
+  print.channels = static_cast<uint32_t>(data.train.shape.channels);
+  print.height = static_cast<uint32_t>(data.train.shape.height);
+  print.width = static_cast<uint32_t>(data.train.shape.width);
+  print.classes = static_cast<uint32_t>(data.classes);
+  print.train_count = data.train.count();
+  print.test_count = data.test.count();
+  print.train_images_crc = crc(data.train.pixels);
+  print.train_labels_crc = crc(data.train.labels);
+  print.test_images_crc = crc(data.test.pixels);
+  print.test_labels_crc = crc(data.test.labels);
+  return print;
+}
+
 /// What each byte of a channel becomes. Integer sums make it independent of any order.
 std::vector<std::array<float, 256>> Normalisation(const LabeledImages& images) {
   const auto channels = static_cast<size_t>(images.shape.channels);
@@ -200,6 +219,7 @@ Result<Dataset> Dataset::Load(const proto::DataConfig& config) {
       config.format == proto::DatasetFormat::kIdx ? LoadIdx(config) : LoadCifar10(config));
   Dataset dataset;
   dataset.info_ = InfoOf(data);
+  dataset.fingerprint_ = FingerprintOf(data);
   dataset.value_of_byte_ = Normalisation(data.train);
   dataset.train_ = std::move(data.train);
   dataset.test_ = std::move(data.test);

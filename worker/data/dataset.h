@@ -7,6 +7,7 @@
 
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
+#include "ps/proto/messages.h"
 #include "worker/data/images.h"
 #include "worker/data/order.h"
 #include "worker/model/model.h"
@@ -54,6 +55,9 @@ class Dataset {
 
   const DatasetInfo& info() const { return info_; }
 
+  /// Of what was read, as far as the config's limits go.
+  const proto::DatasetFingerprint& fingerprint() const { return fingerprint_; }
+
   /// Writes the training samples at these positions of an epoch.
   /// Errors: kInvalidArgument when the range or the memory does not fit.
   Status FetchTrain(
@@ -71,6 +75,7 @@ class Dataset {
       const LabeledImages& from, uint64_t sample, uint64_t slot, const BatchMemory& memory) const;
 
   DatasetInfo info_;
+  proto::DatasetFingerprint fingerprint_;
   LabeledImages train_;
   LabeledImages test_;
   std::vector<std::array<float, 256>> value_of_byte_;  // [c]: normalised

@@ -53,7 +53,6 @@ class LocalFleetTest : public ::testing::Test {
     LocalFleet::Options options;
     options.program_directory = folder_;
     options.log_directory = folder_ + "/logs";
-    options.notice_directory = folder_;
     options.token_file = folder_ + "/token";
     options.coordinator = "127.0.0.1:4000";
     options.listen = "0.0.0.0";
@@ -132,15 +131,7 @@ TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
   fleet_->StartWorker(WorkerId(0), group);
   EXPECT_THAT(
       launcher_.started[0].arguments, testing::IsSupersetOf({"--emulate-step-us", "12500"}));
-}
-
-TEST_F(LocalFleetTest, AReplacementDoesNotFindTheNoticeOfTheLastHolder) {
-  fleet_->StartWorker(WorkerId(3), {});
   EXPECT_EQ(launcher_.started[0].program, folder_ + "/ps_worker");
-  fleet_->NotifyWorker(WorkerId(3), std::chrono::milliseconds(2500));
-  EXPECT_EQ(*ReadFile(folder_ + "/w3"), "2.500\n");
-  fleet_->StartWorker(WorkerId(3), {});
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/w3"));
 }
 
 TEST_F(LocalFleetTest, KillingASeatKillsItAlone) {

@@ -48,6 +48,38 @@ TEST(DatasetTest, TellsShapeClassesAndCounts) {
   EXPECT_EQ(*inspected, expected);
 }
 
+TEST(DatasetTest, TheSameDataHasTheSameFingerprintPackedOrNot) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  const Result<Dataset> one = Dataset::Load(ConfigOf(folder));
+  folder.Write("train-labels-idx1-ubyte", IdxLabels(20, 3));  // is taken before the packed one
+  const Result<Dataset> two = Dataset::Load(ConfigOf(folder));
+  ASSERT_TRUE(one.ok() && two.ok()) << one.status() << two.status();
+  const proto::DatasetFingerprint& print = one->fingerprint();
+  EXPECT_EQ(print, two->fingerprint());
+  EXPECT_EQ(print.height, 2U);
+  EXPECT_EQ(print.width, 3U);
+  EXPECT_EQ(print.classes, 3U);
+  EXPECT_EQ(print.train_count, 20U);
+  EXPECT_EQ(print.test_count, 7U);
+}
+
+TEST(DatasetTest, AChangedByteChangesItsPartOfTheFingerprintAlone) {
+  const TemporaryFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  const Result<Dataset> before = Dataset::Load(ConfigOf(folder));
+  ASSERT_TRUE(before.ok()) << before.status();
+  Bytes labels = IdxLabels(20, 3);
+  std::swap(labels[8], labels[9]);
+  folder.Write("train-labels-idx1-ubyte", labels);
+  const Result<Dataset> after = Dataset::Load(ConfigOf(folder));
+  ASSERT_TRUE(after.ok()) << after.status();
+  proto::DatasetFingerprint expected = before->fingerprint();
+  EXPECT_NE(after->fingerprint().train_labels_crc, expected.train_labels_crc);
+  expected.train_labels_crc = after->fingerprint().train_labels_crc;
+  EXPECT_EQ(after->fingerprint(), expected);
+}
+
 TEST(DatasetTest, LimitsKeepTheClassesOfTheWholeSet) {
   const TemporaryFolder folder;
   WriteIdxSet(folder, 20, 7);

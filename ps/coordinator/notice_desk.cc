@@ -1,0 +1,155 @@
+#include "ps/coordinator/notice_desk.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace ps::coordinator {
+namespace {
+
+constexpr Duration kGraceMax = std::chrono::hours(1);
+constexpr size_t kNamesMax = 16;  // of those who take part, in an error
+
+uint32_t Millis(Duration duration) {
+  const Duration left = std::max(Duration::zero(), duration);
+  return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(left).count());
+}
+
+}  // namespace
+
+void NoticeDesk::On(const Call& call, const proto::NoticeRequest& message) {
+  if (!job_->HasRole(call, proto::Role::kControl)) {
+    return;
+  }
+  const Duration grace = std::chrono::milliseconds(message.grace_ms);
+  if (grace > kGraceMax) {
+    job_->Refuse(call, StatusCode::kInvalidArgument, "the grace of a notice is at most one hour");
+    return;
+  }
+  if (job_->state.phase >= JobPhase::kStopping) {
+    job_->Refuse(
+        call, StatusCode::kInvalidArgument, "the run is ending, and every worker leaves by itself");
+    return;
+  }
+  Member* const member = job_->membership.FindSeat(message.worker);
+  if (member == nullptr) {
+    job_->Refuse(call, StatusCode::kNotFound, WhyNobodyIsIn(message.worker));
+    return;
+  }
+  job_->log->Info(
+      "notice_given", {{"worker", message.worker.value}, {"grace_s", Seconds(grace)}});
+  const Notice& notice = GiveTo(member, call.now + grace, call);
+  job_->Reply(call, proto::NoticeReply{Millis(notice.due - call.now)});
+}
+
+/// "worker 7 is not known; taking part: worker 0, worker 2"
+std::string NoticeDesk::WhyNobodyIsIn(WorkerId seat) const {
+  const proto::GoneWorker* last = nullptr;
+  for (const proto::GoneWorker& gone : job_->membership.gone()) {
+    last = gone.member.seat == seat ? &gone : last;
+  }
+  bool is_gone = last != nullptr;
+  std::string reason = is_gone ? last->reason : "";
+  for (const auto& [incarnation, departure] : job_->membership.departures()) {
+    if (departure.record->member.seat == seat) {
+      is_gone = true;
+      reason = departure.record->reason;
+    }
+  }
+  std::string why = fmt::format("there is no worker {}", seat.value);
+  if (job_->seats.IsExpected(seat)) {
+    why = fmt::format("worker {} has not joined yet; try again in a moment", seat.value);
+  } else if (is_gone) {
+    why = fmt::format(
+        "worker {} takes part no more{}{}", seat.value, reason.empty() ? "" : ": ", reason);
+  }
+  std::string names;
+  size_t count = 0;
+  for (const auto& [incarnation, member] : job_->membership.members()) {
+    if (++count <= kNamesMax) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", member.record->seat.value);
+    }
+  }
+  if (count > kNamesMax) {
+    names += fmt::format(" and {} more", count - kNamesMax);
+  }
+  return count == 0 ? why + "; nobody takes part now"
+                    : fmt::format("{}; these take part: {}", why, names);
+}
+
+void NoticeDesk::Give(WorkerId seat, Duration grace, const Call& call) {
+  if (Member* const member = job_->membership.FindSeat(seat); member != nullptr) {
+    GiveTo(member, call.now + grace, call);
+  } else if (job_->seats.IsExpected(seat)) {
+    notices_[seat] = {Incarnation(), call.now + grace, RetryTimer()};
+  }
+}
+
+NoticeDesk::Notice& NoticeDesk::GiveTo(Member* member, TimePoint due, const Call& call) {
+  MemberRecord* const record = member->record;
+  Notice& notice = notices_[record->seat];
+  const bool is_second = notice.incarnation == record->incarnation;
+  notice.due = is_second ? std::min(notice.due, due) : due;
+  notice.incarnation = record->incarnation;
+  notice.retry = RetryTimer(job_->timing.retry_first, job_->timing.retry_limit);
+  notice.retry.Start(call.now, &job_->random);
+  record->is_notified = true;
+  Tell(member, notice, call);
+  return notice;
+}
+
+void NoticeDesk::Tell(Member* member, const Notice& notice, const Call& call) const {
+  if (member->peer != proto::PeerId()) {
+    call.out->Send(member->peer, 0, proto::Drain{"notice", Millis(notice.due - call.now)});
+  }
+}
+
+void NoticeDesk::OnTick(const Call& call) {
+  for (auto it = notices_.begin(); it != notices_.end();) {
+    it = Advance(it->first, &it->second, call) ? std::next(it) : notices_.erase(it);
+  }
+}
+
+bool NoticeDesk::Advance(WorkerId seat, Notice* notice, const Call& call) {
+  Member* const member = job_->membership.FindSeat(seat);
+  if (notice->incarnation == Incarnation() && member != nullptr && member->record->is_admitted) {
+    GiveTo(member, notice->due, call);
+  }
+  const bool is_there = notice->incarnation == Incarnation()
+                            ? member != nullptr || job_->seats.IsExpected(seat)
+                            : member != nullptr &&
+                                  member->record->incarnation == notice->incarnation;
+  if (!is_there) {
+    return false;
+  }
+  if (call.now >= notice->due) {
+    job_->fleet->KillWorker(seat);
+    return false;
+  }
+  if (member != nullptr && !member->record->is_draining && notice->retry.IsDue(call.now)) {
+    Tell(member, *notice, call);
+    notice->retry.Again(call.now, &job_->random);
+  }
+  return true;
+}
+
+void NoticeDesk::Resume(TimePoint now) {
+  for (const proto::KillRecord& kill : job_->state.kills) {
+    Notice& notice = notices_[kill.seat];
+    notice = {
+        kill.incarnation,
+        now + kill.left,
+        RetryTimer(job_->timing.retry_first, job_->timing.retry_limit)};
+    notice.retry.DueAt(now);
+  }
+  job_->state.kills.clear();
+}
+
+void NoticeDesk::SaveAt(TimePoint now, proto::JobState* saved) const {
+  for (const auto& [seat, notice] : notices_) {
+    saved->kills.push_back(
+        {seat, notice.incarnation, std::max(Duration::zero(), notice.due - now)});
+  }
+}
+
+}  // namespace ps::coordinator

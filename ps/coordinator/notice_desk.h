@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ps/base/retry.h"
+#include "ps/coordinator/job.h"
+
+namespace ps::coordinator {
+
+/// Revocation notices: those that the job has planned and those that a person gives by psctl.
+///
+/// The worker is told by Drain, again and again until it says that it drains. When the grace is
+/// over and it still takes part, the fleet kills it: its machine is gone. Each seat has at most one
+/// notice.
+class NoticeDesk {
+ public:
+  explicit NoticeDesk(Job* job) : job_(job) {}
+
+  /// A person's notice, to a worker that takes part.
+  void On(const Call& call, const proto::NoticeRequest& message);
+  /// A planned one. A worker that was started and has not joined is told when it has.
+  void Give(WorkerId seat, Duration grace, const Call& call);
+  /// Tells those who have not heard, and has those killed whose grace is over.
+  void OnTick(const Call& call);
+
+  /// The notices in the job's state go on; what is left of each grace begins now.
+  void Resume(TimePoint now);
+  void SaveAt(TimePoint now, proto::JobState* saved) const;
+
+ private:
+  struct Notice {
+    Incarnation incarnation;  // none: it had not joined when the notice was given
+    TimePoint due{};
+    RetryTimer retry;
+  };
+
+  /// The seat's notice, new or made shorter. Requires: `member` has the seat.
+  Notice& GiveTo(Member* member, TimePoint due, const Call& call);
+  void Tell(Member* member, const Notice& notice, const Call& call) const;
+  /// False when nothing is left to do about it.
+  bool Advance(WorkerId seat, Notice* notice, const Call& call);
+  std::string WhyNobodyIsIn(WorkerId seat) const;
+
+  Job* const job_;
+  std::map<WorkerId, Notice> notices_;
+};
+
+}  // namespace ps::coordinator
