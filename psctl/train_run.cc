@@ -62,7 +62,8 @@ TrainRun::TrainRun(
       parts_(std::move(parts)),
       directory_(directory),
       log_sink_(std::move(log_sink)),
-      log_("coordinator", &SystemTime(), log_sink_.get()),
+      run_start_us_(SystemTime().UnixMicros()),
+      log_("coordinator", &SystemTime(), log_sink_.get(), run_start_us_),
       metrics_(std::move(metrics)),
       console_(console),
       launcher_(provisioner::MakeLocalLauncher()),
@@ -89,6 +90,7 @@ Status TrainRun::Prepare() {
   fleet.coordinator = address_;
   fleet.listen = listen;
   fleet.machine = host;
+  fleet.run_start_us = run_start_us_;
   fleet.launch = config_.launch;
   fleet.shards_per_server = config_.servers.shards_per_server;
   fleet.server_port = config_.servers.port;

@@ -67,6 +67,7 @@ class TrainRun final {
   const JobParts parts_;
   const RunDirectory& directory_;
   const std::unique_ptr<LogSink> log_sink_;
+  const int64_t run_start_us_;  // zero of all logs of the run
   const Logger log_;
   MetricsFiles metrics_;
   const Console& console_;

@@ -49,6 +49,9 @@ const Manual& WorkerManual() {
           "Leaves when this file appears, within the seconds that are written in it."},
          {"--term-grace-s", "N", "Seconds from SIGTERM to the end of the machine. Default: 5."},
          {"--log-file", "FILE", "Where its log goes. Default: stderr."},
+         {"--run-start-us",
+          "N",
+          "Zero of the log's seconds, in microseconds since 1970. Default: its own start."},
          {"--emulate-step-us",
           "N",
           "Pads the computation of a step to this many microseconds, for tests."},
@@ -121,6 +124,15 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags) {
   return options;
 }
 
+/// When the run began, for the log; nothing when nobody says.
+Result<std::optional<int64_t>> ReadRunStart(const Flags& flags) {
+  if (!flags.Has("run-start-us")) {
+    return std::optional<int64_t>();
+  }
+  PS_ASSIGN(const uint64_t start, flags.Number("run-start-us", 0, INT64_MAX));
+  return std::optional(static_cast<int64_t>(start));
+}
+
 int Misused(const Status& status) {
   std::fprintf(stderr, "ps_worker: %s\n", std::string(status.message()).c_str());
   return 2;
@@ -140,6 +152,10 @@ int Main(int argc, char** argv) {
   if (!options.ok()) {
     return Misused(options.status());
   }
+  const Result<std::optional<int64_t>> run_start = ReadRunStart(*flags);
+  if (!run_start.ok()) {
+    return Misused(run_start.status());
+  }
   std::unique_ptr<LogSink> sink = MakeFdSink(STDERR_FILENO, LogLevel::kInfo);
   if (flags->Has("log-file")) {
     Result<std::unique_ptr<LogSink>> file =
@@ -152,7 +168,7 @@ int Main(int argc, char** argv) {
   }
   const std::string node =
       options->join.has_seat ? "w" + std::to_string(options->join.seat.value) : "worker";
-  Logger log(node, &SystemTime(), sink.get());
+  Logger log(node, &SystemTime(), sink.get(), *run_start);
   options->on_named = [&log](const std::string& name) { log.Rename(name); };
   WorkerProgram program(std::move(options).value(), &log);
   const Status status = program.Run();

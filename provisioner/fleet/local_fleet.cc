@@ -120,7 +120,9 @@ void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string
         std::string("--token-file"),
         options_.token_file,
         std::string("--log-file"),
-        spec.log_path}) {
+        spec.log_path,
+        std::string("--run-start-us"),
+        std::to_string(options_.run_start_us)}) {
     spec.arguments.push_back(argument);
   }
   const Result<ProcessHandle> handle = launcher_->Start(spec);

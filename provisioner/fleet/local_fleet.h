@@ -23,9 +23,10 @@ class LocalFleet final : public proto::FleetActions {
     std::string program_directory;  // of ps_server and ps_worker
     std::string log_directory;      // gets "server0.log", "worker2.log"
     std::string token_file;
-    std::string coordinator;  // "HOST:PORT" as the processes reach it
-    std::string listen;       // address the servers bind, unless launch says otherwise
-    std::string machine;      // where servers that bind everything are reached
+    std::string coordinator;   // "HOST:PORT" as the processes reach it
+    std::string listen;        // address the servers bind, unless launch says otherwise
+    int64_t run_start_us = 0;  // zero of all logs, microseconds since 1970 UTC
+    std::string machine;       // where servers that bind everything are reached
     proto::LaunchConfig launch;
     uint32_t shards_per_server = 1;
     uint32_t server_port = 0;  // of the first server's first shard; 0: any free ones

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "ps/base/log_limiter.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 
@@ -55,19 +59,35 @@ class LogSink {
 /// A descriptor such as stderr (not owned). Lines below `least` are dropped. A line that can't be
 /// written (full disk) is lost; that is said once on stderr, and the next line is tried again.
 std::unique_ptr<LogSink> MakeFdSink(int fd, LogLevel least);
-/// Appends to a file, created with mode 0644. Errors: kIo with the path.
-Result<std::unique_ptr<LogSink>> MakeFileSink(const std::string& path, LogLevel least);
 
-/// Prints events as logfmt: `t=12.345678 node=w1 level=info event=joined worker=3`.
+inline constexpr int64_t kLogFileBytesMax = int64_t{16} << 20;
+
+/// Appends to a file, created with mode 0644. A file that has come to `bytes_max` is copied to
+/// "<path>.1", over an older one, and begins anew with a line that says so. So a process that
+/// writes its stderr to the same file goes on to do it. Errors: kIo with the path.
+Result<std::unique_ptr<LogSink>> MakeFileSink(
+    const std::string& path, LogLevel least, int64_t bytes_max = kLogFileBytesMax);
+
+/// Prints events as logfmt, with the seconds since the run's start and the time in UTC:
+/// `t=12.345678 time=2026-01-31T09:41:36.123Z node=w1 level=info event=joined worker=3`.
 /// Event names are constants with underscores, so that they can be searched and tested. Each node
-/// of a simulation has its own logger, so every line carries its node and (virtual) time.
+/// of a simulation has its own logger, so every line carries its node and (virtual) time. Warnings
+/// and errors that repeat are limited (LogLimiter): the next line of the event, or the logger's
+/// last one, says how many there were. Thread: any.
 class Logger {
  public:
-  /// `sink` and `time` outlive the logger.
-  Logger(std::string node, const TimeSource* time, LogSink* sink)
-      : node_(std::move(node)), time_(time), sink_(sink), start_(time->Now()) {}
+  /// `sink` and `time` outlive the logger. `zero_unix_us` is when t is 0, in microseconds since
+  /// 1970-01-01 UTC: the run's start, the same in all of its processes; if absent, now.
+  Logger(
+      std::string node,
+      const TimeSource* time,
+      LogSink* sink,
+      std::optional<int64_t> zero_unix_us = std::nullopt);
+  Logger(const Logger&) = delete;
+  Logger& operator=(const Logger&) = delete;
+  ~Logger();
 
-  /// From now on its lines are another node's: it has learnt its name.
+  /// From now on its lines are another node's: it has learnt its name. Nobody logs meanwhile.
   void Rename(std::string node) { node_ = std::move(node); }
 
   void Debug(std::string_view event, std::initializer_list<LogField> fields = {}) const {
@@ -89,11 +109,17 @@ class Logger {
 
  private:
   void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) const;
+  LogLimiter::Verdict Admit(LogLevel level, std::string_view event, TimePoint now) const;
+  std::string LineOf(TimePoint now, LogLevel level, std::string_view event) const;
 
-  std::string node_;
-  const TimeSource* time_;
-  LogSink* sink_;
-  TimePoint start_;
+  std::string node_;  // Rename alone changes it
+  // Constant after construction.
+  const TimeSource* const time_;
+  LogSink* const sink_;
+  const TimePoint zero_;
+  // Guarded by mutex_.
+  mutable std::mutex mutex_;
+  mutable LogLimiter limiter_;
 };
 
 /// A logger that drops everything; for tests and tools without a log.

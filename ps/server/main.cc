@@ -60,6 +60,9 @@ const Manual& ServerManual() {
           "Address at which workers reach it. Default: the one that it binds; of 0.0.0.0 the one "
           "by which it reaches the coordinator."},
          {"--log-file", "FILE", "Where its log goes. Default: stderr."},
+         {"--run-start-us",
+          "N",
+          "Zero of the log's seconds, in microseconds since 1970. Default: its own start."},
          {"--emulate-link-bytes-per-s",
           "N",
           "Sends and reads no faster than this, each way, for tests."}},
@@ -132,6 +135,10 @@ Result<ServerOptions> ReadOptions(const Flags& flags) {
         static_cast<double>(rate) / static_cast<double>(count);
   }
   options.shard.pid = ::getpid();
+  if (flags.Has("run-start-us")) {
+    PS_ASSIGN(const uint64_t start, flags.Number("run-start-us", 0, INT64_MAX));
+    options.shard.run_start_us = static_cast<int64_t>(start);
+  }
   return options;
 }
 

@@ -24,7 +24,7 @@ net::EndpointOptions EndpointOptionsOf(const ShardHost::Options& options) {
 
 ShardHost::ShardHost(Options options, LogSink* sink)
     : options_(std::move(options)),
-      log_("s" + std::to_string(options_.shard.value), &SystemTime(), sink),
+      log_("s" + std::to_string(options_.shard.value), &SystemTime(), sink, options_.run_start_us),
       endpoint_(&loop_, EndpointOptionsOf(options_), &log_, this) {}
 
 ShardHost::~ShardHost() = default;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ps/base/logger.h"
@@ -27,6 +28,7 @@ class ShardHost final : public net::EndpointHandler {
     std::string advertised_host;  // where workers reach it
     emulation::Emulation emulation;
     int64_t pid = 0;
+    std::optional<int64_t> run_start_us;  // zero of the log, microseconds since 1970 UTC
     bool says_trouble = false;  // on stderr as well, when the coordinator is not reached
   };
 

@@ -42,9 +42,10 @@ class FixedTime final : public TimeSource {
  public:
   TimePoint Now() const override { return TimePoint(now); }
 
-  int64_t UnixMicros() const override { return 0; }
+  int64_t UnixMicros() const override { return unix_us; }
 
   Duration now{};
+  int64_t unix_us = 0;
 };
 
 /// A file name of this process alone, removed at the end.
@@ -86,8 +87,57 @@ TEST(LoggerTest, ALineIsTimeNodeLevelEventFields) {
   time.now = FromSeconds(100);
   const Logger logger("w1", &time, &sink);
   time.now = FromSeconds(112.345678);
+  time.unix_us = 1'769'852'496'123'456;
   logger.Info("joined", {{"worker", 3}, {"host", "a"}});
-  EXPECT_EQ(sink.lines.at(0), "t=12.345678 node=w1 level=info event=joined worker=3 host=a\n");
+  EXPECT_EQ(
+      sink.lines.at(0),
+      "t=12.345678 time=2026-01-31T09:41:36.123Z node=w1 level=info event=joined worker=3 "
+      "host=a\n");
+}
+
+TEST(LoggerTest, ProcessesOfARunCountFromTheSameMoment) {
+  MemorySink sink;
+  FixedTime early;
+  early.now = FromSeconds(500);
+  early.unix_us = 1'000'000'000;
+  FixedTime late;  // another process: its own monotonic zero, started 7 s later
+  late.now = FromSeconds(20);
+  late.unix_us = 1'007'000'000;
+  const Logger first("w0", &early, &sink, 1'000'000'000);
+  const Logger second("w1", &late, &sink, 1'000'000'000);
+  early.now += FromSeconds(8);
+  late.now += FromSeconds(1);
+  late.unix_us -= 3'600'000'000;  // somebody sets the clock: the seconds of a run go on
+  first.Info("e");
+  second.Info("e");
+  EXPECT_THAT(sink.lines.at(0), StartsWith("t=8.000000 "));
+  EXPECT_THAT(sink.lines.at(1), StartsWith("t=8.000000 "));
+}
+
+TEST(LoggerTest, AWarningThatRepeatsIsCountedInsteadOfWritten) {
+  MemorySink sink;
+  FixedTime time;
+  {
+    const Logger logger("n", &time, &sink);
+    for (int i = 0; i < 1000; ++i) {
+      logger.Warning("connection_refused", {{"port", i}});
+      logger.Info("step", {{"i", i}});
+    }
+    logger.Warning("other");
+    const auto is_refused = [](const std::string& line) {
+      return line.find("event=connection_refused") != std::string::npos;
+    };
+    EXPECT_EQ(std::ranges::count_if(sink.lines, is_refused), LogLimiter::kLinesMax);
+    EXPECT_EQ(sink.lines.size(), LogLimiter::kLinesMax + 1000 + 1);
+    EXPECT_THAT(sink.lines, testing::Contains(HasSubstr("port=19 more=counted\n")));
+    time.now += LogLimiter::kWindow;
+    logger.Warning("connection_refused", {{"port", 5}});
+    EXPECT_THAT(sink.lines.back(), EndsWith("port=5 repeated=980\n"));
+    for (int i = 0; i < 30; ++i) {
+      logger.Error("connection_refused");
+    }
+  }
+  EXPECT_THAT(sink.lines.back(), EndsWith("event=connection_refused repeated=11\n"));
 }
 
 TEST(LoggerTest, EveryLevelReachesTheSinkUnderItsName) {
@@ -166,6 +216,27 @@ TEST(FileSinkTest, AnExistingFileIsAppendedTo) {
     (*sink)->Write(LogLevel::kInfo, line);
   }
   EXPECT_EQ(file.Read(), "one\ntwo\n");
+}
+
+TEST(FileSinkTest, AFullFileIsKeptOnceAndBeginsAnewWithALineThatSaysSo) {
+  const TemporaryFile file("full");
+  const TemporaryFile before("full.1");
+  Result<std::unique_ptr<LogSink>> sink = MakeFileSink(file.path(), LogLevel::kDebug, 100);
+  ASSERT_TRUE(sink.ok()) << sink.status();
+  const std::string line(39, 'a');
+  (*sink)->Write(LogLevel::kInfo, line + "\n");
+  (*sink)->Write(LogLevel::kInfo, line + "\n");
+  EXPECT_FALSE(std::filesystem::exists(before.path()));
+  (*sink)->Write(LogLevel::kInfo, "third line that does not fit\n");
+  EXPECT_EQ(before.Read(), line + "\n" + line + "\n");
+  const std::string name = std::filesystem::path(before.path()).filename().string();
+  EXPECT_EQ(
+      file.Read(),
+      "level=info event=log_begins_anew limit_bytes=100 before=" + name +
+          "\nthird line that does not fit\n");
+  (*sink)->Write(LogLevel::kInfo, "fourth line that does not fit\n");
+  EXPECT_THAT(before.Read(), HasSubstr("third line")) << "the older half is gone";
+  EXPECT_THAT(file.Read(), EndsWith("fourth line that does not fit\n"));
 }
 
 TEST(FileSinkTest, AnImpossiblePathIsAnIoErrorThatNamesIt) {

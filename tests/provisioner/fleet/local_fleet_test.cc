@@ -57,6 +57,7 @@ class LocalFleetTest : public ::testing::Test {
     options.coordinator = "127.0.0.1:4000";
     options.listen = "0.0.0.0";
     options.machine = "10.0.0.9";
+    options.run_start_us = 1'769'852'496'123'456;
     options.shards_per_server = 2;
     Make(options);
   }
@@ -97,7 +98,9 @@ TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
           "--token-file",
           options_.token_file,
           "--log-file",
-          spec.log_path));
+          spec.log_path,
+          "--run-start-us",
+          "1769852496123456"));
 }
 
 TEST_F(LocalFleetTest, PortsGoOnFromServerToServer) {
