@@ -67,8 +67,8 @@ Status AskToStop(const RunPaths& run, bool is_immediate) {
 Result<Duration> GiveNotice(const RunPaths& run, WorkerId worker, Duration grace) {
   proto::NoticeRequest request;
   request.worker = worker;
-  request.grace_ms = static_cast<uint32_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(grace).count());
+  request.grace_ms =
+      static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(grace).count());
   PS_ASSIGN(const proto::NoticeReply reply, Ask<proto::NoticeReply>(run, request));
   return Duration(std::chrono::milliseconds(reply.grace_ms));
 }

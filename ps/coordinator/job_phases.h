@@ -38,6 +38,7 @@ class JobPhases {
   void Start(TimePoint now);
   /// What is in the job's state goes on; the times given to others begin anew.
   void Resume(TimePoint now);
+
   /// Errors: the last worker of every seat has failed, and nobody else takes part.
   Status CheckFailures() const;
   /// Errors: training has diverged, and the config wants the job to end then.

@@ -18,8 +18,8 @@ bool IsSane(const proto::JoinRequest& request) {
   return is_seat_ok && is_slowdown_ok && request.minibatch <= kMinibatchMax;
 }
 
-/// "its training labels differ", "it has 100 test samples and not 200": what `own` has and `run` has
-/// not. Of other samples all bytes differ, so they are named only where their number is the same.
+/// "its training labels differ", "it has 100 test samples and not 200": what `own` has and `run`
+/// has not. Of other samples all bytes differ, so they are named only where the numbers are equal.
 std::string DifferencesOf(
     const proto::DatasetFingerprint& own, const proto::DatasetFingerprint& run) {
   const auto shape = [](const proto::DatasetFingerprint& data) {
@@ -138,11 +138,11 @@ bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
     return true;
   }
   const std::string why = fmt::format(
-      "worker {} has other data than worker {}, the first of this run: {}; give it the same files "
+      "its data is not that of worker {}, the first of this run: {}; give worker {} the same files "
       "in data.directory, {}",
-      seat.value,
       run->worker.value,
       DifferencesOf(message.data, run->fingerprint),
+      seat.value,
       job_->options.config.data.directory);
   job_->Refuse(call, StatusCode::kInvalidArgument, why);
   departures_->RemoveFailed(message.incarnation, why, call);

@@ -36,13 +36,12 @@ void NoticeDesk::On(const Call& call, const proto::NoticeRequest& message) {
     job_->Refuse(call, StatusCode::kNotFound, WhyNobodyIsIn(message.worker));
     return;
   }
-  job_->log->Info(
-      "notice_given", {{"worker", message.worker.value}, {"grace_s", Seconds(grace)}});
+  job_->log->Info("notice_given", {{"worker", message.worker.value}, {"grace_s", Seconds(grace)}});
   const Notice& notice = GiveTo(member, call.now + grace, call);
   job_->Reply(call, proto::NoticeReply{Millis(notice.due - call.now)});
 }
 
-/// "worker 7 is not known; taking part: worker 0, worker 2"
+/// "there is no worker 7; these take part: 0, 2"
 std::string NoticeDesk::WhyNobodyIsIn(WorkerId seat) const {
   const proto::GoneWorker* last = nullptr;
   for (const proto::GoneWorker& gone : job_->membership.gone()) {
@@ -60,8 +59,7 @@ std::string NoticeDesk::WhyNobodyIsIn(WorkerId seat) const {
   if (job_->seats.IsExpected(seat)) {
     why = fmt::format("worker {} has not joined yet; try again in a moment", seat.value);
   } else if (is_gone) {
-    why = fmt::format(
-        "worker {} takes part no more{}{}", seat.value, reason.empty() ? "" : ": ", reason);
+    why = fmt::format("worker {} takes part no more ({})", seat.value, reason);
   }
   std::string names;
   size_t count = 0;
@@ -115,10 +113,10 @@ bool NoticeDesk::Advance(WorkerId seat, Notice* notice, const Call& call) {
   if (notice->incarnation == Incarnation() && member != nullptr && member->record->is_admitted) {
     GiveTo(member, notice->due, call);
   }
-  const bool is_there = notice->incarnation == Incarnation()
-                            ? member != nullptr || job_->seats.IsExpected(seat)
-                            : member != nullptr &&
-                                  member->record->incarnation == notice->incarnation;
+  const bool is_there =
+      notice->incarnation == Incarnation()
+          ? member != nullptr || job_->seats.IsExpected(seat)
+          : member != nullptr && member->record->incarnation == notice->incarnation;
   if (!is_there) {
     return false;
   }

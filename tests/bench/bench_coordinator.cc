@@ -26,7 +26,6 @@ class NoFleet final : public proto::FleetActions {
 
   void StartWorker(WorkerId /*seat*/, const proto::WorkerGroup& /*group*/) override {}
 
-
   void KillWorker(WorkerId /*seat*/) override {}
 };
 

@@ -75,11 +75,11 @@ TEST_F(DataTest, OneWithOtherLabelsIsRefusedByANameOfBothAndTakesNoPart) {
   EXPECT_THAT(
       RefusalOf(0),
       AllOf(
-          HasSubstr("worker 0 has other data than worker 2, the first of this run"),
+          HasSubstr("its data is not that of worker 2, the first of this run: "),
           HasSubstr("its training labels differ (CRC abcdef01 and not 22222222)"),
-          HasSubstr("data.directory"),
+          HasSubstr("give worker 0 the same files in data.directory"),
           Not(HasSubstr("images"))));
-  EXPECT_THAT(StateOf(0), testing::StartsWith("failed: worker 0 has other data"));
+  EXPECT_THAT(StateOf(0), testing::StartsWith("failed: its data is not that of worker 2"));
   EXPECT_EQ(harness_.status().revocations_unnoticed, 0U) << "nobody took it away";
   Ask(1, SmallData());
   EXPECT_TRUE(harness_.TakeGrant(&workers_[1]).has_value()) << "training begins without it";
@@ -114,7 +114,7 @@ TEST_F(DataTest, AReplacementIsComparedAfterARestartOfTheCoordinatorToo) {
   proto::DatasetFingerprint other = SmallData();
   other.test_labels_crc = 1;
   Ask(3, other);
-  EXPECT_THAT(RefusalOf(3), HasSubstr("worker 3 has other data than worker 0"));
+  EXPECT_THAT(RefusalOf(3), HasSubstr("its data is not that of worker 0"));
 }
 
 }  // namespace

@@ -100,8 +100,7 @@ TEST_F(NoticeTest, ASecondNoticeCanOnlyShortenTheGrace) {
 }
 
 TEST_F(NoticeTest, WhoIsNotThereIsNamedWithThoseWhoAre) {
-  ExpectRefused(
-      7, 1000, StatusCode::kNotFound, "there is no worker 7; these take part: 0, 1, 2");
+  ExpectRefused(7, 1000, StatusCode::kNotFound, "there is no worker 7; these take part: 0, 1, 2");
   Notify(1, 5000);
   Leave(1);
   ASSERT_TRUE(harness_.Take<proto::NoticeReply>(control_).has_value());
@@ -109,7 +108,7 @@ TEST_F(NoticeTest, WhoIsNotThereIsNamedWithThoseWhoAre) {
       1,
       1000,
       StatusCode::kNotFound,
-      "worker 1 takes part no more: notice; these take part: 0, 2");
+      "worker 1 takes part no more (notice); these take part: 0, 2");
 }
 
 TEST_F(NoticeTest, AGraceOverAnHourIsRefused) {
