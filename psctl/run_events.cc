@@ -22,7 +22,8 @@ std::string HowItWent(const proto::WorkerRow& row) {
     return who + " lost (no notice)";
   }
   if (row.state == "failed") {
-    return who + " failed before it had done a step";
+    return who + " failed before it had done a step" +
+           (row.reason.empty() ? "" : ": " + Printable(row.reason));
   }
   return who + (row.state == "drained" ? " left on notice" : " left");
 }

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "provisioner/fleet/launch_text.h"
+#include "ps/base/file.h"
 #include "ps/base/host_port.h"
+#include "ps/base/text.h"
 
 namespace ps::provisioner {
 namespace {

@@ -54,6 +54,16 @@ TEST(RunEventsTest, ADrainedWorkerLeftOnNotice) {
   EXPECT_THAT(events.Update(status), ElementsAre("worker 0 left on notice"));
 }
 
+TEST(RunEventsTest, AWorkerThatFailedSaysWhy) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.workers[0].state = "failed";
+  status.workers[0].reason = "its data is not that of worker 1\a";
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("worker 0 failed before it had done a step: its data is not that of worker 1?"));
+}
+
 TEST(RunEventsTest, AReplacementInTheSameSeatJoins) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);
