@@ -86,7 +86,7 @@ TEST(CommandLineTest, ANoticeThatMakesNoSenseSaysHowToGiveOne) {
   for (const char* worker : {"runs/a", "w", "3x", "4096", "99999999999"}) {
     EXPECT_THAT(ErrorOf({"notice", worker}), HasSubstr("as in: psctl notice 3; got '"));
   }
-  EXPECT_THAT(ErrorOf({"notice"}), HasSubstr("WORKER is required"));
+  EXPECT_THAT(ErrorOf({"notice"}), HasSubstr("notice wants WORKER"));
   EXPECT_THAT(ErrorOf({"notice", "3", "--grace", "soon"}), HasSubstr("--grace wants a time"));
   EXPECT_THAT(ErrorOf({"notice", "3", "--grace", "-1"}), HasSubstr("--grace wants a time"));
   EXPECT_THAT(ErrorOf({"notice", "3", "--grace", "0"}), HasSubstr("--grace wants a time"));
