@@ -205,17 +205,6 @@ int Copy(
 
 }  // namespace
 
-std::string CheckpointPathOf(const RunPaths& run) {
-  const auto config = proto::LoadJobConfig(run.config());
-  return config.ok() && !config->checkpoint.path.empty() ? config->checkpoint.path
-                                                         : run.root + "/checkpoints";
-}
-
-bool IsCheckpointPath(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_directory(path + "/job", error);
-}
-
 int RunCheckpoint(
     const CheckpointCommand& command, const std::string& path, const Console& console) {
   using Action = CheckpointCommand::Action;

@@ -24,12 +24,6 @@ struct CheckpointCommand {
   bool is_json = false;
 };
 
-/// Where a run has its checkpoints: as its job says, else in its directory.
-std::string CheckpointPathOf(const RunPaths& run);
-
-/// Whether checkpoints are in this directory.
-bool IsCheckpointPath(const std::string& path);
-
 /// On the checkpoints in `path`. Returns the exit code.
 int RunCheckpoint(
     const CheckpointCommand& command, const std::string& path, const Console& console);

@@ -11,6 +11,7 @@
 #include "psctl/checkpoint_command.h"
 #include "psctl/plan_command.h"
 #include "psctl/profile_command.h"
+#include "psctl/resume_command.h"
 #include "psctl/runs_command.h"
 #include "psctl/train_command.h"
 
@@ -49,6 +50,7 @@ using Command = std::variant<
     WhyCommand,
     StopCommand,
     NoticeCommand,
+    ResumeCommand,
     CatalogShowCommand,
     CatalogCheckCommand,
     CatalogImportCommand,

@@ -21,6 +21,7 @@ constexpr std::string_view kExamples[] = {
     "psctl why                                     who waits for whom, since when",
     "psctl stop fashion-mnist-cnn                  end a job after the steps in hand",
     "psctl notice 3 --grace 30s                    tell worker 3 to be gone in 30 s",
+    "psctl resume runs/mnist-20240131-120000       go on from its newest checkpoint",
     "psctl profile job.json                        measure a job on this machine",
     "psctl catalog show                            what can be rented, for how much",
     "psctl plan job.json --loss 0.8 --within 40m   the cheapest fleet that gets there",
@@ -209,6 +210,15 @@ CommandParser::CommandParser() {
   stop = app.add_subcommand("stop", "End a running job after the steps in hand");
   stop->add_option("JOB", stop_command.job, kJobHelp);
   stop->add_flag("--now", stop_command.is_immediate, "End it at once");
+  resume = app.add_subcommand("resume", "Go on from the newest checkpoint of a run that has ended");
+  resume
+      ->add_option(
+          "RUN", resume_command.from, "Run, its directory, or the folder with the checkpoints")
+      ->required();
+  resume->add_option("--set", settings, "Change what does not change the model: servers, workers")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  resume->add_flag("--json", resume_command.is_json, "Print the summary as JSON");
   notice = app.add_subcommand("notice", "Tell a worker that its machine is taken back");
   notice->add_option("WORKER", notice_worker, "Its number, as psctl status lists it")->required();
   notice->add_option("JOB", notice_command.job, kJobHelp);

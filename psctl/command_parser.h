@@ -21,6 +21,7 @@ struct CommandParser {
   CLI::App* why = nullptr;
   CLI::App* stop = nullptr;
   CLI::App* notice = nullptr;
+  CLI::App* resume = nullptr;
   TrainCommand train_command;
   CheckCommand check_command;
   RunsCommand runs_command;
@@ -30,6 +31,7 @@ struct CommandParser {
   NoticeCommand notice_command;
   std::string notice_worker;
   std::string notice_grace;
+  ResumeCommand resume_command;
   CLI::App* catalog = nullptr;
   CLI::App* catalog_show = nullptr;
   CLI::App* catalog_check = nullptr;

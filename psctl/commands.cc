@@ -14,6 +14,7 @@
 #include "psctl/checkpoint_command.h"
 #include "psctl/command_line.h"
 #include "psctl/control.h"
+#include "psctl/run_checkpoints.h"
 #include "psctl/status_view.h"
 
 namespace ps::psctl {
@@ -220,6 +221,9 @@ int RunPsctl(
   }
   if (const auto* notice = std::get_if<NoticeCommand>(&*command)) {
     return RunNotice(*notice, console, registry);
+  }
+  if (const auto* resume = std::get_if<ResumeCommand>(&*command)) {
+    return RunResume(*resume, console, registry);
   }
   if (const auto* show = std::get_if<CatalogShowCommand>(&*command)) {
     return RunCatalogShow(*show, DayOf(SystemTime().UnixMicros()), console);

@@ -35,6 +35,9 @@ struct RunPaths {
   /// Of TensorBoard's event files.
   std::string tensorboard() const { return root + "/tensorboard"; }
 
+  /// Where checkpoints go unless the job says otherwise.
+  std::string checkpoints() const { return root + "/checkpoints"; }
+
   std::string profile() const { return root + "/profile.json"; }
 
   std::string model() const { return root + "/model.safetensors"; }

@@ -1,5 +1,6 @@
 #include "psctl/train_command.h"
 
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "psctl/planning_files.h"
 #include "psctl/profile_view.h"
 #include "psctl/summary.h"
+#include "psctl/train.h"
 #include "psctl/train_run.h"
 
 namespace ps::psctl {
@@ -84,25 +86,40 @@ void LeaveSummary(
   console.out(is_json ? json : RenderSummary(status, console.out_width) + against);
 }
 
-/// Runs `config` to its end, and leaves what it came to. Returns the exit code.
+/// Opens the path of a run that begins, which is in its directory unless the job says otherwise.
+Status OpenCheckpoints(const RunPaths& paths, TrainStart* start) {
+  proto::CheckpointConfig& config = start->config.checkpoint;
+  if (!config.enabled || start->resume) {
+    return Status::Ok();
+  }
+  if (config.path.empty()) {
+    config.path = paths.checkpoints();
+  }
+  config.path = std::filesystem::absolute(config.path).lexically_normal().string();
+  PS_ASSIGN(start->checkpoints, OpenNewCheckpoints(config.path));
+  return Status::Ok();
+}
+
+}  // namespace
+
 int Train(
-    const proto::JobConfig& config,
-    JobParts parts,
-    const std::optional<proto::Plan>& plan,
+    TrainStart start,
     const TrainCommand& command,
     const Console& console,
     const RunRegistry& registry) {
+  proto::JobConfig& config = start.config;
   const Result<RunDirectory> directory =
       RunDirectory::Create(config.run.directory, config.name, SystemTime().UnixMicros());
   if (!directory.ok()) {
     return Fail(console, directory.status());
   }
   const RunPaths& paths = directory->paths();
+  const Status opened = OpenCheckpoints(paths, &start);
   const Status config_written = directory->WriteConfig(proto::PrintJobConfig(config));
   Result<std::unique_ptr<LogSink>> log = MakeFileSink(paths.coordinator_log(), LogLevel::kInfo);
   Result<MetricsFiles> metrics =
       MetricsFiles::Open(paths, config.run.tensorboard, SystemTime().UnixMicros());
-  for (const Status* status : {&config_written, &log.status(), &metrics.status()}) {
+  for (const Status* status : {&opened, &config_written, &log.status(), &metrics.status()}) {
     if (!status->ok()) {
       directory->Discard();
       return Fail(console, *status);
@@ -110,7 +127,9 @@ int Train(
   }
   TrainRun run(
       config,
-      std::move(parts),
+      std::move(start.parts),
+      start.checkpoints,
+      std::move(start.resume),
       *directory,
       std::move(log).value(),
       std::move(metrics).value(),
@@ -129,9 +148,9 @@ int Train(
   const proto::JobProfile profile = run.Profile();
   LeaveProfile(profile, paths, console);
   std::optional<provisioner::PlanOutcome> outcome;
-  if (plan) {
-    outcome =
-        provisioner::CompareWithPlan(*plan, profile, run.loss_reached(), run.status().train_loss);
+  if (start.plan) {
+    outcome = provisioner::CompareWithPlan(
+        *start.plan, profile, run.loss_reached(), run.status().train_loss);
   }
   LeaveSummary(run.status(), outcome, paths, command.is_json, console);
   if (exit_code == kExitOk) {
@@ -139,8 +158,6 @@ int Train(
   }
   return exit_code;
 }
-
-}  // namespace
 
 Result<PreparedJob> PrepareJob(
     const proto::JobConfig& config,
@@ -174,7 +191,11 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
   if (!job.ok()) {
     return Misuse(console, job.status());
   }
-  return Train(job->config, std::move(job->parts), job->plan, command, console, registry);
+  TrainStart start;
+  start.config = std::move(job->config);
+  start.parts = std::move(job->parts);
+  start.plan = std::move(job->plan);
+  return Train(std::move(start), command, console, registry);
 }
 
 }  // namespace ps::psctl

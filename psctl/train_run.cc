@@ -31,7 +31,11 @@ constexpr size_t kRowsPerTurn = 64;
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 
 coordinator::CoordinatorHost::Options HostOptionsOf(
-    const proto::JobConfig& config, const JobParts& parts, const RunDirectory& directory) {
+    const proto::JobConfig& config,
+    const JobParts& parts,
+    const RunCheckpoints& checkpoints,
+    std::optional<coordinator::ResumeFrom> resume,
+    const RunDirectory& directory) {
   coordinator::CoordinatorHost::Options options;
   options.job.config = config;
   options.job.tensors = parts.model.tensors;
@@ -39,6 +43,10 @@ coordinator::CoordinatorHost::Options HostOptionsOf(
   options.job.test_samples = parts.data.test_count;
   options.job.run_directory = directory.paths().root;
   options.job.software = "spotps " PS_VERSION;
+  options.job.checkpoints = checkpoints.ids;
+  options.job.next_checkpoint = checkpoints.next;
+  options.job.resume = std::move(resume);
+  options.store = checkpoints.store.get();
   options.token = directory.token();
   options.control_path = directory.paths().control();
   options.model_path = directory.paths().model();
@@ -54,6 +62,8 @@ TimePoint Now() {
 TrainRun::TrainRun(
     const proto::JobConfig& config,
     JobParts parts,
+    const RunCheckpoints& checkpoints,
+    std::optional<coordinator::ResumeFrom> resume,
     const RunDirectory& directory,
     std::unique_ptr<LogSink> log_sink,
     MetricsFiles metrics,
@@ -67,7 +77,7 @@ TrainRun::TrainRun(
       metrics_(std::move(metrics)),
       console_(console),
       launcher_(provisioner::MakeLocalLauncher()),
-      host_(HostOptionsOf(config_, parts_, directory_), &log_),
+      host_(HostOptionsOf(config_, parts_, checkpoints, std::move(resume), directory_), &log_),
       progress_(
           {.is_terminal = console.is_err_terminal,
            .write = console.err,

@@ -14,6 +14,7 @@
 #include "psctl/machine_load.h"
 #include "psctl/metrics.h"
 #include "psctl/progress.h"
+#include "psctl/run_checkpoints.h"
 #include "psctl/run_directory.h"
 #include "psctl/run_events.h"
 
@@ -24,10 +25,12 @@ namespace ps::psctl {
 /// children the processes are.
 class TrainRun final {
  public:
-  /// `config`, `directory` and `console` outlive the run.
+  /// `config`, `checkpoints`, `directory` and `console` outlive the run.
   TrainRun(
       const proto::JobConfig& config,
       JobParts parts,
+      const RunCheckpoints& checkpoints,
+      std::optional<coordinator::ResumeFrom> resume,
       const RunDirectory& directory,
       std::unique_ptr<LogSink> log_sink,
       MetricsFiles metrics,

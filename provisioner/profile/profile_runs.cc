@@ -52,6 +52,7 @@ proto::JobConfig ShortJob(
   config.workers = std::move(workers);
   config.faults.clear();
   config.train.evaluate_every_epochs = 0;
+  config.checkpoint.enabled = false;  // what is measured is the training
   config.run.seconds_max = static_cast<float>(seconds);
   config.run.stop_at_loss = 0;
   config.run.port = 0;

@@ -71,6 +71,13 @@ bool PullIntake::TakePart(
 Result<PullIntake::Taken> PullIntake::Take(uint64_t request_id, const proto::PullReply& reply) {
   const std::span<const std::byte> bytes = reply.payload.bytes();
   Taken taken;
+  if (reply.life < life_) {
+    return taken;  // it was on its way when the shard began anew
+  }
+  if (reply.life > life_) {
+    states_.assign(chunks_.size(), State());
+    life_ = reply.life;
+  }
   size_t offset = 0;
   for (const proto::PullReply::Chunk& chunk : reply.chunks) {
     const std::optional<Place> place = PlaceOf(chunk);

@@ -17,6 +17,8 @@ namespace ps::client {
 ///
 /// The parts of a large chunk are used as they come. Until the last part is here the chunk counts
 /// as held at its old version, so that an interrupted answer is sent again.
+///
+/// When the shard has begun a newer life, nothing of the older one counts as held any more.
 class PullIntake {
  public:
   /// `chunks` are the shard's, by key.
@@ -39,6 +41,9 @@ class PullIntake {
 
   /// For a pull.
   std::vector<proto::ChunkVersion> Held() const;
+
+  /// The shard's life that the versions held are of; 0 before any has come.
+  uint64_t life() const { return life_; }
 
   const std::vector<ChunkLayout::Chunk>& chunks() const { return chunks_; }
 
@@ -71,6 +76,7 @@ class PullIntake {
   const proto::ChunkParts parts_;
   std::vector<ChunkLayout::Chunk> chunks_;
   std::vector<State> states_;
+  uint64_t life_ = 0;
 };
 
 }  // namespace ps::client

@@ -3,7 +3,7 @@
 //   bytes.
 // - Every sending of a pull has a request id of its own. Values that answer an older one are used
 //   when they are newer than those held, but only the newest id can complete the pull.
-// - Held versions only grow.
+// - Held versions only grow within a life of the shard.
 
 #include "ps/client/shard_link.h"
 
@@ -163,6 +163,7 @@ void ShardLink::SendFrame(std::span<const Piece> pieces, proto::Outbox* out) {
   if (is_last && job_.wants_pull) {
     push.wants_pull = true;
     push.held = intake_.Held();
+    push.held_life = intake_.life();
   }
   out->Send(peer_, push_request_id_, std::move(push));
 }
@@ -222,6 +223,7 @@ void ShardLink::SendPull(proto::Outbox* out) {
   pull.min_round = min_round_;
   pull.is_evaluation = is_evaluation_;
   pull.held = intake_.Held();
+  pull.held_life = intake_.life();
   ExpectPull(++last_request_id_);
   out->Send(peer_, pull_request_id_, std::move(pull));
 }

@@ -124,6 +124,8 @@ void WorkerCore::OnMessage(
       if (state_ == State::kLeaving && bye->incarnation == incarnation_) {
         Exit(Status::Revoked(leave_reason_));
       }
+    } else if (const auto* addresses = std::get_if<proto::ShardAddresses>(&message)) {
+      OnShardAddresses(*addresses, out);
     } else if (const auto* drain = std::get_if<proto::Drain>(&message)) {
       OnNotice(now + std::chrono::milliseconds(drain->grace_ms), drain->reason, now, out);
     } else if (const auto* shutdown = std::get_if<proto::Shutdown>(&message)) {
@@ -190,9 +192,31 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
        {"generation", generation_.value},
        {"minibatch", minibatch_}});
   for (const proto::ShardAddress& address : reply.shards) {
+    addresses_[address.shard] = address;
     host_->ConnectShard(address, incarnation_);
   }
   Advance(now, out);
+}
+
+/// A shard that came back as another process is elsewhere. What it had not answered is sent again.
+void WorkerCore::OnShardAddresses(const proto::ShardAddresses& message, proto::Outbox* out) {
+  for (const proto::ShardAddress& address : message.shards) {
+    const auto known = addresses_.find(address.shard);
+    if (known == addresses_.end() ||
+        (known->second.host == address.host && known->second.port == address.port)) {
+      continue;
+    }
+    known->second = address;
+    ShardLink& link = *links_.at(address.shard);
+    log_->Info(
+        "shard_moved",
+        {{"shard", address.shard.value}, {"host", address.host}, {"port", address.port}});
+    if (link.peer() != proto::PeerId()) {
+      out->Close(link.peer());
+      link.OnDisconnected();
+    }
+    host_->ConnectShard(address, incarnation_);
+  }
 }
 
 void WorkerCore::OnRefusal(

@@ -143,6 +143,7 @@ class WorkerCore {
   void OnStepAck(const proto::StepAck& ack);
   void OnPullReply(
       uint64_t request_id, ShardLink* link, const proto::PullReply& reply, TimePoint now);
+  void OnShardAddresses(const proto::ShardAddresses& message, proto::Outbox* out);
   void OnRefusal(
       proto::PeerId from, const proto::Refusal& refusal, TimePoint now, proto::Outbox* out);
   void OnShutdown(const proto::Shutdown& shutdown, TimePoint now, proto::Outbox* out);
@@ -203,6 +204,7 @@ class WorkerCore {
   WorkerSettings settings_;
   ChunkLayout layout_;
   std::map<ShardId, std::unique_ptr<ShardLink>> links_;
+  std::map<ShardId, proto::ShardAddress> addresses_;  // where each was last
   Buffer parameters_;
   std::vector<std::shared_ptr<Buffer>>
       gradients_;  // two with overlap: one travels, one is computed

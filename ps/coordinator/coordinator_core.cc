@@ -45,8 +45,9 @@ CoordinatorCore::CoordinatorCore(
       initial_values_(&job_),
       notices_(&job_),
       model_(&job_),
-      phases_(&job_, {&leases_, &joins_, &notices_, &model_}),
-      report_(&job_, &leases_) {}
+      checkpoints_(&job_),
+      phases_(&job_, {&leases_, &joins_, &notices_, &model_, &checkpoints_}),
+      report_(&job_, &leases_, &checkpoints_) {}
 
 Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
     std::span<const std::byte> saved,
@@ -85,6 +86,7 @@ void CoordinatorCore::OnPeerConnected(
     phases_.TellToLeave(call, hello.role);
   } else if (hello.role == proto::Role::kWorker && hello.incarnation != Incarnation()) {
     joins_.OnReconnected(call, hello.incarnation);
+    shards_.OnMemberConnected(call);
     Settle(call);
   }
 }
@@ -117,6 +119,7 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
           [&](const proto::MembershipAck& m) { shards_.On(call, m); },
           [&](const proto::CommitAck& m) { shards_.On(call, m); },
           [&](proto::ShardHeartbeat& m) { shards_.On(call, std::move(m)); },
+          [&](const proto::CheckpointReport& m) { checkpoints_.On(call, m); },
           [&](const proto::PullRequest& m) { phases_.Fail(initial_values_.On(call, m), call); },
           [&](const proto::PullReply& m) { model_.On(call, m); },
           [&](const proto::Refusal& m) { OnRefusal(call, m); },
@@ -224,7 +227,7 @@ void CoordinatorCore::OnProcessExited(
     return;
   }
   if (end.kind == proto::ProcessKind::kServer) {
-    phases_.Fail(shards_.LostServer(end.index, end.pid, end.description), call);
+    phases_.Fail(shards_.OnServerLost(end.index, end.pid, end.description, call), call);
     model_.OnServerLost(end.index, end.description);
   } else {
     OnWorkerExited(end, call);
@@ -256,6 +259,13 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
   }
 }
 
+void CoordinatorCore::OnManifestWritten(
+    uint64_t checkpoint, const Status& status, TimePoint now, proto::Outbox* out) {
+  const Call call{proto::PeerId(), 0, now, out};
+  checkpoints_.OnManifestWritten(checkpoint, status, call);
+  Settle(call);
+}
+
 /// When this process itself did not run for a while, nobody could be heard: that is nobody's fault.
 void CoordinatorCore::ForgiveOwnSilence(TimePoint now) {
   const Duration gap = now - last_tick_;
@@ -278,7 +288,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   ForgiveOwnSilence(now);
   if (job_.is_working()) {
     job_.meter.OnTick(now, job_.ledger.samples_counted());
-    phases_.Fail(shards_.CheckSilence(now), call);
+    phases_.Fail(shards_.CheckSilence(call), call);
   }
   if (job_.is_working()) {
     phases_.OnTick(call);
@@ -288,6 +298,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
     watch_.OnTick(call);
     shards_.OnTick(call);
   }
+  checkpoints_.OnTick(call);
   Settle(call);
 }
 
@@ -314,6 +325,7 @@ void CoordinatorCore::Settle(const Call& call) {
     leases_.Serve(call);
     if (leases_.TryCommit(call)) {
       shards_.SendCommits(call);
+      checkpoints_.OpenIfDue(call);
       leases_.FinishEpochs();
       leases_.Serve(call);
     }

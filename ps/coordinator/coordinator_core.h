@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/departure_desk.h"
 #include "ps/coordinator/initial_values.h"
 #include "ps/coordinator/job.h"
@@ -59,6 +60,9 @@ class CoordinatorCore {
   void OnDrained(proto::PeerId peer, TimePoint now, proto::Outbox* out);
   void OnProcessExited(const proto::ProcessEnd& end, TimePoint now, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
+  /// The disk's answer to what was asked of CoordinatorOptions::manifests.
+  void OnManifestWritten(
+      uint64_t checkpoint, const Status& status, TimePoint now, proto::Outbox* out);
   /// Ends the run for the reason `why`: after the steps under way, or at once. A second call may
   /// only hurry it.
   void RequestStop(bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out);
@@ -114,6 +118,7 @@ class CoordinatorCore {
   InitialValues initial_values_;
   NoticeDesk notices_;
   ModelDesk model_;
+  CheckpointDesk checkpoints_;
   JobPhases phases_;
   StatusReport report_;
   TimePoint last_tick_{};

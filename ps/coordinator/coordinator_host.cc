@@ -1,5 +1,7 @@
 #include "ps/coordinator/coordinator_host.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace ps::coordinator {
@@ -60,6 +62,12 @@ void CoordinatorHost::Run(Owner owner) {
   }
   job.model_source = model_source_.get();
   job.model_sink = model_sink_.get();
+  if (options_.store != nullptr) {
+    disk_ = std::make_unique<JobDisk>(
+        options_.store,
+        [this](uint64_t checkpoint, const Status& status) { OnDiskAnswer(checkpoint, status); });
+    job.manifests = disk_.get();
+  }
   core_ = std::make_unique<CoordinatorCore>(std::move(job), owner_.fleet, log_);
   log_->Info(
       "job_begins",
@@ -74,6 +82,21 @@ void CoordinatorHost::Run(Owner owner) {
   loop_.RunEvery(kCheckLimits, [this] { CheckLimits(); });
   core_->Start(Now());
   loop_.Run();
+  disk_.reset();
+}
+
+/// On the disk's thread. An answer must not get lost, so a loop that is too busy is asked again.
+void CoordinatorHost::OnDiskAnswer(uint64_t checkpoint, const Status& status) {
+  constexpr int kTriesMax = 10000;
+  for (int i = 0; i < kTriesMax; ++i) {
+    const Status posted = loop_.Post([this, checkpoint, status] {
+      core_->OnManifestWritten(checkpoint, status, Now(), &endpoint_);
+    });
+    if (posted.ok()) {
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void CoordinatorHost::RequestStop(const std::string& why) {

@@ -8,6 +8,7 @@
 
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_core.h"
+#include "ps/coordinator/job_disk.h"
 #include "ps/coordinator/model_file.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
@@ -23,9 +24,10 @@ class CoordinatorHost final : private net::EndpointHandler {
  public:
   struct Options {
     CoordinatorOptions job;
-    std::string token;         // what workers and servers must show
-    std::string control_path;  // socket file for commands of the same user
-    std::string model_path;    // where the model is left at the end; empty: nowhere
+    std::string token;                      // what workers and servers must show
+    std::string control_path;               // socket file for commands of the same user
+    std::string model_path;                 // where the model is left at the end; empty: nowhere
+    checkpoint::JobStore* store = nullptr;  // outlives the host; null: no checkpoints
   };
 
   /// The limit that ended the job early.
@@ -87,6 +89,7 @@ class CoordinatorHost final : private net::EndpointHandler {
   static TimePoint Now() { return SystemTime().Now(); }
 
   void Tick();
+  void OnDiskAnswer(uint64_t checkpoint, const Status& status);
   void CheckLimits();
 
   // Constant after construction.
@@ -100,6 +103,7 @@ class CoordinatorHost final : private net::EndpointHandler {
   std::unique_ptr<ModelFileSink> model_sink_;      // none without Options::model_path
   std::unique_ptr<CoordinatorCore> core_;          // from Run on
   net::Endpoint endpoint_;
+  std::unique_ptr<JobDisk> disk_;  // from Run on, if there is a store
   std::optional<LimitReached> limit_reached_;
   bool is_stopping_ = false;
   bool is_closing_ = false;

@@ -47,11 +47,19 @@ void JobPhases::Resume(TimePoint now) {
        {"samples_counted", job_->ledger.samples_counted()}});
 }
 
+/// What an earlier run has trained counts.
+void JobPhases::BeginTraining(const Call& call) {
+  job_->state.phase = JobPhase::kTraining;
+  if (job_->state.trained) {
+    job_->training_began = call.now - *job_->state.trained;
+  }
+}
+
 void JobPhases::AdvanceStart(const Call& call) {
   const size_t workers = job_->membership.members().size();
   if (job_->state.phase == JobPhase::kStarting && job_->shards.are_all_ready() &&
       job_->seats.expected().empty() && workers > 0) {
-    job_->state.phase = JobPhase::kTraining;
+    BeginTraining(call);
     job_->log->Info(
         "training_begins",
         {{"workers", workers}, {"after_s", Seconds(call.now - job_->started_at)}});
@@ -149,7 +157,7 @@ void JobPhases::CheckJoinTimeout(const Call& call) {
   for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {
     job_->seats.StopExpecting(seat);
   }
-  job_->state.phase = JobPhase::kTraining;
+  BeginTraining(call);
 }
 
 void JobPhases::FireFaults(const Call& call) {
@@ -310,6 +318,9 @@ void JobPhases::AdvanceLeaving(const Call& call) {
   const bool has_workers = job_->peers.Has(proto::Role::kWorker) || may_return;
   const bool has_shards = job_->peers.Has(proto::Role::kShard) || may_return;
   if (!job_->state.is_told_shards && (!has_workers || is_late)) {
+    if (!checkpoints_->FinishLast(call)) {
+      return;
+    }
     model_->Advance(call);
     if (job_->state.model.is_due) {
       return;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ps/base/retry.h"
+#include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/join_desk.h"
 #include "ps/coordinator/model_desk.h"
@@ -24,6 +25,7 @@ class JobPhases {
     JoinDesk* joins = nullptr;
     NoticeDesk* notices = nullptr;
     ModelDesk* model = nullptr;
+    CheckpointDesk* checkpoints = nullptr;
   };
 
   JobPhases(Job* job, const Desks& desks)
@@ -32,6 +34,7 @@ class JobPhases {
         joins_(desks.joins),
         notices_(desks.notices),
         model_(desks.model),
+        checkpoints_(desks.checkpoints),
         leave_timer_(job->timing.retry_first, job->timing.retry_limit) {}
 
   /// Asks for the servers and workers of the config.
@@ -69,6 +72,7 @@ class JobPhases {
     kImmediate,  // nor for anything else
   };
 
+  void BeginTraining(const Call& call);
   void CheckJoinTimeout(const Call& call);
   void FireFault(uint32_t place, const Call& call);
   void BeginStop(const Call& call);
@@ -82,6 +86,7 @@ class JobPhases {
   JoinDesk* const joins_;
   NoticeDesk* const notices_;
   ModelDesk* const model_;
+  CheckpointDesk* const checkpoints_;
   bool is_divergence_told_ = false;
   TimePoint leave_deadline_{};
   TimePoint return_deadline_{};  // after a restart: until then peers may still come back

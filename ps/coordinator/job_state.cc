@@ -143,6 +143,46 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
   return CheckPlacement(state.placement, options.tensors, count);
 }
 
+/// What was trained, by a run whose workers and servers are gone: their leases are back in the
+/// queue. Placement and processes are this run's own.
+void TakeOver(const ResumeFrom& resume, JobState* state) {
+  const JobState& saved = resume.state;
+  state->ledger = saved.ledger;
+  for (const auto& [id, lease] : saved.ledger.leases) {
+    EpochRecord& record = state->ledger.epochs[lease.epoch];
+    record.returned.Insert(lease.next, lease.end);
+    record.samples_returned += lease.end - lease.next;
+  }
+  state->ledger.leases.clear();
+  state->evaluations = saved.evaluations;
+  for (Evaluation& evaluation : state->evaluations.pending) {
+    for (EvaluationPart& part : evaluation.parts) {
+      if (!part.is_done) {
+        part.lease = LeaseId();
+        part.holder = Incarnation();
+      }
+    }
+  }
+  state->epochs_finished = saved.epochs_finished;
+  state->rounds.committed = saved.rounds.committed;
+  state->membership.incarnation_max = saved.membership.incarnation_max;
+  state->membership.generation = saved.membership.generation;
+  state->faults_fired = saved.faults_fired;
+  state->meter = saved.meter;
+  state->counters = saved.counters;
+  state->age = saved.age;
+  state->trained = saved.trained;
+  state->checkpoints.steps_at_newest = saved.counters.steps_counted;
+  uint64_t life = 0;
+  for (const proto::ShardRecord& shard : saved.shards) {
+    life = std::max(life, shard.life);
+  }
+  for (proto::ShardRecord& shard : state->shards) {
+    shard.life = life + 1;
+    shard.restore = {resume.checkpoint, static_cast<uint32_t>(saved.shards.size())};
+  }
+}
+
 }  // namespace
 
 JobState MakeJobState(const CoordinatorOptions& options) {
@@ -152,6 +192,11 @@ JobState MakeJobState(const CoordinatorOptions& options) {
   state.placement =
       PlaceChunks(options.tensors, uint64_t{config.servers.chunk_kib} << 10U, ShardCount(config));
   state.shards.resize(ShardCount(config));
+  state.checkpoints.kept = options.checkpoints;
+  state.checkpoints.next = options.next_checkpoint;
+  if (options.resume) {
+    TakeOver(*options.resume, &state);
+  }
   return state;
 }
 

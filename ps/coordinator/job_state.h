@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
+#include "ps/coordinator/manifest_disk.h"
 #include "ps/coordinator/model_files.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/job_state.h"
@@ -14,6 +16,12 @@ namespace ps::coordinator {
 
 using proto::JobPhase;
 using proto::JobState;
+
+/// What a job goes on from when it is resumed: a state that another run has saved.
+struct ResumeFrom {
+  JobState state;  // as it was saved with the checkpoint
+  uint64_t checkpoint = 0;
+};
 
 struct CoordinatorOptions {
   proto::JobConfig config;
@@ -25,6 +33,10 @@ struct CoordinatorOptions {
   // Both outlive the job.
   ModelSource* model_source = nullptr;  // null: the initial values are drawn
   ModelSink* model_sink = nullptr;      // null: no model is left at the end
+  ManifestDisk* manifests = nullptr;    // null: no checkpoints
+  std::vector<uint64_t> checkpoints;    // that exist already, oldest first
+  uint64_t next_checkpoint = 1;
+  std::optional<ResumeFrom> resume;
 };
 
 /// Samples of a worker's step.

@@ -78,6 +78,9 @@ class Membership {
   /// Takes note of a shard's answer. Errors: kInvalidArgument (a generation of the future).
   Status OnAck(const proto::MembershipAck& ack);
 
+  /// The shard has forgotten what it knew: it has a new life.
+  void ForgetAcknowledged(ShardId shard) { state_->acknowledged.erase(shard); }
+
   /// Every shard has acknowledged at least this generation.
   bool IsAcknowledged(Generation generation) const { return generation <= acknowledged_by_all_; }
 

@@ -8,6 +8,11 @@
 #include "ps/proto/limits.h"
 
 namespace ps::coordinator {
+namespace {
+
+constexpr uint32_t kRestartsMax = 5;  // of a server, until it is ready again
+
+}  // namespace
 
 /// The shard that `call` comes from, or null. What comes before its registration is dropped: it
 /// will be sent again.
@@ -61,11 +66,14 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
     return;
   }
   ShardRecord* const record = shard->record;
-  if (record->is_ready && record->pid != message.pid) {
-    // Its parameters are in the first process alone.
+  const bool is_another = record->pid != message.pid && (record->is_ready || message.life != 0);
+  if (is_another) {
+    // A fresh process may come back when the loss of the one before is known.
     job_->Refuse(
         call,
-        StatusCode::kInvalidArgument,
+        message.life == 0 && CanComeBack(job_->shards.ServerOf(shard->shard))
+            ? StatusCode::kUnavailable
+            : StatusCode::kInvalidArgument,
         fmt::format("shard {} is process {} already", message.shard.value, record->pid));
     return;
   }
@@ -96,7 +104,14 @@ void ShardDesk::SendSetup(Shard* shard, const Call& call) {
   setup.placement = job_->state.placement;
   setup.total_samples = job_->ledger.samples_total();
   setup.membership = job_->membership.Message();
-  setup.has_values = job_->options.model_source != nullptr;
+  setup.life = shard->record->life;
+  setup.restore = shard->record->restore;
+  setup.has_values = job_->options.model_source != nullptr && setup.restore.checkpoint == 0;
+  if (shard->lost_at != TimePoint()) {
+    for (const auto& [incarnation, member] : job_->membership.members()) {
+      setup.counted.push_back({incarnation, member.record->reported});
+    }
+  }
   call.out->Send(shard->peer, shard->register_request_id, std::move(setup));
 }
 
@@ -105,10 +120,16 @@ void ShardDesk::On(const Call& call, const proto::ShardReady& message) {
   if (shard == nullptr) {
     return;
   }
+  if (message.life != shard->record->life) {
+    return;  // of a life that is over
+  }
   shard->setup_timer.Stop();
   if (!shard->record->is_ready) {
     job_->shards.MarkReady(shard);
     job_->log->Info("shard_ready", {{"shard", message.shard.value}});
+    if (shard->lost_at != TimePoint()) {
+      OnBack(*shard, call);
+    }
   }
   if (!job_->is_working()) {
     return;
@@ -227,42 +248,149 @@ void ShardDesk::OnTick(const Call& call) {
   }
 }
 
-Status ShardDesk::CheckSilence(TimePoint now) {
+/// Workers go on where they were, and learn where the shard is now.
+void ShardDesk::OnBack(const Shard& shard, const Call& call) {
+  job_->log->Info(
+      "shard_is_back",
+      {{"shard", shard.shard.value},
+       {"life", shard.record->life},
+       {"checkpoint", shard.record->restore.checkpoint},
+       {"after_s", Seconds(call.now - shard.lost_at)}});
+  const proto::ShardAddresses addresses{job_->shards.Addresses()};
+  for (auto& [incarnation, member] : job_->membership.members()) {
+    member.last_progress = call.now;
+    if (member.peer != proto::PeerId()) {
+      call.out->Send(member.peer, 0, addresses);
+    }
+  }
+}
+
+void ShardDesk::OnMemberConnected(const Call& call) const {
+  const auto& all = job_->shards.all();
+  if (std::any_of(all.begin(), all.end(), [](const Shard& shard) {
+        return shard.lost_at != TimePoint();
+      })) {
+    call.out->Send(call.from, 0, proto::ShardAddresses{job_->shards.Addresses()});
+  }
+}
+
+Status ShardDesk::CheckSilence(const Call& call) {
   for (const Shard& shard : job_->shards.all()) {
-    const Duration silence = shard.SilenceAt(now);
-    if (silence > job_->timing.heartbeat * 2) {
-      job_->shards_silent_at = now;
+    const uint32_t server = job_->shards.ServerOf(shard.shard);
+    const Duration silence = shard.SilenceAt(call.now);
+    const bool is_away = shard.lost_at != TimePoint() && !shard.record->is_ready;
+    if (is_away || silence > job_->timing.heartbeat * 2) {
+      job_->shards_silent_at = call.now;
     }
     if (silence > job_->timing.server_detect) {
-      return Status::Unavailable(fmt::format(
-          "server {} (pid {}) does not answer: {} for {:.2f} s (shard {}); its parameters may be "
-          "there still, and nothing goes on without them: look at its machine and at the way to "
-          "it, or be more patient with a larger servers.max_detect_s",
-          job_->shards.ServerOf(shard.shard),
-          shard.record->pid,
+      const std::string why = fmt::format(
+          "{} for {:.2f} s (shard {})",
           shard.peer != proto::PeerId() ? "no heartbeat" : "no connection",
           Seconds(silence),
-          shard.shard.value));
+          shard.shard.value);
+      if (CanComeBack(server)) {
+        return OnServerLost(server, shard.record->pid, why, call);
+      }
+      return Status::Unavailable(fmt::format(
+          "server {} (pid {}) does not answer: {}; its parameters may be there still, and nothing "
+          "goes on without them: look at its machine and at the way to it, or be more patient with "
+          "a larger servers.max_detect_s{}",
+          server,
+          shard.record->pid,
+          why,
+          WhatIsLeft()));
+    }
+    const Duration away = call.now - shard.lost_at;
+    if (is_away && shard.peer == proto::PeerId() &&
+        away > FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s))) {
+      return LostForGood(
+          server,
+          shard.lost_pid,
+          fmt::format("it was started again and did not come within {:.0f} s", Seconds(away)));
     }
   }
   return Status::Ok();
 }
 
-Status ShardDesk::LostServer(uint32_t server, int64_t pid, const std::string& why) const {
+/// Empty: a server that was lost can come back.
+std::string ShardDesk::WhyNotBack(uint32_t server) const {
+  const proto::JobConfig& config = job_->options.config;
+  if (job_->options.manifests == nullptr || !config.checkpoint.enabled) {
+    return "there are no checkpoints (checkpoint.enabled)";
+  }
+  if (job_->is_bsp() || config.checkpoint.recovery == proto::RecoveryKind::kConsistent) {
+    return "one server can't go back alone (mode bsp, or checkpoint.recovery)";
+  }
+  for (const Shard& shard : job_->shards.all()) {
+    if (job_->shards.ServerOf(shard.shard) == server && shard.restarts >= kRestartsMax) {
+      return fmt::format("it was started again {} times and did not come back", kRestartsMax);
+    }
+  }
+  return "";
+}
+
+Status ShardDesk::OnServerLost(
+    uint32_t server, int64_t pid, const std::string& why, const Call& call) {
+  if (!CanComeBack(server)) {
+    return LostForGood(server, pid, why);
+  }
+  bool is_known = false;  // an end that has been dealt with
+  for (Shard& shard : job_->shards.all()) {
+    is_known = is_known ||
+               (job_->shards.ServerOf(shard.shard) == server && pid != 0 && pid == shard.lost_pid);
+  }
+  if (is_known) {
+    return Status::Ok();
+  }
+  proto::CheckpointsState& checkpoints = job_->state.checkpoints;
+  const proto::RestoreOrder restore{
+      checkpoints.newest(), checkpoints.newest() == 0 ? 0 : job_->shards.size()};
+  uint64_t undone = 0;
+  for (Shard& shard : job_->shards.all()) {
+    if (job_->shards.ServerOf(shard.shard) != server) {
+      continue;
+    }
+    if (shard.record->is_ready) {
+      undone = job_->state.counters.steps_counted - checkpoints.steps_at_newest;
+      ++checkpoints.shards_restored;
+    }
+    const proto::PeerId peer = shard.peer;
+    job_->shards.BeginLife(&shard, restore, call.now);
+    job_->membership.ForgetAcknowledged(shard.shard);
+    ++shard.restarts;
+    if (peer != proto::PeerId()) {
+      job_->ClosePeer(peer, call);
+    }
+  }
+  checkpoints.steps_undone += undone;
+  job_->log->Warning(
+      "server_lost",
+      {{"server", server},
+       {"why", why},
+       {"checkpoint", restore.checkpoint},
+       {"steps_undone", undone}});
+  job_->fleet->StartServer(server);
+  return Status::Ok();
+}
+
+std::string ShardDesk::WhatIsLeft() const {
+  const uint64_t newest = job_->state.checkpoints.newest();
+  return newest == 0 ? "" : fmt::format("; psctl resume goes on from checkpoint {}", newest);
+}
+
+Status ShardDesk::LostForGood(uint32_t server, int64_t pid, const std::string& why) const {
   for (const Shard& shard : job_->shards.all()) {
     if (pid == 0 && job_->shards.ServerOf(shard.shard) == server) {
       pid = shard.record->pid;
     }
   }
   return Status::Unavailable(fmt::format(
-      "server {}{} was lost: {}{}",
+      "server {}{} was lost: {}; {}",
       server,
       pid == 0 ? "" : fmt::format(" (pid {})", pid),
       why,
-      job_->shards.are_all_ready()
-          ? "; its parameters are gone, and recovery from a checkpoint is not available in this "
-            "version: start the job again"
-          : "; its log in the run's directory may say why"));
+      job_->training_began ? "its parameters are gone: " + WhyNotBack(server) + WhatIsLeft()
+                           : "its log in the run's directory may say why"));
 }
 
 }  // namespace ps::coordinator

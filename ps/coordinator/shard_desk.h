@@ -32,13 +32,25 @@ class ShardDesk {
   void SendCommits(const Call& call);
   /// Sends again what is due.
   void OnTick(const Call& call);
-  /// Takes note of silent shards. Errors: one is silent for longer than servers are waited for.
-  Status CheckSilence(TimePoint now);
-  /// Why the job can't go on without the server, whose process has ended. `pid` 0: not known.
-  Status LostServer(uint32_t server, int64_t pid, const std::string& why) const;
+  /// Errors: a shard is silent for too long, and can't be brought back.
+  Status CheckSilence(const Call& call);
+  /// A server is gone: it is started again and comes back from the newest checkpoint. Errors: why
+  /// that is not possible. `pid` 0: not known.
+  Status OnServerLost(uint32_t server, int64_t pid, const std::string& why, const Call& call);
+  /// A member is connected again: it may have missed where shards have moved.
+  void OnMemberConnected(const Call& call) const;
 
  private:
   Shard* ShardOf(const Call& call, ShardId shard);
+  Status LostForGood(uint32_t server, int64_t pid, const std::string& why) const;
+  std::string WhyNotBack(uint32_t server) const;
+
+  bool CanComeBack(uint32_t server) const {
+    return job_->training_began && WhyNotBack(server).empty();
+  }
+
+  std::string WhatIsLeft() const;
+  void OnBack(const Shard& shard, const Call& call);
   void SendSetup(Shard* shard, const Call& call);
   void SendMembership(Shard* shard, const Call& call);
   void RepeatMembership(const Shard& shard, const Call& call) const;

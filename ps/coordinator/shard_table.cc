@@ -44,7 +44,26 @@ void ShardTable::Connect(Shard* shard, proto::PeerId peer) {
 
 void ShardTable::MarkReady(Shard* shard) {
   ready_ += shard->record->is_ready ? 0 : 1;
+  shard->restarts = 0;
   shard->record->is_ready = true;
+}
+
+void ShardTable::BeginLife(Shard* shard, proto::RestoreOrder restore, TimePoint now) {
+  ShardRecord* const record = shard->record;
+  ready_ -= record->is_ready ? 1 : 0;
+  if (record->pid != 0) {
+    shard->lost_pid = record->pid;
+  }
+  shard->lost_at = now;
+  ++record->life;
+  record->restore = restore;
+  record->is_ready = false;
+  record->is_registered = false;
+  record->pid = 0;
+  Connect(shard, proto::PeerId());
+  shard->setup_timer.Stop();
+  shard->membership_timer.Stop();
+  shard->commit_timer.Stop();
 }
 
 std::string ShardTable::Missing() const {

@@ -27,6 +27,9 @@ struct Shard {
   proto::ShardStats stats;
   std::vector<proto::Wait> waits;
   TimePoint waits_at{};
+  int64_t lost_pid = 0;   // of the process before, whose end is known
+  TimePoint lost_at{};    // it is to come back since
+  uint32_t restarts = 0;  // since it was ready last
 
   // What it has not acknowledged is sent again when these are due.
   RetryTimer setup_timer;
@@ -57,6 +60,8 @@ class ShardTable {
   /// The shard has this connection now; none: it has lost it.
   void Connect(Shard* shard, proto::PeerId peer);
   void MarkReady(Shard* shard);
+  /// The shard's parameters are gone: it begins a new life from `restore`.
+  void BeginLife(Shard* shard, proto::RestoreOrder restore, TimePoint now);
 
   bool are_all_ready() const { return ready_ == shards_.size(); }
 

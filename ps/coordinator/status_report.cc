@@ -133,6 +133,9 @@ std::string StatusReport::Detail(TimePoint now) const {
       if (job_->divergence.has_diverged()) {
         return "training has diverged: " + job_->divergence.why();
       }
+      if (!job_->shards.are_all_ready()) {
+        return "coming back: " + job_->shards.Missing();
+      }
       return job_->evaluations.is_pending() && job_->ledger.is_complete() ? "last evaluation" : "";
     case JobPhase::kStarting:
       break;
@@ -417,6 +420,7 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
          record.samples_returned});
   }
   status.evaluations = job_->evaluations.results();
+  status.checkpoints = checkpoints_->StatusAt(now);
   return status;
 }
 

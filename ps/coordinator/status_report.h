@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/lease_desk.h"
 
@@ -12,7 +13,8 @@ namespace ps::coordinator {
 /// when. Changes nothing.
 class StatusReport {
  public:
-  StatusReport(const Job* job, const LeaseDesk* leases) : job_(job), leases_(leases) {}
+  StatusReport(const Job* job, const LeaseDesk* leases, const CheckpointDesk* checkpoints)
+      : job_(job), leases_(leases), checkpoints_(checkpoints) {}
 
   /// Everything. Cost: members x shards.
   proto::JobStatus At(TimePoint now) const;
@@ -41,6 +43,7 @@ class StatusReport {
 
   const Job* const job_;
   const LeaseDesk* const leases_;
+  const CheckpointDesk* const checkpoints_;
 };
 
 }  // namespace ps::coordinator

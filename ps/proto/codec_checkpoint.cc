@@ -23,7 +23,13 @@ Offset<StructVector<wire::CountedStep>> EncodeCounted(
 namespace {
 
 wire::CheckpointSizes EncodeSizes(const CheckpointSizes& m) {
-  return {m.logical_bytes, m.written_bytes, m.chunks_written, m.chunks_shared, m.copied_bytes};
+  return {
+      m.logical_bytes,
+      m.written_bytes,
+      m.shared_bytes,
+      m.chunks_written,
+      m.chunks_shared,
+      m.copied_bytes};
 }
 
 void DecodeSizes(Decoder& d, const wire::CheckpointSizes* w, CheckpointSizes* m) {
@@ -31,6 +37,7 @@ void DecodeSizes(Decoder& d, const wire::CheckpointSizes* w, CheckpointSizes* m)
     *m = {
         w->logical_bytes(),
         w->written_bytes(),
+        w->shared_bytes(),
         w->chunks_written(),
         w->chunks_shared(),
         w->copied_bytes()};
@@ -60,6 +67,7 @@ Offset<wire::CheckpointReport> Encode(Fbb& b, const CheckpointReport& m) {
   out.add_code(EnumTo<wire::StatusCode>(m.code));
   out.add_message(message);
   out.add_part_crc(m.part_crc);
+  out.add_part_bytes(m.part_bytes);
   out.add_sizes(&sizes);
   out.add_last_steps(last_steps);
   return out.Finish();
@@ -71,6 +79,7 @@ void Decode(Decoder& d, const wire::CheckpointReport& w, CheckpointReport* m) {
   m->code = d.Enum<StatusCode>(w.code(), "code");
   m->message = d.Text(w.message(), kTextBytesMax, "message");
   m->part_crc = w.part_crc();
+  m->part_bytes = w.part_bytes();
   DecodeSizes(d, w.sizes(), &m->sizes);
   m->last_steps = DecodeCounted(d, w.last_steps(), "last_steps");
 }

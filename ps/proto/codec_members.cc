@@ -213,7 +213,9 @@ void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m) {
 
 Offset<saved::ShardRecord> Encode(Fbb& b, const ShardRecord& m) {
   const auto host = EncodeText(b, m.host);
-  return saved::CreateShardRecord(b, m.is_registered, m.is_ready, host, m.port, m.pid);
+  const wire::RestoreOrder restore(m.restore.checkpoint, m.restore.shards);
+  return saved::CreateShardRecord(
+      b, m.is_registered, m.is_ready, host, m.port, m.pid, m.life, &restore);
 }
 
 void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m) {
@@ -222,6 +224,10 @@ void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m) {
   m->host = d.Text(w.host(), kTextBytesMax, "host");
   m->port = w.port();
   m->pid = w.pid();
+  m->life = w.life();
+  if (d.Present(w.restore(), "restore")) {
+    m->restore = {w.restore()->checkpoint(), w.restore()->shards()};
+  }
 }
 
 }  // namespace ps::proto::codec

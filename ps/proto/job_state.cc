@@ -20,6 +20,35 @@ namespace codec {
 
 static_assert(static_cast<int>(saved::JobPhase::MAX) == static_cast<int>(JobPhase::kFinished));
 
+namespace {
+
+Offset<saved::CheckpointsState> Encode(Fbb& b, const CheckpointsState& m) {
+  const auto kept = b.CreateVector(m.kept);
+  return saved::CreateCheckpointsState(
+      b,
+      m.next,
+      kept,
+      m.committed,
+      m.failed,
+      m.skipped,
+      m.steps_at_newest,
+      m.shards_restored,
+      m.steps_undone);
+}
+
+void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
+  m->next = w.next();
+  d.Scalars(w.kept(), "kept", &m->kept);
+  m->committed = w.committed();
+  m->failed = w.failed();
+  m->skipped = w.skipped();
+  m->steps_at_newest = w.steps_at_newest();
+  m->shards_restored = w.shards_restored();
+  m->steps_undone = w.steps_undone();
+}
+
+}  // namespace
+
 Offset<saved::JobState> Encode(Fbb& b, const JobState& m) {
   const auto config_json = b.CreateString(m.config_json);
   const auto outcome_message = EncodeText(b, m.outcome.message());
@@ -48,7 +77,9 @@ Offset<saved::JobState> Encode(Fbb& b, const JobState& m) {
       m.counters.joins);
   const RunData data = m.data.value_or(RunData{});
   const saved::RunData run_data(EncodeData(data.fingerprint), data.worker.value);
+  const auto checkpoints = Encode(b, m.checkpoints);
   saved::JobStateBuilder out(b);
+  out.add_checkpoints(checkpoints);
   out.add_config_json(config_json);
   out.add_phase(EnumTo<saved::JobPhase>(m.phase));
   out.add_outcome(EnumTo<wire::StatusCode>(m.outcome.code()));
@@ -107,6 +138,9 @@ void DecodeNumbers(Decoder& d, const saved::JobState& w, JobState* m) {
   m->model.is_due = w.is_model_due();
   m->model.file = d.Text(w.model_file(), kTextBytesMax, "model_file");
   m->model.problem = d.Text(w.model_problem(), kTextBytesMax, "model_problem");
+  if (d.Present(w.checkpoints(), "checkpoints")) {
+    Decode(d, *w.checkpoints(), &m->checkpoints);
+  }
   if (w.data() != nullptr) {
     m->data = {DecodeData(w.data()->fingerprint()), WorkerId(w.data()->worker())};
   }

@@ -163,6 +163,8 @@ struct ShardRecord {
   std::string host;
   uint32_t port = 0;
   int64_t pid = 0;
+  uint64_t life = 1;     // of its parameters
+  RestoreOrder restore;  // what this life begins from
 };
 
 enum class JobPhase : uint8_t {
@@ -178,6 +180,20 @@ struct KillRecord {
   WorkerId seat;
   Incarnation incarnation;  // none: it had not joined when the notice was given
   Duration left{};
+};
+
+/// The checkpoints of a job.
+struct CheckpointsState {
+  uint64_t next = 1;           // the number of the next one
+  std::vector<uint64_t> kept;  // those that exist, oldest first
+  uint64_t committed = 0;      // by this run
+  uint64_t failed = 0;
+  uint64_t skipped = 0;
+  uint64_t steps_at_newest = 0;  // counted when the newest was opened
+  uint64_t shards_restored = 0;  // after the loss of a server
+  uint64_t steps_undone = 0;     // counted, and lost with a shard's parameters
+
+  uint64_t newest() const { return kept.empty() ? 0 : kept.back(); }
 };
 
 struct JobCounters {
@@ -234,6 +250,7 @@ struct JobState {
   MeterState meter;
   JobCounters counters;
   ModelRecord model;
+  CheckpointsState checkpoints;
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet

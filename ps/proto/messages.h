@@ -245,7 +245,8 @@ struct CheckpointRequest {
 /// How much of a checkpoint was written, by one shard or by all.
 struct CheckpointSizes {
   uint64_t logical_bytes = 0;  // values and optimizer state
-  uint64_t written_bytes = 0;
+  uint64_t written_bytes = 0;  // records of chunks
+  uint64_t shared_bytes = 0;   // of the records that earlier checkpoints have, too
   uint64_t chunks_written = 0;
   uint64_t chunks_shared = 0;  // with an earlier checkpoint: not changed since
   uint64_t copied_bytes = 0;   // of memory at most, for chunks that changed meanwhile
@@ -258,6 +259,7 @@ struct CheckpointReport {
   StatusCode code = StatusCode::kOk;
   std::string message;
   uint32_t part_crc = 0;  // CRC-32C of the part's record
+  uint64_t part_bytes = 0;
   CheckpointSizes sizes;
   std::vector<CountedStep> last_steps;  // of each member, complete on this shard
 };

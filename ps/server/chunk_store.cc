@@ -107,6 +107,9 @@ void ChunkStore::Initialize(size_t index, uint32_t begin, std::span<const float>
 
 bool ChunkStore::Apply(
     size_t index, uint32_t part, uint64_t begin, std::span<const float> gradient, float lr) {
+  if (before_update_) {
+    before_update_(index);
+  }
   Chunk& chunk = chunks_[index];
   const proto::ChunkParts::Range range = RangeOf(chunk, part);
   PS_CHECK(begin + gradient.size() <= range.element_count)
@@ -122,6 +125,26 @@ bool ChunkStore::Apply(
       rule_,
       {lr, chunk.weight_decay, chunk.version + 1},
       {gradient.data(), at(chunk.value), {at(chunk.slots[0]), at(chunk.slots[1])}, count});
+}
+
+Status ChunkStore::Restore(size_t index, checkpoint::ChunkData data) {
+  Chunk& chunk = chunks_[index];
+  bool is_same = data.value.size() == chunk.value.size();
+  for (size_t slot = 0; slot < chunk.slots.size(); ++slot) {
+    is_same = is_same && data.slots[slot].size() == chunk.slots[slot].size();
+  }
+  if (!is_same) {
+    return Status::InvalidArgument(fmt::format(
+        "chunk {} was written with {} bytes and other optimizer state than the job has ({} bytes); "
+        "the checkpoint is of another model or optimizer",
+        chunk.key.value,
+        data.value.size(),
+        chunk.value.size()));
+  }
+  chunk.value = std::move(data.value);
+  chunk.slots = std::move(data.slots);
+  chunk.version = data.version;
+  return Status::Ok();
 }
 
 bool ChunkStore::ApplyMean(

@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "checkpoint/shard_store.h"
 #include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/optimizer_combine.h"
 #include "ps/base/buffer.h"
@@ -91,12 +93,22 @@ class ChunkStore {
 
   void FinishUpdate(size_t index) { ++chunks_[index].version; }
 
+  /// Called with its index before each piece of an update of a chunk. Null: nobody is.
+  void SetBeforeUpdate(std::function<void(size_t)> before_update) {
+    before_update_ = std::move(before_update);
+  }
+
+  /// Values, optimizer state and version as they were written. Errors: kInvalidArgument when they
+  /// are not of this chunk's shape.
+  Status Restore(size_t index, checkpoint::ChunkData data);
+
  private:
   proto::ChunkParts parts_;
   size_t part_count_ = 0;
   kernels::OptimizerRule rule_;
   std::vector<Chunk> chunks_;
   uint64_t parameter_bytes_ = 0;
+  std::function<void(size_t)> before_update_;
   Buffer mean_;  // of the longest piece's size, once needed
 };
 

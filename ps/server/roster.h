@@ -39,6 +39,7 @@ struct Pull {
   uint64_t min_round = 0;
   bool is_evaluation = false;
   std::vector<proto::ChunkVersion> held;
+  uint64_t held_life = 0;
   TimePoint since{};
   Generation generation;
 };
@@ -62,6 +63,9 @@ struct Member {
   bool is_active = true;
   uint64_t clock = 0;  // steps completed here, as the staleness bound counts them
   Step last_step = 0;  // complete here
+  // Its steps after last_step may be in an earlier life of the shard: the next one is any later
+  // one.
+  bool may_skip = false;
   proto::PushOutcome last_outcome = proto::PushOutcome::kApplied;
   uint32_t last_rejected_chunks = 0;
   uint64_t last_round = 0;

@@ -131,7 +131,7 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
 
 /// Whether the frame belongs to the step that is next for this member, and fits what came of it.
 Status ShardCore::CheckOrder(const proto::PushRequest& push, const Member& member) const {
-  if (push.step != member.last_step + 1) {
+  if (push.step != member.last_step + 1 && !member.may_skip) {
     return Status::InvalidArgument(fmt::format(
         "{} came after step {}; steps come one by one", StepText(push), member.last_step));
   }

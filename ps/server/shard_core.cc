@@ -38,13 +38,16 @@ ShardCore::ShardCore(
     uint32_t port,
     int64_t pid,
     ReadSettings read_settings,
+    ShardDisk* disk,
     const Logger* log)
     : shard_(shard),
       port_(port),
       advertised_host_(std::move(advertised_host)),
       pid_(pid),
       read_settings_(std::move(read_settings)),
-      log_(log) {
+      disk_(disk),
+      log_(log),
+      checkpointer_(shard, disk) {
   stats_.staleness_histogram.assign(kStalenessBuckets, 0);
 }
 
@@ -62,7 +65,7 @@ void ShardCore::Register(TimePoint now, proto::Outbox* out) {
   out->Send(
       coordinator_,
       ++last_request_id_,
-      proto::RegisterShard{shard_, advertised_host_, port_, pid_});
+      proto::RegisterShard{shard_, advertised_host_, port_, pid_, life_});
 }
 
 void ShardCore::OnMessage(
@@ -98,6 +101,8 @@ void ShardCore::OnCoordinatorMessage(const Call& call, proto::Message& message) 
     OnModelPull(call, *pull);
   } else if (const auto* values = std::get_if<proto::PullReply>(&message)) {
     OnValues(call, *values);
+  } else if (const auto* checkpoint = std::get_if<proto::CheckpointRequest>(&message)) {
+    OnCheckpoint(call, *checkpoint);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message)) {
     OnCoordinatorRefusal(*refusal);
   } else if (const auto* shutdown = std::get_if<proto::Shutdown>(&message)) {
@@ -113,50 +118,78 @@ Status ShardCore::TakeSetup(const proto::ShardSetup& setup) {
   PS_ASSIGN(store_, ChunkStore::Make(shard_, settings, setup));
   settings_ = std::move(settings);
   total_samples_ = setup.total_samples;
-  if (setup.has_values && store_.size() > 0) {
-    std::vector<proto::ChunkAssignment> own;
-    std::ranges::copy_if(
-        setup.placement.chunks, std::back_inserter(own), [this](const proto::ChunkAssignment& c) {
-          return c.shard == shard_;
-        });
-    open_setup_.emplace().values = {std::move(own), settings_.frame_bytes};
+  if (disk_ != nullptr && !settings_.checkpoint_path.empty()) {
+    disk_->Use(settings_.checkpoint_path, settings_.checkpoint_codec);
+  } else if (setup.restore.checkpoint != 0) {
+    return Status::InvalidArgument(
+        "a checkpoint is to be restored, and the job has no path for them");
   }
   return Status::Ok();
 }
 
 void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
-  if (is_set_up_) {
-    is_registered_ = true;
+  if (setup.life < life_) {
+    return;  // overtaken
+  }
+  is_registered_ = true;
+  if (is_set_up_ && setup.life == life_) {
     TakeMembership(setup.membership, call.out);
-    call.out->Send(call.peer, call.request_id, proto::ShardReady{shard_});
+    call.out->Send(call.peer, call.request_id, proto::ShardReady{shard_, life_});
     return;
   }
-  if (!open_setup_) {
-    const Status status = TakeSetup(setup);
-    if (!status.ok()) {
+  const bool is_repeated = open_setup_ && open_setup_->setup.life == setup.life;
+  if (!is_repeated) {
+    EndLife();
+    if (const Status status = TakeSetup(setup); !status.ok()) {
       log_->Error("setup_refused", {{"why", status}});
       Refuse(call, status, 0);
       return;
     }
+    next_heartbeat_ = call.now + settings_.timing.heartbeat;
+    open_setup_.emplace();
   }
-  is_registered_ = true;
-  if (open_setup_) {
-    open_setup_->request_id = call.request_id;
-    open_setup_->membership = setup.membership;
+  open_setup_->request_id = call.request_id;
+  open_setup_->setup = setup;
+  if (store_.size() == 0) {
+    FinishSetup(call, ChunkRefs());
+  } else if (setup.restore.checkpoint != 0) {
+    if (!is_repeated) {
+      BeginRestore(setup);
+    }
+  } else if (setup.has_values) {
+    if (!is_repeated) {
+      BeginValues(setup);
+    }
     AskForValues(call.now, call.out);
-    return;
+  } else {
+    FinishSetup(call, ChunkRefs(store_.size()));
   }
-  FinishSetup(call, call.request_id, setup.membership);
 }
 
-void ShardCore::FinishSetup(
-    const Call& call, uint64_t request_id, const proto::Membership& membership) {
+/// The chunks have their values: a life begins.
+void ShardCore::FinishSetup(const Call& call, ChunkRefs refs) {
+  const OpenSetup open = std::move(*open_setup_);
+  open_setup_.reset();
   is_set_up_ = true;
-  next_heartbeat_ = call.now + settings_.timing.heartbeat;
+  life_ = open.setup.life;
+  checkpointer_.BeginLife(life_, std::move(refs));
+  store_.SetBeforeUpdate([this](size_t chunk) { checkpointer_.BeforeUpdate(store_, chunk); });
   log_->Info(
-      "shard_ready", {{"chunks", store_.size()}, {"parameter_bytes", store_.parameter_bytes()}});
-  TakeMembership(membership, call.out);
-  call.out->Send(call.peer, request_id, proto::ShardReady{shard_});
+      "shard_ready",
+      {{"chunks", store_.size()},
+       {"parameter_bytes", store_.parameter_bytes()},
+       {"life", life_},
+       {"checkpoint", open.setup.restore.checkpoint}});
+  TakeMembership(open.setup.membership, call.out);
+  for (const proto::CountedStep& counted : open.setup.counted) {
+    if (Member* const member = roster_.Find(counted.incarnation); member != nullptr) {
+      member->last_step = counted.step;
+      member->may_skip = true;
+    }
+  }
+  if (coordinator_ != proto::PeerId()) {
+    call.out->Send(coordinator_, open.request_id, proto::ShardReady{shard_, life_});
+  }
 }
 
 void ShardCore::OnCoordinatorRefusal(const proto::Refusal& refusal) {
@@ -243,7 +276,8 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
   if (!is_registered_ && now >= next_register_) {
     Register(now, out);
   }
-  if (open_setup_ && is_registered_ && now >= open_setup_->next_ask) {
+  if (open_setup_ && open_setup_->setup.has_values && is_registered_ &&
+      now >= open_setup_->next_ask) {
     AskForValues(now, out);
   }
   if (now >= next_heartbeat_) {

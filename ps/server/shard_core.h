@@ -18,20 +18,22 @@
 #include "ps/proto/outbox.h"
 #include "ps/proto/timing.h"
 #include "ps/proto/values_intake.h"
+#include "ps/server/checkpointer.h"
 #include "ps/server/chunk_store.h"
 #include "ps/server/roster.h"
 #include "ps/server/round_commit.h"
+#include "ps/server/shard_disk.h"
 #include "ps/server/shard_settings.h"
 #include "ps/server/staging.h"
 
 namespace ps::server {
 
-/// A set-up whose initial values are still coming from the coordinator.
+/// A set-up whose values are still coming, from the coordinator or from the disk.
 struct OpenSetup {
   uint64_t request_id = 0;  // of the newest one
-  proto::Membership membership;
-  proto::ValuesIntake values;
-  TimePoint next_ask{};
+  proto::ShardSetup setup;
+  proto::ValuesIntake values;  // from the coordinator
+  TimePoint next_ask{};        // likewise
 };
 
 /// One shard of the parameters: applies what workers push, answers what they pull, keeps the modes'
@@ -44,13 +46,15 @@ class ShardCore {
   /// Buckets of ShardStats::staleness_histogram; the last one counts that lead and longer ones.
   static constexpr size_t kStalenessBuckets = 17;
 
-  /// Workers reach the shard at `advertised_host`:`port`. `log` outlives the core.
+  /// Workers reach the shard at `advertised_host`:`port`. `disk` and `log` outlive the core;
+  /// without a disk there are no checkpoints.
   ShardCore(
       ShardId shard,
       std::string advertised_host,
       uint32_t port,
       int64_t pid,
       ReadSettings read_settings,
+      ShardDisk* disk,
       const Logger* log);
 
   /// A connection to the coordinator stands, the first or another one: registers.
@@ -66,6 +70,11 @@ class ShardCore {
   /// The peer, which was backlogged, takes more.
   void OnDrained(proto::PeerId peer, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
+
+  // Answers of the disk.
+  void OnChunkWritten(ChunkWritten written, proto::Outbox* out);
+  void OnPartWritten(PartWritten written, proto::Outbox* out);
+  void OnRestored(Restored restored, TimePoint now, proto::Outbox* out);
 
   /// A round is being committed. The shell calls Continue after whatever came meanwhile, until
   /// there is no work any more.
@@ -132,10 +141,10 @@ class ShardCore {
   void OnSetup(const Call& call, const proto::ShardSetup& setup);
   void OnCoordinatorRefusal(const proto::Refusal& refusal);
   void Register(TimePoint now, proto::Outbox* out);
-  void FinishSetup(const Call& call, uint64_t request_id, const proto::Membership& membership);
   void ShutDown(Status outcome);
   void Refuse(const Call& call, const Status& status, Step step);
   Status TakeSetup(const proto::ShardSetup& setup);
+  void FinishSetup(const Call& call, ChunkRefs refs);
 
   // shard_check.cc
   Status ReadFrame(const proto::PushRequest& push);
@@ -182,6 +191,7 @@ class ShardCore {
   void ReleasePulls(proto::Outbox* out);
 
   // shard_model.cc: the model from and to the coordinator.
+  void BeginValues(const proto::ShardSetup& setup);
   void AskForValues(TimePoint now, proto::Outbox* out);
   void OnValues(const Call& call, const proto::PullReply& reply);
   void OnModelPull(const Call& call, proto::PullRequest& pull);
@@ -194,6 +204,14 @@ class ShardCore {
   Status CheckCommit(const proto::CommitRound& commit) const;
   void BeginCommit(const proto::CommitRound& commit, proto::Outbox* out);
   void FinishCommit(proto::Outbox* out);
+
+  // shard_checkpoint.cc
+  void OnCheckpoint(const Call& call, const proto::CheckpointRequest& request);
+  void BeginCheckpoint(const proto::CheckpointRequest& request, proto::Outbox* out);
+  void SendCheckpointReport(proto::Outbox* out);
+  void EndLife();
+  void BeginRestore(const proto::ShardSetup& setup);
+  Status TakeRestored(RestoredPart restored, ChunkRefs* refs);
 
   uint64_t StagedBytes() const { return staging_.bytes() + (commit_ ? commit_->bytes() : 0); }
 
@@ -210,10 +228,12 @@ class ShardCore {
   const std::string advertised_host_;
   const int64_t pid_;
   const ReadSettings read_settings_;
+  ShardDisk* const disk_;
   const Logger* const log_;
 
-  // Constant after set-up.
+  // Constant within a life of the parameters.
   bool is_set_up_ = false;
+  uint64_t life_ = 0;  // 0: none has begun
   ShardSettings settings_;
   uint64_t total_samples_ = 0;
 
@@ -241,7 +261,9 @@ class ShardCore {
   proto::PeerId commit_peer_;          // who is told of its end; nobody: its connection is gone
   uint64_t commit_request_id_ = 0;
   uint64_t samples_done_ = 0;  // the schedule's clock
-  proto::ShardStats stats_;    // counters only
+  Checkpointer checkpointer_;
+  std::optional<proto::CheckpointRequest> due_checkpoint_;  // bsp: when its round is committed
+  proto::ShardStats stats_;                                 // counters only
   uint64_t overflows_warned_ = 0;
 
   // Scratch of one call, kept for its memory.

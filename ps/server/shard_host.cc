@@ -22,17 +22,33 @@ net::EndpointOptions EndpointOptionsOf(const ShardHost::Options& options) {
 
 }  // namespace
 
-ShardHost::ShardHost(Options options, LogSink* sink)
+ShardHost::ShardHost(Options options, checkpoint::Storage* storage, LogSink* sink)
     : options_(std::move(options)),
       log_("s" + std::to_string(options_.shard.value), &SystemTime(), sink, options_.run_start_us),
-      endpoint_(&loop_, EndpointOptionsOf(options_), &log_, this) {}
+      endpoint_(&loop_, EndpointOptionsOf(options_), &log_, this),
+      disk_(
+          storage,
+          options_.shard,
+          &loop_,
+          {[this](ChunkWritten written) { core_->OnChunkWritten(std::move(written), &endpoint_); },
+           [this](PartWritten written) { core_->OnPartWritten(std::move(written), &endpoint_); },
+           [this](Restored restored) {
+             core_->OnRestored(std::move(restored), SystemTime().Now(), &endpoint_);
+             endpoint_.SetQueueBytesMax(core_->outgoing_bytes_max());
+           }}) {}
 
 ShardHost::~ShardHost() = default;
 
 Status ShardHost::Run() {
   PS_ASSIGN(const uint32_t port, endpoint_.Listen(options_.listen_host, options_.port));
   core_ = std::make_unique<ShardCore>(
-      options_.shard, options_.advertised_host, port, options_.pid, &ShardSettings::Read, &log_);
+      options_.shard,
+      options_.advertised_host,
+      port,
+      options_.pid,
+      &ShardSettings::Read,
+      &disk_,
+      &log_);
   log_.Info("listening", {{"host", options_.listen_host}, {"port", port}});
   PS_TRY(
       loop_.OnSignal({SIGTERM}, [this](int /*signal*/) { Leave(Status::Cancelled("SIGTERM")); }));

@@ -10,6 +10,7 @@
 #include "ps/emulation/emulation.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
+#include "ps/server/disk_thread.h"
 #include "ps/server/shard_core.h"
 
 namespace ps::server {
@@ -32,8 +33,8 @@ class ShardHost final : public net::EndpointHandler {
     bool says_trouble = false;  // on stderr as well, when the coordinator is not reached
   };
 
-  /// `sink` outlives the host.
-  ShardHost(Options options, LogSink* sink);
+  /// `storage` and `sink` outlive the host.
+  ShardHost(Options options, checkpoint::Storage* storage, LogSink* sink);
   ~ShardHost() override;
 
   /// Serves until the coordinator says Shutdown (OK), the shard can't go on, or Stop. Errors:
@@ -60,6 +61,7 @@ class ShardHost final : public net::EndpointHandler {
   net::Loop loop_;
   net::Endpoint endpoint_;
   std::unique_ptr<ShardCore> core_;
+  DiskThread disk_;  // ends before what it answers to
   proto::PeerId coordinator_;
   net::TimerId tick_timer_;
   Duration tick_{};

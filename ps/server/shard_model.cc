@@ -1,12 +1,23 @@
 // The model between shard and coordinator: initial values come from there before the shard is
 // ready, and at the end the parameters go there. Both by pulls, of no worker.
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "ps/server/shard_core.h"
 
 namespace ps::server {
+
+void ShardCore::BeginValues(const proto::ShardSetup& setup) {
+  std::vector<proto::ChunkAssignment> own;
+  std::ranges::copy_if(
+      setup.placement.chunks, std::back_inserter(own), [this](const proto::ChunkAssignment& c) {
+        return c.shard == shard_;
+      });
+  open_setup_->values = {std::move(own), settings_.frame_bytes};
+}
 
 /// Of what did not come yet. An answer that is still on its way ends with the new question.
 void ShardCore::AskForValues(TimePoint now, proto::Outbox* out) {
@@ -17,7 +28,7 @@ void ShardCore::AskForValues(TimePoint now, proto::Outbox* out) {
 }
 
 void ShardCore::OnValues(const Call& call, const proto::PullReply& reply) {
-  if (!open_setup_) {
+  if (!open_setup_ || !open_setup_->setup.has_values) {
     return;  // a part that came twice
   }
   const Result<bool> is_new = open_setup_->values.Take(
@@ -31,9 +42,7 @@ void ShardCore::OnValues(const Call& call, const proto::PullReply& reply) {
   }
   open_setup_->next_ask = call.now + settings_.timing.lease;
   if (open_setup_->values.is_complete()) {
-    const OpenSetup done = std::move(*open_setup_);
-    open_setup_.reset();
-    FinishSetup(call, done.request_id, done.membership);
+    FinishSetup(call, ChunkRefs(store_.size()));
   }
 }
 
@@ -49,7 +58,7 @@ void ShardCore::OnModelPull(const Call& call, proto::PullRequest& pull) {
     chunk.version = std::numeric_limits<Version>::max();  // need not come, however new it is
   }
   model_answer_.reset();
-  model_pull_ = {call.peer, call.request_id, 0, true, std::move(pull.held), call.now, {}};
+  model_pull_ = {call.peer, call.request_id, 0, true, std::move(pull.held), life_, call.now, {}};
   ContinueModel(false, call.out);
 }
 

@@ -42,6 +42,7 @@ Status ShardCore::TakePull(const Call& call, proto::PullRequest& pull) {
        pull.min_round,
        pull.is_evaluation,
        std::move(pull.held),
+       pull.held_life,
        {},
        {}},
       call.now,
@@ -91,8 +92,10 @@ bool ShardCore::MayAnswer(const Member& member, const Pull& pull) const {
 
 PullAnswer ShardCore::MakeAnswer(const Pull& pull) {
   held_.assign(store_.size(), std::nullopt);
-  for (const proto::ChunkVersion& chunk : pull.held) {
-    held_[*store_.IndexOf(chunk.key)] = chunk.version;
+  if (pull.held_life == life_) {
+    for (const proto::ChunkVersion& chunk : pull.held) {
+      held_[*store_.IndexOf(chunk.key)] = chunk.version;
+    }
   }
   PullAnswer answer;
   answer.peer = pull.peer;
@@ -146,6 +149,7 @@ void ShardCore::SendAnswerFrame(PullAnswer* answer, proto::Outbox* out) {
   proto::PullReply reply;
   reply.chunk_total = static_cast<uint32_t>(answer->chunks.size());
   reply.staleness_steps = answer->staleness_steps;
+  reply.life = life_;
   uint64_t reply_bytes = 0;
   while (answer->next < answer->chunks.size()) {
     const Chunk& chunk = store_.chunks()[answer->chunks[answer->next]];

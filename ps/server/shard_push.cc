@@ -43,8 +43,15 @@ Status ShardCore::TakePush(const Call& call, proto::PushRequest& push) {
   TakeFrame(push, member);
   if (push.wants_pull && call.request_id >= member->newest_pull_id) {
     member->newest_pull_id = call.request_id;
-    member->fused =
-        Pull{call.peer, call.request_id, push.round, false, std::move(push.held), {}, Generation()};
+    member->fused = Pull{
+        call.peer,
+        call.request_id,
+        push.round,
+        false,
+        std::move(push.held),
+        push.held_life,
+        {},
+        Generation()};
   }
   const bool is_complete = member->intake.complete_count == member->intake.chunk_count;
   if (is_complete) {
@@ -178,7 +185,15 @@ void ShardCore::RepeatPushReply(const Call& call, proto::PushRequest& push, Memb
       call.request_id,
       proto::PushReply{push.step, member->last_outcome, member->last_rejected_chunks});
   if (push.wants_pull && call.request_id >= member->newest_pull_id) {
-    Pull pull{call.peer, call.request_id, push.round, false, std::move(push.held), {}, {}};
+    Pull pull{
+        call.peer,
+        call.request_id,
+        push.round,
+        false,
+        std::move(push.held),
+        push.held_life,
+        {},
+        {}};
     StartPull(member, std::move(pull), call.now, call.out);
   }
 }
@@ -188,6 +203,7 @@ void ShardCore::RepeatPushReply(const Call& call, proto::PushRequest& push, Memb
 void ShardCore::Acknowledge(const Call& call, Member* member) {
   const Intake& intake = member->intake;
   member->last_step = intake.step;
+  member->may_skip = false;
   member->last_round = intake.round;
   member->last_rejected_chunks = intake.rejected_count;
   member->last_outcome = intake.rejected_count > 0 ? proto::PushOutcome::kRejected

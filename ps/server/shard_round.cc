@@ -185,6 +185,9 @@ void ShardCore::FinishCommit(proto::Outbox* out) {
   stats_.chunks_overflowed += commit_->chunks_overflowed();
   samples_done_ += commit_->samples();
   commit_.reset();
+  if (due_checkpoint_ && due_checkpoint_->round <= round_) {
+    BeginCheckpoint(*std::exchange(due_checkpoint_, std::nullopt), out);
+  }
   ReleasePulls(out);
   if (commit_peer_ != proto::PeerId()) {
     out->Send(commit_peer_, commit_request_id_, proto::CommitAck{shard_, round_});

@@ -184,7 +184,7 @@ class Rig final : private proto::Outbox {
       workers_[to].lease = *grant;
       workers_[to].next = grant->begin;
     } else if (std::holds_alternative<proto::ShardSetup>(message)) {
-      events->push_back({to, proto::ShardReady{shards_.at(to)}});
+      events->push_back({to, proto::ShardReady{shards_.at(to), 1}});
     } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
       proto::MembershipAck ack{shards_.at(to), membership->generation, {}};
       for (const Incarnation incarnation : membership->resolve) {

@@ -59,7 +59,7 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
     return;
   }
   if (std::holds_alternative<proto::ShardSetup>(message)) {
-    core->OnMessage(shard->peer, 1, proto::ShardReady{id}, now, this);
+    core->OnMessage(shard->peer, 1, proto::ShardReady{id, 1}, now, this);
   } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
     if (membership->generation > shard->membership.generation) {
       EXPECT_LE(membership->base, shard->membership.generation);

@@ -44,6 +44,7 @@ ShardRig::ShardRig(proto::Mode mode)
           4711,
           99,
           [this](const std::string&) { return settings; },
+          &disk,
           &NullLogger()) {
   setup.tensors = {Ones("a", 4), Ones("b", 3), Ones("c", 5)};
   setup.placement.chunks = {
@@ -79,6 +80,20 @@ void ShardRig::Deliver(proto::PeerId from, proto::Message message, uint64_t requ
   core.OnMessage(from, request_id, std::move(message), now, &sent);
 }
 
+void ShardRig::RunDisk(size_t count) {
+  for (; count > 0 && !disk.requests.empty(); --count) {
+    const RigDisk::Request request = std::move(disk.requests.front());
+    disk.requests.pop_front();
+    if (const auto* chunk = std::get_if<ChunkWrite>(&request)) {
+      core.OnChunkWritten(disk.work.Do(*chunk), &sent);
+    } else if (const auto* part = std::get_if<PartWrite>(&request)) {
+      core.OnPartWritten(disk.work.Do(*part), &sent);
+    } else {
+      core.OnRestored(disk.work.Do(std::get<RestoreRequest>(request)), now, &sent);
+    }
+  }
+}
+
 void ShardRig::Tick(Duration later) {
   now += later;
   core.OnTick(now, &sent);
@@ -97,6 +112,7 @@ proto::PushRequest ShardRig::Frame(
   push.incarnation = Incarnation(incarnation);
   push.step = step;
   push.lease = LeaseId(5);
+  push.held_life = setup.life;
   push.samples = 1;
   push.chunk_count = 3;
   uint32_t elements = 0;
@@ -135,6 +151,7 @@ proto::PullRequest ShardRig::PullAll(uint64_t incarnation) const {
   proto::PullRequest pull;
   pull.worker = WorkerId(static_cast<uint32_t>(incarnation - 1));
   pull.incarnation = Incarnation(incarnation);
+  pull.held_life = setup.life;
   return pull;
 }
 

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "checkpoint/memory_storage.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
+#include "ps/server/disk_work.h"
 #include "ps/server/shard_core.h"
 
 namespace ps::server {
@@ -48,6 +53,25 @@ class SentMessages final : public proto::Outbox {
   std::function<void()> on_flush = [] {};
 };
 
+/// A disk whose requests wait until the test has them done.
+class RigDisk final : public ShardDisk {
+ public:
+  using Request = std::variant<ChunkWrite, PartWrite, RestoreRequest>;
+
+  explicit RigDisk(checkpoint::Storage* storage) : work(storage, kShard) {}
+
+  void Use(std::string path, checkpoint::Codec codec) override { work.Use(std::move(path), codec); }
+
+  void Write(ChunkWrite write) override { requests.emplace_back(std::move(write)); }
+
+  void Commit(PartWrite write) override { requests.emplace_back(std::move(write)); }
+
+  void Restore(RestoreRequest what) override { requests.emplace_back(std::move(what)); }
+
+  DiskWork work;
+  std::deque<Request> requests;
+};
+
 /// Answers of one kind, with where they went.
 template <typename T>
 struct Answer {
@@ -73,12 +97,16 @@ class ShardRig {
   proto::ShardSetup setup;
   TimePoint now{std::chrono::seconds(100)};
   SentMessages sent;
+  checkpoint::MemoryStorage storage;
+  RigDisk disk{&storage};
   ShardCore core;
 
   /// Members 1..count, incarnation i of worker i - 1, all active; a new generation each time.
   proto::Membership MembersUpTo(uint32_t count);
   void Deliver(proto::PeerId from, proto::Message message, uint64_t request_id = 7);
   void Tick(Duration later);
+  /// Does what the disk was asked for and hands the answers over; at most `count` requests.
+  void RunDisk(size_t count = SIZE_MAX);
   /// Ticks as the shell does until `duration` is over.
   void Wait(Duration duration);
 

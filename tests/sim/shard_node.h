@@ -82,7 +82,13 @@ class ShardNode final : public Node, public ShardView {
             }),
         pid_(100 + shard.value),
         core_(
-            shard, "shard", 1, pid_, [settings](const std::string&) { return settings; }, &log_) {}
+            shard,
+            "shard",
+            1,
+            pid_,
+            [settings](const std::string&) { return settings; },
+            nullptr,
+            &log_) {}
 
   void Start(int coordinator_node) {
     network_->Connect(

@@ -1,0 +1,261 @@
+#include "ps/coordinator/checkpoint_desk.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "checkpoint/manifest.h"
+
+namespace ps::coordinator {
+namespace {
+
+/// The last checkpoint of a run may take this long, whatever the disk is.
+constexpr Duration kLastMax = std::chrono::minutes(10);
+
+}  // namespace
+
+CheckpointDesk::CheckpointDesk(Job* job)
+    : job_(job),
+      disk_(job->options.manifests),
+      ask_timer_(job->timing.retry_limit, job->timing.lease) {}
+
+Duration CheckpointDesk::Every() const {
+  return FromSeconds(static_cast<double>(job_->options.config.checkpoint.every_s));
+}
+
+void CheckpointDesk::OpenIfDue(const Call& call) {
+  if (!is_on() || job_->state.phase != JobPhase::kTraining || !job_->training_began) {
+    return;
+  }
+  if (!next_due_) {
+    next_due_ = call.now + Every();
+  }
+  if (call.now < *next_due_ || !job_->shards.are_all_ready()) {
+    return;
+  }
+  next_due_ = call.now + Every();
+  if (open_) {
+    ++job_->state.checkpoints.skipped;
+    job_->log->Warning(
+        "checkpoint_skipped",
+        {{"checkpoint", open_->checkpoint},
+         {"under_way_s", Seconds(call.now - open_->since)},
+         {"remedy", "raise checkpoint.every_s, or use a faster disk"}});
+    return;
+  }
+  Begin(call);
+}
+
+void CheckpointDesk::Begin(const Call& call) {
+  proto::CheckpointsState& state = job_->state.checkpoints;
+  Open open;
+  open.checkpoint = state.next++;
+  open.round = job_->is_bsp() ? job_->rounds.committed() : 0;
+  open.steps = job_->state.counters.steps_counted;
+  open.since = call.now;
+  open.state = proto::EncodeJobState(job_->StateAt(call.now));
+  open_ = std::move(open);
+  disk_->NoteOpened(open_->checkpoint);
+  job_->log->Info("checkpoint_begins", {{"checkpoint", open_->checkpoint}});
+  for (const Shard& shard : job_->shards.all()) {
+    Ask(shard, call);
+  }
+  ask_timer_.Start(call.now, &job_->random);
+}
+
+void CheckpointDesk::Ask(const Shard& shard, const Call& call) const {
+  if (shard.peer != proto::PeerId() && shard.record->is_ready) {
+    call.out->Send(
+        shard.peer,
+        0,
+        proto::CheckpointRequest{open_->checkpoint, open_->round, job_->state.checkpoints.kept});
+  }
+}
+
+void CheckpointDesk::On(const Call& call, const proto::CheckpointReport& message) {
+  const Shard* const shard = job_->shards.FindPeer(call.from);
+  if (shard == nullptr || shard->shard != message.shard || !open_ || open_->is_writing ||
+      message.checkpoint != open_->checkpoint) {
+    return;  // of one that was given up, or a repetition
+  }
+  if (message.code != StatusCode::kOk) {
+    GiveUp(fmt::format("shard {}: {}", message.shard.value, message.message));
+    return;
+  }
+  open_->reports[message.shard] = message;
+  if (open_->reports.size() == job_->shards.size()) {
+    Commit();
+  }
+}
+
+proto::CheckpointSizes CheckpointDesk::SizesOf(const Open& open) const {
+  proto::CheckpointSizes sizes;
+  for (const auto& [shard, report] : open.reports) {
+    sizes.logical_bytes += report.sizes.logical_bytes;
+    sizes.written_bytes += report.sizes.written_bytes;
+    sizes.shared_bytes += report.sizes.shared_bytes;
+    sizes.chunks_written += report.sizes.chunks_written;
+    sizes.chunks_shared += report.sizes.chunks_shared;
+    sizes.copied_bytes += report.sizes.copied_bytes;
+  }
+  return sizes;
+}
+
+void CheckpointDesk::Commit() {
+  const proto::MeterState& meter = job_->state.meter;
+  checkpoint::Manifest manifest;
+  manifest.id = open_->checkpoint;
+  manifest.unix_micros = std::chrono::duration_cast<std::chrono::microseconds>(
+                             std::chrono::system_clock::now().time_since_epoch())
+                             .count();
+  manifest.software = job_->options.software;
+  manifest.config_json = job_->state.config_json;
+  manifest.job_state = open_->state;
+  manifest.tensors = job_->options.tensors;
+  for (const proto::ChunkAssignment& chunk : job_->state.placement.chunks) {
+    manifest.chunks.push_back(
+        {chunk.key, static_cast<uint64_t>(chunk.element_begin), chunk.element_count, chunk.shard});
+  }
+  for (const auto& [shard, report] : open_->reports) {
+    checkpoint::ManifestPart part;
+    part.shard = shard;
+    part.directory = fmt::format("shard-{}", shard.value);
+    part.summary.bytes = report.part_bytes;
+    part.summary.crc = report.part_crc;
+    part.summary.stats = {
+        report.sizes.logical_bytes,
+        report.sizes.written_bytes,
+        report.sizes.shared_bytes,
+        report.sizes.chunks_written,
+        report.sizes.chunks_shared};
+    manifest.parts.push_back(std::move(part));
+  }
+  manifest.progress.epoch = job_->state.epochs_finished;
+  manifest.progress.steps = open_->steps;
+  manifest.progress.samples = job_->ledger.samples_counted();
+  manifest.progress.loss = meter.has_step ? meter.loss : std::numeric_limits<double>::quiet_NaN();
+  manifest.progress.accuracy = meter.accuracy;
+  if (const Status status = checkpoint::CheckManifest(manifest); !status.ok()) {
+    GiveUp(std::string(status.message()));
+    return;
+  }
+  const std::vector<uint64_t>& kept = job_->state.checkpoints.kept;
+  const size_t keep = job_->options.config.checkpoint.keep;
+  ManifestWrite write;
+  write.checkpoint = open_->checkpoint;
+  write.manifest = checkpoint::EncodeManifest(manifest);
+  if (kept.size() + 1 > keep) {
+    const auto dropped = static_cast<int64_t>(kept.size() + 1 - keep);
+    write.dropped.assign(kept.begin(), kept.begin() + dropped);
+  }
+  open_->is_writing = true;
+  disk_->Commit(std::move(write));
+}
+
+void CheckpointDesk::OnManifestWritten(
+    uint64_t checkpoint, const Status& status, const Call& call) {
+  if (!open_ || open_->checkpoint != checkpoint) {
+    return;
+  }
+  if (!status.ok()) {
+    GiveUp(std::string(status.message()));
+    return;
+  }
+  proto::CheckpointsState& state = job_->state.checkpoints;
+  state.kept.push_back(checkpoint);
+  const size_t keep = job_->options.config.checkpoint.keep;
+  if (state.kept.size() > keep) {
+    state.kept.erase(state.kept.begin(), state.kept.end() - static_cast<int64_t>(keep));
+  }
+  ++state.committed;
+  state.steps_at_newest = open_->steps;
+  newest_at_ = open_->since;
+  newest_sizes_ = SizesOf(*open_);
+  trouble_.clear();
+  job_->log->Info(
+      "checkpoint",
+      {{"checkpoint", checkpoint},
+       {"seconds", Seconds(call.now - open_->since)},
+       {"written_bytes", newest_sizes_.written_bytes},
+       {"copied_bytes", newest_sizes_.copied_bytes},
+       {"chunks_written", newest_sizes_.chunks_written},
+       {"chunks_shared", newest_sizes_.chunks_shared}});
+  open_.reset();
+}
+
+void CheckpointDesk::GiveUp(const std::string& why) {
+  ++job_->state.checkpoints.failed;
+  trouble_ = why;
+  job_->log->Error("checkpoint_failed", {{"checkpoint", open_->checkpoint}, {"why", why}});
+  open_.reset();
+}
+
+void CheckpointDesk::OnTick(const Call& call) {
+  if (!job_->is_bsp()) {
+    OpenIfDue(call);
+  }
+  if (open_ && !open_->is_writing && !job_->shards.are_all_ready()) {
+    GiveUp("a shard was lost meanwhile");
+  }
+  if (!open_ || open_->is_writing || !ask_timer_.IsDue(call.now)) {
+    return;
+  }
+  for (const Shard& shard : job_->shards.all()) {
+    if (!open_->reports.contains(shard.shard)) {
+      Ask(shard, call);
+    }
+  }
+  ask_timer_.Again(call.now, &job_->random);
+}
+
+bool CheckpointDesk::FinishLast(const Call& call) {
+  const StatusCode outcome = job_->state.outcome.code();
+  const bool is_worth_it = outcome == StatusCode::kOk || outcome == StatusCode::kCancelled;
+  if (!is_on() || !job_->training_began || !is_worth_it) {
+    return true;
+  }
+  if (open_) {
+    const bool is_anybody_away =
+        std::any_of(job_->shards.all().begin(), job_->shards.all().end(), [](const Shard& shard) {
+          return shard.peer == proto::PeerId();
+        });
+    if (is_anybody_away || (has_tried_last_ && call.now >= last_deadline_)) {
+      GiveUp(is_anybody_away ? "a shard is away" : "it took too long");
+    }
+    return !open_ && has_tried_last_;
+  }
+  const proto::CheckpointsState& state = job_->state.checkpoints;
+  const bool is_saved =
+      state.newest() != 0 && state.steps_at_newest == job_->state.counters.steps_counted;
+  if (has_tried_last_ || is_saved || !job_->shards.are_all_ready()) {
+    return true;
+  }
+  has_tried_last_ = true;
+  last_deadline_ = call.now + kLastMax;
+  Begin(call);
+  return false;
+}
+
+proto::CheckpointStatus CheckpointDesk::StatusAt(TimePoint now) const {
+  const proto::CheckpointsState& state = job_->state.checkpoints;
+  proto::CheckpointStatus status;
+  status.is_on = is_on();
+  status.newest = state.newest();
+  const TimePoint since =
+      newest_at_ == TimePoint() ? job_->training_began.value_or(now) : newest_at_;
+  status.age_s = std::max(0.0, Seconds(now - since));
+  status.open = open_ ? open_->checkpoint : 0;
+  status.committed = state.committed;
+  status.failed = state.failed;
+  status.skipped = state.skipped;
+  status.trouble = trouble_;
+  status.shards_restored = state.shards_restored;
+  status.steps_undone = state.steps_undone;
+  status.sizes = newest_sizes_;
+  return status;
+}
+
+}  // namespace ps::coordinator

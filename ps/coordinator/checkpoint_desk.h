@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/base/retry.h"
+#include "ps/coordinator/job.h"
+#include "ps/coordinator/manifest_disk.h"
+
+namespace ps::coordinator {
+
+/// Checkpoints: opens one when it is due, collects what the shards report, commits the manifest.
+/// One at a time. What is counted when it is opened was applied on every shard before, so the
+/// shards' parts, which are taken later, have all of it.
+class CheckpointDesk {
+ public:
+  explicit CheckpointDesk(Job* job);
+
+  bool is_on() const { return disk_ != nullptr && job_->options.config.checkpoint.enabled; }
+
+  /// Opens one if it is due. bsp: right after a commit was decided, and only then.
+  void OpenIfDue(const Call& call);
+  /// Opens the last one, when nobody trains any more. Returns whether there is nothing left to wait
+  /// for. Called until then.
+  bool FinishLast(const Call& call);
+
+  void On(const Call& call, const proto::CheckpointReport& message);
+  void OnManifestWritten(uint64_t checkpoint, const Status& status, const Call& call);
+  void OnTick(const Call& call);
+
+  proto::CheckpointStatus StatusAt(TimePoint now) const;
+
+ private:
+  struct Open {
+    uint64_t checkpoint = 0;
+    uint64_t round = 0;
+    uint64_t steps = 0;  // counted
+    TimePoint since{};
+    std::vector<std::byte> state;  // of the job, as it was then
+    std::map<ShardId, proto::CheckpointReport> reports;
+    bool is_writing = false;  // the manifest
+  };
+
+  void Begin(const Call& call);
+  void Ask(const Shard& shard, const Call& call) const;
+  void Commit();
+  void GiveUp(const std::string& why);
+  proto::CheckpointSizes SizesOf(const Open& open) const;
+  Duration Every() const;
+
+  Job* const job_;
+  ManifestDisk* const disk_;
+  std::optional<Open> open_;
+  std::optional<TimePoint> next_due_;
+  RetryTimer ask_timer_;
+  bool has_tried_last_ = false;
+  TimePoint last_deadline_{};
+  std::string trouble_;
+  TimePoint newest_at_{};
+  proto::CheckpointSizes newest_sizes_;
+};
+
+}  // namespace ps::coordinator

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ps::coordinator {
+
+/// A checkpoint to be committed: it exists when its manifest does.
+struct ManifestWrite {
+  uint64_t checkpoint = 0;
+  std::vector<std::byte> manifest;
+  std::vector<uint64_t> dropped;  // manifests to be deleted then
+};
+
+/// What the coordinator asks of its disk. Nothing here waits: the answer comes back to the core as
+/// an event.
+class ManifestDisk {
+ public:
+  virtual ~ManifestDisk() = default;
+  /// The number of this checkpoint is used, whatever becomes of it. Not answered.
+  virtual void NoteOpened(uint64_t checkpoint) = 0;
+  virtual void Commit(ManifestWrite write) = 0;  // -> CoordinatorCore::OnManifestWritten
+};
+
+}  // namespace ps::coordinator

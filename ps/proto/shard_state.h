@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/proto/messages.h"
+
+namespace ps::proto {
+
+/// What a shard has to remember beside its chunks. shard_state.fbs is the saved form.
+struct ShardState {
+  uint64_t round = 0;                   // bsp: the newest one that is in the parameters
+  uint64_t samples_done = 0;            // the schedule's clock
+  std::vector<CountedStep> last_steps;  // of each member, complete here
+};
+
+inline constexpr uint32_t kShardStateVersion = 1;
+
+std::vector<std::byte> EncodeShardState(const ShardState& state);
+
+/// The opposite, for any bytes. Errors: kCorruption, kUnsupported (of another version).
+Result<ShardState> DecodeShardState(std::span<const std::byte> bytes);
+
+}  // namespace ps::proto

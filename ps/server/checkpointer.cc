@@ -1,0 +1,127 @@
+#include "ps/server/checkpointer.h"
+
+#include <string>
+#include <utility>
+
+namespace ps::server {
+namespace {
+
+/// Of copies on their way to the disk: enough to keep it busy, little enough for one event.
+constexpr uint64_t kOutBytesMax = uint64_t{8} << 20;
+
+}  // namespace
+
+void Checkpointer::BeginLife(uint64_t life, ChunkRefs refs) {
+  life_ = life;
+  refs_ = std::move(refs);
+  open_.reset();
+  snapshot_.reset();
+  out_.clear();
+  report_ = proto::CheckpointReport();
+}
+
+void Checkpointer::Fail(uint64_t checkpoint, const Status& why) {
+  open_.reset();
+  snapshot_.reset();
+  out_.clear();
+  report_ = proto::CheckpointReport();
+  report_.shard = shard_;
+  report_.checkpoint = checkpoint;
+  report_.code = why.code();
+  report_.message = std::string(why.message());
+}
+
+void Checkpointer::Begin(
+    const proto::CheckpointRequest& request,
+    std::vector<std::byte> state,
+    std::vector<proto::CountedStep> last_steps,
+    const ChunkStore& store) {
+  if (disk_ == nullptr) {
+    Fail(request.checkpoint, Status::Unsupported("this shard has no disk for checkpoints"));
+    return;
+  }
+  out_.clear();
+  open_.emplace();
+  open_->life = life_;
+  open_->checkpoint = request.checkpoint;
+  open_->record.state = std::move(state);
+  open_->kept = request.kept;
+  last_steps_ = std::move(last_steps);
+  snapshot_.emplace(store, refs_, kOutBytesMax);
+  WriteMore(store);
+}
+
+void Checkpointer::WriteMore(const ChunkStore& store) {
+  while (std::optional<Snapshot::Image> image = snapshot_->Take(store)) {
+    const size_t chunk = image->chunk;
+    ChunkWrite write;
+    write.life = life_;
+    write.checkpoint = open_->checkpoint;
+    write.chunk = chunk;
+    write.key = store.chunks()[chunk].key;
+    write.image = image->data;
+    write.previous = refs_[chunk];
+    out_[chunk] = *std::move(image);
+    disk_->Write(std::move(write));
+  }
+  if (!snapshot_->is_done()) {
+    return;
+  }
+  copied_bytes_ = snapshot_->copied_bytes_max();
+  snapshot_.reset();
+  for (const std::optional<checkpoint::ChunkRef>& ref : refs_) {
+    open_->record.chunks.push_back(*ref);
+  }
+  disk_->Commit(*open_);
+}
+
+bool Checkpointer::OnChunkWritten(const ChunkStore& store, ChunkWritten written) {
+  if (written.life != life_) {
+    return false;
+  }
+  // What was written for a checkpoint that was given up is there all the same.
+  if (written.ref.ok()) {
+    refs_[written.chunk] = *written.ref;
+  }
+  if (!IsOpen(written.checkpoint) || !snapshot_) {
+    return false;
+  }
+  if (!written.ref.ok()) {
+    // An older version that can't be read is no base any more: the next one is written in full.
+    refs_[written.chunk].reset();
+    Fail(written.checkpoint, written.ref.status());
+    return true;
+  }
+  const auto out = out_.find(written.chunk);
+  snapshot_->Return(out->second);
+  out_.erase(out);
+  WriteMore(store);
+  return false;
+}
+
+bool Checkpointer::OnPartWritten(PartWritten written) {
+  if (written.life != life_ || !IsOpen(written.checkpoint)) {
+    return false;
+  }
+  if (!written.summary.ok()) {
+    Fail(written.checkpoint, written.summary.status());
+    return true;
+  }
+  const checkpoint::PartSummary& summary = *written.summary;
+  report_ = proto::CheckpointReport();
+  report_.shard = shard_;
+  report_.checkpoint = written.checkpoint;
+  report_.part_crc = summary.crc;
+  report_.sizes.logical_bytes = summary.stats.logical_bytes;
+  report_.part_bytes = summary.bytes;
+  report_.sizes.written_bytes = summary.stats.written_bytes;
+  report_.sizes.shared_bytes = summary.stats.shared_bytes;
+  report_.sizes.chunks_written = summary.stats.chunks_written;
+  report_.sizes.chunks_shared = summary.stats.chunks_shared;
+  report_.sizes.copied_bytes = copied_bytes_;
+  report_.last_steps = std::move(last_steps_);
+  open_.reset();
+  return true;
+}
+
+}  // namespace ps::server

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ps/base/ids.h"
+#include "ps/proto/messages.h"
+#include "ps/server/chunk_store.h"
+#include "ps/server/shard_disk.h"
+#include "ps/server/snapshot.h"
+
+namespace ps::server {
+
+/// Writes checkpoints of one shard: at most one at a time, while its parameters change. Knows what
+/// of them is on the disk. Thread: the shard's.
+class Checkpointer {
+ public:
+  /// `disk` outlives it; null: there is none, and every checkpoint fails.
+  Checkpointer(ShardId shard, ShardDisk* disk) : shard_(shard), disk_(disk) {}
+
+  /// The shard begins a life with these chunks; what an earlier one asked of the disk is forgotten.
+  void BeginLife(uint64_t life, ChunkRefs refs);
+
+  /// Begins a checkpoint of the parameters as they are now. One that is under way is given up.
+  /// `state` is the rest of what the shard must remember.
+  void Begin(
+      const proto::CheckpointRequest& request,
+      std::vector<std::byte> state,
+      std::vector<proto::CountedStep> last_steps,
+      const ChunkStore& store);
+  /// The checkpoint can't be made.
+  void Fail(uint64_t checkpoint, const Status& why);
+
+  void BeforeUpdate(const ChunkStore& store, size_t chunk) {
+    if (snapshot_) {
+      snapshot_->BeforeUpdate(store, chunk);
+    }
+  }
+
+  // Each returns whether a report has become ready.
+  bool OnChunkWritten(const ChunkStore& store, ChunkWritten written);
+  bool OnPartWritten(PartWritten written);
+
+  /// The checkpoint is under way.
+  bool IsOpen(uint64_t checkpoint) const { return open_ && open_->checkpoint == checkpoint; }
+
+  /// Newest report; `checkpoint` 0 when there is none.
+  const proto::CheckpointReport& report() const { return report_; }
+
+ private:
+  void WriteMore(const ChunkStore& store);
+
+  const ShardId shard_;
+  ShardDisk* const disk_;
+  uint64_t life_ = 0;
+  ChunkRefs refs_;
+  std::optional<PartWrite> open_;  // the checkpoint under way
+  std::optional<Snapshot> snapshot_;
+  std::map<size_t, Snapshot::Image> out_;  // by chunk
+  std::vector<proto::CountedStep> last_steps_;
+  uint64_t copied_bytes_ = 0;
+  proto::CheckpointReport report_;
+};
+
+}  // namespace ps::server

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "checkpoint/shard_store.h"
+#include "checkpoint/storage.h"
+#include "ps/server/shard_disk.h"
+
+namespace ps::server {
+
+/// Does what a ShardDisk is asked for, and waits for it. Thread: any one at a time.
+class DiskWork {
+ public:
+  /// `storage` outlives it.
+  DiskWork(checkpoint::Storage* storage, ShardId shard) : storage_(storage), shard_(shard) {}
+
+  void Use(std::string path, checkpoint::Codec codec);
+
+  ChunkWritten Do(const ChunkWrite& write);
+  PartWritten Do(const PartWrite& write);
+  /// Errors: those of ShardStore, and kCorruption when a chunk is in no part of the checkpoint.
+  Restored Do(const RestoreRequest& request);
+
+ private:
+  Result<checkpoint::ShardStore*> Own();
+  Result<checkpoint::ChunkRef> Put(const ChunkWrite& write);
+  Result<checkpoint::PartSummary> Commit(const PartWrite& write);
+  Result<RestoredPart> Restore(const RestoreRequest& request);
+
+  checkpoint::Storage* const storage_;
+  const ShardId shard_;
+  std::string path_;
+  checkpoint::Codec codec_ = checkpoint::Codec::kZstd;
+  std::unique_ptr<checkpoint::ShardStore> own_;  // once needed
+};
+
+}  // namespace ps::server

@@ -1,0 +1,140 @@
+// Checkpoints: one is begun when the coordinator asks for it, in bsp between two rounds, and a life
+// begins from one.
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "ps/proto/shard_state.h"
+#include "ps/server/shard_core.h"
+
+namespace ps::server {
+
+void ShardCore::OnCheckpoint(const Call& call, const proto::CheckpointRequest& request) {
+  if (!is_set_up_) {
+    Refuse(call, Status::Unavailable("this shard is not set up yet"), 0);
+    return;
+  }
+  if (checkpointer_.report().checkpoint == request.checkpoint) {
+    SendCheckpointReport(call.out);
+    return;
+  }
+  if (checkpointer_.IsOpen(request.checkpoint)) {
+    return;
+  }
+  if (is_bsp() && (commit_ || round_ < request.round)) {
+    due_checkpoint_ = request;
+    return;
+  }
+  BeginCheckpoint(request, call.out);
+}
+
+void ShardCore::BeginCheckpoint(const proto::CheckpointRequest& request, proto::Outbox* out) {
+  due_checkpoint_.reset();
+  if (is_bsp() && round_ != request.round) {
+    checkpointer_.Fail(
+        request.checkpoint,
+        Status::Unavailable(fmt::format(
+            "round {} was to be written, and shard {} is at round {}",
+            request.round,
+            shard_.value,
+            round_)));
+    SendCheckpointReport(out);
+    return;
+  }
+  proto::ShardState state;
+  state.round = round_;
+  state.samples_done = samples_done_;
+  for (const auto& [incarnation, member] : roster_.members()) {
+    state.last_steps.push_back({incarnation, member.last_step});
+  }
+  checkpointer_.Begin(request, proto::EncodeShardState(state), state.last_steps, store_);
+  if (!checkpointer_.IsOpen(request.checkpoint)) {
+    SendCheckpointReport(out);  // it failed at once
+  }
+}
+
+void ShardCore::SendCheckpointReport(proto::Outbox* out) {
+  if (coordinator_ != proto::PeerId()) {
+    out->Send(coordinator_, 0, checkpointer_.report());
+  }
+}
+
+void ShardCore::OnChunkWritten(ChunkWritten written, proto::Outbox* out) {
+  if (checkpointer_.OnChunkWritten(store_, std::move(written))) {
+    SendCheckpointReport(out);
+  }
+}
+
+void ShardCore::OnPartWritten(PartWritten written, proto::Outbox* out) {
+  if (checkpointer_.OnPartWritten(std::move(written))) {
+    SendCheckpointReport(out);
+  }
+}
+
+/// Everything but the settings and the connections is of the life that ends.
+void ShardCore::EndLife() {
+  for (auto& [incarnation, member] : roster_.members()) {
+    EndAnswer(&member);
+  }
+  is_set_up_ = false;
+  checkpointer_.BeginLife(0, ChunkRefs());
+  roster_ = Roster();
+  staging_ = Staging();
+  commit_.reset();
+  model_pull_.reset();
+  model_answer_.reset();
+  open_setup_.reset();
+  due_checkpoint_.reset();
+  round_ = 0;
+  samples_done_ = 0;
+}
+
+void ShardCore::BeginRestore(const proto::ShardSetup& setup) {
+  RestoreRequest request;
+  request.life = setup.life;
+  request.checkpoint = setup.restore.checkpoint;
+  request.shards = setup.restore.shards;
+  for (const Chunk& chunk : store_.chunks()) {
+    request.keys.push_back(chunk.key);
+  }
+  log_->Info(
+      "restore_begins", {{"checkpoint", request.checkpoint}, {"chunks", request.keys.size()}});
+  disk_->Restore(std::move(request));
+}
+
+void ShardCore::OnRestored(Restored restored, TimePoint now, proto::Outbox* out) {
+  if (!open_setup_ || is_shut_down_ || restored.life != open_setup_->setup.life) {
+    return;  // a newer life is wanted by now
+  }
+  const Call call{coordinator_, open_setup_->request_id, now, out};
+  ChunkRefs refs(store_.size());
+  Status status = restored.what.status();
+  if (status.ok()) {
+    status = TakeRestored(std::move(restored.what).value(), &refs);
+  }
+  if (status.ok()) {
+    FinishSetup(call, std::move(refs));
+    return;
+  }
+  log_->Error("restore_failed", {{"checkpoint", restored.checkpoint}, {"why", status}});
+  open_setup_.reset();
+  if (coordinator_ != proto::PeerId()) {
+    Refuse(call, std::move(status).Annotate("restore a checkpoint"), 0);
+  }
+}
+
+Status ShardCore::TakeRestored(RestoredPart restored, ChunkRefs* refs) {
+  if (!restored.state.empty()) {
+    PS_ASSIGN(const proto::ShardState state, proto::DecodeShardState(restored.state));
+    round_ = state.round;
+    samples_done_ = state.samples_done;
+  }
+  for (size_t i = 0; i < restored.chunks.size(); ++i) {
+    PS_TRY(store_.Restore(i, std::move(restored.chunks[i].data)));
+    (*refs)[i] = restored.chunks[i].ref;
+  }
+  return Status::Ok();
+}
+
+}  // namespace ps::server

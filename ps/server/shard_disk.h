@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/shard_store.h"
+#include "ps/base/ids.h"
+#include "ps/base/status.h"
+
+namespace ps::server {
+
+/// A chunk to be written for a checkpoint.
+struct ChunkWrite {
+  uint64_t life = 0;
+  checkpoint::CheckpointId checkpoint = 0;
+  size_t chunk = 0;  // its index in the shard
+  ChunkKey key;
+  std::shared_ptr<const checkpoint::ChunkData> image;
+  std::optional<checkpoint::ChunkRef> previous;  // where an older version is
+};
+
+struct ChunkWritten {
+  uint64_t life = 0;
+  checkpoint::CheckpointId checkpoint = 0;
+  size_t chunk = 0;
+  Result<checkpoint::ChunkRef> ref;
+};
+
+/// The shard's part of a checkpoint, once all its chunks are written.
+struct PartWrite {
+  uint64_t life = 0;
+  checkpoint::CheckpointId checkpoint = 0;
+  checkpoint::PartRecord record;
+  std::vector<checkpoint::CheckpointId> kept;  // older ones that can still be asked for
+};
+
+struct PartWritten {
+  uint64_t life = 0;
+  checkpoint::CheckpointId checkpoint = 0;
+  Result<checkpoint::PartSummary> summary;
+};
+
+/// Chunks to be read back, as `shards` shards wrote them.
+struct RestoreRequest {
+  uint64_t life = 0;
+  checkpoint::CheckpointId checkpoint = 0;
+  uint32_t shards = 0;
+  std::vector<ChunkKey> keys;  // ascending
+};
+
+struct RestoredPart {
+  struct Chunk {
+    checkpoint::ChunkData data;
+    std::optional<checkpoint::ChunkRef> ref;  // when it is in this shard's own store
+  };
+
+  std::vector<std::byte> state;  // of the first part that had one of the chunks
+  std::vector<Chunk> chunks;     // in the order of the keys
+};
+
+struct Restored {
+  uint64_t life = 0;
+  checkpoint::CheckpointId checkpoint = 0;
+  Result<RestoredPart> what;
+};
+
+/// What a shard asks of its disk. Nothing here waits: each request has one answer, which comes back
+/// to the core as an event, in the order of the requests.
+class ShardDisk {
+ public:
+  virtual ~ShardDisk() = default;
+
+  /// Where this shard's store is, and how it encodes. Comes before all else.
+  virtual void Use(std::string path, checkpoint::Codec codec) = 0;
+  virtual void Write(ChunkWrite write) = 0;       // -> ShardCore::OnChunkWritten
+  virtual void Commit(PartWrite write) = 0;       // -> ShardCore::OnPartWritten
+  virtual void Restore(RestoreRequest what) = 0;  // -> ShardCore::OnRestored
+};
+
+}  // namespace ps::server

@@ -1,0 +1,112 @@
+#include "psctl/resume_command.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "ps/base/text.h"
+#include "psctl/train.h"
+
+namespace ps::psctl {
+namespace {
+
+/// The checkpoint path that a run, its directory, or a path means.
+Result<std::string> PathOf(const std::string& from, const RunRegistry& registry) {
+  if (IsCheckpointPath(from)) {
+    return from;
+  }
+  PS_ASSIGN(const RunPaths run, registry.Resolve(from));
+  if (FileLock::IsHeld(run.lock())) {
+    return Status::Unavailable(
+        BaseName(run.root) + " is still running; psctl stop ends it, psctl status shows it");
+  }
+  return CheckpointPathOf(run);
+}
+
+/// What a checkpoint can't go on with.
+Status CheckSameModel(
+    const checkpoint::Manifest& manifest,
+    const proto::JobConfig& before,
+    const proto::JobConfig& now,
+    const worker::Model& model) {
+  if (manifest.tensors != model.tensors) {
+    return Status::InvalidArgument(
+        "the checkpoint is of another model; --set may not change the model's layers");
+  }
+  if (before.servers.chunk_kib != now.servers.chunk_kib) {
+    return Status::InvalidArgument(fmt::format(
+        "servers.chunk_kib was {} and has to stay: the checkpoint is cut into such chunks",
+        before.servers.chunk_kib));
+  }
+  if (before.optimizer.kind != now.optimizer.kind ||
+      (before.optimizer.momentum > 0) != (now.optimizer.momentum > 0)) {
+    return Status::InvalidArgument(
+        "optimizer.kind, and whether there is momentum, have to stay: the checkpoint has the "
+        "optimizer's state");
+  }
+  return Status::Ok();
+}
+
+std::string Describe(const FoundCheckpoint& found, const std::string& path) {
+  const checkpoint::Progress& progress = found.manifest.progress;
+  std::string text;
+  for (const std::string& skipped : found.skipped) {
+    text += "skipped and dropped: " + Printable(skipped) + "\n";
+  }
+  text += fmt::format(
+      "going on from checkpoint {} in {}: {} epochs, {} steps, {} samples, loss {:.4f}\n",
+      found.manifest.id,
+      Printable(path),
+      progress.epoch,
+      FormatCount(progress.steps),
+      FormatCount(found.state.ledger.epochs.empty() ? 0 : progress.samples),
+      progress.loss);
+  text += found.steps_repeated == 0
+              ? "no step is repeated\n"
+              : fmt::format(
+                    "{} steps are repeated: they were in the parameters and not counted yet\n",
+                    FormatCount(found.steps_repeated));
+  return text;
+}
+
+}  // namespace
+
+int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
+  const Result<std::string> path = PathOf(command.from, registry);
+  if (!path.ok()) {
+    return Fail(console, path.status());
+  }
+  Result<FoundCheckpoint> found = FindNewestCheckpoint(*path);
+  if (!found.ok()) {
+    return Fail(console, found.status());
+  }
+  const std::string name = "the job of checkpoint " + std::to_string(found->manifest.id);
+  const Result<proto::JobConfig> before = proto::ParsePrintedJobConfig(found->manifest.config_json);
+  Result<proto::JobConfig> config =
+      proto::ParseJobConfig(found->manifest.config_json, name, command.overrides);
+  if (!before.ok() || !config.ok()) {
+    return Misuse(console, before.ok() ? config.status() : before.status());
+  }
+  config->checkpoint.path = *path;
+  config->model.from.clear();  // the checkpoint has the values
+  Result<JobParts> parts = LoadParts(*config, name, command.overrides);
+  if (!parts.ok()) {
+    return Misuse(console, parts.status());
+  }
+  const Status same = CheckSameModel(found->manifest, *before, *config, parts->model);
+  if (!same.ok()) {
+    return Misuse(console, same);
+  }
+  console.err(Describe(*found, *path));
+  TrainStart start;
+  start.config = *std::move(config);
+  start.parts = std::move(parts).value();
+  start.checkpoints = std::move(found->checkpoints);
+  start.resume = coordinator::ResumeFrom{std::move(found->state), found->manifest.id};
+  TrainCommand train;
+  train.is_json = command.is_json;
+  train.no_refine = true;
+  return Train(std::move(start), train, console, registry);
+}
+
+}  // namespace ps::psctl

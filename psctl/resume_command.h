@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ps/proto/job_config.h"
+#include "psctl/console.h"
+#include "psctl/run_registry.h"
+
+namespace ps::psctl {
+
+struct ResumeCommand {
+  std::string from;  // a run, its directory, or a checkpoint path
+  std::vector<proto::ConfigOverride> overrides;
+  bool is_json = false;
+};
+
+/// Goes on from the newest checkpoint that is whole, as a run of its own. Returns the exit code.
+int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry);
+
+}  // namespace ps::psctl

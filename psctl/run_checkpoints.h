@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/job_store.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/storage.h"
+#include "ps/base/status.h"
+#include "ps/proto/job_state.h"
+#include "psctl/run_directory.h"
+
+namespace ps::psctl {
+
+/// Where a run keeps its checkpoints. While the object lives, no other run can use the path.
+struct RunCheckpoints {
+  std::unique_ptr<checkpoint::Storage> storage;
+  std::unique_ptr<checkpoint::JobStore> store;  // null: the run makes no checkpoints
+  std::vector<uint64_t> ids;                    // of those that exist, oldest first
+  uint64_t next = 1;
+};
+
+/// For a run that begins. Errors: kInvalidArgument (the path has checkpoints), kUnavailable
+/// (another run uses it), kIo; each says what to do.
+Result<RunCheckpoints> OpenNewCheckpoints(const std::string& path);
+
+/// A checkpoint that a run can go on from.
+struct FoundCheckpoint {
+  RunCheckpoints checkpoints;
+  checkpoint::Manifest manifest;
+  proto::JobState state;
+  std::vector<std::string> skipped;  // newer ones, each with the reason
+  uint64_t steps_repeated = 0;       // in the parameters, and not counted
+};
+
+/// The newest checkpoint of a path that is whole; newer ones that are not are dropped. Errors:
+/// kNotFound (none is), and those of OpenNewCheckpoints.
+Result<FoundCheckpoint> FindNewestCheckpoint(const std::string& path);
+
+/// Where a run keeps its checkpoints, or would.
+std::string CheckpointPathOf(const RunPaths& run);
+
+/// Whether the directory has checkpoints.
+bool IsCheckpointPath(const std::string& path);
+
+}  // namespace ps::psctl

@@ -1,0 +1,231 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/server/shard_rig.h"
+
+namespace ps::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+proto::CheckpointRequest Request(uint64_t checkpoint, uint64_t round = 0) {
+  return {checkpoint, round, {}};
+}
+
+/// A rig with a disk and one member.
+class CheckpointRig : public ShardRig {
+ public:
+  explicit CheckpointRig(proto::Mode mode = proto::Mode::kAsync) : ShardRig(mode) {
+    settings.checkpoint_path = "path";
+    settings.optimizer.momentum = 0.5F;
+  }
+
+  void Begin() {
+    SetUp();
+    Deliver(kCoordinator, MembersUpTo(1));
+    sent.all.clear();
+  }
+
+  proto::CheckpointReport OnlyReport() {
+    const auto reports = Take<proto::CheckpointReport>();
+    EXPECT_EQ(reports.size(), 1U);
+    return reports.empty() ? proto::CheckpointReport() : reports[0].message;
+  }
+
+  /// A newer life that begins from a checkpoint.
+  proto::ShardSetup Later(uint64_t life, uint64_t checkpoint) {
+    proto::ShardSetup later = setup;
+    later.life = life;
+    later.restore = {checkpoint, kShard.value + 1};
+    later.membership = MembersUpTo(1);
+    return later;
+  }
+};
+
+TEST(CheckpointTest, HasTheParametersOfTheMomentItWasAskedFor) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  rig.Deliver(kCoordinator, Request(5));
+  rig.Push(rig.WholeStep(1, 2, 0.25F));
+  EXPECT_THAT(rig.Take<proto::CheckpointReport>(), testing::IsEmpty());
+  rig.RunDisk();
+  const proto::CheckpointReport report = rig.OnlyReport();
+  EXPECT_EQ(report.code, StatusCode::kOk) << report.message;
+  EXPECT_EQ(report.checkpoint, 5U);
+  EXPECT_EQ(report.shard, kShard);
+  EXPECT_EQ(report.sizes.chunks_written, 3U);
+  ASSERT_EQ(report.last_steps.size(), 1U);
+  EXPECT_EQ(report.last_steps[0].step, 1U) << "the step that came later is not in it";
+
+  const std::vector<float> now = rig.Values();
+  rig.Deliver(kCoordinator, rig.Later(2, 5));
+  rig.RunDisk();
+  EXPECT_THAT(rig.Values(), ElementsAre(0.75F, 0.75F, 0.75F));
+  EXPECT_THAT(rig.Versions(), ElementsAre(1, 1, 1));
+  EXPECT_NE(now, rig.Values());
+}
+
+TEST(CheckpointTest, AnUnchangedChunkIsSharedWithTheOneBefore) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  EXPECT_EQ(rig.OnlyReport().sizes.chunks_written, 3U);
+  proto::PushRequest push = rig.Frame(1, 1, {kSecond}, 1);
+  push.chunk_count = 1;
+  rig.Push(push);
+  rig.Deliver(kCoordinator, Request(2));
+  rig.RunDisk();
+  const proto::CheckpointReport report = rig.OnlyReport();
+  EXPECT_EQ(report.sizes.chunks_written, 1U);
+  EXPECT_EQ(report.sizes.chunks_shared, 2U);
+}
+
+TEST(CheckpointTest, TheReportIsRepeatedWhenItIsAskedForAgain) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk(1);
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  EXPECT_EQ(rig.OnlyReport().code, StatusCode::kOk) << "one, and nothing was begun anew";
+  rig.Deliver(kCoordinator, Request(1));
+  EXPECT_EQ(rig.OnlyReport().code, StatusCode::kOk);
+  EXPECT_TRUE(rig.disk.requests.empty());
+}
+
+TEST(CheckpointTest, ALaterOneEndsTheOneUnderWay) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk(1);
+  rig.Push(rig.WholeStep(1, 1, 1));
+  rig.Deliver(kCoordinator, Request(2));
+  rig.RunDisk();
+  const proto::CheckpointReport report = rig.OnlyReport();
+  EXPECT_EQ(report.checkpoint, 2U);
+  EXPECT_EQ(report.code, StatusCode::kOk) << report.message;
+  rig.Deliver(kCoordinator, rig.Later(2, 2));
+  rig.RunDisk();
+  EXPECT_THAT(rig.Values(), ElementsAre(0, 0, 0));
+}
+
+TEST(CheckpointTest, AFullDiskIsReportedAndTrainingGoesOn) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.storage.SetFaultHook([](checkpoint::Operation operation, const std::string&) {
+    return operation == checkpoint::Operation::kWrite ? Status::Io("no space left on device")
+                                                      : Status::Ok();
+  });
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  const proto::CheckpointReport report = rig.OnlyReport();
+  EXPECT_EQ(report.code, StatusCode::kIo);
+  EXPECT_THAT(report.message, HasSubstr("no space"));
+  rig.Push(rig.WholeStep(1, 1, 1));
+  EXPECT_EQ(rig.OnlyPushReply().outcome, proto::PushOutcome::kApplied);
+
+  rig.storage.SetFaultHook([](checkpoint::Operation, const std::string&) { return Status::Ok(); });
+  rig.Deliver(kCoordinator, Request(2));
+  rig.RunDisk();
+  EXPECT_EQ(rig.OnlyReport().code, StatusCode::kOk);
+}
+
+TEST(CheckpointTest, BspWritesWhatARoundHasMade) {
+  CheckpointRig rig(proto::Mode::kBsp);
+  rig.Begin();
+  proto::PushRequest push = rig.WholeStep(1, 1, 0.5F);
+  push.round = 1;
+  rig.Push(push);
+  rig.Deliver(kCoordinator, Request(1, 1));
+  rig.RunDisk();
+  EXPECT_THAT(rig.Take<proto::CheckpointReport>(), testing::IsEmpty())
+      << "round 1 is not committed";
+  rig.Deliver(kCoordinator, proto::CommitRound{1, {{WorkerId(0), Incarnation(1), 1, 1}}});
+  rig.RunDisk();
+  EXPECT_EQ(rig.OnlyReport().code, StatusCode::kOk);
+  rig.Deliver(kCoordinator, rig.Later(2, 1));
+  rig.RunDisk();
+  EXPECT_THAT(rig.Values(), ElementsAre(0.5F, 0.5F, 0.5F));
+  EXPECT_EQ(rig.core.Stats().round, 1U);
+}
+
+TEST(CheckpointTest, BspRefusesARoundThatHasPassed) {
+  CheckpointRig rig(proto::Mode::kBsp);
+  rig.Begin();
+  proto::PushRequest push = rig.WholeStep(1, 1, 0.5F);
+  push.round = 1;
+  rig.Push(push);
+  rig.Deliver(kCoordinator, proto::CommitRound{1, {{WorkerId(0), Incarnation(1), 1, 1}}});
+  rig.Deliver(kCoordinator, Request(1, 0));
+  EXPECT_EQ(rig.OnlyReport().code, StatusCode::kUnavailable);
+}
+
+TEST(CheckpointTest, ANewLifeSendsEverythingAndTakesAnyLaterStep) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  for (Step step = 2; step <= 6; ++step) {
+    rig.Push(rig.WholeStep(1, step, 0.25F));
+  }
+  proto::ShardSetup later = rig.Later(2, 1);
+  later.counted = {{Incarnation(1), 5}};
+  rig.Deliver(kCoordinator, later);
+  rig.Push(rig.WholeStep(1, 7, 0.25F));
+  EXPECT_EQ(rig.Take<proto::Refusal>().back().message.code, StatusCode::kUnavailable)
+      << "it is being restored";
+  rig.RunDisk();
+  rig.sent.all.clear();
+
+  proto::PullRequest pull = rig.PullAll(1);
+  pull.held = {{kFirst, 6}, {kSecond, 6}, {kThird, 6}};
+  pull.held_life = 1;
+  rig.Pull(pull);
+  const auto answers = rig.Take<proto::PullReply>();
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(answers[0].message.chunks.size(), 3U) << "versions of another life say nothing";
+  EXPECT_EQ(answers[0].message.life, 2U);
+
+  rig.Push(rig.WholeStep(1, 5, 0.25F));
+  EXPECT_EQ(rig.OnlyPushReply().step, 5U) << "counted already: acknowledged and not applied";
+  EXPECT_THAT(rig.Versions(), ElementsAre(1, 1, 1));
+  rig.Push(rig.WholeStep(1, 7, 0.25F));
+  EXPECT_EQ(rig.OnlyPushReply().step, 7U) << "step 6 was acknowledged in the life before";
+  EXPECT_THAT(rig.Versions(), ElementsAre(2, 2, 2));
+  rig.Push(rig.WholeStep(1, 9, 0.25F));
+  EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kInvalidArgument) << "only once";
+}
+
+TEST(CheckpointTest, ACheckpointThatCannotBeReadIsRefused) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Deliver(kCoordinator, rig.Later(2, 9));
+  rig.RunDisk();
+  const proto::Refusal refusal = rig.OnlyRefusal();
+  EXPECT_EQ(refusal.code, StatusCode::kNotFound);
+  EXPECT_THAT(refusal.message, HasSubstr("checkpoint 9"));
+}
+
+TEST(CheckpointTest, AnswersOfAnEarlierLifeAreForgotten) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  rig.Deliver(kCoordinator, Request(2));
+  rig.Deliver(kCoordinator, rig.Later(2, 1));
+  rig.sent.all.clear();
+  rig.RunDisk();
+  EXPECT_THAT(rig.Take<proto::CheckpointReport>(), testing::IsEmpty());
+  rig.Deliver(kCoordinator, Request(3));
+  rig.RunDisk();
+  EXPECT_EQ(rig.OnlyReport().checkpoint, 3U);
+}
+
+}  // namespace
+}  // namespace ps::server
