@@ -11,8 +11,9 @@ constexpr uint64_t kOutBytesMax = uint64_t{8} << 20;
 
 }  // namespace
 
-void Checkpointer::BeginLife(uint64_t life, ChunkRefs refs) {
+void Checkpointer::BeginLife(uint64_t life, checkpoint::CheckpointId from, ChunkRefs refs) {
   life_ = life;
+  newest_part_ = from;
   refs_ = std::move(refs);
   open_.reset();
   snapshot_.reset();
@@ -29,6 +30,18 @@ void Checkpointer::Fail(uint64_t checkpoint, const Status& why) {
   report_.checkpoint = checkpoint;
   report_.code = why.code();
   report_.message = std::string(why.message());
+}
+
+/// A disk that failed may have lost what was not committed: it is written again.
+void Checkpointer::FailBy(uint64_t checkpoint, const Status& why) {
+  if (why.code() == StatusCode::kStale) {
+    for (std::optional<checkpoint::ChunkRef>& ref : refs_) {
+      if (ref && ref->written > newest_part_) {
+        ref.reset();
+      }
+    }
+  }
+  Fail(checkpoint, why);
 }
 
 void Checkpointer::Begin(
@@ -87,9 +100,7 @@ bool Checkpointer::OnChunkWritten(const ChunkStore& store, ChunkWritten written)
     return false;
   }
   if (!written.ref.ok()) {
-    // An older version that can't be read is no base any more: the next one is written in full.
-    refs_[written.chunk].reset();
-    Fail(written.checkpoint, written.ref.status());
+    FailBy(written.checkpoint, written.ref.status());
     return true;
   }
   const auto out = out_.find(written.chunk);
@@ -104,9 +115,10 @@ bool Checkpointer::OnPartWritten(PartWritten written) {
     return false;
   }
   if (!written.summary.ok()) {
-    Fail(written.checkpoint, written.summary.status());
+    FailBy(written.checkpoint, written.summary.status());
     return true;
   }
+  newest_part_ = written.checkpoint;
   const checkpoint::PartSummary& summary = *written.summary;
   report_ = proto::CheckpointReport();
   report_.shard = shard_;

@@ -22,7 +22,7 @@ class Checkpointer {
   Checkpointer(ShardId shard, ShardDisk* disk) : shard_(shard), disk_(disk) {}
 
   /// The shard begins a life with these chunks; what an earlier one asked of the disk is forgotten.
-  void BeginLife(uint64_t life, ChunkRefs refs);
+  void BeginLife(uint64_t life, checkpoint::CheckpointId from, ChunkRefs refs);
 
   /// Begins a checkpoint of the parameters as they are now. One that is under way is given up.
   /// `state` is the rest of what the shard must remember.
@@ -52,12 +52,14 @@ class Checkpointer {
 
  private:
   void WriteMore(const ChunkStore& store);
+  void FailBy(uint64_t checkpoint, const Status& why);
 
   const ShardId shard_;
   ShardDisk* const disk_;
   uint64_t life_ = 0;
   ChunkRefs refs_;
-  std::optional<PartWrite> open_;  // the checkpoint under way
+  checkpoint::CheckpointId newest_part_ = 0;  // of this life, or what it began from
+  std::optional<PartWrite> open_;             // the checkpoint under way
   std::optional<Snapshot> snapshot_;
   std::map<size_t, Snapshot::Image> out_;  // by chunk
   std::vector<proto::CountedStep> last_steps_;

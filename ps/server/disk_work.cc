@@ -36,11 +36,7 @@ Result<ChunkRef> DiskWork::Put(const ChunkWrite& write) {
     image.slots[slot] = write.image->slots[slot].floats();
   }
   const ChunkRef* const previous = write.previous ? &*write.previous : nullptr;
-  Result<ChunkRef> ref = store->PutChunk(write.checkpoint, image, previous, codec_);
-  if (ref.status().code() == StatusCode::kCorruption && previous != nullptr) {
-    return store->PutChunk(write.checkpoint, image, nullptr, codec_);
-  }
-  return ref;
+  return store->PutChunk(write.checkpoint, image, previous, codec_);
 }
 
 ChunkWritten DiskWork::Do(const ChunkWrite& write) {

@@ -78,7 +78,7 @@ void ShardCore::EndLife() {
     EndAnswer(&member);
   }
   is_set_up_ = false;
-  checkpointer_.BeginLife(0, ChunkRefs());
+  checkpointer_.BeginLife(0, 0, ChunkRefs());
   roster_ = Roster();
   staging_ = Staging();
   commit_.reset();

@@ -172,7 +172,7 @@ void ShardCore::FinishSetup(const Call& call, ChunkRefs refs) {
   open_setup_.reset();
   is_set_up_ = true;
   life_ = open.setup.life;
-  checkpointer_.BeginLife(life_, std::move(refs));
+  checkpointer_.BeginLife(life_, open.setup.restore.checkpoint, std::move(refs));
   store_.SetBeforeUpdate([this](size_t chunk) { checkpointer_.BeforeUpdate(store_, chunk); });
   log_->Info(
       "shard_ready",
