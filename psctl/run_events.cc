@@ -82,6 +82,7 @@ uint32_t EpochNow(const proto::JobStatus& status) {
 std::vector<std::string> RunEvents::Update(const proto::JobStatus& status) {
   std::vector<std::string> lines;
   AddWorkerEvents(status, &lines);
+  AddCheckpointEvents(status.checkpoints, &lines);
   AddStateEvents(status, &lines);
   return lines;
 }
@@ -112,6 +113,28 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
         (is_last && back > 0 ? ", " + Plural(back, "sample") + " back in the queue" : ""));
   }
   samples_returned_ = returned;
+}
+
+void RunEvents::AddCheckpointEvents(
+    const proto::CheckpointStatus& status, std::vector<std::string>* lines) {
+  if (const uint64_t lost = status.shards_restored - checkpoints_.shards_restored; lost > 0) {
+    const std::string from =
+        status.newest == 0 ? "the initial values" : "checkpoint " + std::to_string(status.newest);
+    lines->push_back(
+        Plural(lost, "server shard") + " lost; back from " + from + ", without the updates of " +
+        Plural(status.steps_undone - checkpoints_.steps_undone, "step"));
+  }
+  if (status.failed > checkpoints_.failed) {
+    lines->push_back(
+        "a checkpoint failed" + (status.trouble.empty() ? "" : ": " + Printable(status.trouble)) +
+        "; training goes on");
+  }
+  if (status.skipped > 0 && checkpoints_.skipped == 0) {
+    lines->push_back(
+        "a checkpoint was skipped: the one before is still being written; raise "
+        "checkpoint.every_s, or use a faster disk");
+  }
+  checkpoints_ = status;
 }
 
 void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {

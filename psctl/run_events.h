@@ -36,6 +36,7 @@ class RunEvents {
 
  private:
   void AddWorkerEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
+  void AddCheckpointEvents(const proto::CheckpointStatus& status, std::vector<std::string>* lines);
   void AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
 
   std::map<Incarnation, bool> is_gone_;  // every incarnation seen
@@ -45,6 +46,7 @@ class RunEvents {
   uint64_t samples_rejected_ = 0;
   uint64_t chunks_overflowed_ = 0;
   uint64_t samples_returned_ = 0;
+  proto::CheckpointStatus checkpoints_;
 };
 
 }  // namespace ps::psctl

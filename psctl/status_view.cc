@@ -84,6 +84,16 @@ std::string RenderHead(const proto::JobStatus& status) {
       "revocations",
       FormatCount(status.revocations_noticed) + " with notice, " +
           FormatCount(status.revocations_unnoticed) + " without; " + Plural(status.joins, "join"));
+  if (const proto::CheckpointStatus& checkpoints = status.checkpoints; checkpoints.is_on) {
+    const std::string newest = checkpoints.newest == 0
+                                   ? "none yet"
+                                   : "the newest is " + std::to_string(checkpoints.newest) + ", " +
+                                         FormatDuration(checkpoints.age_s) + " old, " +
+                                         FormatBytes(checkpoints.sizes.written_bytes) + " written";
+    const std::string failed =
+        checkpoints.failed == 0 ? "" : ", " + FormatCount(checkpoints.failed) + " failed";
+    pairs.emplace_back("checkpoints", newest + failed);
+  }
   if (status.samples_rejected > 0) {
     pairs.emplace_back(
         "rejected", Plural(status.samples_rejected, "sample") + ", gradient not finite");

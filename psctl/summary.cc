@@ -199,6 +199,18 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
           FormatCount(status.revocations_noticed) + " with notice, " +
           FormatCount(status.revocations_unnoticed) + " without)");
   pairs.emplace_back("joins", FormatCount(status.joins));
+  if (const proto::CheckpointStatus& checkpoints = status.checkpoints; checkpoints.is_on) {
+    pairs.emplace_back(
+        "checkpoints",
+        FormatCount(checkpoints.committed) + " written, " + FormatCount(checkpoints.failed) +
+            " failed, " + FormatCount(checkpoints.skipped) + " skipped");
+    if (checkpoints.shards_restored > 0) {
+      pairs.emplace_back(
+          "servers lost",
+          Plural(checkpoints.shards_restored, "shard") + " came back, without the updates of " +
+              Plural(checkpoints.steps_undone, "counted step"));
+    }
+  }
   pairs.emplace_back(
       "moved",
       FormatBytes(totals.bytes_pushed) + " pushed, " + FormatBytes(totals.bytes_pulled) +

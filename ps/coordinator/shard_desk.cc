@@ -375,7 +375,8 @@ Status ShardDesk::OnServerLost(
 
 std::string ShardDesk::WhatIsLeft() const {
   const uint64_t newest = job_->state.checkpoints.newest();
-  return newest == 0 ? "" : fmt::format("; psctl resume goes on from checkpoint {}", newest);
+  return newest == 0 ? "; start the job again"
+                     : fmt::format("; psctl resume goes on from checkpoint {}", newest);
 }
 
 Status ShardDesk::LostForGood(uint32_t server, int64_t pid, const std::string& why) const {

@@ -24,7 +24,8 @@ class EndingTest : public E2eTest {
   }
 };
 
-TEST_F(EndingTest, ALostServerEndsTheRunWithAMessageThatNamesItAndSaysWhatToDo) {
+TEST_F(EndingTest, WithoutCheckpointsALostServerEndsTheRunAndTheMessageSaysWhatToDo) {
+  job_.Set("checkpoint", R"({"enabled": false})");
   TrainRun run(job_);
   const auto training = run.WaitForSamples(256);
   ASSERT_TRUE(training.has_value());
@@ -41,6 +42,7 @@ TEST_F(EndingTest, ALostServerEndsTheRunWithAMessageThatNamesItAndSaysWhatToDo) 
 }
 
 TEST_F(EndingTest, AServerThatStopsAnsweringEndsTheRunToo) {
+  job_.Set("checkpoint", R"({"enabled": false})");
   job_.Set("fleet", R"({"max_detect_s": 2})").Set("servers", R"({"count": 2, "max_detect_s": 2})");
   TrainRun run(job_);
   const auto training = run.WaitForSamples(256);

@@ -1,0 +1,74 @@
+// Servers that are killed come back, and a run that was killed altogether is resumed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+class RecoveryTest : public E2eTest {
+ protected:
+  RecoveryTest() {
+    job_.Set("train", R"({"epochs": 3, "minibatch": 32})")
+        .Set("workers", R"([{"count": 2, "step_ms": 20}])")
+        .Set("checkpoint", R"({"every_s": 0.3})");
+  }
+
+  static bool HasCheckpoint(const proto::JobStatus& status) {
+    return status.checkpoints.newest >= 2;
+  }
+};
+
+TEST_F(RecoveryTest, AServerThatIsKilledComesBackWhileTheOthersGoOn) {
+  TrainRun run(job_);
+  const auto before = run.WaitFor(HasCheckpoint);
+  ASSERT_TRUE(before.has_value());
+  ASSERT_EQ(before->shards.size(), 2U);
+  ASSERT_EQ(::kill(static_cast<pid_t>(before->shards[1].pid), SIGKILL), 0);
+  const auto after = run.WaitFor([&](const proto::JobStatus& status) {
+    return status.checkpoints.shards_restored == 1 && status.shards[1].state == "ready";
+  });
+  ASSERT_TRUE(after.has_value());
+  EXPECT_NE(after->shards[1].pid, before->shards[1].pid);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("1 server shard lost; back from checkpoint"));
+  EXPECT_THAT(run.psctl().Out(), ContainsRegex("servers lost +1 shard came back"));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorkers) {
+  TrainRun run(job_);
+  const auto before = run.WaitFor(HasCheckpoint);
+  ASSERT_TRUE(before.has_value());
+  const std::string root = run.Root();
+  ASSERT_EQ(::kill(static_cast<pid_t>(run.psctl().pid()), SIGKILL), 0);
+  for (const int64_t pid : run.Children()) {
+    ::kill(static_cast<pid_t>(pid), SIGKILL);
+  }
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd({.code = 0, .signal = SIGKILL}));
+
+  Process::Options options;
+  options.program = "psctl";
+  options.arguments = {"resume", root, "--set", "servers.count=3", "workers[0].count=3", "--json"};
+  options.output_stem = root + "/resume";
+  Process resume(options);
+  EXPECT_EQ(resume.Wait(kRunPatience), ProcessEnd{});
+  EXPECT_THAT(resume.Err(), ContainsRegex("going on from checkpoint [0-9]+ in "));
+  const std::optional<Json> summary = Json::Parse(resume.Out());
+  ASSERT_TRUE(summary.has_value()) << resume.Out();
+  EXPECT_EQ((*summary)["state"].text(), "done");
+  EXPECT_EQ((*summary)["samples_counted"].number(), (*summary)["samples_total"].number());
+}
+
+}  // namespace
+}  // namespace ps::e2e
