@@ -38,8 +38,14 @@ void FuzzFlags(std::span<const uint8_t> input) {
   for (const std::string& word : words) {
     arguments.push_back(word.c_str());
   }
-  const Result<Flags> flags = Flags::Parse(
-      static_cast<int>(arguments.size()), arguments.data(), {"name", "token-file", "port"});
+  Manual manual;
+  manual.program = "program";
+  manual.sections.emplace_back();
+  for (const char* const name : {"--name", "--token-file", "--port"}) {
+    manual.sections.back().flags.push_back({name, "VALUE", "A value."});
+  }
+  const Result<Flags> flags =
+      Flags::Parse(static_cast<int>(arguments.size()), arguments.data(), manual);
   if (flags.ok()) {
     const Result<uint64_t> port = flags->Number("port", 1, 65535);
     PS_CHECK(!port.ok() || (*port >= 1 && *port <= 65535));

@@ -329,8 +329,14 @@ Result<Plan> PlanOf(const Flags& flags) {
 }
 
 int Main(int argc, char** argv) {
-  const Result<Flags> flags =
-      Flags::Parse(argc, argv, {"grid", "overlap", "seconds", "losses", "profile", "large-fleet"});
+  Manual manual;
+  manual.program = "netns_experiment";
+  manual.sections.emplace_back();
+  for (const char* const name :
+       {"--grid", "--overlap", "--seconds", "--losses", "--profile", "--large-fleet"}) {
+    manual.sections.back().flags.push_back({name, "VALUE", "See the usage."});
+  }
+  const Result<Flags> flags = Flags::Parse(argc, argv, manual);
   if (!flags.ok()) {
     std::fprintf(
         stderr,
