@@ -7,8 +7,6 @@
 #include <limits>
 #include <utility>
 
-#include "checkpoint/manifest.h"
-
 namespace ps::coordinator {
 namespace {
 
@@ -108,9 +106,6 @@ void CheckpointDesk::Commit() {
   const proto::MeterState& meter = job_->state.meter;
   checkpoint::Manifest manifest;
   manifest.id = open_->checkpoint;
-  manifest.unix_micros = std::chrono::duration_cast<std::chrono::microseconds>(
-                             std::chrono::system_clock::now().time_since_epoch())
-                             .count();
   manifest.software = job_->options.software;
   manifest.config_json = job_->state.config_json;
   manifest.job_state = open_->state;
@@ -146,7 +141,7 @@ void CheckpointDesk::Commit() {
   const size_t keep = job_->options.config.checkpoint.keep;
   ManifestWrite write;
   write.checkpoint = open_->checkpoint;
-  write.manifest = checkpoint::EncodeManifest(manifest);
+  write.manifest = std::move(manifest);
   if (kept.size() + 1 > keep) {
     const auto dropped = static_cast<int64_t>(kept.size() + 1 - keep);
     write.dropped.assign(kept.begin(), kept.begin() + dropped);

@@ -1,7 +1,5 @@
 #include "ps/coordinator/coordinator_host.h"
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
 namespace ps::coordinator {
@@ -64,8 +62,9 @@ void CoordinatorHost::Run(Owner owner) {
   job.model_sink = model_sink_.get();
   if (options_.store != nullptr) {
     disk_ = std::make_unique<JobDisk>(
-        options_.store,
-        [this](uint64_t checkpoint, const Status& status) { OnDiskAnswer(checkpoint, status); });
+        options_.store, [this](uint64_t checkpoint, const Status& status) {
+          return OnDiskAnswer(checkpoint, status);
+        });
     job.manifests = disk_.get();
   }
   core_ = std::make_unique<CoordinatorCore>(std::move(job), owner_.fleet, log_);
@@ -85,18 +84,13 @@ void CoordinatorHost::Run(Owner owner) {
   disk_.reset();
 }
 
-/// On the disk's thread. An answer must not get lost, so a loop that is too busy is asked again.
-void CoordinatorHost::OnDiskAnswer(uint64_t checkpoint, const Status& status) {
-  constexpr int kTriesMax = 10000;
-  for (int i = 0; i < kTriesMax; ++i) {
-    const Status posted = loop_.Post([this, checkpoint, status] {
-      core_->OnManifestWritten(checkpoint, status, Now(), &endpoint_);
-    });
-    if (posted.ok()) {
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+/// On the disk's thread.
+bool CoordinatorHost::OnDiskAnswer(uint64_t checkpoint, const Status& status) {
+  return loop_
+      .Post([this, checkpoint, status] {
+        core_->OnManifestWritten(checkpoint, status, Now(), &endpoint_);
+      })
+      .ok();
 }
 
 void CoordinatorHost::RequestStop(const std::string& why) {

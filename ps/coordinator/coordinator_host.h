@@ -89,7 +89,7 @@ class CoordinatorHost final : private net::EndpointHandler {
   static TimePoint Now() { return SystemTime().Now(); }
 
   void Tick();
-  void OnDiskAnswer(uint64_t checkpoint, const Status& status);
+  bool OnDiskAnswer(uint64_t checkpoint, const Status& status);
   void CheckLimits();
 
   // Constant after construction.

@@ -1,8 +1,11 @@
 #include "ps/coordinator/job_disk.h"
 
 #include <array>
+#include <chrono>
 #include <string>
 #include <utility>
+
+#include "ps/base/time.h"
 
 namespace ps::coordinator {
 
@@ -40,9 +43,15 @@ void JobDisk::Run() {
     }
     if (const auto* opened = std::get_if<uint64_t>(&request)) {
       WriteNext(*opened + 1);
-    } else {
-      const auto& write = std::get<ManifestWrite>(request);
-      answer_(write.checkpoint, Write(write));
+      continue;
+    }
+    auto& write = std::get<ManifestWrite>(request);
+    const Status status = Write(&write);
+    while (!answer_(write.checkpoint, status)) {
+      std::unique_lock lock(mutex_);
+      if (wake_.wait_for(lock, std::chrono::milliseconds(1), [this] { return is_ending_; })) {
+        return;
+      }
     }
   }
 }
@@ -55,9 +64,10 @@ void JobDisk::WriteNext(uint64_t checkpoint) {
       "a shard refuses a number that was used, and the next one is taken");
 }
 
-Status JobDisk::Write(const ManifestWrite& write) {
-  PS_TRY(store_->PutManifest(write.checkpoint, write.manifest));
-  for (const uint64_t dropped : write.dropped) {
+Status JobDisk::Write(ManifestWrite* write) {
+  write->manifest.unix_micros = SystemTime().UnixMicros();
+  PS_TRY(store_->PutManifest(write->checkpoint, checkpoint::EncodeManifest(write->manifest)));
+  for (const uint64_t dropped : write->dropped) {
     PS_TRY(store_->DeleteManifest(dropped));
   }
   return Status::Ok();

@@ -21,8 +21,9 @@ inline constexpr std::string_view kNextCheckpointRow = "next_checkpoint";
 /// The coordinator's disk behind a thread of its own.
 class JobDisk final : public ManifestDisk {
  public:
-  /// Called by the disk's thread with each answer; it must get to the core's thread.
-  using Answer = std::function<void(uint64_t checkpoint, const Status& status)>;
+  /// Called by the disk's thread with each answer, again and again until it takes it: it must get
+  /// to the core's thread.
+  using Answer = std::function<bool(uint64_t checkpoint, const Status& status)>;
 
   /// `store` outlives it.
   JobDisk(checkpoint::JobStore* store, Answer answer);
@@ -39,7 +40,7 @@ class JobDisk final : public ManifestDisk {
   void Add(Request request);
   void Run();
   void WriteNext(uint64_t checkpoint);
-  Status Write(const ManifestWrite& write);
+  Status Write(ManifestWrite* write);
 
   checkpoint::JobStore* const store_;
   const Answer answer_;

@@ -1,15 +1,16 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "checkpoint/manifest.h"
 
 namespace ps::coordinator {
 
 /// A checkpoint to be committed: it exists when its manifest does.
 struct ManifestWrite {
   uint64_t checkpoint = 0;
-  std::vector<std::byte> manifest;
+  checkpoint::Manifest manifest;  // the disk adds the time
   std::vector<uint64_t> dropped;  // manifests to be deleted then
 };
 

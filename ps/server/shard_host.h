@@ -30,7 +30,7 @@ class ShardHost final : public net::EndpointHandler {
     emulation::Emulation emulation;
     int64_t pid = 0;
     std::optional<int64_t> run_start_us;  // zero of the log, microseconds since 1970 UTC
-    bool says_trouble = false;  // on stderr as well, when the coordinator is not reached
+    bool says_trouble = false;            // on stderr as well, when the coordinator is not reached
   };
 
   /// `storage` and `sink` outlive the host.
