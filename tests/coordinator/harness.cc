@@ -58,8 +58,20 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
     shard->unanswered.push_back(message);
     return;
   }
-  if (std::holds_alternative<proto::ShardSetup>(message)) {
-    core->OnMessage(shard->peer, 1, proto::ShardReady{id, 1}, now, this);
+  if (const auto* setup = std::get_if<proto::ShardSetup>(&message)) {
+    shard->setups.push_back(*setup);
+    core->OnMessage(shard->peer, 1, proto::ShardReady{id, setup->life}, now, this);
+  } else if (const auto* checkpoint = std::get_if<proto::CheckpointRequest>(&message)) {
+    shard->checkpoints.push_back(*checkpoint);
+    if (shard->checkpoint_code) {
+      proto::CheckpointReport report;
+      report.shard = id;
+      report.checkpoint = checkpoint->checkpoint;
+      report.code = *shard->checkpoint_code;
+      report.message = "no space left";
+      report.sizes.written_bytes = 100;
+      core->OnMessage(shard->peer, 1, report, now, this);
+    }
   } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
     if (membership->generation > shard->membership.generation) {
       EXPECT_LE(membership->base, shard->membership.generation);
@@ -138,9 +150,9 @@ void Harness::Give(proto::PeerId from, proto::Message message) {
   Exchange();
 }
 
-void Harness::RegisterShard(uint32_t shard, int64_t pid) {
+void Harness::RegisterShard(uint32_t shard, int64_t pid, uint64_t life) {
   shards[shard].peer = Connect(proto::Role::kShard);
-  Give(shards[shard].peer, proto::RegisterShard{ShardId(shard), "host", 7000 + shard, pid});
+  Give(shards[shard].peer, proto::RegisterShard{ShardId(shard), "host", 7000 + shard, pid, life});
 }
 
 void Harness::Restart(Duration pause) {

@@ -46,7 +46,10 @@ struct FakeShard {
   std::vector<proto::Message> unanswered;  // while mute
   std::vector<proto::PullRequest> pulls;   // of the model at the end
   std::vector<proto::PullReply> values;    // initial ones
-  bool is_told = false;                    // to leave
+  std::vector<proto::ShardSetup> setups;
+  std::vector<proto::CheckpointRequest> checkpoints;
+  std::optional<StatusCode> checkpoint_code = StatusCode::kOk;  // of its reports; nothing: none
+  bool is_told = false;                                         // to leave
 };
 
 /// A worker made of messages.
@@ -73,7 +76,7 @@ class Harness final : private proto::Outbox {
   void Close(proto::PeerId peer) override;
   /// A message from `from`; answers of the fake shards are exchanged until nothing moves.
   void Give(proto::PeerId from, proto::Message message);
-  void RegisterShard(uint32_t shard, int64_t pid);
+  void RegisterShard(uint32_t shard, int64_t pid, uint64_t life = 0);
   /// The coordinator's process ends with all its connections, another one goes on after `pause`
   /// from what the first had saved, and the shards come back. Workers come back by Reconnect.
   void Restart(Duration pause = {});

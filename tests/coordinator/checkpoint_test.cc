@@ -1,0 +1,292 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "ps/coordinator/manifest_disk.h"
+#include "tests/coordinator/harness.h"
+
+namespace ps::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Keeps what is asked of it.
+class FakeDisk final : public ManifestDisk {
+ public:
+  void NoteOpened(uint64_t checkpoint) override { opened.push_back(checkpoint); }
+
+  void Commit(ManifestWrite write) override { writes.push_back(std::move(write)); }
+
+  std::vector<uint64_t> opened;
+  std::vector<ManifestWrite> writes;
+};
+
+CoordinatorOptions OptionsWith(FakeDisk* disk, proto::Mode mode = proto::Mode::kAsync) {
+  CoordinatorOptions options = SmallJob(mode);
+  options.config.checkpoint.every_s = 1;
+  options.config.checkpoint.keep = 2;
+  options.manifests = disk;
+  return options;
+}
+
+constexpr Duration kEvery = std::chrono::milliseconds(1100);
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  explicit CheckpointTest(proto::Mode mode = proto::Mode::kAsync)
+      : harness_(OptionsWith(&disk_, mode)) {}
+
+  /// Everybody has joined and holds a lease: the job trains.
+  void Begin() {
+    workers_ = harness_.StartWithWorkers();
+    grants_ = harness_.AskAll(&workers_);
+  }
+
+  void Wait(Duration duration) { harness_.Wait(duration, workers_); }
+
+  /// The disk has done the newest write.
+  void Written(const Status& status = Status::Ok()) {
+    ASSERT_FALSE(disk_.writes.empty());
+    harness_.core->OnManifestWritten(
+        disk_.writes.back().checkpoint, status, harness_.now, harness_.out());
+  }
+
+  proto::CheckpointStatus checkpoints() const { return harness_.status().checkpoints; }
+
+  FakeDisk disk_;
+  Harness harness_;
+  std::vector<FakeWorker> workers_;
+  std::vector<proto::LeaseGrant> grants_;
+};
+
+TEST_F(CheckpointTest, ExistsWhenEveryShardHasReportedAndTheManifestIsWritten) {
+  Begin();
+  harness_.shards[1].checkpoint_code.reset();
+  Wait(kEvery);
+  EXPECT_THAT(disk_.opened, ElementsAre(1));
+  EXPECT_THAT(disk_.writes, IsEmpty()) << "shard 1 has not reported";
+  EXPECT_EQ(checkpoints().open, 1U);
+  proto::CheckpointReport report;
+  report.shard = ShardId(1);
+  report.checkpoint = 1;
+  harness_.Give(harness_.shards[1].peer, report);
+  ASSERT_EQ(disk_.writes.size(), 1U);
+  EXPECT_EQ(disk_.writes[0].manifest.id, 1U);
+  EXPECT_EQ(disk_.writes[0].manifest.parts.size(), 2U);
+  EXPECT_EQ(checkpoints().newest, 0U);
+  Written();
+  EXPECT_EQ(checkpoints().newest, 1U);
+  EXPECT_EQ(checkpoints().committed, 1U);
+}
+
+TEST_F(CheckpointTest, HasWhatWasCountedWhenItWasOpened) {
+  Begin();
+  harness_.Work(&workers_[0], grants_[0]);
+  const uint64_t counted = harness_.status().samples_counted;
+  harness_.shards[1].checkpoint_code.reset();
+  Wait(kEvery);
+  harness_.Work(&workers_[1], grants_[1]);
+  harness_.shards[1].checkpoint_code = StatusCode::kOk;
+  Wait(kEvery);
+  ASSERT_FALSE(disk_.writes.empty());
+  const Result<JobState> state = proto::DecodeJobState(disk_.writes[0].manifest.job_state);
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->ledger.epochs[0].counted.size(), counted);
+  EXPECT_GT(harness_.status().samples_counted, counted);
+}
+
+TEST_F(CheckpointTest, TheOldestGoWhenThereAreMoreThanAreKept) {
+  Begin();
+  for (int i = 0; i < 3; ++i) {
+    Wait(kEvery);
+    Written();
+  }
+  EXPECT_THAT(disk_.writes[1].dropped, IsEmpty());
+  EXPECT_THAT(disk_.writes[2].dropped, ElementsAre(1));
+  EXPECT_THAT(harness_.shards[0].checkpoints.back().kept, ElementsAre(1, 2));
+  Wait(kEvery);
+  EXPECT_THAT(harness_.shards[0].checkpoints.back().kept, ElementsAre(2, 3));
+}
+
+TEST_F(CheckpointTest, AShardThatCannotWriteCostsTheCheckpointAndNothingElse) {
+  Begin();
+  harness_.shards[0].checkpoint_code = StatusCode::kIo;
+  Wait(kEvery);
+  EXPECT_THAT(disk_.writes, IsEmpty());
+  EXPECT_EQ(checkpoints().failed, 1U);
+  EXPECT_THAT(checkpoints().trouble, HasSubstr("shard 0: no space left"));
+  EXPECT_EQ(harness_.status().state, "training");
+  harness_.shards[0].checkpoint_code = StatusCode::kOk;
+  Wait(kEvery);
+  Written();
+  EXPECT_EQ(checkpoints().newest, 2U) << "a number is used once";
+  EXPECT_EQ(checkpoints().trouble, "");
+}
+
+TEST_F(CheckpointTest, AManifestThatCannotBeWrittenIsNoCheckpoint) {
+  Begin();
+  Wait(kEvery);
+  Written(Status::Io("read-only file system"));
+  EXPECT_EQ(checkpoints().newest, 0U);
+  EXPECT_THAT(checkpoints().trouble, HasSubstr("read-only"));
+}
+
+TEST_F(CheckpointTest, OneThatIsDueWhileAnotherIsWrittenIsSkipped) {
+  Begin();
+  harness_.shards[0].checkpoint_code.reset();
+  Wait(kEvery * 3);
+  EXPECT_THAT(disk_.opened, ElementsAre(1));
+  EXPECT_GE(checkpoints().skipped, 1U);
+  EXPECT_GE(harness_.shards[0].checkpoints.size(), 2U) << "asked again";
+}
+
+TEST_F(CheckpointTest, ACoordinatorThatComesBackUsesNoNumberTwice) {
+  Begin();
+  harness_.shards[0].checkpoint_code.reset();
+  Wait(kEvery);
+  harness_.Restart();
+  harness_.shards[0].checkpoint_code = StatusCode::kOk;
+  for (FakeWorker& worker : workers_) {
+    harness_.Reconnect(&worker);
+  }
+  Wait(kEvery * 2);
+  EXPECT_THAT(disk_.opened, ElementsAre(1, 2));
+}
+
+TEST_F(CheckpointTest, TheLastOneIsWrittenBeforeTheShardsLeave) {
+  Begin();
+  harness_.core->RequestStop(false, "enough", harness_.now, harness_.out());
+  harness_.Wait(harness_.timing.detect * 4);
+  CloseAll(&harness_, workers_);
+  harness_.Wait(harness_.timing.detect);
+  ASSERT_EQ(disk_.writes.size(), 1U);
+  EXPECT_FALSE(harness_.shards[0].is_told);
+  Written();
+  harness_.Wait(harness_.timing.detect);
+  EXPECT_TRUE(harness_.shards[0].is_told);
+}
+
+TEST_F(CheckpointTest, AServerThatIsLostComesBackFromTheNewest) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  harness_.Work(&workers_[0], grants_[0]);
+  const size_t started = harness_.fleet.servers.size();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  ASSERT_EQ(harness_.fleet.servers.size(), started + 1);
+  EXPECT_EQ(harness_.fleet.servers.back(), 1U);
+  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_GT(checkpoints().steps_undone, 0U);
+
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  const proto::ShardSetup& setup = harness_.shards[1].setups.back();
+  EXPECT_EQ(setup.life, 2U);
+  EXPECT_EQ(setup.restore.checkpoint, 1U);
+  EXPECT_EQ(setup.restore.shards, 2U);
+  ASSERT_EQ(setup.counted.size(), 3U);
+  EXPECT_EQ(setup.counted[0].step, workers_[0].step);
+  const auto moved = harness_.Take<proto::ShardAddresses>(workers_[0].peer);
+  ASSERT_TRUE(moved.has_value());
+  EXPECT_EQ(moved->shards.size(), 2U);
+  EXPECT_EQ(checkpoints().shards_restored, 1U);
+  harness_.Work(&workers_[1], grants_[1]);
+  harness_.Work(&workers_[2], grants_[2]);
+  RunToTheEnd(&harness_, &workers_);
+  EXPECT_EQ(harness_.status().samples_counted, harness_.status().samples_total);
+}
+
+TEST_F(CheckpointTest, TheEndOfAProcessThatWasReplacedIsNoLoss) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  const size_t started = harness_.fleet.servers.size();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  EXPECT_EQ(harness_.fleet.servers.size(), started);
+}
+
+TEST_F(CheckpointTest, AServerThatNeverComesBackEndsTheRun) {
+  Begin();
+  for (int64_t pid = 501; pid < 507; ++pid) {
+    harness_.Exit(ProcessKind::kServer, 1, pid, "exited with code 1");
+  }
+  EXPECT_THAT(harness_.status().detail, HasSubstr("started again 5 times"));
+  EXPECT_EQ(harness_.status().state, "failed");
+}
+
+TEST_F(CheckpointTest, AnOldProcessOfAShardIsSentAway) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");
+  const proto::PeerId old = harness_.Connect(proto::Role::kShard);
+  harness_.Give(old, proto::RegisterShard{ShardId(1), "host", 7001, 501, 1});
+  const auto refusal = harness_.Take<proto::Refusal>(old);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kInvalidArgument);
+}
+
+class BspCheckpointTest : public CheckpointTest {
+ protected:
+  BspCheckpointTest() : CheckpointTest(proto::Mode::kBsp) {}
+};
+
+TEST_F(BspCheckpointTest, IsOfACommittedRound) {
+  Begin();
+  Wait(kEvery);
+  EXPECT_THAT(disk_.opened, IsEmpty()) << "in the middle of a round";
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    harness_.Work(&workers_[i], grants_[i]);
+  }
+  EXPECT_THAT(disk_.opened, IsEmpty()) << "the time runs from when it was looked at first";
+  grants_ = harness_.AskAll(&workers_);
+  Wait(kEvery);
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    harness_.Work(&workers_[i], grants_[i]);
+  }
+  grants_ = harness_.AskAll(&workers_);
+  ASSERT_THAT(disk_.opened, ElementsAre(1));
+  EXPECT_EQ(harness_.shards[0].checkpoints.back().round, 2U);
+}
+
+TEST_F(BspCheckpointTest, ALostServerEndsTheRunAndTheReasonSaysWhatToDo) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_THAT(harness_.status().detail, HasSubstr("can't go back alone"));
+}
+
+TEST(ResumeTest, GoesOnFromWhatWasCountedWithTheLeasesBackInTheQueue) {
+  FakeDisk disk;
+  std::vector<std::byte> saved;
+  uint64_t counted = 0;
+  {
+    Harness before(OptionsWith(&disk));
+    std::vector<FakeWorker> workers = before.StartWithWorkers();
+    const auto grants = before.AskAll(&workers);
+    before.Work(&workers[0], grants[0]);
+    counted = before.status().samples_counted;
+    saved = before.core->Save(before.now);
+  }
+  CoordinatorOptions options = OptionsWith(&disk);
+  options.config.servers.count = 3;
+  options.resume = ResumeFrom{proto::DecodeJobState(saved).value(), 7};
+  options.checkpoints = {6, 7};
+  options.next_checkpoint = 8;
+  ASSERT_TRUE(CheckJobState(MakeJobState(options), options).ok());
+  Harness after(options);
+  std::vector<FakeWorker> workers = after.StartWithWorkers();
+  ASSERT_EQ(after.shards.size(), 3U);
+  const proto::ShardSetup& setup = after.shards[2].setups.back();
+  EXPECT_EQ(setup.restore.checkpoint, 7U);
+  EXPECT_EQ(setup.restore.shards, 2U);
+  EXPECT_EQ(setup.life, 2U);
+  EXPECT_EQ(after.status().samples_counted, counted);
+  EXPECT_GT(workers[0].incarnation.value, 3U) << "an incarnation is granted once";
+  RunToTheEnd(&after, &workers);
+  EXPECT_EQ(after.status().samples_counted, after.status().samples_total);
+}
+
+}  // namespace
+}  // namespace ps::coordinator
