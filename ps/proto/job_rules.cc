@@ -26,6 +26,7 @@ class Rules {
     PS_TRY(Optimizer());
     PS_TRY(Train());
     PS_TRY(Servers());
+    PS_TRY(Checkpoints());
     PS_TRY(Seats());
     PS_TRY(Faults());
     PS_TRY(Addresses());
@@ -197,6 +198,16 @@ class Rules {
               config_.run.port));
     }
     return Status::Ok();
+  }
+
+  Status Checkpoints() const {
+    const bool is_partial = config_.checkpoint.recovery == RecoveryKind::kPartial;
+    return is_partial && config_.train.mode == Mode::kBsp
+               ? Error(
+                     "checkpoint.recovery",
+                     "checkpoint.recovery is partial in mode bsp, whose rounds are of all servers; "
+                     "allowed: auto, consistent")
+               : Status::Ok();
   }
 
   Status Seats() const {

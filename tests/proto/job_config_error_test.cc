@@ -49,6 +49,14 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
 }
 
+TEST(JobConfigErrorTest, OneServerCannotGoBackAloneInBsp) {
+  ExpectErrors({
+      {WithLine(R"("train": {"mode": "bsp"}, "checkpoint": {"recovery": "partial"})"),
+       "job.json:2:54: checkpoint.recovery is partial in mode bsp, whose rounds are of all "
+       "servers; allowed: auto, consistent"},
+  });
+}
+
 TEST(JobConfigErrorTest, WrongTypesSayWhatTheyAreAndWhatFits) {
   ExpectErrors({
       {WithLine(R"("train": {"epochs": "3"})"),
