@@ -90,6 +90,9 @@ void SilenceWatch::OnTick(const Call& call) {
     const Verdict verdict = Judge(*member, call.now);
     if (verdict.lost.empty()) {
       checks_.insert({std::max(verdict.next, call.now + Duration(1)), incarnation});
+    } else if (member->peer == proto::PeerId() && !member->record->is_heard) {
+      // Its answer was lost with the connection: it has never taken part, and asks anew.
+      departures_->Remove(incarnation, LeaveKind::kLeft, verdict.lost, call);
     } else {
       departures_->RemoveLost(incarnation, verdict.lost, call);
     }

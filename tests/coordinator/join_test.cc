@@ -268,5 +268,15 @@ TEST(JoinTest, AThousandJoinsAndLeavesLeaveNothingBehind) {
   EXPECT_EQ(status.revocations_unnoticed, 500U);
 }
 
+TEST(JoinTest, AMemberWhoseAnswerWasLostWithItsConnectionIsNoRevocation) {
+  Harness harness;
+  harness.StartWithShards();
+  harness.Join();
+  harness.Restart();  // its connection ends, and it does not know that it is a member
+  harness.Wait(harness.timing.detect * 2);
+  EXPECT_EQ(harness.core->member_count(), 0U);
+  EXPECT_EQ(harness.status().revocations_unnoticed, 0U);
+}
+
 }  // namespace
 }  // namespace ps::coordinator
