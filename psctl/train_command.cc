@@ -114,12 +114,13 @@ int Train(
     return Fail(console, directory.status());
   }
   const RunPaths& paths = directory->paths();
-  const Status opened = OpenCheckpoints(paths, &start);
   const Status config_written = directory->WriteConfig(proto::PrintJobConfig(config));
+  // After that: the file repeats the job, and another run has checkpoints of its own.
+  const Status opened = OpenCheckpoints(paths, &start);
   Result<std::unique_ptr<LogSink>> log = MakeFileSink(paths.coordinator_log(), LogLevel::kInfo);
   Result<MetricsFiles> metrics =
       MetricsFiles::Open(paths, config.run.tensorboard, SystemTime().UnixMicros());
-  for (const Status* status : {&opened, &config_written, &log.status(), &metrics.status()}) {
+  for (const Status* status : {&config_written, &opened, &log.status(), &metrics.status()}) {
     if (!status->ok()) {
       directory->Discard();
       return Fail(console, *status);

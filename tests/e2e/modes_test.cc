@@ -152,7 +152,7 @@ class NumbersTest : public E2eTest {};
 TEST_F(NumbersTest, GradientsThatAreNotFiniteAreLeftOutCountedAndReported) {
   // With this learning rate the loss is infinite or no number after a few steps.
   job_.Set("optimizer", R"({"kind": "sgd", "lr": 1000})");
-  TrainRun run(job_, {.arguments = {"--json"}});
+  TrainRun run(job_, {.arguments = {"--json", "--set", "train.on_divergence=continue"}});
   ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
   const Json summary = run.Summary();
   EXPECT_EQ(summary["state"].text(), "done");
@@ -164,7 +164,7 @@ TEST_F(NumbersTest, GradientsThatAreNotFiniteAreLeftOutCountedAndReported) {
 
 TEST_F(NumbersTest, GradientsThatAreNotFiniteDoNotStopBsp) {
   job_.Set("optimizer", R"({"kind": "sgd", "lr": 1000})")
-      .Set("train", R"({"minibatch": 64, "mode": "bsp"})");
+      .Set("train", R"({"minibatch": 64, "mode": "bsp", "on_divergence": "continue"})");
   TrainRun run(job_);
   ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
   EXPECT_GT(run.Summary()["samples_rejected"].number(), 0);
