@@ -14,19 +14,9 @@
 #include <utility>
 #include <variant>
 
+#include "ps/base/overloaded.h"
+
 namespace ps::coordinator {
-namespace {
-
-template <typename... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-
-template <typename... F>
-Overloaded(F...) -> Overloaded<F...>;
-
-}  // namespace
-
 CoordinatorCore::CoordinatorCore(
     CoordinatorOptions options, proto::FleetActions* fleet, const Logger* log)
     : CoordinatorCore(options, MakeJobState(options), fleet, log) {}

@@ -10,49 +10,19 @@
 namespace ps::coordinator {
 
 JobDisk::JobDisk(checkpoint::JobStore* store, Answer answer)
-    : store_(store), answer_(std::move(answer)), thread_([this] { Run(); }) {}
+    : store_(store),
+      answer_(std::move(answer)),
+      thread_([this](Request request) { Do(std::move(request)); }) {}
 
-JobDisk::~JobDisk() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_ending_ = true;
+void JobDisk::Do(Request request) {
+  if (const auto* opened = std::get_if<uint64_t>(&request)) {
+    WriteNext(*opened + 1);
+    return;
   }
-  wake_.notify_one();
-  thread_.join();
-}
-
-void JobDisk::Add(Request request) {
-  {
-    const std::lock_guard lock(mutex_);
-    requests_.push_back(std::move(request));
-  }
-  wake_.notify_one();
-}
-
-void JobDisk::Run() {
-  while (true) {
-    Request request;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return is_ending_ || !requests_.empty(); });
-      if (is_ending_) {
-        return;
-      }
-      request = std::move(requests_.front());
-      requests_.pop_front();
-    }
-    if (const auto* opened = std::get_if<uint64_t>(&request)) {
-      WriteNext(*opened + 1);
-      continue;
-    }
-    auto& write = std::get<ManifestWrite>(request);
-    const Status status = Write(&write);
-    while (!answer_(write.checkpoint, status)) {
-      std::unique_lock lock(mutex_);
-      if (wake_.wait_for(lock, std::chrono::milliseconds(1), [this] { return is_ending_; })) {
-        return;
-      }
-    }
+  auto& write = std::get<ManifestWrite>(request);
+  const Status status = Write(&write);
+  while (!answer_(write.checkpoint, status) &&
+         thread_.PauseUnlessEnding(std::chrono::milliseconds(1))) {
   }
 }
 

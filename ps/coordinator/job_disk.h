@@ -1,15 +1,13 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <mutex>
 #include <string_view>
-#include <thread>
+#include <utility>
 #include <variant>
 
 #include "checkpoint/job_store.h"
+#include "ps/base/request_thread.h"
 #include "ps/base/status.h"
 #include "ps/coordinator/manifest_disk.h"
 
@@ -27,28 +25,21 @@ class JobDisk final : public ManifestDisk {
 
   /// `store` outlives it.
   JobDisk(checkpoint::JobStore* store, Answer answer);
-  /// Waits for what is being written; the rest is dropped.
-  ~JobDisk() override;
 
-  void NoteOpened(uint64_t checkpoint) override { Add(checkpoint); }
+  void NoteOpened(uint64_t checkpoint) override { thread_.Add(checkpoint); }
 
-  void Commit(ManifestWrite write) override { Add(std::move(write)); }
+  void Commit(ManifestWrite write) override { thread_.Add(std::move(write)); }
 
  private:
   using Request = std::variant<uint64_t, ManifestWrite>;
 
-  void Add(Request request);
-  void Run();
+  void Do(Request request);
   void WriteNext(uint64_t checkpoint);
   Status Write(ManifestWrite* write);
 
   checkpoint::JobStore* const store_;
   const Answer answer_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Request> requests_;  // under the mutex; one checkpoint is under way at a time
-  bool is_ending_ = false;
-  std::thread thread_;
+  RequestThread<Request> thread_;  // one checkpoint is under way at a time
 };
 
 }  // namespace ps::coordinator

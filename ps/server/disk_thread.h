@@ -1,13 +1,11 @@
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <thread>
+#include <utility>
 #include <variant>
 
+#include "ps/base/request_thread.h"
 #include "ps/net/loop.h"
 #include "ps/server/disk_work.h"
 #include "ps/server/shard_disk.h"
@@ -26,16 +24,14 @@ class DiskThread final : public ShardDisk {
 
   /// `storage` and `loop` outlive it.
   DiskThread(checkpoint::Storage* storage, ShardId shard, net::Loop* loop, Answers answers);
-  /// Waits for the request that is being worked on; the others are dropped.
-  ~DiskThread() override;
 
   void Use(std::string path, checkpoint::Codec codec) override;
 
-  void Write(ChunkWrite write) override { Add(std::move(write)); }
+  void Write(ChunkWrite write) override { thread_.Add(std::move(write)); }
 
-  void Commit(PartWrite write) override { Add(std::move(write)); }
+  void Commit(PartWrite write) override { thread_.Add(std::move(write)); }
 
-  void Restore(RestoreRequest what) override { Add(std::move(what)); }
+  void Restore(RestoreRequest what) override { thread_.Add(std::move(what)); }
 
  private:
   struct Place {
@@ -45,21 +41,13 @@ class DiskThread final : public ShardDisk {
 
   using Request = std::variant<Place, ChunkWrite, PartWrite, RestoreRequest>;
 
-  void Add(Request request);
-  void Run();
-  void Answer(std::function<void()> deliver);
+  void Do(Request request);
+  void Answer(const std::function<void()>& deliver);
 
   net::Loop* const loop_;
   const Answers answers_;
   DiskWork work_;  // the thread's
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  // Under the mutex. The core has a bounded number of requests under way.
-  std::deque<Request> requests_;
-  bool is_ending_ = false;
-
-  std::thread thread_;
+  RequestThread<Request> thread_;
 };
 
 }  // namespace ps::server
