@@ -38,6 +38,10 @@ Status CheckSameModel(
         "servers.chunk_kib was {} and has to stay: the checkpoint is cut into such chunks",
         before.servers.chunk_kib));
   }
+  if ((before.train.mode == proto::Mode::kBsp) != (now.train.mode == proto::Mode::kBsp)) {
+    return Status::InvalidArgument(
+        "train.mode can't change from bsp or to it: the checkpoint counts rounds, or none");
+  }
   if (before.optimizer.kind != now.optimizer.kind ||
       (before.optimizer.momentum > 0) != (now.optimizer.momentum > 0)) {
     return Status::InvalidArgument(
@@ -59,7 +63,7 @@ std::string Describe(const FoundCheckpoint& found, const std::string& path) {
       Printable(path),
       progress.epoch,
       FormatCount(progress.steps),
-      FormatCount(found.state.ledger.epochs.empty() ? 0 : progress.samples),
+      FormatCount(progress.samples),
       progress.loss);
   text += found.steps_repeated == 0
               ? "no step is repeated\n"
@@ -96,6 +100,21 @@ int RunResume(const ResumeCommand& command, const Console& console, const RunReg
   const Status same = CheckSameModel(found->manifest, *before, *config, parts->model);
   if (!same.ok()) {
     return Misuse(console, same);
+  }
+  coordinator::CoordinatorOptions options;
+  options.config = *config;
+  options.tensors = parts->model.tensors;
+  options.train_samples = parts->data.train_count;
+  options.test_samples = parts->data.test_count;
+  options.resume = coordinator::ResumeFrom{found->state, found->manifest.id};
+  const Status fits = coordinator::CheckJobState(coordinator::MakeJobState(options), options);
+  if (!fits.ok()) {
+    return Misuse(
+        console,
+        Status(
+            fits.code(),
+            "the checkpoint does not fit the data or the length of the job: " +
+                std::string(fits.message())));
   }
   console.err(Describe(*found, *path));
   TrainStart start;

@@ -53,6 +53,7 @@ void CheckpointDesk::Begin(const Call& call) {
   open.checkpoint = state.next++;
   open.round = job_->is_bsp() ? job_->rounds.committed() : 0;
   open.steps = job_->state.counters.steps_counted;
+  open.samples = job_->ledger.samples_counted();
   open.since = call.now;
   open.state = proto::EncodeJobState(job_->StateAt(call.now));
   open_ = std::move(open);
@@ -130,7 +131,7 @@ void CheckpointDesk::Commit() {
   }
   manifest.progress.epoch = job_->state.epochs_finished;
   manifest.progress.steps = open_->steps;
-  manifest.progress.samples = job_->ledger.samples_counted();
+  manifest.progress.samples = open_->samples;
   manifest.progress.loss = meter.has_step ? meter.loss : std::numeric_limits<double>::quiet_NaN();
   manifest.progress.accuracy = meter.accuracy;
   if (const Status status = checkpoint::CheckManifest(manifest); !status.ok()) {

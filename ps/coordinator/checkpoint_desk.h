@@ -38,7 +38,8 @@ class CheckpointDesk {
   struct Open {
     uint64_t checkpoint = 0;
     uint64_t round = 0;
-    uint64_t steps = 0;  // counted
+    uint64_t steps = 0;    // counted
+    uint64_t samples = 0;  // counted
     TimePoint since{};
     std::vector<std::byte> state;  // of the job, as it was then
     std::map<ShardId, proto::CheckpointReport> reports;

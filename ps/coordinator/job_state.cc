@@ -164,7 +164,7 @@ void TakeOver(const ResumeFrom& resume, JobState* state) {
     }
   }
   state->epochs_finished = saved.epochs_finished;
-  state->rounds.committed = saved.rounds.committed;
+  state->rounds.committed = saved.rounds.committed;  // 0 unless the mode is bsp
   state->membership.incarnation_max = saved.membership.incarnation_max;
   state->membership.generation = saved.membership.generation;
   state->faults_fired = saved.faults_fired;

@@ -107,7 +107,7 @@ void ShardDesk::SendSetup(Shard* shard, const Call& call) {
   setup.life = shard->record->life;
   setup.restore = shard->record->restore;
   setup.has_values = job_->options.model_source != nullptr && setup.restore.checkpoint == 0;
-  if (shard->lost_at != TimePoint()) {
+  if (shard->record->life > 1) {
     for (const auto& [incarnation, member] : job_->membership.members()) {
       setup.counted.push_back({incarnation, member.record->reported});
     }
@@ -127,7 +127,7 @@ void ShardDesk::On(const Call& call, const proto::ShardReady& message) {
   if (!shard->record->is_ready) {
     job_->shards.MarkReady(shard);
     job_->log->Info("shard_ready", {{"shard", message.shard.value}});
-    if (shard->lost_at != TimePoint()) {
+    if (shard->record->life > 1) {
       OnBack(*shard, call);
     }
   }
@@ -250,12 +250,14 @@ void ShardDesk::OnTick(const Call& call) {
 
 /// Workers go on where they were, and learn where the shard is now.
 void ShardDesk::OnBack(const Shard& shard, const Call& call) {
-  job_->log->Info(
-      "shard_is_back",
-      {{"shard", shard.shard.value},
-       {"life", shard.record->life},
-       {"checkpoint", shard.record->restore.checkpoint},
-       {"after_s", Seconds(call.now - shard.lost_at)}});
+  if (shard.lost_at != TimePoint()) {
+    job_->log->Info(
+        "shard_is_back",
+        {{"shard", shard.shard.value},
+         {"life", shard.record->life},
+         {"checkpoint", shard.record->restore.checkpoint},
+         {"after_s", Seconds(call.now - shard.lost_at)}});
+  }
   const proto::ShardAddresses addresses{job_->shards.Addresses()};
   for (auto& [incarnation, member] : job_->membership.members()) {
     member.last_progress = call.now;
@@ -267,9 +269,8 @@ void ShardDesk::OnBack(const Shard& shard, const Call& call) {
 
 void ShardDesk::OnMemberConnected(const Call& call) const {
   const auto& all = job_->shards.all();
-  if (std::any_of(all.begin(), all.end(), [](const Shard& shard) {
-        return shard.lost_at != TimePoint();
-      })) {
+  if (std::any_of(
+          all.begin(), all.end(), [](const Shard& shard) { return shard.record->life > 1; })) {
     call.out->Send(call.from, 0, proto::ShardAddresses{job_->shards.Addresses()});
   }
 }

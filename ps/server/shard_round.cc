@@ -106,7 +106,9 @@ void ShardCore::OnCommit(const Call& call, const proto::CommitRound& commit) {
 /// The coordinator commits what workers have reported, and they report what was acknowledged here.
 /// When the two disagree, one of us has a fault, and repeating mends nothing.
 Status ShardCore::CheckCommit(const proto::CommitRound& commit) const {
-  if (!is_bsp() || commit.round != round_ + 1) {
+  // A shard without chunks has nothing to restore a round from.
+  const bool is_next = commit.round == round_ + 1 || store_.size() == 0;
+  if (!is_bsp() || !is_next) {
     const std::string why =
         is_bsp() ? fmt::format("the last one was {}", round_) : "the mode is not bsp";
     return Status::InvalidArgument(
