@@ -43,16 +43,15 @@ ChunkWritten DiskWork::Do(const ChunkWrite& write) {
   return {write.life, write.checkpoint, write.chunk, Put(write)};
 }
 
-Result<checkpoint::PartSummary> DiskWork::Commit(const PartWrite& write) {
-  PS_ASSIGN(ShardStore* const store, Own());
-  PS_ASSIGN(
-      const checkpoint::PartSummary summary, store->CommitPart(write.checkpoint, write.record));
-  PS_TRY(store->Retain(write.kept));
-  return summary;
-}
-
 PartWritten DiskWork::Do(const PartWrite& write) {
-  return {write.life, write.checkpoint, Commit(write)};
+  Result<ShardStore*> store = Own();
+  if (!store.ok()) {
+    return {write.life, write.checkpoint, store.status(), Status::Ok()};
+  }
+  Result<checkpoint::PartSummary> summary = (*store)->CommitPart(write.checkpoint, write.record);
+  // The part is there whatever becomes of the old ones.
+  Status pruned = summary.ok() ? (*store)->Retain(write.kept) : Status::Ok();
+  return {write.life, write.checkpoint, std::move(summary), std::move(pruned)};
 }
 
 Restored DiskWork::Do(const RestoreRequest& request) {

@@ -25,7 +25,6 @@ class DiskWork {
  private:
   Result<checkpoint::ShardStore*> Own();
   Result<checkpoint::ChunkRef> Put(const ChunkWrite& write);
-  Result<checkpoint::PartSummary> Commit(const PartWrite& write);
   Result<RestoredPart> Restore(const RestoreRequest& request);
 
   checkpoint::Storage* const storage_;

@@ -67,6 +67,9 @@ void ShardCore::OnChunkWritten(ChunkWritten written, proto::Outbox* out) {
 }
 
 void ShardCore::OnPartWritten(PartWritten written, proto::Outbox* out) {
+  if (!written.pruned.ok()) {
+    log_->Warning("old_parts_stay", {{"checkpoint", written.checkpoint}, {"why", written.pruned}});
+  }
   if (checkpointer_.OnPartWritten(std::move(written))) {
     SendCheckpointReport(out);
   }

@@ -42,6 +42,7 @@ struct PartWritten {
   uint64_t life = 0;
   checkpoint::CheckpointId checkpoint = 0;
   Result<checkpoint::PartSummary> summary;
+  Status pruned;  // why the parts that nobody can ask for any more are still there
 };
 
 /// Chunks to be read back, as `shards` shards wrote them.

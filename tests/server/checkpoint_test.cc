@@ -135,6 +135,22 @@ TEST(CheckpointTest, AFullDiskIsReportedAndTrainingGoesOn) {
   EXPECT_EQ(rig.OnlyReport().code, StatusCode::kOk);
 }
 
+TEST(CheckpointTest, ADamagedOldPartDoesNotKeepNewOnesFromBeingWritten) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  rig.OnlyReport();
+  rig.storage.SetFaultHook([](checkpoint::Operation operation, const std::string&) {
+    return operation == checkpoint::Operation::kScan ? Status::Corruption("a block is damaged")
+                                                     : Status::Ok();
+  });
+  rig.Push(rig.WholeStep(1, 1, 1));
+  rig.Deliver(kCoordinator, proto::CheckpointRequest{2, 0, {1}});
+  rig.RunDisk();
+  EXPECT_EQ(rig.OnlyReport().code, StatusCode::kOk);
+}
+
 TEST(CheckpointTest, BspWritesWhatARoundHasMade) {
   CheckpointRig rig(proto::Mode::kBsp);
   rig.Begin();
