@@ -10,7 +10,7 @@
 namespace ps::coordinator {
 namespace {
 
-constexpr uint32_t kRestartsMax = 5;  // of a server, until it is ready again
+constexpr uint32_t kRestartsMax = 5;  // of a server, until it has worked for a while
 
 }  // namespace
 
@@ -66,7 +66,12 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
     return;
   }
   ShardRecord* const record = shard->record;
-  const bool is_another = record->pid != message.pid && (record->is_ready || message.life != 0);
+  // Processes on two machines may have one pid. Only the one that was set up has the life, or sends
+  // on its connection, where an earlier registration may come late.
+  const bool has_life = message.life == record->life || shard->peer == call.from;
+  const bool is_same = record->pid == message.pid && has_life;
+  const bool is_another =
+      record->is_ready ? !is_same : message.life != 0 && record->pid != message.pid;
   if (is_another) {
     // A fresh process may come back when the loss of the one before is known.
     job_->Refuse(
@@ -126,6 +131,7 @@ void ShardDesk::On(const Call& call, const proto::ShardReady& message) {
   shard->setup_timer.Stop();
   if (!shard->record->is_ready) {
     job_->shards.MarkReady(shard);
+    shard->ready_at = call.now;
     job_->log->Info("shard_ready", {{"shard", message.shard.value}});
     if (shard->record->life > 1) {
       OnBack(*shard, call);
@@ -350,6 +356,9 @@ Status ShardDesk::OnServerLost(
   for (Shard& shard : job_->shards.all()) {
     if (job_->shards.ServerOf(shard.shard) != server) {
       continue;
+    }
+    if (shard.record->is_ready && call.now - shard.ready_at > job_->timing.detect) {
+      shard.restarts = 0;  // it has worked in between
     }
     if (shard.record->is_ready) {
       undone = job_->state.counters.steps_counted - checkpoints.steps_at_newest;

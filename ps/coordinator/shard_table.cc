@@ -44,7 +44,6 @@ void ShardTable::Connect(Shard* shard, proto::PeerId peer) {
 
 void ShardTable::MarkReady(Shard* shard) {
   ready_ += shard->record->is_ready ? 0 : 1;
-  shard->restarts = 0;
   shard->record->is_ready = true;
 }
 

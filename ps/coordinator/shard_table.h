@@ -29,7 +29,8 @@ struct Shard {
   TimePoint waits_at{};
   int64_t lost_pid = 0;   // of the process before, whose end is known
   TimePoint lost_at{};    // it is to come back since
-  uint32_t restarts = 0;  // since it was ready last
+  uint32_t restarts = 0;  // since it has worked for a while
+  TimePoint ready_at{};
 
   // What it has not acknowledged is sent again when these are due.
   RetryTimer setup_timer;

@@ -217,6 +217,37 @@ TEST_F(CheckpointTest, AServerThatNeverComesBackEndsTheRun) {
   EXPECT_EQ(harness_.status().state, "failed");
 }
 
+TEST_F(CheckpointTest, AServerThatDiesAsSoonAsItIsBackEndsTheRunToo) {
+  Begin();
+  for (int64_t pid = 501; pid < 507; ++pid) {
+    harness_.Exit(ProcessKind::kServer, 1, pid, "killed by signal 9");
+    harness_.shards[1].membership = proto::Membership();
+    harness_.RegisterShard(1, pid + 1);
+  }
+  EXPECT_EQ(harness_.status().state, "failed");
+}
+
+TEST_F(CheckpointTest, AServerThatIsLostNowAndThenComesBackEachTime) {
+  Begin();
+  for (int64_t pid = 501; pid < 511; ++pid) {
+    harness_.Exit(ProcessKind::kServer, 1, pid, "killed by signal 9");
+    harness_.shards[1].membership = proto::Membership();
+    harness_.RegisterShard(1, pid + 1);
+    Wait(harness_.timing.detect * 2);
+  }
+  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(checkpoints().shards_restored, 10U);
+}
+
+TEST_F(CheckpointTest, AFreshProcessWithThePidOfAnotherIsNotTakenForIt) {
+  Begin();
+  const proto::PeerId stranger = harness_.Connect(proto::Role::kShard);
+  harness_.Give(stranger, proto::RegisterShard{ShardId(1), "host", 7001, 501, 0});
+  const auto refusal = harness_.Take<proto::Refusal>(stranger);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kUnavailable);
+}
+
 TEST_F(CheckpointTest, AnOldProcessOfAShardIsSentAway) {
   Begin();
   harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");

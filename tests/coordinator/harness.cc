@@ -60,6 +60,7 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
   }
   if (const auto* setup = std::get_if<proto::ShardSetup>(&message)) {
     shard->setups.push_back(*setup);
+    shard->life = setup->life;
     core->OnMessage(shard->peer, 1, proto::ShardReady{id, setup->life}, now, this);
   } else if (const auto* checkpoint = std::get_if<proto::CheckpointRequest>(&message)) {
     shard->checkpoints.push_back(*checkpoint);
@@ -150,9 +151,14 @@ void Harness::Give(proto::PeerId from, proto::Message message) {
   Exchange();
 }
 
-void Harness::RegisterShard(uint32_t shard, int64_t pid, uint64_t life) {
+void Harness::RegisterShard(uint32_t shard, int64_t pid) {
+  if (std::exchange(shards[shard].pid, pid) != pid) {
+    shards[shard].life = 0;
+  }
   shards[shard].peer = Connect(proto::Role::kShard);
-  Give(shards[shard].peer, proto::RegisterShard{ShardId(shard), "host", 7000 + shard, pid, life});
+  Give(
+      shards[shard].peer,
+      proto::RegisterShard{ShardId(shard), "host", 7000 + shard, pid, shards[shard].life});
 }
 
 void Harness::Restart(Duration pause) {

@@ -47,6 +47,8 @@ struct FakeShard {
   std::vector<proto::PullRequest> pulls;   // of the model at the end
   std::vector<proto::PullReply> values;    // initial ones
   std::vector<proto::ShardSetup> setups;
+  int64_t pid = 0;    // of the process that registered last
+  uint64_t life = 0;  // that it was given
   std::vector<proto::CheckpointRequest> checkpoints;
   std::optional<StatusCode> checkpoint_code = StatusCode::kOk;  // of its reports; nothing: none
   bool is_told = false;                                         // to leave
@@ -76,7 +78,8 @@ class Harness final : private proto::Outbox {
   void Close(proto::PeerId peer) override;
   /// A message from `from`; answers of the fake shards are exchanged until nothing moves.
   void Give(proto::PeerId from, proto::Message message);
-  void RegisterShard(uint32_t shard, int64_t pid, uint64_t life = 0);
+  /// A process that was set up comes with the life that it was given.
+  void RegisterShard(uint32_t shard, int64_t pid);
   /// The coordinator's process ends with all its connections, another one goes on after `pause`
   /// from what the first had saved, and the shards come back. Workers come back by Reconnect.
   void Restart(Duration pause = {});
