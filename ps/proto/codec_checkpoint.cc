@@ -59,7 +59,6 @@ void Decode(Decoder& d, const wire::CheckpointRequest& w, CheckpointRequest* m) 
 
 Offset<wire::CheckpointReport> Encode(Fbb& b, const CheckpointReport& m) {
   const auto message = MakeText(b, m.message, kTextBytesMax);
-  const auto last_steps = EncodeCounted(b, m.last_steps);
   const wire::CheckpointSizes sizes = EncodeSizes(m.sizes);
   wire::CheckpointReportBuilder out(b);
   out.add_shard(m.shard.value);
@@ -69,7 +68,6 @@ Offset<wire::CheckpointReport> Encode(Fbb& b, const CheckpointReport& m) {
   out.add_part_crc(m.part_crc);
   out.add_part_bytes(m.part_bytes);
   out.add_sizes(&sizes);
-  out.add_last_steps(last_steps);
   return out.Finish();
 }
 
@@ -81,7 +79,6 @@ void Decode(Decoder& d, const wire::CheckpointReport& w, CheckpointReport* m) {
   m->part_crc = w.part_crc();
   m->part_bytes = w.part_bytes();
   DecodeSizes(d, w.sizes(), &m->sizes);
-  m->last_steps = DecodeCounted(d, w.last_steps(), "last_steps");
 }
 
 Offset<wire::CheckpointStatus> Encode(Fbb& b, const CheckpointStatus& m) {

@@ -261,7 +261,6 @@ struct CheckpointReport {
   uint32_t part_crc = 0;  // CRC-32C of the part's record
   uint64_t part_bytes = 0;
   CheckpointSizes sizes;
-  std::vector<CountedStep> last_steps;  // of each member, complete on this shard
 };
 
 /// Somebody waits for somebody: what `psctl why` prints.

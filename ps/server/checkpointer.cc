@@ -47,7 +47,6 @@ void Checkpointer::FailBy(uint64_t checkpoint, const Status& why) {
 void Checkpointer::Begin(
     const proto::CheckpointRequest& request,
     std::vector<std::byte> state,
-    std::vector<proto::CountedStep> last_steps,
     const ChunkStore& store) {
   if (disk_ == nullptr) {
     Fail(request.checkpoint, Status::Unsupported("this shard has no disk for checkpoints"));
@@ -59,7 +58,6 @@ void Checkpointer::Begin(
   open_->checkpoint = request.checkpoint;
   open_->record.state = std::move(state);
   open_->kept = request.kept;
-  last_steps_ = std::move(last_steps);
   snapshot_.emplace(store, refs_, kOutBytesMax);
   WriteMore(store);
 }
@@ -131,7 +129,6 @@ bool Checkpointer::OnPartWritten(PartWritten written) {
   report_.sizes.chunks_written = summary.stats.chunks_written;
   report_.sizes.chunks_shared = summary.stats.chunks_shared;
   report_.sizes.copied_bytes = copied_bytes_;
-  report_.last_steps = std::move(last_steps_);
   open_.reset();
   return true;
 }

@@ -29,7 +29,6 @@ class Checkpointer {
   void Begin(
       const proto::CheckpointRequest& request,
       std::vector<std::byte> state,
-      std::vector<proto::CountedStep> last_steps,
       const ChunkStore& store);
   /// The checkpoint can't be made.
   void Fail(uint64_t checkpoint, const Status& why);
@@ -62,7 +61,6 @@ class Checkpointer {
   std::optional<PartWrite> open_;             // the checkpoint under way
   std::optional<Snapshot> snapshot_;
   std::map<size_t, Snapshot::Image> out_;  // by chunk
-  std::vector<proto::CountedStep> last_steps_;
   uint64_t copied_bytes_ = 0;
   proto::CheckpointReport report_;
 };

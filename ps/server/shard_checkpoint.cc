@@ -48,7 +48,7 @@ void ShardCore::BeginCheckpoint(const proto::CheckpointRequest& request, proto::
   for (const auto& [incarnation, member] : roster_.members()) {
     state.last_steps.push_back({incarnation, member.last_step});
   }
-  checkpointer_.Begin(request, proto::EncodeShardState(state), state.last_steps, store_);
+  checkpointer_.Begin(request, proto::EncodeShardState(state), store_);
   if (!checkpointer_.IsOpen(request.checkpoint)) {
     SendCheckpointReport(out);  // it failed at once
   }

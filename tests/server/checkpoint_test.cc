@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "ps/proto/shard_state.h"
 #include "tests/server/shard_rig.h"
 
 namespace ps::server {
@@ -58,8 +59,15 @@ TEST(CheckpointTest, HasTheParametersOfTheMomentItWasAskedFor) {
   EXPECT_EQ(report.checkpoint, 5U);
   EXPECT_EQ(report.shard, kShard);
   EXPECT_EQ(report.sizes.chunks_written, 3U);
-  ASSERT_EQ(report.last_steps.size(), 1U);
-  EXPECT_EQ(report.last_steps[0].step, 1U) << "the step that came later is not in it";
+  const auto store =
+      checkpoint::ShardStore::Open(rig.storage, "path", kShard, checkpoint::OpenMode::kRead);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const auto part = (*store)->ReadPart(5);
+  ASSERT_TRUE(part.ok()) << part.status();
+  const auto state = proto::DecodeShardState(part->state);
+  ASSERT_TRUE(state.ok()) << state.status();
+  ASSERT_EQ(state->last_steps.size(), 1U);
+  EXPECT_EQ(state->last_steps[0].step, 1U) << "the step that came later is not in it";
 
   const std::vector<float> now = rig.Values();
   rig.Deliver(kCoordinator, rig.Later(2, 5));
