@@ -38,6 +38,7 @@ std::string TrainingFingerprint(const proto::JobConfig& config) {
   same.train.seed = usual.seed;
   same.train.lease_steps = usual.lease_steps;
   same.train.evaluate_every_epochs = usual.evaluate_every_epochs;
+  same.train.on_divergence = usual.on_divergence;
   if (config.optimizer.schedule.kind == proto::ScheduleKind::kConstant &&
       config.optimizer.schedule.warmup == 0) {
     same.train.epochs = usual.epochs;

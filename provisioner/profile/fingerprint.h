@@ -13,7 +13,7 @@ std::string ModelFingerprint(const std::vector<TensorSpec>& tensors);
 
 /// The mark of what a job trains with: data, model, optimizer, train, as far as loss curves and
 /// step times depend on them. 8 hexadecimal digits. The number of epochs counts when the learning
-/// rate follows it; seeds, leases and evaluations never do.
+/// rate follows it; seeds, leases, evaluations and what follows a divergence never do.
 std::string TrainingFingerprint(const proto::JobConfig& config);
 
 }  // namespace ps::provisioner

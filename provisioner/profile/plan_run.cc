@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "provisioner/profile/fingerprint.h"
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
@@ -17,11 +18,12 @@ float MbitPerS(double bytes_per_s) {
 }  // namespace
 
 Result<proto::JobConfig> ApplyPlan(
-    proto::JobConfig config, const proto::Plan& plan, const std::string& fingerprint) {
-  if (!plan.model_fingerprint.empty() && plan.model_fingerprint != fingerprint) {
+    proto::JobConfig config, const proto::Plan& plan, const std::string& model_fingerprint) {
+  if (!plan.model_fingerprint.empty() && plan.model_fingerprint != model_fingerprint) {
     return Status::InvalidArgument(
-        "the plan is for another model: its model_fingerprint is " + plan.model_fingerprint +
-        ", this job's is " + fingerprint + "; plan again with `psctl plan`");
+        "the plan is for another model: its model_fingerprint is " +
+        Printable(plan.model_fingerprint) + ", this job's is " + model_fingerprint +
+        "; plan again with `psctl plan`");
   }
   if (plan.job != config.name) {
     return Status::InvalidArgument(
@@ -29,6 +31,15 @@ Result<proto::JobConfig> ApplyPlan(
         Printable(config.name) +
         "'; plan again with `psctl plan`, or say that they are the same with --set name=" +
         Printable(plan.job));
+  }
+  const std::string training = TrainingFingerprint(config);
+  if (!plan.training_fingerprint.empty() && plan.training_fingerprint != training) {
+    return Status::InvalidArgument(
+        "the plan is for a job that trains otherwise (data, model, optimizer or train differ), so "
+        "its steps do not hold: its training_fingerprint is " +
+        Printable(plan.training_fingerprint) + ", this job's is " + training +
+        "; run the job as it was profiled, or profile it again with `psctl profile` and plan "
+        "again");
   }
   config.workers.clear();
   for (const proto::PlanWorkers& planned : plan.workers) {

@@ -107,6 +107,7 @@ proto::Plan PlanOf(
   proto::Plan plan;
   plan.job = profile.job;
   plan.model_fingerprint = profile.model_fingerprint;
+  plan.training_fingerprint = profile.training_fingerprint;
   plan.strategy = strategy;
   plan.speed_model = std::string(problem.speed->name());
   plan.loss_target = goal.loss;

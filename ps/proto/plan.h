@@ -85,8 +85,9 @@ struct PlanQuota {
 struct Plan {
   std::string job;
   std::string model_fingerprint;
-  std::string strategy;     // "exact"
-  std::string speed_model;  // "queue"
+  std::string training_fingerprint;  // of data, model, optimizer, train; empty: not known
+  std::string strategy;              // "exact"
+  std::string speed_model;           // "queue"
   Certainty certainty = Certainty::kBestFound;
   double loss_target = 0;  // 0: no target
   double seconds_max = 0;  // 0: no limit

@@ -200,6 +200,7 @@ template <MaybeConst<Plan> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("job", c.job);
   visit("model_fingerprint", c.model_fingerprint);
+  visit("training_fingerprint", c.training_fingerprint);
   visit("strategy", c.strategy);
   visit("speed_model", c.speed_model);
   visit("certainty", c.certainty);

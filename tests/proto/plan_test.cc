@@ -17,6 +17,7 @@ Plan SamplePlan() {
   Plan plan;
   plan.job = "cnn";
   plan.model_fingerprint = "9d1f";
+  plan.training_fingerprint = "07ab";
   plan.strategy = "exact";
   plan.speed_model = "queue";
   plan.certainty = Certainty::kProven;
@@ -87,21 +88,21 @@ TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
   plan.seconds.high = 1999;
   EXPECT_EQ(
       ErrorOf(plan),
-      "plan.json:50:14: seconds is not within its interval; allowed: low, value and high in that "
+      "plan.json:51:14: seconds is not within its interval; allowed: low, value and high in that "
       "order");
   plan = SamplePlan();
   plan.alternatives[0].usd.low = 4.5;
   EXPECT_THAT(ErrorOf(plan), HasSubstr(": alternatives[0].usd is not within its interval"));
   plan = SamplePlan();
   plan.workers[1].count = 0;
-  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:26:16: workers[1].count is 0; allowed: a whol"));
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:27:16: workers[1].count is 0; allowed: a whol"));
   plan = SamplePlan();
   plan.confidence = 1;
   EXPECT_THAT(
-      ErrorOf(plan), StartsWith("plan.json:10:17: confidence is 1; allowed: a number abov"));
+      ErrorOf(plan), StartsWith("plan.json:11:17: confidence is 1; allowed: a number abov"));
   plan = SamplePlan();
   plan.workers.clear();
-  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:12:14: workers has 0 entries; allowed: 1 to "));
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:13:14: workers has 0 entries; allowed: 1 to "));
 }
 
 }  // namespace

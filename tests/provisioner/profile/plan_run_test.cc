@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "provisioner/profile/fingerprint.h"
+
 namespace ps::provisioner {
 namespace {
 
@@ -62,6 +64,25 @@ TEST(PlanRunTest, APlanOfAnotherJobModelOrWithoutWorkersIsRefused) {
   plan.workers.clear();
   EXPECT_THAT(
       ApplyPlan(JobOf("job"), plan, "0000abcd").status().message(), HasSubstr("no workers"));
+}
+
+TEST(PlanRunTest, APlanOfAJobThatTrainsOtherwiseIsRefused) {
+  proto::Plan plan = MakePlan();
+  proto::JobConfig config = JobOf("job");
+  plan.training_fingerprint = TrainingFingerprint(config);
+  EXPECT_TRUE(ApplyPlan(config, plan, "0000abcd").ok());
+  config.train.on_divergence = proto::Divergence::kContinue;
+  EXPECT_TRUE(ApplyPlan(config, plan, "0000abcd").ok()) << "it changes no step";
+  config.optimizer.lr *= 2;
+  const Status status = ApplyPlan(config, plan, "0000abcd").status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      status.message(),
+      HasSubstr(
+          "its training_fingerprint is " + plan.training_fingerprint + ", this job's is " +
+          TrainingFingerprint(config)));
+  plan.training_fingerprint.clear();
+  EXPECT_TRUE(ApplyPlan(config, plan, "0000abcd").ok()) << "not known";
 }
 
 TEST(PlanRunTest, TheOutcomeHoldsWhatWasPredictedAndMeasured) {

@@ -220,10 +220,12 @@ TEST_F(ReportTest, AQuotaThatCostsMoneyIsTheBottleneckOfComputation) {
 
 TEST_F(ReportTest, APlanHoldsTheFleetAndIntervalsWhoseUpperEndsAreInTime) {
   input_.setup.goal.confidence = 0.9;
+  profile_.training_fingerprint = "07ab";
   Make();
   const FleetChoice best = Best();
   const proto::Plan plan = PlanOf(problem_, profile_, best, "exact");
   EXPECT_EQ(plan.job, "job");
+  EXPECT_EQ(plan.training_fingerprint, "07ab");
   EXPECT_EQ(plan.speed_model, "queue");
   EXPECT_EQ(plan.usd_max, 0);
   EXPECT_EQ(plan.seconds.value, best.seconds);
