@@ -217,8 +217,9 @@ Result<JobModels> BuildJobModels(
   }
   models.traffic = TrafficOf(profile);
   for (const proto::FleetSample& fleet : profile.fleets) {
-    models.workers_measured =
-        std::max(models.workers_measured, static_cast<int>(fleet.workers.size()));
+    models.measured.workers =
+        std::max(models.measured.workers, static_cast<int>(fleet.workers.size()));
+    models.measured.server_hosts = std::max(models.measured.server_hosts, fleet.server_hosts);
   }
   PS_ASSIGN(models.speed, SpeedOf(classes, models.traffic, profile, options));
   // spotDNN's equation goes with its speeds, and stands in where no curves were fitted.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "provisioner/model/performance_model.h"
+#include "provisioner/model/prediction_interval.h"
 #include "ps/base/status.h"
 #include "ps/proto/catalog.h"
 #include "ps/proto/profile.h"
@@ -27,9 +28,9 @@ struct JobModelOptions {
 struct JobModels {
   // speed->classes()[k].name is the instance type, of which there is a class for each minibatch.
   std::unique_ptr<SpeedModel> speed;
-  std::unique_ptr<LossModel> loss;  // null: the profile holds no loss curve
-  JobTraffic traffic;               // what `speed` was made with
-  int workers_measured = 0;         // in the largest fleet whose speed the profile has; 0: none
+  std::unique_ptr<LossModel> loss;        // null: the profile holds no loss curve
+  JobTraffic traffic;                     // what `speed` was made with
+  FleetSize measured;                     // the most of each in fleets whose speed the profile has
   std::vector<std::string> not_profiled;  // workers of the catalog that were left out
 };
 

@@ -11,6 +11,11 @@ double NormalProbability(double z) {
   return std::erfc(-z / std::sqrt(2.0)) / 2;
 }
 
+/// How far `count` lies beyond what was measured, as a logarithm. 0: within, or not known.
+double DistanceBeyond(int count, int measured) {
+  return measured <= 0 || count <= measured ? 0 : std::log(static_cast<double>(count) / measured);
+}
+
 }  // namespace
 
 double NormalQuantile(double probability) {
@@ -26,12 +31,11 @@ double NormalQuantile(double probability) {
   return (low + high) / 2;
 }
 
-double SpeedResidualAt(double residual, int workers, int workers_measured) {
-  constexpr double kGrowth = 1.5;
-  if (workers_measured <= 0 || workers <= workers_measured) {
-    return residual;
-  }
-  return residual * (1 + kGrowth * std::log(static_cast<double>(workers) / workers_measured));
+double SpeedResidualAt(double residual, const FleetSize& size, const FleetSize& measured) {
+  constexpr double kWorkersGrowth = 1.5;
+  constexpr double kHostsGrowth = 4.5;
+  return residual * (1 + kWorkersGrowth * DistanceBeyond(size.workers, measured.workers) +
+                     kHostsGrowth * DistanceBeyond(size.server_hosts, measured.server_hosts));
 }
 
 double CombinedResidual(double first, double second) {

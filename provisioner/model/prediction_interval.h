@@ -12,11 +12,17 @@ namespace ps::provisioner {
 /// < 1.
 double NormalQuantile(double probability);
 
-/// What the residual of a speed model becomes for a fleet of `workers`, when fleets of up to
-/// `workers_measured` were measured: beyond them it grows by 1.5 times the logarithm of the ratio.
-/// 0 measured: what the residual is of is not known, it stays. See
-/// docs/measurements/provisioner.md.
-double SpeedResidualAt(double residual, int workers, int workers_measured);
+/// How large a fleet is, as far as its speed has to be extrapolated.
+struct FleetSize {
+  int workers = 0;
+  int server_hosts = 0;
+};
+
+/// What the residual of a speed model becomes for a fleet of that size, when fleets of up to
+/// `measured` were measured. Beyond them it grows by 1.5 times the logarithm of the ratio of the
+/// workers, and by 4.5 times that of the server hosts. 0 measured: what the residual is of is not
+/// known, it stays. See docs/measurements/provisioner.md.
+double SpeedResidualAt(double residual, const FleetSize& size, const FleetSize& measured);
 
 /// Of a product or quotient of two values whose errors are independent.
 double CombinedResidual(double first, double second);

@@ -153,13 +153,14 @@ Status CheckProblem(const PlanProblem& problem) {
   return CheckServers(problem);
 }
 
-double SpeedDeviation(const PlanProblem& problem, int workers) {
-  return SpeedResidualAt(problem.speed->residual(), workers, problem.workers_measured);
+double SpeedDeviation(const PlanProblem& problem, const FleetSize& size) {
+  return SpeedResidualAt(problem.speed->residual(), size, problem.measured);
 }
 
-double TimeDeviation(const PlanProblem& problem, const FleetTraits& fleet) {
+double TimeDeviation(const PlanProblem& problem, const FleetTraits& fleet, int server_hosts) {
   return CombinedResidual(
-      SpeedDeviation(problem, fleet.workers), problem.loss->ResidualAt(problem.goal.loss, fleet));
+      SpeedDeviation(problem, {fleet.workers, server_hosts}),
+      problem.loss->ResidualAt(problem.goal.loss, fleet));
 }
 
 FleetJudge::FleetJudge(const PlanProblem& problem)
@@ -231,6 +232,7 @@ Verdict FleetJudge::Judge(std::span<const int> counts, int server_offer, int hos
   }
   Verdict verdict;
   verdict.workers = workers;
+  verdict.server_hosts = hosts;
   verdict.speed = problem_.speed->Predict(class_counts_, Side(server_offer, hosts));
   verdict.steps = problem_.loss->StepsTo(problem_.goal.loss, TraitsOf(verdict.speed, workers));
   verdict.seconds = verdict.steps / verdict.speed.steps_per_s;
@@ -254,8 +256,8 @@ FleetChoice FleetJudge::Choose(std::span<const int> counts, int server_offer, in
   return choice;
 }
 
-double FleetJudge::QuantileFactor(const FleetTraits& fleet) const {
-  const double deviation = TimeDeviation(problem_, fleet);
+double FleetJudge::QuantileFactor(const FleetTraits& fleet, int server_hosts) const {
+  const double deviation = TimeDeviation(problem_, fleet, server_hosts);
   // Below a confidence of one half more doubt would make a goal easier.
   return std::max(std::exp(quantile_ * deviation), quantile_factor_);
 }
@@ -265,7 +267,8 @@ bool FleetJudge::MeetsGoal(const Verdict& verdict, bool is_held) const {
     return false;
   }
   const double fixed_s = is_held ? 0 : takeover_s();
-  const double factor = QuantileFactor(TraitsOf(verdict.speed, verdict.workers));
+  const double factor =
+      QuantileFactor(TraitsOf(verdict.speed, verdict.workers), verdict.server_hosts);
   const double seconds = (verdict.seconds - fixed_s) * factor + fixed_s;
   const double scale = verdict.seconds > 0 ? seconds / verdict.seconds : 1;
   return seconds <= problem_.goal.seconds_max && verdict.usd * scale <= problem_.goal.usd_max;

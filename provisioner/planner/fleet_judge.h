@@ -15,17 +15,18 @@ struct Verdict {
   double seconds = 0;  // expected, take-over included
   double usd = 0;      // expected
   int workers = 0;
+  int server_hosts = 0;
 };
 
 /// Errors: kInvalidArgument for a problem that makes no sense.
 Status CheckProblem(const PlanProblem& problem);
 
 /// Standard deviation of the relative error of the speed of a fleet of that size.
-double SpeedDeviation(const PlanProblem& problem, int workers);
+double SpeedDeviation(const PlanProblem& problem, const FleetSize& size);
 
 /// Standard deviation of the relative error of the time that a fleet takes to the goal's loss:
 /// speed and steps together.
-double TimeDeviation(const PlanProblem& problem, const FleetTraits& fleet);
+double TimeDeviation(const PlanProblem& problem, const FleetTraits& fleet, int server_hosts);
 
 /// Evaluates the fleets of one problem. The problem has to outlive it. Not for two threads at once.
 class FleetJudge {
@@ -58,7 +59,7 @@ class FleetJudge {
   double takeover_s() const { return problem_.goal.takeover_s; }
 
   /// Expected seconds times this are met at the goal's confidence, by such a fleet.
-  double QuantileFactor(const FleetTraits& fleet) const;
+  double QuantileFactor(const FleetTraits& fleet, int server_hosts) const;
 
   /// No fleet's is less.
   double quantile_factor() const { return quantile_factor_; }

@@ -94,7 +94,8 @@ class Explainer {
     }
     const FleetChoice& choice = answer.best.front();
     const double fixed_s = judge_.IsHeld(choice.counts) ? 0 : judge_.takeover_s();
-    const double factor = judge_.QuantileFactor(TraitsOf(choice.speed, WorkersOf(choice.counts)));
+    const double factor = judge_.QuantileFactor(
+        TraitsOf(choice.speed, WorkersOf(choice.counts)), choice.server_hosts);
     const double seconds = (choice.seconds - fixed_s) * factor + fixed_s;
     const double scale = choice.seconds > 0 ? seconds / choice.seconds : 1;
     return {seconds, choice.usd * scale};

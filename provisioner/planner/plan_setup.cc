@@ -156,7 +156,7 @@ Result<PlanProblem> MakePlanProblem(
   problem.speed = models.speed.get();
   problem.loss = models.loss.get();
   problem.goal = setup.goal;
-  problem.workers_measured = models.workers_measured;
+  problem.measured = models.measured;
   PS_TRY(CheckCounts(catalog, *models.speed, std::string(kQuotaFor), setup.quotas));
   PS_TRY(CheckCounts(catalog, *models.speed, "held instances of", setup.held));
   const auto& classes = models.speed->classes();

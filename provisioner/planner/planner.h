@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "provisioner/model/performance_model.h"
+#include "provisioner/model/prediction_interval.h"
 #include "ps/base/status.h"
 #include "ps/proto/plan.h"
 
@@ -100,7 +101,7 @@ struct PlanProblem {
   std::vector<Offer> offers;
   std::vector<ServerOffer> servers;
   std::vector<Pool> pools = {};
-  int workers_measured = 0;  // in the largest fleet whose speed is known; 0: not known
+  FleetSize measured;  // the most of each in fleets whose speed is known; 0: not known
   Goal goal;
   int answers_max = 3;
   // Workers of a plan. With n_lower and n_upper of spotDNN (16) and (15), "spotdnn" tries the

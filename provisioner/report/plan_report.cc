@@ -122,10 +122,12 @@ proto::Plan PlanOf(
   // Both ends hold at the goal's confidence: of a goal that is met, the upper end is in time.
   const double inside = std::max(2 * goal.confidence - 1, 0.0);
   plan.samples_per_s = Interval(
-      choice.speed.samples_per_s, SpeedDeviation(problem, WorkersOf(choice.counts)), inside);
+      choice.speed.samples_per_s,
+      SpeedDeviation(problem, {WorkersOf(choice.counts), choice.server_hosts}),
+      inside);
   if (problem.loss != nullptr && choice.steps > 0) {
     const FleetTraits fleet = TraitsOf(choice.speed, WorkersOf(choice.counts));
-    const double residual = TimeDeviation(problem, fleet);
+    const double residual = TimeDeviation(problem, fleet, choice.server_hosts);
     plan.steps = Interval(choice.steps, problem.loss->ResidualAt(goal.loss, fleet), inside);
     plan.seconds = Interval(choice.seconds, residual, inside);
     plan.usd = Interval(choice.usd, residual, inside);

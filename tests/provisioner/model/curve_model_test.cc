@@ -138,14 +138,15 @@ TEST(CurveModel, DoubtGrowsBeyondTheFleetsAndLossesThatWereMeasured) {
 TEST(CurveModel, DoubtMakesGoalsHarderNeverEasier) {
   PlanningSample sample = RandomSample(1, {.has_curves = true});
   sample.problem.goal.loss = 1.2;  // as deep as the curves at least
-  sample.problem.workers_measured = 4;
+  sample.problem.measured = {4, 2};
   sample.problem.goal.confidence = 0.9;
   const FleetJudge sure(sample.problem);
-  EXPECT_EQ(sure.QuantileFactor({4}), sure.quantile_factor());
-  EXPECT_GT(sure.QuantileFactor({8}), 1.15 * sure.quantile_factor());
+  EXPECT_EQ(sure.QuantileFactor({4}, 2), sure.quantile_factor());
+  EXPECT_GT(sure.QuantileFactor({8}, 2), 1.15 * sure.quantile_factor());
+  EXPECT_GT(sure.QuantileFactor({4}, 4), 1.05 * sure.quantile_factor());
   sample.problem.goal.confidence = 0.3;
   const FleetJudge bold(sample.problem);
-  EXPECT_EQ(bold.QuantileFactor({8}), bold.quantile_factor());
+  EXPECT_EQ(bold.QuantileFactor({8}, 4), bold.quantile_factor());
 }
 
 TEST(FitCurves, PredictsFleetsThatItHasNotSeenAndLossesToo) {

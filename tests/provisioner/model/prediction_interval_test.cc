@@ -2,7 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
+#include <vector>
+
+#include "provisioner/model/least_squares.h"
+#include "provisioner/model/queue_model.h"
+#include "tests/provisioner/model/scaling_series.h"
 
 namespace ps::provisioner {
 namespace {
@@ -34,7 +41,7 @@ double CoverageAt(double confidence, int workers_measured) {
   int inside = 0;
   int runs = 0;
   for (const Measured& fleet : kLarger) {
-    const double residual = SpeedResidualAt(kResidual, fleet.workers, workers_measured);
+    const double residual = SpeedResidualAt(kResidual, {fleet.workers, 1}, {workers_measured, 1});
     const proto::Estimate interval = Interval(fleet.predicted, residual, confidence);
     for (const double measured : fleet.measured) {
       inside += measured >= interval.low && measured <= interval.high ? 1 : 0;
@@ -49,14 +56,100 @@ TEST(PredictionIntervalTest, IntervalsOfLargerFleetsHoldAsOftenAsTheySay) {
   EXPECT_LT(CoverageAt(0.8, 0), 0.5) << "as wide as those of the fleets that were measured";
 }
 
+/// A model fitted to a published series of one server, and what it is then told to predict.
+class Fitted {
+ public:
+  explicit Fitted(const ScalingSeries& one) {
+    const double step_s = one.steps_per_s.begin()->first / one.steps_per_s.begin()->second;
+    const ResidualFunction residuals = [&](std::span<const double> p, std::span<double> out) {
+      size_t i = 0;
+      for (const auto& [workers, measured] : one.steps_per_s) {
+        out[i++] = SoftResidual(std::log(Rate(p, workers, 1) / measured) / 0.02, 1);
+      }
+      out[i++] = p[2] / 2;
+      out[i++] = p[1] - std::log(0.1 * step_s);
+    };
+    parameters_ = MinimiseSquares(
+                      residuals,
+                      one.steps_per_s.size() + 2,
+                      {std::log(0.85 * step_s), std::log(0.1 * step_s), 0},
+                      80)
+                      .parameters;
+    double squares = 0;
+    for (const auto& [workers, measured] : one.steps_per_s) {
+      squares += std::pow(std::log(RateOf(workers, 1) / measured), 2);
+    }
+    residual_ = std::max(
+        std::sqrt(squares / static_cast<double>(one.steps_per_s.size() - parameters_.size())),
+        0.02);
+  }
+
+  double RateOf(int workers, int hosts) const { return Rate(parameters_, workers, hosts); }
+
+  double residual() const { return residual_; }
+
+ private:
+  static double Rate(std::span<const double> p, int workers, int hosts) {
+    const WorkerClass worker = {.name = "w", .compute_s = std::exp(p[0]), .samples = 1};
+    const double service_s = std::exp(p[1]);
+    const JobTraffic traffic = {.push_bytes = service_s, .pull_bytes = service_s};
+    const QueueSpeedModel model({worker}, traffic, {.wait_share = 1 / (1 + std::exp(-p[2]))});
+    return model.Predict(std::vector<int>{workers}, {.hosts = hosts, .link_bytes_per_s = 1})
+        .steps_per_s;
+  }
+
+  std::vector<double> parameters_;
+  double residual_ = 0;
+};
+
+/// Which share of the published fleets with two servers lies within the intervals of models that
+/// were fitted to the same workers and device with one.
+double CoverageOfTwoServers(const std::vector<ScalingSeries>& series, int hosts_measured) {
+  int inside = 0;
+  int fleets = 0;
+  for (const ScalingSeries& two : series) {
+    ScalingSeries name = two;
+    name.servers = 1;
+    const auto one = std::ranges::find(series, name.Name(), &ScalingSeries::Name);
+    if (two.servers != 2 || one == series.end()) {
+      continue;
+    }
+    const Fitted fit(*one);
+    for (const auto& [workers, measured] : two.steps_per_s) {
+      const double residual =
+          SpeedResidualAt(fit.residual(), {workers, 2}, {workers, hosts_measured});
+      const proto::Estimate interval = Interval(fit.RateOf(workers, 2), residual, 0.8);
+      inside += measured >= interval.low && measured <= interval.high ? 1 : 0;
+      ++fleets;
+    }
+  }
+  EXPECT_EQ(fleets, 46);
+  return static_cast<double>(inside) / fleets;
+}
+
+TEST(PredictionIntervalTest, IntervalsOfMoreServersHoldAsOftenAsTheySay) {
+  const Result<std::vector<ScalingSeries>> series = LoadScalingSeries("tests/data/ps_scaling");
+  ASSERT_TRUE(series.ok()) << series.status();
+  EXPECT_NEAR(CoverageOfTwoServers(*series, 1), 0.8, 0.05);
+  EXPECT_LT(CoverageOfTwoServers(*series, 0), 0.1) << "as wide as those of one server";
+}
+
 TEST(PredictionIntervalTest, AResidualGrowsBeyondTheFleetsThatWereMeasured) {
-  EXPECT_EQ(SpeedResidualAt(0.05, 2, 2), 0.05);
-  EXPECT_EQ(SpeedResidualAt(0.05, 1, 4), 0.05);
-  EXPECT_EQ(SpeedResidualAt(0.05, 100, 0), 0.05) << "it is not known of which fleets it is";
+  const FleetSize measured = {2, 2};
+  EXPECT_EQ(SpeedResidualAt(0.05, {2, 2}, measured), 0.05);
+  EXPECT_EQ(SpeedResidualAt(0.05, {1, 1}, {4, 2}), 0.05);
+  EXPECT_EQ(SpeedResidualAt(0.05, {100, 100}, {}), 0.05) << "it is not known of which fleets it is";
   double last = 0.05;
   for (int workers = 3; workers < 20; ++workers) {
-    const double residual = SpeedResidualAt(0.05, workers, 2);
+    const double residual = SpeedResidualAt(0.05, {workers, 2}, measured);
     EXPECT_GT(residual, last);
+    last = residual;
+  }
+  last = 0.05;
+  for (int hosts = 3; hosts < 20; ++hosts) {
+    const double residual = SpeedResidualAt(0.05, {2, hosts}, measured);
+    EXPECT_GT(residual, last);
+    EXPECT_GT(SpeedResidualAt(0.05, {3, hosts}, measured), residual) << "both count";
     last = residual;
   }
 }

@@ -158,7 +158,9 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
                                  : std::exp(Between(&random, std::log(300.0), std::log(30000.0)));
   problem.goal.usd_max =
       random.Chance(0.7) ? std::numeric_limits<double>::infinity() : Between(&random, 0.2, 20);
-  problem.workers_measured = shape.has_curves ? static_cast<int>(seed % 4) : 0;
+  if (shape.has_curves) {
+    problem.measured = {static_cast<int>(seed % 4), static_cast<int>(seed % 3)};
+  }
   problem.goal.confidence = random.Chance(0.5) ? 0.5 : 0.9;
   problem.goal.takeover_s = shape.has_held ? Between(&random, 0, 60) : 0;
   return sample;
