@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/part.h"
+#include "checkpoint/row_store.h"
 #include "checkpoint/storage.h"
 #include "ps/base/status.h"
 
@@ -15,20 +16,6 @@ namespace ps::checkpoint {
 
 /// "P/job": the coordinator's database in checkpoint path P.
 std::string JobDirectory(const std::string& path);
-
-/// One change of the coordinator's rows. The views must hold until WriteRows has returned.
-struct RowChange {
-  ChangeKind kind = ChangeKind::kPut;
-  std::string_view key;              // or prefix
-  std::span<const std::byte> value;  // kPut
-};
-
-struct Row {
-  std::string key;
-  std::vector<std::byte> value;
-
-  friend bool operator==(const Row&, const Row&) = default;
-};
 
 /// Manifests, by which checkpoints exist, and the journal rows of the coordinator.
 /// Thread: any one at a time.

@@ -9,6 +9,7 @@
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/job_disk.h"
+#include "ps/coordinator/job_journal.h"
 #include "ps/coordinator/model_file.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
@@ -28,6 +29,9 @@ class CoordinatorHost final : private net::EndpointHandler {
     std::string control_path;               // socket file for commands of the same user
     std::string model_path;                 // where the model is left at the end; empty: nowhere
     checkpoint::JobStore* store = nullptr;  // outlives the host; null: no checkpoints
+    JobJournal* journal = nullptr;          // outlives the host; null: none
+    /// What the journal gave: the job goes on from there, at the same port.
+    std::optional<RecoveredJob> recovered;
   };
 
   /// The limit that ended the job early.

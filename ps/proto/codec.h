@@ -154,7 +154,9 @@ Offset<StructVector<wire::CountedStep>> EncodeCounted(
 std::vector<CountedStep> DecodeCounted(
     Decoder& d, const StructVector<wire::CountedStep>* w, const char* field);
 Offset<wire::CheckpointStatus> Encode(Fbb& b, const CheckpointStatus& m);
+Offset<wire::JournalStatus> Encode(Fbb& b, const JournalStatus& m);
 void Decode(Decoder& d, const wire::CheckpointStatus& w, CheckpointStatus* m);
+void Decode(Decoder& d, const wire::JournalStatus& w, JournalStatus* m);
 
 /// Of the first `count_max`.
 template <typename V>

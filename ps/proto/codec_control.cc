@@ -99,6 +99,18 @@ void Decode(Decoder& d, const wire::ShardRow& w, ShardRow* m) {
   }
 }
 
+Offset<wire::JournalStatus> Encode(Fbb& b, const JournalStatus& m) {
+  const auto trouble = MakeText(b, m.trouble, kTextBytesMax);
+  return wire::CreateJournalStatus(b, m.is_on, m.restarts, m.failures, trouble);
+}
+
+void Decode(Decoder& d, const wire::JournalStatus& w, JournalStatus* m) {
+  m->is_on = w.is_on();
+  m->restarts = w.restarts();
+  m->failures = w.failures();
+  m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
+}
+
 namespace {
 
 /// The parts of a JobStatus that have to be in the buffer before its table.
@@ -110,6 +122,7 @@ struct JobStatusParts {
   Offset<StructVector<wire::EvaluationRow>> evaluations;
   Offset<TableVector<wire::Wait>> waits;
   Offset<wire::CheckpointStatus> checkpoints;
+  Offset<wire::JournalStatus> journal;
 };
 
 JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
@@ -132,6 +145,7 @@ JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
   parts.model_file = MakeText(b, m.model_file, kTextBytesMax);
   parts.model_problem = MakeText(b, m.model_problem, kTextBytesMax);
   parts.checkpoints = Encode(b, m.checkpoints);
+  parts.journal = Encode(b, m.journal);
   return parts;
 }
 
@@ -173,6 +187,7 @@ Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m) {
   out.add_model_file(parts.model_file);
   out.add_model_problem(parts.model_problem);
   out.add_checkpoints(parts.checkpoints);
+  out.add_journal(parts.journal);
   return out.Finish();
 }
 
@@ -195,6 +210,9 @@ void DecodeRows(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
   d.Tables(w.waits(), "waits", &m->waits);
   if (d.Present(w.checkpoints(), "checkpoints")) {
     Decode(d, *w.checkpoints(), &m->checkpoints);
+  }
+  if (d.Present(w.journal(), "journal")) {
+    Decode(d, *w.journal(), &m->journal);
   }
 }
 

@@ -536,6 +536,14 @@ struct CheckpointStatus {
   CheckpointSizes sizes;      // of the newest
 };
 
+/// The coordinator's journal, from which another one goes on when this one is killed.
+struct JournalStatus {
+  bool is_on = false;
+  uint32_t restarts = 0;  // of the coordinator, from its journal
+  uint64_t failures = 0;  // events whose rows could not be written at once
+  std::string trouble;    // why, while it lasts: nobody could go on from the journal
+};
+
 /// Everything that a person or a program may want to know of a run, now.
 struct JobStatus {
   std::string name;
@@ -571,6 +579,7 @@ struct JobStatus {
   uint32_t workers_wanted = 0;  // by the config, at the start
   double server_max_detect_s = 0;
   CheckpointStatus checkpoints;
+  JournalStatus journal;
 };
 
 struct StatusRequest {};

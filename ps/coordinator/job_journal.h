@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/row_store.h"
+#include "ps/base/logger.h"
+#include "ps/base/status.h"
+#include "ps/proto/job_state.h"
+#include "ps/proto/launch_journal.h"
+
+namespace ps::coordinator {
+
+/// What a coordinator goes on from after the end of its predecessor.
+struct RecoveredJob {
+  proto::JobState state;
+  uint32_t port = 0;                          // at which the predecessor listened
+  std::vector<proto::LaunchRecord> launches;  // processes whose end it had not seen
+};
+
+/// The coordinator's journal: its durable state as rows in a database of its own, and the processes
+/// that its fleet has started. What was written survives a SIGKILL of this process. It does not
+/// survive the machine: a journal of another boot is refused, and the run goes on from its newest
+/// checkpoint. Thread: any one at a time.
+class JobJournal final : public proto::LaunchJournal {
+ public:
+  /// Creates what is missing. `boot_id` is that of this machine (ReadBootId). `log` outlives the
+  /// journal. Errors: kUnavailable (another process has it open), kInvalidArgument (it is of
+  /// another boot, with the remedy), kUnsupported (of another version), kCorruption, kIo.
+  static Result<std::unique_ptr<JobJournal>> Open(
+      checkpoint::Storage& storage,
+      const std::string& directory,
+      const std::string& boot_id,
+      const Logger* log);
+
+  /// What the predecessor has left; nothing when no job was begun here. Errors: kCorruption naming
+  /// the row, kIo.
+  Result<std::optional<RecoveredJob>> Recover();
+
+  /// The coordinator listens at this port: its successor will, too.
+  void NotePort(uint32_t port);
+
+  // proto::LaunchJournal.
+  void NoteStarted(const proto::LaunchRecord& launch) override;
+  void NoteEnded(const proto::LaunchRecord& launch) override;
+
+  /// Writes that failed so far. The first one is logged as an error.
+  uint64_t failures() const { return failures_; }
+
+  /// Why the newest write failed; empty when it did not.
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  JobJournal(std::unique_ptr<checkpoint::RowStore> rows, const Logger* log)
+      : rows_(std::move(rows)), log_(log) {}
+
+  Status CheckAbout(const std::string& boot_id);
+  void Write(std::span<const checkpoint::RowChange> changes);
+  Result<std::vector<proto::LaunchRecord>> ReadLaunches();
+
+  const std::unique_ptr<checkpoint::RowStore> rows_;
+  const Logger* const log_;
+  uint64_t failures_ = 0;
+  std::string trouble_;
+};
+
+/// Of the kernel that runs. Errors: kIo.
+Result<std::string> ReadBootId();
+
+}  // namespace ps::coordinator
