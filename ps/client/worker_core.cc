@@ -5,7 +5,7 @@
 // - Every request is sent again until it has an answer; every receiver takes repetitions.
 // - Nothing of an earlier incarnation survives Rejoin: `session_` marks the arithmetic still under
 //   way.
-// - The core does not wait for a lost coordinator for ever: after Timing.lease it exits.
+// - The core does not wait for a lost coordinator for ever: after Timing.orphan it exits.
 
 #include "ps/client/worker_core.h"
 
@@ -343,7 +343,7 @@ void WorkerCore::OnTick(TimePoint now, proto::Outbox* out) {
     return;
   }
   if (coordinator_ == proto::PeerId()) {
-    if (now - coordinator_seen_ > settings_.timing.lease) {
+    if (now - coordinator_seen_ > settings_.timing.orphan) {
       Exit(Status::Unavailable(
           "no coordinator for " + Seconds1(now - coordinator_seen_) +
           "; the run is over or the network is down"));

@@ -113,6 +113,7 @@ template <MaybeConst<FleetConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("max_detect_s", c.max_detect_s);
   visit("join_timeout_s", c.join_timeout_s);
+  visit("orphan_grace_s", c.orphan_grace_s);
 }
 
 template <MaybeConst<CheckpointConfig> C, typename V>

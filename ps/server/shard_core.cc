@@ -260,17 +260,13 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
     coordinator_seen_ = std::min(now, coordinator_seen_ + gap);
   }
   const Duration silence = now - coordinator_seen_;
-  if (coordinator_ == proto::PeerId()) {
-    // As patient as the coordinator is with it: the two may find each other again.
-    const proto::Timing& times = settings_.timing;
-    if (silence > (is_set_up_ ? times.server_detect : times.detect)) {
-      ShutDown(Status::Unavailable(SilenceText("gone", silence)));
-    }
+  const bool is_gone = coordinator_ == proto::PeerId();
+  // Connected and yet silent, heartbeats unanswered: its machine is gone, or the way to it.
+  if (silence > (is_gone ? timing().orphan : std::max(timing().orphan, timing().lease))) {
+    ShutDown(Status::Unavailable(SilenceText(is_gone ? "gone" : "silent", silence)));
     return;
   }
-  // Connected and yet silent, heartbeats unanswered: its machine is gone, or the way to it.
-  if (silence > std::max(settings_.timing.lease, settings_.timing.server_detect)) {
-    ShutDown(Status::Unavailable(SilenceText("silent", silence)));
+  if (is_gone) {
     return;
   }
   if (!is_registered_ && now >= next_register_) {

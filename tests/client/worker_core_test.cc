@@ -53,6 +53,7 @@ class WorkerCoreTest : public ::testing::Test {
     host_.settings.mode = mode;
     host_.settings.overlap = overlap;
     host_.settings.timing = proto::Timing::FromMaxDetect(milliseconds(2400));
+    host_.settings.timing.orphan = seconds(20);
     host_.settings.tensor_elements = {4};
     core_ = std::make_unique<WorkerCore>(
         WorkerCore::Options{AskFor(WorkerId(1)), host_.settings.timing, 1}, &host_, &NullLogger());
@@ -369,12 +370,12 @@ TEST_F(WorkerCoreTest, AtTheDeadlineItLeavesWhateverIsOpen) {
   EXPECT_THAT(std::string(host_.exits[0].message()), HasSubstr("grace period over"));
 }
 
-TEST_F(WorkerCoreTest, WithoutACoordinatorItGivesUpAfterTheLease) {
+TEST_F(WorkerCoreTest, WithoutACoordinatorItGivesUpAfterTheOrphansGrace) {
   Begin(proto::Mode::kAsync, false);
   core_->OnPeerClosed(kCoordinator, now_);
-  core_->OnTick(now_ + milliseconds(9000), &out_);
+  core_->OnTick(now_ + seconds(19), &out_);
   EXPECT_TRUE(host_.exits.empty());
-  core_->OnTick(now_ + milliseconds(9700), &out_);
+  core_->OnTick(now_ + seconds(21), &out_);
   ASSERT_EQ(host_.exits.size(), 1U);
   EXPECT_EQ(host_.exits[0].code(), StatusCode::kUnavailable);
 }

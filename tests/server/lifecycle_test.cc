@@ -114,12 +114,13 @@ TEST(ShardLifecycleTest, EndsWhenTheCoordinatorIsGoneForTooLong) {
   ShardRig rig;
   rig.SetUp();
   rig.core.OnPeerClosed(kCoordinator, rig.now, &rig.sent);
-  rig.Wait(milliseconds(29900));
+  const Duration grace = rig.core.timing().orphan;
+  rig.Wait(grace - milliseconds(100));
   EXPECT_FALSE(rig.core.is_shut_down());
   rig.core.OnCoordinatorConnected(proto::PeerId(2), rig.now, &rig.sent);
-  rig.Wait(milliseconds(29900));
+  rig.Wait(grace - milliseconds(100));
   rig.core.OnPeerClosed(proto::PeerId(2), rig.now, &rig.sent);
-  rig.Wait(milliseconds(30100));
+  rig.Wait(grace + milliseconds(100));
   EXPECT_TRUE(rig.core.is_shut_down());
   EXPECT_EQ(rig.core.outcome().code(), StatusCode::kUnavailable);
 }
@@ -127,9 +128,10 @@ TEST(ShardLifecycleTest, EndsWhenTheCoordinatorIsGoneForTooLong) {
 TEST(ShardLifecycleTest, EndsWhenAConnectedCoordinatorStaysSilent) {
   ShardRig rig;
   rig.SetUp();
-  rig.Wait(seconds(29));
+  const Duration grace = rig.core.timing().orphan;
+  rig.Wait(grace - seconds(1));
   rig.Deliver(kCoordinator, proto::HeartbeatReply{});
-  rig.Wait(seconds(29));
+  rig.Wait(grace - seconds(1));
   EXPECT_FALSE(rig.core.is_shut_down());
   rig.Wait(seconds(2));
   EXPECT_TRUE(rig.core.is_shut_down());
@@ -157,7 +159,7 @@ TEST(ShardLifecycleTest, WhatACoordinatorHasNoBusinessToSendIsRefused) {
 TEST(ShardLifecycleTest, EndsWhenItNeverMeetsItsCoordinator) {
   ShardRig rig;
   rig.Tick(seconds(100));
-  rig.Wait(milliseconds(2900));
+  rig.Wait(rig.core.timing().orphan - milliseconds(100));
   EXPECT_FALSE(rig.core.is_shut_down());
   rig.Wait(milliseconds(200));
   EXPECT_TRUE(rig.core.is_shut_down());
