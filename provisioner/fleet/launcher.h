@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/proto/fleet_actions.h"
+#include "ps/proto/launch_journal.h"
 
 namespace ps::provisioner {
 
@@ -17,6 +19,10 @@ struct LaunchSpec {
   std::string program;                 // path of the executable, or a name to look for in PATH
   std::vector<std::string> arguments;  // without the program's own name
   std::string log_path;                // stdout and stderr are appended here
+  /// Given: the process outlives the one that starts it, for a successor to adopt. It is called
+  /// from Start, before the program runs: a process that was not noted never runs. None: the
+  /// process dies with the thread that starts it.
+  std::function<void(const proto::LaunchRecord&)> note;
 };
 
 /// Grows with every start of one launcher, never reused; 0 means none.
@@ -32,13 +38,16 @@ struct ProcessExit {
 };
 
 /// Starts and ends the processes of a job: on this machine, or later on a batch system or a cloud.
-/// Every process that Start returned a handle for is reported by PollExits exactly once.
+/// Every process that Start or Adopt returned a handle for is reported by PollExits exactly once.
 /// Thread: one, the same for every call; for local processes it has to outlive them.
 class Launcher {
  public:
   virtual ~Launcher() = default;
   /// Errors: kNotFound (no such program), kIo (no process, no log file).
   virtual Result<ProcessHandle> Start(const LaunchSpec& spec) = 0;
+  /// Takes over a process that another launcher has started and noted. How it ends can't be known.
+  /// Errors: kNotFound (it is over), kIo.
+  virtual Result<ProcessHandle> Adopt(const proto::LaunchRecord& launch) = 0;
   /// Ends it at once (SIGKILL). Errors: kNotFound (it is gone).
   virtual Status Kill(ProcessHandle handle) = 0;
   /// The processes that have ended since the last call. Never blocks.

@@ -85,7 +85,7 @@ void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
 
 void LocalFleet::KillWorker(WorkerId seat) {
   for (auto& [handle, process] : processes_) {
-    if (process.kind == ProcessKind::kWorker && process.index == seat.value) {
+    if (process.launch.kind == ProcessKind::kWorker && process.launch.index == seat.value) {
       Kill(handle, &process);
     }
   }
@@ -102,6 +102,11 @@ void LocalFleet::Kill(ProcessHandle handle, Process* process) {
   launcher_->Kill(handle).Ignore("it has ended, and TakeEnds is going to say so");
 }
 
+std::string LocalFleet::LogPath(ProcessKind kind, uint32_t index) const {
+  return options_.log_directory + "/" + std::string(ProcessKindName(kind)) + std::to_string(index) +
+         ".log";
+}
+
 void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string> arguments) {
   const std::string what(ProcessKindName(kind));
   LaunchSpec spec;
@@ -110,7 +115,7 @@ void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string
   const std::string program = options_.program_directory + "/" + ProgramOf(kind);
   const std::vector<std::string> prefix = LaunchWords(options_.launch.prefix, what, index);
   spec.program = prefix.empty() ? program : prefix.front();
-  spec.log_path = options_.log_directory + "/" + what + std::to_string(index) + ".log";
+  spec.log_path = LogPath(kind, index);
   if (!prefix.empty()) {
     spec.arguments.assign(prefix.begin() + 1, prefix.end());
     spec.arguments.push_back(program);
@@ -127,19 +132,58 @@ void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string
         std::to_string(options_.run_start_us)}) {
     spec.arguments.push_back(argument);
   }
+  proto::LaunchRecord launch{kind, index, 0, 0};
+  if (options_.journal != nullptr) {
+    spec.note = [&](const proto::LaunchRecord& started) {
+      launch = started;
+      options_.journal->NoteStarted(started);
+    };
+  }
   const Result<ProcessHandle> handle = launcher_->Start(spec);
   if (!handle.ok()) {
     log_->Error("process_not_started", {{what, index}, {"why", handle.status()}});
-    failed_starts_.push_back({kind, index, 0, std::string(handle.status().message()), true, ""});
+    unreported_.push_back(
+        {{kind, index, 0, std::string(handle.status().message()), true, ""}, launch});
     return;
   }
-  const int64_t pid = launcher_->pid(*handle);
-  processes_[*handle] = {kind, index, pid, spec.log_path, false};
-  log_->Info("process_started", {{what, index}, {"pid", pid}});
+  launch.pid = launcher_->pid(*handle);
+  processes_[*handle] = {launch, spec.log_path, false};
+  log_->Info("process_started", {{what, index}, {"pid", launch.pid}});
+}
+
+void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
+  for (const proto::LaunchRecord& launch : launches) {
+    const std::string what(ProcessKindName(launch.kind));
+    const Result<ProcessHandle> handle = launcher_->Adopt(launch);
+    if (handle.ok()) {
+      processes_[*handle] = {launch, LogPath(launch.kind, launch.index), false};
+      log_->Info("process_adopted", {{what, launch.index}, {"pid", launch.pid}});
+      continue;
+    }
+    log_->Warning(
+        "process_gone", {{what, launch.index}, {"pid", launch.pid}, {"why", handle.status()}});
+    unreported_.push_back(
+        {{launch.kind,
+          launch.index,
+          launch.pid,
+          "ended while no coordinator was there, so its exit code is not known",
+          false,
+          ""},
+         launch});
+  }
 }
 
 std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
-  std::vector<proto::ProcessEnd> ends = std::exchange(failed_starts_, {});
+  for (const proto::LaunchRecord& launch : std::exchange(reported_, {})) {
+    if (options_.journal != nullptr) {
+      options_.journal->NoteEnded(launch);
+    }
+  }
+  std::vector<proto::ProcessEnd> ends;
+  for (Ended& ended : std::exchange(unreported_, {})) {
+    ends.push_back(std::move(ended.end));
+    reported_.push_back(ended.launch);
+  }
   for (const ProcessExit& exit : launcher_->PollExits()) {
     const auto it = processes_.find(exit.handle);
     if (it == processes_.end()) {
@@ -149,16 +193,17 @@ std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
     log_->Info(
         "process_ended",
         {{ProcessKindName(exit.kind), exit.index},
-         {"pid", process.pid},
+         {"pid", process.launch.pid},
          {"how", exit.description}});
     const bool is_failure = exit.is_failure && !process.is_planned;
     ends.push_back(
-        {process.kind,
-         process.index,
-         process.pid,
+        {exit.kind,
+         exit.index,
+         process.launch.pid,
          exit.description,
          is_failure,
          is_failure ? LastLine(process.log_path) : ""});
+    reported_.push_back(process.launch);
     processes_.erase(it);
   }
   return ends;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "ps/emulation/emulation.h"
 #include "ps/proto/fleet_actions.h"
 #include "ps/proto/job_config.h"
+#include "ps/proto/launch_journal.h"
 
 namespace ps::provisioner {
 
@@ -31,6 +33,8 @@ class LocalFleet final : public proto::FleetActions {
     uint32_t shards_per_server = 1;
     uint32_t server_port = 0;  // of the first server's first shard; 0: any free ones
     emulation::Emulation server_emulation;
+    /// Outlives the fleet. Null: nobody could adopt the processes, and they die with this thread.
+    proto::LaunchJournal* journal = nullptr;
   };
 
   /// Both outlive the fleet.
@@ -41,7 +45,11 @@ class LocalFleet final : public proto::FleetActions {
   void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override;
   void KillWorker(WorkerId seat) override;
 
-  /// Processes that ended, or did not start, since the last call.
+  /// Goes on with the processes of an earlier fleet. TakeEnds tells of those that have ended.
+  void Adopt(std::span<const proto::LaunchRecord> launches);
+
+  /// Processes that ended, or did not start, since the last call. The journal forgets them at the
+  /// next call: by then the coordinator has acted on them.
   std::vector<proto::ProcessEnd> TakeEnds();
   void KillAll();
 
@@ -49,21 +57,26 @@ class LocalFleet final : public proto::FleetActions {
 
  private:
   struct Process {
-    proto::ProcessKind kind = proto::ProcessKind::kWorker;
-    uint32_t index = 0;
-    int64_t pid = 0;
+    proto::LaunchRecord launch;
     std::string log_path;
     bool is_planned = false;
   };
 
+  struct Ended {
+    proto::ProcessEnd end;
+    proto::LaunchRecord launch;
+  };
+
   void Start(proto::ProcessKind kind, uint32_t index, std::vector<std::string> arguments);
   void Kill(ProcessHandle handle, Process* process);
+  std::string LogPath(proto::ProcessKind kind, uint32_t index) const;
 
   const Options options_;
   Launcher* const launcher_;
   const Logger* const log_;
   std::map<ProcessHandle, Process> processes_;  // running
-  std::vector<proto::ProcessEnd> failed_starts_;
+  std::vector<Ended> unreported_;               // never ran, or ended before they could be adopted
+  std::vector<proto::LaunchRecord> reported_;   // by the last TakeEnds
 };
 
 }  // namespace ps::provisioner

@@ -1,6 +1,7 @@
 #include "provisioner/fleet/local_launcher.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -9,9 +10,12 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "provisioner/fleet/local_process.h"
 #include "ps/base/unique_fd.h"
 
 namespace ps::provisioner {
@@ -37,6 +41,7 @@ struct ChildPlan {
   int null_fd;
   int log_fd;
   int error_fd;
+  int go_fd;  // -1: goes at once, and dies with the parent
   pid_t parent;
 };
 
@@ -47,13 +52,33 @@ struct ChildPlan {
   ::_exit(127);
 }
 
-[[noreturn]] void RunChild(const ChildPlan& plan) {
-  ::setpgid(0, 0);
+/// Waits until the parent has noted this process. A parent that dies before closes the pipe.
+void AwaitGo(const ChildPlan& plan) {
+  char go = 0;
+  ssize_t n = 0;
+  do {
+    n = ::read(plan.go_fd, &go, 1);
+  } while (n < 0 && errno == EINTR);
+  if (n != 1) {
+    ::_exit(127);
+  }
+}
+
+void DieWithParent(const ChildPlan& plan) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
     Fail(plan);
   }
   if (::getppid() != plan.parent) {
     ::_exit(127);  // the parent died before the line above took effect
+  }
+}
+
+[[noreturn]] void RunChild(const ChildPlan& plan) {
+  ::setpgid(0, 0);
+  if (plan.go_fd < 0) {
+    DieWithParent(plan);
+  } else {
+    AwaitGo(plan);
   }
   for (const int number : {SIGINT, SIGTERM, SIGPIPE, SIGHUP, SIGQUIT, SIGCHLD}) {
     ::signal(number, SIG_DFL);
@@ -92,6 +117,27 @@ bool IsFailure(int wait_status) {
          number == SIGILL || number == SIGSYS;
 }
 
+void AwaitChild(pid_t pid) {
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+/// Both ends of a pipe, or neither.
+struct Pipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+Pipe MakePipe() {
+  int ends[2];
+  return ::pipe2(ends, O_CLOEXEC) == 0 ? Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])} : Pipe();
+}
+
+std::string Describe(const LaunchSpec& spec) {
+  return "start " + std::string(proto::ProcessKindName(spec.kind)) + " " +
+         std::to_string(spec.index);
+}
+
 class LocalLauncher final : public Launcher {
  public:
   LocalLauncher() = default;
@@ -100,40 +146,51 @@ class LocalLauncher final : public Launcher {
   ~LocalLauncher() override;
 
   Result<ProcessHandle> Start(const LaunchSpec& spec) override;
-
+  Result<ProcessHandle> Adopt(const proto::LaunchRecord& launch) override;
   Status Kill(ProcessHandle handle) override;
-
   std::vector<ProcessExit> PollExits() override;
 
   int64_t pid(ProcessHandle handle) const override {
-    const auto it = children_.find(handle);
-    return it == children_.end() ? 0 : it->second.pid;
+    const auto it = processes_.find(handle);
+    return it == processes_.end() ? 0 : it->second.pid;
   }
 
  private:
-  struct Child {
+  struct Process {
     pid_t pid = 0;
     proto::ProcessKind kind = proto::ProcessKind::kWorker;
     uint32_t index = 0;
+    UniqueFd pidfd;  // of an adopted one; a child is reaped
   };
 
-  std::map<ProcessHandle, Child> children_;  // started and not yet reaped
+  static bool SendKill(const Process& process);
+  static std::optional<ProcessExit> ExitOf(const Process& process);
+
+  std::map<ProcessHandle, Process> processes_;  // whose end was not reported yet
   uint64_t last_handle_ = 0;
 };
 
 LocalLauncher::~LocalLauncher() {
-  for (const auto& [handle, child] : children_) {
-    ::kill(child.pid, SIGKILL);
+  for (const auto& [handle, process] : processes_) {
+    SendKill(process);
   }
-  for (const auto& [handle, child] : children_) {
-    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+  for (const auto& [handle, process] : processes_) {
+    if (!process.pidfd.is_open()) {
+      AwaitChild(process.pid);
+      continue;
+    }
+    pollfd poll = {.fd = process.pidfd.get(), .events = POLLIN, .revents = 0};
+    while (::poll(&poll, 1, -1) < 0 && errno == EINTR) {
     }
   }
 }
 
-std::string Describe(const LaunchSpec& spec) {
-  return "start " + std::string(proto::ProcessKindName(spec.kind)) + " " +
-         std::to_string(spec.index);
+/// Has the child go on, once it is noted. Nothing can fail here but the child itself.
+Status NoteAndGo(const LaunchSpec& spec, pid_t pid, int go_fd) {
+  PS_ASSIGN(const uint64_t ticks, StartTicksOf(pid));
+  spec.note({spec.kind, spec.index, pid, ticks});
+  [[maybe_unused]] const ssize_t n = ::write(go_fd, "", 1);
+  return Status::Ok();
 }
 
 Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
@@ -144,70 +201,109 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
         Describe(spec) + ": cannot open log file " + spec.log_path + ": " + std::strerror(errno));
   }
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  int ends[2];
-  if (null.get() < 0 || ::pipe2(ends, O_CLOEXEC) != 0) {
+  Pipe errors = MakePipe();
+  Pipe go = spec.note ? MakePipe() : Pipe();
+  if (!null.is_open() || !errors.read_end.is_open() || (spec.note && !go.read_end.is_open())) {
     return Status::Io(Describe(spec) + ": " + std::strerror(errno));
   }
-  const UniqueFd read_end(ends[0]);
-  UniqueFd write_end(ends[1]);
-
   std::vector<std::string> arguments{spec.program};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
   const std::vector<char*> argument_pointers = PointersOf(arguments);
   const ChildPlan plan{
-      argument_pointers.data(), null.get(), log.get(), write_end.get(), ::getpid()};
+      argument_pointers.data(),
+      null.get(),
+      log.get(),
+      errors.write_end.get(),
+      go.read_end.get(),
+      ::getpid()};
 
   const pid_t pid = ::fork();
   if (pid < 0) {
     return Status::Io(Describe(spec) + ": fork: " + std::strerror(errno));
   }
   if (pid == 0) {
+    go.write_end.Reset();
     RunChild(plan);
   }
-  write_end.Reset();
+  errors.write_end.Reset();
+  if (spec.note) {
+    if (const Status noted = NoteAndGo(spec, pid, go.write_end.get()); !noted.ok()) {
+      go.write_end.Reset();
+      AwaitChild(pid);
+      return Status(noted).Annotate(Describe(spec));
+    }
+  }
   int error = 0;
   ssize_t n = 0;
   do {  // ends at exec or at the child's death: both close its end
-    n = ::read(read_end.get(), &error, sizeof(error));
+    n = ::read(errors.read_end.get(), &error, sizeof(error));
   } while (n < 0 && errno == EINTR);
   if (n == static_cast<ssize_t>(sizeof(error))) {
-    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    AwaitChild(pid);
     const std::string message =
         Describe(spec) + ": cannot run " + spec.program + ": " + std::strerror(error);
     return error == ENOENT ? Status::NotFound(message) : Status::Io(message);
   }
   const ProcessHandle handle(++last_handle_);
-  children_[handle] = {pid, spec.kind, spec.index};
+  processes_[handle] = {pid, spec.kind, spec.index, UniqueFd()};
   return handle;
 }
 
+Result<ProcessHandle> LocalLauncher::Adopt(const proto::LaunchRecord& launch) {
+  PS_ASSIGN(UniqueFd pidfd, OpenProcess(launch.pid, launch.start_ticks));
+  const ProcessHandle handle(++last_handle_);
+  processes_[handle] = {
+      static_cast<pid_t>(launch.pid), launch.kind, launch.index, std::move(pidfd)};
+  return handle;
+}
+
+/// An unreaped child keeps its pid, so the number can't belong to another process.
+bool LocalLauncher::SendKill(const Process& process) {
+  return process.pidfd.is_open() ? KillProcess(process.pidfd.get())
+                                 : ::kill(process.pid, SIGKILL) == 0;
+}
+
 Status LocalLauncher::Kill(ProcessHandle handle) {
-  const auto it = children_.find(handle);
-  // An unreaped child keeps its pid, so the number can't belong to another process.
-  if (it == children_.end() || ::kill(it->second.pid, SIGKILL) != 0) {
+  const auto it = processes_.find(handle);
+  if (it == processes_.end() || !SendKill(it->second)) {
     return Status::NotFound("process " + std::to_string(handle.value) + " is gone");
   }
   return Status::Ok();
 }
 
+/// Nothing while it runs.
+std::optional<ProcessExit> LocalLauncher::ExitOf(const Process& process) {
+  ProcessExit exit;
+  exit.kind = process.kind;
+  exit.index = process.index;
+  if (process.pidfd.is_open()) {
+    if (!HasEnded(process.pidfd.get())) {
+      return std::nullopt;
+    }
+    exit.description = "ended; an earlier coordinator started it, so its exit code is not known";
+    return exit;
+  }
+  int wait_status = 0;
+  if (::waitpid(process.pid, &wait_status, WNOHANG) != process.pid) {
+    return std::nullopt;
+  }
+  exit.is_clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+  exit.is_failure = IsFailure(wait_status);
+  exit.description = DescribeWait(wait_status);
+  return exit;
+}
+
 std::vector<ProcessExit> LocalLauncher::PollExits() {
   std::vector<ProcessExit> exits;
-  for (auto it = children_.begin(); it != children_.end();) {
-    int wait_status = 0;
-    const pid_t pid = ::waitpid(it->second.pid, &wait_status, WNOHANG);
-    if (pid != it->second.pid) {
+  for (auto it = processes_.begin(); it != processes_.end();) {
+    std::optional<ProcessExit> exit = ExitOf(it->second);
+    if (!exit) {
       ++it;
       continue;
     }
-    exits.push_back(
-        {it->first,
-         it->second.kind,
-         it->second.index,
-         WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0,
-         IsFailure(wait_status),
-         DescribeWait(wait_status)});
-    it = children_.erase(it);
+    exit->handle = it->first;
+    exits.push_back(*std::move(exit));
+    it = processes_.erase(it);
   }
   return exits;
 }

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "provisioner/fleet/local_launcher.h"
+#include "provisioner/fleet/local_process.h"
 
 namespace ps::provisioner {
 namespace {
@@ -155,7 +156,50 @@ TEST_P(LauncherConformance, AnUnwritableLogIsAnErrorWithItsPath) {
 
 INSTANTIATE_TEST_SUITE_P(Local, LauncherConformance, ::testing::Values(&MakeLocalLauncher));
 
-class LocalLauncherTest : public LauncherConformance {};
+class LocalLauncherTest : public LauncherConformance {
+ protected:
+  /// A noted process whose parent was killed.
+  proto::LaunchRecord MakeOrphan() {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    const pid_t parent = ::fork();
+    if (parent == 0) {
+      LaunchSpec spec = Shell("exec sleep 100");
+      spec.note = [&ends](const proto::LaunchRecord& launch) {
+        [[maybe_unused]] const ssize_t n = ::write(ends[1], &launch, sizeof(launch));
+      };
+      launcher_->Start(spec).status().Ignore("the read below then fails");
+      ::kill(::getpid(), SIGKILL);
+    }
+    proto::LaunchRecord orphan;
+    EXPECT_EQ(::read(ends[0], &orphan, sizeof(orphan)), static_cast<ssize_t>(sizeof(orphan)));
+    ::waitpid(parent, nullptr, 0);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    return orphan;
+  }
+
+  void AwaitLog(const std::string& text) const {
+    while (ReadAll(log_path()) != text) {
+      ::poll(nullptr, 0, 1);
+    }
+  }
+
+  /// Whether a process has the file open.
+  static bool HasOpener(const std::string& path) {
+    std::error_code error;
+    for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
+      for (std::filesystem::directory_iterator fd(process.path() / "fd", error), end;
+           !error && fd != end;
+           fd.increment(error)) {
+        if (std::filesystem::read_symlink(fd->path(), error) == path) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+};
 
 TEST_P(LocalLauncherTest, AChildLeadsItsOwnProcessGroup) {
   const auto handle = launcher_->Start(Shell("exec sleep 100"));
@@ -219,6 +263,73 @@ TEST_P(LocalLauncherTest, AChildDiesWithItsParent) {
   }
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+TEST_P(LocalLauncherTest, AProcessRunsOnlyOnceItIsNoted) {
+  LaunchSpec spec = Shell("echo ran; exec sleep 100");
+  proto::LaunchRecord noted;
+  std::string log_when_noted = "not noted";
+  spec.note = [&](const proto::LaunchRecord& launch) {
+    noted = launch;
+    ::poll(nullptr, 0, 20);  // the time in which it would run if it did not wait
+    log_when_noted = ReadAll(log_path());
+  };
+  const auto handle = launcher_->Start(spec);
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  EXPECT_EQ(log_when_noted, "");
+  EXPECT_EQ(noted.pid, launcher_->pid(*handle));
+  EXPECT_EQ(noted.index, 7U);
+  EXPECT_EQ(StartTicksOf(noted.pid).value(), noted.start_ticks);
+  AwaitLog("ran\n");
+}
+
+TEST_P(LocalLauncherTest, AProcessThatWasNotNotedNeverRuns) {
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    LaunchSpec spec = Shell("echo ran");
+    spec.note = [](const proto::LaunchRecord&) { ::kill(::getpid(), SIGKILL); };
+    launcher_->Start(spec).status().Ignore("this process is killed");
+    ::_exit(0);
+  }
+  // Its child leads a group of its own, which this one can't wait for: the log is looked at once
+  // the log file has no writer any more.
+  ::waitpid(parent, nullptr, 0);
+  while (HasOpener(log_path())) {
+    ::poll(nullptr, 0, 1);
+  }
+  EXPECT_EQ(ReadAll(log_path()), "");
+}
+
+TEST_P(LocalLauncherTest, ANotedProcessOutlivesItsParentAndIsAdopted) {
+  const proto::LaunchRecord orphan = MakeOrphan();
+  const auto handle = launcher_->Adopt(orphan);
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  EXPECT_EQ(launcher_->pid(*handle), orphan.pid);
+  EXPECT_TRUE(launcher_->PollExits().empty());
+  EXPECT_TRUE(launcher_->Kill(*handle).ok());
+  const ProcessExit exit = AwaitExit();
+  EXPECT_EQ(exit.handle, *handle);
+  EXPECT_EQ(exit.index, 7U);
+  EXPECT_FALSE(exit.is_clean);
+  EXPECT_FALSE(exit.is_failure);
+  EXPECT_THAT(exit.description, HasSubstr("exit code is not known"));
+}
+
+TEST_P(LocalLauncherTest, AnotherProcessWithThePidIsNotAdopted) {
+  const proto::LaunchRecord orphan = MakeOrphan();
+  proto::LaunchRecord other = orphan;
+  --other.start_ticks;
+  EXPECT_EQ(launcher_->Adopt(other).status().code(), StatusCode::kNotFound);
+  other.pid = 0;
+  EXPECT_EQ(launcher_->Adopt(other).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(::kill(static_cast<pid_t>(orphan.pid), SIGKILL), 0) << "it was left alone";
+}
+
+TEST_P(LocalLauncherTest, DestroyingTheLauncherKillsAdoptedProcessesToo) {
+  const proto::LaunchRecord orphan = MakeOrphan();
+  ASSERT_TRUE(launcher_->Adopt(orphan).ok());
+  launcher_.reset();
+  EXPECT_EQ(OpenProcess(orphan.pid, orphan.start_ticks).status().code(), StatusCode::kNotFound);
 }
 
 INSTANTIATE_TEST_SUITE_P(Local, LocalLauncherTest, ::testing::Values(&MakeLocalLauncher));

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <set>
 
 #include "ps/base/file.h"
 
@@ -24,7 +25,17 @@ class ScriptedLauncher final : public Launcher {
       return Status::Io("no more processes");
     }
     started.push_back(spec);
+    if (spec.note) {
+      spec.note({spec.kind, spec.index, 100 + static_cast<int64_t>(started.size()), 5});
+    }
     return ProcessHandle(started.size());
+  }
+
+  Result<ProcessHandle> Adopt(const proto::LaunchRecord& launch) override {
+    if (launch.start_ticks == 0) {
+      return Status::NotFound("it is over");
+    }
+    return ProcessHandle(1000 + static_cast<uint64_t>(launch.pid));
   }
 
   Status Kill(ProcessHandle handle) override {
@@ -42,6 +53,16 @@ class ScriptedLauncher final : public Launcher {
   std::vector<LaunchSpec> started;
   std::vector<uint64_t> killed;
   std::vector<ProcessExit> exits;
+};
+
+/// What was noted and is not over.
+class ScriptedJournal final : public proto::LaunchJournal {
+ public:
+  void NoteStarted(const proto::LaunchRecord& launch) override { running.insert(launch); }
+
+  void NoteEnded(const proto::LaunchRecord& launch) override { running.erase(launch); }
+
+  std::set<proto::LaunchRecord> running;
 };
 
 class LocalFleetTest : public ::testing::Test {
@@ -181,6 +202,45 @@ TEST_F(LocalFleetTest, AFailureToStartIsAnEndToo) {
   EXPECT_EQ(ends[0].index, 4U);
   EXPECT_EQ(ends[0].pid, 0);
   EXPECT_EQ(ends[0].description, "no more processes");
+}
+
+TEST_F(LocalFleetTest, TheJournalForgetsAProcessOnceItsEndWasActedOn) {
+  ScriptedJournal journal;
+  LocalFleet::Options options = options_;
+  options.journal = &journal;
+  Make(options);
+  fleet_->StartWorker(WorkerId(0), {});
+  const proto::LaunchRecord launch{ProcessKind::kWorker, 0, 101, 5};
+  EXPECT_THAT(journal.running, ElementsAre(launch));
+  launcher_.exits = {
+      {ProcessHandle(1), ProcessKind::kWorker, 0, false, true, "exited with code 1"}};
+  EXPECT_EQ(fleet_->TakeEnds().size(), 1U);
+  EXPECT_THAT(journal.running, ElementsAre(launch)) << "a successor has to learn of the end";
+  EXPECT_THAT(fleet_->TakeEnds(), IsEmpty());
+  EXPECT_THAT(journal.running, IsEmpty());
+}
+
+TEST_F(LocalFleetTest, AdoptedProcessesAreItsOwnAndThoseThatAreOverAreEnds) {
+  ScriptedJournal journal;
+  LocalFleet::Options options = options_;
+  options.journal = &journal;
+  Make(options);
+  const proto::LaunchRecord over{ProcessKind::kServer, 1, 77, 0};
+  const proto::LaunchRecord alive{ProcessKind::kWorker, 3, 78, 9};
+  journal.running = {over, alive};
+  fleet_->Adopt(std::vector{over, alive});
+  EXPECT_EQ(fleet_->running_count(), 1U);
+  const auto ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0].kind, ProcessKind::kServer);
+  EXPECT_EQ(ends[0].index, 1U);
+  EXPECT_EQ(ends[0].pid, 77);
+  EXPECT_FALSE(ends[0].is_failure);
+  EXPECT_THAT(ends[0].description, HasSubstr("exit code is not known"));
+  EXPECT_THAT(fleet_->TakeEnds(), IsEmpty());
+  EXPECT_THAT(journal.running, ElementsAre(alive));
+  fleet_->KillWorker(WorkerId(3));
+  EXPECT_THAT(launcher_.killed, ElementsAre(1078U));
 }
 
 TEST_F(LocalFleetTest, MissingProgramsAreNamedBeforeAnythingStarts) {
