@@ -22,6 +22,18 @@ namespace {
 
 using checkpoint::OpenMode;
 
+/// One whose manifest can't be read is found out when it is asked for.
+proto::KeptCheckpoint KeptOf(checkpoint::CheckpointId id, checkpoint::JobStore* store) {
+  const Result<std::vector<std::byte>> bytes = store->ReadManifest(id);
+  Result<checkpoint::Manifest> manifest = bytes.ok() ? checkpoint::DecodeManifest(id, *bytes)
+                                                     : Result<checkpoint::Manifest>(bytes.status());
+  return manifest.ok() ? proto::KeptCheckpoint{
+                             id,
+                             static_cast<uint32_t>(manifest->parts.size()),
+                             manifest->progress.steps}
+                       : proto::KeptCheckpoint{id, 0, 0};
+}
+
 Result<RunCheckpoints> Lock(const std::string& path) {
   RunCheckpoints checkpoints;
   checkpoints.storage = checkpoint::MakeRocksDbStorage();
@@ -38,11 +50,14 @@ Result<RunCheckpoints> Lock(const std::string& path) {
     return std::move(store).status().Annotate("checkpoint.path " + path);
   }
   checkpoints.store = std::move(store).value();
-  PS_ASSIGN(checkpoints.ids, checkpoints.store->Manifests());
+  PS_ASSIGN(const std::vector<checkpoint::CheckpointId> ids, checkpoints.store->Manifests());
+  for (const checkpoint::CheckpointId id : ids) {
+    checkpoints.kept.push_back(KeptOf(id, checkpoints.store.get()));
+  }
   PS_ASSIGN(
       const std::vector<checkpoint::Row> rows,
       checkpoints.store->ReadRows(coordinator::kNextCheckpointRow));
-  checkpoints.next = checkpoints.ids.empty() ? 1 : checkpoints.ids.back() + 1;
+  checkpoints.next = ids.empty() ? 1 : ids.back() + 1;
   for (const checkpoint::Row& row : rows) {
     const auto* const text = reinterpret_cast<const char*>(row.value.data());
     uint64_t next = 0;
@@ -98,13 +113,13 @@ bool IsCheckpointPath(const std::string& path) {
 
 Result<RunCheckpoints> OpenNewCheckpoints(const std::string& path) {
   PS_ASSIGN(RunCheckpoints checkpoints, Lock(path));
-  if (!checkpoints.ids.empty()) {
+  if (!checkpoints.kept.empty()) {
     return Status::InvalidArgument(fmt::format(
         "{} has checkpoints already, the newest is {}; go on from it with psctl resume {}, or "
         "choose "
         "another place with --set checkpoint.path=DIR",
         path,
-        checkpoints.ids.back(),
+        checkpoints.kept.back().checkpoint,
         path));
   }
   return checkpoints;
@@ -117,16 +132,16 @@ Result<FoundCheckpoint> FindNewestCheckpoint(const std::string& path) {
   }
   FoundCheckpoint found;
   PS_ASSIGN(found.checkpoints, Lock(path));
-  std::vector<uint64_t>& ids = found.checkpoints.ids;
-  if (ids.empty()) {
+  std::vector<proto::KeptCheckpoint>& kept = found.checkpoints.kept;
+  if (kept.empty()) {
     return Status::NotFound(
         path + " has no checkpoint yet: the run ended before the first one was committed");
   }
   PS_ASSIGN(
       const std::unique_ptr<checkpoint::Reader> reader,
       checkpoint::Reader::Open(*found.checkpoints.storage, path));
-  for (; !ids.empty(); ids.pop_back()) {
-    const uint64_t id = ids.back();
+  for (; !kept.empty(); kept.pop_back()) {
+    const uint64_t id = kept.back().checkpoint;
     Status status = Status::Ok();
     if (const std::vector<checkpoint::Damage> damage = reader->Verify(id); !damage.empty()) {
       status = damage.front().status;

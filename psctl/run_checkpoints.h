@@ -18,7 +18,7 @@ namespace ps::psctl {
 struct RunCheckpoints {
   std::unique_ptr<checkpoint::Storage> storage;
   std::unique_ptr<checkpoint::JobStore> store;  // null: the run makes no checkpoints
-  std::vector<uint64_t> ids;                    // of those that exist, oldest first
+  std::vector<proto::KeptCheckpoint> kept;      // those that exist, oldest first
   uint64_t next = 1;
 };
 

@@ -43,7 +43,7 @@ coordinator::CoordinatorHost::Options HostOptionsOf(
   options.job.test_samples = parts.data.test_count;
   options.job.run_directory = directory.paths().root;
   options.job.software = "spotps " PS_VERSION;
-  options.job.checkpoints = checkpoints.ids;
+  options.job.checkpoints = checkpoints.kept;
   options.job.next_checkpoint = checkpoints.next;
   options.job.resume = std::move(resume);
   options.store = checkpoints.store.get();

@@ -66,12 +66,14 @@ void CheckpointDesk::Begin(const Call& call) {
 }
 
 void CheckpointDesk::Ask(const Shard& shard, const Call& call) const {
-  if (shard.peer != proto::PeerId() && shard.record->is_ready) {
-    call.out->Send(
-        shard.peer,
-        0,
-        proto::CheckpointRequest{open_->checkpoint, open_->round, job_->state.checkpoints.kept});
+  if (shard.peer == proto::PeerId() || !shard.record->is_ready) {
+    return;
   }
+  proto::CheckpointRequest request{open_->checkpoint, open_->round, {}};
+  for (const proto::KeptCheckpoint& kept : job_->state.checkpoints.kept) {
+    request.kept.push_back(kept.checkpoint);
+  }
+  call.out->Send(shard.peer, 0, std::move(request));
 }
 
 void CheckpointDesk::On(const Call& call, const proto::CheckpointReport& message) {
@@ -138,14 +140,13 @@ void CheckpointDesk::Commit() {
     GiveUp(std::string(status.message()));
     return;
   }
-  const std::vector<uint64_t>& kept = job_->state.checkpoints.kept;
+  const std::vector<proto::KeptCheckpoint>& kept = job_->state.checkpoints.kept;
   const size_t keep = job_->options.config.checkpoint.keep;
   ManifestWrite write;
   write.checkpoint = open_->checkpoint;
   write.manifest = std::move(manifest);
-  if (kept.size() + 1 > keep) {
-    const auto dropped = static_cast<int64_t>(kept.size() + 1 - keep);
-    write.dropped.assign(kept.begin(), kept.begin() + dropped);
+  for (size_t i = 0; i + keep < kept.size() + 1; ++i) {
+    write.dropped.push_back(kept[i].checkpoint);
   }
   open_->is_writing = true;
   disk_->Commit(std::move(write));
@@ -161,13 +162,12 @@ void CheckpointDesk::OnManifestWritten(
     return;
   }
   proto::CheckpointsState& state = job_->state.checkpoints;
-  state.kept.push_back(checkpoint);
+  state.kept.push_back({checkpoint, job_->shards.size(), open_->steps});
   const size_t keep = job_->options.config.checkpoint.keep;
   if (state.kept.size() > keep) {
     state.kept.erase(state.kept.begin(), state.kept.end() - static_cast<int64_t>(keep));
   }
   ++state.committed;
-  state.steps_at_newest = open_->steps;
   newest_at_ = open_->since;
   newest_sizes_ = SizesOf(*open_);
   trouble_.clear();
@@ -225,7 +225,7 @@ bool CheckpointDesk::FinishLast(const Call& call) {
   }
   const proto::CheckpointsState& state = job_->state.checkpoints;
   const bool is_saved =
-      state.newest() != 0 && state.steps_at_newest == job_->state.counters.steps_counted;
+      !state.kept.empty() && state.newest().steps == job_->state.counters.steps_counted;
   if (has_tried_last_ || is_saved || !job_->shards.are_all_ready()) {
     return true;
   }
@@ -239,7 +239,7 @@ proto::CheckpointStatus CheckpointDesk::StatusAt(TimePoint now) const {
   const proto::CheckpointsState& state = job_->state.checkpoints;
   proto::CheckpointStatus status;
   status.is_on = is_on();
-  status.newest = state.newest();
+  status.newest = state.newest().checkpoint;
   const TimePoint since =
       newest_at_ == TimePoint() ? job_->training_began.value_or(now) : newest_at_;
   status.age_s = std::max(0.0, Seconds(now - since));
@@ -250,6 +250,11 @@ proto::CheckpointStatus CheckpointDesk::StatusAt(TimePoint now) const {
   status.trouble = trouble_;
   status.shards_restored = state.shards_restored;
   status.steps_undone = state.steps_undone;
+  status.rollbacks = state.rollbacks;
+  status.samples_undone = state.samples_undone;
+  status.seconds_undone = state.seconds_undone;
+  status.damaged = state.damaged;
+  status.damage = state.damage;
   status.sizes = newest_sizes_;
   return status;
 }

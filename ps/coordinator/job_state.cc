@@ -172,7 +172,6 @@ void TakeOver(const ResumeFrom& resume, JobState* state) {
   state->counters = saved.counters;
   state->age = saved.age;
   state->trained = saved.trained;
-  state->checkpoints.steps_at_newest = saved.counters.steps_counted;
   uint64_t life = 0;
   for (const proto::ShardRecord& shard : saved.shards) {
     life = std::max(life, shard.life);

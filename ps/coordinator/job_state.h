@@ -31,10 +31,10 @@ struct CoordinatorOptions {
   std::string run_directory;        // for JobStatus only
   std::string software;             // name and version, for the model's file
   // Both outlive the job.
-  ModelSource* model_source = nullptr;  // null: the initial values are drawn
-  ModelSink* model_sink = nullptr;      // null: no model is left at the end
-  ManifestDisk* manifests = nullptr;    // null: no checkpoints
-  std::vector<uint64_t> checkpoints;    // that exist already, oldest first
+  ModelSource* model_source = nullptr;             // null: the initial values are drawn
+  ModelSink* model_sink = nullptr;                 // null: no model is left at the end
+  ManifestDisk* manifests = nullptr;               // null: no checkpoints
+  std::vector<proto::KeptCheckpoint> checkpoints;  // that exist already, oldest first
   uint64_t next_checkpoint = 1;
   std::optional<ResumeFrom> resume;
 };

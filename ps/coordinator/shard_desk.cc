@@ -350,8 +350,8 @@ Status ShardDesk::OnServerLost(
     return Status::Ok();
   }
   proto::CheckpointsState& checkpoints = job_->state.checkpoints;
-  const proto::RestoreOrder restore{
-      checkpoints.newest(), checkpoints.newest() == 0 ? 0 : job_->shards.size()};
+  const proto::KeptCheckpoint newest = checkpoints.newest();
+  const proto::RestoreOrder restore{newest.checkpoint, newest.shards};
   uint64_t undone = 0;
   for (Shard& shard : job_->shards.all()) {
     if (job_->shards.ServerOf(shard.shard) != server) {
@@ -361,7 +361,7 @@ Status ShardDesk::OnServerLost(
       shard.restarts = 0;  // it has worked in between
     }
     if (shard.record->is_ready) {
-      undone = job_->state.counters.steps_counted - checkpoints.steps_at_newest;
+      undone = job_->state.counters.steps_counted - newest.steps;
       ++checkpoints.shards_restored;
     }
     const proto::PeerId peer = shard.peer;
@@ -384,7 +384,7 @@ Status ShardDesk::OnServerLost(
 }
 
 std::string ShardDesk::WhatIsLeft() const {
-  const uint64_t newest = job_->state.checkpoints.newest();
+  const uint64_t newest = job_->state.checkpoints.newest().checkpoint;
   return newest == 0 ? "; start the job again"
                      : fmt::format("; psctl resume goes on from checkpoint {}", newest);
 }

@@ -179,6 +179,7 @@ Offset<wire::StopRequest> Encode(Fbb& b, const StopRequest& m);
 Offset<wire::StopReply> Encode(Fbb& b, const StopReply& m);
 Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m);
 Offset<wire::NoticeReply> Encode(Fbb& b, const NoticeReply& m);
+Offset<wire::RestoreFailed> Encode(Fbb& b, const RestoreFailed& m);
 void Decode(Decoder& d, const wire::Hello& w, Hello* m);
 void Decode(Decoder& d, const wire::HelloReply& w, HelloReply* m);
 void Decode(Decoder& d, const wire::Refusal& w, Refusal* m);
@@ -188,6 +189,7 @@ void Decode(Decoder& d, const wire::StopRequest& w, StopRequest* m);
 void Decode(Decoder& d, const wire::StopReply& w, StopReply* m);
 void Decode(Decoder& d, const wire::NoticeRequest& w, NoticeRequest* m);
 void Decode(Decoder& d, const wire::NoticeReply& w, NoticeReply* m);
+void Decode(Decoder& d, const wire::RestoreFailed& w, RestoreFailed* m);
 
 // codec_shard.cc
 Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m);

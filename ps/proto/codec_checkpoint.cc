@@ -59,6 +59,7 @@ void Decode(Decoder& d, const wire::CheckpointRequest& w, CheckpointRequest* m) 
 
 Offset<wire::CheckpointReport> Encode(Fbb& b, const CheckpointReport& m) {
   const auto message = MakeText(b, m.message, kTextBytesMax);
+  const auto directory = MakeText(b, m.directory, kNameBytesMax);
   const wire::CheckpointSizes sizes = EncodeSizes(m.sizes);
   wire::CheckpointReportBuilder out(b);
   out.add_shard(m.shard.value);
@@ -67,6 +68,7 @@ Offset<wire::CheckpointReport> Encode(Fbb& b, const CheckpointReport& m) {
   out.add_message(message);
   out.add_part_crc(m.part_crc);
   out.add_part_bytes(m.part_bytes);
+  out.add_directory(directory);
   out.add_sizes(&sizes);
   return out.Finish();
 }
@@ -78,11 +80,27 @@ void Decode(Decoder& d, const wire::CheckpointReport& w, CheckpointReport* m) {
   m->message = d.Text(w.message(), kTextBytesMax, "message");
   m->part_crc = w.part_crc();
   m->part_bytes = w.part_bytes();
+  m->directory = d.Text(w.directory(), kNameBytesMax, "directory");
   DecodeSizes(d, w.sizes(), &m->sizes);
+}
+
+Offset<wire::RestoreFailed> Encode(Fbb& b, const RestoreFailed& m) {
+  const auto message = MakeText(b, m.message, kTextBytesMax);
+  return wire::CreateRestoreFailed(
+      b, m.shard.value, m.life, m.checkpoint, EnumTo<wire::StatusCode>(m.code), message);
+}
+
+void Decode(Decoder& d, const wire::RestoreFailed& w, RestoreFailed* m) {
+  m->shard = ShardId(w.shard());
+  m->life = w.life();
+  m->checkpoint = w.checkpoint();
+  m->code = d.Enum<StatusCode>(w.code(), "code");
+  m->message = d.Text(w.message(), kTextBytesMax, "message");
 }
 
 Offset<wire::CheckpointStatus> Encode(Fbb& b, const CheckpointStatus& m) {
   const auto trouble = MakeText(b, m.trouble, kTextBytesMax);
+  const auto damage = MakeText(b, m.damage, kTextBytesMax);
   const wire::CheckpointSizes sizes = EncodeSizes(m.sizes);
   wire::CheckpointStatusBuilder out(b);
   out.add_is_on(m.is_on);
@@ -96,6 +114,11 @@ Offset<wire::CheckpointStatus> Encode(Fbb& b, const CheckpointStatus& m) {
   out.add_shards_restored(m.shards_restored);
   out.add_steps_undone(m.steps_undone);
   out.add_sizes(&sizes);
+  out.add_rollbacks(m.rollbacks);
+  out.add_samples_undone(m.samples_undone);
+  out.add_seconds_undone(m.seconds_undone);
+  out.add_damaged(m.damaged);
+  out.add_damage(damage);
   return out.Finish();
 }
 
@@ -110,6 +133,11 @@ void Decode(Decoder& d, const wire::CheckpointStatus& w, CheckpointStatus* m) {
   m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
   m->shards_restored = w.shards_restored();
   m->steps_undone = w.steps_undone();
+  m->rollbacks = w.rollbacks();
+  m->samples_undone = w.samples_undone();
+  m->seconds_undone = w.seconds_undone();
+  m->damaged = w.damaged();
+  m->damage = d.Text(w.damage(), kTextBytesMax, "damage");
   DecodeSizes(d, w.sizes(), &m->sizes);
 }
 

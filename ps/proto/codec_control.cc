@@ -330,12 +330,13 @@ Offset<wire::StopReply> Encode(Fbb& b, const StopReply& /*m*/) {
 void Decode(Decoder& /*d*/, const wire::StopReply& /*w*/, StopReply* /*m*/) {}
 
 Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m) {
-  return wire::CreateNoticeRequest(b, m.worker.value, m.grace_ms);
+  return wire::CreateNoticeRequest(b, m.worker.value, m.grace_ms, m.is_server);
 }
 
 void Decode(Decoder& /*d*/, const wire::NoticeRequest& w, NoticeRequest* m) {
   m->worker = WorkerId(w.worker());
   m->grace_ms = w.grace_ms();
+  m->is_server = w.is_server();
 }
 
 Offset<wire::NoticeReply> Encode(Fbb& b, const NoticeReply& m) {

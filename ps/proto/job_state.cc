@@ -23,7 +23,11 @@ static_assert(static_cast<int>(saved::JobPhase::MAX) == static_cast<int>(JobPhas
 namespace {
 
 Offset<saved::CheckpointsState> Encode(Fbb& b, const CheckpointsState& m) {
-  const auto kept = b.CreateVector(m.kept);
+  const auto kept =
+      MakeStructs<saved::KeptCheckpoint>(b, m.kept, [](const KeptCheckpoint& checkpoint) {
+        return saved::KeptCheckpoint(checkpoint.checkpoint, checkpoint.steps, checkpoint.shards);
+      });
+  const auto damage = EncodeText(b, m.damage);
   return saved::CreateCheckpointsState(
       b,
       m.next,
@@ -31,20 +35,32 @@ Offset<saved::CheckpointsState> Encode(Fbb& b, const CheckpointsState& m) {
       m.committed,
       m.failed,
       m.skipped,
-      m.steps_at_newest,
       m.shards_restored,
-      m.steps_undone);
+      m.steps_undone,
+      m.rollbacks,
+      m.samples_undone,
+      m.seconds_undone,
+      m.damaged,
+      damage,
+      m.is_going_back);
 }
 
 void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
   m->next = w.next();
-  d.Scalars(w.kept(), "kept", &m->kept);
+  d.Structs(w.kept(), "kept", &m->kept, [](const saved::KeptCheckpoint& kept) {
+    return KeptCheckpoint{kept.checkpoint(), kept.shards(), kept.steps()};
+  });
   m->committed = w.committed();
   m->failed = w.failed();
   m->skipped = w.skipped();
-  m->steps_at_newest = w.steps_at_newest();
   m->shards_restored = w.shards_restored();
   m->steps_undone = w.steps_undone();
+  m->rollbacks = w.rollbacks();
+  m->samples_undone = w.samples_undone();
+  m->seconds_undone = w.seconds_undone();
+  m->damaged = w.damaged();
+  m->damage = d.Text(w.damage(), kTextBytesMax, "damage");
+  m->is_going_back = w.is_going_back();
 }
 
 }  // namespace

@@ -182,18 +182,35 @@ struct KillRecord {
   Duration left{};
 };
 
+/// A checkpoint that exists.
+struct KeptCheckpoint {
+  uint64_t checkpoint = 0;
+  uint32_t shards = 0;  // that wrote it
+  uint64_t steps = 0;   // counted when it was opened
+
+  friend bool operator==(const KeptCheckpoint&, const KeptCheckpoint&) = default;
+};
+
 /// The checkpoints of a job.
 struct CheckpointsState {
-  uint64_t next = 1;           // the number of the next one
-  std::vector<uint64_t> kept;  // those that exist, oldest first
-  uint64_t committed = 0;      // by this run
+  uint64_t next = 1;                 // the number of the next one
+  std::vector<KeptCheckpoint> kept;  // those that exist, oldest first
+  uint64_t committed = 0;            // by this run
   uint64_t failed = 0;
   uint64_t skipped = 0;
-  uint64_t steps_at_newest = 0;  // counted when the newest was opened
   uint64_t shards_restored = 0;  // after the loss of a server
   uint64_t steps_undone = 0;     // counted, and lost with a shard's parameters
+  uint64_t rollbacks = 0;        // of all servers together
+  uint64_t samples_undone = 0;   // by these
+  double seconds_undone = 0;     // of training, likewise
+  uint64_t damaged = 0;          // that could not be restored and were given up
+  std::string damage;            // of the newest of them: what is broken
+  // A server is lost, and all of them go back to the newest checkpoint: the state of the job that
+  // belongs to it is being read.
+  bool is_going_back = false;
 
-  uint64_t newest() const { return kept.empty() ? 0 : kept.back(); }
+  /// None: all zeros.
+  KeptCheckpoint newest() const { return kept.empty() ? KeptCheckpoint() : kept.back(); }
 };
 
 struct JobCounters {
@@ -257,7 +274,7 @@ struct JobState {
   bool is_trained = false;          // `trained` grows no more
 };
 
-inline constexpr uint32_t kJobStateVersion = 2;
+inline constexpr uint32_t kJobStateVersion = 3;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, kMessageTypeMax> kTypeNames = {
     "HeartbeatReply", "Goodbye",        "GoodbyeReply",      "Drain",
     "Shutdown",       "StatusRequest",  "StatusReply",       "StopRequest",
     "StopReply",      "ShardAddresses", "CheckpointRequest", "CheckpointReport",
-    "NoticeRequest",  "NoticeReply"};
+    "NoticeRequest",  "NoticeReply",    "RestoreFailed"};
 static_assert(!kTypeNames.back().empty());
 
 constexpr uint32_t kDepthMax = 16;

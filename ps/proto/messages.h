@@ -260,7 +260,18 @@ struct CheckpointReport {
   std::string message;
   uint32_t part_crc = 0;  // CRC-32C of the part's record
   uint64_t part_bytes = 0;
+  std::string directory;  // of the part, in the checkpoint path; empty: the usual one
   CheckpointSizes sizes;
+};
+
+/// The checkpoint that the set-up of this life names can't be restored here, or not in full. The
+/// shard waits for the set-up of a newer life.
+struct RestoreFailed {
+  ShardId shard;
+  uint64_t life = 0;
+  uint64_t checkpoint = 0;
+  StatusCode code = StatusCode::kCorruption;
+  std::string message;  // what is broken
 };
 
 /// Somebody waits for somebody: what `psctl why` prints.
@@ -532,8 +543,13 @@ struct CheckpointStatus {
   uint64_t skipped = 0;  // due while one was under way
   std::string trouble;   // why the newest attempt failed; empty once one was committed
   uint64_t shards_restored = 0;
-  uint64_t steps_undone = 0;  // counted, and lost with a shard's parameters
-  CheckpointSizes sizes;      // of the newest
+  uint64_t steps_undone = 0;    // counted, and lost with a shard's parameters
+  CheckpointSizes sizes;        // of the newest
+  uint64_t rollbacks = 0;       // of all servers together
+  uint64_t samples_undone = 0;  // by these
+  double seconds_undone = 0;    // of training, likewise
+  uint64_t damaged = 0;         // checkpoints that could not be restored and were given up
+  std::string damage;           // of the newest of them: what is broken
 };
 
 /// The coordinator's journal, from which another one goes on when this one is killed.
@@ -596,11 +612,14 @@ struct StopRequest {
 struct StopReply {};
 
 /// Tells a worker that its machine is taken back in `grace_ms`: it hands over and leaves, and the
-/// fleet kills it when it is still there then. A second notice can only shorten the grace. Errors:
-/// kNotFound (no such worker takes part), kInvalidArgument (the grace, or the run is ending).
+/// fleet kills it when it is still there then. A second notice can only shorten the grace. Of a
+/// server a checkpoint is made within the grace, then it leaves, and is started again. Errors:
+/// kNotFound (no such worker or server), kInvalidArgument (the grace, or the run is ending, or
+/// there are no checkpoints).
 struct NoticeRequest {
-  WorkerId worker;
+  WorkerId worker;  // with is_server the number of a server
   uint32_t grace_ms = 0;
+  bool is_server = false;
 };
 
 struct NoticeReply {
@@ -648,7 +667,8 @@ using Message = std::variant<
     CheckpointRequest,
     CheckpointReport,
     NoticeRequest,
-    NoticeReply>;
+    NoticeReply,
+    RestoreFailed>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {

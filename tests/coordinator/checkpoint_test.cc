@@ -303,7 +303,7 @@ TEST(ResumeTest, GoesOnFromWhatWasCountedWithTheLeasesBackInTheQueue) {
   CoordinatorOptions options = OptionsWith(&disk);
   options.config.servers.count = 3;
   options.resume = ResumeFrom{proto::DecodeJobState(saved).value(), 7};
-  options.checkpoints = {6, 7};
+  options.checkpoints = {{6, 2, 0}, {7, 2, 1}};
   options.next_checkpoint = 8;
   ASSERT_TRUE(CheckJobState(MakeJobState(options), options).ok());
   Harness after(options);

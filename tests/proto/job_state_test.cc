@@ -85,6 +85,7 @@ JobState SampleState() {
   state.trained = std::chrono::seconds(90);
   state.is_trained = true;
   state.model = {true, "a file", "a problem"};
+  filler.Fill(state.checkpoints);
   return state;
 }
 
@@ -154,6 +155,7 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_EQ(back->trained, state.trained);
   EXPECT_EQ(back->is_trained, state.is_trained);
   EXPECT_TRUE(Same(back->model, state.model));
+  EXPECT_TRUE(Same(back->checkpoints, state.checkpoints));
 }
 
 TEST(JobStateTest, AnEmptyStateComesBackEmpty) {
