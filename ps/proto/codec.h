@@ -157,6 +157,8 @@ Offset<wire::CheckpointStatus> Encode(Fbb& b, const CheckpointStatus& m);
 Offset<wire::JournalStatus> Encode(Fbb& b, const JournalStatus& m);
 void Decode(Decoder& d, const wire::CheckpointStatus& w, CheckpointStatus* m);
 void Decode(Decoder& d, const wire::JournalStatus& w, JournalStatus* m);
+Offset<wire::CopyStatus> Encode(Fbb& b, const CopyStatus& m);
+void Decode(Decoder& d, const wire::CopyStatus& w, CopyStatus* m);
 
 /// Of the first `count_max`.
 template <typename V>

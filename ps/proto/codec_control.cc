@@ -111,6 +111,21 @@ void Decode(Decoder& d, const wire::JournalStatus& w, JournalStatus* m) {
   m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
 }
 
+Offset<wire::CopyStatus> Encode(Fbb& b, const CopyStatus& m) {
+  const auto target = MakeText(b, m.target, kTextBytesMax);
+  const auto trouble = MakeText(b, m.trouble, kTextBytesMax);
+  return wire::CreateCopyStatus(b, target, m.newest, m.copied, m.failed, m.sent_bytes, trouble);
+}
+
+void Decode(Decoder& d, const wire::CopyStatus& w, CopyStatus* m) {
+  m->target = d.Text(w.target(), kTextBytesMax, "target");
+  m->newest = w.newest();
+  m->copied = w.copied();
+  m->failed = w.failed();
+  m->sent_bytes = w.sent_bytes();
+  m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
+}
+
 namespace {
 
 /// The parts of a JobStatus that have to be in the buffer before its table.
@@ -123,6 +138,7 @@ struct JobStatusParts {
   Offset<TableVector<wire::Wait>> waits;
   Offset<wire::CheckpointStatus> checkpoints;
   Offset<wire::JournalStatus> journal;
+  Offset<wire::CopyStatus> copies;
 };
 
 JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
@@ -146,6 +162,7 @@ JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
   parts.model_problem = MakeText(b, m.model_problem, kTextBytesMax);
   parts.checkpoints = Encode(b, m.checkpoints);
   parts.journal = Encode(b, m.journal);
+  parts.copies = Encode(b, m.copies);
   return parts;
 }
 
@@ -188,6 +205,7 @@ Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m) {
   out.add_model_problem(parts.model_problem);
   out.add_checkpoints(parts.checkpoints);
   out.add_journal(parts.journal);
+  out.add_copies(parts.copies);
   return out.Finish();
 }
 
@@ -213,6 +231,9 @@ void DecodeRows(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
   }
   if (d.Present(w.journal(), "journal")) {
     Decode(d, *w.journal(), &m->journal);
+  }
+  if (d.Present(w.copies(), "copies")) {
+    Decode(d, *w.copies(), &m->copies);
   }
 }
 

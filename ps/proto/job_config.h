@@ -162,8 +162,9 @@ enum class RecoveryKind : uint8_t { kAuto, kPartial, kConsistent };
 struct CheckpointConfig {
   bool enabled = true;
   float every_s = 30;
-  std::string path;   // empty: the run directory's "checkpoints"; psctl fills it in
-  uint32_t keep = 5;  // how many
+  std::string path;     // empty: the run directory's "checkpoints"; psctl fills it in
+  std::string copy_to;  // a path or s3://BUCKET/PREFIX; empty: nowhere
+  uint32_t keep = 5;    // how many
   CheckpointCodec codec = CheckpointCodec::kZstd;
   RecoveryKind recovery = RecoveryKind::kAuto;
 

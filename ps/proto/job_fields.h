@@ -121,6 +121,7 @@ void VisitFields(C& c, V&& visit) {
   visit("enabled", c.enabled);
   visit("every_s", c.every_s);
   visit("path", c.path);
+  visit("copy_to", c.copy_to);
   visit("keep", c.keep);
   visit("codec", c.codec);
   visit("recovery", c.recovery);

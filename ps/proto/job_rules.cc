@@ -201,6 +201,11 @@ class Rules {
   }
 
   Status Checkpoints() const {
+    if (!config_.checkpoint.copy_to.empty() && !config_.checkpoint.enabled) {
+      return Error(
+          "checkpoint.copy_to",
+          "checkpoint.copy_to has nothing to copy, because checkpoint.enabled is false");
+    }
     const bool is_partial = config_.checkpoint.recovery == RecoveryKind::kPartial;
     return is_partial && config_.train.mode == Mode::kBsp
                ? Error(

@@ -75,7 +75,7 @@ static_assert(
             kShardsMax * (2 * kNameBytesMax + 2 * kTableBytesMax) + kStatusClocksMax * 32 +
             kStatusEpochsMax * 2 * 40 +
             kStatusWaitsMax * (kNameBytesMax + 2 * kStatusWaitBytesMax + kTableBytesMax) +
-            2 * kTextBytesMax + kTableBytesMax <=
+            5 * kTextBytesMax + 4 * kTableBytesMax <=
         kHeaderBytesMax,
     "StatusReply");
 static_assert(kTextBytesMax + kTableBytesMax <= kHandshakeBytesMax, "a Refusal of a Hello");

@@ -560,6 +560,16 @@ struct JournalStatus {
   std::string trouble;    // why, while it lasts: nobody could go on from the journal
 };
 
+/// Copies of checkpoints in another place.
+struct CopyStatus {
+  std::string target;       // where they go; empty: nowhere
+  uint64_t newest = 0;      // checkpoint that is there; 0: none
+  uint64_t copied = 0;      // by this run
+  uint64_t failed = 0;      // attempts
+  uint64_t sent_bytes = 0;  // by this run
+  std::string trouble;      // why the newest attempt failed; empty once one succeeded
+};
+
 /// Everything that a person or a program may want to know of a run, now.
 struct JobStatus {
   std::string name;
@@ -596,6 +606,7 @@ struct JobStatus {
   double server_max_detect_s = 0;
   CheckpointStatus checkpoints;
   JournalStatus journal;
+  CopyStatus copies;
 };
 
 struct StatusRequest {};

@@ -49,6 +49,14 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
 }
 
+TEST(JobConfigErrorTest, CopiesNeedCheckpoints) {
+  ExpectErrors({
+      {WithLine(R"("checkpoint": {"enabled": false, "copy_to": "s3://bucket/runs"})"),
+       "job.json:2:45: checkpoint.copy_to has nothing to copy, because checkpoint.enabled is "
+       "false"},
+  });
+}
+
 TEST(JobConfigErrorTest, OneServerCannotGoBackAloneInBsp) {
   ExpectErrors({
       {WithLine(R"("train": {"mode": "bsp"}, "checkpoint": {"recovery": "partial"})"),
