@@ -41,6 +41,7 @@ coordinator::CoordinatorHost::Options HostOptionsOf(
   options.job.tensors = parts.model.tensors;
   options.job.train_samples = parts.data.train_count;
   options.job.test_samples = parts.data.test_count;
+  options.job.classes = parts.data.classes;
   options.job.run_directory = directory.paths().root;
   options.job.software = "spotps " PS_VERSION;
   options.job.checkpoints = checkpoints.kept;

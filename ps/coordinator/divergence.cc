@@ -13,12 +13,26 @@ constexpr size_t kStepsLeast = 64;
 
 }  // namespace
 
-void DivergenceWatch::OnStep(bool is_useless, size_t member_count) {
-  steps_.push_back(is_useless);
-  useless_ += is_useless ? 1 : 0;
+DivergenceWatch::Step DivergenceWatch::KindOf(bool is_rejected, std::optional<double> loss) {
+  if (is_rejected || (loss && !std::isfinite(*loss))) {
+    return Step::kNotFinite;
+  }
+  best_loss_ = std::min(best_loss_, loss.value_or(best_loss_));
+  return loss && *loss > LossMax() ? Step::kFarOff : Step::kUseful;
+}
+
+/// A model that guesses gives each class the same probability.
+double DivergenceWatch::LossMax() const {
+  return classes_ < 2 ? std::numeric_limits<double>::infinity()
+                      : kFarOff * std::max(std::log(static_cast<double>(classes_)), best_loss_);
+}
+
+void DivergenceWatch::OnStep(bool is_rejected, std::optional<double> loss, size_t member_count) {
+  steps_.push_back(KindOf(is_rejected, loss));
+  ++counts_[static_cast<size_t>(steps_.back())];
   const size_t window = std::max(kStepsLeast, 2 * member_count);
   while (steps_.size() > window) {
-    useless_ -= steps_.front() ? 1 : 0;
+    --counts_[static_cast<size_t>(steps_.front())];
     steps_.pop_front();
   }
   if (steps_.size() == window) {
@@ -31,11 +45,20 @@ void DivergenceWatch::OnLastStep() {
 }
 
 void DivergenceWatch::Judge() {
-  if (why_.empty() && 2 * useless_ > steps_.size()) {
-    why_ = fmt::format(
-        "{} of the last {} steps gave a gradient or a loss that is not finite",
-        useless_,
-        steps_.size());
+  const size_t far_off = counts_[static_cast<size_t>(Step::kFarOff)];
+  const size_t useless = counts_[static_cast<size_t>(Step::kNotFinite)] + far_off;
+  if (!why_.empty() || 2 * useless <= steps_.size()) {
+    return;
+  }
+  why_ = fmt::format(
+      "{} of the last {} steps gave a gradient or a loss that is not finite",
+      useless,
+      steps_.size());
+  if (far_off > 0) {
+    why_ += fmt::format(
+        ", or a loss above {:.3g}, which is {:g} times that of a guess or of the best step",
+        LossMax(),
+        kFarOff);
   }
 }
 

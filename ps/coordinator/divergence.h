@@ -1,9 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "ps/base/ids.h"
@@ -12,13 +15,19 @@
 namespace ps::coordinator {
 
 /// Finds out whether training has diverged: most of the last steps were of no use, or the model is.
-/// One broken worker among several does not make it so. A coordinator that was restarted looks
-/// at the steps from then on.
+/// A step is of no use when its gradient was rejected, when its loss is not finite, or when its
+/// loss is more than kFarOff times that of a model that guesses and that of the best step so far.
+/// Spikes that a run survives are lower or shorter. One broken worker among several does not make
+/// it so. A coordinator that was restarted looks at the steps from then on.
 class DivergenceWatch {
  public:
-  /// A step was counted. It is of no use when its gradient was rejected, or its loss is not
-  /// finite.
-  void OnStep(bool is_useless, size_t member_count);
+  static constexpr double kFarOff = 10;
+
+  /// `classes` that a sample may be of; 0: not known, so that no finite loss is far off.
+  explicit DivergenceWatch(int64_t classes) : classes_(classes) {}
+
+  /// A step was counted. `loss` is the mean of its samples; none: not known, which says nothing.
+  void OnStep(bool is_rejected, std::optional<double> loss, size_t member_count);
   /// What a shard has told of itself: updates may have been left out since they would have made
   /// parameters infinite.
   void OnShard(ShardId shard, const proto::ShardStats& stats);
@@ -38,10 +47,17 @@ class DivergenceWatch {
     uint64_t overflows = 0;
   };
 
+  enum class Step : uint8_t { kUseful, kNotFinite, kFarOff };
+
+  Step KindOf(bool is_rejected, std::optional<double> loss);
+  /// A finite loss above this is far off.
+  double LossMax() const;
   void Judge();
 
-  std::deque<bool> steps_;             // the last ones: was it of no use?
-  size_t useless_ = 0;                 // of these
+  const int64_t classes_;
+  double best_loss_ = std::numeric_limits<double>::infinity();
+  std::deque<Step> steps_;             // the last ones
+  std::array<size_t, 3> counts_{};     // of these, by kind
   std::map<ShardId, AtShard> shards_;  // when it was judged last
   std::string why_;
 };

@@ -23,6 +23,7 @@ Job::Job(
       seats(options.config, faults.faults(), &state.seats),
       shards(&state.shards, options.config.servers.shards_per_server, state.placement),
       meter(&state.meter, options.config.train.minibatch),
+      divergence(options.classes),
       random(options.config.train.seed) {
   for (const auto& [incarnation, member] : membership.members()) {
     const MemberRecord& record = *member.record;

@@ -28,6 +28,7 @@ struct CoordinatorOptions {
   std::vector<TensorSpec> tensors;  // of the resolved model
   uint64_t train_samples = 0;       // of an epoch, > 0
   uint64_t test_samples = 0;        // 0: nothing is evaluated
+  int64_t classes = 0;              // that a sample may be of; 0: not known
   std::string run_directory;        // for JobStatus only
   std::string software;             // name and version, for the model's file
   // Both outlive the job.

@@ -224,8 +224,7 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     if (done.step <= record->reported) {
       continue;  // counted already
     }
-    const bool has_loss = std::isfinite(done.loss_sum);
-    if (const Status status = CountStep(record, done, !has_loss, call.now); !status.ok()) {
+    if (const Status status = CountStep(record, done, true, call.now); !status.ok()) {
       job_->Refuse(call, status.code(), std::string(status.message()), done.step);
       return;
     }
@@ -242,7 +241,7 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
 }
 
 Status LeaseDesk::CountStep(
-    MemberRecord* member, const proto::StepDone& done, bool is_loss_bad, TimePoint now) {
+    MemberRecord* member, const proto::StepDone& done, bool has_loss, TimePoint now) {
   if (done.step != member->reported + 1) {
     return Status::InvalidArgument(
         fmt::format("step {} does not follow step {}", done.step, member->reported));
@@ -271,7 +270,11 @@ Status LeaseDesk::CountStep(
     job_->rounds.Contribute(
         member->incarnation, done.step, static_cast<uint32_t>(samples), done.is_rejected);
   }
-  job_->divergence.OnStep(done.is_rejected || is_loss_bad, job_->membership.members().size());
+  const double loss = done.loss_sum / static_cast<double>(samples);
+  job_->divergence.OnStep(
+      done.is_rejected,
+      has_loss ? std::optional(loss) : std::nullopt,
+      job_->membership.members().size());
   if (job_->ledger.is_complete()) {
     job_->training_ended = now;
     job_->divergence.OnLastStep();

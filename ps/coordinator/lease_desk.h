@@ -28,10 +28,9 @@ class LeaseDesk {
   /// Takes note of what has become of a member: draining, or none any more.
   void Track(Incarnation incarnation);
   /// Counts the next step of an incarnation, reported or resolved. Errors: kInvalidArgument when it
-  /// is not the step that must come next; nothing has changed then. `is_loss_bad`: it has a loss,
-  /// which is not finite.
-  Status CountStep(
-      MemberRecord* member, const proto::StepDone& done, bool is_loss_bad, TimePoint now);
+  /// is not the step that must come next; nothing has changed then. Without `has_loss` nobody knows
+  /// its loss.
+  Status CountStep(MemberRecord* member, const proto::StepDone& done, bool has_loss, TimePoint now);
 
   /// Begins the evaluations of epochs that are counted in full (bsp: and committed).
   void FinishEpochs();

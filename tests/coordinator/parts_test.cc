@@ -178,44 +178,44 @@ TEST(SeatsTest, TheLowestSeatThatNobodyHasOrIsExpectedInIsVacant) {
 }
 
 TEST(DivergenceTest, MostOfTheLastStepsHaveToBeUseless) {
-  DivergenceWatch watch;
+  DivergenceWatch watch(10);
   for (int i = 0; i < 1000; ++i) {
-    watch.OnStep(i % 2 == 0, 4);
+    watch.OnStep(i % 2 == 0, 0.5, 4);
     ASSERT_FALSE(watch.has_diverged()) << "a broken worker among two, step " << i;
   }
-  watch.OnStep(true, 4);
+  watch.OnStep(true, 0.5, 4);
   EXPECT_FALSE(watch.has_diverged());
-  watch.OnStep(true, 4);
+  watch.OnStep(true, 0.5, 4);
   EXPECT_EQ(watch.why(), "33 of the last 64 steps gave a gradient or a loss that is not finite");
-  watch.OnStep(true, 4);
+  watch.OnStep(true, 0.5, 4);
   EXPECT_TRUE(watch.why().starts_with("33 ")) << "it stays as it was first seen";
 }
 
 TEST(DivergenceTest, AFewStepsSayNothingUntilTheyAreAllThereWillBe) {
-  DivergenceWatch watch;
+  DivergenceWatch watch(10);
   for (int i = 0; i < 63; ++i) {
-    watch.OnStep(true, 1);
+    watch.OnStep(true, 0.5, 1);
   }
   EXPECT_FALSE(watch.has_diverged());
   watch.OnLastStep();
   EXPECT_TRUE(watch.has_diverged());
-  DivergenceWatch none;
+  DivergenceWatch none(10);
   none.OnLastStep();
   EXPECT_FALSE(none.has_diverged());
 }
 
 TEST(DivergenceTest, OfALargeFleetTwoStepsOfEachAreLookedAt) {
-  DivergenceWatch watch;
+  DivergenceWatch watch(10);
   for (int i = 0; i < 199; ++i) {
-    watch.OnStep(true, 100);
+    watch.OnStep(true, 0.5, 100);
   }
   EXPECT_FALSE(watch.has_diverged());
-  watch.OnStep(true, 100);
+  watch.OnStep(true, 0.5, 100);
   EXPECT_TRUE(watch.has_diverged());
 }
 
 TEST(DivergenceTest, UpdatesThatOverflowWithMostStepsAreADivergence) {
-  DivergenceWatch watch;
+  DivergenceWatch watch(10);
   proto::ShardStats stats;
   const auto add = [&](uint64_t steps, uint64_t overflows) {
     stats.steps_applied += steps;
@@ -234,11 +234,47 @@ TEST(DivergenceTest, UpdatesThatOverflowWithMostStepsAreADivergence) {
 }
 
 TEST(DivergenceTest, AModelWhoseTestLossIsNotFiniteIsOfNoUse) {
-  DivergenceWatch watch;
+  DivergenceWatch watch(10);
   watch.OnEvaluation({1, 0.5, 2.0, 100, 1});
   EXPECT_FALSE(watch.has_diverged());
   watch.OnEvaluation({2, 0.1, std::nan(""), 100, 2});
   EXPECT_EQ(watch.why(), "the loss on the test samples after epoch 2 is not finite");
+}
+
+TEST(DivergenceTest, ALossThatStaysFarAboveAGuessIsADivergence) {
+  DivergenceWatch watch(10);
+  watch.OnStep(false, 2.3, 4);
+  for (int i = 0; i < 32; ++i) {
+    watch.OnStep(false, 24, 4);
+    watch.OnStep(false, 22, 4);
+    ASSERT_FALSE(watch.has_diverged()) << "a spike, step " << i;
+  }
+  watch.OnStep(false, 2.8e10, 4);
+  EXPECT_FALSE(watch.has_diverged());
+  watch.OnStep(false, 2.8e10, 4);
+  EXPECT_EQ(
+      watch.why(),
+      "33 of the last 64 steps gave a gradient or a loss that is not finite, or a loss above 23, "
+      "which is 10 times that of a guess or of the best step");
+}
+
+TEST(DivergenceTest, ARunThatBeginsFarAboveAGuessMayTakeItsTime) {
+  DivergenceWatch watch(2);
+  for (int i = 0; i < 1000; ++i) {
+    watch.OnStep(false, 900 - i % 500, 4);
+  }
+  EXPECT_FALSE(watch.has_diverged());
+}
+
+TEST(DivergenceTest, AStepWhoseLossNobodyKnowsSaysNothing) {
+  DivergenceWatch watch(10);
+  DivergenceWatch classless(0);
+  for (int i = 0; i < 1000; ++i) {
+    watch.OnStep(false, std::nullopt, 1);
+    classless.OnStep(false, i, 1);
+  }
+  EXPECT_FALSE(watch.has_diverged());
+  EXPECT_FALSE(classless.has_diverged()) << "without classes nobody knows what a guess has";
 }
 
 TEST(FleetSpeedTest, TheSlowestIsKnownWhoeverGoes) {

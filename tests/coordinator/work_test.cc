@@ -1,9 +1,14 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <optional>
 
 #include "tests/coordinator/harness.h"
 
 namespace ps::coordinator {
 namespace {
+
+using ::testing::HasSubstr;
 
 CoordinatorOptions OneWorker(proto::Mode mode = proto::Mode::kAsync) {
   CoordinatorOptions options = SmallJob(mode);
@@ -108,13 +113,14 @@ TEST(WorkTest, RejectedStepsCountAndAreTold) {
   EXPECT_EQ(harness.status().samples_counted, 10U);
 }
 
-/// All samples of the job, each step with this loss.
-void WorkWithLoss(Harness* harness, double loss, bool is_rejected) {
+/// All samples of the job, each step with this loss; the first one may have another.
+void WorkWithLoss(
+    Harness* harness, double loss, bool is_rejected, std::optional<double> first_loss = {}) {
   FakeWorker worker = harness->StartWithWorkers()[0];
   for (auto grant = harness->Ask(&worker); grant; grant = harness->Ask(&worker)) {
     for (uint64_t begin = grant->begin; begin < grant->end;) {
       proto::StepDone done = harness->MakeStep(&worker, *grant, begin);
-      done.loss_sum = loss;
+      done.loss_sum = done.step == 1 ? first_loss.value_or(loss) : loss;
       done.is_rejected = is_rejected;
       harness->Complete(worker, done.step);
       harness->Give(worker.peer, proto::StepReport{worker.incarnation, {done}});
@@ -147,6 +153,18 @@ TEST(WorkTest, ALossThatStaysInfiniteIsADivergenceToo) {
   Harness harness(LongJob());
   WorkWithLoss(&harness, INFINITY, false);
   EXPECT_EQ(harness.status().state, "failed");
+}
+
+TEST(WorkTest, ALossThatStaysFarAboveAGuessIsADivergenceToo) {
+  CoordinatorOptions options = LongJob();
+  options.classes = 10;
+  Harness harness(options);
+  WorkWithLoss(&harness, 10 * 62.8, false, 10 * 2.3);  // of ten samples
+  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_THAT(harness.status().detail, HasSubstr("63 of the last 64 steps"));
+  Harness high(options);
+  WorkWithLoss(&high, 10 * 62.8, false);
+  EXPECT_EQ(high.status().state, "done") << "it began there";
 }
 
 TEST(WorkTest, AShortJobIsJudgedAtItsEnd) {
