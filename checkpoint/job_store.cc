@@ -12,7 +12,7 @@ namespace {
 
 constexpr Column kManifests = 0;
 constexpr Column kRows = 1;
-constexpr std::array<std::string_view, 2> kColumns = {"manifests", "rows"};
+constexpr std::array<std::string_view, 2> kJobColumns = {"manifests", "rows"};
 
 }  // namespace
 
@@ -22,7 +22,7 @@ std::string JobDirectory(const std::string& path) {
 
 Result<std::unique_ptr<JobStore>> JobStore::Open(
     Storage& storage, const std::string& path, OpenMode mode) {
-  PS_ASSIGN(auto database, storage.Open(JobDirectory(path), kColumns, mode));
+  PS_ASSIGN(auto database, storage.Open(JobDirectory(path), kJobColumns, mode));
   std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
   PS_ASSIGN(const std::vector<CheckpointId> manifests, store->Manifests());
   store->newest_ = manifests.empty() ? 0 : manifests.back();

@@ -22,7 +22,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "elements are stored little-endian");
 
-constexpr uint64_t kLengthBytes = 8;
 /// Elements that are converted at a time.
 constexpr size_t kPieceElements = 8192;
 
@@ -118,17 +117,17 @@ Result<SafetensorsHeader> ReadHeader(int fd, const std::string& path, uint64_t* 
   }
   const auto size = static_cast<uint64_t>(file.st_size);
   uint64_t length = 0;
-  if (size < kLengthBytes) {
+  if (size < kSafetensorsLengthBytes) {
     return Status::Corruption(fmt::format("{} bytes are too few for a safetensors file", size));
   }
   PS_TRY(ReadAt(fd, std::as_writable_bytes(std::span(&length, 1)), 0, path));
-  if (length > size - kLengthBytes || length > kSafetensorsHeaderMax) {
+  if (length > size - kSafetensorsLengthBytes || length > kSafetensorsHeaderMax) {
     return Status::Corruption(fmt::format(
         "no safetensors file: its header is to have {} bytes, the file has {}", length, size));
   }
   std::string json(length, '\0');
-  PS_TRY(ReadAt(fd, std::as_writable_bytes(std::span(json)), kLengthBytes, path));
-  *data_at = kLengthBytes + length;
+  PS_TRY(ReadAt(fd, std::as_writable_bytes(std::span(json)), kSafetensorsLengthBytes, path));
+  *data_at = kSafetensorsLengthBytes + length;
   return ParseSafetensorsHeader(json, size - *data_at);
 }
 

@@ -14,7 +14,6 @@
 namespace ps::checkpoint {
 namespace {
 
-constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kDataAlignment = 64;
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
@@ -364,11 +363,12 @@ std::string PrintSafetensorsHeader(const SafetensorsHeader& header) {
   }
   json += "}";
   json.resize(
-      (kLengthBytes + json.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment -
-          kLengthBytes,
+      (kSafetensorsLengthBytes + json.size() + kDataAlignment - 1) / kDataAlignment *
+              kDataAlignment -
+          kSafetensorsLengthBytes,
       ' ');
   std::string bytes;
-  for (uint64_t i = 0; i < kLengthBytes; ++i) {
+  for (uint64_t i = 0; i < kSafetensorsLengthBytes; ++i) {
     bytes += static_cast<char>(json.size() >> (8 * i) & 0xffU);
   }
   return bytes + json;

@@ -45,6 +45,8 @@ struct SafetensorsHeader {
 
 /// Longer ones are refused, as by the reference implementation.
 inline constexpr uint64_t kSafetensorsHeaderMax = 100'000'000;
+/// A file begins with the length of its header in so many bytes, little-endian.
+inline constexpr uint64_t kSafetensorsLengthBytes = 8;
 
 /// Reads the JSON, which `data_bytes` of data follow. Takes any bytes. Errors: kCorruption naming
 /// the tensor or the byte (no such JSON; offsets that overlap, leave gaps or do not fit shape and

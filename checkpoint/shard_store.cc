@@ -17,7 +17,7 @@ namespace {
 
 constexpr Column kChunks = 0;
 constexpr Column kParts = 1;
-constexpr std::array<std::string_view, 2> kColumns = {"chunks", "parts"};
+constexpr std::array<std::string_view, 2> kShardColumns = {"chunks", "parts"};
 
 std::string ChunkName(ChunkKey key, CheckpointId id) {
   return fmt::format("chunk {} of tensor {} in checkpoint {}", ChunkOf(key), TensorOf(key), id);
@@ -83,7 +83,7 @@ Result<std::unique_ptr<ShardStore>> ShardStore::Open(
 
 Result<std::unique_ptr<ShardStore>> ShardStore::Open(
     Storage& storage, const std::string& path, const std::string& directory, OpenMode mode) {
-  PS_ASSIGN(auto database, storage.Open(path + "/" + directory, kColumns, mode));
+  PS_ASSIGN(auto database, storage.Open(path + "/" + directory, kShardColumns, mode));
   std::unique_ptr<ShardStore> store(new ShardStore(std::move(database), directory));
   PS_ASSIGN(const std::vector<CheckpointId> parts, store->Parts());
   store->newest_ = parts.empty() ? 0 : parts.back();

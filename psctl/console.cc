@@ -13,7 +13,7 @@
 namespace ps::psctl {
 namespace {
 
-Status WriteAll(int fd, std::string_view text) {
+Status WriteResult(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
     if (n < 0 && errno == EINTR) {
@@ -54,12 +54,12 @@ Console ProcessConsole() {
   const auto written = std::make_shared<Status>();
   console.out = [written](std::string_view text) {
     if (written->ok()) {
-      *written = WriteAll(STDOUT_FILENO, text);
+      *written = WriteResult(STDOUT_FILENO, text);
     }
   };
   console.out_status = [written] { return *written; };
   console.err = [](std::string_view text) {
-    WriteAll(STDERR_FILENO, text).Ignore("there is nowhere to say so");
+    WriteResult(STDERR_FILENO, text).Ignore("there is nowhere to say so");
   };
   console.out_width = ::isatty(STDOUT_FILENO) != 0 ? TerminalWidth(STDOUT_FILENO) : 0;
   console.is_err_terminal = ::isatty(STDERR_FILENO) != 0;

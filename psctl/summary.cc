@@ -11,7 +11,7 @@
 namespace ps::psctl {
 namespace {
 
-constexpr size_t kGoneRowsMax = 16;
+constexpr size_t kGoneTotalsMax = 16;
 
 struct Totals {
   uint64_t bytes_pushed = 0;
@@ -49,7 +49,7 @@ std::string HiddenNote(size_t hidden) {
   return hidden == 0 ? "" : "and " + Plural(hidden, "earlier one") + ", in summary.json\n";
 }
 
-std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
+std::string RenderWorkerTotals(const proto::JobStatus& status, size_t width_max) {
   Table table(
       {{"worker"},
        {"state", Align::kLeft},
@@ -63,7 +63,7 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
        {"pushed", Align::kRight, 1},
        {"pulled", Align::kRight, 1},
        {"retries", Align::kRight, 6}});
-  const ShownWorkers shown = ChooseWorkers(status, kGoneRowsMax);
+  const ShownWorkers shown = ChooseWorkers(status, kGoneTotalsMax);
   for (const proto::WorkerRow& row : shown.rows) {
     table.AddRow(
         {std::to_string(row.worker.value),
@@ -223,7 +223,7 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
   }
   out += RenderPairs(pairs);
   if (!status.workers.empty()) {
-    out += "\n" + RenderWorkers(status, width_max);
+    out += "\n" + RenderWorkerTotals(status, width_max);
   }
   return out;
 }

@@ -89,7 +89,12 @@ mkdir -p "$all"
 for preset in "${presets[@]}"; do
   say "test: building $preset in build/$preset"
   began="$SECONDS"
-  configure "$preset" -DPS_TESTS=ON
+  # A build that nobody works in is compiled several sources at a time, in two thirds of the time.
+  joined=()
+  if [[ ! -e "$ROOT/build/$preset/CMakeCache.txt" ]]; then
+    joined=(-DCMAKE_UNITY_BUILD=ON)
+  fi
+  configure "$preset" -DPS_TESTS=ON "${joined[@]}"
   build "$preset" >&2
   build_seconds+="$preset=$((SECONDS - began)) "
   printf 'subdirs("%s")\n' "$ROOT/build/$preset" >> "$all/CTestTestfile.cmake"

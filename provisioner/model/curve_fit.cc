@@ -16,10 +16,10 @@
 namespace ps::provisioner {
 namespace {
 
-constexpr size_t kPointsNeeded = 20;  // of a curve
-constexpr size_t kPointsUsed = 40;    // of a curve, evenly over its steps
-constexpr size_t kCurvesUsed = 64;    // the newest
-constexpr int kIterationsMax = 200;
+constexpr size_t kCurvePointsNeeded = 20;  // of a curve
+constexpr size_t kCurvePointsUsed = 40;    // of a curve, evenly over its steps
+constexpr size_t kCurvesUsed = 64;         // the newest
+constexpr int kCurveIterationsMax = 200;
 // From this relative error on a number of steps counts as an outlier.
 constexpr double kWildError = 0.1;
 constexpr double kFall = 0.05;  // of its loss that a curve has to fall by
@@ -62,7 +62,7 @@ void KeepArrivals(Curve* curve) {
       lowest = sample.loss;
       if (sample.steps >= steps_next) {
         arrivals.push_back(sample);
-        steps_next = sample.steps + steps_max / static_cast<double>(kPointsUsed);
+        steps_next = sample.steps + steps_max / static_cast<double>(kCurvePointsUsed);
       }
     }
   }
@@ -80,7 +80,7 @@ std::vector<Curve> CurvesOf(std::span<const proto::LossSample> samples) {
     curve.points.assign(points.begin(), points.end());
   }
   std::erase_if(curves, [](Curve& curve) {
-    if (curve.points.size() < kPointsNeeded) {
+    if (curve.points.size() < kCurvePointsNeeded) {
       return true;
     }
     const double first = curve.points.front().loss;
@@ -139,7 +139,7 @@ class CurveFitter {
           [this](std::span<const double> p, std::span<double> out) { Residuals(p, out); },
           points_ + kShape - 1 + groups_.size(),
           std::move(start),
-          kIterationsMax);
+          kCurveIterationsMax);
       if (found.cost < best.cost) {
         best = std::move(found);
       }
@@ -318,7 +318,7 @@ Result<proto::CurveFit> FitCurves(std::span<const proto::LossSample> samples) {
   std::vector<Curve> curves = CurvesOf(samples);
   if (curves.empty()) {
     return Status::InvalidArgument(
-        "the loss needs " + std::to_string(kPointsNeeded) +
+        "the loss needs " + std::to_string(kCurvePointsNeeded) +
         " points of a curve that falls; there are " + std::to_string(samples.size()) +
         (samples.empty() ? "" : " of curves that are too short or do not fall: train for longer"));
   }

@@ -13,7 +13,7 @@ namespace ps::provisioner {
 namespace {
 
 // From this relative error on a speed counts as an outlier.
-constexpr double kWildError = 0.03;
+constexpr double kWildTimeError = 0.03;
 
 /// A sample in the form of a model's arguments.
 struct FleetCase {
@@ -83,7 +83,7 @@ double StatedResidual(const SpeedModel& model, std::span<const FleetCase> cases)
 double SoftCost(const SpeedModel& model, std::span<const FleetCase> cases) {
   double cost = 0;
   for (const FleetCase& one : cases) {
-    const double soft = SoftResidual(LogError(model, one), kWildError);
+    const double soft = SoftResidual(LogError(model, one), kWildTimeError);
     cost += soft * soft;
   }
   return cost;
@@ -127,7 +127,7 @@ Result<proto::QueueFit> FitQueue(const FitJob& job, std::span<const proto::Fleet
   const auto share_of = [tells_sharing](double fitted) { return tells_sharing ? fitted : 1; };
   // Where nothing is known of how links are shared, they are shared in equal parts and cost
   // nothing: a pull too weak to matter where something is known.
-  const double pull = 1e-3 * kWildError * kWildError * static_cast<double>(cases.size());
+  const double pull = 1e-3 * kWildTimeError * kWildTimeError * static_cast<double>(cases.size());
   const auto cost = [&](double fitted_share, double overhead) {
     const double wait_share = share_of(fitted_share);
     const QueueSpeedModel model(

@@ -232,8 +232,8 @@ SpotDnnLossModel::SpotDnnLossModel(
     : fit_(fit), variant_(variant), batch_least_(batch_least) {}
 
 double SpotDnnLossModel::SmallBatchFactor(double batch_mean) const {
-  constexpr double kRounding = 1 - 1e-9;  // of a mean of equal batches
-  const bool is_small = batch_mean > 0 && batch_mean < batch_least_ * kRounding;
+  constexpr double kMeanRounding = 1 - 1e-9;  // of equal batches
+  const bool is_small = batch_mean > 0 && batch_mean < batch_least_ * kMeanRounding;
   return is_small ? batch_least_ / batch_mean : 1;
 }
 

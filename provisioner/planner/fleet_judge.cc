@@ -7,11 +7,11 @@
 #include <string>
 
 #include "provisioner/model/prediction_interval.h"
+#include "provisioner/planner/numbers.h"
 
 namespace ps::provisioner {
 namespace {
 
-constexpr double kSecondsPerHour = 3600;
 // Sums of prices in different orders differ by rounding: costs are compared to this many bits.
 constexpr int kUsdBits = 40;
 

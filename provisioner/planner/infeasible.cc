@@ -4,17 +4,15 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/numbers.h"
 
 namespace ps::provisioner {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kSecondsPerHour = 3600;
 // Nearest goals can be met, and are this close to the nearest.
 constexpr double kAccuracy = 1e-3;
 constexpr int kBisectionsMax = 20;

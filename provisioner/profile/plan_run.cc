@@ -7,15 +7,10 @@
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
-namespace {
-
-constexpr double kBytesPerMbit = 1e6 / 8;
 
 float MbitPerS(double bytes_per_s) {
-  return static_cast<float>(bytes_per_s / kBytesPerMbit);
+  return static_cast<float>(bytes_per_s * 8 / 1e6);
 }
-
-}  // namespace
 
 Result<proto::JobConfig> ApplyPlan(
     proto::JobConfig config, const proto::Plan& plan, const std::string& model_fingerprint) {

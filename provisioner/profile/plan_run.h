@@ -11,6 +11,9 @@ namespace ps::provisioner {
 
 // A plan run on this machine, and how it came out against what it promised. Pure.
 
+/// As the fields of a job's config say it.
+float MbitPerS(double bytes_per_s);
+
 /// The job with the plan's fleet: a worker group for each kind of worker, with its minibatch and
 /// its time per step, the plan's servers, and its links' rates. The run ends at the plan's loss.
 /// Errors: kInvalidArgument for a plan without workers, of another job, of one that trains

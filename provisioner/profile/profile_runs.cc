@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "provisioner/profile/plan_run.h"
 #include "provisioner/profile/profile_merge.h"
 #include "ps/base/text.h"
 
@@ -37,7 +38,6 @@ constexpr std::array<double, 8> kSlowness = {1, 1.5, 1.25, 1.75, 1.1, 1.6, 1.35,
 /// Both hide behind computation, but a pull arrives too late for the next step, as on a busy
 /// network.
 constexpr double kExchangeShare = 0.75;
-constexpr double kBytesPerMbit = 1e6 / 8;
 /// Share of the processors that workers of such a fleet compute on; servers take the rest.
 constexpr double kComputingShare = 0.8;
 
@@ -112,10 +112,9 @@ ProfileRun CurveRun(
     const double step_s = settings.compute_s * stretch * slowness;
     proto::WorkerGroup worker = like;
     worker.step_ms = static_cast<float>(1000 * step_s);
-    worker.link_mbit_per_s =
-        is_overlapping && fleet.is_late
-            ? static_cast<float>(settings.push_bytes / kBytesPerMbit / (kExchangeShare * step_s))
-            : 0;
+    worker.link_mbit_per_s = is_overlapping && fleet.is_late
+                                 ? MbitPerS(settings.push_bytes / (kExchangeShare * step_s))
+                                 : 0;
     workers.push_back(worker);
     rate += 1 / (stretch * slowness);
   }

@@ -11,7 +11,7 @@ namespace {
 using reflection::BaseType;
 using Kind = JsonValue::Kind;
 
-constexpr size_t kTextBytesMax = 4096;
+constexpr size_t kFileTextBytesMax = 4096;
 constexpr size_t kListItemsMax = 1000;
 /// The one name that is not in the schema: editors look there for it.
 constexpr std::string_view kSchemaKey = "$schema";
@@ -169,11 +169,11 @@ class Checker {
     if (value.kind != Kind::kText) {
       return WrongKind(value, path, AllowedFor(schema_, field) + ", in double quotes");
     }
-    if (value.text.empty() || value.text.size() > kTextBytesMax) {
+    if (value.text.empty() || value.text.size() > kFileTextBytesMax) {
       return Error(
           value.place,
           path + " has " + std::to_string(value.text.size()) + " bytes; allowed: 1 to " +
-              std::to_string(kTextBytesMax));
+              std::to_string(kFileTextBytesMax));
     }
     if (const auto names = AttributeWords(field, "names"); !names.empty()) {
       return Name(value, names, path);

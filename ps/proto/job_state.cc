@@ -193,7 +193,7 @@ void Decode(Decoder& d, const saved::JobState& w, JobState* m) {
 namespace {
 
 constexpr uint32_t kMagic = 0x534a5053;  // "SPJS"
-constexpr uint32_t kDepthMax = 16;
+constexpr uint32_t kStateDepthMax = 16;
 
 struct Header {
   uint32_t magic = kMagic;
@@ -241,7 +241,7 @@ Result<JobState> DecodeJobState(std::span<const std::byte> bytes) {
   std::memcpy(aligned.data(), body.data(), body.size());
   const auto* const data = reinterpret_cast<const uint8_t*>(aligned.data());
   const auto tables_max = static_cast<flatbuffers::uoffset_t>(body.size() / 8 + 1);
-  flatbuffers::Verifier verifier(data, body.size(), kDepthMax, tables_max);
+  flatbuffers::Verifier verifier(data, body.size(), kStateDepthMax, tables_max);
   if (!verifier.VerifyBuffer<saved::JobState>(nullptr)) {
     return Status::Corruption("the job state is a malformed FlatBuffer");
   }

@@ -10,7 +10,7 @@
 namespace ps::proto {
 namespace {
 
-constexpr int kDepthMax = 64;
+constexpr int kJsonDepthMax = 64;
 constexpr size_t kQuotedCharactersMax = 60;
 
 bool IsDigit(char c) {
@@ -105,8 +105,8 @@ class Parser {
 
   Status Value(JsonValue& out, int depth) {
     out.place = place_;
-    if (depth > kDepthMax) {
-      return Fail("nested too deeply; allowed: " + std::to_string(kDepthMax) + " levels");
+    if (depth > kJsonDepthMax) {
+      return Fail("nested too deeply; allowed: " + std::to_string(kJsonDepthMax) + " levels");
     }
     switch (Peek()) {
       case '{':

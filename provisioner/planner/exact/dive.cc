@@ -5,13 +5,11 @@
 #include <limits>
 
 #include "provisioner/model/step_time.h"
+#include "provisioner/planner/numbers.h"
 #include "provisioner/profile/statistics.h"
 
 namespace ps::provisioner {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kSlack = 1e-9;  // what sums in another order can differ by, and more
 
 constexpr uint64_t kNodesPerQuestion = 4096;
 

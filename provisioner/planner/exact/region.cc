@@ -3,20 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "provisioner/planner/exact/least_sums.h"
 #include "provisioner/planner/exact/ratio_search.h"
 #include "provisioner/planner/exact/trait_bounds.h"
+#include "provisioner/planner/numbers.h"
 
 namespace ps::provisioner {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kSecondsPerHour = 3600;
 // Sums in another order than the model's differ in their last bits: limits are loosened by this.
-constexpr double kSlack = 1e-9;
 constexpr int kHeterogeneityRounds = 3;
 // Ratio of the speeds within a region up to which they bound heterogeneity well.
 constexpr double kTightEffect = 1.02;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
+
+#include "provisioner/planner/numbers.h"
 
 namespace ps::provisioner {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kExchangesMax = 100;
 constexpr int kStepShare = 16;  // fleets grow by one worker, then by that part of them
 // Most fleets tried behind each server side; the search does not need a fleet from here.

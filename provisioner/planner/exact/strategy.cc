@@ -13,12 +13,12 @@
 #include "provisioner/planner/exact/start.h"
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/infeasible.h"
+#include "provisioner/planner/numbers.h"
 #include "provisioner/planner/strategies.h"
 
 namespace ps::provisioner {
 namespace {
 
-constexpr double kSlack = 1e-9;
 // Regions whose numbers of steps spread less than this are worth a longer walk.
 constexpr double kUniform = 1.02;
 // Regions whose workers' speeds spread more have bounds too loose for a walk.

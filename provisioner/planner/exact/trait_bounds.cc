@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "provisioner/planner/numbers.h"
+
 namespace ps::provisioner {
 namespace {
 
-constexpr double kSlack = 1e-9;
 constexpr double kBatchSlack = 4e-9;  // of sums in another order, and of the rate needed
 constexpr int kBatchSteps = 6;
 constexpr int kTangents = 6;
