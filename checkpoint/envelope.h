@@ -12,7 +12,7 @@ namespace ps::checkpoint {
 /// The newest format that is read, and the one that is written. FORMAT.md.
 inline constexpr uint16_t kFormatVersion = 1;
 
-enum class RecordKind : uint16_t { kChunk = 1, kPart = 2, kManifest = 3 };
+enum class RecordKind : uint16_t { kChunk = 1, kPart = 2, kManifest = 3, kIndex = 4 };
 
 inline constexpr size_t kEnvelopeBytes = 24;
 

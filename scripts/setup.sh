@@ -18,6 +18,7 @@ NEEDS=(
   "libfmt-dev"
   "librocksdb-dev"
   "libzstd-dev"
+  "libcurl4-openssl-dev"
   "zlib1g-dev"
   "dataset-fashion-mnist"
 )
@@ -26,6 +27,7 @@ TEST_NEEDS=(
   "libgmock-dev"
   "clang-format-14"
   "iproute2"
+  "python3-venv"
 )
 
 case "${1:-}" in
@@ -140,7 +142,23 @@ choose_packages() {
   done
 }
 
-main() {
+# A Python of the tests' own with moto, a server that speaks the protocol of S3. Without it, where
+# the Python index can't be reached, its tests skip.
+install_moto() {
+  local venv="$ROOT/build/venv"
+  if [[ -x "$venv/bin/python3" ]] && [[ -e "$venv/moto" ]]; then
+    return 0
+  fi
+  say "setup: installing moto in build/venv"
+  if ! { /usr/bin/python3 -m venv "$venv" &&
+    "$venv/bin/pip" install --quiet --disable-pip-version-check "moto[s3,server]" boto3 &&
+    touch "$venv/moto"; } > /dev/null 2>&1; then
+    rm -rf "$venv"
+    say "setup: moto can't be had from the Python index, so its tests will skip"
+  fi
+}
+
+install_packages() {
   if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
     die "setup knows Debian and Ubuntu only. Elsewhere install a C++20 compiler (clang 16 or g++" \
       "12 and newer) and the equivalents of: ${NEEDS[*]}; then use cmake --preset release"
@@ -198,4 +216,7 @@ main() {
   fi
 }
 
-main
+install_packages
+if [[ -n "$with_tests" ]]; then
+  install_moto
+fi

@@ -49,6 +49,11 @@ add_library(ps_zstd INTERFACE)
 target_include_directories(ps_zstd SYSTEM INTERFACE "${PS_ZSTD_INCLUDE}")
 target_link_libraries(ps_zstd INTERFACE "${PS_ZSTD_LIBRARY}")
 
+# libcurl. Linked by checkpoint/remote alone. 7.85 brought the option that names the protocols.
+find_package(CURL 7.85 REQUIRED)
+add_library(ps_curl INTERFACE)
+target_link_libraries(ps_curl INTERFACE CURL::libcurl)
+
 if(PS_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)

@@ -51,10 +51,11 @@ function(ps_join_tests name)
   set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# ps_test(NAME [ALONE] [TIMEOUT s] LABELS ... SOURCES ... LINK ...): one GoogleTest binary, every
-# test a ctest test, run in the source tree's root.
+# ps_test(NAME [ALONE] [TIMEOUT s] [TOGETHER FILTER] LABELS ... SOURCES ... LINK ...): one
+# GoogleTest binary, every test a ctest test, run in the source tree's root. Tests that match
+# FILTER, which share something dear, are one ctest test.
 function(ps_test name)
-  cmake_parse_arguments(arg "ALONE" "TIMEOUT" "LABELS;SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "ALONE" "TIMEOUT;TOGETHER" "LABELS;SOURCES;LINK" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -70,9 +71,18 @@ function(ps_test name)
   if(arg_ALONE)
     list(APPEND properties RUN_SERIAL TRUE)
   endif()
+  set(filter "")
+  if(arg_TOGETHER)
+    set(filter "-${arg_TOGETHER}")
+    ps_script_test(${name}.together TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS}
+      COMMAND ${name} "--gtest_filter=${arg_TOGETHER}")
+    set_tests_properties("${PS_TEST_PREFIX}.${name}.together" PROPERTIES
+      SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+  endif()
   gtest_discover_tests(${name}
     DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_PREFIX "${PS_TEST_PREFIX}."
+    TEST_FILTER "${filter}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     PROPERTIES ${properties})
   # gtest_discover_tests takes a second label for the name of a property, so labels come after it.

@@ -32,6 +32,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "ps/server",
     "ps/coordinator",
     "checkpoint",
+    "checkpoint/remote",
     "kernels/cpu",
     "kernels/cuda",
     "worker",

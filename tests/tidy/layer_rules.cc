@@ -26,7 +26,8 @@ const std::vector<Layer>& Layers() {
       {"ps/client", {"ps/base", "ps/proto", "ps/net"}},
       {"ps/server",
        {"ps/base", "ps/proto", "ps/emulation", "ps/net", "kernels", "kernels/cpu", "checkpoint"}},
-      {"ps/coordinator", {"ps/base", "ps/proto", "ps/net", "checkpoint"}},
+      {"ps/coordinator", {"ps/base", "ps/proto", "ps/net", "checkpoint", "checkpoint/remote"}},
+      {"checkpoint/remote", {"ps/base", "checkpoint"}},
       {"checkpoint", {"ps/base"}},
       {"kernels/cpu", {"ps/base", "kernels"}},
       {"kernels/cuda", {"ps/base", "kernels"}},
@@ -59,6 +60,7 @@ const std::vector<Layer>& Layers() {
         "ps/server",
         "ps/coordinator",
         "checkpoint",
+        "checkpoint/remote",
         "kernels",
         "kernels/cpu",
         "kernels/cuda",
@@ -112,6 +114,7 @@ const std::vector<ThirdParty>& ThirdParties() {
       {"CLI11", {"CLI/"}, {"CLI11::"}, {"psctl"}},
       {"RocksDB", {"rocksdb/"}, {"ps_rocksdb"}, {"checkpoint", "tests/checkpoint"}},
       {"zstd", {"zstd"}, {"ps_zstd"}, {"checkpoint", "tests/checkpoint"}},
+      {"libcurl", {"curl/"}, {"ps_curl", "CURL::"}, {"checkpoint/remote"}},
       {"GoogleTest", {"gtest/", "gmock/"}, {"GTest::"}, {"tests"}},
   };
   return libraries;

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "checkpoint/remote/http.h"
+#include "checkpoint/remote/s3_store.h"
+#include "checkpoint/remote/upload.h"
+#include "ps/base/request_thread.h"
+#include "ps/base/status.h"
+
+namespace ps::checkpoint {
+
+/// What copying has come to.
+struct CopyState {
+  CheckpointId newest = 0;  // that is there; 0: none
+  uint64_t copied = 0;
+  uint64_t failed = 0;  // attempts
+  uint64_t sent_bytes = 0;
+  std::string trouble;  // why the newest attempt failed; empty once one succeeded
+};
+
+/// Copies the checkpoints of a run while it trains, on a thread of its own. An attempt that fails
+/// is counted and made good by the next one. Thread: any.
+class Copier {
+ public:
+  struct Options {
+    std::string path;
+    std::string writer;  // names this copier among all
+    size_t keep = 0;     // in the target
+    /// Makes the target, at the first attempt and after failures to make it.
+    std::function<Result<std::unique_ptr<ObjectStore>>(Pause, IsCancelled)> open;
+    /// Told after each attempt, on the copier's thread.
+    std::function<void(const CopyState&)> told;
+  };
+
+  explicit Copier(Options options);
+
+  /// Ends what is under way: the next copier goes on with it.
+  ~Copier();
+
+  /// There is something new to be copied. While a copy is made, several calls become one.
+  void Poke();
+
+  /// Everything that was there at the last Poke is copied, or has failed.
+  bool is_idle() const { return pending_ == 0; }
+
+ private:
+  void Copy();
+  Result<UploadReport> TryToCopy();
+
+  const Options options_;
+  std::atomic<bool> is_ending_ = false;
+  std::atomic<int> pending_ = 0;  // copies to be made: one under way and one after it, at most
+  // The thread's.
+  CopyState state_;
+  std::unique_ptr<ObjectStore> target_;
+  std::unique_ptr<Uploader> uploader_;
+  RequestThread<int> thread_;  // the last: it uses the others
+};
+
+}  // namespace ps::checkpoint

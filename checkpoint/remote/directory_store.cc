@@ -1,0 +1,145 @@
+#include "checkpoint/remote/directory_store.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "ps/base/file.h"
+#include "ps/base/unique_fd.h"
+
+namespace ps::checkpoint {
+namespace {
+
+/// Ends the name of a file that is being written. No key has a dot.
+constexpr std::string_view kUnfinished = ".part";
+
+Status SyncDirectory(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open() || ::fsync(fd.get()) != 0) {
+    return IoError("cannot sync", path);
+  }
+  return Status::Ok();
+}
+
+class DirectoryStore final : public ObjectStore {
+ public:
+  explicit DirectoryStore(std::string root) : root_(std::move(root)) {}
+
+  std::string name() const override { return root_; }
+
+  Status Put(std::string_view key, std::span<const std::byte> bytes) override {
+    PS_TRY(CheckObjectKey(key));
+    const std::string path = PathOf(key);
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) {
+      return Status::Io(fmt::format("cannot create {}: {}", folder, error.message()));
+    }
+    // Two processes that write the same object do not meet under one name.
+    const std::string unfinished = fmt::format("{}.{}{}", path, ::getpid(), kUnfinished);
+    Status written = Write(unfinished, bytes);
+    if (written.ok() && ::rename(unfinished.c_str(), path.c_str()) != 0) {
+      written = IoError("cannot replace", path);
+    }
+    if (!written.ok()) {
+      ::unlink(unfinished.c_str());
+      return written;
+    }
+    return SyncDirectory(folder);
+  }
+
+  Result<std::vector<std::byte>> Get(std::string_view key, size_t bytes_max) override {
+    PS_TRY(CheckObjectKey(key));
+    Result<std::string> text = ReadFile(PathOf(key), bytes_max);
+    if (text.status().code() == StatusCode::kInvalidArgument) {
+      return Status::Corruption(std::string(text.status().message()));
+    }
+    if (!text.ok()) {
+      return std::move(text).status();
+    }
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(*text));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  }
+
+  Result<std::vector<ObjectInfo>> List(std::string_view prefix) override {
+    const std::string folder = prefix.empty() ? root_ : PathOf(prefix);
+    std::vector<ObjectInfo> objects;
+    std::error_code error;
+    using Iterator = std::filesystem::recursive_directory_iterator;
+    for (Iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      const std::string path = it->path().string();
+      if (path.ends_with(kUnfinished) || !it->is_regular_file(error)) {
+        continue;
+      }
+      const uint64_t bytes = it->file_size(error);
+      if (error == std::errc::no_such_file_or_directory) {
+        error.clear();  // deleted since
+        continue;
+      }
+      const std::string key = path.substr(root_.size() + 1);
+      if (CheckObjectKey(key).ok()) {
+        objects.push_back({.key = key, .bytes = bytes});
+      }
+    }
+    if (error && error != std::errc::no_such_file_or_directory) {
+      return Status::Io(fmt::format("cannot read {}: {}", folder, error.message()));
+    }
+    std::sort(objects.begin(), objects.end(), [](const ObjectInfo& a, const ObjectInfo& b) {
+      return a.key < b.key;
+    });
+    return objects;
+  }
+
+  Status Delete(std::string_view key) override {
+    PS_TRY(CheckObjectKey(key));
+    const std::string path = PathOf(key);
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+      return IoError("cannot delete", path);
+    }
+    return Status::Ok();
+  }
+
+ private:
+  std::string PathOf(std::string_view key) const { return root_ + "/" + std::string(key); }
+
+  static Status Write(const std::string& path, std::span<const std::byte> bytes) {
+    const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!fd.is_open()) {
+      return IoError("cannot create", path);
+    }
+    PS_TRY(WriteAll(fd.get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path));
+    return ::fsync(fd.get()) == 0 ? Status::Ok() : IoError("cannot sync", path);
+  }
+
+  const std::string root_;
+};
+
+}  // namespace
+
+Status CheckObjectKey(std::string_view key) {
+  const bool is_fine =
+      !key.empty() && key.size() <= 255 && !key.starts_with('/') && !key.ends_with('/') &&
+      key.find("//") == std::string_view::npos && std::all_of(key.begin(), key.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '/' || c == '-';
+      });
+  if (!is_fine) {
+    return Status::InvalidArgument(fmt::format("\"{}\" is no name of an object", key));
+  }
+  return Status::Ok();
+}
+
+std::unique_ptr<ObjectStore> MakeDirectoryStore(std::string root) {
+  while (root.size() > 1 && root.ends_with('/')) {
+    root.pop_back();
+  }
+  return std::make_unique<DirectoryStore>(std::move(root));
+}
+
+}  // namespace ps::checkpoint

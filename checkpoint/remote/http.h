@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+
+namespace ps::checkpoint {
+
+struct HttpRequest {
+  std::string method;  // GET, PUT, DELETE
+  std::string url;
+  std::vector<std::string> headers;  // "name: value"
+  std::span<const std::byte> body;
+  size_t reply_bytes_max = 0;
+};
+
+struct HttpReply {
+  int status = 0;
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::vector<std::byte> body;
+};
+
+/// With what requests are signed, by AWS's signature of version 4.
+struct SigningKey {
+  std::string region;
+  std::string id;
+  std::string secret;
+};
+
+struct HttpLimits {
+  Duration connect = std::chrono::seconds(10);
+  Duration total = std::chrono::minutes(15);
+  // A transfer that is slower than this on average over that time is given up.
+  size_t bytes_per_s_min = 1024;
+  Duration slow_time = std::chrono::seconds(30);
+};
+
+/// Asked again and again during a transfer: true ends it.
+using IsCancelled = std::function<bool()>;
+
+/// Requests by HTTP, one after another, over connections that are kept. Thread: any one at a time.
+class HttpClient {
+ public:
+  virtual ~HttpClient() = default;
+
+  /// Any reply of the server is Ok. Errors: kDeadlineExceeded (too slow, or too long);
+  /// kUnavailable (no connection, a broken one, no such host); kCorruption (a reply of more than
+  /// reply_bytes_max bytes); kInvalidArgument (the URL; the server's certificate); kCancelled.
+  virtual Result<HttpReply> Do(const HttpRequest& request) = 0;
+};
+
+std::unique_ptr<HttpClient> MakeHttpClient(
+    SigningKey key, const HttpLimits& limits, IsCancelled is_cancelled);
+
+}  // namespace ps::checkpoint

@@ -1,0 +1,73 @@
+#include "checkpoint/remote/place.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "checkpoint/remote/directory_store.h"
+#include "ps/base/time.h"
+
+namespace ps::checkpoint {
+namespace {
+
+constexpr std::string_view kFileScheme = "file://";
+
+}  // namespace
+
+Result<std::unique_ptr<ObjectStore>> OpenObjectStore(
+    const std::string& place,
+    const Environment& environment,
+    Pause pause,
+    IsCancelled is_cancelled) {
+  if (place.starts_with(kFileScheme)) {
+    return MakeDirectoryStore(place.substr(kFileScheme.size()));
+  }
+  const size_t scheme = place.find("://");
+  if (!IsS3(place) && scheme != std::string::npos) {
+    return Status::InvalidArgument(fmt::format(
+        "{}: {} is not known; a place for copies is a folder, or s3://BUCKET/PREFIX with "
+        "?endpoint=URL for what speaks the protocol of S3",
+        place,
+        place.substr(0, scheme + 3)));
+  }
+  if (!IsS3(place)) {
+    return MakeDirectoryStore(place);
+  }
+  PS_ASSIGN(S3Location location, ParseS3Location(place));
+  PS_ASSIGN(S3Credentials credentials, FindS3Credentials(environment, &location));
+  auto http = MakeHttpClient(credentials.key, HttpLimits(), std::move(is_cancelled));
+  S3Options options;
+  options.pause = std::move(pause);
+  options.seed = static_cast<uint64_t>(SystemTime().Now().time_since_epoch().count());
+  return MakeS3Store(
+      std::move(location), std::move(credentials), std::move(http), std::move(options));
+}
+
+Environment ProcessEnvironment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* const value = std::getenv(name.c_str());
+    return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+bool IsObjectStore(const std::string& place) {
+  std::error_code error;
+  return place.find("://") != std::string::npos ||
+         (std::filesystem::is_directory(place + "/checkpoints", error) &&
+          std::filesystem::is_directory(place + "/data", error));
+}
+
+std::string MakeWriterName() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return fmt::format(
+      "{}, process {}, {}", host.data(), ::getpid(), SystemTime().Now().time_since_epoch().count());
+}
+
+}  // namespace ps::checkpoint

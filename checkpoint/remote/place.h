@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "checkpoint/remote/http.h"
+#include "checkpoint/remote/object_store.h"
+#include "checkpoint/remote/s3_settings.h"
+#include "checkpoint/remote/s3_store.h"
+#include "ps/base/status.h"
+
+namespace ps::checkpoint {
+
+/// The object store that a user means: "s3://BUCKET/PREFIX", or a folder by its path, with or
+/// without "file://" in front. Nothing is asked of it yet. Errors: kInvalidArgument (it is none;
+/// no access key), with what to do.
+Result<std::unique_ptr<ObjectStore>> OpenObjectStore(
+    const std::string& place,
+    const Environment& environment,
+    Pause pause,
+    IsCancelled is_cancelled);
+
+/// The environment of this process.
+Environment ProcessEnvironment();
+
+/// Whether it names an object store, or is a folder that one has written.
+bool IsObjectStore(const std::string& place);
+
+/// Names this process among those that copy: host, process and time.
+std::string MakeWriterName();
+
+}  // namespace ps::checkpoint

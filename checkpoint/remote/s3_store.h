@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "checkpoint/remote/http.h"
+#include "checkpoint/remote/object_store.h"
+#include "checkpoint/remote/s3_settings.h"
+#include "ps/base/time.h"
+
+namespace ps::checkpoint {
+
+/// Waits for so long; false, at once, when the work is to end.
+using Pause = std::function<bool(Duration)>;
+
+struct S3Options {
+  Pause pause;
+  int attempts_max = 6;
+  Duration first_wait = std::chrono::milliseconds(250);
+  Duration longest_wait = std::chrono::seconds(20);
+  uint64_t seed = 1;  // of the jitter
+};
+
+/// Objects in a bucket of S3, or of what speaks its protocol. Each is sent and fetched as a whole,
+/// with its SHA-256 in the signed request. Time-outs, broken connections, replies 5xx and SlowDown
+/// are tried again with growing waits; what is refused or missing is not.
+std::unique_ptr<ObjectStore> MakeS3Store(
+    S3Location location,
+    S3Credentials credentials,
+    std::unique_ptr<HttpClient> http,
+    S3Options options);
+
+}  // namespace ps::checkpoint

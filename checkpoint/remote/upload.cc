@@ -1,0 +1,397 @@
+// Invariants:
+// - An index is written after all pieces that it names, and deleted before any of them.
+// - Only pieces that were listed before the indexes were read are deleted, so a piece that is sent
+//   meanwhile stays.
+// - Whoever begins writes its name to the object "writer". An uploader looks for its own name there
+//   before and after it writes an index; when it finds another one, the index goes again. So of two
+//   uploaders at once, none leaves an index whose pieces the other has deleted.
+
+#include "checkpoint/remote/upload.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "checkpoint/job_store.h"
+#include "checkpoint/remote/links.h"
+#include "checkpoint/rocksdb_files.h"
+#include "checkpoint/rocksdb_storage.h"
+#include "checkpoint/shard_store.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+#include "ps/base/unique_fd.h"
+
+namespace ps::checkpoint {
+namespace {
+
+std::span<const std::byte> BytesOf(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+/// The next `size` bytes of an open file. Errors: kIo; kCorruption when it is shorter.
+Result<std::span<const std::byte>> ReadPiece(
+    int fd, const std::string& path, size_t size, std::vector<std::byte>* buffer) {
+  if (buffer->size() < size) {
+    buffer->resize(size);
+  }
+  size_t got = 0;
+  while (got < size) {
+    const ssize_t count = ::read(fd, buffer->data() + got, size - got);
+    if (count < 0) {
+      return IoError("cannot read", path);
+    }
+    if (count == 0) {
+      return Status::Corruption(path + " became shorter while it was copied");
+    }
+    got += static_cast<size_t>(count);
+  }
+  return std::span<const std::byte>(*buffer).first(size);
+}
+
+Result<CopyIndex> ReadIndexOf(ObjectStore& store, CheckpointId id) {
+  PS_ASSIGN(const std::vector<std::byte> bytes, store.Get(IndexKey(id)));
+  return DecodeIndex(id, bytes).Annotate(fmt::format("{}: {}", store.name(), IndexKey(id)));
+}
+
+}  // namespace
+
+Uploader::Uploader(std::string path, ObjectStore* target, UploadOptions options)
+    : path_(std::move(path)), target_(target), options_(std::move(options)) {}
+
+Result<UploadReport> Uploader::Run() {
+  const std::unique_ptr<Storage> storage = MakeRocksDbStorage();
+  UploadReport report;
+  PS_ASSIGN(std::vector<Wanted> wanted, FindNew(*storage, &report));
+  if (!wanted.empty()) {
+    PS_TRY(target_->Put(kWriterKey, BytesOf(options_.writer)));
+    PS_ASSIGN(const Links links, Links::Create(path_));
+    PS_TRY(LinkDatabases(wanted, links.path()));
+    PS_TRY(DropPruned(*storage, links.path(), &wanted));
+    PS_ASSIGN(const std::vector<CopiedDatabase> databases, DescribeAll(links.path()));
+    PS_TRY(Send(databases, links.path(), &report));
+    for (const Wanted& checkpoint : wanted) {
+      PS_TRY(Commit(checkpoint, databases));
+      report.copied.push_back(checkpoint.manifest.id);
+    }
+  }
+  if (options_.keep > 0 && !report.copied.empty()) {
+    PS_ASSIGN(report.removed, PruneCopies(*target_, options_.keep));
+    std::erase_if(report.present, [&](CheckpointId id) {
+      return std::binary_search(report.removed.begin(), report.removed.end(), id);
+    });
+  }
+  return report;
+}
+
+Result<std::vector<Uploader::Wanted>> Uploader::FindNew(Storage& storage, UploadReport* report) {
+  PS_ASSIGN(const auto job, JobStore::Open(storage, path_, OpenMode::kRead));
+  PS_ASSIGN(std::vector<CheckpointId> here, job->Manifests());
+  if (here.empty()) {
+    return Status::NotFound("no checkpoint in " + path_ + " is complete");
+  }
+  PS_ASSIGN(report->present, ListCopies(*target_));
+  const CheckpointId newest_there = report->present.empty() ? 0 : report->present.back();
+  std::vector<Wanted> wanted;
+  for (const CheckpointId id : here) {
+    Wanted checkpoint;
+    PS_ASSIGN(checkpoint.bytes, job->ReadManifest(id));
+    PS_ASSIGN(
+        checkpoint.manifest,
+        DecodeManifest(id, checkpoint.bytes)
+            .Annotate(fmt::format("the manifest of checkpoint {}", id)));
+    if (id == newest_there) {
+      PS_ASSIGN(const CopyIndex index, ReadIndex(id));
+      if (index.manifest != checkpoint.bytes) {
+        return Status::InvalidArgument(fmt::format(
+            "{} has another checkpoint {} than {}: of another run. Copy to another place",
+            target_->name(),
+            id,
+            path_));
+      }
+    } else if (id > newest_there) {
+      wanted.push_back(std::move(checkpoint));
+    }
+  }
+  if (here.back() < newest_there) {
+    return Status::InvalidArgument(fmt::format(
+        "{} has checkpoint {}, {} has none so new: it is of another run, or of a later time of "
+        "this one. Copy to another place",
+        target_->name(),
+        newest_there,
+        path_));
+  }
+  if (newest_there != 0 && here.front() > newest_there) {
+    PS_TRY(CheckFits(wanted.front().manifest, newest_there));
+  }
+  return wanted;
+}
+
+/// The target's checkpoints are all older than those here, so none can be compared. They are at
+/// least of the same model.
+Status Uploader::CheckFits(const Manifest& oldest_here, CheckpointId theirs) {
+  PS_ASSIGN(const CopyIndex index, ReadIndex(theirs));
+  PS_ASSIGN(
+      const Manifest manifest,
+      DecodeManifest(theirs, index.manifest)
+          .Annotate(fmt::format("{}: checkpoint {}", target_->name(), theirs)));
+  if (manifest.tensors != oldest_here.tensors) {
+    return Status::InvalidArgument(fmt::format(
+        "{} has checkpoints of another model than {}. Copy to another place",
+        target_->name(),
+        path_));
+  }
+  return Status::Ok();
+}
+
+Result<CopyIndex> Uploader::ReadIndex(CheckpointId id) {
+  return ReadIndexOf(*target_, id);
+}
+
+Status Uploader::LinkDatabases(const std::vector<Wanted>& wanted, const std::string& links) {
+  std::set<std::string> directories;
+  for (const Wanted& checkpoint : wanted) {
+    for (const ManifestPart& part : checkpoint.manifest.parts) {
+      directories.insert(part.directory);
+    }
+  }
+  for (const std::string& directory : directories) {
+    const std::string source = fmt::format("{}/{}", path_, directory);
+    Status linked = LinkDatabase(source, fmt::format("{}/{}", links, directory));
+    if (linked.code() == StatusCode::kNotFound) {
+      return Status::Io(fmt::format(
+          "{} is not on this machine; a copy needs the files of all shards here", source));
+    }
+    PS_TRY(std::move(linked));
+  }
+  return Status::Ok();
+}
+
+/// What the run has removed between the reading of its manifest and the linking can't be copied.
+Status Uploader::DropPruned(
+    Storage& storage, const std::string& links, std::vector<Wanted>* wanted) {
+  std::map<std::string, std::unique_ptr<ShardStore>> stores;
+  std::set<CheckpointId> gone;
+  for (const Wanted& checkpoint : *wanted) {
+    for (const ManifestPart& part : checkpoint.manifest.parts) {
+      std::unique_ptr<ShardStore>& store = stores[part.directory];
+      if (store == nullptr) {
+        PS_ASSIGN(store, ShardStore::Open(storage, links, part.directory, OpenMode::kRead));
+      }
+      const Result<uint32_t> crc = store->PartCrc(checkpoint.manifest.id);
+      if (crc.status().code() == StatusCode::kNotFound) {
+        gone.insert(checkpoint.manifest.id);
+        continue;
+      }
+      PS_TRY(crc.status());
+      if (*crc != part.summary.crc) {
+        return Status::Corruption(fmt::format(
+            "the part of {} of checkpoint {} is another one than the manifest names",
+            part.directory,
+            checkpoint.manifest.id));
+      }
+    }
+  }
+  if (gone.size() == wanted->size()) {
+    return Status::Unavailable(
+        "the run removed checkpoints of " + path_ + " while they were copied; copy again");
+  }
+  std::erase_if(
+      *wanted, [&](const Wanted& checkpoint) { return gone.contains(checkpoint.manifest.id); });
+  return Status::Ok();
+}
+
+Result<std::vector<CopiedDatabase>> Uploader::DescribeAll(const std::string& links) {
+  std::vector<CopiedDatabase> databases;
+  std::map<FileIdentity, std::vector<Piece>> known;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(links, error), end; !error && it != end;
+       it.increment(error)) {
+    databases.push_back({.directory = it->path().filename().string(), .files = {}});
+  }
+  for (CopiedDatabase& database : databases) {
+    const std::string folder = fmt::format("{}/{}", links, database.directory);
+    std::vector<std::string> names;
+    for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+         it.increment(error)) {
+      names.push_back(it->path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) {
+      const std::string path = fmt::format("{}/{}", folder, name);
+      struct stat found = {};
+      if (::stat(path.c_str(), &found) != 0) {
+        return IoError("cannot look at", path);
+      }
+      const FileIdentity identity(
+          found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec);
+      CopiedFile file{.name = name, .pieces = {}};
+      if (const auto it = known_.find(identity); it != known_.end()) {
+        file.pieces = it->second;
+      } else {
+        PS_ASSIGN(file, Describe(path, name, static_cast<uint64_t>(found.st_size)));
+      }
+      known[identity] = file.pieces;
+      database.files.push_back(std::move(file));
+    }
+  }
+  if (error) {
+    return Status::Io(fmt::format("cannot read {}: {}", links, error.message()));
+  }
+  known_ = std::move(known);
+  std::sort(databases.begin(), databases.end(), [](const auto& a, const auto& b) {
+    return a.directory < b.directory;
+  });
+  return databases;
+}
+
+Result<CopiedFile> Uploader::Describe(
+    const std::string& path, const std::string& name, uint64_t size) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.is_open()) {
+    return IoError("cannot open", path);
+  }
+  CopiedFile file{.name = name, .pieces = {}};
+  for (uint64_t at = 0; at < size; at += kObjectBytesMax) {
+    const auto bytes_left = static_cast<size_t>(std::min<uint64_t>(size - at, kObjectBytesMax));
+    PS_ASSIGN(
+        const std::span<const std::byte> bytes, ReadPiece(fd.get(), path, bytes_left, &buffer_));
+    file.pieces.push_back(
+        {.digest = Sha256Of(bytes), .bytes = static_cast<uint32_t>(bytes.size())});
+  }
+  return file;
+}
+
+Status Uploader::Send(
+    const std::vector<CopiedDatabase>& databases, const std::string& links, UploadReport* report) {
+  PS_ASSIGN(const std::vector<ObjectInfo> objects, target_->List(kPiecePrefix));
+  std::map<std::string, uint64_t> there;
+  for (const ObjectInfo& object : objects) {
+    there.emplace(object.key, object.bytes);
+  }
+  const auto is_there = [&](const Piece& piece) {
+    const auto it = there.find(PieceKey(piece.digest));
+    return it != there.end() && it->second == piece.bytes;
+  };
+  uint64_t total = 0;
+  std::set<std::string> counted;
+  for (const CopiedDatabase& database : databases) {
+    for (const CopiedFile& file : database.files) {
+      for (const Piece& piece : file.pieces) {
+        if (counted.insert(PieceKey(piece.digest)).second) {
+          (is_there(piece) ? report->shared_bytes : total) += piece.bytes;
+        }
+      }
+    }
+  }
+  for (const CopiedDatabase& database : databases) {
+    for (const CopiedFile& file : database.files) {
+      if (std::all_of(file.pieces.begin(), file.pieces.end(), is_there)) {
+        continue;
+      }
+      const std::string path = fmt::format("{}/{}/{}", links, database.directory, file.name);
+      const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+      if (!fd.is_open()) {
+        return IoError("cannot open", path);
+      }
+      for (const Piece& piece : file.pieces) {
+        PS_ASSIGN(
+            const std::span<const std::byte> bytes,
+            ReadPiece(fd.get(), path, piece.bytes, &buffer_));
+        if (is_there(piece)) {
+          continue;
+        }
+        if (Sha256Of(bytes) != piece.digest) {
+          return Status::Corruption(path + " changed while it was copied");
+        }
+        PS_TRY(target_->Put(PieceKey(piece.digest), bytes));
+        there[PieceKey(piece.digest)] = piece.bytes;
+        report->sent_bytes += piece.bytes;
+        if (options_.on_progress != nullptr) {
+          options_.on_progress(report->sent_bytes, total);
+        }
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+Status Uploader::CheckWriter() {
+  PS_ASSIGN(const std::vector<std::byte> bytes, target_->Get(kWriterKey, 4096));
+  const std::string writer(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (writer == options_.writer) {
+    return Status::Ok();
+  }
+  return Status::Unavailable(fmt::format(
+      "another process copies to {} now: {}", target_->name(), Printable(Clip(writer, 200))));
+}
+
+Status Uploader::Commit(const Wanted& wanted, const std::vector<CopiedDatabase>& databases) {
+  CopyIndex index;
+  index.id = wanted.manifest.id;
+  index.manifest = wanted.bytes;
+  for (const CopiedDatabase& database : databases) {
+    const bool is_part = std::any_of(
+        wanted.manifest.parts.begin(), wanted.manifest.parts.end(), [&](const ManifestPart& part) {
+          return part.directory == database.directory;
+        });
+    if (is_part) {
+      index.databases.push_back(database);
+    }
+  }
+  const std::vector<std::byte> bytes = EncodeIndex(index);
+  if (bytes.size() > kObjectBytesMax) {
+    return Status::Unsupported(fmt::format(
+        "the index of checkpoint {} has {}; at most {} can be copied",
+        index.id,
+        FormatBytes(bytes.size()),
+        FormatBytes(kObjectBytesMax)));
+  }
+  PS_TRY(CheckWriter());
+  PS_TRY(target_->Put(IndexKey(index.id), bytes));
+  Status still = CheckWriter();
+  if (!still.ok()) {
+    target_->Delete(IndexKey(index.id)).Ignore("the other uploader is told of by `still`");
+  }
+  return still;
+}
+
+Result<std::vector<CheckpointId>> ListCopies(ObjectStore& store) {
+  PS_ASSIGN(const std::vector<ObjectInfo> objects, store.List(kIndexPrefix));
+  std::vector<CheckpointId> ids;
+  for (const ObjectInfo& object : objects) {
+    if (const CheckpointId id = ParseIndexKey(object.key); id != 0) {
+      ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+Result<std::vector<CheckpointId>> PruneCopies(ObjectStore& store, size_t keep) {
+  PS_ASSIGN(const std::vector<ObjectInfo> pieces, store.List(kPiecePrefix));
+  PS_ASSIGN(std::vector<CheckpointId> ids, ListCopies(store));
+  const auto first_kept = ids.end() - static_cast<std::ptrdiff_t>(std::min(keep, ids.size()));
+  const std::vector<CheckpointId> removed(ids.begin(), first_kept);
+  std::set<std::string> needed;
+  for (auto id = first_kept; id != ids.end(); ++id) {
+    PS_ASSIGN(const CopyIndex index, ReadIndexOf(store, *id));
+    needed.merge(PieceKeys(index));
+  }
+  for (const CheckpointId id : removed) {
+    PS_TRY(store.Delete(IndexKey(id)));
+  }
+  for (const ObjectInfo& piece : pieces) {
+    if (!needed.contains(piece.key)) {
+      PS_TRY(store.Delete(piece.key));
+    }
+  }
+  return removed;
+}
+
+}  // namespace ps::checkpoint

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/remote/index.h"
+#include "checkpoint/remote/object_store.h"
+#include "checkpoint/storage.h"
+#include "ps/base/status.h"
+
+namespace ps::checkpoint {
+
+struct UploadReport {
+  std::vector<CheckpointId> copied;
+  std::vector<CheckpointId> present;  // there already, and still there
+  std::vector<CheckpointId> removed;  // old ones, beyond `keep`
+  uint64_t sent_bytes = 0;
+  uint64_t shared_bytes = 0;  // of the copied checkpoints, there already
+};
+
+struct UploadOptions {
+  std::string writer;  // names this uploader among all: "host, process 12, 9f86d081"
+  size_t keep = 0;     // that many are left in the target, the newest; 0: all
+  /// Told after each object: bytes sent, and to be sent.
+  std::function<void(uint64_t sent, uint64_t total)> on_progress;
+};
+
+/// Copies the checkpoints of a path on this machine to an object store, again and again: files of
+/// the databases, cut into pieces that are named by what they contain. What the store has is not
+/// sent again, so a copy that was cut off goes on where it was. Reads beside a run that writes.
+/// One uploader at a time: the newest takes over, and an older one that notices it commits nothing.
+/// Thread: any one at a time.
+class Uploader {
+ public:
+  /// `path` has databases of RocksDB. `target` outlives it.
+  Uploader(std::string path, ObjectStore* target, UploadOptions options);
+
+  /// Copies what is newer than what the target has. Errors: kNotFound (no checkpoint here);
+  /// kInvalidArgument (the target has checkpoints of something else, or newer ones); kUnavailable
+  /// (another uploader took over; a checkpoint went while it was copied); those of the target and
+  /// of the disk.
+  Result<UploadReport> Run();
+
+ private:
+  /// What a file was when its pieces were computed; the file behind it does not change.
+  using FileIdentity = std::tuple<uint64_t, uint64_t, int64_t, int64_t>;
+
+  struct Wanted {
+    Manifest manifest;
+    std::vector<std::byte> bytes;  // of the manifest
+  };
+
+  Result<std::vector<Wanted>> FindNew(Storage& storage, UploadReport* report);
+  Status CheckFits(const Manifest& oldest_here, CheckpointId theirs);
+  Result<CopyIndex> ReadIndex(CheckpointId id);
+  Status LinkDatabases(const std::vector<Wanted>& wanted, const std::string& links);
+  Status DropPruned(Storage& storage, const std::string& links, std::vector<Wanted>* wanted);
+  Result<CopiedFile> Describe(const std::string& path, const std::string& name, uint64_t size);
+  Result<std::vector<CopiedDatabase>> DescribeAll(const std::string& links);
+  Status Send(
+      const std::vector<CopiedDatabase>& databases, const std::string& links, UploadReport* report);
+  Status Commit(const Wanted& wanted, const std::vector<CopiedDatabase>& databases);
+  Status CheckWriter();
+
+  const std::string path_;
+  ObjectStore* const target_;
+  const UploadOptions options_;
+  std::map<FileIdentity, std::vector<Piece>> known_;  // of the newest links
+  std::vector<std::byte> buffer_;                     // a piece
+};
+
+/// Removes all copies but the newest `keep`, and all pieces that no index names any more. Requires:
+/// keep >= 1; no uploader is at work. Returns those removed. Errors: those of the store;
+/// kCorruption when the index of a kept one can't be read (then no piece goes).
+Result<std::vector<CheckpointId>> PruneCopies(ObjectStore& store, size_t keep);
+
+/// The checkpoints that a store has, oldest first.
+Result<std::vector<CheckpointId>> ListCopies(ObjectStore& store);
+
+}  // namespace ps::checkpoint

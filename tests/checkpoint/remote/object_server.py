@@ -1,0 +1,219 @@
+"""A small S3 on a free port of this machine, for tests: one bucket a kind of trouble.
+
+Prints the port, serves until its standard input ends. Objects are kept in memory. Every request has
+to be signed with ID and SECRET; the signature is computed here anew, from AWS's description of it.
+"""
+
+import hashlib
+import hmac
+import http.server
+import re
+import socket
+import sys
+import threading
+import time
+import urllib.parse
+from xml.sax.saxutils import escape
+
+ID = "AKIDTEST"
+SECRET = "c2VjcmV0LW9mLXRoZS10ZXN0"
+REGION = "eu-test-1"
+PAGE = 7  # objects of a list in one answer
+
+BUCKETS = {
+    "good": "no trouble",
+    "busy": "answers 503 SlowDown to the first two attempts of each request",
+    "failing": "answers 500 always",
+    "denying": "answers 403 AccessDenied always",
+    "moved": "is in another region",
+    "dropping": "breaks the first transfer of each request in its middle",
+    "silent": "takes a request and never answers",
+    "dripping": "sends a byte now and then",
+    "truncating": "announces more than it sends, on the first attempt",
+    "garbling": "takes one bit of each upload for another, on the first attempt",
+    "babbling": "answers lists with what is no list",
+}
+
+objects = {}
+attempts = {}
+lock = threading.Lock()
+
+
+def digest(text):
+    return hashlib.sha256(text).hexdigest()
+
+
+def signature(request, method, path, query, header_names):
+    """AWS signature version 4, from the words of the Authorization header."""
+    pairs = sorted(
+        (urllib.parse.quote(k, safe="-_.~"), urllib.parse.quote(v, safe="-_.~"))
+        for k, v in urllib.parse.parse_qsl(query, keep_blank_values=True))
+    canonical = "\n".join([
+        method,
+        urllib.parse.quote(urllib.parse.unquote(path), safe="/-_.~"),
+        "&".join(k + "=" + v for k, v in pairs),
+        "".join(f"{n}:{' '.join(request.headers.get(n, '').split())}\n" for n in header_names),
+        ";".join(header_names),
+        request.headers.get("x-amz-content-sha256", ""),
+    ])
+    date = request.headers.get("x-amz-date", "")
+    scope = f"{date[:8]}/{REGION}/s3/aws4_request"
+    text = "\n".join(["AWS4-HMAC-SHA256", date, scope, digest(canonical.encode())])
+    key = ("AWS4" + SECRET).encode()
+    for word in (date[:8], REGION, "s3", "aws4_request"):
+        key = hmac.new(key, word.encode(), hashlib.sha256).digest()
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def reply(self, status, body=b"", headers=()):
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def fail(self, status, code, message="as the test wants it", headers=()):
+        text = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        self.reply(status, text.encode(), headers)
+
+    def is_signed(self):
+        match = re.fullmatch(
+            r"AWS4-HMAC-SHA256 Credential=([^/]+)/\d{8}/([^/]+)/s3/aws4_request, ?"
+            r"SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})",
+            self.headers.get("Authorization", ""))
+        if not match:
+            self.fail(403, "AccessDenied", "it is not signed")
+        elif match[1] != ID:
+            self.fail(403, "InvalidAccessKeyId", "no such key")
+        elif match[2] != REGION:
+            self.fail(400, "AuthorizationHeaderMalformed", f"the region is {REGION}")
+        else:
+            path, _, query = self.path.partition("?")
+            names = match[3].split(";")
+            is_right = {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names) and \
+                signature(self, self.command, path, query, names) == match[4]
+            if not is_right:
+                self.fail(403, "SignatureDoesNotMatch", "the signature is another one")
+            return is_right
+        return False
+
+    def handle_any(self):
+        path, _, query = self.path.partition("?")
+        host = self.headers.get("Host", "").split(":")[0]
+        path = urllib.parse.unquote(path)
+        if host.endswith(".localhost"):
+            bucket, key = host[:-len(".localhost")], path[1:]
+        else:
+            bucket, _, key = path[1:].partition("/")
+        length = int(self.headers.get("Content-Length", 0))
+        with lock:
+            attempt = attempts[self.command, self.path] = \
+                attempts.get((self.command, self.path), 0) + 1
+        if bucket == "dropping" and self.command == "PUT" and attempt == 1:
+            self.rfile.read(length // 2)
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return
+        body = self.rfile.read(length)
+        if not self.is_signed():
+            return
+        if bucket not in BUCKETS:
+            self.fail(404, "NoSuchBucket", "there is none of this name")
+        elif bucket == "busy" and attempt <= 2:
+            self.fail(503, "SlowDown")
+        elif bucket == "failing":
+            self.fail(500, "InternalError")
+        elif bucket == "denying":
+            self.fail(403, "AccessDenied")
+        elif bucket == "moved":
+            self.fail(301, "PermanentRedirect", headers=[("x-amz-bucket-region", "us-west-9")])
+        elif bucket == "silent":
+            time.sleep(60)  # the client gives up long before
+        else:
+            self.handle_object(bucket, key, urllib.parse.parse_qs(query), body, attempt)
+
+    do_GET = do_PUT = do_DELETE = handle_any
+
+    def handle_object(self, bucket, key, query, body, attempt):
+        name = bucket + "/" + key
+        if self.command == "PUT":
+            if bucket == "garbling" and attempt == 1 and body:
+                body = bytes([body[0] ^ 1]) + body[1:]
+            if digest(body) != self.headers.get("x-amz-content-sha256"):
+                self.fail(400, "XAmzContentSHA256Mismatch", "the body has another digest")
+                return
+            with lock:
+                objects[name] = body
+            self.reply(200)
+        elif self.command == "DELETE":
+            with lock:
+                objects.pop(name, None)
+            self.reply(204)
+        elif not key:
+            self.list(bucket, query)
+        elif name not in objects:
+            self.fail(404, "NoSuchKey", "there is none of this name")
+        else:
+            self.send_object(bucket, objects[name], attempt)
+
+    def list(self, bucket, query):
+        if bucket == "babbling":
+            self.reply(200, b"<html>welcome</html>")
+            return
+        prefix = bucket + "/" + query.get("prefix", [""])[0]
+        after = query.get("continuation-token", [""])[0]
+        with lock:
+            names = sorted(n for n in objects if n.startswith(prefix) and n > after)
+        items = "".join(
+            f"<Contents><Key>{escape(urllib.parse.quote(n[len(bucket) + 1:]))}</Key>"
+            f"<Size>{len(objects[n])}</Size></Contents>" for n in names[:PAGE])
+        more = "<IsTruncated>false</IsTruncated>"
+        if len(names) > PAGE:
+            more = ("<IsTruncated>true</IsTruncated><NextContinuationToken>"
+                    f"{escape(names[PAGE - 1])}</NextContinuationToken>")
+        text = f"<?xml version='1.0'?><ListBucketResult xmlns='x'>{more}{items}</ListBucketResult>"
+        self.reply(200, text.encode())
+
+    def send_object(self, bucket, body, attempt):
+        is_first = attempt == 1
+        if bucket == "dripping":
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            for byte in body:
+                self.wfile.write(bytes([byte]))
+                time.sleep(0.1)
+        elif (bucket == "truncating" or bucket == "dropping") and is_first:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[:len(body) // 2])
+            self.close_connection = True
+        else:
+            self.reply(200, body)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], OSError):  # a client that went away
+            super().handle_error(request, client_address)
+
+
+def main():
+    server = Server(("127.0.0.1", 0), Handler)
+    print(server.server_address[1], flush=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    while sys.stdin.buffer.raw.read(1):
+        pass
+
+
+main()

@@ -1,0 +1,139 @@
+// The suite of ObjectStore: a directory, memory, a small S3 of these tests, and moto's.
+
+#include "checkpoint/remote/object_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/remote/directory_store.h"
+#include "tests/checkpoint/remote/memory_store.h"
+#include "tests/checkpoint/remote/s3_under_test.h"
+#include "tests/checkpoint/temporary_path.h"
+
+namespace ps::checkpoint {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::byte> Bytes(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+class ObjectStoreTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == "directory") {
+      store_ = MakeDirectoryStore(folder_.path() + "/not/there/yet");
+    } else if (GetParam() == "memory") {
+      store_ = std::make_unique<MemoryStore>();
+    } else {
+      const S3Server& server = GetParam() == "moto" ? MotoServer() : TestServer();
+      if (server.port() == 0) {
+        GTEST_SKIP() << server.why() << "; scripts/setup.sh --tests installs it";
+      }
+      const std::string bucket = GetParam() == "moto" ? "bucket" : "good";
+      const std::string own = testing::UnitTest::GetInstance()->current_test_info()->name();
+      store_ = server.Open(bucket, "a prefix/" + own);
+    }
+  }
+
+  TemporaryPath folder_;
+  std::unique_ptr<ObjectStore> store_;
+};
+
+TEST_P(ObjectStoreTest, WhatWasPutIsReadWhole) {
+  const std::vector<std::byte> bytes = Bytes("two words");
+  ASSERT_TRUE(store_->Put("data/ab12", bytes).ok());
+  const auto read = store_->Get("data/ab12");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, bytes);
+}
+
+TEST_P(ObjectStoreTest, AnEmptyObjectIsAnObject) {
+  ASSERT_TRUE(store_->Put("empty", {}).ok());
+  const auto read = store_->Get("empty");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(*read, IsEmpty());
+  EXPECT_THAT(*store_->List(""), ElementsAre(ObjectInfo{.key = "empty", .bytes = 0}));
+}
+
+TEST_P(ObjectStoreTest, AnObjectOfMegabytesIsReadWhole) {
+  std::vector<std::byte> bytes(3'000'001);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<std::byte>(i * 31 >> 8);
+  }
+  const Status put = store_->Put("data/large", bytes);
+  ASSERT_TRUE(put.ok()) << put;
+  const auto read = store_->Get("data/large");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(*read == bytes);
+}
+
+TEST_P(ObjectStoreTest, ASecondPutReplaces) {
+  ASSERT_TRUE(store_->Put("one", Bytes("older and longer")).ok());
+  ASSERT_TRUE(store_->Put("one", Bytes("newer")).ok());
+  EXPECT_EQ(*store_->Get("one"), Bytes("newer"));
+}
+
+TEST_P(ObjectStoreTest, WhatIsNotThereIsNotFound) {
+  EXPECT_EQ(store_->Get("none").status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(*store_->List("data/"), IsEmpty());
+}
+
+TEST_P(ObjectStoreTest, MoreThanIsWantedIsCorruption) {
+  ASSERT_TRUE(store_->Put("one", std::vector<std::byte>(100'000)).ok());
+  EXPECT_EQ(store_->Get("one", 99'999).status().code(), StatusCode::kCorruption);
+  EXPECT_TRUE(store_->Get("one", 100'000).ok());
+}
+
+TEST_P(ObjectStoreTest, ListsAreByKeyAndByPrefix) {
+  for (const char* const key : {"b/2", "a/1", "b/10", "b/1", "bb/1", "top"}) {
+    ASSERT_TRUE(store_->Put(key, Bytes(key)).ok());
+  }
+  EXPECT_THAT(
+      *store_->List("b/"),
+      ElementsAre(ObjectInfo{"b/1", 3}, ObjectInfo{"b/10", 4}, ObjectInfo{"b/2", 3}));
+  EXPECT_EQ(store_->List("")->size(), 6U);
+}
+
+TEST_P(ObjectStoreTest, ListsOfManyPagesAreWhole) {
+  for (int i = 10; i < 30; ++i) {
+    ASSERT_TRUE(store_->Put("many/" + std::to_string(i), {}).ok());
+  }
+  const auto listed = store_->List("many/");
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  ASSERT_EQ(listed->size(), 20U);
+  EXPECT_EQ(listed->front().key, "many/10");
+  EXPECT_EQ(listed->back().key, "many/29");
+}
+
+TEST_P(ObjectStoreTest, WhatIsDeletedIsGoneAndMayBeDeletedAgain) {
+  ASSERT_TRUE(store_->Put("a/1", Bytes("x")).ok());
+  ASSERT_TRUE(store_->Delete("a/1").ok());
+  EXPECT_EQ(store_->Get("a/1").status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(*store_->List("a/"), IsEmpty());
+  EXPECT_TRUE(store_->Delete("a/1").ok());
+}
+
+TEST_P(ObjectStoreTest, NamesThatLeadElsewhereAreRefused) {
+  for (const char* const key : {"", "/a", "a/", "a//b", "../a", "a/../b", "A", "a b", "a.part"}) {
+    EXPECT_EQ(store_->Put(key, {}).code(), StatusCode::kInvalidArgument) << key;
+    EXPECT_EQ(store_->Get(key).status().code(), StatusCode::kInvalidArgument) << key;
+    EXPECT_EQ(store_->Delete(key).code(), StatusCode::kInvalidArgument) << key;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Stores,
+    ObjectStoreTest,
+    testing::Values("directory", "memory", "s3", "moto"),
+    [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace ps::checkpoint

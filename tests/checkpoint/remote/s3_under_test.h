@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "checkpoint/remote/s3_store.h"
+#include "tests/checkpoint/remote/server_process.h"
+
+namespace ps::checkpoint {
+
+/// What a test may want other than usual of its store.
+struct S3Variation {
+  std::string id;             // empty: the server's
+  std::string secret;         // likewise
+  std::string region;         // likewise
+  bool is_path_style = true;  // else by the name of the host: bucket.localhost
+  int attempts_max = 4;
+  HttpLimits limits;
+  Pause pause;  // null: no time passes
+  IsCancelled is_cancelled;
+};
+
+/// An object store that listens on this machine.
+class S3Server {
+ public:
+  S3Server(const std::vector<std::string>& command, SigningKey key)
+      : process_(command), key_(std::move(key)) {}
+
+  /// 0: it could not be started.
+  int port() const { return process_.port(); }
+
+  const std::string& why() const { return process_.why(); }
+
+  std::unique_ptr<ObjectStore> Open(
+      const std::string& bucket, const std::string& prefix, S3Variation variation = {}) const;
+
+ private:
+  ServerProcess process_;
+  SigningKey key_;
+};
+
+/// That of these tests (object_server.py): its buckets have all kinds of trouble.
+const S3Server& TestServer();
+
+/// moto's, with one bucket, "bucket". It checks no signature.
+const S3Server& MotoServer();
+
+}  // namespace ps::checkpoint
