@@ -55,22 +55,25 @@ Result<std::vector<proto::ConfigOverride>> ParseSettings(const std::vector<std::
   return overrides;
 }
 
-/// "3" or "w3"
-Result<uint32_t> ParseWorker(const std::string& text) {
-  const std::string_view digits = std::string_view(text).substr(text.starts_with('w') ? 1 : 0);
+/// "3" or "w3", or "s0" for a server.
+Status ParseNoticed(const std::string& text, NoticeCommand* notice) {
+  notice->is_server = text.starts_with('s');
+  const bool has_letter = notice->is_server || text.starts_with('w');
+  const std::string_view digits = std::string_view(text).substr(has_letter ? 1 : 0);
   uint32_t worker = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), worker);
   const bool is_whole = error == std::errc() && end == digits.data() + digits.size();
   if (!is_whole || worker >= proto::kSeatsMax) {
     return Status::InvalidArgument(
         "notice wants a worker's number as psctl status lists it, as in: psctl notice 3; got '" +
-        Printable(text) + "'");
+        Printable(text) + "'; a server is named as in: psctl notice s0");
   }
-  return worker;
+  notice->worker = worker;
+  return Status::Ok();
 }
 
 Result<Command> NoticeOf(CommandParser& parser) {
-  PS_ASSIGN(parser.notice_command.worker, ParseWorker(parser.notice_worker));
+  PS_TRY(ParseNoticed(parser.notice_worker, &parser.notice_command));
   if (parser.notice->get_option("--grace")->count() > 0) {
     PS_ASSIGN(parser.notice_command.grace_s, ParseDuration("--grace", parser.notice_grace));
     if (parser.notice_command.grace_s > kGraceSecondsMax) {

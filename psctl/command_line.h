@@ -32,7 +32,8 @@ struct StopCommand {
 };
 
 struct NoticeCommand {
-  uint32_t worker = 0;
+  uint32_t worker = 0;  // or the number of a server
+  bool is_server = false;
   double grace_s = 10;
   std::string job;  // empty: the only running job
 };

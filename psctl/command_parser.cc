@@ -219,8 +219,9 @@ CommandParser::CommandParser() {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   resume->add_flag("--json", resume_command.is_json, "Print the summary as JSON");
-  notice = app.add_subcommand("notice", "Tell a worker that its machine is taken back");
-  notice->add_option("WORKER", notice_worker, "Its number, as psctl status lists it")->required();
+  notice = app.add_subcommand("notice", "Tell a worker or server that its machine is taken back");
+  notice->add_option("WORKER", notice_worker, "Its number, as psctl status lists it; s0: server 0")
+      ->required();
   notice->add_option("JOB", notice_command.job, kJobHelp);
   notice->add_option(
       "--grace", notice_grace, "Until it has to be gone, as in 30s; it is killed then; 10s");

@@ -180,13 +180,14 @@ int RunNotice(const NoticeCommand& command, const Console& console, const RunReg
     return Fail(console, Status::NotFound(name + " has ended; no worker is left"));
   }
   const Result<Duration> left =
-      GiveNotice(*run, WorkerId(command.worker), FromSeconds(command.grace_s));
+      GiveNotice(*run, WorkerId(command.worker), command.is_server, FromSeconds(command.grace_s));
   if (!left.ok()) {
     return Fail(console, left.status());
   }
   console.out(
-      "worker " + std::to_string(command.worker) + " of " + name + " has " +
-      FormatDuration(Seconds(*left)) + " to leave\n");
+      (command.is_server ? "server " : "worker ") + std::to_string(command.worker) + " of " + name +
+      " has " + FormatDuration(Seconds(*left)) + " to " +
+      (command.is_server ? "make a checkpoint and leave\n" : "leave\n"));
   return kExitOk;
 }
 

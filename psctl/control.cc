@@ -64,9 +64,10 @@ Status AskToStop(const RunPaths& run, bool is_immediate) {
   return Status::Ok();
 }
 
-Result<Duration> GiveNotice(const RunPaths& run, WorkerId worker, Duration grace) {
+Result<Duration> GiveNotice(const RunPaths& run, WorkerId worker, bool is_server, Duration grace) {
   proto::NoticeRequest request;
   request.worker = worker;
+  request.is_server = is_server;
   request.grace_ms =
       static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(grace).count());
   PS_ASSIGN(const proto::NoticeReply reply, Ask<proto::NoticeReply>(run, request));

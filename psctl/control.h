@@ -15,8 +15,9 @@ Result<proto::JobStatus> FetchStatus(const RunPaths& run);
 /// Tells the run to end; returns when it has taken note. Errors: as FetchStatus.
 Status AskToStop(const RunPaths& run, bool is_immediate);
 
-/// Tells a worker that its machine is taken back in `grace`. Returns what is left of the shortest
-/// notice that it has. Errors: as FetchStatus; kNotFound (no such worker takes part).
-Result<Duration> GiveNotice(const RunPaths& run, WorkerId worker, Duration grace);
+/// Tells a worker, or a server of that number, that its machine is taken back in `grace`. Returns
+/// what is left of the shortest notice that it has. Errors: as FetchStatus; kNotFound (there is no
+/// such one).
+Result<Duration> GiveNotice(const RunPaths& run, WorkerId worker, bool is_server, Duration grace);
 
 }  // namespace ps::psctl

@@ -78,7 +78,7 @@ Result<uint64_t> StepsRepeated(
   for (const checkpoint::ManifestPart& part : manifest.parts) {
     PS_ASSIGN(
         const std::unique_ptr<checkpoint::ShardStore> store,
-        checkpoint::ShardStore::Open(storage, path, part.shard, OpenMode::kRead));
+        checkpoint::ShardStore::Open(storage, path, part.directory, OpenMode::kRead));
     PS_ASSIGN(const checkpoint::PartRecord record, store->ReadPart(manifest.id));
     PS_ASSIGN(const proto::ShardState shard, proto::DecodeShardState(record.state));
     for (const proto::CountedStep& last : shard.last_steps) {

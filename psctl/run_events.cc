@@ -89,6 +89,7 @@ std::vector<std::string> RunEvents::Update(const proto::JobStatus& status) {
 
 void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {
   const bool is_first = state_.empty() || state_ == "starting";
+  const bool went_back = status.checkpoints.rollbacks > checkpoints_.rollbacks;
   const bool is_over = status.state == "done" || status.state == "stopped";
   std::vector<std::string> gone;
   for (const proto::WorkerRow& row : status.workers) {
@@ -96,18 +97,22 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
       continue;  // a seat that nobody has taken yet
     }
     const auto [it, is_new] = is_gone_.emplace(row.incarnation, false);
-    if (is_new && !is_first) {
+    if (is_new && !is_first && returning_.erase(row.worker) == 0) {
       lines->push_back("worker " + std::to_string(row.worker.value) + " joined");
     }
     if (row.is_gone() && !it->second) {
       it->second = true;
-      gone.push_back(HowItWent(row));
+      if (went_back && row.state == "left") {
+        returning_.insert(row.worker);
+      } else {
+        gone.push_back(HowItWent(row));
+      }
     }
   }
   const uint64_t returned = SamplesReturned(status);
   for (size_t i = 0; i < gone.size() && !is_over; ++i) {
     const bool is_last = i + 1 == gone.size();
-    const uint64_t back = returned - samples_returned_;
+    const uint64_t back = returned - std::min(returned, samples_returned_);
     lines->push_back(
         gone[i] +
         (is_last && back > 0 ? ", " + Plural(back, "sample") + " back in the queue" : ""));
@@ -117,6 +122,21 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
 
 void RunEvents::AddCheckpointEvents(
     const proto::CheckpointStatus& status, std::vector<std::string>* lines) {
+  if (status.rollbacks > checkpoints_.rollbacks) {
+    const std::string to =
+        status.newest == 0 ? "the beginning" : "checkpoint " + std::to_string(status.newest);
+    lines->push_back(
+        "a server was lost, and all went back to " + to + ": " +
+        Plural(status.steps_undone - checkpoints_.steps_undone, "step") + " of " +
+        Plural(status.samples_undone - checkpoints_.samples_undone, "sample") + ", " +
+        FormatDuration(status.seconds_undone - checkpoints_.seconds_undone) +
+        " of training, are done again");
+  }
+  if (status.damaged > checkpoints_.damaged) {
+    lines->push_back(
+        "WARNING: a checkpoint can't be restored and was given up for an older one: " +
+        Printable(status.damage));
+  }
   if (const uint64_t lost = status.shards_restored - checkpoints_.shards_restored; lost > 0) {
     const std::string from =
         status.newest == 0 ? "the initial values" : "checkpoint " + std::to_string(status.newest);
@@ -153,6 +173,7 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
   if (status.state == "waiting" && !is_told) {
     lines->push_back("waiting: " + Printable(status.detail));
   }
+  evaluations_ = std::min(evaluations_, status.evaluations.size());
   for (; evaluations_ < status.evaluations.size(); ++evaluations_) {
     const proto::EvaluationRow& row = status.evaluations[evaluations_];
     lines->push_back(

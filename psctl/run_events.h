@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ class RunEvents {
   void AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
 
   std::map<Incarnation, bool> is_gone_;  // every incarnation seen
+  std::set<WorkerId> returning_;         // the job went back: they come again, and nothing is said
   std::string state_;
   std::string detail_;
   size_t evaluations_ = 0;

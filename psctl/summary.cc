@@ -147,6 +147,10 @@ void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json) {
   json->Field("revocations_noticed", status.revocations_noticed);
   json->Field("revocations_unnoticed", status.revocations_unnoticed);
   json->Field("joins", status.joins);
+  json->Field("rollbacks", status.checkpoints.rollbacks);
+  json->Field("steps_undone", status.checkpoints.steps_undone);
+  json->Field("samples_undone", status.checkpoints.samples_undone);
+  json->Field("seconds_undone", status.checkpoints.seconds_undone);
   json->Field("bytes_pushed", totals.bytes_pushed);
   json->Field("bytes_pulled", totals.bytes_pulled);
   json->Field("retries", totals.retries);
@@ -204,6 +208,20 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
         "checkpoints",
         FormatCount(checkpoints.committed) + " written, " + FormatCount(checkpoints.failed) +
             " failed, " + FormatCount(checkpoints.skipped) + " skipped");
+    if (checkpoints.rollbacks > 0) {
+      pairs.emplace_back(
+          "went back",
+          Plural(checkpoints.rollbacks, "time") + " with all servers; " +
+              Plural(checkpoints.steps_undone, "step") + " of " +
+              Plural(checkpoints.samples_undone, "sample") + ", " +
+              FormatDuration(checkpoints.seconds_undone) + " of training, were done again");
+    }
+    if (checkpoints.damaged > 0) {
+      pairs.emplace_back(
+          "damaged",
+          Plural(checkpoints.damaged, "checkpoint") + " could not be restored; " +
+              Printable(checkpoints.damage));
+    }
     if (checkpoints.shards_restored > 0) {
       pairs.emplace_back(
           "servers lost",

@@ -97,6 +97,9 @@ void RunProfiler::Observe(const proto::JobStatus& status) {
     ForgetGoneWorkers();
   }
   const auto steps = static_cast<double>(status.steps_counted);
+  while (!losses_.empty() && losses_.back().steps > steps) {
+    losses_.pop_back();  // the run went back to a checkpoint
+  }
   if (steps >= kLossStepsMin &&
       (losses_.empty() || steps >= losses_.back().steps * (1 + kLossSpacing))) {
     losses_.push_back({steps, status.train_loss, 0, 0, static_cast<int>(present_.size())});

@@ -47,6 +47,18 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
   Begin(call);
 }
 
+uint64_t CheckpointDesk::OpenNow(const Call& call) {
+  const bool is_idle = job_->state.ledger.leases.empty() && job_->rounds.is_empty() &&
+                       job_->rounds.is_commit_acknowledged();
+  if (open_ || job_->state.phase != JobPhase::kTraining || !job_->training_began ||
+      !job_->shards.are_all_ready() || (job_->is_holding && !is_idle)) {
+    return 0;
+  }
+  next_due_ = call.now + Every();
+  Begin(call);
+  return open_ ? open_->checkpoint : 0;
+}
+
 void CheckpointDesk::Begin(const Call& call) {
   proto::CheckpointsState& state = job_->state.checkpoints;
   Open open;
@@ -120,7 +132,8 @@ void CheckpointDesk::Commit() {
   for (const auto& [shard, report] : open_->reports) {
     checkpoint::ManifestPart part;
     part.shard = shard;
-    part.directory = fmt::format("shard-{}", shard.value);
+    part.directory =
+        report.directory.empty() ? fmt::format("shard-{}", shard.value) : report.directory;
     part.summary.bytes = report.part_bytes;
     part.summary.crc = report.part_crc;
     part.summary.stats = {
@@ -187,6 +200,38 @@ void CheckpointDesk::GiveUp(const std::string& why) {
   trouble_ = why;
   job_->log->Error("checkpoint_failed", {{"checkpoint", open_->checkpoint}, {"why", why}});
   open_.reset();
+}
+
+bool CheckpointDesk::Cancel(const std::string& why) {
+  if (open_ && open_->is_writing) {
+    return false;
+  }
+  if (open_) {
+    GiveUp(why);
+  }
+  return true;
+}
+
+std::optional<proto::KeptCheckpoint> CheckpointDesk::GiveUpKept(
+    uint64_t checkpoint, const std::string& why) {
+  proto::CheckpointsState& state = job_->state.checkpoints;
+  const auto kept = std::ranges::find(state.kept, checkpoint, &proto::KeptCheckpoint::checkpoint);
+  if (kept == state.kept.end()) {
+    return std::nullopt;
+  }
+  const proto::KeptCheckpoint given_up = *kept;
+  state.kept.erase(kept);
+  ++state.damaged;
+  state.damage = fmt::format("checkpoint {}: {}", checkpoint, why);
+  job_->log->Error("checkpoint_damaged", {{"checkpoint", checkpoint}, {"why", why}});
+  disk_->Drop(checkpoint);
+  return given_up;
+}
+
+void CheckpointDesk::Remember(const CheckpointDesk& before) {
+  trouble_ = before.trouble_;
+  newest_at_ = before.newest_at_;
+  newest_sizes_ = before.newest_sizes_;
 }
 
 void CheckpointDesk::OnTick(const Call& call) {

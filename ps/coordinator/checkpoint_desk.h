@@ -24,6 +24,13 @@ class CheckpointDesk {
 
   /// Opens one if it is due. bsp: right after a commit was decided, and only then.
   void OpenIfDue(const Call& call);
+  /// Opens one out of turn. Returns its number; 0: not now, since another one is under way or,
+  /// where no train lease is granted, steps are.
+  uint64_t OpenNow(const Call& call);
+
+  /// It is under way.
+  bool IsOpen(uint64_t checkpoint) const { return open_ && open_->checkpoint == checkpoint; }
+
   /// Opens the last one, when nobody trains any more. Returns whether there is nothing left to wait
   /// for. Called until then.
   bool FinishLast(const Call& call);
@@ -31,6 +38,14 @@ class CheckpointDesk {
   void On(const Call& call, const proto::CheckpointReport& message);
   void OnManifestWritten(uint64_t checkpoint, const Status& status, const Call& call);
   void OnTick(const Call& call);
+
+  /// Gives up the one under way, if there is one. Returns false while its manifest is being
+  /// written: then it may exist.
+  bool Cancel(const std::string& why);
+  /// One that exists can't be restored: it goes. Returns what it was; nothing: it had gone before.
+  std::optional<proto::KeptCheckpoint> GiveUpKept(uint64_t checkpoint, const std::string& why);
+  /// The job has gone back: what is known of the newest one stays known.
+  void Remember(const CheckpointDesk& before);
 
   proto::CheckpointStatus StatusAt(TimePoint now) const;
 

@@ -10,6 +10,8 @@
 
 #include "ps/coordinator/coordinator_core.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -26,18 +28,23 @@ CoordinatorCore::CoordinatorCore(
     proto::JobState state,
     proto::FleetActions* fleet,
     const Logger* log)
-    : job_(std::move(options), std::move(state), fleet, log),
-      leases_(&job_),
-      departures_(&job_, &leases_),
-      joins_(&job_, &departures_),
-      watch_(&job_, &leases_, &departures_),
-      shards_(&job_),
-      initial_values_(&job_),
-      notices_(&job_),
-      model_(&job_),
-      checkpoints_(&job_),
-      phases_(&job_, {&leases_, &joins_, &notices_, &model_, &checkpoints_}),
-      report_(&job_, &leases_, &checkpoints_) {}
+    : parts_(std::make_unique<Parts>(std::move(options), std::move(state), fleet, log)) {}
+
+CoordinatorCore::Parts::Parts(
+    CoordinatorOptions options, JobState state, proto::FleetActions* fleet, const Logger* log)
+    : job(std::move(options), std::move(state), fleet, log),
+      leases(&job),
+      departures(&job, &leases),
+      joins(&job, &departures),
+      watch(&job, &leases, &departures),
+      shards(&job),
+      initial_values(&job),
+      checkpoints(&job),
+      handovers(&job, &shards, &checkpoints),
+      notices(&job, &handovers),
+      model(&job),
+      phases(&job, {&leases, &joins, &notices, &model, &checkpoints}),
+      report(&job, &leases, &checkpoints) {}
 
 Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
     std::span<const std::byte> saved,
@@ -50,33 +57,37 @@ Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
   std::unique_ptr<CoordinatorCore> core(
       new CoordinatorCore(std::move(options), std::move(state), fleet, log));
   PS_TRY(core->Check());
-  core->job_.Resume(now);
-  core->notices_.Resume(now);
-  core->phases_.Resume(now);
+  core->parts_->job.Resume(now);
+  core->parts_->notices.Resume(now);
+  core->parts_->phases.Resume(now);
   core->last_tick_ = now;
   return core;
 }
 
+JobState CoordinatorCore::StateAt(TimePoint now) const {
+  JobState state = parts_->job.StateAt(now);
+  parts_->notices.SaveAt(now, &state);
+  return state;
+}
+
 std::vector<std::byte> CoordinatorCore::Save(TimePoint now) const {
-  proto::JobState state = job_.StateAt(now);
-  notices_.SaveAt(now, &state);
-  return proto::EncodeJobState(state);
+  return proto::EncodeJobState(StateAt(now));
 }
 
 void CoordinatorCore::Start(TimePoint now) {
   last_tick_ = now;
-  phases_.Start(now);
+  parts_->phases.Start(now);
 }
 
 void CoordinatorCore::OnPeerConnected(
     proto::PeerId peer, const proto::Hello& hello, TimePoint now, proto::Outbox* out) {
   const Call call{peer, 0, now, out};
-  job_.peers.Add(peer, {hello.role, hello.node, hello.incarnation});
-  if (!job_.is_working()) {
-    phases_.TellToLeave(call, hello.role);
+  parts_->job.peers.Add(peer, {hello.role, hello.node, hello.incarnation});
+  if (!parts_->job.is_working()) {
+    parts_->phases.TellToLeave(call, hello.role);
   } else if (hello.role == proto::Role::kWorker && hello.incarnation != Incarnation()) {
-    joins_.OnReconnected(call, hello.incarnation);
-    shards_.OnMemberConnected(call);
+    parts_->joins.OnReconnected(call, hello.incarnation);
+    parts_->shards.OnMemberConnected(call);
     Settle(call);
   }
 }
@@ -87,14 +98,17 @@ void CoordinatorCore::OnMessage(
     proto::Message message,
     TimePoint now,
     proto::Outbox* out) {
-  const Peer* const peer = job_.peers.Find(from);
+  const Peer* const peer = parts_->job.peers.Find(from);
   if (peer == nullptr) {
     return;  // on its way when the connection was given up
   }
   const Call call{from, request_id, now, out};
-  if (!job_.is_working() && peer->role == proto::Role::kWorker) {
-    phases_.OnLateMessage(call, message);
+  if (!parts_->job.is_working() && peer->role == proto::Role::kWorker) {
+    parts_->phases.OnLateMessage(call, message);
     return;
+  }
+  if (IsGoingBack() && peer->role != proto::Role::kControl) {
+    return;  // of what is undone
   }
   Dispatch(call, std::move(message));
   Settle(call);
@@ -104,59 +118,72 @@ void CoordinatorCore::OnMessage(
 void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
   std::visit(
       Overloaded{
-          [&](const proto::RegisterShard& m) { shards_.On(call, m); },
-          [&](const proto::ShardReady& m) { shards_.On(call, m); },
-          [&](const proto::MembershipAck& m) { shards_.On(call, m); },
-          [&](const proto::CommitAck& m) { shards_.On(call, m); },
-          [&](proto::ShardHeartbeat& m) { shards_.On(call, std::move(m)); },
-          [&](const proto::CheckpointReport& m) { checkpoints_.On(call, m); },
-          [&](const proto::PullRequest& m) { phases_.Fail(initial_values_.On(call, m), call); },
-          [&](const proto::PullReply& m) { model_.On(call, m); },
+          [&](const proto::RegisterShard& m) { parts_->shards.On(call, m); },
+          [&](const proto::ShardReady& m) { parts_->shards.On(call, m); },
+          [&](const proto::MembershipAck& m) { parts_->shards.On(call, m); },
+          [&](const proto::CommitAck& m) { parts_->shards.On(call, m); },
+          [&](proto::ShardHeartbeat& m) { parts_->shards.On(call, std::move(m)); },
+          [&](const proto::CheckpointReport& m) { parts_->checkpoints.On(call, m); },
+          [&](const proto::RestoreFailed& m) { OnRestoreFailed(call, m); },
+          [&](const proto::PullRequest& m) {
+            parts_->phases.Fail(parts_->initial_values.On(call, m), call);
+          },
+          [&](const proto::PullReply& m) { parts_->model.On(call, m); },
           [&](const proto::Refusal& m) { OnRefusal(call, m); },
-          [&](const proto::JoinRequest& m) { joins_.On(call, m); },
+          [&](const proto::JoinRequest& m) { parts_->joins.On(call, m); },
           [&](const proto::LeaseRequest& m) { OnLeaseRequest(call, m); },
-          [&](const proto::StepReport& m) { leases_.On(call, m); },
-          [&](const proto::EvaluateReport& m) { leases_.On(call, m); },
+          [&](const proto::StepReport& m) { parts_->leases.On(call, m); },
+          [&](const proto::EvaluateReport& m) { parts_->leases.On(call, m); },
           [&](const proto::WorkerHeartbeat& m) { OnHeartbeat(call, m); },
-          [&](const proto::Goodbye& m) { departures_.On(call, m); },
+          [&](const proto::Goodbye& m) { parts_->departures.On(call, m); },
           [&](const proto::StatusRequest& /*m*/) { OnStatusRequest(call); },
           [&](const proto::StopRequest& m) { OnStopRequest(call, m); },
-          [&](const proto::NoticeRequest& m) { notices_.On(call, m); },
+          [&](const proto::NoticeRequest& m) { parts_->notices.On(call, m); },
           [&](const auto& /*other*/) {
-            job_.Refuse(
+            parts_->job.Refuse(
                 call, StatusCode::kInvalidArgument, "the coordinator does not take this message");
           }},
       message);
 }
 
 void CoordinatorCore::OnRefusal(const Call& call, const proto::Refusal& message) {
-  const Peer& peer = job_.peers.At(call.from);
-  job_.log->Warning(
+  const Peer& peer = parts_->job.peers.At(call.from);
+  parts_->job.log->Warning(
       "refused",
       {{"by", peer.node}, {"code", StatusCodeName(message.code)}, {"message", message.message}});
   if (peer.role == proto::Role::kShard) {
-    model_.OnRefusal(call, message);
-    phases_.Fail(shards_.OnRefusal(call, message), call);
+    parts_->model.OnRefusal(call, message);
+    parts_->phases.Fail(parts_->shards.OnRefusal(call, message), call);
   } else if (peer.role == proto::Role::kWorker) {
-    joins_.OnRefusal(call, message);
+    parts_->joins.OnRefusal(call, message);
   }
 }
 
+void CoordinatorCore::OnRestoreFailed(const Call& call, const proto::RestoreFailed& message) {
+  if (!parts_->shards.IsRestoring(call, message)) {
+    return;
+  }
+  const std::optional<proto::KeptCheckpoint> given_up = parts_->checkpoints.GiveUpKept(
+      message.checkpoint, fmt::format("shard {}: {}", message.shard.value, message.message));
+  const std::optional<uint64_t> steps = given_up ? std::optional(given_up->steps) : std::nullopt;
+  parts_->phases.Fail(parts_->shards.RestoreOlder(message.shard, steps, call), call);
+}
+
 void CoordinatorCore::OnLeaseRequest(const Call& call, const proto::LeaseRequest& message) {
-  if (joins_.TakesData(call, message)) {
-    leases_.On(call, message);
+  if (parts_->joins.TakesData(call, message)) {
+    parts_->leases.On(call, message);
   }
 }
 
 void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat& message) {
   const Incarnation incarnation = message.incarnation;
-  const proto::HeartbeatReply reply{job_.membership.generation()};
-  const Departure* const departure = job_.membership.FindDeparture(incarnation);
+  const proto::HeartbeatReply reply{parts_->job.membership.generation()};
+  const Departure* const departure = parts_->job.membership.FindDeparture(incarnation);
   if (departure != nullptr && departure->record->has_said_goodbye) {
-    job_.Reply(call, reply);  // it waits for GoodbyeReply
+    parts_->job.Reply(call, reply);  // it waits for GoodbyeReply
     return;
   }
-  Member* const member = job_.MemberOf(call, incarnation);
+  Member* const member = parts_->job.MemberOf(call, incarnation);
   if (member == nullptr) {
     return;
   }
@@ -167,58 +194,59 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
   member->record->stats = message.stats;
   if (message.state == proto::WorkerState::kDraining && !member->record->is_draining) {
     member->record->is_draining = true;
-    leases_.Track(incarnation);
+    parts_->leases.Track(incarnation);
   }
-  job_.Reply(call, reply);
+  parts_->job.Reply(call, reply);
 }
 
 void CoordinatorCore::OnStatusRequest(const Call& call) {
-  if (job_.HasRole(call, proto::Role::kControl)) {
-    job_.Reply(call, proto::StatusReply{StatusAt(call.now)});
+  if (parts_->job.HasRole(call, proto::Role::kControl)) {
+    parts_->job.Reply(call, proto::StatusReply{StatusAt(call.now)});
   }
 }
 
 void CoordinatorCore::OnStopRequest(const Call& call, const proto::StopRequest& message) {
-  if (job_.HasRole(call, proto::Role::kControl)) {
-    job_.Reply(call, proto::StopReply{});
+  if (parts_->job.HasRole(call, proto::Role::kControl)) {
+    parts_->job.Reply(call, proto::StopReply{});
     RequestStop(message.is_immediate, "stopped by request", call.now, call.out);
   }
 }
 
 void CoordinatorCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
-  const Peer* const known = job_.peers.Find(peer);
+  const Peer* const known = parts_->job.peers.Find(peer);
   if (known == nullptr) {
     return;
   }
   const Call call{proto::PeerId(), 0, now, out};
   const Incarnation incarnation = known->incarnation;
-  job_.peers.Remove(peer);
-  shards_.OnClosed(peer, now);
-  initial_values_.OnClosed(peer);
-  joins_.OnClosed(peer, incarnation, call);
+  parts_->job.peers.Remove(peer);
+  parts_->shards.OnClosed(peer, now);
+  parts_->initial_values.OnClosed(peer);
+  parts_->joins.OnClosed(peer, incarnation, call);
   Settle(call);
 }
 
 void CoordinatorCore::OnDrained(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
-  if (job_.is_working()) {
+  if (parts_->job.is_working()) {
     const Call call{peer, 0, now, out};
-    phases_.Fail(initial_values_.OnDrained(call), call);
+    parts_->phases.Fail(parts_->initial_values.OnDrained(call), call);
   }
 }
 
 void CoordinatorCore::OnProcessExited(
     const proto::ProcessEnd& end, TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
-  if (!job_.is_working()) {
+  if (!parts_->job.is_working()) {
     if (end.kind == proto::ProcessKind::kServer) {
-      model_.OnServerLost(end.index, end.description);
+      parts_->model.OnServerLost(end.index, end.description);
       Settle(call);
     }
     return;
   }
   if (end.kind == proto::ProcessKind::kServer) {
-    phases_.Fail(shards_.OnServerLost(end.index, end.pid, end.description, call), call);
-    model_.OnServerLost(end.index, end.description);
+    parts_->phases.Fail(
+        parts_->shards.OnServerLost(end.index, end.pid, end.description, call), call);
+    parts_->model.OnServerLost(end.index, end.description);
   } else {
     OnWorkerExited(end, call);
   }
@@ -229,22 +257,22 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
   const WorkerId seat(end.index);
   const std::string why =
       end.last_words.empty() ? end.description : end.description + ": " + end.last_words;
-  const Member* const member = job_.membership.FindSeat(seat);
+  const Member* const member = parts_->job.membership.FindSeat(seat);
   if (member != nullptr) {
     const MemberRecord& record = *member->record;
     if (end.pid != 0 && record.pid != 0 && end.pid != record.pid) {
       return;  // an earlier process of the seat
     }
     if (end.is_failure) {
-      departures_.RemoveFailed(record.incarnation, why, call);
+      parts_->departures.RemoveFailed(record.incarnation, why, call);
     } else {
-      departures_.RemoveLost(record.incarnation, why, call);
+      parts_->departures.RemoveLost(record.incarnation, why, call);
     }
-  } else if (job_.seats.IsExpected(seat)) {
-    job_.log->Warning("worker_never_joined", {{"worker", seat.value}, {"reason", why}});
-    job_.seats.StopExpecting(seat);
+  } else if (parts_->job.seats.IsExpected(seat)) {
+    parts_->job.log->Warning("worker_never_joined", {{"worker", seat.value}, {"reason", why}});
+    parts_->job.seats.StopExpecting(seat);
     if (end.is_failure) {
-      job_.seats.NoteFailure(seat, why);
+      parts_->job.seats.NoteFailure(seat, why);
     }
   }
 }
@@ -252,7 +280,7 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
 void CoordinatorCore::OnManifestWritten(
     uint64_t checkpoint, const Status& status, TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
-  checkpoints_.OnManifestWritten(checkpoint, status, call);
+  parts_->checkpoints.OnManifestWritten(checkpoint, status, call);
   Settle(call);
 }
 
@@ -260,15 +288,15 @@ void CoordinatorCore::OnManifestWritten(
 void CoordinatorCore::ForgiveOwnSilence(TimePoint now) {
   const Duration gap = now - last_tick_;
   last_tick_ = now;
-  if (gap <= job_.timing.heartbeat * 2) {
+  if (gap <= parts_->job.timing.heartbeat * 2) {
     return;
   }
-  job_.log->Warning("coordinator_stalled", {{"seconds", Seconds(gap)}});
-  for (auto& [incarnation, member] : job_.membership.members()) {
+  parts_->job.log->Warning("coordinator_stalled", {{"seconds", Seconds(gap)}});
+  for (auto& [incarnation, member] : parts_->job.membership.members()) {
     member.last_heard += gap;
     member.last_progress += gap;
   }
-  for (Shard& shard : job_.shards.all()) {
+  for (Shard& shard : parts_->job.shards.all()) {
     shard.last_heard += gap;
   }
 }
@@ -276,55 +304,70 @@ void CoordinatorCore::ForgiveOwnSilence(TimePoint now) {
 void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
   ForgiveOwnSilence(now);
-  if (job_.is_working()) {
-    job_.meter.OnTick(now, job_.ledger.samples_counted());
-    phases_.Fail(shards_.CheckSilence(call), call);
+  if (IsGoingBack()) {
+    Settle(call);
+    return;
   }
-  if (job_.is_working()) {
-    phases_.OnTick(call);
+  if (parts_->job.is_working()) {
+    parts_->job.meter.OnTick(now, parts_->job.ledger.samples_counted());
+    parts_->phases.Fail(parts_->shards.CheckSilence(call), call);
   }
-  if (job_.is_working()) {
-    notices_.OnTick(call);
-    watch_.OnTick(call);
-    shards_.OnTick(call);
+  if (parts_->job.is_working()) {
+    parts_->phases.OnTick(call);
   }
-  checkpoints_.OnTick(call);
+  if (parts_->job.is_working()) {
+    parts_->notices.OnTick(call);
+    parts_->phases.Fail(parts_->handovers.OnTick(call), call);
+  }
+  if (IsGoingBack()) {
+    Settle(call);
+    return;
+  }
+  if (parts_->job.is_working()) {
+    parts_->watch.OnTick(call);
+    parts_->shards.OnTick(call);
+  }
+  parts_->checkpoints.OnTick(call);
   Settle(call);
 }
 
 void CoordinatorCore::RequestStop(
     bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
-  phases_.RequestStop(is_immediate, why, call);
+  parts_->phases.RequestStop(is_immediate, why, call);
   Settle(call);
 }
 
 void CoordinatorCore::Settle(const Call& call) {
-  if (job_.is_working()) {
-    departures_.Settle(call);  // may make room for those who ask
-    phases_.Fail(joins_.AdmitPending(call), call);
+  if (IsGoingBack()) {
+    AdvanceGoingBack(call);
+    return;
   }
-  if (job_.is_working()) {
-    phases_.Fail(phases_.CheckFailures(), call);
-    phases_.Fail(phases_.CheckDivergence(), call);
+  if (parts_->job.is_working()) {
+    parts_->departures.Settle(call);  // may make room for those who ask
+    parts_->phases.Fail(parts_->joins.AdmitPending(call), call);
   }
-  if (job_.is_working()) {
-    phases_.AdvanceStart(call);
-    joins_.Answer(call);
-    leases_.FinishEpochs();
-    leases_.Serve(call);
-    if (leases_.TryCommit(call)) {
-      shards_.SendCommits(call);
-      checkpoints_.OpenIfDue(call);
-      leases_.FinishEpochs();
-      leases_.Serve(call);
+  if (parts_->job.is_working()) {
+    parts_->phases.Fail(parts_->phases.CheckFailures(), call);
+    parts_->phases.Fail(parts_->phases.CheckDivergence(), call);
+  }
+  if (parts_->job.is_working()) {
+    parts_->phases.AdvanceStart(call);
+    parts_->joins.Answer(call);
+    parts_->leases.FinishEpochs();
+    parts_->leases.Serve(call);
+    if (parts_->leases.TryCommit(call)) {
+      parts_->shards.SendCommits(call);
+      parts_->checkpoints.OpenIfDue(call);
+      parts_->leases.FinishEpochs();
+      parts_->leases.Serve(call);
     }
-    phases_.FireFaults(call);
-    shards_.Broadcast(call);
-    phases_.AdvanceEnd(call);
+    parts_->phases.FireFaults(call);
+    parts_->shards.Broadcast(call);
+    parts_->phases.AdvanceEnd(call);
   }
-  if (job_.state.phase == JobPhase::kLeaving) {
-    phases_.AdvanceLeaving(call);
+  if (parts_->job.state.phase == JobPhase::kLeaving) {
+    parts_->phases.AdvanceLeaving(call);
   }
 }
 
@@ -333,9 +376,9 @@ int CoordinatorCore::exit_code() const {
 }
 
 Status CoordinatorCore::Check() const {
-  PS_TRY(CheckJobState(job_.state, job_.options));
-  PS_TRY(job_.ledger.Check());
-  return job_.membership.Check();
+  PS_TRY(CheckJobState(parts_->job.state, parts_->job.options));
+  PS_TRY(parts_->job.ledger.Check());
+  return parts_->job.membership.Check();
 }
 
 }  // namespace ps::coordinator

@@ -8,6 +8,7 @@
 
 #include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/departure_desk.h"
+#include "ps/coordinator/handover_desk.h"
 #include "ps/coordinator/initial_values.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/job_phases.h"
@@ -60,27 +61,32 @@ class CoordinatorCore {
   void OnDrained(proto::PeerId peer, TimePoint now, proto::Outbox* out);
   void OnProcessExited(const proto::ProcessEnd& end, TimePoint now, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
-  /// The disk's answer to what was asked of CoordinatorOptions::manifests.
+  // The disk's answers to what was asked of CoordinatorOptions::manifests.
   void OnManifestWritten(
       uint64_t checkpoint, const Status& status, TimePoint now, proto::Outbox* out);
+  void OnManifestRead(
+      uint64_t checkpoint,
+      const Result<checkpoint::Manifest>& manifest,
+      TimePoint now,
+      proto::Outbox* out);
   /// Ends the run for the reason `why`: after the steps under way, or at once. A second call may
   /// only hurry it.
   void RequestStop(bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out);
 
   /// Everything there is to say. Cost: members x shards.
-  proto::JobStatus StatusAt(TimePoint now) const { return report_.At(now); }
+  proto::JobStatus StatusAt(TimePoint now) const { return parts_->report.At(now); }
 
-  size_t member_count() const { return job_.membership.members().size(); }
+  size_t member_count() const { return parts_->job.membership.members().size(); }
 
   /// The same without workers, shards and waits. Cost: epochs.
-  proto::JobStatus TotalsAt(TimePoint now) const { return report_.TotalsAt(now); }
+  proto::JobStatus TotalsAt(TimePoint now) const { return parts_->report.TotalsAt(now); }
 
   /// The outcome is final and everybody has left, or had the time to.
-  bool is_finished() const { return job_.state.phase == JobPhase::kFinished; }
+  bool is_finished() const { return parts_->job.state.phase == JobPhase::kFinished; }
 
   /// OK when the job was done; kCancelled when it was stopped; else why it failed. Final once
   /// is_finished().
-  const Status& outcome() const { return job_.state.outcome; }
+  const Status& outcome() const { return parts_->job.state.outcome; }
 
   /// For process exit: 0 done or stopped, 1 failed.
   int exit_code() const;
@@ -89,7 +95,7 @@ class CoordinatorCore {
   /// kCorruption.
   Status Check() const;
 
-  const SampleLedger& ledger() const { return job_.ledger; }
+  const SampleLedger& ledger() const { return parts_->job.ledger; }
 
  private:
   CoordinatorCore(
@@ -100,27 +106,42 @@ class CoordinatorCore {
 
   void Dispatch(const Call& call, proto::Message&& message);
   void OnRefusal(const Call& call, const proto::Refusal& message);
+  void OnRestoreFailed(const Call& call, const proto::RestoreFailed& message);
   void OnLeaseRequest(const Call& call, const proto::LeaseRequest& message);
   void OnHeartbeat(const Call& call, const proto::WorkerHeartbeat& message);
   void OnWorkerExited(const proto::ProcessEnd& end, const Call& call);
   void OnStatusRequest(const Call& call);
   void OnStopRequest(const Call& call, const proto::StopRequest& message);
   void ForgiveOwnSilence(TimePoint now);
+  JobState StateAt(TimePoint now) const;
+  bool IsGoingBack() const;
+  void AdvanceGoingBack(const Call& call);
+  void BeginAgain(JobState state, const Call& call);
   /// Does all that follows from what has just changed; the end of every event.
   void Settle(const Call& call);
 
-  Job job_;
-  LeaseDesk leases_;
-  DepartureDesk departures_;
-  JoinDesk joins_;
-  SilenceWatch watch_;
-  ShardDesk shards_;
-  InitialValues initial_values_;
-  NoticeDesk notices_;
-  ModelDesk model_;
-  CheckpointDesk checkpoints_;
-  JobPhases phases_;
-  StatusReport report_;
+  /// The job and all that works on it; made anew when the job goes back to a checkpoint.
+  struct Parts {
+    Parts(
+        CoordinatorOptions options, JobState state, proto::FleetActions* fleet, const Logger* log);
+
+    Job job;
+    LeaseDesk leases;
+    DepartureDesk departures;
+    JoinDesk joins;
+    SilenceWatch watch;
+    ShardDesk shards;
+    InitialValues initial_values;
+    CheckpointDesk checkpoints;
+    HandoverDesk handovers;
+    NoticeDesk notices;
+    ModelDesk model;
+    JobPhases phases;
+    StatusReport report;
+  };
+
+  std::unique_ptr<Parts> parts_;  // never null
+  uint64_t reading_ = 0;          // the checkpoint whose manifest was asked for
   TimePoint last_tick_{};
 };
 

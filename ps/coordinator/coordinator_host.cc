@@ -61,10 +61,7 @@ void CoordinatorHost::Run(Owner owner) {
   job.model_source = model_source_.get();
   job.model_sink = model_sink_.get();
   if (options_.store != nullptr) {
-    disk_ = std::make_unique<JobDisk>(
-        options_.store, [this](uint64_t checkpoint, const Status& status) {
-          return OnDiskAnswer(checkpoint, status);
-        });
+    disk_ = std::make_unique<JobDisk>(options_.store, DiskAnswers());
     job.manifests = disk_.get();
   }
   core_ = std::make_unique<CoordinatorCore>(std::move(job), owner_.fleet, log_);
@@ -84,13 +81,24 @@ void CoordinatorHost::Run(Owner owner) {
   disk_.reset();
 }
 
-/// On the disk's thread.
-bool CoordinatorHost::OnDiskAnswer(uint64_t checkpoint, const Status& status) {
-  return loop_
-      .Post([this, checkpoint, status] {
-        core_->OnManifestWritten(checkpoint, status, Now(), &endpoint_);
-      })
-      .ok();
+/// They are called on the disk's thread.
+JobDisk::Answers CoordinatorHost::DiskAnswers() {
+  JobDisk::Answers answers;
+  answers.written = [this](uint64_t checkpoint, const Status& status) {
+    return loop_
+        .Post([this, checkpoint, status] {
+          core_->OnManifestWritten(checkpoint, status, Now(), &endpoint_);
+        })
+        .ok();
+  };
+  answers.read = [this](uint64_t checkpoint, const JobDisk::ManifestRead& manifest) {
+    return loop_
+        .Post([this, checkpoint, manifest] {
+          core_->OnManifestRead(checkpoint, *manifest, Now(), &endpoint_);
+        })
+        .ok();
+  };
+  return answers;
 }
 
 void CoordinatorHost::RequestStop(const std::string& why) {

@@ -93,7 +93,7 @@ class CoordinatorHost final : private net::EndpointHandler {
   static TimePoint Now() { return SystemTime().Now(); }
 
   void Tick();
-  bool OnDiskAnswer(uint64_t checkpoint, const Status& status);
+  JobDisk::Answers DiskAnswers();
   void CheckLimits();
 
   // Constant after construction.

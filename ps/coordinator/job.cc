@@ -127,6 +127,7 @@ void Job::Resume(TimePoint now) {
   }
   for (Shard& shard : shards.all()) {
     shard.last_heard = now;
+    shard.lost_at = training_began && !shard.record->is_ready ? now : TimePoint();
   }
 }
 

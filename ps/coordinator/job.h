@@ -103,6 +103,7 @@ class Job {
   TimePoint no_worker_since{};
   TimePoint shards_silent_at{};  // when one of them was last found silent: nobody gets on then
   TimePoint round_since{};
+  bool is_holding = false;  // no train lease is granted: a server hands over
 };
 
 }  // namespace ps::coordinator

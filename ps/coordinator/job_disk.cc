@@ -9,25 +9,37 @@
 
 namespace ps::coordinator {
 
-JobDisk::JobDisk(checkpoint::JobStore* store, Answer answer)
-    : store_(store),
-      answer_(std::move(answer)),
-      thread_([this](Request request) { Do(std::move(request)); }) {}
+JobDisk::JobDisk(checkpoint::JobStore* store, Answers answers)
+    : store_(store), answers_(std::move(answers)), thread_([this](Request request) {
+        std::visit([this](auto& one) { Do(std::move(one)); }, request);
+      }) {}
 
-void JobDisk::Do(Request request) {
-  if (const auto* opened = std::get_if<uint64_t>(&request)) {
-    WriteNext(*opened + 1);
-    return;
-  }
-  auto& write = std::get<ManifestWrite>(request);
-  const Status status = Write(&write);
-  while (!answer_(write.checkpoint, status) &&
-         thread_.PauseUnlessEnding(std::chrono::milliseconds(1))) {
+void JobDisk::Answer(const std::function<bool()>& deliver) {
+  while (!deliver() && thread_.PauseUnlessEnding(std::chrono::milliseconds(1))) {
   }
 }
 
-void JobDisk::WriteNext(uint64_t checkpoint) {
-  const std::string text = std::to_string(checkpoint);
+void JobDisk::Do(ManifestWrite write) {
+  const Status status = Write(&write);
+  Answer([&] { return answers_.written(write.checkpoint, status); });
+}
+
+void JobDisk::Do(Wanted wanted) {
+  const auto read = [&]() -> Result<checkpoint::Manifest> {
+    PS_ASSIGN(const std::vector<std::byte> bytes, store_->ReadManifest(wanted.checkpoint));
+    return checkpoint::DecodeManifest(wanted.checkpoint, bytes);
+  };
+  const auto manifest = std::make_shared<const Result<checkpoint::Manifest>>(read());
+  Answer([&] { return answers_.read(wanted.checkpoint, manifest); });
+}
+
+void JobDisk::Do(Useless useless) {
+  store_->DeleteManifest(useless.checkpoint)
+      .Ignore("a resume finds out again that it can't be restored");
+}
+
+void JobDisk::Do(Opened opened) {
+  const std::string text = std::to_string(opened.checkpoint + 1);
   const std::array change = {checkpoint::RowChange{
       checkpoint::ChangeKind::kPut, kNextCheckpointRow, std::as_bytes(std::span(text))}};
   store_->WriteRows(change).Ignore(

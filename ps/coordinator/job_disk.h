@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -19,26 +20,50 @@ inline constexpr std::string_view kNextCheckpointRow = "next_checkpoint";
 /// The coordinator's disk behind a thread of its own.
 class JobDisk final : public ManifestDisk {
  public:
-  /// Called by the disk's thread with each answer, again and again until it takes it: it must get
-  /// to the core's thread.
-  using Answer = std::function<bool(uint64_t checkpoint, const Status& status)>;
+  using ManifestRead = std::shared_ptr<const Result<checkpoint::Manifest>>;
+
+  /// Called by the disk's thread with each answer, again and again until it is taken (true): it
+  /// must get to the core's thread.
+  struct Answers {
+    std::function<bool(uint64_t checkpoint, const Status& status)> written;
+    std::function<bool(uint64_t checkpoint, const ManifestRead& manifest)> read;
+  };
 
   /// `store` outlives it.
-  JobDisk(checkpoint::JobStore* store, Answer answer);
+  JobDisk(checkpoint::JobStore* store, Answers answers);
 
-  void NoteOpened(uint64_t checkpoint) override { thread_.Add(checkpoint); }
+  void NoteOpened(uint64_t checkpoint) override { thread_.Add(Opened{checkpoint}); }
 
   void Commit(ManifestWrite write) override { thread_.Add(std::move(write)); }
 
- private:
-  using Request = std::variant<uint64_t, ManifestWrite>;
+  void Read(uint64_t checkpoint) override { thread_.Add(Wanted{checkpoint}); }
 
-  void Do(Request request);
-  void WriteNext(uint64_t checkpoint);
+  void Drop(uint64_t checkpoint) override { thread_.Add(Useless{checkpoint}); }
+
+ private:
+  struct Opened {
+    uint64_t checkpoint = 0;
+  };
+
+  struct Wanted {
+    uint64_t checkpoint = 0;
+  };
+
+  struct Useless {
+    uint64_t checkpoint = 0;
+  };
+
+  using Request = std::variant<Opened, ManifestWrite, Wanted, Useless>;
+
+  void Do(Opened opened);
+  void Do(ManifestWrite write);
+  void Do(Wanted wanted);
+  void Do(Useless useless);
   Status Write(ManifestWrite* write);
+  void Answer(const std::function<bool()>& deliver);
 
   checkpoint::JobStore* const store_;
-  const Answer answer_;
+  const Answers answers_;
   RequestThread<Request> thread_;  // one checkpoint is under way at a time
 };
 

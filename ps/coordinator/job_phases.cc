@@ -11,6 +11,7 @@ namespace ps::coordinator {
 namespace {
 
 constexpr int kStopGraceFactor = 2;  // of detect: what workers get to hand over on a stop
+constexpr int kReturnFactor = 2;     // of detect: what workers get to come back
 constexpr size_t kReasonsMax = 3;    // told of those why all workers failed
 
 }  // namespace
@@ -47,18 +48,23 @@ void JobPhases::Resume(TimePoint now) {
        {"samples_counted", job_->ledger.samples_counted()}});
 }
 
-/// What an earlier run has trained counts.
+/// The time of what an earlier run has trained counts.
 void JobPhases::BeginTraining(const Call& call) {
   job_->state.phase = JobPhase::kTraining;
-  if (job_->state.trained) {
+  if (job_->state.trained && !job_->training_began) {
     job_->training_began = call.now - *job_->state.trained;
   }
 }
 
 void JobPhases::AdvanceStart(const Call& call) {
+  if (job_->state.phase != JobPhase::kStarting || !job_->shards.are_all_ready()) {
+    return;
+  }
   const size_t workers = job_->membership.members().size();
-  if (job_->state.phase == JobPhase::kStarting && job_->shards.are_all_ready() &&
-      job_->seats.expected().empty() && workers > 0) {
+  const bool is_back = job_->training_began.has_value();  // from a state after the beginning
+  if (is_back && !job_->state.stop_reason.empty()) {
+    BeginStop(call);
+  } else if (job_->seats.expected().empty() && (workers > 0 || is_back)) {
     BeginTraining(call);
     job_->log->Info(
         "training_begins",
@@ -129,6 +135,10 @@ std::string JobPhases::MissingWorkers(bool has_ends) const {
 void JobPhases::CheckJoinTimeout(const Call& call) {
   const Duration limit =
       FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s));
+  if (job_->state.phase == JobPhase::kStarting && job_->training_began) {
+    CheckReturns(call);
+    return;
+  }
   if (job_->state.phase != JobPhase::kStarting || call.now - job_->started_at < limit) {
     return;
   }
@@ -158,6 +168,24 @@ void JobPhases::CheckJoinTimeout(const Call& call) {
     job_->seats.StopExpecting(seat);
   }
   BeginTraining(call);
+}
+
+/// The job has gone back. Those who took part are waited for, so that the rounds of bsp are again
+/// of all of them, but no longer than it takes to lose one. Servers have a limit of their own.
+void JobPhases::CheckReturns(const Call& call) {
+  if (!job_->shards.are_all_ready()) {
+    shards_back_at_.reset();
+    return;
+  }
+  shards_back_at_ = shards_back_at_.value_or(call.now);
+  if (call.now - *shards_back_at_ < job_->timing.detect * kReturnFactor) {
+    return;
+  }
+  for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {
+    if (job_->membership.FindSeat(seat) == nullptr) {
+      job_->seats.StopExpecting(seat);
+    }
+  }
 }
 
 void JobPhases::FireFaults(const Call& call) {
@@ -239,7 +267,8 @@ void JobPhases::RequestStop(bool is_immediate, const std::string& why, const Cal
   }
   job_->log->Info("stop_requested", {{"immediate", is_immediate}, {"reason", why}});
   job_->state.stop_reason = why;
-  if (is_immediate || job_->state.phase == JobPhase::kStarting) {
+  const bool has_begun = job_->state.phase != JobPhase::kStarting || job_->training_began;
+  if (is_immediate || !has_begun) {
     BeginLeaving(Status::Cancelled(why), "the run was stopped", Haste::kImmediate, call);
   } else if (job_->state.phase == JobPhase::kTraining) {
     BeginStop(call);

@@ -74,6 +74,7 @@ class JobPhases {
 
   void BeginTraining(const Call& call);
   void CheckJoinTimeout(const Call& call);
+  void CheckReturns(const Call& call);
   void FireFault(uint32_t place, const Call& call);
   void BeginStop(const Call& call);
   void SendDrains(const Call& call);
@@ -88,6 +89,7 @@ class JobPhases {
   ModelDesk* const model_;
   CheckpointDesk* const checkpoints_;
   bool is_divergence_told_ = false;
+  std::optional<TimePoint> shards_back_at_;  // kStarting: all shards are ready since
   TimePoint leave_deadline_{};
   TimePoint return_deadline_{};  // after a restart: until then peers may still come back
   RetryTimer leave_timer_;

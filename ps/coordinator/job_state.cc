@@ -12,6 +12,7 @@
 #include "ps/coordinator/ledger.h"
 #include "ps/coordinator/membership.h"
 #include "ps/coordinator/placement.h"
+#include "ps/coordinator/rollback.h"
 #include "ps/coordinator/rounds.h"
 #include "ps/coordinator/seats.h"
 
@@ -143,32 +144,14 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
   return CheckPlacement(state.placement, options.tensors, count);
 }
 
-/// What was trained, by a run whose workers and servers are gone: their leases are back in the
-/// queue. Placement and processes are this run's own.
+/// What was trained, by a run whose workers and servers are gone. Placement and processes are this
+/// run's own.
 void TakeOver(const ResumeFrom& resume, JobState* state) {
   const JobState& saved = resume.state;
-  state->ledger = saved.ledger;
-  for (const auto& [id, lease] : saved.ledger.leases) {
-    EpochRecord& record = state->ledger.epochs[lease.epoch];
-    record.returned.Insert(lease.next, lease.end);
-    record.samples_returned += lease.end - lease.next;
-  }
-  state->ledger.leases.clear();
-  state->evaluations = saved.evaluations;
-  for (Evaluation& evaluation : state->evaluations.pending) {
-    for (EvaluationPart& part : evaluation.parts) {
-      if (!part.is_done) {
-        part.lease = LeaseId();
-        part.holder = Incarnation();
-      }
-    }
-  }
-  state->epochs_finished = saved.epochs_finished;
-  state->rounds.committed = saved.rounds.committed;  // 0 unless the mode is bsp
+  TakeTraining(saved, state);
   state->membership.incarnation_max = saved.membership.incarnation_max;
   state->membership.generation = saved.membership.generation;
   state->faults_fired = saved.faults_fired;
-  state->meter = saved.meter;
   state->counters = saved.counters;
   state->age = saved.age;
   state->trained = saved.trained;

@@ -210,7 +210,10 @@ std::optional<WorkerId> JoinDesk::SeatOfReturning(
     departures_->Remove(holder->record->incarnation, LeaveKind::kLeft, "joined anew", call);
     return request.seat;
   }
-  if (job_->seats.IsVacant(request.seat)) {
+  // After the job has gone back a seat is kept for the process that had it.
+  const bool is_kept = job_->state.phase == JobPhase::kStarting && job_->training_began &&
+                       holder == nullptr && job_->seats.IsExpected(request.seat);
+  if (is_kept || job_->seats.IsVacant(request.seat)) {
     return request.seat;
   }
   const std::optional<WorkerId> fresh = FreshSeat();

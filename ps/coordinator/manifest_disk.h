@@ -22,6 +22,9 @@ class ManifestDisk {
   /// The number of this checkpoint is used, whatever becomes of it. Not answered.
   virtual void NoteOpened(uint64_t checkpoint) = 0;
   virtual void Commit(ManifestWrite write) = 0;  // -> CoordinatorCore::OnManifestWritten
+  virtual void Read(uint64_t checkpoint) = 0;    // -> CoordinatorCore::OnManifestRead
+  /// The checkpoint is of no use: its manifest is to be deleted. Not answered.
+  virtual void Drop(uint64_t checkpoint) = 0;
 };
 
 }  // namespace ps::coordinator

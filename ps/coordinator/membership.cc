@@ -8,7 +8,6 @@
 namespace ps::coordinator {
 namespace {
 
-constexpr size_t kGoneWorkersMax = 64;
 constexpr size_t kChangesMax = 1U << 14;
 
 }  // namespace

@@ -22,6 +22,9 @@ using proto::LeaveKind;
 using proto::MemberRecord;
 using proto::MembershipState;
 
+/// Of those who are gone, so many are remembered.
+inline constexpr size_t kGoneWorkersMax = 64;
+
 /// A member: its record, and what only this process knows of it.
 struct Member {
   MemberRecord* record = nullptr;

@@ -31,6 +31,10 @@ void NoticeDesk::On(const Call& call, const proto::NoticeRequest& message) {
         call, StatusCode::kInvalidArgument, "the run is ending, and every worker leaves by itself");
     return;
   }
+  if (message.is_server) {
+    handovers_->On(call, message);
+    return;
+  }
   Member* const member = job_->membership.FindSeat(message.worker);
   if (member == nullptr) {
     job_->Refuse(call, StatusCode::kNotFound, WhyNobodyIsIn(message.worker));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ps/base/retry.h"
+#include "ps/coordinator/handover_desk.h"
 #include "ps/coordinator/job.h"
 
 namespace ps::coordinator {
@@ -15,9 +16,9 @@ namespace ps::coordinator {
 /// notice.
 class NoticeDesk {
  public:
-  explicit NoticeDesk(Job* job) : job_(job) {}
+  NoticeDesk(Job* job, HandoverDesk* handovers) : job_(job), handovers_(handovers) {}
 
-  /// A person's notice, to a worker that takes part.
+  /// A person's notice, to a worker that takes part or to a server.
   void On(const Call& call, const proto::NoticeRequest& message);
   /// A planned one. A worker that was started and has not joined is told when it has.
   void Give(WorkerId seat, Duration grace, const Call& call);
@@ -43,6 +44,7 @@ class NoticeDesk {
   std::string WhyNobodyIsIn(WorkerId seat) const;
 
   Job* const job_;
+  HandoverDesk* const handovers_;
   std::map<WorkerId, Notice> notices_;
 };
 

@@ -96,10 +96,14 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
       "shard_registered",
       {{"shard", message.shard.value}, {"host", message.host}, {"port", message.port}});
   if (job_->is_working()) {
-    SendSetup(shard, call);
-    shard->setup_timer = RetryTimer(job_->timing.retry_limit, job_->timing.lease);
-    shard->setup_timer.Start(call.now, &job_->random);
+    BeginSetup(shard, call);
   }
+}
+
+void ShardDesk::BeginSetup(Shard* shard, const Call& call) {
+  SendSetup(shard, call);
+  shard->setup_timer = RetryTimer(job_->timing.retry_limit, job_->timing.lease);
+  shard->setup_timer.Start(call.now, &job_->random);
 }
 
 void ShardDesk::SendSetup(Shard* shard, const Call& call) {
@@ -308,7 +312,7 @@ Status ShardDesk::CheckSilence(const Call& call) {
           WhatIsLeft()));
     }
     const Duration away = call.now - shard.lost_at;
-    if (is_away && shard.peer == proto::PeerId() &&
+    if (is_away && shard.peer == proto::PeerId() && !shard.record->is_registered &&
         away > FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s))) {
       return LostForGood(
           server,
@@ -324,9 +328,6 @@ std::string ShardDesk::WhyNotBack(uint32_t server) const {
   const proto::JobConfig& config = job_->options.config;
   if (job_->options.manifests == nullptr || !config.checkpoint.enabled) {
     return "there are no checkpoints (checkpoint.enabled)";
-  }
-  if (job_->is_bsp() || config.checkpoint.recovery == proto::RecoveryKind::kConsistent) {
-    return "one server can't go back alone (mode bsp, or checkpoint.recovery)";
   }
   for (const Shard& shard : job_->shards.all()) {
     if (job_->shards.ServerOf(shard.shard) == server && shard.restarts >= kRestartsMax) {
@@ -360,12 +361,13 @@ Status ShardDesk::OnServerLost(
     if (shard.record->is_ready && call.now - shard.ready_at > job_->timing.detect) {
       shard.restarts = 0;  // it has worked in between
     }
-    if (shard.record->is_ready) {
+    if (shard.record->is_ready && !IsConsistent()) {
       undone = job_->state.counters.steps_counted - newest.steps;
       ++checkpoints.shards_restored;
     }
     const proto::PeerId peer = shard.peer;
-    job_->shards.BeginLife(&shard, restore, call.now);
+    job_->shards.LoseProcess(&shard, call.now);
+    job_->shards.BeginLife(&shard, restore);
     job_->membership.ForgetAcknowledged(shard.shard);
     ++shard.restarts;
     if (peer != proto::PeerId()) {
@@ -373,6 +375,7 @@ Status ShardDesk::OnServerLost(
     }
   }
   checkpoints.steps_undone += undone;
+  checkpoints.is_going_back = IsConsistent();
   job_->log->Warning(
       "server_lost",
       {{"server", server},
@@ -380,6 +383,40 @@ Status ShardDesk::OnServerLost(
        {"checkpoint", restore.checkpoint},
        {"steps_undone", undone}});
   job_->fleet->StartServer(server);
+  return Status::Ok();
+}
+
+bool ShardDesk::IsRestoring(const Call& call, const proto::RestoreFailed& message) {
+  const Shard* const shard = ShardOf(call, message.shard);
+  return shard != nullptr && !shard->record->is_ready && message.life == shard->record->life &&
+         message.checkpoint == shard->record->restore.checkpoint;
+}
+
+Status ShardDesk::RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, const Call& call) {
+  proto::CheckpointsState& checkpoints = job_->state.checkpoints;
+  if (!job_->training_began) {
+    return Status::Corruption(fmt::format(
+        "the run was to go on from a checkpoint that can't be restored: {}; psctl resume takes the "
+        "one before",
+        checkpoints.damage));
+  }
+  if (IsConsistent()) {
+    checkpoints.is_going_back = true;
+    return Status::Ok();
+  }
+  if (checkpoints.kept.empty()) {
+    return Status::Corruption(fmt::format(
+        "server {} was lost, and no checkpoint can be restored; the newest of them: {}",
+        job_->shards.ServerOf(id),
+        checkpoints.damage));
+  }
+  const proto::KeptCheckpoint older = checkpoints.newest();
+  if (newer_steps) {
+    checkpoints.steps_undone += *newer_steps - std::min(*newer_steps, older.steps);
+  }
+  Shard* const shard = job_->shards.Find(id);
+  job_->shards.BeginLife(shard, {older.checkpoint, older.shards});
+  BeginSetup(shard, call);
   return Status::Ok();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "ps/coordinator/job.h"
@@ -34,9 +35,22 @@ class ShardDesk {
   void OnTick(const Call& call);
   /// Errors: a shard is silent for too long, and can't be brought back.
   Status CheckSilence(const Call& call);
-  /// A server is gone: it is started again and comes back from the newest checkpoint. Errors: why
-  /// that is not possible. `pid` 0: not known.
+  /// A server is gone: it is started again and comes back from the newest checkpoint, alone or with
+  /// all others (CheckpointsState::is_going_back). Errors: why that is not possible. `pid` 0: not
+  /// known.
   Status OnServerLost(uint32_t server, int64_t pid, const std::string& why, const Call& call);
+  /// Whether the message is of a life that is to begin: the checkpoint can't be restored.
+  bool IsRestoring(const Call& call, const proto::RestoreFailed& message);
+  /// The checkpoint that the shard was to begin from was given up; `newer_steps` were counted in
+  /// it, or nobody had known of it any more. Errors: no other one is left.
+  Status RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, const Call& call);
+
+  /// All servers go back together.
+  bool IsConsistent() const {
+    return job_->is_bsp() ||
+           job_->options.config.checkpoint.recovery == proto::RecoveryKind::kConsistent;
+  }
+
   /// A member is connected again: it may have missed where shards have moved.
   void OnMemberConnected(const Call& call) const;
 
@@ -51,6 +65,8 @@ class ShardDesk {
 
   std::string WhatIsLeft() const;
   void OnBack(const Shard& shard, const Call& call);
+  /// Sends the set-up, and again until there is an answer.
+  void BeginSetup(Shard* shard, const Call& call);
   void SendSetup(Shard* shard, const Call& call);
   void SendMembership(Shard* shard, const Call& call);
   void RepeatMembership(const Shard& shard, const Call& call) const;

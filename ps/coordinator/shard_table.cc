@@ -47,19 +47,32 @@ void ShardTable::MarkReady(Shard* shard) {
   shard->record->is_ready = true;
 }
 
-void ShardTable::BeginLife(Shard* shard, proto::RestoreOrder restore, TimePoint now) {
+void ShardTable::LoseProcess(Shard* shard, TimePoint now) {
   ShardRecord* const record = shard->record;
-  ready_ -= record->is_ready ? 1 : 0;
   if (record->pid != 0) {
     shard->lost_pid = record->pid;
   }
   shard->lost_at = now;
-  ++record->life;
-  record->restore = restore;
-  record->is_ready = false;
   record->is_registered = false;
   record->pid = 0;
   Connect(shard, proto::PeerId());
+}
+
+void ShardTable::RememberLosses(const ShardTable& before, TimePoint now) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    shards_[i].lost_pid = before.shards_[i].lost_pid;
+    shards_[i].restarts = before.shards_[i].restarts;
+    shards_[i].ready_at = before.shards_[i].ready_at;
+    shards_[i].lost_at = now;
+  }
+}
+
+void ShardTable::BeginLife(Shard* shard, proto::RestoreOrder restore) {
+  ShardRecord* const record = shard->record;
+  ready_ -= record->is_ready ? 1 : 0;
+  ++record->life;
+  record->restore = restore;
+  record->is_ready = false;
   shard->setup_timer.Stop();
   shard->membership_timer.Stop();
   shard->commit_timer.Stop();

@@ -61,8 +61,13 @@ class ShardTable {
   /// The shard has this connection now; none: it has lost it.
   void Connect(Shard* shard, proto::PeerId peer);
   void MarkReady(Shard* shard);
-  /// The shard's parameters are gone: it begins a new life from `restore`.
-  void BeginLife(Shard* shard, proto::RestoreOrder restore, TimePoint now);
+  /// The shard's process is gone: another one is to come.
+  void LoseProcess(Shard* shard, TimePoint now);
+  /// The shard's parameters are of no use: it begins a new life from `restore`.
+  void BeginLife(Shard* shard, proto::RestoreOrder restore);
+  /// The table of a job that has gone back: takes over how often its servers were lost. They are to
+  /// come back since `now`.
+  void RememberLosses(const ShardTable& before, TimePoint now);
 
   bool are_all_ready() const { return ready_ == shards_.size(); }
 

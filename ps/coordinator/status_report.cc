@@ -94,10 +94,12 @@ std::string StatusReport::StateName(TimePoint now) const {
   const Status& outcome = job_->state.outcome;
   switch (job_->state.phase) {
     case JobPhase::kStarting:
-      return "starting";
+      return job_->training_began ? "waiting" : "starting";
     case JobPhase::kTraining:
-      return job_->membership.members().empty() || SilentShard(now) != nullptr ? "waiting"
-                                                                               : "training";
+      return job_->state.checkpoints.is_going_back || job_->membership.members().empty() ||
+                     SilentShard(now) != nullptr
+                 ? "waiting"
+                 : "training";
     case JobPhase::kStopping:
       return "training";
     case JobPhase::kLeaving:
@@ -110,6 +112,12 @@ std::string StatusReport::StateName(TimePoint now) const {
   return "?";
 }
 
+std::string StatusReport::GoingBack() const {
+  const uint64_t newest = job_->state.checkpoints.newest().checkpoint;
+  return "a server was lost, and all go back to " +
+         (newest == 0 ? "the beginning" : fmt::format("checkpoint {}", newest));
+}
+
 std::string StatusReport::Detail(TimePoint now) const {
   switch (job_->state.phase) {
     case JobPhase::kLeaving:
@@ -120,6 +128,9 @@ std::string StatusReport::Detail(TimePoint now) const {
     case JobPhase::kStopping:
       return "stopping: workers hand over what they have done";
     case JobPhase::kTraining:
+      if (job_->state.checkpoints.is_going_back) {
+        return GoingBack();
+      }
       if (const Shard* const silent = SilentShard(now); silent != nullptr) {
         return fmt::format(
             "server {} does not answer; after {:.1f} s of silence (servers.max_detect_s) it counts "
@@ -138,6 +149,9 @@ std::string StatusReport::Detail(TimePoint now) const {
       }
       return job_->evaluations.is_pending() && job_->ledger.is_complete() ? "last evaluation" : "";
     case JobPhase::kStarting:
+      if (job_->training_began && job_->state.checkpoints.rollbacks > 0) {
+        return GoingBack();
+      }
       break;
   }
   if (!job_->shards.are_all_ready()) {

@@ -39,6 +39,7 @@ class StatusReport {
       proto::JobStatus* status) const;
   std::string WhoIsWorking() const;
   std::string Failures() const;
+  std::string GoingBack() const;
   std::string ShardsBehind(Generation generation) const;
 
   const Job* const job_;

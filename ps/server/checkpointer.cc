@@ -124,6 +124,7 @@ bool Checkpointer::OnPartWritten(PartWritten written) {
   report_.part_crc = summary.crc;
   report_.sizes.logical_bytes = summary.stats.logical_bytes;
   report_.part_bytes = summary.bytes;
+  report_.directory = std::move(written.directory);
   report_.sizes.written_bytes = summary.stats.written_bytes;
   report_.sizes.shared_bytes = summary.stats.shared_bytes;
   report_.sizes.chunks_written = summary.stats.chunks_written;

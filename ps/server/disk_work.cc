@@ -7,9 +7,23 @@
 
 namespace ps::server {
 
+using checkpoint::CheckpointId;
 using checkpoint::ChunkRef;
 using checkpoint::OpenMode;
 using checkpoint::ShardStore;
+
+namespace {
+
+/// A shard has at most so many directories: so often its store may be damaged.
+constexpr uint32_t kDirectoriesMax = 9;
+
+/// "shard-3", "shard-3.2", "shard-3.3", ...
+std::string DirectoryOf(ShardId shard, uint32_t n) {
+  const std::string name = checkpoint::ShardDirectory(shard);
+  return n == 1 ? name : fmt::format("{}.{}", name, n);
+}
+
+}  // namespace
 
 void DiskWork::Use(std::string path, checkpoint::Codec codec) {
   if (path != path_) {
@@ -20,10 +34,55 @@ void DiskWork::Use(std::string path, checkpoint::Codec codec) {
 }
 
 Result<ShardStore*> DiskWork::Own() {
+  Status damage;
+  for (uint32_t n = 1; own_ == nullptr && n <= kDirectoriesMax; ++n) {
+    const std::string directory = DirectoryOf(shard_, n);
+    Result<std::unique_ptr<ShardStore>> store =
+        ShardStore::Open(*storage_, path_, directory, OpenMode::kWrite);
+    if (store.ok()) {
+      own_ = std::move(store).value();
+      directory_ = directory;
+    } else if (store.status().code() == StatusCode::kCorruption) {
+      damage = store.status();
+    } else {
+      return store.status();
+    }
+  }
   if (own_ == nullptr) {
-    PS_ASSIGN(own_, ShardStore::Open(*storage_, path_, shard_, OpenMode::kWrite));
+    return damage;
   }
   return own_.get();
+}
+
+/// Of its directories the newest that has it.
+Result<DiskWork::FoundPart> DiskWork::FindPart(ShardId from, CheckpointId checkpoint) {
+  PS_ASSIGN(const std::vector<std::string> names, storage_->List(path_));
+  Status why = Status::NotFound(
+      fmt::format("no part of checkpoint {} in {}/{}", checkpoint, path_, DirectoryOf(from, 1)));
+  for (uint32_t n = kDirectoriesMax; n > 0; --n) {
+    const std::string directory = DirectoryOf(from, n);
+    if (std::find(names.begin(), names.end(), directory) == names.end()) {
+      continue;
+    }
+    FoundPart found;
+    ShardStore* store = own_.get();
+    if (from != shard_ || directory != directory_) {
+      auto other = ShardStore::Open(*storage_, path_, directory, OpenMode::kRead);
+      if (!other.ok()) {
+        why = other.status();
+        continue;
+      }
+      found.other = std::move(other).value();
+      store = found.other.get();
+    }
+    Result<checkpoint::PartRecord> part = store->ReadPart(checkpoint);
+    if (part.ok()) {
+      found.part = std::move(part).value();
+      return found;
+    }
+    why = part.status();
+  }
+  return why;
 }
 
 Result<ChunkRef> DiskWork::Put(const ChunkWrite& write) {
@@ -46,12 +105,12 @@ ChunkWritten DiskWork::Do(const ChunkWrite& write) {
 PartWritten DiskWork::Do(const PartWrite& write) {
   Result<ShardStore*> store = Own();
   if (!store.ok()) {
-    return {write.life, write.checkpoint, store.status(), Status::Ok()};
+    return {write.life, write.checkpoint, store.status(), Status::Ok(), ""};
   }
   Result<checkpoint::PartSummary> summary = (*store)->CommitPart(write.checkpoint, write.record);
   // The part is there whatever becomes of the old ones.
   Status pruned = summary.ok() ? (*store)->Retain(write.kept) : Status::Ok();
-  return {write.life, write.checkpoint, std::move(summary), std::move(pruned)};
+  return {write.life, write.checkpoint, std::move(summary), std::move(pruned), directory_};
 }
 
 Restored DiskWork::Do(const RestoreRequest& request) {
@@ -62,19 +121,16 @@ Result<RestoredPart> DiskWork::Restore(const RestoreRequest& request) {
   RestoredPart restored;
   restored.chunks.resize(request.keys.size());
   size_t left = request.keys.size();
+  if (shard_.value < request.shards) {
+    PS_TRY(Own().status());
+  }
   // Its own part first: with the same number of shards all is there.
   for (uint32_t i = 0; i < request.shards && left > 0; ++i) {
     const ShardId from((shard_.value + i) % request.shards);
-    const bool is_own = from == shard_;
-    std::unique_ptr<ShardStore> other;
-    ShardStore* store = nullptr;
-    if (is_own) {
-      PS_ASSIGN(store, Own());
-    } else {
-      PS_ASSIGN(other, ShardStore::Open(*storage_, path_, from, OpenMode::kRead));
-      store = other.get();
-    }
-    PS_ASSIGN(const checkpoint::PartRecord part, store->ReadPart(request.checkpoint));
+    PS_ASSIGN(const FoundPart found, FindPart(from, request.checkpoint));
+    const checkpoint::PartRecord& part = found.part;
+    const bool is_own = found.other == nullptr;
+    ShardStore* const store = is_own ? own_.get() : found.other.get();
     bool has_some = false;
     for (const ChunkRef& ref : part.chunks) {
       const auto key = std::lower_bound(request.keys.begin(), request.keys.end(), ref.key);

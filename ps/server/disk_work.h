@@ -23,7 +23,16 @@ class DiskWork {
   Restored Do(const RestoreRequest& request);
 
  private:
+  /// A shard's part of a checkpoint, and where it is.
+  struct FoundPart {
+    checkpoint::PartRecord part;
+    std::unique_ptr<checkpoint::ShardStore> other;  // when it is not in `own_`
+  };
+
+  /// The store that is written to. One that is too damaged for that stays as it is for those who
+  /// read, and a fresh one is begun beside it.
   Result<checkpoint::ShardStore*> Own();
+  Result<FoundPart> FindPart(ShardId from, checkpoint::CheckpointId checkpoint);
   Result<checkpoint::ChunkRef> Put(const ChunkWrite& write);
   Result<RestoredPart> Restore(const RestoreRequest& request);
 
@@ -32,6 +41,7 @@ class DiskWork {
   std::string path_;
   checkpoint::Codec codec_ = checkpoint::Codec::kZstd;
   std::unique_ptr<checkpoint::ShardStore> own_;  // once needed
+  std::string directory_;                        // of own_
 };
 
 }  // namespace ps::server

@@ -70,6 +70,15 @@ void ShardCore::OnPartWritten(PartWritten written, proto::Outbox* out) {
   if (!written.pruned.ok()) {
     log_->Warning("old_parts_stay", {{"checkpoint", written.checkpoint}, {"why", written.pruned}});
   }
+  const std::string usual = checkpoint::ShardDirectory(shard_);
+  if (written.directory != usual && written.summary.ok()) {
+    log_->Warning(
+        "store_is_damaged",
+        {{"checkpoint", written.checkpoint},
+         {"kept_aside", usual},
+         {"writes_to", written.directory},
+         {"remedy", "look at the disk; psctl checkpoint verify --all says what is broken"}});
+  }
   if (checkpointer_.OnPartWritten(std::move(written))) {
     SendCheckpointReport(out);
   }
@@ -122,7 +131,18 @@ void ShardCore::OnRestored(Restored restored, TimePoint now, proto::Outbox* out)
   }
   log_->Error("restore_failed", {{"checkpoint", restored.checkpoint}, {"why", status}});
   open_setup_.reset();
-  if (coordinator_ != proto::PeerId()) {
+  // Only damage is a reason to take an older one.
+  const bool is_damaged = status.code() == StatusCode::kCorruption ||
+                          status.code() == StatusCode::kNotFound ||
+                          status.code() == StatusCode::kUnsupported;
+  if (coordinator_ == proto::PeerId()) {
+    return;
+  }
+  if (is_damaged) {
+    proto::RestoreFailed failed{shard_, restored.life, restored.checkpoint, status.code(), {}};
+    failed.message = std::string(status.message());
+    out->Send(coordinator_, call.request_id, std::move(failed));
+  } else {
     Refuse(call, std::move(status).Annotate("restore a checkpoint"), 0);
   }
 }

@@ -42,7 +42,8 @@ struct PartWritten {
   uint64_t life = 0;
   checkpoint::CheckpointId checkpoint = 0;
   Result<checkpoint::PartSummary> summary;
-  Status pruned;  // why the parts that nobody can ask for any more are still there
+  Status pruned;          // why the parts that nobody can ask for any more are still there
+  std::string directory;  // where it is, in the checkpoint path
 };
 
 /// Chunks to be read back, as `shards` shards wrote them.

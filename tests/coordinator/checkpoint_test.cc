@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/coordinator/manifest_disk.h"
-#include "tests/coordinator/harness.h"
+#include "tests/coordinator/checkpoint_fixture.h"
 
 namespace ps::coordinator {
 namespace {
@@ -14,54 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Keeps what is asked of it.
-class FakeDisk final : public ManifestDisk {
- public:
-  void NoteOpened(uint64_t checkpoint) override { opened.push_back(checkpoint); }
-
-  void Commit(ManifestWrite write) override { writes.push_back(std::move(write)); }
-
-  std::vector<uint64_t> opened;
-  std::vector<ManifestWrite> writes;
-};
-
-CoordinatorOptions OptionsWith(FakeDisk* disk, proto::Mode mode = proto::Mode::kAsync) {
-  CoordinatorOptions options = SmallJob(mode);
-  options.config.checkpoint.every_s = 1;
-  options.config.checkpoint.keep = 2;
-  options.manifests = disk;
-  return options;
-}
-
-constexpr Duration kEvery = std::chrono::milliseconds(1100);
-
-class CheckpointTest : public ::testing::Test {
- protected:
-  explicit CheckpointTest(proto::Mode mode = proto::Mode::kAsync)
-      : harness_(OptionsWith(&disk_, mode)) {}
-
-  /// Everybody has joined and holds a lease: the job trains.
-  void Begin() {
-    workers_ = harness_.StartWithWorkers();
-    grants_ = harness_.AskAll(&workers_);
-  }
-
-  void Wait(Duration duration) { harness_.Wait(duration, workers_); }
-
-  /// The disk has done the newest write.
-  void Written(const Status& status = Status::Ok()) {
-    ASSERT_FALSE(disk_.writes.empty());
-    harness_.core->OnManifestWritten(
-        disk_.writes.back().checkpoint, status, harness_.now, harness_.out());
-  }
-
-  proto::CheckpointStatus checkpoints() const { return harness_.status().checkpoints; }
-
-  FakeDisk disk_;
-  Harness harness_;
-  std::vector<FakeWorker> workers_;
-  std::vector<proto::LeaseGrant> grants_;
-};
+constexpr Duration kEvery = CheckpointTest::kEvery;
 
 TEST_F(CheckpointTest, ExistsWhenEveryShardHasReportedAndTheManifestIsWritten) {
   Begin();
@@ -279,13 +231,6 @@ TEST_F(BspCheckpointTest, IsOfACommittedRound) {
   grants_ = harness_.AskAll(&workers_);
   ASSERT_THAT(disk_.opened, ElementsAre(1));
   EXPECT_EQ(harness_.shards[0].checkpoints.back().round, 2U);
-}
-
-TEST_F(BspCheckpointTest, ALostServerEndsTheRunAndTheReasonSaysWhatToDo) {
-  Begin();
-  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
-  EXPECT_EQ(harness_.status().state, "failed");
-  EXPECT_THAT(harness_.status().detail, HasSubstr("can't go back alone"));
 }
 
 TEST(ResumeTest, GoesOnFromWhatWasCountedWithTheLeasesBackInTheQueue) {

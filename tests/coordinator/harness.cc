@@ -60,6 +60,9 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
   }
   if (const auto* setup = std::get_if<proto::ShardSetup>(&message)) {
     shard->setups.push_back(*setup);
+    if (setup->life != shard->life) {
+      shard->commits.clear();
+    }
     shard->life = setup->life;
     core->OnMessage(shard->peer, 1, proto::ShardReady{id, setup->life}, now, this);
   } else if (const auto* checkpoint = std::get_if<proto::CheckpointRequest>(&message)) {
@@ -172,7 +175,7 @@ void Harness::Restart(Duration pause) {
   core = std::move(loaded).value();
   for (uint32_t i = 0; i < shards.size(); ++i) {
     if (std::exchange(shards[i].peer, proto::PeerId()) != proto::PeerId()) {
-      RegisterShard(i, 500 + i);
+      RegisterShard(i, shards[i].pid);
     }
   }
 }

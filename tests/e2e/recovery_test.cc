@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
@@ -21,6 +23,14 @@ class RecoveryTest : public E2eTest {
     job_.Set("train", R"({"epochs": 3, "minibatch": 32})")
         .Set("workers", R"([{"count": 2, "step_ms": 20}])")
         .Set("checkpoint", R"({"every_s": 0.3})");
+  }
+
+  /// All parameters of the run's model, as bytes of its file.
+  static std::string ValuesOf(const std::string& root) {
+    const std::string file = ReadText(root + "/model.safetensors");
+    uint64_t header_bytes = 0;
+    std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
+    return file.substr(sizeof(header_bytes) + header_bytes);
   }
 
   static bool HasCheckpoint(const proto::JobStatus& status) {
@@ -43,6 +53,36 @@ TEST_F(RecoveryTest, AServerThatIsKilledComesBackWhileTheOthersGoOn) {
   run.ExpectExactLedger();
   EXPECT_THAT(run.psctl().Err(), HasSubstr("1 server shard lost; back from checkpoint"));
   EXPECT_THAT(run.psctl().Out(), ContainsRegex("servers lost +1 shard came back"));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(RecoveryTest, AllServersGoBackTogetherWhenTheJobSaysSo) {
+  job_.Set("checkpoint", R"({"every_s": 0.3, "recovery": "consistent"})");
+  TrainRun run(job_);
+  const auto before = run.WaitFor(HasCheckpoint);
+  ASSERT_TRUE(before.has_value());
+  ASSERT_EQ(::kill(static_cast<pid_t>(before->shards[0].pid), SIGKILL), 0);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("a server was lost, and all went back to checkpoint"));
+  EXPECT_THAT(run.psctl().Out(), ContainsRegex("went back +1 time with all servers"));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(RecoveryTest, InBspAllServersGoBackAndTheModelIsThatOfAnUndisturbedRun) {
+  job_.Set("train", R"({"mode": "bsp", "epochs": 1, "minibatch": 32})")
+      .Set("workers", R"([{"count": 1, "step_ms": 20}])");
+  TempDir other;
+  TrainRun quiet(job_.CopyIn(other.path()));
+  EXPECT_EQ(quiet.WaitForEnd(), ProcessEnd{});
+  TrainRun run(job_);
+  const auto before = run.WaitFor(HasCheckpoint);
+  ASSERT_TRUE(before.has_value());
+  ASSERT_EQ(::kill(static_cast<pid_t>(before->shards[1].pid), SIGKILL), 0);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("all went back to checkpoint"));
+  EXPECT_EQ(ValuesOf(run.Root()), ValuesOf(quiet.Root()));
   run.ExpectNothingLeft();
 }
 

@@ -78,12 +78,16 @@ TEST(CommandLineTest, ANoticeNamesAWorkerAndMayNameItsGraceAndARun) {
   EXPECT_EQ(notice.job, "");
   const auto full = Parse<NoticeCommand>({"notice", "w12", "runs/a", "--grace", "2m"});
   EXPECT_EQ(full.worker, 12U);
+  EXPECT_FALSE(full.is_server);
+  const auto server = Parse<NoticeCommand>({"notice", "s1"});
+  EXPECT_EQ(server.worker, 1U);
+  EXPECT_TRUE(server.is_server);
   EXPECT_EQ(full.grace_s, 120);
   EXPECT_EQ(full.job, "runs/a");
 }
 
 TEST(CommandLineTest, ANoticeThatMakesNoSenseSaysHowToGiveOne) {
-  for (const char* worker : {"runs/a", "w", "3x", "4096", "99999999999"}) {
+  for (const char* worker : {"runs/a", "w", "s", "ws1", "3x", "4096", "99999999999"}) {
     EXPECT_THAT(ErrorOf({"notice", worker}), HasSubstr("as in: psctl notice 3; got '"));
   }
   EXPECT_THAT(ErrorOf({"notice"}), HasSubstr("notice wants WORKER"));

@@ -71,6 +71,40 @@ TEST(RunEventsTest, AReplacementInTheSameSeatJoins) {
   EXPECT_THAT(events.Update(status), ElementsAre("worker 1 joined"));
 }
 
+TEST(RunEventsTest, GoingBackIsOneLineAndNothingIsSaidOfTheWorkers) {
+  proto::JobStatus status = Quiet();
+  status.checkpoints.newest = 7;
+  status.checkpoints.steps_undone = 1;
+  status.ledger[1].samples_returned = 100;
+  RunEvents events = After(status);
+  status.checkpoints.rollbacks = 1;
+  status.checkpoints.steps_undone = 13;
+  status.checkpoints.samples_undone = 384;
+  status.checkpoints.seconds_undone = 3.25;
+  status.ledger[1].samples_returned = 50;
+  status.workers[0].state = "left";
+  status.workers[1].state = "left";
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("a server was lost, and all went back to checkpoint 7: 12 steps of 384 samples, "
+                  "3.25 s of training, are done again"));
+  status.workers.push_back(MakeWorkerRow(1, 9, "computing"));
+  EXPECT_THAT(events.Update(status), IsEmpty());
+  status.workers.push_back(MakeWorkerRow(5, 10, "computing"));
+  EXPECT_THAT(events.Update(status), ElementsAre("worker 5 joined"));
+}
+
+TEST(RunEventsTest, ADamagedCheckpointIsAWarningThatSaysWhatIsBroken) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.checkpoints.damaged = 1;
+  status.checkpoints.damage = "checkpoint 7: shard 1: chunk 3 is damaged";
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("WARNING: a checkpoint can't be restored and was given up for an older one: "
+                  "checkpoint 7: shard 1: chunk 3 is damaged"));
+}
+
 TEST(RunEventsTest, WaitingAndGoingOnAreSaid) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);

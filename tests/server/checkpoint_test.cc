@@ -226,14 +226,83 @@ TEST(CheckpointTest, ANewLifeSendsEverythingAndTakesAnyLaterStep) {
   EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kInvalidArgument) << "only once";
 }
 
-TEST(CheckpointTest, ACheckpointThatCannotBeReadIsRefused) {
+TEST(CheckpointTest, ACheckpointThatCannotBeReadIsSaidAndAnotherOneTaken) {
   CheckpointRig rig;
   rig.Begin();
-  rig.Deliver(kCoordinator, rig.Later(2, 9));
+  rig.Deliver(kCoordinator, Request(1));
   rig.RunDisk();
-  const proto::Refusal refusal = rig.OnlyRefusal();
-  EXPECT_EQ(refusal.code, StatusCode::kNotFound);
-  EXPECT_THAT(refusal.message, HasSubstr("checkpoint 9"));
+  rig.Deliver(kCoordinator, rig.Later(2, 9));
+  rig.sent.all.clear();
+  rig.RunDisk();
+  const auto failed = rig.Take<proto::RestoreFailed>();
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_EQ(failed[0].message.life, 2U);
+  EXPECT_EQ(failed[0].message.checkpoint, 9U);
+  EXPECT_EQ(failed[0].message.code, StatusCode::kNotFound);
+  EXPECT_THAT(failed[0].message.message, HasSubstr("checkpoint 9"));
+  rig.Deliver(kCoordinator, rig.Later(3, 1));
+  rig.RunDisk();
+  const auto ready = rig.Take<proto::ShardReady>();
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0].message.life, 3U);
+}
+
+/// Its shard's first store can be read and not be written.
+class DamagedStorage final : public checkpoint::Storage {
+ public:
+  explicit DamagedStorage(checkpoint::Storage* storage) : storage_(storage) {}
+
+  Result<std::unique_ptr<checkpoint::Database>> Open(
+      const std::string& directory,
+      std::span<const std::string_view> columns,
+      checkpoint::OpenMode mode) override {
+    if (mode == checkpoint::OpenMode::kWrite && directory == "path/shard-0") {
+      return Status::Corruption("the footer of a table");
+    }
+    return storage_->Open(directory, columns, mode);
+  }
+
+  Result<std::vector<std::string>> List(const std::string& path) override {
+    return storage_->List(path);
+  }
+
+  Status Remove(const std::string& directory) override { return storage_->Remove(directory); }
+
+ private:
+  checkpoint::Storage* const storage_;
+};
+
+TEST(CheckpointTest, AStoreThatCannotBeWrittenIsReadAndAFreshOneIsBegun) {
+  constexpr ShardId kOwn(0);
+  const auto write = [](DiskWork* disk, uint64_t checkpoint, float value) {
+    auto data = std::make_shared<checkpoint::ChunkData>();
+    data->version = checkpoint;
+    data->value = Buffer(sizeof(float));
+    data->value.floats()[0] = value;
+    const ChunkWritten chunk = disk->Do(ChunkWrite{1, checkpoint, 0, kFirst, data, std::nullopt});
+    EXPECT_TRUE(chunk.ref.ok()) << chunk.ref.status();
+    return disk->Do(PartWrite{1, checkpoint, {{}, {*chunk.ref}}, {checkpoint}});
+  };
+  const auto value_of = [](DiskWork* disk, uint64_t checkpoint) {
+    const Restored restored = disk->Do(RestoreRequest{1, checkpoint, 1, {kFirst}});
+    EXPECT_TRUE(restored.what.ok()) << restored.what.status();
+    return restored.what.ok() ? restored.what->chunks[0].data.value.floats()[0] : 0;
+  };
+  checkpoint::MemoryStorage memory;
+  {
+    DiskWork before(&memory, kOwn);
+    before.Use("path", checkpoint::Codec::kZstd);
+    EXPECT_EQ(write(&before, 1, 2.5F).directory, "shard-0");
+  }
+  DamagedStorage damaged(&memory);
+  DiskWork disk(&damaged, kOwn);
+  disk.Use("path", checkpoint::Codec::kZstd);
+  EXPECT_EQ(value_of(&disk, 1), 2.5F);
+  EXPECT_EQ(write(&disk, 2, 3.5F).directory, "shard-0.2");
+  DiskWork after(&memory, ShardId(1));
+  after.Use("path", checkpoint::Codec::kZstd);
+  EXPECT_EQ(value_of(&after, 2), 3.5F) << "another shard finds it, too";
+  EXPECT_EQ(value_of(&after, 1), 2.5F);
 }
 
 TEST(CheckpointTest, AnswersOfAnEarlierLifeAreForgotten) {

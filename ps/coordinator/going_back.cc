@@ -1,0 +1,101 @@
+// How the core goes back to a checkpoint: it hears nobody until the manifest is read, and then
+// begins again as the job was then.
+
+#include <utility>
+
+#include "ps/coordinator/coordinator_core.h"
+#include "ps/coordinator/rollback.h"
+
+namespace ps::coordinator {
+
+bool CoordinatorCore::IsGoingBack() const {
+  return parts_->job.state.checkpoints.is_going_back && parts_->job.is_working();
+}
+
+/// A server is lost and all go back: nothing that comes meanwhile matters. The manifest under way
+/// is waited for, since it may be the one to go back to.
+void CoordinatorCore::AdvanceGoingBack(const Call& call) {
+  if (!parts_->checkpoints.Cancel("a server was lost meanwhile") || reading_ != 0) {
+    return;
+  }
+  const proto::CheckpointsState& checkpoints = parts_->job.state.checkpoints;
+  if (!checkpoints.kept.empty()) {
+    reading_ = checkpoints.newest().checkpoint;
+    parts_->job.options.manifests->Read(reading_);
+  } else if (checkpoints.damaged > 0) {
+    parts_->phases.Fail(
+        Status::Corruption(
+            "a server was lost, and no checkpoint can be restored; the newest of them: " +
+            checkpoints.damage),
+        call);
+  } else {
+    BeginAgain(GoBack(StateAt(call.now), nullptr, proto::KeptCheckpoint()), call);
+  }
+}
+
+void CoordinatorCore::OnManifestRead(
+    uint64_t checkpoint,
+    const Result<checkpoint::Manifest>& manifest,
+    TimePoint now,
+    proto::Outbox* out) {
+  if (checkpoint != reading_) {
+    return;
+  }
+  reading_ = 0;
+  if (!IsGoingBack()) {
+    return;
+  }
+  const Call call{proto::PeerId(), 0, now, out};
+  Result<JobState> state = manifest.ok()
+                               ? StateToGoBackTo(*manifest, StateAt(now), parts_->job.options)
+                               : Result<JobState>(manifest.status());
+  if (state.ok()) {
+    BeginAgain(std::move(state).value(), call);
+  } else if (state.status().code() == StatusCode::kIo) {
+    parts_->phases.Fail(Status(state.status()).Annotate("go back to a checkpoint"), call);
+  } else {
+    parts_->checkpoints.GiveUpKept(checkpoint, std::string(state.status().message()));
+  }
+  Settle(call);
+}
+
+/// The job goes on from `state`. Everybody comes anew: what is on its way from the undone time
+/// would be taken for new otherwise.
+void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
+  const proto::CheckpointsState undone = parts_->job.state.checkpoints;
+  Peers staying;
+  for (const auto& [id, peer] : parts_->job.peers.all()) {
+    if (peer.role == proto::Role::kControl) {
+      staying.Add(id, peer);
+      continue;
+    }
+    // One that has not got its answer yet does not know that it is a member.
+    const Member* const member = parts_->job.membership.Find(peer.incarnation);
+    if (member != nullptr && member->record->is_admitted) {
+      proto::Refusal refusal;
+      refusal.code = StatusCode::kStale;
+      refusal.message = "the job went back to an earlier state, since a server was lost";
+      call.out->Send(id, 0, std::move(refusal));
+    }
+    call.out->Close(id);
+  }
+  const std::unique_ptr<Parts> before = std::exchange(
+      parts_,
+      std::make_unique<Parts>(
+          parts_->job.options, std::move(state), parts_->job.fleet, parts_->job.log));
+  Job& job = parts_->job;
+  job.peers = std::move(staying);
+  job.Resume(call.now);
+  job.shards.RememberLosses(before->job.shards, call.now);
+  parts_->notices.Resume(call.now);
+  parts_->checkpoints.Remember(before->checkpoints);
+  const proto::CheckpointsState& now = job.state.checkpoints;
+  job.log->Warning(
+      "went_back",
+      {{"checkpoint", now.newest().checkpoint},
+       {"steps_undone", now.steps_undone - undone.steps_undone},
+       {"samples_undone", now.samples_undone - undone.samples_undone},
+       {"seconds_undone", now.seconds_undone - undone.seconds_undone}});
+}
+
+}  // namespace ps::coordinator
