@@ -53,6 +53,31 @@ void FuzzJob(std::span<const uint8_t> input) {
   Check(Text(input), parse, proto::PrintJobConfig);
 }
 
+void FuzzOverrides(std::span<const uint8_t> input) {
+  constexpr std::string_view kJob =
+      R"({"name": "fuzz", "model": {"name": "mlp"}, "data": {"directory": "."},
+          "workers": [{"count": 2}]})";
+  std::vector<proto::ConfigOverride> overrides;
+  for (std::string_view text = Text(input); !text.empty();) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const size_t sign = line.find('=');
+    if (sign != std::string_view::npos) {  // the command line refuses others
+      overrides.push_back({std::string(line.substr(0, sign)), std::string(line.substr(sign + 1))});
+    }
+  }
+  const auto config = proto::ParseJobConfig(kJob, "file.json", overrides);
+  if (config.ok()) {
+    const auto again = proto::ParseJobConfig(proto::PrintJobConfig(*config), "printed.json");
+    PS_CHECK(again.ok()) << again.status();
+    PS_CHECK(*again == *config) << "printing loses something";
+    return;
+  }
+  const std::string_view message = config.status().message();
+  PS_CHECK(message.starts_with("--set:") || message.starts_with("file.json:")) << message;
+  PS_CHECK(message.find('\n') == std::string_view::npos) << message;
+}
+
 void FuzzCatalog(std::span<const uint8_t> input) {
   Check(Text(input), proto::ParseCatalog, proto::PrintCatalog);
 }

@@ -6,9 +6,10 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 15> kTargets = {
+constexpr std::array<Target, 16> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
+     {"overrides", FuzzOverrides},
      {"job_state", FuzzJobState},
      {"catalog", FuzzCatalog},
      {"profile", FuzzProfile},

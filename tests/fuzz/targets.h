@@ -28,6 +28,8 @@ void FuzzJobState(std::span<const uint8_t> input);
 // The files that people write: one line of error that names the file, or a value that prints and
 // parses back the same.
 void FuzzJob(std::span<const uint8_t> input);
+/// Settings of the command line, KEY=VALUE, a line each, over a small job.
+void FuzzOverrides(std::span<const uint8_t> input);
 void FuzzCatalog(std::span<const uint8_t> input);
 void FuzzProfile(std::span<const uint8_t> input);
 void FuzzPlan(std::span<const uint8_t> input);
