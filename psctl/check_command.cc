@@ -48,7 +48,7 @@ Status CheckPorts(const proto::JobConfig& config) {
 
 /// What lies outside of the job file.
 Status CheckMachine(const proto::JobConfig& config) {
-  PS_TRY(provisioner::CheckPrograms(ProgramDirectory()));
+  PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config.launch));
   PS_TRY(RunDirectory::CheckParent(config.run.directory));
   return CheckPorts(config);
 }

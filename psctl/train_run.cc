@@ -86,7 +86,7 @@ TrainRun::TrainRun(
       profiler_(config.name, parts_.model.tensors, provisioner::RunProfiler::SeatsOf(config)) {}
 
 Status TrainRun::Prepare() {
-  PS_TRY(provisioner::CheckPrograms(ProgramDirectory()));
+  PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config_.launch));
   PS_ASSIGN(const uint32_t port, host_.Listen());
   const std::string& listen = config_.run.listen;
   const bool is_ipv6 = listen == "::";

@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "provisioner/fleet/launch_text.h"
@@ -36,18 +39,50 @@ std::string LastLine(const std::string& path) {
   return Printable(text->substr(begin, std::min(last + 1 - begin, kBytesMax)));
 }
 
+bool IsProgram(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
+/// As the launcher looks for it (execvp): in PATH, unless it has a slash.
+bool IsCommand(const std::string& name) {
+  if (name.find('/') != std::string::npos) {
+    return IsProgram(name);
+  }
+  const char* const variable = std::getenv("PATH");
+  std::string_view rest = variable != nullptr ? variable : "/bin:/usr/bin";
+  while (true) {
+    const std::string_view directory = rest.substr(0, rest.find(':'));
+    if (IsProgram((directory.empty() ? "." : std::string(directory)) + "/" + name)) {
+      return true;
+    }
+    if (directory.size() == rest.size()) {
+      return false;
+    }
+    rest.remove_prefix(directory.size() + 1);
+  }
+}
+
 void Append(const std::vector<std::string>& from, std::vector<std::string>* to) {
   to->insert(to->end(), from.begin(), from.end());
 }
 
 }  // namespace
 
-Status CheckPrograms(const std::string& directory) {
+Status CheckPrograms(const std::string& directory, const proto::LaunchConfig& launch) {
   for (const ProcessKind kind : {ProcessKind::kServer, ProcessKind::kWorker}) {
     const std::string path = directory + "/" + ProgramOf(kind);
-    if (::access(path.c_str(), X_OK) != 0) {
+    if (!IsProgram(path)) {
       return Status::NotFound(
           "there is no program " + path + "; build all targets, so that it lies beside psctl");
+    }
+    const std::vector<std::string> words = LaunchWords(launch.prefix, ProcessKindName(kind), 0);
+    if (!words.empty() && !IsCommand(words.front())) {
+      return Status::NotFound(
+          "launch.prefix begins with '" + Printable(words.front()) + "', " +
+          (words.front().find('/') == std::string::npos ? "which no folder of PATH has as a program"
+                                                        : "which is not a program") +
+          "; install it, or mend launch.prefix");
     }
   }
   return Status::Ok();

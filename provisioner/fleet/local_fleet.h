@@ -14,8 +14,9 @@
 
 namespace ps::provisioner {
 
-/// Errors: kNotFound when ps_server or ps_worker is not in `directory`.
-Status CheckPrograms(const std::string& directory);
+/// Errors: kNotFound when ps_server or ps_worker is not in `directory`, or when the program that
+/// `launch` puts before them is not there.
+Status CheckPrograms(const std::string& directory, const proto::LaunchConfig& launch);
 
 /// Does what the coordinator asks for with a launcher: ps_server and ps_worker processes of this
 /// machine, whose logs are files.

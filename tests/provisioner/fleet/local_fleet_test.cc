@@ -244,11 +244,32 @@ TEST_F(LocalFleetTest, AdoptedProcessesAreItsOwnAndThoseThatAreOverAreEnds) {
 }
 
 TEST_F(LocalFleetTest, MissingProgramsAreNamedBeforeAnythingStarts) {
-  EXPECT_THAT(std::string(CheckPrograms(folder_).message()), HasSubstr("/ps_server"));
+  EXPECT_THAT(std::string(CheckPrograms(folder_, {}).message()), HasSubstr("/ps_server"));
   for (const char* name : {"/ps_server", "/ps_worker"}) {
     ASSERT_TRUE(WriteFileAtomically(folder_ + name, "", 0755).ok());
   }
-  EXPECT_TRUE(CheckPrograms(folder_).ok());
+  EXPECT_TRUE(CheckPrograms(folder_, {}).ok());
+}
+
+TEST_F(LocalFleetTest, TheProgramOfAPrefixHasToBeThere) {
+  for (const char* name : {"/ps_server", "/ps_worker", "/before_worker"}) {
+    ASSERT_TRUE(WriteFileAtomically(folder_ + name, "", 0755).ok());
+  }
+  ASSERT_TRUE(WriteFileAtomically(folder_ + "/text", "", 0644).ok());
+  const auto error = [this](const std::string& prefix) {
+    proto::LaunchConfig launch;
+    launch.prefix = prefix;
+    return std::string(CheckPrograms(folder_, launch).message());
+  };
+  EXPECT_EQ(error("env -u HOME"), "");
+  EXPECT_EQ(error(folder_ + "/ps_server --name {name}"), "");
+  EXPECT_THAT(
+      error("no-such-program-anywhere {name}"),
+      HasSubstr("launch.prefix begins with 'no-such-program-anywhere', which no folder of PATH"));
+  EXPECT_THAT(error(folder_ + "/text"), HasSubstr("/text', which is not a program"));
+  EXPECT_THAT(error(folder_), HasSubstr("which is not a program"));
+  EXPECT_THAT(error(folder_ + "/before_{role}"), HasSubstr("/before_server', which is not"))
+      << "both kinds are looked at";
 }
 
 }  // namespace
