@@ -63,11 +63,11 @@ class ShardStore {
       Storage& storage, const std::string& path, const std::string& directory, OpenMode mode);
 
   /// Writes a chunk. `previous` is where this store has an older version of it, or null; with
-  /// kZstd it may become the base of a delta. Blocks while the disk is behind. The record is on the
-  /// disk for sure when a part was committed after it; until then the returned ref may be used in
-  /// this process. Requires: at least one element; buffers of one size. Errors: kInvalidArgument as
-  /// CommitPart; kIo (nothing is lost that was committed); kCorruption when `previous` can't be
-  /// read: put it again without.
+  /// kZstd it may become the base of a delta; where it can't be read, the chunk is written in full.
+  /// Blocks while the disk is behind. The record is on the disk for sure when a part was committed
+  /// after it; until then the returned ref may be used in this process. Requires: at least one
+  /// element; buffers of one size. Errors: kInvalidArgument as CommitPart; kIo (nothing is lost
+  /// that was committed).
   Result<ChunkRef> PutChunk(
       CheckpointId id, const ChunkImage& image, const ChunkRef* previous, Codec codec);
 
