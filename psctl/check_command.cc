@@ -8,6 +8,7 @@
 #include "ps/net/loop.h"
 #include "psctl/files.h"
 #include "psctl/job_view.h"
+#include "psctl/remote_copies.h"
 #include "psctl/run_directory.h"
 #include "psctl/tables.h"
 #include "psctl/train_command.h"
@@ -50,6 +51,9 @@ Status CheckPorts(const proto::JobConfig& config) {
 Status CheckMachine(const proto::JobConfig& config) {
   PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config.launch));
   PS_TRY(RunDirectory::CheckParent(config.run.directory));
+  if (!config.checkpoint.copy_to.empty()) {
+    PS_TRY(CheckCopyTarget(config.checkpoint.copy_to));
+  }
   return CheckPorts(config);
 }
 

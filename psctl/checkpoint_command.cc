@@ -8,12 +8,14 @@
 
 #include "checkpoint/maintenance.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/remote/place.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/safetensors.h"
 #include "ps/base/text.h"
 #include "ps/proto/job_config.h"
 #include "psctl/checkpoint_view.h"
 #include "psctl/files.h"
+#include "psctl/remote_copies.h"
 
 namespace ps::psctl {
 namespace {
@@ -191,6 +193,9 @@ int Copy(
     checkpoint::Storage& storage,
     const std::string& path,
     const Console& console) {
+  if (checkpoint::IsObjectStore(command.target)) {
+    return CopyToObjects(path, command.target, console);
+  }
   const auto report = checkpoint::Copy(storage, AbsolutePath(path), AbsolutePath(command.target));
   if (!report.ok()) {
     return Fail(console, report.status());

@@ -211,9 +211,7 @@ CommandParser::CommandParser() {
   stop->add_option("JOB", stop_command.job, kJobHelp);
   stop->add_flag("--now", stop_command.is_immediate, "End it at once");
   resume = app.add_subcommand("resume", "Go on from the newest checkpoint of a run that has ended");
-  resume
-      ->add_option(
-          "RUN", resume_command.from, "Run, its directory, or the folder with the checkpoints")
+  resume->add_option("RUN", resume_command.from, "Run, folder with checkpoints, or place of copies")
       ->required();
   resume->add_option("--set", settings, "Change what does not change the model: servers, workers")
       ->type_name("KEY=VALUE")
@@ -331,7 +329,9 @@ void CommandParser::AddCheckpoint() {
   };
   const auto add_where = [&](CLI::App* app) {
     app->add_option(
-        "RUN", command.where, "Run or checkpoint path; the running job's if there is only one");
+        "RUN",
+        command.where,
+        "Run, checkpoint path or place of copies; the running job's if there is only one");
   };
   constexpr const char* kNumberHelp = "Number of a checkpoint, or newest";
   CLI::App* const list = add("list", "List them, with sizes", Action::kList);
@@ -362,7 +362,8 @@ void CommandParser::AddCheckpoint() {
       ->required()
       ->check(CLI::Range(1, 1'000'000));
   CLI::App* const copy = add("copy", "Copy those that DEST lacks", Action::kCopy);
-  copy->add_option("DEST", command.target, "Checkpoint path to copy to")->required();
+  copy->add_option("DEST", command.target, "Checkpoint path, s3://BUCKET/PREFIX or file://FOLDER")
+      ->required();
   add_where(copy);
 }
 

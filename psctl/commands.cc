@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "checkpoint/remote/place.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
@@ -14,6 +15,7 @@
 #include "psctl/checkpoint_command.h"
 #include "psctl/command_line.h"
 #include "psctl/control.h"
+#include "psctl/remote_copies.h"
 #include "psctl/run_checkpoints.h"
 #include "psctl/status_view.h"
 
@@ -156,6 +158,9 @@ int RunStop(const StopCommand& command, const Console& console, const RunRegistr
 /// On the checkpoint path that was named, or of the run that was.
 int RunOnCheckpoints(
     const CheckpointCommand& command, const Console& console, const RunRegistry& registry) {
+  if (checkpoint::IsObjectStore(command.where)) {
+    return RunOnObjects(command, console);
+  }
   if (IsCheckpointPath(command.where)) {
     return RunCheckpoint(command, command.where, console);
   }

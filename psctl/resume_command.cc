@@ -4,14 +4,21 @@
 
 #include <utility>
 
+#include "checkpoint/remote/place.h"
 #include "ps/base/text.h"
+#include "psctl/remote_copies.h"
 #include "psctl/train.h"
 
 namespace ps::psctl {
 namespace {
 
 /// The checkpoint path that a run, its directory, or a path means.
-Result<std::string> PathOf(const std::string& from, const RunRegistry& registry) {
+Result<std::string> PathOf(
+    const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
+  const std::string& from = command.from;
+  if (checkpoint::IsObjectStore(from)) {
+    return FetchCheckpoint(from, proto::RunConfig().directory, console);
+  }
   if (IsCheckpointPath(from)) {
     return from;
   }
@@ -76,7 +83,7 @@ std::string Describe(const FoundCheckpoint& found, const std::string& path) {
 }  // namespace
 
 int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
-  const Result<std::string> path = PathOf(command.from, registry);
+  const Result<std::string> path = PathOf(command, console, registry);
   if (!path.ok()) {
     return Fail(console, path.status());
   }

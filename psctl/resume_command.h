@@ -10,7 +10,7 @@
 namespace ps::psctl {
 
 struct ResumeCommand {
-  std::string from;  // a run, its directory, or a checkpoint path
+  std::string from;  // a run, its directory, a checkpoint path, or a place of copies
   std::vector<proto::ConfigOverride> overrides;
   bool is_json = false;
 };

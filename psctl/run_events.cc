@@ -83,6 +83,7 @@ std::vector<std::string> RunEvents::Update(const proto::JobStatus& status) {
   std::vector<std::string> lines;
   AddWorkerEvents(status, &lines);
   AddCheckpointEvents(status.checkpoints, &lines);
+  AddCopyEvents(status.copies, &lines);
   AddStateEvents(status, &lines);
   return lines;
 }
@@ -155,6 +156,20 @@ void RunEvents::AddCheckpointEvents(
         "checkpoint.every_s, or use a faster disk");
   }
   checkpoints_ = status;
+}
+
+void RunEvents::AddCopyEvents(const proto::CopyStatus& status, std::vector<std::string>* lines) {
+  const std::string target = Printable(status.target);
+  if (!status.trouble.empty() && status.trouble != copies_.trouble) {
+    lines->push_back(
+        "checkpoints are not copied to " + target + ": " + Printable(status.trouble) +
+        "; training goes on, and the next checkpoint tries again");
+  }
+  if (status.trouble.empty() && !copies_.trouble.empty()) {
+    lines->push_back(
+        "checkpoints are copied to " + target + " again, up to " + std::to_string(status.newest));
+  }
+  copies_ = status;
 }
 
 void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {

@@ -38,6 +38,7 @@ class RunEvents {
  private:
   void AddWorkerEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
   void AddCheckpointEvents(const proto::CheckpointStatus& status, std::vector<std::string>* lines);
+  void AddCopyEvents(const proto::CopyStatus& status, std::vector<std::string>* lines);
   void AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
 
   std::map<Incarnation, bool> is_gone_;  // every incarnation seen
@@ -49,6 +50,7 @@ class RunEvents {
   uint64_t chunks_overflowed_ = 0;
   uint64_t samples_returned_ = 0;
   proto::CheckpointStatus checkpoints_;
+  proto::CopyStatus copies_;
 };
 
 }  // namespace ps::psctl

@@ -94,6 +94,14 @@ std::string RenderHead(const proto::JobStatus& status) {
         checkpoints.failed == 0 ? "" : ", " + FormatCount(checkpoints.failed) + " failed";
     pairs.emplace_back("checkpoints", newest + failed);
   }
+  if (const proto::CopyStatus& copies = status.copies; !copies.target.empty()) {
+    pairs.emplace_back(
+        "copies",
+        (copies.newest == 0 ? "none yet" : "the newest is " + std::to_string(copies.newest)) +
+            ", in " + Printable(copies.target) +
+            (copies.failed == 0 ? "" : ", " + FormatCount(copies.failed) + " failed") +
+            (copies.trouble.empty() ? "" : ": " + Printable(copies.trouble)));
+  }
   if (status.samples_rejected > 0) {
     pairs.emplace_back(
         "rejected", Plural(status.samples_rejected, "sample") + ", gradient not finite");

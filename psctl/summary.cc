@@ -229,6 +229,13 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
               Plural(checkpoints.steps_undone, "counted step"));
     }
   }
+  if (const proto::CopyStatus& copies = status.copies; !copies.target.empty()) {
+    pairs.emplace_back(
+        "copied",
+        FormatCount(copies.copied) + " to " + Printable(copies.target) + ", " +
+            FormatBytes(copies.sent_bytes) + " sent, " + FormatCount(copies.failed) + " failed" +
+            (copies.trouble.empty() ? "" : ", the last one too: " + Printable(copies.trouble)));
+  }
   pairs.emplace_back(
       "moved",
       FormatBytes(totals.bytes_pushed) + " pushed, " + FormatBytes(totals.bytes_pulled) +

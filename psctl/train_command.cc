@@ -12,6 +12,7 @@
 #include "psctl/plan_view.h"
 #include "psctl/planning_files.h"
 #include "psctl/profile_view.h"
+#include "psctl/remote_copies.h"
 #include "psctl/summary.h"
 #include "psctl/train.h"
 #include "psctl/train_run.h"
@@ -96,6 +97,12 @@ Status OpenCheckpoints(const RunPaths& paths, TrainStart* start) {
     config.path = paths.checkpoints();
   }
   config.path = std::filesystem::absolute(config.path).lexically_normal().string();
+  if (!config.copy_to.empty()) {
+    if (config.copy_to.find("://") == std::string::npos) {
+      config.copy_to = std::filesystem::absolute(config.copy_to).lexically_normal().string();
+    }
+    PS_TRY(CheckCopyTarget(config.copy_to));
+  }
   PS_ASSIGN(start->checkpoints, OpenNewCheckpoints(config.path));
   return Status::Ok();
 }

@@ -141,7 +141,11 @@ int TrainRun::Run() {
   host_.Run(
       {.fleet = fleet_.get(),
        .may_close = [this] { return MayClose(); },
-       .on_limit = [this](const std::string& why) { progress_.Say(why + "; ending"); }});
+       .on_limit = [this](const std::string& why) { progress_.Say(why + "; ending"); },
+       .on_wait =
+           [this](const std::string& what) {
+             progress_.Say(what + "; Ctrl-C twice ends without it");
+           }});
   WriteMetrics();
   Redraw();
   progress_.Finish();

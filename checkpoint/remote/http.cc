@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "ps/base/check.h"
+
 namespace ps::checkpoint {
 namespace {
 

@@ -74,7 +74,14 @@ class CoordinatorCore {
   void RequestStop(bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out);
 
   /// Everything there is to say. Cost: members x shards.
-  proto::JobStatus StatusAt(TimePoint now) const { return parts_->report.At(now); }
+  proto::JobStatus StatusAt(TimePoint now) const {
+    proto::JobStatus status = parts_->report.At(now);
+    status.copies = copies_;
+    return status;
+  }
+
+  /// What copies of checkpoints have come to, for the status.
+  void NoteCopies(proto::CopyStatus copies) { copies_ = std::move(copies); }
 
   size_t member_count() const { return parts_->job.membership.members().size(); }
 
@@ -142,6 +149,7 @@ class CoordinatorCore {
 
   std::unique_ptr<Parts> parts_;  // never null
   uint64_t reading_ = 0;          // the checkpoint whose manifest was asked for
+  proto::CopyStatus copies_;
   TimePoint last_tick_{};
 };
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "checkpoint/remote/place.h"
+
 namespace ps::coordinator {
 namespace {
 
@@ -65,6 +67,9 @@ void CoordinatorHost::Run(Owner owner) {
     job.manifests = disk_.get();
   }
   core_ = std::make_unique<CoordinatorCore>(std::move(job), owner_.fleet, log_);
+  if (disk_ != nullptr && !options_.job.config.checkpoint.copy_to.empty()) {
+    StartCopier();
+  }
   log_->Info(
       "job_begins",
       {{"job", options_.job.config.name},
@@ -79,6 +84,7 @@ void CoordinatorHost::Run(Owner owner) {
   core_->Start(Now());
   loop_.Run();
   disk_.reset();
+  copier_.reset();
 }
 
 /// They are called on the disk's thread.
@@ -88,6 +94,9 @@ JobDisk::Answers CoordinatorHost::DiskAnswers() {
     return loop_
         .Post([this, checkpoint, status] {
           core_->OnManifestWritten(checkpoint, status, Now(), &endpoint_);
+          if (copier_ != nullptr && status.ok()) {
+            copier_->Poke();
+          }
         })
         .ok();
   };
@@ -99,6 +108,54 @@ JobDisk::Answers CoordinatorHost::DiskAnswers() {
         .ok();
   };
   return answers;
+}
+
+void CoordinatorHost::StartCopier() {
+  const proto::CheckpointConfig& config = options_.job.config.checkpoint;
+  proto::CopyStatus nothing_yet;
+  nothing_yet.target = config.copy_to;
+  core_->NoteCopies(std::move(nothing_yet));
+  checkpoint::Copier::Options options;
+  options.path = config.path;
+  options.writer = checkpoint::MakeWriterName();
+  options.keep = config.keep;
+  options.open = [place = config.copy_to](
+                     checkpoint::Pause pause, checkpoint::IsCancelled is_cancelled) {
+    return checkpoint::OpenObjectStore(
+        place, checkpoint::ProcessEnvironment(), std::move(pause), std::move(is_cancelled));
+  };
+  options.told = [this](const checkpoint::CopyState& state) {
+    loop_.Post([this, state] { OnCopied(state); }).Ignore("the next attempt tells all of it");
+  };
+  copier_ = std::make_unique<checkpoint::Copier>(std::move(options));
+}
+
+void CoordinatorHost::OnCopied(const checkpoint::CopyState& state) {
+  if (!state.trouble.empty()) {
+    log_->Error("copy_failed", {{"failures", state.failed}, {"why", state.trouble}});
+  } else {
+    log_->Info("copied", {{"newest", state.newest}, {"sent_bytes", state.sent_bytes}});
+  }
+  core_->NoteCopies(
+      {.target = options_.job.config.checkpoint.copy_to,
+       .newest = state.newest,
+       .copied = state.copied,
+       .failed = state.failed,
+       .sent_bytes = state.sent_bytes,
+       .trouble = state.trouble});
+}
+
+/// Said once when it is only they that are waited for.
+bool CoordinatorHost::AreCopiesMade() {
+  if (copier_ == nullptr || copier_->is_idle()) {
+    return true;
+  }
+  if (!has_said_wait_ && owner_.on_wait != nullptr) {
+    has_said_wait_ = true;
+    owner_.on_wait(
+        "the last checkpoint is being copied to " + options_.job.config.checkpoint.copy_to);
+  }
+  return false;
 }
 
 void CoordinatorHost::RequestStop(const std::string& why) {
@@ -139,7 +196,7 @@ void CoordinatorHost::OnDrained(proto::PeerId peer) {
 
 void CoordinatorHost::Tick() {
   core_->OnTick(Now(), &endpoint_);
-  if (core_->is_finished() && !is_closing_ && owner_.may_close()) {
+  if (core_->is_finished() && !is_closing_ && owner_.may_close() && AreCopiesMade()) {
     is_closing_ = true;
     endpoint_.CloseAll([this] { loop_.Stop(); });
   }

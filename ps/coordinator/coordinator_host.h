@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/remote/copier.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/job_disk.h"
@@ -49,6 +50,8 @@ class CoordinatorHost final : private net::EndpointHandler {
     std::function<bool()> may_close;
     /// The job ends because of this limit; `why` is the reason in words.
     std::function<void(const std::string& why)> on_limit;
+    /// The job is over, and the host waits for this alone: the last copy of a checkpoint.
+    std::function<void(const std::string& what)> on_wait;
   };
 
   /// `log` outlives the host.
@@ -94,6 +97,9 @@ class CoordinatorHost final : private net::EndpointHandler {
 
   void Tick();
   JobDisk::Answers DiskAnswers();
+  void StartCopier();
+  void OnCopied(const checkpoint::CopyState& state);
+  bool AreCopiesMade();
   void CheckLimits();
 
   // Constant after construction.
@@ -107,7 +113,9 @@ class CoordinatorHost final : private net::EndpointHandler {
   std::unique_ptr<ModelFileSink> model_sink_;      // none without Options::model_path
   std::unique_ptr<CoordinatorCore> core_;          // from Run on
   net::Endpoint endpoint_;
-  std::unique_ptr<JobDisk> disk_;  // from Run on, if there is a store
+  std::unique_ptr<JobDisk> disk_;               // from Run on, if there is a store
+  std::unique_ptr<checkpoint::Copier> copier_;  // likewise, if there is checkpoint.copy_to
+  bool has_said_wait_ = false;
   std::optional<LimitReached> limit_reached_;
   bool is_stopping_ = false;
   bool is_closing_ = false;

@@ -110,5 +110,35 @@ TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorker
   EXPECT_EQ((*summary)["samples_counted"].number(), (*summary)["samples_total"].number());
 }
 
+TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
+  const TempDir place;
+  job_.Set("checkpoint", R"({"every_s": 0.3, "keep": 2, "copy_to": ")" + place.path() + R"("})");
+  TrainRun run(job_);
+  const auto before =
+      run.WaitFor([](const proto::JobStatus& status) { return status.copies.newest >= 2; });
+  ASSERT_TRUE(before.has_value());
+  const std::string root = run.Root();
+  ASSERT_EQ(::kill(static_cast<pid_t>(run.psctl().pid()), SIGKILL), 0);
+  for (const int64_t pid : run.Children()) {
+    ::kill(static_cast<pid_t>(pid), SIGKILL);
+  }
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd({.code = 0, .signal = SIGKILL}));
+  std::filesystem::remove_all(root + "/checkpoints");
+
+  Process::Options options;
+  options.program = "psctl";
+  options.arguments = {"resume", place.path(), "--json"};
+  options.directory = root;
+  options.output_stem = root + "/resume";
+  Process resume(options);
+  EXPECT_EQ(resume.Wait(kRunPatience), ProcessEnd{});
+  EXPECT_THAT(resume.Err(), ContainsRegex("fetched checkpoint [0-9]+ from "));
+  EXPECT_THAT(resume.Err(), ContainsRegex("going on from checkpoint [0-9]+ in .*/runs/fetched-"));
+  const std::optional<Json> summary = Json::Parse(resume.Out());
+  ASSERT_TRUE(summary.has_value()) << resume.Out();
+  EXPECT_EQ((*summary)["state"].text(), "done");
+  EXPECT_EQ((*summary)["samples_counted"].number(), (*summary)["samples_total"].number());
+}
+
 }  // namespace
 }  // namespace ps::e2e

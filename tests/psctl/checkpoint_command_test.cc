@@ -95,6 +95,43 @@ TEST_F(CheckpointCommandTest, CopyAndPrune) {
   EXPECT_THAT(out_, ContainsRegex("\n +2 ")) << "the source is left alone";
 }
 
+TEST_F(CheckpointCommandTest, CopiesElsewhereAreLookedAtAndFetched) {
+  const std::string place = "file://" + root_ + "/place";
+  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("copied: 2, 3, "));
+  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk) << err_;
+  EXPECT_EQ(out_, "copied: none, 0 B sent, 0 B shared\nthere already: 2, 3\n");
+  EXPECT_EQ(Run({"checkpoint", "list", place}), kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("\n +2 .*\n +3 .* of 3\n$"));
+  EXPECT_EQ(Run({"checkpoint", "show", "newest", root_ + "/place"}), kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
+  EXPECT_EQ(Run({"checkpoint", "verify", "--all", place}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("checkpoint 2: whole, 3 chunks"));
+  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", place}), kExitOk) << err_;
+  EXPECT_EQ(out_, "removed: 2\nkept: 3\n");
+
+  EXPECT_EQ(Run({"checkpoint", "copy", root_ + "/fetched", place}), kExitOk) << err_;
+  EXPECT_THAT(err_, HasSubstr("fetched checkpoint 3 from " + root_ + "/place to "));
+  EXPECT_EQ(Run({"checkpoint", "verify", root_ + "/fetched"}), kExitOk) << out_;
+}
+
+TEST_F(CheckpointCommandTest, MistakesAboutCopiesSayWhatToDo) {
+  const std::string place = "file://" + root_ + "/place";
+  EXPECT_EQ(Run({"checkpoint", "list", place}), kExitOk);
+  EXPECT_THAT(err_, HasSubstr("/place has no checkpoint"));
+  EXPECT_EQ(Run({"checkpoint", "verify", place}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("/place has no checkpoint"));
+  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk);
+  EXPECT_EQ(Run({"checkpoint", "show", "9", place}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("there are: 2, 3"));
+  EXPECT_EQ(Run({"checkpoint", "export", "3", root_ + "/m", place}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("psctl checkpoint copy DIR " + place + " fetches it"));
+  EXPECT_EQ(Run({"checkpoint", "copy", path_, place}), kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("has checkpoints already, the newest is 3"));
+  EXPECT_EQ(Run({"checkpoint", "copy", "s3://Bucket/x", path_}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("\"Bucket\" is no name of a bucket"));
+}
+
 TEST_F(CheckpointCommandTest, ARunIsAPathToo) {
   const std::string run = root_ + "/runs/job-20260101-000000";
   std::filesystem::create_directories(run);

@@ -54,6 +54,26 @@ TEST(RunEventsTest, ADrainedWorkerLeftOnNotice) {
   EXPECT_THAT(events.Update(status), ElementsAre("worker 0 left on notice"));
 }
 
+TEST(RunEventsTest, CopiesThatFailAreSaidOnceForEachReasonAndWhenTheyGoOn) {
+  proto::JobStatus status = Quiet();
+  status.copies.target = "s3://bucket/run";
+  RunEvents events = After(status);
+  status.copies.failed = 1;
+  status.copies.trouble = "HTTP 403 AccessDenied";
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre(
+          "checkpoints are not copied to s3://bucket/run: HTTP 403 AccessDenied; training goes on, "
+          "and the next checkpoint tries again"));
+  status.copies.failed = 2;
+  EXPECT_THAT(events.Update(status), IsEmpty());
+  status.copies.trouble.clear();
+  status.copies.newest = 7;
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("checkpoints are copied to s3://bucket/run again, up to 7"));
+}
+
 TEST(RunEventsTest, AWorkerThatFailedSaysWhy) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);

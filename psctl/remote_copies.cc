@@ -1,0 +1,307 @@
+#include "psctl/remote_copies.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <condition_variable>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/job_store.h"
+#include "checkpoint/remote/download.h"
+#include "checkpoint/remote/index.h"
+#include "checkpoint/remote/place.h"
+#include "checkpoint/remote/upload.h"
+#include "checkpoint/rocksdb_storage.h"
+#include "ps/base/text.h"
+#include "ps/coordinator/job_disk.h"
+#include "ps/proto/job_config.h"
+#include "psctl/checkpoint_view.h"
+#include "psctl/files.h"
+
+namespace ps::psctl {
+namespace {
+
+using checkpoint::CheckpointId;
+using checkpoint::Manifest;
+using checkpoint::ObjectStore;
+
+bool Wait(Duration duration) {
+  std::mutex mutex;
+  std::condition_variable never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, duration, [] { return false; });
+  return true;
+}
+
+/// A command that is ended by a signal leaves what the next one goes on from.
+Result<std::unique_ptr<ObjectStore>> Open(const std::string& place) {
+  return checkpoint::OpenObjectStore(place, checkpoint::ProcessEnvironment(), Wait, nullptr);
+}
+
+/// A line that is written anew, on a terminal.
+std::function<void(uint64_t, uint64_t)> ProgressOn(const Console& console, std::string what) {
+  return [&console, what = std::move(what)](uint64_t done, uint64_t total) {
+    if (console.is_err_terminal) {
+      console.err(fmt::format(
+          "\r{} {} of {}   {}",
+          what,
+          FormatBytes(done),
+          FormatBytes(total),
+          done == total ? "\r\x1b[K" : ""));
+    }
+  };
+}
+
+std::string Numbers(const std::vector<CheckpointId>& ids) {
+  std::vector<std::string> texts;
+  for (const CheckpointId id : ids) {
+    texts.push_back(std::to_string(id));
+  }
+  return texts.empty() ? "none" : Join(texts);
+}
+
+Result<CheckpointId> Choose(
+    CheckpointId wanted, const std::vector<CheckpointId>& ids, const ObjectStore& store) {
+  if (ids.empty()) {
+    return Status::NotFound(store.name() + " has no checkpoint");
+  }
+  if (wanted != 0 && std::find(ids.begin(), ids.end(), wanted) == ids.end()) {
+    return Status::NotFound(
+        fmt::format("no checkpoint {} in {}; there are: {}", wanted, store.name(), Numbers(ids)));
+  }
+  return wanted == 0 ? ids.back() : wanted;
+}
+
+int List(const CheckpointCommand& command, ObjectStore& store, const Console& console) {
+  const auto ids = checkpoint::ListCopies(store);
+  if (!ids.ok()) {
+    return Fail(console, ids.status());
+  }
+  std::vector<Manifest> manifests;
+  int code = kExitOk;
+  for (const CheckpointId id : *ids) {
+    Result<Manifest> manifest = checkpoint::ReadCopiedManifest(store, id);
+    if (manifest.ok()) {
+      manifests.push_back(std::move(manifest).value());
+    } else {
+      code = Fail(console, manifest.status());
+    }
+  }
+  if (command.is_json) {
+    console.out(CheckpointsToJson(manifests));
+  } else if (ids->empty()) {
+    console.err(store.name() + " has no checkpoint\n");
+  } else {
+    console.out(RenderCheckpoints(manifests, console.out_width));
+  }
+  return code;
+}
+
+int Show(const CheckpointCommand& command, ObjectStore& store, const Console& console) {
+  const auto read = [&]() -> Result<Manifest> {
+    PS_ASSIGN(const std::vector<CheckpointId> ids, checkpoint::ListCopies(store));
+    PS_ASSIGN(const CheckpointId id, Choose(command.first, ids, store));
+    return checkpoint::ReadCopiedManifest(store, id);
+  };
+  const Result<Manifest> manifest = read();
+  if (!manifest.ok()) {
+    return Fail(console, manifest.status());
+  }
+  const auto config = proto::ParseJobConfig(manifest->config_json, "manifest");
+  console.out(RenderCheckpoint(*manifest, config.ok() ? config->name : "?", console.out_width));
+  return kExitOk;
+}
+
+int Verify(const CheckpointCommand& command, ObjectStore& store, const Console& console) {
+  auto ids = checkpoint::ListCopies(store);
+  if (!ids.ok()) {
+    return Fail(console, ids.status());
+  }
+  if (!command.is_all) {
+    const Result<CheckpointId> id = Choose(command.first, *ids, store);
+    if (!id.ok()) {
+      return Fail(console, id.status());
+    }
+    ids = std::vector<CheckpointId>{*id};
+  }
+  std::vector<Verified> all;
+  int code = kExitOk;
+  for (const CheckpointId id : *ids) {
+    Verified verified;
+    verified.id = id;
+    verified.damages = checkpoint::VerifyCopy(store, id);
+    if (const auto manifest = checkpoint::ReadCopiedManifest(store, id); manifest.ok()) {
+      verified.chunks = manifest->chunks.size();
+      verified.logical_bytes = TotalStats(*manifest).logical_bytes;
+    }
+    code = verified.damages.empty() ? code : kExitFailed;
+    if (!command.is_json) {
+      console.out(RenderVerified(verified));
+    }
+    all.push_back(std::move(verified));
+  }
+  if (command.is_json) {
+    console.out(VerifiedToJson(all));
+  }
+  return code;
+}
+
+int Prune(const CheckpointCommand& command, ObjectStore& store, const Console& console) {
+  const auto removed = checkpoint::PruneCopies(store, command.keep);
+  const auto kept = checkpoint::ListCopies(store);
+  if (!removed.ok() || !kept.ok()) {
+    return Fail(console, removed.ok() ? kept.status() : removed.status());
+  }
+  console.out(fmt::format("removed: {}\nkept: {}\n", Numbers(*removed), Numbers(*kept)));
+  return kExitOk;
+}
+
+/// Numbers go on behind those that the store has, also behind the damaged ones.
+Status NoteNumber(checkpoint::Storage& storage, const std::string& path, CheckpointId newest) {
+  PS_ASSIGN(
+      const auto job, checkpoint::JobStore::Open(storage, path, checkpoint::OpenMode::kWrite));
+  const std::string next = std::to_string(newest + 1);
+  const checkpoint::RowChange change{
+      .kind = checkpoint::ChangeKind::kPut,
+      .key = coordinator::kNextCheckpointRow,
+      .value = std::as_bytes(std::span(next))};
+  return job->WriteRows({&change, 1});
+}
+
+Status Fetch(ObjectStore& store, const std::string& path, const Console& console) {
+  const auto storage = checkpoint::MakeRocksDbStorage();
+  PS_ASSIGN(
+      const checkpoint::DownloadReport report,
+      checkpoint::Download(store, *storage, path, ProgressOn(console, "fetching")));
+  PS_TRY(NoteNumber(*storage, path, report.newest));
+  for (const std::string& skipped : report.skipped) {
+    console.err("skipped: " + Printable(skipped) + "\n");
+  }
+  console.err(fmt::format(
+      "fetched checkpoint {} from {} to {}: {} received, {} there already\n",
+      report.id,
+      Printable(store.name()),
+      Printable(path),
+      FormatBytes(report.received_bytes),
+      FormatBytes(report.present_bytes)));
+  return Status::Ok();
+}
+
+/// "s3://bucket/a/b?x" is "bucket-a-b".
+std::string FolderNameOf(const std::string& place) {
+  const size_t scheme = place.find("://");
+  const size_t begin = scheme == std::string::npos ? 0 : scheme + 3;
+  std::string name;
+  for (const char c : place.substr(begin, place.find('?') - begin)) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_';
+    if (is_plain || (!name.empty() && name.back() != '-')) {
+      name.push_back(is_plain ? c : '-');
+    }
+  }
+  while (name.ends_with('-')) {
+    name.pop_back();
+  }
+  return name;
+}
+
+bool HasCheckpoints(const std::string& path) {
+  const auto job = checkpoint::JobStore::Open(
+      *checkpoint::MakeRocksDbStorage(), path, checkpoint::OpenMode::kRead);
+  const auto ids = job.ok() ? (*job)->Manifests() : job.status();
+  return ids.ok() && !ids->empty();
+}
+
+}  // namespace
+
+int CopyToObjects(const std::string& path, const std::string& place, const Console& console) {
+  const auto store = Open(place);
+  if (!store.ok()) {
+    return Misuse(console, store.status());
+  }
+  checkpoint::Uploader uploader(
+      AbsolutePath(path),
+      store->get(),
+      {.writer = checkpoint::MakeWriterName(),
+       .keep = 0,
+       .on_progress = ProgressOn(console, "copying")});
+  const auto report = uploader.Run();
+  if (!report.ok()) {
+    return Fail(console, report.status());
+  }
+  console.out(fmt::format(
+      "copied: {}, {} sent, {} shared\nthere already: {}\n",
+      Numbers(report->copied),
+      FormatBytes(report->sent_bytes),
+      FormatBytes(report->shared_bytes),
+      Numbers(report->present)));
+  return kExitOk;
+}
+
+int RunOnObjects(const CheckpointCommand& command, const Console& console) {
+  using Action = CheckpointCommand::Action;
+  const auto store = Open(command.where);
+  if (!store.ok()) {
+    return Misuse(console, store.status());
+  }
+  switch (command.action) {
+    case Action::kList:
+      return List(command, **store, console);
+    case Action::kShow:
+      return Show(command, **store, console);
+    case Action::kVerify:
+      return Verify(command, **store, console);
+    case Action::kPrune:
+      return Prune(command, **store, console);
+    case Action::kCopy:
+      if (!checkpoint::IsObjectStore(command.target)) {
+        const Status fetched = Fetch(**store, AbsolutePath(command.target), console);
+        return fetched.ok() ? kExitOk : Fail(console, fetched);
+      }
+      break;
+    default:
+      break;
+  }
+  return Misuse(
+      console,
+      Status::InvalidArgument(fmt::format(
+          "this needs the checkpoint on this machine: psctl checkpoint copy DIR {} fetches it",
+          Printable(command.where))));
+}
+
+Result<std::string> FetchCheckpoint(
+    const std::string& place, const std::string& parent, const Console& console) {
+  PS_ASSIGN(const std::unique_ptr<ObjectStore> store, Open(place));
+  const std::string stem = AbsolutePath(parent) + "/fetched-" + FolderNameOf(place);
+  std::string path = stem;
+  for (int n = 2; HasCheckpoints(path); ++n) {
+    path = fmt::format("{}-{}", stem, n);
+  }
+  PS_TRY(Fetch(*store, path, console));
+  return path;
+}
+
+Status CheckCopyTarget(const std::string& place) {
+  PS_ASSIGN(const std::unique_ptr<ObjectStore> store, Open(place).Annotate("checkpoint.copy_to"));
+  PS_ASSIGN(
+      const std::vector<CheckpointId> ids,
+      checkpoint::ListCopies(*store).Annotate("checkpoint.copy_to"));
+  if (!ids.empty()) {
+    return Status::InvalidArgument(fmt::format(
+        "checkpoint.copy_to: {} has checkpoints already, the newest is {}; go on from it with "
+        "psctl resume '{}', or choose another place with --set checkpoint.copy_to=PLACE",
+        store->name(),
+        ids.back(),
+        place));
+  }
+  // Whoever may list may not write yet.
+  const std::string writer = checkpoint::MakeWriterName();
+  return store->Put(checkpoint::kWriterKey, std::as_bytes(std::span(writer)))
+      .Annotate("checkpoint.copy_to");
+}
+
+}  // namespace ps::psctl
