@@ -151,7 +151,8 @@ install_moto() {
   fi
   say "setup: installing moto in build/venv"
   if ! { /usr/bin/python3 -m venv "$venv" &&
-    "$venv/bin/pip" install --quiet --disable-pip-version-check "moto[s3,server]" boto3 &&
+    "$venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 \
+      "moto[s3]" flask flask-cors boto3 &&
     touch "$venv/moto"; } > /dev/null 2>&1; then
     rm -rf "$venv"
     say "setup: moto can't be had from the Python index, so its tests will skip"

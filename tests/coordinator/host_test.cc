@@ -40,7 +40,8 @@ TEST_F(CoordinatorHostTest, ClosesOnlyWhenItsOwnerLetsGo) {
   ASSERT_TRUE(host.Listen().ok());
   host.loop().RunAfter({}, [&] { LoseAServer(&host); });
   int asked = 0;
-  host.Run({.fleet = &fleet_, .may_close = [&] { return ++asked == 3; }, .on_limit = {}});
+  host.Run(
+      {.fleet = &fleet_, .may_close = [&] { return ++asked == 3; }, .on_limit = {}, .on_wait = {}});
   EXPECT_EQ(asked, 3);
   EXPECT_TRUE(host.core().is_finished());
   EXPECT_EQ(host.core().exit_code(), 1);
@@ -52,7 +53,7 @@ TEST_F(CoordinatorHostTest, EndsAtOnceWithoutAskingAnybody) {
   CoordinatorHost host(options_, &NullLogger());
   ASSERT_TRUE(host.Listen().ok());
   host.loop().RunAfter({}, [&] { host.EndAtOnce("told to"); });
-  host.Run({.fleet = &fleet_, .may_close = [] { return false; }, .on_limit = {}});
+  host.Run({.fleet = &fleet_, .may_close = [] { return false; }, .on_limit = {}, .on_wait = {}});
   EXPECT_EQ(fleet_.servers.size(), 2U);
   EXPECT_EQ(host.core().outcome().code(), StatusCode::kCancelled);
 }
@@ -65,7 +66,7 @@ TEST_F(CoordinatorHostTest, TheSecondRequestToStopChangesNothing) {
     host.RequestStop("the second reason");
     EXPECT_TRUE(host.is_stopping());
   });
-  host.Run({.fleet = &fleet_, .may_close = [] { return true; }, .on_limit = {}});
+  host.Run({.fleet = &fleet_, .may_close = [] { return true; }, .on_limit = {}, .on_wait = {}});
   EXPECT_EQ(host.core().outcome().message(), "the first reason");
 }
 
