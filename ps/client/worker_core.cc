@@ -306,6 +306,7 @@ void WorkerCore::ResetSession() {
   state_ = State::kConnecting;
   incarnation_ = Incarnation();
   links_.clear();
+  addresses_.clear();
   leases_.clear();
   newest_lease_ = LeaseId();
   is_lease_asked_ = false;

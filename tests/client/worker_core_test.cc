@@ -305,6 +305,16 @@ TEST_F(WorkerCoreTest, ARejectedPushIsReportedAsSuch) {
   EXPECT_TRUE(out_.All<proto::StepReport>()[0].steps[0].is_rejected);
 }
 
+TEST_F(WorkerCoreTest, AServerThatMovesWhileAWorkerJoinsAnewIsOfNoConcern) {
+  Begin(proto::Mode::kAsync, false);
+  core_->OnMessage(kShard, 1, proto::Refusal{StatusCode::kStale, "fenced", 0, 1}, now_, &out_);
+  core_->OnCoordinatorConnected(kCoordinator, now_, &out_);
+  FromCoordinator(proto::ShardAddresses{{{ShardId(0), "127.0.0.1", 2}}});
+  EXPECT_EQ(host_.shard_connects.size(), 1U);
+  FromCoordinator(Join(Incarnation(5)));
+  EXPECT_EQ(host_.shard_connects.size(), 2U) << "it is told where they are when it has joined";
+}
+
 TEST_F(WorkerCoreTest, AFencedWorkerJoinsAnewOnceItsArithmeticIsOver) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 16));
