@@ -234,6 +234,7 @@ bool ShardLink::OnPushReply(const proto::PushReply& reply, TimePoint now) {
   }
   is_pushing_ = false;
   is_rejected_ = reply.outcome == proto::PushOutcome::kRejected;
+  pushed_life_ = reply.life;
   push_retry_.Stop();
   if (is_pulling_) {
     pull_retry_.Start(now, random_);

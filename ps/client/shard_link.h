@@ -64,6 +64,9 @@ class ShardLink {
 
   bool is_push_rejected() const { return is_rejected_; }
 
+  /// The shard's life in which it has acknowledged the newest push; 0: it has no chunks.
+  uint64_t pushed_life() const { return pushed_life_; }
+
   /// Asks for values newer than those held. Replaces a pull under way.
   void BeginPull(uint64_t min_round, bool is_evaluation, TimePoint now, proto::Outbox* out);
 
@@ -127,6 +130,7 @@ class ShardLink {
   PushJob job_;
   bool is_pushing_ = false;
   bool is_rejected_ = false;
+  uint64_t pushed_life_ = 0;
   uint64_t push_request_id_ = 0;
   std::vector<ChunkState> states_;
   RetryTimer push_retry_;

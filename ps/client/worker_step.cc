@@ -80,13 +80,16 @@ void WorkerCore::Advance(TimePoint now, proto::Outbox* out) {
 void WorkerCore::AdvanceTravelling(TimePoint now, proto::Outbox* out) {
   if (travelling_ && travelling_->is_computed) {
     bool is_rejected = false;
+    uint64_t lives = 0;
     for (const auto& [shard, link] : links_) {
       if (!link->is_push_done()) {
         return;
       }
       is_rejected = is_rejected || link->is_push_rejected();
+      lives += link->pushed_life();
     }
     travelling_->done.is_rejected = is_rejected;
+    travelling_->done.lives = lives;
     unacknowledged_.push_back(travelling_->done);
     ++stats_.steps;
     stats_.samples += travelling_->done.end - travelling_->done.begin;

@@ -66,6 +66,7 @@ void CheckpointDesk::Begin(const Call& call) {
   open.round = job_->is_bsp() ? job_->rounds.committed() : 0;
   open.steps = job_->state.counters.steps_counted;
   open.samples = job_->ledger.samples_counted();
+  open.lives = job_->shards.lives();
   open.since = call.now;
   open.state = proto::EncodeJobState(job_->StateAt(call.now));
   open_ = std::move(open);
@@ -93,6 +94,10 @@ void CheckpointDesk::On(const Call& call, const proto::CheckpointReport& message
   if (shard == nullptr || shard->shard != message.shard || !open_ || open_->is_writing ||
       message.checkpoint != open_->checkpoint) {
     return;  // of one that was given up, or a repetition
+  }
+  if (open_->lives != job_->shards.lives()) {
+    GiveUp("a shard was lost meanwhile");  // what it is restored from lacks what counts here
+    return;
   }
   if (message.code != StatusCode::kOk) {
     GiveUp(fmt::format("shard {}: {}", message.shard.value, message.message));
@@ -238,7 +243,7 @@ void CheckpointDesk::OnTick(const Call& call) {
   if (!job_->is_bsp()) {
     OpenIfDue(call);
   }
-  if (open_ && !open_->is_writing && !job_->shards.are_all_ready()) {
+  if (open_ && !open_->is_writing && open_->lives != job_->shards.lives()) {
     GiveUp("a shard was lost meanwhile");
   }
   if (!open_ || open_->is_writing || !ask_timer_.IsDue(call.now)) {

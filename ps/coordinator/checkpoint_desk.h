@@ -55,6 +55,7 @@ class CheckpointDesk {
     uint64_t round = 0;
     uint64_t steps = 0;    // counted
     uint64_t samples = 0;  // counted
+    uint64_t lives = 0;    // of the shards, added up
     TimePoint since{};
     std::vector<std::byte> state;  // of the job, as it was then
     std::map<ShardId, proto::CheckpointReport> reports;

@@ -220,6 +220,7 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     return;
   }
   MemberRecord* const record = member->record;
+  const uint64_t lives = job_->shards.lives();
   for (const proto::StepDone& done : message.steps) {
     if (done.step <= record->reported) {
       continue;  // counted already
@@ -228,6 +229,8 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
       job_->Refuse(call, status.code(), std::string(status.message()), done.step);
       return;
     }
+    // A shard has begun a new life between its acknowledgement and this report.
+    job_->state.checkpoints.steps_undone += done.lives < lives ? 1 : 0;
     const double before = record->step_seconds;
     const double seconds = Seconds(call.now - member->last_step);
     record->step_seconds =

@@ -22,6 +22,9 @@ ShardTable::ShardTable(
     shards_[chunk.shard.value].has_chunks = true;
     bytes[chunk.shard.value] += chunk.element_count * sizeof(float);
   }
+  for (const Shard& shard : shards_) {
+    lives_ += shard.has_chunks ? shard.record->life : 0;
+  }
   largest_bytes_ = *std::max_element(bytes.begin(), bytes.end());
 }
 
@@ -71,6 +74,7 @@ void ShardTable::BeginLife(Shard* shard, proto::RestoreOrder restore) {
   ShardRecord* const record = shard->record;
   ready_ -= record->is_ready ? 1 : 0;
   ++record->life;
+  lives_ += shard->has_chunks ? 1 : 0;
   record->restore = restore;
   record->is_ready = false;
   shard->setup_timer.Stop();

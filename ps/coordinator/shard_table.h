@@ -78,6 +78,10 @@ class ShardTable {
 
   uint32_t size() const { return static_cast<uint32_t>(shards_.size()); }
 
+  /// Sum of the lives of the shards that have chunks: what StepDone.lives of a step is that none of
+  /// them has lost.
+  uint64_t lives() const { return lives_; }
+
   std::vector<Shard>& all() { return shards_; }
 
   const std::vector<Shard>& all() const { return shards_; }
@@ -91,6 +95,7 @@ class ShardTable {
   std::vector<Shard> shards_;
   std::map<proto::PeerId, ShardId> peers_;
   size_t ready_ = 0;
+  uint64_t lives_ = 0;
   uint64_t largest_bytes_ = 0;
 };
 

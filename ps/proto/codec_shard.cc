@@ -56,13 +56,15 @@ void Decode(Decoder& d, const wire::PushRequest& w, PushRequest* m) {
 }
 
 Offset<wire::PushReply> Encode(Fbb& b, const PushReply& m) {
-  return wire::CreatePushReply(b, m.step, EnumTo<wire::PushOutcome>(m.outcome), m.rejected_chunks);
+  return wire::CreatePushReply(
+      b, m.step, EnumTo<wire::PushOutcome>(m.outcome), m.rejected_chunks, m.life);
 }
 
 void Decode(Decoder& d, const wire::PushReply& w, PushReply* m) {
   m->step = w.step();
   m->outcome = d.Enum<PushOutcome>(w.outcome(), "outcome");
   m->rejected_chunks = w.rejected_chunks();
+  m->life = w.life();
 }
 
 Offset<wire::PullRequest> Encode(Fbb& b, const PullRequest& m) {

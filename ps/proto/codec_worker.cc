@@ -132,7 +132,7 @@ void Decode(Decoder& d, const wire::LeaseGrant& w, LeaseGrant* m) {
 Offset<wire::StepReport> Encode(Fbb& b, const StepReport& m) {
   const auto steps = MakeStructs<wire::StepDone>(b, m.steps, [](const StepDone& s) {
     return wire::StepDone(
-        s.step, s.lease.value, s.begin, s.end, s.loss_sum, s.correct, s.is_rejected);
+        s.step, s.lease.value, s.begin, s.end, s.loss_sum, s.correct, s.lives, s.is_rejected);
   });
   return wire::CreateStepReport(b, m.incarnation.value, steps);
 }
@@ -150,7 +150,8 @@ void Decode(Decoder& d, const wire::StepReport& w, StepReport* m) {
         s.end(),
         s.loss_sum(),
         s.correct(),
-        s.is_rejected()};
+        s.is_rejected(),
+        s.lives()};
   });
 }
 

@@ -85,6 +85,7 @@ struct PushReply {
   Step step = 0;
   PushOutcome outcome = PushOutcome::kApplied;
   uint32_t rejected_chunks = 0;
+  uint64_t life = 0;  // of the shard, which has the step in it
 };
 
 /// Asks for the chunks of this shard that are newer than what the worker holds. ssp: answered when
@@ -407,6 +408,7 @@ struct StepDone {
   double loss_sum = 0;
   uint64_t correct = 0;
   bool is_rejected = false;  // NaN or infinity: counted, not used
+  uint64_t lives = 0;        // sum of the lives in which the shards have acknowledged it
 };
 
 /// In step order, from the first that the coordinator has not acknowledged.

@@ -183,7 +183,7 @@ void ShardCore::RepeatPushReply(const Call& call, proto::PushRequest& push, Memb
   call.out->Send(
       call.peer,
       call.request_id,
-      proto::PushReply{push.step, member->last_outcome, member->last_rejected_chunks});
+      proto::PushReply{push.step, member->last_outcome, member->last_rejected_chunks, life_});
   if (push.wants_pull && call.request_id >= member->newest_pull_id) {
     Pull pull{
         call.peer,
@@ -212,7 +212,8 @@ void ShardCore::Acknowledge(const Call& call, Member* member) {
   call.out->Send(
       call.peer,
       call.request_id,
-      proto::PushReply{member->last_step, member->last_outcome, member->last_rejected_chunks});
+      proto::PushReply{
+          member->last_step, member->last_outcome, member->last_rejected_chunks, life_});
   size_t update_bytes = 0;
   for (const ReadyChunk& ready : ready_) {
     update_bytes += store_.ValuesOf(ready.index).size_bytes();

@@ -152,6 +152,43 @@ TEST_F(CheckpointTest, AServerThatIsLostComesBackFromTheNewest) {
   EXPECT_EQ(harness_.status().samples_counted, harness_.status().samples_total);
 }
 
+TEST_F(CheckpointTest, AStepThatIsReportedAfterAServerLostItIsUndone) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  const proto::StepDone had = harness_.MakeStep(&workers_[0], grants_[0], grants_[0].begin);
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  EXPECT_EQ(checkpoints().steps_undone, 0U) << "it was not counted";
+  harness_.Complete(workers_[0], had.step);
+  harness_.Give(workers_[0].peer, proto::StepReport{workers_[0].incarnation, {had}});
+  EXPECT_EQ(checkpoints().steps_undone, 1U);
+  const proto::StepDone next = harness_.MakeStep(&workers_[0], grants_[0], had.end);
+  harness_.Complete(workers_[0], next.step);
+  harness_.Give(workers_[0].peer, proto::StepReport{workers_[0].incarnation, {next}});
+  EXPECT_EQ(harness_.status().steps_counted, 2U);
+  EXPECT_EQ(checkpoints().steps_undone, 1U) << "the server that came back has it";
+}
+
+TEST_F(CheckpointTest, OneThatWasOpenWhenAServerWasLostIsGivenUp) {
+  Begin();
+  harness_.shards[0].checkpoint_code.reset();
+  harness_.shards[1].checkpoint_code.reset();
+  Wait(kEvery);
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    proto::CheckpointReport report;
+    report.shard = ShardId(shard);
+    report.checkpoint = 1;
+    harness_.Give(harness_.shards[shard].peer, report);
+  }
+  EXPECT_THAT(disk_.writes, IsEmpty()) << "what came back lacks what was counted";
+  EXPECT_EQ(checkpoints().failed, 1U);
+}
+
 TEST_F(CheckpointTest, TheEndOfAProcessThatWasReplacedIsNoLoss) {
   Begin();
   harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");

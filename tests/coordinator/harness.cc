@@ -299,6 +299,9 @@ proto::StepDone Harness::MakeStep(
   done.end = std::min<uint64_t>(begin + worker->minibatch, grant.end);
   done.loss_sum = static_cast<double>(done.end - done.begin);
   done.correct = (done.end - done.begin) / 2;
+  for (const FakeShard& shard : shards) {
+    done.lives += shard.life;
+  }
   return done;
 }
 
