@@ -3,16 +3,23 @@
 #include <cstring>
 #include <string>
 
-#include "ps/proto/codec.h"
 #include "shard_state_generated.h"
 
 namespace ps::proto {
 
 std::vector<std::byte> EncodeShardState(const ShardState& state) {
-  codec::Fbb b;
-  const auto last_steps = codec::EncodeCounted(b, state.last_steps);
-  b.Finish(
-      saved::CreateShardState(b, kShardStateVersion, state.round, state.samples_done, last_steps));
+  flatbuffers::FlatBufferBuilder b;
+  std::vector<flatbuffers::Offset<saved::MemberSteps>> members;
+  for (const MemberSteps& member : state.members) {
+    std::vector<uint64_t> applied;
+    for (const ChunkKey key : member.applied) {
+      applied.push_back(key.value);
+    }
+    members.push_back(
+        saved::CreateMemberStepsDirect(b, member.incarnation.value, member.last_step, &applied));
+  }
+  b.Finish(saved::CreateShardStateDirect(
+      b, kShardStateVersion, state.round, state.samples_done, &members));
   const auto* const bytes = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
   return {bytes, bytes + b.GetSize()};
 }
@@ -34,13 +41,22 @@ Result<ShardState> DecodeShardState(std::span<const std::byte> bytes) {
         "the state of a shard is of version " + std::to_string(w.version()) +
         ", this program reads " + std::to_string(kShardStateVersion));
   }
-  codec::Decoder d(bytes.size());
   ShardState state;
   state.round = w.round();
   state.samples_done = w.samples_done();
-  state.last_steps = codec::DecodeCounted(d, w.last_steps(), "last_steps");
-  return d.status().ok() ? Result<ShardState>(std::move(state))
-                         : Status::Corruption(std::string(d.status().message()));
+  if (w.members() != nullptr) {
+    for (const saved::MemberSteps* const saved : *w.members()) {
+      MemberSteps& member = state.members.emplace_back();
+      member.incarnation = Incarnation(saved->incarnation());
+      member.last_step = saved->last_step();
+      if (saved->applied() != nullptr) {
+        for (const uint64_t key : *saved->applied()) {
+          member.applied.emplace_back(key);
+        }
+      }
+    }
+  }
+  return state;
 }
 
 }  // namespace ps::proto

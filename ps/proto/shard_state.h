@@ -10,14 +10,21 @@
 
 namespace ps::proto {
 
-/// What a shard has to remember beside its chunks. shard_state.fbs is the saved form.
-struct ShardState {
-  uint64_t round = 0;                   // bsp: the newest one that is in the parameters
-  uint64_t samples_done = 0;            // the schedule's clock
-  std::vector<CountedStep> last_steps;  // of each member, complete here
+/// What the parameters have of one worker's steps.
+struct MemberSteps {
+  Incarnation incarnation;
+  Step last_step = 0;             // complete here
+  std::vector<ChunkKey> applied;  // of the step after it, in part
 };
 
-inline constexpr uint32_t kShardStateVersion = 1;
+/// What a shard has to remember beside its chunks. shard_state.fbs is the saved form.
+struct ShardState {
+  uint64_t round = 0;                // bsp: the newest one that is in the parameters
+  uint64_t samples_done = 0;         // the schedule's clock
+  std::vector<MemberSteps> members;  // async, ssp
+};
+
+inline constexpr uint32_t kShardStateVersion = 2;
 
 std::vector<std::byte> EncodeShardState(const ShardState& state);
 

@@ -70,6 +70,8 @@ struct Member {
   uint32_t last_rejected_chunks = 0;
   uint64_t last_round = 0;
   Intake intake;
+  // Chunks, by index, of the step after last_step that the parameters had when they were restored.
+  std::vector<size_t> restored;
   std::optional<Pull> fused;         // asked for by the step under way
   std::optional<Pull> waiting;       // held back
   std::optional<PullAnswer> answer;  // under way

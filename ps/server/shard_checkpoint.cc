@@ -45,12 +45,43 @@ void ShardCore::BeginCheckpoint(const proto::CheckpointRequest& request, proto::
   proto::ShardState state;
   state.round = round_;
   state.samples_done = samples_done_;
-  for (const auto& [incarnation, member] : roster_.members()) {
-    state.last_steps.push_back({incarnation, member.last_step});
+  if (!is_bsp()) {
+    for (const auto& [incarnation, member] : roster_.members()) {
+      state.members.push_back({incarnation, member.last_step, AppliedOf(member)});
+    }
   }
   checkpointer_.Begin(request, proto::EncodeShardState(state), store_);
   if (!checkpointer_.IsOpen(request.checkpoint)) {
     SendCheckpointReport(out);  // it failed at once
+  }
+}
+
+/// The chunks that have the step under way.
+std::vector<ChunkKey> ShardCore::AppliedOf(const Member& member) const {
+  std::vector<ChunkKey> applied;
+  const Intake& intake = member.intake;
+  const bool is_under_way = intake.step == member.last_step + 1;
+  for (size_t i = 0; is_under_way && i < store_.size(); ++i) {
+    if (intake.parts_left[i] == 0) {
+      applied.push_back(store_.chunks()[i].key);
+    }
+  }
+  return applied;
+}
+
+/// What the parameters have of the steps of members that are still there.
+void ShardCore::TakeRestoredSteps(const std::vector<proto::MemberSteps>& restored) {
+  for (const proto::MemberSteps& steps : restored) {
+    Member* const member = roster_.Find(steps.incarnation);
+    if (member == nullptr || steps.last_step < member->last_step) {
+      continue;  // what is counted is later
+    }
+    member->last_step = steps.last_step;
+    for (const ChunkKey key : steps.applied) {
+      if (const std::optional<size_t> index = store_.IndexOf(key); index) {
+        member->restored.push_back(*index);
+      }
+    }
   }
 }
 
@@ -149,9 +180,10 @@ void ShardCore::OnRestored(Restored restored, TimePoint now, proto::Outbox* out)
 
 Status ShardCore::TakeRestored(RestoredPart restored, ChunkRefs* refs) {
   if (!restored.state.empty()) {
-    PS_ASSIGN(const proto::ShardState state, proto::DecodeShardState(restored.state));
+    PS_ASSIGN(proto::ShardState state, proto::DecodeShardState(restored.state));
     round_ = state.round;
     samples_done_ = state.samples_done;
+    open_setup_->members = std::move(state.members);
   }
   for (size_t i = 0; i < restored.chunks.size(); ++i) {
     PS_TRY(store_.Restore(i, std::move(restored.chunks[i].data)));

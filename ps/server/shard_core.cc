@@ -187,6 +187,7 @@ void ShardCore::FinishSetup(const Call& call, ChunkRefs refs) {
       member->may_skip = true;
     }
   }
+  TakeRestoredSteps(open.members);
   if (coordinator_ != proto::PeerId()) {
     call.out->Send(coordinator_, open.request_id, proto::ShardReady{shard_, life_});
   }

@@ -16,6 +16,7 @@
 #include "ps/base/time.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
+#include "ps/proto/shard_state.h"
 #include "ps/proto/timing.h"
 #include "ps/proto/values_intake.h"
 #include "ps/server/checkpointer.h"
@@ -32,8 +33,9 @@ namespace ps::server {
 struct OpenSetup {
   uint64_t request_id = 0;  // of the newest one
   proto::ShardSetup setup;
-  proto::ValuesIntake values;  // from the coordinator
-  TimePoint next_ask{};        // likewise
+  proto::ValuesIntake values;               // from the coordinator
+  TimePoint next_ask{};                     // likewise
+  std::vector<proto::MemberSteps> members;  // from the disk
 };
 
 /// One shard of the parameters: applies what workers push, answers what they pull, keeps the modes'
@@ -155,7 +157,7 @@ class ShardCore {
   // shard_push.cc
   void OnPush(const Call& call, proto::PushRequest& push);
   Status TakePush(const Call& call, proto::PushRequest& push);
-  void BeginIntake(const proto::PushRequest& push, Intake* intake);
+  void BeginIntake(const proto::PushRequest& push, Member* member);
   void TakeFrame(const proto::PushRequest& push, Member* member);
   void Stage(
       const proto::PushRequest& push,
@@ -212,6 +214,8 @@ class ShardCore {
   void EndLife();
   void BeginRestore(const proto::ShardSetup& setup);
   Status TakeRestored(RestoredPart restored, ChunkRefs* refs);
+  std::vector<ChunkKey> AppliedOf(const Member& member) const;
+  void TakeRestoredSteps(const std::vector<proto::MemberSteps>& restored);
 
   uint64_t StagedBytes() const { return staging_.bytes() + (commit_ ? commit_->bytes() : 0); }
 

@@ -64,7 +64,8 @@ Status ShardCore::TakePush(const Call& call, proto::PushRequest& push) {
   return Status::Ok();
 }
 
-void ShardCore::BeginIntake(const proto::PushRequest& push, Intake* intake) {
+void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
+  Intake* const intake = &member->intake;
   const double weight = static_cast<double>(push.samples) / settings_.reference_minibatch;
   intake->step = push.step;
   intake->lease = push.lease;
@@ -82,13 +83,25 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Intake* intake) {
   for (const Chunk& chunk : store_.chunks()) {
     intake->parts_left.push_back(chunk.part_count);
   }
+  const bool is_after_restored = push.step == member->last_step + 1;
+  for (const size_t index : std::exchange(member->restored, {})) {
+    if (is_after_restored) {
+      const Chunk& chunk = store_.chunks()[index];
+      for (uint32_t part = 0; part < chunk.part_count; ++part) {
+        intake->has_come[chunk.first_part + part] = true;
+      }
+      intake->parts_left[index] = 0;
+      ++intake->begun_count;
+      ++intake->complete_count;
+    }
+  }
 }
 
 /// Keeps what the frame brings, and puts the chunks that are whole now into ready_.
 void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
   Intake& intake = member->intake;
   if (intake.step != push.step) {
-    BeginIntake(push, &intake);
+    BeginIntake(push, member);
   }
   const auto has_come = [&](const FramePart& part) {
     return intake.has_come[store_.chunks()[part.chunk].first_part + part.part];

@@ -66,8 +66,8 @@ TEST(CheckpointTest, HasTheParametersOfTheMomentItWasAskedFor) {
   ASSERT_TRUE(part.ok()) << part.status();
   const auto state = proto::DecodeShardState(part->state);
   ASSERT_TRUE(state.ok()) << state.status();
-  ASSERT_EQ(state->last_steps.size(), 1U);
-  EXPECT_EQ(state->last_steps[0].step, 1U) << "the step that came later is not in it";
+  ASSERT_EQ(state->members.size(), 1U);
+  EXPECT_EQ(state->members[0].last_step, 1U) << "the step that came later is not in it";
 
   const std::vector<float> now = rig.Values();
   rig.Deliver(kCoordinator, rig.Later(2, 5));
@@ -224,6 +224,29 @@ TEST(CheckpointTest, ANewLifeSendsEverythingAndTakesAnyLaterStep) {
   EXPECT_THAT(rig.Versions(), ElementsAre(2, 2, 2));
   rig.Push(rig.WholeStep(1, 9, 0.25F));
   EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kInvalidArgument) << "only once";
+}
+
+TEST(CheckpointTest, WhatItHasOfAStepUnderWayIsNotAppliedAgain) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  rig.Push(rig.WholeStep(1, 2, 0.25F));
+  rig.Push(rig.Frame(1, 3, {kFirst}, 0.25F));
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  proto::ShardSetup later = rig.Later(2, 1);
+  later.counted = {{Incarnation(1), 1}};
+  rig.Deliver(kCoordinator, later);
+  rig.RunDisk();
+  EXPECT_THAT(rig.Versions(), ElementsAre(3, 2, 2));
+  rig.sent.all.clear();
+
+  rig.Push(rig.WholeStep(1, 2, 0.25F));
+  EXPECT_EQ(rig.OnlyPushReply().step, 2U) << "the checkpoint has it, though it was not counted";
+  EXPECT_THAT(rig.Versions(), ElementsAre(3, 2, 2));
+  rig.Push(rig.WholeStep(1, 3, 0.25F));
+  EXPECT_EQ(rig.OnlyPushReply().step, 3U);
+  EXPECT_THAT(rig.Versions(), ElementsAre(3, 3, 3)) << "one chunk of it was there";
 }
 
 TEST(CheckpointTest, ACheckpointThatCannotBeReadIsSaidAndAnotherOneTaken) {
