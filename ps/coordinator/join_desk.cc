@@ -79,8 +79,33 @@ void JoinDesk::OnClosed(proto::PeerId peer, Incarnation incarnation, const Call&
   member->peer = proto::PeerId();
   member->last_heard = call.now;
   if (!member->record->is_admitted) {
-    // It does not know this incarnation and comes back without one.
-    departures_->Remove(incarnation, LeaveKind::kLeft, "disconnected while joining", call);
+    LoseJoining(incarnation, call);
+  }
+}
+
+/// It does not know its incarnation and comes back without one. Whoever takes the next seat that is
+/// free is not to have this one, and be displaced then.
+void JoinDesk::LoseJoining(Incarnation incarnation, const Call& call) {
+  const MemberRecord record = *job_->membership.Find(incarnation)->record;
+  departures_->Remove(incarnation, LeaveKind::kLeft, "disconnected while joining", call);
+  job_->seats.Expect(record.seat);
+  kept_seats_[record.seat] = {record.host, record.pid, call.now + job_->timing.detect};
+}
+
+/// Those that were kept for long enough, and those of the process that asks, if any.
+void JoinDesk::FreeKeptSeats(const proto::JoinRequest* request, TimePoint now) {
+  for (auto it = kept_seats_.begin(); it != kept_seats_.end();) {
+    const auto& [seat, kept] = *it;
+    const bool is_its_own = request != nullptr && request->pid != 0 && kept.pid == request->pid &&
+                            kept.host == request->host;
+    if (!is_its_own && now < kept.until) {
+      ++it;
+      continue;
+    }
+    if (job_->membership.FindSeat(seat) == nullptr) {
+      job_->seats.StopExpecting(seat);
+    }
+    it = kept_seats_.erase(it);
   }
 }
 
@@ -150,6 +175,7 @@ bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
 }
 
 Status JoinDesk::AdmitPending(const Call& call) {
+  FreeKeptSeats(nullptr, call.now);
   if (job_->state.phase == JobPhase::kStopping || !job_->shards.are_all_ready() ||
       pending_.empty()) {
     return Status::Ok();
@@ -236,6 +262,7 @@ uint64_t JoinDesk::MembersMax() const {
 }
 
 void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
+  FreeKeptSeats(&request, call.now);
   const std::optional<WorkerId> seat = ChooseSeat(request, call);
   if (!seat) {
     job_->Refuse(call, StatusCode::kOverloaded, fmt::format("all {} seats are taken", kSeatsMax));
@@ -291,8 +318,7 @@ void JoinDesk::Answer(const Call& call) {
   for (const Incarnation incarnation : job_->membership.TakeJoined()) {
     Member* const member = job_->membership.Find(incarnation);
     if (member->peer == proto::PeerId()) {
-      // Its connection ended with an earlier process of the coordinator.
-      departures_->Remove(incarnation, LeaveKind::kLeft, "disconnected while joining", call);
+      LoseJoining(incarnation, call);  // with an earlier process of the coordinator
       continue;
     }
     member->record->is_admitted = true;

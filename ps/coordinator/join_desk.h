@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 
 #include "ps/coordinator/departure_desk.h"
 #include "ps/coordinator/job.h"
@@ -38,6 +39,15 @@ class JoinDesk {
     uint64_t request_id = 0;
   };
 
+  /// The seat of a process whose connection was lost as it joined: kept for it for a while.
+  struct KeptSeat {
+    std::string host;
+    int64_t pid = 0;
+    TimePoint until{};
+  };
+
+  void LoseJoining(Incarnation incarnation, const Call& call);
+  void FreeKeptSeats(const proto::JoinRequest* request, TimePoint now);
   void Admit(const Call& call, const proto::JoinRequest& request);
   std::optional<WorkerId> ChooseSeat(const proto::JoinRequest& request, const Call& call);
   std::optional<WorkerId> SeatOfReturning(const proto::JoinRequest& request, const Call& call);
@@ -49,6 +59,7 @@ class JoinDesk {
   Job* const job_;
   DepartureDesk* const departures_;
   std::map<proto::PeerId, PendingJoin> pending_;  // until the shards can take them
+  std::map<WorkerId, KeptSeat> kept_seats_;       // nobody has them, and they are expected
 };
 
 }  // namespace ps::coordinator

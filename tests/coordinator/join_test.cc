@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/coordinator/harness.h"
 
 namespace ps::coordinator {
@@ -266,6 +268,35 @@ TEST(JoinTest, AThousandJoinsAndLeavesLeaveNothingBehind) {
   EXPECT_LE(harness.shards[0].membership.resolve.size(), 1U);
   EXPECT_EQ(status.revocations_noticed, 500U);
   EXPECT_EQ(status.revocations_unnoticed, 500U);
+}
+
+TEST(JoinTest, AFreeJoinerGetsNoSeatWhoseProcessIsOnlyDisconnected) {
+  Harness harness;
+  harness.StartWithShards();
+  harness.shards[1].is_mute = true;
+  const proto::PeerId joining = harness.AskToJoin(0, 70);
+  harness.core->OnPeerClosed(joining, harness.now, harness.out());
+  harness.Unmute(1);
+  const FakeWorker free = harness.Join(std::nullopt, 71);
+  EXPECT_NE(free.seat, WorkerId(0));
+  const FakeWorker same = harness.Join(0, 70);
+  EXPECT_EQ(same.seat, WorkerId(0));
+  EXPECT_EQ(harness.core->member_count(), 2U) << "nobody was displaced";
+}
+
+TEST(JoinTest, ASeatIsNotKeptForLong) {
+  Harness harness;
+  harness.StartWithShards();
+  harness.shards[1].is_mute = true;
+  const proto::PeerId joining = harness.AskToJoin(7, 70);
+  harness.core->OnPeerClosed(joining, harness.now, harness.out());
+  harness.Unmute(1);
+  harness.Wait(harness.timing.detect * 2);
+  std::set<WorkerId> seats;
+  for (int64_t pid = 71; pid < 77; ++pid) {
+    seats.insert(harness.Join(std::nullopt, pid).seat);
+  }
+  EXPECT_TRUE(seats.contains(WorkerId(7))) << "it is free again";
 }
 
 TEST(JoinTest, AMemberWhoseAnswerWasLostWithItsConnectionIsNoRevocation) {
