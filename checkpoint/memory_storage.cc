@@ -256,7 +256,7 @@ Status MemoryStorage::Remove(const std::string& directory) {
 void MemoryStorage::LoseMachine(const std::string& path) {
   const std::lock_guard lock(mutex_);
   for (auto& [directory, disk] : disks_) {
-    if (directory.starts_with(path + "/")) {
+    if (directory == path || directory.starts_with(path + "/")) {
       const std::lock_guard disk_lock(disk->mutex);
       PS_CHECK(!disk->has_writer) << directory;
       disk->live = disk->synced;

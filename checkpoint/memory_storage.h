@@ -35,7 +35,7 @@ class MemoryStorage final : public Storage {
 
   void SetFaultHook(FaultHook hook) { hook_ = std::move(hook); }
 
-  /// Requires: no database in `path` is open.
+  /// `path`: a database or a directory of some. Requires: none of these is open.
   void LoseMachine(const std::string& path);
 
   /// The value of a key on the disk, to be damaged; null when there is none.

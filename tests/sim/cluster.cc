@@ -1,19 +1,20 @@
 #include "tests/sim/cluster.h"
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <utility>
 
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_core.h"
+#include "tests/sim/auditor.h"
+#include "tests/sim/disk.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/fleet.h"
 #include "tests/sim/model_files.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
-#include "tests/sim/shard_node.h"
+#include "tests/sim/servers.h"
 
 namespace ps::sim {
 namespace {
@@ -40,7 +41,7 @@ class Cluster final : public proto::FleetActions, public Network::Observer, publ
   Outcome Run();
 
   // proto::FleetActions.
-  void StartServer(uint32_t server) override;
+  void StartServer(uint32_t server) override { servers_.Start(server); }
 
   void StartWorker(WorkerId seat, const proto::WorkerGroup& /*group*/) override {
     fleet_.Start(seat);
@@ -73,7 +74,10 @@ class Cluster final : public proto::FleetActions, public Network::Observer, publ
   void CheckModel();
   bool IsOver(TimePoint begin) const;
   bool IsExcused() const;
-  const ShardId* ShardOf(int node) const;
+  void BeginProcess();
+  void Stop(bool is_immediate);
+  bool CanLoseServers() const;
+  proto::JobState StateNow() const;
 
   const Scenario scenario_;
   Random random_;
@@ -86,15 +90,18 @@ class Cluster final : public proto::FleetActions, public Network::Observer, publ
   Oracle oracle_;
   const int node_;  // the coordinator's
   NodeOutbox out_;
-  std::map<ShardId, int> node_of_shard_;
-  std::map<int, ShardId> shard_of_node_;
-  std::vector<int> server_nodes_;
-  std::vector<std::unique_ptr<ShardNode>> shards_;
+  checkpoint::MemoryStorage storage_;
+  std::unique_ptr<DiskQueue> disk_queue_;  // of the coordinator's process
+  std::unique_ptr<SimManifestDisk> disk_;
+  uint64_t processes_ = 0;  // of the coordinator, so far
   Fleet fleet_;
+  Servers servers_;
   Faults faults_;
+  Auditor auditor_;
   std::unique_ptr<coordinator::CoordinatorCore> core_;
   std::vector<std::function<void()>> answers_;  // of shards, in the delivery under way
   std::vector<std::string> violations_;
+  bool is_stopped_ = false;
 };
 
 Cluster::Cluster(const Scenario& scenario)
@@ -118,17 +125,27 @@ Cluster::Cluster(const Scenario& scenario)
       node_(network_.AddNode(this)),
       out_(&network_, node_),
       fleet_(
-          {&scenario_,
-           &random_,
-           &queue_,
-           &network_,
-           &oracle_,
-           &sink_,
-           &log_,
-           node_,
-           &node_of_shard_},
+          {&scenario_, &random_, &queue_, &network_, &oracle_, &sink_, &log_, node_},
           [this](const proto::ProcessEnd& end) { OnProcessEnd(end); },
           [this] { return core_->is_finished(); }),
+      servers_(
+          {&scenario_, &random_, &queue_, &network_, &sink_, &log_, &storage_, node_},
+          {[this](const Servers::Process& p) {
+             oracle_.AddProcess(p.node, p.shard, p.shard_node.get());
+           },
+           [this](const proto::ProcessEnd& end) { OnProcessEnd(end); },
+           [this](const Servers::Process& p) {
+             JudgeAnswers();
+             oracle_.CheckShard(p.node);
+           },
+           [this](const Servers::Process& p, uint64_t checkpoint) {
+             answers_.emplace_back(
+                 [this, node = p.node, checkpoint] { oracle_.OnSnapshot(node, checkpoint); });
+           },
+           [this](const Servers::Process& p, uint64_t checkpoint) {
+             oracle_.OnPartCommitted(p.node, checkpoint);
+             auditor_.CheckParts(p.shard);
+           }}),
       faults_(
           {&scenario_,
            &random_,
@@ -136,12 +153,23 @@ Cluster::Cluster(const Scenario& scenario)
            &network_,
            &log_,
            &fleet_,
+           &servers_,
            node_,
-           &server_nodes_,
-           [this](Duration pause) { RestartCoordinator(pause); }}),
-      core_(std::make_unique<coordinator::CoordinatorCore>(JobOptions(), this, &log_)) {
+           [this](Duration pause) { RestartCoordinator(pause); },
+           [this](bool is_immediate) { Stop(is_immediate); },
+           [this] { return CanLoseServers(); }}),
+      auditor_(&storage_, &oracle_, &violations_) {
+  BeginProcess();
+  core_ = std::make_unique<coordinator::CoordinatorCore>(JobOptions(), this, &log_);
+  storage_.SetFaultHook([this](checkpoint::Operation operation, const std::string& directory) {
+    return faults_.CheckDisk(operation, directory);
+  });
   network_.set_faults(scenario.network);
   network_.set_observer(this);
+  if (scenario.sabotage != Sabotage::kNone) {
+    network_.set_tamper(
+        [sabotage = scenario.sabotage](proto::Message* message) { Tamper(sabotage, message); });
+  }
   if (scenario.log_detail == LogDetail::kMessages) {
     network_.set_log(&log_);
   }
@@ -155,6 +183,7 @@ coordinator::CoordinatorOptions Cluster::JobOptions() {
   options.test_samples = 20;
   options.model_source = scenario_.has_values ? &source_ : nullptr;
   options.model_sink = &sink_file_;
+  options.manifests = disk_.get();
   return options;
 }
 
@@ -166,9 +195,13 @@ void Cluster::RestartCoordinator(Duration pause) {
       return;
     }
     log_.Info("coordinator_ends", {{"pause_s", Seconds(pause)}});
+    if (disk_ != nullptr) {
+      disk_->Close();
+    }
     network_.CloseAll(node_);
     network_.Pause(node_, pause);
     queue_.After(pause, [this, saved = core_->Save(queue_.Now())] {
+      BeginProcess();
       auto loaded =
           coordinator::CoordinatorCore::Load(saved, JobOptions(), this, &log_, queue_.Now());
       if (loaded.ok()) {
@@ -180,28 +213,44 @@ void Cluster::RestartCoordinator(Duration pause) {
   });
 }
 
-void Cluster::StartServer(uint32_t server) {
-  const ShardId shard(server);
-  auto settings = server::ShardSettings::Of(SimulatedJob(scenario_));
-  settings.commit_slice_bytes = kSimulatedSliceBytes;
-  shards_.push_back(std::make_unique<ShardNode>(
-      shard, settings, scenario_.seed * 100 + server, &queue_, &network_, &sink_, [this, shard] {
-        oracle_.CheckShard(shard);
-        JudgeAnswers();
-      }));
-  ShardNode* const node = shards_.back().get();
-  shard_of_node_[node->node()] = shard;
-  node_of_shard_[shard] = node->node();
-  server_nodes_.push_back(node->node());
-  oracle_.AddShard(shard, node);
-  node->Start(node_);
-  Repeat(node->node(), [this, node, server] {
-    node->Tick();
-    if (node->is_shut_down()) {
-      network_.Kill(node->node(), false);
-      OnProcessEnd({proto::ProcessKind::kServer, server, node->pid(), "exited", false, ""});
-    }
+/// The coordinator's disk goes with its process.
+void Cluster::BeginProcess() {
+  if (!scenario_.has_checkpoints()) {
+    return;
+  }
+  disk_queue_ = std::make_unique<DiskQueue>(
+      &queue_, &network_, node_, scenario_.seed * 100 + ++processes_, scenario_.disk_delay_max);
+  disk_ = std::make_unique<SimManifestDisk>(
+      &storage_,
+      kCheckpointPath,
+      disk_queue_.get(),
+      SimManifestDisk::Answers{
+          [this](uint64_t checkpoint, const Status& status) {
+            core_->OnManifestWritten(checkpoint, status, queue_.Now(), &out_);
+          },
+          [this](uint64_t checkpoint, const Result<checkpoint::Manifest>& manifest) {
+            core_->OnManifestRead(checkpoint, manifest, queue_.Now(), &out_);
+          },
+          [this](const checkpoint::Manifest& manifest) { auditor_.OnManifest(manifest); }});
+}
+
+void Cluster::Stop(bool is_immediate) {
+  is_stopped_ = true;
+  network_.WhenAwake(node_, [this, is_immediate] {
+    core_->RequestStop(is_immediate, "stopped by request", queue_.Now(), &out_);
   });
+}
+
+/// Before the first lease, and when the outcome is known, nobody brings a server back.
+bool Cluster::CanLoseServers() const {
+  return scenario_.has_checkpoints() && scenario_.mode != proto::Mode::kBsp &&
+         oracle_.has_steps() && StateNow().phase < proto::JobPhase::kLeaving;
+}
+
+proto::JobState Cluster::StateNow() const {
+  auto state = proto::DecodeJobState(core_->Save(queue_.Now()));
+  PS_CHECK(state.ok()) << state.status();
+  return std::move(state).value();
 }
 
 /// The launcher is in the coordinator's process.
@@ -209,21 +258,16 @@ void Cluster::OnProcessEnd(const proto::ProcessEnd& end) {
   network_.WhenAwake(node_, [this, end] { core_->OnProcessExited(end, queue_.Now(), &out_); });
 }
 
-const ShardId* Cluster::ShardOf(int node) const {
-  const auto it = shard_of_node_.find(node);
-  return it == shard_of_node_.end() ? nullptr : &it->second;
-}
-
 void Cluster::OnSend(const Network::Passage& passage, const proto::Message& message) {
-  if (const ShardId* const shard = ShardOf(passage.from); shard != nullptr) {
+  if (servers_.Find(passage.from) != nullptr) {
     // Judged when the delivery that caused it has been taken into account. A worker connects to a
     // shard for one incarnation, and may have a newer one by now.
     const Incarnation to = passage.hello.incarnation;
     if (const auto* push = std::get_if<proto::PushReply>(&message)) {
       answers_.emplace_back(
-          [this, s = *shard, to, reply = *push] { oracle_.OnPushReply(s, to, reply); });
+          [this, node = passage.from, to, reply = *push] { oracle_.OnPushReply(node, to, reply); });
     } else if (passage.to != node_ && std::holds_alternative<proto::PullReply>(message)) {
-      answers_.emplace_back([this, s = *shard, to] { oracle_.OnPullReply(s, to); });
+      answers_.emplace_back([this, node = passage.from, to] { oracle_.OnPullReply(node, to); });
     }
   }
   faults_.OnMessage(passage.from, passage.end, message);
@@ -231,29 +275,28 @@ void Cluster::OnSend(const Network::Passage& passage, const proto::Message& mess
 
 void Cluster::BeforeDelivery(const Network::Passage& passage, const proto::Message& message) {
   faults_.OnMessage(passage.to, passage.end, message);
-  const ShardId* const shard = ShardOf(passage.to);
-  if (shard == nullptr) {
+  if (servers_.Find(passage.to) == nullptr) {
     return;
   }
   const bool is_of_worker = passage.from != node_;
   if (const auto* push = std::get_if<proto::PushRequest>(&message)) {
-    oracle_.BeforePush(*shard, *push);
+    oracle_.BeforePush(passage.to, *push);
   } else if (const auto* pull = std::get_if<proto::PullRequest>(&message);
              pull != nullptr && is_of_worker) {
-    oracle_.OnPullRequest(*shard, *pull);
+    oracle_.OnPullRequest(passage.to, *pull);
   } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
-    oracle_.OnMembership(*shard, *membership);
+    oracle_.OnMembership(passage.to, *membership);
   } else if (const auto* setup = std::get_if<proto::ShardSetup>(&message)) {
-    oracle_.OnSetup(*shard, *setup);
+    oracle_.OnSetup(passage.to, *setup);
   }
 }
 
 void Cluster::AfterDelivery(const Network::Passage& passage, const proto::Message& message) {
-  if (const ShardId* const shard = ShardOf(passage.to); shard != nullptr) {
+  if (servers_.Find(passage.to) != nullptr) {
     if (const auto* push = std::get_if<proto::PushRequest>(&message)) {
-      oracle_.AfterPush(*shard, *push);
+      oracle_.AfterPush(passage.to, *push);
     } else if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
-      oracle_.AfterCommit(*shard, *commit);
+      oracle_.AfterCommit(passage.to, *commit);
     }
   } else if (passage.to == node_) {
     if (const Status check = core_->Check(); !check.ok()) {
@@ -273,7 +316,7 @@ void Cluster::JudgeAnswers() {
 void Cluster::CheckModel() {
   const proto::JobStatus status = core_->StatusAt(queue_.Now());
   if (status.model_file.empty()) {
-    if (!faults_.may_lose_server()) {
+    if (!faults_.may_lose_server() && !is_stopped_) {
       violations_.push_back("no model was left: " + status.model_problem);
     }
   } else if (!sink_file_.IsWhole()) {
@@ -314,8 +357,14 @@ Outcome Cluster::Run() {
   outcome.is_finished = core_->is_finished();
   outcome.status = core_->outcome();
   outcome.is_excused = outcome.is_finished && IsExcused();
-  if (outcome.is_finished && outcome.status.ok()) {
-    oracle_.CheckFinalState();
+  const bool is_stopped = outcome.status.code() == StatusCode::kCancelled;
+  if (outcome.is_finished && (outcome.status.ok() || (is_stopped && is_stopped_))) {
+    outcome.is_excused = outcome.is_excused || is_stopped;
+    proto::JobState state = StateNow();
+    if (scenario_.sabotage == Sabotage::kHiddenLoss) {
+      state.checkpoints.steps_undone = 0;
+    }
+    oracle_.CheckFinalState(state, is_stopped);
     CheckModel();
   }
   outcome.job = core_->StatusAt(queue_.Now());

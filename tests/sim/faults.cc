@@ -29,6 +29,15 @@ bool IsOfLeaving(const proto::Message& message) {
 
 }  // namespace
 
+void Tamper(Sabotage sabotage, proto::Message* message) {
+  if (auto* const setup = std::get_if<proto::ShardSetup>(message);
+      setup != nullptr && sabotage == Sabotage::kMixedLives) {
+    for (proto::CountedStep& counted : setup->counted) {
+      ++counted.step;
+    }
+  }
+}
+
 void Faults::Plan(uint32_t count, void (Faults::*fault)()) {
   for (uint32_t i = 0; i < count; ++i) {
     const Duration when =
@@ -49,6 +58,12 @@ void Faults::Begin() {
   Plan(scenario.faults_at_leave, &Faults::ArmAtLeave);
   Plan(scenario.extra_joins, &Faults::JoinOne);
   Plan(scenario.restarts, &Faults::RestartOrArm);
+  Plan(scenario.stops, &Faults::Stop);
+  Plan(scenario.server_kills, &Faults::KillServer);
+  Plan(scenario.server_stalls, &Faults::StallServer);
+  Plan(scenario.disk_faults, &Faults::FillDisk);
+  armed_.servers_at_checkpoint = scenario.server_kills_at_checkpoint;
+  armed_.servers_at_restore = scenario.server_kills_at_restore;
   armed_.at_join = scenario.faults_at_join;  // the first joins are the beginning
   world_.queue->After(scenario.disturbed_for, [this] { armed_ = {}; });
 }
@@ -84,8 +99,9 @@ void Faults::PartitionTwo() {
   if (process == nullptr) {
     return;
   }
-  const uint64_t other = world_.random->Below(world_.servers->size() + 1);
-  const int node = other == 0 ? world_.coordinator_node : (*world_.servers)[other - 1];
+  const Servers::Process* const server = world_.servers->PickAlive();
+  const bool is_coordinator = server == nullptr || world_.random->Chance(0.4);
+  const int node = is_coordinator ? world_.coordinator_node : server->node;
   const auto how_long = std::chrono::milliseconds(world_.random->Below(kPartitionMsMax));
   world_.network->Partition(process->node->node(), node, how_long);
 }
@@ -97,23 +113,24 @@ void Faults::HangOne() {
   }
   const Duration how_long = std::chrono::milliseconds(500 + world_.random->Below(4000));
   world_.network->Partition(process->node->node(), world_.coordinator_node, how_long);
-  for (const int server : *world_.servers) {
-    world_.network->Partition(process->node->node(), server, how_long);
-  }
+  world_.servers->ForEachAlive([&](const Servers::Process& server) {
+    world_.network->Partition(process->node->node(), server.node, how_long);
+  });
 }
 
 /// Half of the pauses are a worker's, the others a server's or the coordinator's.
 void Faults::PauseOne() {
   const Duration long_pause = std::chrono::milliseconds(world_.random->Below(4000));
   const Duration short_pause = FromSeconds(world_.random->Unit() * Seconds(kShortPause));
-  const uint64_t who = world_.random->Below(2 * (world_.servers->size() + 1));
+  const uint64_t who = world_.random->Below(6);
+  const Servers::Process* const server = world_.servers->PickAlive();
   int node = world_.coordinator_node;
   Duration how_long = long_pause;
-  if (who < world_.servers->size()) {
-    node = (*world_.servers)[who];
+  if (who < 2 && server != nullptr) {
+    node = server->node;
     how_long = world_.random->Chance(0.75) ? short_pause : long_pause;
     may_lose_server_ = may_lose_server_ || how_long > kShortPause;
-  } else if (who > world_.servers->size()) {
+  } else if (who > 2) {
     Fleet::Process* const process = world_.fleet->PickAlive();
     if (process == nullptr) {
       return;
@@ -123,7 +140,7 @@ void Faults::PauseOne() {
   // What else is lost or late adds up to longer silences.
   const NetworkFaults& network = world_.scenario->network;
   const bool is_bad = network.loss > 0 || network.stall > 0 || network.break_connection > 0;
-  may_lose_server_ = may_lose_server_ || (is_bad && who <= world_.servers->size());
+  may_lose_server_ = may_lose_server_ || (is_bad && who <= 2);
   world_.log->Info("paused", {{"node", node}, {"seconds", Seconds(how_long)}});
   world_.network->Pause(node, how_long);
 }
@@ -145,11 +162,89 @@ void Faults::Restart() {
   world_.restart_coordinator(std::chrono::milliseconds(1 + world_.random->Below(kRestartMsMax)));
 }
 
+void Faults::Stop() {
+  const bool is_immediate = world_.random->Chance(0.3);
+  world_.log->Info("stop", {{"is_immediate", is_immediate}});
+  world_.stop(is_immediate);
+}
+
+void Faults::KillServer() {
+  if (!world_.can_lose_servers()) {
+    return;
+  }
+  if (Servers::Process* const process = world_.servers->PickAlive(); process != nullptr) {
+    world_.servers->Kill(process);
+  }
+}
+
+/// Within the time in which a disk does a few things.
+void Faults::KillServerSoon(int node) {
+  const auto delay =
+      FromSeconds(world_.random->Unit() * 8 * Seconds(world_.scenario->disk_delay_max));
+  world_.queue->After(delay, [this, node] {
+    Servers::Process* const process = world_.servers->Find(node);
+    if (process->is_alive && world_.can_lose_servers()) {
+      world_.servers->Kill(process);
+    }
+  });
+}
+
+/// The server is given up, another one takes its place, and then it is there again.
+void Faults::StallServer() {
+  const Servers::Process* const process = world_.servers->PickAlive();
+  if (process == nullptr || !world_.can_lose_servers()) {
+    return;
+  }
+  const Duration detect = proto::Timing::Of(SimulatedJob(*world_.scenario)).server_detect;
+  const Duration how_long = FromSeconds(Seconds(detect) * (0.9 + world_.random->Unit()));
+  world_.log->Info("stalled", {{"node", process->node}, {"seconds", Seconds(how_long)}});
+  world_.network->Pause(process->node, how_long);
+}
+
+void Faults::FillDisk() {
+  const uint64_t which = world_.random->Below(world_.scenario->shards + 1);
+  const std::string directory =
+      std::string(kCheckpointPath) +
+      (which == 0 ? "/job"
+                  : "/" + checkpoint::ShardDirectory(ShardId(static_cast<uint32_t>(which - 1))));
+  full_disks_.insert(directory);
+  const auto how_long = std::chrono::milliseconds(1 + world_.random->Below(1000));
+  world_.log->Info("disk_full", {{"directory", directory}, {"seconds", Seconds(how_long)}});
+  world_.queue->After(how_long, [this, directory] { full_disks_.erase(directory); });
+}
+
+Status Faults::CheckDisk(checkpoint::Operation operation, const std::string& directory) const {
+  using checkpoint::Operation;
+  const bool is_writing = operation == Operation::kWrite || operation == Operation::kFlush ||
+                          operation == Operation::kPrune;
+  return is_writing && full_disks_.contains(directory)
+             ? Status::Io(directory + ": no space left on the device")
+             : Status::Ok();
+}
+
+void Faults::OnServerMessage(int node, const proto::Message& message) {
+  if (armed_.servers_at_checkpoint > 0 &&
+      std::holds_alternative<proto::CheckpointRequest>(message) &&
+      world_.random->Chance(kArmedKindChance)) {
+    --armed_.servers_at_checkpoint;
+    KillServerSoon(node);
+  }
+  const auto* const setup = std::get_if<proto::ShardSetup>(&message);
+  if (armed_.servers_at_restore > 0 && setup != nullptr && setup->life > 1) {
+    --armed_.servers_at_restore;
+    KillServerSoon(node);
+  }
+}
+
 void Faults::OnMessage(int node, proto::PeerId end, const proto::Message& message) {
   if (armed_.restarts > 0 && node == world_.coordinator_node &&
       world_.random->Chance(kArmedChance)) {
     --armed_.restarts;
     world_.queue->After({}, [this] { Restart(); });  // it is in the middle of an event
+  }
+  if (world_.servers->Find(node) != nullptr) {
+    OnServerMessage(node, message);
+    return;
   }
   if (armed_.kills == 0 && armed_.at_join == 0 && armed_.at_leave == 0) {
     return;

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
+#include <string>
 #include <utility>
-#include <vector>
 
+#include "checkpoint/memory_storage.h"
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
 #include "ps/proto/messages.h"
@@ -12,13 +14,17 @@
 #include "tests/sim/fleet.h"
 #include "tests/sim/network.h"
 #include "tests/sim/scenario.h"
+#include "tests/sim/servers.h"
 
 namespace ps::sim {
+
+/// Makes of a message what a core with that fault would take it for.
+void Tamper(Sabotage sabotage, proto::Message* message);
 
 /// Does to a run what its scenario says: at random times, and in the act of sending or receiving.
 class Faults {
  public:
-  /// All outlive it. `servers`: the nodes of the shards, which may still be added.
+  /// All outlive it.
   struct World {
     const Scenario* scenario = nullptr;
     Random* random = nullptr;
@@ -26,10 +32,13 @@ class Faults {
     Network* network = nullptr;
     const Logger* log = nullptr;
     Fleet* fleet = nullptr;
+    Servers* servers = nullptr;
     int coordinator_node = 0;
-    const std::vector<int>* servers = nullptr;
     /// Ends the coordinator's process, and has another one go on after the pause.
     std::function<void(Duration)> restart_coordinator;
+    std::function<void(bool is_immediate)> stop;
+    /// A server that is lost now can come back.
+    std::function<bool()> can_lose_servers;
   };
 
   explicit Faults(World world) : world_(std::move(world)) {}
@@ -44,12 +53,17 @@ class Faults {
   /// A server was paused for so long that it may be taken for lost.
   bool may_lose_server() const { return may_lose_server_; }
 
+  /// What a disk answers before it does something.
+  Status CheckDisk(checkpoint::Operation operation, const std::string& directory) const;
+
  private:
   struct Armed {
     uint32_t kills = 0;
     uint32_t at_join = 0;
     uint32_t at_leave = 0;
     uint32_t restarts = 0;
+    uint32_t servers_at_checkpoint = 0;
+    uint32_t servers_at_restore = 0;
   };
 
   void Plan(uint32_t count, void (Faults::*fault)());
@@ -61,7 +75,12 @@ class Faults {
   void PauseOne();
   void RestartOrArm();
   void Restart();
-  void PauseServer(int node, Duration how_long);
+  void Stop();
+  void KillServer();
+  void KillServerSoon(int node);
+  void StallServer();
+  void FillDisk();
+  void OnServerMessage(int node, const proto::Message& message);
 
   void ArmKill() { ++armed_.kills; }
 
@@ -74,6 +93,7 @@ class Faults {
   const World world_;
   Armed armed_;
   bool may_lose_server_ = false;
+  std::set<std::string> full_disks_;  // databases
 };
 
 }  // namespace ps::sim

@@ -44,7 +44,6 @@ void Fleet::Run(Process* process) {
   }
   options.step_time = std::chrono::milliseconds(20 + 25 * speed);
   options.coordinator_node = world_.coordinator_node;
-  options.shard_nodes = *world_.shard_nodes;
   options.on_exit = [this, process](const Status& status) {
     world_.log->Info("worker_exited", {{"pid", process->pid}, {"status", status}});
     ReportEnd(*process, "exited with code 0");

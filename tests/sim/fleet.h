@@ -37,7 +37,6 @@ class Fleet {
     LogSink* sink = nullptr;
     const Logger* log = nullptr;
     int coordinator_node = 0;
-    const std::map<ShardId, int>* shard_nodes = nullptr;
   };
 
   /// `on_end` hears what a launcher reports of a process that it started; nothing is started any

@@ -95,11 +95,10 @@ void Network::Pause(int node, Duration how_long) {
 void Network::Connect(
     int from, int to, const proto::Hello& hello, std::function<void(proto::PeerId)> done) {
   queue_->After(Delay(), [this, from, to, hello, done] {
-    if (!is_alive(from)) {
-      return;
+    if (!is_alive(from) || !is_alive(to)) {
+      return;  // a node that is gone never comes back
     }
-    const bool is_cut = cut_.contains(std::minmax(from, to));
-    if (!is_alive(to) || is_cut) {
+    if (cut_.contains(std::minmax(from, to))) {
       queue_->After(std::chrono::milliseconds(50), [this, from, to, hello, done] {
         Connect(from, to, hello, done);
       });
@@ -177,7 +176,11 @@ void Network::Deliver(proto::PeerId to, uint64_t request_id, const std::vector<s
   if (!is_alive(end.node)) {
     return;  // the observer killed it just before
   }
-  nodes_[static_cast<size_t>(end.node)]->OnMessage(to, request_id, message);
+  proto::Message taken = message;
+  if (tamper_) {
+    tamper_(&taken);
+  }
+  nodes_[static_cast<size_t>(end.node)]->OnMessage(to, request_id, std::move(taken));
   if (observer_ != nullptr) {
     observer_->AfterDelivery({end.other_node, end.node, to, end.hello}, message);
   }

@@ -65,6 +65,9 @@ class Network {
   /// Logs every delivery; null: none.
   void set_log(const Logger* log) { log_ = log; }
 
+  /// Changes what is delivered, behind the observer's back.
+  void set_tamper(std::function<void(proto::Message*)> tamper) { tamper_ = std::move(tamper); }
+
   int AddNode(Node* node);
   /// The process is gone at once. Loudly: its peers see their connections close; silently (power
   /// loss, partition for good): they see nothing.
@@ -99,8 +102,8 @@ class Network {
 
   bool is_alive(int node) const { return nodes_[static_cast<size_t>(node)] != nullptr; }
 
-  /// Connects after a delay, then calls `done` with the caller's end. While the other side is dead
-  /// or cut off it tries again.
+  /// Connects after a delay, then calls `done` with the caller's end. While the other side is cut
+  /// off it tries again, until that is gone.
   void Connect(
       int from, int to, const proto::Hello& hello, std::function<void(proto::PeerId)> done);
   void Send(int from, proto::PeerId peer, uint64_t request_id, proto::Message message);
@@ -138,6 +141,7 @@ class Network {
   NetworkFaults faults_;
   Observer* observer_ = nullptr;
   const Logger* log_ = nullptr;
+  std::function<void(proto::Message*)> tamper_;  // none: nothing is changed
   std::vector<Node*> nodes_;
   std::map<proto::PeerId, End> ends_;
   std::set<std::pair<int, int>> cut_;

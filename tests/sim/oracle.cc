@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <sstream>
 
 #include "ps/proto/chunks.h"
 #include "ps/proto/membership.h"
@@ -25,33 +24,35 @@ void Oracle::OnStepStarted(Incarnation incarnation, Step step, const StepRecord&
   steps_[{incarnation, step}] = record;
 }
 
-void Oracle::OnSetup(ShardId shard, const proto::ShardSetup& setup) {
-  ShardState& state = shards_.at(shard);
-  for (const proto::ChunkAssignment& chunk : setup.placement.chunks) {
-    if (chunk.shard != shard || state.values.contains(chunk.key)) {
-      continue;  // another shard's, or a repeated set-up, which brings only the membership
-    }
-    const uint32_t tensor = TensorOf(chunk.key);
-    std::vector<float> values(chunk.element_count);
-    for (uint32_t i = 0; i < chunk.element_count; ++i) {
-      values[i] = options_.initial_value(tensor, chunk.element_begin + i);
-    }
-    state.begins[chunk.key] = chunk.element_begin;
-    state.history[chunk.key] = {values};
-    state.values.emplace(chunk.key, std::move(values));
-  }
-  OnMembership(shard, setup.membership);
-}
-
 bool Oracle::WereOnShards(
     Version version, const client::ChunkLayout& layout, std::span<const float> parameters) const {
   return std::all_of(layout.chunks().begin(), layout.chunks().end(), [&](const auto& chunk) {
-    const auto& history = shards_.at(chunk.shard).history.at(chunk.key);
-    return version < history.size() && std::memcmp(
-                                           history[version].data(),
-                                           parameters.data() + chunk.offset,
-                                           chunk.element_count * sizeof(float)) == 0;
+    const auto& lives = lives_.at(chunk.shard);
+    return std::any_of(lives.begin(), lives.end(), [&](const auto& life) {
+      const auto& history = life->parameters.history.at(chunk.key);
+      return version < history.size() && std::memcmp(
+                                             history[version]->data(),
+                                             parameters.data() + chunk.offset,
+                                             chunk.element_count * sizeof(float)) == 0;
+    });
   });
+}
+
+/// Whether a part of a chunk had these values in a life, since the worker's own last step in it.
+bool Oracle::IsKnown(
+    const Life& life,
+    Incarnation incarnation,
+    const client::ChunkLayout::Chunk& chunk,
+    uint64_t begin,
+    std::span<const float> values) const {
+  const Parameters& parameters = life.parameters;
+  const std::vector<Values>& history = parameters.history.at(chunk.key);
+  const auto own = parameters.own.find({incarnation, chunk.key});
+  const Version oldest = options_.overlap || own == parameters.own.end() ? 0 : own->second;
+  return std::any_of(
+      history.begin() + static_cast<std::ptrdiff_t>(oldest), history.end(), [&](const Values& v) {
+        return std::memcmp(v->data() + begin, values.data(), values.size_bytes()) == 0;
+      });
 }
 
 void Oracle::CheckParameters(
@@ -69,45 +70,44 @@ void Oracle::CheckParameters(
   }
   const proto::ChunkParts parts(options_.frame_bytes);
   for (const client::ChunkLayout::Chunk& chunk : layout.chunks()) {
-    const ShardState& state = shards_.at(chunk.shard);
-    const auto& history = state.history.at(chunk.key);
-    const auto own = state.own.find({incarnation, chunk.key});
-    const Version oldest = options_.overlap || own == state.own.end() ? 0 : own->second;
+    const auto& lives = lives_.at(chunk.shard);
     for (uint32_t part = 0; part < parts.CountOf(chunk.element_count); ++part) {
       const proto::ChunkParts::Range range = parts.At(chunk.element_count, part);
-      const float* const actual = parameters.data() + chunk.offset + range.element_begin;
-      const bool is_known = std::any_of(
-          history.begin() + static_cast<std::ptrdiff_t>(oldest),
-          history.end(),
-          [&](const std::vector<float>& values) {
-            return std::memcmp(
-                       values.data() + range.element_begin,
-                       actual,
-                       range.element_count * sizeof(float)) == 0;
-          });
+      const std::span<const float> values = parameters.subspan(
+          static_cast<size_t>(chunk.offset) + range.element_begin, range.element_count);
+      const bool is_known = std::any_of(lives.rbegin(), lives.rend(), [&](const auto& life) {
+        return IsKnown(*life, incarnation, chunk, range.element_begin, values);
+      });
       if (!is_known) {
         Violation(
             name + " computes with values of chunk " + std::to_string(chunk.key.value) +
-            " that no shard had" + (oldest > 0 ? " since the worker's own last step" : ""));
+            " that no shard had since the worker's own last step");
       }
     }
   }
 }
 
-void Oracle::OnMembership(ShardId shard, const proto::Membership& membership) {
-  ShardState& state = shards_.at(shard);
-  if (membership.generation <= state.generation || state.values.empty()) {
+void Oracle::OnMembership(int node, const proto::Membership& membership) {
+  const Process& process = processes_.at(node);
+  if (process.life == nullptr || !process.view->IsSetUp()) {
     return;
   }
-  if (membership.base > state.generation) {
-    Violation("a membership builds on one that shard " + std::to_string(shard.value) + " lacks");
+  if (membership.base > process.life->generation) {
+    Violation(
+        "a membership builds on one that shard " + std::to_string(process.shard.value) + " lacks");
   }
-  proto::ApplyMembership(membership, &state.membership);
-  state.generation = membership.generation;
-  state.incarnation_max = membership.incarnation_max;
+  TakeMembership(process.life, membership);
+}
+
+void Oracle::TakeMembership(Life* life, const proto::Membership& membership) {
+  if (membership.generation <= life->generation) {
+    return;
+  }
+  proto::ApplyMembership(membership, &life->membership);
+  life->generation = membership.generation;
   std::set<Incarnation> members;
   std::set<Incarnation> active;
-  for (const proto::Member& member : state.membership.members) {
+  for (const proto::Member& member : life->membership.members) {
     members.insert(member.incarnation);
     if (member.is_active) {
       active.insert(member.incarnation);
@@ -117,78 +117,93 @@ void Oracle::OnMembership(ShardId shard, const proto::Membership& membership) {
   // or where the slowest was when it was last seen.
   std::optional<uint64_t> slowest;
   std::optional<uint64_t> slowest_that_stays;
-  for (const Incarnation i : state.active) {
-    slowest = std::min(slowest.value_or(UINT64_MAX), state.clocks[i]);
+  for (const Incarnation i : life->active) {
+    slowest = std::min(slowest.value_or(UINT64_MAX), life->clocks[i]);
     if (active.contains(i)) {
-      slowest_that_stays = std::min(slowest_that_stays.value_or(UINT64_MAX), state.clocks[i]);
+      slowest_that_stays = std::min(slowest_that_stays.value_or(UINT64_MAX), life->clocks[i]);
     }
   }
-  state.floor = std::max({state.floor, slowest.value_or(0), slowest_that_stays.value_or(0)});
+  life->floor = std::max({life->floor, slowest.value_or(0), slowest_that_stays.value_or(0)});
   for (const Incarnation i : active) {
-    if (!state.active.contains(i)) {
-      state.clocks[i] = std::max(state.clocks[i], state.floor);
+    if (!life->active.contains(i)) {
+      life->clocks[i] = std::max(life->clocks[i], life->floor);
     }
   }
-  state.members = std::move(members);
-  state.active = std::move(active);
+  life->members = std::move(members);
+  life->active = std::move(active);
 }
 
-void Oracle::BeforePush(ShardId shard, const proto::PushRequest& push) {
-  ShardState& state = shards_.at(shard);
-  state.before.clear();
-  if (state.values.empty()) {
+void Oracle::BeforePush(int node, const proto::PushRequest& push) {
+  const Process& process = processes_.at(node);
+  if (process.life == nullptr) {
     return;
   }
+  process.life->before.clear();
   for (const proto::ChunkRef& chunk : push.chunks) {
-    state.before[chunk.key] = state.view->VersionOf(chunk.key);
+    process.life->before[chunk.key] = process.view->VersionOf(chunk.key);
   }
 }
 
-void Oracle::AfterPush(ShardId shard, const proto::PushRequest& push) {
-  ShardState& state = shards_.at(shard);
-  if (state.values.empty()) {
+void Oracle::AfterPush(int node, const proto::PushRequest& push) {
+  const Process& process = processes_.at(node);
+  if (process.life == nullptr) {
     return;
   }
+  Life& life = *process.life;
+  Parameters& parameters = life.parameters;
+  const std::string where = " of shard " + std::to_string(process.shard.value);
   ++pushes_checked_;
   const StepId id{push.incarnation, push.step};
   for (const proto::ChunkRef& chunk : push.chunks) {
-    const Version grown = state.view->VersionOf(chunk.key) - state.before[chunk.key];
+    const Version grown = process.view->VersionOf(chunk.key) - life.before[chunk.key];
     if (grown == 0) {
-      CheckChunk(shard, state, chunk.key);
+      CheckChunk(process.shard, life, chunk.key);
       continue;
     }
     if (options_.mode == proto::Mode::kBsp) {
       Violation("a push changed a chunk under bsp: " + Name(id));
       continue;
     }
-    if (grown > 1 || !state.applied[id].insert(chunk.key).second) {
-      Violation(Name(id) + " was applied twice to a chunk of shard " + std::to_string(shard.value));
+    if (grown > 1 || parameters.complete.contains(id) ||
+        !parameters.under_way[id].insert(chunk.key).second) {
+      Violation(Name(id) + " was applied twice to a chunk" + where);
     }
-    if (!state.members.contains(push.incarnation)) {
+    if (!life.members.contains(push.incarnation)) {
       Violation(Name(id) + " was applied though its incarnation is fenced");
     }
+    if (const auto counted = life.counted.find(push.incarnation);
+        counted != life.counted.end() && push.step <= counted->second) {
+      Violation(Name(id) + " was applied though it counted in an earlier life" + where);
+    }
+    std::vector<Values>& history = parameters.history.at(chunk.key);
     const StepRecord& record = steps_.at(id);
     const ChunkGradient gradient(chunk.key, record.epoch, record.begin);
-    std::vector<float>& values = state.values[chunk.key];
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] -= static_cast<float>(push.samples) * gradient.At(i);
+    auto values = std::make_shared<std::vector<float>>(*history.back());
+    for (size_t i = 0; i < values->size(); ++i) {
+      (*values)[i] -= static_cast<float>(push.samples) * gradient.At(i);
     }
-    state.own[{push.incarnation, chunk.key}] = state.history[chunk.key].size();
-    state.history[chunk.key].push_back(values);
-    CheckChunk(shard, state, chunk.key);
+    parameters.own[{push.incarnation, chunk.key}] = history.size();
+    history.push_back(std::move(values));
+    CheckChunk(process.shard, life, chunk.key);
   }
-  if (options_.mode != proto::Mode::kBsp && state.applied[id].size() == state.values.size() &&
-      state.complete.insert(id).second) {
-    ++state.clocks[push.incarnation];
+  const auto under_way = parameters.under_way.find(id);
+  if (under_way != parameters.under_way.end() &&
+      under_way->second.size() == parameters.history.size()) {
+    parameters.under_way.erase(under_way);
+    parameters.complete.insert(id);
+    ever_complete_[process.shard].insert(id);
+    ++life.clocks[push.incarnation];
   }
 }
 
-void Oracle::AfterCommit(ShardId shard, const proto::CommitRound& commit) {
-  ShardState& state = shards_.at(shard);
-  if (state.values.empty() || commit.round != state.round + 1) {
+void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
+  const Process& process = processes_.at(node);
+  if (process.life == nullptr || !process.view->IsSetUp() ||
+      commit.round != process.life->parameters.round + 1) {
     return;
   }
-  state.round = commit.round;
+  Parameters& parameters = process.life->parameters;
+  parameters.round = commit.round;
   const auto [it, is_first] = rounds_.emplace(commit.round, commit.contributions);
   if (!is_first) {
     const auto same = [](const auto& a, const auto& b) {
@@ -206,125 +221,94 @@ void Oracle::AfterCommit(ShardId shard, const proto::CommitRound& commit) {
   float total = 0;
   for (const auto& c : commit.contributions) {
     total += static_cast<float>(c.samples);
-    state.complete.insert({c.incarnation, c.step});
+    parameters.complete.insert({c.incarnation, c.step});
+    ever_complete_[process.shard].insert({c.incarnation, c.step});
   }
-  std::vector<float> sums;
-  for (auto& [key, values] : state.values) {
+  for (auto& [key, history] : parameters.history) {
     // Sequential SGD on the union of the contributions' samples, learning rate 1.
-    sums.assign(values.size(), 0);
+    std::vector<float> sums(history.back()->size());
     for (const auto& c : commit.contributions) {
       const StepRecord& record = steps_.at({c.incarnation, c.step});
       const ChunkGradient gradient(key, record.epoch, record.begin);
-      for (size_t i = 0; i < values.size(); ++i) {
+      for (size_t i = 0; i < sums.size(); ++i) {
         sums[i] += static_cast<float>(c.samples) * gradient.At(i);
       }
     }
     if (!commit.contributions.empty()) {
-      for (size_t i = 0; i < values.size(); ++i) {
-        values[i] -= sums[i] / total;
+      auto values = std::make_shared<std::vector<float>>(*history.back());
+      for (size_t i = 0; i < values->size(); ++i) {
+        (*values)[i] -= sums[i] / total;
       }
-      state.history[key].push_back(values);
+      history.push_back(std::move(values));
     }
-    CheckChunk(shard, state, key);
+    CheckChunk(process.shard, *process.life, key);
   }
 }
 
-void Oracle::CheckChunk(ShardId shard, const ShardState& state, ChunkKey key) {
-  const auto it = state.values.find(key);
-  if (it == state.values.end() || state.view->IsBetweenVersions()) {
+void Oracle::CheckChunk(ShardId shard, const Life& life, ChunkKey key) {
+  const auto it = life.parameters.history.find(key);
+  if (it == life.parameters.history.end() || !life.view->IsSetUp() ||
+      life.view->IsBetweenVersions()) {
     return;
   }
-  const std::span<const float> actual = state.view->ValuesOf(key);
-  if (actual.size() != it->second.size() ||
-      std::memcmp(actual.data(), it->second.data(), actual.size_bytes()) != 0) {
+  const std::vector<float>& expected = *it->second.back();
+  const std::span<const float> actual = life.view->ValuesOf(key);
+  if (actual.size() != expected.size() ||
+      std::memcmp(actual.data(), expected.data(), actual.size_bytes()) != 0) {
     Violation(
         "chunk " + std::to_string(key.value) + " of shard " + std::to_string(shard.value) +
         " is not what the applied pushes make it");
   }
 }
 
-void Oracle::OnPushReply(ShardId shard, Incarnation to, const proto::PushReply& reply) {
-  const ShardState& state = shards_.at(shard);
+void Oracle::OnPushReply(int node, Incarnation to, const proto::PushReply& reply) {
+  const Process& process = processes_.at(node);
+  if (process.life == nullptr || reply.life != process.life->number) {
+    Violation("a push was acknowledged as of life " + std::to_string(reply.life));
+    return;
+  }
+  const auto counted = process.life->counted.find(to);
+  if (counted != process.life->counted.end() && reply.step <= counted->second) {
+    return;  // an earlier life had it
+  }
   const StepId id{to, reply.step};
-  if (reply.outcome == proto::PushOutcome::kApplied && !state.complete.contains(id)) {
+  if (reply.outcome == proto::PushOutcome::kApplied &&
+      !process.life->parameters.complete.contains(id)) {
     Violation(
-        Name(id) + " was acknowledged by shard " + std::to_string(shard.value) +
+        Name(id) + " was acknowledged by shard " + std::to_string(process.shard.value) +
         " before it was applied in full");
   }
 }
 
-void Oracle::OnPullRequest(ShardId shard, const proto::PullRequest& pull) {
-  shards_.at(shard).is_evaluation[pull.incarnation] = pull.is_evaluation;
+void Oracle::OnPullRequest(int node, const proto::PullRequest& pull) {
+  if (Life* const life = processes_.at(node).life; life != nullptr) {
+    life->is_evaluation[pull.incarnation] = pull.is_evaluation;
+  }
 }
 
-void Oracle::OnPullReply(ShardId shard, Incarnation to) {
-  ShardState& state = shards_.at(shard);
-  if (options_.mode != proto::Mode::kSsp || !state.active.contains(to) || state.is_evaluation[to]) {
+void Oracle::OnPullReply(int node, Incarnation to) {
+  const Process& process = processes_.at(node);
+  Life& life = *process.life;
+  if (options_.mode != proto::Mode::kSsp || !life.active.contains(to) || life.is_evaluation[to]) {
     return;
   }
-  uint64_t slowest = state.clocks[to];
-  for (const Incarnation i : state.active) {
-    slowest = std::min(slowest, state.clocks[i]);
+  uint64_t slowest = life.clocks[to];
+  for (const Incarnation i : life.active) {
+    slowest = std::min(slowest, life.clocks[i]);
   }
-  if (state.clocks[to] - slowest > options_.staleness_max) {
+  if (life.clocks[to] - slowest > options_.staleness_max) {
     Violation(
         "incarnation " + std::to_string(to.value) + " was served by shard " +
-        std::to_string(shard.value) + " while " + std::to_string(state.clocks[to] - slowest) +
-        " steps ahead");
+        std::to_string(process.shard.value) + " while " +
+        std::to_string(life.clocks[to] - slowest) + " steps ahead");
   }
 }
 
-void Oracle::CheckShard(ShardId shard) {
-  const ShardState& state = shards_.at(shard);
-  for (const auto& [key, values] : state.values) {
-    CheckChunk(shard, state, key);
-  }
-}
-
-void Oracle::CheckModel(const std::vector<std::vector<float>>& model) {
-  for (const auto& [shard, state] : shards_) {
-    for (const auto& [key, values] : state.values) {
-      const std::vector<float>& tensor = model.at(TensorOf(key));
-      if (!std::equal(values.begin(), values.end(), tensor.begin() + state.begins.at(key))) {
-        Violation("the model's file has other values of chunk " + std::to_string(key.value));
-      }
-    }
-  }
-}
-
-void Oracle::CheckFinalState() {
-  for (const auto& [shard, state] : shards_) {
-    CheckShard(shard);
-  }
-  std::map<uint32_t, std::map<uint64_t, uint64_t>> ranges;  // epoch -> begin -> end
-  for (const auto& [id, record] : steps_) {
-    const bool is_complete = std::all_of(shards_.begin(), shards_.end(), [&](const auto& entry) {
-      return entry.second.values.empty() || entry.second.complete.contains(id);
-    });
-    if (!is_complete) {
-      continue;
-    }
-    if (!ranges[record.epoch].emplace(record.begin, record.end).second) {
-      std::ostringstream text;
-      text << "samples from " << record.begin << " of epoch " << record.epoch
-           << " were applied twice, the second time by " << Name(id);
-      Violation(text.str());
-    }
-  }
-  for (uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
-    uint64_t next = 0;
-    for (const auto& [begin, end] : ranges[epoch]) {
-      if (begin != next) {
-        Violation(
-            "epoch " + std::to_string(epoch) + ": samples from " + std::to_string(next) + " to " +
-            std::to_string(begin) + " are missing or counted twice");
-      }
-      next = end;
-    }
-    if (next != options_.train_samples) {
-      Violation(
-          "epoch " + std::to_string(epoch) + " ends at sample " + std::to_string(next) + " of " +
-          std::to_string(options_.train_samples));
+void Oracle::CheckShard(int node) {
+  const Process& process = processes_.at(node);
+  if (process.life != nullptr) {
+    for (const auto& [key, history] : process.life->parameters.history) {
+      CheckChunk(process.shard, *process.life, key);
     }
   }
 }

@@ -3,15 +3,19 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "checkpoint/manifest.h"
 #include "ps/base/ids.h"
 #include "ps/base/random.h"
 #include "ps/base/tensor_spec.h"
 #include "ps/client/chunk_layout.h"
+#include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 
 namespace ps::sim {
@@ -45,6 +49,8 @@ class ShardView {
   virtual ~ShardView() = default;
   virtual Version VersionOf(ChunkKey key) const = 0;
   virtual std::span<const float> ValuesOf(ChunkKey key) const = 0;
+  /// Its parameters have their values.
+  virtual bool IsSetUp() const = 0;
   /// A round is being committed: some values are of it already, and others are not.
   virtual bool IsBetweenVersions() const = 0;
 };
@@ -52,17 +58,19 @@ class ShardView {
 /// Knows from the messages alone what the parameters must be, and checks after every delivery that
 /// they are just that:
 /// - no push is applied twice, and none of a fenced incarnation (async, ssp);
-/// - what a shard acknowledges has been applied in full;
+/// - what a shard acknowledges has been applied in full, in the life that it names;
 /// - values equal the start minus the sum of what was applied (async, ssp), or the sequential
-/// replay of
-///   the committed rounds (bsp), bit for bit;
-/// - what a worker computes with has been on the shards: in bsp all of it in one round, in the
-/// other
-///   modes every chunk, and of a large one every part, in one version, with the worker's own steps
-///   (without overlap);
+///   replay of the committed rounds (bsp), bit for bit; the start of a later life is what the shard
+///   had when it began the checkpoint that the life is restored from;
+/// - a committed checkpoint has every step that was counted when it was opened;
+/// - what a worker computes with has been on the shards, in whatever life: in bsp all of it in one
+///   round, in the other modes every chunk, and of a large one every part, in one version, with the
+///   worker's own steps (without overlap);
 /// - a pull that passes the staleness bound is within it, by the oracle's own clocks (ssp);
-/// and at the end that the applied steps tile every epoch: each sample exactly once.
-/// A violation is a text in `violations`; the first one is the one to look at.
+/// and at the end that the counted steps tile every epoch: each sample exactly once; and that those
+/// which a shard has lost with an earlier life were reported as undone.
+/// A process of a server is known by its node. A violation is a text in `violations`; the first one
+/// is the one to look at.
 class Oracle {
  public:
   struct Options {
@@ -77,28 +85,42 @@ class Oracle {
 
   explicit Oracle(Options options) : options_(std::move(options)) {}
 
-  void AddShard(ShardId shard, const ShardView* view) { shards_[shard].view = view; }
+  /// A process of the shard has begun. `view` outlives the oracle.
+  void AddProcess(int node, ShardId shard, const ShardView* view);
 
+  // A worker's process.
   void OnStepStarted(Incarnation incarnation, Step step, const StepRecord& record);
-  /// A worker begins to compute with these values.
   void CheckParameters(
       Incarnation incarnation,
       const client::ChunkLayout& layout,
       std::span<const float> parameters);
 
-  // Deliveries to and answers from a shard.
-  void BeforePush(ShardId shard, const proto::PushRequest& push);
-  void AfterPush(ShardId shard, const proto::PushRequest& push);
-  void OnSetup(ShardId shard, const proto::ShardSetup& setup);
-  void OnMembership(ShardId shard, const proto::Membership& membership);
-  void AfterCommit(ShardId shard, const proto::CommitRound& commit);
+  // A server's process, by messages.
+  void BeforePush(int node, const proto::PushRequest& push);
+  void AfterPush(int node, const proto::PushRequest& push);
+  void OnSetup(int node, const proto::ShardSetup& setup);
+  void OnMembership(int node, const proto::Membership& membership);
+  void AfterCommit(int node, const proto::CommitRound& commit);
   /// Compares every chunk, when nothing is between two versions.
-  void CheckShard(ShardId shard);
-  void OnPushReply(ShardId shard, Incarnation to, const proto::PushReply& reply);
-  void OnPullReply(ShardId shard, Incarnation to);
-  void OnPullRequest(ShardId shard, const proto::PullRequest& pull);
+  void CheckShard(int node);
+  void OnPushReply(int node, Incarnation to, const proto::PushReply& reply);
+  void OnPullReply(int node, Incarnation to);
+  void OnPullRequest(int node, const proto::PullRequest& pull);
 
-  void CheckFinalState();
+  // Its disk, and the coordinator's.
+  /// The process writes down what it has now.
+  void OnSnapshot(int node, uint64_t checkpoint);
+  /// Its part of the checkpoint is on the disk.
+  void OnPartCommitted(int node, uint64_t checkpoint);
+  /// The checkpoint exists from now on. `job` is what it has of the coordinator.
+  void OnManifest(const checkpoint::Manifest& manifest, const proto::JobState& job);
+  /// The values of a chunk as a checkpoint must have them; null: it has no such chunk.
+  const std::vector<float>* ValuesAt(uint64_t checkpoint, ShardId shard, ChunkKey key) const;
+
+  bool has_steps() const { return !steps_.empty(); }
+
+  /// The run is over, or was stopped: then the epochs need not be complete.
+  void CheckFinalState(const proto::JobState& job, bool is_stopped);
   /// What the run has left as its model, by tensor, is what the shards had at the end.
   void CheckModel(const std::vector<std::vector<float>>& model);
 
@@ -107,33 +129,71 @@ class Oracle {
   uint64_t pushes_checked() const { return pushes_checked_; }
 
  private:
-  struct ShardState {
-    const ShardView* view = nullptr;
-    std::map<ChunkKey, std::vector<float>> values;
-    std::map<ChunkKey, int64_t> begins;                           // in their tensors
-    std::map<ChunkKey, std::vector<std::vector<float>>> history;  // by version
-    std::map<StepId, std::set<ChunkKey>> applied;
+  using Values = std::shared_ptr<const std::vector<float>>;
+
+  /// What a shard has of the training, and a checkpoint of it.
+  struct Parameters {
+    std::map<ChunkKey, std::vector<Values>> history;          // by version, the newest last
+    std::map<StepId, std::set<ChunkKey>> under_way;           // applied to some chunks
+    std::set<StepId> complete;                                // applied to all
     std::map<std::pair<Incarnation, ChunkKey>, Version> own;  // after a worker's newest update
-    std::set<StepId> complete;
-    std::map<ChunkKey, Version> before;  // of the push under way
-    proto::Membership membership;        // all of it, from what came
-    Generation generation;
-    Incarnation incarnation_max;
-    std::set<Incarnation> members;
-    std::set<Incarnation> active;
-    std::map<Incarnation, uint64_t> clocks;
-    uint64_t floor = 0;  // of the active ones' clocks, at the newest membership
-    std::map<Incarnation, bool> is_evaluation;  // of the newest pull
     uint64_t round = 0;
   };
 
+  /// A shard from a set-up that begins anew to the next one.
+  struct Life {
+    uint64_t number = 0;
+    const ShardView* view = nullptr;
+    Parameters parameters;
+    std::map<Incarnation, Step> counted;  // before it began
+    proto::Membership membership;         // all of it, from what came
+    Generation generation;
+    std::set<Incarnation> members;
+    std::set<Incarnation> active;
+    std::map<Incarnation, uint64_t> clocks;
+    uint64_t floor = 0;                  // of the active ones' clocks, at the newest membership
+    std::map<ChunkKey, Version> before;  // of the push under way
+    std::map<Incarnation, bool> is_evaluation;  // of the newest pull
+    std::map<uint64_t, Parameters> snapshots;   // by checkpoint, on their way to the disk
+  };
+
+  struct Process {
+    ShardId shard;
+    const ShardView* view = nullptr;
+    Life* life = nullptr;
+  };
+
+  /// Where a chunk is in its tensor.
+  struct Place {
+    ShardId shard;
+    int64_t begin = 0;
+    uint32_t count = 0;
+  };
+
   void Violation(const std::string& text);
-  void CheckChunk(ShardId shard, const ShardState& state, ChunkKey key);
+  Parameters InitialParameters(ShardId shard);
+  Life* BeginLife(int node, const proto::ShardSetup& setup);
+  void TakeMembership(Life* life, const proto::Membership& membership);
+  void CheckChunk(ShardId shard, const Life& life, ChunkKey key);
+  bool IsKnown(
+      const Life& life,
+      Incarnation incarnation,
+      const client::ChunkLayout::Chunk& chunk,
+      uint64_t begin,
+      std::span<const float> values) const;
   bool WereOnShards(
       Version version, const client::ChunkLayout& layout, std::span<const float> parameters) const;
+  /// Counted steps of `job` that one of the parameters lacks.
+  uint64_t CountMissing(
+      const proto::JobState& job, const std::map<ShardId, const Parameters*>& parameters) const;
+  void CheckTiles(const proto::JobState& job, bool is_stopped);
 
   const Options options_;
-  std::map<ShardId, ShardState> shards_;
+  std::map<ChunkKey, Place> places_;
+  std::map<int, Process> processes_;                             // by node
+  std::map<ShardId, std::vector<std::unique_ptr<Life>>> lives_;  // ever begun, in order
+  std::map<std::pair<uint64_t, ShardId>, Parameters> parts_;     // on the disk, by checkpoint
+  std::map<ShardId, std::set<StepId>> ever_complete_;            // in any life
   std::map<StepId, StepRecord> steps_;
   std::map<uint64_t, std::vector<proto::CommitRound::Contribution>> rounds_;
   std::vector<std::string> violations_;

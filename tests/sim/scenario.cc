@@ -66,6 +66,33 @@ void DrawNetwork(Random* random, NetworkFaults* network) {
   }
 }
 
+/// Servers are killed at most so often that they always come back.
+void DrawServerFaults(Random* random, Scenario* s) {
+  if (s->mode == proto::Mode::kBsp) {
+    return;  // all go back then, which the oracle does not know yet
+  }
+  s->server_detect = std::chrono::milliseconds(random->Chance(0.5) ? 2400 : 0);
+  if (random->Chance(0.3)) {
+    return;
+  }
+  for (uint64_t n = 1 + random->Below(3); n > 0; --n) {
+    uint32_t* const kinds[] = {
+        &s->server_kills,
+        &s->server_kills_at_checkpoint,
+        &s->server_kills_at_restore,
+        &s->server_stalls};
+    ++*kinds[random->Below(std::size(kinds))];
+  }
+}
+
+void DrawCheckpoints(Random* random, Scenario* s) {
+  s->checkpoint_every = std::chrono::milliseconds(100 + random->Below(900));
+  s->checkpoint_keep = 1 + static_cast<uint32_t>(random->Below(3));
+  s->is_compressed = random->Chance(0.5);
+  s->disk_delay_max = std::chrono::milliseconds(random->Chance(0.8) ? 1 + random->Below(10) : 200);
+  s->disk_faults = random->Chance(0.2) ? 1 + static_cast<uint32_t>(random->Below(3)) : 0;
+}
+
 /// Nobody is lost: see Scenario::is_gentle.
 void DrawGentleFaults(Random* random, Scenario* s) {
   s->disturbed_for = std::chrono::milliseconds(300 + random->Below(3000));
@@ -127,7 +154,14 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.servers.chunk_kib = scenario.chunk_kib;
   config.servers.frame_kib = scenario.frame_kib;
   config.servers.queue_mib = kQueueKib / 1024;
+  config.servers.max_detect_s = static_cast<float>(Seconds(scenario.server_detect));
   config.fleet.max_detect_s = static_cast<float>(Seconds(kSimulatedMaxDetect));
+  config.checkpoint.enabled = scenario.has_checkpoints();
+  config.checkpoint.every_s = static_cast<float>(Seconds(scenario.checkpoint_every));
+  config.checkpoint.path = kCheckpointPath;
+  config.checkpoint.keep = scenario.checkpoint_keep;
+  config.checkpoint.codec =
+      scenario.is_compressed ? proto::CheckpointCodec::kZstd : proto::CheckpointCodec::kNone;
   for (uint32_t i = 0; i < scenario.workers; ++i) {
     config.workers.push_back({1, kMinibatches[i % std::size(kMinibatches)], 1, 1});
   }
@@ -166,6 +200,13 @@ Scenario RandomScenario(uint64_t seed) {
     DrawFaults(&random, &s);
   }
   s.has_values = random.Chance(0.2);
+  if (random.Chance(0.4)) {
+    DrawCheckpoints(&random, &s);
+    if (!s.is_gentle()) {
+      DrawServerFaults(&random, &s);
+    }
+  }
+  s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
   return s;
 }
 

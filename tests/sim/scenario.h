@@ -12,9 +12,20 @@
 namespace ps::sim {
 
 inline constexpr Duration kSimulatedMaxDetect = std::chrono::milliseconds(1200);
+/// Where checkpoints are, in the simulated storage.
+inline constexpr const char* kCheckpointPath = "checkpoints";
 
 /// What Outcome.log is to have.
 enum class LogDetail : uint8_t { kNone, kEvents, kMessages };
+
+/// A fault of the cores that is made on purpose, so that a test sees whether the oracle finds it.
+enum class Sabotage : uint8_t {
+  kNone,
+  kOlderCheckpoint,  // a shard restores the one before the one that it was told
+  kMissingPart,      // a shard says that it has written its part, and has not
+  kMixedLives,       // a shard takes a step of an earlier life for one that was counted
+  kHiddenLoss,       // the coordinator does not say what was lost
+};
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.
 struct Scenario {
@@ -45,6 +56,19 @@ struct Scenario {
   uint32_t extra_joins = 0;      // workers that nobody started come without a seat
   uint32_t planned_faults = 0;   // by the job's config: add, notice, kill
   uint32_t restarts = 0;         // of the coordinator, from what it saved at that moment
+  uint32_t stops = 0;            // `psctl stop`, now and then twice, at once or not
+
+  // Checkpoints, and what becomes of servers (async, ssp).
+  Duration checkpoint_every{};  // zero: none
+  uint32_t checkpoint_keep = 2;
+  bool is_compressed = false;                              // chunks of checkpoints
+  Duration disk_delay_max = std::chrono::milliseconds(5);  // of each thing that it does
+  Duration server_detect{};                                // zero: ten times max_detect
+  uint32_t server_kills = 0;                               // at any time
+  uint32_t server_kills_at_checkpoint = 0;                 // while it is under way
+  uint32_t server_kills_at_restore = 0;                    // of one that is coming back
+  uint32_t server_stalls = 0;                              // for longer than server_detect
+  uint32_t disk_faults = 0;                                // a disk, whichever, is full for a while
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, messages are late or repeated,
@@ -52,10 +76,18 @@ struct Scenario {
   bool is_gentle() const {
     return network.loss == 0 && kills == 0 && kills_at_message == 0 && multi_kills == 0 &&
            notices == 0 && partitions == 0 && hangs == 0 && pauses == 0 && faults_at_join == 0 &&
-           faults_at_leave == 0 && planned_faults == 0;
+           faults_at_leave == 0 && planned_faults == 0 && stops == 0 && !may_lose_servers();
+  }
+
+  bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
+
+  bool may_lose_servers() const {
+    return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
+           server_stalls > 0;
   }
 
   LogDetail log_detail = LogDetail::kEvents;
+  Sabotage sabotage = Sabotage::kNone;
   Duration time_limit = std::chrono::seconds(600);  // virtual
 };
 
@@ -92,6 +124,17 @@ void ForEachField(S& s, const Visit& visit) {
   visit("extra_joins", s.extra_joins);
   visit("planned_faults", s.planned_faults);
   visit("restarts", s.restarts);
+  visit("stops", s.stops);
+  visit("checkpoint_every", s.checkpoint_every);
+  visit("checkpoint_keep", s.checkpoint_keep);
+  visit("is_compressed", s.is_compressed);
+  visit("disk_delay_max", s.disk_delay_max);
+  visit("server_detect", s.server_detect);
+  visit("server_kills", s.server_kills);
+  visit("server_kills_at_checkpoint", s.server_kills_at_checkpoint);
+  visit("server_kills_at_restore", s.server_kills_at_restore);
+  visit("server_stalls", s.server_stalls);
+  visit("disk_faults", s.disk_faults);
   visit("disturbed_for", s.disturbed_for);
 }
 

@@ -10,9 +10,11 @@
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
 #include "ps/server/shard_core.h"
+#include "tests/sim/disk.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/scenario.h"
 
 namespace ps::sim {
 
@@ -56,38 +58,65 @@ inline constexpr uint64_t kSimulatedSliceBytes = 2 << 10;
 /// A simulated shard: the production core.
 class ShardNode final : public Node, public ShardView {
  public:
-  /// `after_work` is called when the core has sent what a worker had no room for, or has gone on
-  /// with its work.
-  ShardNode(
-      ShardId shard,
-      const server::ShardSettings& settings,
-      uint64_t seed,
-      EventQueue* queue,
-      Network* network,
-      LogSink* sink,
-      std::function<void()> after_work)
+  struct Options {
+    ShardId shard;
+    server::ShardSettings settings;
+    int64_t pid = 0;
+    uint64_t seed = 0;
+    checkpoint::Storage* storage = nullptr;  // null: it has no disk
+    Duration disk_delay_max{};
+    Sabotage sabotage = Sabotage::kNone;
+    /// Called when the core has done something outside the delivery of a message.
+    std::function<void()> after_work;
+    /// The shard begins to write a checkpoint; its part is on the disk.
+    std::function<void(uint64_t checkpoint)> on_snapshot;
+    std::function<void(uint64_t checkpoint)> on_part;
+  };
+
+  /// All outlive it. Its port is the number of its node.
+  ShardNode(const Options& options, EventQueue* queue, Network* network, LogSink* sink)
       : queue_(queue),
         network_(network),
-        random_(seed + 1),
-        after_work_(std::move(after_work)),
-        log_("s" + std::to_string(shard.value), queue, sink),
+        random_(options.seed + 1),
+        after_work_(options.after_work),
+        log_("s" + std::to_string(options.shard.value), queue, sink),
         node_(network->AddNode(this)),
         out_(
             NodeOutbox(network, node_),
             queue,
-            seed,
+            options.seed,
             [this](proto::PeerId peer) {
               core_.OnDrained(peer, &out_);
               after_work_();
             }),
-        pid_(100 + shard.value),
+        disk_queue_(queue, network, node_, options.seed + 2, options.disk_delay_max),
+        disk_(
+            options.storage,
+            options.shard,
+            queue,
+            &disk_queue_,
+            options.sabotage,
+            {[this](server::ChunkWritten written) {
+               core_.OnChunkWritten(std::move(written), &out_);
+               after_work_();
+             },
+             [this](server::PartWritten written) {
+               core_.OnPartWritten(std::move(written), &out_);
+               after_work_();
+             },
+             [this](server::Restored restored) {
+               core_.OnRestored(std::move(restored), queue_->Now(), &out_);
+               after_work_();
+             },
+             options.on_snapshot,
+             options.on_part}),
         core_(
-            shard,
+            options.shard,
             "shard",
-            1,
-            pid_,
-            [settings](const std::string&) { return settings; },
-            nullptr,
+            static_cast<uint32_t>(node_),
+            options.pid,
+            [settings = options.settings](const std::string&) { return settings; },
+            options.storage == nullptr ? nullptr : &disk_,
             &log_) {}
 
   void Start(int coordinator_node) {
@@ -106,7 +135,11 @@ class ShardNode final : public Node, public ShardView {
 
   int node() const { return node_; }
 
-  int64_t pid() const { return pid_; }
+  /// The process is gone: nothing scheduled by it happens any more.
+  void Kill(bool is_silent) {
+    network_->Kill(node_, is_silent);
+    disk_.Close();
+  }
 
   bool is_shut_down() const { return core_.is_shut_down(); }
 
@@ -130,9 +163,9 @@ class ShardNode final : public Node, public ShardView {
 
   std::span<const float> ValuesOf(ChunkKey key) const override { return core_.ValuesOf(key); }
 
-  bool IsBetweenVersions() const override {
-    return core_.HasWork() || is_cut_off_ || !core_.is_set_up();
-  }
+  bool IsSetUp() const override { return core_.is_set_up(); }
+
+  bool IsBetweenVersions() const override { return core_.HasWork() || is_cut_off_; }
 
  private:
   /// A slice of a round's update takes its time, and messages come in meanwhile.
@@ -143,6 +176,9 @@ class ShardNode final : public Node, public ShardView {
     is_continuing_ = true;
     queue_->After(std::chrono::microseconds(100 + random_.Below(20000)), [this] {
       is_continuing_ = false;
+      if (!network_->is_alive(node_)) {
+        return;
+      }
       core_.Continue(&out_);
       after_work_();
       ContinueLater();
@@ -158,7 +194,8 @@ class ShardNode final : public Node, public ShardView {
   const Logger log_;
   const int node_;
   ShardOutbox out_;
-  const int64_t pid_;
+  DiskQueue disk_queue_;
+  SimDisk disk_;
   server::ShardCore core_;
   int coordinator_node_ = 0;
   proto::PeerId coordinator_;

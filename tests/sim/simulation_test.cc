@@ -93,6 +93,77 @@ TEST(SimulationTest, AnotherCoordinatorGoesOnFromWhatWasSavedAtAnyMoment) {
   }
 }
 
+/// In its place another process goes on from the newest checkpoint, whatever is going on.
+TEST(SimulationTest, AServerThatDiesComesBackFromItsCheckpoint) {
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp}) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+      Scenario scenario = Quiet(mode);
+      scenario.seed = seed;
+      scenario.checkpoint_every = std::chrono::milliseconds(300);
+      scenario.disk_delay_max = std::chrono::milliseconds(20);
+      scenario.server_detect = std::chrono::milliseconds(2400);
+      scenario.server_kills = 1 + seed % 2;
+      scenario.server_kills_at_checkpoint = seed % 2;
+      scenario.server_kills_at_restore = seed % 3 == 0 ? 1 : 0;
+      scenario.server_stalls = seed % 4 == 0 ? 1 : 0;
+      scenario.kills = seed % 3;
+      scenario.restarts = seed % 2;
+      scenario.disturbed_for = std::chrono::seconds(2);
+      ExpectOk(scenario);
+    }
+  }
+}
+
+/// A run that loses servers often.
+Scenario Rough(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.workers = 5;
+  scenario.train_samples = 400;
+  scenario.checkpoint_every = std::chrono::milliseconds(150);
+  scenario.checkpoint_keep = 3;
+  scenario.server_kills = 3;
+  scenario.disturbed_for = std::chrono::seconds(2);
+  return scenario;
+}
+
+/// Whether the oracle has something with `text` against one of some runs.
+bool Finds(Sabotage sabotage, const std::string& text) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    Scenario scenario = Rough(seed);
+    scenario.sabotage = sabotage;
+    scenario.log_detail = LogDetail::kNone;
+    for (const std::string& violation : Simulate(scenario).violations) {
+      if (violation.find(text) != std::string::npos) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    ExpectOk(Rough(seed));
+  }
+}
+
+TEST(SabotageTest, AnOlderCheckpointThanToldIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kOlderCheckpoint, "is not what the applied pushes make it"));
+}
+
+TEST(SabotageTest, ACheckpointThatLacksAPartIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kMissingPart, "exists without a part of shard"));
+}
+
+TEST(SabotageTest, AStepOfAnEarlierLifeThatIsAcknowledgedIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kMixedLives, "before it was applied in full"));
+}
+
+TEST(SabotageTest, ALossThatIsNotReportedIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kHiddenLoss, "are lost with parameters"));
+}
+
 TEST(FoundTest, SlowerWorkersBecomeActiveWhileAnAnswerIsOnItsWay) {
   Scenario s;
   s.seed = 30000838;

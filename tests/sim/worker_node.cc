@@ -85,13 +85,14 @@ void WorkerNode::ConnectCoordinator(Incarnation incarnation) {
 }
 
 void WorkerNode::ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) {
+  const uint64_t attempt = ++shard_attempts_[address.shard];
   const std::string name = "n" + std::to_string(node_);
   network_->Connect(
       node_,
-      options_.shard_nodes.at(address.shard),
+      static_cast<int>(address.port),
       {proto::Role::kWorker, "token", name, incarnation},
-      [this, address, incarnation](proto::PeerId peer) {
-        if (incarnation != core_.incarnation()) {
+      [this, address, incarnation, attempt](proto::PeerId peer) {
+        if (incarnation != core_.incarnation() || attempt != shard_attempts_[address.shard]) {
           network_->Close(node_, peer);
           return;
         }

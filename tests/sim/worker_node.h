@@ -21,7 +21,6 @@ class WorkerNode final : public Node, public client::WorkerHost {
     client::WorkerSettings settings;
     Duration step_time = std::chrono::milliseconds(10);
     int coordinator_node = 0;
-    std::map<ShardId, int> shard_nodes;
     /// The process ends by itself.
     std::function<void(const Status&)> on_exit;
   };
@@ -68,6 +67,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
   bool is_alive_ = true;
   proto::PeerId coordinator_;
   uint64_t attempt_ = 0;  // to connect to it; the newest counts
+  std::map<ShardId, uint64_t> shard_attempts_;
   std::map<proto::PeerId, std::pair<proto::ShardAddress, Incarnation>> shards_;
 };
 

@@ -1,0 +1,77 @@
+#include "tests/sim/auditor.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "checkpoint/job_store.h"
+#include "checkpoint/shard_store.h"
+#include "tests/sim/scenario.h"
+
+namespace ps::sim {
+
+using checkpoint::JobStore;
+using checkpoint::OpenMode;
+using checkpoint::ShardStore;
+
+Status Auditor::Check(
+    const checkpoint::Manifest& manifest, const checkpoint::ManifestPart& part) const {
+  PS_ASSIGN(
+      const std::unique_ptr<ShardStore> store,
+      ShardStore::Open(*storage_, kCheckpointPath, part.directory, OpenMode::kRead));
+  PS_ASSIGN(const uint32_t crc, store->PartCrc(manifest.id));
+  if (crc != part.summary.crc) {
+    return Status::Corruption("its record is not the one that the manifest names");
+  }
+  PS_ASSIGN(const checkpoint::PartRecord record, store->ReadPart(manifest.id));
+  for (const checkpoint::ChunkRef& ref : record.chunks) {
+    PS_ASSIGN(const checkpoint::ChunkData data, store->ReadChunk(ref));
+    const std::vector<float>* const expected = oracle_->ValuesAt(manifest.id, part.shard, ref.key);
+    const auto values = data.value.floats();
+    if (expected == nullptr || !std::equal(values.begin(), values.end(), expected->begin())) {
+      return Status::Corruption(
+          "chunk " + std::to_string(ref.key.value) + " is not as the shard had it");
+    }
+  }
+  return Status::Ok();
+}
+
+void Auditor::OnManifest(const checkpoint::Manifest& manifest) {
+  const auto job = proto::DecodeJobState(manifest.job_state);
+  if (!job.ok()) {
+    violations_->push_back("the job in a checkpoint: " + job.status().ToString());
+    return;
+  }
+  oracle_->OnManifest(manifest, *job);
+  for (const checkpoint::ManifestPart& part : manifest.parts) {
+    if (const Status status = Check(manifest, part); !status.ok()) {
+      violations_->push_back(
+          "checkpoint " + std::to_string(manifest.id) + " can't be restored: " + part.directory +
+          ": " + status.ToString());
+    }
+  }
+}
+
+void Auditor::CheckParts(ShardId shard) {
+  const auto store = JobStore::Open(*storage_, kCheckpointPath, OpenMode::kRead);
+  if (!store.ok()) {
+    return;  // there are no checkpoints yet
+  }
+  const auto ids = (*store)->Manifests();
+  PS_CHECK(ids.ok()) << ids.status();
+  for (const checkpoint::CheckpointId id : *ids) {
+    const auto bytes = (*store)->ReadManifest(id);
+    PS_CHECK(bytes.ok()) << bytes.status();
+    const auto manifest = checkpoint::DecodeManifest(id, *bytes);
+    PS_CHECK(manifest.ok()) << manifest.status();
+    for (const checkpoint::ManifestPart& part : manifest->parts) {
+      const Status status = part.shard == shard ? Check(*manifest, part) : Status::Ok();
+      if (!status.ok()) {
+        violations_->push_back(
+            "checkpoint " + std::to_string(id) +
+            " exists and can't be restored any more: " + part.directory + ": " + status.ToString());
+      }
+    }
+  }
+}
+
+}  // namespace ps::sim

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/storage.h"
+#include "tests/sim/oracle.h"
+
+namespace ps::sim {
+
+/// Reads the simulated storage behind everybody's back: every checkpoint that exists can be
+/// restored, at any time, and has the values that the shards had.
+class Auditor {
+ public:
+  /// All outlive it.
+  Auditor(checkpoint::Storage* storage, Oracle* oracle, std::vector<std::string>* violations)
+      : storage_(storage), oracle_(oracle), violations_(violations) {}
+
+  /// A checkpoint exists from now on.
+  void OnManifest(const checkpoint::Manifest& manifest);
+  /// A shard's store was written: its parts of the checkpoints that exist are still whole.
+  void CheckParts(ShardId shard);
+
+ private:
+  Status Check(const checkpoint::Manifest& manifest, const checkpoint::ManifestPart& part) const;
+
+  checkpoint::Storage* const storage_;
+  Oracle* const oracle_;
+  std::vector<std::string>* const violations_;
+};
+
+}  // namespace ps::sim

@@ -1,0 +1,246 @@
+// Lives that begin from checkpoints, what checkpoints have, and what a run has counted at its end.
+
+#include <algorithm>
+#include <utility>
+
+#include "ps/proto/chunks.h"
+#include "tests/sim/oracle.h"
+
+namespace ps::sim {
+namespace {
+
+/// Calls `visit(incarnation, steps)` for all who have taken part: their first steps are counted.
+template <typename Visit>
+void ForEachCounted(const proto::JobState& job, const Visit& visit) {
+  for (const auto& [incarnation, member] : job.membership.members) {
+    visit(incarnation, member.reported);
+  }
+  for (const auto& [incarnation, departure] : job.membership.departures) {
+    visit(incarnation, departure.member.reported);
+  }
+  for (const proto::GoneWorker& gone : job.membership.gone) {
+    visit(gone.member.incarnation, gone.member.reported);
+  }
+}
+
+/// Nobody who has taken part is forgotten.
+bool HasAll(const proto::JobState& job) {
+  uint64_t count = 0;
+  ForEachCounted(job, [&](Incarnation /*incarnation*/, Step /*steps*/) { ++count; });
+  return count == job.membership.incarnation_max.value;
+}
+
+}  // namespace
+
+void Oracle::AddProcess(int node, ShardId shard, const ShardView* view) {
+  processes_[node] = {shard, view, nullptr};
+  lives_.try_emplace(shard);
+}
+
+Oracle::Parameters Oracle::InitialParameters(ShardId shard) {
+  Parameters parameters;
+  for (const auto& [key, place] : places_) {
+    if (place.shard != shard) {
+      continue;
+    }
+    auto values = std::make_shared<std::vector<float>>(place.count);
+    for (uint32_t i = 0; i < place.count; ++i) {
+      (*values)[i] = options_.initial_value(TensorOf(key), place.begin + i);
+    }
+    parameters.history[key] = {std::move(values)};
+  }
+  return parameters;
+}
+
+Oracle::Life* Oracle::BeginLife(int node, const proto::ShardSetup& setup) {
+  Process& process = processes_.at(node);
+  for (const proto::ChunkAssignment& chunk : setup.placement.chunks) {
+    places_[chunk.key] = {chunk.shard, chunk.element_begin, chunk.element_count};
+  }
+  auto life = std::make_unique<Life>();
+  life->number = setup.life;
+  life->view = process.view;
+  if (setup.restore.checkpoint == 0) {
+    life->parameters = InitialParameters(process.shard);
+  } else if (const auto part = parts_.find({setup.restore.checkpoint, process.shard});
+             part != parts_.end()) {
+    life->parameters = part->second;
+  } else {
+    Violation(
+        "shard " + std::to_string(process.shard.value) + " is to go back to checkpoint " +
+        std::to_string(setup.restore.checkpoint) + ", of which it has no part");
+    life->parameters = InitialParameters(process.shard);
+  }
+  process.life = life.get();
+  lives_.at(process.shard).push_back(std::move(life));
+  return process.life;
+}
+
+void Oracle::OnSetup(int node, const proto::ShardSetup& setup) {
+  const Process& process = processes_.at(node);
+  Life* life = process.life;
+  if (life != nullptr && setup.life < life->number) {
+    return;  // overtaken
+  }
+  if (life != nullptr && setup.life == life->number && process.view->IsSetUp()) {
+    TakeMembership(life, setup.membership);  // a repetition brings no more than that
+    return;
+  }
+  if (life == nullptr || setup.life != life->number) {
+    life = BeginLife(node, setup);
+  }
+  life->counted.clear();
+  for (const proto::CountedStep& counted : setup.counted) {
+    life->counted[counted.incarnation] = counted.step;
+  }
+  life->membership = proto::Membership();
+  life->generation = Generation();
+  life->active.clear();
+  life->clocks.clear();
+  life->floor = 0;
+  TakeMembership(life, setup.membership);
+}
+
+void Oracle::OnSnapshot(int node, uint64_t checkpoint) {
+  Life& life = *processes_.at(node).life;
+  life.snapshots[checkpoint] = life.parameters;
+}
+
+void Oracle::OnPartCommitted(int node, uint64_t checkpoint) {
+  const Process& process = processes_.at(node);
+  const auto snapshot = process.life->snapshots.find(checkpoint);
+  if (snapshot != process.life->snapshots.end()) {
+    parts_[{checkpoint, process.shard}] = snapshot->second;
+    process.life->snapshots.erase(
+        process.life->snapshots.begin(), process.life->snapshots.upper_bound(checkpoint));
+  }
+}
+
+const std::vector<float>* Oracle::ValuesAt(uint64_t checkpoint, ShardId shard, ChunkKey key) const {
+  const auto part = parts_.find({checkpoint, shard});
+  if (part == parts_.end()) {
+    return nullptr;
+  }
+  const auto history = part->second.history.find(key);
+  return history == part->second.history.end() ? nullptr : history->second.back().get();
+}
+
+uint64_t Oracle::CountMissing(
+    const proto::JobState& job, const std::map<ShardId, const Parameters*>& parameters) const {
+  uint64_t missing = 0;
+  ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
+    for (Step step = 1; step <= steps; ++step) {
+      const bool is_there =
+          std::all_of(parameters.begin(), parameters.end(), [&](const auto& entry) {
+            return entry.second->history.empty() ||
+                   entry.second->complete.contains({incarnation, step});
+          });
+      missing += is_there ? 0 : 1;
+    }
+  });
+  return missing;
+}
+
+void Oracle::OnManifest(const checkpoint::Manifest& manifest, const proto::JobState& job) {
+  const std::string name = "checkpoint " + std::to_string(manifest.id);
+  std::map<ShardId, const Parameters*> parameters;
+  for (const checkpoint::ManifestPart& part : manifest.parts) {
+    const auto it = parts_.find({manifest.id, part.shard});
+    if (it == parts_.end()) {
+      Violation(name + " exists without a part of shard " + std::to_string(part.shard.value));
+      return;
+    }
+    parameters[part.shard] = &it->second;
+  }
+  if (const uint64_t missing = CountMissing(job, parameters);
+      missing > job.checkpoints.steps_undone) {
+    Violation(
+        name + " lacks " + std::to_string(missing) + " of the steps that it counts, and " +
+        std::to_string(job.checkpoints.steps_undone) + " were undone");
+  }
+}
+
+void Oracle::CheckModel(const std::vector<std::vector<float>>& model) {
+  for (const auto& [shard, lives] : lives_) {
+    for (const auto& [key, history] : lives.back()->parameters.history) {
+      const std::vector<float>& values = *history.back();
+      const std::vector<float>& tensor = model.at(TensorOf(key));
+      if (!std::equal(values.begin(), values.end(), tensor.begin() + places_.at(key).begin)) {
+        Violation("the model's file has other values of chunk " + std::to_string(key.value));
+      }
+    }
+  }
+}
+
+/// What is counted is each sample once; when the run was stopped, each at most once.
+void Oracle::CheckTiles(const proto::JobState& job, bool is_stopped) {
+  std::map<uint32_t, std::map<uint64_t, uint64_t>> ranges;  // epoch -> begin -> end
+  ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
+    for (Step step = 1; step <= steps; ++step) {
+      const StepRecord& record = steps_.at({incarnation, step});
+      if (!ranges[record.epoch].emplace(record.begin, record.end).second) {
+        Violation(
+            "samples from " + std::to_string(record.begin) + " of epoch " +
+            std::to_string(record.epoch) + " count twice, the second time by step " +
+            std::to_string(step) + " of incarnation " + std::to_string(incarnation.value));
+      }
+    }
+  });
+  for (uint32_t epoch = 0; epoch < options_.epochs; ++epoch) {
+    uint64_t next = 0;
+    for (const auto& [begin, end] : ranges[epoch]) {
+      if (begin < next || (begin > next && !is_stopped)) {
+        Violation(
+            "epoch " + std::to_string(epoch) + ": samples from " + std::to_string(next) + " to " +
+            std::to_string(begin) + " are missing or counted twice");
+      }
+      next = end;
+    }
+    if (next != options_.train_samples && !is_stopped) {
+      Violation(
+          "epoch " + std::to_string(epoch) + " ends at sample " + std::to_string(next) + " of " +
+          std::to_string(options_.train_samples));
+    }
+  }
+}
+
+void Oracle::CheckFinalState(const proto::JobState& job, bool is_stopped) {
+  std::map<ShardId, const Parameters*> last;
+  bool was_lost = false;
+  for (const auto& [shard, lives] : lives_) {
+    was_lost = was_lost || lives.size() > 1;
+    if (!lives.empty()) {
+      const Life& life = *lives.back();
+      last[shard] = &life.parameters;
+      for (const auto& [key, history] : life.parameters.history) {
+        CheckChunk(shard, life, key);
+      }
+    }
+  }
+  if (!HasAll(job)) {
+    return;
+  }
+  CheckTiles(job, is_stopped);
+  std::map<Incarnation, Step> counted;
+  ForEachCounted(job, [&](Incarnation i, Step steps) { counted[i] = steps; });
+  for (const auto& [id, record] : steps_) {
+    const bool is_complete = std::all_of(last.begin(), last.end(), [&](const auto& entry) {
+      return entry.second->history.empty() || ever_complete_[entry.first].contains(id);
+    });
+    const bool is_counted = id.second <= counted[id.first];
+    if (is_counted != is_complete && (is_counted || !(was_lost || is_stopped))) {
+      Violation(
+          "step " + std::to_string(id.second) + " of incarnation " +
+          std::to_string(id.first.value) +
+          (is_counted ? " counts, and some shard never had all of it"
+                      : " was applied everywhere and does not count"));
+    }
+  }
+  if (const uint64_t missing = CountMissing(job, last); missing > job.checkpoints.steps_undone) {
+    Violation(
+        std::to_string(missing) + " counted steps are lost with parameters, and " +
+        std::to_string(job.checkpoints.steps_undone) + " were reported");
+  }
+}
+
+}  // namespace ps::sim

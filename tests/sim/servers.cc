@@ -1,0 +1,108 @@
+#include "tests/sim/servers.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace ps::sim {
+namespace {
+
+constexpr uint64_t kRestartMsMax = 400;
+constexpr uint64_t kReportMsMax = 20;
+
+}  // namespace
+
+void Servers::Start(uint32_t server) {
+  if (started_.insert(server).second) {
+    Run(server);
+    return;
+  }
+  const auto delay = std::chrono::milliseconds(world_.random->Below(kRestartMsMax));
+  world_.queue->After(delay, [this, server] { Run(server); });
+}
+
+void Servers::Run(uint32_t server) {
+  const Scenario& scenario = *world_.scenario;
+  processes_.push_back(std::make_unique<Process>());
+  Process* const process = processes_.back().get();
+  process->shard = ShardId(server);
+  process->pid = 100 + static_cast<int64_t>(processes_.size());
+  ShardNode::Options options;
+  options.shard = process->shard;
+  options.settings = server::ShardSettings::Of(SimulatedJob(scenario));
+  options.settings.commit_slice_bytes = kSimulatedSliceBytes;
+  options.pid = process->pid;
+  options.seed = scenario.seed * 100 + processes_.size();
+  options.storage = scenario.has_checkpoints() ? world_.storage : nullptr;
+  options.disk_delay_max = scenario.disk_delay_max;
+  options.sabotage = scenario.sabotage;
+  options.after_work = [this, process] { listeners_.work(*process); };
+  options.on_snapshot = [this, process](uint64_t checkpoint) {
+    listeners_.snapshot(*process, checkpoint);
+  };
+  options.on_part = [this, process](uint64_t checkpoint) { listeners_.part(*process, checkpoint); };
+  process->shard_node =
+      std::make_unique<ShardNode>(options, world_.queue, world_.network, world_.sink);
+  process->node = process->shard_node->node();
+  by_node_[process->node] = process;
+  listeners_.start(*process);
+  process->shard_node->Start(world_.coordinator_node);
+  Tick(process);
+}
+
+/// Ticks for as long as the process lives.
+void Servers::Tick(Process* process) {
+  world_.network->WhenAwake(process->node, [this, process] {
+    process->shard_node->Tick();
+    if (process->shard_node->is_shut_down()) {
+      process->is_alive = false;
+      process->shard_node->Kill(false);
+      ReportEnd(*process, "exited");
+      return;
+    }
+    world_.queue->After(
+        proto::Timing::FromMaxDetect(kSimulatedMaxDetect).tick, [this, process] { Tick(process); });
+  });
+}
+
+void Servers::ReportEnd(const Process& process, const char* description) {
+  listeners_.end(
+      {proto::ProcessKind::kServer, process.shard.value, process.pid, description, false, ""});
+}
+
+void Servers::Kill(Process* process) {
+  const uint64_t how = world_.random->Below(4);
+  const bool is_silent = how == 3;
+  world_.log->Info("server_killed", {{"shard", process->shard.value}, {"how", how}});
+  process->is_alive = false;
+  process->shard_node->Kill(is_silent);
+  const bool is_alone = std::none_of(processes_.begin(), processes_.end(), [&](const auto& other) {
+    return other->is_alive && other->shard == process->shard;
+  });
+  if (is_silent && is_alone) {
+    world_.storage->LoseMachine(
+        std::string(kCheckpointPath) + "/" + checkpoint::ShardDirectory(process->shard));
+  }
+  if (how < 2) {
+    const auto delay = std::chrono::milliseconds(world_.random->Below(kReportMsMax));
+    world_.queue->After(
+        delay, [this, process] { ReportEnd(*process, "killed by signal 9 (Killed)"); });
+  }
+}
+
+Servers::Process* Servers::PickAlive() {
+  std::vector<Process*> alive;
+  for (const auto& process : processes_) {
+    if (process->is_alive) {
+      alive.push_back(process.get());
+    }
+  }
+  return alive.empty() ? nullptr : alive[world_.random->Below(alive.size())];
+}
+
+Servers::Process* Servers::Find(int node) {
+  const auto it = by_node_.find(node);
+  return it == by_node_.end() ? nullptr : it->second;
+}
+
+}  // namespace ps::sim

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/memory_storage.h"
+#include "ps/base/logger.h"
+#include "ps/base/random.h"
+#include "ps/proto/fleet_actions.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/network.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/scenario.h"
+#include "tests/sim/shard_node.h"
+
+namespace ps::sim {
+
+/// The server processes of a run, started and killed as a launcher does it. A server has one shard.
+class Servers {
+ public:
+  struct Process {
+    ShardId shard;
+    int node = -1;
+    int64_t pid = 0;
+    bool is_alive = true;
+    std::unique_ptr<ShardNode> shard_node;
+  };
+
+  /// What it is part of; all outlive it.
+  struct World {
+    const Scenario* scenario = nullptr;
+    Random* random = nullptr;
+    EventQueue* queue = nullptr;
+    Network* network = nullptr;
+    LogSink* sink = nullptr;
+    const Logger* log = nullptr;
+    checkpoint::MemoryStorage* storage = nullptr;
+    int coordinator_node = 0;
+  };
+
+  /// Who hears what.
+  struct Listeners {
+    /// A process has begun.
+    std::function<void(const Process&)> start;
+    /// What a launcher reports of a process.
+    std::function<void(const proto::ProcessEnd&)> end;
+    /// A process has done something outside the delivery of a message.
+    std::function<void(const Process&)> work;
+    /// It begins to write a checkpoint, in the middle of something; its part is on the disk.
+    std::function<void(const Process&, uint64_t checkpoint)> snapshot;
+    std::function<void(const Process&, uint64_t checkpoint)> part;
+  };
+
+  Servers(const World& world, Listeners listeners)
+      : world_(world), listeners_(std::move(listeners)) {}
+
+  /// Another process of the server: the first one at once, a later one after a while.
+  void Start(uint32_t server);
+
+  /// Half of the deaths are told by the launcher, a quarter by closed connections alone, a quarter
+  /// by nothing but silence. In silence the machine goes with its unsynced writes.
+  void Kill(Process* process);
+
+  /// One that is alive, or null.
+  Process* PickAlive();
+
+  template <typename Visit>
+  void ForEachAlive(const Visit& visit) const {
+    for (const auto& process : processes_) {
+      if (process->is_alive) {
+        visit(*process);
+      }
+    }
+  }
+
+  /// The process behind a node, or null.
+  Process* Find(int node);
+
+ private:
+  void Run(uint32_t server);
+  void Tick(Process* process);
+  void ReportEnd(const Process& process, const char* description);
+
+  const World world_;
+  const Listeners listeners_;
+  std::vector<std::unique_ptr<Process>> processes_;  // ever started
+  std::map<int, Process*> by_node_;
+  std::set<uint32_t> started_;
+};
+
+}  // namespace ps::sim
