@@ -85,8 +85,10 @@ Result<std::unique_ptr<ShardStore>> ShardStore::Open(
     Storage& storage, const std::string& path, const std::string& directory, OpenMode mode) {
   PS_ASSIGN(auto database, storage.Open(path + "/" + directory, kShardColumns, mode));
   std::unique_ptr<ShardStore> store(new ShardStore(std::move(database), directory));
-  PS_ASSIGN(const std::vector<CheckpointId> parts, store->Parts());
-  store->newest_ = parts.empty() ? 0 : parts.back();
+  if (mode == OpenMode::kWrite) {  // a reader has what can be read, beside what can't
+    PS_ASSIGN(const std::vector<CheckpointId> parts, store->Parts());
+    store->newest_ = parts.empty() ? 0 : parts.back();
+  }
   return store;
 }
 

@@ -92,6 +92,11 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
   const bool is_first = state_.empty() || state_ == "starting";
   const bool went_back = status.checkpoints.rollbacks > checkpoints_.rollbacks;
   const bool is_over = status.state == "done" || status.state == "stopped";
+  for (const proto::WorkerRow& row : status.workers) {
+    if (went_back && row.state == "left" && !std::exchange(is_gone_[row.incarnation], true)) {
+      returning_.insert(row.worker);
+    }
+  }
   std::vector<std::string> gone;
   for (const proto::WorkerRow& row : status.workers) {
     if (row.incarnation == Incarnation()) {
@@ -103,11 +108,7 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
     }
     if (row.is_gone() && !it->second) {
       it->second = true;
-      if (went_back && row.state == "left") {
-        returning_.insert(row.worker);
-      } else {
-        gone.push_back(HowItWent(row));
-      }
+      gone.push_back(HowItWent(row));
     }
   }
   const uint64_t returned = SamplesReturned(status);
@@ -123,6 +124,11 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
 
 void RunEvents::AddCheckpointEvents(
     const proto::CheckpointStatus& status, std::vector<std::string>* lines) {
+  if (status.damaged > checkpoints_.damaged) {
+    lines->push_back(
+        "WARNING: a checkpoint can't be restored and was given up for an older one: " +
+        Printable(status.damage));
+  }
   if (status.rollbacks > checkpoints_.rollbacks) {
     const std::string to =
         status.newest == 0 ? "the beginning" : "checkpoint " + std::to_string(status.newest);
@@ -132,11 +138,6 @@ void RunEvents::AddCheckpointEvents(
         Plural(status.samples_undone - checkpoints_.samples_undone, "sample") + ", " +
         FormatDuration(status.seconds_undone - checkpoints_.seconds_undone) +
         " of training, are done again");
-  }
-  if (status.damaged > checkpoints_.damaged) {
-    lines->push_back(
-        "WARNING: a checkpoint can't be restored and was given up for an older one: " +
-        Printable(status.damage));
   }
   if (const uint64_t lost = status.shards_restored - checkpoints_.shards_restored; lost > 0) {
     const std::string from =

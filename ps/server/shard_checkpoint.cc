@@ -102,7 +102,8 @@ void ShardCore::OnPartWritten(PartWritten written, proto::Outbox* out) {
     log_->Warning("old_parts_stay", {{"checkpoint", written.checkpoint}, {"why", written.pruned}});
   }
   const std::string usual = checkpoint::ShardDirectory(shard_);
-  if (written.directory != usual && written.summary.ok()) {
+  const bool is_told = written.directory == checkpointer_.report().directory;
+  if (written.summary.ok() && written.directory != usual && !is_told) {
     log_->Warning(
         "store_is_damaged",
         {{"checkpoint", written.checkpoint},

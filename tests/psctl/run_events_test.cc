@@ -104,6 +104,7 @@ TEST(RunEventsTest, GoingBackIsOneLineAndNothingIsSaidOfTheWorkers) {
   status.ledger[1].samples_returned = 50;
   status.workers[0].state = "left";
   status.workers[1].state = "left";
+  status.workers.insert(status.workers.begin(), MakeWorkerRow(0, 8, "computing"));
   EXPECT_THAT(
       events.Update(status),
       ElementsAre("a server was lost, and all went back to checkpoint 7: 12 steps of 384 samples, "
