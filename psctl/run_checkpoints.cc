@@ -81,8 +81,8 @@ Result<uint64_t> StepsRepeated(
         checkpoint::ShardStore::Open(storage, path, part.directory, OpenMode::kRead));
     PS_ASSIGN(const checkpoint::PartRecord record, store->ReadPart(manifest.id));
     PS_ASSIGN(const proto::ShardState shard, proto::DecodeShardState(record.state));
-    for (const proto::CountedStep& last : shard.last_steps) {
-      newest[last.incarnation] = std::max(newest[last.incarnation], last.step);
+    for (const proto::MemberSteps& member : shard.members) {
+      newest[member.incarnation] = std::max(newest[member.incarnation], member.last_step);
     }
   }
   const bool is_staged = state.rounds.committed > 0;  // bsp: a last step may wait for its round
