@@ -221,6 +221,9 @@ void Oracle::CheckFinalState(const proto::JobState& job, bool is_stopped) {
     return;
   }
   CheckTiles(job, is_stopped);
+  if (is_stopped && options_.mode == proto::Mode::kBsp) {
+    return;  // what counts in the open round is never committed when a run is ended at once
+  }
   std::map<Incarnation, Step> counted;
   ForEachCounted(job, [&](Incarnation i, Step steps) { counted[i] = steps; });
   for (const auto& [id, record] : steps_) {
