@@ -86,7 +86,7 @@ Status JobStore::WriteRows(std::span<const RowChange> changes) {
       all.back().value.push_back(change.value);
     }
   }
-  return database_->Write(all, Durability::kLogged).Annotate("writing the coordinator's journal");
+  return database_->Write(all, Durability::kLogged).Annotate("writing rows of the job");
 }
 
 Result<std::vector<Row>> JobStore::ReadRows(std::string_view prefix) {
@@ -97,7 +97,7 @@ Result<std::vector<Row>> JobStore::ReadRows(std::string_view prefix) {
         return Status::Ok();
       });
   if (!read.ok()) {
-    return std::move(read).Annotate("reading the coordinator's journal");
+    return std::move(read).Annotate("reading rows of the job");
   }
   return rows;
 }

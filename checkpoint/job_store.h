@@ -17,7 +17,7 @@ namespace ps::checkpoint {
 /// "P/job": the coordinator's database in checkpoint path P.
 std::string JobDirectory(const std::string& path);
 
-/// Manifests, by which checkpoints exist, and the journal rows of the coordinator.
+/// Manifests, by which checkpoints exist, and a few rows beside them.
 /// Thread: any one at a time.
 class JobStore {
  public:

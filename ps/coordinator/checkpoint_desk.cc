@@ -36,7 +36,7 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
   }
   next_due_ = call.now + Every();
   if (open_) {
-    ++job_->state.checkpoints.skipped;
+    ++job_->edit.checkpoints.skipped;
     job_->log->Warning(
         "checkpoint_skipped",
         {{"checkpoint", open_->checkpoint},
@@ -60,7 +60,7 @@ uint64_t CheckpointDesk::OpenNow(const Call& call) {
 }
 
 void CheckpointDesk::Begin(const Call& call) {
-  proto::CheckpointsState& state = job_->state.checkpoints;
+  proto::CheckpointsState& state = job_->edit.checkpoints;
   Open open;
   open.checkpoint = state.next++;
   open.round = job_->is_bsp() ? job_->rounds.committed() : 0;
@@ -179,7 +179,7 @@ void CheckpointDesk::OnManifestWritten(
     GiveUp(std::string(status.message()));
     return;
   }
-  proto::CheckpointsState& state = job_->state.checkpoints;
+  proto::CheckpointsState& state = job_->edit.checkpoints;
   state.kept.push_back({checkpoint, job_->shards.size(), open_->steps});
   const size_t keep = job_->options.config.checkpoint.keep;
   if (state.kept.size() > keep) {
@@ -201,7 +201,7 @@ void CheckpointDesk::OnManifestWritten(
 }
 
 void CheckpointDesk::GiveUp(const std::string& why) {
-  ++job_->state.checkpoints.failed;
+  ++job_->edit.checkpoints.failed;
   trouble_ = why;
   job_->log->Error("checkpoint_failed", {{"checkpoint", open_->checkpoint}, {"why", why}});
   open_.reset();
@@ -219,7 +219,7 @@ bool CheckpointDesk::Cancel(const std::string& why) {
 
 std::optional<proto::KeptCheckpoint> CheckpointDesk::GiveUpKept(
     uint64_t checkpoint, const std::string& why) {
-  proto::CheckpointsState& state = job_->state.checkpoints;
+  proto::CheckpointsState& state = job_->edit.checkpoints;
   const auto kept = std::ranges::find(state.kept, checkpoint, &proto::KeptCheckpoint::checkpoint);
   if (kept == state.kept.end()) {
     return std::nullopt;

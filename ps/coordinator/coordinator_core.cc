@@ -47,13 +47,13 @@ CoordinatorCore::Parts::Parts(
       report(&job, &leases, &checkpoints) {}
 
 Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
-    std::span<const std::byte> saved,
+    proto::JobState state,
     CoordinatorOptions options,
     proto::FleetActions* fleet,
     const Logger* log,
     TimePoint now) {
-  PS_ASSIGN(proto::JobState state, proto::DecodeJobState(saved));
   PS_TRY(CheckJobState(state, options));
+  ++state.restarts;
   std::unique_ptr<CoordinatorCore> core(
       new CoordinatorCore(std::move(options), std::move(state), fleet, log));
   PS_TRY(core->Check());
@@ -64,19 +64,13 @@ Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
   return core;
 }
 
-JobState CoordinatorCore::StateAt(TimePoint now) const {
-  JobState state = parts_->job.StateAt(now);
-  parts_->notices.SaveAt(now, &state);
-  return state;
-}
-
-std::vector<std::byte> CoordinatorCore::Save(TimePoint now) const {
-  return proto::EncodeJobState(StateAt(now));
-}
-
 void CoordinatorCore::Start(TimePoint now) {
   last_tick_ = now;
   parts_->phases.Start(now);
+}
+
+void CoordinatorCore::StartMissing(std::span<const proto::LaunchRecord> launches) {
+  parts_->phases.StartMissing(launches);
 }
 
 void CoordinatorCore::OnPeerConnected(
@@ -191,9 +185,9 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
   member->waits = message.waits;
   member->waits.resize(std::min(member->waits.size(), kWaitsPerPeerMax));
   member->last_heartbeat = call.now;
-  member->record->stats = message.stats;
+  parts_->job.membership.NoteStats(*member, message.stats);
   if (message.state == proto::WorkerState::kDraining && !member->record->is_draining) {
-    member->record->is_draining = true;
+    parts_->job.membership.Edit(*member).is_draining = true;
     parts_->leases.Track(incarnation);
   }
   parts_->job.Reply(call, reply);

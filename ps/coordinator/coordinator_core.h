@@ -19,6 +19,7 @@
 #include "ps/coordinator/shard_desk.h"
 #include "ps/coordinator/silence_watch.h"
 #include "ps/coordinator/status_report.h"
+#include "ps/proto/launch_journal.h"
 
 namespace ps::coordinator {
 
@@ -33,20 +34,29 @@ class CoordinatorCore {
   /// A job that has not begun. `fleet` and `log` outlive the core.
   CoordinatorCore(CoordinatorOptions options, proto::FleetActions* fleet, const Logger* log);
 
-  /// A job that goes on from what Save gave: shards and workers connect again as they do after any
-  /// lost connection. Not to be started. Errors: kCorruption, kUnsupported (the bytes),
-  /// kInvalidArgument (they are another job's).
+  /// A job that goes on from the state of another core: shards and workers connect again as they do
+  /// after any lost connection. Not to be started. Errors: kCorruption, kInvalidArgument (it is
+  /// another job's).
   static Result<std::unique_ptr<CoordinatorCore>> Load(
-      std::span<const std::byte> saved,
+      proto::JobState state,
       CoordinatorOptions options,
       proto::FleetActions* fleet,
       const Logger* log,
       TimePoint now);
+
   /// All that another core needs to go on from here.
-  std::vector<std::byte> Save(TimePoint now) const;
+  proto::JobState StateAt(TimePoint now) const { return parts_->job.StateAt(now); }
+
+  /// Rows of the state that have changed since the last call, or all of them. What an event has let
+  /// out may leave when they are written. Requires: CoordinatorOptions::journal, and a call after
+  /// every event.
+  RowChanges TakeRows(TimePoint now, bool is_all) { return parts_->job.TakeRows(now, is_all); }
 
   /// Asks for the servers and workers of the config.
   void Start(TimePoint now);
+  /// After Load: asks for those that the job waits for and that were never started. `launches` are
+  /// the fleet's processes that are not known to be over.
+  void StartMissing(std::span<const proto::LaunchRecord> launches);
 
   void OnPeerConnected(
       proto::PeerId peer, const proto::Hello& hello, TimePoint now, proto::Outbox* out);
@@ -120,7 +130,6 @@ class CoordinatorCore {
   void OnStatusRequest(const Call& call);
   void OnStopRequest(const Call& call, const proto::StopRequest& message);
   void ForgiveOwnSilence(TimePoint now);
-  JobState StateAt(TimePoint now) const;
   bool IsGoingBack() const;
   void AdvanceGoingBack(const Call& call);
   void BeginAgain(JobState state, const Call& call);

@@ -1,5 +1,8 @@
 #include "ps/coordinator/coordinator_host.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "checkpoint/remote/place.h"
@@ -24,13 +27,22 @@ net::EndpointOptions EndpointOptionsOf(const CoordinatorHost::Options& options) 
   return endpoint;
 }
 
+/// What the disk has is what exists: the predecessor may have ended between a manifest and its row.
+void TakeCheckpoints(const CoordinatorOptions& job, proto::CheckpointsState* checkpoints) {
+  const uint64_t known = checkpoints->newest().checkpoint;
+  checkpoints->kept = job.checkpoints;
+  checkpoints->next = std::max(checkpoints->next, job.next_checkpoint);
+  checkpoints->committed += checkpoints->newest().checkpoint > known ? 1 : 0;
+}
+
 }  // namespace
 
 CoordinatorHost::CoordinatorHost(Options options, const Logger* log)
     : options_(std::move(options)),
       log_(log),
       timing_(proto::Timing::Of(options_.job.config)),
-      endpoint_(&loop_, EndpointOptionsOf(options_), log, this) {}
+      endpoint_(&loop_, EndpointOptionsOf(options_), log, this),
+      held_(&endpoint_, this) {}
 
 CoordinatorHost::~CoordinatorHost() = default;
 
@@ -40,9 +52,14 @@ Result<uint32_t> CoordinatorHost::Listen() {
     PS_ASSIGN(
         model_source_, ModelFileSource::Open(from, options_.job.tensors).Annotate("model.from"));
   }
+  PS_TRY(MakeCore());
   PS_ASSIGN(
       const uint32_t port,
-      endpoint_.Listen(run.listen, run.port).Annotate("run.listen and run.port"));
+      endpoint_.Listen(run.listen, options_.recovered ? options_.recovered->port : run.port)
+          .Annotate("run.listen and run.port"));
+  if (options_.recovered) {
+    ::unlink(options_.control_path.c_str());  // the journal's lock says that its maker is gone
+  }
   const Status control = endpoint_.ListenAtFile(options_.control_path);
   if (!control.ok()) {
     return Status(
@@ -51,22 +68,39 @@ Result<uint32_t> CoordinatorHost::Listen() {
             "; choose a place on a local file system with --set run.directory=DIR (not every "
             "network or shared one holds sockets)");
   }
+  if (options_.journal != nullptr) {
+    options_.journal->NotePort(port);
+  }
   return port;
 }
 
-void CoordinatorHost::Run(Owner owner) {
-  owner_ = std::move(owner);
+Status CoordinatorHost::MakeCore() {
   CoordinatorOptions job = options_.job;
   if (!options_.model_path.empty()) {
     model_sink_ = std::make_unique<ModelFileSink>(options_.model_path, job.tensors);
   }
   job.model_source = model_source_.get();
   job.model_sink = model_sink_.get();
+  job.journal = options_.journal;
   if (options_.store != nullptr) {
     disk_ = std::make_unique<JobDisk>(options_.store, DiskAnswers());
     job.manifests = disk_.get();
   }
-  core_ = std::make_unique<CoordinatorCore>(std::move(job), owner_.fleet, log_);
+  if (!options_.recovered) {
+    core_ = std::make_unique<CoordinatorCore>(std::move(job), &held_, log_);
+    return Status::Ok();
+  }
+  proto::JobState state = options_.recovered->state;
+  TakeCheckpoints(options_.job, &state.checkpoints);
+  PS_ASSIGN(
+      core_,
+      CoordinatorCore::Load(std::move(state), std::move(job), &held_, log_, Now())
+          .Annotate("the journal"));
+  return Status::Ok();
+}
+
+void CoordinatorHost::Run(Owner owner) {
+  owner_ = std::move(owner);
   if (disk_ != nullptr && !options_.job.config.checkpoint.copy_to.empty()) {
     StartCopier();
   }
@@ -81,10 +115,23 @@ void CoordinatorHost::Run(Owner owner) {
        {"connect_timeout_s", Seconds(timing_.connect_timeout)}});
   loop_.RunEvery(timing_.tick, [this] { Tick(); });
   loop_.RunEvery(kCheckLimits, [this] { CheckLimits(); });
-  core_->Start(Now());
+  if (options_.recovered) {
+    core_->StartMissing(options_.recovered->launches);
+  } else {
+    core_->Start(Now());
+  }
+  Commit();
   loop_.Run();
   disk_.reset();
   copier_.reset();
+}
+
+void CoordinatorHost::Commit() {
+  if (JobJournal* const journal = options_.journal; journal != nullptr) {
+    const TimePoint now = Now();
+    journal->Write(core_->TakeRows(now, journal->WantsAll(now)), now);
+  }
+  held_.Release();
 }
 
 /// They are called on the disk's thread.
@@ -93,7 +140,8 @@ JobDisk::Answers CoordinatorHost::DiskAnswers() {
   answers.written = [this](uint64_t checkpoint, const Status& status) {
     return loop_
         .Post([this, checkpoint, status] {
-          core_->OnManifestWritten(checkpoint, status, Now(), &endpoint_);
+          core_->OnManifestWritten(checkpoint, status, Now(), &held_);
+          Commit();
           if (copier_ != nullptr && status.ok()) {
             copier_->Poke();
           }
@@ -103,7 +151,8 @@ JobDisk::Answers CoordinatorHost::DiskAnswers() {
   answers.read = [this](uint64_t checkpoint, const JobDisk::ManifestRead& manifest) {
     return loop_
         .Post([this, checkpoint, manifest] {
-          core_->OnManifestRead(checkpoint, *manifest, Now(), &endpoint_);
+          core_->OnManifestRead(checkpoint, *manifest, Now(), &held_);
+          Commit();
         })
         .ok();
   };
@@ -161,41 +210,49 @@ bool CoordinatorHost::AreCopiesMade() {
 void CoordinatorHost::RequestStop(const std::string& why) {
   if (!is_stopping_) {
     is_stopping_ = true;
-    core_->RequestStop(false, why, Now(), &endpoint_);
+    core_->RequestStop(false, why, Now(), &held_);
+    Commit();
   }
 }
 
 void CoordinatorHost::EndAtOnce(const std::string& why) {
   is_stopping_ = true;
-  core_->RequestStop(true, why, Now(), &endpoint_);
+  core_->RequestStop(true, why, Now(), &held_);
+  Commit();
   loop_.Stop();
 }
 
 void CoordinatorHost::OnProcessExited(const proto::ProcessEnd& end) {
-  core_->OnProcessExited(end, Now(), &endpoint_);
+  core_->OnProcessExited(end, Now(), &held_);
+  Commit();
 }
 
 void CoordinatorHost::OnConnected(proto::PeerId peer, const proto::Hello& hello) {
   if (hello.role == proto::Role::kControl) {
     endpoint_.CloseAfter(peer, kControlTime);
   }
-  core_->OnPeerConnected(peer, hello, Now(), &endpoint_);
+  core_->OnPeerConnected(peer, hello, Now(), &held_);
+  Commit();
 }
 
 void CoordinatorHost::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {
-  core_->OnMessage(peer, request_id, std::move(message), Now(), &endpoint_);
+  core_->OnMessage(peer, request_id, std::move(message), Now(), &held_);
+  Commit();
 }
 
 void CoordinatorHost::OnClosed(proto::PeerId peer, const Status& /*why*/) {
-  core_->OnPeerClosed(peer, Now(), &endpoint_);
+  core_->OnPeerClosed(peer, Now(), &held_);
+  Commit();
 }
 
 void CoordinatorHost::OnDrained(proto::PeerId peer) {
-  core_->OnDrained(peer, Now(), &endpoint_);
+  core_->OnDrained(peer, Now(), &held_);
+  Commit();
 }
 
 void CoordinatorHost::Tick() {
-  core_->OnTick(Now(), &endpoint_);
+  core_->OnTick(Now(), &held_);
+  Commit();
   if (core_->is_finished() && !is_closing_ && owner_.may_close() && AreCopiesMade()) {
     is_closing_ = true;
     endpoint_.CloseAll([this] { loop_.Stop(); });

@@ -9,6 +9,7 @@
 #include "checkpoint/remote/copier.h"
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_core.h"
+#include "ps/coordinator/held_output.h"
 #include "ps/coordinator/job_disk.h"
 #include "ps/coordinator/job_journal.h"
 #include "ps/coordinator/model_file.h"
@@ -22,7 +23,7 @@ namespace ps::coordinator {
 /// early. It starts no process and prints nothing: whoever owns it brings a fleet, tells how the
 /// fleet's processes end, and looks at the status. Thread: the one that calls Run; every callback
 /// comes from there.
-class CoordinatorHost final : private net::EndpointHandler {
+class CoordinatorHost final : private net::EndpointHandler, private proto::FleetActions {
  public:
   struct Options {
     CoordinatorOptions job;
@@ -31,7 +32,8 @@ class CoordinatorHost final : private net::EndpointHandler {
     std::string model_path;                 // where the model is left at the end; empty: nowhere
     checkpoint::JobStore* store = nullptr;  // outlives the host; null: no checkpoints
     JobJournal* journal = nullptr;          // outlives the host; null: none
-    /// What the journal gave: the job goes on from there, at the same port.
+    /// What the journal gave: the job goes on from there, at the same port, with the checkpoints
+    /// that `job` says are there.
     std::optional<RecoveredJob> recovered;
   };
 
@@ -58,9 +60,10 @@ class CoordinatorHost final : private net::EndpointHandler {
   CoordinatorHost(Options options, const Logger* log);
   ~CoordinatorHost() override;
 
-  /// Listens at run.listen and run.port for servers and workers, and at the control path. Returns
-  /// the port. Errors: those of net::Endpoint and of model.from, naming the fields
-  /// of the config.
+  /// Makes the job, or takes the recovered one up, and listens at run.listen and run.port (the
+  /// recovered port) for servers and workers, and at the control path. Returns the port. Errors:
+  /// those of net::Endpoint and of model.from, naming the fields of the config; kCorruption,
+  /// kInvalidArgument (the recovered state does not fit).
   Result<uint32_t> Listen();
   /// Runs the job until it is finished and the owner lets go, or EndAtOnce. Requires: Listen was
   /// OK.
@@ -76,7 +79,7 @@ class CoordinatorHost final : private net::EndpointHandler {
   /// For the owner's signals and timers; they are called within Run.
   net::Loop& loop() { return loop_; }
 
-  /// Valid from the beginning of Run on.
+  /// Valid from Listen on.
   const CoordinatorCore& core() const { return *core_; }
 
   proto::JobStatus StatusNow() const { return core_->StatusAt(Now()); }
@@ -95,6 +98,18 @@ class CoordinatorHost final : private net::EndpointHandler {
 
   static TimePoint Now() { return SystemTime().Now(); }
 
+  // proto::FleetActions: the owner's, while it runs.
+  void StartServer(uint32_t server) override { owner_.fleet->StartServer(server); }
+
+  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override {
+    owner_.fleet->StartWorker(seat, group);
+  }
+
+  void KillWorker(WorkerId seat) override { owner_.fleet->KillWorker(seat); }
+
+  Status MakeCore();
+  /// Ends every event of the core: its rows are written, then what it lets out leaves.
+  void Commit();
   void Tick();
   JobDisk::Answers DiskAnswers();
   void StartCopier();
@@ -111,10 +126,11 @@ class CoordinatorHost final : private net::EndpointHandler {
   Owner owner_;
   std::unique_ptr<ModelFileSource> model_source_;  // none without model.from
   std::unique_ptr<ModelFileSink> model_sink_;      // none without Options::model_path
-  std::unique_ptr<CoordinatorCore> core_;          // from Run on
   net::Endpoint endpoint_;
-  std::unique_ptr<JobDisk> disk_;               // from Run on, if there is a store
-  std::unique_ptr<checkpoint::Copier> copier_;  // likewise, if there is checkpoint.copy_to
+  HeldOutput held_;
+  std::unique_ptr<CoordinatorCore> core_;       // from Listen on
+  std::unique_ptr<JobDisk> disk_;               // from Listen on, if there is a store
+  std::unique_ptr<checkpoint::Copier> copier_;  // from Run on, if there is checkpoint.copy_to
   bool has_said_wait_ = false;
   std::optional<LimitReached> limit_reached_;
   bool is_stopping_ = false;

@@ -43,12 +43,12 @@ void DepartureDesk::On(const Call& call, const proto::Goodbye& message) {
     if (member->peer != call.from) {
       return;  // on a connection that it has given up
     }
-    member->record->stats = message.stats;
+    job_->membership.NoteStats(*member, message.stats);
     const bool is_stopping = job_->state.phase == JobPhase::kStopping;
-    job_->state.counters.steps_lost +=
+    job_->edit.counters.steps_lost +=
         std::min<uint64_t>(message.stats.steps_dropped, kStepsInHandMax);
     Remove(incarnation, is_stopping ? LeaveKind::kLeft : LeaveKind::kDrained, message.reason, call);
-    job_->membership.FindDeparture(incarnation)->record->has_said_goodbye = true;
+    job_->membership.Edit(*job_->membership.FindDeparture(incarnation)).has_said_goodbye = true;
   }
   Departure* const departure = job_->membership.FindDeparture(incarnation);
   if (departure == nullptr || departure->record->is_resolved) {
@@ -86,8 +86,8 @@ void DepartureDesk::Remove(
     Incarnation incarnation, LeaveKind kind, const std::string& reason, const Call& call) {
   const Member& member = *job_->membership.Find(incarnation);
   const MemberRecord& record = *member.record;
-  job_->state.counters.revocations_noticed += kind == LeaveKind::kDrained ? 1 : 0;
-  job_->state.counters.revocations_unnoticed += kind == LeaveKind::kLost ? 1 : 0;
+  job_->edit.counters.revocations_noticed += kind == LeaveKind::kDrained ? 1 : 0;
+  job_->edit.counters.revocations_unnoticed += kind == LeaveKind::kLost ? 1 : 0;
   job_->evaluations.Return(incarnation);
   job_->seats.StopExpecting(record.seat);
   job_->seats.Leave(record.seat);
@@ -135,7 +135,7 @@ uint64_t DepartureDesk::RoundToKeepFor(Incarnation incarnation) const {
 
 /// Counts the steps that are complete on all shards and were not reported, and returns the rest.
 void DepartureDesk::Resolve(Departure* departure, TimePoint now) {
-  DepartureRecord& record = *departure->record;
+  DepartureRecord& record = job_->membership.Edit(*departure);
   MemberRecord& member = record.member;
   Step complete = UINT64_MAX;
   Step newest = 0;
@@ -174,8 +174,8 @@ void DepartureDesk::Resolve(Departure* departure, TimePoint now) {
   const uint64_t partial = newest > complete ? newest - complete : 0;
   const std::vector<TrainLease> rest = job_->ledger.LeasesOf(member.incarnation);
   const uint64_t in_hand = rest.empty() || record.has_said_goodbye ? 0 : 1;
-  job_->state.counters.steps_partial += partial;
-  job_->state.counters.steps_lost += std::max(partial, in_hand);
+  job_->edit.counters.steps_partial += partial;
+  job_->edit.counters.steps_lost += std::max(partial, in_hand);
   for (const TrainLease& lease : rest) {
     job_->ledger.Return(lease.lease);
   }

@@ -7,6 +7,11 @@
 
 namespace ps::coordinator {
 
+void Evaluations::MarkPart(const Evaluation& evaluation, const EvaluationPart& part) {
+  const auto place = static_cast<size_t>(&part - evaluation.parts.data());
+  touched_->Mark(RowKind::kEvaluationPart, proto::PartNumber(evaluation.epoch, place));
+}
+
 void Evaluations::Begin(uint32_t epoch, uint64_t samples, uint64_t parts) {
   PS_CHECK(samples > 0 && parts > 0);
   Evaluation evaluation;
@@ -17,6 +22,7 @@ void Evaluations::Begin(uint32_t epoch, uint64_t samples, uint64_t parts) {
     part.begin = begin;
     part.end = std::min(begin + size, samples);
     evaluation.parts.push_back(part);
+    MarkPart(evaluation, evaluation.parts.back());
   }
   state_->pending.push_back(std::move(evaluation));
 }
@@ -38,6 +44,7 @@ Evaluations::Granted Evaluations::Grant(Incarnation holder, LeaseId lease) {
       if (!part.is_done && part.lease == LeaseId()) {
         part.lease = lease;
         part.holder = holder;
+        MarkPart(evaluation, part);
         return {evaluation.epoch, part.begin, part.end};
       }
     }
@@ -67,6 +74,7 @@ void Evaluations::Report(const proto::EvaluateReport& report, Duration since_beg
       part.is_done = true;
       part.loss_sum = report.loss_sum;
       part.correct = report.correct;
+      MarkPart(state_->pending[i], part);
       if (std::all_of(parts.begin(), parts.end(), [](const auto& p) { return p.is_done; })) {
         Complete(i, since_begin);
       }
@@ -82,6 +90,7 @@ void Evaluations::Complete(size_t index, Duration since_begin) {
   uint64_t correct = 0;
   double loss_sum = 0;
   for (const EvaluationPart& part : state_->pending[index].parts) {
+    MarkPart(state_->pending[index], part);
     row.samples += part.end - part.begin;
     correct += part.correct;
     loss_sum += part.loss_sum;
@@ -89,6 +98,7 @@ void Evaluations::Complete(size_t index, Duration since_begin) {
   row.accuracy = static_cast<double>(correct) / static_cast<double>(row.samples);
   row.loss = loss_sum / static_cast<double>(row.samples);
   row.at_s = Seconds(since_begin);
+  touched_->Mark(RowKind::kResult, row.epoch);
   state_->pending.erase(state_->pending.begin() + static_cast<std::ptrdiff_t>(index));
   const auto after =
       std::find_if(state_->results.begin(), state_->results.end(), [&](const auto& r) {
@@ -103,6 +113,7 @@ void Evaluations::Return(Incarnation holder) {
       if (!part.is_done && part.holder == holder) {
         part.lease = LeaseId();
         part.holder = Incarnation();
+        MarkPart(evaluation, part);
       }
     }
   }

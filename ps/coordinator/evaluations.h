@@ -6,6 +6,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/coordinator/touched_rows.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 
@@ -19,8 +20,8 @@ using proto::EvaluationsState;
 /// is done again by another one; each counts once.
 class Evaluations {
  public:
-  /// Works on `state`, which outlives it.
-  explicit Evaluations(EvaluationsState* state) : state_(state) {}
+  /// Works on `state` and marks what it changes; both outlive it.
+  Evaluations(EvaluationsState* state, TouchedRows* touched) : state_(state), touched_(touched) {}
 
   /// Requires: samples > 0, parts > 0.
   void Begin(uint32_t epoch, uint64_t samples, uint64_t parts);
@@ -50,8 +51,10 @@ class Evaluations {
 
  private:
   void Complete(size_t index, Duration since_begin);
+  void MarkPart(const Evaluation& evaluation, const EvaluationPart& part);
 
   EvaluationsState* const state_;
+  TouchedRows* const touched_;
 };
 
 /// Whether evaluations of `samples` test samples can be made of a loaded state. Errors:

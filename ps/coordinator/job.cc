@@ -2,29 +2,54 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <utility>
 
 namespace ps::coordinator {
+namespace {
+
+/// The times of the state in the journal are behind by at most this.
+constexpr Duration kTimesEvery = std::chrono::milliseconds(100);
+
+}  // namespace
+
+JobEdits::JobEdits(JobState* state)
+    : phase(state->phase),
+      outcome(state->outcome),
+      stop_reason(state->stop_reason),
+      leave_reason(state->leave_reason),
+      is_told_shards(state->is_told_shards),
+      epochs_finished(state->epochs_finished),
+      data(state->data),
+      counters(state->counters),
+      model(state->model),
+      checkpoints(state->checkpoints) {}
+
 Job::Job(
     CoordinatorOptions options_in,
     JobState state_in,
     proto::FleetActions* fleet_in,
     const Logger* log_in)
-    : options(std::move(options_in)),
+    : state_(std::move(state_in)),
+      options(std::move(options_in)),
       timing(proto::Timing::Of(options.config)),
       fleet(fleet_in),
       log(log_in),
-      state(std::move(state_in)),
-      ledger(&state.ledger, options.train_samples, options.config.train.epochs),
-      evaluations(&state.evaluations),
-      rounds(&state.rounds),
-      membership(&state.membership, static_cast<uint32_t>(state.shards.size())),
-      faults(options.config.faults, &state.faults_fired),
-      seats(options.config, faults.faults(), &state.seats),
-      shards(&state.shards, options.config.servers.shards_per_server, state.placement),
-      meter(&state.meter, options.config.train.minibatch),
+      state(state_),
+      edit(&state_),
+      ledger(&state_.ledger, options.train_samples, options.config.train.epochs, &touched_),
+      evaluations(&state_.evaluations, &touched_),
+      rounds(&state_.rounds, &touched_),
+      membership(&state_.membership, static_cast<uint32_t>(state_.shards.size()), &touched_),
+      faults(options.config.faults, &state_.faults_fired),
+      seats(options.config, faults.faults(), &state_.seats, &touched_),
+      shards(&state_.shards, options.config.servers.shards_per_server, state.placement, &touched_),
+      meter(&state_.meter, options.config.train.minibatch),
       divergence(options.classes),
       random(options.config.train.seed) {
+  if (options.journal != nullptr) {
+    touched_.TurnOn();
+  }
   for (const auto& [incarnation, member] : membership.members()) {
     const MemberRecord& record = *member.record;
     seats.Take(record.seat);
@@ -91,18 +116,65 @@ Member* Job::MemberOf(const Call& call, Incarnation incarnation) {
     return nullptr;
   }
   member->last_heard = call.now;
-  member->record->is_heard = true;
+  if (!member->record->is_heard) {
+    membership.Edit(*member).is_heard = true;
+  }
   return member;
+}
+
+proto::KillRecord& Job::EditKill(WorkerId seat) {
+  touched_.Mark(RowKind::kKill, seat.value);
+  return state_.kills[seat];
+}
+
+void Job::DropKill(WorkerId seat) {
+  touched_.Mark(RowKind::kKill, seat.value);
+  state_.kills.erase(seat);
+}
+
+void Job::SetTimes(TimePoint now, JobState* saved) const {
+  saved->age = now - started_at;
+  if (training_began) {
+    saved->trained = training_ended.value_or(now) - *training_began;
+  }
+  saved->is_trained = training_ended.has_value();
 }
 
 JobState Job::StateAt(TimePoint now) const {
   JobState saved = state;
-  saved.age = now - started_at;
-  if (training_began) {
-    saved.trained = training_ended.value_or(now) - *training_began;
-  }
-  saved.is_trained = training_ended.has_value();
+  SetTimes(now, &saved);
   return saved;
+}
+
+bool Job::NoteTimes(TimePoint now) {
+  const bool is_near = std::chrono::abs(now - started_at - state_.age) < kTimesEvery &&
+                       (state_.trained.has_value() || !training_began.has_value()) &&
+                       training_ended.has_value() == state_.is_trained;
+  if (!is_near) {
+    SetTimes(now, &state_);
+  }
+  return !is_near;
+}
+
+RowChanges Job::TakeRows(TimePoint now, bool is_all) {
+  RowChanges rows;
+  rows.is_all = is_all || totals_.empty();  // the first time
+  const bool has_times = NoteTimes(now);
+  std::vector<RowId> touched = touched_.Take();
+  if (rows.is_all) {
+    touched = proto::ListRows(state_);
+  } else if (has_times) {
+    touched.push_back({RowKind::kTimes});
+  }
+  for (const RowId id : touched) {
+    rows.changes.push_back({id, proto::EncodeRow(state_, id)});
+  }
+  std::vector<std::byte> totals = proto::EncodeRow(state_, {RowKind::kTotals}).value();
+  if (totals != totals_) {
+    totals_ = totals;
+    rows.changes.push_back({{RowKind::kTotals}, std::move(totals)});
+  }
+  return rows;
 }
 
 void Job::Resume(TimePoint now) {

@@ -19,6 +19,7 @@
 #include "ps/coordinator/rounds.h"
 #include "ps/coordinator/seats.h"
 #include "ps/coordinator/shard_table.h"
+#include "ps/coordinator/touched_rows.h"
 #include "ps/proto/fleet_actions.h"
 #include "ps/proto/outbox.h"
 #include "ps/proto/timing.h"
@@ -36,9 +37,30 @@ struct Call {
 /// Waits of one peer that are remembered for people.
 inline constexpr size_t kWaitsPerPeerMax = 64;
 
+/// What the parts change of the job's state themselves. The tables keep the rest.
+struct JobEdits {
+  explicit JobEdits(JobState* state);
+
+  JobPhase& phase;
+  Status& outcome;
+  std::string& stop_reason;
+  std::string& leave_reason;
+  bool& is_told_shards;
+  uint32_t& epochs_finished;
+  std::optional<proto::RunData>& data;
+  proto::JobCounters& counters;
+  proto::ModelRecord& model;
+  proto::CheckpointsState& checkpoints;
+};
+
 /// What the parts of the coordinator share: the job's state, the tables over it, the open
 /// connections, and the world. Each part says in its header what of it it changes.
 class Job {
+  // Before what refers to it.
+  JobState state_;
+  TouchedRows touched_;
+  std::vector<std::byte> totals_;  // the row, as it was taken last
+
  public:
   /// `state` is a fresh one (MakeJobState) or one that passed CheckJobState. `fleet` and `log`
   /// outlive the job.
@@ -70,10 +92,16 @@ class Job {
 
   bool is_ssp() const { return options.config.train.mode == proto::Mode::kSsp; }
 
+  /// The seat's notice, new or known.
+  proto::KillRecord& EditKill(WorkerId seat);
+  void DropKill(WorkerId seat);
+
   /// Saves points in time as durations.
   JobState StateAt(TimePoint now) const;
-  /// The opposite: the job goes on now. Who takes part is not connected, and has the usual time to
-  /// come back.
+  /// As CoordinatorCore::TakeRows.
+  RowChanges TakeRows(TimePoint now, bool is_all);
+  /// The opposite of StateAt: the job goes on now. Who takes part is not connected, and has the
+  /// usual time to come back.
   void Resume(TimePoint now);
 
   // Constant after construction.
@@ -82,7 +110,9 @@ class Job {
   proto::FleetActions* const fleet;
   const Logger* const log;
 
-  JobState state;
+  /// Whoever changes it does so through `edit`, or through the table that keeps the part.
+  const JobState& state;
+  const JobEdits edit;
   SampleLedger ledger;
   Evaluations evaluations;
   Rounds rounds;
@@ -104,6 +134,11 @@ class Job {
   TimePoint shards_silent_at{};  // when one of them was last found silent: nobody gets on then
   TimePoint round_since{};
   bool is_holding = false;  // no train lease is granted: a server hands over
+
+ private:
+  void SetTimes(TimePoint now, JobState* saved) const;
+  /// Brings the times of the state up to date. False while they are but a little behind.
+  bool NoteTimes(TimePoint now);
 };
 
 }  // namespace ps::coordinator

@@ -3,17 +3,20 @@
 //   about/version          format of the rows, in decimal
 //   about/boot             boot id of the machine that wrote them
 //   about/port             where the coordinator listens, in decimal
+//   job/ROW                a row of the job's state: ps/proto/job_rows.h
 //   fleet/KIND/INDEX/PID   START_TICKS of a process that is not known to be over
 
 #include "ps/coordinator/job_journal.h"
 
 #include <fmt/core.h>
 
-#include <array>
 #include <charconv>
+#include <chrono>
+#include <deque>
 #include <utility>
 
 #include "ps/base/file.h"
+#include "ps/proto/job_rows.h"
 
 namespace ps::coordinator {
 namespace {
@@ -28,16 +31,15 @@ constexpr std::string_view kVersionRow = "about/version";
 constexpr std::string_view kBootRow = "about/boot";
 constexpr std::string_view kPortRow = "about/port";
 constexpr std::string_view kFleetRows = "fleet/";
+constexpr std::string_view kJobRows = "job/";
 constexpr std::string_view kVersion = "1";
+/// A disk that refused the rows is asked again after this long.
+constexpr Duration kTryAgain = std::chrono::seconds(1);
 constexpr const char* kBootIdPath = "/proc/sys/kernel/random/boot_id";
 constexpr size_t kBootIdBytesMax = 256;
 
 std::string_view TextOf(const Row& row) {
   return {reinterpret_cast<const char*>(row.value.data()), row.value.size()};
-}
-
-RowChange Put(std::string_view key, std::string_view text) {
-  return {ChangeKind::kPut, key, std::as_bytes(std::span(text))};
 }
 
 /// Takes a number and `end`, if there is one, off the front. False when it is not there.
@@ -84,6 +86,34 @@ Result<LaunchRecord> LaunchOf(const Row& row) {
 
 }  // namespace
 
+/// Changes of rows, with what they refer to.
+class JobJournal::Batch {
+ public:
+  void Put(std::string_view key, std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    Change(std::string(key), std::vector<std::byte>(bytes.begin(), bytes.end()));
+  }
+
+  /// Nothing: the row is gone.
+  void Change(std::string key, std::optional<std::vector<std::byte>> value) {
+    const ChangeKind kind = value ? ChangeKind::kPut : ChangeKind::kErase;
+    keys_.push_back(std::move(key));
+    values_.push_back(std::move(value).value_or(std::vector<std::byte>()));
+    changes_.push_back({kind, keys_.back(), values_.back()});
+  }
+
+  void ErasePrefix(std::string_view prefix) {
+    changes_.push_back({ChangeKind::kErasePrefix, prefix, {}});
+  }
+
+  std::span<const RowChange> changes() const { return changes_; }
+
+ private:
+  std::deque<std::string> keys_;
+  std::deque<std::vector<std::byte>> values_;
+  std::vector<RowChange> changes_;
+};
+
 Result<std::unique_ptr<JobJournal>> JobJournal::Open(
     checkpoint::Storage& storage,
     const std::string& directory,
@@ -100,8 +130,10 @@ Result<std::unique_ptr<JobJournal>> JobJournal::Open(
 Status JobJournal::CheckAbout(const std::string& boot_id) {
   PS_ASSIGN(const std::vector<Row> version, rows_->Read(kVersionRow));
   if (version.empty()) {
-    const std::array about = {Put(kVersionRow, kVersion), Put(kBootRow, boot_id)};
-    return rows_->Write(about);
+    Batch about;
+    about.Put(kVersionRow, kVersion);
+    about.Put(kBootRow, boot_id);
+    return rows_->Write(about.changes());
   }
   if (TextOf(version[0]) != kVersion) {
     return Status::Unsupported(fmt::format(
@@ -119,20 +151,74 @@ Status JobJournal::CheckAbout(const std::string& boot_id) {
 }
 
 Result<std::optional<RecoveredJob>> JobJournal::Recover() {
-  return std::optional<RecoveredJob>();
-}
-
-Result<std::vector<LaunchRecord>> JobJournal::ReadLaunches() {
-  PS_ASSIGN(const std::vector<Row> rows, rows_->Read(kFleetRows));
-  std::vector<LaunchRecord> launches;
-  for (const Row& row : rows) {
-    PS_ASSIGN(launches.emplace_back(), LaunchOf(row));
+  RecoveredJob job;
+  bool is_begun = false;
+  PS_TRY(ReadAll(&job, &is_begun).Annotate("the journal"));
+  if (is_new_) {  // else it knows better
+    port_ = job.port;
+    launches_ = {job.launches.begin(), job.launches.end()};
   }
-  return launches;
+  return is_begun ? std::optional(std::move(job)) : std::nullopt;
 }
 
-void JobJournal::Write(std::span<const RowChange> changes) {
-  const Status status = rows_->Write(changes);
+Status JobJournal::ReadAll(RecoveredJob* job, bool* is_begun) {
+  PS_ASSIGN(const std::vector<Row> port, rows_->Read(kPortRow));
+  if (std::string_view text = port.empty() ? "0" : TextOf(port[0]);
+      !TakeNumber(&text, 0, &job->port) || !text.empty()) {
+    return MakesNoSense(port[0]);
+  }
+  PS_ASSIGN(const std::vector<Row> launches, rows_->Read(kFleetRows));
+  for (const Row& row : launches) {
+    PS_ASSIGN(job->launches.emplace_back(), LaunchOf(row));
+  }
+  PS_ASSIGN(const std::vector<Row> rows, rows_->Read(kJobRows));
+  *is_begun = !rows.empty();
+  if (rows.empty()) {
+    return Status::Ok();
+  }
+  std::vector<proto::SavedRow> saved;
+  saved.reserve(rows.size());
+  for (const Row& row : rows) {
+    saved.push_back({std::string_view(row.key).substr(kJobRows.size()), row.value});
+  }
+  PS_ASSIGN(job->state, proto::MergeRows(saved));
+  return Status::Ok();
+}
+
+bool JobJournal::WantsAll(TimePoint now) const {
+  return is_behind_ && now >= try_again_at_;
+}
+
+void JobJournal::Write(const RowChanges& rows, TimePoint now) {
+  if (is_behind_ && !rows.is_all) {
+    failures_ += rows.changes.empty() ? 0 : 1;
+    return;
+  }
+  is_new_ = false;
+  Batch batch;
+  if (rows.is_all) {
+    batch.ErasePrefix(kJobRows);
+    batch.ErasePrefix(kFleetRows);
+    batch.Put(kPortRow, std::to_string(port_));
+    for (const LaunchRecord& launch : launches_) {
+      batch.Put(KeyOf(launch), std::to_string(launch.start_ticks));
+    }
+  }
+  for (const auto& [id, value] : rows.changes) {
+    batch.Change(std::string(kJobRows) + proto::RowKey(id), value);
+  }
+  Write(batch);
+  if (is_behind_) {
+    try_again_at_ = now + kTryAgain;
+  }
+}
+
+void JobJournal::Write(const Batch& batch) {
+  if (batch.changes().empty()) {
+    return;
+  }
+  const Status status = rows_->Write(batch.changes());
+  is_behind_ = !status.ok();
   trouble_ = status.message();
   if (status.ok()) {
     return;
@@ -141,28 +227,36 @@ void JobJournal::Write(std::span<const RowChange> changes) {
     log_->Error(
         "journal_failed",
         {{"why", status},
-         {"meaning", "the run goes on, and can't when its coordinator is killed"},
+         {"meaning", "the run goes on, but not beyond the end of its coordinator"},
          {"remedy", "make room on the disk of the run directory"}});
   }
 }
 
+void JobJournal::Note(const Batch& batch) {
+  if (!is_behind_) {  // else all rows are written next
+    Write(batch);
+  }
+}
+
 void JobJournal::NotePort(uint32_t port) {
-  const std::string text = std::to_string(port);
-  const RowChange change = Put(kPortRow, text);
-  Write({&change, 1});
+  port_ = port;
+  Batch batch;
+  batch.Put(kPortRow, std::to_string(port));
+  Note(batch);
 }
 
 void JobJournal::NoteStarted(const LaunchRecord& launch) {
-  const std::string key = KeyOf(launch);
-  const std::string value = std::to_string(launch.start_ticks);
-  const RowChange change = Put(key, value);
-  Write({&change, 1});
+  launches_.insert(launch);
+  Batch batch;
+  batch.Put(KeyOf(launch), std::to_string(launch.start_ticks));
+  Note(batch);
 }
 
 void JobJournal::NoteEnded(const LaunchRecord& launch) {
-  const std::string key = KeyOf(launch);
-  const RowChange change = {ChangeKind::kErase, key, {}};
-  Write({&change, 1});
+  launches_.erase(launch);
+  Batch batch;
+  batch.Change(KeyOf(launch), std::nullopt);
+  Note(batch);
 }
 
 Result<std::string> ReadBootId() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "checkpoint/row_store.h"
 #include "ps/base/logger.h"
 #include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/coordinator/touched_rows.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/launch_journal.h"
 
@@ -41,6 +44,12 @@ class JobJournal final : public proto::LaunchJournal {
   /// the row, kIo.
   Result<std::optional<RecoveredJob>> Recover();
 
+  /// The next Write is to have all rows: it is the first one, or the last one failed a while ago.
+  bool WantsAll(TimePoint now) const;
+  /// What the core's last event has changed. It survives a SIGKILL from then on, unless the disk
+  /// refuses it: that is told once, counted, and tried again with all rows.
+  void Write(const RowChanges& rows, TimePoint now);
+
   /// The coordinator listens at this port: its successor will, too.
   void NotePort(uint32_t port);
 
@@ -48,22 +57,30 @@ class JobJournal final : public proto::LaunchJournal {
   void NoteStarted(const proto::LaunchRecord& launch) override;
   void NoteEnded(const proto::LaunchRecord& launch) override;
 
-  /// Writes that failed so far. The first one is logged as an error.
+  /// Events of the core whose rows were not written.
   uint64_t failures() const { return failures_; }
 
   /// Why the newest write failed; empty when it did not.
   const std::string& trouble() const { return trouble_; }
 
  private:
+  class Batch;
+
   JobJournal(std::unique_ptr<checkpoint::RowStore> rows, const Logger* log)
       : rows_(std::move(rows)), log_(log) {}
 
   Status CheckAbout(const std::string& boot_id);
-  void Write(std::span<const checkpoint::RowChange> changes);
-  Result<std::vector<proto::LaunchRecord>> ReadLaunches();
+  Status ReadAll(RecoveredJob* job, bool* is_begun);
+  void Write(const Batch& batch);
+  void Note(const Batch& batch);
 
   const std::unique_ptr<checkpoint::RowStore> rows_;
   const Logger* const log_;
+  bool is_new_ = true;     // nothing was written by this process
+  bool is_behind_ = true;  // the rows on the disk are not all of them
+  TimePoint try_again_at_{};
+  uint32_t port_ = 0;
+  std::set<proto::LaunchRecord> launches_;
   uint64_t failures_ = 0;
   std::string trouble_;
 };

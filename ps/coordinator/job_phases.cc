@@ -36,6 +36,33 @@ void JobPhases::Start(TimePoint now) {
   }
 }
 
+void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches) {
+  if (!job_->is_working()) {
+    return;
+  }
+  const auto is_started = [&](proto::ProcessKind kind, uint32_t index) {
+    return std::any_of(launches.begin(), launches.end(), [&](const proto::LaunchRecord& launch) {
+      return launch.kind == kind && launch.index == index;
+    });
+  };
+  std::set<uint32_t> servers;  // somebody has to register
+  for (const Shard& shard : job_->shards.all()) {
+    if (!shard.record->is_registered) {
+      servers.insert(job_->shards.ServerOf(shard.shard));
+    }
+  }
+  for (const uint32_t server : servers) {
+    if (job_->options.config.servers.launch && !is_started(proto::ProcessKind::kServer, server)) {
+      job_->fleet->StartServer(server);
+    }
+  }
+  for (const WorkerId seat : job_->seats.expected()) {
+    if (!is_started(proto::ProcessKind::kWorker, seat.value)) {
+      job_->fleet->StartWorker(seat, job_->seats.GroupOf(seat));
+    }
+  }
+}
+
 void JobPhases::Resume(TimePoint now) {
   return_deadline_ = now + job_->timing.detect;
   const bool is_stopping = job_->state.phase == JobPhase::kStopping;
@@ -50,7 +77,7 @@ void JobPhases::Resume(TimePoint now) {
 
 /// The time of what an earlier run has trained counts.
 void JobPhases::BeginTraining(const Call& call) {
-  job_->state.phase = JobPhase::kTraining;
+  job_->edit.phase = JobPhase::kTraining;
   if (job_->state.trained && !job_->training_began) {
     job_->training_began = call.now - *job_->state.trained;
   }
@@ -261,12 +288,12 @@ void JobPhases::RequestStop(bool is_immediate, const std::string& why, const Cal
   if (!job_->is_working()) {
     if (is_immediate) {
       model_->GiveUp("the run was ended at once");
-      job_->state.phase = JobPhase::kFinished;
+      job_->edit.phase = JobPhase::kFinished;
     }
     return;
   }
   job_->log->Info("stop_requested", {{"immediate", is_immediate}, {"reason", why}});
-  job_->state.stop_reason = why;
+  job_->edit.stop_reason = why;
   const bool has_begun = job_->state.phase != JobPhase::kStarting || job_->training_began;
   if (is_immediate || !has_begun) {
     BeginLeaving(Status::Cancelled(why), "the run was stopped", Haste::kImmediate, call);
@@ -276,11 +303,11 @@ void JobPhases::RequestStop(bool is_immediate, const std::string& why, const Cal
 }
 
 void JobPhases::BeginStop(const Call& call) {
-  job_->state.phase = JobPhase::kStopping;
+  job_->edit.phase = JobPhase::kStopping;
   leave_deadline_ = call.now + job_->timing.detect * (kStopGraceFactor + 1);
   joins_->SendAway(call);
   for (auto& [incarnation, member] : job_->membership.members()) {
-    member.record->is_draining = true;
+    job_->membership.Edit(member).is_draining = true;
     leases_->Track(incarnation);
   }
   SendDrains(call);
@@ -303,14 +330,14 @@ void JobPhases::SendDrains(const Call& call) {
 
 void JobPhases::BeginLeaving(
     Status outcome, const std::string& reason, Haste haste, const Call& call) {
-  job_->state.phase = JobPhase::kLeaving;
-  job_->state.outcome = std::move(outcome);
-  job_->state.leave_reason = reason;
+  job_->edit.phase = JobPhase::kLeaving;
+  job_->edit.outcome = std::move(outcome);
+  job_->edit.leave_reason = reason;
   model_->Plan(haste == Haste::kFailed, call.now);
   if (haste == Haste::kImmediate) {
     model_->GiveUp("the run was ended at once");
   }
-  job_->state.is_told_shards = haste != Haste::kNone && !job_->state.model.is_due;
+  job_->edit.is_told_shards = haste != Haste::kNone && !job_->state.model.is_due;
   job_->training_ended = job_->training_ended.value_or(call.now);
   leave_deadline_ = call.now + job_->timing.detect;
   leave_timer_.Start(call.now, &job_->random);
@@ -335,7 +362,7 @@ void JobPhases::OnLateMessage(const Call& call, const proto::Message& message) {
   if (const auto* const beat = std::get_if<proto::WorkerHeartbeat>(&message)) {
     Member* const member = job_->membership.Find(beat->incarnation);
     if (member != nullptr && member->peer == call.from) {
-      member->record->stats = beat->stats;
+      job_->membership.NoteStats(*member, beat->stats);
     }
   }
   job_->Reply(call, proto::Shutdown{job_->state.leave_reason});
@@ -354,12 +381,12 @@ void JobPhases::AdvanceLeaving(const Call& call) {
     if (job_->state.model.is_due) {
       return;
     }
-    job_->state.is_told_shards = true;
+    job_->edit.is_told_shards = true;
     leave_deadline_ = call.now + job_->timing.detect;
     leave_timer_.Start(call.now, &job_->random);
     TellAllToLeave(call);
   } else if (job_->state.is_told_shards && ((!has_workers && !has_shards) || is_late)) {
-    job_->state.phase = JobPhase::kFinished;
+    job_->edit.phase = JobPhase::kFinished;
     job_->log->Info("finished", {{"outcome", job_->state.outcome}});
   } else if (leave_timer_.IsDue(call.now)) {
     TellAllToLeave(call);

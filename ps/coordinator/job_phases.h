@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "ps/coordinator/join_desk.h"
 #include "ps/coordinator/model_desk.h"
 #include "ps/coordinator/notice_desk.h"
+#include "ps/proto/launch_journal.h"
 
 namespace ps::coordinator {
 
@@ -39,6 +41,8 @@ class JobPhases {
 
   /// Asks for the servers and workers of the config.
   void Start(TimePoint now);
+  /// Asks for those of them that are awaited and that nobody has started.
+  void StartMissing(std::span<const proto::LaunchRecord> launches);
   /// What is in the job's state goes on; the times given to others begin anew.
   void Resume(TimePoint now);
 

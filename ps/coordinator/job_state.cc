@@ -125,8 +125,8 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
   for (const auto& [seat, why] : seats.ends) {
     is_sane = is_sane && seat.value < seats.next && !seats.expected.contains(seat);
   }
-  for (const proto::KillRecord& kill : state.kills) {
-    is_sane = is_sane && IsSane(kill.left);
+  for (const auto& [seat, kill] : state.kills) {
+    is_sane = is_sane && seat.value < seats.next && IsSane(kill.due);
   }
   return is_sane ? Status::Ok() : Status::Corruption("the seats make no sense");
 }

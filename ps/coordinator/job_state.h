@@ -17,6 +17,8 @@ namespace ps::coordinator {
 using proto::JobPhase;
 using proto::JobState;
 
+class JobJournal;
+
 /// What a job goes on from when it is resumed: a state that another run has saved.
 struct ResumeFrom {
   JobState state;  // as it was saved with the checkpoint
@@ -31,10 +33,11 @@ struct CoordinatorOptions {
   int64_t classes = 0;              // that a sample may be of; 0: not known
   std::string run_directory;        // for JobStatus only
   std::string software;             // name and version, for the model's file
-  // Both outlive the job.
+  // All outlive the job.
   ModelSource* model_source = nullptr;             // null: the initial values are drawn
   ModelSink* model_sink = nullptr;                 // null: no model is left at the end
   ManifestDisk* manifests = nullptr;               // null: no checkpoints
+  const JobJournal* journal = nullptr;             // null: nobody takes the rows
   std::vector<proto::KeptCheckpoint> checkpoints;  // that exist already, oldest first
   uint64_t next_checkpoint = 1;
   std::optional<ResumeFrom> resume;

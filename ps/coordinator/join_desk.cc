@@ -155,7 +155,7 @@ bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
     return true;
   }
   const WorkerId seat = member->record->seat;
-  std::optional<proto::RunData>& run = job_->state.data;
+  std::optional<proto::RunData>& run = job_->edit.data;
   if (!run) {
     run = {message.data, seat};
   }
@@ -291,7 +291,7 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
       job_->seats.GroupOf(request.is_returning ? request.seat : *seat);
   Member& member = job_->membership.Add(*seat, request.host, request.pid);
   job_->seats.Take(*seat);
-  MemberRecord* const record = member.record;
+  MemberRecord* const record = &job_->membership.Edit(member);
   record->minibatch = request.minibatch == 0 ? group.minibatch : request.minibatch;
   record->slowdown = request.slowdown == 0 ? group.slowdown : request.slowdown;
   record->threads = group.threads;
@@ -304,7 +304,7 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
   member.last_heartbeat = call.now;
   member.last_progress = call.now;
   job_->peers.At(call.from).incarnation = record->incarnation;
-  ++job_->state.counters.joins;
+  ++job_->edit.counters.joins;
   job_->log->Info(
       "worker_joins",
       {{"worker", seat->value},
@@ -321,7 +321,7 @@ void JoinDesk::Answer(const Call& call) {
       LoseJoining(incarnation, call);  // with an earlier process of the coordinator
       continue;
     }
-    member->record->is_admitted = true;
+    job_->membership.Edit(*member).is_admitted = true;
     member->last_heard = call.now;
     SendReply(*member, call);
   }

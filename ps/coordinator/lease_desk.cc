@@ -45,7 +45,7 @@ void LeaseDesk::On(const Call& call, const proto::LeaseRequest& message) {
   if (member == nullptr) {
     return;
   }
-  MemberRecord* const record = member->record;
+  const MemberRecord* const record = member->record;
   if (message.newest > record->last_grant.lease) {
     job_->Refuse(
         call,
@@ -63,7 +63,9 @@ void LeaseDesk::On(const Call& call, const proto::LeaseRequest& message) {
     member->wants_since = call.now;
     member->wants_generation = job_->membership.generation();
   }
-  record->has_asked = true;
+  if (!record->has_asked) {
+    job_->membership.Edit(*member).has_asked = true;
+  }
   job_->seats.StopExpecting(record->seat);
   Track(message.incarnation);
 }
@@ -118,7 +120,7 @@ bool LeaseDesk::HasTrainingWork() const {
 }
 
 bool LeaseDesk::ServeEvaluation(Member* member, const Call& call) {
-  MemberRecord* const record = member->record;
+  const MemberRecord* const record = member->record;
   if (!job_->evaluations.HasWork() || job_->evaluations.Find(record->last_grant.lease) != nullptr) {
     return false;
   }
@@ -143,7 +145,7 @@ bool LeaseDesk::ServeEvaluation(Member* member, const Call& call) {
 }
 
 bool LeaseDesk::ServeTraining(Member* member, const Call& call) {
-  MemberRecord* const record = member->record;
+  const MemberRecord* const record = member->record;
   const Incarnation incarnation = record->incarnation;
   const size_t open = job_->ledger.CountOf(incarnation);
   if (open >= kOpenLeasesMax || !HasTrainingWork()) {
@@ -188,7 +190,7 @@ bool LeaseDesk::ServeTraining(Member* member, const Call& call) {
 }
 
 void LeaseDesk::SendGrant(Member* member, proto::LeaseGrant grant, const Call& call) {
-  MemberRecord* const record = member->record;
+  MemberRecord* const record = &job_->membership.Edit(*member);
   grant.incarnation = record->incarnation;
   record->last_grant = grant;
   member->wants_lease = false;
@@ -219,7 +221,7 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
   if (member == nullptr) {
     return;
   }
-  MemberRecord* const record = member->record;
+  MemberRecord* const record = &job_->membership.Edit(*member);
   const uint64_t lives = job_->shards.lives();
   for (const proto::StepDone& done : message.steps) {
     if (done.step <= record->reported) {
@@ -230,7 +232,7 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
       return;
     }
     // A shard has begun a new life between its acknowledgement and this report.
-    job_->state.checkpoints.steps_undone += done.lives < lives ? 1 : 0;
+    job_->edit.checkpoints.steps_undone += done.lives < lives ? 1 : 0;
     const double before = record->step_seconds;
     const double seconds = Seconds(call.now - member->last_step);
     record->step_seconds =
@@ -263,7 +265,7 @@ Status LeaseDesk::CountStep(
   const uint64_t samples = done.end - done.begin;
   member->reported = done.step;
   member->samples_counted += samples;
-  ++job_->state.counters.steps_counted;
+  ++job_->edit.counters.steps_counted;
   if (done.is_rejected) {
     NoteRejection(*member, done.step, samples);
   } else {
@@ -287,7 +289,7 @@ Status LeaseDesk::CountStep(
 
 /// Told once, and whenever there are twice as many: a run that diverges has one with every step.
 void LeaseDesk::NoteRejection(const MemberRecord& member, Step step, uint64_t samples) {
-  uint64_t& rejected = job_->state.counters.samples_rejected;
+  uint64_t& rejected = job_->edit.counters.samples_rejected;
   rejected += samples;
   if (rejected >= 2 * rejections_told_) {
     rejections_told_ = rejected;
@@ -371,7 +373,7 @@ bool LeaseDesk::TryCommit(const Call& call) {
 void LeaseDesk::FinishEpochs() {
   const proto::TrainConfig& train = job_->options.config.train;
   const uint64_t test_samples = job_->options.test_samples;
-  uint32_t& finished = job_->state.epochs_finished;
+  uint32_t& finished = job_->edit.epochs_finished;
   while (finished < train.epochs && job_->ledger.is_epoch_complete(finished) &&
          job_->rounds.is_empty()) {
     ++finished;

@@ -65,8 +65,9 @@ Status CheckLedgerState(const LedgerState& state, uint64_t samples_per_epoch, ui
   return Status::Ok();
 }
 
-SampleLedger::SampleLedger(LedgerState* state, uint64_t samples_per_epoch, uint32_t epochs)
-    : samples_per_epoch_(samples_per_epoch), epochs_(epochs), state_(state) {
+SampleLedger::SampleLedger(
+    LedgerState* state, uint64_t samples_per_epoch, uint32_t epochs, TouchedRows* touched)
+    : samples_per_epoch_(samples_per_epoch), epochs_(epochs), state_(state), touched_(touched) {
   PS_CHECK(samples_per_epoch > 0 && epochs > 0);
   for (uint32_t epoch = 0; epoch < state_->epochs.size(); ++epoch) {
     const EpochRecord& record = state_->epochs[epoch];
@@ -125,6 +126,8 @@ std::optional<TrainLease> SampleLedger::Grant(
   lease.next = lease.begin;
   samples_queued_ -= lease.end - lease.begin;
   NoteQueue(lease.epoch);
+  touched_->Mark(RowKind::kEpoch, lease.epoch);
+  touched_->Mark(RowKind::kLease, lease.lease.value);
   state_->leases[lease.lease] = lease;
   holders_[holder].insert(lease.lease);
   return lease;
@@ -143,6 +146,7 @@ Status SampleLedger::Count(LeaseId lease, uint64_t begin, uint64_t end) {
         lease.value,
         RangeText(open.next, open.end)));
   }
+  touched_->Mark(RowKind::kLease, lease.value);
   open.next = end;
   state_->epochs[open.epoch].counted.Insert(begin, end);
   samples_counted_ += end - begin;
@@ -159,6 +163,7 @@ void SampleLedger::Close(std::map<LeaseId, TrainLease>::iterator lease) {
   if (holder->second.empty()) {
     holders_.erase(holder);
   }
+  touched_->Mark(RowKind::kLease, lease->first.value);
   state_->leases.erase(lease);
 }
 
@@ -167,6 +172,7 @@ void SampleLedger::Return(LeaseId lease) {
   PS_CHECK(it != state_->leases.end()) << "lease " << lease;
   const TrainLease& open = it->second;
   EpochRecord& record = state_->epochs[open.epoch];
+  touched_->Mark(RowKind::kEpoch, open.epoch);
   record.returned.Insert(open.next, open.end);
   record.samples_returned += open.end - open.next;
   samples_queued_ += open.end - open.next;
@@ -218,7 +224,8 @@ uint64_t SampleLedger::samples_leased(uint32_t epoch) const {
 Status SampleLedger::Check() const {
   PS_TRY(CheckLedgerState(*state_, samples_per_epoch_, epochs_));
   LedgerState copy = *state_;
-  const SampleLedger fresh(&copy, samples_per_epoch_, epochs_);
+  TouchedRows touched;
+  const SampleLedger fresh(&copy, samples_per_epoch_, epochs_, &touched);
   if (fresh.samples_counted_ != samples_counted_ || fresh.samples_queued_ != samples_queued_ ||
       fresh.epochs_complete_ != epochs_complete_ || fresh.queued_epochs_ != queued_epochs_ ||
       fresh.holders_ != holders_) {

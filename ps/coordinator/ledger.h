@@ -8,6 +8,7 @@
 
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
+#include "ps/coordinator/touched_rows.h"
 #include "ps/proto/job_state.h"
 
 namespace ps::coordinator {
@@ -21,9 +22,10 @@ using proto::TrainLease;
 /// more than the leases of one holder and the epochs that are not counted in full.
 class SampleLedger {
  public:
-  /// Works on `state`, which outlives it; a loaded one has passed CheckJobState. Requires:
-  /// samples_per_epoch > 0, epochs > 0.
-  SampleLedger(LedgerState* state, uint64_t samples_per_epoch, uint32_t epochs);
+  /// Works on `state` and marks what it changes; both outlive it. A loaded state has passed
+  /// CheckJobState. Requires: samples_per_epoch > 0, epochs > 0.
+  SampleLedger(
+      LedgerState* state, uint64_t samples_per_epoch, uint32_t epochs, TouchedRows* touched);
 
   /// Whether Grant would grant.
   bool HasWork(uint32_t epochs_ahead) const;
@@ -81,6 +83,7 @@ class SampleLedger {
   const uint64_t samples_per_epoch_;
   const uint32_t epochs_;
   LedgerState* const state_;
+  TouchedRows* const touched_;
   // What follows from the state, kept at hand.
   uint64_t samples_counted_ = 0;
   uint64_t samples_queued_ = 0;

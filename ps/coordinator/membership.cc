@@ -12,8 +12,11 @@ constexpr size_t kChangesMax = 1U << 14;
 
 }  // namespace
 
-Membership::Membership(MembershipState* state, uint32_t shard_count)
-    : state_(state), shard_count_(shard_count), changes_since_(state->generation) {
+Membership::Membership(MembershipState* state, uint32_t shard_count, TouchedRows* touched)
+    : state_(state),
+      touched_(touched),
+      shard_count_(shard_count),
+      changes_since_(state->generation) {
   for (auto& [incarnation, record] : state_->members) {
     members_[incarnation].record = &record;
     seats_[record.seat] = incarnation;
@@ -40,6 +43,7 @@ Member& Membership::Add(WorkerId seat, const std::string& host, int64_t pid) {
   PS_CHECK(!seats_.contains(seat)) << "seat " << seat << " is taken";
   const Incarnation incarnation(++state_->incarnation_max.value);
   ++state_->generation.value;
+  touched_->Mark(RowKind::kMember, incarnation.value);
   MemberRecord& record = state_->members[incarnation];
   record.seat = seat;
   record.host = host;
@@ -60,6 +64,8 @@ Departure& Membership::Remove(
   auto node = state_->members.extract(incarnation);
   PS_CHECK(!node.empty()) << "incarnation " << incarnation << " is no member";
   ++state_->generation.value;
+  touched_->Mark(RowKind::kMember, incarnation.value);
+  touched_->Mark(RowKind::kDeparture, incarnation.value);
   DepartureRecord& record = state_->departures[incarnation];
   record.member = std::move(node.mapped());
   record.kind = kind;
@@ -78,12 +84,12 @@ Departure& Membership::Remove(
 }
 
 void Membership::SetActive(Member* member, bool is_active) {
-  MemberRecord* const record = member->record;
-  PS_CHECK(record->is_active != is_active) << "incarnation " << record->incarnation;
+  MemberRecord& record = Edit(*member);
+  PS_CHECK(record.is_active != is_active) << "incarnation " << record.incarnation;
   ++state_->generation.value;
-  record->is_active = is_active;
-  record->activated = state_->generation;
-  NoteChange(record->incarnation);
+  record.is_active = is_active;
+  record.activated = state_->generation;
+  NoteChange(record.incarnation);
 }
 
 void Membership::NoteChange(Incarnation incarnation) {
@@ -93,6 +99,20 @@ void Membership::NoteChange(Incarnation incarnation) {
     forgotten_.clear();
     changes_since_ = state_->generation;
   }
+}
+
+MemberRecord& Membership::Edit(const Member& member) {
+  touched_->Mark(RowKind::kMember, member.record->incarnation.value);
+  return state_->members.at(member.record->incarnation);
+}
+
+DepartureRecord& Membership::Edit(const Departure& departure) {
+  touched_->Mark(RowKind::kDeparture, departure.record->member.incarnation.value);
+  return state_->departures.at(departure.record->member.incarnation);
+}
+
+void Membership::NoteStats(const Member& member, const proto::WorkerStats& stats) {
+  state_->members.at(member.record->incarnation).stats = stats;
 }
 
 Member* Membership::Find(Incarnation incarnation) {
@@ -187,7 +207,7 @@ Status Membership::OnAck(const proto::MembershipAck& ack) {
     if (departure == nullptr || ack.generation < departure->record->generation) {
       continue;
     }
-    DepartureRecord* const record = departure->record;
+    DepartureRecord* const record = &Edit(*departure);
     record->answers.emplace(ack.shard, resolved);  // the first answer can't change any more
     if (!record->is_resolved && record->answers.size() == shard_count_) {
       answered_.insert(resolved.incarnation);
@@ -199,6 +219,7 @@ Status Membership::OnAck(const proto::MembershipAck& ack) {
     return record.generation <= ack.generation && !record.answers.contains(ack.shard);
   });
   if (!is_owing) {
+    touched_->Mark(RowKind::kAcknowledged, ack.shard.value);
     Generation& acknowledged = state_->acknowledged[ack.shard];
     acknowledged = std::max(acknowledged, ack.generation);
     NoteAcknowledgements();
@@ -217,6 +238,11 @@ void Membership::NoteAcknowledgements() {
                              ->second;
   changes_.erase(changes_.begin(), changes_.upper_bound(acknowledged_by_all_));
   forgotten_.erase(forgotten_.begin(), forgotten_.lower_bound(acknowledged_by_all_));
+}
+
+void Membership::ForgetAcknowledged(ShardId shard) {
+  touched_->Mark(RowKind::kAcknowledged, shard.value);
+  state_->acknowledged.erase(shard);
 }
 
 Generation Membership::AcknowledgedBy(ShardId shard) const {
@@ -240,7 +266,7 @@ std::vector<Incarnation> Membership::TakeAnswered() {
 }
 
 void Membership::Resolve(Departure* departure, uint64_t round) {
-  DepartureRecord* const record = departure->record;
+  DepartureRecord* const record = &Edit(*departure);
   PS_CHECK(!record->is_resolved) << "incarnation " << record->member.incarnation;
   record->is_resolved = true;
   record->kept_for_round = round;
@@ -254,11 +280,15 @@ void Membership::ForgetKept(uint64_t round) {
     kept_.erase(kept_.begin());
     departures_.erase(incarnation);
     forgotten_.emplace(state_->generation, incarnation);
+    touched_->Mark(RowKind::kDeparture, incarnation.value);
+    touched_->Mark(RowKind::kGone, state_->gone_before + state_->gone.size());
     auto node = state_->departures.extract(incarnation);
     DepartureRecord& record = node.mapped();
     state_->gone.push_back({std::move(record.member), record.kind, std::move(record.reason)});
     if (state_->gone.size() > kGoneWorkersMax) {
+      touched_->Mark(RowKind::kGone, state_->gone_before);
       state_->gone.pop_front();
+      ++state_->gone_before;
     }
   }
 }

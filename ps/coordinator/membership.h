@@ -10,6 +10,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/coordinator/touched_rows.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
@@ -27,7 +28,7 @@ inline constexpr size_t kGoneWorkersMax = 64;
 
 /// A member: its record, and what only this process knows of it.
 struct Member {
-  MemberRecord* record = nullptr;
+  const MemberRecord* record = nullptr;
   proto::PeerId peer;  // none: the connection is lost, and may come back
   uint64_t join_request_id = 0;
   proto::WorkerState state = proto::WorkerState::kJoining;
@@ -45,7 +46,7 @@ struct Member {
 
 /// A departure: its record, and who waits for its end.
 struct Departure {
-  DepartureRecord* record = nullptr;
+  const DepartureRecord* record = nullptr;
   proto::PeerId goodbye_peer;  // GoodbyeReply goes there
   uint64_t goodbye_request_id = 0;
   TimePoint since{};
@@ -56,14 +57,22 @@ struct Departure {
 /// acknowledgement is found without looking at the members.
 class Membership {
  public:
-  /// Works on `state`, which outlives it. `shard_count` shards acknowledge every generation.
-  Membership(MembershipState* state, uint32_t shard_count);
+  /// Works on `state` and marks what it changes; both outlive it. `shard_count` shards acknowledge
+  /// every generation.
+  Membership(MembershipState* state, uint32_t shard_count, TouchedRows* touched);
 
   /// A new incarnation in a vacant seat. Requires: the seat has no member.
   Member& Add(WorkerId seat, const std::string& host, int64_t pid);
   /// Fences a member. The reference is valid until Forget.
   Departure& Remove(Incarnation incarnation, LeaveKind kind, std::string reason, TimePoint now);
   void SetActive(Member* member, bool is_active);
+
+  /// The record, to be changed, and written after the event.
+  MemberRecord& Edit(const Member& member);
+  DepartureRecord& Edit(const Departure& departure);
+  /// What a worker says of itself again and again is written with the next change of its record:
+  /// after a restart it says it again.
+  void NoteStats(const Member& member, const proto::WorkerStats& stats);
 
   Member* Find(Incarnation incarnation);
   const Member* Find(Incarnation incarnation) const;
@@ -82,7 +91,7 @@ class Membership {
   Status OnAck(const proto::MembershipAck& ack);
 
   /// The shard has forgotten what it knew: it has a new life.
-  void ForgetAcknowledged(ShardId shard) { state_->acknowledged.erase(shard); }
+  void ForgetAcknowledged(ShardId shard);
 
   /// Every shard has acknowledged at least this generation.
   bool IsAcknowledged(Generation generation) const { return generation <= acknowledged_by_all_; }
@@ -122,6 +131,7 @@ class Membership {
   void NoteChange(Incarnation incarnation);
 
   MembershipState* const state_;
+  TouchedRows* const touched_;
   const uint32_t shard_count_;
   // What follows from the state, kept at hand.
   std::map<Incarnation, Member> members_;

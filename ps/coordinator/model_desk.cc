@@ -34,7 +34,7 @@ void ModelDesk::Plan(bool has_failed, TimePoint now) {
   if (job_->options.model_sink == nullptr || !job_->training_began) {
     return;
   }
-  job_->state.model.is_due = true;
+  job_->edit.model.is_due = true;
   for (const Shard& shard : job_->shards.all()) {
     const bool is_there =
         shard.peer != proto::PeerId() && now - shard.last_heard <= job_->timing.server_detect;
@@ -50,7 +50,7 @@ void ModelDesk::GiveUp(const std::string& why) {
     return;
   }
   job_->log->Warning("model_not_saved", {{"reason", why}});
-  job_->state.model = {false, "", why};
+  job_->edit.model = {false, "", why};
   readings_.clear();
   if (is_begun_) {
     job_->options.model_sink->Abandon();
@@ -138,7 +138,7 @@ void ModelDesk::AwaitFile() {
   if (outcome && !outcome->ok()) {
     GiveUp(std::string(outcome->message()));
   } else if (outcome) {
-    job_->state.model = {false, job_->options.model_sink->path(), ""};
+    job_->edit.model = {false, job_->options.model_sink->path(), ""};
     job_->log->Info("model_saved", {{"path", job_->state.model.file}});
   }
 }

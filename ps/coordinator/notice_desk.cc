@@ -41,8 +41,7 @@ void NoticeDesk::On(const Call& call, const proto::NoticeRequest& message) {
     return;
   }
   job_->log->Info("notice_given", {{"worker", message.worker.value}, {"grace_s", Seconds(grace)}});
-  const Notice& notice = GiveTo(member, call.now + grace, call);
-  job_->Reply(call, proto::NoticeReply{Millis(notice.due - call.now)});
+  job_->Reply(call, proto::NoticeReply{Millis(GiveTo(member, call.now + grace, call))});
 }
 
 /// "there is no worker 7; these take part: 0, 2"
@@ -83,74 +82,73 @@ void NoticeDesk::Give(WorkerId seat, Duration grace, const Call& call) {
   if (Member* const member = job_->membership.FindSeat(seat); member != nullptr) {
     GiveTo(member, call.now + grace, call);
   } else if (job_->seats.IsExpected(seat)) {
-    notices_[seat] = {Incarnation(), call.now + grace, RetryTimer()};
+    job_->EditKill(seat) = {Incarnation(), call.now + grace - job_->started_at};
+    retries_[seat] = RetryTimer();
   }
 }
 
-NoticeDesk::Notice& NoticeDesk::GiveTo(Member* member, TimePoint due, const Call& call) {
-  MemberRecord* const record = member->record;
-  Notice& notice = notices_[record->seat];
-  const bool is_second = notice.incarnation == record->incarnation;
-  notice.due = is_second ? std::min(notice.due, due) : due;
-  notice.incarnation = record->incarnation;
-  notice.retry = RetryTimer(job_->timing.retry_first, job_->timing.retry_limit);
-  notice.retry.Start(call.now, &job_->random);
-  record->is_notified = true;
-  Tell(member, notice, call);
-  return notice;
+Duration NoticeDesk::GiveTo(Member* member, TimePoint due, const Call& call) {
+  const WorkerId seat = member->record->seat;
+  proto::KillRecord& kill = job_->EditKill(seat);
+  const bool is_second = kill.incarnation == member->record->incarnation;
+  const Duration at = due - job_->started_at;
+  kill.due = is_second ? std::min(kill.due, at) : at;
+  kill.incarnation = member->record->incarnation;
+  RetryTimer& retry = retries_[seat];
+  retry = RetryTimer(job_->timing.retry_first, job_->timing.retry_limit);
+  retry.Start(call.now, &job_->random);
+  job_->membership.Edit(*member).is_notified = true;
+  Tell(*member, kill, call);
+  return DueOf(kill) - call.now;
 }
 
-void NoticeDesk::Tell(Member* member, const Notice& notice, const Call& call) const {
-  if (member->peer != proto::PeerId()) {
-    call.out->Send(member->peer, 0, proto::Drain{"notice", Millis(notice.due - call.now)});
+void NoticeDesk::Tell(const Member& member, const proto::KillRecord& kill, const Call& call) const {
+  if (member.peer != proto::PeerId()) {
+    call.out->Send(member.peer, 0, proto::Drain{"notice", Millis(DueOf(kill) - call.now)});
   }
 }
 
 void NoticeDesk::OnTick(const Call& call) {
-  for (auto it = notices_.begin(); it != notices_.end();) {
-    it = Advance(it->first, &it->second, call) ? std::next(it) : notices_.erase(it);
+  for (auto it = retries_.begin(); it != retries_.end();) {
+    const WorkerId seat = it->first;
+    if (Advance(seat, call)) {
+      ++it;
+    } else {
+      job_->DropKill(seat);
+      it = retries_.erase(it);
+    }
   }
 }
 
-bool NoticeDesk::Advance(WorkerId seat, Notice* notice, const Call& call) {
+bool NoticeDesk::Advance(WorkerId seat, const Call& call) {
+  const proto::KillRecord& kill = job_->state.kills.at(seat);
   Member* const member = job_->membership.FindSeat(seat);
-  if (notice->incarnation == Incarnation() && member != nullptr && member->record->is_admitted) {
-    GiveTo(member, notice->due, call);
+  if (kill.incarnation == Incarnation() && member != nullptr && member->record->is_admitted) {
+    GiveTo(member, DueOf(kill), call);
   }
-  const bool is_there =
-      notice->incarnation == Incarnation()
-          ? member != nullptr || job_->seats.IsExpected(seat)
-          : member != nullptr && member->record->incarnation == notice->incarnation;
+  const bool is_there = kill.incarnation == Incarnation()
+                            ? member != nullptr || job_->seats.IsExpected(seat)
+                            : member != nullptr && member->record->incarnation == kill.incarnation;
   if (!is_there) {
     return false;
   }
-  if (call.now >= notice->due) {
+  if (call.now >= DueOf(kill)) {
     job_->fleet->KillWorker(seat);
     return false;
   }
-  if (member != nullptr && !member->record->is_draining && notice->retry.IsDue(call.now)) {
-    Tell(member, *notice, call);
-    notice->retry.Again(call.now, &job_->random);
+  RetryTimer& retry = retries_.at(seat);
+  if (member != nullptr && !member->record->is_draining && retry.IsDue(call.now)) {
+    Tell(*member, kill, call);
+    retry.Again(call.now, &job_->random);
   }
   return true;
 }
 
 void NoticeDesk::Resume(TimePoint now) {
-  for (const proto::KillRecord& kill : job_->state.kills) {
-    Notice& notice = notices_[kill.seat];
-    notice = {
-        kill.incarnation,
-        now + kill.left,
-        RetryTimer(job_->timing.retry_first, job_->timing.retry_limit)};
-    notice.retry.DueAt(now);
-  }
-  job_->state.kills.clear();
-}
-
-void NoticeDesk::SaveAt(TimePoint now, proto::JobState* saved) const {
-  for (const auto& [seat, notice] : notices_) {
-    saved->kills.push_back(
-        {seat, notice.incarnation, std::max(Duration::zero(), notice.due - now)});
+  for (const auto& [seat, kill] : job_->state.kills) {
+    RetryTimer& retry = retries_[seat];
+    retry = RetryTimer(job_->timing.retry_first, job_->timing.retry_limit);
+    retry.DueAt(now);
   }
 }
 

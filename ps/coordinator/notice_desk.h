@@ -27,25 +27,22 @@ class NoticeDesk {
 
   /// The notices in the job's state go on; what is left of each grace begins now.
   void Resume(TimePoint now);
-  void SaveAt(TimePoint now, proto::JobState* saved) const;
 
  private:
-  struct Notice {
-    Incarnation incarnation;  // none: it had not joined when the notice was given
-    TimePoint due{};
-    RetryTimer retry;
-  };
-
-  /// The seat's notice, new or made shorter. Requires: `member` has the seat.
-  Notice& GiveTo(Member* member, TimePoint due, const Call& call);
-  void Tell(Member* member, const Notice& notice, const Call& call) const;
+  /// Gives the seat its notice, or makes that shorter. Returns what is left of the grace. Requires:
+  /// `member` has the seat.
+  Duration GiveTo(Member* member, TimePoint due, const Call& call);
+  void Tell(const Member& member, const proto::KillRecord& kill, const Call& call) const;
   /// False when nothing is left to do about it.
-  bool Advance(WorkerId seat, Notice* notice, const Call& call);
+  bool Advance(WorkerId seat, const Call& call);
+
+  TimePoint DueOf(const proto::KillRecord& kill) const { return job_->started_at + kill.due; }
+
   std::string WhyNobodyIsIn(WorkerId seat) const;
 
   Job* const job_;
   HandoverDesk* const handovers_;
-  std::map<WorkerId, Notice> notices_;
+  std::map<WorkerId, RetryTimer> retries_;  // of the job's kills: when the worker is told again
 };
 
 }  // namespace ps::coordinator

@@ -44,6 +44,7 @@ void SendAway(
   }
   while (state->gone.size() > kGoneWorkersMax) {
     state->gone.pop_front();
+    ++state->gone_before;
   }
   for (proto::GoneWorker& worker : state->gone) {
     const MemberRecord* const then = FindMember(saved, worker.member.incarnation);
@@ -106,7 +107,7 @@ JobState GoBack(JobState present, const JobState* saved, const proto::KeptCheckp
     state.seats.expected.insert(member.seat);
     state.seats.ends.erase(member.seat);
   }
-  for (proto::KillRecord& kill : state.kills) {
+  for (auto& [seat, kill] : state.kills) {
     kill.incarnation = Incarnation();  // whoever comes back into the seat has the notice
   }
   SendAway(

@@ -7,8 +7,9 @@
 
 namespace ps::coordinator {
 
-Rounds::Rounds(RoundsState* state)
+Rounds::Rounds(RoundsState* state, TouchedRows* touched)
     : state_(state),
+      touched_(touched),
       contributed_(static_cast<size_t>(
           std::count_if(state->entries.begin(), state->entries.end(), [](const auto& entry) {
             return entry.second.has_contributed;
@@ -16,6 +17,7 @@ Rounds::Rounds(RoundsState* state)
 
 void Rounds::Enter(WorkerId worker, Incarnation incarnation) {
   const bool is_new = state_->entries.emplace(incarnation, RoundEntry{worker}).second;
+  touched_->Mark(RowKind::kRoundEntry, incarnation.value);
   PS_CHECK(is_new) << "incarnation " << incarnation << " is in round " << open_round();
 }
 
@@ -24,6 +26,7 @@ void Rounds::Contribute(Incarnation incarnation, Step step, uint32_t samples, bo
   PS_CHECK(it != state_->entries.end() && !it->second.has_contributed)
       << "incarnation " << incarnation;
   it->second = {it->second.worker, true, step, samples, is_rejected};
+  touched_->Mark(RowKind::kRoundEntry, incarnation.value);
   ++contributed_;
 }
 
@@ -31,6 +34,7 @@ void Rounds::Leave(Incarnation incarnation) {
   const auto it = state_->entries.find(incarnation);
   if (it != state_->entries.end() && !it->second.has_contributed) {
     state_->entries.erase(it);
+    touched_->Mark(RowKind::kRoundEntry, incarnation.value);
   }
 }
 
@@ -43,7 +47,12 @@ void Rounds::Commit() {
   PS_CHECK(is_settled() && is_commit_acknowledged()) << "round " << open_round();
   proto::CommitRound commit;
   commit.round = open_round();
+  touched_->Mark(RowKind::kCommit);
+  for (const ShardId shard : state_->acks) {
+    touched_->Mark(RowKind::kCommitAck, shard.value);
+  }
   for (const auto& [incarnation, entry] : state_->entries) {
+    touched_->Mark(RowKind::kRoundEntry, incarnation.value);
     if (!entry.is_rejected) {
       commit.contributions.push_back({entry.worker, incarnation, entry.step, entry.samples});
     }
@@ -70,10 +79,12 @@ Result<bool> Rounds::OnAck(const proto::CommitAck& ack, uint32_t shard_count) {
     return false;  // a repetition
   }
   state_->acks.insert(ack.shard);
+  touched_->Mark(RowKind::kCommitAck, ack.shard.value);
   if (state_->acks.size() < shard_count) {
     return false;
   }
   state_->commit.reset();
+  touched_->Mark(RowKind::kCommit);
   return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
+#include "ps/coordinator/touched_rows.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 
@@ -21,8 +22,8 @@ using proto::RoundsState;
 /// whose contributions were all rejected commits without any.
 class Rounds {
  public:
-  /// Works on `state`, which outlives it.
-  explicit Rounds(RoundsState* state);
+  /// Works on `state` and marks what it changes; both outlive it.
+  Rounds(RoundsState* state, TouchedRows* touched);
 
   uint64_t open_round() const { return state_->committed + 1; }
 
@@ -65,6 +66,7 @@ class Rounds {
 
  private:
   RoundsState* const state_;
+  TouchedRows* const touched_;
   size_t contributed_ = 0;  // of the entries
 };
 

@@ -9,11 +9,13 @@ namespace ps::coordinator {
 Seats::Seats(
     const proto::JobConfig& config,
     const std::vector<proto::FaultConfig>& faults,
-    proto::SeatsState* state)
+    proto::SeatsState* state,
+    TouchedRows* touched)
     : reference_minibatch_(std::max<uint32_t>(config.train.minibatch, 1)),
       default_group_(Resolve({})),
       faults_(faults),
-      state_(state) {
+      state_(state),
+      touched_(touched) {
   for (const proto::WorkerGroup& group : config.workers) {
     for (uint32_t i = 0; i < group.count && initial_ < kSeatsMax; ++i) {
       groups_[WorkerId(initial_++)] = Resolve(group);
@@ -44,6 +46,7 @@ WorkerId Seats::AddFresh(uint32_t fault) {
   const WorkerId seat(state_->next++);
   groups_[seat] = Resolve(faults_[fault].add);
   state_->added[seat] = fault;
+  touched_->Mark(RowKind::kSeat, seat.value);
   NoteVacancy(seat);
   return seat;
 }
@@ -65,7 +68,9 @@ void Seats::NoteVacancy(WorkerId seat) {
 
 void Seats::Take(WorkerId seat) {
   taken_.insert(seat);
-  state_->ends.erase(seat);
+  if (state_->ends.erase(seat) != 0) {
+    touched_->Mark(RowKind::kSeat, seat.value);
+  }
   NoteVacancy(seat);
 }
 
@@ -74,11 +79,17 @@ void Seats::Leave(WorkerId seat) {
   NoteVacancy(seat);
 }
 
+void Seats::NoteFailure(WorkerId seat, std::string why) {
+  touched_->Mark(RowKind::kSeat, seat.value);
+  state_->ends[seat] = std::move(why);
+}
+
 std::optional<WorkerId> Seats::Vacant() const {
   return vacant_.empty() ? std::nullopt : std::optional(*vacant_.begin());
 }
 
 void Seats::Expect(WorkerId seat) {
+  touched_->Mark(RowKind::kSeat, seat.value);
   state_->expected.insert(seat);
   state_->ends.erase(seat);
   NoteVacancy(seat);
@@ -86,6 +97,7 @@ void Seats::Expect(WorkerId seat) {
 
 void Seats::StopExpecting(WorkerId seat) {
   if (state_->expected.erase(seat) != 0) {
+    touched_->Mark(RowKind::kSeat, seat.value);
     NoteVacancy(seat);
   }
 }

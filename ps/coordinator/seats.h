@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ps/base/ids.h"
+#include "ps/coordinator/touched_rows.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/limits.h"
@@ -19,12 +20,13 @@ using proto::kSeatsMax;
 /// order of its groups; those of `add` faults and of workers started by hand follow.
 class Seats {
  public:
-  /// Works on `state`, which outlives it; `faults` is what its `added` seats name. A state without
-  /// seats gets those of the config.
+  /// Works on `state` and marks what it changes; both outlive it. `faults` is what its `added`
+  /// seats name. A state without seats gets those of the config.
   Seats(
       const proto::JobConfig& config,
       const std::vector<proto::FaultConfig>& faults,
-      proto::SeatsState* state);
+      proto::SeatsState* state,
+      TouchedRows* touched);
 
   /// The settings of a seat: count 1, minibatch resolved. Defaults for seats that nobody described.
   const proto::WorkerGroup& GroupOf(WorkerId seat) const;
@@ -57,7 +59,7 @@ class Seats {
 
   /// The seat's worker ended by itself with an error before it had counted a step. Forgotten when
   /// another one takes the seat or is expected in it.
-  void NoteFailure(WorkerId seat, std::string why) { state_->ends[seat] = std::move(why); }
+  void NoteFailure(WorkerId seat, std::string why);
 
   const std::map<WorkerId, std::string>& failures() const { return state_->ends; }
 
@@ -72,6 +74,7 @@ class Seats {
   const proto::WorkerGroup default_group_;
   const std::vector<proto::FaultConfig> faults_;
   proto::SeatsState* const state_;
+  TouchedRows* const touched_;
   std::map<WorkerId, proto::WorkerGroup> groups_;
   uint32_t initial_ = 0;
   std::set<WorkerId> taken_;

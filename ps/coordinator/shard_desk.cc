@@ -65,7 +65,7 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
             job_->shards.size() - 1));
     return;
   }
-  ShardRecord* const record = shard->record;
+  const ShardRecord* const record = shard->record;
   // Processes on two machines may have one pid. Only the one that was set up has the life, or sends
   // on its connection, where an earlier registration may come late.
   const bool has_life = message.life == record->life || shard->peer == call.from;
@@ -86,10 +86,11 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
     job_->ClosePeer(shard->peer, call);
   }
   job_->shards.Connect(shard, call.from);
-  record->is_registered = true;
-  record->host = message.host;
-  record->port = message.port;
-  record->pid = message.pid;
+  ShardRecord& edit = job_->shards.Edit(*shard);
+  edit.is_registered = true;
+  edit.host = message.host;
+  edit.port = message.port;
+  edit.pid = message.pid;
   shard->register_request_id = call.request_id;
   shard->last_heard = call.now;
   job_->log->Info(
@@ -350,7 +351,7 @@ Status ShardDesk::OnServerLost(
   if (is_known) {
     return Status::Ok();
   }
-  proto::CheckpointsState& checkpoints = job_->state.checkpoints;
+  proto::CheckpointsState& checkpoints = job_->edit.checkpoints;
   const proto::KeptCheckpoint newest = checkpoints.newest();
   const proto::RestoreOrder restore{newest.checkpoint, newest.shards};
   uint64_t undone = 0;
@@ -393,7 +394,7 @@ bool ShardDesk::IsRestoring(const Call& call, const proto::RestoreFailed& messag
 }
 
 Status ShardDesk::RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, const Call& call) {
-  proto::CheckpointsState& checkpoints = job_->state.checkpoints;
+  proto::CheckpointsState& checkpoints = job_->edit.checkpoints;
   if (!job_->training_began) {
     return Status::Corruption(fmt::format(
         "the run was to go on from a checkpoint that can't be restored: {}; psctl resume takes the "

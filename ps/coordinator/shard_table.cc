@@ -9,8 +9,12 @@ namespace ps::coordinator {
 ShardTable::ShardTable(
     std::vector<ShardRecord>* records,
     uint32_t shards_per_server,
-    const proto::Placement& placement)
-    : shards_per_server_(shards_per_server), shards_(records->size()) {
+    const proto::Placement& placement,
+    TouchedRows* touched)
+    : records_(records),
+      touched_(touched),
+      shards_per_server_(shards_per_server),
+      shards_(records->size()) {
   PS_CHECK(!shards_.empty() && shards_per_server > 0);
   for (uint32_t i = 0; i < shards_.size(); ++i) {
     shards_[i].shard = ShardId(i);
@@ -26,6 +30,11 @@ ShardTable::ShardTable(
     lives_ += shard.has_chunks ? shard.record->life : 0;
   }
   largest_bytes_ = *std::max_element(bytes.begin(), bytes.end());
+}
+
+ShardRecord& ShardTable::Edit(const Shard& shard) {
+  touched_->Mark(RowKind::kShard, shard.shard.value);
+  return (*records_)[shard.shard.value];
 }
 
 Shard* ShardTable::Find(ShardId shard) {
@@ -47,11 +56,11 @@ void ShardTable::Connect(Shard* shard, proto::PeerId peer) {
 
 void ShardTable::MarkReady(Shard* shard) {
   ready_ += shard->record->is_ready ? 0 : 1;
-  shard->record->is_ready = true;
+  Edit(*shard).is_ready = true;
 }
 
 void ShardTable::LoseProcess(Shard* shard, TimePoint now) {
-  ShardRecord* const record = shard->record;
+  ShardRecord* const record = &Edit(*shard);
   if (record->pid != 0) {
     shard->lost_pid = record->pid;
   }
@@ -71,7 +80,7 @@ void ShardTable::RememberLosses(const ShardTable& before, TimePoint now) {
 }
 
 void ShardTable::BeginLife(Shard* shard, proto::RestoreOrder restore) {
-  ShardRecord* const record = shard->record;
+  ShardRecord* const record = &Edit(*shard);
   ready_ -= record->is_ready ? 1 : 0;
   ++record->life;
   lives_ += shard->has_chunks ? 1 : 0;

@@ -8,6 +8,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/retry.h"
 #include "ps/base/time.h"
+#include "ps/coordinator/touched_rows.h"
 #include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
@@ -19,7 +20,7 @@ using proto::ShardRecord;
 /// One server shard: its record, and what only this process knows of it.
 struct Shard {
   ShardId shard;
-  ShardRecord* record = nullptr;
+  const ShardRecord* record = nullptr;
   bool has_chunks = false;  // a shard without chunks never completes a step
   proto::PeerId peer;       // none: not connected now
   uint64_t register_request_id = 0;
@@ -48,11 +49,15 @@ struct Shard {
 /// The job's shards: fixed in number, all of them needed all the time.
 class ShardTable {
  public:
-  /// Works on `records`, one a shard, which outlive it.
+  /// Works on `records`, one a shard, and marks what it changes; both outlive it.
   ShardTable(
       std::vector<ShardRecord>* records,
       uint32_t shards_per_server,
-      const proto::Placement& placement);
+      const proto::Placement& placement,
+      TouchedRows* touched);
+
+  /// The record, to be changed, and written after the event.
+  ShardRecord& Edit(const Shard& shard);
 
   /// Null when there is no such shard.
   Shard* Find(ShardId shard);
@@ -91,6 +96,8 @@ class ShardTable {
   std::vector<proto::ShardAddress> Addresses() const;
 
  private:
+  std::vector<ShardRecord>* const records_;
+  TouchedRows* const touched_;
   const uint32_t shards_per_server_;
   std::vector<Shard> shards_;
   std::map<proto::PeerId, ShardId> peers_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/coordinator/job_journal.h"
+
 namespace ps::coordinator {
 namespace {
 
@@ -435,6 +437,12 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   }
   status.evaluations = job_->evaluations.results();
   status.checkpoints = checkpoints_->StatusAt(now);
+  status.journal.restarts = job_->state.restarts;
+  if (const JobJournal* const journal = job_->options.journal; journal != nullptr) {
+    status.journal.is_on = true;
+    status.journal.failures = journal->failures();
+    status.journal.trouble = journal->trouble();
+  }
   return status;
 }
 

@@ -139,7 +139,14 @@ Offset<saved::MembershipState> Encode(Fbb& b, const MembershipState& m) {
   });
   const auto gone = MakeList(b, m.gone);
   return saved::CreateMembershipState(
-      b, m.generation.value, m.incarnation_max.value, members, departures, acknowledged, gone);
+      b,
+      m.generation.value,
+      m.incarnation_max.value,
+      members,
+      departures,
+      acknowledged,
+      gone,
+      m.gone_before);
 }
 
 void Decode(Decoder& d, const saved::MembershipState& w, MembershipState* m) {
@@ -165,6 +172,7 @@ void Decode(Decoder& d, const saved::MembershipState& w, MembershipState* m) {
   std::vector<GoneWorker> gone;
   d.Tables(w.gone(), "gone", &gone);
   m->gone.assign(gone.begin(), gone.end());
+  m->gone_before = w.gone_before();
 }
 
 Offset<saved::SeatsState> Encode(Fbb& b, const SeatsState& m) {

@@ -41,9 +41,28 @@ void Decode(Decoder& d, const saved::MembershipState& w, MembershipState* m);
 void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m);
 void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m);
 
+/// What of a JobState is in its table.
+enum StatePart : uint32_t {
+  kConfigPart = 1U << 0,
+  kPlacementPart = 1U << 1,
+  kTotalsPart = 1U << 2,  // with the newest numbers, which are in the tables of other parts
+  kTimesPart = 1U << 3,
+  kShardsPart = 1U << 4,
+  kMembershipPart = 1U << 5,
+  kSeatsPart = 1U << 6,
+  kLedgerPart = 1U << 7,
+  kEvaluationsPart = 1U << 8,
+  kRoundsPart = 1U << 9,
+  kKillsPart = 1U << 10,
+  kAllParts = (1U << 11) - 1,
+};
+
 // job_state.cc
-Offset<saved::JobState> Encode(Fbb& b, const JobState& m);
-void Decode(Decoder& d, const saved::JobState& w, JobState* m);
+Offset<saved::JobState> Encode(Fbb& b, const JobState& m, uint32_t parts);
+void Decode(Decoder& d, const saved::JobState& w, uint32_t parts, JobState* m);
+
+/// Decodes a FlatBuffer that nobody has looked at. Errors: kCorruption.
+Result<JobState> DecodeParts(std::span<const std::byte> body, uint32_t parts);
 
 /// A text that the decoder takes: what is over its limit is cut off.
 flatbuffers::Offset<flatbuffers::String> EncodeText(Fbb& b, std::string_view text);

@@ -22,6 +22,8 @@ static_assert(static_cast<int>(saved::JobPhase::MAX) == static_cast<int>(JobPhas
 
 namespace {
 
+constexpr uint32_t kStateDepthMax = 16;
+
 Offset<saved::CheckpointsState> Encode(Fbb& b, const CheckpointsState& m) {
   const auto kept =
       MakeStructs<saved::KeptCheckpoint>(b, m.kept, [](const KeptCheckpoint& checkpoint) {
@@ -63,25 +65,24 @@ void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
   m->is_going_back = w.is_going_back();
 }
 
-}  // namespace
+/// Texts and tables that have to be in the buffer before the state's own table.
+struct Totals {
+  Offset<flatbuffers::String> outcome_message, stop_reason, leave_reason, model_file, model_problem;
+  Offset<saved::CheckpointsState> checkpoints;
+};
 
-Offset<saved::JobState> Encode(Fbb& b, const JobState& m) {
-  const auto config_json = b.CreateString(m.config_json);
-  const auto outcome_message = EncodeText(b, m.outcome.message());
-  const auto stop_reason = EncodeText(b, m.stop_reason);
-  const auto leave_reason = EncodeText(b, m.leave_reason);
-  const auto model_file = EncodeText(b, m.model.file);
-  const auto model_problem = EncodeText(b, m.model.problem);
-  const auto placement = Encode(b, m.placement);
-  const auto shards = MakeList(b, m.shards);
-  const auto membership = Encode(b, m.membership);
-  const auto seats = Encode(b, m.seats);
-  const auto ledger = Encode(b, m.ledger);
-  const auto evaluations = Encode(b, m.evaluations);
-  const auto rounds = Encode(b, m.rounds);
-  const auto kills = MakeStructs<saved::KillRecord>(b, m.kills, [](const KillRecord& kill) {
-    return saved::KillRecord(kill.seat.value, kill.incarnation.value, kill.left.count());
-  });
+Totals EncodeTotals(Fbb& b, const JobState& m) {
+  Totals totals;
+  totals.outcome_message = EncodeText(b, m.outcome.message());
+  totals.stop_reason = EncodeText(b, m.stop_reason);
+  totals.leave_reason = EncodeText(b, m.leave_reason);
+  totals.model_file = EncodeText(b, m.model.file);
+  totals.model_problem = EncodeText(b, m.model.problem);
+  totals.checkpoints = Encode(b, m.checkpoints);
+  return totals;
+}
+
+void AddTotals(const JobState& m, const Totals& totals, saved::JobStateBuilder* out) {
   const saved::MeterState meter(m.meter.loss, m.meter.accuracy, m.meter.has_step);
   const saved::JobCounters counters(
       m.counters.steps_counted,
@@ -93,45 +94,65 @@ Offset<saved::JobState> Encode(Fbb& b, const JobState& m) {
       m.counters.joins);
   const RunData data = m.data.value_or(RunData{});
   const saved::RunData run_data(EncodeData(data.fingerprint), data.worker.value);
-  const auto checkpoints = Encode(b, m.checkpoints);
-  saved::JobStateBuilder out(b);
-  out.add_checkpoints(checkpoints);
-  out.add_config_json(config_json);
-  out.add_phase(EnumTo<saved::JobPhase>(m.phase));
-  out.add_outcome(EnumTo<wire::StatusCode>(m.outcome.code()));
-  out.add_outcome_message(outcome_message);
-  out.add_stop_reason(stop_reason);
-  out.add_leave_reason(leave_reason);
-  out.add_is_told_shards(m.is_told_shards);
-  out.add_placement(placement);
-  out.add_shards(shards);
-  out.add_membership(membership);
-  out.add_seats(seats);
-  out.add_ledger(ledger);
-  out.add_evaluations(evaluations);
-  out.add_epochs_finished(m.epochs_finished);
-  out.add_rounds(rounds);
-  out.add_faults_fired(m.faults_fired);
-  out.add_kills(kills);
-  out.add_meter(&meter);
-  out.add_counters(&counters);
-  out.add_age_ns(m.age.count());
-  out.add_trained_ns(m.trained ? m.trained->count() : -1);
-  out.add_is_trained(m.is_trained);
-  out.add_is_model_due(m.model.is_due);
-  out.add_model_file(model_file);
-  out.add_model_problem(model_problem);
+  out->add_phase(EnumTo<saved::JobPhase>(m.phase));
+  out->add_outcome(EnumTo<wire::StatusCode>(m.outcome.code()));
+  out->add_outcome_message(totals.outcome_message);
+  out->add_stop_reason(totals.stop_reason);
+  out->add_leave_reason(totals.leave_reason);
+  out->add_is_told_shards(m.is_told_shards);
+  out->add_restarts(m.restarts);
+  out->add_epochs_finished(m.epochs_finished);
+  out->add_faults_fired(m.faults_fired);
+  out->add_meter(&meter);
+  out->add_counters(&counters);
+  out->add_is_model_due(m.model.is_due);
+  out->add_model_file(totals.model_file);
+  out->add_model_problem(totals.model_problem);
+  out->add_checkpoints(totals.checkpoints);
   if (m.data) {
-    out.add_data(&run_data);
+    out->add_data(&run_data);
   }
-  return out.Finish();
 }
 
-void DecodeNumbers(Decoder& d, const saved::JobState& w, JobState* m) {
-  d.Structs(w.kills(), "kills", &m->kills, [](const saved::KillRecord& kill) {
-    return KillRecord{
-        WorkerId(kill.seat()), Incarnation(kill.incarnation()), Duration(kill.left_ns())};
+Offset<StructVector<saved::KillRecord>> EncodeKills(
+    Fbb& b, const std::map<WorkerId, KillRecord>& kills) {
+  const std::vector<std::pair<WorkerId, KillRecord>> all(kills.begin(), kills.end());
+  return MakeStructs<saved::KillRecord>(b, all, [](const auto& kill) {
+    return saved::KillRecord(
+        kill.first.value, kill.second.incarnation.value, kill.second.due.count());
   });
+}
+
+void DecodeKills(
+    Decoder& d, const StructVector<saved::KillRecord>* w, std::map<WorkerId, KillRecord>* m) {
+  std::vector<std::pair<WorkerId, KillRecord>> all;
+  d.Structs(w, "kills", &all, [](const saved::KillRecord& kill) {
+    return std::pair(
+        WorkerId(kill.seat()),
+        KillRecord{Incarnation(kill.incarnation()), Duration(kill.due_ns())});
+  });
+  for (const auto& [seat, kill] : all) {
+    PutOnce(d, "kills", seat, kill, m);
+  }
+}
+
+/// Nothing, when the part is not wanted.
+template <typename F>
+auto EncodeIf(bool is_wanted, F encode) -> decltype(encode()) {
+  return is_wanted ? encode() : decltype(encode())();
+}
+
+void DecodeTotals(Decoder& d, const saved::JobState& w, JobState* m) {
+  m->phase = d.Enum<JobPhase>(w.phase(), "phase");
+  m->outcome = Status(
+      d.Enum<StatusCode>(w.outcome(), "outcome"),
+      d.Text(w.outcome_message(), kTextBytesMax, "outcome_message"));
+  m->stop_reason = d.Text(w.stop_reason(), kTextBytesMax, "stop_reason");
+  m->leave_reason = d.Text(w.leave_reason(), kTextBytesMax, "leave_reason");
+  m->is_told_shards = w.is_told_shards();
+  m->restarts = w.restarts();
+  m->epochs_finished = w.epochs_finished();
+  m->faults_fired = w.faults_fired();
   if (d.Present(w.meter(), "meter")) {
     m->meter = {w.meter()->loss(), w.meter()->accuracy(), w.meter()->has_step()};
   }
@@ -146,11 +167,6 @@ void DecodeNumbers(Decoder& d, const saved::JobState& w, JobState* m) {
         c.revocations_unnoticed(),
         c.joins()};
   }
-  m->age = Duration(w.age_ns());
-  if (w.trained_ns() >= 0) {
-    m->trained = Duration(w.trained_ns());
-  }
-  m->is_trained = w.is_trained();
   m->model.is_due = w.is_model_due();
   m->model.file = d.Text(w.model_file(), kTextBytesMax, "model_file");
   m->model.problem = d.Text(w.model_problem(), kTextBytesMax, "model_problem");
@@ -162,30 +178,98 @@ void DecodeNumbers(Decoder& d, const saved::JobState& w, JobState* m) {
   }
 }
 
-void Decode(Decoder& d, const saved::JobState& w, JobState* m) {
-  const auto part = [&d](const auto* table, const char* field, auto* out) {
-    if (d.Present(table, field)) {
+}  // namespace
+
+Offset<saved::JobState> Encode(Fbb& b, const JobState& m, uint32_t parts) {
+  const auto has = [parts](uint32_t wanted) { return (parts & wanted) != 0; };
+  const bool has_totals = has(kTotalsPart);
+  const auto config_json =
+      EncodeIf(has(kConfigPart), [&] { return b.CreateString(m.config_json); });
+  const Totals totals = EncodeIf(has_totals, [&] { return EncodeTotals(b, m); });
+  const auto placement = EncodeIf(has(kPlacementPart), [&] { return Encode(b, m.placement); });
+  const auto shards = EncodeIf(has(kShardsPart), [&] { return MakeList(b, m.shards); });
+  const auto membership =
+      EncodeIf(has(kMembershipPart | kTotalsPart), [&] { return Encode(b, m.membership); });
+  const auto seats = EncodeIf(has(kSeatsPart | kTotalsPart), [&] { return Encode(b, m.seats); });
+  const auto ledger = EncodeIf(has(kLedgerPart | kTotalsPart), [&] { return Encode(b, m.ledger); });
+  const auto evaluations =
+      EncodeIf(has(kEvaluationsPart), [&] { return Encode(b, m.evaluations); });
+  const auto rounds = EncodeIf(has(kRoundsPart | kTotalsPart), [&] { return Encode(b, m.rounds); });
+  const auto kills = EncodeIf(has(kKillsPart), [&] { return EncodeKills(b, m.kills); });
+  saved::JobStateBuilder out(b);
+  out.add_config_json(config_json);
+  if (has_totals) {
+    AddTotals(m, totals, &out);
+  }
+  out.add_placement(placement);
+  out.add_shards(shards);
+  out.add_membership(membership);
+  out.add_seats(seats);
+  out.add_ledger(ledger);
+  out.add_evaluations(evaluations);
+  out.add_rounds(rounds);
+  out.add_kills(kills);
+  if (has(kTimesPart)) {
+    out.add_age_ns(m.age.count());
+    out.add_trained_ns(m.trained ? m.trained->count() : -1);
+    out.add_is_trained(m.is_trained);
+  }
+  return out.Finish();
+}
+
+void Decode(Decoder& d, const saved::JobState& w, uint32_t parts, JobState* m) {
+  const auto has = [parts](uint32_t wanted) { return (parts & wanted) != 0; };
+  const auto part = [&d](bool is_wanted, const auto* table, const char* field, auto* out) {
+    if (is_wanted && d.Present(table, field)) {
       Decode(d, *table, out);
     }
   };
-  m->config_json = d.Text(w.config_json(), kConfigBytesMax, "config_json");
-  m->phase = d.Enum<JobPhase>(w.phase(), "phase");
-  m->outcome = Status(
-      d.Enum<StatusCode>(w.outcome(), "outcome"),
-      d.Text(w.outcome_message(), kTextBytesMax, "outcome_message"));
-  m->stop_reason = d.Text(w.stop_reason(), kTextBytesMax, "stop_reason");
-  m->leave_reason = d.Text(w.leave_reason(), kTextBytesMax, "leave_reason");
-  m->is_told_shards = w.is_told_shards();
-  part(w.placement(), "placement", &m->placement);
-  d.Tables(w.shards(), "shards", &m->shards);
-  part(w.membership(), "membership", &m->membership);
-  part(w.seats(), "seats", &m->seats);
-  part(w.ledger(), "ledger", &m->ledger);
-  part(w.evaluations(), "evaluations", &m->evaluations);
-  m->epochs_finished = w.epochs_finished();
-  part(w.rounds(), "rounds", &m->rounds);
-  m->faults_fired = w.faults_fired();
-  DecodeNumbers(d, w, m);
+  if (has(kConfigPart)) {
+    m->config_json = d.Text(w.config_json(), kConfigBytesMax, "config_json");
+  }
+  if (has(kTotalsPart)) {
+    DecodeTotals(d, w, m);
+  }
+  part(has(kPlacementPart), w.placement(), "placement", &m->placement);
+  if (has(kShardsPart)) {
+    d.Tables(w.shards(), "shards", &m->shards);
+  }
+  part(has(kMembershipPart | kTotalsPart), w.membership(), "membership", &m->membership);
+  part(has(kSeatsPart | kTotalsPart), w.seats(), "seats", &m->seats);
+  part(has(kLedgerPart | kTotalsPart), w.ledger(), "ledger", &m->ledger);
+  part(has(kEvaluationsPart), w.evaluations(), "evaluations", &m->evaluations);
+  part(has(kRoundsPart | kTotalsPart), w.rounds(), "rounds", &m->rounds);
+  if (has(kKillsPart)) {
+    DecodeKills(d, w.kills(), &m->kills);
+  }
+  if (has(kTimesPart)) {
+    m->age = Duration(w.age_ns());
+    if (w.trained_ns() >= 0) {
+      m->trained = Duration(w.trained_ns());
+    }
+    m->is_trained = w.is_trained();
+  }
+}
+
+Result<JobState> DecodeParts(std::span<const std::byte> body, uint32_t parts) {
+  // FlatBuffers reads 64-bit numbers in place.
+  std::vector<uint64_t> aligned((body.size() + sizeof(uint64_t) - 1) / sizeof(uint64_t));
+  if (!body.empty()) {
+    std::memcpy(aligned.data(), body.data(), body.size());
+  }
+  const auto* const data = reinterpret_cast<const uint8_t*>(aligned.data());
+  const auto tables_max = static_cast<flatbuffers::uoffset_t>(body.size() / 8 + 1);
+  flatbuffers::Verifier verifier(data, body.size(), kStateDepthMax, tables_max);
+  if (!verifier.VerifyBuffer<saved::JobState>(nullptr)) {
+    return Status::Corruption("it is a malformed FlatBuffer");
+  }
+  JobState state;
+  Decoder decoder(body.size());
+  Decode(decoder, *flatbuffers::GetRoot<saved::JobState>(data), parts, &state);
+  if (!decoder.status().ok()) {
+    return Status::Corruption(std::string(decoder.status().message()));
+  }
+  return state;
 }
 
 }  // namespace codec
@@ -193,7 +277,6 @@ void Decode(Decoder& d, const saved::JobState& w, JobState* m) {
 namespace {
 
 constexpr uint32_t kMagic = 0x534a5053;  // "SPJS"
-constexpr uint32_t kStateDepthMax = 16;
 
 struct Header {
   uint32_t magic = kMagic;
@@ -208,7 +291,7 @@ static_assert(std::endian::native == std::endian::little, "the header is little-
 
 std::vector<std::byte> EncodeJobState(const JobState& state) {
   codec::Fbb builder(4096);
-  builder.Finish(codec::Encode(builder, state));
+  builder.Finish(codec::Encode(builder, state, codec::kAllParts));
   const std::span<const std::byte> body(
       reinterpret_cast<const std::byte*>(builder.GetBufferPointer()), builder.GetSize());
   Header header;
@@ -236,22 +319,7 @@ Result<JobState> DecodeJobState(std::span<const std::byte> bytes) {
   if (header.crc != Crc32c(body)) {
     return Status::Corruption("the job state's checksum does not match");
   }
-  // FlatBuffers reads 64-bit numbers in place.
-  std::vector<uint64_t> aligned((body.size() + sizeof(uint64_t) - 1) / sizeof(uint64_t));
-  std::memcpy(aligned.data(), body.data(), body.size());
-  const auto* const data = reinterpret_cast<const uint8_t*>(aligned.data());
-  const auto tables_max = static_cast<flatbuffers::uoffset_t>(body.size() / 8 + 1);
-  flatbuffers::Verifier verifier(data, body.size(), kStateDepthMax, tables_max);
-  if (!verifier.VerifyBuffer<saved::JobState>(nullptr)) {
-    return Status::Corruption("the job state is a malformed FlatBuffer");
-  }
-  JobState state;
-  codec::Decoder decoder(body.size());
-  codec::Decode(decoder, *flatbuffers::GetRoot<saved::JobState>(data), &state);
-  if (!decoder.status().ok()) {
-    return Status::Corruption("the job state: " + std::string(decoder.status().message()));
-  }
-  return state;
+  return codec::DecodeParts(body, codec::kAllParts).Annotate("the job state");
 }
 
 }  // namespace ps::proto

@@ -147,6 +147,7 @@ struct MembershipState {
   std::map<Incarnation, DepartureRecord> departures;
   std::map<ShardId, Generation> acknowledged;
   std::deque<GoneWorker> gone;  // newest last, bounded
+  uint64_t gone_before = 0;     // these are forgotten
 };
 
 struct SeatsState {
@@ -175,11 +176,10 @@ enum class JobPhase : uint8_t {
   kFinished,
 };
 
-/// A notice whose grace is not over.
+/// A notice whose grace is not over, of a seat.
 struct KillRecord {
-  WorkerId seat;
   Incarnation incarnation;  // none: it had not joined when the notice was given
-  Duration left{};
+  Duration due{};           // age of the job at which it is over
 };
 
 /// A checkpoint that exists.
@@ -252,6 +252,7 @@ struct JobState {
   std::string stop_reason;
   std::string leave_reason;
   bool is_told_shards = false;  // kLeaving: shards are told to leave, too
+  uint32_t restarts = 0;        // of the coordinator
 
   Placement placement;
   std::vector<ShardRecord> shards;  // by ShardId
@@ -262,7 +263,7 @@ struct JobState {
   uint32_t epochs_finished = 0;  // counted in full, and their evaluation begun
   RoundsState rounds;
   uint32_t faults_fired = 0;
-  std::vector<KillRecord> kills;
+  std::map<WorkerId, KillRecord> kills;
   std::optional<RunData> data;
   MeterState meter;
   JobCounters counters;

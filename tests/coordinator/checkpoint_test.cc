@@ -272,7 +272,7 @@ TEST_F(BspCheckpointTest, IsOfACommittedRound) {
 
 TEST(ResumeTest, GoesOnFromWhatWasCountedWithTheLeasesBackInTheQueue) {
   FakeDisk disk;
-  std::vector<std::byte> saved;
+  JobState saved;
   uint64_t counted = 0;
   {
     Harness before(OptionsWith(&disk));
@@ -280,11 +280,11 @@ TEST(ResumeTest, GoesOnFromWhatWasCountedWithTheLeasesBackInTheQueue) {
     const auto grants = before.AskAll(&workers);
     before.Work(&workers[0], grants[0]);
     counted = before.status().samples_counted;
-    saved = before.core->Save(before.now);
+    saved = before.core->StateAt(before.now);
   }
   CoordinatorOptions options = OptionsWith(&disk);
   options.config.servers.count = 3;
-  options.resume = ResumeFrom{proto::DecodeJobState(saved).value(), 7};
+  options.resume = ResumeFrom{saved, 7};
   options.checkpoints = {{6, 2, 0}, {7, 2, 1}};
   options.next_checkpoint = 8;
   ASSERT_TRUE(CheckJobState(MakeJobState(options), options).ok());

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/memory_storage.h"
 #include "ps/coordinator/coordinator_core.h"
+#include "ps/coordinator/job_journal.h"
 
 namespace ps::coordinator {
 
@@ -81,7 +83,7 @@ class Harness final : private proto::Outbox {
   /// A process that was set up comes with the life that it was given.
   void RegisterShard(uint32_t shard, int64_t pid);
   /// The coordinator's process ends with all its connections, another one goes on after `pause`
-  /// from what the first had saved, and the shards come back. Workers come back by Reconnect.
+  /// from the journal, and the shards come back. Workers come back by Reconnect.
   void Restart(Duration pause = {});
   void Reconnect(FakeWorker* worker);
   void Unmute(uint32_t shard);
@@ -141,7 +143,11 @@ class Harness final : private proto::Outbox {
   std::set<proto::PeerId> slow;  // take nothing more for now
 
   FakeFleet fleet;
+  checkpoint::MemoryStorage storage;
+  std::unique_ptr<JobJournal> journal;
   std::unique_ptr<CoordinatorCore> core;
+  std::optional<RowKind> unmarked;  // as if nobody marked rows of this kind
+  bool is_unmarked_found = false;   // and the journal was seen to lack them
   TimePoint now{std::chrono::seconds(100)};
   std::vector<FakeShard> shards;
   proto::Timing timing;
@@ -153,12 +159,17 @@ class Harness final : private proto::Outbox {
   void Answer(FakeShard* shard, const proto::Message& message);
   void GiveModel(FakeShard* shard, const proto::PullRequest& pull);
   void Exchange();
+  void OpenJournal();
+  CoordinatorOptions OptionsNow() const;
+  /// The state fits together, and its journal is as it is.
   void ExpectSound();
 
   std::map<proto::PeerId, std::deque<proto::Message>> sent_;  // to workers and control
   std::deque<std::pair<size_t, proto::Message>> to_shards_;
   std::map<proto::PeerId, bool> closed_;
   uint64_t next_peer_ = 0;
+  uint64_t skipped_ = 0;
+  uint64_t checked_ = 0;
 };
 
 /// The workers' connections end.

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "checkpoint/memory_storage.h"
+#include "ps/base/file.h"
 #include "ps/coordinator/coordinator_host.h"
 #include "tests/coordinator/harness.h"
 
@@ -84,6 +86,61 @@ TEST_F(CoordinatorHostTest, AnAddressThatCannotBeListenedOnNamesTheFields) {
   const Result<uint32_t> port = host.Listen();
   ASSERT_FALSE(port.ok());
   EXPECT_NE(port.status().message().find("run.listen"), std::string::npos) << port.status();
+}
+
+TEST_F(CoordinatorHostTest, AnotherHostGoesOnFromTheJournalAtTheSamePort) {
+  checkpoint::MemoryStorage storage;
+  options_.job.test_samples = 0;
+  const auto open = [&] {
+    auto journal = JobJournal::Open(storage, "journal", "boot", &NullLogger());
+    PS_CHECK(journal.ok()) << journal.status();
+    return std::move(journal).value();
+  };
+  uint32_t port = 0;
+  {
+    const std::unique_ptr<JobJournal> journal = open();
+    options_.journal = journal.get();
+    CoordinatorHost killed(options_, &NullLogger());
+    port = killed.Listen().value();
+    killed.loop().RunAfter({}, [&] { killed.loop().Stop(); });
+    killed.Run({.fleet = &fleet_, .may_close = [] { return true; }, .on_limit = {}, .on_wait = {}});
+    EXPECT_TRUE(killed.StatusNow().journal.is_on);
+    EXPECT_EQ(killed.StatusNow().journal.restarts, 0U);
+  }
+  WriteFileAtomically(options_.control_path, "left by a process that was killed").Ignore("below");
+  fleet_ = FakeFleet();
+  const std::unique_ptr<JobJournal> journal = open();
+  options_.journal = journal.get();
+  options_.recovered = journal->Recover().value();
+  ASSERT_TRUE(options_.recovered.has_value());
+  options_.recovered->launches = {{ProcessKind::kServer, 0, 1, 1}, {ProcessKind::kWorker, 2, 2, 1}};
+  CoordinatorHost host(options_, &NullLogger());
+  const Result<uint32_t> again = host.Listen();
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, port);
+  host.loop().RunAfter({}, [&] { LoseAServer(&host); });
+  host.Run({.fleet = &fleet_, .may_close = [] { return true; }, .on_limit = {}, .on_wait = {}});
+  EXPECT_EQ(host.StatusNow().journal.restarts, 1U);
+  EXPECT_EQ(fleet_.servers, (std::vector<uint32_t>{1})) << "server 0 was started before";
+  EXPECT_EQ(fleet_.workers.size(), 2U) << "so was worker 2";
+  EXPECT_EQ(host.core().exit_code(), 1);
+}
+
+TEST_F(CoordinatorHostTest, AManifestThatTheJournalDoesNotKnowIsTheNewestCheckpoint) {
+  options_.job.checkpoints = {{4, 2, 60}, {5, 2, 77}};
+  options_.job.next_checkpoint = 6;
+  RecoveredJob recovered;
+  recovered.state = MakeJobState(options_.job);
+  recovered.state.checkpoints.kept = {{3, 2, 40}, {4, 2, 60}};
+  recovered.state.checkpoints.next = 5;
+  recovered.state.checkpoints.committed = 4;
+  options_.recovered = recovered;
+  CoordinatorHost host(options_, &NullLogger());
+  ASSERT_TRUE(host.Listen().ok());
+  const proto::CheckpointsState now = host.core().StateAt(TimePoint()).checkpoints;
+  EXPECT_EQ(now.kept, options_.job.checkpoints);
+  EXPECT_EQ(now.next, 6U);
+  EXPECT_EQ(now.committed, 5U);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace {
 
 TEST(LedgerTest, ReturnedSamplesAreLeasedBeforeFreshOnes) {
   LedgerState state;
-  SampleLedger ledger(&state, 100, 1);
+  TouchedRows touched;
+  SampleLedger ledger(&state, 100, 1, &touched);
   const TrainLease first = *ledger.Grant(Incarnation(1), 30, 0);
   ASSERT_TRUE(ledger.Count(first.lease, 0, 10).ok());
   ledger.Return(first.lease);
@@ -26,7 +27,8 @@ TEST(LedgerTest, ReturnedSamplesAreLeasedBeforeFreshOnes) {
 
 TEST(LedgerTest, OnlyTheNextSamplesOfAnOpenLeaseCount) {
   LedgerState state;
-  SampleLedger ledger(&state, 100, 1);
+  TouchedRows touched;
+  SampleLedger ledger(&state, 100, 1, &touched);
   const LeaseId lease = ledger.Grant(Incarnation(1), 30, 0)->lease;
   EXPECT_EQ(ledger.Count(lease, 10, 20).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(ledger.Count(lease, 0, 0).code(), StatusCode::kInvalidArgument);
@@ -39,7 +41,8 @@ TEST(LedgerTest, OnlyTheNextSamplesOfAnOpenLeaseCount) {
 
 TEST(LedgerTest, AnEpochBeginsOnlySoFarAheadOfUnfinishedOnes) {
   LedgerState state;
-  SampleLedger ledger(&state, 10, 3);
+  TouchedRows touched;
+  SampleLedger ledger(&state, 10, 3, &touched);
   const TrainLease straggler = *ledger.Grant(Incarnation(1), 10, 0);
   EXPECT_FALSE(ledger.HasWork(0));
   ASSERT_TRUE(ledger.HasWork(1));
@@ -54,7 +57,8 @@ TEST(LedgerTest, AnEpochBeginsOnlySoFarAheadOfUnfinishedOnes) {
 
 TEST(LedgerTest, NothingIsGrantedWhenAllIsCounted) {
   LedgerState state;
-  SampleLedger ledger(&state, 10, 1);
+  TouchedRows touched;
+  SampleLedger ledger(&state, 10, 1, &touched);
   ASSERT_TRUE(ledger.Count(ledger.Grant(Incarnation(1), 99, 0)->lease, 0, 10).ok());
   EXPECT_TRUE(ledger.is_complete());
   EXPECT_FALSE(ledger.Grant(Incarnation(1), 1, 5).has_value());
@@ -67,7 +71,8 @@ void RunRandomJob(uint64_t seed) {
   const auto epochs = static_cast<uint32_t>(1 + random.Below(4));
   const auto ahead = static_cast<uint32_t>(random.Below(2));
   LedgerState state;
-  SampleLedger ledger(&state, samples, epochs);
+  TouchedRows touched;
+  SampleLedger ledger(&state, samples, epochs, &touched);
   std::set<LeaseId> open;
   std::set<std::pair<uint32_t, uint64_t>> counted;
   for (int i = 0; i < 100000 && !ledger.is_complete(); ++i) {

@@ -38,7 +38,8 @@ void ExpectSame(const proto::Membership& a, const proto::Membership& b) {
 
 TEST(MembershipTest, AJoinIsTheOnlyChangeSinceTheMembershipBeforeIt) {
   MembershipState state;
-  Membership membership(&state, 1);
+  TouchedRows touched;
+  Membership membership(&state, 1, &touched);
   View shard;
   for (uint32_t seat = 0; seat < 100; ++seat) {
     membership.Add(WorkerId(seat), "host", 1);
@@ -55,7 +56,8 @@ TEST(MembershipTest, AJoinIsTheOnlyChangeSinceTheMembershipBeforeIt) {
 
 TEST(MembershipTest, ChangesThatAreNotKnownAnyMoreAreSentWhole) {
   MembershipState state;
-  Membership membership(&state, 1);
+  TouchedRows touched;
+  Membership membership(&state, 1, &touched);
   View shard;
   membership.Add(WorkerId(0), "host", 1);
   Member& member = membership.Add(WorkerId(1), "host", 1);
@@ -76,7 +78,8 @@ TEST(MembershipTest, ChangesMakeOfAnyEarlierMembershipThePresentOne) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     MembershipState state;
-    Membership membership(&state, 2);
+    TouchedRows touched;
+    Membership membership(&state, 2, &touched);
     std::vector<View> shards(2);
     uint32_t seat = 0;
     for (int i = 0; i < 300; ++i) {

@@ -15,7 +15,8 @@ namespace {
 
 TEST(EvaluationsTest, PartsTileTheTestSetAndAddUp) {
   proto::EvaluationsState state;
-  Evaluations evaluations(&state);
+  TouchedRows touched;
+  Evaluations evaluations(&state, &touched);
   evaluations.Begin(2, 10, 3);
   uint64_t covered = 0;
   for (uint64_t lease = 1; evaluations.HasWork(); ++lease) {
@@ -37,7 +38,8 @@ TEST(EvaluationsTest, PartsTileTheTestSetAndAddUp) {
 
 TEST(EvaluationsTest, APartWhoseHolderIsGoneIsDoneAgainByAnother) {
   proto::EvaluationsState state;
-  Evaluations evaluations(&state);
+  TouchedRows touched;
+  Evaluations evaluations(&state, &touched);
   evaluations.Begin(1, 10, 2);
   evaluations.Grant(Incarnation(1), LeaseId(1));
   evaluations.Grant(Incarnation(2), LeaseId(2));
@@ -50,7 +52,8 @@ TEST(EvaluationsTest, APartWhoseHolderIsGoneIsDoneAgainByAnother) {
 
 TEST(RoundsTest, ContributionsAreSortedByWorkerAndRejectedOnesLeftOut) {
   proto::RoundsState state;
-  Rounds rounds(&state);
+  TouchedRows touched;
+  Rounds rounds(&state, &touched);
   rounds.Enter(WorkerId(2), Incarnation(1));
   rounds.Enter(WorkerId(0), Incarnation(7));
   rounds.Enter(WorkerId(1), Incarnation(5));
@@ -70,7 +73,8 @@ TEST(RoundsTest, ContributionsAreSortedByWorkerAndRejectedOnesLeftOut) {
 
 TEST(RoundsTest, ARoundThatAllHaveLeftStaysOpen) {
   proto::RoundsState state;
-  Rounds rounds(&state);
+  TouchedRows touched;
+  Rounds rounds(&state, &touched);
   rounds.Enter(WorkerId(0), Incarnation(1));
   rounds.Leave(Incarnation(1));
   EXPECT_FALSE(rounds.is_settled());
@@ -83,7 +87,8 @@ TEST(RoundsTest, ARoundThatAllHaveLeftStaysOpen) {
 
 TEST(RoundsTest, ACommitIsAcknowledgedByEveryShardOnce) {
   proto::RoundsState state;
-  Rounds rounds(&state);
+  TouchedRows touched;
+  Rounds rounds(&state, &touched);
   rounds.Enter(WorkerId(0), Incarnation(1));
   rounds.Contribute(Incarnation(1), 1, 5, false);
   rounds.Commit();
@@ -147,7 +152,8 @@ TEST(SeatsTest, GroupsAreSpreadOverSeatsInOrder) {
       {.count = 2, .minibatch = 0, .threads = 2}, {.count = 1, .minibatch = 32, .slowdown = 4}};
   const std::vector<proto::FaultConfig> faults(1, {.add = {.count = 1, .minibatch = 16}});
   proto::SeatsState state;
-  Seats seats(config, faults, &state);
+  TouchedRows touched;
+  Seats seats(config, faults, &state, &touched);
   EXPECT_EQ(seats.size(), 3U);
   EXPECT_EQ(seats.GroupOf(WorkerId(1)).minibatch, 64U);
   EXPECT_EQ(seats.GroupOf(WorkerId(1)).threads, 2U);
@@ -162,7 +168,8 @@ TEST(SeatsTest, TheLowestSeatThatNobodyHasOrIsExpectedInIsVacant) {
   proto::JobConfig config;
   config.workers = {{.count = 3, .minibatch = 1, .threads = 1}};
   proto::SeatsState state;
-  Seats seats(config, {}, &state);
+  TouchedRows touched;
+  Seats seats(config, {}, &state, &touched);
   seats.Take(WorkerId(0));
   seats.Expect(WorkerId(1));
   EXPECT_EQ(seats.Vacant(), WorkerId(2));

@@ -12,17 +12,17 @@ namespace {
 
 using testing::HasSubstr;
 
-Status LoadStatus(std::span<const std::byte> saved, const CoordinatorOptions& options) {
+Status LoadStatus(const proto::JobState& state, const CoordinatorOptions& options) {
   FakeFleet fleet;
-  return CoordinatorCore::Load(saved, options, &fleet, &NullLogger(), TimePoint{}).status();
+  return CoordinatorCore::Load(state, options, &fleet, &NullLogger(), TimePoint{}).status();
 }
 
 /// What the state is when `change` has been at it.
 template <typename F>
 Status StatusOfChanged(const Harness& harness, F change) {
-  proto::JobState state = *proto::DecodeJobState(harness.core->Save(harness.now));
+  proto::JobState state = harness.core->StateAt(harness.now);
   change(&state);
-  return LoadStatus(proto::EncodeJobState(state), harness.options);
+  return LoadStatus(state, harness.options);
 }
 
 /// The checksum of the saved form stands at byte 8, over what follows byte 16.
@@ -184,7 +184,7 @@ TEST(SaveTest, AnotherJobsStateIsRefused) {
   harness.StartWithWorkers();
   CoordinatorOptions options = harness.options;
   options.config.train.seed = 99;
-  const Status status = LoadStatus(harness.core->Save(harness.now), options);
+  const Status status = LoadStatus(harness.core->StateAt(harness.now), options);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("another config"));
 }
@@ -226,14 +226,18 @@ TEST(SaveTest, ADamagedStateIsRefusedOrGoesOn) {
   harness.Work(&workers[0], grants[0]);
   harness.shards[1].is_mute = true;
   harness.Exit(ProcessKind::kWorker, 2, 1002, "killed by signal 9");
-  const std::vector<std::byte> saved = harness.core->Save(harness.now);
+  const std::vector<std::byte> saved = proto::EncodeJobState(harness.core->StateAt(harness.now));
   Random random(11);
   for (int i = 0; i < 1000; ++i) {
     std::vector<std::byte> damaged = saved;
     damaged[16 + random.Below(saved.size() - 16)] = static_cast<std::byte>(random.Below(256));
     FixChecksum(&damaged);
     FakeFleet fleet;
-    auto core = CoordinatorCore::Load(damaged, harness.options, &fleet, &NullLogger(), harness.now);
+    auto state = proto::DecodeJobState(damaged);
+    if (!state.ok()) {
+      continue;
+    }
+    auto core = CoordinatorCore::Load(*state, harness.options, &fleet, &NullLogger(), harness.now);
     if (core.ok()) {
       (*core)->OnTick(harness.now + harness.timing.tick, harness.out());
       const Status sound = (*core)->Check();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ps/proto/job_rows.h"
 #include "tests/proto/sample.h"
 
 namespace ps::proto {
@@ -31,7 +32,10 @@ EpochRecord SampleEpoch() {
   epoch.fresh = 50;
   epoch.returned.Insert(7, 9);
   epoch.returned.Insert(20, 30);
-  epoch.counted.Insert(0, 5);
+  epoch.counted.Insert(0, 7);  // [35, 40) is leased
+  epoch.counted.Insert(9, 20);
+  epoch.counted.Insert(30, 35);
+  epoch.counted.Insert(40, 50);
   epoch.samples_returned = 44;
   return epoch;
 }
@@ -46,6 +50,7 @@ JobState SampleState() {
   state.stop_reason = "why";
   state.leave_reason = "gone";
   state.is_told_shards = true;
+  state.restarts = 4;
   filler.Fill(state.placement);
   filler.Fill(state.shards);
   const MemberRecord member = SampleMember(&filler);
@@ -64,11 +69,11 @@ JobState SampleState() {
   state.membership.departures[departure.member.incarnation] = departure;
   state.membership.acknowledged[ShardId(1)] = Generation(69);
   state.membership.gone.push_back({SampleMember(&filler), LeaveKind::kFailed, "other data"});
+  state.membership.gone_before = 7;
   state.seats = {9, {{WorkerId(8), 2}}, {WorkerId(4)}, {{WorkerId(3), "exited"}}};
   state.ledger.last_lease = LeaseId(90);
   state.ledger.epochs = {SampleEpoch()};
-  filler.Fill(state.ledger.leases[LeaseId(81)]);
-  state.ledger.leases[LeaseId(81)].lease = LeaseId(81);
+  state.ledger.leases[LeaseId(81)] = {LeaseId(81), Incarnation(3), 0, 30, 40, 35};
   filler.Fill(state.evaluations.pending);
   filler.Fill(state.evaluations.results);
   state.epochs_finished = 3;
@@ -77,7 +82,7 @@ JobState SampleState() {
   filler.Fill(state.rounds.commit.emplace());
   state.rounds.acks.insert(ShardId(2));
   state.faults_fired = 2;
-  state.kills = {{WorkerId(1), Incarnation(2), std::chrono::seconds(3)}};
+  state.kills[WorkerId(1)] = {Incarnation(2), std::chrono::seconds(3)};
   filler.Fill(state.data.emplace());
   filler.Fill(state.meter);
   filler.Fill(state.counters);
@@ -101,7 +106,7 @@ bool SameMembership(const MembershipState& a, const MembershipState& b) {
   return a.generation == b.generation && a.incarnation_max == b.incarnation_max &&
          Same(a.members, b.members) &&
          std::ranges::equal(a.departures, b.departures, same_departure) &&
-         a.acknowledged == b.acknowledged &&
+         a.acknowledged == b.acknowledged && a.gone_before == b.gone_before &&
          std::ranges::equal(a.gone, b.gone, [](const auto& x, const auto& y) {
            return Same(x.member, y.member) && x.kind == y.kind && x.reason == y.reason;
          });
@@ -127,6 +132,7 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_EQ(back->stop_reason, state.stop_reason);
   EXPECT_EQ(back->leave_reason, state.leave_reason);
   EXPECT_EQ(back->is_told_shards, state.is_told_shards);
+  EXPECT_EQ(back->restarts, state.restarts);
   EXPECT_TRUE(Same(back->placement, state.placement));
   EXPECT_TRUE(Same(back->shards, state.shards));
   EXPECT_TRUE(SameMembership(back->membership, state.membership));
@@ -143,10 +149,7 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_TRUE(Same(*back->rounds.commit, *state.rounds.commit));
   EXPECT_EQ(back->rounds.acks, state.rounds.acks);
   EXPECT_EQ(back->faults_fired, state.faults_fired);
-  ASSERT_EQ(back->kills.size(), 1U);
-  EXPECT_EQ(back->kills[0].seat, state.kills[0].seat);
-  EXPECT_EQ(back->kills[0].incarnation, state.kills[0].incarnation);
-  EXPECT_EQ(back->kills[0].left, state.kills[0].left);
+  EXPECT_TRUE(Same(back->kills, state.kills));
   ASSERT_TRUE(back->data.has_value());
   EXPECT_TRUE(Same(*back->data, *state.data));
   EXPECT_TRUE(Same(back->meter, state.meter));
@@ -199,6 +202,95 @@ TEST(JobStateTest, ALongTextIsCutSoThatItCanBeRead) {
   const Result<JobState> back = DecodeJobState(EncodeJobState(state));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->leave_reason.size(), 16U << 10U);
+}
+
+/// The rows of a state, with their keys.
+std::map<std::string, std::vector<std::byte>> RowsOf(const JobState& state) {
+  std::map<std::string, std::vector<std::byte>> rows;
+  for (const RowId id : ListRows(state)) {
+    rows[RowKey(id)] = EncodeRow(state, id).value();
+  }
+  return rows;
+}
+
+Result<JobState> Merged(const std::map<std::string, std::vector<std::byte>>& rows) {
+  std::vector<SavedRow> all;
+  for (const auto& [key, value] : rows) {
+    all.push_back({key, value});
+  }
+  return MergeRows(all);
+}
+
+TEST(JobRowsTest, TheRowsOfAStateMakeIt) {
+  const JobState state = SampleState();
+  const auto rows = RowsOf(state);
+  std::set<std::string> kinds;
+  for (const auto& [key, value] : rows) {
+    kinds.insert(key.substr(0, key.find('/')));
+  }
+  EXPECT_EQ(kinds.size(), kRowKinds) << "the sample has rows of every kind";
+  const Result<JobState> back = Merged(rows);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(EncodeJobState(*back), EncodeJobState(state));
+}
+
+TEST(JobRowsTest, AnEmptyStateIsMadeOfItsRowsToo) {
+  const Result<JobState> back = Merged(RowsOf(JobState{}));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(EncodeJobState(*back), EncodeJobState(JobState{}));
+}
+
+TEST(JobRowsTest, ARowThatTheStateDoesNotHaveIsNothing) {
+  const JobState state = SampleState();
+  EXPECT_FALSE(EncodeRow(state, {RowKind::kMember, 12345}).has_value());
+  EXPECT_FALSE(EncodeRow(state, {RowKind::kEpoch, 1}).has_value());
+  EXPECT_FALSE(EncodeRow(state, {RowKind::kGone, 6}).has_value()) << "forgotten";
+  EXPECT_TRUE(EncodeRow(state, {RowKind::kGone, 7}).has_value());
+  EXPECT_FALSE(EncodeRow(state, {RowKind::kCommitAck, (uint64_t{1} << 32) + 2}).has_value());
+}
+
+TEST(JobRowsTest, ARowInAnothersPlaceIsNamed) {
+  const auto rows = RowsOf(SampleState());
+  for (const auto& [key, value] : rows) {
+    auto moved = rows;
+    auto node = moved.extract(key);
+    node.key() = key.substr(0, key.size() - 4) + "7777";
+    moved.insert(std::move(node));
+    const Status status = Merged(moved).status();
+    EXPECT_EQ(status.code(), StatusCode::kCorruption) << key;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("row ")) << key;
+  }
+}
+
+TEST(JobRowsTest, ATornRowIsNamed) {
+  const auto rows = RowsOf(SampleState());
+  for (const auto& [key, value] : rows) {
+    auto torn = rows;
+    torn[key].resize(value.size() / 2);
+    const Status status = Merged(torn).status();
+    EXPECT_EQ(status.code(), StatusCode::kCorruption) << key;
+    EXPECT_THAT(std::string(status.message()), testing::StartsWith("row " + key));
+  }
+}
+
+TEST(JobRowsTest, AMissingRowThatEveryStateHasIsNamed) {
+  for (const std::string key : {"job", "placement", "times", "totals"}) {
+    auto rows = RowsOf(SampleState());
+    rows.erase(key + "/0000000000000000");
+    const Status status = Merged(rows).status();
+    EXPECT_EQ(status.code(), StatusCode::kCorruption);
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("row " + key)) << status;
+  }
+}
+
+TEST(JobRowsTest, SamplesInTwoPlacesAreFound) {
+  JobState state = SampleState();
+  state.ledger.leases[LeaseId(82)] = {LeaseId(82), Incarnation(3), 0, 38, 44, 38};
+  EXPECT_EQ(Merged(RowsOf(state)).status().code(), StatusCode::kCorruption);
+  state.ledger.leases[LeaseId(82)] = {LeaseId(82), Incarnation(3), 9, 0, 4, 0};
+  const Status status = Merged(RowsOf(state)).status();
+  EXPECT_EQ(status.code(), StatusCode::kCorruption);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("lease/0000000000000052"));
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "ps/base/logger.h"
-#include "ps/coordinator/coordinator_core.h"
 #include "tests/sim/auditor.h"
+#include "tests/sim/coordinator_node.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/faults.h"
@@ -35,7 +35,7 @@ class TextSink final : public LogSink {
   std::string text_;
 };
 
-class Cluster final : public proto::FleetActions, public Network::Observer, public Node {
+class Cluster final : public proto::FleetActions, public Network::Observer {
  public:
   explicit Cluster(const Scenario& scenario);
   Outcome Run();
@@ -49,17 +49,6 @@ class Cluster final : public proto::FleetActions, public Network::Observer, publ
 
   void KillWorker(WorkerId seat) override { fleet_.KillSeat(seat); }
 
-  // Node: the coordinator.
-  void OnAccepted(proto::PeerId peer, const proto::Hello& hello) override {
-    core_->OnPeerConnected(peer, hello, queue_.Now(), &out_);
-  }
-
-  void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) override {
-    core_->OnMessage(from, request_id, std::move(message), queue_.Now(), &out_);
-  }
-
-  void OnClosed(proto::PeerId peer) override { core_->OnPeerClosed(peer, queue_.Now(), &out_); }
-
   // Network::Observer.
   void OnSend(const Network::Passage& passage, const proto::Message& message) override;
   void BeforeDelivery(const Network::Passage& passage, const proto::Message& message) override;
@@ -67,14 +56,13 @@ class Cluster final : public proto::FleetActions, public Network::Observer, publ
 
  private:
   coordinator::CoordinatorOptions JobOptions();
-  void RestartCoordinator(Duration pause);
-  void OnProcessEnd(const proto::ProcessEnd& end);
   void Repeat(int node, const std::function<void()>& tick);
   void JudgeAnswers();
   void CheckModel();
   bool IsOver(TimePoint begin) const;
   bool IsExcused() const;
   void BeginProcess();
+  void EndProcess();
   void Stop(bool is_immediate);
   bool CanLoseServers() const;
   proto::JobState StateNow() const;
@@ -88,8 +76,10 @@ class Cluster final : public proto::FleetActions, public Network::Observer, publ
   SimulatedSource source_;
   SimulatedSink sink_file_;
   Oracle oracle_;
+  std::vector<std::string> violations_;
+  checkpoint::MemoryStorage journal_storage_;
+  CoordinatorNode coordinator_;
   const int node_;  // the coordinator's
-  NodeOutbox out_;
   checkpoint::MemoryStorage storage_;
   std::unique_ptr<DiskQueue> disk_queue_;  // of the coordinator's process
   std::unique_ptr<SimManifestDisk> disk_;
@@ -98,9 +88,7 @@ class Cluster final : public proto::FleetActions, public Network::Observer, publ
   Servers servers_;
   Faults faults_;
   Auditor auditor_;
-  std::unique_ptr<coordinator::CoordinatorCore> core_;
   std::vector<std::function<void()>> answers_;  // of shards, in the delivery under way
-  std::vector<std::string> violations_;
   bool is_stopped_ = false;
 };
 
@@ -122,18 +110,28 @@ Cluster::Cluster(const Scenario& scenario)
            [this](uint32_t tensor, int64_t element) {
              return SimulatedValue(scenario_, tensor, element);
            }}),
-      node_(network_.AddNode(this)),
-      out_(&network_, node_),
+      coordinator_(
+          {&random_,
+           &queue_,
+           &network_,
+           &journal_storage_,
+           this,
+           &log_,
+           &violations_,
+           [this] { return JobOptions(); },
+           [this] { BeginProcess(); },
+           [this] { EndProcess(); }}),
+      node_(coordinator_.node()),
       fleet_(
           {&scenario_, &random_, &queue_, &network_, &oracle_, &sink_, &log_, node_},
-          [this](const proto::ProcessEnd& end) { OnProcessEnd(end); },
-          [this] { return core_->is_finished(); }),
+          [this](const proto::ProcessEnd& end) { coordinator_.OnProcessEnd(end); },
+          [this] { return coordinator_.core().is_finished(); }),
       servers_(
           {&scenario_, &random_, &queue_, &network_, &sink_, &log_, &storage_, node_},
           {[this](const Servers::Process& p) {
              oracle_.AddProcess(p.node, p.shard, p.shard_node.get());
            },
-           [this](const proto::ProcessEnd& end) { OnProcessEnd(end); },
+           [this](const proto::ProcessEnd& end) { coordinator_.OnProcessEnd(end); },
            [this](const Servers::Process& p) {
              JudgeAnswers();
              oracle_.CheckShard(p.node);
@@ -155,12 +153,11 @@ Cluster::Cluster(const Scenario& scenario)
            &fleet_,
            &servers_,
            node_,
-           [this](Duration pause) { RestartCoordinator(pause); },
+           [this](Duration pause) { coordinator_.Restart(pause); },
            [this](bool is_immediate) { Stop(is_immediate); },
            [this] { return CanLoseServers(); }}),
       auditor_(&storage_, &oracle_, &violations_) {
-  BeginProcess();
-  core_ = std::make_unique<coordinator::CoordinatorCore>(JobOptions(), this, &log_);
+  coordinator_.BeginProcess();
   storage_.SetFaultHook([this](checkpoint::Operation operation, const std::string& directory) {
     return faults_.CheckDisk(operation, directory);
   });
@@ -187,32 +184,6 @@ coordinator::CoordinatorOptions Cluster::JobOptions() {
   return options;
 }
 
-/// Whatever came after the moment of saving is lost with the process: nothing does, since its
-/// connections end then. What its launcher sees meanwhile is told to the one that goes on.
-void Cluster::RestartCoordinator(Duration pause) {
-  network_.WhenAwake(node_, [this, pause] {
-    if (core_->is_finished()) {
-      return;
-    }
-    log_.Info("coordinator_ends", {{"pause_s", Seconds(pause)}});
-    if (disk_ != nullptr) {
-      disk_->Close();
-    }
-    network_.CloseAll(node_);
-    network_.Pause(node_, pause);
-    queue_.After(pause, [this, saved = core_->Save(queue_.Now())] {
-      BeginProcess();
-      auto loaded =
-          coordinator::CoordinatorCore::Load(saved, JobOptions(), this, &log_, queue_.Now());
-      if (loaded.ok()) {
-        core_ = std::move(loaded).value();
-      } else {
-        violations_.push_back("the saved state: " + loaded.status().ToString());
-      }
-    });
-  });
-}
-
 /// The coordinator's disk goes with its process.
 void Cluster::BeginProcess() {
   if (!scenario_.has_checkpoints()) {
@@ -226,19 +197,23 @@ void Cluster::BeginProcess() {
       disk_queue_.get(),
       SimManifestDisk::Answers{
           [this](uint64_t checkpoint, const Status& status) {
-            core_->OnManifestWritten(checkpoint, status, queue_.Now(), &out_);
+            coordinator_.OnManifestWritten(checkpoint, status);
           },
           [this](uint64_t checkpoint, const Result<checkpoint::Manifest>& manifest) {
-            core_->OnManifestRead(checkpoint, manifest, queue_.Now(), &out_);
+            coordinator_.OnManifestRead(checkpoint, manifest);
           },
           [this](const checkpoint::Manifest& manifest) { auditor_.OnManifest(manifest); }});
 }
 
+void Cluster::EndProcess() {
+  if (disk_ != nullptr) {
+    disk_->Close();
+  }
+}
+
 void Cluster::Stop(bool is_immediate) {
   is_stopped_ = true;
-  network_.WhenAwake(node_, [this, is_immediate] {
-    core_->RequestStop(is_immediate, "stopped by request", queue_.Now(), &out_);
-  });
+  coordinator_.RequestStop(is_immediate, "stopped by request");
 }
 
 /// Before the first lease, and when the outcome is known, nobody brings a server back.
@@ -248,14 +223,7 @@ bool Cluster::CanLoseServers() const {
 }
 
 proto::JobState Cluster::StateNow() const {
-  auto state = proto::DecodeJobState(core_->Save(queue_.Now()));
-  PS_CHECK(state.ok()) << state.status();
-  return std::move(state).value();
-}
-
-/// The launcher is in the coordinator's process.
-void Cluster::OnProcessEnd(const proto::ProcessEnd& end) {
-  network_.WhenAwake(node_, [this, end] { core_->OnProcessExited(end, queue_.Now(), &out_); });
+  return coordinator_.core().StateAt(queue_.Now());
 }
 
 void Cluster::OnSend(const Network::Passage& passage, const proto::Message& message) {
@@ -299,7 +267,7 @@ void Cluster::AfterDelivery(const Network::Passage& passage, const proto::Messag
       oracle_.AfterCommit(passage.to, *commit);
     }
   } else if (passage.to == node_) {
-    if (const Status check = core_->Check(); !check.ok()) {
+    if (const Status check = coordinator_.core().Check(); !check.ok()) {
       violations_.push_back(check.ToString());
     }
   }
@@ -314,7 +282,7 @@ void Cluster::JudgeAnswers() {
 
 /// A run that is done has left its model, as the shards had it.
 void Cluster::CheckModel() {
-  const proto::JobStatus status = core_->StatusAt(queue_.Now());
+  const proto::JobStatus status = coordinator_.core().StatusAt(queue_.Now());
   if (status.model_file.empty()) {
     if (!faults_.may_lose_server() && !is_stopped_) {
       violations_.push_back("no model was left: " + status.model_problem);
@@ -337,25 +305,26 @@ void Cluster::Repeat(int node, const std::function<void()>& tick) {
 }
 
 bool Cluster::IsOver(TimePoint begin) const {
-  return core_->is_finished() || queue_.Now() - begin >= scenario_.time_limit ||
+  return coordinator_.core().is_finished() || queue_.Now() - begin >= scenario_.time_limit ||
          !oracle_.violations().empty() || !violations_.empty();
 }
 
 /// Losing a server ends the run. That is right when one was silent for long.
 bool Cluster::IsExcused() const {
-  return faults_.may_lose_server() && core_->outcome().code() == StatusCode::kUnavailable;
+  return faults_.may_lose_server() &&
+         coordinator_.core().outcome().code() == StatusCode::kUnavailable;
 }
 
 Outcome Cluster::Run() {
   const TimePoint begin = queue_.Now();
-  core_->Start(begin);
-  Repeat(node_, [this] { core_->OnTick(queue_.Now(), &out_); });
+  coordinator_.Start();
+  Repeat(node_, [this] { coordinator_.Tick(); });
   faults_.Begin();
   while (!IsOver(begin) && queue_.RunOne()) {
   }
   Outcome outcome;
-  outcome.is_finished = core_->is_finished();
-  outcome.status = core_->outcome();
+  outcome.is_finished = coordinator_.core().is_finished();
+  outcome.status = coordinator_.core().outcome();
   outcome.is_excused = outcome.is_finished && IsExcused();
   const bool is_stopped = outcome.status.code() == StatusCode::kCancelled;
   if (outcome.is_finished && (outcome.status.ok() || (is_stopped && is_stopped_))) {
@@ -367,7 +336,7 @@ Outcome Cluster::Run() {
     oracle_.CheckFinalState(state, is_stopped);
     CheckModel();
   }
-  outcome.job = core_->StatusAt(queue_.Now());
+  outcome.job = coordinator_.core().StatusAt(queue_.Now());
   if (scenario_.is_gentle() && outcome.job.revocations_unnoticed > 0) {
     violations_.push_back("a worker was lost although nothing had happened to it");
   }

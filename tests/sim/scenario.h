@@ -55,7 +55,7 @@ struct Scenario {
   uint32_t faults_at_leave = 0;  // the same as it says goodbye
   uint32_t extra_joins = 0;      // workers that nobody started come without a seat
   uint32_t planned_faults = 0;   // by the job's config: add, notice, kill
-  uint32_t restarts = 0;         // of the coordinator, from what it saved at that moment
+  uint32_t restarts = 0;         // of the coordinator, from its journal
   uint32_t stops = 0;            // `psctl stop`, now and then twice, at once or not
 
   // Checkpoints, and what becomes of servers (async, ssp).

@@ -1,0 +1,46 @@
+#include "ps/coordinator/held_output.h"
+
+#include <utility>
+
+#include "ps/base/overloaded.h"
+
+namespace ps::coordinator {
+
+void HeldOutput::Send(proto::PeerId to, uint64_t request_id, proto::Message message) {
+  if (std::holds_alternative<proto::PullReply>(message)) {
+    out_->Send(to, request_id, std::move(message));
+  } else {
+    held_.emplace_back(Sent{to, request_id, std::move(message)});
+  }
+}
+
+void HeldOutput::Close(proto::PeerId peer) {
+  held_.emplace_back(Closed{peer});
+}
+
+void HeldOutput::StartServer(uint32_t server) {
+  held_.emplace_back(Server{server});
+}
+
+void HeldOutput::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
+  held_.emplace_back(Worker{seat, group});
+}
+
+void HeldOutput::KillWorker(WorkerId seat) {
+  held_.emplace_back(Kill{seat});
+}
+
+void HeldOutput::Release() {
+  for (auto& held : std::exchange(held_, {})) {
+    std::visit(
+        Overloaded{
+            [this](Sent& sent) { out_->Send(sent.to, sent.request_id, std::move(sent.message)); },
+            [this](const Closed& closed) { out_->Close(closed.peer); },
+            [this](const Server& start) { fleet_->StartServer(start.server); },
+            [this](const Worker& start) { fleet_->StartWorker(start.seat, start.group); },
+            [this](const Kill& kill) { fleet_->KillWorker(kill.seat); }},
+        held);
+  }
+}
+
+}  // namespace ps::coordinator

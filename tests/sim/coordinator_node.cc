@@ -1,0 +1,194 @@
+#include "tests/sim/coordinator_node.h"
+
+#include <utility>
+
+#include "tests/coordinator/journal_check.h"
+
+namespace ps::sim {
+namespace {
+
+constexpr const char* kJournalPath = "run/journal";
+constexpr const char* kBootId = "boot";
+/// Rows and state are compared after one event of so many; in every restart besides.
+constexpr uint64_t kCheckEvery = 61;
+
+/// Processes of the simulation are not the kernel's.
+proto::LaunchRecord LaunchOf(proto::ProcessKind kind, uint32_t index) {
+  return {kind, index, 1, 1};
+}
+
+}  // namespace
+
+CoordinatorNode::CoordinatorNode(World world)
+    : world_(std::move(world)), node_(world_.network->AddNode(this)), out_(world_.network, node_) {}
+
+void CoordinatorNode::BeginProcess() {
+  OpenJournal();
+  core_ = std::make_unique<coordinator::CoordinatorCore>(Options(), &*held_, world_.log);
+}
+
+void CoordinatorNode::OpenJournal() {
+  proto::FleetActions* const fleet = this;  // a private base
+  held_.emplace(&out_, fleet);
+  world_.on_begin();
+  auto journal = coordinator::JobJournal::Open(*world_.storage, kJournalPath, kBootId, world_.log);
+  PS_CHECK(journal.ok()) << journal.status();
+  journal_ = std::move(journal).value();
+}
+
+coordinator::CoordinatorOptions CoordinatorNode::Options() const {
+  coordinator::CoordinatorOptions options = world_.options();
+  options.journal = journal_.get();
+  return options;
+}
+
+void CoordinatorNode::Start() {
+  core_->Start(world_.queue->Now());
+  Commit();
+}
+
+void CoordinatorNode::Tick() {
+  if (!is_dead_) {
+    core_->OnTick(world_.queue->Now(), &*held_);
+    Commit();
+  }
+}
+
+/// The launcher outlives the process, and tells the one that goes on.
+void CoordinatorNode::OnProcessEnd(const proto::ProcessEnd& end) {
+  world_.network->WhenAwake(node_, [this, end] {
+    if (is_dead_) {
+      world_.queue->After({}, [this, end] { OnProcessEnd(end); });
+      return;
+    }
+    journal_->NoteEnded(LaunchOf(end.kind, end.index));
+    core_->OnProcessExited(end, world_.queue->Now(), &*held_);
+    Commit();
+  });
+}
+
+void CoordinatorNode::OnManifestWritten(uint64_t checkpoint, const Status& status) {
+  if (!is_dead_) {
+    core_->OnManifestWritten(checkpoint, status, world_.queue->Now(), &*held_);
+    Commit();
+  }
+}
+
+void CoordinatorNode::OnManifestRead(
+    uint64_t checkpoint, const Result<checkpoint::Manifest>& manifest) {
+  if (!is_dead_) {
+    core_->OnManifestRead(checkpoint, manifest, world_.queue->Now(), &*held_);
+    Commit();
+  }
+}
+
+/// Whoever asks tries again while there is no coordinator.
+void CoordinatorNode::RequestStop(bool is_immediate, const std::string& why) {
+  world_.network->WhenAwake(node_, [this, is_immediate, why] {
+    if (is_dead_) {
+      world_.queue->After({}, [this, is_immediate, why] { RequestStop(is_immediate, why); });
+      return;
+    }
+    core_->RequestStop(is_immediate, why, world_.queue->Now(), &*held_);
+    Commit();
+  });
+}
+
+void CoordinatorNode::OnAccepted(proto::PeerId peer, const proto::Hello& hello) {
+  if (!is_dead_) {
+    core_->OnPeerConnected(peer, hello, world_.queue->Now(), &*held_);
+    Commit();
+  }
+}
+
+void CoordinatorNode::OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) {
+  if (!is_dead_) {
+    core_->OnMessage(from, request_id, std::move(message), world_.queue->Now(), &*held_);
+    Commit();
+  }
+}
+
+void CoordinatorNode::OnClosed(proto::PeerId peer) {
+  if (!is_dead_) {
+    core_->OnPeerClosed(peer, world_.queue->Now(), &*held_);
+    Commit();
+  }
+}
+
+void CoordinatorNode::StartServer(uint32_t server) {
+  world_.fleet->StartServer(server);
+  journal_->NoteStarted(LaunchOf(proto::ProcessKind::kServer, server));
+}
+
+void CoordinatorNode::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
+  world_.fleet->StartWorker(seat, group);
+  journal_->NoteStarted(LaunchOf(proto::ProcessKind::kWorker, seat.value));
+}
+
+void CoordinatorNode::Commit() {
+  const TimePoint now = world_.queue->Now();
+  journal_->Write(core_->TakeRows(now, journal_->WantsAll(now)), now);
+  if (++events_ % kCheckEvery == 0) {
+    CheckNow();
+  }
+  if (!death_ || held_->is_empty()) {
+    held_->Release();
+    return;
+  }
+  const Death death = *std::exchange(death_, std::nullopt);
+  if (!death.is_before_sending) {
+    held_->Release();
+  }
+  is_dead_ = true;  // it is in the middle of a delivery
+  world_.queue->After({}, [this, pause = death.pause] { Die(pause); });
+}
+
+void CoordinatorNode::CheckNow() {
+  const Status status = coordinator::CheckJournal(journal_.get(), *core_, world_.queue->Now());
+  if (!status.ok()) {
+    world_.violations->push_back("the journal: " + status.ToString());
+  }
+}
+
+void CoordinatorNode::Restart(Duration pause) {
+  const uint64_t how = world_.random->Below(3);
+  world_.network->WhenAwake(node_, [this, pause, how] {
+    if (core_->is_finished() || is_dead_) {
+      return;
+    }
+    if (how == 0) {
+      Die(pause);
+    } else {
+      death_ = {pause, how == 1};
+    }
+  });
+}
+
+void CoordinatorNode::Die(Duration pause) {
+  is_dead_ = true;
+  world_.log->Info("coordinator_ends", {{"pause_s", Seconds(pause)}});
+  CheckNow();
+  world_.on_end();
+  world_.network->CloseAll(node_);
+  world_.network->Pause(node_, pause);
+  world_.queue->After(pause, [this] { GoOn(); });
+}
+
+void CoordinatorNode::GoOn() {
+  journal_.reset();
+  OpenJournal();
+  auto recovered = journal_->Recover();
+  PS_CHECK(recovered.ok() && *recovered) << recovered.status();
+  auto loaded = coordinator::CoordinatorCore::Load(
+      (*recovered)->state, Options(), &*held_, world_.log, world_.queue->Now());
+  if (!loaded.ok()) {
+    world_.violations->push_back("the recovered state: " + loaded.status().ToString());
+    return;
+  }
+  core_ = std::move(loaded).value();
+  is_dead_ = false;
+  core_->StartMissing((*recovered)->launches);
+  Commit();
+}
+
+}  // namespace ps::sim

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/memory_storage.h"
+#include "ps/base/logger.h"
+#include "ps/base/random.h"
+#include "ps/coordinator/coordinator_core.h"
+#include "ps/coordinator/held_output.h"
+#include "ps/coordinator/job_journal.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/network.h"
+
+namespace ps::sim {
+
+/// The coordinator's process: the production core, its journal on a disk in memory, and what it
+/// lets out once its rows are written. It can be killed, and then another one goes on from the
+/// journal.
+class CoordinatorNode final : public Node, private proto::FleetActions {
+ public:
+  /// All outlive it. The fleet's processes outlive the coordinator's.
+  struct World {
+    Random* random = nullptr;
+    EventQueue* queue = nullptr;
+    Network* network = nullptr;
+    checkpoint::MemoryStorage* storage = nullptr;
+    proto::FleetActions* fleet = nullptr;
+    const Logger* log = nullptr;
+    std::vector<std::string>* violations = nullptr;
+    /// The job of a process, asked for when it has begun.
+    std::function<coordinator::CoordinatorOptions()> options;
+    std::function<void()> on_begin;
+    std::function<void()> on_end;
+  };
+
+  explicit CoordinatorNode(World world);
+
+  /// The first process: makes the job.
+  void BeginProcess();
+  /// Begins the job.
+  void Start();
+  void Tick();
+  void OnProcessEnd(const proto::ProcessEnd& end);
+  void OnManifestWritten(uint64_t checkpoint, const Status& status);
+  void OnManifestRead(uint64_t checkpoint, const Result<checkpoint::Manifest>& manifest);
+  void RequestStop(bool is_immediate, const std::string& why);
+  /// Kills the process, and has another one go on after the pause: at once; or in the next event
+  /// that lets something out, when its rows are written, before or after it leaves.
+  void Restart(Duration pause);
+
+  const coordinator::CoordinatorCore& core() const { return *core_; }
+
+  int node() const { return node_; }
+
+  // Node.
+  void OnAccepted(proto::PeerId peer, const proto::Hello& hello) override;
+  void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) override;
+  void OnClosed(proto::PeerId peer) override;
+
+ private:
+  struct Death {
+    Duration pause{};
+    bool is_before_sending = false;
+  };
+
+  // proto::FleetActions: notes what it starts, as a launcher does.
+  void StartServer(uint32_t server) override;
+  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override;
+
+  void KillWorker(WorkerId seat) override { world_.fleet->KillWorker(seat); }
+
+  void OpenJournal();
+  coordinator::CoordinatorOptions Options() const;
+  /// The end of every event.
+  void Commit();
+  void CheckNow();
+  void Die(Duration pause);
+  void GoOn();
+
+  const World world_;
+  const int node_;
+  NodeOutbox out_;
+  std::optional<coordinator::HeldOutput> held_;
+  std::unique_ptr<coordinator::JobJournal> journal_;
+  std::unique_ptr<coordinator::CoordinatorCore> core_;
+  std::optional<Death> death_;  // in the next event that lets something out
+  bool is_dead_ = false;
+  uint64_t events_ = 0;
+};
+
+}  // namespace ps::sim
