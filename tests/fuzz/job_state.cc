@@ -1,10 +1,13 @@
 #include "ps/proto/job_state.h"
 
 #include <cstring>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "ps/base/check.h"
 #include "ps/base/crc32c.h"
+#include "ps/proto/job_rows.h"
 #include "tests/fuzz/targets.h"
 
 namespace ps::fuzz {
@@ -14,7 +17,46 @@ namespace {
 constexpr size_t kHeaderBytes = 16;
 constexpr size_t kChecksumAt = 8;
 
+using Rows = std::map<std::string, std::vector<std::byte>>;
+
+Rows RowsOf(const proto::JobState& state) {
+  Rows rows;
+  for (const proto::RowId id : proto::ListRows(state)) {
+    rows[proto::RowKey(id)] = proto::EncodeRow(state, id).value();
+  }
+  return rows;
+}
+
+Result<proto::JobState> Merge(const Rows& rows) {
+  std::vector<proto::SavedRow> all;
+  for (const auto& [key, value] : rows) {
+    all.push_back({key, value});
+  }
+  return proto::MergeRows(all);
+}
+
 }  // namespace
+
+void FuzzJobRows(std::span<const uint8_t> input) {
+  if (input.size() < 2) {
+    return;
+  }
+  Rows rows = RowsOf(proto::JobState{});
+  const auto kind = static_cast<proto::RowKind>(input[0] % proto::kRowKinds);
+  const auto value = std::as_bytes(input.subspan(2));
+  rows[proto::RowKey({kind, input[1]})] = {value.begin(), value.end()};
+  const Result<proto::JobState> state = Merge(rows);
+  if (!state.ok()) {
+    PS_CHECK(
+        state.status().code() == StatusCode::kCorruption &&
+        state.status().message().find("row ") != std::string_view::npos)
+        << state.status();
+    return;
+  }
+  const Result<proto::JobState> again = Merge(RowsOf(*state));
+  PS_CHECK(again.ok()) << again.status();
+  PS_CHECK(proto::EncodeJobState(*again) == proto::EncodeJobState(*state)) << "rows lose something";
+}
 
 void FuzzJobState(std::span<const uint8_t> input) {
   const auto as_bytes = std::as_bytes(input);

@@ -6,10 +6,11 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 16> kTargets = {
+constexpr std::array<Target, 17> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
+     {"job_rows", FuzzJobRows},
      {"job_state", FuzzJobState},
      {"catalog", FuzzCatalog},
      {"profile", FuzzProfile},

@@ -25,6 +25,10 @@ void FuzzFrames(std::span<const uint8_t> input);
 /// A saved coordinator, its checksum put right.
 void FuzzJobState(std::span<const uint8_t> input);
 
+/// Rows of a coordinator's journal: an empty job's, and one more. The first two bytes say of which
+/// kind and number it is.
+void FuzzJobRows(std::span<const uint8_t> input);
+
 // The files that people write: one line of error that names the file, or a value that prints and
 // parses back the same.
 void FuzzJob(std::span<const uint8_t> input);
