@@ -1,16 +1,24 @@
-// What a worker-step and a join cost the coordinator, by the number of workers. The production core
-// gets the messages that workers and shards would send, with virtual time in between; what it sends
-// is encoded as for a socket. Reading of sockets is left out, and so is what makes the messages.
+// What a worker-step and a join cost the coordinator, by the number of workers, with its journal on
+// the disk and without any. The production core gets the messages that workers and shards would
+// send, with virtual time in between; what it sends is encoded as for a socket. Reading of sockets
+// is left out, and so is what makes the messages.
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/rocksdb_storage.h"
 #include "ps/coordinator/coordinator_core.h"
+#include "ps/coordinator/job_journal.h"
 #include "tests/bench/harness.h"
 
 namespace ps::bench {
@@ -42,11 +50,43 @@ struct Worker {
   Step step = 0;
 };
 
+/// A journal in a folder of its own, which goes with it.
+class JournalOnDisk {
+ public:
+  JournalOnDisk() {
+    std::string path = (std::filesystem::temp_directory_path() / "spotps-bench.XXXXXX").string();
+    PS_CHECK(::mkdtemp(path.data()) != nullptr);
+    folder_ = path;
+    auto journal = coordinator::JobJournal::Open(*storage_, folder_, "boot", &NullLogger());
+    PS_CHECK(journal.ok()) << journal.status();
+    journal_ = std::move(journal).value();
+  }
+
+  JournalOnDisk(const JournalOnDisk&) = delete;
+  JournalOnDisk& operator=(const JournalOnDisk&) = delete;
+
+  ~JournalOnDisk() {
+    PS_CHECK(journal_->failures() == 0) << journal_->trouble();
+    journal_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  coordinator::JobJournal* get() const { return journal_.get(); }
+
+ private:
+  std::string folder_;
+  std::unique_ptr<checkpoint::Storage> storage_ = checkpoint::MakeRocksDbStorage();
+  std::unique_ptr<coordinator::JobJournal> journal_;
+};
+
 /// A coordinator with `workers` workers at work, each of them a script.
 class Rig final : private proto::Outbox {
  public:
-  Rig(proto::Mode mode, uint32_t workers)
-      : options_(Options(mode, workers)), core_(options_, &fleet_, &NullLogger()) {
+  /// `journal` may be null, and outlives it.
+  Rig(proto::Mode mode, uint32_t workers, coordinator::JobJournal* journal)
+      : journal_(journal),
+        options_(Options(mode, workers, journal)),
+        core_(options_, &fleet_, &NullLogger()) {
     core_.Start(now_);
     for (uint32_t shard = 0; shard < kShards; ++shard) {
       const proto::PeerId peer = Connect(proto::Role::kShard);
@@ -102,6 +142,7 @@ class Rig final : private proto::Outbox {
   void Leave(const Worker& worker) {
     Feed({{worker.peer, proto::Goodbye{worker.incarnation, "bench", {}}}});
     core_.OnPeerClosed(worker.peer, now_, this);
+    Commit();
     workers_.erase(worker.peer);
   }
 
@@ -109,7 +150,8 @@ class Rig final : private proto::Outbox {
   double TakeCpuSeconds() { return std::exchange(cpu_s_, 0); }
 
  private:
-  static coordinator::CoordinatorOptions Options(proto::Mode mode, uint32_t workers) {
+  static coordinator::CoordinatorOptions Options(
+      proto::Mode mode, uint32_t workers, const coordinator::JobJournal* journal) {
     coordinator::CoordinatorOptions options;
     options.config.name = "bench";
     options.config.train.mode = mode;
@@ -120,6 +162,7 @@ class Rig final : private proto::Outbox {
     options.config.workers[0].count = workers;
     options.tensors = {{"w", {1000}}};
     options.train_samples = uint64_t{1} << 40U;
+    options.journal = journal;
     return options;
   }
 
@@ -127,6 +170,7 @@ class Rig final : private proto::Outbox {
     const proto::PeerId peer(++last_peer_);
     const double begin = CpuSeconds();
     core_.OnPeerConnected(peer, {role, "", "node", Incarnation()}, now_, this);
+    Commit();
     cpu_s_ += CpuSeconds() - begin;
     return peer;
   }
@@ -163,9 +207,11 @@ class Rig final : private proto::Outbox {
       const double begin = CpuSeconds();
       for (Event& event : events) {
         core_.OnMessage(event.from, 1, std::move(event.message), now_, this);
+        Commit();
         now_ += gap;
         for (; next_tick_ <= now_; next_tick_ += tick_) {
           core_.OnTick(now_, this);
+          Commit();
         }
       }
       cpu_s_ += CpuSeconds() - begin;
@@ -174,6 +220,12 @@ class Rig final : private proto::Outbox {
         Answer(to, message, &events);
       }
       gap = {};
+    }
+  }
+
+  void Commit() {
+    if (journal_ != nullptr) {
+      journal_->Write(core_.TakeRows(now_, journal_->WantsAll(now_)), now_);
     }
   }
 
@@ -204,6 +256,7 @@ class Rig final : private proto::Outbox {
 
   void Close(proto::PeerId /*peer*/) override {}
 
+  coordinator::JobJournal* const journal_;
   const coordinator::CoordinatorOptions options_;
   NoFleet fleet_;
   TimePoint now_{std::chrono::seconds(100)};
@@ -223,8 +276,9 @@ struct Cost {
   double leave_us = 0;
 };
 
-Cost Measure(proto::Mode mode, uint32_t workers, uint32_t steps, uint32_t joins) {
-  Rig rig(mode, workers);
+Cost Measure(proto::Mode mode, uint32_t workers, bool has_journal, uint32_t steps, uint32_t joins) {
+  std::optional<JournalOnDisk> journal;
+  Rig rig(mode, workers, has_journal ? journal.emplace().get() : nullptr);
   rig.Step();
   rig.TakeCpuSeconds();
   const uint32_t rounds = std::max<uint32_t>(steps / workers, 1);
@@ -246,6 +300,16 @@ Cost Measure(proto::Mode mode, uint32_t workers, uint32_t steps, uint32_t joins)
   return cost;
 }
 
+/// Each fleet without a journal and with one.
+std::vector<std::pair<uint32_t, bool>> Candidates(const std::vector<uint32_t>& fleets) {
+  std::vector<std::pair<uint32_t, bool>> candidates;
+  for (const uint32_t workers : fleets) {
+    candidates.emplace_back(workers, false);
+    candidates.emplace_back(workers, true);
+  }
+  return candidates;
+}
+
 int Main(int argc, char** argv) {
   const BenchArguments arguments = ReadBenchArguments(argc, argv, {.has_rows = true});
   const std::vector<uint32_t> fleets = arguments.is_tiny
@@ -256,14 +320,15 @@ int Main(int argc, char** argv) {
   const std::vector<std::pair<std::string, proto::Mode>> modes = {
       {"async", proto::Mode::kAsync}, {"ssp", proto::Mode::kSsp}, {"bsp", proto::Mode::kBsp}};
   std::printf("coordinator alone, %u shards; microseconds of CPU\n\n", kShards);
-  Table table({"mode and workers", "a worker-step", "a join", "a leave", "step, x of least"});
+  Table table({"mode and workers", "a worker-step", "a join", "a leave", "step, x of first"});
   for (const auto& [name, mode] : modes) {
     std::vector<std::function<double()>> candidates;
     std::vector<std::string> rows;
     std::vector<Samples> joined;
     std::vector<Samples> left;
-    for (const uint32_t workers : fleets) {
-      const std::string row = name + " " + std::to_string(workers);
+    for (const auto& [workers, has_journal] : Candidates(fleets)) {
+      const std::string row =
+          name + " " + std::to_string(workers) + (has_journal ? " journal" : "");
       if (!arguments.Wants(row)) {
         continue;
       }
@@ -271,8 +336,8 @@ int Main(int argc, char** argv) {
       const size_t at = joined.size();
       joined.emplace_back();
       left.emplace_back();
-      candidates.emplace_back([&, m = mode, workers, at] {
-        const Cost cost = Measure(m, workers, steps, joins);
+      candidates.emplace_back([&, m = mode, w = workers, j = has_journal, at] {
+        const Cost cost = Measure(m, w, j, steps, joins);
         joined[at].values.push_back(cost.join_us);
         left[at].values.push_back(cost.leave_us);
         return cost.step_us;
