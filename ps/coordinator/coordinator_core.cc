@@ -231,7 +231,13 @@ void CoordinatorCore::OnProcessExited(
     const proto::ProcessEnd& end, TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
   if (!parts_->job.is_working()) {
-    if (end.kind == proto::ProcessKind::kServer) {
+    // An earlier process, that another has taken the place of, has nothing of the model.
+    const ShardTable& shards = parts_->job.shards;
+    const bool is_replaced =
+        std::any_of(shards.all().begin(), shards.all().end(), [&](const Shard& s) {
+          return end.pid != 0 && s.lost_pid == end.pid && shards.ServerOf(s.shard) == end.index;
+        });
+    if (end.kind == proto::ProcessKind::kServer && !is_replaced) {
       parts_->model.OnServerLost(end.index, end.description);
       Settle(call);
     }

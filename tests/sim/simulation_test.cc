@@ -198,6 +198,27 @@ TEST(FoundTest, AWorkerThatCameBackJoinsOnce) {
   }
 }
 
+/// A server that had stalled was given up, and ended after the job was done.
+TEST(FoundTest, TheEndOfAReplacedServerCostsNoModel) {
+  Scenario s;
+  s.seed = 5286;
+  s.staleness_max = 3;
+  s.overlap = false;
+  s.shards = 1;
+  s.workers = 2;
+  s.epochs = 1;
+  s.train_samples = 198;
+  s.notices = 3;
+  s.partitions = 1;
+  s.faults_at_join = 4;
+  s.checkpoint_every = Duration(492000000);
+  s.disk_delay_max = Duration(200000000);
+  s.server_detect = Duration(2400000000);
+  s.server_stalls = 2;
+  s.disturbed_for = Duration(831000000);
+  ExpectOk(s);
+}
+
 TEST(FoundTest, ServersStayThroughALossyNetwork) {
   Scenario s;
   s.shards = 3;
