@@ -168,6 +168,9 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     PS_ASSIGN(parser.profile_command.overrides, ParseSettings(parser.settings));
     return Command(parser.profile_command);
   }
+  if (parser.attach->parsed()) {
+    return Command(parser.attach_command);
+  }
   if (parser.resume->parsed()) {
     PS_ASSIGN(parser.resume_command.overrides, ParseSettings(parser.settings));
     return Command(parser.resume_command);

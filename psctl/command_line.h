@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "psctl/attach_command.h"
 #include "psctl/catalog_command.h"
 #include "psctl/check_command.h"
 #include "psctl/checkpoint_command.h"
@@ -51,6 +52,7 @@ using Command = std::variant<
     WhyCommand,
     StopCommand,
     NoticeCommand,
+    AttachCommand,
     ResumeCommand,
     CatalogShowCommand,
     CatalogCheckCommand,

@@ -15,13 +15,15 @@ constexpr std::string_view kExamples[] = {
     "psctl train job.json --print-config           show the config as it would be used",
     "psctl train job.json --json > summary.json    the summary for programs",
     "psctl check job.json                          what train would refuse, without a run",
+    "psctl train job.json --detach                 leave the terminal; the run goes on",
+    "psctl attach                                  see how it goes; Ctrl-C leaves it running",
     "psctl status                                  running jobs, from any terminal",
     "psctl status runs/mnist-20240131-120000       one run, ended ones too",
     "psctl runs                                    all runs of this folder",
     "psctl why                                     who waits for whom, since when",
     "psctl stop fashion-mnist-cnn                  end a job after the steps in hand",
     "psctl notice 3 --grace 30s                    tell worker 3 to be gone in 30 s",
-    "psctl resume runs/mnist-20240131-120000       go on from its newest checkpoint",
+    "psctl resume runs/mnist-20240131-120000       go on where it ended",
     "psctl profile job.json                        measure a job on this machine",
     "psctl catalog show                            what can be rented, for how much",
     "psctl plan job.json --loss 0.8 --within 40m   the cheapest fleet that gets there",
@@ -200,6 +202,8 @@ CommandParser::CommandParser() {
   train->add_flag("--no-refine", train_command.no_refine, "Leave the profile as it is");
   train->add_flag("--json", train_command.is_json, "Print the summary as JSON");
   train->add_flag(
+      "--detach", train_command.is_detached, "Return when the run listens; it goes on by itself");
+  train->add_flag(
       "--print-config", train_command.only_prints_config, "Print the job as resolved, run nothing");
   AddRuns();
   status = app.add_subcommand("status", "Show workers, servers, staleness and ledger of a job");
@@ -210,13 +214,18 @@ CommandParser::CommandParser() {
   stop = app.add_subcommand("stop", "End a running job after the steps in hand");
   stop->add_option("JOB", stop_command.job, kJobHelp);
   stop->add_flag("--now", stop_command.is_immediate, "End it at once");
-  resume = app.add_subcommand("resume", "Go on from the newest checkpoint of a run that has ended");
+  attach = app.add_subcommand("attach", "Show how a running job goes, until it ends");
+  attach->add_option("JOB", attach_command.job, kJobHelp);
+  attach->add_flag("--json", attach_command.is_json, "Print the summary as JSON");
+  resume = app.add_subcommand("resume", "Go on with a run that has ended before it was done");
   resume->add_option("RUN", resume_command.from, "Run, folder with checkpoints, or place of copies")
       ->required();
   resume->add_option("--set", settings, "Change what does not change the model: servers, workers")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   resume->add_flag("--json", resume_command.is_json, "Print the summary as JSON");
+  resume->add_flag(
+      "--detach", resume_command.is_detached, "Return when the run listens; it goes on by itself");
   notice = app.add_subcommand("notice", "Tell a worker or server that its machine is taken back");
   notice->add_option("WORKER", notice_worker, "Its number, as psctl status lists it; s0: server 0")
       ->required();

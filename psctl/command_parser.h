@@ -21,6 +21,7 @@ struct CommandParser {
   CLI::App* why = nullptr;
   CLI::App* stop = nullptr;
   CLI::App* notice = nullptr;
+  CLI::App* attach = nullptr;
   CLI::App* resume = nullptr;
   TrainCommand train_command;
   CheckCommand check_command;
@@ -31,6 +32,7 @@ struct CommandParser {
   NoticeCommand notice_command;
   std::string notice_worker;
   std::string notice_grace;
+  AttachCommand attach_command;
   ResumeCommand resume_command;
   CLI::App* catalog = nullptr;
   CLI::App* catalog_show = nullptr;

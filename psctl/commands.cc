@@ -155,6 +155,11 @@ int RunStop(const StopCommand& command, const Console& console, const RunRegistr
       Status::DeadlineExceeded(name + " is still running; psctl stop --now ends it at once"));
 }
 
+int RunAttached(const AttachCommand& command, const Console& console, const RunRegistry& registry) {
+  const Result<RunPaths> run = ChooseRun(command.job, registry);
+  return run.ok() ? RunAttach(command, *run, console) : Fail(console, run.status());
+}
+
 /// On the checkpoint path that was named, or of the run that was.
 int RunOnCheckpoints(
     const CheckpointCommand& command, const Console& console, const RunRegistry& registry) {
@@ -227,6 +232,9 @@ int RunPsctl(
   }
   if (const auto* notice = std::get_if<NoticeCommand>(&*command)) {
     return RunNotice(*notice, console, registry);
+  }
+  if (const auto* attach = std::get_if<AttachCommand>(&*command)) {
+    return RunAttached(*attach, console, registry);
   }
   if (const auto* resume = std::get_if<ResumeCommand>(&*command)) {
     return RunResume(*resume, console, registry);

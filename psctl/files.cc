@@ -40,11 +40,15 @@ Result<FileLock> FileLock::Take(const std::string& path, std::string_view text) 
     return errno == EWOULDBLOCK ? Status::Unavailable(path + " is held by another process")
                                 : IoError("cannot lock", path);
   }
-  if (::ftruncate(lock.fd_.get(), 0) != 0) {
+  PS_TRY(lock.Rewrite(text, path));
+  return lock;
+}
+
+Status FileLock::Rewrite(std::string_view text, const std::string& path) const {
+  if (::ftruncate(fd_.get(), 0) != 0 || ::lseek(fd_.get(), 0, SEEK_SET) != 0) {
     return IoError("cannot write", path);
   }
-  PS_TRY(WriteAll(lock.fd_.get(), text, path));
-  return lock;
+  return WriteAll(fd_.get(), text, path);
 }
 
 Result<FileLock> FileLock::WaitForFolderOf(const std::string& path) {

@@ -23,6 +23,9 @@ class FileLock {
  public:
   FileLock() = default;
 
+  /// Of a descriptor that another process has shared.
+  explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
+
   /// Creates the file with `text` in it. Errors: kIo, kUnavailable (somebody holds it).
   static Result<FileLock> Take(const std::string& path, std::string_view text);
   /// Of the folder that `path` lies in, for a process that replaces the file: waits until it is
@@ -31,9 +34,13 @@ class FileLock {
   /// False as well when there is no such file.
   static bool IsHeld(const std::string& path);
 
- private:
-  explicit FileLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  /// What the file says from now on. Errors: kIo with `path`.
+  Status Rewrite(std::string_view text, const std::string& path) const;
 
+  /// To share the lock with another process: it is held until both are over.
+  int fd() const { return fd_.get(); }
+
+ private:
   UniqueFd fd_;
 };
 

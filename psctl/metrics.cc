@@ -139,6 +139,12 @@ Result<MetricsFiles> MetricsFiles::Open(
   return files;
 }
 
+void MetricsFiles::SkipEvaluations(const proto::JobStatus& status) {
+  for (const proto::EvaluationRow& row : status.evaluations) {
+    evaluations_told_.insert(row.epoch);
+  }
+}
+
 std::optional<std::string> MetricsFiles::Write(
     const proto::JobStatus& status, int64_t unix_micros) {
   const MetricsPoint point = meter_.Measure(status);

@@ -51,6 +51,9 @@ class MetricsFiles {
   static Result<MetricsFiles> Open(
       const RunPaths& paths, bool has_tensorboard, int64_t unix_micros);
 
+  /// The test results of `status` are in the files already.
+  void SkipEvaluations(const proto::JobStatus& status);
+
   /// Returns a text to show when something was lost for the first time.
   std::optional<std::string> Write(const proto::JobStatus& status, int64_t unix_micros);
 

@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/remote/place.h"
 #include "ps/base/text.h"
@@ -12,22 +15,55 @@
 namespace ps::psctl {
 namespace {
 
-/// The checkpoint path that a run, its directory, or a path means.
-Result<std::string> PathOf(
-    const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
-  const std::string& from = command.from;
-  if (checkpoint::IsObjectStore(from)) {
-    return FetchCheckpoint(from, proto::RunConfig().directory, console);
-  }
-  if (IsCheckpointPath(from)) {
-    return from;
+/// What there is to go on from.
+struct Source {
+  std::string path;             // of checkpoints, or the place of their copies
+  std::optional<RunPaths> run;  // none: the path was named
+};
+
+Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
+  if (checkpoint::IsObjectStore(from) || IsCheckpointPath(from)) {
+    return Source{from, std::nullopt};
   }
   PS_ASSIGN(const RunPaths run, registry.Resolve(from));
   if (FileLock::IsHeld(run.lock())) {
     return Status::Unavailable(
-        BaseName(run.root) + " is still running; psctl stop ends it, psctl status shows it");
+        BaseName(run.root) + " is still running; psctl attach shows it, psctl stop ends it");
   }
-  return CheckpointPathOf(run);
+  return Source{CheckpointPathOf(run), run};
+}
+
+/// A run whose coordinator was killed and whose servers wait for another one. Nothing: its
+/// checkpoints are what is left; processes that might still use them are ended.
+Result<std::optional<TrainStart>> FromJournal(
+    const RunPaths& run, bool has_overrides, const Console& console) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(run.journal(), error)) {
+    return std::optional<TrainStart>();
+  }
+  PS_ASSIGN(FileLock lock, FileLock::Take(run.lock(), ""));
+  Result<TrainStart> start = TakeUp({run, std::move(lock)});
+  if (!start.ok()) {
+    console.err("its journal is of no use: " + Printable(start.status().message()) + "\n");
+    return std::optional<TrainStart>();
+  }
+  const std::vector<proto::LaunchRecord>& launches = start->recovered->launches;
+  if (!HasItsServers(launches)) {
+    if (const size_t killed = KillProcesses(launches); killed > 0) {
+      console.err("ended what was left of it: " + Plural(killed, "server or worker") + "\n");
+    }
+    return std::optional<TrainStart>();
+  }
+  if (has_overrides) {
+    return Status::InvalidArgument(
+        "servers of " + BaseName(run.root) +
+        " still run: without --set they are gone on with; a while after the coordinator's end, "
+        "fleet.orphan_grace_s, they end themselves");
+  }
+  console.err(
+      "going on from the journal of " + Printable(run.root) +
+      ": its servers still run, no step is repeated\n");
+  return std::optional<TrainStart>(std::move(start).value());
 }
 
 /// What a checkpoint can't go on with.
@@ -80,10 +116,17 @@ std::string Describe(const FoundCheckpoint& found, const std::string& path) {
   return text;
 }
 
-}  // namespace
-
-int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
-  const Result<std::string> path = PathOf(command, console, registry);
+int ResumeFromCheckpoint(
+    const std::string& source,
+    const ResumeCommand& command,
+    const TrainCommand& train,
+    const Console& console,
+    const RunRegistry& registry,
+    SupervisorLink* link) {
+  const Result<std::string> path =
+      checkpoint::IsObjectStore(source)
+          ? FetchCheckpoint(source, proto::RunConfig().directory, console)
+          : source;
   if (!path.ok()) {
     return Fail(console, path.status());
   }
@@ -129,10 +172,34 @@ int RunResume(const ResumeCommand& command, const Console& console, const RunReg
   start.parts = std::move(parts).value();
   start.checkpoints = std::move(found->checkpoints);
   start.resume = coordinator::ResumeFrom{std::move(found->state), found->manifest.id};
+  return Train(std::move(start), train, console, registry, link);
+}
+
+}  // namespace
+
+int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry) {
+  const Result<Source> source = SourceOf(command.from, registry);
+  if (!source.ok()) {
+    return Fail(console, source.status());
+  }
   TrainCommand train;
   train.is_json = command.is_json;
+  train.is_detached = command.is_detached;
   train.no_refine = true;
-  return Train(std::move(start), train, console, registry);
+  const auto begin = [&](const Console& own_console, SupervisorLink* link) {
+    if (source->run) {
+      Result<std::optional<TrainStart>> start =
+          FromJournal(*source->run, !command.overrides.empty(), own_console);
+      if (!start.ok()) {
+        return Fail(own_console, start.status());
+      }
+      if (*start) {
+        return Train(std::move(**start), train, own_console, registry, link);
+      }
+    }
+    return ResumeFromCheckpoint(source->path, command, train, own_console, registry, link);
+  };
+  return Coordinate(begin, std::nullopt, train, console, registry);
 }
 
 }  // namespace ps::psctl

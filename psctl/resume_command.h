@@ -13,9 +13,11 @@ struct ResumeCommand {
   std::string from;  // a run, its directory, a checkpoint path, or a place of copies
   std::vector<proto::ConfigOverride> overrides;
   bool is_json = false;
+  bool is_detached = false;
 };
 
-/// Goes on from the newest checkpoint that is whole, as a run of its own. Returns the exit code.
+/// Goes on with a run that was killed: from its journal while its servers live, else from its
+/// newest checkpoint that is whole, as a run of its own. Returns the exit code.
 int RunResume(const ResumeCommand& command, const Console& console, const RunRegistry& registry);
 
 }  // namespace ps::psctl

@@ -125,6 +125,10 @@ Result<RunCheckpoints> OpenNewCheckpoints(const std::string& path) {
   return checkpoints;
 }
 
+Result<RunCheckpoints> ReopenCheckpoints(const std::string& path) {
+  return Lock(path);
+}
+
 Result<FoundCheckpoint> FindNewestCheckpoint(const std::string& path) {
   if (!IsCheckpointPath(path)) {
     return Status::NotFound(

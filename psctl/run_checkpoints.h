@@ -26,6 +26,9 @@ struct RunCheckpoints {
 /// (another run uses it), kIo; each says what to do.
 Result<RunCheckpoints> OpenNewCheckpoints(const std::string& path);
 
+/// For a run whose coordinator was killed. Errors: kUnavailable (another run uses it), kIo.
+Result<RunCheckpoints> ReopenCheckpoints(const std::string& path);
+
 /// A checkpoint that a run can go on from.
 struct FoundCheckpoint {
   RunCheckpoints checkpoints;

@@ -155,7 +155,27 @@ Status RunDirectory::Fill() {
   PS_ASSIGN(lock_, FileLock::Take(paths_.lock(), std::to_string(::getpid()) + "\n"));
   PS_TRY(MakeDirectory(paths_.logs(), 0755));
   PS_ASSIGN(token_, MakeToken());
-  return WriteFileAtomically(paths_.token(), token_ + "\n", 0600);
+  PS_TRY(WriteFileAtomically(paths_.token(), token_ + "\n", 0600));
+  return ReadAge();
+}
+
+Result<RunDirectory> RunDirectory::Reopen(RunPaths paths, FileLock lock) {
+  RunDirectory run;
+  run.paths_ = std::move(paths);
+  run.lock_ = std::move(lock);
+  PS_TRY(run.lock_.Rewrite(std::to_string(::getpid()) + "\n", run.paths_.lock()));
+  PS_ASSIGN(run.token_, ReadSmallFile(run.paths_.token(), 2 * kTokenBytes + 1));
+  PS_TRY(run.ReadAge());
+  return run;
+}
+
+Status RunDirectory::ReadAge() {
+  struct stat info = {};
+  if (::stat(paths_.token().c_str(), &info) != 0) {
+    return IoError("cannot read", paths_.token());
+  }
+  begun_us_ = int64_t{info.st_mtim.tv_sec} * 1'000'000 + info.st_mtim.tv_nsec / 1000;
+  return Status::Ok();
 }
 
 void RunDirectory::Discard() const {

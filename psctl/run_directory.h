@@ -26,6 +26,12 @@ struct RunPaths {
 
   std::string lock() const { return root + "/psctl.pid"; }
 
+  /// What psctl says of a detached run.
+  std::string run_log() const { return root + "/run.log"; }
+
+  /// Of the coordinator: what another one goes on from.
+  std::string journal() const { return root + "/journal"; }
+
   std::string logs() const { return root + "/logs"; }
 
   std::string coordinator_log() const { return logs() + "/coordinator.log"; }
@@ -56,6 +62,9 @@ class RunDirectory {
   static Result<RunDirectory> Create(
       const std::string& parent, const std::string& name, int64_t unix_micros);
 
+  /// The directory of a run whose coordinator was killed; `lock` is its lock. Errors: kIo.
+  static Result<RunDirectory> Reopen(RunPaths paths, FileLock lock);
+
   /// Whether Create could make one in `parent`; leaves nothing there. Errors: as Create.
   static Status CheckParent(const std::string& parent);
 
@@ -65,6 +74,11 @@ class RunDirectory {
   const RunPaths& paths() const { return paths_; }
 
   const std::string& token() const { return token_; }
+
+  const FileLock& lock() const { return lock_; }
+
+  /// When the run began, in microseconds since 1970 UTC: its logs count from there.
+  int64_t begun_us() const { return begun_us_; }
 
   Status WriteConfig(std::string_view json) const {
     return WriteFileAtomically(paths_.config(), json);
@@ -80,9 +94,12 @@ class RunDirectory {
 
   /// Makes what is in it from the beginning.
   Status Fill();
+  /// The token's file is never written again, so its age is that of the run.
+  Status ReadAge();
 
   RunPaths paths_;
   std::string token_;
+  int64_t begun_us_ = 0;
   FileLock lock_;
 };
 

@@ -102,6 +102,14 @@ std::string RenderHead(const proto::JobStatus& status) {
             (copies.failed == 0 ? "" : ", " + FormatCount(copies.failed) + " failed") +
             (copies.trouble.empty() ? "" : ": " + Printable(copies.trouble)));
   }
+  if (status.journal.restarts > 0 || !status.journal.trouble.empty()) {
+    const std::string restarts = "was restarted " + Plural(status.journal.restarts, "time");
+    const std::string trouble =
+        status.journal.trouble.empty()
+            ? ""
+            : "; could not be started again now: " + Printable(status.journal.trouble);
+    pairs.emplace_back("coordinator", restarts + trouble);
+  }
   if (status.samples_rejected > 0) {
     pairs.emplace_back(
         "rejected", Plural(status.samples_rejected, "sample") + ", gradient not finite");

@@ -151,6 +151,7 @@ void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json) {
   json->Field("steps_undone", status.checkpoints.steps_undone);
   json->Field("samples_undone", status.checkpoints.samples_undone);
   json->Field("seconds_undone", status.checkpoints.seconds_undone);
+  json->Field("coordinator_restarts", status.journal.restarts);
   json->Field("bytes_pushed", totals.bytes_pushed);
   json->Field("bytes_pulled", totals.bytes_pulled);
   json->Field("retries", totals.retries);
@@ -202,6 +203,9 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
       FormatCount(status.revocations_noticed + status.revocations_unnoticed) + " (" +
           FormatCount(status.revocations_noticed) + " with notice, " +
           FormatCount(status.revocations_unnoticed) + " without)");
+  if (status.journal.restarts > 0) {
+    pairs.emplace_back("coordinator", "restarted " + Plural(status.journal.restarts, "time"));
+  }
   pairs.emplace_back("joins", FormatCount(status.joins));
   if (const proto::CheckpointStatus& checkpoints = status.checkpoints; checkpoints.is_on) {
     pairs.emplace_back(

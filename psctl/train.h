@@ -1,11 +1,15 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "ps/coordinator/job_state.h"
 #include "ps/proto/plan.h"
 #include "psctl/job_parts.h"
 #include "psctl/run_checkpoints.h"
+#include "psctl/run_directory.h"
+#include "psctl/run_journal.h"
+#include "psctl/supervisor.h"
 #include "psctl/train_command.h"
 
 namespace ps::psctl {
@@ -17,11 +21,32 @@ struct TrainStart {
   std::optional<proto::Plan> plan;
   RunCheckpoints checkpoints;                     // of a resumed run
   std::optional<coordinator::ResumeFrom> resume;  // none: from the beginning
+
+  // Of a run that goes on after its coordinator was killed; others get their own.
+  std::optional<RunDirectory> directory;
+  RunJournal journal;
+  std::optional<coordinator::RecoveredJob> recovered;
 };
 
-/// Runs a job to its end and leaves what it came to. Returns the exit code.
+/// Coordinates a run to its end and leaves what it came to. Returns the exit code.
 int Train(
     TrainStart start,
+    const TrainCommand& command,
+    const Console& console,
+    const RunRegistry& registry,
+    SupervisorLink* link);
+
+/// What the run of a coordinator that was killed goes on from. Errors: kNotFound (it had not
+/// begun), those of JobJournal::Open and LoadParts.
+Result<TrainStart> TakeUp(SupervisedRun run);
+
+/// What the first coordinator of a run does; returns the exit code.
+using BeginRun = std::function<int(const Console& console, SupervisorLink* link)>;
+
+/// Supervise, for a run that Train coordinates: others go on with it.
+int Coordinate(
+    const BeginRun& begin,
+    const std::optional<proto::Plan>& plan,
     const TrainCommand& command,
     const Console& console,
     const RunRegistry& registry);

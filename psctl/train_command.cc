@@ -107,45 +107,56 @@ Status OpenCheckpoints(const RunPaths& paths, TrainStart* start) {
   return Status::Ok();
 }
 
+/// What a run that begins has in its directory.
+Status FillDirectory(TrainStart* start) {
+  // The file repeats the job: another run has checkpoints of its own.
+  PS_TRY(start->directory->WriteConfig(proto::PrintJobConfig(start->config)));
+  PS_TRY(OpenCheckpoints(start->directory->paths(), start));
+  PS_ASSIGN(start->journal, RunJournal::Open(*start->directory));
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<TrainRun>> PrepareRun(TrainStart* start, const Console& console) {
+  if (!start->recovered) {
+    PS_TRY(FillDirectory(start));
+  } else if (start->config.checkpoint.enabled) {
+    PS_ASSIGN(start->checkpoints, ReopenCheckpoints(start->config.checkpoint.path));
+  }
+  PS_ASSIGN(
+      MetricsFiles metrics,
+      MetricsFiles::Open(
+          start->directory->paths(), start->config.run.tensorboard, SystemTime().UnixMicros()));
+  auto run = std::make_unique<TrainRun>(start, std::move(metrics), console);
+  PS_TRY(run->Prepare());
+  return run;
+}
+
 }  // namespace
 
 int Train(
     TrainStart start,
     const TrainCommand& command,
     const Console& console,
-    const RunRegistry& registry) {
-  proto::JobConfig& config = start.config;
-  const Result<RunDirectory> directory =
-      RunDirectory::Create(config.run.directory, config.name, SystemTime().UnixMicros());
-  if (!directory.ok()) {
-    return Fail(console, directory.status());
-  }
-  const RunPaths& paths = directory->paths();
-  const Status config_written = directory->WriteConfig(proto::PrintJobConfig(config));
-  // After that: the file repeats the job, and another run has checkpoints of its own.
-  const Status opened = OpenCheckpoints(paths, &start);
-  Result<std::unique_ptr<LogSink>> log = MakeFileSink(paths.coordinator_log(), LogLevel::kInfo);
-  Result<MetricsFiles> metrics =
-      MetricsFiles::Open(paths, config.run.tensorboard, SystemTime().UnixMicros());
-  for (const Status* status : {&config_written, &opened, &log.status(), &metrics.status()}) {
-    if (!status->ok()) {
-      directory->Discard();
-      return Fail(console, *status);
+    const RunRegistry& registry,
+    SupervisorLink* link) {
+  if (!start.directory) {
+    Result<RunDirectory> made = RunDirectory::Create(
+        start.config.run.directory, start.config.name, SystemTime().UnixMicros());
+    if (!made.ok()) {
+      return Fail(console, made.status());
     }
+    start.directory = std::move(made).value();
   }
-  TrainRun run(
-      config,
-      std::move(start.parts),
-      start.checkpoints,
-      std::move(start.resume),
-      *directory,
-      std::move(log).value(),
-      std::move(metrics).value(),
-      console);
-  if (const Status prepared = run.Prepare(); !prepared.ok()) {
-    directory->Discard();
-    return Fail(console, prepared);
+  const RunPaths& paths = start.directory->paths();
+  const Result<std::unique_ptr<TrainRun>> prepared = PrepareRun(&start, console);
+  const Status told = prepared.ok() ? link->TellRun(*start.directory) : prepared.status();
+  if (!told.ok()) {
+    if (!start.recovered) {
+      start.directory->Discard();
+    }
+    return Fail(console, told);
   }
+  TrainRun& run = **prepared;
   if (const Status added = registry.Add(paths); !added.ok()) {
     console.err(
         "psctl: status needs the run directory as its argument: " + std::string(added.message()) +
@@ -165,6 +176,39 @@ int Train(
     RefineProfile(profile, run.machine_busy(), command, console);
   }
   return exit_code;
+}
+
+Result<TrainStart> TakeUp(SupervisedRun run) {
+  TrainStart start;
+  const std::string root = run.paths.root;
+  PS_ASSIGN(start.directory, RunDirectory::Reopen(std::move(run.paths), std::move(run.lock)));
+  PS_ASSIGN(start.journal, RunJournal::Open(*start.directory));
+  PS_ASSIGN(start.recovered, start.journal.journal->Recover());
+  if (!start.recovered) {
+    return Status::NotFound("the run of " + root + " had not begun");
+  }
+  PS_ASSIGN(start.config, proto::ParsePrintedJobConfig(start.recovered->state.config_json));
+  PS_ASSIGN(start.parts, LoadParts(start.config, start.directory->paths().config()));
+  return start;
+}
+
+int Coordinate(
+    const BeginRun& begin,
+    const std::optional<proto::Plan>& plan,
+    const TrainCommand& command,
+    const Console& console,
+    const RunRegistry& registry) {
+  CoordinatorProcess process;
+  process.begin = begin;
+  process.go_on = [&](SupervisedRun run, const Console& own_console, SupervisorLink* link) {
+    Result<TrainStart> start = TakeUp(std::move(run));
+    if (!start.ok()) {
+      return Fail(own_console, start.status());
+    }
+    start->plan = plan;
+    return Train(std::move(start).value(), command, own_console, registry, link);
+  };
+  return Supervise(process, command.is_detached, console);
 }
 
 Result<PreparedJob> PrepareJob(
@@ -203,7 +247,15 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
   start.config = std::move(job->config);
   start.parts = std::move(job->parts);
   start.plan = std::move(job->plan);
-  return Train(std::move(start), command, console, registry);
+  const std::optional<proto::Plan> plan = start.plan;
+  return Coordinate(
+      [&](const Console& own_console, SupervisorLink* link) {
+        return Train(std::move(start), command, own_console, registry, link);
+      },
+      plan,
+      command,
+      console,
+      registry);
 }
 
 }  // namespace ps::psctl

@@ -29,29 +29,34 @@ constexpr Duration kObserve = std::chrono::milliseconds(50);
 constexpr size_t kRowsPerTurn = 64;
 /// Children that do not leave by themselves when the job is over are killed after this.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
+/// Whoever kills the supervisor may be about to kill this process as well (pkill psctl): that is no
+/// request to stop, and psctl resume is to go on with the run.
+constexpr Duration kOrphanDelay = std::chrono::milliseconds(300);
 
-coordinator::CoordinatorHost::Options HostOptionsOf(
-    const proto::JobConfig& config,
-    const JobParts& parts,
-    const RunCheckpoints& checkpoints,
-    std::optional<coordinator::ResumeFrom> resume,
-    const RunDirectory& directory) {
+coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start) {
+  const RunDirectory& directory = *start->directory;
   coordinator::CoordinatorHost::Options options;
-  options.job.config = config;
-  options.job.tensors = parts.model.tensors;
-  options.job.train_samples = parts.data.train_count;
-  options.job.test_samples = parts.data.test_count;
-  options.job.classes = parts.data.classes;
+  options.job.config = start->config;
+  options.job.tensors = start->parts.model.tensors;
+  options.job.train_samples = start->parts.data.train_count;
+  options.job.test_samples = start->parts.data.test_count;
+  options.job.classes = start->parts.data.classes;
   options.job.run_directory = directory.paths().root;
   options.job.software = "spotps " PS_VERSION;
-  options.job.checkpoints = checkpoints.kept;
-  options.job.next_checkpoint = checkpoints.next;
-  options.job.resume = std::move(resume);
-  options.store = checkpoints.store.get();
+  options.job.checkpoints = start->checkpoints.kept;
+  options.job.next_checkpoint = start->checkpoints.next;
+  options.job.resume = std::move(start->resume);
+  options.store = start->checkpoints.store.get();
   options.token = directory.token();
   options.control_path = directory.paths().control();
   options.model_path = directory.paths().model();
+  options.journal = start->journal.journal.get();
+  options.recovered = std::move(start->recovered);
   return options;
+}
+
+std::vector<proto::LaunchRecord> LaunchesOf(const TrainStart& start) {
+  return start.recovered ? start.recovered->launches : std::vector<proto::LaunchRecord>();
 }
 
 TimePoint Now() {
@@ -60,30 +65,23 @@ TimePoint Now() {
 
 }  // namespace
 
-TrainRun::TrainRun(
-    const proto::JobConfig& config,
-    JobParts parts,
-    const RunCheckpoints& checkpoints,
-    std::optional<coordinator::ResumeFrom> resume,
-    const RunDirectory& directory,
-    std::unique_ptr<LogSink> log_sink,
-    MetricsFiles metrics,
-    const Console& console)
-    : config_(config),
-      parts_(std::move(parts)),
-      directory_(directory),
-      log_sink_(std::move(log_sink)),
-      run_start_us_(SystemTime().UnixMicros()),
-      log_("coordinator", &SystemTime(), log_sink_.get(), run_start_us_),
+TrainRun::TrainRun(TrainStart* start, MetricsFiles metrics, const Console& console)
+    : config_(start->config),
+      parts_(start->parts),
+      directory_(*start->directory),
+      journal_(start->journal.journal.get()),
+      log_(*start->journal.log),
+      launches_(LaunchesOf(*start)),
+      is_recovered_(start->recovered.has_value()),
       metrics_(std::move(metrics)),
       console_(console),
       launcher_(provisioner::MakeLocalLauncher()),
-      host_(HostOptionsOf(config_, parts_, checkpoints, std::move(resume), directory_), &log_),
+      host_(HostOptionsOf(start), &log_),
       progress_(
           {.is_terminal = console.is_err_terminal,
            .write = console.err,
            .terminal_width = console.err_width}),
-      profiler_(config.name, parts_.model.tensors, provisioner::RunProfiler::SeatsOf(config)) {}
+      profiler_(config_.name, parts_.model.tensors, provisioner::RunProfiler::SeatsOf(config_)) {}
 
 Status TrainRun::Prepare() {
   PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config_.launch));
@@ -101,12 +99,14 @@ Status TrainRun::Prepare() {
   fleet.coordinator = address_;
   fleet.listen = listen;
   fleet.machine = host;
-  fleet.run_start_us = run_start_us_;
+  fleet.run_start_us = directory_.begun_us();
   fleet.launch = config_.launch;
   fleet.shards_per_server = config_.servers.shards_per_server;
   fleet.server_port = config_.servers.port;
   fleet.server_emulation = emulation::OfServer(config_.servers);
+  fleet.journal = journal_;
   fleet_ = std::make_unique<provisioner::LocalFleet>(std::move(fleet), launcher_.get(), &log_);
+  fleet_->Adopt(launches_);
   return directory_.WriteAddress(address_);
 }
 
@@ -126,14 +126,31 @@ void TrainRun::Announce() {
   progress_.Say(text);
 }
 
+/// What was told before the coordinator was killed is not told again.
+void TrainRun::AnnounceAgain() {
+  const proto::JobStatus status = host_.StatusNow();
+  events_.Update(status);
+  metrics_.SkipEvaluations(status);
+  progress_.Say(
+      "the coordinator is back, restart " + std::to_string(status.journal.restarts) +
+      " of this run: " + std::to_string(fleet_->running_count()) + " of " +
+      std::to_string(launches_.size()) + " servers and workers" +
+      " still there, no step is repeated");
+}
+
 int TrainRun::Run() {
   ::signal(SIGPIPE, SIG_IGN);  // a reader of stderr that goes away must not end the run
   net::Loop& loop = host_.loop();
   const Status signals =
       loop.OnSignal({SIGINT, SIGTERM, SIGHUP}, [this](int s) { OnStopSignal(s); });
+  const Status orphaned = loop.OnSignal({kSupervisorLost}, [this](int) { OnSupervisorLost(); });
   const Status children = loop.OnSignal({SIGCHLD}, [this](int) { Reap(); });
-  PS_CHECK(signals.ok() && children.ok()) << signals << children;
-  Announce();
+  PS_CHECK(signals.ok() && orphaned.ok() && children.ok()) << signals << orphaned << children;
+  if (!is_recovered_) {
+    Announce();
+  } else {
+    AnnounceAgain();
+  }
   loop.RunEvery(kReap, [this] { Reap(); });
   loop.RunEvery(kRedraw, [this] { Redraw(); });
   loop.RunEvery(kObserve, [this] { Observe(); });
@@ -197,6 +214,15 @@ void TrainRun::OnStopSignal(int signal) {
   log_.Info("stop", {{"signal", signal}});
   progress_.Say("ending after the steps in hand; once more ends at once");
   host_.RequestStop("stopped by request");
+}
+
+void TrainRun::OnSupervisorLost() {
+  host_.loop().RunAfter(kOrphanDelay, [this] {
+    progress_.Say("the process that watches over this one was killed");
+    if (!host_.is_stopping()) {
+      OnStopSignal(kSupervisorLost);
+    }
+  });
 }
 
 /// A status has a row for each worker: of many, it is taken the less often.

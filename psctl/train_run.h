@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "provisioner/fleet/launcher.h"
 #include "provisioner/fleet/local_fleet.h"
@@ -10,31 +11,24 @@
 #include "ps/base/logger.h"
 #include "ps/coordinator/coordinator_host.h"
 #include "psctl/console.h"
-#include "psctl/job_parts.h"
 #include "psctl/machine_load.h"
 #include "psctl/metrics.h"
 #include "psctl/progress.h"
-#include "psctl/run_checkpoints.h"
 #include "psctl/run_directory.h"
 #include "psctl/run_events.h"
+#include "psctl/train.h"
 
 namespace ps::psctl {
 
-/// One run at the terminal: starts the coordinator and the job's processes, and shows how it goes.
+/// One run at the terminal: starts the coordinator and the job's processes, or goes on with those
+/// of a coordinator that was killed, and shows how it goes.
 /// Ctrl-C ends the run cleanly, a second one at once. Thread: the process's main thread, whose
 /// children the processes are.
 class TrainRun final {
  public:
-  /// `config`, `checkpoints`, `directory` and `console` outlive the run.
-  TrainRun(
-      const proto::JobConfig& config,
-      JobParts parts,
-      const RunCheckpoints& checkpoints,
-      std::optional<coordinator::ResumeFrom> resume,
-      const RunDirectory& directory,
-      std::unique_ptr<LogSink> log_sink,
-      MetricsFiles metrics,
-      const Console& console);
+  /// `start` has its directory and its journal; what the run does not take of it, and `console`,
+  /// outlive the run.
+  TrainRun(TrainStart* start, MetricsFiles metrics, const Console& console);
 
   /// Listens, for the job's processes and for psctl, and makes the parts that need to know the
   /// port.
@@ -56,10 +50,12 @@ class TrainRun final {
 
  private:
   void Announce();
+  void AnnounceAgain();
   bool MayClose();
   void Reap();
   void OnEnd(const proto::ProcessEnd& end);
   void OnStopSignal(int signal);
+  void OnSupervisorLost();
   void Observe();
   void Redraw();
   bool IsTurn(size_t* skipped) const;
@@ -69,9 +65,10 @@ class TrainRun final {
   const proto::JobConfig& config_;
   const JobParts parts_;
   const RunDirectory& directory_;
-  const std::unique_ptr<LogSink> log_sink_;
-  const int64_t run_start_us_;  // zero of all logs of the run
-  const Logger log_;
+  coordinator::JobJournal* const journal_;
+  const Logger& log_;
+  const std::vector<proto::LaunchRecord> launches_;  // of a coordinator that was killed
+  const bool is_recovered_;
   MetricsFiles metrics_;
   const Console& console_;
   // The processes.

@@ -105,7 +105,7 @@ TEST_F(ControlTest, AKilledRunIsNotTakenForARunningOne) {
     TrainRun run(job_);
     ASSERT_TRUE(run.WaitForSamples(64).has_value());
     root = run.Root();
-    run.psctl().Signal(SIGKILL);
+    run.KillCoordinator();
     EXPECT_EQ(run.WaitForEnd(), (ProcessEnd{0, SIGKILL}));
     EXPECT_TRUE(fs::exists(run.ControlSocket())) << "nobody was left to remove it";
   }

@@ -153,13 +153,15 @@ TEST_F(EndingTest, CtrlCBeforeTrainingBeginsIsCleanToo) {
   run.ExpectNothingLeft();
 }
 
-TEST_F(EndingTest, NoChildOutlivesAKilledPsctl) {
+TEST_F(EndingTest, ARunEndsCleanlyWhenItsSupervisorIsKilled) {
   TrainRun run(job_);
   ASSERT_TRUE(run.WaitForSamples(256).has_value());
   EXPECT_EQ(run.Children().size(), 4U);
   run.psctl().Signal(SIGKILL);
   EXPECT_EQ(run.WaitForEnd(), (ProcessEnd{0, SIGKILL}));
   run.ExpectNothingLeft();
+  EXPECT_TRUE(WaitUntil([&] { return !IsAlive(run.CoordinatorPid()); }));
+  EXPECT_EQ(run.Summary()["state"].text(), "stopped");
 }
 
 TEST_F(EndingTest, AWorkerStartedByHandLeavesWhenPsctlIsKilled) {

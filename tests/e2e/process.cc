@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -159,6 +160,12 @@ bool IsAlive(int64_t pid) {
   const size_t name_end = stat.rfind(')');
   return name_end != std::string::npos && stat.size() > name_end + 2 && stat[name_end + 2] != 'Z' &&
          stat[name_end + 2] != 'X';
+}
+
+int64_t ParentOf(int64_t pid) {
+  const std::string stat = ReadText("/proc/" + std::to_string(pid) + "/stat");
+  const size_t name_end = stat.rfind(')');  // then " S PARENT "
+  return name_end == std::string::npos ? 0 : std::atoll(stat.c_str() + name_end + 3);
 }
 
 std::string CommandLine(int64_t pid) {

@@ -97,6 +97,9 @@ Output RunToEnd(const Process::Options& options, Duration deadline = kPatience);
 /// True until it is gone; a zombie is gone.
 bool IsAlive(int64_t pid);
 
+/// 0 when it is gone.
+int64_t ParentOf(int64_t pid);
+
 /// The words of it, with blanks between; "" when it is gone or a zombie.
 std::string CommandLine(int64_t pid);
 

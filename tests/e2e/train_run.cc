@@ -1,6 +1,9 @@
 #include "tests/e2e/train_run.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <utility>
@@ -85,6 +88,18 @@ std::optional<HostPort> TrainRun::Address() const {
   const Result<HostPort> address =
       ParseHostPort(WithoutNewline(ReadText(Root() + "/coordinator.addr")));
   return address.ok() ? std::optional<HostPort>(*address) : std::nullopt;
+}
+
+int64_t TrainRun::CoordinatorPid() const {
+  return std::atoll(ReadText(Root() + "/psctl.pid").c_str());
+}
+
+void TrainRun::KillCoordinator() {
+  const int64_t coordinator = CoordinatorPid();
+  ASSERT_GT(coordinator, 0);
+  psctl_->Signal(SIGKILL);
+  ::kill(static_cast<pid_t>(coordinator), SIGKILL);
+  EXPECT_TRUE(WaitUntil([&] { return !IsAlive(coordinator); }));
 }
 
 std::string TrainRun::Token() const {

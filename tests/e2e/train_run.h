@@ -37,6 +37,11 @@ class TrainRun {
   /// Where the coordinator listens for servers and workers; nothing until it does.
   std::optional<HostPort> Address() const;
 
+  /// Of the process that coordinates; 0 when there is none.
+  int64_t CoordinatorPid() const;
+  /// As when both were killed at once: the supervisor starts no other one.
+  void KillCoordinator();
+
   /// Where it listens for psctl.
   std::string ControlSocket() const { return Root() + "/control.sock"; }
 

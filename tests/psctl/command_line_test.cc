@@ -30,6 +30,16 @@ std::string ErrorOf(const std::vector<std::string>& arguments) {
   return message;
 }
 
+TEST(CommandLineTest, ARunIsDetachedFromAndAttachedTo) {
+  EXPECT_TRUE(Parse<TrainCommand>({"train", "job.json", "--detach"}).is_detached);
+  EXPECT_FALSE(Parse<TrainCommand>({"train", "job.json"}).is_detached);
+  EXPECT_TRUE(Parse<ResumeCommand>({"resume", "runs/a", "--detach"}).is_detached);
+  EXPECT_EQ(Parse<AttachCommand>({"attach"}).job, "");
+  const auto attach = Parse<AttachCommand>({"attach", "mnist", "--json"});
+  EXPECT_EQ(attach.job, "mnist");
+  EXPECT_TRUE(attach.is_json);
+}
+
 TEST(CommandLineTest, TrainTakesAJobFileAndItsFlags) {
   const auto train = Parse<TrainCommand>({"train", "job.json", "--json", "--print-config"});
   EXPECT_EQ(train.job_path, "job.json");

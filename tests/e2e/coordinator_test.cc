@@ -1,0 +1,145 @@
+// The coordinator's process is killed, and the run goes on; runs that need no terminal.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class CoordinatorTest : public E2eTest {
+ protected:
+  CoordinatorTest() {
+    job_.Set("train", R"({"epochs": 3, "minibatch": 32})")
+        .Set("workers", R"([{"count": 3, "step_ms": 20}])")
+        .Set("servers", R"({"count": 2})");
+  }
+
+  Process::Options Psctl(const std::string& name, std::vector<std::string> arguments) const {
+    Process::Options options;
+    options.program = "psctl";
+    options.arguments = std::move(arguments);
+    options.directory = job_.folder();
+    options.output_stem = job_.folder() + "/" + name;
+    return options;
+  }
+
+  /// Nobody who was told of a step or a sample heard of it in vain.
+  static void ExpectNothingRepeated(const TrainRun& run, int joins) {
+    run.ExpectExactLedger();
+    const Json summary = run.Summary();
+    EXPECT_EQ(summary["state"].text(), "done");
+    EXPECT_EQ(summary["joins"].number(), joins);
+    EXPECT_GT(summary["test_accuracy"].number(), 0.5);
+  }
+};
+
+class CoordinatorModeTest : public CoordinatorTest,
+                            public testing::WithParamInterface<const char*> {};
+
+TEST_P(CoordinatorModeTest, ARunGoesOnWhenItsCoordinatorIsKilledAloneAndWithAWorker) {
+  job_.Set(
+      "train", R"({"epochs": 3, "minibatch": 32, "mode": ")" + std::string(GetParam()) + "\"}");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(512).has_value());
+  const int64_t first = run.CoordinatorPid();
+  ASSERT_EQ(::kill(static_cast<pid_t>(first), SIGKILL), 0);
+  const auto after = run.WaitFor([](const proto::JobStatus& s) { return s.journal.restarts == 1; });
+  ASSERT_TRUE(after.has_value());
+  EXPECT_NE(run.CoordinatorPid(), first);
+  EXPECT_EQ(Alive(*after).size(), 3U);
+  ASSERT_TRUE(run.WaitForSamples(after->samples_counted + 512).has_value());
+
+  ASSERT_EQ(::kill(static_cast<pid_t>(run.CoordinatorPid()), SIGKILL), 0);
+  ASSERT_EQ(::kill(static_cast<pid_t>(Alive(*after)[0].pid), SIGKILL), 0);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  ExpectNothingRepeated(run, 3);
+  EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 1);
+  EXPECT_THAT(
+      run.psctl().Err(),
+      AllOf(
+          HasSubstr("the coordinator was killed by signal 9 (Killed); another one goes on"),
+          HasSubstr("no step is repeated")));
+  EXPECT_THAT(run.psctl().Out(), ContainsRegex("coordinator +restarted 2 times"));
+  run.ExpectNothingLeft();
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, CoordinatorModeTest, testing::Values("async", "bsp"));
+
+TEST_F(CoordinatorTest, ADetachedRunNeedsNeitherTerminalNorSupervisor) {
+  job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})");
+  TrainRun run(job_, {.arguments = {"--detach"}});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_THAT(run.psctl().Out(), AllOf(HasSubstr("psctl attach "), HasSubstr("psctl stop ")));
+  const std::string root = run.Root();
+  ASSERT_TRUE(WaitUntil([&] {
+    const auto status = run.Status();
+    return status && status->samples_counted > 0;
+  }));
+  Process attached(Psctl("attach", {"attach", root}));
+  ASSERT_TRUE(WaitUntil([&] { return Contains(attached.Err(), "attached to "); }));
+
+  // Its coordinator is killed: another one goes on. Then its supervisor is: nothing happens.
+  const auto restarts = [&] {
+    const auto status = run.Status();
+    return status ? static_cast<int>(status->journal.restarts) : -1;
+  };
+  ASSERT_EQ(::kill(static_cast<pid_t>(run.CoordinatorPid()), SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil([&] { return restarts() == 1; }));
+  const int64_t coordinator = run.CoordinatorPid();
+  ASSERT_EQ(::kill(static_cast<pid_t>(ParentOf(coordinator)), SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil([&] { return Contains(attached.Err(), "the run goes on"); }));
+  EXPECT_TRUE(IsAlive(coordinator));
+
+  EXPECT_EQ(RunToEnd(Psctl("stop", {"stop", root})).end, ProcessEnd{});
+  EXPECT_EQ(attached.Wait(), ProcessEnd{});
+  EXPECT_THAT(attached.Out(), HasSubstr("stopped after"));
+  EXPECT_THAT(ReadText(root + "/run.log"), HasSubstr("another one goes on"));
+  run.ExpectNothingLeft();
+}
+
+TEST_F(CoordinatorTest, ADetachedRunThatCannotBeginSaysWhy) {
+  job_.Set("run", R"({"directory": "/proc/none"})");
+  TrainRun run(job_, {.arguments = {"--detach"}});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{1});
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("run.directory=DIR"));
+}
+
+TEST_F(CoordinatorTest, ARunWithoutCoordinatorAndSupervisorIsTakenUpWhileItsServersLive) {
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(512).has_value());
+  const std::string root = run.Root();
+  run.KillCoordinator();
+  EXPECT_EQ(run.WaitForEnd(), (ProcessEnd{0, SIGKILL}));
+  EXPECT_EQ(run.Children().size(), 5U);
+  const Output resumed = RunToEnd(Psctl("resume", {"resume", root}), kRunPatience);
+  EXPECT_EQ(resumed.end, ProcessEnd{});
+  EXPECT_THAT(
+      resumed.err,
+      AllOf(HasSubstr("going on from the journal of " + root), Not(HasSubstr("checkpoint"))));
+  ExpectNothingRepeated(run, 3);
+  run.ExpectNothingLeft();
+}
+
+TEST_F(CoordinatorTest, OrphansEndThemselves) {
+  job_.Set("fleet", R"({"orphan_grace_s": 1})");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(64).has_value());
+  run.KillCoordinator();
+  run.ExpectNothingLeft();
+  EXPECT_THAT(ReadText(run.Root() + "/logs/worker0.log"), HasSubstr("no coordinator for"));
+}
+
+}  // namespace
+}  // namespace ps::e2e

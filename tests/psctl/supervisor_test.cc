@@ -1,0 +1,124 @@
+#include "psctl/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+/// The supervisor is a process of its own here, too, because it forks.
+class SupervisorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "supervisor-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  /// The exit code; what was said is in said_.
+  int Run(const CoordinatorProcess& process) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    const pid_t supervisor = ::fork();
+    if (supervisor == 0) {
+      Console console;
+      console.err = [&ends](std::string_view text) {
+        [[maybe_unused]] const ssize_t n = ::write(ends[1], text.data(), text.size());
+      };
+      ::_exit(Supervise(process, false, console));
+    }
+    ::close(ends[1]);
+    char text[4096];
+    for (ssize_t n = 0; (n = ::read(ends[0], text, sizeof(text))) > 0;) {
+      said_.append(text, static_cast<size_t>(n));
+    }
+    ::close(ends[0]);
+    int wait_status = 0;
+    EXPECT_EQ(::waitpid(supervisor, &wait_status, 0), supervisor);
+    return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -WTERMSIG(wait_status);
+  }
+
+  /// A coordinator that has begun a run and is killed.
+  int BeginAndDie(SupervisorLink* link) const {
+    const Result<RunDirectory> directory = RunDirectory::Create(folder_, "run", 0);
+    if (!directory.ok() || !link->TellRun(*directory).ok()) {
+      return 99;
+    }
+    ::kill(::getpid(), SIGKILL);
+    return 98;
+  }
+
+  std::string folder_;
+  std::string said_;
+};
+
+TEST_F(SupervisorTest, TheExitCodeIsTheCoordinators) {
+  EXPECT_EQ(Run({.begin = [](const Console&, SupervisorLink*) { return 7; }, .go_on = {}}), 7);
+  EXPECT_EQ(said_, "");
+}
+
+TEST_F(SupervisorTest, AKilledCoordinatorIsFollowedByOneThatHoldsTheSameLock) {
+  const int code = Run(
+      {.begin = [&](const Console&, SupervisorLink* link) { return BeginAndDie(link); },
+       .go_on =
+           [](SupervisedRun run, const Console& console, SupervisorLink*) {
+             console.err(FileLock::IsHeld(run.paths.lock()) ? "held " : "free ");
+             run.lock = FileLock();
+             console.err(FileLock::IsHeld(run.paths.lock()) ? "by two\n" : "by one\n");
+             return 3;
+           }});
+  EXPECT_EQ(code, 3);
+  EXPECT_THAT(said_, HasSubstr("killed by signal 9 (Killed); another one goes on\n"));
+  EXPECT_THAT(said_, EndsWith("held by two\n"));
+}
+
+TEST_F(SupervisorTest, ARunThatHadNotBegunIsOver) {
+  const int code = Run(
+      {.begin = [](const Console&, SupervisorLink*) { return ::kill(::getpid(), SIGKILL); },
+       .go_on = {}});
+  EXPECT_EQ(code, kExitFailed);
+  EXPECT_THAT(said_, HasSubstr("killed by signal 9 (Killed) before the run had begun"));
+}
+
+TEST_F(SupervisorTest, ItGivesUpOnCoordinatorsThatDieAsSoonAsTheyStart) {
+  const int code = Run(
+      {.begin = [&](const Console&, SupervisorLink* link) { return BeginAndDie(link); },
+       .go_on = [](SupervisedRun,
+                   const Console&,
+                   SupervisorLink*) { return ::kill(::getpid(), SIGKILL); }});
+  EXPECT_EQ(code, kExitFailed);
+  EXPECT_THAT(said_, HasSubstr("giving up"));
+  EXPECT_THAT(said_, HasSubstr("psctl resume " + folder_));
+}
+
+TEST_F(SupervisorTest, ARequestToStopIsHandedOn) {
+  const int code = Run(
+      {.begin =
+           [](const Console&, SupervisorLink*) {
+             sigset_t set;
+             ::sigemptyset(&set);
+             ::sigaddset(&set, SIGTERM);
+             ::sigprocmask(SIG_BLOCK, &set, nullptr);
+             ::kill(::getppid(), SIGTERM);
+             int number = 0;
+             ::sigwait(&set, &number);
+             return number == SIGTERM ? 5 : 6;
+           },
+       .go_on = {}});
+  EXPECT_EQ(code, 5);
+}
+
+}  // namespace
+}  // namespace ps::psctl
