@@ -118,7 +118,7 @@ TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
       run.WaitFor([](const proto::JobStatus& status) { return status.copies.newest >= 2; });
   ASSERT_TRUE(before.has_value());
   const std::string root = run.Root();
-  ASSERT_EQ(::kill(static_cast<pid_t>(run.psctl().pid()), SIGKILL), 0);
+  run.KillCoordinator();
   for (const int64_t pid : run.Children()) {
     ::kill(static_cast<pid_t>(pid), SIGKILL);
   }
