@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "provisioner/model/profile_fit.h"
 #include "provisioner/profile/profile_merge.h"
 #include "provisioner/profile/profile_runs.h"
+#include "ps/base/file.h"
 #include "ps/base/flags.h"
 #include "ps/base/text.h"
 #include "tests/netns/cluster.h"
@@ -48,13 +48,6 @@ struct Plan {
   double loss_seconds_max = 150;
   std::string profile_path;  // what was profiled by another call, or where to keep it
 };
-
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 /// All rates of the grid, and the sizes between. Empty: there is no such size.
 std::vector<std::pair<double, size_t>> LossFleets(const std::string& sizes) {
@@ -105,7 +98,8 @@ class Experiment {
 
   Status Run() {
     if (!plan_.profile_path.empty() && std::filesystem::exists(plan_.profile_path)) {
-      PS_ASSIGN(profile_, proto::ParseProfile(ReadText(plan_.profile_path), plan_.profile_path));
+      PS_ASSIGN(const std::string text, ReadFile(plan_.profile_path));
+      PS_ASSIGN(profile_, proto::ParseProfile(text, plan_.profile_path));
       PS_ASSIGN(const Predictor predictor, Predictor::Make(profile_));
       return MeasureLosses(predictor);
     }
