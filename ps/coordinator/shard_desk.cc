@@ -96,7 +96,7 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
   job_->log->Info(
       "shard_registered",
       {{"shard", message.shard.value}, {"host", message.host}, {"port", message.port}});
-  if (job_->is_working()) {
+  if (job_->is_working() || job_->state.model.is_due) {
     BeginSetup(shard, call);
   }
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ps/coordinator/model_files.h"
+#include "tests/coordinator/checkpoint_fixture.h"
 #include "tests/coordinator/harness.h"
 
 namespace ps::coordinator {
@@ -371,6 +372,31 @@ TEST_F(SourceTest, AJobWithoutAFileHasNoneToPull) {
   harness.StartWithShards();
   harness.Give(harness.shards[0].peer, proto::PullRequest{});
   EXPECT_TRUE(harness.shards[0].values.empty());
+}
+
+TEST(ModelOfALostServerTest, IsReadFromTheServerThatComesBackWhileTheRunEnds) {
+  FakeSink sink;
+  FakeDisk disk;
+  CoordinatorOptions options = OptionsWith(&disk);
+  options.model_sink = &sink;
+  Harness harness(std::move(options));
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  harness.core->RequestStop(false, "enough", harness.now, harness.out());
+  harness.Exit(proto::ProcessKind::kServer, 1, 501, "killed by signal 9");
+  CloseAll(&harness, workers);
+  harness.Wait(harness.timing.detect * 8);
+  EXPECT_EQ(harness.status().state, "stopped");
+  EXPECT_EQ(harness.status().model_file, "") << "half of it is not there";
+  harness.shards[1].membership = proto::Membership();
+  harness.RegisterShard(1, 777);
+  harness.Wait(harness.timing.tick * 2);
+  ASSERT_EQ(disk.writes.size(), 1U) << "a last checkpoint";
+  harness.core->OnManifestWritten(
+      disk.writes[0].checkpoint, Status::Ok(), harness.now, harness.out());
+  harness.Wait(harness.timing.tick * 2);
+  EXPECT_TRUE(sink.IsWhole());
+  EXPECT_EQ(harness.status().model_file, sink.path());
 }
 
 }  // namespace
