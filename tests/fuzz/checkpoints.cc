@@ -18,7 +18,7 @@ using checkpoint::kEnvelopeBytes;
 using Bytes = std::vector<std::byte>;
 
 constexpr size_t kIdAt = 8;
-constexpr size_t kChecksumAt = 16;
+constexpr size_t kRecordChecksumAt = 16;
 
 /// The same with a valid checksum over the first `covered` bytes, so that damage reaches what is
 /// behind it.
@@ -27,8 +27,8 @@ Bytes PutRight(std::span<const uint8_t> input, size_t covered) {
   Bytes bytes(as_bytes.begin(), as_bytes.end());
   if (bytes.size() >= kEnvelopeBytes) {
     const std::span<const std::byte> all(bytes.data(), std::min(bytes.size(), covered));
-    const uint32_t crc = Crc32c(all.subspan(kEnvelopeBytes), Crc32c(all.first(kChecksumAt)));
-    std::memcpy(bytes.data() + kChecksumAt, &crc, sizeof crc);
+    const uint32_t crc = Crc32c(all.subspan(kEnvelopeBytes), Crc32c(all.first(kRecordChecksumAt)));
+    std::memcpy(bytes.data() + kRecordChecksumAt, &crc, sizeof crc);
   }
   return bytes;
 }

@@ -15,7 +15,7 @@ namespace {
 
 // Of the header: magic, version, checksum, zero; each 4 bytes.
 constexpr size_t kHeaderBytes = 16;
-constexpr size_t kChecksumAt = 8;
+constexpr size_t kStateChecksumAt = 8;
 
 using Rows = std::map<std::string, std::vector<std::byte>>;
 
@@ -63,7 +63,7 @@ void FuzzJobState(std::span<const uint8_t> input) {
   std::vector<std::byte> bytes(as_bytes.begin(), as_bytes.end());
   if (bytes.size() > kHeaderBytes) {
     const uint32_t crc = Crc32c(std::span<const std::byte>(bytes).subspan(kHeaderBytes));
-    std::memcpy(bytes.data() + kChecksumAt, &crc, sizeof crc);
+    std::memcpy(bytes.data() + kStateChecksumAt, &crc, sizeof crc);
   }
   const Result<proto::JobState> state = proto::DecodeJobState(bytes);
   if (!state.ok()) {
