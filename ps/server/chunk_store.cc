@@ -55,6 +55,8 @@ Result<ChunkStore> ChunkStore::Make(
     tensor_elements.push_back(tensor.element_count());
   }
   PS_TRY(proto::CheckChunks(setup.placement, tensor_elements));
+  // Values that come from elsewhere replace all: drawing takes longer than reading them.
+  const bool is_drawn = setup.restore.checkpoint == 0 && !setup.has_values;
   for (const proto::ChunkAssignment& assignment : setup.placement.chunks) {
     if (assignment.shard != shard) {
       continue;
@@ -68,13 +70,15 @@ Result<ChunkStore> ChunkStore::Make(
     chunk.average_rate = spec.average_rate;
     chunk.weight_decay = spec.has_weight_decay ? settings.optimizer.weight_decay : 0;
     chunk.value = Buffer(assignment.element_count * sizeof(float));
-    InitializeTensor(
-        spec,
-        tensor,
-        settings.seed,
-        assignment.element_begin,
-        chunk.value.floats().data(),
-        chunk.element_count);
+    if (is_drawn) {
+      InitializeTensor(
+          spec,
+          tensor,
+          settings.seed,
+          assignment.element_begin,
+          chunk.value.floats().data(),
+          chunk.element_count);
+    }
     for (int slot = 0; slot < slot_count && spec.rule == UpdateRule::kOptimizer; ++slot) {
       chunk.slots[static_cast<size_t>(slot)] = MakeZeros(chunk.element_count);
     }

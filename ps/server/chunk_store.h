@@ -41,7 +41,8 @@ class ChunkStore {
  public:
   ChunkStore() = default;
 
-  /// Takes the shard's own chunks out of the placement and gives them their initial values.
+  /// Takes the shard's own chunks out of the placement and gives them their initial values, unless
+  /// these come from a checkpoint or a file: then Restore or Initialize is to give them all.
   /// Errors: kInvalidArgument when the placement does not fit the tensors.
   static Result<ChunkStore> Make(
       ShardId shard, const ShardSettings& settings, const proto::ShardSetup& setup);
