@@ -27,14 +27,6 @@ net::EndpointOptions EndpointOptionsOf(const CoordinatorHost::Options& options) 
   return endpoint;
 }
 
-/// What the disk has is what exists: the predecessor may have ended between a manifest and its row.
-void TakeCheckpoints(const CoordinatorOptions& job, proto::CheckpointsState* checkpoints) {
-  const uint64_t known = checkpoints->newest().checkpoint;
-  checkpoints->kept = job.checkpoints;
-  checkpoints->next = std::max(checkpoints->next, job.next_checkpoint);
-  checkpoints->committed += checkpoints->newest().checkpoint > known ? 1 : 0;
-}
-
 }  // namespace
 
 CoordinatorHost::CoordinatorHost(Options options, const Logger* log)
@@ -91,7 +83,7 @@ Status CoordinatorHost::MakeCore() {
     return Status::Ok();
   }
   proto::JobState state = options_.recovered->state;
-  TakeCheckpoints(options_.job, &state.checkpoints);
+  TakeCheckpointsOf(options_.job, &state);
   PS_ASSIGN(
       core_,
       CoordinatorCore::Load(std::move(state), std::move(job), &held_, log_, Now())

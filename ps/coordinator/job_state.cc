@@ -182,6 +182,14 @@ JobState MakeJobState(const CoordinatorOptions& options) {
   return state;
 }
 
+void TakeCheckpointsOf(const CoordinatorOptions& options, JobState* state) {
+  proto::CheckpointsState* const checkpoints = &state->checkpoints;
+  const uint64_t known = checkpoints->newest().checkpoint;
+  checkpoints->kept = options.checkpoints;
+  checkpoints->next = std::max(checkpoints->next, options.next_checkpoint);
+  checkpoints->committed += checkpoints->newest().checkpoint > known ? 1 : 0;
+}
+
 Status CheckJobState(const JobState& state, const CoordinatorOptions& options) {
   if (state.config_json != proto::PrintJobConfig(options.config)) {
     return Status::InvalidArgument("the saved state is of a job with another config");

@@ -49,6 +49,10 @@ inline constexpr uint32_t kMinibatchMax = 1U << 24;
 /// The state of a job that has not begun.
 JobState MakeJobState(const CoordinatorOptions& options);
 
+/// Gives a state that a journal had the checkpoints that exist: its coordinator may have ended
+/// between a manifest and the row that tells of it.
+void TakeCheckpointsOf(const CoordinatorOptions& options, JobState* state);
+
 /// Whether the parts of a state fit together and the job can go on from it. Errors:
 /// kInvalidArgument (it is another job's), kCorruption naming what does not fit.
 Status CheckJobState(const JobState& state, const CoordinatorOptions& options);

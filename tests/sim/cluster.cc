@@ -181,6 +181,11 @@ coordinator::CoordinatorOptions Cluster::JobOptions() {
   options.model_source = scenario_.has_values ? &source_ : nullptr;
   options.model_sink = &sink_file_;
   options.manifests = disk_.get();
+  if (disk_ != nullptr) {
+    options.checkpoints = disk_->Kept();
+    const auto& kept = options.checkpoints;
+    options.next_checkpoint = kept.empty() ? 1 : kept.back().checkpoint + 1;
+  }
   return options;
 }
 

@@ -179,8 +179,11 @@ void CoordinatorNode::GoOn() {
   OpenJournal();
   auto recovered = journal_->Recover();
   PS_CHECK(recovered.ok() && *recovered) << recovered.status();
+  const coordinator::CoordinatorOptions options = Options();
+  proto::JobState state = (*recovered)->state;
+  TakeCheckpointsOf(options, &state);
   auto loaded = coordinator::CoordinatorCore::Load(
-      (*recovered)->state, Options(), &*held_, world_.log, world_.queue->Now());
+      std::move(state), options, &*held_, world_.log, world_.queue->Now());
   if (!loaded.ok()) {
     world_.violations->push_back("the recovered state: " + loaded.status().ToString());
     return;

@@ -227,6 +227,21 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
     });
   }
 
+  /// The checkpoints that exist, oldest first.
+  std::vector<proto::KeptCheckpoint> Kept() {
+    PS_CHECK(Open().ok());
+    const auto ids = store_->Manifests();
+    PS_CHECK(ids.ok()) << ids.status();
+    std::vector<proto::KeptCheckpoint> kept;
+    for (const checkpoint::CheckpointId id : *ids) {
+      const auto manifest = DoRead(id);
+      PS_CHECK(manifest.ok()) << manifest.status();
+      const auto shards = static_cast<uint32_t>(manifest->parts.size());
+      kept.push_back({id, shards, manifest->progress.steps});
+    }
+    return kept;
+  }
+
   /// The process ends.
   void Close() {
     queue_->Close();
