@@ -77,9 +77,7 @@ void ModelDesk::Begin(const Call& call) {
         std::move(own), uint64_t{job_->options.config.servers.frame_kib} << 10};
   }
   job_->log->Info("model_being_saved", {{"path", job_->options.model_sink->path()}});
-  for (auto& [shard, reading] : readings_) {
-    Watch(&reading, job_->shards.Find(shard), call);
-  }
+  WatchAll(call);
 }
 
 void ModelDesk::Ask(Shard* shard, Reading* reading, const Call& call) {
@@ -111,6 +109,15 @@ void ModelDesk::Watch(Reading* reading, Shard* shard, const Call& call) {
   }
 }
 
+void ModelDesk::WatchAll(const Call& call) {
+  for (auto& [shard, reading] : readings_) {
+    Watch(&reading, job_->shards.Find(shard), call);
+    if (!job_->state.model.is_due) {
+      return;  // given up: no reading is left
+    }
+  }
+}
+
 void ModelDesk::Advance(const Call& call) {
   if (!job_->state.model.is_due) {
     return;
@@ -119,13 +126,8 @@ void ModelDesk::Advance(const Call& call) {
     Begin(call);
     return;
   }
-  for (auto& [shard, reading] : readings_) {
-    Watch(&reading, job_->shards.Find(shard), call);
-    if (!job_->state.model.is_due) {
-      return;  // given up
-    }
-  }
-  if (readings_.empty()) {
+  WatchAll(call);
+  if (job_->state.model.is_due && readings_.empty()) {
     AwaitFile();
   }
 }

@@ -39,6 +39,7 @@ class ModelDesk {
 
   void Begin(const Call& call);
   void Ask(Shard* shard, Reading* reading, const Call& call);
+  void WatchAll(const Call& call);
   void Watch(Reading* reading, Shard* shard, const Call& call);
   void AwaitFile();
 

@@ -374,6 +374,15 @@ TEST_F(SourceTest, AJobWithoutAFileHasNoneToPull) {
   EXPECT_TRUE(harness.shards[0].values.empty());
 }
 
+TEST_F(ModelTest, IsGivenUpWhenAShardWasAwayForLongBeforeItWasAsked) {
+  RunUntilLeaving();
+  Disconnect(0);
+  harness_.now += harness_.timing.server_detect * 2;
+  Leave();
+  EXPECT_EQ(harness_.status().model_file, "");
+  EXPECT_THAT(harness_.status().model_problem, HasSubstr("shard 0 has been gone for"));
+}
+
 TEST(ModelOfALostServerTest, IsReadFromTheServerThatComesBackWhileTheRunEnds) {
   FakeSink sink;
   FakeDisk disk;
