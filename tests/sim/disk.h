@@ -13,6 +13,7 @@
 #include "checkpoint/memory_storage.h"
 #include "ps/base/random.h"
 #include "ps/coordinator/manifest_disk.h"
+#include "ps/proto/job_state.h"
 #include "ps/server/disk_work.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
