@@ -19,6 +19,7 @@ NEEDS=(
   "librocksdb-dev"
   "libzstd-dev"
   "libcurl4-openssl-dev"
+  "libssl-dev"
   "zlib1g-dev"
   "dataset-fashion-mnist"
 )

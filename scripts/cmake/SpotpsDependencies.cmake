@@ -54,6 +54,11 @@ find_package(CURL 7.85 REQUIRED)
 add_library(ps_curl INTERFACE)
 target_link_libraries(ps_curl INTERFACE CURL::libcurl)
 
+# OpenSSL's libcrypto, for digests. Linked by checkpoint/remote alone.
+find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
+add_library(ps_crypto INTERFACE)
+target_link_libraries(ps_crypto INTERFACE OpenSSL::Crypto)
+
 if(PS_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)

@@ -116,6 +116,7 @@ const std::vector<ThirdParty>& ThirdParties() {
       {"RocksDB", {"rocksdb/"}, {"ps_rocksdb"}, {"checkpoint", "tests/checkpoint"}},
       {"zstd", {"zstd"}, {"ps_zstd"}, {"checkpoint", "tests/checkpoint"}},
       {"libcurl", {"curl/"}, {"ps_curl", "CURL::"}, {"checkpoint/remote"}},
+      {"libcrypto", {"openssl/"}, {"ps_crypto", "OpenSSL::"}, {"checkpoint/remote"}},
       {"GoogleTest", {"gtest/", "gmock/"}, {"GTest::"}, {"tests"}},
   };
   return libraries;
