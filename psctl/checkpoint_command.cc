@@ -12,7 +12,7 @@
 #include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/safetensors.h"
 #include "ps/base/text.h"
-#include "ps/proto/job_config.h"
+#include "psctl/checkpoint_source.h"
 #include "psctl/checkpoint_view.h"
 #include "psctl/files.h"
 #include "psctl/remote_copies.h"
@@ -24,88 +24,17 @@ using checkpoint::CheckpointId;
 using checkpoint::Manifest;
 using checkpoint::Reader;
 
-/// Errors: kNotFound.
-Result<CheckpointId> ChooseCheckpoint(CheckpointId id, const Reader& reader) {
-  if (id == 0 && reader.ids().empty()) {
-    return Status::NotFound("no checkpoint in " + reader.path() + " is complete");
-  }
-  return id == 0 ? reader.ids().back() : id;
-}
-
-Result<Manifest> ReadChosen(CheckpointId chosen, Reader& reader) {
-  PS_ASSIGN(const CheckpointId id, ChooseCheckpoint(chosen, reader));
-  return reader.ReadManifest(id);
-}
-
-std::string JobName(const Manifest& manifest) {
-  const auto config = proto::ParseJobConfig(manifest.config_json, "manifest");
-  return config.ok() ? config->name : "?";
-}
-
-int List(const CheckpointCommand& command, Reader& reader, const Console& console) {
-  std::vector<Manifest> manifests;
-  int code = kExitOk;
-  for (const CheckpointId id : reader.ids()) {
-    Result<Manifest> manifest = reader.ReadManifest(id);
-    if (manifest.ok()) {
-      manifests.push_back(std::move(manifest).value());
-    } else {
-      code = Fail(console, manifest.status());
-    }
-  }
-  if (command.is_json) {
-    console.out(CheckpointsToJson(manifests));
-  } else if (manifests.empty() && code == kExitOk) {
-    console.err("no checkpoint in " + reader.path() + " is complete yet\n");
-  } else {
-    console.out(RenderCheckpoints(manifests, console.out_width));
-  }
-  return code;
-}
-
-int Show(const CheckpointCommand& command, Reader& reader, const Console& console) {
-  const Result<Manifest> manifest = ReadChosen(command.first, reader);
-  if (!manifest.ok()) {
-    return Fail(console, manifest.status());
-  }
-  console.out(RenderCheckpoint(*manifest, JobName(*manifest), console.out_width));
-  return kExitOk;
-}
-
-int Verify(const CheckpointCommand& command, Reader& reader, const Console& console) {
-  std::vector<CheckpointId> ids = reader.ids();
-  if (!command.is_all) {
-    const Result<CheckpointId> id = ChooseCheckpoint(command.first, reader);
-    if (!id.ok()) {
-      return Fail(console, id.status());
-    }
-    ids = {*id};
-  }
-  std::vector<Verified> all;
-  int code = kExitOk;
-  for (const CheckpointId id : ids) {
-    Verified verified;
-    verified.id = id;
-    verified.damages = reader.Verify(id);
-    if (const auto manifest = reader.ReadManifest(id); manifest.ok()) {
-      verified.chunks = manifest->chunks.size();
-      verified.logical_bytes = TotalStats(*manifest).logical_bytes;
-    }
-    code = verified.damages.empty() ? code : kExitFailed;
-    if (!command.is_json) {
-      console.out(RenderVerified(verified));
-    }
-    all.push_back(std::move(verified));
-  }
-  if (command.is_json) {
-    console.out(VerifiedToJson(all));
-  }
-  return code;
+CheckpointSource SourceOf(Reader& reader) {
+  return {
+      reader.path(),
+      reader.ids(),
+      [&reader](CheckpointId id) { return reader.ReadManifest(id); },
+      [&reader](CheckpointId id) { return reader.Verify(id); }};
 }
 
 int Diff(const CheckpointCommand& command, Reader& reader, const Console& console) {
-  const Result<Manifest> first = ReadChosen(command.first, reader);
-  const Result<Manifest> second = ReadChosen(command.second, reader);
+  const Result<Manifest> first = ReadChosen(SourceOf(reader), command.first);
+  const Result<Manifest> second = ReadChosen(SourceOf(reader), command.second);
   if (!first.ok() || !second.ok()) {
     return Fail(console, first.ok() ? second.status() : first.status());
   }
@@ -141,7 +70,7 @@ Status WriteModel(const CheckpointCommand& command, Reader& reader, const Manife
 }
 
 int Export(const CheckpointCommand& command, Reader& reader, const Console& console) {
-  const Result<Manifest> manifest = ReadChosen(command.first, reader);
+  const Result<Manifest> manifest = ReadChosen(SourceOf(reader), command.first);
   if (!manifest.ok()) {
     return Fail(console, manifest.status());
   }
@@ -157,14 +86,6 @@ int Export(const CheckpointCommand& command, Reader& reader, const Console& cons
       Plural(manifest->tensors.size(), "tensor"),
       FormatBytes(error ? 0 : bytes)));
   return kExitOk;
-}
-
-std::string Numbers(const std::vector<CheckpointId>& ids) {
-  std::vector<std::string> texts;
-  for (const CheckpointId id : ids) {
-    texts.push_back(std::to_string(id));
-  }
-  return texts.empty() ? "none" : Join(texts);
 }
 
 int Prune(
@@ -183,8 +104,8 @@ int Prune(
   if (!report.ok()) {
     return Fail(console, report.status());
   }
-  console.out(
-      fmt::format("removed: {}\nkept: {}\n", Numbers(report->removed), Numbers(report->kept)));
+  console.out(fmt::format(
+      "removed: {}\nkept: {}\n", NumbersText(report->removed), NumbersText(report->kept)));
   return kExitOk;
 }
 
@@ -202,9 +123,9 @@ int Copy(
   }
   console.out(fmt::format(
       "copied: {}, {}\nthere already: {}\n",
-      Numbers(report->copied),
+      NumbersText(report->copied),
       FormatBytes(report->written_bytes),
-      Numbers(report->present)));
+      NumbersText(report->present)));
   return kExitOk;
 }
 
@@ -226,15 +147,15 @@ int RunCheckpoint(
   }
   switch (command.action) {
     case Action::kShow:
-      return Show(command, **reader, console);
+      return ShowCheckpoint(command, SourceOf(**reader), console);
     case Action::kVerify:
-      return Verify(command, **reader, console);
+      return VerifyCheckpoints(command, SourceOf(**reader), console);
     case Action::kDiff:
       return Diff(command, **reader, console);
     case Action::kExport:
       return Export(command, **reader, console);
     default:
-      return List(command, **reader, console);
+      return ListCheckpoints(command, SourceOf(**reader), console);
   }
 }
 

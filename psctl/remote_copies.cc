@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cctype>
 #include <condition_variable>
 #include <filesystem>
@@ -19,15 +18,13 @@
 #include "checkpoint/rocksdb_storage.h"
 #include "ps/base/text.h"
 #include "ps/coordinator/job_disk.h"
-#include "ps/proto/job_config.h"
-#include "psctl/checkpoint_view.h"
+#include "psctl/checkpoint_source.h"
 #include "psctl/files.h"
 
 namespace ps::psctl {
 namespace {
 
 using checkpoint::CheckpointId;
-using checkpoint::Manifest;
 using checkpoint::ObjectStore;
 
 bool Wait(Duration duration) {
@@ -57,98 +54,13 @@ std::function<void(uint64_t, uint64_t)> ProgressOn(const Console& console, std::
   };
 }
 
-std::string Numbers(const std::vector<CheckpointId>& ids) {
-  std::vector<std::string> texts;
-  for (const CheckpointId id : ids) {
-    texts.push_back(std::to_string(id));
-  }
-  return texts.empty() ? "none" : Join(texts);
-}
-
-Result<CheckpointId> Choose(
-    CheckpointId wanted, const std::vector<CheckpointId>& ids, const ObjectStore& store) {
-  if (ids.empty()) {
-    return Status::NotFound(store.name() + " has no checkpoint");
-  }
-  if (wanted != 0 && std::find(ids.begin(), ids.end(), wanted) == ids.end()) {
-    return Status::NotFound(
-        fmt::format("no checkpoint {} in {}; there are: {}", wanted, store.name(), Numbers(ids)));
-  }
-  return wanted == 0 ? ids.back() : wanted;
-}
-
-int List(const CheckpointCommand& command, ObjectStore& store, const Console& console) {
-  const auto ids = checkpoint::ListCopies(store);
-  if (!ids.ok()) {
-    return Fail(console, ids.status());
-  }
-  std::vector<Manifest> manifests;
-  int code = kExitOk;
-  for (const CheckpointId id : *ids) {
-    Result<Manifest> manifest = checkpoint::ReadCopiedManifest(store, id);
-    if (manifest.ok()) {
-      manifests.push_back(std::move(manifest).value());
-    } else {
-      code = Fail(console, manifest.status());
-    }
-  }
-  if (command.is_json) {
-    console.out(CheckpointsToJson(manifests));
-  } else if (ids->empty()) {
-    console.err(store.name() + " has no checkpoint\n");
-  } else {
-    console.out(RenderCheckpoints(manifests, console.out_width));
-  }
-  return code;
-}
-
-int Show(const CheckpointCommand& command, ObjectStore& store, const Console& console) {
-  const auto read = [&]() -> Result<Manifest> {
-    PS_ASSIGN(const std::vector<CheckpointId> ids, checkpoint::ListCopies(store));
-    PS_ASSIGN(const CheckpointId id, Choose(command.first, ids, store));
-    return checkpoint::ReadCopiedManifest(store, id);
-  };
-  const Result<Manifest> manifest = read();
-  if (!manifest.ok()) {
-    return Fail(console, manifest.status());
-  }
-  const auto config = proto::ParseJobConfig(manifest->config_json, "manifest");
-  console.out(RenderCheckpoint(*manifest, config.ok() ? config->name : "?", console.out_width));
-  return kExitOk;
-}
-
-int Verify(const CheckpointCommand& command, ObjectStore& store, const Console& console) {
-  auto ids = checkpoint::ListCopies(store);
-  if (!ids.ok()) {
-    return Fail(console, ids.status());
-  }
-  if (!command.is_all) {
-    const Result<CheckpointId> id = Choose(command.first, *ids, store);
-    if (!id.ok()) {
-      return Fail(console, id.status());
-    }
-    ids = std::vector<CheckpointId>{*id};
-  }
-  std::vector<Verified> all;
-  int code = kExitOk;
-  for (const CheckpointId id : *ids) {
-    Verified verified;
-    verified.id = id;
-    verified.damages = checkpoint::VerifyCopy(store, id);
-    if (const auto manifest = checkpoint::ReadCopiedManifest(store, id); manifest.ok()) {
-      verified.chunks = manifest->chunks.size();
-      verified.logical_bytes = TotalStats(*manifest).logical_bytes;
-    }
-    code = verified.damages.empty() ? code : kExitFailed;
-    if (!command.is_json) {
-      console.out(RenderVerified(verified));
-    }
-    all.push_back(std::move(verified));
-  }
-  if (command.is_json) {
-    console.out(VerifiedToJson(all));
-  }
-  return code;
+Result<CheckpointSource> SourceOf(ObjectStore& store) {
+  PS_ASSIGN(std::vector<CheckpointId> ids, checkpoint::ListCopies(store));
+  return CheckpointSource{
+      store.name(),
+      std::move(ids),
+      [&store](CheckpointId id) { return checkpoint::ReadCopiedManifest(store, id); },
+      [&store](CheckpointId id) { return checkpoint::VerifyCopy(store, id); }};
 }
 
 int Prune(const CheckpointCommand& command, ObjectStore& store, const Console& console) {
@@ -157,7 +69,7 @@ int Prune(const CheckpointCommand& command, ObjectStore& store, const Console& c
   if (!removed.ok() || !kept.ok()) {
     return Fail(console, removed.ok() ? kept.status() : removed.status());
   }
-  console.out(fmt::format("removed: {}\nkept: {}\n", Numbers(*removed), Numbers(*kept)));
+  console.out(fmt::format("removed: {}\nkept: {}\n", NumbersText(*removed), NumbersText(*kept)));
   return kExitOk;
 }
 
@@ -235,10 +147,10 @@ int CopyToObjects(const std::string& path, const std::string& place, const Conso
   }
   console.out(fmt::format(
       "copied: {}, {} sent, {} shared\nthere already: {}\n",
-      Numbers(report->copied),
+      NumbersText(report->copied),
       FormatBytes(report->sent_bytes),
       FormatBytes(report->shared_bytes),
-      Numbers(report->present)));
+      NumbersText(report->present)));
   return kExitOk;
 }
 
@@ -248,13 +160,17 @@ int RunOnObjects(const CheckpointCommand& command, const Console& console) {
   if (!store.ok()) {
     return Misuse(console, store.status());
   }
+  const auto look = [&](auto look_at) {
+    const Result<CheckpointSource> source = SourceOf(**store);
+    return source.ok() ? look_at(command, *source, console) : Fail(console, source.status());
+  };
   switch (command.action) {
     case Action::kList:
-      return List(command, **store, console);
+      return look(ListCheckpoints);
     case Action::kShow:
-      return Show(command, **store, console);
+      return look(ShowCheckpoint);
     case Action::kVerify:
-      return Verify(command, **store, console);
+      return look(VerifyCheckpoints);
     case Action::kPrune:
       return Prune(command, **store, console);
     case Action::kCopy:
