@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -18,10 +19,13 @@ namespace ps::e2e {
 namespace {
 
 constexpr int kSecondsByDefault = 30;
+constexpr int kTrainSamples = 10000;
+/// Three workers with steps of at least 20 ms count some more, as long as none is away.
+constexpr int kSamplesPerSecond = 2500;
 
-Duration SoakTime() {
+int SoakSeconds() {
   const char* seconds = std::getenv("SPOTPS_SOAK_S");
-  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : kSecondsByDefault);
+  return seconds != nullptr ? std::atoi(seconds) : kSecondsByDefault;
 }
 
 struct Kills {
@@ -36,7 +40,7 @@ class Killer {
  public:
   Killer(TrainRun* run, uint64_t seed) : run_(*run), random_(seed) {}
 
-  /// One kill, when the run trains. False when it does not come to that, which is a failure.
+  /// One kill, when the run trains. False when it does not any more.
   bool KillOne();
 
   const Kills& kills() const { return kills_; }
@@ -62,10 +66,6 @@ bool Killer::KillOne() {
     return s.samples_counted > samples;
   });
   if (!status.has_value()) {
-    ADD_FAILURE() << "the run ended, or stands still, after " << kills_.workers << " workers, "
-                  << kills_.servers << " servers and " << kills_.coordinators
-                  << " coordinators were killed\n"
-                  << run_.psctl().Err();
     return false;
   }
   const Duration more = std::chrono::milliseconds(500 + random_.Below(2500));
@@ -101,17 +101,18 @@ void Killer::KillWorker(const proto::JobStatus& status) {
     ::kill(static_cast<pid_t>(alive[random_.Below(alive.size())].pid), SIGKILL);
     ++kills_.workers;
   }
-  started_.push_back(run_.StartWorker());
+  started_.push_back(run_.StartWorker({"--emulate-step-us", "20000"}));
 }
 
 class SoakTest : public E2eTest, public testing::WithParamInterface<std::string> {};
 
 TEST_P(SoakTest, ARunOutlivesAnyOfItsProcesses) {
-  job_.SetData(20000, 1000)
+  const int epochs = std::max(SoakSeconds() * kSamplesPerSecond / kTrainSamples, 1);
+  job_.SetData(kTrainSamples, 1000)
       .Set(
           "train",
-          R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0, "mode": ")" +
-              GetParam() + R"("})")
+          R"({"minibatch": 32, "evaluate_every_epochs": 0, "epochs": )" + std::to_string(epochs) +
+              R"(, "mode": ")" + GetParam() + R"("})")
       .Set("servers", R"({"count": 2})")
       .Set("workers", R"([{"count": 3, "step_ms": 20}])")
       .Set("fleet", R"({"max_detect_s": 2})")
@@ -121,34 +122,26 @@ TEST_P(SoakTest, ARunOutlivesAnyOfItsProcesses) {
   std::cout << "seed " << seed << "\n";
   TrainRun run(job_);
   Killer killer(&run, seed);
-  const TimePoint end = SystemTime().Now() + SoakTime();
+  const TimePoint end = SystemTime().Now() + std::chrono::seconds(SoakSeconds());
   while (SystemTime().Now() < end && killer.KillOne()) {
   }
-  const auto status = run.WaitFor([](const proto::JobStatus& s) { return s.state == "training"; });
-  ASSERT_TRUE(status.has_value()) << run.psctl().Err();
-  const std::string root = run.Root();
-  Process::Options stop;
-  stop.program = "psctl";
-  stop.arguments = {"stop", root};
-  stop.output_stem = job_.folder() + "/stop";
-  EXPECT_EQ(RunToEnd(stop).end, ProcessEnd{});
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectNothingLeft();
+  run.ExpectExactLedger();
 
   const Kills& kills = killer.kills();
   const Json summary = run.Summary();
-  EXPECT_EQ(summary["state"].text(), "stopped");
-  for (const auto& row : status->ledger) {
-    EXPECT_LE(row.samples_counted + row.samples_leased, row.samples_total) << row.epoch;
-  }
-  Process::Options verify = stop;
-  verify.arguments = {"checkpoint", "verify", "--all", root};
+  EXPECT_EQ(summary["state"].text(), "done");
+  EXPECT_GT(summary["test_accuracy"].number(), 0.5);
+  Process::Options verify;
+  verify.program = "psctl";
+  verify.arguments = {"checkpoint", "verify", "--all", run.Root()};
   verify.output_stem = job_.folder() + "/verify";
   const Output verified = RunToEnd(verify, kRunPatience);
   EXPECT_EQ(verified.end, ProcessEnd{}) << verified.err << verified.out;
   std::cout << kills.workers << " workers, " << kills.servers << " servers, " << kills.coordinators
             << " coordinators killed; " << summary["samples_counted"].number()
-            << " samples counted\n";
+            << " samples counted, accuracy " << summary["test_accuracy"].number() << "\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, SoakTest, testing::Values("async", "bsp"), [](const auto& suite) {
