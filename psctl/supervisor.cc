@@ -41,20 +41,6 @@ constexpr Duration kShortLife = std::chrono::seconds(10);
 
 constexpr std::initializer_list<int> kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 
-struct SocketPair {
-  UniqueFd ours;
-  UniqueFd theirs;
-};
-
-/// Keeps the borders of messages, and ends with its other side.
-Result<SocketPair> MakeSocketPair() {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return Status::Io(std::string("socketpair: ") + std::strerror(errno));
-  }
-  return SocketPair{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
 /// A message of one descriptor and a text.
 struct LinkMessage {
   explicit LinkMessage(std::span<char> text) : part{text.data(), text.size()} {
@@ -106,6 +92,12 @@ Status MoveOutputTo(const std::string& path) {
   return Status::Ok();
 }
 
+void AddStopSignals(sigset_t* set) {
+  for (const int number : kStopSignals) {
+    ::sigaddset(set, number);
+  }
+}
+
 std::string SignalText(int number) {
   const char* const name = ::strsignal(number);
   return fmt::format("signal {} ({})", number, name == nullptr ? "?" : name);
@@ -146,6 +138,7 @@ class Supervisor {
   pid_t child_ = 0;
   std::optional<int> wait_status_;  // of the child, once it is over
   std::optional<SupervisedRun> run_;
+  std::optional<int> stop_;  // the newest request to stop: the run is to end
   TimePoint started_{};
   int short_lives_ = 0;
 };
@@ -157,27 +150,28 @@ int Supervisor::Run() {
   ::sigemptyset(&handled);
   ::sigaddset(&handled, SIGCHLD);
   ::sigaddset(&handled, SIGTSTP);
-  for (const int number : kStopSignals) {
-    ::sigaddset(&handled, number);
-  }
+  AddStopSignals(&handled);
   ::sigprocmask(SIG_BLOCK, &handled, &former_mask_);
   signals_ = UniqueFd(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_.is_open()) {
     return Fail(console_, Status::Io(std::string("signalfd: ") + std::strerror(errno)));
   }
   while (true) {
-    Result<SocketPair> pair = MakeSocketPair();
-    if (!pair.ok()) {
-      return Fail(console_, pair.status());
+    int ends[2];  // keep the borders of messages
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+      return Fail(console_, Status::Io(std::string("socketpair: ") + std::strerror(errno)));
     }
-    link_ = std::move(pair->ours);
-    process_link_ = std::move(pair->theirs);
+    link_ = UniqueFd(ends[0]);
+    process_link_ = UniqueFd(ends[1]);
     if (Fork()) {
       return Coordinate();
     }
     process_link_.Reset();
     if (child_ < 0) {
       return Fail(console_, Status::Io(std::string("fork: ") + std::strerror(errno)));
+    }
+    if (stop_) {
+      ::kill(child_, *stop_);  // the one before was killed, perhaps before it had acted on it
     }
     while (!wait_status_) {
       AwaitSomething();
@@ -209,7 +203,11 @@ bool Supervisor::Fork() {
   ready_.Reset();
   signals_.Reset();
   link_.Reset();
-  ::sigprocmask(SIG_SETMASK, &former_mask_, nullptr);
+  sigset_t mask = former_mask_;
+  if (run_) {
+    AddStopSignals(&mask);
+  }
+  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   return true;
 }
 
@@ -247,7 +245,15 @@ void Supervisor::AwaitSomething() {
 void Supervisor::OnSignal(int number) {
   if (number == SIGCHLD) {
     Reap();
-  } else if (number == SIGTSTP) {
+    return;
+  }
+  if (number != SIGTSTP) {
+    stop_ = number;
+  }
+  if (wait_status_) {
+    return;  // its number may be another process's by now
+  }
+  if (number == SIGTSTP) {
     ::kill(child_, SIGSTOP);
     ::kill(::getpid(), SIGSTOP);  // until the shell says SIGCONT
     ::kill(child_, SIGCONT);
@@ -344,6 +350,13 @@ int AwaitReady(pid_t supervisor, int ready, const Console& console) {
 }
 
 }  // namespace
+
+void AcceptStopSignals() {
+  sigset_t stops;
+  ::sigemptyset(&stops);
+  AddStopSignals(&stops);
+  ::sigprocmask(SIG_UNBLOCK, &stops, nullptr);
+}
 
 Status SupervisorLink::TellRun(const RunDirectory& directory) {
   if (!socket_.is_open()) {

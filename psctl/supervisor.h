@@ -41,9 +41,13 @@ struct SupervisedRun {
 struct CoordinatorProcess {
   /// The first one, from the beginning.
   std::function<int(const Console& console, SupervisorLink* link)> begin;
-  /// One that goes on with the run of another that was killed.
+  /// One that goes on with the run of another that was killed. Requests to stop are blocked until
+  /// it takes them (AcceptStopSignals); one that its predecessor had got comes again.
   std::function<int(SupervisedRun run, const Console& console, SupervisorLink* link)> go_on;
 };
+
+/// The coordinator's process handles SIGINT, SIGTERM and SIGHUP from now on.
+void AcceptStopSignals();
 
 /// Has a process of its own coordinate the run, and starts another one when it is killed, so that
 /// the run goes on. Ctrl-C and other requests to stop are handed on; when this process is killed,

@@ -15,6 +15,7 @@
 #include "psctl/job_view.h"
 #include "psctl/planning_files.h"
 #include "psctl/summary.h"
+#include "psctl/supervisor.h"
 #include "psctl/tables.h"
 
 namespace ps::psctl {
@@ -146,6 +147,7 @@ int TrainRun::Run() {
   const Status orphaned = loop.OnSignal({kSupervisorLost}, [this](int) { OnSupervisorLost(); });
   const Status children = loop.OnSignal({SIGCHLD}, [this](int) { Reap(); });
   PS_CHECK(signals.ok() && orphaned.ok() && children.ok()) << signals << orphaned << children;
+  AcceptStopSignals();
   if (!is_recovered_) {
     Announce();
   } else {

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -117,6 +119,34 @@ TEST_F(SupervisorTest, ARequestToStopIsHandedOn) {
              return number == SIGTERM ? 5 : 6;
            },
        .go_on = {}});
+  EXPECT_EQ(code, 5);
+}
+
+/// The next request to stop, while such signals are blocked; 0: none came.
+int AwaitStop() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGTERM);
+  const timespec limit = {.tv_sec = 20, .tv_nsec = 0};
+  return std::max(0, ::sigtimedwait(&set, nullptr, &limit));
+}
+
+TEST_F(SupervisorTest, ARequestToStopOutlivesTheCoordinatorThatGotIt) {
+  const int code = Run(
+      {.begin =
+           [&](const Console&, SupervisorLink* link) {
+             sigset_t set;
+             ::sigemptyset(&set);
+             ::sigaddset(&set, SIGTERM);
+             ::sigprocmask(SIG_BLOCK, &set, nullptr);
+             ::kill(::getppid(), SIGTERM);
+             return AwaitStop() == SIGTERM ? BeginAndDie(link) : 6;
+           },
+       .go_on =
+           [](SupervisedRun, const Console&, SupervisorLink*) {
+             return AwaitStop() == SIGTERM ? 5
+                                           : 7;  // were it not blocked, this process would be gone
+           }});
   EXPECT_EQ(code, 5);
 }
 
