@@ -48,6 +48,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "psctl",
     "configs",
     "tests",
+    "tests/cuda_emulation",
     "tests/fuzz",
     "tests/sim",
     "tests/e2e",

@@ -110,7 +110,7 @@ const std::vector<ThirdParty>& ThirdParties() {
       {"CUDA",
        {"cuda", "cublas", "cudnn", "nccl"},
        {"CUDA::"},
-       {"kernels/cuda", "tests/kernels", "tests/bench"}},
+       {"kernels/cuda", "tests/cuda_emulation", "tests/kernels", "tests/bench"}},
       {"zlib", {"zlib.h"}, {"ZLIB::"}, {"worker/data", "tests/worker"}},
       {"CLI11", {"CLI/"}, {"CLI11::"}, {"psctl"}},
       {"RocksDB", {"rocksdb/"}, {"ps_rocksdb"}, {"checkpoint", "tests/checkpoint"}},

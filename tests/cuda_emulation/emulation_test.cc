@@ -1,0 +1,312 @@
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/cuda_emulation/sanitizer.h"
+
+// What the emulation runs and, with kernels that are broken on purpose, what it finds.
+
+namespace ps::cuda_emulation {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr unsigned kAll = ~0U;
+
+/// A stream, a device buffer, and pinned memory of the same size.
+class EmulationTest : public testing::Test {
+ protected:
+  static constexpr int kCount = 96;
+
+  void SetUp() override {
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
+    void* memory = nullptr;
+    ASSERT_EQ(cudaMalloc(&memory, kCount * sizeof(float)), cudaSuccess);
+    device_ = static_cast<float*>(memory);
+    ASSERT_EQ(cudaHostAlloc(&memory, kCount * sizeof(float), cudaHostAllocDefault), cudaSuccess);
+    host_ = static_cast<float*>(memory);
+  }
+
+  void TearDown() override {
+    SetThreadOrder(ThreadOrder::kAscending);
+    TakeFailure();
+    EXPECT_EQ(cudaFree(device_), cudaSuccess);
+    EXPECT_EQ(cudaFreeHost(host_), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
+    EXPECT_EQ(LiveAllocations(), 0);
+  }
+
+  template <typename... Parameters, typename... Arguments>
+  cudaError_t Start(
+      dim3 grid, dim3 block, void (*kernel)(Parameters...), Arguments... arguments) const {
+    const cudaLaunchConfig_t config{.gridDim = grid, .blockDim = block, .stream = stream_};
+    return cudaLaunchKernelEx(&config, kernel, arguments...);
+  }
+
+  /// Starts the kernel on the device buffer and returns what it left there.
+  std::vector<float> Run(dim3 grid, dim3 block, void (*kernel)(float*)) {
+    EXPECT_EQ(Start(grid, block, kernel, device_), cudaSuccess);
+    EXPECT_EQ(Copy(host_, device_, cudaMemcpyDeviceToHost), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+    return {host_, host_ + kCount};
+  }
+
+  /// What is found when the kernel runs.
+  std::string Fault(dim3 block, void (*kernel)(float*)) {
+    EXPECT_EQ(Start(1, block, kernel, device_), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream_), cudaErrorLaunchFailure);
+    return TakeFailure();
+  }
+
+  cudaError_t Copy(void* to, const void* from, cudaMemcpyKind kind) const {
+    return cudaMemcpyAsync(to, from, kCount * sizeof(float), kind, stream_);
+  }
+
+  cudaStream_t stream_ = nullptr;
+  float* device_ = nullptr;
+  float* host_ = nullptr;
+};
+
+__global__ void WritePlace(float* out) {
+  const unsigned thread = threadIdx.x + blockDim.x * threadIdx.y;
+  out[blockIdx.x * blockDim.x * blockDim.y + thread] =
+      static_cast<float>(100 * blockIdx.x + 10 * threadIdx.y + threadIdx.x);
+}
+
+TEST_F(EmulationTest, EveryThreadOfEveryBlockKnowsItsPlace) {
+  const std::vector<float> out = Run(2, {8, 6}, &WritePlace);
+  for (int i = 0; i < kCount; ++i) {
+    EXPECT_EQ(
+        out[static_cast<size_t>(i)], static_cast<float>(i / 48 * 100 + i % 48 / 8 * 10 + i % 8));
+  }
+}
+
+/// Each thread reads its mirror image's value: right only behind the barrier.
+__global__ void Reverse(float* out) {
+  __shared__ float values[kThreadsPerBlockMax];
+  values[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncthreads();
+  out[threadIdx.x] = values[blockDim.x - 1 - threadIdx.x];
+}
+
+__global__ void ReverseWithoutBarrier(float* out) {
+  __shared__ float values[kThreadsPerBlockMax];
+  values[threadIdx.x] = static_cast<float>(threadIdx.x);
+  out[threadIdx.x] = values[blockDim.x - 1 - threadIdx.x];
+  values[threadIdx.x] = -1;
+}
+
+TEST_F(EmulationTest, BarrierMakesSharedMemoryVisibleInEitherOrderOfThreads) {
+  for (const ThreadOrder order : {ThreadOrder::kAscending, ThreadOrder::kDescending}) {
+    SetThreadOrder(order);
+    const std::vector<float> out = Run(1, kCount, &Reverse);
+    EXPECT_EQ(out[0], kCount - 1);
+    EXPECT_EQ(out[kCount - 1], 0);
+  }
+}
+
+TEST_F(EmulationTest, MissingBarrierShowsInOneOrderOfThreads) {
+  const std::vector<float> ascending = Run(1, kCount, &ReverseWithoutBarrier);
+  SetThreadOrder(ThreadOrder::kDescending);
+  EXPECT_NE(ascending, Run(1, kCount, &ReverseWithoutBarrier));
+}
+
+/// By warp: the sum by halves, the neighbour's value, the votes.
+__global__ void WarpOperations(float* out) {
+  const auto lane = static_cast<float>(threadIdx.x % 32);
+  float sum = lane;
+  for (int distance = 16; distance > 0; distance /= 2) {
+    sum += __shfl_xor_sync(kAll, sum, distance);
+  }
+  const float next = __shfl_down_sync(kAll, lane, 1);
+  const float third = __shfl_sync(kAll, lane, 3);
+  const unsigned votes = __ballot_sync(kAll, threadIdx.x % 2 == 1);
+  const bool is_right = sum == 496 && next == std::fmin(lane + 1, 31.0F) && third == 3 &&
+                        votes == 0xaaaaaaaaU && __any_sync(kAll, lane == 7) &&
+                        !__all_sync(kAll, lane == 7);
+  __syncwarp();
+  out[threadIdx.x] = is_right ? 1 : 0;
+}
+
+TEST_F(EmulationTest, ShufflesAndVotesExchangeWithinTheWarp) {
+  EXPECT_THAT(Run(1, kCount, &WarpOperations), testing::Each(1.0F));
+}
+
+__global__ void Count(float* out) {
+  if (threadIdx.x == 0) {
+    out[blockIdx.x] = 0;
+  }
+  __syncthreads();
+  atomicAdd(&out[blockIdx.x], 1.0F);
+}
+
+TEST_F(EmulationTest, AtomicAdditionsAllCount) {
+  const std::vector<float> out = Run(3, 64, &Count);
+  EXPECT_EQ(out[0] + out[1] + out[2], 192);
+}
+
+__global__ void HalfOfTheBlockWaits(float* out) {
+  if (threadIdx.x < 32) {
+    __syncthreads();
+  }
+  out[threadIdx.x] = 0;
+}
+
+__global__ void ThreadsWaitAtTwoBarriers(float* out) {
+  if (threadIdx.x < 32) {
+    __syncthreads();
+  } else {
+    __syncthreads();
+  }
+  out[threadIdx.x] = 0;
+}
+
+__global__ void LanesDoNotMeet(float* out) {
+  if (threadIdx.x % 2 == 0) {
+    out[threadIdx.x] = __shfl_xor_sync(kAll, 1.0F, 2);
+  }
+}
+
+__global__ void LaneOutsideOfTheMask(float* out) {
+  if (threadIdx.x < 16) {
+    out[threadIdx.x] = __shfl_sync(0xffffU, 1.0F, 20);
+  }
+}
+
+__global__ void CallerOutsideOfTheMask(float* out) {
+  out[threadIdx.x] = __shfl_sync(0xffffU, 1.0F, 2);
+}
+
+TEST_F(EmulationTest, DivergenceIsFound) {
+  EXPECT_THAT(Fault(64, &HalfOfTheBlockWaits), HasSubstr("but thread 32 has ended"));
+  EXPECT_THAT(Fault(64, &ThreadsWaitAtTwoBarriers), HasSubstr("thread 32 waits at the barrier"));
+  EXPECT_THAT(Fault(64, &LanesDoNotMeet), HasSubstr("but thread 1 has ended"));
+  EXPECT_THAT(Fault(64, &LaneOutsideOfTheMask), HasSubstr("reads lane 20"));
+  EXPECT_THAT(Fault(64, &CallerOutsideOfTheMask), HasSubstr("does not name its caller"));
+  EXPECT_THAT(Fault(48, &WarpOperations), HasSubstr("thread 48 does not exist"));
+}
+
+TEST_F(EmulationTest, AfterAFaultNothingWorksUntilItIsTaken) {
+  ASSERT_EQ(Start(1, 64, &HalfOfTheBlockWaits, device_), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaErrorLaunchFailure);
+  EXPECT_EQ(Start(1, kCount, &Reverse, device_), cudaErrorLaunchFailure);
+  EXPECT_NE(TakeFailure(), "");
+  EXPECT_EQ(Run(1, kCount, &Reverse)[0], kCount - 1);
+}
+
+TEST_F(EmulationTest, ImpossibleGridsAreRefused) {
+  EXPECT_EQ(Start(0, 32, &Reverse, device_), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(Start(1, 1025, &Reverse, device_), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(Start({1, 1 << 16}, 32, &Reverse, device_), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+TEST_F(EmulationTest, NothingRunsBeforeSomeoneWaits) {
+  host_[0] = 5;
+  ASSERT_EQ(Start(1, kCount, &Reverse, device_), cudaSuccess);
+  ASSERT_EQ(Copy(host_, device_, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(host_[0], 5);
+  ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(host_[0], kCount - 1);
+}
+
+TEST_F(EmulationTest, AStreamGoesOnBehindTheEventThatItWaitsFor) {
+  cudaStream_t other = nullptr;
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  const auto copied = [&] {
+    const size_t size_bytes = kCount * sizeof(float);
+    EXPECT_EQ(
+        cudaMemcpyAsync(host_, device_, size_bytes, cudaMemcpyDeviceToHost, other), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(other), cudaSuccess);
+    return host_[0];
+  };
+  ASSERT_EQ(Start(1, kCount, &Reverse, device_), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+  EXPECT_TRUE(std::isnan(copied()));
+  ASSERT_EQ(cudaStreamWaitEvent(other, event, 0), cudaSuccess);
+  EXPECT_EQ(copied(), kCount - 1);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(other), cudaSuccess);
+}
+
+TEST_F(EmulationTest, AnEventIsReadyOnceItsStreamCameThere) {
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+  ASSERT_EQ(Start(1, kCount, &Reverse, device_), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+  EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+  EXPECT_EQ(device_[0], kCount - 1);
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+}
+
+TEST_F(EmulationTest, CopiesAreBetweenTheDeviceAndPinnedMemory) {
+  std::vector<float> pageable(kCount);
+  EXPECT_EQ(Copy(device_, pageable.data(), cudaMemcpyHostToDevice), cudaErrorLaunchFailure);
+  EXPECT_THAT(TakeFailure(), HasSubstr("pinned"));
+  EXPECT_EQ(Copy(device_ + 1, host_, cudaMemcpyHostToDevice), cudaErrorLaunchFailure);
+  EXPECT_THAT(TakeFailure(), HasSubstr("too small"));
+  EXPECT_EQ(Copy(host_, device_, cudaMemcpyHostToDevice), cudaErrorLaunchFailure);
+  EXPECT_THAT(TakeFailure(), HasSubstr("direction"));
+}
+
+#ifdef PS_ADDRESS_SANITIZER
+
+__global__ void PastSharedMemory(float* out) {
+  __shared__ float values[32];
+  float* at = values;  // the bounds of a pointer are not known to the compiler
+  at[threadIdx.x] = 1;
+  __syncthreads();
+  out[threadIdx.x] = values[threadIdx.x % 32];
+}
+
+__global__ void PastARowOfSharedMemory(float* out) {
+  __shared__ float tile[4][8];
+  tile[threadIdx.x % 4][threadIdx.x / 4] = 1;
+  __syncthreads();
+  out[threadIdx.x] = tile[threadIdx.x % 4][0];
+}
+
+__global__ void PastGlobalMemory(float* out) {
+  out[threadIdx.x] = 1;
+}
+
+__global__ void InFrontOfGlobalMemory(float* out) {
+  out[static_cast<int>(threadIdx.x) - 5000] = 1;
+}
+
+__global__ void PastALocalArray(float* out) {
+  float values[4] = {};
+  float* at = values;
+  at[threadIdx.x] = 1;
+  __syncthreads();
+  out[threadIdx.x] = at[threadIdx.x % 4];
+}
+
+using EmulationDeathTest = EmulationTest;
+
+TEST_F(EmulationDeathTest, AccessesOutOfBoundsAreFound) {
+  GTEST_FLAG_SET(death_test_style, "fast");
+  EXPECT_DEATH(Run(1, 33, &PastSharedMemory), "global-buffer-overflow|insufficient space");
+  EXPECT_DEATH(Run(1, 36, &PastARowOfSharedMemory), "out of bounds");
+  EXPECT_DEATH(Run(1, kCount + 1, &PastGlobalMemory), "use-after-poison");
+  EXPECT_DEATH(Run(1, 1, &InFrontOfGlobalMemory), "use-after-poison");
+  EXPECT_DEATH(Run(1, 5, &PastALocalArray), "stack-buffer-overflow|insufficient space");
+}
+
+#endif
+
+}  // namespace
+}  // namespace ps::cuda_emulation
