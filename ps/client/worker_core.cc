@@ -176,6 +176,7 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
   state_ = State::kRunning;
   waiting_since_ = now;
   next_heartbeat_ = now;
+  rate_since_ = now;
   for (const proto::ShardAddress& address : reply.shards) {
     links_[address.shard] = std::make_unique<ShardLink>(
         address.shard,

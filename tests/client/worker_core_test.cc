@@ -1,125 +1,11 @@
-#include "ps/client/worker_core.h"
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <functional>
-
-#include "tests/client/recording_outbox.h"
+#include "tests/client/worker_core_fixture.h"
 
 namespace ps::client {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 using ::testing::HasSubstr;
-
-class FakeHost final : public WorkerHost {
- public:
-  Result<WorkerSettings> Configure(const proto::JoinReply& /*reply*/) override { return settings; }
-
-  void ConnectCoordinator(Incarnation incarnation) override {
-    coordinator_connects.push_back(incarnation);
-  }
-
-  void ConnectShard(const proto::ShardAddress& address, Incarnation /*incarnation*/) override {
-    shard_connects.push_back(address.shard);
-  }
-
-  void StartCompute(const ComputeTask& task) override {
-    tasks.push_back(task);
-    if (on_compute) {
-      on_compute();
-    }
-  }
-
-  void Exit(const Status& status) override { exits.push_back(status); }
-
-  WorkerSettings settings;
-  std::vector<Incarnation> coordinator_connects;
-  std::vector<ShardId> shard_connects;
-  std::vector<ComputeTask> tasks;
-  std::vector<Status> exits;
-  std::function<void()> on_compute;
-};
-
-constexpr proto::PeerId kCoordinator(1);
-constexpr proto::PeerId kShard(2);
-
-/// One tensor of 4 floats on one shard; minibatches of 8.
-class WorkerCoreTest : public ::testing::Test {
- protected:
-  void Begin(proto::Mode mode, bool overlap) {
-    host_.settings.mode = mode;
-    host_.settings.overlap = overlap;
-    host_.settings.timing = proto::Timing::FromMaxDetect(milliseconds(2400));
-    host_.settings.timing.orphan = seconds(20);
-    host_.settings.tensor_elements = {4};
-    core_ = std::make_unique<WorkerCore>(
-        WorkerCore::Options{AskFor(WorkerId(1)), host_.settings.timing, 1}, &host_, &NullLogger());
-    core_->Start(now_);
-    core_->OnCoordinatorConnected(kCoordinator, now_, &out_);
-    FromCoordinator(Join(Incarnation(4)));
-    core_->OnShardConnected(ShardId(0), kShard, now_, &out_);
-  }
-
-  static proto::JoinRequest AskFor(WorkerId seat) {
-    proto::JoinRequest request;
-    request.seat = seat;
-    request.has_seat = true;
-    return request;
-  }
-
-  proto::JoinReply Join(Incarnation incarnation) {
-    proto::JoinReply join;
-    join.worker = WorkerId(1);
-    join.incarnation = incarnation;
-    join.minibatch = 8;
-    join.shards = {{ShardId(0), "127.0.0.1", 1}};
-    join.placement.chunks = {{MakeChunkKey(0, 0), 4, 0, ShardId(0)}};
-    return join;
-  }
-
-  proto::LeaseGrant Grant(uint64_t id, uint64_t begin, uint64_t end, uint64_t round = 0) {
-    return {Incarnation(4), LeaseId(id), proto::LeaseKind::kTrain, 0, begin, end, round};
-  }
-
-  void FromCoordinator(proto::Message message) {
-    core_->OnMessage(kCoordinator, 0, std::move(message), now_, &out_);
-  }
-
-  /// The shard answers the newest pull, or the pull fused to the newest push.
-  void AnswerPull(Version version) { AnswerPullOf(LastToShard(), version); }
-
-  void AnswerPullOf(uint64_t request_id, Version version) {
-    auto buffer = std::make_shared<Buffer>(16);
-    std::fill(buffer->floats().begin(), buffer->floats().end(), static_cast<float>(version));
-    proto::PullReply reply;
-    reply.chunks = {{MakeChunkKey(0, 0), version, 4}};
-    reply.chunk_total = 1;
-    reply.payload = proto::Payload::Own(std::move(buffer), 16);
-    core_->OnMessage(kShard, request_id, reply, now_, &out_);
-  }
-
-  uint64_t LastToShard() const {
-    uint64_t id = 0;
-    for (const auto& sent : out_.sent) {
-      id = sent.to == kShard ? sent.request_id : id;
-    }
-    return id;
-  }
-
-  void AnswerPush(Step step, proto::PushOutcome outcome = proto::PushOutcome::kApplied) {
-    core_->OnMessage(kShard, LastToShard(), proto::PushReply{step, outcome, 0}, now_, &out_);
-  }
-
-  void Compute() { core_->OnComputed(host_.tasks.back().session, {2.0, 3, 0.01}, now_, &out_); }
-
-  FakeHost host_;
-  RecordingOutbox out_;
-  std::unique_ptr<WorkerCore> core_;
-  TimePoint now_{seconds(100)};
-};
 
 TEST_F(WorkerCoreTest, AStepIsPulledComputedPushedAndReported) {
   Begin(proto::Mode::kAsync, false);
@@ -210,63 +96,6 @@ TEST_F(WorkerCoreTest, WithoutOverlapEveryStepIsLate) {
   AnswerPull(1);
   ASSERT_EQ(host_.tasks.size(), 2U);
   EXPECT_EQ(core_->Stats(now_).steps_late, 2U);
-}
-
-TEST_F(WorkerCoreTest, ReportsAreRepeatedUntilAcknowledged) {
-  Begin(proto::Mode::kAsync, false);
-  FromCoordinator(Grant(1, 0, 8));
-  AnswerPull(0);
-  Compute();
-  AnswerPush(1);
-  EXPECT_EQ(out_.All<proto::StepReport>().size(), 1U);
-  now_ += seconds(1);
-  core_->OnTick(now_, &out_);
-  EXPECT_EQ(out_.All<proto::StepReport>().size(), 2U);
-  FromCoordinator(proto::StepAck{Incarnation(4), 1});
-  now_ += seconds(10);
-  core_->OnTick(now_, &out_);
-  EXPECT_EQ(out_.All<proto::StepReport>().size(), 2U);
-}
-
-TEST_F(WorkerCoreTest, AReportThatFindsNoConnectionGoesOutOnTheNextOne) {
-  Begin(proto::Mode::kBsp, false);
-  FromCoordinator(Grant(1, 0, 8, 1));
-  AnswerPull(0);
-  Compute();
-  core_->OnPeerClosed(kCoordinator, now_);
-  AnswerPush(1, proto::PushOutcome::kStaged);
-  EXPECT_TRUE(out_.All<proto::StepReport>().empty());
-  // The round waits for it, and this worker for the round.
-  core_->OnCoordinatorConnected(proto::PeerId(9), now_, &out_);
-  ASSERT_EQ(out_.All<proto::StepReport>().size(), 1U);
-  EXPECT_EQ(out_.All<proto::StepReport>()[0].steps[0].step, 1U);
-}
-
-TEST_F(WorkerCoreTest, WithoutOverlapTheNextLeaseIsAskedForRightBehindTheReport) {
-  Begin(proto::Mode::kBsp, false);
-  FromCoordinator(Grant(1, 0, 8, 1));
-  AnswerPull(0);
-  Compute();
-  EXPECT_EQ(out_.All<proto::LeaseRequest>().size(), 1U);  // the shard has not acknowledged it
-  AnswerPush(1, proto::PushOutcome::kStaged);
-  ASSERT_EQ(out_.All<proto::LeaseRequest>().size(), 2U);
-  const size_t count = out_.sent.size();
-  EXPECT_TRUE(std::holds_alternative<proto::StepReport>(out_.sent[count - 2].message));
-  EXPECT_TRUE(std::holds_alternative<proto::LeaseRequest>(out_.sent[count - 1].message));
-}
-
-TEST_F(WorkerCoreTest, TheWayToTheArithmeticAndBackCountsAsWaiting) {
-  Begin(proto::Mode::kAsync, false);
-  FromCoordinator(Grant(1, 0, 16));
-  now_ += milliseconds(4);
-  AnswerPull(0);
-  now_ += milliseconds(15);
-  Compute();  // takes 10
-  AnswerPush(1);
-  now_ += milliseconds(2);
-  AnswerPull(1);
-  EXPECT_NEAR(core_->Stats(now_).compute_s, 0.010, 1e-9);
-  EXPECT_NEAR(core_->Stats(now_).wait_s, 0.004 + 0.005 + 0.002, 1e-9);
 }
 
 TEST_F(WorkerCoreTest, ARepeatedGrantIsTakenOnce) {
@@ -388,22 +217,6 @@ TEST_F(WorkerCoreTest, WithoutACoordinatorItGivesUpAfterTheOrphansGrace) {
   core_->OnTick(now_ + seconds(21), &out_);
   ASSERT_EQ(host_.exits.size(), 1U);
   EXPECT_EQ(host_.exits[0].code(), StatusCode::kUnavailable);
-}
-
-TEST_F(WorkerCoreTest, AtTheEndOfTheJobItTellsWhatItDidSinceItsLastHeartbeat) {
-  Begin(proto::Mode::kAsync, false);
-  FromCoordinator(Grant(1, 0, 8));
-  AnswerPull(0);
-  Compute();
-  AnswerPush(1);
-  FromCoordinator(proto::Shutdown{"the job is done"});
-  ASSERT_EQ(host_.exits.size(), 1U);
-  EXPECT_TRUE(host_.exits[0].ok());
-  ASSERT_FALSE(out_.All<proto::WorkerHeartbeat>().empty());
-  const proto::WorkerStats stats = out_.All<proto::WorkerHeartbeat>().back().stats;
-  EXPECT_EQ(stats.steps, 1U);
-  EXPECT_EQ(stats.samples, 8U);
-  EXPECT_EQ(stats.bytes_pushed, 16U);
 }
 
 TEST_F(WorkerCoreTest, AnEvaluationPullsFreshValuesAndReportsItsCounts) {
