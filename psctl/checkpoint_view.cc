@@ -29,8 +29,8 @@ std::string TimeText(int64_t unix_micros) {
   return text;
 }
 
-std::string NumberOrDash(double value, int decimals) {
-  return std::isfinite(value) ? FormatFixed(value, decimals) : "-";
+std::string LossOrDash(double loss) {
+  return std::isfinite(loss) ? FormatLoss(loss) : "-";
 }
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
@@ -109,7 +109,7 @@ std::string RenderCheckpoints(const std::vector<Manifest>& manifests, size_t wid
          FormatCount(manifest.progress.epoch),
          FormatCount(manifest.progress.steps),
          FormatCount(manifest.progress.samples),
-         NumberOrDash(manifest.progress.loss, 4),
+         LossOrDash(manifest.progress.loss),
          FormatBytes(stats.logical_bytes),
          FormatBytes(stats.written_bytes),
          FormatBytes(stats.shared_bytes),
@@ -161,7 +161,7 @@ std::string RenderCheckpoint(const Manifest& manifest, const std::string& job, s
                    FormatCount(progress.epoch),
                    FormatCount(progress.steps),
                    FormatCount(progress.samples))},
-              {"training loss", NumberOrDash(progress.loss, 4)},
+              {"training loss", LossOrDash(progress.loss)},
               {"training accuracy", has_step ? FormatPercent(progress.accuracy) : "-"},
               {"model",
                fmt::format(

@@ -303,7 +303,7 @@ std::string RenderPlanOutcome(const provisioner::PlanOutcome& outcome) {
   }
   std::string text = table.Render();
   if (outcome.loss_target > 0) {
-    text += "loss " + FormatFixed(outcome.measured_loss, 4) + ", planned " +
+    text += "loss " + FormatLoss(outcome.measured_loss) + ", planned " +
             FormatFixed(outcome.loss_target, 4) +
             (outcome.measured_seconds > 0 ? "" : ": not reached") + "\n";
   }

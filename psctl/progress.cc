@@ -6,6 +6,7 @@
 
 #include "ps/base/text.h"
 #include "psctl/run_events.h"
+#include "psctl/tables.h"
 
 namespace ps::psctl {
 namespace {
@@ -79,7 +80,7 @@ std::string TestText(const proto::JobStatus& status) {
 }
 
 std::string LossText(const proto::JobStatus& status) {
-  return status.steps_counted == 0 ? "" : "loss " + FormatFixed(status.train_loss, 4);
+  return status.steps_counted == 0 ? "" : "loss " + FormatLoss(status.train_loss);
 }
 
 std::string AccuracyText(const proto::JobStatus& status) {
@@ -125,6 +126,9 @@ std::vector<std::string> RenderProgressBlock(const proto::JobStatus& status, siz
 }
 
 std::string RenderProgressLine(const proto::JobStatus& status) {
+  if (status.state == "starting") {
+    return StateText(status);
+  }
   constexpr size_t kNoLimit = 10000;
   return Fit(
       {{FormatDuration(status.elapsed_s), 0},

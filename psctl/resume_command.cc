@@ -10,6 +10,7 @@
 #include "checkpoint/remote/place.h"
 #include "ps/base/text.h"
 #include "psctl/remote_copies.h"
+#include "psctl/tables.h"
 #include "psctl/train.h"
 
 namespace ps::psctl {
@@ -101,13 +102,13 @@ std::string Describe(const FoundCheckpoint& found, const std::string& path) {
     text += "skipped and dropped: " + Printable(skipped) + "\n";
   }
   text += fmt::format(
-      "going on from checkpoint {} in {}: {} epochs, {} steps, {} samples, loss {:.4f}\n",
+      "going on from checkpoint {} in {}: {} epochs, {} steps, {} samples, loss {}\n",
       found.manifest.id,
       Printable(path),
       progress.epoch,
       FormatCount(progress.steps),
       FormatCount(progress.samples),
-      progress.loss);
+      FormatLoss(progress.loss));
   text += found.steps_repeated == 0
               ? "no step is repeated\n"
               : fmt::format(

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ps/base/text.h"
+#include "psctl/tables.h"
 
 namespace ps::psctl {
 namespace {
@@ -194,7 +195,7 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
     const proto::EvaluationRow& row = status.evaluations[evaluations_];
     lines->push_back(
         "epoch " + std::to_string(row.epoch) + " of " + std::to_string(status.epochs) +
-        ": test accuracy " + FormatPercent(row.accuracy, 2) + ", loss " + FormatFixed(row.loss, 4) +
+        ": test accuracy " + FormatPercent(row.accuracy, 2) + ", loss " + FormatLoss(row.loss) +
         ", after " + FormatDuration(row.at_s));
   }
   // Both once, and whenever they have doubled: a run that diverges has some with every step.

@@ -177,7 +177,7 @@ std::string RenderRuns(const std::vector<RunRow>& rows, size_t width_max) {
          row.started.empty() ? "-" : row.started,
          CountText(row.samples_counted),
          CountText(row.samples_total),
-         row.loss && std::isfinite(*row.loss) ? FormatFixed(*row.loss, 4) : "-",
+         row.loss && std::isfinite(*row.loss) ? FormatLoss(*row.loss) : "-",
          Printable(row.paths.root)});
   }
   return table.Render(width_max);

@@ -67,13 +67,13 @@ std::string RenderHead(const proto::JobStatus& status) {
   pairs.emplace_back(
       "training",
       status.steps_counted == 0 ? "no step yet"
-                                : "loss " + FormatFixed(status.train_loss, 4) + ", accuracy " +
+                                : "loss " + FormatLoss(status.train_loss) + ", accuracy " +
                                       FormatPercent(status.train_accuracy));
   if (!status.evaluations.empty()) {
     const proto::EvaluationRow& last = status.evaluations.back();
     pairs.emplace_back(
         "test",
-        "accuracy " + FormatPercent(last.accuracy, 2) + ", loss " + FormatFixed(last.loss, 4) +
+        "accuracy " + FormatPercent(last.accuracy, 2) + ", loss " + FormatLoss(last.loss) +
             " after epoch " + std::to_string(last.epoch));
   }
   pairs.emplace_back(
@@ -300,7 +300,7 @@ std::string RenderJobList(const std::vector<proto::JobStatus>& jobs, size_t widt
          Printable(job.state),
          FormatPercent(fraction),
          FormatRate(job.samples_per_s),
-         job.steps_counted == 0 ? "-" : FormatFixed(job.train_loss, 4),
+         job.steps_counted == 0 ? "-" : FormatLoss(job.train_loss),
          WorkersText(job),
          FormatDuration(job.eta_s),
          Printable(

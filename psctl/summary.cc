@@ -180,7 +180,7 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
     const proto::EvaluationRow& last = status.evaluations.back();
     pairs.emplace_back(
         "test accuracy",
-        FormatPercent(last.accuracy, 2) + " (loss " + FormatFixed(last.loss, 4) + ", " +
+        FormatPercent(last.accuracy, 2) + " (loss " + FormatLoss(last.loss) + ", " +
             Plural(last.samples, "sample") + ", after epoch " + std::to_string(last.epoch) + ")");
   }
   pairs.emplace_back("training time", FormatDuration(status.elapsed_s));

@@ -1,6 +1,9 @@
 #include "psctl/tables.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "ps/base/check.h"
 #include "ps/base/text.h"
@@ -78,6 +81,10 @@ std::string RenderPairs(const std::vector<std::pair<std::string, std::string>>& 
     out += line + "\n";
   }
   return out;
+}
+
+std::string FormatLoss(double loss) {
+  return std::abs(loss) < 10'000 ? FormatFixed(loss, 4) : fmt::format("{:.3g}", loss);
 }
 
 }  // namespace ps::psctl

@@ -37,4 +37,7 @@ class Table {
 /// "name   value" lines, names padded to one width.
 std::string RenderPairs(const std::vector<std::pair<std::string, std::string>>& pairs);
 
+/// "0.4725", "62.8103", of 10,000 and more "7.76e+08"; "nan" and "inf" as they are.
+std::string FormatLoss(double loss);
+
 }  // namespace ps::psctl

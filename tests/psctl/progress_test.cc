@@ -63,6 +63,13 @@ TEST(ProgressLineTest, SaysTheSameOnOneLine) {
       "test 86.1 %  workers 2/3  38.5 s left");
 }
 
+TEST(ProgressLineTest, BeforeTrainingItSaysWhatIsWaitedFor) {
+  proto::JobStatus status = MakeStatus();
+  status.state = "starting";
+  status.detail = "waiting for workers: w0, w1";
+  EXPECT_EQ(RenderProgressLine(status), "starting: waiting for workers: w0, w1");
+}
+
 class ProgressPrinterTest : public ::testing::Test {
  protected:
   ProgressPrinter Make(bool is_terminal) {

@@ -39,6 +39,12 @@ TEST(SummaryTest, AFailureComesWithItsReason) {
   EXPECT_THAT(text, Not(HasSubstr("samples")));
 }
 
+TEST(SummaryTest, AHugeLossIsShort) {
+  proto::JobStatus status = Done();
+  status.evaluations.back().loss = 776402802.7643;
+  EXPECT_THAT(RenderSummary(status), HasSubstr("(loss 7.76e+08, "));
+}
+
 TEST(SummaryTest, UpdatesThatOverflowAreSaid) {
   proto::JobStatus status = Done();
   status.shards.resize(1);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace ps::psctl {
 namespace {
 
@@ -53,6 +55,15 @@ TEST(TableTest, ATableWithoutRowsIsItsTitles) {
 
 TEST(TableTest, PairsShareOneColumnOfNames) {
   EXPECT_EQ(RenderPairs({{"a", "1"}, {"long", ""}, {"bb", "2"}}), "a     1\nlong\nbb    2\n");
+}
+
+TEST(FormatLossTest, ALossIsShortHoweverLargeItIs) {
+  EXPECT_EQ(FormatLoss(0.47251), "0.4725");
+  EXPECT_EQ(FormatLoss(62.8103), "62.8103");
+  EXPECT_EQ(FormatLoss(9999.5), "9999.5000");
+  EXPECT_EQ(FormatLoss(776402802.7643), "7.76e+08");
+  EXPECT_EQ(FormatLoss(-20000), "-2e+04");
+  EXPECT_EQ(FormatLoss(INFINITY), "inf");
 }
 
 }  // namespace
