@@ -1,6 +1,5 @@
-#include "kernels/cpu/activation.h"
-
 #include "kernels/cpu/dnnl_primitive.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/plan_cache.h"
 #include "ps/base/check.h"
 
@@ -80,12 +79,12 @@ class Activation final : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeRelu(int64_t elements, Workspace* workspace) {
-  return std::make_unique<Activation>(Kind::kRelu, elements, workspace);
+std::unique_ptr<Op> MakeRelu(const ReluOptions& options, Workspace* workspace) {
+  return std::make_unique<Activation>(Kind::kRelu, options.elements, workspace);
 }
 
-std::unique_ptr<Op> MakeGelu(int64_t elements, Workspace* workspace) {
-  return std::make_unique<Activation>(Kind::kGelu, elements, workspace);
+std::unique_ptr<Op> MakeGelu(const GeluOptions& options, Workspace* workspace) {
+  return std::make_unique<Activation>(Kind::kGelu, options.elements, workspace);
 }
 
 }  // namespace ps::kernels

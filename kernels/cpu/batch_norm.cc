@@ -1,9 +1,8 @@
-#include "kernels/cpu/batch_norm.h"
-
 #include <algorithm>
 #include <span>
 
 #include "kernels/cpu/dnnl_primitive.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/plan_cache.h"
 #include "ps/base/buffer.h"
 

@@ -1,9 +1,8 @@
-#include "kernels/cpu/dropout.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "kernels/cpu/ops.h"
 #include "ps/base/check.h"
 #include "ps/base/random.h"
 

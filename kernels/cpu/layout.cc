@@ -1,6 +1,5 @@
-#include "kernels/cpu/layout.h"
-
 #include "kernels/cpu/dnnl_primitive.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/plan_cache.h"
 #include "ps/base/check.h"
 
@@ -58,17 +57,19 @@ class LayoutChange final : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> MakeFlatten(
-    int64_t channels, int64_t height, int64_t width, Workspace* workspace) {
+std::unique_ptr<Op> MakeFlatten(const FlattenOptions& o, Workspace* workspace) {
   return std::make_unique<LayoutChange>(
-      "flatten", dnnl::memory::dims{channels, height, width}, Tag::nhwc, Tag::nchw, workspace);
+      "flatten",
+      dnnl::memory::dims{o.channels, o.height, o.width},
+      Tag::nhwc,
+      Tag::nchw,
+      workspace);
 }
 
-std::unique_ptr<Op> MakeChannelsLast(
-    int64_t channels, int64_t height, int64_t width, Workspace* workspace) {
+std::unique_ptr<Op> MakeChannelsLast(const ChannelsLastOptions& o, Workspace* workspace) {
   return std::make_unique<LayoutChange>(
       "channels_last",
-      dnnl::memory::dims{channels, height, width},
+      dnnl::memory::dims{o.channels, o.height, o.width},
       Tag::nchw,
       Tag::nhwc,
       workspace);

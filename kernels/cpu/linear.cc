@@ -1,6 +1,5 @@
-#include "kernels/cpu/linear.h"
-
 #include "kernels/cpu/dnnl_primitive.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/plan_cache.h"
 
 namespace ps::kernels {

@@ -3,12 +3,9 @@
 #include <cstdint>
 #include <span>
 
-namespace ps::kernels {
+#include "kernels/backend.h"
 
-struct LossResult {
-  double loss_sum = 0;  // over the samples; NaN as soon as one logit is NaN
-  int64_t correct = 0;  // samples whose first largest logit is the label's; none where one is NaN
-};
+namespace ps::kernels {
 
 /// Softmax cross-entropy: loss(i) = log(sum over j of exp(z[i,j])) - z[i, label(i)].
 ///   logits  [n, classes]

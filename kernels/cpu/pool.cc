@@ -1,6 +1,5 @@
-#include "kernels/cpu/pool.h"
-
 #include "kernels/cpu/dnnl_primitive.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/plan_cache.h"
 #include "ps/base/buffer.h"
 #include "ps/base/check.h"

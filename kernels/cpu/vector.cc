@@ -1,6 +1,7 @@
 #include "kernels/cpu/vector.h"
 
 #include <array>
+#include <bit>
 #include <cstddef>
 
 namespace ps::kernels {
@@ -37,6 +38,15 @@ double SquaredNorm(std::span<const float> x) {
     total += sum;
   }
   return total;
+}
+
+void PackBf16(const float* x, uint16_t* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(x[i]);
+    const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+    const uint32_t rounded = bits + 0x7fffU + ((bits >> 16U) & 1U);
+    y[i] = static_cast<uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16U);
+  }
 }
 
 }  // namespace ps::kernels

@@ -14,4 +14,7 @@ void Scale(std::span<float> x, float factor);
 /// Sum of squares in double, added up in a fixed order: the same x gives the same bits.
 double SquaredNorm(std::span<const float> x);
 
+/// y[i] = x[i] as bfloat16, rounded to the nearest, ties to even; a NaN stays one.
+void PackBf16(const float* x, uint16_t* y, int64_t n);
+
 }  // namespace ps::kernels

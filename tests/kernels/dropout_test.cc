@@ -1,11 +1,11 @@
-#include "kernels/cpu/dropout.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <vector>
+
+#include "kernels/cpu/ops.h"
 
 namespace ps::kernels {
 namespace {

@@ -3,11 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/cpu/activation.h"
-#include "kernels/cpu/batch_norm.h"
-#include "kernels/cpu/layout.h"
-#include "kernels/cpu/linear.h"
-
 namespace ps::kernels::test {
 namespace {
 
@@ -23,8 +18,8 @@ std::string Sizes(std::initializer_list<int64_t> sizes) {
 }
 
 OpCase Conv2dCase(int64_t n, const Conv2dOptions& o) {
-  const int64_t out_h = (o.in_height + 2 * o.padding - o.kernel) / o.stride + 1;
-  const int64_t out_w = (o.in_width + 2 * o.padding - o.kernel) / o.stride + 1;
+  const int64_t out_h = WindowCount(o.in_height, o.kernel, o.stride, o.padding);
+  const int64_t out_w = WindowCount(o.in_width, o.kernel, o.stride, o.padding);
   OpCase c;
   c.kind = "conv2d";
   c.sizes = "_n" + std::to_string(n) + "_in" + Sizes({o.in_channels, o.in_height, o.in_width}) +
@@ -37,7 +32,7 @@ OpCase Conv2dCase(int64_t n, const Conv2dOptions& o) {
   if (o.bias) {
     c.parameter_sizes.push_back(o.out_channels);
   }
-  c.make = [o](Workspace* workspace) { return MakeConv2d(o, workspace); };
+  c.spec = o;
   c.reference = ReferenceConv2d(o);
   c.nmse_max = kSums;
   return c;
@@ -54,9 +49,7 @@ OpCase LinearCase(int64_t n, int64_t in, int64_t out, bool bias) {
   if (bias) {
     c.parameter_sizes.push_back(out);
   }
-  c.make = [=](Workspace* workspace) {
-    return MakeLinear({.in_features = in, .out_features = out, .bias = bias}, workspace);
-  };
+  c.spec = LinearOptions{.in_features = in, .out_features = out, .bias = bias};
   c.reference = ReferenceLinear(in, out, bias);
   c.nmse_max = kSums;
   return c;
@@ -71,14 +64,11 @@ OpCase BatchNormCase(int64_t n, int64_t channels, int64_t height, int64_t width)
   c.in_elements = channels * height * width;
   c.out_elements = c.in_elements;
   c.parameter_sizes = {channels, channels, channels, channels};
-  c.make = [=](Workspace* workspace) {
-    return MakeBatchNorm(
-        {.channels = channels,
-         .height = height,
-         .width = width,
-         .epsilon = static_cast<float>(kEpsilon)},
-        workspace);
-  };
+  c.spec = BatchNormOptions{
+      .channels = channels,
+      .height = height,
+      .width = width,
+      .epsilon = static_cast<float>(kEpsilon)};
   c.reference = ReferenceBatchNorm(channels, height * width, kEpsilon);
   // Differences of nearly equal numbers: a few values a channel lose some digits.
   c.nmse_max = 1e-9;
@@ -86,8 +76,8 @@ OpCase BatchNormCase(int64_t n, int64_t channels, int64_t height, int64_t width)
 }
 
 OpCase PoolCase(int64_t n, const PoolOptions& o) {
-  const int64_t out_h = (o.in_height + 2 * o.padding - o.kernel_height) / o.stride + 1;
-  const int64_t out_w = (o.in_width + 2 * o.padding - o.kernel_width) / o.stride + 1;
+  const int64_t out_h = WindowCount(o.in_height, o.kernel_height, o.stride, o.padding);
+  const int64_t out_w = WindowCount(o.in_width, o.kernel_width, o.stride, o.padding);
   const bool is_max = o.kind == PoolKind::kMax;
   OpCase c;
   c.kind = is_max ? "max_pool" : "avg_pool";
@@ -96,25 +86,21 @@ OpCase PoolCase(int64_t n, const PoolOptions& o) {
   c.n = n;
   c.in_elements = o.channels * o.in_height * o.in_width;
   c.out_elements = o.channels * out_h * out_w;
-  c.make = [o](Workspace* workspace) { return MakePool(o, workspace); };
+  c.spec = o;
   c.reference = ReferencePool(o);
   c.nmse_max = is_max ? kExact : kSums;
   return c;
 }
 
 OpCase ElementwiseCase(
-    const std::string& kind,
-    int64_t n,
-    int64_t elements,
-    std::function<std::unique_ptr<Op>(Workspace*)> make,
-    Reference reference) {
+    const std::string& kind, int64_t n, int64_t elements, const OpSpec& spec, Reference reference) {
   OpCase c;
   c.kind = kind;
   c.sizes = Sizes({n, elements});
   c.n = n;
   c.in_elements = elements;
   c.out_elements = elements;
-  c.make = std::move(make);
+  c.spec = spec;
   c.reference = std::move(reference);
   return c;
 }
@@ -157,18 +143,8 @@ std::vector<OpCase> AllOpCases() {
   cases.push_back(BatchNormCase(11, 33, 1, 1));
   for (const int64_t elements : {1, 31, 32, 33, 127}) {
     for (const int64_t n : {1, 3}) {
-      cases.push_back(ElementwiseCase(
-          "relu",
-          n,
-          elements,
-          [=](Workspace* w) { return MakeRelu(elements, w); },
-          ReferenceRelu()));
-      OpCase gelu = ElementwiseCase(
-          "gelu",
-          n,
-          elements,
-          [=](Workspace* w) { return MakeGelu(elements, w); },
-          ReferenceGelu());
+      cases.push_back(ElementwiseCase("relu", n, elements, ReluOptions{elements}, ReferenceRelu()));
+      OpCase gelu = ElementwiseCase("gelu", n, elements, GeluOptions{elements}, ReferenceGelu());
       gelu.nmse_max = 1e-9;  // oneDNN's erf is a polynomial
       cases.push_back(std::move(gelu));
     }
@@ -178,13 +154,13 @@ std::vector<OpCase> AllOpCases() {
         "flatten",
         2,
         channels * 35,
-        [=](Workspace* w) { return MakeFlatten(channels, 7, 5, w); },
+        FlattenOptions{channels, 7, 5},
         ReferenceFlatten(channels, 35)));
     cases.push_back(ElementwiseCase(
         "channels_last",
         2,
         channels * 35,
-        [=](Workspace* w) { return MakeChannelsLast(channels, 7, 5, w); },
+        ChannelsLastOptions{channels, 7, 5},
         ReferenceChannelsLast(channels, 35)));
   }
   return cases;

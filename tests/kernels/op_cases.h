@@ -1,14 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/op.h"
-#include "kernels/cpu/workspace.h"
+#include "kernels/op_spec.h"
 #include "tests/kernels/reference_ops.h"
 
 namespace ps::kernels::test {
@@ -21,7 +18,7 @@ struct OpCase {
   int64_t in_elements = 1;   // a sample
   int64_t out_elements = 1;  // a sample
   std::vector<int64_t> parameter_sizes;
-  std::function<std::unique_ptr<Op>(Workspace*)> make;
+  OpSpec spec;
   Reference reference;
   double nmse_max = 1e-12;  // normalised mean squared error: sum (a-b)^2 / sum b^2
 };

@@ -26,7 +26,7 @@ std::vector<float> OutputWithFirst(const OpCase& c, float value) {
   return runner.y;
 }
 
-/// Kinds that compare values and may lose a NaN in doing so; kernels/cpu/op.h says so.
+/// Kinds that compare values and may lose a NaN in doing so; kernels/op.h says so.
 bool Compares(const OpCase& c) {
   return c.kind == "relu" || c.kind == "max_pool";
 }

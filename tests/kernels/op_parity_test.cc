@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/cpu/batch_norm.h"
 #include "tests/kernels/op_runner.h"
 
 namespace ps::kernels::test {
@@ -127,12 +126,11 @@ TEST_P(OpParity, RunsInPlaceWhereItSaysSo) {
     runner.Prepare(true);
     runner.Forward(true);
     runner.Backward();
-    std::vector<float> x = runner.x;
-    std::vector<float> dy = runner.dy;
-    runner.op->Forward({.n = c.n, .x = x.data(), .y = x.data(), .training = true, .step = 1});
-    runner.op->Backward({.n = c.n, .x = x.data(), .y = x.data(), .dy = dy.data(), .dx = dy.data()});
-    EXPECT_EQ(x, runner.y) << c;
-    EXPECT_EQ(dy, runner.dx) << c;
+    OpRunner in_place(c, kParitySeed);
+    in_place.Prepare(true);
+    in_place.RunInPlace();
+    EXPECT_EQ(in_place.y, runner.y) << c;
+    EXPECT_EQ(in_place.dx, runner.dx) << c;
   }
 }
 
@@ -158,7 +156,7 @@ TEST(BatchNormTest, ObservationsAreMeanAndUnbiasedVarianceOfTheBatch) {
   c.n = 4;
   c.in_elements = c.out_elements = 1;
   c.parameter_sizes = {1, 1, 1, 1};
-  c.make = [](Workspace* workspace) { return MakeBatchNorm({.channels = 1}, workspace); };
+  c.spec = BatchNormOptions{.channels = 1};
   OpRunner runner(c, kParitySeed);
   runner.x = {1, 2, 3, 6};
   runner.Prepare(true);
@@ -172,9 +170,7 @@ TEST(BatchNormTest, ASingleValueHasNoVariance) {
   OpCase c;
   c.in_elements = c.out_elements = 1;
   c.parameter_sizes = {1, 1, 1, 1};
-  c.make = [](Workspace* workspace) {
-    return MakeBatchNorm({.channels = 1, .input_gradient = false}, workspace);
-  };
+  c.spec = BatchNormOptions{.channels = 1, .input_gradient = false};
   OpRunner runner(c, kParitySeed);
   runner.Prepare(true);
   runner.Forward(true);

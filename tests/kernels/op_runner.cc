@@ -2,26 +2,63 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "kernels/cpu/threads.h"
 #include "ps/base/tensor_spec.h"
 
 namespace ps::kernels::test {
 
-OpRunner::OpRunner(const OpCase& op_case, uint64_t seed)
+namespace {
+
+constexpr float kNotWritten = std::numeric_limits<float>::quiet_NaN();
+
+template <typename T>
+T Expect(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status();
+  return std::move(result).value();
+}
+
+}  // namespace
+
+DeviceFloats::DeviceFloats(Backend* backend, size_t n, size_t offset)
+    : offset_(offset),
+      device_(Expect(backend->AllocateDevice((n + offset) * sizeof(float)))),
+      pinned_(Expect(backend->AllocatePinned(n * sizeof(float)))) {}
+
+void DeviceFloats::Upload(Stream* stream, std::span<const float> values) const {
+  std::copy(values.begin(), values.end(), pinned_->floats());
+  stream->Upload(pinned_->data(), data(), values.size_bytes());
+}
+
+void DeviceFloats::Download(Stream* stream, std::span<float> values) const {
+  stream->Download(data(), pinned_->data(), values.size_bytes());
+  const Status status = stream->Synchronize();
+  ASSERT_TRUE(status.ok()) << status;
+  std::copy_n(pinned_->floats(), values.size(), values.begin());
+}
+
+OpRunner::OpRunner(const OpCase& op_case, uint64_t seed, Backend* backend)
     : c(op_case),
-      op(op_case.make(&workspace)),
+      stream(Expect(backend->MakeStream())),
+      op(Expect(stream->MakeOp(op_case.spec))),
       x(NormalValues(op_case.n * op_case.in_elements, seed)),
       // What an op fails to write shows as NaN.
-      y(static_cast<size_t>(op_case.n * op_case.out_elements),
-        std::numeric_limits<float>::quiet_NaN()),
+      y(static_cast<size_t>(op_case.n * op_case.out_elements), kNotWritten),
       dy(NormalValues(op_case.n * op_case.out_elements, seed + 1)),
-      dx(x.size(), std::numeric_limits<float>::quiet_NaN()) {
+      dx(x.size(), kNotWritten),
+      device_x_(backend, x.size(), 0),
+      device_y_(backend, y.size(), 0),
+      device_dy_(backend, dy.size(), 0),
+      device_dx_(backend, dx.size(), 0) {
   SetComputeThreads(1);
   for (size_t i = 0; i < op_case.parameter_sizes.size(); ++i) {
     params.push_back(NormalValues(op_case.parameter_sizes[i], seed + 2 + i));
-    grads.emplace_back(params.back().size(), std::numeric_limits<float>::quiet_NaN());
+    grads.emplace_back(params.back().size(), kNotWritten);
+    device_params_.emplace_back(backend, params.back().size(), 1);
+    device_grads_.emplace_back(backend, params.back().size(), 3);
   }
 }
 
@@ -30,27 +67,61 @@ void OpRunner::Prepare(bool training) {
   ASSERT_TRUE(status.ok()) << status;
 }
 
-std::vector<std::span<const float>> OpRunner::ParameterSpans() const {
-  return {params.begin(), params.end()};
+std::vector<std::span<const float>> OpRunner::UploadParameters() {
+  std::vector<std::span<const float>> spans;
+  for (size_t i = 0; i < params.size(); ++i) {
+    device_params_[i].Upload(stream.get(), params[i]);
+    spans.emplace_back(device_params_[i].data(), params[i].size());
+  }
+  return spans;
 }
 
 void OpRunner::Forward(bool training) {
-  const std::vector<std::span<const float>> spans = ParameterSpans();
+  const std::vector<std::span<const float>> spans = UploadParameters();
+  device_x_.Upload(stream.get(), x);
+  device_y_.Upload(stream.get(), std::vector<float>(y.size(), kNotWritten));
   op->Forward(
-      {.n = c.n, .x = x.data(), .y = y.data(), .params = spans, .training = training, .step = 1});
+      {.n = c.n,
+       .x = device_x_.data(),
+       .y = device_y_.data(),
+       .params = spans,
+       .training = training,
+       .step = 1});
+  device_y_.Download(stream.get(), y);
 }
 
 void OpRunner::Backward() {
-  const std::vector<std::span<const float>> spans = ParameterSpans();
-  const std::vector<std::span<float>> gradient_spans(grads.begin(), grads.end());
+  const std::vector<std::span<const float>> spans = UploadParameters();
+  std::vector<std::span<float>> gradient_spans;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    device_grads_[i].Upload(stream.get(), std::vector<float>(grads[i].size(), kNotWritten));
+    gradient_spans.emplace_back(device_grads_[i].data(), grads[i].size());
+  }
+  device_dy_.Upload(stream.get(), dy);
+  device_dx_.Upload(stream.get(), std::vector<float>(dx.size(), kNotWritten));
   op->Backward(
       {.n = c.n,
-       .x = x.data(),
-       .y = y.data(),
-       .dy = dy.data(),
-       .dx = dx.data(),
+       .x = device_x_.data(),
+       .y = device_y_.data(),
+       .dy = device_dy_.data(),
+       .dx = device_dx_.data(),
        .params = spans,
        .grads = gradient_spans});
+  device_dx_.Download(stream.get(), dx);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    device_grads_[i].Download(stream.get(), grads[i]);
+  }
+}
+
+void OpRunner::RunInPlace() {
+  float* const data = device_x_.data();
+  float* const gradient = device_dy_.data();
+  device_x_.Upload(stream.get(), x);
+  device_dy_.Upload(stream.get(), dy);
+  op->Forward({.n = c.n, .x = data, .y = data, .training = true, .step = 1});
+  op->Backward({.n = c.n, .x = data, .y = data, .dy = gradient, .dx = gradient});
+  device_x_.Download(stream.get(), y);
+  device_dy_.Download(stream.get(), dx);
 }
 
 std::vector<float> NormalValues(int64_t n, uint64_t seed) {

@@ -5,25 +5,44 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cpu/op.h"
-#include "kernels/cpu/workspace.h"
+#include "kernels/backend.h"
 #include "tests/kernels/op_cases.h"
 
 namespace ps::kernels::test {
 
-/// An op of the table with the memory for one batch.
+/// What the tests of the table run on: each binary that has them defines it. Never null.
+Backend* BackendUnderTest();
+
+/// Device memory for some values, at `offset` floats from its beginning.
+class DeviceFloats {
+ public:
+  DeviceFloats(Backend* backend, size_t n, size_t offset);
+
+  float* data() const { return device_->floats() + offset_; }
+
+  void Upload(Stream* stream, std::span<const float> values) const;
+  void Download(Stream* stream, std::span<float> values) const;
+
+ private:
+  const size_t offset_;
+  std::unique_ptr<Memory> device_;
+  std::unique_ptr<Memory> pinned_;
+};
+
+/// An op of the table with the memory for one batch, on the backend under test or on another. The
+/// members are on the host. Parameters and gradients lie at odd addresses of the device.
 struct OpRunner {
-  OpRunner(const OpCase& op_case, uint64_t seed);
+  OpRunner(const OpCase& op_case, uint64_t seed, Backend* backend = BackendUnderTest());
 
   void Prepare(bool training);
   void Forward(bool training);
   /// Forward must have come before.
   void Backward();
-
-  std::vector<std::span<const float>> ParameterSpans() const;
+  /// Forward and Backward with y in x's place and dx in dy's.
+  void RunInPlace();
 
   const OpCase& c;
-  Workspace workspace;
+  std::unique_ptr<Stream> stream;
   std::unique_ptr<Op> op;
   std::vector<float> x;
   std::vector<float> y;
@@ -31,6 +50,16 @@ struct OpRunner {
   std::vector<float> dx;
   std::vector<std::vector<float>> params;
   std::vector<std::vector<float>> grads;
+
+ private:
+  std::vector<std::span<const float>> UploadParameters();
+
+  const DeviceFloats device_x_;
+  const DeviceFloats device_y_;
+  const DeviceFloats device_dy_;
+  const DeviceFloats device_dx_;
+  std::vector<DeviceFloats> device_params_;
+  std::vector<DeviceFloats> device_grads_;
 };
 
 /// Standard normal values.

@@ -4,13 +4,12 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/cpu/conv2d.h"
-#include "kernels/cpu/pool.h"
+#include "kernels/op_spec.h"
 
 namespace ps::kernels::test {
 
 // What the ops compute, written as plainly as possible and in double: the truth of the parity
-// tests. Layouts as in kernels/cpu/op.h: activations NHWC, parameters canonical.
+// tests. Layouts as in kernels/op.h: activations NHWC, parameters canonical.
 
 using Values = std::vector<double>;
 using Parameters = std::vector<Values>;

@@ -33,6 +33,7 @@ constexpr std::string_view kFoldersWithReadme[] = {
     "ps/coordinator",
     "checkpoint",
     "checkpoint/remote",
+    "kernels",
     "kernels/cpu",
     "kernels/cuda",
     "worker",

@@ -42,7 +42,7 @@ class Network {
   /// kAverage, the observation to be averaged. Same arguments and thread count, same bits.
   /// Errors: kInvalidArgument when a span has the wrong size, a label is out of range, or memory is
   /// short; kUnsupported when the machine cannot run an op. NaN and infinity are no errors here:
-  /// they show in the loss and the gradients (see kernels/cpu/op.h for what may hide one).
+  /// they show in the loss and the gradients (see kernels/op.h for what may hide one).
   virtual Result<BatchLoss> TrainStep(
       Parameters parameters,
       const Batch& batch,

@@ -3,13 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/cpu/activation.h"
-#include "kernels/cpu/batch_norm.h"
-#include "kernels/cpu/conv2d.h"
-#include "kernels/cpu/dropout.h"
-#include "kernels/cpu/layout.h"
-#include "kernels/cpu/linear.h"
-#include "kernels/cpu/pool.h"
+#include "kernels/cpu/ops.h"
 #include "kernels/cpu/vector.h"
 #include "ps/base/check.h"
 #include "ps/base/random.h"
@@ -110,9 +104,9 @@ std::unique_ptr<kernels::Op> MakeOp(
     case LayerKind::kGlobalAvgPool:
       return MakePool(layer, workspace);
     case LayerKind::kRelu:
-      return kernels::MakeRelu(in.element_count(), workspace);
+      return kernels::MakeRelu({.elements = in.element_count()}, workspace);
     case LayerKind::kGelu:
-      return kernels::MakeGelu(in.element_count(), workspace);
+      return kernels::MakeGelu({.elements = in.element_count()}, workspace);
     case LayerKind::kDropout:
       return kernels::MakeDropout(
           {.elements = in.element_count(),
@@ -120,7 +114,8 @@ std::unique_ptr<kernels::Op> MakeOp(
            .seed = options.seed,
            .layer = index});
     case LayerKind::kFlatten:
-      return kernels::MakeFlatten(in.channels, in.height, in.width, workspace);
+      return kernels::MakeFlatten(
+          {.channels = in.channels, .height = in.height, .width = in.width}, workspace);
     case LayerKind::kResidual:
     case LayerKind::kSoftmaxCrossEntropy:
       break;
@@ -177,7 +172,8 @@ Sequence::~Sequence() = default;
 void Sequence::PrependChannelsLast(const Shape& input, kernels::Workspace* workspace) {
   PS_CHECK(!input_gradient_) << "canonical images are the way in, they have no gradient";
   Stage stage;
-  stage.op = kernels::MakeChannelsLast(input.channels, input.height, input.width, workspace);
+  stage.op = kernels::MakeChannelsLast(
+      {.channels = input.channels, .height = input.height, .width = input.width}, workspace);
   stage.in_elements = input.element_count();
   stage.out_elements = input.element_count();
   gradient_elements_ = std::max(gradient_elements_, input.element_count());

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/op.h"
 #include "kernels/cpu/workspace.h"
+#include "kernels/op.h"
 #include "ps/base/buffer.h"
 #include "ps/base/status.h"
 #include "worker/model/network.h"

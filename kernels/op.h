@@ -7,7 +7,8 @@
 
 namespace ps::kernels {
 
-// What every differentiable op on the CPU looks like. All values are f32 in host memory, dense.
+// What every differentiable op looks like, whatever computes it. All values are f32, dense, in
+// memory that its backend reaches (kernels/backend.h).
 // Activations are NHWC: sample-major, channel innermost; a flat vector of c features is h = w = 1.
 // Parameters keep the canonical layout of their op (conv2d oihw, linear [out,in]) and stay in the
 // caller's memory; layouts that an implementation prefers are hidden behind reorders.

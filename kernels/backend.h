@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "kernels/op.h"
+#include "kernels/op_spec.h"
+#include "ps/base/status.h"
+
+namespace ps::kernels {
+
+// A device as the rest of the program sees it: memory, streams of work, events between them, and
+// ops. kernels/cpu and kernels/cuda implement it; nobody else knows which one runs. The CPU does
+// everything at once; code that is right for a device is right for it too.
+
+/// Memory of a backend, aligned to 64 bytes, not zeroed. Belongs to who holds it; the backend
+/// outlives it. Freeing it may wait for the device, so it is kept from step to step.
+class Memory {
+ public:
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  virtual ~Memory() = default;
+
+  /// Of device memory, the host may read neither this nor what it points to unless they are the
+  /// same thing; it goes to ops and copies.
+  std::byte* data() const { return data_; }
+
+  size_t size() const { return size_; }
+
+  float* floats() const { return reinterpret_cast<float*>(data_); }
+
+ protected:
+  Memory(std::byte* data, size_t size) : data_(data), size_(size) {}
+
+ private:
+  std::byte* const data_;
+  const size_t size_;
+};
+
+/// A place in a stream. One thread records it; any thread may wait.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Whether the device came to the last Record; true before the first. Never waits.
+  virtual bool IsReached() const = 0;
+  /// Waits on this thread until it is. Errors: as Stream::Synchronize.
+  virtual Status Wait() const = 0;
+};
+
+/// Where softmax cross-entropy reads and writes. All in device memory.
+///   loss(i) = log(sum over j of exp(z[i,j])) - z[i, label(i)]
+struct LossResult {
+  double loss_sum = 0;  // over the samples; NaN as soon as one logit is NaN
+  int64_t correct = 0;  // samples whose first largest logit is the label's; none where one is NaN
+};
+
+struct LossArgs {
+  int64_t n = 0;
+  int64_t classes = 0;
+  const float* logits = nullptr;     // [n, classes]
+  const uint32_t* labels = nullptr;  // [n], each below `classes`
+  float* dz = nullptr;               // [n, classes], written: gradient of the mean loss. May be
+                                     // nullptr, may be `logits`
+  LossResult* result = nullptr;      // written
+};
+
+/// A queue of work, done in order. Calls return before the device has finished: all that they name
+/// stays valid, and untouched by the host, until an event or Synchronize says so. Sizes of 0 are
+/// fine. Nothing here waits for other streams.
+/// Thread: one at a time. Errors of the device are kept; Synchronize and Event::Wait report them.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  /// An op whose work goes into this stream, which outlives it.
+  /// Errors: kUnsupported for an op that this backend lacks.
+  virtual Result<std::unique_ptr<Op>> MakeOp(const OpSpec& spec) = 0;
+
+  /// Between pinned host memory and device memory.
+  virtual void Upload(const void* host, void* device, size_t size_bytes) = 0;
+  virtual void Download(const void* device, void* host, size_t size_bytes) = 0;
+
+  // All memory is the device's from here on; f32, dense, at any alignment of a float.
+
+  virtual void Copy(const float* x, float* y, int64_t n) = 0;
+  virtual void Fill(float value, float* y, int64_t n) = 0;
+  /// y[i] = a[i] + b[i]; y may be a or b.
+  virtual void Add(const float* a, const float* b, float* y, int64_t n) = 0;
+  /// x[i] *= factor.
+  virtual void Scale(float factor, float* x, int64_t n) = 0;
+  /// *sum = the sum of squares in double, added up in a fixed order: same x and device, same bits.
+  virtual void SquaredNorm(const float* x, int64_t n, double* sum) = 0;
+  /// y[i] = x[i] as bfloat16, rounded to the nearest, ties to even; a NaN stays one.
+  virtual void PackBf16(const float* x, uint16_t* y, int64_t n) = 0;
+  virtual void SoftmaxCrossEntropy(const LossArgs& args) = 0;
+
+  virtual void Record(Event* event) = 0;
+  /// What is put into this stream later runs behind the event's last Record. The host goes on.
+  virtual void WaitFor(const Event& event) = 0;
+  /// Waits on this thread until all work is done, and returns the first error since the stream was
+  /// made. Errors: kUnavailable when the device is lost or has failed: leave, as when revoked.
+  virtual Status Synchronize() = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// For people: "cpu", "cuda:0 (Tesla T4, compute capability 7.5)".
+  virtual std::string Name() const = 0;
+
+  /// Errors: kInvalidArgument when there is not so much.
+  virtual Result<std::unique_ptr<Memory>> AllocateDevice(size_t size_bytes) = 0;
+  /// Host memory that is copied from and to without a detour.
+  virtual Result<std::unique_ptr<Memory>> AllocatePinned(size_t size_bytes) = 0;
+  virtual Result<std::unique_ptr<Stream>> MakeStream() = 0;
+  virtual Result<std::unique_ptr<Event>> MakeEvent() = 0;
+};
+
+}  // namespace ps::kernels

@@ -1,0 +1,159 @@
+#include "kernels/cpu/backend.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "kernels/cpu/loss.h"
+#include "kernels/cpu/ops.h"
+#include "kernels/cpu/vector.h"
+#include "kernels/cpu/workspace.h"
+#include "ps/base/buffer.h"
+#include "ps/base/text.h"
+
+namespace ps::kernels {
+namespace {
+
+class CpuMemory final : public Memory {
+ public:
+  explicit CpuMemory(Buffer buffer)
+      : Memory(buffer.data(), buffer.size()), buffer_(std::move(buffer)) {}
+
+ private:
+  Buffer buffer_;
+};
+
+/// Whatever was put into a stream before Record is done.
+class CpuEvent final : public Event {
+ public:
+  bool IsReached() const override { return true; }
+
+  Status Wait() const override { return Status::Ok(); }
+};
+
+/// Which factory an op's options belong to.
+struct OpMaker {
+  std::unique_ptr<Op> operator()(const LinearOptions& o) const { return MakeLinear(o, workspace); }
+
+  std::unique_ptr<Op> operator()(const Conv2dOptions& o) const { return MakeConv2d(o, workspace); }
+
+  std::unique_ptr<Op> operator()(const BatchNormOptions& o) const {
+    return MakeBatchNorm(o, workspace);
+  }
+
+  std::unique_ptr<Op> operator()(const PoolOptions& o) const { return MakePool(o, workspace); }
+
+  std::unique_ptr<Op> operator()(const ReluOptions& o) const { return MakeRelu(o, workspace); }
+
+  std::unique_ptr<Op> operator()(const GeluOptions& o) const { return MakeGelu(o, workspace); }
+
+  std::unique_ptr<Op> operator()(const DropoutOptions& o) const { return MakeDropout(o); }
+
+  std::unique_ptr<Op> operator()(const FlattenOptions& o) const {
+    return MakeFlatten(o, workspace);
+  }
+
+  std::unique_ptr<Op> operator()(const ChannelsLastOptions& o) const {
+    return MakeChannelsLast(o, workspace);
+  }
+
+  Workspace* workspace;
+};
+
+class CpuStream final : public Stream {
+ public:
+  Result<std::unique_ptr<Op>> MakeOp(const OpSpec& spec) override {
+    return std::visit(OpMaker{&workspace_}, spec);
+  }
+
+  void Upload(const void* host, void* device, size_t size_bytes) override {
+    Move(host, device, size_bytes);
+  }
+
+  void Download(const void* device, void* host, size_t size_bytes) override {
+    Move(device, host, size_bytes);
+  }
+
+  void Copy(const float* x, float* y, int64_t n) override { std::copy_n(x, n, y); }
+
+  void Fill(float value, float* y, int64_t n) override { std::fill_n(y, n, value); }
+
+  void Add(const float* a, const float* b, float* y, int64_t n) override {
+    kernels::Add(a, b, y, n);
+  }
+
+  void Scale(float factor, float* x, int64_t n) override {
+    kernels::Scale({x, static_cast<size_t>(n)}, factor);
+  }
+
+  void SquaredNorm(const float* x, int64_t n, double* sum) override {
+    *sum = kernels::SquaredNorm({x, static_cast<size_t>(n)});
+  }
+
+  void PackBf16(const float* x, uint16_t* y, int64_t n) override { kernels::PackBf16(x, y, n); }
+
+  void SoftmaxCrossEntropy(const LossArgs& args) override {
+    *args.result = kernels::SoftmaxCrossEntropy(
+        args.logits, {args.labels, static_cast<size_t>(args.n)}, args.classes, args.dz);
+  }
+
+  void Record(Event* /*event*/) override {}
+
+  void WaitFor(const Event& /*event*/) override {}
+
+  Status Synchronize() override { return Status::Ok(); }
+
+ private:
+  static void Move(const void* from, void* to, size_t size_bytes) {
+    if (size_bytes > 0) {
+      std::memmove(to, from, size_bytes);
+    }
+  }
+
+  Workspace workspace_;  // of all ops of this stream: one runs at a time
+};
+
+size_t MachineMemoryBytes() {
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+class CpuBackend final : public Backend {
+ public:
+  std::string Name() const override { return "cpu"; }
+
+  Result<std::unique_ptr<Memory>> AllocateDevice(size_t size_bytes) override {
+    // More than there is would be granted all the same, and the process killed when it is used.
+    const size_t there_is = MachineMemoryBytes();
+    if (size_bytes > there_is) {
+      return Status::InvalidArgument(fmt::format(
+          "{} asked of the CPU's memory, which has {}",
+          FormatBytes(size_bytes),
+          FormatBytes(there_is)));
+    }
+    return std::unique_ptr<Memory>(std::make_unique<CpuMemory>(Buffer(size_bytes)));
+  }
+
+  Result<std::unique_ptr<Memory>> AllocatePinned(size_t size_bytes) override {
+    return AllocateDevice(size_bytes);
+  }
+
+  Result<std::unique_ptr<Stream>> MakeStream() override {
+    return std::unique_ptr<Stream>(std::make_unique<CpuStream>());
+  }
+
+  Result<std::unique_ptr<Event>> MakeEvent() override {
+    return std::unique_ptr<Event>(std::make_unique<CpuEvent>());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackend() {
+  return std::make_unique<CpuBackend>();
+}
+
+}  // namespace ps::kernels

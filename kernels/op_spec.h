@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+namespace ps::kernels {
+
+// What an op computes, as every backend knows it. Inputs and outputs are NHWC (kernels/op.h);
+// `elements` is per sample. Output height and width of a window that moves are
+// (in + 2*padding - kernel) / stride + 1, rounded down, and positive.
+
+/// y[n,o] = b[o] + sum over i of x[n,i] * w[o,i].
+///   params  w [o,i], then b [o] if there is a bias
+struct LinearOptions {
+  int64_t in_features = 1;
+  int64_t out_features = 1;
+  bool bias = true;
+  bool input_gradient = true;  // false: Backward is never asked for dx
+};
+
+/// y[n,oh,ow,o] = b[o] + sum over i,kh,kw of x[n, oh*s+kh-p, ow*s+kw-p, i] * w[o,i,kh,kw].
+///   params  w [o,i,kh,kw], then b [o] if there is a bias
+struct Conv2dOptions {
+  int64_t in_channels = 1;
+  int64_t in_height = 1;
+  int64_t in_width = 1;
+  int64_t out_channels = 1;
+  int64_t kernel = 3;
+  int64_t stride = 1;
+  int64_t padding = 0;  // zeros on all four sides
+  bool bias = true;
+  bool input_gradient = true;  // false: Backward is never asked for dx
+};
+
+/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, per channel. Training takes mean and
+/// (biased) variance of the batch over n*h*w values, evaluation the running ones.
+///   params  gamma [c], beta [c], running mean [c], running variance [c]
+///   grads   of gamma and beta; the last two are observations for the running statistics: the
+///           batch's mean and its unbiased variance (of a single value: 0)
+struct BatchNormOptions {
+  int64_t channels = 1;
+  int64_t height = 1;
+  int64_t width = 1;
+  float epsilon = 1e-5F;
+  bool input_gradient = true;  // false: Backward is never asked for dx
+};
+
+enum class PoolKind : uint8_t {
+  kMax,      // padding never wins; backward goes to one largest element of a window
+  kAverage,  // padding counts as zeros, so every window is divided by its full area
+};
+
+/// Windows of kernel_height x kernel_width. A global average pool is a kAverage with the input's
+/// size as kernel and no padding.
+struct PoolOptions {
+  PoolKind kind = PoolKind::kMax;
+  int64_t channels = 1;
+  int64_t in_height = 1;
+  int64_t in_width = 1;
+  int64_t kernel_height = 2;
+  int64_t kernel_width = 2;
+  int64_t stride = 2;
+  int64_t padding = 0;  // < kernel
+};
+
+/// y = max(x, 0); its gradient at 0 is 0. Runs in place.
+struct ReluOptions {
+  int64_t elements = 1;
+};
+
+/// y = x * Phi(x), Phi the normal distribution function by erf (not the tanh approximation).
+struct GeluOptions {
+  int64_t elements = 1;
+};
+
+/// Training: y = x / (1 - rate) where kept, 0 where not; evaluation: y = x. Whether element i of
+/// the batch is kept in step s is a function of (seed, layer, s, i) alone. Runs in place.
+struct DropoutOptions {
+  int64_t elements = 1;
+  float rate = 0.5F;  // probability of zeroing, in [0, 1)
+  uint64_t seed = 0;
+  uint64_t layer = 0;  // tells apart the masks of one network's dropouts
+};
+
+/// [n,h,w,c] -> [n,c,h,w]: makes of an image the flat vector in canonical (channel-major) order.
+struct FlattenOptions {
+  int64_t channels = 1;
+  int64_t height = 1;
+  int64_t width = 1;
+};
+
+/// [n,c,h,w] -> [n,h,w,c]: the way in for canonical images.
+struct ChannelsLastOptions {
+  int64_t channels = 1;
+  int64_t height = 1;
+  int64_t width = 1;
+};
+
+using OpSpec = std::variant<
+    LinearOptions,
+    Conv2dOptions,
+    BatchNormOptions,
+    PoolOptions,
+    ReluOptions,
+    GeluOptions,
+    DropoutOptions,
+    FlattenOptions,
+    ChannelsLastOptions>;
+
+/// The size of a window's output along one axis.
+constexpr int64_t WindowCount(int64_t in, int64_t kernel, int64_t stride, int64_t padding) {
+  return (in + 2 * padding - kernel) / stride + 1;
+}
+
+}  // namespace ps::kernels

@@ -1,0 +1,249 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/op_runner.h"
+
+// What a stream does besides ops, on the backend under test, against plain loops.
+
+namespace ps::kernels::test {
+namespace {
+
+constexpr float kQuietNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr int64_t kSizes[] = {0, 1, 31, 32, 33, 127, 1031, 70001};
+
+/// Any values in device memory, uploaded when made.
+template <typename T>
+class OnDevice {
+ public:
+  OnDevice(Stream* stream, const std::vector<T>& values, size_t offset = 0)
+      : stream_(stream),
+        size_(values.size()),
+        offset_(offset),
+        pinned_(BackendUnderTest()->AllocatePinned(size_ * sizeof(T)).value()),
+        device_(BackendUnderTest()->AllocateDevice((size_ + offset) * sizeof(T)).value()) {
+    if (size_ > 0) {
+      std::memcpy(pinned_->data(), values.data(), size_ * sizeof(T));
+    }
+    stream->Upload(pinned_->data(), data(), size_ * sizeof(T));
+  }
+
+  T* data() const { return reinterpret_cast<T*>(device_->data()) + offset_; }
+
+  std::vector<T> Values() const {
+    stream_->Download(data(), pinned_->data(), size_ * sizeof(T));
+    const Status status = stream_->Synchronize();
+    EXPECT_TRUE(status.ok()) << status;
+    std::vector<T> values(size_);
+    if (size_ > 0) {
+      std::memcpy(values.data(), pinned_->data(), size_ * sizeof(T));
+    }
+    return values;
+  }
+
+ private:
+  Stream* const stream_;
+  const size_t size_;
+  const size_t offset_;
+  const std::unique_ptr<Memory> pinned_;
+  const std::unique_ptr<Memory> device_;
+};
+
+class StreamParity : public testing::Test {
+ protected:
+  std::unique_ptr<Stream> stream_ = BackendUnderTest()->MakeStream().value();
+};
+
+TEST_F(StreamParity, ElementwiseWorkReachesEveryElementAndNoOther) {
+  for (const int64_t n : kSizes) {
+    const std::vector<float> a = NormalValues(n + 1, 1);  // one more, not to be touched
+    const std::vector<float> b = NormalValues(n + 1, 2);
+    const OnDevice<float> device_a(stream_.get(), a, 1);
+    const OnDevice<float> device_b(stream_.get(), b, 2);
+    const OnDevice<float> filled(stream_.get(), a, 3);
+    const OnDevice<float> copied(stream_.get(), a, 1);
+    stream_->Copy(device_b.data(), copied.data(), n);
+    stream_->Fill(0.5F, filled.data(), n);
+    stream_->Add(device_a.data(), device_b.data(), device_a.data(), n);
+    stream_->Scale(0.25F, device_b.data(), n);
+    std::vector<float> sum = a;
+    std::vector<float> scaled = b;
+    std::vector<float> constant = a;
+    std::vector<float> copy = a;
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+      sum[i] += b[i];
+      scaled[i] *= 0.25F;
+      constant[i] = 0.5F;
+      copy[i] = b[i];
+    }
+    EXPECT_EQ(device_a.Values(), sum) << n;
+    EXPECT_EQ(device_b.Values(), scaled) << n;
+    EXPECT_EQ(filled.Values(), constant) << n;
+    EXPECT_EQ(copied.Values(), copy) << n;
+  }
+}
+
+TEST_F(StreamParity, SquaredNormIsThatOfDoubles) {
+  for (const int64_t n : kSizes) {
+    const std::vector<float> x = NormalValues(n, 3);
+    const OnDevice<float> device(stream_.get(), x, 1);
+    const OnDevice<double> sum(stream_.get(), {-1});
+    double expected = 0;
+    for (const float value : x) {
+      expected += static_cast<double>(value) * static_cast<double>(value);
+    }
+    stream_->SquaredNorm(device.data(), n, sum.data());
+    const double first = sum.Values()[0];
+    EXPECT_NEAR(first, expected, 1e-12 * expected) << n;
+    stream_->SquaredNorm(device.data(), n, sum.data());
+    EXPECT_EQ(sum.Values()[0], first) << "the same bits again";
+  }
+}
+
+TEST_F(StreamParity, SquaredNormKeepsNanAndDoesNotOverflow) {
+  std::vector<float> x(1000, 3e38F);
+  const OnDevice<double> sum(stream_.get(), {0});
+  stream_->SquaredNorm(OnDevice<float>(stream_.get(), x).data(), 1000, sum.data());
+  EXPECT_TRUE(std::isfinite(sum.Values()[0]));
+  x[777] = kQuietNan;
+  const OnDevice<float> with_nan(stream_.get(), x);
+  stream_->SquaredNorm(with_nan.data(), 1000, sum.data());
+  EXPECT_TRUE(std::isnan(sum.Values()[0]));
+}
+
+TEST_F(StreamParity, Bf16IsRoundedToTheNearestTiesToEven) {
+  const auto from_bits = [](uint32_t bits) { return std::bit_cast<float>(bits); };
+  const std::vector<float> x = {
+      0,
+      -0.0F,
+      1,
+      from_bits(0x3f808000),  // half-way, down to even
+      from_bits(0x3f818000),  // half-way, up to even
+      from_bits(0x3f808001),
+      from_bits(0x3f807fff),
+      from_bits(0x7f7fffff),  // the largest rounds to infinity
+      -kInf,
+      kQuietNan,
+      from_bits(0x7f800001),  // a NaN whose mantissa is cut off
+      from_bits(0x00000001),
+      from_bits(0x0000ffff)};
+  const std::vector<uint16_t> expected = {
+      0, 0x8000, 0x3f80, 0x3f80, 0x3f82, 0x3f81, 0x3f80, 0x7f80, 0xff80, 0x7fc0, 0x7fc0, 0, 1};
+  const OnDevice<float> device(stream_.get(), x, 1);
+  const OnDevice<uint16_t> packed(stream_.get(), std::vector<uint16_t>(x.size()), 1);
+  stream_->PackBf16(device.data(), packed.data(), static_cast<int64_t>(x.size()));
+  EXPECT_EQ(packed.Values(), expected);
+  stream_->PackBf16(device.data(), packed.data(), 0);
+  EXPECT_EQ(packed.Values(), expected);
+}
+
+/// The definition, in double. Returns the loss and writes the gradient of the mean.
+double PlainLoss(
+    const std::vector<float>& z, const std::vector<uint32_t>& labels, Values* gradient) {
+  const size_t classes = z.size() / labels.size();
+  double loss = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const float* row = z.data() + i * classes;
+    const double highest = *std::max_element(row, row + classes);
+    double sum = 0;
+    for (size_t j = 0; j < classes; ++j) {
+      sum += std::exp(row[j] - highest);
+    }
+    loss += std::log(sum) - (row[labels[i]] - highest);
+    for (size_t j = 0; j < classes; ++j) {
+      const double probability = std::exp(row[j] - highest) / sum;
+      gradient->push_back(
+          (probability - (j == labels[i] ? 1 : 0)) / static_cast<double>(labels.size()));
+    }
+  }
+  return loss;
+}
+
+TEST_F(StreamParity, LossAndItsGradientEqualTheDefinition) {
+  for (const int64_t n : {1, 2, 33, 127}) {
+    for (const int64_t classes : {1, 2, 10, 31, 32, 33, 1000}) {
+      const std::vector<float> z = NormalValues(n * classes, 5);
+      std::vector<uint32_t> labels;
+      for (int64_t i = 0; i < n; ++i) {
+        labels.push_back(static_cast<uint32_t>(i * 7 % classes));
+      }
+      Values gradient;
+      const double loss = PlainLoss(z, labels, &gradient);
+      const OnDevice<float> logits(stream_.get(), z, 1);
+      const OnDevice<uint32_t> device_labels(stream_.get(), labels);
+      const OnDevice<float> dz(stream_.get(), std::vector<float>(z.size(), kQuietNan), 1);
+      const OnDevice<LossResult> result(stream_.get(), {{-1, -1}});
+      LossArgs args{n, classes, logits.data(), device_labels.data(), dz.data(), result.data()};
+      stream_->SoftmaxCrossEntropy(args);
+      const LossResult first = result.Values()[0];
+      EXPECT_NEAR(first.loss_sum, loss, 1e-5 * (1 + loss)) << n << " of " << classes;
+      EXPECT_LE(NormalisedError(dz.Values(), gradient), 1e-11) << n << " of " << classes;
+      args.dz = nullptr;
+      stream_->SoftmaxCrossEntropy(args);
+      EXPECT_EQ(result.Values()[0].loss_sum, first.loss_sum) << n << " of " << classes;
+      args.dz = logits.data();
+      stream_->SoftmaxCrossEntropy(args);
+      EXPECT_EQ(logits.Values(), dz.Values()) << "in place, " << n << " of " << classes;
+    }
+  }
+}
+
+TEST_F(StreamParity, LossCountsTheFirstLargestLogitAndNoNan) {
+  const std::vector<float> z = {0, 2, 2, 0, 2, 2, 1, kQuietNan, 0, kInf, 0, 0, 1e30F, 0, -1e30F};
+  const OnDevice<float> logits(stream_.get(), z);
+  const OnDevice<uint32_t> labels(stream_.get(), {1, 2, 0, 0, 0});
+  const OnDevice<LossResult> result(stream_.get(), {{-1, -1}});
+  // The first row is a hit, the second is not: of equal logits the first counts.
+  stream_->SoftmaxCrossEntropy({2, 3, logits.data(), labels.data(), nullptr, result.data()});
+  EXPECT_EQ(result.Values()[0].correct, 1);
+  // A NaN is no hit; it and infinity show in the loss.
+  for (const int64_t row : {2, 3}) {
+    stream_->SoftmaxCrossEntropy(
+        {1, 3, logits.data() + 3 * row, labels.data() + row, nullptr, result.data()});
+    EXPECT_TRUE(std::isnan(result.Values()[0].loss_sum)) << row;
+  }
+  stream_->SoftmaxCrossEntropy(
+      {1, 3, logits.data() + 6, labels.data() + 2, nullptr, result.data()});
+  EXPECT_EQ(result.Values()[0].correct, 0);
+  // Large logits do not overflow.
+  stream_->SoftmaxCrossEntropy(
+      {1, 3, logits.data() + 12, labels.data() + 4, nullptr, result.data()});
+  EXPECT_EQ(result.Values()[0].loss_sum, 0);
+}
+
+TEST_F(StreamParity, AnEventSaysWhenItsStreamCameThere) {
+  const std::unique_ptr<Event> event = BackendUnderTest()->MakeEvent().value();
+  EXPECT_TRUE(event->IsReached());
+  const std::unique_ptr<Stream> other = BackendUnderTest()->MakeStream().value();
+  const OnDevice<float> x(stream_.get(), {1, 2, 3});
+  stream_->Scale(2, x.data(), 3);
+  stream_->Record(event.get());
+  other->WaitFor(*event);
+  other->Scale(2, x.data(), 3);
+  const Status status = other->Synchronize();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(event->IsReached());
+  EXPECT_TRUE(event->Wait().ok());
+  EXPECT_EQ(x.Values(), (std::vector<float>{4, 8, 12}));
+}
+
+TEST_F(StreamParity, TooMuchMemoryIsAnErrorNotACrash) {
+  const auto result = BackendUnderTest()->AllocateDevice(size_t{1} << 60);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(result.status().message().find("1024.0 PiB"), std::string::npos) << result.status();
+  // The stream works as before.
+  const OnDevice<float> x(stream_.get(), {1});
+  EXPECT_EQ(x.Values(), std::vector<float>{1});
+}
+
+}  // namespace
+}  // namespace ps::kernels::test
