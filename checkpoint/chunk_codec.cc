@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kLevel = 1;
 constexpr size_t kPlanes = sizeof(uint32_t);
+constexpr uint32_t kBf16Unit = 1U << 16U;  // of a float with the precision of bf16
 
 uint32_t LoadWord(const std::byte* at) {
   uint32_t word = 0;
@@ -41,6 +42,21 @@ void Unshuffle(const std::byte* planes, size_t count, bool is_delta, std::byte* 
     }
     std::memcpy(words + i * kPlanes, &word, sizeof word);
   }
+}
+
+/// The opposite of Pack.
+Status Unpack(std::span<const std::byte> stored, std::span<std::byte> target) {
+  const size_t count = target.size() / kPlanes;
+  if (stored.size() != count * sizeof(uint16_t)) {
+    return Status::Corruption("its record is longer or shorter than it says");
+  }
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t upper = 0;
+    std::memcpy(&upper, stored.data() + i * sizeof upper, sizeof upper);
+    const uint32_t word = upper * kBf16Unit;
+    std::memcpy(target.data() + i * kPlanes, &word, sizeof word);
+  }
+  return Status::Ok();
 }
 
 struct FreeContext {
@@ -77,6 +93,7 @@ bool ChunkCodec::Compress(size_t bytes_max, std::vector<std::byte>* room) {
 }
 
 ChunkCodec::Encoded ChunkCodec::Encode(
+    const Encoded& plainest,
     std::span<const std::byte> buffer,
     std::span<const std::byte> previous,
     std::vector<std::byte>* room) {
@@ -84,9 +101,9 @@ ChunkCodec::Encoded ChunkCodec::Encode(
   PS_CHECK(previous.empty() || previous.size() == buffer.size()) << previous.size();
   const size_t count = buffer.size() / kPlanes;
   shuffled_.resize(buffer.size());
-  Encoded best{.encoding = Encoding::kRaw, .bytes = buffer};
+  Encoded best = plainest;
   Shuffle(buffer.data(), nullptr, count, shuffled_.data());
-  if (Compress(buffer.size(), room)) {
+  if (Compress(best.bytes.size(), room)) {
     best = {.encoding = Encoding::kPlain, .bytes = *room};
   }
   if (!previous.empty()) {
@@ -100,6 +117,17 @@ ChunkCodec::Encoded ChunkCodec::Encode(
   return best;
 }
 
+ChunkCodec::Encoded ChunkCodec::Pack(
+    std::span<const std::byte> buffer, std::vector<std::byte>* room) {
+  const size_t count = buffer.size() / kPlanes;
+  room->resize(count * sizeof(uint16_t));
+  for (size_t i = 0; i < count; ++i) {
+    const auto upper = static_cast<uint16_t>(LoadWord(buffer.data() + i * kPlanes) / kBf16Unit);
+    std::memcpy(room->data() + i * sizeof upper, &upper, sizeof upper);
+  }
+  return {.encoding = Encoding::kBf16, .bytes = *room};
+}
+
 Status ChunkCodec::Decode(
     Encoding encoding, std::span<const std::byte> stored, std::span<std::byte> target) {
   if (encoding == Encoding::kRaw) {
@@ -108,6 +136,9 @@ Status ChunkCodec::Decode(
     }
     std::memcpy(target.data(), stored.data(), stored.size());
     return Status::Ok();
+  }
+  if (encoding == Encoding::kBf16) {
+    return Unpack(stored, target);
   }
   shuffled_.resize(target.size());
   const size_t size = ZSTD_decompressDCtx(

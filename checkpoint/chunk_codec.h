@@ -23,15 +23,20 @@ class ChunkCodec {
 
   struct Encoded {
     Encoding encoding = Encoding::kRaw;
-    std::span<const std::byte> bytes;  // with kRaw the buffer itself, else `room`
+    std::span<const std::byte> bytes;
   };
 
-  /// Whatever is smallest. `previous` has the buffer's size, or is empty: no delta then. Requires:
-  /// a whole number of floats.
+  /// Whatever is smallest of `plainest`, which the result may refer to, and what zstd makes of
+  /// `buffer`. `previous` has the buffer's size, or is empty: no delta then. Requires: a whole
+  /// number of floats.
   Encoded Encode(
+      const Encoded& plainest,
       std::span<const std::byte> buffer,
       std::span<const std::byte> previous,
       std::vector<std::byte>* room);
+
+  /// As kBf16. Requires: floats whose lower halves are zero.
+  static Encoded Pack(std::span<const std::byte> buffer, std::vector<std::byte>* room);
 
   /// Restores a buffer from any bytes; with kDelta `target` holds the previous one. Errors:
   /// kCorruption.

@@ -1,5 +1,7 @@
 #include "checkpoint/chunk_record.h"
 
+#include <algorithm>
+
 #include "checkpoint/envelope.h"
 
 namespace ps::checkpoint {
@@ -8,7 +10,7 @@ namespace {
 bool IsPossible(const ChunkHead& head) {
   bool has_delta = false;
   for (size_t i = 0; i < kBuffersMax; ++i) {
-    if (head.encodings[i] > Encoding::kDelta ||
+    if (head.encodings[i] > Encoding::kBf16 ||
         (i >= head.buffer_count && head.stored_bytes[i] != 0)) {
       return false;
     }
@@ -24,7 +26,8 @@ bool IsPossible(const ChunkHead& head) {
 std::vector<std::byte> EncodeChunkHead(const ChunkHead& head) {
   ByteWriter out;
   out.Reserve(kChunkHeadBytes);
-  PutEnvelope(&out, RecordKind::kChunk, head.written);
+  const bool has_bf16 = std::ranges::find(head.encodings, Encoding::kBf16) != head.encodings.end();
+  PutEnvelope(&out, RecordKind::kChunk, head.written, has_bf16 ? 2 : 1);
   out.Put(head.key.value);
   out.Put(head.version);
   out.Put(head.previous);

@@ -19,6 +19,7 @@ enum class Encoding : uint8_t {
   kRaw = 0,    // as in memory
   kPlain = 1,  // bytes of equal place together, zstd
   kDelta = 2,  // exclusive or with the previous record's buffer, then as kPlain
+  kBf16 = 3,   // the upper two bytes of each word, where the lower two are zero; from format 2 on
 };
 
 inline constexpr size_t kChunkHeadBytes = 80;

@@ -16,10 +16,10 @@ uint32_t ChecksumOf(std::span<const std::byte> record) {
 
 }  // namespace
 
-void PutEnvelope(ByteWriter* record, RecordKind kind, uint64_t id) {
+void PutEnvelope(ByteWriter* record, RecordKind kind, uint64_t id, uint16_t version) {
   record->Put(kMagic);
   record->Put(static_cast<uint16_t>(kind));
-  record->Put(kFormatVersion);
+  record->Put(version);
   record->Put(id);
   record->Put(uint64_t{0});
 }

@@ -9,15 +9,15 @@
 
 namespace ps::checkpoint {
 
-/// The newest format that is read, and the one that is written. FORMAT.md.
-inline constexpr uint16_t kFormatVersion = 1;
+/// The newest format that is read. FORMAT.md. Records say the oldest one that has all they need.
+inline constexpr uint16_t kFormatVersion = 2;
 
 enum class RecordKind : uint16_t { kChunk = 1, kPart = 2, kManifest = 3, kIndex = 4 };
 
 inline constexpr size_t kEnvelopeBytes = 24;
 
 /// Begins a record; the body follows, then SealEnvelope.
-void PutEnvelope(ByteWriter* record, RecordKind kind, uint64_t id);
+void PutEnvelope(ByteWriter* record, RecordKind kind, uint64_t id, uint16_t version = 1);
 
 /// Sets the checksum over all that was put.
 void SealEnvelope(ByteWriter* record);

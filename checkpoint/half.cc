@@ -1,6 +1,8 @@
 #include "checkpoint/half.h"
 
 #include <bit>
+#include <cmath>
+#include <cstddef>
 
 namespace ps::checkpoint {
 namespace {
@@ -64,6 +66,14 @@ uint16_t FloatToBf16(float value) {
 
 float Bf16ToFloat(uint16_t bits) {
   return std::bit_cast<float>(uint32_t{bits} << 16U);
+}
+
+void RoundToBf16(std::span<const float> values, std::span<float> rounded) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float nearest = Bf16ToFloat(FloatToBf16(values[i]));
+    const auto cut = std::bit_cast<float>(std::bit_cast<uint32_t>(values[i]) & 0xffff0000U);
+    rounded[i] = std::isinf(nearest) && std::isfinite(values[i]) ? cut : nearest;
+  }
 }
 
 }  // namespace ps::checkpoint

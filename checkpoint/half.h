@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace ps::checkpoint {
 
@@ -13,5 +14,10 @@ float HalfToFloat(uint16_t bits);
 
 uint16_t FloatToBf16(float value);
 float Bf16ToFloat(uint16_t bits);
+
+/// Each value becomes the nearest one that bf16 has, ties to even, but what is finite stays so. The
+/// relative error is at most 2^-8; below 2^-126, where floats are subnormal, the error is at most
+/// 2^-134. Requires: spans of one size.
+void RoundToBf16(std::span<const float> values, std::span<float> rounded);
 
 }  // namespace ps::checkpoint

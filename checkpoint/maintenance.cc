@@ -69,7 +69,7 @@ class PartCopier {
         const ChunkRef* previous = known == copies_.end() ? nullptr : &known->second.target;
         PS_ASSIGN(
             const ChunkRef copy,
-            target_->PutChunk(id, ImageOf(ref.key, data), previous, Codec::kZstd));
+            target_->PutChunk(id, ImageOf(ref.key, data), previous, ChunkFormat()));
         copies_[ref.key] = {.source = ref, .target = copy};
       }
       ref = copies_[ref.key].target;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/chunk_record.h"
+#include "checkpoint/half.h"
 #include "checkpoint/keys.h"
 #include "ps/base/check.h"
 #include "ps/base/crc32c.h"
@@ -43,6 +44,18 @@ Database::KeepFunction KeepReachable(Reachable reachable, CheckpointId newest) {
              return span.base <= record.id && record.id <= span.written;
            });
   };
+}
+
+/// A chunk as it will be read back; `rooms` has what is not as in memory.
+ChunkImage Rounded(
+    const ChunkImage& image, SlotType slots, std::array<std::vector<float>, kSlotsMax>* rooms) {
+  ChunkImage rounded = image;
+  for (size_t i = 0; i < kSlotsMax && slots == SlotType::kBf16; ++i) {
+    (*rooms)[i].resize(image.slots[i].size());
+    RoundToBf16(image.slots[i], (*rooms)[i]);
+    rounded.slots[i] = (*rooms)[i];
+  }
+  return rounded;
 }
 
 /// Value and slots.
@@ -96,9 +109,11 @@ ShardStore::ShardStore(std::unique_ptr<Database> database, std::string name)
     : database_(std::move(database)), name_(std::move(name)) {}
 
 Result<ChunkRef> ShardStore::PutChunk(
-    CheckpointId id, const ChunkImage& image, const ChunkRef* previous, Codec codec) {
+    CheckpointId id, const ChunkImage& image, const ChunkRef* previous, const ChunkFormat& format) {
   PS_TRY(CheckCanWrite(id));
-  const std::vector<std::span<const std::byte>> buffers = BuffersOf(image);
+  std::array<std::vector<float>, kSlotsMax> rounded;
+  const std::vector<std::span<const std::byte>> buffers =
+      BuffersOf(Rounded(image, format.slots, &rounded));
   ChunkHead head;
   head.key = image.key;
   head.written = id;
@@ -107,7 +122,7 @@ Result<ChunkRef> ShardStore::PutChunk(
   head.buffer_count = static_cast<uint32_t>(buffers.size());
 
   const bool may_be_delta =
-      codec == Codec::kZstd && previous != nullptr && CanBeBase(*previous, head);
+      format.codec == Codec::kZstd && previous != nullptr && CanBeBase(*previous, head);
   std::optional<ChunkData> base;
   if (may_be_delta) {
     // A base that can't be read is no reason to fail: without one the chunk is written in full.
@@ -119,14 +134,18 @@ Result<ChunkRef> ShardStore::PutChunk(
   Change change;
   change.column = kChunks;
   change.value.emplace_back();  // the head's place
+  std::array<std::vector<std::byte>, kBuffersMax> packed;
   std::array<std::vector<std::byte>, kBuffersMax> rooms;
   bool is_delta = false;
   for (size_t i = 0; i < buffers.size(); ++i) {
     head.crc = Crc32c(buffers[i], head.crc);
     ChunkCodec::Encoded encoded{.encoding = Encoding::kRaw, .bytes = buffers[i]};
-    if (codec == Codec::kZstd) {
-      encoded = codec_.Encode(
-          buffers[i], base.has_value() ? BuffersOf(*base)[i] : std::span<std::byte>(), &rooms[i]);
+    if (i > 0 && format.slots == SlotType::kBf16) {
+      encoded = ChunkCodec::Pack(buffers[i], &packed[i]);
+    }
+    if (format.codec == Codec::kZstd) {
+      const auto below = base.has_value() ? BuffersOf(*base)[i] : std::span<std::byte>();
+      encoded = codec_.Encode(encoded, buffers[i], below, &rooms[i]);
     }
     is_delta = is_delta || encoded.encoding == Encoding::kDelta;
     head.encodings[i] = encoded.encoding;

@@ -22,6 +22,14 @@ enum class Codec : uint8_t {
   kZstd,  // per buffer whatever is smallest: as it is, compressed, or a compressed delta
 };
 
+/// How the optimizer's buffers are stored. The value is always f32.
+enum class SlotType : uint8_t { kF32, kBf16 };
+
+struct ChunkFormat {
+  Codec codec = Codec::kZstd;
+  SlotType slots = SlotType::kF32;
+};
+
 /// Deltas on top of each other, at most: what a read may have to go through.
 inline constexpr uint32_t kDeltasMax = 8;
 
@@ -62,14 +70,18 @@ class ShardStore {
   static Result<std::unique_ptr<ShardStore>> Open(
       Storage& storage, const std::string& path, const std::string& directory, OpenMode mode);
 
-  /// Writes a chunk. `previous` is where this store has an older version of it, or null; with
+  /// Writes a chunk. With kBf16 slots it is read back with the slots that RoundToBf16 gives.
+  /// `previous` is where this store has an older version of it, or null; with
   /// kZstd it may become the base of a delta; where it can't be read, the chunk is written in full.
   /// Blocks while the disk is behind. The record is on the disk for sure when a part was committed
   /// after it; until then the returned ref may be used in this process. Requires: at least one
   /// element; buffers of one size. Errors: kInvalidArgument as CommitPart; kIo (nothing is lost
   /// that was committed).
   Result<ChunkRef> PutChunk(
-      CheckpointId id, const ChunkImage& image, const ChunkRef* previous, Codec codec);
+      CheckpointId id,
+      const ChunkImage& image,
+      const ChunkRef* previous,
+      const ChunkFormat& format);
 
   /// When it returns, the part and every record it refers to are on the disk, synced. After a crash
   /// before that, there is no part of this number. Requires: chunks by key, each once; refs that

@@ -10,6 +10,9 @@
 namespace ps::coordinator {
 namespace {
 
+/// After so much training there is a first one: until then a lost server begins anew.
+constexpr Duration kFirstMax = std::chrono::seconds(2);
+
 /// The last checkpoint of a run may take this long, whatever the disk is.
 constexpr Duration kLastMax = std::chrono::minutes(10);
 
@@ -29,7 +32,8 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
     return;
   }
   if (!next_due_) {
-    next_due_ = call.now + Every();
+    const bool is_first = job_->state.checkpoints.kept.empty();
+    next_due_ = call.now + (is_first ? std::min(Every(), kFirstMax) : Every());
   }
   if (call.now < *next_due_ || !job_->shards.are_all_ready()) {
     return;

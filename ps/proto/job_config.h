@@ -157,6 +157,7 @@ struct FleetConfig {
 };
 
 enum class CheckpointCodec : uint8_t { kNone, kZstd };
+enum class CheckpointSlots : uint8_t { kF32, kBf16 };
 enum class RecoveryKind : uint8_t { kAuto, kPartial, kConsistent };
 
 struct CheckpointConfig {
@@ -166,6 +167,7 @@ struct CheckpointConfig {
   std::string copy_to;  // a path or s3://BUCKET/PREFIX; empty: nowhere
   uint32_t keep = 5;    // how many
   CheckpointCodec codec = CheckpointCodec::kZstd;
+  CheckpointSlots slots = CheckpointSlots::kF32;  // of the optimizer
   RecoveryKind recovery = RecoveryKind::kAuto;
 
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;

@@ -124,6 +124,7 @@ void VisitFields(C& c, V&& visit) {
   visit("copy_to", c.copy_to);
   visit("keep", c.keep);
   visit("codec", c.codec);
+  visit("slots", c.slots);
   visit("recovery", c.recovery);
 }
 

@@ -25,7 +25,7 @@ class DiskThread final : public ShardDisk {
   /// `storage` and `loop` outlive it.
   DiskThread(checkpoint::Storage* storage, ShardId shard, net::Loop* loop, Answers answers);
 
-  void Use(std::string path, checkpoint::Codec codec) override;
+  void Use(std::string path, checkpoint::ChunkFormat format) override;
 
   void Write(ChunkWrite write) override { thread_.Add(std::move(write)); }
 
@@ -36,7 +36,7 @@ class DiskThread final : public ShardDisk {
  private:
   struct Place {
     std::string path;
-    checkpoint::Codec codec = checkpoint::Codec::kZstd;
+    checkpoint::ChunkFormat format;
   };
 
   using Request = std::variant<Place, ChunkWrite, PartWrite, RestoreRequest>;

@@ -25,12 +25,12 @@ std::string DirectoryOf(ShardId shard, uint32_t n) {
 
 }  // namespace
 
-void DiskWork::Use(std::string path, checkpoint::Codec codec) {
+void DiskWork::Use(std::string path, checkpoint::ChunkFormat format) {
   if (path != path_) {
     own_.reset();
   }
   path_ = std::move(path);
-  codec_ = codec;
+  format_ = format;
 }
 
 Result<ShardStore*> DiskWork::Own() {
@@ -95,7 +95,7 @@ Result<ChunkRef> DiskWork::Put(const ChunkWrite& write) {
     image.slots[slot] = write.image->slots[slot].floats();
   }
   const ChunkRef* const previous = write.previous ? &*write.previous : nullptr;
-  return store->PutChunk(write.checkpoint, image, previous, codec_);
+  return store->PutChunk(write.checkpoint, image, previous, format_);
 }
 
 ChunkWritten DiskWork::Do(const ChunkWrite& write) {

@@ -15,7 +15,7 @@ class DiskWork {
   /// `storage` outlives it.
   DiskWork(checkpoint::Storage* storage, ShardId shard) : storage_(storage), shard_(shard) {}
 
-  void Use(std::string path, checkpoint::Codec codec);
+  void Use(std::string path, checkpoint::ChunkFormat format);
 
   ChunkWritten Do(const ChunkWrite& write);
   PartWritten Do(const PartWrite& write);
@@ -39,7 +39,7 @@ class DiskWork {
   checkpoint::Storage* const storage_;
   const ShardId shard_;
   std::string path_;
-  checkpoint::Codec codec_ = checkpoint::Codec::kZstd;
+  checkpoint::ChunkFormat format_;
   std::unique_ptr<checkpoint::ShardStore> own_;  // once needed
   std::string directory_;                        // of own_
 };

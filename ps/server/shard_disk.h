@@ -77,7 +77,7 @@ class ShardDisk {
   virtual ~ShardDisk() = default;
 
   /// Where this shard's store is, and how it encodes. Comes before all else.
-  virtual void Use(std::string path, checkpoint::Codec codec) = 0;
+  virtual void Use(std::string path, checkpoint::ChunkFormat format) = 0;
   virtual void Write(ChunkWrite write) = 0;       // -> ShardCore::OnChunkWritten
   virtual void Commit(PartWrite write) = 0;       // -> ShardCore::OnPartWritten
   virtual void Restore(RestoreRequest what) = 0;  // -> ShardCore::OnRestored

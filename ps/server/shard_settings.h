@@ -22,7 +22,7 @@ struct ShardSettings {
   uint64_t queue_bytes = 64U << 20;
   uint64_t commit_slice_bytes = 8U << 20;  // bsp: of gradients, between two looks at the messages
   std::string checkpoint_path;             // empty: none are written
-  checkpoint::Codec checkpoint_codec = checkpoint::Codec::kZstd;
+  checkpoint::ChunkFormat checkpoint_format;
   proto::Timing timing = proto::Timing::FromMaxDetect(std::chrono::seconds(3));
 
   static ShardSettings Of(const proto::JobConfig& config);

@@ -27,6 +27,7 @@ namespace ps::bench {
 namespace {
 
 namespace fs = std::filesystem;
+using checkpoint::ChunkFormat;
 using checkpoint::ChunkRef;
 using checkpoint::Codec;
 using checkpoint::ShardStore;
@@ -129,13 +130,13 @@ class Written {
   }
 
   /// A checkpoint in which chunks [0, changed) are new. Returns the bytes of their records.
-  uint64_t Write(const Shard& shard, size_t changed, Codec codec, bool has_momentum = true) {
+  uint64_t Write(const Shard& shard, size_t changed, ChunkFormat format, bool has_momentum = true) {
     ++id_;
     const bool is_first = refs_.empty();
     refs_.resize(shard.size());
     for (size_t c = 0; c < changed; ++c) {
       const auto ref = store_->PutChunk(
-          id_, shard.ImageOf(c, has_momentum), is_first ? nullptr : &refs_[c], codec);
+          id_, shard.ImageOf(c, has_momentum), is_first ? nullptr : &refs_[c], format);
       PS_CHECK(ref.ok()) << ref.status();
       refs_[c] = *ref;
     }
@@ -244,7 +245,7 @@ void MeasureDisk(const BenchArguments& arguments, const Shard& shard, Table* tab
   const Folder raw;
   std::vector<std::byte> room;
   std::unique_ptr<Written> written;
-  const auto write = [&] { written->Write(shard, shard.size(), Codec::kNone); };
+  const auto write = [&] { written->Write(shard, shard.size(), {Codec::kNone}); };
   Add(arguments,
       {.name = "write and sync",
        .prepare = [&] { written = std::make_unique<Written>(); },
@@ -266,7 +267,7 @@ void MeasureDisk(const BenchArguments& arguments, const Shard& shard, Table* tab
 /// Half of the chunks change between checkpoints, without compression.
 void CountBytes(Shard* shard) {
   Written written;
-  written.Write(*shard, shard->size(), Codec::kNone);
+  written.Write(*shard, shard->size(), {Codec::kNone});
   const uint64_t before = written.folder().bytes();
   constexpr int kCheckpoints = 5;
   const size_t changed = (shard->size() + 1) / 2;
@@ -274,7 +275,7 @@ void CountBytes(Shard* shard) {
     for (size_t c = 0; c < changed; ++c) {
       shard->Step(c, 0.1F);
     }
-    written.Write(*shard, changed, Codec::kNone);
+    written.Write(*shard, changed, {Codec::kNone});
   }
   const uint64_t bytes_changed = kCheckpoints * changed * kChunkElements * 2 * sizeof(float);
   const double ratio =
@@ -290,13 +291,13 @@ void CountDeltas(int steps, bool has_momentum, Table* table) {
     shard.Step(0, 0.1F);
   }
   Written written;
-  written.Write(shard, 1, Codec::kZstd, has_momentum);
+  written.Write(shard, 1, {Codec::kZstd}, has_momentum);
   uint64_t stored = 0;
   for (int i = 0; i < kCheckpoints; ++i) {
     for (int s = 0; s < steps; ++s) {
       shard.Step(0, 0.1F);
     }
-    stored += written.Write(shard, 1, Codec::kZstd, has_momentum);
+    stored += written.Write(shard, 1, {Codec::kZstd}, has_momentum);
   }
   const double logical = kCheckpoints * kChunkElements * sizeof(float) * (has_momentum ? 2.0 : 1.0);
   table->Add(

@@ -33,8 +33,9 @@ Floats Sum(Floats a, const Floats& b) {
 ChunkCodec::Encoded RoundTrip(
     const Floats& values, const Floats& previous, std::vector<std::byte>* room) {
   ChunkCodec codec;
+  const auto bytes = std::as_bytes(std::span(values));
   const auto encoded =
-      codec.Encode(std::as_bytes(std::span(values)), std::as_bytes(std::span(previous)), room);
+      codec.Encode({Encoding::kRaw, bytes}, bytes, std::as_bytes(std::span(previous)), room);
   Floats target = previous;
   target.resize(values.size());
   const Status decoded =
@@ -93,7 +94,8 @@ TEST(ChunkCodecTest, DamagedAndWrongSizesAreRefused) {
   ChunkCodec codec;
   const Floats values(1000, 2.5F);
   std::vector<std::byte> room;
-  const auto encoded = codec.Encode(std::as_bytes(std::span(values)), {}, &room);
+  const auto raw = std::as_bytes(std::span(values));
+  const auto encoded = codec.Encode({Encoding::kRaw, raw}, raw, {}, &room);
   ASSERT_EQ(encoded.encoding, Encoding::kPlain);
   for (const size_t count : {0U, 999U, 1001U}) {
     Floats target(count);
@@ -105,6 +107,23 @@ TEST(ChunkCodecTest, DamagedAndWrongSizesAreRefused) {
   for (size_t size = 0; size < encoded.bytes.size(); ++size) {
     const Status status = codec.Decode(
         Encoding::kDelta, encoded.bytes.first(size), std::as_writable_bytes(std::span(target)));
+    EXPECT_EQ(status.code(), StatusCode::kCorruption) << size;
+  }
+}
+
+TEST(ChunkCodecTest, HalvesOfFloatsArePackedAndOnlyTheirOwnSizeIsTaken) {
+  ChunkCodec codec;
+  const Floats values = {1.5F, -2, 0, INFINITY, -0x1p-130F};
+  std::vector<std::byte> room;
+  const auto packed = ChunkCodec::Pack(std::as_bytes(std::span(values)), &room);
+  EXPECT_EQ(packed.encoding, Encoding::kBf16);
+  ASSERT_EQ(packed.bytes.size(), 2 * values.size());
+  Floats target(values.size());
+  const auto bytes = std::as_writable_bytes(std::span(target));
+  ASSERT_TRUE(codec.Decode(Encoding::kBf16, packed.bytes, bytes).ok());
+  EXPECT_EQ(target, values);
+  for (const size_t size : {0U, 8U, 9U}) {
+    const Status status = codec.Decode(Encoding::kBf16, packed.bytes.first(size), bytes);
     EXPECT_EQ(status.code(), StatusCode::kCorruption) << size;
   }
 }

@@ -29,7 +29,7 @@ class DiskTest : public testing::Test {
   Status Write(CheckpointId id) {
     const std::vector<float> values = WorkloadValues(1, id);
     const ChunkImage image{.key = MakeChunkKey(0, 0), .version = id, .value = values, .slots = {}};
-    PS_ASSIGN(const ChunkRef ref, store_->PutChunk(id, image, nullptr, Codec::kNone));
+    PS_ASSIGN(const ChunkRef ref, store_->PutChunk(id, image, nullptr, {Codec::kNone}));
     PartRecord part;
     part.chunks = {ref};
     return store_->CommitPart(id, part).status();
@@ -100,7 +100,7 @@ TEST_F(DiskTest, ARecordThatWasLostIsInNoCheckpoint) {
   ASSERT_TRUE(Write(1).ok());
   const std::vector<float> values = WorkloadValues(1, 2);
   ChunkImage image{.key = MakeChunkKey(0, 0), .version = 2, .value = values, .slots = {}};
-  const auto lost = store_->PutChunk(2, image, nullptr, Codec::kNone);
+  const auto lost = store_->PutChunk(2, image, nullptr, {Codec::kNone});
   ASSERT_TRUE(lost.ok()) << lost.status();
   PartRecord part;
   part.chunks = {*lost};
@@ -110,12 +110,12 @@ TEST_F(DiskTest, ARecordThatWasLostIsInNoCheckpoint) {
 
   // The next checkpoint is told as long as it refers to the lost record.
   image.key = MakeChunkKey(0, 1);
-  const auto other = store_->PutChunk(3, image, nullptr, Codec::kNone);
+  const auto other = store_->PutChunk(3, image, nullptr, {Codec::kNone});
   ASSERT_TRUE(other.ok()) << other.status();
   part.chunks = {*lost, *other};
   EXPECT_EQ(store_->CommitPart(3, part).status().code(), StatusCode::kStale);
   image.key = lost->key;
-  const auto again = store_->PutChunk(3, image, nullptr, Codec::kNone);
+  const auto again = store_->PutChunk(3, image, nullptr, {Codec::kNone});
   ASSERT_TRUE(again.ok()) << again.status();
   part.chunks = {*again, *other};
   const auto committed = store_->CommitPart(3, part);

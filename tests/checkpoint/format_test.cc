@@ -33,7 +33,7 @@ Bytes Golden(const std::string& name) {
 
 /// Leaves the actual bytes in the temporary folder when they are others.
 void ExpectGolden(const std::string& name, const Bytes& bytes) {
-  ASSERT_EQ(kFormatVersion, 1) << "a new version gets golden files of its own";
+  ASSERT_EQ(kFormatVersion, 2) << "a new version gets golden files of its own";
   if (Golden(name) != bytes) {
     const std::string actual = testing::TempDir() + name;
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -58,6 +58,15 @@ TEST(FormatTest, APartHasItsGoldenBytes) {
 
 TEST(FormatTest, AChunkRecordHasItsGoldenBytes) {
   ExpectGolden("chunk-raw-1.bin", SampleChunkRecord());
+}
+
+TEST(FormatTest, AChunkRecordWithBf16SlotsHasItsGoldenBytes) {
+  ExpectGolden("chunk-bf16-2.bin", SampleBf16Record());
+  const Bytes record = Golden("chunk-bf16-2.bin");
+  const auto view = ViewChunkRecord(MakeChunkKey(1, 2), 7, record);
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->head.encodings[0], Encoding::kRaw);
+  EXPECT_EQ(view->head.encodings[1], Encoding::kBf16);
 }
 
 /// The compressed bytes themselves are zstd's to choose.
@@ -131,7 +140,7 @@ TEST(FormatTest, EveryFlippedBitOfAChunksHeadIsFound) {
 TEST(FormatTest, NewerRecordsAreToldFromDamage) {
   Bytes part = EncodePart(7, SamplePart());
   Bytes chunk = SampleChunkRecord();
-  part[6] = chunk[6] = std::byte{2};
+  part[6] = chunk[6] = std::byte{kFormatVersion + 1};
   EXPECT_EQ(DecodePart(7, part).status().code(), StatusCode::kUnsupported);
   EXPECT_EQ(
       ViewChunkRecord(MakeChunkKey(1, 2), 7, chunk).status().code(), StatusCode::kUnsupported);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace ps::checkpoint {
 namespace {
@@ -83,6 +84,41 @@ TEST(HalfLimitsTest, ANanWhosePayloadIsInTheLowBitsStaysOne) {
   const auto low = std::bit_cast<float>(0x7f800001U);
   EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(low))));
   EXPECT_TRUE(std::isnan(Bf16ToFloat(FloatToBf16(low))));
+}
+
+TEST(RoundToBf16Test, TheErrorIsAtMostA256thAndWhatIsFiniteStaysSo) {
+  std::vector<float> values = {
+      0,
+      -0.0F,
+      1,
+      std::numeric_limits<float>::max(),
+      -std::numeric_limits<float>::max(),
+      3.3961e38F};
+  // Every exponent of normal numbers, with mantissas all over.
+  for (uint32_t bits = 0x00800000; bits < 0x7f800000; bits += 40'009) {
+    values.push_back(std::bit_cast<float>(bits));
+    values.push_back(-std::bit_cast<float>(bits));
+  }
+  std::vector<float> rounded(values.size());
+  RoundToBf16(values, rounded);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double error = std::abs(double{rounded[i]} - double{values[i]});
+    ASSERT_LE(error, std::abs(double{values[i]}) / 256) << values[i];
+    ASSERT_EQ(std::bit_cast<uint32_t>(rounded[i]) & 0xffffU, 0U) << values[i];
+    ASSERT_EQ(std::signbit(rounded[i]), std::signbit(values[i])) << values[i];
+  }
+}
+
+TEST(RoundToBf16Test, SubnormalAndSpecialValuesKeepTheirKind) {
+  const std::vector<float> values = {
+      kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 0x1.8p-133F, 0x1p-149F};
+  std::vector<float> rounded(values.size());
+  RoundToBf16(values, rounded);
+  EXPECT_EQ(rounded[0], kInfinity);
+  EXPECT_EQ(rounded[1], -kInfinity);
+  EXPECT_TRUE(std::isnan(rounded[2]));
+  EXPECT_EQ(rounded[3], 0x1p-132F) << "a tie goes to the even one";
+  EXPECT_EQ(rounded[4], 0);
 }
 
 }  // namespace

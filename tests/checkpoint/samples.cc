@@ -106,7 +106,19 @@ std::vector<std::byte> SampleChunkRecord() {
   const std::vector<float> slot(value.size(), -1);
   const ChunkImage image{
       .key = MakeChunkKey(1, 2), .version = 5, .value = value, .slots = {slot, {}}};
-  const auto ref = (*store)->PutChunk(7, image, nullptr, Codec::kNone);
+  const auto ref = (*store)->PutChunk(7, image, nullptr, {Codec::kNone});
+  PS_CHECK(ref.ok()) << ref.status();
+  return *storage.ValueOf("p/shard-0", 0, MakeRecordKey(image.key, 7));
+}
+
+std::vector<std::byte> SampleBf16Record() {
+  MemoryStorage storage;
+  auto store = ShardStore::Open(storage, "p", ShardId(0), OpenMode::kWrite);
+  const std::vector<float> value = SampleValues(0);
+  const std::vector<float> slot = SampleValues(1);
+  const ChunkImage image{
+      .key = MakeChunkKey(1, 2), .version = 5, .value = value, .slots = {slot, {}}};
+  const auto ref = (*store)->PutChunk(7, image, nullptr, {Codec::kNone, SlotType::kBf16});
   PS_CHECK(ref.ok()) << ref.status();
   return *storage.ValueOf("p/shard-0", 0, MakeRecordKey(image.key, 7));
 }
@@ -117,12 +129,12 @@ std::vector<std::byte> SampleDeltaRecord() {
   std::vector<float> value = SampleValues(0);
   std::vector<float> slot(value.size(), -1);
   ChunkImage image{.key = MakeChunkKey(1, 2), .version = 5, .value = value, .slots = {slot, {}}};
-  const auto first = (*store)->PutChunk(7, image, nullptr, Codec::kNone);
+  const auto first = (*store)->PutChunk(7, image, nullptr, {Codec::kNone});
   PS_CHECK(first.ok()) << first.status();
   value = SampleValues(1);
   slot.assign(value.size(), 0.5F);
   image = {.key = image.key, .version = 6, .value = value, .slots = {slot, {}}};
-  const auto second = (*store)->PutChunk(9, image, &*first, Codec::kZstd);
+  const auto second = (*store)->PutChunk(9, image, &*first, {Codec::kZstd});
   PS_CHECK(second.ok()) << second.status();
   return *storage.ValueOf("p/shard-0", 0, MakeRecordKey(image.key, 9));
 }

@@ -23,4 +23,7 @@ std::vector<std::byte> SampleChunkRecord();
 /// The same after an update, in checkpoint 9: the value is a delta, the slot is all alike.
 std::vector<std::byte> SampleDeltaRecord();
 
+/// One with a slot of half the size.
+std::vector<std::byte> SampleBf16Record();
+
 }  // namespace ps::checkpoint

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "checkpoint/half.h"
 #include "ps/base/random.h"
 #include "tests/checkpoint/engines.h"
 
@@ -73,11 +74,12 @@ class ShardStoreTest : public testing::TestWithParam<const Engine*> {
   std::string path() const { return engine_->path() + "/p"; }
 
   ChunkRef Put(CheckpointId id, const Sample& sample) {
-    return Put(id, sample, nullptr, Codec::kNone);
+    return Put(id, sample, nullptr, {Codec::kNone});
   }
 
-  ChunkRef Put(CheckpointId id, const Sample& sample, const ChunkRef* previous, Codec codec) {
-    const auto ref = store_->PutChunk(id, sample.image(), previous, codec);
+  ChunkRef Put(
+      CheckpointId id, const Sample& sample, const ChunkRef* previous, ChunkFormat format) {
+    const auto ref = store_->PutChunk(id, sample.image(), previous, format);
     EXPECT_TRUE(ref.ok()) << ref.status();
     return ref.ok() ? *ref : ChunkRef();
   }
@@ -160,7 +162,7 @@ TEST_P(ShardStoreTest, NumbersGrow) {
   Reopen();
   for (const CheckpointId id : {CheckpointId{3}, CheckpointId{4}}) {
     EXPECT_EQ(
-        store_->PutChunk(id, Sample(0, 6).image(), nullptr, Codec::kNone).status().code(),
+        store_->PutChunk(id, Sample(0, 6).image(), nullptr, {Codec::kNone}).status().code(),
         StatusCode::kInvalidArgument);
     PartRecord part;
     part.chunks = {};
@@ -229,11 +231,11 @@ TEST_P(ShardStoreTest, ARefThatTheRecordDoesNotFitIsNamed) {
 
 TEST_P(ShardStoreTest, DeltasAreReadBackAndTheirChainHasAnEnd) {
   const auto sample = [](CheckpointId id) { return Sample(0, id, 2, 5000); };
-  std::vector<ChunkRef> refs = {Put(1, sample(1), nullptr, Codec::kZstd)};
+  std::vector<ChunkRef> refs = {Put(1, sample(1), nullptr, {Codec::kZstd})};
   Commit(1, {refs.back()});
   for (CheckpointId id = 2; id <= 12; ++id) {
     const ChunkRef previous = refs.back();
-    refs.push_back(Put(id, sample(id), &previous, Codec::kZstd));
+    refs.push_back(Put(id, sample(id), &previous, {Codec::kZstd}));
     Commit(id, {refs.back()});
   }
   EXPECT_EQ(refs[1].depth, 1U);
@@ -248,14 +250,45 @@ TEST_P(ShardStoreTest, DeltasAreReadBackAndTheirChainHasAnEnd) {
   }
 }
 
+/// What a chunk with bf16 slots is read back as.
+Sample Bf16(Sample sample) {
+  for (size_t i = 1; i < sample.buffers.size(); ++i) {
+    RoundToBf16(sample.buffers[i], sample.buffers[i]);
+  }
+  return sample;
+}
+
+TEST_P(ShardStoreTest, Bf16SlotsComeBackRoundedAndTakeHalfTheSpace) {
+  const Sample sample(0, 5, 2, 5000);
+  const ChunkRef full = Put(1, sample);
+  const ChunkRef half = Put(2, sample, nullptr, {Codec::kNone, SlotType::kBf16});
+  EXPECT_EQ(full.stored_bytes - half.stored_bytes, 2 * 5000 * sizeof(uint16_t));
+  ExpectHolds(*store_, half, Bf16(sample));
+  EXPECT_NE(half.crc, full.crc) << "of what is read back";
+}
+
+TEST_P(ShardStoreTest, SlotsChangeTheirTypeInTheMiddleOfDeltas) {
+  const auto sample = [](CheckpointId id) { return Sample(0, id, 1, 5000); };
+  const ChunkRef first = Put(1, sample(1), nullptr, {Codec::kZstd});
+  const ChunkRef second = Put(2, sample(2), &first, {Codec::kZstd, SlotType::kBf16});
+  const ChunkRef third = Put(3, sample(3), &second, {Codec::kZstd, SlotType::kBf16});
+  const ChunkRef last = Put(4, sample(4), &third, {Codec::kZstd});
+  EXPECT_LT(third.stored_bytes, last.stored_bytes);
+  Commit(4, {last});
+  Reopen();
+  ExpectHolds(*store_, second, Bf16(sample(2)));
+  ExpectHolds(*store_, third, Bf16(sample(3)));
+  ExpectHolds(*store_, last, sample(4));
+}
+
 TEST_P(ShardStoreTest, RetainKeepsWhatADeltaNeeds) {
   const auto sample = [](CheckpointId id) { return Sample(0, id, 1, 5000); };
-  ChunkRef ref = Put(1, sample(1), nullptr, Codec::kZstd);
+  ChunkRef ref = Put(1, sample(1), nullptr, {Codec::kZstd});
   const ChunkRef first = ref;
   Commit(1, {ref});
   for (CheckpointId id = 2; id <= 11; ++id) {
     const ChunkRef previous = ref;
-    ref = Put(id, sample(id), &previous, Codec::kZstd);
+    ref = Put(id, sample(id), &previous, {Codec::kZstd});
     Commit(id, {ref});
     const std::vector<CheckpointId> kept = {id};
     ASSERT_TRUE(store_->Retain(kept).ok());
@@ -266,12 +299,12 @@ TEST_P(ShardStoreTest, RetainKeepsWhatADeltaNeeds) {
 }
 
 TEST_P(ShardStoreTest, WithoutItsBaseAChunkIsWrittenInFull) {
-  ChunkRef previous = Put(1, Sample(0, 1, 1, 5000), nullptr, Codec::kZstd);
+  ChunkRef previous = Put(1, Sample(0, 1, 1, 5000), nullptr, {Codec::kZstd});
   previous.crc ^= 1;
-  const ChunkRef ref = Put(2, Sample(0, 2, 1, 5000), &previous, Codec::kZstd);
+  const ChunkRef ref = Put(2, Sample(0, 2, 1, 5000), &previous, {Codec::kZstd});
   EXPECT_EQ(ref.depth, 0U);
   ExpectHolds(*store_, ref, Sample(0, 2, 1, 5000));
-  const ChunkRef other = Put(3, Sample(0, 2, 2, 5000), &ref, Codec::kZstd);
+  const ChunkRef other = Put(3, Sample(0, 2, 2, 5000), &ref, {Codec::kZstd});
   EXPECT_EQ(other.depth, 0U) << "a slot more";
 }
 

@@ -54,7 +54,7 @@ Result<PartSummary> WritePart(ShardStore& store, CheckpointId id) {
     const std::vector<float> values = WorkloadValues(c, version);
     const ChunkImage image{
         .key = MakeChunkKey(c, 0), .version = version, .value = values, .slots = {}};
-    PS_ASSIGN(const ChunkRef ref, store.PutChunk(id, image, previous, Codec::kZstd));
+    PS_ASSIGN(const ChunkRef ref, store.PutChunk(id, image, previous, {Codec::kZstd}));
     part.chunks.push_back(ref);
   }
   return store.CommitPart(id, part);

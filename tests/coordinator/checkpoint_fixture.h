@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -45,9 +46,16 @@ class CheckpointTest : public ::testing::Test {
       : CheckpointTest(mode, proto::RecoveryKind::kAuto) {}
 
   CheckpointTest(proto::Mode mode, proto::RecoveryKind recovery)
+      : CheckpointTest(
+            [&](CoordinatorOptions* options) { options->config.checkpoint.recovery = recovery; },
+            mode) {}
+
+  explicit CheckpointTest(
+      const std::function<void(CoordinatorOptions*)>& change,
+      proto::Mode mode = proto::Mode::kAsync)
       : harness_([&] {
           CoordinatorOptions options = OptionsWith(&disk_, mode);
-          options.config.checkpoint.recovery = recovery;
+          change(&options);
           return options;
         }()) {}
 

@@ -51,6 +51,39 @@ TEST_F(CheckpointTest, HasWhatWasCountedWhenItWasOpened) {
   EXPECT_GT(harness_.status().samples_counted, counted);
 }
 
+/// One whose checkpoints are far apart.
+class RareCheckpointTest : public CheckpointTest {
+ protected:
+  RareCheckpointTest()
+      : CheckpointTest(
+            [](CoordinatorOptions* options) { options->config.checkpoint.every_s = 60; }) {}
+};
+
+TEST_F(RareCheckpointTest, TheFirstComesSoonAfterTrainingBegan) {
+  Begin();
+  Wait(std::chrono::milliseconds(1900));
+  EXPECT_THAT(disk_.opened, IsEmpty());
+  Wait(std::chrono::milliseconds(200));
+  EXPECT_THAT(disk_.opened, ElementsAre(1));
+  Written();
+  Wait(std::chrono::seconds(59));
+  EXPECT_THAT(disk_.opened, ElementsAre(1)) << "the others are as far apart as the job says";
+  Wait(std::chrono::seconds(2));
+  EXPECT_THAT(disk_.opened, ElementsAre(1, 2));
+}
+
+TEST_F(RareCheckpointTest, ACoordinatorThatComesBackToOneWaitsForTheNext) {
+  Begin();
+  Wait(std::chrono::milliseconds(2100));
+  Written();
+  harness_.Restart();
+  for (FakeWorker& worker : workers_) {
+    harness_.Reconnect(&worker);
+  }
+  Wait(std::chrono::seconds(50));
+  EXPECT_THAT(disk_.opened, ElementsAre(1));
+}
+
 TEST_F(CheckpointTest, TheOldestGoWhenThereAreMoreThanAreKept) {
   Begin();
   for (int i = 0; i < 3; ++i) {

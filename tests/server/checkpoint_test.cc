@@ -314,16 +314,16 @@ TEST(CheckpointTest, AStoreThatCannotBeWrittenIsReadAndAFreshOneIsBegun) {
   checkpoint::MemoryStorage memory;
   {
     DiskWork before(&memory, kOwn);
-    before.Use("path", checkpoint::Codec::kZstd);
+    before.Use("path", checkpoint::ChunkFormat());
     EXPECT_EQ(write(&before, 1, 2.5F).directory, "shard-0");
   }
   DamagedStorage damaged(&memory);
   DiskWork disk(&damaged, kOwn);
-  disk.Use("path", checkpoint::Codec::kZstd);
+  disk.Use("path", checkpoint::ChunkFormat());
   EXPECT_EQ(value_of(&disk, 1), 2.5F);
   EXPECT_EQ(write(&disk, 2, 3.5F).directory, "shard-0.2");
   DiskWork after(&memory, ShardId(1));
-  after.Use("path", checkpoint::Codec::kZstd);
+  after.Use("path", checkpoint::ChunkFormat());
   EXPECT_EQ(value_of(&after, 2), 3.5F) << "another shard finds it, too";
   EXPECT_EQ(value_of(&after, 1), 2.5F);
 }

@@ -25,6 +25,8 @@ TEST(ShardSettingsTest, AreReadFromTheConfigThatWorkersGet) {
   config.servers.queue_mib = 3;
   config.fleet.max_detect_s = 1.5F;
   config.workers.resize(1);
+  config.checkpoint.codec = proto::CheckpointCodec::kNone;
+  config.checkpoint.slots = proto::CheckpointSlots::kBf16;
   config.optimizer.kind = proto::OptimizerKind::kAdamW;
   config.optimizer.lr = 0.025F;
   config.optimizer.schedule.kind = proto::ScheduleKind::kStep;
@@ -38,6 +40,8 @@ TEST(ShardSettingsTest, AreReadFromTheConfigThatWorkersGet) {
   EXPECT_EQ(settings->reference_minibatch, 32U);
   EXPECT_EQ(settings->frame_bytes, uint64_t{64} << 10);
   EXPECT_EQ(settings->queue_bytes, uint64_t{3} << 20);
+  EXPECT_EQ(settings->checkpoint_format.codec, checkpoint::Codec::kNone);
+  EXPECT_EQ(settings->checkpoint_format.slots, checkpoint::SlotType::kBf16);
   EXPECT_EQ(settings->timing.detect, std::chrono::milliseconds(1500));
 }
 

@@ -60,7 +60,9 @@ class RigDisk final : public ShardDisk {
 
   explicit RigDisk(checkpoint::Storage* storage) : work(storage, kShard) {}
 
-  void Use(std::string path, checkpoint::Codec codec) override { work.Use(std::move(path), codec); }
+  void Use(std::string path, checkpoint::ChunkFormat format) override {
+    work.Use(std::move(path), format);
+  }
 
   void Write(ChunkWrite write) override { requests.emplace_back(std::move(write)); }
 

@@ -118,8 +118,8 @@ class SimDisk final : public server::ShardDisk {
         answers_(std::move(answers)),
         work_(std::in_place, storage, shard) {}
 
-  void Use(std::string path, checkpoint::Codec codec) override {
-    work_->Use(std::move(path), codec);
+  void Use(std::string path, checkpoint::ChunkFormat format) override {
+    work_->Use(std::move(path), format);
   }
 
   /// All that has changed is asked for in the instant in which a checkpoint begins.
