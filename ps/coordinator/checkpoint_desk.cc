@@ -283,6 +283,12 @@ bool CheckpointDesk::FinishLast(const Call& call) {
   if (has_tried_last_ || is_saved || !job_->shards.are_all_ready()) {
     return true;
   }
+  if (!job_->rounds.is_empty() || !job_->rounds.is_commit_acknowledged()) {
+    has_tried_last_ = true;
+    trouble_ = "no last checkpoint was written: the run ended in the middle of a round";
+    job_->log->Warning("no_last_checkpoint", {{"why", trouble_}});
+    return true;
+  }
   has_tried_last_ = true;
   last_deadline_ = call.now + kLastMax;
   Begin(call);

@@ -303,6 +303,19 @@ TEST_F(BspCheckpointTest, IsOfACommittedRound) {
   EXPECT_EQ(harness_.shards[0].checkpoints.back().round, 2U);
 }
 
+/// What counts in an open round is not in the parameters.
+TEST_F(BspCheckpointTest, NoneIsWrittenAtTheEndWhileARoundIsOpen) {
+  Begin();
+  harness_.Work(&workers_[0], grants_[0]);
+  harness_.core->RequestStop(false, "enough", harness_.now, harness_.out());
+  harness_.Wait(harness_.timing.detect * 4, workers_);
+  CloseAll(&harness_, workers_);
+  harness_.Wait(harness_.timing.detect * 2);
+  EXPECT_THAT(disk_.opened, IsEmpty());
+  EXPECT_TRUE(harness_.shards[0].is_told);
+  EXPECT_NE(checkpoints().trouble, "");
+}
+
 TEST(ResumeTest, GoesOnFromWhatWasCountedWithTheLeasesBackInTheQueue) {
   FakeDisk disk;
   JobState saved;
