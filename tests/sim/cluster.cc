@@ -88,6 +88,7 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   Servers servers_;
   Faults faults_;
   Auditor auditor_;
+  Saboteur saboteur_;
   std::vector<std::function<void()>> answers_;  // of shards, in the delivery under way
   bool is_stopped_ = false;
 };
@@ -107,6 +108,7 @@ Cluster::Cluster(const Scenario& scenario)
            scenario.train_samples,
            uint64_t{scenario.frame_kib} << 10U,
            scenario.overlap,
+           scenario.goes_back(),
            [this](uint32_t tensor, int64_t element) {
              return SimulatedValue(scenario_, tensor, element);
            }}),
@@ -156,7 +158,8 @@ Cluster::Cluster(const Scenario& scenario)
            [this](Duration pause) { coordinator_.Restart(pause); },
            [this](bool is_immediate) { Stop(is_immediate); },
            [this] { return CanLoseServers(); }}),
-      auditor_(&storage_, &oracle_, &violations_) {
+      auditor_(&storage_, &oracle_, &violations_),
+      saboteur_(scenario.sabotage) {
   coordinator_.BeginProcess();
   storage_.SetFaultHook([this](checkpoint::Operation operation, const std::string& directory) {
     return faults_.CheckDisk(operation, directory);
@@ -164,8 +167,7 @@ Cluster::Cluster(const Scenario& scenario)
   network_.set_faults(scenario.network);
   network_.set_observer(this);
   if (scenario.sabotage != Sabotage::kNone) {
-    network_.set_tamper(
-        [sabotage = scenario.sabotage](proto::Message* message) { Tamper(sabotage, message); });
+    network_.set_tamper([this](proto::Message* message) { saboteur_.Tamper(message); });
   }
   if (scenario.log_detail == LogDetail::kMessages) {
     network_.set_log(&log_);
@@ -204,10 +206,17 @@ void Cluster::BeginProcess() {
           [this](uint64_t checkpoint, const Status& status) {
             coordinator_.OnManifestWritten(checkpoint, status);
           },
-          [this](uint64_t checkpoint, const Result<checkpoint::Manifest>& manifest) {
+          [this](uint64_t checkpoint, Result<checkpoint::Manifest> manifest) {
+            if (manifest.ok()) {
+              saboteur_.Tamper(&*manifest);
+            }
             coordinator_.OnManifestRead(checkpoint, manifest);
           },
-          [this](const checkpoint::Manifest& manifest) { auditor_.OnManifest(manifest); }});
+          [this](const checkpoint::Manifest& manifest) {
+            saboteur_.Note(manifest);
+            auditor_.OnManifest(manifest);
+          },
+          [this] { faults_.OnReturn(); }});
 }
 
 void Cluster::EndProcess() {
@@ -223,8 +232,8 @@ void Cluster::Stop(bool is_immediate) {
 
 /// Before the first lease, and when the outcome is known, nobody brings a server back.
 bool Cluster::CanLoseServers() const {
-  return scenario_.has_checkpoints() && scenario_.mode != proto::Mode::kBsp &&
-         oracle_.has_steps() && StateNow().phase < proto::JobPhase::kLeaving;
+  return scenario_.has_checkpoints() && oracle_.has_steps() &&
+         StateNow().phase < proto::JobPhase::kLeaving;
 }
 
 proto::JobState Cluster::StateNow() const {
@@ -242,6 +251,9 @@ void Cluster::OnSend(const Network::Passage& passage, const proto::Message& mess
     } else if (passage.to != node_ && std::holds_alternative<proto::PullReply>(message)) {
       answers_.emplace_back([this, node = passage.from, to] { oracle_.OnPullReply(node, to); });
     }
+  }
+  if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
+    oracle_.OnCommitSent(*commit, [this] { return StateNow(); });
   }
   faults_.OnMessage(passage.from, passage.end, message);
 }
@@ -341,6 +353,7 @@ Outcome Cluster::Run() {
     oracle_.CheckFinalState(state, is_stopped);
     CheckModel();
   }
+  outcome.model = sink_file_.tensors();
   outcome.job = coordinator_.core().StatusAt(queue_.Now());
   if (scenario_.is_gentle() && outcome.job.revocations_unnoticed > 0) {
     violations_.push_back("a worker was lost although nothing had happened to it");

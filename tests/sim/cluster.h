@@ -20,6 +20,7 @@ struct Outcome {
   uint64_t pushes_checked = 0;
   Duration virtual_time{};
   proto::JobStatus job;
+  std::vector<std::vector<float>> model;  // that it has left, by tensor
   std::string log;
 
   /// A server was away for so long that the run had to end: no fault of the cores.

@@ -114,6 +114,7 @@ class SimDisk final : public server::ShardDisk {
       Answers answers)
       : time_(time),
         queue_(queue),
+        shard_(shard),
         sabotage_(sabotage),
         answers_(std::move(answers)),
         work_(std::in_place, storage, shard) {}
@@ -158,7 +159,9 @@ class SimDisk final : public server::ShardDisk {
 
   void Restore(server::RestoreRequest what) override {
     begun_ = 0;
-    what.checkpoint -= sabotage_ == Sabotage::kOlderCheckpoint && what.checkpoint > 1 ? 1 : 0;
+    const bool is_older = sabotage_ == Sabotage::kOlderCheckpoint ||
+                          (sabotage_ == Sabotage::kOtherCheckpoint && shard_ == ShardId(0));
+    what.checkpoint -= is_older && what.checkpoint > 1 ? 1 : 0;
     queue_->Add([this, what = std::make_shared<server::RestoreRequest>(std::move(what))] {
       server::Restored restored = work_->Do(*what);
       if (queue_->is_open()) {
@@ -182,6 +185,7 @@ class SimDisk final : public server::ShardDisk {
 
   const TimeSource* const time_;
   DiskQueue* const queue_;
+  const ShardId shard_;
   const Sabotage sabotage_;
   const Answers answers_;
   std::optional<server::DiskWork> work_;
@@ -197,6 +201,8 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
     std::function<void(uint64_t checkpoint, const Result<checkpoint::Manifest>& manifest)> read;
     /// A checkpoint exists, whether the process hears of it or not.
     std::function<void(const checkpoint::Manifest& manifest)> committed;
+    /// A manifest is to be read: all servers go back to it.
+    std::function<void()> reading;
   };
 
   SimManifestDisk(checkpoint::Storage* storage, std::string path, DiskQueue* queue, Answers answers)
@@ -214,6 +220,7 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
   }
 
   void Read(uint64_t checkpoint) override {
+    answers_.reading();
     queue_->Add([this, checkpoint] {
       const Result<checkpoint::Manifest> manifest = DoRead(checkpoint);
       if (queue_->is_open()) {

@@ -2,6 +2,9 @@
 
 #include <variant>
 
+#include "ps/base/check.h"
+#include "ps/proto/job_state.h"
+
 namespace ps::sim {
 namespace {
 
@@ -11,6 +14,9 @@ constexpr uint64_t kGraceMsMax = 400;      // from "already too late" to "plenty
 constexpr uint64_t kPartitionMsMax = 3000;
 /// A server that is silent for less is never lost, if all that it says arrives.
 constexpr Duration kShortPause = kSimulatedMaxDetect / 2;
+
+/// From the first thing that a going back does to the first steps after it.
+constexpr uint64_t kReturnUsMax = 600'000;
 
 /// Shards and workers look for the coordinator for longer.
 constexpr uint64_t kRestartMsMax = 400;
@@ -29,12 +35,43 @@ bool IsOfLeaving(const proto::Message& message) {
 
 }  // namespace
 
-void Tamper(Sabotage sabotage, proto::Message* message) {
-  if (auto* const setup = std::get_if<proto::ShardSetup>(message);
-      setup != nullptr && sabotage == Sabotage::kMixedLives) {
+void Saboteur::Tamper(proto::Message* message) {
+  auto* const setup = std::get_if<proto::ShardSetup>(message);
+  if (setup != nullptr && sabotage_ == Sabotage::kMixedLives) {
     for (proto::CountedStep& counted : setup->counted) {
       ++counted.step;
     }
+  }
+  if (sabotage_ != Sabotage::kEarlierPush) {
+    return;
+  }
+  if (const auto* const membership = std::get_if<proto::Membership>(message);
+      membership != nullptr) {
+    for (const proto::Member& member : membership->members) {
+      ever_[member.incarnation] = member;
+    }
+  } else if (setup != nullptr && setup->life > 1) {
+    for (const auto& [incarnation, member] : ever_) {
+      setup->membership.members.push_back(member);
+      setup->counted.push_back({incarnation, 0});
+    }
+  }
+}
+
+void Saboteur::Note(const checkpoint::Manifest& manifest) {
+  states_.push_back(manifest.job_state);
+}
+
+void Saboteur::Tamper(checkpoint::Manifest* manifest) const {
+  if (sabotage_ == Sabotage::kForgottenSteps && states_.size() > 1) {
+    manifest->job_state = states_[states_.size() - 2];
+  } else if (sabotage_ == Sabotage::kUndoneStep) {
+    Result<proto::JobState> job = proto::DecodeJobState(manifest->job_state);
+    PS_CHECK(job.ok()) << job.status();
+    for (auto& [incarnation, member] : job->membership.members) {
+      ++member.reported;
+    }
+    manifest->job_state = proto::EncodeJobState(*job);
   }
 }
 
@@ -64,6 +101,7 @@ void Faults::Begin() {
   Plan(scenario.disk_faults, &Faults::FillDisk);
   armed_.servers_at_checkpoint = scenario.server_kills_at_checkpoint;
   armed_.servers_at_restore = scenario.server_kills_at_restore;
+  armed_.at_return = scenario.faults_at_return;
   armed_.at_join = scenario.faults_at_join;  // the first joins are the beginning
   world_.queue->After(scenario.disturbed_for, [this] { armed_ = {}; });
 }
@@ -187,6 +225,33 @@ void Faults::KillServerSoon(int node) {
       world_.servers->Kill(process);
     }
   });
+}
+
+void Faults::OnReturn() {
+  for (; armed_.at_return > 0; --armed_.at_return) {
+    const auto delay = std::chrono::microseconds(
+        world_.random->Below(world_.random->Chance(0.5) ? 20'000 : kReturnUsMax));
+    world_.queue->After(delay, [this] { DisturbReturn(); });
+  }
+}
+
+/// While the manifest is read, shards restore, or workers come back.
+void Faults::DisturbReturn() {
+  const uint64_t what = world_.random->Below(6);
+  world_.log->Info("return_disturbed", {{"what", what}});
+  switch (what) {
+    case 0:
+    case 1:
+      return KillServer();
+    case 2:
+      return Restart();
+    case 3:
+      return KillOne();
+    case 4:
+      return JoinOne();
+    default:
+      return HangOne();
+  }
 }
 
 /// The server is given up, another one takes its place, and then it is there again.

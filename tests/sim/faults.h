@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "checkpoint/manifest.h"
 #include "checkpoint/memory_storage.h"
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
@@ -18,8 +22,23 @@
 
 namespace ps::sim {
 
-/// Makes of a message what a core with that fault would take it for.
-void Tamper(Sabotage sabotage, proto::Message* message);
+/// Makes of what it sees what a core with that fault would take it for.
+class Saboteur {
+ public:
+  explicit Saboteur(Sabotage sabotage) : sabotage_(sabotage) {}
+
+  /// A message that a node is about to take.
+  void Tamper(proto::Message* message);
+  /// The checkpoint exists.
+  void Note(const checkpoint::Manifest& manifest);
+  /// A manifest that the coordinator is about to go back to.
+  void Tamper(checkpoint::Manifest* manifest) const;
+
+ private:
+  const Sabotage sabotage_;
+  std::map<Incarnation, proto::Member> ever_;   // who has taken part
+  std::vector<std::vector<std::byte>> states_;  // of the job, by checkpoint that exists
+};
 
 /// Does to a run what its scenario says: at random times, and in the act of sending or receiving.
 class Faults {
@@ -50,6 +69,9 @@ class Faults {
   /// process or break the connection.
   void OnMessage(int node, proto::PeerId end, const proto::Message& message);
 
+  /// All servers go back to a checkpoint from now on.
+  void OnReturn();
+
   /// A server was paused for so long that it may be taken for lost.
   bool may_lose_server() const { return may_lose_server_; }
 
@@ -64,6 +86,7 @@ class Faults {
     uint32_t restarts = 0;
     uint32_t servers_at_checkpoint = 0;
     uint32_t servers_at_restore = 0;
+    uint32_t at_return = 0;
   };
 
   void Plan(uint32_t count, void (Faults::*fault)());
@@ -78,6 +101,7 @@ class Faults {
   void Stop();
   void KillServer();
   void KillServerSoon(int node);
+  void DisturbReturn();
   void StallServer();
   void FillDisk();
   void OnServerMessage(int node, const proto::Message& message);

@@ -22,20 +22,39 @@ void Oracle::Violation(const std::string& text) {
 
 void Oracle::OnStepStarted(Incarnation incarnation, Step step, const StepRecord& record) {
   steps_[{incarnation, step}] = record;
+  started_[incarnation] = step;
 }
 
-bool Oracle::WereOnShards(
-    Version version, const client::ChunkLayout& layout, std::span<const float> parameters) const {
-  return std::all_of(layout.chunks().begin(), layout.chunks().end(), [&](const auto& chunk) {
-    const auto& lives = lives_.at(chunk.shard);
-    return std::any_of(lives.begin(), lives.end(), [&](const auto& life) {
-      const auto& history = life->parameters.history.at(chunk.key);
-      return version < history.size() && std::memcmp(
-                                             history[version]->data(),
-                                             parameters.data() + chunk.offset,
-                                             chunk.element_count * sizeof(float)) == 0;
-    });
-  });
+/// Whether somebody who takes part may compute with what a shard had in this life.
+bool Oracle::MayKnow(const Life& life, Incarnation incarnation) const {
+  const auto era = eras_.find(incarnation);
+  return era == eras_.end() || era->second == life.number;
+}
+
+/// bsp: whether all chunks are of one version, in the life that the worker takes part in.
+bool Oracle::IsOfOneRound(
+    Incarnation incarnation,
+    const client::ChunkLayout& layout,
+    std::span<const float> parameters) const {
+  const auto has = [&](const Life& life, const client::ChunkLayout::Chunk& chunk, Version version) {
+    const auto& history = life.parameters.history.at(chunk.key);
+    return MayKnow(life, incarnation) && version >= life.begin.at(chunk.key) &&
+           version < history.size() &&
+           std::memcmp(
+               history[version]->data(),
+               parameters.data() + chunk.offset,
+               chunk.element_count * sizeof(float)) == 0;
+  };
+  for (Version version = rounds_.size() + 1; version > 0; --version) {
+    if (std::ranges::all_of(layout.chunks(), [&](const auto& chunk) {
+          return std::ranges::any_of(lives_.at(chunk.shard), [&](const auto& life) {
+            return has(*life, chunk, version - 1);
+          });
+        })) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// Whether a part of a chunk had these values in a life, since the worker's own last step in it.
@@ -48,22 +67,23 @@ bool Oracle::IsKnown(
   const Parameters& parameters = life.parameters;
   const std::vector<Values>& history = parameters.history.at(chunk.key);
   const auto own = parameters.own.find({incarnation, chunk.key});
-  const Version oldest = options_.overlap || own == parameters.own.end() ? 0 : own->second;
-  return std::any_of(
-      history.begin() + static_cast<std::ptrdiff_t>(oldest), history.end(), [&](const Values& v) {
-        return std::memcmp(v->data() + begin, values.data(), values.size_bytes()) == 0;
-      });
+  const Version first = life.begin.at(chunk.key);
+  const Version oldest =
+      options_.overlap || own == parameters.own.end() ? first : std::max(first, own->second);
+  return MayKnow(life, incarnation) &&
+         std::any_of(
+             history.begin() + static_cast<std::ptrdiff_t>(oldest),
+             history.end(),
+             [&](const Values& v) {
+               return std::memcmp(v->data() + begin, values.data(), values.size_bytes()) == 0;
+             });
 }
 
 void Oracle::CheckParameters(
     Incarnation incarnation, const client::ChunkLayout& layout, std::span<const float> parameters) {
   const std::string name = "incarnation " + std::to_string(incarnation.value);
   if (options_.mode == proto::Mode::kBsp) {
-    Version version = rounds_.size() + 1;
-    while (version > 0 && !WereOnShards(version - 1, layout, parameters)) {
-      --version;
-    }
-    if (version == 0) {
+    if (!IsOfOneRound(incarnation, layout, parameters)) {
       Violation(name + " computes with parameters that are of no round");
     }
     return;
@@ -109,6 +129,9 @@ void Oracle::TakeMembership(Life* life, const proto::Membership& membership) {
   std::set<Incarnation> active;
   for (const proto::Member& member : life->membership.members) {
     members.insert(member.incarnation);
+    if (options_.goes_back) {
+      eras_.emplace(member.incarnation, life->number);
+    }
     if (member.is_active) {
       active.insert(member.incarnation);
     }
@@ -176,7 +199,10 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
       Violation(Name(id) + " was applied though it counted in an earlier life" + where);
     }
     std::vector<Values>& history = parameters.history.at(chunk.key);
-    const StepRecord& record = steps_.at(id);
+    if (options_.goes_back && !MayKnow(life, push.incarnation)) {
+      Violation(Name(id) + " was applied though all servers have gone back since");
+    }
+    const StepRecord& record = RecordOf(id);
     const ChunkGradient gradient(chunk.key, record.epoch, record.begin);
     auto values = std::make_shared<std::vector<float>>(*history.back());
     for (size_t i = 0; i < values->size(); ++i) {
@@ -204,7 +230,8 @@ void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
   }
   Parameters& parameters = process.life->parameters;
   parameters.round = commit.round;
-  const auto [it, is_first] = rounds_.emplace(commit.round, commit.contributions);
+  const auto [it, is_first] =
+      rounds_.emplace(std::pair(process.life->number, commit.round), commit.contributions);
   if (!is_first) {
     const auto same = [](const auto& a, const auto& b) {
       return a.incarnation == b.incarnation && a.step == b.step && a.samples == b.samples;
@@ -221,14 +248,17 @@ void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
   float total = 0;
   for (const auto& c : commit.contributions) {
     total += static_cast<float>(c.samples);
-    parameters.complete.insert({c.incarnation, c.step});
+    const StepId id{c.incarnation, c.step};
+    if (!parameters.complete.insert(id).second || !MayKnow(*process.life, c.incarnation)) {
+      Violation(Name(id) + " is in two rounds, or of before all servers went back");
+    }
     ever_complete_[process.shard].insert({c.incarnation, c.step});
   }
   for (auto& [key, history] : parameters.history) {
     // Sequential SGD on the union of the contributions' samples, learning rate 1.
     std::vector<float> sums(history.back()->size());
     for (const auto& c : commit.contributions) {
-      const StepRecord& record = steps_.at({c.incarnation, c.step});
+      const StepRecord& record = RecordOf({c.incarnation, c.step});
       const ChunkGradient gradient(key, record.epoch, record.begin);
       for (size_t i = 0; i < sums.size(); ++i) {
         sums[i] += static_cast<float>(c.samples) * gradient.At(i);
@@ -242,6 +272,34 @@ void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
       history.push_back(std::move(values));
     }
     CheckChunk(process.shard, *process.life, key);
+  }
+}
+
+/// Who has begun a step that is not counted yet computes for the open round, unless it is leaving.
+void Oracle::OnCommitSent(
+    const proto::CommitRound& commit, const std::function<proto::JobState()>& state) {
+  const proto::JobState job = state();
+  uint64_t life = 0;
+  for (const proto::ShardRecord& shard : job.shards) {
+    life = std::max(life, shard.life);
+  }
+  if (std::pair(life, commit.round) <= commit_sent_) {
+    return;  // a repetition
+  }
+  commit_sent_ = {life, commit.round};
+  const std::string round = "round " + std::to_string(commit.round);
+  std::set<Incarnation> contributors;
+  for (const auto& c : commit.contributions) {
+    if (!contributors.insert(c.incarnation).second) {
+      Violation(round + " has two gradients of incarnation " + std::to_string(c.incarnation.value));
+    }
+  }
+  for (const auto& [incarnation, member] : job.membership.members) {
+    const auto started = started_.find(incarnation);
+    if (!contributors.contains(incarnation) && !member.is_draining && started != started_.end() &&
+        started->second > member.reported) {
+      Violation(round + " lacks the gradient of incarnation " + std::to_string(incarnation.value));
+    }
   }
 }
 

@@ -63,12 +63,17 @@ class ShardView {
 ///   replay of the committed rounds (bsp), bit for bit; the start of a later life is what the shard
 ///   had when it began the checkpoint that the life is restored from;
 /// - a committed checkpoint has every step that was counted when it was opened;
+/// - where all servers go back together, they begin from one checkpoint, nothing of who took part
+///   before changes a parameter after, and who takes part after computes with nothing of before;
+/// - a round has one gradient of everybody who computes for it (bsp);
 /// - what a worker computes with has been on the shards, in whatever life: in bsp all of it in one
 ///   round, in the other modes every chunk, and of a large one every part, in one version, with the
 ///   worker's own steps (without overlap);
 /// - a pull that passes the staleness bound is within it, by the oracle's own clocks (ssp);
-/// and at the end that the counted steps tile every epoch: each sample exactly once; and that those
-/// which a shard has lost with an earlier life were reported as undone.
+/// and at the end that the counted steps tile every epoch: each sample exactly once; that those
+/// which a shard has lost with an earlier life were reported as undone; and, where all servers go
+/// back, that just those steps count of before that the checkpoint counts, and that every shard has
+/// them, in bsp no others.
 /// A process of a server is known by its node. A violation is a text in `violations`; the first one
 /// is the one to look at.
 class Oracle {
@@ -80,6 +85,7 @@ class Oracle {
     uint64_t train_samples = 0;
     uint64_t frame_bytes = 0;
     bool overlap = false;
+    bool goes_back = false;  // all servers together
     std::function<float(uint32_t tensor, int64_t element)> initial_value;
   };
 
@@ -101,6 +107,8 @@ class Oracle {
   void OnSetup(int node, const proto::ShardSetup& setup);
   void OnMembership(int node, const proto::Membership& membership);
   void AfterCommit(int node, const proto::CommitRound& commit);
+  /// The coordinator sends the commit; `job()` is its state.
+  void OnCommitSent(const proto::CommitRound& commit, const std::function<proto::JobState()>& job);
   /// Compares every chunk, when nothing is between two versions.
   void CheckShard(int node);
   void OnPushReply(int node, Incarnation to, const proto::PushReply& reply);
@@ -145,6 +153,7 @@ class Oracle {
     uint64_t number = 0;
     const ShardView* view = nullptr;
     Parameters parameters;
+    std::map<ChunkKey, Version> begin;    // versions that it began with
     std::map<Incarnation, Step> counted;  // before it began
     proto::Membership membership;         // all of it, from what came
     Generation generation;
@@ -173,6 +182,8 @@ class Oracle {
   void Violation(const std::string& text);
   Parameters InitialParameters(ShardId shard);
   Life* BeginLife(int node, const proto::ShardSetup& setup);
+  void NoteReturn(ShardId shard, const proto::ShardSetup& setup);
+  bool MayKnow(const Life& life, Incarnation incarnation) const;
   void TakeMembership(Life* life, const proto::Membership& membership);
   void CheckChunk(ShardId shard, const Life& life, ChunkKey key);
   bool IsKnown(
@@ -181,8 +192,13 @@ class Oracle {
       const client::ChunkLayout::Chunk& chunk,
       uint64_t begin,
       std::span<const float> values) const;
-  bool WereOnShards(
-      Version version, const client::ChunkLayout& layout, std::span<const float> parameters) const;
+  bool IsOfOneRound(
+      Incarnation incarnation,
+      const client::ChunkLayout& layout,
+      std::span<const float> parameters) const;
+  void CheckKept(const proto::JobState& job, uint64_t life);
+  void CheckAllCount(const proto::JobState& job, bool is_stopped);
+  const StepRecord& RecordOf(const StepId& id);
   /// Counted steps of `job` that one of the parameters lacks.
   uint64_t CountMissing(
       const proto::JobState& job, const std::map<ShardId, const Parameters*>& parameters) const;
@@ -195,7 +211,14 @@ class Oracle {
   std::map<std::pair<uint64_t, ShardId>, Parameters> parts_;     // on the disk, by checkpoint
   std::map<ShardId, std::set<StepId>> ever_complete_;            // in any life
   std::map<StepId, StepRecord> steps_;
-  std::map<uint64_t, std::vector<proto::CommitRound::Contribution>> rounds_;
+  std::map<Incarnation, Step> started_;  // the newest step
+  /// By life and number.
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<proto::CommitRound::Contribution>> rounds_;
+  std::pair<uint64_t, uint64_t> commit_sent_;  // life and number of the newest
+  // Where all servers go back together.
+  std::map<Incarnation, uint64_t> eras_;                        // the life in which it takes part
+  std::map<uint64_t, uint64_t> returns_;                        // life -> checkpoint it begins from
+  std::map<uint64_t, std::map<Incarnation, Step>> counted_at_;  // by checkpoint
   std::vector<std::string> violations_;
   uint64_t pushes_checked_ = 0;
 };

@@ -52,8 +52,20 @@ Oracle::Parameters Oracle::InitialParameters(ShardId shard) {
   return parameters;
 }
 
+/// All shards that begin a life begin it from one checkpoint.
+void Oracle::NoteReturn(ShardId shard, const proto::ShardSetup& setup) {
+  const uint64_t checkpoint = setup.restore.checkpoint;
+  const uint64_t known = returns_.emplace(setup.life, checkpoint).first->second;
+  if (options_.goes_back && known != checkpoint) {
+    Violation(
+        "shard " + std::to_string(shard.value) + " is to go back to checkpoint " +
+        std::to_string(checkpoint) + ", and another one to " + std::to_string(known));
+  }
+}
+
 Oracle::Life* Oracle::BeginLife(int node, const proto::ShardSetup& setup) {
   Process& process = processes_.at(node);
+  NoteReturn(process.shard, setup);
   for (const proto::ChunkAssignment& chunk : setup.placement.chunks) {
     places_[chunk.key] = {chunk.shard, chunk.element_begin, chunk.element_count};
   }
@@ -70,6 +82,9 @@ Oracle::Life* Oracle::BeginLife(int node, const proto::ShardSetup& setup) {
         "shard " + std::to_string(process.shard.value) + " is to go back to checkpoint " +
         std::to_string(setup.restore.checkpoint) + ", of which it has no part");
     life->parameters = InitialParameters(process.shard);
+  }
+  for (const auto& [key, history] : life->parameters.history) {
+    life->begin[key] = history.size() - 1;
   }
   process.life = life.get();
   lives_.at(process.shard).push_back(std::move(life));
@@ -141,8 +156,33 @@ uint64_t Oracle::CountMissing(
   return missing;
 }
 
+/// Of those who took part before all servers went back to begin the life, just what the checkpoint
+/// counted counts.
+void Oracle::CheckKept(const proto::JobState& job, uint64_t life) {
+  const auto checkpoint = returns_.find(life);
+  if (!options_.goes_back || life <= 1 || checkpoint == returns_.end()) {
+    return;
+  }
+  const std::map<Incarnation, Step>& kept = counted_at_[checkpoint->second];
+  ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
+    const auto era = eras_.find(incarnation);
+    const auto it = kept.find(incarnation);
+    const Step expected = it == kept.end() ? 0 : it->second;
+    if (era != eras_.end() && era->second < life && steps != expected) {
+      Violation(
+          std::to_string(steps) + " steps of incarnation " + std::to_string(incarnation.value) +
+          " count, and checkpoint " + std::to_string(checkpoint->second) +
+          ", to which all went back, has " + std::to_string(expected));
+    }
+  });
+}
+
 void Oracle::OnManifest(const checkpoint::Manifest& manifest, const proto::JobState& job) {
   const std::string name = "checkpoint " + std::to_string(manifest.id);
+  ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
+    counted_at_[manifest.id][incarnation] = steps;
+  });
+  CheckKept(job, job.shards.front().life);
   std::map<ShardId, const Parameters*> parameters;
   for (const checkpoint::ManifestPart& part : manifest.parts) {
     const auto it = parts_.find({manifest.id, part.shard});
@@ -153,7 +193,7 @@ void Oracle::OnManifest(const checkpoint::Manifest& manifest, const proto::JobSt
     parameters[part.shard] = &it->second;
   }
   if (const uint64_t missing = CountMissing(job, parameters);
-      missing > job.checkpoints.steps_undone) {
+      missing > (options_.goes_back ? 0 : job.checkpoints.steps_undone)) {
     Violation(
         name + " lacks " + std::to_string(missing) + " of the steps that it counts, and " +
         std::to_string(job.checkpoints.steps_undone) + " were undone");
@@ -172,12 +212,21 @@ void Oracle::CheckModel(const std::vector<std::vector<float>>& model) {
   }
 }
 
+const StepRecord& Oracle::RecordOf(const StepId& id) {
+  if (!steps_.contains(id)) {
+    Violation(
+        "step " + std::to_string(id.second) + " of incarnation " + std::to_string(id.first.value) +
+        " was never computed");
+  }
+  return steps_[id];
+}
+
 /// What is counted is each sample once; when the run was stopped, each at most once.
 void Oracle::CheckTiles(const proto::JobState& job, bool is_stopped) {
   std::map<uint32_t, std::map<uint64_t, uint64_t>> ranges;  // epoch -> begin -> end
   ForEachCounted(job, [&](Incarnation incarnation, Step steps) {
     for (Step step = 1; step <= steps; ++step) {
-      const StepRecord& record = steps_.at({incarnation, step});
+      const StepRecord& record = RecordOf({incarnation, step});
       if (!ranges[record.epoch].emplace(record.begin, record.end).second) {
         Violation(
             "samples from " + std::to_string(record.begin) + " of epoch " +
@@ -206,9 +255,7 @@ void Oracle::CheckTiles(const proto::JobState& job, bool is_stopped) {
 
 void Oracle::CheckFinalState(const proto::JobState& job, bool is_stopped) {
   std::map<ShardId, const Parameters*> last;
-  bool was_lost = false;
   for (const auto& [shard, lives] : lives_) {
-    was_lost = was_lost || lives.size() > 1;
     if (!lives.empty()) {
       const Life& life = *lives.back();
       last[shard] = &life.parameters;
@@ -224,25 +271,49 @@ void Oracle::CheckFinalState(const proto::JobState& job, bool is_stopped) {
   if (is_stopped && options_.mode == proto::Mode::kBsp) {
     return;  // what counts in the open round is never committed when a run is ended at once
   }
+  CheckAllCount(job, is_stopped);
+  const uint64_t undone = options_.goes_back ? 0 : job.checkpoints.steps_undone;
+  if (const uint64_t missing = CountMissing(job, last); missing > undone) {
+    Violation(
+        std::to_string(missing) + " counted steps are lost with parameters, and " +
+        std::to_string(undone) + " were reported");
+  }
+}
+
+/// A step counts if and only if every shard has had all of it. Where all servers go back, they
+/// still have it; in async and ssp they have also what was applied and not yet counted when they
+/// began the checkpoint.
+void Oracle::CheckAllCount(const proto::JobState& job, bool is_stopped) {
+  std::map<ShardId, const std::set<StepId>*> applied;
+  uint64_t life = 0;
+  bool was_lost = false;
+  for (const auto& [shard, lives] : lives_) {
+    if (!lives.empty() && !lives.back()->parameters.history.empty()) {
+      const std::set<StepId>& at_last = lives.back()->parameters.complete;
+      applied[shard] = options_.goes_back ? &at_last : &ever_complete_[shard];
+      life = std::max(life, lives.back()->number);
+      was_lost = was_lost || lives.size() > 1;
+    }
+  }
+  CheckKept(job, life);
   std::map<Incarnation, Step> counted;
   ForEachCounted(job, [&](Incarnation i, Step steps) { counted[i] = steps; });
   for (const auto& [id, record] : steps_) {
-    const bool is_complete = std::all_of(last.begin(), last.end(), [&](const auto& entry) {
-      return entry.second->history.empty() || ever_complete_[entry.first].contains(id);
-    });
+    const bool is_complete =
+        std::ranges::all_of(applied, [&](const auto& entry) { return entry.second->contains(id); });
     const bool is_counted = id.second <= counted[id.first];
-    if (is_counted != is_complete && (is_counted || !(was_lost || is_stopped))) {
+    const auto era = eras_.find(id.first);
+    const bool is_undone = options_.goes_back && era != eras_.end() && era->second < life;
+    const bool may_be_left_over =
+        is_stopped ||
+        (options_.goes_back ? is_undone && options_.mode != proto::Mode::kBsp : was_lost);
+    if (is_counted != is_complete && (is_counted || !may_be_left_over)) {
       Violation(
           "step " + std::to_string(id.second) + " of incarnation " +
           std::to_string(id.first.value) +
-          (is_counted ? " counts, and some shard never had all of it"
+          (is_counted ? " counts, and some shard does not have all of it"
                       : " was applied everywhere and does not count"));
     }
-  }
-  if (const uint64_t missing = CountMissing(job, last); missing > job.checkpoints.steps_undone) {
-    Violation(
-        std::to_string(missing) + " counted steps are lost with parameters, and " +
-        std::to_string(job.checkpoints.steps_undone) + " were reported");
   }
 }
 

@@ -11,6 +11,8 @@ namespace {
 constexpr uint32_t kMinibatches[] = {4, 6, 3, 8};
 /// Of a shard, servers.queue_mib: in bsp it takes so much of gradients that wait for their round.
 constexpr uint32_t kQueueKib = 1024;
+/// What seeds of returns are drawn with.
+constexpr uint64_t kReturns = uint64_t{0x1a} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -68,9 +70,6 @@ void DrawNetwork(Random* random, NetworkFaults* network) {
 
 /// Servers are killed at most so often that they always come back.
 void DrawServerFaults(Random* random, Scenario* s) {
-  if (s->mode == proto::Mode::kBsp) {
-    return;  // all go back then, which the oracle does not know yet
-  }
   s->server_detect = std::chrono::milliseconds(random->Chance(0.5) ? 2400 : 0);
   if (random->Chance(0.3)) {
     return;
@@ -82,6 +81,14 @@ void DrawServerFaults(Random* random, Scenario* s) {
         &s->server_kills_at_restore,
         &s->server_stalls};
     ++*kinds[random->Below(std::size(kinds))];
+  }
+}
+
+/// All servers go back together when one is lost.
+void DrawReturns(Random* random, Scenario* s) {
+  s->is_consistent = s->mode != proto::Mode::kBsp && random->Chance(0.3);
+  if (s->goes_back() && s->may_lose_servers() && random->Chance(0.5)) {
+    s->faults_at_return = 1 + static_cast<uint32_t>(random->Below(2));
   }
 }
 
@@ -160,6 +167,8 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.checkpoint.every_s = static_cast<float>(Seconds(scenario.checkpoint_every));
   config.checkpoint.path = kCheckpointPath;
   config.checkpoint.keep = scenario.checkpoint_keep;
+  config.checkpoint.recovery =
+      scenario.is_consistent ? proto::RecoveryKind::kConsistent : proto::RecoveryKind::kAuto;
   config.checkpoint.codec =
       scenario.is_compressed ? proto::CheckpointCodec::kZstd : proto::CheckpointCodec::kNone;
   for (uint32_t i = 0; i < scenario.workers; ++i) {
@@ -204,6 +213,8 @@ Scenario RandomScenario(uint64_t seed) {
     DrawCheckpoints(&random, &s);
     if (!s.is_gentle()) {
       DrawServerFaults(&random, &s);
+      Random returns(seed ^ kReturns);
+      DrawReturns(&returns, &s);
     }
   }
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;

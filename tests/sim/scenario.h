@@ -25,6 +25,10 @@ enum class Sabotage : uint8_t {
   kMissingPart,      // a shard says that it has written its part, and has not
   kMixedLives,       // a shard takes a step of an earlier life for one that was counted
   kHiddenLoss,       // the coordinator does not say what was lost
+  kOtherCheckpoint,  // one shard goes back to an older checkpoint than the others
+  kEarlierPush,      // shards take pushes of workers of before all went back
+  kForgottenSteps,   // the coordinator goes back further than the shards
+  kUndoneStep,       // it still counts steps that were undone
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.
@@ -58,16 +62,18 @@ struct Scenario {
   uint32_t restarts = 0;         // of the coordinator, from its journal
   uint32_t stops = 0;            // `psctl stop`, now and then twice, at once or not
 
-  // Checkpoints, and what becomes of servers (async, ssp).
+  // Checkpoints, and what becomes of servers.
   Duration checkpoint_every{};  // zero: none
   uint32_t checkpoint_keep = 2;
-  bool is_compressed = false;                              // chunks of checkpoints
+  bool is_consistent = false;  // async, ssp: when one server is lost, all go back, as in bsp
+  bool is_compressed = false;  // chunks of checkpoints
   Duration disk_delay_max = std::chrono::milliseconds(5);  // of each thing that it does
   Duration server_detect{};                                // zero: ten times max_detect
   uint32_t server_kills = 0;                               // at any time
   uint32_t server_kills_at_checkpoint = 0;                 // while it is under way
   uint32_t server_kills_at_restore = 0;                    // of one that is coming back
   uint32_t server_stalls = 0;                              // for longer than server_detect
+  uint32_t faults_at_return = 0;                           // of any kind, while all go back
   uint32_t disk_faults = 0;                                // a disk, whichever, is full for a while
   Duration disturbed_for = std::chrono::seconds(4);
 
@@ -80,6 +86,8 @@ struct Scenario {
   }
 
   bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
+
+  bool goes_back() const { return mode == proto::Mode::kBsp || is_consistent; }
 
   bool may_lose_servers() const {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
@@ -127,6 +135,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("stops", s.stops);
   visit("checkpoint_every", s.checkpoint_every);
   visit("checkpoint_keep", s.checkpoint_keep);
+  visit("is_consistent", s.is_consistent);
   visit("is_compressed", s.is_compressed);
   visit("disk_delay_max", s.disk_delay_max);
   visit("server_detect", s.server_detect);
@@ -134,6 +143,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("server_kills_at_checkpoint", s.server_kills_at_checkpoint);
   visit("server_kills_at_restore", s.server_kills_at_restore);
   visit("server_stalls", s.server_stalls);
+  visit("faults_at_return", s.faults_at_return);
   visit("disk_faults", s.disk_faults);
   visit("disturbed_for", s.disturbed_for);
 }

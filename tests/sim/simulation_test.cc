@@ -8,38 +8,10 @@
 #include "ps/base/crc32c.h"
 #include "ps/base/random.h"
 #include "tests/sim/cluster.h"
+#include "tests/sim/expect_ok.h"
 
 namespace ps::sim {
 namespace {
-
-/// The last lines of a failed run's log.
-std::string Tail(const std::string& log, size_t bytes) {
-  return log.size() <= bytes ? log : log.substr(log.size() - bytes);
-}
-
-/// The log of a run is made only when there is something to see.
-void ExpectOk(Scenario scenario) {
-  scenario.log_detail = LogDetail::kNone;
-  if (!Simulate(scenario).ok()) {
-    scenario.log_detail = LogDetail::kEvents;
-    const Outcome outcome = Simulate(scenario);
-    std::string text = "to repeat a random scenario: tests/sim_replay " +
-                       std::to_string(scenario.seed) + "\n" + Describe(scenario) + "\n";
-    text += outcome.is_finished ? "finished: " : "not finished: ";
-    text += outcome.status.ToString() + " after " + std::to_string(Seconds(outcome.virtual_time)) +
-            " virtual seconds\n";
-    for (const std::string& violation : outcome.violations) {
-      text += "violation: " + violation + "\n";
-    }
-    ADD_FAILURE() << text << Tail(outcome.log, 6000);
-  }
-}
-
-Scenario Quiet(proto::Mode mode) {
-  Scenario scenario;
-  scenario.mode = mode;
-  return scenario;
-}
 
 TEST(SimulationTest, AQuietAsyncRunCountsEverySampleOnce) {
   ExpectOk(Quiet(proto::Mode::kAsync));
