@@ -1,18 +1,37 @@
 #include "kernels/cuda/devices.h"
 
 #include <cuda_runtime_api.h>
+#include <fmt/core.h>
 
 namespace ps::kernels {
 namespace {
 
-/// What a call that only looks at devices can report: an absent or too old driver (35), no device
-/// (100), or anything else, which all leave this machine without a usable one.
+std::string VersionName(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+/// Why a call that only looks at devices failed: this machine has none that can be used.
 Status NoUsableDevice(cudaError_t error) {
   // Without this the next unrelated call would report the error again.
   static_cast<void>(cudaGetLastError());
-  return Status::Unsupported(
-      std::string("no usable device: ") + cudaGetErrorString(error) + " (cuda error " +
-      std::to_string(static_cast<int>(error)) + ")");
+  int driver = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  if (error == cudaErrorInsufficientDriver && driver > 0) {
+    return Status::Unsupported(fmt::format(
+        "the NVIDIA driver is too old: it knows CUDA {}, and this build needs {}",
+        VersionName(driver),
+        VersionName(CUDART_VERSION)));
+  }
+  if (driver == 0) {
+    return Status::Unsupported("this machine has no NVIDIA driver");
+  }
+  if (error == cudaErrorNoDevice) {
+    return Status::Unsupported("the NVIDIA driver finds no device");
+  }
+  return Status::Unsupported(fmt::format(
+      "no CUDA device can be used: {} (cuda error {})",
+      cudaGetErrorString(error),
+      static_cast<int>(error)));
 }
 
 }  // namespace

@@ -1,9 +1,21 @@
+#include "kernels/cuda/backend.h"
 #include "kernels/cuda/devices.h"
 
 namespace ps::kernels {
+namespace {
+
+Status NoCuda() {
+  return Status::Unsupported("this build has no CUDA; configure with the preset cuda");
+}
+
+}  // namespace
 
 Result<std::vector<DeviceInfo>> ListCudaDevices() {
-  return Status::Unsupported("this build has no CUDA; configure with the preset cuda");
+  return NoCuda();
+}
+
+Result<std::unique_ptr<Backend>> MakeCudaBackend(int /*device*/, GemmKind /*gemm*/) {
+  return NoCuda();
 }
 
 }  // namespace ps::kernels

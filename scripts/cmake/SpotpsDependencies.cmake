@@ -64,21 +64,46 @@ if(PS_TESTS)
   include(GoogleTest)
 endif()
 
-# CUDA. Linked by kernels/cuda alone; optional.
+# CUDA from 12.0 on. Used by kernels/cuda alone; optional. The toolkit is NVIDIA's, on PATH or in
+# /usr/local/cuda.
+set(PS_CUDA_ARCHITECTURES "75;80;86;89;90;100" CACHE STRING
+  "Compute capabilities to compile for, times ten, lowest first")
 set(PS_HAVE_CUDA OFF)
+set(ps_cuda_reason "PS_CUDA is OFF")
 if(NOT PS_CUDA STREQUAL "OFF")
   find_program(PS_NVCC nvcc HINTS /usr/local/cuda/bin)
   if(PS_NVCC)
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES "75;80;90")
-    endif()
     set(CMAKE_CUDA_COMPILER "${PS_NVCC}")
     set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
+    set(CMAKE_CUDA_ARCHITECTURES OFF)  # targets say for themselves
     enable_language(CUDA)
-    find_package(CUDAToolkit REQUIRED)
+    find_package(CUDAToolkit 12 REQUIRED)
     set(PS_HAVE_CUDA ON)
   elseif(PS_CUDA STREQUAL "ON")
     message(FATAL_ERROR "PS_CUDA=ON, but there is no nvcc on PATH or in /usr/local/cuda/bin.")
+  else()
+    set(ps_cuda_reason "there is no nvcc on PATH or in /usr/local/cuda/bin")
   endif()
 endif()
-message(STATUS "CUDA backend: ${PS_HAVE_CUDA}")
+
+# Machine code for each of PS_CUDA_ARCHITECTURES that the toolkit knows. Newer devices translate
+# what is there for the last one.
+set(PS_CUDA_TARGETS "")
+if(PS_HAVE_CUDA)
+  execute_process(COMMAND "${PS_NVCC}" --list-gpu-arch
+    OUTPUT_VARIABLE ps_known COMMAND_ERROR_IS_FATAL ANY)
+  foreach(architecture IN LISTS PS_CUDA_ARCHITECTURES)
+    if(ps_known MATCHES "compute_${architecture}\n")
+      list(APPEND PS_CUDA_TARGETS "${architecture}-real")
+    endif()
+  endforeach()
+  if(NOT PS_CUDA_TARGETS)
+    message(FATAL_ERROR "${PS_NVCC} knows none of PS_CUDA_ARCHITECTURES=${PS_CUDA_ARCHITECTURES}.")
+  endif()
+  list(POP_BACK PS_CUDA_TARGETS ps_newest)
+  string(REPLACE "-real" "" ps_newest "${ps_newest}")
+  list(APPEND PS_CUDA_TARGETS "${ps_newest}")
+  message(STATUS "CUDA backend: for ${PS_CUDA_TARGETS}, by ${PS_NVCC}")
+else()
+  message(STATUS "CUDA backend: none: ${ps_cuda_reason}")
+endif()

@@ -93,19 +93,9 @@ void ResumeThread(Block* block, unsigned thread) {
   }
 }
 
-/// Every thread that can goes on until it waits or ends. Stops at a failure.
-void ResumeReady(Block* block, ThreadOrder order) {
-  const auto count = static_cast<unsigned>(block->threads.size());
-  for (unsigned i = 0; i < count && block->failure.empty(); ++i) {
-    const unsigned thread = order == ThreadOrder::kAscending ? i : count - 1 - i;
-    if (block->threads[thread].state == State::kReady) {
-      ResumeThread(block, thread);
-    }
-  }
-}
-
-/// The lanes that `first` waits for go on if they are all there. Requires: `first` is kInWarp.
-/// Returns false, with the failure set, when one of them can't come any more: nobody is ready.
+/// The lanes that `first` waits for go on if they are all there. Requires: `first` is kInWarp, and
+/// no thread of its warp is ready. Returns false, with the failure set, when one of them can't come
+/// any more.
 bool ReleaseLanes(Block* block, unsigned first) {
   const unsigned warp = first / kLanes;
   const Thread& asking = block->threads[first];
@@ -140,11 +130,41 @@ bool ReleaseLanes(Block* block, unsigned first) {
   return true;
 }
 
-/// Requires: no thread is ready or in a warp operation, and not all have ended.
-void ReleaseBarrier(Block* block) {
+/// The threads of a warp go on until each waits at a barrier or has ended, or there is a failure.
+void RunWarp(Block* block, unsigned warp, ThreadOrder order) {
+  const unsigned first = warp * kLanes;
+  const auto count = static_cast<unsigned>(block->threads.size());
+  const unsigned size = first + kLanes <= count ? kLanes : count - first;
+  for (bool has_met = true; has_met;) {
+    has_met = false;
+    for (unsigned i = 0; i < size; ++i) {
+      const unsigned thread = first + (order == ThreadOrder::kAscending ? i : size - 1 - i);
+      if (block->threads[thread].state == State::kReady) {
+        ResumeThread(block, thread);
+        if (!block->failure.empty()) {
+          return;
+        }
+      }
+    }
+    for (unsigned thread = first; thread < first + size; ++thread) {
+      if (block->threads[thread].state == State::kInWarp) {
+        if (!ReleaseLanes(block, thread)) {
+          return;
+        }
+        has_met = true;
+      }
+    }
+  }
+}
+
+/// Requires: every thread waits at a barrier or has ended. Returns whether they go on now;
+/// otherwise all have ended, or the failure is set.
+bool ReleaseBarrier(Block* block) {
   unsigned first = 0;
   while (block->threads[first].state != State::kAtBarrier) {
-    ++first;
+    if (++first == block->threads.size()) {
+      return false;
+    }
   }
   for (unsigned other = 0; other < block->threads.size(); ++other) {
     const Thread& thread = block->threads[other];
@@ -156,32 +176,13 @@ void ReleaseBarrier(Block* block) {
           PlaceName(block->threads[first].where),
           other,
           Describe(*block, other));
-      return;
+      return false;
     }
   }
   for (Thread& thread : block->threads) {
     thread.state = State::kReady;
   }
-}
-
-/// Requires: no thread is ready. Returns whether any can go on now; otherwise all have ended, or
-/// the failure is set.
-bool Release(Block* block) {
-  bool is_waiting = false;
-  bool has_met = false;
-  for (unsigned i = 0; i < block->threads.size(); ++i) {
-    if (block->threads[i].state == State::kInWarp) {
-      if (!ReleaseLanes(block, i)) {
-        return false;
-      }
-      has_met = true;
-    }
-    is_waiting = is_waiting || block->threads[i].state == State::kAtBarrier;
-  }
-  if (!has_met && is_waiting) {
-    ReleaseBarrier(block);
-  }
-  return (has_met || is_waiting) && block->failure.empty();
+  return true;
 }
 
 void RunBlock(Block* block, ThreadOrder order, const std::function<void()>& body) {
@@ -189,9 +190,12 @@ void RunBlock(Block* block, ThreadOrder order, const std::function<void()>& body
     block->threads[i] = {};
     block->fibers[i]->Start(&body);
   }
+  const auto warps = static_cast<unsigned>(block->met.size());
   do {
-    ResumeReady(block, order);
-  } while (block->failure.empty() && Release(block));
+    for (unsigned i = 0; i < warps && block->failure.empty(); ++i) {
+      RunWarp(block, order == ThreadOrder::kAscending ? i : warps - 1 - i, order);
+    }
+  } while (block->failure.empty() && ReleaseBarrier(block));
 }
 
 }  // namespace

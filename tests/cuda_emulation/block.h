@@ -10,8 +10,9 @@
 
 namespace ps::cuda_emulation {
 
-/// Which thread of a block goes first from one barrier to the next. A kernel that lacks a barrier
-/// shows in one order or the other.
+/// Which warp of a block, and which thread of a warp, goes first from one barrier to the next: it
+/// goes as far as it can before the others begin. A kernel that lacks a barrier shows in one order
+/// or the other.
 enum class ThreadOrder : uint8_t { kAscending, kDescending };
 
 constexpr unsigned kThreadsPerBlockMax = 1024;

@@ -85,6 +85,8 @@ class Allocation {
 struct Device {
   std::map<const std::byte*, std::unique_ptr<Allocation>> allocations;
   std::set<CUstream_st*> streams;
+  int driver_version = CUDART_VERSION;
+  int count = 1;
   ThreadOrder order = ThreadOrder::kAscending;
   std::string failure;
   cudaError_t last_error = cudaSuccess;
@@ -223,6 +225,11 @@ cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<voi
   return Sticky();
 }
 
+void SetMachine(int driver_version, int devices) {
+  TheDevice().driver_version = driver_version;
+  TheDevice().count = devices;
+}
+
 void SetThreadOrder(ThreadOrder order) {
   TheDevice().order = order;
 }
@@ -248,6 +255,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "out of memory";
     case cudaErrorInvalidConfiguration:
       return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorNoDevice:
       return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice:
@@ -264,13 +273,22 @@ cudaError_t cudaGetLastError() {
   return std::exchange(TheDevice().last_error, cudaSuccess);
 }
 
-cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = TheDevice().driver_version;
   return cudaSuccess;
 }
 
+cudaError_t cudaGetDeviceCount(int* count) {
+  const Device& device = TheDevice();
+  if (device.driver_version < CUDART_VERSION) {
+    return Report(cudaErrorInsufficientDriver);
+  }
+  *count = device.count;
+  return device.count > 0 ? cudaSuccess : Report(cudaErrorNoDevice);
+}
+
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) {
+  if (device < 0 || device >= TheDevice().count) {
     return Report(cudaErrorInvalidDevice);
   }
   *properties = {};
@@ -282,7 +300,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? Sticky() : Report(cudaErrorInvalidDevice);
+  return device >= 0 && device < TheDevice().count ? Sticky() : Report(cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaMalloc(void** memory, size_t size_bytes) {

@@ -17,6 +17,10 @@ namespace ps::cuda_emulation {
 /// Puts a kernel into a stream. Errors: cudaErrorInvalidConfiguration for an empty grid or block.
 cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<void()> body);
 
+/// What the machine has: the version of CUDA that its driver knows (0: no driver), and how many
+/// devices, all of them the same one. As it begins: CUDART_VERSION and 1.
+void SetMachine(int driver_version, int devices);
+
 void SetThreadOrder(ThreadOrder order);
 
 /// What the first fault was since the last call; empty when there was none. Until it is taken,

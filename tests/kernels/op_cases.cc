@@ -182,4 +182,10 @@ std::vector<std::string> AllOpKinds() {
   return kinds;
 }
 
+std::vector<std::string> CudaOpKinds() {
+  std::vector<std::string> kinds = AllOpKinds();
+  std::erase(kinds, "batch_norm");
+  return kinds;
+}
+
 }  // namespace ps::kernels::test

@@ -44,14 +44,6 @@ double GradientError(std::span<const float> gradient, Values* values, Loss loss)
   return NormalisedError(actual, expected);
 }
 
-Parameters DoubleParameters(const OpRunner& runner) {
-  Parameters params;
-  for (const std::vector<float>& p : runner.params) {
-    params.push_back(ToDouble(p));
-  }
-  return params;
-}
-
 TEST_P(OpParity, ForwardEqualsTheReferenceWithinTheBound) {
   for (const OpCase& c : OpCasesOf(GetParam())) {
     OpRunner runner(c, kParitySeed);
@@ -134,51 +126,10 @@ TEST_P(OpParity, RunsInPlaceWhereItSaysSo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllOps, OpParity, testing::ValuesIn(AllOpKinds()), [](const auto& info) {
-  return info.param;
-});
-
-TEST(BatchNormTest, EvaluationUsesRunningStatistics) {
-  const OpCase c = OpCasesOf("batch_norm")[1];  // 3 samples, 7 channels, 3x5
-  OpRunner runner(c, kParitySeed);
-  for (float& variance : runner.params[3]) {
-    variance = variance * variance + 0.1F;
-  }
-  runner.Prepare(false);
-  runner.Forward(false);
-  const Values expected =
-      ReferenceBatchNormEvaluation(7, 15, 1e-3)(3, ToDouble(runner.x), DoubleParameters(runner));
-  EXPECT_LE(NormalisedError(runner.y, expected), 1e-11);
-}
-
-TEST(BatchNormTest, ObservationsAreMeanAndUnbiasedVarianceOfTheBatch) {
-  OpCase c;
-  c.n = 4;
-  c.in_elements = c.out_elements = 1;
-  c.parameter_sizes = {1, 1, 1, 1};
-  c.spec = BatchNormOptions{.channels = 1};
-  OpRunner runner(c, kParitySeed);
-  runner.x = {1, 2, 3, 6};
-  runner.Prepare(true);
-  runner.Forward(true);
-  runner.Backward();
-  EXPECT_FLOAT_EQ(runner.grads[2][0], 3.0F);
-  EXPECT_FLOAT_EQ(runner.grads[3][0], 14.0F / 3.0F);
-}
-
-TEST(BatchNormTest, ASingleValueHasNoVariance) {
-  OpCase c;
-  c.in_elements = c.out_elements = 1;
-  c.parameter_sizes = {1, 1, 1, 1};
-  c.spec = BatchNormOptions{.channels = 1, .input_gradient = false};
-  OpRunner runner(c, kParitySeed);
-  runner.Prepare(true);
-  runner.Forward(true);
-  runner.Backward();
-  EXPECT_FLOAT_EQ(runner.y[0], runner.params[1][0]);
-  EXPECT_FLOAT_EQ(runner.grads[2][0], runner.x[0]);
-  EXPECT_EQ(runner.grads[3][0], 0.0F);
-}
+INSTANTIATE_TEST_SUITE_P(
+    AllOps, OpParity, testing::ValuesIn(OpKindsUnderTest()), [](const auto& info) {
+      return info.param;
+    });
 
 }  // namespace
 }  // namespace ps::kernels::test

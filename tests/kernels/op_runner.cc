@@ -137,6 +137,14 @@ Values ToDouble(std::span<const float> values) {
   return {values.begin(), values.end()};
 }
 
+Parameters DoubleParameters(const OpRunner& runner) {
+  Parameters params;
+  for (const std::vector<float>& p : runner.params) {
+    params.push_back(ToDouble(p));
+  }
+  return params;
+}
+
 double NormalisedError(std::span<const float> actual, std::span<const double> expected) {
   EXPECT_EQ(actual.size(), expected.size());
   double error = 0;

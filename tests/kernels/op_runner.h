@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -10,8 +11,13 @@
 
 namespace ps::kernels::test {
 
-/// What the tests of the table run on: each binary that has them defines it. Never null.
+// What the tests of the table run on: each binary that has them defines these two.
+
+/// Never null.
 Backend* BackendUnderTest();
+
+/// The kinds of ops that it has.
+std::vector<std::string> OpKindsUnderTest();
 
 /// Device memory for some values, at `offset` floats from its beginning.
 class DeviceFloats {
@@ -66,6 +72,8 @@ struct OpRunner {
 std::vector<float> NormalValues(int64_t n, uint64_t seed);
 
 Values ToDouble(std::span<const float> values);
+
+Parameters DoubleParameters(const OpRunner& runner);
 
 /// sum (actual - expected)^2 / sum expected^2; the plain sum when expected is all 0.
 double NormalisedError(std::span<const float> actual, std::span<const double> expected);

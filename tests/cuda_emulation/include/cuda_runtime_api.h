@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#define CUDART_VERSION 13000
+
 // Stands in for CUDA's header of this name: the part of the runtime's host functions that
 // kernels/cuda uses, with CUDA's names and meanings. tests/cuda_emulation/runtime.cc implements it
 // on one imaginary device, whose memory is the host's.
@@ -11,6 +13,7 @@ enum cudaError {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
   cudaErrorNotReady = 600,
@@ -54,6 +57,7 @@ constexpr unsigned cudaHostAllocDefault = 0;
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 
+cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaSetDevice(int device);

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <compare>
+#include <cstdint>
+
+#include "kernels/backend.h"
+
+namespace ps::kernels {
+
+// What the .cu files do, as the host sees it: each function puts kernels into a stream and returns
+// before they have run. All memory is the device's, f32, dense. Sizes of 0 are fine. Returned is
+// whether the device took the work.
+
+// elementwise.cu
+
+cudaError_t CopyValues(cudaStream_t stream, const float* x, float* y, int64_t n);
+cudaError_t FillValues(cudaStream_t stream, float value, float* y, int64_t n);
+/// y[i] = a[i] + b[i]; y may be a or b.
+cudaError_t AddValues(cudaStream_t stream, const float* a, const float* b, float* y, int64_t n);
+cudaError_t ScaleValues(cudaStream_t stream, float factor, float* x, int64_t n);
+cudaError_t PackBf16Values(cudaStream_t stream, const float* x, uint16_t* y, int64_t n);
+/// y may be x; likewise dx and dy.
+cudaError_t ReluForward(cudaStream_t stream, const float* x, float* y, int64_t n);
+cudaError_t ReluBackward(
+    cudaStream_t stream, const float* y, const float* dy, float* dx, int64_t n);
+cudaError_t GeluForward(cudaStream_t stream, const float* x, float* y, int64_t n);
+cudaError_t GeluBackward(
+    cudaStream_t stream, const float* x, const float* dy, float* dx, int64_t n);
+
+/// What decides a dropout's mask: element i is dropped if its 32 random bits are below threshold.
+struct DropoutMask {
+  uint64_t key = 0;
+  uint64_t threshold = 0;
+  float scale = 1;  // of what is kept
+};
+
+/// y = x * mask, forward and backward. y may be x.
+cudaError_t ApplyDropout(
+    cudaStream_t stream, const DropoutMask& mask, const float* x, float* y, int64_t n);
+/// y[n, c, r] = x[n, r, c].
+cudaError_t TransposeSamples(
+    cudaStream_t stream, const float* x, float* y, int64_t n, int64_t rows, int64_t columns);
+
+// pool.cu
+
+struct PoolShape {
+  int64_t n = 0;
+  PoolOptions options;
+  int64_t out_height = 0;
+  int64_t out_width = 0;
+};
+
+/// winners [n, oh, ow, c]: which element of each window won, for the backward pass of a maximum;
+/// may be nullptr.
+cudaError_t PoolForward(
+    cudaStream_t stream, const PoolShape& shape, const float* x, float* y, int32_t* winners);
+cudaError_t PoolBackward(
+    cudaStream_t stream,
+    const PoolShape& shape,
+    const float* dy,
+    const int32_t* winners,
+    float* dx);
+
+// conv2d.cu
+
+struct ConvShape {
+  int64_t n = 0;
+  Conv2dOptions options;
+  int64_t out_height = 0;
+  int64_t out_width = 0;
+};
+
+/// bias may be nullptr.
+cudaError_t ConvForward(
+    cudaStream_t stream,
+    const ConvShape& shape,
+    const float* x,
+    const float* w,
+    const float* bias,
+    float* y);
+cudaError_t ConvInputGradient(
+    cudaStream_t stream, const ConvShape& shape, const float* dy, const float* w, float* dx);
+/// Floats of scratch for the weights' gradient.
+int64_t ConvWeightScratch(const ConvShape& shape);
+cudaError_t ConvWeightGradient(
+    cudaStream_t stream,
+    const ConvShape& shape,
+    const float* x,
+    const float* dy,
+    float* scratch,
+    float* dw);
+
+// tiled_gemm.cu
+
+/// A product of row-major matrices, c[m,n] = a[m,k] b[k,n], either of them stored transposed.
+struct GemmShape {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool transpose_a = false;  // a is stored [k,m]
+  bool transpose_b = false;  // b is stored [n,k]
+  bool bias = false;         // of n values, added to each row
+
+  friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
+};
+
+cudaError_t TiledGemm(
+    cudaStream_t stream,
+    const GemmShape& shape,
+    const float* a,
+    const float* b,
+    const float* bias,
+    float* c);
+
+// reduce.cu
+
+/// out[i] = parts[0, i] + parts[1, i] + ..., `count` of them with n values each.
+cudaError_t SumParts(cudaStream_t stream, const float* parts, int64_t count, int64_t n, float* out);
+
+/// out[j] = sum over i of x[i, j], in a fixed order. The scratch holds ColumnSumScratch floats.
+int64_t ColumnSumScratch(int64_t rows, int64_t columns);
+cudaError_t ColumnSum(
+    cudaStream_t stream, const float* x, int64_t rows, int64_t columns, float* scratch, float* out);
+
+/// Partial results of the next two; as many as there may be blocks.
+constexpr int64_t kPartialsMax = 256;
+
+/// scratch: kPartialsMax values.
+cudaError_t SquaredNormOf(
+    cudaStream_t stream, const float* x, int64_t n, double* scratch, double* sum);
+
+// loss.cu
+
+/// scratch: kPartialsMax values.
+cudaError_t CrossEntropy(cudaStream_t stream, const LossArgs& args, LossResult* scratch);
+
+}  // namespace ps::kernels

@@ -1,0 +1,203 @@
+#include "kernels/cuda/stream.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/ops.h"
+#include "ps/base/text.h"
+
+namespace ps::kernels {
+namespace {
+
+class CudaMemory final : public Memory {
+ public:
+  CudaMemory(int device, MemoryKind kind, void* data, size_t size_bytes)
+      : Memory(static_cast<std::byte*>(data), size_bytes), device_(device), kind_(kind) {}
+
+  ~CudaMemory() override {
+    // A failure is one of the device, which its streams report.
+    static_cast<void>(cudaSetDevice(device_));
+    static_cast<void>(kind_ == MemoryKind::kDevice ? cudaFree(data()) : cudaFreeHost(data()));
+  }
+
+ private:
+  const int device_;
+  const MemoryKind kind_;
+};
+
+}  // namespace
+
+Status DeviceFailed(const char* what, cudaError_t error) {
+  return Status::Unavailable(fmt::format(
+      "the CUDA device failed: {}: {} (cuda error {}); this process can't use it any more",
+      what,
+      cudaGetErrorString(error),
+      static_cast<int>(error)));
+}
+
+Result<std::unique_ptr<Memory>> AllocateCudaMemory(int device, MemoryKind kind, size_t size_bytes) {
+  void* data = nullptr;
+  cudaError_t error = cudaSetDevice(device);
+  if (error == cudaSuccess) {
+    error = kind == MemoryKind::kDevice ? cudaMalloc(&data, size_bytes)
+                                        : cudaHostAlloc(&data, size_bytes, cudaHostAllocDefault);
+  }
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // no later call is to report it again
+    return Status::InvalidArgument(fmt::format(
+        "{} of {} asked, and there is not so much free; take a smaller minibatch",
+        FormatBytes(size_bytes),
+        kind == MemoryKind::kDevice ? fmt::format("the memory of cuda:{}", device)
+                                    : std::string("pinned host memory")));
+  }
+  if (error != cudaSuccess) {
+    return DeviceFailed("allocating", error);
+  }
+  return std::unique_ptr<Memory>(std::make_unique<CudaMemory>(device, kind, data, size_bytes));
+}
+
+Result<std::unique_ptr<CudaEvent>> CudaEvent::Make(int device) {
+  cudaEvent_t event = nullptr;
+  cudaError_t error = cudaSetDevice(device);
+  if (error == cudaSuccess) {
+    error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  }
+  if (error != cudaSuccess) {
+    return DeviceFailed("making an event", error);
+  }
+  return std::unique_ptr<CudaEvent>(new CudaEvent(device, event));
+}
+
+CudaEvent::~CudaEvent() {
+  static_cast<void>(cudaSetDevice(device_));
+  static_cast<void>(cudaEventDestroy(event_));
+}
+
+bool CudaEvent::IsReached() const {
+  // After a failure nothing is waited for any more; Wait tells of it.
+  return cudaEventQuery(event_) != cudaErrorNotReady;
+}
+
+Status CudaEvent::Wait() const {
+  const cudaError_t error = cudaEventSynchronize(event_);
+  return error == cudaSuccess ? Status::Ok() : DeviceFailed("waiting for an event", error);
+}
+
+Result<std::unique_ptr<CudaStream>> CudaStream::Make(int device, GemmKind kind) {
+  std::unique_ptr<Gemm> gemm;
+  if (kind == GemmKind::kCublas) {
+    PS_ASSIGN(gemm, MakeCublasGemm(device));
+  }
+  PS_ASSIGN(
+      std::unique_ptr<Memory> partials,
+      AllocateCudaMemory(device, MemoryKind::kDevice, kPartialsMax * sizeof(LossResult)));
+  PS_ASSIGN(std::unique_ptr<Memory> scratch, AllocateCudaMemory(device, MemoryKind::kDevice, 0));
+  cudaStream_t stream = nullptr;
+  const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error != cudaSuccess) {
+    return DeviceFailed("making a stream", error);
+  }
+  return std::unique_ptr<CudaStream>(
+      new CudaStream(device, stream, std::move(gemm), std::move(partials), std::move(scratch)));
+}
+
+CudaStream::CudaStream(
+    int device,
+    cudaStream_t stream,
+    std::unique_ptr<Gemm> gemm,
+    std::unique_ptr<Memory> partials,
+    std::unique_ptr<Memory> scratch)
+    : device_(device),
+      stream_(stream),
+      gemm_(std::move(gemm)),
+      partials_(std::move(partials)),
+      scratch_(std::move(scratch)) {}
+
+CudaStream::~CudaStream() {
+  Synchronize().Ignore("who cares for the results has asked before");
+  static_cast<void>(cudaStreamDestroy(stream_));
+}
+
+Result<std::unique_ptr<Op>> CudaStream::MakeOp(const OpSpec& spec) {
+  return MakeCudaOp(spec, this);
+}
+
+cudaStream_t CudaStream::Enter() {
+  Note(cudaSetDevice(device_));
+  return stream_;
+}
+
+void CudaStream::Note(cudaError_t error) {
+  if (error_ == cudaSuccess) {
+    error_ = error;
+  }
+}
+
+Status CudaStream::ReserveScratch(int64_t floats) {
+  const size_t size_bytes = static_cast<size_t>(floats) * sizeof(float);
+  if (size_bytes > scratch_->size()) {
+    PS_TRY(Synchronize());  // who still works in the old one
+    PS_ASSIGN(scratch_, AllocateCudaMemory(device_, MemoryKind::kDevice, size_bytes));
+  }
+  return Status::Ok();
+}
+
+void CudaStream::Upload(const void* host, void* device, size_t size_bytes) {
+  cudaStream_t stream = Enter();
+  Note(cudaMemcpyAsync(device, host, size_bytes, cudaMemcpyHostToDevice, stream));
+}
+
+void CudaStream::Download(const void* device, void* host, size_t size_bytes) {
+  cudaStream_t stream = Enter();
+  Note(cudaMemcpyAsync(host, device, size_bytes, cudaMemcpyDeviceToHost, stream));
+}
+
+void CudaStream::Copy(const float* x, float* y, int64_t n) {
+  Note(CopyValues(Enter(), x, y, n));
+}
+
+void CudaStream::Fill(float value, float* y, int64_t n) {
+  Note(FillValues(Enter(), value, y, n));
+}
+
+void CudaStream::Add(const float* a, const float* b, float* y, int64_t n) {
+  Note(AddValues(Enter(), a, b, y, n));
+}
+
+void CudaStream::Scale(float factor, float* x, int64_t n) {
+  Note(ScaleValues(Enter(), factor, x, n));
+}
+
+void CudaStream::SquaredNorm(const float* x, int64_t n, double* sum) {
+  auto* partials = reinterpret_cast<double*>(partials_->data());
+  Note(SquaredNormOf(Enter(), x, n, partials, sum));
+}
+
+void CudaStream::PackBf16(const float* x, uint16_t* y, int64_t n) {
+  Note(PackBf16Values(Enter(), x, y, n));
+}
+
+void CudaStream::SoftmaxCrossEntropy(const LossArgs& args) {
+  auto* partials = reinterpret_cast<LossResult*>(partials_->data());
+  Note(CrossEntropy(Enter(), args, partials));
+}
+
+void CudaStream::Record(Event* event) {
+  cudaStream_t stream = Enter();
+  Note(cudaEventRecord(static_cast<CudaEvent*>(event)->handle(), stream));
+}
+
+void CudaStream::WaitFor(const Event& event) {
+  cudaStream_t stream = Enter();
+  Note(cudaStreamWaitEvent(stream, static_cast<const CudaEvent&>(event).handle(), 0));
+}
+
+Status CudaStream::Synchronize() {
+  cudaStream_t stream = Enter();
+  Note(cudaStreamSynchronize(stream));
+  return error_ == cudaSuccess ? Status::Ok() : DeviceFailed("working", error_);
+}
+
+}  // namespace ps::kernels

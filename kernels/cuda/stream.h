@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/gemm.h"
+
+// Inside this folder: what stands behind Memory, Event and Stream.
+
+namespace ps::kernels {
+
+/// Every error of the runtime once a device is in use. The device is lost or has failed, which
+/// nothing in this process repairs: kUnavailable.
+Status DeviceFailed(const char* what, cudaError_t error);
+
+enum class MemoryKind : uint8_t { kDevice, kPinned };
+
+/// Errors: kInvalidArgument when there is not so much; kUnavailable when the device has failed.
+Result<std::unique_ptr<Memory>> AllocateCudaMemory(int device, MemoryKind kind, size_t size_bytes);
+
+class CudaEvent final : public Event {
+ public:
+  static Result<std::unique_ptr<CudaEvent>> Make(int device);
+  ~CudaEvent() override;
+
+  bool IsReached() const override;
+  Status Wait() const override;
+
+  cudaEvent_t handle() const { return event_; }
+
+ private:
+  CudaEvent(int device, cudaEvent_t event) : device_(device), event_(event) {}
+
+  const int device_;
+  const cudaEvent_t event_;
+};
+
+class CudaStream final : public Stream {
+ public:
+  static Result<std::unique_ptr<CudaStream>> Make(int device, GemmKind gemm);
+  ~CudaStream() override;
+
+  Result<std::unique_ptr<Op>> MakeOp(const OpSpec& spec) override;
+  void Upload(const void* host, void* device, size_t size_bytes) override;
+  void Download(const void* device, void* host, size_t size_bytes) override;
+  void Copy(const float* x, float* y, int64_t n) override;
+  void Fill(float value, float* y, int64_t n) override;
+  void Add(const float* a, const float* b, float* y, int64_t n) override;
+  void Scale(float factor, float* x, int64_t n) override;
+  void SquaredNorm(const float* x, int64_t n, double* sum) override;
+  void PackBf16(const float* x, uint16_t* y, int64_t n) override;
+  void SoftmaxCrossEntropy(const LossArgs& args) override;
+  void Record(Event* event) override;
+  void WaitFor(const Event& event) override;
+  Status Synchronize() override;
+
+  // For this folder's ops.
+
+  /// The stream, its device made the calling thread's.
+  cudaStream_t Enter();
+  /// Keeps the first failure for Synchronize.
+  void Note(cudaError_t error);
+
+  /// Memory for the op that runs, at least so large from now on. May wait for the device.
+  Status ReserveScratch(int64_t floats);
+
+  float* scratch() const { return scratch_->floats(); }
+
+  /// nullptr: the folder's own kernel.
+  Gemm* gemm() const { return gemm_.get(); }
+
+  int device() const { return device_; }
+
+ private:
+  CudaStream(
+      int device,
+      cudaStream_t stream,
+      std::unique_ptr<Gemm> gemm,
+      std::unique_ptr<Memory> partials,
+      std::unique_ptr<Memory> scratch);
+
+  const int device_;
+  const cudaStream_t stream_;
+  const std::unique_ptr<Gemm> gemm_;
+  const std::unique_ptr<Memory> partials_;  // kPartialsMax results of blocks
+  std::unique_ptr<Memory> scratch_;
+  cudaError_t error_ = cudaSuccess;  // the first
+};
+
+}  // namespace ps::kernels

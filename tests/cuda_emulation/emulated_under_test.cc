@@ -1,0 +1,15 @@
+#include "kernels/cuda/backend.h"
+#include "tests/kernels/op_runner.h"
+
+namespace ps::kernels::test {
+
+Backend* BackendUnderTest() {
+  static const std::unique_ptr<Backend> backend = MakeCudaBackend(0, GemmKind::kOwn).value();
+  return backend.get();
+}
+
+std::vector<std::string> OpKindsUnderTest() {
+  return CudaOpKinds();
+}
+
+}  // namespace ps::kernels::test
