@@ -50,11 +50,11 @@ Status JobStore::PutManifest(CheckpointId id, std::span<const std::byte> manifes
 
 Result<std::vector<std::byte>> JobStore::ReadManifest(CheckpointId id) {
   std::vector<std::byte> manifest;
-  Status read = database_->Read(
-      kManifests, MakeIdKey(id), [&](std::string_view, std::span<const std::byte> value) {
-        manifest.assign(value.begin(), value.end());
-        return Status::Ok();
-      });
+  const auto visit = [&](std::string_view /*key*/, std::span<const std::byte> value) {
+    manifest.assign(value.begin(), value.end());
+    return Status::Ok();
+  };
+  Status read = database_->Read(kManifests, MakeIdKey(id), ReadCheck::kEngine, visit);
   if (!read.ok()) {
     return std::move(read).Annotate(fmt::format("the manifest of checkpoint {}", id));
   }

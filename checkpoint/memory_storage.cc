@@ -126,7 +126,8 @@ class MemoryDatabase final : public Database {
     return Status::Ok();
   }
 
-  Status Read(Column column, std::string_view key, const Visitor& visit) override {
+  Status Read(
+      Column column, std::string_view key, ReadCheck /*check*/, const Visitor& visit) override {
     PS_TRY(Check(Operation::kRead));
     Value value;
     {

@@ -76,7 +76,7 @@ class RocksDatabase final : public Database {
 
   Status Write(std::span<const Change> changes, Durability durability) override;
   Status Flush() override;
-  Status Read(Column column, std::string_view key, const Visitor& visit) override;
+  Status Read(Column column, std::string_view key, ReadCheck check, const Visitor& visit) override;
   Status Scan(Column column, std::string_view prefix, const Visitor& visit) override;
   Status Prune(Column column, KeepFunction keep) override;
 
@@ -105,6 +105,7 @@ class RocksDatabase final : public Database {
   std::vector<std::shared_ptr<KeepRule>> rules_;  // by column
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;  // RocksDB's default one, then by column
+  rocksdb::WriteBatch batch_;                          // of one Write; keeps its memory
   bool has_failed_ = false;
   uint64_t losses_ = 0;
 };
@@ -183,7 +184,7 @@ std::string EndOfPrefix(std::string_view prefix) {
 
 Status RocksDatabase::Write(std::span<const Change> changes, Durability durability) {
   PS_TRY(PrepareWrite());
-  rocksdb::WriteBatch batch;
+  batch_.Clear();
   for (const Change& change : changes) {
     PS_TRY(CheckKey(change.key));
     rocksdb::ColumnFamilyHandle* column = Handle(change.column);
@@ -194,14 +195,14 @@ Status RocksDatabase::Write(std::span<const Change> changes, Durability durabili
         pieces.push_back(SliceOf(piece));
       }
       const rocksdb::Slice key = SliceOf(change.key);
-      added = batch.Put(
+      added = batch_.Put(
           column,
           rocksdb::SliceParts(&key, 1),
           rocksdb::SliceParts(pieces.data(), static_cast<int>(pieces.size())));
     } else if (change.kind == ChangeKind::kErase) {
-      added = batch.Delete(column, SliceOf(change.key));
+      added = batch_.Delete(column, SliceOf(change.key));
     } else {
-      added = batch.DeleteRange(column, SliceOf(change.key), EndOfPrefix(change.key));
+      added = batch_.DeleteRange(column, SliceOf(change.key), EndOfPrefix(change.key));
     }
     if (!added.ok()) {
       return ToStatus(added).Annotate(directory_);
@@ -210,7 +211,7 @@ Status RocksDatabase::Write(std::span<const Change> changes, Durability durabili
   rocksdb::WriteOptions options;
   options.disableWAL = durability == Durability::kFlush;
   options.sync = durability == Durability::kSynced;
-  return Written(db_->Write(options, &batch));
+  return Written(db_->Write(options, &batch_));
 }
 
 Status RocksDatabase::Flush() {
@@ -218,8 +219,10 @@ Status RocksDatabase::Flush() {
   return Written(db_->Flush(rocksdb::FlushOptions(), handles_));
 }
 
-Status RocksDatabase::Read(Column column, std::string_view key, const Visitor& visit) {
+Status RocksDatabase::Read(
+    Column column, std::string_view key, ReadCheck check, const Visitor& visit) {
   rocksdb::ReadOptions options;
+  options.verify_checksums = check == ReadCheck::kEngine;
   options.fill_cache = false;
   rocksdb::PinnableSlice value;
   if (db_ == nullptr) {

@@ -226,7 +226,7 @@ Result<PartRecord> ShardStore::ReadPart(CheckpointId id) {
     PS_ASSIGN(part, DecodePart(id, bytes));
     return Status::Ok();
   };
-  if (Status read = database_->Read(kParts, MakeIdKey(id), visit); !read.ok()) {
+  if (Status read = database_->Read(kParts, MakeIdKey(id), ReadCheck::kEngine, visit); !read.ok()) {
     return std::move(read).Annotate(fmt::format("the part of {} of checkpoint {}", name_, id));
   }
   return part;
@@ -238,7 +238,7 @@ Result<uint32_t> ShardStore::PartCrc(CheckpointId id) {
     crc = Crc32c(bytes);
     return Status::Ok();
   };
-  if (Status read = database_->Read(kParts, MakeIdKey(id), visit); !read.ok()) {
+  if (Status read = database_->Read(kParts, MakeIdKey(id), ReadCheck::kEngine, visit); !read.ok()) {
     return std::move(read).Annotate(fmt::format("the part of {} of checkpoint {}", name_, id));
   }
   return crc;
@@ -271,7 +271,8 @@ Status ShardStore::Decode(const ChunkRef& ref, CheckpointId id, uint32_t wanted,
     }
     return Status::Ok();
   };
-  return database_->Read(kChunks, MakeRecordKey(ref.key, id), visit);
+  // The head has a checksum, and so have the values.
+  return database_->Read(kChunks, MakeRecordKey(ref.key, id), ReadCheck::kCaller, visit);
 }
 
 Result<ChunkData> ShardStore::ReadChunk(const ChunkRef& ref) {

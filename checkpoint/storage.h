@@ -43,6 +43,12 @@ struct Change {
   std::vector<std::span<const std::byte>> value;  // kPut: these parts, one after another
 };
 
+/// Who finds out that a value was damaged on the disk.
+enum class ReadCheck : uint8_t {
+  kEngine,  // Read gives kCorruption
+  kCaller,  // it checks the value itself, which is faster for large ones
+};
+
 /// One open database. Columns and durabilities do not mix: a column that is written with kFlush is
 /// written so always. Thread: any one at a time; LimitWrites from any.
 class Database {
@@ -61,8 +67,9 @@ class Database {
   virtual Status Flush() = 0;
 
   /// Hands the value to `visit`, whose status is returned. Errors: kNotFound; kCorruption when the
-  /// engine's own checksum does not fit; kIo.
-  virtual Status Read(Column column, std::string_view key, const Visitor& visit) = 0;
+  /// engine's own checksum does not fit, with kCaller only if it was looked at; kIo.
+  virtual Status Read(
+      Column column, std::string_view key, ReadCheck check, const Visitor& visit) = 0;
 
   /// All pairs whose key begins with `prefix`, by key, until `visit` returns a failure, which is
   /// returned. Errors: as Read.

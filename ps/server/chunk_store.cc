@@ -56,7 +56,8 @@ Result<ChunkStore> ChunkStore::Make(
   }
   PS_TRY(proto::CheckChunks(setup.placement, tensor_elements));
   // Values that come from elsewhere replace all: drawing takes longer than reading them.
-  const bool is_drawn = setup.restore.checkpoint == 0 && !setup.has_values;
+  const bool is_restored = setup.restore.checkpoint != 0;
+  const bool is_drawn = !is_restored && !setup.has_values;
   for (const proto::ChunkAssignment& assignment : setup.placement.chunks) {
     if (assignment.shard != shard) {
       continue;
@@ -80,7 +81,8 @@ Result<ChunkStore> ChunkStore::Make(
           chunk.element_count);
     }
     for (int slot = 0; slot < slot_count && spec.rule == UpdateRule::kOptimizer; ++slot) {
-      chunk.slots[static_cast<size_t>(slot)] = MakeZeros(chunk.element_count);
+      chunk.slots[static_cast<size_t>(slot)] =
+          is_restored ? Buffer(chunk.value.size()) : MakeZeros(chunk.element_count);
     }
     chunk.first_part = store.part_count_;
     chunk.part_count = store.parts_.CountOf(assignment.element_count);

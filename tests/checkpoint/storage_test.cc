@@ -109,9 +109,10 @@ TEST_P(StorageTest, ATooLongKeyIsRefused) {
 
 TEST_P(StorageTest, AMissingKeyIsNotFound) {
   const auto database = Open();
-  const Status read = database->Read(
-      0, "k", [](std::string_view, std::span<const std::byte>) { return Status::Ok(); });
-  EXPECT_EQ(read.code(), StatusCode::kNotFound);
+  const auto visit = [](std::string_view, std::span<const std::byte>) { return Status::Ok(); };
+  for (const ReadCheck check : {ReadCheck::kEngine, ReadCheck::kCaller}) {
+    EXPECT_EQ(database->Read(0, "k", check, visit).code(), StatusCode::kNotFound);
+  }
 }
 
 TEST_P(StorageTest, TheVisitorsFailureEndsReadingAndScanning) {
@@ -123,7 +124,7 @@ TEST_P(StorageTest, TheVisitorsFailureEndsReadingAndScanning) {
     ++visits;
     return Status::Stale("enough");
   };
-  EXPECT_EQ(database->Read(0, "a", refuse).code(), StatusCode::kStale);
+  EXPECT_EQ(database->Read(0, "a", ReadCheck::kEngine, refuse).code(), StatusCode::kStale);
   EXPECT_EQ(database->Scan(0, "", refuse).code(), StatusCode::kStale);
   EXPECT_EQ(visits, 2);
 }
