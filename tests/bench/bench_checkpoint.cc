@@ -3,15 +3,11 @@
 // changed, and what deltas save of parameters as SGD with momentum leaves them. The disk is the one
 // of the folder for temporary files.
 
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,56 +16,18 @@
 #include "ps/base/check.h"
 #include "ps/base/random.h"
 #include "ps/base/text.h"
-#include "ps/base/unique_fd.h"
+#include "tests/bench/disk.h"
 #include "tests/bench/harness.h"
 
 namespace ps::bench {
 namespace {
 
-namespace fs = std::filesystem;
 using checkpoint::ChunkFormat;
 using checkpoint::ChunkRef;
 using checkpoint::Codec;
 using checkpoint::ShardStore;
 
 constexpr size_t kChunkElements = 65'536;  // 256 KiB, and as much of momentum
-constexpr size_t kRawPiece = size_t{1} << 20;
-
-class Folder {
- public:
-  Folder() : path_((fs::temp_directory_path() / "bench-checkpoint-XXXXXX").string()) {
-    PS_CHECK(::mkdtemp(path_.data()) != nullptr) << path_;
-  }
-
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  ~Folder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-
-  const std::string& path() const { return path_; }
-
-  uint64_t bytes() const {
-    uint64_t sum = 0;
-    for (const auto& entry : fs::recursive_directory_iterator(path_)) {
-      sum += entry.is_regular_file() ? entry.file_size() : 0;
-    }
-    return sum;
-  }
-
-  /// What was read or written of it is read from the disk again.
-  void Forget() const {
-    for (const auto& entry : fs::recursive_directory_iterator(path_)) {
-      const UniqueFd fd(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
-      PS_CHECK(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0 || !fd.is_open());
-    }
-  }
-
- private:
-  std::string path_;
-};
 
 /// Parameters and momentum of a shard, trained on noise.
 class Shard {
@@ -164,27 +122,14 @@ class Written {
   checkpoint::CheckpointId id_ = 0;
 };
 
-void WriteRaw(const Folder& folder, const Shard& shard) {
-  const std::string path = folder.path() + "/raw";
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  PS_CHECK(fd.is_open());
+std::vector<std::span<const std::byte>> PiecesOf(const Shard& shard) {
+  std::vector<std::span<const std::byte>> pieces;
   for (size_t c = 0; c < shard.size(); ++c) {
     const checkpoint::ChunkImage image = shard.ImageOf(c);
-    for (const std::span<const float> values : {image.value, image.slots[0]}) {
-      PS_CHECK(
-          ::write(fd.get(), values.data(), values.size_bytes()) ==
-          static_cast<ssize_t>(values.size_bytes()));
-    }
+    pieces.push_back(std::as_bytes(image.value));
+    pieces.push_back(std::as_bytes(image.slots[0]));
   }
-  PS_CHECK(::fdatasync(fd.get()) == 0);
-}
-
-void ReadRaw(const Folder& folder, std::vector<std::byte>* room) {
-  const std::string path = folder.path() + "/raw";
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  room->resize(kRawPiece);
-  while (::read(fd.get(), room->data(), room->size()) > 0) {
-  }
+  return pieces;
 }
 
 /// One thing that is measured: what each run of it took.
@@ -243,7 +188,6 @@ void Add(const BenchArguments& arguments, const Contest& contest, double mib, Ta
 void MeasureDisk(const BenchArguments& arguments, const Shard& shard, Table* table) {
   const double mib = static_cast<double>(shard.bytes()) / (1U << 20);
   const Folder raw;
-  std::vector<std::byte> room;
   std::unique_ptr<Written> written;
   const auto write = [&] { written->Write(shard, shard.size(), {Codec::kNone}); };
   Add(arguments,
@@ -251,15 +195,23 @@ void MeasureDisk(const BenchArguments& arguments, const Shard& shard, Table* tab
        .prepare = [&] { written = std::make_unique<Written>(); },
        .work = write,
        .prepare_raw = [] {},
-       .raw = [&] { WriteRaw(raw, shard); }},
+       .raw = [&] { WriteRaw(raw, PiecesOf(shard)); }},
       mib,
       table);
   Add(arguments,
-      {.name = "read and verify",
+      {.name = "read and verify, cold page cache",
        .prepare = [&] { written->folder().Forget(); },
        .work = [&] { written->Read(); },
        .prepare_raw = [&] { raw.Forget(); },
-       .raw = [&] { ReadRaw(raw, &room); }},
+       .raw = [&] { ReadThrough(raw); }},
+      mib,
+      table);
+  Add(arguments,
+      {.name = "read and verify, warm page cache",
+       .prepare = [] {},
+       .work = [&] { written->Read(); },
+       .prepare_raw = [] {},
+       .raw = [&] { ReadThrough(raw); }},
       mib,
       table);
 }
@@ -307,12 +259,19 @@ void CountDeltas(int steps, bool has_momentum, Table* table) {
 }
 
 int Main(int argc, char** argv) {
-  const BenchArguments arguments = ReadBenchArguments(argc, argv);
+  const BenchArguments arguments = ReadBenchArguments(argc, argv, {.has_rows = true});
   Shard shard(arguments.is_tiny ? 4 : 512);
-  Table disk({FormatBytes(shard.bytes()), "MiB/s", "% of raw", "CPU s/GiB", "raw CPU s/GiB"});
-  MeasureDisk(arguments, shard, &disk);
-  disk.Print();
-  CountBytes(&shard);
+  if (arguments.Wants("disk")) {
+    Table disk({FormatBytes(shard.bytes()), "MiB/s", "% of raw", "CPU s/GiB", "raw CPU s/GiB"});
+    MeasureDisk(arguments, shard, &disk);
+    disk.Print();
+  }
+  if (arguments.Wants("bytes")) {
+    CountBytes(&shard);
+  }
+  if (!arguments.Wants("deltas")) {
+    return 0;
+  }
   Table deltas({"checkpoints with zstd and deltas", "bytes in memory over bytes written"});
   for (const int steps : {1, 10, 100}) {
     CountDeltas(steps, false, &deltas);
