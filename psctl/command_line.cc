@@ -10,6 +10,7 @@
 #include "ps/proto/limits.h"
 #include "psctl/catalog_view.h"
 #include "psctl/command_parser.h"
+#include "psctl/command_usage.h"
 #include "psctl/plan_arguments.h"
 
 namespace ps::psctl {
@@ -135,7 +136,7 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   }
   if (parser.completion->parsed()) {
     PS_TRY(CheckOneOf("shell", parser.completion_shell, {"bash", "zsh"}));
-    const CommandText table = parser.Describe();
+    const CommandText table = DescribeCommands(parser);
     return Command(PrintCommand{
         parser.completion_shell == "bash" ? BashCompletion(table) : ZshCompletion(table)});
   }

@@ -2,13 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "ps/base/status.h"
 #include "psctl/command_line.h"
-#include "psctl/command_text.h"
 
 namespace ps::psctl {
+
+inline constexpr std::string_view kExitCodes =
+    "0 done, 1 failed, 2 misused. Results go to stdout, progress and logs to stderr.";
 
 /// The commands with their flags, and what they fill in.
 struct CommandParser {
@@ -64,8 +66,6 @@ struct CommandParser {
 
   CommandParser();
 
-  /// The commands as a table, for help, man page and completion.
-  CommandText Describe() const;
   /// What `psctl --help` ends with, a line each.
   static std::vector<std::string> Examples();
 
@@ -77,26 +77,5 @@ struct CommandParser {
   void AddCheckpoint();
   void AddPlan();
 };
-
-/// What `psctl help PATH...` prints. Errors: as below, for a command that is not there.
-Result<std::string> HelpText(const std::vector<std::string>& path);
-
-/// The man page of psctl, as roff.
-std::string ManPage();
-
-inline constexpr std::string_view kExitCodes =
-    "0 done, 1 failed, 2 misused. Results go to stdout, progress and logs to stderr.";
-
-// What was typed wrongly, said in one line: kInvalidArgument.
-
-/// Mistyped commands and flags, looked for before CLI11 does, whose messages suggest no name.
-Status CheckNames(const CommandParser& parser, const std::vector<std::string>& arguments);
-
-/// `kind` is what `known` names: "sort order".
-Status CheckOneOf(
-    const std::string& kind, const std::string& name, const std::vector<std::string>& known);
-
-/// CLI11's messages, as one line without its own punctuation.
-Status MisuseOf(const CLI::ParseError& error, const CommandParser& parser);
 
 }  // namespace ps::psctl

@@ -9,6 +9,7 @@
 
 #include "ps/base/file.h"
 #include "psctl/command_parser.h"
+#include "psctl/command_usage.h"
 
 namespace ps::psctl {
 namespace {
@@ -37,7 +38,7 @@ std::string ShellOutput(const std::string& shell, const std::string& script) {
 std::string Offered(const std::string& words, int count) {
   return ShellOutput(
       "bash",
-      BashCompletion(CommandParser().Describe()) +
+      BashCompletion(DescribeCommands(CommandParser())) +
           "psctl() { [[ \"$*\" == \"runs --names\" ]] && printf 'run-a\\nrun-b\\n'; }\n"
           "COMP_WORDS=(" +
           words + ")\nCOMP_CWORD=" + std::to_string(count - 1) +
@@ -63,7 +64,7 @@ TEST(CompletionTest, ZshTakesTheScript) {
   const std::string out = ShellOutput(
       "zsh -f",
       "compdef() { }\n_describe() { print -r -- $@ ${(P)argv[-1]}; }\n_files() { print files; }\n" +
-          ZshCompletion(CommandParser().Describe()) +
+          ZshCompletion(DescribeCommands(CommandParser())) +
           "words=(psctl catalog '') CURRENT=3 PREFIX=''\n_psctl\n"
           "words=(psctl train --se) CURRENT=3 PREFIX=--se\n_psctl\n"
           "words=(psctl train j) CURRENT=3 PREFIX=j\n_psctl\n");
@@ -78,7 +79,7 @@ TEST(CompletionTest, ZshTakesTheScript) {
 
 TEST(ManPageTest, HasEveryCommandWithItsFlags) {
   const std::string page = ManPage();
-  for (const CommandText& command : CommandParser().Describe().commands) {
+  for (const CommandText& command : DescribeCommands(CommandParser()).commands) {
     for (const CommandText& leaf :
          command.commands.empty() ? std::vector<CommandText>{command} : command.commands) {
       EXPECT_THAT(page, HasSubstr(".SS \"psctl " + leaf.path + "\""));
