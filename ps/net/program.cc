@@ -1,0 +1,113 @@
+#include "ps/net/program.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "ps/base/file.h"
+#include "ps/base/host_port.h"
+#include "ps/proto/limits.h"
+
+namespace ps::net {
+namespace {
+
+constexpr uint64_t kLinkBytesPerSecondMax = uint64_t{1} << 50;
+
+int Say(const ProgramText& text, std::string_view what, int exit_code) {
+  std::fprintf(stderr, "%s: %s\n", text.name.c_str(), std::string(what).c_str());
+  return exit_code;
+}
+
+Result<RunFlags> ReadRunFlags(const Flags& flags) {
+  RunFlags run;
+  PS_ASSIGN(const std::string address, flags.Text("coordinator"));
+  PS_ASSIGN(HostPort coordinator, ParseHostPort(address));
+  run.coordinator_host = std::move(coordinator.host);
+  run.coordinator_port = coordinator.port;
+  PS_ASSIGN(const std::string token_file, flags.Text("token-file"));
+  PS_ASSIGN(run.token, ReadSmallFile(token_file, proto::kNameBytesMax));
+  if (flags.Has("run-start-us")) {
+    PS_ASSIGN(const uint64_t start, flags.Number("run-start-us", 0, INT64_MAX));
+    run.run_start_us = static_cast<int64_t>(start);
+  }
+  if (flags.Has("emulate-link-bytes-per-s")) {
+    PS_ASSIGN(
+        const uint64_t rate, flags.Number("emulate-link-bytes-per-s", 1, kLinkBytesPerSecondMax));
+    run.link_bytes_per_s = static_cast<double>(rate);
+  }
+  return run;
+}
+
+}  // namespace
+
+Manual ManualOf(const ProgramText& text) {
+  std::vector<ManualFlag> flags = {
+      {"--coordinator", "HOST:PORT", "Where the run listens: its coordinator.addr. Required."},
+      {"--token-file", "FILE", "A copy of the run's file token. Required."}};
+  flags.insert(flags.end(), text.flags.begin(), text.flags.end());
+  flags.push_back({"--log-file", "FILE", "Where its log goes. Default: stderr."});
+  flags.push_back(
+      {"--run-start-us",
+       "N",
+       "Zero of the log's seconds, in microseconds since 1970. Default: its own start."});
+  flags.push_back(
+      {"--emulate-link-bytes-per-s",
+       "N",
+       "Sends and reads no faster than this, each way, for tests."});
+  return {
+      text.name,
+      text.summary,
+      "--coordinator HOST:PORT --token-file FILE" + text.required_flags + " [FLAGS]",
+      {{"Description", "", text.description, {}, {}},
+       {"Flags", "", "", std::move(flags), {}},
+       {"Other flags",
+        "",
+        "",
+        {{"-h, --help", "", "This text."},
+         {"--man", "", "The same as a man page."},
+         {"--version", "", "The version."}},
+        {}},
+       {"Example", "", "", {}, {"scp first:runs/mnist-20260131-120000/token .", text.example}},
+       {"Exit codes", "", text.exit_codes, {}, {}}}};
+}
+
+int RunProgram(
+    int argc,
+    const char* const* argv,
+    const ProgramText& text,
+    std::string_view version,
+    const ProgramSetup& set_up) {
+  const Manual manual = ManualOf(text);
+  const std::string asked = Flags::Asked(argc, argv, manual, version);
+  if (!asked.empty()) {
+    std::fputs(asked.c_str(), stdout);
+    return 0;
+  }
+  const Result<Flags> flags = Flags::Parse(argc, argv, manual);
+  if (!flags.ok()) {
+    return Say(text, flags.status().message(), 2);
+  }
+  const Result<RunFlags> run = ReadRunFlags(*flags);
+  if (!run.ok()) {
+    return Say(text, run.status().message(), 2);
+  }
+  const Result<ProgramWork> work = set_up(*flags, *run);
+  if (!work.ok()) {
+    return Say(text, work.status().message(), 2);
+  }
+  std::unique_ptr<LogSink> sink = MakeFdSink(STDERR_FILENO, LogLevel::kInfo);
+  if (flags->Has("log-file")) {
+    Result<std::unique_ptr<LogSink>> file =
+        MakeFileSink(flags->TextOr("log-file", ""), LogLevel::kInfo);
+    if (!file.ok()) {
+      return Say(text, file.status().ToString(), 1);
+    }
+    sink = std::move(file).value();
+  }
+  const Status status = (*work)(sink.get());
+  return status.ok() ? 0 : Say(text, status.ToString(), 1);
+}
+
+}  // namespace ps::net
