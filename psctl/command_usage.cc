@@ -166,6 +166,7 @@ Status CheckOneOf(
 Status MisuseOf(const CLI::ParseError& error, const CommandParser& parser) {
   std::string text = error.what();
   std::replace(text.begin(), text.end(), '\n', ' ');
+  text = Printable(text);  // it quotes what was typed
   const CLI::App& chosen = ChosenOf(parser.app);
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     if (const auto names = SubcommandNames(chosen); !names.empty()) {

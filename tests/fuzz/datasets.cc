@@ -4,8 +4,7 @@
 #include "ps/base/check.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/targets.h"
-#include "worker/data/cifar10.h"
-#include "worker/data/idx.h"
+#include "worker/data/image_files.h"
 
 namespace ps::fuzz {
 namespace {

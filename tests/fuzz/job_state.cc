@@ -58,14 +58,18 @@ void FuzzJobRows(std::span<const uint8_t> input) {
   PS_CHECK(proto::EncodeJobState(*again) == proto::EncodeJobState(*state)) << "rows lose something";
 }
 
-void FuzzJobState(std::span<const uint8_t> input) {
+std::vector<std::byte> WithStateChecksum(std::span<const uint8_t> input) {
   const auto as_bytes = std::as_bytes(input);
   std::vector<std::byte> bytes(as_bytes.begin(), as_bytes.end());
   if (bytes.size() > kHeaderBytes) {
     const uint32_t crc = Crc32c(std::span<const std::byte>(bytes).subspan(kHeaderBytes));
     std::memcpy(bytes.data() + kStateChecksumAt, &crc, sizeof crc);
   }
-  const Result<proto::JobState> state = proto::DecodeJobState(bytes);
+  return bytes;
+}
+
+void FuzzJobState(std::span<const uint8_t> input) {
+  const Result<proto::JobState> state = proto::DecodeJobState(WithStateChecksum(input));
   if (!state.ok()) {
     PS_CHECK(
         state.status().code() == StatusCode::kCorruption ||

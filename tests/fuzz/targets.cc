@@ -6,12 +6,15 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 17> kTargets = {
+constexpr std::array<Target, 20> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
      {"job_rows", FuzzJobRows},
      {"job_state", FuzzJobState},
+     {"coordinator", FuzzCoordinator},
+     {"command_line", FuzzCommandLine},
+     {"arguments", FuzzArguments},
      {"catalog", FuzzCatalog},
      {"profile", FuzzProfile},
      {"plan", FuzzPlan},

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace ps::fuzz {
 
@@ -24,6 +25,10 @@ void FuzzFrames(std::span<const uint8_t> input);
 
 /// A saved coordinator, its checksum put right.
 void FuzzJobState(std::span<const uint8_t> input);
+/// `input` as the bytes of a saved coordinator whose checksum is right.
+std::vector<std::byte> WithStateChecksum(std::span<const uint8_t> input);
+/// The same, taken up by a core of the corpus's job, to which nobody comes back.
+void FuzzCoordinator(std::span<const uint8_t> input);
 
 /// Rows of a coordinator's journal: an empty job's, and one more. The first two bytes say of which
 /// kind and number it is.
@@ -55,5 +60,9 @@ void FuzzSafetensors(std::span<const uint8_t> input);
 void FuzzHostPort(std::span<const uint8_t> input);
 /// The words of a command line, a line each.
 void FuzzFlags(std::span<const uint8_t> input);
+/// The same for psctl.
+void FuzzCommandLine(std::span<const uint8_t> input);
+/// Durations, counts and ranges as psctl takes them, a line each.
+void FuzzArguments(std::span<const uint8_t> input);
 
 }  // namespace ps::fuzz

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ps/base/text.h"
+
 namespace ps::psctl {
 namespace {
 
@@ -64,6 +66,15 @@ TEST(CommandLineTest, ASettingMayHaveAnEmptyOrNegativeValue) {
   ASSERT_EQ(train.overrides.size(), 2U);
   EXPECT_EQ(train.overrides[0].value, "");
   EXPECT_EQ(train.overrides[1].value, "-1");
+}
+
+TEST(CommandLineTest, WhatIsTypedIsMadePrintableInErrors) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"plan", "--budget", "\x1b[2J"}, {"\x1b[2J"}, {"status", "a", "\x1b[2J"}}) {
+    const Result<Command> command = ParseCommandLine(words);
+    ASSERT_FALSE(command.ok());
+    EXPECT_EQ(command.status().message(), Printable(command.status().message()));
+  }
 }
 
 TEST(CommandLineTest, WordsForPeopleAreNotAskedForTogetherWithJson) {

@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/base/check.h"
+#include "psctl/command_line.h"
+#include "psctl/plan_arguments.h"
+#include "tests/fuzz/targets.h"
+
+namespace ps::fuzz {
+namespace {
+
+std::vector<std::string> Lines(std::span<const uint8_t> input) {
+  std::vector<std::string> lines = {""};
+  for (const uint8_t byte : input) {
+    if (byte == '\n') {
+      lines.emplace_back();
+    } else if (byte != 0) {  // an argument has none
+      lines.back().push_back(static_cast<char>(byte));
+    }
+  }
+  return lines;
+}
+
+/// One line of printable text, for the user.
+void CheckMisuse(const Status& status) {
+  const std::string_view text = status.message();
+  PS_CHECK(status.code() == StatusCode::kInvalidArgument) << status;
+  PS_CHECK(!text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return c >= ' ' && c < 127;
+  })) << status;
+}
+
+/// Of a list of arguments of one kind: misuse, or values that `is_good` takes.
+template <typename T, typename F>
+void CheckAll(const Result<std::vector<T>>& values, F is_good) {
+  if (!values.ok()) {
+    CheckMisuse(values.status());
+    return;
+  }
+  PS_CHECK(!values->empty() && std::ranges::all_of(*values, is_good));
+}
+
+}  // namespace
+
+void FuzzArguments(std::span<const uint8_t> input) {
+  const std::vector<std::string> texts = Lines(input);
+  const Result<double> seconds = psctl::ParseDuration("--within", texts.front());
+  if (seconds.ok()) {
+    PS_CHECK(std::isfinite(*seconds) && *seconds > 0) << *seconds;
+  } else {
+    CheckMisuse(seconds.status());
+  }
+  CheckAll(psctl::ParseTypeCounts("--fleet", texts), [](const provisioner::TypeCount& type) {
+    return !type.instance_type.empty() && type.count >= 0 && type.minibatch >= 0;
+  });
+  CheckAll(
+      psctl::ParseTypes("--types", texts), [](const std::string& type) { return !type.empty(); });
+  CheckAll(psctl::ParseServerRanges("--servers", texts), [](const provisioner::ServerRange& range) {
+    return !range.instance_type.empty() && range.hosts_min >= 1 &&
+           range.hosts_min <= range.hosts_max;
+  });
+}
+
+void FuzzCommandLine(std::span<const uint8_t> input) {
+  const Result<psctl::Command> command = psctl::ParseCommandLine(Lines(input));
+  if (!command.ok()) {
+    CheckMisuse(command.status());
+    return;
+  }
+  if (const auto* const notice = std::get_if<psctl::NoticeCommand>(&*command)) {
+    PS_CHECK(notice->grace_s > 0 && notice->grace_s <= 3600) << notice->grace_s;
+  }
+  if (const auto* const plan = std::get_if<psctl::PlanCommand>(&*command)) {
+    PS_CHECK(!(plan->budget_usd < 0) && !std::isnan(plan->budget_usd)) << plan->budget_usd;
+  }
+}
+
+}  // namespace ps::fuzz
