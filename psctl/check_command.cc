@@ -1,6 +1,5 @@
 #include "psctl/check_command.h"
 
-#include "provisioner/fleet/launch_text.h"
 #include "provisioner/fleet/local_fleet.h"
 #include "ps/base/logger.h"
 #include "ps/base/text.h"

@@ -6,7 +6,6 @@
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/report/plan_report.h"
-#include "provisioner/report/profile_range.h"
 #include "ps/base/text.h"
 #include "ps/proto/job_config.h"
 #include "psctl/catalog_view.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "provisioner/profile/profile_refinement.h"
+#include "provisioner/profile/profile_merge.h"
 #include "ps/proto/profile.h"
 
 namespace ps::psctl {

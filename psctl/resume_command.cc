@@ -169,8 +169,8 @@ int ResumeFromCheckpoint(
   }
   console.err(Describe(*found, *path));
   TrainStart start;
-  start.config = *std::move(config);
-  start.parts = std::move(parts).value();
+  start.job.config = *std::move(config);
+  start.job.parts = std::move(parts).value();
   start.checkpoints = std::move(found->checkpoints);
   start.resume = coordinator::ResumeFrom{std::move(found->state), found->manifest.id};
   return Train(std::move(start), train, console, registry, link);

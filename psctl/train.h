@@ -5,7 +5,6 @@
 
 #include "ps/coordinator/job_state.h"
 #include "ps/proto/plan.h"
-#include "psctl/job_parts.h"
 #include "psctl/run_checkpoints.h"
 #include "psctl/run_directory.h"
 #include "psctl/run_journal.h"
@@ -16,9 +15,7 @@ namespace ps::psctl {
 
 /// What a run begins from.
 struct TrainStart {
-  proto::JobConfig config;
-  JobParts parts;
-  std::optional<proto::Plan> plan;
+  PreparedJob job;
   RunCheckpoints checkpoints;                     // of a resumed run
   std::optional<coordinator::ResumeFrom> resume;  // none: from the beginning
 

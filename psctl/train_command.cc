@@ -7,7 +7,6 @@
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/plan_run.h"
 #include "provisioner/profile/profile_merge.h"
-#include "provisioner/profile/profile_refinement.h"
 #include "ps/base/file.h"
 #include "psctl/plan_view.h"
 #include "psctl/planning_files.h"
@@ -89,7 +88,7 @@ void LeaveSummary(
 
 /// Opens the path of a run that begins, which is in its directory unless the job says otherwise.
 Status OpenCheckpoints(const RunPaths& paths, TrainStart* start) {
-  proto::CheckpointConfig& config = start->config.checkpoint;
+  proto::CheckpointConfig& config = start->job.config.checkpoint;
   if (!config.enabled || start->resume) {
     return Status::Ok();
   }
@@ -110,7 +109,7 @@ Status OpenCheckpoints(const RunPaths& paths, TrainStart* start) {
 /// What a run that begins has in its directory.
 Status FillDirectory(TrainStart* start) {
   // The file repeats the job: another run has checkpoints of its own.
-  PS_TRY(start->directory->WriteConfig(proto::PrintJobConfig(start->config)));
+  PS_TRY(start->directory->WriteConfig(proto::PrintJobConfig(start->job.config)));
   PS_TRY(OpenCheckpoints(start->directory->paths(), start));
   PS_ASSIGN(start->journal, RunJournal::Open(*start->directory));
   return Status::Ok();
@@ -119,13 +118,13 @@ Status FillDirectory(TrainStart* start) {
 Result<std::unique_ptr<TrainRun>> PrepareRun(TrainStart* start, const Console& console) {
   if (!start->recovered) {
     PS_TRY(FillDirectory(start));
-  } else if (start->config.checkpoint.enabled) {
-    PS_ASSIGN(start->checkpoints, ReopenCheckpoints(start->config.checkpoint.path));
+  } else if (start->job.config.checkpoint.enabled) {
+    PS_ASSIGN(start->checkpoints, ReopenCheckpoints(start->job.config.checkpoint.path));
   }
   PS_ASSIGN(
       MetricsFiles metrics,
       MetricsFiles::Open(
-          start->directory->paths(), start->config.run.tensorboard, SystemTime().UnixMicros()));
+          start->directory->paths(), start->job.config.run.tensorboard, SystemTime().UnixMicros()));
   auto run = std::make_unique<TrainRun>(start, std::move(metrics), console);
   PS_TRY(run->Prepare());
   return run;
@@ -141,7 +140,7 @@ int Train(
     SupervisorLink* link) {
   if (!start.directory) {
     Result<RunDirectory> made = RunDirectory::Create(
-        start.config.run.directory, start.config.name, SystemTime().UnixMicros());
+        start.job.config.run.directory, start.job.config.name, SystemTime().UnixMicros());
     if (!made.ok()) {
       return Fail(console, made.status());
     }
@@ -167,9 +166,9 @@ int Train(
   const proto::JobProfile profile = run.Profile();
   LeaveProfile(profile, paths, console);
   std::optional<provisioner::PlanOutcome> outcome;
-  if (start.plan) {
+  if (start.job.plan) {
     outcome = provisioner::CompareWithPlan(
-        *start.plan, profile, run.loss_reached(), run.status().train_loss);
+        *start.job.plan, profile, run.loss_reached(), run.status().train_loss);
   }
   LeaveSummary(run.status(), outcome, paths, command.is_json, console);
   if (exit_code == kExitOk) {
@@ -187,8 +186,8 @@ Result<TrainStart> TakeUp(SupervisedRun run) {
   if (!start.recovered) {
     return Status::NotFound("the run of " + root + " had not begun");
   }
-  PS_ASSIGN(start.config, proto::ParsePrintedJobConfig(start.recovered->state.config_json));
-  PS_ASSIGN(start.parts, LoadParts(start.config, start.directory->paths().config()));
+  PS_ASSIGN(start.job.config, proto::ParsePrintedJobConfig(start.recovered->state.config_json));
+  PS_ASSIGN(start.job.parts, LoadParts(start.job.config, start.directory->paths().config()));
   return start;
 }
 
@@ -205,7 +204,7 @@ int Coordinate(
     if (!start.ok()) {
       return Fail(own_console, start.status());
     }
-    start->plan = plan;
+    start->job.plan = plan;
     return Train(std::move(start).value(), command, own_console, registry, link);
   };
   return Supervise(process, command.is_detached, console);
@@ -244,10 +243,8 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
     return Misuse(console, job.status());
   }
   TrainStart start;
-  start.config = std::move(job->config);
-  start.parts = std::move(job->parts);
-  start.plan = std::move(job->plan);
-  const std::optional<proto::Plan> plan = start.plan;
+  start.job = std::move(job).value();
+  const std::optional<proto::Plan> plan = start.job.plan;
   return Coordinate(
       [&](const Console& own_console, SupervisorLink* link) {
         return Train(std::move(start), command, own_console, registry, link);

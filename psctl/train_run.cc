@@ -37,11 +37,11 @@ constexpr Duration kOrphanDelay = std::chrono::milliseconds(300);
 coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start) {
   const RunDirectory& directory = *start->directory;
   coordinator::CoordinatorHost::Options options;
-  options.job.config = start->config;
-  options.job.tensors = start->parts.model.tensors;
-  options.job.train_samples = start->parts.data.train_count;
-  options.job.test_samples = start->parts.data.test_count;
-  options.job.classes = start->parts.data.classes;
+  options.job.config = start->job.config;
+  options.job.tensors = start->job.parts.model.tensors;
+  options.job.train_samples = start->job.parts.data.train_count;
+  options.job.test_samples = start->job.parts.data.test_count;
+  options.job.classes = start->job.parts.data.classes;
   options.job.run_directory = directory.paths().root;
   options.job.software = "spotps " PS_VERSION;
   options.job.checkpoints = start->checkpoints.kept;
@@ -67,8 +67,8 @@ TimePoint Now() {
 }  // namespace
 
 TrainRun::TrainRun(TrainStart* start, MetricsFiles metrics, const Console& console)
-    : config_(start->config),
-      parts_(start->parts),
+    : config_(start->job.config),
+      parts_(start->job.parts),
       directory_(*start->directory),
       journal_(start->journal.journal.get()),
       log_(*start->journal.log),

@@ -3,12 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <string_view>
 #include <utility>
 
-#include "provisioner/fleet/launch_text.h"
 #include "ps/base/file.h"
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
@@ -68,6 +67,44 @@ void Append(const std::vector<std::string>& from, std::vector<std::string>* to) 
 }
 
 }  // namespace
+
+std::string FillLaunchText(std::string_view text, std::string_view role, uint32_t index) {
+  const std::string number = std::to_string(index);
+  const std::array<std::pair<std::string_view, std::string>, 3> values = {{
+      {"{name}", std::string(role) + number},
+      {"{role}", std::string(role)},
+      {"{index}", number},
+  }};
+  std::string filled;
+  while (!text.empty()) {
+    size_t taken = 1;
+    std::string_view part = text.substr(0, 1);
+    for (const auto& [key, value] : values) {
+      if (text.starts_with(key)) {
+        taken = key.size();
+        part = value;
+      }
+    }
+    filled += part;
+    text.remove_prefix(taken);
+  }
+  return filled;
+}
+
+std::vector<std::string> LaunchWords(
+    std::string_view prefix, std::string_view role, uint32_t index) {
+  std::vector<std::string> words;
+  while (true) {
+    const size_t begin = prefix.find_first_not_of(" \t");
+    if (begin == std::string_view::npos) {
+      return words;
+    }
+    prefix.remove_prefix(begin);
+    const std::string_view word = prefix.substr(0, prefix.find_first_of(" \t"));
+    words.push_back(FillLaunchText(word, role, index));
+    prefix.remove_prefix(word.size());
+  }
+}
 
 Status CheckPrograms(const std::string& directory, const proto::LaunchConfig& launch) {
   for (const ProcessKind kind : {ProcessKind::kServer, ProcessKind::kWorker}) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "provisioner/fleet/launcher.h"
@@ -13,6 +15,16 @@
 #include "ps/proto/launch_journal.h"
 
 namespace ps::provisioner {
+
+// The texts of a job's `launch` section. Pure.
+
+/// `text` with {name}, {role} and {index} filled in for, e.g., role "worker" and index 3: worker3,
+/// worker, 3. Other braces stay.
+std::string FillLaunchText(std::string_view text, std::string_view role, uint32_t index);
+
+/// The words of a command prefix, filled in.
+std::vector<std::string> LaunchWords(
+    std::string_view prefix, std::string_view role, uint32_t index);
 
 /// Errors: kNotFound when ps_server or ps_worker is not in `directory`, or when the program that
 /// `launch` puts before them is not there.

@@ -4,8 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "ps/proto/job_manual.h"
-#include "ps/proto/json_schema.h"
+#include "ps/proto/generated_files.h"
 
 int main(int argc, char** argv) {
   const std::string_view what = argc >= 2 ? argv[1] : "";

@@ -1,10 +1,9 @@
+#include "ps/proto/generated_files.h"
+
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>
-
-#include "ps/proto/job_manual.h"
-#include "ps/proto/json_schema.h"
 
 namespace ps::proto {
 namespace {

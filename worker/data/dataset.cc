@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "ps/base/crc32c.h"
-#include "worker/data/cifar10.h"
-#include "worker/data/idx.h"
+#include "worker/data/image_files.h"
 
 namespace ps::worker {
 namespace {

@@ -8,7 +8,7 @@
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/messages.h"
-#include "worker/data/images.h"
+#include "worker/data/image_files.h"
 #include "worker/data/order.h"
 #include "worker/model/model.h"
 

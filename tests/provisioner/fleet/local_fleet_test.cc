@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ps/base/file.h"
+#include "ps/base/host_port.h"
 
 namespace ps::provisioner {
 namespace {
@@ -270,6 +271,19 @@ TEST_F(LocalFleetTest, TheProgramOfAPrefixHasToBeThere) {
   EXPECT_THAT(error(folder_), HasSubstr("which is not a program"));
   EXPECT_THAT(error(folder_ + "/before_{role}"), HasSubstr("/before_server', which is not"))
       << "both kinds are looked at";
+}
+
+TEST(LaunchTextTest, PlaceholdersAreFilledInAndOtherBracesStay) {
+  EXPECT_EQ(FillLaunchText("{name} {role} {index}{index}", "worker", 12), "worker12 worker 1212");
+  EXPECT_EQ(FillLaunchText("{nam} {} {", "worker", 1), "{nam} {} {");
+  EXPECT_EQ(FillLaunchText("", "server", 0), "");
+}
+
+TEST(LaunchTextTest, APrefixIsCutAtSpaces) {
+  EXPECT_THAT(
+      LaunchWords("  ip netns\texec {name} ", "server", 0),
+      ElementsAre("ip", "netns", "exec", "server0"));
+  EXPECT_THAT(LaunchWords(" ", "server", 0), IsEmpty());
 }
 
 }  // namespace

@@ -46,5 +46,89 @@ TEST(MergeProfilesTest, ManyRunsOfOneFleetDoNotPushOutTheOthers) {
   EXPECT_EQ(all.losses.back().steps, 299);
 }
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr double kFree = 0.6;
+constexpr double kCrowded = 0.97;
+
+proto::JobProfile Known() {
+  proto::JobProfile profile;
+  profile.workers = {{"local", 32, 0.1, 0.01, 100, 256}, {"local", 64, 0.2, 0, 100, 0}};
+  return profile;
+}
+
+/// A run of two workers whose step takes `step_s`.
+proto::JobProfile Told(double step_s) {
+  proto::JobProfile profile;
+  profile.push_bytes = 1000;
+  profile.request_bytes_per_s = 5;
+  profile.workers = {{"local", 32, step_s, 0.01, 300, 0}};
+  profile.fleets = {{.workers = {"local", "local"}, .steps_per_s = 2 / step_s, .seconds = 60}};
+  for (int i = 0; i < 30; ++i) {
+    profile.losses.push_back({100.0 + i, 2.0 - 0.01 * i, 32, 0.5, 2});
+  }
+  return profile;
+}
+
+TEST(RefinementTest, StepTimesAreAveragedOverTheirSteps) {
+  const Refinement refinement = RefinementBy(Known(), Told(0.12), kFree);
+  ASSERT_EQ(refinement.part.workers.size(), 1U);
+  EXPECT_NEAR(refinement.part.workers[0].compute_s, 0.115, 1e-12);
+  EXPECT_NEAR(refinement.part.workers[0].compute_stddev_s, 0.01, 1e-12);
+  EXPECT_EQ(refinement.part.workers[0].steps_measured, 400);
+  EXPECT_EQ(refinement.part.fleets.size(), 1U);
+  EXPECT_EQ(refinement.part.losses.size(), 30U);
+  EXPECT_EQ(refinement.part.request_bytes_per_s, 0) << "steps hid the bytes";
+  EXPECT_THAT(
+      refinement.learnt,
+      ElementsAre(
+          "the bytes of a step",
+          "step times",
+          "the speed of 2 workers",
+          "a loss curve of 2 workers"));
+  EXPECT_THAT(refinement.left_out, IsEmpty());
+}
+
+TEST(RefinementTest, OldStepsAreForgottenInTheEnd) {
+  proto::JobProfile known = Known();
+  for (int run = 0; run < 100; ++run) {
+    known.workers[0] = RefinementBy(known, Told(0.12), kFree).part.workers[0];
+  }
+  EXPECT_EQ(known.workers[0].steps_measured, 10000);
+  EXPECT_NEAR(known.workers[0].compute_s, 0.12, 0.001);
+}
+
+TEST(RefinementTest, ACrowdedMachineTellsLossesButNoSpeeds) {
+  const Refinement refinement = RefinementBy(Known(), Told(0.12), kCrowded);
+  EXPECT_THAT(refinement.part.workers, IsEmpty());
+  EXPECT_THAT(refinement.part.fleets, IsEmpty());
+  EXPECT_EQ(refinement.part.losses.size(), 30U);
+  EXPECT_THAT(refinement.left_out, ElementsAre(HasSubstr("97")));
+}
+
+TEST(RefinementTest, StepsOfAnotherMachineAreLeftOut) {
+  for (const double step_s : {0.07, 0.13}) {
+    const Refinement refinement = RefinementBy(Known(), Told(step_s), kFree);
+    EXPECT_THAT(refinement.part.workers, IsEmpty()) << step_s;
+    EXPECT_THAT(refinement.part.fleets, IsEmpty()) << step_s;
+    EXPECT_THAT(refinement.left_out, ElementsAre(HasSubstr("against 100.00 ms before"))) << step_s;
+  }
+  proto::JobProfile other = Told(0.5);
+  other.workers[0].instance_type = "new";
+  EXPECT_EQ(RefinementBy(Known(), other, kFree).part.workers, other.workers);
+}
+
+TEST(RefinementTest, AGlanceTellsNoSpeedAndAShortCurveNoLosses) {
+  proto::JobProfile told = Told(0.1);
+  told.fleets[0].seconds = 1;
+  told.losses.resize(10);
+  const Refinement refinement = RefinementBy(Known(), told, kFree);
+  EXPECT_THAT(refinement.part.fleets, IsEmpty());
+  EXPECT_THAT(refinement.part.losses, IsEmpty());
+  EXPECT_THAT(refinement.left_out, ElementsAre("speeds, since watched too briefly"));
+}
+
 }  // namespace
 }  // namespace ps::provisioner

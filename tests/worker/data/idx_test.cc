@@ -1,9 +1,8 @@
-#include "worker/data/idx.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/worker/data/data_files.h"
+#include "worker/data/image_files.h"
 
 namespace ps::worker::test {
 namespace {
