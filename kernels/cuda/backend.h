@@ -14,7 +14,7 @@ enum class GemmKind : uint8_t {
 };
 
 /// The CUDA device of that number. All in f32; the same work gives the same bits on one device.
-/// Has linear, conv2d, max_pool, avg_pool, relu, gelu, dropout, flatten and channels_last.
+/// Every op is there.
 /// Errors: kUnsupported when the build has no CUDA, there is no usable driver, device or cuBLASLt,
 /// or the device is older than what was compiled; kInvalidArgument when there is no such number.
 Result<std::unique_ptr<Backend>> MakeCudaBackend(int device, GemmKind gemm = GemmKind::kCublas);

@@ -92,6 +92,47 @@ cudaError_t ConvWeightGradient(
     float* scratch,
     float* dw);
 
+// batch_norm.cu
+
+struct BatchNormShape {
+  int64_t rows = 0;  // samples * height * width
+  int64_t channels = 0;
+  float epsilon = 0;
+};
+
+/// Mean and biased variance [channels] of the batch. scratch: ColumnSumScratch(rows, channels).
+cudaError_t BatchMoments(
+    cudaStream_t stream,
+    const BatchNormShape& shape,
+    const float* x,
+    float* scratch,
+    float* mean,
+    float* variance);
+cudaError_t BatchNormForward(
+    cudaStream_t stream,
+    const BatchNormShape& shape,
+    const float* x,
+    const float* gamma,
+    const float* beta,
+    const float* mean,
+    const float* variance,
+    float* y);
+
+struct BatchNormGradient {
+  const float* x = nullptr;
+  const float* gamma = nullptr;
+  const float* mean = nullptr;
+  const float* variance = nullptr;
+  const float* dy = nullptr;
+  float* scratch = nullptr;  // as above
+  float* dgamma = nullptr;
+  float* dbeta = nullptr;
+  float* dx = nullptr;  // may be nullptr
+};
+
+cudaError_t BatchNormBackward(
+    cudaStream_t stream, const BatchNormShape& shape, const BatchNormGradient& gradient);
+
 // tiled_gemm.cu
 
 /// A product of row-major matrices, c[m,n] = a[m,k] b[k,n], either of them stored transposed.

@@ -158,6 +158,81 @@ class CudaConv2d final : public Op {
   CudaStream* const stream_;
 };
 
+class CudaBatchNorm final : public Op {
+ public:
+  CudaBatchNorm(const BatchNormOptions& options, CudaStream* stream)
+      : options_(options), stream_(stream) {}
+
+  Status Prepare(int64_t n, bool training) override {
+    if (!training) {
+      return Status::Ok();
+    }
+    if (moments_ == nullptr) {
+      const auto size_bytes = 2 * sizeof(float) * static_cast<size_t>(options_.channels);
+      PS_ASSIGN(moments_, AllocateCudaMemory(stream_->device(), MemoryKind::kDevice, size_bytes));
+    }
+    return stream_->ReserveScratch(ColumnSumScratch(Shape(n).rows, options_.channels));
+  }
+
+  void Forward(const ForwardArgs& args) override {
+    const BatchNormShape shape = Shape(args.n);
+    cudaStream_t stream = stream_->Enter();
+    const float* mean = args.params[2].data();
+    const float* variance = args.params[3].data();
+    if (args.training) {
+      stream_->Note(BatchMoments(stream, shape, args.x, stream_->scratch(), Mean(), Variance()));
+      mean = Mean();
+      variance = Variance();
+    }
+    stream_->Note(BatchNormForward(
+        stream,
+        shape,
+        args.x,
+        args.params[0].data(),
+        args.params[1].data(),
+        mean,
+        variance,
+        args.y));
+  }
+
+  void Backward(const BackwardArgs& args) override {
+    const BatchNormShape shape = Shape(args.n);
+    stream_->Note(BatchNormBackward(
+        stream_->Enter(),
+        shape,
+        {.x = args.x,
+         .gamma = args.params[0].data(),
+         .mean = Mean(),
+         .variance = Variance(),
+         .dy = args.dy,
+         .scratch = stream_->scratch(),
+         .dgamma = args.grads[0].data(),
+         .dbeta = args.grads[1].data(),
+         .dx = args.dx}));
+    // What the batch showed, for the running statistics.
+    const float correction =
+        shape.rows > 1 ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 0;
+    stream_->Copy(Mean(), args.grads[2].data(), options_.channels);
+    stream_->Copy(Variance(), args.grads[3].data(), options_.channels);
+    stream_->Scale(correction, args.grads[3].data(), options_.channels);
+  }
+
+  OpTraits traits() const override { return {}; }
+
+ private:
+  BatchNormShape Shape(int64_t n) const {
+    return {n * options_.height * options_.width, options_.channels, options_.epsilon};
+  }
+
+  float* Mean() const { return moments_->floats(); }
+
+  float* Variance() const { return moments_->floats() + options_.channels; }
+
+  const BatchNormOptions options_;
+  CudaStream* const stream_;
+  std::unique_ptr<Memory> moments_;  // of the last training batch: means, then biased variances
+};
+
 class CudaPool final : public Op {
  public:
   CudaPool(const PoolOptions& options, CudaStream* stream) : options_(options), stream_(stream) {}
@@ -306,9 +381,7 @@ struct OpMaker {
 
   MadeOp operator()(const Conv2dOptions& o) const { return Make<CudaConv2d>(o, stream); }
 
-  MadeOp operator()(const BatchNormOptions& /*o*/) const {
-    return Status::Unsupported("batch_norm has no CUDA kernel yet; use device cpu");
-  }
+  MadeOp operator()(const BatchNormOptions& o) const { return Make<CudaBatchNorm>(o, stream); }
 
   MadeOp operator()(const PoolOptions& o) const { return Make<CudaPool>(o, stream); }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "tests/cuda_emulation/runtime.h"
 #include "tests/kernels/op_runner.h"
@@ -22,7 +23,7 @@ std::unique_ptr<Backend> MakeOwn() {
 }
 
 TEST(CudaBackendTest, OpsGiveTheSameBitsInEitherOrderOfThreads) {
-  for (const std::string& kind : CudaOpKinds()) {
+  for (const std::string& kind : AllOpKinds()) {
     for (const OpCase& c : OpCasesOf(kind)) {
       OpRunner ascending(c, 5);
       OpRunner descending(c, 5);
@@ -55,6 +56,17 @@ TEST(CudaBackendTest, ABlockAddsUpTwiceInARow) {
     EXPECT_EQ(cuda_emulation::RunGrid(1, 64, order, [&] { SumTwice(sums.data()); }), std::string());
     EXPECT_EQ(sums, (std::vector<float>{2016, 4032}));
   }
+}
+
+TEST(CudaBackendTest, MoreElementsThanThreadsAreAllReached) {
+  const std::unique_ptr<Backend> backend = MakeOwn();
+  const std::unique_ptr<Stream> stream = backend->MakeStream().value();
+  constexpr int64_t kCount = kBlocksMax * kThreads + 1;
+  const DeviceFloats device(backend.get(), kCount, 0);
+  stream->Fill(2, device.data(), kCount);
+  std::vector<float> values(kCount);
+  device.Download(stream.get(), values);
+  EXPECT_EQ(values, std::vector<float>(kCount, 2));
 }
 
 TEST(CudaBackendTest, WorkIsDoneWhenSomeoneWaitsAndNotBefore) {
@@ -122,7 +134,7 @@ TEST(CudaBackendTest, AMachineWithoutADeviceSaysWhy) {
 
 TEST(CudaBackendTest, NothingOfADeviceIsLeftBehind) {
   const int before = cuda_emulation::LiveAllocations();
-  for (const std::string& kind : CudaOpKinds()) {
+  for (const std::string& kind : AllOpKinds()) {
     const OpCase c = OpCasesOf(kind).back();
     OpRunner runner(c, 1);
     runner.Prepare(true);

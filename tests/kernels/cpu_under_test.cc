@@ -8,8 +8,4 @@ Backend* BackendUnderTest() {
   return backend.get();
 }
 
-std::vector<std::string> OpKindsUnderTest() {
-  return AllOpKinds();
-}
-
 }  // namespace ps::kernels::test

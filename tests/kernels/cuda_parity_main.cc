@@ -16,16 +16,12 @@
 namespace ps::kernels::test {
 namespace {
 
-std::unique_ptr<Backend> backend;
+std::unique_ptr<Backend> opened_device;
 
 }  // namespace
 
 Backend* BackendUnderTest() {
-  return backend.get();
-}
-
-std::vector<std::string> OpKindsUnderTest() {
-  return CudaOpKinds();
+  return opened_device.get();
 }
 
 }  // namespace ps::kernels::test
@@ -45,9 +41,9 @@ int main(int argc, char** argv) {
     std::printf("SKIP: %s\n", std::string(backend.status().message()).c_str());
     return 77;
   }
-  ps::kernels::test::backend = std::move(backend).value();
-  std::printf("device: %s\n", ps::kernels::test::backend->Name().c_str());
+  ps::kernels::test::opened_device = std::move(backend).value();
+  std::printf("device: %s\n", ps::kernels::test::opened_device->Name().c_str());
   const int result = RUN_ALL_TESTS();
-  ps::kernels::test::backend.reset();
+  ps::kernels::test::opened_device.reset();
   return result;
 }

@@ -114,6 +114,9 @@ void AppendConvolutions(std::vector<OpCase>* cases) {
   cases->push_back(Conv2dCase(5, {16, 8, 8, 32, 3, 2, 1, false}));
   cases->push_back(Conv2dCase(2, {2, 11, 7, 3, 5, 2, 2, true}));
   cases->push_back(Conv2dCase(3, {16, 6, 6, 33, 1, 2, 0, false}));
+  // More than one tile of output channels, of input channels, and of output pixels to add up.
+  cases->push_back(Conv2dCase(3, {2, 13, 11, 65, 1, 1, 0, true}));
+  cases->push_back(Conv2dCase(1, {66, 3, 3, 3, 1, 1, 0, true}));
 }
 
 void AppendPools(std::vector<OpCase>* cases) {
@@ -137,6 +140,8 @@ std::vector<OpCase> AllOpCases() {
   cases.push_back(LinearCase(1, 7, 13, true));
   cases.push_back(LinearCase(5, 31, 10, true));
   cases.push_back(LinearCase(3, 33, 64, false));
+  cases.push_back(LinearCase(2, 66, 67, true));
+  cases.push_back(LinearCase(70, 3, 2, true));
   cases.push_back(BatchNormCase(3, 1, 1, 1));
   cases.push_back(BatchNormCase(3, 7, 3, 5));
   cases.push_back(BatchNormCase(1, 16, 5, 3));
@@ -179,12 +184,6 @@ std::vector<std::string> AllOpKinds() {
       kinds.push_back(c.kind);
     }
   }
-  return kinds;
-}
-
-std::vector<std::string> CudaOpKinds() {
-  std::vector<std::string> kinds = AllOpKinds();
-  std::erase(kinds, "batch_norm");
   return kinds;
 }
 

@@ -33,9 +33,6 @@ std::vector<OpCase> OpCasesOf(const std::string& kind);
 /// Each kind once, in the order of the table.
 std::vector<std::string> AllOpKinds();
 
-/// Those that kernels/cuda has.
-std::vector<std::string> CudaOpKinds();
-
 inline std::ostream& operator<<(std::ostream& out, const OpCase& c) {
   return out << c.kind << c.sizes;
 }

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -11,13 +10,8 @@
 
 namespace ps::kernels::test {
 
-// What the tests of the table run on: each binary that has them defines these two.
-
-/// Never null.
+/// What the tests of the table run on: each binary that has them defines it. Never null.
 Backend* BackendUnderTest();
-
-/// The kinds of ops that it has.
-std::vector<std::string> OpKindsUnderTest();
 
 /// Device memory for some values, at `offset` floats from its beginning.
 class DeviceFloats {
