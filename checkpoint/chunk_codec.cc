@@ -67,9 +67,10 @@ struct FreeContext {
 
 }  // namespace
 
+/// Each is made when it is needed first: one that only reads, or only raw bytes, has none.
 struct ChunkCodec::Contexts {
-  std::unique_ptr<ZSTD_CCtx, FreeContext> compress{ZSTD_createCCtx()};
-  std::unique_ptr<ZSTD_DCtx, FreeContext> decompress{ZSTD_createDCtx()};
+  std::unique_ptr<ZSTD_CCtx, FreeContext> compress;
+  std::unique_ptr<ZSTD_DCtx, FreeContext> decompress;
 };
 
 ChunkCodec::ChunkCodec() : contexts_(std::make_unique<Contexts>()) {}
@@ -78,6 +79,9 @@ ChunkCodec::~ChunkCodec() = default;
 
 bool ChunkCodec::Compress(size_t bytes_max, std::vector<std::byte>* room) {
   room->resize(bytes_max);
+  if (contexts_->compress == nullptr) {
+    contexts_->compress.reset(ZSTD_createCCtx());
+  }
   const size_t size = ZSTD_compressCCtx(
       contexts_->compress.get(),
       room->data(),
@@ -139,6 +143,9 @@ Status ChunkCodec::Decode(
   }
   if (encoding == Encoding::kBf16) {
     return Unpack(stored, target);
+  }
+  if (contexts_->decompress == nullptr) {
+    contexts_->decompress.reset(ZSTD_createDCtx());
   }
   shuffled_.resize(target.size());
   const size_t size = ZSTD_decompressDCtx(

@@ -376,7 +376,7 @@ int CoordinatorCore::exit_code() const {
 }
 
 Status CoordinatorCore::Check() const {
-  PS_TRY(CheckJobState(parts_->job.state, parts_->job.options));
+  PS_TRY(CheckParts(parts_->job.state, parts_->job.options));
   PS_TRY(parts_->job.ledger.Check());
   return parts_->job.membership.Check();
 }

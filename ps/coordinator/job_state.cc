@@ -194,6 +194,10 @@ Status CheckJobState(const JobState& state, const CoordinatorOptions& options) {
   if (state.config_json != proto::PrintJobConfig(options.config)) {
     return Status::InvalidArgument("the saved state is of a job with another config");
   }
+  return CheckParts(state, options);
+}
+
+Status CheckParts(const JobState& state, const CoordinatorOptions& options) {
   const uint32_t epochs = options.config.train.epochs;
   PS_TRY(CheckShards(state, options));
   PS_TRY(CheckLedgerState(state.ledger, options.train_samples, epochs));

@@ -57,4 +57,7 @@ void TakeCheckpointsOf(const CoordinatorOptions& options, JobState* state);
 /// kInvalidArgument (it is another job's), kCorruption naming what does not fit.
 Status CheckJobState(const JobState& state, const CoordinatorOptions& options);
 
+/// The same of a state that is this job's own.
+Status CheckParts(const JobState& state, const CoordinatorOptions& options);
+
 }  // namespace ps::coordinator

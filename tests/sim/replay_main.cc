@@ -99,6 +99,16 @@ int Replay(const Arguments& arguments) {
   for (const std::string& violation : outcome.violations) {
     std::printf("violation: %s\n", violation.c_str());
   }
+  if (!outcome.is_finished) {
+    for (const proto::Wait& wait : outcome.job.waits) {
+      std::printf(
+          "%s waits for %s: %s, since %.3f s\n",
+          wait.who.c_str(),
+          wait.for_whom.c_str(),
+          wait.what.c_str(),
+          wait.since_s);
+    }
+  }
   std::printf(
       "%s: %s; %.3f virtual seconds, %llu messages, %llu pushes checked, trace %016llx\n",
       outcome.is_finished ? "finished" : "not finished",
