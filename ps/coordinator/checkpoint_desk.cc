@@ -267,12 +267,16 @@ bool CheckpointDesk::FinishLast(const Call& call) {
   if (!is_on() || !job_->training_began || !is_worth_it) {
     return true;
   }
+  if (last_deadline_ == TimePoint()) {
+    last_deadline_ = call.now + kLastMax;
+  }
+  const auto& shards = job_->shards.all();
+  const bool is_anybody_away = std::any_of(shards.begin(), shards.end(), [&](const Shard& shard) {
+    return shard.peer == proto::PeerId() ||
+           call.now - shard.last_heard > job_->timing.server_detect;
+  });
   if (open_) {
-    const bool is_anybody_away =
-        std::any_of(job_->shards.all().begin(), job_->shards.all().end(), [](const Shard& shard) {
-          return shard.peer == proto::PeerId();
-        });
-    if (is_anybody_away || (has_tried_last_ && call.now >= last_deadline_)) {
+    if (is_anybody_away || call.now >= last_deadline_) {
       GiveUp(is_anybody_away ? "a shard is away" : "it took too long");
     }
     return !open_ && has_tried_last_;
@@ -280,7 +284,7 @@ bool CheckpointDesk::FinishLast(const Call& call) {
   const proto::CheckpointsState& state = job_->state.checkpoints;
   const bool is_saved =
       !state.kept.empty() && state.newest().steps == job_->state.counters.steps_counted;
-  if (has_tried_last_ || is_saved || !job_->shards.are_all_ready()) {
+  if (has_tried_last_ || is_saved || is_anybody_away || !job_->shards.are_all_ready()) {
     return true;
   }
   if (!job_->rounds.is_empty() || !job_->rounds.is_commit_acknowledged()) {
@@ -290,7 +294,6 @@ bool CheckpointDesk::FinishLast(const Call& call) {
     return true;
   }
   has_tried_last_ = true;
-  last_deadline_ = call.now + kLastMax;
   Begin(call);
   return false;
 }

@@ -190,6 +190,9 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
     parts_->job.membership.Edit(*member).is_draining = true;
     parts_->leases.Track(incarnation);
   }
+  if (parts_->leases.IsOwingWork(*member)) {
+    parts_->shards.OnMemberHeartbeat(*member, call);
+  }
   parts_->job.Reply(call, reply);
 }
 
@@ -235,7 +238,8 @@ void CoordinatorCore::OnProcessExited(
     const ShardTable& shards = parts_->job.shards;
     const bool is_replaced =
         std::any_of(shards.all().begin(), shards.all().end(), [&](const Shard& s) {
-          return end.pid != 0 && s.lost_pid == end.pid && shards.ServerOf(s.shard) == end.index;
+          return end.pid != 0 && s.record->lost_pid == end.pid &&
+                 shards.ServerOf(s.shard) == end.index;
         });
     if (end.kind == proto::ProcessKind::kServer && !is_replaced) {
       parts_->model.OnServerLost(end.index, end.description);
@@ -325,6 +329,8 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   if (parts_->job.is_working()) {
     parts_->watch.OnTick(call);
+  }
+  if (parts_->job.is_working() || parts_->job.state.model.is_due) {
     parts_->shards.OnTick(call);
   }
   parts_->checkpoints.OnTick(call);

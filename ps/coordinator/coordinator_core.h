@@ -99,6 +99,9 @@ class CoordinatorCore {
   proto::JobStatus TotalsAt(TimePoint now) const { return parts_->report.TotalsAt(now); }
 
   /// The outcome is final and everybody has left, or had the time to.
+  /// The outcome is known: nobody trains any more.
+  bool is_ending() const { return !parts_->job.is_working(); }
+
   bool is_finished() const { return parts_->job.state.phase == JobPhase::kFinished; }
 
   /// OK when the job was done; kCancelled when it was stopped; else why it failed. Final once

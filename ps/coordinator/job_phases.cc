@@ -40,24 +40,26 @@ void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches) {
   if (!job_->is_working()) {
     return;
   }
-  const auto is_started = [&](proto::ProcessKind kind, uint32_t index) {
+  // A server that was lost may still be there, and is not the one that is to come.
+  const auto is_started = [&](proto::ProcessKind kind, uint32_t index, int64_t lost_pid) {
     return std::any_of(launches.begin(), launches.end(), [&](const proto::LaunchRecord& launch) {
-      return launch.kind == kind && launch.index == index;
+      return launch.kind == kind && launch.index == index && launch.pid != lost_pid;
     });
   };
-  std::set<uint32_t> servers;  // somebody has to register
+  std::map<uint32_t, int64_t> servers;  // somebody has to register; who was lost
   for (const Shard& shard : job_->shards.all()) {
     if (!shard.record->is_registered) {
-      servers.insert(job_->shards.ServerOf(shard.shard));
+      servers[job_->shards.ServerOf(shard.shard)] = shard.record->lost_pid;
     }
   }
-  for (const uint32_t server : servers) {
-    if (job_->options.config.servers.launch && !is_started(proto::ProcessKind::kServer, server)) {
+  for (const auto& [server, lost_pid] : servers) {
+    if (job_->options.config.servers.launch &&
+        !is_started(proto::ProcessKind::kServer, server, lost_pid)) {
       job_->fleet->StartServer(server);
     }
   }
   for (const WorkerId seat : job_->seats.expected()) {
-    if (!is_started(proto::ProcessKind::kWorker, seat.value)) {
+    if (!is_started(proto::ProcessKind::kWorker, seat.value, 0)) {
       job_->fleet->StartWorker(seat, job_->seats.GroupOf(seat));
     }
   }

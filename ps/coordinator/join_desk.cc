@@ -323,6 +323,7 @@ void JoinDesk::Answer(const Call& call) {
     }
     job_->membership.Edit(*member).is_admitted = true;
     member->last_heard = call.now;
+    member->lives = job_->shards.lives();
     SendReply(*member, call);
   }
 }

@@ -243,6 +243,12 @@ void Membership::NoteAcknowledgements() {
 void Membership::ForgetAcknowledged(ShardId shard) {
   touched_->Mark(RowKind::kAcknowledged, shard.value);
   state_->acknowledged.erase(shard);
+  for (auto& [incarnation, departure] : departures_) {
+    if (!departure.record->is_resolved && departure.record->answers.contains(shard)) {
+      Edit(departure).answers.erase(shard);
+      answered_.erase(incarnation);
+    }
+  }
 }
 
 Generation Membership::AcknowledgedBy(ShardId shard) const {

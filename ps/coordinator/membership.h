@@ -42,6 +42,7 @@ struct Member {
   TimePoint last_heartbeat{};
   TimePoint last_progress{};  // lease granted to idle hands, or a step or evaluation reported
   TimePoint last_step{};      // reported, or the first lease's grant
+  uint64_t lives = 0;         // of the shards that it is known to have found, added up
 };
 
 /// A departure: its record, and who waits for its end.
@@ -90,7 +91,8 @@ class Membership {
   /// Takes note of a shard's answer. Errors: kInvalidArgument (a generation of the future).
   Status OnAck(const proto::MembershipAck& ack);
 
-  /// The shard has forgotten what it knew: it has a new life.
+  /// The shard has forgotten what it knew: it has a new life, and is asked anew for the last steps
+  /// of those who are gone.
   void ForgetAcknowledged(ShardId shard);
 
   /// Every shard has acknowledged at least this generation.

@@ -286,42 +286,58 @@ void ShardDesk::OnMemberConnected(const Call& call) const {
   }
 }
 
+void ShardDesk::OnMemberHeartbeat(const Member& member, const Call& call) const {
+  if (member.lives < job_->shards.lives() && job_->shards.are_all_ready()) {
+    call.out->Send(call.from, 0, proto::ShardAddresses{job_->shards.Addresses()});
+  }
+}
+
 Status ShardDesk::CheckSilence(const Call& call) {
+  const Duration join_limit =
+      FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s));
   for (const Shard& shard : job_->shards.all()) {
     const uint32_t server = job_->shards.ServerOf(shard.shard);
     const Duration silence = shard.SilenceAt(call.now);
     const bool is_away = shard.lost_at != TimePoint() && !shard.record->is_ready;
-    if (is_away || silence > job_->timing.heartbeat * 2) {
+    // Less than that costs nobody his patience, and heartbeats may be late, or lost now and then.
+    if (is_away || silence > job_->timing.detect) {
       job_->shards_silent_at = call.now;
     }
-    if (silence > job_->timing.server_detect) {
-      const std::string why = fmt::format(
-          "{} for {:.2f} s (shard {})",
-          shard.peer != proto::PeerId() ? "no heartbeat" : "no connection",
-          Seconds(silence),
-          shard.shard.value);
-      if (CanComeBack(server)) {
-        return OnServerLost(server, shard.record->pid, why, call);
-      }
-      return Status::Unavailable(fmt::format(
-          "server {} (pid {}) does not answer: {}; its parameters may be there still, and nothing "
-          "goes on without them: look at its machine and at the way to it, or be more patient with "
-          "a larger servers.max_detect_s{}",
-          server,
-          shard.record->pid,
-          why,
-          WhatIsLeft()));
+    const bool is_stuck =
+        is_away && shard.MayBeBusy() &&
+        call.now - shard.last_heard > std::max(join_limit, job_->timing.server_detect);
+    if (silence > job_->timing.server_detect || is_stuck) {
+      return OnSilence(shard, call);
     }
     const Duration away = call.now - shard.lost_at;
-    if (is_away && shard.peer == proto::PeerId() && !shard.record->is_registered &&
-        away > FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s))) {
+    if (is_away && !shard.record->is_registered && away > join_limit) {
       return LostForGood(
           server,
-          shard.lost_pid,
+          shard.record->lost_pid,
           fmt::format("it was started again and did not come within {:.0f} s", Seconds(away)));
     }
   }
   return Status::Ok();
+}
+
+Status ShardDesk::OnSilence(const Shard& shard, const Call& call) {
+  const uint32_t server = job_->shards.ServerOf(shard.shard);
+  const std::string why = fmt::format(
+      "{} for {:.2f} s (shard {})",
+      shard.peer != proto::PeerId() ? "no heartbeat" : "no connection",
+      Seconds(call.now - shard.last_heard),
+      shard.shard.value);
+  if (CanComeBack(server)) {
+    return OnServerLost(server, shard.record->pid, why, call);
+  }
+  return Status::Unavailable(fmt::format(
+      "server {} (pid {}) does not answer: {}; its parameters may be there still, and nothing "
+      "goes on without them: look at its machine and at the way to it, or be more patient with "
+      "a larger servers.max_detect_s{}",
+      server,
+      shard.record->pid,
+      why,
+      WhatIsLeft()));
 }
 
 /// Empty: a server that was lost can come back.
@@ -345,8 +361,8 @@ Status ShardDesk::OnServerLost(
   }
   bool is_known = false;  // an end that has been dealt with
   for (Shard& shard : job_->shards.all()) {
-    is_known = is_known ||
-               (job_->shards.ServerOf(shard.shard) == server && pid != 0 && pid == shard.lost_pid);
+    is_known = is_known || (job_->shards.ServerOf(shard.shard) == server && pid != 0 &&
+                            pid == shard.record->lost_pid);
   }
   if (is_known) {
     return Status::Ok();

@@ -53,9 +53,12 @@ class ShardDesk {
 
   /// A member is connected again: it may have missed where shards have moved.
   void OnMemberConnected(const Call& call) const;
+  /// A member owes work: it is told where shards are until a step says that it has found them.
+  void OnMemberHeartbeat(const Member& member, const Call& call) const;
 
  private:
   Shard* ShardOf(const Call& call, ShardId shard);
+  Status OnSilence(const Shard& shard, const Call& call);
   Status LostForGood(uint32_t server, int64_t pid, const std::string& why) const;
   std::string WhyNotBack(uint32_t server) const;
 

@@ -62,7 +62,7 @@ void ShardTable::MarkReady(Shard* shard) {
 void ShardTable::LoseProcess(Shard* shard, TimePoint now) {
   ShardRecord* const record = &Edit(*shard);
   if (record->pid != 0) {
-    shard->lost_pid = record->pid;
+    record->lost_pid = record->pid;
   }
   shard->lost_at = now;
   record->is_registered = false;
@@ -72,7 +72,6 @@ void ShardTable::LoseProcess(Shard* shard, TimePoint now) {
 
 void ShardTable::RememberLosses(const ShardTable& before, TimePoint now) {
   for (size_t i = 0; i < shards_.size(); ++i) {
-    shards_[i].lost_pid = before.shards_[i].lost_pid;
     shards_[i].restarts = before.shards_[i].restarts;
     shards_[i].ready_at = before.shards_[i].ready_at;
     shards_[i].lost_at = now;

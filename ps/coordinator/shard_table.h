@@ -28,7 +28,6 @@ struct Shard {
   proto::ShardStats stats;
   std::vector<proto::Wait> waits;
   TimePoint waits_at{};
-  int64_t lost_pid = 0;   // of the process before, whose end is known
   TimePoint lost_at{};    // it is to come back since
   uint32_t restarts = 0;  // since it has worked for a while
   TimePoint ready_at{};
@@ -38,10 +37,15 @@ struct Shard {
   RetryTimer membership_timer;
   RetryTimer commit_timer;
 
-  /// For how long nothing has come from it; 0 while nothing has to. One that is being set up may be
-  /// busy with it; the time to join limits that.
+  /// One that draws its initial values can't talk meanwhile.
+  bool MayBeBusy() const {
+    return record->is_registered && !record->is_ready && peer != proto::PeerId() &&
+           record->restore.checkpoint == 0;
+  }
+
+  /// For how long nothing has come from it; 0 while nothing has to.
   Duration SilenceAt(TimePoint now) const {
-    const bool is_watched = record->is_ready || (record->is_registered && peer == proto::PeerId());
+    const bool is_watched = record->is_registered && !MayBeBusy();
     return is_watched ? now - last_heard : Duration::zero();
   }
 };

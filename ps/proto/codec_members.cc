@@ -223,7 +223,7 @@ Offset<saved::ShardRecord> Encode(Fbb& b, const ShardRecord& m) {
   const auto host = EncodeText(b, m.host);
   const wire::RestoreOrder restore(m.restore.checkpoint, m.restore.shards);
   return saved::CreateShardRecord(
-      b, m.is_registered, m.is_ready, host, m.port, m.pid, m.life, &restore);
+      b, m.is_registered, m.is_ready, host, m.port, m.pid, m.life, &restore, m.lost_pid);
 }
 
 void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m) {
@@ -233,6 +233,7 @@ void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m) {
   m->port = w.port();
   m->pid = w.pid();
   m->life = w.life();
+  m->lost_pid = w.lost_pid();
   if (d.Present(w.restore(), "restore")) {
     m->restore = {w.restore()->checkpoint(), w.restore()->shards()};
   }

@@ -166,6 +166,7 @@ struct ShardRecord {
   int64_t pid = 0;
   uint64_t life = 1;     // of its parameters
   RestoreOrder restore;  // what this life begins from
+  int64_t lost_pid = 0;  // of the process before, whose end is known
 };
 
 enum class JobPhase : uint8_t {
@@ -275,7 +276,7 @@ struct JobState {
   bool is_trained = false;          // `trained` grows no more
 };
 
-inline constexpr uint32_t kJobStateVersion = 3;
+inline constexpr uint32_t kJobStateVersion = 4;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

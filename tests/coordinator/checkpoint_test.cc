@@ -230,6 +230,103 @@ TEST_F(CheckpointTest, TheEndOfAProcessThatWasReplacedIsNoLoss) {
   EXPECT_EQ(harness_.fleet.servers.size(), started);
 }
 
+TEST_F(CheckpointTest, TheEndOfAReplacedProcessIsNoLossToAnotherCoordinatorEither) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");
+  harness_.RegisterShard(1, 777);
+  harness_.Restart();
+  const size_t started = harness_.fleet.servers.size();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  EXPECT_EQ(harness_.fleet.servers.size(), started);
+}
+
+/// The coordinator had ended after it had written that the server is lost, and before it started
+/// another one.
+TEST_F(CheckpointTest, AnotherCoordinatorStartsTheServerThatIsToComeInThePlaceOfALostOne) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");
+  harness_.Restart();
+  harness_.fleet.servers.clear();
+  const proto::LaunchRecord lost{ProcessKind::kServer, 1, 501, 1};
+  const proto::LaunchRecord next{ProcessKind::kServer, 1, 777, 1};
+  harness_.core->StartMissing(std::vector{lost, next});
+  EXPECT_THAT(harness_.fleet.servers, IsEmpty());
+  harness_.core->StartMissing(std::vector{lost});
+  EXPECT_THAT(harness_.fleet.servers, ElementsAre(1));
+}
+
+TEST_F(CheckpointTest, AServerThatFallsSilentWhileItRestoresIsLostAgain) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].is_silent = true;
+  harness_.RegisterShard(1, 777);
+  const size_t started = harness_.fleet.servers.size();
+  Wait(harness_.timing.server_detect + harness_.timing.detect);
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 1);
+}
+
+TEST_F(CheckpointTest, AServerThatDrawsItsValuesAnewMayTakeAsLongAsAtTheStart) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].is_silent = true;
+  harness_.RegisterShard(1, 777);
+  const size_t started = harness_.fleet.servers.size();
+  Wait(harness_.timing.server_detect + harness_.timing.detect);
+  EXPECT_EQ(harness_.fleet.servers.size(), started);
+  Wait(FromSeconds(static_cast<double>(harness_.options.config.fleet.join_timeout_s)));
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 1);
+}
+
+TEST_F(CheckpointTest, AWorkerIsToldWhereAShardIsUntilItHasFoundIt) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  ASSERT_TRUE(harness_.Take<proto::ShardAddresses>(workers_[0].peer).has_value());
+  EXPECT_FALSE(harness_.Take<proto::ShardAddresses>(workers_[0].peer).has_value());
+  Wait(harness_.timing.heartbeat);
+  EXPECT_TRUE(harness_.Take<proto::ShardAddresses>(workers_[0].peer).has_value());
+  harness_.Work(&workers_[0], grants_[0]);
+  ASSERT_TRUE(harness_.Ask(&workers_[0]).has_value());
+  Wait(harness_.timing.heartbeat);
+  EXPECT_FALSE(harness_.Take<proto::ShardAddresses>(workers_[0].peer).has_value());
+}
+
+/// What a shard has said of it before it was lost itself is not true any more.
+TEST_F(CheckpointTest, AStepOfOneWhoIsGoneThatAShardLosesBeforeItCountsIsDoneAgain) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  harness_.Complete(workers_[0], harness_.MakeStep(&workers_[0], grants_[0], 0).step);
+  harness_.shards[0].is_mute = true;
+  harness_.Exit(ProcessKind::kWorker, 0, 1000, "killed by signal 9");
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].complete.clear();
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  harness_.Unmute(0);
+  EXPECT_EQ(harness_.status().steps_counted, 0U);
+  EXPECT_EQ(harness_.status().steps_partial, 1U);
+}
+
+TEST_F(CheckpointTest, TheLastOneDoesNotWaitForAServerThatIsSilent) {
+  Begin();
+  harness_.shards[0].checkpoint_code.reset();
+  Wait(kEvery);
+  ASSERT_EQ(checkpoints().open, 1U);
+  harness_.shards[0].is_silent = true;
+  harness_.core->RequestStop(false, "enough", harness_.now, harness_.out());
+  harness_.Wait(harness_.timing.detect * 4);
+  CloseAll(&harness_, workers_);
+  harness_.Wait(harness_.timing.detect);
+  EXPECT_FALSE(harness_.shards[1].is_told);
+  harness_.Wait(harness_.timing.server_detect);
+  EXPECT_EQ(checkpoints().failed, 1U);
+  EXPECT_TRUE(harness_.shards[1].is_told);
+}
+
 TEST_F(CheckpointTest, AServerThatNeverComesBackEndsTheRun) {
   Begin();
   for (int64_t pid = 501; pid < 507; ++pid) {

@@ -139,6 +139,23 @@ TEST(EndTest, WhileAServerIsSilentNobodyIsBlamedForStandingStill) {
   EXPECT_EQ(harness.status().revocations_unnoticed, 3U) << "now they had the time";
 }
 
+TEST(EndTest, HeartbeatsOfAServerThatAreLostNowAndThenExcuseNobodyForEver) {
+  Harness harness;
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    harness.Work(&workers[i], grants[i]);
+  }
+  harness.AskAll(&workers);
+  for (int i = 0; i < 10; ++i) {
+    harness.shards[0].is_silent = true;
+    harness.Wait(harness.timing.heartbeat * 4, workers);
+    harness.shards[0].is_silent = false;
+    harness.Wait(harness.timing.heartbeat, workers);
+  }
+  EXPECT_EQ(harness.status().revocations_unnoticed, 3U);
+}
+
 TEST(EndTest, AShardThatComesBackInTimeIsBroughtUpToDate) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();

@@ -79,7 +79,7 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
   if (std::holds_alternative<proto::HeartbeatReply>(message)) {
     return;
   }
-  if (shard->is_mute) {
+  if (shard->is_mute || shard->is_silent) {
     shard->unanswered.push_back(message);
     return;
   }
@@ -258,7 +258,7 @@ void Harness::Wait(Duration duration, const std::vector<FakeWorker>& alive) {
   while (now < end) {
     now += timing.tick;
     for (uint32_t i = 0; i < shards.size(); ++i) {
-      if (shards[i].peer != proto::PeerId()) {
+      if (shards[i].peer != proto::PeerId() && !shards[i].is_silent) {
         core->OnMessage(shards[i].peer, 1, proto::ShardHeartbeat{ShardId(i), {}, {}}, now, this);
       }
     }

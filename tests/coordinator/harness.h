@@ -41,6 +41,7 @@ class FakeFleet final : public proto::FleetActions {
 struct FakeShard {
   proto::PeerId peer;
   bool is_mute = false;
+  bool is_silent = false;                // mute, and without heartbeats
   std::map<Incarnation, Step> complete;  // last complete step, for Membership.resolve
   std::map<Incarnation, proto::PushOutcome> outcome;
   proto::Membership membership;  // newest seen

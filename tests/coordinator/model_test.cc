@@ -398,12 +398,14 @@ TEST(ModelOfALostServerTest, IsReadFromTheServerThatComesBackWhileTheRunEnds) {
   EXPECT_EQ(harness.status().state, "stopped");
   EXPECT_EQ(harness.status().model_file, "") << "half of it is not there";
   harness.shards[1].membership = proto::Membership();
+  harness.shards[1].is_mute = true;
   harness.RegisterShard(1, 777);
-  harness.Wait(harness.timing.tick * 2);
+  harness.shards[1].is_mute = false;  // the set-up is lost, and has to come again
+  harness.Wait(harness.timing.retry_limit * 2);
   ASSERT_EQ(disk.writes.size(), 1U) << "a last checkpoint";
   harness.core->OnManifestWritten(
       disk.writes[0].checkpoint, Status::Ok(), harness.now, harness.out());
-  harness.Wait(harness.timing.tick * 2);
+  harness.Wait(harness.timing.lease);
   EXPECT_TRUE(sink.IsWhole());
   EXPECT_EQ(harness.status().model_file, sink.path());
 }

@@ -41,7 +41,9 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   Outcome Run();
 
   // proto::FleetActions.
-  void StartServer(uint32_t server) override { servers_.Start(server); }
+  void StartServer(uint32_t server) override {
+    coordinator_.NoteServer(server, servers_.Start(server));
+  }
 
   void StartWorker(WorkerId seat, const proto::WorkerGroup& /*group*/) override {
     fleet_.Start(seat);
@@ -65,6 +67,7 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   void EndProcess();
   void Stop(bool is_immediate);
   bool CanLoseServers() const;
+  void NoteEnding();
   proto::JobState StateNow() const;
 
   const Scenario scenario_;
@@ -91,6 +94,8 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   Saboteur saboteur_;
   std::vector<std::function<void()>> answers_;  // of shards, in the delivery under way
   bool is_stopped_ = false;
+  bool is_ending_ = false;
+  bool has_all_servers_ = false;  // when it began to end
 };
 
 Cluster::Cluster(const Scenario& scenario)
@@ -232,8 +237,16 @@ void Cluster::Stop(bool is_immediate) {
 
 /// Before the first lease, and when the outcome is known, nobody brings a server back.
 bool Cluster::CanLoseServers() const {
-  return scenario_.has_checkpoints() && oracle_.has_steps() &&
-         StateNow().phase < proto::JobPhase::kLeaving;
+  return scenario_.has_checkpoints() && oracle_.has_steps() && !coordinator_.core().is_ending();
+}
+
+/// A server whose loss nobody knows of then is not brought back, and its part of the model is left
+/// in checkpoints alone.
+void Cluster::NoteEnding() {
+  if (!is_ending_ && coordinator_.core().is_ending()) {
+    is_ending_ = true;
+    has_all_servers_ = servers_.AreAllThere();
+  }
 }
 
 proto::JobState Cluster::StateNow() const {
@@ -301,7 +314,7 @@ void Cluster::JudgeAnswers() {
 void Cluster::CheckModel() {
   const proto::JobStatus status = coordinator_.core().StatusAt(queue_.Now());
   if (status.model_file.empty()) {
-    if (!faults_.may_lose_server() && !is_stopped_) {
+    if (!faults_.may_lose_server() && !is_stopped_ && has_all_servers_) {
       violations_.push_back("no model was left: " + status.model_problem);
     }
   } else if (!sink_file_.IsWhole()) {
@@ -338,6 +351,7 @@ Outcome Cluster::Run() {
   Repeat(node_, [this] { coordinator_.Tick(); });
   faults_.Begin();
   while (!IsOver(begin) && queue_.RunOne()) {
+    NoteEnding();
   }
   Outcome outcome;
   outcome.is_finished = coordinator_.core().is_finished();

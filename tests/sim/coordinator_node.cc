@@ -12,9 +12,9 @@ constexpr const char* kBootId = "boot";
 /// Rows and state are compared after one event of so many; in every restart besides.
 constexpr uint64_t kCheckEvery = 61;
 
-/// Processes of the simulation are not the kernel's.
-proto::LaunchRecord LaunchOf(proto::ProcessKind kind, uint32_t index) {
-  return {kind, index, 1, 1};
+/// Processes of the simulation are not the kernel's. Pids of workers are not known when they start.
+proto::LaunchRecord LaunchOf(proto::ProcessKind kind, uint32_t index, int64_t pid) {
+  return {kind, index, kind == proto::ProcessKind::kServer ? pid : 1, 1};
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ void CoordinatorNode::OnProcessEnd(const proto::ProcessEnd& end) {
       world_.queue->After({}, [this, end] { OnProcessEnd(end); });
       return;
     }
-    journal_->NoteEnded(LaunchOf(end.kind, end.index));
+    journal_->NoteEnded(LaunchOf(end.kind, end.index, end.pid));
     core_->OnProcessExited(end, world_.queue->Now(), &*held_);
     Commit();
   });
@@ -115,14 +115,13 @@ void CoordinatorNode::OnClosed(proto::PeerId peer) {
   }
 }
 
-void CoordinatorNode::StartServer(uint32_t server) {
-  world_.fleet->StartServer(server);
-  journal_->NoteStarted(LaunchOf(proto::ProcessKind::kServer, server));
+void CoordinatorNode::NoteServer(uint32_t server, int64_t pid) {
+  journal_->NoteStarted(LaunchOf(proto::ProcessKind::kServer, server, pid));
 }
 
 void CoordinatorNode::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
   world_.fleet->StartWorker(seat, group);
-  journal_->NoteStarted(LaunchOf(proto::ProcessKind::kWorker, seat.value));
+  journal_->NoteStarted(LaunchOf(proto::ProcessKind::kWorker, seat.value, 0));
 }
 
 void CoordinatorNode::Commit() {

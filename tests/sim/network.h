@@ -97,6 +97,11 @@ class Network {
     });
   }
 
+  bool IsAsleep(int node) const {
+    const auto it = asleep_until_.find(node);
+    return it != asleep_until_.end() && it->second > queue_->Now();
+  }
+
   /// Breaks the connection, with what is on its way.
   void BreakConnection(proto::PeerId end);
 

@@ -12,21 +12,31 @@ constexpr uint64_t kReportMsMax = 20;
 
 }  // namespace
 
-void Servers::Start(uint32_t server) {
-  if (started_.insert(server).second) {
-    Run(server);
-    return;
+int64_t Servers::Start(uint32_t server) {
+  const int64_t pid = ++last_pid_;
+  if (!newest_.contains(server)) {
+    Run(server, pid);
+  } else {
+    const auto delay = std::chrono::milliseconds(world_.random->Below(kRestartMsMax));
+    world_.queue->After(delay, [this, server, pid] { Run(server, pid); });
   }
-  const auto delay = std::chrono::milliseconds(world_.random->Below(kRestartMsMax));
-  world_.queue->After(delay, [this, server] { Run(server); });
+  newest_[server] = pid;
+  return pid;
 }
 
-void Servers::Run(uint32_t server) {
+bool Servers::AreAllThere() const {
+  return std::none_of(processes_.begin(), processes_.end(), [&](const auto& process) {
+    const bool is_away = !process->is_alive || world_.network->IsAsleep(process->node);
+    return is_away && newest_.at(process->shard.value) == process->pid;
+  });
+}
+
+void Servers::Run(uint32_t server, int64_t pid) {
   const Scenario& scenario = *world_.scenario;
   processes_.push_back(std::make_unique<Process>());
   Process* const process = processes_.back().get();
   process->shard = ShardId(server);
-  process->pid = 100 + static_cast<int64_t>(processes_.size());
+  process->pid = pid;
   ShardNode::Options options;
   options.shard = process->shard;
   options.settings = server::ShardSettings::Of(SimulatedJob(scenario));

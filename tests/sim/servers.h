@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -59,8 +58,9 @@ class Servers {
   Servers(const World& world, Listeners listeners)
       : world_(world), listeners_(std::move(listeners)) {}
 
-  /// Another process of the server: the first one at once, a later one after a while.
-  void Start(uint32_t server);
+  /// Another process of the server: the first one at once, a later one after a while. Returns its
+  /// pid.
+  int64_t Start(uint32_t server);
 
   /// Half of the deaths are told by the launcher, a quarter by closed connections alone, a quarter
   /// by nothing but silence. In silence the machine goes with its unsynced writes.
@@ -78,11 +78,14 @@ class Servers {
     }
   }
 
+  /// Of every server the newest process is there and awake, or about to begin.
+  bool AreAllThere() const;
+
   /// The process behind a node, or null.
   Process* Find(int node);
 
  private:
-  void Run(uint32_t server);
+  void Run(uint32_t server, int64_t pid);
   void Tick(Process* process);
   void ReportEnd(const Process& process, const char* description);
 
@@ -90,7 +93,8 @@ class Servers {
   const Listeners listeners_;
   std::vector<std::unique_ptr<Process>> processes_;  // ever started
   std::map<int, Process*> by_node_;
-  std::set<uint32_t> started_;
+  std::map<uint32_t, int64_t> newest_;  // pid of each server's newest process
+  int64_t last_pid_ = 100;
 };
 
 }  // namespace ps::sim
