@@ -220,6 +220,7 @@ void Cluster::BeginProcess() {
           [this](const checkpoint::Manifest& manifest) {
             saboteur_.Note(manifest);
             auditor_.OnManifest(manifest);
+            faults_.OnCheckpoint();
           },
           [this] { faults_.OnReturn(); }});
 }

@@ -16,7 +16,7 @@ constexpr uint64_t kPartitionMsMax = 3000;
 constexpr Duration kShortPause = kSimulatedMaxDetect / 2;
 
 /// From the first thing that a going back does to the first steps after it.
-constexpr uint64_t kReturnUsMax = 600'000;
+constexpr Duration kReturn = std::chrono::milliseconds(600);
 
 /// Shards and workers look for the coordinator for longer.
 constexpr uint64_t kRestartMsMax = 400;
@@ -210,6 +210,10 @@ void Faults::KillServer() {
   if (!world_.can_lose_servers()) {
     return;
   }
+  if (world_.scenario->goes_back() && !has_checkpoint_ && world_.random->Chance(0.8)) {
+    ++armed_.servers_later;  // else most would go back to the beginning
+    return;
+  }
   if (Servers::Process* const process = world_.servers->PickAlive(); process != nullptr) {
     world_.servers->Kill(process);
   }
@@ -227,27 +231,36 @@ void Faults::KillServerSoon(int node) {
   });
 }
 
+void Faults::OnCheckpoint() {
+  has_checkpoint_ = true;
+  for (; armed_.servers_later > 0; --armed_.servers_later) {
+    const auto delay = FromSeconds(world_.random->Unit() * Seconds(world_.scenario->disturbed_for));
+    world_.queue->After(delay / 2, [this] { KillServer(); });
+  }
+}
+
 void Faults::OnReturn() {
   for (; armed_.at_return > 0; --armed_.at_return) {
-    const auto delay = std::chrono::microseconds(
-        world_.random->Below(world_.random->Chance(0.5) ? 20'000 : kReturnUsMax));
-    world_.queue->After(delay, [this] { DisturbReturn(); });
+    const Duration longest = world_.random->Chance(0.5) ? kReturn : world_.scenario->disk_delay_max;
+    world_.queue->After(
+        FromSeconds(world_.random->Unit() * Seconds(longest)), [this] { DisturbReturn(); });
   }
 }
 
 /// While the manifest is read, shards restore, or workers come back.
 void Faults::DisturbReturn() {
-  const uint64_t what = world_.random->Below(6);
+  const uint64_t what = world_.random->Below(7);
   world_.log->Info("return_disturbed", {{"what", what}});
   switch (what) {
     case 0:
     case 1:
       return KillServer();
     case 2:
-      return Restart();
     case 3:
-      return KillOne();
+      return Restart();
     case 4:
+      return KillOne();
+    case 5:
       return JoinOne();
     default:
       return HangOne();
@@ -295,6 +308,9 @@ void Faults::OnServerMessage(int node, const proto::Message& message) {
     KillServerSoon(node);
   }
   const auto* const setup = std::get_if<proto::ShardSetup>(&message);
+  if (setup != nullptr && setup->life > 1 && world_.scenario->goes_back()) {
+    OnReturn();  // to the beginning: no manifest is read for it
+  }
   if (armed_.servers_at_restore > 0 && setup != nullptr && setup->life > 1) {
     --armed_.servers_at_restore;
     KillServerSoon(node);

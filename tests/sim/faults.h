@@ -69,7 +69,9 @@ class Faults {
   /// process or break the connection.
   void OnMessage(int node, proto::PeerId end, const proto::Message& message);
 
-  /// All servers go back to a checkpoint from now on.
+  /// A checkpoint exists.
+  void OnCheckpoint();
+  /// All servers go back from now on.
   void OnReturn();
 
   /// A server was paused for so long that it may be taken for lost.
@@ -86,6 +88,7 @@ class Faults {
     uint32_t restarts = 0;
     uint32_t servers_at_checkpoint = 0;
     uint32_t servers_at_restore = 0;
+    uint32_t servers_later = 0;  // when there is a checkpoint
     uint32_t at_return = 0;
   };
 
@@ -117,6 +120,7 @@ class Faults {
   const World world_;
   Armed armed_;
   bool may_lose_server_ = false;
+  bool has_checkpoint_ = false;
   std::set<std::string> full_disks_;  // databases
 };
 

@@ -297,7 +297,16 @@ void Oracle::CheckAllCount(const proto::JobState& job, bool is_stopped) {
   }
   CheckKept(job, life);
   std::map<Incarnation, Step> counted;
-  ForEachCounted(job, [&](Incarnation i, Step steps) { counted[i] = steps; });
+  uint64_t total = 0;
+  ForEachCounted(job, [&](Incarnation i, Step steps) {
+    counted[i] = steps;
+    total += steps;
+  });
+  if (total != job.counters.steps_counted) {
+    Violation(
+        std::to_string(job.counters.steps_counted) + " steps are said to be counted, and " +
+        std::to_string(total) + " are");
+  }
   for (const auto& [id, record] : steps_) {
     const bool is_complete =
         std::ranges::all_of(applied, [&](const auto& entry) { return entry.second->contains(id); });

@@ -84,12 +84,21 @@ void DrawServerFaults(Random* random, Scenario* s) {
   }
 }
 
-/// All servers go back together when one is lost.
+/// All servers go back together when one is lost: mostly when there is a checkpoint to go back to,
+/// and often so slowly that something happens meanwhile.
 void DrawReturns(Random* random, Scenario* s) {
   s->is_consistent = s->mode != proto::Mode::kBsp && random->Chance(0.3);
-  if (s->goes_back() && s->may_lose_servers() && random->Chance(0.5)) {
-    s->faults_at_return = 1 + static_cast<uint32_t>(random->Below(2));
+  if (!s->goes_back() || !s->may_lose_servers()) {
+    return;
   }
+  if (random->Chance(0.8)) {
+    s->checkpoint_every = std::chrono::milliseconds(50 + random->Below(200));
+    s->disturbed_for += std::chrono::milliseconds(500);
+  }
+  if (random->Chance(0.3)) {
+    s->disk_delay_max = std::chrono::milliseconds(50 + random->Below(200));
+  }
+  s->faults_at_return = static_cast<uint32_t>(random->Below(3));
 }
 
 void DrawCheckpoints(Random* random, Scenario* s) {
@@ -113,7 +122,7 @@ void DrawGentleFaults(Random* random, Scenario* s) {
 void DrawFullQueue(Random* random, Scenario* s) {
   s->mode = proto::Mode::kBsp;
   s->shards = 1;
-  s->workers = 2 + static_cast<uint32_t>(random->Below(4));
+  s->workers = 2 + static_cast<uint32_t>(random->Below(3));
   const auto room = s->workers + static_cast<uint32_t>(random->Below(2));
   s->model_kib = kQueueKib / room - kSmallTensorsKib;
   s->frame_kib = 32;
