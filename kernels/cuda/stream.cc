@@ -40,7 +40,7 @@ Status DeviceFailed(const char* what, cudaError_t error) {
 Result<std::unique_ptr<Memory>> AllocateCudaMemory(int device, MemoryKind kind, size_t size_bytes) {
   void* data = nullptr;
   cudaError_t error = cudaSetDevice(device);
-  if (error == cudaSuccess) {
+  if (error == cudaSuccess && size_bytes > 0) {
     error = kind == MemoryKind::kDevice ? cudaMalloc(&data, size_bytes)
                                         : cudaHostAlloc(&data, size_bytes, cudaHostAllocDefault);
   }
@@ -144,14 +144,19 @@ Status CudaStream::ReserveScratch(int64_t floats) {
   return Status::Ok();
 }
 
+void CudaStream::Transfer(void* to, const void* from, size_t size_bytes, cudaMemcpyKind kind) {
+  if (size_bytes > 0) {  // no memory of no bytes has an address
+    cudaStream_t stream = Enter();
+    Note(cudaMemcpyAsync(to, from, size_bytes, kind, stream));
+  }
+}
+
 void CudaStream::Upload(const void* host, void* device, size_t size_bytes) {
-  cudaStream_t stream = Enter();
-  Note(cudaMemcpyAsync(device, host, size_bytes, cudaMemcpyHostToDevice, stream));
+  Transfer(device, host, size_bytes, cudaMemcpyHostToDevice);
 }
 
 void CudaStream::Download(const void* device, void* host, size_t size_bytes) {
-  cudaStream_t stream = Enter();
-  Note(cudaMemcpyAsync(host, device, size_bytes, cudaMemcpyDeviceToHost, stream));
+  Transfer(host, device, size_bytes, cudaMemcpyDeviceToHost);
 }
 
 void CudaStream::Copy(const float* x, float* y, int64_t n) {

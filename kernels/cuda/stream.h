@@ -81,6 +81,8 @@ class CudaStream final : public Stream {
       std::unique_ptr<Memory> partials,
       std::unique_ptr<Memory> scratch);
 
+  void Transfer(void* to, const void* from, size_t size_bytes, cudaMemcpyKind kind);
+
   const int device_;
   const cudaStream_t stream_;
   const std::unique_ptr<Gemm> gemm_;

@@ -138,9 +138,8 @@ cudaError_t Allocate(void** memory, size_t size_bytes, bool is_device) {
   if (size_bytes > kDeviceBytes) {
     return Report(cudaErrorMemoryAllocation);
   }
-  *memory = nullptr;
   if (size_bytes == 0) {
-    return cudaSuccess;
+    return Fail("an allocation of no bytes, of which CUDA promises nothing");
   }
   auto allocation = std::make_unique<Allocation>(size_bytes, is_device);
   *memory = allocation->data();
@@ -322,7 +321,7 @@ cudaError_t cudaFreeHost(void* memory) {
 cudaError_t cudaMemcpyAsync(
     void* to, const void* from, size_t size_bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (size_bytes == 0) {
-    return Sticky();
+    return Fail("a copy of no bytes, of which CUDA promises nothing");
   }
   if (stream == nullptr) {
     return Fail("a copy in the default stream");

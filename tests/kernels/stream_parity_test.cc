@@ -111,7 +111,8 @@ TEST_F(StreamParity, SquaredNormIsThatOfDoubles) {
 TEST_F(StreamParity, SquaredNormKeepsNanAndDoesNotOverflow) {
   std::vector<float> x(1000, 3e38F);
   const OnDevice<double> sum(stream_.get(), {0});
-  stream_->SquaredNorm(OnDevice<float>(stream_.get(), x).data(), 1000, sum.data());
+  const OnDevice<float> large(stream_.get(), x);
+  stream_->SquaredNorm(large.data(), 1000, sum.data());
   EXPECT_TRUE(std::isfinite(sum.Values()[0]));
   x[777] = kQuietNan;
   const OnDevice<float> with_nan(stream_.get(), x);
