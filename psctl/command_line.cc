@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <string_view>
 
 #include "provisioner/catalog/catalog_import.h"
@@ -56,32 +57,63 @@ Result<std::vector<proto::ConfigOverride>> ParseSettings(const std::vector<std::
   return overrides;
 }
 
-/// "3" or "w3", or "s0" for a server.
+/// Of "3" and "w3"; nothing for anything else.
+std::optional<uint32_t> SeatIn(std::string_view text) {
+  text.remove_prefix(text.starts_with('w') ? 1 : 0);
+  uint32_t seat = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seat);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole && seat < proto::kSeatsMax ? std::optional(seat) : std::nullopt;
+}
+
+/// The same, or "s0" for a server.
 Status ParseNoticed(const std::string& text, NoticeCommand* notice) {
   notice->is_server = text.starts_with('s');
-  const bool has_letter = notice->is_server || text.starts_with('w');
-  const std::string_view digits = std::string_view(text).substr(has_letter ? 1 : 0);
-  uint32_t worker = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), worker);
-  const bool is_whole = error == std::errc() && end == digits.data() + digits.size();
-  if (!is_whole || worker >= proto::kSeatsMax) {
+  const std::string_view name = std::string_view(text).substr(notice->is_server ? 1 : 0);
+  const std::optional<uint32_t> number =
+      notice->is_server && name.starts_with('w') ? std::nullopt : SeatIn(name);
+  if (!number) {
     return Status::InvalidArgument(
         "notice wants a worker's number as psctl status lists it, as in: psctl notice 3; got '" +
         Printable(text) + "'; a server is named as in: psctl notice s0");
   }
-  notice->worker = worker;
+  notice->worker = *number;
   return Status::Ok();
+}
+
+/// What --grace says, if anything.
+Status ParseGrace(const CLI::App& command, const std::string& text, double* seconds) {
+  if (command.get_option("--grace")->count() == 0) {
+    return Status::Ok();
+  }
+  PS_ASSIGN(*seconds, ParseDuration("--grace", text));
+  return *seconds <= kGraceSecondsMax
+             ? Status::Ok()
+             : Status::InvalidArgument("--grace wants at most an hour, as in --grace 30s");
 }
 
 Result<Command> NoticeOf(CommandParser& parser) {
   PS_TRY(ParseNoticed(parser.notice_worker, &parser.notice_command));
-  if (parser.notice->get_option("--grace")->count() > 0) {
-    PS_ASSIGN(parser.notice_command.grace_s, ParseDuration("--grace", parser.notice_grace));
-    if (parser.notice_command.grace_s > kGraceSecondsMax) {
-      return Status::InvalidArgument("--grace wants at most an hour, as in --grace 30s");
-    }
-  }
+  PS_TRY(ParseGrace(*parser.notice, parser.notice_grace, &parser.notice_command.grace_s));
   return Command(parser.notice_command);
+}
+
+Result<Command> DrainOf(CommandParser& parser) {
+  const std::optional<uint32_t> seat = SeatIn(parser.drain_worker);
+  if (!seat) {
+    return Status::InvalidArgument(
+        "drain wants a worker's number as psctl status lists it, as in: psctl drain 3; got '" +
+        Printable(parser.drain_worker) + "'");
+  }
+  parser.drain_command.worker = *seat;
+  PS_TRY(ParseGrace(*parser.drain, parser.notice_grace, &parser.drain_command.grace_s));
+  return Command(parser.drain_command);
+}
+
+Result<Command> ScaleOf(const CommandParser& parser) {
+  PS_ASSIGN(ScaleCommand scale, ParseScale(parser.scale_words));
+  scale.is_waiting = parser.is_scale_waiting;
+  return Command(std::move(scale));
 }
 
 Result<Command> CatalogCommand(const CommandParser& parser) {
@@ -181,6 +213,12 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   }
   if (parser.why->parsed()) {
     return Command(parser.why_command);
+  }
+  if (parser.drain->parsed()) {
+    return DrainOf(parser);
+  }
+  if (parser.scale->parsed()) {
+    return ScaleOf(parser);
   }
   if (parser.notice->parsed()) {
     return NoticeOf(parser);

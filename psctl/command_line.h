@@ -10,6 +10,7 @@
 #include "psctl/catalog_command.h"
 #include "psctl/check_command.h"
 #include "psctl/checkpoint_command.h"
+#include "psctl/fleet_command.h"
 #include "psctl/plan_command.h"
 #include "psctl/profile_command.h"
 #include "psctl/resume_command.h"
@@ -32,13 +33,6 @@ struct StopCommand {
   bool is_immediate = false;
 };
 
-struct NoticeCommand {
-  uint32_t worker = 0;  // or the number of a server
-  bool is_server = false;
-  double grace_s = 10;
-  std::string job;  // empty: the only running job
-};
-
 /// help, completion, --help, --version: a text for stdout, and that is all.
 struct PrintCommand {
   std::string text;
@@ -52,6 +46,8 @@ using Command = std::variant<
     WhyCommand,
     StopCommand,
     NoticeCommand,
+    DrainCommand,
+    ScaleCommand,
     AttachCommand,
     ResumeCommand,
     CatalogShowCommand,

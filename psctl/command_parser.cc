@@ -21,6 +21,7 @@ constexpr std::string_view kExamples[] = {
     "psctl runs                                    all runs of this folder",
     "psctl why                                     who waits for whom, since when",
     "psctl stop fashion-mnist-cnn                  end a job after the steps in hand",
+    "psctl scale workers=8                         start workers, or let some go, during the run",
     "psctl notice 3 --grace 30s                    tell worker 3 to be gone in 30 s",
     "psctl resume runs/mnist-20240131-120000       go on where it ended",
     "psctl profile job.json                        measure a job on this machine",
@@ -107,12 +108,7 @@ CommandParser::CommandParser() {
   resume->add_flag("--json", resume_command.is_json, "Print the summary as JSON");
   resume->add_flag(
       "--detach", resume_command.is_detached, "Return when the run listens; it goes on by itself");
-  notice = app.add_subcommand("notice", "Tell a worker or server that its machine is taken back");
-  notice->add_option("WORKER", notice_worker, "Its number, as psctl status lists it; s0: server 0")
-      ->required();
-  notice->add_option("JOB", notice_command.job, kJobHelp);
-  notice->add_option(
-      "--grace", notice_grace, "Until it has to be gone, as in 30s; it is killed then; 10s");
+  AddFleet();
   AddCatalog();
   AddCheckpoint();
   AddProfile();
@@ -177,6 +173,28 @@ void CommandParser::AddProfile() {
       "--curve-repeats",
       profile_command.curve_repeats,
       "Loss curves of each fleet of 2 to 6 workers, whose runs differ; 2");
+}
+
+void CommandParser::AddFleet() {
+  scale = app.add_subcommand("scale", "Give a running job more or fewer workers");
+  scale
+      ->add_option(
+          "CHANGE",
+          scale_words,
+          "workers=8, workers+=2, or by the type of a group: fast=4,slow=0; a word without = is "
+          "the job")
+      ->required();
+  scale->add_flag("--wait", is_scale_waiting, "Return when the fleet is as wanted");
+  drain = app.add_subcommand("drain", "Let a worker finish its step and leave for good");
+  drain->add_option("WORKER", drain_worker, "Its number, as psctl status lists it")->required();
+  drain->add_option("JOB", drain_command.job, kJobHelp);
+  drain->add_option("--grace", notice_grace, "It is killed when it takes longer; 1m");
+  notice = app.add_subcommand("notice", "Tell a worker or server that its machine is taken back");
+  notice->add_option("WORKER", notice_worker, "Its number, as psctl status lists it; s0: server 0")
+      ->required();
+  notice->add_option("JOB", notice_command.job, kJobHelp);
+  notice->add_option(
+      "--grace", notice_grace, "Until it has to be gone, as in 30s; it is killed then; 10s");
 }
 
 void CommandParser::AddCatalog() {

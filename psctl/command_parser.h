@@ -22,6 +22,8 @@ struct CommandParser {
   CLI::App* status = nullptr;
   CLI::App* why = nullptr;
   CLI::App* stop = nullptr;
+  CLI::App* scale = nullptr;
+  CLI::App* drain = nullptr;
   CLI::App* notice = nullptr;
   CLI::App* attach = nullptr;
   CLI::App* resume = nullptr;
@@ -33,7 +35,11 @@ struct CommandParser {
   StopCommand stop_command;
   NoticeCommand notice_command;
   std::string notice_worker;
-  std::string notice_grace;
+  std::string notice_grace;  // drain's, too
+  DrainCommand drain_command;
+  std::string drain_worker;
+  std::vector<std::string> scale_words;
+  bool is_scale_waiting = false;
   AttachCommand attach_command;
   ResumeCommand resume_command;
   CLI::App* catalog = nullptr;
@@ -71,6 +77,7 @@ struct CommandParser {
 
  private:
   void AddRuns();
+  void AddFleet();
   void AddHelp();
   void AddProfile();
   void AddCatalog();

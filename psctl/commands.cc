@@ -155,9 +155,11 @@ int RunStop(const StopCommand& command, const Console& console, const RunRegistr
       Status::DeadlineExceeded(name + " is still running; psctl stop --now ends it at once"));
 }
 
-int RunAttached(const AttachCommand& command, const Console& console, const RunRegistry& registry) {
-  const Result<RunPaths> run = ChooseRun(command.job, registry);
-  return run.ok() ? RunAttach(command, *run, console) : Fail(console, run.status());
+/// On the run that was named, or the only one. `run_it` returns the exit code.
+template <typename Run>
+int OnRun(const std::string& job, const Console& console, const RunRegistry& registry, Run run_it) {
+  const Result<RunPaths> run = ChooseRun(job, registry);
+  return run.ok() ? run_it(*run) : Fail(console, run.status());
 }
 
 /// On the checkpoint path that was named, or of the run that was.
@@ -178,27 +180,6 @@ int RunOnCheckpoints(
             std::string(run.status().message()) + "; name a run or a checkpoint path"));
   }
   return RunCheckpoint(command, CheckpointPathOf(*run), console);
-}
-
-int RunNotice(const NoticeCommand& command, const Console& console, const RunRegistry& registry) {
-  const Result<RunPaths> run = ChooseRun(command.job, registry);
-  if (!run.ok()) {
-    return Fail(console, run.status());
-  }
-  const std::string name = BaseName(run->root);
-  if (!FileLock::IsHeld(run->lock())) {
-    return Fail(console, Status::NotFound(name + " has ended; no worker is left"));
-  }
-  const Result<Duration> left =
-      GiveNotice(*run, WorkerId(command.worker), command.is_server, FromSeconds(command.grace_s));
-  if (!left.ok()) {
-    return Fail(console, left.status());
-  }
-  console.out(
-      (command.is_server ? "server " : "worker ") + std::to_string(command.worker) + " of " + name +
-      " has " + FormatDuration(Seconds(*left)) + " to " +
-      (command.is_server ? "make a checkpoint and leave\n" : "leave\n"));
-  return kExitOk;
 }
 
 }  // namespace
@@ -231,10 +212,24 @@ int RunPsctl(
     return RunStop(*stop, console, registry);
   }
   if (const auto* notice = std::get_if<NoticeCommand>(&*command)) {
-    return RunNotice(*notice, console, registry);
+    return OnRun(notice->job, console, registry, [&](const RunPaths& run) {
+      return RunNotice(*notice, run, console);
+    });
+  }
+  if (const auto* drain = std::get_if<DrainCommand>(&*command)) {
+    return OnRun(drain->job, console, registry, [&](const RunPaths& run) {
+      return RunDrain(*drain, run, console);
+    });
+  }
+  if (const auto* scale = std::get_if<ScaleCommand>(&*command)) {
+    return OnRun(scale->job, console, registry, [&](const RunPaths& run) {
+      return RunScale(*scale, run, console);
+    });
   }
   if (const auto* attach = std::get_if<AttachCommand>(&*command)) {
-    return RunAttached(*attach, console, registry);
+    return OnRun(attach->job, console, registry, [&](const RunPaths& run) {
+      return RunAttach(*attach, run, console);
+    });
   }
   if (const auto* resume = std::get_if<ResumeCommand>(&*command)) {
     return RunResume(*resume, console, registry);

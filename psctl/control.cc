@@ -64,14 +64,31 @@ Status AskToStop(const RunPaths& run, bool is_immediate) {
   return Status::Ok();
 }
 
+namespace {
+
+uint32_t MillisOf(Duration duration) {
+  return static_cast<uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+}  // namespace
+
 Result<Duration> GiveNotice(const RunPaths& run, WorkerId worker, bool is_server, Duration grace) {
-  proto::NoticeRequest request;
-  request.worker = worker;
-  request.is_server = is_server;
-  request.grace_ms =
-      static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(grace).count());
+  const proto::NoticeRequest request{worker, MillisOf(grace), is_server, false};
   PS_ASSIGN(const proto::NoticeReply reply, Ask<proto::NoticeReply>(run, request));
   return Duration(std::chrono::milliseconds(reply.grace_ms));
+}
+
+Result<Duration> ReleaseWorker(const RunPaths& run, WorkerId worker, Duration grace) {
+  const proto::NoticeRequest request{worker, MillisOf(grace), false, true};
+  PS_ASSIGN(const proto::NoticeReply reply, Ask<proto::NoticeReply>(run, request));
+  return Duration(std::chrono::milliseconds(reply.grace_ms));
+}
+
+Result<std::vector<proto::FleetRow>> AskToScale(
+    const RunPaths& run, const std::vector<proto::ScaleChange>& changes) {
+  PS_ASSIGN(proto::ScaleReply reply, Ask<proto::ScaleReply>(run, proto::ScaleRequest{changes}));
+  return std::move(reply.fleet);
 }
 
 }  // namespace ps::psctl

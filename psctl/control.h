@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/proto/messages.h"
@@ -19,5 +21,13 @@ Status AskToStop(const RunPaths& run, bool is_immediate);
 /// what is left of the shortest notice that it has. Errors: as FetchStatus; kNotFound (there is no
 /// such one).
 Result<Duration> GiveNotice(const RunPaths& run, WorkerId worker, bool is_server, Duration grace);
+
+/// The worker leaves for good: its group is to be smaller by one. Otherwise as GiveNotice.
+Result<Duration> ReleaseWorker(const RunPaths& run, WorkerId worker, Duration grace);
+
+/// Changes how many workers are wanted; returns what is wanted now, and who is there. Errors: as
+/// FetchStatus; kNotFound, kInvalidArgument (as ScaleRequest).
+Result<std::vector<proto::FleetRow>> AskToScale(
+    const RunPaths& run, const std::vector<proto::ScaleChange>& changes);
 
 }  // namespace ps::psctl

@@ -112,6 +112,12 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
       gone.push_back(HowItWent(row));
     }
   }
+  if (workers_wanted_ && *workers_wanted_ != status.workers_wanted) {
+    lines->push_back(
+        Plural(status.workers_wanted, "worker") + " wanted, " + std::to_string(*workers_wanted_) +
+        " before");
+  }
+  workers_wanted_ = status.workers_wanted;
   const uint64_t returned = SamplesReturned(status);
   for (size_t i = 0; i < gone.size() && !is_over; ++i) {
     const bool is_last = i + 1 == gone.size();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -49,6 +50,7 @@ class RunEvents {
   uint64_t samples_rejected_ = 0;
   uint64_t chunks_overflowed_ = 0;
   uint64_t samples_returned_ = 0;
+  std::optional<uint32_t> workers_wanted_;
   proto::CheckpointStatus checkpoints_;
   proto::CopyStatus copies_;
 };

@@ -12,6 +12,16 @@
 namespace ps::psctl {
 namespace {
 
+/// "fast 4 of 4, slow 0 of 1": who takes part of those who are wanted.
+std::string FleetText(const std::vector<proto::FleetRow>& fleet) {
+  std::string text;
+  for (const proto::FleetRow& row : fleet) {
+    text += (text.empty() ? "" : ", ") + Printable(row.type) + " " + std::to_string(row.present) +
+            " of " + std::to_string(row.wanted);
+  }
+  return text;
+}
+
 constexpr double kMiB = 1024.0 * 1024.0;
 constexpr size_t kGoneRowsMax = 8;
 constexpr size_t kWaitsMax = 8;
@@ -80,6 +90,9 @@ std::string RenderHead(const proto::JobStatus& status) {
       "steps",
       FormatCount(status.steps_counted) + " counted, " + FormatCount(status.steps_lost) +
           " lost (" + FormatCount(status.steps_partial) + " of them partial)");
+  if (!status.fleet.empty()) {
+    pairs.emplace_back("fleet", FleetText(status.fleet));
+  }
   pairs.emplace_back(
       "revocations",
       FormatCount(status.revocations_noticed) + " with notice, " +

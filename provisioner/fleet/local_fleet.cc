@@ -150,9 +150,25 @@ void LocalFleet::StartServer(uint32_t server) {
 }
 
 void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
+  Supersede(seat);
   std::vector<std::string> arguments = {"--seat", std::to_string(seat.value)};
   Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
   Start(ProcessKind::kWorker, seat.value, std::move(arguments));
+}
+
+/// What is left in the seat, stalled or about to leave, is not to come back. A successor that took
+/// its end for that of the new process would start a third.
+void LocalFleet::Supersede(WorkerId seat) {
+  for (auto& [handle, process] : processes_) {
+    if (process.launch.kind == ProcessKind::kWorker && process.launch.index == seat.value &&
+        !process.is_superseded) {
+      Kill(handle, &process);
+      process.is_superseded = true;
+      if (options_.journal != nullptr) {
+        options_.journal->NoteEnded(process.launch);
+      }
+    }
+  }
 }
 
 void LocalFleet::KillWorker(WorkerId seat) {
@@ -267,6 +283,10 @@ std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
         {{ProcessKindName(exit.kind), exit.index},
          {"pid", process.launch.pid},
          {"how", exit.description}});
+    if (process.is_superseded) {
+      processes_.erase(it);
+      continue;
+    }
     const bool is_failure = exit.is_failure && !process.is_planned;
     ends.push_back(
         {exit.kind,

@@ -72,7 +72,8 @@ class LocalFleet final : public proto::FleetActions {
   struct Process {
     proto::LaunchRecord launch;
     std::string log_path;
-    bool is_planned = false;
+    bool is_planned = false;     // this fleet has killed it
+    bool is_superseded = false;  // another one has its seat
   };
 
   struct Ended {
@@ -81,6 +82,7 @@ class LocalFleet final : public proto::FleetActions {
   };
 
   void Start(proto::ProcessKind kind, uint32_t index, std::vector<std::string> arguments);
+  void Supersede(WorkerId seat);
   void Kill(ProcessHandle handle, Process* process);
   std::string LogPath(proto::ProcessKind kind, uint32_t index) const;
 

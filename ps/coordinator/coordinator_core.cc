@@ -42,6 +42,7 @@ CoordinatorCore::Parts::Parts(
       checkpoints(&job),
       handovers(&job, &shards, &checkpoints),
       notices(&job, &handovers),
+      fleet_desk(&job, &notices),
       model(&job),
       phases(&job, {&leases, &joins, &notices, &model, &checkpoints}),
       report(&job, &leases, &checkpoints) {}
@@ -59,6 +60,7 @@ Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
   PS_TRY(core->Check());
   core->parts_->job.Resume(now);
   core->parts_->notices.Resume(now);
+  core->parts_->fleet_desk.Resume();
   core->parts_->phases.Resume(now);
   core->last_tick_ = now;
   return core;
@@ -133,6 +135,7 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
           [&](const proto::StatusRequest& /*m*/) { OnStatusRequest(call); },
           [&](const proto::StopRequest& m) { OnStopRequest(call, m); },
           [&](const proto::NoticeRequest& m) { parts_->notices.On(call, m); },
+          [&](const proto::ScaleRequest& m) { parts_->fleet_desk.On(call, m); },
           [&](const auto& /*other*/) {
             parts_->job.Refuse(
                 call, StatusCode::kInvalidArgument, "the coordinator does not take this message");
@@ -321,6 +324,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   if (parts_->job.is_working()) {
     parts_->notices.OnTick(call);
+    parts_->fleet_desk.OnTick(call);
     parts_->phases.Fail(parts_->handovers.OnTick(call), call);
   }
   if (IsGoingBack()) {

@@ -8,6 +8,7 @@
 
 #include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/departure_desk.h"
+#include "ps/coordinator/fleet_desk.h"
 #include "ps/coordinator/handover_desk.h"
 #include "ps/coordinator/initial_values.h"
 #include "ps/coordinator/job.h"
@@ -154,6 +155,7 @@ class CoordinatorCore {
     CheckpointDesk checkpoints;
     HandoverDesk handovers;
     NoticeDesk notices;
+    FleetDesk fleet_desk;
     ModelDesk model;
     JobPhases phases;
     StatusReport report;

@@ -47,7 +47,8 @@ void DepartureDesk::On(const Call& call, const proto::Goodbye& message) {
     const bool is_stopping = job_->state.phase == JobPhase::kStopping;
     job_->edit.counters.steps_lost +=
         std::min<uint64_t>(message.stats.steps_dropped, kStepsInHandMax);
-    Remove(incarnation, is_stopping ? LeaveKind::kLeft : LeaveKind::kDrained, message.reason, call);
+    const bool is_own = !is_stopping && !member->record->is_released;
+    Remove(incarnation, is_own ? LeaveKind::kDrained : LeaveKind::kLeft, message.reason, call);
     job_->membership.Edit(*job_->membership.FindDeparture(incarnation)).has_said_goodbye = true;
   }
   Departure* const departure = job_->membership.FindDeparture(incarnation);
@@ -63,7 +64,7 @@ void DepartureDesk::RemoveLost(
     Incarnation incarnation, const std::string& reason, const Call& call) {
   const MemberRecord& member = *job_->membership.Find(incarnation)->record;
   const bool has_notice = member.is_draining || member.is_notified;
-  if (job_->state.phase == JobPhase::kStopping || !member.is_admitted) {
+  if (job_->state.phase == JobPhase::kStopping || !member.is_admitted || member.is_released) {
     Remove(incarnation, LeaveKind::kLeft, reason, call);
   } else {
     Remove(incarnation, has_notice ? LeaveKind::kDrained : LeaveKind::kLost, reason, call);

@@ -88,6 +88,7 @@ void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
   job.Resume(call.now);
   job.shards.RememberLosses(before->job.shards, call.now);
   parts_->notices.Resume(call.now);
+  parts_->fleet_desk.Resume();
   parts_->checkpoints.Remember(before->checkpoints);
   const proto::CheckpointsState& now = job.state.checkpoints;
   job.log->Warning(

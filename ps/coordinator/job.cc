@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 namespace ps::coordinator {
@@ -23,7 +25,8 @@ JobEdits::JobEdits(JobState* state)
       data(state->data),
       counters(state->counters),
       model(state->model),
-      checkpoints(state->checkpoints) {}
+      checkpoints(state->checkpoints),
+      wanted(state->wanted) {}
 
 Job::Job(
     CoordinatorOptions options_in,
@@ -120,6 +123,56 @@ Member* Job::MemberOf(const Call& call, Incarnation incarnation) {
     membership.Edit(*member).is_heard = true;
   }
   return member;
+}
+
+uint64_t Job::MembersMax() const {
+  const uint64_t queue_bytes = uint64_t{options.config.servers.queue_mib} << 20U;
+  const uint64_t shard_bytes = shards.largest_bytes();
+  return is_bsp() && shard_bytes > 0 ? queue_bytes / shard_bytes : kSeatsMax;
+}
+
+std::vector<GroupSeating> Job::Seatings() const {
+  std::vector<GroupSeating> seatings(options.config.workers.size());
+  std::set<WorkerId> taken;
+  for (const auto& [incarnation, member] : membership.members()) {
+    const MemberRecord& record = *member.record;
+    const std::optional<uint32_t> group = seats.GroupPlaceOf(record.seat);
+    taken.insert(record.seat);
+    if (group && !record.is_draining && !record.is_notified) {
+      seatings[*group].present.push_back(record.seat);
+    }
+  }
+  for (uint32_t i = 0; i < seats.size(); ++i) {
+    const WorkerId seat(i);
+    const std::optional<uint32_t> group = seats.GroupPlaceOf(seat);
+    if (!group || taken.contains(seat)) {
+      continue;
+    }
+    GroupSeating& seating = seatings[*group];
+    if (seats.failures().contains(seat)) {
+      ++seating.failed;
+    } else if (!seats.IsExpected(seat)) {
+      seating.vacant.push_back(seat);
+    } else if (!state.kills.contains(seat)) {
+      seating.coming.push_back(seat);
+    }
+  }
+  for (GroupSeating& seating : seatings) {
+    std::sort(seating.present.begin(), seating.present.end());
+  }
+  return seatings;
+}
+
+std::vector<proto::FleetRow> Job::FleetRows() const {
+  const std::vector<GroupSeating> seatings = Seatings();
+  std::vector<proto::FleetRow> rows;
+  for (size_t i = 0; i < seatings.size(); ++i) {
+    rows.push_back(
+        {options.config.workers[i].type,
+         state.wanted[i],
+         static_cast<uint32_t>(seatings[i].present.size())});
+  }
+  return rows;
 }
 
 proto::KillRecord& Job::EditKill(WorkerId seat) {

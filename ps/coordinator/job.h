@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
@@ -37,6 +38,16 @@ struct Call {
 /// Waits of one peer that are remembered for people.
 inline constexpr size_t kWaitsPerPeerMax = 64;
 
+/// Where the workers of one group of the config are.
+struct GroupSeating {
+  std::vector<WorkerId> coming;   // started, and have not joined
+  std::vector<WorkerId> present;  // take part, and are not told to leave
+  std::vector<WorkerId> vacant;   // seats that can be filled
+  uint32_t failed = 0;            // seats whose last worker failed before it had done a step
+
+  size_t size() const { return coming.size() + present.size(); }
+};
+
 /// What the parts change of the job's state themselves. The tables keep the rest.
 struct JobEdits {
   explicit JobEdits(JobState* state);
@@ -51,6 +62,7 @@ struct JobEdits {
   proto::JobCounters& counters;
   proto::ModelRecord& model;
   proto::CheckpointsState& checkpoints;
+  std::vector<uint32_t>& wanted;
 };
 
 /// What the parts of the coordinator share: the job's state, the tables over it, the open
@@ -91,6 +103,13 @@ class Job {
   bool is_bsp() const { return options.config.train.mode == proto::Mode::kBsp; }
 
   bool is_ssp() const { return options.config.train.mode == proto::Mode::kSsp; }
+
+  /// By group of the config. Cost: seats.
+  std::vector<GroupSeating> Seatings() const;
+  /// The same for people.
+  std::vector<proto::FleetRow> FleetRows() const;
+  /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
+  uint64_t MembersMax() const;
 
   /// The seat's notice, new or known.
   proto::KillRecord& EditKill(WorkerId seat);

@@ -101,12 +101,23 @@ void JobPhases::AdvanceStart(const Call& call) {
   }
 }
 
+/// Nobody comes any more: of each seat, or of all workers that are wanted, the last one failed.
+bool JobPhases::HaveAllFailed() const {
+  uint64_t wanted = 0;
+  for (const uint32_t count : job_->state.wanted) {
+    wanted += count;
+  }
+  const size_t failed = job_->seats.failures().size();
+  return job_->seats.have_all_failed() || (job_->options.config.fleet.replace && failed > 0 &&
+                                           failed >= wanted && job_->seats.expected().empty());
+}
+
 /// A worker that was killed or told to go may be replaced, so a job without workers waits. One that
 /// failed by itself before it had done anything would fail again.
 Status JobPhases::CheckFailures() const {
   const bool may_wait = job_->state.phase == JobPhase::kStopping ||
                         !job_->membership.members().empty() ||
-                        job_->peers.Has(proto::Role::kWorker) || !job_->seats.have_all_failed();
+                        job_->peers.Has(proto::Role::kWorker) || !HaveAllFailed();
   if (may_wait) {
     return Status::Ok();
   }

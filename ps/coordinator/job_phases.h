@@ -84,6 +84,7 @@ class JobPhases {
   void SendDrains(const Call& call);
   void BeginLeaving(Status outcome, const std::string& reason, Haste haste, const Call& call);
   void TellAllToLeave(const Call& call);
+  bool HaveAllFailed() const;
   std::string MissingWorkers(bool has_ends) const;
 
   Job* const job_;

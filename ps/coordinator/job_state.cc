@@ -119,6 +119,15 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
     is_sane = is_sane && seat.value < seats.next && fault < state.faults_fired &&
               faults.faults()[fault].kind == proto::FaultKind::kAdd;
   }
+  const size_t groups = options.config.workers.size();
+  uint64_t wanted = 0;
+  for (const uint32_t count : state.wanted) {
+    wanted += count;
+  }
+  is_sane = is_sane && state.wanted.size() == groups && wanted <= kSeatsMax;
+  for (const auto& [seat, group] : seats.scaled) {
+    is_sane = is_sane && seat.value < seats.next && group < groups && !seats.added.contains(seat);
+  }
   for (const WorkerId seat : seats.expected) {
     is_sane = is_sane && seat.value < seats.next;
   }
@@ -174,6 +183,9 @@ JobState MakeJobState(const CoordinatorOptions& options) {
   state.placement =
       PlaceChunks(options.tensors, uint64_t{config.servers.chunk_kib} << 10U, ShardCount(config));
   state.shards.resize(ShardCount(config));
+  for (const proto::WorkerGroup& group : config.workers) {
+    state.wanted.push_back(group.count);
+  }
   state.checkpoints.kept = options.checkpoints;
   state.checkpoints.next = options.next_checkpoint;
   if (options.resume) {

@@ -180,11 +180,11 @@ Status JoinDesk::AdmitPending(const Call& call) {
       pending_.empty()) {
     return Status::Ok();
   }
-  if (job_->state.phase == JobPhase::kStarting && job_->seats.initial() > MembersMax()) {
+  if (job_->state.phase == JobPhase::kStarting && job_->seats.initial() > job_->MembersMax()) {
     return Status::InvalidArgument(fmt::format(
         "under bsp the shards have room for the gradients of {} workers, and the job has {}; "
         "raise servers.queue_mib or use more shards",
-        MembersMax(),
+        job_->MembersMax(),
         job_->seats.initial()));
   }
   for (const auto& [peer, join] : std::exchange(pending_, {})) {
@@ -255,12 +255,6 @@ std::optional<WorkerId> JoinDesk::FreshSeat() {
   return seat;
 }
 
-uint64_t JoinDesk::MembersMax() const {
-  const uint64_t queue_bytes = uint64_t{job_->options.config.servers.queue_mib} << 20U;
-  const uint64_t shard_bytes = job_->shards.largest_bytes();
-  return job_->is_bsp() && shard_bytes > 0 ? queue_bytes / shard_bytes : kSeatsMax;
-}
-
 void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
   FreeKeptSeats(&request, call.now);
   const std::optional<WorkerId> seat = ChooseSeat(request, call);
@@ -268,7 +262,7 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
     job_->Refuse(call, StatusCode::kOverloaded, fmt::format("all {} seats are taken", kSeatsMax));
     return;
   }
-  if (job_->membership.members().size() >= MembersMax()) {
+  if (job_->membership.members().size() >= job_->MembersMax()) {
     job_->log->Warning("no_room_for_worker", {{"members", job_->membership.members().size()}});
     job_->Refuse(
         call,
@@ -276,13 +270,13 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
         fmt::format(
             "the shards have room for the gradients of {} workers; raise servers.queue_mib or use "
             "more shards",
-            MembersMax()));
+            job_->MembersMax()));
     return;
   }
   // A shard keeps what a gone member staged for the open round until the departure is forgotten.
   const Membership& membership = job_->membership;
   if (job_->is_bsp() &&
-      membership.members().size() + membership.departures().size() >= MembersMax()) {
+      membership.members().size() + membership.departures().size() >= job_->MembersMax()) {
     pending_[call.from] = {request, call.request_id};
     return;
   }

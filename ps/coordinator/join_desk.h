@@ -52,8 +52,6 @@ class JoinDesk {
   std::optional<WorkerId> ChooseSeat(const proto::JoinRequest& request, const Call& call);
   std::optional<WorkerId> SeatOfReturning(const proto::JoinRequest& request, const Call& call);
   std::optional<WorkerId> FreshSeat();
-  /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
-  uint64_t MembersMax() const;
   void SendReply(const Member& member, const Call& call) const;
 
   Job* const job_;

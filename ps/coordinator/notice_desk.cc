@@ -40,8 +40,25 @@ void NoticeDesk::On(const Call& call, const proto::NoticeRequest& message) {
     job_->Refuse(call, StatusCode::kNotFound, WhyNobodyIsIn(message.worker));
     return;
   }
-  job_->log->Info("notice_given", {{"worker", message.worker.value}, {"grace_s", Seconds(grace)}});
-  job_->Reply(call, proto::NoticeReply{Millis(GiveTo(member, call.now + grace, call))});
+  job_->log->Info(
+      message.is_release ? "release_asked" : "notice_given",
+      {{"worker", message.worker.value}, {"grace_s", Seconds(grace)}});
+  if (!message.is_release) {
+    job_->Reply(call, proto::NoticeReply{Millis(GiveTo(member, call.now + grace, call))});
+    return;
+  }
+  const std::optional<uint32_t> group = job_->seats.GroupPlaceOf(message.worker);
+  const bool is_counted = !member->record->is_draining && !member->record->is_notified;
+  if (group && is_counted && job_->state.wanted[*group] > 0) {
+    --job_->edit.wanted[*group];
+  }
+  job_->Reply(call, proto::NoticeReply{Millis(Release(message.worker, grace, call))});
+}
+
+Duration NoticeDesk::Release(WorkerId seat, Duration grace, const Call& call) {
+  Member* const member = job_->membership.FindSeat(seat);
+  job_->membership.Edit(*member).is_released = true;
+  return GiveTo(member, call.now + grace, call);
 }
 
 /// "there is no worker 7; these take part: 0, 2"
@@ -104,7 +121,11 @@ Duration NoticeDesk::GiveTo(Member* member, TimePoint due, const Call& call) {
 
 void NoticeDesk::Tell(const Member& member, const proto::KillRecord& kill, const Call& call) const {
   if (member.peer != proto::PeerId()) {
-    call.out->Send(member.peer, 0, proto::Drain{"notice", Millis(DueOf(kill) - call.now)});
+    call.out->Send(
+        member.peer,
+        0,
+        proto::Drain{
+            member.record->is_released ? "release" : "notice", Millis(DueOf(kill) - call.now)});
   }
 }
 

@@ -22,6 +22,9 @@ class NoticeDesk {
   void On(const Call& call, const proto::NoticeRequest& message);
   /// A planned one. A worker that was started and has not joined is told when it has.
   void Give(WorkerId seat, Duration grace, const Call& call);
+  /// The fleet is to be smaller, so the worker leaves: no revocation. Requires: a member has the
+  /// seat.
+  Duration Release(WorkerId seat, Duration grace, const Call& call);
   /// Tells those who have not heard, and has those killed whose grace is over.
   void OnTick(const Call& call);
 

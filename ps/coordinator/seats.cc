@@ -15,11 +15,17 @@ Seats::Seats(
       default_group_(Resolve({})),
       faults_(faults),
       state_(state),
-      touched_(touched) {
-  for (const proto::WorkerGroup& group : config.workers) {
+      touched_(touched),
+      config_groups_(config.workers) {
+  for (uint32_t place = 0; place < config_groups_.size(); ++place) {
+    const proto::WorkerGroup& group = config_groups_[place];
     for (uint32_t i = 0; i < group.count && initial_ < kSeatsMax; ++i) {
       groups_[WorkerId(initial_++)] = Resolve(group);
+      places_.push_back(place);
     }
+  }
+  for (const auto& [seat, group] : state_->scaled) {
+    groups_[seat] = Resolve(config_groups_[group]);
   }
   for (const auto& [seat, fault] : state_->added) {
     groups_[seat] = Resolve(faults_[fault].add);
@@ -39,6 +45,24 @@ proto::WorkerGroup Seats::Resolve(proto::WorkerGroup group) const {
 const proto::WorkerGroup& Seats::GroupOf(WorkerId seat) const {
   const auto it = groups_.find(seat);
   return it == groups_.end() ? default_group_ : it->second;
+}
+
+std::optional<uint32_t> Seats::GroupPlaceOf(WorkerId seat) const {
+  if (seat.value < places_.size()) {
+    return places_[seat.value];
+  }
+  const auto it = state_->scaled.find(seat);
+  return it == state_->scaled.end() ? std::nullopt : std::optional(it->second);
+}
+
+WorkerId Seats::AddScaled(uint32_t group) {
+  PS_CHECK(state_->next < kSeatsMax && group < config_groups_.size());
+  const WorkerId seat(state_->next++);
+  groups_[seat] = Resolve(config_groups_[group]);
+  state_->scaled[seat] = group;
+  touched_->Mark(RowKind::kSeat, seat.value);
+  NoteVacancy(seat);
+  return seat;
 }
 
 WorkerId Seats::AddFresh(uint32_t fault) {
@@ -82,6 +106,13 @@ void Seats::Leave(WorkerId seat) {
 void Seats::NoteFailure(WorkerId seat, std::string why) {
   touched_->Mark(RowKind::kSeat, seat.value);
   state_->ends[seat] = std::move(why);
+}
+
+void Seats::ForgetFailures() {
+  for (const auto& [seat, why] : state_->ends) {
+    touched_->Mark(RowKind::kSeat, seat.value);
+  }
+  state_->ends.clear();
 }
 
 std::optional<WorkerId> Seats::Vacant() const {

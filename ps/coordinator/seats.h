@@ -30,6 +30,10 @@ class Seats {
 
   /// The settings of a seat: count 1, minibatch resolved. Defaults for seats that nobody described.
   const proto::WorkerGroup& GroupOf(WorkerId seat) const;
+  /// The place in the config of the group that the seat is one of, if any.
+  std::optional<uint32_t> GroupPlaceOf(WorkerId seat) const;
+  /// Takes the next fresh seat for a worker of the group. Requires: size() < kSeatsMax.
+  WorkerId AddScaled(uint32_t group);
   /// Takes the next fresh seat for a worker of `faults[fault]`. Requires: size() < kSeatsMax.
   WorkerId AddFresh(uint32_t fault);
   /// Somebody asks for a seat that was not there. Requires: seat.value < kSeatsMax.
@@ -63,6 +67,8 @@ class Seats {
 
   const std::map<WorkerId, std::string>& failures() const { return state_->ends; }
 
+  void ForgetFailures();
+
   /// There are seats, and the last worker of each has failed: another one would fail as well.
   bool have_all_failed() const { return state_->next > 0 && state_->ends.size() == state_->next; }
 
@@ -76,6 +82,8 @@ class Seats {
   proto::SeatsState* const state_;
   TouchedRows* const touched_;
   std::map<WorkerId, proto::WorkerGroup> groups_;
+  const std::vector<proto::WorkerGroup> config_groups_;
+  std::vector<uint32_t> places_;  // of the groups, by seat of the config
   uint32_t initial_ = 0;
   std::set<WorkerId> taken_;
   std::set<WorkerId> vacant_;  // neither taken nor expected

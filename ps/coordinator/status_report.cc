@@ -425,7 +425,9 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   status.round = job_->rounds.committed();
   status.max_detect_s = Seconds(job_->timing.detect);
   status.server_max_detect_s = Seconds(job_->timing.server_detect);
-  status.workers_wanted = job_->seats.initial();
+  for (const uint32_t count : job_->state.wanted) {
+    status.workers_wanted += count;
+  }
   for (uint32_t epoch = 0; epoch < ledger.state().epochs.size(); ++epoch) {
     const EpochRecord& record = ledger.state().epochs[epoch];
     status.ledger.push_back(
@@ -448,6 +450,7 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
 
 proto::JobStatus StatusReport::At(TimePoint now) const {
   proto::JobStatus status = TotalsAt(now);
+  status.fleet = job_->FleetRows();
   AddWorkerRows(now, &status);
   AddShardRows(&status);
   if (job_->is_working()) {

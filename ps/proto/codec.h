@@ -159,6 +159,10 @@ void Decode(Decoder& d, const wire::CheckpointStatus& w, CheckpointStatus* m);
 void Decode(Decoder& d, const wire::JournalStatus& w, JournalStatus* m);
 Offset<wire::CopyStatus> Encode(Fbb& b, const CopyStatus& m);
 void Decode(Decoder& d, const wire::CopyStatus& w, CopyStatus* m);
+Offset<wire::FleetRow> Encode(Fbb& b, const FleetRow& m);
+Offset<wire::ScaleChange> Encode(Fbb& b, const ScaleChange& m);
+void Decode(Decoder& d, const wire::FleetRow& w, FleetRow* m);
+void Decode(Decoder& d, const wire::ScaleChange& w, ScaleChange* m);
 
 /// Of the first `count_max`.
 template <typename V>
@@ -179,8 +183,6 @@ Offset<wire::StatusRequest> Encode(Fbb& b, const StatusRequest& m);
 Offset<wire::StatusReply> Encode(Fbb& b, const StatusReply& m);
 Offset<wire::StopRequest> Encode(Fbb& b, const StopRequest& m);
 Offset<wire::StopReply> Encode(Fbb& b, const StopReply& m);
-Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m);
-Offset<wire::NoticeReply> Encode(Fbb& b, const NoticeReply& m);
 Offset<wire::RestoreFailed> Encode(Fbb& b, const RestoreFailed& m);
 void Decode(Decoder& d, const wire::Hello& w, Hello* m);
 void Decode(Decoder& d, const wire::HelloReply& w, HelloReply* m);
@@ -189,9 +191,17 @@ void Decode(Decoder& d, const wire::StatusRequest& w, StatusRequest* m);
 void Decode(Decoder& d, const wire::StatusReply& w, StatusReply* m);
 void Decode(Decoder& d, const wire::StopRequest& w, StopRequest* m);
 void Decode(Decoder& d, const wire::StopReply& w, StopReply* m);
+void Decode(Decoder& d, const wire::RestoreFailed& w, RestoreFailed* m);
+
+// codec_fleet.cc
+Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m);
+Offset<wire::NoticeReply> Encode(Fbb& b, const NoticeReply& m);
+Offset<wire::ScaleRequest> Encode(Fbb& b, const ScaleRequest& m);
+Offset<wire::ScaleReply> Encode(Fbb& b, const ScaleReply& m);
 void Decode(Decoder& d, const wire::NoticeRequest& w, NoticeRequest* m);
 void Decode(Decoder& d, const wire::NoticeReply& w, NoticeReply* m);
-void Decode(Decoder& d, const wire::RestoreFailed& w, RestoreFailed* m);
+void Decode(Decoder& d, const wire::ScaleRequest& w, ScaleRequest* m);
+void Decode(Decoder& d, const wire::ScaleReply& w, ScaleReply* m);
 
 // codec_shard.cc
 Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m);

@@ -139,6 +139,7 @@ struct JobStatusParts {
   Offset<wire::CheckpointStatus> checkpoints;
   Offset<wire::JournalStatus> journal;
   Offset<wire::CopyStatus> copies;
+  Offset<TableVector<wire::FleetRow>> fleet;
 };
 
 JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
@@ -163,6 +164,7 @@ JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
   parts.checkpoints = Encode(b, m.checkpoints);
   parts.journal = Encode(b, m.journal);
   parts.copies = Encode(b, m.copies);
+  parts.fleet = MakeTables(b, m.fleet);
   return parts;
 }
 
@@ -206,6 +208,7 @@ Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m) {
   out.add_checkpoints(parts.checkpoints);
   out.add_journal(parts.journal);
   out.add_copies(parts.copies);
+  out.add_fleet(parts.fleet);
   return out.Finish();
 }
 
@@ -235,6 +238,7 @@ void DecodeRows(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
   if (d.Present(w.copies(), "copies")) {
     Decode(d, *w.copies(), &m->copies);
   }
+  d.Tables(w.fleet(), "fleet", &m->fleet);
 }
 
 }  // namespace
@@ -304,6 +308,7 @@ JobStatus Fitted(JobStatus status) {
   KeepLast(kStatusEpochsMax, &status.ledger);
   KeepLast(kStatusEpochsMax, &status.evaluations);
   KeepFirst(kStatusWaitsMax, &status.waits);
+  KeepFirst(kStatusGroupsMax, &status.fleet);
   for (Wait& wait : status.waits) {
     wait.for_whom.resize(std::min(wait.for_whom.size(), kStatusWaitBytesMax));
     wait.what.resize(std::min(wait.what.size(), kStatusWaitBytesMax));
@@ -320,7 +325,8 @@ bool MayBeTooLong(const JobStatus& status) {
   constexpr size_t kRows = 100;  // of each kind; they fit, whatever is in them
   return status.workers.size() > kRows || status.shards.size() > kRows ||
          status.ledger.size() > kRows || status.evaluations.size() > kRows ||
-         status.waits.size() > kRows || ClockCount(status) > kRows * kRows;
+         status.waits.size() > kRows || status.fleet.size() > kRows ||
+         ClockCount(status) > kRows * kRows;
 }
 
 }  // namespace
@@ -349,23 +355,5 @@ Offset<wire::StopReply> Encode(Fbb& b, const StopReply& /*m*/) {
 }
 
 void Decode(Decoder& /*d*/, const wire::StopReply& /*w*/, StopReply* /*m*/) {}
-
-Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m) {
-  return wire::CreateNoticeRequest(b, m.worker.value, m.grace_ms, m.is_server);
-}
-
-void Decode(Decoder& /*d*/, const wire::NoticeRequest& w, NoticeRequest* m) {
-  m->worker = WorkerId(w.worker());
-  m->grace_ms = w.grace_ms();
-  m->is_server = w.is_server();
-}
-
-Offset<wire::NoticeReply> Encode(Fbb& b, const NoticeReply& m) {
-  return wire::CreateNoticeReply(b, m.grace_ms);
-}
-
-void Decode(Decoder& /*d*/, const wire::NoticeReply& w, NoticeReply* m) {
-  m->grace_ms = w.grace_ms();
-}
 
 }  // namespace ps::proto::codec

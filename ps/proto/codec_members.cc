@@ -36,6 +36,7 @@ Offset<saved::MemberRecord> Encode(Fbb& b, const MemberRecord& m) {
   out.add_step_seconds(m.step_seconds);
   out.add_stats(&stats);
   out.add_steps_late(m.stats.steps_late);
+  out.add_is_released(m.is_released);
   return out.Finish();
 }
 
@@ -52,6 +53,7 @@ void Decode(Decoder& d, const saved::MemberRecord& w, MemberRecord* m) {
   m->is_heard = w.is_heard();
   m->is_draining = w.is_draining();
   m->is_notified = w.is_notified();
+  m->is_released = w.is_released();
   m->is_active = w.is_active();
   m->has_asked = w.has_asked();
   m->activated = Generation(w.activated());
@@ -189,7 +191,12 @@ Offset<saved::SeatsState> Encode(Fbb& b, const SeatsState& m) {
     const auto text = EncodeText(b, description);
     ends.push_back(saved::CreateSeatEnd(b, seat.value, text));
   }
-  return saved::CreateSeatsState(b, m.next, added, expected_vector, b.CreateVector(ends));
+  const auto ends_vector = b.CreateVector(ends);
+  const std::vector<std::pair<WorkerId, uint32_t>> of_scaled(m.scaled.begin(), m.scaled.end());
+  const auto scaled = MakeStructs<saved::ScaledSeat>(b, of_scaled, [](const auto& seat) {
+    return saved::ScaledSeat(seat.first.value, seat.second);
+  });
+  return saved::CreateSeatsState(b, m.next, added, expected_vector, ends_vector, scaled);
 }
 
 void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m) {
@@ -200,6 +207,13 @@ void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m) {
   });
   for (const auto& [seat, fault] : added) {
     PutOnce(d, "added", seat, fault, &m->added);
+  }
+  std::vector<std::pair<WorkerId, uint32_t>> scaled;
+  d.Structs(w.scaled(), "scaled", &scaled, [](const saved::ScaledSeat& seat) {
+    return std::pair(WorkerId(seat.seat()), seat.group());
+  });
+  for (const auto& [seat, group] : scaled) {
+    PutOnce(d, "scaled", seat, group, &m->scaled);
   }
   std::vector<uint32_t> expected;
   d.Scalars(w.expected(), "expected", &expected);

@@ -18,7 +18,8 @@ class FleetActions {
   /// Start server process `server` of 0 .. servers.count - 1; it hosts the shards
   /// server * shards_per_server and following.
   virtual void StartServer(uint32_t server) = 0;
-  /// Start a worker that asks for `seat`. `group.count` is 1 and `group.minibatch` is resolved.
+  /// Start a worker that asks for `seat`. `group.count` is 1 and `group.minibatch` is resolved. A
+  /// process that still runs in the seat is killed first, and its end is not told.
   virtual void StartWorker(WorkerId seat, const proto::WorkerGroup& group) = 0;
   /// Kill the process in `seat` at once. Nothing happens when there is none.
   virtual void KillWorker(WorkerId seat) = 0;

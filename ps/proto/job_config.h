@@ -152,6 +152,7 @@ struct FleetConfig {
   float max_detect_s = 3;     // the one time knob: a silent worker is known lost after this
   float join_timeout_s = 60;  // how long to wait for the first servers and workers
   float orphan_grace_s = 60;  // how long these wait for a coordinator that they do not reach
+  bool replace = true;        // another worker for one that is lost, or told to be gone
 
   friend bool operator==(const FleetConfig&, const FleetConfig&) = default;
 };

@@ -114,6 +114,7 @@ void VisitFields(C& c, V&& visit) {
   visit("max_detect_s", c.max_detect_s);
   visit("join_timeout_s", c.join_timeout_s);
   visit("orphan_grace_s", c.orphan_grace_s);
+  visit("replace", c.replace);
 }
 
 template <MaybeConst<CheckpointConfig> C, typename V>

@@ -69,6 +69,7 @@ void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
 struct Totals {
   Offset<flatbuffers::String> outcome_message, stop_reason, leave_reason, model_file, model_problem;
   Offset<saved::CheckpointsState> checkpoints;
+  Offset<flatbuffers::Vector<uint32_t>> wanted;
 };
 
 Totals EncodeTotals(Fbb& b, const JobState& m) {
@@ -79,6 +80,7 @@ Totals EncodeTotals(Fbb& b, const JobState& m) {
   totals.model_file = EncodeText(b, m.model.file);
   totals.model_problem = EncodeText(b, m.model.problem);
   totals.checkpoints = Encode(b, m.checkpoints);
+  totals.wanted = b.CreateVector(m.wanted);
   return totals;
 }
 
@@ -109,6 +111,7 @@ void AddTotals(const JobState& m, const Totals& totals, saved::JobStateBuilder* 
   out->add_model_file(totals.model_file);
   out->add_model_problem(totals.model_problem);
   out->add_checkpoints(totals.checkpoints);
+  out->add_wanted(totals.wanted);
   if (m.data) {
     out->add_data(&run_data);
   }
@@ -173,6 +176,7 @@ void DecodeTotals(Decoder& d, const saved::JobState& w, JobState* m) {
   if (d.Present(w.checkpoints(), "checkpoints")) {
     Decode(d, *w.checkpoints(), &m->checkpoints);
   }
+  d.Scalars(w.wanted(), "wanted", &m->wanted);
   if (w.data() != nullptr) {
     m->data = {DecodeData(w.data()->fingerprint()), WorkerId(w.data()->worker())};
   }

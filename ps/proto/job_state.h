@@ -101,6 +101,7 @@ struct MemberRecord {
   bool is_heard = false;     // it has sent something after JoinReply
   bool is_draining = false;  // takes no new leases
   bool is_notified = false;  // a notice was given to it
+  bool is_released = false;  // the fleet is to be smaller: it leaves, and is no revocation
   bool is_active = true;     // ssp: counts for the staleness bound
   bool has_asked = false;    // for a lease, ever
   Generation activated;      // the membership that made it active
@@ -116,7 +117,7 @@ struct MemberRecord {
 enum class LeaveKind : uint8_t {
   kLost,     // no notice
   kDrained,  // a notice, then a goodbye or the end
-  kLeft,     // fenced by its own successor, or let go at the end
+  kLeft,     // fenced by its own successor, or let go: at the end, or by a smaller fleet
   kFailed,   // ended by itself with an error before it had counted a step
 };
 
@@ -153,6 +154,7 @@ struct MembershipState {
 struct SeatsState {
   uint32_t next = 0;                     // seats 0 .. next - 1 exist
   std::map<WorkerId, uint32_t> added;    // by `add` faults: the fault's place in their order
+  std::map<WorkerId, uint32_t> scaled;   // of a grown fleet: the group's place in the config
   std::set<WorkerId> expected;           // worker was started and has not asked for a lease yet
   std::map<WorkerId, std::string> ends;  // how the last worker of a seat failed, when it did
 };
@@ -270,6 +272,7 @@ struct JobState {
   JobCounters counters;
   ModelRecord model;
   CheckpointsState checkpoints;
+  std::vector<uint32_t> wanted;  // workers of each group of the config
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet

@@ -36,6 +36,7 @@ inline constexpr size_t kWaitsPerPeerMax = 64;  // of one heartbeat
 inline constexpr size_t kStatusWorkersMax = kSeatsMax + 256;  // with some that have left
 inline constexpr size_t kStatusEpochsMax = 1000;              // the newest
 inline constexpr size_t kStatusWaitsMax = 512;
+inline constexpr size_t kStatusGroupsMax = 256;  // of workers
 inline constexpr size_t kStatusWaitBytesMax = 1024;
 inline constexpr size_t kStatusClocksMax = 10'000;  // entries of ShardStats::workers
 
@@ -75,7 +76,8 @@ static_assert(
             kShardsMax * (2 * kNameBytesMax + 2 * kTableBytesMax) + kStatusClocksMax * 32 +
             kStatusEpochsMax * 2 * 40 +
             kStatusWaitsMax * (kNameBytesMax + 2 * kStatusWaitBytesMax + kTableBytesMax) +
-            5 * kTextBytesMax + 4 * kTableBytesMax <=
+            kStatusGroupsMax * (kNameBytesMax + kTableBytesMax) + 5 * kTextBytesMax +
+            4 * kTableBytesMax <=
         kHeaderBytesMax,
     "StatusReply");
 static_assert(kTextBytesMax + kTableBytesMax <= kHandshakeBytesMax, "a Refusal of a Hello");

@@ -25,7 +25,8 @@ constexpr std::array<std::string_view, kMessageTypeMax> kTypeNames = {
     "HeartbeatReply", "Goodbye",        "GoodbyeReply",      "Drain",
     "Shutdown",       "StatusRequest",  "StatusReply",       "StopRequest",
     "StopReply",      "ShardAddresses", "CheckpointRequest", "CheckpointReport",
-    "NoticeRequest",  "NoticeReply",    "RestoreFailed"};
+    "NoticeRequest",  "NoticeReply",    "RestoreFailed",     "ScaleRequest",
+    "ScaleReply"};
 static_assert(!kTypeNames.back().empty());
 
 constexpr uint32_t kDepthMax = 16;

@@ -572,6 +572,13 @@ struct CopyStatus {
   std::string trouble;      // why the newest attempt failed; empty once one succeeded
 };
 
+/// The workers of one group of the config's `workers`.
+struct FleetRow {
+  std::string type;      // of machine, as the config names it
+  uint32_t wanted = 0;   // by the config, or by the newest request since
+  uint32_t present = 0;  // that take part and are not told to leave
+};
+
 /// Everything that a person or a program may want to know of a run, now.
 struct JobStatus {
   std::string name;
@@ -604,11 +611,12 @@ struct JobStatus {
   std::vector<Wait> waits;
   std::string model_file;     // where the model was left at the end; empty: not yet, or not at all
   std::string model_problem;  // why there is none
-  uint32_t workers_wanted = 0;  // by the config, at the start
+  uint32_t workers_wanted = 0;  // of all groups
   double server_max_detect_s = 0;
   CheckpointStatus checkpoints;
   JournalStatus journal;
   CopyStatus copies;
+  std::vector<FleetRow> fleet;  // by the groups of the config
 };
 
 struct StatusRequest {};
@@ -633,10 +641,30 @@ struct NoticeRequest {
   WorkerId worker;  // with is_server the number of a server
   uint32_t grace_ms = 0;
   bool is_server = false;
+  bool is_release = false;  // a worker: nobody takes it back, its group is to be smaller by one
 };
 
 struct NoticeReply {
   uint32_t grace_ms = 0;  // what is left of the shortest notice
+};
+
+/// How many workers a group, or all groups together, are to have.
+struct ScaleChange {
+  std::string type;  // of the group; empty: all groups, in the proportions that the config gives
+  int32_t count = 0;
+  bool is_relative = false;  // so many more, or fewer, than are wanted now
+};
+
+/// Changes the fleet: workers are started, or told to hand over and leave. All changes or none.
+/// Errors: kNotFound (no such group), kInvalidArgument (a number that no fleet can have, or the run
+/// is ending).
+struct ScaleRequest {
+  std::vector<ScaleChange> changes;
+};
+
+/// Says what is wanted now.
+struct ScaleReply {
+  std::vector<FleetRow> fleet;
 };
 
 // ---- All --------------------------------------------------------------------------------------
@@ -681,7 +709,9 @@ using Message = std::variant<
     CheckpointReport,
     NoticeRequest,
     NoticeReply,
-    RestoreFailed>;
+    RestoreFailed,
+    ScaleRequest,
+    ScaleReply>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {

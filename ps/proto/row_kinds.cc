@@ -56,6 +56,7 @@ void CopyTotals(const JobState& from, JobState* to) {
   to->counters = from.counters;
   to->model = from.model;
   to->checkpoints = from.checkpoints;
+  to->wanted = from.wanted;
 }
 
 void CopyTimes(const JobState& from, JobState* to) {
@@ -138,10 +139,11 @@ constexpr auto kFromZero = [](const JobState& /*state*/) { return uint64_t{0}; }
 template <typename Copy>
 bool CopySeatWith(const SeatsState& from, WorkerId seat, Copy copy) {
   const bool is_added = copy(from.added.find(seat), from.added.end(), &SeatsState::added);
+  const bool is_scaled = copy(from.scaled.find(seat), from.scaled.end(), &SeatsState::scaled);
   const bool is_expected =
       copy(from.expected.find(seat), from.expected.end(), &SeatsState::expected);
   const bool has_end = copy(from.ends.find(seat), from.ends.end(), &SeatsState::ends);
-  return is_added || is_expected || has_end;
+  return is_added || is_scaled || is_expected || has_end;
 }
 
 bool CopySeat(const SeatsState& from, uint64_t number, SeatsState* to) {
@@ -159,6 +161,9 @@ void ListSeats(const JobState& state, Numbers* numbers) {
   for (const auto& [seat, fault] : state.seats.added) {
     seats.insert(seat);
   }
+  for (const auto& [seat, group] : state.seats.scaled) {
+    seats.insert(seat);
+  }
   for (const auto& [seat, end] : state.seats.ends) {
     seats.insert(seat);
   }
@@ -169,8 +174,8 @@ void ListSeats(const JobState& state, Numbers* numbers) {
 
 bool MergeSeat(SeatsState* piece, uint64_t number, SeatsState* to) {
   const bool is_it = CopySeat(*piece, number, to);
-  return is_it && piece->added.size() <= 1 && piece->expected.size() <= 1 &&
-         piece->ends.size() <= 1;
+  return is_it && piece->added.size() <= 1 && piece->scaled.size() <= 1 &&
+         piece->expected.size() <= 1 && piece->ends.size() <= 1;
 }
 
 constexpr RowKindInfo kSeatRows = {
@@ -267,6 +272,40 @@ constexpr RowKindInfo kCommitRows = {
       return number == 0 && state->rounds.commit.has_value();
     }};
 
+// What rows are entries or places of.
+constexpr auto kShards = [](auto& s) -> auto& {
+  return s.shards;
+};
+constexpr auto kMembers = [](auto& s) -> auto& {
+  return s.membership.members;
+};
+constexpr auto kDepartures = [](auto& s) -> auto& {
+  return s.membership.departures;
+};
+constexpr auto kGone = [](auto& s) -> auto& {
+  return s.membership.gone;
+};
+constexpr auto kAcknowledged = [](auto& s) -> auto& {
+  return s.membership.acknowledged;
+};
+constexpr auto kKills = [](auto& s) -> auto& {
+  return s.kills;
+};
+constexpr auto kLeases = [](auto& s) -> auto& {
+  return s.ledger.leases;
+};
+constexpr auto kEpochs = [](auto& s) -> auto& {
+  return s.ledger.epochs;
+};
+constexpr auto kEntries = [](auto& s) -> auto& {
+  return s.rounds.entries;
+};
+constexpr auto kAcks = [](auto& s) -> auto& {
+  return s.rounds.acks;
+};
+
+constexpr auto kGoneBefore = [](const JobState& s) { return s.membership.gone_before; };
+
 /// The row of an epoch leaves out what is counted: it changes with every step.
 constexpr RowKindInfo WithoutCounted(RowKindInfo info) {
   info.copy = [](const JobState& state, uint64_t number, JobState* piece) {
@@ -284,54 +323,25 @@ constexpr RowKindInfo WithoutCounted(RowKindInfo info) {
 
 }  // namespace
 
-const std::array<RowKindInfo, kRowKinds> kRowKindInfos = {
-    {Once<codec::kConfigPart, CopyJob>("job"),
-     Once<codec::kPlacementPart, CopyPlacement>("placement"),
-     Once<codec::kTotalsPart, CopyTotals>("totals"),
-     Once<codec::kTimesPart, CopyTimes>("times"),
-     Places < codec::kShardsPart,
-     [](auto& s) -> auto& {return s.shards;
-}  // namespace ps::proto
-
-, kFromZero > ("shard"), Entries < codec::kMembershipPart, [](auto& s) -> auto& {
-  return s.membership.members;
-}
-
-> ("member"), Entries < codec::kMembershipPart, [](auto& s) -> auto& {
-  return s.membership.departures;
-}
-
-> ("departure"), Places < codec::kMembershipPart, [](auto& s) -> auto& {
-  return s.membership.gone;
-}
-
-, [](const JobState& s) { return s.membership.gone_before; } > ("gone"),
-    Entries < codec::kMembershipPart, [](auto& s) -> auto& {
-  return s.membership.acknowledged;
-}
-
-> ("acknowledged"), kSeatRows, Entries < codec::kKillsPart, [](auto& s) -> auto& {
-  return s.kills;
-}
-
-> ("kill"), Entries < codec::kLedgerPart, [](auto& s) -> auto& {
-  return s.ledger.leases;
-}
-
-> ("lease"),
-    WithoutCounted(
-        Places<codec::kLedgerPart, [](auto& s) -> auto& { return s.ledger.epochs; }, kFromZero>(
-            "epoch")),
-    kPartRows, kResultRows, Entries < codec::kRoundsPart, [](auto& s) -> auto& {
-  return s.rounds.entries;
-}
-
-> ("entry"), kCommitRows, Entries < codec::kRoundsPart, [](auto& s) -> auto& {
-  return s.rounds.acks;
-}
-> ("ack"),
-}
-}
-;
+const std::array<RowKindInfo, kRowKinds> kRowKindInfos = {{
+    Once<codec::kConfigPart, CopyJob>("job"),
+    Once<codec::kPlacementPart, CopyPlacement>("placement"),
+    Once<codec::kTotalsPart, CopyTotals>("totals"),
+    Once<codec::kTimesPart, CopyTimes>("times"),
+    Places<codec::kShardsPart, kShards, kFromZero>("shard"),
+    Entries<codec::kMembershipPart, kMembers>("member"),
+    Entries<codec::kMembershipPart, kDepartures>("departure"),
+    Places<codec::kMembershipPart, kGone, kGoneBefore>("gone"),
+    Entries<codec::kMembershipPart, kAcknowledged>("acknowledged"),
+    kSeatRows,
+    Entries<codec::kKillsPart, kKills>("kill"),
+    Entries<codec::kLedgerPart, kLeases>("lease"),
+    WithoutCounted(Places<codec::kLedgerPart, kEpochs, kFromZero>("epoch")),
+    kPartRows,
+    kResultRows,
+    Entries<codec::kRoundsPart, kEntries>("entry"),
+    kCommitRows,
+    Entries<codec::kRoundsPart, kAcks>("ack"),
+}};
 
 }  // namespace ps::proto

@@ -32,6 +32,7 @@ CoordinatorOptions SmallJob(proto::Mode mode) {
   options.config.workers = {{3, 0, 1, 1}};
   options.config.fleet.max_detect_s = 2.4F;
   options.config.fleet.join_timeout_s = 30;
+  options.config.fleet.replace = false;
   options.tensors = {{"w", {1000}}, {"b", {10}}};
   options.train_samples = 200;
   options.run_directory = "runs/small";

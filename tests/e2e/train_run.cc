@@ -38,6 +38,9 @@ TrainRun::TrainRun(const Job& job, const Options& options) : job_(job) {
   Process::Options process;
   process.program = "psctl";
   process.arguments = {"train", job_.path()};
+  if (!options.is_replacing) {
+    process.arguments.insert(process.arguments.end(), {"--set", "fleet.replace=false"});
+  }
   process.arguments.insert(
       process.arguments.end(), options.arguments.begin(), options.arguments.end());
   process.directory = job_.folder();

@@ -20,6 +20,7 @@ class TrainRun {
  public:
   struct Options {
     std::vector<std::string> arguments;  // after the job file
+    bool is_replacing = false;           // fleet.replace
     uint64_t file_bytes_max = 0;         // as Process::Options
   };
 

@@ -70,7 +70,9 @@ JobState SampleState() {
   state.membership.acknowledged[ShardId(1)] = Generation(69);
   state.membership.gone.push_back({SampleMember(&filler), LeaveKind::kFailed, "other data"});
   state.membership.gone_before = 7;
-  state.seats = {9, {{WorkerId(8), 2}}, {WorkerId(4)}, {{WorkerId(3), "exited"}}};
+  state.seats = {
+      9, {{WorkerId(8), 2}}, {{WorkerId(7), 1}}, {WorkerId(4)}, {{WorkerId(3), "exited"}}};
+  state.wanted = {4, 1};
   state.ledger.last_lease = LeaseId(90);
   state.ledger.epochs = {SampleEpoch()};
   state.ledger.leases[LeaseId(81)] = {LeaseId(81), Incarnation(3), 0, 30, 40, 35};
@@ -139,6 +141,8 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_EQ(back->seats.next, state.seats.next);
   EXPECT_EQ(back->seats.added, state.seats.added);
   EXPECT_EQ(back->seats.expected, state.seats.expected);
+  EXPECT_EQ(back->seats.scaled, state.seats.scaled);
+  EXPECT_EQ(back->wanted, state.wanted);
   EXPECT_EQ(back->seats.ends, state.seats.ends);
   EXPECT_TRUE(SameLedger(back->ledger, state.ledger));
   EXPECT_TRUE(Same(back->evaluations, state.evaluations));

@@ -118,6 +118,56 @@ TEST(CommandLineTest, ANoticeThatMakesNoSenseSaysHowToGiveOne) {
   EXPECT_THAT(ErrorOf({"notice", "3", "--grace", "2h"}), HasSubstr("at most an hour"));
 }
 
+TEST(CommandLineTest, ScaleNamesGroupsAndAJob) {
+  const auto scale = Parse<ScaleCommand>({"scale", "workers=8"});
+  ASSERT_EQ(scale.changes.size(), 1U);
+  EXPECT_EQ(scale.changes[0].type, "");
+  EXPECT_EQ(scale.changes[0].count, 8);
+  EXPECT_FALSE(scale.changes[0].is_relative);
+  EXPECT_FALSE(scale.is_waiting);
+  const auto many = Parse<ScaleCommand>(
+      {"scale", "runs/a", "g4dn.xlarge+=2,cpu-slow-=1", "workers-=3", "--wait"});
+  EXPECT_EQ(many.job, "runs/a");
+  EXPECT_TRUE(many.is_waiting);
+  ASSERT_EQ(many.changes.size(), 3U);
+  EXPECT_EQ(many.changes[0].type, "g4dn.xlarge");
+  EXPECT_EQ(many.changes[0].count, 2);
+  EXPECT_TRUE(many.changes[0].is_relative);
+  EXPECT_EQ(many.changes[1].type, "cpu-slow");
+  EXPECT_EQ(many.changes[1].count, -1);
+  EXPECT_EQ(many.changes[2].type, "");
+  EXPECT_EQ(many.changes[2].count, -3);
+}
+
+TEST(CommandLineTest, ScaleSaysWhatItWants) {
+  for (const char* change :
+       {"workers=",
+        "workers=-1",
+        "=3",
+        "workers=2,",
+        "workers=2,,a=1",
+        "workers=1.5",
+        "workers=5000",
+        "+=1",
+        "a=b"}) {
+    const std::string error = ErrorOf({"scale", change});
+    EXPECT_THAT(error, HasSubstr("as in: psctl scale workers=8")) << change;
+  }
+  EXPECT_THAT(ErrorOf({"scale"}), HasSubstr("scale wants CHANGE"));
+  EXPECT_THAT(ErrorOf({"scale", "runs/a"}), HasSubstr("there is none"));
+  EXPECT_THAT(ErrorOf({"scale", "a", "b", "workers=1"}), HasSubstr("one job can be named"));
+  EXPECT_THAT(ErrorOf({"scale", "servers=3"}), HasSubstr("psctl resume RUN --set servers.count=3"));
+}
+
+TEST(CommandLineTest, DrainTakesAWorker) {
+  const auto drain = Parse<DrainCommand>({"drain", "w3", "runs/a", "--grace", "2m"});
+  EXPECT_EQ(drain.worker, 3U);
+  EXPECT_EQ(drain.grace_s, 120);
+  EXPECT_EQ(drain.job, "runs/a");
+  EXPECT_EQ(Parse<DrainCommand>({"drain", "0"}).grace_s, 60);
+  EXPECT_THAT(ErrorOf({"drain", "s1"}), HasSubstr("as in: psctl drain 3; got 's1'"));
+}
+
 TEST(CommandLineTest, HelpAndVersionAreResults) {
   const std::string help = Parse<PrintCommand>({"--help"}).text;
   for (const char* word : {"train", "status", "why", "stop", "notice", "Examples", "Exit codes"}) {

@@ -47,6 +47,14 @@ TEST(RunEventsTest, ALostWorkerIsSaidOnceWithItsSamples) {
   EXPECT_THAT(events.Update(status), IsEmpty());
 }
 
+TEST(RunEventsTest, AFleetOfAnotherSizeIsSaidOnce) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.workers_wanted = 5;
+  EXPECT_THAT(events.Update(status), ElementsAre("5 workers wanted, 3 before"));
+  EXPECT_THAT(events.Update(status), IsEmpty());
+}
+
 TEST(RunEventsTest, ADrainedWorkerLeftOnNotice) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);

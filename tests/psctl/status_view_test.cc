@@ -48,6 +48,12 @@ TEST(StatusViewTest, TextOfOtherProcessesCanNotControlTheTerminal) {
   }
 }
 
+TEST(StatusViewTest, GroupsSayHowManyTakePart) {
+  proto::JobStatus status = MakeStatus();
+  status.fleet = {{"fast", 4, 3}, {"slow", 0, 0}};
+  EXPECT_THAT(RenderStatus(status, 0), HasSubstr("fast 3 of 4, slow 0 of 0\n"));
+}
+
 TEST(StatusViewTest, SeveralJobsAreARowEach) {
   proto::JobStatus other;
   other.name = std::string(60, 'x');

@@ -172,6 +172,7 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.servers.queue_mib = kQueueKib / 1024;
   config.servers.max_detect_s = static_cast<float>(Seconds(scenario.server_detect));
   config.fleet.max_detect_s = static_cast<float>(Seconds(kSimulatedMaxDetect));
+  config.fleet.replace = false;
   config.checkpoint.enabled = scenario.has_checkpoints();
   config.checkpoint.every_s = static_cast<float>(Seconds(scenario.checkpoint_every));
   config.checkpoint.path = kCheckpointPath;

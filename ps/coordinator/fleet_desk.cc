@@ -1,0 +1,231 @@
+#include "ps/coordinator/fleet_desk.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace ps::coordinator {
+namespace {
+
+constexpr Duration kFillAgainFirst = std::chrono::seconds(1);
+constexpr Duration kFillAgainLimit = std::chrono::seconds(60);
+/// After so long without a replacement the next one is at once again.
+constexpr Duration kFillCalm = std::chrono::minutes(2);
+/// What a worker gets to finish its step and to leave when the fleet is made smaller.
+constexpr Duration kReleaseGrace = std::chrono::seconds(60);
+constexpr size_t kChangesMax = 256;
+
+uint64_t SumOf(const std::vector<uint32_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+}
+
+/// `total` in the proportions of `weights`, which are not all 0: what is left over after rounding
+/// down goes to the largest remainders, the first of equal ones first.
+std::vector<uint32_t> Distribute(uint32_t total, const std::vector<uint32_t>& weights) {
+  const uint64_t sum = SumOf(weights);
+  std::vector<uint32_t> shares;
+  std::vector<std::pair<uint64_t, size_t>> remainders;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const uint64_t scaled = uint64_t{total} * weights[i];
+    shares.push_back(static_cast<uint32_t>(scaled / sum));
+    remainders.emplace_back(sum - 1 - scaled % sum, i);
+  }
+  std::sort(remainders.begin(), remainders.end());
+  const uint64_t left = total - SumOf(shares);
+  for (uint64_t i = 0; i < left; ++i) {
+    ++shares[remainders[i].second];
+  }
+  return shares;
+}
+
+/// "fast, slow"
+std::string TypesOf(const std::vector<proto::WorkerGroup>& groups) {
+  std::vector<std::string> types;
+  for (const proto::WorkerGroup& group : groups) {
+    if (std::find(types.begin(), types.end(), group.type) == types.end()) {
+      types.push_back(group.type);
+    }
+  }
+  std::string text;
+  for (const std::string& type : types) {
+    text += (text.empty() ? "" : ", ") + type;
+  }
+  return text;
+}
+
+}  // namespace
+
+FleetDesk::FleetDesk(Job* job, NoticeDesk* notices)
+    : job_(job), notices_(notices), backoff_(kFillAgainFirst, kFillAgainLimit) {}
+
+void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
+  if (!job_->HasRole(call, proto::Role::kControl)) {
+    return;
+  }
+  if (job_->state.phase >= JobPhase::kStopping) {
+    job_->Refuse(
+        call, StatusCode::kInvalidArgument, "the run is ending, and every worker leaves by itself");
+    return;
+  }
+  Result<std::vector<uint32_t>> wanted = WantedAfter(message.changes);
+  const Status fits = wanted.ok() ? CheckWanted(*wanted) : wanted.status();
+  if (!fits.ok()) {
+    job_->Refuse(call, fits.code(), std::string(fits.message()));
+    return;
+  }
+  job_->log->Info(
+      "scaled", {{"workers_before", SumOf(job_->state.wanted)}, {"workers", SumOf(*wanted)}});
+  job_->edit.wanted = std::move(wanted).value();
+  job_->seats.ForgetFailures();  // whoever asks may have mended why
+  is_filling_ = true;
+  is_emptying_ = true;
+  next_fill_ = call.now;
+  backoff_.Reset();
+  job_->Reply(call, proto::ScaleReply{job_->FleetRows()});
+}
+
+Result<std::vector<uint32_t>> FleetDesk::WantedAfter(
+    const std::vector<proto::ScaleChange>& changes) const {
+  const std::vector<proto::WorkerGroup>& groups = job_->options.config.workers;
+  if (groups.empty()) {
+    return Status::InvalidArgument(
+        "the job has no groups of workers, so nobody knows what to start; start workers by hand, "
+        "or give the job a group with \"count\": 0");
+  }
+  if (changes.empty() || changes.size() > kChangesMax) {
+    return Status::InvalidArgument(fmt::format("allowed: 1 to {} changes", kChangesMax));
+  }
+  std::vector<uint32_t> wanted = job_->state.wanted;
+  for (const proto::ScaleChange& change : changes) {
+    std::vector<size_t> places;
+    std::vector<uint32_t> weights;
+    int64_t now = 0;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if (change.type.empty() || change.type == groups[i].type) {
+        places.push_back(i);
+        weights.push_back(groups[i].count);
+        now += wanted[i];
+      }
+    }
+    if (places.empty()) {
+      return Status::NotFound(fmt::format(
+          "no group of workers has the type {}; there are: {}", change.type, TypesOf(groups)));
+    }
+    const int64_t then = (change.is_relative ? now : 0) + change.count;
+    if (then < 0 || then > kSeatsMax) {
+      return Status::InvalidArgument(fmt::format(
+          "that would be {} workers{}; allowed: 0 to {}",
+          then,
+          change.type.empty() ? "" : " of type " + change.type,
+          kSeatsMax));
+    }
+    if (SumOf(weights) == 0) {
+      weights.assign(weights.size(), 1);
+    }
+    const std::vector<uint32_t> shares = Distribute(static_cast<uint32_t>(then), weights);
+    for (size_t i = 0; i < places.size(); ++i) {
+      wanted[places[i]] = shares[i];
+    }
+  }
+  return wanted;
+}
+
+Status FleetDesk::CheckWanted(const std::vector<uint32_t>& wanted) const {
+  const uint64_t sum = SumOf(wanted);
+  if (sum > kSeatsMax) {
+    return Status::InvalidArgument(
+        fmt::format("that would be {} workers; allowed: {} in all", sum, kSeatsMax));
+  }
+  if (job_->shards.are_all_ready() && sum > job_->MembersMax()) {
+    return Status::InvalidArgument(fmt::format(
+        "under bsp the shards have room for the gradients of {} workers, and that would be {}; "
+        "raise servers.queue_mib or use more shards",
+        job_->MembersMax(),
+        sum));
+  }
+  return Status::Ok();
+}
+
+bool FleetDesk::IsNothingLeftToLease() const {
+  return job_->ledger.samples_queued() == 0 &&
+         job_->ledger.state().epochs.size() == job_->ledger.epochs();
+}
+
+void FleetDesk::OnTick(const Call& call) {
+  const bool is_replacing = job_->options.config.fleet.replace;
+  if (job_->state.phase != JobPhase::kTraining ||
+      (!is_replacing && !is_filling_ && !is_emptying_)) {
+    return;
+  }
+  const std::vector<GroupSeating> seatings = job_->Seatings();
+  if (is_emptying_) {
+    Empty(seatings, call);
+    is_emptying_ = false;
+  }
+  if ((is_replacing || is_filling_) && call.now >= next_fill_ && !IsNothingLeftToLease()) {
+    Fill(seatings, call);
+    is_filling_ = false;
+  }
+}
+
+void FleetDesk::Fill(const std::vector<GroupSeating>& seatings, const Call& call) {
+  bool has_filled = false;
+  for (uint32_t group = 0; group < seatings.size(); ++group) {
+    const GroupSeating& seating = seatings[group];
+    // One that failed by itself before it had done anything would fail again.
+    const size_t there = seating.size() + seating.failed;
+    const uint32_t wanted = job_->state.wanted[group];
+    if (there < wanted) {
+      FillGroup(group, seating, wanted - static_cast<uint32_t>(there));
+      has_filled = true;
+    }
+  }
+  if (!has_filled) {
+    return;
+  }
+  if (call.now - last_fill_ > kFillCalm) {
+    backoff_.Reset();
+  }
+  last_fill_ = call.now;
+  next_fill_ = call.now + backoff_.Next(&job_->random);
+}
+
+void FleetDesk::FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing) {
+  for (uint32_t i = 0; i < missing; ++i) {
+    const bool is_vacant = i < seating.vacant.size();
+    if (!is_vacant && job_->seats.size() == kSeatsMax) {
+      job_->log->Warning("no_seat_left", {{"seats", kSeatsMax}, {"missing", missing - i}});
+      return;
+    }
+    const WorkerId seat = is_vacant ? seating.vacant[i] : job_->seats.AddScaled(group);
+    const proto::WorkerGroup& settings = job_->seats.GroupOf(seat);
+    job_->log->Info("fleet_start", {{"worker", seat.value}, {"type", settings.type}});
+    job_->seats.Expect(seat);
+    job_->fleet->StartWorker(seat, settings);
+  }
+}
+
+/// Those who have not joined go first, then the highest seats: the first ones stay.
+void FleetDesk::Empty(const std::vector<GroupSeating>& seatings, const Call& call) {
+  for (uint32_t group = 0; group < seatings.size(); ++group) {
+    const GroupSeating& seating = seatings[group];
+    const size_t wanted = job_->state.wanted[group];
+    size_t surplus = seating.size() - std::min(seating.size(), wanted);
+    for (auto it = seating.coming.rbegin(); it != seating.coming.rend() && surplus > 0; ++it) {
+      job_->log->Info("fleet_cancel", {{"worker", it->value}});
+      job_->seats.StopExpecting(*it);
+      job_->fleet->KillWorker(*it);
+      --surplus;
+    }
+    for (auto it = seating.present.rbegin(); it != seating.present.rend() && surplus > 0; ++it) {
+      job_->log->Info("fleet_release", {{"worker", it->value}});
+      notices_->Release(*it, kReleaseGrace, call);
+      --surplus;
+    }
+  }
+}
+
+}  // namespace ps::coordinator

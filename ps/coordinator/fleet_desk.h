@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ps/base/retry.h"
+#include "ps/coordinator/job.h"
+#include "ps/coordinator/notice_desk.h"
+
+namespace ps::coordinator {
+
+/// The fleet that is wanted, against the one that is there. Each group of the config's `workers` is
+/// wanted with so many workers. A worker that is told to be gone counts no more, so another one is
+/// there before it is. Missing workers are started, surplus ones hand over and leave.
+///
+/// Workers that others brought in, by hand or by an `add` fault, are in no group and stay.
+class FleetDesk {
+ public:
+  FleetDesk(Job* job, NoticeDesk* notices);
+
+  /// A person changes what is wanted.
+  void On(const Call& call, const proto::ScaleRequest& message);
+  /// Brings what is there nearer to what is wanted. Cost: seats.
+  void OnTick(const Call& call);
+
+  /// What an earlier process of the coordinator was asked for may not be done yet.
+  void Resume() { is_emptying_ = true; }
+
+ private:
+  /// What `changes` make of what is wanted. Errors: kNotFound, kInvalidArgument.
+  Result<std::vector<uint32_t>> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
+  Status CheckWanted(const std::vector<uint32_t>& wanted) const;
+  void Fill(const std::vector<GroupSeating>& seatings, const Call& call);
+  void FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing);
+  void Empty(const std::vector<GroupSeating>& seatings, const Call& call);
+  bool IsNothingLeftToLease() const;
+
+  Job* const job_;
+  NoticeDesk* const notices_;
+  bool is_filling_ = false;   // asked for, and not all of it was started yet
+  bool is_emptying_ = false;  // asked for, and not all were told to leave yet
+  // Workers that are lost again and again are replaced less and less often.
+  Backoff backoff_;
+  TimePoint next_fill_{};
+  TimePoint last_fill_{};
+};
+
+}  // namespace ps::coordinator

@@ -1,0 +1,66 @@
+// The messages by which a person changes the fleet.
+
+#include "ps/proto/codec.h"
+
+namespace ps::proto::codec {
+
+Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m) {
+  return wire::CreateNoticeRequest(b, m.worker.value, m.grace_ms, m.is_server, m.is_release);
+}
+
+void Decode(Decoder& /*d*/, const wire::NoticeRequest& w, NoticeRequest* m) {
+  m->worker = WorkerId(w.worker());
+  m->grace_ms = w.grace_ms();
+  m->is_server = w.is_server();
+  m->is_release = w.is_release();
+}
+
+Offset<wire::NoticeReply> Encode(Fbb& b, const NoticeReply& m) {
+  return wire::CreateNoticeReply(b, m.grace_ms);
+}
+
+void Decode(Decoder& /*d*/, const wire::NoticeReply& w, NoticeReply* m) {
+  m->grace_ms = w.grace_ms();
+}
+
+Offset<wire::FleetRow> Encode(Fbb& b, const FleetRow& m) {
+  const auto type = MakeText(b, m.type, kNameBytesMax);
+  return wire::CreateFleetRow(b, type, m.wanted, m.present);
+}
+
+void Decode(Decoder& d, const wire::FleetRow& w, FleetRow* m) {
+  m->type = d.Text(w.type(), kNameBytesMax, "type");
+  m->wanted = w.wanted();
+  m->present = w.present();
+}
+
+Offset<wire::ScaleChange> Encode(Fbb& b, const ScaleChange& m) {
+  const auto type = MakeText(b, m.type, kNameBytesMax);
+  return wire::CreateScaleChange(b, type, m.count, m.is_relative);
+}
+
+void Decode(Decoder& d, const wire::ScaleChange& w, ScaleChange* m) {
+  m->type = d.Text(w.type(), kNameBytesMax, "type");
+  m->count = w.count();
+  m->is_relative = w.is_relative();
+}
+
+Offset<wire::ScaleRequest> Encode(Fbb& b, const ScaleRequest& m) {
+  const auto changes = MakeTables(b, m.changes);
+  return wire::CreateScaleRequest(b, changes);
+}
+
+void Decode(Decoder& d, const wire::ScaleRequest& w, ScaleRequest* m) {
+  d.Tables(w.changes(), "changes", &m->changes);
+}
+
+Offset<wire::ScaleReply> Encode(Fbb& b, const ScaleReply& m) {
+  const auto fleet = MakeTables(b, m.fleet);
+  return wire::CreateScaleReply(b, fleet);
+}
+
+void Decode(Decoder& d, const wire::ScaleReply& w, ScaleReply* m) {
+  d.Tables(w.fleet(), "fleet", &m->fleet);
+}
+
+}  // namespace ps::proto::codec

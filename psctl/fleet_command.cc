@@ -1,0 +1,116 @@
+#include "psctl/fleet_command.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "ps/base/text.h"
+#include "psctl/control.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr int kPollMillis = 200;
+
+Status CheckRuns(const RunPaths& run) {
+  return FileLock::IsHeld(run.lock())
+             ? Status::Ok()
+             : Status::NotFound(BaseName(run.root) + " has ended; no worker is left");
+}
+
+uint32_t WantedOf(const std::vector<proto::FleetRow>& fleet) {
+  uint32_t wanted = 0;
+  for (const proto::FleetRow& row : fleet) {
+    wanted += row.wanted;
+  }
+  return wanted;
+}
+
+uint32_t PresentOf(const std::vector<proto::FleetRow>& fleet) {
+  uint32_t present = 0;
+  for (const proto::FleetRow& row : fleet) {
+    present += row.present;
+  }
+  return present;
+}
+
+/// "runs/a: 8 workers wanted, 5 take part", and the groups when there are several.
+std::string Describe(const std::string& name, const std::vector<proto::FleetRow>& fleet) {
+  std::string text = name + ": " + Plural(WantedOf(fleet), "worker") + " wanted, " +
+                     std::to_string(PresentOf(fleet)) + " take part\n";
+  for (size_t i = 0; i < fleet.size() && fleet.size() > 1; ++i) {
+    text += "  " + Printable(fleet[i].type) + ": " + std::to_string(fleet[i].wanted) + " wanted, " +
+            std::to_string(fleet[i].present) + " take part\n";
+  }
+  return text;
+}
+
+bool IsAsWanted(const proto::JobStatus& status) {
+  const bool are_equal = std::ranges::all_of(
+      status.fleet, [](const proto::FleetRow& row) { return row.present == row.wanted; });
+  return are_equal && std::ranges::none_of(status.workers, [](const proto::WorkerRow& row) {
+           return row.state == "draining" || row.state == "joining";
+         });
+}
+
+/// Returns when everybody who was asked for takes part, and nobody else of the groups does.
+int WaitForFleet(const RunPaths& run, const Console& console) {
+  const std::string name = BaseName(run.root);
+  while (FileLock::IsHeld(run.lock())) {
+    const Result<proto::JobStatus> status = FetchStatus(run);
+    if (status.ok() && IsAsWanted(*status)) {
+      console.out(Describe(name, status->fleet));
+      return kExitOk;
+    }
+    ::poll(nullptr, 0, kPollMillis);
+  }
+  return Fail(console, Status::NotFound(name + " ended before the fleet was as wanted"));
+}
+
+}  // namespace
+
+int RunNotice(const NoticeCommand& command, const RunPaths& run, const Console& console) {
+  if (const Status runs = CheckRuns(run); !runs.ok()) {
+    return Fail(console, runs);
+  }
+  const Result<Duration> left =
+      GiveNotice(run, WorkerId(command.worker), command.is_server, FromSeconds(command.grace_s));
+  if (!left.ok()) {
+    return Fail(console, left.status());
+  }
+  console.out(
+      (command.is_server ? "server " : "worker ") + std::to_string(command.worker) + " of " +
+      BaseName(run.root) + " has " + FormatDuration(Seconds(*left)) + " to " +
+      (command.is_server ? "make a checkpoint and leave\n" : "leave\n"));
+  return kExitOk;
+}
+
+int RunDrain(const DrainCommand& command, const RunPaths& run, const Console& console) {
+  if (const Status runs = CheckRuns(run); !runs.ok()) {
+    return Fail(console, runs);
+  }
+  const Result<Duration> left =
+      ReleaseWorker(run, WorkerId(command.worker), FromSeconds(command.grace_s));
+  if (!left.ok()) {
+    return Fail(console, left.status());
+  }
+  console.out(
+      "worker " + std::to_string(command.worker) + " of " + BaseName(run.root) +
+      " finishes its step and leaves, within " + FormatDuration(Seconds(*left)) +
+      "; nobody takes its place\n");
+  return kExitOk;
+}
+
+int RunScale(const ScaleCommand& command, const RunPaths& run, const Console& console) {
+  if (const Status runs = CheckRuns(run); !runs.ok()) {
+    return Fail(console, runs);
+  }
+  const Result<std::vector<proto::FleetRow>> fleet = AskToScale(run, command.changes);
+  if (!fleet.ok()) {
+    return Fail(console, fleet.status());
+  }
+  console.out(Describe(BaseName(run.root), *fleet));
+  return command.is_waiting ? WaitForFleet(run, console) : kExitOk;
+}
+
+}  // namespace ps::psctl

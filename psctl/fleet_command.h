@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/proto/messages.h"
+#include "psctl/console.h"
+#include "psctl/run_directory.h"
+
+namespace ps::psctl {
+
+// Commands that change the fleet of a running job.
+
+struct NoticeCommand {
+  uint32_t worker = 0;  // or the number of a server
+  bool is_server = false;
+  double grace_s = 10;
+  std::string job;  // empty: the only running job
+};
+
+struct DrainCommand {
+  uint32_t worker = 0;
+  double grace_s = 60;
+  std::string job;
+};
+
+struct ScaleCommand {
+  std::vector<proto::ScaleChange> changes;
+  bool is_waiting = false;
+  std::string job;
+};
+
+/// Words of the command line: "workers=8", "workers+=2", "fast=2,slow-=1", and at most one without
+/// "=", the job. Errors: kInvalidArgument saying what is wrong.
+Result<ScaleCommand> ParseScale(const std::vector<std::string>& words);
+
+int RunNotice(const NoticeCommand& command, const RunPaths& run, const Console& console);
+int RunDrain(const DrainCommand& command, const RunPaths& run, const Console& console);
+int RunScale(const ScaleCommand& command, const RunPaths& run, const Console& console);
+
+}  // namespace ps::psctl

@@ -1,0 +1,81 @@
+// What `psctl scale` is told, from the words of the command line.
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "ps/base/text.h"
+#include "ps/proto/limits.h"
+#include "psctl/fleet_command.h"
+
+namespace ps::psctl {
+namespace {
+
+Status Wrong(std::string_view word, const std::string& why) {
+  return Status::InvalidArgument(
+      "scale wants changes as in: psctl scale workers=8, workers+=2 or fast=4,slow=0; " + why +
+      ", got '" + Printable(word) + "'");
+}
+
+Result<proto::ScaleChange> ParseChange(std::string_view word) {
+  const size_t equals = word.find('=');
+  if (equals == std::string_view::npos) {
+    return Wrong(word, "each has '='");
+  }
+  proto::ScaleChange change;
+  std::string_view name = word.substr(0, equals);
+  const std::string_view digits = word.substr(equals + 1);
+  const char last = name.empty() ? '\0' : name.back();
+  // A type may end with "-": "spot-=2" is read as fewer spot workers.
+  change.is_relative = last == '+' || last == '-';
+  if (change.is_relative) {
+    name.remove_suffix(1);
+  }
+  uint32_t count = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [rest, error] = std::from_chars(digits.data(), end, count);
+  if (error != std::errc() || rest != end || count > proto::kSeatsMax) {
+    return Wrong(word, "a count is a whole number up to " + std::to_string(proto::kSeatsMax));
+  }
+  if (name.empty()) {
+    return Wrong(word, "a type of worker, or 'workers', stands before the '='");
+  }
+  if (name == "servers") {
+    return Status::InvalidArgument(
+        "the servers of a running job can't be scaled; stop it, and go on with: psctl resume RUN "
+        "--set servers.count=" +
+        std::to_string(count));
+  }
+  change.type = name == "workers" ? "" : std::string(name);
+  change.count = static_cast<int32_t>(count) * (last == '-' ? -1 : 1);
+  return change;
+}
+
+}  // namespace
+
+Result<ScaleCommand> ParseScale(const std::vector<std::string>& words) {
+  ScaleCommand command;
+  for (const std::string& word : words) {
+    if (word.find('=') == std::string::npos) {
+      if (!command.job.empty()) {
+        return Wrong(word, "one job can be named");
+      }
+      command.job = word;
+      continue;
+    }
+    for (size_t begin = 0; begin <= word.size();) {
+      const size_t end = std::min(word.find(',', begin), word.size());
+      PS_ASSIGN(
+          proto::ScaleChange change,
+          ParseChange(std::string_view(word).substr(begin, end - begin)));
+      command.changes.push_back(std::move(change));
+      begin = end + 1;
+    }
+  }
+  if (command.changes.empty()) {
+    return Wrong(command.job, "there is none");
+  }
+  return command;
+}
+
+}  // namespace ps::psctl

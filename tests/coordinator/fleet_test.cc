@@ -1,0 +1,317 @@
+// The fleet that is wanted, and what the coordinator does to have it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/harness.h"
+
+namespace ps::coordinator {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr Duration kTick = milliseconds(100);
+
+/// Two fast workers in seats 0 and 1, a slow one in seat 2.
+CoordinatorOptions TwoGroups(bool is_replacing) {
+  CoordinatorOptions options = SmallJob();
+  options.train_samples = 2000;
+  options.config.fleet.replace = is_replacing;
+  proto::WorkerGroup fast;
+  fast.count = 2;
+  fast.type = "fast";
+  proto::WorkerGroup slow;
+  slow.count = 1;
+  slow.type = "slow";
+  slow.minibatch = 5;
+  options.config.workers = {fast, slow};
+  return options;
+}
+
+class FleetTest : public ::testing::Test {
+ protected:
+  explicit FleetTest(bool is_replacing = true)
+      : harness_(TwoGroups(is_replacing)), workers_(harness_.StartWithWorkers()) {
+    grants_ = harness_.AskAll(&workers_);
+    harness_.fleet.workers.clear();
+  }
+
+  static proto::ScaleChange Change(const std::string& type, int32_t count, bool is_relative) {
+    return {type, count, is_relative};
+  }
+
+  /// What is wanted of each group after it; nothing when it was refused.
+  std::vector<uint32_t> Scale(std::vector<proto::ScaleChange> changes) {
+    harness_.Give(control_, proto::ScaleRequest{std::move(changes)});
+    const auto reply = harness_.Take<proto::ScaleReply>(control_);
+    std::vector<uint32_t> wanted;
+    for (const proto::FleetRow& row : reply ? reply->fleet : std::vector<proto::FleetRow>()) {
+      wanted.push_back(row.wanted);
+    }
+    return wanted;
+  }
+
+  void ExpectRefused(std::vector<proto::ScaleChange> changes, const char* text) {
+    EXPECT_THAT(Scale(std::move(changes)), IsEmpty());
+    const auto refusal = harness_.Take<proto::Refusal>(control_);
+    ASSERT_TRUE(refusal.has_value());
+    EXPECT_THAT(refusal->message, HasSubstr(text));
+    EXPECT_EQ(harness_.status().workers_wanted, 3U);
+  }
+
+  std::vector<uint32_t> Started() {
+    std::vector<uint32_t> seats;
+    for (const auto& [seat, group] : harness_.fleet.workers) {
+      seats.push_back(seat.value);
+    }
+    harness_.fleet.workers.clear();
+    return seats;
+  }
+
+  bool IsTold(size_t worker) {
+    return harness_.Take<proto::Drain>(workers_[worker].peer).has_value();
+  }
+
+  void Leave(const FakeWorker& worker) {
+    harness_.Give(worker.peer, proto::Goodbye{worker.incarnation, "told to", {}});
+  }
+
+  Harness harness_;
+  std::vector<FakeWorker> workers_;
+  std::vector<proto::LeaseGrant> grants_;
+  const proto::PeerId control_ = harness_.Connect(proto::Role::kControl);
+};
+
+TEST_F(FleetTest, MoreWorkersGetSeatsOfTheirGroup) {
+  EXPECT_THAT(Scale({Change("slow", 3, false)}), ElementsAre(2, 3));
+  harness_.Wait(kTick, workers_);
+  ASSERT_EQ(harness_.fleet.workers.size(), 2U);
+  EXPECT_EQ(harness_.fleet.workers[0].second.minibatch, 5U);
+  EXPECT_THAT(Started(), ElementsAre(3, 4));
+  EXPECT_EQ(harness_.Join(3).minibatch, 5U);
+  harness_.Wait(kTick, workers_);
+  EXPECT_THAT(Started(), IsEmpty()) << "each once";
+  EXPECT_EQ(harness_.status().workers_wanted, 5U);
+  EXPECT_EQ(harness_.status().fleet[1].present, 2U);
+}
+
+TEST_F(FleetTest, ATotalIsSharedAsTheConfigDoes) {
+  EXPECT_THAT(Scale({Change("", 6, false)}), ElementsAre(4, 2));
+  EXPECT_THAT(Scale({Change("", 1, true)}), ElementsAre(5, 2));
+  EXPECT_THAT(Scale({Change("", -6, true)}), ElementsAre(1, 0));
+  EXPECT_THAT(Scale({Change("fast", 0, false), Change("slow", 2, true)}), ElementsAre(0, 2));
+}
+
+TEST_F(FleetTest, WhatNoFleetCanHaveIsRefused) {
+  ExpectRefused({Change("gpu", 1, false)}, "no group of workers has the type gpu; there are: fast");
+  ExpectRefused({Change("slow", -2, true)}, "that would be -1 workers of type slow");
+  ExpectRefused({Change("", 4097, false)}, "allowed: 0 to 4096");
+  ExpectRefused({Change("fast", 4096, false), Change("slow", 1, false)}, "4097 workers");
+  ExpectRefused({}, "allowed: 1 to 256 changes");
+  harness_.Give(workers_[0].peer, proto::ScaleRequest{{Change("", 9, false)}});
+  EXPECT_EQ(harness_.status().workers_wanted, 3U) << "a worker may not";
+}
+
+TEST_F(FleetTest, SurplusWorkersLeaveAndAreNoRevocations) {
+  EXPECT_THAT(Scale({Change("fast", 1, false)}), ElementsAre(1, 1));
+  harness_.Wait(kTick, workers_);
+  EXPECT_FALSE(IsTold(0));
+  EXPECT_TRUE(IsTold(1)) << "the last one of the group";
+  EXPECT_FALSE(IsTold(2));
+  Leave(workers_[1]);
+  harness_.Wait(kTick, {workers_[0], workers_[2]});
+  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_EQ(harness_.status().revocations_noticed, 0U);
+  EXPECT_EQ(harness_.status().revocations_unnoticed, 0U);
+}
+
+TEST_F(FleetTest, OneThatStaysIsKilledAndIsNoRevocationEither) {
+  harness_.Give(control_, proto::NoticeRequest{WorkerId(1), 1500, false, true});
+  harness_.Wait(milliseconds(1600), workers_);
+  EXPECT_THAT(harness_.fleet.kills, ElementsAre(WorkerId(1)));
+  harness_.Exit(ProcessKind::kWorker, 1, 0, "killed by signal 9 (Killed)");
+  EXPECT_EQ(harness_.status().revocations_noticed, 0U);
+  EXPECT_EQ(harness_.status().revocations_unnoticed, 0U);
+}
+
+TEST_F(FleetTest, WhoHasNotJoinedGoesFirst) {
+  Scale({Change("fast", 3, false)});
+  harness_.Wait(kTick, workers_);
+  EXPECT_THAT(Started(), ElementsAre(3));
+  Scale({Change("fast", 2, false)});
+  harness_.Wait(kTick, workers_);
+  EXPECT_THAT(harness_.fleet.kills, ElementsAre(WorkerId(3)));
+  EXPECT_FALSE(IsTold(1));
+}
+
+TEST_F(FleetTest, ScalesToNothingAndBack) {
+  Scale({Change("", 0, false)});
+  harness_.Wait(kTick, workers_);
+  for (const FakeWorker& worker : workers_) {
+    Leave(worker);
+  }
+  harness_.Wait(seconds(100));
+  EXPECT_EQ(harness_.status().state, "waiting");
+  Scale({Change("", 3, false)});
+  harness_.Wait(kTick);
+  EXPECT_THAT(Started(), ElementsAre(0, 1, 2)) << "in their own seats";
+}
+
+TEST_F(FleetTest, ALostWorkerIsReplacedInItsSeat) {
+  harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+  harness_.Wait(kTick, workers_);
+  EXPECT_THAT(Started(), ElementsAre(2));
+}
+
+TEST_F(FleetTest, AWorkerIsReplacedAtItsNotice) {
+  harness_.Give(control_, proto::NoticeRequest{WorkerId(2), 30'000});
+  harness_.Wait(kTick, workers_);
+  EXPECT_THAT(Started(), ElementsAre(3)) << "its own seat is still taken";
+  Leave(workers_[2]);
+  harness_.Wait(kTick, workers_);
+  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_EQ(harness_.status().revocations_noticed, 1U);
+}
+
+TEST_F(FleetTest, OneThatIsReleasedIsNotReplaced) {
+  harness_.Give(control_, proto::NoticeRequest{WorkerId(0), 30'000, false, true});
+  EXPECT_TRUE(harness_.Take<proto::NoticeReply>(control_).has_value());
+  EXPECT_EQ(harness_.status().workers_wanted, 2U);
+  harness_.Give(control_, proto::NoticeRequest{WorkerId(0), 20'000, false, true});
+  EXPECT_EQ(harness_.status().workers_wanted, 2U) << "once is enough";
+  EXPECT_TRUE(IsTold(0));
+  Leave(workers_[0]);
+  harness_.Wait(kTick, {workers_[1], workers_[2]});
+  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_EQ(harness_.status().revocations_noticed, 0U);
+}
+
+TEST_F(FleetTest, WhoIsLostAgainAndAgainIsReplacedLessAndLessOften) {
+  size_t started = 0;
+  for (int i = 0; i < 600; ++i) {  // a minute
+    harness_.Wait(kTick, {workers_[0], workers_[1]});
+    harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+    started += Started().size();
+  }
+  EXPECT_GE(started, 4U);
+  EXPECT_LE(started, 8U) << "after 0, 1, 3, 7, ... s";
+}
+
+TEST_F(FleetTest, OneThatFailsByItselfIsNotTriedAgainUnlessSomebodyAsks) {
+  harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+  harness_.Wait(kTick, {workers_[0], workers_[1]});
+  EXPECT_THAT(Started(), ElementsAre(2));
+  harness_.FailWorker(2, 0, "no such file");
+  harness_.Wait(seconds(3), {workers_[0], workers_[1]});
+  EXPECT_THAT(Started(), IsEmpty());
+  Scale({Change("slow", 1, false)});
+  harness_.Wait(kTick, {workers_[0], workers_[1]});
+  EXPECT_THAT(Started(), ElementsAre(2));
+}
+
+TEST_F(FleetTest, TheRunEndsWhenAllThatAreWantedFail) {
+  Scale({Change("fast", 0, false)});
+  harness_.Wait(kTick, workers_);
+  Leave(workers_[0]);
+  Leave(workers_[1]);
+  CloseAll(&harness_, workers_);
+  harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+  harness_.Wait(kTick);
+  EXPECT_THAT(Started(), ElementsAre(2));
+  harness_.FailWorker(2, 0, "no such file");
+  EXPECT_EQ(harness_.status().state, "failed") << harness_.status().detail;
+  EXPECT_THAT(harness_.status().detail, HasSubstr("no such file"));
+}
+
+TEST_F(FleetTest, AWorkerByHandIsInNoGroup) {
+  const FakeWorker by_hand = harness_.Join();
+  EXPECT_EQ(by_hand.seat, WorkerId(3));
+  Scale({Change("", 3, false)});
+  harness_.Wait(kTick, workers_);
+  EXPECT_FALSE(harness_.Take<proto::Drain>(by_hand.peer).has_value());
+  harness_.core->OnPeerClosed(by_hand.peer, harness_.now, harness_.out());
+  harness_.Wait(seconds(20), workers_);
+  EXPECT_THAT(Started(), IsEmpty());
+}
+
+TEST_F(FleetTest, IsRememberedByTheCoordinatorsSuccessor) {
+  Scale({Change("slow", 2, false), Change("fast", 1, false)});
+  harness_.Wait(kTick, workers_);
+  EXPECT_THAT(Started(), ElementsAre(3));
+  FakeWorker added = harness_.Join(3);
+  workers_.push_back(added);
+  harness_.Restart();
+  for (FakeWorker& worker : workers_) {
+    harness_.Reconnect(&worker);
+  }
+  harness_.Wait(kTick, workers_);
+  EXPECT_EQ(harness_.status().workers_wanted, 3U);
+  EXPECT_THAT(Started(), IsEmpty());
+  harness_.Exit(ProcessKind::kWorker, 3, 0, "killed by signal 9 (Killed)");
+  harness_.Wait(kTick, workers_);
+  ASSERT_EQ(harness_.fleet.workers.size(), 1U);
+  EXPECT_EQ(harness_.fleet.workers[0].first, WorkerId(3));
+  EXPECT_EQ(harness_.fleet.workers[0].second.minibatch, 5U);
+}
+
+TEST(FleetAtTheEndTest, NobodyIsStartedForSamplesThatAllHaveAWorker) {
+  CoordinatorOptions options = TwoGroups(true);
+  options.train_samples = 50;
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
+  harness.fleet.workers.clear();
+  for (std::optional<proto::LeaseGrant> grant = grants[2]; grant;
+       grant = harness.Ask(&workers[2])) {
+    harness.Work(&workers[2], *grant);
+  }
+  harness.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+  harness.Wait(kTick, workers);
+  EXPECT_THAT(harness.fleet.workers, IsEmpty());
+  harness.Exit(ProcessKind::kWorker, 1, 0, "killed by signal 9 (Killed)");
+  harness.Wait(kTick, workers);
+  EXPECT_EQ(harness.fleet.workers.size(), 2U) << "its samples want somebody";
+}
+
+class NoReplacementTest : public FleetTest {
+ protected:
+  NoReplacementTest() : FleetTest(false) {}
+};
+
+TEST_F(NoReplacementTest, WhoIsLostStaysLost) {
+  harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+  harness_.Wait(seconds(1), workers_);
+  EXPECT_THAT(Started(), IsEmpty());
+}
+
+TEST_F(NoReplacementTest, AskingFillsTheFleetOnce) {
+  harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+  Scale({Change("fast", 1, true)});
+  harness_.Wait(kTick, workers_);
+  EXPECT_THAT(Started(), ElementsAre(3, 2)) << "the missing one, too";
+  harness_.Exit(ProcessKind::kWorker, 3, 0, "killed by signal 9 (Killed)");
+  harness_.Wait(seconds(1), workers_);
+  EXPECT_THAT(Started(), IsEmpty());
+}
+
+TEST(FleetOfBspTest, NoMoreThanTheShardsHaveRoomFor) {
+  CoordinatorOptions options = SmallJob(proto::Mode::kBsp);
+  options.config.servers.queue_mib = 1;
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  const proto::PeerId control = harness.Connect(proto::Role::kControl);
+  harness.Give(control, proto::ScaleRequest{{{"", 4096, false}}});
+  const auto refusal = harness.Take<proto::Refusal>(control);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_THAT(refusal->message, HasSubstr("the shards have room for the gradients of"));
+  harness.Give(control, proto::ScaleRequest{{{"", 4, false}}});
+  EXPECT_TRUE(harness.Take<proto::ScaleReply>(control).has_value());
+}
+
+}  // namespace
+}  // namespace ps::coordinator

@@ -1,0 +1,90 @@
+// A fleet that people and losses change while it trains.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+class ScaleTest : public E2eTest {
+ protected:
+  ScaleTest() {
+    job_.SetData(4000, 1000)
+        .Set("train", R"({"epochs": 6, "minibatch": 32})")
+        .Set("servers", R"({"count": 2})")
+        .Set(
+            "workers",
+            R"([{"count": 2, "type": "fast", "step_ms": 20},)"
+            R"( {"count": 1, "type": "slow", "step_ms": 60}])")
+        .Set("fleet", R"({"max_detect_s": 2})");
+    options_.is_replacing = true;
+  }
+
+  Output Psctl(std::vector<std::string> arguments) {
+    Process::Options options;
+    options.program = "psctl";
+    options.arguments = std::move(arguments);
+    options.output_stem = job_.folder() + "/command" + std::to_string(commands_++);
+    return RunToEnd(options, kRunPatience);
+  }
+
+  TrainRun::Options options_;
+  int commands_ = 0;
+};
+
+size_t CountOf(const proto::JobStatus& status, const std::string& type) {
+  const auto row = std::ranges::find(status.fleet, type, &proto::FleetRow::type);
+  return row == status.fleet.end() ? 0 : row->present;
+}
+
+TEST_F(ScaleTest, AFleetGrowsShrinksToNothingAndComesBack) {
+  TrainRun run(job_, options_);
+  ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; }));
+  const Output more = Psctl({"scale", run.Root(), "fast+=2,slow=0", "--wait"});
+  EXPECT_EQ(more.end, ProcessEnd{}) << more.err;
+  EXPECT_NE(more.out.find("fast: 4 wanted, 4 take part"), std::string::npos) << more.out;
+  EXPECT_NE(more.out.find("slow: 0 wanted, 0 take part"), std::string::npos) << more.out;
+  const Output drained = Psctl({"drain", "0", run.Root()});
+  EXPECT_EQ(drained.end, ProcessEnd{}) << drained.err;
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return CountOf(s, "fast") == 3; }));
+  const Output none = Psctl({"scale", run.Root(), "workers=0", "--wait"});
+  EXPECT_EQ(none.end, ProcessEnd{}) << none.err;
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.state == "waiting"; }));
+  EXPECT_EQ(Psctl({"scale", run.Root(), "fast=3"}).end, ProcessEnd{});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  run.ExpectExactLedger();
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["state"].text(), "done");
+  EXPECT_EQ(summary["revocations_noticed"].number(), 0);
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
+  EXPECT_EQ(summary["steps_lost"].number(), 0) << "whoever is let go hands over";
+}
+
+TEST_F(ScaleTest, LostWorkersAreReplacedAndAtTheirNotice) {
+  TrainRun run(job_, options_);
+  const auto status = run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; });
+  ASSERT_TRUE(status.has_value());
+  const auto slow = std::ranges::find(status->workers, WorkerId(2), &proto::WorkerRow::worker);
+  ASSERT_NE(slow, status->workers.end());
+  ::kill(static_cast<pid_t>(slow->pid), SIGKILL);
+  EXPECT_TRUE(run.WaitFor([&](const proto::JobStatus& s) {
+    return std::ranges::any_of(Alive(s), [&](const proto::WorkerRow& row) {
+      return row.worker == WorkerId(2) && row.pid != slow->pid;
+    });
+  })) << "another process in its seat";
+  EXPECT_EQ(Psctl({"notice", "1", run.Root(), "--grace", "20s"}).end, ProcessEnd{});
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) {
+    return s.revocations_noticed == 1 && CountOf(s, "fast") == 2;
+  }));
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  run.ExpectExactLedger();
+}
+
+}  // namespace
+}  // namespace ps::e2e
