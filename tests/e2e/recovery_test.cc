@@ -96,6 +96,7 @@ TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorker
     ::kill(static_cast<pid_t>(pid), SIGKILL);
   }
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd({.code = 0, .signal = SIGKILL}));
+  run.ExpectNothingLeft();  // a process that is being killed still has the run's lock
 
   Process::Options options;
   options.program = "psctl";
