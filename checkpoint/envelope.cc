@@ -36,11 +36,11 @@ Result<std::span<const std::byte>> OpenEnvelope(
   }
   const auto found_kind = reader.Get<uint16_t>();
   const auto version = reader.Get<uint16_t>();
-  if (version > kFormatVersion) {
+  if (version > NewestFormat(kind)) {
     return Status::Unsupported(fmt::format(
         "its format is {}, this program knows formats up to {}; use a newer one",
         version,
-        kFormatVersion));
+        NewestFormat(kind)));
   }
   const auto found_id = reader.Get<uint64_t>();
   if (reader.Get<uint32_t>() != ChecksumOf(bytes)) {

@@ -9,10 +9,13 @@
 
 namespace ps::checkpoint {
 
-/// The newest format that is read. FORMAT.md. Records say the oldest one that has all they need.
-inline constexpr uint16_t kFormatVersion = 2;
-
 enum class RecordKind : uint16_t { kChunk = 1, kPart = 2, kManifest = 3, kIndex = 4 };
+
+/// The newest format of such a record that is read. FORMAT.md. Records say the oldest one that has
+/// all they need.
+constexpr uint16_t NewestFormat(RecordKind kind) {
+  return kind == RecordKind::kChunk ? 2 : 1;
+}
 
 inline constexpr size_t kEnvelopeBytes = 24;
 

@@ -47,10 +47,10 @@ TEST(ManifestTest, EveryTruncationIsFound) {
 
 TEST(ManifestTest, ANewerFormatIsToldFromDamage) {
   std::vector<std::byte> bytes = EncodeManifest(SampleManifest());
-  bytes[6] = std::byte{3};
+  bytes[6] = std::byte{2};
   const Status status = DecodeManifest(7, bytes).status();
   EXPECT_EQ(status.code(), StatusCode::kUnsupported);
-  EXPECT_THAT(status.message(), HasSubstr("its format is 3"));
+  EXPECT_THAT(status.message(), HasSubstr("its format is 2"));
 }
 
 TEST(ManifestTest, OneOfAnotherCheckpointIsRefused) {
