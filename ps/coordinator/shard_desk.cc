@@ -311,10 +311,10 @@ Status ShardDesk::CheckSilence(const Call& call) {
     }
     const Duration away = call.now - shard.lost_at;
     if (is_away && !shard.record->is_registered && away > join_limit) {
-      return LostForGood(
-          server,
-          shard.record->lost_pid,
-          fmt::format("it was started again and did not come within {:.0f} s", Seconds(away)));
+      const std::string why =
+          fmt::format("it was started again and did not come within {:.0f} s", Seconds(away));
+      return CanComeBack(server) ? OnServerLost(server, 0, why, call)
+                                 : LostForGood(server, shard.record->lost_pid, why);
     }
   }
   return Status::Ok();

@@ -367,6 +367,23 @@ TEST_F(CheckpointTest, AFreshProcessWithThePidOfAnotherIsNotTakenForIt) {
   EXPECT_EQ(refusal->code, StatusCode::kUnavailable);
 }
 
+/// It died before it had registered, and its machine with it: nobody told.
+TEST_F(CheckpointTest, AServerThatDoesNotComeIsStartedAgainAndNotForEver) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  const size_t started = harness_.fleet.servers.size();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  const auto patience =
+      FromSeconds(static_cast<double>(harness_.options.config.fleet.join_timeout_s));
+  Wait(patience + std::chrono::seconds(1));
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 2);
+  EXPECT_TRUE(harness_.core->outcome().ok());
+  Wait(patience * 5);
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 5);
+  EXPECT_THAT(std::string(harness_.core->outcome().message()), HasSubstr("did not come"));
+}
+
 TEST_F(CheckpointTest, AnOldProcessOfAShardIsSentAway) {
   Begin();
   harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");
