@@ -259,7 +259,10 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
   FreeKeptSeats(&request, call.now);
   const std::optional<WorkerId> seat = ChooseSeat(request, call);
   if (!seat) {
-    job_->Refuse(call, StatusCode::kOverloaded, fmt::format("all {} seats are taken", kSeatsMax));
+    job_->Refuse(
+        call,
+        StatusCode::kOverloaded,
+        fmt::format("all {} seats are taken; a worker can join when one has left", kSeatsMax));
     return;
   }
   if (job_->membership.members().size() >= job_->MembersMax()) {

@@ -9,8 +9,7 @@
 
 namespace ps::coordinator {
 
-/// What a person may want to know: the job's state in one structure, and who waits for whom since
-/// when. Changes nothing.
+/// What a person may want to know: the job's state in one structure. Changes nothing.
 class StatusReport {
  public:
   StatusReport(const Job* job, const LeaseDesk* leases, const CheckpointDesk* checkpoints)
@@ -30,17 +29,8 @@ class StatusReport {
   proto::WorkerRow RowOf(const MemberRecord& member, const Clocks& clocks) const;
   void AddWorkerRows(TimePoint now, proto::JobStatus* status) const;
   void AddShardRows(proto::JobStatus* status) const;
-  void AddOwnWaits(TimePoint now, proto::JobStatus* status) const;
-  void AddMemberWaits(TimePoint now, proto::JobStatus* status) const;
-  void AddLeaseWait(
-      const Member& member,
-      const std::string& working,
-      TimePoint now,
-      proto::JobStatus* status) const;
-  std::string WhoIsWorking() const;
   std::string Failures() const;
   std::string GoingBack() const;
-  std::string ShardsBehind(Generation generation) const;
 
   const Job* const job_;
   const LeaseDesk* const leases_;

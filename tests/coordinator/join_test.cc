@@ -244,6 +244,23 @@ TEST(JoinTest, MembershipsAreSentAgainUntilAcknowledged) {
   EXPECT_TRUE(harness.Take<proto::JoinReply>(peer).has_value());
 }
 
+TEST(JoinTest, OneMoreWorkerThanThereAreSeatsIsRefusedAndTakesOneThatIsLeft) {
+  CoordinatorOptions options = SmallJob();
+  options.config.workers = {{proto::kSeatsMax, 0, 1, 1}};
+  Harness harness(options);
+  harness.StartWithShards();
+  const proto::PeerId last = harness.AskToJoin(std::nullopt);
+  const auto refusal = harness.Take<proto::Refusal>(last);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kOverloaded);
+  EXPECT_EQ(refusal->message, "all 4096 seats are taken; a worker can join when one has left");
+  harness.Exit(ProcessKind::kWorker, 17, 1017, "exited with code 0");
+  const proto::PeerId again = harness.AskToJoin(std::nullopt);
+  const auto reply = harness.Take<proto::JoinReply>(again);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->worker, WorkerId(17));
+}
+
 TEST(JoinTest, AThousandJoinsAndLeavesLeaveNothingBehind) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
