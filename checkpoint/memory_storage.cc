@@ -267,6 +267,30 @@ void MemoryStorage::LoseMachine(const std::string& path) {
   }
 }
 
+bool MemoryStorage::FlipBit(const std::string& directory, Random* random) {
+  const std::lock_guard lock(mutex_);
+  const auto disk = disks_.find(directory);
+  if (disk == disks_.end()) {
+    return false;
+  }
+  const std::lock_guard disk_lock(disk->second->mutex);
+  std::map<Column, std::vector<Value>> values;  // a column is as likely as another
+  for (const auto& [key, value] : disk->second->synced) {
+    if (!value->empty()) {
+      values[key.first].push_back(value);
+    }
+  }
+  if (values.empty()) {
+    return false;
+  }
+  const auto& column =
+      std::next(values.begin(), static_cast<int64_t>(random->Below(values.size())))->second;
+  std::vector<std::byte>& bytes = *column[random->Below(column.size())];
+  const uint64_t bit = random->Below(bytes.size() * 8);
+  bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+  return true;
+}
+
 std::vector<std::byte>* MemoryStorage::ValueOf(
     const std::string& directory, Column column, const std::string& key) {
   const std::lock_guard lock(mutex_);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/storage.h"
+#include "ps/base/random.h"
 
 namespace ps::checkpoint {
 
@@ -37,6 +38,9 @@ class MemoryStorage final : public Storage {
 
   /// `path`: a database or a directory of some. Requires: none of these is open.
   void LoseMachine(const std::string& path);
+
+  /// Flips a bit of something that is synced, wherever it is. False when there is nothing.
+  bool FlipBit(const std::string& directory, Random* random);
 
   /// The value of a key on the disk, to be damaged; null when there is none.
   std::vector<std::byte>* ValueOf(

@@ -28,11 +28,16 @@ Status Auditor::Check(
     const std::vector<float>* const expected = oracle_->ValuesAt(manifest.id, part.shard, ref.key);
     const auto values = data.value.floats();
     if (expected == nullptr || !std::equal(values.begin(), values.end(), expected->begin())) {
-      return Status::Corruption(
-          "chunk " + std::to_string(ref.key.value) + " is not as the shard had it");
+      violations_->push_back(
+          "checkpoint " + std::to_string(manifest.id) + " has chunk " +
+          std::to_string(ref.key.value) + " not as the shard had it");
     }
   }
   return Status::Ok();
+}
+
+bool Auditor::IsDamaged(const std::string& name) const {
+  return damaged_.contains(std::string(kCheckpointPath) + "/" + name);
 }
 
 void Auditor::OnManifest(const checkpoint::Manifest& manifest) {
@@ -43,7 +48,8 @@ void Auditor::OnManifest(const checkpoint::Manifest& manifest) {
   }
   oracle_->OnManifest(manifest, *job);
   for (const checkpoint::ManifestPart& part : manifest.parts) {
-    if (const Status status = Check(manifest, part); !status.ok()) {
+    const Status status = Check(manifest, part);
+    if (!status.ok() && !IsDamaged(part.directory)) {
       violations_->push_back(
           "checkpoint " + std::to_string(manifest.id) + " can't be restored: " + part.directory +
           ": " + status.ToString());
@@ -60,12 +66,15 @@ void Auditor::CheckParts(ShardId shard) {
   PS_CHECK(ids.ok()) << ids.status();
   for (const checkpoint::CheckpointId id : *ids) {
     const auto bytes = (*store)->ReadManifest(id);
-    PS_CHECK(bytes.ok()) << bytes.status();
-    const auto manifest = checkpoint::DecodeManifest(id, *bytes);
+    const auto manifest = bytes.ok() ? checkpoint::DecodeManifest(id, *bytes)
+                                     : Result<checkpoint::Manifest>(bytes.status());
+    if (!manifest.ok() && IsDamaged("job")) {
+      continue;
+    }
     PS_CHECK(manifest.ok()) << manifest.status();
     for (const checkpoint::ManifestPart& part : manifest->parts) {
       const Status status = part.shard == shard ? Check(*manifest, part) : Status::Ok();
-      if (!status.ok()) {
+      if (!status.ok() && !IsDamaged(part.directory)) {
         violations_->push_back(
             "checkpoint " + std::to_string(id) +
             " exists and can't be restored any more: " + part.directory + ": " + status.ToString());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,23 @@ class Auditor {
 
   /// A checkpoint exists from now on.
   void OnManifest(const checkpoint::Manifest& manifest);
+
+  /// A database is not as it was written: what can't be read of it any more is to be said, and what
+  /// can has to be right all the same.
+  void NoteDamage(const std::string& directory) { damaged_.insert(directory); }
+
   /// A shard's store was written: its parts of the checkpoints that exist are still whole.
   void CheckParts(ShardId shard);
 
  private:
+  /// Errors: it can't be restored. Wrong values are a violation.
   Status Check(const checkpoint::Manifest& manifest, const checkpoint::ManifestPart& part) const;
+  bool IsDamaged(const std::string& name) const;
 
   checkpoint::Storage* const storage_;
   Oracle* const oracle_;
   std::vector<std::string>* const violations_;
+  std::set<std::string> damaged_;
 };
 
 }  // namespace ps::sim

@@ -68,6 +68,7 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   void Stop(bool is_immediate);
   bool CanLoseServers() const;
   void NoteEnding();
+  bool Damage(const std::string& directory);
   proto::JobState StateNow() const;
 
   const Scenario scenario_;
@@ -162,7 +163,8 @@ Cluster::Cluster(const Scenario& scenario)
            node_,
            [this](Duration pause) { coordinator_.Restart(pause); },
            [this](bool is_immediate) { Stop(is_immediate); },
-           [this] { return CanLoseServers(); }}),
+           [this] { return CanLoseServers(); },
+           [this](const std::string& directory) { return Damage(directory); }}),
       auditor_(&storage_, &oracle_, &violations_),
       saboteur_(scenario.sabotage) {
   coordinator_.BeginProcess();
@@ -254,6 +256,14 @@ proto::JobState Cluster::StateNow() const {
   return coordinator_.core().StateAt(queue_.Now());
 }
 
+bool Cluster::Damage(const std::string& directory) {
+  if (!storage_.FlipBit(directory, &random_)) {
+    return false;
+  }
+  auditor_.NoteDamage(directory);
+  return true;
+}
+
 void Cluster::OnSend(const Network::Passage& passage, const proto::Message& message) {
   if (servers_.Find(passage.from) != nullptr) {
     // Judged when the delivery that caused it has been taken into account. A worker connects to a
@@ -340,10 +350,12 @@ bool Cluster::IsOver(TimePoint begin) const {
          !oracle_.violations().empty() || !violations_.empty();
 }
 
-/// Losing a server ends the run. That is right when one was silent for long.
+/// Losing a server ends the run. That is right when one was silent for long, or when no checkpoint
+/// is whole.
 bool Cluster::IsExcused() const {
-  return faults_.may_lose_server() &&
-         coordinator_.core().outcome().code() == StatusCode::kUnavailable;
+  const StatusCode code = coordinator_.core().outcome().code();
+  return (faults_.may_lose_server() && code == StatusCode::kUnavailable) ||
+         (faults_.has_damaged() && code == StatusCode::kCorruption);
 }
 
 Outcome Cluster::Run() {

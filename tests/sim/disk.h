@@ -235,7 +235,8 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
     });
   }
 
-  /// The checkpoints that exist, oldest first.
+  /// The checkpoints that exist, oldest first. One whose manifest can't be read is found out when
+  /// it is asked for.
   std::vector<proto::KeptCheckpoint> Kept() {
     PS_CHECK(Open().ok());
     const auto ids = store_->Manifests();
@@ -243,9 +244,8 @@ class SimManifestDisk final : public coordinator::ManifestDisk {
     std::vector<proto::KeptCheckpoint> kept;
     for (const checkpoint::CheckpointId id : *ids) {
       const auto manifest = DoRead(id);
-      PS_CHECK(manifest.ok()) << manifest.status();
-      const auto shards = static_cast<uint32_t>(manifest->parts.size());
-      kept.push_back({id, shards, manifest->progress.steps});
+      const auto shards = manifest.ok() ? static_cast<uint32_t>(manifest->parts.size()) : 0;
+      kept.push_back({id, shards, manifest.ok() ? manifest->progress.steps : 0});
     }
     return kept;
   }

@@ -18,6 +18,9 @@ constexpr Duration kShortPause = kSimulatedMaxDetect / 2;
 /// From the first thing that a going back does to the first steps after it.
 constexpr Duration kReturn = std::chrono::milliseconds(600);
 
+/// A disk that is to be damaged is looked at again after this long.
+constexpr Duration kUntilSomethingIsThere = std::chrono::milliseconds(50);
+
 /// Shards and workers look for the coordinator for longer.
 constexpr uint64_t kRestartMsMax = 400;
 
@@ -99,6 +102,9 @@ void Faults::Begin() {
   Plan(scenario.server_kills, &Faults::KillServer);
   Plan(scenario.server_stalls, &Faults::StallServer);
   Plan(scenario.disk_faults, &Faults::FillDisk);
+  Plan(scenario.server_multi_kills, &Faults::KillServers);
+  Plan(scenario.server_kills_with_coordinator, &Faults::KillServerAndCoordinator);
+  Plan(scenario.server_kills_with_damage, &Faults::DamageAndKillServer);
   armed_.servers_at_checkpoint = scenario.server_kills_at_checkpoint;
   armed_.servers_at_restore = scenario.server_kills_at_restore;
   armed_.at_return = scenario.faults_at_return;
@@ -265,6 +271,36 @@ void Faults::DisturbReturn() {
     default:
       return HangOne();
   }
+}
+
+void Faults::KillServers() {
+  for (uint64_t n = 2 + world_.random->Below(world_.scenario->shards); n > 0; --n) {
+    KillServer();
+  }
+}
+
+void Faults::KillServerAndCoordinator() {
+  KillServer();
+  Restart();
+}
+
+/// The bit is in its own parts and chunks, or in the manifests.
+void Faults::DamageAndKillServer() {
+  Servers::Process* const process = world_.servers->PickAlive();
+  if (process == nullptr || !world_.can_lose_servers()) {
+    return;
+  }
+  const std::string directory =
+      world_.random->Chance(0.25)
+          ? checkpoint::JobDirectory(kCheckpointPath)
+          : std::string(kCheckpointPath) + "/" + checkpoint::ShardDirectory(process->shard);
+  if (!world_.damage(directory)) {
+    world_.queue->After(kUntilSomethingIsThere, [this] { DamageAndKillServer(); });
+    return;
+  }
+  has_damaged_ = true;
+  world_.log->Info("damaged", {{"directory", directory}});
+  world_.servers->Kill(process);
 }
 
 /// The server is given up, another one takes its place, and then it is there again.

@@ -58,6 +58,8 @@ class Faults {
     std::function<void(bool is_immediate)> stop;
     /// A server that is lost now can come back.
     std::function<bool()> can_lose_servers;
+    /// Flips a bit of a database. False when there is nothing in it.
+    std::function<bool(const std::string& directory)> damage;
   };
 
   explicit Faults(World world) : world_(std::move(world)) {}
@@ -76,6 +78,9 @@ class Faults {
 
   /// A server was paused for so long that it may be taken for lost.
   bool may_lose_server() const { return may_lose_server_; }
+
+  /// A disk gave other bytes than it was given.
+  bool has_damaged() const { return has_damaged_; }
 
   /// What a disk answers before it does something.
   Status CheckDisk(checkpoint::Operation operation, const std::string& directory) const;
@@ -105,6 +110,9 @@ class Faults {
   void KillServer();
   void KillServerSoon(int node);
   void DisturbReturn();
+  void KillServers();
+  void KillServerAndCoordinator();
+  void DamageAndKillServer();
   void StallServer();
   void FillDisk();
   void OnServerMessage(int node, const proto::Message& message);
@@ -121,6 +129,7 @@ class Faults {
   Armed armed_;
   bool may_lose_server_ = false;
   bool has_checkpoint_ = false;
+  bool has_damaged_ = false;
   std::set<std::string> full_disks_;  // databases
 };
 

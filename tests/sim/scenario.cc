@@ -79,7 +79,10 @@ void DrawServerFaults(Random* random, Scenario* s) {
         &s->server_kills,
         &s->server_kills_at_checkpoint,
         &s->server_kills_at_restore,
-        &s->server_stalls};
+        &s->server_stalls,
+        &s->server_multi_kills,
+        &s->server_kills_with_coordinator,
+        &s->server_kills_with_damage};
     ++*kinds[random->Below(std::size(kinds))];
   }
 }

@@ -75,6 +75,9 @@ struct Scenario {
   uint32_t server_stalls = 0;                              // for longer than server_detect
   uint32_t faults_at_return = 0;                           // of any kind, while all go back
   uint32_t disk_faults = 0;                                // a disk, whichever, is full for a while
+  uint32_t server_multi_kills = 0;                         // instants at which several die
+  uint32_t server_kills_with_coordinator = 0;              // both die in one instant
+  uint32_t server_kills_with_damage = 0;                   // and a bit on the disk is another one
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, messages are late or repeated,
@@ -91,7 +94,8 @@ struct Scenario {
 
   bool may_lose_servers() const {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
-           server_stalls > 0;
+           server_stalls > 0 || server_multi_kills > 0 || server_kills_with_coordinator > 0 ||
+           server_kills_with_damage > 0;
   }
 
   LogDetail log_detail = LogDetail::kEvents;
@@ -145,6 +149,9 @@ void ForEachField(S& s, const Visit& visit) {
   visit("server_stalls", s.server_stalls);
   visit("faults_at_return", s.faults_at_return);
   visit("disk_faults", s.disk_faults);
+  visit("server_multi_kills", s.server_multi_kills);
+  visit("server_kills_with_coordinator", s.server_kills_with_coordinator);
+  visit("server_kills_with_damage", s.server_kills_with_damage);
   visit("disturbed_for", s.disturbed_for);
 }
 

@@ -86,6 +86,24 @@ TEST(SimulationTest, AServerThatDiesComesBackFromItsCheckpoint) {
   }
 }
 
+/// Several at one instant, with the coordinator, and from a disk that has changed a bit: it is
+/// said, and an older checkpoint taken, or the run ends when there is none.
+TEST(SimulationTest, ServersThatDieTogetherOrWithTheirDiskComeBack) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    Scenario scenario = Quiet(seed % 2 == 0 ? proto::Mode::kAsync : proto::Mode::kSsp);
+    scenario.seed = seed;
+    scenario.shards = 3;
+    scenario.checkpoint_every = std::chrono::milliseconds(200);
+    scenario.checkpoint_keep = 3;
+    scenario.server_detect = std::chrono::milliseconds(2400);
+    scenario.server_multi_kills = seed % 3 == 0 ? 1 : 0;
+    scenario.server_kills_with_coordinator = seed % 3 == 1 ? 2 : 0;
+    scenario.server_kills_with_damage = seed % 3 == 2 ? 2 : 1;
+    scenario.disturbed_for = std::chrono::seconds(2);
+    ExpectOk(scenario);
+  }
+}
+
 /// A run that loses servers often.
 Scenario Rough(uint64_t seed) {
   Scenario scenario = Quiet(proto::Mode::kAsync);
