@@ -62,12 +62,12 @@ Result<std::unique_ptr<CoordinatorCore>> CoordinatorCore::Load(
   core->parts_->notices.Resume(now);
   core->parts_->fleet_desk.Resume();
   core->parts_->phases.Resume(now);
-  core->last_tick_ = now;
+  core->last_event_ = now;
   return core;
 }
 
 void CoordinatorCore::Start(TimePoint now) {
-  last_tick_ = now;
+  last_event_ = now;
   parts_->phases.Start(now);
 }
 
@@ -77,6 +77,7 @@ void CoordinatorCore::StartMissing(std::span<const proto::LaunchRecord> launches
 
 void CoordinatorCore::OnPeerConnected(
     proto::PeerId peer, const proto::Hello& hello, TimePoint now, proto::Outbox* out) {
+  ForgiveOwnSilence(now);
   const Call call{peer, 0, now, out};
   parts_->job.peers.Add(peer, {hello.role, hello.node, hello.incarnation});
   if (!parts_->job.is_working()) {
@@ -94,6 +95,7 @@ void CoordinatorCore::OnMessage(
     proto::Message message,
     TimePoint now,
     proto::Outbox* out) {
+  ForgiveOwnSilence(now);
   const Peer* const peer = parts_->job.peers.Find(from);
   if (peer == nullptr) {
     return;  // on its way when the connection was given up
@@ -213,6 +215,7 @@ void CoordinatorCore::OnStopRequest(const Call& call, const proto::StopRequest& 
 }
 
 void CoordinatorCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
+  ForgiveOwnSilence(now);
   const Peer* const known = parts_->job.peers.Find(peer);
   if (known == nullptr) {
     return;
@@ -235,6 +238,7 @@ void CoordinatorCore::OnDrained(proto::PeerId peer, TimePoint now, proto::Outbox
 
 void CoordinatorCore::OnProcessExited(
     const proto::ProcessEnd& end, TimePoint now, proto::Outbox* out) {
+  ForgiveOwnSilence(now);
   const Call call{proto::PeerId(), 0, now, out};
   if (!parts_->job.is_working()) {
     // An earlier process, that another has taken the place of, has nothing of the model.
@@ -286,15 +290,16 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
 
 void CoordinatorCore::OnManifestWritten(
     uint64_t checkpoint, const Status& status, TimePoint now, proto::Outbox* out) {
+  ForgiveOwnSilence(now);
   const Call call{proto::PeerId(), 0, now, out};
   parts_->checkpoints.OnManifestWritten(checkpoint, status, call);
   Settle(call);
 }
 
 /// When this process itself did not run for a while, nobody could be heard: that is nobody's fault.
+/// Called before whatever wakes it is dealt with.
 void CoordinatorCore::ForgiveOwnSilence(TimePoint now) {
-  const Duration gap = now - last_tick_;
-  last_tick_ = now;
+  const Duration gap = now - std::exchange(last_event_, now);
   if (gap <= parts_->job.timing.heartbeat * 2) {
     return;
   }

@@ -164,7 +164,7 @@ class CoordinatorCore {
   std::unique_ptr<Parts> parts_;  // never null
   uint64_t reading_ = 0;          // the checkpoint whose manifest was asked for
   proto::CopyStatus copies_;
-  TimePoint last_tick_{};
+  TimePoint last_event_{};
 };
 
 }  // namespace ps::coordinator

@@ -38,6 +38,7 @@ void CoordinatorCore::OnManifestRead(
     const Result<checkpoint::Manifest>& manifest,
     TimePoint now,
     proto::Outbox* out) {
+  ForgiveOwnSilence(now);
   if (checkpoint != reading_) {
     return;
   }

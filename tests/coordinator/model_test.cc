@@ -375,12 +375,21 @@ TEST_F(SourceTest, AJobWithoutAFileHasNoneToPull) {
 }
 
 TEST_F(ModelTest, IsGivenUpWhenAShardWasAwayForLongBeforeItWasAsked) {
-  RunUntilLeaving();
+  workers_ = harness_.StartWithWorkers();
   Disconnect(0);
-  harness_.now += harness_.timing.server_detect * 2;
-  Leave();
+  harness_.Wait(harness_.timing.server_detect - harness_.timing.heartbeat, workers_);
+  RunToTheEnd(&harness_, &workers_);
+  harness_.Wait(harness_.timing.detect * 2);
   EXPECT_EQ(harness_.status().model_file, "");
   EXPECT_THAT(harness_.status().model_problem, HasSubstr("shard 0 has been gone for"));
+}
+
+TEST_F(ModelTest, ACoordinatorThatSleptBlamesNoShard) {
+  RunUntilLeaving();
+  harness_.now += harness_.timing.server_detect * 2;
+  Leave();
+  EXPECT_EQ(harness_.status().model_problem, "");
+  EXPECT_TRUE(sink_.IsWhole());
 }
 
 TEST(ModelOfALostServerTest, IsReadFromTheServerThatComesBackWhileTheRunEnds) {
