@@ -207,7 +207,7 @@ class Oracle {
   const Options options_;
   std::map<ChunkKey, Place> places_;
   std::map<int, Process> processes_;                             // by node
-  std::map<ShardId, std::vector<std::unique_ptr<Life>>> lives_;  // ever begun, in order
+  std::map<ShardId, std::vector<std::unique_ptr<Life>>> lives_;  // by number
   std::map<std::pair<uint64_t, ShardId>, Parameters> parts_;     // on the disk, by checkpoint
   std::map<ShardId, std::set<StepId>> ever_complete_;            // in any life
   std::map<StepId, StepRecord> steps_;

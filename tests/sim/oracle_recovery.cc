@@ -87,7 +87,11 @@ Oracle::Life* Oracle::BeginLife(int node, const proto::ShardSetup& setup) {
     life->begin[key] = history.size() - 1;
   }
   process.life = life.get();
-  lives_.at(process.shard).push_back(std::move(life));
+  // A process that was given up may begin an earlier life late.
+  auto& lives = lives_.at(process.shard);
+  const auto place = std::ranges::upper_bound(
+      lives, setup.life, {}, [](const auto& other) { return other->number; });
+  lives.insert(place, std::move(life));
   return process.life;
 }
 
