@@ -32,8 +32,11 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
     return;
   }
   if (!next_due_) {
+    const Duration newest_at = job_->state.checkpoints.newest_at;  // a predecessor's, perhaps
     const bool is_first = job_->state.checkpoints.kept.empty();
-    next_due_ = call.now + (is_first ? std::min(Every(), kFirstMax) : Every());
+    next_due_ = newest_at != Duration::zero()
+                    ? job_->started_at + newest_at + Every()
+                    : call.now + (is_first ? std::min(Every(), kFirstMax) : Every());
   }
   if (call.now < *next_due_ || !job_->shards.are_all_ready()) {
     return;
@@ -55,7 +58,7 @@ uint64_t CheckpointDesk::OpenNow(const Call& call) {
   const bool is_idle = job_->state.ledger.leases.empty() && job_->rounds.is_empty() &&
                        job_->rounds.is_commit_acknowledged();
   if (open_ || job_->state.phase != JobPhase::kTraining || !job_->training_began ||
-      !job_->shards.are_all_ready() || (job_->is_holding && !is_idle)) {
+      !job_->shards.are_all_ready() || (job_->is_holding() && !is_idle)) {
     return 0;
   }
   next_due_ = call.now + Every();
@@ -190,7 +193,7 @@ void CheckpointDesk::OnManifestWritten(
     state.kept.erase(state.kept.begin(), state.kept.end() - static_cast<int64_t>(keep));
   }
   ++state.committed;
-  newest_at_ = open_->since;
+  state.newest_at = open_->since - job_->started_at;
   newest_sizes_ = SizesOf(*open_);
   trouble_.clear();
   job_->log->Info(
@@ -229,6 +232,7 @@ std::optional<proto::KeptCheckpoint> CheckpointDesk::GiveUpKept(
     return std::nullopt;
   }
   const proto::KeptCheckpoint given_up = *kept;
+  state.newest_at = given_up == state.newest() ? Duration::zero() : state.newest_at;
   state.kept.erase(kept);
   ++state.damaged;
   state.damage = fmt::format("checkpoint {}: {}", checkpoint, why);
@@ -239,7 +243,6 @@ std::optional<proto::KeptCheckpoint> CheckpointDesk::GiveUpKept(
 
 void CheckpointDesk::Remember(const CheckpointDesk& before) {
   trouble_ = before.trouble_;
-  newest_at_ = before.newest_at_;
   newest_sizes_ = before.newest_sizes_;
 }
 
@@ -303,8 +306,8 @@ proto::CheckpointStatus CheckpointDesk::StatusAt(TimePoint now) const {
   proto::CheckpointStatus status;
   status.is_on = is_on();
   status.newest = state.newest().checkpoint;
-  const TimePoint since =
-      newest_at_ == TimePoint() ? job_->training_began.value_or(now) : newest_at_;
+  const TimePoint since = state.newest_at == Duration::zero() ? job_->training_began.value_or(now)
+                                                              : job_->started_at + state.newest_at;
   status.age_s = std::max(0.0, Seconds(now - since));
   status.open = open_ ? open_->checkpoint : 0;
   status.committed = state.committed;

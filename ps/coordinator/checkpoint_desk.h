@@ -77,7 +77,6 @@ class CheckpointDesk {
   bool has_tried_last_ = false;
   TimePoint last_deadline_{};
   std::string trouble_;
-  TimePoint newest_at_{};
   proto::CheckpointSizes newest_sizes_;
 };
 

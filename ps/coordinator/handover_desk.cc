@@ -23,44 +23,46 @@ void HandoverDesk::On(const Call& call, const proto::NoticeRequest& message) {
         "the run makes no checkpoints (checkpoint.enabled), so a server can't hand over");
     return;
   }
-  Handover& handover = handovers_[server];
-  const TimePoint due = call.now + std::chrono::milliseconds(message.grace_ms);
-  handover.due = handover.due == TimePoint() ? due : std::min(handover.due, due);
-  job_->is_holding = shards_->IsConsistent();
-  job_->log->Info(
-      "server_notice", {{"server", server}, {"grace_s", Seconds(handover.due - call.now)}});
-  const auto left =
-      std::chrono::duration_cast<std::chrono::milliseconds>(handover.due - call.now).count();
-  job_->Reply(call, proto::NoticeReply{static_cast<uint32_t>(std::max<int64_t>(left, 0))});
+  const bool is_second = job_->state.handovers.contains(server);
+  proto::HandoverRecord& handover = job_->edit.handovers[server];
+  const Duration due =
+      call.now - job_->started_at + Duration(std::chrono::milliseconds(message.grace_ms));
+  handover.due = is_second ? std::min(handover.due, due) : due;
+  if (!is_second) {
+    told_.erase(server);  // that was the process before
+  }
+  const Duration left = job_->started_at + handover.due - call.now;
+  job_->log->Info("server_notice", {{"server", server}, {"grace_s", Seconds(left)}});
+  const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
+  job_->Reply(call, proto::NoticeReply{static_cast<uint32_t>(std::max<int64_t>(left_ms, 0))});
 }
 
 Status HandoverDesk::OnTick(const Call& call) {
-  for (auto it = handovers_.begin(); it != handovers_.end();) {
-    bool is_over = false;
-    PS_TRY(Advance(it->first, &it->second, call, &is_over));
-    it = is_over ? handovers_.erase(it) : std::next(it);
+  for (auto it = job_->state.handovers.begin(); it != job_->state.handovers.end();) {
+    const uint32_t server = (it++)->first;
+    PS_TRY(Advance(server, call));
   }
-  job_->is_holding = job_->is_holding && !handovers_.empty();
   return Status::Ok();
 }
 
-Status HandoverDesk::Advance(uint32_t server, Handover* handover, const Call& call, bool* is_over) {
-  if (handover->is_told && !IsConnected(server)) {
-    *is_over = true;
+Status HandoverDesk::Advance(uint32_t server, const Call& call) {
+  proto::HandoverRecord& handover = job_->edit.handovers.at(server);
+  const bool is_told = told_.contains(server);
+  if (is_told && CountConnected(server) == 0) {
     return shards_->OnServerLost(server, 0, "it left on notice", call);
   }
-  if (call.now >= handover->due) {
-    *is_over = true;  // what becomes of its machine is found out as of any other
+  if (call.now >= job_->started_at + handover.due) {
+    job_->edit.handovers.erase(server);  // what becomes of its machine is found out as of any other
     return Status::Ok();
   }
   const uint64_t newest = job_->state.checkpoints.newest().checkpoint;
-  if (handover->checkpoint != 0 && newest >= handover->checkpoint) {
-    if (!handover->is_told) {
+  if (handover.checkpoint != 0 && newest >= handover.checkpoint) {
+    if (!is_told && CountConnected(server) == job_->options.config.servers.shards_per_server) {
       TellToLeave(server, call);
-      handover->is_told = true;
+      told_.insert(server);
     }
-  } else if (handover->checkpoint == 0 || !checkpoints_->IsOpen(handover->checkpoint)) {
-    handover->checkpoint = checkpoints_->OpenNow(call);
+  } else if (handover.checkpoint == 0 || !checkpoints_->IsOpen(handover.checkpoint)) {
+    handover.checkpoint = checkpoints_->OpenNow(call);
   }
   return Status::Ok();
 }
@@ -73,10 +75,10 @@ void HandoverDesk::TellToLeave(uint32_t server, const Call& call) const {
   }
 }
 
-bool HandoverDesk::IsConnected(uint32_t server) const {
-  return std::ranges::any_of(job_->shards.all(), [&](const Shard& shard) {
+uint32_t HandoverDesk::CountConnected(uint32_t server) const {
+  return static_cast<uint32_t>(std::ranges::count_if(job_->shards.all(), [&](const Shard& shard) {
     return job_->shards.ServerOf(shard.shard) == server && shard.peer != proto::PeerId();
-  });
+  }));
 }
 
 }  // namespace ps::coordinator

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <set>
 
 #include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/job.h"
@@ -11,10 +11,8 @@ namespace ps::coordinator {
 
 /// Servers whose machines are taken back. A checkpoint is made, then the server is told to leave;
 /// it is started again, and comes back from that checkpoint. Where all servers go back together,
-/// training waits meanwhile, so that nothing has to be done again.
-///
-/// A coordinator that comes back has forgotten it: the server is lost then when its machine is
-/// gone.
+/// training waits meanwhile, so that nothing has to be done again. What is to be handed over is
+/// part of the job's state, so a coordinator that comes back goes on with it.
 class HandoverDesk {
  public:
   HandoverDesk(Job* job, ShardDesk* shards, CheckpointDesk* checkpoints)
@@ -26,21 +24,16 @@ class HandoverDesk {
   Status OnTick(const Call& call);
 
  private:
-  struct Handover {
-    TimePoint due{};
-    uint64_t checkpoint = 0;  // the one that it waits for; 0: not open yet
-    bool is_told = false;     // to leave
-  };
-
-  /// Sets `is_over` when nothing is left to do about it.
-  Status Advance(uint32_t server, Handover* handover, const Call& call, bool* is_over);
+  /// It may be over then, and gone from the job's state.
+  Status Advance(uint32_t server, const Call& call);
   void TellToLeave(uint32_t server, const Call& call) const;
-  bool IsConnected(uint32_t server) const;
+  /// How many of the server's shards are connected.
+  uint32_t CountConnected(uint32_t server) const;
 
   Job* const job_;
   ShardDesk* const shards_;
   CheckpointDesk* const checkpoints_;
-  std::map<uint32_t, Handover> handovers_;  // by server
+  std::set<uint32_t> told_;  // servers that this process has told to leave
 };
 
 }  // namespace ps::coordinator

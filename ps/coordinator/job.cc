@@ -26,7 +26,8 @@ JobEdits::JobEdits(JobState* state)
       counters(state->counters),
       model(state->model),
       checkpoints(state->checkpoints),
-      wanted(state->wanted) {}
+      wanted(state->wanted),
+      handovers(state->handovers) {}
 
 Job::Job(
     CoordinatorOptions options_in,

@@ -63,6 +63,7 @@ struct JobEdits {
   proto::ModelRecord& model;
   proto::CheckpointsState& checkpoints;
   std::vector<uint32_t>& wanted;
+  std::map<uint32_t, proto::HandoverRecord>& handovers;
 };
 
 /// What the parts of the coordinator share: the job's state, the tables over it, the open
@@ -111,7 +112,15 @@ class Job {
   /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
   uint64_t MembersMax() const;
 
-  /// The seat's notice, new or known.
+  /// All servers go back together when one of them is lost.
+  bool is_consistent() const {
+    return is_bsp() || options.config.checkpoint.recovery == proto::RecoveryKind::kConsistent;
+  }
+
+  /// No train lease is granted: a server hands over, and nothing has to be done again.
+  bool is_holding() const { return is_consistent() && !state.handovers.empty(); }
+
+  /// The seat's planned end, new or known.
   proto::KillRecord& EditKill(WorkerId seat);
   void DropKill(WorkerId seat);
 
@@ -152,7 +161,6 @@ class Job {
   TimePoint no_worker_since{};
   TimePoint shards_silent_at{};  // when one of them was last found silent: nobody gets on then
   TimePoint round_since{};
-  bool is_holding = false;  // no train lease is granted: a server hands over
 
  private:
   void SetTimes(TimePoint now, JobState* saved) const;

@@ -32,7 +32,7 @@ constexpr std::string_view kBootRow = "about/boot";
 constexpr std::string_view kPortRow = "about/port";
 constexpr std::string_view kFleetRows = "fleet/";
 constexpr std::string_view kJobRows = "job/";
-constexpr std::string_view kVersion = "1";
+constexpr std::string_view kVersion = "2";
 /// A disk that refused the rows is asked again after this long.
 constexpr Duration kTryAgain = std::chrono::seconds(1);
 constexpr const char* kBootIdPath = "/proc/sys/kernel/random/boot_id";

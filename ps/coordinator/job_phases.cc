@@ -248,7 +248,7 @@ void JobPhases::FireFault(uint32_t place, const Call& call) {
       break;
     case proto::FaultKind::kKill:
       job_->log->Info("fault_kill", {{"worker", fault.worker}});
-      job_->fleet->KillWorker(seat);
+      notices_->Kill(seat, call);
       break;
     case proto::FaultKind::kAdd:
       for (uint32_t i = 0; i < fault.add.count && job_->seats.size() < kSeatsMax; ++i) {

@@ -137,6 +137,10 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
   for (const auto& [seat, kill] : state.kills) {
     is_sane = is_sane && seat.value < seats.next && IsSane(kill.due);
   }
+  for (const auto& [server, handover] : state.handovers) {
+    is_sane = is_sane && server < options.config.servers.count && IsSane(handover.due) &&
+              handover.checkpoint < state.checkpoints.next;
+  }
   return is_sane ? Status::Ok() : Status::Corruption("the seats make no sense");
 }
 
@@ -223,7 +227,8 @@ Status CheckParts(const JobState& state, const CoordinatorOptions& options) {
   for (uint32_t epoch = 0; are_finished && epoch < state.epochs_finished; ++epoch) {
     are_finished = state.ledger.epochs[epoch].counted.size() == options.train_samples;
   }
-  if (!are_finished || !IsSane(state.age) || (state.trained && !IsSane(*state.trained))) {
+  if (!are_finished || !IsSane(state.age) || !IsSane(state.checkpoints.newest_at) ||
+      (state.trained && !IsSane(*state.trained))) {
     return Status::Corruption("epochs or times make no sense");
   }
   return Status::Ok();

@@ -116,7 +116,7 @@ bool LeaseDesk::HasTrainingWork() const {
   const bool is_between_epochs =
       job_->is_bsp() && (job_->evaluations.is_pending() ||
                          job_->ledger.is_epoch_complete(job_->state.epochs_finished));
-  return !is_between_epochs && !job_->is_holding && job_->ledger.HasWork(epochs_ahead());
+  return !is_between_epochs && !job_->is_holding() && job_->ledger.HasWork(epochs_ahead());
 }
 
 bool LeaseDesk::ServeEvaluation(Member* member, const Call& call) {

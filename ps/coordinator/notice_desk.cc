@@ -99,9 +99,19 @@ void NoticeDesk::Give(WorkerId seat, Duration grace, const Call& call) {
   if (Member* const member = job_->membership.FindSeat(seat); member != nullptr) {
     GiveTo(member, call.now + grace, call);
   } else if (job_->seats.IsExpected(seat)) {
-    job_->EditKill(seat) = {Incarnation(), call.now + grace - job_->started_at};
-    retries_[seat] = RetryTimer();
+    job_->EditKill(seat) = {Incarnation(), call.now + grace - job_->started_at, false};
+    pending_[seat] = Pending();
   }
+}
+
+void NoticeDesk::Kill(WorkerId seat, const Call& call) {
+  const Member* const member = job_->membership.FindSeat(seat);
+  if (member != nullptr || job_->seats.IsExpected(seat)) {
+    const Incarnation incarnation = member == nullptr ? Incarnation() : member->record->incarnation;
+    job_->EditKill(seat) = {incarnation, call.now - job_->started_at, true};
+    pending_[seat].is_killed = true;
+  }
+  job_->fleet->KillWorker(seat);
 }
 
 Duration NoticeDesk::GiveTo(Member* member, TimePoint due, const Call& call) {
@@ -111,7 +121,9 @@ Duration NoticeDesk::GiveTo(Member* member, TimePoint due, const Call& call) {
   const Duration at = due - job_->started_at;
   kill.due = is_second ? std::min(kill.due, at) : at;
   kill.incarnation = member->record->incarnation;
-  RetryTimer& retry = retries_[seat];
+  kill.is_sudden = false;
+  pending_[seat] = Pending();
+  RetryTimer& retry = pending_[seat].retry;
   retry = RetryTimer(job_->timing.retry_first, job_->timing.retry_limit);
   retry.Start(call.now, &job_->random);
   job_->membership.Edit(*member).is_notified = true;
@@ -130,13 +142,13 @@ void NoticeDesk::Tell(const Member& member, const proto::KillRecord& kill, const
 }
 
 void NoticeDesk::OnTick(const Call& call) {
-  for (auto it = retries_.begin(); it != retries_.end();) {
+  for (auto it = pending_.begin(); it != pending_.end();) {
     const WorkerId seat = it->first;
     if (Advance(seat, call)) {
       ++it;
     } else {
       job_->DropKill(seat);
-      it = retries_.erase(it);
+      it = pending_.erase(it);
     }
   }
 }
@@ -144,20 +156,24 @@ void NoticeDesk::OnTick(const Call& call) {
 bool NoticeDesk::Advance(WorkerId seat, const Call& call) {
   const proto::KillRecord& kill = job_->state.kills.at(seat);
   Member* const member = job_->membership.FindSeat(seat);
-  if (kill.incarnation == Incarnation() && member != nullptr && member->record->is_admitted) {
+  if (kill.incarnation == Incarnation() && !kill.is_sudden && member != nullptr &&
+      member->record->is_admitted) {
     GiveTo(member, DueOf(kill), call);
   }
   const bool is_there = kill.incarnation == Incarnation()
                             ? member != nullptr || job_->seats.IsExpected(seat)
                             : member != nullptr && member->record->incarnation == kill.incarnation;
-  if (!is_there) {
+  Pending& pending = pending_.at(seat);
+  if (!is_there || pending.is_killed) {
     return false;
   }
   if (call.now >= DueOf(kill)) {
+    // The record stays until the fleet has been asked: whoever follows this process asks again.
     job_->fleet->KillWorker(seat);
-    return false;
+    pending.is_killed = true;
+    return true;
   }
-  RetryTimer& retry = retries_.at(seat);
+  RetryTimer& retry = pending.retry;
   if (member != nullptr && !member->record->is_draining && retry.IsDue(call.now)) {
     Tell(*member, kill, call);
     retry.Again(call.now, &job_->random);
@@ -167,7 +183,7 @@ bool NoticeDesk::Advance(WorkerId seat, const Call& call) {
 
 void NoticeDesk::Resume(TimePoint now) {
   for (const auto& [seat, kill] : job_->state.kills) {
-    RetryTimer& retry = retries_[seat];
+    RetryTimer& retry = pending_[seat].retry;
     retry = RetryTimer(job_->timing.retry_first, job_->timing.retry_limit);
     retry.DueAt(now);
   }

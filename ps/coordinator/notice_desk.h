@@ -25,6 +25,8 @@ class NoticeDesk {
   /// The fleet is to be smaller, so the worker leaves: no revocation. Requires: a member has the
   /// seat.
   Duration Release(WorkerId seat, Duration grace, const Call& call);
+  /// A planned kill, which nobody is told of. It survives the coordinator's own end.
+  void Kill(WorkerId seat, const Call& call);
   /// Tells those who have not heard, and has those killed whose grace is over.
   void OnTick(const Call& call);
 
@@ -32,6 +34,12 @@ class NoticeDesk {
   void Resume(TimePoint now);
 
  private:
+  /// What this process does about a planned end.
+  struct Pending {
+    RetryTimer retry;        // the worker is told again
+    bool is_killed = false;  // the fleet was asked to
+  };
+
   /// Gives the seat its notice, or makes that shorter. Returns what is left of the grace. Requires:
   /// `member` has the seat.
   Duration GiveTo(Member* member, TimePoint due, const Call& call);
@@ -45,7 +53,7 @@ class NoticeDesk {
 
   Job* const job_;
   HandoverDesk* const handovers_;
-  std::map<WorkerId, RetryTimer> retries_;  // of the job's kills: when the worker is told again
+  std::map<WorkerId, Pending> pending_;  // of the job's kills
 };
 
 }  // namespace ps::coordinator

@@ -107,6 +107,7 @@ JobState GoBack(JobState present, const JobState* saved, const proto::KeptCheckp
     state.seats.expected.insert(member.seat);
     state.seats.ends.erase(member.seat);
   }
+  std::erase_if(state.kills, [](const auto& entry) { return entry.second.is_sudden; });
   for (auto& [seat, kill] : state.kills) {
     kill.incarnation = Incarnation();  // whoever comes back into the seat has the notice
   }

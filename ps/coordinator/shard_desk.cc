@@ -367,6 +367,7 @@ Status ShardDesk::OnServerLost(
   if (is_known) {
     return Status::Ok();
   }
+  job_->edit.handovers.erase(server);  // it was to the process that is gone
   proto::CheckpointsState& checkpoints = job_->edit.checkpoints;
   const proto::KeptCheckpoint newest = checkpoints.newest();
   const proto::RestoreOrder restore{newest.checkpoint, newest.shards};
@@ -378,7 +379,7 @@ Status ShardDesk::OnServerLost(
     if (shard.record->is_ready && call.now - shard.ready_at > job_->timing.detect) {
       shard.restarts = 0;  // it has worked in between
     }
-    if (shard.record->is_ready && !IsConsistent()) {
+    if (shard.record->is_ready && !job_->is_consistent()) {
       undone = job_->state.counters.steps_counted - newest.steps;
       ++checkpoints.shards_restored;
     }
@@ -392,7 +393,7 @@ Status ShardDesk::OnServerLost(
     }
   }
   checkpoints.steps_undone += undone;
-  checkpoints.is_going_back = IsConsistent();
+  checkpoints.is_going_back = job_->is_consistent();
   job_->log->Warning(
       "server_lost",
       {{"server", server},
@@ -417,7 +418,7 @@ Status ShardDesk::RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, 
         "one before",
         checkpoints.damage));
   }
-  if (IsConsistent()) {
+  if (job_->is_consistent()) {
     checkpoints.is_going_back = true;
     return Status::Ok();
   }

@@ -45,12 +45,6 @@ class ShardDesk {
   /// it, or nobody had known of it any more. Errors: no other one is left.
   Status RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, const Call& call);
 
-  /// All servers go back together.
-  bool IsConsistent() const {
-    return job_->is_bsp() ||
-           job_->options.config.checkpoint.recovery == proto::RecoveryKind::kConsistent;
-  }
-
   /// A member is connected again: it may have missed where shards have moved.
   void OnMemberConnected(const Call& call) const;
   /// A member owes work: it is told where shards are until a step says that it has found them.

@@ -44,7 +44,8 @@ Offset<saved::CheckpointsState> Encode(Fbb& b, const CheckpointsState& m) {
       m.seconds_undone,
       m.damaged,
       damage,
-      m.is_going_back);
+      m.is_going_back,
+      m.newest_at.count());
 }
 
 void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
@@ -63,6 +64,32 @@ void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
   m->damaged = w.damaged();
   m->damage = d.Text(w.damage(), kTextBytesMax, "damage");
   m->is_going_back = w.is_going_back();
+  m->newest_at = Duration(w.newest_at_ns());
+}
+
+Offset<StructVector<saved::HandoverRecord>> EncodeHandovers(
+    Fbb& b, const std::map<uint32_t, HandoverRecord>& handovers) {
+  const std::vector<std::pair<uint32_t, HandoverRecord>> all(handovers.begin(), handovers.end());
+  return MakeStructs<saved::HandoverRecord>(b, all, [](const auto& handover) {
+    return saved::HandoverRecord(
+        handover.first, handover.second.due.count(), handover.second.checkpoint);
+  });
+}
+
+void DecodeHandovers(
+    Decoder& d,
+    const StructVector<saved::HandoverRecord>* w,
+    std::map<uint32_t, HandoverRecord>* m) {
+  std::vector<std::pair<uint32_t, HandoverRecord>> all;
+  d.Structs(w, "handovers", &all, [](const saved::HandoverRecord& handover) {
+    return std::pair(
+        handover.server(), HandoverRecord{Duration(handover.due_ns()), handover.checkpoint()});
+  });
+  for (const auto& [server, handover] : all) {
+    if (!m->emplace(server, handover).second) {
+      d.Fail(fmt::format("handovers has {} twice", server));
+    }
+  }
 }
 
 /// Texts and tables that have to be in the buffer before the state's own table.
@@ -70,6 +97,7 @@ struct Totals {
   Offset<flatbuffers::String> outcome_message, stop_reason, leave_reason, model_file, model_problem;
   Offset<saved::CheckpointsState> checkpoints;
   Offset<flatbuffers::Vector<uint32_t>> wanted;
+  Offset<StructVector<saved::HandoverRecord>> handovers;
 };
 
 Totals EncodeTotals(Fbb& b, const JobState& m) {
@@ -81,6 +109,7 @@ Totals EncodeTotals(Fbb& b, const JobState& m) {
   totals.model_problem = EncodeText(b, m.model.problem);
   totals.checkpoints = Encode(b, m.checkpoints);
   totals.wanted = b.CreateVector(m.wanted);
+  totals.handovers = EncodeHandovers(b, m.handovers);
   return totals;
 }
 
@@ -112,6 +141,7 @@ void AddTotals(const JobState& m, const Totals& totals, saved::JobStateBuilder* 
   out->add_model_problem(totals.model_problem);
   out->add_checkpoints(totals.checkpoints);
   out->add_wanted(totals.wanted);
+  out->add_handovers(totals.handovers);
   if (m.data) {
     out->add_data(&run_data);
   }
@@ -122,7 +152,10 @@ Offset<StructVector<saved::KillRecord>> EncodeKills(
   const std::vector<std::pair<WorkerId, KillRecord>> all(kills.begin(), kills.end());
   return MakeStructs<saved::KillRecord>(b, all, [](const auto& kill) {
     return saved::KillRecord(
-        kill.first.value, kill.second.incarnation.value, kill.second.due.count());
+        kill.first.value,
+        kill.second.incarnation.value,
+        kill.second.due.count(),
+        kill.second.is_sudden);
   });
 }
 
@@ -132,7 +165,7 @@ void DecodeKills(
   d.Structs(w, "kills", &all, [](const saved::KillRecord& kill) {
     return std::pair(
         WorkerId(kill.seat()),
-        KillRecord{Incarnation(kill.incarnation()), Duration(kill.due_ns())});
+        KillRecord{Incarnation(kill.incarnation()), Duration(kill.due_ns()), kill.is_sudden()});
   });
   for (const auto& [seat, kill] : all) {
     PutOnce(d, "kills", seat, kill, m);
@@ -177,6 +210,7 @@ void DecodeTotals(Decoder& d, const saved::JobState& w, JobState* m) {
     Decode(d, *w.checkpoints(), &m->checkpoints);
   }
   d.Scalars(w.wanted(), "wanted", &m->wanted);
+  DecodeHandovers(d, w.handovers(), &m->handovers);
   if (w.data() != nullptr) {
     m->data = {DecodeData(w.data()->fingerprint()), WorkerId(w.data()->worker())};
   }

@@ -179,10 +179,18 @@ enum class JobPhase : uint8_t {
   kFinished,
 };
 
-/// A notice whose grace is not over, of a seat.
+/// The planned end of a seat's worker. It stays until the worker is gone or was killed.
 struct KillRecord {
-  Incarnation incarnation;  // none: it had not joined when the notice was given
-  Duration due{};           // age of the job at which it is over
+  Incarnation incarnation;  // none: it had not joined when the end was planned
+  Duration due{};           // age of the job at which the grace is over
+  bool is_sudden = false;   // without a notice
+};
+
+/// A notice to a server: a checkpoint, then it leaves. It stays until the server's process is gone,
+/// or the grace is over.
+struct HandoverRecord {
+  Duration due{};           // age of the job at which the grace is over
+  uint64_t checkpoint = 0;  // that it waits for; 0: not open yet
 };
 
 /// A checkpoint that exists.
@@ -208,6 +216,7 @@ struct CheckpointsState {
   double seconds_undone = 0;     // of training, likewise
   uint64_t damaged = 0;          // that could not be restored and were given up
   std::string damage;            // of the newest of them: what is broken
+  Duration newest_at{};          // age of the job when the newest by this run was opened; 0: none
   // A server is lost, and all of them go back to the newest checkpoint: the state of the job that
   // belongs to it is being read.
   bool is_going_back = false;
@@ -267,6 +276,7 @@ struct JobState {
   RoundsState rounds;
   uint32_t faults_fired = 0;
   std::map<WorkerId, KillRecord> kills;
+  std::map<uint32_t, HandoverRecord> handovers;  // by server
   std::optional<RunData> data;
   MeterState meter;
   JobCounters counters;

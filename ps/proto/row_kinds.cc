@@ -57,6 +57,7 @@ void CopyTotals(const JobState& from, JobState* to) {
   to->model = from.model;
   to->checkpoints = from.checkpoints;
   to->wanted = from.wanted;
+  to->handovers = from.handovers;
 }
 
 void CopyTimes(const JobState& from, JobState* to) {

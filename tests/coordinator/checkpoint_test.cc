@@ -142,6 +142,20 @@ TEST_F(CheckpointTest, ACoordinatorThatComesBackUsesNoNumberTwice) {
   EXPECT_THAT(disk_.opened, ElementsAre(1, 2));
 }
 
+TEST_F(CheckpointTest, ACoordinatorThatComesBackKnowsWhenTheNextOneIsDue) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  Wait(std::chrono::milliseconds(800));
+  harness_.Restart();
+  for (FakeWorker& worker : workers_) {
+    harness_.Reconnect(&worker);
+  }
+  EXPECT_NEAR(checkpoints().age_s, 0.8, 0.15);
+  Wait(std::chrono::milliseconds(400));
+  EXPECT_THAT(disk_.opened, ElementsAre(1, 2));
+}
+
 TEST_F(CheckpointTest, TheLastOneIsWrittenBeforeTheShardsLeave) {
   Begin();
   harness_.core->RequestStop(false, "enough", harness_.now, harness_.out());

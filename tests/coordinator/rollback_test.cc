@@ -598,5 +598,49 @@ TEST_F(PartialFallbackTest, AServersNoticeLosesWhatCameAfterTheCheckpoint) {
   EXPECT_EQ(harness_.status().state, "training");
 }
 
+TEST_F(PartialFallbackTest, AServerThatHandsOverIsStartedOnce) {
+  Begin();
+  const proto::PeerId control = harness_.Connect(proto::Role::kControl);
+  harness_.Give(control, proto::NoticeRequest{WorkerId(1), 10'000, true});
+  Wait(harness_.timing.tick * 2);
+  Written();
+  Wait(harness_.timing.tick * 2);
+  ASSERT_TRUE(harness_.shards[1].is_told);
+  const size_t started = harness_.fleet.servers.size();
+  Lose(1);  // its end is known before that of its connection
+  harness_.shards[1].peer = proto::PeerId();
+  Wait(harness_.timing.tick * 3);
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 1);
+}
+
+TEST_F(PartialFallbackTest, AServersNoticeOutlivesTheCoordinator) {
+  Begin();
+  const proto::PeerId control = harness_.Connect(proto::Role::kControl);
+  harness_.Give(control, proto::NoticeRequest{WorkerId(1), 10'000, true});
+  Wait(harness_.timing.tick * 2);
+  ASSERT_THAT(disk_.opened, ElementsAre(1));
+  const auto restart = [&] {
+    harness_.Restart();
+    for (FakeWorker& worker : workers_) {
+      harness_.Reconnect(&worker);
+    }
+  };
+  restart();
+  Wait(harness_.timing.tick * 2);
+  ASSERT_THAT(disk_.opened, ElementsAre(1, 2)) << "the one under way is lost";
+  Written();
+  restart();
+  Wait(harness_.timing.tick * 2);
+  EXPECT_THAT(disk_.opened, ElementsAre(1, 2)) << "that one exists";
+  EXPECT_TRUE(harness_.shards[1].is_told);
+  EXPECT_FALSE(harness_.shards[0].is_told);
+  harness_.core->OnPeerClosed(harness_.shards[1].peer, harness_.now, harness_.out());
+  harness_.shards[1].peer = proto::PeerId();
+  Wait(harness_.timing.tick * 2);
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  EXPECT_EQ(NewestSetup(1).restore.checkpoint, 2U);
+}
+
 }  // namespace
 }  // namespace ps::coordinator

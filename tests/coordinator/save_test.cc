@@ -160,6 +160,34 @@ TEST(SaveTest, TheGraceOfANoticeGoesOn) {
   EXPECT_EQ(harness.fleet.kills, (std::vector<WorkerId>{WorkerId(1)}));
 }
 
+TEST(SaveTest, APlannedKillIsNotLostWithTheCoordinatorThatWasToDoIt) {
+  CoordinatorOptions options = SmallJob();
+  options.config.faults.resize(1);
+  options.config.faults[0].at = 0.05F;
+  options.config.faults[0].kind = proto::FaultKind::kKill;
+  options.config.faults[0].worker = 1;
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const std::vector<proto::LeaseGrant> grants = harness.AskAll(&workers);
+  harness.Work(&workers[0], grants[0]);
+  const std::vector<WorkerId> once = {WorkerId(1)};
+  ASSERT_EQ(harness.fleet.kills, once);
+  harness.fleet.kills.clear();  // it died with the kill in hand
+  harness.Restart();
+  for (FakeWorker& worker : workers) {
+    harness.Reconnect(&worker);
+  }
+  harness.Wait(std::chrono::seconds(1), workers);
+  EXPECT_EQ(harness.fleet.kills, once);
+  EXPECT_FALSE(harness.Take<proto::Drain>(workers[1].peer).has_value()) << "nobody is told";
+  harness.Restart();
+  for (FakeWorker& worker : workers) {
+    harness.Reconnect(&worker);
+  }
+  harness.Wait(std::chrono::seconds(1), workers);
+  EXPECT_EQ(harness.fleet.kills, once) << "it was asked for, and is over";
+}
+
 TEST(SaveTest, AJobThatIsLeavingTellsWhoComesBack) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();

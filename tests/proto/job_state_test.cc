@@ -84,7 +84,8 @@ JobState SampleState() {
   filler.Fill(state.rounds.commit.emplace());
   state.rounds.acks.insert(ShardId(2));
   state.faults_fired = 2;
-  state.kills[WorkerId(1)] = {Incarnation(2), std::chrono::seconds(3)};
+  state.kills[WorkerId(1)] = {Incarnation(2), std::chrono::seconds(3), true};
+  state.handovers[1] = {std::chrono::seconds(4), 5};
   filler.Fill(state.data.emplace());
   filler.Fill(state.meter);
   filler.Fill(state.counters);
@@ -154,6 +155,7 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_EQ(back->rounds.acks, state.rounds.acks);
   EXPECT_EQ(back->faults_fired, state.faults_fired);
   EXPECT_TRUE(Same(back->kills, state.kills));
+  EXPECT_TRUE(Same(back->handovers, state.handovers));
   ASSERT_TRUE(back->data.has_value());
   EXPECT_TRUE(Same(*back->data, *state.data));
   EXPECT_TRUE(Same(back->meter, state.meter));

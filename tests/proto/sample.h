@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ps/base/ids.h"
+#include "ps/base/time.h"
 #include "ps/proto/messages.h"
 #include "tests/proto/members.h"
 
@@ -39,6 +40,8 @@ class Filler {
       }
     } else if constexpr (std::is_same_v<T, proto::Payload>) {
       // Its size follows from the other members: AttachPayload.
+    } else if constexpr (std::is_same_v<T, Duration>) {
+      value = Duration(Next());
     } else if constexpr (requires { value.value; }) {
       Fill(value.value);
     } else {
