@@ -88,7 +88,7 @@ Result<S3Page> ParseS3Page(std::span<const std::byte> body) {
     const std::string_view size = Inside(*item, "Size").value_or("");
     ObjectInfo object;
     const auto parsed = std::from_chars(size.data(), size.data() + size.size(), object.bytes);
-    if (!key || size.empty() || parsed.ptr != size.data() + size.size()) {
+    if (!key || parsed.ec != std::errc() || parsed.ptr != size.data() + size.size()) {
       return Status::Corruption("the list has an object without name or size");
     }
     object.key = PercentDecoded(Unescaped(*key));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "checkpoint/chunk_codec.h"
@@ -7,6 +8,8 @@
 #include "checkpoint/envelope.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/part.h"
+#include "checkpoint/remote/index.h"
+#include "checkpoint/remote/s3_reply.h"
 #include "ps/base/check.h"
 #include "ps/base/crc32c.h"
 #include "tests/fuzz/targets.h"
@@ -41,6 +44,28 @@ uint64_t NumberAt(const Bytes& bytes, size_t at) {
   return number;
 }
 
+/// As text in XML.
+std::string Escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : std::string(1, c);
+  }
+  return out;
+}
+
+std::string XmlOf(const checkpoint::S3Page& page) {
+  std::string xml = "<ListBucketResult>";
+  for (const checkpoint::ObjectInfo& object : page.objects) {
+    xml += "<Contents><Key>" + checkpoint::PercentEncoded(object.key, true) + "</Key><Size>" +
+           std::to_string(object.bytes) + "</Size></Contents>";
+  }
+  if (!page.next.empty()) {
+    xml += "<IsTruncated>true</IsTruncated><NextContinuationToken>" + Escaped(page.next) +
+           "</NextContinuationToken>";
+  }
+  return xml + "</ListBucketResult>";
+}
+
 bool IsRefusal(const Status& status) {
   return status.code() == StatusCode::kCorruption || status.code() == StatusCode::kUnsupported;
 }
@@ -69,7 +94,10 @@ void FuzzPart(std::span<const uint8_t> input) {
     PS_CHECK(IsRefusal(part.status())) << part.status();
     return;
   }
-  PS_CHECK(checkpoint::EncodePart(id, *part) == bytes) << "encoding gives other bytes";
+  const Bytes saved = checkpoint::EncodePart(id, *part);
+  const auto again = checkpoint::DecodePart(id, saved);
+  PS_CHECK(again.ok()) << again.status();
+  PS_CHECK(checkpoint::EncodePart(id, *again) == saved) << "encoding loses something";
 }
 
 void FuzzChunkRecord(std::span<const uint8_t> input) {
@@ -91,6 +119,32 @@ void FuzzChunkRecord(std::span<const uint8_t> input) {
         view->head.encodings[i], view->stored[i], std::as_writable_bytes(std::span(target)));
     PS_CHECK(decoded.ok() || decoded.code() == StatusCode::kCorruption) << decoded;
   }
+}
+
+void FuzzCopyIndex(std::span<const uint8_t> input) {
+  const Bytes bytes = PutRight(input, input.size());
+  const uint64_t id = NumberAt(bytes, kIdAt);
+  const auto index = checkpoint::DecodeIndex(id, bytes);
+  if (!index.ok()) {
+    PS_CHECK(IsRefusal(index.status())) << index.status();
+    return;
+  }
+  const auto again = checkpoint::DecodeIndex(id, checkpoint::EncodeIndex(*index));
+  PS_CHECK(again.ok() && *again == *index) << "encoding loses something";
+}
+
+void FuzzS3Reply(std::span<const uint8_t> input) {
+  const auto body = std::as_bytes(input);
+  checkpoint::ParseS3Error(body);
+  const auto page = checkpoint::ParseS3Page(body);
+  if (!page.ok()) {
+    PS_CHECK(page.status().code() == StatusCode::kCorruption) << page.status();
+    return;
+  }
+  const std::string xml = XmlOf(*page);
+  const auto again = checkpoint::ParseS3Page(std::as_bytes(std::span(xml)));
+  PS_CHECK(again.ok()) << again.status();
+  PS_CHECK(again->objects == page->objects && again->next == page->next) << "what was read differs";
 }
 
 }  // namespace ps::fuzz

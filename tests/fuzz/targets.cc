@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 20> kTargets = {
+constexpr std::array<Target, 22> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -22,6 +22,8 @@ constexpr std::array<Target, 20> kTargets = {
      {"manifest", FuzzManifest},
      {"part", FuzzPart},
      {"chunk_record", FuzzChunkRecord},
+     {"copy_index", FuzzCopyIndex},
+     {"s3_reply", FuzzS3Reply},
      {"idx", FuzzIdx},
      {"cifar10", FuzzCifar10},
      {"safetensors", FuzzSafetensors},

@@ -53,6 +53,9 @@ void FuzzCifar10(std::span<const uint8_t> input);
 void FuzzManifest(std::span<const uint8_t> input);
 void FuzzPart(std::span<const uint8_t> input);
 void FuzzChunkRecord(std::span<const uint8_t> input);
+void FuzzCopyIndex(std::span<const uint8_t> input);
+/// What an object store answers: a page of a list, or an error.
+void FuzzS3Reply(std::span<const uint8_t> input);
 
 /// A safetensors file. The first two bytes say how many bytes of data follow the header.
 void FuzzSafetensors(std::span<const uint8_t> input);
