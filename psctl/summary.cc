@@ -151,6 +151,14 @@ void AddCounters(const proto::JobStatus& status, proto::JsonWriter* json) {
   json->Field("steps_undone", status.checkpoints.steps_undone);
   json->Field("samples_undone", status.checkpoints.samples_undone);
   json->Field("seconds_undone", status.checkpoints.seconds_undone);
+  json->Field("shards_restored", status.checkpoints.shards_restored);
+  json->Field("checkpoints_written", status.checkpoints.committed);
+  json->Field("checkpoints_failed", status.checkpoints.failed);
+  json->Field("checkpoints_skipped", status.checkpoints.skipped);
+  json->Field("checkpoints_damaged", status.checkpoints.damaged);
+  json->Field("checkpoints_copied", status.copies.copied);
+  json->Field("copies_failed", status.copies.failed);
+  json->Field("bytes_copied", status.copies.sent_bytes);
   json->Field("coordinator_restarts", status.journal.restarts);
   json->Field("bytes_pushed", totals.bytes_pushed);
   json->Field("bytes_pulled", totals.bytes_pulled);

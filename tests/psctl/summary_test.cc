@@ -54,6 +54,26 @@ TEST(SummaryTest, UpdatesThatOverflowAreSaid) {
   EXPECT_THAT(SummaryToJson(Done()), HasSubstr(R"("chunks_overflowed":0,)"));
 }
 
+TEST(SummaryTest, CheckpointsAndTheirCopiesAreCounted) {
+  proto::JobStatus status = Done();
+  status.checkpoints.is_on = true;
+  status.checkpoints.committed = 12;
+  status.checkpoints.failed = 3;
+  status.checkpoints.skipped = 2;
+  status.checkpoints.damaged = 1;
+  status.checkpoints.shards_restored = 4;
+  status.copies = {"s3://bucket/run", 12, 11, 1, 4096, "it is full"};
+  EXPECT_THAT(RenderSummary(status), HasSubstr("12 written, 3 failed, 2 skipped"));
+  EXPECT_THAT(
+      RenderSummary(status),
+      HasSubstr("11 to s3://bucket/run, 4.0 KiB sent, 1 failed, the last one too: it is full"));
+  EXPECT_THAT(
+      SummaryToJson(status),
+      HasSubstr(R"("shards_restored":4,"checkpoints_written":12,"checkpoints_failed":3,)"
+                R"("checkpoints_skipped":2,"checkpoints_damaged":1,"checkpoints_copied":11,)"
+                R"("copies_failed":1,"bytes_copied":4096,)"));
+}
+
 TEST(SummaryTest, JsonIsOneObjectOnOneLine) {
   const std::string json = SummaryToJson(Done());
   EXPECT_THAT(json, StartsWith(R"({"name":"fashion-mnist","state":"done","detail":"")"));
