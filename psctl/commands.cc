@@ -54,7 +54,8 @@ int PrintEndedRun(const RunPaths& run, bool is_json, const Console& console) {
     return Fail(
         console,
         Status::NotFound(
-            BaseName(run.root) + " has ended and left no summary; its logs are in " + run.logs()));
+            BaseName(run.root) + " has ended and left no summary; its logs are in " + run.logs() +
+            ", and psctl resume " + run.root + " goes on"));
   }
   console.out(*summary);
   return kExitOk;

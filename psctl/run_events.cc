@@ -83,6 +83,7 @@ uint32_t EpochNow(const proto::JobStatus& status) {
 std::vector<std::string> RunEvents::Update(const proto::JobStatus& status) {
   std::vector<std::string> lines;
   AddWorkerEvents(status, &lines);
+  AddServerEvents(status, &lines);
   AddCheckpointEvents(status.checkpoints, &lines);
   AddCopyEvents(status.copies, &lines);
   AddStateEvents(status, &lines);
@@ -127,6 +128,27 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
         (is_last && back > 0 ? ", " + Plural(back, "sample") + " back in the queue" : ""));
   }
   samples_returned_ = returned;
+}
+
+void RunEvents::AddServerEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {
+  for (const proto::ShardRow& row : status.shards) {
+    if (row.state != "leaving") {
+      leaving_.erase(row.shard);
+    } else if (leaving_.insert(row.shard).second) {
+      lines->push_back(
+          "server shard " + std::to_string(row.shard.value) +
+          " has a notice: a checkpoint is made, then its server leaves and comes back from it");
+    }
+  }
+  const std::string& trouble = status.journal.trouble;
+  if (!trouble.empty() && !is_journal_told_) {
+    lines->push_back(
+        "WARNING: the journal can't be written: " + Printable(trouble) +
+        "; training goes on, but another coordinator could not if this one is killed");
+  } else if (trouble.empty() && is_journal_told_) {
+    lines->push_back("the journal is written again");
+  }
+  is_journal_told_ = !trouble.empty();
 }
 
 void RunEvents::AddCheckpointEvents(

@@ -40,10 +40,13 @@ class RunEvents {
   void AddWorkerEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
   void AddCheckpointEvents(const proto::CheckpointStatus& status, std::vector<std::string>* lines);
   void AddCopyEvents(const proto::CopyStatus& status, std::vector<std::string>* lines);
+  void AddServerEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
   void AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
 
   std::map<Incarnation, bool> is_gone_;  // every incarnation seen
   std::set<WorkerId> returning_;         // the job went back: they come again, and nothing is said
+  std::set<ShardId> leaving_;            // shards whose servers have a notice
+  bool is_journal_told_ = false;         // that it can't be written
   std::string state_;
   std::string detail_;
   size_t evaluations_ = 0;

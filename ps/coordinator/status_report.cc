@@ -220,6 +220,8 @@ void StatusReport::AddShardRows(proto::JobStatus* status) const {
       row.state = "missing";
     } else if (shard.peer == proto::PeerId()) {
       row.state = "silent";
+    } else if (job_->state.handovers.contains(job_->shards.ServerOf(shard.shard))) {
+      row.state = "leaving";
     } else {
       row.state = record.is_ready ? "ready" : "set up";
     }

@@ -617,6 +617,7 @@ TEST_F(PartialFallbackTest, AServersNoticeOutlivesTheCoordinator) {
   Begin();
   const proto::PeerId control = harness_.Connect(proto::Role::kControl);
   harness_.Give(control, proto::NoticeRequest{WorkerId(1), 10'000, true});
+  EXPECT_EQ(harness_.status().shards[1].state, "leaving");
   Wait(harness_.timing.tick * 2);
   ASSERT_THAT(disk_.opened, ElementsAre(1));
   const auto restart = [&] {

@@ -10,6 +10,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 /// Training with workers 0 and 1, nothing evaluated.
 proto::JobStatus Quiet() {
@@ -221,6 +223,32 @@ TEST(RunEventsTest, TheEpochNeverPassesTheLast) {
   EXPECT_EQ(EpochNow(status), 1U);
   status.samples_counted = status.samples_total;
   EXPECT_EQ(EpochNow(status), 3U);
+}
+
+TEST(RunEventsTest, AServersNoticeIsSaidOnce) {
+  proto::JobStatus status = Quiet();
+  status.shards.resize(2);
+  status.shards[1].shard = ShardId(1);
+  RunEvents events = After(status);
+  status.shards[1].state = "leaving";
+  EXPECT_THAT(events.Update(status), ElementsAre(StartsWith("server shard 1 has a notice: ")));
+  EXPECT_THAT(events.Update(status), IsEmpty());
+  status.shards[1].state = "missing";
+  EXPECT_THAT(events.Update(status), IsEmpty());
+  status.shards[1].state = "leaving";
+  EXPECT_THAT(events.Update(status), SizeIs(1)) << "the one that came after it";
+}
+
+TEST(RunEventsTest, AJournalThatCannotBeWrittenIsSaidAndSoIsItsReturn) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  status.journal.trouble = "No space left on device";
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre(StartsWith("WARNING: the journal can't be written: No space left on device; ")));
+  EXPECT_THAT(events.Update(status), IsEmpty());
+  status.journal.trouble.clear();
+  EXPECT_THAT(events.Update(status), ElementsAre("the journal is written again"));
 }
 
 }  // namespace
