@@ -102,12 +102,12 @@ std::string Describe(const FoundCheckpoint& found, const std::string& path) {
     text += "skipped and dropped: " + Printable(skipped) + "\n";
   }
   text += fmt::format(
-      "going on from checkpoint {} in {}: {} epochs, {} steps, {} samples, loss {}\n",
+      "going on from checkpoint {} in {}: {}, {}, {}, loss {}\n",
       found.manifest.id,
       Printable(path),
-      progress.epoch,
-      FormatCount(progress.steps),
-      FormatCount(progress.samples),
+      Plural(progress.epoch, "epoch"),
+      Plural(progress.steps, "step"),
+      Plural(progress.samples, "sample"),
       FormatLoss(progress.loss));
   text += found.steps_repeated == 0
               ? "no step is repeated\n"
