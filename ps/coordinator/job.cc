@@ -168,10 +168,12 @@ std::vector<proto::FleetRow> Job::FleetRows() const {
   const std::vector<GroupSeating> seatings = Seatings();
   std::vector<proto::FleetRow> rows;
   for (size_t i = 0; i < seatings.size(); ++i) {
-    rows.push_back(
-        {options.config.workers[i].type,
-         state.wanted[i],
-         static_cast<uint32_t>(seatings[i].present.size())});
+    const std::string& type = options.config.workers[i].type;
+    auto row =
+        std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.type == type; });
+    row = row == rows.end() ? rows.insert(row, {type, 0, 0}) : row;
+    row->wanted += state.wanted[i];
+    row->present += static_cast<uint32_t>(seatings[i].present.size());
   }
   return rows;
 }

@@ -107,7 +107,7 @@ class Job {
 
   /// By group of the config. Cost: seats.
   std::vector<GroupSeating> Seatings() const;
-  /// The same for people.
+  /// The same for people: a row for each type, in the order of the config.
   std::vector<proto::FleetRow> FleetRows() const;
   /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
   uint64_t MembersMax() const;

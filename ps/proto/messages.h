@@ -572,7 +572,7 @@ struct CopyStatus {
   std::string trouble;      // why the newest attempt failed; empty once one succeeded
 };
 
-/// The workers of one group of the config's `workers`.
+/// The workers of all groups of one type.
 struct FleetRow {
   std::string type;      // of machine, as the config names it
   uint32_t wanted = 0;   // by the config, or by the newest request since
@@ -616,7 +616,7 @@ struct JobStatus {
   CheckpointStatus checkpoints;
   JournalStatus journal;
   CopyStatus copies;
-  std::vector<FleetRow> fleet;  // by the groups of the config
+  std::vector<FleetRow> fleet;  // a row for each type of worker in the config
 };
 
 struct StatusRequest {};

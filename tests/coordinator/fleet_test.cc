@@ -258,6 +258,28 @@ TEST_F(FleetTest, IsRememberedByTheCoordinatorsSuccessor) {
   EXPECT_EQ(harness_.fleet.workers[0].second.minibatch, 5U);
 }
 
+TEST(FleetOfOneTypeTest, ItsGroupsAreScaledAndShownTogether) {
+  CoordinatorOptions options = TwoGroups(true);
+  options.config.workers[1].type = "fast";
+  Harness harness(options);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  const proto::PeerId control = harness.Connect(proto::Role::kControl);
+  harness.fleet.workers.clear();
+  harness.Give(control, proto::ScaleRequest{{{"fast", 6, false}}});
+  const auto reply = harness.Take<proto::ScaleReply>(control);
+  ASSERT_TRUE(reply.has_value());
+  ASSERT_EQ(reply->fleet.size(), 1U);
+  EXPECT_EQ(reply->fleet[0].wanted, 6U);
+  EXPECT_EQ(reply->fleet[0].present, 3U);
+  harness.Wait(kTick, workers);
+  std::vector<uint32_t> minibatches;
+  for (const auto& [seat, group] : harness.fleet.workers) {
+    minibatches.push_back(group.minibatch);
+  }
+  EXPECT_THAT(minibatches, ElementsAre(10, 10, 5)) << "four and two, as the config has them";
+}
+
 TEST(FleetAtTheEndTest, NobodyIsStartedForSamplesThatAllHaveAWorker) {
   CoordinatorOptions options = TwoGroups(true);
   options.train_samples = 50;
