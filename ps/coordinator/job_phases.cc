@@ -108,7 +108,7 @@ bool JobPhases::HaveAllFailed() const {
     wanted += count;
   }
   const size_t failed = job_->seats.failures().size();
-  return job_->seats.have_all_failed() || (job_->options.config.fleet.replace && failed > 0 &&
+  return job_->seats.have_all_failed() || (job_->options.config.fleet.replace && wanted > 0 &&
                                            failed >= wanted && job_->seats.expected().empty());
 }
 
