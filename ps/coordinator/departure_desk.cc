@@ -149,6 +149,7 @@ void DepartureDesk::Resolve(Departure* departure, TimePoint now) {
   if (complete == UINT64_MAX || complete < member.reported) {
     complete = member.reported;
   }
+  const Step reported = member.reported;
   bool is_rejected = false;
   for (const auto& [shard, answer] : record.answers) {
     is_rejected = is_rejected || (answer.last_complete_step == complete &&
@@ -171,6 +172,10 @@ void DepartureDesk::Resolve(Departure* departure, TimePoint now) {
     done.is_rejected = is_rejected && done.step == complete;
     const Status counted = leases_->CountStep(&member, done, false, now);
     PS_CHECK(counted.ok()) << counted;
+  }
+  // A shard that has begun a new life since may lack what it had acknowledged of these before.
+  if (departure->lives.value_or(job_->shards.lives()) < job_->shards.lives()) {
+    job_->edit.checkpoints.steps_undone += member.reported - reported;
   }
   const uint64_t partial = newest > complete ? newest - complete : 0;
   const std::vector<TrainLease> rest = job_->ledger.LeasesOf(member.incarnation);

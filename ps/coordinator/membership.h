@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -51,6 +52,7 @@ struct Departure {
   proto::PeerId goodbye_peer;  // GoodbyeReply goes there
   uint64_t goodbye_request_id = 0;
   TimePoint since{};
+  std::optional<uint64_t> lives;  // Member::lives, unless that was not known
 };
 
 /// Who takes part. Invariants (Check): a seat has at most one member; incarnations and generations

@@ -218,6 +218,38 @@ TEST(FoundTest, ServersStayThroughALossyNetwork) {
   ExpectOk(s);
 }
 
+/// A server came back, took a worker's next step and lacked those before it; the worker died before
+/// it had reported them.
+TEST(FoundTest, StepsThatAreCountedForOneWhoIsGoneAndThatAServerLostAreUndone) {
+  Scenario s;
+  s.seed = 530001814;
+  s.staleness_max = 0;
+  s.shards = 3;
+  s.workers = 2;
+  s.train_samples = 419;
+  s.chunk_kib = 3;
+  s.network.loss = 0.018126087897799587;
+  s.network.duplication = 0.027580002236394022;
+  s.network.reorder = 0.12162976797100877;
+  s.network.stall = 0.0094218450120378168;
+  s.network.stall_max = Duration(250000000);
+  s.network.break_connection = 0.00058948583160274961;
+  s.kills = 1;
+  s.kills_at_message = 3;
+  s.notices = 2;
+  s.partitions = 2;
+  s.extra_joins = 2;
+  s.checkpoint_every = Duration(564000000);
+  s.checkpoint_keep = 3;
+  s.disk_delay_max = Duration(9000000);
+  s.server_detect = Duration(2400000000);
+  s.server_kills = 1;
+  s.server_kills_at_checkpoint = 1;
+  s.server_multi_kills = 1;
+  s.disturbed_for = Duration(3134000000);
+  ExpectOk(s);
+}
+
 /// A block of seeds a test, so that the blocks run in parallel.
 class SeedsTest : public ::testing::TestWithParam<uint64_t> {
  protected:
