@@ -16,7 +16,7 @@
 namespace ps::psctl {
 namespace {
 
-constexpr int kPollMillis = 250;
+constexpr int kAttachPollMillis = 250;
 /// A coordinator that is being started again, or is very busy.
 constexpr Duration kPatience = std::chrono::seconds(2);
 
@@ -104,7 +104,7 @@ int RunAttach(const AttachCommand& command, const RunPaths& run, const Console& 
         console.err("detached; " + name + " goes on, and psctl stop " + name + " ends it\n");
         return kExitOk;
       }
-      ::poll(nullptr, 0, kPollMillis);
+      ::poll(nullptr, 0, kAttachPollMillis);
     }
     attachment.Finish();
   }

@@ -10,7 +10,7 @@
 namespace ps::psctl {
 namespace {
 
-constexpr int kPollMillis = 200;
+constexpr int kFleetPollMillis = 200;
 
 Status CheckRuns(const RunPaths& run) {
   return FileLock::IsHeld(run.lock())
@@ -62,7 +62,7 @@ int WaitForFleet(const RunPaths& run, const Console& console) {
       console.out(Describe(name, status->fleet));
       return kExitOk;
     }
-    ::poll(nullptr, 0, kPollMillis);
+    ::poll(nullptr, 0, kFleetPollMillis);
   }
   return Fail(console, Status::NotFound(name + " ended before the fleet was as wanted"));
 }

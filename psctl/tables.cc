@@ -11,7 +11,7 @@
 namespace ps::psctl {
 namespace {
 
-constexpr size_t kGap = 2;
+constexpr size_t kColumnGap = 2;
 
 void TrimRight(std::string* line) {
   line->erase(line->find_last_not_of(' ') + 1);
@@ -38,7 +38,7 @@ std::string Table::Render(size_t width_max) const {
     }
     widths.push_back(width);
     shown.push_back(c);
-    total += width + (c > 0 ? kGap : 0);
+    total += width + (c > 0 ? kColumnGap : 0);
   }
   while (width_max > 0 && total > width_max) {
     const auto last = std::max_element(shown.begin(), shown.end(), [&](size_t a, size_t b) {
@@ -47,7 +47,7 @@ std::string Table::Render(size_t width_max) const {
     if (last == shown.end() || columns_[*last].drop_order == 0) {
       break;
     }
-    total -= widths[*last] + kGap;
+    total -= widths[*last] + kColumnGap;
     shown.erase(last);
   }
   std::string out;
@@ -56,7 +56,7 @@ std::string Table::Render(size_t width_max) const {
     for (const size_t c : shown) {
       const std::string& cell = cell_of(c);
       const std::string padding(widths[c] - cell.size(), ' ');
-      line += line.empty() ? "" : std::string(kGap, ' ');
+      line += line.empty() ? "" : std::string(kColumnGap, ' ');
       line += columns_[c].align == Align::kLeft ? cell + padding : padding + cell;
     }
     TrimRight(&line);
@@ -76,7 +76,7 @@ std::string RenderPairs(const std::vector<std::pair<std::string, std::string>>& 
   }
   std::string out;
   for (const auto& [name, value] : pairs) {
-    std::string line = name + std::string(width - name.size() + kGap, ' ') + value;
+    std::string line = name + std::string(width - name.size() + kColumnGap, ' ') + value;
     TrimRight(&line);
     out += line + "\n";
   }

@@ -16,7 +16,7 @@ constexpr Duration kFillAgainLimit = std::chrono::seconds(60);
 constexpr Duration kFillCalm = std::chrono::minutes(2);
 /// What a worker gets to finish its step and to leave when the fleet is made smaller.
 constexpr Duration kReleaseGrace = std::chrono::seconds(60);
-constexpr size_t kChangesMax = 256;
+constexpr size_t kScaleChangesMax = 256;
 
 uint64_t SumOf(const std::vector<uint32_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
@@ -95,8 +95,8 @@ Result<std::vector<uint32_t>> FleetDesk::WantedAfter(
         "the job has no groups of workers, so nobody knows what to start; start workers by hand, "
         "or give the job a group with \"count\": 0");
   }
-  if (changes.empty() || changes.size() > kChangesMax) {
-    return Status::InvalidArgument(fmt::format("allowed: 1 to {} changes", kChangesMax));
+  if (changes.empty() || changes.size() > kScaleChangesMax) {
+    return Status::InvalidArgument(fmt::format("allowed: 1 to {} changes", kScaleChangesMax));
   }
   std::vector<uint32_t> wanted = job_->state.wanted;
   for (const proto::ScaleChange& change : changes) {

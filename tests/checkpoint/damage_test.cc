@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string ReadAll(const std::string& path) {
+std::string ReadWhole(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -74,7 +74,7 @@ class DamageTest : public testing::Test {
 
   void DamageEverywhere(const std::string& directory, size_t flips) {
     for (const std::string& file : Files(directory)) {
-      const std::string whole = ReadAll(file);
+      const std::string whole = ReadWhole(file);
       for (const size_t size : {size_t{0}, whole.size() / 2, whole.size() - 1}) {
         WriteAll(file, whole.substr(0, size));
         ExpectToldOrHarmless(file, fmt::format("cut to {}", size));
@@ -112,7 +112,7 @@ TEST_F(DamageTest, AWrongBitInAChunkIsNamedAndTheOtherCheckpointIsWhole) {
     }
   }
   ASSERT_FALSE(newest.empty());
-  std::string bytes = ReadAll(newest);
+  std::string bytes = ReadWhole(newest);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   WriteAll(newest, bytes);
   const Status status = Check(3);
@@ -128,7 +128,7 @@ TEST_F(DamageTest, ATableThatIsNotNeededHidesNothingFromAReader) {
     if (!file.ends_with(".sst")) {
       continue;
     }
-    const std::string whole = ReadAll(file);
+    const std::string whole = ReadWhole(file);
     std::string damaged = whole;
     for (size_t i = damaged.size() - 20; i < damaged.size(); ++i) {  // of the footer
       damaged[i] = static_cast<char>(~damaged[i]);

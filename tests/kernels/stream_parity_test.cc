@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kQuietNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr int64_t kSizes[] = {0, 1, 31, 32, 33, 127, 1031, 70001};
+constexpr int64_t kStreamSizes[] = {0, 1, 31, 32, 33, 127, 1031, 70001};
 
 /// Any values in device memory, uploaded when made.
 template <typename T>
@@ -63,7 +63,7 @@ class StreamParity : public testing::Test {
 };
 
 TEST_F(StreamParity, ElementwiseWorkReachesEveryElementAndNoOther) {
-  for (const int64_t n : kSizes) {
+  for (const int64_t n : kStreamSizes) {
     const std::vector<float> a = NormalValues(n + 1, 1);  // one more, not to be touched
     const std::vector<float> b = NormalValues(n + 1, 2);
     const OnDevice<float> device_a(stream_.get(), a, 1);
@@ -92,7 +92,7 @@ TEST_F(StreamParity, ElementwiseWorkReachesEveryElementAndNoOther) {
 }
 
 TEST_F(StreamParity, SquaredNormIsThatOfDoubles) {
-  for (const int64_t n : kSizes) {
+  for (const int64_t n : kStreamSizes) {
     const std::vector<float> x = NormalValues(n, 3);
     const OnDevice<float> device(stream_.get(), x, 1);
     const OnDevice<double> sum(stream_.get(), {-1});

@@ -7,8 +7,8 @@
 namespace ps::sim {
 namespace {
 
-constexpr uint64_t kRestartMsMax = 400;
-constexpr uint64_t kReportMsMax = 20;
+constexpr uint64_t kServerRestartMsMax = 400;
+constexpr uint64_t kServerReportMsMax = 20;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ int64_t Servers::Start(uint32_t server) {
   if (!newest_.contains(server)) {
     Run(server, pid);
   } else {
-    const auto delay = std::chrono::milliseconds(world_.random->Below(kRestartMsMax));
+    const auto delay = std::chrono::milliseconds(world_.random->Below(kServerRestartMsMax));
     world_.queue->After(delay, [this, server, pid] { Run(server, pid); });
   }
   newest_[server] = pid;
@@ -94,7 +94,7 @@ void Servers::Kill(Process* process) {
         std::string(kCheckpointPath) + "/" + checkpoint::ShardDirectory(process->shard));
   }
   if (how < 2) {
-    const auto delay = std::chrono::milliseconds(world_.random->Below(kReportMsMax));
+    const auto delay = std::chrono::milliseconds(world_.random->Below(kServerReportMsMax));
     world_.queue->After(
         delay, [this, process] { ReportEnd(*process, "killed by signal 9 (Killed)"); });
   }

@@ -45,7 +45,7 @@ const std::vector<BannedName>& BannedNames() {
   return names;
 }
 
-bool StartsWithAny(std::string_view path, const std::vector<std::string_view>& prefixes) {
+bool IsUnderAny(std::string_view path, const std::vector<std::string_view>& prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(), [path](std::string_view prefix) {
     return path.starts_with(prefix);
   });
@@ -129,7 +129,7 @@ std::vector<Finding> CheckBannedNames(const Tree& tree) {
     }
     const std::string code = BlankOut(file.text, Blank::kCommentsAndLiterals);
     for (const BannedName& banned : BannedNames()) {
-      if (StartsWithAny(file.path, banned.allowed_in)) {
+      if (IsUnderAny(file.path, banned.allowed_in)) {
         continue;
       }
       for (size_t at = FindToken(code, banned.name, 0); at != std::string::npos;

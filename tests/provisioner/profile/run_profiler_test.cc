@@ -13,7 +13,7 @@ using psctl::MakeWorkerRow;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<TensorSpec> Tensors() {
+std::vector<TensorSpec> TensorsOfRun() {
   TensorSpec weight;
   weight.name = "w";
   weight.shape = {10, 25};
@@ -26,7 +26,7 @@ class RunProfileTest : public ::testing::Test {
   static RunProfiler Make() {
     proto::WorkerGroup slow;
     slow.type = "slow";
-    return {"job", Tensors(), {proto::WorkerGroup{}, slow}};
+    return {"job", TensorsOfRun(), {proto::WorkerGroup{}, slow}};
   }
 
   static proto::WorkerRow Row(uint32_t seat, double elapsed_s, double steps_per_s) {
@@ -110,7 +110,7 @@ TEST_F(RunProfileTest, TheLastStepsOfALostWorkerTellNoTimes) {
 TEST_F(RunProfileTest, AWorkerThatIsSlowedOtherwiseThanItsTypeTellsNothingOfIt) {
   proto::WorkerGroup slowed;
   slowed.slowdown = 2;
-  RunProfiler profiler("job", Tensors(), {proto::WorkerGroup{}, slowed});
+  RunProfiler profiler("job", TensorsOfRun(), {proto::WorkerGroup{}, slowed});
   Watch(0, 20, 2, &profiler);
   const proto::JobProfile profile = profiler.Profile();
   ASSERT_EQ(profile.workers.size(), 1U);
