@@ -10,6 +10,7 @@
 #include "tests/tidy/cmake_reader.h"
 #include "tests/tidy/document_rules.h"
 #include "tests/tidy/layer_rules.h"
+#include "tests/tidy/name_rules.h"
 #include "tests/tidy/text_rules.h"
 #include "tests/tidy/tree.h"
 
@@ -330,6 +331,31 @@ TEST(BuildRuleTest, ASourceThatNobodyNamesIsFound) {
       Only(CheckSourcesAreBuilt(MakeTree({cmake, {"ps/base/c_test.cc", ""}}))),
       "no CMakeLists.txt runs this test");
   EXPECT_EQ(CheckSourcesAreBuilt({{"ps/CMakeLists.txt", "# a.cc\n"}, {"ps/a.cc", ""}}).size(), 1U);
+}
+
+TEST(NameRuleTest, NamesThatMeetInAJoinedBuildAreFound) {
+  const auto check = [](const std::string& a, const std::string& b, const std::string& target) {
+    const std::string begin = "namespace ps {\nnamespace {\n\n";
+    const std::string end = "\n}  // namespace\n\nint Public() { return 1; }\n}  // namespace ps\n";
+    return CheckNamesOfJoinedSources(MakeTree(
+        {{"ps/CMakeLists.txt", "ps_library(" + target + "\n  SOURCES a.cc x/b.cc)\n"},
+         {"ps/a.cc", begin + a + end},
+         {"ps/x/b.cc", begin + b + end}}));
+  };
+  EXPECT_EQ(
+      Only(check("constexpr size_t kGap = 2;", "constexpr std::string_view kGap = \" \";", "l")),
+      "kGap is in ps/a.cc, too");
+  EXPECT_EQ(
+      Only(check("struct Row {\n  int a;\n};", "class Row final {\n};", "l")),
+      "Row is in ps/a.cc, too");
+  EXPECT_EQ(
+      Only(check("int F(int a, T<X, Y> b) {\n}", "int F(int c,\n      T<X, Y> d = {}) {\n}", "l")),
+      "F is in ps/a.cc, too");
+  EXPECT_THAT(check("int F(int a) {\n}", "int F(char a) {\n}", "l"), IsEmpty());
+  EXPECT_THAT(check("using A = B;", "using A = B;", "l"), IsEmpty());
+  EXPECT_THAT(check("int F(int a);", "int F(int a);", "l"), IsEmpty());
+  EXPECT_THAT(check("constexpr int kA = 1;", "constexpr int kB = kA;", "l"), IsEmpty());
+  EXPECT_THAT(check("constexpr int kA = 1;", "constexpr int kA = 1;", "kernels_cpu"), IsEmpty());
 }
 
 TEST(ReadmeRuleTest, AMissingOrOverlongReadmeIsFound) {

@@ -6,6 +6,7 @@
 #include "tests/tidy/build_rules.h"
 #include "tests/tidy/document_rules.h"
 #include "tests/tidy/layer_rules.h"
+#include "tests/tidy/name_rules.h"
 #include "tests/tidy/text_rules.h"
 #include "tests/tidy/tree.h"
 
@@ -70,6 +71,10 @@ TEST_F(RepositoryTest, HeadersAreGuardedAndComeFirst) {
 
 TEST_F(RepositoryTest, EverySourceIsBuiltAndEveryTestIsRun) {
   ExpectNone(CheckSourcesAreBuilt(Repository()));
+}
+
+TEST_F(RepositoryTest, NamesDoNotMeetWhereSourcesAreJoined) {
+  ExpectNone(CheckNamesOfJoinedSources(Repository()));
 }
 
 TEST_F(RepositoryTest, EveryFolderHasAReadme) {
