@@ -56,6 +56,29 @@ TEST_F(RecoveryTest, AServerThatIsKilledComesBackWhileTheOthersGoOn) {
   run.ExpectNothingLeft();
 }
 
+TEST_F(RecoveryTest, AllServersAndTheCoordinatorAreKilledAtOneInstantAndAServerAgain) {
+  job_.SetData(10000, 1000);
+  TrainRun run(job_);
+  const auto before = run.WaitFor(HasCheckpoint);
+  ASSERT_TRUE(before.has_value());
+  const auto coordinator = static_cast<pid_t>(run.CoordinatorPid());
+  for (const pid_t pid :
+       {static_cast<pid_t>(before->shards[0].pid),
+        coordinator,
+        static_cast<pid_t>(before->shards[1].pid)}) {
+    ASSERT_EQ(::kill(pid, SIGKILL), 0);
+  }
+  const auto after = run.WaitFor([&](const proto::JobStatus& status) {
+    return status.shards[0].pid > 0 && status.shards[0].pid != before->shards[0].pid;
+  });
+  ASSERT_TRUE(after.has_value());
+  ::kill(static_cast<pid_t>(after->shards[0].pid), SIGKILL);  // it may be restoring
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_THAT(run.psctl().Err(), HasSubstr("the coordinator is back, restart 1 of this run"));
+  run.ExpectNothingLeft();
+}
+
 TEST_F(RecoveryTest, AllServersGoBackTogetherWhenTheJobSaysSo) {
   job_.Set("checkpoint", R"({"every_s": 0.3, "recovery": "consistent"})");
   TrainRun run(job_);
