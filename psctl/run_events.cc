@@ -100,13 +100,14 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
     }
   }
   std::vector<std::string> gone;
+  std::vector<std::string> joined;  // told last: one may take the seat of one that is gone
   for (const proto::WorkerRow& row : status.workers) {
     if (row.incarnation == Incarnation()) {
       continue;  // a seat that nobody has taken yet
     }
     const auto [it, is_new] = is_gone_.emplace(row.incarnation, false);
     if (is_new && !is_first && returning_.erase(row.worker) == 0) {
-      lines->push_back("worker " + std::to_string(row.worker.value) + " joined");
+      joined.push_back("worker " + std::to_string(row.worker.value) + " joined");
     }
     if (row.is_gone() && !it->second) {
       it->second = true;
@@ -127,6 +128,7 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
         gone[i] +
         (is_last && back > 0 ? ", " + Plural(back, "sample") + " back in the queue" : ""));
   }
+  lines->insert(lines->end(), joined.begin(), joined.end());
   samples_returned_ = returned;
 }
 

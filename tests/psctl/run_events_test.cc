@@ -49,6 +49,16 @@ TEST(RunEventsTest, ALostWorkerIsSaidOnceWithItsSamples) {
   EXPECT_THAT(events.Update(status), IsEmpty());
 }
 
+TEST(RunEventsTest, WhoIsGoneIsSaidBeforeWhoTakesTheSeat) {
+  proto::JobStatus status = Quiet();
+  RunEvents events = After(status);
+  proto::WorkerRow replacement = status.workers[1];
+  replacement.incarnation = Incarnation(77);
+  status.workers[1].state = "lost";
+  status.workers.insert(status.workers.begin(), replacement);
+  EXPECT_THAT(events.Update(status), ElementsAre("worker 1 lost (no notice)", "worker 1 joined"));
+}
+
 TEST(RunEventsTest, AFleetOfAnotherSizeIsSaidOnce) {
   proto::JobStatus status = Quiet();
   RunEvents events = After(status);
