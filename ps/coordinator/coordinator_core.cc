@@ -162,6 +162,12 @@ void CoordinatorCore::OnRestoreFailed(const Call& call, const proto::RestoreFail
   if (!parts_->shards.IsRestoring(call, message)) {
     return;
   }
+  if (!parts_->job.is_working()) {
+    // It would be asked to restore the same for ever, and the run waits for its values.
+    parts_->model.GiveUp(
+        fmt::format("shard {} can't be restored: {}", message.shard.value, message.message));
+    return;
+  }
   const std::optional<proto::KeptCheckpoint> given_up = parts_->checkpoints.GiveUpKept(
       message.checkpoint, fmt::format("shard {}: {}", message.shard.value, message.message));
   const std::optional<uint64_t> steps = given_up ? std::optional(given_up->steps) : std::nullopt;

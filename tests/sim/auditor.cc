@@ -72,9 +72,16 @@ void Auditor::CheckParts(ShardId shard) {
       continue;
     }
     PS_CHECK(manifest.ok()) << manifest.status();
+    // One with a damaged part is given up, and then nobody keeps the others. Its manifest stays
+    // when the disk was full.
+    if (std::ranges::any_of(manifest->parts, [this](const checkpoint::ManifestPart& part) {
+          return IsDamaged(part.directory);
+        })) {
+      continue;
+    }
     for (const checkpoint::ManifestPart& part : manifest->parts) {
       const Status status = part.shard == shard ? Check(*manifest, part) : Status::Ok();
-      if (!status.ok() && !IsDamaged(part.directory)) {
+      if (!status.ok()) {
         violations_->push_back(
             "checkpoint " + std::to_string(id) +
             " exists and can't be restored any more: " + part.directory + ": " + status.ToString());

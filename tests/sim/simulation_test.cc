@@ -250,6 +250,37 @@ TEST(FoundTest, StepsThatAreCountedForOneWhoIsGoneAndThatAServerLostAreUndone) {
   ExpectOk(s);
 }
 
+/// The only checkpoint is damaged, so the run fails; a server that lacks its values was asked for
+/// the model for ever.
+TEST(FoundTest, ARunEndsWhenNoCheckpointCanBeRestored) {
+  Scenario s;
+  s.seed = 700000159;
+  s.mode = proto::Mode::kBsp;
+  s.staleness_max = 3;
+  s.overlap = false;
+  s.shards = 1;
+  s.workers = 5;
+  s.train_samples = 268;
+  s.network.loss = 0.015148545376072166;
+  s.network.duplication = 0.03437450146086303;
+  s.network.reorder = 0.22266638434658589;
+  s.network.stall = 0.0055169648551654689;
+  s.network.stall_max = Duration(250000000);
+  s.network.break_connection = 0.0087115805363454611;
+  s.kills_at_message = 2;
+  s.notices = 3;
+  s.partitions = 2;
+  s.checkpoint_every = Duration(156000000);
+  s.checkpoint_keep = 1;
+  s.disk_delay_max = Duration(3000000);
+  s.server_kills_at_checkpoint = 1;
+  s.server_stalls = 1;
+  s.faults_at_return = 2;
+  s.server_kills_with_damage = 1;
+  s.disturbed_for = Duration(2378000000);
+  ExpectOk(s);
+}
+
 /// A block of seeds a test, so that the blocks run in parallel.
 class SeedsTest : public ::testing::TestWithParam<uint64_t> {
  protected:
