@@ -49,13 +49,14 @@ class Event {
   virtual Status Wait() const = 0;
 };
 
-/// Where softmax cross-entropy reads and writes. All in device memory.
-///   loss(i) = log(sum over j of exp(z[i,j])) - z[i, label(i)]
+/// What softmax cross-entropy finds, in device memory.
 struct LossResult {
   double loss_sum = 0;  // over the samples; NaN as soon as one logit is NaN
   int64_t correct = 0;  // samples whose first largest logit is the label's; none where one is NaN
 };
 
+/// Where softmax cross-entropy reads and writes. All in device memory.
+///   loss(i) = log(sum over j of exp(z[i,j])) - z[i, label(i)]
 struct LossArgs {
   int64_t n = 0;
   int64_t classes = 0;

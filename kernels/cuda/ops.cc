@@ -1,5 +1,3 @@
-#include "kernels/cuda/ops.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string>

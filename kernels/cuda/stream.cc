@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/ops.h"
 #include "ps/base/text.h"
 
 namespace ps::kernels {

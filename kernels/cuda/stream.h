@@ -91,4 +91,7 @@ class CudaStream final : public Stream {
   cudaError_t error_ = cudaSuccess;  // the first
 };
 
+/// Stream::MakeOp. `stream` outlives the op.
+Result<std::unique_ptr<Op>> MakeCudaOp(const OpSpec& spec, CudaStream* stream);
+
 }  // namespace ps::kernels
