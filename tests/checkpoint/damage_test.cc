@@ -1,5 +1,6 @@
 // Files of a database that are torn, cut off or have a wrong bit.
 
+#include <dlfcn.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -138,6 +139,19 @@ TEST_F(DamageTest, ATableThatIsNotNeededHidesNothingFromAReader) {
     WriteAll(file, whole);
   }
   EXPECT_GT(needed_by_the_older_alone, 0);
+}
+
+/// The file of the program or library that a symbol is found in.
+std::string HomeOf(const void* address) {
+  Dl_info info = {};
+  return ::dladdr(address, &info) != 0 ? info.dli_fname : "nowhere";
+}
+
+TEST(ChecksumTest, OfRocksDbIsComputedByOurFunction) {
+  // As the loader resolves rocksdb::crc32c::Extend(uint32_t, const char*, size_t) for RocksDB.
+  void* const extend = ::dlsym(RTLD_DEFAULT, "_ZN7rocksdb6crc32c6ExtendEjPKcm");
+  ASSERT_NE(extend, nullptr);
+  EXPECT_EQ(HomeOf(extend), HomeOf(reinterpret_cast<const void*>(&HomeOf)));
 }
 
 }  // namespace
