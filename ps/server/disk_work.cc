@@ -114,16 +114,21 @@ PartWritten DiskWork::Do(const PartWrite& write) {
 }
 
 Restored DiskWork::Do(const RestoreRequest& request) {
-  return {request.life, request.checkpoint, Restore(request)};
+  Status writable;
+  if (shard_.value < request.shards) {
+    writable = Own().status();
+  }
+  if (!writable.ok() && writable.code() != StatusCode::kIo) {
+    return {request.life, request.checkpoint, std::move(writable), Status::Ok()};
+  }
+  // A disk that is full or read-only can be read.
+  return {request.life, request.checkpoint, Restore(request), std::move(writable)};
 }
 
 Result<RestoredPart> DiskWork::Restore(const RestoreRequest& request) {
   RestoredPart restored;
   restored.chunks.resize(request.keys.size());
   size_t left = request.keys.size();
-  if (shard_.value < request.shards) {
-    PS_TRY(Own().status());
-  }
   // Its own part first: with the same number of shards all is there.
   for (uint32_t i = 0; i < request.shards && left > 0; ++i) {
     const ShardId from((shard_.value + i) % request.shards);

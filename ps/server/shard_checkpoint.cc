@@ -151,6 +151,12 @@ void ShardCore::OnRestored(Restored restored, TimePoint now, proto::Outbox* out)
   if (!open_setup_ || is_shut_down_ || restored.life != open_setup_->setup.life) {
     return;  // a newer life is wanted by now
   }
+  if (!restored.not_writable.ok()) {
+    log_->Warning(
+        "store_is_not_writable",
+        {{"why", restored.not_writable},
+         {"remedy", "make room on the disk; until then no checkpoint can be written"}});
+  }
   const Call call{coordinator_, open_setup_->request_id, now, out};
   ChunkRefs refs(store_.size());
   Status status = restored.what.status();

@@ -68,6 +68,7 @@ struct Restored {
   uint64_t life = 0;
   checkpoint::CheckpointId checkpoint = 0;
   Result<RestoredPart> what;
+  Status not_writable;  // why this shard's own store was read and can't be written now
 };
 
 /// What a shard asks of its disk. Nothing here waits: each request has one answer, which comes back

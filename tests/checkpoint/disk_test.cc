@@ -82,6 +82,22 @@ TEST_F(DiskTest, AfterAFullDiskTheStoreOpensWithWhatWasCommitted) {
   EXPECT_TRUE(Write(3).ok());
 }
 
+TEST_F(DiskTest, AFullOrReadOnlyDiskCanBeReadByOneWhoJustComes) {
+  ASSERT_TRUE(Write(1).ok());
+  for (const bool is_full : {true, false}) {
+    store_.reset();
+    files_.SetSpace(is_full ? 0 : -1);
+    files_.SetReadOnly(!is_full);
+    EXPECT_EQ(
+        ShardStore::Open(*storage_, path_.path(), ShardId(0), OpenMode::kWrite).status().code(),
+        StatusCode::kIo);
+    auto store = ShardStore::Open(*storage_, path_.path(), ShardId(0), OpenMode::kRead);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = std::move(store).value();
+    EXPECT_TRUE(Holds(1));
+  }
+}
+
 TEST_F(DiskTest, AReadOnlyDiskIsSaid) {
   ASSERT_TRUE(Write(1).ok());
   files_.SetReadOnly(true);
