@@ -272,6 +272,7 @@ void CoordinatorCore::OnProcessExited(
 
 void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& call) {
   const WorkerId seat(end.index);
+  parts_->job.seats.NoteEnd(seat);
   const std::string why =
       end.last_words.empty() ? end.description : end.description + ": " + end.last_words;
   const Member* const member = parts_->job.membership.FindSeat(seat);

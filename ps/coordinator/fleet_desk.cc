@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -150,14 +151,46 @@ Status FleetDesk::CheckWanted(const std::vector<uint32_t>& wanted) const {
 }
 
 bool FleetDesk::IsNothingLeftToLease() const {
-  return job_->ledger.samples_queued() == 0 &&
+  return job_->ledger.samples_queued() == 0 && !job_->evaluations.HasWork() &&
          job_->ledger.state().epochs.size() == job_->ledger.epochs();
 }
 
+/// A launcher may start a process that never comes and never ends. Whoever does not join within
+/// fleet.join_timeout_s gives its seat back. After a restart of the coordinator the time begins
+/// anew.
+void FleetDesk::GiveUpAbsent(const Call& call) {
+  const auto limit = FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s));
+  std::erase_if(awaited_, [this](const auto& awaited) {
+    return !job_->seats.IsExpected(awaited.first) ||
+           job_->membership.FindSeat(awaited.first) != nullptr;
+  });
+  for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {
+    if (job_->membership.FindSeat(seat) != nullptr) {
+      continue;  // it has joined, and asks for its first lease later
+    }
+    const TimePoint since = awaited_.try_emplace(seat, call.now).first->second;
+    if (call.now - since >= limit) {
+      job_->log->Warning(
+          "worker_never_joined", {{"worker", seat.value}, {"waited_s", Seconds(limit)}});
+      job_->seats.Cancel(seat);
+      job_->fleet->KillWorker(seat);
+    }
+  }
+}
+
 void FleetDesk::OnTick(const Call& call) {
+  const bool is_training = job_->state.phase == JobPhase::kTraining;
+  // Where the job has gone back, seats are kept for those who had them.
+  const bool is_first_start =
+      job_->state.phase == JobPhase::kStarting && !job_->training_began.has_value();
+  if (is_training) {
+    GiveUpAbsent(call);
+  }
+  if (!is_training && !is_first_start) {
+    return;
+  }
   const bool is_replacing = job_->options.config.fleet.replace;
-  if (job_->state.phase != JobPhase::kTraining ||
-      (!is_replacing && !is_filling_ && !is_emptying_)) {
+  if (!is_replacing && !is_filling_ && !is_emptying_) {
     return;
   }
   const std::vector<GroupSeating> seatings = job_->Seatings();
@@ -179,7 +212,7 @@ void FleetDesk::Fill(const std::vector<GroupSeating>& seatings, const Call& call
     const size_t there = seating.size() + seating.failed;
     const uint32_t wanted = job_->state.wanted[group];
     if (there < wanted) {
-      FillGroup(group, seating, wanted - static_cast<uint32_t>(there));
+      FillGroup(group, seating, wanted - static_cast<uint32_t>(there), call);
       has_filled = true;
     }
   }
@@ -193,7 +226,8 @@ void FleetDesk::Fill(const std::vector<GroupSeating>& seatings, const Call& call
   next_fill_ = call.now + backoff_.Next(&job_->random);
 }
 
-void FleetDesk::FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing) {
+void FleetDesk::FillGroup(
+    uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call) {
   for (uint32_t i = 0; i < missing; ++i) {
     const bool is_vacant = i < seating.vacant.size();
     if (!is_vacant && job_->seats.size() == kSeatsMax) {
@@ -204,6 +238,7 @@ void FleetDesk::FillGroup(uint32_t group, const GroupSeating& seating, uint32_t 
     const proto::WorkerGroup& settings = job_->seats.GroupOf(seat);
     job_->log->Info("fleet_start", {{"worker", seat.value}, {"type", settings.type}});
     job_->seats.Expect(seat);
+    awaited_[seat] = call.now;
     job_->fleet->StartWorker(seat, settings);
   }
 }
@@ -216,7 +251,7 @@ void FleetDesk::Empty(const std::vector<GroupSeating>& seatings, const Call& cal
     size_t surplus = seating.size() - std::min(seating.size(), wanted);
     for (auto it = seating.coming.rbegin(); it != seating.coming.rend() && surplus > 0; ++it) {
       job_->log->Info("fleet_cancel", {{"worker", it->value}});
-      job_->seats.StopExpecting(*it);
+      job_->seats.Cancel(*it);
       job_->fleet->KillWorker(*it);
       --surplus;
     }

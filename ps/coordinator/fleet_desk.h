@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "ps/base/retry.h"
@@ -32,14 +33,16 @@ class FleetDesk {
   Result<std::vector<uint32_t>> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
   Status CheckWanted(const std::vector<uint32_t>& wanted) const;
   void Fill(const std::vector<GroupSeating>& seatings, const Call& call);
-  void FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing);
+  void FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call);
   void Empty(const std::vector<GroupSeating>& seatings, const Call& call);
+  void GiveUpAbsent(const Call& call);
   bool IsNothingLeftToLease() const;
 
   Job* const job_;
   NoticeDesk* const notices_;
-  bool is_filling_ = false;   // asked for, and not all of it was started yet
-  bool is_emptying_ = false;  // asked for, and not all were told to leave yet
+  bool is_filling_ = false;                // asked for, and not all of it was started yet
+  bool is_emptying_ = false;               // asked for, and not all were told to leave yet
+  std::map<WorkerId, TimePoint> awaited_;  // seats of expected workers, and since when
   // Workers that are lost again and again are replaced less and less often.
   Backoff backoff_;
   TimePoint next_fill_{};

@@ -196,8 +196,11 @@ void JobPhases::CheckJoinTimeout(const Call& call) {
     Fail(
         Status::DeadlineExceeded(
             "no worker joined" + within +
-            (missing.empty() ? "; the job has none that psctl starts, so start some by hand"
-                             : "; missing: " + missing)),
+            (!missing.empty() ? "; missing: " + missing
+             : job_->seats.initial() == 0
+                 ? "; the job has none that psctl starts, so start some by "
+                   "hand"
+                 : "; all that were started have ended")),
         call);
     return;
   }

@@ -257,6 +257,13 @@ std::optional<WorkerId> JoinDesk::FreshSeat() {
 
 void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
   FreeKeptSeats(&request, call.now);
+  if (request.has_seat && !request.is_returning && job_->seats.IsCancelled(request.seat)) {
+    job_->Refuse(
+        call,
+        StatusCode::kCancelled,
+        fmt::format("worker {} is not wanted any more, and is being killed", request.seat.value));
+    return;
+  }
   const std::optional<WorkerId> seat = ChooseSeat(request, call);
   if (!seat) {
     job_->Refuse(

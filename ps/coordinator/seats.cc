@@ -122,6 +122,7 @@ std::optional<WorkerId> Seats::Vacant() const {
 void Seats::Expect(WorkerId seat) {
   touched_->Mark(RowKind::kSeat, seat.value);
   state_->expected.insert(seat);
+  cancelled_.erase(seat);
   state_->ends.erase(seat);
   NoteVacancy(seat);
 }
@@ -131,6 +132,11 @@ void Seats::StopExpecting(WorkerId seat) {
     touched_->Mark(RowKind::kSeat, seat.value);
     NoteVacancy(seat);
   }
+}
+
+void Seats::Cancel(WorkerId seat) {
+  StopExpecting(seat);
+  cancelled_.insert(seat);
 }
 
 }  // namespace ps::coordinator

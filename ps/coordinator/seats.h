@@ -57,6 +57,14 @@ class Seats {
   void Expect(WorkerId seat);
   void StopExpecting(WorkerId seat);
 
+  /// The worker that was started for the seat is killed instead. It may ask to join yet.
+  void Cancel(WorkerId seat);
+
+  /// Until its process is known to have ended, or another one is expected.
+  bool IsCancelled(WorkerId seat) const { return cancelled_.contains(seat); }
+
+  void NoteEnd(WorkerId seat) { cancelled_.erase(seat); }
+
   bool IsExpected(WorkerId seat) const { return state_->expected.contains(seat); }
 
   const std::set<WorkerId>& expected() const { return state_->expected; }
@@ -86,6 +94,7 @@ class Seats {
   std::vector<uint32_t> places_;  // of the groups, by seat of the config
   uint32_t initial_ = 0;
   std::set<WorkerId> taken_;
+  std::set<WorkerId> cancelled_;
   std::set<WorkerId> vacant_;  // neither taken nor expected
 };
 

@@ -148,6 +148,20 @@ TEST_F(FleetTest, WhoHasNotJoinedGoesFirst) {
   EXPECT_FALSE(IsTold(1));
 }
 
+/// It would count as a revocation when it is killed.
+TEST_F(FleetTest, WhoAsksToJoinWhileItIsKilledIsRefused) {
+  Scale({Change("fast", 3, false)});
+  harness_.Wait(kTick, workers_);
+  Scale({Change("fast", 2, false)});
+  harness_.Wait(kTick, workers_);
+  const proto::PeerId late = harness_.AskToJoin(3);
+  const auto refusal = harness_.Take<proto::Refusal>(late);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kCancelled);
+  harness_.Exit(ProcessKind::kWorker, 3, 0, "killed by signal 9 (Killed)");
+  EXPECT_EQ(harness_.Join(3).minibatch, 10U) << "somebody else, by hand";
+}
+
 TEST_F(FleetTest, ScalesToNothingAndBack) {
   Scale({Change("", 0, false)});
   harness_.Wait(kTick, workers_);
@@ -165,6 +179,19 @@ TEST_F(FleetTest, ALostWorkerIsReplacedInItsSeat) {
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
   harness_.Wait(kTick, workers_);
   EXPECT_THAT(Started(), ElementsAre(2));
+}
+
+TEST_F(FleetTest, WhoNeverComesIsGivenUpAndStartedAgain) {
+  for (uint32_t worker = 0; worker < 3; ++worker) {
+    harness_.Exit(ProcessKind::kWorker, worker, 0, "killed by signal 9 (Killed)");
+  }
+  harness_.Wait(kTick);
+  EXPECT_THAT(Started(), ElementsAre(0, 1, 2));
+  harness_.Wait(seconds(29));
+  EXPECT_THAT(harness_.fleet.kills, IsEmpty()) << "fleet.join_timeout_s is 30";
+  harness_.Wait(seconds(2));
+  EXPECT_THAT(harness_.fleet.kills, ElementsAre(WorkerId(0), WorkerId(1), WorkerId(2)));
+  EXPECT_THAT(Started(), ElementsAre(0, 1, 2));
 }
 
 TEST_F(FleetTest, AWorkerIsReplacedAtItsNotice) {
