@@ -46,6 +46,9 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   }
 
   void StartWorker(WorkerId seat, const proto::WorkerGroup& /*group*/) override {
+    if (scenario_.is_replacing) {
+      fleet_.Supersede(seat);
+    }
     fleet_.Start(seat);
   }
 
@@ -163,6 +166,7 @@ Cluster::Cluster(const Scenario& scenario)
            node_,
            [this](Duration pause) { coordinator_.Restart(pause); },
            [this](bool is_immediate) { Stop(is_immediate); },
+           [this](proto::Message request) { coordinator_.Ask(std::move(request)); },
            [this] { return CanLoseServers(); },
            [this](const std::string& directory) { return Damage(directory); }}),
       auditor_(&storage_, &oracle_, &violations_),
@@ -325,7 +329,8 @@ void Cluster::JudgeAnswers() {
 void Cluster::CheckModel() {
   const proto::JobStatus status = coordinator_.core().StatusAt(queue_.Now());
   if (status.model_file.empty()) {
-    if (!faults_.may_lose_server() && !is_stopped_ && has_all_servers_) {
+    const bool may_be_lost = faults_.may_lose_server() || faults_.has_damaged();
+    if (!may_be_lost && !is_stopped_ && has_all_servers_) {
       violations_.push_back("no model was left: " + status.model_problem);
     }
   } else if (!sink_file_.IsWhole()) {
@@ -382,7 +387,8 @@ Outcome Cluster::Run() {
   }
   outcome.model = sink_file_.tensors();
   outcome.job = coordinator_.core().StatusAt(queue_.Now());
-  if (scenario_.is_gentle() && outcome.job.revocations_unnoticed > 0) {
+  if (scenario_.is_gentle() &&
+      outcome.job.revocations_unnoticed + outcome.job.revocations_noticed > 0) {
     violations_.push_back("a worker was lost although nothing had happened to it");
   }
   outcome.violations = violations_;

@@ -12,6 +12,9 @@ constexpr const char* kBootId = "boot";
 /// Rows and state are compared after one event of so many; in every restart besides.
 constexpr uint64_t kCheckEvery = 61;
 
+/// Of psctl. The network's own are counted from 1.
+constexpr proto::PeerId kAsking(~uint64_t{0});
+
 /// Processes of the simulation are not the kernel's. Pids of workers are not known when they start.
 proto::LaunchRecord LaunchOf(proto::ProcessKind kind, uint32_t index, int64_t pid) {
   return {kind, index, kind == proto::ProcessKind::kServer ? pid : 1, 1};
@@ -20,7 +23,23 @@ proto::LaunchRecord LaunchOf(proto::ProcessKind kind, uint32_t index, int64_t pi
 }  // namespace
 
 CoordinatorNode::CoordinatorNode(World world)
-    : world_(std::move(world)), node_(world_.network->AddNode(this)), out_(world_.network, node_) {}
+    : world_(std::move(world)),
+      node_(world_.network->AddNode(this)),
+      out_(world_.network, node_, world_.log) {}
+
+void CoordinatorNode::Answers::Send(proto::PeerId to, uint64_t request_id, proto::Message message) {
+  if (to != kAsking) {
+    nodes_.Send(to, request_id, std::move(message));
+  } else if (const auto* refusal = std::get_if<proto::Refusal>(&message)) {
+    log_->Info("refused", {{"why", refusal->message}});
+  }
+}
+
+void CoordinatorNode::Answers::Close(proto::PeerId peer) {
+  if (peer != kAsking) {
+    nodes_.Close(peer);
+  }
+}
 
 void CoordinatorNode::BeginProcess() {
   OpenJournal();
@@ -90,6 +109,21 @@ void CoordinatorNode::RequestStop(bool is_immediate, const std::string& why) {
       return;
     }
     core_->RequestStop(is_immediate, why, world_.queue->Now(), &*held_);
+    Commit();
+  });
+}
+
+void CoordinatorNode::Ask(proto::Message request) {
+  world_.network->WhenAwake(node_, [this, request = std::move(request)] {
+    if (is_dead_) {
+      world_.queue->After({}, [this, request] { Ask(request); });
+      return;
+    }
+    const TimePoint now = world_.queue->Now();
+    core_->OnPeerConnected(
+        kAsking, {proto::Role::kControl, "", "psctl", Incarnation()}, now, &*held_);
+    core_->OnMessage(kAsking, 1, request, now, &*held_);
+    core_->OnPeerClosed(kAsking, now, &*held_);
     Commit();
   });
 }

@@ -50,6 +50,8 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
   void OnManifestWritten(uint64_t checkpoint, const Status& status);
   void OnManifestRead(uint64_t checkpoint, const Result<checkpoint::Manifest>& manifest);
   void RequestStop(bool is_immediate, const std::string& why);
+  /// A request of psctl's, over a connection of its own, sent again until a coordinator takes it.
+  void Ask(proto::Message request);
   /// Kills the process, and has another one go on after the pause: at once; or in the next event
   /// that lets something out, when its rows are written, before or after it leaves.
   void Restart(Duration pause);
@@ -84,9 +86,22 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
   void Die(Duration pause);
   void GoOn();
 
+  /// What a request of psctl's is answered leaves for nowhere.
+  class Answers final : public proto::Outbox {
+   public:
+    Answers(Network* network, int node, const Logger* log) : nodes_(network, node), log_(log) {}
+
+    void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;
+    void Close(proto::PeerId peer) override;
+
+   private:
+    NodeOutbox nodes_;
+    const Logger* const log_;
+  };
+
   const World world_;
   const int node_;
-  NodeOutbox out_;
+  Answers out_;
   std::optional<coordinator::HeldOutput> held_;
   std::unique_ptr<coordinator::JobJournal> journal_;
   std::unique_ptr<coordinator::CoordinatorCore> core_;

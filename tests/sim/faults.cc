@@ -105,6 +105,10 @@ void Faults::Begin() {
   Plan(scenario.server_multi_kills, &Faults::KillServers);
   Plan(scenario.server_kills_with_coordinator, &Faults::KillServerAndCoordinator);
   Plan(scenario.server_kills_with_damage, &Faults::DamageAndKillServer);
+  Plan(scenario.scales, &Faults::ScaleOne);
+  if (scenario.scales > 0) {
+    world_.queue->After(scenario.disturbed_for, [this] { ScaleTo(world_.scenario->workers); });
+  }
   armed_.servers_at_checkpoint = scenario.server_kills_at_checkpoint;
   armed_.servers_at_restore = scenario.server_kills_at_restore;
   armed_.at_return = scenario.faults_at_return;
@@ -325,6 +329,24 @@ void Faults::FillDisk() {
   const auto how_long = std::chrono::milliseconds(1 + world_.random->Below(1000));
   world_.log->Info("disk_full", {{"directory", directory}, {"seconds", Seconds(how_long)}});
   world_.queue->After(how_long, [this, directory] { full_disks_.erase(directory); });
+}
+
+/// To any size, nobody included; or by one worker, whichever.
+void Faults::ScaleOne() {
+  const uint64_t workers = world_.scenario->workers;
+  if (world_.random->Chance(0.7)) {
+    ScaleTo(world_.random->Below(workers + 3));
+    return;
+  }
+  const WorkerId seat(static_cast<uint32_t>(world_.random->Below(workers + 2)));
+  const auto grace = static_cast<uint32_t>(world_.random->Below(kGraceMsMax));
+  world_.log->Info("drain", {{"worker", seat.value}, {"grace_ms", grace}});
+  world_.ask(proto::NoticeRequest{seat, grace, false, true});
+}
+
+void Faults::ScaleTo(uint64_t workers) {
+  world_.log->Info("scale", {{"workers", workers}});
+  world_.ask(proto::ScaleRequest{{{"", static_cast<int32_t>(workers), false}}});
 }
 
 Status Faults::CheckDisk(checkpoint::Operation operation, const std::string& directory) const {

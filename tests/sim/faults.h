@@ -56,6 +56,8 @@ class Faults {
     /// Ends the coordinator's process, and has another one go on after the pause.
     std::function<void(Duration)> restart_coordinator;
     std::function<void(bool is_immediate)> stop;
+    /// Sends the coordinator a request of psctl's.
+    std::function<void(proto::Message)> ask;
     /// A server that is lost now can come back.
     std::function<bool()> can_lose_servers;
     /// Flips a bit of a database. False when there is nothing in it.
@@ -115,6 +117,8 @@ class Faults {
   void DamageAndKillServer();
   void StallServer();
   void FillDisk();
+  void ScaleOne();
+  void ScaleTo(uint64_t workers);
   void OnServerMessage(int node, const proto::Message& message);
 
   void ArmKill() { ++armed_.kills; }

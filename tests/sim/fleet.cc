@@ -13,16 +13,17 @@ constexpr uint64_t kReportMsMax = 20;
 }  // namespace
 
 void Fleet::Start(std::optional<WorkerId> seat) {
-  world_.queue->After(kStartTime, [this, seat] {
-    const size_t number = processes_.size();
-    processes_.push_back(std::make_unique<Process>());
-    Process* const process = processes_.back().get();
-    process->seat = seat;
-    process->pid = 1000 + static_cast<int64_t>(number);
-    const std::string name =
-        seat ? "w" + std::to_string(seat->value) : "x" + std::to_string(number);
-    process->log = std::make_unique<Logger>(name, world_.queue, world_.sink);
-    Run(process);
+  const size_t number = processes_.size();
+  processes_.push_back(std::make_unique<Process>());
+  Process* const process = processes_.back().get();
+  process->seat = seat;
+  process->pid = 1000 + static_cast<int64_t>(number);
+  const std::string name = seat ? "w" + std::to_string(seat->value) : "x" + std::to_string(number);
+  process->log = std::make_unique<Logger>(name, world_.queue, world_.sink);
+  world_.queue->After(kStartTime, [this, process] {
+    if (!process->has_ended) {
+      Run(process);
+    }
   });
 }
 
@@ -58,16 +59,38 @@ void Fleet::Run(Process* process) {
 }
 
 void Fleet::ReportEnd(const Process& process, const char* description) {
-  if (process.seat) {
+  if (process.seat && !process.is_superseded) {
     on_end_(
         {proto::ProcessKind::kWorker, process.seat->value, process.pid, description, false, ""});
   }
 }
 
 void Fleet::KillSeat(WorkerId seat) {
+  const size_t count = processes_.size();
+  for (size_t i = 0; i < count; ++i) {
+    Process* const process = processes_[i].get();
+    if (process->seat != seat) {
+      continue;
+    }
+    if (process->is_alive()) {
+      Kill(process);
+    } else if (process->node == nullptr && !process->has_ended) {
+      process->has_ended = true;
+      ReportEnd(*process, "killed by signal 9 (Killed)");
+      Replace(*process);
+    }
+  }
+}
+
+void Fleet::Supersede(WorkerId seat) {
   for (const auto& process : processes_) {
-    if (process->seat == seat && process->node->is_alive()) {
-      Kill(process.get());
+    if (process->seat != seat || process->is_superseded) {
+      continue;
+    }
+    process->is_superseded = true;
+    process->has_ended = process->has_ended || process->node == nullptr;
+    if (process->is_alive()) {
+      process->node->Kill(world_.random->Chance(0.5));
     }
   }
 }
@@ -76,8 +99,10 @@ void Fleet::Kill(Process* process) {
   const uint64_t how = world_.random->Below(4);
   process->node->Kill(how == 3);
   world_.log->Info("killed", {{"pid", process->pid}, {"how", how}});
-  if (how < 2) {
-    const auto delay = std::chrono::milliseconds(world_.random->Below(kReportMsMax));
+  // A coordinator that replaces workers relies on hearing of every end, be it late.
+  if (how < 2 || world_.scenario->is_replacing) {
+    const auto delay =
+        std::chrono::milliseconds(world_.random->Below(how < 2 ? kReportMsMax : kReplaceMsMax));
     world_.queue->After(
         delay, [this, process] { ReportEnd(*process, "killed by signal 9 (Killed)"); });
   }
@@ -85,7 +110,7 @@ void Fleet::Kill(Process* process) {
 }
 
 void Fleet::Replace(const Process& process) {
-  if (!process.seat) {
+  if (!process.seat || world_.scenario->is_replacing) {
     return;
   }
   const auto delay = std::chrono::milliseconds(world_.random->Below(kReplaceMsMax));
@@ -99,7 +124,7 @@ void Fleet::Replace(const Process& process) {
 Fleet::Process* Fleet::PickAlive() {
   std::vector<Process*> alive;
   for (const auto& process : processes_) {
-    if (process->node->is_alive()) {
+    if (process->is_alive()) {
       alive.push_back(process.get());
     }
   }

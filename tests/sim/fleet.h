@@ -24,7 +24,11 @@ class Fleet {
     std::optional<WorkerId> seat;  // none: nobody started it, and it asks for any
     int64_t pid = 0;
     std::unique_ptr<Logger> log;
-    std::unique_ptr<WorkerNode> node;
+    std::unique_ptr<WorkerNode> node;  // none: it is being started, or was killed meanwhile
+    bool has_ended = false;            // before it ran
+    bool is_superseded = false;        // nobody hears of its end
+
+    bool is_alive() const { return node != nullptr && node->is_alive(); }
   };
 
   /// What it is part of; all outlive it.
@@ -48,11 +52,15 @@ class Fleet {
       : world_(world), on_end_(std::move(on_end)), is_over_(std::move(is_over)) {}
 
   void Start(std::optional<WorkerId> seat);
+  /// As the launcher does for a coordinator that replaces workers: what is left in the seat is
+  /// killed, and nobody hears of its end.
+  void Supersede(WorkerId seat);
   /// As the launcher does: all living processes of the seat.
   void KillSeat(WorkerId seat);
 
   /// Half of the deaths are told by the launcher, a quarter by closed connections alone, a quarter
-  /// by nothing but silence. A process that was started for a seat is replaced, sooner or later.
+  /// by nothing but silence. Unless the coordinator does it, a process that was started for a seat
+  /// is replaced, sooner or later.
   void Kill(Process* process);
 
   /// One that is alive, or null.

@@ -13,6 +13,8 @@ constexpr uint32_t kMinibatches[] = {4, 6, 3, 8};
 constexpr uint32_t kQueueKib = 1024;
 /// What seeds of returns are drawn with.
 constexpr uint64_t kReturns = uint64_t{0x1a} << 32U;
+/// The same for the fleet that is wanted.
+constexpr uint64_t kFleets = uint64_t{0x2b} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -104,6 +106,14 @@ void DrawReturns(Random* random, Scenario* s) {
   s->faults_at_return = static_cast<uint32_t>(random->Below(3));
 }
 
+/// Nobody need be lost for it, so there are gentle runs of it, too.
+void DrawFleet(Random* random, Scenario* s) {
+  s->is_replacing = random->Chance(0.4);
+  if (s->is_replacing && random->Chance(0.7)) {
+    s->scales = 1 + static_cast<uint32_t>(random->Below(4));
+  }
+}
+
 void DrawCheckpoints(Random* random, Scenario* s) {
   s->checkpoint_every = std::chrono::milliseconds(100 + random->Below(900));
   s->checkpoint_keep = 1 + static_cast<uint32_t>(random->Below(3));
@@ -175,7 +185,7 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.servers.queue_mib = kQueueKib / 1024;
   config.servers.max_detect_s = static_cast<float>(Seconds(scenario.server_detect));
   config.fleet.max_detect_s = static_cast<float>(Seconds(kSimulatedMaxDetect));
-  config.fleet.replace = false;
+  config.fleet.replace = scenario.is_replacing;
   config.checkpoint.enabled = scenario.has_checkpoints();
   config.checkpoint.every_s = static_cast<float>(Seconds(scenario.checkpoint_every));
   config.checkpoint.path = kCheckpointPath;
@@ -230,6 +240,8 @@ Scenario RandomScenario(uint64_t seed) {
       DrawReturns(&returns, &s);
     }
   }
+  Random fleets(seed ^ kFleets);
+  DrawFleet(&fleets, &s);
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
   return s;
 }

@@ -78,6 +78,10 @@ struct Scenario {
   uint32_t server_multi_kills = 0;                         // instants at which several die
   uint32_t server_kills_with_coordinator = 0;              // both die in one instant
   uint32_t server_kills_with_damage = 0;                   // and a bit on the disk is another one
+
+  // The fleet that is wanted.
+  bool is_replacing = false;  // the coordinator replaces workers, not the launcher
+  uint32_t scales = 0;        // of the fleet, up, down, or by one worker; is_replacing only
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, messages are late or repeated,
@@ -152,6 +156,8 @@ void ForEachField(S& s, const Visit& visit) {
   visit("server_multi_kills", s.server_multi_kills);
   visit("server_kills_with_coordinator", s.server_kills_with_coordinator);
   visit("server_kills_with_damage", s.server_kills_with_damage);
+  visit("is_replacing", s.is_replacing);
+  visit("scales", s.scales);
   visit("disturbed_for", s.disturbed_for);
 }
 

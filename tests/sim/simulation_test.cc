@@ -65,6 +65,42 @@ TEST(SimulationTest, AnotherCoordinatorGoesOnFromWhatWasSavedAtAnyMoment) {
   }
 }
 
+/// People ask for more workers, for fewer and for none, while workers and coordinators die, and the
+/// coordinator starts and releases them.
+TEST(SimulationTest, TheFleetBecomesWhatIsWantedWhateverDies) {
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    for (uint64_t seed = 1; seed <= 6; ++seed) {
+      Scenario scenario = Quiet(mode);
+      scenario.seed = seed;
+      scenario.is_replacing = true;
+      scenario.scales = 4;
+      scenario.kills = seed % 3;
+      scenario.multi_kills = seed % 2;
+      scenario.faults_at_join = seed % 2;
+      scenario.restarts = seed % 4;
+      scenario.disturbed_for = std::chrono::seconds(2);
+      ExpectOk(scenario);
+    }
+  }
+}
+
+/// The last epoch's evaluation is all that is left, and the last worker is lost.
+TEST(SimulationTest, AWorkerIsStartedForAnEvaluationThatIsLeft) {
+  Scenario s;
+  s.seed = 2000000441;
+  s.shards = 1;
+  s.workers = 5;
+  s.epochs = 1;
+  s.train_samples = 163;
+  s.kills = 1;
+  s.multi_kills = 2;
+  s.faults_at_leave = 1;
+  s.is_replacing = true;
+  s.scales = 3;
+  s.disturbed_for = Duration(1171000000);
+  ExpectOk(s);
+}
+
 /// In its place another process goes on from the newest checkpoint, whatever is going on.
 TEST(SimulationTest, AServerThatDiesComesBackFromItsCheckpoint) {
   for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp}) {
