@@ -235,8 +235,8 @@ void CommandParser::AddCheckpoint() {
     added->parse_complete_callback([&command, action] { command.action = action; });
     return added;
   };
-  const auto add_where = [&](CLI::App* app) {
-    app->add_option(
+  const auto add_where = [&](CLI::App* to) {
+    to->add_option(
         "RUN",
         command.where,
         "Run, checkpoint path or place of copies; the running job's if there is only one");
