@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <utility>
 
 namespace ps::coordinator {
@@ -134,11 +133,11 @@ uint64_t Job::MembersMax() const {
 
 std::vector<GroupSeating> Job::Seatings() const {
   std::vector<GroupSeating> seatings(options.config.workers.size());
-  std::set<WorkerId> taken;
+  std::vector<bool> is_taken(seats.size());
   for (const auto& [incarnation, member] : membership.members()) {
     const MemberRecord& record = *member.record;
     const std::optional<uint32_t> group = seats.GroupPlaceOf(record.seat);
-    taken.insert(record.seat);
+    is_taken[record.seat.value] = true;
     if (group && !record.is_draining && !record.is_notified) {
       seatings[*group].present.push_back(record.seat);
     }
@@ -146,7 +145,7 @@ std::vector<GroupSeating> Job::Seatings() const {
   for (uint32_t i = 0; i < seats.size(); ++i) {
     const WorkerId seat(i);
     const std::optional<uint32_t> group = seats.GroupPlaceOf(seat);
-    if (!group || taken.contains(seat)) {
+    if (!group || is_taken[i]) {
       continue;
     }
     GroupSeating& seating = seatings[*group];

@@ -42,7 +42,8 @@ Status CheckLedgerState(const LedgerState& state, uint64_t samples_per_epoch, ui
   std::vector<Pieces> leased(state.epochs.size());
   for (const auto& [id, lease] : state.leases) {
     if (lease.lease != id || lease.begin > lease.next || lease.next >= lease.end ||
-        lease.epoch >= leased.size() || id == LeaseId() || id > state.last_lease) {
+        lease.epoch >= leased.size() || id == LeaseId() || id > state.last_lease ||
+        lease.holder == Incarnation()) {
       return Status::Corruption(fmt::format("lease {} makes no sense", id.value));
     }
     leased[lease.epoch].emplace_back(lease.next, lease.end);
@@ -76,8 +77,8 @@ SampleLedger::SampleLedger(
     epochs_complete_ += is_epoch_complete(epoch) ? 1 : 0;
     NoteQueue(epoch);
   }
-  for (const auto& [id, lease] : state_->leases) {
-    holders_[lease.holder].insert(id);
+  for (auto& [id, lease] : state_->leases) {
+    Open(&lease);
   }
 }
 
@@ -128,17 +129,16 @@ std::optional<TrainLease> SampleLedger::Grant(
   NoteQueue(lease.epoch);
   touched_->Mark(RowKind::kEpoch, lease.epoch);
   touched_->Mark(RowKind::kLease, lease.lease.value);
-  state_->leases[lease.lease] = lease;
-  holders_[holder].insert(lease.lease);
+  Open(&state_->leases.emplace(lease.lease, lease).first->second);
   return lease;
 }
 
 Status SampleLedger::Count(LeaseId lease, uint64_t begin, uint64_t end) {
-  const auto it = state_->leases.find(lease);
-  if (it == state_->leases.end()) {
+  TrainLease* const found = lease_index_.Find(lease);
+  if (found == nullptr) {
     return Status::InvalidArgument(fmt::format("lease {} is not open", lease.value));
   }
-  TrainLease& open = it->second;
+  TrainLease& open = *found;
   if (begin != open.next || end <= begin || end > open.end) {
     return Status::InvalidArgument(fmt::format(
         "samples {} are not the next ones of lease {}, which has {} left",
@@ -152,32 +152,42 @@ Status SampleLedger::Count(LeaseId lease, uint64_t begin, uint64_t end) {
   samples_counted_ += end - begin;
   epochs_complete_ += is_epoch_complete(open.epoch) ? 1 : 0;
   if (open.next == open.end) {
-    Close(it);
+    Close(found);
   }
   return Status::Ok();
 }
 
-void SampleLedger::Close(std::map<LeaseId, TrainLease>::iterator lease) {
-  const auto holder = holders_.find(lease->second.holder);
-  holder->second.erase(lease->first);
+void SampleLedger::Open(TrainLease* lease) {
+  lease_index_.Insert(lease->lease, lease);
+  const auto [holder, is_new] = holders_.try_emplace(lease->holder);
+  holder->second.push_back(lease);
+  if (is_new) {
+    holder_index_.Insert(lease->holder, &holder->second);
+  }
+}
+
+void SampleLedger::Close(TrainLease* lease) {
+  const auto holder = holders_.find(lease->holder);
+  std::erase(holder->second, lease);
   if (holder->second.empty()) {
+    holder_index_.Erase(holder->first);
     holders_.erase(holder);
   }
-  touched_->Mark(RowKind::kLease, lease->first.value);
-  state_->leases.erase(lease);
+  touched_->Mark(RowKind::kLease, lease->lease.value);
+  lease_index_.Erase(lease->lease);
+  state_->leases.erase(lease->lease);
 }
 
 void SampleLedger::Return(LeaseId lease) {
-  const auto it = state_->leases.find(lease);
-  PS_CHECK(it != state_->leases.end()) << "lease " << lease;
-  const TrainLease& open = it->second;
-  EpochRecord& record = state_->epochs[open.epoch];
-  touched_->Mark(RowKind::kEpoch, open.epoch);
-  record.returned.Insert(open.next, open.end);
-  record.samples_returned += open.end - open.next;
-  samples_queued_ += open.end - open.next;
-  NoteQueue(open.epoch);
-  Close(it);
+  TrainLease* const open = lease_index_.Find(lease);
+  PS_CHECK(open != nullptr) << "lease " << lease;
+  EpochRecord& record = state_->epochs[open->epoch];
+  touched_->Mark(RowKind::kEpoch, open->epoch);
+  record.returned.Insert(open->next, open->end);
+  record.samples_returned += open->end - open->next;
+  samples_queued_ += open->end - open->next;
+  NoteQueue(open->epoch);
+  Close(open);
 }
 
 LeaseId SampleLedger::NewLeaseId() {
@@ -185,29 +195,24 @@ LeaseId SampleLedger::NewLeaseId() {
   return state_->last_lease;
 }
 
-const TrainLease* SampleLedger::Find(LeaseId lease) const {
-  const auto it = state_->leases.find(lease);
-  return it == state_->leases.end() ? nullptr : &it->second;
-}
-
 std::vector<TrainLease> SampleLedger::LeasesOf(Incarnation holder) const {
   std::vector<TrainLease> leases;
-  if (const auto it = holders_.find(holder); it != holders_.end()) {
-    for (const LeaseId lease : it->second) {
-      leases.push_back(state_->leases.at(lease));
+  if (const auto* const open = holder_index_.Find(holder); open != nullptr) {
+    for (const TrainLease* const lease : *open) {
+      leases.push_back(*lease);
     }
   }
   return leases;
 }
 
 const TrainLease* SampleLedger::OldestOf(Incarnation holder) const {
-  const auto it = holders_.find(holder);
-  return it == holders_.end() ? nullptr : Find(*it->second.begin());
+  const auto* const open = holder_index_.Find(holder);
+  return open == nullptr ? nullptr : open->front();
 }
 
 size_t SampleLedger::CountOf(Incarnation holder) const {
-  const auto it = holders_.find(holder);
-  return it == holders_.end() ? 0 : it->second.size();
+  const auto* const open = holder_index_.Find(holder);
+  return open == nullptr ? 0 : open->size();
 }
 
 bool SampleLedger::is_epoch_complete(uint32_t epoch) const {
@@ -228,8 +233,16 @@ Status SampleLedger::Check() const {
   const SampleLedger fresh(&copy, samples_per_epoch_, epochs_, &touched);
   if (fresh.samples_counted_ != samples_counted_ || fresh.samples_queued_ != samples_queued_ ||
       fresh.epochs_complete_ != epochs_complete_ || fresh.queued_epochs_ != queued_epochs_ ||
-      fresh.holders_ != holders_) {
+      fresh.holders_.size() != holders_.size() || lease_index_.size() != state_->leases.size()) {
     return Status::Corruption("the ledger's sums are not those of its state");
+  }
+  for (const auto& [id, lease] : state_->leases) {
+    const auto* const open = holder_index_.Find(lease.holder);
+    if (lease_index_.Find(id) != &lease || open == nullptr ||
+        std::count(open->begin(), open->end(), &lease) != 1 ||
+        open->size() != fresh.CountOf(lease.holder)) {
+      return Status::Corruption(fmt::format("lease {} is not at its holder", id.value));
+    }
   }
   return Status::Ok();
 }

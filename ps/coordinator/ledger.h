@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "ps/base/id_index.h"
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/coordinator/touched_rows.h"
@@ -42,7 +43,8 @@ class SampleLedger {
   LeaseId NewLeaseId();
 
   /// Null when it is not open.
-  const TrainLease* Find(LeaseId lease) const;
+  const TrainLease* Find(LeaseId lease) const { return lease_index_.Find(lease); }
+
   /// Open leases of `holder`, in grant order.
   std::vector<TrainLease> LeasesOf(Incarnation holder) const;
 
@@ -51,7 +53,7 @@ class SampleLedger {
   /// How many there are.
   size_t CountOf(Incarnation holder) const;
 
-  bool HasLease(Incarnation holder) const { return holders_.contains(holder); }
+  bool HasLease(Incarnation holder) const { return holder_index_.Find(holder) != nullptr; }
 
   bool is_epoch_complete(uint32_t epoch) const;
 
@@ -77,7 +79,8 @@ class SampleLedger {
 
  private:
   void NoteQueue(uint32_t epoch);
-  void Close(std::map<LeaseId, TrainLease>::iterator lease);
+  void Open(TrainLease* lease);
+  void Close(TrainLease* lease);
   bool CanBegin(uint32_t epochs_ahead) const;
 
   const uint64_t samples_per_epoch_;
@@ -88,8 +91,10 @@ class SampleLedger {
   uint64_t samples_counted_ = 0;
   uint64_t samples_queued_ = 0;
   uint32_t epochs_complete_ = 0;
-  std::set<uint32_t> queued_epochs_;  // those with samples to lease
-  std::map<Incarnation, std::set<LeaseId>> holders_;
+  std::set<uint32_t> queued_epochs_;                         // those with samples to lease
+  std::map<Incarnation, std::vector<TrainLease*>> holders_;  // open leases in grant order
+  IdIndex<Incarnation, std::vector<TrainLease*>> holder_index_;
+  IdIndex<LeaseId, TrainLease> lease_index_;
 };
 
 /// Whether a ledger can be made of a loaded state. Errors: kCorruption naming what is wrong.

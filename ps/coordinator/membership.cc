@@ -18,7 +18,7 @@ Membership::Membership(MembershipState* state, uint32_t shard_count, TouchedRows
       shard_count_(shard_count),
       changes_since_(state->generation) {
   for (auto& [incarnation, record] : state_->members) {
-    members_[incarnation].record = &record;
+    NoteMember(&record);
     seats_[record.seat] = incarnation;
     processes_.insert({{record.host, record.pid}, incarnation});
     if (!record.is_admitted) {
@@ -54,8 +54,14 @@ Member& Membership::Add(WorkerId seat, const std::string& host, int64_t pid) {
   processes_.insert({{host, pid}, incarnation});
   joining_.insert({record.joined, incarnation});
   NoteChange(incarnation);
-  Member& member = members_[incarnation];
-  member.record = &record;
+  return NoteMember(&record);
+}
+
+Member& Membership::NoteMember(MemberRecord* record) {
+  Member& member = members_[record->incarnation];
+  member.record = record;
+  member.own_record_ = record;
+  member_index_.Insert(record->incarnation, &member);
   return member;
 }
 
@@ -75,6 +81,7 @@ Departure& Membership::Remove(
   processes_.erase({{record.member.host, record.member.pid}, incarnation});
   joining_.erase({record.member.joined, incarnation});
   const uint64_t lives = members_.at(incarnation).lives;
+  member_index_.Erase(incarnation);
   members_.erase(incarnation);
   NoteChange(incarnation);
   ++unresolved_;
@@ -105,7 +112,7 @@ void Membership::NoteChange(Incarnation incarnation) {
 
 MemberRecord& Membership::Edit(const Member& member) {
   touched_->Mark(RowKind::kMember, member.record->incarnation.value);
-  return state_->members.at(member.record->incarnation);
+  return *member.own_record_;
 }
 
 DepartureRecord& Membership::Edit(const Departure& departure) {
@@ -114,17 +121,7 @@ DepartureRecord& Membership::Edit(const Departure& departure) {
 }
 
 void Membership::NoteStats(const Member& member, const proto::WorkerStats& stats) {
-  state_->members.at(member.record->incarnation).stats = stats;
-}
-
-Member* Membership::Find(Incarnation incarnation) {
-  const auto it = members_.find(incarnation);
-  return it == members_.end() ? nullptr : &it->second;
-}
-
-const Member* Membership::Find(Incarnation incarnation) const {
-  const auto it = members_.find(incarnation);
-  return it == members_.end() ? nullptr : &it->second;
+  member.own_record_->stats = stats;
 }
 
 Member* Membership::FindSeat(WorkerId seat) {
@@ -314,8 +311,9 @@ Status Membership::Check() const {
         return entry.second.is_resolved;
       }));
   if (seats_.size() != state_->members.size() || members_.size() != seats_.size() ||
-      processes_.size() != seats_.size() || departures_.size() != state_->departures.size() ||
-      kept_.size() != resolved || unresolved_ + resolved != departures_.size()) {
+      member_index_.size() != seats_.size() || processes_.size() != seats_.size() ||
+      departures_.size() != state_->departures.size() || kept_.size() != resolved ||
+      unresolved_ + resolved != departures_.size()) {
     return Status::Corruption("the membership's tables are not those of its state");
   }
   return Status::Ok();

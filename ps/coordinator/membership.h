@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ps/base/id_index.h"
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
@@ -44,6 +45,10 @@ struct Member {
   TimePoint last_progress{};  // lease granted to idle hands, or a step or evaluation reported
   TimePoint last_step{};      // reported, or the first lease's grant
   uint64_t lives = 0;         // of the shards that it is known to have found, added up
+
+ private:
+  friend class Membership;
+  MemberRecord* own_record_ = nullptr;  // `record`, to be changed
 };
 
 /// A departure: its record, and who waits for its end.
@@ -77,8 +82,10 @@ class Membership {
   /// after a restart it says it again.
   void NoteStats(const Member& member, const proto::WorkerStats& stats);
 
-  Member* Find(Incarnation incarnation);
-  const Member* Find(Incarnation incarnation) const;
+  Member* Find(Incarnation incarnation) { return member_index_.Find(incarnation); }
+
+  const Member* Find(Incarnation incarnation) const { return member_index_.Find(incarnation); }
+
   Member* FindSeat(WorkerId seat);
   /// The member that this process joined as and that has no connection, or null. `pid` is not 0.
   Member* FindProcess(const std::string& host, int64_t pid);
@@ -131,6 +138,7 @@ class Membership {
   Status Check() const;
 
  private:
+  Member& NoteMember(MemberRecord* record);
   void NoteAcknowledgements();
   void NoteChange(Incarnation incarnation);
 
@@ -139,6 +147,7 @@ class Membership {
   const uint32_t shard_count_;
   // What follows from the state, kept at hand.
   std::map<Incarnation, Member> members_;
+  IdIndex<Incarnation, Member> member_index_;
   std::map<Incarnation, Departure> departures_;
   std::map<WorkerId, Incarnation> seats_;
   std::set<std::pair<std::pair<std::string, int64_t>, Incarnation>> processes_;

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "ps/base/check.h"
+#include "ps/base/id_index.h"
 #include "ps/base/ids.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
@@ -23,7 +25,7 @@ class Peers {
   void Add(proto::PeerId id, Peer peer) {
     Remove(id);
     ++counts_[peer.role];
-    peers_.emplace(id, std::move(peer));
+    index_.Insert(id, &peers_.emplace(id, std::move(peer)).first->second);
   }
 
   /// False when there was none.
@@ -33,18 +35,20 @@ class Peers {
       return false;
     }
     --counts_[it->second.role];
+    index_.Erase(id);
     peers_.erase(it);
     return true;
   }
 
   /// Null when it is not open.
-  Peer* Find(proto::PeerId id) {
-    const auto it = peers_.find(id);
-    return it == peers_.end() ? nullptr : &it->second;
-  }
+  Peer* Find(proto::PeerId id) { return index_.Find(id); }
 
   /// Requires: it is open.
-  Peer& At(proto::PeerId id) { return peers_.at(id); }
+  Peer& At(proto::PeerId id) {
+    Peer* const peer = Find(id);
+    PS_CHECK(peer != nullptr) << "peer " << id << " is not open";
+    return *peer;
+  }
 
   bool Has(proto::Role role) const {
     const auto it = counts_.find(role);
@@ -55,6 +59,7 @@ class Peers {
 
  private:
   std::map<proto::PeerId, Peer> peers_;
+  IdIndex<proto::PeerId, Peer> index_;
   std::map<proto::Role, size_t> counts_;
 };
 

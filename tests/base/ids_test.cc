@@ -1,10 +1,13 @@
 #include "ps/base/ids.h"
 
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <type_traits>
 
 #include "gtest/gtest.h"
+#include "ps/base/id_index.h"
+#include "ps/base/random.h"
 
 namespace ps {
 namespace {
@@ -42,6 +45,33 @@ TEST(ChunkKeyTest, TensorAndChunkComeBack) {
 TEST(ChunkKeyTest, ChunksOfATensorAreNeighboursInOrder) {
   EXPECT_LT(MakeChunkKey(1, 0xffffffffU), MakeChunkKey(2, 0));
   EXPECT_EQ(MakeChunkKey(1, 0).value + 1, MakeChunkKey(1, 1).value);
+}
+
+TEST(IdIndexTest, FindsWhatAMapHasWhateverComesAndGoes) {
+  Random random(1);
+  std::map<LeaseId, int> map;
+  IdIndex<LeaseId, int> index;
+  for (int i = 0; i < 20000; ++i) {
+    const size_t wanted = i < 10000 ? 1000 : 10;  // it fills, then nearly all go
+    if (map.size() < wanted && random.Chance(0.7)) {
+      const LeaseId id(random.Below(5000) + 1);
+      if (map.emplace(id, i).second) {
+        index.Insert(id, &map.at(id));
+      }
+    } else if (!map.empty()) {
+      const LeaseId id = std::next(map.begin(), static_cast<int>(random.Below(map.size())))->first;
+      index.Erase(id);
+      index.Erase(id);
+      map.erase(id);
+    }
+    const LeaseId asked(random.Below(5001));
+    const auto it = map.find(asked);
+    ASSERT_EQ(index.Find(asked), it == map.end() ? nullptr : &it->second) << asked;
+    ASSERT_EQ(index.size(), map.size());
+  }
+  for (auto& [id, value] : map) {
+    EXPECT_EQ(index.Find(id), &value);
+  }
 }
 
 }  // namespace

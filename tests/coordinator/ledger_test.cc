@@ -78,7 +78,8 @@ void RunRandomJob(uint64_t seed) {
   for (int i = 0; i < 100000 && !ledger.is_complete(); ++i) {
     const uint64_t what = random.Below(10);
     if (what < 3 || open.empty()) {
-      const auto lease = ledger.Grant(Incarnation(random.Below(4)), 1 + random.Below(40), ahead);
+      const auto lease =
+          ledger.Grant(Incarnation(1 + random.Below(4)), 1 + random.Below(40), ahead);
       if (lease) {
         EXPECT_TRUE(open.insert(lease->lease).second);
       }
