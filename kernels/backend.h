@@ -57,14 +57,18 @@ struct LossResult {
 
 /// Where softmax cross-entropy reads and writes. All in device memory.
 ///   loss(i) = log(sum over j of exp(z[i,j])) - z[i, label(i)]
+/// The label of a row that counts for nothing: no loss, no hit, a gradient of 0.
+inline constexpr uint32_t kNoLabel = UINT32_MAX;
+
 struct LossArgs {
   int64_t n = 0;
   int64_t classes = 0;
   const float* logits = nullptr;     // [n, classes]
-  const uint32_t* labels = nullptr;  // [n], each below `classes`
+  const uint32_t* labels = nullptr;  // [n], each below `classes`, or kNoLabel
   float* dz = nullptr;               // [n, classes], written: gradient of the mean loss. May be
                                      // nullptr, may be `logits`
   LossResult* result = nullptr;      // written
+  int64_t labelled = 0;              // rows that have a label, of which dz is the mean's; 0: all n
 };
 
 /// A queue of work, done in order. Calls return before the device has finished: all that they name

@@ -96,6 +96,36 @@ struct ChannelsLastOptions {
   int64_t width = 1;
 };
 
+/// y[n,t] = tokens[x[n,t]] + positions[t], rows of `width`. x [n,length] holds numbers of tokens,
+/// in [0, vocabulary), as floats; what is none makes its row NaN. Tokens have no gradient: Backward
+/// is never asked for dx.
+///   params  tokens [vocabulary,width], then positions [length,width] if there are any
+struct EmbeddingOptions {
+  int64_t vocabulary = 1;  // at most 2^24
+  int64_t length = 1;
+  int64_t width = 1;
+  bool positions = true;
+};
+
+/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, mean and (biased) variance over the
+/// features of each of the n vectors.
+///   params  gamma [features], beta [features]
+struct LayerNormOptions {
+  int64_t features = 1;
+  float epsilon = 1e-5F;
+  bool input_gradient = true;  // false: Backward is never asked for dx
+};
+
+/// Scaled dot-product attention, by head: y[t] = sum over u of softmax(q[t] k[u] / sqrt(w))[u]
+/// v[u], w = width / heads. x [n,length,3*width] holds q, k and v of each token one behind the
+/// other, each with its heads in order; y is [n,length,width].
+struct AttentionOptions {
+  int64_t length = 1;
+  int64_t width = 1;
+  int64_t heads = 1;    // divides the width
+  bool causal = false;  // u <= t only
+};
+
 using OpSpec = std::variant<
     LinearOptions,
     Conv2dOptions,
@@ -105,7 +135,10 @@ using OpSpec = std::variant<
     GeluOptions,
     DropoutOptions,
     FlattenOptions,
-    ChannelsLastOptions>;
+    ChannelsLastOptions,
+    EmbeddingOptions,
+    LayerNormOptions,
+    AttentionOptions>;
 
 /// The size of a window's output along one axis.
 constexpr int64_t WindowCount(int64_t in, int64_t kernel, int64_t stride, int64_t padding) {

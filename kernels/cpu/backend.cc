@@ -61,6 +61,16 @@ struct OpMaker {
     return MakeChannelsLast(o, workspace);
   }
 
+  std::unique_ptr<Op> operator()(const EmbeddingOptions& o) const { return MakeEmbedding(o); }
+
+  std::unique_ptr<Op> operator()(const LayerNormOptions& o) const {
+    return MakeLayerNorm(o, workspace);
+  }
+
+  std::unique_ptr<Op> operator()(const AttentionOptions& o) const {
+    return MakeAttention(o, workspace);
+  }
+
   Workspace* workspace;
 };
 
@@ -98,7 +108,11 @@ class CpuStream final : public Stream {
 
   void SoftmaxCrossEntropy(const LossArgs& args) override {
     *args.result = kernels::SoftmaxCrossEntropy(
-        args.logits, {args.labels, static_cast<size_t>(args.n)}, args.classes, args.dz);
+        args.logits,
+        {args.labels, static_cast<size_t>(args.n)},
+        args.classes,
+        args.dz,
+        args.labelled);
   }
 
   void Record(Event* /*event*/) override {}

@@ -1,5 +1,6 @@
 #include "kernels/cpu/loss.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ps/base/check.h"
@@ -7,10 +8,21 @@
 namespace ps::kernels {
 
 LossResult SoftmaxCrossEntropy(
-    const float* logits, std::span<const uint32_t> labels, int64_t classes, float* dz) {
+    const float* logits,
+    std::span<const uint32_t> labels,
+    int64_t classes,
+    float* dz,
+    int64_t labelled) {
   LossResult result;
-  const float inverse_n = 1.0F / static_cast<float>(labels.size());
+  const auto n = static_cast<int64_t>(labels.size());
+  const float inverse_n = 1.0F / static_cast<float>(labelled == 0 ? n : labelled);
   for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == kNoLabel) {
+      if (dz != nullptr) {
+        std::fill_n(dz + static_cast<int64_t>(i) * classes, classes, 0.0F);
+      }
+      continue;
+    }
     const auto label = static_cast<int64_t>(labels[i]);
     PS_CHECK(label < classes) << "label " << label << " of " << classes << " classes";
     const float* z = logits + static_cast<int64_t>(i) * classes;

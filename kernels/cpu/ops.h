@@ -21,4 +21,8 @@ std::unique_ptr<Op> MakeDropout(const DropoutOptions& options);
 std::unique_ptr<Op> MakeFlatten(const FlattenOptions& options, Workspace* workspace);
 std::unique_ptr<Op> MakeChannelsLast(const ChannelsLastOptions& options, Workspace* workspace);
 
+std::unique_ptr<Op> MakeEmbedding(const EmbeddingOptions& options);
+std::unique_ptr<Op> MakeLayerNorm(const LayerNormOptions& options, Workspace* workspace);
+std::unique_ptr<Op> MakeAttention(const AttentionOptions& options, Workspace* workspace);
+
 }  // namespace ps::kernels

@@ -39,12 +39,18 @@ __device__ Largest LargestOfRow(const float* z, int64_t classes, int lane) {
 __global__ void CrossEntropyKernel(LossArgs args, LossResult* parts) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  const float inverse_n = 1.0F / static_cast<float>(args.n);
+  const float inverse_n = 1.0F / static_cast<float>(args.labelled == 0 ? args.n : args.labelled);
   double loss = 0;  // of lane 0
   int64_t correct = 0;
   for (int64_t row = first; row < args.n; row += static_cast<int64_t>(gridDim.x) * kWarps) {
     const float* z = args.logits + row * args.classes;
     const int64_t label = args.labels[row];
+    if (label == kNoLabel) {
+      for (int64_t j = lane; args.dz != nullptr && j < args.classes; j += 32) {
+        args.dz[row * args.classes + j] = 0;
+      }
+      continue;
+    }
     const float chosen = z[label];
     const Largest best = LargestOfRow(z, args.classes, lane);
     double sum = 0;

@@ -401,6 +401,16 @@ struct OpMaker {
     return Make<CudaTranspose>(o.channels, o.height * o.width, stream);
   }
 
+  MadeOp operator()(const EmbeddingOptions& /*o*/) const { return Lacks("embedding"); }
+
+  MadeOp operator()(const LayerNormOptions& /*o*/) const { return Lacks("layer_norm"); }
+
+  MadeOp operator()(const AttentionOptions& /*o*/) const { return Lacks("attention"); }
+
+  static Status Lacks(const std::string& op) {
+    return Status::Unsupported("no CUDA kernels for " + op + " yet; take device cpu");
+  }
+
   template <typename T, typename... Args>
   static MadeOp Make(const Args&... args) {
     return std::unique_ptr<Op>(std::make_unique<T>(args...));

@@ -105,6 +105,71 @@ OpCase ElementwiseCase(
   return c;
 }
 
+OpCase EmbeddingCase(int64_t n, const EmbeddingOptions& o) {
+  OpCase c;
+  c.kind = "embedding";
+  c.sizes = Sizes({n, o.vocabulary, o.length, o.width}) + (o.positions ? "" : "_nopositions");
+  c.n = n;
+  c.in_elements = o.length;
+  c.vocabulary = o.vocabulary;
+  c.out_elements = o.length * o.width;
+  c.parameter_sizes = {o.vocabulary * o.width};
+  if (o.positions) {
+    c.parameter_sizes.push_back(o.length * o.width);
+  }
+  c.spec = o;
+  c.reference = ReferenceEmbedding(o);
+  c.nmse_max = kExact;
+  return c;
+}
+
+OpCase LayerNormCase(int64_t n, int64_t features) {
+  constexpr float kEpsilon = 1e-3F;
+  OpCase c;
+  c.kind = "layer_norm";
+  c.sizes = Sizes({n, features});
+  c.n = n;
+  c.in_elements = features;
+  c.out_elements = features;
+  c.parameter_sizes = {features, features};
+  c.spec = LayerNormOptions{.features = features, .epsilon = kEpsilon};
+  c.reference = ReferenceLayerNorm(features, static_cast<double>(kEpsilon));
+  c.nmse_max = 1e-9;  // as of batch_norm
+  return c;
+}
+
+OpCase AttentionCase(int64_t n, const AttentionOptions& o) {
+  OpCase c;
+  c.kind = "attention";
+  c.sizes = Sizes({n, o.length, o.width, o.heads}) + (o.causal ? "_causal" : "");
+  c.n = n;
+  c.in_elements = 3 * o.length * o.width;
+  c.out_elements = o.length * o.width;
+  c.spec = o;
+  c.reference = ReferenceAttention(o);
+  c.nmse_max = kSums;
+  return c;
+}
+
+void AppendSequenceOps(std::vector<OpCase>* cases) {
+  // n, then vocabulary, length, width, positions.
+  cases->push_back(EmbeddingCase(1, {2, 1, 1, true}));
+  cases->push_back(EmbeddingCase(3, {31, 7, 33, true}));
+  cases->push_back(EmbeddingCase(2, {256, 32, 32, false}));
+  for (const int64_t features : {1, 31, 32, 33, 127}) {
+    cases->push_back(LayerNormCase(1, features));
+    cases->push_back(LayerNormCase(5, features));
+  }
+  for (const bool causal : {false, true}) {
+    // n, then length, width, heads. The last has two tiles, the second of them short.
+    cases->push_back(AttentionCase(1, {1, 1, 1, causal}));
+    cases->push_back(AttentionCase(2, {31, 6, 3, causal}));
+    cases->push_back(AttentionCase(1, {32, 32, 1, causal}));
+    cases->push_back(AttentionCase(3, {33, 10, 2, causal}));
+    cases->push_back(AttentionCase(1, {67, 14, 2, causal}));
+  }
+}
+
 void AppendConvolutions(std::vector<OpCase>* cases) {
   // n, then channels, height, width, out channels, kernel, stride, padding, bias.
   cases->push_back(Conv2dCase(1, {1, 1, 1, 1, 1, 1, 0, true}));
@@ -136,6 +201,7 @@ std::vector<OpCase> AllOpCases() {
   std::vector<OpCase> cases;
   AppendConvolutions(&cases);
   AppendPools(&cases);
+  AppendSequenceOps(&cases);
   cases.push_back(LinearCase(1, 1, 1, true));
   cases.push_back(LinearCase(1, 7, 13, true));
   cases.push_back(LinearCase(5, 31, 10, true));

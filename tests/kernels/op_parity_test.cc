@@ -11,7 +11,14 @@ namespace {
 constexpr uint64_t kParitySeed = 17;
 
 /// By kind of op; a test goes through the rows of its kind.
-class OpParity : public testing::TestWithParam<std::string> {};
+class OpParity : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!HasOp(GetParam())) {
+      GTEST_SKIP() << "this backend has no " << GetParam();
+    }
+  }
+};
 
 double Dot(std::span<const float> a, const Values& b) {
   double sum = 0;
@@ -65,7 +72,9 @@ TEST_P(OpParity, BackwardEqualsFiniteDifferencesOfTheReference) {
     Values x = ToDouble(runner.x);
     Parameters params = DoubleParameters(runner);
     const auto loss = [&] { return Dot(runner.dy, c.reference(c.n, x, params)); };
-    EXPECT_LE(GradientError(runner.dx, &x, loss), kNmseMax) << c << " dx";
+    if (c.vocabulary == 0) {
+      EXPECT_LE(GradientError(runner.dx, &x, loss), kNmseMax) << c << " dx";
+    }
     // The last two of batch norm are observations, not gradients.
     const size_t gradient_count = std::min<size_t>(params.size(), 2);
     for (size_t i = 0; i < gradient_count; ++i) {

@@ -189,4 +189,75 @@ Reference ReferenceChannelsLast(int64_t channels, int64_t positions) {
   return ReferenceFlatten(positions, channels);
 }
 
+Reference ReferenceEmbedding(const EmbeddingOptions& o) {
+  return [=](int64_t n, const Values& x, const Parameters& params) {
+    Values y;
+    for (int64_t row = 0; row < n * o.length; ++row) {
+      for (int64_t i = 0; i < o.width; ++i) {
+        const auto token = static_cast<int64_t>(x[Index(row)]);
+        const double place = o.positions ? params[1][Index(row % o.length * o.width + i)] : 0;
+        y.push_back(params[0][Index(token * o.width + i)] + place);
+      }
+    }
+    return y;
+  };
+}
+
+Reference ReferenceLayerNorm(int64_t features, double epsilon) {
+  return [=](int64_t n, const Values& x, const Parameters& params) {
+    Values y;
+    const auto count = static_cast<double>(features);
+    for (int64_t row = 0; row < n; ++row) {
+      const double* values = x.data() + row * features;
+      double mean = 0;
+      double variance = 0;
+      for (int64_t i = 0; i < features; ++i) {
+        mean += values[i] / count;
+      }
+      for (int64_t i = 0; i < features; ++i) {
+        variance += (values[i] - mean) * (values[i] - mean) / count;
+      }
+      for (int64_t i = 0; i < features; ++i) {
+        const double normal = (values[i] - mean) / std::sqrt(variance + epsilon);
+        y.push_back(params[0][Index(i)] * normal + params[1][Index(i)]);
+      }
+    }
+    return y;
+  };
+}
+
+Reference ReferenceAttention(const AttentionOptions& o) {
+  return [=](int64_t n, const Values& x, const Parameters&) {
+    const int64_t size = o.width / o.heads;
+    Values y(Index(n * o.length * o.width), 0);
+    // What = 0, 1, 2: query, key, value of a token.
+    const auto at = [&](int64_t sample, int64_t token, int64_t what, int64_t i) {
+      return x[Index(((sample * o.length + token) * 3 + what) * o.width + i)];
+    };
+    for (int64_t sample = 0; sample < n; ++sample) {
+      for (int64_t head = 0; head < o.width; head += size) {
+        for (int64_t t = 0; t < o.length; ++t) {
+          Values weights;
+          double sum = 0;
+          for (int64_t u = 0; u < (o.causal ? t + 1 : o.length); ++u) {
+            double score = 0;
+            for (int64_t i = head; i < head + size; ++i) {
+              score += at(sample, t, 0, i) * at(sample, u, 1, i);
+            }
+            weights.push_back(std::exp(score / std::sqrt(static_cast<double>(size))));
+            sum += weights.back();
+          }
+          for (size_t u = 0; u < weights.size(); ++u) {
+            for (int64_t i = head; i < head + size; ++i) {
+              y[Index((sample * o.length + t) * o.width + i)] +=
+                  weights[u] / sum * at(sample, static_cast<int64_t>(u), 2, i);
+            }
+          }
+        }
+      }
+    }
+    return y;
+  };
+}
+
 }  // namespace ps::kernels::test

@@ -29,5 +29,8 @@ Reference ReferenceGelu();
 Reference ReferenceFlatten(int64_t channels, int64_t positions);
 /// NCHW to NHWC.
 Reference ReferenceChannelsLast(int64_t channels, int64_t positions);
+Reference ReferenceEmbedding(const EmbeddingOptions& options);
+Reference ReferenceLayerNorm(int64_t features, double epsilon);
+Reference ReferenceAttention(const AttentionOptions& options);
 
 }  // namespace ps::kernels::test

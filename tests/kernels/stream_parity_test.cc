@@ -220,6 +220,20 @@ TEST_F(StreamParity, LossCountsTheFirstLargestLogitAndNoNan) {
   EXPECT_EQ(result.Values()[0].loss_sum, 0);
 }
 
+TEST_F(StreamParity, ARowWithoutLabelCountsForNothing) {
+  const OnDevice<float> logits(stream_.get(), {0, 2, 2, kQuietNan, 0, 1, 0, 1, 0});
+  const OnDevice<uint32_t> labels(stream_.get(), {1, kNoLabel, 1});
+  const OnDevice<float> dz(stream_.get(), std::vector<float>(9, kQuietNan));
+  const OnDevice<LossResult> result(stream_.get(), {{-1, -1}});
+  stream_->SoftmaxCrossEntropy({3, 3, logits.data(), labels.data(), dz.data(), result.data(), 2});
+  Values gradient;
+  const double loss = PlainLoss({0, 2, 2, 0, 1, 0}, {1, 1}, &gradient);
+  EXPECT_NEAR(result.Values()[0].loss_sum, loss, 1e-6);
+  EXPECT_EQ(result.Values()[0].correct, 2);
+  gradient.insert(gradient.begin() + 3, 3, 0.0);
+  EXPECT_LE(NormalisedError(dz.Values(), gradient), 1e-11);
+}
+
 TEST_F(StreamParity, AnEventSaysWhenItsStreamCameThere) {
   const std::unique_ptr<Event> event = BackendUnderTest()->MakeEvent().value();
   EXPECT_TRUE(event->IsReached());
