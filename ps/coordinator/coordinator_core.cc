@@ -236,6 +236,7 @@ void CoordinatorCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Out
 }
 
 void CoordinatorCore::OnDrained(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
+  ForgiveOwnSilence(now);
   if (parts_->job.is_working()) {
     const Call call{peer, 0, now, out};
     parts_->phases.Fail(parts_->initial_values.OnDrained(call), call);
@@ -355,6 +356,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
 
 void CoordinatorCore::RequestStop(
     bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out) {
+  ForgiveOwnSilence(now);
   const Call call{proto::PeerId(), 0, now, out};
   parts_->phases.RequestStop(is_immediate, why, call);
   Settle(call);

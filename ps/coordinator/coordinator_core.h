@@ -99,10 +99,10 @@ class CoordinatorCore {
   /// The same without workers, shards and waits. Cost: epochs.
   proto::JobStatus TotalsAt(TimePoint now) const { return parts_->report.TotalsAt(now); }
 
-  /// The outcome is final and everybody has left, or had the time to.
   /// The outcome is known: nobody trains any more.
   bool is_ending() const { return !parts_->job.is_working(); }
 
+  /// The outcome is final and everybody has left, or had the time to.
   bool is_finished() const { return parts_->job.state.phase == JobPhase::kFinished; }
 
   /// OK when the job was done; kCancelled when it was stopped; else why it failed. Final once

@@ -392,6 +392,16 @@ TEST_F(ModelTest, ACoordinatorThatSleptBlamesNoShard) {
   EXPECT_TRUE(sink_.IsWhole());
 }
 
+TEST_F(ModelTest, ACoordinatorThatIsAskedToStopAsSoonAsItWakesBlamesNoShard) {
+  RunUntilLeaving();
+  sink_.outcome.reset();
+  harness_.shards[1].is_mute = true;
+  Leave();
+  harness_.now += harness_.timing.server_detect * 2;
+  harness_.core->RequestStop(false, "Ctrl-C", harness_.now, harness_.out());
+  EXPECT_EQ(harness_.status().model_problem, "");
+}
+
 TEST(ModelOfALostServerTest, IsReadFromTheServerThatComesBackWhileTheRunEnds) {
   FakeSink sink;
   FakeDisk disk;
