@@ -1,0 +1,75 @@
+// A checkpoint that a server can't restore: the one before is taken.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/rollback_fixture.h"
+
+namespace ps::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST_F(FallbackTest, ADamagedPartTakesAllBackToTheCheckpointBefore) {
+  BeginAndWriteTwo();
+  Lose(1);
+  Read();
+  ReturnWithoutAnswer();
+  ASSERT_EQ(NewestSetup(1).restore.checkpoint, 2U);
+  Fails(1);
+  EXPECT_THAT(checkpoints().damage, HasSubstr("checkpoint 2: shard 1: chunk 3 is damaged"));
+  EXPECT_THAT(disk_.drops, ElementsAre(2));
+  Read();
+  harness_.shards[1].is_mute = false;
+  ShardsReturn(2);
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    EXPECT_EQ(NewestSetup(shard).restore.checkpoint, 1U);
+  }
+  EXPECT_EQ(NewestSetup(0).life, NewestSetup(1).life);
+  WorkersReturn();
+  FinishRun();
+}
+
+TEST_F(FallbackTest, WhenNoneIsLeftTheRunEndsAndSaysWhatIsBroken) {
+  BeginAndWrite();
+  Lose(1);
+  Read();
+  ReturnWithoutAnswer();
+  Fails(1);
+  EXPECT_EQ(harness_.status().state, "failed");
+  EXPECT_THAT(harness_.status().detail, HasSubstr("shard 1: chunk 3 is damaged"));
+}
+
+TEST_F(PartialFallbackTest, TheLostServerAloneGoesBackToTheCheckpointBefore) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  harness_.Work(&workers_[0], grants_[0]);
+  Wait(kEvery);
+  Written();
+  harness_.Work(&workers_[1], grants_[1]);
+  const size_t setups = harness_.shards[0].setups.size();
+  Lose(1);
+  const uint64_t undone = checkpoints().steps_undone;
+  harness_.shards[1].membership = proto::Membership();
+  ReturnWithoutAnswer();
+  const proto::ShardSetup first = NewestSetup(1);
+  ASSERT_EQ(first.restore.checkpoint, 2U);
+  harness_.shards[1].is_mute = false;
+  Fails(1);
+  EXPECT_EQ(NewestSetup(1).restore.checkpoint, 1U);
+  EXPECT_GT(NewestSetup(1).life, first.life);
+  EXPECT_GT(checkpoints().steps_undone, undone);
+  EXPECT_EQ(harness_.status().shards[1].state, "ready");
+  EXPECT_EQ(harness_.shards[0].setups.size(), setups + 1) << "it only connected again";
+  // The same once more, late: the life is over.
+  harness_.Give(harness_.shards[1].peer, FailureOf(1, first));
+  EXPECT_EQ(checkpoints().damaged, 1U);
+  workers_[2].step = 0;
+  harness_.Work(&workers_[2], grants_[2]);
+  FinishRun();
+}
+
+}  // namespace
+}  // namespace ps::coordinator

@@ -1,0 +1,259 @@
+// A server that is lost comes back from the newest checkpoint while the others go on.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/coordinator/checkpoint_fixture.h"
+
+namespace ps::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using LostServerTest = CheckpointTest;
+
+TEST_F(LostServerTest, AServerThatIsLostComesBackFromTheNewest) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  harness_.Work(&workers_[0], grants_[0]);
+  const size_t started = harness_.fleet.servers.size();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  ASSERT_EQ(harness_.fleet.servers.size(), started + 1);
+  EXPECT_EQ(harness_.fleet.servers.back(), 1U);
+  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_GT(checkpoints().steps_undone, 0U);
+
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  const proto::ShardSetup& setup = harness_.shards[1].setups.back();
+  EXPECT_EQ(setup.life, 2U);
+  EXPECT_EQ(setup.restore.checkpoint, 1U);
+  EXPECT_EQ(setup.restore.shards, 2U);
+  ASSERT_EQ(setup.counted.size(), 3U);
+  EXPECT_EQ(setup.counted[0].step, workers_[0].step);
+  const auto moved = harness_.Take<proto::ShardAddresses>(workers_[0].peer);
+  ASSERT_TRUE(moved.has_value());
+  EXPECT_EQ(moved->shards.size(), 2U);
+  EXPECT_EQ(checkpoints().shards_restored, 1U);
+  harness_.Work(&workers_[1], grants_[1]);
+  harness_.Work(&workers_[2], grants_[2]);
+  RunToTheEnd(&harness_, &workers_);
+  EXPECT_EQ(harness_.status().samples_counted, harness_.status().samples_total);
+}
+
+TEST_F(LostServerTest, AStepThatIsReportedAfterAServerLostItIsUndone) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  const proto::StepDone had = harness_.MakeStep(&workers_[0], grants_[0], grants_[0].begin);
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  EXPECT_EQ(checkpoints().steps_undone, 0U) << "it was not counted";
+  harness_.Complete(workers_[0], had.step);
+  harness_.Give(workers_[0].peer, proto::StepReport{workers_[0].incarnation, {had}});
+  EXPECT_EQ(checkpoints().steps_undone, 1U);
+  const proto::StepDone next = harness_.MakeStep(&workers_[0], grants_[0], had.end);
+  harness_.Complete(workers_[0], next.step);
+  harness_.Give(workers_[0].peer, proto::StepReport{workers_[0].incarnation, {next}});
+  EXPECT_EQ(harness_.status().steps_counted, 2U);
+  EXPECT_EQ(checkpoints().steps_undone, 1U) << "the server that came back has it";
+}
+
+TEST_F(LostServerTest, OneThatWasOpenWhenAServerWasLostIsGivenUp) {
+  Begin();
+  harness_.shards[0].checkpoint_code.reset();
+  harness_.shards[1].checkpoint_code.reset();
+  Wait(kEvery);
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    proto::CheckpointReport report;
+    report.shard = ShardId(shard);
+    report.checkpoint = 1;
+    harness_.Give(harness_.shards[shard].peer, report);
+  }
+  EXPECT_THAT(disk_.writes, IsEmpty()) << "what came back lacks what was counted";
+  EXPECT_EQ(checkpoints().failed, 1U);
+}
+
+TEST_F(LostServerTest, TheEndOfAProcessThatWasReplacedIsNoLoss) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  const size_t started = harness_.fleet.servers.size();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  EXPECT_EQ(harness_.fleet.servers.size(), started);
+}
+
+TEST_F(LostServerTest, TheEndOfAReplacedProcessIsNoLossToAnotherCoordinatorEither) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");
+  harness_.RegisterShard(1, 777);
+  harness_.Restart();
+  const size_t started = harness_.fleet.servers.size();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  EXPECT_EQ(harness_.fleet.servers.size(), started);
+}
+
+/// The coordinator had ended after it had written that the server is lost, and before it started
+/// another one.
+TEST_F(LostServerTest, AnotherCoordinatorStartsTheServerThatIsToComeInThePlaceOfALostOne) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");
+  harness_.Restart();
+  harness_.fleet.servers.clear();
+  const proto::LaunchRecord lost{ProcessKind::kServer, 1, 501, 1};
+  const proto::LaunchRecord next{ProcessKind::kServer, 1, 777, 1};
+  harness_.core->StartMissing(std::vector{lost, next});
+  EXPECT_THAT(harness_.fleet.servers, IsEmpty());
+  harness_.core->StartMissing(std::vector{lost});
+  EXPECT_THAT(harness_.fleet.servers, ElementsAre(1));
+}
+
+TEST_F(LostServerTest, AServerThatFallsSilentWhileItRestoresIsLostAgain) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].is_silent = true;
+  harness_.RegisterShard(1, 777);
+  const size_t started = harness_.fleet.servers.size();
+  Wait(harness_.timing.server_detect + harness_.timing.detect);
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 1);
+}
+
+TEST_F(LostServerTest, AServerThatDrawsItsValuesAnewMayTakeAsLongAsAtTheStart) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].is_silent = true;
+  harness_.RegisterShard(1, 777);
+  const size_t started = harness_.fleet.servers.size();
+  Wait(harness_.timing.server_detect + harness_.timing.detect);
+  EXPECT_EQ(harness_.fleet.servers.size(), started);
+  Wait(FromSeconds(static_cast<double>(harness_.options.config.fleet.join_timeout_s)));
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 1);
+}
+
+TEST_F(LostServerTest, AWorkerIsToldWhereAShardIsUntilItHasFoundIt) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  ASSERT_TRUE(harness_.Take<proto::ShardAddresses>(workers_[0].peer).has_value());
+  EXPECT_FALSE(harness_.Take<proto::ShardAddresses>(workers_[0].peer).has_value());
+  Wait(harness_.timing.heartbeat);
+  EXPECT_TRUE(harness_.Take<proto::ShardAddresses>(workers_[0].peer).has_value());
+  harness_.Work(&workers_[0], grants_[0]);
+  ASSERT_TRUE(harness_.Ask(&workers_[0]).has_value());
+  Wait(harness_.timing.heartbeat);
+  EXPECT_FALSE(harness_.Take<proto::ShardAddresses>(workers_[0].peer).has_value());
+}
+
+/// What a shard has said of it before it was lost itself is not true any more.
+TEST_F(LostServerTest, AStepOfOneWhoIsGoneThatAShardLosesBeforeItCountsIsDoneAgain) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  harness_.Complete(workers_[0], harness_.MakeStep(&workers_[0], grants_[0], 0).step);
+  harness_.shards[0].is_mute = true;
+  harness_.Exit(ProcessKind::kWorker, 0, 1000, "killed by signal 9");
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].complete.clear();
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  harness_.Unmute(0);
+  EXPECT_EQ(harness_.status().steps_counted, 0U);
+  EXPECT_EQ(harness_.status().steps_partial, 1U);
+}
+
+TEST_F(LostServerTest, TheLastOneDoesNotWaitForAServerThatIsSilent) {
+  Begin();
+  harness_.shards[0].checkpoint_code.reset();
+  Wait(kEvery);
+  ASSERT_EQ(checkpoints().open, 1U);
+  harness_.shards[0].is_silent = true;
+  harness_.core->RequestStop(false, "enough", harness_.now, harness_.out());
+  harness_.Wait(harness_.timing.detect * 4);
+  CloseAll(&harness_, workers_);
+  harness_.Wait(harness_.timing.detect);
+  EXPECT_FALSE(harness_.shards[1].is_told);
+  harness_.Wait(harness_.timing.server_detect);
+  EXPECT_EQ(checkpoints().failed, 1U);
+  EXPECT_TRUE(harness_.shards[1].is_told);
+}
+
+TEST_F(LostServerTest, AServerThatNeverComesBackEndsTheRun) {
+  Begin();
+  for (int64_t pid = 501; pid < 507; ++pid) {
+    harness_.Exit(ProcessKind::kServer, 1, pid, "exited with code 1");
+  }
+  EXPECT_THAT(harness_.status().detail, HasSubstr("started again 5 times"));
+  EXPECT_EQ(harness_.status().state, "failed");
+}
+
+TEST_F(LostServerTest, AServerThatDiesAsSoonAsItIsBackEndsTheRunToo) {
+  Begin();
+  for (int64_t pid = 501; pid < 507; ++pid) {
+    harness_.Exit(ProcessKind::kServer, 1, pid, "killed by signal 9");
+    harness_.shards[1].membership = proto::Membership();
+    harness_.RegisterShard(1, pid + 1);
+  }
+  EXPECT_EQ(harness_.status().state, "failed");
+}
+
+TEST_F(LostServerTest, AServerThatIsLostNowAndThenComesBackEachTime) {
+  Begin();
+  for (int64_t pid = 501; pid < 511; ++pid) {
+    harness_.Exit(ProcessKind::kServer, 1, pid, "killed by signal 9");
+    harness_.shards[1].membership = proto::Membership();
+    harness_.RegisterShard(1, pid + 1);
+    Wait(harness_.timing.detect * 2);
+  }
+  EXPECT_EQ(harness_.status().state, "training");
+  EXPECT_EQ(checkpoints().shards_restored, 10U);
+}
+
+TEST_F(LostServerTest, AFreshProcessWithThePidOfAnotherIsNotTakenForIt) {
+  Begin();
+  const proto::PeerId stranger = harness_.Connect(proto::Role::kShard);
+  harness_.Give(stranger, proto::RegisterShard{ShardId(1), "host", 7001, 501, 0});
+  const auto refusal = harness_.Take<proto::Refusal>(stranger);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kUnavailable);
+}
+
+/// It died before it had registered, and its machine with it: nobody told.
+TEST_F(LostServerTest, AServerThatDoesNotComeIsStartedAgainAndNotForEver) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  const size_t started = harness_.fleet.servers.size();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  const auto patience =
+      FromSeconds(static_cast<double>(harness_.options.config.fleet.join_timeout_s));
+  Wait(patience + std::chrono::seconds(1));
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 2);
+  EXPECT_TRUE(harness_.core->outcome().ok());
+  Wait(patience * 5);
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 5);
+  EXPECT_THAT(std::string(harness_.core->outcome().message()), HasSubstr("did not come"));
+}
+
+TEST_F(LostServerTest, AnOldProcessOfAShardIsSentAway) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");
+  const proto::PeerId old = harness_.Connect(proto::Role::kShard);
+  harness_.Give(old, proto::RegisterShard{ShardId(1), "host", 7001, 501, 1});
+  const auto refusal = harness_.Take<proto::Refusal>(old);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ps::coordinator
