@@ -37,10 +37,11 @@ CoordinatorCore::Parts::Parts(
       departures(&job, &leases),
       joins(&job, &departures),
       watch(&job, &leases, &departures),
-      shards(&job),
+      servers(&job),
+      shards(&job, &servers),
       initial_values(&job),
       checkpoints(&job),
-      handovers(&job, &shards, &checkpoints),
+      handovers(&job, &servers, &checkpoints),
       notices(&job, &handovers),
       fleet_desk(&job, &notices),
       model(&job),
@@ -263,7 +264,7 @@ void CoordinatorCore::OnProcessExited(
   }
   if (end.kind == proto::ProcessKind::kServer) {
     parts_->phases.Fail(
-        parts_->shards.OnServerLost(end.index, end.pid, end.description, call), call);
+        parts_->servers.OnServerLost(end.index, end.pid, end.description, call), call);
     parts_->model.OnServerLost(end.index, end.description);
   } else {
     OnWorkerExited(end, call);
@@ -330,7 +331,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   if (parts_->job.is_working()) {
     parts_->job.meter.OnTick(now, parts_->job.ledger.samples_counted());
-    parts_->phases.Fail(parts_->shards.CheckSilence(call), call);
+    parts_->phases.Fail(parts_->servers.CheckSilence(call), call);
   }
   if (parts_->job.is_working()) {
     parts_->phases.OnTick(call);

@@ -17,6 +17,7 @@
 #include "ps/coordinator/lease_desk.h"
 #include "ps/coordinator/model_desk.h"
 #include "ps/coordinator/notice_desk.h"
+#include "ps/coordinator/server_watch.h"
 #include "ps/coordinator/shard_desk.h"
 #include "ps/coordinator/silence_watch.h"
 #include "ps/coordinator/status_report.h"
@@ -150,6 +151,7 @@ class CoordinatorCore {
     DepartureDesk departures;
     JoinDesk joins;
     SilenceWatch watch;
+    ServerWatch servers;
     ShardDesk shards;
     InitialValues initial_values;
     CheckpointDesk checkpoints;

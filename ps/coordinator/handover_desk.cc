@@ -49,7 +49,7 @@ Status HandoverDesk::Advance(uint32_t server, const Call& call) {
   proto::HandoverRecord& handover = job_->edit.handovers.at(server);
   const bool is_told = told_.contains(server);
   if (is_told && CountConnected(server) == 0) {
-    return shards_->OnServerLost(server, 0, "it left on notice", call);
+    return servers_->OnServerLost(server, 0, "it left on notice", call);
   }
   if (call.now >= job_->started_at + handover.due) {
     job_->edit.handovers.erase(server);  // what becomes of its machine is found out as of any other

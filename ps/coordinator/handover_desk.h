@@ -5,7 +5,7 @@
 
 #include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/job.h"
-#include "ps/coordinator/shard_desk.h"
+#include "ps/coordinator/server_watch.h"
 
 namespace ps::coordinator {
 
@@ -15,12 +15,12 @@ namespace ps::coordinator {
 /// part of the job's state, so a coordinator that comes back goes on with it.
 class HandoverDesk {
  public:
-  HandoverDesk(Job* job, ShardDesk* shards, CheckpointDesk* checkpoints)
-      : job_(job), shards_(shards), checkpoints_(checkpoints) {}
+  HandoverDesk(Job* job, ServerWatch* servers, CheckpointDesk* checkpoints)
+      : job_(job), servers_(servers), checkpoints_(checkpoints) {}
 
   /// A person's notice to a server.
   void On(const Call& call, const proto::NoticeRequest& message);
-  /// Does the next thing for each of them. Errors: as ShardDesk::OnServerLost.
+  /// Does the next thing for each of them. Errors: as ServerWatch::OnServerLost.
   Status OnTick(const Call& call);
 
  private:
@@ -31,7 +31,7 @@ class HandoverDesk {
   uint32_t CountConnected(uint32_t server) const;
 
   Job* const job_;
-  ShardDesk* const shards_;
+  ServerWatch* const servers_;
   CheckpointDesk* const checkpoints_;
   std::set<uint32_t> told_;  // servers that this process has told to leave
 };

@@ -8,11 +8,6 @@
 #include "ps/proto/limits.h"
 
 namespace ps::coordinator {
-namespace {
-
-constexpr uint32_t kRestartsMax = 5;  // of a server, until it has worked for a while
-
-}  // namespace
 
 /// The shard that `call` comes from, or null. What comes before its registration is dropped: it
 /// will be sent again.
@@ -76,7 +71,7 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
     // A fresh process may come back when the loss of the one before is known.
     job_->Refuse(
         call,
-        message.life == 0 && CanComeBack(job_->shards.ServerOf(shard->shard))
+        message.life == 0 && servers_->CanComeBack(job_->shards.ServerOf(shard->shard))
             ? StatusCode::kUnavailable
             : StatusCode::kInvalidArgument,
         fmt::format("shard {} is process {} already", message.shard.value, record->pid));
@@ -292,118 +287,6 @@ void ShardDesk::OnMemberHeartbeat(const Member& member, const Call& call) const 
   }
 }
 
-Status ShardDesk::CheckSilence(const Call& call) {
-  const Duration join_limit =
-      FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s));
-  for (const Shard& shard : job_->shards.all()) {
-    const uint32_t server = job_->shards.ServerOf(shard.shard);
-    const Duration silence = shard.SilenceAt(call.now);
-    const bool is_away = shard.lost_at != TimePoint() && !shard.record->is_ready;
-    // Less than that costs nobody his patience, and heartbeats may be late, or lost now and then.
-    if (is_away || silence > job_->timing.detect) {
-      job_->shards_silent_at = call.now;
-    }
-    const bool is_stuck =
-        is_away && shard.MayBeBusy() &&
-        call.now - shard.last_heard > std::max(join_limit, job_->timing.server_detect);
-    if (silence > job_->timing.server_detect || is_stuck) {
-      return OnSilence(shard, call);
-    }
-    const Duration away = call.now - shard.lost_at;
-    if (is_away && !shard.record->is_registered && away > join_limit) {
-      const std::string why =
-          fmt::format("it was started again and did not come within {:.0f} s", Seconds(away));
-      return CanComeBack(server) ? OnServerLost(server, 0, why, call)
-                                 : LostForGood(server, shard.record->lost_pid, why);
-    }
-  }
-  return Status::Ok();
-}
-
-Status ShardDesk::OnSilence(const Shard& shard, const Call& call) {
-  const uint32_t server = job_->shards.ServerOf(shard.shard);
-  const std::string why = fmt::format(
-      "{} for {:.2f} s (shard {})",
-      shard.peer != proto::PeerId() ? "no heartbeat" : "no connection",
-      Seconds(call.now - shard.last_heard),
-      shard.shard.value);
-  if (CanComeBack(server)) {
-    return OnServerLost(server, shard.record->pid, why, call);
-  }
-  return Status::Unavailable(fmt::format(
-      "server {} (pid {}) does not answer: {}; its parameters may be there still, and nothing "
-      "goes on without them: look at its machine and at the way to it, or be more patient with "
-      "a larger servers.max_detect_s{}",
-      server,
-      shard.record->pid,
-      why,
-      WhatIsLeft()));
-}
-
-/// Empty: a server that was lost can come back.
-std::string ShardDesk::WhyNotBack(uint32_t server) const {
-  const proto::JobConfig& config = job_->options.config;
-  if (job_->options.manifests == nullptr || !config.checkpoint.enabled) {
-    return "there are no checkpoints (checkpoint.enabled)";
-  }
-  for (const Shard& shard : job_->shards.all()) {
-    if (job_->shards.ServerOf(shard.shard) == server && shard.restarts >= kRestartsMax) {
-      return fmt::format("it was started again {} times and did not come back", kRestartsMax);
-    }
-  }
-  return "";
-}
-
-Status ShardDesk::OnServerLost(
-    uint32_t server, int64_t pid, const std::string& why, const Call& call) {
-  if (!CanComeBack(server)) {
-    return LostForGood(server, pid, why);
-  }
-  bool is_known = false;  // an end that has been dealt with
-  for (Shard& shard : job_->shards.all()) {
-    is_known = is_known || (job_->shards.ServerOf(shard.shard) == server && pid != 0 &&
-                            pid == shard.record->lost_pid);
-  }
-  if (is_known) {
-    return Status::Ok();
-  }
-  job_->edit.handovers.erase(server);  // it was to the process that is gone
-  proto::CheckpointsState& checkpoints = job_->edit.checkpoints;
-  const proto::KeptCheckpoint newest = checkpoints.newest();
-  const proto::RestoreOrder restore{newest.checkpoint, newest.shards};
-  uint64_t undone = 0;
-  for (Shard& shard : job_->shards.all()) {
-    if (job_->shards.ServerOf(shard.shard) != server) {
-      continue;
-    }
-    if (shard.record->is_ready && call.now - shard.ready_at > job_->timing.detect) {
-      shard.restarts = 0;  // it has worked in between
-    }
-    if (shard.record->is_ready && !job_->is_consistent()) {
-      undone = job_->state.counters.steps_counted - newest.steps;
-      ++checkpoints.shards_restored;
-    }
-    const proto::PeerId peer = shard.peer;
-    job_->shards.LoseProcess(&shard, call.now);
-    job_->shards.BeginLife(&shard, restore);
-    job_->membership.ForgetAcknowledged(shard.shard);
-    ++shard.restarts;
-    if (peer != proto::PeerId()) {
-      job_->ClosePeer(peer, call);
-    }
-  }
-  checkpoints.steps_undone += undone;
-  checkpoints.is_going_back = job_->is_consistent();
-  job_->log->Warning(
-      "server_lost",
-      {{"server", server},
-       {"why", why},
-       {"checkpoint", restore.checkpoint},
-       {"steps_undone", undone}});
-  job_->fleet->StartServer(server);
-  return Status::Ok();
-}
-
 bool ShardDesk::IsRestoring(const Call& call, const proto::RestoreFailed& message) {
   const Shard* const shard = ShardOf(call, message.shard);
   return shard != nullptr && !shard->record->is_ready && message.life == shard->record->life &&
@@ -436,27 +319,6 @@ Status ShardDesk::RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, 
   job_->shards.BeginLife(shard, {older.checkpoint, older.shards});
   BeginSetup(shard, call);
   return Status::Ok();
-}
-
-std::string ShardDesk::WhatIsLeft() const {
-  const uint64_t newest = job_->state.checkpoints.newest().checkpoint;
-  return newest == 0 ? "; start the job again"
-                     : fmt::format("; psctl resume goes on from checkpoint {}", newest);
-}
-
-Status ShardDesk::LostForGood(uint32_t server, int64_t pid, const std::string& why) const {
-  for (const Shard& shard : job_->shards.all()) {
-    if (pid == 0 && job_->shards.ServerOf(shard.shard) == server) {
-      pid = shard.record->pid;
-    }
-  }
-  return Status::Unavailable(fmt::format(
-      "server {}{} was lost: {}; {}",
-      server,
-      pid == 0 ? "" : fmt::format(" (pid {})", pid),
-      why,
-      job_->training_began ? "its parameters are gone: " + WhyNotBack(server) + WhatIsLeft()
-                           : "its log in the run's directory may say why"));
 }
 
 }  // namespace ps::coordinator

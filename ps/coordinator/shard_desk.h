@@ -2,19 +2,20 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "ps/coordinator/job.h"
+#include "ps/coordinator/server_watch.h"
 
 namespace ps::coordinator {
 
-/// The coordinator's dealings with shards: registration and set-up, memberships, commits, silence.
-/// What needs an answer is sent again, with growing waits, until it has one.
+/// The coordinator's dealings with shards: registration and set-up, memberships, commits. What
+/// needs an answer is sent again, with growing waits, until it has one.
 class ShardDesk {
  public:
   /// Shards that were set up by an earlier process of the coordinator are brought up to date when
   /// they are back.
-  explicit ShardDesk(Job* job) : job_(job), broadcast_(job->membership.generation()) {}
+  ShardDesk(Job* job, const ServerWatch* servers)
+      : job_(job), servers_(servers), broadcast_(job->membership.generation()) {}
 
   void OnClosed(proto::PeerId peer, TimePoint now);
   void On(const Call& call, const proto::RegisterShard& message);
@@ -33,12 +34,6 @@ class ShardDesk {
   void SendCommits(const Call& call);
   /// Sends again what is due.
   void OnTick(const Call& call);
-  /// Errors: a shard is silent for too long, and can't be brought back.
-  Status CheckSilence(const Call& call);
-  /// A server is gone: it is started again and comes back from the newest checkpoint, alone or with
-  /// all others (CheckpointsState::is_going_back). Errors: why that is not possible. `pid` 0: not
-  /// known.
-  Status OnServerLost(uint32_t server, int64_t pid, const std::string& why, const Call& call);
   /// Whether the message is of a life that is to begin: the checkpoint can't be restored.
   bool IsRestoring(const Call& call, const proto::RestoreFailed& message);
   /// The checkpoint that the shard was to begin from was given up; `newer_steps` were counted in
@@ -52,15 +47,6 @@ class ShardDesk {
 
  private:
   Shard* ShardOf(const Call& call, ShardId shard);
-  Status OnSilence(const Shard& shard, const Call& call);
-  Status LostForGood(uint32_t server, int64_t pid, const std::string& why) const;
-  std::string WhyNotBack(uint32_t server) const;
-
-  bool CanComeBack(uint32_t server) const {
-    return job_->training_began && WhyNotBack(server).empty();
-  }
-
-  std::string WhatIsLeft() const;
   void OnBack(const Shard& shard, const Call& call);
   /// Sends the set-up, and again until there is an answer.
   void BeginSetup(Shard* shard, const Call& call);
@@ -78,6 +64,7 @@ class ShardDesk {
   }
 
   Job* const job_;
+  const ServerWatch* const servers_;
   Generation broadcast_;  // newest that was sent to the shards
 };
 

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ps/coordinator/job.h"
+
+namespace ps::coordinator {
+
+/// Servers that are silent or gone: whether they can come back, and that they do.
+class ServerWatch {
+ public:
+  explicit ServerWatch(Job* job) : job_(job) {}
+
+  /// Errors: a shard is silent for too long, and can't be brought back.
+  Status CheckSilence(const Call& call);
+  /// A server is gone: it is started again and comes back from the newest checkpoint, alone or with
+  /// all others (CheckpointsState::is_going_back). Errors: why that is not possible. `pid` 0: not
+  /// known.
+  Status OnServerLost(uint32_t server, int64_t pid, const std::string& why, const Call& call);
+
+  /// Training has begun, there are checkpoints, and the server has not been lost too often.
+  bool CanComeBack(uint32_t server) const {
+    return job_->training_began && WhyNotBack(server).empty();
+  }
+
+ private:
+  Status OnSilence(const Shard& shard, const Call& call);
+  Status LostForGood(uint32_t server, int64_t pid, const std::string& why) const;
+  std::string WhyNotBack(uint32_t server) const;
+
+  std::string WhatIsLeft() const;
+
+  Job* const job_;
+};
+
+}  // namespace ps::coordinator
