@@ -148,6 +148,7 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
        {"silent s", Align::kRight, 1},
        {"counted", Align::kRight, 2},
        {"minibatch", Align::kRight, 5},
+       {"device", Align::kLeft, 3, "cpu"},
        {"slowdown", Align::kRight, 4},
        {"pid", Align::kRight, 7},
        {"host", Align::kLeft, 8}});
@@ -163,6 +164,7 @@ std::string RenderWorkers(const proto::JobStatus& status, size_t width_max) {
          is_gone ? "-" : FormatFixed(row.silent_s, 1),
          FormatCount(row.samples_counted),
          std::to_string(row.minibatch),
+         Printable(row.device),
          FormatFixed(row.slowdown, 1),
          is_gone ? "-" : NumberOrDash(static_cast<uint64_t>(row.pid)),
          Printable(row.host)});

@@ -57,6 +57,7 @@ std::string RenderWorkerTotals(const proto::JobStatus& status, size_t width_max)
        {"samples/s"},
        {"steps", Align::kRight, 3},
        {"minibatch", Align::kRight, 5},
+       {"device", Align::kLeft, 3, "cpu"},
        {"slowdown", Align::kRight, 2},
        {"compute s", Align::kRight, 4},
        {"wait s", Align::kRight, 4},
@@ -72,6 +73,7 @@ std::string RenderWorkerTotals(const proto::JobStatus& status, size_t width_max)
          FormatRate(WorkerRate(row)),
          FormatCount(row.stats.steps),
          std::to_string(row.minibatch),
+         Printable(row.device),
          FormatFixed(row.slowdown, 1),
          FormatFixed(row.stats.compute_s, 1),
          FormatFixed(row.stats.wait_s, 1),
@@ -90,6 +92,7 @@ void AddWorkers(const proto::JobStatus& status, proto::JsonWriter* json) {
     json->Field("incarnation", row.incarnation.value);
     json->Field("state", FateOf(row));
     json->Field("minibatch", row.minibatch);
+    json->Field("device", row.device);
     json->Field("slowdown", row.slowdown);
     json->Field("samples_counted", row.samples_counted);
     json->Field("samples_per_s", WorkerRate(row));

@@ -32,13 +32,18 @@ std::string Table::Render(size_t width_max) const {
   std::vector<size_t> shown;
   size_t total = 0;
   for (size_t c = 0; c < columns_.size(); ++c) {
-    size_t width = columns_[c].title.size();
+    const Column& column = columns_[c];
+    size_t width = column.title.size();
+    bool is_usual = !column.usual.empty() && !rows_.empty();
     for (const auto& row : rows_) {
       width = std::max(width, row[c].size());
+      is_usual = is_usual && row[c] == column.usual;
     }
     widths.push_back(width);
-    shown.push_back(c);
-    total += width + (c > 0 ? kColumnGap : 0);
+    if (!is_usual) {
+      shown.push_back(c);
+      total += width + (c > 0 ? kColumnGap : 0);
+    }
   }
   while (width_max > 0 && total > width_max) {
     const auto last = std::max_element(shown.begin(), shown.end(), [&](size_t a, size_t b) {

@@ -12,6 +12,7 @@ struct Column {
   Align align = Align::kRight;
   // When the table is wider than allowed, columns go from the highest number down; 0 always stays.
   int drop_order = 0;
+  std::string usual{};  // a column with nothing but this in its cells is left out; empty: stays
 };
 
 /// Rows of cells under titles, two spaces between columns, one unit per column named in its title.

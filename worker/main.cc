@@ -6,6 +6,7 @@
 
 #include "ps/base/logger.h"
 #include "ps/net/program.h"
+#include "ps/proto/device_choice.h"
 #include "ps/proto/limits.h"
 #include "worker/worker_program.h"
 
@@ -28,6 +29,9 @@ net::ProgramText WorkerText() {
        {"--threads",
         "N",
         "Threads to compute with. Default: what the job says of the seat, else 1."},
+       {"--device",
+        "NAME",
+        "What to compute on: cpu, auto, cuda, cuda:1. Default: what the job says of the seat."},
        {"--minibatch",
         "N",
         "Samples per step. Default: what the job says of the seat, else train.minibatch."},
@@ -56,6 +60,12 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFla
   if (flags.Has("threads")) {
     PS_ASSIGN(const uint64_t threads, flags.Number("threads", 1, kThreadsMax));
     options.threads = static_cast<int>(threads);
+  }
+  if (flags.Has("device")) {
+    PS_ASSIGN(options.device, flags.Text("device"));
+    if (const auto device = proto::ParseDevice(options.device); !device.ok()) {
+      return Status::InvalidArgument("--device " + std::string(device.status().message()));
+    }
   }
   if (flags.Has("minibatch")) {
     PS_ASSIGN(const uint64_t minibatch, flags.Number("minibatch", 1, kMinibatchMax));

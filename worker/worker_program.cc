@@ -8,6 +8,7 @@
 
 #include "ps/base/file.h"
 #include "ps/net/addresses.h"
+#include "ps/proto/device_choice.h"
 #include "worker/trainer.h"
 
 namespace ps::worker {
@@ -113,6 +114,13 @@ Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& 
   if (options_.on_named) {
     options_.on_named(name_);
   }
+  PS_ASSIGN(
+      const proto::DeviceChoice device,
+      proto::ParseDevice(options_.device.empty() ? reply.device : options_.device));
+  if (device.kind == proto::DeviceKind::kCuda) {
+    return Status::Unsupported("workers compute on the CPU only; set \"device\": \"cpu\"");
+  }
+  settings_.device = "cpu";
   if (reply.config_json != config_json_) {
     PS_TRY(BuildTrainer(reply.config_json));
     config_json_ = reply.config_json;

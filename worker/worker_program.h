@@ -29,6 +29,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     emulation::Emulation emulation;
     std::function<void(const std::string&)> on_named;  // takes part under this name, as "w3"
     int threads = 0;                                   // 0: what the job says of the seat
+    std::string device;                                // empty: likewise
   };
 
   WorkerProgram(Options options, const Logger* log);

@@ -81,6 +81,7 @@ proto::WorkerGroup WorkerOf(const proto::JobConfig& job, const std::string& type
   worker.minibatch = job.train.minibatch;
   if (!job.workers.empty()) {
     worker.threads = job.workers.front().threads;
+    worker.device = job.workers.front().device;
     worker.slowdown = job.workers.front().slowdown;
     worker.step_ms = job.workers.front().step_ms;
     worker.link_mbit_per_s = job.workers.front().link_mbit_per_s;

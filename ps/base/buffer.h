@@ -23,6 +23,10 @@ class Buffer {
                                   size_bytes, std::align_val_t(kBufferAlignment)))),
         size_(size_bytes) {}
 
+  /// Memory of another kind, such as a device's driver has pinned; `owner` keeps it.
+  Buffer(std::byte* data, size_t size_bytes, std::shared_ptr<void> owner)
+      : data_(data, Deleter{std::move(owner)}), size_(size_bytes) {}
+
   Buffer(Buffer&& other) noexcept
       : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
 
@@ -54,8 +58,12 @@ class Buffer {
  private:
   struct Deleter {
     void operator()(std::byte* p) const {
-      ::operator delete[](p, std::align_val_t(kBufferAlignment));
+      if (owner == nullptr) {
+        ::operator delete[](p, std::align_val_t(kBufferAlignment));
+      }
     }
+
+    std::shared_ptr<void> owner;  // nullptr: the buffer's own memory
   };
 
   std::unique_ptr<std::byte[], Deleter> data_;

@@ -28,6 +28,7 @@ struct WorkerSettings {
   proto::Timing timing;
   std::vector<int64_t> tensor_elements;  // of the model as this program builds it
   proto::DatasetFingerprint data;        // as this program has read it
+  std::string device;                    // that it computes on, for people
 };
 
 /// One piece of arithmetic for the host. Parameters and gradient are flat, in the layout's order;

@@ -34,7 +34,8 @@ void WorkerCore::SendReports(TimePoint now, proto::Outbox* out) {
 
 void WorkerCore::SendLeaseRequest(proto::Outbox* out) {
   if (coordinator_ != proto::PeerId()) {
-    proto::LeaseRequest request{incarnation_, newest_lease_, settings_.data};
+    proto::LeaseRequest request{
+        incarnation_, newest_lease_, settings_.data, settings_.device};
     out->Send(coordinator_, ++next_request_id_, request);
   }
 }

@@ -150,9 +150,12 @@ void JoinDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
 }
 
 bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
-  const Member* const member = job_->membership.Find(message.incarnation);
+  Member* const member = job_->membership.Find(message.incarnation);
   if (member == nullptr || member->peer != call.from || !member->record->is_admitted) {
     return true;
+  }
+  if (!message.device.empty() && message.device != member->record->device) {
+    job_->membership.Edit(*member).device = message.device;
   }
   const WorkerId seat = member->record->seat;
   std::optional<proto::RunData>& run = job_->edit.data;
@@ -299,6 +302,7 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
   record->minibatch = request.minibatch == 0 ? group.minibatch : request.minibatch;
   record->slowdown = request.slowdown == 0 ? group.slowdown : request.slowdown;
   record->threads = group.threads;
+  record->device = group.device;
   // Under ssp it counts for the bound when it gets its first lease: until then it is loading data.
   record->is_active = !job_->is_ssp();
   member.peer = call.from;
@@ -344,6 +348,7 @@ void JoinDesk::SendReply(const Member& member, const Call& call) const {
   reply.minibatch = record.minibatch;
   reply.slowdown = record.slowdown;
   reply.threads = record.threads;
+  reply.device = record.device;
   call.out->Send(member.peer, member.join_request_id, std::move(reply));
 }
 

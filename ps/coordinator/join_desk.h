@@ -23,7 +23,8 @@ class JoinDesk {
   void OnRefusal(const Call& call, const proto::Refusal& message);
 
   /// Whether a worker has the run's data; the first that tells of its own makes it the run's. One
-  /// with other data is refused and fenced. True for a message that is not of a member's own.
+  /// with other data is refused and fenced. True for a message that is not of a member's own. Takes
+  /// note of the member's device.
   bool TakesData(const Call& call, const proto::LeaseRequest& message);
 
   /// Makes members of those who ask, as soon as the shards are set up. Errors: the job can't begin.

@@ -148,6 +148,7 @@ proto::WorkerRow StatusReport::RowOf(const MemberRecord& member, const Clocks& c
   row.pid = member.pid;
   row.minibatch = member.minibatch;
   row.slowdown = member.slowdown;
+  row.device = member.device;
   row.stats = member.stats;
   row.lease = member.last_grant.lease;
   row.samples_counted = member.samples_counted;
@@ -185,6 +186,7 @@ void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const 
     row.state = "starting";
     row.minibatch = job_->seats.GroupOf(seat).minibatch;
     row.slowdown = job_->seats.GroupOf(seat).slowdown;
+    row.device = job_->seats.GroupOf(seat).device;
     status->workers.push_back(row);
   }
   std::sort(status->workers.begin(), status->workers.end(), [](const auto& a, const auto& b) {

@@ -45,6 +45,7 @@ Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m) {
   const auto state = MakeText(b, m.state, kNameBytesMax);
   const auto host = MakeText(b, m.host, kNameBytesMax);
   const auto reason = MakeText(b, m.reason, kNameBytesMax);
+  const auto device = MakeText(b, m.device, kDeviceBytesMax);
   const wire::WorkerStats stats = EncodeStats(m.stats);
   wire::WorkerRowBuilder out(b);
   out.add_worker(m.worker.value);
@@ -61,6 +62,7 @@ Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m) {
   out.add_samples_counted(m.samples_counted);
   out.add_steps_late(m.stats.steps_late);
   out.add_reason(reason);
+  out.add_device(device);
   return out.Finish();
 }
 
@@ -80,6 +82,7 @@ void Decode(Decoder& d, const wire::WorkerRow& w, WorkerRow* m) {
   m->silent_s = w.silent_s();
   m->samples_counted = w.samples_counted();
   m->reason = d.Text(w.reason(), kNameBytesMax, "worker.reason");
+  m->device = d.Text(w.device(), kDeviceBytesMax, "worker.device");
 }
 
 Offset<wire::ShardRow> Encode(Fbb& b, const ShardRow& m) {

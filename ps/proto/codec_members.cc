@@ -12,6 +12,7 @@ flatbuffers::Offset<flatbuffers::String> EncodeText(Fbb& b, std::string_view tex
 
 Offset<saved::MemberRecord> Encode(Fbb& b, const MemberRecord& m) {
   const auto host = EncodeText(b, m.host);
+  const auto device = EncodeText(b, m.device);
   const auto last_grant = Encode(b, m.last_grant);
   const wire::WorkerStats stats = EncodeStats(m.stats);
   saved::MemberRecordBuilder out(b);
@@ -37,6 +38,7 @@ Offset<saved::MemberRecord> Encode(Fbb& b, const MemberRecord& m) {
   out.add_stats(&stats);
   out.add_steps_late(m.stats.steps_late);
   out.add_is_released(m.is_released);
+  out.add_device(device);
   return out.Finish();
 }
 
@@ -49,6 +51,7 @@ void Decode(Decoder& d, const saved::MemberRecord& w, MemberRecord* m) {
   m->minibatch = w.minibatch();
   m->slowdown = w.slowdown();
   m->threads = w.threads();
+  m->device = d.Text(w.device(), kDeviceBytesMax, "device");
   m->is_admitted = w.is_admitted();
   m->is_heard = w.is_heard();
   m->is_draining = w.is_draining();

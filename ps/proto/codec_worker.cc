@@ -35,6 +35,7 @@ Offset<wire::JoinReply> Encode(Fbb& b, const JoinReply& m) {
   const auto config = b.CreateString(m.config_json);
   const auto shards = MakeTables(b, m.shards);
   const auto placement = Encode(b, m.placement);
+  const auto device = MakeText(b, m.device, kDeviceBytesMax);
   wire::JoinReplyBuilder out(b);
   out.add_worker(m.worker.value);
   out.add_incarnation(m.incarnation.value);
@@ -45,6 +46,7 @@ Offset<wire::JoinReply> Encode(Fbb& b, const JoinReply& m) {
   out.add_minibatch(m.minibatch);
   out.add_slowdown(m.slowdown);
   out.add_threads(m.threads);
+  out.add_device(device);
   return out.Finish();
 }
 
@@ -60,6 +62,7 @@ void Decode(Decoder& d, const wire::JoinReply& w, JoinReply* m) {
   m->minibatch = w.minibatch();
   m->slowdown = w.slowdown();
   m->threads = w.threads();
+  m->device = d.Text(w.device(), kDeviceBytesMax, "device");
 }
 
 wire::DatasetFingerprint EncodeData(const DatasetFingerprint& m) {
@@ -93,7 +96,8 @@ DatasetFingerprint DecodeData(const wire::DatasetFingerprint& w) {
 
 Offset<wire::LeaseRequest> Encode(Fbb& b, const LeaseRequest& m) {
   const wire::DatasetFingerprint data = EncodeData(m.data);
-  return wire::CreateLeaseRequest(b, m.incarnation.value, m.newest.value, &data);
+  const auto device = MakeText(b, m.device, kDeviceBytesMax);
+  return wire::CreateLeaseRequest(b, m.incarnation.value, m.newest.value, &data, device);
 }
 
 void Decode(Decoder& d, const wire::LeaseRequest& w, LeaseRequest* m) {
@@ -102,6 +106,7 @@ void Decode(Decoder& d, const wire::LeaseRequest& w, LeaseRequest* m) {
   if (d.Present(w.data(), "data")) {
     m->data = DecodeData(*w.data());
   }
+  m->device = d.Text(w.device(), kDeviceBytesMax, "device");
 }
 
 Offset<wire::LeaseGrant> Encode(Fbb& b, const LeaseGrant& m) {

@@ -98,6 +98,7 @@ void VisitFields(C& c, V&& visit) {
   visit("link_mbit_per_s", c.link_mbit_per_s);
   visit("type", c.type);
   visit("threads", c.threads);
+  visit("device", c.device);
 }
 
 template <MaybeConst<FaultConfig> C, typename V>

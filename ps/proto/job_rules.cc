@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <system_error>
 
+#include "ps/proto/device_choice.h"
 #include "ps/proto/job_check.h"
 #include "ps/proto/limits.h"
 
@@ -28,6 +29,7 @@ class Rules {
     PS_TRY(Servers());
     PS_TRY(Checkpoints());
     PS_TRY(Seats());
+    PS_TRY(Devices());
     PS_TRY(Faults());
     PS_TRY(Addresses());
     return Length();
@@ -235,6 +237,20 @@ class Rules {
       if (config_.faults[i].kind == FaultKind::kAdd) {
         PS_TRY(add(config_.faults[i].add, fmt::format("faults[{}].add.count", i)));
       }
+    }
+    return Status::Ok();
+  }
+
+  Status Devices() const {
+    const auto check = [&](const WorkerGroup& group, const std::string& path) {
+      const Status status = ParseDevice(group.device).status();
+      return status.ok() ? status : Error(path, path + " " + std::string(status.message()));
+    };
+    for (size_t i = 0; i < config_.workers.size(); ++i) {
+      PS_TRY(check(config_.workers[i], fmt::format("workers[{}].device", i)));
+    }
+    for (size_t i = 0; i < config_.faults.size(); ++i) {
+      PS_TRY(check(config_.faults[i].add, fmt::format("faults[{}].add.device", i)));
     }
     return Status::Ok();
   }

@@ -95,6 +95,7 @@ struct MemberRecord {
   uint32_t minibatch = 1;
   float slowdown = 1;
   uint32_t threads = 1;
+  std::string device;  // as the job asks for it, until the worker has said its own
 
   // Life.
   bool is_admitted = false;  // every shard knows it and JoinReply is out
@@ -289,7 +290,7 @@ struct JobState {
   bool is_trained = false;          // `trained` grows no more
 };
 
-inline constexpr uint32_t kJobStateVersion = 4;
+inline constexpr uint32_t kJobStateVersion = 5;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

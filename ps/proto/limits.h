@@ -25,6 +25,7 @@ inline constexpr int64_t kTensorElementsMax = int64_t{1} << 46;
 // Texts, in bytes. An encoder cuts longer ones, so that the peer can always read them.
 inline constexpr size_t kNameBytesMax = 256;               // node, host, tensor, state
 inline constexpr size_t kTextBytesMax = size_t{16} << 10;  // message, reason, wait
+inline constexpr size_t kDeviceBytesMax = 64;              // "cuda:3"
 inline constexpr size_t kConfigBytesMax = size_t{1} << 20;
 /// Of an address in a job file: names that are filled in make it longer.
 inline constexpr size_t kAddressBytesMax = 200;
@@ -72,7 +73,7 @@ static_assert(
         kHeaderBytesMax,
     "ShardHeartbeat");
 static_assert(
-    kStatusWorkersMax * (3 * kNameBytesMax + kTableBytesMax) +
+    kStatusWorkersMax * (3 * kNameBytesMax + kDeviceBytesMax + kTableBytesMax) +
             kShardsMax * (2 * kNameBytesMax + 2 * kTableBytesMax) + kStatusClocksMax * 32 +
             kStatusEpochsMax * 2 * 40 +
             kStatusWaitsMax * (kNameBytesMax + 2 * kStatusWaitBytesMax + kTableBytesMax) +

@@ -354,6 +354,7 @@ struct JoinReply {
   uint32_t minibatch = 0;
   float slowdown = 1;
   uint32_t threads = 1;
+  std::string device;  // as in the config
 };
 
 /// What a worker trains on and tests with. Two workers whose fingerprints are equal read the same
@@ -383,6 +384,7 @@ struct LeaseRequest {
   Incarnation incarnation;
   LeaseId newest;
   DatasetFingerprint data{};
+  std::string device{};  // that the worker computes on: "cpu", "cuda:1"
 };
 
 enum class LeaseKind : uint8_t { kTrain = 0, kEvaluate = 1 };
@@ -503,6 +505,7 @@ struct WorkerRow {
   double silent_s = 0;           // since the last heartbeat
   uint64_t samples_counted = 0;  // by the ledger
   std::string reason;            // why it takes part no more
+  std::string device;            // as the job asks for it, until the worker has said its own
 
   /// This incarnation takes part no more.
   bool is_gone() const {

@@ -49,6 +49,19 @@ TEST(BufferTest, FloatsLeaveOutAShortTail) {
   EXPECT_EQ(buffer.floats().size(), 2U);
 }
 
+TEST(BufferTest, MemoryOfAnotherKindIsKeptAsLongAsTheBuffer) {
+  const auto memory = std::make_shared<std::byte>();
+  Buffer kept;
+  {
+    Buffer made(memory.get(), 1, memory);
+    EXPECT_EQ(made.data(), memory.get());
+    kept = std::move(made);
+  }
+  EXPECT_EQ(memory.use_count(), 2);
+  kept = Buffer(16);
+  EXPECT_EQ(memory.use_count(), 1);
+}
+
 TEST(BufferTest, CopyingIsNotPossible) {
   static_assert(!std::is_copy_constructible_v<Buffer>);
   static_assert(!std::is_copy_assignable_v<Buffer>);

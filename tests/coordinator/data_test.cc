@@ -67,6 +67,18 @@ TEST_F(DataTest, WorkersWithTheSameDataTakePart) {
   }
 }
 
+TEST_F(DataTest, AWorkerSaysOnceWhatItComputesOn) {
+  const auto device_of = [this](size_t worker) { return harness_.status().workers[worker].device; };
+  EXPECT_EQ(device_of(1), "cpu") << "what the job says";
+  proto::LeaseRequest request{workers_[1].incarnation, workers_[1].newest, SmallData(), "cuda:3"};
+  harness_.Give(workers_[1].peer, request);
+  EXPECT_EQ(device_of(1), "cuda:3");
+  request.device.clear();
+  harness_.Give(workers_[1].peer, request);
+  EXPECT_EQ(device_of(1), "cuda:3");
+  EXPECT_EQ(device_of(0), "cpu");
+}
+
 TEST_F(DataTest, OneWithOtherLabelsIsRefusedByANameOfBothAndTakesNoPart) {
   Ask(2, SmallData());
   proto::DatasetFingerprint other = SmallData();

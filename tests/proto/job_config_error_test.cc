@@ -1,5 +1,6 @@
 // Errors of job files: place, what, allowed, nearest.
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,12 +42,35 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "servers, workers, faults, fleet, checkpoint, launch, run; did you mean \"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
        "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
-       "slowdown, step_ms, link_mbit_per_s, type, threads; did you mean \"minibatch\"?"},
+       "slowdown, step_ms, link_mbit_per_s, type, threads, device; did you mean \"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
        "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, train, servers, "
        "workers, faults, fleet, checkpoint, launch, run; did you mean \"optimizer.lr\"?"},
   });
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
+}
+
+TEST(JobConfigErrorTest, AWorkerComputesOnOneDeviceThatExists) {
+  const std::string only = "; allowed: cpu, auto, cuda, or cuda:N with the device's number from 0 "
+                           "to 1023";
+  const auto error_of = [](const char* device) {
+    return ErrorOf(Replaced("{}", fmt::format(R"({{"device": "{}"}})", device)));
+  };
+  for (const char* device : {"cpu", "auto", "cuda", "cuda:0", "cuda:1023"}) {
+    EXPECT_EQ(error_of(device), "no error") << device;
+  }
+  for (const char* device : {"gpu", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1024", "cuda:1 "}) {
+    EXPECT_THAT(
+        error_of(device),
+        HasSubstr(fmt::format("workers[0].device is \"{}\"{}", device, only)));
+  }
+  ExpectErrors({
+      {Replaced("{}", R"({"device": "cuda:0,1"})"),
+       "job.json:5:26: workers[0].device is \"cuda:0,1\", but a worker computes on one device; "
+       "allowed: a worker for each, as with \"count\": 2 and \"device\": \"cuda\""},
+      {WithLine(R"("faults": [{"kind": "add", "add": {"device": "tpu"}}])"),
+       "job.json:2:46: faults[0].add.device is \"tpu\"" + only},
+  });
 }
 
 TEST(JobConfigErrorTest, CopiesNeedCheckpoints) {

@@ -42,7 +42,7 @@ constexpr std::string_view kRich = R"({
   "servers": {"count": 2, "launch": false, "port": 5000, "shards_per_server": 3, "chunk_kib": 64,
     "frame_kib": 512, "queue_mib": 8, "link_mbit_per_s": 250, "max_detect_s": 15},
   "workers": [{"count": 2, "minibatch": 16, "slowdown": 1.5, "step_ms": 12.5,
-    "link_mbit_per_s": 100, "type": "g4dn.xlarge", "threads": 2}, {}],
+    "link_mbit_per_s": 100, "type": "g4dn.xlarge", "threads": 2, "device": "cuda:1"}, {}],
   "faults": [
     {"at": 0.25, "kind": "notice", "worker": 1, "grace_s": 2},
     {"at": 0.5, "kind": "add", "add": {"count": 2, "slowdown": 2}},

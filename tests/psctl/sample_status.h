@@ -13,6 +13,7 @@ inline proto::WorkerRow MakeWorkerRow(uint32_t seat, uint64_t incarnation, const
   row.pid = 4000 + static_cast<int64_t>(incarnation);
   row.minibatch = 64;
   row.slowdown = 1;
+  row.device = "cpu";
   row.lease = LeaseId(100 + incarnation);
   row.clock = 700;
   row.silent_s = 0.2;
@@ -56,6 +57,7 @@ inline proto::JobStatus MakeStatus() {
   status.workers.push_back(MakeWorkerRow(0, 1, "computing"));
   status.workers.push_back(MakeWorkerRow(1, 2, "waiting"));
   status.workers.back().slowdown = 2.5;
+  status.workers.back().device = "cuda:0";
   status.workers.back().stats.samples_per_s = 96.04;
   status.workers.push_back(MakeWorkerRow(2, 3, "lost"));
   for (uint32_t i = 0; i < 2; ++i) {

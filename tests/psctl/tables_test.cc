@@ -39,6 +39,14 @@ TEST(TableTest, ANarrowTableDropsTheLeastImportantColumnsFirst) {
       "    11  lost\n");
 }
 
+TEST(TableTest, AColumnWithNothingButTheUsualIsLeftOut) {
+  Table table({{"worker"}, {"device", Align::kLeft, 0, "cpu"}});
+  table.AddRow({"0", "cpu"});
+  EXPECT_EQ(table.Render(), "worker\n     0\n");
+  table.AddRow({"1", "cuda:0"});
+  EXPECT_EQ(table.Render(), "worker  device\n     0  cpu\n     1  cuda:0\n");
+}
+
 TEST(TableTest, ColumnsThatMustStayStayHoweverNarrow) {
   EXPECT_EQ(MakeTable().Render(1), MakeTable().Render(20));
 }
