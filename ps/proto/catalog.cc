@@ -7,10 +7,11 @@
 #include <chrono>
 #include <map>
 
+#include "catalog_bfbs_generated.h"
 #include "ps/proto/file_check.h"
+#include "ps/proto/file_schema.h"
 #include "ps/proto/file_values.h"
 #include "ps/proto/planning_fields.h"
-#include "ps/proto/planning_schema.h"
 
 namespace ps::proto {
 namespace {
@@ -148,6 +149,10 @@ class Rules {
 };
 
 }  // namespace
+
+const Schema& CatalogSchema() {
+  return *reflection::GetSchema(config::CatalogBinarySchema::data());
+}
 
 const InstanceType* Catalog::Find(std::string_view name) const {
   const auto found = std::ranges::find(types, name, &InstanceType::name);

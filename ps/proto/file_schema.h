@@ -14,8 +14,12 @@ namespace ps::proto {
 
 using Schema = reflection::Schema;
 
-/// configs/job.fbs. Those of the planner are in planning_schema.h.
+/// configs/job.fbs, catalog.fbs, profile.fbs and plan.fbs. All but the job's are in the target of
+/// the planner's files: programs that read a job alone do not carry them.
 const Schema& JobSchema();
+const Schema& CatalogSchema();
+const Schema& ProfileSchema();
+const Schema& PlanSchema();
 
 /// Each table once, the root first, a table before those inside it.
 std::vector<const reflection::Object*> TablesOf(const Schema& schema);

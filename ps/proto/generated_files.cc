@@ -6,7 +6,6 @@
 #include "ps/base/text.h"
 #include "ps/proto/file_schema.h"
 #include "ps/proto/json_writer.h"
-#include "ps/proto/planning_schema.h"
 
 namespace ps::proto {
 namespace {

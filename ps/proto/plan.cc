@@ -1,9 +1,10 @@
 #include "ps/proto/plan.h"
 
+#include "plan_bfbs_generated.h"
 #include "ps/proto/file_check.h"
+#include "ps/proto/file_schema.h"
 #include "ps/proto/file_values.h"
 #include "ps/proto/planning_fields.h"
-#include "ps/proto/planning_schema.h"
 
 namespace ps::proto {
 
@@ -34,6 +35,10 @@ Status CheckIntervals(
 }
 
 }  // namespace
+
+const Schema& PlanSchema() {
+  return *reflection::GetSchema(config::PlanBinarySchema::data());
+}
 
 Result<Plan> ParsePlan(std::string_view text, const std::string& file) {
   PS_ASSIGN(JsonValue root, ParseJson(text, file));

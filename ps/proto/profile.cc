@@ -5,10 +5,11 @@
 #include <set>
 #include <utility>
 
+#include "profile_bfbs_generated.h"
 #include "ps/proto/file_check.h"
+#include "ps/proto/file_schema.h"
 #include "ps/proto/file_values.h"
 #include "ps/proto/planning_fields.h"
-#include "ps/proto/planning_schema.h"
 
 namespace ps::proto {
 namespace {
@@ -58,6 +59,10 @@ Status CheckCurves(const CurveFit& fit, const JsonValue& root, const std::string
 }
 
 }  // namespace
+
+const Schema& ProfileSchema() {
+  return *reflection::GetSchema(config::JobProfileBinarySchema::data());
+}
 
 const WorkerProfile* JobProfile::Find(std::string_view instance_type) const {
   const auto found = std::ranges::find(workers, instance_type, &WorkerProfile::instance_type);

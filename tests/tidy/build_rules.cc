@@ -1,5 +1,3 @@
-#include "tests/tidy/build_rules.h"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -7,6 +5,7 @@
 #include <string>
 
 #include "tests/tidy/cmake_reader.h"
+#include "tests/tidy/rules.h"
 
 namespace ps::tidy {
 namespace {

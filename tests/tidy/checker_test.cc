@@ -6,12 +6,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/tidy/build_rules.h"
 #include "tests/tidy/cmake_reader.h"
-#include "tests/tidy/document_rules.h"
-#include "tests/tidy/layer_rules.h"
-#include "tests/tidy/name_rules.h"
-#include "tests/tidy/text_rules.h"
+#include "tests/tidy/rules.h"
 #include "tests/tidy/tree.h"
 
 namespace ps::tidy {

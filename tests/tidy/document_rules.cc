@@ -1,5 +1,3 @@
-#include "tests/tidy/document_rules.h"
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -7,6 +5,8 @@
 #include <functional>
 #include <set>
 #include <string>
+
+#include "tests/tidy/rules.h"
 
 namespace ps::tidy {
 namespace {

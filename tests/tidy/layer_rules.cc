@@ -1,13 +1,12 @@
 // The folder table of the architecture, as data, and the two places where a layer could be broken:
 // what a file includes and what a target links.
 
-#include "tests/tidy/layer_rules.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
 
 #include "tests/tidy/cmake_reader.h"
+#include "tests/tidy/rules.h"
 
 namespace ps::tidy {
 namespace {

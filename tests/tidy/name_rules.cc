@@ -1,5 +1,3 @@
-#include "tests/tidy/name_rules.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "tests/tidy/cmake_reader.h"
+#include "tests/tidy/rules.h"
 
 namespace ps::tidy {
 namespace {

@@ -3,11 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/tidy/build_rules.h"
-#include "tests/tidy/document_rules.h"
-#include "tests/tidy/layer_rules.h"
-#include "tests/tidy/name_rules.h"
-#include "tests/tidy/text_rules.h"
+#include "tests/tidy/rules.h"
 #include "tests/tidy/tree.h"
 
 namespace ps::tidy {

@@ -1,8 +1,8 @@
-#include "tests/tidy/text_rules.h"
-
 #include <algorithm>
 #include <cctype>
 #include <string>
+
+#include "tests/tidy/rules.h"
 
 namespace ps::tidy {
 namespace {
