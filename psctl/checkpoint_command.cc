@@ -10,11 +10,11 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/remote/place.h"
 #include "checkpoint/rocksdb_storage.h"
-#include "checkpoint/safetensors.h"
 #include "ps/base/text.h"
 #include "psctl/checkpoint_source.h"
 #include "psctl/checkpoint_view.h"
 #include "psctl/files.h"
+#include "psctl/model_export.h"
 #include "psctl/remote_copies.h"
 
 namespace ps::psctl {
@@ -48,33 +48,13 @@ int Diff(const CheckpointCommand& command, Reader& reader, const Console& consol
   return kExitOk;
 }
 
-Status WriteModel(const CheckpointCommand& command, Reader& reader, const Manifest& manifest) {
-  const checkpoint::ElementType type =
-      command.is_half ? checkpoint::ElementType::kF16 : checkpoint::ElementType::kF32;
-  PS_ASSIGN(
-      checkpoint::SafetensorsWriter file,
-      checkpoint::SafetensorsWriter::Create(
-          command.target,
-          manifest.tensors,
-          type,
-          {{"format", "pt"},
-           {"job", JobName(manifest)},
-           {"checkpoint", std::to_string(manifest.id)},
-           {"software", manifest.software}}));
-  for (uint32_t tensor = 0; tensor < manifest.tensors.size(); ++tensor) {
-    PS_TRY(reader.ReadTensor(manifest, tensor, [&](uint64_t begin, std::span<const float> values) {
-      return file.Write(tensor, static_cast<int64_t>(begin), values);
-    }));
-  }
-  return file.Finish();
-}
-
 int Export(const CheckpointCommand& command, Reader& reader, const Console& console) {
   const Result<Manifest> manifest = ReadChosen(SourceOf(reader), command.first);
   if (!manifest.ok()) {
     return Fail(console, manifest.status());
   }
-  if (const Status written = WriteModel(command, reader, *manifest); !written.ok()) {
+  const Status written = ExportModel(reader, *manifest, command.target, command.is_half);
+  if (!written.ok()) {
     return Fail(console, written);
   }
   std::error_code error;

@@ -257,7 +257,9 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
           " pulled");
   pairs.emplace_back("run directory", Printable(status.run_directory));
   if (!status.model_file.empty()) {
-    pairs.emplace_back("model", Printable(status.model_file));
+    const std::string& problem = status.model_problem;
+    pairs.emplace_back(
+        "model", Printable(status.model_file) + (problem.empty() ? "" : "; " + Printable(problem)));
   } else if (!status.model_problem.empty()) {
     pairs.emplace_back("model", "not saved: " + Printable(status.model_problem));
   }

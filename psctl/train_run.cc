@@ -1,5 +1,7 @@
 #include "psctl/train_run.h"
 
+#include <fmt/core.h>
+
 #include <csignal>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "ps/net/addresses.h"
 #include "psctl/files.h"
 #include "psctl/job_view.h"
+#include "psctl/model_export.h"
 #include "psctl/planning_files.h"
 #include "psctl/summary.h"
 #include "psctl/supervisor.h"
@@ -170,13 +173,36 @@ int TrainRun::Run() {
   progress_.Finish();
   fleet_->KillAll();
   final_status_ = host_.StatusNow();
-  if (!final_status_.model_problem.empty()) {
-    progress_.Say("the model was not saved: " + Printable(final_status_.model_problem));
-  }
+  RescueModel();
   if (!console_.is_joined) {  // else the summary stands right below
     progress_.Say(RenderOutcome(final_status_));
   }
   return is_aborted_ ? kExitFailed : host_.core().exit_code();
+}
+
+/// A run whose servers were lost at its end leaves the model of its newest checkpoint.
+void TrainRun::RescueModel() {
+  std::string& problem = final_status_.model_problem;
+  if (problem.empty()) {
+    return;
+  }
+  if (!is_aborted_ && config_.checkpoint.enabled) {
+    const std::string file = directory_.paths().model();
+    const Result<checkpoint::Manifest> newest = ExportNewestModel(config_.checkpoint.path, file);
+    if (newest.ok()) {
+      final_status_.model_file = file;
+      problem = fmt::format(
+          "it is that of checkpoint {}, after {}: {}",
+          newest->id,
+          Plural(newest->progress.steps, "step"),
+          problem);
+      log_.Warning("model_of_checkpoint", {{"path", file}, {"checkpoint", newest->id}});
+      progress_.Say("the model is not that of the end: " + Printable(problem));
+      return;
+    }
+    problem += "; nor was that of a checkpoint: " + std::string(newest.status().message());
+  }
+  progress_.Say("the model was not saved: " + Printable(problem));
 }
 
 /// Gives the children the time to end by themselves.

@@ -52,6 +52,7 @@ class TrainRun final {
   void Announce();
   void AnnounceAgain();
   bool MayClose();
+  void RescueModel();
   void Reap();
   void OnEnd(const proto::ProcessEnd& end);
   void OnStopSignal(int signal);

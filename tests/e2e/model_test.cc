@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <filesystem>
 #include <string>
@@ -93,6 +94,31 @@ TEST_F(ModelTest, CtrlCLeavesTheModelToo) {
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   EXPECT_EQ(run.Summary()["state"].text(), "stopped");
   EXPECT_EQ(run.Summary()["model"].text(), ModelOf(run));
+  EXPECT_TRUE(std::filesystem::exists(ModelOf(run)));
+}
+
+TEST_F(ModelTest, AServerThatIsLostAtTheEndLeavesTheModelOfACheckpoint) {
+  // Standing still, it keeps the run from ending before it is killed.
+  job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})")
+      .Set("fleet", R"({"max_detect_s": 1})")
+      .Set("servers", R"({"count": 2, "max_detect_s": 60})")
+      .Set("checkpoint", R"({"every_s": 0.3})");
+  TrainRun run(job_);
+  const auto before =
+      run.WaitFor([](const proto::JobStatus& status) { return status.checkpoints.newest >= 1; });
+  ASSERT_TRUE(before.has_value());
+  const auto server = static_cast<pid_t>(before->shards[1].pid);
+  ASSERT_EQ(::kill(server, SIGSTOP), 0);
+  run.psctl().SignalGroup(SIGINT);
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) { return status.state == "stopped"; })
+                  .has_value());
+  ASSERT_EQ(::kill(server, SIGKILL), 0);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_THAT(
+      run.psctl().Err(), HasSubstr("the model is not that of the end: it is that of checkpoint "));
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["model"].text(), ModelOf(run));
+  EXPECT_THAT(summary["model_problem"].text(), HasSubstr("server 1 was lost: "));
   EXPECT_TRUE(std::filesystem::exists(ModelOf(run)));
 }
 

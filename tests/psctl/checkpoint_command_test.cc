@@ -9,6 +9,8 @@
 
 #include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/shard_store.h"
+#include "psctl/model_export.h"
 #include "tests/checkpoint/workload.h"
 #include "tests/psctl/command_fixture.h"
 
@@ -82,6 +84,27 @@ TEST_F(CheckpointCommandTest, ExportWritesAModel) {
   const auto bytes = std::filesystem::file_size(file);
   EXPECT_EQ(Run({"checkpoint", "export", "3", file, path_, "--half"}), kExitOk) << err_;
   EXPECT_LT(std::filesystem::file_size(file), bytes * 6 / 10);
+}
+
+TEST_F(CheckpointCommandTest, TheNewestModelThatCanBeReadIsExported) {
+  const std::string file = root_ + "/model.safetensors";
+  const auto newest = ExportNewestModel(path_, file);
+  ASSERT_TRUE(newest.ok()) << newest.status();
+  EXPECT_EQ(newest->id, 3U);
+
+  std::filesystem::remove(file);
+  const auto storage = checkpoint::MakeRocksDbStorage();
+  auto store =
+      checkpoint::ShardStore::Open(*storage, path_, ShardId(0), checkpoint::OpenMode::kWrite);
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE((*store)->ForgetAbove(2).ok());
+  store->reset();
+  const auto older = ExportNewestModel(path_, file);
+  ASSERT_TRUE(older.ok()) << older.status();
+  EXPECT_EQ(older->id, 2U);
+  EXPECT_EQ(checkpoint::SafetensorsReader::Open(file)->header().metadata.at("checkpoint"), "2");
+
+  EXPECT_EQ(ExportNewestModel(root_ + "/none", file).status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(CheckpointCommandTest, CopyAndPrune) {

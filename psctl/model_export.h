@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/reader.h"
+#include "ps/base/status.h"
+
+namespace ps::psctl {
+
+/// Writes the parameters of a checkpoint to a safetensors file, as f16 with `is_half`. Errors:
+/// those of Reader::ReadTensor and SafetensorsWriter.
+Status ExportModel(
+    checkpoint::Reader& reader,
+    const checkpoint::Manifest& manifest,
+    const std::string& file,
+    bool is_half);
+
+/// The same of the newest checkpoint in `path` that can be read, whose manifest is returned.
+/// Errors: kNotFound (there is none), of the newest one where none can be read.
+Result<checkpoint::Manifest> ExportNewestModel(const std::string& path, const std::string& file);
+
+}  // namespace ps::psctl
