@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "checkpoint/manifest.h"
 #include "ps/base/status.h"
 #include "psctl/checkpoint_command.h"
 #include "psctl/console.h"
@@ -15,6 +16,10 @@ int CopyToObjects(const std::string& path, const std::string& place, const Conso
 /// `psctl checkpoint ACTION ... s3://BUCKET/PREFIX`: list, show, verify and prune look at the
 /// copies there, copy fetches the newest that is whole. Returns the exit code.
 int RunOnObjects(const CheckpointCommand& command, const Console& console);
+
+/// Of the newest copy in the place whose index can be read. Errors: kNotFound; those of
+/// checkpoint::OpenObjectStore and checkpoint::ReadCopiedManifest.
+Result<checkpoint::Manifest> ReadNewestCopy(const std::string& place);
 
 /// Fetches the newest copy that is whole to a checkpoint path of its own in `parent`, and says so.
 /// Returns the path. Errors: those of checkpoint::OpenObjectStore and checkpoint::Download.

@@ -117,6 +117,19 @@ std::string Describe(const FoundCheckpoint& found, const std::string& path) {
   return text;
 }
 
+/// The job of a checkpoint with what the command changes. Errors: kInvalidArgument and others, each
+/// of them a misuse.
+Result<PreparedJob> JobOf(const checkpoint::Manifest& manifest, const ResumeCommand& command) {
+  const std::string name = "the job of checkpoint " + std::to_string(manifest.id);
+  PS_ASSIGN(const proto::JobConfig before, proto::ParsePrintedJobConfig(manifest.config_json));
+  PreparedJob job;
+  PS_ASSIGN(job.config, proto::ParseJobConfig(manifest.config_json, name, command.overrides));
+  job.config.model.from.clear();  // the checkpoint has the values
+  PS_ASSIGN(job.parts, LoadParts(job.config, name, command.overrides));
+  PS_TRY(CheckSameModel(manifest, before, job.config, job.parts.model));
+  return job;
+}
+
 int ResumeFromCheckpoint(
     const std::string& source,
     const ResumeCommand& command,
@@ -124,39 +137,34 @@ int ResumeFromCheckpoint(
     const Console& console,
     const RunRegistry& registry,
     SupervisorLink* link) {
-  const Result<std::string> path =
-      checkpoint::IsObjectStore(source)
-          ? FetchCheckpoint(source, proto::RunConfig().directory, console)
-          : source;
-  if (!path.ok()) {
-    return Fail(console, path.status());
+  std::string path = source;
+  if (checkpoint::IsObjectStore(source)) {
+    // What does not fit is not fetched.
+    const Result<checkpoint::Manifest> newest = ReadNewestCopy(source);
+    const Status fits = newest.ok() ? JobOf(*newest, command).status() : Status::Ok();
+    if (!fits.ok()) {
+      return Misuse(console, fits);
+    }
+    Result<std::string> fetched = FetchCheckpoint(source, proto::RunConfig().directory, console);
+    if (!fetched.ok()) {
+      return Fail(console, fetched.status());
+    }
+    path = std::move(fetched).value();
   }
-  Result<FoundCheckpoint> found = FindNewestCheckpoint(*path);
+  Result<FoundCheckpoint> found = FindNewestCheckpoint(path);
   if (!found.ok()) {
     return Fail(console, found.status());
   }
-  const std::string name = "the job of checkpoint " + std::to_string(found->manifest.id);
-  const Result<proto::JobConfig> before = proto::ParsePrintedJobConfig(found->manifest.config_json);
-  Result<proto::JobConfig> config =
-      proto::ParseJobConfig(found->manifest.config_json, name, command.overrides);
-  if (!before.ok() || !config.ok()) {
-    return Misuse(console, before.ok() ? config.status() : before.status());
+  Result<PreparedJob> job = JobOf(found->manifest, command);
+  if (!job.ok()) {
+    return Misuse(console, job.status());
   }
-  config->checkpoint.path = *path;
-  config->model.from.clear();  // the checkpoint has the values
-  Result<JobParts> parts = LoadParts(*config, name, command.overrides);
-  if (!parts.ok()) {
-    return Misuse(console, parts.status());
-  }
-  const Status same = CheckSameModel(found->manifest, *before, *config, parts->model);
-  if (!same.ok()) {
-    return Misuse(console, same);
-  }
+  job->config.checkpoint.path = path;
   coordinator::CoordinatorOptions options;
-  options.config = *config;
-  options.tensors = parts->model.tensors;
-  options.train_samples = parts->data.train_count;
-  options.test_samples = parts->data.test_count;
+  options.config = job->config;
+  options.tensors = job->parts.model.tensors;
+  options.train_samples = job->parts.data.train_count;
+  options.test_samples = job->parts.data.test_count;
   options.resume = coordinator::ResumeFrom{found->state, found->manifest.id};
   const Status fits = coordinator::CheckJobState(coordinator::MakeJobState(options), options);
   if (!fits.ok()) {
@@ -167,10 +175,9 @@ int ResumeFromCheckpoint(
             "the checkpoint does not fit the data or the length of the job: " +
                 std::string(fits.message())));
   }
-  console.err(Describe(*found, *path));
+  console.err(Describe(*found, path));
   TrainStart start;
-  start.job.config = *std::move(config);
-  start.job.parts = std::move(parts).value();
+  start.job = std::move(job).value();
   start.checkpoints = std::move(found->checkpoints);
   start.resume = coordinator::ResumeFrom{std::move(found->state), found->manifest.id};
   return Train(std::move(start), train, console, registry, link);

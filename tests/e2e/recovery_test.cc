@@ -151,8 +151,15 @@ TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
 
   Process::Options options;
   options.program = "psctl";
-  options.arguments = {"resume", place.path(), "--json"};
+  options.arguments = {"resume", place.path(), "--set", "model.name=cnn"};
   options.directory = root;
+  options.output_stem = root + "/misfit";
+  Process misfit(options);
+  EXPECT_EQ(misfit.Wait(kRunPatience), ProcessEnd{2});
+  EXPECT_THAT(misfit.Err(), HasSubstr("the checkpoint is of another model"));
+  EXPECT_FALSE(std::filesystem::exists(root + "/runs")) << "nothing was fetched";
+
+  options.arguments = {"resume", place.path(), "--json"};
   options.output_stem = root + "/resume";
   Process resume(options);
   EXPECT_EQ(resume.Wait(kRunPatience), ProcessEnd{});
