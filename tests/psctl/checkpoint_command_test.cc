@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "checkpoint/reader.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shard_store.h"
@@ -39,6 +40,28 @@ TEST_F(CheckpointCommandTest, ListHasARowForEach) {
   EXPECT_THAT(out_, ContainsRegex("\n +2 .*\n +3 .* of 3\n$"));
   EXPECT_EQ(Run({"checkpoint", "list", path_, "--json"}), kExitOk);
   EXPECT_THAT(out_, HasSubstr("\"checkpoint\": 3"));
+}
+
+TEST_F(CheckpointCommandTest, NumbersDecideAndNotAClockThatWentBack) {
+  const auto storage = checkpoint::MakeRocksDbStorage();
+  const auto reader = checkpoint::Reader::Open(*storage, path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const auto older = (*reader)->ReadManifest(2);
+  const auto newer = (*reader)->ReadManifest(3);
+  ASSERT_TRUE(older.ok() && newer.ok());
+  ASSERT_LT(newer->unix_micros, older->unix_micros);
+  EXPECT_THAT((*reader)->ids(), testing::ElementsAre(2, 3));
+  EXPECT_EQ(Run({"checkpoint", "show", "newest", path_}), kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
+  const std::string place = "file://" + root_ + "/place";
+  EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "show", "newest", place}), kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
+  Status end;  // a run that goes on, with the clock still further back
+  checkpoint::RunWorkload(*storage, path_, 1, &end);
+  ASSERT_TRUE(end.ok()) << end;
+  EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", path_}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("kept: 4\n"));
 }
 
 TEST_F(CheckpointCommandTest, ShowNamesTensorsAndShards) {
