@@ -98,31 +98,45 @@ double KillCoordinator(uint32_t workers) {
   return took;
 }
 
-/// Seconds of reading all files of a directory, from the page cache as the restore did.
-double ReadRaw(const std::string& directory, double* mbytes) {
+struct RawRead {
+  double seconds = 0;
+  double mbytes = 0;
+};
+
+/// Reads all files of a directory to one place, from the page cache or, once that has forgotten
+/// them, from the disk.
+RawRead ReadRaw(const std::string& directory, bool is_cold) {
   std::vector<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     if (entry.is_regular_file()) {
       files.push_back(entry.path());
     }
   }
+  for (const std::string& file : files) {
+    const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    Require(
+        !is_cold || ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0,
+        "the page cache does not forget " + file);
+  }
   std::vector<char> piece(1 << 20);
+  RawRead result;
   const double begin = WallSeconds();
   for (const std::string& file : files) {
     const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
     ssize_t n = 0;
     while ((n = ::read(fd.get(), piece.data(), piece.size())) > 0) {
-      *mbytes += static_cast<double>(n) / 1e6;
+      result.mbytes += static_cast<double>(n) / 1e6;
     }
   }
-  return WallSeconds() - begin;
+  result.seconds = WallSeconds() - begin;
+  return result;
 }
 
 struct ServerKill {
   double back_s = 0;  // from SIGKILL to the next counted sample
-  double raw_s = 0;   // to read the files of its checkpoints, from the page cache
-  double raw_mbytes = 0;
   double step_s = 0;  // between two samples that are counted, undisturbed
+  RawRead warm;       // of the files of its checkpoints, from the page cache
+  RawRead cold;       // and from the disk
   double mbytes = 0;
 };
 
@@ -141,19 +155,24 @@ ServerKill KillServer(uint32_t width) {
       .Set("servers", R"({"count": 1})")
       .Set("workers", R"([{"count": 1}])")
       .Set("checkpoint", R"({"every_s": 1, "codec": "none", "keep": 1})");
-  TrainRun run(job);
-  const auto before = run.WaitFor([](const proto::JobStatus& status) {
-    return IsTraining(status) && status.checkpoints.newest >= 1;
-  });
-  Require(before.has_value(), "no checkpoint came:\n" + run.psctl().Err());
   ServerKill result;
-  SecondsToNextSample(&run);
-  result.step_s = SecondsToNextSample(&run);
-  ::kill(static_cast<pid_t>(before->shards[0].pid), SIGKILL);
-  result.back_s = SecondsToNextSample(&run);
+  std::string checkpoints;
+  {
+    TrainRun run(job);
+    const auto before = run.WaitFor([](const proto::JobStatus& status) {
+      return IsTraining(status) && status.checkpoints.newest >= 1;
+    });
+    Require(before.has_value(), "no checkpoint came:\n" + run.psctl().Err());
+    SecondsToNextSample(&run);
+    result.step_s = SecondsToNextSample(&run);
+    ::kill(static_cast<pid_t>(before->shards[0].pid), SIGKILL);
+    result.back_s = SecondsToNextSample(&run);
+    checkpoints = run.Root() + "/checkpoints";
+  }
+  result.warm = ReadRaw(checkpoints, false);  // the run is over, and disturbs nobody
+  result.cold = ReadRaw(checkpoints, true);
   const double parameters = 1.0 * width * (width + 794);
   result.mbytes = parameters * sizeof(float) / 1e6;
-  result.raw_s = ReadRaw(run.Root() + "/checkpoints", &result.raw_mbytes);
   return result;
 }
 
@@ -192,24 +211,29 @@ int Run(const BenchArguments& arguments) {
   }
   if (arguments.Wants("server")) {
     Samples back;
-    Samples raw;
     Samples step;
-    Samples ratio;
+    Samples warm;
+    Samples cold;
+    Samples over_warm;
+    Samples over_cold;
     double mbytes = 0;
     for (uint32_t i = 0; i < arguments.runs; ++i) {
       const ServerKill kill = KillServer(sizes.width);
-      back.values.push_back(kill.back_s);
-      raw.values.push_back(1000 * kill.raw_s / kill.raw_mbytes);
-      step.values.push_back(kill.step_s);
-      // A warm read: right after a kill the files are in the page cache.
-      const double read_s = kill.raw_s / kill.raw_mbytes * kill.mbytes;
-      ratio.values.push_back((kill.back_s - kill.step_s) / read_s);
       mbytes = kill.mbytes;
+      back.values.push_back(kill.back_s);
+      step.values.push_back(kill.step_s);
+      warm.values.push_back(1000 * kill.warm.seconds / kill.warm.mbytes);
+      cold.values.push_back(1000 * kill.cold.seconds / kill.cold.mbytes);
+      const double more_s = kill.back_s - kill.step_s;
+      over_warm.values.push_back(more_s / (kill.warm.seconds / kill.warm.mbytes * mbytes));
+      over_cold.values.push_back(more_s / (kill.cold.seconds / kill.cold.mbytes * mbytes));
     }
     add("server of " + Fixed(mbytes, 0) + " MB killed, to the next sample", back, "s");
-    add("reading its checkpoints' files, from the page cache", raw, "s/GB");
     add("between two samples of this run, undisturbed", step, "s");
-    add("killed, less such a step, over reading its bytes", ratio, "times");
+    add("reading its checkpoints' files, from the page cache", warm, "s/GB");
+    add("the same from the disk", cold, "s/GB");
+    add("killed, less such a step, over reading its bytes from the page cache", over_warm, "times");
+    add("the same over reading them from the disk", over_cold, "times");
   }
   table.Print();
   return testing::Test::HasFailure() ? 1 : 0;
