@@ -1,11 +1,27 @@
 #include "ps/proto/shard_state.h"
 
+#include <fmt/core.h>
+
 #include <cstring>
 #include <string>
 
+#include "ps/proto/codec.h"
 #include "shard_state_generated.h"
 
 namespace ps::proto {
+namespace codec {
+
+static void Decode(Decoder& in, const saved::MemberSteps& w, MemberSteps* member) {
+  member->incarnation = Incarnation(w.incarnation());
+  member->last_step = w.last_step();
+  std::vector<uint64_t> applied;
+  in.Scalars(w.applied(), "applied", &applied);
+  for (const uint64_t key : applied) {
+    member->applied.emplace_back(key);
+  }
+}
+
+}  // namespace codec
 
 std::vector<std::byte> EncodeShardState(const ShardState& state) {
   flatbuffers::FlatBufferBuilder b;
@@ -31,7 +47,9 @@ Result<ShardState> DecodeShardState(std::span<const std::byte> bytes) {
     std::memcpy(aligned.data(), bytes.data(), bytes.size());
   }
   const auto* const data = reinterpret_cast<const uint8_t*>(aligned.data());
-  flatbuffers::Verifier verifier(data, bytes.size());
+  constexpr flatbuffers::uoffset_t kDepthMax = 4;
+  const auto tables_max = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 1);
+  flatbuffers::Verifier verifier(data, bytes.size(), kDepthMax, tables_max);
   if (!verifier.VerifyBuffer<saved::ShardState>(nullptr)) {
     return Status::Corruption("the state of a shard is malformed");
   }
@@ -44,17 +62,10 @@ Result<ShardState> DecodeShardState(std::span<const std::byte> bytes) {
   ShardState state;
   state.round = w.round();
   state.samples_done = w.samples_done();
-  if (w.members() != nullptr) {
-    for (const saved::MemberSteps* const saved : *w.members()) {
-      MemberSteps& member = state.members.emplace_back();
-      member.incarnation = Incarnation(saved->incarnation());
-      member.last_step = saved->last_step();
-      if (saved->applied() != nullptr) {
-        for (const uint64_t key : *saved->applied()) {
-          member.applied.emplace_back(key);
-        }
-      }
-    }
+  codec::Decoder decoder(bytes.size());
+  decoder.Tables(w.members(), "members", &state.members);
+  if (!decoder.status().ok()) {
+    return Status::Corruption(fmt::format("the state of a shard: {}", decoder.status().message()));
   }
   return state;
 }

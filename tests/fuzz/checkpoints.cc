@@ -12,6 +12,7 @@
 #include "checkpoint/remote/s3_reply.h"
 #include "ps/base/check.h"
 #include "ps/base/crc32c.h"
+#include "ps/proto/shard_state.h"
 #include "tests/fuzz/targets.h"
 
 namespace ps::fuzz {
@@ -98,6 +99,18 @@ void FuzzPart(std::span<const uint8_t> input) {
   const auto again = checkpoint::DecodePart(id, saved);
   PS_CHECK(again.ok()) << again.status();
   PS_CHECK(checkpoint::EncodePart(id, *again) == saved) << "encoding loses something";
+}
+
+void FuzzShardState(std::span<const uint8_t> input) {
+  const auto state = proto::DecodeShardState(std::as_bytes(input));
+  if (!state.ok()) {
+    PS_CHECK(IsRefusal(state.status())) << state.status();
+    return;
+  }
+  const Bytes saved = proto::EncodeShardState(*state);
+  const auto again = proto::DecodeShardState(saved);
+  PS_CHECK(again.ok()) << again.status();
+  PS_CHECK(proto::EncodeShardState(*again) == saved) << "encoding loses something";
 }
 
 void FuzzChunkRecord(std::span<const uint8_t> input) {

@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 22> kTargets = {
+constexpr std::array<Target, 23> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -21,6 +21,7 @@ constexpr std::array<Target, 22> kTargets = {
      {"import", FuzzImport},
      {"manifest", FuzzManifest},
      {"part", FuzzPart},
+     {"shard_state", FuzzShardState},
      {"chunk_record", FuzzChunkRecord},
      {"copy_index", FuzzCopyIndex},
      {"s3_reply", FuzzS3Reply},

@@ -52,6 +52,8 @@ void FuzzCifar10(std::span<const uint8_t> input);
 /// Records of checkpoints, their checksums put right.
 void FuzzManifest(std::span<const uint8_t> input);
 void FuzzPart(std::span<const uint8_t> input);
+/// What a part has beside its chunks.
+void FuzzShardState(std::span<const uint8_t> input);
 void FuzzChunkRecord(std::span<const uint8_t> input);
 void FuzzCopyIndex(std::span<const uint8_t> input);
 /// What an object store answers: a page of a list, or an error.
