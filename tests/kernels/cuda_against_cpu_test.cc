@@ -43,8 +43,8 @@ TEST_P(CudaAgainstCpu, BothPassesAgreeWithinTheBound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    AllOps, CudaAgainstCpu, testing::ValuesIn(AllOpKinds()), [](const auto& info) {
-      return info.param;
+    AllOps, CudaAgainstCpu, testing::ValuesIn(AllOpKinds()), [](const auto& kind) {
+      return kind.param;
     });
 
 TEST(CudaDropoutTest, TheMaskIsThatOfTheCpu) {

@@ -135,8 +135,8 @@ TEST_P(OpParity, RunsInPlaceWhereItSaysSo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllOps, OpParity, testing::ValuesIn(AllOpKinds()), [](const auto& info) {
-  return info.param;
+INSTANTIATE_TEST_SUITE_P(AllOps, OpParity, testing::ValuesIn(AllOpKinds()), [](const auto& kind) {
+  return kind.param;
 });
 
 }  // namespace

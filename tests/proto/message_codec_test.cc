@@ -45,8 +45,8 @@ Message Make(F edit) {
 template <typename F>
 Result<Message> DecodeChanged(const Message& message, F change) {
   const EncodedMessage encoded = EncodeMessage(message, 1);
-  FrameHeader header =
-      *DecodeFrameHeader(std::span(encoded.head).first<kFrameHeaderBytes>(), FrameLimits());
+  const std::span<const std::byte> head(encoded.head);
+  FrameHeader header = *DecodeFrameHeader(head.first<kFrameHeaderBytes>(), FrameLimits());
   const auto* begin = encoded.head.data() + kFrameHeaderBytes;
   std::vector<std::byte> flatbuffer(begin, begin + header.header_bytes);
   Payload payload = encoded.payload;

@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
     Stores,
     ObjectStoreTest,
     testing::Values("directory", "memory", "s3", "moto"),
-    [](const auto& info) { return info.param; });
+    [](const auto& kind) { return kind.param; });
 
 }  // namespace
 }  // namespace ps::checkpoint
