@@ -34,8 +34,7 @@ void WorkerCore::SendReports(TimePoint now, proto::Outbox* out) {
 
 void WorkerCore::SendLeaseRequest(proto::Outbox* out) {
   if (coordinator_ != proto::PeerId()) {
-    proto::LeaseRequest request{
-        incarnation_, newest_lease_, settings_.data, settings_.device};
+    proto::LeaseRequest request{incarnation_, newest_lease_, settings_.data, settings_.device};
     out->Send(coordinator_, ++next_request_id_, request);
   }
 }

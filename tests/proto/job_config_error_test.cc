@@ -51,8 +51,9 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
 }
 
 TEST(JobConfigErrorTest, AWorkerComputesOnOneDeviceThatExists) {
-  const std::string only = "; allowed: cpu, auto, cuda, or cuda:N with the device's number from 0 "
-                           "to 1023";
+  const std::string only =
+      "; allowed: cpu, auto, cuda, or cuda:N with the device's number from 0 "
+      "to 1023";
   const auto error_of = [](const char* device) {
     return ErrorOf(Replaced("{}", fmt::format(R"({{"device": "{}"}})", device)));
   };
@@ -61,8 +62,7 @@ TEST(JobConfigErrorTest, AWorkerComputesOnOneDeviceThatExists) {
   }
   for (const char* device : {"gpu", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1024", "cuda:1 "}) {
     EXPECT_THAT(
-        error_of(device),
-        HasSubstr(fmt::format("workers[0].device is \"{}\"{}", device, only)));
+        error_of(device), HasSubstr(fmt::format("workers[0].device is \"{}\"{}", device, only)));
   }
   ExpectErrors({
       {Replaced("{}", R"({"device": "cuda:0,1"})"),
