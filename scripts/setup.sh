@@ -143,20 +143,20 @@ choose_packages() {
   done
 }
 
-# A Python of the tests' own with moto, a server that speaks the protocol of S3. Without it, where
-# the Python index can't be reached, its tests skip.
-install_moto() {
+# A Python of the tests' own with moto, a server that speaks the protocol of S3, and the reference
+# implementation of safetensors. Without them, where the Python index can't be reached, tests skip.
+install_python() {
   local venv="$ROOT/build/venv"
-  if [[ -x "$venv/bin/python3" ]] && [[ -e "$venv/moto" ]]; then
+  if [[ -x "$venv/bin/python3" ]] && [[ -e "$venv/has-safetensors" ]]; then
     return 0
   fi
-  say "setup: installing moto in build/venv"
+  say "setup: installing moto and safetensors in build/venv"
   if ! { /usr/bin/python3 -m venv "$venv" &&
     "$venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 \
-      "moto[s3]" flask flask-cors boto3 &&
-    touch "$venv/moto"; } > /dev/null 2>&1; then
+      "moto[s3]" flask flask-cors boto3 safetensors numpy &&
+    touch "$venv/has-safetensors"; } > /dev/null 2>&1; then
     rm -rf "$venv"
-    say "setup: moto can't be had from the Python index, so its tests will skip"
+    say "setup: they can't be had from the Python index, so their tests will skip"
   fi
 }
 
@@ -220,5 +220,5 @@ install_packages() {
 
 install_packages
 if [[ -n "$with_tests" ]]; then
-  install_moto
+  install_python
 fi

@@ -115,7 +115,7 @@ RawRead ReadRaw(const std::string& directory, bool is_cold) {
   for (const std::string& file : files) {
     const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
     Require(
-        !is_cold || ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0,
+        !is_cold || !fd.is_open() || ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0,
         "the page cache does not forget " + file);
   }
   std::vector<char> piece(1 << 20);

@@ -1,9 +1,11 @@
 #include "checkpoint/safetensors.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -182,6 +184,36 @@ TEST_F(SafetensorsTest, AFileOfTheReferenceImplementationIsRead) {
   EXPECT_THAT(Read(*reader, "d"), ElementsAre(3.25F));
   EXPECT_THAT(Read(*reader, "b"), ElementsAre(1.5F, -2.0F));
   EXPECT_THAT(Read(*reader, "a\"\xc3\xa9"), ElementsAre(0.5F, 65504.0F));
+}
+
+TEST_F(SafetensorsTest, TheReferenceImplementationReadsWhatIsWritten) {
+  // That of the build tree, where scripts/setup.sh has made one.
+  const std::string own = "build/venv/bin/python3";
+  const std::string python = fs::exists(own) ? own : "python3";
+  if (std::system((python + " -c 'import safetensors.numpy' 2> /dev/null").c_str()) != 0) {
+    GTEST_SKIP() << python << " has no package safetensors; scripts/setup.sh --tests installs it";
+  }
+  for (const ElementType type : {ElementType::kF32, ElementType::kF16}) {
+    SafetensorsWriter writer = Create(type);
+    WriteRest(&writer);
+    ASSERT_TRUE(writer.Finish().ok());
+    const std::string read = fmt::format(
+        "{} -c '"
+        "import numpy, safetensors, safetensors.numpy\n"
+        "tensors = safetensors.numpy.load_file(\"{}\")\n"
+        "matrix = [[0.5, -1.25, 3], [1e-8, 65504, 1.0009765]]\n"
+        "assert sorted(tensors) == [\"matrix\", \"one\"]\n"
+        "assert (tensors[\"matrix\"] == numpy.array(matrix, \"{}\")).all()\n"
+        "assert tensors[\"one\"] == [42]\n"
+        "with safetensors.safe_open(\"{}\", \"numpy\") as file:\n"
+        "  assert file.metadata()[\"steps\"] == \"7\"\n"
+        "'",
+        python,
+        path_,
+        type == ElementType::kF32 ? "float32" : "float16",
+        path_);
+    EXPECT_EQ(std::system(read.c_str()), 0);
+  }
 }
 
 TEST_F(SafetensorsTest, OtherFilesAreRefusedByName) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "tests/e2e/train_run.h"
@@ -109,6 +110,28 @@ TEST_F(RecoveryTest, InBspAllServersGoBackAndTheModelIsThatOfAnUndisturbedRun) {
   run.ExpectNothingLeft();
 }
 
+TEST_F(RecoveryTest, AServerThatIsGivenNoticeLeavesACheckpointAndIsReplaced) {
+  job_.Set("checkpoint", R"({"every_s": 600})");
+  TrainRun run(job_);
+  const auto before = run.WaitForSamples(256);
+  ASSERT_TRUE(before.has_value());
+  const Output given = RunToEnd(
+      {.program = "psctl",
+       .arguments = {"notice", "s1", run.Root(), "--grace", "30s"},
+       .output_stem = folder_ / "notice"});
+  EXPECT_EQ(given.end, ProcessEnd{}) << given.err;
+  const auto after = run.WaitFor([&](const proto::JobStatus& status) {
+    return status.checkpoints.shards_restored == 1 && status.shards[1].state == "ready";
+  });
+  ASSERT_TRUE(after.has_value());
+  EXPECT_GE(after->checkpoints.newest, 1U) << "which nothing but the notice had asked for";
+  EXPECT_NE(after->shards[1].pid, before->shards[1].pid);
+  EXPECT_EQ(after->shards[0].pid, before->shards[0].pid);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  run.ExpectNothingLeft();
+}
+
 TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorkers) {
   TrainRun run(job_);
   const auto before = run.WaitFor(HasCheckpoint);
@@ -151,12 +174,19 @@ TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
 
   Process::Options options;
   options.program = "psctl";
-  options.arguments = {"resume", place.path(), "--set", "model.name=cnn"};
   options.directory = root;
   options.output_stem = root + "/misfit";
-  Process misfit(options);
-  EXPECT_EQ(misfit.Wait(kRunPatience), ProcessEnd{2});
-  EXPECT_THAT(misfit.Err(), HasSubstr("the checkpoint is of another model"));
+  for (const auto& [change, why] : std::map<std::string, std::string>{
+           {"model.name=cnn", "the checkpoint is of another model"},
+           {"servers.chunk_kib=16", "servers.chunk_kib was "},
+           {"train.mode=bsp", "train.mode can't change from bsp or to it"},
+           {"optimizer.kind=adam",
+            "optimizer.kind, and whether there is momentum, have to stay"}}) {
+    options.arguments = {"resume", place.path(), "--set", "train.overlap=false", change};
+    const Output misfit = RunToEnd(options);
+    EXPECT_EQ(misfit.end, ProcessEnd{2});
+    EXPECT_THAT(misfit.err, HasSubstr(why));
+  }
   EXPECT_FALSE(std::filesystem::exists(root + "/runs")) << "nothing was fetched";
 
   options.arguments = {"resume", place.path(), "--json"};
