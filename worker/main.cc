@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "ps/base/logger.h"
+#include "ps/base/text.h"
 #include "ps/net/program.h"
 #include "ps/proto/device_choice.h"
 #include "ps/proto/limits.h"
@@ -24,7 +26,8 @@ net::ProgramText WorkerText() {
       "Computes gradients for a job that psctl train coordinates. psctl starts the workers of "
       "the job file itself; by hand more can join at any time, from each machine that reaches "
       "the coordinator and the servers and has the dataset at the same path. It ends with the "
-      "job, or after a notice: SIGTERM, Ctrl-C, or the file of --notice-file.",
+      "job, or after a notice: SIGTERM, Ctrl-C, the file of --notice-file, or the provider's "
+      "(--notices).",
       {{"--seat", "N", "Takes this seat, even from its holder. Default: the lowest vacant one."},
        {"--threads",
         "N",
@@ -38,12 +41,28 @@ net::ProgramText WorkerText() {
        {"--notice-file",
         "FILE",
         "Leaves when this file appears, within the seconds that are written in it."},
+       {"--notices",
+        "WHO",
+        "Asks whether the provider takes this machine back: ec2, gcp or azure. Default: none."},
+       {"--metadata-url",
+        "URL",
+        "Where --notices asks. Default: the provider's address inside a machine."},
        {"--term-grace-s", "N", "Seconds from SIGTERM to the end of the machine. Default: 5."},
        {"--emulate-step-us",
         "N",
         "Pads the computation of a step to this many microseconds, for tests."}},
       "ps_worker --coordinator 10.0.0.1:4711 --token-file token --threads 8",
       "0 the job is over or a notice was obeyed, 1 failed, 2 misused."};
+}
+
+Result<proto::NoticeService> ReadService(const std::string& name) {
+  const auto& names = proto::kNoticeServiceNames;
+  const auto* const it = std::find(names.begin(), names.end(), name);
+  if (it == names.end()) {
+    return Status::InvalidArgument(
+        "--notices is '" + Printable(name) + "'; allowed: none, ec2, gcp, azure");
+  }
+  return static_cast<proto::NoticeService>(it - names.begin());
 }
 
 Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFlags& run) {
@@ -77,6 +96,10 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFla
   }
   options.join.pid = ::getpid();
   options.notice_file = flags.TextOr("notice-file", "");
+  if (flags.Has("notices")) {
+    PS_ASSIGN(options.notices, ReadService(flags.TextOr("notices", "")));
+  }
+  options.metadata_url = flags.TextOr("metadata-url", "");
   options.term_grace = std::chrono::seconds(5);
   if (flags.Has("term-grace-s")) {
     PS_ASSIGN(const uint64_t grace_s, flags.Number("term-grace-s", 0, 3600));

@@ -66,9 +66,13 @@ Status WorkerProgram::Run() {
   if (!options_.notice_file.empty()) {
     loop_.RunEvery(kNoticePoll, [this] { LookForNotice(); });
   }
+  if (options_.notices != proto::NoticeService::kNone) {
+    WatchProvider();
+  }
   StartTicking(timing_);
   core_->Start(SystemTime().Now());
   loop_.Run();
+  watcher_.reset();
   compute_->Stop();
   return exit_status_;
 }
@@ -78,6 +82,23 @@ void WorkerProgram::StartTicking(const proto::Timing& timing) {
   loop_.Cancel(tick_timer_);
   tick_timer_ =
       loop_.RunEvery(timing.tick, [this] { core_->OnTick(SystemTime().Now(), endpoint_.get()); });
+}
+
+void WorkerProgram::WatchProvider() {
+  NoticeWatcher::Options options;
+  options.service = options_.notices;
+  options.url = options_.metadata_url;
+  watcher_ = std::make_unique<NoticeWatcher>(
+      options,
+      [this](const ProviderNotice& notice) {
+        loop_
+            .Post([this, notice] {
+              const TimePoint now = SystemTime().Now();
+              core_->OnNotice(now + notice.grace, notice.what, now, endpoint_.get());
+            })
+            .Ignore("a worker whose mailbox is full is lost with its machine, as without a notice");
+      },
+      log_);
 }
 
 /// The file holds the grace seconds, as the provider's agent or psctl wrote it.

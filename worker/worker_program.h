@@ -12,11 +12,12 @@
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "worker/compute_thread.h"
+#include "worker/notice/notice_watcher.h"
 
 namespace ps::worker {
 
 /// The worker process around client::WorkerCore: its loop, its connections, its compute thread, and
-/// the sources of revocation notices (SIGTERM, and a file that holds the grace seconds).
+/// the sources of revocation notices (SIGTERM, a file that holds the grace seconds, the provider).
 class WorkerProgram final : public client::WorkerHost, public net::EndpointHandler {
  public:
   struct Options {
@@ -25,7 +26,10 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     std::string token;
     proto::JoinRequest join;
     std::string notice_file;  // empty: none
-    Duration term_grace{};    // what SIGTERM leaves, e.g. Kubernetes' 30 s
+    // Whose word on this machine's end counts, and where to ask (NoticeSettings::url).
+    proto::NoticeService notices = proto::NoticeService::kNone;
+    std::string metadata_url;
+    Duration term_grace{};  // what SIGTERM leaves, e.g. Kubernetes' 30 s
     emulation::Emulation emulation;
     std::function<void(const std::string&)> on_named;  // takes part under this name, as "w3"
     int threads = 0;                                   // 0: what the job says of the seat
@@ -60,6 +64,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   proto::Hello MakeHello(Incarnation incarnation) const;
   void StartTicking(const proto::Timing& timing);
   void LookForNotice();
+  void WatchProvider();
   void OnComputeDone(const client::ComputeTask& task, const client::ComputeResult& result);
 
   const Options options_;
@@ -68,6 +73,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   std::unique_ptr<client::WorkerCore> core_;
   std::unique_ptr<net::Endpoint> endpoint_;
   std::unique_ptr<ComputeThread> compute_;
+  std::unique_ptr<NoticeWatcher> watcher_;  // of the provider, where one is asked
   proto::Timing timing_;
   net::TimerId tick_timer_;
   // What the last JoinReply's config led to. A worker that joins anew has the same.

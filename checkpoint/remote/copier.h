@@ -6,11 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/remote/http.h"
 #include "checkpoint/remote/s3_store.h"
 #include "checkpoint/remote/upload.h"
 #include "ps/base/request_thread.h"
 #include "ps/base/status.h"
+#include "ps/http/http.h"
 
 namespace ps::checkpoint {
 

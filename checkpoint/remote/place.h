@@ -3,11 +3,11 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/remote/http.h"
 #include "checkpoint/remote/object_store.h"
 #include "checkpoint/remote/s3_settings.h"
 #include "checkpoint/remote/s3_store.h"
 #include "ps/base/status.h"
+#include "ps/http/http.h"
 
 namespace ps::checkpoint {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/remote/http.h"
 #include "ps/base/status.h"
+#include "ps/http/http.h"
 
 namespace ps::checkpoint {
 

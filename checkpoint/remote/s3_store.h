@@ -4,10 +4,10 @@
 #include <functional>
 #include <memory>
 
-#include "checkpoint/remote/http.h"
 #include "checkpoint/remote/object_store.h"
 #include "checkpoint/remote/s3_settings.h"
 #include "ps/base/time.h"
+#include "ps/http/http.h"
 
 namespace ps::checkpoint {
 

@@ -152,6 +152,10 @@ void LocalFleet::StartServer(uint32_t server) {
 void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
   Supersede(seat);
   std::vector<std::string> arguments = {"--seat", std::to_string(seat.value)};
+  if (group.notices != proto::NoticeService::kNone) {
+    const auto service = static_cast<size_t>(group.notices);
+    Append({"--notices", std::string(proto::kNoticeServiceNames[service])}, &arguments);
+  }
   Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
   Start(ProcessKind::kWorker, seat.value, std::move(arguments));
 }

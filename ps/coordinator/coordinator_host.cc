@@ -160,8 +160,7 @@ void CoordinatorHost::StartCopier() {
   options.path = config.path;
   options.writer = checkpoint::MakeWriterName();
   options.keep = config.keep;
-  options.open = [place = config.copy_to](
-                     checkpoint::Pause pause, checkpoint::IsCancelled is_cancelled) {
+  options.open = [place = config.copy_to](checkpoint::Pause pause, IsCancelled is_cancelled) {
     return checkpoint::OpenObjectStore(
         place, checkpoint::ProcessEnvironment(), std::move(pause), std::move(is_cancelled));
   };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -123,6 +124,13 @@ struct ServerConfig {
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 
+/// Whose metadata service says that a machine is about to be taken back.
+enum class NoticeService : uint8_t { kNone, kEc2, kGcp, kAzure };
+
+/// As in the job file and in flags, by the service's number.
+inline constexpr std::array<std::string_view, 4> kNoticeServiceNames = {
+    "none", "ec2", "gcp", "azure"};
+
 struct WorkerGroup {
   uint32_t count = 1;
   uint32_t minibatch = 0;      // 0 = train.minibatch
@@ -132,6 +140,7 @@ struct WorkerGroup {
   std::string type = "local";  // kind of machine, for profiles and plans
   uint32_t threads = 1;
   std::string device = "cpu";  // "cpu", "auto", "cuda", "cuda:N" (worker/device.h)
+  NoticeService notices = NoticeService::kNone;
 
   friend bool operator==(const WorkerGroup&, const WorkerGroup&) = default;
 };

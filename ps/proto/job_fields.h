@@ -99,6 +99,7 @@ void VisitFields(C& c, V&& visit) {
   visit("type", c.type);
   visit("threads", c.threads);
   visit("device", c.device);
+  visit("notices", c.notices);
 }
 
 template <MaybeConst<FaultConfig> C, typename V>

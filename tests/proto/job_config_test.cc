@@ -42,7 +42,8 @@ constexpr std::string_view kRich = R"({
   "servers": {"count": 2, "launch": false, "port": 5000, "shards_per_server": 3, "chunk_kib": 64,
     "frame_kib": 512, "queue_mib": 8, "link_mbit_per_s": 250, "max_detect_s": 15},
   "workers": [{"count": 2, "minibatch": 16, "slowdown": 1.5, "step_ms": 12.5,
-    "link_mbit_per_s": 100, "type": "g4dn.xlarge", "threads": 2, "device": "cuda:1"}, {}],
+    "link_mbit_per_s": 100, "type": "g4dn.xlarge", "threads": 2, "device": "cuda:1",
+    "notices": "gcp"}, {}],
   "faults": [
     {"at": 0.25, "kind": "notice", "worker": 1, "grace_s": 2},
     {"at": 0.5, "kind": "add", "add": {"count": 2, "slowdown": 2}},
@@ -114,6 +115,7 @@ TEST(JobConfigTest, FieldsArriveWhereTheyBelong) {
   EXPECT_EQ(config.faults.at(1).kind, FaultKind::kAdd);
   EXPECT_EQ(config.faults.at(1).add.slowdown, 2);
   EXPECT_EQ(config.workers.at(0).step_ms, 12.5F);
+  EXPECT_EQ(config.workers.at(0).notices, NoticeService::kGcp);
   EXPECT_EQ(config.launch.prefix, "ip netns exec {name}");
   EXPECT_EQ(config.launch.server_advertise, "10.0.0.{index}");
   EXPECT_EQ(config.run.advertise, "10.0.0.9");
@@ -134,6 +136,11 @@ TEST(JobConfigTest, EnumNamesAreTheEnumerators) {
   const auto with = [](const std::string& key, const std::string& value) {
     return ParseJobConfig(kSmall, "job.json", {{key, value}}).value();
   };
+  for (size_t i = 0; i < kNoticeServiceNames.size(); ++i) {
+    EXPECT_EQ(
+        with("workers[0].notices", std::string(kNoticeServiceNames[i])).workers[0].notices,
+        static_cast<NoticeService>(i));
+  }
   EXPECT_EQ(with("train.mode", "async").train.mode, Mode::kAsync);
   EXPECT_EQ(with("train.mode", "bsp").train.mode, Mode::kBsp);
   EXPECT_EQ(with("optimizer.kind", "sgd").optimizer.kind, OptimizerKind::kSgd);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "checkpoint/remote/s3_store.h"
-#include "tests/checkpoint/remote/server_process.h"
+#include "tests/http/server_process.h"
 
 namespace ps::checkpoint {
 

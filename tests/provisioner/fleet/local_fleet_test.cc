@@ -159,6 +159,15 @@ TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
   EXPECT_EQ(launcher_.started[0].program, folder_ + "/ps_worker");
 }
 
+TEST_F(LocalFleetTest, AWorkerLearnsWhomToAskForNotices) {
+  proto::WorkerGroup group;
+  fleet_->StartWorker(WorkerId(0), group);
+  EXPECT_THAT(launcher_.started[0].arguments, testing::Not(testing::Contains("--notices")));
+  group.notices = proto::NoticeService::kAzure;
+  fleet_->StartWorker(WorkerId(1), group);
+  EXPECT_THAT(launcher_.started[1].arguments, testing::IsSupersetOf({"--notices", "azure"}));
+}
+
 TEST_F(LocalFleetTest, KillingASeatKillsItAlone) {
   fleet_->StartServer(0);
   fleet_->StartWorker(WorkerId(0), {});

@@ -1,4 +1,4 @@
-#include "checkpoint/remote/http.h"
+#include "ps/http/http.h"
 
 #include <curl/curl.h>
 #include <fmt/core.h>
@@ -10,7 +10,7 @@
 
 #include "ps/base/check.h"
 
-namespace ps::checkpoint {
+namespace ps {
 namespace {
 
 /// libcurl's global state, for the life of the process.
@@ -106,6 +106,9 @@ class CurlClient final : public HttpClient {
       Set(CURLOPT_POSTFIELDS,
           request.body.empty() ? "" : reinterpret_cast<const char*>(request.body.data()));
     }
+    if (request.is_direct) {
+      Set(CURLOPT_NOPROXY, "*");
+    }
     if (!key_.id.empty()) {
       const std::string scope = "aws:amz:" + key_.region + ":s3";
       Set(CURLOPT_AWS_SIGV4, scope.c_str());
@@ -184,4 +187,4 @@ std::unique_ptr<HttpClient> MakeHttpClient(
   return std::make_unique<CurlClient>(std::move(key), limits, std::move(is_cancelled));
 }
 
-}  // namespace ps::checkpoint
+}  // namespace ps

@@ -11,7 +11,7 @@
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 
-namespace ps::checkpoint {
+namespace ps {
 
 struct HttpRequest {
   std::string method;  // GET, PUT, DELETE
@@ -19,6 +19,7 @@ struct HttpRequest {
   std::vector<std::string> headers;  // "name: value"
   std::span<const std::byte> body;
   size_t reply_bytes_max = 0;
+  bool is_direct = false;  // whatever proxy the environment names
 };
 
 struct HttpReply {
@@ -37,7 +38,7 @@ struct SigningKey {
 struct HttpLimits {
   Duration connect = std::chrono::seconds(10);
   Duration total = std::chrono::minutes(15);
-  // A transfer that is slower than this on average over that time is given up.
+  // A transfer that is slower than this on average over that time is given up. 0: no limit.
   size_t bytes_per_s_min = 1024;
   Duration slow_time = std::chrono::seconds(30);
 };
@@ -59,4 +60,4 @@ class HttpClient {
 std::unique_ptr<HttpClient> MakeHttpClient(
     SigningKey key, const HttpLimits& limits, IsCancelled is_cancelled);
 
-}  // namespace ps::checkpoint
+}  // namespace ps

@@ -1,4 +1,4 @@
-#include "tests/checkpoint/remote/server_process.h"
+#include "tests/http/server_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 #include "ps/base/check.h"
 
-namespace ps::checkpoint {
+namespace ps {
 
 ServerProcess::ServerProcess(const std::vector<std::string>& command) {
   std::array<int, 2> in{};
@@ -51,4 +51,4 @@ ServerProcess::~ServerProcess() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-}  // namespace ps::checkpoint
+}  // namespace ps

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ps::checkpoint {
+namespace ps {
 
 /// A server that the test starts, which prints its port as the first number on its output and ends
 /// with its input, so not later than the test.
@@ -28,4 +28,4 @@ class ServerProcess {
   std::string why_;
 };
 
-}  // namespace ps::checkpoint
+}  // namespace ps

@@ -1,0 +1,258 @@
+// The three metadata services as a small real server speaks them, and what others got wrong.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <future>
+#include <mutex>
+#include <string>
+
+#include "tests/http/server_process.h"
+#include "worker/notice/metadata.h"
+#include "worker/notice/notice_source.h"
+#include "worker/notice/notice_watcher.h"
+
+namespace ps::worker {
+namespace {
+
+using proto::NoticeService;
+using testing::HasSubstr;
+
+/// Longer than any answer, shorter than the server's silence.
+constexpr Duration kAnswerPatience = std::chrono::seconds(2);
+
+const ServerProcess& Server() {
+  static const ServerProcess server({"python3", "tests/worker/notice/metadata_server.py"});
+  return server;
+}
+
+std::string UrlOf(const std::string& machine) {
+  return "http://127.0.0.1:" + std::to_string(Server().port()) + "/" + machine;
+}
+
+class NoticeTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(Server().port(), 0) << Server().why(); }
+
+  std::unique_ptr<NoticeSource> Source(NoticeService service, const std::string& machine) {
+    return MakeNoticeSource(service, {UrlOf(machine), nullptr, kAnswerPatience});
+  }
+
+  /// The first answer that is a notice or nothing, after at most `failures_max` that are neither.
+  std::optional<ProviderNotice> FirstAnswer(NoticeSource* source, size_t failures_max) {
+    for (failures_ = 0; failures_ <= failures_max; ++failures_) {
+      Result<std::optional<ProviderNotice>> answer = source->Ask();
+      if (answer.ok()) {
+        return *std::move(answer);
+      }
+      last_failure_ = answer.status();
+    }
+    ADD_FAILURE() << last_failure_;
+    return std::nullopt;
+  }
+
+  std::optional<ProviderNotice> Ask(NoticeService service, const std::string& machine) {
+    return FirstAnswer(Source(service, machine).get(), 0);
+  }
+
+  size_t failures_ = 0;
+  Status last_failure_;
+};
+
+struct Provider {
+  NoticeService service;
+  const char* name;
+  int grace_s;  // what it announces in these tests
+};
+
+/// What each of them has to do.
+class EveryProvider : public NoticeTest, public testing::WithParamInterface<Provider> {
+ protected:
+  std::string Machine(const char* state) const {
+    return std::string(GetParam().name) + "-" + state;
+  }
+
+  void ExpectEnd(const std::optional<ProviderNotice>& notice) const {
+    ASSERT_TRUE(notice.has_value());
+    EXPECT_FALSE(notice->is_advice);
+    EXPECT_LE(notice->grace, std::chrono::seconds(GetParam().grace_s + 1));
+    EXPECT_GE(notice->grace, std::chrono::seconds(GetParam().grace_s - 2));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Notice,
+    EveryProvider,
+    testing::Values(
+        Provider{NoticeService::kEc2, "ec2", 120},
+        Provider{NoticeService::kGcp, "gcp", 30},
+        Provider{NoticeService::kAzure, "azure", 30}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(EveryProvider, SaysNothingOfAMachineThatStays) {
+  const auto source = Source(GetParam().service, Machine("calm"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(FirstAnswer(source.get(), 0).has_value());
+  }
+}
+
+TEST_P(EveryProvider, SaysHowLongIsLeft) {
+  ExpectEnd(Ask(GetParam().service, Machine("end")));
+}
+
+/// The clocks of this machine and of the service are two hours apart.
+TEST_P(EveryProvider, CountsByTheServicesClock) {
+  ExpectEnd(Ask(GetParam().service, Machine("skewed")));
+}
+
+/// 500, 401, 403, garbage, nothing, too much, a broken connection, silence: each is an error with a
+/// text, and the notice after them is found.
+TEST_P(EveryProvider, GoesOnAfterAnyTrouble) {
+  const auto source = Source(GetParam().service, Machine("trouble"));
+  ExpectEnd(FirstAnswer(source.get(), 9));
+  EXPECT_GE(failures_, 8U);
+  EXPECT_FALSE(last_failure_.message().empty());
+}
+
+TEST_P(EveryProvider, AsksThisMachineAndNoProxy) {
+  ASSERT_EQ(::setenv("http_proxy", "http://127.0.0.1:1", 1), 0);
+  ExpectEnd(Ask(GetParam().service, Machine("end")));
+  ::unsetenv("http_proxy");
+}
+
+TEST_P(EveryProvider, FailsWhereNobodyAnswers) {
+  const auto source =
+      MakeNoticeSource(GetParam().service, {"127.0.0.1:1", nullptr, kAnswerPatience});
+  EXPECT_EQ(source->Ask().status().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(NoticeTest, ATokenThatIsWorthNothingAnyMoreIsReplaced) {
+  const auto source = Source(NoticeService::kEc2, "ec2-expiring");
+  for (int i = 0; i < 6; ++i) {
+    const auto answer = source->Ask();
+    EXPECT_TRUE(answer.ok()) << answer.status();
+  }
+}
+
+TEST_F(NoticeTest, WhereMetadataIsOffItIsSaid) {
+  const auto answer = Source(NoticeService::kEc2, "ec2-disabled")->Ask();
+  EXPECT_THAT(answer.status().ToString(), HasSubstr("answers 403 to /latest/api/token"));
+}
+
+TEST_F(NoticeTest, HibernationAndTimesThatCantBeReadLeaveNoTime) {
+  for (const char* machine : {"ec2-hibernate", "ec2-badtime", "ec2-past"}) {
+    const auto notice = Ask(NoticeService::kEc2, machine);
+    ASSERT_TRUE(notice.has_value()) << machine;
+    EXPECT_EQ(notice->grace, kAtOnce) << machine;
+  }
+}
+
+TEST_F(NoticeTest, ARecommendationToMoveIsAdvice) {
+  const auto notice = Ask(NoticeService::kEc2, "ec2-rebalance");
+  ASSERT_TRUE(notice.has_value());
+  EXPECT_TRUE(notice->is_advice);
+}
+
+TEST_F(NoticeTest, AChangeIsWaitedFor) {
+  const auto source = Source(NoticeService::kGcp, "gcp-changes");
+  EXPECT_FALSE(FirstAnswer(source.get(), 0).has_value());
+  EXPECT_TRUE(FirstAnswer(source.get(), 0).has_value());
+}
+
+TEST_F(NoticeTest, WhoeverAnswersInTheNameOfTheMetadataServerIsNotBelieved) {
+  const auto answer = Source(NoticeService::kGcp, "gcp-impostor")->Ask();
+  EXPECT_THAT(answer.status().ToString(), HasSubstr("is not Compute Engine's metadata server"));
+}
+
+TEST_F(NoticeTest, AllEventsAreReadAndOnlyThoseOfThisMachineCount) {
+  const auto notice = Ask(NoticeService::kAzure, "azure-second");
+  ASSERT_TRUE(notice.has_value());
+  EXPECT_EQ(notice->what, "Azure event (Preempt)") << "the first to end it, listed last";
+  EXPECT_FALSE(Ask(NoticeService::kAzure, "azure-others").has_value()) << "one freezes it";
+  EXPECT_EQ(Ask(NoticeService::kAzure, "azure-started")->grace, kAtOnce);
+}
+
+TEST(MetadataTest, TimesAreReadToTheirEnd) {
+  EXPECT_EQ(ParseRfc3339("2017-09-18T08:22:00Z"), 1505722920);
+  EXPECT_EQ(ParseHttpDate("Mon, 19 Sep 2016 18:29:47 GMT"), 1474309787);
+  EXPECT_EQ(ParseRfc3339("2017-09-18T08:22:00Zx"), std::nullopt);
+  EXPECT_EQ(ParseRfc3339(""), std::nullopt);
+  EXPECT_EQ(ParseHttpDate("soon"), std::nullopt);
+}
+
+TEST(MetadataTest, AnAddressHasASchemeAndNoSlashAtItsEnd) {
+  EXPECT_EQ(BaseUrl("", "http://own"), "http://own");
+  EXPECT_EQ(BaseUrl("10.0.0.1:80/", "http://own"), "http://10.0.0.1:80");
+}
+
+class Lines final : public LogSink {
+ public:
+  void Write(LogLevel /*level*/, std::string_view line) override {
+    const std::lock_guard lock(mutex_);
+    text_ += line;
+    changed_.notify_all();
+  }
+
+  bool WaitFor(const std::string& text) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(
+        lock, std::chrono::seconds(60), [&] { return text_.find(text) != std::string::npos; });
+  }
+
+  std::string text() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string text_;
+};
+
+class WatcherTest : public NoticeTest {
+ protected:
+  std::unique_ptr<NoticeWatcher> Watch(NoticeService service, const std::string& machine) {
+    NoticeWatcher::Options options;
+    options.service = service;
+    options.url = UrlOf(machine);
+    options.period_max = std::chrono::milliseconds(10);
+    options.patience_max = kAnswerPatience;
+    return std::make_unique<NoticeWatcher>(
+        options, [this](const ProviderNotice& notice) { told_.set_value(notice); }, &log_);
+  }
+
+  ProviderNotice Told() {
+    auto told = told_.get_future();
+    EXPECT_EQ(told.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+    return told.get();
+  }
+
+  Lines lines_;
+  Logger log_{"w0", &SystemTime(), &lines_};
+  std::promise<ProviderNotice> told_;
+};
+
+TEST_F(WatcherTest, TellsAfterTroubleAndSaysThatThereWasSome) {
+  const auto watcher = Watch(NoticeService::kEc2, "ec2-trouble.watched");
+  EXPECT_EQ(Told().what, "EC2 spot interruption (terminate)");
+  EXPECT_THAT(lines_.text(), HasSubstr("event=notices_not_readable service=ec2 why=\"unavailable"));
+  EXPECT_THAT(lines_.text(), HasSubstr("event=notices_readable service=ec2"));
+}
+
+TEST_F(WatcherTest, TellsOfADistantEndWhenItIsNear) {
+  const auto watcher = Watch(NoticeService::kEc2, "ec2-ahead");
+  EXPECT_EQ(Told().what, "EC2 spot interruption (terminate)");
+  EXPECT_THAT(lines_.text(), HasSubstr("event=notice_ahead what=\"EC2 spot"));
+}
+
+TEST_F(WatcherTest, ADistantEndMayBeWithdrawn) {
+  const auto watcher = Watch(NoticeService::kAzure, "azure-withdrawn");
+  EXPECT_TRUE(lines_.WaitFor("event=notice_withdrawn what=\"Azure event (Reboot)\""))
+      << lines_.text();
+}
+
+}  // namespace
+}  // namespace ps::worker

@@ -1,0 +1,84 @@
+#include "worker/notice/metadata.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+namespace ps::worker {
+namespace {
+
+constexpr Duration kConnect = std::chrono::seconds(2);  // the service is on the same machine
+constexpr int64_t kGraceMaxS = 24 * 3600;               // nobody announces more
+
+/// Of a text that `format` describes to its end. strptime takes the names of the C locale, which
+/// the program never leaves.
+std::optional<int64_t> ParseTime(const std::string& text, const char* format) {
+  std::tm time{};
+  const char* const end = ::strptime(text.c_str(), format, &time);
+  if (end == nullptr || *end != '\0') {
+    return std::nullopt;
+  }
+  return ::timegm(&time);
+}
+
+}  // namespace
+
+HttpLimits MetadataLimits(Duration total, const NoticeSettings& settings) {
+  HttpLimits limits;
+  limits.connect = kConnect;
+  limits.total = std::min(total, settings.patience_max);
+  limits.bytes_per_s_min = 0;
+  return limits;
+}
+
+HttpRequest MetadataRequest(std::string method, std::string url, std::vector<std::string> headers) {
+  HttpRequest request;
+  request.method = std::move(method);
+  request.url = std::move(url);
+  request.headers = std::move(headers);
+  request.reply_bytes_max = kMetadataBytesMax;
+  request.is_direct = true;
+  return request;
+}
+
+std::string_view TextOf(const HttpReply& reply) {
+  return {reinterpret_cast<const char*>(reply.body.data()), reply.body.size()};
+}
+
+std::string BaseUrl(const std::string& settings_url, const std::string& own) {
+  std::string url = settings_url.empty() ? own : settings_url;
+  if (url.find("://") == std::string::npos) {
+    url = "http://" + url;
+  }
+  while (url.ends_with('/')) {
+    url.pop_back();
+  }
+  return url;
+}
+
+Status UnexpectedReply(std::string_view service, std::string_view path, const HttpReply& reply) {
+  return Status::Unavailable(
+      fmt::format("{}'s metadata service answers {} to {}", service, reply.status, path));
+}
+
+std::optional<int64_t> ParseRfc3339(const std::string& text) {
+  return ParseTime(text, "%Y-%m-%dT%H:%M:%SZ");
+}
+
+std::optional<int64_t> ParseHttpDate(const std::string& text) {
+  return ParseTime(text, "%a, %d %b %Y %H:%M:%S GMT");
+}
+
+Duration GraceUntil(std::optional<int64_t> when, const HttpReply& reply) {
+  const auto date = reply.headers.find("date");
+  const std::optional<int64_t> now =
+      date == reply.headers.end() ? std::nullopt : ParseHttpDate(date->second);
+  if (!when || !now || *when <= *now) {
+    return kAtOnce;
+  }
+  return std::chrono::seconds(std::min(*when - *now, kGraceMaxS));
+}
+
+}  // namespace ps::worker

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/http/http.h"
+#include "worker/notice/notice_source.h"
+
+// What the three metadata services have in common.
+
+namespace ps::worker {
+
+/// What is left when the provider does not say how long: enough to say goodbye.
+inline constexpr Duration kAtOnce = std::chrono::seconds(1);
+
+/// Of an answer; the largest documents of events are a few KiB.
+inline constexpr size_t kMetadataBytesMax = size_t{256} << 10U;
+
+/// `total` limits a question as a whole; nothing is said of its rate, since a service may wait.
+HttpLimits MetadataLimits(Duration total, const NoticeSettings& settings);
+
+HttpRequest MetadataRequest(std::string method, std::string url, std::vector<std::string> headers);
+
+std::string_view TextOf(const HttpReply& reply);
+
+/// `settings_url` when it is not empty, else `own`; with a scheme, and no slash at its end.
+std::string BaseUrl(const std::string& settings_url, const std::string& own);
+
+/// kUnavailable: "EC2's metadata service answers 500 to /latest/...".
+Status UnexpectedReply(std::string_view service, std::string_view path, const HttpReply& reply);
+
+/// Seconds since 1970 UTC of "2017-09-18T08:22:00Z" and of "Mon, 19 Sep 2016 18:29:47 GMT".
+std::optional<int64_t> ParseRfc3339(const std::string& text);
+std::optional<int64_t> ParseHttpDate(const std::string& text);
+
+/// From the moment that the service gave its reply to `when`, both by the service's clock. kAtOnce
+/// when either is not known, or the moment has passed.
+Duration GraceUntil(std::optional<int64_t> when, const HttpReply& reply);
+
+}  // namespace ps::worker

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ps/base/status.h"
+#include "ps/base/time.h"
+#include "ps/http/http.h"
+#include "ps/proto/job_config.h"
+
+namespace ps::worker {
+
+/// What a provider says about this machine.
+struct ProviderNotice {
+  std::string what;        // for logs and summaries, as "EC2 spot interruption (terminate)"
+  Duration grace{};        // from now until the machine goes
+  bool is_advice = false;  // the machine may go some day: nobody has to leave
+};
+
+/// One provider's metadata service. Thread: any one at a time.
+class NoticeSource {
+ public:
+  virtual ~NoticeSource() = default;
+
+  virtual std::string_view name() const = 0;
+
+  /// Asks once and waits for the answer, for as long as the provider may need. Nothing: the machine
+  /// stays. Errors, after which to ask again: those of HttpClient::Do; kUnavailable for an answer
+  /// that says that it can't tell; kCorruption for one that is none.
+  virtual Result<std::optional<ProviderNotice>> Ask() = 0;
+
+  /// How long to wait before the next question.
+  virtual Duration period() const = 0;
+};
+
+struct NoticeSettings {
+  std::string url;                                // of the service; empty: the provider's own
+  IsCancelled is_cancelled;                       // asked once a second during a question
+  Duration patience_max = std::chrono::hours(1);  // of a question, for tests
+};
+
+/// Requires: service is not kNone.
+std::unique_ptr<NoticeSource> MakeNoticeSource(
+    proto::NoticeService service, const NoticeSettings& settings);
+
+std::unique_ptr<NoticeSource> MakeEc2Source(const NoticeSettings& settings);
+std::unique_ptr<NoticeSource> MakeGcpSource(const NoticeSettings& settings);
+std::unique_ptr<NoticeSource> MakeAzureSource(const NoticeSettings& settings);
+
+}  // namespace ps::worker
