@@ -63,7 +63,9 @@ double Triad(Memory* memory, int64_t elements) {
   const float* const b = memory->At(2, 0);
   const float* const c = memory->At(3, 0);
   const double begin = WallSeconds();
+#ifdef __clang__  // g++ does so at -O3
 #pragma clang loop vectorize(enable) interleave(enable)
+#endif
   for (int64_t i = 0; i < elements; ++i) {
     a[i] = b[i] + 1e-6F * c[i];
   }

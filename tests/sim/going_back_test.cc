@@ -45,7 +45,7 @@ TEST(GoingBackTest, NothingThatHappensMeanwhileCountsTwiceOrIsLost) {
 
 TEST(GoingBackTest, OneWorkerInBspEndsWithTheModelOfAnUndisturbedRun) {
   uint64_t rollbacks = 0;
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  for (uint32_t seed = 1; seed <= 6; ++seed) {
     Scenario scenario = Returning(proto::Mode::kBsp, seed);
     scenario.workers = 1;
     scenario.train_samples = 101;

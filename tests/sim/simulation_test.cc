@@ -69,7 +69,7 @@ TEST(SimulationTest, AnotherCoordinatorGoesOnFromWhatWasSavedAtAnyMoment) {
 /// coordinator starts and releases them.
 TEST(SimulationTest, TheFleetBecomesWhatIsWantedWhateverDies) {
   for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
-    for (uint64_t seed = 1; seed <= 6; ++seed) {
+    for (uint32_t seed = 1; seed <= 6; ++seed) {
       Scenario scenario = Quiet(mode);
       scenario.seed = seed;
       scenario.is_replacing = true;
@@ -104,7 +104,7 @@ TEST(SimulationTest, AWorkerIsStartedForAnEvaluationThatIsLeft) {
 /// In its place another process goes on from the newest checkpoint, whatever is going on.
 TEST(SimulationTest, AServerThatDiesComesBackFromItsCheckpoint) {
   for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp}) {
-    for (uint64_t seed = 1; seed <= 10; ++seed) {
+    for (uint32_t seed = 1; seed <= 10; ++seed) {
       Scenario scenario = Quiet(mode);
       scenario.seed = seed;
       scenario.checkpoint_every = std::chrono::milliseconds(300);
