@@ -90,9 +90,12 @@ bool Checkpointer::OnChunkWritten(const ChunkStore& store, ChunkWritten written)
   if (written.life != life_) {
     return false;
   }
-  // What was written for a checkpoint that was given up is there all the same.
-  if (written.ref.ok()) {
-    refs_[written.chunk] = *written.ref;
+  // What was written for a checkpoint that was given up is there all the same. A second record of
+  // one version, of a checkpoint that was begun meanwhile, is not: a part that refers to the first
+  // may be on its way, and with it the second goes.
+  std::optional<checkpoint::ChunkRef>& ref = refs_[written.chunk];
+  if (written.ref.ok() && (!ref || ref->version != written.ref->version)) {
+    ref = *written.ref;
   }
   if (!IsOpen(written.checkpoint) || !snapshot_) {
     return false;

@@ -122,6 +122,29 @@ TEST(CheckpointTest, ALaterOneEndsTheOneUnderWay) {
   EXPECT_THAT(rig.Values(), ElementsAre(0, 0, 0));
 }
 
+/// The second record of one version is on no part's way, and goes when old parts go.
+TEST(CheckpointTest, AChunkThatWasWrittenTwiceIsSharedFromWhereAPartHasIt) {
+  CheckpointRig rig;
+  rig.Begin();
+  for (uint64_t checkpoint = 1; checkpoint <= 2; ++checkpoint) {
+    rig.Deliver(kCoordinator, Request(checkpoint));
+    rig.RunDisk();
+  }
+  rig.Push(rig.WholeStep(1, 1, 1));
+  const std::vector<float> values = rig.Values();
+  rig.Deliver(kCoordinator, Request(3));
+  rig.Deliver(kCoordinator, Request(4));  // two records of each chunk are on their way
+  rig.RunDisk(3);
+  rig.Deliver(kCoordinator, proto::CheckpointRequest{5, 0, {2}});  // shares the first ones
+  rig.RunDisk();
+  rig.Deliver(kCoordinator, Request(6));
+  rig.RunDisk();
+  rig.Push(rig.WholeStep(1, 2, 1));
+  rig.Deliver(kCoordinator, rig.Later(2, 6));
+  rig.RunDisk();
+  EXPECT_EQ(rig.Values(), values);
+}
+
 TEST(CheckpointTest, AFullDiskIsReportedAndTrainingGoesOn) {
   CheckpointRig rig;
   rig.Begin();
