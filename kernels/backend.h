@@ -115,6 +115,9 @@ class Backend {
 
   /// For people: "cpu", "cuda:0 (Tesla T4, compute capability 7.5)".
   virtual std::string Name() const = 0;
+  /// Device memory and the host's are one: what the host writes a stream reads, and the other way
+  /// round, without a copy.
+  virtual bool is_host_memory() const = 0;
 
   /// Errors: kInvalidArgument when there is not so much.
   virtual Result<std::unique_ptr<Memory>> AllocateDevice(size_t size_bytes) = 0;

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # On a machine with an NVIDIA GPU: builds what is needed, holds the CUDA kernels to the parity
-# tables, and writes what came out as a table and as JSON into the folder given, build/gpu_check
-# otherwise. Needs no network. Exit status 77 and the reason where there is no GPU.
+# tables, trains each model on the device and compares its losses with the CPU's, and writes what
+# came out as a table and as JSON into the folder given, build/gpu_check otherwise. Needs no
+# network; Fashion-MNIST where Debian installs it, else nothing is trained. Exit status 77 and the
+# reason where there is no GPU.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -14,8 +16,23 @@ out="${1:-$ROOT/build/gpu_check}"
 
 say "gpu_check: building build/cuda"
 configure cuda
-build cuda cuda_parity >&2
+build cuda cuda_parity psctl ps_server ps_worker >&2
 mkdir -p "$out"
+
+# losses_of MODEL DEVICE: one worker trains MODEL on DEVICE. Prints the loss on the test samples
+# after each epoch, and at the end samples per second of computation.
+losses_of() {
+  local summary
+  summary="$("$ROOT/build/cuda/bin/psctl" train "$ROOT/configs/fashion_mnist_cnn.json" --json \
+    --no-refine --set 'faults=[]' --set train.mode=bsp --set "model.name=$1" \
+    --set train.epochs=3 --set data.train_samples=2048 --set data.test_samples=512 \
+    --set checkpoint.enabled=false --set "run.directory=$out/runs" \
+    --set "workers=[{\"count\": 1, \"device\": \"$2\"}]" 2> "$out/train_$1_$2.log")" || return 1
+  grep -o '"evaluations":\[[^]]*\]' <<< "$summary" | grep -o '"loss":[^,}]*' | cut -d : -f 2
+  grep -o '"workers":\[[^]]*\]' <<< "$summary" |
+    sed -nE 's/.*"samples_counted":([0-9]+).*"compute_s":([0-9.e+-]+).*/\1 \2/p' |
+    awk '{ printf "%.0f\n", $1 / $2 }'
+}
 
 program="$ROOT/build/cuda/tests/cuda_parity"
 declare -A options=([cublaslt]="" [own_kernels]="--own-gemm")
@@ -23,6 +40,7 @@ passed=0
 failed=0
 device=""
 : > "$out/rows"
+: > "$out/training"
 for gemm in cublaslt own_kernels; do
   log="$out/parity_$gemm.log"
   status=0
@@ -53,12 +71,42 @@ for gemm in cublaslt own_kernels; do
   fi
 done
 
+# Every loss within 5 % of the CPU's: the same arithmetic in another order of sums.
+data=/usr/share/datasets/fashion-mnist
+if [[ ! -d "$data" ]]; then
+  say "gpu_check: nothing is trained: no dataset in $data"
+fi
+for model in mlp cnn resnet20; do
+  [[ -d "$data" ]] || break
+  say "gpu_check: training $model on the CPU and on the device"
+  result=failed
+  if losses_of "$model" cpu > "$out/losses_cpu" && losses_of "$model" cuda:0 > "$out/losses_cuda" &&
+    paste "$out/losses_cpu" "$out/losses_cuda" | head -n -1 | awk '
+      { if ($2 < 0.95 * $1 || $2 > 1.05 * $1 || $2 != $2 + 0) bad = 1 } END { exit bad || NR < 3 }'
+  then
+    result=passed
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
+  printf 'training\t%s\t%s\t0\n' "$model" "$result" >> "$out/rows"
+  paste "$out/losses_cpu" "$out/losses_cuda" | awk -v model="$model" '
+    { cpu[NR] = $1; cuda[NR] = $2 }
+    END {
+      for (i = 1; i < NR; ++i) printf "%s epoch %d: loss %s on the CPU, %s on the device\n",
+        model, i, cpu[i], cuda[i]
+      printf "%s: %s samples/s on the CPU (one thread), %s on the device\n",
+        model, cpu[NR], cuda[NR]
+    }' >> "$out/training"
+done
+
 driver="$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2> /dev/null | head -n 1)" ||
   driver="unknown"
 {
   printf 'device  %s\ndriver  %s\ndate    %s\n' "$device" "$driver" "$(date -u +%Y-%m-%d)"
   printf 'commit  %s\n\n' "$(git -C "$ROOT" rev-parse HEAD 2> /dev/null || echo unknown)"
   awk -F '\t' '{ printf "%-12s %-72s %-7s %6d ms\n", $1, $2, $3, $4 }' "$out/rows"
+  cat "$out/training"
   printf '\n%d passed, %d failed\n' "$passed" "$failed"
 } | tee "$out/table.txt"
 {
@@ -70,6 +118,6 @@ driver="$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2> /dev/nu
   }' "$out/rows"
   printf '\n]}\n'
 } > "$out/result.json"
-rm "$out/rows"
+rm -f "$out/rows" "$out/losses_cpu" "$out/losses_cuda"
 say "gpu_check: $out/table.txt and $out/result.json"
 [[ "$failed" == 0 ]]

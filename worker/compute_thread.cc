@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/threads.h"
 #include "ps/base/time.h"
@@ -28,18 +29,35 @@ void ComputeThread::SetDevice(int threads, const std::optional<emulation::Device
   emulated_ = emulated;
 }
 
+void ComputeThread::Upload(const client::ParameterRange& changed) {
+  const std::lock_guard lock(mutex_);
+  PS_CHECK(trainer_ != nullptr && !task_) << "parameters without a trainer, or during a task";
+  if (trainer_->has_copies()) {
+    uploads_.push_back(changed);
+    changed_.notify_all();
+  }
+}
+
+void ComputeThread::Settle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return (uploads_.empty() && !is_uploading_) || is_stopping_; });
+  if (trainer_ != nullptr) {
+    trainer_->Settle();
+  }
+}
+
 void ComputeThread::Start(const client::ComputeTask& task) {
   const std::lock_guard lock(mutex_);
   PS_CHECK(trainer_ != nullptr && !task_) << "a task without a trainer, or a second one";
   task_ = task;
-  changed_.notify_one();
+  changed_.notify_all();
 }
 
 void ComputeThread::Stop() {
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
-    changed_.notify_one();
+    changed_.notify_all();
   }
   if (thread_.joinable()) {
     thread_.join();
@@ -51,14 +69,34 @@ void ComputeThread::Run() {
     client::ComputeTask task;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return task_.has_value() || is_stopping_; });
+      changed_.wait(
+          lock, [this] { return task_.has_value() || !uploads_.empty() || is_stopping_; });
+      UploadAll(&lock);
       if (is_stopping_) {
         return;
+      }
+      if (!task_) {
+        continue;
       }
       task = *task_;
       kernels::SetComputeThreads(threads_);
     }
     RunTask(task);
+  }
+}
+
+/// Without the mutex while the trainer is at it. It has it again at the end.
+void ComputeThread::UploadAll(std::unique_lock<std::mutex>* lock) {
+  while (!uploads_.empty() && !is_stopping_) {
+    const std::vector<client::ParameterRange> uploads = std::exchange(uploads_, {});
+    is_uploading_ = true;
+    lock->unlock();
+    for (const client::ParameterRange& changed : uploads) {
+      trainer_->Upload(changed);
+    }
+    lock->lock();
+    is_uploading_ = false;
+    changed_.notify_all();
   }
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "ps/client/worker_core.h"
 #include "ps/emulation/device.h"
@@ -22,7 +23,7 @@ class ComputeThread {
     std::function<void(uint64_t session, uint32_t tensor)> on_tensor_ready;
     std::function<void(const client::ComputeTask& task, const client::ComputeResult& result)>
         on_done;
-    /// The arithmetic can't go on, e.g. the machine lacks memory.
+    /// The arithmetic can't go on, e.g. the machine lacks memory; kUnavailable: the device is lost.
     std::function<void(const Status& why)> on_failure;
   };
 
@@ -37,6 +38,12 @@ class ComputeThread {
   /// How many threads compute, and the device that they are to look like, if another than this
   /// machine. Requires: no task is under way.
   void SetDevice(int threads, const std::optional<emulation::Device>& emulated);
+  /// Has the device get changed parameters, in the order of the calls and before the next task.
+  /// Requires: a trainer is set and no task is under way.
+  void Upload(const client::ParameterRange& changed);
+  /// Waits until the trainer reads no parameters any more, so that they can go. Requires: no task
+  /// is under way.
+  void Settle();
   /// Requires: a trainer is set and no task is under way.
   void Start(const client::ComputeTask& task);
   /// Ends a wait at once and arithmetic after the minibatch under way, and joins the thread.
@@ -44,6 +51,7 @@ class ComputeThread {
 
  private:
   void Run();
+  void UploadAll(std::unique_lock<std::mutex>* lock);
   void RunTask(const client::ComputeTask& task);
   /// False when stopped meanwhile.
   bool WaitFor(Duration duration);
@@ -55,6 +63,8 @@ class ComputeThread {
   std::condition_variable changed_;
   // Guarded by mutex_.
   std::optional<client::ComputeTask> task_;
+  std::vector<client::ParameterRange> uploads_;
+  bool is_uploading_ = false;
   bool is_stopping_ = false;
 
   // Set while no task is under way, read by the thread during one; handed over through mutex_.

@@ -95,6 +95,7 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFla
     options.join.host = host;
   }
   options.join.pid = ::getpid();
+  options.open_device = OpenDevice;
   options.notice_file = flags.TextOr("notice-file", "");
   if (flags.Has("notices")) {
     PS_ASSIGN(options.notices, ReadService(flags.TextOr("notices", "")));

@@ -15,32 +15,61 @@ namespace {
 /// all.
 constexpr uint64_t kEvaluateBatch = 250;
 
-class CpuTrainer final : public Trainer {
+class BackendTrainer final : public Trainer {
  public:
-  CpuTrainer(const proto::JobConfig& config, Dataset dataset, Model model)
+  BackendTrainer(
+      const proto::JobConfig& config,
+      Dataset dataset,
+      Model model,
+      std::shared_ptr<kernels::Backend> backend,
+      std::unique_ptr<Network> network)
       : config_(config),
         dataset_(std::move(dataset)),
         model_(std::move(model)),
-        network_(Network::Make(model_, config.train.seed)) {
+        backend_(std::move(backend)),
+        network_(std::move(network)) {
     for (const TensorSpec& tensor : model_.tensors) {
       elements_.push_back(tensor.element_count());
     }
-    layout_ = proto::TensorLayout(elements_);
+    const proto::TensorLayout layout(elements_);
+    for (size_t i = 0; i < elements_.size(); ++i) {
+      offsets_.push_back(layout.OffsetOf(i));
+    }
   }
 
   std::vector<int64_t> TensorElements() const override { return elements_; }
 
   const proto::DatasetFingerprint& data() const override { return dataset_.fingerprint(); }
 
+  Result<Buffer> MakeBuffer(size_t size_bytes) const override {
+    PS_ASSIGN(std::shared_ptr<kernels::Memory> memory, backend_->AllocatePinned(size_bytes));
+    std::byte* const data = memory->data();
+    // The backend goes after its last memory.
+    auto owner = std::make_shared<std::pair<std::shared_ptr<kernels::Backend>, decltype(memory)>>(
+        backend_, std::move(memory));
+    return Buffer(data, size_bytes, std::move(owner));
+  }
+
+  bool has_copies() const override { return network_->has_copies(); }
+
+  void Upload(const client::ParameterRange& changed) override {
+    const auto next = std::ranges::upper_bound(offsets_, changed.offset);
+    const auto tensor = static_cast<uint32_t>(next - offsets_.begin() - 1);
+    network_->Upload(tensor, changed.offset - offsets_[tensor], changed.values);
+  }
+
+  void Settle() override {
+    network_->Settle().Ignore("a device that is lost reads nothing; the next step tells");
+  }
+
   Result<client::ComputeResult> Step(
       const client::ComputeTask& task, const std::function<void(uint32_t)>& ready) override {
     const SampleRange range{task.begin, task.end};
-    const BatchMemory memory = Memory(range.end - range.begin);
+    PS_ASSIGN(const BatchMemory memory, Memory(range.end - range.begin));
     const EpochOrder order(config_.train.seed, task.epoch, dataset_.info().train_count);
     PS_TRY(dataset_.FetchTrain(order, range, memory));
     Split(task.parameters, &parameters_);
     Split(task.gradient, &gradients_);
-    const bool is_clipped = config_.optimizer.clip_norm > 0;
     // Dropout differs from step to step and from worker to worker, and is the same when repeated.
     const uint64_t dropout_step = (uint64_t{task.epoch} << 40) ^ task.begin;
     PS_ASSIGN(
@@ -48,12 +77,9 @@ class CpuTrainer final : public Trainer {
         network_->TrainStep(
             parameters_,
             {memory.images, memory.labels},
-            dropout_step,
+            {.step = dropout_step, .clip_norm = config_.optimizer.clip_norm},
             gradients_,
-            is_clipped ? Network::GradientReady([](uint32_t) {}) : Network::GradientReady(ready)));
-    if (is_clipped) {
-      ClipGradientNorm(model_, gradients_, config_.optimizer.clip_norm);
-    }
+            ready));
     return client::ComputeResult{loss.loss_sum, static_cast<uint64_t>(loss.correct), 0};
   }
 
@@ -63,7 +89,7 @@ class CpuTrainer final : public Trainer {
     client::ComputeResult result;
     for (uint64_t at = begin; at < end; at += kEvaluateBatch) {
       const SampleRange range{at, std::min(at + kEvaluateBatch, end)};
-      const BatchMemory memory = Memory(range.end - range.begin);
+      PS_ASSIGN(const BatchMemory memory, Memory(range.end - range.begin));
       PS_TRY(dataset_.FetchTest(range, memory));
       PS_ASSIGN(
           const BatchLoss loss, network_->Evaluate(parameters_, {memory.images, memory.labels}));
@@ -74,11 +100,20 @@ class CpuTrainer final : public Trainer {
   }
 
  private:
-  BatchMemory Memory(uint64_t samples) {
+  Result<BatchMemory> Memory(uint64_t samples) {
     const auto elements = static_cast<uint64_t>(dataset_.info().shape.element_count());
-    images_.resize(std::max(images_.size(), samples * elements));
-    labels_.resize(std::max(labels_.size(), samples));
-    return {std::span(images_).first(samples * elements), std::span(labels_).first(samples)};
+    PS_TRY(Grow(samples * elements * sizeof(float), &images_));
+    PS_TRY(Grow(samples * sizeof(uint32_t), &labels_));
+    return BatchMemory{
+        {images_->floats(), samples * elements},
+        {reinterpret_cast<uint32_t*>(labels_->data()), samples}};
+  }
+
+  Status Grow(size_t size_bytes, std::unique_ptr<kernels::Memory>* memory) const {
+    if (*memory == nullptr || (*memory)->size() < size_bytes) {
+      PS_ASSIGN(*memory, backend_->AllocatePinned(size_bytes));
+    }
+    return Status::Ok();
   }
 
   /// Spans of the tensors within a flat buffer of proto::TensorLayout.
@@ -86,8 +121,8 @@ class CpuTrainer final : public Trainer {
   void Split(std::span<T> flat, std::vector<std::span<T>>* tensors) const {
     tensors->clear();
     for (size_t i = 0; i < elements_.size(); ++i) {
-      tensors->push_back(flat.subspan(
-          static_cast<size_t>(layout_.OffsetOf(i)), static_cast<size_t>(elements_[i])));
+      tensors->push_back(
+          flat.subspan(static_cast<size_t>(offsets_[i]), static_cast<size_t>(elements_[i])));
     }
   }
 
@@ -95,23 +130,26 @@ class CpuTrainer final : public Trainer {
   const proto::JobConfig config_;
   const Dataset dataset_;
   const Model model_;
+  const std::shared_ptr<kernels::Backend> backend_;
   const std::unique_ptr<Network> network_;
   std::vector<int64_t> elements_;
-  proto::TensorLayout layout_;
+  std::vector<int64_t> offsets_;  // of the tensors in a flat buffer
   // Scratch, grown to the largest batch.
-  std::vector<float> images_;
-  std::vector<uint32_t> labels_;
+  std::unique_ptr<kernels::Memory> images_;
+  std::unique_ptr<kernels::Memory> labels_;
   std::vector<std::span<const float>> parameters_;
   std::vector<std::span<float>> gradients_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Trainer>> Trainer::Make(const proto::JobConfig& config) {
+Result<std::unique_ptr<Trainer>> Trainer::Make(
+    const proto::JobConfig& config, std::shared_ptr<kernels::Backend> backend) {
   PS_ASSIGN(Dataset dataset, Dataset::Load(config.data));
   PS_ASSIGN(Model model, MakeModel(config.model, dataset.info().shape, dataset.info().classes));
-  return std::unique_ptr<Trainer>(
-      std::make_unique<CpuTrainer>(config, std::move(dataset), std::move(model)));
+  PS_ASSIGN(auto network, Network::Make(model, backend.get(), config.train.seed));
+  return std::unique_ptr<Trainer>(std::make_unique<BackendTrainer>(
+      config, std::move(dataset), std::move(model), std::move(backend), std::move(network)));
 }
 
 }  // namespace ps::worker

@@ -6,18 +6,21 @@
 #include <span>
 #include <vector>
 
+#include "kernels/backend.h"
+#include "ps/base/buffer.h"
 #include "ps/base/status.h"
 #include "ps/client/worker_core.h"
 #include "ps/proto/job_config.h"
 
 namespace ps::worker {
 
-/// The job's arithmetic on this machine: model, data and network behind flat buffers whose layout
-/// is client::ChunkLayout's. Thread: one at a time.
+/// The job's arithmetic on a backend: model, data and network behind flat buffers whose layout is
+/// client::ChunkLayout's. Thread: one at a time.
 class Trainer {
  public:
-  /// Loads the data and builds the model. Errors: as Dataset::Load and MakeModel.
-  static Result<std::unique_ptr<Trainer>> Make(const proto::JobConfig& config);
+  /// Loads the data and builds the model. Errors: as Dataset::Load, MakeModel and Network::Make.
+  static Result<std::unique_ptr<Trainer>> Make(
+      const proto::JobConfig& config, std::shared_ptr<kernels::Backend> backend);
 
   virtual ~Trainer() = default;
 
@@ -26,8 +29,20 @@ class Trainer {
 
   virtual const proto::DatasetFingerprint& data() const = 0;
 
+  /// Memory for parameters and gradients. It may outlive the trainer.
+  virtual Result<Buffer> MakeBuffer(size_t size_bytes) const = 0;
+
+  /// Whether Upload has to be told which parameters have changed.
+  virtual bool has_copies() const = 0;
+  /// These parameters have changed since the last call that named them. Returns before the device
+  /// has them. Requires: they lie within one tensor.
+  virtual void Upload(const client::ParameterRange& changed) = 0;
+  /// Nothing of what was uploaded is read any more.
+  virtual void Settle() = 0;
+
   /// Gradient of the mean loss over samples [begin, end) of the epoch's order, into task.gradient.
-  /// `ready` is called once a tensor as its gradient becomes final.
+  /// `ready` is called once a tensor as its gradient becomes final. Errors: kUnavailable when the
+  /// device is lost, else as Network::TrainStep.
   virtual Result<client::ComputeResult> Step(
       const client::ComputeTask& task, const std::function<void(uint32_t)>& ready) = 0;
 

@@ -50,7 +50,7 @@ WorkerProgram::WorkerProgram(Options options, const Logger* log)
           [this](const client::ComputeTask& task, const client::ComputeResult& result) {
             OnComputeDone(task, result);
           },
-          [this](const Status& why) { Exit(why); }});
+          [this](const Status& why) { OnComputeFailed(why); }});
 }
 
 WorkerProgram::~WorkerProgram() {
@@ -135,13 +135,8 @@ Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& 
   if (options_.on_named) {
     options_.on_named(name_);
   }
-  PS_ASSIGN(
-      const proto::DeviceChoice device,
-      proto::ParseDevice(options_.device.empty() ? reply.device : options_.device));
-  if (device.kind == proto::DeviceKind::kCuda) {
-    return Status::Unsupported("workers compute on the CPU only; set \"device\": \"cpu\"");
-  }
-  settings_.device = "cpu";
+  compute_->Settle();  // the core's buffers go
+  PS_TRY(ChooseDevice(reply));
   if (reply.config_json != config_json_) {
     PS_TRY(BuildTrainer(reply.config_json));
     config_json_ = reply.config_json;
@@ -153,12 +148,30 @@ Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& 
   return settings_;
 }
 
+/// What a flag, else the job says of the seat. It is looked for once, unless the job says another.
+Status WorkerProgram::ChooseDevice(const proto::JoinReply& reply) {
+  const std::string& wanted = options_.device.empty() ? reply.device : options_.device;
+  PS_ASSIGN(const proto::DeviceChoice choice, proto::ParseDevice(wanted));
+  if (device_choice_ == choice) {
+    return Status::Ok();
+  }
+  PS_ASSIGN(device_, options_.open_device(choice, reply.worker));
+  device_choice_ = choice;
+  config_json_.clear();  // its trainer is of the old device
+  settings_.device = device_.name;
+  log_->Info("device", {{"name", device_.backend->Name()}});
+  if (!device_.note.empty()) {
+    Warn("device_fallback", device_.note);
+  }
+  return Status::Ok();
+}
+
 /// Reads the dataset, which takes seconds when it is large: once for each config.
 Status WorkerProgram::BuildTrainer(const std::string& config_json) {
   PS_ASSIGN(
       const proto::JobConfig config,
       proto::ParseJobConfig(config_json, "the coordinator's config"));
-  PS_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::Make(config));
+  PS_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::Make(config, device_.backend));
   settings_.mode = config.train.mode;
   // The norm is known only when the whole gradient is, so nothing can leave early or be scaled
   // late.
@@ -174,6 +187,7 @@ Status WorkerProgram::BuildTrainer(const std::string& config_json) {
   // A whole gradient may wait for a slow network, and be repeated once.
   endpoint_->SetQueueBytesMax(
       std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
+  trainer_ = trainer.get();
   compute_->SetTrainer(std::move(trainer));
   return Status::Ok();
 }
@@ -206,9 +220,7 @@ net::RetryPolicy WorkerProgram::RetryOf(
     const std::string& what, const std::string& host, uint32_t port) const {
   net::RetryPolicy retry = net::RetryPolicy::FromTiming(timing_, kEndless);
   retry.on_trouble = [this, what, host, port](const Status& why) {
-    const std::string text = net::UnreachableText(what, host, port, why);
-    log_->Warning("unreachable", {{"why", text}});
-    std::fprintf(stderr, "ps_worker: %s\n", text.c_str());
+    Warn("unreachable", net::UnreachableText(what, host, port, why));
   };
   return retry;
 }
@@ -242,6 +254,19 @@ void WorkerProgram::ConnectShard(const proto::ShardAddress& address, Incarnation
       RetryOf("shard " + std::to_string(address.shard.value), address.host, address.port));
 }
 
+void WorkerProgram::Warn(const char* event, const std::string& text) const {
+  log_->Warning(event, {{"why", text}});
+  std::fprintf(stderr, "ps_worker: %s\n", text.c_str());
+}
+
+Result<Buffer> WorkerProgram::MakeBuffer(size_t size_bytes) {
+  return trainer_->MakeBuffer(size_bytes);
+}
+
+void WorkerProgram::OnParameters(const client::ParameterRange& changed) {
+  compute_->Upload(changed);
+}
+
 void WorkerProgram::StartCompute(const client::ComputeTask& task) {
   compute_->Start(task);
 }
@@ -253,6 +278,16 @@ void WorkerProgram::OnComputeDone(
     core_->OnEvaluated(task.session, result, now, endpoint_.get());
   } else {
     core_->OnComputed(task.session, result, now, endpoint_.get());
+  }
+}
+
+/// A worker whose device is lost leaves like one that is taken back: its machine may be gone next.
+void WorkerProgram::OnComputeFailed(const Status& why) {
+  if (why.code() == StatusCode::kUnavailable) {
+    Warn("device_lost", std::string(why.message()));
+    core_->OnDeviceLost(why, SystemTime().Now(), endpoint_.get());
+  } else {
+    Exit(why);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "worker/compute_thread.h"
+#include "worker/device.h"
 #include "worker/notice/notice_watcher.h"
 
 namespace ps::worker {
@@ -34,6 +36,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     std::function<void(const std::string&)> on_named;  // takes part under this name, as "w3"
     int threads = 0;                                   // 0: what the job says of the seat
     std::string device;                                // empty: likewise
+    DeviceOpener open_device;
   };
 
   WorkerProgram(Options options, const Logger* log);
@@ -48,6 +51,8 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   Result<client::WorkerSettings> Configure(const proto::JoinReply& reply) override;
   void ConnectCoordinator(Incarnation incarnation) override;
   void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) override;
+  Result<Buffer> MakeBuffer(size_t size_bytes) override;
+  void OnParameters(const client::ParameterRange& changed) override;
   void StartCompute(const client::ComputeTask& task) override;
   void Exit(const Status& status) override;
 
@@ -58,7 +63,11 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
 
   /// Of an earlier session: none of its connections reaches the core any more.
   void GiveUpShards();
+  Status ChooseDevice(const proto::JoinReply& reply);
   Status BuildTrainer(const std::string& config_json);
+  void OnComputeFailed(const Status& why);
+  /// In the log and on stderr.
+  void Warn(const char* event, const std::string& text) const;
   /// Attempts without end; says in the log and on stderr when `what` is not reached.
   net::RetryPolicy RetryOf(const std::string& what, const std::string& host, uint32_t port) const;
   proto::Hello MakeHello(Incarnation incarnation) const;
@@ -78,6 +87,9 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   net::TimerId tick_timer_;
   // What the last JoinReply's config led to. A worker that joins anew has the same.
   std::string config_json_;
+  std::optional<proto::DeviceChoice> device_choice_;
+  Device device_;
+  Trainer* trainer_ = nullptr;  // the compute thread's
   std::string name_;
   client::WorkerSettings settings_;
   // At most one connection to the coordinator and to each shard, made or under way: those of an

@@ -123,7 +123,7 @@ class CpuStream final : public Stream {
 
  private:
   static void Move(const void* from, void* to, size_t size_bytes) {
-    if (size_bytes > 0) {
+    if (size_bytes > 0 && to != from) {
       std::memmove(to, from, size_bytes);
     }
   }
@@ -138,6 +138,8 @@ size_t MachineMemoryBytes() {
 class CpuBackend final : public Backend {
  public:
   std::string Name() const override { return "cpu"; }
+
+  bool is_host_memory() const override { return true; }
 
   Result<std::unique_ptr<Memory>> AllocateDevice(size_t size_bytes) override {
     // More than there is would be granted all the same, and the process killed when it is used.

@@ -28,6 +28,8 @@ class CudaBackend final : public Backend {
         gemm_ == GemmKind::kCublas ? "cuBLASLt" : "own kernels");
   }
 
+  bool is_host_memory() const override { return false; }
+
   Result<std::unique_ptr<Memory>> AllocateDevice(size_t size_bytes) override {
     return AllocateCudaMemory(info_.index, MemoryKind::kDevice, size_bytes);
   }

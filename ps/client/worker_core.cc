@@ -164,10 +164,9 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
   incarnation_ = reply.incarnation;
   generation_ = reply.generation;
   minibatch_ = std::max<uint32_t>(reply.minibatch, 1);
-  parameters_ = layout_.MakeBuffer();
-  gradients_.clear();
-  for (int i = 0; i < (is_overlapping() ? 2 : 1); ++i) {
-    gradients_.push_back(std::make_shared<Buffer>(layout_.MakeBuffer()));
+  if (Status status = MakeBuffers(); !status.ok()) {
+    RefuseToJoin(std::move(status).Annotate("set up the model"), out);
+    return;
   }
   const proto::Timing& timing = settings_.timing;
   lease_retry_ = RetryTimer(timing.retry_first, timing.retry_limit);
@@ -197,6 +196,17 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
     host_->ConnectShard(address, incarnation_);
   }
   Advance(now, out);
+}
+
+Status WorkerCore::MakeBuffers() {
+  const size_t size_bytes = static_cast<size_t>(layout_.element_count()) * sizeof(float);
+  PS_ASSIGN(parameters_, host_->MakeBuffer(size_bytes));
+  gradients_.clear();
+  for (int i = 0; i < (is_overlapping() ? 2 : 1); ++i) {
+    PS_ASSIGN(Buffer gradient, host_->MakeBuffer(size_bytes));
+    gradients_.push_back(std::make_shared<Buffer>(std::move(gradient)));
+  }
+  return Status::Ok();
 }
 
 /// A shard that came back as another process is elsewhere. What it had not answered is sent again.
@@ -269,7 +279,7 @@ void WorkerCore::OnNotice(
     return;
   }
   state_ = State::kDraining;
-  if (const StepWork* work = StepInHand(); work != nullptr) {
+  if (const StepWork* work = StepInHand(); work != nullptr && !is_step_dropped_) {
     // Half the grace is kept for the push and the reports.
     const TimePoint expected_end = work->began + FromSeconds(1.5 * step_seconds_);
     if (expected_end > now + (deadline - now) / 2) {
@@ -278,6 +288,22 @@ void WorkerCore::OnNotice(
       ++stats_.steps_dropped;
     }
   }
+  Advance(now, out);
+}
+
+void WorkerCore::OnDeviceLost(const Status& why, TimePoint now, proto::Outbox* out) {
+  is_host_busy_ = false;
+  if (is_rejoining_ || state_ == State::kConnecting || state_ == State::kJoining) {
+    Exit(Status::Revoked(std::string(why.message())));  // holds nothing
+    return;
+  }
+  if (StepInHand() != nullptr && !is_step_dropped_) {
+    is_step_dropped_ = true;
+    ++stats_.steps_dropped;
+  }
+  is_evaluating_ = false;
+  // As long as others wait for somebody who is silent.
+  OnNotice(now + settings_.timing.detect, std::string(why.message()), now, out);
   Advance(now, out);
 }
 

@@ -44,6 +44,12 @@ struct ComputeTask {
   std::span<float> gradient;  // train
 };
 
+/// Parameters that have new values.
+struct ParameterRange {
+  int64_t offset = 0;             // in elements from the start of the flat parameters
+  std::span<const float> values;  // where they are there; within one tensor
+};
+
 struct ComputeResult {
   double loss_sum = 0;
   uint64_t correct = 0;
@@ -61,6 +67,14 @@ class WorkerHost {
   /// Hello.
   virtual void ConnectCoordinator(Incarnation incarnation) = 0;
   virtual void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) = 0;
+
+  /// Memory for parameters or a gradient, after Configure. An error is as one of Configure.
+  virtual Result<Buffer> MakeBuffer(size_t size_bytes) { return Buffer(size_bytes); }
+
+  /// No task is under way. A device that keeps parameters of its own can have these now, while
+  /// others still come.
+  virtual void OnParameters(const ParameterRange& /*changed*/) {}
+
   virtual void StartCompute(const ComputeTask& task) = 0;
   /// The core is finished: OK at the job's end, kRevoked after a notice, else why it can't go on.
   virtual void Exit(const Status& status) = 0;
@@ -100,6 +114,10 @@ class WorkerCore {
   void OnEvaluated(
       uint64_t session, const ComputeResult& result, TimePoint now, proto::Outbox* out);
 
+  /// The device that computes is lost, with the task in hand: hand over the rest and leave, as on
+  /// a notice.
+  void OnDeviceLost(const Status& why, TimePoint now, proto::Outbox* out);
+
   /// The instance is taken back at `deadline`: finish or drop the step in hand, hand over, leave.
   void OnNotice(TimePoint deadline, const std::string& reason, TimePoint now, proto::Outbox* out);
 
@@ -138,6 +156,7 @@ class WorkerCore {
   };
 
   void OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto::Outbox* out);
+  Status MakeBuffers();
   /// Tells the coordinator why, and ends.
   void RefuseToJoin(const Status& why, proto::Outbox* out);
   void OnLeaseGrant(const proto::LeaseGrant& grant, TimePoint now);

@@ -53,7 +53,10 @@ void WorkerCore::OnPullReply(
 
 void WorkerCore::Store(const std::vector<PullIntake::Fresh>& chunks) {
   for (const PullIntake::Fresh& chunk : chunks) {
-    std::memcpy(parameters_.floats().data() + chunk.offset, chunk.bytes.data(), chunk.bytes.size());
+    const std::span<float> values = parameters_.floats().subspan(
+        static_cast<size_t>(chunk.offset), chunk.bytes.size() / sizeof(float));
+    std::memcpy(values.data(), chunk.bytes.data(), chunk.bytes.size());
+    host_->OnParameters({chunk.offset, values});
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/backend.h"
 #include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/threads.h"
 #include "ps/base/crc32c.h"
@@ -38,7 +39,7 @@ double PlainLoop(uint64_t samples) {
   const proto::JobConfig config = MakeConfig(samples);
   const auto dataset = worker::Dataset::Inspect(config.data).value();
   const auto model = worker::MakeModel(config.model, dataset.shape, dataset.classes).value();
-  const auto trainer = worker::Trainer::Make(config).value();
+  const auto trainer = worker::Trainer::Make(config, kernels::MakeCpuBackend()).value();
   kernels::SetComputeThreads(1);
   const proto::TensorLayout layout(trainer->TensorElements());
   const int64_t elements = layout.element_count();

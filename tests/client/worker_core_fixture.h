@@ -37,12 +37,15 @@ class FakeHost final : public WorkerHost {
     }
   }
 
+  void OnParameters(const ParameterRange& changed) override { changes.push_back(changed); }
+
   void Exit(const Status& status) override { exits.push_back(status); }
 
   WorkerSettings settings;
   std::vector<Incarnation> coordinator_connects;
   std::vector<ShardId> shard_connects;
   std::vector<ComputeTask> tasks;
+  std::vector<ParameterRange> changes;
   std::vector<Status> exits;
   std::function<void()> on_compute;
 };

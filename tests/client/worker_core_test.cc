@@ -198,6 +198,55 @@ TEST_F(WorkerCoreTest, ANoticeWithoutTimeDropsTheStep) {
   EXPECT_EQ(core_->Stats(now_).steps_dropped, 1U);
 }
 
+TEST_F(WorkerCoreTest, AWorkerWhoseDeviceIsLostHandsOverAndLeaves) {
+  Begin(proto::Mode::kAsync, true);
+  FromCoordinator(Grant(1, 0, 80));
+  AnswerPull(0);
+  Compute();
+  ASSERT_EQ(host_.tasks.size(), 2U) << "one step travels, one is computed";
+  core_->OnDeviceLost(Status::Unavailable("the device failed"), now_, &out_);
+  EXPECT_EQ(core_->Stats(now_).steps_dropped, 1U);
+  EXPECT_TRUE(out_.All<proto::Goodbye>().empty()) << "the step that travels counts";
+  AnswerPush(1);
+  FromCoordinator(proto::StepAck{Incarnation(4), 1});
+  ASSERT_EQ(out_.All<proto::Goodbye>().size(), 1U);
+  EXPECT_EQ(out_.All<proto::Goodbye>()[0].reason, "the device failed");
+  EXPECT_EQ(host_.tasks.size(), 2U);
+  FromCoordinator(proto::GoodbyeReply{Incarnation(4)});
+  ASSERT_EQ(host_.exits.size(), 1U);
+  EXPECT_EQ(host_.exits[0].code(), StatusCode::kRevoked);
+}
+
+TEST_F(WorkerCoreTest, AFencedWorkerWhoseDeviceIsLostDoesNotJoinAnew) {
+  Begin(proto::Mode::kAsync, false);
+  FromCoordinator(Grant(1, 0, 80));
+  AnswerPull(0);
+  proto::Refusal fenced;
+  fenced.code = StatusCode::kStale;
+  FromCoordinator(fenced);
+  core_->OnDeviceLost(Status::Unavailable("the device failed"), now_, &out_);
+  ASSERT_EQ(host_.exits.size(), 1U);
+  EXPECT_EQ(host_.coordinator_connects.size(), 1U);
+}
+
+TEST_F(WorkerCoreTest, TheHostIsToldOfChangedParametersBetweenTasksOnly) {
+  Begin(proto::Mode::kAsync, true);
+  FromCoordinator(Grant(1, 0, 80));
+  AnswerPull(0);
+  ASSERT_EQ(host_.changes.size(), 1U) << "before the task";
+  EXPECT_EQ(host_.changes[0].offset, 0);
+  EXPECT_EQ(host_.changes[0].values.data(), core_->parameters().data());
+  EXPECT_EQ(host_.changes[0].values.size(), 4U);
+  ASSERT_EQ(host_.tasks.size(), 1U);
+  Compute();
+  ASSERT_EQ(host_.tasks.size(), 2U);
+  AnswerPush(1);
+  AnswerPull(1);
+  EXPECT_EQ(host_.changes.size(), 1U) << "arithmetic reads the parameters";
+  Compute();
+  EXPECT_EQ(host_.changes.size(), 2U);
+}
+
 TEST_F(WorkerCoreTest, AtTheDeadlineItLeavesWhateverIsOpen) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 80));

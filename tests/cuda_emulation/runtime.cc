@@ -29,6 +29,7 @@ struct Work {
   std::function<std::string()> run;            // returns a failure
   std::shared_ptr<Marks> waits_for = nullptr;  // run() is empty: this mark is to be passed instead
   uint64_t waits_for_count = 0;
+  bool is_mark = false;  // passes on a lost device, too: nobody waits for that for ever
 };
 
 /// Memory between two margins that nobody may touch.
@@ -82,11 +83,17 @@ class Allocation {
   std::byte* const memory_;
 };
 
+constexpr size_t kDeviceBytes = size_t{1} << 31;
+
 struct Device {
   std::map<const std::byte*, std::unique_ptr<Allocation>> allocations;
   std::set<CUstream_st*> streams;
   int driver_version = CUDART_VERSION;
   int count = 1;
+  int compute_major = 7;
+  int compute_minor = 5;
+  size_t memory_bytes = kDeviceBytes;
+  int pieces_left = -1;  // until it is lost; -1: never
   ThreadOrder order = ThreadOrder::kAscending;
   std::string failure;
   cudaError_t last_error = cudaSuccess;
@@ -134,8 +141,12 @@ cudaError_t Allocate(void** memory, size_t size_bytes, bool is_device) {
   if (memory == nullptr) {
     return Report(cudaErrorInvalidValue);
   }
-  constexpr size_t kDeviceBytes = size_t{1} << 31;
-  if (size_bytes > kDeviceBytes) {
+  size_t taken = 0;
+  for (const auto& [at, other] : TheDevice().allocations) {
+    taken += other->is_device == is_device ? other->size_bytes : 0;
+  }
+  const size_t there_is = is_device ? TheDevice().memory_bytes : kDeviceBytes;
+  if (taken > there_is || size_bytes > there_is - taken) {
     return Report(cudaErrorMemoryAllocation);
   }
   if (size_bytes == 0) {
@@ -162,7 +173,10 @@ struct CUstream_st {
       }
       return;
     }
-    if (TheDevice().failure.empty()) {
+    if (!next.is_mark && TheDevice().pieces_left >= 0 && TheDevice().pieces_left-- == 0) {
+      static_cast<void>(Fail("the device was lost"));
+    }
+    if (next.is_mark || TheDevice().failure.empty()) {
       if (std::string failure = next.run(); !failure.empty()) {
         static_cast<void>(Fail(std::move(failure)));
       }
@@ -229,6 +243,19 @@ void SetMachine(int driver_version, int devices) {
   TheDevice().count = devices;
 }
 
+void SetComputeCapability(int major, int minor) {
+  TheDevice().compute_major = major;
+  TheDevice().compute_minor = minor;
+}
+
+void SetDeviceMemory(size_t size_bytes) {
+  TheDevice().memory_bytes = size_bytes == 0 ? kDeviceBytes : size_bytes;
+}
+
+void LoseDeviceAfter(int pieces) {
+  TheDevice().pieces_left = pieces;
+}
+
 void SetThreadOrder(ThreadOrder order) {
   TheDevice().order = order;
 }
@@ -293,8 +320,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::strncpy(properties->name, "emulated", sizeof(properties->name) - 1);
   properties->totalGlobalMem = size_t{1} << 31;
-  properties->major = 7;
-  properties->minor = 5;
+  properties->major = TheDevice().compute_major;
+  properties->minor = TheDevice().compute_minor;
   return cudaSuccess;
 }
 
@@ -388,10 +415,13 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   }
   const uint64_t count = ++marks->recorded;
   marks->stream = stream;
-  stream->work.push_back({[kept = event->marks, count] {
+  Work mark;
+  mark.is_mark = true;
+  mark.run = [kept = event->marks, count] {
     kept->passed = count;
     return std::string();
-  }});
+  };
+  stream->work.push_back(std::move(mark));
   return Sticky();
 }
 

@@ -21,6 +21,15 @@ cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<voi
 /// devices, all of them the same one. As it begins: CUDART_VERSION and 1.
 void SetMachine(int driver_version, int devices);
 
+/// Of all its devices; 7.5 as it begins.
+void SetComputeCapability(int major, int minor);
+
+/// Bytes that allocations of device memory may come to; 0: 2 GiB, as it begins.
+void SetDeviceMemory(size_t size_bytes);
+
+/// The device is lost with the piece of work after so many more.
+void LoseDeviceAfter(int pieces);
+
 void SetThreadOrder(ThreadOrder order);
 
 /// What the first fault was since the last call; empty when there was none. Until it is taken,

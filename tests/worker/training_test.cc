@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/backend.h"
 #include "kernels/cpu/threads.h"
 #include "ps/base/random.h"
 #include "tests/worker/model/model_builder.h"
@@ -27,14 +28,14 @@ struct PlainTraining {
       gradients.emplace_back(static_cast<size_t>(size));
       InitializeTensor(model.tensors[i], i, 1, 0, parameters.back().data(), size);
     }
-    network = Network::Make(model, 1);
+    network = Network::Make(model, backend.get(), 1).value();
   }
 
   /// The batch's mean loss before the step.
   double Step(const Batch& batch, float lr) {
     const std::vector<std::span<const float>> p(parameters.begin(), parameters.end());
     const std::vector<std::span<float>> g(gradients.begin(), gradients.end());
-    const Result<BatchLoss> loss = network->TrainStep(p, batch, ++step, g, {});
+    const Result<BatchLoss> loss = network->TrainStep(p, batch, {.step = ++step}, g, {});
     PS_CHECK(loss.ok()) << loss.status();
     for (size_t i = 0; i < parameters.size(); ++i) {
       const TensorSpec& spec = model.tensors[i];
@@ -54,6 +55,7 @@ struct PlainTraining {
     return static_cast<double>(loss->correct) / static_cast<double>(loss->samples);
   }
 
+  std::unique_ptr<kernels::Backend> backend = kernels::MakeCpuBackend();
   Model model;
   std::vector<std::vector<float>> parameters;
   std::vector<std::vector<float>> gradients;

@@ -70,6 +70,7 @@ class WorkerProgramTest : public testing::Test {
     options.coordinator_host = "127.0.0.1";
     options.coordinator_port = reserved_.port();
     options.token = net::kTestToken;
+    options.open_device = OpenDevice;
     thread_ = std::thread([this, options] {
       WorkerProgram program(options, &log_);
       outcome_.set_value(program.Run());
@@ -99,6 +100,7 @@ class WorkerProgramTest : public testing::Test {
     reply.placement.chunks = {
         {MakeChunkKey(0, 0), 18, 0, ShardId(0)}, {MakeChunkKey(1, 0), 3, 0, ShardId(0)}};
     reply.minibatch = 4;
+    reply.device = "cpu";
     coordinator_->Send(connected.peer, join.request_id, reply);
     return connected.peer;
   }

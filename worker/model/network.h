@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "kernels/backend.h"
 #include "ps/base/status.h"
 #include "worker/model/model.h"
 
@@ -22,41 +23,57 @@ struct BatchLoss {
   int64_t samples = 0;
 };
 
-/// The arithmetic of a model on this machine's CPU. Parameters and gradients live with the caller,
-/// one flat span a tensor in the order of Model::tensors, in canonical layout.
-/// Thread: one at a time; the caller sets the number of threads (kernels/cpu/threads.h).
-/// After the first step of a batch size, no step allocates tensor memory.
+/// The arithmetic of a model on a backend. Parameters, gradients and batches live with the caller
+/// in pinned memory (Backend::AllocatePinned), parameters and gradients one flat span a tensor in
+/// the order of Model::tensors, in canonical layout. Where the device has a memory of its own, the
+/// network keeps copies there: parameters go there by Upload, gradients come back from it.
+/// Thread: one at a time. After the first step of a batch size, no step allocates tensor memory.
 class Network {
  public:
-  using Parameters = std::span<const std::span<const float>>;
-  using Gradients = std::span<const std::span<float>>;
-  /// Called once a tensor, when its gradient is final, from the last layer to the first.
+  using Parameters = kernels::ConstSpans;
+  using Gradients = kernels::Spans;
+  /// Called once a tensor, when its gradient is final and here, from the last layer to the first.
   using GradientReady = std::function<void(uint32_t tensor)>;
 
-  /// `seed` decides the dropout masks, with the step's number.
-  static std::unique_ptr<Network> Make(const Model& model, uint64_t seed);
+  struct StepOptions {
+    uint64_t step = 0;  // with the seed it decides the dropout masks
+    /// Above 0: gradients of the kOptimizer tensors are scaled so that their common Euclidean norm
+    /// is at most this; then none is ready before all are. A norm that is not finite is left as it
+    /// is: the server rejects such a push by itself.
+    float clip_norm = 0;
+  };
+
+  /// `backend` outlives the network. Errors: as of the backend; kUnsupported when it lacks an op.
+  static Result<std::unique_ptr<Network>> Make(
+      const Model& model, kernels::Backend* backend, uint64_t seed);
 
   virtual ~Network() = default;
 
+  /// Whether a change of parameters has to be told by Upload; else the arithmetic reads them where
+  /// they are.
+  virtual bool has_copies() const = 0;
+  /// Puts values of `tensor` from element `begin` on the way to the device, where the next step
+  /// finds them. They stay as they are until it has returned, or until they are put there again.
+  virtual void Upload(uint32_t tensor, int64_t begin, std::span<const float> values) = 0;
+  void UploadAll(Parameters parameters);
+  /// Waits until all that was put on the way is there. Errors: kUnavailable, the device is lost.
+  virtual Status Settle() = 0;
+
   /// Forward and backward. Writes the gradient of the batch's mean loss; for tensors of rule
-  /// kAverage, the observation to be averaged. Same arguments and thread count, same bits.
+  /// kAverage, the observation to be averaged. Same arguments, device and thread count, same bits.
   /// Errors: kInvalidArgument when a span has the wrong size, a label is out of range, or memory is
-  /// short; kUnsupported when the machine cannot run an op. NaN and infinity are no errors here:
-  /// they show in the loss and the gradients (see kernels/op.h for what may hide one).
+  /// short, with the largest batch for which there is enough; kUnsupported when the machine cannot
+  /// run an op; kUnavailable when the device is lost. NaN and infinity are no errors here: they
+  /// show in the loss and the gradients (see kernels/op.h for what may hide one).
   virtual Result<BatchLoss> TrainStep(
       Parameters parameters,
       const Batch& batch,
-      uint64_t step,
+      const StepOptions& options,
       Gradients gradients,
       const GradientReady& ready) = 0;
 
   /// Loss and hits with the running statistics and without dropout. Same errors.
   virtual Result<BatchLoss> Evaluate(Parameters parameters, const Batch& batch) = 0;
 };
-
-/// Scales the gradients of the kOptimizer tensors so that their common Euclidean norm is at most
-/// `norm_max` > 0, and returns the norm before. A norm that is not finite is left as it is: the
-/// server rejects such a push by itself.
-double ClipGradientNorm(const Model& model, Network::Gradients gradients, float norm_max);
 
 }  // namespace ps::worker

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/cpu/ops.h"
-#include "kernels/cpu/vector.h"
 #include "ps/base/check.h"
 #include "ps/base/random.h"
 
@@ -19,9 +17,9 @@ struct Stage {
   int64_t in_elements = 0;  // a sample
   int64_t out_elements = 0;
   bool in_place = false;
-  Buffer own_output;     // not in place
-  Buffer side_gradient;  // residual: what the shortcut contributes to dx
-  float* y = nullptr;    // of the last Forward
+  std::unique_ptr<kernels::Memory> own_output;     // not in place
+  std::unique_ptr<kernels::Memory> side_gradient;  // residual: the shortcut's part of dx
+  float* y = nullptr;                              // of the last Forward
 
   bool has_tensors() const {
     return tensor_count > 0 || std::any_of(paths.begin(), paths.end(), [](const Sequence& path) {
@@ -32,14 +30,17 @@ struct Stage {
 
 namespace {
 
-void Grow(int64_t elements, Buffer* buffer) {
+/// At least so many floats. The old memory goes first, so that both need not fit.
+Status Grow(kernels::Backend* backend, int64_t elements, std::unique_ptr<kernels::Memory>* memory) {
   const size_t size_bytes = static_cast<size_t>(elements) * sizeof(float);
-  if (size_bytes > buffer->size()) {
-    *buffer = Buffer(size_bytes);
+  if (*memory == nullptr || size_bytes > (*memory)->size()) {
+    memory->reset();
+    PS_ASSIGN(*memory, backend->AllocateDevice(size_bytes));
   }
+  return Status::Ok();
 }
 
-std::unique_ptr<kernels::Op> MakePool(const Layer& layer, kernels::Workspace* workspace) {
+kernels::PoolOptions PoolOf(const Layer& layer) {
   kernels::PoolOptions options{
       .kind = layer.kind == proto::LayerKind::kMaxPool ? kernels::PoolKind::kMax
                                                        : kernels::PoolKind::kAverage,
@@ -57,128 +58,138 @@ std::unique_ptr<kernels::Op> MakePool(const Layer& layer, kernels::Workspace* wo
     options.stride = 1;
     options.padding = 0;
   }
-  return kernels::MakePool(options, workspace);
+  return options;
 }
 
-std::unique_ptr<kernels::Op> MakeConv2d(
-    const Layer& layer, bool input_gradient, kernels::Workspace* workspace) {
-  return kernels::MakeConv2d(
-      {.in_channels = layer.in.channels,
-       .in_height = layer.in.height,
-       .in_width = layer.in.width,
-       .out_channels = layer.out.channels,
-       .kernel = layer.config.kernel,
-       .stride = layer.config.stride,
-       .padding = layer.config.padding,
-       .bias = layer.config.bias,
-       .input_gradient = input_gradient},
-      workspace);
+kernels::Conv2dOptions Conv2dOf(const Layer& layer, bool input_gradient) {
+  return {
+      .in_channels = layer.in.channels,
+      .in_height = layer.in.height,
+      .in_width = layer.in.width,
+      .out_channels = layer.out.channels,
+      .kernel = layer.config.kernel,
+      .stride = layer.config.stride,
+      .padding = layer.config.padding,
+      .bias = layer.config.bias,
+      .input_gradient = input_gradient};
 }
 
 /// Requires: a layer that is not residual. `index` tells apart the dropouts of a network.
-std::unique_ptr<kernels::Op> MakeOp(
-    const Layer& layer, const Sequence::Options& options, uint64_t index) {
+kernels::OpSpec SpecOf(const Layer& layer, const Sequence::Options& options, uint64_t index) {
   using proto::LayerKind;
-  kernels::Workspace* workspace = options.workspace;
   const Shape& in = layer.in;
   switch (layer.kind) {
     case LayerKind::kLinear:
-      return kernels::MakeLinear(
-          {.in_features = in.channels,
-           .out_features = layer.out.channels,
-           .bias = layer.config.bias,
-           .input_gradient = options.input_gradient},
-          workspace);
+      return kernels::LinearOptions{
+          .in_features = in.channels,
+          .out_features = layer.out.channels,
+          .bias = layer.config.bias,
+          .input_gradient = options.input_gradient};
     case LayerKind::kConv2d:
-      return MakeConv2d(layer, options.input_gradient, workspace);
+      return Conv2dOf(layer, options.input_gradient);
     case LayerKind::kBatchNorm:
-      return kernels::MakeBatchNorm(
-          {.channels = in.channels,
-           .height = in.height,
-           .width = in.width,
-           .epsilon = layer.config.epsilon,
-           .input_gradient = options.input_gradient},
-          workspace);
+      return kernels::BatchNormOptions{
+          .channels = in.channels,
+          .height = in.height,
+          .width = in.width,
+          .epsilon = layer.config.epsilon,
+          .input_gradient = options.input_gradient};
     case LayerKind::kMaxPool:
     case LayerKind::kAvgPool:
     case LayerKind::kGlobalAvgPool:
-      return MakePool(layer, workspace);
+      return PoolOf(layer);
     case LayerKind::kRelu:
-      return kernels::MakeRelu({.elements = in.element_count()}, workspace);
+      return kernels::ReluOptions{.elements = in.element_count()};
     case LayerKind::kGelu:
-      return kernels::MakeGelu({.elements = in.element_count()}, workspace);
+      return kernels::GeluOptions{.elements = in.element_count()};
     case LayerKind::kDropout:
-      return kernels::MakeDropout(
-          {.elements = in.element_count(),
-           .rate = layer.config.rate,
-           .seed = options.seed,
-           .layer = index});
+      return kernels::DropoutOptions{
+          .elements = in.element_count(),
+          .rate = layer.config.rate,
+          .seed = options.seed,
+          .layer = index};
     case LayerKind::kFlatten:
-      return kernels::MakeFlatten(
-          {.channels = in.channels, .height = in.height, .width = in.width}, workspace);
+      return kernels::FlattenOptions{
+          .channels = in.channels, .height = in.height, .width = in.width};
     case LayerKind::kResidual:
     case LayerKind::kSoftmaxCrossEntropy:
       break;
   }
   PS_CHECK(false) << "no op for " << LayerKindName(layer.kind);
-  return nullptr;
+  return kernels::ReluOptions{};
 }
 
-Stage MakeStage(const Layer& layer, const Sequence::Options& options, uint64_t index) {
+Result<Stage> MakeStage(const Layer& layer, const Sequence::Options& options, uint64_t index) {
   Stage stage;
   stage.first_tensor = layer.first_tensor;
   stage.tensor_count = layer.tensor_count;
   stage.in_elements = layer.in.element_count();
   stage.out_elements = layer.out.element_count();
   if (layer.kind != proto::LayerKind::kResidual) {
-    stage.op = MakeOp(layer, options, index);
+    PS_ASSIGN(stage.op, options.stream->MakeOp(SpecOf(layer, options, index)));
     return stage;
   }
   Sequence::Options inner = options;
   inner.seed = Mix64(options.seed + index);
-  stage.paths.emplace_back(layer.body, inner);
+  PS_ASSIGN(Sequence body, Sequence::Make(layer.body, inner));
+  stage.paths.push_back(std::move(body));
   if (!layer.shortcut.empty()) {
     inner.seed = Mix64(inner.seed);
-    stage.paths.emplace_back(layer.shortcut, inner);
+    PS_ASSIGN(Sequence shortcut, Sequence::Make(layer.shortcut, inner));
+    stage.paths.push_back(std::move(shortcut));
   }
   return stage;
 }
 
 }  // namespace
 
-Sequence::Sequence(const std::vector<Layer>& layers, const Options& options)
-    : input_gradient_(options.input_gradient) {
-  Options stage_options = options;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    Stage stage = MakeStage(layers[i], stage_options, i);
-    // Gradients are needed only behind the first parameter.
-    stage_options.input_gradient = stage_options.input_gradient || stage.has_tensors();
-    if (!stage_options.input_gradient) {
-      first_backward_ = i + 1;
-    }
-    if (i > 0) {
-      const Stage& previous = stages_.back();
-      stage.in_place = stage.op != nullptr && stage.op->traits().runs_in_place &&
-                       (previous.op == nullptr || !previous.op->traits().backward_reads_output);
-      gradient_elements_ = std::max(gradient_elements_, stage.in_elements);
-    }
-    stages_.push_back(std::move(stage));
+Sequence::Sequence(const Options& options)
+    : options_(options), is_gradient_needed_(options.input_gradient) {}
+
+Result<Sequence> Sequence::Make(const std::vector<Layer>& layers, const Options& options) {
+  Sequence sequence(options);
+  for (const Layer& layer : layers) {
+    PS_TRY(sequence.Append(layer));
   }
+  return sequence;
+}
+
+Status Sequence::Append(const Layer& layer) {
+  const size_t index = stages_.size();
+  Options options = options_;
+  // Gradients are needed only behind the first parameter.
+  options.input_gradient = is_gradient_needed_;
+  PS_ASSIGN(Stage stage, MakeStage(layer, options, index));
+  is_gradient_needed_ = is_gradient_needed_ || stage.has_tensors();
+  if (!is_gradient_needed_) {
+    first_backward_ = index + 1;
+  }
+  if (index > 0) {
+    const Stage& previous = stages_.back();
+    stage.in_place = stage.op != nullptr && stage.op->traits().runs_in_place &&
+                     (previous.op == nullptr || !previous.op->traits().backward_reads_output);
+    gradient_elements_ = std::max(gradient_elements_, stage.in_elements);
+  }
+  stages_.push_back(std::move(stage));
+  return Status::Ok();
 }
 
 Sequence::Sequence(Sequence&&) noexcept = default;
 Sequence::~Sequence() = default;
 
-void Sequence::PrependChannelsLast(const Shape& input, kernels::Workspace* workspace) {
-  PS_CHECK(!input_gradient_) << "canonical images are the way in, they have no gradient";
+Status Sequence::PrependChannelsLast(const Shape& input) {
+  PS_CHECK(!options_.input_gradient) << "canonical images are the way in, they have no gradient";
   Stage stage;
-  stage.op = kernels::MakeChannelsLast(
-      {.channels = input.channels, .height = input.height, .width = input.width}, workspace);
+  PS_ASSIGN(
+      stage.op,
+      options_.stream->MakeOp(kernels::ChannelsLastOptions{
+          .channels = input.channels, .height = input.height, .width = input.width}));
   stage.in_elements = input.element_count();
   stage.out_elements = input.element_count();
   gradient_elements_ = std::max(gradient_elements_, input.element_count());
   stages_.insert(stages_.begin(), std::move(stage));
   ++first_backward_;
+  return Status::Ok();
 }
 
 bool Sequence::has_tensors() const {
@@ -195,15 +206,15 @@ Status Sequence::Prepare(int64_t n, bool training) {
       PS_TRY(path.Prepare(n, training));
     }
     if (!stage.in_place) {
-      Grow(n * stage.out_elements, &stage.own_output);
+      PS_TRY(Grow(options_.backend, n * stage.out_elements, &stage.own_output));
     }
     if (training && stage.paths.size() > 1) {
-      Grow(n * stage.in_elements, &stage.side_gradient);
+      PS_TRY(Grow(options_.backend, n * stage.in_elements, &stage.side_gradient));
     }
   }
   if (training) {
-    for (Buffer& buffer : gradients_) {
-      Grow(n * gradient_elements_, &buffer);
+    for (auto& memory : gradients_) {
+      PS_TRY(Grow(options_.backend, n * gradient_elements_, &memory));
     }
   }
   return Status::Ok();
@@ -219,7 +230,7 @@ const float* Sequence::Forward(const Pass& pass, const float* x) {
 
 void Sequence::ForwardStage(const Pass& pass, Stage* stage, const float* x) {
   // In place, x is the previous stage's output, which this sequence owns.
-  stage->y = stage->in_place ? const_cast<float*>(x) : stage->own_output.floats().data();
+  stage->y = stage->in_place ? const_cast<float*>(x) : stage->own_output->floats();
   if (stage->op != nullptr) {
     stage->op->Forward(
         {.n = pass.n,
@@ -232,11 +243,11 @@ void Sequence::ForwardStage(const Pass& pass, Stage* stage, const float* x) {
   }
   const float* body = stage->paths[0].Forward(pass, x);
   const float* side = stage->paths.size() > 1 ? stage->paths[1].Forward(pass, x) : x;
-  kernels::Add(body, side, stage->y, pass.n * stage->out_elements);
+  options_.stream->Add(body, side, stage->y, pass.n * stage->out_elements);
 }
 
 void Sequence::Backward(const Pass& pass, const float* x, const float* dy, float* dx) {
-  PS_CHECK((dx != nullptr) == input_gradient_);
+  PS_CHECK((dx != nullptr) == options_.input_gradient);
   size_t target = 0;     // which buffer the next gradient goes to
   bool is_ours = false;  // dy is in one of the two buffers, the other than `target`
   for (size_t i = stages_.size(); i-- > first_backward_;) {
@@ -247,10 +258,10 @@ void Sequence::Backward(const Pass& pass, const float* x, const float* dy, float
       return;
     }
     if (is_ours && stage.op != nullptr && stage.op->traits().runs_in_place) {
-      BackwardStage(pass, &stage, stage_x, dy, gradients_[1 - target].floats().data());
+      BackwardStage(pass, &stage, stage_x, dy, gradients_[1 - target]->floats());
       continue;
     }
-    float* stage_dx = gradients_[target].floats().data();
+    float* stage_dx = gradients_[target]->floats();
     BackwardStage(pass, &stage, stage_x, dy, stage_dx);
     dy = stage_dx;
     is_ours = true;
@@ -263,13 +274,13 @@ void Sequence::BackwardStage(
   if (stage->op == nullptr) {
     const float* side = dy;
     if (stage->paths.size() > 1) {
-      float* side_dx = dx == nullptr ? nullptr : stage->side_gradient.floats().data();
+      float* side_dx = dx == nullptr ? nullptr : stage->side_gradient->floats();
       stage->paths[1].Backward(pass, x, dy, side_dx);
       side = side_dx;
     }
     stage->paths[0].Backward(pass, x, dy, dx);
     if (dx != nullptr) {
-      kernels::Add(dx, side, dx, pass.n * stage->in_elements);
+      options_.stream->Add(dx, side, dx, pass.n * stage->in_elements);
     }
     return;
   }
@@ -281,10 +292,8 @@ void Sequence::BackwardStage(
        .dx = dx,
        .params = pass.parameters.subspan(stage->first_tensor, stage->tensor_count),
        .grads = pass.gradients.subspan(stage->first_tensor, stage->tensor_count)});
-  if (*pass.ready) {
-    for (uint32_t i = stage->tensor_count; i-- > 0;) {
-      (*pass.ready)(stage->first_tensor + i);
-    }
+  if (stage->tensor_count > 0) {
+    pass.on_gradients(stage->first_tensor, stage->tensor_count);
   }
 }
 

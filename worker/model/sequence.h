@@ -3,29 +3,32 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
-#include "kernels/cpu/workspace.h"
+#include "kernels/backend.h"
 #include "kernels/op.h"
-#include "ps/base/buffer.h"
 #include "ps/base/status.h"
 #include "worker/model/network.h"
 
 namespace ps::worker {
 
-/// What one pass through the layers carries.
+/// What one pass through the layers carries. Spans are of device memory, one a tensor.
 struct Pass {
   int64_t n = 0;
   bool training = false;
   uint64_t step = 0;
-  Network::Parameters parameters = {};
-  Network::Gradients gradients = {};              // training only
-  const Network::GradientReady* ready = nullptr;  // training only
+  kernels::ConstSpans parameters = {};
+  kernels::Spans gradients = {};  // training only
+  /// Training only: the work that makes these tensors' gradients final is in the stream.
+  std::function<void(uint32_t first_tensor, uint32_t count)> on_gradients = {};
 };
 
 struct Stage;
 
-/// Layers in a row with the memory between them.
+/// Layers in a row with the memory between them, all of it the backend's. Forward and Backward put
+/// work into the stream and return.
 ///
 /// Forward: a stage writes its own buffer, or its input's where the op can run in place and the
 /// overwritten values are not needed. A sequence never writes to the x it was given.
@@ -34,19 +37,21 @@ struct Stage;
 class Sequence {
  public:
   struct Options {
-    kernels::Workspace* workspace = nullptr;  // outlives the sequence
+    kernels::Backend* backend = nullptr;  // outlives the sequence, as does the stream
+    kernels::Stream* stream = nullptr;
     uint64_t seed = 0;
     bool input_gradient = false;  // Backward is asked for dx
   };
 
-  Sequence(const std::vector<Layer>& layers, const Options& options);
+  /// Errors: kUnsupported when the backend lacks an op; kInvalidArgument when memory is short.
+  static Result<Sequence> Make(const std::vector<Layer>& layers, const Options& options);
   Sequence(Sequence&&) noexcept;
   ~Sequence();
 
   /// Puts the change from canonical NCHW images to the ops' NHWC in front.
-  void PrependChannelsLast(const Shape& input, kernels::Workspace* workspace);
+  Status PrependChannelsLast(const Shape& input);
 
-  /// Plans and memory for batches of n.
+  /// Plans and memory for batches of n. Requires: no work is left in the stream.
   Status Prepare(int64_t n, bool training);
   /// Returns the output, which stays valid until the next Forward.
   const float* Forward(const Pass& pass, const float* x);
@@ -56,14 +61,18 @@ class Sequence {
   bool has_tensors() const;
 
  private:
+  explicit Sequence(const Options& options);
+
+  Status Append(const Layer& layer);
   void ForwardStage(const Pass& pass, Stage* stage, const float* x);
   void BackwardStage(const Pass& pass, Stage* stage, const float* x, const float* dy, float* dx);
 
-  const bool input_gradient_;
+  const Options options_;
   std::vector<Stage> stages_;
+  bool is_gradient_needed_;        // of the input of a further stage
   size_t first_backward_ = 0;      // stages before it have no gradient to compute
   int64_t gradient_elements_ = 0;  // largest stage input that has a gradient, a sample
-  std::array<Buffer, 2> gradients_;
+  std::array<std::unique_ptr<kernels::Memory>, 2> gradients_;
 };
 
 }  // namespace ps::worker

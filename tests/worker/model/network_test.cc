@@ -9,63 +9,30 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/cpu/backend.h"
 #include "kernels/cpu/threads.h"
-#include "tests/worker/model/model_builder.h"
+#include "tests/worker/model/network_rig.h"
 
 namespace ps::worker::test {
 namespace {
 
 using testing::HasSubstr;
 
-/// A network with parameters, gradients and one minibatch of normal noise.
-struct Rig {
-  Rig(Layers layers, const Shape& input, int64_t n, int64_t classes) {
-    kernels::SetComputeThreads(1);
-    proto::ModelConfig config;
-    config.layers = std::move(layers);
-    Result<Model> made = MakeModel(config, input, classes);
-    PS_CHECK(made.ok()) << made.status();
-    model = std::move(made).value();
-    for (uint32_t i = 0; i < model.tensors.size(); ++i) {
-      const int64_t size = model.tensors[i].element_count();
-      parameters.emplace_back(static_cast<size_t>(size));
-      gradients.emplace_back(static_cast<size_t>(size), std::numeric_limits<float>::quiet_NaN());
-      InitializeTensor(model.tensors[i], i, 1, 0, parameters.back().data(), size);
-    }
-    TensorSpec noise;
-    noise.init = InitKind::kNormal;
-    noise.init_scale = 1;
-    images.resize(static_cast<size_t>(n * input.element_count()));
-    InitializeTensor(noise, 99, 1, 0, images.data(), static_cast<int64_t>(images.size()));
-    for (int64_t i = 0; i < n; ++i) {
-      labels.push_back(static_cast<uint32_t>(i * 7 % classes));
-    }
-    network = Network::Make(model, 5);
-  }
+kernels::Backend* Cpu() {
+  static const std::unique_ptr<kernels::Backend> backend = kernels::MakeCpuBackend();
+  kernels::SetComputeThreads(1);
+  return backend.get();
+}
 
-  Result<BatchLoss> Step(const Network::GradientReady& ready = {}, uint64_t step = 1) {
-    const std::vector<std::span<const float>> p(parameters.begin(), parameters.end());
-    const std::vector<std::span<float>> g(gradients.begin(), gradients.end());
-    return network->TrainStep(p, {images, labels}, step, g, ready);
-  }
+proto::ModelConfig ConfigOf(Layers layers) {
+  proto::ModelConfig config;
+  config.layers = std::move(layers);
+  return config;
+}
 
-  Result<BatchLoss> Evaluate() {
-    const std::vector<std::span<const float>> p(parameters.begin(), parameters.end());
-    return network->Evaluate(p, {images, labels});
-  }
-
-  double MeanLoss() {
-    const Result<BatchLoss> loss = Step();
-    PS_CHECK(loss.ok()) << loss.status();
-    return loss->loss_sum / static_cast<double>(loss->samples);
-  }
-
-  Model model;
-  std::vector<std::vector<float>> parameters;
-  std::vector<std::vector<float>> gradients;
-  std::vector<float> images;
-  std::vector<uint32_t> labels;
-  std::unique_ptr<Network> network;
+struct Rig : NetworkRig {
+  Rig(Layers layers, const Shape& input, int64_t n, int64_t classes)
+      : NetworkRig(Cpu(), ConfigOf(std::move(layers)), input, n, classes) {}
 };
 
 /// Every kind of layer, ops in place behind ones that are not and behind residuals, both kinds of
@@ -259,31 +226,37 @@ TEST(NetworkErrorTest, WrongSizesAndLabelsAreRefused) {
       HasSubstr("gradients: 1 tensors, the model has 2"));
 }
 
-TEST(ClipGradientNormTest, ScalesOnlyWhatIsTooLongAndOnlyGradients) {
-  Rig rig({BatchNorm(), Flatten(), Linear(2)}, {1, 2, 2}, 2, 2);
-  for (std::vector<float>& gradient : rig.gradients) {
-    std::fill(gradient.begin(), gradient.end(), 2.0F);
+double NormOf(const Rig& rig) {
+  double sum = 0;
+  for (size_t i = 0; i < rig.gradients.size(); ++i) {
+    for (const float g : rig.gradients[i]) {
+      sum += rig.model.tensors[i].rule == UpdateRule::kOptimizer ? double{g} * g : 0;
+    }
   }
-  // Gamma, beta, 8 weights, 2 biases: 12 elements of 2.
-  const std::vector<std::span<float>> spans(rig.gradients.begin(), rig.gradients.end());
-  const double norm = std::sqrt(48.0);
-  EXPECT_NEAR(ClipGradientNorm(rig.model, spans, 100), norm, 1e-9);
-  EXPECT_EQ(rig.gradients[0][0], 2.0F);
-  EXPECT_NEAR(ClipGradientNorm(rig.model, spans, 1), norm, 1e-9);
-  EXPECT_NEAR(rig.gradients[0][0], 2 / norm, 1e-6);
-  EXPECT_EQ(rig.gradients[2][0], 2.0F);  // the observed mean
-  EXPECT_NEAR(ClipGradientNorm(rig.model, spans, 100), 1, 1e-6);
+  return std::sqrt(sum);
 }
 
-TEST(ClipGradientNormTest, ANormThatIsNotFiniteIsLeftToTheServer) {
+TEST(NetworkTest, ClippingScalesOnlyWhatIsTooLongAndOnlyGradients) {
+  Rig rig({BatchNorm(), Flatten(), Linear(2)}, {1, 2, 2}, 2, 2);
+  ASSERT_TRUE(rig.Step().ok());
+  const std::vector<std::vector<float>> whole = rig.gradients;
+  const double norm = NormOf(rig);
+  ASSERT_TRUE(rig.Step({.step = 1, .clip_norm = static_cast<float>(2 * norm)}).ok());
+  EXPECT_EQ(rig.gradients, whole);
+  ASSERT_TRUE(rig.Step({.step = 1, .clip_norm = static_cast<float>(norm / 4)}).ok());
+  EXPECT_NEAR(NormOf(rig), norm / 4, 1e-6 * norm);
+  EXPECT_NEAR(rig.gradients[4][0], whole[4][0] / 4, 1e-6);
+  EXPECT_EQ(rig.gradients[2], whole[2]);  // the observed mean
+}
+
+TEST(NetworkTest, ANormThatIsNotFiniteIsLeftToTheServer) {
   Rig rig({Flatten(), Linear(2)}, {1, 2, 2}, 2, 2);
-  for (std::vector<float>& gradient : rig.gradients) {
-    std::fill(gradient.begin(), gradient.end(), 2.0F);
-  }
-  rig.gradients[0][3] = std::numeric_limits<float>::infinity();
-  const std::vector<std::span<float>> spans(rig.gradients.begin(), rig.gradients.end());
-  EXPECT_TRUE(std::isinf(ClipGradientNorm(rig.model, spans, 1)));
-  EXPECT_EQ(rig.gradients[0][0], 2.0F);
+  rig.images[0] = std::numeric_limits<float>::infinity();
+  ASSERT_TRUE(rig.Step().ok());
+  const std::vector<float> bias = rig.gradients[1];
+  ASSERT_TRUE(rig.Step({.step = 1, .clip_norm = 1e-3F}).ok());
+  EXPECT_EQ(std::isnan(rig.gradients[1][0]), std::isnan(bias[0]));
+  EXPECT_FALSE(std::isfinite(NormOf(rig)));
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+#include "worker/device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/cuda_emulation/runtime.h"
+
+// Which device a worker gets, on machines of every kind.
+
+namespace ps::worker::test {
+namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr int kDriver = 13000;
+
+class DeviceTest : public ::testing::Test {
+ protected:
+  ~DeviceTest() override {
+    cuda_emulation::SetMachine(kDriver, 1);
+    cuda_emulation::SetComputeCapability(7, 5);
+  }
+
+  static Result<Device> Open(const char* choice, uint32_t seat = 0) {
+    return OpenDevice(proto::ParseDevice(choice).value(), WorkerId(seat));
+  }
+
+  static std::string NameOf(const char* choice, uint32_t seat = 0) {
+    return Open(choice, seat).value().name;
+  }
+};
+
+TEST_F(DeviceTest, TheCpuIsTakenWithoutALookAtOthers) {
+  cuda_emulation::SetMachine(0, 0);
+  const Device device = Open("cpu").value();
+  EXPECT_EQ(device.name, "cpu");
+  EXPECT_EQ(device.note, "");
+  EXPECT_EQ(device.backend->Name(), "cpu");
+}
+
+TEST_F(DeviceTest, WorkersOfOneMachineSpreadOverItsDevices) {
+  cuda_emulation::SetMachine(kDriver, 2);
+  EXPECT_EQ(NameOf("cuda", 0), "cuda:0");
+  EXPECT_EQ(NameOf("cuda", 1), "cuda:1");
+  EXPECT_EQ(NameOf("cuda", 2), "cuda:0");
+  EXPECT_EQ(NameOf("auto", 3), "cuda:1");
+  EXPECT_EQ(NameOf("cuda:1", 0), "cuda:1");
+  EXPECT_THAT(Open("cuda:1").value().backend->Name(), StartsWith("cuda:1 (emulated"));
+}
+
+TEST_F(DeviceTest, ANumberThatThereIsNotIsRefused) {
+  const Result<Device> absent = Open("cuda:3");
+  ASSERT_FALSE(absent.ok());
+  EXPECT_EQ(absent.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(absent.status().message()),
+      HasSubstr("there is no cuda:3; this machine has cuda:0 to cuda:0"));
+}
+
+TEST_F(DeviceTest, WithoutAUsableDeviceCudaSaysWhyAndAutoTakesTheCpu) {
+  struct {
+    int driver;
+    int devices;
+    int compute_major;
+    const char* why;
+  } const cases[] = {
+      {0, 0, 7, "this machine has no NVIDIA driver"},
+      {12040, 1, 7, "the NVIDIA driver is too old: it knows CUDA 12.4, and this build needs 13.0"},
+      {kDriver, 0, 7, "the NVIDIA driver finds no device"},
+      {kDriver,
+       1,
+       6,
+       "cuda:0 (emulated) has compute capability 6.1; this build needs 7.5 or newer"},
+  };
+
+  for (const auto& c : cases) {
+    cuda_emulation::SetMachine(c.driver, c.devices);
+    cuda_emulation::SetComputeCapability(c.compute_major, c.compute_major == 6 ? 1 : 5);
+    const Result<Device> cuda = Open("cuda");
+    ASSERT_FALSE(cuda.ok()) << c.why;
+    EXPECT_EQ(cuda.status().code(), StatusCode::kUnsupported);
+    EXPECT_THAT(
+        std::string(cuda.status().message()),
+        AllOf(
+            StartsWith(std::string("no CUDA device for this worker: ") + c.why + "; set "),
+            EndsWith("or give ps_worker --device")));
+    const Device device = Open("auto").value();
+    EXPECT_EQ(device.name, "cpu");
+    EXPECT_EQ(device.note, std::string(c.why) + "; the CPU computes");
+  }
+}
+
+TEST_F(DeviceTest, WithoutCublasOurOwnKernelsMultiplyAndItIsSaid) {
+  const Device device = Open("cuda").value();
+  EXPECT_THAT(device.backend->Name(), HasSubstr("products by own kernels"));
+  EXPECT_THAT(device.note, EndsWith("; slower kernels of our own multiply"));
+}
+
+}  // namespace
+}  // namespace ps::worker::test

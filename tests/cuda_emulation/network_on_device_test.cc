@@ -1,0 +1,187 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/backend.h"
+#include "kernels/cpu/threads.h"
+#include "kernels/cuda/backend.h"
+#include "tests/cuda_emulation/runtime.h"
+#include "tests/worker/model/network_rig.h"
+
+// Whole models by the sources of kernels/cuda, against kernels/cpu.
+
+namespace ps::worker::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::unique_ptr<kernels::Backend> MakeEmulated() {
+  return kernels::MakeCudaBackend(0, kernels::GemmKind::kOwn).value();
+}
+
+proto::ModelConfig ConfigOf(Layers layers) {
+  proto::ModelConfig config;
+  config.layers = std::move(layers);
+  return config;
+}
+
+struct Case {
+  const char* model;
+  Shape input;
+  int64_t n;
+  float lr;
+  double tolerance;  // of a loss
+};
+
+// Losses of some steps, each beginning from what the steps before have made of the parameters.
+TEST(NetworkOnDeviceTest, ModelsOfTheZooHaveTheLossesOfTheCpu) {
+  kernels::SetComputeThreads(1);
+  const Case cases[] = {
+      {"mlp", {1, 8, 8}, 5, 0.02F, 1e-4},
+      {"cnn", {1, 8, 8}, 3, 0.002F, 1e-4},
+      {"resnet20", {3, 8, 8}, 2, 0.02F, 2e-2}};
+  for (const Case& c : cases) {
+    proto::ModelConfig config;
+    config.name = c.model;
+    const auto cpu = kernels::MakeCpuBackend();
+    const auto cuda = MakeEmulated();
+    NetworkRig expected(cpu.get(), config, c.input, c.n, 3);
+    NetworkRig found(cuda.get(), config, c.input, c.n, 3);
+    double first = 0;
+    double last = 0;
+    for (uint64_t step = 1; step <= 3; ++step) {
+      const BatchLoss a = expected.Step({.step = step}).value();
+      const BatchLoss b = found.Step({.step = step}).value();
+      EXPECT_NEAR(a.loss_sum, b.loss_sum, c.tolerance * a.loss_sum) << c.model << " " << step;
+      (step == 1 ? first : last) = b.loss_sum;
+      expected.Descend(c.lr);
+      found.Descend(c.lr);
+    }
+    EXPECT_LT(last, first) << c.model;
+    EXPECT_NEAR(
+        expected.Evaluate().value().loss_sum,
+        found.Evaluate().value().loss_sum,
+        10 * c.tolerance * last)
+        << c.model;
+  }
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
+}
+
+TEST(NetworkOnDeviceTest, EveryGradientIsAnnouncedOnceWhenItIsHere) {
+  const auto cuda = MakeEmulated();
+  NetworkRig rig(
+      cuda.get(),
+      ConfigOf({Conv2d(4, 3), BatchNorm(), Relu(), Flatten(), Linear(3)}),
+      {1, 5, 5},
+      2,
+      3);
+  std::vector<uint32_t> order;
+  ASSERT_TRUE(rig.Step([&](uint32_t tensor) {
+                   order.push_back(tensor);
+                   for (const float g : rig.gradients[tensor]) {
+                     EXPECT_FALSE(std::isnan(g)) << tensor << ": new device memory is all NaN";
+                   }
+                 })
+                  .ok());
+  std::vector<uint32_t> expected(rig.gradients.size());
+  std::iota(expected.rbegin(), expected.rend(), 0U);
+  EXPECT_EQ(order, expected);
+}
+
+TEST(NetworkOnDeviceTest, TheNormIsClippedOnTheDevice) {
+  const auto cpu = kernels::MakeCpuBackend();
+  const auto cuda = MakeEmulated();
+  const proto::ModelConfig config = ConfigOf({BatchNorm(), Flatten(), Linear(2)});
+  NetworkRig expected(cpu.get(), config, {1, 2, 2}, 3, 2);
+  NetworkRig found(cuda.get(), config, {1, 2, 2}, 3, 2);
+  ASSERT_TRUE(expected.Step({.step = 1, .clip_norm = 0.01F}).ok());
+  ASSERT_TRUE(found.Step({.step = 1, .clip_norm = 0.01F}).ok());
+  for (size_t i = 0; i < expected.gradients.size(); ++i) {
+    EXPECT_THAT(
+        found.gradients[i], testing::Pointwise(testing::FloatNear(1e-5F), expected.gradients[i]));
+  }
+}
+
+TEST(NetworkOnDeviceTest, APartOfTheParametersCanBeUploadedAlone) {
+  const auto cuda = MakeEmulated();
+  NetworkRig rig(cuda.get(), ConfigOf({Flatten(), Linear(3)}), {1, 2, 2}, 2, 3);
+  const double before = rig.Evaluate().value().loss_sum;
+  const PinnedValues<float> weight(cuda.get(), rig.parameters[0]);
+  const PinnedValues<float> bias(cuda.get(), rig.parameters[1]);
+  const PinnedValues<float> images(cuda.get(), rig.images);
+  const PinnedValues<uint32_t> labels(cuda.get(), rig.labels);
+  const std::vector<std::span<const float>> spans = {weight.span(), bias.span()};
+  const Batch batch{images.span(), labels.span()};
+  bias.span()[1] = 3;
+  bias.span()[2] = 5;
+  EXPECT_EQ(rig.network->Evaluate(spans, batch).value().loss_sum, before) << "not told of it";
+  rig.network->Upload(1, 2, spans[1].subspan(2));
+  const double after = rig.network->Evaluate(spans, batch).value().loss_sum;
+  rig.parameters[1][2] = 5;
+  EXPECT_EQ(rig.Evaluate().value().loss_sum, after) << "of the element that was told of alone";
+  EXPECT_NE(after, before);
+}
+
+TEST(NetworkOnDeviceTest, ABatchThatDoesNotFitIsToldTheLargestThatDoes) {
+  const auto cuda = MakeEmulated();
+  NetworkRig rig(
+      cuda.get(), ConfigOf({Conv2d(4, 3), Relu(), Flatten(), Linear(3)}), {1, 5, 5}, 64, 3);
+  cuda_emulation::SetDeviceMemory(64 << 10);
+  const Result<BatchLoss> loss = rig.Step();
+  ASSERT_FALSE(loss.ok());
+  EXPECT_EQ(loss.status().code(), StatusCode::kInvalidArgument);
+  const std::string message(loss.status().message());
+  EXPECT_THAT(message, StartsWith("a minibatch of 64 does not fit into the memory of cuda:0"));
+  const size_t at = message.find("one of ");
+  ASSERT_NE(at, std::string::npos) << message;
+  const auto fits = static_cast<size_t>(std::stoul(message.substr(at + 7)));
+  const auto take = [&](size_t n) {
+    rig.labels.assign(n, 0);
+    rig.images.assign(n * 25, 0);
+    return rig.Step().ok();
+  };
+  EXPECT_TRUE(take(fits)) << message;
+  EXPECT_FALSE(take(fits + 1)) << message;
+  cuda_emulation::SetDeviceMemory(0);
+}
+
+TEST(NetworkOnDeviceTest, ADeviceThatIsLostMidStepIsUnavailableAndNothingOfItIsReady) {
+  const auto cuda = MakeEmulated();
+  NetworkRig rig(cuda.get(), ConfigOf({Flatten(), Linear(9), Relu(), Linear(3)}), {1, 3, 3}, 2, 3);
+  ASSERT_TRUE(rig.Step().ok());
+  cuda_emulation::LoseDeviceAfter(6);
+  int ready = 0;
+  const Result<BatchLoss> loss = rig.Step([&](uint32_t /*tensor*/) { ++ready; });
+  ASSERT_FALSE(loss.ok());
+  EXPECT_EQ(loss.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(loss.status().message()), HasSubstr("the CUDA device failed"));
+  EXPECT_EQ(ready, 0);
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "the device was lost");
+}
+
+// What a fleet of both kinds is to the arithmetic: gradients of either for the same parameters.
+TEST(NetworkOnDeviceTest, CpuAndDeviceTrainOneModelInTurns) {
+  const auto cpu = kernels::MakeCpuBackend();
+  const auto cuda = MakeEmulated();
+  const proto::ModelConfig config = ConfigOf({Flatten(), Linear(12), Relu(), Linear(3)});
+  NetworkRig one(cpu.get(), config, {1, 4, 4}, 9, 3);
+  NetworkRig other(cuda.get(), config, {1, 4, 4}, 9, 3);
+  const double first = one.MeanLoss();
+  for (int i = 0; i < 10; ++i) {
+    NetworkRig& now = i % 2 == 0 ? one : other;
+    NetworkRig& next = i % 2 == 0 ? other : one;
+    ASSERT_TRUE(now.Step().ok());
+    now.Descend(0.1F);
+    next.parameters = now.parameters;
+  }
+  EXPECT_LT(one.MeanLoss(), first / 2);
+}
+
+}  // namespace
+}  // namespace ps::worker::test

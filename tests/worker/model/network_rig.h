@@ -1,0 +1,130 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "ps/base/check.h"
+#include "tests/worker/model/model_builder.h"
+#include "worker/model/network.h"
+
+namespace ps::worker::test {
+
+/// Values in a backend's pinned memory, as what a network reads and writes has to be.
+template <typename T>
+class PinnedValues {
+ public:
+  PinnedValues(kernels::Backend* backend, const std::vector<T>& values)
+      : memory_(backend->AllocatePinned(values.size() * sizeof(T)).value()),
+        span_(reinterpret_cast<T*>(memory_->data()), values.size()) {
+    std::copy(values.begin(), values.end(), span_.begin());
+  }
+
+  std::span<T> span() const { return span_; }
+
+ private:
+  std::unique_ptr<kernels::Memory> memory_;
+  std::span<T> span_;
+};
+
+/// A network on a backend with parameters, gradients and one minibatch of normal noise. The members
+/// are what a test looks at and changes; the network works on pinned copies of them.
+struct NetworkRig {
+  NetworkRig(
+      kernels::Backend* backend,
+      const proto::ModelConfig& config,
+      const Shape& input,
+      int64_t n,
+      int64_t classes)
+      : backend(backend), model(MakeModel(config, input, classes).value()) {
+    for (uint32_t i = 0; i < model.tensors.size(); ++i) {
+      const int64_t size = model.tensors[i].element_count();
+      parameters.emplace_back(static_cast<size_t>(size));
+      gradients.emplace_back(static_cast<size_t>(size), std::numeric_limits<float>::quiet_NaN());
+      InitializeTensor(model.tensors[i], i, 1, 0, parameters.back().data(), size);
+    }
+    TensorSpec noise;
+    noise.init = InitKind::kNormal;
+    noise.init_scale = 1;
+    images.resize(static_cast<size_t>(n * input.element_count()));
+    InitializeTensor(noise, 99, 1, 0, images.data(), static_cast<int64_t>(images.size()));
+    for (int64_t i = 0; i < n; ++i) {
+      labels.push_back(static_cast<uint32_t>(i * 7 % classes));
+    }
+    network = Network::Make(model, backend, 5).value();
+  }
+
+  Result<BatchLoss> Step(const Network::StepOptions& options, Network::GradientReady ready = {}) {
+    std::vector<PinnedValues<float>> pinned;
+    std::vector<std::span<float>> spans;
+    for (const std::vector<float>& gradient : gradients) {
+      spans.push_back(pinned.emplace_back(backend, gradient).span());
+    }
+    return Run([&](Network::Parameters from, const Batch& batch) {
+      return network->TrainStep(from, batch, options, spans, [&](uint32_t tensor) {
+        gradients[tensor].assign(spans[tensor].begin(), spans[tensor].end());
+        if (ready) {
+          ready(tensor);
+        }
+      });
+    });
+  }
+
+  Result<BatchLoss> Step(Network::GradientReady ready = {}, uint64_t step = 1) {
+    return Step({.step = step}, std::move(ready));
+  }
+
+  Result<BatchLoss> Evaluate() {
+    return Run([&](Network::Parameters from, const Batch& batch) {
+      return network->Evaluate(from, batch);
+    });
+  }
+
+  double MeanLoss() {
+    const BatchLoss loss = Step().value();
+    return loss.loss_sum / static_cast<double>(loss.samples);
+  }
+
+  /// What a server does with gradients under plain SGD.
+  void Descend(float lr) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const TensorSpec& spec = model.tensors[i];
+      for (size_t k = 0; k < parameters[i].size(); ++k) {
+        float& w = parameters[i][k];
+        const float pushed = gradients[i][k];
+        w += spec.rule == UpdateRule::kAverage ? spec.average_rate * (pushed - w) : -lr * pushed;
+      }
+    }
+  }
+
+  kernels::Backend* const backend;
+  const Model model;
+  std::vector<std::vector<float>> parameters;
+  std::vector<std::vector<float>> gradients;
+  std::vector<float> images;
+  std::vector<uint32_t> labels;
+  std::unique_ptr<Network> network;
+
+ private:
+  template <typename Work>
+  Result<BatchLoss> Run(Work work) {
+    std::vector<PinnedValues<float>> pinned;
+    std::vector<std::span<const float>> spans;
+    for (const std::vector<float>& parameter : parameters) {
+      spans.emplace_back(pinned.emplace_back(backend, parameter).span());
+    }
+    const PinnedValues<float> pinned_images(backend, images);
+    const PinnedValues<uint32_t> pinned_labels(backend, labels);
+    network->UploadAll(spans);
+    Result<BatchLoss> loss = work(spans, Batch{pinned_images.span(), pinned_labels.span()});
+    network->Settle().Ignore("the loss tells of it");
+    return loss;
+  }
+};
+
+}  // namespace ps::worker::test

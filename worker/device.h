@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "kernels/backend.h"
+#include "ps/base/ids.h"
+#include "ps/base/status.h"
+#include "ps/proto/device_choice.h"
+
+namespace ps::worker {
+
+/// What a worker computes on.
+struct Device {
+  std::shared_ptr<kernels::Backend> backend;
+  std::string name;  // "cpu", "cuda:1"
+  std::string note;  // why it is not what could have been hoped for; empty: it is
+};
+
+/// Finds the device. `seat` chooses among several where the choice names none.
+/// Errors: kUnsupported with the reason and what to do, when a CUDA device is asked for and none
+/// can be used; kInvalidArgument when there is none of that number.
+using DeviceOpener =
+    std::function<Result<Device>(const proto::DeviceChoice& choice, WorkerId seat)>;
+
+/// This machine's devices.
+Result<Device> OpenDevice(const proto::DeviceChoice& choice, WorkerId seat);
+
+}  // namespace ps::worker
