@@ -179,6 +179,7 @@ struct CheckpointConfig {
   uint32_t keep = 5;    // how many
   CheckpointCodec codec = CheckpointCodec::kZstd;
   CheckpointSlots slots = CheckpointSlots::kF32;  // of the optimizer
+  float write_mib_per_s = 0;                      // of each server; 0: as fast as the disk
   RecoveryKind recovery = RecoveryKind::kAuto;
 
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;

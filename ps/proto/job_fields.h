@@ -128,6 +128,7 @@ void VisitFields(C& c, V&& visit) {
   visit("keep", c.keep);
   visit("codec", c.codec);
   visit("slots", c.slots);
+  visit("write_mib_per_s", c.write_mib_per_s);
   visit("recovery", c.recovery);
 }
 

@@ -15,14 +15,14 @@ DiskThread::DiskThread(
       work_(storage, shard),
       thread_([this](Request r) { Do(std::move(r)); }) {}
 
-void DiskThread::Use(std::string path, checkpoint::ChunkFormat format) {
-  thread_.Add(Place{std::move(path), format});
+void DiskThread::Use(DiskPlace place) {
+  thread_.Add(std::move(place));
 }
 
 void DiskThread::Do(Request request) {
   std::visit(
       Overloaded{
-          [&](Place& place) { work_.Use(std::move(place.path), place.format); },
+          [&](DiskPlace& place) { work_.Use(std::move(place)); },
           [&](const ChunkWrite& write) {
             auto written = std::make_shared<ChunkWritten>(work_.Do(write));
             Answer([this, written] { answers_.chunk(std::move(*written)); });

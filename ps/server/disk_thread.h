@@ -25,7 +25,7 @@ class DiskThread final : public ShardDisk {
   /// `storage` and `loop` outlive it.
   DiskThread(checkpoint::Storage* storage, ShardId shard, net::Loop* loop, Answers answers);
 
-  void Use(std::string path, checkpoint::ChunkFormat format) override;
+  void Use(DiskPlace place) override;
 
   void Write(ChunkWrite write) override { thread_.Add(std::move(write)); }
 
@@ -34,12 +34,7 @@ class DiskThread final : public ShardDisk {
   void Restore(RestoreRequest what) override { thread_.Add(std::move(what)); }
 
  private:
-  struct Place {
-    std::string path;
-    checkpoint::ChunkFormat format;
-  };
-
-  using Request = std::variant<Place, ChunkWrite, PartWrite, RestoreRequest>;
+  using Request = std::variant<DiskPlace, ChunkWrite, PartWrite, RestoreRequest>;
 
   void Do(Request request);
   void Answer(const std::function<void()>& deliver);

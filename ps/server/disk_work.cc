@@ -25,12 +25,11 @@ std::string DirectoryOf(ShardId shard, uint32_t n) {
 
 }  // namespace
 
-void DiskWork::Use(std::string path, checkpoint::ChunkFormat format) {
-  if (path != path_) {
+void DiskWork::Use(DiskPlace place) {
+  if (place.path != place_.path) {
     own_.reset();
   }
-  path_ = std::move(path);
-  format_ = format;
+  place_ = std::move(place);
 }
 
 Result<ShardStore*> DiskWork::Own() {
@@ -38,9 +37,10 @@ Result<ShardStore*> DiskWork::Own() {
   for (uint32_t n = 1; own_ == nullptr && n <= kDirectoriesMax; ++n) {
     const std::string directory = DirectoryOf(shard_, n);
     Result<std::unique_ptr<ShardStore>> store =
-        ShardStore::Open(*storage_, path_, directory, OpenMode::kWrite);
+        ShardStore::Open(*storage_, place_.path, directory, OpenMode::kWrite);
     if (store.ok()) {
       own_ = std::move(store).value();
+      own_->LimitWrites(place_.bytes_per_s);
       directory_ = directory;
     } else if (store.status().code() == StatusCode::kCorruption) {
       damage = store.status();
@@ -56,9 +56,9 @@ Result<ShardStore*> DiskWork::Own() {
 
 /// Of its directories the newest that has it.
 Result<DiskWork::FoundPart> DiskWork::FindPart(ShardId from, CheckpointId checkpoint) {
-  PS_ASSIGN(const std::vector<std::string> names, storage_->List(path_));
-  Status why = Status::NotFound(
-      fmt::format("no part of checkpoint {} in {}/{}", checkpoint, path_, DirectoryOf(from, 1)));
+  PS_ASSIGN(const std::vector<std::string> names, storage_->List(place_.path));
+  Status why = Status::NotFound(fmt::format(
+      "no part of checkpoint {} in {}/{}", checkpoint, place_.path, DirectoryOf(from, 1)));
   for (uint32_t n = kDirectoriesMax; n > 0; --n) {
     const std::string directory = DirectoryOf(from, n);
     if (std::find(names.begin(), names.end(), directory) == names.end()) {
@@ -67,7 +67,7 @@ Result<DiskWork::FoundPart> DiskWork::FindPart(ShardId from, CheckpointId checkp
     FoundPart found;
     ShardStore* store = own_.get();
     if (from != shard_ || directory != directory_) {
-      auto other = ShardStore::Open(*storage_, path_, directory, OpenMode::kRead);
+      auto other = ShardStore::Open(*storage_, place_.path, directory, OpenMode::kRead);
       if (!other.ok()) {
         why = other.status();
         continue;
@@ -95,7 +95,7 @@ Result<ChunkRef> DiskWork::Put(const ChunkWrite& write) {
     image.slots[slot] = write.image->slots[slot].floats();
   }
   const ChunkRef* const previous = write.previous ? &*write.previous : nullptr;
-  return store->PutChunk(write.checkpoint, image, previous, format_);
+  return store->PutChunk(write.checkpoint, image, previous, place_.format);
 }
 
 ChunkWritten DiskWork::Do(const ChunkWrite& write) {

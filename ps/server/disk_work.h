@@ -15,7 +15,7 @@ class DiskWork {
   /// `storage` outlives it.
   DiskWork(checkpoint::Storage* storage, ShardId shard) : storage_(storage), shard_(shard) {}
 
-  void Use(std::string path, checkpoint::ChunkFormat format);
+  void Use(DiskPlace place);
 
   ChunkWritten Do(const ChunkWrite& write);
   PartWritten Do(const PartWrite& write);
@@ -38,8 +38,7 @@ class DiskWork {
 
   checkpoint::Storage* const storage_;
   const ShardId shard_;
-  std::string path_;
-  checkpoint::ChunkFormat format_;
+  DiskPlace place_;
   std::unique_ptr<checkpoint::ShardStore> own_;  // once needed
   std::string directory_;                        // of own_
 };

@@ -118,8 +118,8 @@ Status ShardCore::TakeSetup(const proto::ShardSetup& setup) {
   PS_ASSIGN(store_, ChunkStore::Make(shard_, settings, setup));
   settings_ = std::move(settings);
   total_samples_ = setup.total_samples;
-  if (disk_ != nullptr && !settings_.checkpoint_path.empty()) {
-    disk_->Use(settings_.checkpoint_path, settings_.checkpoint_format);
+  if (disk_ != nullptr && !settings_.checkpoints.path.empty()) {
+    disk_->Use(settings_.checkpoints);
   } else if (setup.restore.checkpoint != 0) {
     return Status::InvalidArgument(
         "a checkpoint is to be restored, and the job has no path for them");

@@ -71,14 +71,21 @@ struct Restored {
   Status not_writable;  // why this shard's own store was read and can't be written now
 };
 
+/// Where a shard's store is, and how it is written.
+struct DiskPlace {
+  std::string path;
+  checkpoint::ChunkFormat format;
+  uint64_t bytes_per_s = 0;  // written, at most; 0: as fast as the disk
+};
+
 /// What a shard asks of its disk. Nothing here waits: each request has one answer, which comes back
 /// to the core as an event, in the order of the requests.
 class ShardDisk {
  public:
   virtual ~ShardDisk() = default;
 
-  /// Where this shard's store is, and how it encodes. Comes before all else.
-  virtual void Use(std::string path, checkpoint::ChunkFormat format) = 0;
+  /// Comes before all else.
+  virtual void Use(DiskPlace place) = 0;
   virtual void Write(ChunkWrite write) = 0;       // -> ShardCore::OnChunkWritten
   virtual void Commit(PartWrite write) = 0;       // -> ShardCore::OnPartWritten
   virtual void Restore(RestoreRequest what) = 0;  // -> ShardCore::OnRestored

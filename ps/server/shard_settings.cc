@@ -15,13 +15,15 @@ ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
   settings.reference_minibatch = config.train.minibatch;
   settings.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;
   settings.queue_bytes = uint64_t{config.servers.queue_mib} << 20U;
-  settings.checkpoint_path = config.checkpoint.enabled ? config.checkpoint.path : "";
-  settings.checkpoint_format.codec = config.checkpoint.codec == proto::CheckpointCodec::kNone
-                                         ? checkpoint::Codec::kNone
-                                         : checkpoint::Codec::kZstd;
-  settings.checkpoint_format.slots = config.checkpoint.slots == proto::CheckpointSlots::kBf16
-                                         ? checkpoint::SlotType::kBf16
-                                         : checkpoint::SlotType::kF32;
+  settings.checkpoints.path = config.checkpoint.enabled ? config.checkpoint.path : "";
+  settings.checkpoints.format.codec = config.checkpoint.codec == proto::CheckpointCodec::kNone
+                                          ? checkpoint::Codec::kNone
+                                          : checkpoint::Codec::kZstd;
+  settings.checkpoints.format.slots = config.checkpoint.slots == proto::CheckpointSlots::kBf16
+                                          ? checkpoint::SlotType::kBf16
+                                          : checkpoint::SlotType::kF32;
+  settings.checkpoints.bytes_per_s =
+      static_cast<uint64_t>(std::llround(double{config.checkpoint.write_mib_per_s} * (1 << 20)));
   settings.timing = proto::Timing::Of(config);
   return settings;
 }

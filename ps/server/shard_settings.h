@@ -4,10 +4,10 @@
 #include <functional>
 #include <string>
 
-#include "checkpoint/shard_store.h"
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/timing.h"
+#include "ps/server/shard_disk.h"
 
 namespace ps::server {
 
@@ -21,8 +21,7 @@ struct ShardSettings {
   uint64_t frame_bytes = 512U << 10;
   uint64_t queue_bytes = 64U << 20;
   uint64_t commit_slice_bytes = 8U << 20;  // bsp: of gradients, between two looks at the messages
-  std::string checkpoint_path;             // empty: none are written
-  checkpoint::ChunkFormat checkpoint_format;
+  DiskPlace checkpoints;                   // path empty: none are written
   proto::Timing timing = proto::Timing::FromMaxDetect(std::chrono::seconds(3));
 
   static ShardSettings Of(const proto::JobConfig& config);

@@ -97,7 +97,7 @@ class Shard {
   /// Forgets all checkpoints. Requires: none is under way.
   void BeginAnew(const std::string& path, ChunkFormat format) {
     OnLoop([&] {
-      disk_.Use(path, format);
+      disk_.Use({path, format});
       checkpointer_->BeginLife(++life_, 0, server::ChunkRefs(store_.size()));
       checkpoint_ = 0;
     });

@@ -27,6 +27,7 @@ TEST(ShardSettingsTest, AreReadFromTheConfigThatWorkersGet) {
   config.workers.resize(1);
   config.checkpoint.codec = proto::CheckpointCodec::kNone;
   config.checkpoint.slots = proto::CheckpointSlots::kBf16;
+  config.checkpoint.write_mib_per_s = 1.5F;
   config.optimizer.kind = proto::OptimizerKind::kAdamW;
   config.optimizer.lr = 0.025F;
   config.optimizer.schedule.kind = proto::ScheduleKind::kStep;
@@ -40,8 +41,9 @@ TEST(ShardSettingsTest, AreReadFromTheConfigThatWorkersGet) {
   EXPECT_EQ(settings->reference_minibatch, 32U);
   EXPECT_EQ(settings->frame_bytes, uint64_t{64} << 10);
   EXPECT_EQ(settings->queue_bytes, uint64_t{3} << 20);
-  EXPECT_EQ(settings->checkpoint_format.codec, checkpoint::Codec::kNone);
-  EXPECT_EQ(settings->checkpoint_format.slots, checkpoint::SlotType::kBf16);
+  EXPECT_EQ(settings->checkpoints.format.codec, checkpoint::Codec::kNone);
+  EXPECT_EQ(settings->checkpoints.format.slots, checkpoint::SlotType::kBf16);
+  EXPECT_EQ(settings->checkpoints.bytes_per_s, uint64_t{3} << 19);
   EXPECT_EQ(settings->timing.detect, std::chrono::milliseconds(1500));
 }
 

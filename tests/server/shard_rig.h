@@ -60,9 +60,7 @@ class RigDisk final : public ShardDisk {
 
   explicit RigDisk(checkpoint::Storage* storage) : work(storage, kShard) {}
 
-  void Use(std::string path, checkpoint::ChunkFormat format) override {
-    work.Use(std::move(path), format);
-  }
+  void Use(DiskPlace place) override { work.Use(std::move(place)); }
 
   void Write(ChunkWrite write) override { requests.emplace_back(std::move(write)); }
 

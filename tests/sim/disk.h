@@ -119,9 +119,7 @@ class SimDisk final : public server::ShardDisk {
         answers_(std::move(answers)),
         work_(std::in_place, storage, shard) {}
 
-  void Use(std::string path, checkpoint::ChunkFormat format) override {
-    work_->Use(std::move(path), format);
-  }
+  void Use(server::DiskPlace place) override { work_->Use(std::move(place)); }
 
   /// All that has changed is asked for in the instant in which a checkpoint begins.
   void Write(server::ChunkWrite write) override {

@@ -1,0 +1,146 @@
+// What a shard's disk does, on storage that is damaged, full or slow.
+
+#include "ps/server/disk_work.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "checkpoint/memory_storage.h"
+#include "checkpoint/rocksdb_storage.h"
+#include "ps/base/time.h"
+#include "tests/server/shard_rig.h"
+
+namespace ps::server {
+namespace {
+
+using testing::HasSubstr;
+
+/// Its shard's first store can be read and not be written.
+class DamagedStorage final : public checkpoint::Storage {
+ public:
+  DamagedStorage(checkpoint::Storage* storage, Status why)
+      : storage_(storage), why_(std::move(why)) {}
+
+  Result<std::unique_ptr<checkpoint::Database>> Open(
+      const std::string& directory,
+      std::span<const std::string_view> columns,
+      checkpoint::OpenMode mode) override {
+    if (mode == checkpoint::OpenMode::kWrite && directory == "path/shard-0") {
+      return why_;
+    }
+    return storage_->Open(directory, columns, mode);
+  }
+
+  Result<std::vector<std::string>> List(const std::string& path) override {
+    return storage_->List(path);
+  }
+
+  Status Remove(const std::string& directory) override { return storage_->Remove(directory); }
+
+ private:
+  checkpoint::Storage* const storage_;
+  const Status why_;
+};
+
+/// The disk of shard 0, with a checkpoint 1 of one chunk.
+class DiskWorkTest : public testing::Test {
+ protected:
+  static constexpr ShardId kOwn{0};
+  static constexpr float kBegin = 2.5F;
+
+  DiskWorkTest() {
+    DiskWork before = Open(&memory_, kOwn);
+    EXPECT_EQ(Write(&before, 1, kBegin).directory, "shard-0");
+  }
+
+  static DiskWork Open(checkpoint::Storage* storage, ShardId shard) {
+    DiskWork disk(storage, shard);
+    disk.Use({"path", checkpoint::ChunkFormat()});
+    return disk;
+  }
+
+  static PartWritten Write(DiskWork* disk, uint64_t checkpoint, float value) {
+    auto data = std::make_shared<checkpoint::ChunkData>();
+    data->version = checkpoint;
+    data->value = Buffer(sizeof(float));
+    data->value.floats()[0] = value;
+    const ChunkWritten chunk = disk->Do(ChunkWrite{1, checkpoint, 0, kFirst, data, std::nullopt});
+    EXPECT_TRUE(chunk.ref.ok()) << chunk.ref.status();
+    return disk->Do(PartWrite{1, checkpoint, {{}, {*chunk.ref}}, {checkpoint}});
+  }
+
+  static Restored Read(DiskWork* disk, uint64_t checkpoint) {
+    return disk->Do(RestoreRequest{1, checkpoint, 1, {kFirst}});
+  }
+
+  static float ValueOf(const Restored& restored) {
+    EXPECT_TRUE(restored.what.ok()) << restored.what.status();
+    return restored.what.ok() ? restored.what->chunks[0].data.value.floats()[0] : 0;
+  }
+
+  checkpoint::MemoryStorage memory_;
+};
+
+TEST_F(DiskWorkTest, AStoreThatCannotBeWrittenIsReadAndAFreshOneIsBegun) {
+  DamagedStorage damaged(&memory_, Status::Corruption("the footer of a table"));
+  DiskWork disk = Open(&damaged, kOwn);
+  EXPECT_EQ(ValueOf(Read(&disk, 1)), kBegin);
+  EXPECT_EQ(Write(&disk, 2, 3.5F).directory, "shard-0.2");
+  DiskWork after = Open(&memory_, ShardId(1));
+  EXPECT_EQ(ValueOf(Read(&after, 2)), 3.5F) << "another shard finds it, too";
+  EXPECT_EQ(ValueOf(Read(&after, 1)), kBegin);
+}
+
+TEST_F(DiskWorkTest, AFullDiskIsReadAndWrittenOnceThereIsSpace) {
+  DamagedStorage full(&memory_, Status::Io("the disk is full"));
+  DiskWork disk = Open(&full, kOwn);
+  const Restored restored = Read(&disk, 1);
+  EXPECT_EQ(ValueOf(restored), kBegin);
+  EXPECT_THAT(std::string(restored.not_writable.message()), HasSubstr("the disk is full"));
+  ASSERT_TRUE(restored.what.ok());
+  EXPECT_FALSE(restored.what->chunks[0].ref.has_value()) << "of a store that is closed again";
+
+  DiskWork after = Open(&memory_, kOwn);
+  EXPECT_TRUE(Read(&after, 1).not_writable.ok());
+  EXPECT_EQ(Write(&after, 2, 3.5F).directory, "shard-0");
+}
+
+TEST_F(DiskWorkTest, AStoreThatAnotherHasOpenIsNotRead) {
+  DiskWork other = Open(&memory_, kOwn);
+  EXPECT_EQ(ValueOf(Read(&other, 1)), kBegin);
+  DiskWork disk = Open(&memory_, kOwn);
+  EXPECT_EQ(Read(&disk, 1).what.status().code(), StatusCode::kUnavailable)
+      << "it may still be written by a life before";
+}
+
+/// A limit is the least time that a checkpoint takes; there is no most.
+TEST(DiskLimitTest, AStoreIsWrittenNoFasterThanItsPlaceSays) {
+  const std::string path = testing::TempDir() + "disk_limit_test";
+  std::filesystem::remove_all(path);
+  const auto storage = checkpoint::MakeRocksDbStorage();
+  DiskWork disk(storage.get(), ShardId(0));
+  checkpoint::ChunkFormat format;
+  format.codec = checkpoint::Codec::kNone;
+  disk.Use({path, format, uint64_t{2} << 20U});
+  const TimePoint begin = SystemTime().Now();
+  for (uint64_t checkpoint = 1; checkpoint <= 2; ++checkpoint) {
+    auto data = std::make_shared<checkpoint::ChunkData>();
+    data->version = checkpoint;
+    data->value = Buffer(size_t{1} << 20U);
+    std::ranges::fill(data->value.floats(), 2.5F);
+    const ChunkWritten chunk = disk.Do(ChunkWrite{1, checkpoint, 0, kFirst, data, std::nullopt});
+    ASSERT_TRUE(chunk.ref.ok()) << chunk.ref.status();
+    const PartWritten part = disk.Do(PartWrite{1, checkpoint, {{}, {*chunk.ref}}, {checkpoint}});
+    ASSERT_TRUE(part.summary.ok()) << part.summary.status();
+  }
+  EXPECT_GE(SystemTime().Now() - begin, std::chrono::milliseconds(500)) << "2 MiB at 2 MiB/s";
+  std::filesystem::remove_all(path);
+}
+
+}  // namespace
+}  // namespace ps::server
