@@ -16,6 +16,13 @@ namespace ps {
 template <typename Id, typename T>
 class IdIndex {
  public:
+  IdIndex() = default;
+  IdIndex(const IdIndex&) = delete;  // it would find the values of the other one
+  IdIndex& operator=(const IdIndex&) = delete;
+  IdIndex(IdIndex&&) = default;
+  IdIndex& operator=(IdIndex&&) = default;
+  ~IdIndex() = default;
+
   /// Null when it is not there.
   T* Find(Id id) const {
     size_t at = HomeOf(id.value);
