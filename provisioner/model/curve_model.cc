@@ -133,6 +133,23 @@ double CurveLossModel::StepsAtLeast(double loss, const FleetFamily& fleets) cons
       {.workers = fleets.workers, .batch_mean = fleets.batch_mean.high, .late = fleets.late.low});
 }
 
+BatchLine CurveLossModel::BatchLineOf(const Range& batch_mean) const {
+  if (!(fit_.minibatch > 0)) {
+    return {};
+  }
+  if (fit_.batch_power > 0) {
+    // A tangent to b^power, which is concave, where the range's ends are equally far.
+    const double middle = std::sqrt(batch_mean.low * batch_mean.high);
+    const double at_middle = std::pow(middle / batch_mean.high, fit_.batch_power);
+    return {at_middle * (1 - fit_.batch_power), at_middle * fit_.batch_power / middle};
+  }
+  const double least = fit_.minibatch * kBatchAlike;
+  if (batch_mean.high <= least) {
+    return {0, 1 / batch_mean.high};
+  }
+  return {.kink = batch_mean.low < least ? least : 0};
+}
+
 double CurveLossModel::ResidualAt(double loss, const FleetTraits& fleet) const {
   const double at = std::log(Staleness(fleet.workers, fleet.late));
   const double beyond = std::max({at - log_staleness_.back(), log_staleness_.front() - at, 0.0});

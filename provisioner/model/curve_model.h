@@ -28,6 +28,8 @@ class CurveLossModel final : public LossModel {
   double StepsTo(double loss, const FleetTraits& fleet) const override;
   double StepsAtLeast(double loss, const FleetFamily& fleets) const override;
 
+  BatchLine BatchLineOf(const Range& batch_mean) const override;
+
   double floor() const override { return fit_.floor; }
 
   double residual() const override { return fit_.residual; }

@@ -138,6 +138,16 @@ struct FleetFamily {
   Range late{0, 1};
 };
 
+/// A straight line over the mean batch b. It tells what steps with a batch are worth beside the
+/// family's best: StepsTo is at least StepsAtLeast / (constant + slope b) for each of its fleets.
+struct BatchLine {
+  double constant = 1;
+  double slope = 0;
+  double kink = 0;  // within the range: on either side of it lines are tighter; 0: none
+
+  double At(double batch) const { return constant + slope * batch; }
+};
+
 /// How many steps a fleet needs.
 class LossModel {
  public:
@@ -150,6 +160,11 @@ class LossModel {
   /// No fleet of the family needs fewer steps. Tight when the ranges are points. For planners that
   /// prune: StepsTo need not be monotone in what is not said above.
   virtual double StepsAtLeast(double loss, const FleetFamily& fleets) const = 0;
+
+  /// Of families with these batches; the narrower the range, the tighter. For planners that prune:
+  /// where small batches need more steps, a fleet is as good as a sum over its workers. Requires:
+  /// the range is not empty, its ends are above 0.
+  virtual BatchLine BatchLineOf(const Range& /*batch_mean*/) const { return {}; }
 
   /// Lowest loss that any number of steps reaches.
   virtual double floor() const = 0;

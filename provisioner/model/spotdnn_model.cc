@@ -16,6 +16,8 @@ namespace {
 // Keeps a bandwidth positive where the prototype's P below 0 or above 1 would turn its sign.
 constexpr double kBandwidthMin = 1e-9;
 
+constexpr double kMeanRounding = 1 - 1e-9;  // of equal batches
+
 double RoundToTenth(double value) {
   return std::nearbyint(value * 10) / 10;  // to even, as the prototype's library
 }
@@ -232,7 +234,6 @@ SpotDnnLossModel::SpotDnnLossModel(
     : fit_(fit), variant_(variant), batch_least_(batch_least) {}
 
 double SpotDnnLossModel::SmallBatchFactor(double batch_mean) const {
-  constexpr double kMeanRounding = 1 - 1e-9;  // of equal batches
   const bool is_small = batch_mean > 0 && batch_mean < batch_least_ * kMeanRounding;
   return is_small ? batch_least_ / batch_mean : 1;
 }
@@ -274,6 +275,13 @@ double SpotDnnLossModel::StepsAtLeast(double loss, const FleetFamily& fleets) co
     return std::numeric_limits<double>::infinity();
   }
   return StepsOfScale(loss, std::max(*least, 0.0)) * factor;
+}
+
+BatchLine SpotDnnLossModel::BatchLineOf(const Range& batch_mean) const {
+  if (batch_mean.high <= batch_least_) {
+    return {0, 1 / (batch_mean.high * kMeanRounding)};
+  }
+  return {.kink = batch_mean.low < batch_least_ * kMeanRounding ? batch_least_ : 0};
 }
 
 double SpotDnnLossModel::LossAt(

@@ -43,12 +43,12 @@ void ExactDive::Prepare(const Relaxation& relaxation) {
     Level level;
     level.slot = slot;
     level.position = static_cast<int>(i);
-    const double key = slot.usd_per_s - multipliers.rate * slot.rate_max -
+    const double key = slot.usd_per_s - multipliers.rate * slot.worth -
                        multipliers.batch * relaxation.weights[i] +
                        multipliers.crowding * slot.crowding;
     level.values = {
         key,
-        -slot.rate_max,
+        -slot.worth,
         slot.rate_min,
         slot.crowding,
         -relaxation.weights[i],
@@ -108,7 +108,7 @@ void ExactDive::UpdateLimit() {
     return;
   }
   const double k = relaxation_->multipliers.rate;
-  const double rate = k >= ratio ? relaxation_->rate_needed : relaxation_->rate_max;
+  const double rate = k >= ratio ? relaxation_->rate_needed : relaxation_->worth_max;
   const double servers_usd_per_s = basis_.servers()[static_cast<size_t>(region_->server)].usd_per_s;
   limits_[kKey] = (ratio - k) * rate - servers_usd_per_s + kSlack * relaxation_->usd_per_s_min;
 }
@@ -220,7 +220,12 @@ void ExactDive::Leaf(const Sums& sums) {
   batch_mean.high = std::max(batch_mean.high, batch_mean.low);
   const double steps = problem.loss->StepsAtLeast(
       problem.goal.loss, {region_->workers, batch_mean, heterogeneity, frame_->late});
-  const double seconds = steps / std::min(sums.rate, frame_->fleet_rate_max);
+  // By the samples per second too, where batches differ by what is known of the speeds alone.
+  const BatchLine line = problem.loss->BatchLineOf(batch_mean);
+  const double seconds = steps / std::min(
+                                     {sums.rate,
+                                      frame_->fleet_rate_max,
+                                      line.constant * sums.rate + line.slope * sums.samples_per_s});
   if (seconds > basis_.run_seconds_max() * (1 + kSlack) ||
       (seconds + problem.goal.takeover_s) * (sums.usd_per_s + server.usd_per_s) > usd_limit_) {
     return;

@@ -34,8 +34,8 @@ class ExactDive {
 
  private:
   /// What has to stay at or below a limit, each a sum over the workers chosen: the Lagrangian, the
-  /// speed at best (negative), the speed at worst, the crowding, the two sides of the batch mean
-  /// (negative).
+  /// best steps of a second (negative), the speed at worst, the crowding, the two sides of the
+  /// batch mean (negative).
   enum Limited : unsigned char {
     kKey,
     kRate,

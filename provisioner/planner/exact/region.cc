@@ -13,7 +13,6 @@
 namespace ps::provisioner {
 namespace {
 
-// Sums in another order than the model's differ in their last bits: limits are loosened by this.
 constexpr int kHeterogeneityRounds = 3;
 // Ratio of the speeds within a region up to which they bound heterogeneity well.
 constexpr double kTightEffect = 1.02;
@@ -228,9 +227,7 @@ bool ExactBasis::WholeFrame(const Frame& frame, Region* region) const {
   region->workers = frame.workers;
   region->load = frame.load;
   region->batch_mean = SamplesOf(frame.slots);
-  region->first_low = 0;
   region->first_high = frame.rank_held;
-  region->is_relaxed = false;
   double usd_per_step = kInfinity;
   double rate_max = 0;
   for (const Slot& slot : frame.slots) {
@@ -252,7 +249,6 @@ bool ExactBasis::WholeFrame(const Frame& frame, Region* region) const {
 }
 
 bool ExactBasis::BoundSteps(const Region& region, const RatioProblem& ratio, Family* family) const {
-  const double loss = problem_.goal.loss;
   const int workers = region.workers;
   Relaxation& out = *family->relaxation;
   // The faster the fleet has to be, the smaller is the fastest worker's share, the higher is the
@@ -268,7 +264,7 @@ bool ExactBasis::BoundSteps(const Region& region, const RatioProblem& ratio, Fam
     family->heterogeneity.low =
         std::clamp(bound.LeastAt(speed_needed) * (1 - kSlack), 0.0, family->heterogeneity.high);
     out.steps_min = problem_.loss->StepsAtLeast(
-        loss, {workers, family->batch_mean, family->heterogeneity, family->late});
+        problem_.goal.loss, {workers, family->batch_mean, family->heterogeneity, family->late});
     out.rate_needed = out.steps_min / family->run_seconds_max * (1 - kSlack);
     if (out.steps_min == kInfinity || out.rate_needed > out.rate_max * (1 + kSlack)) {
       return false;
@@ -292,12 +288,27 @@ void ExactBasis::MeasureEffects(int workers, Family* family) const {
   const Range& heterogeneity = family->heterogeneity;
   const double steps_low = steps_at(batch.low, heterogeneity.low);
   const double steps_high = steps_at(batch.high, heterogeneity.low);
-  family->is_larger_better = steps_high <= steps_low;
-  out.batch_effect = Effect(std::max(steps_low, steps_high), out.steps_min);
+  // A line that grows says too much of batches beyond the range, and as much of all within it.
+  family->is_larger_better = out.line.slope == 0 && steps_high <= steps_low;
+  const double worst =
+      std::max(steps_low * out.line.At(batch.low), steps_high * out.line.At(batch.high));
+  out.batch_effect = Effect(worst, out.steps_min);
   const double batch_best = family->is_larger_better ? batch.high : batch.low;
   const double spread_low = steps_at(batch_best, heterogeneity.low);
   const double spread_high = steps_at(batch_best, heterogeneity.high);
   out.first_effect = Effect(std::max(spread_low, spread_high), std::min(spread_low, spread_high));
+}
+
+bool ExactBasis::CountBestSteps(
+    const Frame& frame, const Range& batch_mean, RatioProblem* ratio, Relaxation* out) const {
+  out->line = problem_.loss->BatchLineOf(batch_mean);
+  for (size_t i = 0; i < out->slots.size(); ++i) {
+    Slot& slot = out->slots[i];
+    ratio->terms[i].rate = slot.worth = slot.rate_max * out->line.At(slot.samples);
+  }
+  ratio->rate_max = frame.fleet_rate_max * out->line.At(batch_mean.high);
+  out->worth_max = std::min(LargestSum(*ratio, &RatioTerm::rate), ratio->rate_max);
+  return !(out->rate_needed > out->worth_max * (1 + kSlack));  // NaN where all is free
 }
 
 Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double usd_limit) const {
@@ -311,16 +322,16 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
       !MakeRatio(out.slots, region, servers_[static_cast<size_t>(region.server)], &ratio)) {
     return out;
   }
-  ratio.rate_max = frame.fleet_rate_max;
   // Workers that together ask for more than any fleet of this load gets are of a higher one.
   const double rate_least = SmallestSum(ratio, &RatioTerm::weight);
   if (rate_least > frame.fleet_rate_max * (1 + kSlack)) {
     return out;
   }
-  const Range samples = SamplesOf(out.slots);
-  family.batch_mean = {
-      std::max(region.batch_mean.low, samples.low), std::min(region.batch_mean.high, samples.high)};
-  if (family.batch_mean.low > family.batch_mean.high) {
+  Range& batch = family.batch_mean;
+  batch = SamplesOf(out.slots);
+  batch = {
+      std::max(region.batch_mean.low, batch.low), std::min(region.batch_mean.high, batch.high)};
+  if (batch.low > batch.high) {
     return out;
   }
   out.rate_max = std::min(LargestSum(ratio, &RatioTerm::rate), frame.fleet_rate_max);
@@ -346,12 +357,14 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
       return out;
     }
   }
+  if (!CountBestSteps(frame, batch, &ratio, &out)) {
+    return out;
+  }
   MeasureEffects(region.workers, &family);
   out.heterogeneity = family.heterogeneity;
-  out.batch_mean = family.batch_mean;
+  out.batch_mean = batch;
   for (size_t i = 0; i < out.slots.size(); ++i) {
     const Slot& slot = out.slots[i];
-    const Range& batch = family.batch_mean;
     const double slack = kSlack * batch.high * slot.rate_max;
     double from_low = slot.samples * slot.rate_max - batch.low * slot.rate_min + slack;
     double from_high = batch.high * slot.rate_max - slot.samples * slot.rate_min + slack;
@@ -371,7 +384,7 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
     out.multipliers = region.multipliers;
     return out;
   }
-  ratio.rate_min = std::min(out.rate_needed, out.rate_max);
+  ratio.rate_min = std::min(out.rate_needed, out.worth_max);
   const double usd_left = usd_limit - problem_.goal.takeover_s * out.usd_per_s_min;
   RatioBound bound = BoundRatio(
       ratio,

@@ -14,14 +14,16 @@ namespace ps::provisioner {
 // A region is a family: one server side, an exact number of workers n, a range of the model's load,
 // a range of the batch mean and a range for the first class present, where classes are ordered by
 // the speed that one worker can have, fastest first. For fixed n and servers, price P, steps X per
-// second and samples V per second are bounded by sums that are linear in the counts, so that
+// second and samples V per second are bounded by sums that are linear in the counts. So is
+// Y = constant X + slope V, the steps as far as they are worth the region's best (BatchLine): with
+// J, the fewest steps of the region, j / X >= J / Y. So
 //     minimise P j / X   subject to   j / X <= T,  V within batch_mean * X,  sum of counts = n
-// has a linear-fractional relaxation once j is replaced by the fewest steps of the region. Its
-// Lagrangian needs no more than sorting the offers by one number. Any multipliers give a valid
-// bound; good ones are kept for the dive into the region.
+// has a linear-fractional relaxation, with J / Y for j / X. Its Lagrangian needs no more than
+// sorting the offers by one number. Any multipliers give a valid bound; good ones are kept for the
+// dive into the region.
 
 struct Multipliers {
-  double rate = 0;      // USD/s per step/s
+  double rate = 0;      // USD/s per step/s of the region's best steps
   double batch = 0;     // USD/s per unit of the batch constraint
   double crowding = 0;  // USD/s per unit of crowding
 };
@@ -49,6 +51,7 @@ struct Slot {
   double samples = 0;   // of a step
   double rate_max = 0;  // steps/s of one worker
   double rate_min = 0;
+  double worth = 0;     // rate_max in the region's best steps
   double crowding = 0;  // see SpeedBounds
   int pool = -1;        // that it is of; see PlanProblem
   int low = 0;          // fewest and most of it in the region
@@ -89,9 +92,11 @@ struct Relaxation {
   std::vector<double> other_weights;
   Range batch_mean;  // the region's or less
   Range heterogeneity;
+  BatchLine line;  // of that batch_mean
   double steps_min = 0;
-  double rate_needed = 0;  // steps/s that the goal asks of every fleet of the region
-  double rate_max = 0;     // that some fleet could reach
+  double rate_needed = 0;  // steps/s, any and best ones, that the goal asks of the region's fleets
+  double rate_max = 0;     // steps/s that some fleet could reach
+  double worth_max = 0;    // in the region's best steps
   double usd_bound = 0;
   double usd_per_s_min = 0;
   Multipliers multipliers;
@@ -143,6 +148,9 @@ class ExactBasis {
   /// meet the goal.
   bool BoundSteps(const Region& region, const RatioProblem& ratio, Family* family) const;
   void MeasureEffects(int workers, Family* family) const;
+  /// Lets `ratio` count the region's best steps. False: no fleet makes as many as the goal asks.
+  bool CountBestSteps(
+      const Frame& frame, const Range& batch_mean, RatioProblem* ratio, Relaxation* out) const;
 
   const PlanProblem& problem_;
   std::vector<std::vector<int>> ladders_;

@@ -21,6 +21,11 @@ namespace {
 
 // Regions whose numbers of steps spread less than this are worth a longer walk.
 constexpr double kUniform = 1.02;
+// A cut hardly raises the bound of regions that spread less than these: so many times the nodes.
+constexpr double kAlike = 1.001;
+constexpr uint64_t kAlikeNodes = 40;
+constexpr double kSame = 1.0005;
+constexpr uint64_t kSameNodes = 200;
 // Regions whose workers' speeds spread more have bounds too loose for a walk.
 constexpr double kLoadUniform = 1.2;
 // Regions whose numbers of steps spread more are cut without a walk, a few times.
@@ -215,8 +220,7 @@ class ExactSearch {
     if (effect > kWorthACut) {
       // The more often it was cut in vain, the longer the walk, so that cuts never cost much more
       // than walking through at once.
-      nodes_max = (effect > kUniform ? effort_.nodes_max : effort_.nodes_max_uniform)
-                  << std::min(region.cuts / effort_.cuts_per_doubling, 20);
+      nodes_max = NodesOf(effect) << std::min(region.cuts / effort_.cuts_per_doubling, 20);
     }
     nodes_max = std::min(nodes_max, EffortLeft());
     if (dive_.Run(frame, region, relaxation, nodes_max)) {
@@ -227,6 +231,17 @@ class ExactSearch {
     } else {
       Cut(region, relaxation);
     }
+  }
+
+  /// Of a walk through a region that spreads so much, before a cut is better.
+  uint64_t NodesOf(double effect) const {
+    if (effect > kUniform) {
+      return effort_.nodes_max;
+    }
+    if (effect > kAlike) {
+      return effort_.nodes_max_uniform;
+    }
+    return effort_.nodes_max_uniform * (effect > kSame ? kAlikeNodes : kSameNodes);
   }
 
   uint64_t EffortLeft() const {
@@ -259,7 +274,9 @@ class ExactSearch {
       low.first_high = region.first_low + (region.first_high - region.first_low) / kFirstCut;
       high.first_low = low.first_high + 1;
     } else {
-      const double middle = std::sqrt(region.batch_mean.low * region.batch_mean.high);
+      const double kink = relaxation.line.kink;
+      const double middle =
+          kink > 0 ? kink : std::sqrt(region.batch_mean.low * region.batch_mean.high);
       low.batch_mean.high = middle;
       high.batch_mean.low = middle;
     }

@@ -263,6 +263,43 @@ TEST(BoundsTest, StepsAtLeastHoldsForCurves) {
   }
 }
 
+/// Of both loss models: what a line says of a family's fleets, and whether it is worth having.
+TEST(BoundsTest, LinesOverBatchesHoldAndAreTight) {
+  Random random(8);
+  int sloped = 0;
+  for (int i = 0; i < 5000; ++i) {
+    proto::CurveFit curves = {.steps = 100, .power = 1, .floor = 0.5};
+    curves.minibatch = LogBetween(&random, 64, 4096);
+    curves.batch_power = random.Chance(0.5) ? 0 : random.Unit();
+    const CurveLossModel by_curves(curves);
+    const proto::LossFit fit{.c1 = 100, .c2 = -0.2, .c3 = 2000, .c4 = 0.5, .c5 = 0.5};
+    const SpotDnnLossModel by_equation(fit, SpotDnnVariant::kPaper, LogBetween(&random, 64, 4096));
+    const LossModel& model =
+        random.Chance(0.7) ? static_cast<const LossModel&>(by_curves) : by_equation;
+    Range batches{LogBetween(&random, 32, 4096), 0};
+    batches.high = batches.low * LogBetween(&random, 1, 3);
+    const double kink = model.BatchLineOf(batches).kink;
+    if (kink > 0) {
+      ASSERT_TRUE(kink > batches.low && kink < batches.high) << kink;
+      (random.Chance(0.5) ? batches.low : batches.high) = kink;
+    }
+    const BatchLine line = model.BatchLineOf(batches);
+    EXPECT_EQ(line.kink, 0);
+    const double least = model.StepsAtLeast(0.8, {5, batches, {0.3, 0.3}, {1, 1}});
+    for (int k = 0; k <= 20; ++k) {
+      const double b = k < 2 ? (k == 0 ? batches.low : batches.high)
+                             : batches.low + (batches.high - batches.low) * random.Unit();
+      const double steps = model.StepsTo(0.8, {5, b, 0.3, 1});
+      EXPECT_LE(least, steps * line.At(b) * (1 + 1e-12)) << i << ": " << b;
+      if (&model == &by_curves) {
+        EXPECT_GE(least, steps * line.At(b) * 0.92) << i << ": " << b;
+      }
+    }
+    sloped += line.slope > 0 ? 1 : 0;
+  }
+  EXPECT_GT(sloped, 2000);
+}
+
 /// The smallest ratio over all whole x, by counting up.
 double SmallestRatio(const RatioProblem& problem) {
   double smallest = std::numeric_limits<double>::infinity();

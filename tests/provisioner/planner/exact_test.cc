@@ -199,6 +199,23 @@ TEST(ExactTest, EqualsExhaustiveWithShortWalksAndManyCuts) {
   EXPECT_GT(CountEqual(120'000, 100, {.classes = 4, .quota_max = 4, .is_queue = true}, effort), 20);
 }
 
+TEST(ExactTest, MinibatchesOnWhichStepsDependTakeNoMoreEffort) {
+  const SampleShape shape{
+      .classes = 12,
+      .quota_max = 20,
+      .server_offers = 2,
+      .is_queue = true,
+      .has_curves = true,
+      .has_overlap = true};
+  int complete = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    PlanningSample sample = RandomSample(seed, shape);
+    sample.problem.effort_max = 500'000;
+    complete += IsComplete(SolveExactly(sample.problem, {})) ? 1 : 0;
+  }
+  EXPECT_GE(complete, 12);  // 4 while only cuts told batches apart
+}
+
 TEST(ExactTest, IsNeverDearerThanTheWindow) {
   int worse = 0;
   for (uint64_t seed = 1; seed <= 500; ++seed) {
