@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -54,6 +56,40 @@ double CoverageAt(double confidence, int workers_measured) {
 TEST(PredictionIntervalTest, IntervalsOfLargerFleetsHoldAsOftenAsTheySay) {
   EXPECT_NEAR(CoverageAt(0.8, 2), 0.8, 0.05);
   EXPECT_LT(CoverageAt(0.8, 0), 0.5) << "as wide as those of the fleets that were measured";
+}
+
+/// How many of the runs lie within an interval of 80 % that grows by `growth`.
+int CountInside(std::span<const Measured> fleets, double growth) {
+  int inside = 0;
+  for (const Measured& fleet : fleets) {
+    const double residual = kResidual * (1 + growth * std::log(fleet.workers / 2.0));
+    const proto::Estimate interval = Interval(fleet.predicted, residual, 0.8);
+    inside += static_cast<int>(std::ranges::count_if(fleet.measured, [&](double measured) {
+      return measured >= interval.low && measured <= interval.high;
+    }));
+  }
+  return inside;
+}
+
+TEST(PredictionIntervalTest, AGrowthChosenWithoutALinkHoldsThereLessOftenThanItSays) {
+  constexpr size_t kFleetsOfALink = 4;
+  constexpr int kRunsOfTheOthers = 24;
+  int inside = 0;
+  for (size_t link = 0; link < std::size(kLarger); link += kFleetsOfALink) {
+    std::vector<Measured> others(std::begin(kLarger), std::end(kLarger));
+    const auto left_out = others.begin() + static_cast<std::ptrdiff_t>(link);
+    others.erase(left_out, left_out + kFleetsOfALink);
+    double growth = 0;
+    while (CountInside(others, growth) < 0.8 * kRunsOfTheOthers) {
+      growth += 0.05;
+    }
+    EXPECT_GT(growth, 1.1);
+    EXPECT_LT(growth, 2.4);
+    inside += CountInside(std::span(kLarger).subspan(link, kFleetsOfALink), growth);
+  }
+  EXPECT_EQ(inside, 27);  // of 36
+  EXPECT_EQ(CountInside(kLarger, 1.5), 29);
+  EXPECT_NEAR(CoverageAt(0.8, 2), 29 / 36.0, 1e-9) << "1.5 is the factor in use";
 }
 
 /// A model fitted to a published series of one server, and what it is then told to predict.
