@@ -176,6 +176,10 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     PS_ASSIGN(parser.check_command.overrides, ParseSettings(parser.settings));
     return Command(parser.check_command);
   }
+  if (parser.model->parsed()) {
+    PS_ASSIGN(parser.model_command.overrides, ParseSettings(parser.settings));
+    return Command(parser.model_command);
+  }
   if (parser.runs->parsed()) {
     return Command(parser.runs_command);
   }

@@ -11,6 +11,7 @@
 #include "psctl/check_command.h"
 #include "psctl/checkpoint_command.h"
 #include "psctl/fleet_command.h"
+#include "psctl/model_command.h"
 #include "psctl/plan_command.h"
 #include "psctl/profile_command.h"
 #include "psctl/resume_command.h"
@@ -41,6 +42,7 @@ struct PrintCommand {
 using Command = std::variant<
     TrainCommand,
     CheckCommand,
+    ModelCommand,
     RunsCommand,
     StatusCommand,
     WhyCommand,

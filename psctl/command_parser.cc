@@ -133,6 +133,11 @@ void CommandParser::AddRuns() {
       ->allow_extra_args(false);
   check->add_option("--plan", check_command.plan_path, "plan.json whose fleet is to run")
       ->type_name("FILE");
+  model = app.add_subcommand("model", "Show a job's layers, and what a step of a worker costs");
+  model->add_option("JOB.json", model_command.job_path, "Job file")->required();
+  model->add_option("--set", settings, "Change a field of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   runs = app.add_subcommand("runs", "List the runs of this folder, and those that go on elsewhere");
   CLI::Option* const prune = runs->add_flag(
       "--prune", runs_command.prunes, "Remove what ended runs left here, after saying what");

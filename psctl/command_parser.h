@@ -18,6 +18,7 @@ struct CommandParser {
       "Trains models with a parameter server on unequal workers that come and go.", "psctl"};
   CLI::App* train = nullptr;
   CLI::App* check = nullptr;
+  CLI::App* model = nullptr;
   CLI::App* runs = nullptr;
   CLI::App* status = nullptr;
   CLI::App* why = nullptr;
@@ -29,6 +30,7 @@ struct CommandParser {
   CLI::App* resume = nullptr;
   TrainCommand train_command;
   CheckCommand check_command;
+  ModelCommand model_command;
   RunsCommand runs_command;
   StatusCommand status_command;
   WhyCommand why_command;

@@ -200,6 +200,9 @@ int RunPsctl(
   if (const auto* check = std::get_if<CheckCommand>(&*command)) {
     return RunCheck(*check, console);
   }
+  if (const auto* model = std::get_if<ModelCommand>(&*command)) {
+    return RunModel(*model, console);
+  }
   if (const auto* runs = std::get_if<RunsCommand>(&*command)) {
     return RunRuns(*runs, console, registry);
   }

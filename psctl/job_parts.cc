@@ -23,7 +23,9 @@ uint64_t LargestShardBytes(const proto::JobConfig& config, const worker::Model& 
 Result<JobParts> PartsOf(const proto::JobConfig& config) {
   JobParts parts;
   PS_ASSIGN(parts.data, worker::Dataset::Inspect(config.data));
-  PS_ASSIGN(parts.model, worker::MakeModel(config.model, parts.data.shape, parts.data.classes));
+  PS_ASSIGN(
+      parts.model,
+      worker::MakeModel(config.model, parts.data.shape, parts.data.classes, parts.data.labels));
   PS_TRY(proto::CheckModelLimits(config, parts.model.tensors));
   PS_TRY(proto::CheckRoundLimits(config, LargestShardBytes(config, parts.model)));
   if (!config.model.from.empty()) {

@@ -14,6 +14,15 @@ namespace {
 /// Test samples are taken this many at a time, whatever the range, so that one plan serves them
 /// all.
 constexpr uint64_t kEvaluateBatch = 250;
+/// Fewer sequences, so that they have no more tokens than this in all.
+constexpr uint64_t kEvaluateTokens = 8192;
+
+uint64_t EvaluateBatch(const Shape& shape) {
+  return shape.kind == ShapeKind::kTokens
+             ? std::clamp<uint64_t>(
+                   kEvaluateTokens / static_cast<uint64_t>(shape.height), 1, kEvaluateBatch)
+             : kEvaluateBatch;
+}
 
 class BackendTrainer final : public Trainer {
  public:
@@ -87,8 +96,9 @@ class BackendTrainer final : public Trainer {
       std::span<const float> parameters, uint64_t begin, uint64_t end) override {
     Split(parameters, &parameters_);
     client::ComputeResult result;
-    for (uint64_t at = begin; at < end; at += kEvaluateBatch) {
-      const SampleRange range{at, std::min(at + kEvaluateBatch, end)};
+    const uint64_t batch = EvaluateBatch(dataset_.info().shape);
+    for (uint64_t at = begin; at < end; at += batch) {
+      const SampleRange range{at, std::min(at + batch, end)};
       PS_ASSIGN(const BatchMemory memory, Memory(range.end - range.begin));
       PS_TRY(dataset_.FetchTest(range, memory));
       PS_ASSIGN(
@@ -103,10 +113,11 @@ class BackendTrainer final : public Trainer {
   Result<BatchMemory> Memory(uint64_t samples) {
     const auto elements = static_cast<uint64_t>(dataset_.info().shape.element_count());
     PS_TRY(Grow(samples * elements * sizeof(float), &images_));
-    PS_TRY(Grow(samples * sizeof(uint32_t), &labels_));
+    const uint64_t labels = samples * static_cast<uint64_t>(dataset_.info().labels);
+    PS_TRY(Grow(labels * sizeof(uint32_t), &labels_));
     return BatchMemory{
         {images_->floats(), samples * elements},
-        {reinterpret_cast<uint32_t*>(labels_->data()), samples}};
+        {reinterpret_cast<uint32_t*>(labels_->data()), labels}};
   }
 
   Status Grow(size_t size_bytes, std::unique_ptr<kernels::Memory>* memory) const {
@@ -146,7 +157,8 @@ class BackendTrainer final : public Trainer {
 Result<std::unique_ptr<Trainer>> Trainer::Make(
     const proto::JobConfig& config, std::shared_ptr<kernels::Backend> backend) {
   PS_ASSIGN(Dataset dataset, Dataset::Load(config.data));
-  PS_ASSIGN(Model model, MakeModel(config.model, dataset.info().shape, dataset.info().classes));
+  const DatasetInfo& info = dataset.info();
+  PS_ASSIGN(Model model, MakeModel(config.model, info.shape, info.classes, info.labels));
   PS_ASSIGN(auto network, Network::Make(model, backend.get(), config.train.seed));
   return std::unique_ptr<Trainer>(std::make_unique<BackendTrainer>(
       config, std::move(dataset), std::move(model), std::move(backend), std::move(network)));

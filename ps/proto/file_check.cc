@@ -229,17 +229,32 @@ class Checker {
     }
   }
 
+  /// The field that says which others have a meaning; null when none does.
+  static const reflection::Field* KindOf(const reflection::Object& table) {
+    for (const char* name : {"kind", "format", "name"}) {
+      const reflection::Field* field = table.fields()->LookupByKey(name);
+      if (field != nullptr) {
+        return field;
+      }
+    }
+    return nullptr;
+  }
+
+  std::string DefaultKind(const reflection::Field& field) const {
+    return IsEnum(field) ? std::string(EnumName(*EnumOf(schema_, field), field.default_integer()))
+                         : std::string();
+  }
+
   /// No field is set that the table's kind has no use for.
   Status KindFits(
       const JsonValue& value, const reflection::Object& table, const std::string& prefix) {
-    const reflection::Field* kind_field = table.fields()->LookupByKey("kind");
+    const reflection::Field* kind_field = KindOf(table);
     if (kind_field == nullptr) {
       return Status::Ok();
     }
-    const JsonValue* given = value.Find("kind");
-    const std::string kind(
-        given != nullptr ? given->text
-                         : EnumName(*EnumOf(schema_, *kind_field), kind_field->default_integer()));
+    const std::string_view what = kind_field->name()->string_view();
+    const JsonValue* given = value.Find(what);
+    const std::string kind = given != nullptr ? given->text : DefaultKind(*kind_field);
     for (const JsonValue& child : value.children) {
       const reflection::Field* field = table.fields()->LookupByKey(child.key.c_str());
       const auto kinds =
@@ -250,7 +265,7 @@ class Checker {
       }
       return Error(
           child.key_place,
-          prefix + child.key + " has no meaning for kind " + Quoted(kind) +
+          prefix + child.key + " has no meaning for " + std::string(what) + " " + Quoted(kind) +
               "; allowed for: " + Join(kinds));
     }
     return Status::Ok();

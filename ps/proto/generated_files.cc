@@ -260,9 +260,11 @@ check a file whose first field is `"$schema": "job.schema.json"`, the path of th
 
 Rules that span fields:
 
-- `model` has a `name` or `layers`, not both. `linear` and `conv2d` need `out`, `residual` needs
-  `layers`.
-- A field that its table's `kind` has no use for must keep its default.
+- `model` has a `name` or `layers`, not both. `linear`, `conv2d` and `embedding` need `out`,
+  `attention` needs `heads`, `residual` needs `layers`.
+- `model.heads` divides `model.width`. Of text, `bert` needs `data.mask`, and `gpt` has none.
+- A field that its table's `kind` (`data.format`, `model.name`) has no use for must keep its
+  default.
 - `optimizer.nesterov` needs `optimizer.momentum`. Schedule `step` needs ascending `milestones`.
 - `train.overlap` cannot be asked for with mode `ssp` or `bsp`, or with `optimizer.clip_norm`.
 - Mode `ssp` needs `train.staleness_max` of at least 1.

@@ -26,40 +26,61 @@ enum class LayerKind : uint8_t {
   kDropout,
   kFlatten,
   kResidual,
+  kEmbedding,
+  kLayerNorm,
+  kAttention,
+  kFeedForward,
   kSoftmaxCrossEntropy,
 };
 
 struct LayerConfig {
   LayerKind kind = LayerKind::kLinear;
-  int32_t out = 0;        // linear: output features; conv2d: output channels
+  int32_t out = 0;        // linear: output features; conv2d: output channels; embedding: width
   int32_t kernel = 3;     // conv2d, pools: square window
   int32_t stride = 0;     // conv2d, pools; 0: 1 for conv2d, kernel for pools
   int32_t padding = 0;    // conv2d, pools
   bool bias = true;       // linear, conv2d
   float rate = 0.5F;      // dropout: probability of zeroing
   float momentum = 0.1F;  // batch_norm: weight of the newest batch in the running statistics
-  float epsilon = 1e-5F;  // batch_norm
+  float epsilon = 1e-5F;  // batch_norm, layer_norm
+  int32_t heads = 0;      // attention: divides the width
+  bool causal = false;    // attention: a token sees none behind it
+  int32_t hidden = 0;     // feed_forward: features between its two products; 0: 4 x the width
   std::vector<LayerConfig> layers;    // residual: the body
   std::vector<LayerConfig> shortcut;  // residual: the side path; identity when empty
 
   friend bool operator==(const LayerConfig&, const LayerConfig&) = default;
 };
 
+/// What 0 stands for in a ModelConfig of name gpt or bert.
+inline constexpr uint32_t kModelDepth = 4;
+inline constexpr uint32_t kModelHeads = 4;
+inline constexpr uint32_t kModelWidth = 128;
+
 struct ModelConfig {
-  std::string name;                 // a zoo name (mlp, cnn, resnet20), or empty with layers given
+  std::string name;                 // a zoo name (worker/model/zoo.h), or empty with layers given
   std::vector<LayerConfig> layers;  // resolved: the zoo's layers are filled in by worker/model
   std::string from;                 // safetensors file with the initial values; empty: drawn
+  uint32_t depth = 0;               // gpt, bert: how many blocks; 0: 4
+  uint32_t heads = 0;               // gpt, bert; 0: 4
+  uint32_t width = 0;               // gpt, bert: features of a token; 0: 128
+  float dropout = 0;                // gpt, bert: rate
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
-enum class DatasetFormat : uint8_t { kIdx, kCifar10 };
+enum class DatasetFormat : uint8_t { kIdx, kCifar10, kCifar100, kText, kNpy };
 
 struct DataConfig {
   DatasetFormat format = DatasetFormat::kIdx;
   std::string directory;
   uint64_t train_samples = 0;  // use only the first n; 0 = all
   uint64_t test_samples = 0;
+  uint32_t pad = 0;         // idx, cifar10, cifar100: pixels of 0 added on each side
+  uint32_t context = 0;     // text: tokens of a sample; 0: 128
+  uint32_t vocabulary = 0;  // text, npy: tokens are below this; 0: 256 of text
+  float mask = 0;           // text: share of tokens that are hidden; 0: the next token is learnt
+  float test_share = 0.1F;  // text: the last part of it, which is not trained on
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

@@ -20,6 +20,9 @@ void VisitFields(C& c, V&& visit) {
   visit("rate", c.rate);
   visit("momentum", c.momentum);
   visit("epsilon", c.epsilon);
+  visit("heads", c.heads);
+  visit("causal", c.causal);
+  visit("hidden", c.hidden);
   visit("layers", c.layers);
   visit("shortcut", c.shortcut);
 }
@@ -29,6 +32,10 @@ void VisitFields(C& c, V&& visit) {
   visit("name", c.name);
   visit("layers", c.layers);
   visit("from", c.from);
+  visit("depth", c.depth);
+  visit("heads", c.heads);
+  visit("width", c.width);
+  visit("dropout", c.dropout);
 }
 
 template <MaybeConst<DataConfig> C, typename V>
@@ -37,6 +44,11 @@ void VisitFields(C& c, V&& visit) {
   visit("directory", c.directory);
   visit("train_samples", c.train_samples);
   visit("test_samples", c.test_samples);
+  visit("pad", c.pad);
+  visit("context", c.context);
+  visit("vocabulary", c.vocabulary);
+  visit("mask", c.mask);
+  visit("test_share", c.test_share);
 }
 
 template <MaybeConst<ScheduleConfig> C, typename V>

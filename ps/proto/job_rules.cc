@@ -65,16 +65,51 @@ class Rules {
           "model has neither a name nor layers; allowed: one of the two, "
           "for example \"name\": \"mlp\"");
     }
+    PS_TRY(Transformer());
     return Layers(model.layers, "model.layers");
+  }
+
+  /// What gpt and bert ask for beyond each field's range.
+  Status Transformer() const {
+    const ModelConfig& model = config_.model;
+    if (model.name != "gpt" && model.name != "bert") {
+      return Status::Ok();
+    }
+    const uint32_t width = model.width == 0 ? kModelWidth : model.width;
+    const uint32_t heads = model.heads == 0 ? kModelHeads : model.heads;
+    if (width % heads != 0) {
+      return Error(
+          "model.heads",
+          fmt::format(
+              "model.heads is {}, which does not divide model.width {}; allowed: a divisor",
+              heads,
+              width));
+    }
+    const bool is_text = config_.data.format == DatasetFormat::kText;
+    const bool is_hidden = config_.data.mask > 0;
+    if (is_text && is_hidden && model.name == "gpt") {
+      return Error("data.mask", "data.mask hides tokens, which model gpt cannot learn; allowed: 0");
+    }
+    if (is_text && !is_hidden && model.name == "bert") {
+      return Error(
+          "data.mask",
+          "data.mask is 0, and model bert learns the tokens that are hidden; allowed: above 0 to "
+          "0.9, for example 0.15");
+    }
+    return Status::Ok();
   }
 
   Status Layers(const std::vector<LayerConfig>& layers, const std::string& path) const {
     for (size_t i = 0; i < layers.size(); ++i) {
       const LayerConfig& layer = layers[i];
       const std::string at = path + "[" + std::to_string(i) + "]";
-      const bool has_out = layer.kind == LayerKind::kLinear || layer.kind == LayerKind::kConv2d;
+      const bool has_out = layer.kind == LayerKind::kLinear || layer.kind == LayerKind::kConv2d ||
+                           layer.kind == LayerKind::kEmbedding;
       if (has_out && layer.out < 1) {
         return Error(at + ".out", at + ".out is missing; allowed: a whole number from 1");
+      }
+      if (layer.kind == LayerKind::kAttention && layer.heads < 1) {
+        return Error(at + ".heads", at + ".heads is missing; allowed: a whole number from 1");
       }
       const bool is_pool = layer.kind == LayerKind::kMaxPool || layer.kind == LayerKind::kAvgPool;
       if (is_pool && layer.padding * 2 > layer.kernel) {

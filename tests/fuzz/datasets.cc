@@ -1,10 +1,14 @@
+#include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "ps/base/check.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/targets.h"
 #include "worker/data/image_files.h"
+#include "worker/data/npy_file.h"
+#include "worker/data/text_files.h"
 
 namespace ps::fuzz {
 namespace {
@@ -31,11 +35,38 @@ void FuzzIdx(std::span<const uint8_t> input) {
   CheckImages(worker::ReadIdx(images.path(), labels.path(), 1));
 }
 
-void FuzzCifar10(std::span<const uint8_t> input) {
+void FuzzCifar(std::span<const uint8_t> input) {
   const MemoryFile file(input);
   const std::array<std::string, 1> paths = {file.path()};
-  CheckImages(worker::ReadCifar10(paths, 0));
-  CheckImages(worker::ReadCifar10(paths, 1));
+  for (const worker::CifarKind& kind : {worker::kCifar10, worker::kCifar100}) {
+    CheckImages(worker::ReadCifar(kind, paths, 0));
+    CheckImages(worker::ReadCifar(kind, paths, 1));
+  }
+}
+
+void FuzzText(std::span<const uint8_t> input) {
+  constexpr uint32_t kAscii = 128;
+  const MemoryFile file(input);
+  std::vector<uint8_t> text;
+  const Status status = worker::AppendText(file.path(), kAscii, &text);
+  PS_CHECK(status.ok() || status.code() == StatusCode::kCorruption) << status;
+  PS_CHECK(!status.ok() || std::ranges::all_of(text, [](uint8_t b) { return b < kAscii; }));
+}
+
+void FuzzNpy(std::span<const uint8_t> input) {
+  const MemoryFile file(input);
+  const Result<worker::NpyFile> array = worker::NpyFile::Open(file.path());
+  if (!array.ok()) {
+    PS_CHECK(array.status().code() == StatusCode::kCorruption) << array.status();
+    PS_CHECK(array.status().message().find('\n') == std::string_view::npos) << array.status();
+    return;
+  }
+  const uint64_t last = array->rows() * array->row_size() - 1;
+  if (array->type() == worker::ElementType::kF32) {
+    static_cast<void>(array->FloatAt(last));
+  } else {
+    static_cast<void>(array->WholeAt(last));
+  }
 }
 
 }  // namespace ps::fuzz

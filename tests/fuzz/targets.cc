@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 23> kTargets = {
+constexpr std::array<Target, 25> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -26,7 +26,9 @@ constexpr std::array<Target, 23> kTargets = {
      {"copy_index", FuzzCopyIndex},
      {"s3_reply", FuzzS3Reply},
      {"idx", FuzzIdx},
-     {"cifar10", FuzzCifar10},
+     {"cifar", FuzzCifar},
+     {"text", FuzzText},
+     {"npy", FuzzNpy},
      {"safetensors", FuzzSafetensors},
      {"host_port", FuzzHostPort},
      {"flags", FuzzFlags}}};

@@ -47,7 +47,9 @@ void FuzzImport(std::span<const uint8_t> input);
 
 /// Datasets, plain and gzip. For IDX the first byte says at what 256th the labels begin.
 void FuzzIdx(std::span<const uint8_t> input);
-void FuzzCifar10(std::span<const uint8_t> input);
+void FuzzCifar(std::span<const uint8_t> input);
+void FuzzText(std::span<const uint8_t> input);
+void FuzzNpy(std::span<const uint8_t> input);
 
 /// Records of checkpoints, their checksums put right.
 void FuzzManifest(std::span<const uint8_t> input);

@@ -122,7 +122,8 @@ TEST(JobConfigErrorTest, UnknownEnumValuesNameTheNearest) {
       {WithLine(R"("train": {"mode": 0})"),
        "job.json:2:19: train.mode is a number; allowed: one of async, ssp, bsp"},
       {Replaced("\"mlp\"", "\"resnet2\""),
-       "job.json:3:21: model.name is \"resnet2\"; allowed: one of mlp, cnn, resnet20; did you mean "
+       "job.json:3:21: model.name is \"resnet2\"; allowed: one of mlp, cnn, resnet20, "
+       "resnet32, resnet56, resnet110, resnet50, vgg16, vgg19, gpt, bert; did you mean "
        "\"resnet20\"?"},
       {WithLine(R"("optimizer": {"kind": "SGD"})"),
        "job.json:2:23: optimizer.kind is \"SGD\"; allowed: one of sgd, adam, adamw, adagrad"},
@@ -229,13 +230,41 @@ TEST(JobConfigErrorTest, ImpossibleModelsAreExplained) {
        "job.json:3:24: model.layers[0].out is missing; allowed: a whole number from 1"},
       {model(R"({"layers": [{"kind": "relu", "out": 3}]})"),
        "job.json:3:41: model.layers[0].out has no meaning for kind \"relu\"; allowed for: linear, "
-       "conv2d"},
+       "conv2d, embedding"},
       {model(R"({"layers": [{"kind": "max_pool", "padding": 2}]})"),
        "job.json:3:56: model.layers[0].padding is more than half the kernel; allowed: up to 1"},
       {model(R"({"layers": [{"kind": "residual"}]})"),
        "job.json:3:24: model.layers[0].layers is missing; allowed: the layers of the body"},
       {model(R"({"layers": [{"kind": "residual", "layers": [{"kind": "linear"}]}]})"),
        "job.json:3:56: model.layers[0].layers[0].out is missing; allowed: a whole number from 1"},
+  });
+}
+
+TEST(JobConfigErrorTest, ModelsOfSequencesAreExplained) {
+  const auto job = [](const std::string& model, const std::string& data) {
+    return R"({
+"name": "small", "model": )" +
+           model + R"(,
+"data": )" +
+           data + R"(,
+"workers": [{}]})";
+  };
+  const std::string text = R"({"format": "text", "directory": "."})";
+  ExpectErrors({
+      {job(R"({"name": "gpt", "heads": 3})", text),
+       "job.json:2:52: model.heads is 3, which does not divide model.width 128; allowed: a "
+       "divisor"},
+      {job(R"({"name": "gpt"})", R"({"format": "text", "directory": ".", "mask": 0.2})"),
+       "job.json:3:54: data.mask hides tokens, which model gpt cannot learn; allowed: 0"},
+      {job(R"({"name": "bert"})", text),
+       "job.json:3:9: data.mask is 0, and model bert learns the tokens that are hidden; allowed: "
+       "above 0 to 0.9, for example 0.15"},
+      {job(R"({"layers": [{"kind": "attention"}]})", text),
+       "job.json:2:39: model.layers[0].heads is missing; allowed: a whole number from 1"},
+      {job(R"({"name": "mlp", "depth": 3})", text),
+       "job.json:2:43: model.depth has no meaning for name \"mlp\"; allowed for: gpt, bert"},
+      {job(R"({"name": "mlp"})", R"({"directory": ".", "context": 64})"),
+       "job.json:3:28: data.context has no meaning for format \"idx\"; allowed for: text"},
   });
 }
 

@@ -162,6 +162,8 @@ TEST(JobConfigTest, EnumNamesAreTheEnumerators) {
       {"gelu", LayerKind::kGelu},
       {"dropout", LayerKind::kDropout},
       {"flatten", LayerKind::kFlatten},
+      {"layer_norm", LayerKind::kLayerNorm},
+      {"feed_forward", LayerKind::kFeedForward},
       {"softmax_cross_entropy", LayerKind::kSoftmaxCrossEntropy}};
   for (const auto& [name, kind] : layers) {
     EXPECT_EQ(

@@ -188,6 +188,7 @@ TEST(CommandLineTest, HelpIsACommandToo) {
 }
 
 TEST(CommandLineTest, CheckTakesWhatTrainTakes) {
+  EXPECT_EQ(Parse<ModelCommand>({"model", "job.json", "--set", "a=1"}).overrides.size(), 1U);
   const auto check =
       Parse<CheckCommand>({"check", "job.json", "--set", "a=1", "b=2", "--plan", "plan.json"});
   EXPECT_EQ(check.job_path, "job.json");

@@ -8,6 +8,7 @@
 #include "ps/proto/chunks.h"
 #include "tests/worker/data/data_files.h"
 #include "tests/worker/model/model_builder.h"
+#include "worker/model/model.h"
 
 namespace ps::worker::test {
 namespace {
@@ -60,6 +61,48 @@ TEST(TrainerTest, ClipNormScalesTheWholeGradient) {
     EXPECT_NEAR(clipped.gradient[i], whole.gradient[i] / 4, 1e-5) << i;
   }
   EXPECT_EQ(TakeStep(folder, static_cast<float>(whole.norm() * 2)).gradient, whole.gradient);
+}
+
+TEST(TrainerTest, AGptLearnsARepeatedTextFromItsFile) {
+  const TemporaryFolder folder;
+  Bytes text;
+  for (int i = 0; i < 80; ++i) {
+    for (const char c : std::string("in the beginning ")) {
+      text.push_back(static_cast<uint8_t>(c));
+    }
+  }
+  folder.Write("text.txt", text);
+  proto::JobConfig config;
+  config.data.format = proto::DatasetFormat::kText;
+  config.data.directory = folder.path();
+  config.data.context = 16;
+  config.model.name = "gpt";
+  config.model.depth = 1;
+  config.model.heads = 2;
+  config.model.width = 16;
+  const Result<std::unique_ptr<Trainer>> trainer = Trainer::Make(config, kernels::MakeCpuBackend());
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const Model model = MakeModel(config.model, {1, 16, 1, ShapeKind::kTokens, 256}, 256, 16).value();
+  const proto::TensorLayout layout((*trainer)->TensorElements());
+  std::vector<float> parameters(static_cast<size_t>(layout.element_count()));
+  for (uint32_t i = 0; i < model.tensors.size(); ++i) {
+    const int64_t size = model.tensors[i].element_count();
+    InitializeTensor(model.tensors[i], i, 1, 0, parameters.data() + layout.OffsetOf(i), size);
+  }
+  std::vector<float> gradient(parameters.size());
+  client::ComputeTask task;
+  task.end = 16;
+  task.parameters = parameters;
+  task.gradient = gradient;
+  for (int step = 0; step < 60; ++step) {
+    ASSERT_TRUE((*trainer)->Step(task, [](uint32_t /*tensor*/) {}).ok());
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i] -= 0.5F * gradient[i];
+    }
+  }
+  const auto tested = (*trainer)->Evaluate(parameters, 0, 8);
+  ASSERT_TRUE(tested.ok()) << tested.status();
+  EXPECT_LT(tested->loss_sum / 8, 2.5) << "of log(256) = 5.5 at the beginning";
 }
 
 }  // namespace

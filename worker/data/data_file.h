@@ -23,6 +23,8 @@ class DataFile {
 
   /// Exactly out.size() bytes. Errors: kCorruption when the file ends before that or is damaged.
   Status Read(std::span<uint8_t> out);
+  /// How many bytes arrived: fewer than asked for only at the end. Errors: kIo, kCorruption.
+  Result<size_t> ReadSome(std::span<uint8_t> out);
   Result<uint32_t> ReadBigEndian32();
   /// Appends `size_bytes` to `out`. Takes memory as data arrives, whatever a header claimed.
   Status Append(uint64_t size_bytes, std::vector<uint8_t>* out);
@@ -40,9 +42,6 @@ class DataFile {
   };
 
   DataFile(std::string path, gzFile_s* file) : path_(std::move(path)), file_(file) {}
-
-  /// How many bytes arrived: fewer than asked for only at the end.
-  Result<size_t> ReadSome(std::span<uint8_t> out);
 
   std::string path_;
   std::unique_ptr<gzFile_s, Closer> file_;

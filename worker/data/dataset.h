@@ -1,28 +1,16 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
-#include <vector>
+#include <utility>
 
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/messages.h"
-#include "worker/data/image_files.h"
 #include "worker/data/order.h"
-#include "worker/model/model.h"
+#include "worker/data/samples.h"
 
 namespace ps::worker {
-
-/// What a job needs to know of its data to make a model and to count samples.
-struct DatasetInfo {
-  Shape shape;
-  int64_t classes = 0;
-  uint64_t train_count = 0;  // after DataConfig::train_samples
-  uint64_t test_count = 0;
-
-  friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
-};
 
 /// Positions [begin, end).
 struct SampleRange {
@@ -32,31 +20,36 @@ struct SampleRange {
 
 /// Where a minibatch of n samples goes.
 struct BatchMemory {
-  std::span<float> images;     // [n, c, h, w]
-  std::span<uint32_t> labels;  // [n]
+  std::span<float> images;     // [n, c, h, w], or [n, tokens]
+  std::span<uint32_t> labels;  // [n, labels of a sample]
 };
 
-/// Training and test images in memory, as bytes. They become floats on the way out, normalised per
-/// channel with mean and standard deviation of the training images (exact sums, so the same on
-/// every machine): value = (byte - mean) / deviation.
+/// Training and test samples.
 /// Thread: const members from any.
 class Dataset {
  public:
   /// Reads config.directory:
-  ///   kIdx      train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte,
-  ///             t10k-labels-idx1-ubyte, each plain or with .gz
-  ///   kCifar10  data_batch_1.bin to data_batch_5.bin, test_batch.bin
+  ///   kIdx       train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte,
+  ///              t10k-labels-idx1-ubyte, each plain or with .gz
+  ///   kCifar10   data_batch_1.bin to data_batch_5.bin, test_batch.bin, each plain or with .gz
+  ///   kCifar100  train.bin, test.bin, each plain or with .gz
+  ///   kText      *.txt and *.txt.gz
+  ///   kNpy       train-inputs*.npy, train-labels*.npy, test-inputs*.npy, test-labels*.npy
   /// The classes of IDX data are 0 to k-1, all of which occur in training, whatever the limits.
-  /// Errors: kNotFound that says how to get the data; else as ReadIdx and ReadCifar10.
+  /// Bytes of images become floats on the way out, normalised per channel with mean and standard
+  /// deviation of the training images (exact sums, so the same on every machine):
+  /// value = (byte - mean) / deviation.
+  /// Errors: kNotFound that says how to get the data; else as ReadIdx, ReadCifar, ReadText and
+  /// NpyFile::Open.
   static Result<Dataset> Load(const proto::DataConfig& config);
 
   /// The same info; of IDX files without reading the pixels. Same errors, as far as it reads.
   static Result<DatasetInfo> Inspect(const proto::DataConfig& config);
 
-  const DatasetInfo& info() const { return info_; }
+  const DatasetInfo& info() const { return data_.info; }
 
   /// Of what was read, as far as the config's limits go.
-  const proto::DatasetFingerprint& fingerprint() const { return fingerprint_; }
+  const proto::DatasetFingerprint& fingerprint() const { return data_.fingerprint; }
 
   /// Writes the training samples at these positions of an epoch.
   /// Errors: kInvalidArgument when the range or the memory does not fit.
@@ -67,18 +60,18 @@ class Dataset {
   Status FetchTest(const SampleRange& range, const BatchMemory& memory) const;
 
  private:
-  Dataset() = default;
+  explicit Dataset(LoadedData data) : data_(std::move(data)) {}
 
   Status CheckFetch(const SampleRange& range, uint64_t count, const BatchMemory& memory) const;
   /// Puts one sample at place `slot` of the memory.
-  void Convert(
-      const LabeledImages& from, uint64_t sample, uint64_t slot, const BatchMemory& memory) const;
+  void Read(
+      const Samples& from,
+      uint64_t sample,
+      uint64_t draw,
+      uint64_t slot,
+      const BatchMemory& memory) const;
 
-  DatasetInfo info_;
-  proto::DatasetFingerprint fingerprint_;
-  LabeledImages train_;
-  LabeledImages test_;
-  std::vector<std::array<float, 256>> value_of_byte_;  // [c]: normalised
+  LoadedData data_;
 };
 
 }  // namespace ps::worker

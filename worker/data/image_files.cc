@@ -67,8 +67,20 @@ constexpr Shape kShape = {3, 32, 32};
 constexpr size_t kPixelBytes = size_t{3} * 32 * 32;
 constexpr uint64_t kRecordsMax = kPixelBytesMax / kPixelBytes;
 
+constexpr int64_t kCoarseClasses = 20;
+
+/// The label that was just read.
+Status CheckLabel(const DataFile& file, const char* what, uint8_t label, int64_t classes) {
+  return label < classes ? Status::Ok()
+                         : file.Bad(
+                               file.offset() - 1,
+                               what + std::to_string(label) + " is out of range; allowed is 0 to " +
+                                   std::to_string(classes - 1));
+}
+
 /// Appends the records of one file until there are `limit` samples (0: all).
-Status AppendFile(const std::string& path, uint64_t limit, LabeledImages* images) {
+Status AppendFile(
+    const CifarKind& kind, const std::string& path, uint64_t limit, LabeledImages* images) {
   PS_ASSIGN(DataFile file, DataFile::Open(path));
   std::vector<uint8_t> pixels(kPixelBytes);
   uint64_t records = 0;
@@ -78,11 +90,11 @@ Status AppendFile(const std::string& path, uint64_t limit, LabeledImages* images
     if (!has_label) {
       break;
     }
-    if (label >= kCifar10Classes) {
-      return file.Bad(
-          file.offset() - 1,
-          "label " + std::to_string(label) + " is out of range; allowed is 0 to 9");
+    if (kind.label_bytes == 2) {
+      PS_TRY(CheckLabel(file, "coarse label ", label, kCoarseClasses));
+      PS_TRY(file.Read({&label, 1}));
     }
+    PS_TRY(CheckLabel(file, "label ", label, kind.classes));
     if (images->count() == kRecordsMax) {
       return file.Bad(file.offset(), "more than " + std::to_string(kRecordsMax) + " samples");
     }
@@ -137,11 +149,12 @@ Result<LabeledImages> ReadIdx(
   return result;
 }
 
-Result<LabeledImages> ReadCifar10(std::span<const std::string> paths, uint64_t limit) {
+Result<LabeledImages> ReadCifar(
+    const CifarKind& kind, std::span<const std::string> paths, uint64_t limit) {
   LabeledImages images;
   images.shape = kShape;
   for (const std::string& path : paths) {
-    PS_TRY(AppendFile(path, limit, &images));
+    PS_TRY(AppendFile(kind, path, limit, &images));
   }
   return images;
 }

@@ -43,13 +43,22 @@ Result<LabeledImages> ReadIdx(
 Result<ImageSetInfo> InspectIdx(const std::string& images_path);
 Result<std::vector<uint8_t>> ReadIdxLabels(const std::string& labels_path);
 
-inline constexpr int64_t kCifar10Classes = 10;
+/// Which of the two CIFAR sets.
+struct CifarKind {
+  int64_t classes;
+  size_t label_bytes;  // the last one is taken
+};
 
-/// Reads the binary version of CIFAR-10, plain or gzip: records of one label byte and 3 * 32 * 32
-/// pixel bytes (red, green, blue planes, row by row), all files one after the other.
+inline constexpr CifarKind kCifar10 = {.classes = 10, .label_bytes = 1};
+/// The coarse label, of 20, is checked and passed over.
+inline constexpr CifarKind kCifar100 = {.classes = 100, .label_bytes = 2};
+
+/// Reads the binary version of CIFAR, plain or gzip: records of one label byte (CIFAR-100: two) and
+/// 3 * 32 * 32 pixel bytes (red, green, blue planes, row by row), all files one after the other.
 /// `limit` keeps the first so many samples, or all there are; 0 keeps all.
-/// Errors: kNotFound, kIo, kCorruption with file and byte (truncated record, label above 9, empty
-/// file).
-Result<LabeledImages> ReadCifar10(std::span<const std::string> paths, uint64_t limit);
+/// Errors: kNotFound, kIo, kCorruption with file and byte (truncated record, label out of range,
+/// empty file).
+Result<LabeledImages> ReadCifar(
+    const CifarKind& kind, std::span<const std::string> paths, uint64_t limit);
 
 }  // namespace ps::worker

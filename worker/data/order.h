@@ -17,6 +17,9 @@ class EpochOrder {
 
   uint64_t count() const { return n_; }
 
+  /// Differs from seed to seed and from epoch to epoch.
+  uint64_t key() const { return key_; }
+
  private:
   uint64_t Permute(uint64_t value) const;
 

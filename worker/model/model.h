@@ -11,25 +11,38 @@
 
 namespace ps::worker {
 
-/// Shape of one sample's activation. A flat vector of c features is {c, 1, 1}.
+/// The label of what nothing is to be learnt from. As kernels::kNoLabel.
+inline constexpr uint32_t kNoLabel = UINT32_MAX;
+
+enum class ShapeKind : uint8_t {
+  kImage,     // a flat vector of c features is {c, 1, 1}
+  kSequence,  // t tokens of c features are {c, t, 1}
+  kTokens,    // t numbers below the vocabulary are {1, t, 1}: whole, though stored as floats
+};
+
+/// Shape of one sample's activation.
 struct Shape {
   int64_t channels = 1;
   int64_t height = 1;
   int64_t width = 1;
+  ShapeKind kind = ShapeKind::kImage;
+  int64_t vocabulary = 0;  // kTokens only
 
   int64_t element_count() const { return channels * height * width; }
 
-  bool is_flat() const { return height == 1 && width == 1; }
+  bool is_flat() const { return kind == ShapeKind::kImage && height == 1 && width == 1; }
 
-  /// "16x28x28", or "128" when flat.
+  /// "16x28x28", "128" when flat, "64 tokens of 128", "64 tokens below 256".
   std::string ToString() const;
 
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
 /// A layer of the config with everything resolved: strides of 0 replaced, shapes inferred, tensors
-/// numbered.
+/// numbered. attention stands for three of them (linear, the attention itself, linear), as does
+/// feed_forward (linear, gelu, linear).
 struct Layer {
+  std::string name;  // what its tensors' names begin with, without the point
   proto::LayerKind kind = proto::LayerKind::kLinear;
   proto::LayerConfig config;  // its nested layers are empty: they are in body and shortcut
   Shape in;
@@ -44,19 +57,23 @@ struct Layer {
 struct Model {
   Shape input;
   int64_t classes = 0;
+  int64_t labels = 1;  // of a sample: one, or one for each of its tokens
   std::vector<Layer> layers;
   /// In layer order; the index is the tensor number of chunk keys. Names are
-  /// "<layer>.<kind>.<what>", e.g. "0.conv2d.weight" or "4.residual.body.1.batch_norm.gamma".
+  /// "<layer>.<kind>.<what>", e.g. "0.conv2d.weight", "4.residual.body.1.batch_norm.gamma" or
+  /// "2.residual.body.1.attention.qkv.weight".
   std::vector<TensorSpec> tensors;
 
   int64_t parameter_count() const;
 };
 
 /// Infers shapes and tensors. config.layers decides; when it is empty, config.name must be in the
-/// zoo. Weights are drawn He-normal (standard deviation sqrt(2 / fan-in)), biases start at 0.
+/// zoo. Weights are drawn He-normal (standard deviation sqrt(2 / fan-in)), those of layers on
+/// sequences with 0.02; biases start at 0. `labels` is how many a sample has.
 /// Errors: kInvalidArgument that names the layer and says what does not fit, e.g.
 /// "layer 3 (conv2d): kernel 5 does not fit input 16x3x3 with padding 0".
-Result<Model> MakeModel(const proto::ModelConfig& config, const Shape& input, int64_t classes);
+Result<Model> MakeModel(
+    const proto::ModelConfig& config, const Shape& input, int64_t classes, int64_t labels = 1);
 
 /// "conv2d", ...: the name that a config uses.
 std::string_view LayerKindName(proto::LayerKind kind);

@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -43,6 +44,53 @@ Status CheckSizes(const char* what, const Spans& spans, const std::vector<Tensor
     }
   }
   return Status::Ok();
+}
+
+static_assert(kNoLabel == kernels::kNoLabel);
+
+/// The numbers of a batch of n samples are in range; the sizes agree.
+Status CheckBatch(const Model& model, const Batch& batch, int64_t n) {
+  if (batch.labels.empty()) {
+    return Status::InvalidArgument("an empty batch");
+  }
+  if (static_cast<int64_t>(batch.labels.size()) != n * model.labels ||
+      static_cast<int64_t>(batch.images.size()) != n * model.input.element_count()) {
+    return Status::InvalidArgument(fmt::format(
+        "{} image values for {} samples of {}", batch.images.size(), n, model.input.ToString()));
+  }
+  for (const uint32_t label : batch.labels) {
+    if (label >= model.classes && !(label == kNoLabel && model.labels > 1)) {
+      return Status::InvalidArgument(fmt::format("label {} of {} classes", label, model.classes));
+    }
+  }
+  if (model.input.kind != ShapeKind::kTokens) {
+    return Status::Ok();
+  }
+  const auto vocabulary = static_cast<float>(model.input.vocabulary);
+  for (const float token : batch.images) {
+    if (!(token >= 0 && token < vocabulary)) {
+      return Status::InvalidArgument(
+          fmt::format("token {} of a vocabulary of {}", token, model.input.vocabulary));
+    }
+  }
+  return Status::Ok();
+}
+
+int64_t LabelledOf(const Batch& batch) {
+  return static_cast<int64_t>(batch.labels.size()) -
+         std::count(batch.labels.begin(), batch.labels.end(), kNoLabel);
+}
+
+/// `labelled` labels of n samples.
+BatchLoss LossOf(const kernels::LossResult& loss, int64_t n, int64_t labelled) {
+  if (labelled == n || labelled == 0) {
+    return {loss.loss_sum, loss.correct, n};
+  }
+  const double samples_a_label = static_cast<double>(n) / static_cast<double>(labelled);
+  return {
+      loss.loss_sum * samples_a_label,
+      std::llround(static_cast<double>(loss.correct) * samples_a_label),
+      n};
 }
 
 /// Device memory for a caller's host memory; that memory itself where the two are one.
@@ -158,7 +206,7 @@ class BackendNetwork final : public Network {
     }
     PS_TRY(gradient_return_->Finish());
     PS_TRY(Settle());
-    return BatchLoss{loss->loss_sum, loss->correct, pass.n};
+    return LossOf(*loss, pass.n, LabelledOf(batch));
   }
 
   Result<BatchLoss> Evaluate(Parameters parameters, const Batch& batch) override {
@@ -167,10 +215,14 @@ class BackendNetwork final : public Network {
     const float* images = images_.Upload(compute_.get(), batch.images);
     const kernels::LossResult* loss = Forward(pass, images, batch, nullptr);
     PS_TRY(Settle());
-    return BatchLoss{loss->loss_sum, loss->correct, pass.n};
+    return LossOf(*loss, pass.n, LabelledOf(batch));
   }
 
  private:
+  int64_t SamplesOf(const Batch& batch) const {
+    return static_cast<int64_t>(batch.labels.size()) / model_.labels;
+  }
+
   Status MakeLayers() {
     PS_ASSIGN(
         Sequence layers,
@@ -204,20 +256,8 @@ class BackendNetwork final : public Network {
   /// Checks the arguments and has what batches of this size need.
   Status Prepare(Parameters parameters, const Batch& batch, bool training) {
     PS_TRY(CheckSizes("parameters", parameters, model_.tensors));
-    const auto n = static_cast<int64_t>(batch.labels.size());
-    if (n == 0) {
-      return Status::InvalidArgument("an empty batch");
-    }
-    if (static_cast<int64_t>(batch.images.size()) != n * model_.input.element_count()) {
-      return Status::InvalidArgument(fmt::format(
-          "{} image values for {} samples of {}", batch.images.size(), n, model_.input.ToString()));
-    }
-    for (const uint32_t label : batch.labels) {
-      if (label >= model_.classes) {
-        return Status::InvalidArgument(
-            fmt::format("label {} of {} classes", label, model_.classes));
-      }
-    }
+    const int64_t n = SamplesOf(batch);
+    PS_TRY(CheckBatch(model_, batch, n));
     Status status = Reserve(n, training);
     return status.code() == StatusCode::kInvalidArgument ? TooLarge(n, training, status) : status;
   }
@@ -226,8 +266,9 @@ class BackendNetwork final : public Network {
     const auto count = static_cast<size_t>(n);
     const auto elements = static_cast<size_t>(model_.input.element_count());
     PS_TRY(images_.Reserve(backend_, count * elements * sizeof(float)));
-    PS_TRY(labels_.Reserve(backend_, count * sizeof(uint32_t)));
-    const size_t logit_bytes = count * static_cast<size_t>(model_.classes) * sizeof(float);
+    const size_t labels = count * static_cast<size_t>(model_.labels);
+    PS_TRY(labels_.Reserve(backend_, labels * sizeof(uint32_t)));
+    const size_t logit_bytes = labels * static_cast<size_t>(model_.classes) * sizeof(float);
     if (training && (logit_gradient_ == nullptr || logit_bytes > logit_gradient_->size())) {
       logit_gradient_.reset();
       PS_ASSIGN(logit_gradient_, backend_->AllocateDevice(logit_bytes));
@@ -266,7 +307,7 @@ class BackendNetwork final : public Network {
 
   Pass MakePass(Parameters parameters, const Batch& batch) const {
     Pass pass;
-    pass.n = static_cast<int64_t>(batch.labels.size());
+    pass.n = SamplesOf(batch);
     pass.parameters = has_copies() ? Parameters(parameter_spans_) : parameters;
     return pass;
   }
@@ -278,12 +319,13 @@ class BackendNetwork final : public Network {
     compute_->WaitFor(*uploaded_);
     const float* const logits = layers_->Forward(pass, images);
     compute_->SoftmaxCrossEntropy(
-        {.n = pass.n,
+        {.n = static_cast<int64_t>(batch.labels.size()),
          .classes = model_.classes,
          .logits = logits,
          .labels = labels_.Upload(compute_.get(), batch.labels),
          .dz = dz,
-         .result = loss_.device()});
+         .result = loss_.device(),
+         .labelled = LabelledOf(batch)});
     return loss_.Download(compute_.get());
   }
 

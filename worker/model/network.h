@@ -13,10 +13,13 @@ namespace ps::worker {
 
 /// One minibatch.
 struct Batch {
-  std::span<const float> images;     // [n, c, h, w], of the model's input shape
-  std::span<const uint32_t> labels;  // [n], each below the model's class count
+  std::span<const float> images;     // [n, c, h, w], of the model's input shape; or [n, tokens]
+  std::span<const uint32_t> labels;  // [n, labels of a sample], each below the model's class count,
+                                     // or kNoLabel where a sample has several
 };
 
+/// Of a sample with several labels, the loss is their mean, and it is correct as far as they are:
+/// the sum of these parts is rounded to whole samples.
 struct BatchLoss {
   double loss_sum = 0;  // over the batch's samples
   int64_t correct = 0;
@@ -61,10 +64,10 @@ class Network {
 
   /// Forward and backward. Writes the gradient of the batch's mean loss; for tensors of rule
   /// kAverage, the observation to be averaged. Same arguments, device and thread count, same bits.
-  /// Errors: kInvalidArgument when a span has the wrong size, a label is out of range, or memory is
-  /// short, with the largest batch for which there is enough; kUnsupported when the machine cannot
-  /// run an op; kUnavailable when the device is lost. NaN and infinity are no errors here: they
-  /// show in the loss and the gradients (see kernels/op.h for what may hide one).
+  /// Errors: kInvalidArgument when a span has the wrong size, a label or token is out of range, or
+  /// memory is short, with the largest batch for which there is enough; kUnsupported when the
+  /// machine cannot run an op; kUnavailable when the device is lost. NaN and infinity are no errors
+  /// here: they show in the loss and the gradients (see kernels/op.h for what may hide one).
   virtual Result<BatchLoss> TrainStep(
       Parameters parameters,
       const Batch& batch,

@@ -14,6 +14,7 @@ struct Stage {
   std::vector<Sequence> paths;  // residual: the body, then the shortcut unless it is the identity
   uint32_t first_tensor = 0;
   uint32_t tensor_count = 0;
+  int64_t rows = 1;         // the op's samples within one of ours: the tokens, of ops on vectors
   int64_t in_elements = 0;  // a sample
   int64_t out_elements = 0;
   bool in_place = false;
@@ -111,7 +112,22 @@ kernels::OpSpec SpecOf(const Layer& layer, const Sequence::Options& options, uin
     case LayerKind::kFlatten:
       return kernels::FlattenOptions{
           .channels = in.channels, .height = in.height, .width = in.width};
+    case LayerKind::kEmbedding:
+      return kernels::EmbeddingOptions{
+          .vocabulary = in.vocabulary, .length = in.height, .width = layer.out.channels};
+    case LayerKind::kLayerNorm:
+      return kernels::LayerNormOptions{
+          .features = in.channels,
+          .epsilon = layer.config.epsilon,
+          .input_gradient = options.input_gradient};
+    case LayerKind::kAttention:
+      return kernels::AttentionOptions{
+          .length = in.height,
+          .width = layer.out.channels,
+          .heads = layer.config.heads,
+          .causal = layer.config.causal};
     case LayerKind::kResidual:
+    case LayerKind::kFeedForward:
     case LayerKind::kSoftmaxCrossEntropy:
       break;
   }
@@ -123,6 +139,9 @@ Result<Stage> MakeStage(const Layer& layer, const Sequence::Options& options, ui
   Stage stage;
   stage.first_tensor = layer.first_tensor;
   stage.tensor_count = layer.tensor_count;
+  const bool is_by_vector =
+      layer.kind == proto::LayerKind::kLinear || layer.kind == proto::LayerKind::kLayerNorm;
+  stage.rows = is_by_vector ? layer.in.height : 1;
   stage.in_elements = layer.in.element_count();
   stage.out_elements = layer.out.element_count();
   if (layer.kind != proto::LayerKind::kResidual) {
@@ -200,7 +219,7 @@ bool Sequence::has_tensors() const {
 Status Sequence::Prepare(int64_t n, bool training) {
   for (Stage& stage : stages_) {
     if (stage.op != nullptr) {
-      PS_TRY(stage.op->Prepare(n, training));
+      PS_TRY(stage.op->Prepare(n * stage.rows, training));
     }
     for (Sequence& path : stage.paths) {
       PS_TRY(path.Prepare(n, training));
@@ -233,7 +252,7 @@ void Sequence::ForwardStage(const Pass& pass, Stage* stage, const float* x) {
   stage->y = stage->in_place ? const_cast<float*>(x) : stage->own_output->floats();
   if (stage->op != nullptr) {
     stage->op->Forward(
-        {.n = pass.n,
+        {.n = pass.n * stage->rows,
          .x = x,
          .y = stage->y,
          .params = pass.parameters.subspan(stage->first_tensor, stage->tensor_count),
@@ -285,7 +304,7 @@ void Sequence::BackwardStage(
     return;
   }
   stage->op->Backward(
-      {.n = pass.n,
+      {.n = pass.n * stage->rows,
        .x = x,
        .y = stage->y,
        .dy = dy,

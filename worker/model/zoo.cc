@@ -1,6 +1,9 @@
 #include "worker/model/zoo.h"
 
+#include <functional>
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace ps::worker {
@@ -70,12 +73,13 @@ void AppendConvNorm(int32_t out, int32_t kernel, int32_t stride, Layers* layers)
   layers->push_back(Simple(LayerKind::kBatchNorm));
 }
 
-Layers ResNet20(int32_t classes) {
+/// The residual networks for CIFAR: He et al. 2015, section 4.2; 6 * blocks + 2 layers.
+Layers CifarResNet(int32_t blocks, int32_t classes) {
   Layers layers;
   AppendConvNorm(16, 3, 1, &layers);
   layers.push_back(Simple(LayerKind::kRelu));
   for (const int32_t width : {16, 32, 64}) {
-    for (int block = 0; block < 3; ++block) {
+    for (int32_t block = 0; block < blocks; ++block) {
       const int32_t stride = width != 16 && block == 0 ? 2 : 1;
       LayerConfig residual = Simple(LayerKind::kResidual);
       AppendConvNorm(width, 3, stride, &residual.layers);
@@ -93,21 +97,131 @@ Layers ResNet20(int32_t classes) {
   return layers;
 }
 
+/// 1x1, 3x3, 1x1: the last one with four times the channels. The stride is that of the 3x3.
+LayerConfig Bottleneck(int32_t width, int32_t stride, bool changes_shape) {
+  LayerConfig residual = Simple(LayerKind::kResidual);
+  AppendConvNorm(width, 1, 1, &residual.layers);
+  residual.layers.push_back(Simple(LayerKind::kRelu));
+  AppendConvNorm(width, 3, stride, &residual.layers);
+  residual.layers.push_back(Simple(LayerKind::kRelu));
+  AppendConvNorm(4 * width, 1, 1, &residual.layers);
+  if (changes_shape) {
+    AppendConvNorm(4 * width, 1, stride, &residual.shortcut);
+  }
+  return residual;
+}
+
+/// He et al. 2015, table 1. Small pictures keep their size at the beginning.
+Layers ResNet50(const Shape& input, int32_t classes) {
+  constexpr int64_t kSmall = 64;
+  Layers layers;
+  if (input.height > kSmall) {
+    AppendConvNorm(64, 7, 2, &layers);
+    layers.push_back(Simple(LayerKind::kRelu));
+    LayerConfig pool = MaxPool(3);
+    pool.stride = 2;
+    pool.padding = 1;
+    layers.push_back(std::move(pool));
+  } else {
+    AppendConvNorm(64, 3, 1, &layers);
+    layers.push_back(Simple(LayerKind::kRelu));
+  }
+  int32_t width = 64;
+  for (const int blocks : {3, 4, 6, 3}) {
+    for (int block = 0; block < blocks; ++block) {
+      const int32_t stride = width != 64 && block == 0 ? 2 : 1;
+      layers.push_back(Bottleneck(width, stride, block == 0));
+      layers.push_back(Simple(LayerKind::kRelu));
+    }
+    width *= 2;
+  }
+  layers.push_back(Simple(LayerKind::kGlobalAvgPool));
+  layers.push_back(Linear(classes));
+  return layers;
+}
+
+/// Simonyan and Zisserman 2014, with batch norm, and one linear layer as usual for CIFAR. `last` is
+/// how many convolutions the last three stages have.
+Layers Vgg(int last, int32_t classes) {
+  Layers layers;
+  const auto stage = [&](int convolutions, int32_t width) {
+    for (int i = 0; i < convolutions; ++i) {
+      AppendConvNorm(width, 3, 1, &layers);
+      layers.push_back(Simple(LayerKind::kRelu));
+    }
+    layers.push_back(MaxPool(2));
+  };
+  stage(2, 64);
+  stage(2, 128);
+  stage(last, 256);
+  stage(last, 512);
+  stage(last, 512);
+  layers.push_back(Simple(LayerKind::kGlobalAvgPool));
+  layers.push_back(Linear(classes));
+  return layers;
+}
+
+/// A layer on normalised input, added to it.
+LayerConfig PreNormResidual(LayerConfig layer, float dropout) {
+  LayerConfig residual = Simple(LayerKind::kResidual);
+  residual.layers = {Simple(LayerKind::kLayerNorm), std::move(layer)};
+  if (dropout > 0) {
+    residual.layers.push_back(Simple(LayerKind::kDropout));
+    residual.layers.back().rate = dropout;
+  }
+  return residual;
+}
+
+/// Blocks as of GPT-2 (Radford et al. 2019); bert (Devlin et al. 2018) differs in that a token sees
+/// those behind it too.
+Layers Transformer(const proto::ModelConfig& config, bool causal, int32_t classes) {
+  const auto pick = [](uint32_t value, uint32_t usual) {
+    return static_cast<int32_t>(value == 0 ? usual : value);
+  };
+  Layers layers = {Simple(LayerKind::kEmbedding)};
+  layers[0].out = pick(config.width, proto::kModelWidth);
+  if (config.dropout > 0) {
+    layers.push_back(Simple(LayerKind::kDropout));
+    layers.back().rate = config.dropout;
+  }
+  LayerConfig attention = Simple(LayerKind::kAttention);
+  attention.heads = pick(config.heads, proto::kModelHeads);
+  attention.causal = causal;
+  for (int32_t block = 0; block < pick(config.depth, proto::kModelDepth); ++block) {
+    layers.push_back(PreNormResidual(attention, config.dropout));
+    layers.push_back(PreNormResidual(Simple(LayerKind::kFeedForward), config.dropout));
+  }
+  layers.push_back(Simple(LayerKind::kLayerNorm));
+  layers.push_back(Linear(classes));
+  return layers;
+}
+
 }  // namespace
 
-Result<Layers> ZooLayers(std::string_view name, int64_t classes) {
+Result<Layers> ZooLayers(const proto::ModelConfig& config, const Shape& input, int64_t classes) {
   const auto out = static_cast<int32_t>(classes);
-  if (name == "mlp") {
-    return Mlp(out);
+  const std::map<std::string_view, std::function<Layers()>> models = {
+      {"mlp", [&] { return Mlp(out); }},
+      {"cnn", [&] { return Cnn(out); }},
+      {"resnet20", [&] { return CifarResNet(3, out); }},
+      {"resnet32", [&] { return CifarResNet(5, out); }},
+      {"resnet56", [&] { return CifarResNet(9, out); }},
+      {"resnet110", [&] { return CifarResNet(18, out); }},
+      {"resnet50", [&] { return ResNet50(input, out); }},
+      {"vgg16", [&] { return Vgg(3, out); }},
+      {"vgg19", [&] { return Vgg(4, out); }},
+      {"gpt", [&] { return Transformer(config, true, out); }},
+      {"bert", [&] { return Transformer(config, false, out); }}};
+  const auto found = models.find(config.name);
+  if (found != models.end()) {
+    return found->second();
   }
-  if (name == "cnn") {
-    return Cnn(out);
-  }
-  if (name == "resnet20") {
-    return ResNet20(out);
+  std::string names;
+  for (const auto& [name, make] : models) {
+    names.append(names.empty() ? "" : ", ").append(name);
   }
   return Status::InvalidArgument(
-      "no model named '" + std::string(name) + "'; known are mlp, cnn, resnet20, or give layers");
+      "no model named '" + config.name + "'; known are " + names + ", or give layers");
 }
 
 }  // namespace ps::worker

@@ -53,7 +53,9 @@ TEST(ModelZooTest, AnUnknownNameListsTheKnownOnes) {
   config.name = "cnm";
   const Result<Model> model = MakeModel(config, kImage, 10);
   ASSERT_FALSE(model.ok());
-  EXPECT_THAT(std::string(model.status().message()), HasSubstr("mlp, cnn, resnet20"));
+  EXPECT_THAT(
+      std::string(model.status().message()),
+      HasSubstr("known are bert, cnn, gpt, mlp, resnet110, resnet20"));
 }
 
 TEST(ModelTest, ShapesFollowTheLayers) {

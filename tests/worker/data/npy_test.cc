@@ -1,0 +1,196 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "tests/worker/data/data_files.h"
+#include "worker/data/dataset.h"
+#include "worker/data/npy_file.h"
+
+namespace ps::worker::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Bytes Npy(const std::string& header, const Bytes& elements) {
+  Bytes bytes = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
+  bytes.push_back(static_cast<uint8_t>(header.size()));
+  bytes.push_back(static_cast<uint8_t>(header.size() >> 8));
+  bytes.insert(bytes.end(), header.begin(), header.end());
+  bytes.insert(bytes.end(), elements.begin(), elements.end());
+  return bytes;
+}
+
+std::string HeaderOf(const std::string& descr, const std::string& shape) {
+  return "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (" + shape + "), }   \n";
+}
+
+template <typename T>
+Bytes ElementsOf(const std::vector<T>& values) {
+  Bytes bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+Bytes Floats(const std::string& shape, const std::vector<float>& values) {
+  return Npy(HeaderOf("<f4", shape), ElementsOf(values));
+}
+
+Bytes Longs(const std::string& shape, const std::vector<int64_t>& values) {
+  return Npy(HeaderOf("<i8", shape), ElementsOf(values));
+}
+
+class NpyTest : public testing::Test {
+ protected:
+  NpyTest() {
+    config_.format = proto::DatasetFormat::kNpy;
+    config_.directory = folder_.path();
+  }
+
+  std::string OpenError(const Bytes& bytes) const {
+    const Status status = NpyFile::Open(folder_.Write("a.npy", bytes)).status();
+    EXPECT_EQ(status.code(), StatusCode::kCorruption) << status;
+    return std::string(status.message());
+  }
+
+  /// Three samples of two features to train on, in two parts, and one for tests.
+  void WriteFloats() const {
+    folder_.Write("train-inputs-0.npy", Floats("2, 2", {0, 1, 2, 3}));
+    folder_.Write("train-inputs-1.npy", Floats("1, 2", {4, 5}));
+    folder_.Write("train-labels-0.npy", Longs("2,", {0, 2}));
+    folder_.Write("train-labels-1.npy", Npy(HeaderOf("|u1", "1, 1"), {1}));
+    folder_.Write("test-inputs.npy", Floats("1, 2", {6, 7}));
+    folder_.Write("test-labels.npy", Longs("1,", {2}));
+  }
+
+  std::string LoadError() const {
+    const Status status = Dataset::Load(config_).status();
+    EXPECT_FALSE(status.ok());
+    return status.ToString();
+  }
+
+  TemporaryFolder folder_;
+  proto::DataConfig config_;
+};
+
+TEST_F(NpyTest, PartsAreOneSetInTheOrderOfTheirNames) {
+  WriteFloats();
+  const Result<Dataset> dataset = Dataset::Load(config_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const DatasetInfo expected{.shape = {2, 1, 1}, .classes = 3, .train_count = 3, .test_count = 1};
+  EXPECT_EQ(dataset->info(), expected);
+  EXPECT_EQ(*Dataset::Inspect(config_), expected);
+  const EpochOrder order(1, 0, 3);
+  std::vector<float> inputs(6);
+  std::vector<uint32_t> labels(3);
+  ASSERT_TRUE(dataset->FetchTrain(order, {0, 3}, {inputs, labels}).ok());
+  for (uint64_t i = 0; i < 3; ++i) {
+    const uint64_t sample = order.SampleAt(i);
+    EXPECT_EQ(inputs[2 * i], static_cast<float>(2 * sample));
+    EXPECT_EQ(inputs[2 * i + 1], static_cast<float>(2 * sample + 1));
+    EXPECT_EQ(labels[i], (std::vector<uint32_t>{0, 2, 1})[sample]);
+  }
+  std::vector<float> test(2);
+  std::vector<uint32_t> test_label(1);
+  ASSERT_TRUE(dataset->FetchTest({0, 1}, {test, test_label}).ok());
+  EXPECT_THAT(test, ElementsAre(6, 7));
+  EXPECT_THAT(test_label, ElementsAre(2));
+}
+
+TEST_F(NpyTest, AChangedValueChangesItsPartOfTheFingerprintAlone) {
+  WriteFloats();
+  const proto::DatasetFingerprint before = Dataset::Load(config_)->fingerprint();
+  folder_.Write("train-inputs-1.npy", Floats("1, 2", {4, 5.5F}));
+  proto::DatasetFingerprint after = Dataset::Load(config_)->fingerprint();
+  EXPECT_NE(after.train_images_crc, before.train_images_crc);
+  after.train_images_crc = before.train_images_crc;
+  EXPECT_EQ(after, before);
+}
+
+TEST_F(NpyTest, DimensionsBecomeShapes) {
+  const auto shape_of = [&](const Bytes& inputs) {
+    folder_.Write("train-inputs.npy", inputs);
+    folder_.Write("test-inputs.npy", inputs);
+    folder_.Write("train-labels.npy", Longs("2,", {0, 1}));
+    folder_.Write("test-labels.npy", Longs("2,", {0, 1}));
+    const Result<DatasetInfo> info = Dataset::Inspect(config_);
+    return info.ok() ? info->shape.ToString() : info.status().ToString();
+  };
+  EXPECT_EQ(shape_of(Npy(HeaderOf("|u1", "2, 3, 2"), Bytes(12))), "1x3x2");
+  EXPECT_EQ(shape_of(Npy(HeaderOf("|u1", "2, 2, 3, 1"), Bytes(12))), "2x3x1");
+  EXPECT_EQ(shape_of(Floats("2,", {1, 2})), "1");
+  EXPECT_THAT(shape_of(Npy(HeaderOf("|u1", "2, 1, 1, 1, 1"), Bytes(2))), HasSubstr("four dim"));
+  EXPECT_THAT(shape_of(Longs("2, 2", {1, 2, 3, 4})), HasSubstr("data.vocabulary is 0"));
+  config_.vocabulary = 9;
+  EXPECT_EQ(shape_of(Longs("2, 2", {1, 2, 3, 4})), "2 tokens below 9");
+}
+
+TEST_F(NpyTest, TokensWithoutLabelsAreLabelledWithTheNextOnes) {
+  folder_.Write("train-inputs.npy", Longs("2, 3", {0, 1, 2, 3, 4, 5}));
+  folder_.Write("test-inputs.npy", Longs("1, 3", {5, 1, 0}));
+  config_.vocabulary = 6;
+  const Result<Dataset> dataset = Dataset::Load(config_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->info().labels, 2);
+  EXPECT_EQ(dataset->info().classes, 6);
+  std::vector<float> inputs(2);
+  std::vector<uint32_t> labels(2);
+  ASSERT_TRUE(dataset->FetchTest({0, 1}, {inputs, labels}).ok());
+  EXPECT_THAT(inputs, ElementsAre(5, 1));
+  EXPECT_THAT(labels, ElementsAre(1, 0));
+  config_.vocabulary = 5;
+  EXPECT_THAT(LoadError(), HasSubstr("train-inputs.npy: byte 113: token 5 is out of range"));
+}
+
+TEST_F(NpyTest, ValuesThatCannotBeTrainedOnAreNamed) {
+  WriteFloats();
+  folder_.Write("train-inputs-1.npy", Floats("1, 2", {4, std::numeric_limits<float>::quiet_NaN()}));
+  EXPECT_THAT(LoadError(), HasSubstr("train-inputs-1.npy: byte 77: value 1 of sample 0 is nan"));
+  WriteFloats();
+  folder_.Write("test-labels.npy", Longs("1,", {3}));
+  EXPECT_THAT(LoadError(), HasSubstr("label 3 is out of range; allowed is 0 to 2"));
+  folder_.Write("test-labels.npy", Longs("1,", {-1}));
+  EXPECT_THAT(LoadError(), HasSubstr("label -1 is out of range"));
+  folder_.Write("test-labels.npy", Longs("2,", {0, 1}));
+  EXPECT_THAT(LoadError(), HasSubstr("2 x 1 labels for 1 samples"));
+  folder_.Write("test-labels.npy", Floats("1,", {0}));
+  EXPECT_THAT(LoadError(), HasSubstr("save labels.astype(numpy.uint32)"));
+  WriteFloats();
+  folder_.Write("test-inputs.npy", Floats("1, 3", {6, 7, 8}));
+  EXPECT_THAT(LoadError(), HasSubstr("all parts need the same"));
+  folder_.Write("train-inputs-2.npy", Floats("1, 2", {6, 7}));
+  EXPECT_THAT(LoadError(), HasSubstr("has no train-labels-2.npy beside"));
+}
+
+TEST_F(NpyTest, AMissingSetSaysWhatToWrite) {
+  EXPECT_THAT(LoadError(), HasSubstr("has no train-inputs*.npy; write it with numpy.save"));
+}
+
+TEST_F(NpyTest, ADamagedHeaderIsRefusedWithPlaceAndRemedy) {
+  const std::string f4 = HeaderOf("<f4", "2,");
+  EXPECT_THAT(OpenError({'P', 'K', 3, 4}), HasSubstr("byte 0: not an array of numpy"));
+  EXPECT_THAT(OpenError({}), HasSubstr("the file is empty"));
+  EXPECT_THAT(OpenError(Npy(HeaderOf("<f8", "1,"), Bytes(8))), HasSubstr("numpy.float32"));
+  EXPECT_THAT(OpenError(Npy(HeaderOf("<f4", ""), Bytes(4))), HasSubstr("a single number"));
+  EXPECT_THAT(OpenError(Npy(HeaderOf("<f4", "0,"), {})), HasSubstr("a dimension of 0"));
+  EXPECT_THAT(OpenError(Npy(HeaderOf("<f4", "-1,"), {})), HasSubstr("a whole number"));
+  EXPECT_THAT(OpenError(Npy(HeaderOf("<f4", "1099511627777,"), {})), HasSubstr("more than"));
+  EXPECT_THAT(
+      OpenError(Npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2,)}", Bytes(8))),
+      HasSubstr("numpy.ascontiguousarray"));
+  EXPECT_THAT(OpenError(Npy("{'descr': [('a', '<f4')], }", Bytes(8))), HasSubstr("several fields"));
+  EXPECT_THAT(OpenError(Npy("{'descr': '<f4'}", Bytes(8))), HasSubstr("lacks one of"));
+  EXPECT_THAT(
+      OpenError(Npy(f4, Bytes(7))),
+      HasSubstr("7 bytes of elements follow, and its shape asks for 8"));
+  EXPECT_THAT(OpenError(Npy(f4, Bytes(9))), HasSubstr("9 bytes of elements follow"));
+  const Bytes whole = Npy(f4, Bytes(8));
+  for (size_t size = 1; size < whole.size(); ++size) {
+    OpenError(Bytes(whole.begin(), whole.begin() + static_cast<int64_t>(size)));
+  }
+}
+
+}  // namespace
+}  // namespace ps::worker::test

@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "ps/base/crc32c.h"
+#include "worker/data/image_files.h"
+#include "worker/data/samples.h"
+
+namespace ps::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string HowToGet(proto::DatasetFormat format) {
+  if (format == proto::DatasetFormat::kIdx) {
+    return "Fashion-MNIST comes to /usr/share/datasets/fashion-mnist by: "
+           "apt-get install dataset-fashion-mnist";
+  }
+  return "the binary version of CIFAR comes from https://www.cs.toronto.edu/~kriz/cifar.html";
+}
+
+/// `name` or `name`.gz in the data folder.
+Result<std::string> FindFile(const proto::DataConfig& config, const std::string& name) {
+  const fs::path plain = fs::path(config.directory) / name;
+  for (const fs::path& path : {plain, fs::path(plain.string() + ".gz")}) {
+    std::error_code ignored;  // a folder that cannot be read is a file that cannot be found
+    if (fs::exists(path, ignored)) {
+      return path.string();
+    }
+  }
+  return Status::NotFound(
+      "data.directory \"" + config.directory + "\" has no " + name + " and no " + name + ".gz; " +
+      HowToGet(config.format));
+}
+
+struct IdxPaths {
+  std::string train_images;
+  std::string train_labels;
+  std::string test_images;
+  std::string test_labels;
+};
+
+Result<IdxPaths> FindIdx(const proto::DataConfig& config) {
+  IdxPaths paths;
+  PS_ASSIGN(paths.train_images, FindFile(config, "train-images-idx3-ubyte"));
+  PS_ASSIGN(paths.train_labels, FindFile(config, "train-labels-idx1-ubyte"));
+  PS_ASSIGN(paths.test_images, FindFile(config, "t10k-images-idx3-ubyte"));
+  PS_ASSIGN(paths.test_labels, FindFile(config, "t10k-labels-idx1-ubyte"));
+  return paths;
+}
+
+Status CheckIdxLabels(const std::string& path, std::span<const uint8_t> labels, int64_t classes) {
+  constexpr size_t kHeaderBytes = 8;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] >= classes) {
+      return Status::Corruption(
+          path + ": byte " + std::to_string(kHeaderBytes + i) + ": label " +
+          std::to_string(labels[i]) + " is out of range; the training labels are 0 to " +
+          std::to_string(classes - 1));
+    }
+  }
+  return Status::Ok();
+}
+
+/// IDX files do not say how many classes there are: labels 0 to k-1 must occur, and no others.
+Result<int64_t> CountIdxClasses(const IdxPaths& paths) {
+  PS_ASSIGN(const std::vector<uint8_t> train, ReadIdxLabels(paths.train_labels));
+  PS_ASSIGN(const std::vector<uint8_t> test, ReadIdxLabels(paths.test_labels));
+  std::array<bool, 257> occurs{};  // the last one stays false
+  for (const uint8_t label : train) {
+    occurs[label] = true;
+  }
+  const int64_t classes = std::find(occurs.begin(), occurs.end(), false) - occurs.begin();
+  if (classes < 2) {
+    return Status::Corruption(
+        paths.train_labels + ": no sample has label " + std::to_string(classes) +
+        "; classes are numbered from 0, and there are at least two");
+  }
+  PS_TRY(CheckIdxLabels(paths.train_labels, train, classes));
+  PS_TRY(CheckIdxLabels(paths.test_labels, test, classes));
+  return classes;
+}
+
+/// Training and test images as read, and what belongs to both.
+struct Loaded {
+  LabeledImages train;
+  LabeledImages test;
+  int64_t classes = 0;
+};
+
+Status ShapesDiffer(const std::string& directory, const Shape& train, const Shape& test) {
+  return Status::Corruption(
+      directory + ": training images are " + train.ToString() + ", test images " + test.ToString());
+}
+
+Result<Loaded> LoadIdx(const proto::DataConfig& config) {
+  PS_ASSIGN(const IdxPaths paths, FindIdx(config));
+  Loaded data;
+  PS_ASSIGN(data.classes, CountIdxClasses(paths));
+  PS_ASSIGN(data.train, ReadIdx(paths.train_images, paths.train_labels, config.train_samples));
+  PS_ASSIGN(data.test, ReadIdx(paths.test_images, paths.test_labels, config.test_samples));
+  if (data.train.shape != data.test.shape) {
+    return ShapesDiffer(config.directory, data.train.shape, data.test.shape);
+  }
+  return data;
+}
+
+Result<Loaded> LoadCifar10(const proto::DataConfig& config) {
+  std::vector<std::string> train;
+  for (int i = 1; i <= 5; ++i) {
+    PS_ASSIGN(std::string path, FindFile(config, "data_batch_" + std::to_string(i) + ".bin"));
+    train.push_back(std::move(path));
+  }
+  PS_ASSIGN(const std::string test, FindFile(config, "test_batch.bin"));
+  Loaded data;
+  data.classes = kCifar10.classes;
+  PS_ASSIGN(data.train, ReadCifar(kCifar10, train, config.train_samples));
+  PS_ASSIGN(data.test, ReadCifar(kCifar10, {&test, 1}, config.test_samples));
+  return data;
+}
+
+Result<Loaded> LoadCifar100(const proto::DataConfig& config) {
+  PS_ASSIGN(const std::string train, FindFile(config, "train.bin"));
+  PS_ASSIGN(const std::string test, FindFile(config, "test.bin"));
+  Loaded data;
+  data.classes = kCifar100.classes;
+  PS_ASSIGN(data.train, ReadCifar(kCifar100, {&train, 1}, config.train_samples));
+  PS_ASSIGN(data.test, ReadCifar(kCifar100, {&test, 1}, config.test_samples));
+  return data;
+}
+
+Shape Padded(const proto::DataConfig& config, Shape shape) {
+  shape.height += 2 * int64_t{config.pad};
+  shape.width += 2 * int64_t{config.pad};
+  return shape;
+}
+
+/// What each byte of a channel becomes. Integer sums make it independent of any order.
+std::vector<std::array<float, 256>> Normalisation(const LabeledImages& images) {
+  const auto channels = static_cast<size_t>(images.shape.channels);
+  const auto plane = static_cast<size_t>(images.shape.height * images.shape.width);
+  std::vector<std::array<float, 256>> tables(channels);
+  for (size_t c = 0; c < channels; ++c) {
+    std::array<uint64_t, 256> histogram{};
+    for (uint64_t i = 0; i < images.count(); ++i) {
+      const uint8_t* pixels = images.pixels.data() + (i * channels + c) * plane;
+      for (size_t p = 0; p < plane; ++p) {
+        ++histogram[pixels[p]];
+      }
+    }
+    uint64_t sum = 0;
+    uint64_t square_sum = 0;
+    for (uint64_t byte = 0; byte < 256; ++byte) {
+      sum += histogram[byte] * byte;
+      square_sum += histogram[byte] * byte * byte;
+    }
+    const double count = static_cast<double>(images.count() * plane);
+    const double mean = static_cast<double>(sum) / count;
+    const double variance = static_cast<double>(square_sum) / count - mean * mean;
+    // Images of one grey value have no spread to normalise; half a grey level avoids dividing by 0.
+    const double deviation = std::max(std::sqrt(std::max(variance, 0.0)), 0.5);
+    for (size_t byte = 0; byte < 256; ++byte) {
+      tables[c][byte] = static_cast<float>((static_cast<double>(byte) - mean) / deviation);
+    }
+  }
+  return tables;
+}
+
+class ImageSamples final : public Samples {
+ public:
+  using Tables = std::vector<std::array<float, 256>>;
+
+  ImageSamples(LabeledImages images, Tables value_of_byte, uint32_t pad)
+      : images_(std::move(images)), value_of_byte_(std::move(value_of_byte)), pad_(pad) {}
+
+  void Read(uint64_t sample, uint64_t /*draw*/, std::span<float> input, std::span<uint32_t> labels)
+      const override {
+    labels[0] = images_.labels[sample];
+    const auto height = static_cast<size_t>(images_.shape.height);
+    const auto width = static_cast<size_t>(images_.shape.width);
+    const uint8_t* pixel = images_.pixels.data() + sample * value_of_byte_.size() * height * width;
+    const size_t padded_width = width + 2 * pad_;
+    float* plane = input.data();
+    for (const std::array<float, 256>& values : value_of_byte_) {
+      const size_t plane_size = (height + 2 * pad_) * padded_width;
+      if (pad_ > 0) {
+        std::fill_n(plane, plane_size, values[0]);
+      }
+      for (size_t row = 0; row < height; ++row) {
+        float* out = plane + (row + pad_) * padded_width + pad_;
+        for (size_t i = 0; i < width; ++i) {
+          out[i] = values[pixel[i]];
+        }
+        pixel += width;
+      }
+      plane += plane_size;
+    }
+  }
+
+ private:
+  const LabeledImages images_;
+  const Tables value_of_byte_;  // [c]: normalised
+  const size_t pad_;
+};
+
+}  // namespace
+
+Result<LoadedData> LoadImages(const proto::DataConfig& config) {
+  using proto::DatasetFormat;
+  PS_ASSIGN(
+      Loaded data,
+      config.format == DatasetFormat::kIdx       ? LoadIdx(config)
+      : config.format == DatasetFormat::kCifar10 ? LoadCifar10(config)
+                                                 : LoadCifar100(config));
+  LoadedData loaded;
+  loaded.info.shape = Padded(config, data.train.shape);
+  loaded.info.classes = data.classes;
+  PS_TRY(ApplyLimits(config, data.train.count(), data.test.count(), &loaded.info));
+  loaded.fingerprint = FingerprintOf(loaded.info);
+  const auto crc = [](const std::vector<uint8_t>& bytes) {
+    return Crc32c(std::as_bytes(std::span(bytes)));
+  };
+  loaded.fingerprint.train_images_crc = crc(data.train.pixels);
+  loaded.fingerprint.train_labels_crc = crc(data.train.labels);
+  loaded.fingerprint.test_images_crc = crc(data.test.pixels);
+  loaded.fingerprint.test_labels_crc = crc(data.test.labels);
+  const ImageSamples::Tables tables = Normalisation(data.train);
+  loaded.train = std::make_unique<ImageSamples>(std::move(data.train), tables, config.pad);
+  loaded.test = std::make_unique<ImageSamples>(std::move(data.test), tables, config.pad);
+  return loaded;
+}
+
+Result<DatasetInfo> InspectImages(const proto::DataConfig& config) {
+  if (config.format != proto::DatasetFormat::kIdx) {
+    PS_ASSIGN(const LoadedData data, LoadImages(config));
+    return data.info;
+  }
+  PS_ASSIGN(const IdxPaths paths, FindIdx(config));
+  PS_ASSIGN(const ImageSetInfo train, InspectIdx(paths.train_images));
+  PS_ASSIGN(const ImageSetInfo test, InspectIdx(paths.test_images));
+  if (train.shape != test.shape) {
+    return ShapesDiffer(config.directory, train.shape, test.shape);
+  }
+  DatasetInfo info;
+  info.shape = Padded(config, train.shape);
+  PS_ASSIGN(info.classes, CountIdxClasses(paths));
+  PS_TRY(ApplyLimits(config, train.count, test.count, &info));
+  return info;
+}
+
+}  // namespace ps::worker

@@ -1,0 +1,347 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "ps/base/crc32c.h"
+#include "worker/data/npy_file.h"
+#include "worker/data/samples.h"
+
+namespace ps::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kClassesMax = int64_t{1} << 20;
+
+/// What a number of an inputs file is.
+enum class InputKind : uint8_t {
+  kBytes,   // uint8: divided by 255
+  kFloats,  // float32: as it is
+  kTokens,  // other whole numbers
+};
+
+/// A part: inputs, and labels unless the next token is what is learnt.
+struct Part {
+  NpyFile inputs;
+  std::vector<NpyFile> labels;  // none or one
+  uint64_t first = 0;           // number of its first sample
+};
+
+/// The parts of training or test data, in the order of their names.
+struct Parts {
+  std::vector<Part> parts;
+  uint64_t count = 0;
+};
+
+InputKind KindOf(const NpyFile& inputs) {
+  if (inputs.type() == ElementType::kU8) {
+    return InputKind::kBytes;
+  }
+  return inputs.type() == ElementType::kF32 ? InputKind::kFloats : InputKind::kTokens;
+}
+
+/// The files `prefix`*.npy of the folder by what stands for the star.
+std::map<std::string, std::string> FilesOf(
+    const std::string& directory, const std::string& prefix) {
+  std::map<std::string, std::string> files;
+  std::error_code error;  // a folder that cannot be listed is one without files
+  for (fs::directory_iterator it(directory, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    constexpr std::string_view kEnd = ".npy";
+    if (name.starts_with(prefix) && name.ends_with(kEnd) &&
+        name.size() >= prefix.size() + kEnd.size()) {
+      files[name.substr(prefix.size(), name.size() - prefix.size() - kEnd.size())] =
+          it->path().string();
+    }
+  }
+  return files;
+}
+
+Status LabelsFit(const NpyFile& inputs, const NpyFile& labels) {
+  if (labels.type() == ElementType::kF32) {
+    return Status::Corruption(
+        labels.path() + ": byte 0: labels of type float32; save labels.astype(numpy.uint32)");
+  }
+  const bool is_each_token = KindOf(inputs) == InputKind::kTokens && labels.shape().size() == 2;
+  if (labels.rows() == inputs.rows() &&
+      (labels.row_size() == 1 || (is_each_token && labels.shape() == inputs.shape()))) {
+    return Status::Ok();
+  }
+  return Status::Corruption(fmt::format(
+      "{}: byte 0: {} x {} labels for {} samples of {}; one label a sample is needed{}",
+      labels.path(),
+      labels.rows(),
+      labels.row_size(),
+      inputs.rows(),
+      inputs.path(),
+      KindOf(inputs) == InputKind::kTokens ? ", or one a token" : ""));
+}
+
+Result<Parts> OpenParts(const std::string& directory, const std::string& which) {
+  const auto inputs = FilesOf(directory, which + "-inputs");
+  auto labels = FilesOf(directory, which + "-labels");
+  const bool has_labels = !labels.empty();
+  if (inputs.empty()) {
+    return Status::NotFound(fmt::format(
+        "data.directory \"{}\" has no {}-inputs*.npy; write it with numpy.save", directory, which));
+  }
+  Parts set;
+  for (const auto& [number, path] : inputs) {
+    PS_ASSIGN(NpyFile file, NpyFile::Open(path));
+    Part part{std::move(file), {}, set.count};
+    set.count += part.inputs.rows();
+    if (has_labels) {
+      const auto found = labels.find(number);
+      if (found == labels.end()) {
+        return Status::NotFound(fmt::format(
+            "data.directory \"{}\" has no {}-labels{}.npy beside {}",
+            directory,
+            which,
+            number,
+            path));
+      }
+      PS_ASSIGN(NpyFile own, NpyFile::Open(found->second));
+      PS_TRY(LabelsFit(part.inputs, own));
+      part.labels.push_back(std::move(own));
+      labels.erase(found);
+    }
+    set.parts.push_back(std::move(part));
+  }
+  if (!labels.empty()) {
+    return Status::NotFound(
+        labels.begin()->second + ": there is no " + which + "-inputs" + labels.begin()->first +
+        ".npy beside it");
+  }
+  return set;
+}
+
+struct NpyData {
+  Parts train;
+  Parts test;
+};
+
+/// Every part is as the first one of the training data.
+Status PartsAgree(const NpyData& data) {
+  const Part& model = data.train.parts.front();
+  const auto row = [](const NpyFile& file) {
+    return std::vector<int64_t>(file.shape().begin() + 1, file.shape().end());
+  };
+  for (const Parts* set : {&data.train, &data.test}) {
+    for (const Part& part : set->parts) {
+      const bool has_labels = part.labels.empty() == model.labels.empty();
+      if (part.inputs.type() != model.inputs.type() || row(part.inputs) != row(model.inputs) ||
+          !has_labels ||
+          (!part.labels.empty() && part.labels[0].row_size() != model.labels[0].row_size())) {
+        return Status::Corruption(fmt::format(
+            "{}: byte 0: its type ({}), the shape of its samples or of their labels is not that of "
+            "{} ({}); all parts need the same",
+            part.inputs.path(),
+            ElementTypeName(part.inputs.type()),
+            model.inputs.path(),
+            ElementTypeName(model.inputs.type())));
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+Result<Shape> ShapeOf(const Part& part, uint32_t vocabulary) {
+  const std::vector<int64_t>& shape = part.inputs.shape();
+  const auto bad = [&](const std::string& what) {
+    return Status::Corruption(part.inputs.path() + ": byte 0: " + what);
+  };
+  if (KindOf(part.inputs) == InputKind::kTokens) {
+    if (shape.size() != 2 || (part.labels.empty() && shape[1] < 2)) {
+      return bad(
+          "tokens need the shape (samples, tokens), and without labels two tokens a sample; bytes "
+          "of images are uint8, measured values float32");
+    }
+    // Without labels the last token is only learnt.
+    const int64_t tokens = part.labels.empty() ? shape[1] - 1 : shape[1];
+    return Shape{1, tokens, 1, ShapeKind::kTokens, vocabulary};
+  }
+  if (part.labels.empty()) {
+    return bad("there are no labels beside it; only tokens can do without");
+  }
+  switch (shape.size()) {
+    case 1:
+      return Shape{1, 1, 1};
+    case 2:
+      return Shape{shape[1], 1, 1};
+    case 3:
+      return Shape{1, shape[1], shape[2]};
+    case 4:
+      return Shape{shape[1], shape[2], shape[3]};
+    default:
+      return bad("more than four dimensions; allowed: (samples, channels, height, width)");
+  }
+}
+
+Status CheckBelow(const NpyFile& file, int64_t limit, const char* what, const char* remedy) {
+  const uint64_t count = file.rows() * file.row_size();
+  for (uint64_t i = 0; i < count; ++i) {
+    const int64_t value = file.WholeAt(i);
+    if (value < 0 || value >= limit) {
+      return file.BadElement(
+          i,
+          fmt::format(
+              "{} {} is out of range; allowed is 0 to {}{}", what, value, limit - 1, remedy));
+    }
+  }
+  return Status::Ok();
+}
+
+Status CheckFinite(const NpyFile& file) {
+  const uint64_t count = file.rows() * file.row_size();
+  for (uint64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(file.FloatAt(i))) {
+      return file.BadElement(
+          i,
+          fmt::format(
+              "value {} of sample {} is {}; every value has to be a finite number",
+              i % file.row_size(),
+              i / file.row_size(),
+              file.FloatAt(i)));
+    }
+  }
+  return Status::Ok();
+}
+
+/// One more than the largest label in training; of tokens that are learnt, the vocabulary.
+Result<int64_t> CountClasses(const proto::DataConfig& config, const NpyData& data, int64_t labels) {
+  const Part& model = data.train.parts.front();
+  const bool is_tokens = KindOf(model.inputs) == InputKind::kTokens;
+  if (is_tokens && config.vocabulary == 0) {
+    return Status::InvalidArgument(
+        "data.vocabulary is 0, and data.directory has tokens; allowed: one more than the largest "
+        "token");
+  }
+  if (is_tokens && labels > 1) {
+    return int64_t{config.vocabulary};
+  }
+  int64_t largest = 0;
+  for (const Part& part : data.train.parts) {
+    PS_TRY(CheckBelow(part.labels[0], kClassesMax, "label", ""));
+    for (uint64_t i = 0; i < part.labels[0].rows(); ++i) {
+      largest = std::max(largest, part.labels[0].WholeAt(i));
+    }
+  }
+  if (largest == 0) {
+    return Status::Corruption(
+        model.labels[0].path() + ": byte 0: every label is 0; there are at least two classes");
+  }
+  return largest + 1;
+}
+
+/// The whole of `limit` samples, or all: values that fit, and the checksums of inputs and labels.
+Status CheckValues(
+    const Parts& set,
+    const DatasetInfo& info,
+    uint32_t vocabulary,
+    uint32_t* inputs,
+    uint32_t* labels) {
+  constexpr const char* kRemedy = ", or a larger data.vocabulary";
+  for (const Part& part : set.parts) {
+    if (KindOf(part.inputs) == InputKind::kTokens) {
+      PS_TRY(CheckBelow(part.inputs, vocabulary, "token", kRemedy));
+    } else if (KindOf(part.inputs) == InputKind::kFloats) {
+      PS_TRY(CheckFinite(part.inputs));
+    }
+    *inputs = Crc32c(std::as_bytes(part.inputs.data()), *inputs);
+    for (const NpyFile& file : part.labels) {
+      PS_TRY(CheckBelow(file, info.classes, "label", "; the training labels say so"));
+      *labels = Crc32c(std::as_bytes(file.data()), *labels);
+    }
+  }
+  return Status::Ok();
+}
+
+class NpySamples final : public Samples {
+ public:
+  explicit NpySamples(Parts set) : set_(std::move(set)) {}
+
+  void Read(uint64_t sample, uint64_t /*draw*/, std::span<float> input, std::span<uint32_t> labels)
+      const override {
+    const auto behind = std::upper_bound(
+        set_.parts.begin(), set_.parts.end(), sample, [](uint64_t number, const Part& part) {
+          return number < part.first;
+        });
+    const Part& part = *(behind - 1);
+    const uint64_t begin = (sample - part.first) * part.inputs.row_size();
+    constexpr float kByteScale = 1.0F / 255;
+    switch (KindOf(part.inputs)) {
+      case InputKind::kFloats:
+        for (size_t i = 0; i < input.size(); ++i) {
+          input[i] = part.inputs.FloatAt(begin + i);
+        }
+        break;
+      case InputKind::kBytes:
+        for (size_t i = 0; i < input.size(); ++i) {
+          input[i] = static_cast<float>(part.inputs.data()[begin + i]) * kByteScale;
+        }
+        break;
+      case InputKind::kTokens:
+        for (size_t i = 0; i < input.size(); ++i) {
+          input[i] = static_cast<float>(part.inputs.WholeAt(begin + i));
+        }
+        break;
+    }
+    const bool has_labels = !part.labels.empty();
+    const NpyFile& source = has_labels ? part.labels[0] : part.inputs;
+    const uint64_t at = has_labels ? (sample - part.first) * labels.size() : begin + 1;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      labels[i] = static_cast<uint32_t>(source.WholeAt(at + i));
+    }
+  }
+
+ private:
+  const Parts set_;
+};
+
+Result<NpyData> OpenNpy(const proto::DataConfig& config, DatasetInfo* info) {
+  NpyData data;
+  PS_ASSIGN(data.train, OpenParts(config.directory, "train"));
+  PS_ASSIGN(data.test, OpenParts(config.directory, "test"));
+  PS_TRY(PartsAgree(data));
+  const Part& model = data.train.parts.front();
+  PS_ASSIGN(info->shape, ShapeOf(model, config.vocabulary));
+  info->labels =
+      model.labels.empty() ? info->shape.height : static_cast<int64_t>(model.labels[0].row_size());
+  PS_ASSIGN(info->classes, CountClasses(config, data, info->labels));
+  PS_TRY(ApplyLimits(config, data.train.count, data.test.count, info));
+  return data;
+}
+
+}  // namespace
+
+Result<LoadedData> LoadNpy(const proto::DataConfig& config) {
+  LoadedData loaded;
+  PS_ASSIGN(NpyData data, OpenNpy(config, &loaded.info));
+  loaded.fingerprint = FingerprintOf(loaded.info);
+  proto::DatasetFingerprint& print = loaded.fingerprint;
+  PS_TRY(CheckValues(
+      data.train,
+      loaded.info,
+      config.vocabulary,
+      &print.train_images_crc,
+      &print.train_labels_crc));
+  PS_TRY(CheckValues(
+      data.test, loaded.info, config.vocabulary, &print.test_images_crc, &print.test_labels_crc));
+  loaded.train = std::make_unique<NpySamples>(std::move(data.train));
+  loaded.test = std::make_unique<NpySamples>(std::move(data.test));
+  return loaded;
+}
+
+Result<DatasetInfo> InspectNpy(const proto::DataConfig& config) {
+  DatasetInfo info;
+  PS_TRY(OpenNpy(config, &info).status());
+  return info;
+}
+
+}  // namespace ps::worker

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "ps/base/status.h"
+#include "ps/proto/job_config.h"
+#include "ps/proto/messages.h"
+#include "worker/model/model.h"
+
+// What each format makes of its files. Private to this folder; dataset.h chooses among them.
+
+namespace ps::worker {
+
+/// What a job needs to know of its data to make a model and to count samples.
+struct DatasetInfo {
+  Shape shape;
+  int64_t classes = 0;
+  int64_t labels = 1;        // a sample's: one, or one for each of its tokens
+  uint64_t train_count = 0;  // after DataConfig::train_samples
+  uint64_t test_count = 0;
+
+  friend bool operator==(const DatasetInfo&, const DatasetInfo&) = default;
+};
+
+/// Samples in the order of the files. Thread: any.
+class Samples {
+ public:
+  virtual ~Samples() = default;
+
+  /// Writes a sample as it enters the model, and its labels; a label may be kNoLabel. What is drawn
+  /// by chance follows from (sample, draw). Requires: spans of the info's sizes.
+  virtual void Read(
+      uint64_t sample, uint64_t draw, std::span<float> input, std::span<uint32_t> labels) const = 0;
+};
+
+struct LoadedData {
+  DatasetInfo info;
+  proto::DatasetFingerprint fingerprint;
+  std::unique_ptr<const Samples> train;
+  std::unique_ptr<const Samples> test;
+};
+
+// Each Load reads and checks all that the config's limits leave; Inspect is as brief as the format
+// allows. Errors: as Dataset::Load.
+
+/// idx, cifar10, cifar100.
+Result<LoadedData> LoadImages(const proto::DataConfig& config);
+Result<DatasetInfo> InspectImages(const proto::DataConfig& config);
+Result<LoadedData> LoadText(const proto::DataConfig& config);
+Result<LoadedData> LoadNpy(const proto::DataConfig& config);
+Result<DatasetInfo> InspectNpy(const proto::DataConfig& config);
+
+/// The samples that the config asks for must be there. Puts their numbers into `info`.
+Status ApplyLimits(
+    const proto::DataConfig& config, uint64_t train_count, uint64_t test_count, DatasetInfo* info);
+
+/// Shape, classes and counts of the info; the checksums are the caller's to add.
+proto::DatasetFingerprint FingerprintOf(const DatasetInfo& info);
+
+}  // namespace ps::worker
