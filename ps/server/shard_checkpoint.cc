@@ -56,9 +56,12 @@ void ShardCore::BeginCheckpoint(const proto::CheckpointRequest& request, proto::
   }
 }
 
-/// The chunks that have the step under way.
+/// The chunks that have the step under way, be it from a restore that nothing was pushed after.
 std::vector<ChunkKey> ShardCore::AppliedOf(const Member& member) const {
   std::vector<ChunkKey> applied;
+  for (const size_t index : member.restored) {
+    applied.push_back(store_.chunks()[index].key);
+  }
   const Intake& intake = member.intake;
   const bool is_under_way = intake.step == member.last_step + 1;
   for (size_t i = 0; is_under_way && i < store_.size(); ++i) {

@@ -272,6 +272,25 @@ TEST(CheckpointTest, WhatItHasOfAStepUnderWayIsNotAppliedAgain) {
   EXPECT_THAT(rig.Versions(), ElementsAre(3, 3, 3)) << "one chunk of it was there";
 }
 
+/// A second checkpoint is made before the member has come back, and restored.
+TEST(CheckpointTest, WhatItHadOfAStepWhenItWasRestoredIsInTheNextCheckpoint) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Push(rig.Frame(1, 1, {kFirst}, 0.25F));
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  rig.Deliver(kCoordinator, rig.Later(2, 1));
+  rig.RunDisk();
+  rig.Deliver(kCoordinator, Request(2));
+  rig.RunDisk();
+  rig.Deliver(kCoordinator, rig.Later(3, 2));
+  rig.RunDisk();
+  rig.sent.all.clear();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  EXPECT_EQ(rig.OnlyPushReply().step, 1U);
+  EXPECT_THAT(rig.Versions(), ElementsAre(1, 1, 1)) << "each chunk once";
+}
+
 TEST(CheckpointTest, ACheckpointThatCannotBeReadIsSaidAndAnotherOneTaken) {
   CheckpointRig rig;
   rig.Begin();
