@@ -116,12 +116,12 @@ Result<std::vector<uint32_t>> FleetDesk::WantedAfter(
           "no group of workers has the type {}; there are: {}", change.type, TypesOf(groups)));
     }
     const int64_t then = (change.is_relative ? now : 0) + change.count;
-    if (then < 0 || then > kSeatsMax) {
+    if (then < 0 || then > job_->options.seats_max) {
       return Status::InvalidArgument(fmt::format(
           "that would be {} workers{}; allowed: 0 to {}",
           then,
           change.type.empty() ? "" : " of type " + change.type,
-          kSeatsMax));
+          job_->options.seats_max));
     }
     if (SumOf(weights) == 0) {
       weights.assign(weights.size(), 1);
@@ -136,9 +136,9 @@ Result<std::vector<uint32_t>> FleetDesk::WantedAfter(
 
 Status FleetDesk::CheckWanted(const std::vector<uint32_t>& wanted) const {
   const uint64_t sum = SumOf(wanted);
-  if (sum > kSeatsMax) {
+  if (sum > job_->options.seats_max) {
     return Status::InvalidArgument(
-        fmt::format("that would be {} workers; allowed: {} in all", sum, kSeatsMax));
+        fmt::format("that would be {} workers; allowed: {} in all", sum, job_->options.seats_max));
   }
   if (job_->shards.are_all_ready() && sum > job_->MembersMax()) {
     return Status::InvalidArgument(fmt::format(
@@ -230,8 +230,8 @@ void FleetDesk::FillGroup(
     uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call) {
   for (uint32_t i = 0; i < missing; ++i) {
     const bool is_vacant = i < seating.vacant.size();
-    if (!is_vacant && job_->seats.size() == kSeatsMax) {
-      job_->log->Warning("no_seat_left", {{"seats", kSeatsMax}, {"missing", missing - i}});
+    if (!is_vacant && job_->seats.size() >= job_->options.seats_max) {
+      job_->log->Warning("no_seat_left", {{"seats", job_->seats.size()}, {"missing", missing - i}});
       return;
     }
     const WorkerId seat = is_vacant ? seating.vacant[i] : job_->seats.AddScaled(group);

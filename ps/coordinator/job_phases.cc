@@ -254,7 +254,8 @@ void JobPhases::FireFault(uint32_t place, const Call& call) {
       notices_->Kill(seat, call);
       break;
     case proto::FaultKind::kAdd:
-      for (uint32_t i = 0; i < fault.add.count && job_->seats.size() < kSeatsMax; ++i) {
+      for (uint32_t i = 0; i < fault.add.count && job_->seats.size() < job_->options.seats_max;
+           ++i) {
         const WorkerId added = job_->seats.AddFresh(place);
         job_->log->Info("fault_add", {{"worker", added.value}});
         job_->seats.Expect(added);

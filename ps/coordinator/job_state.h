@@ -31,8 +31,9 @@ struct CoordinatorOptions {
   uint64_t train_samples = 0;       // of an epoch, > 0
   uint64_t test_samples = 0;        // 0: nothing is evaluated
   int64_t classes = 0;              // that a sample may be of; 0: not known
-  std::string run_directory;        // for JobStatus only
-  std::string software;             // name and version, for the model's file
+  uint32_t seats_max = proto::kSeatsMax;
+  std::string run_directory;  // for JobStatus only
+  std::string software;       // name and version, for the model's file
   // All outlive the job.
   ModelSource* model_source = nullptr;             // null: the initial values are drawn
   ModelSink* model_sink = nullptr;                 // null: no model is left at the end

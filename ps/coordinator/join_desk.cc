@@ -250,7 +250,7 @@ std::optional<WorkerId> JoinDesk::SeatOfReturning(
 }
 
 std::optional<WorkerId> JoinDesk::FreshSeat() {
-  if (job_->seats.size() == kSeatsMax) {
+  if (job_->seats.size() >= job_->options.seats_max) {
     return std::nullopt;
   }
   const WorkerId seat(job_->seats.size());
@@ -272,7 +272,8 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
     job_->Refuse(
         call,
         StatusCode::kOverloaded,
-        fmt::format("all {} seats are taken; a worker can join when one has left", kSeatsMax));
+        fmt::format(
+            "all {} seats are taken; a worker can join when one has left", job_->seats.size()));
     return;
   }
   if (job_->membership.members().size() >= job_->MembersMax()) {

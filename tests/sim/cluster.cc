@@ -191,6 +191,9 @@ coordinator::CoordinatorOptions Cluster::JobOptions() {
   options.tensors = SimulatedTensors(scenario_);
   options.train_samples = scenario_.train_samples;
   options.test_samples = 20;
+  if (scenario_.has_few_seats) {
+    options.seats_max = scenario_.workers + 1;
+  }
   options.model_source = scenario_.has_values ? &source_ : nullptr;
   options.model_sink = &sink_file_;
   options.manifests = disk_.get();

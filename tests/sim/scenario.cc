@@ -112,6 +112,7 @@ void DrawFleet(Random* random, Scenario* s) {
   if (s->is_replacing && random->Chance(0.7)) {
     s->scales = 1 + static_cast<uint32_t>(random->Below(4));
   }
+  s->has_few_seats = random->Chance(0.15);
 }
 
 void DrawCheckpoints(Random* random, Scenario* s) {

@@ -80,8 +80,9 @@ struct Scenario {
   uint32_t server_kills_with_damage = 0;                   // and a bit on the disk is another one
 
   // The fleet that is wanted.
-  bool is_replacing = false;  // the coordinator replaces workers, not the launcher
-  uint32_t scales = 0;        // of the fleet, up, down, or by one worker; is_replacing only
+  bool is_replacing = false;   // the coordinator replaces workers, not the launcher
+  uint32_t scales = 0;         // of the fleet, up, down, or by one worker; is_replacing only
+  bool has_few_seats = false;  // one more than workers
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, messages are late or repeated,
@@ -158,6 +159,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("server_kills_with_damage", s.server_kills_with_damage);
   visit("is_replacing", s.is_replacing);
   visit("scales", s.scales);
+  visit("has_few_seats", s.has_few_seats);
   visit("disturbed_for", s.disturbed_for);
 }
 
