@@ -214,7 +214,8 @@ TEST(CommandLineTest, CompletionIsForShellsThatAreKnown) {
 TEST(CommandLineTest, AMistypedCommandNamesTheNearest) {
   EXPECT_EQ(ErrorOf({"trian", "job.json"}), "unknown command 'trian'; did you mean 'train'?");
   EXPECT_THAT(
-      ErrorOf({"deploy"}), StartsWith("unknown command 'deploy'; there are: train, check, runs, "));
+      ErrorOf({"deploy"}),
+      StartsWith("unknown command 'deploy'; there are: train, check, model, runs, "));
 }
 
 TEST(CommandLineTest, AMistypedFlagNamesTheNearest) {
