@@ -215,7 +215,7 @@ TEST(CommandLineTest, AMistypedCommandNamesTheNearest) {
   EXPECT_EQ(ErrorOf({"trian", "job.json"}), "unknown command 'trian'; did you mean 'train'?");
   EXPECT_THAT(
       ErrorOf({"deploy"}),
-      StartsWith("unknown command 'deploy'; there are: train, check, model, runs, "));
+      StartsWith("unknown command 'deploy'; there are: train, check, model, "));
 }
 
 TEST(CommandLineTest, AMistypedFlagNamesTheNearest) {
