@@ -339,7 +339,7 @@ void Cluster::CheckModel() {
   } else if (!sink_file_.IsWhole()) {
     violations_.push_back("elements of the model's file were not written, or twice");
   } else {
-    oracle_.CheckModel(sink_file_.tensors());
+    oracle_.CheckModel(sink_file_.tensors(), is_stopped_);
   }
 }
 

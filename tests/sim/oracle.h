@@ -130,7 +130,7 @@ class Oracle {
   /// The run is over, or was stopped: then the epochs need not be complete.
   void CheckFinalState(const proto::JobState& job, bool is_stopped);
   /// What the run has left as its model, by tensor, is what the shards had at the end.
-  void CheckModel(const std::vector<std::vector<float>>& model);
+  void CheckModel(const std::vector<std::vector<float>>& model, bool is_stopped);
 
   const std::vector<std::string>& violations() const { return violations_; }
 
