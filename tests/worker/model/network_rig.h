@@ -36,12 +36,12 @@ class PinnedValues {
 /// are what a test looks at and changes; the network works on pinned copies of them.
 struct NetworkRig {
   NetworkRig(
-      kernels::Backend* backend,
+      kernels::Backend* on,
       const proto::ModelConfig& config,
       const Shape& input,
       int64_t n,
       int64_t classes)
-      : backend(backend), model(MakeModel(config, input, classes).value()) {
+      : backend(on), model(MakeModel(config, input, classes).value()) {
     for (uint32_t i = 0; i < model.tensors.size(); ++i) {
       const int64_t size = model.tensors[i].element_count();
       parameters.emplace_back(static_cast<size_t>(size));

@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Provider{NoticeService::kEc2, "ec2", 120},
         Provider{NoticeService::kGcp, "gcp", 30},
         Provider{NoticeService::kAzure, "azure", 30}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& suite) { return suite.param.name; });
 
 TEST_P(EveryProvider, SaysNothingOfAMachineThatStays) {
   const auto source = Source(GetParam().service, Machine("calm"));
