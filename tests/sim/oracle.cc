@@ -224,7 +224,8 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
 
 void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
   const Process& process = processes_.at(node);
-  if (process.life == nullptr || !process.view->IsSetUp() ||
+  // A shutdown may overtake the last round of a run that is ended at once.
+  if (process.life == nullptr || !process.view->IsSetUp() || process.view->IsShutDown() ||
       commit.round != process.life->parameters.round + 1) {
     return;
   }

@@ -51,6 +51,7 @@ class ShardView {
   virtual std::span<const float> ValuesOf(ChunkKey key) const = 0;
   /// Its parameters have their values.
   virtual bool IsSetUp() const = 0;
+  virtual bool IsShutDown() const = 0;
   /// A round is being committed: some values are of it already, and others are not.
   virtual bool IsBetweenVersions() const = 0;
 };

@@ -64,7 +64,7 @@ void Servers::Run(uint32_t server, int64_t pid) {
 void Servers::Tick(Process* process) {
   world_.network->WhenAwake(process->node, [this, process] {
     process->shard_node->Tick();
-    if (process->shard_node->is_shut_down()) {
+    if (process->shard_node->IsShutDown()) {
       process->is_alive = false;
       process->shard_node->Kill(false);
       ReportEnd(*process, "exited");

@@ -141,7 +141,7 @@ class ShardNode final : public Node, public ShardView {
     disk_.Close();
   }
 
-  bool is_shut_down() const { return core_.is_shut_down(); }
+  bool IsShutDown() const override { return core_.is_shut_down(); }
 
   void OnAccepted(proto::PeerId /*peer*/, const proto::Hello& /*hello*/) override {}
 
