@@ -233,6 +233,9 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     }
     // A shard has begun a new life between its acknowledgement and this report.
     job_->edit.checkpoints.steps_undone += done.lives < lives ? 1 : 0;
+    if (done.lives == lives && !job_->shards.are_all_ready()) {
+      job_->shards.MarkServed(call.now);
+    }
     const double before = record->step_seconds;
     const double seconds = Seconds(call.now - member->last_step);
     record->step_seconds =

@@ -59,6 +59,15 @@ void ShardTable::MarkReady(Shard* shard) {
   Edit(*shard).is_ready = true;
 }
 
+void ShardTable::MarkServed(TimePoint now) {
+  for (Shard& shard : shards_) {
+    if (shard.has_chunks && shard.record->is_registered && !shard.record->is_ready) {
+      MarkReady(&shard);
+      shard.ready_at = now;
+    }
+  }
+}
+
 void ShardTable::LoseProcess(Shard* shard, TimePoint now) {
   ShardRecord* const record = &Edit(*shard);
   if (record->pid != 0) {

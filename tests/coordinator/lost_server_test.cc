@@ -65,6 +65,23 @@ TEST_F(LostServerTest, AStepThatIsReportedAfterAServerLostItIsUndone) {
   EXPECT_EQ(checkpoints().steps_undone, 1U) << "the server that came back has it";
 }
 
+/// A step that a shard acknowledged in its new life shows that the shard was ready.
+TEST_F(LostServerTest, StepsOfAServerWhoseWordThatItIsBackWasLostAreUndoneToo) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].membership = proto::Membership();
+  harness_.shards[1].is_mute = true;
+  harness_.RegisterShard(1, 777);
+  harness_.shards[1].life = 2;
+  const proto::StepDone had = harness_.MakeStep(&workers_[0], grants_[0], grants_[0].begin);
+  harness_.Give(workers_[0].peer, proto::StepReport{workers_[0].incarnation, {had}});
+  EXPECT_EQ(checkpoints().steps_undone, 0U);
+  harness_.Exit(ProcessKind::kServer, 1, 777, "killed by signal 9");
+  EXPECT_EQ(checkpoints().steps_undone, 1U);
+}
+
 TEST_F(LostServerTest, OneThatWasOpenWhenAServerWasLostIsGivenUp) {
   Begin();
   harness_.shards[0].checkpoint_code.reset();
