@@ -1,5 +1,6 @@
 // ps_worker: one worker of a job. psctl and launchers start it; a person can too, to add a machine.
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -116,7 +117,7 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFla
 
 Status Work(WorkerProgram::Options options, std::optional<int64_t> run_start, LogSink* sink) {
   const std::string node =
-      options.join.has_seat ? "w" + std::to_string(options.join.seat.value) : "worker";
+      options.join.has_seat ? fmt::format("w{}", options.join.seat.value) : "worker";
   Logger log(node, &SystemTime(), sink, run_start);
   options.on_named = [&log](const std::string& name) { log.Rename(name); };
   WorkerProgram program(std::move(options), &log);

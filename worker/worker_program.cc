@@ -1,5 +1,7 @@
 #include "worker/worker_program.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -22,7 +24,7 @@ constexpr size_t kNoticeBytesMax = 64;
 constexpr uint32_t kEndless = std::numeric_limits<uint32_t>::max();
 
 std::string NameOf(WorkerId seat) {
-  return "w" + std::to_string(seat.value);
+  return fmt::format("w{}", seat.value);
 }
 
 }  // namespace
@@ -245,13 +247,13 @@ void WorkerProgram::ConnectShard(const proto::ShardAddress& address, Incarnation
       [this, address, incarnation](const Result<proto::PeerId>& peer) {
         if (!peer.ok()) {
           Exit(Status(peer.status())
-                   .Annotate("connect to shard " + std::to_string(address.shard.value)));
+                   .Annotate(fmt::format("connect to shard {}", address.shard.value)));
           return;
         }
         shards_[*peer] = {address, incarnation};
         core_->OnShardConnected(address.shard, *peer, SystemTime().Now(), endpoint_.get());
       },
-      RetryOf("shard " + std::to_string(address.shard.value), address.host, address.port));
+      RetryOf(fmt::format("shard {}", address.shard.value), address.host, address.port));
 }
 
 void WorkerProgram::Warn(const char* event, const std::string& text) const {

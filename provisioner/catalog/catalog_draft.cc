@@ -1,5 +1,7 @@
 #include "provisioner/catalog/catalog_draft.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -104,9 +106,12 @@ CatalogDraft::Finished CatalogDraft::Finish(const std::string& region, int quota
     finished.types.push_back(std::move(type));
   }
   for (const auto& [missing, names] : left_out) {
-    finished.notes.push_back(
-        "left out " + std::to_string(names.size()) + (names.size() == 1 ? " type" : " types") +
-        " without " + missing + ": " + FirstOf(names));
+    finished.notes.push_back(fmt::format(
+        "left out {}{} without {}: {}",
+        names.size(),
+        names.size() == 1 ? " type" : " types",
+        missing,
+        FirstOf(names)));
   }
   return finished;
 }

@@ -1,5 +1,7 @@
 #include "provisioner/catalog/catalog_import.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -239,13 +241,13 @@ class Importer {
   Status SpotLine(
       const ImportFile& file, const CsvTable::Row& row, std::map<std::string, std::string>& times) {
     const auto error = [&](const std::string& what) {
-      return Status::InvalidArgument(file.name + ":" + std::to_string(row.line) + ": " + what);
+      return Status::InvalidArgument(fmt::format("{}:{}: {}", file.name, row.line, what));
     };
     constexpr size_t kCells = 5;
     if (row.cells.size() != kCells) {
-      return error(
-          std::to_string(row.cells.size()) +
-          " cells; allowed: zone, type, product, price and time, between tabs");
+      return error(fmt::format(
+          "{} cells; allowed: zone, type, product, price and time, between tabs",
+          row.cells.size()));
     }
     const std::string& zone = row.cells[0];
     const std::string& name = row.cells[1];

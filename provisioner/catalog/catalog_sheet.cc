@@ -1,5 +1,7 @@
 #include "provisioner/catalog/catalog_sheet.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -80,9 +82,12 @@ Result<Sheet> Sheet::Parse(const ImportFile& file) {
   }
   for (const CsvTable::Row& row : sheet.table_.rows) {
     if (row.cells.size() != sheet.titles_.size()) {
-      return Status::InvalidArgument(
-          file.name + ":" + std::to_string(row.line) + ": " + std::to_string(row.cells.size()) +
-          " cells; allowed: " + std::to_string(sheet.titles_.size()) + ", as in the header");
+      return Status::InvalidArgument(fmt::format(
+          "{}:{}: {} cells; allowed: {}, as in the header",
+          file.name,
+          row.line,
+          row.cells.size(),
+          sheet.titles_.size()));
     }
   }
   if (!sheet.Has(Field::kType) && !(sheet.Has(Field::kDevice) && sheet.Has(Field::kMemory))) {
@@ -140,9 +145,13 @@ std::optional<double> Sheet::GigabitWords(const CsvTable::Row& row, Field field)
 }
 
 Status Sheet::Error(const CsvTable::Row& row, Field field, const std::string& allowed) const {
-  return Status::InvalidArgument(
-      file_->name + ":" + std::to_string(row.line) + ": " + titles_[*ColumnOf(field)] + " is \"" +
-      Text(row, field) + "\"; " + allowed);
+  return Status::InvalidArgument(fmt::format(
+      "{}:{}: {} is \"{}\"; {}",
+      file_->name,
+      row.line,
+      titles_[*ColumnOf(field)],
+      Text(row, field),
+      allowed));
 }
 
 std::optional<size_t> Sheet::ColumnOf(Field field) const {

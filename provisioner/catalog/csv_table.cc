@@ -1,5 +1,7 @@
 #include "provisioner/catalog/csv_table.h"
 
+#include <fmt/core.h>
+
 namespace ps::provisioner {
 namespace {
 
@@ -72,9 +74,11 @@ Result<CsvTable> ParseCsv(std::string_view text, char separator, const std::stri
     row.line = reader.line();
     do {
       if (!reader.Cell(row.cells.emplace_back())) {
-        return Status::InvalidArgument(
-            file + ":" + std::to_string(row.line) +
-            ": a double quote is never closed; allowed: \"...\", with \"\" for a quote inside");
+        return Status::InvalidArgument(fmt::format(
+            "{}:{}: a double quote is never closed; allowed: \"...\", with \"\" for a "
+            "quote inside",
+            file,
+            row.line));
       }
     } while (reader.SkipToNextCell());
     if (row.cells.size() > 1 || !row.cells.front().empty()) {

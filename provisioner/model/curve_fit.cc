@@ -2,6 +2,8 @@
 // curve when it is first down to a loss: a goal asks for that, and training that overshoots for a
 // while does not blur it.
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -317,10 +319,11 @@ class CurveFitter {
 Result<proto::CurveFit> FitCurves(std::span<const proto::LossSample> samples) {
   std::vector<Curve> curves = CurvesOf(samples);
   if (curves.empty()) {
-    return Status::InvalidArgument(
-        "the loss needs " + std::to_string(kCurvePointsNeeded) +
-        " points of a curve that falls; there are " + std::to_string(samples.size()) +
-        (samples.empty() ? "" : " of curves that are too short or do not fall: train for longer"));
+    return Status::InvalidArgument(fmt::format(
+        "the loss needs {} points of a curve that falls; there are {}{}",
+        kCurvePointsNeeded,
+        samples.size(),
+        samples.empty() ? "" : " of curves that are too short or do not fall: train for longer"));
   }
   return CurveFitter(std::move(curves)).Fit();
 }

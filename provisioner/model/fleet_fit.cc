@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -99,10 +101,10 @@ Result<proto::QueueFit> FitQueue(const FitJob& job, std::span<const proto::Fleet
   const std::vector<FleetCase> cases = CasesOf(job.classes, fleets);
   const auto is_shared = [](const FleetCase& one) { return one.workers > 1; };
   if (cases.size() < 3 || std::ranges::none_of(cases, is_shared)) {
-    return Status::InvalidArgument(
-        "the queue needs 3 measured fleets of profiled workers, one of 2 workers or more; there "
-        "are " +
-        std::to_string(cases.size()));
+    return Status::InvalidArgument(fmt::format(
+        "the queue needs 3 measured fleets of profiled workers, one of 2 workers or "
+        "more; there are {}",
+        cases.size()));
   }
   // Overhead between nothing and all of the fastest worker's measured step.
   double step_min_s = std::numeric_limits<double>::infinity();
@@ -164,9 +166,8 @@ Result<proto::ContentionFit> FitContention(
     is_contended |= request > one.servers.hosts * one.servers.link_bytes_per_s;
   }
   if (sizes.size() < 3) {
-    return Status::InvalidArgument(
-        "contention needs fleets of 3 sizes, say 2, 4 and 7 workers; there are " +
-        std::to_string(sizes.size()));
+    return Status::InvalidArgument(fmt::format(
+        "contention needs fleets of 3 sizes, say 2, 4 and 7 workers; there are {}", sizes.size()));
   }
   if (!is_contended) {
     return Status::InvalidArgument(

@@ -1,5 +1,7 @@
 #include "provisioner/model/job_models.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -211,9 +213,11 @@ Result<JobModels> BuildJobModels(
         "no type of the catalog has a profile of " + profile.job + ": run `psctl profile` on one");
   }
   if (classes.size() > QueueSpeedModel::kClassesMax) {
-    return Status::InvalidArgument(
-        std::to_string(classes.size()) + " types and minibatches of workers; at most " +
-        std::to_string(QueueSpeedModel::kClassesMax) + " are planned with: name the ones to use");
+    return Status::InvalidArgument(fmt::format(
+        "{} types and minibatches of workers; at most {} are planned with: name the "
+        "ones to use",
+        classes.size(),
+        QueueSpeedModel::kClassesMax));
   }
   models.traffic = TrafficOf(profile);
   for (const proto::FleetSample& fleet : profile.fleets) {

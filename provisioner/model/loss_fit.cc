@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -151,10 +153,11 @@ Status CheckMixes(std::span<const proto::LossSample> samples) {
     sizes.insert(sample.workers);
   }
   if (mixes.size() < 3 || sizes.size() < 2) {
-    return Status::InvalidArgument(
-        "the loss with heterogeneity needs curves of 3 fleets that differ in it and of 2 sizes; "
-        "there are " +
-        std::to_string(mixes.size()) + " and " + std::to_string(sizes.size()));
+    return Status::InvalidArgument(fmt::format(
+        "the loss with heterogeneity needs curves of 3 fleets that differ in it and of "
+        "2 sizes; there are {} and {}",
+        mixes.size(),
+        sizes.size()));
   }
   return Status::Ok();
 }
@@ -164,9 +167,8 @@ Status CheckMixes(std::span<const proto::LossSample> samples) {
 Result<proto::LossFit> FitLoss(
     std::span<const proto::LossSample> samples, const LossFitOptions& options) {
   if (samples.size() < kPointsNeeded) {
-    return Status::InvalidArgument(
-        "the loss needs " + std::to_string(kPointsNeeded) + " points of a curve; there are " +
-        std::to_string(samples.size()));
+    return Status::InvalidArgument(fmt::format(
+        "the loss needs {} points of a curve; there are {}", kPointsNeeded, samples.size()));
   }
   if (options.has_heterogeneity) {
     PS_TRY(CheckMixes(samples));
@@ -175,9 +177,11 @@ Result<proto::LossFit> FitLoss(
   const double top = QuarterMedian(sorted, /*is_last=*/false);
   const double bottom = QuarterMedian(sorted, /*is_last=*/true);
   if (!(bottom < top)) {
-    return Status::InvalidArgument(
-        "the measured loss does not fall: its last quarter has a median of " +
-        std::to_string(bottom) + ", its first of " + std::to_string(top) + "; train for longer");
+    return Status::InvalidArgument(fmt::format(
+        "the measured loss does not fall: its last quarter has a median of {:.6f}, "
+        "its first of {:.6f}; train for longer",
+        bottom,
+        top));
   }
   Scales scales;
   scales.steps_max = sorted.back().steps;

@@ -1,5 +1,7 @@
 #include "provisioner/model/profile_fit.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -34,9 +36,10 @@ Result<MemoryFit> FitMemory(std::span<const MemorySample> samples) {
     }
   }
   if (sizes.size() < 2 || slopes.empty()) {
-    return Status::InvalidArgument(
-        "memory needs 2 different minibatches that take different amounts of it; there are " +
-        std::to_string(sizes.size()) + " minibatches");
+    return Status::InvalidArgument(fmt::format(
+        "memory needs 2 different minibatches that take different amounts of it; there "
+        "are {} minibatches",
+        sizes.size()));
   }
   MemoryFit fit;
   fit.samples_per_gib = Median(slopes);

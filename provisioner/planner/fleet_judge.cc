@@ -1,5 +1,7 @@
 #include "provisioner/planner/fleet_judge.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -72,8 +74,7 @@ Status CheckOffers(const PlanProblem& problem) {
     }
     if (offer.held > offer.quota) {
       return Status::InvalidArgument(
-          name + ": " + std::to_string(offer.held) + " are held, beyond its quota of " +
-          std::to_string(offer.quota));
+          fmt::format("{}: {} are held, beyond its quota of {}", name, offer.held, offer.quota));
     }
     const auto k = static_cast<size_t>(offer.worker_class);
     is_pooled[k] = is_pooled[k] || offer.pool >= 0;
@@ -86,10 +87,11 @@ Status CheckOffers(const PlanProblem& problem) {
       const auto pool = static_cast<size_t>(offer.pool);
       held[pool] += offer.held;
       if (held[pool] > problem.pools[pool].quota) {
-        return Status::InvalidArgument(
-            classes[static_cast<size_t>(offer.worker_class)].name + ": " +
-            std::to_string(held[pool]) + " are held, beyond its quota of " +
-            std::to_string(problem.pools[pool].quota));
+        return Status::InvalidArgument(fmt::format(
+            "{}: {} are held, beyond its quota of {}",
+            classes[static_cast<size_t>(offer.worker_class)].name,
+            held[pool],
+            problem.pools[pool].quota));
       }
     }
   }
@@ -102,9 +104,8 @@ Status CheckOffers(const PlanProblem& problem) {
   }
   constexpr int64_t kWorkersMax = 100'000;
   if (workers > kWorkersMax) {
-    return Status::InvalidArgument(
-        "the quotas add up to " + std::to_string(workers) + " workers; at most " +
-        std::to_string(kWorkersMax) + " can be planned");
+    return Status::InvalidArgument(fmt::format(
+        "the quotas add up to {} workers; at most {} can be planned", workers, kWorkersMax));
   }
   return Status::Ok();
 }

@@ -1,5 +1,7 @@
 #include "provisioner/planner/plan_setup.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -42,7 +44,7 @@ Status CheckCounts(
     const std::string& what,
     const std::vector<TypeCount>& counts) {
   for (const TypeCount& count : counts) {
-    const std::string batch = count.minibatch > 0 ? ":" + std::to_string(count.minibatch) : "";
+    const std::string batch = count.minibatch > 0 ? fmt::format(":{}", count.minibatch) : "";
     const std::string name = what + " " + count.instance_type + batch;
     if (catalog.Find(count.instance_type) == nullptr) {
       return Status::InvalidArgument(name + ", a type that the catalog does not have");
@@ -88,9 +90,11 @@ Result<ServerOffer> OfferOf(
   }
   const int quota = CountOf(setup.quotas, type->name, type->quota);
   if (range.hosts_max > quota) {
-    return Status::InvalidArgument(
-        "servers " + range.instance_type + ": " + std::to_string(range.hosts_max) +
-        " hosts, beyond the type's quota of " + std::to_string(quota));
+    return Status::InvalidArgument(fmt::format(
+        "servers {}: {} hosts, beyond the type's quota of {}",
+        range.instance_type,
+        range.hosts_max,
+        quota));
   }
   return ServerOffer{
       range.instance_type,

@@ -20,7 +20,7 @@ std::string ModelFingerprint(const std::vector<TensorSpec>& tensors) {
   for (const TensorSpec& tensor : tensors) {
     text += tensor.name;
     for (const int64_t size : tensor.shape) {
-      text += " " + std::to_string(size);
+      text += fmt::format(" {}", size);
     }
     text += "\n";
   }

@@ -1,5 +1,7 @@
 #include "provisioner/profile/profile_merge.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -94,9 +96,13 @@ std::string Distrust(
     const proto::WorkerProfile* known = older.Find(worker.instance_type, worker.minibatch);
     if (known != nullptr &&
         std::abs(std::log(worker.compute_s / known->compute_s)) > std::log(kSameStep)) {
-      return "a step of " + Printable(worker.instance_type) + " with minibatch " +
-             std::to_string(worker.minibatch) + " took " + StepText(worker) + " against " +
-             StepText(*known) + " before; if that is so from now on: psctl profile";
+      return fmt::format(
+          "a step of {} with minibatch {} took {} against {} before; if that is so from "
+          "now on: psctl profile",
+          Printable(worker.instance_type),
+          worker.minibatch,
+          StepText(worker),
+          StepText(*known));
     }
   }
   if (!told.fleets.empty() && told.fleets.front().seconds < kWatchedMinS) {

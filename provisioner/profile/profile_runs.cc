@@ -1,5 +1,7 @@
 #include "provisioner/profile/profile_runs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -162,7 +164,7 @@ std::vector<ProfileRun> PlanProfileRuns(
     proto::JobConfig timed = ShortJob(job, {other}, seconds / 2);
     timed.train.epochs = kEndlessEpochs;  // only its step time counts
     runs.push_back(
-        {.label = "1 worker, minibatch " + std::to_string(size), .config = std::move(timed)});
+        {.label = fmt::format("1 worker, minibatch {}", size), .config = std::move(timed)});
   }
   return runs;
 }

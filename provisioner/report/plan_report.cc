@@ -87,15 +87,15 @@ std::string FleetText(const std::vector<proto::PlanWorkers>& workers, bool names
   const bool is_all_on_demand = std::ranges::all_of(workers, is_on_demand);
   std::string text;
   for (const proto::PlanWorkers& some : workers) {
-    text += (text.empty() ? "" : ", ") + std::to_string(some.count) + " " + some.instance_type;
-    text += names_minibatches ? ":" + std::to_string(some.minibatch) : "";
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", some.count, some.instance_type);
+    text += names_minibatches ? fmt::format(":{}", some.minibatch) : "";
     text += is_on_demand(some) && !is_all_on_demand ? " (on demand)" : "";
   }
   return text + (is_all_on_demand ? ", on demand" : "");
 }
 
 std::string ServersText(const proto::PlanServers& servers) {
-  return std::to_string(servers.count) + " " + servers.instance_type;
+  return fmt::format("{} {}", servers.count, servers.instance_type);
 }
 
 proto::Plan PlanOf(

@@ -1,5 +1,7 @@
 #include "provisioner/report/sensitivity.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -58,7 +60,7 @@ std::vector<proto::PlanGain> WhatMoreBuys(
     const auto samples = static_cast<int>(problem.speed->classes()[k].samples);
     AddGain(
         "one more " + problem.speed->classes()[k].name +
-            (names_minibatches ? ":" + std::to_string(samples) : ""),
+            (names_minibatches ? fmt::format(":{}", samples) : ""),
         judge.Judge(counts, choice.server_offer, choice.server_hosts),
         &gains);
   }

@@ -1,6 +1,7 @@
 #include "ps/base/file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,8 +51,7 @@ Result<std::string> ReadFile(const std::string& path, size_t bytes_max) {
     text.append(part, static_cast<size_t>(n));
   }
   if (text.size() > bytes_max) {
-    return Status::InvalidArgument(
-        path + " is larger than " + std::to_string(bytes_max) + " bytes");
+    return Status::InvalidArgument(fmt::format("{} is larger than {} bytes", path, bytes_max));
   }
   return text;
 }

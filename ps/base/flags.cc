@@ -1,5 +1,7 @@
 #include "ps/base/flags.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -99,9 +101,8 @@ Result<uint64_t> Flags::Number(const std::string& name, uint64_t least, uint64_t
   PS_ASSIGN(const std::string text, Text(name));
   uint64_t number = 0;
   if (!ParseNumber(text, &number) || number < least || number > most) {
-    return Status::InvalidArgument(
-        "--" + name + " is '" + text + "'; allowed is a whole number from " +
-        std::to_string(least) + " to " + std::to_string(most));
+    return Status::InvalidArgument(fmt::format(
+        "--{} is '{}'; allowed is a whole number from {} to {}", name, text, least, most));
   }
   return number;
 }

@@ -1,5 +1,7 @@
 #include "ps/base/host_port.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 
 namespace ps {
@@ -23,7 +25,7 @@ Result<HostPort> ParseHostPort(std::string_view text) {
 
 std::string FormatHostPort(const std::string& host, uint32_t port) {
   const bool is_ipv6 = host.find(':') != std::string::npos;
-  return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  return fmt::format("{}:{}", is_ipv6 ? "[" + host + "]" : host, port);
 }
 
 bool BindsAll(std::string_view host) {

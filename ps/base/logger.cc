@@ -1,6 +1,7 @@
 #include "ps/base/logger.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ class FdSink final : public LogSink {
  public:
   /// A descriptor of somebody else.
   FdSink(int fd, LogLevel least)
-      : fd_(fd), name_("descriptor " + std::to_string(fd)), least_(least), bytes_max_(INT64_MAX) {}
+      : fd_(fd), name_(fmt::format("descriptor {}", fd)), least_(least), bytes_max_(INT64_MAX) {}
 
   /// A file, whose descriptor it owns.
   FdSink(int fd, std::string path, LogLevel least, int64_t bytes_max)
@@ -70,10 +71,10 @@ class FdSink final : public LogSink {
       return;  // it stays as long as it is, which is better than no log
     }
     is_mid_line_ = false;
-    WriteAll(
-        "level=info event=log_begins_anew limit_bytes=" + std::to_string(bytes_max_) +
-        (error ? " before=lost" : " before=" + std::filesystem::path(before).filename().string()) +
-        "\n");
+    WriteAll(fmt::format(
+        "level=info event=log_begins_anew limit_bytes={}{}\n",
+        bytes_max_,
+        error ? " before=lost" : " before=" + std::filesystem::path(before).filename().string()));
   }
 
   bool WriteAll(std::string_view rest) {
@@ -222,7 +223,7 @@ Logger::~Logger() {
   const std::lock_guard lock(mutex_);
   for (const auto& [event, count] : limiter_.TakeLeftOut()) {
     std::string line = LineOf(time_->Now(), LogLevel::kWarning, event);
-    line += " repeated=" + std::to_string(count) + "\n";
+    line += fmt::format(" repeated={}\n", count);
     sink_->Write(LogLevel::kWarning, line);
   }
 }
@@ -278,7 +279,7 @@ void Logger::Log(
     AppendValue(&line, field.value);
   }
   if (verdict.repeated > 0) {
-    line += " repeated=" + std::to_string(verdict.repeated);
+    line += fmt::format(" repeated={}", verdict.repeated);
   }
   if (verdict.is_last) {
     line += " more=counted";

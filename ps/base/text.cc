@@ -1,5 +1,7 @@
 #include "ps/base/text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -48,7 +50,7 @@ std::string FormatRate(double per_s) {
 
 std::string FormatBytes(uint64_t bytes) {
   if (bytes < 1024) {
-    return std::to_string(bytes) + " B";
+    return fmt::format("{} B", bytes);
   }
   double value = static_cast<double>(bytes);
   size_t unit = 0;

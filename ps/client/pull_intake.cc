@@ -1,5 +1,7 @@
 #include "ps/client/pull_intake.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -82,11 +84,13 @@ Result<PullIntake::Taken> PullIntake::Take(uint64_t request_id, const proto::Pul
   for (const proto::PullReply::Chunk& chunk : reply.chunks) {
     const std::optional<Place> place = PlaceOf(chunk);
     if (!place) {
-      return Status::InvalidArgument(
-          "shard " + std::to_string(shard_.value) + " sent chunk " +
-          std::to_string(chunk.key.value) + " with " + std::to_string(chunk.element_count) +
-          " elements from " + std::to_string(chunk.element_begin) +
-          ", which is neither a chunk of its own nor a part of one");
+      return Status::InvalidArgument(fmt::format(
+          "shard {} sent chunk {} with {} elements from {}, which is neither a chunk of "
+          "its own nor a part of one",
+          shard_.value,
+          chunk.key.value,
+          chunk.element_count,
+          chunk.element_begin));
     }
     const size_t size = chunk.element_count * sizeof(float);
     if (size > bytes.size() - offset) {

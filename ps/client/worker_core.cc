@@ -9,6 +9,8 @@
 
 #include "ps/client/worker_core.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,8 +18,7 @@ namespace ps::client {
 namespace {
 
 std::string Seconds1(Duration d) {
-  std::string text = std::to_string(Seconds(d));
-  return text.substr(0, text.find('.') + 2) + " s";
+  return fmt::format("{:.1f} s", Seconds(d));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Reports of a worker to the coordinator, their repetition, and its statistics.
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "ps/client/worker_core.h"
@@ -105,7 +107,7 @@ proto::WorkerStats WorkerCore::Stats(TimePoint now) const {
 
 std::vector<proto::Wait> WorkerCore::Waits(TimePoint now) const {
   std::vector<proto::Wait> waits;
-  const std::string me = "w" + std::to_string(worker_.value);
+  const std::string me = fmt::format("w{}", worker_.value);
   for (const auto& [shard, link] : links_) {
     if (link->is_push_done() && link->is_pull_done()) {
       continue;
@@ -114,14 +116,14 @@ std::vector<proto::Wait> WorkerCore::Waits(TimePoint now) const {
     if (is_connected && !is_host_busy_) {
       waits.push_back(
           {me,
-           "shard " + std::to_string(shard.value),
+           fmt::format("shard {}", shard.value),
            link->is_push_done() ? "an answer to a pull" : "the acknowledgement of a push",
            Seconds(now - link->waiting_since()),
            generation_});
     } else if (!is_connected) {
       waits.push_back(
           {me,
-           "shard " + std::to_string(shard.value),
+           fmt::format("shard {}", shard.value),
            "a connection",
            Seconds(now - link->waiting_since()),
            generation_});

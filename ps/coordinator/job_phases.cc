@@ -182,8 +182,7 @@ void JobPhases::CheckJoinTimeout(const Call& call) {
   if (job_->state.phase != JobPhase::kStarting || call.now - job_->started_at < limit) {
     return;
   }
-  const std::string within =
-      " within " + std::to_string(Seconds(limit)).substr(0, 5) + " s (fleet.join_timeout_s)";
+  const std::string within = fmt::format(" within {:g} s (fleet.join_timeout_s)", Seconds(limit));
   if (!job_->shards.are_all_ready()) {
     Fail(
         Status::DeadlineExceeded(

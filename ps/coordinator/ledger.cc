@@ -60,8 +60,8 @@ Status CheckLedgerState(const LedgerState& state, uint64_t samples_per_epoch, ui
     if (record.fresh < samples_per_epoch) {
       pieces.emplace_back(record.fresh, samples_per_epoch);
     }
-    PS_TRY(CheckTiling(std::move(pieces), samples_per_epoch)
-               .Annotate("epoch " + std::to_string(epoch)));
+    PS_TRY(
+        CheckTiling(std::move(pieces), samples_per_epoch).Annotate(fmt::format("epoch {}", epoch)));
   }
   return Status::Ok();
 }

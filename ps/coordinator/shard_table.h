@@ -70,8 +70,8 @@ class ShardTable {
   /// The shard has this connection now; none: it has lost it.
   void Connect(Shard* shard, proto::PeerId peer);
   void MarkReady(Shard* shard);
-  /// All shards with chunks have acknowledged a step in their present lives: they are ready, although
-  /// the word of one that it is may have been lost.
+  /// All shards with chunks have acknowledged a step in their present lives: they are ready,
+  /// although the word of one that it is may have been lost.
   void MarkServed(TimePoint now);
   /// The shard's process is gone: another one is to come.
   void LoseProcess(Shard* shard, TimePoint now);

@@ -1,5 +1,7 @@
 #include "ps/net/client.h"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -76,8 +78,8 @@ Result<proto::Message> Call(
       retry);
   loop.RunAfter(deadline, [&] {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(deadline).count();
-    answer.Finish(Status::DeadlineExceeded(
-        socket_file + " did not answer within " + std::to_string(ms) + " ms"));
+    answer.Finish(
+        Status::DeadlineExceeded(fmt::format("{} did not answer within {} ms", socket_file, ms)));
   });
   loop.Run();
   return answer.Take();

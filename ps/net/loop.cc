@@ -1,5 +1,6 @@
 #include "ps/net/loop.h"
 
+#include <fmt/core.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -72,7 +73,7 @@ Status Loop::Impl::Post(std::function<void()> fn) {
   if (mailbox_count_.fetch_add(1, std::memory_order_relaxed) >= mailbox_max_) {
     mailbox_count_.fetch_sub(1, std::memory_order_relaxed);
     return Status::Overloaded(
-        "the loop's mailbox holds " + std::to_string(mailbox_max_) + " functions already");
+        fmt::format("the loop's mailbox holds {} functions already", mailbox_max_));
   }
   asio::post(io_, [this, fn = std::move(fn)] {
     mailbox_count_.fetch_sub(1, std::memory_order_relaxed);
@@ -135,7 +136,7 @@ Status Loop::Impl::OnSignal(const std::vector<int>& signals, std::function<void(
     watch->set.add(signal, error);
     if (error) {
       return Status::InvalidArgument(
-          "signal " + std::to_string(signal) + " can't be handled: " + error.message());
+          fmt::format("signal {} can't be handled: {}", signal, error.message()));
     }
   }
   signals_.push_back(watch);

@@ -2,6 +2,8 @@
 
 #include "ps/proto/catalog.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -40,12 +42,15 @@ class Rules {
     std::map<std::string_view, size_t> names;
     for (size_t i = 0; i < catalog_.types.size(); ++i) {
       const InstanceType& type = catalog_.types[i];
-      const std::string path = "types[" + std::to_string(i) + "].";
+      const std::string path = fmt::format("types[{}].", i);
       if (const auto [at, is_new] = names.emplace(type.name, i); !is_new) {
         return Error(
             path + "name",
-            path + "name is " + Quoted(type.name) + ", as types[" + std::to_string(at->second) +
-                "].name; allowed: each name once");
+            fmt::format(
+                "{}name is {}, as types[{}].name; allowed: each name once",
+                path,
+                Quoted(type.name),
+                at->second));
       }
       PS_TRY(Network(type, path));
       PS_TRY(Device(type, path));
@@ -106,7 +111,7 @@ class Rules {
   Status Spot(const InstanceType& type, const std::string& path) const {
     std::map<std::string_view, size_t> zones;
     for (size_t i = 0; i < type.spot.size(); ++i) {
-      const std::string at = path + "spot[" + std::to_string(i) + "].";
+      const std::string at = fmt::format("{}spot[{}].", path, i);
       PS_TRY(Day(at + "as_of", type.spot[i].as_of));
       if (!zones.emplace(type.spot[i].zone, i).second) {
         return Error(

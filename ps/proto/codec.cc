@@ -1,5 +1,7 @@
 #include "ps/proto/codec.h"
 
+#include <fmt/core.h>
+
 #include "ps/base/utf8.h"
 
 namespace ps::proto::codec {
@@ -19,9 +21,7 @@ std::string Decoder::Text(const flatbuffers::String* text, size_t bytes_max, con
     return {};
   }
   if (text->size() > bytes_max) {
-    Fail(
-        std::string(field) + " has " + std::to_string(text->size()) + " bytes, over the limit of " +
-        std::to_string(bytes_max));
+    Fail(fmt::format("{} has {} bytes, over the limit of {}", field, text->size(), bytes_max));
     return {};
   }
   return text->str();

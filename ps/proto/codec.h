@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -47,7 +49,7 @@ class Decoder {
   template <typename E, typename W>
   E Enum(W value, const char* field) {
     if (value < W::MIN || value > W::MAX) {
-      Fail(std::string(field) + " has unknown value " + std::to_string(static_cast<int>(value)));
+      Fail(fmt::format("{} has unknown value {}", field, static_cast<int>(value)));
       return E{};
     }
     return static_cast<E>(value);

@@ -1,5 +1,7 @@
 #include "ps/proto/file_check.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <regex>
 
@@ -119,11 +121,15 @@ class Checker {
     if (value.children.size() < items_min || value.children.size() > items_max) {
       return Error(
           value.place,
-          path + " has " + std::to_string(value.children.size()) + " entries; allowed: " +
-              std::to_string(items_min) + " to " + std::to_string(items_max));
+          fmt::format(
+              "{} has {} entries; allowed: {} to {}",
+              path,
+              value.children.size(),
+              items_min,
+              items_max));
     }
     for (size_t i = 0; i < value.children.size(); ++i) {
-      PS_TRY(One(value.children[i], field, path + "[" + std::to_string(i) + "]"));
+      PS_TRY(One(value.children[i], field, fmt::format("{}[{}]", path, i)));
     }
     return Status::Ok();
   }
@@ -172,8 +178,8 @@ class Checker {
     if (value.text.empty() || value.text.size() > kFileTextBytesMax) {
       return Error(
           value.place,
-          path + " has " + std::to_string(value.text.size()) + " bytes; allowed: 1 to " +
-              std::to_string(kFileTextBytesMax));
+          fmt::format(
+              "{} has {} bytes; allowed: 1 to {}", path, value.text.size(), kFileTextBytesMax));
     }
     if (const auto names = AttributeWords(field, "names"); !names.empty()) {
       return Name(value, names, path);

@@ -3,6 +3,8 @@
 
 #include "ps/proto/frame.h"
 
+#include <fmt/core.h>
+
 #include <string>
 
 #include "ps/base/crc32c.h"
@@ -39,8 +41,7 @@ T Load(std::span<const std::byte, kFrameHeaderBytes> bytes, size_t offset) {
 
 Status OverLimit(const char* what, uint64_t bytes, uint64_t bytes_max) {
   return Status::InvalidArgument(
-      std::string("frame ") + what + " of " + std::to_string(bytes) +
-      " bytes is over the limit of " + std::to_string(bytes_max));
+      fmt::format("frame {} of {} bytes is over the limit of {}", what, bytes, bytes_max));
 }
 
 }  // namespace
@@ -69,10 +70,11 @@ Result<FrameHeader> DecodeFrameHeader(
   FrameHeader header;
   header.version = Load<uint16_t>(bytes, kVersionOffset);
   if (header.version != kProtocolVersion) {
-    return Status::Unsupported(
-        "the peer speaks protocol version " + std::to_string(header.version) +
-        ", this program speaks " + std::to_string(kProtocolVersion) +
-        "; run the same release on both sides");
+    return Status::Unsupported(fmt::format(
+        "the peer speaks protocol version {}, this program speaks {}; run the same "
+        "release on both sides",
+        header.version,
+        kProtocolVersion));
   }
   header.type = Load<uint16_t>(bytes, kTypeOffset);
   header.flags = Load<uint32_t>(bytes, kFlagsOffset);
@@ -81,10 +83,10 @@ Result<FrameHeader> DecodeFrameHeader(
   header.request_id = Load<uint64_t>(bytes, kRequestIdOffset);
   header.body_crc = Load<uint32_t>(bytes, kBodyCrcOffset);
   if (header.type == 0 || header.type > kMessageTypeMax) {
-    return Status::InvalidArgument("unknown message type " + std::to_string(header.type));
+    return Status::InvalidArgument(fmt::format("unknown message type {}", header.type));
   }
   if (header.flags != 0) {
-    return Status::InvalidArgument("unknown frame flags " + std::to_string(header.flags));
+    return Status::InvalidArgument(fmt::format("unknown frame flags {}", header.flags));
   }
   if (header.header_bytes > limits.header_bytes_max) {
     return OverLimit("header", header.header_bytes, limits.header_bytes_max);

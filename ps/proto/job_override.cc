@@ -1,5 +1,7 @@
 // Paths such as train.epochs and workers[0].count, and how they reach into the tree.
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <vector>
 
@@ -83,8 +85,10 @@ Result<JsonValue*> Descend(JsonValue& parent, const Segment& segment) {
     return ErrorAt(
         kNoFile,
         segment.place,
-        "there is no entry " + std::to_string(segment.index) + "; allowed: 0 to " +
-            std::to_string(parent.children.size()) + ", the last one being new");
+        fmt::format(
+            "there is no entry {}; allowed: 0 to {}, the last one being new",
+            segment.index,
+            parent.children.size()));
   }
   JsonValue child;
   child.key = segment.name;

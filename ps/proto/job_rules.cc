@@ -102,7 +102,7 @@ class Rules {
   Status Layers(const std::vector<LayerConfig>& layers, const std::string& path) const {
     for (size_t i = 0; i < layers.size(); ++i) {
       const LayerConfig& layer = layers[i];
-      const std::string at = path + "[" + std::to_string(i) + "]";
+      const std::string at = fmt::format("{}[{}]", path, i);
       const bool has_out = layer.kind == LayerKind::kLinear || layer.kind == LayerKind::kConv2d ||
                            layer.kind == LayerKind::kEmbedding;
       if (has_out && layer.out < 1) {
@@ -115,8 +115,10 @@ class Rules {
       if (is_pool && layer.padding * 2 > layer.kernel) {
         return Error(
             at + ".padding",
-            at + ".padding is more than half the kernel; allowed: up to " +
-                std::to_string(layer.kernel / 2));
+            fmt::format(
+                "{}.padding is more than half the kernel; allowed: up to {}",
+                at,
+                layer.kernel / 2));
       }
       if (layer.kind == LayerKind::kResidual && layer.layers.empty()) {
         return Error(at, at + ".layers is missing; allowed: the layers of the body");
@@ -144,7 +146,7 @@ class Rules {
     if (descent != schedule.milestones.end()) {
       const auto index = descent - schedule.milestones.begin() + 1;
       return Error(
-          path + "[" + std::to_string(index) + "]",
+          fmt::format("{}[{}]", path, index),
           path + " do not ascend; allowed: each larger than the one before");
     }
     return Status::Ok();
@@ -181,9 +183,10 @@ class Rules {
     if (uint64_t{servers.queue_mib} * 1024 < 2 * uint64_t{servers.frame_kib}) {
       return Error(
           "servers.queue_mib",
-          "servers.queue_mib holds less than two frames; allowed: " +
-              std::to_string((2 * uint64_t{servers.frame_kib} + 1023) / 1024) +
-              " or more with these frames");
+          fmt::format(
+              "servers.queue_mib holds less than two frames; allowed: {} or more with these "
+              "frames",
+              (2 * uint64_t{servers.frame_kib} + 1023) / 1024));
     }
     if (servers.count * servers.shards_per_server > kShardsMax) {
       return Error(

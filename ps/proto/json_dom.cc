@@ -1,5 +1,7 @@
 #include "ps/proto/json_dom.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -106,7 +108,7 @@ class Parser {
   Status Value(JsonValue& out, int depth) {
     out.place = place_;
     if (depth > kJsonDepthMax) {
-      return Fail("nested too deeply; allowed: " + std::to_string(kJsonDepthMax) + " levels");
+      return Fail(fmt::format("nested too deeply; allowed: {} levels", kJsonDepthMax));
     }
     switch (Peek()) {
       case '{':
@@ -165,8 +167,8 @@ class Parser {
       return ErrorAt(
           file_,
           child.key_place,
-          Quoted(child.key) + " is given twice; first in line " +
-              std::to_string(first->key_place.line));
+          fmt::format(
+              "{} is given twice; first in line {}", Quoted(child.key), first->key_place.line));
     }
     PS_TRY(SkipSpace());
     if (Peek() != ':') {
@@ -356,9 +358,8 @@ Status ErrorAtPath(
 }
 
 Status ErrorAt(const std::string& file, Place place, const std::string& what) {
-  return Status::InvalidArgument(
-      (place.is_override ? "--set" : file) + ":" + std::to_string(place.line) + ":" +
-      std::to_string(place.column) + ": " + what);
+  return Status::InvalidArgument(fmt::format(
+      "{}:{}:{}: {}", place.is_override ? "--set" : file, place.line, place.column, what));
 }
 
 std::string Quoted(std::string_view text) {

@@ -1,5 +1,7 @@
 // From message to frame and back, for every alternative of Message by the same two templates.
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cstring>
 #include <utility>
@@ -65,7 +67,7 @@ Status CheckPayloadSize(const Chunks& chunks, uint64_t payload_bytes) {
   }
   return rest == 0 ? Status::Ok()
                    : Status::InvalidArgument(
-                         "the payload has " + std::to_string(rest) + " bytes that no chunk names");
+                         fmt::format("the payload has {} bytes that no chunk names", rest));
 }
 
 /// Takes the payload where the type has one.
@@ -165,7 +167,7 @@ Result<Message> DecodeMessage(
     uint32_t body_crc) {
   const std::string_view name = MessageTypeName(header.type);
   if (header.type == 0 || header.type > kMessageTypeMax) {
-    return Status::InvalidArgument("unknown message type " + std::to_string(header.type));
+    return Status::InvalidArgument(fmt::format("unknown message type {}", header.type));
   }
   if (flatbuffer.size() != header.header_bytes || payload.size() != header.payload_bytes) {
     return Status::InvalidArgument("the body is not as long as the frame header says")

@@ -1,5 +1,7 @@
 #include "ps/proto/plan.h"
 
+#include <fmt/core.h>
+
 #include "plan_bfbs_generated.h"
 #include "ps/proto/file_check.h"
 #include "ps/proto/file_schema.h"
@@ -27,7 +29,7 @@ Status CheckIntervals(
       }
     } else if constexpr (std::is_same_v<M, std::vector<PlanAlternative>>) {
       for (size_t i = 0; status.ok() && i < member.size(); ++i) {
-        status = CheckIntervals(member[i], path + "[" + std::to_string(i) + "].", root, file);
+        status = CheckIntervals(member[i], fmt::format("{}[{}].", path, i), root, file);
       }
     }
   });

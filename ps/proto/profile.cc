@@ -1,5 +1,7 @@
 #include "ps/proto/profile.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -18,7 +20,7 @@ Status CheckWorkers(const JobProfile& profile, const JsonValue& root, const std:
   std::set<std::pair<std::string_view, int>> seen;
   for (size_t i = 0; i < profile.workers.size(); ++i) {
     const WorkerProfile& worker = profile.workers[i];
-    const std::string path = "workers[" + std::to_string(i) + "]";
+    const std::string path = fmt::format("workers[{}]", i);
     if (!seen.emplace(worker.instance_type, worker.minibatch).second) {
       return ErrorAtPath(
           file,
@@ -31,8 +33,11 @@ Status CheckWorkers(const JobProfile& profile, const JsonValue& root, const std:
           file,
           root,
           path + ".minibatch",
-          path + ".minibatch is " + std::to_string(worker.minibatch) +
-              ", above minibatch_max; allowed: up to " + std::to_string(worker.minibatch_max));
+          fmt::format(
+              "{}.minibatch is {}, above minibatch_max; allowed: up to {}",
+              path,
+              worker.minibatch,
+              worker.minibatch_max));
     }
   }
   return Status::Ok();
@@ -46,13 +51,16 @@ Status CheckCurves(const CurveFit& fit, const JsonValue& root, const std::string
   for (size_t i = 0; i < fit.fleets.size(); ++i) {
     const size_t count = fit.fleets[i].by_loss.size();
     if (count != 0 && count != fit.losses.size()) {
-      const std::string path = "curves.fleets[" + std::to_string(i) + "].by_loss";
+      const std::string path = fmt::format("curves.fleets[{}].by_loss", i);
       return ErrorAtPath(
           file,
           root,
           path,
-          path + " has " + std::to_string(count) + " values; allowed: " +
-              std::to_string(fit.losses.size()) + ", one for each of curves.losses");
+          fmt::format(
+              "{} has {} values; allowed: {}, one for each of curves.losses",
+              path,
+              count,
+              fit.losses.size()));
     }
   }
   return Status::Ok();

@@ -55,9 +55,10 @@ Result<ShardState> DecodeShardState(std::span<const std::byte> bytes) {
   }
   const saved::ShardState& w = *flatbuffers::GetRoot<saved::ShardState>(data);
   if (w.version() != kShardStateVersion) {
-    return Status::Unsupported(
-        "the state of a shard is of version " + std::to_string(w.version()) +
-        ", this program reads " + std::to_string(kShardStateVersion));
+    return Status::Unsupported(fmt::format(
+        "the state of a shard is of version {}, this program reads {}",
+        w.version(),
+        kShardStateVersion));
   }
   ShardState state;
   state.round = w.round();

@@ -1,5 +1,7 @@
 #include "ps/server/shard_host.h"
 
+#include <fmt/core.h>
+
 #include <csignal>
 #include <cstdio>
 #include <limits>
@@ -12,7 +14,7 @@ namespace {
 
 net::EndpointOptions EndpointOptionsOf(const ShardHost::Options& options) {
   net::EndpointOptions endpoint;
-  endpoint.node = "s" + std::to_string(options.shard.value);
+  endpoint.node = fmt::format("s{}", options.shard.value);
   endpoint.token = options.token;
   endpoint.emulated_link = emulation::MakeLink(options.emulation.link_bytes_per_s);
   endpoint.roles = {proto::Role::kWorker};
@@ -24,7 +26,7 @@ net::EndpointOptions EndpointOptionsOf(const ShardHost::Options& options) {
 
 ShardHost::ShardHost(Options options, checkpoint::Storage* storage, LogSink* sink)
     : options_(std::move(options)),
-      log_("s" + std::to_string(options_.shard.value), &SystemTime(), sink, options_.run_start_us),
+      log_(fmt::format("s{}", options_.shard.value), &SystemTime(), sink, options_.run_start_us),
       endpoint_(&loop_, EndpointOptionsOf(options_), &log_, this),
       disk_(
           storage,
@@ -79,7 +81,7 @@ void ShardHost::ConnectCoordinator() {
       options_.coordinator_port,
       {proto::Role::kShard,
        options_.token,
-       "s" + std::to_string(options_.shard.value),
+       fmt::format("s{}", options_.shard.value),
        Incarnation()},
       [this](const Result<proto::PeerId>& peer) {
         if (!peer.ok()) {

@@ -44,7 +44,7 @@ TEST(JoinTest, AJobThatNobodyJoinsSaysThatItStartsNoWorkers) {
   EXPECT_EQ(status.state, "failed");
   EXPECT_EQ(
       status.detail,
-      "no worker joined within 30.00 s (fleet.join_timeout_s); the job has none that psctl "
+      "no worker joined within 30 s (fleet.join_timeout_s); the job has none that psctl "
       "starts, so start some by hand");
 }
 

@@ -1,5 +1,6 @@
 #include "worker/data/data_file.h"
 
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ Result<size_t> DataFile::ReadSome(std::span<uint8_t> out) {
       int code = 0;
       const std::string reason = gzerror(file_.get(), &code);
       if (code == Z_ERRNO) {
-        return Status::Io(path_ + ": byte " + std::to_string(offset_) + ": " + reason);
+        return Status::Io(fmt::format("{}: byte {}: {}", path_, offset_, reason));
       }
       return Bad(offset_, "damaged gzip data: " + reason);
     }
@@ -61,8 +62,7 @@ Status DataFile::Read(std::span<uint8_t> out) {
   if (got < out.size()) {
     return Bad(
         offset_,
-        "the file ends here; " + std::to_string(out.size()) + " bytes were expected from byte " +
-            std::to_string(begin));
+        fmt::format("the file ends here; {} bytes were expected from byte {}", out.size(), begin));
   }
   return Status::Ok();
 }
@@ -95,8 +95,7 @@ Result<bool> DataFile::ReadByteUnlessAtEnd(uint8_t* byte) {
 }
 
 Status DataFile::Bad(uint64_t offset, std::string_view message) const {
-  return Status::Corruption(
-      path_ + ": byte " + std::to_string(offset) + ": " + std::string(message));
+  return Status::Corruption(fmt::format("{}: byte {}: {}", path_, offset, message));
 }
 
 }  // namespace ps::worker

@@ -1,5 +1,7 @@
 #include "worker/data/dataset.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <utility>
 
@@ -11,11 +13,14 @@ Status ApplyLimits(
     const proto::DataConfig& config, uint64_t train_count, uint64_t test_count, DatasetInfo* info) {
   const auto apply = [](const char* name, uint64_t limit, uint64_t count, uint64_t* used) {
     *used = limit == 0 ? count : limit;
-    return limit <= count ? Status::Ok()
-                          : Status::InvalidArgument(
-                                std::string(name) + " is " + std::to_string(limit) +
-                                "; allowed: up to " + std::to_string(count) +
-                                ", which is all that data.directory has, or 0 for all");
+    return limit <= count
+               ? Status::Ok()
+               : Status::InvalidArgument(fmt::format(
+                     "{} is {}; allowed: up to {}, which is all that data.directory has, or 0 for "
+                     "all",
+                     name,
+                     limit,
+                     count));
   };
   PS_TRY(apply("data.train_samples", config.train_samples, train_count, &info->train_count));
   return apply("data.test_samples", config.test_samples, test_count, &info->test_count);
@@ -52,8 +57,7 @@ Status Dataset::FetchTrain(
     const EpochOrder& order, const SampleRange& range, const BatchMemory& memory) const {
   if (order.count() != info().train_count) {
     return Status::InvalidArgument(
-        "an order of " + std::to_string(order.count()) + " samples for " +
-        std::to_string(info().train_count));
+        fmt::format("an order of {} samples for {}", order.count(), info().train_count));
   }
   PS_TRY(CheckFetch(range, info().train_count, memory));
   for (uint64_t i = range.begin; i < range.end; ++i) {
@@ -75,16 +79,17 @@ Status Dataset::CheckFetch(
     const SampleRange& range, uint64_t count, const BatchMemory& memory) const {
   if (range.begin > range.end || range.end > count) {
     return Status::InvalidArgument(
-        "samples " + std::to_string(range.begin) + " to " + std::to_string(range.end) + " of " +
-        std::to_string(count));
+        fmt::format("samples {} to {} of {}", range.begin, range.end, count));
   }
   const uint64_t n = range.end - range.begin;
   if (memory.labels.size() != n * static_cast<uint64_t>(info().labels) ||
       memory.images.size() != n * static_cast<uint64_t>(info().shape.element_count())) {
-    return Status::InvalidArgument(
-        "memory for " + std::to_string(memory.labels.size()) + " labels and " +
-        std::to_string(memory.images.size()) + " input values, for " + std::to_string(n) +
-        " samples of " + info().shape.ToString());
+    return Status::InvalidArgument(fmt::format(
+        "memory for {} labels and {} input values, for {} samples of {}",
+        memory.labels.size(),
+        memory.images.size(),
+        n,
+        info().shape.ToString()));
   }
   return Status::Ok();
 }

@@ -1,5 +1,7 @@
 #include "worker/data/image_files.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -31,9 +33,7 @@ Status ReadMagic(DataFile* file, uint32_t expected, const char* what) {
 Result<uint32_t> ReadSize(DataFile* file, uint64_t max, const char* what) {
   PS_ASSIGN(const uint32_t size, file->ReadBigEndian32());
   if (size == 0 || size > max) {
-    return file->Bad(
-        file->offset() - 4,
-        std::to_string(size) + " " + what + "; allowed is 1 to " + std::to_string(max));
+    return file->Bad(file->offset() - 4, fmt::format("{} {}; allowed is 1 to {}", size, what, max));
   }
   return size;
 }
@@ -47,8 +47,11 @@ Result<ImageSetInfo> ReadImageHeader(DataFile* file) {
   if (static_cast<uint64_t>(info.shape.element_count()) * count > kPixelBytesMax) {
     return file->Bad(
         4,
-        std::to_string(count) + " images of " + info.shape.ToString() + " are more than " +
-            std::to_string(kPixelBytesMax) + " bytes");
+        fmt::format(
+            "{} images of {} are more than {} bytes",
+            count,
+            info.shape.ToString(),
+            kPixelBytesMax));
   }
   return info;
 }
@@ -71,11 +74,12 @@ constexpr int64_t kCoarseClasses = 20;
 
 /// The label that was just read.
 Status CheckLabel(const DataFile& file, const char* what, uint8_t label, int64_t classes) {
-  return label < classes ? Status::Ok()
-                         : file.Bad(
-                               file.offset() - 1,
-                               what + std::to_string(label) + " is out of range; allowed is 0 to " +
-                                   std::to_string(classes - 1));
+  return label < classes
+             ? Status::Ok()
+             : file.Bad(
+                   file.offset() - 1,
+                   fmt::format(
+                       "{}{} is out of range; allowed is 0 to {}", what, label, classes - 1));
 }
 
 /// Appends the records of one file until there are `limit` samples (0: all).
@@ -96,7 +100,7 @@ Status AppendFile(
     }
     PS_TRY(CheckLabel(file, "label ", label, kind.classes));
     if (images->count() == kRecordsMax) {
-      return file.Bad(file.offset(), "more than " + std::to_string(kRecordsMax) + " samples");
+      return file.Bad(file.offset(), fmt::format("more than {} samples", kRecordsMax));
     }
     PS_TRY(file.Read(pixels));
     images->pixels.insert(images->pixels.end(), pixels.begin(), pixels.end());
@@ -133,9 +137,7 @@ Result<LabeledImages> ReadIdx(
   PS_ASSIGN(const ImageSetInfo info, ReadImageHeader(&file));
   if (info.count != labels.size()) {
     return file.Bad(
-        4,
-        std::to_string(info.count) + " images, but " + labels_path + " has " +
-            std::to_string(labels.size()) + " labels");
+        4, fmt::format("{} images, but {} has {} labels", info.count, labels_path, labels.size()));
   }
   const uint64_t count = limit == 0 ? info.count : std::min<uint64_t>(limit, info.count);
   LabeledImages result;

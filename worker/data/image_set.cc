@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -56,10 +58,12 @@ Status CheckIdxLabels(const std::string& path, std::span<const uint8_t> labels, 
   constexpr size_t kHeaderBytes = 8;
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] >= classes) {
-      return Status::Corruption(
-          path + ": byte " + std::to_string(kHeaderBytes + i) + ": label " +
-          std::to_string(labels[i]) + " is out of range; the training labels are 0 to " +
-          std::to_string(classes - 1));
+      return Status::Corruption(fmt::format(
+          "{}: byte {}: label {} is out of range; the training labels are 0 to {}",
+          path,
+          kHeaderBytes + i,
+          labels[i],
+          classes - 1));
     }
   }
   return Status::Ok();
@@ -75,9 +79,11 @@ Result<int64_t> CountIdxClasses(const IdxPaths& paths) {
   }
   const int64_t classes = std::find(occurs.begin(), occurs.end(), false) - occurs.begin();
   if (classes < 2) {
-    return Status::Corruption(
-        paths.train_labels + ": no sample has label " + std::to_string(classes) +
-        "; classes are numbered from 0, and there are at least two");
+    return Status::Corruption(fmt::format(
+        "{}: no sample has label {}; classes are numbered from 0, and there are at "
+        "least two",
+        paths.train_labels,
+        classes));
   }
   PS_TRY(CheckIdxLabels(paths.train_labels, train, classes));
   PS_TRY(CheckIdxLabels(paths.test_labels, test, classes));
@@ -111,7 +117,7 @@ Result<Loaded> LoadIdx(const proto::DataConfig& config) {
 Result<Loaded> LoadCifar10(const proto::DataConfig& config) {
   std::vector<std::string> train;
   for (int i = 1; i <= 5; ++i) {
-    PS_ASSIGN(std::string path, FindFile(config, "data_batch_" + std::to_string(i) + ".bin"));
+    PS_ASSIGN(std::string path, FindFile(config, fmt::format("data_batch_{}.bin", i)));
     train.push_back(std::move(path));
   }
   PS_ASSIGN(const std::string test, FindFile(config, "test_batch.bin"));

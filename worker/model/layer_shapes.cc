@@ -1,5 +1,7 @@
 #include "worker/model/layer_shapes.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <utility>
 
@@ -18,9 +20,7 @@ constexpr int32_t kWindowMax = 1024;  // kernel, stride, padding
 
 Status CheckRange(const char* field, double value, double low, double high) {
   if (!(value >= low && value <= high)) {
-    return Misfit(
-        std::string(field) + " is " + std::to_string(value) + "; allowed is " +
-        std::to_string(low) + " to " + std::to_string(high));
+    return Misfit(fmt::format("{} is {}; allowed is {} to {}", field, value, low, high));
   }
   return Status::Ok();
 }
@@ -76,9 +76,11 @@ Status ApplyWindow(const LayerConfig& config, Layer* layer) {
   const int64_t height = layer->in.height + 2 * int64_t{config.padding} - config.kernel;
   const int64_t width = layer->in.width + 2 * int64_t{config.padding} - config.kernel;
   if (height < 0 || width < 0) {
-    return Misfit(
-        "kernel " + std::to_string(config.kernel) + " does not fit input " + layer->in.ToString() +
-        " with padding " + std::to_string(config.padding));
+    return Misfit(fmt::format(
+        "kernel {} does not fit input {} with padding {}",
+        config.kernel,
+        layer->in.ToString(),
+        config.padding));
   }
   layer->out.height = height / config.stride + 1;
   layer->out.width = width / config.stride + 1;
@@ -98,9 +100,11 @@ Status ResolveLinear(Layer* layer, std::vector<TensorSpec>* tensors) {
   }
   layer->out.channels = config.out;
   if (layer->in.channels > kElementsMax / config.out) {
-    return Misfit(
-        "a weight of " + std::to_string(config.out) + "x" + layer->in.ToString() +
-        " has more than " + std::to_string(kElementsMax) + " elements");
+    return Misfit(fmt::format(
+        "a weight of {}x{} has more than {} elements",
+        config.out,
+        layer->in.ToString(),
+        kElementsMax));
   }
   tensors->push_back(Weight({config.out, layer->in.channels}));
   if (is_sequence) {
@@ -121,7 +125,7 @@ Status ResolveConv2d(Layer* layer, std::vector<TensorSpec>* tensors) {
   layer->out.channels = config.out;
   const int64_t window = int64_t{config.kernel} * config.kernel;
   if (layer->in.channels * window > kElementsMax / config.out) {
-    return Misfit("its weight has more than " + std::to_string(kElementsMax) + " elements");
+    return Misfit(fmt::format("its weight has more than {} elements", kElementsMax));
   }
   tensors->push_back(Weight({config.out, layer->in.channels, config.kernel, config.kernel}));
   if (config.bias) {
@@ -149,9 +153,11 @@ Status ResolvePool(Layer* layer) {
   config.stride = config.stride == 0 ? config.kernel : config.stride;
   PS_TRY(ApplyWindow(config, layer));
   if (2 * config.padding > config.kernel) {
-    return Misfit(
-        "padding " + std::to_string(config.padding) + " is more than half of kernel " +
-        std::to_string(config.kernel) + ", so a window could hold nothing but padding");
+    return Misfit(fmt::format(
+        "padding {} is more than half of kernel {}, so a window could hold nothing but "
+        "padding",
+        config.padding,
+        config.kernel));
   }
   return Status::Ok();
 }
@@ -167,7 +173,7 @@ Status ResolveEmbedding(Layer* layer, std::vector<TensorSpec>* tensors) {
   layer->out = {layer->config.out, in.height, 1, ShapeKind::kSequence};
   for (const auto& [what, count] : {std::pair("weight", in.vocabulary), {"position", in.height}}) {
     if (count > kElementsMax / layer->config.out) {
-      return Misfit("its table has more than " + std::to_string(kElementsMax) + " elements");
+      return Misfit(fmt::format("its table has more than {} elements", kElementsMax));
     }
     TensorSpec table = Weight({count, layer->config.out});
     table.name = what;
@@ -200,9 +206,8 @@ Result<Parts> AttentionParts(const LayerConfig& config, const Shape& in) {
   PS_TRY(CheckSequence(in));
   PS_TRY(CheckCount("heads", config.heads, 1, kWidthMax));
   if (in.channels % config.heads != 0) {
-    return Misfit(
-        "heads " + std::to_string(config.heads) + " do not divide the " +
-        std::to_string(in.channels) + " features of a token");
+    return Misfit(fmt::format(
+        "heads {} do not divide the {} features of a token", config.heads, in.channels));
   }
   PS_TRY(CheckCount("three times the features of a token", 3 * in.channels, 1, kWidthMax));
   return Parts{
@@ -225,24 +230,19 @@ Result<Parts> FeedForwardParts(const LayerConfig& config, const Shape& in) {
 Status CheckShape(const Shape& shape) {
   for (const int64_t d : {shape.channels, shape.height, shape.width}) {
     if (d < 1 || d > kWidthMax) {
-      return Misfit(
-          "size " + shape.ToString() + " is outside of 1 to " + std::to_string(kWidthMax) +
-          " in one of its dimensions");
+      return Misfit(fmt::format(
+          "size {} is outside of 1 to {} in one of its dimensions", shape.ToString(), kWidthMax));
     }
   }
   if (shape.channels * shape.height > kElementsMax / shape.width) {
-    return Misfit(
-        "size " + shape.ToString() + " has more than " + std::to_string(kElementsMax) +
-        " elements");
+    return Misfit(fmt::format("size {} has more than {} elements", shape.ToString(), kElementsMax));
   }
   return Status::Ok();
 }
 
 Status CheckCount(const char* field, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high) {
-    return Misfit(
-        std::string(field) + " is " + std::to_string(value) + "; allowed is " +
-        std::to_string(low) + " to " + std::to_string(high));
+    return Misfit(fmt::format("{} is {}; allowed is {} to {}", field, value, low, high));
   }
   return Status::Ok();
 }

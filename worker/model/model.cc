@@ -1,5 +1,7 @@
 #include "worker/model/model.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "worker/model/layer_shapes.h"
@@ -28,7 +30,7 @@ class Builder {
       const std::string kind(LayerKindName(configs[i].kind));
       std::string name = name_prefix;
       name.append(std::to_string(i)).append(".").append(kind).append(".");
-      const std::string own_path = path + "[" + std::to_string(i) + "]";
+      const std::string own_path = fmt::format("{}[{}]", path, i);
       const std::string where = own_path + " (" + kind + ")";
       Result<std::vector<LayerPart>> parts = PartsOf(configs[i], shape);
       PS_TRY(std::move(parts).status().Annotate(where));
@@ -59,7 +61,7 @@ class Builder {
  private:
   Status Leaf(const std::string& name, Layer* layer) {
     if (++layer_count_ > kLayersMax) {
-      return Misfit("more than " + std::to_string(kLayersMax) + " layers");
+      return Misfit(fmt::format("more than {} layers", kLayersMax));
     }
     std::vector<TensorSpec> own;
     PS_TRY(ResolveLayer(layer, &own));
@@ -108,10 +110,11 @@ Status CheckEnd(const Model& model, const std::string& path) {
     return Status::Ok();
   }
   const std::string classes = std::to_string(model.classes);
-  const std::string needed = model.labels == 1
-                                 ? "the data has " + classes + " classes"
-                                 : "the data has one of " + classes + " classes for each of " +
-                                       std::to_string(model.labels) + " tokens";
+  const std::string needed =
+      model.labels == 1
+          ? "the data has " + classes + " classes"
+          : fmt::format(
+                "the data has one of {} classes for each of {} tokens", classes, model.labels);
   return Misfit(
       path + " (" + std::string(LayerKindName(model.layers.back().kind)) + "): the model ends in " +
       out.ToString() + ", " + needed + "; end with a linear layer with out " + classes +
@@ -123,13 +126,13 @@ Status CheckEnd(const Model& model, const std::string& path) {
 std::string Shape::ToString() const {
   if (kind != ShapeKind::kImage) {
     return std::to_string(height) + (kind == ShapeKind::kTokens
-                                         ? " tokens below " + std::to_string(vocabulary)
-                                         : " tokens of " + std::to_string(channels));
+                                         ? fmt::format(" tokens below {}", vocabulary)
+                                         : fmt::format(" tokens of {}", channels));
   }
   if (is_flat()) {
     return std::to_string(channels);
   }
-  return std::to_string(channels) + "x" + std::to_string(height) + "x" + std::to_string(width);
+  return fmt::format("{}x{}x{}", channels, height, width);
 }
 
 int64_t Model::parameter_count() const {
@@ -159,7 +162,7 @@ Result<Model> MakeModel(
   Builder builder;
   PS_ASSIGN(model.layers, builder.Sequence(configs, input, "", path));
   model.tensors = builder.TakeTensors();
-  PS_TRY(CheckEnd(model, path + "[" + std::to_string(configs.size() - 1) + "]"));
+  PS_TRY(CheckEnd(model, fmt::format("{}[{}]", path, configs.size() - 1)));
   if (model.tensors.empty()) {
     return Misfit(path + " have no parameters; there is nothing to train");
   }

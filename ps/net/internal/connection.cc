@@ -1,5 +1,7 @@
 #include "ps/net/internal/connection.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <asio/post.hpp>
@@ -315,9 +317,10 @@ void Connection::Flush() {
 
 void Connection::DropUnlessReading() {
   if (queue_.bytes() > context_->queue_bytes_max) {
-    Abort(Status::Overloaded(
-        "the peer does not read: " + std::to_string(queue_.bytes()) + " bytes wait, the limit is " +
-        std::to_string(context_->queue_bytes_max)));
+    Abort(Status::Overloaded(fmt::format(
+        "the peer does not read: {} bytes wait, the limit is {}",
+        queue_.bytes(),
+        context_->queue_bytes_max)));
   }
 }
 

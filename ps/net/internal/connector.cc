@@ -1,5 +1,7 @@
 #include "ps/net/internal/connector.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <asio/connect.hpp>
 #include <asio/local/stream_protocol.hpp>
@@ -158,7 +160,7 @@ void Connector::HandOver(StreamSocket socket) {
 void Connector::OnTimeout() {
   resolver_.cancel();
   Fail(Status::DeadlineExceeded(
-      "no answer within " + std::to_string(Milliseconds(retry_.connect_timeout)) + " ms"));
+      fmt::format("no answer within {} ms", Milliseconds(retry_.connect_timeout))));
 }
 
 void Connector::Fail(Status why, Duration retry_after) {
@@ -175,8 +177,7 @@ void Connector::Fail(Status why, Duration retry_after) {
     report_timer_.cancel();
     std::string context = target_.Name();
     if (failures_ > 1) {
-      context +=
-          ", attempt " + std::to_string(failures_) + " of " + std::to_string(retry_.attempts_max);
+      context += fmt::format(", attempt {} of {}", failures_, retry_.attempts_max);
     }
     const Events events = std::exchange(events_, {});
     events.on_failed(std::move(why).Annotate(context));

@@ -1,5 +1,7 @@
 #include "ps/net/internal/endpoint_impl.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <asio/post.hpp>
 #include <chrono>
@@ -173,10 +175,11 @@ void Endpoint::Impl::BoundTotal() {
     const auto largest = std::max_element(peers_.begin(), peers_.end(), [](auto& a, auto& b) {
       return a.second.connection->queued_bytes() < b.second.connection->queued_bytes();
     });
-    largest->second.connection->Abort(Status::Overloaded(
-        "the peer does not read: all connections have " + std::to_string(context_->queued_bytes) +
-        " unsent bytes, the limit is " + std::to_string(context_->queue_total_bytes_max) +
-        ", and it has most of them"));
+    largest->second.connection->Abort(Status::Overloaded(fmt::format(
+        "the peer does not read: all connections have {} unsent bytes, the limit is "
+        "{}, and it has most of them",
+        context_->queued_bytes,
+        context_->queue_total_bytes_max)));
   }
 }
 

@@ -1,4 +1,6 @@
 // How connections begin: Listen and accept, Connect, and the Hello that each must start with.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
@@ -158,8 +160,7 @@ void Endpoint::Impl::OnAccepted(Door* door, StreamSocket socket) {
   }
   if (door->accepted >= options_.connections_max) {
     RefuseSocket(
-        std::move(socket),
-        "all " + std::to_string(options_.connections_max) + " connections are taken");
+        std::move(socket), fmt::format("all {} connections are taken", options_.connections_max));
     return;
   }
   Peer& peer = AddPeer(std::move(socket), State::kAwaitsHello);

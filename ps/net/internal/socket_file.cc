@@ -1,6 +1,7 @@
 #include "ps/net/internal/socket_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -33,8 +34,7 @@ Place Locate(const std::string& path) {
 
 /// Short however deep the directory lies. False with errno when the name itself is too long.
 bool MakeAddress(const Place& place, sockaddr_un* address) {
-  const std::string path =
-      "/proc/self/fd/" + std::to_string(place.directory.get()) + "/" + place.name;
+  const std::string path = fmt::format("/proc/self/fd/{}/{}", place.directory.get(), place.name);
   if (path.size() >= sizeof(address->sun_path)) {
     errno = ENAMETOOLONG;
     return false;
