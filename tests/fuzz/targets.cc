@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 25> kTargets = {
+constexpr std::array<Target, 26> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -25,6 +25,7 @@ constexpr std::array<Target, 25> kTargets = {
      {"chunk_record", FuzzChunkRecord},
      {"copy_index", FuzzCopyIndex},
      {"s3_reply", FuzzS3Reply},
+     {"notice", FuzzNotice},
      {"idx", FuzzIdx},
      {"cifar", FuzzCifar},
      {"text", FuzzText},

@@ -61,6 +61,9 @@ void FuzzCopyIndex(std::span<const uint8_t> input);
 /// What an object store answers: a page of a list, or an error.
 void FuzzS3Reply(std::span<const uint8_t> input);
 
+/// What EC2 and Azure say of a machine. The first byte chooses; the first line is the reply's date.
+void FuzzNotice(std::span<const uint8_t> input);
+
 /// A safetensors file. The first two bytes say how many bytes of data follow the header.
 void FuzzSafetensors(std::span<const uint8_t> input);
 

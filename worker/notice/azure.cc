@@ -36,6 +36,28 @@ std::string_view TextAt(const JsonValue& event, std::string_view name) {
                                                                    : std::string_view();
 }
 
+/// Events name the machines that they are of: all of an availability set see them.
+bool EndsMachine(const JsonValue& event, std::string_view machine) {
+  if (event.kind != JsonValue::Kind::kObject ||
+      std::find(kEnds.begin(), kEnds.end(), TextAt(event, "EventType")) == kEnds.end()) {
+    return false;
+  }
+  const JsonValue* const resources = event.Find("Resources");
+  return resources != nullptr && resources->kind == JsonValue::Kind::kList &&
+         std::any_of(
+             resources->children.begin(), resources->children.end(), [&](const JsonValue& name) {
+               return name.kind == JsonValue::Kind::kText && name.text == machine;
+             });
+}
+
+/// One that has started has no time any more.
+ProviderNotice NoticeOf(const JsonValue& event, const HttpReply& reply) {
+  return {
+      fmt::format("Azure event ({})", TextAt(event, "EventType")),
+      GraceUntil(ParseHttpDate(std::string(TextAt(event, "NotBefore"))), reply),
+      false};
+}
+
 class AzureSource final : public NoticeSource {
  public:
   explicit AzureSource(const NoticeSettings& settings)
@@ -56,23 +78,9 @@ class AzureSource final : public NoticeSource {
     if (reply.status != 200) {
       return UnexpectedReply("Azure", kEventsPath, reply);
     }
-    PS_ASSIGN(
-        const JsonValue document,
-        proto::ParseJson(TextOf(reply), "Azure's list of scheduled events"));
-    const JsonValue* const events =
-        document.kind == JsonValue::Kind::kObject ? document.Find("Events") : nullptr;
-    if (events == nullptr || events->kind != JsonValue::Kind::kList) {
-      return Status::Corruption("Azure's list of scheduled events has no Events");
-    }
-    is_on_ = true;
-    std::optional<ProviderNotice> first;  // of those that end this machine
-    for (const JsonValue& event : events->children) {
-      if (EndsThisMachine(event)) {
-        ProviderNotice notice = NoticeOf(event, reply);
-        first = !first || notice.grace < first->grace ? std::move(notice) : std::move(first);
-      }
-    }
-    return first;
+    Result<std::optional<ProviderNotice>> notice = ReadAzureEvents(reply, own_name_);
+    is_on_ = is_on_ || notice.ok();
+    return notice;
   }
 
  private:
@@ -80,7 +88,6 @@ class AzureSource final : public NoticeSource {
     return (is_on_ ? http_ : first_)->Do(MetadataRequest("GET", url_ + path, {kHeader}));
   }
 
-  /// Events name the machines that they are of: all of an availability set see them.
   Status AskName() {
     PS_ASSIGN(const HttpReply reply, Get(kNamePath));
     if (reply.status != 200) {
@@ -94,27 +101,6 @@ class AzureSource final : public NoticeSource {
     return Status::Ok();
   }
 
-  bool EndsThisMachine(const JsonValue& event) const {
-    if (event.kind != JsonValue::Kind::kObject ||
-        std::find(kEnds.begin(), kEnds.end(), TextAt(event, "EventType")) == kEnds.end()) {
-      return false;
-    }
-    const JsonValue* const resources = event.Find("Resources");
-    return resources != nullptr && resources->kind == JsonValue::Kind::kList &&
-           std::any_of(
-               resources->children.begin(), resources->children.end(), [&](const JsonValue& name) {
-                 return name.kind == JsonValue::Kind::kText && name.text == own_name_;
-               });
-  }
-
-  /// One that has started has no time any more.
-  static ProviderNotice NoticeOf(const JsonValue& event, const HttpReply& reply) {
-    return {
-        fmt::format("Azure event ({})", TextAt(event, "EventType")),
-        GraceUntil(ParseHttpDate(std::string(TextAt(event, "NotBefore"))), reply),
-        false};
-  }
-
   const std::string url_;
   const std::unique_ptr<HttpClient> first_;
   const std::unique_ptr<HttpClient> http_;
@@ -123,6 +109,26 @@ class AzureSource final : public NoticeSource {
 };
 
 }  // namespace
+
+Result<std::optional<ProviderNotice>> ReadAzureEvents(
+    const HttpReply& reply, std::string_view machine) {
+  PS_ASSIGN(
+      const JsonValue document,
+      proto::ParseJson(TextOf(reply), "Azure's list of scheduled events"));
+  const JsonValue* const events =
+      document.kind == JsonValue::Kind::kObject ? document.Find("Events") : nullptr;
+  if (events == nullptr || events->kind != JsonValue::Kind::kList) {
+    return Status::Corruption("Azure's list of scheduled events has no Events");
+  }
+  std::optional<ProviderNotice> first;  // of those that end this machine
+  for (const JsonValue& event : events->children) {
+    if (EndsMachine(event, machine)) {
+      ProviderNotice notice = NoticeOf(event, reply);
+      first = !first || notice.grace < first->grace ? std::move(notice) : std::move(first);
+    }
+  }
+  return first;
+}
 
 std::unique_ptr<NoticeSource> MakeAzureSource(const NoticeSettings& settings) {
   return std::make_unique<AzureSource>(settings);

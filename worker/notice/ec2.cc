@@ -36,7 +36,7 @@ class Ec2Source final : public NoticeSource {
   Result<std::optional<ProviderNotice>> Ask() override {
     PS_ASSIGN(const HttpReply action, Get(kActionPath));
     if (action.status == 200) {
-      return ReadAction(action);
+      return ReadEc2Action(action);
     }
     if (action.status != 404) {
       return UnexpectedReply("EC2", kActionPath, action);
@@ -52,23 +52,6 @@ class Ec2Source final : public NoticeSource {
   }
 
  private:
-  /// {"action": "terminate", "time": "2017-09-18T08:22:00Z"}. Hibernation begins at once.
-  static Result<std::optional<ProviderNotice>> ReadAction(const HttpReply& reply) {
-    PS_ASSIGN(
-        const proto::JsonValue document,
-        proto::ParseJson(TextOf(reply), fmt::format("EC2's answer to {}", kActionPath)));
-    const proto::JsonValue* const action = document.At("action");
-    if (action == nullptr || action->kind != proto::JsonValue::Kind::kText) {
-      return Status::Corruption(fmt::format("EC2's answer to {} has no action", kActionPath));
-    }
-    ProviderNotice notice;
-    notice.what = fmt::format("EC2 spot interruption ({})", Printable(action->text));
-    const proto::JsonValue* const time = document.At("time");
-    const bool has_time = time != nullptr && action->text != "hibernate";
-    notice.grace = GraceUntil(has_time ? ParseRfc3339(time->text) : std::nullopt, reply);
-    return std::optional(std::move(notice));
-  }
-
   /// With a token. One that is refused may be from before the machine was moved: a second is tried.
   Result<HttpReply> Get(const char* path) {
     const bool is_fresh = token_.empty() || SystemTime().Now() >= renew_at_;
@@ -119,6 +102,22 @@ class Ec2Source final : public NoticeSource {
 };
 
 }  // namespace
+
+Result<std::optional<ProviderNotice>> ReadEc2Action(const HttpReply& reply) {
+  PS_ASSIGN(
+      const proto::JsonValue document,
+      proto::ParseJson(TextOf(reply), fmt::format("EC2's answer to {}", kActionPath)));
+  const proto::JsonValue* const action = document.At("action");
+  if (action == nullptr || action->kind != proto::JsonValue::Kind::kText) {
+    return Status::Corruption(fmt::format("EC2's answer to {} has no action", kActionPath));
+  }
+  ProviderNotice notice;
+  notice.what = fmt::format("EC2 spot interruption ({})", Printable(action->text));
+  const proto::JsonValue* const time = document.At("time");
+  const bool has_time = time != nullptr && action->text != "hibernate";
+  notice.grace = GraceUntil(has_time ? ParseRfc3339(time->text) : std::nullopt, reply);
+  return std::optional(std::move(notice));
+}
 
 std::unique_ptr<NoticeSource> MakeEc2Source(const NoticeSettings& settings) {
   return std::make_unique<Ec2Source>(settings);

@@ -42,4 +42,12 @@ std::optional<int64_t> ParseHttpDate(const std::string& text);
 /// when either is not known, or the moment has passed.
 Duration GraceUntil(std::optional<int64_t> when, const HttpReply& reply);
 
+/// EC2's spot/instance-action: {"action": "terminate", "time": "2017-09-18T08:22:00Z"}. Hibernation
+/// begins at once. Errors: kCorruption for what it lacks; those of ParseJson.
+Result<std::optional<ProviderNotice>> ReadEc2Action(const HttpReply& reply);
+
+/// The first of Azure's scheduled events that ends the machine of that name. Errors: the same.
+Result<std::optional<ProviderNotice>> ReadAzureEvents(
+    const HttpReply& reply, std::string_view machine);
+
 }  // namespace ps::worker

@@ -1,0 +1,39 @@
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "ps/base/check.h"
+#include "ps/base/text.h"
+#include "tests/fuzz/targets.h"
+#include "worker/notice/metadata.h"
+
+namespace ps::fuzz {
+
+void FuzzNotice(std::span<const uint8_t> input) {
+  if (input.empty()) {
+    return;
+  }
+  const bool is_azure = input.front() % 2 == 1;
+  const auto rest = input.subspan(1);
+  const auto end = std::find(rest.begin(), rest.end(), '\n');
+  HttpReply reply;
+  reply.status = 200;
+  reply.headers["date"] = std::string(rest.begin(), end);
+  const auto body = std::as_bytes(std::span(end == rest.end() ? end : end + 1, rest.end()));
+  reply.body.assign(body.begin(), body.end());
+  const auto notice =
+      is_azure ? worker::ReadAzureEvents(reply, "vm-1") : worker::ReadEc2Action(reply);
+  if (!notice.ok()) {
+    const std::string_view message = notice.status().message();
+    PS_CHECK(!message.empty() && message.find('\n') == std::string_view::npos) << message;
+    return;
+  }
+  PS_CHECK(is_azure || notice->has_value()) << "an action of EC2 that says nothing";
+  if (notice->has_value()) {
+    PS_CHECK(Printable((*notice)->what) == (*notice)->what) << (*notice)->what;
+    PS_CHECK((*notice)->grace >= worker::kAtOnce) << "less time than none";
+    PS_CHECK((*notice)->grace <= std::chrono::hours(24)) << "nobody announces more";
+  }
+}
+
+}  // namespace ps::fuzz
