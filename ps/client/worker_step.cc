@@ -280,7 +280,8 @@ void WorkerCore::StartStep(Lease* lease, TimePoint now, proto::Outbox* out) {
   work.done.step = ++last_step_;
   work.done.lease = lease->grant.lease;
   work.done.begin = lease->next;
-  work.done.end = std::min<uint64_t>(lease->next + minibatch_, lease->grant.end);
+  const uint32_t minibatch = lease->grant.minibatch > 0 ? lease->grant.minibatch : minibatch_;
+  work.done.end = std::min<uint64_t>(lease->next + minibatch, lease->grant.end);
   work.round = lease->grant.round;
   work.slot = last_step_ % gradients_.size();
   work.began = now;

@@ -197,6 +197,8 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
   member->waits = message.waits;
   member->waits.resize(std::min(member->waits.size(), kWaitsPerPeerMax));
   member->last_heartbeat = call.now;
+  parts_->job.batches.Note(
+      incarnation, member->record->minibatch, member->record->stats, message.stats);
   parts_->job.membership.NoteStats(*member, message.stats);
   if (message.state == proto::WorkerState::kDraining && !member->record->is_draining) {
     parts_->job.membership.Edit(*member).is_draining = true;

@@ -93,6 +93,7 @@ void DepartureDesk::Remove(
   job_->seats.StopExpecting(record.seat);
   job_->seats.Leave(record.seat);
   job_->speed.Remove(incarnation, record.step_seconds);
+  job_->batches.Remove(incarnation);
   if (member.peer != proto::PeerId() && member.peer != call.from) {
     proto::Refusal refusal;
     refusal.code = StatusCode::kStale;
@@ -167,7 +168,7 @@ void DepartureDesk::Resolve(Departure* departure, TimePoint now) {
     done.step = member.reported + 1;
     done.lease = open.front().lease;
     done.begin = open.front().next;
-    done.end = std::min<uint64_t>(done.begin + member.minibatch, open.front().end);
+    done.end = std::min<uint64_t>(done.begin + open.front().minibatch, open.front().end);
     done.loss_sum = std::nan("");  // not known, which says nothing about it
     done.is_rejected = is_rejected && done.step == complete;
     const Status counted = leases_->CountStep(&member, done, false, now);

@@ -8,6 +8,7 @@
 #include "ps/base/random.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
+#include "ps/coordinator/batch_shares.h"
 #include "ps/coordinator/divergence.h"
 #include "ps/coordinator/evaluations.h"
 #include "ps/coordinator/fault_schedule.h"
@@ -153,6 +154,7 @@ class Job {
   Peers peers;
   ProgressMeter meter;
   FleetSpeed speed;
+  BatchShares batches;
   DivergenceWatch divergence;
   Random random;
   TimePoint started_at{};

@@ -69,6 +69,10 @@ Status CheckHolders(const JobState& state) {
     if (!IsHolder(state, lease.holder)) {
       return Status::Corruption(fmt::format("lease {} has no holder", id.value));
     }
+    if (lease.minibatch == 0 || lease.minibatch > kMinibatchMax) {
+      return Status::Corruption(
+          fmt::format("lease {} has steps of {} samples", id.value, lease.minibatch));
+    }
   }
   for (const Evaluation& evaluation : state.evaluations.pending) {
     for (const EvaluationPart& part : evaluation.parts) {

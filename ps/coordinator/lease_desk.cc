@@ -140,6 +140,7 @@ bool LeaseDesk::ServeEvaluation(Member* member, const Call& call) {
   grant.begin = granted.begin;
   grant.end = granted.end;
   grant.round = job_->is_bsp() ? job_->rounds.committed() : 0;
+  grant.minibatch = record->last_grant.minibatch;  // what its steps have until the next lease
   SendGrant(member, grant, call);
   return true;
 }
@@ -163,8 +164,9 @@ bool LeaseDesk::ServeTraining(Member* member, const Call& call) {
       return false;
     }
   }
+  const uint32_t minibatch = BatchOf(*record);
   const std::optional<TrainLease> lease =
-      job_->ledger.Grant(incarnation, LeaseSamples(*record), epochs_ahead());
+      job_->ledger.Grant(incarnation, LeaseSamples(minibatch), epochs_ahead(), minibatch);
   PS_CHECK(lease.has_value()) << "the ledger has work";
   if (open == 0) {
     member->last_progress = call.now;
@@ -185,6 +187,7 @@ bool LeaseDesk::ServeTraining(Member* member, const Call& call) {
   grant.begin = lease->begin;
   grant.end = lease->end;
   grant.round = job_->is_bsp() ? job_->rounds.open_round() : 0;
+  grant.minibatch = minibatch;
   SendGrant(member, grant, call);
   return true;
 }
@@ -201,19 +204,27 @@ void LeaseDesk::SendGrant(Member* member, proto::LeaseGrant grant, const Call& c
   call.out->Send(member->peer, member->lease_request_id, grant);
 }
 
+uint32_t LeaseDesk::BatchOf(const MemberRecord& member) const {
+  if (job_->options.config.train.batch_policy == proto::BatchPolicy::kFixed) {
+    return member.minibatch;
+  }
+  const uint32_t current = member.last_grant.minibatch;
+  return job_->batches.BatchOf(member.incarnation, current > 0 ? current : member.minibatch);
+}
+
 /// Towards the end of an epoch leases get smaller, down to one minibatch, so that nobody is left
 /// alone with a long one.
-uint64_t LeaseDesk::LeaseSamples(const MemberRecord& member) const {
+uint64_t LeaseDesk::LeaseSamples(uint32_t minibatch) const {
   if (job_->is_bsp()) {
-    return member.minibatch;
+    return minibatch;
   }
   const SampleLedger& ledger = job_->ledger;
   const uint64_t queued =
       ledger.samples_queued() == 0 ? ledger.samples_per_epoch() : ledger.samples_queued();
-  const uint64_t fair = queued / (2 * job_->membership.members().size()) / member.minibatch;
+  const uint64_t fair = queued / (2 * job_->membership.members().size()) / minibatch;
   const uint64_t steps =
       std::clamp<uint64_t>(fair, 1, std::max<uint32_t>(job_->options.config.train.lease_steps, 1));
-  return steps * member.minibatch;
+  return steps * minibatch;
 }
 
 void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
@@ -260,7 +271,7 @@ Status LeaseDesk::CountStep(
     return Status::InvalidArgument(
         fmt::format("lease {} is not the oldest open one of yours", done.lease.value));
   }
-  const uint64_t expected_end = std::min<uint64_t>(open->next + member->minibatch, open->end);
+  const uint64_t expected_end = std::min<uint64_t>(open->next + open->minibatch, open->end);
   if (done.begin != open->next || done.end != expected_end) {
     return Status::InvalidArgument(
         fmt::format("step {} must take samples {} to {}", done.step, open->next, expected_end));

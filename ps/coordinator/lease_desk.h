@@ -62,7 +62,9 @@ class LeaseDesk {
   bool ServeEvaluation(Member* member, const Call& call);
   bool ServeTraining(Member* member, const Call& call);
   void SendGrant(Member* member, proto::LeaseGrant grant, const Call& call);
-  uint64_t LeaseSamples(const MemberRecord& member) const;
+  /// Samples of the steps of its next lease.
+  uint32_t BatchOf(const MemberRecord& member) const;
+  uint64_t LeaseSamples(uint32_t minibatch) const;
   void NoteRejection(const MemberRecord& member, Step step, uint64_t samples);
 
   uint32_t epochs_ahead() const { return job_->is_bsp() ? 0 : 1; }

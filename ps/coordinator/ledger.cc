@@ -102,8 +102,8 @@ bool SampleLedger::HasWork(uint32_t epochs_ahead) const {
 }
 
 std::optional<TrainLease> SampleLedger::Grant(
-    Incarnation holder, uint64_t samples_max, uint32_t epochs_ahead) {
-  PS_CHECK(samples_max > 0);
+    Incarnation holder, uint64_t samples_max, uint32_t epochs_ahead, uint32_t minibatch) {
+  PS_CHECK(samples_max > 0 && minibatch > 0);
   if (!HasWork(epochs_ahead)) {
     return std::nullopt;
   }
@@ -125,6 +125,7 @@ std::optional<TrainLease> SampleLedger::Grant(
     record.fresh = lease.end;
   }
   lease.next = lease.begin;
+  lease.minibatch = minibatch;
   samples_queued_ -= lease.end - lease.begin;
   NoteQueue(lease.epoch);
   touched_->Mark(RowKind::kEpoch, lease.epoch);

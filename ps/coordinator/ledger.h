@@ -33,7 +33,9 @@ class SampleLedger {
   /// Leases at most `samples_max` samples of the oldest epoch that has some, returned ones first.
   /// An epoch begins when all before it are leased out, and at most `epochs_ahead` of those are not
   /// counted in full. Nothing when there is no such epoch.
-  std::optional<TrainLease> Grant(Incarnation holder, uint64_t samples_max, uint32_t epochs_ahead);
+  /// `minibatch`: samples of each of its steps but the last. Requires: it is above 0.
+  std::optional<TrainLease> Grant(
+      Incarnation holder, uint64_t samples_max, uint32_t epochs_ahead, uint32_t minibatch = 1);
   /// Samples [begin, end) of `lease` were trained on. Errors: kInvalidArgument when the lease is
   /// not open or these are not its next samples; nothing has changed then.
   Status Count(LeaseId lease, uint64_t begin, uint64_t end);

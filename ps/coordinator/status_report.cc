@@ -146,7 +146,8 @@ proto::WorkerRow StatusReport::RowOf(const MemberRecord& member, const Clocks& c
   row.incarnation = member.incarnation;
   row.host = member.host;
   row.pid = member.pid;
-  row.minibatch = member.minibatch;
+  const uint32_t granted = member.last_grant.minibatch;
+  row.minibatch = granted > 0 ? granted : member.minibatch;
   row.slowdown = member.slowdown;
   row.device = member.device;
   row.stats = member.stats;

@@ -48,7 +48,7 @@ Offset<saved::LedgerState> Encode(Fbb& b, const LedgerState& m) {
   }
   const auto epochs = MakeList(b, m.epochs);
   const auto leases = MakeStructs<saved::TrainLease>(b, open, [](const TrainLease& l) {
-    return saved::TrainLease(l.lease.value, l.holder.value, l.begin, l.end, l.next, l.epoch);
+    return saved::TrainLease(l.lease.value, l.holder.value, l.begin, l.end, l.next, l.epoch, l.minibatch);
   });
   return saved::CreateLedgerState(b, m.last_lease.value, epochs, leases);
 }
@@ -59,7 +59,13 @@ void Decode(Decoder& d, const saved::LedgerState& w, LedgerState* m) {
   std::vector<TrainLease> leases;
   d.Structs(w.leases(), "leases", &leases, [](const saved::TrainLease& l) {
     return TrainLease{
-        LeaseId(l.lease()), Incarnation(l.holder()), l.epoch(), l.begin(), l.end(), l.next()};
+        LeaseId(l.lease()),
+        Incarnation(l.holder()),
+        l.epoch(),
+        l.begin(),
+        l.end(),
+        l.next(),
+        l.minibatch()};
   });
   for (const TrainLease& lease : leases) {
     PutOnce(d, "leases", lease.lease, lease, &m->leases);

@@ -118,6 +118,7 @@ Offset<wire::LeaseGrant> Encode(Fbb& b, const LeaseGrant& m) {
   out.add_begin(m.begin);
   out.add_end(m.end);
   out.add_round(m.round);
+  out.add_minibatch(m.minibatch);
   return out.Finish();
 }
 
@@ -129,6 +130,7 @@ void Decode(Decoder& d, const wire::LeaseGrant& w, LeaseGrant* m) {
   m->begin = w.begin();
   m->end = w.end();
   m->round = w.round();
+  m->minibatch = w.minibatch();
   if (m->end < m->begin) {
     d.Fail("the lease ends before it begins");
   }

@@ -116,6 +116,8 @@ struct OptimizerConfig {
 
 enum class Mode : uint8_t { kAsync, kSsp, kBsp };
 enum class Divergence : uint8_t { kStop, kContinue };
+enum class LrPolicy : uint8_t { kFixed, kLinear, kSqrtLive, kStaleness };
+enum class BatchPolicy : uint8_t { kFixed, kBySpeed };
 
 struct TrainConfig {
   uint32_t epochs = 1;
@@ -127,6 +129,9 @@ struct TrainConfig {
   bool overlap = true;         // async: compute the next step while this one travels
   uint32_t evaluate_every_epochs = 1;
   Divergence on_divergence = Divergence::kStop;
+  LrPolicy lr_policy = LrPolicy::kFixed;
+  uint32_t lr_ramp_steps = 0;  // linear, sqrt_live: to twice or half the rate; 0: at once
+  BatchPolicy batch_policy = BatchPolicy::kFixed;
 
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
@@ -228,6 +233,20 @@ struct RunConfig {
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
+/// What the run is to reach, and when.
+struct GoalConfig {
+  float loss = 0;              // 0: no goal
+  float within_s = 0;          // of training; 0: no limit
+  float budget_usd = 0;        // 0: no limit
+  float confidence = 0.9F;     // of both
+  float takeover_s = 30;       // that a change of the fleet costs
+  float change_every_s = 120;  // between two changes at least
+  std::string profile = "profile.json";
+  std::string catalog;  // empty: the default one
+
+  friend bool operator==(const GoalConfig&, const GoalConfig&) = default;
+};
+
 struct JobConfig {
   std::string name;
   ModelConfig model;
@@ -241,6 +260,7 @@ struct JobConfig {
   CheckpointConfig checkpoint;
   LaunchConfig launch;
   RunConfig run;
+  GoalConfig goal;
 
   friend bool operator==(const JobConfig&, const JobConfig&) = default;
 };

@@ -86,6 +86,9 @@ void VisitFields(C& c, V&& visit) {
   visit("overlap", c.overlap);
   visit("evaluate_every_epochs", c.evaluate_every_epochs);
   visit("on_divergence", c.on_divergence);
+  visit("lr_policy", c.lr_policy);
+  visit("lr_ramp_steps", c.lr_ramp_steps);
+  visit("batch_policy", c.batch_policy);
 }
 
 template <MaybeConst<ServerConfig> C, typename V>
@@ -163,6 +166,18 @@ void VisitFields(C& c, V&& visit) {
   visit("stop_at_loss", c.stop_at_loss);
 }
 
+template <MaybeConst<GoalConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("loss", c.loss);
+  visit("within_s", c.within_s);
+  visit("budget_usd", c.budget_usd);
+  visit("confidence", c.confidence);
+  visit("takeover_s", c.takeover_s);
+  visit("change_every_s", c.change_every_s);
+  visit("profile", c.profile);
+  visit("catalog", c.catalog);
+}
+
 template <MaybeConst<JobConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("name", c.name);
@@ -177,6 +192,7 @@ void VisitFields(C& c, V&& visit) {
   visit("checkpoint", c.checkpoint);
   visit("launch", c.launch);
   visit("run", c.run);
+  visit("goal", c.goal);
 }
 
 }  // namespace ps::proto

@@ -28,6 +28,7 @@ class Rules {
     PS_TRY(Train());
     PS_TRY(Servers());
     PS_TRY(Checkpoints());
+    PS_TRY(Goal());
     PS_TRY(Seats());
     PS_TRY(Devices());
     PS_TRY(Faults());
@@ -253,6 +254,15 @@ class Rules {
                      "checkpoint.recovery is partial in mode bsp, whose rounds are of all servers; "
                      "allowed: auto, consistent")
                : Status::Ok();
+  }
+
+  Status Goal() const {
+    const GoalConfig& goal = config_.goal;
+    if (goal.loss == 0 && (goal.within_s > 0 || goal.budget_usd > 0)) {
+      const std::string field = goal.within_s > 0 ? "goal.within_s" : "goal.budget_usd";
+      return Error(field, field + " limits the way to goal.loss, which is 0; allowed: both, or 0");
+    }
+    return Status::Ok();
   }
 
   Status Seats() const {

@@ -30,7 +30,8 @@ struct TrainLease {
   uint32_t epoch = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
-  uint64_t next = 0;  // [begin, next) is counted
+  uint64_t next = 0;       // [begin, next) is counted
+  uint32_t minibatch = 1;  // samples of its steps, the last one's may be fewer
 };
 
 struct EpochRecord {
@@ -290,7 +291,7 @@ struct JobState {
   bool is_trained = false;          // `trained` grows no more
 };
 
-inline constexpr uint32_t kJobStateVersion = 5;
+inline constexpr uint32_t kJobStateVersion = 6;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

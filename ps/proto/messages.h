@@ -398,7 +398,8 @@ struct LeaseGrant {
   uint32_t epoch = 0;  // from 0
   uint64_t begin = 0;
   uint64_t end = 0;
-  uint64_t round = 0;  // bsp; else 0
+  uint64_t round = 0;      // bsp; else 0
+  uint32_t minibatch = 0;  // samples of its steps, the last one's may be fewer; 0: JoinReply's
 };
 
 /// One step that every shard has acknowledged.

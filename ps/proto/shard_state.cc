@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -35,7 +36,7 @@ std::vector<std::byte> EncodeShardState(const ShardState& state) {
         saved::CreateMemberStepsDirect(b, member.incarnation.value, member.last_step, &applied));
   }
   b.Finish(saved::CreateShardStateDirect(
-      b, kShardStateVersion, state.round, state.samples_done, &members));
+      b, kShardStateVersion, state.round, state.samples_done, &members, state.lr_factor));
   const auto* const bytes = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
   return {bytes, bytes + b.GetSize()};
 }
@@ -63,6 +64,10 @@ Result<ShardState> DecodeShardState(std::span<const std::byte> bytes) {
   ShardState state;
   state.round = w.round();
   state.samples_done = w.samples_done();
+  state.lr_factor = w.lr_factor();
+  if (!std::isfinite(state.lr_factor) || state.lr_factor < 0) {
+    return Status::Corruption("the state of a shard: lr_factor is no factor");
+  }
   codec::Decoder decoder(bytes.size());
   decoder.Tables(w.members(), "members", &state.members);
   if (!decoder.status().ok()) {

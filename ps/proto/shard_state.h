@@ -21,10 +21,11 @@ struct MemberSteps {
 struct ShardState {
   uint64_t round = 0;                // bsp: the newest one that is in the parameters
   uint64_t samples_done = 0;         // the schedule's clock
+  double lr_factor = 0;              // of train.lr_policy, on its way; 0: no step was made yet
   std::vector<MemberSteps> members;  // async, ssp
 };
 
-inline constexpr uint32_t kShardStateVersion = 2;
+inline constexpr uint32_t kShardStateVersion = 3;
 
 std::vector<std::byte> EncodeShardState(const ShardState& state);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -69,6 +70,10 @@ struct Member {
   proto::PushOutcome last_outcome = proto::PushOutcome::kApplied;
   uint32_t last_rejected_chunks = 0;
   uint64_t last_round = 0;
+  // Steps of all that the shard had when it began to answer the last pulls for training, newest
+  // first; as many as are needed to know what a push was computed from.
+  std::array<uint64_t, 2> read_at{};
+  uint32_t reads = 0;
   Intake intake;
   // Chunks, by index, of the step after last_step that the parameters had when they were restored.
   std::vector<size_t> restored;

@@ -10,8 +10,9 @@ constexpr uint64_t kSliceElementsMin = 1024;
 
 }  // namespace
 
-RoundCommit::RoundCommit(uint64_t round, float lr, std::vector<Staging::Contribution> contributions)
-    : round_(round), lr_(lr), contributions_(std::move(contributions)) {
+RoundCommit::RoundCommit(
+    uint64_t round, float lr, size_t workers, std::vector<Staging::Contribution> contributions)
+    : round_(round), lr_(lr), workers_(workers), contributions_(std::move(contributions)) {
   for (const Staging::Contribution& contribution : contributions_) {
     bytes_ += contribution.bytes;
     samples_ += contribution.samples;

@@ -15,14 +15,18 @@ namespace ps::server {
 /// slices, and the shard hears and answers others in between. Owns the contributions.
 class RoundCommit {
  public:
-  /// `contributions` in the order of the sum; all have every part of the store.
-  RoundCommit(uint64_t round, float lr, std::vector<Staging::Contribution> contributions);
+  /// `contributions` in the order of the sum; all have every part of the store. `workers` have
+  /// contributed, also where the store is empty.
+  RoundCommit(
+      uint64_t round, float lr, size_t workers, std::vector<Staging::Contribution> contributions);
 
   /// Updates until about `bytes_max` bytes of contributions were read. Returns true when all is
   /// done; then it is not called again.
   bool Continue(uint64_t bytes_max, ChunkStore* store);
 
   uint64_t round() const { return round_; }
+
+  size_t workers() const { return workers_; }
 
   /// Bytes of the contributions.
   uint64_t bytes() const { return bytes_; }
@@ -39,6 +43,7 @@ class RoundCommit {
  private:
   const uint64_t round_;
   const float lr_;
+  const size_t workers_;
   const std::vector<Staging::Contribution> contributions_;
   uint64_t bytes_ = 0;
   uint64_t samples_ = 0;

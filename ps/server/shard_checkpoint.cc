@@ -45,6 +45,7 @@ void ShardCore::BeginCheckpoint(const proto::CheckpointRequest& request, proto::
   proto::ShardState state;
   state.round = round_;
   state.samples_done = samples_done_;
+  state.lr_factor = lr_policy_.state();
   if (!is_bsp()) {
     for (const auto& [incarnation, member] : roster_.members()) {
       state.members.push_back({incarnation, member.last_step, AppliedOf(member)});
@@ -135,6 +136,7 @@ void ShardCore::EndLife() {
   due_checkpoint_.reset();
   round_ = 0;
   samples_done_ = 0;
+  lr_policy_.Restore(0);
 }
 
 void ShardCore::BeginRestore(const proto::ShardSetup& setup) {
@@ -193,6 +195,7 @@ Status ShardCore::TakeRestored(RestoredPart restored, ChunkRefs* refs) {
     PS_ASSIGN(proto::ShardState state, proto::DecodeShardState(restored.state));
     round_ = state.round;
     samples_done_ = state.samples_done;
+    lr_policy_.Restore(state.lr_factor);
     open_setup_->members = std::move(state.members);
   }
   for (size_t i = 0; i < restored.chunks.size(); ++i) {

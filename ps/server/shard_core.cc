@@ -117,6 +117,7 @@ Status ShardCore::TakeSetup(const proto::ShardSetup& setup) {
   PS_ASSIGN(ShardSettings settings, read_settings_(setup.config_json));
   PS_ASSIGN(store_, ChunkStore::Make(shard_, settings, setup));
   settings_ = std::move(settings);
+  lr_policy_ = settings_.lr_policy;
   total_samples_ = setup.total_samples;
   if (disk_ != nullptr && !settings_.checkpoints.path.empty()) {
     disk_->Use(settings_.checkpoints);

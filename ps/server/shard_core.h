@@ -21,6 +21,7 @@
 #include "ps/proto/values_intake.h"
 #include "ps/server/checkpointer.h"
 #include "ps/server/chunk_store.h"
+#include "ps/server/lr_policy.h"
 #include "ps/server/roster.h"
 #include "ps/server/round_commit.h"
 #include "ps/server/shard_disk.h"
@@ -223,6 +224,7 @@ class ShardCore {
   std::string WaitsFor(const Member& member, const Pull& pull) const;
   void SendHeartbeat(TimePoint now, proto::Outbox* out);
   double JobFraction() const;
+  uint64_t MissedSteps(const Member& member) const;
 
   bool is_bsp() const { return settings_.mode == proto::Mode::kBsp; }
 
@@ -265,6 +267,7 @@ class ShardCore {
   proto::PeerId commit_peer_;          // who is told of its end; nobody: its connection is gone
   uint64_t commit_request_id_ = 0;
   uint64_t samples_done_ = 0;  // the schedule's clock
+  LrPolicy lr_policy_;
   Checkpointer checkpointer_;
   std::optional<proto::CheckpointRequest> due_checkpoint_;  // bsp: when its round is committed
   proto::ShardStats stats_;                                 // counters only

@@ -113,6 +113,8 @@ void ShardCore::BeginAnswer(Member* member, const Pull& pull, proto::Outbox* out
   answer.staleness_steps = roster_.LeadOf(*member);
   if (!pull.is_evaluation) {
     ++stats_.staleness_histogram[std::min<uint64_t>(answer.staleness_steps, kStalenessBuckets - 1)];
+    member->read_at = {stats_.steps_applied, member->read_at[0]};
+    member->reads = std::min<uint32_t>(member->reads + 1, 2);
   }
   const bool has_room = !out->IsBacklogged(answer.peer);  // else OnDrained begins to send it
   answering_.emplace(answer.peer, member->incarnation);

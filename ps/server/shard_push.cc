@@ -64,6 +64,12 @@ Status ShardCore::TakePush(const Call& call, proto::PushRequest& push) {
   return Status::Ok();
 }
 
+/// Steps of all since the member read the parameters that its next push was computed from.
+uint64_t ShardCore::MissedSteps(const Member& member) const {
+  const size_t behind = lr_policy_.answers_behind();
+  return member.reads > behind ? stats_.steps_applied - member.read_at[behind] : 0;
+}
+
 void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
   Intake* const intake = &member->intake;
   const double weight = static_cast<double>(push.samples) / settings_.reference_minibatch;
@@ -72,7 +78,9 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
   intake->round = push.round;
   intake->samples = push.samples;
   intake->chunk_count = push.chunk_count;
-  intake->lr = static_cast<float>(ScheduledLr(settings_.optimizer, JobFraction()) * weight);
+  const double policy = lr_policy_.FactorOf(roster_.members().size(), MissedSteps(*member));
+  intake->lr =
+      static_cast<float>(ScheduledLr(settings_.optimizer, JobFraction()) * weight * policy);
   intake->has_come.assign(store_.part_count(), false);
   intake->is_rejected.assign(store_.size(), false);
   intake->begun_count = 0;
@@ -245,6 +253,7 @@ void ShardCore::CompleteStep(const Call& call, Member* member) {
     ++stats_.steps_applied;
     stats_.samples_applied += intake.samples;
     samples_done_ += intake.samples;
+    lr_policy_.OnStep(roster_.members().size());
   }
   if (member->fused) {
     Pull pull = std::move(*member->fused);

@@ -29,7 +29,8 @@ proto::ShardStats ShardCore::Stats() const {
   stats.parameter_bytes = store_.parameter_bytes();
   stats.staged_bytes = StagedBytes();
   stats.round = commit_ ? round_ - 1 : round_;
-  stats.lr = ScheduledLr(settings_.optimizer, JobFraction());
+  const size_t workers = std::max<size_t>(roster_.members().size(), 1);
+  stats.lr = ScheduledLr(settings_.optimizer, JobFraction()) * lr_policy_.Factor(workers);
   for (const auto& [incarnation, member] : roster_.members()) {
     for (const auto& [chunk, parts] : member.intake.unfinished) {
       for (const StagedPart& part : parts) {

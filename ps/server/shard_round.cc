@@ -170,8 +170,12 @@ void ShardCore::BeginCommit(const proto::CommitRound& commit, proto::Outbox* out
       member.fused.reset();
     }
   }
+  const double policy = lr_policy_.Factor(commit.contributions.size());
   commit_.emplace(
-      round_, ScheduledLr(settings_.optimizer, JobFraction()), std::move(contributions));
+      round_,
+      static_cast<float>(ScheduledLr(settings_.optimizer, JobFraction()) * policy),
+      commit.contributions.size(),
+      std::move(contributions));
 }
 
 void ShardCore::Continue(proto::Outbox* out) {
@@ -186,6 +190,9 @@ void ShardCore::FinishCommit(proto::Outbox* out) {
   stats_.chunks_applied += commit_->chunks_applied();
   stats_.chunks_overflowed += commit_->chunks_overflowed();
   samples_done_ += commit_->samples();
+  if (commit_->workers() > 0) {
+    lr_policy_.OnStep(commit_->workers());
+  }
   commit_.reset();
   if (due_checkpoint_ && due_checkpoint_->round <= round_) {
     BeginCheckpoint(*std::exchange(due_checkpoint_, std::nullopt), out);

@@ -10,6 +10,7 @@ ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
   ShardSettings settings;
   settings.seed = config.train.seed;
   settings.optimizer = config.optimizer;
+  settings.lr_policy = LrPolicy(config);
   settings.mode = config.train.mode;
   settings.staleness_max = config.train.staleness_max;
   settings.reference_minibatch = config.train.minibatch;

@@ -7,6 +7,7 @@
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/timing.h"
+#include "ps/server/lr_policy.h"
 #include "ps/server/shard_disk.h"
 
 namespace ps::server {
@@ -15,6 +16,7 @@ namespace ps::server {
 struct ShardSettings {
   uint64_t seed = 1;
   proto::OptimizerConfig optimizer;
+  LrPolicy lr_policy;  // before the first step
   proto::Mode mode = proto::Mode::kAsync;
   uint32_t staleness_max = 0;        // ssp
   uint32_t reference_minibatch = 1;  // async, ssp: a push counts samples / reference_minibatch

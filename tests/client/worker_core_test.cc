@@ -32,6 +32,18 @@ TEST_F(WorkerCoreTest, AStepIsPulledComputedPushedAndReported) {
   EXPECT_EQ(core_->parameters()[0], 1.0F);
 }
 
+TEST_F(WorkerCoreTest, ALeasesStepsHaveTheMinibatchThatItWasGrantedWith) {
+  Begin(proto::Mode::kAsync, true);
+  proto::LeaseGrant grant = Grant(1, 0, 12);
+  grant.minibatch = 5;
+  FromCoordinator(grant);
+  AnswerPull(0);
+  Compute();
+  ASSERT_EQ(host_.tasks.size(), 2U);
+  EXPECT_EQ(host_.tasks[0].end, 5U);
+  EXPECT_EQ(host_.tasks[1].end, 10U);
+}
+
 TEST_F(WorkerCoreTest, WithOverlapTheNextStepBeginsBeforeTheLastOnesGradientsAreSent) {
   Begin(proto::Mode::kAsync, true);
   FromCoordinator(Grant(1, 0, 24));

@@ -341,7 +341,8 @@ proto::StepDone Harness::MakeStep(
   done.step = ++worker->step;
   done.lease = grant.lease;
   done.begin = begin;
-  done.end = std::min<uint64_t>(begin + worker->minibatch, grant.end);
+  const uint32_t minibatch = grant.minibatch > 0 ? grant.minibatch : worker->minibatch;
+  done.end = std::min<uint64_t>(begin + minibatch, grant.end);
   done.loss_sum = static_cast<double>(done.end - done.begin);
   done.correct = (done.end - done.begin) / 2;
   for (const FakeShard& shard : shards) {

@@ -35,18 +35,19 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
   ExpectErrors({
       {WithLine(R"("train": {"epoch": 1})"),
        "job.json:2:11: unknown field \"epoch\" in train; allowed: epochs, seed, mode, "
-       "staleness_max, minibatch, lease_steps, overlap, evaluate_every_epochs, on_divergence; did "
+       "staleness_max, minibatch, lease_steps, overlap, evaluate_every_epochs, on_divergence, "
+       "lr_policy, lr_ramp_steps, batch_policy; did "
        "you mean \"epochs\"?"},
       {WithLine(R"("trian": {})"),
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, train, "
-       "servers, workers, faults, fleet, checkpoint, launch, run; did you mean \"train\"?"},
+       "servers, workers, faults, fleet, checkpoint, launch, run, goal; did you mean \"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
        "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
        "slowdown, step_ms, link_mbit_per_s, type, threads, device, notices; did you mean "
        "\"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
        "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, train, servers, "
-       "workers, faults, fleet, checkpoint, launch, run; did you mean \"optimizer.lr\"?"},
+       "workers, faults, fleet, checkpoint, launch, run, goal; did you mean \"optimizer.lr\"?"},
   });
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
 }
@@ -178,6 +179,8 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
       {WithLine(R"("train": {"overlap": true}, "optimizer": {"clip_norm": 1})"),
        "job.json:2:22: train.overlap is true with optimizer.clip_norm, which needs the whole "
        "gradient first; allowed: false, or no clip_norm"},
+      {WithLine(R"("goal": {"within_s": 60})"),
+       "job.json:2:22: goal.within_s limits the way to goal.loss, which is 0; allowed: both, or 0"},
       {WithLine(R"("train": {"mode": "ssp", "staleness_max": 0})"),
        "job.json:2:43: train.staleness_max is 0 in mode ssp; allowed: 1 or more, or \"mode\": "
        "\"bsp\""},

@@ -1,0 +1,50 @@
+#include "ps/server/lr_policy.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ps::server {
+
+LrPolicy::LrPolicy(const proto::JobConfig& config) : kind_(config.train.lr_policy) {
+  double workers = 0;
+  for (const proto::WorkerGroup& group : config.workers) {
+    workers += group.count;
+  }
+  reference_workers_ = std::max(workers, 1.0);
+  if (config.train.lr_ramp_steps > 0) {
+    change_max_ = std::exp2(1.0 / config.train.lr_ramp_steps);
+  }
+  // With overlap a step is computed while the answer to the last one travels.
+  answers_behind_ = config.train.overlap ? 1 : 0;
+}
+
+double LrPolicy::Target(size_t workers) const {
+  const auto live = static_cast<double>(std::max<size_t>(workers, 1));
+  switch (kind_) {
+    case proto::LrPolicy::kLinear:
+      return live / reference_workers_;
+    case proto::LrPolicy::kSqrtLive:
+      return 1 / std::sqrt(live);
+    case proto::LrPolicy::kFixed:
+    case proto::LrPolicy::kStaleness:
+      break;
+  }
+  return 1;
+}
+
+double LrPolicy::Factor(size_t workers) const {
+  const double target = Target(workers);
+  if (change_max_ == 0 || factor_ == 0) {
+    return target;
+  }
+  return std::clamp(target, factor_ / change_max_, factor_ * change_max_);
+}
+
+double LrPolicy::FactorOf(size_t workers, uint64_t missed_steps) const {
+  if (kind_ != proto::LrPolicy::kStaleness) {
+    return Factor(workers);
+  }
+  return 1 / static_cast<double>(std::max<uint64_t>(missed_steps, 1));
+}
+
+}  // namespace ps::server

@@ -1,0 +1,152 @@
+#include "ps/server/lr_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ps/proto/shard_state.h"
+#include "tests/server/shard_rig.h"
+
+namespace ps::server {
+namespace {
+
+using testing::ElementsAre;
+
+LrPolicy PolicyOf(proto::LrPolicy kind, uint32_t ramp_steps = 0, bool overlap = false) {
+  proto::JobConfig config;
+  config.train.lr_policy = kind;
+  config.train.lr_ramp_steps = ramp_steps;
+  config.train.overlap = overlap;
+  config.workers = {{.count = 3}, {.count = 1}};
+  return LrPolicy(config);
+}
+
+TEST(LrPolicyTest, FollowsTheWorkersThatTakePartNotThoseThatAreConfigured) {
+  const LrPolicy fixed = PolicyOf(proto::LrPolicy::kFixed);
+  const LrPolicy linear = PolicyOf(proto::LrPolicy::kLinear);
+  const LrPolicy sqrt_live = PolicyOf(proto::LrPolicy::kSqrtLive);
+  EXPECT_EQ(fixed.Factor(9), 1);
+  EXPECT_EQ(linear.Factor(4), 1);
+  EXPECT_EQ(linear.Factor(6), 1.5);
+  EXPECT_EQ(sqrt_live.Factor(1), 1);
+  EXPECT_EQ(sqrt_live.Factor(16), 0.25) << "of 4 configured";
+}
+
+TEST(LrPolicyTest, ARampDoublesTheRateInSoManyStepsAndEndsAtTheTarget) {
+  LrPolicy linear = PolicyOf(proto::LrPolicy::kLinear, 4);
+  linear.OnStep(4);
+  EXPECT_EQ(linear.state(), 1) << "the first step has no past";
+  for (int i = 1; i <= 4; ++i) {
+    EXPECT_NEAR(linear.Factor(8), std::exp2(i / 4.0), 1e-12);
+    linear.OnStep(8);
+  }
+  linear.OnStep(8);
+  EXPECT_EQ(linear.state(), 2);
+  linear.OnStep(7);
+  EXPECT_EQ(linear.state(), 1.75) << "near enough for one step";
+}
+
+TEST(LrPolicyTest, AStalePushIsDividedByTheStepsThatItMissed) {
+  const LrPolicy policy = PolicyOf(proto::LrPolicy::kStaleness);
+  EXPECT_EQ(policy.FactorOf(4, 0), 1);
+  EXPECT_EQ(policy.FactorOf(4, 1), 1);
+  EXPECT_EQ(policy.FactorOf(4, 8), 0.125);
+  EXPECT_EQ(PolicyOf(proto::LrPolicy::kFixed).FactorOf(4, 8), 1);
+}
+
+TEST(LrPolicyTest, AShardCountsWhatAWorkerMissedFromItsLastPullOn) {
+  ShardRig rig;
+  rig.settings.lr_policy = PolicyOf(proto::LrPolicy::kStaleness);
+  rig.SetUp();
+  rig.Pull(rig.PullAll(1));
+  for (uint32_t step = 1; step <= 4; ++step) {
+    rig.Push(rig.WholeStep(2, step, 0));
+  }
+  rig.Push(rig.WholeStep(1, 1, 0.5F));
+  EXPECT_THAT(rig.Values(), ElementsAre(0.875F, 0.875F, 0.875F));
+  rig.Pull(rig.PullAll(1));
+  rig.Push(rig.WholeStep(1, 2, 0.5F));
+  EXPECT_THAT(rig.Values(), ElementsAre(0.375F, 0.375F, 0.375F)) << "nothing was missed";
+}
+
+TEST(LrPolicyTest, WithOverlapAPushWasComputedFromTheAnswerBeforeTheLast) {
+  ShardRig rig;
+  rig.settings.lr_policy = PolicyOf(proto::LrPolicy::kStaleness, 0, true);
+  rig.SetUp();
+  rig.Pull(rig.PullAll(1));
+  rig.Push(rig.WholeStep(2, 1, 0));
+  rig.Push(rig.WholeStep(2, 2, 0));
+  rig.Pull(rig.PullAll(1));
+  rig.Push(rig.WholeStep(1, 1, 0.5F));
+  EXPECT_THAT(rig.Values(), ElementsAre(0.75F, 0.75F, 0.75F));
+}
+
+TEST(LrPolicyTest, ALostWorkerChangesTheRateOfTheNextPush) {
+  ShardRig rig;
+  rig.settings.lr_policy = PolicyOf(proto::LrPolicy::kSqrtLive);
+  rig.setup.membership = rig.MembersUpTo(4);
+  rig.SetUp();
+  rig.Push(rig.WholeStep(1, 1, 0.5F));
+  EXPECT_THAT(rig.Values(), ElementsAre(0.75F, 0.75F, 0.75F));
+  rig.Deliver(kCoordinator, rig.MembersUpTo(1));
+  rig.Push(rig.WholeStep(1, 2, 0.5F));
+  EXPECT_THAT(rig.Values(), ElementsAre(0.25F, 0.25F, 0.25F));
+  rig.Push(rig.WholeStep(1, 2, 0.5F));
+  EXPECT_THAT(rig.Values(), ElementsAre(0.25F, 0.25F, 0.25F)) << "once";
+}
+
+TEST(LrPolicyTest, ARoundsRateFollowsItsContributions) {
+  ShardRig rig(proto::Mode::kBsp);
+  rig.settings.lr_policy = PolicyOf(proto::LrPolicy::kLinear);
+  rig.SetUp();
+  const auto contribute = [&rig](uint64_t incarnation, Step step, uint64_t round) {
+    proto::PushRequest push = rig.WholeStep(incarnation, step, 1);
+    push.round = round;
+    rig.Push(push);
+  };
+  contribute(1, 1, 1);
+  contribute(2, 1, 1);
+  rig.Deliver(
+      kCoordinator,
+      proto::CommitRound{
+          1, {{WorkerId(0), Incarnation(1), 1, 1}, {WorkerId(1), Incarnation(2), 1, 1}}});
+  EXPECT_THAT(rig.Values(), ElementsAre(0.5F, 0.5F, 0.5F)) << "two of four: half the rate";
+  contribute(1, 2, 2);
+  rig.Deliver(kCoordinator, proto::CommitRound{2, {{WorkerId(0), Incarnation(1), 2, 1}}});
+  EXPECT_THAT(rig.Values(), ElementsAre(0.25F, 0.25F, 0.25F)) << "one of four";
+}
+
+TEST(LrPolicyTest, ARampGoesOnFromACheckpoint) {
+  ShardRig rig;
+  rig.settings.checkpoints.path = "path";
+  rig.settings.lr_policy = PolicyOf(proto::LrPolicy::kLinear, 1);
+  rig.setup.membership = rig.MembersUpTo(1);
+  rig.SetUp();
+  rig.Push(rig.WholeStep(1, 1, 0));  // a quarter of the rate
+  rig.Deliver(kCoordinator, proto::CheckpointRequest{1, 0, {}});
+  rig.RunDisk();
+  proto::ShardSetup later = rig.setup;
+  later.life = 2;
+  later.restore = {1, kShard.value + 1};
+  later.membership = rig.MembersUpTo(4);
+  rig.Deliver(kCoordinator, later);
+  rig.RunDisk();
+  rig.Push(rig.WholeStep(2, 1, 0.5F));
+  EXPECT_THAT(rig.Values(), ElementsAre(0.75F, 0.75F, 0.75F)) << "twice a quarter, not all of it";
+}
+
+TEST(LrPolicyTest, ASavedFactorThatIsNoneIsCorrupt) {
+  proto::ShardState state;
+  state.lr_factor = 0.75;
+  const auto back = proto::DecodeShardState(proto::EncodeShardState(state));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->lr_factor, 0.75);
+  state.lr_factor = std::nan("");
+  EXPECT_EQ(
+      proto::DecodeShardState(proto::EncodeShardState(state)).status().code(),
+      StatusCode::kCorruption);
+}
+
+}  // namespace
+}  // namespace ps::server
