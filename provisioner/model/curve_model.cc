@@ -20,6 +20,10 @@ constexpr double kDoubled = std::numbers::ln2 * (1 - 1e-9);
 // Standard deviation of that slope, and of the curve's below the losses that were seen.
 constexpr double kSlopeDeviation = 0.3;
 constexpr double kDepthDeviation = 0.2;
+// Of a run on its way: steps to a loss, of those already made, from which on their difference
+// tells; and how far what is left may differ from the whole.
+constexpr double kFarEnough = 1.1;
+constexpr double kLeftMax = 2;
 
 }  // namespace
 
@@ -27,7 +31,8 @@ double Staleness(int workers, double late) {
   return (2 + late) * workers - 1;
 }
 
-CurveLossModel::CurveLossModel(const proto::CurveFit& fit) : fit_(fit) {
+CurveLossModel::CurveLossModel(const proto::CurveFit& fit, const RunProgress& progress)
+    : fit_(fit), progress_(progress) {
   if (fit_.fleets.empty()) {
     fit_.fleets.emplace_back();
   }
@@ -48,6 +53,38 @@ CurveLossModel::CurveLossModel(const proto::CurveFit& fit) : fit_(fit) {
     }
     rows_.push_back(MakeRow(std::move(log_factors)));
   }
+  if (is_under_way() && progress_.loss > fit_.floor && !fit_.losses.empty()) {
+    BeginAtProgress();
+  }
+}
+
+void CurveLossModel::BeginAtProgress() {
+  const double done = AllStepsOfOne(progress_.loss);
+  std::vector<double> done_factors;
+  for (const double staleness : log_staleness_) {
+    done_factors.push_back(std::exp(LogFactorAt(progress_.loss, staleness)));
+  }
+  std::vector<double> losses;
+  std::vector<Row> rows;
+  for (size_t k = 0; k < fit_.losses.size(); ++k) {
+    const double all = AllStepsOfOne(fit_.losses[k]);
+    if (fit_.losses[k] <= fit_.floor || all < done * kFarEnough) {
+      continue;
+    }
+    std::vector<double> log_factors;
+    for (size_t i = 0; i < log_staleness_.size(); ++i) {
+      const double whole = std::exp(rows_[k].log_factors[i]);
+      const double left = (whole * all - done_factors[i] * done) / (all - done);
+      log_factors.push_back(std::log(std::clamp(left, whole / kLeftMax, whole * kLeftMax)));
+    }
+    losses.push_back(fit_.losses[k]);
+    rows.push_back(MakeRow(std::move(log_factors)));
+  }
+  if (rows.empty()) {
+    rows.push_back(rows_.back());  // beyond what was measured: as at its end
+  }
+  fit_.losses = std::move(losses);
+  rows_ = std::move(rows);
 }
 
 CurveLossModel::Row CurveLossModel::MakeRow(std::vector<double> log_factors) const {
@@ -94,18 +131,26 @@ double CurveLossModel::LogFactor(const Row& row, double log_staleness) const {
 }
 
 double CurveLossModel::Factor(double loss, int workers, double late) const {
-  const double at = std::log(Staleness(workers, late));
+  return std::exp(LogFactorAt(loss, std::log(Staleness(workers, late))));
+}
+
+double CurveLossModel::LogFactorAt(double loss, double at) const {
   const std::vector<double>& losses = fit_.losses;
   const auto next = std::ranges::lower_bound(losses, loss, std::ranges::greater());
   const auto k = static_cast<size_t>(next - losses.begin());  // the first that is not above
   if (k == 0 || k == losses.size()) {
-    return std::exp(LogFactor(rows_[std::min(k, rows_.size() - 1)], at));
+    return LogFactor(rows_[std::min(k, rows_.size() - 1)], at);
   }
   const double share = (losses[k - 1] - loss) / (losses[k - 1] - losses[k]);
-  return std::exp((1 - share) * LogFactor(rows_[k - 1], at) + share * LogFactor(rows_[k], at));
+  return (1 - share) * LogFactor(rows_[k - 1], at) + share * LogFactor(rows_[k], at);
 }
 
 double CurveLossModel::StepsOfOne(double loss) const {
+  const double done = progress_.loss > fit_.floor ? AllStepsOfOne(progress_.loss) : 0;
+  return progress_.pace * std::max(AllStepsOfOne(loss) - done, 0.0);
+}
+
+double CurveLossModel::AllStepsOfOne(double loss) const {
   return fit_.steps * std::pow(loss - fit_.floor, -fit_.power);
 }
 
@@ -154,9 +199,12 @@ double CurveLossModel::ResidualAt(double loss, const FleetTraits& fleet) const {
   const double at = std::log(Staleness(fleet.workers, fleet.late));
   const double beyond = std::max({at - log_staleness_.back(), log_staleness_.front() - at, 0.0});
   double deviation = CombinedResidual(fit_.residual, kSlopeDeviation * beyond);
-  if (loss > fit_.floor && loss < fit_.loss_min) {
-    const double deeper = std::log(StepsOfOne(loss) / StepsOfOne(fit_.loss_min));
-    deviation = CombinedResidual(deviation, kDepthDeviation * deeper);
+  if (loss > fit_.floor && loss < fit_.loss_min && loss < progress_.loss) {
+    const double all = AllStepsOfOne(loss);
+    const double done = AllStepsOfOne(progress_.loss);
+    const double deeper = std::log(all / std::max(AllStepsOfOne(fit_.loss_min), done));
+    // The doubt is of all steps, of which only some are left.
+    deviation = CombinedResidual(deviation, kDepthDeviation * deeper * all / (all - done));
   }
   return deviation;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "provisioner/model/performance_model.h"
@@ -21,9 +22,13 @@ double Staleness(int workers, double late);
 /// interpolated, beyond it is that of the nearest. How unequal workers are does not matter here.
 /// Where the fit knows no batch_power, batches above the curves' save no steps, smaller ones no
 /// samples.
+///
+/// Of a run on its way, down to loss l: the steps less those to l, both of this fleet. f is then
+/// the factor of what lies between, (f(s, loss) j(loss) - f(s, l) j(l)) / (j(loss) - j(l)) with j
+/// those of one worker, for losses that are far enough from l to tell.
 class CurveLossModel final : public LossModel {
  public:
-  explicit CurveLossModel(const proto::CurveFit& fit);
+  explicit CurveLossModel(const proto::CurveFit& fit, const RunProgress& progress = {});
 
   double StepsTo(double loss, const FleetTraits& fleet) const override;
   double StepsAtLeast(double loss, const FleetFamily& fleets) const override;
@@ -50,12 +55,23 @@ class CurveLossModel final : public LossModel {
   };
 
   Row MakeRow(std::vector<double> log_factors) const;
+  /// Rows of what is left from progress_.loss on, out of those of a whole run.
+  void BeginAtProgress();
+  double LogFactorAt(double loss, double log_staleness) const;
+
+  bool is_under_way() const { return progress_.loss < kFromStart; }
+
   double LogFactor(const Row& row, double log_staleness) const;
   double StepsOfOne(double loss) const;
+  /// From the beginning of a run, of one worker.
+  double AllStepsOfOne(double loss) const;
   /// How many times more steps than with the curves' batch.
   double BatchFactor(double batch_mean) const;
 
+  static constexpr double kFromStart = std::numeric_limits<double>::infinity();
+
   proto::CurveFit fit_;
+  RunProgress progress_;
   std::vector<double> log_staleness_;  // of the fit's fleets, ascending
   std::vector<Row> rows_;              // by the fit's losses; one when it has none
 };

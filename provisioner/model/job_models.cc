@@ -229,10 +229,10 @@ Result<JobModels> BuildJobModels(
   // spotDNN's equation goes with its speeds, and stands in where no curves were fitted.
   const bool is_spotdnn = IsSpotDnn(options) || profile.curves.samples == 0;
   if (profile.curves.samples > 0 && !(is_spotdnn && profile.loss.samples > 0)) {
-    models.loss = std::make_unique<CurveLossModel>(profile.curves);
+    models.loss = std::make_unique<CurveLossModel>(profile.curves, options.progress);
   } else if (profile.loss.samples > 0) {
     models.loss = std::make_unique<SpotDnnLossModel>(
-        profile.loss, VariantOf(options), LeastBatch(classes, profile));
+        profile.loss, VariantOf(options), LeastBatch(classes, profile), options.progress);
   }
   return models;
 }

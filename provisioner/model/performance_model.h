@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -138,6 +139,12 @@ struct FleetFamily {
   Range late{0, 1};
 };
 
+/// Where a run is already, for models of what is left of it.
+struct RunProgress {
+  double loss = std::numeric_limits<double>::infinity();  // it is down to; infinity: it begins
+  double pace = 1;  // steps that it takes, of each that the fit says
+};
+
 /// A straight line over the mean batch b. It tells what steps with a batch are worth beside the
 /// family's best: StepsTo is at least StepsAtLeast / (constant + slope b) for each of its fleets.
 struct BatchLine {
@@ -148,7 +155,7 @@ struct BatchLine {
   double At(double batch) const { return constant + slope * batch; }
 };
 
-/// How many steps a fleet needs.
+/// How many steps a fleet needs; of a run that is on its way, how many more.
 class LossModel {
  public:
   virtual ~LossModel() = default;
@@ -178,5 +185,16 @@ class LossModel {
     return residual();
   }
 };
+
+/// How fast a run got where it is.
+struct MeasuredPace {
+  double ratio = 1;  // steps done, of those that the model says
+  double pace = 1;   // RunProgress::pace: the ratio, as far as it is more than doubt
+};
+
+/// Of a run that is down to `loss` after `steps_done` steps of such a fleet. `model` is one of a
+/// whole run. Nothing is measured, 1 and 1, where the model says of no steps to that loss.
+MeasuredPace PaceOf(
+    const LossModel& model, const FleetTraits& fleet, double loss, double steps_done);
 
 }  // namespace ps::provisioner

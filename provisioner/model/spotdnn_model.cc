@@ -230,8 +230,11 @@ double SpotDnnLossModel::Scale(double batch_mean, double heterogeneity, int work
 }
 
 SpotDnnLossModel::SpotDnnLossModel(
-    const proto::LossFit& fit, SpotDnnVariant variant, double batch_least)
-    : fit_(fit), variant_(variant), batch_least_(batch_least) {}
+    const proto::LossFit& fit,
+    SpotDnnVariant variant,
+    double batch_least,
+    const RunProgress& progress)
+    : fit_(fit), variant_(variant), batch_least_(batch_least), progress_(progress) {}
 
 double SpotDnnLossModel::SmallBatchFactor(double batch_mean) const {
   const bool is_small = batch_mean > 0 && batch_mean < batch_least_ * kMeanRounding;
@@ -240,6 +243,10 @@ double SpotDnnLossModel::SmallBatchFactor(double batch_mean) const {
 
 double SpotDnnLossModel::StepsOfScale(double loss, double scale) const {
   double steps = scale / (loss - fit_.c5) - fit_.c1;
+  if (progress_.loss > fit_.c5) {
+    steps -= std::max(scale / (progress_.loss - fit_.c5) - fit_.c1, 0.0);
+  }
+  steps *= progress_.pace;
   if (variant_ == SpotDnnVariant::kPrototype) {
     steps = std::nearbyint(steps);
   }

@@ -103,9 +103,14 @@ class IdealSpeedModel final : public SpeedModel {
 /// reaches a loss at or below c5, or any loss with a batch so large that c2 b_w + c3 <= 0.
 /// `batch_least`: of batches below it the fit knows nothing, and a smaller one saves no samples:
 /// the steps are those of `batch_least` by the equation, times batch_least / b_w. 0: none.
+/// Of a run on its way: the steps less those to where it is, both of this fleet.
 class SpotDnnLossModel final : public LossModel {
  public:
-  SpotDnnLossModel(const proto::LossFit& fit, SpotDnnVariant variant, double batch_least = 0);
+  SpotDnnLossModel(
+      const proto::LossFit& fit,
+      SpotDnnVariant variant,
+      double batch_least = 0,
+      const RunProgress& progress = {});
 
   double StepsTo(double loss, const FleetTraits& fleet) const override;
   double StepsAtLeast(double loss, const FleetFamily& fleets) const override;
@@ -130,6 +135,7 @@ class SpotDnnLossModel final : public LossModel {
   proto::LossFit fit_;
   SpotDnnVariant variant_;
   double batch_least_;
+  RunProgress progress_;
 };
 
 /// The iteration of a worker alone, of whose class compute_s is the paper's: the inverse of

@@ -222,8 +222,10 @@ void LimitSizesAsSpotDnn(const proto::JobProfile& profile, PlanProblem* problem)
     speed_max = std::max(speed_max, problem->speed->Predict(alone, side).samples_per_s);
   }
   const double spread = loss.has_heterogeneity ? std::sqrt(std::max(loss.c4, 0.0)) : 1;
-  const double steps =
-      (loss.c2 * samples_min + loss.c3) * spread / (problem->goal.loss - loss.c5) - loss.c1;
+  const double scale = (loss.c2 * samples_min + loss.c3) * spread;
+  const double done =
+      problem->goal.loss_now > loss.c5 ? scale / (problem->goal.loss_now - loss.c5) : 0;
+  const double steps = scale / (problem->goal.loss - loss.c5) - std::max(loss.c1, done);
   const double workers = std::ceil(samples_min * steps / (speed_max * problem->goal.seconds_max));
   problem->workers_min =
       std::clamp(static_cast<int>(std::clamp(workers, 1.0, 1e9)), 1, problem->workers_max);

@@ -1,5 +1,7 @@
 #include "provisioner/profile/plan_run.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -19,6 +21,12 @@ Result<proto::JobConfig> ApplyPlan(
         "the plan is for another model: its model_fingerprint is " +
         Printable(plan.model_fingerprint) + ", this job's is " + model_fingerprint +
         "; plan again with `psctl plan`");
+  }
+  if (plan.loss_now > 0) {
+    return Status::InvalidArgument(fmt::format(
+        "the plan is of what is left of a run at loss {:g}: psctl scale gives that run its fleet; "
+        "for a new run plan without --from-loss and --run",
+        plan.loss_now));
   }
   if (plan.job != config.name) {
     return Status::InvalidArgument(

@@ -115,6 +115,9 @@ proto::Plan PlanOf(
   plan.usd_max = LimitOrZero(goal.usd_max);
   plan.confidence = goal.confidence;
   plan.takeover_s = goal.takeover_s;
+  plan.loss_now = goal.loss_now;
+  plan.steps_done = goal.steps_done;
+  plan.pace = goal.pace;
   plan.workers = WorkersOf(problem, choice);
   const ServerOffer& server = problem.servers[static_cast<size_t>(choice.server_offer)];
   plan.servers = {

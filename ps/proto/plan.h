@@ -94,6 +94,9 @@ struct Plan {
   double usd_max = 0;      // 0: no limit
   double confidence = 0.9;
   double takeover_s = 0;  // counted in `seconds` when the fleet is not the held one
+  double loss_now = 0;    // of the run that goes on with this fleet; 0: it begins
+  double steps_done = 0;  // by that run; 0: not told
+  double pace = 1;        // steps that it takes, of each that the profile says
   std::vector<PlanWorkers> workers;
   PlanServers servers;
   Estimate samples_per_s;

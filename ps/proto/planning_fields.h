@@ -209,6 +209,9 @@ void VisitFields(C& c, V&& visit) {
   visit("usd_max", c.usd_max);
   visit("confidence", c.confidence);
   visit("takeover_s", c.takeover_s);
+  visit("loss_now", c.loss_now);
+  visit("steps_done", c.steps_done);
+  visit("pace", c.pace);
   visit("workers", c.workers);
   visit("servers", c.servers);
   visit("samples_per_s", c.samples_per_s);

@@ -26,6 +26,9 @@ Plan SamplePlan() {
   plan.usd_max = 5;
   plan.confidence = 0.95;
   plan.takeover_s = 30;
+  plan.loss_now = 0.9;
+  plan.steps_done = 5200;
+  plan.pace = 1.1;
   plan.workers = {
       {"g4dn.4xlarge", Market::kSpot, 2, 128, 0.5, 6e8, 0.3612, 1},
       {"g3.8xlarge", Market::kOnDemand, 1, 64, 0.7, 1.25e9, 2.28, 1}};
@@ -88,21 +91,21 @@ TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
   plan.seconds.high = 1999;
   EXPECT_EQ(
       ErrorOf(plan),
-      "plan.json:51:14: seconds is not within its interval; allowed: low, value and high in that "
+      "plan.json:54:14: seconds is not within its interval; allowed: low, value and high in that "
       "order");
   plan = SamplePlan();
   plan.alternatives[0].usd.low = 4.5;
   EXPECT_THAT(ErrorOf(plan), HasSubstr(": alternatives[0].usd is not within its interval"));
   plan = SamplePlan();
   plan.workers[1].count = 0;
-  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:27:16: workers[1].count is 0; allowed: a whol"));
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:30:16: workers[1].count is 0; allowed: a whol"));
   plan = SamplePlan();
   plan.confidence = 1;
   EXPECT_THAT(
       ErrorOf(plan), StartsWith("plan.json:11:17: confidence is 1; allowed: a number abov"));
   plan = SamplePlan();
   plan.workers.clear();
-  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:13:14: workers has 0 entries; allowed: 1 to "));
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:16:14: workers has 0 entries; allowed: 1 to "));
 }
 
 }  // namespace

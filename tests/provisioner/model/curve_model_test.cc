@@ -94,6 +94,54 @@ TEST(CurveModel, IsAPowerLawOfStalenessAndGoesOnBothWays) {
   EXPECT_EQ(model.StepsTo(0.3, {1, 32, 0}), INFINITY);
 }
 
+TEST(CurveModel, OfARunOnItsWayWhatIsLeftIsTheWholeLessWhatIsDone) {
+  proto::CurveFit fit = Truth();
+  fit.losses = {2, 1, 0.6};
+  for (proto::FleetFactor& fleet : fit.fleets) {
+    const double late = 0.02 * fleet.workers;
+    fleet.by_loss = {1 + late, 1, 1 - late};  // as if workers cost most at first
+  }
+  const CurveLossModel whole(fit);
+  const CurveLossModel left(fit, {.loss = 1.2});
+  for (const int workers : {1, 4, 12}) {
+    const FleetTraits fleet{.workers = workers, .batch_mean = 32};
+    const double steps = whole.StepsTo(0.6, fleet) - whole.StepsTo(1.2, fleet);
+    EXPECT_NEAR(left.StepsTo(0.6, fleet), steps, steps * 1e-9) << workers;
+    EXPECT_LT(left.StepsTo(1.19, fleet), 0.05 * steps);
+    EXPECT_EQ(left.StepsTo(1.2, fleet), 0);
+    const CurveLossModel slow(fit, {.loss = 1.2, .pace = 1.5});
+    EXPECT_NEAR(slow.StepsTo(0.6, fleet), 1.5 * steps, steps * 1e-9);
+  }
+}
+
+TEST(CurveModel, DoubtOfWhatIsLeftIsThatOfTheWholeAndNeverEndless) {
+  proto::CurveFit fit = Truth();
+  fit.loss_min = 0.7;
+  const FleetTraits fleet{.workers = 4, .batch_mean = 32};
+  const double whole = CurveLossModel(fit).ResidualAt(0.5, fleet);
+  const double near = CurveLossModel(fit, {.loss = 0.75}).ResidualAt(0.5, fleet);
+  EXPECT_GT(near, whole) << "all that is not known is still to come";
+  const double past = CurveLossModel(fit, {.loss = 0.5001}).ResidualAt(0.5, fleet);
+  EXPECT_LT(past, 0.5);
+}
+
+TEST(RunPace, IsBelievedAsFarAsItIsMoreThanDoubt) {
+  proto::CurveFit fit = Truth();
+  const FleetTraits fleet{.workers = 4, .batch_mean = 32};
+  for (const double residual : {0.01, 0.1, 1.0}) {
+    fit.residual = residual;
+    const CurveLossModel model(fit);
+    const double steps = model.StepsTo(0.9, fleet);
+    EXPECT_EQ(PaceOf(model, fleet, 0.9, steps).pace, 1);
+    const MeasuredPace pace = PaceOf(model, fleet, 0.9, 1.5 * steps);
+    EXPECT_NEAR(pace.ratio, 1.5, 1e-9);
+    const double share = residual * residual / (residual * residual + 0.01);
+    EXPECT_NEAR(pace.pace, std::pow(1.5, share), 1e-9);
+  }
+  EXPECT_EQ(PaceOf(CurveLossModel(fit), fleet, 0.9, 1e9).pace, 2) << "more is another job";
+  EXPECT_EQ(PaceOf(CurveLossModel(fit), fleet, 0.1, 100).pace, 1) << "below the floor";
+}
+
 TEST(CurveModel, NeverFalls) {
   proto::CurveFit fit = Truth();
   fit.fleets = {{1, 2, 1, {1, 1, 2}}, {2, 1, 1, {1, 3, 1}}, {4, 3, 1, {0.5, 0.6, 0.7}}};

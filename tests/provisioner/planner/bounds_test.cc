@@ -164,7 +164,9 @@ TEST(BoundsTest, StepsAtLeastHoldsWhereStepsToJumps) {
     fit.c3 = random.Unit() * 3000 - 300;
     fit.c4 = random.Unit() - 0.3;
     fit.c5 = 0.5;
-    const SpotDnnLossModel model(fit, SpotDnnVariant::kPaper);
+    const RunProgress progress =
+        i % 2 == 0 ? RunProgress() : RunProgress{0.81 + random.Unit(), 0.7};
+    const SpotDnnLossModel model(fit, SpotDnnVariant::kPaper, 0, progress);
     const double batch = 32 + random.Unit() * 8000;
     const double heterogeneity = random.Unit();
     const Range batches{batch, batch + random.Unit() * 4000};
@@ -244,7 +246,9 @@ TEST(BoundsTest, StepsAtLeastHoldsForCurves) {
       const double late = random.Unit();
       fit.fleets.push_back({size, factor, late, {0.5 + random.Unit(), 0.5 + random.Unit()}});
     }
-    const CurveLossModel model(fit);
+    const RunProgress progress =
+        i % 2 == 0 ? RunProgress() : RunProgress{0.81 + random.Unit(), 1.5};
+    const CurveLossModel model(fit, progress);
     const auto workers = static_cast<int>(1 + random.Below(20));
     const double batch = 32 + random.Unit() * 8000;
     const double heterogeneity = random.Unit();

@@ -167,6 +167,8 @@ TEST(ExactTest, EqualsExhaustiveWithTheQueue) {
 
 TEST(ExactTest, EqualsExhaustiveWithCurvesWhoseDoubtGrowsWithTheFleet) {
   EXPECT_GT(CountEqual(90'000, 600, {.classes = 4, .quota_max = 4, .has_curves = true}), 100);
+  EXPECT_GT(CountEqual(91'000, 200, {.has_curves = true, .is_under_way = true}), 30);
+  EXPECT_GT(CountEqual(92'000, 200, {.has_held = true, .is_under_way = true}), 30);
   EXPECT_GT(
       CountEqual(
           100'000,

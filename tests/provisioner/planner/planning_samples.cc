@@ -121,10 +121,11 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
     sample.speed = std::make_unique<SpotDnnSpeedModel>(
         std::move(classes), traffic, contention, SpotDnnOptions{.variant = shape.variant});
   }
-  sample.loss =
-      std::make_unique<SpotDnnLossModel>(loss, shape.variant, shape.has_pools ? kBatchLeast : 0);
+  const RunProgress progress = shape.is_under_way ? RunProgress{1.25, 1.1} : RunProgress();
+  sample.loss = std::make_unique<SpotDnnLossModel>(
+      loss, shape.variant, shape.has_pools ? kBatchLeast : 0, progress);
   if (shape.has_curves) {
-    sample.loss = std::make_unique<CurveLossModel>(RandomCurves(&random));
+    sample.loss = std::make_unique<CurveLossModel>(RandomCurves(&random), progress);
   }
   PlanProblem& problem = sample.problem;
   problem.speed = sample.speed.get();
@@ -166,7 +167,8 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
   return sample;
 }
 
-PlanningSample ResNet110(SpotDnnVariant variant, double loss, double seconds_max) {
+PlanningSample ResNet110(
+    SpotDnnVariant variant, double loss, double seconds_max, const RunProgress& progress) {
   struct Row {
     const char* name;
     int devices;
@@ -214,7 +216,7 @@ PlanningSample ResNet110(SpotDnnVariant variant, double loss, double seconds_max
   fit.has_heterogeneity = false;
   sample.speed = std::make_unique<SpotDnnSpeedModel>(
       std::move(classes), traffic, contention, SpotDnnOptions{.variant = variant});
-  sample.loss = std::make_unique<SpotDnnLossModel>(fit, variant);
+  sample.loss = std::make_unique<SpotDnnLossModel>(fit, variant, 0, progress);
   sample.problem.speed = sample.speed.get();
   sample.problem.loss = sample.loss.get();
   sample.problem.servers.push_back({"m5.xlarge", 1.2e9, 0, 1, 1});

@@ -28,7 +28,8 @@ struct SampleShape {
   SpotDnnVariant variant = SpotDnnVariant::kPaper;
   bool is_queue = false;    // the closed queue instead, with or without overlap and workers in step
   bool has_curves = false;  // steps as curves tell them, of a few fleets, instead of spotDNN's
-  bool has_overlap = false;  // full overlap, so that some exchanges are late and others are not
+  bool is_under_way = false;  // what is left of a run at loss 1.25, above every goal
+  bool has_overlap = false;   // full overlap, so that some exchanges are late and others are not
 };
 
 /// A random cluster and a goal that some fleets meet and others miss. Same seed, same problem.
@@ -36,7 +37,8 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape);
 
 /// spotDNN's released parameters for ResNet-110 on CIFAR-100: p3.2xlarge, g4dn.4xlarge, g3.8xlarge,
 /// g3.16xlarge, p2.8xlarge, and one server that costs nothing.
-PlanningSample ResNet110(SpotDnnVariant variant, double loss, double seconds_max);
+PlanningSample ResNet110(
+    SpotDnnVariant variant, double loss, double seconds_max, const RunProgress& progress = {});
 
 /// What `strategy` answers. An error fails the test, and the answer is empty.
 PlanAnswer Solve(const char* strategy, const PlanProblem& problem);
