@@ -112,7 +112,14 @@ Result<Command> DrainOf(CommandParser& parser) {
 
 Result<Command> ScaleOf(const CommandParser& parser) {
   PS_ASSIGN(ScaleCommand scale, ParseScale(parser.scale_words));
-  scale.is_waiting = parser.is_scale_waiting;
+  const ScaleCommand& flags = parser.scale_command;
+  scale.is_waiting = flags.is_waiting;
+  scale.is_preview = flags.is_preview;
+  scale.profile_path = flags.profile_path;
+  scale.catalog_path = flags.catalog_path;
+  if (!scale.is_preview && !(scale.profile_path + scale.catalog_path).empty()) {
+    return Status::InvalidArgument("--profile and --catalog of scale are for --dry-run");
+  }
   return Command(std::move(scale));
 }
 
@@ -240,6 +247,8 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     parser.plan_command.has_effort = parser.effort->count() > 0;
     parser.plan_command.has_takeover = parser.takeover->count() > 0;
     parser.plan_command.has_budget = parser.budget->count() > 0;
+    parser.plan_command.has_from_loss = parser.from_loss->count() > 0;
+    parser.plan_command.has_steps_done = parser.steps_done->count() > 0;
     return Command(parser.plan_command);
   }
   if (parser.predict->parsed()) {

@@ -189,7 +189,11 @@ void CommandParser::AddFleet() {
           "workers=8, workers+=2, or by the type of a group: fast=4,slow=0; a word without = is "
           "the job")
       ->required();
-  scale->add_flag("--wait", is_scale_waiting, "Return when the fleet is as wanted");
+  scale->add_flag("--wait", scale_command.is_waiting, "Return when the fleet is as wanted");
+  scale->add_flag(
+      "--dry-run", scale_command.is_preview, "Say what it would do to speed and cost, and stop");
+  scale->add_option("--profile", scale_command.profile_path, "Of --dry-run: the job's profile");
+  scale->add_option("--catalog", scale_command.catalog_path, "Of --dry-run: what is rented");
   drain = app.add_subcommand("drain", "Let a worker finish its step and leave for good");
   drain->add_option("WORKER", drain_worker, "Its number, as psctl status lists it")->required();
   drain->add_option("JOB", drain_command.job, kJobHelp);
@@ -299,6 +303,19 @@ void CommandParser::AddPlan() {
       ->allow_extra_args(false);
   takeover = plan->add_option(
       "--takeover", plan_command.takeover, "What a change of the held fleet costs, as in 30s");
+  plan->add_option(
+          "--run", plan_command.run, "Run that goes on, or has ended: plan with what is left of it")
+      ->type_name("RUN");
+  from_loss = plan->add_option(
+      "--from-loss",
+      plan_command.from_loss,
+      "Loss that the run is down to; --within and --budget are what is left");
+  steps_done = plan->add_option(
+      "--steps-done", plan_command.steps_done, "Steps that it took, of all workers together");
+  plan->add_option(
+          "--done-by", plan_command.done_by, "Fleet that made those steps; the held one if absent")
+      ->type_name("TYPE[:MINIBATCH]=COUNT")
+      ->allow_extra_args(false);
   plan->add_option(
           "--servers", plan_command.servers, "Servers to choose among, as in m5.xlarge=1..4")
       ->type_name("TYPE=HOSTS")

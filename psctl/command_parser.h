@@ -41,7 +41,7 @@ struct CommandParser {
   DrainCommand drain_command;
   std::string drain_worker;
   std::vector<std::string> scale_words;
-  bool is_scale_waiting = false;
+  ScaleCommand scale_command;  // all but its words
   AttachCommand attach_command;
   ResumeCommand resume_command;
   CLI::App* catalog = nullptr;
@@ -61,6 +61,8 @@ struct CommandParser {
   PredictCommand predict_command;
   CLI::Option* within = nullptr;
   CLI::Option* takeover = nullptr;
+  CLI::Option* from_loss = nullptr;
+  CLI::Option* steps_done = nullptr;
   CLI::Option* budget = nullptr;
   CLI::Option* effort = nullptr;
   CLI::App* profile = nullptr;

@@ -15,6 +15,7 @@
 #include "psctl/checkpoint_command.h"
 #include "psctl/command_line.h"
 #include "psctl/control.h"
+#include "psctl/plan_from_run.h"
 #include "psctl/remote_copies.h"
 #include "psctl/run_checkpoints.h"
 #include "psctl/status_view.h"
@@ -163,6 +164,19 @@ int OnRun(const std::string& job, const Console& console, const RunRegistry& reg
   return run.ok() ? run_it(*run) : Fail(console, run.status());
 }
 
+/// Of the run that was named, or of no run.
+int RunPlanCommand(
+    const PlanCommand& command, const Console& console, const RunRegistry& registry) {
+  const std::string today = DayOf(SystemTime().UnixMicros());
+  if (command.run.empty()) {
+    return RunPlan(command, today, console);
+  }
+  return OnRun(command.run, console, registry, [&](const RunPaths& run) {
+    const Result<PlanCommand> filled = FillFromRun(command, run);
+    return filled.ok() ? RunPlan(*filled, today, console) : Fail(console, filled.status());
+  });
+}
+
 /// On the checkpoint path that was named, or of the run that was.
 int RunOnCheckpoints(
     const CheckpointCommand& command, const Console& console, const RunRegistry& registry) {
@@ -227,7 +241,7 @@ int RunPsctl(
   }
   if (const auto* scale = std::get_if<ScaleCommand>(&*command)) {
     return OnRun(scale->job, console, registry, [&](const RunPaths& run) {
-      return RunScale(*scale, run, console);
+      return RunScale(*scale, run, DayOf(SystemTime().UnixMicros()), console);
     });
   }
   if (const auto* attach = std::get_if<AttachCommand>(&*command)) {
@@ -251,7 +265,7 @@ int RunPsctl(
     return RunOnCheckpoints(*checkpoint, console, registry);
   }
   if (const auto* plan = std::get_if<PlanCommand>(&*command)) {
-    return RunPlan(*plan, DayOf(SystemTime().UnixMicros()), console);
+    return RunPlanCommand(*plan, console, registry);
   }
   if (const auto* predict = std::get_if<PredictCommand>(&*command)) {
     return RunPredict(*predict, DayOf(SystemTime().UnixMicros()), console);

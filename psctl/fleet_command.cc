@@ -6,6 +6,8 @@
 
 #include "ps/base/text.h"
 #include "psctl/control.h"
+#include "psctl/plan_from_run.h"
+#include "psctl/scale_preview.h"
 
 namespace ps::psctl {
 namespace {
@@ -67,6 +69,28 @@ int WaitForFleet(const RunPaths& run, const Console& console) {
   return Fail(console, Status::NotFound(name + " ended before the fleet was as wanted"));
 }
 
+int Preview(
+    const ScaleCommand& command,
+    const RunPaths& run,
+    const std::string& today,
+    const Console& console) {
+  const Result<proto::JobConfig> config = ConfigOfRun(run);
+  if (!config.ok()) {
+    return Fail(console, config.status());
+  }
+  const Result<proto::JobStatus> status = FetchStatus(run);
+  if (!status.ok()) {
+    return Fail(console, status.status());
+  }
+  const Result<std::string> text =
+      PreviewScale(command, *status, *config, today, console.out_width);
+  if (!text.ok()) {
+    return Fail(console, text.status());
+  }
+  console.out(BaseName(run.root) + "\n" + *text);
+  return kExitOk;
+}
+
 }  // namespace
 
 int RunNotice(const NoticeCommand& command, const RunPaths& run, const Console& console) {
@@ -101,9 +125,16 @@ int RunDrain(const DrainCommand& command, const RunPaths& run, const Console& co
   return kExitOk;
 }
 
-int RunScale(const ScaleCommand& command, const RunPaths& run, const Console& console) {
+int RunScale(
+    const ScaleCommand& command,
+    const RunPaths& run,
+    const std::string& today,
+    const Console& console) {
   if (const Status runs = CheckRuns(run); !runs.ok()) {
     return Fail(console, runs);
+  }
+  if (command.is_preview) {
+    return Preview(command, run, today, console);
   }
   const Result<std::vector<proto::FleetRow>> fleet = AskToScale(run, command.changes);
   if (!fleet.ok()) {

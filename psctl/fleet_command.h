@@ -29,6 +29,9 @@ struct DrainCommand {
 struct ScaleCommand {
   std::vector<proto::ScaleChange> changes;
   bool is_waiting = false;
+  bool is_preview = false;   // says what it would do, and does nothing
+  std::string profile_path;  // of a preview; empty: the goal's, or ./profile.json
+  std::string catalog_path;  // empty: the goal's, or the default one
   std::string job;
 };
 
@@ -38,6 +41,11 @@ Result<ScaleCommand> ParseScale(const std::vector<std::string>& words);
 
 int RunNotice(const NoticeCommand& command, const RunPaths& run, const Console& console);
 int RunDrain(const DrainCommand& command, const RunPaths& run, const Console& console);
-int RunScale(const ScaleCommand& command, const RunPaths& run, const Console& console);
+/// `today` as "2026-07-20".
+int RunScale(
+    const ScaleCommand& command,
+    const RunPaths& run,
+    const std::string& today,
+    const Console& console);
 
 }  // namespace ps::psctl

@@ -1,6 +1,9 @@
 #include "psctl/plan_command.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -95,6 +98,44 @@ std::string MissText(const proto::Plan& plan) {
   return text + "; the strategy exact finds one that meets it, or the nearest goals";
 }
 
+/// Where the run is that goes on.
+Status ParseProgress(const PlanCommand& command, Planning* planning) {
+  provisioner::Goal& goal = planning->input.setup.goal;
+  if (!command.has_from_loss) {
+    return command.has_steps_done || !command.done_by.empty()
+               ? Status::InvalidArgument(
+                     "--steps-done and --done-by are of a run on its way: say with --from-loss "
+                     "which loss it is down to")
+               : Status::Ok();
+  }
+  if (!(command.from_loss > 0 && std::isfinite(command.from_loss))) {
+    return Status::InvalidArgument("--from-loss wants a loss above 0, as in --from-loss 0.9");
+  }
+  if (command.from_loss <= command.common.loss) {
+    return Status::InvalidArgument(fmt::format(
+        "the run is down to {:g} by --from-loss, so --loss {:g} is met already: ask for less",
+        command.from_loss,
+        command.common.loss));
+  }
+  goal.loss_now = command.from_loss;
+  if (command.has_steps_done) {
+    if (!(command.steps_done >= 1 && std::isfinite(command.steps_done))) {
+      return Status::InvalidArgument("--steps-done wants a number from 1 on, as in 5200");
+    }
+    goal.steps_done = command.steps_done;
+    PS_ASSIGN(planning->done_by, ParseTypeCounts("--done-by", command.done_by));
+    if (planning->done_by.empty()) {
+      planning->done_by = planning->input.setup.held;
+    }
+    if (planning->done_by.empty()) {
+      return Status::InvalidArgument(
+          "--steps-done tells how fast the run gets on: say with --done-by, or --held, which "
+          "fleet made them");
+    }
+  }
+  return Status::Ok();
+}
+
 Status ParseGoal(const PlanCommand& command, Planning* planning) {
   provisioner::PlanSetup& setup = planning->input.setup;
   setup.goal.seconds_max = kInfinity;
@@ -138,7 +179,7 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
     }
   }
   PS_ASSIGN(setup.servers, ParseServerRanges("--servers", command.servers));
-  return Status::Ok();
+  return ParseProgress(command, planning);
 }
 
 Status CheckStrategy(const std::string& name) {
@@ -200,10 +241,13 @@ Status ParseEffort(const PlanCommand& command, Planning* planning, Duration* eff
   return Status::Ok();
 }
 
-Status Prepare(const PlanCommand& command, Planning* planning, Duration* effort) {
+}  // namespace
+
+Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* effort) {
   PS_TRY(CheckStrategy(command.strategy));
   PS_TRY(ChooseMarket(command, &planning->input.setup));
   PS_TRY(ParseGoal(command, planning));
+  planning->measured = command.measured;
   PS_TRY(PreparePlanning(command.common, planning));
   if (planning->problem.loss == nullptr) {
     return Status::InvalidArgument(
@@ -214,7 +258,7 @@ Status Prepare(const PlanCommand& command, Planning* planning, Duration* effort)
   return ParseEffort(command, planning, effort);
 }
 
-Result<provisioner::PlanAnswer> Solve(const PlanCommand& command, Planning* planning) {
+Result<provisioner::PlanAnswer> SolvePlan(const PlanCommand& command, Planning* planning) {
   if (command.strategy == "spotdnn") {
     provisioner::LimitSizesAsSpotDnn(planning->profile, &planning->problem);
   }
@@ -224,6 +268,8 @@ Result<provisioner::PlanAnswer> Solve(const PlanCommand& command, Planning* plan
   provisioner::RefuseMetGoal(planning->problem, &answer);
   return answer;
 }
+
+namespace {
 
 /// Writes the files that were asked for, then the plan as text or JSON.
 int Tell(
@@ -263,12 +309,12 @@ int Tell(
 int RunPlan(const PlanCommand& command, const std::string& today, const Console& console) {
   Planning planning(today);
   Duration effort{};
-  if (const Status ready = Prepare(command, &planning, &effort); !ready.ok()) {
+  if (const Status ready = PreparePlan(command, &planning, &effort); !ready.ok()) {
     return Misuse(console, ready);
   }
   PlanWatch watch(effort, SystemTime(), console);
   planning.problem.watch = &watch;
-  const Result<provisioner::PlanAnswer> answer = Solve(command, &planning);
+  const Result<provisioner::PlanAnswer> answer = SolvePlan(command, &planning);
   if (!answer.ok()) {
     watch.Finish();
     return Misuse(console, answer.status());

@@ -5,6 +5,7 @@
 
 #include "psctl/console.h"
 #include "psctl/planning_files.h"
+#include "psctl/run_facts.h"
 
 namespace ps::psctl {
 
@@ -34,6 +35,14 @@ struct PlanCommand {
   std::vector<std::string> held;
   std::string takeover;
   bool has_takeover = false;
+  // Of a run on its way.
+  double from_loss = 0;
+  bool has_from_loss = false;
+  double steps_done = 0;
+  bool has_steps_done = false;
+  std::vector<std::string> done_by;  // the fleet that made those steps; empty: the held one
+  std::string run;                   // that all the above is of, where it is not said; empty: none
+  std::vector<MeasuredStep> measured;  // in that run
   std::vector<std::string> servers;
   std::string strategy = "exact";
   std::string effort;

@@ -122,6 +122,9 @@ std::string Error(double predicted, double measured) {
 
 std::string GoalText(const proto::Plan& plan) {
   std::string text = "loss " + FormatRate(plan.loss_target);
+  if (plan.loss_now > 0) {
+    text += " from " + FormatRate(plan.loss_now);
+  }
   if (plan.seconds_max > 0) {
     text += " within " + FormatDuration(plan.seconds_max);
   }

@@ -1,5 +1,7 @@
 #include "psctl/planning.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 #include <vector>
 
@@ -93,11 +95,64 @@ Status Load(const PlanningCommand& command, Planning* planning) {
   }
   PS_ASSIGN(planning->catalog, LoadCatalog(command.catalog_path));
   PS_ASSIGN(planning->profile, LoadProfile(command.profile_path));
+  planning->notes = UseMeasured(planning->measured, &planning->profile);
   if (!command.job_path.empty()) {
     PS_TRY(CheckJob(command.job_path, planning->profile, &planning->notes));
   }
   planning->input.models.speed_model = command.speed_model;
   planning->input.models.contention_margin = command.contention_margin / 100;
+  return Status::Ok();
+}
+
+/// How fast the run gets on, by the models of a whole run.
+Status MeasurePace(Planning* planning) {
+  provisioner::PlanInput& input = planning->input;
+  provisioner::Goal& goal = input.setup.goal;
+  input.models.progress.loss = goal.loss_now;
+  if (goal.steps_done == 0) {
+    return Status::Ok();
+  }
+  provisioner::JobModelOptions options = input.models;
+  options.instance_types.clear();  // those of the past
+  options.left_out.clear();
+  options.progress = {};
+  PS_ASSIGN(
+      const provisioner::JobModels models,
+      provisioner::BuildJobModels(planning->catalog, planning->profile, options));
+  provisioner::PlanSetup setup = input.setup;
+  setup.held.clear();
+  setup.quotas.clear();
+  PS_ASSIGN(
+      const provisioner::PlanProblem problem,
+      provisioner::MakePlanProblem(planning->catalog, models, setup));
+  std::vector<int> counts(models.speed->classes().size(), 0);
+  int workers = 0;
+  for (const provisioner::TypeCount& done : planning->done_by) {
+    const int k = provisioner::FindClass(*models.speed, done);
+    if (k < 0) {
+      return Status::InvalidArgument(
+          "the profile has no figures for " + Printable(done.instance_type) +
+          ", which --steps-done is of");
+    }
+    counts[static_cast<size_t>(k)] += done.count;
+    workers += done.count;
+  }
+  if (models.loss == nullptr || problem.servers.empty() || workers == 0) {
+    return Status::Ok();
+  }
+  const provisioner::ServerOffer& server = problem.servers.front();
+  const provisioner::SpeedPrediction speed =
+      models.speed->Predict(counts, {server.hosts_min, server.link_bytes_per_s});
+  const provisioner::MeasuredPace pace = provisioner::PaceOf(
+      *models.loss, provisioner::TraitsOf(speed, workers), goal.loss_now, goal.steps_done);
+  input.models.progress.pace = pace.pace;
+  goal.pace = pace.pace;
+  planning->notes.push_back(fmt::format(
+      "the run took {:.2f} times the steps that the profile says to loss {:g}; the plan counts on "
+      "{:.2f} times",
+      pace.ratio,
+      goal.loss_now,
+      pace.pace));
   return Status::Ok();
 }
 
@@ -115,6 +170,9 @@ Status MakeProblem(const PlanningCommand& command, Planning* planning) {
   PS_TRY(CheckTypes(planning->catalog, "--quota", TypesOf(input.setup.quotas)));
   PS_TRY(CheckTypes(planning->catalog, "--held", TypesOf(input.setup.held)));
   PS_TRY(CheckTypes(planning->catalog, "server", TypesOf(input.setup.servers)));
+  if (input.setup.goal.loss_now > 0) {
+    PS_TRY(MeasurePace(planning));
+  }
   PS_ASSIGN(
       planning->models,
       provisioner::BuildJobModels(planning->catalog, planning->profile, input.models));

@@ -9,6 +9,7 @@
 #include "provisioner/planner/planner.h"
 #include "provisioner/report/sensitivity.h"
 #include "ps/base/status.h"
+#include "ps/base/time.h"
 #include "ps/proto/catalog.h"
 #include "ps/proto/plan.h"
 #include "ps/proto/profile.h"
@@ -31,12 +32,22 @@ struct Planning {
   provisioner::JobModels models;
   provisioner::PlanInput input;  // input.setup: quotas, servers and limits are the caller's to fill
   provisioner::PlanProblem problem;
-  std::vector<std::string> notes;  // on the job and its profile, a line each
+  // That made goal.steps_done steps; the caller's to fill.
+  std::vector<provisioner::TypeCount> done_by;
+  std::vector<MeasuredStep> measured;  // instead of the profile's; the caller's to fill
+  std::vector<std::string> notes;      // on the job and its profile, a line each
 };
 
 /// Reads and checks the files, makes models and problem of them and of planning->input.setup.
 /// Errors: kInvalidArgument, kNotFound, one line each.
 Status PreparePlanning(const PlanningCommand& command, Planning* planning);
+
+/// The same for a plan: with the command's goal, and a loss model. `effort`: the longest that its
+/// searches may take. Errors: as above.
+Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* effort);
+
+/// By the command's strategy. Requires: PreparePlan was OK.
+Result<provisioner::PlanAnswer> SolvePlan(const PlanCommand& command, Planning* planning);
 
 /// What to say of a fleet; the other plans and the quotas are the caller's.
 proto::Plan PlanOf(

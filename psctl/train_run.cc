@@ -13,6 +13,7 @@
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
 #include "ps/net/addresses.h"
+#include "psctl/catalog_view.h"
 #include "psctl/files.h"
 #include "psctl/job_view.h"
 #include "psctl/model_export.h"
@@ -160,6 +161,10 @@ int TrainRun::Run() {
   loop.RunEvery(kRedraw, [this] { Redraw(); });
   loop.RunEvery(kObserve, [this] { Observe(); });
   loop.RunEvery(FromSeconds(config_.run.metrics_every_s), [this] { WriteMetrics(); });
+  if (config_.goal.loss > 0) {
+    replanning_ = std::make_unique<Replanning>(
+        directory_.paths(), config_, DayOf(SystemTime().UnixMicros()), &log_);
+  }
   host_.Run(
       {.fleet = fleet_.get(),
        .may_close = [this] { return MayClose(); },
@@ -168,6 +173,7 @@ int TrainRun::Run() {
            [this](const std::string& what) {
              progress_.Say(what + "; Ctrl-C twice ends without it");
            }});
+  replanning_.reset();
   WriteMetrics();
   Redraw();
   progress_.Finish();
@@ -299,6 +305,10 @@ proto::JobProfile TrainRun::Profile() const {
 void TrainRun::Redraw() {
   if (!host_.core().is_finished() && !IsTurn(&redraws_skipped_)) {
     return;
+  }
+  for (const std::string& line :
+       replanning_ ? replanning_->TakeLines() : std::vector<std::string>()) {
+    progress_.Say(line);
   }
   const proto::JobStatus status = host_.StatusNow();
   progress_.Update(status, events_.Update(status), Now());

@@ -14,6 +14,7 @@
 #include "psctl/machine_load.h"
 #include "psctl/metrics.h"
 #include "psctl/progress.h"
+#include "psctl/replanning.h"
 #include "psctl/run_directory.h"
 #include "psctl/run_events.h"
 #include "psctl/train.h"
@@ -80,6 +81,7 @@ class TrainRun final {
   // What is shown and kept of the run.
   ProgressPrinter progress_;
   RunEvents events_;
+  std::unique_ptr<Replanning> replanning_;  // while a job with a goal runs
   provisioner::RunProfiler profiler_;
   ProcessorTime training_from_;
   ProcessorTime training_to_;

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "ps/coordinator/wanted.h"
+
 namespace ps::coordinator {
 namespace {
 
@@ -17,44 +19,9 @@ constexpr Duration kFillAgainLimit = std::chrono::seconds(60);
 constexpr Duration kFillCalm = std::chrono::minutes(2);
 /// What a worker gets to finish its step and to leave when the fleet is made smaller.
 constexpr Duration kReleaseGrace = std::chrono::seconds(60);
-constexpr size_t kScaleChangesMax = 256;
 
 uint64_t SumOf(const std::vector<uint32_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-}
-
-/// `total` in the proportions of `weights`, which are not all 0: what is left over after rounding
-/// down goes to the largest remainders, the first of equal ones first.
-std::vector<uint32_t> Distribute(uint32_t total, const std::vector<uint32_t>& weights) {
-  const uint64_t sum = SumOf(weights);
-  std::vector<uint32_t> shares;
-  std::vector<std::pair<uint64_t, size_t>> remainders;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const uint64_t scaled = uint64_t{total} * weights[i];
-    shares.push_back(static_cast<uint32_t>(scaled / sum));
-    remainders.emplace_back(sum - 1 - scaled % sum, i);
-  }
-  std::sort(remainders.begin(), remainders.end());
-  const uint64_t left = total - SumOf(shares);
-  for (uint64_t i = 0; i < left; ++i) {
-    ++shares[remainders[i].second];
-  }
-  return shares;
-}
-
-/// "fast, slow"
-std::string TypesOf(const std::vector<proto::WorkerGroup>& groups) {
-  std::vector<std::string> types;
-  for (const proto::WorkerGroup& group : groups) {
-    if (std::find(types.begin(), types.end(), group.type) == types.end()) {
-      types.push_back(group.type);
-    }
-  }
-  std::string text;
-  for (const std::string& type : types) {
-    text += (text.empty() ? "" : ", ") + type;
-  }
-  return text;
 }
 
 }  // namespace
@@ -71,7 +38,8 @@ void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
         call, StatusCode::kInvalidArgument, "the run is ending, and every worker leaves by itself");
     return;
   }
-  Result<std::vector<uint32_t>> wanted = WantedAfter(message.changes);
+  Result<std::vector<uint32_t>> wanted = WantedAfter(
+      job_->options.config.workers, job_->state.wanted, message.changes, job_->options.seats_max);
   const Status fits = wanted.ok() ? CheckWanted(*wanted) : wanted.status();
   if (!fits.ok()) {
     job_->Refuse(call, fits.code(), std::string(fits.message()));
@@ -86,52 +54,6 @@ void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
   next_fill_ = call.now;
   backoff_.Reset();
   job_->Reply(call, proto::ScaleReply{job_->FleetRows()});
-}
-
-Result<std::vector<uint32_t>> FleetDesk::WantedAfter(
-    const std::vector<proto::ScaleChange>& changes) const {
-  const std::vector<proto::WorkerGroup>& groups = job_->options.config.workers;
-  if (groups.empty()) {
-    return Status::InvalidArgument(
-        "the job has no groups of workers, so nobody knows what to start; start workers by hand, "
-        "or give the job a group with \"count\": 0");
-  }
-  if (changes.empty() || changes.size() > kScaleChangesMax) {
-    return Status::InvalidArgument(fmt::format("allowed: 1 to {} changes", kScaleChangesMax));
-  }
-  std::vector<uint32_t> wanted = job_->state.wanted;
-  for (const proto::ScaleChange& change : changes) {
-    std::vector<size_t> places;
-    std::vector<uint32_t> weights;
-    int64_t now = 0;
-    for (size_t i = 0; i < groups.size(); ++i) {
-      if (change.type.empty() || change.type == groups[i].type) {
-        places.push_back(i);
-        weights.push_back(groups[i].count);
-        now += wanted[i];
-      }
-    }
-    if (places.empty()) {
-      return Status::NotFound(fmt::format(
-          "no group of workers has the type {}; there are: {}", change.type, TypesOf(groups)));
-    }
-    const int64_t then = (change.is_relative ? now : 0) + change.count;
-    if (then < 0 || then > job_->options.seats_max) {
-      return Status::InvalidArgument(fmt::format(
-          "that would be {} workers{}; allowed: 0 to {}",
-          then,
-          change.type.empty() ? "" : " of type " + change.type,
-          job_->options.seats_max));
-    }
-    if (SumOf(weights) == 0) {
-      weights.assign(weights.size(), 1);
-    }
-    const std::vector<uint32_t> shares = Distribute(static_cast<uint32_t>(then), weights);
-    for (size_t i = 0; i < places.size(); ++i) {
-      wanted[places[i]] = shares[i];
-    }
-  }
-  return wanted;
 }
 
 Status FleetDesk::CheckWanted(const std::vector<uint32_t>& wanted) const {

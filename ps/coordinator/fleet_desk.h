@@ -29,8 +29,6 @@ class FleetDesk {
   void Resume() { is_emptying_ = true; }
 
  private:
-  /// What `changes` make of what is wanted. Errors: kNotFound, kInvalidArgument.
-  Result<std::vector<uint32_t>> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
   Status CheckWanted(const std::vector<uint32_t>& wanted) const;
   void Fill(const std::vector<GroupSeating>& seatings, const Call& call);
   void FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call);

@@ -20,6 +20,38 @@ using ::testing::IsEmpty;
 
 using PlanCommandTest = PlanFixture;
 
+// Figure 9 of the spotDNN paper; strategies_test has its arithmetic.
+TEST_F(PlanCommandTest, PlansWithWhatIsLeftOfARun) {
+  const std::vector<std::string> arguments = {
+      "--loss",
+      "0.8",
+      "--from-loss",
+      "0.9",
+      "--within",
+      "810s",
+      "--takeover",
+      "126s",
+      "--held",
+      "g3.16xlarge=3",
+      "--without",
+      "g3.8xlarge",
+      "--quota",
+      "p3.2xlarge=8"};
+  ASSERT_EQ(RunWith("plan", arguments), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("loss 0.80 from 0.90 within 13m 30s at 90 % confidence"));
+  std::vector<std::string> paced = arguments;
+  paced.insert(
+      paced.end(), {"--steps-done", "9000", "--done-by", "g3.16xlarge=3,g3.8xlarge=5", "--json"});
+  const int code = RunWith("plan", paced);
+  ASSERT_EQ(code, 0) << err_;
+  const auto plan = proto::ParsePlan(out_, "plan.json");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->loss_now, 0.9);
+  EXPECT_EQ(plan->steps_done, 9000);
+  EXPECT_LT(plan->seconds.high, 810);
+  EXPECT_THAT(plan->notes, testing::Contains(HasSubstr("times the steps that the profile says")));
+}
+
 TEST_F(PlanCommandTest, PrintsWhatItAlwaysPrinted) {
   ASSERT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "40m", "--quota", "p3.2xlarge=2"}), 0)
       << err_;
@@ -202,6 +234,14 @@ TEST_F(PlanCommandTest, MisuseIsOneClearLine) {
       {{"--loss", "0.8", "--held", "p3.2xlarge=1", "--takeover", "soon"},
        "--takeover wants a time"},
       {{"--loss", "0.8", "--takeover", "30s"}, "say with --held which one runs"},
+      {{"--loss", "0.8", "--steps-done", "100"}, "say with --from-loss"},
+      {{"--loss", "0.8", "--from-loss", "0.7"}, "--loss 0.8 is met already"},
+      {{"--loss", "0.8", "--from-loss", "0"}, "--from-loss wants a loss above 0"},
+      {{"--loss", "0.8", "--from-loss", "0.9", "--steps-done", "100"}, "--done-by, or --held"},
+      {{"--loss", "0.8", "--from-loss", "0.9", "--steps-done", "0", "--held", "p3.2xlarge=1"},
+       "--steps-done wants a number"},
+      {{"--loss", "0.8", "--from-loss", "0.9", "--steps-done", "9", "--done-by", "cray=1"},
+       "no figures for cray"},
       {{"--loss", "0.8", "--servers", "p3.2xlarge=1"}, "may not hold parameters"},
       {{"--loss", "0.8", "--servers", "m5.xlarge=2"}, "beyond the type's quota of 1"},
       {{"--loss",

@@ -1,0 +1,190 @@
+#include "psctl/run_facts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "psctl/plan_from_run.h"
+#include "psctl/replanning.h"
+#include "psctl/scale_preview.h"
+#include "psctl/summary.h"
+#include "tests/psctl/plan_fixture.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Of the job that the shipped profile is of: 3 g3.16xlarge of 8, the others were revoked; loss
+/// 0.9.
+proto::JobConfig ResNetConfig() {
+  proto::JobConfig config;
+  config.name = "resnet110-cifar100";
+  config.workers = {
+      {.count = 3, .minibatch = 2048, .type = "g3.16xlarge"},
+      {.count = 5, .minibatch = 1024, .type = "g3.8xlarge"},
+      {.count = 0, .minibatch = 1024, .type = "p3.2xlarge"}};
+  config.goal.loss = 0.8F;
+  config.goal.within_s = 2600;
+  config.goal.takeover_s = 30;
+  config.goal.profile = kProfile;
+  config.goal.catalog = kCatalog;
+  return config;
+}
+
+proto::JobStatus ResNetStatus(uint32_t big = 3, uint32_t small = 0) {
+  proto::JobStatus status;
+  status.state = "training";
+  status.train_loss = 0.9;
+  status.steps_counted = 9000;
+  status.elapsed_s = 1790;
+  status.samples_per_s = 5800;
+  status.revocations_noticed = 5;
+  status.fleet = {{"g3.16xlarge", 3, big}, {"g3.8xlarge", small, small}, {"p3.2xlarge", 0, 0}};
+  return status;
+}
+
+void AddWorker(
+    uint32_t seat, uint32_t minibatch, uint64_t steps, double step_s, proto::JobStatus* s) {
+  proto::WorkerRow row;
+  row.worker = WorkerId(seat);
+  row.state = "computing";
+  row.minibatch = minibatch;
+  row.stats.steps = steps;
+  row.stats.compute_s = step_s * static_cast<double>(steps);
+  s->workers.push_back(row);
+}
+
+using RunFactsTest = PlanFixture;
+
+TEST_F(RunFactsTest, ALiveRunTellsWhatIsLeftOfItsGoal) {
+  const proto::JobConfig config = ResNetConfig();
+  const auto filled = FillFromFacts({}, FactsOf(ResNetStatus(), config), config);
+  ASSERT_TRUE(filled.ok()) << filled.status();
+  EXPECT_NEAR(filled->common.loss, 0.8, 1e-6);
+  EXPECT_EQ(filled->common.profile_path, kProfile);
+  EXPECT_EQ(filled->from_loss, 0.9);
+  EXPECT_EQ(filled->steps_done, 9000);
+  EXPECT_EQ(filled->within, "810.000");
+  EXPECT_EQ(filled->takeover, "30.000");
+  EXPECT_THAT(filled->held, ElementsAre("g3.16xlarge=3"));
+  EXPECT_FALSE(filled->has_budget);
+}
+
+TEST_F(RunFactsTest, FlagsSayOtherwise) {
+  const proto::JobConfig config = ResNetConfig();
+  PlanCommand command;
+  command.common.loss = 0.7;
+  command.within = "1h";
+  command.has_within = true;
+  command.held = {"p3.2xlarge=2"};
+  const auto filled = FillFromFacts(command, FactsOf(ResNetStatus(), config), config);
+  ASSERT_TRUE(filled.ok()) << filled.status();
+  EXPECT_EQ(filled->common.loss, 0.7);
+  EXPECT_EQ(filled->within, "1h");
+  EXPECT_THAT(filled->held, ElementsAre("p3.2xlarge=2"));
+}
+
+TEST_F(RunFactsTest, WhatHasNothingLeftIsSaid) {
+  proto::JobConfig config = ResNetConfig();
+  const auto error_of = [&](const proto::JobStatus& status) {
+    const auto filled = FillFromFacts({}, FactsOf(status, config), config);
+    return filled.ok() ? "" : std::string(filled.status().message());
+  };
+  proto::JobStatus status = ResNetStatus();
+  status.elapsed_s = 2601;
+  EXPECT_THAT(error_of(status), HasSubstr("nothing is left of the time"));
+  status = ResNetStatus();
+  status.train_loss = 0;
+  EXPECT_THAT(error_of(status), HasSubstr("has no loss yet"));
+  config.goal.budget_usd = 0.1F;
+  EXPECT_THAT(error_of(ResNetStatus()), HasSubstr("nothing is left of the budget"));
+  config.goal.loss = 0;
+  EXPECT_THAT(error_of(ResNetStatus()), HasSubstr("say with --loss"));
+}
+
+TEST_F(RunFactsTest, AnEndedRunIsReadFromItsSummary) {
+  const auto facts = FactsOfEnded(SummaryToJson(ResNetStatus()), "summary.json", ResNetConfig());
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->loss, 0.9);
+  EXPECT_EQ(facts->steps, 9000);
+  EXPECT_EQ(facts->seconds, 1790);
+  EXPECT_THAT(facts->held, IsEmpty());
+  EXPECT_EQ(FleetText(facts->done_by), "3 g3.16xlarge, 5 g3.8xlarge");
+  for (const char* text : {"", "[]", "{}", R"({"train_loss": "low"})", R"({"train_loss": 1})"}) {
+    EXPECT_FALSE(FactsOfEnded(text, "summary.json", ResNetConfig()).ok()) << text;
+  }
+}
+
+TEST_F(RunFactsTest, MeasuredStepsTakeThePlaceOfTheProfiles) {
+  proto::JobStatus status = ResNetStatus();
+  AddWorker(0, 2048, 100, 1.0, &status);
+  AddWorker(1, 2048, 300, 2.0, &status);
+  AddWorker(2, 512, 5, 9.0, &status);      // too few
+  AddWorker(99, 1024, 500, 9.0, &status);  // of a seat that the config does not describe
+  const auto measured = MeasuredSteps(status, ResNetConfig());
+  ASSERT_EQ(measured.size(), 1U);
+  EXPECT_EQ(measured[0].instance_type, "g3.16xlarge");
+  EXPECT_DOUBLE_EQ(measured[0].compute_s, 1.75);
+  proto::JobProfile profile;
+  profile.workers = {{"g3.16xlarge", 2048, 1.0}, {"g3.16xlarge", 1024, 0.5}};
+  EXPECT_THAT(
+      UseMeasured(measured, &profile), ElementsAre(HasSubstr("+75 % of the profile's 1 s")));
+  EXPECT_EQ(profile.workers[0].compute_s, 1.75);
+  EXPECT_EQ(profile.workers[1].compute_s, 0.5);
+}
+
+// The decision of figure 9, from what a live run says.
+TEST_F(RunFactsTest, ThePlannerReplacesWhatFigureNineLost) {
+  const auto answer = AskPlanner(ResNetStatus(), ResNetConfig(), "2026-11-22", nullptr);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->infeasible, "");
+  EXPECT_FALSE(answer->wanted_meets);
+  EXPECT_NE(FleetText(answer->best), "3 g3.16xlarge");
+  EXPECT_GT(answer->speed.low, 0);
+  proto::JobStatus late = ResNetStatus();
+  late.elapsed_s = 2500;
+  const auto hopeless = AskPlanner(late, ResNetConfig(), "2026-11-22", nullptr);
+  ASSERT_TRUE(hopeless.ok()) << hopeless.status();
+  EXPECT_THAT(hopeless->infeasible, HasSubstr("time"));
+  proto::JobConfig config = ResNetConfig();
+  config.goal.profile = root_ + "/none.json";
+  EXPECT_EQ(AskPlanner(late, config, "2026-11-22", nullptr).status().code(), StatusCode::kNotFound);
+}
+
+Result<std::string> PreviewOf(
+    const std::vector<std::string>& words,
+    const proto::JobStatus& status,
+    proto::JobConfig config) {
+  Result<ScaleCommand> command = ParseScale(words);
+  return command.ok() ? PreviewScale(*command, status, config, "2026-11-22", 0)
+                      : Result<std::string>(command.status());
+}
+
+TEST_F(RunFactsTest, APreviewOfAScaleShowsBothFleetsAndWhatLimitsThem) {
+  const auto text = PreviewOf({"p3.2xlarge=3"}, ResNetStatus(), ResNetConfig());
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("time to loss 0.8"));
+  EXPECT_THAT(*text, HasSubstr("now   3 g3.16xlarge "));
+  EXPECT_THAT(*text, HasSubstr("then  3 g3.16xlarge, 3 p3.2xlarge"));
+  EXPECT_THAT(*text, HasSubstr("compute"));
+  EXPECT_THAT(*text, HasSubstr("measured now: 5,800 samples/s"));
+  EXPECT_THAT(*text, HasSubstr("nothing was changed\n"));
+  const auto nobody = PreviewOf({"workers=0"}, ResNetStatus(), ResNetConfig());
+  ASSERT_TRUE(nobody.ok()) << nobody.status();
+  EXPECT_THAT(*nobody, HasSubstr("nobody works"));
+}
+
+TEST_F(RunFactsTest, APreviewSaysWhatItCannotKnow) {
+  proto::JobConfig config = ResNetConfig();
+  config.goal.profile = root_ + "/none.json";
+  const auto text = PreviewOf({"workers+=1"}, ResNetStatus(), config);
+  ASSERT_EQ(text.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(text.status().message(), HasSubstr("5,800 samples/s now with 3 g3.16xlarge"));
+  const auto unknown = PreviewOf({"cray=1"}, ResNetStatus(), ResNetConfig());
+  EXPECT_THAT(unknown.status().message(), HasSubstr("no group of workers has the type cray"));
+}
+
+}  // namespace
+}  // namespace ps::psctl
