@@ -48,7 +48,8 @@ Offset<saved::LedgerState> Encode(Fbb& b, const LedgerState& m) {
   }
   const auto epochs = MakeList(b, m.epochs);
   const auto leases = MakeStructs<saved::TrainLease>(b, open, [](const TrainLease& l) {
-    return saved::TrainLease(l.lease.value, l.holder.value, l.begin, l.end, l.next, l.epoch, l.minibatch);
+    return saved::TrainLease(
+        l.lease.value, l.holder.value, l.begin, l.end, l.next, l.epoch, l.minibatch);
   });
   return saved::CreateLedgerState(b, m.last_lease.value, epochs, leases);
 }
