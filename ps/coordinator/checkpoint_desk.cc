@@ -38,7 +38,7 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
                     ? job_->started_at + newest_at + Every()
                     : call.now + (is_first ? std::min(Every(), kFirstMax) : Every());
   }
-  if (call.now < *next_due_ || !job_->shards.are_all_ready()) {
+  if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.is_moving) {
     return;
   }
   next_due_ = call.now + Every();

@@ -42,8 +42,9 @@ CoordinatorCore::Parts::Parts(
       initial_values(&job),
       checkpoints(&job),
       handovers(&job, &servers, &checkpoints),
+      servers_desk(&job, &checkpoints),
       notices(&job, &handovers),
-      fleet_desk(&job, &notices),
+      fleet_desk(&job, &notices, &servers_desk),
       model(&job),
       phases(&job, {&leases, &joins, &notices, &model, &checkpoints}),
       report(&job, &leases, &checkpoints) {}
@@ -72,8 +73,9 @@ void CoordinatorCore::Start(TimePoint now) {
   parts_->phases.Start(now);
 }
 
-void CoordinatorCore::StartMissing(std::span<const proto::LaunchRecord> launches) {
+void CoordinatorCore::StartMissing(std::span<const proto::LaunchRecord> launches, TimePoint now) {
   parts_->phases.StartMissing(launches);
+  parts_->servers_desk.NoteLaunches(launches, now);
 }
 
 void CoordinatorCore::OnPeerConnected(
@@ -117,7 +119,11 @@ void CoordinatorCore::OnMessage(
 void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
   std::visit(
       Overloaded{
-          [&](const proto::RegisterShard& m) { parts_->shards.On(call, m); },
+          [&](const proto::RegisterShard& m) {
+            if (!parts_->servers_desk.TakesStranger(call, m)) {
+              parts_->shards.On(call, m);
+            }
+          },
           [&](const proto::ShardReady& m) { parts_->shards.On(call, m); },
           [&](const proto::MembershipAck& m) { parts_->shards.On(call, m); },
           [&](const proto::CommitAck& m) { parts_->shards.On(call, m); },
@@ -233,6 +239,7 @@ void CoordinatorCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Out
   const Incarnation incarnation = known->incarnation;
   parts_->job.peers.Remove(peer);
   parts_->shards.OnClosed(peer, now);
+  parts_->servers_desk.OnClosed(peer);
   parts_->initial_values.OnClosed(peer);
   parts_->joins.OnClosed(peer, incarnation, call);
   Settle(call);
@@ -265,13 +272,20 @@ void CoordinatorCore::OnProcessExited(
     return;
   }
   if (end.kind == proto::ProcessKind::kServer) {
-    parts_->phases.Fail(
-        parts_->servers.OnServerLost(end.index, end.pid, end.description, call), call);
-    parts_->model.OnServerLost(end.index, end.description);
+    OnServerExited(end, call);
   } else {
     OnWorkerExited(end, call);
   }
   Settle(call);
+}
+
+void CoordinatorCore::OnServerExited(const proto::ProcessEnd& end, const Call& call) {
+  if (parts_->servers_desk.TakesEnd(end, call)) {
+    return;
+  }
+  parts_->phases.Fail(
+      parts_->servers.OnServerLost(end.index, end.pid, end.description, call), call);
+  parts_->model.OnServerLost(end.index, end.description);
 }
 
 void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& call) {
@@ -342,6 +356,9 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
     parts_->notices.OnTick(call);
     parts_->fleet_desk.OnTick(call);
     parts_->phases.Fail(parts_->handovers.OnTick(call), call);
+  }
+  if (parts_->job.is_working() && !IsGoingBack()) {
+    parts_->servers_desk.OnTick(call);
   }
   if (IsGoingBack()) {
     Settle(call);

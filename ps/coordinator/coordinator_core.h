@@ -18,6 +18,7 @@
 #include "ps/coordinator/model_desk.h"
 #include "ps/coordinator/notice_desk.h"
 #include "ps/coordinator/server_watch.h"
+#include "ps/coordinator/servers_desk.h"
 #include "ps/coordinator/shard_desk.h"
 #include "ps/coordinator/silence_watch.h"
 #include "ps/coordinator/status_report.h"
@@ -58,7 +59,7 @@ class CoordinatorCore {
   void Start(TimePoint now);
   /// After Load: asks for those that the job waits for and that were never started. `launches` are
   /// the fleet's processes that are not known to be over.
-  void StartMissing(std::span<const proto::LaunchRecord> launches);
+  void StartMissing(std::span<const proto::LaunchRecord> launches, TimePoint now);
 
   void OnPeerConnected(
       proto::PeerId peer, const proto::Hello& hello, TimePoint now, proto::Outbox* out);
@@ -128,6 +129,7 @@ class CoordinatorCore {
 
   void Dispatch(const Call& call, proto::Message&& message);
   void OnRefusal(const Call& call, const proto::Refusal& message);
+  void OnServerExited(const proto::ProcessEnd& end, const Call& call);
   void OnRestoreFailed(const Call& call, const proto::RestoreFailed& message);
   void OnLeaseRequest(const Call& call, const proto::LeaseRequest& message);
   void OnHeartbeat(const Call& call, const proto::WorkerHeartbeat& message);
@@ -156,6 +158,7 @@ class CoordinatorCore {
     InitialValues initial_values;
     CheckpointDesk checkpoints;
     HandoverDesk handovers;
+    ServersDesk servers_desk;
     NoticeDesk notices;
     FleetDesk fleet_desk;
     ModelDesk model;

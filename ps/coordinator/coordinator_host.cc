@@ -108,7 +108,7 @@ void CoordinatorHost::Run(Owner owner) {
   loop_.RunEvery(timing_.tick, [this] { Tick(); });
   loop_.RunEvery(kCheckLimits, [this] { CheckLimits(); });
   if (options_.recovered) {
-    core_->StartMissing(options_.recovered->launches);
+    core_->StartMissing(options_.recovered->launches, Now());
   } else {
     core_->Start(Now());
   }

@@ -26,8 +26,8 @@ uint64_t SumOf(const std::vector<uint32_t>& counts) {
 
 }  // namespace
 
-FleetDesk::FleetDesk(Job* job, NoticeDesk* notices)
-    : job_(job), notices_(notices), backoff_(kFillAgainFirst, kFillAgainLimit) {}
+FleetDesk::FleetDesk(Job* job, NoticeDesk* notices, ServersDesk* servers)
+    : job_(job), notices_(notices), servers_(servers), backoff_(kFillAgainFirst, kFillAgainLimit) {}
 
 void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
   if (!job_->HasRole(call, proto::Role::kControl)) {
@@ -40,20 +40,31 @@ void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
   }
   Result<std::vector<uint32_t>> wanted = WantedAfter(
       job_->options.config.workers, job_->state.wanted, message.changes, job_->options.seats_max);
-  const Status fits = wanted.ok() ? CheckWanted(*wanted) : wanted.status();
+  const Result<uint32_t> servers = servers_->WantedAfter(message.changes);
+  const Status fits = !wanted.ok()    ? wanted.status()
+                      : !servers.ok() ? servers.status()
+                                      : CheckWanted(*wanted);
   if (!fits.ok()) {
     job_->Refuse(call, fits.code(), std::string(fits.message()));
     return;
   }
+  servers_->Want(*servers, call);
+  const auto is_of_workers = [](const proto::ScaleChange& change) { return !change.is_servers; };
+  if (std::ranges::any_of(message.changes, is_of_workers)) {
+    Want(std::move(wanted).value(), call);
+  }
+  job_->Reply(call, proto::ScaleReply{job_->FleetRows(), job_->ServersNow()});
+}
+
+void FleetDesk::Want(std::vector<uint32_t> wanted, const Call& call) {
   job_->log->Info(
-      "scaled", {{"workers_before", SumOf(job_->state.wanted)}, {"workers", SumOf(*wanted)}});
-  job_->edit.wanted = std::move(wanted).value();
+      "scaled", {{"workers_before", SumOf(job_->state.wanted)}, {"workers", SumOf(wanted)}});
+  job_->edit.wanted = std::move(wanted);
   job_->seats.ForgetFailures();  // whoever asks may have mended why
   is_filling_ = true;
   is_emptying_ = true;
   next_fill_ = call.now;
   backoff_.Reset();
-  job_->Reply(call, proto::ScaleReply{job_->FleetRows()});
 }
 
 Status FleetDesk::CheckWanted(const std::vector<uint32_t>& wanted) const {

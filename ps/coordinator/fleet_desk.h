@@ -8,6 +8,7 @@
 #include "ps/base/retry.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/notice_desk.h"
+#include "ps/coordinator/servers_desk.h"
 
 namespace ps::coordinator {
 
@@ -18,7 +19,7 @@ namespace ps::coordinator {
 /// Workers that others brought in, by hand or by an `add` fault, are in no group and stay.
 class FleetDesk {
  public:
-  FleetDesk(Job* job, NoticeDesk* notices);
+  FleetDesk(Job* job, NoticeDesk* notices, ServersDesk* servers);
 
   /// A person changes what is wanted.
   void On(const Call& call, const proto::ScaleRequest& message);
@@ -29,6 +30,7 @@ class FleetDesk {
   void Resume() { is_emptying_ = true; }
 
  private:
+  void Want(std::vector<uint32_t> wanted, const Call& call);
   Status CheckWanted(const std::vector<uint32_t>& wanted) const;
   void Fill(const std::vector<GroupSeating>& seatings, const Call& call);
   void FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call);
@@ -38,6 +40,7 @@ class FleetDesk {
 
   Job* const job_;
   NoticeDesk* const notices_;
+  ServersDesk* const servers_;
   bool is_filling_ = false;                // asked for, and not all of it was started yet
   bool is_emptying_ = false;               // asked for, and not all were told to leave yet
   std::map<WorkerId, TimePoint> awaited_;  // seats of expected workers, and since when

@@ -29,7 +29,8 @@ void CoordinatorCore::AdvanceGoingBack(const Call& call) {
             checkpoints.damage),
         call);
   } else {
-    BeginAgain(GoBack(StateAt(call.now), nullptr, proto::KeptCheckpoint()), call);
+    const JobState present = StateAt(call.now);
+    BeginAgain(GoBack(present, nullptr, proto::KeptCheckpoint(), parts_->job.options), call);
   }
 }
 
@@ -64,6 +65,10 @@ void CoordinatorCore::OnManifestRead(
 /// would be taken for new otherwise.
 void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
   const proto::CheckpointsState undone = parts_->job.state.checkpoints;
+  const bool is_move = state.servers.moves > parts_->job.state.servers.moves;
+  const std::string why = is_move
+                              ? "all chunks move to another number of servers"
+                              : "the job went back to an earlier state, since a server was lost";
   Peers staying;
   for (const auto& [id, peer] : parts_->job.peers.all()) {
     if (peer.role == proto::Role::kControl) {
@@ -75,8 +80,13 @@ void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
     if (member != nullptr && member->record->is_admitted) {
       proto::Refusal refusal;
       refusal.code = StatusCode::kStale;
-      refusal.message = "the job went back to an earlier state, since a server was lost";
+      refusal.message = why;
       call.out->Send(id, 0, std::move(refusal));
+    }
+    const Shard* const shard = parts_->job.shards.FindPeer(id);
+    if (shard != nullptr && shard->shard.value >= state.shards.size()) {
+      parts_->servers_desk.NoteLeaving(shard->record->pid);
+      call.out->Send(id, 0, proto::Shutdown{"its parameters are on other servers now"});
     }
     call.out->Close(id);
   }
@@ -91,7 +101,16 @@ void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
   parts_->notices.Resume(call.now);
   parts_->fleet_desk.Resume();
   parts_->checkpoints.Remember(before->checkpoints);
+  parts_->servers_desk.Remember(std::move(before->servers_desk));
   const proto::CheckpointsState& now = job.state.checkpoints;
+  if (is_move) {
+    job.log->Info(
+        "servers_moved",
+        {{"servers", job.shards.server_count()}, {"placement", job.state.placement.version}});
+    if (now.rollbacks == undone.rollbacks) {
+      return;
+    }
+  }
   job.log->Warning(
       "went_back",
       {{"checkpoint", now.newest().checkpoint},

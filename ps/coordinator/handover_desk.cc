@@ -8,7 +8,7 @@ namespace ps::coordinator {
 
 void HandoverDesk::On(const Call& call, const proto::NoticeRequest& message) {
   const uint32_t server = message.worker.value;
-  const uint32_t count = job_->options.config.servers.count;
+  const uint32_t count = job_->shards.server_count();
   if (server >= count) {
     job_->Refuse(
         call,

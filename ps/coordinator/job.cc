@@ -26,7 +26,8 @@ JobEdits::JobEdits(JobState* state)
       model(state->model),
       checkpoints(state->checkpoints),
       wanted(state->wanted),
-      handovers(state->handovers) {}
+      handovers(state->handovers),
+      servers(state->servers) {}
 
 Job::Job(
     CoordinatorOptions options_in,
@@ -125,9 +126,8 @@ Member* Job::MemberOf(const Call& call, Incarnation incarnation) {
   return member;
 }
 
-uint64_t Job::MembersMax() const {
+uint64_t Job::MembersMax(uint64_t shard_bytes) const {
   const uint64_t queue_bytes = uint64_t{options.config.servers.queue_mib} << 20U;
-  const uint64_t shard_bytes = shards.largest_bytes();
   return is_bsp() && shard_bytes > 0 ? queue_bytes / shard_bytes : kSeatsMax;
 }
 
@@ -175,6 +175,11 @@ std::vector<proto::FleetRow> Job::FleetRows() const {
     row->present += static_cast<uint32_t>(seatings[i].present.size());
   }
   return rows;
+}
+
+proto::ServersStatus Job::ServersNow() const {
+  const proto::ServersState& servers = state.servers;
+  return {shards.server_count(), servers.wanted, servers.is_moving, servers.moves, servers.trouble};
 }
 
 proto::KillRecord& Job::EditKill(WorkerId seat) {

@@ -65,6 +65,7 @@ struct JobEdits {
   proto::CheckpointsState& checkpoints;
   std::vector<uint32_t>& wanted;
   std::map<uint32_t, proto::HandoverRecord>& handovers;
+  proto::ServersState& servers;
 };
 
 /// What the parts of the coordinator share: the job's state, the tables over it, the open
@@ -110,16 +111,24 @@ class Job {
   std::vector<GroupSeating> Seatings() const;
   /// The same for people: a row for each type, in the order of the config.
   std::vector<proto::FleetRow> FleetRows() const;
+  proto::ServersStatus ServersNow() const;
+
   /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
-  uint64_t MembersMax() const;
+  uint64_t MembersMax() const { return MembersMax(shards.largest_bytes()); }
+
+  /// The same where the largest shard has `shard_bytes` of parameters.
+  uint64_t MembersMax(uint64_t shard_bytes) const;
 
   /// All servers go back together when one of them is lost.
   bool is_consistent() const {
     return is_bsp() || options.config.checkpoint.recovery == proto::RecoveryKind::kConsistent;
   }
 
-  /// No train lease is granted: a server hands over, and nothing has to be done again.
-  bool is_holding() const { return is_consistent() && !state.handovers.empty(); }
+  /// No train lease is granted: a server hands over, or all chunks move, and nothing has to be done
+  /// again.
+  bool is_holding() const {
+    return state.servers.is_moving || (is_consistent() && !state.handovers.empty());
+  }
 
   /// The seat's planned end, new or known.
   proto::KillRecord& EditKill(WorkerId seat);

@@ -38,8 +38,8 @@ bool IsSane(const MemberRecord& member) {
          member.last_grant.end >= member.last_grant.begin;
 }
 
-Status CheckMembers(const JobState& state, const CoordinatorOptions& options) {
-  PS_TRY(CheckMembershipState(state.membership, ShardCount(options.config)));
+Status CheckMembers(const JobState& state) {
+  PS_TRY(CheckMembershipState(state.membership, static_cast<uint32_t>(state.shards.size())));
   const auto nonsense = [](Incarnation incarnation) {
     return Status::Corruption(fmt::format("worker {} makes no sense", incarnation.value));
   };
@@ -88,7 +88,7 @@ Status CheckHolders(const JobState& state) {
 
 /// bsp: who is in the round and has not contributed has one lease, and nobody else has any.
 Status CheckRounds(const JobState& state, const CoordinatorOptions& options) {
-  PS_TRY(CheckRoundsState(state.rounds, ShardCount(options.config)));
+  PS_TRY(CheckRoundsState(state.rounds, static_cast<uint32_t>(state.shards.size())));
   if (options.config.train.mode != proto::Mode::kBsp) {
     return state.rounds.entries.empty() && state.rounds.committed == 0
                ? Status::Ok()
@@ -142,16 +142,20 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
     is_sane = is_sane && seat.value < seats.next && IsSane(kill.due);
   }
   for (const auto& [server, handover] : state.handovers) {
-    is_sane = is_sane && server < options.config.servers.count && IsSane(handover.due) &&
-              handover.checkpoint < state.checkpoints.next;
+    is_sane = is_sane && server < state.shards.size() / options.config.servers.shards_per_server &&
+              IsSane(handover.due) && handover.checkpoint < state.checkpoints.next;
   }
   return is_sane ? Status::Ok() : Status::Corruption("the seats make no sense");
 }
 
 Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
-  const uint32_t count = ShardCount(options.config);
-  if (state.shards.size() != count) {
-    return Status::Corruption(fmt::format("{} shards, not {}", state.shards.size(), count));
+  const uint32_t per_server = options.config.servers.shards_per_server;
+  const auto count = static_cast<uint32_t>(state.shards.size());
+  if (count == 0 || count > proto::kShardsMax || count % per_server != 0 ||
+      state.servers.wanted == 0 || state.servers.wanted > proto::kShardsMax / per_server ||
+      state.servers.checkpoint >= state.checkpoints.next) {
+    return Status::Corruption(fmt::format(
+        "{} shards, {} to a server, {} servers wanted", count, per_server, state.servers.wanted));
   }
   for (const proto::ShardRecord& shard : state.shards) {
     if (shard.port > kPortMax || (shard.is_ready && !shard.is_registered)) {
@@ -191,6 +195,7 @@ JobState MakeJobState(const CoordinatorOptions& options) {
   state.placement =
       PlaceChunks(options.tensors, uint64_t{config.servers.chunk_kib} << 10U, ShardCount(config));
   state.shards.resize(ShardCount(config));
+  state.servers.wanted = config.servers.count;
   for (const proto::WorkerGroup& group : config.workers) {
     state.wanted.push_back(group.count);
   }
@@ -221,7 +226,7 @@ Status CheckParts(const JobState& state, const CoordinatorOptions& options) {
   const uint32_t epochs = options.config.train.epochs;
   PS_TRY(CheckShards(state, options));
   PS_TRY(CheckLedgerState(state.ledger, options.train_samples, epochs));
-  PS_TRY(CheckMembers(state, options));
+  PS_TRY(CheckMembers(state));
   PS_TRY(CheckEvaluationsState(
       state.evaluations, options.test_samples, epochs, state.ledger.last_lease));
   PS_TRY(CheckHolders(state));

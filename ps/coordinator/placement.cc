@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "ps/proto/chunks.h"
@@ -35,6 +36,15 @@ proto::Placement PlaceChunks(
     load.emplace(elements + placement.chunks[i].element_count, shard);
   }
   return placement;
+}
+
+uint64_t LargestBytes(const proto::Placement& placement) {
+  std::map<ShardId, uint64_t> bytes;
+  uint64_t largest = 0;
+  for (const proto::ChunkAssignment& chunk : placement.chunks) {
+    largest = std::max(largest, bytes[chunk.shard] += chunk.element_count * sizeof(float));
+  }
+  return largest;
 }
 
 Status CheckPlacement(

@@ -16,6 +16,9 @@ namespace ps::coordinator {
 proto::Placement PlaceChunks(
     const std::vector<TensorSpec>& tensors, uint64_t chunk_bytes, uint32_t shard_count);
 
+/// Parameters of the shard that has most of them.
+uint64_t LargestBytes(const proto::Placement& placement);
+
 /// Whether the chunks cover the tensors, each element once, on shards that there are. Errors:
 /// kCorruption naming the first chunk that does not fit.
 Status CheckPlacement(

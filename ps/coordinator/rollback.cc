@@ -7,6 +7,7 @@
 
 #include "ps/coordinator/ledger.h"
 #include "ps/coordinator/membership.h"
+#include "ps/coordinator/placement.h"
 
 namespace ps::coordinator {
 namespace {
@@ -57,6 +58,22 @@ void SendAway(
   ++state->generation.value;
 }
 
+/// As many servers as are wanted, and the chunks on them.
+void MoveChunks(const CoordinatorOptions& options, JobState* state) {
+  const proto::ServerConfig& config = options.config.servers;
+  const uint32_t shards = state->servers.wanted * config.shards_per_server;
+  const uint64_t version = state->placement.version;
+  state->placement = PlaceChunks(options.tensors, uint64_t{config.chunk_kib} << 10U, shards);
+  state->placement.version = version + 1;
+  state->shards.resize(shards);
+  std::erase_if(state->handovers, [&](const auto& handover) {
+    return handover.first >= state->servers.wanted;  // it is gone anyhow
+  });
+  state->servers.is_moving = false;
+  state->servers.checkpoint = 0;
+  ++state->servers.moves;
+}
+
 }  // namespace
 
 void TakeTraining(const JobState& saved, JobState* state) {
@@ -84,18 +101,24 @@ void TakeTraining(const JobState& saved, JobState* state) {
   state->meter = saved.meter;
 }
 
-JobState GoBack(JobState present, const JobState* saved, const proto::KeptCheckpoint& to) {
+JobState GoBack(
+    JobState present,
+    const JobState* saved,
+    const proto::KeptCheckpoint& to,
+    const CoordinatorOptions& options) {
   const JobState beginning;
   const JobState& then = saved == nullptr ? beginning : *saved;
   JobState state = std::move(present);
   proto::CheckpointsState& checkpoints = state.checkpoints;
   const auto since = [](uint64_t now, uint64_t before) { return now - std::min(now, before); };
-  ++checkpoints.rollbacks;
-  checkpoints.steps_undone += since(state.counters.steps_counted, then.counters.steps_counted);
+  const uint64_t steps = since(state.counters.steps_counted, then.counters.steps_counted);
+  const bool is_undone = steps > 0 || !state.servers.is_moving;
+  checkpoints.rollbacks += is_undone ? 1 : 0;
+  checkpoints.steps_undone += steps;
   checkpoints.samples_undone += since(SamplesOf(state.ledger), SamplesOf(then.ledger));
   const Duration time =
       state.trained.value_or(Duration::zero()) - then.trained.value_or(Duration::zero());
-  checkpoints.seconds_undone += std::max(0.0, Seconds(time));
+  checkpoints.seconds_undone += is_undone ? std::max(0.0, Seconds(time)) : 0;
   checkpoints.is_going_back = false;
 
   TakeTraining(then, &state);
@@ -120,6 +143,9 @@ JobState GoBack(JobState present, const JobState* saved, const proto::KeptCheckp
   for (const proto::ShardRecord& shard : state.shards) {
     life = std::max(life, shard.life);
   }
+  if (state.servers.is_moving) {
+    MoveChunks(options, &state);
+  }
   for (proto::ShardRecord& shard : state.shards) {
     shard.life = life + 1;
     shard.restore = {to.checkpoint, to.shards};
@@ -137,7 +163,7 @@ Result<JobState> StateToGoBackTo(
   PS_TRY(CheckLedgerState(saved.ledger, options.train_samples, options.config.train.epochs));
   const proto::KeptCheckpoint to{
       manifest.id, static_cast<uint32_t>(manifest.parts.size()), manifest.progress.steps};
-  JobState state = GoBack(std::move(present), &saved, to);
+  JobState state = GoBack(std::move(present), &saved, to, options);
   PS_TRY(CheckJobState(state, options));
   return state;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ps/coordinator/placement.h"
+
 namespace ps::coordinator {
 
 ShardTable::ShardTable(
@@ -21,15 +23,13 @@ ShardTable::ShardTable(
     shards_[i].record = &(*records)[i];
     ready_ += shards_[i].record->is_ready ? 1 : 0;
   }
-  std::vector<uint64_t> bytes(shards_.size());
   for (const proto::ChunkAssignment& chunk : placement.chunks) {
     shards_[chunk.shard.value].has_chunks = true;
-    bytes[chunk.shard.value] += chunk.element_count * sizeof(float);
   }
   for (const Shard& shard : shards_) {
     lives_ += shard.has_chunks ? shard.record->life : 0;
   }
-  largest_bytes_ = *std::max_element(bytes.begin(), bytes.end());
+  largest_bytes_ = LargestBytes(placement);
 }
 
 ShardRecord& ShardTable::Edit(const Shard& shard) {
@@ -81,8 +81,10 @@ void ShardTable::LoseProcess(Shard* shard, TimePoint now) {
 
 void ShardTable::RememberLosses(const ShardTable& before, TimePoint now) {
   for (size_t i = 0; i < shards_.size(); ++i) {
-    shards_[i].restarts = before.shards_[i].restarts;
-    shards_[i].ready_at = before.shards_[i].ready_at;
+    if (i < before.shards_.size()) {
+      shards_[i].restarts = before.shards_[i].restarts;
+      shards_[i].ready_at = before.shards_[i].ready_at;
+    }
     shards_[i].lost_at = now;
   }
 }

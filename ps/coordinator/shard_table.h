@@ -85,6 +85,8 @@ class ShardTable {
 
   uint32_t ServerOf(ShardId shard) const { return shard.value / shards_per_server_; }
 
+  uint32_t server_count() const { return size() / shards_per_server_; }
+
   /// Parameters of the shard that has most of them.
   uint64_t largest_bytes() const { return largest_bytes_; }
 

@@ -272,6 +272,7 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   for (const uint32_t count : job_->state.wanted) {
     status.workers_wanted += count;
   }
+  status.servers = job_->ServersNow();
   for (uint32_t epoch = 0; epoch < ledger.state().epochs.size(); ++epoch) {
     const EpochRecord& record = ledger.state().epochs[epoch];
     status.ledger.push_back(

@@ -57,7 +57,8 @@ Result<std::vector<uint32_t>> WantedAfter(
     const std::vector<uint32_t>& before,
     const std::vector<proto::ScaleChange>& changes,
     uint32_t seats_max) {
-  if (groups.empty()) {
+  const auto is_of_servers = [](const proto::ScaleChange& change) { return change.is_servers; };
+  if (groups.empty() && !std::ranges::all_of(changes, is_of_servers)) {
     return Status::InvalidArgument(
         "the job has no groups of workers, so nobody knows what to start; start workers by hand, "
         "or give the job a group with \"count\": 0");
@@ -67,6 +68,9 @@ Result<std::vector<uint32_t>> WantedAfter(
   }
   std::vector<uint32_t> wanted = before;
   for (const proto::ScaleChange& change : changes) {
+    if (change.is_servers) {
+      continue;
+    }
     std::vector<size_t> places;
     std::vector<uint32_t> weights;
     int64_t now = 0;

@@ -161,6 +161,8 @@ void Decode(Decoder& d, const wire::CheckpointStatus& w, CheckpointStatus* m);
 void Decode(Decoder& d, const wire::JournalStatus& w, JournalStatus* m);
 Offset<wire::CopyStatus> Encode(Fbb& b, const CopyStatus& m);
 void Decode(Decoder& d, const wire::CopyStatus& w, CopyStatus* m);
+Offset<wire::ServersStatus> Encode(Fbb& b, const ServersStatus& m);
+void Decode(Decoder& d, const wire::ServersStatus& w, ServersStatus* m);
 Offset<wire::FleetRow> Encode(Fbb& b, const FleetRow& m);
 Offset<wire::ScaleChange> Encode(Fbb& b, const ScaleChange& m);
 void Decode(Decoder& d, const wire::FleetRow& w, FleetRow* m);

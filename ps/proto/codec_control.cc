@@ -143,6 +143,7 @@ struct JobStatusParts {
   Offset<wire::JournalStatus> journal;
   Offset<wire::CopyStatus> copies;
   Offset<TableVector<wire::FleetRow>> fleet;
+  Offset<wire::ServersStatus> servers;
 };
 
 JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
@@ -168,6 +169,7 @@ JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
   parts.journal = Encode(b, m.journal);
   parts.copies = Encode(b, m.copies);
   parts.fleet = MakeTables(b, m.fleet);
+  parts.servers = Encode(b, m.servers);
   return parts;
 }
 
@@ -212,6 +214,7 @@ Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m) {
   out.add_journal(parts.journal);
   out.add_copies(parts.copies);
   out.add_fleet(parts.fleet);
+  out.add_servers(parts.servers);
   return out.Finish();
 }
 
@@ -237,6 +240,9 @@ void DecodeRows(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
   }
   if (d.Present(w.journal(), "journal")) {
     Decode(d, *w.journal(), &m->journal);
+  }
+  if (d.Present(w.servers(), "servers")) {
+    Decode(d, *w.servers(), &m->servers);
   }
   if (d.Present(w.copies(), "copies")) {
     Decode(d, *w.copies(), &m->copies);

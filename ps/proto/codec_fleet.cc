@@ -34,15 +34,29 @@ void Decode(Decoder& d, const wire::FleetRow& w, FleetRow* m) {
   m->present = w.present();
 }
 
+Offset<wire::ServersStatus> Encode(Fbb& b, const ServersStatus& m) {
+  const auto trouble = MakeText(b, m.trouble, kTextBytesMax);
+  return wire::CreateServersStatus(b, m.count, m.wanted, m.is_moving, m.moves, trouble);
+}
+
+void Decode(Decoder& d, const wire::ServersStatus& w, ServersStatus* m) {
+  m->count = w.count();
+  m->wanted = w.wanted();
+  m->is_moving = w.is_moving();
+  m->moves = w.moves();
+  m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
+}
+
 Offset<wire::ScaleChange> Encode(Fbb& b, const ScaleChange& m) {
   const auto type = MakeText(b, m.type, kNameBytesMax);
-  return wire::CreateScaleChange(b, type, m.count, m.is_relative);
+  return wire::CreateScaleChange(b, type, m.count, m.is_relative, m.is_servers);
 }
 
 void Decode(Decoder& d, const wire::ScaleChange& w, ScaleChange* m) {
   m->type = d.Text(w.type(), kNameBytesMax, "type");
   m->count = w.count();
   m->is_relative = w.is_relative();
+  m->is_servers = w.is_servers();
 }
 
 Offset<wire::ScaleRequest> Encode(Fbb& b, const ScaleRequest& m) {
@@ -56,11 +70,15 @@ void Decode(Decoder& d, const wire::ScaleRequest& w, ScaleRequest* m) {
 
 Offset<wire::ScaleReply> Encode(Fbb& b, const ScaleReply& m) {
   const auto fleet = MakeTables(b, m.fleet);
-  return wire::CreateScaleReply(b, fleet);
+  const auto servers = Encode(b, m.servers);
+  return wire::CreateScaleReply(b, fleet, servers);
 }
 
 void Decode(Decoder& d, const wire::ScaleReply& w, ScaleReply* m) {
   d.Tables(w.fleet(), "fleet", &m->fleet);
+  if (d.Present(w.servers(), "servers")) {
+    Decode(d, *w.servers(), &m->servers);
+  }
 }
 
 }  // namespace ps::proto::codec

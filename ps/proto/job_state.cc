@@ -67,6 +67,19 @@ void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
   m->newest_at = Duration(w.newest_at_ns());
 }
 
+Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
+  const auto trouble = EncodeText(b, m.trouble);
+  return saved::CreateServersState(b, m.wanted, m.is_moving, m.checkpoint, m.moves, trouble);
+}
+
+void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
+  m->wanted = w.wanted();
+  m->is_moving = w.is_moving();
+  m->checkpoint = w.checkpoint();
+  m->moves = w.moves();
+  m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
+}
+
 Offset<StructVector<saved::HandoverRecord>> EncodeHandovers(
     Fbb& b, const std::map<uint32_t, HandoverRecord>& handovers) {
   const std::vector<std::pair<uint32_t, HandoverRecord>> all(handovers.begin(), handovers.end());
@@ -98,6 +111,7 @@ struct Totals {
   Offset<saved::CheckpointsState> checkpoints;
   Offset<flatbuffers::Vector<uint32_t>> wanted;
   Offset<StructVector<saved::HandoverRecord>> handovers;
+  Offset<saved::ServersState> servers;
 };
 
 Totals EncodeTotals(Fbb& b, const JobState& m) {
@@ -110,6 +124,7 @@ Totals EncodeTotals(Fbb& b, const JobState& m) {
   totals.checkpoints = Encode(b, m.checkpoints);
   totals.wanted = b.CreateVector(m.wanted);
   totals.handovers = EncodeHandovers(b, m.handovers);
+  totals.servers = Encode(b, m.servers);
   return totals;
 }
 
@@ -142,6 +157,7 @@ void AddTotals(const JobState& m, const Totals& totals, saved::JobStateBuilder* 
   out->add_checkpoints(totals.checkpoints);
   out->add_wanted(totals.wanted);
   out->add_handovers(totals.handovers);
+  out->add_servers(totals.servers);
   if (m.data) {
     out->add_data(&run_data);
   }
@@ -211,6 +227,9 @@ void DecodeTotals(Decoder& d, const saved::JobState& w, JobState* m) {
   }
   d.Scalars(w.wanted(), "wanted", &m->wanted);
   DecodeHandovers(d, w.handovers(), &m->handovers);
+  if (d.Present(w.servers(), "servers")) {
+    Decode(d, *w.servers(), &m->servers);
+  }
   if (w.data() != nullptr) {
     m->data = {DecodeData(w.data()->fingerprint()), WorkerId(w.data()->worker())};
   }

@@ -195,6 +195,16 @@ struct HandoverRecord {
   uint64_t checkpoint = 0;  // that it waits for; 0: not open yet
 };
 
+/// The servers that are wanted, and the move of all chunks to so many: a checkpoint of a job that
+/// grants no train leases, which all shards then go on from, placed anew.
+struct ServersState {
+  uint32_t wanted = 0;
+  bool is_moving = false;
+  uint64_t checkpoint = 0;  // that the move waits for; 0: not open yet
+  uint64_t moves = 0;       // that were made
+  std::string trouble;      // why the last change was given up
+};
+
 /// A checkpoint that exists.
 struct KeptCheckpoint {
   uint64_t checkpoint = 0;
@@ -285,6 +295,7 @@ struct JobState {
   ModelRecord model;
   CheckpointsState checkpoints;
   std::vector<uint32_t> wanted;  // workers of each group of the config
+  ServersState servers;
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet

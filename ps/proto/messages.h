@@ -576,6 +576,14 @@ struct CopyStatus {
   std::string trouble;      // why the newest attempt failed; empty once one succeeded
 };
 
+struct ServersStatus {
+  uint32_t count = 0;  // that have the parameters
+  uint32_t wanted = 0;
+  bool is_moving = false;  // train leases wait for the move of all chunks to those that are wanted
+  uint64_t moves = 0;      // that were made
+  std::string trouble;     // why the last change was given up; empty: it was not
+};
+
 /// The workers of all groups of one type.
 struct FleetRow {
   std::string type;      // of machine, as the config names it
@@ -621,6 +629,7 @@ struct JobStatus {
   JournalStatus journal;
   CopyStatus copies;
   std::vector<FleetRow> fleet;  // a row for each type of worker in the config
+  ServersStatus servers;
 };
 
 struct StatusRequest {};
@@ -657,11 +666,13 @@ struct ScaleChange {
   std::string type;  // of the group; empty: all groups, in the proportions that the config gives
   int32_t count = 0;
   bool is_relative = false;  // so many more, or fewer, than are wanted now
+  bool is_servers = false;   // of servers, not workers: type is empty then
 };
 
-/// Changes the fleet: workers are started, or told to hand over and leave. All changes or none.
-/// Errors: kNotFound (no such group), kInvalidArgument (a number that no fleet can have, or the run
-/// is ending).
+/// Changes the fleet: workers are started, or told to hand over and leave; servers are started, all
+/// chunks are placed anew, and those that have none then are told to leave. All changes or none.
+/// Errors: kNotFound (no such group), kInvalidArgument (a number that no fleet can have, the run is
+/// ending, or there are no checkpoints and servers were named).
 struct ScaleRequest {
   std::vector<ScaleChange> changes;
 };
@@ -669,6 +680,7 @@ struct ScaleRequest {
 /// Says what is wanted now.
 struct ScaleReply {
   std::vector<FleetRow> fleet;
+  ServersStatus servers;
 };
 
 // ---- All --------------------------------------------------------------------------------------

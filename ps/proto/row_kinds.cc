@@ -58,6 +58,7 @@ void CopyTotals(const JobState& from, JobState* to) {
   to->checkpoints = from.checkpoints;
   to->wanted = from.wanted;
   to->handovers = from.handovers;
+  to->servers = from.servers;
 }
 
 void CopyTimes(const JobState& from, JobState* to) {

@@ -205,7 +205,7 @@ TEST(SaveTest, WhatTheJobWaitsForAndNobodyHasStartedIsStarted) {
   harness.fleet.workers.clear();
   const std::vector<proto::LaunchRecord> launches = {
       {ProcessKind::kWorker, 0, 1000, 1}, {ProcessKind::kWorker, 2, 1002, 1}};
-  harness.core->StartMissing(launches);
+  harness.core->StartMissing(launches, harness.now);
   EXPECT_TRUE(harness.fleet.servers.empty()) << "both have registered";
   ASSERT_EQ(harness.fleet.workers.size(), 1U);
   EXPECT_EQ(harness.fleet.workers.begin()->first, WorkerId(1));

@@ -127,9 +127,9 @@ TEST_F(LostServerTest, AnotherCoordinatorStartsTheServerThatIsToComeInThePlaceOf
   harness_.fleet.servers.clear();
   const proto::LaunchRecord lost{ProcessKind::kServer, 1, 501, 1};
   const proto::LaunchRecord next{ProcessKind::kServer, 1, 777, 1};
-  harness_.core->StartMissing(std::vector{lost, next});
+  harness_.core->StartMissing(std::vector{lost, next}, harness_.now);
   EXPECT_THAT(harness_.fleet.servers, IsEmpty());
-  harness_.core->StartMissing(std::vector{lost});
+  harness_.core->StartMissing(std::vector{lost}, harness_.now);
   EXPECT_THAT(harness_.fleet.servers, ElementsAre(1));
 }
 

@@ -94,6 +94,7 @@ JobState SampleState() {
   state.is_trained = true;
   state.model = {true, "a file", "a problem"};
   filler.Fill(state.checkpoints);
+  filler.Fill(state.servers);
   return state;
 }
 
@@ -156,6 +157,7 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_EQ(back->faults_fired, state.faults_fired);
   EXPECT_TRUE(Same(back->kills, state.kills));
   EXPECT_TRUE(Same(back->handovers, state.handovers));
+  EXPECT_TRUE(Same(back->servers, state.servers));
   ASSERT_TRUE(back->data.has_value());
   EXPECT_TRUE(Same(*back->data, *state.data));
   EXPECT_TRUE(Same(back->meter, state.meter));

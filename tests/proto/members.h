@@ -36,7 +36,7 @@ constexpr size_t MemberCount() {
 template <typename T>
 auto Members(T& v) {
   constexpr size_t kCount = MemberCount<std::remove_const_t<T>>();
-  static_assert(kCount <= 36, "add a line");
+  static_assert(kCount <= 40, "add a line");
 #define PS_TIE(count, ...)           \
   if constexpr (kCount == (count)) { \
     auto& [__VA_ARGS__] = v;         \
@@ -91,6 +91,14 @@ auto Members(T& v) {
               z, A, B, C, D, E, F, G, H, I, J)
   else PS_TIE(36, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
               z, A, B, C, D, E, F, G, H, I, J, K)
+  else PS_TIE(37, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L)
+  else PS_TIE(38, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M)
+  else PS_TIE(39, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N)
+  else PS_TIE(40, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O)
   // clang-format on
 #undef PS_TIE
 }

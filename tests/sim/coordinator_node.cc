@@ -223,7 +223,7 @@ void CoordinatorNode::GoOn() {
   }
   core_ = std::move(loaded).value();
   is_dead_ = false;
-  core_->StartMissing((*recovered)->launches);
+  core_->StartMissing((*recovered)->launches, world_.queue->Now());
   Commit();
 }
 

@@ -1,0 +1,259 @@
+#include "ps/coordinator/servers_desk.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ps/coordinator/placement.h"
+
+namespace ps::coordinator {
+namespace {
+
+constexpr Duration kStartAgainFirst = std::chrono::milliseconds(500);
+constexpr Duration kStartAgainLimit = std::chrono::seconds(10);
+constexpr uint32_t kFailuresMax = 5;
+constexpr uint32_t kAttemptsMax = 5;
+
+}  // namespace
+
+ServersDesk::ServersDesk(Job* job, CheckpointDesk* checkpoints)
+    : job_(job), checkpoints_(checkpoints), backoff_(kStartAgainFirst, kStartAgainLimit) {}
+
+uint32_t ServersDesk::ShardsOf(uint32_t servers) const {
+  return servers * job_->options.config.servers.shards_per_server;
+}
+
+Result<uint32_t> ServersDesk::WantedAfter(const std::vector<proto::ScaleChange>& changes) const {
+  int64_t wanted = job_->state.servers.wanted;
+  for (const proto::ScaleChange& change : changes) {
+    if (change.is_servers) {
+      wanted = (change.is_relative ? wanted : 0) + change.count;
+    }
+  }
+  if (wanted != job_->state.servers.wanted) {
+    PS_TRY(CheckWanted(wanted));
+  }
+  return static_cast<uint32_t>(wanted);
+}
+
+Status ServersDesk::CheckWanted(int64_t servers) const {
+  const proto::ServerConfig& config = job_->options.config.servers;
+  const uint32_t most = std::min(
+      proto::kShardsMax, config.port == 0 ? proto::kShardsMax : proto::kPortMax + 1 - config.port);
+  if (servers < 1 || servers * config.shards_per_server > most) {
+    return Status::InvalidArgument(fmt::format(
+        "that would be {} servers; allowed: 1 to {}", servers, most / config.shards_per_server));
+  }
+  if (!checkpoints_->is_on()) {
+    return Status::InvalidArgument(
+        "the run makes no checkpoints (checkpoint.enabled), and servers take over from one");
+  }
+  if (!job_->is_bsp()) {
+    return Status::Ok();
+  }
+  const proto::Placement placement = PlaceChunks(
+      job_->options.tensors,
+      uint64_t{config.chunk_kib} << 10U,
+      ShardsOf(static_cast<uint32_t>(servers)));
+  uint64_t workers = 0;
+  for (const uint32_t count : job_->state.wanted) {
+    workers += count;
+  }
+  const uint64_t room = job_->MembersMax(LargestBytes(placement));
+  return workers <= room ? Status::Ok()
+                         : Status::InvalidArgument(fmt::format(
+                               "under bsp the shards of {} servers have room for the gradients of "
+                               "{} workers, and {} are wanted; raise servers.queue_mib, or want "
+                               "more servers or fewer workers",
+                               servers,
+                               room,
+                               workers));
+}
+
+void ServersDesk::Want(uint32_t servers, const Call& call) {
+  proto::ServersState& state = job_->edit.servers;
+  if (servers == state.wanted) {
+    return;
+  }
+  job_->log->Info("servers_scaled", {{"servers_before", state.wanted}, {"servers", servers}});
+  state.wanted = servers;
+  state.trouble.clear();
+  failures_ = 0;
+  attempts_ = 0;
+  backoff_.Reset();
+  next_start_ = call.now;
+  Release();
+  SendAway(call);
+}
+
+/// Newcomers that nobody wants any more.
+void ServersDesk::SendAway(const Call& call) {
+  std::erase_if(newcomers_, [&](const auto& entry) {
+    if (job_->shards.ServerOf(entry.first) < job_->state.servers.wanted) {
+      return false;
+    }
+    leaving_.insert(entry.second.pid);
+    call.out->Send(entry.second.peer, 0, proto::Shutdown{"this server is not wanted any more"});
+    return true;
+  });
+  std::erase_if(
+      started_, [&](const auto& entry) { return entry.first >= job_->state.servers.wanted; });
+}
+
+void ServersDesk::Release() {
+  proto::ServersState& state = job_->edit.servers;
+  state.is_moving = false;
+  state.checkpoint = 0;
+}
+
+void ServersDesk::GiveUp(const std::string& why, const Call& call) {
+  proto::ServersState& state = job_->edit.servers;
+  const uint32_t count = job_->shards.server_count();
+  state.trouble = fmt::format("{} servers, not {}: {}", count, state.wanted, why);
+  job_->log->Error("servers_not_scaled", {{"servers", count}, {"why", why}});
+  state.wanted = count;
+  Release();
+  SendAway(call);
+}
+
+bool ServersDesk::TakesStranger(const Call& call, const proto::RegisterShard& message) {
+  if (message.shard.value < job_->shards.size() || !job_->HasRole(call, proto::Role::kShard)) {
+    return message.shard.value >= job_->shards.size();
+  }
+  if (message.life != 0) {
+    leaving_.insert(message.pid);
+    job_->Reply(call, proto::Shutdown{"its parameters are on other servers now"});
+    return true;
+  }
+  if (message.shard.value >= ShardsOf(job_->state.servers.wanted) ||
+      message.port > proto::kPortMax) {
+    return false;  // it is refused as any that is not of the job
+  }
+  Newcomer& known = newcomers_[message.shard];
+  if (known.peer != proto::PeerId() && known.peer != call.from) {
+    job_->Refuse(
+        call,
+        StatusCode::kUnavailable,
+        fmt::format("shard {} is process {} already", message.shard.value, known.pid));
+    return true;
+  }
+  if (known.peer == proto::PeerId()) {
+    job_->log->Info("shard_came", {{"shard", message.shard.value}, {"host", message.host}});
+  }
+  known = {call.from, message.pid};
+  job_->Refuse(call, StatusCode::kUnavailable, "it gets its chunks when all new servers are here");
+  return true;
+}
+
+void ServersDesk::OnClosed(proto::PeerId peer) {
+  std::erase_if(newcomers_, [&](const auto& entry) { return entry.second.peer == peer; });
+}
+
+bool ServersDesk::TakesEnd(const proto::ProcessEnd& end, const Call& call) {
+  if (leaving_.erase(end.pid) > 0) {
+    return true;
+  }
+  if (end.index < job_->shards.server_count()) {
+    return false;
+  }
+  if (end.index >= job_->state.servers.wanted) {
+    return true;
+  }
+  started_.erase(end.index);
+  std::erase_if(newcomers_, [&](const auto& entry) { return entry.second.pid == end.pid; });
+  if (++failures_ >= kFailuresMax) {
+    GiveUp(
+        fmt::format(
+            "a new one ended {} times: {}; its log in the run's directory may say why",
+            failures_,
+            end.description),
+        call);
+  } else {
+    next_start_ = call.now + backoff_.Next(&job_->random);
+  }
+  return true;
+}
+
+void ServersDesk::NoteLaunches(std::span<const proto::LaunchRecord> launches, TimePoint now) {
+  for (const proto::LaunchRecord& launch : launches) {
+    if (launch.kind == proto::ProcessKind::kServer && launch.index >= job_->shards.server_count()) {
+      started_[launch.index] = now;
+    }
+  }
+}
+
+bool ServersDesk::HaveAllCome() const {
+  const uint32_t count = job_->shards.size();
+  const uint32_t wanted = ShardsOf(job_->state.servers.wanted);
+  return wanted <= count || newcomers_.size() == wanted - count;
+}
+
+void ServersDesk::StartMissing(const Call& call) {
+  const Duration limit =
+      FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s));
+  if (!job_->options.config.servers.launch) {
+    return;  // somebody starts them by hand
+  }
+  for (uint32_t server = job_->shards.server_count(); server < job_->state.servers.wanted;
+       ++server) {
+    const auto started = started_.find(server);
+    if (started == started_.end()) {
+      if (call.now >= next_start_) {
+        started_[server] = call.now;
+        job_->fleet->StartServer(server);
+      }
+    } else if (call.now - started->second > limit) {
+      GiveUp(
+          fmt::format(
+              "server {} did not come within {:.0f} s (fleet.join_timeout_s)",
+              server,
+              Seconds(limit)),
+          call);
+      return;
+    }
+  }
+}
+
+bool ServersDesk::IsNearlyDone() const {
+  return job_->ledger.samples_queued() == 0 &&
+         job_->ledger.state().epochs.size() == job_->ledger.epochs();
+}
+
+void ServersDesk::OnTick(const Call& call) {
+  const proto::ServersState& state = job_->state.servers;
+  if (job_->state.phase != JobPhase::kTraining) {
+    return;
+  }
+  const bool is_due = state.wanted != job_->shards.server_count() && !IsNearlyDone();
+  if (!is_due || !HaveAllCome()) {
+    if (state.is_moving) {
+      Release();
+    }
+    if (is_due) {
+      StartMissing(call);
+    }
+    return;
+  }
+  if (!state.is_moving) {
+    if (!job_->state.handovers.empty() || !job_->shards.are_all_ready()) {
+      return;
+    }
+    job_->edit.servers.is_moving = true;
+    job_->log->Info("servers_move", {{"servers", state.wanted}});
+  }
+  const proto::KeptCheckpoint newest = job_->state.checkpoints.newest();
+  const bool is_open = state.checkpoint != 0 && checkpoints_->IsOpen(state.checkpoint);
+  if (state.checkpoint != 0 && newest.checkpoint >= state.checkpoint &&
+      newest.steps == job_->state.counters.steps_counted && job_->state.ledger.leases.empty()) {
+    job_->edit.checkpoints.is_going_back = true;
+  } else if (!is_open && attempts_ == kAttemptsMax) {
+    GiveUp("no checkpoint could be made: " + checkpoints_->StatusAt(call.now).trouble, call);
+  } else if (!is_open) {
+    const uint64_t opened = checkpoints_->OpenNow(call);
+    attempts_ += opened != 0 ? 1 : 0;
+    job_->edit.servers.checkpoint = opened;
+  }
+}
+
+}  // namespace ps::coordinator

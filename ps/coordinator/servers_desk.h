@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ps/base/retry.h"
+#include "ps/coordinator/checkpoint_desk.h"
+#include "ps/coordinator/job.h"
+#include "ps/proto/launch_journal.h"
+
+namespace ps::coordinator {
+
+/// How many servers there are. New ones are started first, and wait beside the job. Then no train
+/// lease is granted, a checkpoint is made when the last one is done, and all shards, placed anew,
+/// begin a life from it (GoBack). So nothing has to be done again, and nothing of the old placement
+/// is taken for the new one: workers of before are fenced, shards of before have another life. What
+/// is wanted and the move are part of the job's state, so a coordinator that comes back goes on.
+class ServersDesk {
+ public:
+  ServersDesk(Job* job, CheckpointDesk* checkpoints);
+
+  /// What those of `changes` that are of servers make of what is wanted. Errors: kInvalidArgument.
+  Result<uint32_t> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
+  void Want(uint32_t servers, const Call& call);
+  /// Does the next thing. CheckpointsState::is_going_back afterwards: all move.
+  void OnTick(const Call& call);
+
+  /// Whether the registration is of a shard that is no part of the job; it is dealt with then.
+  bool TakesStranger(const Call& call, const proto::RegisterShard& message);
+  void OnClosed(proto::PeerId peer);
+  /// Whether the server is no part of the job; its end is dealt with then.
+  bool TakesEnd(const proto::ProcessEnd& end, const Call& call);
+  /// After a restart: those that need not be started. `launches` as StartMissing.
+  void NoteLaunches(std::span<const proto::LaunchRecord> launches, TimePoint now);
+
+  /// The job has gone back: which processes are on their way out, and which wait, stays known.
+  void Remember(ServersDesk&& before) { leaving_ = std::move(before.leaving_); }
+
+  /// The process is told to leave: its end is no news.
+  void NoteLeaving(int64_t pid) { leaving_.insert(pid); }
+
+ private:
+  /// One that waits beside the job.
+  struct Newcomer {
+    proto::PeerId peer;
+    int64_t pid = 0;
+  };
+
+  Status CheckWanted(int64_t servers) const;
+  uint32_t ShardsOf(uint32_t servers) const;
+  bool HaveAllCome() const;
+  void StartMissing(const Call& call);
+  /// Nothing is left to train, so a move would be for nothing.
+  bool IsNearlyDone() const;
+  void Release();
+  void GiveUp(const std::string& why, const Call& call);
+  void SendAway(const Call& call);
+
+  Job* const job_;
+  CheckpointDesk* const checkpoints_;
+  std::map<ShardId, Newcomer> newcomers_;
+  std::map<uint32_t, TimePoint> started_;  // new servers, and when
+  std::set<int64_t> leaving_;              // pids
+  uint32_t failures_ = 0;                  // of new servers, since servers were asked for
+  uint32_t attempts_ = 0;                  // to make the checkpoint of the move
+  Backoff backoff_;
+  TimePoint next_start_{};
+};
+
+}  // namespace ps::coordinator
