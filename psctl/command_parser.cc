@@ -181,13 +181,13 @@ void CommandParser::AddProfile() {
 }
 
 void CommandParser::AddFleet() {
-  scale = app.add_subcommand("scale", "Give a running job more or fewer workers");
+  scale = app.add_subcommand("scale", "Give a running job more or fewer workers or servers");
   scale
       ->add_option(
           "CHANGE",
           scale_words,
-          "workers=8, workers+=2, or by the type of a group: fast=4,slow=0; a word without = is "
-          "the job")
+          "workers=8, servers=3, workers+=2, or by the type of a group: fast=4,slow=0; a word "
+          "without = is the job")
       ->required();
   scale->add_flag("--wait", scale_command.is_waiting, "Return when the fleet is as wanted");
   scale->add_flag(

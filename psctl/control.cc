@@ -85,10 +85,9 @@ Result<Duration> ReleaseWorker(const RunPaths& run, WorkerId worker, Duration gr
   return Duration(std::chrono::milliseconds(reply.grace_ms));
 }
 
-Result<std::vector<proto::FleetRow>> AskToScale(
+Result<proto::ScaleReply> AskToScale(
     const RunPaths& run, const std::vector<proto::ScaleChange>& changes) {
-  PS_ASSIGN(proto::ScaleReply reply, Ask<proto::ScaleReply>(run, proto::ScaleRequest{changes}));
-  return std::move(reply.fleet);
+  return Ask<proto::ScaleReply>(run, proto::ScaleRequest{changes});
 }
 
 }  // namespace ps::psctl

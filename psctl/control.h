@@ -25,9 +25,9 @@ Result<Duration> GiveNotice(const RunPaths& run, WorkerId worker, bool is_server
 /// The worker leaves for good: its group is to be smaller by one. Otherwise as GiveNotice.
 Result<Duration> ReleaseWorker(const RunPaths& run, WorkerId worker, Duration grace);
 
-/// Changes how many workers are wanted; returns what is wanted now, and who is there. Errors: as
-/// FetchStatus; kNotFound, kInvalidArgument (as ScaleRequest).
-Result<std::vector<proto::FleetRow>> AskToScale(
+/// Changes how many workers or servers are wanted; returns what is wanted now, and who is there.
+/// Errors: as FetchStatus; kNotFound, kInvalidArgument (as ScaleRequest).
+Result<proto::ScaleReply> AskToScale(
     const RunPaths& run, const std::vector<proto::ScaleChange>& changes);
 
 }  // namespace ps::psctl

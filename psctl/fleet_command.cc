@@ -50,18 +50,42 @@ std::string Describe(const std::string& name, const std::vector<proto::FleetRow>
 bool IsAsWanted(const proto::JobStatus& status) {
   const bool are_equal = std::ranges::all_of(
       status.fleet, [](const proto::FleetRow& row) { return row.present == row.wanted; });
-  return are_equal && std::ranges::none_of(status.workers, [](const proto::WorkerRow& row) {
+  const bool has_moved = status.servers.count == status.servers.wanted &&
+                         (status.servers.moves == 0 || status.state != "waiting");
+  return are_equal && has_moved &&
+         std::ranges::none_of(status.workers, [](const proto::WorkerRow& row) {
            return row.state == "draining" || row.state == "joining";
          });
 }
 
+/// "runs/a: 3 servers wanted, 1 has the parameters"
+std::string Describe(const std::string& name, const proto::ServersStatus& servers) {
+  return name + ": " + Plural(servers.wanted, "server") + " wanted, " +
+         std::to_string(servers.count) + (servers.count == 1 ? " has" : " have") +
+         " the parameters\n";
+}
+
+std::string Describe(
+    const ScaleCommand& command,
+    const std::string& name,
+    const std::vector<proto::FleetRow>& fleet,
+    const proto::ServersStatus& servers) {
+  const auto is_of_servers = [](const proto::ScaleChange& change) { return change.is_servers; };
+  const bool has_servers = std::ranges::any_of(command.changes, is_of_servers);
+  const bool has_workers = !std::ranges::all_of(command.changes, is_of_servers);
+  return (has_workers ? Describe(name, fleet) : "") + (has_servers ? Describe(name, servers) : "");
+}
+
 /// Returns when everybody who was asked for takes part, and nobody else of the groups does.
-int WaitForFleet(const RunPaths& run, const Console& console) {
+int WaitForFleet(const ScaleCommand& command, const RunPaths& run, const Console& console) {
   const std::string name = BaseName(run.root);
   while (FileLock::IsHeld(run.lock())) {
     const Result<proto::JobStatus> status = FetchStatus(run);
     if (status.ok() && IsAsWanted(*status)) {
-      console.out(Describe(name, status->fleet));
+      if (const std::string& trouble = status->servers.trouble; !trouble.empty()) {
+        return Fail(console, Status::Unavailable(name + " goes on with " + Printable(trouble)));
+      }
+      console.out(Describe(command, name, status->fleet, status->servers));
       return kExitOk;
     }
     ::poll(nullptr, 0, kFleetPollMillis);
@@ -136,12 +160,12 @@ int RunScale(
   if (command.is_preview) {
     return Preview(command, run, today, console);
   }
-  const Result<std::vector<proto::FleetRow>> fleet = AskToScale(run, command.changes);
-  if (!fleet.ok()) {
-    return Fail(console, fleet.status());
+  const Result<proto::ScaleReply> reply = AskToScale(run, command.changes);
+  if (!reply.ok()) {
+    return Fail(console, reply.status());
   }
-  console.out(Describe(BaseName(run.root), *fleet));
-  return command.is_waiting ? WaitForFleet(run, console) : kExitOk;
+  console.out(Describe(command, BaseName(run.root), reply->fleet, reply->servers));
+  return command.is_waiting ? WaitForFleet(command, run, console) : kExitOk;
 }
 
 }  // namespace ps::psctl

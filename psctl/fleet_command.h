@@ -35,7 +35,7 @@ struct ScaleCommand {
   std::string job;
 };
 
-/// Words of the command line: "workers=8", "workers+=2", "fast=2,slow-=1", and at most one without
+/// Words of the command line: "workers=8", "servers+=1", "fast=2,slow-=1", and at most one without
 /// "=", the job. Errors: kInvalidArgument saying what is wrong.
 Result<ScaleCommand> ParseScale(const std::vector<std::string>& words);
 

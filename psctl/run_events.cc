@@ -92,7 +92,8 @@ std::vector<std::string> RunEvents::Update(const proto::JobStatus& status) {
 
 void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {
   const bool is_first = state_.empty() || state_ == "starting";
-  const bool went_back = status.checkpoints.rollbacks > checkpoints_.rollbacks;
+  const bool went_back = status.checkpoints.rollbacks > checkpoints_.rollbacks ||
+                         status.servers.moves > servers_.moves;
   const bool is_over = status.state == "done" || status.state == "stopped";
   for (const proto::WorkerRow& row : status.workers) {
     if (went_back && row.state == "left" && !std::exchange(is_gone_[row.incarnation], true)) {
@@ -142,6 +143,7 @@ void RunEvents::AddServerEvents(const proto::JobStatus& status, std::vector<std:
           " has a notice: a checkpoint is made, then its server leaves and comes back from it");
     }
   }
+  AddMoveEvents(status.servers, lines);
   const std::string& trouble = status.journal.trouble;
   if (!trouble.empty() && !is_journal_told_) {
     lines->push_back(
@@ -151,6 +153,22 @@ void RunEvents::AddServerEvents(const proto::JobStatus& status, std::vector<std:
     lines->push_back("the journal is written again");
   }
   is_journal_told_ = !trouble.empty();
+}
+
+void RunEvents::AddMoveEvents(const proto::ServersStatus& status, std::vector<std::string>* lines) {
+  const bool is_known = servers_.count != 0;
+  if (is_known && status.wanted != servers_.wanted && status.trouble == servers_.trouble) {
+    lines->push_back(
+        Plural(status.wanted, "server") + " wanted, " + std::to_string(servers_.wanted) +
+        " before");
+  }
+  if (is_known && status.moves > servers_.moves) {
+    lines->push_back("all chunks are on " + Plural(status.count, "server") + " now");
+  }
+  if (!status.trouble.empty() && status.trouble != servers_.trouble) {
+    lines->push_back("WARNING: the run goes on with " + Printable(status.trouble));
+  }
+  servers_ = status;
 }
 
 void RunEvents::AddCheckpointEvents(

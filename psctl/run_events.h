@@ -41,6 +41,7 @@ class RunEvents {
   void AddCheckpointEvents(const proto::CheckpointStatus& status, std::vector<std::string>* lines);
   void AddCopyEvents(const proto::CopyStatus& status, std::vector<std::string>* lines);
   void AddServerEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
+  void AddMoveEvents(const proto::ServersStatus& status, std::vector<std::string>* lines);
   void AddStateEvents(const proto::JobStatus& status, std::vector<std::string>* lines);
 
   std::map<Incarnation, bool> is_gone_;  // every incarnation seen
@@ -56,6 +57,7 @@ class RunEvents {
   std::optional<uint32_t> workers_wanted_;
   proto::CheckpointStatus checkpoints_;
   proto::CopyStatus copies_;
+  proto::ServersStatus servers_;
 };
 
 }  // namespace ps::psctl

@@ -67,7 +67,8 @@ RunFacts FactsOf(const proto::JobStatus& status, const proto::JobConfig& config)
     }
   }
   facts.done_by = facts.held.empty() ? FleetOf(config) : facts.held;
-  facts.server_hosts = static_cast<int>(std::max<uint32_t>(config.servers.count, 1));
+  const uint32_t servers = status.servers.count > 0 ? status.servers.count : config.servers.count;
+  facts.server_hosts = static_cast<int>(std::max<uint32_t>(servers, 1));
   return facts;
 }
 

@@ -151,6 +151,15 @@ Status PreparePreview(
   return PreparePlanning(common, planning);
 }
 
+int ServersAfter(const ScaleCommand& command, int servers) {
+  for (const proto::ScaleChange& change : command.changes) {
+    if (change.is_servers) {
+      servers = (change.is_relative ? servers : 0) + change.count;
+    }
+  }
+  return servers;
+}
+
 }  // namespace
 
 Result<std::string> PreviewScale(
@@ -181,7 +190,12 @@ Result<std::string> PreviewScale(
     after.push_back({groups[i].type, static_cast<int>(then[i]), 0});
   }
   PS_ASSIGN(const FleetPreview now, PredictFleet(planning, facts.held, facts.server_hosts));
-  PS_ASSIGN(const FleetPreview later, PredictFleet(planning, after, facts.server_hosts));
+  const int servers = ServersAfter(command, facts.server_hosts);
+  if (servers < 1) {
+    return Status::InvalidArgument(
+        fmt::format("that would be {} servers; allowed: 1 or more", servers));
+  }
+  PS_ASSIGN(const FleetPreview later, PredictFleet(planning, after, servers));
   const bool has_goal = planning.problem.goal.loss > 0 && planning.problem.loss != nullptr;
   std::vector<Column> columns = {
       {"", Align::kLeft},

@@ -13,7 +13,7 @@ namespace {
 
 Status Wrong(std::string_view word, const std::string& why) {
   return Status::InvalidArgument(
-      "scale wants changes as in: psctl scale workers=8, workers+=2 or fast=4,slow=0; " + why +
+      "scale wants changes as in: psctl scale workers=8, servers+=1 or fast=4,slow=0; " + why +
       ", got '" + Printable(word) + "'");
 }
 
@@ -38,15 +38,10 @@ Result<proto::ScaleChange> ParseChange(std::string_view word) {
     return Wrong(word, "a count is a whole number up to " + std::to_string(proto::kSeatsMax));
   }
   if (name.empty()) {
-    return Wrong(word, "a type of worker, or 'workers', stands before the '='");
+    return Wrong(word, "a type of worker, 'workers' or 'servers' stands before the '='");
   }
-  if (name == "servers") {
-    return Status::InvalidArgument(
-        "the servers of a running job can't be scaled; stop it, and go on with: psctl resume RUN "
-        "--set servers.count=" +
-        std::to_string(count));
-  }
-  change.type = name == "workers" ? "" : std::string(name);
+  change.is_servers = name == "servers";
+  change.type = name == "workers" || change.is_servers ? "" : std::string(name);
   change.count = static_cast<int32_t>(count) * (last == '-' ? -1 : 1);
   return change;
 }

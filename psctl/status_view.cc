@@ -93,6 +93,13 @@ std::string RenderHead(const proto::JobStatus& status) {
   if (!status.fleet.empty()) {
     pairs.emplace_back("fleet", FleetText(status.fleet));
   }
+  if (const proto::ServersStatus& servers = status.servers; servers.wanted != servers.count) {
+    pairs.emplace_back(
+        "servers",
+        Plural(servers.wanted, "server") + " wanted, the parameters are on " +
+            std::to_string(servers.count) +
+            (servers.is_moving ? "; the steps in hand are waited for" : ""));
+  }
   pairs.emplace_back(
       "revocations",
       FormatCount(status.revocations_noticed) + " with notice, " +

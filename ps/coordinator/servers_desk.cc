@@ -141,7 +141,7 @@ bool ServersDesk::TakesStranger(const Call& call, const proto::RegisterShard& me
   if (known.peer == proto::PeerId()) {
     job_->log->Info("shard_came", {{"shard", message.shard.value}, {"host", message.host}});
   }
-  known = {call.from, message.pid};
+  known = {call.from, message.pid, call.now};
   job_->Refuse(call, StatusCode::kUnavailable, "it gets its chunks when all new servers are here");
   return true;
 }
@@ -215,6 +215,17 @@ void ServersDesk::StartMissing(const Call& call) {
   }
 }
 
+/// They register again and again, so one that is silent is gone: another one is started.
+void ServersDesk::ForgetSilent(const Call& call) {
+  std::erase_if(newcomers_, [&](const auto& entry) {
+    const bool is_gone = call.now - entry.second.heard > job_->timing.server_detect;
+    if (is_gone) {
+      started_.erase(job_->shards.ServerOf(entry.first));
+    }
+    return is_gone;
+  });
+}
+
 bool ServersDesk::IsNearlyDone() const {
   return job_->ledger.samples_queued() == 0 &&
          job_->ledger.state().epochs.size() == job_->ledger.epochs();
@@ -222,9 +233,10 @@ bool ServersDesk::IsNearlyDone() const {
 
 void ServersDesk::OnTick(const Call& call) {
   const proto::ServersState& state = job_->state.servers;
-  if (job_->state.phase != JobPhase::kTraining) {
-    return;
+  if (job_->state.phase != JobPhase::kTraining || !job_->training_began) {
+    return;  // until there is a lease there is no checkpoint
   }
+  ForgetSilent(call);
   const bool is_due = state.wanted != job_->shards.server_count() && !IsNearlyDone();
   if (!is_due || !HaveAllCome()) {
     if (state.is_moving) {

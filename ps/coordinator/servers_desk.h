@@ -48,12 +48,14 @@ class ServersDesk {
   struct Newcomer {
     proto::PeerId peer;
     int64_t pid = 0;
+    TimePoint heard{};
   };
 
   Status CheckWanted(int64_t servers) const;
   uint32_t ShardsOf(uint32_t servers) const;
   bool HaveAllCome() const;
   void StartMissing(const Call& call);
+  void ForgetSilent(const Call& call);
   /// Nothing is left to train, so a move would be for nothing.
   bool IsNearlyDone() const;
   void Release();

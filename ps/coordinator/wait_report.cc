@@ -122,7 +122,9 @@ void WaitReport::AddLeaseWait(
   } else {
     wait.for_whom = working.empty() ? "coordinator" : working;
     wait.what = "a lease";
-    if (job_->evaluations.is_pending()) {
+    if (job_->state.servers.is_moving) {
+      wait.what += fmt::format(" (all chunks move to {} servers)", job_->state.servers.wanted);
+    } else if (job_->evaluations.is_pending()) {
       wait.what += " (evaluation under way)";
     } else if (job_->is_bsp()) {
       wait.what += fmt::format(" (round {})", job_->rounds.open_round());

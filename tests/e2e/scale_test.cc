@@ -65,6 +65,25 @@ TEST_F(ScaleTest, AFleetGrowsShrinksToNothingAndComesBack) {
   EXPECT_EQ(summary["steps_lost"].number(), 0) << "whoever is let go hands over";
 }
 
+TEST_F(ScaleTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
+  job_.Set("servers", R"({"count": 1})");
+  TrainRun run(job_, options_);
+  ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; }));
+  const Output more = Psctl({"scale", run.Root(), "servers=3", "--wait"});
+  EXPECT_EQ(more.end, ProcessEnd{}) << more.err;
+  EXPECT_NE(more.out.find("3 servers wanted, 3 have the parameters"), std::string::npos)
+      << more.out;
+  const Output fewer = Psctl({"scale", run.Root(), "servers-=1", "--wait"});
+  EXPECT_EQ(fewer.end, ProcessEnd{}) << fewer.err;
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  run.ExpectExactLedger();
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["state"].text(), "done");
+  EXPECT_EQ(summary["steps_lost"].number(), 0);
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
+}
+
 TEST_F(ScaleTest, LostWorkersAreReplacedAndAtTheirNotice) {
   TrainRun run(job_, options_);
   const auto status = run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; });

@@ -156,7 +156,10 @@ TEST(CommandLineTest, ScaleSaysWhatItWants) {
   EXPECT_THAT(ErrorOf({"scale"}), HasSubstr("scale wants CHANGE"));
   EXPECT_THAT(ErrorOf({"scale", "runs/a"}), HasSubstr("there is none"));
   EXPECT_THAT(ErrorOf({"scale", "a", "b", "workers=1"}), HasSubstr("one job can be named"));
-  EXPECT_THAT(ErrorOf({"scale", "servers=3"}), HasSubstr("psctl resume RUN --set servers.count=3"));
+  const auto scale = Parse<ScaleCommand>({"scale", "servers-=1"});
+  ASSERT_EQ(scale.changes.size(), 1U);
+  EXPECT_TRUE(scale.changes[0].is_servers);
+  EXPECT_EQ(scale.changes[0].count, -1);
 }
 
 TEST(CommandLineTest, DrainTakesAWorker) {

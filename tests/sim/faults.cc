@@ -21,6 +21,9 @@ constexpr Duration kReturn = std::chrono::milliseconds(600);
 /// A disk that is to be damaged is looked at again after this long.
 constexpr Duration kUntilSomethingIsThere = std::chrono::milliseconds(50);
 
+/// More than there are chunks in some jobs.
+constexpr uint64_t kServersMax = 5;
+
 /// Shards and workers look for the coordinator for longer.
 constexpr uint64_t kRestartMsMax = 400;
 
@@ -106,6 +109,7 @@ void Faults::Begin() {
   Plan(scenario.server_kills_with_coordinator, &Faults::KillServerAndCoordinator);
   Plan(scenario.server_kills_with_damage, &Faults::DamageAndKillServer);
   Plan(scenario.scales, &Faults::ScaleOne);
+  Plan(scenario.server_scales, &Faults::ScaleServers);
   if (scenario.scales > 0) {
     world_.queue->After(scenario.disturbed_for, [this] { ScaleTo(world_.scenario->workers); });
   }
@@ -347,6 +351,12 @@ void Faults::ScaleOne() {
 void Faults::ScaleTo(uint64_t workers) {
   world_.log->Info("scale", {{"workers", workers}});
   world_.ask(proto::ScaleRequest{{{"", static_cast<int32_t>(workers), false}}});
+}
+
+void Faults::ScaleServers() {
+  const auto servers = static_cast<int32_t>(1 + world_.random->Below(kServersMax));
+  world_.log->Info("scale", {{"servers", servers}});
+  world_.ask(proto::ScaleRequest{{{"", servers, false, true}}});
 }
 
 Status Faults::CheckDisk(checkpoint::Operation operation, const std::string& directory) const {

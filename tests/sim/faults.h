@@ -119,6 +119,7 @@ class Faults {
   void FillDisk();
   void ScaleOne();
   void ScaleTo(uint64_t workers);
+  void ScaleServers();
   void OnServerMessage(int node, const proto::Message& message);
 
   void ArmKill() { ++armed_.kills; }

@@ -37,11 +37,11 @@ bool Oracle::IsOfOneRound(
     const client::ChunkLayout& layout,
     std::span<const float> parameters) const {
   const auto has = [&](const Life& life, const client::ChunkLayout::Chunk& chunk, Version version) {
-    const auto& history = life.parameters.history.at(chunk.key);
-    return MayKnow(life, incarnation) && version >= life.begin.at(chunk.key) &&
-           version < history.size() &&
+    const auto known = life.parameters.history.find(chunk.key);
+    return known != life.parameters.history.end() && MayKnow(life, incarnation) &&
+           version >= life.begin.at(chunk.key) && version < known->second.size() &&
            std::memcmp(
-               history[version]->data(),
+               known->second[version]->data(),
                parameters.data() + chunk.offset,
                chunk.element_count * sizeof(float)) == 0;
   };
@@ -65,7 +65,11 @@ bool Oracle::IsKnown(
     uint64_t begin,
     std::span<const float> values) const {
   const Parameters& parameters = life.parameters;
-  const std::vector<Values>& history = parameters.history.at(chunk.key);
+  const auto known = parameters.history.find(chunk.key);
+  if (known == parameters.history.end()) {
+    return false;  // the chunk was elsewhere in that life
+  }
+  const std::vector<Values>& history = known->second;
   const auto own = parameters.own.find({incarnation, chunk.key});
   const Version first = life.begin.at(chunk.key);
   const Version oldest =
@@ -208,6 +212,7 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
     for (size_t i = 0; i < values->size(); ++i) {
       (*values)[i] -= static_cast<float>(push.samples) * gradient.At(i);
     }
+    ever_applied_[id].insert(chunk.key);
     parameters.own[{push.incarnation, chunk.key}] = history.size();
     history.push_back(std::move(values));
     CheckChunk(process.shard, life, chunk.key);
@@ -217,7 +222,6 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
       under_way->second.size() == parameters.history.size()) {
     parameters.under_way.erase(under_way);
     parameters.complete.insert(id);
-    ever_complete_[process.shard].insert(id);
     ++life.clocks[push.incarnation];
   }
 }
@@ -253,7 +257,6 @@ void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
     if (!parameters.complete.insert(id).second || !MayKnow(*process.life, c.incarnation)) {
       Violation(Name(id) + " is in two rounds, or of before all servers went back");
     }
-    ever_complete_[process.shard].insert({c.incarnation, c.step});
   }
   for (auto& [key, history] : parameters.history) {
     // Sequential SGD on the union of the contributions' samples, learning rate 1.

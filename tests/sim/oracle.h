@@ -181,7 +181,9 @@ class Oracle {
   };
 
   void Violation(const std::string& text);
-  Parameters InitialParameters(ShardId shard);
+  Parameters InitialParameters(ShardId shard, const proto::Placement& placement) const;
+  std::optional<Parameters> RestoredParameters(
+      ShardId shard, const proto::Placement& placement, uint64_t checkpoint) const;
   Life* BeginLife(int node, const proto::ShardSetup& setup);
   void NoteReturn(ShardId shard, const proto::ShardSetup& setup);
   bool MayKnow(const Life& life, Incarnation incarnation) const;
@@ -206,11 +208,12 @@ class Oracle {
   void CheckTiles(const proto::JobState& job, bool is_stopped);
 
   const Options options_;
-  std::map<ChunkKey, Place> places_;
+  std::map<ChunkKey, Place> places_;                             // by the newest placement
+  uint64_t placement_ = 0;                                       // its version
   std::map<int, Process> processes_;                             // by node
   std::map<ShardId, std::vector<std::unique_ptr<Life>>> lives_;  // by number
   std::map<std::pair<uint64_t, ShardId>, Parameters> parts_;     // on the disk, by checkpoint
-  std::map<ShardId, std::set<StepId>> ever_complete_;            // in any life
+  std::map<StepId, std::set<ChunkKey>> ever_applied_;            // in any life (async, ssp)
   std::map<StepId, StepRecord> steps_;
   std::map<Incarnation, Step> started_;  // the newest step
   /// By life and number.

@@ -37,17 +37,63 @@ void Oracle::AddProcess(int node, ShardId shard, const ShardView* view) {
   lives_.try_emplace(shard);
 }
 
-Oracle::Parameters Oracle::InitialParameters(ShardId shard) {
+Oracle::Parameters Oracle::InitialParameters(
+    ShardId shard, const proto::Placement& placement) const {
   Parameters parameters;
-  for (const auto& [key, place] : places_) {
-    if (place.shard != shard) {
+  for (const proto::ChunkAssignment& chunk : placement.chunks) {
+    if (chunk.shard != shard) {
       continue;
     }
-    auto values = std::make_shared<std::vector<float>>(place.count);
-    for (uint32_t i = 0; i < place.count; ++i) {
-      (*values)[i] = options_.initial_value(TensorOf(key), place.begin + i);
+    auto values = std::make_shared<std::vector<float>>(chunk.element_count);
+    for (uint32_t i = 0; i < chunk.element_count; ++i) {
+      (*values)[i] = options_.initial_value(TensorOf(chunk.key), chunk.element_begin + i);
     }
-    parameters.history[key] = {std::move(values)};
+    parameters.history[chunk.key] = {std::move(values)};
+  }
+  return parameters;
+}
+
+/// What the parts of the checkpoint, by whatever shards, have of the shard's chunks. Nothing: one
+/// of them is nowhere.
+std::optional<Oracle::Parameters> Oracle::RestoredParameters(
+    ShardId shard, const proto::Placement& placement, uint64_t checkpoint) const {
+  Parameters parameters;
+  std::map<StepId, std::set<ChunkKey>> applied;
+  for (const proto::ChunkAssignment& chunk : placement.chunks) {
+    if (chunk.shard != shard) {
+      continue;
+    }
+    auto part = parts_.lower_bound({checkpoint, ShardId(0)});
+    while (part != parts_.end() && part->first.first == checkpoint &&
+           !part->second.history.contains(chunk.key)) {
+      ++part;
+    }
+    if (part == parts_.end() || part->first.first != checkpoint) {
+      return std::nullopt;
+    }
+    const Parameters& from = part->second;
+    parameters.history[chunk.key] = from.history.at(chunk.key);
+    parameters.round = from.round;
+    for (const auto& [key, version] : from.own) {
+      if (key.second == chunk.key) {
+        parameters.own[key] = version;
+      }
+    }
+    for (const StepId& step : from.complete) {
+      applied[step].insert(chunk.key);
+    }
+    for (const auto& [step, chunks] : from.under_way) {
+      if (chunks.contains(chunk.key)) {
+        applied[step].insert(chunk.key);
+      }
+    }
+  }
+  for (auto& [step, chunks] : applied) {
+    if (chunks.size() == parameters.history.size()) {
+      parameters.complete.insert(step);
+    } else {
+      parameters.under_way[step] = std::move(chunks);
+    }
   }
   return parameters;
 }
@@ -66,22 +112,26 @@ void Oracle::NoteReturn(ShardId shard, const proto::ShardSetup& setup) {
 Oracle::Life* Oracle::BeginLife(int node, const proto::ShardSetup& setup) {
   Process& process = processes_.at(node);
   NoteReturn(process.shard, setup);
-  for (const proto::ChunkAssignment& chunk : setup.placement.chunks) {
-    places_[chunk.key] = {chunk.shard, chunk.element_begin, chunk.element_count};
+  if (setup.placement.version >= placement_) {
+    placement_ = setup.placement.version;
+    for (const proto::ChunkAssignment& chunk : setup.placement.chunks) {
+      places_[chunk.key] = {chunk.shard, chunk.element_begin, chunk.element_count};
+    }
   }
   auto life = std::make_unique<Life>();
   life->number = setup.life;
   life->view = process.view;
+  std::optional<Parameters> restored =
+      RestoredParameters(process.shard, setup.placement, setup.restore.checkpoint);
   if (setup.restore.checkpoint == 0) {
-    life->parameters = InitialParameters(process.shard);
-  } else if (const auto part = parts_.find({setup.restore.checkpoint, process.shard});
-             part != parts_.end()) {
-    life->parameters = part->second;
+    life->parameters = InitialParameters(process.shard, setup.placement);
+  } else if (restored) {
+    life->parameters = *std::move(restored);
   } else {
     Violation(
         "shard " + std::to_string(process.shard.value) + " is to go back to checkpoint " +
         std::to_string(setup.restore.checkpoint) + ", of which it has no part");
-    life->parameters = InitialParameters(process.shard);
+    life->parameters = InitialParameters(process.shard, setup.placement);
   }
   for (const auto& [key, history] : life->parameters.history) {
     life->begin[key] = history.size() - 1;
@@ -206,7 +256,13 @@ void Oracle::OnManifest(const checkpoint::Manifest& manifest, const proto::JobSt
 
 void Oracle::CheckModel(const std::vector<std::vector<float>>& model, bool is_stopped) {
   for (const auto& [shard, lives] : lives_) {
+    if (lives.empty()) {
+      continue;  // it never had any chunks
+    }
     for (const auto& [key, history] : lives.back()->parameters.history) {
+      if (places_.at(key).shard != shard) {
+        continue;  // it has moved
+      }
       const auto begin = model.at(TensorOf(key)).begin() + places_.at(key).begin;
       const auto is_in_model = [&](const auto& values) {
         return std::equal(values->begin(), values->end(), begin);
@@ -264,7 +320,7 @@ void Oracle::CheckTiles(const proto::JobState& job, bool is_stopped) {
 void Oracle::CheckFinalState(const proto::JobState& job, bool is_stopped) {
   std::map<ShardId, const Parameters*> last;
   for (const auto& [shard, lives] : lives_) {
-    if (!lives.empty()) {
+    if (!lives.empty() && shard.value < job.shards.size()) {
       const Life& life = *lives.back();
       last[shard] = &life.parameters;
       for (const auto& [key, history] : life.parameters.history) {
@@ -296,9 +352,9 @@ void Oracle::CheckAllCount(const proto::JobState& job, bool is_stopped) {
   uint64_t life = 0;
   bool was_lost = false;
   for (const auto& [shard, lives] : lives_) {
-    if (!lives.empty() && !lives.back()->parameters.history.empty()) {
-      const std::set<StepId>& at_last = lives.back()->parameters.complete;
-      applied[shard] = options_.goes_back ? &at_last : &ever_complete_[shard];
+    if (!lives.empty() && !lives.back()->parameters.history.empty() &&
+        shard.value < job.shards.size()) {
+      applied[shard] = &lives.back()->parameters.complete;
       life = std::max(life, lives.back()->number);
       was_lost = was_lost || lives.size() > 1;
     }
@@ -317,7 +373,10 @@ void Oracle::CheckAllCount(const proto::JobState& job, bool is_stopped) {
   }
   for (const auto& [id, record] : steps_) {
     const bool is_complete =
-        std::ranges::all_of(applied, [&](const auto& entry) { return entry.second->contains(id); });
+        options_.goes_back
+            ? std::ranges::all_of(
+                  applied, [&](const auto& entry) { return entry.second->contains(id); })
+            : ever_applied_[id].size() == places_.size();
     const bool is_counted = id.second <= counted[id.first];
     const auto era = eras_.find(id.first);
     const bool is_undone = options_.goes_back && era != eras_.end() && era->second < life;

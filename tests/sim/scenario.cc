@@ -15,6 +15,8 @@ constexpr uint32_t kQueueKib = 1024;
 constexpr uint64_t kReturns = uint64_t{0x1a} << 32U;
 /// The same for the fleet that is wanted.
 constexpr uint64_t kFleets = uint64_t{0x2b} << 32U;
+/// The same for the servers that are wanted.
+constexpr uint64_t kServerScales = uint64_t{0x3c} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -243,6 +245,10 @@ Scenario RandomScenario(uint64_t seed) {
   }
   Random fleets(seed ^ kFleets);
   DrawFleet(&fleets, &s);
+  Random server_scales(seed ^ kServerScales);
+  if (s.has_checkpoints() && server_scales.Chance(0.5)) {
+    s.server_scales = 1 + static_cast<uint32_t>(server_scales.Below(3));
+  }
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
   return s;
 }

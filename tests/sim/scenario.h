@@ -83,6 +83,7 @@ struct Scenario {
   bool is_replacing = false;   // the coordinator replaces workers, not the launcher
   uint32_t scales = 0;         // of the fleet, up, down, or by one worker; is_replacing only
   bool has_few_seats = false;  // one more than workers
+  uint32_t server_scales = 0;  // `psctl scale servers=N`; with checkpoints only
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, messages are late or repeated,
@@ -160,6 +161,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("is_replacing", s.is_replacing);
   visit("scales", s.scales);
   visit("has_few_seats", s.has_few_seats);
+  visit("server_scales", s.server_scales);
   visit("disturbed_for", s.disturbed_for);
 }
 

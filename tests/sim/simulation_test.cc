@@ -84,6 +84,36 @@ TEST(SimulationTest, TheFleetBecomesWhatIsWantedWhateverDies) {
   }
 }
 
+/// People ask for more servers and for fewer, while workers, servers, old and new, and coordinators
+/// die. Where nothing else happens, nothing is undone.
+TEST(SimulationTest, ChunksMoveToAnotherNumberOfServersWhateverDies) {
+  uint64_t moves = 0;
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    for (uint32_t seed = 1; seed <= 9; ++seed) {
+      Scenario scenario = Quiet(mode);
+      scenario.seed = seed;
+      scenario.train_samples = 400;
+      scenario.is_consistent = mode == proto::Mode::kAsync && seed % 3 == 1;
+      scenario.checkpoint_every = std::chrono::milliseconds(200);
+      scenario.server_scales = 3;
+      scenario.disturbed_for = std::chrono::seconds(1);
+      const Outcome quiet = Simulate(scenario);
+      moves += quiet.job.servers.moves;
+      EXPECT_EQ(quiet.job.checkpoints.steps_undone, 0U) << seed;
+      EXPECT_EQ(quiet.job.checkpoints.rollbacks, 0U) << seed;
+      ExpectOk(scenario);
+      scenario.server_detect = std::chrono::milliseconds(2400);
+      scenario.server_kills = seed % 2;
+      scenario.server_kills_at_checkpoint = seed % 3 == 0 ? 1 : 0;
+      scenario.server_kills_with_coordinator = seed % 4 == 0 ? 1 : 0;
+      scenario.kills = seed % 3;
+      scenario.restarts = seed % 3;
+      ExpectOk(scenario);
+    }
+  }
+  EXPECT_GE(moves, 20U);
+}
+
 /// The last epoch's evaluation is all that is left, and the last worker is lost.
 TEST(SimulationTest, AWorkerIsStartedForAnEvaluationThatIsLeft) {
   Scenario s;
