@@ -54,8 +54,9 @@ uint32_t BatchShares::BatchOf(Incarnation incarnation, uint32_t current) const {
   if (std::abs(share / current - 1) <= kDeadBand) {
     return current;
   }
-  const double most = double{kGrowthMax} * it->second.base;
-  return static_cast<uint32_t>(std::llround(std::clamp(share, 1.0, most)));
+  const double base = it->second.base;
+  const double batch = std::clamp(share, base / kChangeMax, base * kChangeMax);
+  return static_cast<uint32_t>(std::max(std::llround(batch), 1LL));
 }
 
 }  // namespace ps::coordinator

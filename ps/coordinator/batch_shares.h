@@ -23,11 +23,12 @@ class BatchShares {
   void Remove(Incarnation incarnation);
 
   /// Samples of the next steps of a member that has steps of `current` now. Stays `current` while
-  /// its speed is not known, and when the share differs by a few percent only; at most
-  /// kGrowthMax times the member's own. Requires: current > 0.
+  /// its speed is not known, and when the share differs by a few percent only; between the
+  /// member's own divided by kChangeMax, since steps cost time whatever is in them, and multiplied
+  /// with it. Requires: current > 0.
   uint32_t BatchOf(Incarnation incarnation, uint32_t current) const;
 
-  static constexpr uint32_t kGrowthMax = 4;
+  static constexpr int kChangeMax = 4;
 
  private:
   struct Share {

@@ -43,14 +43,18 @@ TEST(BatchSharesTest, AFewPercentAreNoReasonForAnother) {
   EXPECT_EQ(shares.BatchOf(Incarnation(1), 90), 102U);
 }
 
-TEST(BatchSharesTest, NobodyGetsNothingOrMoreThanFourTimesItsOwn) {
+TEST(BatchSharesTest, NobodyGetsLessThanAQuarterOrMoreThanFourTimesItsOwn) {
   BatchShares shares;
   shares.Note(Incarnation(1), 10, {}, Done(1'000'000, 1));
   for (uint64_t i = 2; i <= 9; ++i) {
     shares.Note(Incarnation(i), 10, {}, Done(1, 1000));
   }
   EXPECT_EQ(shares.BatchOf(Incarnation(1), 10), 40U);
-  EXPECT_EQ(shares.BatchOf(Incarnation(2), 10), 1U);
+  EXPECT_EQ(shares.BatchOf(Incarnation(2), 10), 3U);
+  BatchShares ones;
+  ones.Note(Incarnation(1), 1, {}, Done(1000, 1));
+  ones.Note(Incarnation(2), 1, {}, Done(1, 1));
+  EXPECT_EQ(ones.BatchOf(Incarnation(2), 2), 1U) << "nor none";
 }
 
 TEST(BatchSharesTest, WhoIsGoneLeavesNothingBehind) {
