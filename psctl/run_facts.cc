@@ -32,6 +32,26 @@ std::vector<provisioner::TypeCount> FleetOf(const proto::JobConfig& config) {
   return fleet;
 }
 
+/// Of the config's seats it is said; of a later one it is the only type whose workers are set up
+/// like this one. Empty: there are several.
+std::string TypeOf(const proto::WorkerRow& row, const proto::JobConfig& config) {
+  const std::vector<proto::WorkerGroup> seats = provisioner::RunProfiler::SeatsOf(config);
+  if (row.worker.value < seats.size()) {
+    return seats[row.worker.value].type;
+  }
+  std::string type;
+  for (const proto::WorkerGroup& group : config.workers) {
+    const uint32_t minibatch = group.minibatch > 0 ? group.minibatch : config.train.minibatch;
+    if (minibatch == row.minibatch && group.slowdown == row.slowdown && group.type != type) {
+      if (!type.empty()) {
+        return "";
+      }
+      type = group.type;
+    }
+  }
+  return type;
+}
+
 Result<double> NumberIn(
     const proto::JsonValue& root, const std::string& path, const std::string& field) {
   const proto::JsonValue* const value = root.Find(field);
@@ -94,15 +114,15 @@ std::vector<MeasuredStep> MeasuredSteps(
     uint64_t steps = 0;
   };
 
-  const std::vector<proto::WorkerGroup> seats = provisioner::RunProfiler::SeatsOf(config);
   std::map<std::pair<std::string, int>, Sum> sums;
   for (const proto::WorkerRow& row : status.workers) {
-    // Later seats may be of any group. Of a minibatch that changes, steps are of many sizes.
-    if (row.is_gone() || row.worker.value >= seats.size() || row.stats.steps == 0 ||
+    const std::string type = TypeOf(row, config);
+    // Of a minibatch that changes, steps are of many sizes.
+    if (row.is_gone() || type.empty() || row.stats.steps == 0 ||
         config.train.batch_policy != proto::BatchPolicy::kFixed) {
       continue;
     }
-    Sum& sum = sums[{seats[row.worker.value].type, static_cast<int>(row.minibatch)}];
+    Sum& sum = sums[{type, static_cast<int>(row.minibatch)}];
     sum.compute_s += row.stats.compute_s;
     sum.steps += row.stats.steps;
   }

@@ -121,17 +121,18 @@ TEST_F(RunFactsTest, MeasuredStepsTakeThePlaceOfTheProfiles) {
   proto::JobStatus status = ResNetStatus();
   AddWorker(0, 2048, 100, 1.0, &status);
   AddWorker(1, 2048, 300, 2.0, &status);
-  AddWorker(2, 512, 5, 9.0, &status);      // too few
-  AddWorker(99, 1024, 500, 9.0, &status);  // of a seat that the config does not describe
+  AddWorker(2, 512, 5, 9.0, &status);       // too few
+  AddWorker(99, 1024, 500, 9.0, &status);   // of either of two types
+  AddWorker(100, 2048, 100, 1.0, &status);  // of the only type that is so
   const auto measured = MeasuredSteps(status, ResNetConfig());
   ASSERT_EQ(measured.size(), 1U);
   EXPECT_EQ(measured[0].instance_type, "g3.16xlarge");
-  EXPECT_DOUBLE_EQ(measured[0].compute_s, 1.75);
+  EXPECT_DOUBLE_EQ(measured[0].compute_s, 1.6);
   proto::JobProfile profile;
   profile.workers = {{"g3.16xlarge", 2048, 1.0}, {"g3.16xlarge", 1024, 0.5}};
   EXPECT_THAT(
-      UseMeasured(measured, &profile), ElementsAre(HasSubstr("+75 % of the profile's 1 s")));
-  EXPECT_EQ(profile.workers[0].compute_s, 1.75);
+      UseMeasured(measured, &profile), ElementsAre(HasSubstr("+60 % of the profile's 1 s")));
+  EXPECT_DOUBLE_EQ(profile.workers[0].compute_s, 1.6);
   EXPECT_EQ(profile.workers[1].compute_s, 0.5);
 }
 
