@@ -72,6 +72,13 @@ TEST_F(RunFactsTest, ALiveRunTellsWhatIsLeftOfItsGoal) {
   EXPECT_FALSE(filled->has_budget);
 }
 
+TEST_F(RunFactsTest, ServersAreThoseThatTheRunHasNow) {
+  proto::JobStatus status = ResNetStatus();
+  EXPECT_EQ(FactsOf(status, ResNetConfig()).server_hosts, 1);
+  status.servers.count = 3;
+  EXPECT_EQ(FactsOf(status, ResNetConfig()).server_hosts, 3);
+}
+
 TEST_F(RunFactsTest, FlagsSayOtherwise) {
   const proto::JobConfig config = ResNetConfig();
   PlanCommand command;
