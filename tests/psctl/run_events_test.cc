@@ -111,6 +111,26 @@ TEST(RunEventsTest, AReplacementInTheSameSeatJoins) {
   EXPECT_THAT(events.Update(status), ElementsAre("worker 1 joined"));
 }
 
+TEST(RunEventsTest, AMoveIsToldWithoutTheWorkersThatComeAgain) {
+  proto::JobStatus status = Quiet();
+  status.servers = {1, 1, false, 0, ""};
+  RunEvents events = After(status);
+  status.servers.wanted = 3;
+  EXPECT_THAT(events.Update(status), ElementsAre("3 servers wanted, 1 before"));
+  status.servers = {3, 3, false, 1, ""};
+  status.workers[0].state = "left";
+  status.workers.insert(status.workers.begin(), MakeWorkerRow(0, 8, "computing"));
+  EXPECT_THAT(events.Update(status), ElementsAre("all chunks are on 3 servers now"));
+  status.servers.wanted = 4;
+  EXPECT_THAT(events.Update(status), ElementsAre("4 servers wanted, 3 before"));
+  status.servers.wanted = 3;
+  status.servers.trouble = "3 servers, not 4: server 3 did not come within 30 s";
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("WARNING: the run goes on with 3 servers, not 4: server 3 did not come within "
+                  "30 s"));
+}
+
 TEST(RunEventsTest, GoingBackIsOneLineAndNothingIsSaidOfTheWorkers) {
   proto::JobStatus status = Quiet();
   status.checkpoints.newest = 7;

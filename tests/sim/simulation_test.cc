@@ -89,7 +89,7 @@ TEST(SimulationTest, TheFleetBecomesWhatIsWantedWhateverDies) {
 TEST(SimulationTest, ChunksMoveToAnotherNumberOfServersWhateverDies) {
   uint64_t moves = 0;
   for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
-    for (uint32_t seed = 1; seed <= 9; ++seed) {
+    for (uint32_t seed = 1; seed <= 4; ++seed) {
       Scenario scenario = Quiet(mode);
       scenario.seed = seed;
       scenario.train_samples = 400;
@@ -111,7 +111,7 @@ TEST(SimulationTest, ChunksMoveToAnotherNumberOfServersWhateverDies) {
       ExpectOk(scenario);
     }
   }
-  EXPECT_GE(moves, 20U);
+  EXPECT_GE(moves, 12U);
 }
 
 /// The last epoch's evaluation is all that is left, and the last worker is lost.
