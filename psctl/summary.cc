@@ -218,6 +218,12 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
     pairs.emplace_back("coordinator", "restarted " + Plural(status.journal.restarts, "time"));
   }
   pairs.emplace_back("joins", FormatCount(status.joins));
+  if (status.servers.moves > 0) {
+    pairs.emplace_back(
+        "servers",
+        Plural(status.servers.count, "server") + " at the end; all chunks were placed anew " +
+            Plural(status.servers.moves, "time"));
+  }
   if (const proto::CheckpointStatus& checkpoints = status.checkpoints; checkpoints.is_on) {
     pairs.emplace_back(
         "checkpoints",

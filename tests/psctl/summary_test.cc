@@ -74,6 +74,15 @@ TEST(SummaryTest, CheckpointsAndTheirCopiesAreCounted) {
                 R"("copies_failed":1,"bytes_copied":4096,)"));
 }
 
+TEST(SummaryTest, MovesOfAllChunksAreCounted) {
+  proto::JobStatus status = Done();
+  EXPECT_THAT(RenderSummary(status), Not(HasSubstr("placed anew")));
+  status.servers = {3, 3, false, 2, ""};
+  EXPECT_THAT(
+      RenderSummary(status),
+      HasSubstr("3 servers at the end; all chunks were placed anew 2 times"));
+}
+
 TEST(SummaryTest, JsonIsOneObjectOnOneLine) {
   const std::string json = SummaryToJson(Done());
   EXPECT_THAT(json, StartsWith(R"({"name":"fashion-mnist","state":"done","detail":"")"));
