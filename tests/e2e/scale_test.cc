@@ -65,6 +65,55 @@ TEST_F(ScaleTest, AFleetGrowsShrinksToNothingAndComesBack) {
   EXPECT_EQ(summary["steps_lost"].number(), 0) << "whoever is let go hands over";
 }
 
+// With a worker's batches by its speed, rates by staleness: the ledger is exact all the same.
+TEST_F(ScaleTest, AJobWithAGoalGetsTheFleetThatThePlannerChooses) {
+  WriteText(
+      job_.folder() + "/profile.json",
+      R"({"job": "small", "parameter_bytes": 100000, "workers": [
+           {"instance_type": "fast", "minibatch": 32, "compute_s": 0.02},
+           {"instance_type": "cheap", "minibatch": 32, "compute_s": 0.02}],
+         "curves": {"steps": 100, "power": 1, "floor": 0, "minibatch": 32, "residual": 0.1,
+           "samples": 1, "loss_min": 0.01, "fleets": [{"workers": 1, "factor": 1}]}})");
+  const auto type = [](const std::string& name, const std::string& usd, const char* is_server) {
+    return R"({"name": ")" + name + R"(", "device": "cpu", "vcpus": 1, "memory_gib": 1,
+      "network_gbit_per_s": 10, "network_burst_gbit_per_s": 10, "quota": 2,
+      "on_demand_usd_per_hour": )" +
+           usd + R"(, "spot": [{"zone": "here", "usd_per_hour": )" + usd +
+           R"(, "as_of": "2026-11-21"}], "is_server_host": )" + is_server + "}";
+  };
+  WriteText(
+      job_.folder() + "/catalog.json",
+      R"({"provider": "nobody", "region": "here", "as_of": "2026-11-21", "source": "made up",
+          "types": [)" +
+          type("host", "0.1", "true") + "," + type("fast", "10", "false") + "," +
+          type("cheap", "1", "false") + "]}");
+  job_.Set(
+          "train",
+          R"({"epochs": 8, "minibatch": 32, "batch_policy": "by_speed",)"
+          R"( "lr_policy": "staleness"})")
+      .Set(
+          "workers",
+          R"([{"count": 2, "type": "fast", "step_ms": 20},)"
+          R"( {"count": 0, "type": "cheap", "step_ms": 20, "slowdown": 1.5}])")
+      .Set(
+          "goal",
+          R"({"loss": 0.01, "takeover_s": 1, "profile": ")" + job_.folder() +
+              R"(/profile.json", "catalog": ")" + job_.folder() + R"(/catalog.json"})");
+  TrainRun run(job_, options_);
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) {
+    return CountOf(s, "cheap") > 0 && CountOf(s, "fast") == 0;
+  }));
+  const Output preview = Psctl({"scale", run.Root(), "fast=2", "--dry-run"});
+  EXPECT_EQ(preview.end, ProcessEnd{}) << preview.err;
+  EXPECT_NE(preview.out.find("nothing was changed"), std::string::npos) << preview.out;
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  run.ExpectExactLedger();
+  EXPECT_NE(
+      ReadText(run.Root() + "/logs/coordinator.log").find("event=replan changes=true"),
+      std::string::npos);
+}
+
 TEST_F(ScaleTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
   job_.Set("servers", R"({"count": 1})");
   TrainRun run(job_, options_);
