@@ -197,6 +197,23 @@ TEST_F(ScaleServersTest, ACoordinatorThatComesBackGoesOnWithTheMove) {
   FinishRun();
 }
 
+TEST_F(ScaleServersTest, AJobThatHasGrantedNoLeaseYetIsNotHeld) {
+  harness_.StartWithShards();
+  for (uint32_t seat = 0; seat < 3; ++seat) {
+    harness_.Exit(ProcessKind::kWorker, seat, 0, "killed by signal 9");
+  }
+  workers_ = {harness_.Join()};
+  control_ = harness_.Connect(proto::Role::kControl);
+  Scale(1);
+  Tick();
+  grants_ = harness_.AskAll(&workers_);
+  EXPECT_NE(grants_[0].lease, LeaseId()) << "without one there is no checkpoint";
+  Move();
+  EXPECT_EQ(servers().count, 1U);
+  AllReturn();
+  FinishRun();
+}
+
 TEST_F(ScaleServersTest, WhatCannotBeIsRefused) {
   Begin();
   control_ = harness_.Connect(proto::Role::kControl);
