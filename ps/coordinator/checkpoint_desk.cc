@@ -38,7 +38,8 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
                     ? job_->started_at + newest_at + Every()
                     : call.now + (is_first ? std::min(Every(), kFirstMax) : Every());
   }
-  if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.is_moving) {
+  if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.is_moving ||
+      job_->state.pause.checkpoint != 0) {
     return;
   }
   next_due_ = call.now + Every();
@@ -55,10 +56,8 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
 }
 
 uint64_t CheckpointDesk::OpenNow(const Call& call) {
-  const bool is_idle = job_->state.ledger.leases.empty() && job_->rounds.is_empty() &&
-                       job_->rounds.is_commit_acknowledged();
   if (open_ || job_->state.phase != JobPhase::kTraining || !job_->training_began ||
-      !job_->shards.are_all_ready() || (job_->is_holding() && !is_idle)) {
+      !job_->shards.are_all_ready() || (job_->is_holding() && !job_->is_idle())) {
     return 0;
   }
   next_due_ = call.now + Every();

@@ -43,6 +43,7 @@ CoordinatorCore::Parts::Parts(
       checkpoints(&job),
       handovers(&job, &servers, &checkpoints),
       servers_desk(&job, &checkpoints),
+      pauses(&job, &checkpoints),
       notices(&job, &handovers),
       fleet_desk(&job, &notices, &servers_desk),
       model(&job),
@@ -145,6 +146,7 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
           [&](const proto::StopRequest& m) { OnStopRequest(call, m); },
           [&](const proto::NoticeRequest& m) { parts_->notices.On(call, m); },
           [&](const proto::ScaleRequest& m) { parts_->fleet_desk.On(call, m); },
+          [&](const proto::PauseRequest& m) { parts_->pauses.On(call, m); },
           [&](const auto& /*other*/) {
             parts_->job.Refuse(
                 call, StatusCode::kInvalidArgument, "the coordinator does not take this message");
@@ -341,6 +343,7 @@ void CoordinatorCore::ForgiveOwnSilence(TimePoint now) {
 void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   const Call call{proto::PeerId(), 0, now, out};
   ForgiveOwnSilence(now);
+  parts_->job.cost.Add(parts_->job.UsdPerHour(), now);
   if (IsGoingBack()) {
     Settle(call);
     return;
@@ -355,6 +358,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   if (parts_->job.is_working()) {
     parts_->notices.OnTick(call);
     parts_->fleet_desk.OnTick(call);
+    parts_->pauses.OnTick(call);
     parts_->phases.Fail(parts_->handovers.OnTick(call), call);
   }
   if (parts_->job.is_working() && !IsGoingBack()) {

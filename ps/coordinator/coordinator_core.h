@@ -17,6 +17,7 @@
 #include "ps/coordinator/lease_desk.h"
 #include "ps/coordinator/model_desk.h"
 #include "ps/coordinator/notice_desk.h"
+#include "ps/coordinator/pause_desk.h"
 #include "ps/coordinator/server_watch.h"
 #include "ps/coordinator/servers_desk.h"
 #include "ps/coordinator/shard_desk.h"
@@ -159,6 +160,7 @@ class CoordinatorCore {
     CheckpointDesk checkpoints;
     HandoverDesk handovers;
     ServersDesk servers_desk;
+    PauseDesk pauses;
     NoticeDesk notices;
     FleetDesk fleet_desk;
     ModelDesk model;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 namespace ps::coordinator {
@@ -27,7 +28,8 @@ JobEdits::JobEdits(JobState* state)
       checkpoints(state->checkpoints),
       wanted(state->wanted),
       handovers(state->handovers),
-      servers(state->servers) {}
+      servers(state->servers),
+      pause(state->pause) {}
 
 Job::Job(
     CoordinatorOptions options_in,
@@ -182,6 +184,24 @@ proto::ServersStatus Job::ServersNow() const {
   return {shards.server_count(), servers.wanted, servers.is_moving, servers.moves, servers.trouble};
 }
 
+double Job::UsdPerHour() const {
+  const proto::JobConfig& config = options.config;
+  double usd = double{config.servers.usd_per_hour} * shards.server_count();
+  const bool is_free = std::ranges::all_of(
+      config.workers, [](const proto::WorkerGroup& group) { return group.usd_per_hour == 0; });
+  if (is_free && faults.faults().empty()) {
+    return usd;
+  }
+  std::set<WorkerId> held(seats.expected().begin(), seats.expected().end());
+  for (const auto& [incarnation, member] : membership.members()) {
+    held.insert(member.record->seat);
+  }
+  for (const WorkerId seat : held) {
+    usd += seats.GroupOf(seat).usd_per_hour;
+  }
+  return usd;
+}
+
 proto::KillRecord& Job::EditKill(WorkerId seat) {
   touched_.Mark(RowKind::kKill, seat.value);
   return state_.kills[seat];
@@ -194,6 +214,7 @@ void Job::DropKill(WorkerId seat) {
 
 void Job::SetTimes(TimePoint now, JobState* saved) const {
   saved->age = now - started_at;
+  saved->usd = cost.usd();
   if (training_began) {
     saved->trained = training_ended.value_or(now) - *training_began;
   }
@@ -239,6 +260,7 @@ RowChanges Job::TakeRows(TimePoint now, bool is_all) {
 
 void Job::Resume(TimePoint now) {
   started_at = now - state.age;
+  cost.Resume(state.usd, now);
   no_worker_since = now;
   round_since = now;
   if (state.trained) {

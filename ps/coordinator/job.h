@@ -9,6 +9,7 @@
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/coordinator/batch_shares.h"
+#include "ps/coordinator/cost_meter.h"
 #include "ps/coordinator/divergence.h"
 #include "ps/coordinator/evaluations.h"
 #include "ps/coordinator/fault_schedule.h"
@@ -66,6 +67,7 @@ struct JobEdits {
   std::vector<uint32_t>& wanted;
   std::map<uint32_t, proto::HandoverRecord>& handovers;
   proto::ServersState& servers;
+  proto::PauseRecord& pause;
 };
 
 /// What the parts of the coordinator share: the job's state, the tables over it, the open
@@ -124,11 +126,21 @@ class Job {
     return is_bsp() || options.config.checkpoint.recovery == proto::RecoveryKind::kConsistent;
   }
 
-  /// No train lease is granted: a server hands over, or all chunks move, and nothing has to be done
-  /// again.
+  /// No train lease is granted: the job is paused, a server hands over, or all chunks move, and
+  /// nothing has to be done again.
   bool is_holding() const {
-    return state.servers.is_moving || (is_consistent() && !state.handovers.empty());
+    return state.pause.is_on || state.servers.is_moving ||
+           (is_consistent() && !state.handovers.empty());
   }
+
+  /// Nobody has a train lease, and nothing of one is on its way to the shards.
+  bool is_idle() const {
+    return state.ledger.leases.empty() && rounds.is_empty() && rounds.is_commit_acknowledged();
+  }
+
+  /// USD an hour for the machines that are held: servers, workers that are there or were started.
+  /// Cost: seats.
+  double UsdPerHour() const;
 
   /// The seat's planned end, new or known.
   proto::KillRecord& EditKill(WorkerId seat);
@@ -172,6 +184,7 @@ class Job {
   TimePoint no_worker_since{};
   TimePoint shards_silent_at{};  // when one of them was last found silent: nobody gets on then
   TimePoint round_since{};
+  CostMeter cost;
 
  private:
   void SetTimes(TimePoint now, JobState* saved) const;

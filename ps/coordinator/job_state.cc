@@ -21,6 +21,7 @@ namespace {
 
 constexpr double kStepSecondsMax = 1e7;
 constexpr uint32_t kPortMax = 65535;
+constexpr double kUsdMax = 1e12;
 constexpr Duration kDurationMax = std::chrono::hours(24 * 365 * 100);
 
 uint32_t ShardCount(const proto::JobConfig& config) {
@@ -145,6 +146,8 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
     is_sane = is_sane && server < state.shards.size() / options.config.servers.shards_per_server &&
               IsSane(handover.due) && handover.checkpoint < state.checkpoints.next;
   }
+  is_sane = is_sane && state.usd >= 0 && state.usd < kUsdMax &&
+            state.pause.checkpoint < state.checkpoints.next;
   return is_sane ? Status::Ok() : Status::Corruption("the seats make no sense");
 }
 
@@ -175,6 +178,7 @@ void TakeOver(const ResumeFrom& resume, JobState* state) {
   state->faults_fired = saved.faults_fired;
   state->counters = saved.counters;
   state->age = saved.age;
+  state->usd = saved.usd;
   state->trained = saved.trained;
   uint64_t life = 0;
   for (const proto::ShardRecord& shard : saved.shards) {

@@ -169,11 +169,30 @@ void ShardDesk::On(const Call& call, const proto::CommitAck& message) {
   }
 }
 
+namespace {
+
+/// Bytes a second since the heartbeat before. A process that came back counts from 0.
+void NoteRates(const proto::ShardStats& stats, TimePoint now, Shard* shard) {
+  const double seconds = Seconds(now - shard->stats_at);
+  const proto::ShardStats& before = shard->stats;
+  const auto rate = [&](uint64_t bytes, uint64_t bytes_before) {
+    return bytes < bytes_before ? 0 : static_cast<double>(bytes - bytes_before) / seconds;
+  };
+  if (shard->stats_at != TimePoint() && seconds > 0) {
+    shard->received_bytes_per_s = rate(stats.bytes_received, before.bytes_received);
+    shard->sent_bytes_per_s = rate(stats.bytes_sent, before.bytes_sent);
+  }
+  shard->stats_at = now;
+}
+
+}  // namespace
+
 void ShardDesk::On(const Call& call, proto::ShardHeartbeat&& message) {
   Shard* const shard = ShardOf(call, message.shard);
   if (shard == nullptr) {
     return;
   }
+  NoteRates(message.stats, call.now, shard);
   shard->stats = std::move(message.stats);
   job_->divergence.OnShard(shard->shard, shard->stats);
   shard->waits = std::move(message.waits);

@@ -26,6 +26,9 @@ struct Shard {
   uint64_t register_request_id = 0;
   TimePoint last_heard{};  // or when its connection was lost
   proto::ShardStats stats;
+  TimePoint stats_at{};  // none: it has sent none on this connection
+  double received_bytes_per_s = 0;
+  double sent_bytes_per_s = 0;
   std::vector<proto::Wait> waits;
   TimePoint waits_at{};
   TimePoint lost_at{};    // it is to come back since

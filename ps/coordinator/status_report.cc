@@ -72,7 +72,8 @@ std::string StatusReport::StateName(TimePoint now) const {
       return job_->state.checkpoints.is_going_back || job_->membership.members().empty() ||
                      SilentShard(now) != nullptr
                  ? "waiting"
-                 : "training";
+             : job_->state.pause.is_on ? "paused"
+                                       : "training";
     case JobPhase::kStopping:
       return "training";
     case JobPhase::kLeaving:
@@ -89,6 +90,21 @@ std::string StatusReport::GoingBack() const {
   const uint64_t newest = job_->state.checkpoints.newest().checkpoint;
   return "a server was lost, and all go back to " +
          (newest == 0 ? "the beginning" : fmt::format("checkpoint {}", newest));
+}
+
+std::string StatusReport::Pause() const {
+  const proto::PauseRecord& pause = job_->state.pause;
+  const std::string goes_on = "; psctl continue goes on";
+  if (!job_->is_idle()) {
+    return "workers finish what they have" + goes_on;
+  }
+  if (!checkpoints_->is_on()) {
+    return "workers wait; there is no checkpoint of it (checkpoint.enabled)" + goes_on;
+  }
+  const bool is_made =
+      pause.checkpoint != 0 && job_->state.checkpoints.newest().checkpoint >= pause.checkpoint;
+  return is_made ? fmt::format("checkpoint {} has all that was done{}", pause.checkpoint, goes_on)
+                 : "a checkpoint is being made" + goes_on;
 }
 
 std::string StatusReport::Detail(TimePoint now) const {
@@ -113,6 +129,9 @@ std::string StatusReport::Detail(TimePoint now) const {
       }
       if (job_->membership.members().empty()) {
         return "no worker is left" + Failures() + "; training goes on as soon as one joins";
+      }
+      if (job_->state.pause.is_on) {
+        return Pause();
       }
       if (job_->divergence.has_diverged()) {
         return "training has diverged: " + job_->divergence.why();
@@ -150,6 +169,8 @@ proto::WorkerRow StatusReport::RowOf(const MemberRecord& member, const Clocks& c
   row.minibatch = granted > 0 ? granted : member.minibatch;
   row.slowdown = member.slowdown;
   row.device = member.device;
+  row.type = job_->seats.GroupOf(member.seat).type;
+  row.usd_per_hour = job_->seats.GroupOf(member.seat).usd_per_hour;
   row.stats = member.stats;
   row.lease = member.last_grant.lease;
   row.samples_counted = member.samples_counted;
@@ -188,6 +209,8 @@ void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const 
     row.minibatch = job_->seats.GroupOf(seat).minibatch;
     row.slowdown = job_->seats.GroupOf(seat).slowdown;
     row.device = job_->seats.GroupOf(seat).device;
+    row.type = job_->seats.GroupOf(seat).type;
+    row.usd_per_hour = job_->seats.GroupOf(seat).usd_per_hour;
     status->workers.push_back(row);
   }
   std::sort(status->workers.begin(), status->workers.end(), [](const auto& a, const auto& b) {
@@ -216,6 +239,8 @@ void StatusReport::AddShardRows(proto::JobStatus* status) const {
     row.shard = shard.shard;
     row.pid = record.pid;
     row.stats = shard.stats;
+    row.received_bytes_per_s = shard.received_bytes_per_s;
+    row.sent_bytes_per_s = shard.sent_bytes_per_s;
     if (record.is_registered) {
       row.address = fmt::format("{}:{}", record.host, record.port);
     }
@@ -259,7 +284,9 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   status.samples_per_s = job_->meter.SamplesPerSecond();
   if (job_->training_ended) {
     status.eta_s = 0;
-  } else if (status.samples_per_s > 0 && job_->state.phase != JobPhase::kStopping) {
+  } else if (
+      status.samples_per_s > 0 && !job_->state.pause.is_on &&
+      job_->state.phase != JobPhase::kStopping) {
     status.eta_s = static_cast<double>(ledger.samples_total() - ledger.samples_counted()) /
                    status.samples_per_s;
   }
@@ -283,6 +310,8 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
          record.samples_returned});
   }
   status.evaluations = job_->evaluations.results();
+  status.usd_spent = job_->cost.usd();
+  status.usd_per_hour = job_->is_working() ? job_->UsdPerHour() : 0;
   status.checkpoints = checkpoints_->StatusAt(now);
   status.journal.restarts = job_->state.restarts;
   if (const JobJournal* const journal = job_->options.journal; journal != nullptr) {

@@ -31,6 +31,7 @@ class StatusReport {
   void AddShardRows(proto::JobStatus* status) const;
   std::string Failures() const;
   std::string GoingBack() const;
+  std::string Pause() const;
 
   const Job* const job_;
   const LeaseDesk* const leases_;

@@ -122,7 +122,9 @@ void WaitReport::AddLeaseWait(
   } else {
     wait.for_whom = working.empty() ? "coordinator" : working;
     wait.what = "a lease";
-    if (job_->state.servers.is_moving) {
+    if (job_->state.pause.is_on) {
+      wait.what += " (the job is paused)";
+    } else if (job_->state.servers.is_moving) {
       wait.what += fmt::format(" (all chunks move to {} servers)", job_->state.servers.wanted);
     } else if (job_->evaluations.is_pending()) {
       wait.what += " (evaluation under way)";

@@ -163,6 +163,8 @@ Offset<wire::CopyStatus> Encode(Fbb& b, const CopyStatus& m);
 void Decode(Decoder& d, const wire::CopyStatus& w, CopyStatus* m);
 Offset<wire::ServersStatus> Encode(Fbb& b, const ServersStatus& m);
 void Decode(Decoder& d, const wire::ServersStatus& w, ServersStatus* m);
+Offset<wire::EventRow> Encode(Fbb& b, const EventRow& m);
+void Decode(Decoder& d, const wire::EventRow& w, EventRow* m);
 Offset<wire::FleetRow> Encode(Fbb& b, const FleetRow& m);
 Offset<wire::ScaleChange> Encode(Fbb& b, const ScaleChange& m);
 void Decode(Decoder& d, const wire::FleetRow& w, FleetRow* m);
@@ -202,10 +204,14 @@ Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m);
 Offset<wire::NoticeReply> Encode(Fbb& b, const NoticeReply& m);
 Offset<wire::ScaleRequest> Encode(Fbb& b, const ScaleRequest& m);
 Offset<wire::ScaleReply> Encode(Fbb& b, const ScaleReply& m);
+Offset<wire::PauseRequest> Encode(Fbb& b, const PauseRequest& m);
+Offset<wire::PauseReply> Encode(Fbb& b, const PauseReply& m);
 void Decode(Decoder& d, const wire::NoticeRequest& w, NoticeRequest* m);
 void Decode(Decoder& d, const wire::NoticeReply& w, NoticeReply* m);
 void Decode(Decoder& d, const wire::ScaleRequest& w, ScaleRequest* m);
 void Decode(Decoder& d, const wire::ScaleReply& w, ScaleReply* m);
+void Decode(Decoder& d, const wire::PauseRequest& w, PauseRequest* m);
+void Decode(Decoder& d, const wire::PauseReply& w, PauseReply* m);
 
 // codec_shard.cc
 Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m);

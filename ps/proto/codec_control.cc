@@ -46,6 +46,7 @@ Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m) {
   const auto host = MakeText(b, m.host, kNameBytesMax);
   const auto reason = MakeText(b, m.reason, kNameBytesMax);
   const auto device = MakeText(b, m.device, kDeviceBytesMax);
+  const auto type = MakeText(b, m.type, kNameBytesMax);
   const wire::WorkerStats stats = EncodeStats(m.stats);
   wire::WorkerRowBuilder out(b);
   out.add_worker(m.worker.value);
@@ -63,6 +64,8 @@ Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m) {
   out.add_steps_late(m.stats.steps_late);
   out.add_reason(reason);
   out.add_device(device);
+  out.add_type(type);
+  out.add_usd_per_hour(m.usd_per_hour);
   return out.Finish();
 }
 
@@ -83,13 +86,16 @@ void Decode(Decoder& d, const wire::WorkerRow& w, WorkerRow* m) {
   m->samples_counted = w.samples_counted();
   m->reason = d.Text(w.reason(), kNameBytesMax, "worker.reason");
   m->device = d.Text(w.device(), kDeviceBytesMax, "worker.device");
+  m->type = d.Text(w.type(), kNameBytesMax, "worker.type");
+  m->usd_per_hour = w.usd_per_hour();
 }
 
 Offset<wire::ShardRow> Encode(Fbb& b, const ShardRow& m) {
   const auto address = MakeText(b, m.address, kNameBytesMax);
   const auto state = MakeText(b, m.state, kNameBytesMax);
   const auto stats = Encode(b, m.stats);
-  return wire::CreateShardRow(b, m.shard.value, address, m.pid, state, stats);
+  return wire::CreateShardRow(
+      b, m.shard.value, address, m.pid, state, stats, m.received_bytes_per_s, m.sent_bytes_per_s);
 }
 
 void Decode(Decoder& d, const wire::ShardRow& w, ShardRow* m) {
@@ -100,6 +106,8 @@ void Decode(Decoder& d, const wire::ShardRow& w, ShardRow* m) {
   if (d.Present(w.stats(), "shard.stats")) {
     Decode(d, *w.stats(), &m->stats);
   }
+  m->received_bytes_per_s = w.received_bytes_per_s();
+  m->sent_bytes_per_s = w.sent_bytes_per_s();
 }
 
 Offset<wire::JournalStatus> Encode(Fbb& b, const JournalStatus& m) {
@@ -144,6 +152,7 @@ struct JobStatusParts {
   Offset<wire::CopyStatus> copies;
   Offset<TableVector<wire::FleetRow>> fleet;
   Offset<wire::ServersStatus> servers;
+  Offset<TableVector<wire::EventRow>> events;
 };
 
 JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
@@ -170,6 +179,7 @@ JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
   parts.copies = Encode(b, m.copies);
   parts.fleet = MakeTables(b, m.fleet);
   parts.servers = Encode(b, m.servers);
+  parts.events = MakeTables(b, m.events);
   return parts;
 }
 
@@ -215,6 +225,9 @@ Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m) {
   out.add_copies(parts.copies);
   out.add_fleet(parts.fleet);
   out.add_servers(parts.servers);
+  out.add_usd_spent(m.usd_spent);
+  out.add_usd_per_hour(m.usd_per_hour);
+  out.add_events(parts.events);
   return out.Finish();
 }
 
@@ -248,6 +261,7 @@ void DecodeRows(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
     Decode(d, *w.copies(), &m->copies);
   }
   d.Tables(w.fleet(), "fleet", &m->fleet);
+  d.Tables(w.events(), "events", &m->events);
 }
 
 }  // namespace
@@ -278,6 +292,8 @@ void Decode(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
   m->max_detect_s = w.max_detect_s();
   m->workers_wanted = w.workers_wanted();
   m->server_max_detect_s = w.server_max_detect_s();
+  m->usd_spent = w.usd_spent();
+  m->usd_per_hour = w.usd_per_hour();
   DecodeRows(d, w, m);
   m->model_file = d.Text(w.model_file(), kTextBytesMax, "model_file");
   m->model_problem = d.Text(w.model_problem(), kTextBytesMax, "model_problem");
@@ -318,6 +334,7 @@ JobStatus Fitted(JobStatus status) {
   KeepLast(kStatusEpochsMax, &status.evaluations);
   KeepFirst(kStatusWaitsMax, &status.waits);
   KeepFirst(kStatusGroupsMax, &status.fleet);
+  KeepLast(kStatusWaitsMax, &status.events);
   for (Wait& wait : status.waits) {
     wait.for_whom.resize(std::min(wait.for_whom.size(), kStatusWaitBytesMax));
     wait.what.resize(std::min(wait.what.size(), kStatusWaitBytesMax));
@@ -335,7 +352,7 @@ bool MayBeTooLong(const JobStatus& status) {
   return status.workers.size() > kRows || status.shards.size() > kRows ||
          status.ledger.size() > kRows || status.evaluations.size() > kRows ||
          status.waits.size() > kRows || status.fleet.size() > kRows ||
-         ClockCount(status) > kRows * kRows;
+         status.events.size() > kRows || ClockCount(status) > kRows * kRows;
 }
 
 }  // namespace

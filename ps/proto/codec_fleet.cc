@@ -47,6 +47,18 @@ void Decode(Decoder& d, const wire::ServersStatus& w, ServersStatus* m) {
   m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
 }
 
+Offset<wire::EventRow> Encode(Fbb& b, const EventRow& m) {
+  const auto kind = MakeText(b, m.kind, kNameBytesMax);
+  const auto text = MakeText(b, m.text, kTextBytesMax);
+  return wire::CreateEventRow(b, m.unix_s, kind, text);
+}
+
+void Decode(Decoder& d, const wire::EventRow& w, EventRow* m) {
+  m->unix_s = w.unix_s();
+  m->kind = d.Text(w.kind(), kNameBytesMax, "event.kind");
+  m->text = d.Text(w.text(), kTextBytesMax, "event.text");
+}
+
 Offset<wire::ScaleChange> Encode(Fbb& b, const ScaleChange& m) {
   const auto type = MakeText(b, m.type, kNameBytesMax);
   return wire::CreateScaleChange(b, type, m.count, m.is_relative, m.is_servers);
@@ -80,5 +92,19 @@ void Decode(Decoder& d, const wire::ScaleReply& w, ScaleReply* m) {
     Decode(d, *w.servers(), &m->servers);
   }
 }
+
+Offset<wire::PauseRequest> Encode(Fbb& b, const PauseRequest& m) {
+  return wire::CreatePauseRequest(b, m.is_paused);
+}
+
+void Decode(Decoder& /*d*/, const wire::PauseRequest& w, PauseRequest* m) {
+  m->is_paused = w.is_paused();
+}
+
+Offset<wire::PauseReply> Encode(Fbb& b, const PauseReply& /*m*/) {
+  return wire::CreatePauseReply(b);
+}
+
+void Decode(Decoder& /*d*/, const wire::PauseReply& /*w*/, PauseReply* /*m*/) {}
 
 }  // namespace ps::proto::codec

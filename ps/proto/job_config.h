@@ -146,6 +146,7 @@ struct ServerConfig {
   uint32_t queue_mib = 64;    // bytes a shard or a connection may hold before it slows its peers
   float link_mbit_per_s = 0;  // of each server, each way; 0: as fast as it goes
   float max_detect_s = 0;     // silence after which a server is lost; 0: 10 x fleet.max_detect_s
+  float usd_per_hour = 0;     // of each machine
 
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
@@ -167,6 +168,7 @@ struct WorkerGroup {
   uint32_t threads = 1;
   std::string device = "cpu";  // "cpu", "auto", "cuda", "cuda:N" (worker/device.h)
   NoticeService notices = NoticeService::kNone;
+  float usd_per_hour = 0;  // of each machine
 
   friend bool operator==(const WorkerGroup&, const WorkerGroup&) = default;
 };

@@ -102,6 +102,7 @@ void VisitFields(C& c, V&& visit) {
   visit("queue_mib", c.queue_mib);
   visit("link_mbit_per_s", c.link_mbit_per_s);
   visit("max_detect_s", c.max_detect_s);
+  visit("usd_per_hour", c.usd_per_hour);
 }
 
 template <MaybeConst<WorkerGroup> C, typename V>
@@ -115,6 +116,7 @@ void VisitFields(C& c, V&& visit) {
   visit("threads", c.threads);
   visit("device", c.device);
   visit("notices", c.notices);
+  visit("usd_per_hour", c.usd_per_hour);
 }
 
 template <MaybeConst<FaultConfig> C, typename V>

@@ -138,6 +138,7 @@ void AddTotals(const JobState& m, const Totals& totals, saved::JobStateBuilder* 
       m.counters.revocations_noticed,
       m.counters.revocations_unnoticed,
       m.counters.joins);
+  const saved::PauseRecord pause(m.pause.is_on, m.pause.checkpoint);
   const RunData data = m.data.value_or(RunData{});
   const saved::RunData run_data(EncodeData(data.fingerprint), data.worker.value);
   out->add_phase(EnumTo<saved::JobPhase>(m.phase));
@@ -158,6 +159,7 @@ void AddTotals(const JobState& m, const Totals& totals, saved::JobStateBuilder* 
   out->add_wanted(totals.wanted);
   out->add_handovers(totals.handovers);
   out->add_servers(totals.servers);
+  out->add_pause(&pause);
   if (m.data) {
     out->add_data(&run_data);
   }
@@ -230,6 +232,9 @@ void DecodeTotals(Decoder& d, const saved::JobState& w, JobState* m) {
   if (d.Present(w.servers(), "servers")) {
     Decode(d, *w.servers(), &m->servers);
   }
+  if (w.pause() != nullptr) {
+    m->pause = {w.pause()->is_on(), w.pause()->checkpoint()};
+  }
   if (w.data() != nullptr) {
     m->data = {DecodeData(w.data()->fingerprint()), WorkerId(w.data()->worker())};
   }
@@ -268,6 +273,7 @@ Offset<saved::JobState> Encode(Fbb& b, const JobState& m, uint32_t parts) {
   out.add_kills(kills);
   if (has(kTimesPart)) {
     out.add_age_ns(m.age.count());
+    out.add_usd(m.usd);
     out.add_trained_ns(m.trained ? m.trained->count() : -1);
     out.add_is_trained(m.is_trained);
   }
@@ -301,6 +307,7 @@ void Decode(Decoder& d, const saved::JobState& w, uint32_t parts, JobState* m) {
   }
   if (has(kTimesPart)) {
     m->age = Duration(w.age_ns());
+    m->usd = w.usd();
     if (w.trained_ns() >= 0) {
       m->trained = Duration(w.trained_ns());
     }

@@ -205,6 +205,12 @@ struct ServersState {
   std::string trouble;      // why the last change was given up
 };
 
+/// No train lease is granted until somebody says so.
+struct PauseRecord {
+  bool is_on = false;
+  uint64_t checkpoint = 0;  // that has all that was done before; 0: not open yet
+};
+
 /// A checkpoint that exists.
 struct KeptCheckpoint {
   uint64_t checkpoint = 0;
@@ -296,10 +302,12 @@ struct JobState {
   CheckpointsState checkpoints;
   std::vector<uint32_t> wanted;  // workers of each group of the config
   ServersState servers;
+  PauseRecord pause;
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet
   bool is_trained = false;          // `trained` grows no more
+  double usd = 0;                   // for the machines, so far
 };
 
 inline constexpr uint32_t kJobStateVersion = 6;

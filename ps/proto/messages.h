@@ -507,6 +507,8 @@ struct WorkerRow {
   uint64_t samples_counted = 0;  // by the ledger
   std::string reason;            // why it takes part no more
   std::string device;            // as the job asks for it, until the worker has said its own
+  std::string type;              // of machine, as the config names it
+  double usd_per_hour = 0;       // of its machine
 
   /// This incarnation takes part no more.
   bool is_gone() const {
@@ -520,6 +522,8 @@ struct ShardRow {
   int64_t pid = 0;
   std::string state;
   ShardStats stats;
+  double received_bytes_per_s = 0;  // between its last two heartbeats
+  double sent_bytes_per_s = 0;
 };
 
 struct LedgerRow {
@@ -584,6 +588,13 @@ struct ServersStatus {
   std::string trouble;     // why the last change was given up; empty: it was not
 };
 
+/// Something that was decided, or happened.
+struct EventRow {
+  double unix_s = 0;  // since 1970-01-01 UTC
+  std::string kind;   // "scale", "replace", "revocation", "checkpoint", ...
+  std::string text;   // what, and why
+};
+
 /// The workers of all groups of one type.
 struct FleetRow {
   std::string type;      // of machine, as the config names it
@@ -595,7 +606,7 @@ struct FleetRow {
 struct JobStatus {
   std::string name;
   std::string run_directory;
-  std::string state;   // "starting", "training", "waiting", "done", "failed", "stopped"
+  std::string state;   // "starting", "training", "paused", "waiting", "done", "failed", ...
   std::string detail;  // why it waits or failed
   Mode mode = Mode::kAsync;
   uint32_t epochs = 0;
@@ -630,6 +641,9 @@ struct JobStatus {
   CopyStatus copies;
   std::vector<FleetRow> fleet;  // a row for each type of worker in the config
   ServersStatus servers;
+  double usd_spent = 0;          // by the job, at the prices that the config names
+  double usd_per_hour = 0;       // of the machines that are held now
+  std::vector<EventRow> events;  // the last ones; psctl adds them from the run's log
 };
 
 struct StatusRequest {};
@@ -683,6 +697,14 @@ struct ScaleReply {
   ServersStatus servers;
 };
 
+/// Train leases are granted no more, or again. Workers finish what they have and wait; then a
+/// checkpoint is made. Errors: kInvalidArgument (the run is ending).
+struct PauseRequest {
+  bool is_paused = false;
+};
+
+struct PauseReply {};
+
 // ---- All --------------------------------------------------------------------------------------
 
 /// The order is the wire's MessageType (index + 1): append only.
@@ -727,7 +749,9 @@ using Message = std::variant<
     NoticeReply,
     RestoreFailed,
     ScaleRequest,
-    ScaleReply>;
+    ScaleReply,
+    PauseRequest,
+    PauseReply>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {

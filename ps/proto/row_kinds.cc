@@ -57,12 +57,14 @@ void CopyTotals(const JobState& from, JobState* to) {
   to->model = from.model;
   to->checkpoints = from.checkpoints;
   to->wanted = from.wanted;
+  to->pause = from.pause;
   to->handovers = from.handovers;
   to->servers = from.servers;
 }
 
 void CopyTimes(const JobState& from, JobState* to) {
   to->age = from.age;
+  to->usd = from.usd;
   to->trained = from.trained;
   to->is_trained = from.is_trained;
 }

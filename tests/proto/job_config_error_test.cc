@@ -43,7 +43,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "servers, workers, faults, fleet, checkpoint, launch, run, goal; did you mean \"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
        "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
-       "slowdown, step_ms, link_mbit_per_s, type, threads, device, notices; did you mean "
+       "slowdown, step_ms, link_mbit_per_s, type, threads, device, notices, usd_per_hour; did you "
+       "mean "
        "\"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
        "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, train, servers, "

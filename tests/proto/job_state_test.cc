@@ -90,6 +90,8 @@ JobState SampleState() {
   filler.Fill(state.meter);
   filler.Fill(state.counters);
   state.age = std::chrono::seconds(100);
+  state.pause = {true, 6};
+  state.usd = 1.5;
   state.trained = std::chrono::seconds(90);
   state.is_trained = true;
   state.model = {true, "a file", "a problem"};
@@ -163,6 +165,8 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_TRUE(Same(back->meter, state.meter));
   EXPECT_TRUE(Same(back->counters, state.counters));
   EXPECT_EQ(back->age, state.age);
+  EXPECT_TRUE(Same(back->pause, state.pause));
+  EXPECT_EQ(back->usd, state.usd);
   EXPECT_EQ(back->trained, state.trained);
   EXPECT_EQ(back->is_trained, state.is_trained);
   EXPECT_TRUE(Same(back->model, state.model));

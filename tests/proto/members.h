@@ -36,7 +36,7 @@ constexpr size_t MemberCount() {
 template <typename T>
 auto Members(T& v) {
   constexpr size_t kCount = MemberCount<std::remove_const_t<T>>();
-  static_assert(kCount <= 40, "add a line");
+  static_assert(kCount <= 42, "add a line");
 #define PS_TIE(count, ...)           \
   if constexpr (kCount == (count)) { \
     auto& [__VA_ARGS__] = v;         \
@@ -99,6 +99,10 @@ auto Members(T& v) {
               z, A, B, C, D, E, F, G, H, I, J, K, L, M, N)
   else PS_TIE(40, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
               z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O)
+  else PS_TIE(41, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P)
+  else PS_TIE(42, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, w, x, y,
+              z, A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q)
   // clang-format on
 #undef PS_TIE
 }

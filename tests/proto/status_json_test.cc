@@ -54,6 +54,7 @@ TEST(StatusJsonTest, EveryMemberIsShownUnderItsName) {
   EXPECT_EQ(At(json, "ledger").children.at(1).children.size(), tests::MemberCount<LedgerRow>());
   EXPECT_EQ(
       At(json, "evaluations").children.at(0).children.size(), tests::MemberCount<EvaluationRow>());
+  EXPECT_EQ(At(json, "events").children.at(1).children.size(), tests::MemberCount<EventRow>());
   EXPECT_EQ(At(json, "waits").children.at(0).children.size(), tests::MemberCount<Wait>());
 }
 

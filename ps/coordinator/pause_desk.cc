@@ -1,0 +1,35 @@
+#include "ps/coordinator/pause_desk.h"
+
+namespace ps::coordinator {
+
+void PauseDesk::On(const Call& call, const proto::PauseRequest& message) {
+  if (!job_->HasRole(call, proto::Role::kControl)) {
+    return;
+  }
+  if (job_->state.phase >= JobPhase::kStopping) {
+    job_->Refuse(call, StatusCode::kInvalidArgument, "the run is ending");
+    return;
+  }
+  if (message.is_paused != job_->state.pause.is_on) {
+    job_->edit.pause = {message.is_paused, 0};
+    job_->log->Info(
+        message.is_paused ? "paused" : "continued",
+        {{"samples_counted", job_->ledger.samples_counted()}});
+  }
+  job_->Reply(call, proto::PauseReply{});
+}
+
+void PauseDesk::OnTick(const Call& call) {
+  const proto::PauseRecord& pause = job_->state.pause;
+  if (!pause.is_on || !checkpoints_->is_on() || !job_->is_idle()) {
+    return;
+  }
+  const bool is_made =
+      pause.checkpoint != 0 && (job_->state.checkpoints.newest().checkpoint >= pause.checkpoint ||
+                                checkpoints_->IsOpen(pause.checkpoint));
+  if (!is_made) {
+    job_->edit.pause.checkpoint = checkpoints_->OpenNow(call);
+  }
+}
+
+}  // namespace ps::coordinator
