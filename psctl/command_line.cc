@@ -225,6 +225,16 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   if (parser.why->parsed()) {
     return Command(parser.why_command);
   }
+  if (parser.top->parsed()) {
+    return Command(parser.top_command);
+  }
+  if (parser.events->parsed()) {
+    return Command(parser.events_command);
+  }
+  if (parser.pause->parsed() || parser.go_on->parsed()) {
+    parser.pause_command.is_paused = parser.pause->parsed();
+    return Command(parser.pause_command);
+  }
   if (parser.drain->parsed()) {
     return DrainOf(parser);
   }

@@ -16,6 +16,7 @@
 #include "psctl/profile_command.h"
 #include "psctl/resume_command.h"
 #include "psctl/runs_command.h"
+#include "psctl/top_command.h"
 #include "psctl/train_command.h"
 
 namespace ps::psctl {
@@ -47,6 +48,9 @@ using Command = std::variant<
     StatusCommand,
     WhyCommand,
     StopCommand,
+    TopCommand,
+    EventsCommand,
+    PauseCommand,
     NoticeCommand,
     DrainCommand,
     ScaleCommand,

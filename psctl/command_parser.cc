@@ -18,6 +18,8 @@ constexpr std::string_view kExamples[] = {
     "psctl attach                                  see how it goes; Ctrl-C leaves it running",
     "psctl status                                  running jobs, from any terminal",
     "psctl status runs/mnist-20240131-120000       one run, ended ones too",
+    "psctl top                                     watch a run; q leaves it running",
+    "psctl events                                  what was decided in a run, and why",
     "psctl runs                                    all runs of this folder",
     "psctl why                                     who waits for whom, since when",
     "psctl stop fashion-mnist-cnn                  end a job after the steps in hand",
@@ -144,6 +146,12 @@ void CommandParser::AddRuns() {
   runs->add_flag("--json", runs_command.is_json, "Print JSON")->excludes(prune);
   runs->add_flag("--names", runs_command.only_names, "Print the directories' names alone")
       ->excludes(prune, "--json");
+  top = app.add_subcommand("top", "Watch a running job on the whole terminal; q quits");
+  top->add_option("JOB", top_command.job, kJobHelp);
+  events = app.add_subcommand("events", "List what was decided in a run, and why");
+  events->add_option("JOB", events_command.job, kJobHelp);
+  events->add_flag("--follow", events_command.is_following, "Go on until the run ends");
+  events->add_flag("--json", events_command.is_json, "Print a line of JSON for each");
 }
 
 void CommandParser::AddHelp() {
@@ -198,6 +206,10 @@ void CommandParser::AddFleet() {
   drain->add_option("WORKER", drain_worker, "Its number, as psctl status lists it")->required();
   drain->add_option("JOB", drain_command.job, kJobHelp);
   drain->add_option("--grace", notice_grace, "It is killed when it takes longer; 1m");
+  pause = app.add_subcommand("pause", "Hand out no more work; workers wait, a checkpoint is made");
+  pause->add_option("JOB", pause_command.job, kJobHelp);
+  go_on = app.add_subcommand("continue", "Hand out work again after psctl pause");
+  go_on->add_option("JOB", pause_command.job, kJobHelp);
   notice = app.add_subcommand("notice", "Tell a worker or server that its machine is taken back");
   notice->add_option("WORKER", notice_worker, "Its number, as psctl status lists it; s0: server 0")
       ->required();

@@ -26,6 +26,10 @@ struct CommandParser {
   CLI::App* scale = nullptr;
   CLI::App* drain = nullptr;
   CLI::App* notice = nullptr;
+  CLI::App* pause = nullptr;
+  CLI::App* go_on = nullptr;
+  CLI::App* top = nullptr;
+  CLI::App* events = nullptr;
   CLI::App* attach = nullptr;
   CLI::App* resume = nullptr;
   TrainCommand train_command;
@@ -42,6 +46,9 @@ struct CommandParser {
   std::string drain_worker;
   std::vector<std::string> scale_words;
   ScaleCommand scale_command;  // all but its words
+  PauseCommand pause_command;
+  TopCommand top_command;
+  EventsCommand events_command;
   AttachCommand attach_command;
   ResumeCommand resume_command;
   CLI::App* catalog = nullptr;

@@ -69,6 +69,9 @@ int PrintAllRuns(
   for (const RunningJob& job : registry.Find()) {
     Result<proto::JobStatus> status = FetchStatus(job.paths);
     if (status.ok()) {
+      if (command.is_json) {
+        AddLastEvents(job.paths, &*status);
+      }
       jobs.push_back(std::move(status).value());
     } else if (FileLock::IsHeld(job.paths.lock())) {  // else it ended just now
       Fail(console, status.status());
@@ -104,9 +107,12 @@ int RunStatus(const StatusCommand& command, const Console& console, const RunReg
   if (!FileLock::IsHeld(run->lock())) {
     return PrintEndedRun(*run, command.is_json, console);
   }
-  const Result<proto::JobStatus> status = FetchStatus(*run);
+  Result<proto::JobStatus> status = FetchStatus(*run);
   if (!status.ok()) {
     return Fail(console, status.status());
+  }
+  if (command.is_json) {
+    AddLastEvents(*run, &*status);
   }
   console.out(
       command.is_json ? proto::StatusToJson(*status) : RenderStatus(*status, console.out_width));
@@ -242,6 +248,21 @@ int RunPsctl(
   if (const auto* scale = std::get_if<ScaleCommand>(&*command)) {
     return OnRun(scale->job, console, registry, [&](const RunPaths& run) {
       return RunScale(*scale, run, DayOf(SystemTime().UnixMicros()), console);
+    });
+  }
+  if (const auto* pause = std::get_if<PauseCommand>(&*command)) {
+    return OnRun(pause->job, console, registry, [&](const RunPaths& run) {
+      return RunPause(*pause, run, console);
+    });
+  }
+  if (const auto* top = std::get_if<TopCommand>(&*command)) {
+    return OnRun(top->job, console, registry, [&](const RunPaths& run) {
+      return RunTop(*top, run, console);
+    });
+  }
+  if (const auto* events = std::get_if<EventsCommand>(&*command)) {
+    return OnRun(events->job, console, registry, [&](const RunPaths& run) {
+      return RunEventList(*events, run, console);
     });
   }
   if (const auto* attach = std::get_if<AttachCommand>(&*command)) {

@@ -85,6 +85,13 @@ Result<Duration> ReleaseWorker(const RunPaths& run, WorkerId worker, Duration gr
   return Duration(std::chrono::milliseconds(reply.grace_ms));
 }
 
+Status AskToPause(const RunPaths& run, bool is_paused) {
+  PS_ASSIGN(
+      [[maybe_unused]] const auto reply,
+      Ask<proto::PauseReply>(run, proto::PauseRequest{is_paused}));
+  return Status::Ok();
+}
+
 Result<proto::ScaleReply> AskToScale(
     const RunPaths& run, const std::vector<proto::ScaleChange>& changes) {
   return Ask<proto::ScaleReply>(run, proto::ScaleRequest{changes});

@@ -25,6 +25,10 @@ Result<Duration> GiveNotice(const RunPaths& run, WorkerId worker, bool is_server
 /// The worker leaves for good: its group is to be smaller by one. Otherwise as GiveNotice.
 Result<Duration> ReleaseWorker(const RunPaths& run, WorkerId worker, Duration grace);
 
+/// Train leases are granted no more, or again. Errors: as FetchStatus; kInvalidArgument (the run
+/// is ending).
+Status AskToPause(const RunPaths& run, bool is_paused);
+
 /// Changes how many workers or servers are wanted; returns what is wanted now, and who is there.
 /// Errors: as FetchStatus; kNotFound, kInvalidArgument (as ScaleRequest).
 Result<proto::ScaleReply> AskToScale(

@@ -149,6 +149,24 @@ int RunDrain(const DrainCommand& command, const RunPaths& run, const Console& co
   return kExitOk;
 }
 
+int RunPause(const PauseCommand& command, const RunPaths& run, const Console& console) {
+  if (const Status runs = CheckRuns(run); !runs.ok()) {
+    return Fail(console, runs);
+  }
+  if (const Status asked = AskToPause(run, command.is_paused); !asked.ok()) {
+    return Fail(console, asked);
+  }
+  const std::string name = BaseName(run.root);
+  console.out(
+      command.is_paused
+          ? name +
+                " hands out no more work: workers finish what they have and wait, then a "
+                "checkpoint is made\npsctl status " +
+                name + " says how far it is; psctl continue " + name + " goes on\n"
+          : name + " goes on\n");
+  return kExitOk;
+}
+
 int RunScale(
     const ScaleCommand& command,
     const RunPaths& run,

@@ -35,12 +35,18 @@ struct ScaleCommand {
   std::string job;
 };
 
+struct PauseCommand {
+  bool is_paused = false;  // false: psctl continue
+  std::string job;
+};
+
 /// Words of the command line: "workers=8", "servers+=1", "fast=2,slow-=1", and at most one without
 /// "=", the job. Errors: kInvalidArgument saying what is wrong.
 Result<ScaleCommand> ParseScale(const std::vector<std::string>& words);
 
 int RunNotice(const NoticeCommand& command, const RunPaths& run, const Console& console);
 int RunDrain(const DrainCommand& command, const RunPaths& run, const Console& console);
+int RunPause(const PauseCommand& command, const RunPaths& run, const Console& console);
 /// `today` as "2026-07-20".
 int RunScale(
     const ScaleCommand& command,

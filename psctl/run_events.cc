@@ -227,13 +227,16 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
     lines->push_back(
         "training begins with " + Plural(CountWorkers(status), "worker") + " and " +
         Plural(status.shards.size(), "server shard"));
-  } else if (status.state == "training" && state_ == "waiting") {
+  } else if (status.state == "training" && (state_ == "waiting" || state_ == "paused")) {
     lines->push_back("training goes on");
   }
   const bool is_told = state_ == status.state && detail_ == status.detail;
   if (status.state == "training" && status.detail.starts_with("training has diverged") &&
       !is_told) {
     lines->push_back(Printable(status.detail));
+  }
+  if (status.state == "paused" && state_ != "paused") {
+    lines->push_back("paused: workers finish what they have and wait; psctl continue goes on");
   }
   if (status.state == "waiting" && !is_told) {
     lines->push_back("waiting: " + Printable(status.detail));

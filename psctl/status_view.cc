@@ -138,6 +138,12 @@ std::string RenderHead(const proto::JobStatus& status) {
     pairs.emplace_back(
         "overflowed", Plural(overflowed, "update") + " of a chunk, in part left out: not finite");
   }
+  if (status.usd_spent > 0 || status.usd_per_hour > 0) {
+    pairs.emplace_back(
+        "cost",
+        FormatUsd(status.usd_spent) + " USD so far, " + FormatUsd(status.usd_per_hour) +
+            " USD an hour");
+  }
   pairs.emplace_back("directory", Printable(status.run_directory));
   return RenderPairs(pairs);
 }

@@ -169,7 +169,15 @@ void FleetDesk::FillGroup(
     }
     const WorkerId seat = is_vacant ? seating.vacant[i] : job_->seats.AddScaled(group);
     const proto::WorkerGroup& settings = job_->seats.GroupOf(seat);
-    job_->log->Info("fleet_start", {{"worker", seat.value}, {"type", settings.type}});
+    job_->log->Info(
+        "fleet_start",
+        {{"worker", seat.value},
+         {"type", settings.type},
+         {"reason",
+          fmt::format(
+              "{} are wanted, {} are there or on the way",
+              job_->state.wanted[group],
+              seating.size() + i)}});
     job_->seats.Expect(seat);
     awaited_[seat] = call.now;
     job_->fleet->StartWorker(seat, settings);

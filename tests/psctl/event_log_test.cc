@@ -1,0 +1,132 @@
+#include "psctl/event_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "ps/base/random.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::string_view kLost =
+    "t=9.5 time=2026-11-22T21:03:17.264Z node=coordinator level=info event=worker_lost worker=3 "
+    "incarnation=4 reason=\"killed by signal 9: it said \\\"no\\\"\" steps=12";
+
+std::string TextOf(std::string_view line) {
+  const std::optional<LogLine> parsed = ParseLogLine(line);
+  const auto event = parsed ? EventOf(*parsed) : std::nullopt;
+  return event ? event->kind + ": " + event->text : "";
+}
+
+std::vector<std::string> TextsOf(const std::vector<proto::EventRow>& events) {
+  std::vector<std::string> texts;
+  for (const proto::EventRow& event : events) {
+    texts.push_back(event.text);
+  }
+  return texts;
+}
+
+std::string LineOf(std::string_view event) {
+  return "t=1 time=2026-11-22T21:03:17.000Z node=coordinator level=info event=" +
+         std::string(event) + "\n";
+}
+
+TEST(EventLogTest, ALineOfTheLogIsASentenceWithItsReason) {
+  EXPECT_EQ(
+      TextOf(kLost),
+      "revocation: worker 3 lost after 12 steps: killed by signal 9: it said \"no\"");
+  EXPECT_EQ(ParseLogLine(kLost)->unix_s, 1795381397.264);
+}
+
+TEST(EventLogTest, APartThatLacksAFieldIsLeftOut) {
+  const std::string head = "t=1 time=2026-11-22T21:03:17.000Z event=worker_never_joined worker=3";
+  EXPECT_EQ(TextOf(head + " waited_s=60"), "give-up: worker 3 never joined, waited 60 s");
+  EXPECT_EQ(TextOf(head + " reason=\"exited\""), "give-up: worker 3 never joined: exited");
+}
+
+TEST(EventLogTest, WhatIsNoLineOrOfNoInterestIsNoEvent) {
+  for (const std::string_view line :
+       {"",
+        "hello",
+        "=",
+        "event=paused",
+        "time=yesterday event=paused samples_counted=1",
+        "time=2026-13-22T21:03:17.000Z event=paused",
+        "time=2026-11-22T21:03:17.000Z event=\"paused",
+        "time=2026-11-22T21:03:17.000Z event=peer_closed peer=2",
+        "time=2026-11-22T21:03:17.000Z event=worker_lost"}) {
+    EXPECT_EQ(TextOf(line), "") << line;
+  }
+}
+
+TEST(EventLogTest, AnyBytesAreTaken) {
+  Random random(7);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string line(kLost);
+    for (uint64_t change = random.Below(4); change > 0; --change) {
+      line[random.Below(line.size())] = static_cast<char>(random.Below(256));
+    }
+    line.resize(random.Below(line.size() + 1));
+    TextOf(line);
+  }
+}
+
+/// A renamed event would be told no more, and nobody would notice.
+TEST(EventLogTest, EveryEventThatIsToldIsLoggedByTheCoordinator) {
+  std::string sources;
+  const std::filesystem::path folder = "ps/coordinator";  // tests run in the repository root
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".cc") {
+      std::ostringstream text;
+      text << std::ifstream(entry.path()).rdbuf();
+      sources += text.str();
+    }
+  }
+  for (const std::string_view event : ToldEvents()) {
+    EXPECT_THAT(sources, HasSubstr("\"" + std::string(event) + "\""));
+  }
+}
+
+TEST(EventLogTest, EventsAsTextAndAsJson) {
+  const proto::EventRow event = {0.25, "pause", "on \x1b[31mrequest"};
+  EXPECT_THAT(RenderEvent(event), HasSubstr("  pause       on ?[31mrequest"));
+  EXPECT_EQ(
+      EventToJson(event),
+      "{\"unix_s\":0.25,\"kind\":\"pause\",\"text\":\"on \\u001b[31mrequest\"}\n");
+}
+
+TEST(EventReaderTest, ReadsWhatIsNewAlsoBeyondARotation) {
+  std::string pattern = ::testing::TempDir() + "events-XXXXXX";
+  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+  const RunPaths run{pattern};
+  std::filesystem::create_directories(run.logs());
+  EventReader reader(run);
+  EXPECT_FALSE(reader.ReadNew().ok()) << "there is no log";
+  const auto append = [&](const std::string& text) {
+    std::ofstream(run.coordinator_log(), std::ios::app) << text;
+  };
+  append(LineOf("paused") + LineOf("shard_is_back shard=1").substr(0, 30));
+  EXPECT_EQ(reader.ReadNew()->size(), 1U);
+  append(LineOf("shard_is_back shard=1").substr(30));
+  EXPECT_THAT(TextsOf(*reader.ReadNew()), ElementsAre("shard 1 is back"));
+  EXPECT_THAT(*reader.ReadNew(), IsEmpty());
+  append(LineOf("shard_is_back shard=2"));
+  std::filesystem::copy_file(run.coordinator_log(), run.coordinator_log() + ".1");
+  std::ofstream(run.coordinator_log()) << LineOf("shard_is_back shard=3");
+  EXPECT_THAT(TextsOf(*reader.ReadNew()), ElementsAre("shard 2 is back", "shard 3 is back"));
+  EXPECT_EQ(EventReader(run).ReadNew()->size(), 4U) << "the log before, too";
+  std::filesystem::remove_all(pattern);
+}
+
+}  // namespace
+}  // namespace ps::psctl

@@ -1,0 +1,122 @@
+#include "psctl/top_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "tests/psctl/golden.h"
+#include "tests/psctl/sample_status.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Le;
+using ::testing::ResultOf;
+using ::testing::SizeIs;
+
+TopSnapshot MakeSnapshot() {
+  TopSnapshot snapshot;
+  snapshot.status = MakeStatus();
+  proto::JobStatus& status = snapshot.status;
+  status.usd_spent = 0.0321;
+  status.usd_per_hour = 2.3;
+  status.workers[1].clock = 698;
+  for (proto::WorkerRow& row : status.workers) {
+    row.type = "g4dn.xlarge";
+    row.usd_per_hour = 0.526;
+  }
+  for (proto::ShardRow& row : status.shards) {
+    row.received_bytes_per_s = 12.5e6;
+    row.sent_bytes_per_s = 14.5e6;
+  }
+  status.checkpoints.is_on = true;
+  status.checkpoints.newest = 3;
+  status.checkpoints.age_s = 12.25;
+  for (int i = 0; i < 30; ++i) {
+    snapshot.losses.push_back(2.3 * std::exp(-0.1 * i));
+    status.events.push_back(
+        {1706702400.0 + i, "checkpoint", "checkpoint " + std::to_string(i) + " written in 0.2 s"});
+  }
+  return snapshot;
+}
+
+std::string Screen(const TopSnapshot& snapshot, size_t width, size_t height) {
+  std::string text;
+  for (const std::string& line : RenderTop(snapshot, width, height)) {
+    text += line + "\n";
+  }
+  return text;
+}
+
+class TopViewTest : public ::testing::Test {
+ protected:
+  TopViewTest() {
+    ::setenv("TZ", "UTC", 1);
+    ::tzset();
+  }
+};
+
+TEST_F(TopViewTest, ASmallTerminalShowsWhatMattersMost) {
+  EXPECT_EQ(Screen(MakeSnapshot(), 80, 24), Golden("top_80x24.txt"));
+}
+
+TEST_F(TopViewTest, ALargeTerminalShowsAll) {
+  EXPECT_EQ(Screen(MakeSnapshot(), 120, 40), Golden("top_120x40.txt"));
+}
+
+TEST_F(TopViewTest, FitsIntoEverySize) {
+  TopSnapshot snapshot = MakeSnapshot();
+  for (uint32_t i = 10; i < 40; ++i) {
+    snapshot.status.workers.push_back(MakeWorkerRow(i, i, "computing"));
+    snapshot.status.shards.push_back(snapshot.status.shards[0]);
+  }
+  snapshot.trouble = "the coordinator does not answer; waiting for it: " + std::string(200, 'x');
+  for (size_t width = 1; width < 140; width += 3) {
+    for (size_t height = 1; height < 60; height += 2) {
+      const std::vector<std::string> lines = RenderTop(snapshot, width, height);
+      EXPECT_THAT(lines, SizeIs(Le(height)));
+      EXPECT_THAT(lines, Each(ResultOf([](const std::string& l) { return l.size(); }, Le(width))));
+    }
+  }
+}
+
+TEST_F(TopViewTest, ManyWorkersLeaveRoomForServersAndEvents) {
+  TopSnapshot snapshot = MakeSnapshot();
+  for (uint32_t i = 10; i < 70; ++i) {
+    snapshot.status.workers.push_back(MakeWorkerRow(i, i, "computing"));
+  }
+  const std::string screen = Screen(snapshot, 80, 24);
+  EXPECT_THAT(screen, HasSubstr("more workers"));
+  EXPECT_THAT(screen, HasSubstr("serving"));
+  EXPECT_THAT(screen, HasSubstr("checkpoint 29 written"));
+}
+
+TEST_F(TopViewTest, ALostCoordinatorIsSaid) {
+  TopSnapshot snapshot;
+  snapshot.trouble = "the coordinator does not answer; waiting for it";
+  EXPECT_THAT(Screen(snapshot, 80, 24), HasSubstr("waiting for it"));
+}
+
+TEST_F(TopViewTest, NothingOfOthersReachesTheTerminalAsItIs) {
+  TopSnapshot snapshot = MakeSnapshot();
+  snapshot.status.name = "a\x1b[2J";
+  snapshot.status.detail = "b\x1b[2J";
+  snapshot.status.workers[0].host = "c\x1b[2J";
+  snapshot.status.events.back().text = "d\x1b[2J";
+  EXPECT_EQ(Screen(snapshot, 120, 40).find('\x1b'), std::string::npos);
+}
+
+TEST(SparklineTest, GoesFromTheLeastToTheLargest) {
+  EXPECT_EQ(Sparkline({1, 2, 10}, 8), "_.@");
+  EXPECT_EQ(Sparkline({1, 2, 10}, 2), "_@");
+  EXPECT_EQ(Sparkline({5, 5}, 8), "__");
+  EXPECT_EQ(Sparkline({1, std::nan(""), HUGE_VAL, 2}, 8), "_!!@");
+  EXPECT_EQ(Sparkline({}, 8), "");
+}
+
+}  // namespace
+}  // namespace ps::psctl
