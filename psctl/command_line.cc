@@ -235,6 +235,15 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     parser.pause_command.is_paused = parser.pause->parsed();
     return Command(parser.pause_command);
   }
+  if (parser.replay->parsed()) {
+    parser.replay_command.notice_s = 0;
+    if (parser.replay_notice != "none") {
+      PS_ASSIGN(parser.replay_command.notice_s, ParseDuration("--notice", parser.replay_notice));
+    }
+    PS_TRY(ParseSettings(parser.settings).status());
+    parser.replay_command.settings = parser.settings;
+    return Command(parser.replay_command);
+  }
   if (parser.drain->parsed()) {
     return DrainOf(parser);
   }

@@ -14,6 +14,7 @@
 #include "psctl/model_command.h"
 #include "psctl/plan_command.h"
 #include "psctl/profile_command.h"
+#include "psctl/replay_command.h"
 #include "psctl/resume_command.h"
 #include "psctl/runs_command.h"
 #include "psctl/top_command.h"
@@ -50,6 +51,7 @@ using Command = std::variant<
     StopCommand,
     TopCommand,
     EventsCommand,
+    ReplayCommand,
     PauseCommand,
     NoticeCommand,
     DrainCommand,

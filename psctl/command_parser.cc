@@ -111,6 +111,7 @@ CommandParser::CommandParser() {
   resume->add_flag(
       "--detach", resume_command.is_detached, "Return when the run listens; it goes on by itself");
   AddFleet();
+  AddReplay();
   AddCatalog();
   AddCheckpoint();
   AddProfile();
@@ -216,6 +217,29 @@ void CommandParser::AddFleet() {
   notice->add_option("JOB", notice_command.job, kJobHelp);
   notice->add_option(
       "--grace", notice_grace, "Until it has to be gone, as in 30s; it is killed then; 10s");
+}
+
+void CommandParser::AddReplay() {
+  ReplayScale& part = replay_command.scale;
+  replay = app.add_subcommand("replay", "Train while workers come and go as a trace says");
+  replay
+      ->add_option(
+          "TRACE", replay_command.trace_path, "TIME,COUNT or TIME,add|remove,NODE lines, or JSON")
+      ->required();
+  replay->add_option("JOB.json", replay_command.job_path, "Job file")->required();
+  replay->add_option("--set", settings, "Change a field of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  replay->add_option("--speedup", part.speedup, "Seconds of the trace in one of the clock; 60");
+  replay->add_option("--from-hour", part.from_hours, "Hour of the trace to begin at; 0");
+  replay->add_option("--hours", part.hours, "Hours of the trace; all of it if absent");
+  replay->add_option(
+      "--nodes", part.nodes_max, "Scale counts so that the largest is this; as they are if absent");
+  replay->add_option("--unit", replay_command.unit, "Of the lines' times: ms, s or h; ms");
+  replay->add_option(
+      "--notice", replay_notice, "Before a machine goes, in the trace's time; none: no word; 2m");
+  replay->add_option("--plot", replay_command.plot_path, "Plot; replay.svg of the run if absent")
+      ->type_name("FILE.svg");
 }
 
 void CommandParser::AddCatalog() {

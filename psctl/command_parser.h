@@ -47,6 +47,9 @@ struct CommandParser {
   std::vector<std::string> scale_words;
   ScaleCommand scale_command;  // all but its words
   PauseCommand pause_command;
+  CLI::App* replay = nullptr;
+  ReplayCommand replay_command;
+  std::string replay_notice = "2m";
   TopCommand top_command;
   EventsCommand events_command;
   AttachCommand attach_command;
@@ -89,6 +92,7 @@ struct CommandParser {
  private:
   void AddRuns();
   void AddFleet();
+  void AddReplay();
   void AddHelp();
   void AddProfile();
   void AddCatalog();

@@ -270,6 +270,9 @@ int RunPsctl(
       return RunAttach(*attach, run, console);
     });
   }
+  if (const auto* replay = std::get_if<ReplayCommand>(&*command)) {
+    return RunReplay(*replay, console, registry);
+  }
   if (const auto* resume = std::get_if<ResumeCommand>(&*command)) {
     return RunResume(*resume, console, registry);
   }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "ps/proto/messages.h"
 #include "psctl/console.h"
 #include "psctl/run_directory.h"
 

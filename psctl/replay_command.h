@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "psctl/console.h"
+#include "psctl/replay_trace.h"
+#include "psctl/run_registry.h"
+
+namespace ps::psctl {
+
+struct ReplayCommand {
+  std::string trace_path;
+  std::string job_path;
+  std::vector<std::string> settings;  // as psctl train takes them
+  ReplayScale scale;
+  std::string unit = "ms";  // of the trace's times: ms, s or h
+  double notice_s = 120;    // of the trace; 0: machines go without a word
+  std::string plot_path;    // empty: replay.svg in the run directory
+};
+
+/// Seconds of "ms", "s" or "h". Errors: kInvalidArgument.
+Result<double> SecondsOfUnit(const std::string& unit);
+
+/// Trains the job on this machine, with as many workers as the trace has machines at each moment,
+/// then ends it and says what that came to. Returns the exit code.
+int RunReplay(const ReplayCommand& command, const Console& console, const RunRegistry& registry);
+
+}  // namespace ps::psctl

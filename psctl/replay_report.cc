@@ -1,0 +1,212 @@
+#include "psctl/replay_report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string_view>
+
+#include "ps/base/text.h"
+#include "psctl/run_events.h"
+#include "psctl/tables.h"
+
+namespace ps::psctl {
+namespace {
+
+/// Speed is measured over windows of this length in which the fleet is whole.
+constexpr double kWindowS = 1;
+constexpr size_t kPlotPointsMax = 1000;
+constexpr double kPlotLeft = 84;
+constexpr double kPlotRight = 736;
+constexpr double kPanelHeight = 120;
+
+constexpr std::string_view kReplayStyle = R"(<style>
+  .page { fill: #ffffff } .ink { fill: #1b1f24 } .soft { fill: #57606a } .axis { stroke: #d0d7de }
+  .line { fill: none; stroke-width: 1.5 } .a { stroke: #57606a } .b { stroke: #0550ae }
+  text { font: 12px system-ui, sans-serif } .title { font-size: 17px; font-weight: 600 }
+  @media (prefers-color-scheme: dark) {
+    .page { fill: #0d1117 } .ink { fill: #e6edf3 } .soft { fill: #9da7b3 } .axis { stroke: #30363d }
+    .a { stroke: #9da7b3 } .b { stroke: #79c0ff }
+  }
+</style>
+)";
+
+uint32_t StalledIn(const proto::JobStatus& status) {
+  return static_cast<uint32_t>(std::ranges::count_if(status.workers, [](const auto& row) {
+    return row.incarnation != Incarnation() && row.state == "waiting";
+  }));
+}
+
+std::string NodeTime(double node_s, double all) {
+  return fmt::format(
+      "{} node-seconds{}",
+      FormatFixed(node_s, 1),
+      all > 0 ? " (" + FormatPercent(node_s / all) + ")" : "");
+}
+
+using ValueOf = std::function<double(const ReplayPoint&)>;
+
+struct Panel {
+  std::string title;
+  std::vector<std::pair<std::string_view, ValueOf>> lines;  // class, value
+};
+
+void DrawPanel(
+    const Panel& panel, const std::vector<ReplayPoint>& points, double top, std::string* svg) {
+  double most = 0;
+  for (const ReplayPoint& point : points) {
+    for (const auto& [style, value] : panel.lines) {
+      most = std::isfinite(value(point)) ? std::max(most, value(point)) : most;
+    }
+  }
+  most = most > 0 ? most : 1;
+  const double end_s = points.empty() || points.back().at_s <= 0 ? 1 : points.back().at_s;
+  const double bottom = top + kPanelHeight;
+  *svg += fmt::format(
+      "<text class=\"ink\" x=\"{}\" y=\"{}\">{}</text>\n"
+      "<line class=\"axis\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n"
+      "<text class=\"soft\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n"
+      "<text class=\"soft\" x=\"{}\" y=\"{}\" text-anchor=\"end\">0</text>\n",
+      kPlotLeft,
+      top - 8,
+      panel.title,
+      kPlotLeft,
+      bottom,
+      kPlotRight,
+      bottom,
+      kPlotLeft - 8,
+      top + 10,
+      most >= 100 ? FormatRate(most) : fmt::format("{:.3g}", most),
+      kPlotLeft - 8,
+      bottom);
+  const size_t every = points.size() / kPlotPointsMax + 1;
+  for (const auto& [style, value] : panel.lines) {
+    std::string path;
+    for (size_t i = 0; i < points.size(); i += every) {
+      const double v = value(points[i]);
+      if (std::isfinite(v)) {
+        path += fmt::format(
+            "{}{:.1f},{:.1f}",
+            path.empty() ? "" : " ",
+            kPlotLeft + (kPlotRight - kPlotLeft) * points[i].at_s / end_s,
+            bottom - kPanelHeight * std::clamp(v / most, 0.0, 1.0));
+      }
+    }
+    *svg += fmt::format("<polyline class=\"line {}\" points=\"{}\"/>\n", style, path);
+  }
+}
+
+}  // namespace
+
+void ReplayMeter::Look(double at_s, uint32_t available, const proto::JobStatus& status) {
+  const auto present = static_cast<uint32_t>(CountWorkers(status));
+  const double dt = report_.points.empty() ? 0 : at_s - report_.points.back().at_s;
+  if (!is_begun_) {
+    is_begun_ = true;
+    samples_before_ = status.samples_counted;
+    joins_before_ = status.joins;
+    steps_lost_before_ = status.steps_lost;
+    usd_before_ = status.usd_spent;
+  }
+  const uint32_t working = std::min(present, available);
+  report_.seconds = at_s;
+  report_.node_s += available * dt;
+  report_.idle_node_s += (available - working) * dt;
+  report_.stalled_node_s += std::min(StalledIn(status), working) * dt;
+  report_.samples = status.samples_counted - std::min(status.samples_counted, samples_before_);
+  report_.joins = status.joins - std::min(status.joins, joins_before_);
+  report_.steps_lost = status.steps_lost - std::min(status.steps_lost, steps_lost_before_);
+  report_.usd = status.usd_spent - usd_before_;
+  report_.loss = status.train_loss;
+  const bool is_same = !report_.points.empty() && report_.points.back().available == available &&
+                       report_.points.back().present == present;
+  report_.points.push_back({at_s, available, present, status.samples_per_s, status.train_loss});
+  if (present != available || available == 0 || !is_same) {
+    full_since_s_ = -1;
+    return;
+  }
+  if (full_since_s_ < 0) {
+    full_since_s_ = at_s;
+    samples_then_ = status.samples_counted;
+  } else if (at_s - full_since_s_ >= kWindowS) {
+    const uint64_t done = status.samples_counted - std::min(status.samples_counted, samples_then_);
+    speeds_.push_back(static_cast<double>(done) / (at_s - full_since_s_) / available);
+    full_since_s_ = at_s;
+    samples_then_ = status.samples_counted;
+  }
+}
+
+ReplayReport ReplayMeter::Finish() const {
+  ReplayReport report = report_;
+  std::vector<double> speeds = speeds_;
+  if (!speeds.empty()) {
+    const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
+    std::nth_element(speeds.begin(), middle, speeds.end());
+    report.samples_ideal = *middle * report.node_s;
+  }
+  return report;
+}
+
+std::string RenderReplay(const ReplayReport& report) {
+  std::vector<std::pair<std::string, std::string>> pairs = {
+      {"job", Printable(report.job)},
+      {"trace", Printable(report.trace)},
+      {"time",
+       FormatDuration(report.seconds) + " for " + FormatDuration(report.seconds * report.speedup) +
+           " of the trace"},
+      {"samples", FormatCount(report.samples)},
+  };
+  pairs.emplace_back(
+      "of the ideal",
+      report.samples_ideal > 0
+          ? FormatPercent(static_cast<double>(report.samples) / report.samples_ideal) +
+                " of a fleet that loses nothing at joins and leaves"
+          : "not known: the fleet was never whole for long enough");
+  pairs.emplace_back("available", NodeTime(report.node_s, 0));
+  pairs.emplace_back("idle", NodeTime(report.idle_node_s, report.node_s));
+  pairs.emplace_back("stalled", NodeTime(report.stalled_node_s, report.node_s));
+  pairs.emplace_back(
+      "revocations",
+      FormatCount(report.revocations) + ", " + Plural(report.joins, "join") + ", " +
+          Plural(report.steps_lost, "step") + " lost");
+  pairs.emplace_back(
+      "cost", report.usd > 0 ? FormatUsd(report.usd) + " USD" : "- (no usd_per_hour in the job)");
+  pairs.emplace_back("loss", FormatLoss(report.loss));
+  if (report.loss_wanted > 0) {
+    pairs.emplace_back(
+        "goal",
+        "loss " + FormatLoss(report.loss_wanted) +
+            (report.loss <= report.loss_wanted ? ": met" : ": not met"));
+  }
+  return RenderPairs(pairs);
+}
+
+std::string PlotReplay(const ReplayReport& report) {
+  const Panel panels[] = {
+      {"machines: available (grey), workers that take part (blue)",
+       {{"a", [](const ReplayPoint& p) { return static_cast<double>(p.available); }},
+        {"b", [](const ReplayPoint& p) { return static_cast<double>(p.present); }}}},
+      {"samples/s", {{"b", [](const ReplayPoint& p) { return p.samples_per_s; }}}},
+      {"training loss", {{"b", [](const ReplayPoint& p) { return p.loss; }}}},
+  };
+  std::string svg =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 600\" width=\"760\">\n" +
+      std::string(kReplayStyle) + "<rect class=\"page\" width=\"760\" height=\"600\"/>\n";
+  svg += fmt::format(
+      "<text class=\"ink title\" x=\"24\" y=\"34\">A replay at {:g} times the speed</text>\n",
+      report.speedup);
+  double top = 80;
+  for (const Panel& panel : panels) {
+    DrawPanel(panel, report.points, top, &svg);
+    top += kPanelHeight + 48;
+  }
+  svg += fmt::format(
+      "<text class=\"soft\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{} of the trace</text>\n",
+      kPlotRight,
+      top - 28,
+      FormatDuration(report.seconds * report.speedup));
+  return svg + "</svg>\n";
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ps/proto/messages.h"
+#include "psctl/replay_trace.h"
+
+namespace ps::psctl {
+
+/// A replay at one moment.
+struct ReplayPoint {
+  double at_s = 0;         // of the clock, since the replay's beginning
+  uint32_t available = 0;  // machines that the trace has
+  uint32_t present = 0;    // workers that take part
+  double samples_per_s = 0;
+  double loss = 0;
+};
+
+/// What a replay came to. Times are of the clock.
+struct ReplayReport {
+  std::string job;
+  std::string trace;
+  double speedup = 1;
+  double seconds = 0;
+  uint64_t samples = 0;
+  double samples_ideal = 0;   // of a fleet that loses nothing at joins and leaves; 0: not known
+  double node_s = 0;          // that the trace had
+  double idle_node_s = 0;     // of these: no worker took part
+  double stalled_node_s = 0;  // a worker took part, and waited
+  uint64_t revocations = 0;   // workers that the trace took
+  uint64_t joins = 0;
+  uint64_t steps_lost = 0;
+  double usd = 0;
+  double loss = 0;
+  double loss_wanted = 0;  // run.stop_at_loss; 0: none
+  std::vector<ReplayPoint> points;
+};
+
+/// Adds up what a replay comes to, from one look at the run after the other.
+class ReplayMeter {
+ public:
+  explicit ReplayMeter(ReplayReport begun) : report_(std::move(begun)) {}
+
+  /// Requires: `at_s` ascends.
+  void Look(double at_s, uint32_t available, const proto::JobStatus& status);
+
+  void NoteRevoked(uint64_t workers) { report_.revocations += workers; }
+
+  /// The speed of one machine is the median of what each made while all that there were took part.
+  ReplayReport Finish() const;
+
+ private:
+  ReplayReport report_;
+  bool is_begun_ = false;
+  uint64_t samples_before_ = 0;
+  uint64_t joins_before_ = 0;
+  uint64_t steps_lost_before_ = 0;
+  double usd_before_ = 0;
+  double full_since_s_ = -1;
+  uint64_t samples_then_ = 0;
+  std::vector<double> speeds_;  // samples/s of one machine
+};
+
+std::string RenderReplay(const ReplayReport& report);
+
+/// Fleet, speed and loss over time, above each other.
+std::string PlotReplay(const ReplayReport& report);
+
+}  // namespace ps::psctl

@@ -1,0 +1,210 @@
+#include "psctl/replay_trace.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "ps/base/text.h"
+#include "ps/proto/json_dom.h"
+
+namespace ps::psctl {
+namespace {
+
+constexpr size_t kTraceStepsMax = 1'000'000;
+constexpr double kTraceSecondsMax = 1e9;
+
+template <typename T>
+bool ParseWhole(std::string_view text, T* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+std::vector<std::string_view> SplitAt(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) {
+      return parts;
+    }
+    text.remove_prefix(at + 1);
+  }
+}
+
+/// Takes steps in order; of several at one time the last one counts.
+class TraceBuilder {
+ public:
+  /// Errors: kInvalidArgument, without the place.
+  Status Add(double at_s, uint64_t nodes) {
+    if (!(at_s >= 0 && at_s <= kTraceSecondsMax)) {
+      return Status::InvalidArgument("the time is not within 0 and 1e9 s");
+    }
+    if (nodes > kTraceNodesMax) {
+      return Status::InvalidArgument(
+          fmt::format("{} machines; at most {} are taken", nodes, kTraceNodesMax));
+    }
+    if (at_s < trace_.end_s) {
+      return Status::InvalidArgument("the time is before that of the line above");
+    }
+    if (trace_.steps.size() >= kTraceStepsMax) {
+      return Status::InvalidArgument(fmt::format("more than {} steps", kTraceStepsMax));
+    }
+    trace_.end_s = at_s;
+    auto& steps = trace_.steps;
+    const auto count = static_cast<uint32_t>(nodes);
+    if (steps.empty() && at_s > 0) {
+      steps.push_back({0, 0});
+    }
+    if (!steps.empty() && steps.back().at_s == at_s) {
+      steps.pop_back();
+    }
+    if (steps.empty() || steps.back().nodes != count) {
+      steps.push_back({at_s, count});
+    }
+    return Status::Ok();
+  }
+
+  AvailabilityTrace Take(double end_s) {
+    trace_.end_s = std::max(trace_.end_s, end_s);
+    return std::move(trace_);
+  }
+
+ private:
+  AvailabilityTrace trace_;
+};
+
+Result<AvailabilityTrace> ParseLines(
+    std::string_view text, const std::string& name, double unit_s) {
+  TraceBuilder builder;
+  std::set<std::string, std::less<>> nodes;
+  size_t number = 0;
+  for (std::string_view line : SplitAt(text, '\n')) {
+    ++number;
+    const auto wrong = [&](std::string_view why) {
+      return Status::InvalidArgument(fmt::format("{}:{}: {}", name, number, why));
+    };
+    line.remove_suffix(line.ends_with('\r') ? 1 : 0);
+    if (line.empty()) {
+      continue;
+    }
+    const std::vector<std::string_view> cells = SplitAt(line, ',');
+    double time = 0;
+    if (cells.size() < 2 || cells.size() > 3 || !ParseWhole(cells[0], &time)) {
+      return wrong(
+          "expected TIME,COUNT or TIME,add|remove,NODE; got '" + Printable(Clip(line, 40)) + "'");
+    }
+    uint64_t count = 0;
+    if (cells.size() == 3) {
+      const bool is_add = cells[1] == "add";
+      if (!is_add && cells[1] != "remove") {
+        return wrong("expected add or remove; got '" + Printable(Clip(cells[1], 40)) + "'");
+      }
+      const bool is_new =
+          is_add ? nodes.emplace(cells[2]).second : nodes.erase(std::string(cells[2])) > 0;
+      if (!is_new) {
+        return wrong(
+            "node '" + Printable(Clip(cells[2], 40)) +
+            (is_add ? "' is there already" : "' is not there"));
+      }
+      count = nodes.size();
+    } else if (!ParseWhole(cells[1], &count)) {
+      return wrong("expected a count of machines; got '" + Printable(Clip(cells[1], 40)) + "'");
+    }
+    if (const Status added = builder.Add(time * unit_s, count); !added.ok()) {
+      return wrong(added.message());
+    }
+  }
+  AvailabilityTrace trace = builder.Take(0);
+  if (trace.steps.empty()) {
+    return Status::InvalidArgument(name + ": the trace is empty");
+  }
+  return trace;
+}
+
+Result<AvailabilityTrace> ParseTraceJson(std::string_view text, const std::string& name) {
+  PS_ASSIGN(const proto::JsonValue root, proto::ParseJson(text, name));
+  const proto::JsonValue* const gap = root.At("metadata.gap_seconds");
+  const proto::JsonValue* const data = root.At("data");
+  double gap_s = 0;
+  if (gap == nullptr || !ParseWhole(gap->text, &gap_s) || !(gap_s > 0)) {
+    return proto::ErrorAtPath(
+        name, root, "metadata.gap_seconds", "expected metadata.gap_seconds, a number above 0");
+  }
+  if (data == nullptr || data->kind != proto::JsonValue::Kind::kList || data->children.empty()) {
+    return proto::ErrorAtPath(name, root, "data", "expected data, a list of counts");
+  }
+  TraceBuilder builder;
+  double at_s = 0;
+  for (const proto::JsonValue& value : data->children) {
+    uint64_t count = 0;
+    const bool is_count = ParseWhole(value.text, &count);
+    const Status added = is_count ? builder.Add(at_s, count)
+                                  : Status::InvalidArgument("expected a count of machines");
+    if (!added.ok()) {
+      return proto::ErrorAt(name, value.place, std::string(added.message()));
+    }
+    at_s += gap_s;
+  }
+  return builder.Take(at_s);
+}
+
+}  // namespace
+
+Result<AvailabilityTrace> ParseTrace(
+    std::string_view text, const std::string& name, double unit_s) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const bool is_json = first != std::string_view::npos && text[first] == '{';
+  return is_json ? ParseTraceJson(text, name) : ParseLines(text, name, unit_s);
+}
+
+Result<AvailabilityTrace> CutTrace(const AvailabilityTrace& trace, const ReplayScale& scale) {
+  const double from_s = scale.from_hours * 3600;
+  if (!(scale.speedup >= 1 && scale.speedup <= 1e6)) {
+    return Status::InvalidArgument("--speedup wants a number from 1 to 1000000, as in 60");
+  }
+  const double end_s =
+      scale.hours > 0 ? std::min(trace.end_s, from_s + scale.hours * 3600) : trace.end_s;
+  if (!(from_s >= 0 && from_s < end_s)) {
+    return Status::InvalidArgument(fmt::format(
+        "the trace is {:.2f} h long, and there is nothing of it after {:.2f} h",
+        trace.end_s / 3600,
+        from_s / 3600));
+  }
+  uint32_t most = 0;
+  for (const TraceStep& step : trace.steps) {
+    most = std::max(most, step.nodes);
+  }
+  const double factor = scale.nodes_max == 0 || most == 0
+                            ? 1
+                            : static_cast<double>(scale.nodes_max) / static_cast<double>(most);
+  AvailabilityTrace cut;
+  cut.end_s = (end_s - from_s) / scale.speedup;
+  for (const TraceStep& step : trace.steps) {
+    if (step.at_s >= end_s) {
+      break;
+    }
+    const double at_s = std::max(0.0, step.at_s - from_s) / scale.speedup;
+    const auto nodes = static_cast<uint32_t>(std::lround(step.nodes * factor));
+    if (!cut.steps.empty() && cut.steps.back().at_s == at_s) {
+      cut.steps.pop_back();
+    }
+    if (cut.steps.empty() || cut.steps.back().nodes != nodes) {
+      cut.steps.push_back({at_s, nodes});
+    }
+  }
+  return cut;
+}
+
+double NodeSeconds(const AvailabilityTrace& trace) {
+  double sum = 0;
+  for (size_t i = 0; i < trace.steps.size(); ++i) {
+    const double end_s = i + 1 < trace.steps.size() ? trace.steps[i + 1].at_s : trace.end_s;
+    sum += trace.steps[i].nodes * (end_s - trace.steps[i].at_s);
+  }
+  return sum;
+}
+
+}  // namespace ps::psctl

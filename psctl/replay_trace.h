@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/base/status.h"
+
+namespace ps::psctl {
+
+/// From `at_s` on, `nodes` machines can be had.
+struct TraceStep {
+  double at_s = 0;  // since the trace's beginning
+  uint32_t nodes = 0;
+
+  friend bool operator==(const TraceStep&, const TraceStep&) = default;
+};
+
+/// How many machines could be had over time: at least one step, the first one at 0, times ascend,
+/// and each step changes the count.
+struct AvailabilityTrace {
+  std::vector<TraceStep> steps;
+  double end_s = 0;  // when the recording ends
+};
+
+inline constexpr uint32_t kTraceNodesMax = 1024;
+
+/// Reads a trace: lines of `time,count`, or of `time,add|remove,node`, in units of `unit_s`
+/// seconds; or JSON with metadata.gap_seconds and a list `data` of counts. Errors:
+/// kInvalidArgument with `name` and the line.
+Result<AvailabilityTrace> ParseTrace(std::string_view text, const std::string& name, double unit_s);
+
+/// What of a trace is replayed, and how.
+struct ReplayScale {
+  double from_hours = 0;   // of the trace
+  double hours = 0;        // of the trace; 0: to its end
+  double speedup = 60;     // seconds of the trace in one of the clock
+  uint32_t nodes_max = 0;  // counts are scaled so that the largest is this; 0: they are as they are
+};
+
+/// The part of the trace that is replayed, in seconds of the clock. Errors: kInvalidArgument (it
+/// has nothing there, or numbers make no sense).
+Result<AvailabilityTrace> CutTrace(const AvailabilityTrace& trace, const ReplayScale& scale);
+
+/// Machines times seconds.
+double NodeSeconds(const AvailabilityTrace& trace);
+
+}  // namespace ps::psctl

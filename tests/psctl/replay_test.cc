@@ -1,0 +1,133 @@
+// Availability traces, and what a replay of one comes to.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ps/base/file.h"
+#include "ps/base/random.h"
+#include "psctl/replay_report.h"
+#include "psctl/replay_trace.h"
+#include "tests/psctl/sample_status.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<TraceStep> StepsOf(const std::string& text) {
+  const auto trace = ParseTrace(text, "t.csv", 0.001);
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  return trace.ok() ? trace->steps : std::vector<TraceStep>();
+}
+
+std::string TraceError(const std::string& text) {
+  const auto trace = ParseTrace(text, "t.csv", 0.001);
+  return trace.ok() ? "" : std::string(trace.status().message());
+}
+
+TEST(TraceTest, CountsOverTimeAreRead) {
+  EXPECT_THAT(
+      StepsOf("0,1\n0,2\n2000,2\r\n\n3000,1\n"), ElementsAre(TraceStep{0, 2}, TraceStep{3, 1}));
+  EXPECT_THAT(StepsOf("1000,4\n"), ElementsAre(TraceStep{0, 0}, TraceStep{1, 4}));
+}
+
+TEST(TraceTest, NodesThatComeAndGoAreCounted) {
+  EXPECT_THAT(
+      StepsOf("0,add,a\n0,add,b\n1000,remove,a\n2000,add,c\n"),
+      ElementsAre(TraceStep{0, 2}, TraceStep{1, 1}, TraceStep{2, 2}));
+}
+
+TEST(TraceTest, JsonIsRead) {
+  const auto trace =
+      ParseTrace(R"({"metadata": {"gap_seconds": 600}, "data": [1, 1, 0, 1]})", "t.json", 0.001);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_THAT(trace->steps, ElementsAre(TraceStep{0, 1}, TraceStep{1200, 0}, TraceStep{1800, 1}));
+  EXPECT_EQ(trace->end_s, 2400);
+}
+
+TEST(TraceTest, AMistakeIsNamedWithItsLine) {
+  EXPECT_EQ(
+      TraceError("0,1\nx,2\n"), "t.csv:2: expected TIME,COUNT or TIME,add|remove,NODE; got 'x,2'");
+  EXPECT_EQ(TraceError("0,1\n5,-2\n"), "t.csv:2: expected a count of machines; got '-2'");
+  EXPECT_EQ(TraceError("5,1\n\n4,2\n"), "t.csv:3: the time is before that of the line above");
+  EXPECT_EQ(TraceError("0,add,a\n1,add,a\n"), "t.csv:2: node 'a' is there already");
+  EXPECT_EQ(TraceError("0,remove,\x1b[2J\n"), "t.csv:1: node '?[2J' is not there");
+  EXPECT_EQ(TraceError("0,grow,a\n"), "t.csv:1: expected add or remove; got 'grow'");
+  EXPECT_EQ(TraceError("0,1025\n"), "t.csv:1: 1025 machines; at most 1024 are taken");
+  EXPECT_EQ(TraceError("nan,1\n"), "t.csv:1: the time is not within 0 and 1e9 s");
+  EXPECT_EQ(TraceError("\n"), "t.csv: the trace is empty");
+  EXPECT_THAT(
+      TraceError(R"({"data": [1]})"), HasSubstr("t.csv:1:1: expected metadata.gap_seconds"));
+  EXPECT_THAT(
+      TraceError("{\"metadata\": {\"gap_seconds\": 1},\n\"data\": [1, \"x\"]}"),
+      HasSubstr("t.csv:2:13: expected a count"));
+}
+
+TEST(TraceTest, AnyBytesAreTaken) {
+  const std::string sources[] = {
+      "0,1\n1000,2\n2000,7\n",
+      "0,add,a\n1,remove,a\n",
+      R"({"metadata": {"gap_seconds": 600}, "data": [1, 1, 0, 1]})"};
+  Random random(11);
+  for (int i = 0; i < 30'000; ++i) {
+    std::string text = sources[random.Below(3)];
+    for (uint64_t change = random.Below(4); change > 0; --change) {
+      text[random.Below(text.size())] = static_cast<char>(random.Below(256));
+    }
+    const auto trace = ParseTrace(text, "t", 0.001);
+    if (trace.ok()) {
+      EXPECT_GE(NodeSeconds(*trace), 0);
+      EXPECT_EQ(trace->steps.front().at_s, 0);
+    }
+  }
+}
+
+TEST(TraceTest, ARecordedTraceIsCutAndScaled) {
+  const auto text = ReadFile("tests/data/parcae/p3.csv");
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto trace = ParseTrace(*text, "p3.csv", 0.001);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_NEAR(trace->end_s / 3600, 11.37, 0.01);
+  EXPECT_NEAR(NodeSeconds(*trace) / trace->end_s, 24.03, 0.05) << "mean of the recording";
+  const auto cut = CutTrace(*trace, {.from_hours = 1, .hours = 2, .speedup = 60, .nodes_max = 8});
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_EQ(cut->end_s, 120);
+  EXPECT_EQ(cut->steps.front().at_s, 0);
+  for (size_t i = 1; i < cut->steps.size(); ++i) {
+    EXPECT_GT(cut->steps[i].at_s, cut->steps[i - 1].at_s);
+    EXPECT_NE(cut->steps[i].nodes, cut->steps[i - 1].nodes);
+    EXPECT_LE(cut->steps[i].nodes, 8U);
+  }
+  EXPECT_THAT(
+      std::string(CutTrace(*trace, {.from_hours = 20}).status().message()),
+      HasSubstr("the trace is 11.37 h long"));
+  EXPECT_FALSE(CutTrace(*trace, {.speedup = 0}).ok());
+}
+
+/// Workers 0 and 1 take part in MakeStatus.
+TEST(ReplayMeterTest, CountsMachinesThatIdleAndThoseThatWait) {
+  ReplayMeter meter({.job = "a.json", .trace = "t.csv", .speedup = 60, .loss_wanted = 0.5});
+  proto::JobStatus status = MakeStatus();
+  const uint64_t begun = status.samples_counted;
+  meter.Look(0, 2, status);
+  for (int second = 1; second <= 10; ++second) {
+    status.samples_counted += 200;
+    meter.Look(second, second <= 8 ? 2 : 4, status);
+  }
+  meter.NoteRevoked(3);
+  const ReplayReport report = meter.Finish();
+  EXPECT_EQ(report.samples, status.samples_counted - begun);
+  EXPECT_EQ(report.node_s, 24);
+  EXPECT_EQ(report.idle_node_s, 4);
+  EXPECT_EQ(report.stalled_node_s, 10) << "worker 1 waits all the time";
+  EXPECT_EQ(report.samples_ideal, 2400) << "100 a second of each";
+  EXPECT_THAT(RenderReplay(report), HasSubstr("83.3 % of a fleet that loses nothing"));
+  EXPECT_THAT(RenderReplay(report), HasSubstr("loss 0.5000: met"));
+  EXPECT_THAT(RenderReplay(report), HasSubstr("10.0 s for 10 min"));
+  EXPECT_THAT(PlotReplay(report), HasSubstr("training loss"));
+  EXPECT_THAT(PlotReplay(ReplayReport()), HasSubstr("</svg>"));
+}
+
+}  // namespace
+}  // namespace ps::psctl
