@@ -36,6 +36,9 @@ constexpr std::array kTellings = {
     Telling{"fleet_start", "replace", "worker {worker} is started[ on {type}][: {reason}]"},
     Telling{"fleet_cancel", "scale", "worker {worker} is not waited for: fewer are wanted"},
     Telling{"fleet_release", "scale", "worker {worker} is let go: fewer are wanted"},
+    Telling{"servers_scaled", "scale", "{servers} servers wanted, {servers_before} before"},
+    Telling{"servers_move", "scale", "all chunks move to {servers} servers; training waits"},
+    Telling{"servers_not_scaled", "give-up", "there will be no {servers} servers: {why}"},
     Telling{"no_seat_left", "give-up", "{missing} workers can't be started: no seat is left"},
     Telling{
         "worker_never_joined",

@@ -239,9 +239,8 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   const Status began = replayer.Begin(interrupts);
   if (began.ok()) {
     console.err(fmt::format(
-        "the replay begins: {} of {} steps, {} of the clock; psctl top shows it, Ctrl-C ends it\n",
-        trace->end_s > 0 ? "all" : "none",
-        trace->steps.size(),
+        "the replay begins: {} in {}; psctl top shows it, Ctrl-C ends it\n",
+        Plural(trace->steps.size() - 1, "change"),
         FormatDuration(trace->end_s)));
   }
   const Status followed = began.ok() ? replayer.Follow(interrupts) : began;
