@@ -171,6 +171,23 @@ TEST(CommandLineTest, DrainTakesAWorker) {
   EXPECT_THAT(ErrorOf({"drain", "s1"}), HasSubstr("as in: psctl drain 3; got 's1'"));
 }
 
+TEST(CommandLineTest, WatchingPausingAndReplaying) {
+  EXPECT_EQ(Parse<TopCommand>({"top", "runs/a"}).job, "runs/a");
+  EXPECT_TRUE(Parse<EventsCommand>({"events", "--follow", "--json"}).is_following);
+  EXPECT_TRUE(Parse<PauseCommand>({"pause"}).is_paused);
+  EXPECT_FALSE(Parse<PauseCommand>({"continue", "runs/a"}).is_paused);
+  const auto replay = Parse<ReplayCommand>(
+      {"replay", "t.csv", "a.json", "--hours", "2", "--nodes", "8", "--set", "a=1", "b=2"});
+  EXPECT_EQ(replay.scale.speedup, 60);
+  EXPECT_EQ(replay.scale.hours, 2);
+  EXPECT_EQ(replay.scale.nodes_max, 8U);
+  EXPECT_EQ(replay.notice_s, 120);
+  EXPECT_EQ(replay.settings.size(), 2U);
+  EXPECT_EQ(Parse<ReplayCommand>({"replay", "t", "a", "--notice", "none"}).notice_s, 0);
+  EXPECT_THAT(ErrorOf({"replay", "t", "a", "--notice", "soon"}), HasSubstr("--notice"));
+  EXPECT_THAT(ErrorOf({"replay", "t"}), HasSubstr("JOB.json"));
+}
+
 TEST(CommandLineTest, HelpAndVersionAreResults) {
   const std::string help = Parse<PrintCommand>({"--help"}).text;
   for (const char* word : {"train", "status", "why", "stop", "notice", "Examples", "Exit codes"}) {
