@@ -588,7 +588,6 @@ struct ServersStatus {
   std::string trouble;     // why the last change was given up; empty: it was not
 };
 
-/// Something that was decided, or happened.
 struct EventRow {
   double unix_s = 0;  // since 1970-01-01 UTC
   std::string kind;   // "scale", "replace", "revocation", "checkpoint", ...
@@ -660,10 +659,9 @@ struct StopRequest {
 struct StopReply {};
 
 /// Tells a worker that its machine is taken back in `grace_ms`: it hands over and leaves, and the
-/// fleet kills it when it is still there then. A second notice can only shorten the grace. Of a
-/// server a checkpoint is made within the grace, then it leaves, and is started again. Errors:
-/// kNotFound (no such worker or server), kInvalidArgument (the grace, or the run is ending, or
-/// there are no checkpoints).
+/// fleet kills it if it is still there. A second notice can only shorten the grace. Of a server a
+/// checkpoint is made within the grace, then it leaves, and is started again. Errors: kNotFound,
+/// kInvalidArgument (the grace, or the run is ending, or there are no checkpoints).
 struct NoticeRequest {
   WorkerId worker;  // with is_server the number of a server
   uint32_t grace_ms = 0;
@@ -697,8 +695,7 @@ struct ScaleReply {
   ServersStatus servers;
 };
 
-/// Train leases are granted no more, or again. Workers finish what they have and wait; then a
-/// checkpoint is made. Errors: kInvalidArgument (the run is ending).
+/// Train leases are granted no more, or again. Errors: kInvalidArgument (the run is ending).
 struct PauseRequest {
   bool is_paused = false;
 };

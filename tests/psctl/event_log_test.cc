@@ -36,7 +36,7 @@ std::vector<std::string> TextsOf(const std::vector<proto::EventRow>& events) {
   return texts;
 }
 
-std::string LineOf(std::string_view event) {
+std::string EventLineOf(std::string_view event) {
   return "t=1 time=2026-11-22T21:03:17.000Z node=coordinator level=info event=" +
          std::string(event) + "\n";
 }
@@ -118,14 +118,14 @@ TEST(EventReaderTest, ReadsWhatIsNewAlsoBeyondARotation) {
   const auto append = [&](const std::string& text) {
     std::ofstream(run.coordinator_log(), std::ios::app) << text;
   };
-  append(LineOf("paused") + LineOf("shard_is_back shard=1").substr(0, 30));
+  append(EventLineOf("paused") + EventLineOf("shard_is_back shard=1").substr(0, 30));
   EXPECT_EQ(reader.ReadNew()->size(), 1U);
-  append(LineOf("shard_is_back shard=1").substr(30));
+  append(EventLineOf("shard_is_back shard=1").substr(30));
   EXPECT_THAT(TextsOf(*reader.ReadNew()), ElementsAre("shard 1 is back"));
   EXPECT_THAT(*reader.ReadNew(), IsEmpty());
-  append(LineOf("shard_is_back shard=2"));
+  append(EventLineOf("shard_is_back shard=2"));
   std::filesystem::copy_file(run.coordinator_log(), run.coordinator_log() + ".1");
-  std::ofstream(run.coordinator_log()) << LineOf("shard_is_back shard=3");
+  std::ofstream(run.coordinator_log()) << EventLineOf("shard_is_back shard=3");
   EXPECT_THAT(TextsOf(*reader.ReadNew()), ElementsAre("shard 2 is back", "shard 3 is back"));
   EXPECT_EQ(EventReader(run).ReadNew()->size(), 4U) << "the log before, too";
   std::filesystem::remove_all(pattern);

@@ -107,7 +107,10 @@ TEST(TraceTest, ARecordedTraceIsCutAndScaled) {
 
 /// Workers 0 and 1 take part in MakeStatus.
 TEST(ReplayMeterTest, CountsMachinesThatIdleAndThoseThatWait) {
-  ReplayMeter meter({.job = "a.json", .trace = "t.csv", .speedup = 60, .loss_wanted = 0.5});
+  ReplayReport begun_report;
+  begun_report.speedup = 60;
+  begun_report.loss_wanted = 0.5;
+  ReplayMeter meter(begun_report);
   proto::JobStatus status = MakeStatus();
   const uint64_t begun = status.samples_counted;
   meter.Look(0, 2, status);
@@ -124,7 +127,7 @@ TEST(ReplayMeterTest, CountsMachinesThatIdleAndThoseThatWait) {
   EXPECT_EQ(report.samples_ideal, 2400) << "100 a second of each";
   EXPECT_THAT(RenderReplay(report), HasSubstr("83.3 % of a fleet that loses nothing"));
   EXPECT_THAT(RenderReplay(report), HasSubstr("loss 0.5000: met"));
-  EXPECT_THAT(RenderReplay(report), HasSubstr("10.0 s for 10 min"));
+  EXPECT_THAT(RenderReplay(report), HasSubstr("10.0 s for 10m 00s"));
   EXPECT_THAT(PlotReplay(report), HasSubstr("training loss"));
   EXPECT_THAT(PlotReplay(ReplayReport()), HasSubstr("</svg>"));
 }
