@@ -234,8 +234,7 @@ TEST(CommandLineTest, CompletionIsForShellsThatAreKnown) {
 TEST(CommandLineTest, AMistypedCommandNamesTheNearest) {
   EXPECT_EQ(ErrorOf({"trian", "job.json"}), "unknown command 'trian'; did you mean 'train'?");
   EXPECT_THAT(
-      ErrorOf({"quux"}),
-      StartsWith("unknown command 'quux'; there are: train, check, model, "));
+      ErrorOf({"quux"}), StartsWith("unknown command 'quux'; there are: train, check, model, "));
 }
 
 TEST(CommandLineTest, AMistypedFlagNamesTheNearest) {
