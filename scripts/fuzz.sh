@@ -24,7 +24,7 @@ while [[ $# -gt 0 ]]; do
   esac
 done
 [[ $# -ge 1 && $# -le 2 && -d "tests/fuzz/corpus/$1" ]] ||
-  die "usage: scripts/fuzz.sh TARGET [SECONDS]; targets:" $(ls tests/fuzz/corpus)
+  die "usage: scripts/fuzz.sh TARGET [SECONDS]; targets: $(cd tests/fuzz/corpus && echo *)"
 target="$1"
 corpus="tests/fuzz/corpus/$target"
 
