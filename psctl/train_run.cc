@@ -173,6 +173,9 @@ int TrainRun::Run() {
            [this](const std::string& what) {
              progress_.Say(what + "; Ctrl-C twice ends without it");
            }});
+  if (host_.core().is_outranked()) {
+    LeaveToAnother();
+  }
   replanning_.reset();
   WriteMetrics();
   Redraw();
@@ -184,6 +187,16 @@ int TrainRun::Run() {
     progress_.Say(RenderOutcome(final_status_));
   }
   return is_aborted_ ? kExitFailed : host_.core().exit_code();
+}
+
+/// The run is another coordinator's: whatever this process did at its end, it would do to that one.
+void TrainRun::LeaveToAnother() {
+  progress_.Finish();
+  progress_.Say(
+      "another coordinator goes on with this run; this one ends and leaves its servers and workers "
+      "alone. Is there a copy of " +
+      directory_.paths().root + ", or is it shared by machines whose file locks do not work?");
+  std::_Exit(kExitFailed);
 }
 
 /// A run whose servers were lost at its end leaves the model of its newest checkpoint.

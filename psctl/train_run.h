@@ -53,6 +53,7 @@ class TrainRun final {
   void Announce();
   void AnnounceAgain();
   bool MayClose();
+  [[noreturn]] void LeaveToAnother();
   void RescueModel();
   void Reap();
   void OnEnd(const proto::ProcessEnd& end);

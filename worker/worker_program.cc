@@ -129,7 +129,7 @@ void WorkerProgram::LookForNotice() {
 }
 
 proto::Hello WorkerProgram::MakeHello(Incarnation incarnation) const {
-  return {proto::Role::kWorker, options_.token, name_, incarnation};
+  return {proto::Role::kWorker, options_.token, name_, incarnation, core_->term()};
 }
 
 Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& reply) {
@@ -213,7 +213,8 @@ void WorkerProgram::ConnectCoordinator(Incarnation incarnation) {
           return;
         }
         coordinator_ = *peer;
-        core_->OnCoordinatorConnected(*peer, SystemTime().Now(), endpoint_.get());
+        core_->OnCoordinatorConnected(
+            *peer, endpoint_->TermOf(*peer), SystemTime().Now(), endpoint_.get());
       },
       RetryOf("the coordinator", options_.coordinator_host, options_.coordinator_port));
 }
@@ -316,7 +317,7 @@ void WorkerProgram::OnClosed(proto::PeerId peer, const Status& why) {
   const bool is_wanted = !is_exiting_ && why.code() != StatusCode::kCancelled;
   if (peer == coordinator_) {
     coordinator_ = proto::PeerId();
-    if (is_wanted) {
+    if (!is_exiting_) {
       log_->Warning("coordinator_lost", {{"why", why}});
       ConnectCoordinator(core_->incarnation());
     }

@@ -43,7 +43,14 @@ ShardLink* WorkerCore::LinkOf(proto::PeerId peer) {
   return nullptr;
 }
 
-void WorkerCore::OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
+void WorkerCore::OnCoordinatorConnected(
+    proto::PeerId peer, proto::Term term, TimePoint now, proto::Outbox* out) {
+  if (term < term_) {
+    log_->Error("coordinator_of_earlier_term", {{"term", term}, {"known", term_}});
+    out->Close(peer);
+    return;
+  }
+  term_ = term;
   coordinator_ = peer;
   coordinator_seen_ = now;
   if (state_ == State::kExited || is_rejoining_) {

@@ -96,7 +96,10 @@ class WorkerCore {
 
   void Start(TimePoint now);
 
-  void OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out);
+  /// A connection to a coordinator stands, the first or another one. One of an earlier term
+  /// than that of another coordinator before is closed: it is not the run's any more.
+  void OnCoordinatorConnected(
+      proto::PeerId peer, proto::Term term, TimePoint now, proto::Outbox* out);
   void OnShardConnected(ShardId shard, proto::PeerId peer, TimePoint now, proto::Outbox* out);
   void OnPeerClosed(proto::PeerId peer, TimePoint now);
   void OnMessage(
@@ -129,6 +132,9 @@ class WorkerCore {
   WorkerId worker() const { return worker_; }
 
   Incarnation incarnation() const { return incarnation_; }
+
+  /// The latest of all coordinators, for Hello.
+  proto::Term term() const { return term_; }
 
   proto::WorkerStats Stats(TimePoint now) const;
 
@@ -213,6 +219,7 @@ class WorkerCore {
   uint64_t session_ = 0;
   Random random_;
   proto::PeerId coordinator_;
+  proto::Term term_ = 0;  // the latest of all coordinators
   TimePoint coordinator_seen_{};
   uint64_t next_request_id_ = 0;
 

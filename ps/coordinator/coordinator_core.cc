@@ -81,6 +81,12 @@ void CoordinatorCore::StartMissing(std::span<const proto::LaunchRecord> launches
 
 void CoordinatorCore::OnPeerConnected(
     proto::PeerId peer, const proto::Hello& hello, TimePoint now, proto::Outbox* out) {
+  if (hello.term > term()) {
+    is_outranked_ = true;
+    parts_->job.log->Error(
+        "outranked", {{"node", hello.node}, {"term", term()}, {"known", hello.term}});
+    return;
+  }
   ForgiveOwnSilence(now);
   const Call call{peer, 0, now, out};
   parts_->job.peers.Add(peer, {hello.role, hello.node, hello.incarnation});

@@ -112,6 +112,15 @@ class CoordinatorCore {
   /// is_finished().
   const Status& outcome() const { return parts_->job.state.outcome; }
 
+  /// How many cores have gone on with the job, and one.
+  proto::Term term() const { return TermOf(parts_->job.state); }
+
+  static proto::Term TermOf(const proto::JobState& state) { return state.restarts + 1; }
+
+  /// A server or a worker has met a coordinator of this job with a later term: the job is that
+  /// one's, and this core is to be thrown away without a word to anybody.
+  bool is_outranked() const { return is_outranked_; }
+
   /// For process exit: 0 done or stopped, 1 failed.
   int exit_code() const;
 
@@ -171,6 +180,7 @@ class CoordinatorCore {
   std::unique_ptr<Parts> parts_;  // never null
   uint64_t reading_ = 0;          // the checkpoint whose manifest was asked for
   proto::CopyStatus copies_;
+  bool is_outranked_ = false;
   TimePoint last_event_{};
 };
 

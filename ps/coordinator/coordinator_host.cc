@@ -21,6 +21,9 @@ net::EndpointOptions EndpointOptionsOf(const CoordinatorHost::Options& options) 
   net::EndpointOptions endpoint;
   endpoint.node = "coordinator";
   endpoint.token = options.token;
+  // Load counts one more.
+  endpoint.term =
+      options.recovered ? CoordinatorCore::TermOf(options.recovered->state) + 1 : proto::Term{1};
   endpoint.roles = {proto::Role::kWorker, proto::Role::kShard};
   endpoint.file_roles = {proto::Role::kControl};
   endpoint.seed = options.job.config.train.seed;
@@ -223,6 +226,10 @@ void CoordinatorHost::OnConnected(proto::PeerId peer, const proto::Hello& hello)
     endpoint_.CloseAfter(peer, kControlTime);
   }
   core_->OnPeerConnected(peer, hello, Now(), &held_);
+  if (core_->is_outranked()) {
+    loop_.Stop();
+    return;
+  }
   Commit();
 }
 

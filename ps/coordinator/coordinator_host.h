@@ -65,8 +65,9 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   /// those of net::Endpoint and of model.from, naming the fields of the config; kCorruption,
   /// kInvalidArgument (the recovered state does not fit).
   Result<uint32_t> Listen();
-  /// Runs the job until it is finished and the owner lets go, or EndAtOnce. Requires: Listen was
-  /// OK.
+  /// Runs the job until it is finished and the owner lets go, or EndAtOnce, or until it is known
+  /// that another coordinator goes on with the job (CoordinatorCore::is_outranked): the owner is to
+  /// end then and to leave the job's processes and files alone. Requires: Listen was OK.
   void Run(Owner owner);
 
   /// Ends the job after the steps under way. A second call changes nothing.

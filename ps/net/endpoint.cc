@@ -88,6 +88,10 @@ std::string Endpoint::NodeOf(proto::PeerId peer) const {
   return impl_->NodeOf(peer);
 }
 
+proto::Term Endpoint::TermOf(proto::PeerId peer) const {
+  return impl_->TermOf(peer);
+}
+
 void Endpoint::SetQueueBytesMax(uint64_t bytes) {
   impl_->SetQueueBytesMax(bytes);
 }

@@ -49,6 +49,7 @@ struct RetryPolicy {
 struct EndpointOptions {
   std::string node;                // own name, for HelloReply and logs
   std::string token;               // that a peer must show to connect
+  proto::Term term = 0;            // own, of a coordinator, for HelloReply
   std::vector<proto::Role> roles;  // of peers that may connect
   /// Roles of peers that may connect to a socket file. They need no token, because the file's mode
   /// keeps other users away.
@@ -166,6 +167,8 @@ class Endpoint final : public proto::Outbox {
 
   /// What the peer calls itself; empty when it is gone.
   std::string NodeOf(proto::PeerId peer) const;
+  /// What it says that its term is; 0 when it is no coordinator, or gone.
+  proto::Term TermOf(proto::PeerId peer) const;
   /// EndpointOptions::queue_bytes_max from now on, when how much one answer holds is known only
   /// later.
   void SetQueueBytesMax(uint64_t bytes);

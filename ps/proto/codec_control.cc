@@ -7,7 +7,7 @@ namespace ps::proto::codec {
 Offset<wire::Hello> Encode(Fbb& b, const Hello& m) {
   const auto token = b.CreateString(m.token);
   const auto node = MakeText(b, m.node, kNameBytesMax);
-  return wire::CreateHello(b, EnumTo<wire::Role>(m.role), token, node, m.incarnation.value);
+  return wire::CreateHello(b, EnumTo<wire::Role>(m.role), token, node, m.incarnation.value, m.term);
 }
 
 void Decode(Decoder& d, const wire::Hello& w, Hello* m) {
@@ -15,14 +15,16 @@ void Decode(Decoder& d, const wire::Hello& w, Hello* m) {
   m->token = d.Text(w.token(), kNameBytesMax, "token");
   m->node = d.Text(w.node(), kNameBytesMax, "node");
   m->incarnation = Incarnation(w.incarnation());
+  m->term = w.term();
 }
 
 Offset<wire::HelloReply> Encode(Fbb& b, const HelloReply& m) {
-  return wire::CreateHelloReply(b, MakeText(b, m.node, kNameBytesMax));
+  return wire::CreateHelloReply(b, MakeText(b, m.node, kNameBytesMax), m.term);
 }
 
 void Decode(Decoder& d, const wire::HelloReply& w, HelloReply* m) {
   m->node = d.Text(w.node(), kNameBytesMax, "node");
+  m->term = w.term();
 }
 
 Offset<wire::Refusal> Encode(Fbb& b, const Refusal& m) {

@@ -26,11 +26,13 @@ struct Hello {
   std::string token;        // the run's secret; a stranger is refused
   std::string node;         // name for logs, e.g. "w3"
   Incarnation incarnation;  // workers that have joined; else 0
+  uint64_t term = 0;        // of the newest coordinator that it has met
 };
 
 /// Accepts. A refusal is a Refusal, and then the connection is closed.
 struct HelloReply {
   std::string node;
+  uint64_t term = 0;  // of a coordinator
 };
 
 /// The answer to any request that can't be served. The reaction is the code's (ps/base/status.h).
@@ -681,10 +683,8 @@ struct ScaleChange {
   bool is_servers = false;   // of servers, not workers: type is empty then
 };
 
-/// Changes the fleet: workers are started, or told to hand over and leave; servers are started, all
-/// chunks are placed anew, and those that have none then are told to leave. All changes or none.
-/// Errors: kNotFound (no such group), kInvalidArgument (a number that no fleet can have, the run is
-/// ending, or there are no checkpoints and servers were named).
+/// Workers and servers are started, or told to leave; all changes or none. Errors: kNotFound (no
+/// such group), kInvalidArgument (such a number, the run is ending, servers without checkpoints).
 struct ScaleRequest {
   std::vector<ScaleChange> changes;
 };

@@ -10,6 +10,10 @@ namespace ps::proto {
 /// A connection as a core sees it. Never reused within a process; 0 means none.
 using PeerId = Id<struct PeerIdTag, uint64_t>;
 
+/// Coordinators of a run count from 1: whoever goes on with it has a later term than all before it.
+/// 0: none.
+using Term = uint64_t;
+
 /// Where a core puts its messages. A production shell writes them to a socket, a simulation to its
 /// virtual network. Cores do no other I/O.
 class Outbox {

@@ -51,7 +51,14 @@ ShardCore::ShardCore(
   stats_.staleness_histogram.assign(kStalenessBuckets, 0);
 }
 
-void ShardCore::OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
+void ShardCore::OnCoordinatorConnected(
+    proto::PeerId peer, proto::Term term, TimePoint now, proto::Outbox* out) {
+  if (term < term_) {
+    log_->Error("coordinator_of_earlier_term", {{"term", term}, {"known", term_}});
+    out->Close(peer);
+    return;
+  }
+  term_ = term;
   coordinator_ = peer;
   coordinator_seen_ = now;
   is_registered_ = false;

@@ -60,8 +60,10 @@ class ShardCore {
       ShardDisk* disk,
       const Logger* log);
 
-  /// A connection to the coordinator stands, the first or another one: registers.
-  void OnCoordinatorConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out);
+  /// A connection to a coordinator stands, the first or another one: registers. One of an earlier
+  /// term than that of another coordinator before is closed: it is not the run's any more.
+  void OnCoordinatorConnected(
+      proto::PeerId peer, proto::Term term, TimePoint now, proto::Outbox* out);
   /// `peer` is the coordinator or else a worker. A payload without owner is copied if it is kept.
   void OnMessage(
       proto::PeerId peer,
@@ -86,6 +88,9 @@ class ShardCore {
   void Continue(proto::Outbox* out);
 
   bool is_shut_down() const { return is_shut_down_; }
+
+  /// The latest of all coordinators, for Hello.
+  proto::Term term() const { return term_; }
 
   /// Why it is shut down: OK when the coordinator said so, else what keeps it from going on.
   const Status& outcome() const { return outcome_; }
@@ -245,6 +250,7 @@ class ShardCore {
 
   // The coordinator's connection.
   proto::PeerId coordinator_;
+  proto::Term term_ = 0;  // the latest of all coordinators
   TimePoint coordinator_seen_{};
   TimePoint last_tick_{};
   TimePoint next_register_{};

@@ -82,14 +82,16 @@ void ShardHost::ConnectCoordinator() {
       {proto::Role::kShard,
        options_.token,
        fmt::format("s{}", options_.shard.value),
-       Incarnation()},
+       Incarnation(),
+       core_->term()},
       [this](const Result<proto::PeerId>& peer) {
         if (!peer.ok()) {
           Leave(Status(peer.status()).Annotate("connect to the coordinator"));
           return;
         }
         coordinator_ = *peer;
-        core_->OnCoordinatorConnected(*peer, SystemTime().Now(), &endpoint_);
+        core_->OnCoordinatorConnected(
+            *peer, endpoint_.TermOf(*peer), SystemTime().Now(), &endpoint_);
       },
       retry);
 }

@@ -99,7 +99,7 @@ class ShardThread final : public net::EndpointHandler {
     setup.membership.incarnation_max = kIncarnation;
     setup.membership.members = {{WorkerId(0), kIncarnation, true}};
     const TimePoint now = SystemTime().Now();
-    core_.OnCoordinatorConnected(kCoordinator, now, &endpoint_);
+    core_.OnCoordinatorConnected(kCoordinator, 1, now, &endpoint_);
     core_.OnMessage(kCoordinator, 1, std::move(setup), now, &endpoint_);
     port_ = endpoint_.Listen("127.0.0.1", 0).value();
     thread_ = std::thread([this, shards] {

@@ -65,7 +65,7 @@ class WorkerCoreTest : public ::testing::Test {
     core_ = std::make_unique<WorkerCore>(
         WorkerCore::Options{AskFor(WorkerId(1)), host_.settings.timing, 1}, &host_, &NullLogger());
     core_->Start(now_);
-    core_->OnCoordinatorConnected(kCoordinator, now_, &out_);
+    core_->OnCoordinatorConnected(kCoordinator, 1, now_, &out_);
     FromCoordinator(Join(Incarnation(4)));
     core_->OnShardConnected(ShardId(0), kShard, now_, &out_);
   }

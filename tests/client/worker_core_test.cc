@@ -146,10 +146,22 @@ TEST_F(WorkerCoreTest, ARejectedPushIsReportedAsSuch) {
   EXPECT_TRUE(out_.All<proto::StepReport>()[0].steps[0].is_rejected);
 }
 
+TEST_F(WorkerCoreTest, ACoordinatorOfAnEarlierTermIsSentAway) {
+  Begin(proto::Mode::kAsync, false);
+  core_->OnPeerClosed(kCoordinator, now_);
+  core_->OnCoordinatorConnected(proto::PeerId(90), 3, now_, &out_);
+  core_->OnPeerClosed(proto::PeerId(90), now_);
+  core_->OnCoordinatorConnected(proto::PeerId(91), 2, now_, &out_);
+  EXPECT_EQ(out_.closed, std::vector<proto::PeerId>{proto::PeerId(91)});
+  EXPECT_EQ(core_->term(), 3U);
+  core_->OnCoordinatorConnected(proto::PeerId(92), 3, now_, &out_);
+  EXPECT_EQ(out_.closed.size(), 1U) << "it is the same one";
+}
+
 TEST_F(WorkerCoreTest, AServerThatMovesWhileAWorkerJoinsAnewIsOfNoConcern) {
   Begin(proto::Mode::kAsync, false);
   core_->OnMessage(kShard, 1, proto::Refusal{StatusCode::kStale, "fenced", 0, 1}, now_, &out_);
-  core_->OnCoordinatorConnected(kCoordinator, now_, &out_);
+  core_->OnCoordinatorConnected(kCoordinator, 1, now_, &out_);
   FromCoordinator(proto::ShardAddresses{{{ShardId(0), "127.0.0.1", 2}}});
   EXPECT_EQ(host_.shard_connects.size(), 1U);
   FromCoordinator(Join(Incarnation(5)));
@@ -168,7 +180,7 @@ TEST_F(WorkerCoreTest, AFencedWorkerJoinsAnewOnceItsArithmeticIsOver) {
   Compute();
   EXPECT_EQ(out_.All<proto::PushRequest>().size(), pushes);
   ASSERT_EQ(host_.coordinator_connects.size(), 2U);
-  core_->OnCoordinatorConnected(proto::PeerId(9), now_, &out_);
+  core_->OnCoordinatorConnected(proto::PeerId(9), 1, now_, &out_);
   ASSERT_EQ(out_.All<proto::JoinRequest>().size(), 2U);
   EXPECT_TRUE(out_.All<proto::JoinRequest>()[0].has_seat);
   EXPECT_FALSE(out_.All<proto::JoinRequest>()[0].is_returning);
@@ -301,7 +313,7 @@ TEST_F(WorkerCoreTest, AModelThatDoesNotFitEndsTheWorker) {
   host_.settings.timing = proto::Timing::FromMaxDetect(milliseconds(2400));
   WorkerCore core({{}, host_.settings.timing, 1}, &host_, &NullLogger());
   core.Start(now_);
-  core.OnCoordinatorConnected(kCoordinator, now_, &out_);
+  core.OnCoordinatorConnected(kCoordinator, 1, now_, &out_);
   core.OnMessage(kCoordinator, 0, Join(Incarnation(9)), now_, &out_);
   ASSERT_EQ(host_.exits.size(), 1U);
   EXPECT_THAT(std::string(host_.exits[0].message()), HasSubstr("only 4 of 5"));

@@ -30,7 +30,7 @@ TEST_F(WorkerReportTest, AReportThatFindsNoConnectionGoesOutOnTheNextOne) {
   AnswerPush(1, proto::PushOutcome::kStaged);
   EXPECT_TRUE(out_.All<proto::StepReport>().empty());
   // The round waits for it, and this worker for the round.
-  core_->OnCoordinatorConnected(proto::PeerId(9), now_, &out_);
+  core_->OnCoordinatorConnected(proto::PeerId(9), 1, now_, &out_);
   ASSERT_EQ(out_.All<proto::StepReport>().size(), 1U);
   EXPECT_EQ(out_.All<proto::StepReport>()[0].steps[0].step, 1U);
 }

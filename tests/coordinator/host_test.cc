@@ -12,6 +12,15 @@
 namespace ps::coordinator {
 namespace {
 
+class Nobody final : public net::EndpointHandler {
+ public:
+  void OnConnected(proto::PeerId, const proto::Hello&) override {}
+
+  void OnMessage(proto::PeerId, uint64_t, proto::Message&&) override {}
+
+  void OnClosed(proto::PeerId, const Status&) override {}
+};
+
 /// A host whose fleet starts nothing, with a control file in a folder of the test's own.
 class CoordinatorHostTest : public ::testing::Test {
  protected:
@@ -35,6 +44,7 @@ class CoordinatorHostTest : public ::testing::Test {
   std::string folder_;
   CoordinatorHost::Options options_;
   FakeFleet fleet_;
+  Nobody nobody_;
 };
 
 TEST_F(CoordinatorHostTest, ClosesOnlyWhenItsOwnerLetsGo) {
@@ -58,6 +68,26 @@ TEST_F(CoordinatorHostTest, EndsAtOnceWithoutAskingAnybody) {
   host.Run({.fleet = &fleet_, .may_close = [] { return false; }, .on_limit = {}, .on_wait = {}});
   EXPECT_EQ(fleet_.servers.size(), 2U);
   EXPECT_EQ(host.core().outcome().code(), StatusCode::kCancelled);
+}
+
+/// It ends in the middle of its work, and says nothing to anybody.
+TEST_F(CoordinatorHostTest, EndsWhenAServerHasMetOneOfALaterTerm) {
+  CoordinatorHost host(options_, &NullLogger());
+  const Result<uint32_t> port = host.Listen();
+  ASSERT_TRUE(port.ok()) << port.status();
+  net::Endpoint server(&host.loop(), {}, &NullLogger(), &nobody_);
+  proto::Term said = 0;
+  const proto::Hello hello{proto::Role::kShard, "secret", "s0", Incarnation(), 2};
+  host.loop().RunAfter({}, [&] {
+    server.Connect("127.0.0.1", *port, hello, [&](const Result<proto::PeerId>& peer) {
+      ASSERT_TRUE(peer.ok()) << peer.status();
+      said = server.TermOf(*peer);
+    });
+  });
+  host.Run({.fleet = &fleet_, .may_close = [] { return true; }, .on_limit = {}, .on_wait = {}});
+  EXPECT_TRUE(host.core().is_outranked());
+  EXPECT_FALSE(host.core().is_ending());
+  EXPECT_LE(said, 1U);
 }
 
 TEST_F(CoordinatorHostTest, TheSecondRequestToStopChangesNothing) {

@@ -82,6 +82,21 @@ TEST(ConnectTest, ALateListenerIsFoundByARetry) {
   EXPECT_TRUE(peer.ok()) << peer.status();
 }
 
+TEST(ConnectTest, TheOtherSideSaysItsTerm) {
+  EndpointOptions options = TestOptions("coordinator");
+  options.term = 7;
+  TestNode server(options);
+  TestNode client(TestOptions("client"));
+  const uint32_t port = server.Listen();
+  std::promise<proto::Term> term;
+  client.Do([&](Endpoint& endpoint) {
+    endpoint.Connect("127.0.0.1", port, TestHello("w0"), [&](const Result<proto::PeerId>& peer) {
+      term.set_value(peer.ok() ? endpoint.TermOf(*peer) : 0);
+    });
+  });
+  EXPECT_EQ(term.get_future().get(), 7U);
+}
+
 TEST(ConnectTest, TroubleIsReportedWithTheReasonWhileTheAttemptsGoOn) {
   const ReservedPort reserved;
   const uint32_t port = reserved.port();

@@ -177,7 +177,7 @@ TEST_F(CommitTest, ACommitGoesOnWithoutItsContributorsAndWithoutTheCoordinator) 
   ContinueToTheEnd(&rig_);
   EXPECT_THAT(rig_.Take<proto::CommitAck>(), IsEmpty());
   EXPECT_EQ(rig_.core.VersionOf(kSecond), 1U);
-  rig_.core.OnCoordinatorConnected(proto::PeerId(2), rig_.now, &rig_.sent);
+  rig_.core.OnCoordinatorConnected(proto::PeerId(2), 1, rig_.now, &rig_.sent);
   rig_.Deliver(proto::PeerId(2), Commit());
   EXPECT_THAT(rig_.Take<proto::CommitAck>(), SizeIs(1));
   EXPECT_EQ(rig_.core.VersionOf(kSecond), 1U);

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 TEST(ShardLifecycleTest, RegistersWithItsAddressOnEveryConnection) {
   ShardRig rig;
   for (const uint64_t peer : {1U, 2U}) {
-    rig.core.OnCoordinatorConnected(proto::PeerId(peer), rig.now, &rig.sent);
+    rig.core.OnCoordinatorConnected(proto::PeerId(peer), 1, rig.now, &rig.sent);
     const auto registrations = rig.Take<proto::RegisterShard>();
     ASSERT_EQ(registrations.size(), 1U);
     EXPECT_EQ(registrations[0].to, proto::PeerId(peer));
@@ -27,13 +27,26 @@ TEST(ShardLifecycleTest, RegistersWithItsAddressOnEveryConnection) {
 
 TEST(ShardLifecycleTest, RegistersAgainUntilItIsSetUp) {
   ShardRig rig;
-  rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
+  rig.core.OnCoordinatorConnected(kCoordinator, 1, rig.now, &rig.sent);
   rig.Take<proto::RegisterShard>();
   rig.Tick(seconds(2));
   EXPECT_EQ(rig.Take<proto::RegisterShard>().size(), 1U);
   rig.Deliver(kCoordinator, rig.setup);
   rig.Tick(seconds(2));
   EXPECT_TRUE(rig.Take<proto::RegisterShard>().empty());
+}
+
+TEST(ShardLifecycleTest, ACoordinatorOfAnEarlierTermIsSentAway) {
+  ShardRig rig;
+  rig.core.OnCoordinatorConnected(proto::PeerId(1), 3, rig.now, &rig.sent);
+  EXPECT_EQ(rig.core.term(), 3U);
+  rig.Take<proto::RegisterShard>();
+  rig.core.OnCoordinatorConnected(proto::PeerId(2), 2, rig.now, &rig.sent);
+  EXPECT_TRUE(rig.Take<proto::RegisterShard>().empty());
+  EXPECT_TRUE(rig.sent.closed.contains(proto::PeerId(2)));
+  rig.core.OnCoordinatorConnected(proto::PeerId(3), 4, rig.now, &rig.sent);
+  EXPECT_EQ(rig.Take<proto::RegisterShard>().size(), 1U);
+  EXPECT_EQ(rig.core.term(), 4U);
 }
 
 TEST(ShardLifecycleTest, ASetUpIsAnsweredEveryTimeAndDoneOnce) {
@@ -56,7 +69,7 @@ TEST(ShardLifecycleTest, ARepeatedSetUpBringsItsMembership) {
 
 TEST(ShardLifecycleTest, ASetUpThatMakesNoSenseIsRefused) {
   ShardRig rig;
-  rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
+  rig.core.OnCoordinatorConnected(kCoordinator, 1, rig.now, &rig.sent);
   rig.setup.placement.chunks[0].element_count = 77;
   rig.Deliver(kCoordinator, rig.setup);
   EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kInvalidArgument);
@@ -66,7 +79,7 @@ TEST(ShardLifecycleTest, ASetUpThatMakesNoSenseIsRefused) {
 TEST(ShardLifecycleTest, ASetUpWithAConfigThatCannotBeReadIsRefused) {
   SentMessages sent;
   ShardCore core(kShard, "host", 4711, 99, &ShardSettings::Read, nullptr, &NullLogger());
-  core.OnCoordinatorConnected(kCoordinator, TimePoint(seconds(100)), &sent);
+  core.OnCoordinatorConnected(kCoordinator, 1, TimePoint(seconds(100)), &sent);
   proto::ShardSetup setup = ShardRig().setup;
   setup.config_json = R"({"name": "job", "train": {"minibatch": 0}})";
   core.OnMessage(kCoordinator, 7, setup, TimePoint(seconds(100)), &sent);
@@ -117,7 +130,7 @@ TEST(ShardLifecycleTest, EndsWhenTheCoordinatorIsGoneForTooLong) {
   const Duration grace = rig.core.timing().orphan;
   rig.Wait(grace - milliseconds(100));
   EXPECT_FALSE(rig.core.is_shut_down());
-  rig.core.OnCoordinatorConnected(proto::PeerId(2), rig.now, &rig.sent);
+  rig.core.OnCoordinatorConnected(proto::PeerId(2), 1, rig.now, &rig.sent);
   rig.Wait(grace - milliseconds(100));
   rig.core.OnPeerClosed(proto::PeerId(2), rig.now, &rig.sent);
   rig.Wait(grace + milliseconds(100));
@@ -140,7 +153,7 @@ TEST(ShardLifecycleTest, EndsWhenAConnectedCoordinatorStaysSilent) {
 
 TEST(ShardLifecycleTest, EndsWhenTheCoordinatorRefusesIt) {
   ShardRig rig;
-  rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
+  rig.core.OnCoordinatorConnected(kCoordinator, 1, rig.now, &rig.sent);
   rig.Deliver(kCoordinator, proto::Refusal{StatusCode::kUnavailable, "later", 10, 0});
   EXPECT_FALSE(rig.core.is_shut_down());
   rig.Deliver(kCoordinator, proto::Refusal{StatusCode::kInvalidArgument, "no shard 3", 0, 0});

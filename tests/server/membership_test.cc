@@ -188,7 +188,7 @@ TEST_F(MembershipTest, MemoryIsBoundedByThePresentMembers) {
 
 TEST_F(MembershipTest, BeforeTheSetUpItIsRefused) {
   ShardRig rig;
-  rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
+  rig.core.OnCoordinatorConnected(kCoordinator, 1, rig.now, &rig.sent);
   rig.Deliver(kCoordinator, rig.MembersUpTo(4));
   EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kUnavailable);
   rig.Deliver(kCoordinator, proto::CommitRound{1, {}});

@@ -84,7 +84,7 @@ TEST(ShardModelTest, ALostConnectionEndsTheAnswer) {
   rig.sent.slow = kCoordinator;
   rig.Deliver(kCoordinator, proto::PullRequest{});
   rig.core.OnPeerClosed(kCoordinator, rig.now, &rig.sent);
-  rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
+  rig.core.OnCoordinatorConnected(kCoordinator, 1, rig.now, &rig.sent);
   rig.Take<proto::PullReply>();
   rig.sent.has_frame = false;
   rig.core.OnDrained(kCoordinator, &rig.sent);
@@ -115,7 +115,7 @@ TEST(ShardModelTest, BspIsReadBetweenCommits) {
 
 TEST(ShardModelTest, AShardThatIsNotSetUpHasNoModel) {
   ShardRig rig;
-  rig.core.OnCoordinatorConnected(kCoordinator, rig.now, &rig.sent);
+  rig.core.OnCoordinatorConnected(kCoordinator, 1, rig.now, &rig.sent);
   rig.Deliver(kCoordinator, proto::PullRequest{});
   EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kUnavailable);
 }
@@ -125,7 +125,7 @@ class InitialValuesTest : public ::testing::Test {
   InitialValuesTest() {
     rig_.settings.frame_bytes = 8;
     rig_.setup.has_values = true;
-    rig_.core.OnCoordinatorConnected(kCoordinator, rig_.now, &rig_.sent);
+    rig_.core.OnCoordinatorConnected(kCoordinator, 1, rig_.now, &rig_.sent);
     rig_.Deliver(kCoordinator, rig_.setup, 5);
   }
 
@@ -182,7 +182,7 @@ TEST_F(InitialValuesTest, AnotherConnectionGoesOnWithWhatIsHere) {
   rig_.Deliver(kCoordinator, Values(kSecond, 0, {3, 4}));
   rig_.core.OnPeerClosed(kCoordinator, rig_.now, &rig_.sent);
   const proto::PeerId next(2);
-  rig_.core.OnCoordinatorConnected(next, rig_.now, &rig_.sent);
+  rig_.core.OnCoordinatorConnected(next, 1, rig_.now, &rig_.sent);
   rig_.Tick(rig_.settings.timing.retry_limit * 2);
   EXPECT_TRUE(rig_.Take<proto::PullRequest>().empty()) << "the set-up comes first";
   rig_.Deliver(next, rig_.setup, 6);

@@ -59,7 +59,7 @@ ShardRig::ShardRig(proto::Mode mode)
 }
 
 void ShardRig::SetUp() {
-  core.OnCoordinatorConnected(kCoordinator, now, &sent);
+  core.OnCoordinatorConnected(kCoordinator, 1, now, &sent);
   Deliver(kCoordinator, setup);
   ASSERT_TRUE(core.is_set_up());
   sent.all.clear();

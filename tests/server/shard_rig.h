@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -41,13 +42,14 @@ class SentMessages final : public proto::Outbox {
 
   void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;
 
-  void Close(proto::PeerId /*peer*/) override {}
+  void Close(proto::PeerId peer) override { closed.insert(peer); }
 
   void Flush(proto::PeerId /*peer*/) override { on_flush(); }
 
   bool IsBacklogged(proto::PeerId peer) const override { return peer == slow && has_frame; }
 
   std::vector<Sent> all;
+  std::set<proto::PeerId> closed;
   proto::PeerId slow;  // takes one frame of an answer at a time; nobody at first
   bool has_frame = false;
   std::function<void()> on_flush = [] {};

@@ -131,7 +131,8 @@ Cluster::Cluster(const Scenario& scenario)
            &violations_,
            [this] { return JobOptions(); },
            [this] { BeginProcess(); },
-           [this] { EndProcess(); }}),
+           [this] { EndProcess(); },
+           scenario.sabotage == Sabotage::kEarlierTerm}),
       node_(coordinator_.node()),
       fleet_(
           {&scenario_, &random_, &queue_, &network_, &oracle_, &sink_, &log_, node_},

@@ -131,6 +131,9 @@ void CoordinatorNode::Ask(proto::Message request) {
 void CoordinatorNode::OnAccepted(proto::PeerId peer, const proto::Hello& hello) {
   if (!is_dead_) {
     core_->OnPeerConnected(peer, hello, world_.queue->Now(), &*held_);
+    if (core_->is_outranked()) {
+      world_.violations->push_back("a server or worker has met a coordinator of a later term");
+    }
     Commit();
   }
 }
@@ -147,6 +150,12 @@ void CoordinatorNode::OnClosed(proto::PeerId peer) {
     core_->OnPeerClosed(peer, world_.queue->Now(), &*held_);
     Commit();
   }
+}
+
+/// Who connects while there is none is answered by the next one.
+proto::Term CoordinatorNode::Term() const {
+  const proto::Term term = core_->term() + (is_dead_ ? 1 : 0);
+  return world_.is_mistaken && term > 2 ? 1 : term;
 }
 
 void CoordinatorNode::NoteServer(uint32_t server, int64_t pid) {

@@ -35,6 +35,7 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
     std::function<coordinator::CoordinatorOptions()> options;
     std::function<void()> on_begin;
     std::function<void()> on_end;
+    bool is_mistaken = false;  // Sabotage::kEarlierTerm
   };
 
   explicit CoordinatorNode(World world);
@@ -64,6 +65,8 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
   void OnAccepted(proto::PeerId peer, const proto::Hello& hello) override;
   void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) override;
   void OnClosed(proto::PeerId peer) override;
+
+  proto::Term Term() const override;
 
  private:
   struct Death {

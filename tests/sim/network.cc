@@ -106,7 +106,7 @@ void Network::Connect(
     }
     const proto::PeerId near(++next_peer_);
     const proto::PeerId far(++next_peer_);
-    ends_[near] = {from, to, far, hello};
+    ends_[near] = {from, to, far, hello, nodes_[static_cast<size_t>(to)]->Term()};
     ends_[far] = {to, from, near, hello};
     Trace(near.value);
     WhenAwake(to, [this, to, far, hello] {

@@ -33,6 +33,9 @@ class Node {
   virtual void OnAccepted(proto::PeerId peer, const proto::Hello& hello) = 0;
   virtual void OnMessage(proto::PeerId from, uint64_t request_id, proto::Message message) = 0;
   virtual void OnClosed(proto::PeerId peer) = 0;
+
+  /// Of a coordinator.
+  virtual proto::Term Term() const { return 0; }
 };
 
 /// Connections between nodes, with every message encoded, carried as bytes and decoded again.
@@ -111,6 +114,10 @@ class Network {
   /// off it tries again, until that is gone.
   void Connect(
       int from, int to, const proto::Hello& hello, std::function<void(proto::PeerId)> done);
+
+  /// What the other end says of its term when the connection begins.
+  proto::Term TermOf(proto::PeerId peer) const { return ends_.at(peer).term; }
+
   void Send(int from, proto::PeerId peer, uint64_t request_id, proto::Message message);
   /// Closes this end; the other one sees it after a delay, behind what was sent.
   void Close(int from, proto::PeerId peer);
@@ -127,7 +134,8 @@ class Network {
     int node = -1;
     int other_node = -1;
     proto::PeerId other;
-    proto::Hello hello;  // of whoever connected
+    proto::Hello hello;    // of whoever connected
+    proto::Term term = 0;  // of the other one
     bool is_open = true;
     TimePoint last_arrival{};  // of what this end has sent
     uint32_t lost_in_a_row = 0;

@@ -29,6 +29,7 @@ enum class Sabotage : uint8_t {
   kEarlierPush,      // shards take pushes of workers of before all went back
   kForgottenSteps,   // the coordinator goes back further than the shards
   kUndoneStep,       // it still counts steps that were undone
+  kEarlierTerm,      // the third coordinator says that it is the first one
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.

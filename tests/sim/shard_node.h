@@ -123,11 +123,11 @@ class ShardNode final : public Node, public ShardView {
     network_->Connect(
         node_,
         coordinator_node,
-        {proto::Role::kShard, "token", "s", Incarnation()},
+        {proto::Role::kShard, "token", "s", Incarnation(), core_.term()},
         [this, coordinator_node](proto::PeerId peer) {
           coordinator_node_ = coordinator_node;
           coordinator_ = peer;
-          core_.OnCoordinatorConnected(peer, queue_->Now(), &out_);
+          core_.OnCoordinatorConnected(peer, network_->TermOf(peer), queue_->Now(), &out_);
         });
   }
 

@@ -220,6 +220,17 @@ TEST(SabotageTest, ALossThatIsNotReportedIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kHiddenLoss, "are lost with parameters"));
 }
 
+TEST(SabotageTest, NobodyTakesACoordinatorOfAnEarlierTermForTheRunsOwn) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.restarts = 2;
+  scenario.disturbed_for = std::chrono::seconds(1);
+  scenario.time_limit = std::chrono::seconds(60);
+  EXPECT_TRUE(Simulate(scenario).is_finished);
+  scenario.sabotage = Sabotage::kEarlierTerm;
+  const Outcome outcome = Simulate(scenario);
+  EXPECT_FALSE(outcome.is_finished && outcome.status.ok()) << "it trained with an earlier term";
+}
+
 TEST(FoundTest, SlowerWorkersBecomeActiveWhileAnAnswerIsOnItsWay) {
   Scenario s;
   s.seed = 30000838;

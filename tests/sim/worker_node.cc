@@ -73,14 +73,14 @@ void WorkerNode::ConnectCoordinator(Incarnation incarnation) {
   network_->Connect(
       node_,
       options_.coordinator_node,
-      {proto::Role::kWorker, "token", name, incarnation},
+      {proto::Role::kWorker, "token", name, incarnation, core_.term()},
       [this, attempt](proto::PeerId peer) {
         if (attempt != attempt_) {
           network_->Close(node_, peer);  // asked for under an earlier incarnation
           return;
         }
         coordinator_ = peer;
-        core_.OnCoordinatorConnected(peer, queue_->Now(), &out_);
+        core_.OnCoordinatorConnected(peer, network_->TermOf(peer), queue_->Now(), &out_);
       });
 }
 

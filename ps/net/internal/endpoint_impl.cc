@@ -62,6 +62,11 @@ std::string Endpoint::Impl::NodeOf(proto::PeerId peer) const {
   return found == peers_.end() ? std::string() : found->second.node;
 }
 
+proto::Term Endpoint::Impl::TermOf(proto::PeerId peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? 0 : found->second.term;
+}
+
 uint32_t Endpoint::Impl::connection_count() const {
   uint32_t count = 0;
   for (const auto& [id, peer] : peers_) {

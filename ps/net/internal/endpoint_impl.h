@@ -41,6 +41,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   /// Null when the handler does not know the peer, or not any more.
   Connection* Find(proto::PeerId peer) const;
   std::string NodeOf(proto::PeerId peer) const;
+  proto::Term TermOf(proto::PeerId peer) const;
 
   Traffic total() const { return context_->total; }
 
@@ -88,6 +89,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
     bool is_half_open = false;
     std::string address;
     std::string node;
+    proto::Term term = 0;
     ConnectId attempt;  // kAwaitsReply: its entry in attempts_
   };
 

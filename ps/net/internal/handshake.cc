@@ -213,7 +213,7 @@ void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Me
     return;
   }
   Open(peer, hello->node);
-  connection.Send(request_id, proto::HelloReply{.node = options_.node});
+  connection.Send(request_id, proto::HelloReply{options_.node, options_.term});
   handler_->OnConnected(connection.id(), *hello);
 }
 
@@ -278,6 +278,7 @@ void Endpoint::Impl::CheckReply(Peer& peer, uint64_t request_id, const proto::Me
   Connection& connection = *peer.connection;
   const ConnectId attempt = peer.attempt;
   if (const auto* reply = std::get_if<proto::HelloReply>(&message)) {
+    peer.term = reply->term;
     Open(peer, reply->node);
     FinishAttempt(attempt, connection.id());
     return;
