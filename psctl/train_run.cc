@@ -106,6 +106,7 @@ Status TrainRun::Prepare() {
   fleet.machine = host;
   fleet.run_start_us = directory_.begun_us();
   fleet.launch = config_.launch;
+  fleet.job_name = config_.name;
   fleet.shards_per_server = config_.servers.shards_per_server;
   fleet.server_port = config_.servers.port;
   fleet.server_emulation = emulation::OfServer(config_.servers);
@@ -240,12 +241,12 @@ void TrainRun::Reap() {
 
 void TrainRun::OnEnd(const proto::ProcessEnd& end) {
   // Whoever was killed had nothing to say about it, and its loss is an event of the job.
-  if (end.is_failure && !host_.core().is_finished()) {
+  if ((end.is_failure || !end.last_words.empty()) && !host_.core().is_finished()) {
     const std::string who =
         std::string(proto::ProcessKindName(end.kind)) + " " + std::to_string(end.index);
+    const std::string before = end.is_failure ? "; its log ends: " : ": ";
     const std::string& last = end.last_words;
-    progress_.Say(
-        who + " " + Printable(end.description) + (last.empty() ? "" : "; its log ends: " + last));
+    progress_.Say(who + " " + Printable(end.description) + (last.empty() ? "" : before + last));
   }
   host_.OnProcessExited(end);
 }

@@ -16,7 +16,7 @@ out="${1:-$ROOT/build/gpu_check}"
 
 say "gpu_check: building build/cuda"
 configure cuda
-build cuda cuda_parity psctl ps_server ps_worker >&2
+build cuda cuda_parity psctl ps_agent ps_server ps_worker >&2
 mkdir -p "$out"
 
 # losses_of MODEL DEVICE: one worker trains MODEL on DEVICE. Prints the loss on the test samples

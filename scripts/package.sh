@@ -9,6 +9,6 @@ command -v dpkg-shlibdeps > /dev/null ||
 "$ROOT/scripts/setup.sh"
 say "package: building release in build/release"
 configure release -DPS_TESTS=OFF
-build release psctl ps_server ps_worker >&2
+build release psctl ps_agent ps_server ps_worker >&2
 (cd "$ROOT/build/release" && cpack -G DEB) >&2
 ls "$ROOT"/build/release/spotps_*.deb

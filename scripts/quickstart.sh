@@ -8,6 +8,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 "$ROOT/scripts/setup.sh"
 say "quickstart: building release in build/release"
 configure release -DPS_TESTS=OFF
-build release psctl ps_server ps_worker >&2
+build release psctl ps_agent ps_server ps_worker >&2
 cd "$ROOT"
 exec build/release/bin/psctl train configs/fashion_mnist_cnn.json "$@"

@@ -35,6 +35,7 @@ struct ProcessExit {
   bool is_clean = false;    // exited with code 0
   bool is_failure = false;  // exited with another code, or by a fault such as SIGSEGV
   std::string description;  // "exited with code 1", "killed by signal 9 (Killed)"
+  int code = -1;            // -1: it did not exit by itself, or nobody knows
 };
 
 /// Starts and ends the processes of a job: on this machine, or later on a batch system or a cloud.

@@ -1,5 +1,6 @@
 #include "provisioner/fleet/local_fleet.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "provisioner/fleet/agent_exit.h"
+#include "provisioner/fleet/local_process.h"
 #include "ps/base/file.h"
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
@@ -66,6 +69,18 @@ void Append(const std::vector<std::string>& from, std::vector<std::string>* to) 
   to->insert(to->end(), from.begin(), from.end());
 }
 
+/// How a process finds the run and is let in.
+std::vector<std::string> RunArguments(
+    const LocalFleet::Options& options, const std::string& token_file) {
+  return {
+      "--coordinator",
+      options.coordinator,
+      "--token-file",
+      token_file,
+      "--run-start-us",
+      fmt::format("{}", options.run_start_us)};
+}
+
 }  // namespace
 
 std::string FillLaunchText(std::string_view text, std::string_view role, uint32_t index) {
@@ -106,7 +121,41 @@ std::vector<std::string> LaunchWords(
   }
 }
 
+namespace {
+
+Status CheckLauncher(const std::string& directory, const proto::LaunchConfig& launch) {
+  if (launch.launcher == proto::LauncherKind::kLocal) {
+    return Status::Ok();
+  }
+  const bool is_ssh = launch.launcher == proto::LauncherKind::kSsh;
+  if (!IsProgram(directory + "/ps_agent")) {
+    return Status::NotFound(
+        fmt::format("there is no program {}/ps_agent; build all targets", directory));
+  }
+  const auto needs = is_ssh ? std::vector<std::string>{"ssh"}
+                            : std::vector<std::string>{"sbatch", "scontrol", "scancel"};
+  for (const std::string& name : needs) {
+    if (!IsCommand(name)) {
+      return Status::NotFound(fmt::format(
+          "launch.launcher is {}, and no folder of PATH has the program {}; install {}",
+          is_ssh ? "ssh" : "slurm",
+          name,
+          is_ssh ? "openssh-client" : "slurm-client"));
+    }
+  }
+  std::error_code error;
+  if (!launch.ssh_config.empty() && !std::filesystem::is_regular_file(launch.ssh_config, error)) {
+    return Status::NotFound(fmt::format(
+        "launch.ssh_config {} is no file; allowed: a configuration file of ssh",
+        Printable(launch.ssh_config)));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
 Status CheckPrograms(const std::string& directory, const proto::LaunchConfig& launch) {
+  PS_TRY(CheckLauncher(directory, launch));
   for (const ProcessKind kind : {ProcessKind::kServer, ProcessKind::kWorker}) {
     const std::string path = directory + "/" + ProgramOf(kind);
     if (!IsProgram(path)) {
@@ -157,7 +206,11 @@ void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
     Append({"--notices", std::string(proto::kNoticeServiceNames[service])}, &arguments);
   }
   Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
-  Start(ProcessKind::kWorker, seat.value, std::move(arguments));
+  if (IsElsewhere(ProcessKind::kWorker)) {
+    StartAgent(seat, group, std::move(arguments));
+  } else {
+    Start(ProcessKind::kWorker, seat.value, std::move(arguments));
+  }
 }
 
 /// What is left in the seat, stalled or about to leave, is not to come back. A successor that took
@@ -213,17 +266,64 @@ void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string
     spec.arguments.push_back(program);
   }
   spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
-  for (const std::string& argument :
-       {std::string("--coordinator"),
-        options_.coordinator,
-        std::string("--token-file"),
-        options_.token_file,
-        std::string("--log-file"),
-        spec.log_path,
-        std::string("--run-start-us"),
-        std::to_string(options_.run_start_us)}) {
-    spec.arguments.push_back(argument);
+  Append(RunArguments(options_, options_.token_file), &spec.arguments);
+  Append({"--log-file", spec.log_path}, &spec.arguments);
+  Launch(std::move(spec), "");
+}
+
+/// What runs elsewhere writes its log to stderr, which the agent or the batch system brings to the
+/// file of a local one.
+void LocalFleet::StartAgent(
+    WorkerId seat, const proto::WorkerGroup& group, std::vector<std::string> words) {
+  const proto::LaunchConfig& launch = options_.launch;
+  LaunchSpec spec;
+  spec.kind = ProcessKind::kWorker;
+  spec.index = seat.value;
+  spec.program = options_.program_directory + "/ps_agent";
+  spec.log_path = LogPath(spec.kind, spec.index);
+  const std::string program = options_.program_directory + "/" + ProgramOf(spec.kind);
+  std::string host;
+  if (launch.launcher == proto::LauncherKind::kSsh) {
+    Result<std::string> taken = hosts_.Take(options_.time->Now());
+    if (!taken.ok()) {
+      log_->Warning("no_host", {{"worker", seat.value}, {"why", taken.status()}});
+      const std::string why = is_full_told_ ? "" : Printable(taken.status().message());
+      is_full_told_ = true;
+      unreported_.push_back(
+          {{spec.kind, spec.index, 0, "was not started", false, why},
+           {spec.kind, spec.index, 0, 0}});
+      return;
+    }
+    is_full_told_ = false;
+    host = std::move(taken).value();
+    spec.arguments = {"--launcher", "ssh", "--host", host, "--token-file", options_.token_file};
+    if (!launch.ssh_config.empty()) {
+      Append({"--ssh-config", launch.ssh_config}, &spec.arguments);
+    }
+    Append(RunArguments(options_, "/dev/stdin"), &words);
+  } else {
+    const std::string name = fmt::format("{}-worker{}", options_.job_name, seat.value);
+    const std::string cpus = fmt::format("{}", group.threads);
+    spec.arguments = {
+        "--launcher", "slurm", "--name", name, "--cpus", cpus, "--log-file", spec.log_path};
+    if (!launch.sbatch.empty()) {
+      Append({"--sbatch", launch.sbatch}, &spec.arguments);
+    }
+    Append(RunArguments(options_, options_.token_file), &words);
   }
+  Append({"--program", program, "--"}, &spec.arguments);
+  Append(words, &spec.arguments);
+  Launch(std::move(spec), host);
+}
+
+bool LocalFleet::IsElsewhere(ProcessKind kind) const {
+  return kind == ProcessKind::kWorker && options_.launch.launcher != proto::LauncherKind::kLocal;
+}
+
+void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
+  const ProcessKind kind = spec.kind;
+  const uint32_t index = spec.index;
+  const std::string what(ProcessKindName(kind));
   proto::LaunchRecord launch{kind, index, 0, 0};
   if (options_.journal != nullptr) {
     spec.note = [&](const proto::LaunchRecord& started) {
@@ -236,11 +336,14 @@ void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string
     log_->Error("process_not_started", {{what, index}, {"why", handle.status()}});
     unreported_.push_back(
         {{kind, index, 0, std::string(handle.status().message()), true, ""}, launch});
+    hosts_.Release(host, false, options_.time->Now());
     return;
   }
   launch.pid = launcher_->pid(*handle);
-  processes_[*handle] = {launch, spec.log_path, false};
-  log_->Info("process_started", {{what, index}, {"pid", launch.pid}});
+  processes_[*handle] = {launch, spec.log_path, host, false, false};
+  log_->Info(
+      "process_started",
+      {{what, index}, {"pid", launch.pid}, {"host", host.empty() ? "local" : host}});
 }
 
 void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
@@ -248,7 +351,10 @@ void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
     const std::string what(ProcessKindName(launch.kind));
     const Result<ProcessHandle> handle = launcher_->Adopt(launch);
     if (handle.ok()) {
-      processes_[*handle] = {launch, LogPath(launch.kind, launch.index), false};
+      const std::string host =
+          IsElsewhere(launch.kind) ? ArgumentOf(launch.pid, "--host") : std::string();
+      hosts_.TakeOn(host);
+      processes_[*handle] = {launch, LogPath(launch.kind, launch.index), host, false, false};
       log_->Info("process_adopted", {{what, launch.index}, {"pid", launch.pid}});
       continue;
     }
@@ -287,22 +393,35 @@ std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
         {{ProcessKindName(exit.kind), exit.index},
          {"pid", process.launch.pid},
          {"how", exit.description}});
-    if (process.is_superseded) {
-      processes_.erase(it);
-      continue;
+    proto::ProcessEnd end = EndOf(process, exit);
+    if (!process.is_superseded) {
+      ends.push_back(std::move(end));
+      reported_.push_back(process.launch);
     }
-    const bool is_failure = exit.is_failure && !process.is_planned;
-    ends.push_back(
-        {exit.kind,
-         exit.index,
-         process.launch.pid,
-         exit.description,
-         is_failure,
-         is_failure ? LastLine(process.log_path) : ""});
-    reported_.push_back(process.launch);
     processes_.erase(it);
   }
   return ends;
+}
+
+/// A host or a batch system that took no worker, or lost it, says nothing of the worker itself:
+/// another one may do better. The pid of an agent is not the one that its worker tells.
+proto::ProcessEnd LocalFleet::EndOf(const Process& process, const ProcessExit& exit) {
+  const bool is_elsewhere = IsElsewhere(exit.kind);
+  const bool is_place = is_elsewhere && !process.is_planned &&
+                        (exit.code == kNotStartedExit || exit.code == kLostExit);
+  hosts_.Release(process.host, is_place, options_.time->Now());
+  const bool is_failure = exit.is_failure && !process.is_planned && !is_place;
+  std::string description = exit.description;
+  if (is_place) {
+    description = exit.code == kNotStartedExit ? "was not started" : "was lost";
+  }
+  return {
+      exit.kind,
+      exit.index,
+      is_elsewhere ? 0 : process.launch.pid,
+      std::move(description),
+      is_failure,
+      is_failure || is_place ? LastLine(process.log_path) : ""};
 }
 
 }  // namespace ps::provisioner

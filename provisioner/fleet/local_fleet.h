@@ -7,8 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "provisioner/fleet/host_table.h"
 #include "provisioner/fleet/launcher.h"
 #include "ps/base/logger.h"
+#include "ps/base/time.h"
 #include "ps/emulation/emulation.h"
 #include "ps/proto/fleet_actions.h"
 #include "ps/proto/job_config.h"
@@ -26,12 +28,13 @@ std::string FillLaunchText(std::string_view text, std::string_view role, uint32_
 std::vector<std::string> LaunchWords(
     std::string_view prefix, std::string_view role, uint32_t index);
 
-/// Errors: kNotFound when ps_server or ps_worker is not in `directory`, or when the program that
-/// `launch` puts before them is not there.
+/// Errors: kNotFound when ps_server, ps_worker or ps_agent is not in `directory`, or when a program
+/// that `launch` asks for is not there.
 Status CheckPrograms(const std::string& directory, const proto::LaunchConfig& launch);
 
 /// Does what the coordinator asks for with a launcher: ps_server and ps_worker processes of this
-/// machine, whose logs are files.
+/// machine, whose logs are files. A worker that runs elsewhere has a ps_agent here, which is what
+/// the launcher starts and knows.
 class LocalFleet final : public proto::FleetActions {
  public:
   struct Options {
@@ -48,11 +51,16 @@ class LocalFleet final : public proto::FleetActions {
     emulation::Emulation server_emulation;
     /// Outlives the fleet. Null: nobody could adopt the processes, and they die with this thread.
     proto::LaunchJournal* journal = nullptr;
+    std::string job_name;  // for batch systems
+    const TimeSource* time = &SystemTime();
   };
 
   /// Both outlive the fleet.
   LocalFleet(Options options, Launcher* launcher, const Logger* log)
-      : options_(std::move(options)), launcher_(launcher), log_(log) {}
+      : options_(std::move(options)),
+        launcher_(launcher),
+        log_(log),
+        hosts_(options_.launch.hosts) {}
 
   void StartServer(uint32_t server) override;
   void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override;
@@ -72,6 +80,7 @@ class LocalFleet final : public proto::FleetActions {
   struct Process {
     proto::LaunchRecord launch;
     std::string log_path;
+    std::string host;            // with the launcher ssh; empty: this machine
     bool is_planned = false;     // this fleet has killed it
     bool is_superseded = false;  // another one has its seat
   };
@@ -82,6 +91,10 @@ class LocalFleet final : public proto::FleetActions {
   };
 
   void Start(proto::ProcessKind kind, uint32_t index, std::vector<std::string> arguments);
+  void StartAgent(WorkerId seat, const proto::WorkerGroup& group, std::vector<std::string> words);
+  void Launch(LaunchSpec spec, const std::string& host);
+  bool IsElsewhere(proto::ProcessKind kind) const;
+  proto::ProcessEnd EndOf(const Process& process, const ProcessExit& exit);
   void Supersede(WorkerId seat);
   void Kill(ProcessHandle handle, Process* process);
   std::string LogPath(proto::ProcessKind kind, uint32_t index) const;
@@ -89,6 +102,8 @@ class LocalFleet final : public proto::FleetActions {
   const Options options_;
   Launcher* const launcher_;
   const Logger* const log_;
+  HostTable hosts_;
+  bool is_full_told_ = false;                   // not again at each attempt
   std::map<ProcessHandle, Process> processes_;  // running
   std::vector<Ended> unreported_;               // never ran, or ended before they could be adopted
   std::vector<proto::LaunchRecord> reported_;   // by the last TakeEnds

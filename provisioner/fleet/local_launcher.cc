@@ -289,6 +289,7 @@ std::optional<ProcessExit> LocalLauncher::ExitOf(const Process& process) {
   }
   exit.is_clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
   exit.is_failure = IsFailure(wait_status);
+  exit.code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
   exit.description = DescribeWait(wait_status);
   return exit;
 }

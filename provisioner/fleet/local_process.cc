@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -50,6 +51,21 @@ Result<uint64_t> StartTicksOf(int64_t pid) {
     return Over(pid);
   }
   return ticks;
+}
+
+std::string ArgumentOf(int64_t pid, std::string_view name) {
+  const Result<std::string> words = ReadFile(fmt::format("/proc/{}/cmdline", pid));
+  std::string_view rest = words.ok() ? std::string_view(*words) : std::string_view();
+  bool is_next = false;
+  while (!rest.empty()) {
+    const std::string_view word = rest.substr(0, rest.find('\0'));
+    if (is_next) {
+      return std::string(word);
+    }
+    is_next = word == name;
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  return "";
 }
 
 Result<UniqueFd> OpenProcess(int64_t pid, uint64_t start_ticks) {

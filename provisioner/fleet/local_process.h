@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "ps/base/status.h"
 #include "ps/base/unique_fd.h"
@@ -12,6 +14,9 @@ namespace ps::provisioner {
 
 /// Clock ticks from the boot to the start of the process. Errors: kNotFound (there is none).
 Result<uint64_t> StartTicksOf(int64_t pid);
+
+/// The word after `name` on the command line of a process; empty when there is none.
+std::string ArgumentOf(int64_t pid, std::string_view name);
 
 /// A pidfd of the process that started at `start_ticks`: another one with its pid is told apart.
 /// Errors: kNotFound (it is over), kIo.

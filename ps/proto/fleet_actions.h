@@ -40,7 +40,7 @@ struct ProcessEnd {
   std::string description;  // "killed by signal 9 (Killed)", "exited with code 1"
   // It ended by itself with an error, or could not be started: another one would do the same.
   bool is_failure = false;
-  std::string last_words;  // of a failed one: the last line of its log
+  std::string last_words;  // of one that failed or found no place: the last line of its log
 };
 
 }  // namespace ps::proto

@@ -213,11 +213,25 @@ struct CheckpointConfig {
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
-/// Placeholders in each: {name}, {role}, {index}.
+/// Who starts the workers. Servers are always processes of psctl's machine.
+enum class LauncherKind : uint8_t { kLocal, kSsh, kSlurm };
+
+struct HostConfig {
+  std::string host;    // as ssh knows it: name, user@name, address or alias
+  uint32_t slots = 1;  // workers at a time
+
+  friend bool operator==(const HostConfig&, const HostConfig&) = default;
+};
+
+/// Placeholders in prefix and the addresses: {name}, {role}, {index}.
 struct LaunchConfig {
-  std::string prefix;            // words before the command; empty: none
-  std::string server_listen;     // empty: run.listen
-  std::string server_advertise;  // empty: what it binds
+  LauncherKind launcher = LauncherKind::kLocal;
+  std::vector<HostConfig> hosts;  // ssh: where workers run
+  std::string ssh_config;         // ssh: a file for ssh -F; empty: the user's own
+  std::string sbatch;             // slurm: words put after sbatch
+  std::string prefix;             // words before the command; empty: none
+  std::string server_listen;      // empty: run.listen
+  std::string server_advertise;   // empty: what it binds
 
   friend bool operator==(const LaunchConfig&, const LaunchConfig&) = default;
 };

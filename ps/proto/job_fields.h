@@ -149,8 +149,18 @@ void VisitFields(C& c, V&& visit) {
   visit("recovery", c.recovery);
 }
 
+template <MaybeConst<HostConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("host", c.host);
+  visit("slots", c.slots);
+}
+
 template <MaybeConst<LaunchConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
+  visit("launcher", c.launcher);
+  visit("hosts", c.hosts);
+  visit("ssh_config", c.ssh_config);
+  visit("sbatch", c.sbatch);
   visit("prefix", c.prefix);
   visit("server_listen", c.server_listen);
   visit("server_advertise", c.server_advertise);

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <initializer_list>
 #include <system_error>
+#include <tuple>
 
+#include "ps/base/host_port.h"
 #include "ps/proto/device_choice.h"
 #include "ps/proto/job_check.h"
 #include "ps/proto/limits.h"
@@ -33,6 +35,7 @@ class Rules {
     PS_TRY(Devices());
     PS_TRY(Faults());
     PS_TRY(Addresses());
+    PS_TRY(Launcher());
     return Length();
   }
 
@@ -319,6 +322,74 @@ class Rules {
                 address->size(),
                 kAddressBytesMax));
       }
+    }
+    return Status::Ok();
+  }
+
+  Status Launcher() const {
+    const LaunchConfig& launch = config_.launch;
+    const bool is_ssh = launch.launcher == LauncherKind::kSsh;
+    const bool is_slurm = launch.launcher == LauncherKind::kSlurm;
+    const std::initializer_list<std::tuple<const char*, bool, bool, const char*>> owned = {
+        {"launch.hosts", !launch.hosts.empty(), is_ssh, "ssh"},
+        {"launch.ssh_config", !launch.ssh_config.empty(), is_ssh, "ssh"},
+        {"launch.sbatch", !launch.sbatch.empty(), is_slurm, "slurm"},
+        {"launch.prefix", !launch.prefix.empty(), !is_ssh && !is_slurm, "local"}};
+    for (const auto& [path, is_given, is_allowed, owner] : owned) {
+      if (is_given && !is_allowed) {
+        return Error(
+            path,
+            fmt::format(
+                "{0} is for the launcher {1}; allowed: leave it out, or \"launcher\": "
+                "\"{1}\" in launch",
+                path,
+                owner));
+      }
+    }
+    return is_ssh ? Hosts() : Status::Ok();
+  }
+
+  Status Hosts() const {
+    const std::vector<HostConfig>& hosts = config_.launch.hosts;
+    uint64_t slots = 0;
+    for (size_t i = 0; i < hosts.size(); ++i) {
+      const std::string path = fmt::format("launch.hosts[{}].host", i);
+      const std::string& host = hosts[i].host;
+      slots += hosts[i].slots;
+      if (std::any_of(
+              hosts.begin(),
+              hosts.begin() + static_cast<std::ptrdiff_t>(i),
+              [&](const HostConfig& other) { return other.host == host; })) {
+        return Error(
+            path,
+            fmt::format(
+                "{} is {} again; allowed: each host once, with its slots", path, Quoted(host)));
+      }
+      const std::string_view name = std::string_view(host).substr(host.find('@') + 1);
+      if (IsLoopback(config_.run.listen) && !IsLoopback(name)) {
+        return Error(
+            path,
+            fmt::format(
+                "{} is {}, which can't reach run.listen {}; set run.listen to an address of this "
+                "machine that others reach, for example 0.0.0.0",
+                path,
+                Quoted(host),
+                Quoted(config_.run.listen)));
+      }
+    }
+    uint64_t workers = 0;
+    for (const WorkerGroup& group : config_.workers) {
+      workers += group.count;
+    }
+    if (hosts.empty() || slots < workers) {
+      return Error(
+          hosts.empty() ? "launch.launcher" : "launch.hosts",
+          fmt::format(
+              "launch.hosts has {} slots for {} workers; add hosts, for example {{\"host\": "
+              "\"10.0.0.3\", \"slots\": {}}}",
+              slots,
+              workers,
+              workers));
     }
     return Status::Ok();
   }

@@ -4,7 +4,7 @@
 
 include(GNUInstallDirs)
 
-install(TARGETS psctl ps_server ps_worker RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS psctl ps_agent ps_server ps_worker RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 set(ps_share "${CMAKE_INSTALL_DATADIR}/spotps")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/configs/"
@@ -24,6 +24,7 @@ install(CODE "
   endfunction()
   file(MAKE_DIRECTORY \"${ps_generated}\")
   ps_generate(\"${ps_generated}/psctl.1\" \"$<TARGET_FILE:psctl>\" help --man)
+  ps_generate(\"${ps_generated}/ps_agent.1\" \"$<TARGET_FILE:ps_agent>\" --man)
   ps_generate(\"${ps_generated}/ps_server.1\" \"$<TARGET_FILE:ps_server>\" --man)
   ps_generate(\"${ps_generated}/ps_worker.1\" \"$<TARGET_FILE:ps_worker>\" --man)
   ps_generate(\"${ps_generated}/psctl\" \"$<TARGET_FILE:psctl>\" completion bash)
@@ -35,7 +36,8 @@ install(CODE "
   file(INSTALL \"${ps_generated}/_psctl\"
     DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${ps_zsh}\")")
 install(FILES
-  "${ps_generated}/psctl.1" "${ps_generated}/ps_server.1" "${ps_generated}/ps_worker.1"
+  "${ps_generated}/psctl.1" "${ps_generated}/ps_agent.1"
+  "${ps_generated}/ps_server.1" "${ps_generated}/ps_worker.1"
   DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 install(FILES "${ps_generated}/psctl"
   DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
@@ -49,5 +51,5 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS dataset-fashion-mnist)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "dataset-fashion-mnist, openssh-client")
 include(CPack)

@@ -76,6 +76,39 @@ TEST(JobConfigErrorTest, AWorkerComputesOnOneDeviceThatExists) {
   });
 }
 
+TEST(JobConfigErrorTest, ALauncherHasItsOwnFieldsAndRoomForEveryWorker) {
+  const auto error_of = [](const char* launch) {
+    return ErrorOf(Replaced("{}", R"({"count": 3})"), {{"launch", launch}});
+  };
+  const std::vector<std::pair<const char*, const char*>> faults = {
+      {R"({"launcher": "rsh"})", "allowed: one of local, ssh, slurm; did you mean \"ssh\"?"},
+      {R"({"hosts": [{"host": "a"}]})",
+       "launch.hosts is for the launcher ssh; allowed: leave it out, or \"launcher\": \"ssh\" in "
+       "launch"},
+      {R"({"launcher": "ssh", "sbatch": "-p spot"})", "launch.sbatch is for the launcher slurm"},
+      {R"({"launcher": "slurm", "ssh_config": "f"})", "launch.ssh_config is for the launcher ssh"},
+      {R"({"launcher": "slurm", "prefix": "nice"})", "launch.prefix is for the launcher local"},
+      {R"({"launcher": "ssh"})",
+       "launch.hosts has 0 slots for 3 workers; add hosts, for example {\"host\": \"10.0.0.3\", "
+       "\"slots\": 3}"},
+      {R"({"launcher": "ssh", "hosts": [{"host": "localhost", "slots": 2}]})",
+       "launch.hosts has 2 slots for 3 workers"},
+      {R"({"launcher": "ssh", "hosts": [{"host": "::1", "slots": 2}, {"host": "::1"}]})",
+       "launch.hosts[1].host is \"::1\" again; allowed: each host once, with its slots"},
+      {R"({"launcher": "ssh", "hosts": [{"host": "-oProxyCommand=x"}]})", "launch.hosts[0].host"},
+      {R"({"launcher": "ssh", "hosts": [{"host": "me@localhost"}, {"host": "me@far"}]})",
+       "launch.hosts[1].host is \"me@far\", which can't reach run.listen \"127.0.0.1\"; set "
+       "run.listen to an address of this machine that others reach, for example 0.0.0.0"}};
+  for (const auto& [launch, error] : faults) {
+    EXPECT_THAT(error_of(launch), HasSubstr(error)) << launch;
+  }
+  for (const char* launch :
+       {R"({"launcher": "slurm", "sbatch": "--partition=spot"})",
+        R"({"launcher": "ssh", "hosts": [{"host": "me@localhost", "slots": 3}]})"}) {
+    EXPECT_EQ(error_of(launch), "no error");
+  }
+}
+
 TEST(JobConfigErrorTest, CopiesNeedCheckpoints) {
   ExpectErrors({
       {WithLine(R"("checkpoint": {"enabled": false, "copy_to": "s3://bucket/runs"})"),

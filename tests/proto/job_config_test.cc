@@ -88,6 +88,7 @@ TEST(JobConfigTest, EveryMemberIsAField) {
       WorkerGroup,
       FaultConfig,
       FleetConfig,
+      HostConfig,
       LaunchConfig,
       RunConfig,
       JobConfig>();

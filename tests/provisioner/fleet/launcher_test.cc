@@ -1,184 +1,27 @@
-#include "provisioner/fleet/launcher.h"
+// Processes of this machine.
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
-#include "provisioner/fleet/local_launcher.h"
 #include "provisioner/fleet/local_process.h"
+#include "tests/provisioner/fleet/launcher_conformance.h"
 
 namespace ps::provisioner {
 namespace {
 
 using ::testing::HasSubstr;
 
-using Factory = std::unique_ptr<Launcher> (*)();
-
 std::string ReadAll(const std::string& path) {
-  const std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  return ReadFile(path).ok() ? ReadFile(path).value() : "";
 }
 
-// One suite for every launcher; a new implementation joins the list at the end.
-class LauncherConformance : public ::testing::TestWithParam<Factory> {
- protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "launcher-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-    launcher_ = GetParam()();
-  }
-
-  void TearDown() override {
-    launcher_.reset();
-    std::filesystem::remove_all(directory_);
-  }
-
-  LaunchSpec Shell(const std::string& script) const {
-    LaunchSpec spec;
-    spec.kind = proto::ProcessKind::kWorker;
-    spec.index = 7;
-    spec.program = "/bin/sh";
-    spec.arguments = {"-c", script};
-    spec.log_path = log_path();
-    return spec;
-  }
-
-  ProcessExit AwaitExit() {
-    while (true) {
-      std::vector<ProcessExit> exits = launcher_->PollExits();
-      if (!exits.empty()) {
-        EXPECT_EQ(exits.size(), 1U);
-        return exits.front();
-      }
-      ::poll(nullptr, 0, 1);  // real children end in real time
-    }
-  }
-
-  std::string log_path() const { return directory_ + "/w7.log"; }
-
-  std::string directory_;
-  std::unique_ptr<Launcher> launcher_;
-};
-
-TEST_P(LauncherConformance, AProgramWithoutAFolderIsLookedForInThePath) {
-  LaunchSpec spec = Shell("exit 3");
-  spec.program = "sh";
-  ASSERT_TRUE(launcher_->Start(spec).ok());
-  EXPECT_THAT(AwaitExit().description, HasSubstr("code 3"));
-  spec.program = "no-such-program-here";
-  EXPECT_EQ(launcher_->Start(spec).status().code(), StatusCode::kNotFound);
+std::unique_ptr<Place> MakeHere() {
+  return std::make_unique<Place>();
 }
 
-TEST_P(LauncherConformance, ACleanExitIsReportedOnceWithItsRoleAndIndex) {
-  LaunchSpec spec = Shell("");
-  spec.program = "/bin/true";
-  spec.arguments.clear();
-  const auto handle = launcher_->Start(spec);
-  ASSERT_TRUE(handle.ok()) << handle.status();
-  const ProcessExit exit = AwaitExit();
-  EXPECT_EQ(exit.handle, *handle);
-  EXPECT_EQ(exit.kind, proto::ProcessKind::kWorker);
-  EXPECT_EQ(exit.index, 7U);
-  EXPECT_TRUE(exit.is_clean);
-  EXPECT_EQ(exit.description, "exited with code 0");
-  EXPECT_TRUE(launcher_->PollExits().empty());
-}
-
-TEST_P(LauncherConformance, AFailureNamesItsExitCode) {
-  ASSERT_TRUE(launcher_->Start(Shell("exit 3")).ok());
-  const ProcessExit exit = AwaitExit();
-  EXPECT_FALSE(exit.is_clean);
-  EXPECT_TRUE(exit.is_failure);
-  EXPECT_EQ(exit.description, "exited with code 3");
-}
-
-TEST_P(LauncherConformance, AKilledProcessNamesItsSignal) {
-  const auto handle = launcher_->Start(Shell("exec sleep 100"));
-  ASSERT_TRUE(handle.ok());
-  EXPECT_TRUE(launcher_->PollExits().empty());
-  EXPECT_TRUE(launcher_->Kill(*handle).ok());
-  const ProcessExit exit = AwaitExit();
-  EXPECT_FALSE(exit.is_clean);
-  EXPECT_FALSE(exit.is_failure);
-  EXPECT_THAT(exit.description, HasSubstr("killed by signal 9"));
-}
-
-TEST_P(LauncherConformance, AProcessThatCrashesHasFailedByItself) {
-  ASSERT_TRUE(launcher_->Start(Shell("kill -SEGV $$")).ok());
-  const ProcessExit exit = AwaitExit();
-  EXPECT_TRUE(exit.is_failure);
-  EXPECT_THAT(exit.description, HasSubstr("killed by signal 11"));
-}
-
-TEST_P(LauncherConformance, KillingAProcessThatIsGoneIsNotFound) {
-  const auto handle = launcher_->Start(Shell("exit 0"));
-  ASSERT_TRUE(handle.ok());
-  AwaitExit();
-  EXPECT_EQ(launcher_->Kill(*handle).code(), StatusCode::kNotFound);
-  EXPECT_EQ(launcher_->Kill(ProcessHandle(99)).code(), StatusCode::kNotFound);
-}
-
-TEST_P(LauncherConformance, BothOutputsAreAppendedToTheLog) {
-  ASSERT_TRUE(launcher_->Start(Shell("echo first; echo second >&2")).ok());
-  AwaitExit();
-  ASSERT_TRUE(launcher_->Start(Shell("echo third")).ok());
-  AwaitExit();
-  EXPECT_EQ(ReadAll(log_path()), "first\nsecond\nthird\n");
-}
-
-TEST_P(LauncherConformance, AMissingProgramIsNotFoundAndNamed) {
-  LaunchSpec spec = Shell("");
-  spec.program = directory_ + "/no_such_program";
-  const auto handle = launcher_->Start(spec);
-  EXPECT_EQ(handle.status().code(), StatusCode::kNotFound);
-  EXPECT_THAT(std::string(handle.status().message()), HasSubstr("no_such_program"));
-  EXPECT_TRUE(launcher_->PollExits().empty());
-}
-
-TEST_P(LauncherConformance, AnUnwritableLogIsAnErrorWithItsPath) {
-  LaunchSpec spec = Shell("exit 0");
-  spec.log_path = directory_ + "/missing/w7.log";
-  const auto handle = launcher_->Start(spec);
-  EXPECT_EQ(handle.status().code(), StatusCode::kIo);
-  EXPECT_THAT(std::string(handle.status().message()), HasSubstr("missing/w7.log"));
-}
-
-INSTANTIATE_TEST_SUITE_P(Local, LauncherConformance, ::testing::Values(&MakeLocalLauncher));
+INSTANTIATE_TEST_SUITE_P(Local, LauncherConformance, ::testing::Values(&MakeHere));
 
 class LocalLauncherTest : public LauncherConformance {
  protected:
-  /// A noted process whose parent was killed.
-  proto::LaunchRecord MakeOrphan() {
-    int ends[2];
-    EXPECT_EQ(::pipe(ends), 0);
-    const pid_t parent = ::fork();
-    if (parent == 0) {
-      LaunchSpec spec = Shell("exec sleep 100");
-      spec.note = [&ends](const proto::LaunchRecord& launch) {
-        [[maybe_unused]] const ssize_t n = ::write(ends[1], &launch, sizeof(launch));
-      };
-      launcher_->Start(spec).status().Ignore("the read below then fails");
-      ::kill(::getpid(), SIGKILL);
-    }
-    proto::LaunchRecord orphan;
-    EXPECT_EQ(::read(ends[0], &orphan, sizeof(orphan)), static_cast<ssize_t>(sizeof(orphan)));
-    ::waitpid(parent, nullptr, 0);
-    ::close(ends[0]);
-    ::close(ends[1]);
-    return orphan;
-  }
-
   void AwaitLog(const std::string& text) const {
     while (ReadAll(log_path()) != text) {
       ::poll(nullptr, 0, 1);
@@ -200,6 +43,31 @@ class LocalLauncherTest : public LauncherConformance {
     return false;
   }
 };
+
+TEST_P(LocalLauncherTest, AProgramWithoutAFolderIsLookedForInThePath) {
+  LaunchSpec spec = Shell("exit 3");
+  spec.program = "sh";
+  ASSERT_TRUE(launcher_->Start(spec).ok());
+  EXPECT_THAT(AwaitExit().description, HasSubstr("code 3"));
+  spec.program = "no-such-program-here";
+  EXPECT_EQ(launcher_->Start(spec).status().code(), StatusCode::kNotFound);
+}
+
+TEST_P(LocalLauncherTest, KillingAProcessThatIsGoneIsNotFound) {
+  const auto handle = launcher_->Start(Shell("exit 0"));
+  ASSERT_TRUE(handle.ok());
+  AwaitExit();
+  EXPECT_EQ(launcher_->Kill(*handle).code(), StatusCode::kNotFound);
+  EXPECT_EQ(launcher_->Kill(ProcessHandle(99)).code(), StatusCode::kNotFound);
+}
+
+TEST_P(LocalLauncherTest, AnUnwritableLogIsAnErrorWithItsPath) {
+  LaunchSpec spec = Shell("exit 0");
+  spec.log_path = directory_ + "/missing/w7.log";
+  const auto handle = launcher_->Start(spec);
+  EXPECT_EQ(handle.status().code(), StatusCode::kIo);
+  EXPECT_THAT(std::string(handle.status().message()), HasSubstr("missing/w7.log"));
+}
 
 TEST_P(LocalLauncherTest, AChildLeadsItsOwnProcessGroup) {
   const auto handle = launcher_->Start(Shell("exec sleep 100"));
@@ -300,23 +168,8 @@ TEST_P(LocalLauncherTest, AProcessThatWasNotNotedNeverRuns) {
   EXPECT_EQ(ReadAll(log_path()), "");
 }
 
-TEST_P(LocalLauncherTest, ANotedProcessOutlivesItsParentAndIsAdopted) {
-  const proto::LaunchRecord orphan = MakeOrphan();
-  const auto handle = launcher_->Adopt(orphan);
-  ASSERT_TRUE(handle.ok()) << handle.status();
-  EXPECT_EQ(launcher_->pid(*handle), orphan.pid);
-  EXPECT_TRUE(launcher_->PollExits().empty());
-  EXPECT_TRUE(launcher_->Kill(*handle).ok());
-  const ProcessExit exit = AwaitExit();
-  EXPECT_EQ(exit.handle, *handle);
-  EXPECT_EQ(exit.index, 7U);
-  EXPECT_FALSE(exit.is_clean);
-  EXPECT_FALSE(exit.is_failure);
-  EXPECT_THAT(exit.description, HasSubstr("exit code is not known"));
-}
-
 TEST_P(LocalLauncherTest, AnotherProcessWithThePidIsNotAdopted) {
-  const proto::LaunchRecord orphan = MakeOrphan();
+  const proto::LaunchRecord orphan = MakeOrphan(Shell("exec sleep 100"));
   proto::LaunchRecord other = orphan;
   --other.start_ticks;
   EXPECT_EQ(launcher_->Adopt(other).status().code(), StatusCode::kNotFound);
@@ -326,13 +179,13 @@ TEST_P(LocalLauncherTest, AnotherProcessWithThePidIsNotAdopted) {
 }
 
 TEST_P(LocalLauncherTest, DestroyingTheLauncherKillsAdoptedProcessesToo) {
-  const proto::LaunchRecord orphan = MakeOrphan();
+  const proto::LaunchRecord orphan = MakeOrphan(Shell("exec sleep 100"));
   ASSERT_TRUE(launcher_->Adopt(orphan).ok());
   launcher_.reset();
   EXPECT_EQ(OpenProcess(orphan.pid, orphan.start_ticks).status().code(), StatusCode::kNotFound);
 }
 
-INSTANTIATE_TEST_SUITE_P(Local, LocalLauncherTest, ::testing::Values(&MakeLocalLauncher));
+INSTANTIATE_TEST_SUITE_P(Local, LocalLauncherTest, ::testing::Values(&MakeHere));
 
 }  // namespace
 }  // namespace ps::provisioner

@@ -119,10 +119,10 @@ TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
           "127.0.0.1:4000",
           "--token-file",
           options_.token_file,
-          "--log-file",
-          spec.log_path,
           "--run-start-us",
-          "1769852496123456"));
+          "1769852496123456",
+          "--log-file",
+          spec.log_path));
 }
 
 TEST_F(LocalFleetTest, PortsGoOnFromServerToServer) {
@@ -148,6 +148,106 @@ TEST_F(LocalFleetTest, APrefixStartsEachProcessWhereItBelongs) {
       ElementsAre("netns", "exec", "server1", folder_ + "/ps_server"));
   EXPECT_THAT(server.arguments, testing::IsSupersetOf({"--advertise", "10.1.0.1"}));
   EXPECT_EQ(launcher_.started[1].arguments[2], "worker3");
+}
+
+TEST_F(LocalFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
+  LocalFleet::Options options = options_;
+  options.launch.launcher = proto::LauncherKind::kSsh;
+  options.launch.hosts = {{"10.0.0.3", 1}};
+  options.launch.ssh_config = "my_config";
+  Make(options);
+  fleet_->StartServer(0);
+  fleet_->StartWorker(WorkerId(3), {});
+  ASSERT_EQ(launcher_.started.size(), 2U);
+  EXPECT_EQ(launcher_.started[0].program, folder_ + "/ps_server");
+  EXPECT_EQ(launcher_.started[1].program, folder_ + "/ps_agent");
+  EXPECT_THAT(
+      launcher_.started[1].arguments,
+      ElementsAre(
+          "--launcher",
+          "ssh",
+          "--host",
+          "10.0.0.3",
+          "--token-file",
+          options_.token_file,
+          "--ssh-config",
+          "my_config",
+          "--program",
+          folder_ + "/ps_worker",
+          "--",
+          "--seat",
+          "3",
+          "--coordinator",
+          "127.0.0.1:4000",
+          "--token-file",
+          "/dev/stdin",
+          "--run-start-us",
+          "1769852496123456"));
+}
+
+TEST_F(LocalFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
+  LocalFleet::Options options = options_;
+  options.job_name = "demo";
+  options.launch.launcher = proto::LauncherKind::kSlurm;
+  options.launch.sbatch = "--partition=spot --mem=4G";
+  Make(options);
+  proto::WorkerGroup group;
+  group.threads = 4;
+  fleet_->StartWorker(WorkerId(3), group);
+  ASSERT_EQ(launcher_.started.size(), 1U);
+  const std::vector<std::string>& arguments = launcher_.started[0].arguments;
+  EXPECT_THAT(
+      std::vector(arguments.begin(), arguments.begin() + 13),
+      ElementsAre(
+          "--launcher",
+          "slurm",
+          "--name",
+          "demo-worker3",
+          "--cpus",
+          "4",
+          "--log-file",
+          folder_ + "/logs/worker3.log",
+          "--sbatch",
+          "--partition=spot --mem=4G",
+          "--program",
+          folder_ + "/ps_worker",
+          "--"));
+  EXPECT_THAT(arguments, testing::IsSupersetOf({"--token-file", options_.token_file.c_str()}));
+}
+
+TEST_F(LocalFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {
+  LocalFleet::Options options = options_;
+  options.launch.launcher = proto::LauncherKind::kSsh;
+  options.launch.hosts = {{"gone", 2}, {"there", 1}};
+  Make(options);
+  std::filesystem::create_directories(options.log_directory);
+  ASSERT_TRUE(
+      WriteFileAtomically(options.log_directory + "/worker0.log", "ps_agent: gone: why\n").ok());
+  const auto host_of_last = [this] { return launcher_.started.back().arguments[3]; };
+  fleet_->StartWorker(WorkerId(0), {});
+  EXPECT_EQ(host_of_last(), "gone");
+  launcher_.exits = {
+      {ProcessHandle(1), ProcessKind::kWorker, 0, false, true, "exited with code 120", 120}};
+  const std::vector<proto::ProcessEnd> ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_FALSE(ends[0].is_failure);
+  EXPECT_EQ(ends[0].pid, 0) << "the agent's number is not the worker's";
+  EXPECT_EQ(ends[0].description, "was not started");
+  EXPECT_EQ(ends[0].last_words, "ps_agent: gone: why");
+
+  fleet_->StartWorker(WorkerId(0), {});
+  EXPECT_EQ(host_of_last(), "there");
+  fleet_->StartWorker(WorkerId(1), {});
+  EXPECT_EQ(launcher_.started.size(), 2U);
+  const std::vector<proto::ProcessEnd> none = fleet_->TakeEnds();
+  ASSERT_EQ(none.size(), 1U);
+  EXPECT_EQ(none[0].index, 1U);
+  EXPECT_FALSE(none[0].is_failure);
+  EXPECT_THAT(
+      none[0].last_words,
+      testing::ContainsRegex("gone is left out for .* after 1 failure, there is full"));
+  fleet_->StartWorker(WorkerId(1), {});
+  EXPECT_EQ(fleet_->TakeEnds().at(0).last_words, "") << "once is enough";
 }
 
 TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
@@ -259,6 +359,31 @@ TEST_F(LocalFleetTest, MissingProgramsAreNamedBeforeAnythingStarts) {
     ASSERT_TRUE(WriteFileAtomically(folder_ + name, "", 0755).ok());
   }
   EXPECT_TRUE(CheckPrograms(folder_, {}).ok());
+}
+
+TEST_F(LocalFleetTest, WhatALauncherNeedsHasToBeThere) {
+  for (const char* name : {"/ps_server", "/ps_worker"}) {
+    ASSERT_TRUE(WriteFileAtomically(folder_ + name, "", 0755).ok());
+  }
+  proto::LaunchConfig launch;
+  launch.launcher = proto::LauncherKind::kSsh;
+  launch.ssh_config = folder_ + "/no_config";
+  const auto error = [&] { return std::string(CheckPrograms(folder_, launch).message()); };
+  EXPECT_THAT(error(), HasSubstr("there is no program " + folder_ + "/ps_agent"));
+  ASSERT_TRUE(WriteFileAtomically(folder_ + "/ps_agent", "", 0755).ok());
+
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", folder_.c_str(), 1);
+  EXPECT_EQ(
+      error(),
+      "launch.launcher is ssh, and no folder of PATH has the program ssh; install openssh-client");
+  ASSERT_TRUE(WriteFileAtomically(folder_ + "/ssh", "", 0755).ok());
+  EXPECT_THAT(error(), HasSubstr("no_config is no file; allowed: a configuration file of ssh"));
+  launch.ssh_config.clear();
+  EXPECT_EQ(error(), "");
+  launch.launcher = proto::LauncherKind::kSlurm;
+  EXPECT_THAT(error(), HasSubstr("has the program sbatch; install slurm-client"));
+  ::setenv("PATH", path.c_str(), 1);
 }
 
 TEST_F(LocalFleetTest, TheProgramOfAPrefixHasToBeThere) {

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "provisioner/fleet/agent_process.h"
+
+namespace ps::provisioner {
+
+struct SlurmJob {
+  std::string name;                    // for squeue; the agent makes it unique
+  std::string log_path;                // gets the program's output
+  uint32_t cpus = 1;                   // for the program
+  std::vector<std::string> words;      // put after sbatch, where they prevail
+  std::vector<std::string> arguments;  // the program, which every node has, and its arguments
+  Duration poll{};                     // between two questions, at first
+  Duration answer_limit{};             // of each of Slurm's commands
+};
+
+/// What `scontrol --oneliner show job` says.
+struct SlurmState {
+  std::string state;  // "RUNNING"
+  int code = 0;
+  int signal = 0;
+};
+
+/// Fields that are missing stay empty. Pure.
+SlurmState ParseSlurmState(std::string_view text);
+
+/// Whether a job in this state is over.
+bool IsSlurmEnd(std::string_view state);
+
+/// Runs the program as a job of its own. Slurm never requeues it: whoever runs the fleet replaces
+/// it, and two would have one seat.
+///  - Slurm's SIGTERM, before it takes a node back or at the end of the time, reaches the program.
+///  - SIGTERM is passed on. A job that is not to be any more is cancelled.
+AgentEnd RunBySlurm(const SlurmJob& job, const AgentWishes& wishes);
+
+}  // namespace ps::provisioner

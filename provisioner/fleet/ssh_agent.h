@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "provisioner/fleet/agent_process.h"
+
+namespace ps::provisioner {
+
+struct SshJob {
+  std::string host;
+  std::string ssh_config;  // empty: the user's own
+  std::string program;     // a file of this machine
+  std::string token;
+  std::vector<std::string> arguments;
+  /// So long the host may be silent until the process runs.
+  Duration answer_limit{};
+};
+
+/// Runs the program on `host`. Its output is our stderr.
+///  - The program is copied to the host's ~/.cache/spotps when it is missing or differs.
+///  - The token arrives there by stdin, and is the program's stdin.
+///  - SIGTERM is passed on. The process is killed when the connection ends for whatever reason.
+/// The words that the host is sent are in ssh_agent.cc.
+AgentEnd RunOverSsh(const SshJob& job, const AgentWishes& wishes);
+
+/// A name of the content, for files: other bytes, another name.
+std::string ContentName(std::string_view bytes);
+
+}  // namespace ps::provisioner
