@@ -13,10 +13,11 @@ namespace ps::provisioner {
 /// A place that is reached by ps_agent.
 class AgentPlace : public Place {
  protected:
-  static LaunchSpec Agent(LaunchSpec spec, std::vector<std::string> flags) {
+  /// `spec` by way of the program `agent` with these flags.
+  static LaunchSpec Agent(LaunchSpec spec, std::string agent, std::vector<std::string> flags) {
     flags.insert(flags.end(), {"--program", spec.program, "--"});
     flags.insert(flags.end(), spec.arguments.begin(), spec.arguments.end());
-    spec.program = PS_BIN_DIR "/ps_agent";
+    spec.program = std::move(agent);
     spec.arguments = std::move(flags);
     return spec;
   }

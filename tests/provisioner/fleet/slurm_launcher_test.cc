@@ -25,6 +25,7 @@ class SlurmPlace final : public AgentPlace {
     const std::string log_path = spec.log_path;
     return Agent(
         std::move(spec),
+        PS_BIN_DIR "/ps_agent",
         {"--launcher", "slurm", "--poll-ms", "100", "--log-file", log_path, "--sbatch", words});
   }
 };

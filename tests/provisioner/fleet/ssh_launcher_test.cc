@@ -27,6 +27,7 @@ class SshPlace final : public AgentPlace {
   LaunchSpec On(const std::string& host, LaunchSpec spec) const {
     return Agent(
         std::move(spec),
+        PS_BIN_DIR "/ps_agent",
         {"--launcher",
          "ssh",
          "--host",
