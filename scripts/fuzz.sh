@@ -34,7 +34,8 @@ if [[ -z "$program" ]]; then
   program="build/dev/tests/fuzz_targets"
 fi
 mkdir -p build/fuzz
-arguments=("-artifact_prefix=build/fuzz/$target-" -timeout=20 -rss_limit_mb=2048 -verbosity=0)
+arguments=("-artifact_prefix=build/fuzz/$target-" -timeout=20 -rss_limit_mb=2048 -verbosity=0
+  -error_exitcode=1) # its own, 77, is ctest's word for a test that skips
 dictionary="tests/fuzz/dictionaries/$target.dict"
 if [[ -f "$dictionary" ]]; then
   arguments+=("-dict=$dictionary")

@@ -13,12 +13,14 @@ Result<HostPort> ParseHostPort(std::string_view text) {
   const char* const digits_end = digits.data() + digits.size();
   uint32_t port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits_end, port);
-  if (host.empty() || error != std::errc() || end != digits_end || port == 0 || port > 65535) {
-    return Status::InvalidArgument(
-        "'" + std::string(text) + "' is no address; write HOST:PORT, for example 127.0.0.1:4711");
-  }
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
+  }
+  const bool has_brackets = host.find_first_of("[]") != std::string_view::npos;
+  if (host.empty() || has_brackets || error != std::errc() || end != digits_end || port == 0 ||
+      port > 65535) {
+    return Status::InvalidArgument(
+        "'" + std::string(text) + "' is no address; write HOST:PORT, for example 127.0.0.1:4711");
   }
   return HostPort{std::string(host), port};
 }

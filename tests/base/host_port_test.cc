@@ -9,7 +9,17 @@ TEST(HostPortTest, AcceptsNamesAndBothAddressFamilies) {
   EXPECT_EQ(ParseHostPort("127.0.0.1:80")->host, "127.0.0.1");
   EXPECT_EQ(ParseHostPort("[::1]:65535")->host, "::1");
   EXPECT_EQ(ParseHostPort("node-7:1")->port, 1U);
-  for (const char* bad : {"", "host", "host:", ":80", "host:0", "host:65536", "host:8x"}) {
+  for (const char* bad :
+       {"",
+        "host",
+        "host:",
+        ":80",
+        "host:0",
+        "host:65536",
+        "host:8x",
+        "[[h]]:80",
+        "[]:80",
+        "[h:80"}) {
     EXPECT_FALSE(ParseHostPort(bad).ok()) << bad;
   }
 }
