@@ -240,8 +240,7 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     if (parser.replay_notice != "none") {
       PS_ASSIGN(parser.replay_command.notice_s, ParseDuration("--notice", parser.replay_notice));
     }
-    PS_TRY(ParseSettings(parser.settings).status());
-    parser.replay_command.settings = parser.settings;
+    PS_ASSIGN(parser.replay_command.overrides, ParseSettings(parser.settings));
     return Command(parser.replay_command);
   }
   if (parser.drain->parsed()) {

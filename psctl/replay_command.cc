@@ -19,7 +19,6 @@
 #include "ps/base/random.h"
 #include "ps/base/text.h"
 #include "ps/base/time.h"
-#include "ps/proto/job_config.h"
 #include "psctl/control.h"
 #include "psctl/plan_watch.h"
 #include "psctl/replay_report.h"
@@ -66,8 +65,8 @@ std::set<std::string> RootsOf(const RunRegistry& registry) {
 Result<RunPaths> StartRun(const ReplayCommand& command, const RunRegistry& registry) {
   const std::set<std::string> before = RootsOf(registry);
   std::vector<std::string> arguments = {"train", command.job_path, "--detach", "--no-refine"};
-  for (const std::string& setting : command.settings) {
-    arguments.insert(arguments.end(), {"--set", setting});
+  for (const proto::ConfigOverride& setting : command.overrides) {
+    arguments.insert(arguments.end(), {"--set", setting.key + "=" + setting.value});
   }
   arguments.insert(arguments.end(), {"--set", "fleet.replace=false"});
   PS_ASSIGN(const int exit_code, RunSelf(std::move(arguments)));
@@ -205,6 +204,16 @@ Result<AvailabilityTrace> LoadTrace(const ReplayCommand& command) {
 
 }  // namespace
 
+Status CheckReplayed(const proto::JobConfig& config) {
+  // Their pids are of other machines, or of agents that would tell of a failure.
+  if (config.launch.launcher != proto::LauncherKind::kLocal) {
+    return Status::InvalidArgument(
+        "launch.launcher is not local: a replay kills processes of this machine; use --set "
+        "launch.launcher=local and leave the fields of the other launcher out");
+  }
+  return Status::Ok();
+}
+
 Result<double> SecondsOfUnit(const std::string& unit) {
   if (unit == "ms") {
     return 0.001;
@@ -223,6 +232,10 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   if (!trace.ok()) {
     return Misuse(console, trace.status());
   }
+  const auto config = proto::LoadJobConfig(command.job_path, command.overrides);
+  if (const Status fits = config.ok() ? CheckReplayed(*config) : config.status(); !fits.ok()) {
+    return Misuse(console, fits);
+  }
   const Result<RunPaths> run = StartRun(command, registry);
   if (!run.ok()) {
     return Fail(console, run.status());
@@ -231,9 +244,7 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   begun.job = command.job_path;
   begun.trace = command.trace_path;
   begun.speedup = command.scale.speedup;
-  if (const auto config = proto::LoadJobConfig(run->config()); config.ok()) {
-    begun.loss_wanted = config->run.stop_at_loss;
-  }
+  begun.loss_wanted = config->run.stop_at_loss;
   const InterruptGuard interrupts;
   Replayer replayer(command, *run, *trace, std::move(begun));
   const Status began = replayer.Begin(interrupts);

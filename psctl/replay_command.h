@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/proto/job_config.h"
 #include "psctl/console.h"
 #include "psctl/replay_trace.h"
 #include "psctl/run_registry.h"
@@ -12,12 +13,16 @@ namespace ps::psctl {
 struct ReplayCommand {
   std::string trace_path;
   std::string job_path;
-  std::vector<std::string> settings;  // as psctl train takes them
+  std::vector<proto::ConfigOverride> overrides;
   ReplayScale scale;
   std::string unit = "ms";  // of the trace's times: ms, s or h
   double notice_s = 120;    // of the trace; 0: machines go without a word
   std::string plot_path;    // empty: replay.svg in the run directory
 };
+
+/// Whether workers of the job are processes of this machine, which a replay can kill. Errors:
+/// kInvalidArgument.
+Status CheckReplayed(const proto::JobConfig& config);
 
 /// Seconds of "ms", "s" or "h". Errors: kInvalidArgument.
 Result<double> SecondsOfUnit(const std::string& unit);

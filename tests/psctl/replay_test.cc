@@ -5,6 +5,7 @@
 
 #include "ps/base/file.h"
 #include "ps/base/random.h"
+#include "psctl/replay_command.h"
 #include "psctl/replay_report.h"
 #include "psctl/replay_trace.h"
 #include "tests/psctl/sample_status.h"
@@ -103,6 +104,17 @@ TEST(TraceTest, ARecordedTraceIsCutAndScaled) {
       std::string(CutTrace(*trace, {.from_hours = 20}).status().message()),
       HasSubstr("the trace is 11.37 h long"));
   EXPECT_FALSE(CutTrace(*trace, {.speedup = 0}).ok());
+}
+
+/// A worker's pid is of its own machine: here it would be somebody else's.
+TEST(ReplayCommandTest, WorkersOfOtherMachinesAreNotReplayed) {
+  proto::JobConfig config;
+  EXPECT_TRUE(CheckReplayed(config).ok());
+  for (const auto launcher : {proto::LauncherKind::kSsh, proto::LauncherKind::kSlurm}) {
+    config.launch.launcher = launcher;
+    EXPECT_THAT(
+        std::string(CheckReplayed(config).message()), HasSubstr("launch.launcher is not local"));
+  }
 }
 
 /// Workers 0 and 1 take part in MakeStatus.
