@@ -31,7 +31,7 @@ Result<CopyIndex> ReadIndex(ObjectStore& store, CheckpointId id) {
 
 Result<std::vector<std::byte>> ReadPiece(ObjectStore& store, const Piece& piece) {
   PS_ASSIGN(std::vector<std::byte> bytes, store.Get(PieceKey(piece.digest), piece.bytes));
-  if (bytes.size() != piece.bytes || Sha256Of(bytes) != piece.digest) {
+  if (bytes.size() != piece.bytes || crypto::Sha256Of(bytes) != piece.digest) {
     return Status::Corruption(fmt::format(
         "{}: {} has other bytes than its name says", store.name(), PieceKey(piece.digest)));
   }
@@ -66,7 +66,7 @@ bool IsComplete(const std::string& path, const CopiedFile& file) {
       }
       got += static_cast<size_t>(count);
     }
-    if (Sha256Of(bytes) != piece.digest) {
+    if (crypto::Sha256Of(bytes) != piece.digest) {
       return false;
     }
   }

@@ -56,8 +56,8 @@ std::string IndexKey(CheckpointId id) {
   return fmt::format("{}{:020}", kIndexPrefix, id);
 }
 
-std::string PieceKey(const Sha256& digest) {
-  return std::string(kPiecePrefix) + HexOf(digest);
+std::string PieceKey(const crypto::Sha256& digest) {
+  return std::string(kPiecePrefix) + crypto::HexOf(digest);
 }
 
 CheckpointId ParseIndexKey(std::string_view key) {

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "checkpoint/part.h"
-#include "checkpoint/remote/sha256.h"
 #include "ps/base/status.h"
+#include "ps/crypto/sha256.h"
 
 namespace ps::checkpoint {
 
 /// Some bytes of a file, as an object that is named by their digest: the same bytes are stored once
 /// whatever they are part of, and nothing is ever overwritten by something else.
 struct Piece {
-  Sha256 digest;
+  crypto::Sha256 digest;
   uint32_t bytes = 0;
 
   friend bool operator==(const Piece&, const Piece&) = default;
@@ -55,7 +55,7 @@ inline constexpr std::string_view kPiecePrefix = "data/";
 inline constexpr std::string_view kWriterKey = "writer";
 
 std::string IndexKey(CheckpointId id);
-std::string PieceKey(const Sha256& digest);
+std::string PieceKey(const crypto::Sha256& digest);
 
 /// Of the keys that begin with kIndexPrefix; 0 when it is none of ours.
 CheckpointId ParseIndexKey(std::string_view key);

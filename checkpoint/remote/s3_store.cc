@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "checkpoint/remote/s3_reply.h"
-#include "checkpoint/remote/sha256.h"
 #include "ps/base/random.h"
 #include "ps/base/retry.h"
 #include "ps/base/text.h"
+#include "ps/crypto/sha256.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -137,7 +137,8 @@ class S3Store final : public ObjectStore {
     request.url = UrlOf(operation);
     request.body = operation.body;
     request.reply_bytes_max = std::max(operation.reply_bytes_max, size_t{64} << 10);
-    request.headers.push_back("x-amz-content-sha256: " + HexOf(Sha256Of(operation.body)));
+    request.headers.push_back(
+        "x-amz-content-sha256: " + crypto::HexOf(crypto::Sha256Of(operation.body)));
     if (operation.method == "PUT") {
       request.headers.emplace_back("content-type: application/octet-stream");
     }

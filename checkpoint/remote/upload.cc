@@ -263,7 +263,7 @@ Result<CopiedFile> Uploader::Describe(
     PS_ASSIGN(
         const std::span<const std::byte> bytes, ReadPiece(fd.get(), path, bytes_left, &buffer_));
     file.pieces.push_back(
-        {.digest = Sha256Of(bytes), .bytes = static_cast<uint32_t>(bytes.size())});
+        {.digest = crypto::Sha256Of(bytes), .bytes = static_cast<uint32_t>(bytes.size())});
   }
   return file;
 }
@@ -307,7 +307,7 @@ Status Uploader::Send(
         if (is_there(piece)) {
           continue;
         }
-        if (Sha256Of(bytes) != piece.digest) {
+        if (crypto::Sha256Of(bytes) != piece.digest) {
           return Status::Corruption(path + " changed while it was copied");
         }
         PS_TRY(target_->Put(PieceKey(piece.digest), bytes));

@@ -19,6 +19,10 @@
 #include "ps/proto/outbox.h"
 #include "ps/proto/timing.h"
 
+namespace ps::crypto {
+class TlsContext;
+}
+
 namespace ps::net {
 
 /// How long, and how often, to try to reach a peer. Between attempts the wait doubles from `first`
@@ -29,6 +33,8 @@ struct RetryPolicy {
   Duration limit = std::chrono::milliseconds(1500);
   Duration connect_timeout = std::chrono::milliseconds(500);  // one attempt to connect
   Duration reply_timeout = std::chrono::seconds(3);           // from then to the HelloReply
+  /// What the peer has to be by its certificate, where connections are encrypted.
+  std::vector<std::string> peer_roles = {"coordinator", "server"};
   /// Gets the last reason when nobody is connected after `report_after`, and again after each
   /// further `report_every`. The attempts go on.
   std::function<void(const Status& why)> on_trouble;
@@ -47,8 +53,16 @@ struct RetryPolicy {
 };
 
 struct EndpointOptions {
-  std::string node;                // own name, for HelloReply and logs
-  std::string token;               // that a peer must show to connect
+  std::string node;  // own name, for HelloReply and logs
+  /// That a peer must show to connect; or, if it is a worker, one that was made of it
+  /// (ps/crypto/worker_token.h).
+  std::string token;
+  /// Connections to and from ports are encrypted, and both sides show certificates. Null: they are
+  /// not.
+  std::shared_ptr<const crypto::TlsContext> tls;
+  /// Asked of each peer at a port that showed a token. Not OK: it is refused for this. Called from
+  /// the loop; may not call the endpoint.
+  std::function<Status(const proto::Hello& hello)> admit;
   proto::Term term = 0;            // own, of a coordinator, for HelloReply
   std::vector<proto::Role> roles;  // of peers that may connect
   /// Roles of peers that may connect to a socket file. They need no token, because the file's mode

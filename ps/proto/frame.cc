@@ -13,6 +13,9 @@
 namespace ps::proto {
 namespace {
 
+// What a TLS connection begins with (RFC 8446, 5.1).
+constexpr std::byte kTlsHandshake{22};
+constexpr std::byte kTlsVersion{3};
 constexpr size_t kMagicOffset = 0;
 constexpr size_t kVersionOffset = 4;
 constexpr size_t kTypeOffset = 6;
@@ -61,6 +64,11 @@ void EncodeFrameHeader(const FrameHeader& header, std::span<std::byte, kFrameHea
 Result<FrameHeader> DecodeFrameHeader(
     std::span<const std::byte, kFrameHeaderBytes> bytes, const FrameLimits& limits) {
   if (Load<uint32_t>(bytes, kMagicOffset) != kFrameMagic) {
+    if (bytes[0] == kTlsHandshake && bytes[1] == kTlsVersion) {
+      return Status::InvalidArgument(
+          "TLS, and this run's connections are not encrypted (run.tls): use its token file as it "
+          "is now");
+    }
     return Status::Corruption("not a frame: wrong magic number");
   }
   // Before the version: a flipped bit must not read as "please update".

@@ -236,11 +236,14 @@ struct LaunchConfig {
   friend bool operator==(const LaunchConfig&, const LaunchConfig&) = default;
 };
 
+enum class TlsUse : uint8_t { kAuto, kOn, kOff };
+
 struct RunConfig {
   std::string directory = "runs";    // a folder per run is made inside
   std::string listen = "127.0.0.1";  // address the coordinator and the servers bind
   std::string advertise;             // address at which the coordinator is reached; empty: listen
   uint32_t port = 0;                 // coordinator's port; 0 = any free one
+  TlsUse tls = TlsUse::kAuto;        // see UsesTls
   float metrics_every_s = 1;
   bool tensorboard = false;
   float seconds_max = 0;   // of training, then a clean end; 0: no limit
@@ -280,6 +283,10 @@ struct JobConfig {
 
   friend bool operator==(const JobConfig&, const JobConfig&) = default;
 };
+
+/// Whether the run's connections are encrypted: run.tls, which by itself means that an address at
+/// which the run listens or is reached is not loopback.
+bool UsesTls(const JobConfig& config);
 
 /// One `--set key=value` of the command line, e.g. {"train.epochs", "1"}, {"workers[0].count",
 /// "2"}.

@@ -172,6 +172,7 @@ void VisitFields(C& c, V&& visit) {
   visit("listen", c.listen);
   visit("advertise", c.advertise);
   visit("port", c.port);
+  visit("tls", c.tls);
   visit("metrics_every_s", c.metrics_every_s);
   visit("tensorboard", c.tensorboard);
   visit("seconds_max", c.seconds_max);

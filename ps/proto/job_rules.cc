@@ -450,6 +450,20 @@ class Rules {
 
 }  // namespace
 
+bool UsesTls(const JobConfig& config) {
+  if (config.run.tls != TlsUse::kAuto) {
+    return config.run.tls == TlsUse::kOn;
+  }
+  const std::initializer_list<std::string> addresses = {
+      config.run.listen,
+      config.run.advertise,
+      config.launch.server_listen,
+      config.launch.server_advertise};
+  return std::any_of(addresses.begin(), addresses.end(), [](const std::string& address) {
+    return !address.empty() && !IsLoopback(address);
+  });
+}
+
 Status CheckRules(const JobConfig& config, const JsonValue& root, const std::string& file) {
   return Rules(config, root, file).Check();
 }

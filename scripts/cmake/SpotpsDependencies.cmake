@@ -54,10 +54,10 @@ find_package(CURL 7.85 REQUIRED)
 add_library(ps_curl INTERFACE)
 target_link_libraries(ps_curl INTERFACE CURL::libcurl)
 
-# OpenSSL's libcrypto, for digests. Linked by checkpoint/remote alone.
-find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
-add_library(ps_crypto INTERFACE)
-target_link_libraries(ps_crypto INTERFACE OpenSSL::Crypto)
+# OpenSSL: TLS, certificates, digests. Linked by ps/crypto alone.
+find_package(OpenSSL 3 REQUIRED COMPONENTS SSL Crypto)
+add_library(ps_openssl INTERFACE)
+target_link_libraries(ps_openssl INTERFACE OpenSSL::SSL OpenSSL::Crypto)
 
 if(PS_TESTS)
   find_package(GTest REQUIRED)

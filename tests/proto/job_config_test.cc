@@ -52,8 +52,34 @@ constexpr std::string_view kRich = R"({
   "launch": {"prefix": "ip netns exec {name}", "server_listen": "0.0.0.0",
     "server_advertise": "10.0.0.{index}"},
   "run": {"directory": "out", "listen": "0.0.0.0", "advertise": "10.0.0.9", "port": 4000,
-    "metrics_every_s": 0.5, "seconds_max": 60, "stop_at_loss": 0.25}
+    "tls": "off", "metrics_every_s": 0.5, "seconds_max": 60, "stop_at_loss": 0.25}
 })";
+
+TEST(JobConfigTest, ConnectionsAreEncryptedWhenAnAddressIsNotThisMachinesOwn) {
+  JobConfig config;
+  EXPECT_FALSE(UsesTls(config));
+  config.run.listen = "::1";
+  EXPECT_FALSE(UsesTls(config));
+  for (const std::string address : {"0.0.0.0", "10.0.0.1", "host.example", "::"}) {
+    config = {};
+    config.run.listen = address;
+    EXPECT_TRUE(UsesTls(config)) << address;
+    config = {};
+    config.run.advertise = address;
+    EXPECT_TRUE(UsesTls(config)) << address;
+    config = {};
+    config.launch.server_listen = address;
+    EXPECT_TRUE(UsesTls(config)) << address;
+    config = {};
+    config.launch.server_advertise = address;
+    EXPECT_TRUE(UsesTls(config)) << address;
+    config.run.tls = TlsUse::kOff;
+    EXPECT_FALSE(UsesTls(config)) << address;
+  }
+  config = {};
+  config.run.tls = TlsUse::kOn;
+  EXPECT_TRUE(UsesTls(config));
+}
 
 TEST(JobConfigTest, DefaultsOfTheSchemaAreTheStructsDefaults) {
   const auto parsed = ParseJobConfig(kSmall, "job.json");

@@ -35,22 +35,23 @@ size_t Shorten(std::span<iovec> parts, size_t bytes_max) {
 Connection::Connection(
     proto::PeerId id,
     StreamSocket socket,
+    TlsWish tls,
     const proto::FrameLimits& limits,
     std::shared_ptr<ConnectionContext> context)
     : id_(id),
       context_(std::move(context)),
-      socket_(std::move(socket)),
-      close_timer_(socket_.get_executor()),
+      stream_(std::move(socket), std::move(tls)),
+      close_timer_(executor()),
       reader_(limits, context_->pool),
-      turn_to_send_(socket_.get_executor()),
-      turn_to_read_(socket_.get_executor()) {}
+      turn_to_send_(executor()),
+      turn_to_read_(executor()) {}
 
 void Connection::Start() {
   WaitReadable();
 }
 
 void Connection::WaitReadable() {
-  socket_.async_wait(
+  stream_.socket().async_wait(
       StreamSocket::wait_read, [self = shared_from_this()](const asio::error_code& error) {
         if (!error) {
           self->Read();
@@ -63,7 +64,7 @@ void Connection::WaitWritable() {
     return;
   }
   waits_writable_ = true;
-  socket_.async_wait(
+  stream_.socket().async_wait(
       StreamSocket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
         self->waits_writable_ = false;
         if (!error) {
@@ -140,7 +141,7 @@ void Connection::Read() {
       return;
     }
     if (dispatch == Dispatch::kYield || bytes_read >= kBytesPerTurn) {
-      asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Read(); });
+      asio::post(executor(), [self = shared_from_this()] { self->Read(); });
       return;
     }
     if (ReadsLater()) {
@@ -151,11 +152,18 @@ void Connection::Read() {
     if (context_->emulated_link) {
       count = Shorten(std::span(targets).first(count), emulation::LinkRate::kTurnBytes);
     }
-    const size_t wanted = targets[0].iov_len + targets[1].iov_len;
-    const IoResult result = ReceiveSome(socket_.native_handle(), std::span(targets).first(count));
+    const bool could_send = stream_.can_send();
+    const IoResult result = stream_.Receive(std::span(targets).first(count));
+    if (!result.status.ok() && stream_.is_refusing()) {
+      Close(result.status);
+      break;
+    }
     if (!result.status.ok() || result.is_end) {
       EndOfStream(result.status);
       return;
+    }
+    if ((stream_.has_unsent() || could_send != stream_.can_send()) && !waits_writable_) {
+      Flush();  // of the handshake, and what waited for its end
     }
     if (result.bytes > 0) {
       reader_.Filled(result.bytes);
@@ -167,7 +175,7 @@ void Connection::Read() {
     traffic_.bytes_in += result.bytes;
     context_->total.bytes_in += result.bytes;
     // After a short read the socket is empty; asking it again would be a wasted call.
-    is_drained = result.bytes < wanted;
+    is_drained = result.is_drained;
   }
   if (phase_ == Phase::kClosing) {
     Discard();
@@ -215,7 +223,7 @@ void Connection::Discard() {
   size_t bytes_read = 0;
   while (phase_ == Phase::kClosing && bytes_read < kBytesPerTurn) {
     std::array<iovec, 1> target = {{{scratch.data(), scratch.size()}}};
-    const IoResult result = ReceiveSome(socket_.native_handle(), target);
+    const IoResult result = ReceiveSome(stream_.socket().native_handle(), target);
     if (result.would_block) {
       WaitReadable();
       return;
@@ -227,7 +235,7 @@ void Connection::Discard() {
     bytes_read += result.bytes;
   }
   if (phase_ == Phase::kClosing) {
-    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Read(); });
+    asio::post(executor(), [self = shared_from_this()] { self->Read(); });
   }
 }
 
@@ -277,8 +285,8 @@ void Connection::Flush() {
     return;
   }
   std::array<iovec, kGatherParts> parts;
-  while (!queue_.empty()) {
-    if (SendsLater()) {
+  while (!queue_.empty() || stream_.has_unsent()) {
+    if (!queue_.empty() && SendsLater()) {
       return;
     }
     size_t count = queue_.Gather(parts);
@@ -289,7 +297,7 @@ void Connection::Flush() {
     for (size_t i = 0; i < count; ++i) {
       wanted += parts[i].iov_len;
     }
-    IoResult result = SendSome(socket_.native_handle(), std::span(parts).first(count));
+    IoResult result = stream_.Send(std::span(parts).first(count));
     if (!result.status.ok()) {
       // The peer may have said why before it went: reading goes on and ends the connection.
       send_failure_ = std::move(result.status);
@@ -304,14 +312,16 @@ void Connection::Flush() {
     context_->total.bytes_out += result.bytes;
     traffic_.frames_out += completed;
     context_->total.frames_out += completed;
+    if (!stream_.can_send() && !result.would_block) {
+      break;  // until the peer's part of the handshake has come
+    }
     if (result.would_block || result.bytes < wanted) {
       WaitWritable();
       return;
     }
   }
-  if (phase_ == Phase::kClosing) {
-    asio::error_code ignored;
-    socket_.shutdown(StreamSocket::shutdown_send, ignored);
+  if (phase_ == Phase::kClosing && !stream_.ShutdownSend()) {
+    WaitWritable();
   }
 }
 
@@ -336,7 +346,7 @@ void Connection::Refuse(uint64_t request_id, Status why, uint32_t retry_after_ms
 
 void Connection::LeaveOpen(Phase next, Status why) {
   phase_ = next;
-  asio::post(socket_.get_executor(), [self = shared_from_this(), why = std::move(why)] {
+  asio::post(executor(), [self = shared_from_this(), why = std::move(why)] {
     if (self->context_->owner != nullptr) {
       self->context_->owner->OnEnd(*self, why);
     }
@@ -368,8 +378,8 @@ void Connection::Abort(Status why) {
   queue_.Clear();
   CountQueued();
   asio::error_code ignored;
-  socket_.close(ignored);
-  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+  stream_.socket().close(ignored);
+  asio::post(executor(), [self = shared_from_this()] {
     if (self->context_->owner != nullptr) {
       self->context_->owner->OnGone(*self);
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "ps/base/status.h"
@@ -13,7 +14,7 @@
 #include "ps/net/internal/buffer_pool.h"
 #include "ps/net/internal/frame_reader.h"
 #include "ps/net/internal/send_queue.h"
-#include "ps/net/internal/socket.h"
+#include "ps/net/internal/stream.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 
@@ -61,6 +62,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Connection(
       proto::PeerId id,
       StreamSocket socket,
+      TlsWish tls,
       const proto::FrameLimits& limits,
       std::shared_ptr<ConnectionContext> context);
 
@@ -94,12 +96,20 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   const Traffic& traffic() const { return traffic_; }
 
+  /// By TLS, and the handshake is over.
+  bool is_encrypted() const { return stream_.is_encrypted(); }
+
+  /// Whether the peer's certificate gives it the role (ps/crypto/certificates.h).
+  bool HasPeerRole(std::string_view role) const { return stream_.HasPeerRole(role); }
+
   /// Sends what Send left for the end of a batch.
   void FlushBatch();
 
  private:
   enum class Phase { kOpen, kClosing, kClosed };
   enum class Dispatch { kNeedsBytes, kYield, kStop };
+
+  StreamSocket::executor_type executor() { return stream_.socket().get_executor(); }
 
   void WaitReadable();
   void WaitWritable();
@@ -120,7 +130,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   const proto::PeerId id_;
   const std::shared_ptr<ConnectionContext> context_;
-  StreamSocket socket_;
+  Stream stream_;
   asio::steady_timer close_timer_;
   uint64_t close_timer_number_ = 0;  // a timer that fired before it was replaced is ignored
   FrameReader reader_;

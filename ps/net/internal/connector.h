@@ -54,6 +54,8 @@ class Connector final : public std::enable_shared_from_this<Connector> {
 
   const RetryPolicy& retry() const { return retry_; }
 
+  bool is_to_port() const { return target_.file.empty(); }
+
  private:
   void Attempt();
   void ConnectToFile();

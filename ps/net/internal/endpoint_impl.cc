@@ -75,7 +75,7 @@ uint32_t Endpoint::Impl::connection_count() const {
   return count;
 }
 
-Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(StreamSocket socket, State state) {
+Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(StreamSocket socket, TlsWish tls, State state) {
   Remote remote = RemoteOf(socket);
   SetSocketOptions(socket.native_handle(), options_.socket_buffer_bytes);
   if (remote.is_same_machine) {
@@ -87,7 +87,8 @@ Endpoint::Impl::Peer& Endpoint::Impl::AddPeer(StreamSocket socket, State state) 
   limits.payload_bytes_max = 0;
   const proto::PeerId id(++last_peer_);
   Peer& peer = peers_[id];
-  peer.connection = std::make_shared<Connection>(id, std::move(socket), limits, context_);
+  peer.connection =
+      std::make_shared<Connection>(id, std::move(socket), std::move(tls), limits, context_);
   peer.state = state;
   peer.address = std::move(remote.address);
   peer.connection->Start();

@@ -87,6 +87,7 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
     State state = State::kEnded;
     Door* door = nullptr;  // null: connected from here
     bool is_half_open = false;
+    bool is_to_encrypt = false;  // connected from here, by TLS
     std::string address;
     std::string node;
     proto::Term term = 0;
@@ -104,7 +105,8 @@ class Endpoint::Impl final : public ConnectionOwner, public std::enable_shared_f
   void OnAccepted(Door* door, StreamSocket socket);
   void OnAcceptFailed(const std::shared_ptr<Listener>& listener, const asio::error_code& error);
   void RefuseSocket(StreamSocket socket, const std::string& why);
-  Peer& AddPeer(StreamSocket socket, State state);
+  Peer& AddPeer(StreamSocket socket, TlsWish tls, State state);
+  Status CheckStranger(const Peer& peer, const proto::Hello& hello) const;
   void Open(Peer& peer, const std::string& node);
   void CheckHello(Peer& peer, uint64_t request_id, const proto::Message& message);
   void CheckReply(Peer& peer, uint64_t request_id, const proto::Message& message);

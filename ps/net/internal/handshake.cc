@@ -10,6 +10,8 @@
 
 #include "ps/base/check.h"
 #include "ps/base/host_port.h"
+#include "ps/crypto/certificates.h"
+#include "ps/crypto/worker_token.h"
 #include "ps/net/internal/endpoint_impl.h"
 #include "ps/net/internal/socket.h"
 
@@ -163,7 +165,11 @@ void Endpoint::Impl::OnAccepted(Door* door, StreamSocket socket) {
         std::move(socket), fmt::format("all {} connections are taken", options_.connections_max));
     return;
   }
-  Peer& peer = AddPeer(std::move(socket), State::kAwaitsHello);
+  TlsWish tls;
+  if (door == &ports_) {
+    tls = {options_.tls, crypto::TlsSession::Side::kAccepts, {}};
+  }
+  Peer& peer = AddPeer(std::move(socket), std::move(tls), State::kAwaitsHello);
   peer.door = door;
   peer.is_half_open = true;
   ++door->accepted;
@@ -186,6 +192,26 @@ void Endpoint::Impl::RefuseSocket(StreamSocket socket, const std::string& why) {
   socket.shutdown(StreamSocket::shutdown_send, ignored);
 }
 
+/// Whether who came by a port may be here as what it says it is.
+Status Endpoint::Impl::CheckStranger(const Peer& peer, const proto::Hello& hello) const {
+  if (options_.tls != nullptr && !peer.connection->is_encrypted()) {
+    return Status::InvalidArgument(
+        "the connections of this run are encrypted (run.tls): use its token file as it is now");
+  }
+  const bool is_worker = hello.role == proto::Role::kWorker;
+  if (!crypto::EqualInConstantTime(options_.token, hello.token) &&
+      !(is_worker && crypto::CheckWorkerToken(options_.token, hello.token))) {
+    return Status::InvalidArgument("wrong token: this is another run's address");
+  }
+  if (options_.tls != nullptr &&
+      !peer.connection->HasPeerRole(is_worker ? crypto::kWorkerRole : crypto::kServerRole)) {
+    return Status::InvalidArgument(fmt::format(
+        "this certificate lets nobody in as a {}: use the token file that is for one",
+        RoleName(hello.role)));
+  }
+  return options_.admit ? options_.admit(hello) : Status::Ok();
+}
+
 void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Message& message) {
   Connection& connection = *peer.connection;
   const auto* hello = std::get_if<proto::Hello>(&message);
@@ -199,9 +225,8 @@ void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Me
   }
   peer.node = hello->node;
   const bool came_by_file = peer.door == &files_;
-  if (!came_by_file && !EqualInConstantTime(options_.token, hello->token)) {
-    connection.Refuse(
-        request_id, Status::InvalidArgument("wrong token: this is another run's address"));
+  if (Status problem = came_by_file ? Status::Ok() : CheckStranger(peer, *hello); !problem.ok()) {
+    connection.Refuse(request_id, std::move(problem));
     return;
   }
   const auto& roles = came_by_file ? options_.file_roles : options_.roles;
@@ -265,9 +290,14 @@ void Endpoint::Impl::CancelConnect(ConnectId connect) {
 }
 
 void Endpoint::Impl::OnConnectSocket(ConnectId attempt, StreamSocket socket) {
-  Peer& peer = AddPeer(std::move(socket), State::kAwaitsReply);
-  peer.attempt = attempt;
   const Attempt& its = attempts_.at(attempt);
+  TlsWish tls;
+  if (its.connector->is_to_port()) {
+    tls = {options_.tls, crypto::TlsSession::Side::kConnects, its.connector->retry().peer_roles};
+  }
+  Peer& peer = AddPeer(std::move(socket), std::move(tls), State::kAwaitsReply);
+  peer.attempt = attempt;
+  peer.is_to_encrypt = its.connector->is_to_port() && options_.tls != nullptr;
   peer.connection->Send(0, its.hello);
   peer.connection->CloseAfter(
       its.connector->retry().reply_timeout,
@@ -277,7 +307,8 @@ void Endpoint::Impl::OnConnectSocket(ConnectId attempt, StreamSocket socket) {
 void Endpoint::Impl::CheckReply(Peer& peer, uint64_t request_id, const proto::Message& message) {
   Connection& connection = *peer.connection;
   const ConnectId attempt = peer.attempt;
-  if (const auto* reply = std::get_if<proto::HelloReply>(&message)) {
+  const bool is_trusted = !peer.is_to_encrypt || connection.is_encrypted();
+  if (const auto* reply = std::get_if<proto::HelloReply>(&message); reply && is_trusted) {
     peer.term = reply->term;
     Open(peer, reply->node);
     FinishAttempt(attempt, connection.id());
@@ -288,7 +319,8 @@ void Endpoint::Impl::CheckReply(Peer& peer, uint64_t request_id, const proto::Me
     connection.Refuse(
         request_id,
         Status::InvalidArgument(
-            "the answer to Hello must be HelloReply, not " +
+            (is_trusted ? "the answer to Hello must be HelloReply, not "
+                        : "the answer to a TLS handshake must not be ") +
             std::string(proto::MessageTypeName(proto::MessageTypeOf(message)))));
     return;
   }

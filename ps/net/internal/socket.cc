@@ -73,6 +73,7 @@ IoResult Failed(int error) {
   IoResult result;
   if (error == EAGAIN || error == EWOULDBLOCK) {
     result.would_block = true;
+    result.is_drained = true;
   } else {
     result.status = ToStatus(asio::error_code(error, asio::error::get_system_category()));
   }
@@ -92,10 +93,19 @@ IoResult ReceiveSome(int fd, std::span<iovec> targets) {
   if (n < 0) {
     return Failed(errno);
   }
+  size_t wanted = 0;
+  for (const iovec& target : targets) {
+    wanted += target.iov_len;
+  }
   IoResult result;
   result.bytes = static_cast<size_t>(n);
   result.is_end = n == 0;
+  result.is_drained = result.bytes < wanted;
   return result;
+}
+
+bool PeekByte(int fd, std::byte* byte) {
+  return ::recv(fd, byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
 }
 
 IoResult SendSome(int fd, std::span<iovec> parts) {
@@ -138,15 +148,6 @@ uint64_t RaiseDescriptorLimit(uint64_t count) {
   }
   const rlimit raised = {std::min<rlim_t>(count, limit.rlim_max), limit.rlim_max};
   return ::setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
-}
-
-bool EqualInConstantTime(std::string_view a, std::string_view b) {
-  unsigned char difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const char other = b.empty() ? '\0' : b[i % b.size()];
-    difference = static_cast<unsigned char>(difference | (a[i] ^ other));
-  }
-  return difference == 0;
 }
 
 }  // namespace ps::net

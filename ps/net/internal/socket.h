@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <string_view>
 
+#include "ps/base/io_result.h"
 #include "ps/base/status.h"
 
 namespace ps::net {
@@ -27,16 +27,11 @@ Remote RemoteOf(const StreamSocket& socket);
 /// The reaction that a socket error asks for, with the system's words for it.
 Status ToStatus(const asio::error_code& error);
 
-/// One non-blocking system call on a socket.
-struct IoResult {
-  size_t bytes = 0;
-  bool would_block = false;
-  bool is_end = false;  // receive only: the peer sends no more
-  Status status;        // not OK: the connection is broken
-};
-
+// One non-blocking system call on a socket each.
 IoResult ReceiveSome(int fd, std::span<iovec> targets);
 IoResult SendSome(int fd, std::span<iovec> parts);
+/// Looks at the next byte without taking it. False: there is none, or no more.
+bool PeekByte(int fd, std::byte* byte);
 
 /// TCP_NODELAY where there is TCP, and the kernel's buffers if `buffer_bytes` is not 0. Failures
 /// are harmless and ignored.
@@ -50,8 +45,5 @@ void LeaveOutPacing(int fd);
 /// Lets the process have `count` descriptors, or as many as the system allows it: 1,024 is what
 /// most start with. Returns how many that are.
 uint64_t RaiseDescriptorLimit(uint64_t count);
-
-/// Takes time that depends on the lengths alone.
-bool EqualInConstantTime(std::string_view a, std::string_view b);
 
 }  // namespace ps::net

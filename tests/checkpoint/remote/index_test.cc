@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/remote/sha256.h"
+#include "ps/crypto/sha256.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -14,7 +14,7 @@ CopyIndex SampleIndex() {
   CopyIndex index;
   index.id = 7;
   index.manifest = {std::byte{1}, std::byte{2}};
-  Piece piece{.digest = Sha256Of({}), .bytes = 9};
+  Piece piece{.digest = crypto::Sha256Of({}), .bytes = 9};
   index.databases.push_back(
       {.directory = "shard-0",
        .files = {{.name = "CURRENT", .pieces = {piece}}, {.name = "empty", .pieces = {}}}});
@@ -34,7 +34,8 @@ TEST(CopyIndexTest, TheBytesAreThoseOfTheFormat) {
   const std::vector<std::byte> bytes = EncodeIndex(SampleIndex());
   EXPECT_EQ(bytes.size(), 113U);
   EXPECT_EQ(
-      HexOf(Sha256Of(bytes)), "a478a07ae6b990356addddab1b2cd1ab400a6d7452b6dab316fb5ce3a85fcdf5");
+      crypto::HexOf(crypto::Sha256Of(bytes)),
+      "a478a07ae6b990356addddab1b2cd1ab400a6d7452b6dab316fb5ce3a85fcdf5");
 }
 
 TEST(CopyIndexTest, EveryDamageIsFound) {

@@ -1,10 +1,10 @@
-#include "checkpoint/remote/sha256.h"
+#include "ps/crypto/sha256.h"
 
 #include <openssl/evp.h>
 
 #include "ps/base/check.h"
 
-namespace ps::checkpoint {
+namespace ps::crypto {
 
 Sha256 Sha256Of(std::span<const std::byte> data) {
   Sha256 digest;
@@ -25,4 +25,4 @@ std::string HexOf(const Sha256& digest) {
   return text;
 }
 
-}  // namespace ps::checkpoint
+}  // namespace ps::crypto

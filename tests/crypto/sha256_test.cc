@@ -1,11 +1,11 @@
-#include "checkpoint/remote/sha256.h"
+#include "ps/crypto/sha256.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-namespace ps::checkpoint {
+namespace ps::crypto {
 namespace {
 
 std::string DigestOf(std::string_view text) {
@@ -37,4 +37,4 @@ TEST(Sha256Test, LengthsAroundABlockHaveTheirDigests) {
 }
 
 }  // namespace
-}  // namespace ps::checkpoint
+}  // namespace ps::crypto

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace ps::checkpoint {
+namespace ps::crypto {
 
 /// The digest of some bytes by SHA-256 (FIPS 180-4).
 struct Sha256 {
@@ -22,4 +22,4 @@ Sha256 Sha256Of(std::span<const std::byte> data);
 /// 64 lower-case hex digits.
 std::string HexOf(const Sha256& digest);
 
-}  // namespace ps::checkpoint
+}  // namespace ps::crypto
