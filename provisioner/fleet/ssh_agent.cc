@@ -154,6 +154,9 @@ class Session {
     if (!is_killed_) {
       DrainErrors();
     }
+    if (!why_.empty()) {
+      AgentSay(why_);  // last: who looks for the reason reads the end of the log
+    }
     return *end_;
   }
 
@@ -309,7 +312,7 @@ class Session {
   }
 
   void End(int code, const std::string& why) {
-    AgentSay(fmt::format("{}: {}", job_.host, why));
+    why_ = fmt::format("{}: {}", job_.host, why);
     end_ = AgentEnd{code, 0};
   }
 
@@ -326,6 +329,7 @@ class Session {
   bool is_running_ = false;
   TimePoint answer_by_{};
   std::optional<AgentEnd> end_;
+  std::string why_;  // of an end that the program did not choose
 };
 
 }  // namespace

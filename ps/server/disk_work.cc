@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "checkpoint/job_store.h"
+
 namespace ps::server {
 
 using checkpoint::CheckpointId;
@@ -122,7 +124,29 @@ Restored DiskWork::Do(const RestoreRequest& request) {
     return {request.life, request.checkpoint, std::move(writable), Status::Ok()};
   }
   // A disk that is full or read-only can be read.
-  return {request.life, request.checkpoint, Restore(request), std::move(writable)};
+  Result<RestoredPart> restored = Restore(request);
+  if (!restored.ok()) {
+    restored = Explain(restored.status(), request.checkpoint);
+  }
+  return {request.life, request.checkpoint, std::move(restored), std::move(writable)};
+}
+
+/// A part that is absent is damage only where the checkpoint is: a host that lacks the shared
+/// directory must not have every older checkpoint given up in turn.
+Status DiskWork::Explain(Status why, CheckpointId checkpoint) {
+  if (why.code() != StatusCode::kNotFound && why.code() != StatusCode::kCorruption) {
+    return why;
+  }
+  const auto job = checkpoint::JobStore::Open(*storage_, place_.path, OpenMode::kRead);
+  const Status manifest = job.ok() ? (*job)->ReadManifest(checkpoint).status() : job.status();
+  if (manifest.code() != StatusCode::kNotFound) {
+    return why;
+  }
+  return Status::Unavailable(fmt::format(
+      "{} on this host does not have checkpoint {}, which the coordinator wrote there: mount the "
+      "coordinator's directory; the server tries again by itself",
+      place_.path,
+      checkpoint));
 }
 
 Result<RestoredPart> DiskWork::Restore(const RestoreRequest& request) {

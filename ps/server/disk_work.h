@@ -19,7 +19,8 @@ class DiskWork {
 
   ChunkWritten Do(const ChunkWrite& write);
   PartWritten Do(const PartWrite& write);
-  /// Errors: those of ShardStore, and kCorruption when a chunk is in no part of the checkpoint.
+  /// Errors: those of ShardStore; kCorruption when a chunk is in no part of the checkpoint;
+  /// kUnavailable when the directory on this host is not the one that the coordinator writes to.
   Restored Do(const RestoreRequest& request);
 
  private:
@@ -35,6 +36,7 @@ class DiskWork {
   Result<FoundPart> FindPart(ShardId from, checkpoint::CheckpointId checkpoint);
   Result<checkpoint::ChunkRef> Put(const ChunkWrite& write);
   Result<RestoredPart> Restore(const RestoreRequest& request);
+  Status Explain(Status why, checkpoint::CheckpointId checkpoint);
 
   checkpoint::Storage* const storage_;
   const ShardId shard_;

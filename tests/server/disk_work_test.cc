@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/job_store.h"
 #include "checkpoint/memory_storage.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "ps/base/time.h"
@@ -116,6 +117,19 @@ TEST_F(DiskWorkTest, AStoreThatAnotherHasOpenIsNotRead) {
   DiskWork disk = Open(&memory_, kOwn);
   EXPECT_EQ(Read(&disk, 1).what.status().code(), StatusCode::kUnavailable)
       << "it may still be written by a life before";
+}
+
+/// The first was lost, the second never had the directory: only the first is damage.
+TEST_F(DiskWorkTest, APartIsMissedOnlyWhereItsManifestIs) {
+  DiskWork disk = Open(&memory_, kOwn);
+  const Status elsewhere = Read(&disk, 7).what.status();
+  EXPECT_EQ(elsewhere.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(elsewhere.message()), HasSubstr("path on this host does not have checkp"));
+
+  const auto job = checkpoint::JobStore::Open(memory_, "path", checkpoint::OpenMode::kWrite);
+  ASSERT_TRUE(job.ok()) << job.status();
+  ASSERT_TRUE((*job)->PutManifest(7, std::vector<std::byte>(8)).ok());
+  EXPECT_EQ(Read(&disk, 7).what.status().code(), StatusCode::kNotFound);
 }
 
 /// A limit is the least time that a checkpoint takes; there is no most.

@@ -9,6 +9,7 @@
 namespace ps::provisioner {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -150,7 +151,7 @@ TEST_P(SshLauncherTest, AHostThatVanishesTakesItsProcessAlong) {
   const pid_t pid = AwaitPid();
   KillSessionsOf(place().directory() + "/sshd.pid");
   EXPECT_EQ(AwaitExit().code, kLostExit);
-  EXPECT_THAT(Log(), HasSubstr("ps_agent: 127.0.0.1: the connection was lost"));
+  EXPECT_THAT(Log(), EndsWith("ps_agent: 127.0.0.1: the connection was lost, and with it the process\n"));
   AwaitEndOf(pid);
 }
 
