@@ -231,9 +231,9 @@ std::vector<std::string_view> ToldEvents() {
 std::string RenderEvent(const proto::EventRow& event) {
   const auto seconds = static_cast<std::time_t>(event.unix_s);
   std::tm time{};
-  ::localtime_r(&seconds, &time);
+  ::gmtime_r(&seconds, &time);
   return fmt::format(
-      "{:02}:{:02}:{:02}  {:<10}  {}",
+      "{:02}:{:02}:{:02}Z  {:<10}  {}",
       time.tm_hour,
       time.tm_min,
       time.tm_sec,

@@ -32,7 +32,7 @@ std::optional<proto::EventRow> EventOf(const LogLine& line);
 /// Names of the log's events that EventOf tells.
 std::vector<std::string_view> ToldEvents();
 
-/// "23:41:07  scale  8 workers wanted, 4 before", in the time zone of the process.
+/// "23:41:07Z  scale  8 workers wanted, 4 before": UTC, as in the logs.
 std::string RenderEvent(const proto::EventRow& event);
 
 /// The same as one line of JSON.

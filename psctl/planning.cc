@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -224,6 +225,26 @@ proto::Plan PlanOf(
     plan.notes.push_back(std::move(note));
   }
   return plan;
+}
+
+Result<std::vector<int>> CountsByOffer(
+    const provisioner::PlanProblem& problem, const std::vector<provisioner::TypeCount>& workers) {
+  std::vector<int> counts(problem.offers.size(), 0);
+  for (const provisioner::TypeCount& some : workers) {
+    if (some.count == 0) {
+      continue;
+    }
+    const int k = provisioner::FindClass(*problem.speed, some);
+    const auto offer = std::ranges::find(problem.offers, k, &provisioner::Offer::worker_class);
+    if (k < 0 || offer == problem.offers.end()) {
+      return Status::NotFound(fmt::format(
+          "the profile has no figures of {}, or the catalog no price, so nothing can be predicted "
+          "of this fleet",
+          Printable(some.instance_type)));
+    }
+    counts[static_cast<size_t>(offer - problem.offers.begin())] += some.count;
+  }
+  return counts;
 }
 
 }  // namespace ps::psctl

@@ -53,6 +53,11 @@ Result<provisioner::PlanAnswer> SolvePlan(const PlanCommand& command, Planning* 
 proto::Plan PlanOf(
     const Planning& planning, const provisioner::FleetChoice& choice, const std::string& strategy);
 
+/// How many of each of the problem's offers. Errors: kNotFound naming a type that the catalog or
+/// the profile lacks.
+Result<std::vector<int>> CountsByOffer(
+    const provisioner::PlanProblem& problem, const std::vector<provisioner::TypeCount>& workers);
+
 /// Another fleet to compare with.
 proto::PlanAlternative AlternativeOf(
     const provisioner::PlanProblem& problem,

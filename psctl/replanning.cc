@@ -79,23 +79,6 @@ Fleet FleetByType(const provisioner::PlanProblem& problem, const std::vector<int
   return fleet;
 }
 
-/// Per offer; nothing where the catalog or the profile lacks a type.
-std::optional<std::vector<int>> CountsByOffer(
-    const provisioner::PlanProblem& problem, const Fleet& fleet) {
-  std::vector<int> counts(problem.offers.size(), 0);
-  for (const provisioner::TypeCount& some : fleet) {
-    const int k = provisioner::FindClass(*problem.speed, some);
-    const auto offer = std::ranges::find(problem.offers, k, &provisioner::Offer::worker_class);
-    if (some.count > 0 && (k < 0 || offer == problem.offers.end())) {
-      return std::nullopt;
-    }
-    if (some.count > 0) {
-      counts[static_cast<size_t>(offer - problem.offers.begin())] += some.count;
-    }
-  }
-  return counts;
-}
-
 void JudgeWanted(
     const provisioner::PlanProblem& problem,
     const Fleet& wanted,
@@ -103,7 +86,7 @@ void JudgeWanted(
     provisioner::ReplanAnswer* answer) {
   answer->wanted_usd = std::numeric_limits<double>::infinity();
   const auto counts = CountsByOffer(problem, wanted);
-  if (!counts || provisioner::WorkersOf(*counts) == 0) {
+  if (!counts.ok() || provisioner::WorkersOf(*counts) == 0) {
     return;
   }
   provisioner::FleetJudge judge(problem);

@@ -9,7 +9,6 @@
 #include <map>
 #include <utility>
 
-#include "provisioner/profile/run_profiler.h"
 #include "ps/base/text.h"
 #include "ps/proto/json_dom.h"
 
@@ -30,26 +29,6 @@ std::vector<provisioner::TypeCount> FleetOf(const proto::JobConfig& config) {
     }
   }
   return fleet;
-}
-
-/// Of the config's seats it is said; of a later one it is the only type whose workers are set up
-/// like this one. Empty: there are several.
-std::string TypeOf(const proto::WorkerRow& row, const proto::JobConfig& config) {
-  const std::vector<proto::WorkerGroup> seats = provisioner::RunProfiler::SeatsOf(config);
-  if (row.worker.value < seats.size()) {
-    return seats[row.worker.value].type;
-  }
-  std::string type;
-  for (const proto::WorkerGroup& group : config.workers) {
-    const uint32_t minibatch = group.minibatch > 0 ? group.minibatch : config.train.minibatch;
-    if (minibatch == row.minibatch && group.slowdown == row.slowdown && group.type != type) {
-      if (!type.empty()) {
-        return "";
-      }
-      type = group.type;
-    }
-  }
-  return type;
 }
 
 Result<double> NumberIn(
@@ -116,13 +95,12 @@ std::vector<MeasuredStep> MeasuredSteps(
 
   std::map<std::pair<std::string, int>, Sum> sums;
   for (const proto::WorkerRow& row : status.workers) {
-    const std::string type = TypeOf(row, config);
     // Of a minibatch that changes, steps are of many sizes.
-    if (row.is_gone() || type.empty() || row.stats.steps == 0 ||
+    if (row.is_gone() || row.type.empty() || row.stats.steps == 0 ||
         config.train.batch_policy != proto::BatchPolicy::kFixed) {
       continue;
     }
-    Sum& sum = sums[{type, static_cast<int>(row.minibatch)}];
+    Sum& sum = sums[{row.type, static_cast<int>(row.minibatch)}];
     sum.compute_s += row.stats.compute_s;
     sum.steps += row.stats.steps;
   }

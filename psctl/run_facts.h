@@ -41,8 +41,7 @@ struct MeasuredStep {
   uint64_t steps = 0;  // that were measured
 };
 
-/// Of the workers that take part and whose type is known: in the seats that the config describes,
-/// and in others if only one type is set up like them.
+/// Of the workers that take part and whose type is known.
 std::vector<MeasuredStep> MeasuredSteps(
     const proto::JobStatus& status, const proto::JobConfig& config);
 

@@ -45,28 +45,12 @@ void GroupsByType(
   }
 }
 
-Result<std::vector<int>> OfferCounts(
-    const provisioner::PlanProblem& problem, const std::vector<provisioner::TypeCount>& workers) {
-  std::vector<int> counts(problem.offers.size(), 0);
-  for (const provisioner::TypeCount& some : workers) {
-    const int k = provisioner::FindClass(*problem.speed, some);
-    const auto offer = std::ranges::find(problem.offers, k, &provisioner::Offer::worker_class);
-    if (k < 0 || offer == problem.offers.end()) {
-      return Status::NotFound(
-          "the profile has no figures of " + Printable(some.instance_type) +
-          ", or the catalog no price, so nothing can be predicted of this fleet");
-    }
-    counts[static_cast<size_t>(offer - problem.offers.begin())] += some.count;
-  }
-  return counts;
-}
-
 Result<FleetPreview> PredictFleet(
     const Planning& planning, const std::vector<provisioner::TypeCount>& workers, int hosts) {
   const provisioner::PlanProblem& problem = planning.problem;
   FleetPreview preview;
   preview.workers = workers;
-  PS_ASSIGN(const std::vector<int> counts, OfferCounts(problem, workers));
+  PS_ASSIGN(const std::vector<int> counts, CountsByOffer(problem, workers));
   if (provisioner::WorkersOf(counts) == 0) {
     return preview;  // nobody does nothing
   }

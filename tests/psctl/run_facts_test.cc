@@ -46,9 +46,13 @@ proto::JobStatus ResNetStatus(uint32_t big = 3, uint32_t small = 0) {
 }
 
 void AddWorker(
-    uint32_t seat, uint32_t minibatch, uint64_t steps, double step_s, proto::JobStatus* s) {
+    const std::string& type,
+    uint32_t minibatch,
+    uint64_t steps,
+    double step_s,
+    proto::JobStatus* s) {
   proto::WorkerRow row;
-  row.worker = WorkerId(seat);
+  row.type = type;
   row.state = "computing";
   row.minibatch = minibatch;
   row.stats.steps = steps;
@@ -126,11 +130,10 @@ TEST_F(RunFactsTest, AnEndedRunIsReadFromItsSummary) {
 
 TEST_F(RunFactsTest, MeasuredStepsTakeThePlaceOfTheProfiles) {
   proto::JobStatus status = ResNetStatus();
-  AddWorker(0, 2048, 100, 1.0, &status);
-  AddWorker(1, 2048, 300, 2.0, &status);
-  AddWorker(2, 512, 5, 9.0, &status);       // too few
-  AddWorker(99, 1024, 500, 9.0, &status);   // of either of two types
-  AddWorker(100, 2048, 100, 1.0, &status);  // of the only type that is so
+  AddWorker("g3.16xlarge", 2048, 200, 1.0, &status);
+  AddWorker("g3.16xlarge", 2048, 300, 2.0, &status);
+  AddWorker("g3.4xlarge", 512, 5, 9.0, &status);  // too few
+  AddWorker("", 1024, 500, 9.0, &status);         // started by hand, of nobody knows what
   const auto measured = MeasuredSteps(status, ResNetConfig());
   ASSERT_EQ(measured.size(), 1U);
   EXPECT_EQ(measured[0].instance_type, "g3.16xlarge");

@@ -52,23 +52,15 @@ std::string Screen(const TopSnapshot& snapshot, size_t width, size_t height) {
   return text;
 }
 
-class TopViewTest : public ::testing::Test {
- protected:
-  TopViewTest() {
-    ::setenv("TZ", "UTC", 1);
-    ::tzset();
-  }
-};
-
-TEST_F(TopViewTest, ASmallTerminalShowsWhatMattersMost) {
+TEST(TopViewTest, ASmallTerminalShowsWhatMattersMost) {
   EXPECT_EQ(Screen(MakeSnapshot(), 80, 24), Golden("top_80x24.txt"));
 }
 
-TEST_F(TopViewTest, ALargeTerminalShowsAll) {
+TEST(TopViewTest, ALargeTerminalShowsAll) {
   EXPECT_EQ(Screen(MakeSnapshot(), 120, 40), Golden("top_120x40.txt"));
 }
 
-TEST_F(TopViewTest, FitsIntoEverySize) {
+TEST(TopViewTest, FitsIntoEverySize) {
   TopSnapshot snapshot = MakeSnapshot();
   for (uint32_t i = 10; i < 40; ++i) {
     snapshot.status.workers.push_back(MakeWorkerRow(i, i, "computing"));
@@ -84,7 +76,7 @@ TEST_F(TopViewTest, FitsIntoEverySize) {
   }
 }
 
-TEST_F(TopViewTest, ManyWorkersLeaveRoomForServersAndEvents) {
+TEST(TopViewTest, ManyWorkersLeaveRoomForServersAndEvents) {
   TopSnapshot snapshot = MakeSnapshot();
   for (uint32_t i = 10; i < 70; ++i) {
     snapshot.status.workers.push_back(MakeWorkerRow(i, i, "computing"));
@@ -95,13 +87,13 @@ TEST_F(TopViewTest, ManyWorkersLeaveRoomForServersAndEvents) {
   EXPECT_THAT(screen, HasSubstr("checkpoint 29 written"));
 }
 
-TEST_F(TopViewTest, ALostCoordinatorIsSaid) {
+TEST(TopViewTest, ALostCoordinatorIsSaid) {
   TopSnapshot snapshot;
   snapshot.trouble = "the coordinator does not answer; waiting for it";
   EXPECT_THAT(Screen(snapshot, 80, 24), HasSubstr("waiting for it"));
 }
 
-TEST_F(TopViewTest, NothingOfOthersReachesTheTerminalAsItIs) {
+TEST(TopViewTest, NothingOfOthersReachesTheTerminalAsItIs) {
   TopSnapshot snapshot = MakeSnapshot();
   snapshot.status.name = "a\x1b[2J";
   snapshot.status.detail = "b\x1b[2J";

@@ -124,7 +124,7 @@ TEST_F(DiskWorkTest, APartIsMissedOnlyWhereItsManifestIs) {
   DiskWork disk = Open(&memory_, kOwn);
   const Status elsewhere = Read(&disk, 7).what.status();
   EXPECT_EQ(elsewhere.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(elsewhere.message()), HasSubstr("path on this host does not have checkp"));
+  EXPECT_THAT(std::string(elsewhere.message()), HasSubstr("does not have checkpoint 7"));
 
   const auto job = checkpoint::JobStore::Open(memory_, "path", checkpoint::OpenMode::kWrite);
   ASSERT_TRUE(job.ok()) << job.status();

@@ -151,7 +151,8 @@ TEST_P(SshLauncherTest, AHostThatVanishesTakesItsProcessAlong) {
   const pid_t pid = AwaitPid();
   KillSessionsOf(place().directory() + "/sshd.pid");
   EXPECT_EQ(AwaitExit().code, kLostExit);
-  EXPECT_THAT(Log(), EndsWith("ps_agent: 127.0.0.1: the connection was lost, and with it the process\n"));
+  EXPECT_THAT(
+      Log(), EndsWith("ps_agent: 127.0.0.1: the connection was lost, and with it the process\n"));
   AwaitEndOf(pid);
 }
 
