@@ -359,7 +359,11 @@ void CommandParser::AddPlan() {
   plan->add_option(
       "--strategy",
       plan_command.strategy,
-      "exact, spotdnn, spotdnn-prototype, exhaustive, ideal, homogeneous or on-demand");
+      "exact, spotdnn, spotdnn-prototype, exhaustive, ideal, homogeneous, on-demand or deepvm");
+  plan->add_option(
+      "--price-per-hour",
+      plan_command.usd_per_hour,
+      "Of deepvm, which knows no loss: most to pay for an hour, USD");
   effort = plan->add_option(
       "--effort",
       plan_command.effort,

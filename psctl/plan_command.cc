@@ -14,6 +14,7 @@
 #include "provisioner/report/plan_report.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
+#include "psctl/deepvm_plan.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/plan_view.h"
 #include "psctl/plan_watch.h"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kPlotWorkersMax = 32;
+constexpr char kDeepVmStrategy[] = "deepvm";
 
 /// The cost of the same goal without spot instances, within the budget or beyond it.
 std::optional<proto::PlanAlternative> OnDemandOf(const Planning& planning) {
@@ -183,7 +185,7 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
 }
 
 Status CheckStrategy(const std::string& name) {
-  std::vector<std::string> known;
+  std::vector<std::string> known = {kDeepVmStrategy};
   for (const std::string_view strategy : provisioner::StrategyNames()) {
     known.emplace_back(strategy);
   }
@@ -244,6 +246,10 @@ Status ParseEffort(const PlanCommand& command, Planning* planning, Duration* eff
 }  // namespace
 
 Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* effort) {
+  if (command.usd_per_hour != 0) {
+    return Status::InvalidArgument(
+        "--price-per-hour is of --strategy deepvm; the other strategies take --budget");
+  }
   PS_TRY(CheckStrategy(command.strategy));
   PS_TRY(ChooseMarket(command, &planning->input.setup));
   PS_TRY(ParseGoal(command, planning));
@@ -307,6 +313,9 @@ int Tell(
 }  // namespace
 
 int RunPlan(const PlanCommand& command, const std::string& today, const Console& console) {
+  if (command.strategy == kDeepVmStrategy) {
+    return RunDeepVmPlan(command, console);
+  }
   Planning planning(today);
   Duration effort{};
   if (const Status ready = PreparePlan(command, &planning, &effort); !ready.ok()) {

@@ -29,6 +29,7 @@ struct PlanCommand {
   bool has_within = false;
   double budget_usd = 0;
   bool has_budget = false;
+  double usd_per_hour = 0;           // of the strategy deepvm
   std::vector<std::string> types;    // empty: all
   std::vector<std::string> without;  // workers and servers that are not used
   std::vector<std::string> quotas;

@@ -54,6 +54,7 @@ const std::vector<Layer>& Layers() {
       {"provisioner/model", {"ps/base", "ps/proto", "provisioner/profile"}},
       {"provisioner/planner", {"ps/base", "ps/proto", "provisioner/profile", "provisioner/model"}},
       {"provisioner/report", {"ps/base", "ps/proto", "provisioner/model", "provisioner/planner"}},
+      {"provisioner/strategies", {"ps/base", "provisioner/planner"}},
       {"provisioner/fleet", {"ps/base", "ps/proto", "ps/emulation"}},
       {"psctl",
        {"ps/base",
@@ -76,6 +77,7 @@ const std::vector<Layer>& Layers() {
         "provisioner/model",
         "provisioner/planner",
         "provisioner/report",
+        "provisioner/strategies",
         "provisioner/fleet"}},
   };
   return layers;
