@@ -1,6 +1,14 @@
 #include "ps/coordinator/pause_desk.h"
 
+#include <chrono>
+
 namespace ps::coordinator {
+namespace {
+
+/// A worker whose replacement is on its way is not worth a checkpoint.
+constexpr Duration kParkAfter = std::chrono::seconds(10);
+
+}  // namespace
 
 void PauseDesk::On(const Call& call, const proto::PauseRequest& message) {
   if (!job_->HasRole(call, proto::Role::kControl)) {
@@ -19,9 +27,20 @@ void PauseDesk::On(const Call& call, const proto::PauseRequest& message) {
   job_->Reply(call, proto::PauseReply{});
 }
 
+bool PauseDesk::IsParked(TimePoint now) const {
+  return job_->state.phase == JobPhase::kTraining && job_->training_began &&
+         job_->membership.members().empty() && now - job_->no_worker_since >= kParkAfter;
+}
+
 void PauseDesk::OnTick(const Call& call) {
   const proto::PauseRecord& pause = job_->state.pause;
-  if (!pause.is_on || !checkpoints_->is_on() || !job_->is_idle()) {
+  if (!pause.is_on && !IsParked(call.now)) {
+    if (pause.checkpoint != 0) {
+      job_->edit.pause.checkpoint = 0;  // there is something new from now on
+    }
+    return;
+  }
+  if (!checkpoints_->is_on() || !job_->is_idle()) {
     return;
   }
   const bool is_made =

@@ -92,8 +92,16 @@ std::string StatusReport::GoingBack() const {
          (newest == 0 ? "the beginning" : fmt::format("checkpoint {}", newest));
 }
 
+/// "checkpoint 7 has all that was done"; empty: it is not there yet.
+std::string StatusReport::PauseCheckpoint() const {
+  const uint64_t checkpoint = job_->state.pause.checkpoint;
+  const uint64_t newest = job_->state.checkpoints.newest().checkpoint;
+  return checkpoint == 0 || newest < checkpoint
+             ? ""
+             : fmt::format("checkpoint {} has all that was done", newest);
+}
+
 std::string StatusReport::Pause() const {
-  const proto::PauseRecord& pause = job_->state.pause;
   const std::string goes_on = "; psctl continue goes on";
   if (!job_->is_idle()) {
     return "workers finish what they have" + goes_on;
@@ -101,10 +109,8 @@ std::string StatusReport::Pause() const {
   if (!checkpoints_->is_on()) {
     return "workers wait; there is no checkpoint of it (checkpoint.enabled)" + goes_on;
   }
-  const bool is_made =
-      pause.checkpoint != 0 && job_->state.checkpoints.newest().checkpoint >= pause.checkpoint;
-  return is_made ? fmt::format("checkpoint {} has all that was done{}", pause.checkpoint, goes_on)
-                 : "a checkpoint is being made" + goes_on;
+  const std::string checkpoint = PauseCheckpoint();
+  return (checkpoint.empty() ? "a checkpoint is being made" : checkpoint) + goes_on;
 }
 
 std::string StatusReport::Detail(TimePoint now) const {
@@ -128,7 +134,9 @@ std::string StatusReport::Detail(TimePoint now) const {
             Seconds(job_->timing.server_detect));
       }
       if (job_->membership.members().empty()) {
-        return "no worker is left" + Failures() + "; training goes on as soon as one joins";
+        const std::string checkpoint = PauseCheckpoint();
+        return "no worker is left" + Failures() + (checkpoint.empty() ? "" : "; ") + checkpoint +
+               "; training goes on as soon as one joins";
       }
       if (job_->state.pause.is_on) {
         return Pause();

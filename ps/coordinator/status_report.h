@@ -32,6 +32,7 @@ class StatusReport {
   std::string Failures() const;
   std::string GoingBack() const;
   std::string Pause() const;
+  std::string PauseCheckpoint() const;
 
   const Job* const job_;
   const LeaseDesk* const leases_;

@@ -131,15 +131,14 @@ Restored DiskWork::Do(const RestoreRequest& request) {
   return {request.life, request.checkpoint, std::move(restored), std::move(writable)};
 }
 
-/// A part that is absent is damage only where the checkpoint is: a host that lacks the shared
+/// A part that is absent is damage only where the checkpoints are: a host that lacks the shared
 /// directory must not have every older checkpoint given up in turn.
 Status DiskWork::Explain(Status why, CheckpointId checkpoint) {
-  if (why.code() != StatusCode::kNotFound && why.code() != StatusCode::kCorruption) {
+  if (why.code() != StatusCode::kNotFound) {
     return why;
   }
   const auto job = checkpoint::JobStore::Open(*storage_, place_.path, OpenMode::kRead);
-  const Status manifest = job.ok() ? (*job)->ReadManifest(checkpoint).status() : job.status();
-  if (manifest.code() != StatusCode::kNotFound) {
+  if (job.status().code() != StatusCode::kNotFound) {
     return why;
   }
   return Status::Unavailable(fmt::format(

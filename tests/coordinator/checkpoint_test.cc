@@ -55,7 +55,7 @@ class RareCheckpointTest : public CheckpointTest {
  protected:
   RareCheckpointTest()
       : CheckpointTest(
-            [](CoordinatorOptions* options) { options->config.checkpoint.every_s = 60; }) {}
+            [](CoordinatorOptions* options) { options->config.checkpoint.every_s = 8; }) {}
 };
 
 TEST_F(RareCheckpointTest, TheFirstComesSoonAfterTrainingBegan) {
@@ -65,7 +65,7 @@ TEST_F(RareCheckpointTest, TheFirstComesSoonAfterTrainingBegan) {
   Wait(std::chrono::milliseconds(200));
   EXPECT_THAT(disk_.opened, ElementsAre(1));
   Written();
-  Wait(std::chrono::seconds(59));
+  Wait(std::chrono::seconds(7));
   EXPECT_THAT(disk_.opened, ElementsAre(1)) << "the others are as far apart as the job says";
   Wait(std::chrono::seconds(2));
   EXPECT_THAT(disk_.opened, ElementsAre(1, 2));
@@ -79,7 +79,7 @@ TEST_F(RareCheckpointTest, ACoordinatorThatComesBackToOneWaitsForTheNext) {
   for (FakeWorker& worker : workers_) {
     harness_.Reconnect(&worker);
   }
-  Wait(std::chrono::seconds(50));
+  Wait(std::chrono::seconds(5));
   EXPECT_THAT(disk_.opened, ElementsAre(1));
 }
 

@@ -107,6 +107,36 @@ TEST_F(PauseTest, TheMachinesCostWhetherTheyTrainOrWait) {
   EXPECT_NEAR(harness_.status().usd_spent, spent, spent / 100);
 }
 
+/// Zones are without capacity for hours. What was done is safe meanwhile, and older checkpoints
+/// are not pushed out by ever more of the same state.
+TEST_F(PauseTest, AJobWithoutWorkersIsParkedWithOneCheckpointAndWakesByItself) {
+  Begin();
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    harness_.Work(&workers_[i], grants_[i]);
+  }
+  const uint64_t counted = harness_.status().samples_counted;
+  ASSERT_GT(counted, 0U);
+  harness_.Wait(harness_.timing.detect * 2);
+  ASSERT_THAT(harness_.status().detail, HasSubstr("no worker is left"));
+  ASSERT_THAT(disk_.opened, ElementsAre(1)) << "of the last steps it may lack something";
+  Written();
+  harness_.Wait(std::chrono::seconds(11));
+  ASSERT_THAT(disk_.opened, ElementsAre(1, 2));
+  Written();
+  EXPECT_THAT(harness_.status().detail, HasSubstr("left; checkpoint 2 has all that was done; tr"));
+  harness_.Wait(std::chrono::minutes(10));
+  EXPECT_THAT(disk_.opened, ElementsAre(1, 2)) << "nothing is new";
+  EXPECT_EQ(harness_.status().state, "waiting");
+
+  workers_ = {harness_.Join()};
+  EXPECT_EQ(harness_.status().state, "training");
+  grants_ = harness_.AskAll(&workers_);
+  ASSERT_NE(grants_[0].lease, LeaseId());
+  harness_.Work(&workers_[0], grants_[0]);
+  Wait(std::chrono::seconds(61));
+  EXPECT_THAT(disk_.opened, ElementsAre(1, 2, 3)) << "as always";
+}
+
 TEST_F(BspPauseTest, ARoundUnderWayIsCommittedAndNoneIsBegun) {
   Begin();
   const proto::PeerId control = harness_.Connect(proto::Role::kControl);
