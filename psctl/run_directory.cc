@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "ps/base/file.h"
+#include "ps/crypto/token_file.h"
 
 namespace ps::psctl {
 namespace {
@@ -111,7 +112,7 @@ Result<std::string> MakeToken() {
 }
 
 Result<RunDirectory> RunDirectory::Create(
-    const std::string& parent, const std::string& name, int64_t unix_micros) {
+    const std::string& parent, const std::string& name, int64_t unix_micros, bool is_encrypted) {
   const std::string absolute_parent = AbsolutePath(parent);
   std::error_code error;
   std::filesystem::create_directories(absolute_parent, error);
@@ -126,7 +127,7 @@ Result<RunDirectory> RunDirectory::Create(
   }
   RunDirectory run;
   run.paths_.root = *root;
-  if (const Status filled = run.Fill(); !filled.ok()) {
+  if (const Status filled = run.Fill(is_encrypted); !filled.ok()) {
     run.Discard();
     return WithAdvice(filled);
   }
@@ -151,11 +152,18 @@ Status RunDirectory::CheckParent(const std::string& parent) {
   return Status::Ok();
 }
 
-Status RunDirectory::Fill() {
+Status RunDirectory::Fill(bool is_encrypted) {
   PS_ASSIGN(lock_, FileLock::Take(paths_.lock(), std::to_string(::getpid()) + "\n"));
   PS_TRY(MakeDirectory(paths_.logs(), 0755));
   PS_ASSIGN(token_, MakeToken());
-  PS_TRY(WriteFileAtomically(paths_.token(), token_ + "\n", 0600));
+  crypto::TokenFile file{token_, ""};
+  if (is_encrypted) {
+    authority_ = crypto::Authority::Make();
+    PS_TRY(WriteFileAtomically(paths_.authority(), authority_->pem(), 0600));
+    // For whatever is started by hand.
+    file.pem = authority_->Issue("by hand", {crypto::kServerRole, crypto::kWorkerRole});
+  }
+  PS_TRY(WriteFileAtomically(paths_.token(), file.Text(), 0600));
   return ReadAge();
 }
 
@@ -164,7 +172,13 @@ Result<RunDirectory> RunDirectory::Reopen(RunPaths paths, FileLock lock) {
   run.paths_ = std::move(paths);
   run.lock_ = std::move(lock);
   PS_TRY(run.lock_.Rewrite(std::to_string(::getpid()) + "\n", run.paths_.lock()));
-  PS_ASSIGN(run.token_, ReadSmallFile(run.paths_.token(), 2 * kTokenBytes + 1));
+  PS_ASSIGN(const crypto::TokenFile token, crypto::ReadTokenFile(run.paths_.token()));
+  run.token_ = token.token;
+  if (!token.pem.empty()) {
+    const std::string path = run.paths_.authority();
+    PS_ASSIGN(const std::string pem, ReadSmallFile(path, crypto::kTokenFileBytesMax));
+    PS_ASSIGN(run.authority_, crypto::Authority::Read(pem).Annotate(path));
+  }
   PS_TRY(run.ReadAge());
   return run;
 }

@@ -8,6 +8,7 @@
 #include "ps/base/file.h"
 #include "ps/base/status.h"
 #include "ps/base/unique_fd.h"
+#include "ps/crypto/certificates.h"
 #include "psctl/files.h"
 
 namespace ps::psctl {
@@ -21,6 +22,12 @@ struct RunPaths {
   std::string control() const { return root + "/control.sock"; }
 
   std::string token() const { return root + "/token"; }
+
+  /// What signs the run's certificates.
+  std::string authority() const { return root + "/authority.pem"; }
+
+  /// Of the processes that psctl starts.
+  std::string tokens() const { return root + "/tokens"; }
 
   std::string address() const { return root + "/coordinator.addr"; }
 
@@ -58,9 +65,13 @@ struct RunPaths {
 class RunDirectory {
  public:
   /// Makes `<parent>/<name>-<UTC yyyymmdd-hhmmss>[-n]` with logs/, the token and the lock.
-  /// Unique even when two runs start in the same second. Errors: kIo with what to set.
+  /// Unique even when two runs start in the same second. `is_encrypted`: with an authority, and a
+  /// certificate beside the token. Errors: kIo with what to set.
   static Result<RunDirectory> Create(
-      const std::string& parent, const std::string& name, int64_t unix_micros);
+      const std::string& parent,
+      const std::string& name,
+      int64_t unix_micros,
+      bool is_encrypted = false);
 
   /// The directory of a run whose coordinator was killed; `lock` is its lock. Errors: kIo.
   static Result<RunDirectory> Reopen(RunPaths paths, FileLock lock);
@@ -74,6 +85,9 @@ class RunDirectory {
   const RunPaths& paths() const { return paths_; }
 
   const std::string& token() const { return token_; }
+
+  /// None when the run is not encrypted.
+  const std::optional<crypto::Authority>& authority() const { return authority_; }
 
   const FileLock& lock() const { return lock_; }
 
@@ -93,12 +107,13 @@ class RunDirectory {
   RunDirectory() = default;
 
   /// Makes what is in it from the beginning.
-  Status Fill();
+  Status Fill(bool is_encrypted);
   /// The token's file is never written again, so its age is that of the run.
   Status ReadAge();
 
   RunPaths paths_;
   std::string token_;
+  std::optional<crypto::Authority> authority_;
   int64_t begun_us_ = 0;
   FileLock lock_;
 };

@@ -140,7 +140,10 @@ int Train(
     SupervisorLink* link) {
   if (!start.directory) {
     Result<RunDirectory> made = RunDirectory::Create(
-        start.job.config.run.directory, start.job.config.name, SystemTime().UnixMicros());
+        start.job.config.run.directory,
+        start.job.config.name,
+        SystemTime().UnixMicros(),
+        proto::UsesTls(start.job.config));
     if (!made.ok()) {
       return Fail(console, made.status());
     }

@@ -38,7 +38,7 @@ constexpr Duration kLeaveTime = std::chrono::seconds(5);
 /// request to stop, and psctl resume is to go on with the run.
 constexpr Duration kOrphanDelay = std::chrono::milliseconds(300);
 
-coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start) {
+coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start, const RunKeys* keys) {
   const RunDirectory& directory = *start->directory;
   coordinator::CoordinatorHost::Options options;
   options.job.config = start->job.config;
@@ -53,6 +53,8 @@ coordinator::CoordinatorHost::Options HostOptionsOf(TrainStart* start) {
   options.job.resume = std::move(start->resume);
   options.store = start->checkpoints.store.get();
   options.token = directory.token();
+  options.tls = keys->CoordinatorsTls();
+  options.admit = [keys](const proto::Hello& hello) { return keys->Admit(hello); };
   options.control_path = directory.paths().control();
   options.model_path = directory.paths().model();
   options.journal = start->journal.journal.get();
@@ -74,6 +76,7 @@ TrainRun::TrainRun(TrainStart* start, MetricsFiles metrics, const Console& conso
     : config_(start->job.config),
       parts_(start->job.parts),
       directory_(*start->directory),
+      keys_(&directory_),
       journal_(start->journal.journal.get()),
       log_(*start->journal.log),
       launches_(LaunchesOf(*start)),
@@ -81,7 +84,7 @@ TrainRun::TrainRun(TrainStart* start, MetricsFiles metrics, const Console& conso
       metrics_(std::move(metrics)),
       console_(console),
       launcher_(provisioner::MakeLocalLauncher()),
-      host_(HostOptionsOf(start), &log_),
+      host_(HostOptionsOf(start, &keys_), &log_),
       progress_(
           {.is_terminal = console.is_err_terminal,
            .write = console.err,
@@ -99,7 +102,9 @@ Status TrainRun::Prepare() {
 
   provisioner::LocalFleet::Options fleet;
   fleet.log_directory = directory_.paths().logs();
-  fleet.token_file = directory_.paths().token();
+  fleet.make_token_file = [this](proto::ProcessKind kind, uint32_t index) {
+    return keys_.MakeTokenFile(kind, index);
+  };
   fleet.program_directory = ProgramDirectory();
   fleet.coordinator = address_;
   fleet.listen = listen;
@@ -119,6 +124,9 @@ Status TrainRun::Prepare() {
 void TrainRun::Announce() {
   auto pairs = DescribeJob(config_, parts_);
   pairs.emplace_back("run", directory_.paths().root);
+  if (directory_.authority()) {
+    pairs.emplace_back("encrypted", "by TLS 1.3, with certificates of this run (run.tls)");
+  }
   if (const Result<HostPort> at = ParseHostPort(address_); at.ok() && !IsLoopback(at->host)) {
     pairs.emplace_back(
         "join",

@@ -17,6 +17,7 @@
 #include "psctl/replanning.h"
 #include "psctl/run_directory.h"
 #include "psctl/run_events.h"
+#include "psctl/run_keys.h"
 #include "psctl/train.h"
 
 namespace ps::psctl {
@@ -68,6 +69,7 @@ class TrainRun final {
   const proto::JobConfig& config_;
   const JobParts parts_;
   const RunDirectory& directory_;
+  RunKeys keys_;
   coordinator::JobJournal* const journal_;
   const Logger& log_;
   const std::vector<proto::LaunchRecord> launches_;  // of a coordinator that was killed

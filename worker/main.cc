@@ -71,6 +71,7 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFla
   options.coordinator_host = run.coordinator_host;
   options.coordinator_port = run.coordinator_port;
   options.token = run.token;
+  options.tls = run.tls;
   options.emulation.link_bytes_per_s = run.link_bytes_per_s;
   if (flags.Has("seat")) {
     PS_ASSIGN(const uint64_t seat, flags.Number("seat", 0, proto::kSeatsMax - 1));

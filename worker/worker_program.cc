@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "ps/base/file.h"
+#include "ps/crypto/certificates.h"
 #include "ps/net/addresses.h"
 #include "ps/proto/device_choice.h"
 #include "worker/trainer.h"
@@ -40,6 +41,7 @@ WorkerProgram::WorkerProgram(Options options, const Logger* log)
   net::EndpointOptions endpoint_options;
   endpoint_options.node = name_;
   endpoint_options.token = options_.token;
+  endpoint_options.tls = options_.tls;
   endpoint_options.seed = seed;
   endpoint_options.emulated_link = emulation::MakeLink(options_.emulation.link_bytes_per_s);
   endpoint_ = std::make_unique<net::Endpoint>(&loop_, std::move(endpoint_options), log, this);
@@ -216,12 +218,17 @@ void WorkerProgram::ConnectCoordinator(Incarnation incarnation) {
         core_->OnCoordinatorConnected(
             *peer, endpoint_->TermOf(*peer), SystemTime().Now(), endpoint_.get());
       },
-      RetryOf("the coordinator", options_.coordinator_host, options_.coordinator_port));
+      RetryOf(
+          crypto::kCoordinatorRole,
+          "the coordinator",
+          options_.coordinator_host,
+          options_.coordinator_port));
 }
 
 net::RetryPolicy WorkerProgram::RetryOf(
-    const std::string& what, const std::string& host, uint32_t port) const {
+    std::string_view role, const std::string& what, const std::string& host, uint32_t port) const {
   net::RetryPolicy retry = net::RetryPolicy::FromTiming(timing_, kEndless);
+  retry.peer_roles = {std::string(role)};
   retry.on_trouble = [this, what, host, port](const Status& why) {
     Warn("unreachable", net::UnreachableText(what, host, port, why));
   };
@@ -254,7 +261,11 @@ void WorkerProgram::ConnectShard(const proto::ShardAddress& address, Incarnation
         shards_[*peer] = {address, incarnation};
         core_->OnShardConnected(address.shard, *peer, SystemTime().Now(), endpoint_.get());
       },
-      RetryOf(fmt::format("shard {}", address.shard.value), address.host, address.port));
+      RetryOf(
+          crypto::kServerRole,
+          fmt::format("shard {}", address.shard.value),
+          address.host,
+          address.port));
 }
 
 void WorkerProgram::Warn(const char* event, const std::string& text) const {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "ps/base/logger.h"
@@ -26,6 +27,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     std::string coordinator_host;
     uint32_t coordinator_port = 0;
     std::string token;
+    std::shared_ptr<const crypto::TlsContext> tls;  // null: the run is not encrypted
     proto::JoinRequest join;
     std::string notice_file;  // empty: none
     // Whose word on this machine's end counts, and where to ask (NoticeSettings::url).
@@ -69,7 +71,9 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   /// In the log and on stderr.
   void Warn(const char* event, const std::string& text) const;
   /// Attempts without end; says in the log and on stderr when `what` is not reached.
-  net::RetryPolicy RetryOf(const std::string& what, const std::string& host, uint32_t port) const;
+  /// The peer has `role` by its certificate.
+  net::RetryPolicy RetryOf(
+      std::string_view role, const std::string& what, const std::string& host, uint32_t port) const;
   proto::Hello MakeHello(Incarnation incarnation) const;
   void StartTicking(const proto::Timing& timing);
   void LookForNotice();

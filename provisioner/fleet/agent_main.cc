@@ -16,7 +16,7 @@
 namespace ps::provisioner {
 namespace {
 
-constexpr size_t kTokenBytesMax = 1024;
+constexpr size_t kTokenBytesMax = size_t{16} << 10;
 constexpr uint64_t kAnswerSeconds = 30;
 constexpr uint64_t kAnswerSecondsMax = 3600;
 constexpr uint64_t kPollMillis = 1000;
@@ -39,7 +39,7 @@ Manual AgentManual() {
         {{"--launcher", "NAME", "ssh or slurm. Required."},
          {"--program", "FILE", "What to run. Required."},
          {"--host", "HOST", "ssh: where. Required there."},
-         {"--token-file", "FILE", "ssh: the run's token, which becomes the program's stdin."},
+         {"--token-file", "FILE", "ssh: what lets the program into the run; becomes its stdin."},
          {"--ssh-config", "FILE", "ssh: its configuration. Default: the user's own."},
          {"--answer-s",
           "N",

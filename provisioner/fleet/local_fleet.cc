@@ -254,6 +254,11 @@ std::string LocalFleet::LogPath(ProcessKind kind, uint32_t index) const {
 
 void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string> arguments) {
   const std::string what(ProcessKindName(kind));
+  const Result<std::string> token_file = options_.make_token_file(kind, index);
+  if (!token_file.ok()) {
+    NotStarted({kind, index, 0, 0}, token_file.status());
+    return;
+  }
   LaunchSpec spec;
   spec.kind = kind;
   spec.index = index;
@@ -266,7 +271,7 @@ void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string
     spec.arguments.push_back(program);
   }
   spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
-  Append(RunArguments(options_, options_.token_file), &spec.arguments);
+  Append(RunArguments(options_, *token_file), &spec.arguments);
   Append({"--log-file", spec.log_path}, &spec.arguments);
   Launch(std::move(spec), "");
 }
@@ -276,6 +281,11 @@ void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string
 void LocalFleet::StartAgent(
     WorkerId seat, const proto::WorkerGroup& group, std::vector<std::string> words) {
   const proto::LaunchConfig& launch = options_.launch;
+  const Result<std::string> token_file = options_.make_token_file(ProcessKind::kWorker, seat.value);
+  if (!token_file.ok()) {
+    NotStarted({ProcessKind::kWorker, seat.value, 0, 0}, token_file.status());
+    return;
+  }
   LaunchSpec spec;
   spec.kind = ProcessKind::kWorker;
   spec.index = seat.value;
@@ -296,7 +306,7 @@ void LocalFleet::StartAgent(
     }
     is_full_told_ = false;
     host = std::move(taken).value();
-    spec.arguments = {"--launcher", "ssh", "--host", host, "--token-file", options_.token_file};
+    spec.arguments = {"--launcher", "ssh", "--host", host, "--token-file", *token_file};
     if (!launch.ssh_config.empty()) {
       Append({"--ssh-config", launch.ssh_config}, &spec.arguments);
     }
@@ -309,7 +319,7 @@ void LocalFleet::StartAgent(
     if (!launch.sbatch.empty()) {
       Append({"--sbatch", launch.sbatch}, &spec.arguments);
     }
-    Append(RunArguments(options_, options_.token_file), &words);
+    Append(RunArguments(options_, *token_file), &words);
   }
   Append({"--program", program, "--"}, &spec.arguments);
   Append(words, &spec.arguments);
@@ -333,9 +343,7 @@ void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
   }
   const Result<ProcessHandle> handle = launcher_->Start(spec);
   if (!handle.ok()) {
-    log_->Error("process_not_started", {{what, index}, {"why", handle.status()}});
-    unreported_.push_back(
-        {{kind, index, 0, std::string(handle.status().message()), true, ""}, launch});
+    NotStarted(launch, handle.status());
     hosts_.Release(host, false, options_.time->Now());
     return;
   }
@@ -344,6 +352,14 @@ void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
   log_->Info(
       "process_started",
       {{what, index}, {"pid", launch.pid}, {"host", host.empty() ? "local" : host}});
+}
+
+void LocalFleet::NotStarted(const proto::LaunchRecord& launch, const Status& why) {
+  log_->Error(
+      "process_not_started",
+      {{std::string(ProcessKindName(launch.kind)), launch.index}, {"why", why}});
+  unreported_.push_back(
+      {{launch.kind, launch.index, 0, std::string(why.message()), true, ""}, launch});
 }
 
 void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -40,7 +41,8 @@ class LocalFleet final : public proto::FleetActions {
   struct Options {
     std::string program_directory;  // of ps_server and ps_worker
     std::string log_directory;      // gets "server0.log", "worker2.log"
-    std::string token_file;
+    /// The file that lets a process in that is about to start. Errors: the process is not started.
+    std::function<Result<std::string>(proto::ProcessKind kind, uint32_t index)> make_token_file;
     std::string coordinator;   // "HOST:PORT" as the processes reach it
     std::string listen;        // address the servers bind, unless launch says otherwise
     int64_t run_start_us = 0;  // zero of all logs, microseconds since 1970 UTC
@@ -93,6 +95,7 @@ class LocalFleet final : public proto::FleetActions {
   void Start(proto::ProcessKind kind, uint32_t index, std::vector<std::string> arguments);
   void StartAgent(WorkerId seat, const proto::WorkerGroup& group, std::vector<std::string> words);
   void Launch(LaunchSpec spec, const std::string& host);
+  void NotStarted(const proto::LaunchRecord& launch, const Status& why);
   bool IsElsewhere(proto::ProcessKind kind) const;
   proto::ProcessEnd EndOf(const Process& process, const ProcessExit& exit);
   void Supersede(WorkerId seat);

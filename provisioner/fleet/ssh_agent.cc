@@ -30,7 +30,8 @@ constexpr int kShellSignalled = 128;
 constexpr const char* kBootstrap =
     "exec /bin/sh -c 'IFS= read -r n && script=$(head -c \"$n\") && eval \"$script\"'";
 
-/// Reads from stdin, after itself: the program if it said "need", the token, then names of signals.
+/// Reads from stdin, after itself: the program if it said "need", the token and an empty line, then
+/// names of signals.
 /// End of file there means that nobody is left who wants the process. Says on stdout how it goes.
 /// {0}: variables. {1}: the program's arguments.
 constexpr const char* kScript = R"sh(umask 077
@@ -54,12 +55,17 @@ else
 fi
 touch "$dir"
 find "$all" -mindepth 1 -maxdepth 1 -type d -mtime +30 -exec rm -rf {{}} +
-IFS= read -r token || exit 0
+token=
+while IFS= read -r line || exit 0; do
+  [ -n "$line" ] || break
+  token="$token$line
+"
+done
 "$file" {1} >&2 3<&- <<END &
 $token
 END
 process=$!
-unset token
+unset token line
 echo "spotps running"
 {{
   while IFS= read -r signal; do kill -"$signal" "$process"; done
@@ -245,7 +251,7 @@ class Session {
     if (small_.empty()) {
       large_ = text;
       if (large_.empty()) {
-        Send(job_.token + "\n");
+        Send(job_.token + "\n\n");
       }
     } else {
       small_.erase(0, before - text.size());
@@ -281,7 +287,7 @@ class Session {
     line.remove_prefix(kOurs.size());
     answer_by_ = SystemTime().Now() + job_.answer_limit;
     if (line == "have") {
-      Send(job_.token + "\n");
+      Send(job_.token + "\n\n");
     } else if (line == "need") {
       AgentSay(fmt::format(
           "{}: copying {} of {}", job_.host, FormatBytes(program_.size()), job_.program));

@@ -17,6 +17,7 @@
 #include <variant>
 
 #include "ps/base/overloaded.h"
+#include "ps/crypto/worker_token.h"
 
 namespace ps::coordinator {
 CoordinatorCore::CoordinatorCore(
@@ -89,7 +90,15 @@ void CoordinatorCore::OnPeerConnected(
   }
   ForgiveOwnSilence(now);
   const Call call{peer, 0, now, out};
-  parts_->job.peers.Add(peer, {hello.role, hello.node, hello.incarnation});
+  const std::optional<WorkerId> own_seat = crypto::SeatOfToken(hello.token);
+  if (const Member* const member = parts_->job.membership.Find(hello.incarnation);
+      own_seat && member != nullptr && member->record->seat != *own_seat) {
+    parts_->job.peers.Add(peer, {hello.role, hello.node, Incarnation(), own_seat});
+    parts_->job.Refuse(call, StatusCode::kInvalidArgument, OtherSeatText(*own_seat));
+    out->Close(peer);
+    return;
+  }
+  parts_->job.peers.Add(peer, {hello.role, hello.node, hello.incarnation, own_seat});
   if (!parts_->job.is_working()) {
     parts_->phases.TellToLeave(call, hello.role);
   } else if (hello.role == proto::Role::kWorker && hello.incarnation != Incarnation()) {

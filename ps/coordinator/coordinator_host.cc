@@ -21,6 +21,8 @@ net::EndpointOptions EndpointOptionsOf(const CoordinatorHost::Options& options) 
   net::EndpointOptions endpoint;
   endpoint.node = "coordinator";
   endpoint.token = options.token;
+  endpoint.tls = options.tls;
+  endpoint.admit = options.admit;
   // Load counts one more.
   endpoint.term =
       options.recovered ? CoordinatorCore::TermOf(options.recovered->state) + 1 : proto::Term{1};

@@ -27,7 +27,10 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
  public:
   struct Options {
     CoordinatorOptions job;
-    std::string token;                      // what workers and servers must show
+    std::string token;                              // what workers and servers must show
+    std::shared_ptr<const crypto::TlsContext> tls;  // null: the run is not encrypted
+    /// EndpointOptions::admit.
+    std::function<Status(const proto::Hello& hello)> admit;
     std::string control_path;               // socket file for commands of the same user
     std::string model_path;                 // where the model is left at the end; empty: nowhere
     checkpoint::JobStore* store = nullptr;  // outlives the host; null: no checkpoints

@@ -245,6 +245,9 @@ std::optional<WorkerId> JoinDesk::SeatOfReturning(
   if (is_kept || job_->seats.IsVacant(request.seat)) {
     return request.seat;
   }
+  if (job_->peers.OwnSeatOf(call.from)) {
+    return std::nullopt;  // its token is for no other
+  }
   const std::optional<WorkerId> fresh = FreshSeat();
   return fresh ? fresh : job_->seats.Vacant();
 }
@@ -260,6 +263,11 @@ std::optional<WorkerId> JoinDesk::FreshSeat() {
 
 void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
   FreeKeptSeats(&request, call.now);
+  const std::optional<WorkerId> own_seat = job_->peers.OwnSeatOf(call.from);
+  if (own_seat && (request.seat != *own_seat || !(request.has_seat || request.is_returning))) {
+    job_->Refuse(call, StatusCode::kInvalidArgument, OtherSeatText(*own_seat));
+    return;
+  }
   if (request.has_seat && !request.is_returning && job_->seats.IsCancelled(request.seat)) {
     job_->Refuse(
         call,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,7 +18,14 @@ struct Peer {
   proto::Role role = proto::Role::kControl;
   std::string node;
   Incarnation incarnation;  // workers: by Hello, or granted on this connection; at most one
+  std::optional<WorkerId> own_seat;  // the only one that its token is for
 };
+
+/// Why a worker is refused whose token is for one seat.
+inline std::string OtherSeatText(WorkerId own) {
+  return "this token is worker " + std::to_string(own.value) +
+         "'s and lets nobody in as another one";
+}
 
 /// The open connections, and how many there are of each role.
 class Peers {
@@ -42,6 +50,12 @@ class Peers {
 
   /// Null when it is not open.
   Peer* Find(proto::PeerId id) { return index_.Find(id); }
+
+  /// The only seat that its token is for, if it is for one.
+  std::optional<WorkerId> OwnSeatOf(proto::PeerId id) {
+    const Peer* const peer = Find(id);
+    return peer == nullptr ? std::nullopt : peer->own_seat;
+  }
 
   /// Requires: it is open.
   Peer& At(proto::PeerId id) {

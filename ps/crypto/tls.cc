@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kRecordBytes = size_t{16} << 10;
 /// So much ciphertext is collected for one call of the wire, and read ahead by one.
-constexpr size_t kWireBytes = size_t{256} << 10;
+constexpr size_t kWireBytes = size_t{128} << 10;
 constexpr std::string_view kRolePrefix = "spotps:";
 /// OpenSSL's reason for an alert that came from the peer is its number (RFC 8446, 6) and this.
 constexpr int kAlertReasons = SSL_AD_REASON_OFFSET;
@@ -181,6 +181,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::Make(
   SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(raw, 0);
+  SSL_CTX_set_mode(raw, SSL_MODE_RELEASE_BUFFERS);  // a silent connection needs none
   SSL_CTX_set_read_ahead(raw, 1);
   SSL_CTX_set_default_read_buffer_len(raw, kWireBytes);
   std::shared_ptr<TlsContext> made(new TlsContext());

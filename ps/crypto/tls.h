@@ -16,7 +16,7 @@
 namespace ps::crypto {
 
 /// Who a process is and whom it trusts: a certificate, its key, and the run's authority. Shared by
-/// the sessions of one thread.
+/// any threads.
 class TlsContext {
  public:
   /// Bytes that are sent with one key, unless said otherwise: AES-GCM allows some hundred GiB.

@@ -6,9 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "ps/base/file.h"
 #include "ps/base/host_port.h"
-#include "ps/proto/limits.h"
+#include "ps/crypto/token_file.h"
 
 namespace ps::net {
 namespace {
@@ -27,7 +26,9 @@ Result<RunFlags> ReadRunFlags(const Flags& flags) {
   run.coordinator_host = std::move(coordinator.host);
   run.coordinator_port = coordinator.port;
   PS_ASSIGN(const std::string token_file, flags.Text("token-file"));
-  PS_ASSIGN(run.token, ReadSmallFile(token_file, proto::kNameBytesMax));
+  PS_ASSIGN(const crypto::TokenFile token, crypto::ReadTokenFile(token_file));
+  run.token = token.token;
+  PS_ASSIGN(run.tls, crypto::TlsOf(token, "--token-file " + token_file));
   if (flags.Has("run-start-us")) {
     PS_ASSIGN(const uint64_t start, flags.Number("run-start-us", 0, INT64_MAX));
     run.run_start_us = static_cast<int64_t>(start);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@
 #include "ps/base/manual.h"
 #include "ps/base/status.h"
 
+namespace ps::crypto {
+class TlsContext;
+}
+
 namespace ps::net {
 
 /// What ps_server and ps_worker are told alike.
@@ -19,8 +24,9 @@ struct RunFlags {
   std::string coordinator_host;
   uint32_t coordinator_port = 0;
   std::string token;
-  std::optional<int64_t> run_start_us;  // zero of the log, microseconds since 1970 UTC
-  double link_bytes_per_s = 0;          // to emulate; 0: no limit
+  std::shared_ptr<const crypto::TlsContext> tls;  // null: the run is not encrypted
+  std::optional<int64_t> run_start_us;            // zero of the log, microseconds since 1970 UTC
+  double link_bytes_per_s = 0;                    // to emulate; 0: no limit
 };
 
 /// What a program that takes part in a run says of itself.

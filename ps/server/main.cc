@@ -80,6 +80,7 @@ Result<ServerOptions> ReadOptions(const Flags& flags, const net::RunFlags& run) 
   options.shard.coordinator_host = run.coordinator_host;
   options.shard.coordinator_port = run.coordinator_port;
   options.shard.token = run.token;
+  options.shard.tls = run.tls;
   options.shard.run_start_us = run.run_start_us;
   options.shard.pid = ::getpid();
   PS_ASSIGN(const uint64_t id, flags.Number("id", 0, proto::kShardsMax - 1));

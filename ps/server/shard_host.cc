@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "ps/crypto/certificates.h"
+#include "ps/crypto/worker_token.h"
 #include "ps/net/addresses.h"
 
 namespace ps::server {
@@ -16,6 +18,7 @@ net::EndpointOptions EndpointOptionsOf(const ShardHost::Options& options) {
   net::EndpointOptions endpoint;
   endpoint.node = fmt::format("s{}", options.shard.value);
   endpoint.token = options.token;
+  endpoint.tls = options.tls;
   endpoint.emulated_link = emulation::MakeLink(options.emulation.link_bytes_per_s);
   endpoint.roles = {proto::Role::kWorker};
   endpoint.seed = static_cast<uint64_t>(options.pid) + options.shard.value;
@@ -68,6 +71,7 @@ void ShardHost::Stop() {
 void ShardHost::ConnectCoordinator() {
   net::RetryPolicy retry = net::RetryPolicy::FromTiming(
       core_->timing(), std::numeric_limits<uint32_t>::max());  // the core gives up, by time
+  retry.peer_roles = {std::string(crypto::kCoordinatorRole)};
   retry.on_trouble = [this](const Status& why) {
     const std::string text = net::UnreachableText(
         "the coordinator", options_.coordinator_host, options_.coordinator_port, why);
@@ -119,11 +123,35 @@ void ShardHost::Leave(const Status& why) {
   endpoint_.CloseAll([this] { loop_.Stop(); });
 }
 
-void ShardHost::OnConnected(proto::PeerId /*peer*/, const proto::Hello& hello) {
+void ShardHost::OnConnected(proto::PeerId peer, const proto::Hello& hello) {
+  if (const std::optional<WorkerId> seat = crypto::SeatOfToken(hello.token); seat) {
+    seats_[peer] = *seat;
+  }
   log_.Info("worker_connected", {{"node", hello.node}, {"incarnation", hello.incarnation.value}});
 }
 
+/// Who has a token of one worker's speaks for that one alone.
+bool ShardHost::MayBeFrom(proto::PeerId peer, const proto::Message& message) const {
+  const auto seat = seats_.find(peer);
+  if (seat == seats_.end()) {
+    return true;
+  }
+  const auto* const push = std::get_if<proto::PushRequest>(&message);
+  const auto* const pull = std::get_if<proto::PullRequest>(&message);
+  return (push == nullptr || push->worker == seat->second) &&
+         (pull == nullptr || pull->worker == seat->second);
+}
+
 void ShardHost::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {
+  if (!MayBeFrom(peer, message)) {
+    endpoint_.Send(
+        peer,
+        request_id,
+        proto::Refusal{
+            .code = StatusCode::kInvalidArgument,
+            .message = "this token lets nobody push or pull as another worker"});
+    return;
+  }
   const bool was_set_up = core_->is_set_up();
   core_->OnMessage(peer, request_id, std::move(message), SystemTime().Now(), &endpoint_);
   if (!was_set_up && core_->is_set_up()) {
@@ -149,6 +177,7 @@ void ShardHost::ContinueLater() {
 }
 
 void ShardHost::OnClosed(proto::PeerId peer, const Status& why) {
+  seats_.erase(peer);
   core_->OnPeerClosed(peer, SystemTime().Now(), &endpoint_);
   if (peer == coordinator_ && !is_leaving_) {
     log_.Warning("coordinator_lost", {{"why", why}});

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ class ShardHost final : public net::EndpointHandler {
     std::string coordinator_host;
     uint32_t coordinator_port = 0;
     std::string token;
+    std::shared_ptr<const crypto::TlsContext> tls;  // null: the run is not encrypted
     std::string listen_host;
     uint32_t port = 0;            // 0: any free one
     std::string advertised_host;  // where workers reach it
@@ -51,6 +53,7 @@ class ShardHost final : public net::EndpointHandler {
 
   void OnDrained(proto::PeerId peer) override { core_->OnDrained(peer, &endpoint_); }
 
+  bool MayBeFrom(proto::PeerId peer, const proto::Message& message) const;
   void ConnectCoordinator();
   void Tick();
   void ContinueLater();
@@ -63,6 +66,7 @@ class ShardHost final : public net::EndpointHandler {
   std::unique_ptr<ShardCore> core_;
   DiskThread disk_;  // ends before what it answers to
   proto::PeerId coordinator_;
+  std::map<proto::PeerId, WorkerId> seats_;  // of peers whose token is for one
   net::TimerId tick_timer_;
   Duration tick_{};
   bool is_continuing_ = false;  // ContinueLater's function is on its way

@@ -2,9 +2,10 @@
 // core, optimizer), in frames of the default size, against a raw loop over one TCP connection that
 // moves the same bytes with the same request and reply and copies them to where they belong; once
 // with the system's congestion control and once, as ours does within a machine, with one that does
-// not pace. Both sides are threads of this process, each on a core of its own, and the CPU seconds
-// are those of both together. Ratios are taken run by run, so that a slow phase of the machine hits
-// both parts of one.
+// not pace; and ours by TLS, as between machines, with the two sides' keys on one machine. Both
+// sides are threads of this process, each on a core of its own, and the CPU seconds are those of
+// both together. Ratios are taken run by run, so that a slow phase of the machine hits both parts
+// of one.
 //
 // With --shards N the chunks lie on N shards of this host, each a thread of its own, and the same
 // chunks on one shard are measured in the same rounds. Then the scheduler places the threads of the
@@ -18,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,6 +29,8 @@
 #include "ps/client/chunk_layout.h"
 #include "ps/client/pull_intake.h"
 #include "ps/client/shard_link.h"
+#include "ps/crypto/certificates.h"
+#include "ps/crypto/tls.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "ps/proto/job_config.h"
@@ -64,12 +68,18 @@ proto::Placement PlacementOf(const Shape& shape, uint32_t shards) {
   return placement;
 }
 
-net::EndpointOptions EndpointOptionsOf(const std::string& node) {
+enum class Wire { kPlain, kTls };
+
+net::EndpointOptions EndpointOptionsOf(const std::string& node, std::string_view role, Wire wire) {
   net::EndpointOptions options;
   options.node = node;
   options.token = kToken;
   options.roles = {proto::Role::kWorker};
   options.queue_bytes_max = 1U << 30;
+  if (wire == Wire::kTls) {
+    static const crypto::Authority run = crypto::Authority::Make();
+    options.tls = crypto::TlsContext::Make(run.Issue(node, {role})).value();
+  }
   return options;
 }
 
@@ -85,9 +95,10 @@ Result<server::ShardSettings> BenchSettings(const std::string& /*config_json*/) 
 class ShardThread final : public net::EndpointHandler {
  public:
   /// One of `shards` shards that hold the shape's chunks.
-  ShardThread(const Shape& shape, uint32_t shard, uint32_t shards)
+  ShardThread(const Shape& shape, uint32_t shard, uint32_t shards, Wire wire)
       : core_(ShardId(shard), "127.0.0.1", 0, 0, &BenchSettings, nullptr, &NullLogger()),
-        endpoint_(&loop_, EndpointOptionsOf("shard"), &NullLogger(), this) {
+        endpoint_(
+            &loop_, EndpointOptionsOf("shard", crypto::kServerRole, wire), &NullLogger(), this) {
     proto::ShardSetup setup;
     TensorSpec tensor;
     tensor.name = "w";
@@ -145,7 +156,7 @@ class ShardThread final : public net::EndpointHandler {
 class Client final : public net::EndpointHandler {
  public:
   /// `ports[i]` is that of shard i.
-  Client(const Shape& shape, const std::vector<uint32_t>& ports, bool is_pull)
+  Client(const Shape& shape, const std::vector<uint32_t>& ports, bool is_pull, Wire wire)
       : shape_(shape),
         is_pull_(is_pull),
         layout_(client::ChunkLayout::Make(
@@ -154,7 +165,8 @@ class Client final : public net::EndpointHandler {
                     .value()),
         gradient_(std::make_shared<Buffer>(layout_.MakeBuffer())),
         parameters_(layout_.MakeBuffer()),
-        endpoint_(&loop_, EndpointOptionsOf("client"), &NullLogger(), this) {
+        endpoint_(
+            &loop_, EndpointOptionsOf("client", crypto::kWorkerRole, wire), &NullLogger(), this) {
     std::fill(gradient_->floats().begin(), gradient_->floats().end(), 0.5F);
     std::memset(parameters_.data(), 0, parameters_.size());
     for (uint32_t i = 0; i < ports.size(); ++i) {
@@ -290,13 +302,13 @@ class Client final : public net::EndpointHandler {
 /// A worker and its shards.
 class Cluster {
  public:
-  Cluster(const Shape& shape, uint32_t shards, bool is_pull) {
+  Cluster(const Shape& shape, uint32_t shards, bool is_pull, Wire wire = Wire::kPlain) {
     std::vector<uint32_t> ports;
     for (uint32_t i = 0; i < shards; ++i) {
-      shards_.push_back(std::make_unique<ShardThread>(shape, i, shards));
+      shards_.push_back(std::make_unique<ShardThread>(shape, i, shards, wire));
       ports.push_back(shards_.back()->port());
     }
-    client_ = std::make_unique<Client>(shape, ports, is_pull);
+    client_ = std::make_unique<Client>(shape, ports, is_pull, wire);
   }
 
   Outcome Run(uint64_t steps) { return client_->Run(steps); }
@@ -319,12 +331,13 @@ void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& argume
   }
   const uint64_t steps = arguments.is_tiny ? 2 : StepsFor(shape, uint64_t{1} << 30);
   Cluster ours(shape, arguments.shards, is_pull);
+  Cluster encrypted(shape, arguments.shards, is_pull, Wire::kTls);
   std::optional<Cluster> single;
   if (arguments.shards > 1) {
     single.emplace(shape, 1, is_pull);
   }
   RawLoop raw(shape, is_pull);
-  std::array<Samples, 3> cpu;
+  std::array<Samples, 4> cpu;
   const auto with_cpu = [&cpu](size_t who, const Outcome& outcome) {
     cpu[who].values.push_back(outcome.cpu_s_per_gigabyte);
     return outcome.gigabytes_per_s;
@@ -332,7 +345,8 @@ void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& argume
   std::vector<std::function<double()>> candidates = {
       [&] { return with_cpu(0, raw.Run(steps, TcpPair::Pacing::kSystem)); },
       [&] { return with_cpu(1, raw.Run(steps, TcpPair::Pacing::kNone)); },
-      [&] { return with_cpu(2, ours.Run(steps)); }};
+      [&] { return with_cpu(2, ours.Run(steps)); },
+      [&] { return with_cpu(3, encrypted.Run(steps)); }};
   if (single) {
     candidates.emplace_back([&] { return single->Run(steps).gigabytes_per_s; });
   }
@@ -348,10 +362,13 @@ void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& argume
       Spread(PercentOf(results[2], results[1]), 0) + " %",
       Fixed(cpu[0].Median(), 2),
       Fixed(cpu[1].Median(), 2),
-      Fixed(cpu[2].Median(), 2)};
+      Fixed(cpu[2].Median(), 2),
+      Spread(results[3], 2),
+      Spread(PercentOf(results[3], results[2]), 0) + " %",
+      Fixed(cpu[3].Median(), 2)};
   if (single) {
-    row.push_back(Spread(results[3], 2));
-    row.push_back(Spread(PercentOf(results[2], results[3]), 0) + " %");
+    row.push_back(Spread(results[4], 2));
+    row.push_back(Spread(PercentOf(results[2], results[4]), 0) + " %");
   }
   table->Add(row);
 }
@@ -375,7 +392,10 @@ void Main(const BenchArguments& arguments) {
       "of unpaced",
       "raw cpu-s/GB",
       "unpaced",
-      "ours"};
+      "ours",
+      "TLS GB/s",
+      "of ours",
+      "TLS cpu-s/GB"};
   if (arguments.shards > 1) {
     header.insert(header.end(), {"one shard GB/s", "of one shard"});
   }

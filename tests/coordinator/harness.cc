@@ -183,9 +183,10 @@ void Harness::ExpectSound() {
   EXPECT_TRUE(unmarked || journaled.ok()) << journaled;
 }
 
-proto::PeerId Harness::Connect(proto::Role role, Incarnation incarnation) {
+proto::PeerId Harness::Connect(
+    proto::Role role, Incarnation incarnation, const std::string& token) {
   const proto::PeerId peer(++next_peer_);
-  core->OnPeerConnected(peer, {role, "", "node", incarnation}, now, this);
+  core->OnPeerConnected(peer, {role, token, "node", incarnation}, now, this);
   Exchange();
   return peer;
 }

@@ -77,7 +77,8 @@ class Harness final : private proto::Outbox {
   /// StartWithShards, and all workers of the config have joined.
   std::vector<FakeWorker> StartWithWorkers();
 
-  proto::PeerId Connect(proto::Role role, Incarnation incarnation = {});
+  proto::PeerId Connect(
+      proto::Role role, Incarnation incarnation = {}, const std::string& token = "");
   void Close(proto::PeerId peer) override;
   /// A message from `from`; answers of the fake shards are exchanged until nothing moves.
   void Give(proto::PeerId from, proto::Message message);

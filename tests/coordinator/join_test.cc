@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "ps/crypto/worker_token.h"
 #include "tests/coordinator/harness.h"
 
 namespace ps::coordinator {
@@ -46,6 +47,64 @@ TEST(JoinTest, AJobThatNobodyJoinsSaysThatItStartsNoWorkers) {
       status.detail,
       "no worker joined within 30 s (fleet.join_timeout_s); the job has none that psctl "
       "starts, so start some by hand");
+}
+
+TEST(JoinTest, AWorkersTokenIsForItsSeatAlone) {
+  Harness harness;
+  harness.StartWithShards();
+  const std::string token = crypto::MakeWorkerToken("the run's", WorkerId(1));
+  const auto ask = [&](proto::JoinRequest request) {
+    const proto::PeerId peer = harness.Connect(proto::Role::kWorker, {}, token);
+    harness.Give(peer, request);
+    return peer;
+  };
+  proto::JoinRequest other;
+  other.seat = WorkerId(2);
+  other.has_seat = true;
+  proto::JoinRequest any;
+  any.seat = WorkerId(1);
+  proto::JoinRequest returning;
+  returning.seat = WorkerId(2);
+  returning.is_returning = true;
+  for (const proto::JoinRequest& request : {other, any, returning}) {
+    const auto refusal = harness.Take<proto::Refusal>(ask(request));
+    ASSERT_TRUE(refusal.has_value());
+    EXPECT_EQ(refusal->code, StatusCode::kInvalidArgument);
+    EXPECT_EQ(refusal->message, "this token is worker 1's and lets nobody in as another one");
+  }
+  proto::JoinRequest own = other;
+  own.seat = WorkerId(1);
+  EXPECT_EQ(harness.Take<proto::JoinReply>(ask(own))->worker, WorkerId(1));
+}
+
+TEST(JoinTest, AWorkersTokenIsNoWayIntoAnotherOnesPlace) {
+  Harness harness;
+  harness.StartWithShards();
+  const FakeWorker victim = harness.Join(2);
+  const std::string token = crypto::MakeWorkerToken("the run's", WorkerId(1));
+  const proto::PeerId thief = harness.Connect(proto::Role::kWorker, victim.incarnation, token);
+  const auto refusal = harness.Take<proto::Refusal>(thief);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kInvalidArgument);
+  EXPECT_TRUE(harness.is_closed(thief));
+  EXPECT_FALSE(harness.is_closed(victim.peer));
+}
+
+TEST(JoinTest, AStartedWorkerThatReturnsWaitsForItsSeatAndTakesNoOther) {
+  Harness harness;
+  harness.StartWithShards();
+  harness.Join(1, 77);  // by hand, meanwhile
+  const std::string token = crypto::MakeWorkerToken("the run's", WorkerId(1));
+  const proto::PeerId peer = harness.Connect(proto::Role::kWorker, {}, token);
+  proto::JoinRequest returning;
+  returning.seat = WorkerId(1);
+  returning.is_returning = true;
+  returning.pid = 78;
+  returning.host = "host";
+  harness.Give(peer, returning);
+  const auto refusal = harness.Take<proto::Refusal>(peer);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kOverloaded) << "to be tried again";
 }
 
 TEST(JoinTest, AWorkerLearnsItsIncarnationWhenEveryShardKnowsIt) {

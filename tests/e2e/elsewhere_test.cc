@@ -1,4 +1,5 @@
-// Workers over ssh and as jobs of Slurm: whole runs, one of whose workers is taken away.
+// Workers over ssh and as jobs of Slurm: whole runs that are encrypted, one of whose workers is
+// taken away.
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -22,6 +23,7 @@ class ElsewhereTest : public E2eTest {
     job_.SetData(4000, 1000)
         .Set("train", R"({"epochs": 3, "minibatch": 32})")
         .Set("servers", R"({"count": 1})")
+        .Set("run", R"({"directory": ")" + job_.runs() + R"(", "tls": "on"})")
         .Set("workers", R"([{"count": 2, "step_ms": 40}])");
     options_.is_replacing = true;
   }

@@ -106,7 +106,8 @@ void TrainRun::KillCoordinator() {
 }
 
 std::string TrainRun::Token() const {
-  return WithoutNewline(ReadText(Root() + "/token"));
+  const std::string text = ReadText(Root() + "/token");
+  return text.substr(0, text.find('\n'));
 }
 
 std::optional<proto::JobStatus> TrainRun::Status() const {

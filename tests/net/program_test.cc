@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "ps/crypto/certificates.h"
+
 namespace ps::net {
 namespace {
 
@@ -63,6 +65,25 @@ TEST_F(ProgramTest, WhatEveryProgramOfARunIsToldIsRead) {
   EXPECT_EQ(run_.token, "secret");
   EXPECT_EQ(run_.run_start_us, 5);
   EXPECT_EQ(run_.link_bytes_per_s, 1000);
+}
+
+TEST_F(ProgramTest, ATokenFileMayHaveACertificate) {
+  const std::vector<const char*> run = {
+      "--coordinator", "a:1", "--token-file", token_.c_str(), "--id", "3"};
+  EXPECT_EQ(Run(run), 0) << err_;
+  EXPECT_EQ(run_.tls, nullptr);
+  const std::string pem = crypto::Authority::Make().Issue("worker1", {crypto::kWorkerRole});
+  std::ofstream(token_) << "secret\n" << pem;
+  EXPECT_EQ(Run(run), 0) << err_;
+  EXPECT_EQ(run_.token, "secret");
+  EXPECT_NE(run_.tls, nullptr);
+  std::ofstream(token_) << "secret\n" << pem.substr(0, 900);
+  EXPECT_EQ(Run(run), 2);
+  EXPECT_THAT(err_, HasSubstr(token_ + " has no certificate, key and authority"));
+  EXPECT_THAT(err_, HasSubstr("copy the run's token file whole"));
+  std::ofstream(token_) << "\n";
+  EXPECT_EQ(Run(run), 2);
+  EXPECT_THAT(err_, HasSubstr("has no token"));
 }
 
 TEST_F(ProgramTest, MisuseIsToldFromFailureByTheExitCode) {

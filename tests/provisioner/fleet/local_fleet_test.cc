@@ -1,5 +1,6 @@
 #include "provisioner/fleet/local_fleet.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -72,10 +73,13 @@ class LocalFleetTest : public ::testing::Test {
     std::string pattern = ::testing::TempDir() + "fleet-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
+    token_file_ = folder_ + "/token";
     LocalFleet::Options options;
     options.program_directory = folder_;
     options.log_directory = folder_ + "/logs";
-    options.token_file = folder_ + "/token";
+    options.make_token_file = [this](ProcessKind, uint32_t) -> Result<std::string> {
+      return token_file_;
+    };
     options.coordinator = "127.0.0.1:4000";
     options.listen = "0.0.0.0";
     options.machine = "10.0.0.9";
@@ -92,6 +96,7 @@ class LocalFleetTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string folder_;
+  std::string token_file_;
   LocalFleet::Options options_;
   ScriptedLauncher launcher_;
   std::unique_ptr<LocalFleet> fleet_;
@@ -118,11 +123,27 @@ TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
           "--coordinator",
           "127.0.0.1:4000",
           "--token-file",
-          options_.token_file,
+          token_file_,
           "--run-start-us",
           "1769852496123456",
           "--log-file",
           spec.log_path));
+}
+
+TEST_F(LocalFleetTest, WhoGetsNoTokenFileIsNotStarted) {
+  LocalFleet::Options options = options_;
+  options.make_token_file = [](ProcessKind kind, uint32_t index) -> Result<std::string> {
+    return Status::Io(fmt::format("no room for {} {}", static_cast<int>(kind), index));
+  };
+  Make(options);
+  fleet_->StartServer(0);
+  fleet_->StartWorker(WorkerId(3), {});
+  EXPECT_TRUE(launcher_.started.empty());
+  const auto ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 2U);
+  EXPECT_TRUE(ends[1].is_failure);
+  EXPECT_EQ(ends[1].index, 3U);
+  EXPECT_NE(ends[1].description.find("no room for"), std::string::npos);
 }
 
 TEST_F(LocalFleetTest, PortsGoOnFromServerToServer) {
@@ -169,7 +190,7 @@ TEST_F(LocalFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
           "--host",
           "10.0.0.3",
           "--token-file",
-          options_.token_file,
+          token_file_,
           "--ssh-config",
           "my_config",
           "--program",
@@ -212,7 +233,7 @@ TEST_F(LocalFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
           "--program",
           folder_ + "/ps_worker",
           "--"));
-  EXPECT_THAT(arguments, testing::IsSupersetOf({"--token-file", options_.token_file.c_str()}));
+  EXPECT_THAT(arguments, testing::IsSupersetOf({"--token-file", token_file_.c_str()}));
 }
 
 TEST_F(LocalFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {

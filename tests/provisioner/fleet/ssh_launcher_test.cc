@@ -19,7 +19,9 @@ class SshPlace final : public AgentPlace {
  public:
   std::string Open(const std::string& directory) override {
     directory_ = directory;
-    PS_CHECK(WriteFileAtomically(directory + "/token", std::string(kToken) + "\n", 0600).ok());
+    PS_CHECK(
+        WriteFileAtomically(directory + "/token", std::string(kToken) + "\n$second line`\n", 0600)
+            .ok());
     return script_.Start("sshd.sh", directory);
   }
 
@@ -102,11 +104,11 @@ TEST_P(SshLauncherTest, ACopyThatWasCutIsMadeAgain) {
 }
 
 TEST_P(SshLauncherTest, TheTokenComesByStdinAndIsInNoCommandLineAndNoEnvironment) {
-  ASSERT_TRUE(
-      launcher_
-          ->Start(
-              Shell("IFS= read -r t; echo \"got $t\"; echo $$ > " + PidPath() + "; exec sleep 100"))
-          .ok());
+  ASSERT_TRUE(launcher_
+                  ->Start(Shell(
+                      "IFS= read -r t; IFS= read -r u; echo \"got $t $u\"; echo $$ > " + PidPath() +
+                      "; exec sleep 100"))
+                  .ok());
   AwaitPid();
   size_t looked = 0;
   for (const auto& process : std::filesystem::directory_iterator("/proc")) {
@@ -119,7 +121,7 @@ TEST_P(SshLauncherTest, TheTokenComesByStdinAndIsInNoCommandLineAndNoEnvironment
     }
   }
   EXPECT_GT(looked, 2U);
-  while (Log().find(fmt::format("got {}\n", kToken)) == std::string::npos) {
+  while (Log().find(fmt::format("got {} $second line`\n", kToken)) == std::string::npos) {
     Nap();
   }
 }

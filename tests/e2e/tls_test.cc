@@ -1,0 +1,76 @@
+// A run whose connections are encrypted: from the start to the end, with workers of its own and by
+// hand, and with those who should stay outside.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "ps/base/host_port.h"
+#include "tests/e2e/socket.h"
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TlsRunTest : public E2eTest {
+ protected:
+  /// What one says that comes with this token file.
+  Output Stranger(
+      const TrainRun& run,
+      const std::string& program,
+      const std::string& token_file,
+      const std::vector<std::string>& more = {}) {
+    const HostPort address = *run.Address();
+    std::vector<std::string> arguments = {
+        "--coordinator", FormatHostPort(address.host, address.port), "--token-file", token_file};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunToEnd(
+        {.program = program, .arguments = arguments, .output_stem = folder_ / "stranger"});
+  }
+};
+
+TEST_F(TlsRunTest, AnEncryptedRunTrainsToItsEndAndLetsNoStrangerIn) {
+  job_.Set("train", R"({"epochs": 6, "minibatch": 32})")
+      .Set("run", R"({"directory": ")" + job_.runs() + R"(", "tls": "on"})")
+      .Set("workers", R"([{"count": 2, "slowdown": 6}])");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(256).has_value());
+
+  // By hand, with a copy of the whole file.
+  const auto by_hand = run.StartWorker({});
+  // The token alone is not enough, nor is a worker's file for a server.
+  WriteText(folder_ / "token-alone", run.Token() + "\n");
+  const Output plain = Stranger(run, "ps_worker", folder_ / "token-alone");
+  EXPECT_EQ(plain.end, ProcessEnd{1});
+  EXPECT_THAT(plain.err, HasSubstr("the connections of this run are encrypted (run.tls)"));
+  const std::string workers = run.Root() + "/tokens/worker0";
+  const Output server = Stranger(run, "ps_server", workers, {"--id", "0"});
+  EXPECT_EQ(server.end, ProcessEnd{1});
+  EXPECT_THAT(server.err, HasSubstr("wrong token"));
+  // Nor for another seat.
+  const Output other = Stranger(run, "ps_worker", workers, {"--seat", "1"});
+  EXPECT_EQ(other.end, ProcessEnd{1});
+  EXPECT_THAT(other.err, HasSubstr("this token is worker 0's"));
+  // A frame without TLS, and no frame at all.
+  const RawConnection raw(*run.Address());
+  proto::Hello hello;
+  hello.role = proto::Role::kWorker;
+  hello.token = run.Token();
+  raw.Send(hello);
+  const auto refusal = raw.Receive();
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_THAT(std::get<proto::Refusal>(*refusal).message, HasSubstr("encrypted"));
+
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(by_hand->Wait(), ProcessEnd{});
+  run.ExpectExactLedger();
+  EXPECT_EQ(run.Summary()["joins"].number(), 3);
+  EXPECT_EQ(run.Summary()["steps_lost"].number(), 0);
+}
+
+}  // namespace
+}  // namespace ps::e2e
