@@ -235,6 +235,11 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     parser.pause_command.is_paused = parser.pause->parsed();
     return Command(parser.pause_command);
   }
+  if (parser.forecast->parsed()) {
+    PS_ASSIGN(
+        parser.forecast_command.interval_s, ParseDuration("--interval", parser.forecast_interval));
+    return Command(parser.forecast_command);
+  }
   if (parser.replay->parsed()) {
     parser.replay_command.notice_s = 0;
     if (parser.replay_notice != "none") {

@@ -11,6 +11,7 @@
 #include "psctl/check_command.h"
 #include "psctl/checkpoint_command.h"
 #include "psctl/fleet_command.h"
+#include "psctl/forecast_command.h"
 #include "psctl/model_command.h"
 #include "psctl/plan_command.h"
 #include "psctl/profile_command.h"
@@ -52,6 +53,7 @@ using Command = std::variant<
     TopCommand,
     EventsCommand,
     ReplayCommand,
+    ForecastCommand,
     PauseCommand,
     NoticeCommand,
     DrainCommand,

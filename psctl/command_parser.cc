@@ -27,6 +27,7 @@ constexpr std::string_view kExamples[] = {
     "psctl notice 3 --grace 30s                    tell worker 3 to be gone in 30 s",
     "psctl resume runs/mnist-20240131-120000       go on where it ended",
     "psctl profile job.json                        measure a job on this machine",
+    "psctl forecast trace.csv                      how well machines to come can be told",
     "psctl catalog show                            what can be rented, for how much",
     "psctl plan job.json --loss 0.8 --within 40m   the cheapest fleet that gets there",
     "psctl predict job.json --fleet g4dn.4xlarge=2 --ps m5.xlarge",
@@ -112,6 +113,7 @@ CommandParser::CommandParser() {
       "--detach", resume_command.is_detached, "Return when the run listens; it goes on by itself");
   AddFleet();
   AddReplay();
+  AddForecast();
   AddCatalog();
   AddCheckpoint();
   AddProfile();
@@ -240,6 +242,22 @@ void CommandParser::AddReplay() {
       "--notice", replay_notice, "Before a machine goes, in the trace's time; none: no word; 2m");
   replay->add_option("--plot", replay_command.plot_path, "Plot; replay.svg of the run if absent")
       ->type_name("FILE.svg");
+}
+
+void CommandParser::AddForecast() {
+  forecast = app.add_subcommand("forecast", "Compare predictors of availability on a trace");
+  forecast
+      ->add_option(
+          "TRACE", forecast_command.trace_path, "TIME,COUNT or TIME,add|remove,NODE lines, or JSON")
+      ->required();
+  forecast->add_option("--unit", forecast_command.unit, "Of the lines' times: ms, s or h; ms");
+  forecast->add_option("--interval", forecast_interval, "From one count to the next; 60s");
+  forecast->add_option("--horizon", forecast_command.horizons, "Intervals ahead, as in 1,6,12")
+      ->delimiter(',')
+      ->type_name("N,...")
+      ->allow_extra_args(false);
+  forecast->add_option("--band", forecast_command.band, "Share of counts within a band; 0.8");
+  forecast->add_flag("--json", forecast_command.is_json, "Print JSON");
 }
 
 void CommandParser::AddCatalog() {

@@ -75,6 +75,9 @@ struct CommandParser {
   CLI::Option* steps_done = nullptr;
   CLI::Option* budget = nullptr;
   CLI::Option* effort = nullptr;
+  CLI::App* forecast = nullptr;
+  ForecastCommand forecast_command;
+  std::string forecast_interval = "60s";
   CLI::App* profile = nullptr;
   ProfileCommand profile_command;
   std::vector<std::string> settings;
@@ -93,6 +96,7 @@ struct CommandParser {
   void AddRuns();
   void AddFleet();
   void AddReplay();
+  void AddForecast();
   void AddHelp();
   void AddProfile();
   void AddCatalog();

@@ -273,6 +273,9 @@ int RunPsctl(
   if (const auto* replay = std::get_if<ReplayCommand>(&*command)) {
     return RunReplay(*replay, console, registry);
   }
+  if (const auto* forecast = std::get_if<ForecastCommand>(&*command)) {
+    return RunForecast(*forecast, console);
+  }
   if (const auto* resume = std::get_if<ResumeCommand>(&*command)) {
     return RunResume(*resume, console, registry);
   }

@@ -1,0 +1,155 @@
+#include "provisioner/strategies/expected_run.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "provisioner/planner/numbers.h"
+
+namespace ps::provisioner {
+namespace {
+
+constexpr int kCellsAlone = 500;  // of a run without revocations
+constexpr int kTimesLongerMax = 10;
+
+/// One seat of a group over a grid of time: how likely it works, and how often it is revoked.
+class SeatGrid {
+ public:
+  SeatGrid(const RevocableWorkers& group, const RevocationTimes& times, double cell_s)
+      : group_(group), is_replaced_(times.is_replaced), cell_s_(cell_s) {
+    const double back_cells = std::max(1.0, (times.start_up_s + times.join_s) / cell_s);
+    back_cells_ = static_cast<size_t>(back_cells);
+    back_share_ = back_cells - std::floor(back_cells);
+    survival_.push_back(1);
+  }
+
+  /// Goes on by a cell. `works`: share of the cell; `revoked`: how often in it.
+  void Next(double* works, double* revoked) {
+    if (group_.lifetimes == nullptr) {
+      *works = 1;
+      *revoked = 0;
+      return;
+    }
+    const size_t cell = births_.size();
+    survival_.push_back(group_.lifetimes->SurvivalAt(Hours(cell + 1)));
+    births_.push_back(BirthsAt(cell));
+    // Replacements begin in the middle of their cell.
+    double up = (FirstAt(cell) + FirstAt(cell + 1)) / 2 + births_[cell] / 2;
+    double gone = FirstAt(cell) - FirstAt(cell + 1) + births_[cell] * (1 - survival_[1]) / 2;
+    for (size_t born = 0; born < cell; ++born) {
+      const size_t age = cell - born;
+      up += births_[born] * survival_[age];
+      gone += births_[born] * (survival_[age - 1] - survival_[age + 1]) / 2;
+    }
+    revoked_.push_back(gone);
+    *works = up;
+    *revoked = gone;
+  }
+
+ private:
+  double Hours(size_t cell) const { return static_cast<double>(cell) * cell_s_ / kSecondsPerHour; }
+
+  /// That the machine it began with is still there.
+  double FirstAt(size_t cell) const {
+    return 1 - group_.lifetimes->RevokedWithin(group_.age_hours, Hours(cell));
+  }
+
+  /// Replacements that begin to work in the cell.
+  double BirthsAt(size_t cell) const {
+    const auto revoked_before = [&](size_t cells) {
+      return cell >= cells ? revoked_[cell - cells] : 0;
+    };
+    return is_replaced_ ? revoked_before(back_cells_) * (1 - back_share_) +
+                              revoked_before(back_cells_ + 1) * back_share_
+                        : 0;
+  }
+
+  const RevocableWorkers group_;
+  const bool is_replaced_;
+  const double cell_s_;
+  size_t back_cells_ = 0;
+  double back_share_ = 0;
+  std::vector<double> revoked_;   // by cell
+  std::vector<double> births_;    // by cell
+  std::vector<double> survival_;  // of a new machine, by age in cells
+};
+
+Status CheckRun(
+    double steps,
+    const std::vector<RevocableWorkers>& groups,
+    const RevocationTimes& times,
+    double server_usd_per_hour) {
+  double steps_per_s = 0;
+  for (const RevocableWorkers& group : groups) {
+    if (!(group.count >= 0 && group.steps_per_s >= 0 && group.usd_per_hour >= 0 &&
+          group.age_hours >= 0)) {
+      return Status::InvalidArgument("a group of workers with a number below 0");
+    }
+    steps_per_s += group.count * group.steps_per_s;
+  }
+  if (!(steps > 0 && std::isfinite(steps) && steps_per_s > 0 && std::isfinite(steps_per_s))) {
+    return Status::InvalidArgument(
+        fmt::format("{} steps at {} steps/s; both are above 0", steps, steps_per_s));
+  }
+  if (!(times.start_up_s >= 0 && times.join_s >= 0 && times.lost_s >= 0 &&
+        server_usd_per_hour >= 0)) {
+    return Status::InvalidArgument("start-up, join, loss and price are not below 0");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<RunExpectation> ExpectRun(
+    double steps,
+    const std::vector<RevocableWorkers>& groups,
+    const RevocationTimes& times,
+    double server_usd_per_hour) {
+  PS_TRY(CheckRun(steps, groups, times, server_usd_per_hour));
+  double steps_per_s = 0;
+  double usd_per_hour = server_usd_per_hour;
+  for (const RevocableWorkers& group : groups) {
+    steps_per_s += group.count * group.steps_per_s;
+    usd_per_hour += group.count * group.usd_per_hour;
+  }
+  RunExpectation run;
+  run.seconds_without = steps / steps_per_s;
+  run.usd_without = run.seconds_without * usd_per_hour / kSecondsPerHour;
+  const double cell_s = run.seconds_without / kCellsAlone;
+  std::vector<SeatGrid> seats;
+  for (const RevocableWorkers& group : groups) {
+    seats.emplace_back(group, times, cell_s);
+  }
+  double left = steps;
+  for (int cell = 0; cell < kCellsAlone * kTimesLongerMax; ++cell) {
+    double done = 0;
+    double usd = server_usd_per_hour * cell_s / kSecondsPerHour;
+    double revoked_of_all = 0;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      double works = 0;
+      double revoked = 0;
+      seats[i].Next(&works, &revoked);
+      const RevocableWorkers& group = groups[i];
+      done += group.count * group.steps_per_s * (works * cell_s - revoked * times.lost_s);
+      const double paid_s = works * cell_s + (times.is_replaced ? revoked * times.join_s : 0);
+      usd += group.count * group.usd_per_hour * paid_s / kSecondsPerHour;
+      revoked_of_all += group.count * revoked;
+    }
+    const double share = done >= left * (1 - kSlack) ? left / done : 1;
+    run.seconds += share * cell_s;
+    run.usd += share * usd;
+    run.revocations += share * revoked_of_all;
+    left -= done;
+    if (share < 1 || left <= steps * kSlack) {
+      return run;
+    }
+  }
+  return Status::NotFound(fmt::format(
+      "revocations make the run more than {} times as long as the {:.0f} s without them; rent some "
+      "workers on demand, or other types and zones",
+      kTimesLongerMax,
+      run.seconds_without));
+}
+
+}  // namespace ps::provisioner
