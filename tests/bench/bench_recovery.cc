@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <string>
 #include <vector>
 
@@ -31,13 +30,6 @@ struct Sizes {
   uint32_t workers = 0;  // when the coordinator is killed
   uint32_t width = 0;    // of the two large layers when a server is killed
 };
-
-void Require(bool holds, const std::string& what) {
-  if (!holds) {
-    std::cerr << "bench_recovery: " << what << "\n";
-    std::exit(1);
-  }
-}
 
 bool IsTraining(const proto::JobStatus& status) {
   return status.state == "training" && status.samples_counted > 0;
@@ -176,36 +168,23 @@ ServerKill KillServer(uint32_t width) {
   return result;
 }
 
-std::string Fixed(double value, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.*f", digits, value);
-  return text;
-}
-
 int Run(const BenchArguments& arguments) {
   const Sizes sizes = arguments.is_tiny ? Sizes{0.5, 2, 256} : Sizes{20, 64, 9600};
-  Table table({"what", "median", "MAD", "least", "most", "unit"});
-  const auto add = [&](const std::string& what, const Samples& samples, const std::string& unit) {
-    table.Add(
-        {what,
-         Fixed(samples.Median(), 2),
-         Fixed(samples.Deviation(), 2),
-         Fixed(samples.Least(), 2),
-         Fixed(samples.Most(), 2),
-         unit});
-  };
+  SampleTable table;
   if (arguments.Wants("throughput")) {
     const std::vector<Samples> rates = MeasureInTurn(
         arguments.runs,
         {[&] { return Rate(kWithout, sizes.train_s); },
          [&] { return Rate(R"({"every_s": 5})", sizes.train_s); }},
         0);
-    add("throughput with a checkpoint every 5 s, of without", PercentOf(rates[1], rates[0]), "%");
+    table.Add(
+        "throughput with a checkpoint every 5 s, of without", PercentOf(rates[1], rates[0]), "%");
   }
   if (arguments.Wants("coordinator")) {
     const std::vector<Samples> kills =
         MeasureInTurn(arguments.runs, {[&] { return KillCoordinator(sizes.workers); }}, 0);
-    add("coordinator killed, " + std::to_string(sizes.workers) + " workers, to the next sample",
+    table.Add(
+        "coordinator killed, " + std::to_string(sizes.workers) + " workers, to the next sample",
         kills[0],
         "s");
   }
@@ -228,12 +207,13 @@ int Run(const BenchArguments& arguments) {
       over_warm.values.push_back(more_s / (kill.warm.seconds / kill.warm.mbytes * mbytes));
       over_cold.values.push_back(more_s / (kill.cold.seconds / kill.cold.mbytes * mbytes));
     }
-    add("server of " + Fixed(mbytes, 0) + " MB killed, to the next sample", back, "s");
-    add("between two samples of this run, undisturbed", step, "s");
-    add("reading its checkpoints' files, from the page cache", warm, "s/GB");
-    add("the same from the disk", cold, "s/GB");
-    add("killed, less such a step, over reading its bytes from the page cache", over_warm, "times");
-    add("the same over reading them from the disk", over_cold, "times");
+    table.Add("server of " + Fixed(mbytes, 0) + " MB killed, to the next sample", back, "s");
+    table.Add("between two samples of this run, undisturbed", step, "s");
+    table.Add("reading its checkpoints' files, from the page cache", warm, "s/GB");
+    table.Add("the same from the disk", cold, "s/GB");
+    table.Add(
+        "killed, less such a step, over reading its bytes from the page cache", over_warm, "times");
+    table.Add("the same over reading them from the disk", over_cold, "times");
   }
   table.Print();
   return testing::Test::HasFailure() ? 1 : 0;

@@ -224,4 +224,21 @@ std::string Spread(const Samples& samples, int decimals) {
   return Fixed(samples.Median(), decimals) + " (" + Fixed(samples.Deviation(), decimals) + ")";
 }
 
+void SampleTable::Add(const std::string& what, const Samples& samples, const std::string& unit) {
+  table_.Add(
+      {what,
+       Fixed(samples.Median(), 2),
+       Fixed(samples.Deviation(), 2),
+       Fixed(samples.Least(), 2),
+       Fixed(samples.Most(), 2),
+       unit});
+}
+
+void Require(bool holds, const std::string& what) {
+  if (!holds) {
+    std::fprintf(stderr, "the benchmark ends: %s\n", what.c_str());
+    std::exit(1);
+  }
+}
+
 }  // namespace ps::bench

@@ -83,4 +83,18 @@ std::string Fixed(double value, int decimals);
 /// "median (deviation)".
 std::string Spread(const Samples& samples, int decimals);
 
+/// A table with a row for each figure: median, deviation, least and most of its samples.
+class SampleTable {
+ public:
+  void Add(const std::string& what, const Samples& samples, const std::string& unit);
+
+  void Print() const { table_.Print(); }
+
+ private:
+  Table table_{{"what", "median", "MAD", "least", "most", "unit"}};
+};
+
+/// Ends the benchmark and says why when what it measures did not happen.
+void Require(bool holds, const std::string& what);
+
 }  // namespace ps::bench

@@ -1,0 +1,163 @@
+// How long workers take to come and to go, one beside a run and all of a large fleet at once. Real
+// processes of this build on this machine.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/bench/harness.h"
+#include "tests/e2e/train_run.h"
+
+namespace ps::bench {
+namespace {
+
+using e2e::Alive;
+using e2e::Job;
+using e2e::TrainRun;
+
+void Psctl(const std::string& folder, std::vector<std::string> arguments) {
+  e2e::Process::Options options;
+  options.program = "psctl";
+  options.arguments = std::move(arguments);
+  options.output_stem = folder + "/command";
+  const e2e::Output output = RunToEnd(options, e2e::kRunPatience);
+  Require(output.end == e2e::ProcessEnd{}, output.err);
+}
+
+/// Seconds until the run is as wanted.
+double SecondsTo(TrainRun* run, const std::function<bool(const proto::JobStatus&)>& is_wanted) {
+  const double begin = WallSeconds();
+  Require(run->WaitFor(is_wanted).has_value(), "not in time:\n" + run->psctl().Err());
+  return WallSeconds() - begin;
+}
+
+bool IsTraining(const proto::JobStatus& status) {
+  return status.state == "training" && status.samples_counted > 0;
+}
+
+struct Guest {
+  Samples joined;     // s from the start of its process to its first counted step
+  Samples left;       // s from `psctl drain` to its seat being free
+  double others = 0;  // samples/s of the other worker while one comes and goes, of before
+  uint64_t lost = 0;  // steps of all those who were let go
+};
+
+uint64_t CountedOf(const proto::JobStatus& status, uint32_t seat) {
+  const auto rows = Alive(status);
+  const auto row = std::ranges::find(rows, WorkerId(seat), &proto::WorkerRow::worker);
+  return row == rows.end() ? 0 : row->samples_counted;
+}
+
+/// A worker trains; another comes and goes beside it.
+Guest ComeAndGo(uint32_t times) {
+  const e2e::TempDir folder;
+  Job job(folder.path());
+  job.SetData(60000, 1000)
+      .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")
+      .Set("workers", R"([{"count": 1, "step_ms": 20}])");
+  TrainRun run(job);
+  SecondsTo(&run, IsTraining);
+  const auto rate = [&](const std::function<void()>& meanwhile) {
+    const double begin = WallSeconds();
+    const uint64_t before = CountedOf(run.Status().value(), 0);
+    meanwhile();
+    const uint64_t after = CountedOf(run.Status().value(), 0);
+    return static_cast<double>(after - before) / (WallSeconds() - begin);
+  };
+  const double alone =
+      rate([&] { e2e::WaitUntil([&] { return !run.psctl().IsRunning(); }, FromSeconds(2)); });
+  Guest guest;
+  const double beside = rate([&] {
+    for (uint32_t i = 0; i < times; ++i) {
+      const std::unique_ptr<e2e::Process> process = run.StartWorker();
+      uint32_t seat = 0;
+      guest.joined.values.push_back(SecondsTo(&run, [&](const proto::JobStatus& status) {
+        const auto rows = Alive(status);
+        seat = rows.empty() ? 0 : rows.back().worker.value;
+        return seat > 0 && rows.back().samples_counted > 0;
+      }));
+      const double begin = WallSeconds();
+      Psctl(folder.path(), {"drain", std::to_string(seat), run.Root()});
+      SecondsTo(&run, [](const proto::JobStatus& status) { return Alive(status).size() == 1; });
+      guest.left.values.push_back(WallSeconds() - begin);
+    }
+  });
+  guest.others = beside / alone;
+  guest.lost = run.Status().value().steps_lost;
+  return guest;
+}
+
+/// A fleet of one becomes one of `workers`, and then none.
+struct Crowd {
+  double there_s = 0;  // from `psctl scale` to all of them having counted a step
+  double gone_s = 0;   // from `psctl scale workers=0` to nobody being there
+  uint64_t lost = 0;
+};
+
+Crowd ScaleUpAndDown(uint32_t workers) {
+  const e2e::TempDir folder;
+  Job job(folder.path());
+  job.SetData(60000, 1000)
+      .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")
+      .Set("workers", R"([{"count": 1, "step_ms": 500}])");
+  TrainRun::Options options;
+  options.is_replacing = true;  // psctl scale is for such runs
+  TrainRun run(job, options);
+  SecondsTo(&run, IsTraining);
+  Crowd crowd;
+  const double begin = WallSeconds();
+  Psctl(folder.path(), {"scale", run.Root(), "workers=" + std::to_string(workers)});
+  SecondsTo(&run, [&](const proto::JobStatus& status) {
+    const auto rows = Alive(status);
+    return rows.size() == workers && std::ranges::all_of(rows, [](const proto::WorkerRow& row) {
+             return row.samples_counted > 0;
+           });
+  });
+  crowd.there_s = WallSeconds() - begin;
+  const double end = WallSeconds();
+  Psctl(folder.path(), {"scale", run.Root(), "workers=0"});
+  SecondsTo(&run, [](const proto::JobStatus& status) { return Alive(status).empty(); });
+  crowd.gone_s = WallSeconds() - end;
+  crowd.lost = run.Status().value().steps_lost;
+  return crowd;
+}
+
+int Run(const BenchArguments& arguments) {
+  SampleTable table;
+  if (arguments.Wants("guest")) {
+    const Guest guest = ComeAndGo(arguments.is_tiny ? 1 : 10 * arguments.runs);
+    table.Add("guest, from its start to its first step counted", guest.joined, "s");
+    table.Add("guest, from psctl drain to its seat being free", guest.left, "s");
+    table.Add("guest, speed of the other worker, of alone", {{100 * guest.others}}, "%");
+    table.Add("guest, steps lost", {{static_cast<double>(guest.lost)}}, "");
+  }
+  if (arguments.Wants("crowd")) {
+    const uint32_t workers = arguments.is_tiny ? 3 : 64;
+    Samples there;
+    Samples gone;
+    Samples lost;
+    for (uint32_t i = 0; i < arguments.runs; ++i) {
+      const Crowd crowd = ScaleUpAndDown(workers);
+      there.values.push_back(crowd.there_s);
+      gone.values.push_back(crowd.gone_s);
+      lost.values.push_back(static_cast<double>(crowd.lost));
+    }
+    const std::string name = "crowd of " + std::to_string(workers);
+    table.Add(name + ", from psctl scale to a step of each", there, "s");
+    table.Add(name + ", from psctl scale workers=0 to nobody there", gone, "s");
+    table.Add(name + ", steps lost", lost, "");
+  }
+  table.Print();
+  return testing::Test::HasFailure() ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace ps::bench
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest();
+  return ps::bench::Run(ps::bench::ReadBenchArguments(argc, argv, {.has_rows = true}));
+}
