@@ -1,0 +1,210 @@
+// What training pays for a move of its parameters to more servers: how much of it goes on, how long
+// it stands still, and how long all of it takes beside a plain copy of the same bytes. Real
+// processes of this build on this machine.
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/base/buffer.h"
+#include "tests/bench/disk.h"
+#include "tests/bench/harness.h"
+#include "tests/bench/raw_loop.h"
+#include "tests/e2e/poll.h"
+#include "tests/e2e/train_run.h"
+
+namespace ps::bench {
+namespace {
+
+using e2e::Job;
+using e2e::TrainRun;
+
+constexpr uint32_t kServersAfter = 3;
+
+struct Sizes {
+  uint32_t width = 0;   // of the two large layers
+  double before_s = 0;  // how long the rate without a move is measured
+};
+
+void Require(bool holds, const std::string& what) {
+  if (!holds) {
+    std::cerr << "bench_move: " << what << "\n";
+    std::exit(1);
+  }
+}
+
+/// What the run said at a moment.
+struct Look {
+  double at_s = 0;
+  uint64_t steps = 0;  // counted
+  uint32_t servers = 0;
+};
+
+/// Looks at the run until `is_end` of what it says. Returns the first look, and each with a step
+/// more than the one before.
+std::vector<Look> Watch(TrainRun* run, const std::function<bool(const Look&)>& is_end) {
+  std::vector<Look> looks;
+  const bool is_over = e2e::WaitUntil(
+      [&] {
+        const auto status = run->Status();
+        Require(status.has_value(), "the run has ended:\n" + run->psctl().Err());
+        Require(status->servers.trouble.empty(), "nothing moves: " + status->servers.trouble);
+        const Look look{WallSeconds(), status->steps_counted, status->servers.count};
+        if (looks.empty() || look.steps > looks.back().steps) {
+          looks.push_back(look);
+        }
+        return is_end(look);
+      },
+      e2e::kRunPatience);
+  Require(is_over, "the run stands still:\n" + run->psctl().Err());
+  return looks;
+}
+
+double LongestGap(const std::vector<Look>& looks) {
+  double longest = 0;
+  for (size_t i = 1; i < looks.size(); ++i) {
+    longest = std::max(longest, looks[i].at_s - looks[i - 1].at_s);
+  }
+  return longest;
+}
+
+/// Steps per second between the first and the last look.
+double Rate(const std::vector<Look>& looks) {
+  const double steps = static_cast<double>(looks.back().steps - looks.front().steps);
+  return steps / (looks.back().at_s - looks.front().at_s);
+}
+
+struct Move {
+  double mbytes = 0;      // of parameters
+  double took_s = 0;      // from the request to the first step on all servers
+  double stalled_s = 0;   // longest time between two steps meanwhile
+  double step_s = 0;      // the same before
+  double throughput = 0;  // meanwhile, in percent of before
+};
+
+/// One server's parameters and momentum move to two more.
+Move MoveServers(const Sizes& sizes, const std::string& codec) {
+  const e2e::TempDir folder;
+  Job job(folder.path());
+  const std::string large = R"({"kind": "linear", "out": )" + std::to_string(sizes.width) + "}";
+  job.SetData(4096, 100)
+      .Set(
+          "model",
+          R"({"layers": [{"kind": "flatten"}, )" + large + R"(, {"kind": "relu"}, )" + large +
+              R"(, {"kind": "relu"}, {"kind": "linear", "out": 10}]})")
+      .Set("optimizer", R"({"kind": "sgd", "lr": 0.001, "momentum": 0.9})")
+      .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")
+      .Set("servers", R"({"count": 1})")
+      .Set("workers", R"([{"count": 2}])")
+      .Set("checkpoint", R"({"every_s": 600, "keep": 1, "codec": ")" + codec + R"("})");
+  TrainRun run(job);
+  const auto first = run.WaitFor([](const proto::JobStatus& status) {
+    return status.checkpoints.newest >= 1 && status.checkpoints.open == 0;
+  });
+  Require(first.has_value(), "no checkpoint came:\n" + run.psctl().Err());
+  const double begin = WallSeconds();
+  const std::vector<Look> before =
+      Watch(&run, [&](const Look& look) { return look.at_s - begin > sizes.before_s; });
+  e2e::Process::Options scale;
+  scale.program = "psctl";
+  scale.arguments = {"scale", run.Root(), fmt::format("servers={}", kServersAfter)};
+  scale.output_stem = folder.path() + "/scale";
+  const double asked = WallSeconds();
+  const e2e::Output output = e2e::RunToEnd(scale);
+  Require(output.end == e2e::ProcessEnd{}, output.err);
+  std::optional<uint64_t> moved_at;
+  const std::vector<Look> during = Watch(&run, [&](const Look& look) {
+    if (look.servers == kServersAfter && !moved_at) {
+      moved_at = look.steps;
+    }
+    return moved_at && look.steps > *moved_at;
+  });
+  Move move;
+  move.mbytes = 1.0 * sizes.width * (sizes.width + 794) * sizeof(float) / 1e6;
+  move.took_s = during.back().at_s - asked;
+  move.stalled_s = LongestGap(during);
+  move.step_s = LongestGap(before);
+  move.throughput = 100 * Rate(during) / Rate(before);
+  return move;
+}
+
+/// Seconds to write and sync that many bytes to a file, and to read them back to other memory.
+double CopyByDisk(size_t bytes) {
+  const Folder folder;
+  Buffer from(bytes);
+  std::memset(from.data(), 1, bytes);
+  const std::span<const std::byte> piece = from.bytes();
+  const double begin = WallSeconds();
+  WriteRaw(folder, {&piece, 1});
+  Buffer to(bytes);
+  const std::span<std::byte> place = to.bytes();
+  ReadRaw(folder, {&place, 1});
+  return WallSeconds() - begin;
+}
+
+/// Seconds to send them over one connection on loopback.
+double CopyBySocket(size_t bytes) {
+  constexpr uint32_t kMessage = 1U << 20;
+  const Shape shape{static_cast<uint32_t>(bytes / kMessage) + 1, kMessage};
+  const Outcome outcome = RawLoop(shape, false).Run(1, TcpPair::Pacing::kSystem);
+  return static_cast<double>(bytes) * 1e-9 / outcome.gigabytes_per_s;
+}
+
+int Run(const BenchArguments& arguments) {
+  const Sizes sizes = arguments.is_tiny ? Sizes{64, 0.3} : Sizes{9600, 5};
+  Table table({"codec", "what", "median", "MAD", "least", "most", "unit"});
+  for (const std::string codec : {"none", "zstd"}) {
+    if (!arguments.Wants(codec)) {
+      continue;
+    }
+    Samples took;
+    Samples stalled;
+    Samples step;
+    Samples throughput;
+    Samples over_disk;
+    Samples over_socket;
+    for (uint32_t i = 0; i < arguments.runs; ++i) {
+      const Move move = MoveServers(sizes, codec);
+      const double bytes = 2 * move.mbytes * 1e6 * (kServersAfter - 1) / kServersAfter;
+      took.values.push_back(move.took_s);
+      stalled.values.push_back(move.stalled_s);
+      step.values.push_back(move.step_s);
+      throughput.values.push_back(move.throughput);
+      over_disk.values.push_back(move.took_s / CopyByDisk(static_cast<size_t>(bytes)));
+      over_socket.values.push_back(move.took_s / CopyBySocket(static_cast<size_t>(bytes)));
+    }
+    const auto add = [&](const std::string& what, const Samples& samples, const char* unit) {
+      table.Add(
+          {codec,
+           what,
+           Fixed(samples.Median(), 2),
+           Fixed(samples.Deviation(), 2),
+           Fixed(samples.Least(), 2),
+           Fixed(samples.Most(), 2),
+           unit});
+    };
+    add("from the request to a step on 3 servers", took, "s");
+    add("longest time without a step meanwhile", stalled, "s");
+    add("longest time without a step before", step, "s");
+    add("steps per second meanwhile, of before", throughput, "%");
+    add("the time, over a copy of the moved bytes by the disk", over_disk, "times");
+    add("the time, over a copy of them by a socket", over_socket, "times");
+  }
+  table.Print();
+  return testing::Test::HasFailure() ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace ps::bench
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest();
+  return ps::bench::Run(ps::bench::ReadBenchArguments(argc, argv, {.has_rows = true}));
+}
