@@ -16,6 +16,12 @@ namespace ps::coordinator {
 proto::Placement PlaceChunks(
     const std::vector<TensorSpec>& tensors, uint64_t chunk_bytes, uint32_t shard_count);
 
+/// The same chunks on another number of shards, balanced by the same measure, under the next
+/// version. A shard that stays keeps its chunks, the largest first, up to its share of all. So it
+/// gives away what it has beyond that and less than a chunk more; one that has no more keeps
+/// everything.
+proto::Placement PlaceAgain(const proto::Placement& before, uint32_t shard_count);
+
 /// Parameters of the shard that has most of them.
 uint64_t LargestBytes(const proto::Placement& placement);
 

@@ -60,11 +60,8 @@ void SendAway(
 
 /// As many servers as are wanted, and the chunks on them.
 void MoveChunks(const CoordinatorOptions& options, JobState* state) {
-  const proto::ServerConfig& config = options.config.servers;
-  const uint32_t shards = state->servers.wanted * config.shards_per_server;
-  const uint64_t version = state->placement.version;
-  state->placement = PlaceChunks(options.tensors, uint64_t{config.chunk_kib} << 10U, shards);
-  state->placement.version = version + 1;
+  const uint32_t shards = state->servers.wanted * options.config.servers.shards_per_server;
+  state->placement = PlaceAgain(state->placement, shards);
   state->shards.resize(shards);
   std::erase_if(state->handovers, [&](const auto& handover) {
     return handover.first >= state->servers.wanted;  // it is gone anyhow

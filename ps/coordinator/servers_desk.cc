@@ -52,10 +52,8 @@ Status ServersDesk::CheckWanted(int64_t servers) const {
   if (!job_->is_bsp()) {
     return Status::Ok();
   }
-  const proto::Placement placement = PlaceChunks(
-      job_->options.tensors,
-      uint64_t{config.chunk_kib} << 10U,
-      ShardsOf(static_cast<uint32_t>(servers)));
+  const proto::Placement placement =
+      PlaceAgain(job_->state.placement, ShardsOf(static_cast<uint32_t>(servers)));
   uint64_t workers = 0;
   for (const uint32_t count : job_->state.wanted) {
     workers += count;

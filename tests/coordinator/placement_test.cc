@@ -72,6 +72,56 @@ TEST(PlacementTest, ShardsDifferByAtMostTheLargestChunk) {
   }
 }
 
+/// By shard, of those chunks that both placements have on it.
+std::map<ShardId, uint64_t> KeptBytes(const proto::Placement& a, const proto::Placement& b) {
+  proto::Placement kept;
+  for (size_t i = 0; i < a.chunks.size(); ++i) {
+    EXPECT_EQ(a.chunks[i].key, b.chunks[i].key);
+    if (a.chunks[i].shard == b.chunks[i].shard) {
+      kept.chunks.push_back(a.chunks[i]);
+    }
+  }
+  return BytesOf(kept);
+}
+
+TEST(PlacementTest, AnotherNumberOfShardsMovesWhatAShardHasTooMuchAndOneChunkAtMost) {
+  constexpr uint64_t kChunk = 4096;
+  Random random(11);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<TensorSpec> tensors;
+    for (uint64_t n = 1 + random.Below(30); n > 0; --n) {
+      tensors.push_back({"t", {static_cast<int64_t>(1 + random.Below(20000))}});
+    }
+    proto::Placement before =
+        PlaceChunks(tensors, kChunk, static_cast<uint32_t>(1 + random.Below(8)));
+    for (uint64_t version = 2; version < 5; ++version) {
+      const auto shards = static_cast<uint32_t>(1 + random.Below(8));
+      const proto::Placement after = PlaceAgain(before, shards);
+      EXPECT_EQ(after.version, version);
+      ASSERT_TRUE(CheckPlacement(after, tensors, shards).ok());
+      std::map<ShardId, uint64_t> now = BytesOf(after);
+      std::map<ShardId, uint64_t> then = BytesOf(before);
+      std::map<ShardId, uint64_t> kept = KeptBytes(before, after);
+      uint64_t total = 0;
+      for (const auto& [shard, bytes] : now) {
+        total += bytes;
+      }
+      const uint64_t share = total / shards;
+      for (uint32_t i = 0; i < shards; ++i) {
+        const ShardId shard(i);
+        EXPECT_LE(now[shard], share + kChunk) << round;
+        EXPECT_GE(now[shard] + kChunk, share) << round;
+        if (then[shard] <= share) {
+          EXPECT_EQ(kept[shard], then[shard]) << round;
+        } else {
+          EXPECT_GE(kept[shard] + kChunk, share) << round;
+        }
+      }
+      before = after;
+    }
+  }
+}
+
 TEST(PlacementTest, TheSameInputGivesTheSamePlacement) {
   const std::vector<TensorSpec> tensors = {{"a", {5000}}, {"b", {5000}}, {"c", {123}}};
   EXPECT_TRUE(IsSame(PlaceChunks(tensors, 4096, 3), PlaceChunks(tensors, 4096, 3)));
