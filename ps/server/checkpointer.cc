@@ -11,14 +11,33 @@ constexpr uint64_t kOutBytesMax = uint64_t{8} << 20;
 
 }  // namespace
 
-void Checkpointer::BeginLife(uint64_t life, checkpoint::CheckpointId from, ChunkRefs refs) {
+void Checkpointer::BeginLife(
+    uint64_t life, checkpoint::CheckpointId from, ChunkRefs refs, std::vector<std::byte> state) {
   life_ = life;
   newest_part_ = from;
+  newest_state_ = std::move(state);
   refs_ = std::move(refs);
+  held_.assign(refs_.size(), {from != 0, false});
   open_.reset();
   snapshot_.reset();
   out_.clear();
   report_ = proto::CheckpointReport();
+}
+
+HeldPart Checkpointer::TakeHeld(checkpoint::CheckpointId checkpoint, ChunkStore* store) {
+  HeldPart part;
+  if (checkpoint == 0 || checkpoint != newest_part_) {
+    return part;
+  }
+  for (size_t i = 0; i < held_.size(); ++i) {
+    if (held_[i].by_newest) {
+      part.chunks[store->chunks()[i].key] = {store->Take(i), refs_[i]};
+    }
+  }
+  if (!part.chunks.empty()) {
+    part.state = newest_state_;  // of a shard without chunks it says nothing of the job's progress
+  }
+  return part;
 }
 
 void Checkpointer::Fail(uint64_t checkpoint, const Status& why) {
@@ -58,6 +77,9 @@ void Checkpointer::Begin(
   open_->checkpoint = request.checkpoint;
   open_->record.state = std::move(state);
   open_->kept = request.kept;
+  for (Held& held : held_) {
+    held.by_open = true;
+  }
   snapshot_.emplace(store, refs_, kOutBytesMax);
   WriteMore(store);
 }
@@ -120,6 +142,10 @@ bool Checkpointer::OnPartWritten(PartWritten written) {
     return true;
   }
   newest_part_ = written.checkpoint;
+  newest_state_ = std::move(open_->record.state);
+  for (Held& held : held_) {
+    held.by_newest = held.by_open;
+  }
   const checkpoint::PartSummary& summary = *written.summary;
   report_ = proto::CheckpointReport();
   report_.shard = shard_;

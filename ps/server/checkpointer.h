@@ -14,6 +14,12 @@
 
 namespace ps::server {
 
+/// What a shard has of a checkpoint in memory.
+struct HeldPart {
+  std::vector<std::byte> state;
+  std::map<ChunkKey, RestoredPart::Chunk> chunks;
+};
+
 /// Writes checkpoints of one shard: at most one at a time, while its parameters change. Knows what
 /// of them is on the disk. Thread: the shard's.
 class Checkpointer {
@@ -21,8 +27,18 @@ class Checkpointer {
   /// `disk` outlives it; null: there is none, and every checkpoint fails.
   Checkpointer(ShardId shard, ShardDisk* disk) : shard_(shard), disk_(disk) {}
 
-  /// The shard begins a life with these chunks; what an earlier one asked of the disk is forgotten.
-  void BeginLife(uint64_t life, checkpoint::CheckpointId from, ChunkRefs refs);
+  /// The shard begins a life with these chunks, as checkpoint `from` has them and `state`; what an
+  /// earlier life asked of the disk is forgotten.
+  void BeginLife(
+      uint64_t life,
+      checkpoint::CheckpointId from,
+      ChunkRefs refs,
+      std::vector<std::byte> state = {});
+
+  /// Takes the chunks that have not changed since the checkpoint out of the store: a life that
+  /// begins from it need not read them. None unless it is the newest one. A slot that the disk has
+  /// in fewer bits is as exact as it was. BeginLife follows.
+  HeldPart TakeHeld(checkpoint::CheckpointId checkpoint, ChunkStore* store);
 
   /// Begins a checkpoint of the parameters as they are now. One that is under way is given up.
   /// `state` is the rest of what the shard must remember.
@@ -34,6 +50,7 @@ class Checkpointer {
   void Fail(uint64_t checkpoint, const Status& why);
 
   void BeforeUpdate(const ChunkStore& store, size_t chunk) {
+    held_[chunk] = {};
     if (snapshot_) {
       snapshot_->BeforeUpdate(store, chunk);
     }
@@ -55,9 +72,18 @@ class Checkpointer {
 
   const ShardId shard_;
   ShardDisk* const disk_;
+
+  /// Whether a chunk is as the checkpoint has it.
+  struct Held {
+    bool by_newest = false;
+    bool by_open = false;
+  };
+
   uint64_t life_ = 0;
   ChunkRefs refs_;
   checkpoint::CheckpointId newest_part_ = 0;  // of this life, or what it began from
+  std::vector<std::byte> newest_state_;       // of that
+  std::vector<Held> held_;                    // by chunk
   std::optional<PartWrite> open_;             // the checkpoint under way
   std::optional<Snapshot> snapshot_;
   std::map<size_t, Snapshot::Image> out_;  // by chunk

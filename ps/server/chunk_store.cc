@@ -153,6 +153,11 @@ Status ChunkStore::Restore(size_t index, checkpoint::ChunkData data) {
   return Status::Ok();
 }
 
+checkpoint::ChunkData ChunkStore::Take(size_t index) {
+  Chunk& chunk = chunks_[index];
+  return {chunk.version, std::move(chunk.value), std::move(chunk.slots)};
+}
+
 bool ChunkStore::ApplyMean(
     size_t index,
     uint32_t part,

@@ -102,6 +102,8 @@ class ChunkStore {
   /// Values, optimizer state and version as they were written. Errors: kInvalidArgument when they
   /// are not of this chunk's shape.
   Status Restore(size_t index, checkpoint::ChunkData data);
+  /// The reverse: afterwards the chunk has no values any more.
+  checkpoint::ChunkData Take(size_t index);
 
  private:
   proto::ChunkParts parts_;

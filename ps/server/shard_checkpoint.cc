@@ -145,10 +145,15 @@ void ShardCore::BeginRestore(const proto::ShardSetup& setup) {
   request.checkpoint = setup.restore.checkpoint;
   request.shards = setup.restore.shards;
   for (const Chunk& chunk : store_.chunks()) {
-    request.keys.push_back(chunk.key);
+    if (!open_setup_->held.chunks.contains(chunk.key)) {
+      request.keys.push_back(chunk.key);
+    }
   }
   log_->Info(
-      "restore_begins", {{"checkpoint", request.checkpoint}, {"chunks", request.keys.size()}});
+      "restore_begins",
+      {{"checkpoint", request.checkpoint},
+       {"chunks", store_.size()},
+       {"chunks_read", request.keys.size()}});
   disk_->Restore(std::move(request));
 }
 
@@ -191,16 +196,21 @@ void ShardCore::OnRestored(Restored restored, TimePoint now, proto::Outbox* out)
 }
 
 Status ShardCore::TakeRestored(RestoredPart restored, ChunkRefs* refs) {
-  if (!restored.state.empty()) {
-    PS_ASSIGN(proto::ShardState state, proto::DecodeShardState(restored.state));
+  HeldPart& held = open_setup_->held;
+  open_setup_->state = std::move(held.chunks.empty() ? restored.state : held.state);
+  if (!open_setup_->state.empty()) {
+    PS_ASSIGN(proto::ShardState state, proto::DecodeShardState(open_setup_->state));
     round_ = state.round;
     samples_done_ = state.samples_done;
     lr_policy_.Restore(state.lr_factor);
     open_setup_->members = std::move(state.members);
   }
-  for (size_t i = 0; i < restored.chunks.size(); ++i) {
-    PS_TRY(store_.Restore(i, std::move(restored.chunks[i].data)));
-    (*refs)[i] = restored.chunks[i].ref;
+  auto read = restored.chunks.begin();
+  for (size_t i = 0; i < store_.size(); ++i) {
+    const auto found = held.chunks.find(store_.chunks()[i].key);
+    RestoredPart::Chunk& chunk = found != held.chunks.end() ? found->second : *read++;
+    PS_TRY(store_.Restore(i, std::move(chunk.data)));
+    (*refs)[i] = chunk.ref;
   }
   return Status::Ok();
 }

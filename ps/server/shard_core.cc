@@ -147,6 +147,7 @@ void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
   }
   const bool is_repeated = open_setup_ && open_setup_->setup.life == setup.life;
   if (!is_repeated) {
+    HeldPart held = checkpointer_.TakeHeld(setup.restore.checkpoint, &store_);
     EndLife();
     if (const Status status = TakeSetup(setup); !status.ok()) {
       log_->Error("setup_refused", {{"why", status}});
@@ -155,6 +156,7 @@ void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
     }
     next_heartbeat_ = call.now + settings_.timing.heartbeat;
     open_setup_.emplace();
+    open_setup_->held = std::move(held);
   }
   open_setup_->request_id = call.request_id;
   open_setup_->setup = setup;
@@ -176,11 +178,12 @@ void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
 
 /// The chunks have their values: a life begins.
 void ShardCore::FinishSetup(const Call& call, ChunkRefs refs) {
-  const OpenSetup open = std::move(*open_setup_);
+  OpenSetup open = std::move(*open_setup_);
   open_setup_.reset();
   is_set_up_ = true;
   life_ = open.setup.life;
-  checkpointer_.BeginLife(life_, open.setup.restore.checkpoint, std::move(refs));
+  checkpointer_.BeginLife(
+      life_, open.setup.restore.checkpoint, std::move(refs), std::move(open.state));
   store_.SetBeforeUpdate([this](size_t chunk) { checkpointer_.BeforeUpdate(store_, chunk); });
   log_->Info(
       "shard_ready",

@@ -36,7 +36,9 @@ struct OpenSetup {
   proto::ShardSetup setup;
   proto::ValuesIntake values;               // from the coordinator
   TimePoint next_ask{};                     // likewise
-  std::vector<proto::MemberSteps> members;  // from the disk
+  HeldPart held;                            // of the life before
+  std::vector<std::byte> state;             // of `held`, or else from the disk
+  std::vector<proto::MemberSteps> members;  // of `state`
 };
 
 /// One shard of the parameters: applies what workers push, answers what they pull, keeps the modes'

@@ -292,6 +292,85 @@ TEST(CheckpointTest, WhatItHadOfAStepWhenItWasRestoredIsInTheNextCheckpoint) {
   EXPECT_THAT(rig.Versions(), ElementsAre(1, 1, 1)) << "each chunk once";
 }
 
+TEST(CheckpointTest, OnlyChunksThatHaveChangedSinceAreReadBack) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  rig.Push(rig.Frame(1, 2, {kFirst}, 0.25F));
+  rig.Deliver(kCoordinator, rig.Later(2, 1));
+  EXPECT_THAT(rig.KeysAskedFor(), ElementsAre(kFirst));
+  rig.RunDisk();
+  EXPECT_THAT(rig.Values(), ElementsAre(0.75F, 0.75F, 0.75F));
+  EXPECT_THAT(rig.Versions(), ElementsAre(1, 1, 1));
+  rig.sent.all.clear();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  EXPECT_EQ(rig.OnlyPushReply().step, 1U) << "what was applied is known all the same";
+  rig.Push(rig.WholeStep(1, 2, 0.25F));
+  EXPECT_THAT(rig.Versions(), ElementsAre(2, 2, 2));
+
+  rig.Deliver(kCoordinator, rig.Later(3, 1));
+  EXPECT_THAT(rig.KeysAskedFor(), ElementsAre(kFirst, kSecond, kThird)) << "by now all have";
+}
+
+TEST(CheckpointTest, WhatAGivenUpCheckpointHasIsNotTakenForTheOneBefore) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  rig.Deliver(kCoordinator, Request(2));
+  rig.Deliver(kCoordinator, rig.Later(2, 1));
+  EXPECT_THAT(rig.KeysAskedFor(), ElementsAre(kFirst, kSecond, kThird));
+  rig.RunDisk();
+  EXPECT_THAT(rig.Values(), ElementsAre(1.0F, 1.0F, 1.0F));
+}
+
+TEST(CheckpointTest, AShardThatGivesAChunkAwayReadsAndWritesNothingForIt) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  proto::ShardSetup moved = rig.Later(2, 1);
+  moved.placement.chunks[1].shard = ShardId(0);
+  rig.Deliver(kCoordinator, moved);
+  EXPECT_THAT(rig.KeysAskedFor(), testing::IsEmpty());
+  rig.RunDisk();
+  ASSERT_TRUE(rig.core.is_set_up());
+  EXPECT_EQ(rig.core.VersionOf(kThird), 1U);
+  EXPECT_THAT(rig.core.ValuesOf(kThird), ElementsAre(0.75F, 0.75F, 0.75F));
+  EXPECT_THAT(rig.core.ValuesOf(kSecond), testing::IsEmpty());
+  rig.sent.all.clear();
+  rig.Deliver(kCoordinator, Request(2));
+  rig.RunDisk();
+  const proto::CheckpointReport report = rig.OnlyReport();
+  EXPECT_EQ(report.sizes.chunks_written, 0U) << "both are in its store already";
+  EXPECT_EQ(report.sizes.chunks_shared, 2U);
+}
+
+/// It had no part in the progress that a shard with chunks remembers.
+TEST(CheckpointTest, AShardThatHadNoChunksTakesTheStateOfOneThatHad) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  rig.Deliver(kCoordinator, Request(1));
+  rig.RunDisk();
+  proto::ShardSetup none = rig.Later(2, 1);
+  for (proto::ChunkAssignment& chunk : none.placement.chunks) {
+    chunk.shard = ShardId(0);
+  }
+  rig.Deliver(kCoordinator, none);
+  ASSERT_TRUE(rig.core.is_set_up());
+  rig.Deliver(kCoordinator, rig.Later(3, 1));
+  rig.RunDisk();
+  rig.sent.all.clear();
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  EXPECT_EQ(rig.OnlyPushReply().step, 1U);
+  EXPECT_THAT(rig.Versions(), ElementsAre(1, 1, 1)) << "the checkpoint has it";
+}
+
 TEST(CheckpointTest, ACheckpointThatCannotBeReadIsSaidAndAnotherOneTaken) {
   CheckpointRig rig;
   rig.Begin();

@@ -31,6 +31,7 @@ class CommitTest : public ::testing::Test {
         {kFirst, kElements, 0, kShard}, {kSecond, kElements, kElements, kShard}};
     rig->settings.frame_bytes = 3000 * sizeof(float);
     rig->settings.commit_slice_bytes = slice_bytes;
+    rig->settings.checkpoints.path = "path";
     rig->settings.optimizer.momentum = 0.9F;
     rig->SetUp();
     rig->Push(Contribution(1, 3));
@@ -130,6 +131,20 @@ TEST_F(CommitTest, AnAnswerUnderWayIsOfTheRoundBefore) {
     EXPECT_THAT(pull.values, ::testing::Each(1));
   }
   EXPECT_TRUE(rig_.core.HasWork());
+}
+
+TEST_F(CommitTest, AChunkThatTheRoundHasBegunToChangeIsReadBack) {
+  rig_.Deliver(kCoordinator, proto::CheckpointRequest{1, 0, {}});
+  rig_.RunDisk();
+  rig_.Deliver(kCoordinator, Commit());
+  rig_.core.Continue(&rig_.sent);
+  proto::ShardSetup later = rig_.setup;
+  later.life = 2;
+  later.restore = {1, kShard.value + 1};
+  rig_.Deliver(kCoordinator, later);
+  EXPECT_THAT(rig_.KeysAskedFor(), ::testing::ElementsAre(kFirst));
+  rig_.RunDisk();
+  EXPECT_THAT(rig_.core.ValuesOf(kFirst), ::testing::Each(1));
 }
 
 TEST_F(CommitTest, APushForTheRoundThatIsBeingCommittedIsTooLate) {

@@ -94,6 +94,13 @@ void ShardRig::RunDisk(size_t count) {
   }
 }
 
+std::vector<ChunkKey> ShardRig::KeysAskedFor() const {
+  const auto* const request =
+      disk.requests.empty() ? nullptr : std::get_if<RestoreRequest>(&disk.requests.back());
+  EXPECT_NE(request, nullptr) << "nothing is to be restored";
+  return request == nullptr ? std::vector<ChunkKey>() : request->keys;
+}
+
 void ShardRig::Tick(Duration later) {
   now += later;
   core.OnTick(now, &sent);

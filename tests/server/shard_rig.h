@@ -109,6 +109,8 @@ class ShardRig {
   void Tick(Duration later);
   /// Does what the disk was asked for and hands the answers over; at most `count` requests.
   void RunDisk(size_t count = SIZE_MAX);
+  /// Of the restore that the disk is asked for last; there has to be one.
+  std::vector<ChunkKey> KeysAskedFor() const;
   /// Ticks as the shell does until `duration` is over.
   void Wait(Duration duration);
 
