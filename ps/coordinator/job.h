@@ -133,6 +133,9 @@ class Job {
            (is_consistent() && !state.handovers.empty());
   }
 
+  /// Other servers than those that there are will have the parameters.
+  bool has_move_ahead() const { return state.servers.wanted != shards.server_count(); }
+
   /// Nobody has a train lease, and nothing of one is on its way to the shards.
   bool is_idle() const {
     return state.ledger.leases.empty() && rounds.is_empty() && rounds.is_commit_acknowledged();

@@ -213,9 +213,9 @@ uint32_t LeaseDesk::BatchOf(const MemberRecord& member) const {
 }
 
 /// Towards the end of an epoch leases get smaller, down to one minibatch, so that nobody is left
-/// alone with a long one.
+/// alone with a long one. So it is before servers move, when all wait for the last lease.
 uint64_t LeaseDesk::LeaseSamples(uint32_t minibatch) const {
-  if (job_->is_bsp()) {
+  if (job_->is_bsp() || job_->has_move_ahead()) {
     return minibatch;
   }
   const SampleLedger& ledger = job_->ledger;

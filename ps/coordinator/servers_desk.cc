@@ -229,13 +229,21 @@ bool ServersDesk::IsNearlyDone() const {
          job_->ledger.state().epochs.size() == job_->ledger.epochs();
 }
 
+/// Every lease that is out has a step left at most: all that were granted since a move is ahead.
+bool ServersDesk::AreLeasesShort() const {
+  return std::ranges::all_of(job_->state.ledger.leases, [](const auto& entry) {
+    const proto::TrainLease& lease = entry.second;
+    return lease.end - lease.next <= lease.minibatch;
+  });
+}
+
 void ServersDesk::OnTick(const Call& call) {
   const proto::ServersState& state = job_->state.servers;
   if (job_->state.phase != JobPhase::kTraining || !job_->training_began) {
     return;  // until there is a lease there is no checkpoint
   }
   ForgetSilent(call);
-  const bool is_due = state.wanted != job_->shards.server_count() && !IsNearlyDone();
+  const bool is_due = job_->has_move_ahead() && !IsNearlyDone();
   if (!is_due || !HaveAllCome()) {
     if (state.is_moving) {
       Release();
@@ -246,7 +254,7 @@ void ServersDesk::OnTick(const Call& call) {
     return;
   }
   if (!state.is_moving) {
-    if (!job_->state.handovers.empty() || !job_->shards.are_all_ready()) {
+    if (!job_->state.handovers.empty() || !job_->shards.are_all_ready() || !AreLeasesShort()) {
       return;
     }
     job_->edit.servers.is_moving = true;

@@ -14,11 +14,12 @@
 
 namespace ps::coordinator {
 
-/// How many servers there are. New ones are started first, and wait beside the job. Then no train
-/// lease is granted, a checkpoint is made when the last one is done, and all shards, placed anew,
-/// begin a life from it (GoBack). So nothing has to be done again, and nothing of the old placement
-/// is taken for the new one: workers of before are fenced, shards of before have another life. What
-/// is wanted and the move are part of the job's state, so a coordinator that comes back goes on.
+/// How many servers there are. New ones are started first, and wait beside the job, and leases get
+/// as short as a step, so that nobody waits long for the last one. Then no train lease is granted,
+/// a checkpoint is made when that one is done, and all shards, placed anew, begin a life from it
+/// (GoBack). So nothing has to be done again, and nothing of the old placement is taken for the new
+/// one: workers of before are fenced, shards of before have another life. What is wanted and the
+/// move are part of the job's state, so a coordinator that comes back goes on.
 class ServersDesk {
  public:
   ServersDesk(Job* job, CheckpointDesk* checkpoints);
@@ -56,6 +57,7 @@ class ServersDesk {
   bool HaveAllCome() const;
   void StartMissing(const Call& call);
   void ForgetSilent(const Call& call);
+  bool AreLeasesShort() const;
   /// Nothing is left to train, so a move would be for nothing.
   bool IsNearlyDone() const;
   void Release();

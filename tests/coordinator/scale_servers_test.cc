@@ -18,12 +18,18 @@ class ScaleServersTest : public FallbackTest {
   explicit ScaleServersTest(proto::Mode mode = proto::Mode::kAsync) : FallbackTest(mode) {}
 
   /// Two servers train, and so many are asked for.
-  void BeginAndScale(int32_t servers) {
+  void BeginAndAsk(int32_t servers) {
     Begin();
     control_ = harness_.Connect(proto::Role::kControl);
     harness_.fleet.servers.clear();
     Scale(servers);
     ASSERT_TRUE(harness_.Take<proto::ScaleReply>(control_).has_value());
+  }
+
+  /// And the leases of before are done.
+  void BeginAndScale(int32_t servers) {
+    BeginAndAsk(servers);
+    Round();
   }
 
   void Scale(int32_t servers, bool is_relative = false) {
@@ -85,6 +91,18 @@ TEST_F(ScaleServersTest, NewServersComeBeforeAnybodyWaits) {
   EXPECT_THAT(disk_.opened, ElementsAre(1));
 }
 
+TEST_F(ScaleServersTest, LeasesGetShortBeforeAnybodyWaits) {
+  BeginAndAsk(1);
+  ASSERT_EQ(grants_[0].end - grants_[0].begin, 20U) << "two steps";
+  Tick();
+  EXPECT_FALSE(servers().is_moving) << "who is done first would wait for the others";
+  Round();
+  ASSERT_NE(grants_[0].lease, LeaseId());
+  EXPECT_EQ(grants_[0].end - grants_[0].begin, 10U);
+  Tick();
+  EXPECT_TRUE(servers().is_moving);
+}
+
 TEST_F(ScaleServersTest, ChunksMoveToMoreServersAndNothingIsDoneAgain) {
   BeginAndScale(3);
   Tick();
@@ -95,7 +113,7 @@ TEST_F(ScaleServersTest, ChunksMoveToMoreServersAndNothingIsDoneAgain) {
   EXPECT_EQ(checkpoints().rollbacks, 0U);
   EXPECT_EQ(checkpoints().samples_undone, 0U);
   EXPECT_EQ(checkpoints().seconds_undone, 0.0);
-  EXPECT_EQ(harness_.status().samples_counted, 60U);
+  EXPECT_EQ(harness_.status().samples_counted, 90U);
   const std::vector<FakeWorker> before = workers_;
   AllReturn();
   EXPECT_EQ(NewestSetup(2).placement.version, 2U);
