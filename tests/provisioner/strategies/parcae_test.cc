@@ -1,0 +1,206 @@
+// Parcae's worked example, its costs, and the plans that it published for an hour and more.
+
+#include "provisioner/strategies/parcae.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/provisioner/model/csv_data.h"
+
+namespace ps::provisioner {
+namespace {
+
+constexpr size_t kLookAheadMinutes = 12;
+constexpr double kMinute = 60;
+
+std::vector<double> Layers(double first, double middle, size_t count, double last) {
+  std::vector<double> layers(count + 2, middle);
+  layers.front() = first;
+  layers.back() = last;
+  return layers;
+}
+
+/// As its cost model has them. Speeds and build times are data of the release.
+ParcaeModel ModelOf(const std::string& name) {
+  ParcaeModel model;
+  if (name == "bert") {
+    model.layer_params = Layers(31782912, 12596224, 24, 31782912);
+    model.stages = {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
+  } else if (name == "gpt-6.7b") {
+    model.layer_params = Layers(214433792, 201379840, 36, 214441984);
+    model.stages = {12, 13, 14, 15, 16, 18, 20, 22, 24, 26};
+    model.groups = ParcaeGroups::kByCount;
+    model.group_add_ms = 500;
+    model.group_remove_ms = 115.6;
+    model.process_ms = 240;
+    model.extra_ms = 2000;
+  } else if (name == "resnet152") {
+    model.layer_params = std::vector<double>(52, 1162876.16);
+    model.layer_params.back() = 204900;
+    model.stages = {2, 4, 6, 8, 10, 12, 14, 16};
+    model.extra_ms = 3360.374;
+  } else {
+    model.layer_params = std::vector<double>(16, 1251524);
+    model.layer_params.insert(model.layer_params.end(), {102764544, 16781312, 409700});
+    model.stages = {2, 3, 4, 5, 6, 7, 8, 9};
+    model.groups = ParcaeGroups::kByMachine;
+    model.group_add_ms = 440;
+    model.group_remove_ms = 340;
+    model.extra_ms = 2000;
+    model.pipelines_min = 2;
+  }
+  for (const auto& row : LoadCsv("tests/data/parcae/profiles.csv")) {
+    if (row.at("model") == name) {
+      model.samples_per_s[{std::stoi(row.at("pipelines")), std::stoi(row.at("stages"))}] =
+          std::stod(row.at("samples_per_s"));
+    }
+  }
+  for (const auto& row : LoadCsv("tests/data/parcae/build_times.csv")) {
+    if (row.at("model") == name) {
+      model.build_ms[std::stoi(row.at("stages"))] = std::stod(row.at("ms"));
+    }
+  }
+  return model;
+}
+
+/// Fig. 3 of the paper: six machines, pipelines of three give 50 samples/s, of two 30.
+TEST(ParcaeTest, LiveputIsTheMeanOverWhatMayBeLost) {
+  const std::vector<double> threes = {0, 50, 100};
+  const std::vector<double> twos = {0, 30, 60, 90};
+  const double by_three[] = {100, 50, 20};
+  const double by_two[] = {90, 60, 36};
+  for (int lost = 0; lost < 3; ++lost) {
+    EXPECT_NEAR(LiveputOf({2, 3}, lost, threes), by_three[lost], 1e-9) << lost;
+    EXPECT_NEAR(LiveputOf({3, 2}, lost, twos), by_two[lost], 1e-9) << lost;
+  }
+}
+
+/// Seconds that the released cost model gives, to a tenth.
+TEST(ParcaeTest, RestartsCostWhatTheReleasedModelSays) {
+  const struct {
+    const char* model;
+    ParcaePlan plan;
+    double add_s;
+    double remove_s;
+  } rows[] = {
+      {"gpt-6.7b", {2, 12}, 36.3, 12.7},
+      {"bert", {8, 4}, 10.0, 2.7},
+      {"resnet152", {16, 2}, 13.1, 2.2},
+      {"vgg19", {16, 2}, 22.9, 11.1}};
+
+  for (const auto& row : rows) {
+    const ParcaeModel model = ModelOf(row.model);
+    EXPECT_NEAR(ParcaeRestartMs(model, row.plan, true) / 1000, row.add_s, 0.06) << row.model;
+    EXPECT_NEAR(ParcaeRestartMs(model, row.plan, false) / 1000, row.remove_s, 0.06) << row.model;
+  }
+  EXPECT_NEAR(ParcaeTransferMs(1 << 20), 1.428108, 1e-9);
+  EXPECT_NEAR(ParcaeTransferMs(2147483648.0), 2396.5118, 1e-4);
+}
+
+/// Share of the published plans with true futures that LookAhead finds too.
+double ShareOfPlans(const std::string& name, size_t minutes_max, int draws) {
+  const ParcaeModel model = ModelOf(name);
+  const auto rows = LoadCsv("tests/data/parcae/plans_" + name + ".csv");
+  std::vector<ParcaeEvent> events;
+  for (const auto& row : rows) {
+    events.push_back({std::stoi(row.at("added")), std::stoi(row.at("removed"))});
+  }
+  ParcaeCosts costs(model, draws, 1);
+  ParcaeState state;
+  const size_t minutes = std::min(minutes_max, events.size());
+  size_t equal = 0;
+  for (size_t i = 0; i < minutes; ++i) {
+    const auto future =
+        std::span(events).subspan(i, std::min(kLookAheadMinutes, events.size() - i));
+    const ParcaeStep step = LookAhead(&costs, state, future, kMinute);
+    TakeStep(model, step, events[i], kMinute, &state);
+    const ParcaePlan published = {
+        std::stoi(rows[i].at("truth_pipelines")), std::stoi(rows[i].at("truth_stages"))};
+    equal += step.plan == published ? 1 : 0;
+  }
+  return minutes == 0 ? 0 : static_cast<double>(equal) / static_cast<double>(minutes);
+}
+
+TEST(ParcaeTest, PlansWithTrueFuturesAreThePublishedOnes) {
+  EXPECT_EQ(ShareOfPlans("gpt-6.7b", 60, 40), 1);
+  EXPECT_EQ(ShareOfPlans("vgg19", 20, 40), 1);
+  EXPECT_EQ(ShareOfPlans("bert", 15, 40), 1);
+  EXPECT_EQ(ShareOfPlans("resnet152", 40, 40), 1);
+}
+
+/// Samples of each minute, of the published plans with forecasts, at our costs.
+std::vector<double> ReplayPublished(const std::string& name) {
+  const ParcaeModel model = ModelOf(name);
+  ParcaeCosts costs(model, 200, 1);
+  ParcaeState state;
+  std::vector<double> samples;
+  for (const auto& row : LoadCsv("tests/data/parcae/plans_" + name + ".csv")) {
+    const ParcaeEvent event = {std::stoi(row.at("added")), std::stoi(row.at("removed"))};
+    ParcaeStep step;
+    step.plan = {std::stoi(row.at("predict_pipelines")), std::stoi(row.at("predict_stages"))};
+    for (const ParcaeCosts::Target& target : costs.From(state.machines, state.plan, event)) {
+      step.cost_ms = target.plan == step.plan ? target.cost_ms : step.cost_ms;
+    }
+    samples.push_back(TakeStep(model, step, event, kMinute, &state));
+  }
+  return samples;
+}
+
+/// The four hours of the paper: much or little available, dense or sparse revocations. Its Table 2
+/// has the costs of an image or token in 1e-6 USD; spot at 0.918 USD/h, two servers at 0.68.
+TEST(ParcaeTest, PublishedPlansCostWhatThePaperSays) {
+  const struct {
+    const char* model;
+    double tokens;  // of a sample
+    double samples[4];
+    double usd[4];
+    double off;  // how far from the paper
+  } rows[] = {
+      {"gpt-6.7b", 1024, {29946, 35330, 26158, 27313}, {0.94, 0.80, 0.67, 0.49}, 0.16},
+      {"bert", 512, {1689432, 1837925, 1171834, 1183855}, {.0313, .0312, .0257, .0227}, 0.16},
+      {"resnet152", 1, {8696043, 9310438, 6158763, 5891335}, {3.81, 3.62, 2.71, 2.54}, 0.20},
+      {"vgg19", 1, {5805773, 6573125, 4230713, 4114244}, {4.62, 4.66, 3.66, 3.11}, 0.16}};
+
+  const size_t begins[] = {330, 90, 480, 600};
+  for (const auto& row : rows) {
+    const std::vector<double> samples = ReplayPublished(row.model);
+    const auto plans = LoadCsv(std::string("tests/data/parcae/plans_") + row.model + ".csv");
+    ASSERT_GE(samples.size(), 660U);
+    for (size_t hour = 0; hour < 4; ++hour) {
+      double sum = 0;
+      double usd = 2 * 0.68;
+      for (size_t minute = begins[hour]; minute < begins[hour] + 60; ++minute) {
+        sum += samples[minute];
+        const int machines = std::stoi(plans[minute].at("nodes")) +
+                             std::stoi(plans[minute].at("added")) -
+                             std::stoi(plans[minute].at("removed"));
+        usd += machines * 0.918 / 60;
+      }
+      EXPECT_NEAR(sum / row.samples[hour], 1, 0.01) << row.model << " " << hour << " " << sum;
+      EXPECT_NEAR(usd / sum / row.tokens * 1e6 / row.usd[hour], 1, row.off + 0.005)
+          << row.model << " " << hour;
+    }
+  }
+}
+
+/// On demand: 32 machines at 3.06 USD/h with the best plan.
+TEST(ParcaeTest, CostsOnDemandAreThePapers) {
+  const auto usd_of = [](const char* name, double tokens) {
+    double best = 0;
+    for (const auto& [plan, samples_per_s] : ModelOf(name).samples_per_s) {
+      best = std::max(best, samples_per_s);
+    }
+    return 32 * 3.06 / 3600 / best / tokens * 1e6;
+  };
+  EXPECT_NEAR(usd_of("resnet152", 1), 8.68, 0.005);
+  EXPECT_NEAR(usd_of("gpt-6.7b", 1024), 2.39, 0.005);
+  EXPECT_NEAR(usd_of("vgg19", 1), 12.43, 0.03);
+  EXPECT_NEAR(usd_of("bert", 512), 0.10, 0.005);
+}
+
+}  // namespace
+}  // namespace ps::provisioner
