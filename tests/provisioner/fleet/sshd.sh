@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# An OpenSSH server on a free port of 127.0.0.1 with keys of its own, for the tests of the launcher
-# ssh. usage: sshd.sh DIR. Prints "ready" and runs until its stdin ends. DIR/ssh_config is for the
-# clients. Exit status 77: there is no sshd, and the reason is on stdout.
+# An OpenSSH server on a free port of ADDRESS (127.0.0.1) with keys of its own, for the tests of the
+# launcher ssh. usage: sshd.sh DIR [ADDRESS]. Prints "ready" and runs until its stdin ends.
+# DIR/ssh_config is for the clients. Exit status 77: there is no sshd, and the reason is on stdout.
 set -euo pipefail
 
 dir="$1"
+address="${2:-127.0.0.1}"
+names="$address"
+[[ $address != 127.0.0.1 ]] || names+=" localhost"
 sshd="$(PATH="$PATH:/usr/sbin:/sbin" command -v sshd)" || {
   echo "there is no sshd; install openssh-server"
   exit 77
@@ -25,7 +28,7 @@ serve() {
   local port="$1"
   cat > "$dir/sshd_config" << END
 Port $port
-ListenAddress 127.0.0.1
+ListenAddress $address
 HostKey $dir/host
 AuthorizedKeysFile $dir/user.pub
 PidFile none
@@ -35,11 +38,11 @@ PasswordAuthentication no
 PermitRootLogin prohibit-password
 SetEnv HOME=$dir XDG_CACHE_HOME=$dir/cache
 END
-  printf '[127.0.0.1]:%s %s\n' "$port" "$(cat "$dir/host.pub")" > "$dir/known_hosts"
+  printf '[%s]:%s %s\n' "$address" "$port" "$(cat "$dir/host.pub")" > "$dir/known_hosts"
   cat > "$dir/ssh_config" << END
-Host 127.0.0.1 localhost
+Host $names
   Port $port
-  HostName 127.0.0.1
+  HostName $address
   IdentityFile $dir/user
   IdentitiesOnly yes
   UserKnownHostsFile $dir/known_hosts

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# ssh_machines.sh BIN [FOLDER]: an elastic run on three machines that are network namespaces. psctl
+# and the servers are on the first, workers over ssh on two others. The fleet grows from two to four
+# workers, then a machine vanishes with two of them; the run ends with every sample counted. Shows
+# what it types. The run stays in FOLDER when one is named. Exit status 77 and the reason where
+# namespaces or sshd can't be had. BIN: the programs of a build.
+set -euo pipefail
+
+bin="$(realpath "$1")"
+source_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+hosts="$source_root/tests/netns/hosts.sh"
+patience_s=120
+
+"$hosts" check
+[[ -d /usr/share/datasets/fashion-mnist ]] || {
+  echo "/usr/share/datasets/fashion-mnist is missing: install the package dataset-fashion-mnist"
+  exit 77
+}
+
+prefix="spotps-ssh-$$"
+scratch="$(mktemp -d)"
+folder="${2:-$scratch}"
+mkdir -p "$folder"
+
+finish() {
+  local host pids
+  for host in coordinator worker0 worker1; do
+    pids="$(ip netns pids "$prefix-$host" 2> /dev/null)" || continue
+    # shellcheck disable=SC2086  # one word each
+    [[ -z $pids ]] || kill $pids 2> /dev/null || true
+  done
+  "$hosts" down "$prefix"
+  rm -rf "$scratch"
+}
+trap finish EXIT
+
+fail() {
+  echo "ssh_machines.sh: $*" >&2
+  tail -n 20 "$scratch/train.out" "$scratch"/*/log >&2 2> /dev/null || true
+  exit 1
+}
+
+# wait_for WHAT COMMAND...: until the command succeeds.
+wait_for() {
+  local what="$1" deadline=$((SECONDS + patience_s))
+  shift
+  until "$@" > /dev/null 2>&1; do
+    [[ $SECONDS -lt $deadline ]] || fail "$what did not come in $patience_s s"
+    kill -0 "$run" 2> /dev/null || fail "the run ended before $what"
+    sleep 0.1
+  done
+}
+
+"$hosts" up "$prefix" 0 2
+for i in 0 1; do
+  mkdir "$scratch/machine$i"
+  mkfifo "$scratch/machine$i/open"
+  ip netns exec "$prefix-worker$i" "$source_root/tests/provisioner/fleet/sshd.sh" \
+    "$scratch/machine$i" "10.88.2.$i" < "$scratch/machine$i/open" > "$scratch/machine$i/log" 2>&1 &
+  sshd=$!
+  exec {keep_open}> "$scratch/machine$i/open" # sshd.sh ends with its stdin
+  until grep -q ready "$scratch/machine$i/log"; do
+    if ! kill -0 "$sshd" 2> /dev/null; then
+      status=0
+      wait "$sshd" || status=$?
+      cat "$scratch/machine$i/log"
+      exit "$status"
+    fi
+    sleep 0.05
+  done
+done
+cat "$scratch"/machine?/ssh_config > "$scratch/ssh_config"
+
+# here COMMAND...: on the first machine.
+here() {
+  (cd "$folder" && exec ip netns exec "$prefix-coordinator" env PATH="$bin:$PATH" "$@")
+}
+
+show() {
+  echo "$ $*"
+  here "$@"
+}
+
+launch='{"launcher": "ssh", "ssh_config": "'"$scratch/ssh_config"'", "hosts": '
+launch+='[{"host": "10.88.2.0", "slots": 2}, {"host": "10.88.2.1", "slots": 4}]}'
+train=(psctl train "$source_root/configs/fashion_mnist_cnn.json" --set "launch=$launch"
+  --set run.listen=10.88.0.1 --set name=elastic --set 'faults=[]' --set fleet.max_detect_s=3
+  --set 'workers=[{"count": 2, "minibatch": 64, "step_ms": 50}]' --set train.epochs=1)
+echo "$ ${train[*]}"
+here "${train[@]}" > "$scratch/train.out" 2>&1 &
+run=$!
+
+is_training() { here psctl status elastic --json | grep -q '"state": *"training"'; }
+is_lost() { here psctl events elastic | grep -q 'revocation .*lost'; }
+
+wait_for "training" is_training
+show psctl scale elastic workers=4 --wait
+show psctl status elastic
+echo "(the machine 10.88.2.0 vanishes)"
+ip -n "$prefix-switch" link set worker0 down
+wait_for "the loss of its workers" is_lost
+wait "$run" || fail "the run failed"
+root="$(echo "$folder"/runs/elastic-*)"
+show psctl events "$root" | grep -v checkpoint
+tail -n 24 "$scratch/train.out"
+summary="$root/summary.json"
+grep -q '"state": *"done"' "$summary" || fail "the run is not done"
