@@ -240,6 +240,10 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
         parser.forecast_command.interval_s, ParseDuration("--interval", parser.forecast_interval));
     return Command(parser.forecast_command);
   }
+  if (parser.mode->parsed()) {
+    PS_ASSIGN(parser.mode_command.wanted, ParseMode(parser.mode_command.word));
+    return Command(parser.mode_command);
+  }
   if (parser.replay->parsed()) {
     parser.replay_command.notice_s = 0;
     if (parser.replay_notice != "none") {

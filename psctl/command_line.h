@@ -12,6 +12,7 @@
 #include "psctl/checkpoint_command.h"
 #include "psctl/fleet_command.h"
 #include "psctl/forecast_command.h"
+#include "psctl/mode_command.h"
 #include "psctl/model_command.h"
 #include "psctl/plan_command.h"
 #include "psctl/profile_command.h"
@@ -55,6 +56,7 @@ using Command = std::variant<
     ReplayCommand,
     ForecastCommand,
     PauseCommand,
+    ModeCommand,
     NoticeCommand,
     DrainCommand,
     ScaleCommand,

@@ -213,6 +213,10 @@ void CommandParser::AddFleet() {
   pause->add_option("JOB", pause_command.job, kJobHelp);
   go_on = app.add_subcommand("continue", "Hand out work again after psctl pause");
   go_on->add_option("JOB", pause_command.job, kJobHelp);
+  mode = app.add_subcommand("mode", "Change how far workers may drift apart, while they train");
+  mode->add_option("MODE", mode_command.word, "async, ssp, ssp:STALENESS or bsp")->required();
+  mode->add_option("JOB", mode_command.job, kJobHelp);
+  mode->add_flag("--wait", mode_command.is_waiting, "Return when the job trains in it");
   notice = app.add_subcommand("notice", "Tell a worker or server that its machine is taken back");
   notice->add_option("WORKER", notice_worker, "Its number, as psctl status lists it; s0: server 0")
       ->required();

@@ -28,6 +28,7 @@ struct CommandParser {
   CLI::App* notice = nullptr;
   CLI::App* pause = nullptr;
   CLI::App* go_on = nullptr;
+  CLI::App* mode = nullptr;
   CLI::App* top = nullptr;
   CLI::App* events = nullptr;
   CLI::App* attach = nullptr;
@@ -47,6 +48,7 @@ struct CommandParser {
   std::vector<std::string> scale_words;
   ScaleCommand scale_command;  // all but its words
   PauseCommand pause_command;
+  ModeCommand mode_command;
   CLI::App* replay = nullptr;
   ReplayCommand replay_command;
   std::string replay_notice = "2m";

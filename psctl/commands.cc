@@ -255,6 +255,11 @@ int RunPsctl(
       return RunPause(*pause, run, console);
     });
   }
+  if (const auto* mode = std::get_if<ModeCommand>(&*command)) {
+    return OnRun(mode->job, console, registry, [&](const RunPaths& run) {
+      return RunMode(*mode, run, console);
+    });
+  }
   if (const auto* top = std::get_if<TopCommand>(&*command)) {
     return OnRun(top->job, console, registry, [&](const RunPaths& run) {
       return RunTop(*top, run, console);

@@ -92,6 +92,10 @@ Status AskToPause(const RunPaths& run, bool is_paused) {
   return Status::Ok();
 }
 
+Result<proto::ModeReply> AskForMode(const RunPaths& run, const proto::ModeChoice& wanted) {
+  return Ask<proto::ModeReply>(run, proto::ModeRequest{wanted});
+}
+
 Result<proto::ScaleReply> AskToScale(
     const RunPaths& run, const std::vector<proto::ScaleChange>& changes) {
   return Ask<proto::ScaleReply>(run, proto::ScaleRequest{changes});

@@ -29,6 +29,9 @@ Result<Duration> ReleaseWorker(const RunPaths& run, WorkerId worker, Duration gr
 /// is ending).
 Status AskToPause(const RunPaths& run, bool is_paused);
 
+/// The job goes on in this mode. Errors: as FetchStatus; kInvalidArgument (as ModeRequest).
+Result<proto::ModeReply> AskForMode(const RunPaths& run, const proto::ModeChoice& wanted);
+
 /// Changes how many workers or servers are wanted; returns what is wanted now, and who is there.
 /// Errors: as FetchStatus; kNotFound, kInvalidArgument (as ScaleRequest).
 Result<proto::ScaleReply> AskToScale(

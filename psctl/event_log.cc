@@ -78,6 +78,8 @@ constexpr std::array kTellings = {
     Telling{"no_last_checkpoint", "give-up", "no last checkpoint: {why}"},
     Telling{"paused", "pause", "no new work is handed out, on request"},
     Telling{"continued", "pause", "work is handed out again, on request"},
+    Telling{"mode_wanted", "mode", "{mode} is wanted, {mode_before} is in force: {by}"},
+    Telling{"mode_switched", "mode", "{mode} from now on, {mode_before} before: {by}"},
     Telling{"replan", "plan", "{why}"},
     Telling{"replan_failed", "plan", "no plan was found: {why}"},
     Telling{"replan_refused", "plan", "the planned fleet was refused: {why}"},

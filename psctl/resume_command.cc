@@ -82,10 +82,6 @@ Status CheckSameModel(
         "servers.chunk_kib was {} and has to stay: the checkpoint is cut into such chunks",
         before.servers.chunk_kib));
   }
-  if ((before.train.mode == proto::Mode::kBsp) != (now.train.mode == proto::Mode::kBsp)) {
-    return Status::InvalidArgument(
-        "train.mode can't change from bsp or to it: the checkpoint counts rounds, or none");
-  }
   if (before.optimizer.kind != now.optimizer.kind ||
       (before.optimizer.momentum > 0) != (now.optimizer.momentum > 0)) {
     return Status::InvalidArgument(

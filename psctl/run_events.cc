@@ -235,6 +235,12 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
       !is_told) {
     lines->push_back(Printable(status.detail));
   }
+  if (mode_ && *mode_ != status.modes.in_force) {
+    lines->push_back(
+        "mode " + proto::ModeText(status.modes.in_force) + " from now on, " +
+        proto::ModeText(*mode_) + " before");
+  }
+  mode_ = status.modes.in_force;
   if (status.state == "paused" && state_ != "paused") {
     lines->push_back("paused: workers finish what they have and wait; psctl continue goes on");
   }

@@ -58,6 +58,7 @@ class RunEvents {
   proto::CheckpointStatus checkpoints_;
   proto::CopyStatus copies_;
   proto::ServersStatus servers_;
+  std::optional<proto::ModeChoice> mode_;
 };
 
 }  // namespace ps::psctl

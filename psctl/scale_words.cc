@@ -1,4 +1,4 @@
-// What `psctl scale` is told, from the words of the command line.
+// What `psctl scale` and `psctl mode` are told, from the words of the command line.
 
 #include <algorithm>
 #include <charconv>
@@ -7,6 +7,7 @@
 #include "ps/base/text.h"
 #include "ps/proto/limits.h"
 #include "psctl/fleet_command.h"
+#include "psctl/mode_command.h"
 
 namespace ps::psctl {
 namespace {
@@ -14,6 +15,12 @@ namespace {
 Status Wrong(std::string_view word, const std::string& why) {
   return Status::InvalidArgument(
       "scale wants changes as in: psctl scale workers=8, servers+=1 or fast=4,slow=0; " + why +
+      ", got '" + Printable(word) + "'");
+}
+
+Status WrongMode(const std::string& word, const std::string& why) {
+  return Status::InvalidArgument(
+      "mode wants async, bsp, ssp or a staleness bound as in: psctl mode ssp:3; " + why +
       ", got '" + Printable(word) + "'");
 }
 
@@ -71,6 +78,29 @@ Result<ScaleCommand> ParseScale(const std::vector<std::string>& words) {
     return Wrong(command.job, "there is none");
   }
   return command;
+}
+
+Result<proto::ModeChoice> ParseMode(const std::string& word) {
+  const size_t colon = word.find(':');
+  const std::string_view name = std::string_view(word).substr(0, colon);
+  const auto* const it = std::find(proto::kModeNames.begin(), proto::kModeNames.end(), name);
+  if (it == proto::kModeNames.end()) {
+    return WrongMode(word, "there is no other");
+  }
+  proto::ModeChoice wanted;
+  wanted.mode = static_cast<proto::Mode>(it - proto::kModeNames.begin());
+  const bool is_ssp = wanted.mode == proto::Mode::kSsp;
+  wanted.staleness_max = is_ssp ? proto::TrainConfig().staleness_max : 0;
+  if (colon == std::string::npos) {
+    return wanted;
+  }
+  const char* const end = word.data() + word.size();
+  const auto [rest, error] = std::from_chars(word.data() + colon + 1, end, wanted.staleness_max);
+  if (!is_ssp || error != std::errc() || rest != end || wanted.staleness_max == 0) {
+    return WrongMode(
+        word, is_ssp ? "the bound is a whole number from 1 on" : "only ssp has a bound");
+  }
+  return wanted;
 }
 
 }  // namespace ps::psctl

@@ -30,16 +30,17 @@ std::string Mebibytes(uint64_t bytes) {
   return FormatFixed(static_cast<double>(bytes) / kMiB, 1);
 }
 
-std::string ModeName(proto::Mode mode) {
-  switch (mode) {
-    case proto::Mode::kAsync:
-      return "async";
-    case proto::Mode::kSsp:
-      return "ssp";
-    case proto::Mode::kBsp:
-      return "bsp";
-  }
-  return "?";
+std::string ModeLine(const proto::JobStatus& status) {
+  const proto::ModesStatus& modes = status.modes;
+  return proto::ModeText(modes.in_force) +
+         (status.mode == proto::Mode::kBsp ? ", round " + FormatCount(status.round) : "") +
+         (modes.wanted == modes.in_force
+              ? ""
+              : ", " + proto::ModeText(modes.wanted) + " when the steps in hand are done") +
+         (modes.switches.empty()
+              ? ""
+              : ", since " + FormatCount(modes.switches.back().samples) + " samples") +
+         ", membership generation " + std::to_string(status.generation.value);
 }
 
 std::string NumberOrDash(uint64_t n) {
@@ -61,11 +62,7 @@ std::string RenderHead(const proto::JobStatus& status) {
   }
   pairs.emplace_back("job", Printable(status.name));
   pairs.emplace_back("state", state);
-  pairs.emplace_back(
-      "mode",
-      ModeName(status.mode) +
-          (status.mode == proto::Mode::kBsp ? ", round " + FormatCount(status.round) : "") +
-          ", membership generation " + std::to_string(status.generation.value));
+  pairs.emplace_back("mode", ModeLine(status));
   pairs.emplace_back(
       "progress",
       "epoch " + std::to_string(EpochNow(status)) + " of " + std::to_string(status.epochs) + ", " +

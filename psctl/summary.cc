@@ -135,6 +135,20 @@ void AddLedger(const proto::JobStatus& status, proto::JsonWriter* json) {
   json->EndList();
 }
 
+void AddModes(const proto::JobStatus& status, proto::JsonWriter* json) {
+  json->Field("mode", proto::ModeText(status.modes.in_force));
+  json->BeginList("mode_switches");
+  for (const proto::ModeSwitch& made : status.modes.switches) {
+    json->BeginObject();
+    json->Field("to", proto::ModeText(made.to));
+    json->Field("at_s", made.at_s);
+    json->Field("samples", made.samples);
+    json->Field("by", made.is_policy ? "train.mode_policy" : "request");
+    json->EndObject();
+  }
+  json->EndList();
+}
+
 /// The counters that summary and metrics share.
 }  // namespace
 
@@ -304,6 +318,7 @@ std::string SummaryToJson(const proto::JobStatus& status, std::string_view plan_
   AddCounters(status, &json);
   AddEvaluations(status, &json);
   AddLedger(status, &json);
+  AddModes(status, &json);
   if (!plan_outcome.empty()) {
     json.Key("plan");
     json.Raw(plan_outcome);

@@ -95,6 +95,7 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
   lines.push_back(JoinParts(
       {FormatRate(status.samples_per_s) + " samples/s",
        "workers " + WorkersText(status),
+       proto::ModeText(status.modes.in_force),
        CostText(status)}));
   return lines;
 }

@@ -176,7 +176,6 @@ Status WorkerProgram::BuildTrainer(const std::string& config_json) {
       const proto::JobConfig config,
       proto::ParseJobConfig(config_json, "the coordinator's config"));
   PS_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::Make(config, device_.backend));
-  settings_.mode = config.train.mode;
   // The norm is known only when the whole gradient is, so nothing can leave early or be scaled
   // late.
   settings_.overlap = config.train.overlap && config.optimizer.clip_norm == 0;

@@ -210,7 +210,7 @@ Status WorkerCore::MakeBuffers() {
   const size_t size_bytes = static_cast<size_t>(layout_.element_count()) * sizeof(float);
   PS_ASSIGN(parameters_, host_->MakeBuffer(size_bytes));
   gradients_.clear();
-  for (int i = 0; i < (is_overlapping() ? 2 : 1); ++i) {
+  for (int i = 0; i < (settings_.overlap ? 2 : 1); ++i) {
     PS_ASSIGN(Buffer gradient, host_->MakeBuffer(size_bytes));
     gradients_.push_back(std::make_shared<Buffer>(std::move(gradient)));
   }

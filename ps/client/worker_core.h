@@ -22,7 +22,6 @@ namespace ps::client {
 
 /// What the core needs to know of the job; the host reads it out of JoinReply.
 struct WorkerSettings {
-  proto::Mode mode = proto::Mode::kAsync;
   bool overlap = true;  // async: compute the next step while this one travels
   size_t frame_bytes = 512U << 10;
   proto::Timing timing;
@@ -206,7 +205,7 @@ class WorkerCore {
   /// The step whose arithmetic is under way, or null.
   StepWork* StepInHand();
 
-  bool is_overlapping() const { return settings_.overlap && settings_.mode == proto::Mode::kAsync; }
+  bool is_overlapping() const { return settings_.overlap && mode_ == proto::Mode::kAsync; }
 
   ShardLink* LinkOf(proto::PeerId peer);
 
@@ -238,6 +237,7 @@ class WorkerCore {
 
   // Leases and steps.
   std::deque<Lease> leases_;
+  proto::Mode mode_ = proto::Mode::kAsync;  // of the newest train lease begun
   LeaseId newest_lease_;
   bool is_lease_asked_ = false;
   TimePoint lease_asked_at_{};

@@ -23,7 +23,7 @@ void WorkerCore::OnLeaseGrant(const proto::LeaseGrant& grant, TimePoint now) {
   leases_.push_back({grant, grant.begin});
   // The values held may be old by now, and under ssp this worker may have been inactive meanwhile.
   const bool has_waited = !is_host_busy_ && now - lease_asked_at_ > settings_.timing.tick;
-  if (settings_.mode == proto::Mode::kSsp || (is_overlapping() && has_waited)) {
+  if (grant.mode == proto::Mode::kSsp || (is_overlapping() && has_waited)) {
     needs_pull_ = true;
   }
 }
@@ -220,7 +220,11 @@ bool WorkerCore::are_all_pulls_done() const {
 bool WorkerCore::PrepareParameters(const Lease& lease, TimePoint now, proto::Outbox* out) {
   const proto::LeaseGrant& grant = lease.grant;
   const bool is_evaluation = grant.kind == proto::LeaseKind::kEvaluate;
-  const bool is_bsp = settings_.mode == proto::Mode::kBsp;
+  if (!is_evaluation && grant.mode != mode_) {
+    mode_ = grant.mode;
+    needs_pull_ = true;  // others have made steps that the new mode does not let this one miss
+  }
+  const bool is_bsp = grant.mode == proto::Mode::kBsp;
   const uint64_t min_round = !is_bsp || is_evaluation ? grant.round : grant.round - 1;
   if (pull_lease_ == grant.lease) {
     if (!are_all_pulls_done()) {
@@ -312,7 +316,7 @@ bool WorkerCore::IsLate(Step step) const {
 void WorkerCore::StartEvaluation(Lease* lease) {
   is_evaluating_ = true;
   // A later train step under ssp must pass the staleness bound again.
-  needs_pull_ = settings_.mode == proto::Mode::kSsp;
+  needs_pull_ = mode_ == proto::Mode::kSsp;
   ComputeTask task;
   task.session = session_;
   task.kind = proto::LeaseKind::kEvaluate;

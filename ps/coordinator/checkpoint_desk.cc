@@ -39,7 +39,7 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
                     : call.now + (is_first ? std::min(Every(), kFirstMax) : Every());
   }
   if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.is_moving ||
-      job_->state.pause.checkpoint != 0) {
+      job_->state.modes.is_holding || job_->state.pause.checkpoint != 0) {
     return;
   }
   next_due_ = call.now + Every();

@@ -28,6 +28,9 @@ class CheckpointDesk {
   /// where no train lease is granted, steps are.
   uint64_t OpenNow(const Call& call);
 
+  /// One is under way.
+  bool is_open() const { return open_.has_value(); }
+
   /// It is under way.
   bool IsOpen(uint64_t checkpoint) const { return open_ && open_->checkpoint == checkpoint; }
 

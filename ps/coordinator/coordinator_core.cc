@@ -45,6 +45,7 @@ CoordinatorCore::Parts::Parts(
       handovers(&job, &servers, &checkpoints),
       servers_desk(&job, &checkpoints),
       pauses(&job, &checkpoints),
+      modes(&job, &checkpoints, &leases),
       notices(&job, &handovers),
       fleet_desk(&job, &notices, &servers_desk),
       model(&job),
@@ -162,6 +163,7 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
           [&](const proto::NoticeRequest& m) { parts_->notices.On(call, m); },
           [&](const proto::ScaleRequest& m) { parts_->fleet_desk.On(call, m); },
           [&](const proto::PauseRequest& m) { parts_->pauses.On(call, m); },
+          [&](const proto::ModeRequest& m) { parts_->modes.On(call, m); },
           [&](const auto& /*other*/) {
             parts_->job.Refuse(
                 call, StatusCode::kInvalidArgument, "the coordinator does not take this message");
@@ -418,6 +420,7 @@ void CoordinatorCore::Settle(const Call& call) {
     parts_->phases.AdvanceStart(call);
     parts_->joins.Answer(call);
     parts_->leases.FinishEpochs();
+    parts_->modes.Advance(call);
     parts_->leases.Serve(call);
     if (parts_->leases.TryCommit(call)) {
       parts_->shards.SendCommits(call);

@@ -15,6 +15,7 @@
 #include "ps/coordinator/job_phases.h"
 #include "ps/coordinator/join_desk.h"
 #include "ps/coordinator/lease_desk.h"
+#include "ps/coordinator/mode_desk.h"
 #include "ps/coordinator/model_desk.h"
 #include "ps/coordinator/notice_desk.h"
 #include "ps/coordinator/pause_desk.h"
@@ -170,6 +171,7 @@ class CoordinatorCore {
     HandoverDesk handovers;
     ServersDesk servers_desk;
     PauseDesk pauses;
+    ModeDesk modes;
     NoticeDesk notices;
     FleetDesk fleet_desk;
     ModelDesk model;

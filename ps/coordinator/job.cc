@@ -29,7 +29,8 @@ JobEdits::JobEdits(JobState* state)
       wanted(state->wanted),
       handovers(state->handovers),
       servers(state->servers),
-      pause(state->pause) {}
+      pause(state->pause),
+      modes(state->modes) {}
 
 Job::Job(
     CoordinatorOptions options_in,
@@ -128,9 +129,9 @@ Member* Job::MemberOf(const Call& call, Incarnation incarnation) {
   return member;
 }
 
-uint64_t Job::MembersMax(uint64_t shard_bytes) const {
+uint64_t Job::RoundRoom(uint64_t shard_bytes) const {
   const uint64_t queue_bytes = uint64_t{options.config.servers.queue_mib} << 20U;
-  return is_bsp() && shard_bytes > 0 ? queue_bytes / shard_bytes : kSeatsMax;
+  return shard_bytes > 0 ? queue_bytes / shard_bytes : kSeatsMax;
 }
 
 std::vector<GroupSeating> Job::Seatings() const {
@@ -182,6 +183,11 @@ std::vector<proto::FleetRow> Job::FleetRows() const {
 proto::ServersStatus Job::ServersNow() const {
   const proto::ServersState& servers = state.servers;
   return {shards.server_count(), servers.wanted, servers.is_moving, servers.moves, servers.trouble};
+}
+
+proto::ModesStatus Job::ModesNow() const {
+  const proto::ModesState& modes = state.modes;
+  return {modes.in_force, modes.wanted, modes.is_holding, modes.switches};
 }
 
 double Job::UsdPerHour() const {

@@ -68,6 +68,7 @@ struct JobEdits {
   std::map<uint32_t, proto::HandoverRecord>& handovers;
   proto::ServersState& servers;
   proto::PauseRecord& pause;
+  proto::ModesState& modes;
 };
 
 /// What the parts of the coordinator share: the job's state, the tables over it, the open
@@ -105,31 +106,40 @@ class Job {
   /// The outcome is not known yet.
   bool is_working() const { return state.phase < JobPhase::kLeaving; }
 
-  bool is_bsp() const { return options.config.train.mode == proto::Mode::kBsp; }
+  bool is_bsp() const { return state.modes.in_force.mode == proto::Mode::kBsp; }
 
-  bool is_ssp() const { return options.config.train.mode == proto::Mode::kSsp; }
+  bool is_ssp() const { return state.modes.in_force.mode == proto::Mode::kSsp; }
+
+  /// It is in bsp, or is to be.
+  bool needs_round_room() const { return is_bsp() || state.modes.wanted.mode == proto::Mode::kBsp; }
 
   /// By group of the config. Cost: seats.
   std::vector<GroupSeating> Seatings() const;
   /// The same for people: a row for each type, in the order of the config.
   std::vector<proto::FleetRow> FleetRows() const;
   proto::ServersStatus ServersNow() const;
+  proto::ModesStatus ModesNow() const;
 
   /// bsp: shards keep a gradient of each member until the round is committed; so many have room.
   uint64_t MembersMax() const { return MembersMax(shards.largest_bytes()); }
 
   /// The same where the largest shard has `shard_bytes` of parameters.
-  uint64_t MembersMax(uint64_t shard_bytes) const;
+  uint64_t MembersMax(uint64_t shard_bytes) const {
+    return needs_round_room() ? RoundRoom(shard_bytes) : kSeatsMax;
+  }
+
+  /// Members for whose gradients shards of `shard_bytes` have room.
+  uint64_t RoundRoom(uint64_t shard_bytes) const;
 
   /// All servers go back together when one of them is lost.
   bool is_consistent() const {
     return is_bsp() || options.config.checkpoint.recovery == proto::RecoveryKind::kConsistent;
   }
 
-  /// No train lease is granted: the job is paused, a server hands over, or all chunks move, and
-  /// nothing has to be done again.
+  /// No train lease is granted: the job is paused, the mode changes, a server hands over, or all
+  /// chunks move, and nothing has to be done again.
   bool is_holding() const {
-    return state.pause.is_on || state.servers.is_moving ||
+    return state.pause.is_on || state.modes.is_holding || state.servers.is_moving ||
            (is_consistent() && !state.handovers.empty());
   }
 

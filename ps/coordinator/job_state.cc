@@ -11,6 +11,7 @@
 #include "ps/coordinator/fault_schedule.h"
 #include "ps/coordinator/ledger.h"
 #include "ps/coordinator/membership.h"
+#include "ps/coordinator/mode_desk.h"
 #include "ps/coordinator/placement.h"
 #include "ps/coordinator/rollback.h"
 #include "ps/coordinator/rounds.h"
@@ -88,12 +89,12 @@ Status CheckHolders(const JobState& state) {
 }
 
 /// bsp: who is in the round and has not contributed has one lease, and nobody else has any.
-Status CheckRounds(const JobState& state, const CoordinatorOptions& options) {
+Status CheckRounds(const JobState& state) {
   PS_TRY(CheckRoundsState(state.rounds, static_cast<uint32_t>(state.shards.size())));
-  if (options.config.train.mode != proto::Mode::kBsp) {
-    return state.rounds.entries.empty() && state.rounds.committed == 0
+  if (state.modes.in_force.mode != proto::Mode::kBsp) {
+    return state.rounds.entries.empty() && !state.rounds.commit
                ? Status::Ok()
-               : Status::Corruption("there are rounds, and the mode is not bsp");
+               : Status::Corruption("a round is open, and the mode is not bsp");
   }
   size_t open = 0;
   for (const auto& [incarnation, entry] : state.rounds.entries) {
@@ -168,6 +169,18 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
   return CheckPlacement(state.placement, options.tensors, count);
 }
 
+/// The mode in force stays so, unless the job is resumed with another one.
+void TakeModes(const JobState& saved, JobState* state) {
+  const Result<proto::JobConfig> before = proto::ParsePrintedJobConfig(saved.config_json);
+  const proto::ModeChoice first = state->modes.in_force;
+  if (before.ok() && FirstMode(*before) == first) {
+    state->modes = saved.modes;
+    state->modes.is_holding = false;
+  } else {
+    state->modes.switches = saved.modes.switches;
+  }
+}
+
 /// What was trained, by a run whose workers and servers are gone. Placement and processes are this
 /// run's own.
 void TakeOver(const ResumeFrom& resume, JobState* state) {
@@ -180,6 +193,7 @@ void TakeOver(const ResumeFrom& resume, JobState* state) {
   state->age = saved.age;
   state->usd = saved.usd;
   state->trained = saved.trained;
+  TakeModes(saved, state);
   uint64_t life = 0;
   for (const proto::ShardRecord& shard : saved.shards) {
     life = std::max(life, shard.life);
@@ -200,6 +214,8 @@ JobState MakeJobState(const CoordinatorOptions& options) {
       PlaceChunks(options.tensors, uint64_t{config.servers.chunk_kib} << 10U, ShardCount(config));
   state.shards.resize(ShardCount(config));
   state.servers.wanted = config.servers.count;
+  state.modes.in_force = FirstMode(config);
+  state.modes.wanted = state.modes.in_force;
   for (const proto::WorkerGroup& group : config.workers) {
     state.wanted.push_back(group.count);
   }
@@ -234,7 +250,8 @@ Status CheckParts(const JobState& state, const CoordinatorOptions& options) {
   PS_TRY(CheckEvaluationsState(
       state.evaluations, options.test_samples, epochs, state.ledger.last_lease));
   PS_TRY(CheckHolders(state));
-  PS_TRY(CheckRounds(state, options));
+  PS_TRY(CheckModesState(state.modes, state.membership.generation));
+  PS_TRY(CheckRounds(state));
   PS_TRY(CheckSeats(state, options));
   bool are_finished = state.epochs_finished <= state.ledger.epochs.size();
   for (uint32_t epoch = 0; are_finished && epoch < state.epochs_finished; ++epoch) {

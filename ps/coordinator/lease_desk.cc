@@ -17,6 +17,10 @@ constexpr uint64_t kEvaluationPartSamplesMin = 250;
 }  // namespace
 
 LeaseDesk::LeaseDesk(Job* job) : job_(job) {
+  TrackAll();
+}
+
+void LeaseDesk::TrackAll() {
   for (const auto& [incarnation, member] : job_->membership.members()) {
     Track(incarnation);
   }
@@ -195,6 +199,7 @@ bool LeaseDesk::ServeTraining(Member* member, const Call& call) {
 void LeaseDesk::SendGrant(Member* member, proto::LeaseGrant grant, const Call& call) {
   MemberRecord* const record = &job_->membership.Edit(*member);
   grant.incarnation = record->incarnation;
+  grant.mode = job_->state.modes.in_force.mode;
   record->last_grant = grant;
   member->wants_lease = false;
   if (record->step_seconds == 0) {

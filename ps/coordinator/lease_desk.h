@@ -27,6 +27,8 @@ class LeaseDesk {
 
   /// Takes note of what has become of a member: draining, or none any more.
   void Track(Incarnation incarnation);
+  /// The mode has changed: the same for every member.
+  void TrackAll();
   /// Counts the next step of an incarnation, reported or resolved. Errors: kInvalidArgument when it
   /// is not the step that must come next; nothing has changed then. Without `has_loss` nobody knows
   /// its loss.

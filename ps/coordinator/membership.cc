@@ -101,6 +101,16 @@ void Membership::SetActive(Member* member, bool is_active) {
   NoteChange(record.incarnation);
 }
 
+void Membership::SetAllActive(bool is_active) {
+  ++state_->generation.value;
+  for (const auto& [incarnation, member] : members_) {
+    MemberRecord& record = Edit(member);
+    record.is_active = is_active;
+    record.activated = state_->generation;
+    NoteChange(incarnation);
+  }
+}
+
 void Membership::NoteChange(Incarnation incarnation) {
   changes_.emplace(state_->generation, incarnation);
   if (changes_.size() + forgotten_.size() > kChangesMax) {

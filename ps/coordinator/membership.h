@@ -74,6 +74,8 @@ class Membership {
   /// Fences a member. The reference is valid until Forget.
   Departure& Remove(Incarnation incarnation, LeaveKind kind, std::string reason, TimePoint now);
   void SetActive(Member* member, bool is_active);
+  /// All members at once, in one generation.
+  void SetAllActive(bool is_active);
 
   /// The record, to be changed, and written after the event.
   MemberRecord& Edit(const Member& member);

@@ -108,7 +108,7 @@ void ShardDesk::SendSetup(Shard* shard, const Call& call) {
   setup.tensors = job_->options.tensors;
   setup.placement = job_->state.placement;
   setup.total_samples = job_->ledger.samples_total();
-  setup.membership = job_->membership.Message();
+  setup.membership = WithMode(job_->membership.Message());
   setup.life = shard->record->life;
   setup.restore = shard->record->restore;
   setup.has_values = job_->options.model_source != nullptr && setup.restore.checkpoint == 0;
@@ -215,7 +215,13 @@ Status ShardDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
 /// What has changed since the membership that the shard has acknowledged.
 void ShardDesk::RepeatMembership(const Shard& shard, const Call& call) const {
   const Generation base = job_->membership.AcknowledgedBy(shard.shard);
-  call.out->Send(shard.peer, 0, job_->membership.MessageSince(base));
+  call.out->Send(shard.peer, 0, WithMode(job_->membership.MessageSince(base)));
+}
+
+proto::Membership ShardDesk::WithMode(proto::Membership membership) const {
+  membership.mode = job_->state.modes.in_force;
+  membership.round = job_->rounds.committed();
+  return membership;
 }
 
 void ShardDesk::SendMembership(Shard* shard, const Call& call) {

@@ -52,6 +52,7 @@ class ShardDesk {
   void BeginSetup(Shard* shard, const Call& call);
   void SendSetup(Shard* shard, const Call& call);
   void SendMembership(Shard* shard, const Call& call);
+  proto::Membership WithMode(proto::Membership membership) const;
   void RepeatMembership(const Shard& shard, const Call& call) const;
   void SendCommit(Shard* shard, const Call& call);
 

@@ -141,6 +141,10 @@ std::string StatusReport::Detail(TimePoint now) const {
       if (job_->state.pause.is_on) {
         return Pause();
       }
+      if (job_->state.modes.is_holding) {
+        return "the mode changes to " + proto::ModeText(job_->state.modes.wanted) +
+               ": the steps in hand are waited for";
+      }
       if (job_->divergence.has_diverged()) {
         return "training has diverged: " + job_->divergence.why();
       }
@@ -275,7 +279,8 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
   status.detail = Detail(now);
   status.model_file = job_->state.model.file;
   status.model_problem = job_->state.model.problem;
-  status.mode = job_->options.config.train.mode;
+  status.modes = job_->ModesNow();
+  status.mode = status.modes.in_force.mode;
   status.epochs = ledger.epochs();
   status.samples_total = ledger.samples_total();
   status.samples_counted = ledger.samples_counted();

@@ -124,6 +124,9 @@ void WaitReport::AddLeaseWait(
     wait.what = "a lease";
     if (job_->state.pause.is_on) {
       wait.what += " (the job is paused)";
+    } else if (job_->state.modes.is_holding) {
+      wait.what +=
+          fmt::format(" (the mode changes to {})", proto::ModeText(job_->state.modes.wanted));
     } else if (job_->state.servers.is_moving) {
       wait.what += fmt::format(" (all chunks move to {} servers)", job_->state.servers.wanted);
     } else if (job_->evaluations.is_pending()) {

@@ -206,12 +206,24 @@ Offset<wire::ScaleRequest> Encode(Fbb& b, const ScaleRequest& m);
 Offset<wire::ScaleReply> Encode(Fbb& b, const ScaleReply& m);
 Offset<wire::PauseRequest> Encode(Fbb& b, const PauseRequest& m);
 Offset<wire::PauseReply> Encode(Fbb& b, const PauseReply& m);
+Offset<wire::ModesStatus> Encode(Fbb& b, const ModesStatus& m);
+Offset<wire::ModeRequest> Encode(Fbb& b, const ModeRequest& m);
+Offset<wire::ModeReply> Encode(Fbb& b, const ModeReply& m);
+wire::ModeChoice EncodeMode(const ModeChoice& m);
+Offset<StructVector<wire::ModeSwitch>> EncodeSwitches(
+    Fbb& b, const std::vector<ModeSwitch>& switches);
 void Decode(Decoder& d, const wire::NoticeRequest& w, NoticeRequest* m);
 void Decode(Decoder& d, const wire::NoticeReply& w, NoticeReply* m);
 void Decode(Decoder& d, const wire::ScaleRequest& w, ScaleRequest* m);
 void Decode(Decoder& d, const wire::ScaleReply& w, ScaleReply* m);
 void Decode(Decoder& d, const wire::PauseRequest& w, PauseRequest* m);
 void Decode(Decoder& d, const wire::PauseReply& w, PauseReply* m);
+void Decode(Decoder& d, const wire::ModesStatus& w, ModesStatus* m);
+void Decode(Decoder& d, const wire::ModeRequest& w, ModeRequest* m);
+void Decode(Decoder& d, const wire::ModeReply& w, ModeReply* m);
+ModeChoice DecodeMode(Decoder& d, const wire::ModeChoice* w, const char* field);
+void DecodeSwitches(
+    Decoder& d, const StructVector<wire::ModeSwitch>* w, std::vector<ModeSwitch>* switches);
 
 // codec_shard.cc
 Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m);

@@ -154,6 +154,7 @@ struct JobStatusParts {
   Offset<wire::CopyStatus> copies;
   Offset<TableVector<wire::FleetRow>> fleet;
   Offset<wire::ServersStatus> servers;
+  Offset<wire::ModesStatus> modes;
   Offset<TableVector<wire::EventRow>> events;
 };
 
@@ -182,6 +183,7 @@ JobStatusParts EncodeParts(Fbb& b, const JobStatus& m) {
   parts.fleet = MakeTables(b, m.fleet);
   parts.servers = Encode(b, m.servers);
   parts.events = MakeTables(b, m.events);
+  parts.modes = Encode(b, m.modes);
   return parts;
 }
 
@@ -230,6 +232,7 @@ Offset<wire::JobStatus> Encode(Fbb& b, const JobStatus& m) {
   out.add_usd_spent(m.usd_spent);
   out.add_usd_per_hour(m.usd_per_hour);
   out.add_events(parts.events);
+  out.add_modes(parts.modes);
   return out.Finish();
 }
 
@@ -258,6 +261,9 @@ void DecodeRows(Decoder& d, const wire::JobStatus& w, JobStatus* m) {
   }
   if (d.Present(w.servers(), "servers")) {
     Decode(d, *w.servers(), &m->servers);
+  }
+  if (d.Present(w.modes(), "modes")) {
+    Decode(d, *w.modes(), &m->modes);
   }
   if (d.Present(w.copies(), "copies")) {
     Decode(d, *w.copies(), &m->copies);

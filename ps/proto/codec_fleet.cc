@@ -1,8 +1,18 @@
-// The messages by which a person changes the fleet.
+// The messages by which a person changes the fleet, or how it trains.
+
+#include <fmt/core.h>
 
 #include "ps/proto/codec.h"
 
-namespace ps::proto::codec {
+namespace ps::proto {
+
+std::string ModeText(const ModeChoice& mode) {
+  const std::string_view name = ModeName(mode.mode);
+  return mode.mode == Mode::kSsp ? fmt::format("{}:{}", name, mode.staleness_max)
+                                 : std::string(name);
+}
+
+namespace codec {
 
 Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m) {
   return wire::CreateNoticeRequest(b, m.worker.value, m.grace_ms, m.is_server, m.is_release);
@@ -107,4 +117,69 @@ Offset<wire::PauseReply> Encode(Fbb& b, const PauseReply& /*m*/) {
 
 void Decode(Decoder& /*d*/, const wire::PauseReply& /*w*/, PauseReply* /*m*/) {}
 
-}  // namespace ps::proto::codec
+wire::ModeChoice EncodeMode(const ModeChoice& m) {
+  return {EnumTo<wire::Mode>(m.mode), m.staleness_max};
+}
+
+ModeChoice DecodeMode(Decoder& d, const wire::ModeChoice* w, const char* field) {
+  if (!d.Present(w, field)) {
+    return {};
+  }
+  return {d.Enum<Mode>(w->mode(), field), w->staleness_max()};
+}
+
+Offset<StructVector<wire::ModeSwitch>> EncodeSwitches(
+    Fbb& b, const std::vector<ModeSwitch>& switches) {
+  return MakeStructs<wire::ModeSwitch>(b, switches, [](const ModeSwitch& m) {
+    return wire::ModeSwitch(
+        EnumTo<wire::Mode>(m.to.mode), m.to.staleness_max, m.at_s, m.samples, m.is_policy);
+  });
+}
+
+void DecodeSwitches(
+    Decoder& d, const StructVector<wire::ModeSwitch>* w, std::vector<ModeSwitch>* switches) {
+  d.Structs(w, "switches", switches, [&](const wire::ModeSwitch& m) {
+    return ModeSwitch{
+        {d.Enum<Mode>(m.mode(), "switches.mode"), m.staleness_max()},
+        m.at_s(),
+        m.samples(),
+        m.is_policy()};
+  });
+}
+
+Offset<wire::ModesStatus> Encode(Fbb& b, const ModesStatus& m) {
+  const wire::ModeChoice in_force = EncodeMode(m.in_force);
+  const wire::ModeChoice wanted = EncodeMode(m.wanted);
+  const auto switches = EncodeSwitches(b, m.switches);
+  return wire::CreateModesStatus(b, &in_force, &wanted, m.is_switching, switches);
+}
+
+void Decode(Decoder& d, const wire::ModesStatus& w, ModesStatus* m) {
+  m->in_force = DecodeMode(d, w.in_force(), "in_force");
+  m->wanted = DecodeMode(d, w.wanted(), "wanted");
+  m->is_switching = w.is_switching();
+  DecodeSwitches(d, w.switches(), &m->switches);
+}
+
+Offset<wire::ModeRequest> Encode(Fbb& b, const ModeRequest& m) {
+  const wire::ModeChoice wanted = EncodeMode(m.wanted);
+  return wire::CreateModeRequest(b, &wanted);
+}
+
+void Decode(Decoder& d, const wire::ModeRequest& w, ModeRequest* m) {
+  m->wanted = DecodeMode(d, w.wanted(), "wanted");
+}
+
+Offset<wire::ModeReply> Encode(Fbb& b, const ModeReply& m) {
+  const auto modes = Encode(b, m.modes);
+  return wire::CreateModeReply(b, modes);
+}
+
+void Decode(Decoder& d, const wire::ModeReply& w, ModeReply* m) {
+  if (d.Present(w.modes(), "modes")) {
+    Decode(d, *w.modes(), &m->modes);
+  }
+}
+
+}  // namespace codec
+}  // namespace ps::proto

@@ -222,8 +222,17 @@ Offset<wire::Membership> Encode(Fbb& b, const Membership& m) {
   });
   const auto resolve = EncodeIds(b, m.resolve);
   const auto forgotten = EncodeIds(b, m.forgotten);
+  const wire::ModeChoice mode = EncodeMode(m.mode);
   return wire::CreateMembership(
-      b, m.generation.value, m.base.value, m.incarnation_max.value, members, resolve, forgotten);
+      b,
+      m.generation.value,
+      m.base.value,
+      m.incarnation_max.value,
+      members,
+      resolve,
+      forgotten,
+      &mode,
+      m.round);
 }
 
 void Decode(Decoder& d, const wire::Membership& w, Membership* m) {
@@ -235,6 +244,8 @@ void Decode(Decoder& d, const wire::Membership& w, Membership* m) {
   });
   DecodeIds(d, w.resolve(), "resolve", &m->resolve);
   DecodeIds(d, w.forgotten(), "forgotten", &m->forgotten);
+  m->mode = DecodeMode(d, w.mode(), "mode");
+  m->round = w.round();
 }
 
 Offset<wire::MembershipAck> Encode(Fbb& b, const MembershipAck& m) {

@@ -119,6 +119,7 @@ Offset<wire::LeaseGrant> Encode(Fbb& b, const LeaseGrant& m) {
   out.add_end(m.end);
   out.add_round(m.round);
   out.add_minibatch(m.minibatch);
+  out.add_mode(EnumTo<wire::Mode>(m.mode));
   return out.Finish();
 }
 
@@ -131,6 +132,7 @@ void Decode(Decoder& d, const wire::LeaseGrant& w, LeaseGrant* m) {
   m->end = w.end();
   m->round = w.round();
   m->minibatch = w.minibatch();
+  m->mode = d.Enum<Mode>(w.mode(), "mode");
   if (m->end < m->begin) {
     d.Fail("the lease ends before it begins");
   }

@@ -20,8 +20,9 @@ constexpr size_t kFileBytesMax = kConfigBytesMax;
 /// ssp, bsp and clip_norm need the whole step before anything moves on; to ask for overlap with
 /// them is an error, not to mention it is not.
 void ResolveOverlap(JobConfig& config) {
-  config.train.overlap =
-      config.train.overlap && config.train.mode == Mode::kAsync && config.optimizer.clip_norm == 0;
+  const bool is_ever_async =
+      config.train.mode == Mode::kAsync || config.train.mode_policy == ModePolicy::kSyncSwitch;
+  config.train.overlap = config.train.overlap && is_ever_async && config.optimizer.clip_norm == 0;
 }
 
 Result<std::string> ReadJobFile(const std::string& path) {

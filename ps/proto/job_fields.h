@@ -89,6 +89,10 @@ void VisitFields(C& c, V&& visit) {
   visit("lr_policy", c.lr_policy);
   visit("lr_ramp_steps", c.lr_ramp_steps);
   visit("batch_policy", c.batch_policy);
+  visit("mode_policy", c.mode_policy);
+  visit("switch_at", c.switch_at);
+  visit("switch_lr_factor", c.switch_lr_factor);
+  visit("switch_momentum_factor", c.switch_momentum_factor);
 }
 
 template <MaybeConst<ServerConfig> C, typename V>

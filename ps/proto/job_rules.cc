@@ -163,11 +163,18 @@ class Rules {
           "train.staleness_max",
           "train.staleness_max is 0 in mode ssp; allowed: 1 or more, or \"mode\": \"bsp\"");
     }
+    const bool is_switching = train.mode_policy == ModePolicy::kSyncSwitch;
+    if (is_switching && train.mode != Mode::kBsp) {
+      return Error(
+          "train.mode_policy",
+          "train.mode_policy sync_switch begins in bsp; allowed: \"mode\": \"bsp\", or mode_policy "
+          "fixed");
+    }
     const JsonValue* overlap = root_.At("train.overlap");
     if (overlap == nullptr || !train.overlap) {
       return Status::Ok();
     }
-    if (train.mode != Mode::kAsync) {
+    if (train.mode != Mode::kAsync && !is_switching) {
       return Error(
           "train.overlap",
           "train.overlap is true in a mode that bounds how old the parameters of a step may be; "

@@ -80,6 +80,31 @@ void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
   m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
 }
 
+Offset<saved::ModesState> Encode(Fbb& b, const ModesState& m) {
+  const wire::ModeChoice in_force = EncodeMode(m.in_force);
+  const wire::ModeChoice wanted = EncodeMode(m.wanted);
+  const auto switches = EncodeSwitches(b, m.switches);
+  return saved::CreateModesState(
+      b,
+      &in_force,
+      &wanted,
+      m.is_wanted_by_policy,
+      m.is_holding,
+      m.since.value,
+      m.is_policy_over,
+      switches);
+}
+
+void Decode(Decoder& d, const saved::ModesState& w, ModesState* m) {
+  m->in_force = DecodeMode(d, w.in_force(), "in_force");
+  m->wanted = DecodeMode(d, w.wanted(), "wanted");
+  m->is_wanted_by_policy = w.is_wanted_by_policy();
+  m->is_holding = w.is_holding();
+  m->since = Generation(w.since());
+  m->is_policy_over = w.is_policy_over();
+  DecodeSwitches(d, w.switches(), &m->switches);
+}
+
 Offset<StructVector<saved::HandoverRecord>> EncodeHandovers(
     Fbb& b, const std::map<uint32_t, HandoverRecord>& handovers) {
   const std::vector<std::pair<uint32_t, HandoverRecord>> all(handovers.begin(), handovers.end());
@@ -112,6 +137,7 @@ struct Totals {
   Offset<flatbuffers::Vector<uint32_t>> wanted;
   Offset<StructVector<saved::HandoverRecord>> handovers;
   Offset<saved::ServersState> servers;
+  Offset<saved::ModesState> modes;
 };
 
 Totals EncodeTotals(Fbb& b, const JobState& m) {
@@ -125,6 +151,7 @@ Totals EncodeTotals(Fbb& b, const JobState& m) {
   totals.wanted = b.CreateVector(m.wanted);
   totals.handovers = EncodeHandovers(b, m.handovers);
   totals.servers = Encode(b, m.servers);
+  totals.modes = Encode(b, m.modes);
   return totals;
 }
 
@@ -160,6 +187,7 @@ void AddTotals(const JobState& m, const Totals& totals, saved::JobStateBuilder* 
   out->add_handovers(totals.handovers);
   out->add_servers(totals.servers);
   out->add_pause(&pause);
+  out->add_modes(totals.modes);
   if (m.data) {
     out->add_data(&run_data);
   }
@@ -231,6 +259,9 @@ void DecodeTotals(Decoder& d, const saved::JobState& w, JobState* m) {
   DecodeHandovers(d, w.handovers(), &m->handovers);
   if (d.Present(w.servers(), "servers")) {
     Decode(d, *w.servers(), &m->servers);
+  }
+  if (d.Present(w.modes(), "modes")) {
+    Decode(d, *w.modes(), &m->modes);
   }
   if (w.pause() != nullptr) {
     m->pause = {w.pause()->is_on(), w.pause()->checkpoint()};

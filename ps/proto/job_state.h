@@ -211,6 +211,18 @@ struct PauseRecord {
   uint64_t checkpoint = 0;  // that has all that was done before; 0: not open yet
 };
 
+/// How the job trains. A switch: no train lease is granted any more, the steps under way end, the
+/// mode changes, and leases are granted again when every shard knows it.
+struct ModesState {
+  ModeChoice in_force;
+  ModeChoice wanted;
+  bool is_wanted_by_policy = false;
+  bool is_holding = false;           // train leases
+  Generation since;                  // the membership that told the shards of in_force
+  bool is_policy_over = false;       // train.mode_policy asks for nothing any more
+  std::vector<ModeSwitch> switches;  // that were made: the last ones
+};
+
 /// A checkpoint that exists.
 struct KeptCheckpoint {
   uint64_t checkpoint = 0;
@@ -303,6 +315,7 @@ struct JobState {
   std::vector<uint32_t> wanted;  // workers of each group of the config
   ServersState servers;
   PauseRecord pause;
+  ModesState modes;
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet
@@ -310,7 +323,7 @@ struct JobState {
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 6;
+inline constexpr uint32_t kJobStateVersion = 7;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

@@ -28,6 +28,8 @@ void ApplyMembership(const Membership& later, Membership* all) {
   }
   all->generation = later.generation;
   all->incarnation_max = later.incarnation_max;
+  all->mode = later.mode;
+  all->round = later.round;
   all->members.clear();
   for (const auto& [incarnation, member] : members) {
     all->members.push_back(member);

@@ -28,7 +28,8 @@ constexpr std::array<std::string_view, kMessageTypeMax> kTypeNames = {
     "Shutdown",       "StatusRequest",  "StatusReply",       "StopRequest",
     "StopReply",      "ShardAddresses", "CheckpointRequest", "CheckpointReport",
     "NoticeRequest",  "NoticeReply",    "RestoreFailed",     "ScaleRequest",
-    "ScaleReply",     "PauseRequest",   "PauseReply"};
+    "ScaleReply",     "PauseRequest",   "PauseReply",        "ModeRequest",
+    "ModeReply"};
 static_assert(!kTypeNames.back().empty());
 
 constexpr uint32_t kDepthMax = 16;

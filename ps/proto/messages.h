@@ -10,6 +10,7 @@
 #include "ps/base/tensor_spec.h"
 #include "ps/proto/frame.h"
 #include "ps/proto/job_config.h"
+#include "ps/proto/mode_messages.h"
 
 namespace ps::proto {
 
@@ -166,6 +167,8 @@ struct Membership {
   // Fenced ones whose last complete step is asked for; with a base: those fenced since.
   std::vector<Incarnation> resolve;
   std::vector<Incarnation> forgotten;  // with a base: nobody asks for these any more
+  ModeChoice mode;                     // in force from this generation on
+  uint64_t round = 0;                  // the last that was committed before
 };
 
 /// For each of Membership.resolve: its last step that is complete on this shard, 0 if none. The
@@ -400,8 +403,9 @@ struct LeaseGrant {
   uint32_t epoch = 0;  // from 0
   uint64_t begin = 0;
   uint64_t end = 0;
-  uint64_t round = 0;      // bsp; else 0
-  uint32_t minibatch = 0;  // samples of its steps, the last one's may be fewer; 0: JoinReply's
+  uint64_t round = 0;        // bsp; else 0
+  uint32_t minibatch = 0;    // samples of its steps, the last one's may be fewer; 0: JoinReply's
+  Mode mode = Mode::kAsync;  // that its steps are made in
 };
 
 /// One step that every shard has acknowledged.
@@ -645,6 +649,7 @@ struct JobStatus {
   double usd_spent = 0;          // by the job, at the prices that the config names
   double usd_per_hour = 0;       // of the machines that are held now
   std::vector<EventRow> events;  // the last ones; psctl adds them from the run's log
+  ModesStatus modes;
 };
 
 struct StatusRequest {};
@@ -695,13 +700,6 @@ struct ScaleReply {
   ServersStatus servers;
 };
 
-/// Train leases are granted no more, or again. Errors: kInvalidArgument (the run is ending).
-struct PauseRequest {
-  bool is_paused = false;
-};
-
-struct PauseReply {};
-
 // ---- All --------------------------------------------------------------------------------------
 
 /// The order is the wire's MessageType (index + 1): append only.
@@ -748,7 +746,9 @@ using Message = std::variant<
     ScaleRequest,
     ScaleReply,
     PauseRequest,
-    PauseReply>;
+    PauseReply,
+    ModeRequest,
+    ModeReply>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {

@@ -60,6 +60,7 @@ void CopyTotals(const JobState& from, JobState* to) {
   to->pause = from.pause;
   to->handovers = from.handovers;
   to->servers = from.servers;
+  to->modes = from.modes;
 }
 
 void CopyTimes(const JobState& from, JobState* to) {

@@ -49,6 +49,7 @@ Result<ChunkStore> ChunkStore::Make(
   ChunkStore store;
   store.parts_ = proto::ChunkParts(settings.frame_bytes);
   store.rule_ = RuleOf(settings.optimizer);
+  store.momentum_ = settings.optimizer.momentum;
   const int slot_count = kernels::OptimizerSlotCount(store.rule_);
   std::vector<int64_t> tensor_elements;
   for (const TensorSpec& tensor : setup.tensors) {

@@ -94,6 +94,9 @@ class ChunkStore {
 
   void FinishUpdate(size_t index) { ++chunks_[index].version; }
 
+  /// The momentum of updates from now on, as a factor of the config's. Requires: above 0.
+  void SetMomentumFactor(float factor) { rule_.momentum = momentum_ * factor; }
+
   /// Called with its index before each piece of an update of a chunk. Null: nobody is.
   void SetBeforeUpdate(std::function<void(size_t)> before_update) {
     before_update_ = std::move(before_update);
@@ -109,6 +112,7 @@ class ChunkStore {
   proto::ChunkParts parts_;
   size_t part_count_ = 0;
   kernels::OptimizerRule rule_;
+  float momentum_ = 0;  // of the config
   std::vector<Chunk> chunks_;
   uint64_t parameter_bytes_ = 0;
   std::function<void(size_t)> before_update_;

@@ -11,6 +11,13 @@ LrPolicy::LrPolicy(const proto::JobConfig& config) : kind_(config.train.lr_polic
     workers += group.count;
   }
   reference_workers_ = std::max(workers, 1.0);
+  mode_ = config.train.mode;
+  other_factor_ = config.train.switch_lr_factor;
+  if (other_factor_ == 0) {
+    // A round makes one step with the mean of the gradients, the others make one with each.
+    other_factor_ = mode_ == proto::Mode::kBsp ? 1 / reference_workers_ : reference_workers_;
+  }
+  momentum_factor_ = config.train.switch_momentum_factor;
   if (config.train.lr_ramp_steps > 0) {
     change_max_ = std::exp2(1.0 / config.train.lr_ramp_steps);
   }
@@ -32,7 +39,7 @@ double LrPolicy::Target(size_t workers) const {
   return 1;
 }
 
-double LrPolicy::Factor(size_t workers) const {
+double LrPolicy::FleetFactor(size_t workers) const {
   const double target = Target(workers);
   if (change_max_ == 0 || factor_ == 0) {
     return target;
@@ -40,11 +47,11 @@ double LrPolicy::Factor(size_t workers) const {
   return std::clamp(target, factor_ / change_max_, factor_ * change_max_);
 }
 
-double LrPolicy::FactorOf(size_t workers, uint64_t missed_steps) const {
+double LrPolicy::FactorOf(proto::Mode mode, size_t workers, uint64_t missed_steps) const {
   if (kind_ != proto::LrPolicy::kStaleness) {
-    return Factor(workers);
+    return Factor(mode, workers);
   }
-  return 1 / static_cast<double>(std::max<uint64_t>(missed_steps, 1));
+  return ModeFactor(mode) / static_cast<double>(std::max<uint64_t>(missed_steps, 1));
 }
 
 }  // namespace ps::server

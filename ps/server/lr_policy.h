@@ -7,21 +7,27 @@
 
 namespace ps::server {
 
-/// What train.lr_policy multiplies the scheduled learning rate with. A value: same steps, same
-/// factors. With one worker, as with kFixed, the factor is exactly 1, whatever the policy.
+/// What train.lr_policy multiplies the scheduled learning rate with, and what a mode of the other
+/// kind than the job's does. A value: same steps, same factors. With one worker, as with kFixed,
+/// the policy's factor is exactly 1.
 class LrPolicy {
  public:
   LrPolicy() = default;
   explicit LrPolicy(const proto::JobConfig& config);
 
-  /// Of a step that is made now, `workers` taking part.
-  double Factor(size_t workers) const;
+  /// Of a step that is made now, in `mode`, `workers` taking part.
+  double Factor(proto::Mode mode, size_t workers) const {
+    return ModeFactor(mode) * FleetFactor(workers);
+  }
 
   /// Of a push whose parameters had got `missed_steps` steps since its worker read them.
-  double FactorOf(size_t workers, uint64_t missed_steps) const;
+  double FactorOf(proto::Mode mode, size_t workers, uint64_t missed_steps) const;
+
+  /// Of the optimizer's momentum.
+  float MomentumFactor(proto::Mode mode) const { return IsOther(mode) ? momentum_factor_ : 1.0F; }
 
   /// The step was made: the next one goes on from its factor.
-  void OnStep(size_t workers) { factor_ = Factor(workers); }
+  void OnStep(size_t workers) { factor_ = FleetFactor(workers); }
 
   /// Between steps, to be saved: 0 before the first step.
   double state() const { return factor_; }
@@ -29,12 +35,25 @@ class LrPolicy {
   void Restore(double state) { factor_ = state; }
 
   /// Answers to a worker's pulls behind the one that its pushes were computed from.
-  size_t answers_behind() const { return answers_behind_; }
+  size_t answers_behind(proto::Mode mode) const {
+    return mode == proto::Mode::kAsync ? answers_behind_ : 0;
+  }
 
  private:
   double Target(size_t workers) const;
+  double FleetFactor(size_t workers) const;
+
+  /// Whether one of the job's mode and this one is bsp, and the other is not.
+  bool IsOther(proto::Mode mode) const {
+    return (mode == proto::Mode::kBsp) != (mode_ == proto::Mode::kBsp);
+  }
+
+  double ModeFactor(proto::Mode mode) const { return IsOther(mode) ? other_factor_ : 1; }
 
   proto::LrPolicy kind_ = proto::LrPolicy::kFixed;
+  proto::Mode mode_ = proto::Mode::kAsync;  // that the job's learning rate is of
+  double other_factor_ = 1;
+  float momentum_factor_ = 1;
   double reference_workers_ = 1;  // linear: the factor is 1 with so many
   double change_max_ = 0;         // of the factor in a step, as a factor; 0: any
   size_t answers_behind_ = 0;

@@ -81,6 +81,16 @@ void Roster::CountClocks() {
   }
 }
 
+void Roster::Level() {
+  for (const auto& [incarnation, member] : members_) {
+    floor_ = std::max(floor_, member.clock);
+  }
+  for (auto& [incarnation, member] : members_) {
+    member.clock = floor_;
+  }
+  CountClocks();
+}
+
 bool Roster::Advance(Member* member) {
   const uint64_t clock = member->clock++;
   if (!member->is_active) {

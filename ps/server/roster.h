@@ -105,6 +105,10 @@ class Roster {
   /// Answers for Membership.resolve of the present membership.
   std::vector<proto::MembershipAck::Resolved> Resolved() const;
 
+  /// All are at the same clock from now on, that of the fastest. Requires: nobody has a train
+  /// lease.
+  void Level();
+
   /// The member has completed one more step. Returns true when the slowest active member is not
   /// where it was.
   bool Advance(Member* member);

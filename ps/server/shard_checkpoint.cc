@@ -134,6 +134,7 @@ void ShardCore::EndLife() {
   model_answer_.reset();
   open_setup_.reset();
   due_checkpoint_.reset();
+  mode_ = proto::ModeChoice();
   round_ = 0;
   samples_done_ = 0;
   lr_policy_.Restore(0);

@@ -103,8 +103,8 @@ class ShardCore {
   // For the shell, tests and the simulation's checkers.
   bool is_set_up() const { return is_set_up_; }
 
-  /// What an outgoing connection must be able to hold: the config's queue, and two frames of pulls'
-  /// answers; in bsp two whole answers, since a commit does not wait until one has left.
+  /// What an outgoing connection must be able to hold: the config's queue, and two whole answers to
+  /// pulls, since a commit of bsp does not wait until one has left.
   uint64_t outgoing_bytes_max() const;
 
   /// Empty when the chunk is not this shard's.
@@ -233,7 +233,11 @@ class ShardCore {
   double JobFraction() const;
   uint64_t MissedSteps(const Member& member) const;
 
-  bool is_bsp() const { return settings_.mode == proto::Mode::kBsp; }
+  void TakeMode(const proto::Membership& membership);
+
+  bool is_bsp() const { return mode_.mode == proto::Mode::kBsp; }
+
+  bool is_ssp() const { return mode_.mode == proto::Mode::kSsp; }
 
   // Constant after construction.
   const ShardId shard_;
@@ -249,6 +253,8 @@ class ShardCore {
   uint64_t life_ = 0;  // 0: none has begun
   ShardSettings settings_;
   uint64_t total_samples_ = 0;
+
+  proto::ModeChoice mode_;  // in force; changes between two steps of anybody
 
   // The coordinator's connection.
   proto::PeerId coordinator_;

@@ -79,11 +79,11 @@ void ShardCore::StartPull(Member* member, Pull pull, TimePoint now, proto::Outbo
 }
 
 bool ShardCore::MayAnswer(const Member& member, const Pull& pull) const {
-  switch (settings_.mode) {
+  switch (mode_.mode) {
     case proto::Mode::kAsync:
       return true;
     case proto::Mode::kSsp:
-      return pull.is_evaluation || roster_.LeadOf(member) <= settings_.staleness_max;
+      return pull.is_evaluation || roster_.LeadOf(member) <= mode_.staleness_max;
     case proto::Mode::kBsp:
       return !commit_ && pull.min_round <= round_;  // never parts of two rounds
   }
@@ -184,8 +184,7 @@ void ShardCore::OnDrained(proto::PeerId peer, proto::Outbox* out) {
 }
 
 uint64_t ShardCore::outgoing_bytes_max() const {
-  const uint64_t answer_bytes = 2 * (is_bsp() ? store_.parameter_bytes() : settings_.frame_bytes);
-  return std::max(settings_.queue_bytes, answer_bytes);
+  return std::max({settings_.queue_bytes, 2 * store_.parameter_bytes(), 2 * settings_.frame_bytes});
 }
 
 void ShardCore::ReleasePulls(proto::Outbox* out) {

@@ -66,7 +66,7 @@ Status ShardCore::TakePush(const Call& call, proto::PushRequest& push) {
 
 /// Steps of all since the member read the parameters that its next push was computed from.
 uint64_t ShardCore::MissedSteps(const Member& member) const {
-  const size_t behind = lr_policy_.answers_behind();
+  const size_t behind = lr_policy_.answers_behind(mode_.mode);
   return member.reads > behind ? stats_.steps_applied - member.read_at[behind] : 0;
 }
 
@@ -78,7 +78,8 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
   intake->round = push.round;
   intake->samples = push.samples;
   intake->chunk_count = push.chunk_count;
-  const double policy = lr_policy_.FactorOf(roster_.members().size(), MissedSteps(*member));
+  const double policy =
+      lr_policy_.FactorOf(mode_.mode, roster_.members().size(), MissedSteps(*member));
   intake->lr =
       static_cast<float>(ScheduledLr(settings_.optimizer, JobFraction()) * weight * policy);
   intake->has_come.assign(store_.part_count(), false);

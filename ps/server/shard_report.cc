@@ -30,7 +30,8 @@ proto::ShardStats ShardCore::Stats() const {
   stats.staged_bytes = StagedBytes();
   stats.round = commit_ ? round_ - 1 : round_;
   const size_t workers = std::max<size_t>(roster_.members().size(), 1);
-  stats.lr = ScheduledLr(settings_.optimizer, JobFraction()) * lr_policy_.Factor(workers);
+  stats.lr =
+      ScheduledLr(settings_.optimizer, JobFraction()) * lr_policy_.Factor(mode_.mode, workers);
   for (const auto& [incarnation, member] : roster_.members()) {
     for (const auto& [chunk, parts] : member.intake.unfinished) {
       for (const StagedPart& part : parts) {
@@ -54,7 +55,7 @@ std::string ShardCore::WaitsFor(const Member& member, const Pull& pull) const {
   for (const auto& [incarnation, other] : roster_.members()) {
     const bool holds_back =
         other.is_active && (is_bsp() ? other.last_round < pull.min_round
-                                     : other.clock + settings_.staleness_max < member.clock);
+                                     : other.clock + mode_.staleness_max < member.clock);
     if (!holds_back || ++count > kNamesPerWaitMax) {
       continue;
     }
@@ -83,9 +84,8 @@ std::vector<proto::Wait> ShardCore::Waits(TimePoint now) const {
     wait.who = fmt::format("w{}", member.worker.value);
     wait.for_whom = WaitsFor(member, pull);
     wait.what =
-        is_bsp()
-            ? fmt::format("round {} at shard {}", pull.min_round, shard_.value)
-            : fmt::format("staleness bound {} at shard {}", settings_.staleness_max, shard_.value);
+        is_bsp() ? fmt::format("round {} at shard {}", pull.min_round, shard_.value)
+                 : fmt::format("staleness bound {} at shard {}", mode_.staleness_max, shard_.value);
     wait.since_s = Seconds(now - pull.since);
     wait.generation = pull.generation;
     waits.push_back(std::move(wait));

@@ -34,11 +34,34 @@ void ShardCore::OnMembership(const Call& call, const proto::Membership& membersh
       proto::MembershipAck{shard_, roster_.generation(), roster_.Resolved()});
 }
 
+/// Nobody has a train lease while the mode changes: no step is under way, no round is open, and the
+/// last one was committed here.
+void ShardCore::TakeMode(const proto::Membership& membership) {
+  store_.SetMomentumFactor(lr_policy_.MomentumFactor(membership.mode.mode));
+  if (membership.mode == mode_) {
+    return;
+  }
+  const bool was_bsp = is_bsp();
+  mode_ = membership.mode;
+  if (is_bsp() && !was_bsp) {
+    round_ = membership.round;  // what the parameters were restored from may be of an earlier one
+  }
+  if (was_bsp && !is_bsp()) {
+    staging_ = Staging();
+    due_checkpoint_.reset();
+  }
+  if (is_ssp()) {
+    roster_.Level();
+  }
+  log_->Info("mode", {{"mode", proto::ModeName(mode_.mode)}, {"round", round_}});
+}
+
 void ShardCore::TakeMembership(const proto::Membership& membership, proto::Outbox* out) {
   const std::optional<Roster::Change> change = roster_.Update(membership);
   if (!change) {
     return;
   }
+  TakeMode(membership);
   // A contribution that may still be committed is asked for until it is.
   for (const Incarnation incarnation : change->forgotten) {
     staging_.DropAll(incarnation);
@@ -170,7 +193,7 @@ void ShardCore::BeginCommit(const proto::CommitRound& commit, proto::Outbox* out
       member.fused.reset();
     }
   }
-  const double policy = lr_policy_.Factor(commit.contributions.size());
+  const double policy = lr_policy_.Factor(mode_.mode, commit.contributions.size());
   commit_.emplace(
       round_,
       static_cast<float>(ScheduledLr(settings_.optimizer, JobFraction()) * policy),

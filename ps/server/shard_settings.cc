@@ -11,8 +11,6 @@ ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
   settings.seed = config.train.seed;
   settings.optimizer = config.optimizer;
   settings.lr_policy = LrPolicy(config);
-  settings.mode = config.train.mode;
-  settings.staleness_max = config.train.staleness_max;
   settings.reference_minibatch = config.train.minibatch;
   settings.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;
   settings.queue_bytes = uint64_t{config.servers.queue_mib} << 20U;

@@ -57,7 +57,7 @@ inline constexpr proto::PeerId kShard(2);
 class WorkerCoreTest : public ::testing::Test {
  protected:
   void Begin(proto::Mode mode, bool overlap) {
-    host_.settings.mode = mode;
+    mode_ = mode;
     host_.settings.overlap = overlap;
     host_.settings.timing = proto::Timing::FromMaxDetect(milliseconds(2400));
     host_.settings.timing.orphan = seconds(20);
@@ -88,7 +88,7 @@ class WorkerCoreTest : public ::testing::Test {
   }
 
   proto::LeaseGrant Grant(uint64_t id, uint64_t begin, uint64_t end, uint64_t round = 0) {
-    return {Incarnation(4), LeaseId(id), proto::LeaseKind::kTrain, 0, begin, end, round};
+    return {Incarnation(4), LeaseId(id), proto::LeaseKind::kTrain, 0, begin, end, round, 0, mode_};
   }
 
   void FromCoordinator(proto::Message message) {
@@ -123,6 +123,7 @@ class WorkerCoreTest : public ::testing::Test {
   void Compute() { core_->OnComputed(host_.tasks.back().session, {2.0, 3, 0.01}, now_, &out_); }
 
   FakeHost host_;
+  proto::Mode mode_ = proto::Mode::kAsync;  // of grants
   RecordingOutbox out_;
   std::unique_ptr<WorkerCore> core_;
   TimePoint now_{seconds(100)};

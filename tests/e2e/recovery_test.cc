@@ -179,7 +179,6 @@ TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
   for (const auto& [change, why] : std::map<std::string, std::string>{
            {"model.name=cnn", "the checkpoint is of another model"},
            {"servers.chunk_kib=16", "servers.chunk_kib was "},
-           {"train.mode=bsp", "train.mode can't change from bsp or to it"},
            {"optimizer.kind=adam",
             "optimizer.kind, and whether there is momentum, have to stay"}}) {
     options.arguments = {"resume", place.path(), "--set", "train.overlap=false", change};

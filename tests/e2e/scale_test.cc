@@ -133,6 +133,59 @@ TEST_F(ScaleTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
 }
 
+TEST_F(ScaleTest, AJobIsPausedAndChangesItsModeAndNoStepIsLost) {
+  TrainRun run(job_, options_);
+  ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; }));
+  EXPECT_EQ(Psctl({"pause", run.Root()}).end, ProcessEnd{});
+  const auto paused = run.WaitFor([](const proto::JobStatus& s) {
+    return s.state == "paused" && s.detail.starts_with("checkpoint");
+  });
+  ASSERT_TRUE(paused.has_value());
+  const Output rounds = Psctl({"mode", "bsp", run.Root(), "--wait"});
+  EXPECT_EQ(rounds.end, ProcessEnd{}) << rounds.err;
+  EXPECT_NE(rounds.out.find("trains in mode bsp"), std::string::npos) << rounds.out;
+  EXPECT_EQ(run.Status()->samples_counted, paused->samples_counted);
+  EXPECT_EQ(Psctl({"continue", run.Root()}).end, ProcessEnd{});
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.round >= 3; }));
+  const Output bound = Psctl({"mode", "ssp:2", run.Root(), "--wait"});
+  EXPECT_EQ(bound.end, ProcessEnd{}) << bound.err;
+  EXPECT_EQ(Psctl({"mode", "sync", run.Root()}).end, ProcessEnd{2});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  run.ExpectExactLedger();
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["mode"].text(), "ssp:2");
+  ASSERT_EQ(summary["mode_switches"].size(), 2U);
+  EXPECT_EQ(summary["mode_switches"][0]["to"].text(), "bsp");
+  EXPECT_EQ(summary["mode_switches"][0]["samples"].number(), paused->samples_counted);
+  EXPECT_EQ(summary["steps_lost"].number(), 0);
+  EXPECT_EQ(summary["joins"].number(), 3) << "nobody leaves for it";
+}
+
+/// Without a word, as the worst of machines go.
+TEST_F(ScaleTest, AReplayTakesAndGivesWorkersAsItsTraceSays) {
+  job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})")
+      .Set("workers", R"([{"count": 3, "step_ms": 20}])")
+      .Write();
+  WriteText(job_.folder() + "/trace.csv", "0,3\n2000,2\n4000,1\n6000,3\n9000,3\n");
+  const Output replay = RunToEnd(
+      {.program = "psctl",
+       .arguments =
+           {"replay",
+            job_.folder() + "/trace.csv",
+            job_.path(),
+            "--speedup",
+            "1",
+            "--notice",
+            "none"},
+       .directory = job_.folder(),
+       .output_stem = job_.folder() + "/replay"},
+      kRunPatience);
+  EXPECT_EQ(replay.end, ProcessEnd{}) << replay.err;
+  EXPECT_NE(replay.out.find("revocations   2, "), std::string::npos) << replay.out;
+  EXPECT_NE(replay.out.find("replay.svg"), std::string::npos) << replay.out;
+}
+
 TEST_F(ScaleTest, LostWorkersAreReplacedAndAtTheirNotice) {
   TrainRun run(job_, options_);
   const auto status = run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; });

@@ -36,7 +36,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
       {WithLine(R"("train": {"epoch": 1})"),
        "job.json:2:11: unknown field \"epoch\" in train; allowed: epochs, seed, mode, "
        "staleness_max, minibatch, lease_steps, overlap, evaluate_every_epochs, on_divergence, "
-       "lr_policy, lr_ramp_steps, batch_policy; did "
+       "lr_policy, lr_ramp_steps, batch_policy, mode_policy, switch_at, switch_lr_factor, "
+       "switch_momentum_factor; did "
        "you mean \"epochs\"?"},
       {WithLine(R"("trian": {})"),
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, train, "
@@ -210,6 +211,9 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
       {WithLine(R"("train": {"overlap": true, "mode": "bsp"})"),
        "job.json:2:22: train.overlap is true in a mode that bounds how old the parameters "
        "of a step may be; allowed: false, or mode async"},
+      {WithLine(R"("train": {"mode_policy": "sync_switch"})"),
+       "job.json:2:26: train.mode_policy sync_switch begins in bsp; allowed: \"mode\": \"bsp\", or "
+       "mode_policy fixed"},
       {WithLine(R"("train": {"overlap": true}, "optimizer": {"clip_norm": 1})"),
        "job.json:2:22: train.overlap is true with optimizer.clip_norm, which needs the whole "
        "gradient first; allowed: false, or no clip_norm"},

@@ -235,6 +235,16 @@ TEST(JobConfigTest, EveryKindOfOptimizerAndModePrintsAndReadsBack) {
   }
 }
 
+TEST(JobConfigTest, AJobThatSwitchesToAsyncComputesWithOverlapThen) {
+  const JobConfig config =
+      ParseJobConfig(
+          kSmall, "job.json", {{"train.mode", "bsp"}, {"train.mode_policy", "sync_switch"}})
+          .value();
+  EXPECT_TRUE(config.train.overlap);
+  EXPECT_EQ(config.train.switch_at, kSyncSwitchKnee);
+  EXPECT_EQ(ParseJobConfig(PrintJobConfig(config), "printed.json").value(), config);
+}
+
 TEST(JobConfigTest, ResolvedConfigsBuiltByHandReadBack) {
   JobConfig config = ParseJobConfig(kSmall, "job.json").value();
   config.train.mode = Mode::kBsp;  // overlap stays true in the struct

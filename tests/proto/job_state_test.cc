@@ -97,6 +97,7 @@ JobState SampleState() {
   state.model = {true, "a file", "a problem"};
   filler.Fill(state.checkpoints);
   filler.Fill(state.servers);
+  filler.Fill(state.modes);
   return state;
 }
 
@@ -160,6 +161,7 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_TRUE(Same(back->kills, state.kills));
   EXPECT_TRUE(Same(back->handovers, state.handovers));
   EXPECT_TRUE(Same(back->servers, state.servers));
+  EXPECT_TRUE(Same(back->modes, state.modes));
   ASSERT_TRUE(back->data.has_value());
   EXPECT_TRUE(Same(*back->data, *state.data));
   EXPECT_TRUE(Same(back->meter, state.meter));

@@ -171,6 +171,21 @@ TEST(CommandLineTest, DrainTakesAWorker) {
   EXPECT_THAT(ErrorOf({"drain", "s1"}), HasSubstr("as in: psctl drain 3; got 's1'"));
 }
 
+TEST(CommandLineTest, ModesAreNamedAndSspMayHaveABound) {
+  using proto::Mode;
+  EXPECT_EQ(Parse<ModeCommand>({"mode", "bsp"}).wanted, (proto::ModeChoice{Mode::kBsp}));
+  EXPECT_EQ(Parse<ModeCommand>({"mode", "ssp"}).wanted, (proto::ModeChoice{Mode::kSsp, 3}));
+  const auto bounded = Parse<ModeCommand>({"mode", "ssp:7", "runs/a", "--wait"});
+  EXPECT_EQ(bounded.wanted, (proto::ModeChoice{Mode::kSsp, 7}));
+  EXPECT_EQ(bounded.job, "runs/a");
+  EXPECT_TRUE(bounded.is_waiting);
+  EXPECT_THAT(ErrorOf({"mode", "sync"}), HasSubstr("async, bsp, ssp or a staleness bound"));
+  EXPECT_THAT(ErrorOf({"mode", "bsp:2"}), HasSubstr("only ssp has a bound"));
+  EXPECT_THAT(ErrorOf({"mode", "ssp:0"}), HasSubstr("a whole number from 1 on"));
+  EXPECT_THAT(ErrorOf({"mode", "ssp:"}), HasSubstr("a whole number from 1 on"));
+  EXPECT_THAT(ErrorOf({"mode"}), HasSubstr("MODE"));
+}
+
 TEST(CommandLineTest, WatchingPausingAndReplaying) {
   EXPECT_EQ(Parse<TopCommand>({"top", "runs/a"}).job, "runs/a");
   EXPECT_TRUE(Parse<EventsCommand>({"events", "--follow", "--json"}).is_following);

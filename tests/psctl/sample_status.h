@@ -36,6 +36,8 @@ inline proto::JobStatus MakeStatus() {
   status.model_file = status.run_directory + "/model.safetensors";
   status.state = "training";
   status.mode = proto::Mode::kSsp;
+  status.modes.in_force = {proto::Mode::kSsp, 3};
+  status.modes.wanted = status.modes.in_force;
   status.epochs = 3;
   status.samples_total = 180'000;
   status.samples_counted = 86'400;

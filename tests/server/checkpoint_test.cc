@@ -196,7 +196,9 @@ TEST(CheckpointTest, BspWritesWhatARoundHasMade) {
   rig.Deliver(kCoordinator, proto::CommitRound{1, {{WorkerId(0), Incarnation(1), 1, 1}}});
   rig.RunDisk();
   EXPECT_EQ(rig.OnlyReport().code, StatusCode::kOk);
-  rig.Deliver(kCoordinator, rig.Later(2, 1));
+  proto::ShardSetup later = rig.Later(2, 1);
+  later.membership.round = 1;
+  rig.Deliver(kCoordinator, later);
   rig.RunDisk();
   EXPECT_THAT(rig.Values(), ElementsAre(0.5F, 0.5F, 0.5F));
   EXPECT_EQ(rig.core.Stats().round, 1U);

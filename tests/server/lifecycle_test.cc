@@ -195,18 +195,17 @@ TEST(ShardLifecycleTest, ItsOwnPauseIsNotTheCoordinatorsSilence) {
   EXPECT_TRUE(rig.core.is_shut_down());
 }
 
-TEST(ShardLifecycleTest, AConnectionHasRoomForTwoFramesOfAnswersOrInBspForTwoAnswers) {
-  const auto room = [](proto::Mode mode, uint64_t queue_bytes, uint64_t frame_bytes) {
-    ShardRig rig(mode);
+TEST(ShardLifecycleTest, AConnectionHasRoomForTwoAnswers) {
+  const auto room = [](uint64_t queue_bytes, uint64_t frame_bytes) {
+    ShardRig rig;
     rig.settings.queue_bytes = queue_bytes;
     rig.settings.frame_bytes = frame_bytes;
     rig.SetUp();
     return rig.core.outgoing_bytes_max();
   };
-  EXPECT_EQ(room(proto::Mode::kAsync, 10, 20), 40U);
-  EXPECT_EQ(room(proto::Mode::kAsync, 10, 1), 10U) << "a large chunk travels in parts";
-  EXPECT_EQ(room(proto::Mode::kAsync, 1000, 20), 1000U);
-  EXPECT_EQ(room(proto::Mode::kBsp, 10, 20), 56U);
+  EXPECT_EQ(room(10, 1), 56U) << "28 bytes of parameters";
+  EXPECT_EQ(room(10, 40), 80U);
+  EXPECT_EQ(room(1000, 20), 1000U);
 }
 
 TEST(ShardLifecycleTest, ChunksOfOthersHaveNoValuesHere) {

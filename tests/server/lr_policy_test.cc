@@ -13,8 +13,17 @@ namespace {
 
 using testing::ElementsAre;
 
-LrPolicy PolicyOf(proto::LrPolicy kind, uint32_t ramp_steps = 0, bool overlap = false) {
+constexpr proto::Mode kAsync = proto::Mode::kAsync;
+constexpr proto::Mode kSsp = proto::Mode::kSsp;
+constexpr proto::Mode kBsp = proto::Mode::kBsp;
+
+LrPolicy PolicyOf(
+    proto::LrPolicy kind,
+    uint32_t ramp_steps = 0,
+    bool overlap = false,
+    proto::Mode mode = kAsync) {
   proto::JobConfig config;
+  config.train.mode = mode;
   config.train.lr_policy = kind;
   config.train.lr_ramp_steps = ramp_steps;
   config.train.overlap = overlap;
@@ -26,11 +35,11 @@ TEST(LrPolicyTest, FollowsTheWorkersThatTakePartNotThoseThatAreConfigured) {
   const LrPolicy fixed = PolicyOf(proto::LrPolicy::kFixed);
   const LrPolicy linear = PolicyOf(proto::LrPolicy::kLinear);
   const LrPolicy sqrt_live = PolicyOf(proto::LrPolicy::kSqrtLive);
-  EXPECT_EQ(fixed.Factor(9), 1);
-  EXPECT_EQ(linear.Factor(4), 1);
-  EXPECT_EQ(linear.Factor(6), 1.5);
-  EXPECT_EQ(sqrt_live.Factor(1), 1);
-  EXPECT_EQ(sqrt_live.Factor(16), 0.25) << "of 4 configured";
+  EXPECT_EQ(fixed.Factor(kAsync, 9), 1);
+  EXPECT_EQ(linear.Factor(kAsync, 4), 1);
+  EXPECT_EQ(linear.Factor(kAsync, 6), 1.5);
+  EXPECT_EQ(sqrt_live.Factor(kAsync, 1), 1);
+  EXPECT_EQ(sqrt_live.Factor(kAsync, 16), 0.25) << "of 4 configured";
 }
 
 TEST(LrPolicyTest, ARampDoublesTheRateInSoManyStepsAndEndsAtTheTarget) {
@@ -38,7 +47,7 @@ TEST(LrPolicyTest, ARampDoublesTheRateInSoManyStepsAndEndsAtTheTarget) {
   linear.OnStep(4);
   EXPECT_EQ(linear.state(), 1) << "the first step has no past";
   for (int i = 1; i <= 4; ++i) {
-    EXPECT_NEAR(linear.Factor(8), std::exp2(i / 4.0), 1e-12);
+    EXPECT_NEAR(linear.Factor(kAsync, 8), std::exp2(i / 4.0), 1e-12);
     linear.OnStep(8);
   }
   linear.OnStep(8);
@@ -47,12 +56,32 @@ TEST(LrPolicyTest, ARampDoublesTheRateInSoManyStepsAndEndsAtTheTarget) {
   EXPECT_EQ(linear.state(), 1.75) << "near enough for one step";
 }
 
+/// A round of four workers makes one step with the mean of four gradients.
+TEST(LrPolicyTest, InAModeOfTheOtherKindAllWorkersTogetherMoveTheParametersAsFar) {
+  proto::JobConfig config;
+  config.workers = {{.count = 3}, {.count = 1}};
+  config.train.switch_momentum_factor = 0.75F;
+  const LrPolicy async(config);
+  EXPECT_EQ(async.Factor(kSsp, 4), 1);
+  EXPECT_EQ(async.Factor(kBsp, 4), 4);
+  EXPECT_EQ(async.MomentumFactor(kSsp), 1);
+  EXPECT_EQ(async.MomentumFactor(kBsp), 0.75F);
+  config.train.mode = kBsp;
+  config.train.lr_policy = proto::LrPolicy::kStaleness;
+  const LrPolicy bsp(config);
+  EXPECT_EQ(bsp.Factor(kBsp, 4), 1);
+  EXPECT_EQ(bsp.FactorOf(kAsync, 4, 2), 0.125);
+  EXPECT_EQ(bsp.FactorOf(kSsp, 4, 0), 0.25);
+  config.train.switch_lr_factor = 0.5F;
+  EXPECT_EQ(LrPolicy(config).Factor(kAsync, 4), 0.5) << "the job says so";
+}
+
 TEST(LrPolicyTest, AStalePushIsDividedByTheStepsThatItMissed) {
   const LrPolicy policy = PolicyOf(proto::LrPolicy::kStaleness);
-  EXPECT_EQ(policy.FactorOf(4, 0), 1);
-  EXPECT_EQ(policy.FactorOf(4, 1), 1);
-  EXPECT_EQ(policy.FactorOf(4, 8), 0.125);
-  EXPECT_EQ(PolicyOf(proto::LrPolicy::kFixed).FactorOf(4, 8), 1);
+  EXPECT_EQ(policy.FactorOf(kAsync, 4, 0), 1);
+  EXPECT_EQ(policy.FactorOf(kAsync, 4, 1), 1);
+  EXPECT_EQ(policy.FactorOf(kAsync, 4, 8), 0.125);
+  EXPECT_EQ(PolicyOf(proto::LrPolicy::kFixed).FactorOf(kAsync, 4, 8), 1);
 }
 
 TEST(LrPolicyTest, AShardCountsWhatAWorkerMissedFromItsLastPullOn) {
@@ -97,8 +126,8 @@ TEST(LrPolicyTest, ALostWorkerChangesTheRateOfTheNextPush) {
 }
 
 TEST(LrPolicyTest, ARoundsRateFollowsItsContributions) {
-  ShardRig rig(proto::Mode::kBsp);
-  rig.settings.lr_policy = PolicyOf(proto::LrPolicy::kLinear);
+  ShardRig rig(kBsp);
+  rig.settings.lr_policy = PolicyOf(proto::LrPolicy::kLinear, 0, false, kBsp);
   rig.SetUp();
   const auto contribute = [&rig](uint64_t incarnation, Step step, uint64_t round) {
     proto::PushRequest push = rig.WholeStep(incarnation, step, 1);

@@ -30,7 +30,7 @@ Result<proto::ShardHeartbeat> NextHeartbeat(ShardRig* rig) {
 
 TEST(ShardReportTest, AWaitForThousandsNamesAFew) {
   ShardRig rig(proto::Mode::kSsp);
-  rig.settings.staleness_max = 1;
+  rig.mode.staleness_max = 1;
   rig.setup.membership = rig.MembersUpTo(kMany);
   rig.SetUp();
   for (const Step step : {1U, 2U}) {
@@ -48,7 +48,7 @@ TEST(ShardReportTest, AWaitForThousandsNamesAFew) {
 
 TEST(ShardReportTest, ThousandsThatWaitFitIntoAHeartbeat) {
   ShardRig rig(proto::Mode::kSsp);
-  rig.settings.staleness_max = 1;
+  rig.mode.staleness_max = 1;
   rig.setup.membership = rig.MembersUpTo(kMany);
   rig.SetUp();
   for (uint32_t incarnation = 1; incarnation < kMany; ++incarnation) {

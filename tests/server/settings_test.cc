@@ -36,8 +36,6 @@ TEST(ShardSettingsTest, AreReadFromTheConfigThatWorkersGet) {
   ASSERT_TRUE(settings.ok()) << settings.status();
   EXPECT_EQ(settings->seed, 7U);
   EXPECT_EQ(settings->optimizer, config.optimizer);
-  EXPECT_EQ(settings->mode, proto::Mode::kSsp);
-  EXPECT_EQ(settings->staleness_max, 5U);
   EXPECT_EQ(settings->reference_minibatch, 32U);
   EXPECT_EQ(settings->frame_bytes, uint64_t{64} << 10);
   EXPECT_EQ(settings->queue_bytes, uint64_t{3} << 20);

@@ -37,7 +37,7 @@ void SentMessages::Send(proto::PeerId to, uint64_t request_id, proto::Message me
   all.push_back({to, request_id, std::move(message), std::move(values)});
 }
 
-ShardRig::ShardRig(proto::Mode mode)
+ShardRig::ShardRig(proto::Mode mode_in)
     : core(
           kShard,
           "host",
@@ -53,7 +53,7 @@ ShardRig::ShardRig(proto::Mode mode)
       {kThird, 3, 0, kShard},
       {kForeign, 5, 0, ShardId(0)}};
   settings.optimizer.lr = 1;
-  settings.mode = mode;
+  mode.mode = mode_in;
   setup.total_samples = 1000;
   setup.membership = MembersUpTo(3);
 }
@@ -69,6 +69,7 @@ proto::Membership ShardRig::MembersUpTo(uint32_t count) {
   proto::Membership membership;
   generation_ = Generation(generation_.value + 1);
   membership.generation = generation_;
+  membership.mode = mode;
   membership.incarnation_max = Incarnation(count);
   for (uint32_t i = 1; i <= count; ++i) {
     membership.members.push_back({WorkerId(i - 1), Incarnation(i), true});

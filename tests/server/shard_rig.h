@@ -88,7 +88,7 @@ struct Answer {
 /// a push of one sample subtracts its gradient.
 class ShardRig {
  public:
-  explicit ShardRig(proto::Mode mode = proto::Mode::kAsync);
+  explicit ShardRig(proto::Mode mode_in = proto::Mode::kAsync);
   ShardRig(const ShardRig&) = delete;
   ShardRig& operator=(const ShardRig&) = delete;
 
@@ -96,6 +96,7 @@ class ShardRig {
   void SetUp();
 
   ShardSettings settings;
+  proto::ModeChoice mode;  // of memberships
   proto::ShardSetup setup;
   TimePoint now{std::chrono::seconds(100)};
   SentMessages sent;

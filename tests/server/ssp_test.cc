@@ -14,7 +14,8 @@ class SspTest : public ::testing::Test {
   SspTest() : rig_(proto::Mode::kSsp) {}
 
   void SetUp() override {
-    rig_.settings.staleness_max = 1;
+    rig_.mode.staleness_max = 1;
+    rig_.setup.membership = rig_.MembersUpTo(3);
     rig_.SetUp();
     Step(1, 1);
     Step(1, 2);

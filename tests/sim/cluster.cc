@@ -111,13 +111,12 @@ Cluster::Cluster(const Scenario& scenario)
       source_(&scenario_),
       sink_file_(scenario),
       oracle_(
-          {scenario.mode,
-           scenario.staleness_max,
-           scenario.epochs,
+          {scenario.epochs,
            scenario.train_samples,
            uint64_t{scenario.frame_kib} << 10U,
            scenario.overlap,
            scenario.goes_back(),
+           scenario.mode == proto::Mode::kBsp && scenario.mode_switches == 0,
            [this](uint32_t tensor, int64_t element) {
              return SimulatedValue(scenario_, tensor, element);
            }}),
@@ -292,6 +291,9 @@ void Cluster::OnSend(const Network::Passage& passage, const proto::Message& mess
 
 void Cluster::BeforeDelivery(const Network::Passage& passage, const proto::Message& message) {
   faults_.OnMessage(passage.to, passage.end, message);
+  if (const auto* grant = std::get_if<proto::LeaseGrant>(&message); grant != nullptr) {
+    oracle_.OnGrant(*grant);
+  }
   if (servers_.Find(passage.to) == nullptr) {
     return;
   }

@@ -24,6 +24,9 @@ constexpr Duration kUntilSomethingIsThere = std::chrono::milliseconds(50);
 /// More than there are chunks in some jobs.
 constexpr uint64_t kServersMax = 5;
 
+/// Of a job: long enough for a checkpoint, and for most that happens meanwhile.
+constexpr uint64_t kPauseMsMax = 1500;
+
 /// Shards and workers look for the coordinator for longer.
 constexpr uint64_t kRestartMsMax = 400;
 
@@ -110,6 +113,8 @@ void Faults::Begin() {
   Plan(scenario.server_kills_with_damage, &Faults::DamageAndKillServer);
   Plan(scenario.scales, &Faults::ScaleOne);
   Plan(scenario.server_scales, &Faults::ScaleServers);
+  Plan(scenario.mode_switches, &Faults::SwitchMode);
+  Plan(scenario.job_pauses, &Faults::PauseJob);
   if (scenario.scales > 0) {
     world_.queue->After(scenario.disturbed_for, [this] { ScaleTo(world_.scenario->workers); });
   }
@@ -357,6 +362,23 @@ void Faults::ScaleServers() {
   const auto servers = static_cast<int32_t>(1 + world_.random->Below(kServersMax));
   world_.log->Info("scale", {{"servers", servers}});
   world_.ask(proto::ScaleRequest{{{"", servers, false, true}}});
+}
+
+void Faults::SwitchMode() {
+  proto::ModeChoice wanted;
+  wanted.mode = static_cast<proto::Mode>(world_.random->Below(3));
+  if (wanted.mode == proto::Mode::kSsp) {
+    wanted.staleness_max = 1 + static_cast<uint32_t>(world_.random->Below(3));
+  }
+  world_.log->Info("mode_asked", {{"mode", proto::ModeText(wanted)}});
+  world_.ask(proto::ModeRequest{wanted});
+}
+
+void Faults::PauseJob() {
+  world_.log->Info("pause_asked");
+  world_.ask(proto::PauseRequest{true});
+  const auto how_long = std::chrono::milliseconds(1 + world_.random->Below(kPauseMsMax));
+  world_.queue->After(how_long, [this] { world_.ask(proto::PauseRequest{false}); });
 }
 
 Status Faults::CheckDisk(checkpoint::Operation operation, const std::string& directory) const {

@@ -120,6 +120,8 @@ class Faults {
   void ScaleOne();
   void ScaleTo(uint64_t workers);
   void ScaleServers();
+  void SwitchMode();
+  void PauseJob();
   void OnServerMessage(int node, const proto::Message& message);
 
   void ArmKill() { ++armed_.kills; }

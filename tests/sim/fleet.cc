@@ -36,7 +36,6 @@ void Fleet::Run(Process* process) {
   options.core.join.pid = process->pid;
   options.core.timing = proto::Timing::FromMaxDetect(kSimulatedMaxDetect);
   options.core.seed = scenario.seed * 100 + static_cast<uint64_t>(process->pid);
-  options.settings.mode = scenario.mode;
   options.settings.overlap = scenario.overlap;
   options.settings.frame_bytes = scenario.frame_kib << 10U;
   options.settings.timing = options.core.timing;

@@ -31,7 +31,7 @@ bool Oracle::MayKnow(const Life& life, Incarnation incarnation) const {
   return era == eras_.end() || era->second == life.number;
 }
 
-/// bsp: whether all chunks are of one version, in the life that the worker takes part in.
+/// bsp: whether all chunks are of one round, in the life that the worker takes part in.
 bool Oracle::IsOfOneRound(
     Incarnation incarnation,
     const client::ChunkLayout& layout,
@@ -39,22 +39,27 @@ bool Oracle::IsOfOneRound(
   const auto has = [&](const Life& life, const client::ChunkLayout::Chunk& chunk, Version version) {
     const auto known = life.parameters.history.find(chunk.key);
     return known != life.parameters.history.end() && MayKnow(life, incarnation) &&
-           version >= life.begin.at(chunk.key) && version < known->second.size() &&
+           version < known->second.size() &&
            std::memcmp(
                known->second[version]->data(),
                parameters.data() + chunk.offset,
                chunk.element_count * sizeof(float)) == 0;
   };
-  for (Version version = rounds_.size() + 1; version > 0; --version) {
-    if (std::ranges::all_of(layout.chunks(), [&](const auto& chunk) {
-          return std::ranges::any_of(lives_.at(chunk.shard), [&](const auto& life) {
-            return has(*life, chunk, version - 1);
-          });
-        })) {
-      return true;
+  std::set<uint64_t> rounds;
+  for (const auto& life : lives_.at(layout.chunks().front().shard)) {
+    for (const auto& [round, versions] : life->rounds) {
+      rounds.insert(round);
     }
   }
-  return false;
+  return std::any_of(rounds.rbegin(), rounds.rend(), [&](uint64_t round) {
+    return std::ranges::all_of(layout.chunks(), [&](const auto& chunk) {
+      return std::ranges::any_of(lives_.at(chunk.shard), [&](const auto& life) {
+        const auto versions = life->rounds.find(round);
+        return versions != life->rounds.end() && versions->second.contains(chunk.key) &&
+               has(*life, chunk, versions->second.at(chunk.key));
+      });
+    });
+  });
 }
 
 /// Whether a part of a chunk had these values in a life, since the worker's own last step in it.
@@ -83,10 +88,27 @@ bool Oracle::IsKnown(
              });
 }
 
+void Oracle::OnGrant(const proto::LeaseGrant& grant) {
+  if (grant.kind == proto::LeaseKind::kTrain) {
+    grants_[grant.incarnation][grant.lease] = grant;
+  }
+}
+
+/// By the lease that its newest step is of.
+proto::Mode Oracle::ModeOfStep(Incarnation incarnation) const {
+  const StepRecord& step = steps_.at({incarnation, started_.at(incarnation)});
+  const auto& grants = grants_.at(incarnation);
+  const auto lease = std::find_if(grants.rbegin(), grants.rend(), [&](const auto& entry) {
+    const proto::LeaseGrant& grant = entry.second;
+    return grant.epoch == step.epoch && grant.begin <= step.begin && step.end <= grant.end;
+  });
+  return lease == grants.rend() ? proto::Mode::kAsync : lease->second.mode;
+}
+
 void Oracle::CheckParameters(
     Incarnation incarnation, const client::ChunkLayout& layout, std::span<const float> parameters) {
   const std::string name = "incarnation " + std::to_string(incarnation.value);
-  if (options_.mode == proto::Mode::kBsp) {
+  if (ModeOfStep(incarnation) == proto::Mode::kBsp) {
     if (!IsOfOneRound(incarnation, layout, parameters)) {
       Violation(name + " computes with parameters that are of no round");
     }
@@ -123,11 +145,38 @@ void Oracle::OnMembership(int node, const proto::Membership& membership) {
   TakeMembership(process.life, membership);
 }
 
+Oracle::Versions Oracle::Parameters::NewestVersions() const {
+  Versions versions;
+  for (const auto& [key, values] : history) {
+    versions[key] = values.size() - 1;
+  }
+  return versions;
+}
+
+/// Nobody has a train lease then: rounds go on where they were, and under ssp all are level.
+void Oracle::TakeMode(Life* life, const proto::ModeChoice& before) {
+  const proto::ModeChoice& now = life->membership.mode;
+  if (now.mode == proto::Mode::kBsp && before.mode != proto::Mode::kBsp) {
+    life->parameters.round = life->membership.round;
+    life->rounds[life->parameters.round] = life->parameters.NewestVersions();
+  }
+  if (now.mode == proto::Mode::kSsp && now != before) {
+    for (const auto& [incarnation, clock] : life->clocks) {
+      life->floor = std::max(life->floor, clock);
+    }
+    for (auto& [incarnation, clock] : life->clocks) {
+      clock = life->floor;
+    }
+  }
+}
+
 void Oracle::TakeMembership(Life* life, const proto::Membership& membership) {
   if (membership.generation <= life->generation) {
     return;
   }
+  const proto::ModeChoice mode = life->membership.mode;
   proto::ApplyMembership(membership, &life->membership);
+  TakeMode(life, mode);
   life->generation = membership.generation;
   std::set<Incarnation> members;
   std::set<Incarnation> active;
@@ -187,7 +236,7 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
       CheckChunk(process.shard, life, chunk.key);
       continue;
     }
-    if (options_.mode == proto::Mode::kBsp) {
+    if (life.membership.mode.mode == proto::Mode::kBsp) {
       Violation("a push changed a chunk under bsp: " + Name(id));
       continue;
     }
@@ -276,7 +325,11 @@ void Oracle::AfterCommit(int node, const proto::CommitRound& commit) {
       history.push_back(std::move(values));
     }
     CheckChunk(process.shard, *process.life, key);
+    for (const auto& c : commit.contributions) {
+      ever_applied_[{c.incarnation, c.step}].insert(key);
+    }
   }
+  process.life->rounds[commit.round] = parameters.NewestVersions();
 }
 
 /// Who has begun a step that is not counted yet computes for the open round, unless it is leaving.
@@ -351,14 +404,15 @@ void Oracle::OnPullRequest(int node, const proto::PullRequest& pull) {
 void Oracle::OnPullReply(int node, Incarnation to) {
   const Process& process = processes_.at(node);
   Life& life = *process.life;
-  if (options_.mode != proto::Mode::kSsp || !life.active.contains(to) || life.is_evaluation[to]) {
+  const proto::ModeChoice& mode = life.membership.mode;
+  if (mode.mode != proto::Mode::kSsp || !life.active.contains(to) || life.is_evaluation[to]) {
     return;
   }
   uint64_t slowest = life.clocks[to];
   for (const Incarnation i : life.active) {
     slowest = std::min(slowest, life.clocks[i]);
   }
-  if (life.clocks[to] - slowest > options_.staleness_max) {
+  if (life.clocks[to] - slowest > mode.staleness_max) {
     Violation(
         "incarnation " + std::to_string(to.value) + " was served by shard " +
         std::to_string(process.shard.value) + " while " +

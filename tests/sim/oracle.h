@@ -67,9 +67,10 @@ class ShardView {
 /// - where all servers go back together, they begin from one checkpoint, nothing of who took part
 ///   before changes a parameter after, and who takes part after computes with nothing of before;
 /// - a round has one gradient of everybody who computes for it (bsp);
-/// - what a worker computes with has been on the shards, in whatever life: in bsp all of it in one
-///   round, in the other modes every chunk, and of a large one every part, in one version, with the
-///   worker's own steps (without overlap);
+/// - a step is made in the mode of its lease, and what a worker computes with has been on the
+/// shards,
+///   in whatever life: in bsp all of it in one round, in the other modes every chunk, and of a
+///   large one every part, in one version, with the worker's own steps (without overlap);
 /// - a pull that passes the staleness bound is within it, by the oracle's own clocks (ssp);
 /// and at the end that the counted steps tile every epoch: each sample exactly once; that those
 /// which a shard has lost with an earlier life were reported as undone; and, where all servers go
@@ -80,13 +81,12 @@ class ShardView {
 class Oracle {
  public:
   struct Options {
-    proto::Mode mode = proto::Mode::kAsync;
-    uint32_t staleness_max = 0;
     uint32_t epochs = 0;
     uint64_t train_samples = 0;
     uint64_t frame_bytes = 0;
     bool overlap = false;
-    bool goes_back = false;  // all servers together
+    bool goes_back = false;    // all servers together, whenever one is lost
+    bool is_only_bsp = false;  // no other mode is ever in force
     std::function<float(uint32_t tensor, int64_t element)> initial_value;
   };
 
@@ -101,6 +101,9 @@ class Oracle {
       Incarnation incarnation,
       const client::ChunkLayout& layout,
       std::span<const float> parameters);
+
+  /// The worker gets it.
+  void OnGrant(const proto::LeaseGrant& grant);
 
   // A server's process, by messages.
   void BeforePush(int node, const proto::PushRequest& push);
@@ -140,6 +143,9 @@ class Oracle {
  private:
   using Values = std::shared_ptr<const std::vector<float>>;
 
+  /// Of all chunks, between two rounds of bsp.
+  using Versions = std::map<ChunkKey, Version>;
+
   /// What a shard has of the training, and a checkpoint of it.
   struct Parameters {
     std::map<ChunkKey, std::vector<Values>> history;          // by version, the newest last
@@ -147,6 +153,8 @@ class Oracle {
     std::set<StepId> complete;                                // applied to all
     std::map<std::pair<Incarnation, ChunkKey>, Version> own;  // after a worker's newest update
     uint64_t round = 0;
+
+    Versions NewestVersions() const;
   };
 
   /// A shard from a set-up that begins anew to the next one.
@@ -154,15 +162,16 @@ class Oracle {
     uint64_t number = 0;
     const ShardView* view = nullptr;
     Parameters parameters;
-    std::map<ChunkKey, Version> begin;    // versions that it began with
+    Versions begin;                       // that it began with
+    std::map<uint64_t, Versions> rounds;  // bsp: after each of them
     std::map<Incarnation, Step> counted;  // before it began
     proto::Membership membership;         // all of it, from what came
     Generation generation;
     std::set<Incarnation> members;
     std::set<Incarnation> active;
     std::map<Incarnation, uint64_t> clocks;
-    uint64_t floor = 0;                  // of the active ones' clocks, at the newest membership
-    std::map<ChunkKey, Version> before;  // of the push under way
+    uint64_t floor = 0;  // of the active ones' clocks, at the newest membership
+    Versions before;     // of the push under way
     std::map<Incarnation, bool> is_evaluation;  // of the newest pull
     std::map<uint64_t, Parameters> snapshots;   // by checkpoint, on their way to the disk
   };
@@ -186,8 +195,10 @@ class Oracle {
       ShardId shard, const proto::Placement& placement, uint64_t checkpoint) const;
   Life* BeginLife(int node, const proto::ShardSetup& setup);
   void NoteReturn(ShardId shard, const proto::ShardSetup& setup);
+  proto::Mode ModeOfStep(Incarnation incarnation) const;
   bool MayKnow(const Life& life, Incarnation incarnation) const;
   void TakeMembership(Life* life, const proto::Membership& membership);
+  static void TakeMode(Life* life, const proto::ModeChoice& before);
   void CheckChunk(ShardId shard, const Life& life, ChunkKey key);
   bool IsKnown(
       const Life& life,
@@ -215,7 +226,8 @@ class Oracle {
   std::map<std::pair<uint64_t, ShardId>, Parameters> parts_;     // on the disk, by checkpoint
   std::map<StepId, std::set<ChunkKey>> ever_applied_;            // in any life (async, ssp)
   std::map<StepId, StepRecord> steps_;
-  std::map<Incarnation, Step> started_;  // the newest step
+  std::map<Incarnation, Step> started_;                                 // the newest step
+  std::map<Incarnation, std::map<LeaseId, proto::LeaseGrant>> grants_;  // to train
   /// By life and number.
   std::map<std::pair<uint64_t, uint64_t>, std::vector<proto::CommitRound::Contribution>> rounds_;
   std::pair<uint64_t, uint64_t> commit_sent_;  // life and number of the newest

@@ -332,7 +332,7 @@ void Oracle::CheckFinalState(const proto::JobState& job, bool is_stopped) {
     return;
   }
   CheckTiles(job, is_stopped);
-  if (is_stopped && options_.mode == proto::Mode::kBsp) {
+  if (is_stopped && job.modes.in_force.mode == proto::Mode::kBsp) {
     return;  // what counts in the open round is never committed when a run is ended at once
   }
   CheckAllCount(job, is_stopped);
@@ -381,8 +381,7 @@ void Oracle::CheckAllCount(const proto::JobState& job, bool is_stopped) {
     const auto era = eras_.find(id.first);
     const bool is_undone = options_.goes_back && era != eras_.end() && era->second < life;
     const bool may_be_left_over =
-        is_stopped ||
-        (options_.goes_back ? is_undone && options_.mode != proto::Mode::kBsp : was_lost);
+        is_stopped || (options_.goes_back ? is_undone && !options_.is_only_bsp : was_lost);
     if (is_counted != is_complete && (is_counted || !may_be_left_over)) {
       Violation(
           "step " + std::to_string(id.second) + " of incarnation " +

@@ -17,6 +17,8 @@ constexpr uint64_t kReturns = uint64_t{0x1a} << 32U;
 constexpr uint64_t kFleets = uint64_t{0x2b} << 32U;
 /// The same for the servers that are wanted.
 constexpr uint64_t kServerScales = uint64_t{0x3c} << 32U;
+/// The same for modes that change, and for jobs that are paused.
+constexpr uint64_t kModeChanges = uint64_t{0x4d} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -117,6 +119,11 @@ void DrawFleet(Random* random, Scenario* s) {
   s->has_few_seats = random->Chance(0.15);
 }
 
+void DrawModes(Random* random, Scenario* s) {
+  s->mode_switches = random->Chance(0.4) ? 1 + static_cast<uint32_t>(random->Below(4)) : 0;
+  s->job_pauses = random->Chance(0.25) ? 1 + static_cast<uint32_t>(random->Below(3)) : 0;
+}
+
 void DrawCheckpoints(Random* random, Scenario* s) {
   s->checkpoint_every = std::chrono::milliseconds(100 + random->Below(900));
   s->checkpoint_keep = 1 + static_cast<uint32_t>(random->Below(3));
@@ -182,6 +189,7 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.train.minibatch = 1;  // so that a push weighs its samples, and sums stay exact
   config.train.lease_steps = 3;
   config.train.overlap = scenario.overlap;
+  config.train.switch_lr_factor = 1;  // likewise
   config.servers.count = scenario.shards;
   config.servers.chunk_kib = scenario.chunk_kib;
   config.servers.frame_kib = scenario.frame_kib;
@@ -249,6 +257,8 @@ Scenario RandomScenario(uint64_t seed) {
   if (s.has_checkpoints() && server_scales.Chance(0.5)) {
     s.server_scales = 1 + static_cast<uint32_t>(server_scales.Below(3));
   }
+  Random modes(seed ^ kModeChanges);
+  DrawModes(&modes, &s);
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
   return s;
 }

@@ -85,6 +85,8 @@ struct Scenario {
   uint32_t scales = 0;         // of the fleet, up, down, or by one worker; is_replacing only
   bool has_few_seats = false;  // one more than workers
   uint32_t server_scales = 0;  // `psctl scale servers=N`; with checkpoints only
+  uint32_t mode_switches = 0;  // `psctl mode`, to whichever
+  uint32_t job_pauses = 0;     // `psctl pause`, and `psctl continue` a while later
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, messages are late or repeated,
@@ -97,7 +99,10 @@ struct Scenario {
 
   bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
 
-  bool goes_back() const { return mode == proto::Mode::kBsp || is_consistent; }
+  /// All servers together, whenever one is lost: in no mode that the run may get into, one alone.
+  bool goes_back() const {
+    return is_consistent || (mode == proto::Mode::kBsp && mode_switches == 0);
+  }
 
   bool may_lose_servers() const {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
@@ -163,6 +168,8 @@ void ForEachField(S& s, const Visit& visit) {
   visit("scales", s.scales);
   visit("has_few_seats", s.has_few_seats);
   visit("server_scales", s.server_scales);
+  visit("mode_switches", s.mode_switches);
+  visit("job_pauses", s.job_pauses);
   visit("disturbed_for", s.disturbed_for);
 }
 

@@ -114,6 +114,36 @@ TEST(SimulationTest, ChunksMoveToAnotherNumberOfServersWhateverDies) {
   EXPECT_GE(moves, 12U);
 }
 
+/// People change the mode and pause the job, while workers, servers and coordinators die. Where
+/// nothing else happens, nothing is lost.
+TEST(SimulationTest, TheModeChangesAndTheJobIsPausedWhateverDies) {
+  size_t switches = 0;
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
+      Scenario scenario = Quiet(mode);
+      scenario.seed = seed;
+      scenario.train_samples = 400;
+      scenario.mode_switches = 4;
+      scenario.job_pauses = seed % 2;
+      scenario.is_consistent = seed % 3 == 0;
+      scenario.disturbed_for = std::chrono::seconds(1);
+      const Outcome quiet = Simulate(scenario);
+      switches += quiet.job.modes.switches.size();
+      EXPECT_EQ(quiet.job.steps_lost, 0U) << seed;
+      ExpectOk(scenario);
+      scenario.checkpoint_every = std::chrono::milliseconds(200);
+      scenario.server_detect = std::chrono::milliseconds(2400);
+      scenario.server_kills = seed % 2;
+      scenario.server_kills_at_checkpoint = seed % 3 == 0 ? 1 : 0;
+      scenario.kills = seed % 3;
+      scenario.notices = seed % 2;
+      scenario.restarts = seed % 4;
+      ExpectOk(scenario);
+    }
+  }
+  EXPECT_GE(switches, 20U);
+}
+
 /// The last epoch's evaluation is all that is left, and the last worker is lost.
 TEST(SimulationTest, AWorkerIsStartedForAnEvaluationThatIsLeft) {
   Scenario s;

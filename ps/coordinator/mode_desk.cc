@@ -1,0 +1,153 @@
+#include "ps/coordinator/mode_desk.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ps::coordinator {
+namespace {
+
+constexpr uint32_t kStalenessMax = 1000000;  // as train.staleness_max
+
+}  // namespace
+
+proto::ModeChoice FirstMode(const proto::JobConfig& config) {
+  const bool is_ssp = config.train.mode == proto::Mode::kSsp;
+  return {config.train.mode, is_ssp ? config.train.staleness_max : 0};
+}
+
+Status CheckModesState(const proto::ModesState& modes, Generation generation) {
+  const auto is_sane = [](const proto::ModeChoice& mode) {
+    return mode.mode == proto::Mode::kSsp || mode.staleness_max == 0;
+  };
+  const bool are_switches_sane =
+      modes.switches.size() <= kModeSwitchesMax &&
+      std::ranges::all_of(modes.switches, [&](const proto::ModeSwitch& made) {
+        return is_sane(made.to) && std::isfinite(made.at_s);
+      });
+  return is_sane(modes.in_force) && is_sane(modes.wanted) && are_switches_sane &&
+                 modes.since <= generation
+             ? Status::Ok()
+             : Status::Corruption("the modes make no sense");
+}
+
+void ModeDesk::On(const Call& call, const proto::ModeRequest& message) {
+  if (!job_->HasRole(call, proto::Role::kControl)) {
+    return;
+  }
+  if (const Status status = CheckWanted(message.wanted); !status.ok()) {
+    job_->Refuse(call, status.code(), std::string(status.message()));
+    return;
+  }
+  Want(message.wanted, false);
+  job_->edit.modes.is_policy_over = true;  // whoever asks knows better
+  Advance(call);
+  job_->Reply(call, proto::ModeReply{job_->ModesNow()});
+}
+
+Status ModeDesk::CheckWanted(const proto::ModeChoice& wanted) const {
+  if (job_->state.phase >= JobPhase::kStopping) {
+    return Status::InvalidArgument("the run is ending");
+  }
+  const bool is_ssp = wanted.mode == proto::Mode::kSsp;
+  if (is_ssp ? wanted.staleness_max == 0 || wanted.staleness_max > kStalenessMax
+             : wanted.staleness_max != 0) {
+    return Status::InvalidArgument(
+        is_ssp ? fmt::format(
+                     "a staleness bound of {}; allowed: 1 to {}, or mode bsp",
+                     wanted.staleness_max,
+                     kStalenessMax)
+               : "only ssp has a staleness bound");
+  }
+  uint64_t workers = 0;
+  for (const uint32_t count : job_->state.wanted) {
+    workers += count;
+  }
+  const uint64_t room = job_->RoundRoom(job_->shards.largest_bytes());
+  if (wanted.mode == proto::Mode::kBsp && job_->shards.are_all_ready() && workers > room) {
+    return Status::InvalidArgument(fmt::format(
+        "under bsp the shards have room for the gradients of {} workers, and {} are wanted; use "
+        "more servers or fewer workers (psctl scale), or resume with a larger servers.queue_mib",
+        room,
+        workers));
+  }
+  return Status::Ok();
+}
+
+void ModeDesk::Want(const proto::ModeChoice& wanted, bool is_policy) {
+  proto::ModesState& modes = job_->edit.modes;
+  if (wanted == modes.wanted) {
+    return;
+  }
+  job_->log->Info(
+      "mode_wanted",
+      {{"mode", proto::ModeText(wanted)},
+       {"mode_before", proto::ModeText(modes.in_force)},
+       {"by", is_policy ? "train.mode_policy" : "request"}});
+  modes.wanted = wanted;
+  modes.is_wanted_by_policy = is_policy;
+}
+
+/// Sync-Switch: what a synchronous beginning gives is got by then, and the rest need not wait.
+void ModeDesk::FollowPolicy() {
+  const proto::TrainConfig& train = job_->options.config.train;
+  if (train.mode_policy != proto::ModePolicy::kSyncSwitch || job_->state.modes.is_policy_over) {
+    return;
+  }
+  const double due = double{train.switch_at} * static_cast<double>(job_->ledger.samples_total());
+  if (static_cast<double>(job_->ledger.samples_counted()) >= due) {
+    job_->edit.modes.is_policy_over = true;
+    Want({proto::Mode::kAsync, 0}, true);
+  }
+}
+
+/// Nothing else that holds leases, or that depends on the mode, is under way.
+bool ModeDesk::MayBegin() const {
+  return job_->state.handovers.empty() && !job_->state.servers.is_moving &&
+         job_->shards.are_all_ready() && !checkpoints_->is_open();
+}
+
+void ModeDesk::Advance(const Call& call) {
+  if (job_->state.phase != JobPhase::kTraining) {
+    return;
+  }
+  FollowPolicy();
+  const proto::ModesState& modes = job_->state.modes;
+  if (modes.wanted == modes.in_force) {
+    if (modes.is_holding && job_->membership.IsAcknowledged(modes.since)) {
+      job_->edit.modes.is_holding = false;
+    }
+    return;
+  }
+  if (!MayBegin()) {
+    return;
+  }
+  job_->edit.modes.is_holding = true;
+  if (job_->is_idle() && !job_->membership.has_unresolved()) {
+    Switch(call);
+  }
+}
+
+void ModeDesk::Switch(const Call& call) {
+  proto::ModesState& modes = job_->edit.modes;
+  job_->log->Info(
+      "mode_switched",
+      {{"mode", proto::ModeText(modes.wanted)},
+       {"mode_before", proto::ModeText(modes.in_force)},
+       {"by", modes.is_wanted_by_policy ? "train.mode_policy" : "request"},
+       {"samples_counted", job_->ledger.samples_counted()}});
+  modes.in_force = modes.wanted;
+  // Under ssp a member counts for the bound when it gets its first lease.
+  job_->membership.SetAllActive(!job_->is_ssp());
+  modes.since = job_->membership.generation();
+  const double at_s = job_->training_began ? Seconds(call.now - *job_->training_began) : 0;
+  modes.switches.push_back(
+      {modes.in_force, at_s, job_->ledger.samples_counted(), modes.is_wanted_by_policy});
+  if (modes.switches.size() > kModeSwitchesMax) {
+    modes.switches.erase(modes.switches.begin());
+  }
+  leases_->TrackAll();
+}
+
+}  // namespace ps::coordinator

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "ps/coordinator/checkpoint_desk.h"
+#include "ps/coordinator/job.h"
+#include "ps/coordinator/lease_desk.h"
+
+namespace ps::coordinator {
+
+/// Of the switches that were made, so many are remembered.
+inline constexpr size_t kModeSwitchesMax = 64;
+
+/// Changes the mode while the job trains: a person asks for it, or train.mode_policy does. No train
+/// lease is granted any more. When the last one is done and no round is open, nothing of the old
+/// mode is under way anywhere, since a step counts when every shard has it. Then the mode changes,
+/// with a membership that tells the shards, and leases are granted again when every shard has
+/// acknowledged it. All of it is part of the job's state, so it outlasts a coordinator, and a job
+/// that goes back to a checkpoint stays in the mode in force.
+class ModeDesk {
+ public:
+  ModeDesk(Job* job, CheckpointDesk* checkpoints, LeaseDesk* leases)
+      : job_(job), checkpoints_(checkpoints), leases_(leases) {}
+
+  void On(const Call& call, const proto::ModeRequest& message);
+  /// Does the next thing, before leases are granted.
+  void Advance(const Call& call);
+
+ private:
+  Status CheckWanted(const proto::ModeChoice& wanted) const;
+  void Want(const proto::ModeChoice& wanted, bool is_policy);
+  void FollowPolicy();
+  bool MayBegin() const;
+  void Switch(const Call& call);
+
+  Job* const job_;
+  CheckpointDesk* const checkpoints_;
+  LeaseDesk* const leases_;
+};
+
+/// The one that a job begins in.
+proto::ModeChoice FirstMode(const proto::JobConfig& config);
+
+/// Errors: kCorruption.
+Status CheckModesState(const proto::ModesState& modes, Generation generation);
+
+}  // namespace ps::coordinator
