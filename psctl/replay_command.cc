@@ -15,6 +15,7 @@
 #include <set>
 #include <utility>
 
+#include "provisioner/fleet/local_process.h"
 #include "ps/base/file.h"
 #include "ps/base/random.h"
 #include "ps/base/text.h"
@@ -147,13 +148,19 @@ class Replayer {
     return AskToScale(run_, {change}).status();
   }
 
+  /// Workers that somebody started by hand, here or elsewhere, are no machines of the trace.
+  bool IsOfTrace(const proto::WorkerRow& row) const {
+    return row.incarnation != Incarnation() && !row.is_gone() && row.state != "draining" &&
+           IsWorkerOf(row.pid, run_.root, row.worker);
+  }
+
   Status Change(uint32_t from, uint32_t to, const proto::JobStatus& status) {
     if (to > from) {
       return Scale({"", static_cast<int32_t>(to), false});
     }
     std::vector<proto::WorkerRow> present;
-    std::ranges::copy_if(status.workers, std::back_inserter(present), [](const auto& row) {
-      return row.incarnation != Incarnation() && !row.is_gone() && row.state != "draining";
+    std::ranges::copy_if(status.workers, std::back_inserter(present), [this](const auto& row) {
+      return IsOfTrace(row);
     });
     for (uint32_t i = to; i < from; ++i) {
       if (present.empty()) {
@@ -174,7 +181,7 @@ class Replayer {
       const Duration grace =
           std::max<Duration>(kGraceMin, FromSeconds(command_.notice_s / command_.scale.speedup));
       GiveNotice(run_, worker.worker, false, grace).status().Ignore("it left by itself");
-    } else if (worker.pid > 0) {
+    } else {
       ::kill(static_cast<pid_t>(worker.pid), SIGKILL);
     }
     return Scale({worker.type, -1, true});
@@ -212,6 +219,11 @@ Status CheckReplayed(const proto::JobConfig& config) {
         "launch.launcher=local and leave the fields of the other launcher out");
   }
   return Status::Ok();
+}
+
+bool IsWorkerOf(int64_t pid, const std::string& run_root, WorkerId seat) {
+  return provisioner::ArgumentOf(pid, "--seat") == std::to_string(seat.value) &&
+         provisioner::ArgumentOf(pid, "--log-file").starts_with(run_root + "/");
 }
 
 Result<double> SecondsOfUnit(const std::string& unit) {

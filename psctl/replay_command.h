@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "ps/base/ids.h"
 #include "ps/proto/job_config.h"
 #include "psctl/console.h"
 #include "psctl/replay_trace.h"
@@ -23,6 +25,10 @@ struct ReplayCommand {
 /// Whether workers of the job are processes of this machine, which a replay can kill. Errors:
 /// kInvalidArgument.
 Status CheckReplayed(const proto::JobConfig& config);
+
+/// Whether the process is the worker that the run in `run_root` has started for the seat. A pid
+/// that a worker tells may be of another machine, and another process here.
+bool IsWorkerOf(int64_t pid, const std::string& run_root, WorkerId seat);
 
 /// Seconds of "ms", "s" or "h". Errors: kInvalidArgument.
 Result<double> SecondsOfUnit(const std::string& unit);

@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "ps/base/file.h"
 #include "ps/base/random.h"
@@ -115,6 +119,34 @@ TEST(ReplayCommandTest, WorkersOfOtherMachinesAreNotReplayed) {
     EXPECT_THAT(
         std::string(CheckReplayed(config).message()), HasSubstr("launch.launcher is not local"));
   }
+}
+
+TEST(ReplayCommandTest, AProcessIsKnownByWhatItWasStartedForNotByItsPid) {
+  std::string words[] = {
+      "sh", "-c", "echo; read line", "--seat", "3", "--log-file", "/runs/a/logs/w3"};
+  std::vector<char*> arguments;
+  for (std::string& word : words) {
+    arguments.push_back(word.data());
+  }
+  arguments.push_back(nullptr);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[0], 1);
+  pid_t pid = 0;
+  ASSERT_EQ(::posix_spawn(&pid, "/bin/sh", &actions, nullptr, arguments.data(), environ), 0);
+  ::posix_spawn_file_actions_destroy(&actions);
+  char sign = 0;
+  ASSERT_EQ(::read(ends[1], &sign, 1), 1) << "until then it may have no words yet";
+  EXPECT_TRUE(IsWorkerOf(pid, "/runs/a", WorkerId(3)));
+  EXPECT_FALSE(IsWorkerOf(pid, "/runs/a", WorkerId(4)));
+  EXPECT_FALSE(IsWorkerOf(pid, "/runs/b", WorkerId(3)));
+  EXPECT_FALSE(IsWorkerOf(::getpid(), "/runs/a", WorkerId(3))) << "some process of this machine";
+  ::close(ends[1]);
+  ::close(ends[0]);
+  EXPECT_EQ(::waitpid(pid, nullptr, 0), pid);
 }
 
 /// Workers 0 and 1 take part in MakeStatus.
