@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,13 +31,6 @@ struct Sizes {
   uint32_t width = 0;   // of the two large layers
   double before_s = 0;  // how long the rate without a move is measured
 };
-
-void Require(bool holds, const std::string& what) {
-  if (!holds) {
-    std::cerr << "bench_move: " << what << "\n";
-    std::exit(1);
-  }
-}
 
 /// What the run said at a moment.
 struct Look {
@@ -159,7 +151,7 @@ double CopyBySocket(size_t bytes) {
 
 int Run(const BenchArguments& arguments) {
   const Sizes sizes = arguments.is_tiny ? Sizes{64, 0.3} : Sizes{9600, 5};
-  Table table({"codec", "what", "median", "MAD", "least", "most", "unit"});
+  SampleTable table;
   for (const std::string codec : {"none", "zstd"}) {
     if (!arguments.Wants(codec)) {
       continue;
@@ -180,22 +172,12 @@ int Run(const BenchArguments& arguments) {
       over_disk.values.push_back(move.took_s / CopyByDisk(static_cast<size_t>(bytes)));
       over_socket.values.push_back(move.took_s / CopyBySocket(static_cast<size_t>(bytes)));
     }
-    const auto add = [&](const std::string& what, const Samples& samples, const char* unit) {
-      table.Add(
-          {codec,
-           what,
-           Fixed(samples.Median(), 2),
-           Fixed(samples.Deviation(), 2),
-           Fixed(samples.Least(), 2),
-           Fixed(samples.Most(), 2),
-           unit});
-    };
-    add("from the request to a step on 3 servers", took, "s");
-    add("longest time without a step meanwhile", stalled, "s");
-    add("longest time without a step before", step, "s");
-    add("steps per second meanwhile, of before", throughput, "%");
-    add("the time, over a copy of the moved bytes by the disk", over_disk, "times");
-    add("the time, over a copy of them by a socket", over_socket, "times");
+    table.Add(codec + ": from the request to a step on 3 servers", took, "s");
+    table.Add(codec + ": longest time without a step meanwhile", stalled, "s");
+    table.Add(codec + ": longest time without a step before", step, "s");
+    table.Add(codec + ": steps per second meanwhile, of before", throughput, "%");
+    table.Add(codec + ": the time, over a copy of the moved bytes by the disk", over_disk, "times");
+    table.Add(codec + ": the time, over a copy of them by a socket", over_socket, "times");
   }
   table.Print();
   return testing::Test::HasFailure() ? 1 : 0;
