@@ -137,6 +137,9 @@ void ModeDesk::Switch(const Call& call) {
        {"mode_before", proto::ModeText(modes.in_force)},
        {"by", modes.is_wanted_by_policy ? "train.mode_policy" : "request"},
        {"samples_counted", job_->ledger.samples_counted()}});
+  if (modes.wanted.mode == proto::Mode::kBsp) {
+    job_->rounds.Skip();  // a worker that got no lease meanwhile still has those of the last round
+  }
   modes.in_force = modes.wanted;
   // Under ssp a member counts for the bound when it gets its first lease.
   job_->membership.SetAllActive(!job_->is_ssp());

@@ -70,6 +70,11 @@ void Rounds::Commit() {
   contributed_ = 0;
 }
 
+void Rounds::Skip() {
+  PS_CHECK(is_empty() && is_commit_acknowledged()) << "round " << open_round();
+  ++state_->committed;
+}
+
 Result<bool> Rounds::OnAck(const proto::CommitAck& ack, uint32_t shard_count) {
   if (ack.round > state_->committed) {
     return Status::InvalidArgument(

@@ -52,6 +52,11 @@ class Rounds {
   /// Commits the open round and opens the next. Requires: is_settled(), is_commit_acknowledged().
   void Commit();
 
+  /// The parameters have changed otherwise than by rounds: a number without commit stands for what
+  /// they are now, so that nobody takes those of the last round for them. Requires: is_empty(),
+  /// is_commit_acknowledged().
+  void Skip();
+
   /// The newest commit, until every shard has acknowledged it.
   const std::optional<proto::CommitRound>& commit() const { return state_->commit; }
 

@@ -49,7 +49,7 @@ Status ServersDesk::CheckWanted(int64_t servers) const {
     return Status::InvalidArgument(
         "the run makes no checkpoints (checkpoint.enabled), and servers take over from one");
   }
-  if (!job_->is_bsp()) {
+  if (!job_->needs_round_room()) {
     return Status::Ok();
   }
   const proto::Placement placement =

@@ -70,7 +70,7 @@ TEST_F(ModeSwitchTest, TheNextLeasesAreOfTheNewModeWhenTheStepsUnderWayAreDone) 
   TakeGrants();
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(grants_[i].mode, Mode::kBsp);
-    EXPECT_EQ(grants_[i].round, 1U);
+    EXPECT_EQ(grants_[i].round, 2U);
   }
   ASSERT_EQ(this->modes().switches.size(), 1U);
   EXPECT_EQ(this->modes().switches[0].samples, 60U);
@@ -111,8 +111,9 @@ TEST_F(BspModeSwitchTest, ARoundUnderWayIsCommittedAndRoundsGoOnWhereTheyWere) {
   AskAndGet({Mode::kBsp});
   Round();
   TakeGrants();
-  EXPECT_EQ(harness_.shards[0].membership.round, 2U);
-  EXPECT_EQ(grants_[0].round, 3U);
+  EXPECT_EQ(harness_.shards[0].membership.round, 3U)
+      << "nobody takes what round 2 left for what is there now";
+  EXPECT_EQ(grants_[0].round, 4U);
   for (size_t i = 0; i < workers_.size(); ++i) {
     harness_.Work(&workers_[i], grants_[i]);
   }

@@ -357,6 +357,31 @@ TEST(FoundTest, StepsThatAreCountedForOneWhoIsGoneAndThatAServerLostAreUndone) {
   ExpectOk(s);
 }
 
+/// A worker that got no lease while the job was in ssp computed the first step of bsp with what the
+/// last round before had left.
+TEST(FoundTest, WhoGotNoLeaseInAnotherModeComputesWithTheParametersOfNow) {
+  Scenario s;
+  s.seed = 2600001239;
+  s.mode = proto::Mode::kBsp;
+  s.staleness_max = 3;
+  s.overlap = false;
+  s.shards = 3;
+  s.workers = 5;
+  s.epochs = 1;
+  s.train_samples = 235;
+  s.chunk_kib = 3;
+  s.partitions = 2;
+  s.hangs = 1;
+  s.pauses = 3;
+  s.extra_joins = 3;
+  s.restarts = 3;
+  s.is_replacing = true;
+  s.scales = 2;
+  s.mode_switches = 3;
+  s.disturbed_for = Duration(3044000000);
+  ExpectOk(s);
+}
+
 /// The only checkpoint is damaged, so the run fails; a server that lacks its values was asked for
 /// the model for ever.
 TEST(FoundTest, ARunEndsWhenNoCheckpointCanBeRestored) {
