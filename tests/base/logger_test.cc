@@ -16,6 +16,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/base/temporary_folder.h"
 
 namespace ps {
 namespace {
@@ -48,28 +49,22 @@ class FixedTime final : public TimeSource {
   int64_t unix_us = 0;
 };
 
-/// A file name of this process alone, removed at the end.
+/// A file of that name, which need not exist yet.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& name)
-      : path_(::testing::TempDir() + "/spotps_" + std::to_string(::getpid()) + "_" + name) {}
-
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  ~TemporaryFile() {
-    std::error_code error;
-    std::filesystem::remove(path_, error);
-  }
+  explicit TemporaryFile(const std::string& name) : path_(folder_ / name) {}
 
   const std::string& path() const { return path_; }
 
-  std::string Read() const {
-    std::ifstream in(path_);
+  std::string Read() const { return ReadText(path_); }
+
+  static std::string ReadText(const std::string& path) {
+    std::ifstream in(path);
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   }
 
  private:
+  TemporaryFolder folder_;
   std::string path_;
 };
 
@@ -220,22 +215,21 @@ TEST(FileSinkTest, AnExistingFileIsAppendedTo) {
 
 TEST(FileSinkTest, AFullFileIsKeptOnceAndBeginsAnewWithALineThatSaysSo) {
   const TemporaryFile file("full");
-  const TemporaryFile before("full.1");
+  const std::string before = file.path() + ".1";
   Result<std::unique_ptr<LogSink>> sink = MakeFileSink(file.path(), LogLevel::kDebug, 100);
   ASSERT_TRUE(sink.ok()) << sink.status();
   const std::string line(39, 'a');
   (*sink)->Write(LogLevel::kInfo, line + "\n");
   (*sink)->Write(LogLevel::kInfo, line + "\n");
-  EXPECT_FALSE(std::filesystem::exists(before.path()));
+  EXPECT_FALSE(std::filesystem::exists(before));
   (*sink)->Write(LogLevel::kInfo, "third line that does not fit\n");
-  EXPECT_EQ(before.Read(), line + "\n" + line + "\n");
-  const std::string name = std::filesystem::path(before.path()).filename().string();
+  EXPECT_EQ(TemporaryFile::ReadText(before), line + "\n" + line + "\n");
   EXPECT_EQ(
       file.Read(),
-      "level=info event=log_begins_anew limit_bytes=100 before=" + name +
-          "\nthird line that does not fit\n");
+      "level=info event=log_begins_anew limit_bytes=100 before=full.1\n"
+      "third line that does not fit\n");
   (*sink)->Write(LogLevel::kInfo, "fourth line that does not fit\n");
-  EXPECT_THAT(before.Read(), HasSubstr("third line")) << "the older half is gone";
+  EXPECT_THAT(TemporaryFile::ReadText(before), HasSubstr("third line")) << "the older half is gone";
   EXPECT_THAT(file.Read(), EndsWith("fourth line that does not fit\n"));
 }
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "checkpoint/rocksdb_storage.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/job_journal.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/bench/harness.h"
 
 namespace ps::bench {
@@ -57,10 +57,7 @@ struct Worker {
 class JournalOnDisk {
  public:
   JournalOnDisk() {
-    std::string path = (std::filesystem::temp_directory_path() / "spotps-bench.XXXXXX").string();
-    PS_CHECK(::mkdtemp(path.data()) != nullptr);
-    folder_ = path;
-    auto journal = coordinator::JobJournal::Open(*storage_, folder_, "boot", &NullLogger());
+    auto journal = coordinator::JobJournal::Open(*storage_, folder_.path(), "boot", &NullLogger());
     PS_CHECK(journal.ok()) << journal.status();
     journal_ = std::move(journal).value();
   }
@@ -71,13 +68,12 @@ class JournalOnDisk {
   ~JournalOnDisk() {
     PS_CHECK(journal_->failures() == 0) << journal_->trouble();
     journal_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   coordinator::JobJournal* get() const { return journal_.get(); }
 
  private:
-  std::string folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<checkpoint::Storage> storage_ = checkpoint::MakeRocksDbStorage();
   std::unique_ptr<coordinator::JobJournal> journal_;
 };

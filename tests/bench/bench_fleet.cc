@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/bench/harness.h"
 #include "tests/e2e/train_run.h"
 
@@ -53,7 +54,7 @@ uint64_t CountedOf(const proto::JobStatus& status, uint32_t seat) {
 
 /// A worker trains; another comes and goes beside it.
 Guest ComeAndGo(uint32_t times) {
-  const e2e::TempDir folder;
+  const TemporaryFolder folder;
   Job job(folder.path());
   job.SetData(60000, 1000)
       .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")
@@ -98,7 +99,7 @@ struct Crowd {
 };
 
 Crowd ScaleUpAndDown(uint32_t workers) {
-  const e2e::TempDir folder;
+  const TemporaryFolder folder;
   Job job(folder.path());
   job.SetData(60000, 1000)
       .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ps/base/buffer.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/bench/disk.h"
 #include "tests/bench/harness.h"
 #include "tests/bench/raw_loop.h"
@@ -83,7 +84,7 @@ struct Move {
 
 /// One server's parameters and momentum move to two more.
 Move MoveServers(const Sizes& sizes, const std::string& codec) {
-  const e2e::TempDir folder;
+  const TemporaryFolder folder;
   Job job(folder.path());
   const std::string large = R"({"kind": "linear", "out": )" + std::to_string(sizes.width) + "}";
   job.SetData(4096, 100)

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ps/base/unique_fd.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/bench/harness.h"
 #include "tests/e2e/train_run.h"
 
@@ -50,7 +51,7 @@ double SecondsToNextSample(TrainRun* run) {
 
 /// Samples per second of a run that is looked at for `seconds`.
 double Rate(const std::string& checkpoint, double seconds) {
-  const e2e::TempDir folder;
+  const TemporaryFolder folder;
   Job job(folder.path());
   job.Set("model", R"({"name": "cnn"})")
       .SetData(60000, 1000)
@@ -71,7 +72,7 @@ double Rate(const std::string& checkpoint, double seconds) {
 /// Seconds from SIGKILL of the coordinator to the next counted sample, which follows a lease or a
 /// report that another coordinator took.
 double KillCoordinator(uint32_t workers) {
-  const e2e::TempDir folder;
+  const TemporaryFolder folder;
   Job job(folder.path());
   job.SetData(60000, 1000)
       .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")
@@ -134,7 +135,7 @@ struct ServerKill {
 
 /// One server with all parameters is killed.
 ServerKill KillServer(uint32_t width) {
-  const e2e::TempDir folder;
+  const TemporaryFolder folder;
   Job job(folder.path());
   const std::string large = R"({"kind": "linear", "out": )" + std::to_string(width) + "}";
   job.SetData(4096, 100)

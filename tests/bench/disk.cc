@@ -1,7 +1,6 @@
 #include "tests/bench/disk.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -23,25 +22,16 @@ UniqueFd OpenRaw(const Folder& folder, int flags) {
 
 }  // namespace
 
-Folder::Folder() : path_((fs::temp_directory_path() / "bench-checkpoint-XXXXXX").string()) {
-  PS_CHECK(::mkdtemp(path_.data()) != nullptr) << path_;
-}
-
-Folder::~Folder() {
-  std::error_code error;
-  fs::remove_all(path_, error);
-}
-
 uint64_t Folder::bytes() const {
   uint64_t sum = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(path_)) {
+  for (const auto& entry : fs::recursive_directory_iterator(path())) {
     sum += entry.is_regular_file() ? entry.file_size() : 0;
   }
   return sum;
 }
 
 void Folder::Forget() const {
-  for (const auto& entry : fs::recursive_directory_iterator(path_)) {
+  for (const auto& entry : fs::recursive_directory_iterator(path())) {
     const UniqueFd fd(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
     PS_CHECK(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0 || !fd.is_open());
   }

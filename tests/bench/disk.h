@@ -5,26 +5,17 @@
 #include <span>
 #include <string>
 
+#include "tests/base/temporary_folder.h"
+
 namespace ps::bench {
 
-/// A folder of the temporary ones, with all that is in it.
-class Folder {
+class Folder : public TemporaryFolder {
  public:
-  Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder();
-
-  const std::string& path() const { return path_; }
-
   /// Of all files.
   uint64_t bytes() const;
 
   /// What was read or written of it is read from the disk again.
   void Forget() const;
-
- private:
-  std::string path_;
 };
 
 /// The yardstick: these bytes, one after another, in one file that is synced at its end.

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "ps/base/file.h"
+#include "tests/base/temporary_folder.h"
 
 namespace ps::checkpoint {
 namespace {
@@ -21,13 +22,7 @@ using ::testing::HasSubstr;
 
 class SafetensorsTest : public ::testing::Test {
  protected:
-  SafetensorsTest() {
-    std::string pattern = ::testing::TempDir() + "safetensors-XXXXXX";
-    root_ = ::mkdtemp(pattern.data());
-    path_ = root_ + "/model.safetensors";
-  }
-
-  ~SafetensorsTest() override { fs::remove_all(root_); }
+  SafetensorsTest() { path_ = root_ / "model.safetensors"; }
 
   /// A writer of the two tensors.
   SafetensorsWriter Create(ElementType type) {
@@ -45,7 +40,7 @@ class SafetensorsTest : public ::testing::Test {
 
   std::vector<std::string> Files() const {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(root_)) {
+    for (const auto& entry : fs::directory_iterator(root_.path())) {
       names.push_back(entry.path().filename());
     }
     return names;
@@ -60,7 +55,7 @@ class SafetensorsTest : public ::testing::Test {
 
   void PutFile(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
 
-  std::string root_;
+  TemporaryFolder root_;
   std::string path_;
   const std::vector<TensorSpec> tensors_ = [] {
     TensorSpec matrix;
@@ -152,7 +147,7 @@ TEST_F(SafetensorsTest, AnOlderFileStaysUntilTheNewOneIsComplete) {
 
 TEST_F(SafetensorsTest, AFolderThatIsNotThereIsNamed) {
   const auto writer =
-      SafetensorsWriter::Create(root_ + "/no/model", tensors_, ElementType::kF32, {});
+      SafetensorsWriter::Create(root_ / "no/model", tensors_, ElementType::kF32, {});
   EXPECT_EQ(writer.status().code(), StatusCode::kIo);
   EXPECT_THAT(std::string(writer.status().message()), HasSubstr("/no/model"));
   EXPECT_EQ(SafetensorsReader::Open(path_).status().code(), StatusCode::kNotFound);

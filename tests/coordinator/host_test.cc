@@ -7,6 +7,7 @@
 #include "checkpoint/memory_storage.h"
 #include "ps/base/file.h"
 #include "ps/coordinator/coordinator_host.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/coordinator/harness.h"
 
 namespace ps::coordinator {
@@ -25,23 +26,19 @@ class Nobody final : public net::EndpointHandler {
 class CoordinatorHostTest : public ::testing::Test {
  protected:
   CoordinatorHostTest() {
-    std::string path = (std::filesystem::temp_directory_path() / "spotps-host.XXXXXX").string();
-    folder_ = ::mkdtemp(path.data()) == nullptr ? "" : path;
     options_.job = SmallJob();
     options_.job.config.fleet.max_detect_s = 0.5F;
     options_.job.config.run.listen = "127.0.0.1";
     options_.token = "secret";
-    options_.control_path = folder_ + "/control";
+    options_.control_path = folder_ / "control";
   }
-
-  ~CoordinatorHostTest() override { std::filesystem::remove_all(folder_); }
 
   /// A server that ends before it was ready ends the job.
   void LoseAServer(CoordinatorHost* host) {
     host->OnProcessExited({proto::ProcessKind::kServer, 0, 0, "exited with code 1", true, ""});
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
   CoordinatorHost::Options options_;
   FakeFleet fleet_;
   Nobody nobody_;
@@ -103,7 +100,7 @@ TEST_F(CoordinatorHostTest, TheSecondRequestToStopChangesNothing) {
 }
 
 TEST_F(CoordinatorHostTest, APlaceThatHoldsNoSocketIsNamedWithTheRemedy) {
-  options_.control_path = folder_ + "/missing/control";
+  options_.control_path = folder_ / "missing/control";
   CoordinatorHost host(options_, &NullLogger());
   const Result<uint32_t> port = host.Listen();
   ASSERT_FALSE(port.ok());

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/base/temporary_folder.h"
+
 namespace ps::coordinator {
 namespace {
 
@@ -16,13 +18,7 @@ using ::testing::HasSubstr;
 
 class ModelFileTest : public ::testing::Test {
  protected:
-  ModelFileTest() {
-    std::string pattern = ::testing::TempDir() + "model-XXXXXX";
-    root_ = ::mkdtemp(pattern.data());
-    path_ = root_ + "/model.safetensors";
-  }
-
-  ~ModelFileTest() override { fs::remove_all(root_); }
+  ModelFileTest() { path_ = root_ / "model.safetensors"; }
 
   static Status OutcomeOf(ModelFileSink* sink) {
     std::optional<Status> outcome;
@@ -33,7 +29,7 @@ class ModelFileTest : public ::testing::Test {
   }
 
   const std::vector<TensorSpec> tensors_ = {{"w", {2, 2}}, {"b", {1}}};
-  std::string root_;
+  TemporaryFolder root_;
   std::string path_;
 };
 
@@ -71,11 +67,11 @@ TEST_F(ModelFileTest, WhatIsAbandonedLeavesNothing) {
   ASSERT_TRUE(sink.Begin({}).ok());
   ASSERT_TRUE(sink.Write(1, 0, std::vector<float>{5}).ok());
   sink.Abandon();
-  EXPECT_TRUE(fs::is_empty(root_));
+  EXPECT_TRUE(fs::is_empty(root_.path()));
 }
 
 TEST_F(ModelFileTest, AFolderThatIsGoneIsAnError) {
-  ModelFileSink sink(root_ + "/no/model", tensors_);
+  ModelFileSink sink(root_ / "no/model", tensors_);
   EXPECT_EQ(sink.Begin({}).code(), StatusCode::kIo);
 }
 

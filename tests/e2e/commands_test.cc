@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/e2e/socket.h"
 #include "tests/e2e/train_run.h"
 
@@ -47,7 +48,7 @@ TEST_F(CommandTest, StatusWithoutANameFindsTheRunFromAnywhere) {
   MakeEndless();
   TrainRun run(job_);
   ASSERT_TRUE(run.WaitForSamples(256).has_value());
-  const TempDir elsewhere;
+  const TemporaryFolder elsewhere;
   const Output output = Psctl({"status"}, elsewhere.path());
   EXPECT_EQ(output.end, ProcessEnd{}) << output.err;
   EXPECT_THAT(output.out, HasSubstr(job_.name()));

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/e2e/train_run.h"
 #include "tests/provisioner/fleet/cluster_script.h"
 
@@ -56,7 +57,7 @@ class ElsewhereTest : public E2eTest {
     EXPECT_EQ(::kill(static_cast<pid_t>(old_pid), 0), -1);
   }
 
-  TempDir place_folder_;
+  TemporaryFolder place_folder_;
   provisioner::ClusterScript place_;
   TrainRun::Options options_;
 };

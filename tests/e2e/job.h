@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/e2e/process.h"
 
 namespace ps::e2e {
@@ -50,7 +51,7 @@ class E2eTest : public testing::Test {
  protected:
   void SetUp() override;
 
-  TempDir folder_;
+  TemporaryFolder folder_;
   Job job_{folder_.path()};
 };
 

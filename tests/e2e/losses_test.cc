@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/e2e/train_run.h"
 #include "tests/http/server_process.h"
 
@@ -17,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 
 /// The text that `psctl COMMAND RUN` prints; a failure of the command is a test failure.
-std::string Ask(const std::string& command, const TrainRun& run, const TempDir& folder) {
+std::string Ask(const std::string& command, const TrainRun& run, const TemporaryFolder& folder) {
   const Output output = RunToEnd(
       {.program = "psctl",
        .arguments = {command, run.Root()},

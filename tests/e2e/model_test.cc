@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/e2e/train_run.h"
 
 namespace ps::e2e {
@@ -60,7 +61,7 @@ TEST_F(ModelTest, ARunBeginsFromTheModelOfAnotherIfItFits) {
   job_.SetData(1000, 1000).Set("train", R"({"epochs": 1, "minibatch": 50})");
   TrainRun first(job_);
   ASSERT_EQ(first.WaitForEnd(), ProcessEnd{});
-  TempDir other;
+  TemporaryFolder other;
   Job next = job_.CopyIn(other.path());
   next.Set("model", R"({"name": "mlp", "from": ")" + ModelOf(first) + R"("})")
       .Set("servers", R"({"count": 1, "shards_per_server": 3, "chunk_kib": 32, "frame_kib": 16})")
@@ -74,7 +75,7 @@ TEST_F(ModelTest, ARunBeginsFromTheModelOfAnotherIfItFits) {
   EXPECT_TRUE(a.substr(a.size() - 4 * 1000) == b.substr(b.size() - 4 * 1000))
       << "the last tensors are the same, to the bit";
 
-  TempDir third;
+  TemporaryFolder third;
   Job misfit = job_.CopyIn(third.path());
   misfit.Set("model", R"({"name": "cnn", "from": ")" + ModelOf(first) + R"("})");
   TrainRun refused(misfit);

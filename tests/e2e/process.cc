@@ -65,18 +65,6 @@ std::string ProgramPath(const std::string& program) {
                                                 : program;
 }
 
-TempDir::TempDir() {
-  std::string pattern = fs::temp_directory_path().string() + "/spotps-e2e-XXXXXX";
-  const char* made = ::mkdtemp(pattern.data());
-  EXPECT_NE(made, nullptr) << pattern;
-  path_ = pattern;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
 std::string ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

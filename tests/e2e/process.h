@@ -11,22 +11,6 @@
 
 namespace ps::e2e {
 
-/// A new folder in the temporary folder, removed with all that is in it.
-class TempDir {
- public:
-  TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir();
-
-  const std::string& path() const { return path_; }
-
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 /// "" when there is no such file.
 std::string ReadText(const std::string& path);
 void WriteText(const std::string& path, const std::string& text);

@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/e2e/train_run.h"
 
 namespace ps::e2e {
@@ -96,7 +97,7 @@ TEST_F(RecoveryTest, AllServersGoBackTogetherWhenTheJobSaysSo) {
 TEST_F(RecoveryTest, InBspAllServersGoBackAndTheModelIsThatOfAnUndisturbedRun) {
   job_.Set("train", R"({"mode": "bsp", "epochs": 1, "minibatch": 32})")
       .Set("workers", R"([{"count": 1, "step_ms": 20}])");
-  TempDir other;
+  TemporaryFolder other;
   TrainRun quiet(job_.CopyIn(other.path()));
   EXPECT_EQ(quiet.WaitForEnd(), ProcessEnd{});
   TrainRun run(job_);
@@ -158,7 +159,7 @@ TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorker
 }
 
 TEST_F(RecoveryTest, ARunIsResumedFromItsCopiesWhereNothingElseIsLeft) {
-  const TempDir place;
+  const TemporaryFolder place;
   job_.Set("checkpoint", R"({"every_s": 0.3, "keep": 2, "copy_to": ")" + place.path() + R"("})");
   TrainRun run(job_);
   const auto before =

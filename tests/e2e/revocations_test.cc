@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ps/base/random.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/e2e/train_run.h"
 
 namespace ps::e2e {
@@ -119,7 +120,7 @@ TEST_P(RevocationTest, WorkersKilledAtRandomMomentsCostNothing) {
       .Set("fleet", kIsSanitized ? R"({"max_detect_s": 2})" : R"({"max_detect_s": 1})");
   double undisturbed = 0;
   {
-    const TempDir folder;
+    const TemporaryFolder folder;
     TrainRun run(job_.CopyIn(folder.path()));
     ASSERT_EQ(run.WaitForEnd(), ProcessEnd{});
     run.ExpectExactLedger();

@@ -44,7 +44,7 @@ TEST(CallTest, SilenceEndsAtTheDeadline) {
 }
 
 TEST(CallTest, NobodyThereIsSaidAtOnce) {
-  const TestFolder folder;
+  const OpenFolder folder;
   EXPECT_EQ(
       Call(folder / "none.sock", TestHello("psctl"), proto::StatusRequest{}, kAmple)
           .status()

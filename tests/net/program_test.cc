@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "ps/crypto/certificates.h"
+#include "tests/base/temporary_folder.h"
 
 namespace ps::net {
 namespace {
@@ -18,8 +18,6 @@ using ::testing::HasSubstr;
 class ProgramTest : public ::testing::Test {
  protected:
   ProgramTest() { std::ofstream(token_) << "secret\n"; }
-
-  ~ProgramTest() override { std::remove(token_.c_str()); }
 
   /// Runs a program with a flag --id of its own, whose work comes to `status`.
   int Run(std::vector<const char*> words, const Status& status = Status::Ok()) {
@@ -41,7 +39,8 @@ class ProgramTest : public ::testing::Test {
     return code;
   }
 
-  std::string token_ = ::testing::TempDir() + "program_test.token";
+  TemporaryFolder folder_;
+  std::string token_ = folder_ / "token";
   RunFlags run_;
   std::string out_;
   std::string err_;

@@ -56,7 +56,7 @@ class SocketFileTest : public testing::Test {
     return Call(file, hello, proto::StopRequest{}, kAmple).status();
   }
 
-  TestFolder folder_;
+  OpenFolder folder_;
   std::unique_ptr<TestNode> server_ = std::make_unique<TestNode>(Options());
   const std::string file_ = folder_ / "control.sock";
 };

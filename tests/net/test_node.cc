@@ -11,7 +11,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <future>
 #include <utility>
 
@@ -25,15 +24,8 @@ constexpr auto kPatience = std::chrono::seconds(30);
 
 }  // namespace
 
-TestFolder::TestFolder() : path_(testing::TempDir() + "net-XXXXXX") {
-  EXPECT_NE(::mkdtemp(path_.data()), nullptr);
-  EXPECT_EQ(::chmod(path_.c_str(), 0755), 0);
-}
-
-TestFolder::~TestFolder() {
-  std::error_code error;
-  std::filesystem::remove_all(path_, error);
-  EXPECT_FALSE(error) << error.message();
+OpenFolder::OpenFolder() {
+  EXPECT_EQ(::chmod(path().c_str(), 0755), 0);
 }
 
 std::string DoorName(const testing::TestParamInfo<DoorKind>& info) {

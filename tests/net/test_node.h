@@ -17,6 +17,7 @@
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
 #include "ps/proto/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace ps::net {
 
@@ -24,18 +25,10 @@ inline constexpr char kTestToken[] = "the run's secret";
 /// The patience of calls that are answered.
 inline constexpr auto kAmple = std::chrono::seconds(30);
 
-/// A folder of its own, removed with what is in it. Everybody may look into it.
-class TestFolder {
+/// Everybody may look into it.
+class OpenFolder : public TemporaryFolder {
  public:
-  TestFolder();
-  ~TestFolder();
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
+  OpenFolder();
 };
 
 /// Where a node listens: a port of 127.0.0.1, or a socket file.
@@ -133,7 +126,7 @@ class TestNode final : public EndpointHandler {
   void OnDrained(proto::PeerId peer) override;
   void Push(Event event);
 
-  TestFolder folder_;
+  OpenFolder folder_;
   Loop loop_;
   std::unique_ptr<Endpoint> endpoint_;
   OnMessageHook hook_;          // the loop's

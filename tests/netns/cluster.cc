@@ -1,7 +1,6 @@
 #include "tests/netns/cluster.h"
 
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -147,10 +146,6 @@ Cluster::~Cluster() {
   if (!removed.ok()) {
     std::fprintf(stderr, "%s\n", removed.ToString().c_str());
   }
-  std::error_code ignored;
-  if (!folder_.empty()) {
-    fs::remove_all(folder_, ignored);
-  }
 }
 
 Status Cluster::Hosts(const std::string& arguments) const {
@@ -161,11 +156,6 @@ Status Cluster::Hosts(const std::string& arguments) const {
 
 Result<std::unique_ptr<Cluster>> Cluster::Make(const Options& options) {
   std::unique_ptr<Cluster> cluster(new Cluster(options));
-  std::string folder = (fs::temp_directory_path() / "spotps-netns-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) {
-    return Status::Io("cannot make " + folder);
-  }
-  cluster->folder_ = folder;
   PS_TRY(cluster->Hosts(
       "up " + cluster->prefix_ + " " + std::to_string(options.servers) + " " +
       std::to_string(options.workers)));
@@ -189,7 +179,7 @@ Status Cluster::Train(const std::string& job_path, double seconds_max) {
       "train",
       job_path,
       "--no-refine"};
-  spec.log_path = folder_ + "/psctl.log";
+  spec.log_path = folder_ / "psctl.log";
   PS_ASSIGN(const provisioner::ProcessHandle process, launcher->Start(spec));
   const TimePoint deadline = SystemTime().Now() + FromSeconds(seconds_max + kRunOverheadS);
   while (true) {
@@ -228,7 +218,7 @@ Result<CellResult> Cluster::RunJob(proto::JobConfig job, double server_mbit_per_
         "rate " + prefix_ + " server" + std::to_string(server) + " " +
         std::to_string(static_cast<int>(server_mbit_per_s))));
   }
-  const std::string folder = folder_ + "/cell";
+  const std::string folder = folder_ / "cell";
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   fs::create_directories(folder);

@@ -7,6 +7,7 @@
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/profile.h"
+#include "tests/base/temporary_folder.h"
 
 namespace ps::netns {
 
@@ -74,7 +75,7 @@ class Cluster {
 
   const Options options_;
   const std::string prefix_;  // of the namespaces
-  std::string folder_;        // temporary
+  TemporaryFolder folder_;
 };
 
 }  // namespace ps::netns

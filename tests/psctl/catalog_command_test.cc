@@ -26,8 +26,8 @@ constexpr const char* kPrices =
 class CatalogCommandTest : public CommandFixture {
  protected:
   std::string Write(const std::string& name, const std::string& text) const {
-    EXPECT_TRUE(WriteFileAtomically(root_ + "/" + name, text).ok());
-    return root_ + "/" + name;
+    EXPECT_TRUE(WriteFileAtomically(root_.path() + "/" + name, text).ok());
+    return root_.path() + "/" + name;
   }
 
   int Import(const std::vector<std::string>& files, const std::string& output) {
@@ -40,7 +40,7 @@ class CatalogCommandTest : public CommandFixture {
 };
 
 TEST_F(CatalogCommandTest, WhatWasImportedIsShownAndChecked) {
-  const std::string catalog = root_ + "/c.json";
+  const std::string catalog = root_ / "c.json";
   ASSERT_EQ(Import({Write("prices-2026-07-20.csv", kPrices)}, catalog), kExitOk) << err_;
   EXPECT_THAT(err_, HasSubstr("left out 1 type without network rate: m5.huge\n"));
   EXPECT_THAT(err_, HasSubstr("c.json: 1 type\n"));
@@ -65,7 +65,7 @@ TEST_F(CatalogCommandTest, TheDateOfAFileIsGivenOrInItsName) {
 }
 
 TEST_F(CatalogCommandTest, ACatalogCanBeTheStart) {
-  const std::string base = root_ + "/base.json";
+  const std::string base = root_ / "base.json";
   ASSERT_EQ(Import({Write("prices-2026-07-20.csv", kPrices)}, base), kExitOk);
   const std::string quotas = Write("quotas.csv", "instance_type,quota\nm5.xlarge,3\n");
   ASSERT_EQ(Import({base, quotas}, ""), kExitOk) << err_;
@@ -82,7 +82,7 @@ TEST_F(CatalogCommandTest, AWrongCatalogFailsTheCheckWithLineAndField) {
   EXPECT_THAT(err_, HasSubstr("bad.json:2:20: unknown field \"quota\""));
   EXPECT_THAT(out_, IsEmpty());
   EXPECT_EQ(RunCatalogShow({bad, "price", false}, kToday, console_), kExitMisused);
-  EXPECT_EQ(RunCatalogCheck({root_ + "/none.json"}, kToday, console_), kExitMisused);
+  EXPECT_EQ(RunCatalogCheck({root_ / "none.json"}, kToday, console_), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("none.json"));
 }
 
@@ -119,7 +119,7 @@ TEST_F(CatalogCommandTest, TheDefaultCatalogIsFoundFromOtherDirectoriesToo) {
   const std::filesystem::path here = std::filesystem::current_path();
   EXPECT_EQ(FindCatalog("").value(), "configs/catalog/aws.json");
   EXPECT_EQ(FindCatalog("mine.json").value(), "mine.json");
-  std::filesystem::current_path(root_);
+  std::filesystem::current_path(root_.path());
   const Result<std::string> elsewhere = FindCatalog("");
   std::filesystem::current_path(here);
   if (!elsewhere.ok()) {  // a build tree outside of the sources

@@ -26,7 +26,7 @@ class CheckpointCommandTest : public CommandFixture {
  protected:
   void SetUp() override {
     CommandFixture::SetUp();
-    path_ = root_ + "/c";
+    path_ = root_ / "c";
     Status end;
     checkpoint::RunWorkload(*checkpoint::MakeRocksDbStorage(), path_, 3, &end);
     ASSERT_TRUE(end.ok()) << end;
@@ -53,7 +53,7 @@ TEST_F(CheckpointCommandTest, NumbersDecideAndNotAClockThatWentBack) {
   EXPECT_THAT((*reader)->ids(), testing::ElementsAre(2, 3));
   EXPECT_EQ(Run({"checkpoint", "show", "newest", path_}), kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
-  const std::string place = "file://" + root_ + "/place";
+  const std::string place = "file://" + root_ / "place";
   EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk) << err_;
   EXPECT_EQ(Run({"checkpoint", "show", "newest", place}), kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
@@ -95,7 +95,7 @@ TEST_F(CheckpointCommandTest, DiffSaysHowMuchChanged) {
 }
 
 TEST_F(CheckpointCommandTest, ExportWritesAModel) {
-  const std::string file = root_ + "/model.safetensors";
+  const std::string file = root_ / "model.safetensors";
   EXPECT_EQ(Run({"checkpoint", "export", "newest", file, path_}), kExitOk) << err_;
   const auto model = checkpoint::SafetensorsReader::Open(file);
   ASSERT_TRUE(model.ok()) << model.status();
@@ -110,7 +110,7 @@ TEST_F(CheckpointCommandTest, ExportWritesAModel) {
 }
 
 TEST_F(CheckpointCommandTest, TheNewestModelThatCanBeReadIsExported) {
-  const std::string file = root_ + "/model.safetensors";
+  const std::string file = root_ / "model.safetensors";
   const auto newest = ExportNewestModel(path_, file);
   ASSERT_TRUE(newest.ok()) << newest.status();
   EXPECT_EQ(newest->id, 3U);
@@ -127,11 +127,11 @@ TEST_F(CheckpointCommandTest, TheNewestModelThatCanBeReadIsExported) {
   EXPECT_EQ(older->id, 2U);
   EXPECT_EQ(checkpoint::SafetensorsReader::Open(file)->header().metadata.at("checkpoint"), "2");
 
-  EXPECT_EQ(ExportNewestModel(root_ + "/none", file).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(ExportNewestModel(root_ / "none", file).status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(CheckpointCommandTest, CopyAndPrune) {
-  const std::string target = root_ + "/copy";
+  const std::string target = root_ / "copy";
   EXPECT_EQ(Run({"checkpoint", "copy", target, path_}), kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("copied: 2, 3, "));
   EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", target}), kExitOk) << err_;
@@ -142,27 +142,27 @@ TEST_F(CheckpointCommandTest, CopyAndPrune) {
 }
 
 TEST_F(CheckpointCommandTest, CopiesElsewhereAreLookedAtAndFetched) {
-  const std::string place = "file://" + root_ + "/place";
+  const std::string place = "file://" + root_ / "place";
   EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("copied: 2, 3, "));
   EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk) << err_;
   EXPECT_EQ(out_, "copied: none, 0 B sent, 0 B shared\nthere already: 2, 3\n");
   EXPECT_EQ(Run({"checkpoint", "list", place}), kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("\n +2 .*\n +3 .* of 3\n$"));
-  EXPECT_EQ(Run({"checkpoint", "show", "newest", root_ + "/place"}), kExitOk) << err_;
+  EXPECT_EQ(Run({"checkpoint", "show", "newest", root_ / "place"}), kExitOk) << err_;
   EXPECT_THAT(out_, ContainsRegex("checkpoint +3\n"));
   EXPECT_EQ(Run({"checkpoint", "verify", "--all", place}), kExitOk) << err_;
   EXPECT_THAT(out_, HasSubstr("checkpoint 2: whole, 3 chunks"));
   EXPECT_EQ(Run({"checkpoint", "prune", "--keep", "1", place}), kExitOk) << err_;
   EXPECT_EQ(out_, "removed: 2\nkept: 3\n");
 
-  EXPECT_EQ(Run({"checkpoint", "copy", root_ + "/fetched", place}), kExitOk) << err_;
-  EXPECT_THAT(err_, HasSubstr("fetched checkpoint 3 from " + root_ + "/place to "));
-  EXPECT_EQ(Run({"checkpoint", "verify", root_ + "/fetched"}), kExitOk) << out_;
+  EXPECT_EQ(Run({"checkpoint", "copy", root_ / "fetched", place}), kExitOk) << err_;
+  EXPECT_THAT(err_, HasSubstr("fetched checkpoint 3 from " + root_ / "place to "));
+  EXPECT_EQ(Run({"checkpoint", "verify", root_ / "fetched"}), kExitOk) << out_;
 }
 
 TEST_F(CheckpointCommandTest, MistakesAboutCopiesSayWhatToDo) {
-  const std::string place = "file://" + root_ + "/place";
+  const std::string place = "file://" + root_ / "place";
   EXPECT_EQ(Run({"checkpoint", "list", place}), kExitOk);
   EXPECT_THAT(err_, HasSubstr("/place has no checkpoint"));
   EXPECT_EQ(Run({"checkpoint", "verify", place}), kExitFailed);
@@ -170,7 +170,7 @@ TEST_F(CheckpointCommandTest, MistakesAboutCopiesSayWhatToDo) {
   EXPECT_EQ(Run({"checkpoint", "copy", place, path_}), kExitOk);
   EXPECT_EQ(Run({"checkpoint", "show", "9", place}), kExitFailed);
   EXPECT_THAT(err_, HasSubstr("there are: 2, 3"));
-  EXPECT_EQ(Run({"checkpoint", "export", "3", root_ + "/m", place}), kExitMisused);
+  EXPECT_EQ(Run({"checkpoint", "export", "3", root_ / "m", place}), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("psctl checkpoint copy DIR " + place + " fetches it"));
   EXPECT_EQ(Run({"checkpoint", "copy", path_, place}), kExitFailed);
   EXPECT_THAT(err_, HasSubstr("has checkpoints already, the newest is 3"));
@@ -179,7 +179,7 @@ TEST_F(CheckpointCommandTest, MistakesAboutCopiesSayWhatToDo) {
 }
 
 TEST_F(CheckpointCommandTest, ARunIsAPathToo) {
-  const std::string run = root_ + "/runs/job-20260101-000000";
+  const std::string run = root_ / "runs/job-20260101-000000";
   std::filesystem::create_directories(run);
   std::ofstream(run + "/job.json") << "{}";
   std::ofstream(run + "/psctl.pid") << "1";

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "psctl/commands.h"
+#include "tests/base/temporary_folder.h"
 
 namespace ps::psctl {
 
@@ -15,24 +14,19 @@ namespace ps::psctl {
 class CommandFixture : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "command-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
     console_.out = [this](std::string_view text) { out_ += text; };
     console_.err = [this](std::string_view text) { err_ += text; };
     console_.err_width = [] { return size_t{80}; };
   }
 
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   /// psctl ARGUMENTS, with runs in root_/runs.
   int Run(const std::vector<std::string>& arguments) {
     out_.clear();
     err_.clear();
-    return RunPsctl(arguments, console_, RunRegistry(root_ + "/links", {root_ + "/runs"}));
+    return RunPsctl(arguments, console_, RunRegistry(root_ / "links", {root_ / "runs"}));
   }
 
-  std::string root_;
+  TemporaryFolder root_;
   Console console_;
   std::string out_;
   std::string err_;

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <string>
 
 #include "ps/base/file.h"
 #include "psctl/command_parser.h"
 #include "psctl/command_usage.h"
+#include "tests/base/temporary_folder.h"
 
 namespace ps::psctl {
 namespace {
@@ -20,9 +20,8 @@ using ::testing::Not;
 
 /// What the shell prints for `script`.
 std::string ShellOutput(const std::string& shell, const std::string& script) {
-  std::string folder = ::testing::TempDir() + "shell-XXXXXX";
-  EXPECT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::string path = folder + "/script";
+  const TemporaryFolder folder;
+  const std::string path = folder / "script";
   EXPECT_TRUE(WriteFileAtomically(path, script).ok());
   std::string out;
   FILE* const pipe = ::popen((shell + " " + path + " 2>&1").c_str(), "r");
@@ -30,7 +29,6 @@ std::string ShellOutput(const std::string& shell, const std::string& script) {
     out += static_cast<char>(c);
   }
   ::pclose(pipe);
-  std::filesystem::remove_all(folder);
   return out;
 }
 
@@ -96,15 +94,12 @@ TEST(ManPageTest, ManTakesItWithoutAWarning) {
   if (std::system("command -v man > /dev/null") != 0) {
     GTEST_SKIP() << "man is not installed";
   }
-  std::string path = ::testing::TempDir() + "psctl.1.XXXXXX";
-  const int fd = ::mkstemp(path.data());
-  ASSERT_GE(fd, 0);
-  ASSERT_TRUE(WriteAll(fd, ManPage(), path).ok());
-  ::close(fd);
+  const TemporaryFolder folder;
+  const std::string path = folder / "psctl.1";
+  ASSERT_TRUE(WriteFileAtomically(path, ManPage()).ok());
   const std::string out = ShellOutput(
       "bash",
       "LC_ALL=C MANROFFSEQ= MANWIDTH=80 man --warnings -E ascii -l " + path + " 2>&1 >/dev/null");
-  std::filesystem::remove(path);
   EXPECT_EQ(out, "");
 }
 

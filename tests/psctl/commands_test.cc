@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 class CommandsTest : public CommandFixture {
  protected:
   RunDirectory StartRun() const {
-    auto run = RunDirectory::Create(root_ + "/runs", "mnist", kNoonMicros);
+    auto run = RunDirectory::Create(root_ / "runs", "mnist", kNoonMicros);
     EXPECT_TRUE(run.ok()) << run.status();
     return std::move(run).value();
   }
@@ -35,12 +35,12 @@ TEST_F(CommandsTest, HelpGoesToStdoutAndMisuseToStderr) {
 }
 
 TEST_F(CommandsTest, AJobFileThatIsWrongIsMisuse) {
-  EXPECT_EQ(Run({"train", root_ + "/none.json"}), kExitMisused);
+  EXPECT_EQ(Run({"train", root_ / "none.json"}), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("none.json"));
-  ASSERT_TRUE(WriteFileAtomically(root_ + "/bad.json", "{\"epochs\": 3}\n").ok());
-  EXPECT_EQ(Run({"train", root_ + "/bad.json"}), kExitMisused);
+  ASSERT_TRUE(WriteFileAtomically(root_ / "bad.json", "{\"epochs\": 3}\n").ok());
+  EXPECT_EQ(Run({"train", root_ / "bad.json"}), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("bad.json:1:"));
-  EXPECT_FALSE(std::filesystem::exists(root_ + "/runs"));
+  EXPECT_FALSE(std::filesystem::exists(root_ / "runs"));
 }
 
 TEST_F(CommandsTest, StatusOfNothingIsNoFailure) {
@@ -122,19 +122,19 @@ TEST_F(CommandsTest, TwoRunningJobsHaveToBeToldApart) {
 }
 
 TEST_F(CommandsTest, PrintedConfigIsAJobFileAgain) {
-  std::filesystem::create_directory(root_ + "/data");
+  std::filesystem::create_directory(root_ / "data");
   ASSERT_TRUE(WriteFileAtomically(
-                  root_ + "/job.json",
-                  R"({"name": "mnist", "model": {"name": "mlp"}, "data": {"directory": ")" + root_ +
-                      R"(/data"}, "workers": [{"count": 1}]})")
+                  root_ / "job.json",
+                  R"({"name": "mnist", "model": {"name": "mlp"}, "data": {"directory": ")" +
+                      root_.path() + R"(/data"}, "workers": [{"count": 1}]})")
                   .ok());
   ASSERT_EQ(
-      Run({"train", root_ + "/job.json", "--set", "train.epochs=7", "--print-config"}), kExitOk)
+      Run({"train", root_ / "job.json", "--set", "train.epochs=7", "--print-config"}), kExitOk)
       << err_;
   const std::string printed = out_;
   EXPECT_THAT(printed, HasSubstr("\"epochs\": 7"));
-  ASSERT_TRUE(WriteFileAtomically(root_ + "/again.json", printed).ok());
-  EXPECT_EQ(Run({"train", root_ + "/again.json", "--print-config"}), kExitOk) << err_;
+  ASSERT_TRUE(WriteFileAtomically(root_ / "again.json", printed).ok());
+  EXPECT_EQ(Run({"train", root_ / "again.json", "--print-config"}), kExitOk) << err_;
   EXPECT_EQ(out_, printed);
 }
 

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "ps/base/random.h"
+#include "tests/base/temporary_folder.h"
 
 namespace ps::psctl {
 namespace {
@@ -109,9 +110,8 @@ TEST(EventLogTest, EventsAsTextAndAsJson) {
 }
 
 TEST(EventReaderTest, ReadsWhatIsNewAlsoBeyondARotation) {
-  std::string pattern = ::testing::TempDir() + "events-XXXXXX";
-  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-  const RunPaths run{pattern};
+  const TemporaryFolder folder;
+  const RunPaths run{folder.path()};
   std::filesystem::create_directories(run.logs());
   EventReader reader(run);
   EXPECT_FALSE(reader.ReadNew().ok()) << "there is no log";
@@ -128,7 +128,6 @@ TEST(EventReaderTest, ReadsWhatIsNewAlsoBeyondARotation) {
   std::ofstream(run.coordinator_log()) << EventLineOf("shard_is_back shard=3");
   EXPECT_THAT(TextsOf(*reader.ReadNew()), ElementsAre("shard 2 is back", "shard 3 is back"));
   EXPECT_EQ(EventReader(run).ReadNew()->size(), 4U) << "the log before, too";
-  std::filesystem::remove_all(pattern);
 }
 
 }  // namespace

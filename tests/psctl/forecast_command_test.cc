@@ -27,7 +27,7 @@ TEST_F(ForecastCommandTest, PredictorsAreComparedOnATrace) {
 
 TEST_F(ForecastCommandTest, WhatIsWrongIsNamed) {
   const auto error = [&](const std::string& text, std::vector<std::string> more) {
-    const std::string path = root_ + "/t.csv";
+    const std::string path = root_ / "t.csv";
     EXPECT_TRUE(WriteFileAtomically(path, text).ok());
     more.insert(more.begin(), {"forecast", path});
     EXPECT_EQ(Run(more), kExitMisused);
@@ -43,7 +43,7 @@ TEST_F(ForecastCommandTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(error("0,4\n", {"--unit", "d"}), HasSubstr("--unit wants"));
   EXPECT_THAT(
       error("0,1\n999999999,2\n", {"--unit", "s", "--interval", "1s"}), HasSubstr("longer"));
-  EXPECT_EQ(Run({"forecast", root_ + "/none.csv"}), kExitMisused);
+  EXPECT_EQ(Run({"forecast", root_ / "none.csv"}), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("none.csv"));
 }
 

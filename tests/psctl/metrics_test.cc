@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "ps/base/file.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/psctl/sample_status.h"
 
 namespace ps::psctl {
@@ -70,14 +71,8 @@ TEST(MetricsTest, StalenessIsOfThePullsSinceTheLineBefore) {
 
 class MetricsFilesTest : public ::testing::Test {
  protected:
-  MetricsFilesTest() {
-    std::string path = (std::filesystem::temp_directory_path() / "spotps-metrics.XXXXXX").string();
-    paths_.root = ::mkdtemp(path.data()) == nullptr ? "" : path;
-  }
-
-  ~MetricsFilesTest() override { std::filesystem::remove_all(paths_.root); }
-
-  RunPaths paths_;
+  TemporaryFolder folder_;
+  RunPaths paths_{folder_.path()};
 };
 
 TEST_F(MetricsFilesTest, EachEvaluationIsToldOnce) {

@@ -55,7 +55,7 @@ TEST_F(PlanChoicesTest, WhatTheProfileDidNotSeeIsSaid) {
   Result<proto::JobProfile> profile = proto::ParseProfile(ReadAll(kProfile), kProfile);
   ASSERT_TRUE(profile.ok()) << profile.status();
   profile->losses = {{.steps = 10, .loss = 1.2}, {.steps = 90, .loss = 0.9, .workers = 2}};
-  const std::string path = root_ + "/profile.json";
+  const std::string path = root_ / "profile.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(*profile)).ok());
   const auto notes = [&](const std::string& loss, const std::string& fleet) {
     EXPECT_EQ(
@@ -94,7 +94,7 @@ TEST_F(PlanChoicesTest, PricesThatNobodyWasAskedOrThatAreOldAreSaid) {
       price.is_estimate = type.name == "g3.8xlarge";
     }
   }
-  const std::string path = root_ + "/catalog.json";
+  const std::string path = root_ / "catalog.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
   PredictCommand command;
   command.common.profile_path = kProfile;
@@ -161,7 +161,7 @@ TEST_F(PlanChoicesTest, APlanOfAnIdealWorldThatMissesTheGoalSaysSo) {
       type.network_gbit_per_s = type.network_burst_gbit_per_s = 0.5;
     }
   }
-  const std::string path = root_ + "/catalog.json";
+  const std::string path = root_ / "catalog.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
   const auto plan_within = [&](const std::string& within) {
     return Run(
@@ -263,7 +263,7 @@ TEST_F(PlanChoicesTest, ThePlanChoosesAmongTheMinibatchesOfAType) {
   ASSERT_TRUE(profile.ok()) << profile.status();
   profile->workers.insert(
       profile->workers.begin(), {.instance_type = "p3.2xlarge", .minibatch = 64, .compute_s = 0.3});
-  const std::string path = root_ + "/profile.json";
+  const std::string path = root_ / "profile.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(*profile)).ok());
   const std::vector<std::string> files = {"--profile", path, "--catalog", kCatalog};
   const auto run = [&](std::vector<std::string> arguments) {
@@ -297,7 +297,7 @@ TEST_F(PlanChoicesTest, OneQuotaHoldsForWorkersAndServersOfAType) {
   for (proto::InstanceType& type : catalog->types) {
     type.is_server_host = type.name == "p3.2xlarge";
   }
-  const std::string path = root_ + "/catalog.json";
+  const std::string path = root_ / "catalog.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
   ASSERT_EQ(
       Run(
@@ -366,7 +366,7 @@ TEST_F(PlanChoicesTest, ThePrototypesPlansComeOutOfTheShippedProfile) {
     }
     type.on_demand_usd_per_hour = type.is_server_host ? 1e-9 : type.on_demand_usd_per_hour;
   }
-  const std::string path = root_ + "/catalog.json";
+  const std::string path = root_ / "catalog.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
   const auto plan_by = [&](const char* loss, const char* within) {
     EXPECT_EQ(

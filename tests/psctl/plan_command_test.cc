@@ -61,10 +61,9 @@ TEST_F(PlanCommandTest, PrintsWhatItAlwaysPrinted) {
 
 TEST_F(PlanCommandTest, APlanIsWrittenAsTheFileThatTrainRuns) {
   ASSERT_EQ(
-      RunWith("plan", {"--loss", "0.8", "--within", "40m", "-o", root_ + "/plan.json", "--json"}),
-      0)
+      RunWith("plan", {"--loss", "0.8", "--within", "40m", "-o", root_ / "plan.json", "--json"}), 0)
       << err_;
-  EXPECT_EQ(out_, ReadAll(root_ + "/plan.json"));
+  EXPECT_EQ(out_, ReadAll(root_ / "plan.json"));
   const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->job, "resnet110-cifar100");
@@ -118,7 +117,7 @@ TEST_F(PlanCommandTest, WithoutAFeasibleFleetItNamesTheNearestGoals) {
 
 TEST_F(PlanCommandTest, AJobFileAfterAQuotaIsTheJob) {
   EXPECT_EQ(
-      RunWith("plan", {"--loss", "0.8", "--quota", "p3.2xlarge=2", root_ + "/none.json"}),
+      RunWith("plan", {"--loss", "0.8", "--quota", "p3.2xlarge=2", root_ / "none.json"}),
       kExitMisused);
   EXPECT_THAT(err_, HasSubstr("none.json"));
   EXPECT_THAT(err_, ::testing::Not(HasSubstr("--quota")));
@@ -137,7 +136,7 @@ TEST_F(PlanCommandTest, AnExplanationSaysWhatEachTypeDoesAndHowLateExchangesAre)
 }
 
 TEST_F(PlanCommandTest, ThePlotIsAnSvgWithTheChosenFleet) {
-  const std::string path = root_ + "/plan.svg";
+  const std::string path = root_ / "plan.svg";
   ASSERT_EQ(RunWith("plan", {"--loss", "0.8", "--within", "40m", "--plot", path}), 0) << err_;
   const std::string svg = ReadAll(path);
   EXPECT_EQ(svg.rfind("<svg ", 0), 0U);
@@ -272,7 +271,7 @@ TEST_F(PlanCommandTest, ACatalogWithoutSpotPricesNamesTheOtherMarkets) {
   for (proto::InstanceType& type : catalog->types) {
     type.spot.clear();
   }
-  const std::string path = root_ + "/catalog.json";
+  const std::string path = root_ / "catalog.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
   const std::vector<std::string> plan = {
       "plan", "--profile", kProfile, "--catalog", path, "--loss", "0.8", "--within", "1h"};
@@ -293,7 +292,7 @@ TEST_F(PlanCommandTest, AProfileWithoutALossCurveIsForPredictionsOnly) {
   ASSERT_TRUE(profile.ok()) << profile.status();
   proto::JobProfile speeds = *profile;
   speeds.loss = {};
-  const std::string path = root_ + "/profile.json";
+  const std::string path = root_ / "profile.json";
   ASSERT_TRUE(WriteFileAtomically(path, proto::PrintProfile(speeds)).ok());
   EXPECT_EQ(Run({"plan", "--profile", path, "--catalog", kCatalog, "--loss", "0.8"}), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("no loss curve is fitted"));

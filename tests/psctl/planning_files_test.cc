@@ -32,7 +32,7 @@ TEST(CheckSameJobTest, OnlyWhatIsKnownToDifferIsRefused) {
 class ProfileFileTest : public CommandFixture {};
 
 TEST_F(ProfileFileTest, RunsThatEndAtOnceAllLeaveWhatTheyTold) {
-  const std::string path = root_ + "/profile.json";
+  const std::string path = root_ / "profile.json";
   constexpr int kRuns = 8;
   std::vector<std::thread> runs;
   for (int i = 0; i < kRuns; ++i) {
@@ -58,7 +58,7 @@ TEST_F(ProfileFileTest, RunsThatEndAtOnceAllLeaveWhatTheyTold) {
 }
 
 TEST_F(ProfileFileTest, WhatIsNoProfileIsLeftAsItIs) {
-  const std::string path = root_ + "/profile.json";
+  const std::string path = root_ / "profile.json";
   ASSERT_TRUE(WriteFileAtomically(path, "{\"jobs\": 1}").ok());
   const auto update = UpdateProfileFile(path, [](const proto::JobProfile*) {
     return Result<proto::JobProfile>(proto::JobProfile());
@@ -68,7 +68,7 @@ TEST_F(ProfileFileTest, WhatIsNoProfileIsLeftAsItIs) {
 }
 
 TEST_F(ProfileFileTest, AFolderThatIsNotThereIsNamed) {
-  const auto update = UpdateProfileFile(root_ + "/none/profile.json", [](const proto::JobProfile*) {
+  const auto update = UpdateProfileFile(root_ / "none/profile.json", [](const proto::JobProfile*) {
     return Result<proto::JobProfile>(proto::JobProfile());
   });
   EXPECT_THAT(std::string(update.status().message()), HasSubstr("/none/profile.json"));

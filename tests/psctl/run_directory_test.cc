@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "ps/base/file.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/psctl/dates.h"
 
 namespace ps::psctl {
@@ -21,27 +22,19 @@ using ::testing::MatchesRegex;
 
 class RunDirectoryTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "run-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    parent_ = pattern;
-  }
-
-  void TearDown() override { std::filesystem::remove_all(parent_); }
-
-  std::string parent_;
+  TemporaryFolder parent_;
 };
 
 TEST_F(RunDirectoryTest, IsNamedAfterTheJobAndTheTime) {
-  const auto run = RunDirectory::Create(parent_ + "/a/b", "mnist", kNoonMicros);
+  const auto run = RunDirectory::Create(parent_ / "a/b", "mnist", kNoonMicros);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_THAT(run->paths().root, EndsWith("/a/b/mnist-20240131-120000"));
   EXPECT_TRUE(std::filesystem::is_directory(run->paths().logs()));
 }
 
 TEST_F(RunDirectoryTest, TwoRunsOfOneSecondGetTwoDirectories) {
-  const auto first = RunDirectory::Create(parent_, "mnist", kNoonMicros);
-  const auto second = RunDirectory::Create(parent_, "mnist", kNoonMicros);
+  const auto first = RunDirectory::Create(parent_.path(), "mnist", kNoonMicros);
+  const auto second = RunDirectory::Create(parent_.path(), "mnist", kNoonMicros);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_THAT(second->paths().root, EndsWith("mnist-20240131-120000-2"));
   EXPECT_NE(first->token(), second->token());
@@ -49,7 +42,7 @@ TEST_F(RunDirectoryTest, TwoRunsOfOneSecondGetTwoDirectories) {
 
 TEST_F(RunDirectoryTest, TheTokenIsForTheOwnerAlone) {
   const mode_t before = ::umask(0);
-  const auto run = RunDirectory::Create(parent_, "mnist", kNoonMicros);
+  const auto run = RunDirectory::Create(parent_.path(), "mnist", kNoonMicros);
   ::umask(before);
   ASSERT_TRUE(run.ok());
 
@@ -63,15 +56,15 @@ TEST_F(RunDirectoryTest, TheTokenIsForTheOwnerAlone) {
 }
 
 TEST_F(RunDirectoryTest, AnOddNameBecomesAPlainFileName) {
-  const auto run = RunDirectory::Create(parent_, "../a b/\x1b", kNoonMicros);
+  const auto run = RunDirectory::Create(parent_.path(), "../a b/\x1b", kNoonMicros);
   ASSERT_TRUE(run.ok());
   EXPECT_THAT(run->paths().root, EndsWith("/_._a_b__-20240131-120000"));
 }
 
 TEST_F(RunDirectoryTest, APlaceThatCanNotBeWrittenSaysWhatToSet) {
   // Also root can make nothing below a file.
-  ASSERT_TRUE(WriteFileAtomically(parent_ + "/file", "").ok());
-  const auto run = RunDirectory::Create(parent_ + "/file/runs", "mnist", kNoonMicros);
+  ASSERT_TRUE(WriteFileAtomically(parent_ / "file", "").ok());
+  const auto run = RunDirectory::Create(parent_ / "file/runs", "mnist", kNoonMicros);
   EXPECT_EQ(run.status().code(), StatusCode::kIo);
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("--set run.directory=DIR"));
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("/file/runs"));
@@ -80,33 +73,33 @@ TEST_F(RunDirectoryTest, APlaceThatCanNotBeWrittenSaysWhatToSet) {
 TEST_F(RunDirectoryTest, AReadOnlyDirectorySaysWhatToSet) {
   constexpr uid_t kNobody = 65534;  // root may write everywhere, so it becomes somebody else here
   const bool is_root = ::geteuid() == 0;
-  ASSERT_EQ(::chmod(parent_.c_str(), 0555), 0);
+  ASSERT_EQ(::chmod(parent_.path().c_str(), 0555), 0);
   ASSERT_TRUE(!is_root || ::seteuid(kNobody) == 0);
-  const auto run = RunDirectory::Create(parent_, "mnist", kNoonMicros);
+  const auto run = RunDirectory::Create(parent_.path(), "mnist", kNoonMicros);
   ASSERT_TRUE(!is_root || ::seteuid(0) == 0);
-  ASSERT_EQ(::chmod(parent_.c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(parent_.path().c_str(), 0755), 0);
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("--set run.directory=DIR"));
 }
 
 TEST_F(RunDirectoryTest, TheLockIsHeldAsLongAsTheRun) {
   RunPaths paths;
   {
-    const auto run = RunDirectory::Create(parent_, "mnist", kNoonMicros);
+    const auto run = RunDirectory::Create(parent_.path(), "mnist", kNoonMicros);
     ASSERT_TRUE(run.ok());
     paths = run->paths();
     EXPECT_TRUE(FileLock::IsHeld(paths.lock()));
     EXPECT_EQ(FileLock::Take(paths.lock(), "").status().code(), StatusCode::kUnavailable);
   }
   EXPECT_FALSE(FileLock::IsHeld(paths.lock()));
-  EXPECT_FALSE(FileLock::IsHeld(parent_ + "/nothing"));
+  EXPECT_FALSE(FileLock::IsHeld(parent_ / "nothing"));
 }
 
 TEST_F(RunDirectoryTest, OfADiscardedRunNothingStays) {
-  const auto run = RunDirectory::Create(parent_, "mnist", kNoonMicros);
+  const auto run = RunDirectory::Create(parent_.path(), "mnist", kNoonMicros);
   ASSERT_TRUE(run.ok());
   ASSERT_TRUE(run->WriteConfig("{}").ok());
   run->Discard();
-  EXPECT_TRUE(std::filesystem::is_empty(parent_));
+  EXPECT_TRUE(std::filesystem::is_empty(parent_.path()));
 }
 
 TEST_F(RunDirectoryTest, TheJobNameIsFoundInTheDirectoryName) {
@@ -118,11 +111,11 @@ TEST_F(RunDirectoryTest, TheJobNameIsFoundInTheDirectoryName) {
 }
 
 TEST_F(RunDirectoryTest, RecordsAreAppended) {
-  auto file = AppendFile::Open(parent_ + "/metrics.jsonl");
+  auto file = AppendFile::Open(parent_ / "metrics.jsonl");
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->Append("{}\n"), std::nullopt);
   EXPECT_EQ(file->Append("[]\n"), std::nullopt);
-  EXPECT_EQ(*ReadFile(parent_ + "/metrics.jsonl"), "{}\n[]\n");
+  EXPECT_EQ(*ReadFile(parent_ / "metrics.jsonl"), "{}\n[]\n");
 }
 
 TEST_F(RunDirectoryTest, AFullDiskIsSaidOnce) {
@@ -136,7 +129,7 @@ TEST_F(RunDirectoryTest, AFullDiskIsSaidOnce) {
 }
 
 TEST_F(RunDirectoryTest, ARecordThatDoesNotFitLeavesNoPartOfItself) {
-  const std::string path = parent_ + "/metrics.jsonl";
+  const std::string path = parent_ / "metrics.jsonl";
   auto file = AppendFile::Open(path);
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->Append("first\n"), std::nullopt);

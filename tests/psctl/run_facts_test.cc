@@ -160,7 +160,7 @@ TEST_F(RunFactsTest, ThePlannerReplacesWhatFigureNineLost) {
   ASSERT_TRUE(hopeless.ok()) << hopeless.status();
   EXPECT_THAT(hopeless->infeasible, HasSubstr("time"));
   proto::JobConfig config = ResNetConfig();
-  config.goal.profile = root_ + "/none.json";
+  config.goal.profile = root_ / "none.json";
   EXPECT_EQ(AskPlanner(late, config, "2026-11-22", nullptr).status().code(), StatusCode::kNotFound);
 }
 
@@ -189,7 +189,7 @@ TEST_F(RunFactsTest, APreviewOfAScaleShowsBothFleetsAndWhatLimitsThem) {
 
 TEST_F(RunFactsTest, APreviewSaysWhatItCannotKnow) {
   proto::JobConfig config = ResNetConfig();
-  config.goal.profile = root_ + "/none.json";
+  config.goal.profile = root_ / "none.json";
   const auto text = PreviewOf({"workers+=1"}, ResNetStatus(), config);
   ASSERT_EQ(text.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(text.status().message(), HasSubstr("5,800 samples/s now with 3 g3.16xlarge"));

@@ -11,6 +11,7 @@
 #include "ps/base/file.h"
 #include "ps/crypto/token_file.h"
 #include "ps/crypto/worker_token.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/psctl/dates.h"
 
 namespace ps::psctl {
@@ -22,16 +23,8 @@ using ::testing::Not;
 
 class RunKeysTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "keys-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    parent_ = pattern;
-  }
-
-  void TearDown() override { std::filesystem::remove_all(parent_); }
-
   RunDirectory Create(bool is_encrypted) {
-    auto run = RunDirectory::Create(parent_, "mnist", kNoonMicros, is_encrypted);
+    auto run = RunDirectory::Create(parent_.path(), "mnist", kNoonMicros, is_encrypted);
     EXPECT_TRUE(run.ok()) << run.status();
     return std::move(run).value();
   }
@@ -52,7 +45,7 @@ class RunKeysTest : public ::testing::Test {
     return keys.Admit(hello);
   }
 
-  std::string parent_;
+  TemporaryFolder parent_;
 };
 
 TEST_F(RunKeysTest, AServerGetsTheRunsTokenAndAWorkerOneForItsSeat) {

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/psctl/dates.h"
 
 namespace ps::psctl {
@@ -16,25 +17,17 @@ using ::testing::HasSubstr;
 
 class RunRegistryTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "registry-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  RunRegistry registry() const { return RunRegistry(root_ + "/links", {root_ + "/runs"}); }
+  RunRegistry registry() const { return RunRegistry(root_ / "links", {root_ / "runs"}); }
 
   RunDirectory Start(const std::string& name, const std::string& parent = "elsewhere") const {
-    auto run = RunDirectory::Create(root_ + "/" + parent, name, kNoonMicros);
+    auto run = RunDirectory::Create(root_.path() + "/" + parent, name, kNoonMicros);
     EXPECT_TRUE(run.ok()) << run.status();
     return std::move(run).value();
   }
 
   size_t LinkCount() const {
     return static_cast<size_t>(
-        std::distance(std::filesystem::directory_iterator(root_ + "/links"), {}));
+        std::distance(std::filesystem::directory_iterator(root_ / "links"), {}));
   }
 
   std::string ResolveError(const std::string& name) const {
@@ -42,7 +35,7 @@ class RunRegistryTest : public ::testing::Test {
     return run.ok() ? "" : std::string(run.status().message());
   }
 
-  std::string root_;
+  TemporaryFolder root_;
 };
 
 TEST_F(RunRegistryTest, FindsWhatWasAddedUntilItIsRemoved) {
@@ -61,22 +54,22 @@ TEST_F(RunRegistryTest, TheDirectoryIsForTheOwnerAlone) {
 
   struct stat info {};
 
-  ASSERT_EQ(::stat((root_ + "/links").c_str(), &info), 0);
+  ASSERT_EQ(::stat((root_ / "links").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700U);
 }
 
 TEST_F(RunRegistryTest, ADirectoryThatOthersMayWriteToIsNotUsed) {
   const RunDirectory run = Start("mnist");
   ASSERT_TRUE(registry().Add(run.paths()).ok());
-  ASSERT_EQ(::chmod((root_ + "/links").c_str(), 0777), 0);
+  ASSERT_EQ(::chmod((root_ / "links").c_str(), 0777), 0);
   EXPECT_EQ(registry().Add(run.paths()).code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(registry().Find().empty());
 }
 
 TEST_F(RunRegistryTest, ALinkInPlaceOfTheDirectoryIsNotFollowed) {
   const RunDirectory run = Start("mnist");
-  std::filesystem::create_directory(root_ + "/other");
-  std::filesystem::create_symlink(root_ + "/other", root_ + "/links");
+  std::filesystem::create_directory(root_ / "other");
+  std::filesystem::create_symlink(root_ / "other", root_ / "links");
   EXPECT_EQ(registry().Add(run.paths()).code(), StatusCode::kInvalidArgument);
 }
 
@@ -88,7 +81,7 @@ TEST_F(RunRegistryTest, ARunWhoseProcessIsGoneIsSkippedAndItsLinkRemoved) {
     ASSERT_TRUE(registry().Add(gone.paths()).ok());
     EXPECT_EQ(registry().Find().size(), 2U);
   }
-  std::filesystem::create_symlink(root_ + "/nowhere", root_ + "/links/dangling");
+  std::filesystem::create_symlink(root_ / "nowhere", root_ / "links/dangling");
   ASSERT_EQ(registry().Find().size(), 1U);
   EXPECT_EQ(registry().Find()[0].name, "alive");
   EXPECT_EQ(LinkCount(), 1U);

@@ -24,7 +24,7 @@ class RunsCommandTest : public CommandFixture {
  protected:
   /// A run directory whose run goes on as long as the object lives.
   RunDirectory Begin(const std::string& name) const {
-    auto run = RunDirectory::Create(root_ + "/runs", name, kNoonMicros);
+    auto run = RunDirectory::Create(root_ / "runs", name, kNoonMicros);
     EXPECT_TRUE(run.ok()) << run.status();
     return std::move(run).value();
   }
@@ -41,7 +41,7 @@ class RunsCommandTest : public CommandFixture {
 TEST_F(RunsCommandTest, WithoutRunsThePlaceIsNamed) {
   EXPECT_EQ(Run({"runs"}), kExitOk);
   EXPECT_THAT(out_, IsEmpty());
-  EXPECT_EQ(err_, "there are no runs in " + root_ + "/runs\n");
+  EXPECT_EQ(err_, "there are no runs in " + root_ / "runs\n");
   EXPECT_EQ(Run({"runs", "--json"}), kExitOk);
   EXPECT_EQ(out_, "[]\n");
 }
@@ -50,7 +50,7 @@ TEST_F(RunsCommandTest, RunsAreListedWithStateStartSamplesLossAndPlace) {
   MakeEnded("mnist", "done");
   const RunPaths killed = Begin("cifar").paths();
   const RunDirectory running = Begin("other");
-  std::filesystem::create_directory(root_ + "/runs/notes");
+  std::filesystem::create_directory(root_ / "runs/notes");
   EXPECT_EQ(Run({"runs"}), kExitOk);
   EXPECT_THAT(
       out_,
@@ -73,14 +73,14 @@ TEST_F(RunsCommandTest, PruneRemovesEndedRunsAloneAndSaysWhich) {
   const RunPaths done = MakeEnded("mnist", "done");
   const RunPaths killed = Begin("cifar").paths();
   const RunDirectory running = Begin("other");
-  std::filesystem::create_directory(root_ + "/runs/notes");
+  std::filesystem::create_directory(root_ / "runs/notes");
   EXPECT_EQ(Run({"runs", "--prune"}), kExitOk);
   EXPECT_THAT(out_, AllOf(HasSubstr(done.root), HasSubstr(killed.root), Not(HasSubstr("other-"))));
   EXPECT_THAT(err_, HasSubstr("removing 2 runs, "));
   EXPECT_FALSE(std::filesystem::exists(done.root));
   EXPECT_FALSE(std::filesystem::exists(killed.root));
   EXPECT_TRUE(std::filesystem::exists(running.paths().root));
-  EXPECT_TRUE(std::filesystem::exists(root_ + "/runs/notes"));
+  EXPECT_TRUE(std::filesystem::exists(root_ / "runs/notes"));
   EXPECT_EQ(Run({"runs", "--prune"}), kExitOk);
   EXPECT_THAT(err_, HasSubstr("no ended run"));
 }

@@ -8,9 +8,10 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <string>
 #include <utility>
+
+#include "tests/base/temporary_folder.h"
 
 namespace ps::psctl {
 namespace {
@@ -21,14 +22,6 @@ using ::testing::HasSubstr;
 /// The supervisor is a process of its own here, too, because it forks.
 class SupervisorTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "supervisor-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   /// The exit code; what was said is in said_.
   int Run(const CoordinatorProcess& process) {
     int ends[2];
@@ -54,7 +47,7 @@ class SupervisorTest : public ::testing::Test {
 
   /// A coordinator that has begun a run and is killed.
   int BeginAndDie(SupervisorLink* link) const {
-    const Result<RunDirectory> directory = RunDirectory::Create(folder_, "run", 0);
+    const Result<RunDirectory> directory = RunDirectory::Create(folder_.path(), "run", 0);
     if (!directory.ok() || !link->TellRun(*directory).ok()) {
       return 99;
     }
@@ -62,7 +55,7 @@ class SupervisorTest : public ::testing::Test {
     return 98;
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
   std::string said_;
 };
 
@@ -102,7 +95,7 @@ TEST_F(SupervisorTest, ItGivesUpOnCoordinatorsThatDieAsSoonAsTheyStart) {
                    SupervisorLink*) { return ::kill(::getpid(), SIGKILL); }});
   EXPECT_EQ(code, kExitFailed);
   EXPECT_THAT(said_, HasSubstr("giving up"));
-  EXPECT_THAT(said_, HasSubstr("psctl resume " + folder_));
+  EXPECT_THAT(said_, HasSubstr("psctl resume " + folder_.path()));
 }
 
 TEST_F(SupervisorTest, ARequestToStopIsHandedOn) {

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -14,6 +13,7 @@
 #include "checkpoint/memory_storage.h"
 #include "checkpoint/rocksdb_storage.h"
 #include "ps/base/time.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/server/shard_rig.h"
 
 namespace ps::server {
@@ -134,13 +134,12 @@ TEST_F(DiskWorkTest, APartIsMissedOnlyWhereTheCoordinatorWrites) {
 
 /// A limit is the least time that a checkpoint takes; there is no most.
 TEST(DiskLimitTest, AStoreIsWrittenNoFasterThanItsPlaceSays) {
-  const std::string path = testing::TempDir() + "disk_limit_test";
-  std::filesystem::remove_all(path);
+  const TemporaryFolder folder;
   const auto storage = checkpoint::MakeRocksDbStorage();
   DiskWork disk(storage.get(), ShardId(0));
   checkpoint::ChunkFormat format;
   format.codec = checkpoint::Codec::kNone;
-  disk.Use({path, format, uint64_t{2} << 20U});
+  disk.Use({folder.path(), format, uint64_t{2} << 20U});
   const TimePoint begin = SystemTime().Now();
   for (uint64_t checkpoint = 1; checkpoint <= 2; ++checkpoint) {
     auto data = std::make_shared<checkpoint::ChunkData>();
@@ -153,7 +152,6 @@ TEST(DiskLimitTest, AStoreIsWrittenNoFasterThanItsPlaceSays) {
     ASSERT_TRUE(part.summary.ok()) << part.summary.status();
   }
   EXPECT_GE(SystemTime().Now() - begin, std::chrono::milliseconds(500)) << "2 MiB at 2 MiB/s";
-  std::filesystem::remove_all(path);
 }
 
 }  // namespace

@@ -260,6 +260,7 @@ TEST(BannedNameTest, BannedNamesAreFoundOnTheirLine) {
         "std::chrono::steady_clock::now();",
         "cudaDeviceSynchronize();",
         "throw 1;",
+        "testing::TempDir();",
         "std::getenv(x);",
         "(void)Close();"}) {
     EXPECT_EQ(Banned("worker/a.cc", line).size(), 1U) << line;

@@ -2,6 +2,7 @@
 #include <cctype>
 #include <string>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/tidy/rules.h"
 
 namespace ps::tidy {
@@ -37,6 +38,8 @@ const std::vector<BannedName>& BannedNames() {
       {"getenv",
        {"checkpoint/remote/place.cc", "provisioner/fleet/local_fleet.cc", "tests/"},
        "the config: there are no environment variables"},
+      // Two tests with one file's name disturb each other.
+      {"testing::TempDir", {"tests/checkpoint/format_test.cc"}, "TemporaryFolder"},
       {"throw", {"tests/"}, "Status"},
       {"std::cout", {"psctl/", "tests/"}, "the logger; results are psctl's to print"},
       {"using namespace std;", {}, "std::"},

@@ -27,7 +27,7 @@ struct TakenStep {
   }
 };
 
-TakenStep TakeStep(const TemporaryFolder& folder, float clip_norm) {
+TakenStep TakeStep(const DataFolder& folder, float clip_norm) {
   proto::JobConfig config;
   config.data.directory = folder.path();
   config.model.layers = {Flatten(), Linear(3)};
@@ -49,7 +49,7 @@ TakenStep TakeStep(const TemporaryFolder& folder, float clip_norm) {
 }
 
 TEST(TrainerTest, ClipNormScalesTheWholeGradient) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   const TakenStep whole = TakeStep(folder, 0);
   EXPECT_EQ(whole.ready_count, 2);
@@ -64,7 +64,7 @@ TEST(TrainerTest, ClipNormScalesTheWholeGradient) {
 }
 
 TEST(TrainerTest, AGptLearnsARepeatedTextFromItsFile) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   Bytes text;
   for (int i = 0; i < 80; ++i) {
     for (const char c : std::string("in the beginning ")) {

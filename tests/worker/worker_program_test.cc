@@ -120,7 +120,7 @@ class WorkerProgramTest : public testing::Test {
     }
   }
 
-  const TemporaryFolder folder_;
+  const DataFolder folder_;
   proto::JobConfig config_;
   const net::ReservedPort reserved_;
   WaitingSink sink_;

@@ -14,6 +14,7 @@
 
 #include "provisioner/fleet/local_launcher.h"
 #include "ps/base/file.h"
+#include "tests/base/temporary_folder.h"
 
 // What holds of every launcher. A test file brings a Place and instantiates the suite for it.
 
@@ -33,12 +34,6 @@ class Place {
 
 using PlaceFactory = std::unique_ptr<Place> (*)();
 
-inline std::string MakeTestFolder() {
-  std::string pattern = ::testing::TempDir() + "launcher-XXXXXX";
-  EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-  return pattern;
-}
-
 inline void Nap() {
   ::poll(nullptr, 0, 2);  // real processes take real time
 }
@@ -47,27 +42,19 @@ class LauncherConformance : public ::testing::TestWithParam<PlaceFactory> {
  protected:
   static void TearDownTestSuite() {
     place_.reset();
-    std::filesystem::remove_all(place_folder_);
+    place_folder_.reset();
   }
 
   void SetUp() override {
     if (place_ == nullptr) {
       place_ = GetParam()();
-      place_folder_ = MakeTestFolder();
-      why_not_ = place_->Open(place_folder_);
+      place_folder_ = std::make_unique<TemporaryFolder>();
+      why_not_ = place_->Open(place_folder_->path());
     }
     if (!why_not_.empty()) {
       GTEST_SKIP() << why_not_;
     }
-    directory_ = MakeTestFolder();
     launcher_ = MakeLocalLauncher();
-  }
-
-  void TearDown() override {
-    launcher_.reset();
-    if (!directory_.empty()) {
-      std::filesystem::remove_all(directory_);
-    }
   }
 
   LaunchSpec Shell(const std::string& script) const {
@@ -145,14 +132,14 @@ class LauncherConformance : public ::testing::TestWithParam<PlaceFactory> {
     return orphan;
   }
 
-  std::string log_path() const { return directory_ + "/w7.log"; }
+  std::string log_path() const { return directory_ / "w7.log"; }
 
-  std::string PidPath() const { return directory_ + "/pid"; }
+  std::string PidPath() const { return directory_ / "pid"; }
 
   inline static std::unique_ptr<Place> place_;
-  inline static std::string place_folder_;
+  inline static std::unique_ptr<TemporaryFolder> place_folder_;
   inline static std::string why_not_;
-  std::string directory_;
+  TemporaryFolder directory_;
   std::unique_ptr<Launcher> launcher_;
 };
 
@@ -202,7 +189,7 @@ TEST_P(LauncherConformance, BothOutputsAreAppendedToTheLog) {
 TEST_P(LauncherConformance, AProgramThatIsNotThereNeverRuns) {
   LaunchSpec spec;
   spec.kind = proto::ProcessKind::kWorker;
-  spec.program = directory_ + "/no_such_program";
+  spec.program = directory_ / "no_such_program";
   spec.log_path = log_path();
   const auto handle = launcher_->Start(place_->Of(spec));
   if (handle.ok()) {

@@ -63,7 +63,7 @@ TEST_P(LocalLauncherTest, KillingAProcessThatIsGoneIsNotFound) {
 
 TEST_P(LocalLauncherTest, AnUnwritableLogIsAnErrorWithItsPath) {
   LaunchSpec spec = Shell("exit 0");
-  spec.log_path = directory_ + "/missing/w7.log";
+  spec.log_path = directory_ / "missing/w7.log";
   const auto handle = launcher_->Start(spec);
   EXPECT_EQ(handle.status().code(), StatusCode::kIo);
   EXPECT_THAT(std::string(handle.status().message()), HasSubstr("missing/w7.log"));

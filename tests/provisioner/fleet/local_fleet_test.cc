@@ -10,6 +10,7 @@
 
 #include "ps/base/file.h"
 #include "ps/base/host_port.h"
+#include "tests/base/temporary_folder.h"
 
 namespace ps::provisioner {
 namespace {
@@ -70,13 +71,10 @@ class ScriptedJournal final : public proto::LaunchJournal {
 class LocalFleetTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "fleet-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    token_file_ = folder_ + "/token";
+    token_file_ = folder_ / "token";
     LocalFleet::Options options;
-    options.program_directory = folder_;
-    options.log_directory = folder_ + "/logs";
+    options.program_directory = folder_.path();
+    options.log_directory = folder_ / "logs";
     options.make_token_file = [this](ProcessKind, uint32_t) -> Result<std::string> {
       return token_file_;
     };
@@ -93,9 +91,7 @@ class LocalFleetTest : public ::testing::Test {
     fleet_ = std::make_unique<LocalFleet>(options_, &launcher_, &NullLogger());
   }
 
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder_;
+  TemporaryFolder folder_;
   std::string token_file_;
   LocalFleet::Options options_;
   ScriptedLauncher launcher_;
@@ -107,8 +103,8 @@ TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
   ASSERT_EQ(launcher_.started.size(), 1U);
   const LaunchSpec& spec = launcher_.started[0];
   EXPECT_EQ(spec.kind, ProcessKind::kServer);
-  EXPECT_EQ(spec.program, folder_ + "/ps_server");
-  EXPECT_EQ(spec.log_path, folder_ + "/logs/server1.log");
+  EXPECT_EQ(spec.program, folder_ / "ps_server");
+  EXPECT_EQ(spec.log_path, folder_ / "logs/server1.log");
   EXPECT_THAT(
       spec.arguments,
       ElementsAre(
@@ -166,7 +162,7 @@ TEST_F(LocalFleetTest, APrefixStartsEachProcessWhereItBelongs) {
   EXPECT_EQ(server.program, "ip");
   EXPECT_THAT(
       std::vector(server.arguments.begin(), server.arguments.begin() + 4),
-      ElementsAre("netns", "exec", "server1", folder_ + "/ps_server"));
+      ElementsAre("netns", "exec", "server1", folder_ / "ps_server"));
   EXPECT_THAT(server.arguments, testing::IsSupersetOf({"--advertise", "10.1.0.1"}));
   EXPECT_EQ(launcher_.started[1].arguments[2], "worker3");
 }
@@ -180,8 +176,8 @@ TEST_F(LocalFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
   fleet_->StartServer(0);
   fleet_->StartWorker(WorkerId(3), {});
   ASSERT_EQ(launcher_.started.size(), 2U);
-  EXPECT_EQ(launcher_.started[0].program, folder_ + "/ps_server");
-  EXPECT_EQ(launcher_.started[1].program, folder_ + "/ps_agent");
+  EXPECT_EQ(launcher_.started[0].program, folder_ / "ps_server");
+  EXPECT_EQ(launcher_.started[1].program, folder_ / "ps_agent");
   EXPECT_THAT(
       launcher_.started[1].arguments,
       ElementsAre(
@@ -194,7 +190,7 @@ TEST_F(LocalFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
           "--ssh-config",
           "my_config",
           "--program",
-          folder_ + "/ps_worker",
+          folder_ / "ps_worker",
           "--",
           "--seat",
           "3",
@@ -227,11 +223,11 @@ TEST_F(LocalFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
           "--cpus",
           "4",
           "--log-file",
-          folder_ + "/logs/worker3.log",
+          folder_ / "logs/worker3.log",
           "--sbatch",
           "--partition=spot --mem=4G",
           "--program",
-          folder_ + "/ps_worker",
+          folder_ / "ps_worker",
           "--"));
   EXPECT_THAT(arguments, testing::IsSupersetOf({"--token-file", token_file_.c_str()}));
 }
@@ -277,7 +273,7 @@ TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
   fleet_->StartWorker(WorkerId(0), group);
   EXPECT_THAT(
       launcher_.started[0].arguments, testing::IsSupersetOf({"--emulate-step-us", "12500"}));
-  EXPECT_EQ(launcher_.started[0].program, folder_ + "/ps_worker");
+  EXPECT_EQ(launcher_.started[0].program, folder_ / "ps_worker");
 }
 
 TEST_F(LocalFleetTest, AWorkerLearnsWhomToAskForNotices) {
@@ -309,7 +305,7 @@ TEST_F(LocalFleetTest, AnEndNamesThePidAndTheLastLineOfOneThatFailed) {
   launcher_.exits = {
       {ProcessHandle(1), ProcessKind::kWorker, 0, false, true, "exited with code 1"},
       {ProcessHandle(2), ProcessKind::kWorker, 1, false, true, "exited with code 2"}};
-  const std::string logs = folder_ + "/logs";
+  const std::string logs = folder_ / "logs";
   ASSERT_EQ(::mkdir(logs.c_str(), 0755), 0);
   ASSERT_TRUE(WriteFileAtomically(logs + "/worker0.log", "begun\nno such file\n \n").ok());
   const auto ends = fleet_->TakeEnds();
@@ -375,30 +371,30 @@ TEST_F(LocalFleetTest, AdoptedProcessesAreItsOwnAndThoseThatAreOverAreEnds) {
 }
 
 TEST_F(LocalFleetTest, MissingProgramsAreNamedBeforeAnythingStarts) {
-  EXPECT_THAT(std::string(CheckPrograms(folder_, {}).message()), HasSubstr("/ps_server"));
+  EXPECT_THAT(std::string(CheckPrograms(folder_.path(), {}).message()), HasSubstr("/ps_server"));
   for (const char* name : {"/ps_server", "/ps_worker"}) {
-    ASSERT_TRUE(WriteFileAtomically(folder_ + name, "", 0755).ok());
+    ASSERT_TRUE(WriteFileAtomically(folder_.path() + name, "", 0755).ok());
   }
-  EXPECT_TRUE(CheckPrograms(folder_, {}).ok());
+  EXPECT_TRUE(CheckPrograms(folder_.path(), {}).ok());
 }
 
 TEST_F(LocalFleetTest, WhatALauncherNeedsHasToBeThere) {
   for (const char* name : {"/ps_server", "/ps_worker"}) {
-    ASSERT_TRUE(WriteFileAtomically(folder_ + name, "", 0755).ok());
+    ASSERT_TRUE(WriteFileAtomically(folder_.path() + name, "", 0755).ok());
   }
   proto::LaunchConfig launch;
   launch.launcher = proto::LauncherKind::kSsh;
-  launch.ssh_config = folder_ + "/no_config";
-  const auto error = [&] { return std::string(CheckPrograms(folder_, launch).message()); };
-  EXPECT_THAT(error(), HasSubstr("there is no program " + folder_ + "/ps_agent"));
-  ASSERT_TRUE(WriteFileAtomically(folder_ + "/ps_agent", "", 0755).ok());
+  launch.ssh_config = folder_ / "no_config";
+  const auto error = [&] { return std::string(CheckPrograms(folder_.path(), launch).message()); };
+  EXPECT_THAT(error(), HasSubstr("there is no program " + folder_ / "ps_agent"));
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "ps_agent", "", 0755).ok());
 
   const std::string path = std::getenv("PATH");
-  ::setenv("PATH", folder_.c_str(), 1);
+  ::setenv("PATH", folder_.path().c_str(), 1);
   EXPECT_EQ(
       error(),
       "launch.launcher is ssh, and no folder of PATH has the program ssh; install openssh-client");
-  ASSERT_TRUE(WriteFileAtomically(folder_ + "/ssh", "", 0755).ok());
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "ssh", "", 0755).ok());
   EXPECT_THAT(error(), HasSubstr("no_config is no file; allowed: a configuration file of ssh"));
   launch.ssh_config.clear();
   EXPECT_EQ(error(), "");
@@ -409,22 +405,22 @@ TEST_F(LocalFleetTest, WhatALauncherNeedsHasToBeThere) {
 
 TEST_F(LocalFleetTest, TheProgramOfAPrefixHasToBeThere) {
   for (const char* name : {"/ps_server", "/ps_worker", "/before_worker"}) {
-    ASSERT_TRUE(WriteFileAtomically(folder_ + name, "", 0755).ok());
+    ASSERT_TRUE(WriteFileAtomically(folder_.path() + name, "", 0755).ok());
   }
-  ASSERT_TRUE(WriteFileAtomically(folder_ + "/text", "", 0644).ok());
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "text", "", 0644).ok());
   const auto error = [this](const std::string& prefix) {
     proto::LaunchConfig launch;
     launch.prefix = prefix;
-    return std::string(CheckPrograms(folder_, launch).message());
+    return std::string(CheckPrograms(folder_.path(), launch).message());
   };
   EXPECT_EQ(error("env -u HOME"), "");
-  EXPECT_EQ(error(folder_ + "/ps_server --name {name}"), "");
+  EXPECT_EQ(error(folder_ / "ps_server --name {name}"), "");
   EXPECT_THAT(
       error("no-such-program-anywhere {name}"),
       HasSubstr("launch.prefix begins with 'no-such-program-anywhere', which no folder of PATH"));
-  EXPECT_THAT(error(folder_ + "/text"), HasSubstr("/text', which is not a program"));
-  EXPECT_THAT(error(folder_), HasSubstr("which is not a program"));
-  EXPECT_THAT(error(folder_ + "/before_{role}"), HasSubstr("/before_server', which is not"))
+  EXPECT_THAT(error(folder_ / "text"), HasSubstr("/text', which is not a program"));
+  EXPECT_THAT(error(folder_.path()), HasSubstr("which is not a program"));
+  EXPECT_THAT(error(folder_ / "before_{role}"), HasSubstr("/before_server', which is not"))
       << "both kinds are looked at";
 }
 

@@ -131,10 +131,10 @@ TEST_P(SlurmLauncherTest, APreemptedWorkerGetsSigtermAndIsNotStartedAgainBySlurm
 
 TEST_P(SlurmLauncherTest, ASbatchThatNeverAnswersIsGivenUp) {
   const std::string path = std::getenv("PATH");
-  ASSERT_TRUE(WriteFileAtomically(directory_ + "/sbatch", "#!/bin/sh\nsleep 100\n", 0755).ok());
+  ASSERT_TRUE(WriteFileAtomically(directory_ / "sbatch", "#!/bin/sh\nsleep 100\n", 0755).ok());
   LaunchSpec spec = With("--partition=spot", "exit 0");
   spec.arguments.insert(spec.arguments.begin(), {"--answer-s", "1"});
-  ::setenv("PATH", (directory_ + ":" + path).c_str(), 1);
+  ::setenv("PATH", (directory_.path() + ":" + path).c_str(), 1);
   EXPECT_EQ(ExitOf(spec).code, kNotStartedExit);
   ::setenv("PATH", path.c_str(), 1);
   EXPECT_THAT(Log(), HasSubstr("Slurm took no job: sbatch did not answer within 1 s"));

@@ -74,7 +74,7 @@ class SshLauncherTest : public LauncherConformance {
 };
 
 TEST_P(SshLauncherTest, AProgramIsCopiedOnceAndAgainWhenItDiffers) {
-  const std::string program = directory_ + "/tool";
+  const std::string program = directory_ / "tool";
   LaunchSpec spec;
   spec.program = program;
   spec.log_path = log_path();
@@ -137,7 +137,7 @@ TEST_P(SshLauncherTest, AHostThatTakesNobodyIsNamedWithTheReason) {
 }
 
 TEST_P(SshLauncherTest, AHostThatNeverAnswersIsGivenUp) {
-  const std::string config = directory_ + "/hanging";
+  const std::string config = directory_ / "hanging";
   ASSERT_TRUE(WriteFileAtomically(config, "Host *\n  ProxyCommand sleep 100\n").ok());
   LaunchSpec spec = On("127.0.0.1", "exit 0");
   std::replace(

@@ -1,6 +1,5 @@
 #include "tests/worker/data/data_files.h"
 
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <fstream>
@@ -18,19 +17,8 @@ void AppendBigEndian(uint32_t value, Bytes* bytes) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "spotps_data_XXXXXX").string();
-  PS_CHECK(mkdtemp(name.data()) != nullptr) << name;
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // what is left behind is the temporary folder's business
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::string TemporaryFolder::Write(const std::string& name, const Bytes& bytes) const {
-  const std::string path = (path_ / name).string();
+std::string DataFolder::Write(const std::string& name, const Bytes& bytes) const {
+  const std::string path = *this / name;
   std::ofstream file(path, std::ios::binary);
   file.write(
       reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -38,8 +26,8 @@ std::string TemporaryFolder::Write(const std::string& name, const Bytes& bytes) 
   return path;
 }
 
-std::string TemporaryFolder::WritePacked(const std::string& name, const Bytes& bytes) const {
-  const std::string path = (path_ / name).string();
+std::string DataFolder::WritePacked(const std::string& name, const Bytes& bytes) const {
+  const std::string path = *this / name;
   gzFile file = gzopen(path.c_str(), "wb");
   PS_CHECK(file != nullptr) << path;
   const auto size = static_cast<unsigned>(bytes.size());
@@ -78,7 +66,7 @@ Bytes CifarRecords(int count, int first) {
   return bytes;
 }
 
-void WriteIdxSet(const TemporaryFolder& folder, uint32_t train_count, uint32_t test_count) {
+void WriteIdxSet(const DataFolder& folder, uint32_t train_count, uint32_t test_count) {
   folder.Write("train-images-idx3-ubyte", IdxImages(train_count, 2, 3));
   folder.WritePacked("train-labels-idx1-ubyte.gz", IdxLabels(train_count, 3));
   folder.WritePacked("t10k-images-idx3-ubyte.gz", IdxImages(test_count, 2, 3));

@@ -1,30 +1,20 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "tests/base/temporary_folder.h"
 
 namespace ps::worker::test {
 
 using Bytes = std::vector<uint8_t>;
 
-/// A folder of its own under the system's temporary one, removed at the end.
-class TemporaryFolder {
+class DataFolder : public TemporaryFolder {
  public:
-  TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder();
-
-  std::string path() const { return path_.string(); }
-
   std::string Write(const std::string& name, const Bytes& bytes) const;
   /// As gzip.
   std::string WritePacked(const std::string& name, const Bytes& bytes) const;
-
- private:
-  std::filesystem::path path_;
 };
 
 /// An IDX file of `count` images of rows x columns; pixel i is i modulo 251.
@@ -35,6 +25,6 @@ Bytes IdxLabels(uint32_t count, uint32_t classes);
 Bytes CifarRecords(int count, int first);
 
 /// The four files of an IDX data set: 2x3 pixels, 3 classes.
-void WriteIdxSet(const TemporaryFolder& folder, uint32_t train_count, uint32_t test_count);
+void WriteIdxSet(const DataFolder& folder, uint32_t train_count, uint32_t test_count);
 
 }  // namespace ps::worker::test

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 
 proto::DataConfig ConfigOf(
-    const TemporaryFolder& folder, proto::DatasetFormat format = proto::DatasetFormat::kIdx) {
+    const DataFolder& folder, proto::DatasetFormat format = proto::DatasetFormat::kIdx) {
   proto::DataConfig config;
   config.format = format;
   config.directory = folder.path();
@@ -37,7 +37,7 @@ std::string LoadError(const proto::DataConfig& config) {
 }
 
 TEST(DatasetTest, TellsShapeClassesAndCounts) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
   ASSERT_TRUE(dataset.ok()) << dataset.status();
@@ -49,7 +49,7 @@ TEST(DatasetTest, TellsShapeClassesAndCounts) {
 }
 
 TEST(DatasetTest, TheSameDataHasTheSameFingerprintPackedOrNot) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   const Result<Dataset> one = Dataset::Load(ConfigOf(folder));
   folder.Write("train-labels-idx1-ubyte", IdxLabels(20, 3));  // is taken before the packed one
@@ -65,7 +65,7 @@ TEST(DatasetTest, TheSameDataHasTheSameFingerprintPackedOrNot) {
 }
 
 TEST(DatasetTest, AChangedByteChangesItsPartOfTheFingerprintAlone) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   const Result<Dataset> before = Dataset::Load(ConfigOf(folder));
   ASSERT_TRUE(before.ok()) << before.status();
@@ -81,7 +81,7 @@ TEST(DatasetTest, AChangedByteChangesItsPartOfTheFingerprintAlone) {
 }
 
 TEST(DatasetTest, LimitsKeepTheClassesOfTheWholeSet) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   proto::DataConfig config = ConfigOf(folder);
   config.train_samples = 2;
@@ -101,7 +101,7 @@ TEST(DatasetTest, LimitsKeepTheClassesOfTheWholeSet) {
 }
 
 TEST(DatasetTest, TrainingImagesHaveMeanZeroAndDeviationOne) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 50, 7);
   const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
   ASSERT_TRUE(dataset.ok()) << dataset.status();
@@ -118,7 +118,7 @@ TEST(DatasetTest, TrainingImagesHaveMeanZeroAndDeviationOne) {
 }
 
 TEST(DatasetTest, AFetchFollowsTheOrder) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
   ASSERT_TRUE(dataset.ok()) << dataset.status();
@@ -136,7 +136,7 @@ TEST(DatasetTest, AFetchFollowsTheOrder) {
 }
 
 TEST(DatasetTest, TestSamplesComeInFileOrderWithTheTrainingNormalisation) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 7, 7);  // same pixels in both
   const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
   ASSERT_TRUE(dataset.ok()) << dataset.status();
@@ -148,7 +148,7 @@ TEST(DatasetTest, TestSamplesComeInFileOrderWithTheTrainingNormalisation) {
 }
 
 TEST(DatasetTest, AFetchThatDoesNotFitIsRefused) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
   ASSERT_TRUE(dataset.ok()) << dataset.status();
@@ -165,7 +165,7 @@ TEST(DatasetTest, AFetchThatDoesNotFitIsRefused) {
 }
 
 TEST(DatasetTest, AMissingSetSaysHowToGetIt) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   const std::string idx = LoadError(ConfigOf(folder));
   EXPECT_THAT(
       idx,
@@ -178,7 +178,7 @@ TEST(DatasetTest, AMissingSetSaysHowToGetIt) {
 }
 
 TEST(DatasetTest, ALabelOutOfRangeIsNamedWithItsByte) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   Bytes labels = IdxLabels(20, 3);
   labels[8 + 4] = 77;
@@ -195,14 +195,14 @@ TEST(DatasetTest, ALabelOutOfRangeIsNamedWithItsByte) {
 }
 
 TEST(DatasetTest, OneClassIsNotEnough) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   folder.WritePacked("train-labels-idx1-ubyte.gz", IdxLabels(20, 1));
   EXPECT_THAT(LoadError(ConfigOf(folder)), HasSubstr("no sample has label 1"));
 }
 
 TEST(DatasetTest, TrainingAndTestImagesMustHaveOneShape) {
-  const TemporaryFolder folder;
+  const DataFolder folder;
   WriteIdxSet(folder, 20, 7);
   folder.WritePacked("t10k-images-idx3-ubyte.gz", IdxImages(7, 3, 3));
   EXPECT_THAT(
@@ -220,7 +220,7 @@ class Cifar10Test : public testing::Test {
 
   proto::DataConfig Config() const { return ConfigOf(folder_, proto::DatasetFormat::kCifar10); }
 
-  TemporaryFolder folder_;
+  DataFolder folder_;
 };
 
 TEST_F(Cifar10Test, ReadsAllBatches) {

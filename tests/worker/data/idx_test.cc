@@ -24,7 +24,7 @@ class IdxTest : public testing::Test {
     EXPECT_THAT(std::string(result.status().message()), HasSubstr(part));
   }
 
-  TemporaryFolder folder_;
+  DataFolder folder_;
 };
 
 TEST_F(IdxTest, ReadsWhatWasWritten) {

@@ -71,7 +71,7 @@ class NpyTest : public testing::Test {
     return status.ToString();
   }
 
-  TemporaryFolder folder_;
+  DataFolder folder_;
   proto::DataConfig config_;
 };
 

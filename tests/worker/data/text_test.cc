@@ -38,7 +38,7 @@ class TextTest : public testing::Test {
     return status.ToString();
   }
 
-  TemporaryFolder folder_;
+  DataFolder folder_;
   proto::DataConfig config_;
 };
 
