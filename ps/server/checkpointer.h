@@ -49,6 +49,7 @@ class Checkpointer {
   /// The checkpoint can't be made.
   void Fail(uint64_t checkpoint, const Status& why);
 
+  /// Requires: BeginLife, with as many chunks as `store` has.
   void BeforeUpdate(const ChunkStore& store, size_t chunk) {
     held_[chunk] = {};
     if (snapshot_) {

@@ -75,6 +75,7 @@ class Shard {
     store_ = std::move(store).value();
     store_.SetBeforeUpdate([this](size_t i) { checkpointer_->BeforeUpdate(store_, i); });
     checkpointer_ = std::make_unique<server::Checkpointer>(kShard, &disk_);
+    checkpointer_->BeginLife(++life_, 0, server::ChunkRefs(store_.size()));
     Random random(1);
     for (uint64_t i = 0; i < chunk; ++i) {
       gradient_.push_back(0.02F * static_cast<float>(random.Unit() - 0.5));
