@@ -129,7 +129,8 @@ Result<PruneReport> Prune(Storage& storage, const std::string& path, size_t keep
 
 Result<CopyReport> Copy(Storage& storage, const std::string& source, const std::string& target) {
   if (source == target) {
-    return Status::InvalidArgument("source and target of the copy are the same: " + source);
+    return Status::InvalidArgument(
+        fmt::format("source and target of the copy are the same: {}", source));
   }
   PS_ASSIGN(const auto from, JobStore::Open(storage, source, OpenMode::kRead));
   PS_ASSIGN(const auto to, JobStore::Open(storage, target, OpenMode::kWrite));

@@ -1,5 +1,7 @@
 #include "checkpoint/memory_storage.h"
 
+#include <fmt/core.h>
+
 #include <mutex>
 #include <utility>
 
@@ -134,7 +136,7 @@ class MemoryDatabase final : public Database {
       const std::lock_guard lock(disk_->mutex);
       const auto it = table_->find({column, std::string(key)});
       if (it == table_->end()) {
-        return Status::NotFound("not in " + directory_);
+        return Status::NotFound(fmt::format("not in {}", directory_));
       }
       value = it->second;
     }
@@ -181,7 +183,7 @@ class MemoryDatabase final : public Database {
 
   Status CheckWrite(Operation operation) const {
     if (mode_ == OpenMode::kRead) {
-      return Status::InvalidArgument(directory_ + " is open for reading alone");
+      return Status::InvalidArgument(fmt::format("{} is open for reading alone", directory_));
     }
     return Check(operation);
   }
@@ -206,7 +208,7 @@ Result<std::unique_ptr<Database>> MemoryStorage::Open(
   const std::lock_guard lock(mutex_);
   const auto it = disks_.find(directory);
   if (it == disks_.end() && mode == OpenMode::kRead) {
-    return Status::NotFound("no checkpoints in " + directory);
+    return Status::NotFound(fmt::format("no checkpoints in {}", directory));
   }
   std::shared_ptr<Disk>& disk = disks_[directory];
   if (disk == nullptr) {
@@ -215,7 +217,7 @@ Result<std::unique_ptr<Database>> MemoryStorage::Open(
   if (mode == OpenMode::kWrite) {
     const std::lock_guard disk_lock(disk->mutex);
     if (disk->has_writer) {
-      return Status::Unavailable(directory + " is in use by this process");
+      return Status::Unavailable(fmt::format("{} is in use by this process", directory));
     }
     disk->has_writer = true;
   }
@@ -247,7 +249,7 @@ Status MemoryStorage::Remove(const std::string& directory) {
   {
     const std::lock_guard disk_lock(it->second->mutex);
     if (it->second->has_writer) {
-      return Status::Unavailable(directory + " is in use by this process");
+      return Status::Unavailable(fmt::format("{} is in use by this process", directory));
     }
   }
   disks_.erase(it);

@@ -51,7 +51,7 @@ rocksdb::Status Link(const std::string& directory, const std::string& target) {
 
 Status LinkDatabase(const std::string& directory, const std::string& target) {
   if (!std::filesystem::exists(directory + "/CURRENT")) {
-    return Status::NotFound("no checkpoints in " + directory);
+    return Status::NotFound(fmt::format("no checkpoints in {}", directory));
   }
   // The writer may remove a file between its being listed and its being linked.
   constexpr int kAttempts = 10;

@@ -48,7 +48,7 @@ Status ToStatus(const rocksdb::Status& status) {
     return Status::Unsupported(status.ToString());
   }
   if (status.IsNoSpace()) {
-    return Status::Io("the disk is full: " + status.ToString());
+    return Status::Io(fmt::format("the disk is full: {}", status.ToString()));
   }
   return Status::Io(status.ToString());
 }
@@ -136,7 +136,7 @@ void RocksDatabase::Close() {
 
 Status RocksDatabase::PrepareWrite() {
   if (mode_ == OpenMode::kRead) {
-    return Status::InvalidArgument(directory_ + " is open for reading alone");
+    return Status::InvalidArgument(fmt::format("{} is open for reading alone", directory_));
   }
   if (!has_failed_) {
     return Status::Ok();
@@ -161,7 +161,8 @@ Status RocksDatabase::OpenAnew() {
 
 /// Of a database that could not be opened again.
 Status NotOpen(const std::string& directory) {
-  return Status::Io(directory + " could not be opened again after the disk had failed");
+  return Status::Io(
+      fmt::format("{} could not be opened again after the disk had failed", directory));
 }
 
 Status RocksDatabase::Written(const rocksdb::Status& status) {
@@ -330,7 +331,7 @@ class RocksDbStorage final : public Storage {
     if (mode == OpenMode::kWrite) {
       PS_TRY(CreateDirectories(directory));
     } else if (!std::filesystem::exists(directory + "/CURRENT")) {
-      return Status::NotFound("no checkpoints in " + directory);
+      return Status::NotFound(fmt::format("no checkpoints in {}", directory));
     }
     auto database = std::make_unique<RocksDatabase>(directory, columns, mode, env_);
     const rocksdb::Status status = database->Open(mode);

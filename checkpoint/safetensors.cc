@@ -210,7 +210,8 @@ Result<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {
   reader.path_ = path;
   reader.fd_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!reader.fd_.is_open()) {
-    return errno == ENOENT ? Status::NotFound("no file " + path) : IoError("cannot read", path);
+    return errno == ENOENT ? Status::NotFound(fmt::format("no file {}", path))
+                           : IoError("cannot read", path);
   }
   PS_ASSIGN(reader.header_, ReadHeader(reader.fd_.get(), path, &reader.data_at_).Annotate(path));
   return reader;

@@ -237,7 +237,8 @@ class HeaderParser {
     Status read = Members([&](const std::string& key) { return Field(key, &fields); });
     PS_TRY(std::move(read).Annotate(who));
     if (!fields.type || !fields.shape || !fields.offsets || fields.offsets->size() != 2) {
-      return Status::Corruption(who + " needs dtype, shape, and data_offsets of two numbers");
+      return Status::Corruption(
+          fmt::format("{} needs dtype, shape, and data_offsets of two numbers", who));
     }
     StoredTensor tensor;
     tensor.name = name;

@@ -211,7 +211,8 @@ Result<PartSummary> ShardStore::CommitPart(CheckpointId id, const PartRecord& pa
   PS_TRY(CheckCanWrite(id));
   for (const ChunkRef& ref : part.chunks) {
     if (ref.written > newest_ && ref.written <= lost_) {
-      return Status::Stale(ChunkName(ref.key, ref.written) + " was lost when the disk failed");
+      return Status::Stale(
+          fmt::format("{} was lost when the disk failed", ChunkName(ref.key, ref.written)));
     }
   }
   PS_TRY(database_->Flush().Annotate(context));

@@ -1,5 +1,6 @@
 #include "psctl/attach_command.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <vector>
@@ -82,9 +83,11 @@ int TellEnd(const RunPaths& run, bool is_json, const Console& console) {
   if (!summary.ok()) {
     return Fail(
         console,
-        Status::NotFound(
-            BaseName(run.root) + " has ended and left no summary; its logs are in " + run.logs() +
-            ", and psctl resume " + run.root + " goes on"));
+        Status::NotFound(fmt::format(
+            "{} has ended and left no summary; its logs are in {}, and psctl resume {} goes on",
+            BaseName(run.root),
+            run.logs(),
+            run.root)));
   }
   console.out(*summary);
   const std::string state = EndedRun(run).state;

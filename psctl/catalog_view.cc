@@ -1,5 +1,7 @@
 #include "psctl/catalog_view.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -31,7 +33,7 @@ double UsdPerDeviceHour(const InstanceType& type) {
 
 std::string Devices(const InstanceType& type) {
   return type.device == "cpu" ? "cpu"
-                              : std::to_string(type.devices) + " x " + Printable(type.device);
+                              : fmt::format("{} x {}", type.devices, Printable(type.device));
 }
 
 std::string Network(const InstanceType& type) {
@@ -110,8 +112,7 @@ SpotSummary SummarizeSpot(const proto::Catalog& catalog, const std::string& toda
       summary.stale += DaysBetween(price.as_of, today) > kPriceAgeDaysMax ? 1 : 0;
       if (summary.oldest.empty() || price.as_of < summary.oldest) {
         summary.oldest = price.as_of;
-        summary.oldest_path =
-            "types[" + std::to_string(i) + "] (" + Printable(catalog.types[i].name) + ")";
+        summary.oldest_path = fmt::format("types[{}] ({})", i, Printable(catalog.types[i].name));
       }
     }
   }
@@ -122,10 +123,13 @@ void WarnOfSpotAboveOnDemand(
     const InstanceType& type, const std::string& path, std::vector<std::string>& warnings) {
   for (size_t i = 0; i < type.spot.size(); ++i) {
     if (type.spot[i].usd_per_hour > type.on_demand_usd_per_hour) {
-      warnings.push_back(
-          path + ".spot[" + std::to_string(i) + "] (" + Printable(type.name) + "): spot costs " +
-          proto::NumberText(type.spot[i].usd_per_hour) + " USD/h, more than on-demand at " +
-          proto::NumberText(type.on_demand_usd_per_hour));
+      warnings.push_back(fmt::format(
+          "{}.spot[{}] ({}): spot costs {} USD/h, more than on-demand at {}",
+          path,
+          i,
+          Printable(type.name),
+          proto::NumberText(type.spot[i].usd_per_hour),
+          proto::NumberText(type.on_demand_usd_per_hour)));
     }
   }
 }
@@ -157,7 +161,7 @@ std::string DayOf(int64_t unix_micros) {
   const std::chrono::sys_time<std::chrono::microseconds> time{
       std::chrono::microseconds(unix_micros)};
   const std::chrono::year_month_day day(std::chrono::floor<std::chrono::days>(time));
-  std::string text = std::to_string(static_cast<int>(day.year())) + "-";
+  std::string text = fmt::format("{}-", static_cast<int>(day.year()));
   for (const unsigned part :
        {static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day())}) {
     text += (text.size() > 5 ? "-" : "") + std::string(part < 10 ? "0" : "") + std::to_string(part);
@@ -210,22 +214,26 @@ std::vector<std::string> CatalogWarnings(const proto::Catalog& catalog, const st
     warnings.push_back("as_of: " + AgeNote("on-demand prices", catalog.as_of, today));
   }
   for (size_t i = 0; i < catalog.types.size(); ++i) {
-    WarnOfSpotAboveOnDemand(catalog.types[i], "types[" + std::to_string(i) + "]", warnings);
+    WarnOfSpotAboveOnDemand(catalog.types[i], fmt::format("types[{}]", i), warnings);
   }
   const SpotSummary spot = SummarizeSpot(catalog, today);
   if (spot.prices == 0) {
     warnings.emplace_back("types: no type has a spot price, so plans are on-demand only");
   }
   if (spot.stale > 0) {
-    warnings.push_back(
-        "types: " + std::to_string(spot.stale) + " of " + Plural(spot.prices, "spot price") +
-        " older than " + std::to_string(kPriceAgeDaysMax) + " days, the oldest " +
-        spot.oldest_path + " of " + spot.oldest);
+    warnings.push_back(fmt::format(
+        "types: {} of {} older than {} days, the oldest {} of {}",
+        spot.stale,
+        Plural(spot.prices, "spot price"),
+        kPriceAgeDaysMax,
+        spot.oldest_path,
+        spot.oldest));
   }
   if (spot.estimates > 0) {
-    warnings.push_back(
-        "types: " + std::to_string(spot.estimates) + " of " + Plural(spot.prices, "spot price") +
-        " worked out from a usual saving (is_estimate): nobody was asked");
+    warnings.push_back(fmt::format(
+        "types: {} of {} worked out from a usual saving (is_estimate): nobody was asked",
+        spot.estimates,
+        Plural(spot.prices, "spot price")));
   }
   return warnings;
 }

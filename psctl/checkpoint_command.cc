@@ -77,9 +77,9 @@ int Prune(
   if (report.status().code() == StatusCode::kUnavailable) {
     return Fail(
         console,
-        Status::Unavailable(
-            std::string(report.status().message()) +
-            "; a running job prunes by itself, as checkpoint.keep says"));
+        Status::Unavailable(fmt::format(
+            "{}; a running job prunes by itself, as checkpoint.keep says",
+            report.status().message())));
   }
   if (!report.ok()) {
     return Fail(console, report.status());

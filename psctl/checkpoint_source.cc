@@ -18,7 +18,7 @@ using checkpoint::Manifest;
 Result<CheckpointId> Choose(const CheckpointSource& source, CheckpointId chosen) {
   const std::vector<CheckpointId>& ids = source.ids;
   if (ids.empty()) {
-    return Status::NotFound(source.name + " has no checkpoint");
+    return Status::NotFound(fmt::format("{} has no checkpoint", source.name));
   }
   if (chosen != 0 && !std::binary_search(ids.begin(), ids.end(), chosen)) {
     return Status::NotFound(fmt::format(

@@ -1,5 +1,7 @@
 #include "psctl/command_line.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -49,8 +51,8 @@ Result<std::vector<proto::ConfigOverride>> ParseSettings(const std::vector<std::
   for (const std::string& setting : settings) {
     const size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return Status::InvalidArgument(
-          "--set wants KEY=VALUE, as in --set train.epochs=2; got '" + Printable(setting) + "'");
+      return Status::InvalidArgument(fmt::format(
+          "--set wants KEY=VALUE, as in --set train.epochs=2; got '{}'", Printable(setting)));
     }
     overrides.push_back({setting.substr(0, equals), setting.substr(equals + 1)});
   }
@@ -73,9 +75,10 @@ Status ParseNoticed(const std::string& text, NoticeCommand* notice) {
   const std::optional<uint32_t> number =
       notice->is_server && name.starts_with('w') ? std::nullopt : SeatIn(name);
   if (!number) {
-    return Status::InvalidArgument(
-        "notice wants a worker's number as psctl status lists it, as in: psctl notice 3; got '" +
-        Printable(text) + "'; a server is named as in: psctl notice s0");
+    return Status::InvalidArgument(fmt::format(
+        "notice wants a worker's number as psctl status lists it, as in: psctl notice 3; got '{}'; "
+        "a server is named as in: psctl notice s0",
+        Printable(text)));
   }
   notice->worker = *number;
   return Status::Ok();
@@ -101,9 +104,9 @@ Result<Command> NoticeOf(CommandParser& parser) {
 Result<Command> DrainOf(CommandParser& parser) {
   const std::optional<uint32_t> seat = SeatIn(parser.drain_worker);
   if (!seat) {
-    return Status::InvalidArgument(
-        "drain wants a worker's number as psctl status lists it, as in: psctl drain 3; got '" +
-        Printable(parser.drain_worker) + "'");
+    return Status::InvalidArgument(fmt::format(
+        "drain wants a worker's number as psctl status lists it, as in: psctl drain 3; got '{}'",
+        Printable(parser.drain_worker)));
   }
   parser.drain_command.worker = *seat;
   PS_TRY(ParseGrace(*parser.drain, parser.notice_grace, &parser.drain_command.grace_s));
@@ -143,9 +146,9 @@ Result<uint64_t> ParseCheckpoint(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, number);
   if (text != "newest" && (error != std::errc() || stopped != end || number == 0)) {
-    return Status::InvalidArgument(
-        "a checkpoint is a number or 'newest', not '" + Printable(text) +
-        "'; psctl checkpoint list shows them");
+    return Status::InvalidArgument(fmt::format(
+        "a checkpoint is a number or 'newest', not '{}'; psctl checkpoint list shows them",
+        Printable(text)));
   }
   return number;
 }
@@ -205,9 +208,9 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     }
     const int curve_repeats = parser.profile_command.curve_repeats;
     if (curve_repeats < 1 || curve_repeats > provisioner::kCurvesPerFleet) {
-      return Status::InvalidArgument(
-          "--curve-repeats wants a number from 1 to " +
-          std::to_string(provisioner::kCurvesPerFleet) + ", as in --curve-repeats 3");
+      return Status::InvalidArgument(fmt::format(
+          "--curve-repeats wants a number from 1 to {}, as in --curve-repeats 3",
+          provisioner::kCurvesPerFleet));
     }
     PS_ASSIGN(parser.profile_command.overrides, ParseSettings(parser.settings));
     return Command(parser.profile_command);

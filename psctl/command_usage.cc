@@ -1,5 +1,7 @@
 #include "psctl/command_usage.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -38,9 +40,11 @@ bool IsNegativeNumber(const std::string& argument) {
 Status UnknownName(
     const std::string& kind, const std::string& name, const std::vector<std::string>& known) {
   const std::string nearest = NearestName(name, known);
-  return Status::InvalidArgument(
-      "unknown " + kind + " '" + Printable(name) + "'; " +
-      (nearest.empty() ? "there are: " + Join(known) : "did you mean '" + nearest + "'?"));
+  return Status::InvalidArgument(fmt::format(
+      "unknown {} '{}'; {}",
+      kind,
+      Printable(name),
+      nearest.empty() ? "there are: " + Join(known) : "did you mean '" + nearest + "'?"));
 }
 
 /// The innermost command that was named.
@@ -111,8 +115,8 @@ Result<std::string> HelpText(const std::vector<std::string>& path) {
   for (const std::string& name : path) {
     const std::vector<std::string> known = SubcommandNames(*scope);
     if (known.empty()) {
-      return Status::InvalidArgument(
-          "unknown command '" + Printable(name) + "'; " + FullName(*scope) + " has no commands");
+      return Status::InvalidArgument(fmt::format(
+          "unknown command '{}'; {} has no commands", Printable(name), FullName(*scope)));
     }
     if (std::ranges::find(known, name) == known.end()) {
       return UnknownName("command", name, known);

@@ -1,5 +1,6 @@
 #include "psctl/commands.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <filesystem>
@@ -44,7 +45,7 @@ Result<RunPaths> ChooseRun(const std::string& job, const RunRegistry& registry) 
     for (const RunningJob& candidate : running) {
       names += (names.empty() ? "" : ", ") + BaseName(candidate.paths.root);
     }
-    return Status::InvalidArgument("several jobs are running; name one: " + names);
+    return Status::InvalidArgument(fmt::format("several jobs are running; name one: {}", names));
   }
   return running.front().paths;
 }
@@ -54,9 +55,11 @@ int PrintEndedRun(const RunPaths& run, bool is_json, const Console& console) {
   if (!summary.ok()) {
     return Fail(
         console,
-        Status::NotFound(
-            BaseName(run.root) + " has ended and left no summary; its logs are in " + run.logs() +
-            ", and psctl resume " + run.root + " goes on"));
+        Status::NotFound(fmt::format(
+            "{} has ended and left no summary; its logs are in {}, and psctl resume {} goes on",
+            BaseName(run.root),
+            run.logs(),
+            run.root)));
   }
   console.out(*summary);
   return kExitOk;
@@ -125,7 +128,8 @@ int RunWhy(const WhyCommand& command, const Console& console, const RunRegistry&
     return Fail(console, run.status());
   }
   if (!FileLock::IsHeld(run->lock())) {
-    return Fail(console, Status::NotFound(BaseName(run->root) + " has ended; nobody waits"));
+    return Fail(
+        console, Status::NotFound(fmt::format("{} has ended; nobody waits", BaseName(run->root))));
   }
   const Result<proto::JobStatus> status = FetchStatus(*run);
   if (!status.ok()) {
@@ -142,7 +146,7 @@ int RunStop(const StopCommand& command, const Console& console, const RunRegistr
   }
   const std::string name = BaseName(run->root);
   if (!FileLock::IsHeld(run->lock())) {
-    return Fail(console, Status::NotFound(name + " has ended already"));
+    return Fail(console, Status::NotFound(fmt::format("{} has ended already", name)));
   }
   const Status asked = AskToStop(*run, command.is_immediate);
   if (!asked.ok()) {
@@ -160,7 +164,8 @@ int RunStop(const StopCommand& command, const Console& console, const RunRegistr
   }
   return Fail(
       console,
-      Status::DeadlineExceeded(name + " is still running; psctl stop --now ends it at once"));
+      Status::DeadlineExceeded(
+          fmt::format("{} is still running; psctl stop --now ends it at once", name)));
 }
 
 /// On the run that was named, or the only one. `run_it` returns the exit code.

@@ -1,5 +1,6 @@
 #include "psctl/console.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ Status WriteResult(int fd, std::string_view text) {
       return Status::Ok();  // a reader that has seen enough
     }
     if (n <= 0) {
-      return Status::Io(std::string("cannot write the result: ") + std::strerror(errno));
+      return Status::Io(fmt::format("cannot write the result: {}", std::strerror(errno)));
     }
     text.remove_prefix(static_cast<size_t>(n));
   }

@@ -1,5 +1,6 @@
 #include "psctl/control.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,13 +18,14 @@ constexpr Duration kDeadline = std::chrono::seconds(5);
 Status Explain(const RunPaths& run, const Status& why) {
   const std::string name = BaseName(run.root);
   if (!FileLock::IsHeld(run.lock())) {
-    return Status::Unavailable(name + " is not running any more");
+    return Status::Unavailable(fmt::format("{} is not running any more", name));
   }
   if (::access(run.control().c_str(), W_OK) != 0) {
     return errno == EACCES
-               ? Status::InvalidArgument(name + " answers only the user who started it")
-               : Status::Unavailable(
-                     name + " does not listen yet, or not any more; try again in a moment");
+               ? Status::InvalidArgument(
+                     fmt::format("{} answers only the user who started it", name))
+               : Status::Unavailable(fmt::format(
+                     "{} does not listen yet, or not any more; try again in a moment", name));
   }
   std::string message(why.message());
   if (why.code() == StatusCode::kUnavailable) {
@@ -43,9 +45,10 @@ Result<Reply> Ask(const RunPaths& run, const proto::Message& request) {
     return Explain(run, reply.status());
   }
   if (!std::holds_alternative<Reply>(*reply)) {
-    return Status::InvalidArgument(
-        BaseName(run.root) + " answered with " +
-        std::string(proto::MessageTypeName(proto::MessageTypeOf(*reply))));
+    return Status::InvalidArgument(fmt::format(
+        "{} answered with {}",
+        BaseName(run.root),
+        proto::MessageTypeName(proto::MessageTypeOf(*reply))));
   }
   return std::get<Reply>(std::move(reply).value());
 }

@@ -52,10 +52,10 @@ Status CheckFlags(const PlanCommand& command) {
 
   for (const auto& other : others) {
     if (other.is_given) {
-      return Status::InvalidArgument(
-          std::string(other.flag) +
-          " is nothing that the strategy deepvm knows: it has no model of a job, and chooses by a "
-          "price of an hour alone; leave it out, or take the strategy exact");
+      return Status::InvalidArgument(fmt::format(
+          "{} is nothing that the strategy deepvm knows: it has no model of a job, and chooses by "
+          "a price of an hour alone; leave it out, or take the strategy exact",
+          other.flag));
     }
   }
   return Status::Ok();
@@ -94,7 +94,7 @@ Result<DeepVmInput> InputOf(const PlanCommand& command, const proto::Catalog& ca
   for (const auto* const names : {&types, &without}) {
     for (const std::string& name : *names) {
       if (catalog.Find(name) == nullptr) {
-        return Status::InvalidArgument("the catalog has no type " + Printable(name));
+        return Status::InvalidArgument(fmt::format("the catalog has no type {}", Printable(name)));
       }
     }
   }
@@ -125,9 +125,9 @@ Result<DeepVmInput> InputOf(const PlanCommand& command, const proto::Catalog& ca
     }
   }
   if (input.problem.trainers.empty()) {
-    return Status::InvalidArgument(
-        "the strategy deepvm has figures for no type of the catalog; what is missing: " +
-        (input.left_out.empty() ? "a type with an accelerator" : Join(input.left_out)));
+    return Status::InvalidArgument(fmt::format(
+        "the strategy deepvm has figures for no type of the catalog; what is missing: {}",
+        input.left_out.empty() ? "a type with an accelerator" : Join(input.left_out)));
   }
   return input;
 }
@@ -178,7 +178,7 @@ std::string RenderText(const DeepVmInput& input, const std::vector<DeepVmChoice>
   if (!input.left_out.empty()) {
     text += fmt::format(
         "note: left out, since a field has no figures for it: {} of the catalog; the first: {}\n",
-        input.left_out.size() == 1 ? "1 type" : std::to_string(input.left_out.size()) + " types",
+        input.left_out.size() == 1 ? "1 type" : fmt::format("{} types", input.left_out.size()),
         input.left_out.front());
   }
   return text;

@@ -1,5 +1,7 @@
 #include "psctl/event_file.h"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <cstring>
 #include <span>
@@ -98,7 +100,7 @@ std::string EncodeEvent(double unix_s, uint64_t step, const std::vector<Scalar>&
 }
 
 std::string EventFileName(int64_t unix_micros) {
-  return "events.out.tfevents." + std::to_string(unix_micros / 1'000'000) + ".spotps";
+  return fmt::format("events.out.tfevents.{}.spotps", unix_micros / 1'000'000);
 }
 
 }  // namespace ps::psctl

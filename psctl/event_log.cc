@@ -257,7 +257,7 @@ Status EventReader::Append(
     const std::string& path, uint64_t from, std::vector<proto::EventRow>* events) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    return Status::Io("cannot read " + path);
+    return Status::Io(fmt::format("cannot read {}", path));
   }
   file.seekg(static_cast<std::streamoff>(from));
   std::string line;
@@ -283,7 +283,7 @@ Result<std::vector<proto::EventRow>> EventReader::ReadNew() {
   std::error_code error;
   const uint64_t size = std::filesystem::file_size(log, error);
   if (error) {
-    return Status::Io("cannot read " + log + ": " + error.message());
+    return Status::Io(fmt::format("cannot read {}: {}", log, error.message()));
   }
   const bool is_rotated = is_begun_ && size < offset_;
   if ((!is_begun_ || is_rotated) && std::filesystem::exists(before, error)) {

@@ -1,6 +1,7 @@
 #include "psctl/files.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -37,8 +38,9 @@ Result<FileLock> FileLock::Take(const std::string& path, std::string_view text) 
     return IoError("cannot write", path);
   }
   if (::flock(lock.fd_.get(), LOCK_EX | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? Status::Unavailable(path + " is held by another process")
-                                : IoError("cannot lock", path);
+    return errno == EWOULDBLOCK
+               ? Status::Unavailable(fmt::format("{} is held by another process", path))
+               : IoError("cannot lock", path);
   }
   PS_TRY(lock.Rewrite(text, path));
   return lock;

@@ -1,5 +1,6 @@
 #include "psctl/fleet_command.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ constexpr int kFleetPollMillis = 200;
 Status CheckRuns(const RunPaths& run) {
   return FileLock::IsHeld(run.lock())
              ? Status::Ok()
-             : Status::NotFound(BaseName(run.root) + " has ended; no worker is left");
+             : Status::NotFound(fmt::format("{} has ended; no worker is left", BaseName(run.root)));
 }
 
 uint32_t WantedOf(const std::vector<proto::FleetRow>& fleet) {
@@ -38,11 +39,14 @@ uint32_t PresentOf(const std::vector<proto::FleetRow>& fleet) {
 
 /// "runs/a: 8 workers wanted, 5 take part", and the groups when there are several.
 std::string Describe(const std::string& name, const std::vector<proto::FleetRow>& fleet) {
-  std::string text = name + ": " + Plural(WantedOf(fleet), "worker") + " wanted, " +
-                     std::to_string(PresentOf(fleet)) + " take part\n";
+  std::string text = fmt::format(
+      "{}: {} wanted, {} take part\n", name, Plural(WantedOf(fleet), "worker"), PresentOf(fleet));
   for (size_t i = 0; i < fleet.size() && fleet.size() > 1; ++i) {
-    text += "  " + Printable(fleet[i].type) + ": " + std::to_string(fleet[i].wanted) + " wanted, " +
-            std::to_string(fleet[i].present) + " take part\n";
+    text += fmt::format(
+        "  {}: {} wanted, {} take part\n",
+        Printable(fleet[i].type),
+        fleet[i].wanted,
+        fleet[i].present);
   }
   return text;
 }
@@ -60,9 +64,12 @@ bool IsAsWanted(const proto::JobStatus& status) {
 
 /// "runs/a: 3 servers wanted, 1 has the parameters"
 std::string Describe(const std::string& name, const proto::ServersStatus& servers) {
-  return name + ": " + Plural(servers.wanted, "server") + " wanted, " +
-         std::to_string(servers.count) + (servers.count == 1 ? " has" : " have") +
-         " the parameters\n";
+  return fmt::format(
+      "{}: {} wanted, {} {} the parameters\n",
+      name,
+      Plural(servers.wanted, "server"),
+      servers.count,
+      servers.count == 1 ? "has" : "have");
 }
 
 std::string Describe(
@@ -83,14 +90,17 @@ int WaitForFleet(const ScaleCommand& command, const RunPaths& run, const Console
     const Result<proto::JobStatus> status = FetchStatus(run);
     if (status.ok() && IsAsWanted(*status)) {
       if (const std::string& trouble = status->servers.trouble; !trouble.empty()) {
-        return Fail(console, Status::Unavailable(name + " goes on with " + Printable(trouble)));
+        return Fail(
+            console,
+            Status::Unavailable(fmt::format("{} goes on with {}", name, Printable(trouble))));
       }
       console.out(Describe(command, name, status->fleet, status->servers));
       return kExitOk;
     }
     ::poll(nullptr, 0, kFleetPollMillis);
   }
-  return Fail(console, Status::NotFound(name + " ended before the fleet was as wanted"));
+  return Fail(
+      console, Status::NotFound(fmt::format("{} ended before the fleet was as wanted", name)));
 }
 
 int Preview(
@@ -126,10 +136,13 @@ int RunNotice(const NoticeCommand& command, const RunPaths& run, const Console& 
   if (!left.ok()) {
     return Fail(console, left.status());
   }
-  console.out(
-      (command.is_server ? "server " : "worker ") + std::to_string(command.worker) + " of " +
-      BaseName(run.root) + " has " + FormatDuration(Seconds(*left)) + " to " +
-      (command.is_server ? "make a checkpoint and leave\n" : "leave\n"));
+  console.out(fmt::format(
+      "{} {} of {} has {} to {}\n",
+      command.is_server ? "server" : "worker",
+      command.worker,
+      BaseName(run.root),
+      FormatDuration(Seconds(*left)),
+      command.is_server ? "make a checkpoint and leave" : "leave"));
   return kExitOk;
 }
 
@@ -142,10 +155,11 @@ int RunDrain(const DrainCommand& command, const RunPaths& run, const Console& co
   if (!left.ok()) {
     return Fail(console, left.status());
   }
-  console.out(
-      "worker " + std::to_string(command.worker) + " of " + BaseName(run.root) +
-      " finishes its step and leaves, within " + FormatDuration(Seconds(*left)) +
-      "; nobody takes its place\n");
+  console.out(fmt::format(
+      "worker {} of {} finishes its step and leaves, within {}; nobody takes its place\n",
+      command.worker,
+      BaseName(run.root),
+      FormatDuration(Seconds(*left))));
   return kExitOk;
 }
 

@@ -91,7 +91,7 @@ Result<Comparison> Compare(const ForecastCommand& command) {
 std::string RenderComparison(const ForecastCommand& command, const Comparison& comparison) {
   std::vector<Column> columns = {{"predictor", Align::kLeft}};
   for (const int horizon : command.horizons) {
-    columns.push_back({"in " + std::to_string(horizon)});
+    columns.push_back({fmt::format("in {}", horizon)});
   }
   columns.push_back({"band width"});
   columns.push_back({"in band, %"});

@@ -1,5 +1,7 @@
 #include "psctl/metrics.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -131,7 +133,7 @@ Result<MetricsFiles> MetricsFiles::Open(
   std::error_code error;
   std::filesystem::create_directory(paths.tensorboard(), error);
   if (error) {
-    return Status::Io("cannot make " + paths.tensorboard() + ": " + error.message());
+    return Status::Io(fmt::format("cannot make {}: {}", paths.tensorboard(), error.message()));
   }
   PS_ASSIGN(
       files.events_, AppendFile::Open(paths.tensorboard() + "/" + EventFileName(unix_micros)));

@@ -1,5 +1,6 @@
 #include "psctl/mode_command.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 
 #include "psctl/control.h"
@@ -28,13 +29,14 @@ int WaitForMode(const ModeCommand& command, const RunPaths& run, const Console& 
     if (status.ok() && status->modes.wanted != command.wanted) {
       return Fail(
           console,
-          Status::Cancelled(
-              "somebody asked for mode " + proto::ModeText(status->modes.wanted) + " of " + name +
-              " meanwhile"));
+          Status::Cancelled(fmt::format(
+              "somebody asked for mode {} of {} meanwhile",
+              proto::ModeText(status->modes.wanted),
+              name)));
     }
     ::poll(nullptr, 0, kModePollMillis);
   }
-  return Fail(console, Status::NotFound(name + " ended before the mode had changed"));
+  return Fail(console, Status::NotFound(fmt::format("{} ended before the mode had changed", name)));
 }
 
 }  // namespace
@@ -43,8 +45,8 @@ int RunMode(const ModeCommand& command, const RunPaths& run, const Console& cons
   if (!FileLock::IsHeld(run.lock())) {
     return Fail(
         console,
-        Status::NotFound(
-            BaseName(run.root) + " has ended; psctl resume takes --set train.mode=MODE"));
+        Status::NotFound(fmt::format(
+            "{} has ended; psctl resume takes --set train.mode=MODE", BaseName(run.root))));
   }
   const Result<proto::ModeReply> reply = AskForMode(run, command.wanted);
   if (!reply.ok()) {

@@ -1,5 +1,7 @@
 #include "psctl/model_export.h"
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -36,7 +38,7 @@ Status ExportModel(
 Result<Manifest> ExportNewestModel(const std::string& path, const std::string& file) {
   const auto storage = checkpoint::MakeRocksDbStorage();
   PS_ASSIGN(const std::unique_ptr<Reader> reader, Reader::Open(*storage, path));
-  Status why = Status::NotFound("no checkpoint in " + path);
+  Status why = Status::NotFound(fmt::format("no checkpoint in {}", path));
   for (auto id = reader->ids().rbegin(); id != reader->ids().rend(); ++id) {
     const auto exported = [&]() -> Result<Manifest> {
       PS_ASSIGN(Manifest manifest, reader->ReadManifest(*id));

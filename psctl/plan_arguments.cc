@@ -1,5 +1,7 @@
 #include "psctl/plan_arguments.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -15,7 +17,7 @@ namespace {
 constexpr int kCountMax = 100'000;
 
 Status Expected(const std::string& flag, const std::string& what, const std::string& got) {
-  return Status::InvalidArgument(flag + " wants " + what + "; got '" + Printable(got) + "'");
+  return Status::InvalidArgument(fmt::format("{} wants {}; got '{}'", flag, what, Printable(got)));
 }
 
 std::optional<int> ParseCount(std::string_view text) {
@@ -103,7 +105,7 @@ Result<std::vector<provisioner::TypeCount>> ParseTypeCounts(
       return other.instance_type == type && other.minibatch == *minibatch;
     });
     if (is_twice) {
-      return Status::InvalidArgument(flag + " names " + Printable(name) + " twice");
+      return Status::InvalidArgument(fmt::format("{} names {} twice", flag, Printable(name)));
     }
     counts.push_back({type, *count, *minibatch});
   }
@@ -118,7 +120,7 @@ Result<std::vector<std::string>> ParseTypes(
       return Expected(flag, "TYPE, as in g4dn.4xlarge,g3.8xlarge", item);
     }
     if (std::ranges::count(types, item) > 0) {
-      return Status::InvalidArgument(flag + " names " + Printable(item) + " twice");
+      return Status::InvalidArgument(fmt::format("{} names {} twice", flag, Printable(item)));
     }
     types.push_back(std::move(item));
   }

@@ -160,16 +160,17 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
   for (const std::string& type : models.left_out) {
     if (std::ranges::count(models.instance_types, type) > 0) {
       return Status::InvalidArgument(
-          Printable(type) + " is named by --types and by --without: which is it?");
+          fmt::format("{} is named by --types and by --without: which is it?", Printable(type)));
     }
   }
   setup.left_out = models.left_out;
   PS_ASSIGN(setup.quotas, ParseTypeCounts("--quota", command.quotas));
   for (const provisioner::TypeCount& quota : setup.quotas) {
     if (quota.minibatch > 0) {
-      return Status::InvalidArgument(
-          "--quota is of a type, whatever its minibatch, as in " + Printable(quota.instance_type) +
-          "=" + std::to_string(quota.count));
+      return Status::InvalidArgument(fmt::format(
+          "--quota is of a type, whatever its minibatch, as in {}={}",
+          Printable(quota.instance_type),
+          quota.count));
     }
   }
   PS_ASSIGN(setup.held, ParseTypeCounts("--held", command.held));
@@ -193,9 +194,10 @@ Status CheckStrategy(const std::string& name) {
     return Status::Ok();
   }
   const std::string nearest = NearestName(name, known);
-  return Status::InvalidArgument(
-      "unknown strategy '" + Printable(name) + "'; " +
-      (nearest.empty() ? "there are: " + Join(known) : "did you mean '" + nearest + "'?"));
+  return Status::InvalidArgument(fmt::format(
+      "unknown strategy '{}'; {}",
+      Printable(name),
+      nearest.empty() ? "there are: " + Join(known) : "did you mean '" + nearest + "'?"));
 }
 
 Status WritePlot(
@@ -224,9 +226,9 @@ Status ChooseMarket(const PlanCommand& command, provisioner::PlanSetup* setup) {
     return Status::Ok();
   }
   if (!command.common.market.empty() && command.common.market != "on-demand") {
-    return Status::InvalidArgument(
-        "--strategy on-demand plans without spot instances; leave out --market " +
-        Printable(command.common.market));
+    return Status::InvalidArgument(fmt::format(
+        "--strategy on-demand plans without spot instances; leave out --market {}",
+        Printable(command.common.market)));
   }
   setup->market = provisioner::MarketChoice::kOnDemand;
   return Status::Ok();
@@ -256,10 +258,10 @@ Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* eff
   planning->measured = command.measured;
   PS_TRY(PreparePlanning(command.common, planning));
   if (planning->problem.loss == nullptr) {
-    return Status::InvalidArgument(
-        command.common.profile_path +
-        ": no loss curve is fitted, so no time to a loss can be told; train the job for a while, "
-        "or ask psctl predict for speeds");
+    return Status::InvalidArgument(fmt::format(
+        "{}: no loss curve is fitted, so no time to a loss can be told; train the job for a while, "
+        "or ask psctl predict for speeds",
+        command.common.profile_path));
   }
   return ParseEffort(command, planning, effort);
 }

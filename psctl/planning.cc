@@ -31,10 +31,14 @@ Status CheckJob(
   PS_ASSIGN(const JobParts parts, LoadParts(config, job_path));
   const std::string fingerprint = provisioner::ModelFingerprint(parts.model.tensors);
   if (fingerprint != profile.model_fingerprint) {
-    return Status::InvalidArgument(
-        "the profile is of another model than " + job_path + ": " + Printable(profile.job) +
-        ", fingerprint '" + Printable(profile.model_fingerprint) + "' against '" + fingerprint +
-        "'; profile this job with: psctl profile " + job_path);
+    return Status::InvalidArgument(fmt::format(
+        "the profile is of another model than {}: {}, fingerprint '{}' against '{}'; profile this "
+        "job with: psctl profile {}",
+        job_path,
+        Printable(profile.job),
+        Printable(profile.model_fingerprint),
+        fingerprint,
+        job_path));
   }
   if (!profile.training_fingerprint.empty() &&
       profile.training_fingerprint != provisioner::TrainingFingerprint(config)) {
@@ -59,10 +63,12 @@ Status CheckTypes(
   for (const std::string& type : types) {
     if (catalog.Find(type) == nullptr) {
       const std::string nearest = NearestName(type, known);
-      return Status::InvalidArgument(
-          flag + ": no type '" + Printable(type) + "' in the catalog" +
-          (nearest.empty() ? "; psctl catalog show lists them"
-                           : "; did you mean '" + nearest + "'?"));
+      return Status::InvalidArgument(fmt::format(
+          "{}: no type '{}' in the catalog{}",
+          flag,
+          Printable(type),
+          nearest.empty() ? "; psctl catalog show lists them"
+                          : "; did you mean '" + nearest + "'?"));
     }
   }
   return Status::Ok();
@@ -87,9 +93,10 @@ Status Load(const PlanningCommand& command, Planning* planning) {
         "--contention-margin wants percent from 0 to 100, as in --contention-margin 5");
   }
   if (command.contention_margin > 0 && !command.speed_model.starts_with("spotdnn")) {
-    return Status::InvalidArgument(
-        "--contention-margin lengthens the contention of --speed-model spotdnn; for the model " +
-        Printable(command.speed_model) + " ask for more --confidence");
+    return Status::InvalidArgument(fmt::format(
+        "--contention-margin lengthens the contention of --speed-model spotdnn; for the model {} "
+        "ask for more --confidence",
+        Printable(command.speed_model)));
   }
   if (!(command.confidence > 0 && command.confidence < 1)) {
     return Status::InvalidArgument("--confidence has to lie between 0 and 1, as in 0.9");
@@ -131,9 +138,9 @@ Status MeasurePace(Planning* planning) {
   for (const provisioner::TypeCount& done : planning->done_by) {
     const int k = provisioner::FindClass(*models.speed, done);
     if (k < 0) {
-      return Status::InvalidArgument(
-          "the profile has no figures for " + Printable(done.instance_type) +
-          ", which --steps-done is of");
+      return Status::InvalidArgument(fmt::format(
+          "the profile has no figures for {}, which --steps-done is of",
+          Printable(done.instance_type)));
     }
     counts[static_cast<size_t>(k)] += done.count;
     workers += done.count;

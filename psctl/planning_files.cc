@@ -1,5 +1,7 @@
 #include "psctl/planning_files.h"
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -38,9 +40,11 @@ Result<std::string> FindCatalog(const std::string& given) {
       return path.string();
     }
   }
-  return Status::NotFound(
-      std::string("no catalog: there is no ") + kDefaultCatalog + " here, above " +
-      program.string() + " or in " + places.front().string() + "; name one, as in --catalog FILE");
+  return Status::NotFound(fmt::format(
+      "no catalog: there is no {} here, above {} or in {}; name one, as in --catalog FILE",
+      kDefaultCatalog,
+      program.string(),
+      places.front().string()));
 }
 
 Result<proto::Catalog> LoadCatalog(const std::string& given) {
@@ -57,9 +61,8 @@ Result<proto::Plan> LoadPlan(const std::string& path) {
 Result<proto::JobProfile> LoadProfile(const std::string& path) {
   const Result<std::string> text = ReadFile(path);
   if (!text.ok() && text.status().code() == StatusCode::kNotFound) {
-    return Status::NotFound(
-        "no profile " + path +
-        "; make one with psctl profile JOB.json, or name one with --profile");
+    return Status::NotFound(fmt::format(
+        "no profile {}; make one with psctl profile JOB.json, or name one with --profile", path));
   }
   PS_TRY(text.status());
   return proto::ParseProfile(*text, path);
@@ -68,16 +71,22 @@ Result<proto::JobProfile> LoadProfile(const std::string& path) {
 Status CheckSameJob(
     const std::string& path, const proto::JobProfile& older, const proto::JobProfile& newer) {
   if (older.model_fingerprint != newer.model_fingerprint) {
-    return Status::InvalidArgument(
-        path + " is a profile of another model (" + Printable(older.model_fingerprint) +
-        ", this one is " + newer.model_fingerprint + "); " + kNameAnother);
+    return Status::InvalidArgument(fmt::format(
+        "{} is a profile of another model ({}, this one is {}); {}",
+        path,
+        Printable(older.model_fingerprint),
+        newer.model_fingerprint,
+        kNameAnother));
   }
   const bool is_known = !older.training_fingerprint.empty() && !newer.training_fingerprint.empty();
   if (is_known && older.training_fingerprint != newer.training_fingerprint) {
-    return Status::InvalidArgument(
-        path + " is of a job that trains otherwise (its training_fingerprint is " +
-        Printable(older.training_fingerprint) + ", this one's is " + newer.training_fingerprint +
-        "): data, model, optimizer or train differ; " + kNameAnother);
+    return Status::InvalidArgument(fmt::format(
+        "{} is of a job that trains otherwise (its training_fingerprint is {}, this one's is {}): "
+        "data, model, optimizer or train differ; {}",
+        path,
+        Printable(older.training_fingerprint),
+        newer.training_fingerprint,
+        kNameAnother));
   }
   return Status::Ok();
 }

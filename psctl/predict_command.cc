@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -22,9 +24,10 @@ Result<std::vector<int>> CountsOf(
   for (const provisioner::TypeCount& wanted : fleet) {
     const int worker_class = provisioner::FindClass(*problem.speed, wanted);
     if (worker_class < 0) {
-      return Status::InvalidArgument(
-          "--fleet: the profile has no figures of " + Printable(wanted.instance_type) +
-          " with a minibatch of " + std::to_string(wanted.minibatch));
+      return Status::InvalidArgument(fmt::format(
+          "--fleet: the profile has no figures of {} with a minibatch of {}",
+          Printable(wanted.instance_type),
+          wanted.minibatch));
     }
     bool is_found = false;
     for (size_t i = 0; i < problem.offers.size(); ++i) {
@@ -34,9 +37,9 @@ Result<std::vector<int>> CountsOf(
       }
     }
     if (!is_found) {
-      return Status::InvalidArgument(
-          "--fleet: " + Printable(wanted.instance_type) +
-          " is not sold in this market; try --market both");
+      return Status::InvalidArgument(fmt::format(
+          "--fleet: {} is not sold in this market; try --market both",
+          Printable(wanted.instance_type)));
     }
   }
   if (provisioner::WorkersOf(counts) == 0) {
@@ -68,9 +71,9 @@ Result<proto::Plan> Predict(const PredictCommand& command, Planning* planning) {
   const int hosts = setup.servers.front().hosts_min;
   if (command.common.loss > 0) {
     if (problem.loss == nullptr) {
-      return Status::InvalidArgument(
-          command.common.profile_path +
-          ": no loss curve is fitted; leave --loss out for the speed");
+      return Status::InvalidArgument(fmt::format(
+          "{}: no loss curve is fitted; leave --loss out for the speed",
+          command.common.profile_path));
     }
     provisioner::FleetJudge judge(problem);
     const provisioner::FleetChoice choice = judge.Choose(counts, 0, hosts);

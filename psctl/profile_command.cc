@@ -1,5 +1,6 @@
 #include "psctl/profile_command.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -89,7 +90,7 @@ class ProfileRuns {
 
   Result<proto::JobProfile> Run(const provisioner::ProfileRun& run) {
     std::error_code error;
-    const std::string folder = folder_ + "/run" + std::to_string(++count_);
+    const std::string folder = fmt::format("{}/run{}", folder_, ++count_);
     fs::create_directories(folder, error);
     proto::JobConfig config = run.config;
     config.run.directory = folder + "/runs";
@@ -99,7 +100,7 @@ class ProfileRuns {
       const std::string path = entry.path().string() + "/profile.json";
       return LoadProfile(path);
     }
-    return Status::NotFound("the run left no directory in " + config.run.directory);
+    return Status::NotFound(fmt::format("the run left no directory in {}", config.run.directory));
   }
 
  private:
@@ -124,7 +125,8 @@ class ProfileRuns {
 
   static Status Failed(const std::string& log_path, const provisioner::ProcessExit& exit) {
     const Result<std::string> log = ReadFile(log_path);
-    return Status::Unavailable("the run " + exit.description + (log.ok() ? ":\n" + *log : ""));
+    return Status::Unavailable(
+        fmt::format("the run {}{}", exit.description, log.ok() ? ":\n" + *log : ""));
   }
 
   const std::string folder_;
@@ -157,7 +159,8 @@ class Measurement {
 
   Result<proto::JobProfile> All(const proto::JobConfig& job, int minibatch_max) {
     if (scratch_.path().empty()) {
-      return Status::Io("cannot make a folder in " + fs::temp_directory_path().string());
+      return Status::Io(
+          fmt::format("cannot make a folder in {}", fs::temp_directory_path().string()));
     }
     const double curve_seconds = command_.curve_seconds.value_or(kCurveLength * command_.seconds);
     provisioner::CurveSettings curves{
@@ -197,16 +200,17 @@ class Measurement {
       }
       count_ += plan->size();
     }
-    console_.err(
-        Plural(count_, "run") + ", " + FormatDuration(seconds) +
-        " of training: " + std::to_string(runs.size()) + " for speed, " +
-        std::to_string(curves.size()) + " for loss curves\n");
+    console_.err(fmt::format(
+        "{}, {} of training: {} for speed, {} for loss curves\n",
+        Plural(count_, "run"),
+        FormatDuration(seconds),
+        runs.size(),
+        curves.size()));
   }
 
   Status Measure(const provisioner::ProfileRun& run) {
-    console_.err(
-        std::to_string(++done_) + "/" + std::to_string(count_) + "  " + run.label + ", " +
-        FormatDuration(run.config.run.seconds_max) + "\n");
+    console_.err(fmt::format(
+        "{}/{}  {}, {}\n", ++done_, count_, run.label, FormatDuration(run.config.run.seconds_max)));
     PS_ASSIGN(const proto::JobProfile told, runner_.Run(run));
     provisioner::AddProfileRun(run, told, &profile_);
     if (run.tells_losses) {

@@ -1,5 +1,7 @@
 #include "psctl/profile_view.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -19,7 +21,7 @@ std::string FactorsText(const proto::CurveFit& curves, bool is_late) {
   std::string text;
   for (const proto::FleetFactor& fleet : curves.fleets) {
     if ((fleet.late >= 0.5) == is_late) {
-      text += FormatFixed(fleet.factor, 2) + " for " + std::to_string(fleet.workers) + ", ";
+      text += fmt::format("{} for {}, ", FormatFixed(fleet.factor, 2), fleet.workers);
     }
   }
   return text;

@@ -1,5 +1,6 @@
 #include "psctl/progress.h"
 
+#include <fmt/core.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
@@ -66,7 +67,7 @@ std::string SamplesText(const proto::JobStatus& status) {
 }
 
 std::string EpochText(const proto::JobStatus& status) {
-  return "epoch " + std::to_string(EpochNow(status)) + "/" + std::to_string(status.epochs);
+  return fmt::format("epoch {}/{}", EpochNow(status), status.epochs);
 }
 
 std::string TimeLeftText(const proto::JobStatus& status) {

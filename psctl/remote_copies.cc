@@ -192,7 +192,8 @@ int RunOnObjects(const CheckpointCommand& command, const Console& console) {
 Result<checkpoint::Manifest> ReadNewestCopy(const std::string& place) {
   PS_ASSIGN(const std::unique_ptr<ObjectStore> store, Open(place));
   PS_ASSIGN(const std::vector<CheckpointId> ids, checkpoint::ListCopies(*store));
-  Result<checkpoint::Manifest> newest = Status::NotFound("no checkpoints in " + store->name());
+  Result<checkpoint::Manifest> newest =
+      Status::NotFound(fmt::format("no checkpoints in {}", store->name()));
   for (auto id = ids.rbegin(); id != ids.rend() && !newest.ok(); ++id) {
     newest = checkpoint::ReadCopiedManifest(*store, *id);
   }

@@ -46,7 +46,7 @@ Result<int> RunSelf(std::vector<std::string> arguments) {
   if (const int error =
           ::posix_spawn(&child, program.c_str(), nullptr, nullptr, words.data(), environ);
       error != 0) {
-    return Status::Io("cannot start psctl train: " + std::string(std::strerror(error)));
+    return Status::Io(fmt::format("cannot start psctl train: {}", std::strerror(error)));
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -100,7 +100,7 @@ class Replayer {
     while (SystemTime().Now() < by && !interrupts.IsInterrupted()) {
       if (!FileLock::IsHeld(run_.lock())) {
         return Status::Unavailable(
-            "the run has ended before the replay began; psctl status " + run_.root);
+            fmt::format("the run has ended before the replay began; psctl status {}", run_.root));
       }
       const Result<proto::JobStatus> status = FetchStatus(run_);
       if (status.ok() && status->state != "starting") {
@@ -236,7 +236,7 @@ Result<double> SecondsOfUnit(const std::string& unit) {
   if (unit == "h") {
     return 3600.0;
   }
-  return Status::InvalidArgument("--unit wants ms, s or h; got '" + Printable(unit) + "'");
+  return Status::InvalidArgument(fmt::format("--unit wants ms, s or h; got '{}'", Printable(unit)));
 }
 
 int RunReplay(const ReplayCommand& command, const Console& console, const RunRegistry& registry) {

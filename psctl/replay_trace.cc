@@ -119,7 +119,7 @@ Result<AvailabilityTrace> ParseLines(
   }
   AvailabilityTrace trace = builder.Take(0);
   if (trace.steps.empty()) {
-    return Status::InvalidArgument(name + ": the trace is empty");
+    return Status::InvalidArgument(fmt::format("{}: the trace is empty", name));
   }
   return trace;
 }

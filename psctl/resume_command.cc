@@ -28,8 +28,8 @@ Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
   }
   PS_ASSIGN(const RunPaths run, registry.Resolve(from));
   if (FileLock::IsHeld(run.lock())) {
-    return Status::Unavailable(
-        BaseName(run.root) + " is still running; psctl attach shows it, psctl stop ends it");
+    return Status::Unavailable(fmt::format(
+        "{} is still running; psctl attach shows it, psctl stop ends it", BaseName(run.root)));
   }
   return Source{CheckpointPathOf(run), run};
 }
@@ -56,10 +56,10 @@ Result<std::optional<TrainStart>> FromJournal(
     return std::optional<TrainStart>();
   }
   if (has_overrides) {
-    return Status::InvalidArgument(
-        "servers of " + BaseName(run.root) +
-        " still run: without --set they are gone on with; a while after the coordinator's end, "
-        "fleet.orphan_grace_s, they end themselves");
+    return Status::InvalidArgument(fmt::format(
+        "servers of {} still run: without --set they are gone on with; a while after the "
+        "coordinator's end, fleet.orphan_grace_s, they end themselves",
+        BaseName(run.root)));
   }
   console.err(
       "going on from the journal of " + Printable(run.root) +
@@ -116,7 +116,7 @@ std::string Describe(const FoundCheckpoint& found, const std::string& path) {
 /// The job of a checkpoint with what the command changes. Errors: kInvalidArgument and others, each
 /// of them a misuse.
 Result<PreparedJob> JobOf(const checkpoint::Manifest& manifest, const ResumeCommand& command) {
-  const std::string name = "the job of checkpoint " + std::to_string(manifest.id);
+  const std::string name = fmt::format("the job of checkpoint {}", manifest.id);
   PS_ASSIGN(const proto::JobConfig before, proto::ParsePrintedJobConfig(manifest.config_json));
   PreparedJob job;
   PS_ASSIGN(job.config, proto::ParseJobConfig(manifest.config_json, name, command.overrides));

@@ -42,9 +42,10 @@ Result<RunCheckpoints> Lock(const std::string& path) {
   Result<std::unique_ptr<checkpoint::JobStore>> store =
       checkpoint::JobStore::Open(*checkpoints.storage, path, OpenMode::kWrite);
   if (store.status().code() == StatusCode::kUnavailable) {
-    return Status::Unavailable(
-        "another run writes its checkpoints to " + path +
-        "; stop it (psctl stop), or choose another place with --set checkpoint.path=DIR");
+    return Status::Unavailable(fmt::format(
+        "another run writes its checkpoints to {}; stop it (psctl stop), or choose another place "
+        "with --set checkpoint.path=DIR",
+        path));
   }
   if (!store.ok()) {
     return std::move(store).status().Annotate("checkpoint.path " + path);
@@ -131,15 +132,15 @@ Result<RunCheckpoints> ReopenCheckpoints(const std::string& path) {
 
 Result<FoundCheckpoint> FindNewestCheckpoint(const std::string& path) {
   if (!IsCheckpointPath(path)) {
-    return Status::NotFound(
-        path + " has no checkpoints; give a run, or the folder that checkpoint.path named");
+    return Status::NotFound(fmt::format(
+        "{} has no checkpoints; give a run, or the folder that checkpoint.path named", path));
   }
   FoundCheckpoint found;
   PS_ASSIGN(found.checkpoints, Lock(path));
   std::vector<proto::KeptCheckpoint>& kept = found.checkpoints.kept;
   if (kept.empty()) {
-    return Status::NotFound(
-        path + " has no checkpoint yet: the run ended before the first one was committed");
+    return Status::NotFound(fmt::format(
+        "{} has no checkpoint yet: the run ended before the first one was committed", path));
   }
   PS_ASSIGN(
       const std::unique_ptr<checkpoint::Reader> reader,
@@ -169,7 +170,7 @@ Result<FoundCheckpoint> FindNewestCheckpoint(const std::string& path) {
   for (const std::string& skipped : found.skipped) {
     all += "\n  " + skipped;
   }
-  return Status::NotFound("no checkpoint in " + path + " is whole:" + all);
+  return Status::NotFound(fmt::format("no checkpoint in {} is whole:{}", path, all));
 }
 
 }  // namespace ps::psctl

@@ -1,6 +1,7 @@
 #include "psctl/run_directory.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,7 +36,7 @@ std::string FileNameOf(std::string_view name) {
 
 Status MakeDirectory(const std::string& path, mode_t mode) {
   if (::mkdir(path.c_str(), mode) != 0) {
-    return Status::Io("cannot make the directory " + path + ": " + std::strerror(errno));
+    return Status::Io(fmt::format("cannot make the directory {}: {}", path, std::strerror(errno)));
   }
   return Status::Ok();
 }
@@ -49,15 +50,16 @@ Status WithAdvice(const Status& status) {
 
 Result<std::string> MakeUniqueDirectory(const std::string& stem) {
   for (int attempt = 1; attempt <= kAttemptsMax; ++attempt) {
-    const std::string path = attempt == 1 ? stem : stem + "-" + std::to_string(attempt);
+    const std::string path = attempt == 1 ? stem : fmt::format("{}-{}", stem, attempt);
     if (::mkdir(path.c_str(), 0755) == 0) {
       return path;
     }
     if (errno != EEXIST) {
-      return Status::Io("cannot make the directory " + path + ": " + std::strerror(errno));
+      return Status::Io(
+          fmt::format("cannot make the directory {}: {}", path, std::strerror(errno)));
     }
   }
-  return Status::Io(stem + " and " + std::to_string(kAttemptsMax) + " like it exist already");
+  return Status::Io(fmt::format("{} and {} like it exist already", stem, kAttemptsMax));
 }
 
 }  // namespace
@@ -100,7 +102,7 @@ std::string JobNameOf(std::string_view directory_name) {
 Result<std::string> MakeToken() {
   std::array<unsigned char, kTokenBytes> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return Status::Io(std::string("getrandom: ") + std::strerror(errno));
+    return Status::Io(fmt::format("getrandom: {}", std::strerror(errno)));
   }
   std::string token;
   for (const unsigned char byte : bytes) {
@@ -117,8 +119,8 @@ Result<RunDirectory> RunDirectory::Create(
   std::error_code error;
   std::filesystem::create_directories(absolute_parent, error);
   if (error) {
-    return WithAdvice(
-        Status::Io("cannot make the directory " + absolute_parent + ": " + error.message()));
+    return WithAdvice(Status::Io(
+        fmt::format("cannot make the directory {}: {}", absolute_parent, error.message())));
   }
   Result<std::string> root = MakeUniqueDirectory(
       absolute_parent + "/" + FileNameOf(name) + "-" + RunTimestamp(unix_micros));
@@ -141,19 +143,19 @@ Status RunDirectory::CheckParent(const std::string& parent) {
     place = place.parent_path();
   }
   if (!std::filesystem::is_directory(place, error)) {
-    return WithAdvice(Status::Io(place.string() + " is no directory"));
+    return WithAdvice(Status::Io(fmt::format("{} is no directory", place.string())));
   }
   std::string probe = place.string() + "/.spotps-XXXXXX";
   if (::mkdtemp(probe.data()) == nullptr) {
-    return WithAdvice(
-        Status::Io("cannot make a directory in " + place.string() + ": " + std::strerror(errno)));
+    return WithAdvice(Status::Io(
+        fmt::format("cannot make a directory in {}: {}", place.string(), std::strerror(errno))));
   }
   ::rmdir(probe.c_str());
   return Status::Ok();
 }
 
 Status RunDirectory::Fill(bool is_encrypted) {
-  PS_ASSIGN(lock_, FileLock::Take(paths_.lock(), std::to_string(::getpid()) + "\n"));
+  PS_ASSIGN(lock_, FileLock::Take(paths_.lock(), fmt::format("{}\n", ::getpid())));
   PS_TRY(MakeDirectory(paths_.logs(), 0755));
   PS_ASSIGN(token_, MakeToken());
   crypto::TokenFile file{token_, ""};
@@ -171,7 +173,7 @@ Result<RunDirectory> RunDirectory::Reopen(RunPaths paths, FileLock lock) {
   RunDirectory run;
   run.paths_ = std::move(paths);
   run.lock_ = std::move(lock);
-  PS_TRY(run.lock_.Rewrite(std::to_string(::getpid()) + "\n", run.paths_.lock()));
+  PS_TRY(run.lock_.Rewrite(fmt::format("{}\n", ::getpid()), run.paths_.lock()));
   PS_ASSIGN(const crypto::TokenFile token, crypto::ReadTokenFile(run.paths_.token()));
   run.token_ = token.token;
   if (!token.pem.empty()) {
@@ -201,7 +203,7 @@ Result<AppendFile> AppendFile::Open(const std::string& path) {
   AppendFile file;
   file.fd_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file.fd_.is_open()) {
-    return Status::Io("cannot write " + path + ": " + std::strerror(errno));
+    return Status::Io(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
   }
   file.path_ = path;
   return file;

@@ -1,5 +1,7 @@
 #include "psctl/run_events.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -18,7 +20,7 @@ uint64_t SamplesReturned(const proto::JobStatus& status) {
 }
 
 std::string HowItWent(const proto::WorkerRow& row) {
-  const std::string who = "worker " + std::to_string(row.worker.value);
+  const std::string who = fmt::format("worker {}", row.worker.value);
   if (row.state == "lost") {
     return who + " lost (no notice)";
   }
@@ -48,7 +50,7 @@ size_t CountWorkers(const proto::JobStatus& status) {
 std::string WorkersText(const proto::JobStatus& status) {
   const size_t alive = CountWorkers(status);
   const bool has_more = alive > status.workers_wanted;
-  return std::to_string(alive) + (has_more ? "" : "/" + std::to_string(status.workers_wanted));
+  return std::to_string(alive) + (has_more ? "" : fmt::format("/{}", status.workers_wanted));
 }
 
 ShownWorkers ChooseWorkers(const proto::JobStatus& status, size_t gone_max) {
@@ -108,7 +110,7 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
     }
     const auto [it, is_new] = is_gone_.emplace(row.incarnation, false);
     if (is_new && !is_first && returning_.erase(row.worker) == 0) {
-      joined.push_back("worker " + std::to_string(row.worker.value) + " joined");
+      joined.push_back(fmt::format("worker {} joined", row.worker.value));
     }
     if (row.is_gone() && !it->second) {
       it->second = true;
@@ -116,9 +118,8 @@ void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std:
     }
   }
   if (workers_wanted_ && *workers_wanted_ != status.workers_wanted) {
-    lines->push_back(
-        Plural(status.workers_wanted, "worker") + " wanted, " + std::to_string(*workers_wanted_) +
-        " before");
+    lines->push_back(fmt::format(
+        "{} wanted, {} before", Plural(status.workers_wanted, "worker"), *workers_wanted_));
   }
   workers_wanted_ = status.workers_wanted;
   const uint64_t returned = SamplesReturned(status);
@@ -138,9 +139,10 @@ void RunEvents::AddServerEvents(const proto::JobStatus& status, std::vector<std:
     if (row.state != "leaving") {
       leaving_.erase(row.shard);
     } else if (leaving_.insert(row.shard).second) {
-      lines->push_back(
-          "server shard " + std::to_string(row.shard.value) +
-          " has a notice: a checkpoint is made, then its server leaves and comes back from it");
+      lines->push_back(fmt::format(
+          "server shard {} has a notice: a checkpoint is made, then its server leaves and comes "
+          "back from it",
+          row.shard.value));
     }
   }
   AddMoveEvents(status.servers, lines);
@@ -159,8 +161,7 @@ void RunEvents::AddMoveEvents(const proto::ServersStatus& status, std::vector<st
   const bool is_known = servers_.count != 0;
   if (is_known && status.wanted != servers_.wanted && status.trouble == servers_.trouble) {
     lines->push_back(
-        Plural(status.wanted, "server") + " wanted, " + std::to_string(servers_.wanted) +
-        " before");
+        fmt::format("{} wanted, {} before", Plural(status.wanted, "server"), servers_.wanted));
   }
   if (is_known && status.moves > servers_.moves) {
     lines->push_back("all chunks are on " + Plural(status.count, "server") + " now");
@@ -180,7 +181,7 @@ void RunEvents::AddCheckpointEvents(
   }
   if (status.rollbacks > checkpoints_.rollbacks) {
     const std::string to =
-        status.newest == 0 ? "the beginning" : "checkpoint " + std::to_string(status.newest);
+        status.newest == 0 ? "the beginning" : fmt::format("checkpoint {}", status.newest);
     lines->push_back(
         "a server was lost, and all went back to " + to + ": " +
         Plural(status.steps_undone - checkpoints_.steps_undone, "step") + " of " +
@@ -190,7 +191,7 @@ void RunEvents::AddCheckpointEvents(
   }
   if (const uint64_t lost = status.shards_restored - checkpoints_.shards_restored; lost > 0) {
     const std::string from =
-        status.newest == 0 ? "the initial values" : "checkpoint " + std::to_string(status.newest);
+        status.newest == 0 ? "the initial values" : fmt::format("checkpoint {}", status.newest);
     lines->push_back(
         Plural(lost, "server shard") + " lost; back from " + from + ", without the updates of " +
         Plural(status.steps_undone - checkpoints_.steps_undone, "step"));
@@ -217,7 +218,7 @@ void RunEvents::AddCopyEvents(const proto::CopyStatus& status, std::vector<std::
   }
   if (status.trouble.empty() && !copies_.trouble.empty()) {
     lines->push_back(
-        "checkpoints are copied to " + target + " again, up to " + std::to_string(status.newest));
+        fmt::format("checkpoints are copied to {} again, up to {}", target, status.newest));
   }
   copies_ = status;
 }
@@ -250,10 +251,13 @@ void RunEvents::AddStateEvents(const proto::JobStatus& status, std::vector<std::
   evaluations_ = std::min(evaluations_, status.evaluations.size());
   for (; evaluations_ < status.evaluations.size(); ++evaluations_) {
     const proto::EvaluationRow& row = status.evaluations[evaluations_];
-    lines->push_back(
-        "epoch " + std::to_string(row.epoch) + " of " + std::to_string(status.epochs) +
-        ": test accuracy " + FormatPercent(row.accuracy, 2) + ", loss " + FormatLoss(row.loss) +
-        ", after " + FormatDuration(row.at_s));
+    lines->push_back(fmt::format(
+        "epoch {} of {}: test accuracy {}, loss {}, after {}",
+        row.epoch,
+        status.epochs,
+        FormatPercent(row.accuracy, 2),
+        FormatLoss(row.loss),
+        FormatDuration(row.at_s)));
   }
   // Both once, and whenever they have doubled: a run that diverges has some with every step.
   if (status.samples_rejected > 2 * samples_rejected_) {

@@ -42,8 +42,8 @@ Result<double> NumberIn(
       return number;
     }
   }
-  return Status::InvalidArgument(
-      Printable(path) + " has no " + field + ", so nothing can be planned for what is left");
+  return Status::InvalidArgument(fmt::format(
+      "{} has no {}, so nothing can be planned for what is left", Printable(path), field));
 }
 
 double LowestUsd(const proto::InstanceType& type) {
@@ -75,7 +75,7 @@ Result<RunFacts> FactsOfEnded(
     std::string_view summary, const std::string& path, const proto::JobConfig& config) {
   PS_ASSIGN(const proto::JsonValue root, proto::ParseJson(summary, path));
   if (root.kind != proto::JsonValue::Kind::kObject) {
-    return Status::InvalidArgument(Printable(path) + " is no summary of a run");
+    return Status::InvalidArgument(fmt::format("{} is no summary of a run", Printable(path)));
   }
   RunFacts facts;
   PS_ASSIGN(facts.loss, NumberIn(root, path, "train_loss"));

@@ -1,5 +1,6 @@
 #include "psctl/run_registry.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 /// Two runs of one name in different places must not share a link.
 std::string LinkName(const RunPaths& run) {
   const auto bytes = std::as_bytes(std::span(run.root.data(), run.root.size()));
-  return BaseName(run.root) + "." + std::to_string(Crc32c(bytes));
+  return fmt::format("{}.{}", BaseName(run.root), Crc32c(bytes));
 }
 
 bool IsRunning(const RunPaths& run) {
@@ -49,30 +50,30 @@ std::string JoinNames(const std::vector<RunningJob>& jobs) {
 }  // namespace
 
 std::string RunRegistry::DefaultDirectory() {
-  return "/tmp/spotps-" + std::to_string(::geteuid());
+  return fmt::format("/tmp/spotps-{}", ::geteuid());
 }
 
 Status RunRegistry::CheckDirectory() const {
   struct stat info {};
 
   if (::lstat(directory_.c_str(), &info) != 0) {
-    return Status::Io(directory_ + ": " + std::strerror(errno));
+    return Status::Io(fmt::format("{}: {}", directory_, std::strerror(errno)));
   }
   if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022) != 0) {
     return Status::InvalidArgument(
-        directory_ + " is not a directory that only you can write to; remove it");
+        fmt::format("{} is not a directory that only you can write to; remove it", directory_));
   }
   return Status::Ok();
 }
 
 Status RunRegistry::Add(const RunPaths& run) const {
   if (::mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Status::Io("cannot make " + directory_ + ": " + std::strerror(errno));
+    return Status::Io(fmt::format("cannot make {}: {}", directory_, std::strerror(errno)));
   }
   PS_TRY(CheckDirectory());
   const std::string link = directory_ + "/" + LinkName(run);
   if (::symlink(run.root.c_str(), link.c_str()) != 0 && errno != EEXIST) {
-    return Status::Io("cannot make " + link + ": " + std::strerror(errno));
+    return Status::Io(fmt::format("cannot make {}: {}", link, std::strerror(errno)));
   }
   return Status::Ok();
 }
@@ -169,7 +170,7 @@ Result<RunPaths> RunRegistry::Resolve(const std::string& name) const {
   }
   if (matches.size() > 1) {
     return Status::InvalidArgument(
-        "several runs of '" + name + "' are running; name one: " + JoinNames(matches));
+        fmt::format("several runs of '{}' are running; name one: {}", name, JoinNames(matches)));
   }
   for (const std::string& parent : scanned_) {
     const RunPaths ended{AbsolutePath(parent + "/" + name)};
@@ -178,10 +179,11 @@ Result<RunPaths> RunRegistry::Resolve(const std::string& name) const {
     }
   }
   const std::string nearest = NearestName(name, names);
-  return Status::NotFound(
-      "no running job and no run directory '" + Printable(name) + "'" +
-      (nearest.empty() ? running.empty() ? "; none is running" : "; running: " + JoinNames(running)
-                       : "; did you mean '" + nearest + "'?"));
+  return Status::NotFound(fmt::format(
+      "no running job and no run directory '{}'{}",
+      Printable(name),
+      nearest.empty() ? running.empty() ? "; none is running" : "; running: " + JoinNames(running)
+                      : "; did you mean '" + nearest + "'?"));
 }
 
 }  // namespace ps::psctl

@@ -1,5 +1,7 @@
 #include "psctl/runs_command.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -102,7 +104,7 @@ Status RemoveRun(const RunRow& row) {
   PS_ASSIGN(const FileLock lock, FileLock::Take(row.paths.lock(), ""));
   std::error_code error;
   fs::remove_all(row.paths.root, error);
-  return error ? Status::Io("cannot remove " + row.paths.root + ": " + error.message())
+  return error ? Status::Io(fmt::format("cannot remove {}: {}", row.paths.root, error.message()))
                : Status::Ok();
 }
 

@@ -1,5 +1,7 @@
 // What `psctl scale` and `psctl mode` are told, from the words of the command line.
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -13,15 +15,17 @@ namespace ps::psctl {
 namespace {
 
 Status Wrong(std::string_view word, const std::string& why) {
-  return Status::InvalidArgument(
-      "scale wants changes as in: psctl scale workers=8, servers+=1 or fast=4,slow=0; " + why +
-      ", got '" + Printable(word) + "'");
+  return Status::InvalidArgument(fmt::format(
+      "scale wants changes as in: psctl scale workers=8, servers+=1 or fast=4,slow=0; {}, got '{}'",
+      why,
+      Printable(word)));
 }
 
 Status WrongMode(const std::string& word, const std::string& why) {
-  return Status::InvalidArgument(
-      "mode wants async, bsp, ssp or a staleness bound as in: psctl mode ssp:3; " + why +
-      ", got '" + Printable(word) + "'");
+  return Status::InvalidArgument(fmt::format(
+      "mode wants async, bsp, ssp or a staleness bound as in: psctl mode ssp:3; {}, got '{}'",
+      why,
+      Printable(word)));
 }
 
 Result<proto::ScaleChange> ParseChange(std::string_view word) {
@@ -42,7 +46,7 @@ Result<proto::ScaleChange> ParseChange(std::string_view word) {
   const char* const end = digits.data() + digits.size();
   const auto [rest, error] = std::from_chars(digits.data(), end, count);
   if (error != std::errc() || rest != end || count > proto::kSeatsMax) {
-    return Wrong(word, "a count is a whole number up to " + std::to_string(proto::kSeatsMax));
+    return Wrong(word, fmt::format("a count is a whole number up to {}", proto::kSeatsMax));
   }
   if (name.empty()) {
     return Wrong(word, "a type of worker, 'workers' or 'servers' stands before the '='");

@@ -1,5 +1,7 @@
 #include "psctl/status_view.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <tuple>
 
@@ -16,8 +18,8 @@ namespace {
 std::string FleetText(const std::vector<proto::FleetRow>& fleet) {
   std::string text;
   for (const proto::FleetRow& row : fleet) {
-    text += (text.empty() ? "" : ", ") + Printable(row.type) + " " + std::to_string(row.present) +
-            " of " + std::to_string(row.wanted);
+    text += fmt::format(
+        "{}{} {} of {}", text.empty() ? "" : ", ", Printable(row.type), row.present, row.wanted);
   }
   return text;
 }
@@ -32,15 +34,16 @@ std::string Mebibytes(uint64_t bytes) {
 
 std::string ModeLine(const proto::JobStatus& status) {
   const proto::ModesStatus& modes = status.modes;
-  return proto::ModeText(modes.in_force) +
-         (status.mode == proto::Mode::kBsp ? ", round " + FormatCount(status.round) : "") +
-         (modes.wanted == modes.in_force
-              ? ""
-              : ", " + proto::ModeText(modes.wanted) + " when the steps in hand are done") +
-         (modes.switches.empty()
-              ? ""
-              : ", since " + FormatCount(modes.switches.back().samples) + " samples") +
-         ", membership generation " + std::to_string(status.generation.value);
+  return fmt::format(
+      "{}{}{}{}, membership generation {}",
+      proto::ModeText(modes.in_force),
+      status.mode == proto::Mode::kBsp ? ", round " + FormatCount(status.round) : "",
+      modes.wanted == modes.in_force
+          ? ""
+          : ", " + proto::ModeText(modes.wanted) + " when the steps in hand are done",
+      modes.switches.empty() ? ""
+                             : ", since " + FormatCount(modes.switches.back().samples) + " samples",
+      status.generation.value);
 }
 
 std::string NumberOrDash(uint64_t n) {
@@ -65,8 +68,11 @@ std::string RenderHead(const proto::JobStatus& status) {
   pairs.emplace_back("mode", ModeLine(status));
   pairs.emplace_back(
       "progress",
-      "epoch " + std::to_string(EpochNow(status)) + " of " + std::to_string(status.epochs) + ", " +
-          SamplesOfTotal(status.samples_counted, status.samples_total));
+      fmt::format(
+          "epoch {} of {}, {}",
+          EpochNow(status),
+          status.epochs,
+          SamplesOfTotal(status.samples_counted, status.samples_total)));
   pairs.emplace_back(
       "rate",
       FormatRate(status.samples_per_s) + " samples/s, " + FormatDuration(status.elapsed_s) +
@@ -80,8 +86,11 @@ std::string RenderHead(const proto::JobStatus& status) {
     const proto::EvaluationRow& last = status.evaluations.back();
     pairs.emplace_back(
         "test",
-        "accuracy " + FormatPercent(last.accuracy, 2) + ", loss " + FormatLoss(last.loss) +
-            " after epoch " + std::to_string(last.epoch));
+        fmt::format(
+            "accuracy {}, loss {} after epoch {}",
+            FormatPercent(last.accuracy, 2),
+            FormatLoss(last.loss),
+            last.epoch));
   }
   pairs.emplace_back(
       "steps",
@@ -93,9 +102,11 @@ std::string RenderHead(const proto::JobStatus& status) {
   if (const proto::ServersStatus& servers = status.servers; servers.wanted != servers.count) {
     pairs.emplace_back(
         "servers",
-        Plural(servers.wanted, "server") + " wanted, the parameters are on " +
-            std::to_string(servers.count) +
-            (servers.is_moving ? "; the steps in hand are waited for" : ""));
+        fmt::format(
+            "{} wanted, the parameters are on {}{}",
+            Plural(servers.wanted, "server"),
+            servers.count,
+            servers.is_moving ? "; the steps in hand are waited for" : ""));
   }
   pairs.emplace_back(
       "revocations",
@@ -104,9 +115,11 @@ std::string RenderHead(const proto::JobStatus& status) {
   if (const proto::CheckpointStatus& checkpoints = status.checkpoints; checkpoints.is_on) {
     const std::string newest = checkpoints.newest == 0
                                    ? "none yet"
-                                   : "the newest is " + std::to_string(checkpoints.newest) + ", " +
-                                         FormatDuration(checkpoints.age_s) + " old, " +
-                                         FormatBytes(checkpoints.sizes.written_bytes) + " written";
+                                   : fmt::format(
+                                         "the newest is {}, {} old, {} written",
+                                         checkpoints.newest,
+                                         FormatDuration(checkpoints.age_s),
+                                         FormatBytes(checkpoints.sizes.written_bytes));
     const std::string failed =
         checkpoints.failed == 0 ? "" : ", " + FormatCount(checkpoints.failed) + " failed";
     pairs.emplace_back("checkpoints", newest + failed);
@@ -114,7 +127,7 @@ std::string RenderHead(const proto::JobStatus& status) {
   if (const proto::CopyStatus& copies = status.copies; !copies.target.empty()) {
     pairs.emplace_back(
         "copies",
-        (copies.newest == 0 ? "none yet" : "the newest is " + std::to_string(copies.newest)) +
+        (copies.newest == 0 ? "none yet" : fmt::format("the newest is {}", copies.newest)) +
             ", in " + Printable(copies.target) +
             (copies.failed == 0 ? "" : ", " + FormatCount(copies.failed) + " failed") +
             (copies.trouble.empty() ? "" : ": " + Printable(copies.trouble)));
@@ -256,9 +269,13 @@ std::string RenderWaits(const proto::JobStatus& status, size_t count_max) {
   std::string out;
   for (size_t i = 0; i < std::min(waits.size(), count_max); ++i) {
     const proto::Wait& wait = waits[i];
-    out += Printable(wait.who) + " waits for " + Printable(wait.for_whom) + ": " +
-           Printable(wait.what) + ", for " + FormatDuration(wait.since_s) +
-           ", since membership generation " + std::to_string(wait.generation.value) + "\n";
+    out += fmt::format(
+        "{} waits for {}: {}, for {}, since membership generation {}\n",
+        Printable(wait.who),
+        Printable(wait.for_whom),
+        Printable(wait.what),
+        FormatDuration(wait.since_s),
+        wait.generation.value);
   }
   if (waits.size() > count_max) {
     out += "and " + Plural(waits.size() - count_max, "shorter wait") + ": psctl why\n";
@@ -340,7 +357,7 @@ std::string RenderWhy(const proto::JobStatus& status) {
   if (!status.detail.empty()) {
     out += ": " + Printable(status.detail);
   }
-  out += " (membership generation " + std::to_string(status.generation.value) + ")\n\n";
+  out += fmt::format(" (membership generation {})\n\n", status.generation.value);
   out += RenderWaits(status, status.waits.size());
   const proto::Timing timing = proto::Timing::FromMaxDetect(FromSeconds(status.max_detect_s));
   out += "\ntimes, all from fleet.max_detect_s = " + FormatFixed(status.max_detect_s, 2) +

@@ -1,5 +1,7 @@
 #include "psctl/summary.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <utility>
 
@@ -205,8 +207,12 @@ std::string RenderSummary(const proto::JobStatus& status, size_t width_max) {
     const proto::EvaluationRow& last = status.evaluations.back();
     pairs.emplace_back(
         "test accuracy",
-        FormatPercent(last.accuracy, 2) + " (loss " + FormatLoss(last.loss) + ", " +
-            Plural(last.samples, "sample") + ", after epoch " + std::to_string(last.epoch) + ")");
+        fmt::format(
+            "{} (loss {}, {}, after epoch {})",
+            FormatPercent(last.accuracy, 2),
+            FormatLoss(last.loss),
+            Plural(last.samples, "sample"),
+            last.epoch));
   }
   pairs.emplace_back("training time", FormatDuration(status.elapsed_s));
   pairs.emplace_back("throughput", FormatRate(totals.samples_per_s) + " samples/s");

@@ -63,7 +63,7 @@ Status SendRun(int socket, std::string root, int lock_fd) {
   rights->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(rights), &lock_fd, sizeof(int));
   return ::sendmsg(socket, &message.header, MSG_NOSIGNAL) < 0
-             ? Status::Io(std::string("the supervisor does not hear: ") + std::strerror(errno))
+             ? Status::Io(fmt::format("the supervisor does not hear: {}", std::strerror(errno)))
              : Status::Ok();
 }
 
@@ -154,12 +154,12 @@ int Supervisor::Run() {
   ::sigprocmask(SIG_BLOCK, &handled, &former_mask_);
   signals_ = UniqueFd(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_.is_open()) {
-    return Fail(console_, Status::Io(std::string("signalfd: ") + std::strerror(errno)));
+    return Fail(console_, Status::Io(fmt::format("signalfd: {}", std::strerror(errno))));
   }
   while (true) {
     int ends[2];  // keep the borders of messages
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-      return Fail(console_, Status::Io(std::string("socketpair: ") + std::strerror(errno)));
+      return Fail(console_, Status::Io(fmt::format("socketpair: {}", std::strerror(errno))));
     }
     link_ = UniqueFd(ends[0]);
     process_link_ = UniqueFd(ends[1]);
@@ -168,7 +168,7 @@ int Supervisor::Run() {
     }
     process_link_.Reset();
     if (child_ < 0) {
-      return Fail(console_, Status::Io(std::string("fork: ") + std::strerror(errno)));
+      return Fail(console_, Status::Io(fmt::format("fork: {}", std::strerror(errno))));
     }
     if (stop_) {
       ::kill(child_, *stop_);  // the one before was killed, perhaps before it had acted on it
@@ -374,13 +374,13 @@ int Supervise(const CoordinatorProcess& process, bool is_detached, const Console
   }
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return Fail(console, Status::Io(std::string("pipe: ") + std::strerror(errno)));
+    return Fail(console, Status::Io(fmt::format("pipe: {}", std::strerror(errno))));
   }
   UniqueFd ready(ends[0]);
   UniqueFd tell(ends[1]);
   const pid_t supervisor = ::fork();
   if (supervisor < 0) {
-    return Fail(console, Status::Io(std::string("fork: ") + std::strerror(errno)));
+    return Fail(console, Status::Io(fmt::format("fork: {}", std::strerror(errno))));
   }
   if (supervisor == 0) {
     ready.Reset();

@@ -1,5 +1,6 @@
 #include "psctl/top_command.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -61,8 +62,7 @@ class Screen {
     for (const std::string& line : lines) {
       text += line + "\x1b[K\r\n";
     }
-    text += "\x1b[J\x1b[" + std::to_string(height) + ";1H\x1b[7m" + Clip(" q quits ", width) +
-            "\x1b[0m";
+    text += fmt::format("\x1b[J\x1b[{};1H\x1b[7m{}\x1b[0m", height, Clip(" q quits ", width));
     console_.out(text);
   }
 
@@ -171,7 +171,9 @@ int PrintOnce(const RunPaths& run, const Console& console) {
 int RunTop(const TopCommand& /*command*/, const RunPaths& run, const Console& console) {
   const std::string name = Printable(BaseName(run.root));
   if (!FileLock::IsHeld(run.lock())) {
-    return Fail(console, Status::NotFound(name + " has ended; psctl status " + name + " says how"));
+    return Fail(
+        console,
+        Status::NotFound(fmt::format("{} has ended; psctl status {} says how", name, name)));
   }
   if (console.out_width == 0 || ::isatty(STDIN_FILENO) == 0) {
     return PrintOnce(run, console);

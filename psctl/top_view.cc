@@ -84,9 +84,10 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
   const bool has_step = status.steps_counted > 0;
   const std::string test = status.evaluations.empty()
                                ? ""
-                               : "test " + FormatPercent(status.evaluations.back().accuracy, 2) +
-                                     " (epoch " + std::to_string(status.evaluations.back().epoch) +
-                                     ")";
+                               : fmt::format(
+                                     "test {} (epoch {})",
+                                     FormatPercent(status.evaluations.back().accuracy, 2),
+                                     status.evaluations.back().epoch);
   lines.push_back(JoinParts(
       {"loss " + (has_step ? FormatLoss(status.train_loss) : "-"),
        Sparkline(snapshot.losses, std::min(kSparkWidth, width / 4)),

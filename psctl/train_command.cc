@@ -1,5 +1,7 @@
 #include "psctl/train_command.h"
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -187,7 +189,7 @@ Result<TrainStart> TakeUp(SupervisedRun run) {
   PS_ASSIGN(start.journal, RunJournal::Open(*start.directory));
   PS_ASSIGN(start.recovered, start.journal.journal->Recover());
   if (!start.recovered) {
-    return Status::NotFound("the run of " + root + " had not begun");
+    return Status::NotFound(fmt::format("the run of {} had not begun", root));
   }
   PS_ASSIGN(start.job.config, proto::ParsePrintedJobConfig(start.recovered->state.config_json));
   PS_ASSIGN(start.job.parts, LoadParts(start.job.config, start.directory->paths().config()));

@@ -145,11 +145,12 @@ void TrainRun::AnnounceAgain() {
   const proto::JobStatus status = host_.StatusNow();
   events_.Update(status);
   metrics_.SkipEvaluations(status);
-  progress_.Say(
-      "the coordinator is back, restart " + std::to_string(status.journal.restarts) +
-      " of this run: " + std::to_string(fleet_->running_count()) + " of " +
-      std::to_string(launches_.size()) + " servers and workers" +
-      " still there, no step is repeated");
+  progress_.Say(fmt::format(
+      "the coordinator is back, restart {} of this run: {} of {} servers and workers still there, "
+      "no step is repeated",
+      status.journal.restarts,
+      fleet_->running_count(),
+      launches_.size()));
 }
 
 int TrainRun::Run() {
@@ -250,8 +251,7 @@ void TrainRun::Reap() {
 void TrainRun::OnEnd(const proto::ProcessEnd& end) {
   // Whoever was killed had nothing to say about it, and its loss is an event of the job.
   if ((end.is_failure || !end.last_words.empty()) && !host_.core().is_finished()) {
-    const std::string who =
-        std::string(proto::ProcessKindName(end.kind)) + " " + std::to_string(end.index);
+    const std::string who = fmt::format("{} {}", proto::ProcessKindName(end.kind), end.index);
     const std::string before = end.is_failure ? "; its log ends: " : ": ";
     const std::string& last = end.last_words;
     progress_.Say(who + " " + Printable(end.description) + (last.empty() ? "" : before + last));

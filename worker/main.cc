@@ -61,7 +61,7 @@ Result<proto::NoticeService> ReadService(const std::string& name) {
   const auto* const it = std::find(names.begin(), names.end(), name);
   if (it == names.end()) {
     return Status::InvalidArgument(
-        "--notices is '" + Printable(name) + "'; allowed: none, ec2, gcp, azure");
+        fmt::format("--notices is '{}'; allowed: none, ec2, gcp, azure", Printable(name)));
   }
   return static_cast<proto::NoticeService>(it - names.begin());
 }
@@ -85,7 +85,7 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFla
   if (flags.Has("device")) {
     PS_ASSIGN(options.device, flags.Text("device"));
     if (const auto device = proto::ParseDevice(options.device); !device.ok()) {
-      return Status::InvalidArgument("--device " + std::string(device.status().message()));
+      return Status::InvalidArgument(fmt::format("--device {}", device.status().message()));
     }
   }
   if (flags.Has("minibatch")) {

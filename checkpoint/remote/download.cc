@@ -102,7 +102,7 @@ class Fetch {
             return candidate.directory == part.directory;
           });
       if (database == index.databases.end()) {
-        return Status::Corruption("the index lacks the files of " + part.directory);
+        return Status::Corruption(fmt::format("the index lacks the files of {}", part.directory));
       }
       PS_TRY(FetchDatabase(*database));
     }
@@ -197,7 +197,7 @@ Status Accept(
   }
   PS_TRY(job.DeleteManifest(id));
   return Status::Corruption(
-      damages.front().what + ": " + std::string(damages.front().status.message()));
+      fmt::format("{}: {}", damages.front().what, damages.front().status.message()));
 }
 
 }  // namespace
@@ -207,7 +207,7 @@ Result<DownloadReport> Download(
   PS_ASSIGN(std::vector<CheckpointId> ids, ListCopies(store));
   DownloadReport report;
   if (ids.empty()) {
-    return Status::NotFound(store.name() + " has no checkpoint");
+    return Status::NotFound(fmt::format("{} has no checkpoint", store.name()));
   }
   report.newest = ids.back();
   PS_ASSIGN(const std::unique_ptr<JobStore> job, JobStore::Open(storage, path, OpenMode::kWrite));
@@ -236,7 +236,7 @@ Result<DownloadReport> Download(
   for (const std::string& skipped : report.skipped) {
     reasons += "\n  " + skipped;
   }
-  return Status::NotFound("no checkpoint in " + store.name() + " is whole:" + reasons);
+  return Status::NotFound(fmt::format("no checkpoint in {} is whole:{}", store.name(), reasons));
 }
 
 Result<Manifest> ReadCopiedManifest(ObjectStore& store, CheckpointId id) {

@@ -162,7 +162,7 @@ class S3Store final : public ObjectStore {
             fmt::format("{} ({} attempts)", std::string(failure.message()), attempt));
       }
       if (!options_.pause(backoff.Next(&random_))) {
-        return Status::Cancelled(name() + ": " + operation.what + " was cancelled");
+        return Status::Cancelled(fmt::format("{}: {} was cancelled", name(), operation.what));
       }
     }
   }
@@ -205,20 +205,22 @@ class S3Store final : public ObjectStore {
               said))};
     }
     if (reply.status == 404) {
-      return {.status = Status::NotFound("it is not there (" + said + ")")};
+      return {.status = Status::NotFound(fmt::format("it is not there ({})", said))};
     }
     const bool is_wanted_later = reply.status >= 500 || reply.status == 429 ||
                                  reply.status == 408 || error.code == "SlowDown" ||
                                  error.code == "RequestTimeout";
     if (is_wanted_later) {
       return {
-          .status = Status::Unavailable("the object store has trouble: " + said),
+          .status = Status::Unavailable(fmt::format("the object store has trouble: {}", said)),
           .may_retry = true};
     }
     // Part of the request was lost on its way: only another transfer tells.
     if (error.code == "XAmzContentSHA256Mismatch" || error.code == "IncompleteBody" ||
         error.code == "BadDigest") {
-      return {.status = Status::Unavailable("it arrived damaged: " + said), .may_retry = true};
+      return {
+          .status = Status::Unavailable(fmt::format("it arrived damaged: {}", said)),
+          .may_retry = true};
     }
     const auto region = reply.headers.find("x-amz-bucket-region");
     if (region != reply.headers.end() && region->second != location_.region) {

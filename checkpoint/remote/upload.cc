@@ -48,7 +48,7 @@ Result<std::span<const std::byte>> ReadPiece(
       return IoError("cannot read", path);
     }
     if (count == 0) {
-      return Status::Corruption(path + " became shorter while it was copied");
+      return Status::Corruption(fmt::format("{} became shorter while it was copied", path));
     }
     got += static_cast<size_t>(count);
   }
@@ -94,7 +94,7 @@ Result<std::vector<Uploader::Wanted>> Uploader::FindNew(Storage& storage, Upload
   PS_ASSIGN(const auto job, JobStore::Open(storage, path_, OpenMode::kRead));
   PS_ASSIGN(std::vector<CheckpointId> here, job->Manifests());
   if (here.empty()) {
-    return Status::NotFound("no checkpoint in " + path_ + " is complete");
+    return Status::NotFound(fmt::format("no checkpoint in {} is complete", path_));
   }
   PS_ASSIGN(report->present, ListCopies(*target_));
   const CheckpointId newest_there = report->present.empty() ? 0 : report->present.back();
@@ -200,7 +200,7 @@ Status Uploader::DropPruned(
   }
   if (gone.size() == wanted->size()) {
     return Status::Unavailable(
-        "the run removed checkpoints of " + path_ + " while they were copied; copy again");
+        fmt::format("the run removed checkpoints of {} while they were copied; copy again", path_));
   }
   std::erase_if(
       *wanted, [&](const Wanted& checkpoint) { return gone.contains(checkpoint.manifest.id); });
@@ -308,7 +308,7 @@ Status Uploader::Send(
           continue;
         }
         if (crypto::Sha256Of(bytes) != piece.digest) {
-          return Status::Corruption(path + " changed while it was copied");
+          return Status::Corruption(fmt::format("{} changed while it was copied", path));
         }
         PS_TRY(target_->Put(PieceKey(piece.digest), bytes));
         there[PieceKey(piece.digest)] = piece.bytes;

@@ -33,14 +33,13 @@ class Importer {
 
   /// Files can't move a catalog elsewhere.
   static Status CheckBase(const proto::Catalog& base, const ImportOptions& options) {
-    const auto check = [](const std::string& name,
-                          const std::string& has,
-                          const std::string& asked) {
-      return has.empty() || asked.empty() || has == asked
-                 ? Status::Ok()
-                 : Status::InvalidArgument(
-                       "the catalog to start from is of " + name + " " + has + ", not " + asked);
-    };
+    const auto check =
+        [](const std::string& name, const std::string& has, const std::string& asked) {
+          return has.empty() || asked.empty() || has == asked
+                     ? Status::Ok()
+                     : Status::InvalidArgument(fmt::format(
+                           "the catalog to start from is of {} {}, not {}", name, has, asked));
+        };
     PS_TRY(check("provider", base.provider, options.provider));
     return check("region", base.region, options.region);
   }
@@ -107,9 +106,12 @@ class Importer {
       for (const std::string& one : seen) {
         names += (names.empty() ? "; there are: " : ", ") + one;
       }
-      return Status::InvalidArgument(
-          (seen.empty() ? "no file says the " : "the files have more than one ") + name +
-          "; give it: --" + name + names);
+      return Status::InvalidArgument(fmt::format(
+          "{}{}; give it: --{}{}",
+          seen.empty() ? "no file says the " : "the files have more than one ",
+          name,
+          name,
+          names));
     }
     value = *seen.begin();
     return Status::Ok();
@@ -298,7 +300,7 @@ Result<ImportedCatalog> Import(
     PS_TRY(importer.SpotTsv(files));
   } else {
     return Status::InvalidArgument(
-        "unknown format \"" + options.format + "\"; allowed: csv, spot-tsv");
+        fmt::format("unknown format \"{}\"; allowed: csv, spot-tsv", options.format));
   }
   return std::move(importer).Finish();
 }

@@ -70,7 +70,8 @@ std::optional<Field> FieldOf(std::string_view title) {
 Result<Sheet> Sheet::Parse(const ImportFile& file) {
   PS_ASSIGN(CsvTable table, ParseCsv(file.text, ',', file.name));
   if (table.rows.empty()) {
-    return Status::InvalidArgument(file.name + ":1: the file is empty; allowed: a header line");
+    return Status::InvalidArgument(
+        fmt::format("{}:1: the file is empty; allowed: a header line", file.name));
   }
   Sheet sheet;
   sheet.file_ = &file;
@@ -91,10 +92,10 @@ Result<Sheet> Sheet::Parse(const ImportFile& file) {
     }
   }
   if (!sheet.Has(Field::kType) && !(sheet.Has(Field::kDevice) && sheet.Has(Field::kMemory))) {
-    return Status::InvalidArgument(
-        file.name +
-        ":1: no column instance_type; allowed: a table of instance types, or one of accelerators "
-        "with gpu_model and memory_gib");
+    return Status::InvalidArgument(fmt::format(
+        "{}:1: no column instance_type; allowed: a table of instance types, or one of accelerators "
+        "with gpu_model and memory_gib",
+        file.name));
   }
   return sheet;
 }

@@ -140,7 +140,8 @@ int Main(int argc, char** argv) {
     }
     RunAgent([&](const AgentWishes& wishes) { return RunBySlurm(*job, wishes); });
   }
-  return Misused(Status::InvalidArgument("--launcher is '" + launcher + "'; allowed: ssh, slurm"));
+  return Misused(
+      Status::InvalidArgument(fmt::format("--launcher is '{}'; allowed: ssh, slurm", launcher)));
 }
 
 }  // namespace

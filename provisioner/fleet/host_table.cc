@@ -46,7 +46,7 @@ Result<std::string> HostTable::Take(TimePoint now) {
     }
   }
   if (best == nullptr) {
-    return Status::Unavailable("launch.hosts has no free slot: " + why);
+    return Status::Unavailable(fmt::format("launch.hosts has no free slot: {}", why));
   }
   ++best->used;
   return best->name;

@@ -159,16 +159,16 @@ Status CheckPrograms(const std::string& directory, const proto::LaunchConfig& la
   for (const ProcessKind kind : {ProcessKind::kServer, ProcessKind::kWorker}) {
     const std::string path = directory + "/" + ProgramOf(kind);
     if (!IsProgram(path)) {
-      return Status::NotFound(
-          "there is no program " + path + "; build all targets, so that it lies beside psctl");
+      return Status::NotFound(fmt::format(
+          "there is no program {}; build all targets, so that it lies beside psctl", path));
     }
     const std::vector<std::string> words = LaunchWords(launch.prefix, ProcessKindName(kind), 0);
     if (!words.empty() && !IsCommand(words.front())) {
-      return Status::NotFound(
-          "launch.prefix begins with '" + Printable(words.front()) + "', " +
-          (words.front().find('/') == std::string::npos ? "which no folder of PATH has as a program"
-                                                        : "which is not a program") +
-          "; install it, or mend launch.prefix");
+      return Status::NotFound(fmt::format(
+          "launch.prefix begins with '{}', {}; install it, or mend launch.prefix",
+          Printable(words.front()),
+          words.front().find('/') == std::string::npos ? "which no folder of PATH has as a program"
+                                                       : "which is not a program"));
     }
   }
   return Status::Ok();
@@ -248,8 +248,7 @@ void LocalFleet::Kill(ProcessHandle handle, Process* process) {
 }
 
 std::string LocalFleet::LogPath(ProcessKind kind, uint32_t index) const {
-  return options_.log_directory + "/" + std::string(ProcessKindName(kind)) + std::to_string(index) +
-         ".log";
+  return fmt::format("{}/{}{}.log", options_.log_directory, ProcessKindName(kind), index);
 }
 
 void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string> arguments) {

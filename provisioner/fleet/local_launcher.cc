@@ -1,6 +1,7 @@
 #include "provisioner/fleet/local_launcher.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -101,10 +102,9 @@ std::string DescribeWait(int wait_status) {
   if (WIFSIGNALED(wait_status)) {
     const int number = WTERMSIG(wait_status);
     const char* name = ::strsignal(number);
-    return "killed by signal " + std::to_string(number) + " (" + (name == nullptr ? "?" : name) +
-           ")";
+    return fmt::format("killed by signal {} ({})", number, name == nullptr ? "?" : name);
   }
-  return "exited with code " + std::to_string(WEXITSTATUS(wait_status));
+  return fmt::format("exited with code {}", WEXITSTATUS(wait_status));
 }
 
 /// A process that was killed did not end by itself.
@@ -134,8 +134,7 @@ Pipe MakePipe() {
 }
 
 std::string Describe(const LaunchSpec& spec) {
-  return "start " + std::string(proto::ProcessKindName(spec.kind)) + " " +
-         std::to_string(spec.index);
+  return fmt::format("start {} {}", proto::ProcessKindName(spec.kind), spec.index);
 }
 
 class LocalLauncher final : public Launcher {
@@ -197,14 +196,14 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
   const UniqueFd log(
       ::open(spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (log.get() < 0) {
-    return Status::Io(
-        Describe(spec) + ": cannot open log file " + spec.log_path + ": " + std::strerror(errno));
+    return Status::Io(fmt::format(
+        "{}: cannot open log file {}: {}", Describe(spec), spec.log_path, std::strerror(errno)));
   }
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   Pipe errors = MakePipe();
   Pipe go = spec.note ? MakePipe() : Pipe();
   if (!null.is_open() || !errors.read_end.is_open() || (spec.note && !go.read_end.is_open())) {
-    return Status::Io(Describe(spec) + ": " + std::strerror(errno));
+    return Status::Io(fmt::format("{}: {}", Describe(spec), std::strerror(errno)));
   }
   std::vector<std::string> arguments{spec.program};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
@@ -219,7 +218,7 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
 
   const pid_t pid = ::fork();
   if (pid < 0) {
-    return Status::Io(Describe(spec) + ": fork: " + std::strerror(errno));
+    return Status::Io(fmt::format("{}: fork: {}", Describe(spec), std::strerror(errno)));
   }
   if (pid == 0) {
     go.write_end.Reset();
@@ -266,7 +265,7 @@ bool LocalLauncher::SendKill(const Process& process) {
 Status LocalLauncher::Kill(ProcessHandle handle) {
   const auto it = processes_.find(handle);
   if (it == processes_.end() || !SendKill(it->second)) {
-    return Status::NotFound("process " + std::to_string(handle.value) + " is gone");
+    return Status::NotFound(fmt::format("process {} is gone", handle.value));
   }
   return Status::Ok();
 }

@@ -95,7 +95,7 @@ class SlurmSession {
       return c >= '0' && c <= '9';
     });
     if (!is_number) {
-      return Status::Io("sbatch answered " + Printable(answer));
+      return Status::Io(fmt::format("sbatch answered {}", Printable(answer)));
     }
     AgentSay(fmt::format("Slurm job {} ({})", id_, name_));
     return Status::Ok();

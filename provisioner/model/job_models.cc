@@ -28,8 +28,8 @@ Result<WorkerClass> WorkerOf(
     const proto::InstanceType& type,
     const proto::WorkerProfile& measured) {
   if (measured.compute_s <= 0 || measured.minibatch <= 0) {
-    return Status::InvalidArgument(
-        "the profile for " + type.name + " has no step time: run `psctl profile` there again");
+    return Status::InvalidArgument(fmt::format(
+        "the profile for {} has no step time: run `psctl profile` there again", type.name));
   }
   WorkerClass worker;
   worker.name = type.name;
@@ -52,11 +52,11 @@ Status AddClasses(
     std::vector<WorkerClass>* classes) {
   const proto::InstanceType* type = catalog.Find(name);
   if (type == nullptr) {
-    return Status::NotFound("no type " + name + " in the catalog of " + catalog.provider);
+    return Status::NotFound(fmt::format("no type {} in the catalog of {}", name, catalog.provider));
   }
   if (profile.Find(name) == nullptr) {
     return Status::NotFound(
-        "no profile for " + name + ": run `psctl profile` there or leave it out");
+        fmt::format("no profile for {}: run `psctl profile` there or leave it out", name));
   }
   for (const proto::WorkerProfile& measured : profile.workers) {
     if (measured.instance_type == name) {
@@ -133,10 +133,11 @@ Result<std::unique_ptr<SpeedModel>> SpeedOf(
     model = std::make_unique<QueueSpeedModel>(classes, traffic, fit);
   } else if (IsSpotDnn(options)) {
     if (profile.contention.samples == 0) {
-      return Status::InvalidArgument(
-          "the profile of " + profile.job + " has no fitted contention, which the model \"" +
-          options.speed_model +
-          "\" needs: measure fleets of several sizes, or use the model \"queue\"");
+      return Status::InvalidArgument(fmt::format(
+          "the profile of {} has no fitted contention, which the model \"{}\" needs: measure "
+          "fleets of several sizes, or use the model \"queue\"",
+          profile.job,
+          options.speed_model));
     }
     std::vector<WorkerClass> workers = classes;
     if (VariantOf(options) == SpotDnnVariant::kPrototype) {
@@ -156,9 +157,9 @@ Result<std::unique_ptr<SpeedModel>> SpeedOf(
     model = std::make_unique<IdealSpeedModel>(
         classes, traffic, errors.fleets == 0 ? kResidualUnmeasured : errors.residual);
   } else {
-    return Status::InvalidArgument(
-        "no speed model \"" + options.speed_model +
-        "\": use queue, spotdnn, spotdnn-prototype or ideal");
+    return Status::InvalidArgument(fmt::format(
+        "no speed model \"{}\": use queue, spotdnn, spotdnn-prototype or ideal",
+        options.speed_model));
   }
   return model;
 }
@@ -201,7 +202,8 @@ Result<JobModels> BuildJobModels(
     const proto::JobProfile& profile,
     const JobModelOptions& options) {
   if (profile.parameter_bytes <= 0) {
-    return Status::InvalidArgument("the profile of " + profile.job + " has no parameter_bytes");
+    return Status::InvalidArgument(
+        fmt::format("the profile of {} has no parameter_bytes", profile.job));
   }
   JobModels models;
   std::vector<WorkerClass> classes;
@@ -209,8 +211,8 @@ Result<JobModels> BuildJobModels(
     PS_TRY(AddClasses(catalog, profile, name, &classes));
   }
   if (classes.empty()) {
-    return Status::InvalidArgument(
-        "no type of the catalog has a profile of " + profile.job + ": run `psctl profile` on one");
+    return Status::InvalidArgument(fmt::format(
+        "no type of the catalog has a profile of {}: run `psctl profile` on one", profile.job));
   }
   if (classes.size() > QueueSpeedModel::kClassesMax) {
     return Status::InvalidArgument(fmt::format(

@@ -67,10 +67,11 @@ Status CheckOffers(const PlanProblem& problem) {
     }
     const std::string& name = classes[static_cast<size_t>(offer.worker_class)].name;
     if (!(std::isfinite(offer.usd_per_hour) && offer.usd_per_hour >= 0)) {
-      return Status::InvalidArgument(name + ": the price must not be negative");
+      return Status::InvalidArgument(fmt::format("{}: the price must not be negative", name));
     }
     if (offer.quota < 0 || offer.held < 0) {
-      return Status::InvalidArgument(name + ": quota and held instances must not be negative");
+      return Status::InvalidArgument(
+          fmt::format("{}: quota and held instances must not be negative", name));
     }
     if (offer.held > offer.quota) {
       return Status::InvalidArgument(
@@ -117,14 +118,16 @@ Status CheckServers(const PlanProblem& problem) {
   }
   for (const ServerOffer& server : servers) {
     if (server.hosts_min < 1 || server.hosts_max < server.hosts_min) {
-      return Status::InvalidArgument(
-          server.instance_type + ": the number of servers has to be a range from 1 up");
+      return Status::InvalidArgument(fmt::format(
+          "{}: the number of servers has to be a range from 1 up", server.instance_type));
     }
     if (!IsPositive(server.link_bytes_per_s)) {
-      return Status::InvalidArgument(server.instance_type + ": its network has no bandwidth");
+      return Status::InvalidArgument(
+          fmt::format("{}: its network has no bandwidth", server.instance_type));
     }
     if (!(std::isfinite(server.usd_per_hour) && server.usd_per_hour >= 0)) {
-      return Status::InvalidArgument(server.instance_type + ": the price must not be negative");
+      return Status::InvalidArgument(
+          fmt::format("{}: the price must not be negative", server.instance_type));
     }
   }
   for (size_t i = 0; i < servers.size(); ++i) {
@@ -133,10 +136,10 @@ Status CheckServers(const PlanProblem& problem) {
       return Status::Ok();
     }
   }
-  return Status::InvalidArgument(
-      servers.front().instance_type +
-      ": the quota of a type that holds parameters and works is one, and what is held leaves none "
-      "of it for servers");
+  return Status::InvalidArgument(fmt::format(
+      "{}: the quota of a type that holds parameters and works is one, and what is held leaves "
+      "none of it for servers",
+      servers.front().instance_type));
 }
 
 }  // namespace

@@ -47,16 +47,17 @@ Status CheckCounts(
     const std::string batch = count.minibatch > 0 ? fmt::format(":{}", count.minibatch) : "";
     const std::string name = what + " " + count.instance_type + batch;
     if (catalog.Find(count.instance_type) == nullptr) {
-      return Status::InvalidArgument(name + ", a type that the catalog does not have");
+      return Status::InvalidArgument(
+          fmt::format("{}, a type that the catalog does not have", name));
     }
     // A quota may be of a type that only holds parameters.
     const bool is_server = what == kQuotaFor && catalog.Find(count.instance_type)->is_server_host;
     if (!is_server && FindClass(speed, count) < 0) {
       return Status::InvalidArgument(
-          name + ", which is left out or which the profile has no figures for");
+          fmt::format("{}, which is left out or which the profile has no figures for", name));
     }
     if (count.count < 0) {
-      return Status::InvalidArgument(name + " below 0");
+      return Status::InvalidArgument(fmt::format("{} below 0", name));
     }
   }
   return Status::Ok();
@@ -77,16 +78,16 @@ Result<ServerOffer> OfferOf(
   const proto::InstanceType* type = catalog.Find(range.instance_type);
   if (type == nullptr) {
     return Status::InvalidArgument(
-        "server " + range.instance_type + ", a type that the catalog does not have");
+        fmt::format("server {}, a type that the catalog does not have", range.instance_type));
   }
   if (!type->is_server_host) {
-    return Status::InvalidArgument(
-        "server " + range.instance_type +
-        ", a type that may not hold parameters: is_server_host is false in the catalog");
+    return Status::InvalidArgument(fmt::format(
+        "server {}, a type that may not hold parameters: is_server_host is false in the catalog",
+        range.instance_type));
   }
   if (range.hosts_min < 1 || range.hosts_max < range.hosts_min) {
     return Status::InvalidArgument(
-        "servers " + range.instance_type + ": their number has to be a range from 1 up");
+        fmt::format("servers {}: their number has to be a range from 1 up", range.instance_type));
   }
   const int quota = CountOf(setup.quotas, type->name, type->quota);
   if (range.hosts_max > quota) {
@@ -174,7 +175,7 @@ Result<PlanProblem> MakePlanProblem(
     }
     if (!price && held > 0) {
       return Status::InvalidArgument(
-          "held instances of " + type->name + ", which the catalog has no spot price for");
+          fmt::format("held instances of {}, which the catalog has no spot price for", type->name));
     }
     if (!price) {
       continue;

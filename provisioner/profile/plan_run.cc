@@ -17,10 +17,11 @@ float MbitPerS(double bytes_per_s) {
 Result<proto::JobConfig> ApplyPlan(
     proto::JobConfig config, const proto::Plan& plan, const std::string& model_fingerprint) {
   if (!plan.model_fingerprint.empty() && plan.model_fingerprint != model_fingerprint) {
-    return Status::InvalidArgument(
-        "the plan is for another model: its model_fingerprint is " +
-        Printable(plan.model_fingerprint) + ", this job's is " + model_fingerprint +
-        "; plan again with `psctl plan`");
+    return Status::InvalidArgument(fmt::format(
+        "the plan is for another model: its model_fingerprint is {}, this job's is {}; plan again "
+        "with `psctl plan`",
+        Printable(plan.model_fingerprint),
+        model_fingerprint));
   }
   if (plan.loss_now > 0) {
     return Status::InvalidArgument(fmt::format(
@@ -29,20 +30,21 @@ Result<proto::JobConfig> ApplyPlan(
         plan.loss_now));
   }
   if (plan.job != config.name) {
-    return Status::InvalidArgument(
-        "the plan is for another job: '" + Printable(plan.job) + "', this one is '" +
-        Printable(config.name) +
-        "'; plan again with `psctl plan`, or say that they are the same with --set name=" +
-        Printable(plan.job));
+    return Status::InvalidArgument(fmt::format(
+        "the plan is for another job: '{}', this one is '{}'; plan again with `psctl plan`, or say "
+        "that they are the same with --set name={}",
+        Printable(plan.job),
+        Printable(config.name),
+        Printable(plan.job)));
   }
   const std::string training = TrainingFingerprint(config);
   if (!plan.training_fingerprint.empty() && plan.training_fingerprint != training) {
-    return Status::InvalidArgument(
+    return Status::InvalidArgument(fmt::format(
         "the plan is for a job that trains otherwise (data, model, optimizer or train differ), so "
-        "its steps do not hold: its training_fingerprint is " +
-        Printable(plan.training_fingerprint) + ", this job's is " + training +
-        "; run the job as it was profiled, or profile it again with `psctl profile` and plan "
-        "again");
+        "its steps do not hold: its training_fingerprint is {}, this job's is {}; run the job as "
+        "it was profiled, or profile it again with `psctl profile` and plan again",
+        Printable(plan.training_fingerprint),
+        training));
   }
   config.workers.clear();
   for (const proto::PlanWorkers& planned : plan.workers) {

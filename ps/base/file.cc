@@ -13,7 +13,7 @@
 namespace ps {
 
 Status IoError(const std::string& what, const std::string& path) {
-  return Status::Io(what + " " + path + ": " + std::strerror(errno));
+  return Status::Io(fmt::format("{} {}: {}", what, path, std::strerror(errno)));
 }
 
 Status WriteAll(int fd, std::string_view text, const std::string& path) {
@@ -33,7 +33,8 @@ Status WriteAll(int fd, std::string_view text, const std::string& path) {
 Result<std::string> ReadFile(const std::string& path, size_t bytes_max) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.is_open()) {
-    return errno == ENOENT ? Status::NotFound("no file " + path) : IoError("cannot read", path);
+    return errno == ENOENT ? Status::NotFound(fmt::format("no file {}", path))
+                           : IoError("cannot read", path);
   }
   std::string text;
   char part[16384];

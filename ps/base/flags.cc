@@ -26,7 +26,7 @@ std::vector<std::string> NamesOf(const Manual& manual) {
 }
 
 Status Misuse(const std::string& what, const Manual& manual) {
-  return Status::InvalidArgument(what + "; try " + manual.program + " --help");
+  return Status::InvalidArgument(fmt::format("{}; try {} --help", what, manual.program));
 }
 
 bool ParseNumber(std::string_view text, uint64_t* number) {
@@ -49,8 +49,9 @@ Result<Flags> Flags::Parse(int argc, const char* const* argv, const Manual& manu
     if (std::ranges::find(known, name) == known.end()) {
       const std::string nearest = NearestName(name, known);
       const std::string what = "unknown flag --" + Printable(name);
-      return nearest.empty() ? Misuse(what, manual)
-                             : Status::InvalidArgument(what + "; did you mean --" + nearest + "?");
+      return nearest.empty()
+                 ? Misuse(what, manual)
+                 : Status::InvalidArgument(fmt::format("{}; did you mean --{}?", what, nearest));
     }
     std::string value;
     if (equals != std::string_view::npos) {
@@ -87,7 +88,7 @@ std::string Flags::Asked(
 Result<std::string> Flags::Text(const std::string& name) const {
   const auto it = values_.find(name);
   if (it == values_.end()) {
-    return Status::InvalidArgument("flag --" + name + " is missing");
+    return Status::InvalidArgument(fmt::format("flag --{} is missing", name));
   }
   return it->second;
 }

@@ -20,7 +20,7 @@ Result<HostPort> ParseHostPort(std::string_view text) {
   if (host.empty() || has_brackets || error != std::errc() || end != digits_end || port == 0 ||
       port > 65535) {
     return Status::InvalidArgument(
-        "'" + std::string(text) + "' is no address; write HOST:PORT, for example 127.0.0.1:4711");
+        fmt::format("'{}' is no address; write HOST:PORT, for example 127.0.0.1:4711", text));
   }
   return HostPort{std::string(host), port};
 }

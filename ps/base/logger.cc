@@ -204,7 +204,7 @@ Result<std::unique_ptr<LogSink>> MakeFileSink(
     const std::string& path, LogLevel least, int64_t bytes_max) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) {
-    return Status::Io("cannot open log file " + path + ": " + std::strerror(errno));
+    return Status::Io(fmt::format("cannot open log file {}: {}", path, std::strerror(errno)));
   }
   return std::unique_ptr<LogSink>(std::make_unique<FdSink>(fd, path, least, bytes_max));
 }

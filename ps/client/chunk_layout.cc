@@ -1,5 +1,7 @@
 #include "ps/client/chunk_layout.h"
 
+#include <fmt/core.h>
+
 namespace ps::client {
 
 Result<ChunkLayout> ChunkLayout::Make(
@@ -7,7 +9,7 @@ Result<ChunkLayout> ChunkLayout::Make(
   const Status status = proto::CheckPlacement(placement, tensor_elements);
   if (!status.ok()) {
     return Status::InvalidArgument(
-        std::string(status.message()) + "; are psctl and ps_worker of the same build?");
+        fmt::format("{}; are psctl and ps_worker of the same build?", status.message()));
   }
   ChunkLayout layout;
   layout.tensors_ = proto::TensorLayout(tensor_elements);

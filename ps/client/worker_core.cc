@@ -250,7 +250,7 @@ void WorkerCore::OnRefusal(
       return;  // the coordinator's are repeated by their own timers
     case StatusCode::kStale:
       if (state_ == State::kLeaving || state_ == State::kDraining) {
-        Exit(Status::Revoked(leave_reason_ + " (" + refusal.message + ")"));
+        Exit(Status::Revoked(fmt::format("{} ({})", leave_reason_, refusal.message)));
       } else {
         Rejoin(refusal.message, out);
       }
@@ -375,14 +375,14 @@ void WorkerCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   const bool is_leaving = state_ == State::kDraining || state_ == State::kLeaving;
   if (is_leaving && now >= deadline_) {
-    Exit(Status::Revoked(leave_reason_ + " (grace period over)"));
+    Exit(Status::Revoked(fmt::format("{} (grace period over)", leave_reason_)));
     return;
   }
   if (coordinator_ == proto::PeerId()) {
     if (now - coordinator_seen_ > settings_.timing.orphan) {
-      Exit(Status::Unavailable(
-          "no coordinator for " + Seconds1(now - coordinator_seen_) +
-          "; the run is over or the network is down"));
+      Exit(Status::Unavailable(fmt::format(
+          "no coordinator for {}; the run is over or the network is down",
+          Seconds1(now - coordinator_seen_))));
       return;
     }
   } else if (!is_rejoining_) {

@@ -1,6 +1,8 @@
 // How the core goes back to a checkpoint: it hears nobody until the manifest is read, and then
 // begins again as the job was then.
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "ps/coordinator/coordinator_core.h"
@@ -24,9 +26,9 @@ void CoordinatorCore::AdvanceGoingBack(const Call& call) {
     parts_->job.options.manifests->Read(reading_);
   } else if (checkpoints.damaged > 0) {
     parts_->phases.Fail(
-        Status::Corruption(
-            "a server was lost, and no checkpoint can be restored; the newest of them: " +
-            checkpoints.damage),
+        Status::Corruption(fmt::format(
+            "a server was lost, and no checkpoint can be restored; the newest of them: {}",
+            checkpoints.damage)),
         call);
   } else {
     const JobState present = StateAt(call.now);

@@ -136,7 +136,8 @@ Status JobPhases::CheckFailures() const {
     }
     text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", why, workers);
   }
-  return Status::Unavailable("every worker failed before it had done a step: " + text);
+  return Status::Unavailable(
+      fmt::format("every worker failed before it had done a step: {}", text));
 }
 
 Status JobPhases::CheckDivergence() {
@@ -187,20 +188,20 @@ void JobPhases::CheckJoinTimeout(const Call& call) {
   if (!job_->shards.are_all_ready()) {
     Fail(
         Status::DeadlineExceeded(
-            "servers did not come up" + within + ": " + job_->shards.Missing()),
+            fmt::format("servers did not come up{}: {}", within, job_->shards.Missing())),
         call);
     return;
   }
   if (job_->state.counters.joins == 0) {
     const std::string missing = MissingWorkers(true);
     Fail(
-        Status::DeadlineExceeded(
-            "no worker joined" + within +
-            (!missing.empty() ? "; missing: " + missing
-             : job_->seats.initial() == 0
-                 ? "; the job has none that psctl starts, so start some by "
-                   "hand"
-                 : "; all that were started have ended")),
+        Status::DeadlineExceeded(fmt::format(
+            "no worker joined{}{}",
+            within,
+            !missing.empty()             ? "; missing: " + missing
+            : job_->seats.initial() == 0 ? "; the job has none that psctl starts, so start some by "
+                                           "hand"
+                                         : "; all that were started have ended")),
         call);
     return;
   }

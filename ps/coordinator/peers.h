@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/core.h>
+
 #include <map>
 #include <optional>
 #include <string>
@@ -23,8 +25,7 @@ struct Peer {
 
 /// Why a worker is refused whose token is for one seat.
 inline std::string OtherSeatText(WorkerId own) {
-  return "this token is worker " + std::to_string(own.value) +
-         "'s and lets nobody in as another one";
+  return fmt::format("this token is worker {}'s and lets nobody in as another one", own.value);
 }
 
 /// The open connections, and how many there are of each role.

@@ -1,5 +1,6 @@
 #include "ps/crypto/certificates.h"
 
+#include <fmt/core.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 
@@ -94,7 +95,7 @@ Authority Authority::Make(const Validity& validity) {
   const KeyPtr key = MakeKey();
   // The name is how a certificate of another run is known to be one.
   const CertificatePtr certificate =
-      Begin("spotps run " + std::to_string(RandomNumber()), key.get(), validity);
+      Begin(fmt::format("spotps run {}", RandomNumber()), key.get(), validity);
   X509* const own = certificate.get();
   X509_set_issuer_name(own, X509_get_subject_name(own));
   AddExtension(own, own, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
@@ -114,7 +115,7 @@ Result<Authority> Authority::Read(const std::string& pem) {
   const KeyPtr key(PEM_read_bio_PrivateKey(keys.get(), nullptr, nullptr, nullptr));
   if (certificate == nullptr || key == nullptr ||
       X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return Status::Corruption("no certificate with its key in PEM: " + TakeErrors());
+    return Status::Corruption(fmt::format("no certificate with its key in PEM: {}", TakeErrors()));
   }
   Authority authority;
   authority.certificate_ = PemOf(certificate.get());

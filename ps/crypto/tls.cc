@@ -170,12 +170,13 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::Make(
   if (own == nullptr || authority == nullptr || key == nullptr ||
       SSL_CTX_use_certificate(raw, own.get()) != 1 || SSL_CTX_use_PrivateKey(raw, key.get()) != 1 ||
       X509_STORE_add_cert(SSL_CTX_get_cert_store(raw), authority.get()) != 1) {
-    return Status::InvalidArgument(
-        "has no certificate, key and authority as psctl writes them (" + TakeErrors() +
-        "); copy the run's token file whole");
+    return Status::InvalidArgument(fmt::format(
+        "has no certificate, key and authority as psctl writes them ({}); copy the run's token "
+        "file whole",
+        TakeErrors()));
   }
   if (X509_cmp_current_time(X509_get0_notAfter(own.get())) < 0) {
-    return Status::InvalidArgument(std::string("has a certificate that has expired") + kCopyAgain);
+    return Status::InvalidArgument(fmt::format("has a certificate that has expired{}", kCopyAgain));
   }
   SSL_CTX_set_min_proto_version(raw, TLS1_3_VERSION);
   SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -297,7 +298,8 @@ void TlsSession::Fail(int code) {
   } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
     text = "the peer showed no certificate: it has to use this run's token file";
   } else if (is_ready_) {
-    failure_ = Status::Corruption("what came is no TLS of this connection: " + TakeErrors());
+    failure_ =
+        Status::Corruption(fmt::format("what came is no TLS of this connection: {}", TakeErrors()));
     return;
   } else {
     text = "the peer does not speak the TLS 1.3 of a run (" + TakeErrors() +

@@ -1,5 +1,7 @@
 #include "ps/crypto/token_file.h"
 
+#include <fmt/core.h>
+
 #include "ps/base/file.h"
 
 namespace ps::crypto {
@@ -19,7 +21,7 @@ Result<TokenFile> ReadTokenFile(const std::string& path) {
   PS_ASSIGN(const std::string text, ReadSmallFile(path, kTokenFileBytesMax));
   TokenFile file = ParseTokenFile(text);
   if (file.token.empty()) {
-    return Status::InvalidArgument(path + " has no token; copy the run's file token");
+    return Status::InvalidArgument(fmt::format("{} has no token; copy the run's file token", path));
   }
   return file;
 }

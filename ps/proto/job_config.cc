@@ -2,6 +2,8 @@
 
 #include "ps/proto/job_config.h"
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <system_error>
 
@@ -28,15 +30,17 @@ void ResolveOverlap(JobConfig& config) {
 Result<std::string> ReadJobFile(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    return Status::InvalidArgument(path + ":1:1: this is a directory; allowed: a job file");
+    return Status::InvalidArgument(
+        fmt::format("{}:1:1: this is a directory; allowed: a job file", path));
   }
   Result<std::string> text = ReadFile(path, kFileBytesMax);
   switch (text.status().code()) {
     case StatusCode::kNotFound:
-      return Status::NotFound(
-          path + ": no such file; give the path of a job file, for example one in configs/");
+      return Status::NotFound(fmt::format(
+          "{}: no such file; give the path of a job file, for example one in configs/", path));
     case StatusCode::kInvalidArgument:
-      return Status::InvalidArgument(path + ":1:1: the file is too long; allowed: 1 MiB");
+      return Status::InvalidArgument(
+          fmt::format("{}:1:1: the file is too long; allowed: 1 MiB", path));
     default:
       return text;
   }

@@ -1,6 +1,7 @@
 // ps_server: one server process of a job, with one or more shards. Started by psctl, a launcher, or
 // by hand.
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -56,9 +57,10 @@ Status ReadAddresses(const Flags& flags, ShardHost::Options* shard) {
   shard->listen_host = flags.TextOr("listen", "");
   shard->advertised_host = flags.TextOr("advertise", "");
   if (BindsAll(shard->advertised_host)) {
-    return Status::InvalidArgument(
-        "--advertise " + shard->advertised_host +
-        " is no address that workers can connect to; leave it out, or say the one that they reach");
+    return Status::InvalidArgument(fmt::format(
+        "--advertise {} is no address that workers can connect to; leave it out, or say the one "
+        "that they reach",
+        shard->advertised_host));
   }
   const bool is_known = !shard->listen_host.empty() &&
                         (!shard->advertised_host.empty() || !BindsAll(shard->listen_host));

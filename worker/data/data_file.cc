@@ -26,9 +26,10 @@ Result<DataFile> DataFile::Open(const std::string& path) {
   if (file == nullptr) {
     const int error = errno;
     if (error == ENOENT) {
-      return Status::NotFound(path + ": no such file");
+      return Status::NotFound(fmt::format("{}: no such file", path));
     }
-    return Status::Io(path + ": " + (error == 0 ? "out of memory" : std::strerror(error)));
+    return Status::Io(
+        fmt::format("{}: {}", path, error == 0 ? "out of memory" : std::strerror(error)));
   }
   gzbuffer(file, kUnpackBufferBytes);
   return DataFile(path, file);

@@ -33,9 +33,12 @@ Result<std::string> FindFile(const proto::DataConfig& config, const std::string&
       return path.string();
     }
   }
-  return Status::NotFound(
-      "data.directory \"" + config.directory + "\" has no " + name + " and no " + name + ".gz; " +
-      HowToGet(config.format));
+  return Status::NotFound(fmt::format(
+      "data.directory \"{}\" has no {} and no {}.gz; {}",
+      config.directory,
+      name,
+      name,
+      HowToGet(config.format)));
 }
 
 struct IdxPaths {
@@ -98,8 +101,8 @@ struct Loaded {
 };
 
 Status ShapesDiffer(const std::string& directory, const Shape& train, const Shape& test) {
-  return Status::Corruption(
-      directory + ": training images are " + train.ToString() + ", test images " + test.ToString());
+  return Status::Corruption(fmt::format(
+      "{}: training images are {}, test images {}", directory, train.ToString(), test.ToString()));
 }
 
 Result<Loaded> LoadIdx(const proto::DataConfig& config) {

@@ -1,6 +1,7 @@
 #include "worker/data/mapped_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -15,7 +16,7 @@ namespace ps::worker {
 Result<MappedFile> MappedFile::Open(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.is_open()) {
-    return errno == ENOENT ? Status::NotFound(path + ": no such file")
+    return errno == ENOENT ? Status::NotFound(fmt::format("{}: no such file", path))
                            : IoError("cannot open", path);
   }
   struct stat state = {};
@@ -23,11 +24,11 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
     return IoError("cannot read", path);
   }
   if (!S_ISREG(state.st_mode)) {
-    return Status::Corruption(path + ": not a regular file");
+    return Status::Corruption(fmt::format("{}: not a regular file", path));
   }
   const auto size = static_cast<size_t>(state.st_size);
   if (size == 0) {
-    return Status::Corruption(path + ": byte 0: the file is empty");
+    return Status::Corruption(fmt::format("{}: byte 0: the file is empty", path));
   }
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) {

@@ -65,8 +65,8 @@ std::map<std::string, std::string> FilesOf(
 
 Status LabelsFit(const NpyFile& inputs, const NpyFile& labels) {
   if (labels.type() == ElementType::kF32) {
-    return Status::Corruption(
-        labels.path() + ": byte 0: labels of type float32; save labels.astype(numpy.uint32)");
+    return Status::Corruption(fmt::format(
+        "{}: byte 0: labels of type float32; save labels.astype(numpy.uint32)", labels.path()));
   }
   const bool is_each_token = KindOf(inputs) == InputKind::kTokens && labels.shape().size() == 2;
   if (labels.rows() == inputs.rows() &&
@@ -114,9 +114,11 @@ Result<Parts> OpenParts(const std::string& directory, const std::string& which) 
     set.parts.push_back(std::move(part));
   }
   if (!labels.empty()) {
-    return Status::NotFound(
-        labels.begin()->second + ": there is no " + which + "-inputs" + labels.begin()->first +
-        ".npy beside it");
+    return Status::NotFound(fmt::format(
+        "{}: there is no {}-inputs{}.npy beside it",
+        labels.begin()->second,
+        which,
+        labels.begin()->first));
   }
   return set;
 }
@@ -154,7 +156,7 @@ Status PartsAgree(const NpyData& data) {
 Result<Shape> ShapeOf(const Part& part, uint32_t vocabulary) {
   const std::vector<int64_t>& shape = part.inputs.shape();
   const auto bad = [&](const std::string& what) {
-    return Status::Corruption(part.inputs.path() + ": byte 0: " + what);
+    return Status::Corruption(fmt::format("{}: byte 0: {}", part.inputs.path(), what));
   };
   if (KindOf(part.inputs) == InputKind::kTokens) {
     if (shape.size() != 2 || (part.labels.empty() && shape[1] < 2)) {
@@ -233,8 +235,8 @@ Result<int64_t> CountClasses(const proto::DataConfig& config, const NpyData& dat
     }
   }
   if (largest == 0) {
-    return Status::Corruption(
-        model.labels[0].path() + ": byte 0: every label is 0; there are at least two classes");
+    return Status::Corruption(fmt::format(
+        "{}: byte 0: every label is 0; there are at least two classes", model.labels[0].path()));
   }
   return largest + 1;
 }

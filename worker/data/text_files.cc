@@ -53,14 +53,15 @@ Result<std::vector<uint8_t>> ReadText(const std::string& directory, uint32_t voc
     }
   }
   if (error) {
-    return Status::Io("data.directory \"" + directory + "\" cannot be listed: " + error.message());
+    return Status::Io(
+        fmt::format("data.directory \"{}\" cannot be listed: {}", directory, error.message()));
   }
   if (paths.empty()) {
-    return Status::NotFound(
-        "data.directory \"" + directory +
-        "\" has no .txt and no .txt.gz; put a text there, for example by: apt-get install "
-        "bible-kjv && bible -f gen1:1-rev22:21 > \"" +
-        directory + "/bible.txt\"");
+    return Status::NotFound(fmt::format(
+        "data.directory \"{}\" has no .txt and no .txt.gz; put a text there, for example by: "
+        "apt-get install bible-kjv && bible -f gen1:1-rev22:21 > \"{}/bible.txt\"",
+        directory,
+        directory));
   }
   std::sort(paths.begin(), paths.end());
   std::vector<uint8_t> text;

@@ -1,5 +1,7 @@
 #include "worker/model/zoo.h"
 
+#include <fmt/core.h>
+
 #include <functional>
 #include <map>
 #include <string>
@@ -221,7 +223,7 @@ Result<Layers> ZooLayers(const proto::ModelConfig& config, const Shape& input, i
     names.append(names.empty() ? "" : ", ").append(name);
   }
   return Status::InvalidArgument(
-      "no model named '" + config.name + "'; known are " + names + ", or give layers");
+      fmt::format("no model named '{}'; known are {}, or give layers", config.name, names));
 }
 
 }  // namespace ps::worker

@@ -42,7 +42,7 @@ class GcpSource final : public NoticeSource {
     PS_ASSIGN(const HttpReply reply, http_->Do(MetadataRequest("GET", url, {kFlavor})));
     const auto flavor = reply.headers.find("metadata-flavor");
     if (flavor == reply.headers.end() || flavor->second != "Google") {
-      return Status::Unavailable(url_ + " is not Compute Engine's metadata server");
+      return Status::Unavailable(fmt::format("{} is not Compute Engine's metadata server", url_));
     }
     if (reply.status != 200) {
       etag_.clear();

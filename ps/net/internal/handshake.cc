@@ -61,7 +61,7 @@ Result<uint32_t> Endpoint::Impl::Listen(const std::string& host, uint32_t port) 
   PS_CHECK(loop_->IsOwner()) << "Listen called from a foreign thread";
   const std::string address = FormatHostPort(host, port);
   if (port > kPortMax) {
-    return Status::InvalidArgument("cannot listen on " + address + ": ports end at 65535");
+    return Status::InvalidArgument(fmt::format("cannot listen on {}: ports end at 65535", address));
   }
   asio::error_code error;
   asio::ip::address numeric = asio::ip::make_address(host, error);
@@ -218,9 +218,9 @@ void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Me
   if (hello == nullptr) {
     connection.Refuse(
         request_id,
-        Status::InvalidArgument(
-            "the first message must be Hello, not " +
-            std::string(proto::MessageTypeName(proto::MessageTypeOf(message)))));
+        Status::InvalidArgument(fmt::format(
+            "the first message must be Hello, not {}",
+            proto::MessageTypeName(proto::MessageTypeOf(message)))));
     return;
   }
   peer.node = hello->node;
@@ -233,8 +233,8 @@ void Endpoint::Impl::CheckHello(Peer& peer, uint64_t request_id, const proto::Me
   if (std::ranges::find(roles, hello->role) == roles.end()) {
     connection.Refuse(
         request_id,
-        Status::InvalidArgument(
-            options_.node + " takes no connections from a " + std::string(RoleName(hello->role))));
+        Status::InvalidArgument(fmt::format(
+            "{} takes no connections from a {}", options_.node, RoleName(hello->role))));
     return;
   }
   Open(peer, hello->node);
@@ -250,8 +250,8 @@ ConnectId Endpoint::Impl::Connect(
   if (is_closing_) {
     refusal = Status::Cancelled("the endpoint is closing");
   } else if (target.file.empty() && (target.port == 0 || target.port > kPortMax)) {
-    refusal =
-        Status::InvalidArgument("cannot connect to " + target.Name() + ": ports are 1 to 65535");
+    refusal = Status::InvalidArgument(
+        fmt::format("cannot connect to {}: ports are 1 to 65535", target.Name()));
   }
   Connector::Events events;
   events.on_socket = [this, number](StreamSocket socket) {
