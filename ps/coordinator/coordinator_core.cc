@@ -310,6 +310,7 @@ void CoordinatorCore::OnServerExited(const proto::ProcessEnd& end, const Call& c
 void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& call) {
   const WorkerId seat(end.index);
   parts_->job.seats.NoteEnd(seat);
+  parts_->joins.NoteEnd(seat, end.pid, call.now);
   const std::string why =
       end.last_words.empty() ? end.description : end.description + ": " + end.last_words;
   const Member* const member = parts_->job.membership.FindSeat(seat);

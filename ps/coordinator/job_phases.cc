@@ -60,7 +60,7 @@ void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches) {
     }
   }
   for (const WorkerId seat : job_->seats.expected()) {
-    if (!is_started(proto::ProcessKind::kWorker, seat.value, 0)) {
+    if (!job_->seats.IsReturning(seat) && !is_started(proto::ProcessKind::kWorker, seat.value, 0)) {
       job_->fleet->StartWorker(seat, job_->seats.GroupOf(seat));
     }
   }

@@ -137,6 +137,7 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
   for (const WorkerId seat : seats.expected) {
     is_sane = is_sane && seat.value < seats.next;
   }
+  is_sane = is_sane && std::ranges::includes(seats.expected, seats.returning);
   for (const auto& [seat, why] : seats.ends) {
     is_sane = is_sane && seat.value < seats.next && !seats.expected.contains(seat);
   }

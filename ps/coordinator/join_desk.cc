@@ -88,7 +88,7 @@ void JoinDesk::OnClosed(proto::PeerId peer, Incarnation incarnation, const Call&
 void JoinDesk::LoseJoining(Incarnation incarnation, const Call& call) {
   const MemberRecord record = *job_->membership.Find(incarnation)->record;
   departures_->Remove(incarnation, LeaveKind::kLeft, "disconnected while joining", call);
-  job_->seats.Expect(record.seat);
+  job_->seats.ExpectBack(record.seat);
   kept_seats_[record.seat] = {record.host, record.pid, call.now + job_->timing.detect};
 }
 
@@ -261,18 +261,35 @@ std::optional<WorkerId> JoinDesk::FreshSeat() {
   return seat;
 }
 
-void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
-  FreeKeptSeats(&request, call.now);
+void JoinDesk::NoteEnd(WorkerId seat, int64_t pid, TimePoint now) {
+  ended_[seat] = {pid, now + job_->timing.detect};
+}
+
+/// Somebody else may have the seat of a process that is killed, or that has ended, by now.
+Status JoinDesk::MayAsk(const proto::JoinRequest& request, const Call& call) const {
   const std::optional<WorkerId> own_seat = job_->peers.OwnSeatOf(call.from);
   if (own_seat && (request.seat != *own_seat || !(request.has_seat || request.is_returning))) {
-    job_->Refuse(call, StatusCode::kInvalidArgument, OtherSeatText(*own_seat));
-    return;
+    return Status::InvalidArgument(OtherSeatText(*own_seat));
   }
-  if (request.has_seat && !request.is_returning && job_->seats.IsCancelled(request.seat)) {
-    job_->Refuse(
-        call,
-        StatusCode::kCancelled,
+  if (!request.has_seat || request.is_returning) {
+    return Status::Ok();
+  }
+  if (job_->seats.IsCancelled(request.seat)) {
+    return Status::Cancelled(
         fmt::format("worker {} is not wanted any more, and is being killed", request.seat.value));
+  }
+  const auto ended = ended_.find(request.seat);
+  const bool has_ended = ended != ended_.end() && request.pid != 0 &&
+                         ended->second.pid == request.pid && call.now < ended->second.until;
+  return has_ended ? Status::Cancelled(fmt::format(
+                         "process {} of worker {} has ended", request.pid, request.seat.value))
+                   : Status::Ok();
+}
+
+void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
+  FreeKeptSeats(&request, call.now);
+  if (const Status status = MayAsk(request, call); !status.ok()) {
+    job_->Refuse(call, status.code(), std::string(status.message()));
     return;
   }
   const std::optional<WorkerId> seat = ChooseSeat(request, call);

@@ -27,6 +27,9 @@ class JoinDesk {
   /// note of the member's device.
   bool TakesData(const Call& call, const proto::LeaseRequest& message);
 
+  /// A process that was started for the seat has ended. What it asked before may come yet.
+  void NoteEnd(WorkerId seat, int64_t pid, TimePoint now);
+
   /// Makes members of those who ask, as soon as the shards are set up. Errors: the job can't begin.
   Status AdmitPending(const Call& call);
   /// Answers those whom every shard knows now.
@@ -47,6 +50,13 @@ class JoinDesk {
     TimePoint until{};
   };
 
+  /// A process that was started for a seat and has ended.
+  struct EndedProcess {
+    int64_t pid = 0;
+    TimePoint until{};  // nothing of it is on its way any more
+  };
+
+  Status MayAsk(const proto::JoinRequest& request, const Call& call) const;
   void LoseJoining(Incarnation incarnation, const Call& call);
   void FreeKeptSeats(const proto::JoinRequest* request, TimePoint now);
   void Admit(const Call& call, const proto::JoinRequest& request);
@@ -59,6 +69,7 @@ class JoinDesk {
   DepartureDesk* const departures_;
   std::map<proto::PeerId, PendingJoin> pending_;  // until the shards can take them
   std::map<WorkerId, KeptSeat> kept_seats_;       // nobody has them, and they are expected
+  std::map<WorkerId, EndedProcess> ended_;        // the last one of each seat
 };
 
 }  // namespace ps::coordinator

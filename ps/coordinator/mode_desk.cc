@@ -102,9 +102,11 @@ void ModeDesk::FollowPolicy() {
   }
 }
 
-/// Nothing else that holds leases, or that depends on the mode, is under way.
+/// Nothing else that holds leases, or that depends on the mode, is under way. A shard that missed
+/// the mode between two of bsp would miss the number of the rounds, too.
 bool ModeDesk::MayBegin() const {
-  return job_->state.handovers.empty() && !job_->state.servers.is_moving &&
+  return job_->membership.IsAcknowledged(job_->state.modes.since) &&
+         job_->state.handovers.empty() && !job_->state.servers.is_moving &&
          job_->shards.are_all_ready() && !checkpoints_->is_open();
 }
 

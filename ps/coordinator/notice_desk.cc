@@ -99,7 +99,7 @@ void NoticeDesk::Give(WorkerId seat, Duration grace, const Call& call) {
   if (Member* const member = job_->membership.FindSeat(seat); member != nullptr) {
     GiveTo(member, call.now + grace, call);
   } else if (job_->seats.IsExpected(seat)) {
-    job_->EditKill(seat) = {Incarnation(), call.now + grace - job_->started_at, false};
+    job_->EditKill(seat) = {Incarnation(), call.now + grace - job_->started_at, false, false};
     pending_[seat] = Pending();
   }
 }
@@ -108,7 +108,7 @@ void NoticeDesk::Kill(WorkerId seat, const Call& call) {
   const Member* const member = job_->membership.FindSeat(seat);
   if (member != nullptr || job_->seats.IsExpected(seat)) {
     const Incarnation incarnation = member == nullptr ? Incarnation() : member->record->incarnation;
-    job_->EditKill(seat) = {incarnation, call.now - job_->started_at, true};
+    job_->EditKill(seat) = {incarnation, call.now - job_->started_at, true, false};
     pending_[seat].is_killed = true;
   }
   job_->fleet->KillWorker(seat);
@@ -122,6 +122,7 @@ Duration NoticeDesk::GiveTo(Member* member, TimePoint due, const Call& call) {
   kill.due = is_second ? std::min(kill.due, at) : at;
   kill.incarnation = member->record->incarnation;
   kill.is_sudden = false;
+  kill.is_release = member->record->is_released;
   pending_[seat] = Pending();
   RetryTimer& retry = pending_[seat].retry;
   retry = RetryTimer(job_->timing.retry_first, job_->timing.retry_limit);
@@ -158,6 +159,7 @@ bool NoticeDesk::Advance(WorkerId seat, const Call& call) {
   Member* const member = job_->membership.FindSeat(seat);
   if (kill.incarnation == Incarnation() && !kill.is_sudden && member != nullptr &&
       member->record->is_admitted) {
+    job_->membership.Edit(*member).is_released = kill.is_release;
     GiveTo(member, DueOf(kill), call);
   }
   const bool is_there = kill.incarnation == Incarnation()

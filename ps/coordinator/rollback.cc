@@ -125,6 +125,7 @@ JobState GoBack(
   state.phase = JobPhase::kStarting;
   for (const auto& [incarnation, member] : state.membership.members) {
     state.seats.expected.insert(member.seat);
+    state.seats.returning.insert(member.seat);
     state.seats.ends.erase(member.seat);
   }
   std::erase_if(state.kills, [](const auto& entry) { return entry.second.is_sudden; });

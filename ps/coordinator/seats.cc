@@ -122,13 +122,20 @@ std::optional<WorkerId> Seats::Vacant() const {
 void Seats::Expect(WorkerId seat) {
   touched_->Mark(RowKind::kSeat, seat.value);
   state_->expected.insert(seat);
+  state_->returning.erase(seat);
   cancelled_.erase(seat);
   state_->ends.erase(seat);
   NoteVacancy(seat);
 }
 
+void Seats::ExpectBack(WorkerId seat) {
+  Expect(seat);
+  state_->returning.insert(seat);
+}
+
 void Seats::StopExpecting(WorkerId seat) {
   if (state_->expected.erase(seat) != 0) {
+    state_->returning.erase(seat);
     touched_->Mark(RowKind::kSeat, seat.value);
     NoteVacancy(seat);
   }

@@ -55,6 +55,8 @@ class Seats {
 
   /// Seats whose worker was started and has not asked for its first lease yet.
   void Expect(WorkerId seat);
+  /// The same of one that was there before and comes back by itself: nobody starts it.
+  void ExpectBack(WorkerId seat);
   void StopExpecting(WorkerId seat);
 
   /// The worker that was started for the seat is killed instead. It may ask to join yet.
@@ -66,6 +68,8 @@ class Seats {
   void NoteEnd(WorkerId seat) { cancelled_.erase(seat); }
 
   bool IsExpected(WorkerId seat) const { return state_->expected.contains(seat); }
+
+  bool IsReturning(WorkerId seat) const { return state_->returning.contains(seat); }
 
   const std::set<WorkerId>& expected() const { return state_->expected; }
 

@@ -3,6 +3,25 @@
 #include "ps/proto/codec_state.h"
 
 namespace ps::proto::codec {
+namespace {
+
+std::vector<uint32_t> NumbersOf(const std::set<WorkerId>& seats) {
+  std::vector<uint32_t> numbers;
+  for (const WorkerId seat : seats) {
+    numbers.push_back(seat.value);
+  }
+  return numbers;
+}
+
+std::set<WorkerId> SeatsOf(const std::vector<uint32_t>& numbers) {
+  std::set<WorkerId> seats;
+  for (const uint32_t number : numbers) {
+    seats.insert(WorkerId(number));
+  }
+  return seats;
+}
+
+}  // namespace
 
 static_assert(static_cast<int>(saved::LeaveKind::MAX) == static_cast<int>(LeaveKind::kFailed));
 
@@ -184,11 +203,8 @@ Offset<saved::SeatsState> Encode(Fbb& b, const SeatsState& m) {
   const std::vector<std::pair<WorkerId, uint32_t>> seats(m.added.begin(), m.added.end());
   const auto added = MakeStructs<saved::AddedSeat>(
       b, seats, [](const auto& seat) { return saved::AddedSeat(seat.first.value, seat.second); });
-  std::vector<uint32_t> expected;
-  for (const WorkerId seat : m.expected) {
-    expected.push_back(seat.value);
-  }
-  const auto expected_vector = b.CreateVector(expected);
+  const auto expected = b.CreateVector(NumbersOf(m.expected));
+  const auto returning = b.CreateVector(NumbersOf(m.returning));
   std::vector<Offset<saved::SeatEnd>> ends;
   for (const auto& [seat, description] : m.ends) {
     const auto text = EncodeText(b, description);
@@ -199,7 +215,7 @@ Offset<saved::SeatsState> Encode(Fbb& b, const SeatsState& m) {
   const auto scaled = MakeStructs<saved::ScaledSeat>(b, of_scaled, [](const auto& seat) {
     return saved::ScaledSeat(seat.first.value, seat.second);
   });
-  return saved::CreateSeatsState(b, m.next, added, expected_vector, ends_vector, scaled);
+  return saved::CreateSeatsState(b, m.next, added, expected, ends_vector, scaled, returning);
 }
 
 void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m) {
@@ -220,9 +236,10 @@ void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m) {
   }
   std::vector<uint32_t> expected;
   d.Scalars(w.expected(), "expected", &expected);
-  for (const uint32_t seat : expected) {
-    m->expected.insert(WorkerId(seat));
-  }
+  m->expected = SeatsOf(expected);
+  std::vector<uint32_t> returning;
+  d.Scalars(w.returning(), "returning", &returning);
+  m->returning = SeatsOf(returning);
   if (w.ends() == nullptr || !d.Charge(w.ends()->size() * sizeof(uint32_t), "ends")) {
     return;
   }

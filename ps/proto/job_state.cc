@@ -201,7 +201,8 @@ Offset<StructVector<saved::KillRecord>> EncodeKills(
         kill.first.value,
         kill.second.incarnation.value,
         kill.second.due.count(),
-        kill.second.is_sudden);
+        kill.second.is_sudden,
+        kill.second.is_release);
   });
 }
 
@@ -209,9 +210,12 @@ void DecodeKills(
     Decoder& d, const StructVector<saved::KillRecord>* w, std::map<WorkerId, KillRecord>* m) {
   std::vector<std::pair<WorkerId, KillRecord>> all;
   d.Structs(w, "kills", &all, [](const saved::KillRecord& kill) {
-    return std::pair(
-        WorkerId(kill.seat()),
-        KillRecord{Incarnation(kill.incarnation()), Duration(kill.due_ns()), kill.is_sudden()});
+    const KillRecord record = {
+        Incarnation(kill.incarnation()),
+        Duration(kill.due_ns()),
+        kill.is_sudden(),
+        kill.is_release()};
+    return std::pair(WorkerId(kill.seat()), record);
   });
   for (const auto& [seat, kill] : all) {
     PutOnce(d, "kills", seat, kill, m);

@@ -158,6 +158,7 @@ struct SeatsState {
   std::map<WorkerId, uint32_t> added;    // by `add` faults: the fault's place in their order
   std::map<WorkerId, uint32_t> scaled;   // of a grown fleet: the group's place in the config
   std::set<WorkerId> expected;           // worker was started and has not asked for a lease yet
+  std::set<WorkerId> returning;          // of those: it was there before, so nobody starts it
   std::map<WorkerId, std::string> ends;  // how the last worker of a seat failed, when it did
 };
 
@@ -186,6 +187,7 @@ struct KillRecord {
   Incarnation incarnation;  // none: it had not joined when the end was planned
   Duration due{};           // age of the job at which the grace is over
   bool is_sudden = false;   // without a notice
+  bool is_release = false;  // nobody wants it any more: when it goes, that is no revocation
 };
 
 /// A notice to a server: a checkpoint, then it leaves. It stays until the server's process is gone,
@@ -323,7 +325,7 @@ struct JobState {
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 7;
+inline constexpr uint32_t kJobStateVersion = 8;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

@@ -147,6 +147,7 @@ bool CopySeatWith(const SeatsState& from, WorkerId seat, Copy copy) {
   const bool is_scaled = copy(from.scaled.find(seat), from.scaled.end(), &SeatsState::scaled);
   const bool is_expected =
       copy(from.expected.find(seat), from.expected.end(), &SeatsState::expected);
+  copy(from.returning.find(seat), from.returning.end(), &SeatsState::returning);
   const bool has_end = copy(from.ends.find(seat), from.ends.end(), &SeatsState::ends);
   return is_added || is_scaled || is_expected || has_end;
 }
@@ -180,7 +181,7 @@ void ListSeats(const JobState& state, Numbers* numbers) {
 bool MergeSeat(SeatsState* piece, uint64_t number, SeatsState* to) {
   const bool is_it = CopySeat(*piece, number, to);
   return is_it && piece->added.size() <= 1 && piece->scaled.size() <= 1 &&
-         piece->expected.size() <= 1 && piece->ends.size() <= 1;
+         piece->expected.size() <= 1 && piece->returning.size() <= 1 && piece->ends.size() <= 1;
 }
 
 constexpr RowKindInfo kSeatRows = {

@@ -162,6 +162,23 @@ TEST_F(FleetTest, WhoAsksToJoinWhileItIsKilledIsRefused) {
   EXPECT_EQ(harness_.Join(3).minibatch, 10U) << "somebody else, by hand";
 }
 
+TEST_F(FleetTest, WhatAProcessAskedBeforeItEndedTakesNoSeatFromAnother) {
+  Scale({Change("fast", 3, false)});
+  harness_.Wait(kTick, workers_);
+  Scale({Change("fast", 2, false)});
+  harness_.Wait(kTick, workers_);
+  harness_.Exit(ProcessKind::kWorker, 3, 77, "killed by signal 9 (Killed)");
+  const FakeWorker other = harness_.Join(std::nullopt, 78);
+  ASSERT_EQ(other.seat, WorkerId(3));
+  const proto::PeerId late = harness_.AskToJoin(3, 77);
+  const auto refusal = harness_.Take<proto::Refusal>(late);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kCancelled);
+  EXPECT_THAT(refusal->message, HasSubstr("process 77 of worker 3 has ended"));
+  EXPECT_EQ(harness_.core->member_count(), 4U) << "nobody was displaced";
+  EXPECT_EQ(harness_.status().revocations_unnoticed, 0U);
+}
+
 TEST_F(FleetTest, ScalesToNothingAndBack) {
   Scale({Change("", 0, false)});
   harness_.Wait(kTick, workers_);

@@ -360,6 +360,21 @@ TEST(JoinTest, AFreeJoinerGetsNoSeatWhoseProcessIsOnlyDisconnected) {
   EXPECT_EQ(harness.core->member_count(), 2U) << "nobody was displaced";
 }
 
+/// Its process was started by hand, and asks again as soon as it finds a coordinator.
+TEST(JoinTest, WhoWasOnlyDisconnectedIsNotStartedByAnotherCoordinator) {
+  Harness harness;
+  const auto launched = static_cast<uint32_t>(harness.StartWithWorkers().size());
+  harness.shards[1].is_mute = true;
+  const proto::PeerId joining = harness.AskToJoin(std::nullopt, 70);
+  harness.core->OnPeerClosed(joining, harness.now, harness.out());
+  harness.fleet.workers.clear();
+  harness.Restart();
+  harness.core->StartMissing({}, harness.now);
+  for (const auto& [seat, group] : harness.fleet.workers) {
+    EXPECT_LT(seat, WorkerId(launched)) << "nobody launched it";
+  }
+}
+
 TEST(JoinTest, ASeatIsNotKeptForLong) {
   Harness harness;
   harness.StartWithShards();

@@ -185,6 +185,21 @@ TEST_F(ModeSwitchTest, ALaterWishTakesThePlaceOfOneThatIsNotDone) {
   EXPECT_THAT(this->modes().switches, IsEmpty());
 }
 
+/// A shard that misses a mode between two times of bsp misses the number of the rounds, too.
+TEST_F(ModeSwitchTest, TheNextSwitchWaitsUntilEveryShardKnowsOfTheLast) {
+  Begin();
+  AskAndGet({Mode::kSsp, 2});
+  harness_.shards[1].is_mute = true;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    harness_.Work(&workers_[i], grants_[i]);
+  }
+  ASSERT_EQ(modes().in_force.mode, Mode::kSsp);
+  AskAndGet({Mode::kBsp});
+  EXPECT_EQ(modes().in_force.mode, Mode::kSsp) << "shard 1 has not heard of it";
+  harness_.Unmute(1);
+  EXPECT_EQ(modes().in_force.mode, Mode::kBsp);
+}
+
 TEST_F(ModeSwitchTest, WhatCanNotBeIsRefused) {
   Begin();
   EXPECT_THAT(RefusalOf({Mode::kSsp, 0}), HasSubstr("a staleness bound of 0; allowed: 1 to"));

@@ -215,6 +215,35 @@ TEST_F(ScaleServersTest, ACoordinatorThatComesBackGoesOnWithTheMove) {
   FinishRun();
 }
 
+/// All are still there, be it that nobody launched them.
+TEST_F(ScaleServersTest, ACoordinatorThatComesBackAfterTheMoveStartsNobodyASecondTime) {
+  BeginAndScale(1);
+  Move();
+  ASSERT_EQ(servers().count, 1U);
+  harness_.fleet.workers.clear();
+  harness_.Restart();
+  harness_.core->StartMissing({}, harness_.now);
+  EXPECT_TRUE(harness_.fleet.workers.empty());
+  AllReturn();
+  EXPECT_EQ(harness_.core->member_count(), 3U);
+  FinishRun();
+}
+
+TEST_F(ScaleServersTest, AReleasedWorkerThatComesBackAfterTheMoveIsNoRevocation) {
+  BeginAndScale(1);
+  Tick();
+  harness_.Give(control_, proto::NoticeRequest{workers_[2].seat, 60000, false, true});
+  Move();
+  ASSERT_EQ(servers().count, 1U);
+  AllReturn();
+  Tick();
+  const auto drain = harness_.Take<proto::Drain>(workers_[2].peer);
+  ASSERT_TRUE(drain.has_value());
+  EXPECT_EQ(drain->reason, "release");
+  harness_.Give(workers_[2].peer, proto::Goodbye{workers_[2].incarnation, drain->reason, {}});
+  EXPECT_EQ(harness_.status().revocations_noticed, 0U);
+}
+
 TEST_F(ScaleServersTest, AJobThatHasGrantedNoLeaseYetIsNotHeld) {
   harness_.StartWithShards();
   for (uint32_t seat = 0; seat < 3; ++seat) {

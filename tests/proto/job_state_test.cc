@@ -71,7 +71,12 @@ JobState SampleState() {
   state.membership.gone.push_back({SampleMember(&filler), LeaveKind::kFailed, "other data"});
   state.membership.gone_before = 7;
   state.seats = {
-      9, {{WorkerId(8), 2}}, {{WorkerId(7), 1}}, {WorkerId(4)}, {{WorkerId(3), "exited"}}};
+      9,
+      {{WorkerId(8), 2}},
+      {{WorkerId(7), 1}},
+      {WorkerId(4), WorkerId(5)},
+      {WorkerId(4)},
+      {{WorkerId(3), "exited"}}};
   state.wanted = {4, 1};
   state.ledger.last_lease = LeaseId(90);
   state.ledger.epochs = {SampleEpoch()};
@@ -84,7 +89,7 @@ JobState SampleState() {
   filler.Fill(state.rounds.commit.emplace());
   state.rounds.acks.insert(ShardId(2));
   state.faults_fired = 2;
-  state.kills[WorkerId(1)] = {Incarnation(2), std::chrono::seconds(3), true};
+  state.kills[WorkerId(1)] = {Incarnation(2), std::chrono::seconds(3), true, true};
   state.handovers[1] = {std::chrono::seconds(4), 5};
   filler.Fill(state.data.emplace());
   filler.Fill(state.meter);
@@ -146,6 +151,7 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_EQ(back->seats.next, state.seats.next);
   EXPECT_EQ(back->seats.added, state.seats.added);
   EXPECT_EQ(back->seats.expected, state.seats.expected);
+  EXPECT_EQ(back->seats.returning, state.seats.returning);
   EXPECT_EQ(back->seats.scaled, state.seats.scaled);
   EXPECT_EQ(back->wanted, state.wanted);
   EXPECT_EQ(back->seats.ends, state.seats.ends);

@@ -116,7 +116,7 @@ Cluster::Cluster(const Scenario& scenario)
            uint64_t{scenario.frame_kib} << 10U,
            scenario.overlap,
            scenario.goes_back(),
-           scenario.mode == proto::Mode::kBsp && scenario.mode_switches == 0,
+           scenario.mode == proto::Mode::kBsp && !scenario.changes_mode(),
            [this](uint32_t tensor, int64_t element) {
              return SimulatedValue(scenario_, tensor, element);
            }}),
@@ -178,7 +178,8 @@ Cluster::Cluster(const Scenario& scenario)
   network_.set_faults(scenario.network);
   network_.set_observer(this);
   if (scenario.sabotage != Sabotage::kNone) {
-    network_.set_tamper([this](proto::Message* message) { saboteur_.Tamper(message); });
+    network_.set_tamper(
+        [this](int node, proto::Message* message) { saboteur_.Tamper(node, message); });
   }
   if (scenario.log_detail == LogDetail::kMessages) {
     network_.set_log(&log_);
@@ -393,9 +394,7 @@ Outcome Cluster::Run() {
   }
   outcome.model = sink_file_.tensors();
   outcome.job = coordinator_.core().StatusAt(queue_.Now());
-  // Of a fleet that is scaled too many are told apart wrongly: docs/simulation.md, what is open.
-  const bool is_scaled = scenario_.scales > 0 || scenario_.server_scales > 0;
-  if (scenario_.is_gentle() && !is_scaled &&
+  if (scenario_.is_gentle() &&
       outcome.job.revocations_unnoticed + outcome.job.revocations_noticed > 0) {
     violations_.push_back("a worker was lost although nothing had happened to it");
   }

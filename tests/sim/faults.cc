@@ -27,6 +27,9 @@ constexpr uint64_t kServersMax = 5;
 /// Of a job: long enough for a checkpoint, and for most that happens meanwhile.
 constexpr uint64_t kPauseMsMax = 1500;
 
+/// From one of several changes to another.
+constexpr uint64_t kSoonMsMax = 150;
+
 /// Shards and workers look for the coordinator for longer.
 constexpr uint64_t kRestartMsMax = 400;
 
@@ -44,8 +47,30 @@ bool IsOfLeaving(const proto::Message& message) {
 
 }  // namespace
 
-void Saboteur::Tamper(proto::Message* message) {
+/// Before the first switch nothing differs.
+void Saboteur::TamperWithMode(int node, proto::Membership* membership) {
+  if (!first_mode_) {
+    first_mode_ = membership->mode;
+    first_node_ = node;
+  }
+  if (membership->mode == *first_mode_) {
+    return;
+  }
+  if (sabotage_ == Sabotage::kEarlierMode ||
+      (sabotage_ == Sabotage::kModeOfOneServer && node != first_node_)) {
+    membership->mode = *first_mode_;
+  } else if (sabotage_ == Sabotage::kOtherRound && membership->mode.mode == proto::Mode::kBsp) {
+    ++membership->round;
+  }
+}
+
+void Saboteur::Tamper(int node, proto::Message* message) {
   auto* const setup = std::get_if<proto::ShardSetup>(message);
+  if (setup != nullptr) {
+    TamperWithMode(node, &setup->membership);
+  } else if (auto* const membership = std::get_if<proto::Membership>(message)) {
+    TamperWithMode(node, membership);
+  }
   if (setup != nullptr && sabotage_ == Sabotage::kMixedLives) {
     for (proto::CountedStep& counted : setup->counted) {
       ++counted.step;
@@ -115,6 +140,8 @@ void Faults::Begin() {
   Plan(scenario.server_scales, &Faults::ScaleServers);
   Plan(scenario.mode_switches, &Faults::SwitchMode);
   Plan(scenario.job_pauses, &Faults::PauseJob);
+  Plan(scenario.joint_changes, &Faults::ChangeTogether);
+  Plan(scenario.scales_to_none, &Faults::ScaleToNone);
   if (scenario.scales > 0) {
     world_.queue->After(scenario.disturbed_for, [this] { ScaleTo(world_.scenario->workers); });
   }
@@ -379,6 +406,36 @@ void Faults::PauseJob() {
   world_.ask(proto::PauseRequest{true});
   const auto how_long = std::chrono::milliseconds(1 + world_.random->Below(kPauseMsMax));
   world_.queue->After(how_long, [this] { world_.ask(proto::PauseRequest{false}); });
+}
+
+/// In one instant, or so near that the first is under way.
+void Faults::ChangeTogether() {
+  const auto soon = [this](void (Faults::*change)()) {
+    const uint64_t ms = world_.random->Chance(0.5) ? 0 : world_.random->Below(kSoonMsMax);
+    world_.queue->After(std::chrono::milliseconds(ms), [this, change] { (this->*change)(); });
+  };
+  soon(&Faults::SwitchMode);
+  if (world_.scenario->has_checkpoints() && world_.random->Chance(0.7)) {
+    soon(&Faults::ScaleServers);
+  }
+  if (world_.random->Chance(0.4)) {
+    soon(&Faults::PauseJob);
+  }
+  if (world_.random->Chance(0.3)) {
+    soon(&Faults::SwitchMode);
+  }
+  if (world_.random->Chance(0.5)) {
+    soon(&Faults::Restart);
+  }
+}
+
+void Faults::ScaleToNone() {
+  ScaleTo(0);
+  const auto later = [this](const std::function<void()>& what) {
+    world_.queue->After(std::chrono::milliseconds(world_.random->Below(kPauseMsMax)), what);
+  };
+  later([this] { Restart(); });
+  later([this] { ScaleTo(world_.scenario->workers); });
 }
 
 Status Faults::CheckDisk(checkpoint::Operation operation, const std::string& directory) const {

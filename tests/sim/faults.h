@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -28,15 +29,19 @@ class Saboteur {
   explicit Saboteur(Sabotage sabotage) : sabotage_(sabotage) {}
 
   /// A message that a node is about to take.
-  void Tamper(proto::Message* message);
+  void Tamper(int node, proto::Message* message);
   /// The checkpoint exists.
   void Note(const checkpoint::Manifest& manifest);
   /// A manifest that the coordinator is about to go back to.
   void Tamper(checkpoint::Manifest* manifest) const;
 
  private:
+  void TamperWithMode(int node, proto::Membership* membership);
+
   const Sabotage sabotage_;
-  std::map<Incarnation, proto::Member> ever_;   // who has taken part
+  std::map<Incarnation, proto::Member> ever_;  // who has taken part
+  std::optional<proto::ModeChoice> first_mode_;
+  int first_node_ = 0;                          // of those that were told of it
   std::vector<std::vector<std::byte>> states_;  // of the job, by checkpoint that exists
 };
 
@@ -122,6 +127,8 @@ class Faults {
   void ScaleServers();
   void SwitchMode();
   void PauseJob();
+  void ChangeTogether();
+  void ScaleToNone();
   void OnServerMessage(int node, const proto::Message& message);
 
   void ArmKill() { ++armed_.kills; }

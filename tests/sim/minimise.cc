@@ -18,7 +18,7 @@ uint64_t LeastOf(const std::string& name) {
     return 20;
   }
   const bool is_needed = name == "shards" || name == "workers" || name == "epochs" ||
-                         name == "chunk_kib" || name == "frame_kib";
+                         name == "chunk_kib" || name == "frame_kib" || name == "checkpoint_keep";
   return is_needed ? 1 : 0;
 }
 
@@ -52,7 +52,8 @@ std::vector<Scenario> SmallerThan(const Scenario& scenario) {
   ForEachField(scenario, [&](const std::string& name, const auto& value) {
     using T = std::decay_t<decltype(value)>;
     const size_t this_field = field++;
-    if (name == "seed" || name == "frame_kib" || name == "chunk_kib" || name == "model_kib") {
+    if (name == "seed" || name == "frame_kib" || name == "chunk_kib" || name == "model_kib" ||
+        (name == "is_replacing" && scenario.scales + scenario.scales_to_none > 0)) {
       return;
     }
     for (const T candidate : SmallerThan<T>(name, value)) {

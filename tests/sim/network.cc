@@ -178,7 +178,7 @@ void Network::Deliver(proto::PeerId to, uint64_t request_id, const std::vector<s
   }
   proto::Message taken = message;
   if (tamper_) {
-    tamper_(&taken);
+    tamper_(end.node, &taken);
   }
   nodes_[static_cast<size_t>(end.node)]->OnMessage(to, request_id, std::move(taken));
   if (observer_ != nullptr) {

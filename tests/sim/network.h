@@ -69,7 +69,9 @@ class Network {
   void set_log(const Logger* log) { log_ = log; }
 
   /// Changes what is delivered, behind the observer's back.
-  void set_tamper(std::function<void(proto::Message*)> tamper) { tamper_ = std::move(tamper); }
+  void set_tamper(std::function<void(int node, proto::Message*)> tamper) {
+    tamper_ = std::move(tamper);
+  }
 
   int AddNode(Node* node);
   /// The process is gone at once. Loudly: its peers see their connections close; silently (power
@@ -154,7 +156,7 @@ class Network {
   NetworkFaults faults_;
   Observer* observer_ = nullptr;
   const Logger* log_ = nullptr;
-  std::function<void(proto::Message*)> tamper_;  // none: nothing is changed
+  std::function<void(int node, proto::Message*)> tamper_;  // none: nothing is changed
   std::vector<Node*> nodes_;
   std::map<proto::PeerId, End> ends_;
   std::set<std::pair<int, int>> cut_;

@@ -19,6 +19,8 @@ constexpr uint64_t kFleets = uint64_t{0x2b} << 32U;
 constexpr uint64_t kServerScales = uint64_t{0x3c} << 32U;
 /// The same for modes that change, and for jobs that are paused.
 constexpr uint64_t kModeChanges = uint64_t{0x4d} << 32U;
+/// The same for changes that come together.
+constexpr uint64_t kJointChanges = uint64_t{0x5e} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -259,6 +261,9 @@ Scenario RandomScenario(uint64_t seed) {
   }
   Random modes(seed ^ kModeChanges);
   DrawModes(&modes, &s);
+  Random joint(seed ^ kJointChanges);
+  s.joint_changes = joint.Chance(0.2) ? 1 + static_cast<uint32_t>(joint.Below(3)) : 0;
+  s.scales_to_none = s.is_replacing && joint.Chance(0.25) ? 1 : 0;
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
   return s;
 }

@@ -30,6 +30,9 @@ enum class Sabotage : uint8_t {
   kForgottenSteps,   // the coordinator goes back further than the shards
   kUndoneStep,       // it still counts steps that were undone
   kEarlierTerm,      // the third coordinator says that it is the first one
+  kEarlierMode,      // shards stay in the mode that the run began with
+  kModeOfOneServer,  // one shard changes its mode, and the others do not
+  kOtherRound,       // shards number the rounds otherwise, from a switch to bsp on
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.
@@ -87,6 +90,9 @@ struct Scenario {
   uint32_t server_scales = 0;  // `psctl scale servers=N`; with checkpoints only
   uint32_t mode_switches = 0;  // `psctl mode`, to whichever
   uint32_t job_pauses = 0;     // `psctl pause`, and `psctl continue` a while later
+  // Instants of several of these: modes, servers, a pause; the coordinator ends in half of them.
+  uint32_t joint_changes = 0;
+  uint32_t scales_to_none = 0;  // no worker is wanted, the coordinator ends, and all are again
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, messages are late or repeated,
@@ -100,9 +106,9 @@ struct Scenario {
   bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
 
   /// All servers together, whenever one is lost: in no mode that the run may get into, one alone.
-  bool goes_back() const {
-    return is_consistent || (mode == proto::Mode::kBsp && mode_switches == 0);
-  }
+  bool goes_back() const { return is_consistent || (mode == proto::Mode::kBsp && !changes_mode()); }
+
+  bool changes_mode() const { return mode_switches > 0 || joint_changes > 0; }
 
   bool may_lose_servers() const {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
@@ -170,6 +176,8 @@ void ForEachField(S& s, const Visit& visit) {
   visit("server_scales", s.server_scales);
   visit("mode_switches", s.mode_switches);
   visit("job_pauses", s.job_pauses);
+  visit("joint_changes", s.joint_changes);
+  visit("scales_to_none", s.scales_to_none);
   visit("disturbed_for", s.disturbed_for);
 }
 

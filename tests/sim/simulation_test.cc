@@ -7,6 +7,7 @@
 
 #include "ps/base/crc32c.h"
 #include "ps/base/random.h"
+#include "tests/sim/campaign.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/expect_ok.h"
 
@@ -144,6 +145,27 @@ TEST(SimulationTest, TheModeChangesAndTheJobIsPausedWhateverDies) {
   EXPECT_GE(switches, 20U);
 }
 
+/// People change several things in one instant, pause the job while its mode changes, or want
+/// nobody for a while, and the coordinator ends.
+TEST(SimulationTest, ChangesThatComeTogetherAllHappen) {
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
+      Scenario scenario = Quiet(mode);
+      scenario.seed = seed;
+      scenario.train_samples = 400;
+      scenario.checkpoint_every = std::chrono::milliseconds(200);
+      scenario.joint_changes = 3;
+      scenario.is_replacing = seed % 2 == 0;
+      scenario.scales_to_none = scenario.is_replacing ? 1 : 0;
+      scenario.disturbed_for = std::chrono::seconds(1);
+      ExpectOk(scenario);
+      scenario.kills = seed % 3;
+      scenario.server_kills = seed % 2;
+      ExpectOk(scenario);
+    }
+  }
+}
+
 /// The last epoch's evaluation is all that is left, and the last worker is lost.
 TEST(SimulationTest, AWorkerIsStartedForAnEvaluationThatIsLeft) {
   Scenario s;
@@ -213,16 +235,30 @@ Scenario Rough(uint64_t seed) {
   return scenario;
 }
 
+/// One whose mode changes often.
+Scenario Switching(uint64_t seed) {
+  Scenario scenario = Quiet(proto::Mode::kAsync);
+  scenario.seed = seed;
+  scenario.train_samples = 400;
+  scenario.mode_switches = 5;
+  scenario.disturbed_for = std::chrono::seconds(1);
+  scenario.time_limit = std::chrono::seconds(20);
+  return scenario;
+}
+
 /// Whether the oracle has something with `text` against one of some runs.
-bool Finds(Sabotage sabotage, const std::string& text) {
+bool Finds(Sabotage sabotage, const std::string& text, Scenario (*run)(uint64_t seed) = Rough) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
-    Scenario scenario = Rough(seed);
+    Scenario scenario = run(seed);
     scenario.sabotage = sabotage;
     scenario.log_detail = LogDetail::kNone;
-    for (const std::string& violation : Simulate(scenario).violations) {
-      if (violation.find(text) != std::string::npos) {
-        return true;
-      }
+    const Outcome outcome = Simulate(scenario);
+    std::string found = FirstFailure(outcome);
+    for (const std::string& violation : outcome.violations) {
+      found += "\n" + violation;
+    }
+    if (found.find(text) != std::string::npos) {
+      return true;
     }
   }
   return false;
@@ -231,7 +267,21 @@ bool Finds(Sabotage sabotage, const std::string& text) {
 TEST(SabotageTest, NothingIsFoundWhereNothingIsBroken) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     ExpectOk(Rough(seed));
+    ExpectOk(Switching(seed));
   }
+}
+
+TEST(SabotageTest, ShardsThatStayInAnEarlierModeAreFound) {
+  EXPECT_TRUE(Finds(Sabotage::kEarlierMode, "steps ahead", Switching));
+}
+
+TEST(SabotageTest, ASwitchThatOneServerAloneMakesIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kModeOfOneServer, "steps ahead", Switching));
+}
+
+/// A shard takes no step of a round that it does not know, so bsp stands still.
+TEST(SabotageTest, RoundsThatAreMixedUpAtASwitchAreFound) {
+  EXPECT_TRUE(Finds(Sabotage::kOtherRound, "not finished", Switching));
 }
 
 TEST(SabotageTest, AnOlderCheckpointThanToldIsFound) {
@@ -379,6 +429,107 @@ TEST(FoundTest, WhoGotNoLeaseInAnotherModeComputesWithTheParametersOfNow) {
   s.scales = 2;
   s.mode_switches = 3;
   s.disturbed_for = Duration(3044000000);
+  ExpectOk(s);
+}
+
+/// What a cancelled worker had asked came when somebody else had its seat, who was displaced.
+TEST(FoundTest, WhatACancelledWorkerAskedDisplacesNobody) {
+  Scenario s;
+  s.seed = 2600013198;
+  s.mode = proto::Mode::kBsp;
+  s.staleness_max = 0;
+  s.overlap = false;
+  s.workers = 2;
+  s.train_samples = 108;
+  s.epochs = 1;
+  s.has_values = true;
+  s.network.duplication = 0.029283201974475183;
+  s.network.reorder = 0.064099155651652709;
+  s.network.stall = 0.02031453737371381;
+  s.network.stall_max = Duration(250000000);
+  s.extra_joins = 4;
+  s.restarts = 1;
+  s.is_replacing = true;
+  s.scales = 3;
+  s.mode_switches = 3;
+  s.job_pauses = 3;
+  s.disturbed_for = Duration(1885000000);
+  ExpectOk(s);
+}
+
+/// A worker that nobody had launched was started a second time by the next coordinator while it
+/// came back from a move of the servers, and was displaced.
+TEST(FoundTest, AWorkerThatComesBackFromAMoveIsNotStartedASecondTime) {
+  Scenario s;
+  s.seed = 2600002374;
+  s.staleness_max = 0;
+  s.overlap = false;
+  s.shards = 1;
+  s.workers = 1;
+  s.epochs = 1;
+  s.train_samples = 179;
+  s.chunk_kib = 3;
+  s.network.stall_max = Duration(62500000);
+  s.extra_joins = 3;
+  s.restarts = 1;
+  s.checkpoint_every = Duration(59875000);
+  s.checkpoint_keep = 1;
+  s.has_few_seats = true;
+  s.server_scales = 1;
+  s.mode_switches = 1;
+  s.disturbed_for = Duration(1650000000);
+  ExpectOk(s);
+}
+
+/// The servers moved while it left; it came back, and its release was taken for a revocation.
+TEST(FoundTest, AReleasedWorkerThatComesBackFromAMoveIsNoRevocation) {
+  Scenario s;
+  s.seed = 2600017898;
+  s.mode = proto::Mode::kBsp;
+  s.staleness_max = 0;
+  s.overlap = false;
+  s.shards = 3;
+  s.workers = 1;
+  s.epochs = 1;
+  s.train_samples = 53;
+  s.chunk_kib = 3;
+  s.network.stall_max = Duration(62500000);
+  s.network.break_connection = 0.0049659653938470228;
+  s.extra_joins = 2;
+  s.checkpoint_every = Duration(210000000);
+  s.is_compressed = true;
+  s.disk_delay_max = Duration(200000000);
+  s.is_replacing = true;
+  s.scales = 3;
+  s.server_scales = 2;
+  s.disturbed_for = Duration(1284000000);
+  ExpectOk(s);
+}
+
+/// Two switches to bsp and back came so near to each other that a shard saw bsp only, and did not
+/// take the number of the rounds.
+TEST(FoundTest, AShardMissesNoModeThatIsInForceForAMoment) {
+  Scenario s;
+  s.seed = 2700007708;
+  s.mode = proto::Mode::kSsp;
+  s.staleness_max = 3;
+  s.shards = 1;
+  s.workers = 1;
+  s.train_samples = 200;
+  s.chunk_kib = 2;
+  s.network.loss = 0.0011709568477550069;
+  s.network.duplication = 0.022257474197836847;
+  s.network.reorder = 0.22861826110128078;
+  s.network.stall = 0.044575692106508406;
+  s.network.stall_max = Duration(250000000);
+  s.network.break_connection = 0.0086622865617235843;
+  s.kills_at_message = 4;
+  s.hangs = 1;
+  s.faults_at_join = 3;
+  s.extra_joins = 1;
+  s.mode_switches = 4;
+  s.job_pauses = 2;
+  s.disturbed_for = Duration(1065000000);
   ExpectOk(s);
 }
 
