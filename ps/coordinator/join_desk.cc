@@ -355,9 +355,10 @@ void JoinDesk::Answer(const Call& call) {
       LoseJoining(incarnation, call);  // with an earlier process of the coordinator
       continue;
     }
-    job_->membership.Edit(*member).is_admitted = true;
+    MemberRecord& record = job_->membership.Edit(*member);
+    record.is_admitted = true;
+    record.lives = job_->shards.lives();
     member->last_heard = call.now;
-    member->lives = job_->shards.lives();
     SendReply(*member, call);
   }
 }

@@ -259,7 +259,7 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     job_->speed.NoteStep(record->incarnation, before, record->step_seconds);
     member->last_step = call.now;
     member->last_progress = call.now;
-    member->lives = done.lives;
+    record->lives = done.lives;
   }
   Track(record->incarnation);  // it may have room for another lease
   job_->Reply(call, proto::StepAck{record->incarnation, record->reported});

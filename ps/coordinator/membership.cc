@@ -80,14 +80,12 @@ Departure& Membership::Remove(
   seats_.erase(record.member.seat);
   processes_.erase({{record.member.host, record.member.pid}, incarnation});
   joining_.erase({record.member.joined, incarnation});
-  const uint64_t lives = members_.at(incarnation).lives;
   member_index_.Erase(incarnation);
   members_.erase(incarnation);
   NoteChange(incarnation);
   ++unresolved_;
   Departure& departure = departures_[incarnation];
   departure.record = &record;
-  departure.lives = lives == 0 ? std::nullopt : std::optional(lives);
   departure.since = now;
   return departure;
 }

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -44,7 +43,6 @@ struct Member {
   TimePoint last_heartbeat{};
   TimePoint last_progress{};  // lease granted to idle hands, or a step or evaluation reported
   TimePoint last_step{};      // reported, or the first lease's grant
-  uint64_t lives = 0;         // of the shards that it is known to have found, added up
 
  private:
   friend class Membership;
@@ -57,7 +55,6 @@ struct Departure {
   proto::PeerId goodbye_peer;  // GoodbyeReply goes there
   uint64_t goodbye_request_id = 0;
   TimePoint since{};
-  std::optional<uint64_t> lives;  // Member::lives, unless that was not known
 };
 
 /// Who takes part. Invariants (Check): a seat has at most one member; incarnations and generations

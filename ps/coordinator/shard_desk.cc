@@ -307,7 +307,7 @@ void ShardDesk::OnMemberConnected(const Call& call) const {
 }
 
 void ShardDesk::OnMemberHeartbeat(const Member& member, const Call& call) const {
-  if (member.lives < job_->shards.lives() && job_->shards.are_all_ready()) {
+  if (member.record->lives < job_->shards.lives() && job_->shards.are_all_ready()) {
     call.out->Send(call.from, 0, proto::ShardAddresses{job_->shards.Addresses()});
   }
 }

@@ -113,6 +113,7 @@ struct MemberRecord {
   Step reported = 0;      // steps 1..reported are counted
   uint64_t samples_counted = 0;
   double step_seconds = 0;  // smoothed; 0: no step yet
+  uint64_t lives = 0;       // of the shards that it is known to have found, added up; 0: none yet
   WorkerStats stats;
 };
 

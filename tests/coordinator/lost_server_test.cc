@@ -189,6 +189,22 @@ TEST_F(LostServerTest, AStepOfOneWhoIsGoneThatAShardLosesBeforeItCountsIsDoneAga
   EXPECT_EQ(harness_.status().steps_partial, 1U);
 }
 
+/// The server lost the first step with its earlier life, and has the second.
+TEST_F(LostServerTest, AnotherCoordinatorKnowsWhichLivesAWorkerHadFound) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  harness_.Complete(workers_[0], harness_.MakeStep(&workers_[0], grants_[0], 0).step);
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  harness_.Complete(workers_[0], harness_.MakeStep(&workers_[0], grants_[0], 10).step);
+  harness_.Restart();
+  harness_.Exit(ProcessKind::kWorker, 0, 1000, "killed by signal 9");
+  EXPECT_EQ(harness_.status().steps_counted, 2U);
+  EXPECT_EQ(checkpoints().steps_undone, 2U) << "each may be lacking";
+}
+
 TEST_F(LostServerTest, TheLastOneDoesNotWaitForAServerThatIsSilent) {
   Begin();
   harness_.shards[0].checkpoint_code.reset();

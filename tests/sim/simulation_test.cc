@@ -506,6 +506,41 @@ TEST(FoundTest, AReleasedWorkerThatComesBackFromAMoveIsNoRevocation) {
   ExpectOk(s);
 }
 
+/// A server lost steps of a worker that died before it had reported them, and the coordinator was
+/// another one by then: it did not know which lives the worker had found.
+TEST(FoundTest, StepsOfOneWhoDiesAfterACoordinatorThatAServerLostAreUndone) {
+  Scenario s;
+  s.seed = 2700021072;
+  s.staleness_max = 1;
+  s.shards = 3;
+  s.workers = 2;
+  s.train_samples = 393;
+  s.chunk_kib = 2;
+  s.network.loss = 0.013586242252285115;
+  s.network.duplication = 0.057790775215627893;
+  s.network.reorder = 0.050482486516358747;
+  s.network.stall = 0.0012823212126778839;
+  s.network.stall_max = Duration(250000000);
+  s.network.break_connection = 0.0048834319907468679;
+  s.kills_at_message = 3;
+  s.partitions = 2;
+  s.pauses = 1;
+  s.restarts = 1;
+  s.checkpoint_every = Duration(142000000);
+  s.checkpoint_keep = 3;
+  s.is_compressed = true;
+  s.disk_delay_max = Duration(8000000);
+  s.server_detect = Duration(2400000000);
+  s.server_kills_at_checkpoint = 1;
+  s.disk_faults = 2;
+  s.is_replacing = true;
+  s.scales = 2;
+  s.server_scales = 1;
+  s.mode_switches = 2;
+  s.disturbed_for = Duration(1215000000);
+  ExpectOk(s);
+}
+
 /// Two switches to bsp and back came so near to each other that a shard saw bsp only, and did not
 /// take the number of the rounds.
 TEST(FoundTest, AShardMissesNoModeThatIsInForceForAMoment) {
