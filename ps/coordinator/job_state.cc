@@ -5,7 +5,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "ps/coordinator/evaluations.h"
 #include "ps/coordinator/fault_schedule.h"
@@ -231,7 +234,14 @@ JobState MakeJobState(const CoordinatorOptions& options) {
 void TakeCheckpointsOf(const CoordinatorOptions& options, JobState* state) {
   proto::CheckpointsState* const checkpoints = &state->checkpoints;
   const uint64_t known = checkpoints->newest().checkpoint;
-  checkpoints->kept = options.checkpoints;
+  const std::vector<proto::KeptCheckpoint> before =
+      std::exchange(checkpoints->kept, options.checkpoints);
+  for (proto::KeptCheckpoint& kept : checkpoints->kept) {
+    const auto it = std::ranges::find(before, kept.checkpoint, &proto::KeptCheckpoint::checkpoint);
+    if (kept.shards == 0 && it != before.end()) {
+      kept = *it;  // its manifest can't be read any more
+    }
+  }
   checkpoints->next = std::max(checkpoints->next, options.next_checkpoint);
   checkpoints->committed += checkpoints->newest().checkpoint > known ? 1 : 0;
 }

@@ -7,7 +7,6 @@
 
 #include "ps/base/crc32c.h"
 #include "ps/base/random.h"
-#include "tests/sim/campaign.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/expect_ok.h"
 
@@ -253,7 +252,7 @@ bool Finds(Sabotage sabotage, const std::string& text, Scenario (*run)(uint64_t 
     scenario.sabotage = sabotage;
     scenario.log_detail = LogDetail::kNone;
     const Outcome outcome = Simulate(scenario);
-    std::string found = FirstFailure(outcome);
+    std::string found = outcome.is_finished ? "" : "not finished";
     for (const std::string& violation : outcome.violations) {
       found += "\n" + violation;
     }
@@ -538,6 +537,28 @@ TEST(FoundTest, StepsOfOneWhoDiesAfterACoordinatorThatAServerLostAreUndone) {
   s.server_scales = 1;
   s.mode_switches = 2;
   s.disturbed_for = Duration(1215000000);
+  ExpectOk(s);
+}
+
+/// A manifest could not be read any more, so another coordinator did not know how many steps its
+/// checkpoint had, and reported fewer as undone.
+TEST(FoundTest, AnotherCoordinatorKnowsWhatADamagedCheckpointCounted) {
+  Scenario s;
+  s.seed = 2700090971;
+  s.staleness_max = 3;
+  s.overlap = false;
+  s.shards = 1;
+  s.train_samples = 324;
+  s.faults_at_join = 4;
+  s.checkpoint_every = Duration(571000000);
+  s.is_compressed = true;
+  s.disk_delay_max = Duration(7000000);
+  s.server_detect = Duration(2400000000);
+  s.server_kills = 1;
+  s.server_kills_with_coordinator = 1;
+  s.server_kills_with_damage = 1;
+  s.server_scales = 3;
+  s.disturbed_for = Duration(2440000000);
   ExpectOk(s);
 }
 
