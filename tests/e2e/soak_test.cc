@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,22 +35,13 @@ struct Kills {
   int coordinators = 0;
 };
 
-/// Kills processes of a run, and starts another worker for each that it has killed: nobody else
-/// does. Servers and the coordinator are to come back by themselves.
+/// Kills processes of a run, all of which are to come back by themselves.
 class Killer {
  public:
   Killer(TrainRun* run, uint64_t seed) : run_(*run), random_(seed) {}
 
   /// One kill, when the run trains. False when it does not any more.
   bool KillOne();
-
-  /// Call when the run is over. The last worker may have come after the coordinator ended, and
-  /// asks for it until its patience is over.
-  void StopLastWorker() {
-    if (!started_.empty()) {
-      started_.pop_back();
-    }
-  }
 
   const Kills& kills() const { return kills_; }
 
@@ -62,7 +52,6 @@ class Killer {
   Random random_;
   Kills kills_;
   TimePoint coordinator_due_{};
-  std::vector<std::unique_ptr<Process>> started_;
 };
 
 bool Killer::KillOne() {
@@ -111,7 +100,6 @@ void Killer::KillWorker(const proto::JobStatus& status) {
     ::kill(static_cast<pid_t>(alive[random_.Below(alive.size())].pid), SIGKILL);
     ++kills_.workers;
   }
-  started_.push_back(run_.StartWorker({"--emulate-step-us", "20000"}));
 }
 
 class SoakTest : public E2eTest, public testing::WithParamInterface<std::string> {};
@@ -131,13 +119,12 @@ TEST_P(SoakTest, ARunOutlivesAnyOfItsProcesses) {
   const auto seed = static_cast<uint64_t>(SystemTime().UnixMicros());
   RecordProperty("seed", std::to_string(seed));
   std::cout << "seed " << seed << "\n";
-  TrainRun run(job_);
+  TrainRun run(job_, {.is_replacing = true});
   Killer killer(&run, seed);
   const TimePoint end = SystemTime().Now() + std::chrono::seconds(SoakSeconds());
   while (SystemTime().Now() < end && killer.KillOne()) {
   }
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  killer.StopLastWorker();
   run.ExpectNothingLeft();
   run.ExpectExactLedger();
 

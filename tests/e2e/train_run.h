@@ -19,9 +19,9 @@ namespace ps::e2e {
 class TrainRun {
  public:
   struct Options {
-    std::vector<std::string> arguments;  // after the job file
-    bool is_replacing = false;           // fleet.replace
-    uint64_t file_bytes_max = 0;         // as Process::Options
+    std::vector<std::string> arguments{};  // after the job file
+    bool is_replacing = false;             // fleet.replace
+    uint64_t file_bytes_max = 0;           // as Process::Options
   };
 
   explicit TrainRun(const Job& job) : TrainRun(job, Options{}) {}
