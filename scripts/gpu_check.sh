@@ -2,8 +2,8 @@
 # On a machine with an NVIDIA GPU: builds what is needed, holds the CUDA kernels to the parity
 # tables, trains each model on the device and compares its losses with the CPU's, and writes what
 # came out as a table and as JSON into the folder given, build/gpu_check otherwise. Needs no
-# network; Fashion-MNIST where Debian installs it, else nothing is trained. Exit status 77 and the
-# reason where there is no GPU.
+# network; models of images are trained where Debian has installed Fashion-MNIST, those of texts on
+# the manual. Exit status 77 and the reason where there is no GPU.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -22,11 +22,16 @@ mkdir -p "$out"
 # losses_of MODEL DEVICE: one worker trains MODEL on DEVICE. Prints the loss on the test samples
 # after each epoch, and at the end samples per second of computation.
 losses_of() {
-  local summary
-  summary="$("$ROOT/build/cuda/bin/psctl" train "$ROOT/configs/fashion_mnist_cnn.json" --json \
-    --no-refine --set 'faults=[]' --set train.mode=bsp --set "model.name=$1" \
-    --set train.epochs=3 --set data.train_samples=2048 --set data.test_samples=512 \
-    --set checkpoint.enabled=false --set "run.directory=$out/runs" \
+  local summary job=fashion_mnist_cnn settings
+  case "$1" in
+    gpt | bert)
+      job="$1_text"
+      settings=(--set "data.directory=$out/texts" --set data.context=64 --set train.minibatch=8) ;;
+    *) settings=(--set "model.name=$1" --set data.train_samples=2048 --set data.test_samples=512) ;;
+  esac
+  summary="$("$ROOT/build/cuda/bin/psctl" train "$ROOT/configs/$job.json" --json \
+    --no-refine --set 'faults=[]' --set train.mode=bsp "${settings[@]}" \
+    --set train.epochs=3 --set checkpoint.enabled=false --set "run.directory=$out/runs" \
     --set "workers=[{\"count\": 1, \"device\": \"$2\"}]" 2> "$out/train_$1_$2.log")" || return 1
   grep -o '"evaluations":\[[^]]*\]' <<< "$summary" | grep -o '"loss":[^,}]*' | cut -d : -f 2
   grep -o '"workers":\[[^]]*\]' <<< "$summary" |
@@ -73,11 +78,15 @@ done
 
 # Every loss within 5 % of the CPU's: the same arithmetic in another order of sums.
 data=/usr/share/datasets/fashion-mnist
-if [[ ! -d "$data" ]]; then
-  say "gpu_check: nothing is trained: no dataset in $data"
+models=(gpt bert)
+if [[ -d "$data" ]]; then
+  models+=(mlp cnn resnet20)
+else
+  say "gpu_check: no model of images is trained: no dataset in $data"
 fi
-for model in mlp cnn resnet20; do
-  [[ -d "$data" ]] || break
+mkdir -p "$out/texts"
+cat "$ROOT"/docs/*.md > "$out/texts/manual.txt"
+for model in "${models[@]}"; do
   say "gpu_check: training $model on the CPU and on the device"
   result=failed
   if losses_of "$model" cpu > "$out/losses_cpu" && losses_of "$model" cuda:0 > "$out/losses_cuda" &&

@@ -133,6 +133,88 @@ struct BatchNormGradient {
 cudaError_t BatchNormBackward(
     cudaStream_t stream, const BatchNormShape& shape, const BatchNormGradient& gradient);
 
+// layer_norm.cu
+
+struct LayerNormShape {
+  int64_t rows = 0;
+  int64_t features = 0;
+  float epsilon = 0;
+};
+
+/// Writes mean and 1 / sqrt(variance + epsilon) of each row [rows] for the backward pass.
+cudaError_t LayerNormForward(
+    cudaStream_t stream,
+    const LayerNormShape& shape,
+    const float* x,
+    const float* gamma,
+    const float* beta,
+    float* means,
+    float* factors,
+    float* y);
+
+struct LayerNormGradient {
+  const float* x = nullptr;
+  const float* gamma = nullptr;
+  const float* means = nullptr;
+  const float* factors = nullptr;
+  const float* dy = nullptr;
+  float* scratch = nullptr;  // ColumnSumScratch(rows, features)
+  float* dgamma = nullptr;
+  float* dbeta = nullptr;
+  float* dx = nullptr;  // may be nullptr
+};
+
+cudaError_t LayerNormBackward(
+    cudaStream_t stream, const LayerNormShape& shape, const LayerNormGradient& gradient);
+
+// embedding.cu
+
+/// positions may be nullptr.
+cudaError_t EmbeddingForward(
+    cudaStream_t stream,
+    const EmbeddingOptions& options,
+    int64_t n,
+    const float* x,
+    const float* tokens,
+    const float* positions,
+    float* y);
+/// dpositions may be nullptr.
+cudaError_t EmbeddingBackward(
+    cudaStream_t stream,
+    const EmbeddingOptions& options,
+    int64_t n,
+    const float* x,
+    const float* dy,
+    float* dtokens,
+    float* dpositions);
+
+// attention.cu
+
+constexpr int64_t kHeadWidthMax = 128;
+
+struct AttentionShape {
+  int64_t n = 0;
+  AttentionOptions options;
+  int64_t head_width = 0;  // at most kHeadWidthMax
+  float scale = 0;         // of scores
+};
+
+/// Writes the logarithm of each row's sum [n, heads, length] for the backward pass.
+cudaError_t AttentionForward(
+    cudaStream_t stream, const AttentionShape& shape, const float* x, float* log_sums, float* y);
+
+struct AttentionGradient {
+  const float* x = nullptr;
+  const float* y = nullptr;
+  const float* log_sums = nullptr;
+  const float* dy = nullptr;
+  float* deltas = nullptr;  // scratch [n, heads, length]
+  float* dx = nullptr;
+};
+
+cudaError_t AttentionBackward(
+    cudaStream_t stream, const AttentionShape& shape, const AttentionGradient& gradient);
+
 // tiled_gemm.cu
 
 /// A product of row-major matrices, c[m,n] = a[m,k] b[k,n], either of them stored transposed.

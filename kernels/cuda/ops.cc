@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/sequence_ops.h"
 #include "kernels/cuda/stream.h"
 #include "ps/base/check.h"
 #include "ps/base/random.h"
@@ -401,15 +402,11 @@ struct OpMaker {
     return Make<CudaTranspose>(o.channels, o.height * o.width, stream);
   }
 
-  MadeOp operator()(const EmbeddingOptions& /*o*/) const { return Lacks("embedding"); }
+  MadeOp operator()(const EmbeddingOptions& o) const { return MakeCudaEmbedding(o, stream); }
 
-  MadeOp operator()(const LayerNormOptions& /*o*/) const { return Lacks("layer_norm"); }
+  MadeOp operator()(const LayerNormOptions& o) const { return MakeCudaLayerNorm(o, stream); }
 
-  MadeOp operator()(const AttentionOptions& /*o*/) const { return Lacks("attention"); }
-
-  static Status Lacks(const std::string& op) {
-    return Status::Unsupported("no CUDA kernels for " + op + " yet; take device cpu");
-  }
+  MadeOp operator()(const AttentionOptions& o) const { return MakeCudaAttention(o, stream); }
 
   template <typename T, typename... Args>
   static MadeOp Make(const Args&... args) {

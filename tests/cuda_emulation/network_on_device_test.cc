@@ -45,10 +45,15 @@ TEST(NetworkOnDeviceTest, ModelsOfTheZooHaveTheLossesOfTheCpu) {
   const Case cases[] = {
       {"mlp", {1, 8, 8}, 5, 0.02F, 1e-4},
       {"cnn", {1, 8, 8}, 3, 0.002F, 1e-4},
-      {"resnet20", {3, 8, 8}, 2, 0.02F, 2e-2}};
+      {"resnet20", {3, 8, 8}, 2, 0.02F, 2e-2},
+      {"gpt", {1, 7, 1, ShapeKind::kTokens, 3}, 2, 0.02F, 1e-4},
+      {"bert", {1, 7, 1, ShapeKind::kTokens, 3}, 2, 0.02F, 1e-4}};
   for (const Case& c : cases) {
     proto::ModelConfig config;
     config.name = c.model;
+    config.depth = 1;
+    config.heads = 2;
+    config.width = 8;
     const auto cpu = kernels::MakeCpuBackend();
     const auto cuda = MakeEmulated();
     NetworkRig expected(cpu.get(), config, c.input, c.n, 3);

@@ -156,6 +156,9 @@ void AppendSequenceOps(std::vector<OpCase>* cases) {
   cases->push_back(EmbeddingCase(1, {2, 1, 1, true}));
   cases->push_back(EmbeddingCase(3, {31, 7, 33, true}));
   cases->push_back(EmbeddingCase(2, {256, 32, 32, false}));
+  // Several rows of the table, more columns than threads, more tokens than threads to a block.
+  cases->push_back(EmbeddingCase(2, {1031, 139, 3, true}));
+  cases->push_back(EmbeddingCase(1, {3, 2, 261, false}));
   for (const int64_t features : {1, 31, 32, 33, 127}) {
     cases->push_back(LayerNormCase(1, features));
     cases->push_back(LayerNormCase(5, features));
@@ -168,6 +171,9 @@ void AppendSequenceOps(std::vector<OpCase>* cases) {
     cases->push_back(AttentionCase(3, {33, 10, 2, causal}));
     cases->push_back(AttentionCase(1, {67, 14, 2, causal}));
   }
+  // Heads that are wide.
+  cases->push_back(AttentionCase(1, {33, 66, 2, false}));
+  cases->push_back(AttentionCase(2, {9, 67, 1, true}));
 }
 
 void AppendConvolutions(std::vector<OpCase>* cases) {

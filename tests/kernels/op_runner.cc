@@ -34,13 +34,6 @@ T Expect(Result<T> result) {
 
 }  // namespace
 
-bool HasOp(const std::string& kind) {
-  const std::unique_ptr<Stream> stream = Expect(BackendUnderTest()->MakeStream());
-  const auto made = stream->MakeOp(OpCasesOf(kind).front().spec);
-  EXPECT_TRUE(made.ok() || made.status().code() == StatusCode::kUnsupported) << made.status();
-  return made.ok();
-}
-
 DeviceFloats::DeviceFloats(Backend* backend, size_t n, size_t offset)
     : offset_(offset),
       device_(Expect(backend->AllocateDevice((n + offset) * sizeof(float)))),

@@ -13,9 +13,6 @@ namespace ps::kernels::test {
 /// What the tests of the table run on: each binary that has them defines it. Never null.
 Backend* BackendUnderTest();
 
-/// Whether the backend under test has this kind of op. CUDA lacks some; they are skipped there.
-bool HasOp(const std::string& kind);
-
 /// Device memory for some values, at `offset` floats from its beginning.
 class DeviceFloats {
  public:

@@ -32,8 +32,9 @@ class PinnedValues {
   std::span<T> span_;
 };
 
-/// A network on a backend with parameters, gradients and one minibatch of normal noise. The members
-/// are what a test looks at and changes; the network works on pinned copies of them.
+/// A network on a backend with parameters, gradients and one minibatch: normal noise, or tokens in
+/// turn, each with a label. The members are what a test looks at and changes; the network works on
+/// pinned copies of them.
 struct NetworkRig {
   NetworkRig(
       kernels::Backend* on,
@@ -41,7 +42,7 @@ struct NetworkRig {
       const Shape& input,
       int64_t n,
       int64_t classes)
-      : backend(on), model(MakeModel(config, input, classes).value()) {
+      : backend(on), model(MakeModel(config, input, classes, LabelsOf(input)).value()) {
     for (uint32_t i = 0; i < model.tensors.size(); ++i) {
       const int64_t size = model.tensors[i].element_count();
       parameters.emplace_back(static_cast<size_t>(size));
@@ -53,7 +54,10 @@ struct NetworkRig {
     noise.init_scale = 1;
     images.resize(static_cast<size_t>(n * input.element_count()));
     InitializeTensor(noise, 99, 1, 0, images.data(), static_cast<int64_t>(images.size()));
-    for (int64_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < images.size() && input.kind == ShapeKind::kTokens; ++i) {
+      images[i] = static_cast<float>(static_cast<int64_t>(i) * 5 % input.vocabulary);
+    }
+    for (int64_t i = 0; i < n * LabelsOf(input); ++i) {
       labels.push_back(static_cast<uint32_t>(i * 7 % classes));
     }
     network = Network::Make(model, backend, 5).value();
@@ -111,6 +115,10 @@ struct NetworkRig {
   std::unique_ptr<Network> network;
 
  private:
+  static int64_t LabelsOf(const Shape& input) {
+    return input.kind == ShapeKind::kTokens ? input.element_count() : 1;
+  }
+
   template <typename Work>
   Result<BatchLoss> Run(Work work) {
     std::vector<PinnedValues<float>> pinned;
