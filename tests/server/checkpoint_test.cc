@@ -20,7 +20,7 @@ proto::CheckpointRequest Request(uint64_t checkpoint, uint64_t round = 0) {
 /// A rig with a disk and one member.
 class CheckpointRig : public ShardRig {
  public:
-  explicit CheckpointRig(proto::Mode mode = proto::Mode::kAsync) : ShardRig(mode) {
+  explicit CheckpointRig(proto::Mode first = proto::Mode::kAsync) : ShardRig(first) {
     settings.checkpoints.path = "path";
     settings.optimizer.momentum = 0.5F;
   }
