@@ -116,12 +116,18 @@ void ServersDesk::GiveUp(const std::string& why, const Call& call) {
 }
 
 bool ServersDesk::TakesStranger(const Call& call, const proto::RegisterShard& message) {
-  if (message.shard.value < job_->shards.size() || !job_->HasRole(call, proto::Role::kShard)) {
-    return message.shard.value >= job_->shards.size();
+  const bool is_stranger = message.shard.value >= job_->shards.size();
+  const bool is_leaving = leaving_.contains(message.pid);
+  if ((!is_stranger && !is_leaving) || !job_->HasRole(call, proto::Role::kShard)) {
+    return is_stranger;
   }
-  if (message.life != 0) {
+  if (is_leaving || message.life != 0) {
     leaving_.insert(message.pid);
-    job_->Reply(call, proto::Shutdown{"its parameters are on other servers now"});
+    job_->Reply(
+        call,
+        proto::Shutdown{
+            message.life != 0 ? "its parameters are on other servers now"
+                              : "this server is not wanted any more"});
     return true;
   }
   if (message.shard.value >= ShardsOf(job_->state.servers.wanted) ||
@@ -213,12 +219,16 @@ void ServersDesk::StartMissing(const Call& call) {
   }
 }
 
-/// They register again and again, so one that is silent is gone: another one is started.
+/// They register again and again, so one that is silent is gone: another one is started. Should it
+/// wake, its place is taken.
 void ServersDesk::ForgetSilent(const Call& call) {
   std::erase_if(newcomers_, [&](const auto& entry) {
     const bool is_gone = call.now - entry.second.heard > job_->timing.server_detect;
     if (is_gone) {
       started_.erase(job_->shards.ServerOf(entry.first));
+    }
+    if (is_gone && job_->options.config.servers.launch) {
+      leaving_.insert(entry.second.pid);
     }
     return is_gone;
   });

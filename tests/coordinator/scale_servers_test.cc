@@ -163,6 +163,24 @@ TEST_F(ScaleServersTest, ANewServerThatDiesIsStartedAgainAndGivenUpInTheEnd) {
   EXPECT_THAT(servers().trouble, HasSubstr("2 servers, not 3: a new one ended 5 times: exited"));
 }
 
+TEST_F(ScaleServersTest, ANewServerThatStallsAndWakesIsToldThatItsPlaceIsTaken) {
+  BeginAndScale(3);
+  Tick();
+  NewcomersCome();
+  harness_.fleet.servers.clear();
+  harness_.Wait(harness_.timing.server_detect + seconds(1), workers_);
+  ASSERT_THAT(harness_.fleet.servers, ElementsAre(2)) << "another one is started";
+  harness_.RegisterShard(2, 5002);
+  EXPECT_TRUE(harness_.shards[2].is_told);
+  harness_.shards[2] = {};
+  harness_.RegisterShard(2, 6002);
+  EXPECT_FALSE(harness_.shards[2].is_told);
+  harness_.Exit(ProcessKind::kServer, 2, 5002, "exited");
+  Tick();
+  EXPECT_TRUE(servers().is_moving) << "its end is not that of the other one";
+  EXPECT_THAT(harness_.fleet.servers, ElementsAre(2));
+}
+
 TEST_F(ScaleServersTest, ANewServerThatNeverComesIsGivenUp) {
   BeginAndScale(3);
   harness_.Wait(seconds(31), workers_);

@@ -162,6 +162,27 @@ TEST_F(ScaleTest, AJobIsPausedAndChangesItsModeAndNoStepIsLost) {
   EXPECT_EQ(summary["joins"].number(), 3) << "nobody leaves for it";
 }
 
+TEST_F(ScaleTest, ASyncSwitchEndsTheRoundsAtItsShareOfTheSamples) {
+  job_.Set(
+          "train",
+          R"({"epochs": 3, "minibatch": 32, "mode": "bsp", "mode_policy": "sync_switch",)"
+          R"( "switch_at": 0.25})")
+      .Set("workers", R"([{"count": 2}])");
+  TrainRun run(job_, options_);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  run.ExpectExactLedger();
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["mode"].text(), "async");
+  ASSERT_EQ(summary["mode_switches"].size(), 1U);
+  EXPECT_EQ(summary["mode_switches"][0]["to"].text(), "async");
+  EXPECT_GE(summary["mode_switches"][0]["samples"].number(), 3000);
+  EXPECT_LT(summary["mode_switches"][0]["samples"].number(), 12000);
+  EXPECT_GT(summary["test_accuracy"].number(), 0.5);
+  const Output events = Psctl({"events", run.Root()});
+  EXPECT_NE(events.out.find("async from now on, bsp before"), std::string::npos) << events.out;
+}
+
 /// Without a word, as the worst of machines go.
 TEST_F(ScaleTest, AReplayTakesAndGivesWorkersAsItsTraceSays) {
   job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})")
