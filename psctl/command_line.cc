@@ -243,6 +243,14 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
         parser.forecast_command.interval_s, ParseDuration("--interval", parser.forecast_interval));
     return Command(parser.forecast_command);
   }
+  if (parser.simulate->parsed()) {
+    SimulateCommand& command = parser.simulate_command;
+    PS_ASSIGN(command.start_s, ParseDuration("--start-up", parser.simulate_start_up));
+    if (!parser.simulate_within.empty()) {
+      PS_ASSIGN(command.within_s, ParseDuration("--within", parser.simulate_within));
+    }
+    return Command(command);
+  }
   if (parser.mode->parsed()) {
     PS_ASSIGN(parser.mode_command.wanted, ParseMode(parser.mode_command.word));
     return Command(parser.mode_command);

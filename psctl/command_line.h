@@ -19,6 +19,7 @@
 #include "psctl/replay_command.h"
 #include "psctl/resume_command.h"
 #include "psctl/runs_command.h"
+#include "psctl/simulate_command.h"
 #include "psctl/top_command.h"
 #include "psctl/train_command.h"
 
@@ -55,6 +56,7 @@ using Command = std::variant<
     EventsCommand,
     ReplayCommand,
     ForecastCommand,
+    SimulateCommand,
     PauseCommand,
     ModeCommand,
     NoticeCommand,

@@ -28,6 +28,7 @@ constexpr std::string_view kExamples[] = {
     "psctl resume runs/mnist-20240131-120000       go on where it ended",
     "psctl profile job.json                        measure a job on this machine",
     "psctl forecast trace.csv                      how well machines to come can be told",
+    "psctl simulate job.json --trace trace.csv     how policies of a fleet would have done",
     "psctl catalog show                            what can be rented, for how much",
     "psctl plan job.json --loss 0.8 --within 40m   the cheapest fleet that gets there",
     "psctl predict job.json --fleet g4dn.4xlarge=2 --ps m5.xlarge",
@@ -114,6 +115,7 @@ CommandParser::CommandParser() {
   AddFleet();
   AddReplay();
   AddForecast();
+  AddSimulate();
   AddCatalog();
   AddCheckpoint();
   AddProfile();
@@ -262,6 +264,46 @@ void CommandParser::AddForecast() {
       ->allow_extra_args(false);
   forecast->add_option("--band", forecast_command.band, "Share of counts within a band; 0.8");
   forecast->add_flag("--json", forecast_command.is_json, "Print JSON");
+}
+
+void CommandParser::AddSimulate() {
+  SimulateCommand& command = simulate_command;
+  simulate =
+      app.add_subcommand("simulate", "Judge policies of a fleet on a trace, in virtual time");
+  simulate->add_option("JOB.json", command.job_path, "Job file; its first workers' step_ms counts");
+  simulate
+      ->add_option(
+          "--trace", command.trace_path, "TIME,COUNT or TIME,add|remove,NODE lines, or JSON")
+      ->type_name("FILE")
+      ->required();
+  simulate->add_option("--unit", command.unit, "Of the lines' times: ms, s or h; ms");
+  simulate->add_option("--from-hour", command.part.from_hours, "Hour of the trace to begin at; 0");
+  simulate->add_option("--hours", command.part.hours, "Hours of the trace; all if absent");
+  simulate->add_option(
+      "--nodes", command.part.nodes_max, "Scale counts so that the largest is this");
+  simulate
+      ->add_option(
+          "--policy",
+          command.policies,
+          "reactive, hold, parcae, standby, deadline, oracle; all if absent")
+      ->delimiter(',')
+      ->type_name("NAME,...")
+      ->allow_extra_args(false);
+  simulate->add_option("--profile", command.profile_path, "Speeds by a profile, with --type, --ps")
+      ->type_name("FILE");
+  simulate->add_option("--catalog", command.catalog_path, "Catalog; configs/catalog/aws.json")
+      ->type_name("FILE");
+  simulate->add_option("--type", command.type, "Of the workers, as in g4dn.4xlarge");
+  simulate->add_option("--ps", command.servers, "Hosts of servers, as in m5.xlarge=1");
+  simulate->add_option(
+      "--workers", command.workers, "At most; the most machines of the trace if absent");
+  simulate->add_option("--start-up", simulate_start_up, "Until a machine's worker takes part; 2m");
+  simulate->add_option("--samples", command.samples, "To train; to the trace's end if absent");
+  simulate->add_option("--within", simulate_within, "Deadline of --samples, as in 6h");
+  simulate->add_option("--spot-usd", command.spot_usd, "Price of an hour; the catalog's or job's");
+  simulate->add_option("--on-demand-usd", command.on_demand_usd, "The same on demand");
+  simulate->add_option("--seeds", command.seeds, "Draws of who goes; the means are shown; 1");
+  simulate->add_option("--plot", command.plot_path, "Plot")->type_name("FILE.svg");
 }
 
 void CommandParser::AddCatalog() {

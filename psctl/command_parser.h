@@ -80,6 +80,10 @@ struct CommandParser {
   CLI::App* forecast = nullptr;
   ForecastCommand forecast_command;
   std::string forecast_interval = "60s";
+  CLI::App* simulate = nullptr;
+  SimulateCommand simulate_command;
+  std::string simulate_start_up = "2m";
+  std::string simulate_within;
   CLI::App* profile = nullptr;
   ProfileCommand profile_command;
   std::vector<std::string> settings;
@@ -99,6 +103,7 @@ struct CommandParser {
   void AddFleet();
   void AddReplay();
   void AddForecast();
+  void AddSimulate();
   void AddHelp();
   void AddProfile();
   void AddCatalog();

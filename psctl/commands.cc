@@ -286,6 +286,9 @@ int RunPsctl(
   if (const auto* forecast = std::get_if<ForecastCommand>(&*command)) {
     return RunForecast(*forecast, console);
   }
+  if (const auto* simulate = std::get_if<SimulateCommand>(&*command)) {
+    return RunSimulate(*simulate, console);
+  }
   if (const auto* resume = std::get_if<ResumeCommand>(&*command)) {
     return RunResume(*resume, console, registry);
   }

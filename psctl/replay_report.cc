@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <string_view>
 
 #include "ps/base/text.h"
+#include "psctl/line_plot.h"
 #include "psctl/run_events.h"
 #include "psctl/tables.h"
 
@@ -16,21 +16,6 @@ namespace {
 
 /// Speed is measured over windows of this length in which the fleet is whole.
 constexpr double kWindowS = 1;
-constexpr size_t kPlotPointsMax = 1000;
-constexpr double kPlotLeft = 84;
-constexpr double kPlotRight = 736;
-constexpr double kPanelHeight = 120;
-
-constexpr std::string_view kReplayStyle = R"(<style>
-  .page { fill: #ffffff } .ink { fill: #1b1f24 } .soft { fill: #57606a } .axis { stroke: #d0d7de }
-  .line { fill: none; stroke-width: 1.5 } .a { stroke: #57606a } .b { stroke: #0550ae }
-  text { font: 12px system-ui, sans-serif } .title { font-size: 17px; font-weight: 600 }
-  @media (prefers-color-scheme: dark) {
-    .page { fill: #0d1117 } .ink { fill: #e6edf3 } .soft { fill: #9da7b3 } .axis { stroke: #30363d }
-    .a { stroke: #9da7b3 } .b { stroke: #79c0ff }
-  }
-</style>
-)";
 
 uint32_t StalledIn(const proto::JobStatus& status) {
   return static_cast<uint32_t>(std::ranges::count_if(status.workers, [](const auto& row) {
@@ -47,54 +32,12 @@ std::string NodeTime(double node_s, double all) {
 
 using ValueOf = std::function<double(const ReplayPoint&)>;
 
-struct Panel {
-  std::string title;
-  std::vector<std::pair<std::string_view, ValueOf>> lines;  // class, value
-};
-
-void DrawPanel(
-    const Panel& panel, const std::vector<ReplayPoint>& points, double top, std::string* svg) {
-  double most = 0;
-  for (const ReplayPoint& point : points) {
-    for (const auto& [style, value] : panel.lines) {
-      most = std::isfinite(value(point)) ? std::max(most, value(point)) : most;
-    }
+PlotLine LineOf(const ReplayReport& report, char style, const ValueOf& value) {
+  PlotLine line = {.style = style, .points = {}};
+  for (const ReplayPoint& point : report.points) {
+    line.points.emplace_back(point.at_s, value(point));
   }
-  most = most > 0 ? most : 1;
-  const double end_s = points.empty() || points.back().at_s <= 0 ? 1 : points.back().at_s;
-  const double bottom = top + kPanelHeight;
-  *svg += fmt::format(
-      "<text class=\"ink\" x=\"{}\" y=\"{}\">{}</text>\n"
-      "<line class=\"axis\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n"
-      "<text class=\"soft\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n"
-      "<text class=\"soft\" x=\"{}\" y=\"{}\" text-anchor=\"end\">0</text>\n",
-      kPlotLeft,
-      top - 8,
-      panel.title,
-      kPlotLeft,
-      bottom,
-      kPlotRight,
-      bottom,
-      kPlotLeft - 8,
-      top + 10,
-      most >= 100 ? FormatRate(most) : fmt::format("{:.3g}", most),
-      kPlotLeft - 8,
-      bottom);
-  const size_t every = points.size() / kPlotPointsMax + 1;
-  for (const auto& [style, value] : panel.lines) {
-    std::string path;
-    for (size_t i = 0; i < points.size(); i += every) {
-      const double v = value(points[i]);
-      if (std::isfinite(v)) {
-        path += fmt::format(
-            "{}{:.1f},{:.1f}",
-            path.empty() ? "" : " ",
-            kPlotLeft + (kPlotRight - kPlotLeft) * points[i].at_s / end_s,
-            bottom - kPanelHeight * std::clamp(v / most, 0.0, 1.0));
-      }
-    }
-    *svg += fmt::format("<polyline class=\"line {}\" points=\"{}\"/>\n", style, path);
-  }
+  return line;
 }
 
 }  // namespace
@@ -183,30 +126,18 @@ std::string RenderReplay(const ReplayReport& report) {
 }
 
 std::string PlotReplay(const ReplayReport& report) {
-  const Panel panels[] = {
+  const std::vector<PlotPanel> panels = {
       {"machines: available (grey), workers that take part (blue)",
-       {{"a", [](const ReplayPoint& p) { return static_cast<double>(p.available); }},
-        {"b", [](const ReplayPoint& p) { return static_cast<double>(p.present); }}}},
-      {"samples/s", {{"b", [](const ReplayPoint& p) { return p.samples_per_s; }}}},
-      {"training loss", {{"b", [](const ReplayPoint& p) { return p.loss; }}}},
+       {LineOf(report, 'a', [](const auto& p) { return static_cast<double>(p.available); }),
+        LineOf(report, 'b', [](const auto& p) { return static_cast<double>(p.present); })}},
+      {"samples/s", {LineOf(report, 'b', [](const auto& p) { return p.samples_per_s; })}},
+      {"training loss", {LineOf(report, 'b', [](const auto& p) { return p.loss; })}},
   };
-  std::string svg =
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 600\" width=\"760\">\n" +
-      std::string(kReplayStyle) + "<rect class=\"page\" width=\"760\" height=\"600\"/>\n";
-  svg += fmt::format(
-      "<text class=\"ink title\" x=\"24\" y=\"34\">A replay at {:g} times the speed</text>\n",
-      report.speedup);
-  double top = 80;
-  for (const Panel& panel : panels) {
-    DrawPanel(panel, report.points, top, &svg);
-    top += kPanelHeight + 48;
-  }
-  svg += fmt::format(
-      "<text class=\"soft\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{} of the trace</text>\n",
-      kPlotRight,
-      top - 28,
-      FormatDuration(report.seconds * report.speedup));
-  return svg + "</svg>\n";
+  return DrawPlot(
+      fmt::format("A replay at {:g} times the speed", report.speedup),
+      panels,
+      report.points.empty() ? 0 : report.points.back().at_s,
+      FormatDuration(report.seconds * report.speedup) + " of the trace");
 }
 
 }  // namespace ps::psctl

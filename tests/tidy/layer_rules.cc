@@ -69,6 +69,7 @@ const std::vector<Layer>& Layers() {
       {"provisioner/planner", {"ps/base", "ps/proto", "provisioner/profile", "provisioner/model"}},
       {"provisioner/report", {"ps/base", "ps/proto", "provisioner/model", "provisioner/planner"}},
       {"provisioner/strategies", {"ps/base", "provisioner/planner"}},
+      {"provisioner/simulator", {"ps/base", "provisioner/strategies"}},
       {"provisioner/fleet", {"ps/base", "ps/proto", "ps/emulation"}},
       {"psctl",
        {"ps/base",
@@ -92,6 +93,7 @@ const std::vector<Layer>& Layers() {
         "provisioner/planner",
         "provisioner/report",
         "provisioner/strategies",
+        "provisioner/simulator",
         "provisioner/fleet"}},
   };
   return layers;

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/base/status.h"
+
+namespace ps::provisioner {
+
+/// A job as policies see it. Machines are of one type.
+struct SimulatedJob {
+  // samples/s of 0, 1, 2, ... workers together; never falls. One less than its size is the most
+  // workers that take part.
+  std::vector<double> samples_per_s;
+  double start_s = 120;       // from asking for a machine until its worker takes part
+  double lost_s = 0;          // work of a worker that a revocation undoes: a step at most
+  double interval_s = 60;     // between two decisions at most
+  double samples_wanted = 0;  // the goal; 0: none, train to the end of the trace
+  double deadline_s = 0;      // of the goal; 0: none
+  double spot_usd_per_hour = 0;
+  double on_demand_usd_per_hour = 0;  // 0: not known
+
+  uint32_t workers_max() const { return static_cast<uint32_t>(samples_per_s.size() - 1); }
+};
+
+/// A spot machine of a trace: it can be had from `begin_s` until `end_s`.
+struct SpotMachine {
+  double begin_s = 0;
+  double end_s = 0;  // infinity: it outlives the trace
+
+  friend bool operator==(const SpotMachine&, const SpotMachine&) = default;
+};
+
+/// What a policy is told. Nothing here is of the future.
+struct FleetView {
+  double now_s = 0;
+  bool is_interval = false;          // `counts` has grown by one
+  std::span<const uint32_t> counts;  // spot machines that could be had, by interval, until now
+  uint32_t available = 0;            // now
+  uint32_t spot = 0;                 // held, those that start included
+  uint32_t spot_working = 0;
+  uint32_t on_demand = 0;
+  double samples = 0;  // so far
+};
+
+/// The fleet that a policy wants from now on.
+struct FleetWish {
+  uint32_t spot = 0;  // no more than can be had are taken
+  uint32_t on_demand = 0;
+
+  friend bool operator==(const FleetWish&, const FleetWish&) = default;
+};
+
+/// Decides which machines a job holds. It reads no clock and draws nothing, so that the same object
+/// can be asked by a simulation and by a run.
+class FleetPolicy {
+ public:
+  virtual ~FleetPolicy() = default;
+
+  virtual std::string_view name() const = 0;
+  /// Asked at least once in an interval, and whenever the count of machines changes.
+  virtual FleetWish Decide(const FleetView& view) = 0;
+
+  /// Of a policy that knows the future: when it wants each machine, by its index; else null.
+  virtual const std::vector<SpotMachine>* schedule() const { return nullptr; }
+};
+
+/// "reactive", "hold", "parcae", "standby", "deadline", "oracle"; see README.md.
+std::vector<std::string_view> FleetPolicyNames();
+
+/// `machines`: the trace's, which the oracle alone looks at. Both have to outlive the policy.
+/// Errors: kNotFound (no such name), kInvalidArgument (the policy needs what the job lacks, or its
+/// goal can't be reached).
+Result<std::unique_ptr<FleetPolicy>> MakeFleetPolicy(
+    std::string_view name, const SimulatedJob& job, std::span<const SpotMachine> machines);
+
+}  // namespace ps::provisioner

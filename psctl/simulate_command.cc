@@ -1,0 +1,335 @@
+#include "psctl/simulate_command.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "provisioner/simulator/simulation.h"
+#include "ps/base/file.h"
+#include "ps/base/text.h"
+#include "ps/proto/job_config.h"
+#include "psctl/line_plot.h"
+#include "psctl/plan_arguments.h"
+#include "psctl/planning.h"
+#include "psctl/replay_command.h"
+#include "psctl/tables.h"
+
+namespace ps::psctl {
+namespace {
+
+using provisioner::SimulatedJob;
+using provisioner::SimulationResult;
+
+constexpr uint32_t kSeedsMax = 1000;
+constexpr size_t kSimulatedBytesMax = size_t{64} << 20;
+
+/// A policy over all seeds.
+struct PolicyRuns {
+  std::string name;
+  std::vector<SimulationResult> runs;  // by seed
+};
+
+Status CheckSimulated(const SimulateCommand& command) {
+  if (command.seeds < 1 || command.seeds > kSeedsMax) {
+    return Status::InvalidArgument(
+        fmt::format("--seeds wants a number from 1 to {}, as in --seeds 5", kSeedsMax));
+  }
+  if (command.workers > kTraceNodesMax) {
+    return Status::InvalidArgument(fmt::format("--workers: at most {}", kTraceNodesMax));
+  }
+  const std::pair<const char*, double> numbers[] = {
+      {"--samples", command.samples},
+      {"--spot-usd", command.spot_usd},
+      {"--on-demand-usd", command.on_demand_usd}};
+  for (const auto& [flag, value] : numbers) {
+    if (!(value >= 0) || !std::isfinite(value)) {
+      return Status::InvalidArgument(fmt::format("{} wants a number above 0", flag));
+    }
+  }
+  if (command.within_s > 0 && command.samples == 0) {
+    return Status::InvalidArgument("--within is the time for a goal: say --samples too");
+  }
+  if (command.job_path.empty() && command.profile_path.empty()) {
+    return Status::InvalidArgument(
+        "nothing says how fast a worker is: give a JOB.json, or --profile with --type and --ps");
+  }
+  if (command.profile_path.empty() && !(command.type.empty() && command.servers.empty())) {
+    return Status::InvalidArgument("--type and --ps are of a --profile, which is missing");
+  }
+  return Status::Ok();
+}
+
+/// Speeds and prices by the profile and the catalog.
+Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob* job) {
+  if (command.type.empty() || command.servers.empty()) {
+    return Status::InvalidArgument(
+        "--profile also wants --type and --ps, as in --type g4dn.4xlarge --ps m5.xlarge=1");
+  }
+  Planning planning("");
+  PS_ASSIGN(planning.input.setup.servers, ParseServerRanges("--ps", {command.servers}));
+  const auto& servers = planning.input.setup.servers;
+  if (servers.size() != 1 || servers.front().hosts_min != servers.front().hosts_max) {
+    return Status::InvalidArgument("--ps wants one type and a number, as in m5.xlarge=1");
+  }
+  planning.input.setup.goal.seconds_max = std::numeric_limits<double>::infinity();
+  planning.input.setup.goal.usd_max = std::numeric_limits<double>::infinity();
+  planning.input.models.instance_types = {command.type};
+  PlanningCommand plan;
+  plan.job_path = command.job_path;
+  plan.profile_path = command.profile_path;
+  plan.catalog_path = command.catalog_path;
+  plan.market = "both";
+  PS_TRY(PreparePlanning(plan, &planning));
+  const proto::InstanceType& type = *planning.catalog.Find(command.type);
+  if (type.spot.empty() && command.spot_usd == 0) {
+    return Status::InvalidArgument(fmt::format(
+        "the catalog has no 'spot' price of {}: add one, or give --spot-usd", type.name));
+  }
+  for (const proto::SpotPrice& price : type.spot) {
+    job->spot_usd_per_hour = job->spot_usd_per_hour == 0
+                                 ? price.usd_per_hour
+                                 : std::min(job->spot_usd_per_hour, price.usd_per_hour);
+  }
+  job->on_demand_usd_per_hour = type.on_demand_usd_per_hour;
+  const provisioner::SpeedModel& speed = *planning.problem.speed;
+  const provisioner::ServerSide side = {
+      servers.front().hosts_min, planning.problem.servers.front().link_bytes_per_s};
+  std::vector<int> counts(speed.classes().size(), 0);
+  for (uint32_t n = 1; n <= workers; ++n) {
+    counts.front() = static_cast<int>(n);
+    const double rate = speed.Predict(counts, side).samples_per_s;
+    job->samples_per_s.push_back(std::max(job->samples_per_s.back(), rate));
+  }
+  job->lost_s = speed.classes().front().samples / job->samples_per_s[1];
+  return Status::Ok();
+}
+
+/// The first workers of the job, as they emulate other machines.
+Status UseJob(const SimulateCommand& command, uint32_t workers, SimulatedJob* job) {
+  PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(command.job_path));
+  if (config.workers.empty() || !(config.workers.front().step_ms > 0)) {
+    return Status::InvalidArgument(fmt::format(
+        "{}: workers[0].step_ms does not say how long a step takes; give a --profile (psctl "
+        "profile {} measures one), with --type and --ps",
+        command.job_path,
+        command.job_path));
+  }
+  const proto::WorkerGroup& group = config.workers.front();
+  const double step_s = static_cast<double>(group.step_ms) / 1000;
+  const uint32_t minibatch = group.minibatch > 0 ? group.minibatch : config.train.minibatch;
+  for (uint32_t n = 1; n <= workers; ++n) {
+    job->samples_per_s.push_back(n * (minibatch / step_s));
+  }
+  job->lost_s = step_s;
+  job->spot_usd_per_hour = static_cast<double>(group.usd_per_hour);
+  return Status::Ok();
+}
+
+Result<SimulatedJob> JobOf(const SimulateCommand& command, uint32_t workers) {
+  SimulatedJob job;
+  job.samples_per_s = {0};
+  PS_TRY(
+      command.profile_path.empty() ? UseJob(command, workers, &job)
+                                   : UseProfile(command, workers, &job));
+  job.start_s = command.start_s;
+  job.samples_wanted = command.samples;
+  job.deadline_s = command.within_s;
+  job.spot_usd_per_hour = command.spot_usd > 0 ? command.spot_usd : job.spot_usd_per_hour;
+  job.on_demand_usd_per_hour =
+      command.on_demand_usd > 0 ? command.on_demand_usd : job.on_demand_usd_per_hour;
+  return job;
+}
+
+/// All but the deadline's, if nobody has named any and there is none.
+std::vector<std::string> PoliciesOf(const SimulateCommand& command) {
+  if (!command.policies.empty()) {
+    return command.policies;
+  }
+  std::vector<std::string> policies;
+  for (const std::string_view name : provisioner::FleetPolicyNames()) {
+    if (name != "deadline" || command.within_s > 0) {
+      policies.emplace_back(name);
+    }
+  }
+  return policies;
+}
+
+struct Judgement {
+  SimulatedJob job;
+  double trace_s = 0;
+  uint32_t most = 0;
+  std::vector<PolicyRuns> policies;
+};
+
+Status RunPolicies(
+    const SimulateCommand& command, const AvailabilityTrace& trace, Judgement* judgement) {
+  std::vector<provisioner::CapacityStep> steps;
+  for (const TraceStep& step : trace.steps) {
+    steps.push_back({step.at_s, step.nodes});
+  }
+  for (const std::string& name : PoliciesOf(command)) {
+    PolicyRuns policy = {.name = name, .runs = {}};
+    for (uint32_t seed = 1; seed <= command.seeds; ++seed) {
+      const auto machines = provisioner::MachinesOf(steps, trace.end_s, seed);
+      PS_ASSIGN(
+          const std::unique_ptr<provisioner::FleetPolicy> made,
+          provisioner::MakeFleetPolicy(name, judgement->job, machines));
+      PS_ASSIGN(
+          SimulationResult result,
+          provisioner::Simulate(judgement->job, machines, trace.end_s, made.get()));
+      policy.runs.push_back(std::move(result));
+    }
+    judgement->policies.push_back(std::move(policy));
+  }
+  return Status::Ok();
+}
+
+Result<Judgement> Judge(const SimulateCommand& command) {
+  PS_TRY(CheckSimulated(command));
+  PS_ASSIGN(const double unit_s, SecondsOfUnit(command.unit));
+  PS_ASSIGN(const std::string text, ReadFile(command.trace_path, kSimulatedBytesMax));
+  PS_ASSIGN(const AvailabilityTrace whole, ParseTrace(text, command.trace_path, unit_s));
+  PS_ASSIGN(const AvailabilityTrace trace, CutTrace(whole, command.part));
+  Judgement judgement;
+  judgement.trace_s = trace.end_s;
+  for (const TraceStep& step : trace.steps) {
+    judgement.most = std::max(judgement.most, step.nodes);
+  }
+  const uint32_t workers = command.workers > 0 ? command.workers : judgement.most;
+  if (workers == 0) {
+    return Status::InvalidArgument(
+        fmt::format("{}: there never is a machine in it", command.trace_path));
+  }
+  PS_ASSIGN(judgement.job, JobOf(command, workers));
+  PS_TRY(RunPolicies(command, trace, &judgement));
+  return judgement;
+}
+
+double MeanOf(const PolicyRuns& policy, double (*value)(const SimulationResult&)) {
+  double sum = 0;
+  for (const SimulationResult& run : policy.runs) {
+    sum += value(run);
+  }
+  return sum / static_cast<double>(policy.runs.size());
+}
+
+std::string Hours(double node_s) {
+  return fmt::format("{:.1f}", node_s / 3600);
+}
+
+std::string RenderJudgement(const SimulateCommand& command, const Judgement& judgement) {
+  std::vector<Column> columns = {
+      {"policy", Align::kLeft},
+      {"time"},
+      {"samples"},
+      {"of ideal"},
+      {"USD"},
+      {"working, h"},
+      {"idle, h"},
+      {"lost, h"},
+      {"revoked"},
+      {"plans"}};
+  if (command.samples > 0) {
+    columns.push_back({"goal", Align::kLeft});
+  }
+  Table table(std::move(columns));
+  for (const PolicyRuns& policy : judgement.policies) {
+    const auto mean = [&](double (*value)(const SimulationResult&)) {
+      return MeanOf(policy, value);
+    };
+    const double ideal = mean([](const auto& run) { return run.samples_ideal; });
+    const double samples = mean([](const auto& run) { return run.samples; });
+    std::vector<std::string> cells = {
+        policy.name,
+        FormatDuration(mean([](const auto& run) { return run.seconds; })),
+        FormatCount(static_cast<uint64_t>(std::llround(samples))),
+        ideal > 0 ? FormatPercent(samples / ideal) : "-",
+        judgement.job.spot_usd_per_hour > 0
+            ? FormatUsd(mean([](const auto& run) { return run.usd; }))
+            : "-",
+        Hours(mean([](const auto& run) { return run.working_node_s; })),
+        Hours(mean([](const auto& run) { return run.idle_node_s; })),
+        fmt::format("{:.2f}", mean([](const auto& run) { return run.lost_node_s; }) / 3600),
+        fmt::format(
+            "{:.0f}", mean([](const auto& run) { return static_cast<double>(run.revocations); })),
+        fmt::format(
+            "{:.0f}", mean([](const auto& run) { return static_cast<double>(run.plans); }))};
+    if (command.samples > 0) {
+      const auto reached = std::ranges::count_if(policy.runs, [&](const auto& run) {
+        return run.is_reached && (command.within_s == 0 || run.seconds <= command.within_s);
+      });
+      cells.push_back(
+          reached == command.seeds ? "met" : fmt::format("met {} of {}", reached, command.seeds));
+    }
+    table.AddRow(std::move(cells));
+  }
+  return fmt::format(
+             "{}: {}, up to {}; {} of {}/s alone; {}\n",
+             Printable(command.trace_path),
+             FormatDuration(judgement.trace_s),
+             Plural(judgement.most, "machine"),
+             Plural(judgement.job.workers_max(), "worker"),
+             FormatRate(judgement.job.samples_per_s[1]) + " samples",
+             Plural(command.seeds, "seed")) +
+         table.Render() +
+         "ideal: all machines that could be had, without start-up or loss; h: machine-hours; idle: "
+         "paid for, not working\n";
+}
+
+std::string PlotJudgement(const Judgement& judgement) {
+  PlotPanel workers = {.title = "workers that take part", .lines = {}};
+  PlotPanel samples = {.title = "samples, of the ideal", .lines = {}};
+  double end_s = 0;
+  char style = 'b';
+  PlotLine available = {.style = 'a', .points = {}};
+  for (const PolicyRuns& policy : judgement.policies) {
+    const SimulationResult& run = policy.runs.front();
+    PlotLine line = {.style = style, .points = {}};
+    PlotLine made = {.style = style, .points = {}};
+    uint32_t before = 0;
+    const bool is_first = available.points.empty();
+    for (const auto& point : run.points) {
+      line.points.emplace_back(point.at_s, before);
+      line.points.emplace_back(point.at_s, point.working);
+      before = point.working;
+      made.points.emplace_back(
+          point.at_s, run.samples_ideal > 0 ? point.samples / run.samples_ideal : 0);
+      if (is_first) {
+        available.points.emplace_back(point.at_s, point.available);
+      }
+    }
+    end_s = std::max(end_s, run.seconds);
+    workers.lines.push_back(std::move(line));
+    samples.lines.push_back(std::move(made));
+    samples.legend.emplace_back(style, policy.name);
+    style = style == 'h' ? 'b' : static_cast<char>(style + 1);
+  }
+  workers.title = "machines: available (grey), workers that take part";
+  workers.lines.insert(workers.lines.begin(), std::move(available));
+  samples.title = "samples";
+  return DrawPlot("Policies on one trace", {workers, samples}, end_s, FormatDuration(end_s));
+}
+
+}  // namespace
+
+int RunSimulate(const SimulateCommand& command, const Console& console) {
+  const Result<Judgement> judgement = Judge(command);
+  if (!judgement.ok()) {
+    return Misuse(console, judgement.status());
+  }
+  console.out(RenderJudgement(command, *judgement));
+  if (!command.plot_path.empty()) {
+    const Status written = WriteFileAtomically(command.plot_path, PlotJudgement(*judgement));
+    if (!written.ok()) {
+      return Fail(console, written);
+    }
+    console.out("plot          " + command.plot_path + "\n");
+  }
+  return kExitOk;
+}
+
+}  // namespace ps::psctl

@@ -1,0 +1,223 @@
+// Policies on virtual time: by hand, by properties, and on the counts of p3.csv.
+
+#include "provisioner/simulator/simulation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ps/base/random.h"
+#include "tests/provisioner/strategies/trace_counts.h"
+
+namespace ps::provisioner {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kMinuteS = 60;
+
+/// Workers of 10 samples/s each.
+SimulatedJob JobOfWorkers(int workers) {
+  SimulatedJob job;
+  job.spot_usd_per_hour = 1;
+  job.on_demand_usd_per_hour = 3;
+  job.lost_s = 2;
+  for (int n = 0; n <= workers; ++n) {
+    job.samples_per_s.push_back(10.0 * n);
+  }
+  return job;
+}
+
+SimulationResult RunPolicy(
+    std::string_view name,
+    const SimulatedJob& job,
+    const std::vector<CapacityStep>& steps,
+    double end_s,
+    uint64_t seed = 1) {
+  const std::vector<SpotMachine> machines = MachinesOf(steps, end_s, seed);
+  const auto policy = MakeFleetPolicy(name, job, machines);
+  EXPECT_TRUE(policy.ok()) << policy.status();
+  const auto result = Simulate(job, machines, end_s, policy->get());
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *result;
+}
+
+/// Counts that stay for a while, then go up or down by up to 8.
+std::vector<CapacityStep> RandomSteps(uint64_t seed, uint32_t nodes, double end_s) {
+  Random random(seed);
+  std::vector<CapacityStep> steps;
+  uint32_t count = nodes / 2;
+  for (double at_s = 0; at_s < end_s; at_s += 30 + random.Unit() * 900) {
+    const auto change = static_cast<uint32_t>(random.Below(9));
+    count = random.Chance(0.5) ? std::min(nodes, count + change) : count - std::min(count, change);
+    steps.push_back({at_s, count});
+  }
+  return steps;
+}
+
+std::vector<CapacityStep> RecordedSteps(size_t minutes) {
+  const std::vector<uint32_t> counts = MinutesOfP3();
+  std::vector<CapacityStep> steps;
+  for (size_t i = 0; i < std::min(minutes, counts.size()); ++i) {
+    steps.push_back({static_cast<double>(i) * kMinuteS, counts[i]});
+  }
+  return steps;
+}
+
+TEST(SimulationTest, WithoutEventsSamplesAreRateTimesTime) {
+  for (const std::string_view name : {"reactive", "hold", "parcae", "standby", "oracle"}) {
+    const SimulationResult result = RunPolicy(name, JobOfWorkers(4), {{0, 4}}, 3600);
+    EXPECT_NEAR(result.samples, (3600 - 120) * 40, 1e-6) << name;
+    EXPECT_NEAR(result.samples_ideal, 3600 * 40, 1e-6) << name;
+    EXPECT_NEAR(result.usd, 4, 1e-9) << name;
+    EXPECT_NEAR(result.idle_node_s, 4 * 120, 1e-6) << name;
+    EXPECT_EQ(result.revocations, 0U) << name;
+    EXPECT_FALSE(result.is_reached) << name;
+  }
+}
+
+TEST(SimulationTest, ARevocationCostsAStepOfOneWorker) {
+  const std::vector<CapacityStep> steps = {{0, 2}, {600, 1}, {900, 2}};
+  const SimulationResult result = RunPolicy("reactive", JobOfWorkers(2), steps, 1800);
+  // 480 s of two, 300 + 120 s of one, 780 s of two; 2 s of one are done again.
+  EXPECT_NEAR(result.samples, 480 * 20 + 420 * 10 + 780 * 20 - 2 * 10, 1e-6);
+  EXPECT_NEAR(result.usd, (1800.0 + 600 + 900) / 3600, 1e-9);
+  EXPECT_NEAR(result.idle_node_s, 3 * 120, 1e-6);
+  EXPECT_NEAR(result.lost_node_s, 2, 1e-9);
+  EXPECT_EQ(result.revocations, 1U);
+  EXPECT_EQ(result.starts, 3U);
+  // The oracle leaves in time.
+  const SimulationResult oracle = RunPolicy("oracle", JobOfWorkers(2), steps, 1800);
+  EXPECT_NEAR(oracle.samples, result.samples + 2 * 10, 1e-6);
+}
+
+TEST(SimulationTest, AMachineThatGoesBeforeItWorksIsPaidForNothing) {
+  const std::vector<CapacityStep> steps = {{0, 1}, {60, 0}};
+  const SimulationResult reactive = RunPolicy("reactive", JobOfWorkers(1), steps, 600);
+  EXPECT_EQ(reactive.samples, 0);
+  EXPECT_NEAR(reactive.idle_node_s, 60, 1e-9);
+  EXPECT_EQ(RunPolicy("oracle", JobOfWorkers(1), steps, 600).usd, 0);
+}
+
+TEST(SimulationTest, SparesTakeThePlaceOfTheLostAtOnce) {
+  const std::vector<CapacityStep> steps = {{0, 3}, {600, 2}};
+  const SimulationResult reactive = RunPolicy("reactive", JobOfWorkers(2), steps, 1800, 2);
+  const SimulationResult standby = RunPolicy("standby", JobOfWorkers(2), steps, 1800, 2);
+  EXPECT_NEAR(standby.samples, (1800 - 120) * 20, 2 * 10 + 1e-6);
+  EXPECT_GT(standby.usd, reactive.usd);
+}
+
+TEST(SimulationTest, MachinesThatAddNothingAreNotTakenByPoliciesThatLookAhead) {
+  SimulatedJob job = JobOfWorkers(8);
+  for (size_t n = 4; n <= 8; ++n) {
+    job.samples_per_s[n] = 40;  // the servers' link is full
+  }
+  const SimulationResult reactive = RunPolicy("reactive", job, {{0, 8}}, 3600);
+  const SimulationResult hold = RunPolicy("hold", job, {{0, 8}}, 3600);
+  EXPECT_NEAR(hold.samples, reactive.samples, 1e-6);
+  EXPECT_NEAR(hold.usd, reactive.usd / 2, 1e-9);
+}
+
+TEST(SimulationTest, TheGoalEndsIt) {
+  SimulatedJob job = JobOfWorkers(2);
+  job.samples_wanted = 1000;
+  const SimulationResult result = RunPolicy("reactive", job, {{0, 2}}, 3600);
+  EXPECT_TRUE(result.is_reached);
+  EXPECT_NEAR(result.seconds, 120 + 50, 1e-9);
+  EXPECT_NEAR(result.samples, 1000, 1e-9);
+}
+
+TEST(SimulationTest, NoPolicyIsAheadOfTheOracle) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const double end_s = 12 * 3600;
+    const std::vector<CapacityStep> steps = RandomSteps(seed, 32, end_s);
+    const SimulatedJob job = JobOfWorkers(seed % 2 == 0 ? 32 : 12);
+    const SimulationResult oracle = RunPolicy("oracle", job, steps, end_s, seed);
+    EXPECT_EQ(oracle.revocations, 0U) << seed;
+    EXPECT_LE(oracle.samples, oracle.samples_ideal * (1 + 1e-12)) << seed;
+    for (const std::string_view name : {"reactive", "hold", "parcae", "standby"}) {
+      const SimulationResult result = RunPolicy(name, job, steps, end_s, seed);
+      EXPECT_LE(result.samples, oracle.samples * (1 + 1e-12)) << name << " " << seed;
+      EXPECT_GT(result.samples, 0) << name << " " << seed;
+    }
+  }
+}
+
+TEST(SimulationTest, TheSameSeedGivesTheSameRun) {
+  const std::vector<CapacityStep> steps = RandomSteps(5, 32, 36'000);
+  for (const std::string_view name : FleetPolicyNames()) {
+    SimulatedJob job = JobOfWorkers(16);
+    job.samples_wanted = 16 * 10 * 18'000;
+    job.deadline_s = 30'000;
+    const SimulationResult a = RunPolicy(name, job, steps, 36'000, 7);
+    const SimulationResult b = RunPolicy(name, job, steps, 36'000, 7);
+    ASSERT_EQ(a.points.size(), b.points.size()) << name;
+    for (size_t i = 0; i < a.points.size(); ++i) {
+      ASSERT_EQ(a.points[i].at_s, b.points[i].at_s) << name;
+      ASSERT_EQ(a.points[i].working, b.points[i].working) << name;
+      ASSERT_EQ(a.points[i].samples, b.points[i].samples) << name;
+    }
+    EXPECT_EQ(a.usd, b.usd) << name;
+  }
+}
+
+TEST(SimulationTest, TheDeadlineIsMetWhateverTheTrace) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Random random(seed);
+    SimulatedJob job = JobOfWorkers(12);
+    job.deadline_s = 3600 + random.Unit() * 20'000;
+    job.samples_wanted = (job.deadline_s - 400) * 120 * (0.3 + 0.7 * random.Unit());
+    const double end_s = 50'000;
+    const SimulationResult result =
+        RunPolicy("deadline", job, RandomSteps(seed, 24, end_s), end_s, seed);
+    EXPECT_TRUE(result.is_reached) << seed;
+    EXPECT_LE(result.seconds, job.deadline_s) << seed;
+  }
+}
+
+TEST(SimulationTest, OnARecordedTraceTheDeadlineSavesMoney) {
+  SimulatedJob job = JobOfWorkers(20);
+  job.samples_wanted = 3 * 3600 * 200;
+  job.deadline_s = 3 * 3600 * 1.3;
+  job.on_demand_usd_per_hour = 1 / 0.3;
+  const SimulationResult result = RunPolicy("deadline", job, RecordedSteps(660), 660 * kMinuteS);
+  EXPECT_TRUE(result.is_reached);
+  EXPECT_LE(result.seconds, job.deadline_s);
+  const double on_demand_usd = 20 * (3 + job.start_s / 3600) / 0.3;
+  EXPECT_LT(result.usd, 0.5 * on_demand_usd);
+}
+
+TEST(SimulationTest, WhatAPolicyLacksIsSaid) {
+  const auto error = [](std::string_view name, const SimulatedJob& job) {
+    return std::string(MakeFleetPolicy(name, job, {}).status().message());
+  };
+  SimulatedJob job = JobOfWorkers(2);
+  EXPECT_THAT(error("reactiv", job), HasSubstr("did you mean 'reactive'?"));
+  EXPECT_THAT(error("best", job), HasSubstr("there are reactive, hold"));
+  EXPECT_THAT(error("deadline", job), HasSubstr("needs a goal"));
+  job.samples_wanted = 20 * 3600;
+  job.deadline_s = 3600;
+  EXPECT_THAT(error("deadline", job), HasSubstr("can't promise 72000 samples within 1h 00m"));
+  job.on_demand_usd_per_hour = 0;
+  EXPECT_THAT(error("deadline", job), HasSubstr("needs a price on demand"));
+  job.samples_per_s = {0, 20, 10};
+  const auto policy = MakeFleetPolicy("reactive", job, {});
+  EXPECT_THAT(
+      std::string(Simulate(job, {}, 60, policy->get()).status().message()),
+      HasSubstr("never fall"));
+}
+
+TEST(SimulationTest, WhoGoesIsDrawnOnce) {
+  const std::vector<CapacityStep> steps = {{0, 3}, {10, 1}, {20, 2}};
+  const std::vector<SpotMachine> machines = MachinesOf(steps, 30, 4);
+  ASSERT_EQ(machines.size(), 4U);
+  EXPECT_EQ(std::ranges::count(machines, 10.0, &SpotMachine::end_s), 2);
+  EXPECT_EQ(machines.back().begin_s, 20);
+  EXPECT_EQ(MachinesOf(steps, 30, 4), machines);
+}
+
+}  // namespace
+}  // namespace ps::provisioner
