@@ -14,7 +14,7 @@ constexpr size_t kPlotPointsMax = 1000;
 constexpr double kPlotLeft = 84;
 constexpr double kPlotRight = 736;
 constexpr double kPanelHeight = 120;
-constexpr double kLegendWidth = 104;
+constexpr double kLegendWidth = 80;
 
 constexpr std::string_view kPlotStyle = R"(<style>
   .page { fill: #ffffff } .ink { fill: #1b1f24 } .soft { fill: #57606a } .axis { stroke: #d0d7de }

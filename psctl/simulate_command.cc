@@ -281,36 +281,33 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
 }
 
 std::string PlotJudgement(const Judgement& judgement) {
-  PlotPanel workers = {.title = "workers that take part", .lines = {}};
-  PlotPanel samples = {.title = "samples, of the ideal", .lines = {}};
+  PlotPanel workers = {.title = "machines: available (grey), workers that take part", .lines = {}};
+  PlotPanel samples = {.title = "samples behind the ideal", .lines = {}};
   double end_s = 0;
   char style = 'b';
   PlotLine available = {.style = 'a', .points = {}};
   for (const PolicyRuns& policy : judgement.policies) {
     const SimulationResult& run = policy.runs.front();
     PlotLine line = {.style = style, .points = {}};
-    PlotLine made = {.style = style, .points = {}};
+    PlotLine short_of = {.style = style, .points = {}};
     uint32_t before = 0;
     const bool is_first = available.points.empty();
     for (const auto& point : run.points) {
       line.points.emplace_back(point.at_s, before);
       line.points.emplace_back(point.at_s, point.working);
       before = point.working;
-      made.points.emplace_back(
-          point.at_s, run.samples_ideal > 0 ? point.samples / run.samples_ideal : 0);
+      short_of.points.emplace_back(point.at_s, point.samples_ideal - point.samples);
       if (is_first) {
         available.points.emplace_back(point.at_s, point.available);
       }
     }
     end_s = std::max(end_s, run.seconds);
     workers.lines.push_back(std::move(line));
-    samples.lines.push_back(std::move(made));
+    samples.lines.push_back(std::move(short_of));
     samples.legend.emplace_back(style, policy.name);
     style = style == 'h' ? 'b' : static_cast<char>(style + 1);
   }
-  workers.title = "machines: available (grey), workers that take part";
   workers.lines.insert(workers.lines.begin(), std::move(available));
-  samples.title = "samples";
   return DrawPlot("Policies on one trace", {workers, samples}, end_s, FormatDuration(end_s));
 }
 

@@ -258,7 +258,7 @@ class Simulation {
 
   void Note() {
     auto& points = result_.points;
-    points.push_back({now_s_, available(), working(), result_.samples});
+    points.push_back({now_s_, available(), working(), result_.samples, result_.samples_ideal});
   }
 
   const SimulatedJob& job_;

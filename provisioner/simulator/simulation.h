@@ -24,9 +24,10 @@ std::vector<SpotMachine> MachinesOf(
 /// The fleet's counts from one moment on.
 struct SimulationPoint {
   double at_s = 0;
-  uint32_t available = 0;  // spot machines that can be had
-  uint32_t working = 0;    // workers that take part
-  double samples = 0;      // so far
+  uint32_t available = 0;    // spot machines that can be had
+  uint32_t working = 0;      // workers that take part
+  double samples = 0;        // so far
+  double samples_ideal = 0;  // as SimulationResult has it
 };
 
 /// What a policy came to. Node-seconds: machines times seconds.
