@@ -24,6 +24,7 @@
 #include "psctl/plan_watch.h"
 #include "psctl/replay_report.h"
 #include "psctl/run_events.h"
+#include "psctl/runs_command.h"
 
 namespace ps::psctl {
 namespace {
@@ -279,6 +280,15 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
     return Fail(console, written);
   }
   console.out("plot          " + plot + "\n");
+  const std::string state = EndedRun(*run).state;
+  if (state == "failed" || state == "killed") {
+    return Fail(
+        console,
+        Status::Unavailable(fmt::format(
+            "the run ended before its trace did ({}); psctl status {} says why",
+            state,
+            run->root)));
+  }
   return kExitOk;
 }
 
