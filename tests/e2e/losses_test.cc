@@ -84,7 +84,8 @@ TEST_F(LossTest, WithoutWorkersTheRunWaitsSaysSoAndGoesOnWhenOneJoins) {
 
 // By a signal, by a file that an agent of the machine writes, by a person, and by the provider.
 TEST_F(LossTest, ANoticeToAWorkerOfAnotherLauncherIsADrain) {
-  job_.Set("train", R"({"epochs": 8})").Set("workers", R"([{"count": 2, "slowdown": 4}])");
+  // It does not end before everybody has been told.
+  job_.Set("train", R"({"epochs": 10000})").Set("workers", R"([{"count": 2, "slowdown": 4}])");
   TrainRun run(job_);
   ASSERT_TRUE(run.WaitForSamples(512).has_value());
   const std::string notice = folder_ / "notice";
@@ -120,8 +121,8 @@ TEST_F(LossTest, ANoticeToAWorkerOfAnotherLauncherIsADrain) {
     EXPECT_EQ((*worker)->Wait(), ProcessEnd{});
   }
   EXPECT_THAT(asking->Err(), HasSubstr("notice reason=\"Compute Engine preemption\""));
+  run.psctl().SignalGroup(SIGINT);
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectExactLedger();
   const double noticed = run.Summary()["revocations_noticed"].number();
   EXPECT_TRUE(noticed == 3 || noticed == 4) << noticed << "; the provider may be first";
   EXPECT_EQ(run.Summary()["steps_lost"].number(), 0);
