@@ -30,6 +30,9 @@ constexpr uint64_t kPauseMsMax = 1500;
 /// From one of several changes to another.
 constexpr uint64_t kSoonMsMax = 150;
 
+/// Of a notice after its worker's end: until the end is known, and until another one has the seat.
+constexpr uint64_t kLateNoticeMsMax = 2000;
+
 /// Shards and workers look for the coordinator for longer.
 constexpr uint64_t kRestartMsMax = 400;
 
@@ -142,12 +145,15 @@ void Faults::Begin() {
   Plan(scenario.job_pauses, &Faults::PauseJob);
   Plan(scenario.joint_changes, &Faults::ChangeTogether);
   Plan(scenario.scales_to_none, &Faults::ScaleToNone);
-  if (scenario.scales > 0) {
+  Plan(scenario.disasters, &Faults::KillAllWorkersAndAServer);
+  Plan(scenario.late_notices, &Faults::NoticeADeadOne);
+  if (scenario.scales + scenario.scales_at_checkpoint > 0) {
     world_.queue->After(scenario.disturbed_for, [this] { ScaleTo(world_.scenario->workers); });
   }
   armed_.servers_at_checkpoint = scenario.server_kills_at_checkpoint;
   armed_.servers_at_restore = scenario.server_kills_at_restore;
   armed_.at_return = scenario.faults_at_return;
+  armed_.scales_at_checkpoint = scenario.scales_at_checkpoint;
   armed_.at_join = scenario.faults_at_join;  // the first joins are the beginning
   world_.queue->After(scenario.disturbed_for, [this] { armed_ = {}; });
 }
@@ -324,6 +330,27 @@ void Faults::KillServerAndCoordinator() {
   Restart();
 }
 
+/// A zone is gone, and a server with it.
+void Faults::KillAllWorkersAndAServer() {
+  world_.fleet->ForEachAlive([this](Fleet::Process* process) { world_.fleet->Kill(process); });
+  KillServer();
+}
+
+/// Its machine says so late, or psctl asks for a worker that it still shows.
+void Faults::NoticeADeadOne() {
+  Fleet::Process* const process = world_.fleet->PickAlive();
+  if (process == nullptr || !process->seat) {
+    return;
+  }
+  world_.fleet->Kill(process);
+  const auto late = std::chrono::milliseconds(world_.random->Below(kLateNoticeMsMax));
+  world_.queue->After(late, [this, seat = *process->seat] {
+    const auto grace = static_cast<uint32_t>(world_.random->Below(kGraceMsMax));
+    const bool is_release = world_.scenario->is_replacing && world_.random->Chance(0.3);
+    world_.ask(proto::NoticeRequest{seat, grace, false, is_release});
+  });
+}
+
 /// The bit is in its own parts and chunks, or in the manifests.
 void Faults::DamageAndKillServer() {
   Servers::Process* const process = world_.servers->PickAlive();
@@ -448,6 +475,17 @@ Status Faults::CheckDisk(checkpoint::Operation operation, const std::string& dir
 }
 
 void Faults::OnServerMessage(int node, const proto::Message& message) {
+  if (armed_.scales_at_checkpoint > 0 &&
+      std::holds_alternative<proto::CheckpointRequest>(message)) {
+    --armed_.scales_at_checkpoint;
+    world_.queue->After({}, [this] {
+      if (world_.random->Chance(0.5)) {
+        ScaleServers();
+      } else {
+        ScaleTo(world_.random->Below(world_.scenario->workers + 3));
+      }
+    });
+  }
   if (armed_.servers_at_checkpoint > 0 &&
       std::holds_alternative<proto::CheckpointRequest>(message) &&
       world_.random->Chance(kArmedKindChance)) {

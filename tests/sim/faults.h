@@ -102,6 +102,7 @@ class Faults {
     uint32_t servers_at_restore = 0;
     uint32_t servers_later = 0;  // when there is a checkpoint
     uint32_t at_return = 0;
+    uint32_t scales_at_checkpoint = 0;
   };
 
   void Plan(uint32_t count, void (Faults::*fault)());
@@ -129,6 +130,8 @@ class Faults {
   void PauseJob();
   void ChangeTogether();
   void ScaleToNone();
+  void KillAllWorkersAndAServer();
+  void NoticeADeadOne();
   void OnServerMessage(int node, const proto::Message& message);
 
   void ArmKill() { ++armed_.kills; }

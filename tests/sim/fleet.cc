@@ -13,6 +13,23 @@ constexpr uint64_t kReportMsMax = 20;
 }  // namespace
 
 void Fleet::Start(std::optional<WorkerId> seat) {
+  const Scenario& scenario = *world_.scenario;
+  Process* const process = Launch(seat);
+  ++starts_;
+  if (scenario.failed_start_every > 0 && starts_ % scenario.failed_start_every == 0) {
+    world_.queue->After(kStartTime / 2, [this, process] {
+      if (!process->has_ended) {
+        process->has_ended = true;
+        ReportEnd(*process, "could not be started: no machine is free");
+      }
+    });
+  }
+  if (starts_ <= scenario.doubled_starts) {
+    Launch(seat);
+  }
+}
+
+Fleet::Process* Fleet::Launch(std::optional<WorkerId> seat) {
   const size_t number = processes_.size();
   processes_.push_back(std::make_unique<Process>());
   Process* const process = processes_.back().get();
@@ -25,6 +42,7 @@ void Fleet::Start(std::optional<WorkerId> seat) {
       Run(process);
     }
   });
+  return process;
 }
 
 void Fleet::Run(Process* process) {

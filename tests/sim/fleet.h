@@ -51,6 +51,7 @@ class Fleet {
       std::function<bool()> is_over)
       : world_(world), on_end_(std::move(on_end)), is_over_(std::move(is_over)) {}
 
+  /// Of one launch may come no process, or two.
   void Start(std::optional<WorkerId> seat);
   /// As the launcher does for a coordinator that replaces workers: what is left in the seat is
   /// killed, and nobody hears of its end.
@@ -65,10 +66,22 @@ class Fleet {
 
   /// One that is alive, or null.
   Process* PickAlive();
+
+  template <typename Visit>
+  void ForEachAlive(const Visit& visit) {
+    const size_t count = processes_.size();
+    for (size_t i = 0; i < count; ++i) {
+      if (processes_[i]->is_alive()) {
+        visit(processes_[i].get());
+      }
+    }
+  }
+
   /// The process behind a node, or null.
   Process* Find(int node);
 
  private:
+  Process* Launch(std::optional<WorkerId> seat);
   void Run(Process* process);
   void ReportEnd(const Process& process, const char* description);
   void Replace(const Process& process);
@@ -77,6 +90,7 @@ class Fleet {
   const std::function<void(const proto::ProcessEnd&)> on_end_;
   const std::function<bool()> is_over_;
   std::vector<std::unique_ptr<Process>> processes_;  // ever started
+  uint32_t starts_ = 0;                              // that were asked for
   std::map<int, Process*> by_node_;
 };
 

@@ -93,6 +93,13 @@ struct Scenario {
   // Instants of several of these: modes, servers, a pause; the coordinator ends in half of them.
   uint32_t joint_changes = 0;
   uint32_t scales_to_none = 0;  // no worker is wanted, the coordinator ends, and all are again
+
+  // What RandomScenario does not draw: tests of their own have these.
+  uint32_t failed_start_every = 0;    // of so many starts of workers one never runs; is_replacing
+  uint32_t doubled_starts = 0;        // of workers: the first ones are of two processes each
+  uint32_t disasters = 0;             // instants at which all workers and a server die
+  uint32_t scales_at_checkpoint = 0;  // of workers and of servers, while it is under way
+  uint32_t late_notices = 0;          // of workers that have just died
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, messages are late or repeated,
@@ -100,7 +107,8 @@ struct Scenario {
   bool is_gentle() const {
     return network.loss == 0 && kills == 0 && kills_at_message == 0 && multi_kills == 0 &&
            notices == 0 && partitions == 0 && hangs == 0 && pauses == 0 && faults_at_join == 0 &&
-           faults_at_leave == 0 && planned_faults == 0 && stops == 0 && !may_lose_servers();
+           faults_at_leave == 0 && planned_faults == 0 && stops == 0 && doubled_starts == 0 &&
+           late_notices == 0 && !may_lose_servers();
   }
 
   bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
@@ -113,7 +121,7 @@ struct Scenario {
   bool may_lose_servers() const {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
            server_stalls > 0 || server_multi_kills > 0 || server_kills_with_coordinator > 0 ||
-           server_kills_with_damage > 0;
+           server_kills_with_damage > 0 || disasters > 0;
   }
 
   LogDetail log_detail = LogDetail::kEvents;
@@ -178,6 +186,11 @@ void ForEachField(S& s, const Visit& visit) {
   visit("job_pauses", s.job_pauses);
   visit("joint_changes", s.joint_changes);
   visit("scales_to_none", s.scales_to_none);
+  visit("failed_start_every", s.failed_start_every);
+  visit("doubled_starts", s.doubled_starts);
+  visit("disasters", s.disasters);
+  visit("scales_at_checkpoint", s.scales_at_checkpoint);
+  visit("late_notices", s.late_notices);
   visit("disturbed_for", s.disturbed_for);
 }
 

@@ -249,8 +249,11 @@ TEST_F(WatcherTest, TellsOfADistantEndWhenItIsNear) {
 }
 
 TEST_F(WatcherTest, ADistantEndMayBeWithdrawn) {
-  const auto watcher = Watch(NoticeService::kAzure, "azure-withdrawn");
+  const auto azure = Watch(NoticeService::kAzure, "azure-withdrawn");
   EXPECT_TRUE(lines_.WaitFor("event=notice_withdrawn what=\"Azure event (Reboot)\""))
+      << lines_.text();
+  const auto ec2 = Watch(NoticeService::kEc2, "ec2-withdrawn");
+  EXPECT_TRUE(lines_.WaitFor("event=notice_withdrawn what=\"EC2 spot interruption (stop)\""))
       << lines_.text();
 }
 

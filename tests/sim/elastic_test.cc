@@ -1,0 +1,98 @@
+// What a launcher, a cloud and people may do to a fleet, one thing at a time.
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/sim/cluster.h"
+#include "tests/sim/expect_ok.h"
+
+namespace ps::sim {
+namespace {
+
+constexpr std::array kModes = {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp};
+
+/// A run whose coordinator asks for workers, and has checkpoints.
+Scenario Elastic(proto::Mode mode, uint64_t seed) {
+  Scenario scenario = Quiet(mode);
+  scenario.seed = seed;
+  scenario.train_samples = 400;
+  scenario.is_replacing = true;
+  scenario.checkpoint_every = std::chrono::milliseconds(200);
+  scenario.server_detect = std::chrono::milliseconds(2400);
+  scenario.disturbed_for = std::chrono::seconds(1);
+  return scenario;
+}
+
+TEST(ElasticTest, TheFleetFillsThoughEverySecondStartFails) {
+  for (const proto::Mode mode : kModes) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      Scenario scenario = Elastic(mode, seed);
+      scenario.failed_start_every = 2;
+      scenario.kills = 3;
+      scenario.scales = seed % 3;
+      scenario.restarts = seed % 2;
+      const Outcome outcome = Simulate(scenario);
+      EXPECT_GE(outcome.job.joins, 3U) << seed;
+      ExpectOk(scenario);
+    }
+  }
+}
+
+TEST(ElasticTest, OfTwoProcessesOfOneLaunchOneTrains) {
+  for (const proto::Mode mode : kModes) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      Scenario scenario = Elastic(mode, seed);
+      scenario.doubled_starts = 4;
+      scenario.kills = seed % 3;
+      scenario.has_few_seats = seed % 2 == 0;
+      scenario.restarts = seed % 2;
+      ExpectOk(scenario);
+    }
+  }
+}
+
+TEST(ElasticTest, AllWorkersAndAServerDieInOneInstant) {
+  for (const proto::Mode mode : kModes) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      Scenario scenario = Elastic(mode, seed);
+      scenario.is_replacing = seed % 2 == 0;
+      scenario.disasters = 2;
+      scenario.restarts = seed % 3 == 0 ? 1 : 0;
+      ExpectOk(scenario);
+    }
+  }
+}
+
+TEST(ElasticTest, TheFleetChangesWhileACheckpointIsWritten) {
+  for (const proto::Mode mode : kModes) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      Scenario scenario = Elastic(mode, seed);
+      scenario.scales_at_checkpoint = 4;
+      scenario.disk_delay_max = std::chrono::milliseconds(30);
+      const Outcome quiet = Simulate(scenario);
+      EXPECT_EQ(quiet.job.checkpoints.steps_undone, 0U) << seed;
+      EXPECT_EQ(quiet.job.steps_lost, 0U) << seed;
+      ExpectOk(scenario);
+      scenario.server_kills_at_checkpoint = 1;
+      scenario.kills = seed % 3;
+      scenario.restarts = seed % 2;
+      ExpectOk(scenario);
+    }
+  }
+}
+
+TEST(ElasticTest, ANoticeOfADeadWorkerTakesNobodyElse) {
+  for (const proto::Mode mode : kModes) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      Scenario scenario = Elastic(mode, seed);
+      scenario.is_replacing = seed % 2 == 0;
+      scenario.late_notices = 3;
+      scenario.restarts = seed % 2;
+      ExpectOk(scenario);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ps::sim
