@@ -1,6 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
 #include "tests/worker/data/data_files.h"
 #include "worker/data/image_files.h"
 
@@ -117,14 +122,46 @@ TEST_F(IdxTest, CountsMustAgree) {
   ExpectBad(IdxImages(2, 2, 3), IdxLabels(3, 2), "byte 4: 2 images, but ");
 }
 
-TEST_F(IdxTest, DamagedGzipIsNamed) {
-  folder_.WritePacked("whole.gz", IdxImages(700, 28, 28));
+/// Packed by gzip in one go.
+Bytes Packed(const DataFolder& folder, const Bytes& bytes) {
+  std::ifstream file(folder.WritePacked("packed", bytes), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(IdxTest, ReadsFilesThatWerePackedInPiecesAndPutTogether) {
+  const Bytes images = IdxImages(700, 28, 28);
+  Bytes packed;
+  for (const auto& [begin, end] : {std::pair{0, 9}, {9, 9}, {9, 300'000}, {300'000, 548'816}}) {
+    const Bytes piece = Packed(folder_, {images.begin() + begin, images.begin() + end});
+    packed.insert(packed.end(), piece.begin(), piece.end());
+  }
+  packed.insert(packed.end(), 5, 0);  // as of a tape's last block
   const std::string labels = folder_.Write("labels", IdxLabels(700, 10));
-  const std::string path = folder_.path() + "/whole.gz";
-  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
-  const Result<LabeledImages> cut = ReadIdx(path, labels, 0);
-  ASSERT_FALSE(cut.ok());
-  EXPECT_EQ(cut.status().code(), StatusCode::kCorruption);
+  const Result<LabeledImages> result = ReadIdx(folder_.Write("images.gz", packed), labels, 0);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(std::equal(result->pixels.begin(), result->pixels.end(), images.begin() + 16));
+}
+
+TEST_F(IdxTest, DamagedGzipIsNamedWhereverItIs) {
+  const Bytes whole = Packed(folder_, IdxImages(700, 28, 28));
+  const std::string labels = folder_.Write("labels", IdxLabels(700, 10));
+  const auto expect_damage = [&](const Bytes& packed, const std::string& what) {
+    const Result<LabeledImages> result = ReadIdx(folder_.Write("bad.gz", packed), labels, 0);
+    ASSERT_FALSE(result.ok()) << what;
+    EXPECT_EQ(result.status().code(), StatusCode::kCorruption) << what;
+    EXPECT_THAT(result.status().message(), HasSubstr(what)) << what;
+  };
+  for (const size_t size : {size_t{3}, size_t{11}, whole.size() / 2, whole.size() - 1}) {
+    expect_damage({whole.begin(), whole.begin() + static_cast<int64_t>(size)}, "bad.gz: byte ");
+  }
+  Bytes changed = whole;
+  changed[whole.size() - 6] ^= 1;
+  expect_damage(changed, "byte 548816: damaged gzip data: incorrect checksum");
+  for (size_t at = whole.size() - 60; at < whole.size() - 8; ++at) {
+    changed = whole;
+    changed[at] ^= 0x10;
+    expect_damage(changed, "bad.gz: byte ");
+  }
 }
 
 TEST_F(IdxTest, AMissingFileAndAFolderAreErrors) {
