@@ -17,6 +17,7 @@ namespace ps::worker {
 namespace {
 
 constexpr size_t kReadBytesMax = size_t{1} << 20;
+constexpr uint64_t kReserveBytesMax = uint64_t{256} << 20;
 constexpr size_t kInputBytes = size_t{1} << 17;
 constexpr std::array<uint8_t, 2> kGzipMagic = {0x1f, 0x8b};
 
@@ -168,6 +169,8 @@ Result<uint32_t> DataFile::ReadBigEndian32() {
 }
 
 Status DataFile::Append(uint64_t size_bytes, std::vector<uint8_t>* out) {
+  // Memory that is reserved and not written costs addresses alone.
+  out->reserve(out->size() + static_cast<size_t>(std::min(size_bytes, kReserveBytesMax)));
   uint64_t left = size_bytes;
   while (left > 0) {
     const auto part = static_cast<size_t>(std::min<uint64_t>(left, kReadBytesMax));

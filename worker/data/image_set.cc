@@ -153,18 +153,21 @@ std::vector<std::array<float, 256>> Normalisation(const LabeledImages& images) {
   const auto plane = static_cast<size_t>(images.shape.height * images.shape.width);
   std::vector<std::array<float, 256>> tables(channels);
   for (size_t c = 0; c < channels; ++c) {
-    std::array<uint64_t, 256> histogram{};
+    // Neighbours are often equal, and would wait for each other's counter.
+    std::array<std::array<uint64_t, 256>, 4> counters{};
     for (uint64_t i = 0; i < images.count(); ++i) {
       const uint8_t* pixels = images.pixels.data() + (i * channels + c) * plane;
       for (size_t p = 0; p < plane; ++p) {
-        ++histogram[pixels[p]];
+        ++counters[p % 4][pixels[p]];
       }
     }
     uint64_t sum = 0;
     uint64_t square_sum = 0;
     for (uint64_t byte = 0; byte < 256; ++byte) {
-      sum += histogram[byte] * byte;
-      square_sum += histogram[byte] * byte * byte;
+      const uint64_t times =
+          counters[0][byte] + counters[1][byte] + counters[2][byte] + counters[3][byte];
+      sum += times * byte;
+      square_sum += times * byte * byte;
     }
     const double count = static_cast<double>(images.count() * plane);
     const double mean = static_cast<double>(sum) / count;
