@@ -190,6 +190,20 @@ TEST(SimulationTest, OnARecordedTraceTheDeadlineSavesMoney) {
   EXPECT_LT(result.usd, 0.5 * on_demand_usd);
 }
 
+/// Beside ParcaeTest.OnTheWholeTraceChangesCostPipelinesSomePercent. A worker's process takes part
+/// 0.2 s after its start (docs/measurements/fleet.md), 30 s are a machine that starts from nothing.
+TEST(SimulationTest, OnTheWholeTraceChangesCostAParameterServerLittle) {
+  const auto below = [](std::string_view policy, double start_s) {
+    SimulatedJob job = JobOfWorkers(32);
+    job.start_s = start_s;
+    const SimulationResult result = RunPolicy(policy, job, RecordedSteps(683), 683 * kMinuteS);
+    return 100 * (1 - result.samples / result.samples_ideal);
+  };
+  EXPECT_NEAR(below("reactive", 0.2), 0.04, 0.02);
+  EXPECT_NEAR(below("reactive", 30), 0.57, 0.05);
+  EXPECT_NEAR(below("oracle", 30), 0.53, 0.05);
+}
+
 TEST(SimulationTest, WhatAPolicyLacksIsSaid) {
   const auto error = [](std::string_view name, const SimulatedJob& job) {
     return std::string(MakeFleetPolicy(name, job, {}).status().message());

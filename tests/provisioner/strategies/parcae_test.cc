@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -132,16 +133,18 @@ TEST(ParcaeTest, PlansWithTrueFuturesAreThePublishedOnes) {
   EXPECT_EQ(ShareOfPlans("resnet152", 40, 40), 1);
 }
 
-/// Samples of each minute, of the published plans with forecasts, at our costs.
-std::vector<double> ReplayPublished(const std::string& name) {
+/// Samples of each minute, of the published plans with "predict"ed futures or the "truth", at our
+/// costs.
+std::vector<double> ReplayPublished(
+    const std::string& name, const std::string& futures, int draws) {
   const ParcaeModel model = ModelOf(name);
-  ParcaeCosts costs(model, 200, 1);
+  ParcaeCosts costs(model, draws, 1);
   ParcaeState state;
   std::vector<double> samples;
   for (const auto& row : LoadCsv("tests/data/parcae/plans_" + name + ".csv")) {
     const ParcaeEvent event = {std::stoi(row.at("added")), std::stoi(row.at("removed"))};
     ParcaeStep step;
-    step.plan = {std::stoi(row.at("predict_pipelines")), std::stoi(row.at("predict_stages"))};
+    step.plan = {std::stoi(row.at(futures + "_pipelines")), std::stoi(row.at(futures + "_stages"))};
     for (const ParcaeCosts::Target& target : costs.From(state.machines, state.plan, event)) {
       step.cost_ms = target.plan == step.plan ? target.cost_ms : step.cost_ms;
     }
@@ -167,7 +170,7 @@ TEST(ParcaeTest, PublishedPlansCostWhatThePaperSays) {
 
   const size_t begins[] = {330, 90, 480, 600};
   for (const auto& row : rows) {
-    const std::vector<double> samples = ReplayPublished(row.model);
+    const std::vector<double> samples = ReplayPublished(row.model, "predict", 200);
     const auto plans = LoadCsv(std::string("tests/data/parcae/plans_") + row.model + ".csv");
     ASSERT_GE(samples.size(), 660U);
     for (size_t hour = 0; hour < 4; ++hour) {
@@ -184,6 +187,45 @@ TEST(ParcaeTest, PublishedPlansCostWhatThePaperSays) {
       EXPECT_NEAR(usd / sum / row.tokens * 1e6 / row.usd[hour], 1, row.off + 0.005)
           << row.model << " " << hour;
     }
+  }
+}
+
+/// Of the best plan that fits each minute's machines, if changes cost nothing.
+double IdealSamples(const std::string& name) {
+  const ParcaeModel model = ModelOf(name);
+  double samples = 0;
+  for (const auto& row : LoadCsv("tests/data/parcae/plans_" + name + ".csv")) {
+    const int machines =
+        std::stoi(row.at("nodes")) + std::stoi(row.at("added")) - std::stoi(row.at("removed"));
+    double best = 0;
+    for (const auto& [plan, samples_per_s] : model.samples_per_s) {
+      const bool is_allowed = std::ranges::count(model.stages, plan.stages) > 0 &&
+                              plan.pipelines >= model.pipelines_min;
+      best = is_allowed && plan.machines() <= machines ? std::max(best, samples_per_s) : best;
+    }
+    samples += best * kMinute;
+  }
+  return samples;
+}
+
+/// What a fleet that stops for every change loses on the whole trace: with its forecasts, and if it
+/// knew the future. docs/strategies.md sets a parameter server beside it.
+TEST(ParcaeTest, OnTheWholeTraceChangesCostPipelinesSomePercent) {
+  const struct {
+    const char* model;
+    double predict;  // percent below the ideal
+    double truth;
+  } rows[] = {
+      {"gpt-6.7b", 12.3, 7.2}, {"bert", 6.0, 2.7}, {"resnet152", 6.0, 2.8}, {"vgg19", 8.7, 4.8}};
+
+  for (const auto& row : rows) {
+    const double ideal = IdealSamples(row.model);
+    const auto below = [&](const char* futures) {
+      const std::vector<double> samples = ReplayPublished(row.model, futures, 40);
+      return 100 * (1 - std::accumulate(samples.begin(), samples.end(), 0.0) / ideal);
+    };
+    EXPECT_NEAR(below("predict"), row.predict, 0.15) << row.model;
+    EXPECT_NEAR(below("truth"), row.truth, 0.15) << row.model;
   }
 }
 
