@@ -30,6 +30,64 @@ constexpr std::string_view kPlotStyle = R"(<style>
 </style>
 )";
 
+constexpr double kTicksMax = 8;
+// The label at the end of the time.
+constexpr double kLastLabelWidth = 64;
+constexpr double kLetterWidth = 6.5;  // of what follows it
+
+/// Seconds between two ticks, and the unit that they are told in.
+struct TickStep {
+  double seconds = 0;
+  double unit_s = 0;
+  const char* unit = nullptr;
+};
+
+TickStep StepOf(double end_s) {
+  constexpr struct {
+    double unit_s;
+    const char* unit;
+    double counts[8];
+  } units[] = {
+      {1, "s", {1, 2, 5, 10, 15, 20, 30, 30}},
+      {60, "m", {1, 2, 5, 10, 15, 20, 30, 30}},
+      {3600, "h", {1, 2, 3, 4, 6, 8, 12, 12}}};
+
+  for (const auto& unit : units) {
+    for (const double count : unit.counts) {
+      if (end_s <= kTicksMax * count * unit.unit_s) {
+        return {count * unit.unit_s, unit.unit_s, unit.unit};
+      }
+    }
+  }
+  const double days = std::ceil(end_s / kTicksMax / 86400);
+  return {days * 86400, 86400, "d"};
+}
+
+/// Thin lines through the panel; the lowest one has their times below.
+void DrawTicks(const PlotTime& time, double top, bool is_lowest, std::string* svg) {
+  if (!(time.seconds > 0) || !std::isfinite(time.seconds)) {
+    return;
+  }
+  const TickStep step = StepOf(time.seconds);
+  const double last_width = kLastLabelWidth + kLetterWidth * static_cast<double>(time.of.size());
+  for (int i = 0; i * step.seconds < time.seconds; ++i) {
+    const double x = kPlotLeft + (kPlotRight - kPlotLeft) * (i * step.seconds / time.seconds);
+    *svg += fmt::format(
+        "<line class=\"axis\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\"/>\n",
+        x,
+        top,
+        top + kPanelHeight);
+    if (is_lowest && x < kPlotRight - last_width) {
+      *svg += fmt::format(
+          "<text class=\"soft\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}{}</text>\n",
+          x,
+          top + kPanelHeight + 20,
+          i * step.seconds / step.unit_s,
+          step.unit);
+    }
+  }
+}
+
 double LargestOf(const PlotPanel& panel) {
   double most = 0;
   for (const PlotLine& line : panel.lines) {
@@ -99,10 +157,7 @@ void DrawPanel(const PlotPanel& panel, double end, double top, std::string* svg)
 }  // namespace
 
 std::string DrawPlot(
-    std::string_view title,
-    const std::vector<PlotPanel>& panels,
-    double end,
-    std::string_view below) {
+    std::string_view title, const std::vector<PlotPanel>& panels, const PlotTime& time) {
   const double height = 96 + (kPanelHeight + 48) * static_cast<double>(panels.size());
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 760 {0}\" width=\"760\">\n{1}"
@@ -113,14 +168,16 @@ std::string DrawPlot(
       title);
   double top = 80;
   for (const PlotPanel& panel : panels) {
-    DrawPanel(panel, end > 0 ? end : 1, top, &svg);
+    DrawTicks(time, top, &panel == &panels.back(), &svg);
+    DrawPanel(panel, time.end > 0 ? time.end : 1, top, &svg);
     top += kPanelHeight + 48;
   }
   svg += fmt::format(
-      "<text class=\"soft\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n",
+      "<text class=\"soft\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}{}</text>\n",
       kPlotRight,
       top - 28,
-      below);
+      FormatDuration(time.seconds),
+      time.of);
   return svg + "</svg>\n";
 }
 

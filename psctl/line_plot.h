@@ -19,12 +19,15 @@ struct PlotPanel {
   std::vector<std::pair<char, std::string>> legend = {};  // style, name; empty: none
 };
 
-/// Panels share the time from 0 to `end`; each begins at 0 and ends at its largest value. `below`:
-/// what the end of the time is called.
+/// The time that all panels share.
+struct PlotTime {
+  double end = 0;       // of the points; they begin at 0
+  double seconds = 0;   // that stands for on the axis
+  std::string of = {};  // what follows the last label, " of the trace"
+};
+
+/// Each panel begins at 0 and ends at its largest value.
 std::string DrawPlot(
-    std::string_view title,
-    const std::vector<PlotPanel>& panels,
-    double end,
-    std::string_view below);
+    std::string_view title, const std::vector<PlotPanel>& panels, const PlotTime& time);
 
 }  // namespace ps::psctl

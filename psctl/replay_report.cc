@@ -136,8 +136,9 @@ std::string PlotReplay(const ReplayReport& report) {
   return DrawPlot(
       fmt::format("A replay at {:g} times the speed", report.speedup),
       panels,
-      report.points.empty() ? 0 : report.points.back().at_s,
-      FormatDuration(report.seconds * report.speedup) + " of the trace");
+      {.end = report.points.empty() ? 0 : report.points.back().at_s,
+       .seconds = report.seconds * report.speedup,
+       .of = " of the trace"});
 }
 
 }  // namespace ps::psctl

@@ -308,7 +308,7 @@ std::string PlotJudgement(const Judgement& judgement) {
     style = style == 'h' ? 'b' : static_cast<char>(style + 1);
   }
   workers.lines.insert(workers.lines.begin(), std::move(available));
-  return DrawPlot("Policies on one trace", {workers, samples}, end_s, FormatDuration(end_s));
+  return DrawPlot("Policies on one trace", {workers, samples}, {.end = end_s, .seconds = end_s});
 }
 
 }  // namespace

@@ -53,7 +53,9 @@ TEST_F(SimulateCommandTest, PoliciesAreComparedOnARecordedTrace) {
           HasSubstr("\nstandby"),
           HasSubstr("\noracle"),
           Not(HasSubstr("\ndeadline"))));
-  EXPECT_THAT(ReadAll(plot), AllOf(HasSubstr(">oracle</text>"), HasSubstr("</svg>\n")));
+  EXPECT_THAT(
+      ReadAll(plot),
+      AllOf(HasSubstr(">oracle</text>"), HasSubstr(">10h</text>"), HasSubstr("</svg>\n")));
 }
 
 TEST_F(SimulateCommandTest, AGoalIsMetByItsDeadline) {
