@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "ps/base/text.h"
 #include "psctl/job_parts.h"
 #include "psctl/tables.h"
@@ -56,8 +58,10 @@ int RunModel(const ModelCommand& command, const Console& console) {
   }
   const int64_t parameters = parts->model.parameter_count();
   const int64_t samples = config->train.minibatch;
-  // Parameters, and gradients: of async with overlap two of them.
-  const int64_t copies = config->train.overlap ? 3 : 2;
+  const int64_t micro = config->train.micro_batch;
+  const int64_t at_once = micro > 0 ? std::min(micro, samples) : samples;
+  // Parameters, and gradients: of async with overlap two of them; of a piece of a minibatch.
+  const int64_t copies = (config->train.overlap ? 3 : 2) + (at_once < samples ? 1 : 0);
   // Backward computes two products for each of forward.
   constexpr int64_t kPasses = 3;
   console.out(
@@ -76,10 +80,10 @@ int RunModel(const ModelCommand& command, const Console& console) {
            {"a worker's memory",
             fmt::format(
                 "about {}: {} of parameters and gradients, {} of activations at {} samples",
-                ByteText(copies * parameters + activations * samples),
+                ByteText(copies * parameters + activations * at_once),
                 ByteText(copies * parameters),
-                ByteText(activations * samples),
-                samples)}}));
+                ByteText(activations * at_once),
+                at_once)}}));
   return kExitOk;
 }
 

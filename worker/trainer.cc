@@ -86,7 +86,9 @@ class BackendTrainer final : public Trainer {
         network_->TrainStep(
             parameters_,
             {memory.images, memory.labels},
-            {.step = dropout_step, .clip_norm = config_.optimizer.clip_norm},
+            {.step = dropout_step,
+             .clip_norm = config_.optimizer.clip_norm,
+             .micro_batch = config_.train.micro_batch},
             gradients_,
             ready));
     return client::ComputeResult{loss.loss_sum, static_cast<uint64_t>(loss.correct), 0};

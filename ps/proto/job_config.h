@@ -138,6 +138,7 @@ struct TrainConfig {
   Mode mode = Mode::kAsync;
   uint32_t staleness_max = 3;  // ssp: how many steps the fastest may lead the slowest
   uint32_t minibatch = 64;     // reference minibatch: lr belongs to it; workers may differ
+  uint32_t micro_batch = 0;    // worker: samples computed at a time; 0 = the minibatch
   uint32_t lease_steps = 8;    // async, ssp: minibatches per lease
   bool overlap = true;         // async: compute the next step while this one travels
   uint32_t evaluate_every_epochs = 1;

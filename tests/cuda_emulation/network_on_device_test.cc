@@ -113,6 +113,20 @@ TEST(NetworkOnDeviceTest, TheNormIsClippedOnTheDevice) {
   }
 }
 
+TEST(NetworkOnDeviceTest, PiecesAreAddedUpOnTheDevice) {
+  const auto cpu = kernels::MakeCpuBackend();
+  const auto cuda = MakeEmulated();
+  const proto::ModelConfig config = ConfigOf({Conv2d(3, 3), Relu(), Flatten(), Linear(2)});
+  NetworkRig expected(cpu.get(), config, {1, 4, 4}, 5, 2);
+  NetworkRig found(cuda.get(), config, {1, 4, 4}, 5, 2);
+  ASSERT_TRUE(expected.Step().ok());
+  ASSERT_TRUE(found.Step({.step = 1, .micro_batch = 2}).ok());
+  for (size_t i = 0; i < expected.gradients.size(); ++i) {
+    EXPECT_THAT(
+        found.gradients[i], testing::Pointwise(testing::FloatNear(1e-5F), expected.gradients[i]));
+  }
+}
+
 TEST(NetworkOnDeviceTest, APartOfTheParametersCanBeUploadedAlone) {
   const auto cuda = MakeEmulated();
   NetworkRig rig(cuda.get(), ConfigOf({Flatten(), Linear(3)}), {1, 2, 2}, 2, 3);

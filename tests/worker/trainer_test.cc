@@ -27,11 +27,12 @@ struct TakenStep {
   }
 };
 
-TakenStep TakeStep(const DataFolder& folder, float clip_norm) {
+TakenStep TakeStep(const DataFolder& folder, float clip_norm, uint32_t micro_batch = 0) {
   proto::JobConfig config;
   config.data.directory = folder.path();
   config.model.layers = {Flatten(), Linear(3)};
   config.optimizer.clip_norm = clip_norm;
+  config.train.micro_batch = micro_batch;
   const Result<std::unique_ptr<Trainer>> trainer = Trainer::Make(config, kernels::MakeCpuBackend());
   PS_CHECK(trainer.ok()) << trainer.status();
   const int64_t elements = proto::TensorLayout((*trainer)->TensorElements()).element_count();
@@ -61,6 +62,18 @@ TEST(TrainerTest, ClipNormScalesTheWholeGradient) {
     EXPECT_NEAR(clipped.gradient[i], whole.gradient[i] / 4, 1e-5) << i;
   }
   EXPECT_EQ(TakeStep(folder, static_cast<float>(whole.norm() * 2)).gradient, whole.gradient);
+}
+
+TEST(TrainerTest, AMinibatchInPiecesHasTheGradientOfTheWhole) {
+  const DataFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  const TakenStep whole = TakeStep(folder, 0);
+  const TakenStep pieces = TakeStep(folder, 0, 3);
+  EXPECT_EQ(pieces.ready_count, 2);
+  EXPECT_NE(pieces.gradient, whole.gradient) << "rounded otherwise, so it was in pieces";
+  for (size_t i = 0; i < whole.gradient.size(); ++i) {
+    EXPECT_NEAR(pieces.gradient[i], whole.gradient[i], 1e-6) << i;
+  }
 }
 
 TEST(TrainerTest, AGptLearnsARepeatedTextFromItsFile) {

@@ -159,6 +159,11 @@ class BackendNetwork final : public Network {
     PS_TRY(loss_.Reserve(backend_, 1));
     PS_TRY(norms_.Reserve(backend_, model_.tensors.size()));
     PS_TRY(MakeLayers());
+    std::vector<int64_t> elements;
+    for (const TensorSpec& tensor : model_.tensors) {
+      elements.push_back(tensor.element_count());
+    }
+    layout_ = proto::TensorLayout(elements);
     return has_copies() ? MakeCopies() : Status::Ok();
   }
 
@@ -183,34 +188,63 @@ class BackendNetwork final : public Network {
       Gradients gradients,
       const GradientReady& ready) override {
     PS_TRY(CheckSizes("gradients", gradients, model_.tensors));
-    PS_TRY(Prepare(parameters, batch, true));
-    const bool is_clipped = options.clip_norm > 0;
+    const int64_t n = SamplesOf(batch);
+    const int64_t micro = options.micro_batch > 0 ? std::min(options.micro_batch, n) : n;
+    PS_TRY(Prepare(parameters, batch, micro, true));
     const Gradients computed = has_copies() ? Gradients(gradient_spans_) : gradients;
+    if (micro < n) {
+      PS_TRY(ReservePieces());
+    }
     sources_.assign(computed.begin(), computed.end());
     gradient_return_->Begin(sources_, gradients, &ready);
-    Pass pass = MakePass(parameters, batch);
-    pass.training = true;
-    pass.step = options.step;
-    pass.gradients = computed;
-    pass.on_gradients = [&](uint32_t first_tensor, uint32_t count) {
-      if (!is_clipped) {
-        gradient_return_->Send(first_tensor, count);
+    const int64_t labelled = LabelledOf(batch);
+    double loss_sum = 0;
+    int64_t correct = 0;
+    for (int64_t begin = 0; begin < n; begin += micro) {
+      const Batch piece = PieceOf(batch, begin, std::min(n, begin + micro));
+      const bool is_last = begin + micro >= n;
+      const bool is_first = begin == 0;
+      if (SamplesOf(piece) < micro) {
+        PS_TRY(Reserve(SamplesOf(piece), true));
       }
-    };
-    const float* images = images_.Upload(compute_.get(), batch.images);
-    const kernels::LossResult* loss = Forward(pass, images, batch, logit_gradient_->floats());
-    layers_->Backward(pass, images, logit_gradient_->floats(), nullptr);
-    if (is_clipped) {
-      PS_TRY(Clip(computed, options.clip_norm));
-      gradient_return_->Send(0, static_cast<uint32_t>(computed.size()));
+      Pass pass = MakePass(parameters, piece);
+      pass.training = true;
+      pass.step = options.step + static_cast<uint64_t>(begin);
+      pass.gradients = is_first ? computed : Gradients(piece_spans_);
+      // Of the mean over all labels.
+      const float weight =
+          labelled > 0 ? static_cast<float>(
+                             static_cast<double>(LabelledOf(piece)) / static_cast<double>(labelled))
+                       : 0;
+      pass.on_gradients = [&](uint32_t first_tensor, uint32_t count) {
+        if (!(is_first && is_last)) {
+          AddUp(pass.gradients, computed, weight, first_tensor, count);
+        }
+        if (is_last && options.clip_norm <= 0) {
+          gradient_return_->Send(first_tensor, count);
+        }
+      };
+      const float* images = images_.Upload(compute_.get(), piece.images);
+      const kernels::LossResult* loss = Forward(pass, images, piece, logit_gradient_->floats());
+      layers_->Backward(pass, images, logit_gradient_->floats(), nullptr);
+      if (is_last && options.clip_norm > 0) {
+        PS_TRY(Clip(computed, options.clip_norm));
+        gradient_return_->Send(0, static_cast<uint32_t>(computed.size()));
+      }
+      if (is_last) {
+        PS_TRY(gradient_return_->Finish());
+        PS_TRY(Settle());
+      } else {
+        PS_TRY(compute_->Synchronize());
+      }
+      loss_sum += loss->loss_sum;
+      correct += loss->correct;
     }
-    PS_TRY(gradient_return_->Finish());
-    PS_TRY(Settle());
-    return LossOf(*loss, pass.n, LabelledOf(batch));
+    return LossOf({loss_sum, correct}, n, labelled);
   }
 
   Result<BatchLoss> Evaluate(Parameters parameters, const Batch& batch) override {
-    PS_TRY(Prepare(parameters, batch, false));
+    PS_TRY(Prepare(parameters, batch, SamplesOf(batch), false));
     const Pass pass = MakePass(parameters, batch);
     const float* images = images_.Upload(compute_.get(), batch.images);
     const kernels::LossResult* loss = Forward(pass, images, batch, nullptr);
@@ -221,6 +255,41 @@ class BackendNetwork final : public Network {
  private:
   int64_t SamplesOf(const Batch& batch) const {
     return static_cast<int64_t>(batch.labels.size()) / model_.labels;
+  }
+
+  Batch PieceOf(const Batch& batch, int64_t begin, int64_t end) const {
+    const auto elements = static_cast<size_t>(model_.input.element_count());
+    const auto labels = static_cast<size_t>(model_.labels);
+    const auto from = static_cast<size_t>(begin);
+    const auto count = static_cast<size_t>(end - begin);
+    return {
+        batch.images.subspan(from * elements, count * elements),
+        batch.labels.subspan(from * labels, count * labels)};
+  }
+
+  /// Memory for the gradients of all pieces but the first, which has that of the sum.
+  Status ReservePieces() {
+    if (pieces_ != nullptr) {
+      return Status::Ok();
+    }
+    const size_t size_bytes = static_cast<size_t>(layout_.element_count()) * sizeof(float);
+    PS_ASSIGN(pieces_, backend_->AllocateDevice(size_bytes));
+    for (size_t i = 0; i < model_.tensors.size(); ++i) {
+      const auto size = static_cast<size_t>(model_.tensors[i].element_count());
+      piece_spans_.emplace_back(pieces_->floats() + layout_.OffsetOf(i), size);
+    }
+    return Status::Ok();
+  }
+
+  /// Adds the weighted gradients of a piece to the sum; the first one is the sum.
+  void AddUp(Gradients piece, Gradients sum, float weight, uint32_t first_tensor, uint32_t count) {
+    for (size_t i = first_tensor; i < first_tensor + size_t{count}; ++i) {
+      const auto size = static_cast<int64_t>(sum[i].size());
+      compute_->Scale(weight, piece[i].data(), size);
+      if (piece[i].data() != sum[i].data()) {
+        compute_->Add(sum[i].data(), piece[i].data(), sum[i].data(), size);
+      }
+    }
   }
 
   Status MakeLayers() {
@@ -237,27 +306,21 @@ class BackendNetwork final : public Network {
 
   /// The device's own parameters and gradients.
   Status MakeCopies() {
-    std::vector<int64_t> elements;
-    for (const TensorSpec& tensor : model_.tensors) {
-      elements.push_back(tensor.element_count());
-    }
-    layout_ = proto::TensorLayout(elements);
     const size_t size_bytes = static_cast<size_t>(layout_.element_count()) * sizeof(float);
     PS_ASSIGN(parameters_, backend_->AllocateDevice(size_bytes));
     PS_ASSIGN(gradients_, backend_->AllocateDevice(size_bytes));
-    for (size_t i = 0; i < elements.size(); ++i) {
-      const auto size = static_cast<size_t>(elements[i]);
+    for (size_t i = 0; i < model_.tensors.size(); ++i) {
+      const auto size = static_cast<size_t>(model_.tensors[i].element_count());
       parameter_spans_.emplace_back(parameters_->floats() + layout_.OffsetOf(i), size);
       gradient_spans_.emplace_back(gradients_->floats() + layout_.OffsetOf(i), size);
     }
     return Status::Ok();
   }
 
-  /// Checks the arguments and has what batches of this size need.
-  Status Prepare(Parameters parameters, const Batch& batch, bool training) {
+  /// Checks the arguments and has what n samples at a time need.
+  Status Prepare(Parameters parameters, const Batch& batch, int64_t n, bool training) {
     PS_TRY(CheckSizes("parameters", parameters, model_.tensors));
-    const int64_t n = SamplesOf(batch);
-    PS_TRY(CheckBatch(model_, batch, n));
+    PS_TRY(CheckBatch(model_, batch, SamplesOf(batch)));
     Status status = Reserve(n, training);
     return status.code() == StatusCode::kInvalidArgument ? TooLarge(n, training, status) : status;
   }
@@ -364,8 +427,10 @@ class BackendNetwork final : public Network {
   DeviceCopy images_;
   DeviceCopy labels_;
   std::unique_ptr<Memory> logit_gradient_;
-  // With copies.
   proto::TensorLayout layout_;
+  std::unique_ptr<Memory> pieces_;  // of steps in pieces
+  std::vector<std::span<float>> piece_spans_;
+  // With copies.
   std::unique_ptr<Memory> parameters_;
   std::unique_ptr<Memory> gradients_;
   std::vector<std::span<const float>> parameter_spans_;

@@ -44,6 +44,9 @@ class Network {
     /// is at most this; then none is ready before all are. A norm that is not finite is left as it
     /// is: the server rejects such a push by itself.
     float clip_norm = 0;
+    /// Above 0: at most so many samples are computed at a time, and the gradients of such pieces
+    /// are added up. Batch norm sees a piece at a time, and what it observes is their mean.
+    int64_t micro_batch = 0;
   };
 
   /// `backend` outlives the network. Errors: as of the backend; kUnsupported when it lacks an op.

@@ -249,6 +249,51 @@ TEST(NetworkTest, ClippingScalesOnlyWhatIsTooLongAndOnlyGradients) {
   EXPECT_EQ(rig.gradients[2], whole[2]);  // the observed mean
 }
 
+/// Layers that see a sample at a time, so that pieces make no difference.
+Layers WithoutBatchNorm() {
+  return {
+      Conv2d(4, 3), Gelu(), Residual({Conv2d(4, 3), Relu()}, {}), MaxPool(2), Flatten(), Linear(3)};
+}
+
+void ExpectNear(const NetworkRig& found, const NetworkRig& expected, float off) {
+  for (size_t i = 0; i < expected.gradients.size(); ++i) {
+    EXPECT_THAT(
+        found.gradients[i], testing::Pointwise(testing::FloatNear(off), expected.gradients[i]))
+        << expected.model.tensors[i].name;
+  }
+}
+
+TEST(NetworkTest, PiecesOfAMinibatchMakeItsGradient) {
+  Rig whole(WithoutBatchNorm(), {2, 6, 6}, 7, 3);
+  const BatchLoss loss = whole.Step().value();
+  for (const int64_t micro : {1, 2, 3, 6, 7, 100}) {
+    Rig rig(WithoutBatchNorm(), {2, 6, 6}, 7, 3);
+    std::vector<uint32_t> order;
+    const Result<BatchLoss> found = rig.Step(
+        {.step = 1, .micro_batch = micro}, [&](uint32_t tensor) { order.push_back(tensor); });
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_NEAR(found->loss_sum, loss.loss_sum, 1e-5) << micro;
+    EXPECT_EQ(found->correct, loss.correct) << micro;
+    EXPECT_EQ(found->samples, 7) << micro;
+    ExpectNear(rig, whole, 1e-6F);
+    EXPECT_EQ(order.size(), rig.gradients.size());
+    EXPECT_TRUE(std::ranges::is_sorted(order, std::greater<>())) << "each once, the last first";
+    // The next step is another size, and the same again.
+    ASSERT_TRUE(rig.Step().ok());
+    EXPECT_EQ(rig.gradients, whole.gradients);
+    ASSERT_TRUE(rig.Step({.step = 1, .clip_norm = 1e-3F, .micro_batch = micro}).ok());
+    EXPECT_NEAR(NormOf(rig), 1e-3, 1e-8) << "the whole is clipped, not each piece";
+  }
+}
+
+/// Normalised by itself, observed as a mean; dropout's masks are those of other samples.
+TEST(NetworkTest, BatchNormSeesAPieceAtATime) {
+  Rig rig({BatchNorm(), Flatten(), Dropout(0.5F), Linear(2)}, {1, 2, 2}, 4, 2);
+  ASSERT_TRUE(rig.Step({.step = 1, .micro_batch = 2}).ok());
+  const double sum = std::accumulate(rig.images.begin(), rig.images.end(), 0.0);
+  EXPECT_NEAR(rig.gradients[2][0], sum / 16, 1e-6);  // the observed mean
+}
+
 TEST(NetworkTest, ANormThatIsNotFiniteIsLeftToTheServer) {
   Rig rig({Flatten(), Linear(2)}, {1, 2, 2}, 2, 2);
   rig.images[0] = std::numeric_limits<float>::infinity();

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "kernels/cpu/threads.h"
 #include "ps/base/random.h"
 #include "tests/worker/model/model_builder.h"
+#include "tests/worker/model/network_rig.h"
 #include "worker/model/model.h"
 #include "worker/model/model_cost.h"
 #include "worker/model/network.h"
@@ -222,6 +224,24 @@ TEST(SequenceModelTest, ATokenOrALabelOutOfRangeIsRefused) {
       HasSubstr("label 11 of 11 classes"));
   rig.labels.pop_back();
   EXPECT_FALSE(rig.network->Evaluate(p, {rig.tokens, rig.labels}).ok());
+}
+
+/// The loss is the mean over the tokens that have one.
+TEST(SequenceModelTest, PiecesOfAMinibatchWeighByTheirLabels) {
+  const auto cpu = kernels::MakeCpuBackend();
+  NetworkRig whole(cpu.get(), Named("bert"), kText, 3, kVocabulary);
+  std::fill(whole.labels.begin() + 1, whole.labels.begin() + 10, kNoLabel);
+  NetworkRig pieces(cpu.get(), Named("bert"), kText, 3, kVocabulary);
+  pieces.labels = whole.labels;
+  const BatchLoss loss = whole.Step().value();
+  const Result<BatchLoss> found = pieces.Step({.step = 1, .micro_batch = 1});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_NEAR(found->loss_sum, loss.loss_sum, 1e-5);
+  for (size_t i = 0; i < whole.gradients.size(); ++i) {
+    EXPECT_THAT(
+        pieces.gradients[i], testing::Pointwise(testing::FloatNear(1e-6F), whole.gradients[i]))
+        << whole.model.tensors[i].name;
+  }
 }
 
 }  // namespace
