@@ -246,6 +246,9 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   if (parser.simulate->parsed()) {
     SimulateCommand& command = parser.simulate_command;
     PS_ASSIGN(command.start_s, ParseDuration("--start-up", parser.simulate_start_up));
+    if (!parser.simulate_detect.empty()) {
+      PS_ASSIGN(command.detect_s, ParseDuration("--detect", parser.simulate_detect));
+    }
     if (!parser.simulate_within.empty()) {
       PS_ASSIGN(command.within_s, ParseDuration("--within", parser.simulate_within));
     }

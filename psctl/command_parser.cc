@@ -298,6 +298,9 @@ void CommandParser::AddSimulate() {
   simulate->add_option(
       "--workers", command.workers, "At most; the most machines of the trace if absent");
   simulate->add_option("--start-up", simulate_start_up, "Until a machine's worker takes part; 2m");
+  simulate->add_option(
+      "--detect", simulate_detect, "Until another one has a revoked worker's seat; at once");
+  simulate->add_flag("--notice", command.has_notice, "Revocations are announced: no step is lost");
   simulate->add_option("--samples", command.samples, "To train; to the trace's end if absent");
   simulate->add_option("--within", simulate_within, "Deadline of --samples, as in 6h");
   simulate->add_option("--spot-usd", command.spot_usd, "Price of an hour; the catalog's or job's");

@@ -83,6 +83,7 @@ struct CommandParser {
   CLI::App* simulate = nullptr;
   SimulateCommand simulate_command;
   std::string simulate_start_up = "2m";
+  std::string simulate_detect;
   std::string simulate_within;
   CLI::App* profile = nullptr;
   ProfileCommand profile_command;

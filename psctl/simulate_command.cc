@@ -24,6 +24,8 @@ namespace {
 using provisioner::SimulatedJob;
 using provisioner::SimulationResult;
 
+// From a notice to the worker's free seat, as measured: docs/measurements/fleet.md.
+constexpr double kLeaveS = 0.02;
 constexpr uint32_t kSeedsMax = 1000;
 constexpr size_t kSimulatedBytesMax = size_t{64} << 20;
 
@@ -136,6 +138,8 @@ Result<SimulatedJob> JobOf(const SimulateCommand& command, uint32_t workers) {
       command.profile_path.empty() ? UseJob(command, workers, &job)
                                    : UseProfile(command, workers, &job));
   job.start_s = command.start_s;
+  job.detect_s = command.has_notice ? 0 : command.detect_s;
+  job.lost_s = command.has_notice ? std::min(kLeaveS, job.lost_s) : job.lost_s;
   job.samples_wanted = command.samples;
   job.deadline_s = command.within_s;
   job.spot_usd_per_hour = command.spot_usd > 0 ? command.spot_usd : job.spot_usd_per_hour;

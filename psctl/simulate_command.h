@@ -22,9 +22,11 @@ struct SimulateCommand {
   std::string servers;   // TYPE=N, with a profile
   uint32_t workers = 0;  // at most; 0: the most machines of the trace
   double start_s = 120;
-  double samples = 0;   // the goal; 0: to the end of the trace
-  double within_s = 0;  // the goal's deadline; 0: none
-  double spot_usd = 0;  // of a machine in an hour; 0: the catalog's, or the job's
+  double detect_s = 0;      // until the seat of a revoked worker is given to another one
+  bool has_notice = false;  // of revocations: workers hand in what they have
+  double samples = 0;       // the goal; 0: to the end of the trace
+  double within_s = 0;      // the goal's deadline; 0: none
+  double spot_usd = 0;      // of a machine in an hour; 0: the catalog's, or the job's
   double on_demand_usd = 0;
   uint32_t seeds = 1;
   std::string plot_path;  // empty: none

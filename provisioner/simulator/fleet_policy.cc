@@ -107,7 +107,7 @@ DeadlineJob DeadlineOf(const SimulatedJob& job) {
   return {
       .deadline_s = job.deadline_s,
       .work_s = job.samples_wanted / job.samples_per_s.back(),
-      .changeover_s = job.start_s + job.lost_s,
+      .changeover_s = job.start_s + job.lost_s + job.detect_s,
       .interval_s = job.interval_s};
 }
 

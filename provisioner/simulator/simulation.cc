@@ -17,7 +17,15 @@ namespace {
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
 /// What happens at one moment, in this order: who leaves by plan does so before machines go.
-enum class EventKind : unsigned char { kReady, kUnwanted, kGone, kAppears, kWanted, kInterval };
+enum class EventKind : unsigned char {
+  kReady,
+  kUnwanted,
+  kGone,
+  kAppears,
+  kWanted,
+  kNoticed,
+  kInterval
+};
 
 struct Event {
   double at_s = 0;
@@ -176,6 +184,9 @@ class Simulation {
       case EventKind::kGone:
         Revoke(event.machine);
         return true;
+      case EventKind::kNoticed:
+        --unnoticed_;
+        return true;
       case EventKind::kInterval:
         counts_.push_back(available());
         is_interval_ = true;
@@ -198,6 +209,10 @@ class Simulation {
     launch_of_[machine] = 0;
     ++result_.revocations;
     if (ready_s < kForever) {
+      if (job_.detect_s > 0) {
+        ++unnoticed_;
+        Add({now_s_ + job_.detect_s, EventKind::kNoticed, machine});
+      }
       const double lost_s = std::min(job_.lost_s, now_s_ - ready_s);
       result_.samples = std::max(0.0, result_.samples - rate * lost_s);
       result_.lost_node_s += share * lost_s;
@@ -231,8 +246,8 @@ class Simulation {
          .is_interval = is_interval_,
          .counts = counts_,
          .available = available(),
-         .spot = spot_.size(),
-         .spot_working = spot_.ready(),
+         .spot = spot_.size() + unnoticed_,
+         .spot_working = spot_.ready() + unnoticed_,
          .on_demand = on_demand_.size(),
          .samples = result_.samples});
     is_interval_ = false;
@@ -245,7 +260,7 @@ class Simulation {
     while (spot_.size() > wish.spot) {
       DropSpot(spot_.MachineOf(spot_.newest()));
     }
-    while (spot_.size() < wish.spot) {
+    while (spot_.size() + unnoticed_ < wish.spot) {
       StartSpot(*free_.begin());
     }
     while (on_demand_.size() > wish.on_demand) {
@@ -271,6 +286,7 @@ class Simulation {
   std::vector<uint64_t> launch_of_;  // by machine; 0: not held
   HeldMachines spot_;
   HeldMachines on_demand_;
+  uint32_t unnoticed_ = 0;  // workers that are gone, whose seats are still theirs
   uint64_t launches_ = 0;
   std::vector<uint32_t> counts_;
   bool is_interval_ = false;
@@ -290,8 +306,9 @@ Status CheckJob(const SimulatedJob& job, double end_s) {
         "a simulation needs the samples/s of 0, 1, ... workers, which begin with 0 and never fall");
   }
   if (!(job.interval_s > 0) || !IsNumber(job.interval_s) || !IsNumber(job.start_s) ||
-      !IsNumber(job.lost_s) || !IsNumber(job.samples_wanted) || !IsNumber(job.deadline_s) ||
-      !IsNumber(job.spot_usd_per_hour) || !IsNumber(job.on_demand_usd_per_hour)) {
+      !IsNumber(job.lost_s) || !IsNumber(job.detect_s) || !IsNumber(job.samples_wanted) ||
+      !IsNumber(job.deadline_s) || !IsNumber(job.spot_usd_per_hour) ||
+      !IsNumber(job.on_demand_usd_per_hour)) {
     return Status::InvalidArgument("times, samples and prices of a simulation are 0 or more");
   }
   if (!(end_s > 0) || !std::isfinite(end_s)) {

@@ -68,6 +68,19 @@ TEST_F(SimulateCommandTest, AGoalIsMetByItsDeadline) {
   EXPECT_THAT(out_, AllOf(HasSubstr("met 0 of 1\n"), HasSubstr("met\n")));
 }
 
+TEST_F(SimulateCommandTest, LossesThatAreAnnouncedOrNoticedLateAreTold) {
+  const auto table = [&](const std::vector<std::string>& more) {
+    EXPECT_EQ(Simulate("0,4\n3600000,1\n7200000,4\n36000000,4\n", more), kExitOk) << err_;
+    return out_.substr(out_.find("\nreactive"));
+  };
+  const std::vector<std::string> few = {"--policy", "reactive", "--workers", "4"};
+  const std::string word = table(few);
+  const std::string told = table({"--policy", "reactive", "--workers", "4", "--notice"});
+  EXPECT_NE(word, told);
+  // Nobody can take the seats, so that it does not matter when they are free.
+  EXPECT_EQ(word, table({"--policy", "reactive", "--workers", "4", "--detect", "10s"}));
+}
+
 TEST_F(SimulateCommandTest, WhatIsWrongIsNamed) {
   const auto error = [&](const std::string& lines, const std::vector<std::string>& more) {
     EXPECT_EQ(Simulate(lines, more), kExitMisused) << out_;
@@ -82,6 +95,7 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(error(good, {"--policy", "oracel"}), HasSubstr("did you mean 'oracle'?"));
   EXPECT_THAT(error(good, {"--policy", "deadline"}), HasSubstr("needs a goal"));
   EXPECT_THAT(error(good, {"--within", "1h"}), HasSubstr("say --samples too"));
+  EXPECT_THAT(error(good, {"--detect", "soon"}), HasSubstr("--detect"));
   EXPECT_THAT(error(good, {"--seeds", "0"}), HasSubstr("--seeds wants"));
   EXPECT_THAT(error(good, {"--samples", "-1"}), HasSubstr("--samples wants"));
   EXPECT_THAT(

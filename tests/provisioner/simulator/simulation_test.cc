@@ -110,6 +110,21 @@ TEST(SimulationTest, SparesTakeThePlaceOfTheLostAtOnce) {
   EXPECT_GT(standby.usd, reactive.usd);
 }
 
+TEST(SimulationTest, ASpareMachineIsTakenOnceTheLossIsNoticed) {
+  const std::vector<CapacityStep> steps = {{0, 3}, {610, 2}};
+  SimulatedJob job = JobOfWorkers(2);
+  // The seed decides whether one that is held goes.
+  uint64_t seed = 1;
+  while (RunPolicy("reactive", job, steps, 1800, seed).revocations == 0) {
+    ++seed;
+  }
+  const SimulationResult at_once = RunPolicy("reactive", job, steps, 1800, seed);
+  job.detect_s = 30;
+  const SimulationResult noticed = RunPolicy("reactive", job, steps, 1800, seed);
+  EXPECT_NEAR(noticed.samples, at_once.samples - 30 * 10, 1e-6);
+  EXPECT_NEAR(noticed.usd, at_once.usd - 30.0 / 3600, 1e-9);
+}
+
 TEST(SimulationTest, MachinesThatAddNothingAreNotTakenByPoliciesThatLookAhead) {
   SimulatedJob job = JobOfWorkers(8);
   for (size_t n = 4; n <= 8; ++n) {
