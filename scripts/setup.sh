@@ -20,13 +20,12 @@ NEEDS=(
   "libzstd-dev"
   "libcurl4-openssl-dev"
   "libssl-dev"
-  "libisal-dev"
+  "zlib1g-dev"
   "dataset-fashion-mnist"
 )
 TEST_NEEDS=(
   "libgtest-dev"
   "libgmock-dev"
-  "zlib1g-dev"
   "clang-format-14"
   "iproute2"
   "python3-venv"

@@ -26,7 +26,7 @@ Scenario Elastic(proto::Mode mode, uint64_t seed) {
 
 TEST(ElasticTest, TheFleetFillsThoughEverySecondStartFails) {
   for (const proto::Mode mode : kModes) {
-    for (uint64_t seed = 1; seed <= 5; ++seed) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
       Scenario scenario = Elastic(mode, seed);
       scenario.failed_start_every = 2;
       scenario.kills = 3;
@@ -41,7 +41,7 @@ TEST(ElasticTest, TheFleetFillsThoughEverySecondStartFails) {
 
 TEST(ElasticTest, OfTwoProcessesOfOneLaunchOneTrains) {
   for (const proto::Mode mode : kModes) {
-    for (uint64_t seed = 1; seed <= 5; ++seed) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
       Scenario scenario = Elastic(mode, seed);
       scenario.doubled_starts = 4;
       scenario.kills = seed % 3;
@@ -54,7 +54,7 @@ TEST(ElasticTest, OfTwoProcessesOfOneLaunchOneTrains) {
 
 TEST(ElasticTest, AllWorkersAndAServerDieInOneInstant) {
   for (const proto::Mode mode : kModes) {
-    for (uint64_t seed = 1; seed <= 5; ++seed) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
       Scenario scenario = Elastic(mode, seed);
       scenario.is_replacing = seed % 2 == 0;
       scenario.disasters = 2;
@@ -66,7 +66,7 @@ TEST(ElasticTest, AllWorkersAndAServerDieInOneInstant) {
 
 TEST(ElasticTest, TheFleetChangesWhileACheckpointIsWritten) {
   for (const proto::Mode mode : kModes) {
-    for (uint64_t seed = 1; seed <= 5; ++seed) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
       Scenario scenario = Elastic(mode, seed);
       scenario.scales_at_checkpoint = 4;
       scenario.disk_delay_max = std::chrono::milliseconds(30);
@@ -84,7 +84,7 @@ TEST(ElasticTest, TheFleetChangesWhileACheckpointIsWritten) {
 
 TEST(ElasticTest, ANoticeOfADeadWorkerTakesNobodyElse) {
   for (const proto::Mode mode : kModes) {
-    for (uint64_t seed = 1; seed <= 5; ++seed) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
       Scenario scenario = Elastic(mode, seed);
       scenario.is_replacing = seed % 2 == 0;
       scenario.late_notices = 3;

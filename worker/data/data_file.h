@@ -10,16 +10,14 @@
 
 #include "ps/base/status.h"
 
+struct gzFile_s;  // NOLINT(readability-identifier-naming): zlib's name for its gzFile
+
 namespace ps::worker {
 
 /// Reads a file from front to back, unpacking it when it is gzip. Its errors name the file and the
 /// byte, counted in the unpacked data.
 class DataFile {
  public:
-  DataFile(DataFile&&) noexcept;
-  DataFile& operator=(DataFile&&) noexcept;
-  ~DataFile();
-
   /// Errors: kNotFound, kIo.
   static Result<DataFile> Open(const std::string& path);
 
@@ -30,7 +28,7 @@ class DataFile {
   Result<uint32_t> ReadBigEndian32();
   /// Appends `size_bytes` to `out`. Takes memory as data arrives, whatever a header claimed.
   Status Append(uint64_t size_bytes, std::vector<uint8_t>* out);
-  /// One byte, or false at the end, when the checksum of all that was read has been compared.
+  /// One byte, or false at the end, when zlib has compared the checksum of all that was read.
   Result<bool> ReadByteUnlessAtEnd(uint8_t* byte);
 
   /// kCorruption: "<path>: byte <offset>: <message>".
@@ -39,15 +37,14 @@ class DataFile {
   uint64_t offset() const { return offset_; }
 
  private:
-  struct Input;
+  struct Closer {
+    void operator()(gzFile_s* file) const;
+  };
 
-  DataFile(std::string path, std::unique_ptr<Input> input);
-
-  /// The same of a packed file. 0: it ends here.
-  Result<size_t> Unpack(std::span<uint8_t> out);
+  DataFile(std::string path, gzFile_s* file) : path_(std::move(path)), file_(file) {}
 
   std::string path_;
-  std::unique_ptr<Input> input_;
+  std::unique_ptr<gzFile_s, Closer> file_;
   uint64_t offset_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 
 #include "tests/worker/data/data_files.h"
@@ -130,6 +131,13 @@ TEST_F(TextTest, WhatIsNoTextForTheJobIsRefusedWithPlaceAndRemedy) {
   folder_.Write("b.txt.gz", {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff});
   config_.vocabulary = 0;
   EXPECT_THAT(LoadError(), HasSubstr("b.txt.gz: byte 0: "));
+  Bytes text;
+  for (uint32_t i = 0; i < 5000; ++i) {
+    text.push_back(static_cast<uint8_t>('a' + i * i % 7919 % 26));
+  }
+  const std::string path = folder_.WritePacked("b.txt.gz", text);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  EXPECT_THAT(LoadError(), HasSubstr("unexpected end of file"));
   config_.directory = folder_.path() + "/none";
   EXPECT_THAT(LoadError(), HasSubstr("cannot be listed"));
 }
