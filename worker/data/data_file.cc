@@ -52,7 +52,7 @@ Result<size_t> DataFile::ReadSome(std::span<uint8_t> out) {
     if (got == 0) {
       int code = 0;
       const std::string reason = gzerror(file_.get(), &code);
-      if (code == Z_BUF_ERROR) {  // the checksum, or a part of it, is not there
+      if (code == Z_BUF_ERROR) {  // the file was cut
         return Bad(offset_, "damaged gzip data: " + reason);
       }
       break;

@@ -1,0 +1,144 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
+#include "kernels/cpu/backend.h"
+#include "kernels/cpu/threads.h"
+#include "tests/worker/model/model_builder.h"
+#include "worker/data/npy_file.h"
+#include "worker/model/model.h"
+#include "worker/model/network.h"
+
+namespace ps::worker::test {
+namespace {
+
+// tests/data/gpt, bert and resnet were made by PyTorch: scripts/golden_models.py.
+
+constexpr int64_t kGoldenTokens = 7;
+constexpr int64_t kGoldenVocabulary = 11;
+constexpr Shape kGoldenText{1, kGoldenTokens, 1, ShapeKind::kTokens, kGoldenVocabulary};
+
+NpyFile Golden(const std::string& model, const std::string& name) {
+  return NpyFile::Open("tests/data/" + model + "/" + name + ".npy").value();
+}
+
+/// The tensors of the model one behind the other, cut apart.
+std::vector<std::vector<float>> GoldenTensors(
+    const Model& model, const std::string& folder, const std::string& name) {
+  const NpyFile file = Golden(folder, name);
+  std::vector<std::vector<float>> tensors;
+  uint64_t at = 0;
+  for (const TensorSpec& spec : model.tensors) {
+    std::vector<float>& values = tensors.emplace_back();
+    for (int64_t i = 0; i < spec.element_count(); ++i) {
+      values.push_back(file.FloatAt(at++));
+    }
+  }
+  EXPECT_EQ(at, file.rows()) << name;
+  return tensors;
+}
+
+struct GoldenBatch {
+  std::vector<float> inputs;
+  std::vector<uint32_t> labels;
+};
+
+/// A step has PyTorch's loss and gradients; of batch norms the batch's statistics.
+void ExpectGoldenStep(const std::string& folder, const Model& model, const GoldenBatch& batch) {
+  kernels::SetComputeThreads(1);
+  const auto parameters = GoldenTensors(model, folder, "parameters");
+  const auto expected = GoldenTensors(model, folder, "gradients");
+  std::vector<std::vector<float>> gradients = expected;
+  for (std::vector<float>& gradient : gradients) {
+    std::fill(gradient.begin(), gradient.end(), -100.0F);
+  }
+  const std::vector<std::span<const float>> p(parameters.begin(), parameters.end());
+  const std::vector<std::span<float>> g(gradients.begin(), gradients.end());
+  // Its memory is the host's, so nothing needs to be pinned.
+  const std::unique_ptr<kernels::Backend> backend = kernels::MakeCpuBackend();
+  const auto network = Network::Make(model, backend.get(), 1).value();
+  const Result<BatchLoss> loss = network->TrainStep(
+      p, {batch.inputs, batch.labels}, {.step = 1}, g, [](uint32_t /*tensor*/) {});
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  const float mean = Golden(folder, "loss").FloatAt(0);
+  EXPECT_NEAR(loss->loss_sum / static_cast<double>(loss->samples), mean, 1e-5);
+  for (size_t t = 0; t < gradients.size(); ++t) {
+    for (size_t i = 0; i < gradients[t].size(); ++i) {
+      EXPECT_NEAR(gradients[t][i], expected[t][i], 2e-5) << model.tensors[t].name << " " << i;
+    }
+  }
+}
+
+Model GoldenTransformer(const std::string& name) {
+  proto::ModelConfig config;
+  config.name = name;
+  config.depth = 2;
+  config.heads = 2;
+  config.width = 8;
+  return MakeModel(config, kGoldenText, kGoldenVocabulary, kGoldenTokens).value();
+}
+
+TEST(GoldenModelsTest, AGptHasPyTorchsLossAndGradients) {
+  const NpyFile tokens = Golden("gpt", "tokens");
+  GoldenBatch batch;
+  for (uint64_t sample = 0; sample < tokens.rows(); ++sample) {
+    for (uint64_t i = 0; i < static_cast<uint64_t>(kGoldenTokens); ++i) {
+      const uint64_t at = sample * tokens.row_size() + i;
+      batch.inputs.push_back(static_cast<float>(tokens.WholeAt(at)));
+      batch.labels.push_back(static_cast<uint32_t>(tokens.WholeAt(at + 1)));
+    }
+  }
+  ExpectGoldenStep("gpt", GoldenTransformer("gpt"), batch);
+}
+
+/// Of its tokens one of three has a label.
+TEST(GoldenModelsTest, ABertHasPyTorchsLossAndGradients) {
+  const NpyFile inputs = Golden("bert", "inputs");
+  const NpyFile labels = Golden("bert", "labels");
+  GoldenBatch batch;
+  for (uint64_t i = 0; i < inputs.rows() * inputs.row_size(); ++i) {
+    batch.inputs.push_back(static_cast<float>(inputs.WholeAt(i)));
+    const auto label = static_cast<uint32_t>(labels.WholeAt(i));
+    batch.labels.push_back(label == kGoldenVocabulary ? kNoLabel : label);
+  }
+  ExpectGoldenStep("bert", GoldenTransformer("bert"), batch);
+}
+
+Layers ConvNorm(int32_t out, int32_t kernel, int32_t stride = 1) {
+  proto::LayerConfig conv = Conv2d(out, kernel, stride);
+  conv.bias = false;
+  return {conv, BatchNorm()};
+}
+
+Layers Concat(std::initializer_list<Layers> parts) {
+  Layers layers;
+  for (const Layers& part : parts) {
+    layers.insert(layers.end(), part.begin(), part.end());
+  }
+  return layers;
+}
+
+TEST(GoldenModelsTest, AResNetHasPyTorchsLossAndGradients) {
+  const auto block = [](int32_t out, int32_t stride) {
+    const Layers body = Concat({ConvNorm(out, 3, stride), {Relu()}, ConvNorm(out, 3)});
+    return Layers{Residual(body, stride > 1 ? ConvNorm(out, 1, stride) : Layers()), Relu()};
+  };
+  proto::ModelConfig config;
+  config.layers =
+      Concat({ConvNorm(4, 3), {Relu()}, block(4, 1), block(6, 2), {GlobalAvgPool(), Linear(3)}});
+  const NpyFile inputs = Golden("resnet", "inputs");
+  const NpyFile labels = Golden("resnet", "labels");
+  GoldenBatch batch;
+  for (uint64_t i = 0; i < inputs.rows() * inputs.row_size(); ++i) {
+    batch.inputs.push_back(inputs.FloatAt(i));
+  }
+  for (uint64_t i = 0; i < labels.rows(); ++i) {
+    batch.labels.push_back(static_cast<uint32_t>(labels.WholeAt(i)));
+  }
+  ExpectGoldenStep("resnet", MakeModel(config, {2, 8, 8}, 3).value(), batch);
+}
+
+}  // namespace
+}  // namespace ps::worker::test
