@@ -71,6 +71,15 @@ struct ModelConfig {
 
 enum class DatasetFormat : uint8_t { kIdx, kCifar10, kCifar100, kText, kNpy };
 
+struct AugmentConfig {
+  uint32_t crop = 0;  // pixels that a training picture is moved by at most, each way
+  bool flip = false;  // half of them are mirrored, left to right
+
+  bool is_on() const { return crop > 0 || flip; }
+
+  friend bool operator==(const AugmentConfig&, const AugmentConfig&) = default;
+};
+
 struct DataConfig {
   DatasetFormat format = DatasetFormat::kIdx;
   std::string directory;
@@ -81,6 +90,7 @@ struct DataConfig {
   uint32_t vocabulary = 0;  // text, npy: tokens are below this; 0: 256 of text
   float mask = 0;           // text: share of tokens that are hidden; 0: the next token is learnt
   float test_share = 0.1F;  // text: the last part of it, which is not trained on
+  AugmentConfig augment;    // not of text
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

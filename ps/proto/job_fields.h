@@ -38,6 +38,12 @@ void VisitFields(C& c, V&& visit) {
   visit("dropout", c.dropout);
 }
 
+template <MaybeConst<AugmentConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("crop", c.crop);
+  visit("flip", c.flip);
+}
+
 template <MaybeConst<DataConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("format", c.format);
@@ -49,6 +55,7 @@ void VisitFields(C& c, V&& visit) {
   visit("vocabulary", c.vocabulary);
   visit("mask", c.mask);
   visit("test_share", c.test_share);
+  visit("augment", c.augment);
 }
 
 template <MaybeConst<ScheduleConfig> C, typename V>

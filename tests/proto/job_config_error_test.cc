@@ -307,6 +307,10 @@ TEST(JobConfigErrorTest, ModelsOfSequencesAreExplained) {
        "job.json:2:43: model.depth has no meaning for name \"mlp\"; allowed for: gpt, bert"},
       {job(R"({"name": "mlp"})", R"({"directory": ".", "context": 64})"),
        "job.json:3:28: data.context has no meaning for format \"idx\"; allowed for: text"},
+      {job(R"({"name": "gpt"})",
+           R"({"format": "text", "directory": ".", "augment": {"flip": true}})"),
+       "job.json:3:46: data.augment has no meaning for format \"text\"; allowed for: idx, cifar10, "
+       "cifar100, npy"},
   });
 }
 

@@ -32,7 +32,8 @@ constexpr std::string_view kRich = R"({
     {"kind": "global_avg_pool"}, {"kind": "flatten"},
     {"kind": "linear", "out": 10}
   ]},
-  "data": {"format": "cifar10", "directory": ".", "train_samples": 1000, "test_samples": 100},
+  "data": {"format": "cifar10", "directory": ".", "train_samples": 1000, "test_samples": 100,
+    "augment": {"crop": 4, "flip": true}},
   "optimizer": {"kind": "sgd", "lr": 0.05, "momentum": 0.9, "nesterov": true, "weight_decay": 5e-4,
     "clip_value": 3, "clip_norm": 2.5,
     "schedule": {"kind": "step", "warmup": 0.1, "step_factor": 0.2, "milestones": [0.5, 0.75]}},

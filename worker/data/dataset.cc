@@ -42,6 +42,7 @@ Result<Dataset> Dataset::Load(const proto::DataConfig& config) {
                             : config.format == proto::DatasetFormat::kNpy ? LoadNpy(config)
                                                                           : LoadImages(config);
   PS_TRY(data.status());
+  PS_TRY(Augment(config.augment, &*data));
   return Dataset(std::move(data).value());
 }
 
@@ -50,7 +51,11 @@ Result<DatasetInfo> Dataset::Inspect(const proto::DataConfig& config) {
     PS_ASSIGN(const LoadedData data, LoadText(config));
     return data.info;
   }
-  return config.format == proto::DatasetFormat::kNpy ? InspectNpy(config) : InspectImages(config);
+  PS_ASSIGN(
+      const DatasetInfo info,
+      config.format == proto::DatasetFormat::kNpy ? InspectNpy(config) : InspectImages(config));
+  PS_TRY(CheckAugment(config.augment, info.shape));
+  return info;
 }
 
 Status Dataset::FetchTrain(

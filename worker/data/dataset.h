@@ -38,7 +38,7 @@ class Dataset {
   /// The classes of IDX data are 0 to k-1, all of which occur in training, whatever the limits.
   /// Bytes of images become floats on the way out, normalised per channel with mean and standard
   /// deviation of the training images (exact sums, so the same on every machine):
-  /// value = (byte - mean) / deviation.
+  /// value = (byte - mean) / deviation. Training pictures are changed as config.augment says.
   /// Errors: kNotFound that says how to get the data; else as ReadIdx, ReadCifar, ReadText and
   /// NpyFile::Open.
   static Result<Dataset> Load(const proto::DataConfig& config);

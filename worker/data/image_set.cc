@@ -240,6 +240,9 @@ Result<LoadedData> LoadImages(const proto::DataConfig& config) {
   loaded.fingerprint.test_images_crc = crc(data.test.pixels);
   loaded.fingerprint.test_labels_crc = crc(data.test.labels);
   const ImageSamples::Tables tables = Normalisation(data.train);
+  for (const std::array<float, 256>& values : tables) {
+    loaded.black.push_back(values[0]);
+  }
   loaded.train = std::make_unique<ImageSamples>(std::move(data.train), tables, config.pad);
   loaded.test = std::make_unique<ImageSamples>(std::move(data.test), tables, config.pad);
   return loaded;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
@@ -41,6 +42,7 @@ struct LoadedData {
   proto::DatasetFingerprint fingerprint;
   std::unique_ptr<const Samples> train;
   std::unique_ptr<const Samples> test;
+  std::vector<float> black;  // of each channel of a picture; zeroes when empty
 };
 
 // Each Load reads and checks all that the config's limits leave; Inspect is as brief as the format
@@ -52,6 +54,12 @@ Result<DatasetInfo> InspectImages(const proto::DataConfig& config);
 Result<LoadedData> LoadText(const proto::DataConfig& config);
 Result<LoadedData> LoadNpy(const proto::DataConfig& config);
 Result<DatasetInfo> InspectNpy(const proto::DataConfig& config);
+
+/// Moves and mirrors the training samples as the config says; the tests stay. Errors:
+/// kInvalidArgument when they are no pictures, or smaller than the moves.
+Status Augment(const proto::AugmentConfig& config, LoadedData* data);
+/// Whether it can. The same errors.
+Status CheckAugment(const proto::AugmentConfig& config, const Shape& shape);
 
 /// The samples that the config asks for must be there. Puts their numbers into `info`.
 Status ApplyLimits(

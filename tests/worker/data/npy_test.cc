@@ -75,6 +75,15 @@ class NpyTest : public testing::Test {
   proto::DataConfig config_;
 };
 
+TEST_F(NpyTest, OnlyPicturesAreMovedOrMirrored) {
+  WriteFloats();
+  config_.augment.flip = true;
+  const std::string expected =
+      "data.augment changes pictures, and these samples are 2; allowed: leave it out";
+  EXPECT_THAT(LoadError(), HasSubstr(expected));
+  EXPECT_THAT(Dataset::Inspect(config_).status().ToString(), HasSubstr(expected));
+}
+
 TEST_F(NpyTest, PartsAreOneSetInTheOrderOfTheirNames) {
   WriteFloats();
   const Result<Dataset> dataset = Dataset::Load(config_);
