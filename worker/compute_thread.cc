@@ -53,6 +53,10 @@ void ComputeThread::Start(const client::ComputeTask& task) {
   changed_.notify_all();
 }
 
+void ComputeThread::Foresee(const client::SamplesAhead& next) {
+  trainer_->Foresee(next);  // set by this thread alone
+}
+
 void ComputeThread::Stop() {
   {
     const std::lock_guard lock(mutex_);

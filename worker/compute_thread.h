@@ -46,6 +46,9 @@ class ComputeThread {
   void Settle();
   /// Requires: a trainer is set and no task is under way.
   void Start(const client::ComputeTask& task);
+  /// The task after the one under way will probably be of these samples. Requires: a trainer is
+  /// set.
+  void Foresee(const client::SamplesAhead& next);
   /// Ends a wait at once and arithmetic after the minibatch under way, and joins the thread.
   void Stop();
 

@@ -36,7 +36,10 @@ class BackendTrainer final : public Trainer {
         dataset_(std::move(dataset)),
         model_(std::move(model)),
         backend_(std::move(backend)),
-        network_(std::move(network)) {
+        network_(std::move(network)),
+        prefetcher_(&dataset_, config_.train.seed, [this](int slot, size_t size_bytes) {
+          return MakeSlot(slot, size_bytes);
+        }) {
     for (const TensorSpec& tensor : model_.tensors) {
       elements_.push_back(tensor.element_count());
     }
@@ -71,12 +74,15 @@ class BackendTrainer final : public Trainer {
     network_->Settle().Ignore("a device that is lost reads nothing; the next step tells");
   }
 
+  void Foresee(const client::SamplesAhead& next) override {
+    prefetcher_.Foresee({next.epoch, {next.begin, next.end}});
+  }
+
+  const Prefetcher::Figures& data_figures() const override { return prefetcher_.figures(); }
+
   Result<client::ComputeResult> Step(
       const client::ComputeTask& task, const std::function<void(uint32_t)>& ready) override {
-    const SampleRange range{task.begin, task.end};
-    PS_ASSIGN(const BatchMemory memory, Memory(range.end - range.begin));
-    const EpochOrder order(config_.train.seed, task.epoch, dataset_.info().train_count);
-    PS_TRY(dataset_.FetchTrain(order, range, memory));
+    PS_ASSIGN(const BatchMemory memory, prefetcher_.Take({task.epoch, {task.begin, task.end}}));
     Split(task.parameters, &parameters_);
     Split(task.gradient, &gradients_);
     // Dropout differs from step to step and from worker to worker, and is the same when repeated.
@@ -122,6 +128,11 @@ class BackendTrainer final : public Trainer {
         {reinterpret_cast<uint32_t*>(labels_->data()), labels}};
   }
 
+  Result<std::byte*> MakeSlot(int slot, size_t size_bytes) {
+    PS_TRY(Grow(size_bytes, &train_slots_[slot]));
+    return train_slots_[slot]->data();
+  }
+
   Status Grow(size_t size_bytes, std::unique_ptr<kernels::Memory>* memory) const {
     if (*memory == nullptr || (*memory)->size() < size_bytes) {
       PS_ASSIGN(*memory, backend_->AllocatePinned(size_bytes));
@@ -148,10 +159,12 @@ class BackendTrainer final : public Trainer {
   std::vector<int64_t> elements_;
   std::vector<int64_t> offsets_;  // of the tensors in a flat buffer
   // Scratch, grown to the largest batch.
-  std::unique_ptr<kernels::Memory> images_;
+  std::unique_ptr<kernels::Memory> train_slots_[2];
+  std::unique_ptr<kernels::Memory> images_;  // of tests
   std::unique_ptr<kernels::Memory> labels_;
   std::vector<std::span<const float>> parameters_;
   std::vector<std::span<float>> gradients_;
+  Prefetcher prefetcher_;  // its thread ends before what it uses goes
 };
 
 }  // namespace

@@ -11,11 +11,12 @@
 #include "ps/base/status.h"
 #include "ps/client/worker_core.h"
 #include "ps/proto/job_config.h"
+#include "worker/data/prefetcher.h"
 
 namespace ps::worker {
 
 /// The job's arithmetic on a backend: model, data and network behind flat buffers whose layout is
-/// client::ChunkLayout's. Thread: one at a time.
+/// client::ChunkLayout's. Thread: one at a time, unless a function says otherwise.
 class Trainer {
  public:
   /// Loads the data and builds the model. Errors: as Dataset::Load, MakeModel and Network::Make.
@@ -39,6 +40,12 @@ class Trainer {
   virtual void Upload(const client::ParameterRange& changed) = 0;
   /// Nothing of what was uploaded is read any more.
   virtual void Settle() = 0;
+
+  /// The next Step will probably be of these samples: they are fetched on a thread of their own.
+  /// Thread: any.
+  virtual void Foresee(const client::SamplesAhead& next) = 0;
+  /// How the steps so far have come by their data.
+  virtual const Prefetcher::Figures& data_figures() const = 0;
 
   /// Gradient of the mean loss over samples [begin, end) of the epoch's order, into task.gradient.
   /// `ready` is called once a tensor as its gradient becomes final. Errors: kUnavailable when the

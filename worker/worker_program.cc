@@ -78,6 +78,14 @@ Status WorkerProgram::Run() {
   loop_.Run();
   watcher_.reset();
   compute_->Stop();
+  if (trainer_ != nullptr) {
+    const Prefetcher::Figures& data = trainer_->data_figures();
+    log_->Info(
+        "data_figures",
+        {{"minibatches", data.batches},
+         {"fetched_ahead", data.foreseen},
+         {"waited_s", data.waited_s}});
+  }
   return exit_status_;
 }
 
@@ -282,6 +290,10 @@ void WorkerProgram::OnParameters(const client::ParameterRange& changed) {
 
 void WorkerProgram::StartCompute(const client::ComputeTask& task) {
   compute_->Start(task);
+}
+
+void WorkerProgram::OnSamplesAhead(const client::SamplesAhead& next) {
+  compute_->Foresee(next);
 }
 
 void WorkerProgram::OnComputeDone(

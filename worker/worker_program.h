@@ -56,6 +56,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   Result<Buffer> MakeBuffer(size_t size_bytes) override;
   void OnParameters(const client::ParameterRange& changed) override;
   void StartCompute(const client::ComputeTask& task) override;
+  void OnSamplesAhead(const client::SamplesAhead& next) override;
   void Exit(const Status& status) override;
 
   // net::EndpointHandler.

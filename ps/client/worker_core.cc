@@ -351,6 +351,7 @@ void WorkerCore::ResetSession() {
   rate_samples_ = 0;
   computing_.reset();
   travelling_.reset();
+  told_ahead_.reset();
   is_evaluating_ = false;
   needs_pull_ = true;
   pull_lease_ = LeaseId();

@@ -43,6 +43,15 @@ struct ComputeTask {
   std::span<float> gradient;  // train
 };
 
+/// Training samples of an epoch's order.
+struct SamplesAhead {
+  uint32_t epoch = 0;
+  uint64_t begin = 0;  // samples [begin, end)
+  uint64_t end = 0;
+
+  friend bool operator==(const SamplesAhead&, const SamplesAhead&) = default;
+};
+
 /// Parameters that have new values.
 struct ParameterRange {
   int64_t offset = 0;             // in elements from the start of the flat parameters
@@ -75,6 +84,11 @@ class WorkerHost {
   virtual void OnParameters(const ParameterRange& /*changed*/) {}
 
   virtual void StartCompute(const ComputeTask& task) = 0;
+
+  /// The train task after the one under way will probably be of these samples, so that a host can
+  /// fetch them meanwhile. Nothing counts before StartCompute.
+  virtual void OnSamplesAhead(const SamplesAhead& /*next*/) {}
+
   /// The core is finished: OK at the job's end, kRevoked after a notice, else why it can't go on.
   virtual void Exit(const Status& status) = 0;
 };
@@ -179,6 +193,9 @@ class WorkerCore {
   void AdvanceCompute(TimePoint now, proto::Outbox* out);
   void AdvanceLease(TimePoint now, proto::Outbox* out);
   void AdvanceDrain(TimePoint now, proto::Outbox* out);
+  void TellSamplesAhead();
+  /// What the next step of a lease is of.
+  SamplesAhead NextOf(const Lease& lease) const;
   bool PrepareParameters(const Lease& lease, TimePoint now, proto::Outbox* out);
   void StartStep(Lease* lease, TimePoint now, proto::Outbox* out);
   void StartEvaluation(Lease* lease);
@@ -244,6 +261,7 @@ class WorkerCore {
   Step last_step_ = 0;
   std::optional<StepWork> computing_;
   std::optional<StepWork> travelling_;
+  std::optional<SamplesAhead> told_ahead_;
   bool is_evaluating_ = false;
   bool is_host_busy_ = false;   // arithmetic under way, of whatever session
   bool needs_pull_ = true;      // parameters must be pulled for the next train step

@@ -75,6 +75,7 @@ void WorkerCore::Advance(TimePoint now, proto::Outbox* out) {
   AdvanceCompute(now, out);
   AdvanceLease(now, out);
   AdvanceDrain(now, out);
+  TellSamplesAhead();
   if (unacknowledged_.empty() && !evaluation_) {
     report_retry_.Stop();
   }
@@ -279,13 +280,36 @@ void WorkerCore::AdvanceCompute(TimePoint now, proto::Outbox* out) {
   task_since_ = now;
 }
 
+SamplesAhead WorkerCore::NextOf(const Lease& lease) const {
+  const uint32_t minibatch = lease.grant.minibatch > 0 ? lease.grant.minibatch : minibatch_;
+  return {
+      lease.grant.epoch, lease.next, std::min<uint64_t>(lease.next + minibatch, lease.grant.end)};
+}
+
+void WorkerCore::TellSamplesAhead() {
+  if (state_ != State::kRunning) {
+    return;
+  }
+  const auto lease = std::ranges::find_if(leases_, [](const Lease& held) {
+    return held.grant.kind == proto::LeaseKind::kTrain && held.next < held.grant.end;
+  });
+  if (lease == leases_.end()) {
+    return;
+  }
+  const SamplesAhead next = NextOf(*lease);
+  if (told_ahead_ != next) {
+    told_ahead_ = next;
+    host_->OnSamplesAhead(next);
+  }
+}
+
 void WorkerCore::StartStep(Lease* lease, TimePoint now, proto::Outbox* out) {
   StepWork work;
   work.done.step = ++last_step_;
   work.done.lease = lease->grant.lease;
-  work.done.begin = lease->next;
-  const uint32_t minibatch = lease->grant.minibatch > 0 ? lease->grant.minibatch : minibatch_;
-  work.done.end = std::min<uint64_t>(lease->next + minibatch, lease->grant.end);
+  const SamplesAhead samples = NextOf(*lease);
+  work.done.begin = samples.begin;
+  work.done.end = samples.end;
   work.round = lease->grant.round;
   work.slot = last_step_ % gradients_.size();
   work.began = now;

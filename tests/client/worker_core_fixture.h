@@ -37,6 +37,8 @@ class FakeHost final : public WorkerHost {
     }
   }
 
+  void OnSamplesAhead(const SamplesAhead& next) override { ahead.push_back(next); }
+
   void OnParameters(const ParameterRange& changed) override { changes.push_back(changed); }
 
   void Exit(const Status& status) override { exits.push_back(status); }
@@ -45,6 +47,7 @@ class FakeHost final : public WorkerHost {
   std::vector<Incarnation> coordinator_connects;
   std::vector<ShardId> shard_connects;
   std::vector<ComputeTask> tasks;
+  std::vector<SamplesAhead> ahead;
   std::vector<ParameterRange> changes;
   std::vector<Status> exits;
   std::function<void()> on_compute;

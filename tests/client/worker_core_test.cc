@@ -110,6 +110,39 @@ TEST_F(WorkerCoreTest, WithoutOverlapEveryStepIsLate) {
   EXPECT_EQ(core_->Stats(now_).steps_late, 2U);
 }
 
+TEST_F(WorkerCoreTest, TheSamplesOfTheNextStepAreToldOnceEach) {
+  using Ahead = std::vector<SamplesAhead>;
+  Begin(proto::Mode::kAsync, false);
+  FromCoordinator(Grant(1, 0, 12));
+  EXPECT_EQ(host_.ahead, (Ahead{{0, 0, 8}})) << "while its parameters are pulled";
+  AnswerPull(0);
+  EXPECT_EQ(host_.ahead, (Ahead{{0, 0, 8}, {0, 8, 12}}));
+  Compute();
+  AnswerPush(1);
+  AnswerPull(1);
+  ASSERT_EQ(host_.tasks.size(), 2U);
+  FromCoordinator(Grant(2, 40, 80));
+  EXPECT_EQ(host_.ahead, (Ahead{{0, 0, 8}, {0, 8, 12}, {0, 40, 48}}));
+}
+
+TEST_F(WorkerCoreTest, ALeaseThatIsLostCountsNothingOfWhatWasToldAhead) {
+  Begin(proto::Mode::kAsync, false);
+  FromCoordinator(Grant(1, 0, 80));
+  AnswerPull(0);
+  ASSERT_EQ(host_.ahead.back(), (SamplesAhead{0, 8, 16}));
+  core_->OnNotice(now_ + seconds(5), "notice", now_, &out_);
+  Compute();
+  AnswerPush(1);
+  EXPECT_EQ(host_.tasks.size(), 1U);
+  uint64_t counted = 0;
+  for (const auto& report : out_.All<proto::StepReport>()) {
+    for (const auto& step : report.steps) {
+      counted = std::max(counted, step.end);
+    }
+  }
+  EXPECT_EQ(counted, 8U);
+}
+
 TEST_F(WorkerCoreTest, ARepeatedGrantIsTakenOnce) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 8));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "kernels/cpu/backend.h"
 #include "ps/proto/chunks.h"
@@ -27,7 +28,11 @@ struct TakenStep {
   }
 };
 
-TakenStep TakeStep(const DataFolder& folder, float clip_norm, uint32_t micro_batch = 0) {
+TakenStep TakeStep(
+    const DataFolder& folder,
+    float clip_norm,
+    uint32_t micro_batch = 0,
+    std::optional<client::SamplesAhead> foreseen = {}) {
   proto::JobConfig config;
   config.data.directory = folder.path();
   config.model.layers = {Flatten(), Linear(3)};
@@ -44,6 +49,10 @@ TakenStep TakeStep(const DataFolder& folder, float clip_norm, uint32_t micro_bat
   task.end = 11;
   task.parameters = parameters;
   task.gradient = taken.gradient;
+  if (foreseen) {  // the first step makes room for what is fetched ahead
+    PS_CHECK((*trainer)->Step(task, [](uint32_t /*tensor*/) {}).ok()) << "the first step";
+    (*trainer)->Foresee(*foreseen);
+  }
   const auto done = (*trainer)->Step(task, [&](uint32_t /*tensor*/) { ++taken.ready_count; });
   PS_CHECK(done.ok()) << done.status();
   return taken;
@@ -74,6 +83,14 @@ TEST(TrainerTest, AMinibatchInPiecesHasTheGradientOfTheWhole) {
   for (size_t i = 0; i < whole.gradient.size(); ++i) {
     EXPECT_NEAR(pieces.gradient[i], whole.gradient[i], 1e-6) << i;
   }
+}
+
+TEST(TrainerTest, AForeseenMinibatchHasTheSameGradient) {
+  const DataFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  const TakenStep plain = TakeStep(folder, 0);
+  EXPECT_EQ(TakeStep(folder, 0, 0, client::SamplesAhead{0, 3, 11}).gradient, plain.gradient);
+  EXPECT_EQ(TakeStep(folder, 0, 0, client::SamplesAhead{0, 11, 19}).gradient, plain.gradient);
 }
 
 TEST(TrainerTest, AGptLearnsARepeatedTextFromItsFile) {
