@@ -10,6 +10,7 @@
 
 #include "provisioner/strategies/deadline.h"
 #include "provisioner/strategies/forecast.h"
+#include "provisioner/strategies/parcae.h"
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
@@ -56,13 +57,15 @@ class LookAheadPolicy : public FleetPolicy {
   }
 
  private:
-  /// Of so many workers on average.
-  double RateOf(double workers) const {
-    const auto& rates = job_.samples_per_s;
-    const auto low = static_cast<size_t>(workers);
-    const double share = workers - static_cast<double>(low);
-    return low + 1 < rates.size() ? rates[low] * (1 - share) + rates[low + 1] * share
-                                  : rates.back();
+  /// Liveput of so many machines when so many of those that can be had go.
+  double RateOf(uint32_t machines, uint32_t available, double lost) const {
+    const auto low = static_cast<uint32_t>(lost);
+    const double share = lost - low;
+    const double rate = LiveputOfWorkers(available, machines, low, job_.samples_per_s);
+    return share > 0
+               ? rate * (1 - share) +
+                     share * LiveputOfWorkers(available, machines, low + 1, job_.samples_per_s)
+               : rate;
   }
 
   /// Samples over the intervals to come, with `wanted` machines from now on.
@@ -70,12 +73,14 @@ class LookAheadPolicy : public FleetPolicy {
     const uint32_t had = std::min(view.spot_working, wanted);
     double samples = 0;
     for (size_t i = 0; i < counts.size(); ++i) {
-      const double stays = std::clamp(counts[i] / view.available, 0.0, 1.0);
+      const double all = view.available;
+      const double lost = all - std::clamp(counts[i], 0.0, all);
       const double begin_s = static_cast<double>(i) * job_.interval_s;
       const double works =
           std::clamp((begin_s + job_.interval_s - job_.start_s) / job_.interval_s, 0.0, 1.0);
-      const double before = RateOf(had * stays);
-      samples += job_.interval_s * (before + works * (RateOf(wanted * stays) - before));
+      const double before = RateOf(had, view.available, lost);
+      const double after = works > 0 ? RateOf(wanted, view.available, lost) : before;
+      samples += job_.interval_s * (before + works * (after - before));
     }
     return samples;
   }
@@ -243,10 +248,12 @@ Result<std::unique_ptr<FleetPolicy>> MakeFleetPolicy(
     policy =
         std::make_unique<LookAheadPolicy>(job, MakePredictor("current", kLookAhead, {}), "hold");
   } else if (name == "parcae") {
-    // Parcae's own bounds are 8 and 32 machines.
-    const auto high = static_cast<int>(job.workers_max());
+    // Parcae's own bounds are 8 and 32 machines, all of its trace. Above the workers there is none
+    // here: a forecast cut off there would make losses of machines that are merely not needed.
+    const ParcaeBounds bounds = {
+        .low = static_cast<int>(job.workers_max() / 4), .high = std::numeric_limits<int>::max()};
     policy = std::make_unique<LookAheadPolicy>(
-        job, MakePredictor("parcae-arima", kLookAhead, {.low = high / 4, .high = high}), "parcae");
+        job, MakePredictor("parcae-arima", kLookAhead, bounds), "parcae");
   } else if (name == "deadline") {
     PS_TRY(CheckDeadline(job));
     policy = std::make_unique<DeadlinePolicy>(job);

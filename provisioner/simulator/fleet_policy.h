@@ -12,6 +12,14 @@
 
 namespace ps::provisioner {
 
+/// From `at_s` on, a spot machine costs so much.
+struct PriceStep {
+  double at_s = 0;
+  double usd_per_hour = 0;
+
+  friend bool operator==(const PriceStep&, const PriceStep&) = default;
+};
+
 /// A job as policies see it. Machines are of one type.
 struct SimulatedJob {
   // samples/s of 0, 1, 2, ... workers together; never falls. One less than its size is the most
@@ -25,6 +33,11 @@ struct SimulatedJob {
   double deadline_s = 0;      // of the goal; 0: none
   double spot_usd_per_hour = 0;
   double on_demand_usd_per_hour = 0;  // 0: not known
+  // Over time, from 0 on and ascending, instead of `spot_usd_per_hour`. Empty: it stays.
+  std::vector<PriceStep> spot_prices;
+  double egress_usd_per_sample = 0;  // for what workers send and fetch
+  double launch_failures = 0;  // share of starts of spot machines that come to nothing; below 1
+  uint64_t failure_seed = 0;   // which ones do
 
   uint32_t workers_max() const { return static_cast<uint32_t>(samples_per_s.size() - 1); }
 };

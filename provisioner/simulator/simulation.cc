@@ -15,9 +15,11 @@ namespace ps::provisioner {
 namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr size_t kOnDemand = std::numeric_limits<size_t>::max();  // instead of a machine's index
 
 /// What happens at one moment, in this order: who leaves by plan does so before machines go.
 enum class EventKind : unsigned char {
+  kPriced,
   kReady,
   kUnwanted,
   kGone,
@@ -89,7 +91,15 @@ class Simulation {
       std::span<const SpotMachine> machines,
       double end_s,
       FleetPolicy* policy)
-      : job_(job), end_s_(end_s), policy_(policy), launch_of_(machines.size(), 0) {
+      : job_(job),
+        end_s_(end_s),
+        policy_(policy),
+        launch_of_(machines.size(), 0),
+        tries_(machines.size(), 0),
+        spot_usd_per_hour_(job.spot_usd_per_hour) {
+    for (size_t i = 0; i < job.spot_prices.size(); ++i) {
+      Add({job.spot_prices[i].at_s, EventKind::kPriced, i});
+    }
     for (size_t i = 0; i < machines.size(); ++i) {
       Add({machines[i].begin_s, EventKind::kAppears, i});
       Add({machines[i].end_s, EventKind::kGone, i});
@@ -152,25 +162,32 @@ class Simulation {
       result_.is_reached = true;
     }
     const uint32_t held = spot_.size() + on_demand_.size();
+    const double egress_usd = rate * seconds * job_.egress_usd_per_sample;
     result_.samples += rate * seconds;
+    result_.egress_usd += egress_usd;
     result_.samples_ideal +=
         seconds * job_.samples_per_s[std::min(available(), job_.workers_max())];
     result_.working_node_s += seconds * working();
     result_.idle_node_s += seconds * (held - working());
     result_.usd +=
         seconds / 3600 *
-        (spot_.size() * job_.spot_usd_per_hour + on_demand_.size() * job_.on_demand_usd_per_hour);
+            (spot_.size() * spot_usd_per_hour_ + on_demand_.size() * job_.on_demand_usd_per_hour) +
+        egress_usd;
     now_s_ = result_.is_reached ? now_s_ + seconds : at_s;
   }
 
   /// Whether the policy is to be asked.
   bool Take(const Event& event) {
     switch (event.kind) {
-      case EventKind::kReady:
-        if (!spot_.Ready(event.launch, now_s_)) {
-          on_demand_.Ready(event.launch, now_s_);
-        }
+      case EventKind::kPriced:
+        spot_usd_per_hour_ = job_.spot_prices[event.machine].usd_per_hour;
         return false;
+      case EventKind::kReady:
+        if (event.machine == kOnDemand) {
+          on_demand_.Ready(event.launch, now_s_);
+          return false;
+        }
+        return TakeReady(event.machine, event.launch);
       case EventKind::kWanted:
         StartSpot(event.machine);
         return false;
@@ -219,15 +236,34 @@ class Simulation {
     }
   }
 
-  uint64_t Launch() {
-    Add({now_s_ + job_.start_s, EventKind::kReady, 0, ++launches_});
+  /// Whether the start has failed, so that the policy is to be asked.
+  bool TakeReady(size_t machine, uint64_t launch) {
+    if (launch_of_[machine] != launch) {
+      return false;  // let go or lost meanwhile
+    }
+    if (ToUnit(CounterRandom(job_.failure_seed, machine, tries_[machine]++)) >=
+        job_.launch_failures) {
+      spot_.Ready(launch, now_s_);
+      return false;
+    }
+    DropSpot(machine);
+    ++result_.failed_starts;
+    if (const auto* schedule = policy_->schedule();
+        schedule != nullptr && (*schedule)[machine].end_s > now_s_) {
+      StartSpot(machine);
+    }
+    return true;
+  }
+
+  uint64_t Launch(size_t machine) {
+    Add({now_s_ + job_.start_s, EventKind::kReady, machine, ++launches_});
     ++result_.starts;
     return launches_;
   }
 
   void StartSpot(size_t machine) {
     free_.erase(machine);
-    launch_of_[machine] = Launch();
+    launch_of_[machine] = Launch(machine);
     spot_.Start(launch_of_[machine], machine);
   }
 
@@ -267,7 +303,7 @@ class Simulation {
       on_demand_.Drop(on_demand_.newest());
     }
     while (on_demand_.size() < wish.on_demand) {
-      on_demand_.Start(Launch(), 0);
+      on_demand_.Start(Launch(kOnDemand), kOnDemand);
     }
   }
 
@@ -284,6 +320,8 @@ class Simulation {
   std::set<size_t> available_;
   std::set<size_t> free_;            // of these: not held
   std::vector<uint64_t> launch_of_;  // by machine; 0: not held
+  std::vector<uint32_t> tries_;      // by machine: starts that ended in a worker or in nothing
+  double spot_usd_per_hour_;
   HeldMachines spot_;
   HeldMachines on_demand_;
   uint32_t unnoticed_ = 0;  // workers that are gone, whose seats are still theirs
@@ -310,6 +348,19 @@ Status CheckJob(const SimulatedJob& job, double end_s) {
       !IsNumber(job.deadline_s) || !IsNumber(job.spot_usd_per_hour) ||
       !IsNumber(job.on_demand_usd_per_hour)) {
     return Status::InvalidArgument("times, samples and prices of a simulation are 0 or more");
+  }
+  if (!IsNumber(job.egress_usd_per_sample) ||
+      !(job.launch_failures >= 0 && job.launch_failures < 1)) {
+    return Status::InvalidArgument(
+        "the price of egress is 0 or more, and the share of starts that fail is below 1");
+  }
+  const bool are_prices = std::ranges::all_of(job.spot_prices, [](const PriceStep& step) {
+    return IsNumber(step.at_s) && IsNumber(step.usd_per_hour);
+  });
+  if (!are_prices || !std::ranges::is_sorted(job.spot_prices, {}, &PriceStep::at_s) ||
+      (!job.spot_prices.empty() && job.spot_prices.front().at_s > 0)) {
+    return Status::InvalidArgument(
+        "prices over time are 0 or more, begin with the trace, and ascend in time");
   }
   if (!(end_s > 0) || !std::isfinite(end_s)) {
     return Status::InvalidArgument("the trace has no time in it: its last line is at 0");

@@ -136,6 +136,61 @@ TEST(SimulationTest, MachinesThatAddNothingAreNotTakenByPoliciesThatLookAhead) {
   EXPECT_NEAR(hold.usd, reactive.usd / 2, 1e-9);
 }
 
+TEST(SimulationTest, PricesAndEgressArePaidAsTheyAreThen) {
+  SimulatedJob job = JobOfWorkers(2);
+  job.spot_prices = {{0, 1}, {1200, 4}, {1800, 2}};
+  job.egress_usd_per_sample = 1e-5;
+  const SimulationResult result = RunPolicy("reactive", job, {{0, 2}}, 3600);
+  EXPECT_NEAR(result.egress_usd, (3600 - 120) * 20 * 1e-5, 1e-9);
+  EXPECT_NEAR(result.usd, 2 * (1200 + 600 * 4 + 1800 * 2) / 3600.0 + result.egress_usd, 1e-9);
+}
+
+TEST(SimulationTest, AStartThatFailsIsPaidForAndTriedAgain) {
+  SimulatedJob job = JobOfWorkers(1);
+  job.launch_failures = 0.5;
+  uint64_t tries = 0;
+  uint64_t failures = 0;
+  for (job.failure_seed = 1; job.failure_seed <= 400; ++job.failure_seed) {
+    const SimulationResult result = RunPolicy("reactive", job, {{0, 1}}, 36'000);
+    const auto failed = static_cast<double>(result.failed_starts);
+    ASSERT_EQ(result.starts, result.failed_starts + 1);
+    ASSERT_NEAR(result.samples, (36'000 - (failed + 1) * job.start_s) * 10, 1e-6);
+    ASSERT_NEAR(result.usd, 10, 1e-9);
+    ASSERT_NEAR(result.idle_node_s, (failed + 1) * job.start_s, 1e-6);
+    tries += result.starts;
+    failures += result.failed_starts;
+    // Whoever asks for the machine meets the same fate.
+    ASSERT_EQ(RunPolicy("oracle", job, {{0, 1}}, 36'000).failed_starts, result.failed_starts);
+  }
+  EXPECT_NEAR(static_cast<double>(failures) / static_cast<double>(tries), 0.5, 0.06);
+}
+
+TEST(SimulationTest, ParcaeCountsOnWhatALossLeaves) {
+  // A second worker adds little, but it is what is left if the other one's machine goes.
+  SimulatedJob job = JobOfWorkers(32);
+  for (size_t n = 2; n <= 32; ++n) {
+    job.samples_per_s[n] = 10.3;
+  }
+  const auto most = [&](std::string_view policy, const std::vector<CapacityStep>& steps) {
+    uint32_t working = 0;
+    for (const SimulationPoint& point : RunPolicy(policy, job, steps, 660 * kMinuteS).points) {
+      working = std::max(working, point.working);
+    }
+    return working;
+  };
+  EXPECT_EQ(most("hold", RecordedSteps(660)), 1U);
+  EXPECT_GT(most("parcae", RecordedSteps(660)), 1U);
+  EXPECT_EQ(most("parcae", {{0, 24}}), 1U);
+}
+
+TEST(SimulationTest, MachinesBeyondTheWorkersAreNoLossesToComeForParcae) {
+  SimulatedJob job = JobOfWorkers(8);
+  for (size_t n = 2; n <= 8; ++n) {
+    job.samples_per_s[n] = 10.3;
+  }
+  EXPECT_NEAR(RunPolicy("parcae", job, {{0, 24}}, 7200).usd, 2, 1e-9);
+}
+
 TEST(SimulationTest, TheGoalEndsIt) {
   SimulatedJob job = JobOfWorkers(2);
   job.samples_wanted = 1000;
@@ -237,6 +292,17 @@ TEST(SimulationTest, WhatAPolicyLacksIsSaid) {
   EXPECT_THAT(
       std::string(Simulate(job, {}, 60, policy->get()).status().message()),
       HasSubstr("never fall"));
+  const auto refused = [&](SimulatedJob wrong) {
+    return std::string(Simulate(wrong, {}, 60, policy->get()).status().message());
+  };
+  job = JobOfWorkers(2);
+  job.spot_prices = {{30, 1}};
+  EXPECT_THAT(refused(job), HasSubstr("begin with the trace"));
+  job.spot_prices = {{0, 1}, {30, -1}};
+  EXPECT_THAT(refused(job), HasSubstr("0 or more"));
+  job.spot_prices = {};
+  job.launch_failures = 1;
+  EXPECT_THAT(refused(job), HasSubstr("below 1"));
 }
 
 TEST(SimulationTest, WhoGoesIsDrawnOnce) {

@@ -80,6 +80,23 @@ TEST(ParcaeTest, LiveputIsTheMeanOverWhatMayBeLost) {
   }
 }
 
+TEST(ParcaeTest, LiveputOfWorkersIsThatOfPipelinesOfOneStage) {
+  const std::vector<double> rates = {0, 10, 19, 27, 34, 40};
+  for (uint32_t lost = 0; lost <= 5; ++lost) {
+    EXPECT_NEAR(
+        LiveputOfWorkers(5, 5, lost, rates), LiveputOf({5, 1}, static_cast<int>(lost), rates), 1e-9)
+        << lost;
+  }
+  // Of 4 machines 2 have workers and 2 go: of 6 choices 1 hits both, 4 hit one.
+  EXPECT_NEAR(LiveputOfWorkers(4, 2, 2, rates), (0 + 4 * 10 + 19) / 6.0, 1e-12);
+  // Both workers and spares by the thousand.
+  std::vector<double> line;
+  for (int n = 0; n <= 5000; ++n) {
+    line.push_back(n);
+  }
+  EXPECT_NEAR(LiveputOfWorkers(10'000, 5000, 4000, line), 3000, 1e-6);
+}
+
 /// Seconds that the released cost model gives, to a tenth.
 TEST(ParcaeTest, RestartsCostWhatTheReleasedModelSays) {
   const struct {
