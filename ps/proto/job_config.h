@@ -69,7 +69,7 @@ struct ModelConfig {
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
-enum class DatasetFormat : uint8_t { kIdx, kCifar10, kCifar100, kText, kNpy };
+enum class DatasetFormat : uint8_t { kIdx, kCifar10, kCifar100, kText, kNpy, kCsv, kTsv };
 
 struct AugmentConfig {
   uint32_t crop = 0;  // pixels that a training picture is moved by at most, each way
@@ -90,7 +90,9 @@ struct DataConfig {
   uint32_t vocabulary = 0;  // text, npy: tokens are below this; 0: 256 of text
   float mask = 0;           // text: share of tokens that are hidden; 0: the next token is learnt
   float test_share = 0.1F;  // text: the last part of it, which is not trained on
-  AugmentConfig augment;    // not of text
+  bool header = true;       // csv, tsv: the first line names the columns
+  std::string label;        // csv, tsv: name or number of the labels' column; empty: the last
+  AugmentConfig augment;    // of pictures
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

@@ -55,6 +55,8 @@ void VisitFields(C& c, V&& visit) {
   visit("vocabulary", c.vocabulary);
   visit("mask", c.mask);
   visit("test_share", c.test_share);
+  visit("header", c.header);
+  visit("label", c.label);
   visit("augment", c.augment);
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "tests/fuzz/targets.h"
 #include "worker/data/image_files.h"
 #include "worker/data/npy_file.h"
+#include "worker/data/table_file.h"
 #include "worker/data/text_files.h"
 
 namespace ps::fuzz {
@@ -66,6 +68,32 @@ void FuzzNpy(std::span<const uint8_t> input) {
     static_cast<void>(array->FloatAt(last));
   } else {
     static_cast<void>(array->WholeAt(last));
+  }
+}
+
+void FuzzTable(std::span<const uint8_t> input) {
+  if (input.empty()) {
+    return;
+  }
+  proto::DataConfig config;
+  config.format = (input[0] & 1) != 0 ? proto::DatasetFormat::kTsv : proto::DatasetFormat::kCsv;
+  config.header = (input[0] & 2) != 0;
+  config.label = (input[0] & 4) != 0 ? "0" : "";
+  const MemoryFile file(input.subspan(1));
+  worker::TableColumns columns;
+  worker::TableRows rows;
+  for (int part = 1; part <= 2; ++part) {  // the second has the columns of the first
+    const Status status = worker::AppendTable(file.path(), config, &columns, &rows);
+    if (!status.ok()) {
+      PS_CHECK(status.code() == StatusCode::kCorruption) << status;
+      PS_CHECK(status.message().find('\n') == std::string_view::npos) << status;
+      PS_CHECK(part == 1) << status;
+      return;
+    }
+    PS_CHECK(rows.count() == 0 || rows.values.size() == rows.count() * (columns.count - 1));
+    PS_CHECK(std::ranges::all_of(rows.values, [](float value) { return std::isfinite(value); }));
+    PS_CHECK(std::ranges::all_of(
+        rows.labels, [&](uint32_t label) { return label < rows.label_names.size(); }));
   }
 }
 

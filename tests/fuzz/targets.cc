@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 26> kTargets = {
+constexpr std::array<Target, 27> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -30,6 +30,7 @@ constexpr std::array<Target, 26> kTargets = {
      {"cifar", FuzzCifar},
      {"text", FuzzText},
      {"npy", FuzzNpy},
+     {"table", FuzzTable},
      {"safetensors", FuzzSafetensors},
      {"host_port", FuzzHostPort},
      {"flags", FuzzFlags}}};

@@ -50,6 +50,8 @@ void FuzzIdx(std::span<const uint8_t> input);
 void FuzzCifar(std::span<const uint8_t> input);
 void FuzzText(std::span<const uint8_t> input);
 void FuzzNpy(std::span<const uint8_t> input);
+/// A table, plain and gzip. The first byte says whether it has tabs, and a header.
+void FuzzTable(std::span<const uint8_t> input);
 
 /// Records of checkpoints, their checksums put right.
 void FuzzManifest(std::span<const uint8_t> input);

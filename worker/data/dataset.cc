@@ -8,6 +8,38 @@
 #include "ps/base/random.h"
 
 namespace ps::worker {
+namespace {
+
+Result<LoadedData> LoadFiles(const proto::DataConfig& config) {
+  switch (config.format) {
+    case proto::DatasetFormat::kText:
+      return LoadText(config);
+    case proto::DatasetFormat::kNpy:
+      return LoadNpy(config);
+    case proto::DatasetFormat::kCsv:
+    case proto::DatasetFormat::kTsv:
+      return LoadTable(config);
+    default:
+      return LoadImages(config);
+  }
+}
+
+Result<DatasetInfo> InspectFiles(const proto::DataConfig& config) {
+  switch (config.format) {
+    case proto::DatasetFormat::kText:
+    case proto::DatasetFormat::kCsv:
+    case proto::DatasetFormat::kTsv: {  // what there is shows in all of it
+      PS_ASSIGN(const LoadedData data, LoadFiles(config));
+      return data.info;
+    }
+    case proto::DatasetFormat::kNpy:
+      return InspectNpy(config);
+    default:
+      return InspectImages(config);
+  }
+}
+
+}  // namespace
 
 Status ApplyLimits(
     const proto::DataConfig& config, uint64_t train_count, uint64_t test_count, DatasetInfo* info) {
@@ -38,22 +70,14 @@ proto::DatasetFingerprint FingerprintOf(const DatasetInfo& info) {
 }
 
 Result<Dataset> Dataset::Load(const proto::DataConfig& config) {
-  Result<LoadedData> data = config.format == proto::DatasetFormat::kText  ? LoadText(config)
-                            : config.format == proto::DatasetFormat::kNpy ? LoadNpy(config)
-                                                                          : LoadImages(config);
+  Result<LoadedData> data = LoadFiles(config);
   PS_TRY(data.status());
   PS_TRY(Augment(config.augment, &*data));
   return Dataset(std::move(data).value());
 }
 
 Result<DatasetInfo> Dataset::Inspect(const proto::DataConfig& config) {
-  if (config.format == proto::DatasetFormat::kText) {
-    PS_ASSIGN(const LoadedData data, LoadText(config));
-    return data.info;
-  }
-  PS_ASSIGN(
-      const DatasetInfo info,
-      config.format == proto::DatasetFormat::kNpy ? InspectNpy(config) : InspectImages(config));
+  PS_ASSIGN(const DatasetInfo info, InspectFiles(config));
   PS_TRY(CheckAugment(config.augment, info.shape));
   return info;
 }

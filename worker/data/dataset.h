@@ -34,13 +34,14 @@ class Dataset {
   ///   kCifar10   data_batch_1.bin to data_batch_5.bin, test_batch.bin, each plain or with .gz
   ///   kCifar100  train.bin, test.bin, each plain or with .gz
   ///   kText      *.txt and *.txt.gz
+  ///   kCsv       train*.csv, test*.csv, each plain or with .gz; kTsv likewise
   ///   kNpy       train-inputs*.npy, train-labels*.npy, test-inputs*.npy, test-labels*.npy
   /// The classes of IDX data are 0 to k-1, all of which occur in training, whatever the limits.
   /// Bytes of images become floats on the way out, normalised per channel with mean and standard
   /// deviation of the training images (exact sums, so the same on every machine):
   /// value = (byte - mean) / deviation. Training pictures are changed as config.augment says.
-  /// Errors: kNotFound that says how to get the data; else as ReadIdx, ReadCifar, ReadText and
-  /// NpyFile::Open.
+  /// Errors: kNotFound that says how to get the data; else as ReadIdx, ReadCifar, ReadText,
+  /// NpyFile::Open and AppendTable.
   static Result<Dataset> Load(const proto::DataConfig& config);
 
   /// The same info; of IDX files without reading the pixels. Same errors, as far as it reads.

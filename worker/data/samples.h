@@ -53,6 +53,8 @@ Result<LoadedData> LoadImages(const proto::DataConfig& config);
 Result<DatasetInfo> InspectImages(const proto::DataConfig& config);
 Result<LoadedData> LoadText(const proto::DataConfig& config);
 Result<LoadedData> LoadNpy(const proto::DataConfig& config);
+/// csv, tsv.
+Result<LoadedData> LoadTable(const proto::DataConfig& config);
 Result<DatasetInfo> InspectNpy(const proto::DataConfig& config);
 
 /// Moves and mirrors the training samples as the config says; the tests stay. Errors:

@@ -1,0 +1,148 @@
+// CSV and TSV files.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/worker/data/data_files.h"
+#include "worker/data/dataset.h"
+#include "worker/data/table_file.h"
+
+namespace ps::worker::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+Bytes TableBytes(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+class TableTest : public testing::Test {
+ protected:
+  TableTest() {
+    config_.format = proto::DatasetFormat::kCsv;
+    config_.directory = folder_.path();
+  }
+
+  void Write(const std::string& name, const std::string& text) const {
+    folder_.Write(name, TableBytes(text));
+  }
+
+  /// All training values, then the labels of all training rows, in the order of the files.
+  struct All {
+    std::vector<float> values;
+    std::vector<uint32_t> labels;
+  };
+
+  All LoadAll() const {
+    const Result<Dataset> dataset = Dataset::Load(config_);
+    PS_CHECK(dataset.ok()) << dataset.status();
+    const uint64_t count = dataset->info().train_count;
+    const auto features = static_cast<uint64_t>(dataset->info().shape.element_count());
+    All all{std::vector<float>(count * features), std::vector<uint32_t>(count)};
+    const EpochOrder order(1, 0, count);
+    for (uint64_t at = 0; at < count; ++at) {
+      const uint64_t sample = order.SampleAt(at);
+      const Status fetched = dataset->FetchTrain(
+          order,
+          {at, at + 1},
+          {std::span(all.values).subspan(sample * features, features),
+           std::span(all.labels).subspan(sample, 1)});
+      PS_CHECK(fetched.ok()) << fetched;
+    }
+    return all;
+  }
+
+  /// Of a training file.
+  std::string ErrorOf(const std::string& text) const {
+    Write("train.csv", text);
+    Write("test.csv", "a,b\n1,0\n");
+    const Status status = Dataset::Load(config_).status();
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(status.code(), StatusCode::kCorruption) << status;
+    EXPECT_EQ(Dataset::Inspect(config_).status().ToString(), status.ToString());
+    return std::string(status.message());
+  }
+
+  DataFolder folder_;
+  proto::DataConfig config_;
+};
+
+TEST_F(TableTest, NamedClassesAreNumberedInTheOrderOfTheirNames) {
+  Write(
+      "train-1.csv",
+      "\xef\xbb\xbfwidth,\"le\"\"ngth\",kind\r\n1.5, -2e1 ,rose\r\n+3,.25,\"iris\"\r\n");
+  folder_.WritePacked("train-2.csv.gz", TableBytes("width,\"le\"\"ngth\",kind\n5,6,rose\n\n\n"));
+  Write("test.csv", "width,\"le\"\"ngth\",kind\n7,8,iris");
+  const DatasetInfo expected{.shape = {2, 1, 1}, .classes = 2, .train_count = 3, .test_count = 1};
+  EXPECT_EQ(Dataset::Load(config_)->info(), expected);
+  const All all = LoadAll();
+  EXPECT_THAT(all.values, ElementsAre(1.5F, -20.0F, 3.0F, 0.25F, 5.0F, 6.0F));
+  EXPECT_THAT(all.labels, ElementsAre(1U, 0U, 1U));
+  config_.label = "width";
+  EXPECT_THAT(Dataset::Load(config_).status().ToString(), HasSubstr("which is no number"));
+}
+
+TEST_F(TableTest, TheLabelColumnMayBeANumberAndClassesNumbers) {
+  config_.format = proto::DatasetFormat::kTsv;
+  config_.header = false;
+  config_.label = "1";
+  Write("train.tsv", "0.5\t2\t1\n\"x\t0\t2\n");
+  Write("test.tsv", "0.5\t1\t1\n");
+  EXPECT_THAT(
+      Dataset::Load(config_).status().ToString(),
+      EndsWith("train.tsv: line 2: column 0 is \"\"x\", which is no number"));
+  Write("train.tsv", "0.5\t2\t1\n4\t0\t2\n");
+  const All all = LoadAll();
+  EXPECT_THAT(all.values, ElementsAre(0.5F, 1.0F, 4.0F, 2.0F));
+  EXPECT_THAT(all.labels, ElementsAre(2U, 0U));
+  EXPECT_EQ(Dataset::Load(config_)->info().classes, 3);
+}
+
+TEST_F(TableTest, BadCellsAreErrorsWithFileAndLine) {
+  EXPECT_THAT(
+      ErrorOf("a,b\n1,0\nnan,1\n"),
+      EndsWith(
+          "train.csv: line 3: column \"a\" is \"nan\"; allowed: finite numbers that fit 32 bits"));
+  EXPECT_THAT(ErrorOf("a,b\n-inf,0\n"), HasSubstr("line 2: column \"a\" is \"-inf\"; allowed"));
+  EXPECT_THAT(ErrorOf("a,b\n1e39,0\n"), HasSubstr("line 2: column \"a\" is \"1e39\"; allowed"));
+  EXPECT_THAT(ErrorOf("a,b\n1e999,0\n"), HasSubstr("line 2: column \"a\" is \"1e999\"; allowed"));
+  EXPECT_THAT(ErrorOf("a,b\n1,0\n ,1\n"), HasSubstr("line 3: column \"a\" is empty; every cell"));
+  EXPECT_THAT(ErrorOf("a,b\n1,\n"), HasSubstr("line 2: column \"b\" is empty; every row needs a"));
+  EXPECT_THAT(ErrorOf("a,b\n1\x1b,0\n"), HasSubstr("line 2: column \"a\" is \"1?\", which is no"));
+  EXPECT_THAT(ErrorOf("a,b\n1,0\n1,0,1\n"), HasSubstr("line 3: 3 columns; the first line has 2"));
+  EXPECT_THAT(ErrorOf("a,b\n1,0\n\n1,1\n"), HasSubstr("line 3: empty, and there are more behind"));
+}
+
+TEST_F(TableTest, BadTablesAreErrors) {
+  EXPECT_THAT(ErrorOf("a\n1\n"), HasSubstr("line 1: one column; a table has one of labels"));
+  EXPECT_THAT(ErrorOf(""), HasSubstr("line 0: the file is empty"));
+  EXPECT_THAT(ErrorOf("a,b\n"), HasSubstr("train.csv: no rows"));
+  EXPECT_THAT(ErrorOf("a,b\n1,\"0\n"), HasSubstr("line 2: a quote is not closed"));
+  EXPECT_THAT(ErrorOf("a,b\n\"1\"2,0\n"), HasSubstr("line 2: byte 3: text behind a closing quote"));
+  EXPECT_THAT(ErrorOf("a,b\n1,x\n"), HasSubstr("the training labels make 1 classes; allowed: 2"));
+  EXPECT_THAT(ErrorOf("a,b\n1,99999\n"), HasSubstr("line 2: the training labels make 100000 c"));
+  EXPECT_THAT(ErrorOf("a,b\n1,x\n2,y\n"), HasSubstr("test.csv: line 2: a label that no training"));
+  EXPECT_THAT(ErrorOf("a,c\n1,0\n2,1\n"), HasSubstr("test.csv: line 1: another header than that"));
+  const std::string huge(kTableLineBytesMax + 1, '1');
+  EXPECT_THAT(ErrorOf("a,b\n" + huge), HasSubstr("line 2: longer than 1048576 bytes"));
+  EXPECT_THAT(ErrorOf(std::string(kTableColumnsMax, ',')), HasSubstr("more than 65536 columns"));
+  config_.label = "c";
+  EXPECT_THAT(
+      ErrorOf("a,b\n1,0\n"),
+      HasSubstr("line 1: no column \"c\", which data.label asks for; allowed: a name of the "
+                "header, or a number from 0 to 1"));
+}
+
+TEST_F(TableTest, AFolderWithoutTablesSaysWhatTheyAreCalled) {
+  const Status status = Dataset::Load(config_).status();
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_THAT(status.ToString(), HasSubstr("has no train*.csv and no train*.csv.gz; the rows to"));
+}
+
+}  // namespace
+}  // namespace ps::worker::test

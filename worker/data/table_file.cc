@@ -1,0 +1,289 @@
+#include "worker/data/table_file.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+namespace ps::worker {
+namespace {
+
+constexpr size_t kTableReadBytes = size_t{1} << 16;
+constexpr size_t kShownBytesMax = 40;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+/// A cell as an error shows it: short, on one line, without bytes that a terminal would take.
+std::string Shown(std::string_view cell) {
+  std::string text(cell.substr(0, kShownBytesMax));
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return "\"" + text + (cell.size() > kShownBytesMax ? "...\"" : "\"");
+}
+
+std::string_view Trimmed(std::string_view cell) {
+  const size_t first = cell.find_first_not_of(" \t");
+  if (first == std::string_view::npos) {
+    return {};
+  }
+  return cell.substr(first, cell.find_last_not_of(" \t") - first + 1);
+}
+
+std::string ColumnName(const TableColumns& columns, size_t column) {
+  return columns.names.empty() ? fmt::format("column {}", column)
+                               : fmt::format("column {}", Shown(columns.names[column]));
+}
+
+/// "" when the cell is a finite number, else what is wrong with it.
+std::string ReadNumber(std::string_view cell, float* value) {
+  std::string_view text = Trimmed(cell);
+  if (text.empty()) {
+    return "is empty; every cell needs a number";
+  }
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') {
+    text.remove_prefix(1);
+  }
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  *value = static_cast<float>(number);
+  if (end != text.data() + text.size() || error == std::errc::invalid_argument) {
+    return fmt::format("is {}, which is no number", Shown(cell));
+  }
+  if (error == std::errc::result_out_of_range || !std::isfinite(*value)) {
+    return fmt::format("is {}; allowed: finite numbers that fit 32 bits", Shown(cell));
+  }
+  return {};
+}
+
+/// Which column data.label names: the last when empty, a name of the header, or a number from 0.
+Result<size_t> FindLabel(
+    const std::string& label, const TableColumns& columns, const TableFile& file) {
+  if (label.empty()) {
+    return columns.count - 1;
+  }
+  const auto named = std::ranges::find(columns.names, label);
+  if (named != columns.names.end()) {
+    return static_cast<size_t>(named - columns.names.begin());
+  }
+  size_t number = 0;
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
+  if (error == std::errc() && end == label.data() + label.size() && number < columns.count) {
+    return number;
+  }
+  return file.Bad(fmt::format(
+      "no column {}, which data.label asks for; allowed: {}a number from 0 to {}",
+      Shown(label),
+      columns.names.empty() ? "" : "a name of the header, or ",
+      columns.count - 1));
+}
+
+Status SetColumns(
+    const proto::DataConfig& config,
+    const std::vector<std::string_view>& cells,
+    const TableFile& file,
+    TableColumns* columns) {
+  if (cells.size() < 2) {
+    return file.Bad("one column; a table has one of labels and at least one of numbers");
+  }
+  columns->count = cells.size();
+  if (config.header) {
+    for (const std::string_view cell : cells) {
+      columns->names.emplace_back(Trimmed(cell));
+    }
+  }
+  PS_ASSIGN(columns->label, FindLabel(config.label, *columns, file));
+  return Status::Ok();
+}
+
+Status SameHeader(
+    const std::vector<std::string_view>& cells,
+    const TableFile& file,
+    const TableColumns& columns) {
+  const bool is_same =
+      std::ranges::equal(cells, columns.names, [](std::string_view a, const std::string& b) {
+        return Trimmed(a) == b;
+      });
+  return is_same ? Status::Ok()
+                 : file.Bad("another header than that of the first file; all parts share one");
+}
+
+}  // namespace
+
+Result<TableFile> TableFile::Open(const std::string& path, char separator) {
+  PS_ASSIGN(DataFile file, DataFile::Open(path));
+  return TableFile(path, separator, std::move(file));
+}
+
+Status TableFile::Bad(std::string_view message) const {
+  return Status::Corruption(fmt::format("{}: line {}: {}", path_, line_number_, message));
+}
+
+Result<bool> TableFile::NextLine() {
+  line_.clear();
+  bool has_any = false;
+  while (true) {
+    if (read_at_ == read_.size()) {
+      read_.resize(kTableReadBytes);
+      read_at_ = 0;
+      PS_ASSIGN(const size_t got, file_.ReadSome(read_));
+      read_.resize(got);
+      if (got == 0) {
+        break;
+      }
+    }
+    if (!has_any) {
+      ++line_number_;
+      has_any = true;
+    }
+    const auto begin = read_.begin() + static_cast<int64_t>(read_at_);
+    const auto end = std::find(begin, read_.end(), uint8_t{'\n'});
+    line_.append(begin, end);
+    read_at_ = static_cast<size_t>(end - read_.begin());
+    if (line_.size() > kTableLineBytesMax) {
+      return Bad(fmt::format("longer than {} bytes", kTableLineBytesMax));
+    }
+    if (end != read_.end()) {
+      ++read_at_;
+      break;
+    }
+  }
+  if (line_.ends_with('\r')) {
+    line_.pop_back();
+  }
+  if (line_number_ == 1 && line_.starts_with(kByteOrderMark)) {
+    line_.erase(0, kByteOrderMark.size());
+  }
+  return has_any;
+}
+
+Result<bool> TableFile::Next(std::vector<std::string_view>* cells) {
+  PS_ASSIGN(bool has_line, NextLine());
+  if (has_line && line_.empty()) {
+    const uint64_t empty = line_number_;
+    while (has_line && line_.empty()) {
+      PS_ASSIGN(has_line, NextLine());
+    }
+    if (has_line) {
+      line_number_ = empty;
+      return Bad("empty, and there are more behind it; leave it out");
+    }
+  }
+  if (!has_line) {
+    return false;
+  }
+  PS_TRY(Split(cells));
+  return true;
+}
+
+Status TableFile::Split(std::vector<std::string_view>* cells) {
+  cells->clear();
+  size_t at = 0;
+  while (true) {
+    if (separator_ == ',' && at < line_.size() && line_[at] == '"') {
+      PS_ASSIGN(const std::string_view cell, Quoted(&at));
+      cells->push_back(cell);
+    } else {
+      const size_t end = std::min(line_.find(separator_, at), line_.size());
+      cells->push_back(std::string_view(line_).substr(at, end - at));
+      at = end;
+    }
+    if (cells->size() > kTableColumnsMax) {
+      return Bad(fmt::format("more than {} columns", kTableColumnsMax));
+    }
+    if (at == line_.size()) {
+      return Status::Ok();
+    }
+    ++at;  // the separator
+  }
+}
+
+/// Unpacks the quoted cell in its place within the line, and stops behind it.
+Result<std::string_view> TableFile::Quoted(size_t* at) {
+  const size_t begin = *at + 1;
+  size_t to = begin;
+  for (size_t from = begin; from < line_.size(); ++from) {
+    if (line_[from] != '"') {
+      line_[to++] = line_[from];
+      continue;
+    }
+    if (from + 1 == line_.size() || line_[from + 1] == separator_) {
+      *at = from + 1;
+      return std::string_view(line_).substr(begin, to - begin);
+    }
+    if (line_[from + 1] != '"') {
+      return Bad(fmt::format("byte {}: text behind a closing quote", from + 1));
+    }
+    line_[to++] = '"';
+    ++from;
+  }
+  return Bad("a quote is not closed; a cell ends on the line on which it begins");
+}
+
+Status AppendTable(
+    const std::string& path,
+    const proto::DataConfig& config,
+    TableColumns* columns,
+    TableRows* rows) {
+  const bool is_tsv = config.format == proto::DatasetFormat::kTsv;
+  PS_ASSIGN(TableFile file, TableFile::Open(path, is_tsv ? '\t' : ','));
+  std::unordered_map<std::string, uint32_t> known;
+  for (uint32_t i = 0; i < rows->label_names.size(); ++i) {
+    known[rows->label_names[i]] = i;
+  }
+  std::vector<std::string_view> cells;
+  bool is_header = config.header;
+  while (true) {
+    PS_ASSIGN(const bool has_row, file.Next(&cells));
+    if (!has_row) {
+      break;
+    }
+    if (columns->count == 0) {
+      PS_TRY(SetColumns(config, cells, file, columns));
+    } else if (is_header) {
+      PS_TRY(SameHeader(cells, file, *columns));
+    }
+    if (std::exchange(is_header, false)) {
+      continue;
+    }
+    if (cells.size() != columns->count) {
+      return file.Bad(
+          fmt::format("{} columns; the first line has {}", cells.size(), columns->count));
+    }
+    for (size_t i = 0; i < cells.size(); ++i) {
+      float value = 0;
+      if (i == columns->label) {
+        continue;
+      }
+      if (const std::string wrong = ReadNumber(cells[i], &value); !wrong.empty()) {
+        return file.Bad(ColumnName(*columns, i) + " " + wrong);
+      }
+      rows->values.push_back(value);
+    }
+    const std::string label(Trimmed(cells[columns->label]));
+    if (label.empty()) {
+      return file.Bad(ColumnName(*columns, columns->label) + " is empty; every row needs a label");
+    }
+    const auto [found, is_new] =
+        known.emplace(label, static_cast<uint32_t>(rows->label_names.size()));
+    if (is_new) {
+      if (rows->label_names.size() == kTableClassesMax) {
+        return file.Bad(fmt::format(
+            "more than {} different labels in {}; is it what data.label means?",
+            kTableClassesMax,
+            ColumnName(*columns, columns->label)));
+      }
+      rows->label_names.push_back(label);
+      rows->first_places.push_back(std::string(file.Bad("").message()));
+    }
+    rows->labels.push_back(found->second);
+    if (rows->values.size() * sizeof(float) > kTableBytesMax) {
+      return file.Bad(fmt::format("more than {} bytes of numbers", kTableBytesMax));
+    }
+  }
+  return is_header && columns->count == 0 ? file.Bad("the file is empty") : Status::Ok();
+}
+
+}  // namespace ps::worker

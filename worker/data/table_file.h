@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ps/base/status.h"
+#include "ps/proto/job_config.h"
+#include "worker/data/data_file.h"
+
+namespace ps::worker {
+
+/// More in one line, or more columns, is not a table of numbers.
+inline constexpr size_t kTableLineBytesMax = size_t{1} << 20;
+inline constexpr size_t kTableColumnsMax = size_t{1} << 16;
+inline constexpr size_t kTableClassesMax = size_t{1} << 16;
+inline constexpr uint64_t kTableBytesMax = uint64_t{1} << 33;  // of the values in memory
+
+/// The lines of a CSV or TSV file as cells: RFC 4180, each record within one line; ends of line are
+/// \n or \r\n, a byte order mark and empty lines at the end are passed over. Of tsv nothing is
+/// quoted. Memory: a line.
+class TableFile {
+ public:
+  /// Errors: as DataFile::Open.
+  static Result<TableFile> Open(const std::string& path, char separator);
+
+  /// The next line's cells into `cells`, valid until the next call; false at the end. Errors:
+  /// kCorruption with file and line (too long, quotes that don't fit); as DataFile::ReadSome.
+  Result<bool> Next(std::vector<std::string_view>* cells);
+
+  /// kCorruption: "<path>: line <of the last cells>: <message>".
+  Status Bad(std::string_view message) const;
+
+ private:
+  TableFile(std::string path, char separator, DataFile file)
+      : path_(std::move(path)), separator_(separator), file_(std::move(file)) {}
+
+  Result<bool> NextLine();
+  Status Split(std::vector<std::string_view>* cells);
+  Result<std::string_view> Quoted(size_t* at);
+
+  std::string path_;
+  char separator_;
+  DataFile file_;
+  std::vector<uint8_t> read_;
+  size_t read_at_ = 0;
+  std::string line_;
+  uint64_t line_number_ = 0;
+};
+
+/// What is known of a job's tables besides their rows.
+struct TableColumns {
+  std::vector<std::string> names;  // empty without a header
+  size_t count = 0;                // 0: no file has been read
+  size_t label = 0;                // the column of the labels
+};
+
+/// Rows: all columns but the label's, in the order of the file.
+struct TableRows {
+  std::vector<float> values;
+  std::vector<std::string> label_names;   // each distinct one, in the order of their first rows
+  std::vector<uint32_t> labels;           // of each row: a place in label_names
+  std::vector<std::string> first_places;  // "file: line 3: ", where each name is first
+
+  uint64_t count() const { return labels.size(); }
+};
+
+/// Appends a file to rows. The first file sets the columns, which later ones have to share. Errors:
+/// kCorruption with file, line and column: another number of columns, a cell that is empty or no
+/// finite number, another header, no such label column; as TableFile.
+Status AppendTable(
+    const std::string& path,
+    const proto::DataConfig& config,
+    TableColumns* columns,
+    TableRows* rows);
+
+}  // namespace ps::worker
