@@ -99,14 +99,15 @@ std::string RenderHead(const proto::JobStatus& status) {
   if (!status.fleet.empty()) {
     pairs.emplace_back("fleet", FleetText(status.fleet));
   }
-  if (const proto::ServersStatus& servers = status.servers; servers.wanted != servers.count) {
+  const proto::ServersStatus& servers = status.servers;
+  if (servers.wanted != servers.count || servers.is_moving) {
     pairs.emplace_back(
         "servers",
         fmt::format(
-            "{} wanted, the parameters are on {}{}",
+            "{} wanted, {} take part{}",
             Plural(servers.wanted, "server"),
             servers.count,
-            servers.is_moving ? "; the steps in hand are waited for" : ""));
+            servers.is_moving ? "; chunks move" : ""));
   }
   pairs.emplace_back(
       "revocations",

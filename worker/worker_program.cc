@@ -275,6 +275,14 @@ void WorkerProgram::ConnectShard(const proto::ShardAddress& address, Incarnation
           address.port));
 }
 
+void WorkerProgram::ForgetShard(ShardId shard) {
+  if (const auto connect = shard_connects_.find(shard); connect != shard_connects_.end()) {
+    endpoint_->CancelConnect(connect->second);
+    shard_connects_.erase(connect);
+  }
+  std::erase_if(shards_, [&](const auto& entry) { return entry.second.first.shard == shard; });
+}
+
 void WorkerProgram::Warn(const char* event, const std::string& text) const {
   log_->Warning(event, {{"why", text}});
   std::fprintf(stderr, "ps_worker: %s\n", text.c_str());

@@ -53,6 +53,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   Result<client::WorkerSettings> Configure(const proto::JoinReply& reply) override;
   void ConnectCoordinator(Incarnation incarnation) override;
   void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) override;
+  void ForgetShard(ShardId shard) override;
   Result<Buffer> MakeBuffer(size_t size_bytes) override;
   void OnParameters(const client::ParameterRange& changed) override;
   void StartCompute(const client::ComputeTask& task) override;

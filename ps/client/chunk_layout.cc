@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace ps::client {
 
 Result<ChunkLayout> ChunkLayout::Make(
@@ -22,6 +24,15 @@ Result<ChunkLayout> ChunkLayout::Make(
          layout.tensors_.OffsetOf(TensorOf(chunk.key)) + chunk.element_begin});
   }
   return layout;
+}
+
+const ChunkLayout::Chunk* ChunkLayout::Find(ChunkKey key) const {
+  const auto it = std::ranges::lower_bound(chunks_, key, {}, &Chunk::key);
+  return it == chunks_.end() || it->key != key ? nullptr : &*it;
+}
+
+void ChunkLayout::Move(ChunkKey key, ShardId shard) {
+  std::ranges::lower_bound(chunks_, key, {}, &Chunk::key)->shard = shard;
 }
 
 }  // namespace ps::client

@@ -30,6 +30,11 @@ class ChunkLayout {
 
   const std::vector<Chunk>& chunks() const { return chunks_; }
 
+  /// Null when the model has no such chunk.
+  const Chunk* Find(ChunkKey key) const;
+  /// The chunk is on another shard now. Requires: there is one.
+  void Move(ChunkKey key, ShardId shard);
+
   size_t tensor_count() const { return tensors_.tensor_count(); }
 
   /// Elements of the flat buffer, padding included.

@@ -11,6 +11,20 @@ namespace ps::client {
 PullIntake::PullIntake(ShardId shard, std::vector<ChunkLayout::Chunk> chunks, size_t frame_bytes)
     : shard_(shard), parts_(frame_bytes), chunks_(std::move(chunks)), states_(chunks_.size()) {}
 
+void PullIntake::Remove(ChunkKey key) {
+  const auto it = std::ranges::lower_bound(chunks_, key, {}, &ChunkLayout::Chunk::key);
+  states_.erase(states_.begin() + (it - chunks_.begin()));
+  chunks_.erase(it);
+  gone_.insert(key);
+}
+
+void PullIntake::Add(const ChunkLayout::Chunk& chunk) {
+  const auto it = std::ranges::lower_bound(chunks_, chunk.key, {}, &ChunkLayout::Chunk::key);
+  states_.insert(states_.begin() + (it - chunks_.begin()), State());
+  chunks_.insert(it, chunk);
+  gone_.erase(chunk.key);
+}
+
 std::vector<proto::ChunkVersion> PullIntake::Held() const {
   std::vector<proto::ChunkVersion> held;
   for (size_t i = 0; i < chunks_.size(); ++i) {
@@ -70,7 +84,8 @@ bool PullIntake::TakePart(
   return is_first;
 }
 
-Result<PullIntake::Taken> PullIntake::Take(uint64_t request_id, const proto::PullReply& reply) {
+Result<PullIntake::Taken> PullIntake::Take(
+    uint64_t request_id, const proto::PullReply& reply, uint64_t known) {
   const std::span<const std::byte> bytes = reply.payload.bytes();
   Taken taken;
   if (reply.life < life_) {
@@ -83,6 +98,17 @@ Result<PullIntake::Taken> PullIntake::Take(uint64_t request_id, const proto::Pul
   size_t offset = 0;
   for (const proto::PullReply::Chunk& chunk : reply.chunks) {
     const std::optional<Place> place = PlaceOf(chunk);
+    const size_t size = chunk.element_count * sizeof(float);
+    const bool is_new = reply.placement > known;
+    if (!place && (is_new || gone_.contains(chunk.key)) && size <= bytes.size() - offset) {
+      if (unknown_by_ != request_id) {
+        unknown_.clear();
+        unknown_by_ = request_id;
+      }
+      taken.completed_chunks += is_new && unknown_.insert(chunk.key).second ? 1 : 0;
+      offset += size;
+      continue;
+    }
     if (!place) {
       return Status::InvalidArgument(fmt::format(
           "shard {} sent chunk {} with {} elements from {}, which is neither a chunk of "
@@ -92,7 +118,6 @@ Result<PullIntake::Taken> PullIntake::Take(uint64_t request_id, const proto::Pul
           chunk.element_count,
           chunk.element_begin));
     }
-    const size_t size = chunk.element_count * sizeof(float);
     if (size > bytes.size() - offset) {
       return Status::InvalidArgument("a pull's answer has fewer bytes than its chunks");
     }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -35,9 +36,15 @@ class PullIntake {
     uint32_t completed_chunks = 0;  // of the answer, by this frame
   };
 
-  /// One frame of the answer to `request_id`. Errors: kInvalidArgument when it does not fit the
-  /// layout.
-  Result<Taken> Take(uint64_t request_id, const proto::PullReply& reply);
+  /// One frame of the answer to `request_id`. Chunks that it has of a placement newer than `known`
+  /// are counted, and left out. Errors: kInvalidArgument when it does not fit the layout.
+  Result<Taken> Take(
+      uint64_t request_id, const proto::PullReply& reply, uint64_t known = UINT64_MAX);
+
+  /// The chunk is elsewhere now: what still comes of it is of no use.
+  void Remove(ChunkKey key);
+  /// The chunk is this shard's now; nothing of it is held.
+  void Add(const ChunkLayout::Chunk& chunk);
 
   /// For a pull.
   std::vector<proto::ChunkVersion> Held() const;
@@ -76,6 +83,9 @@ class PullIntake {
   const proto::ChunkParts parts_;
   std::vector<ChunkLayout::Chunk> chunks_;
   std::vector<State> states_;
+  std::set<ChunkKey> gone_;
+  std::set<ChunkKey> unknown_;  // chunks that have come without being this shard's,
+  uint64_t unknown_by_ = 0;     // with this answer
   uint64_t life_ = 0;
 };
 

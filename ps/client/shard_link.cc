@@ -43,17 +43,94 @@ ShardLink::ShardLink(
       identity_(identity),
       frame_bytes_(frame_bytes),
       parts_(frame_bytes),
+      timing_(timing),
       random_(random),
       intake_(shard, ChunksOf(shard, *layout), frame_bytes) {
+  SetRetries();
+  states_.assign(chunks().size(), ChunkState::kNotReady);
+}
+
+/// By what one step sends to the shard.
+void ShardLink::SetRetries() {
   uint64_t bytes = 0;
   for (const ChunkLayout::Chunk& chunk : chunks()) {
     bytes += chunk.element_count * sizeof(float);
   }
   // A repetition of data that is still on its way would only delay it.
   const Duration transfer = FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
-  push_retry_ = RetryTimer(timing.retry_limit + transfer, timing.lease + transfer);
+  push_retry_ = RetryTimer(timing_.retry_limit + transfer, timing_.lease + transfer);
   pull_retry_ = push_retry_;
-  states_.assign(chunks().size(), ChunkState::kNotReady);
+}
+
+ShardLink::Leaving ShardLink::Remove(ChunkKey key, uint64_t known) {
+  const auto it = std::ranges::lower_bound(chunks(), key, {}, &ChunkLayout::Chunk::key);
+  const auto index = it - chunks().begin();
+  Leaving leaving;
+  leaving.chunk = *it;
+  leaving.is_ready = states_[static_cast<size_t>(index)] != ChunkState::kNotReady;
+  leaving.is_done = !is_pushing_ && pushed_placement_ <= known;
+  leaving.needs_pull = is_pulling_ || pulled_placement_ > known;
+  leaving.is_evaluation = is_evaluation_;
+  leaving.pulled_step = pulled_step_;
+  states_.erase(states_.begin() + index);
+  intake_.Remove(key);
+  must_pull_ = must_pull_ || (is_pulling_ && !is_pushing_);  // the answer may be given up
+  return leaving;
+}
+
+void ShardLink::Add(const Leaving& leaving, bool is_travelling) {
+  pulled_step_ = has_chunks() ? pulled_step_ : leaving.pulled_step;
+  intake_.Add(leaving.chunk);
+  const auto it =
+      std::ranges::lower_bound(chunks(), leaving.chunk.key, {}, &ChunkLayout::Chunk::key);
+  // A shard that has the step already answers for what it gets of it again.
+  const bool is_sent = !is_travelling || leaving.is_done;
+  const ChunkState state = is_sent            ? ChunkState::kSent
+                           : leaving.is_ready ? ChunkState::kReady
+                                              : ChunkState::kNotReady;
+  states_.insert(states_.begin() + (it - chunks().begin()), state);
+  must_push_ = must_push_ || !is_sent;
+  if (leaving.needs_pull) {
+    must_pull_ = true;
+    is_evaluation_ = leaving.is_evaluation;
+  }
+}
+
+void ShardLink::AfterMove(uint64_t placement, TimePoint now, proto::Outbox* out) {
+  placement_ = placement;
+  const bool must_push = std::exchange(must_push_, false);
+  const bool must_pull = std::exchange(must_pull_, false);
+  const bool was_waiting = push_retry_.is_armed();
+  SetRetries();
+  if (chunks().empty()) {
+    is_pushing_ = false;
+    is_pulling_ = false;
+    pushed_life_ = 0;
+    return;
+  }
+  if (must_push) {
+    is_pushing_ = true;
+    push_request_id_ = ++last_request_id_;
+    push_answer_min_ = push_request_id_;
+  }
+  if (is_pushing_) {
+    if (must_push && job_.wants_pull) {
+      is_pulling_ = true;
+      is_evaluation_ = false;
+      ExpectPull(push_request_id_);
+    } else {
+      must_pull_after_push_ = must_pull_after_push_ || must_pull;
+    }
+    const bool are_all_ready = std::ranges::find(states_, ChunkState::kNotReady) == states_.end();
+    SendReady(are_all_ready, now, out);
+    if (was_waiting && !push_retry_.is_armed()) {
+      push_retry_.Start(now, random_);
+    }
+  } else if (must_pull) {
+    BeginPull(min_round_, is_evaluation_, now, out);
+  } else if (is_pulling_) {
+    pull_retry_.Start(now, random_);
+  }
 }
 
 void ShardLink::OnConnected(proto::PeerId peer, TimePoint now, proto::Outbox* out) {
@@ -71,6 +148,8 @@ void ShardLink::BeginPush(const PushJob& job) {
   }
   job_ = job;
   is_rejected_ = false;
+  pushed_placement_ = 0;
+  must_pull_after_push_ = false;
   // A shard without chunks (more shards than chunks) has nothing to acknowledge.
   is_pushing_ = !chunks().empty();
   states_.assign(chunks().size(), ChunkState::kNotReady);
@@ -85,9 +164,6 @@ void ShardLink::BeginPush(const PushJob& job) {
 }
 
 void ShardLink::TensorReady(uint32_t tensor, TimePoint now, proto::Outbox* out) {
-  if (!is_pushing_) {
-    return;
-  }
   bool are_all_ready = true;
   for (size_t i = 0; i < chunks().size(); ++i) {
     if (TensorOf(chunks()[i].key) == tensor && states_[i] == ChunkState::kNotReady) {
@@ -95,7 +171,10 @@ void ShardLink::TensorReady(uint32_t tensor, TimePoint now, proto::Outbox* out) 
     }
     are_all_ready = are_all_ready && states_[i] != ChunkState::kNotReady;
   }
-  SendReady(are_all_ready, now, out);
+  // A shard that has given the rest of its chunks away is done before they are ready.
+  if (is_pushing_) {
+    SendReady(are_all_ready, now, out);
+  }
 }
 
 void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
@@ -165,6 +244,7 @@ void ShardLink::SendFrame(std::span<const Piece> pieces, proto::Outbox* out) {
     push.held = intake_.Held();
     push.held_life = intake_.life();
   }
+  push.placement = placement_;
   out->Send(peer_, push_request_id_, std::move(push));
 }
 
@@ -224,19 +304,24 @@ void ShardLink::SendPull(proto::Outbox* out) {
   pull.is_evaluation = is_evaluation_;
   pull.held = intake_.Held();
   pull.held_life = intake_.life();
+  pull.placement = placement_;
   ExpectPull(++last_request_id_);
   out->Send(peer_, pull_request_id_, std::move(pull));
 }
 
-bool ShardLink::OnPushReply(const proto::PushReply& reply, TimePoint now) {
-  if (!is_pushing_ || reply.step != job_.step) {
+bool ShardLink::OnPushReply(
+    uint64_t request_id, const proto::PushReply& reply, TimePoint now, proto::Outbox* out) {
+  if (!is_pushing_ || reply.step != job_.step || request_id < push_answer_min_) {
     return false;  // an answer to a repetition; the step is done already
   }
   is_pushing_ = false;
-  is_rejected_ = reply.outcome == proto::PushOutcome::kRejected;
+  is_rejected_ = is_rejected_ || reply.outcome == proto::PushOutcome::kRejected;
   pushed_life_ = reply.life;
+  pushed_placement_ = reply.placement;
   push_retry_.Stop();
-  if (is_pulling_) {
+  if (std::exchange(must_pull_after_push_, false)) {
+    BeginPull(min_round_, is_evaluation_, now, out);
+  } else if (is_pulling_) {
     pull_retry_.Start(now, random_);
   }
   return true;
@@ -244,7 +329,7 @@ bool ShardLink::OnPushReply(const proto::PushReply& reply, TimePoint now) {
 
 Result<std::vector<PullIntake::Fresh>> ShardLink::OnPullReply(
     uint64_t request_id, const proto::PullReply& reply, TimePoint now) {
-  PS_ASSIGN(PullIntake::Taken taken, intake_.Take(request_id, reply));
+  PS_ASSIGN(PullIntake::Taken taken, intake_.Take(request_id, reply, placement_));
   const bool is_awaited = is_pulling_ && request_id == pull_request_id_;
   bytes_pulled_ += reply.payload.size();
   seen_count_ += is_awaited ? taken.completed_chunks : 0;
@@ -256,6 +341,7 @@ Result<std::vector<PullIntake::Fresh>> ShardLink::OnPullReply(
   }
   if (is_awaited && seen_count_ >= reply.chunk_total) {
     is_pulling_ = false;
+    pulled_placement_ = reply.placement;
     pulled_round_ = min_round_;
     pulled_step_ = job_.step;
     pull_retry_.Stop();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -55,6 +56,33 @@ class ShardLink {
 
   ShardId shard() const { return shard_; }
 
+  bool has_chunks() const { return !chunks().empty(); }
+
+  /// A chunk on its way from one link to another.
+  struct Leaving {
+    ChunkLayout::Chunk chunk;
+    bool is_ready = false;    // the gradient of the step under way has its final value
+    bool is_done = false;     // the shard has acknowledged the step with the chunk
+    bool needs_pull = false;  // its values may not be among those that the shard has sent
+    bool is_evaluation = false;
+    Step pulled_step = 0;
+  };
+
+  /// The chunk is elsewhere since a placement newer than `known`.
+  Leaving Remove(ChunkKey key, uint64_t known);
+  /// The chunk is here now. `is_travelling`: the job of the newest BeginPush is not done on every
+  /// shard.
+  void Add(const Leaving& leaving, bool is_travelling);
+  /// After these: goes on with the push and the pull. `placement` is known now.
+  void AfterMove(uint64_t placement, TimePoint now, proto::Outbox* out);
+
+  /// By which requests go out.
+  void SetPlacement(uint64_t placement) { placement_ = placement; }
+
+  /// The newest in which the shard has acknowledged the newest push, or answered the newest pull:
+  /// what it says holds for the chunks that it has in that.
+  uint64_t seen_placement() const { return std::max(pushed_placement_, pulled_placement_); }
+
   /// Requires: the previous push is done.
   void BeginPush(const PushJob& job);
   /// Every chunk of `tensor` in the job's gradient has its final value.
@@ -81,7 +109,8 @@ class ShardLink {
   TimePoint waiting_since() const { return waiting_since_; }
 
   /// True when the push it answers is now done.
-  bool OnPushReply(const proto::PushReply& reply, TimePoint now);
+  bool OnPushReply(
+      uint64_t request_id, const proto::PushReply& reply, TimePoint now, proto::Outbox* out);
 
   /// Takes note of versions; the caller copies what is fresh into the parameters. Errors:
   /// kInvalidArgument when the reply does not fit the layout.
@@ -110,6 +139,7 @@ class ShardLink {
 
   const std::vector<ChunkLayout::Chunk>& chunks() const { return intake_.chunks(); }
 
+  void SetRetries();
   void SendReady(bool is_flush, TimePoint now, proto::Outbox* out);
   void SendFrame(std::span<const Piece> pieces, proto::Outbox* out);
   void SendAgain(TimePoint now, proto::Outbox* out);
@@ -121,17 +151,24 @@ class ShardLink {
   const Identity identity_;
   const size_t frame_bytes_;
   const proto::ChunkParts parts_;
+  const proto::Timing timing_;
   Random* const random_;
 
   proto::PeerId peer_;
   uint64_t last_request_id_ = 0;
+  uint64_t placement_ = 0;  // the newest that the worker knows
+  bool must_push_ = false;  // AfterMove: there are chunks to be sent
+  bool must_pull_ = false;  // and to be asked for
 
   // The push.
   PushJob job_;
   bool is_pushing_ = false;
   bool is_rejected_ = false;
   uint64_t pushed_life_ = 0;
+  uint64_t pushed_placement_ = 0;
   uint64_t push_request_id_ = 0;
+  uint64_t push_answer_min_ = 0;       // the first request whose answer holds for all chunks
+  bool must_pull_after_push_ = false;  // a chunk came that the fused answer may lack
   std::vector<ChunkState> states_;
   RetryTimer push_retry_;
 
@@ -140,6 +177,7 @@ class ShardLink {
   bool is_evaluation_ = false;
   uint64_t min_round_ = 0;
   uint64_t pulled_round_ = 0;
+  uint64_t pulled_placement_ = 0;
   uint64_t pull_request_id_ = 0;
   PullIntake intake_;
   uint64_t seen_count_ = 0;  // chunks of this answer that have come

@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace ps::client {
@@ -111,9 +112,12 @@ void WorkerCore::OnMessage(
     OnRefusal(from, *refusal, now, out);
   } else if (link != nullptr) {
     if (const auto* push = std::get_if<proto::PushReply>(&message)) {
-      link->OnPushReply(*push, now);
+      link->OnPushReply(request_id, *push, now, out);
     } else if (const auto* pull = std::get_if<proto::PullReply>(&message)) {
       OnPullReply(request_id, link, *pull, now);
+    }
+    if (!IsUpToDate(*link)) {
+      next_heartbeat_ = now;  // its answer says where the chunks are
     }
   } else {
     if (const auto* join = std::get_if<proto::JoinReply>(&message)) {
@@ -133,7 +137,7 @@ void WorkerCore::OnMessage(
         Exit(Status::Revoked(leave_reason_));
       }
     } else if (const auto* addresses = std::get_if<proto::ShardAddresses>(&message)) {
-      OnShardAddresses(*addresses, out);
+      OnShardAddresses(*addresses, now, out);
     } else if (const auto* drain = std::get_if<proto::Drain>(&message)) {
       OnNotice(now + std::chrono::milliseconds(drain->grace_ms), drain->reason, now, out);
     } else if (const auto* shutdown = std::get_if<proto::Shutdown>(&message)) {
@@ -184,14 +188,9 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
   waiting_since_ = now;
   next_heartbeat_ = now;
   rate_since_ = now;
+  placement_ = reply.placement.version;
   for (const proto::ShardAddress& address : reply.shards) {
-    links_[address.shard] = std::make_unique<ShardLink>(
-        address.shard,
-        ShardLink::Identity{worker_, incarnation_},
-        &layout_,
-        settings_.frame_bytes,
-        timing,
-        &random_);
+    AddLink(address);
   }
   log_->Info(
       "joined",
@@ -217,8 +216,28 @@ Status WorkerCore::MakeBuffers() {
   return Status::Ok();
 }
 
+/// With the chunks that are the shard's by the layout.
+void WorkerCore::AddLink(const proto::ShardAddress& address) {
+  std::unique_ptr<ShardLink>& link = links_[address.shard];
+  link = std::make_unique<ShardLink>(
+      address.shard,
+      ShardLink::Identity{worker_, incarnation_},
+      &layout_,
+      settings_.frame_bytes,
+      settings_.timing,
+      &random_);
+  link->SetPlacement(placement_);
+}
+
 /// A shard that came back as another process is elsewhere. What it had not answered is sent again.
-void WorkerCore::OnShardAddresses(const proto::ShardAddresses& message, proto::Outbox* out) {
+void WorkerCore::OnShardAddresses(
+    const proto::ShardAddresses& message, TimePoint now, proto::Outbox* out) {
+  if (state_ == State::kConnecting || state_ == State::kJoining) {
+    return;  // of an earlier session
+  }
+  if (message.version > placement_ && message.base <= placement_) {
+    TakePlacement(message, now, out);
+  }
   for (const proto::ShardAddress& address : message.shards) {
     const auto known = addresses_.find(address.shard);
     if (known == addresses_.end() ||
@@ -235,6 +254,74 @@ void WorkerCore::OnShardAddresses(const proto::ShardAddresses& message, proto::O
       link.OnDisconnected();
     }
     host_->ConnectShard(address, incarnation_);
+  }
+}
+
+/// Chunks have moved: pushes and pulls that are under way go on where they are now.
+void WorkerCore::TakePlacement(
+    const proto::ShardAddresses& message, TimePoint now, proto::Outbox* out) {
+  const uint64_t known = placement_;
+  placement_ = message.version;
+  for (const proto::ShardAddress& address : message.shards) {
+    if (links_.contains(address.shard)) {
+      continue;
+    }
+    AddLink(address);
+    if (travelling_) {
+      links_.at(address.shard)->BeginPush(push_job_);
+    }
+    addresses_[address.shard] = address;
+    host_->ConnectShard(address, incarnation_);
+  }
+  std::set<ShardId> changed;
+  for (const proto::ChunkPlace& place : message.places) {
+    const ChunkLayout::Chunk* const chunk = layout_.Find(place.key);
+    const auto to = links_.find(place.shard);
+    if (chunk == nullptr || to == links_.end()) {
+      Exit(Status::InvalidArgument(fmt::format(
+          "chunk {} is said to be on shard {}; there is no such chunk or no such shard",
+          place.key.value,
+          place.shard.value)));
+      return;
+    }
+    if (chunk->shard == place.shard) {
+      continue;
+    }
+    changed.insert(chunk->shard);
+    changed.insert(place.shard);
+    ShardLink::Leaving leaving = links_.at(chunk->shard)->Remove(place.key, known);
+    leaving.chunk.shard = place.shard;
+    to->second->Add(leaving, travelling_.has_value());
+    layout_.Move(place.key, place.shard);
+  }
+  for (const auto& [shard, link] : links_) {
+    if (changed.contains(shard)) {
+      link->AfterMove(placement_, now, out);
+    } else {
+      link->SetPlacement(placement_);
+    }
+  }
+  ForgetShards(message, out);
+  log_->Info("chunks_moved", {{"placement", placement_}, {"chunks", message.places.size()}});
+}
+
+/// Those that the message does not name and that have no chunks.
+void WorkerCore::ForgetShards(const proto::ShardAddresses& message, proto::Outbox* out) {
+  for (auto it = links_.begin(); it != links_.end();) {
+    const ShardId shard = it->first;
+    const ShardLink& link = *it->second;
+    if (link.has_chunks() ||
+        std::ranges::find(message.shards, shard, &proto::ShardAddress::shard) !=
+            message.shards.end()) {
+      ++it;
+      continue;
+    }
+    host_->ForgetShard(shard);
+    if (link.peer() != proto::PeerId()) {
+      out->Close(link.peer());
+    }
+    addresses_.erase(shard);
+    it = links_.erase(it);
   }
 }
 
@@ -352,6 +439,7 @@ void WorkerCore::ResetSession() {
   computing_.reset();
   travelling_.reset();
   told_ahead_.reset();
+  push_job_ = PushJob();
   is_evaluating_ = false;
   needs_pull_ = true;
   pull_lease_ = LeaseId();

@@ -76,6 +76,9 @@ class WorkerHost {
   virtual void ConnectCoordinator(Incarnation incarnation) = 0;
   virtual void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) = 0;
 
+  /// The shard is no part of the job any more: it is not to be connected.
+  virtual void ForgetShard(ShardId /*shard*/) {}
+
   /// Memory for parameters or a gradient, after Configure. An error is as one of Configure.
   virtual Result<Buffer> MakeBuffer(size_t size_bytes) { return Buffer(size_bytes); }
 
@@ -182,7 +185,10 @@ class WorkerCore {
   void OnStepAck(const proto::StepAck& ack);
   void OnPullReply(
       uint64_t request_id, ShardLink* link, const proto::PullReply& reply, TimePoint now);
-  void OnShardAddresses(const proto::ShardAddresses& message, proto::Outbox* out);
+  void OnShardAddresses(const proto::ShardAddresses& message, TimePoint now, proto::Outbox* out);
+  void AddLink(const proto::ShardAddress& address);
+  void TakePlacement(const proto::ShardAddresses& message, TimePoint now, proto::Outbox* out);
+  void ForgetShards(const proto::ShardAddresses& message, proto::Outbox* out);
   void OnRefusal(
       proto::PeerId from, const proto::Refusal& refusal, TimePoint now, proto::Outbox* out);
   void OnShutdown(const proto::Shutdown& shutdown, TimePoint now, proto::Outbox* out);
@@ -226,6 +232,9 @@ class WorkerCore {
 
   ShardLink* LinkOf(proto::PeerId peer);
 
+  /// What the shard has said holds for the chunks that this worker takes for its own.
+  bool IsUpToDate(const ShardLink& link) const { return link.seen_placement() <= placement_; }
+
   // Constant after construction.
   Options options_;
   WorkerHost* const host_;
@@ -246,6 +255,7 @@ class WorkerCore {
   uint32_t minibatch_ = 1;
   WorkerSettings settings_;
   ChunkLayout layout_;
+  uint64_t placement_ = 0;  // that the layout is of
   std::map<ShardId, std::unique_ptr<ShardLink>> links_;
   std::map<ShardId, proto::ShardAddress> addresses_;  // where each was last
   Buffer parameters_;
@@ -261,6 +271,7 @@ class WorkerCore {
   Step last_step_ = 0;
   std::optional<StepWork> computing_;
   std::optional<StepWork> travelling_;
+  PushJob push_job_;  // of that
   std::optional<SamplesAhead> told_ahead_;
   bool is_evaluating_ = false;
   bool is_host_busy_ = false;   // arithmetic under way, of whatever session

@@ -62,6 +62,7 @@ void WorkerCore::SendHeartbeat(TimePoint now, proto::Outbox* out) {
   }
   beat.stats = Stats(now);
   beat.waits = Waits(now);
+  beat.placement = placement_;
   out->Send(coordinator_, ++next_request_id_, std::move(beat));
 }
 

@@ -86,7 +86,7 @@ void WorkerCore::AdvanceTravelling(TimePoint now, proto::Outbox* out) {
     bool is_rejected = false;
     uint64_t lives = 0;
     for (const auto& [shard, link] : links_) {
-      if (!link->is_push_done()) {
+      if (!link->is_push_done() || !IsUpToDate(*link)) {
         return;
       }
       is_rejected = is_rejected || link->is_push_rejected();
@@ -110,15 +110,17 @@ void WorkerCore::AdvanceTravelling(TimePoint now, proto::Outbox* out) {
 void WorkerCore::BeginTravel(TimePoint now, proto::Outbox* out) {
   travelling_ = std::move(computing_);
   computing_.reset();
-  const proto::StepDone& done = travelling_->done;
+  proto::StepDone& done = travelling_->done;
+  done.placement = placement_;
+  push_job_ = {
+      done.step,
+      done.lease,
+      travelling_->round,
+      static_cast<uint32_t>(done.end - done.begin),
+      gradients_[travelling_->slot],
+      state_ == State::kRunning};
   for (auto& [shard, link] : links_) {
-    link->BeginPush(
-        {done.step,
-         done.lease,
-         travelling_->round,
-         static_cast<uint32_t>(done.end - done.begin),
-         gradients_[travelling_->slot],
-         state_ == State::kRunning});
+    link->BeginPush(push_job_);
   }
   for (const uint32_t tensor : std::exchange(travelling_->ready_tensors, {})) {
     for (auto& [shard, link] : links_) {
@@ -212,8 +214,9 @@ void WorkerCore::OnEvaluated(
 }
 
 bool WorkerCore::are_all_pulls_done() const {
-  return std::all_of(
-      links_.begin(), links_.end(), [](const auto& entry) { return entry.second->is_pull_done(); });
+  return std::all_of(links_.begin(), links_.end(), [this](const auto& entry) {
+    return entry.second->is_pull_done() && IsUpToDate(*entry.second);
+  });
 }
 
 /// True when the mode allows this lease to be computed with the parameters held; begins a pull if

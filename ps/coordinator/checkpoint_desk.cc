@@ -39,7 +39,8 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
                     : call.now + (is_first ? std::min(Every(), kFirstMax) : Every());
   }
   if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.is_moving ||
-      job_->state.modes.is_holding || job_->state.pause.checkpoint != 0) {
+      job_->state.servers.chunks || job_->state.modes.is_holding ||
+      job_->state.pause.checkpoint != 0) {
     return;
   }
   next_due_ = call.now + Every();
@@ -57,7 +58,8 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
 
 uint64_t CheckpointDesk::OpenNow(const Call& call) {
   if (open_ || job_->state.phase != JobPhase::kTraining || !job_->training_began ||
-      !job_->shards.are_all_ready() || (job_->is_holding() && !job_->is_idle())) {
+      !job_->shards.are_all_ready() || job_->state.servers.chunks ||
+      (job_->is_holding() && !job_->is_idle())) {
     return 0;
   }
   next_due_ = call.now + Every();
@@ -282,6 +284,9 @@ bool CheckpointDesk::FinishLast(const Call& call) {
       GiveUp(is_anybody_away ? "a shard is away" : "it took too long");
     }
     return !open_ && has_tried_last_;
+  }
+  if (job_->state.servers.chunks && !is_anybody_away && call.now < last_deadline_) {
+    return false;  // some are on two shards
   }
   const proto::CheckpointsState& state = job_->state.checkpoints;
   const bool is_saved =

@@ -28,6 +28,9 @@ class CheckpointDesk {
   /// where no train lease is granted, steps are.
   uint64_t OpenNow(const Call& call);
 
+  /// One is to be opened at the next occasion.
+  bool IsDue(TimePoint now) const { return is_on() && next_due_ && now >= *next_due_; }
+
   /// One is under way.
   bool is_open() const { return open_.has_value(); }
 

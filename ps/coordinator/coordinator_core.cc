@@ -43,7 +43,8 @@ CoordinatorCore::Parts::Parts(
       initial_values(&job),
       checkpoints(&job),
       handovers(&job, &servers, &checkpoints),
-      servers_desk(&job, &checkpoints),
+      moves(&job, &checkpoints),
+      servers_desk(&job, &checkpoints, &moves),
       pauses(&job, &checkpoints),
       modes(&job, &checkpoints, &leases),
       notices(&job, &handovers),
@@ -151,6 +152,7 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
             parts_->phases.Fail(parts_->initial_values.On(call, m), call);
           },
           [&](const proto::PullReply& m) { parts_->model.On(call, m); },
+          [&](const proto::ChunksGiven& m) { parts_->moves.On(call, m); },
           [&](const proto::Refusal& m) { OnRefusal(call, m); },
           [&](const proto::JoinRequest& m) { parts_->joins.On(call, m); },
           [&](const proto::LeaseRequest& m) { OnLeaseRequest(call, m); },
@@ -232,6 +234,7 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
   if (parts_->leases.IsOwingWork(*member)) {
     parts_->shards.OnMemberHeartbeat(*member, call);
   }
+  parts_->moves.OnMemberHeartbeat(call, message.placement);
   parts_->job.Reply(call, reply);
 }
 
@@ -381,6 +384,9 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   if (parts_->job.is_working() && !IsGoingBack()) {
     parts_->servers_desk.OnTick(call);
+    if (parts_->servers_desk.wants_other_shards()) {
+      ChangeShards(call);
+    }
   }
   if (IsGoingBack()) {
     Settle(call);
@@ -391,6 +397,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   if (parts_->job.is_working() || parts_->job.state.model.is_due) {
     parts_->shards.OnTick(call);
+    parts_->moves.OnTick(call);
   }
   parts_->checkpoints.OnTick(call);
   Settle(call);

@@ -17,6 +17,7 @@
 #include "ps/coordinator/lease_desk.h"
 #include "ps/coordinator/mode_desk.h"
 #include "ps/coordinator/model_desk.h"
+#include "ps/coordinator/move_desk.h"
 #include "ps/coordinator/notice_desk.h"
 #include "ps/coordinator/pause_desk.h"
 #include "ps/coordinator/server_watch.h"
@@ -151,6 +152,8 @@ class CoordinatorCore {
   bool IsGoingBack() const;
   void AdvanceGoingBack(const Call& call);
   void BeginAgain(JobState state, const Call& call);
+  void ChangeShards(const Call& call);
+  Peers CloseConnections(const JobState& next, const std::string& why, const Call& call);
   /// Does all that follows from what has just changed; the end of every event.
   void Settle(const Call& call);
 
@@ -169,6 +172,7 @@ class CoordinatorCore {
     InitialValues initial_values;
     CheckpointDesk checkpoints;
     HandoverDesk handovers;
+    MoveDesk moves;
     ServersDesk servers_desk;
     PauseDesk pauses;
     ModeDesk modes;

@@ -139,15 +139,15 @@ uint64_t DepartureDesk::RoundToKeepFor(Incarnation incarnation) const {
 void DepartureDesk::Resolve(Departure* departure, TimePoint now) {
   DepartureRecord& record = job_->membership.Edit(*departure);
   MemberRecord& member = record.member;
-  Step complete = UINT64_MAX;
+  Step complete = proto::kEveryStep;
   Step newest = 0;
   for (const auto& [shard, answer] : record.answers) {
-    if (job_->shards.Find(shard)->has_chunks) {
-      complete = std::min(complete, answer.last_complete_step);
+    complete = std::min(complete, answer.last_complete_step);
+    if (answer.last_complete_step != proto::kEveryStep) {
       newest = std::max(newest, answer.last_complete_step);
     }
   }
-  if (complete == UINT64_MAX || complete < member.reported) {
+  if (complete == proto::kEveryStep || complete < member.reported) {
     complete = member.reported;
   }
   const Step reported = member.reported;

@@ -63,14 +63,10 @@ void CoordinatorCore::OnManifestRead(
   Settle(call);
 }
 
-/// The job goes on from `state`. Everybody comes anew: what is on its way from the undone time
-/// would be taken for new otherwise.
-void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
-  const proto::CheckpointsState undone = parts_->job.state.checkpoints;
-  const bool is_move = state.servers.moves > parts_->job.state.servers.moves;
-  const std::string why = is_move
-                              ? "all chunks move to another number of servers"
-                              : "the job went back to an earlier state, since a server was lost";
+/// Those of workers and shards. Members are told `why` they are none any more, unless it is empty;
+/// shards that `next` has not are told to leave. Returns the others.
+Peers CoordinatorCore::CloseConnections(
+    const JobState& next, const std::string& why, const Call& call) {
   Peers staying;
   for (const auto& [id, peer] : parts_->job.peers.all()) {
     if (peer.role == proto::Role::kControl) {
@@ -79,19 +75,52 @@ void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
     }
     // One that has not got its answer yet does not know that it is a member.
     const Member* const member = parts_->job.membership.Find(peer.incarnation);
-    if (member != nullptr && member->record->is_admitted) {
+    if (!why.empty() && member != nullptr && member->record->is_admitted) {
       proto::Refusal refusal;
       refusal.code = StatusCode::kStale;
       refusal.message = why;
       call.out->Send(id, 0, std::move(refusal));
     }
     const Shard* const shard = parts_->job.shards.FindPeer(id);
-    if (shard != nullptr && shard->shard.value >= state.shards.size()) {
+    if (shard != nullptr && shard->shard.value >= next.shards.size()) {
       parts_->servers_desk.NoteLeaving(shard->record->pid);
       call.out->Send(id, 0, proto::Shutdown{"its parameters are on other servers now"});
     }
     call.out->Close(id);
   }
+  return staying;
+}
+
+/// Training goes on with more shards, or with fewer. As after a restart of the coordinator all
+/// connect again, and nobody has to do anything again.
+void CoordinatorCore::ChangeShards(const Call& call) {
+  JobState state = StateAt(call.now);
+  ResizeShards(parts_->job.options.config.servers.shards_per_server, &state);
+  Peers staying = CloseConnections(state, "", call);
+  const std::unique_ptr<Parts> before = std::exchange(
+      parts_,
+      std::make_unique<Parts>(
+          parts_->job.options, std::move(state), parts_->job.fleet, parts_->job.log));
+  Job& job = parts_->job;
+  job.peers = std::move(staying);
+  job.Resume(call.now);
+  parts_->notices.Resume(call.now);
+  parts_->fleet_desk.Resume();
+  parts_->checkpoints.Remember(before->checkpoints);
+  parts_->servers_desk.Remember(std::move(before->servers_desk));
+  job.log->Info(
+      "shards_changed", {{"servers", job.shards.server_count()}, {"shards", job.shards.size()}});
+}
+
+/// The job goes on from `state`. Everybody comes anew: what is on its way from the undone time
+/// would be taken for new otherwise.
+void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
+  const proto::CheckpointsState undone = parts_->job.state.checkpoints;
+  const bool is_move = state.servers.moves > parts_->job.state.servers.moves;
+  const std::string why = is_move
+                              ? "all chunks move to another number of servers"
+                              : "the job went back to an earlier state, since a server was lost";
+  Peers staying = CloseConnections(state, why, call);
   const std::unique_ptr<Parts> before = std::exchange(
       parts_,
       std::make_unique<Parts>(

@@ -182,7 +182,12 @@ std::vector<proto::FleetRow> Job::FleetRows() const {
 
 proto::ServersStatus Job::ServersNow() const {
   const proto::ServersState& servers = state.servers;
-  return {shards.server_count(), servers.wanted, servers.is_moving, servers.moves, servers.trouble};
+  return {
+      shards.server_count(),
+      servers.wanted,
+      servers.is_moving || servers.is_spreading,
+      servers.moves,
+      servers.trouble};
 }
 
 proto::ModesStatus Job::ModesNow() const {
@@ -225,6 +230,39 @@ void Job::SetTimes(TimePoint now, JobState* saved) const {
     saved->trained = training_ended.value_or(now) - *training_began;
   }
   saved->is_trained = training_ended.has_value();
+}
+
+void Job::FinishChunkMove() {
+  const proto::ChunkMove move = *std::exchange(state_.servers.chunks, std::nullopt);
+  touched_.Mark(RowKind::kPlacement);
+  state_.placement.version = move.version;
+  for (proto::ChunkAssignment& chunk : state_.placement.chunks) {
+    if (std::ranges::find(move.keys, chunk.key) != move.keys.end()) {
+      chunk.shard = move.to;
+    }
+  }
+  state_.servers.settled_by = state_.checkpoints.next;
+  const uint64_t before = shards.lives();
+  shards.NotePlacement(state_.placement);
+  if (shards.lives() == before) {
+    return;
+  }
+  // Another set of shards is asked for a step: nobody has lost one by that.
+  for (const auto& [incarnation, member] : membership.members()) {
+    if (member.record->lives != 0) {
+      membership.Edit(member).lives += shards.lives() - before;
+    }
+  }
+}
+
+proto::ShardAddresses Job::WhereAllIs() const {
+  proto::ShardAddresses all;
+  all.shards = shards.Addresses();
+  all.version = state.placement.version;
+  for (const proto::ChunkAssignment& chunk : state.placement.chunks) {
+    all.places.push_back({chunk.key, chunk.shard});
+  }
+  return all;
 }
 
 JobState Job::StateAt(TimePoint now) const {

@@ -143,6 +143,12 @@ class Job {
            (is_consistent() && !state.handovers.empty());
   }
 
+  /// All servers go back together, too, while no checkpoint has the chunks where they are.
+  bool goes_back_together() const {
+    return is_consistent() || state.servers.chunks ||
+           state.servers.settled_by > state.checkpoints.newest().checkpoint;
+  }
+
   /// Other servers than those that there are will have the parameters.
   bool has_move_ahead() const { return state.servers.wanted != shards.server_count(); }
 
@@ -158,6 +164,11 @@ class Job {
   /// The seat's planned end, new or known.
   proto::KillRecord& EditKill(WorkerId seat);
   void DropKill(WorkerId seat);
+
+  /// The chunks on their way are where they were to be.
+  void FinishChunkMove();
+  /// Of shards and of all chunks, for a member.
+  proto::ShardAddresses WhereAllIs() const;
 
   /// Saves points in time as durations.
   JobState StateAt(TimePoint now) const;

@@ -170,7 +170,20 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
       return Status::Corruption("a shard makes no sense");
     }
   }
-  return CheckPlacement(state.placement, options.tensors, count);
+  PS_TRY(CheckPlacement(state.placement, options.tensors, count));
+  if (const std::optional<proto::ChunkMove>& move = state.servers.chunks; move) {
+    bool is_sane = move->version == state.placement.version + 1 && move->from != move->to &&
+                   move->to.value < count && !move->keys.empty();
+    for (const ChunkKey key : move->keys) {
+      const auto chunk =
+          std::ranges::find(state.placement.chunks, key, &proto::ChunkAssignment::key);
+      is_sane = is_sane && chunk != state.placement.chunks.end() && chunk->shard == move->from;
+    }
+    if (!is_sane) {
+      return Status::Corruption("the chunks that move make no sense");
+    }
+  }
+  return Status::Ok();
 }
 
 /// The mode in force stays so, unless the job is resumed with another one.

@@ -218,9 +218,9 @@ uint32_t LeaseDesk::BatchOf(const MemberRecord& member) const {
 }
 
 /// Towards the end of an epoch leases get smaller, down to one minibatch, so that nobody is left
-/// alone with a long one. So it is before servers move, when all wait for the last lease.
+/// alone with a long one.
 uint64_t LeaseDesk::LeaseSamples(uint32_t minibatch) const {
-  if (job_->is_bsp() || job_->has_move_ahead()) {
+  if (job_->is_bsp()) {
     return minibatch;
   }
   const SampleLedger& ledger = job_->ledger;
@@ -239,6 +239,7 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
   }
   MemberRecord* const record = &job_->membership.Edit(*member);
   const uint64_t lives = job_->shards.lives();
+  const uint64_t placement = job_->state.placement.version;
   for (const proto::StepDone& done : message.steps) {
     if (done.step <= record->reported) {
       continue;  // counted already
@@ -248,8 +249,10 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
       return;
     }
     // A shard has begun a new life between its acknowledgement and this report.
-    job_->edit.checkpoints.steps_undone += done.lives < lives ? 1 : 0;
-    if (done.lives == lives && !job_->shards.are_all_ready()) {
+    // While chunks move, no shard does without all of them.
+    const uint64_t step_lives = done.placement == placement ? done.lives : lives;
+    job_->edit.checkpoints.steps_undone += step_lives < lives ? 1 : 0;
+    if (done.placement == placement && step_lives == lives && !job_->shards.are_all_ready()) {
       job_->shards.MarkServed(call.now);
     }
     const double before = record->step_seconds;
@@ -259,7 +262,7 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     job_->speed.NoteStep(record->incarnation, before, record->step_seconds);
     member->last_step = call.now;
     member->last_progress = call.now;
-    record->lives = done.lives;
+    record->lives = step_lives;
   }
   Track(record->incarnation);  // it may have room for another lease
   job_->Reply(call, proto::StepAck{record->incarnation, record->reported});

@@ -64,11 +64,15 @@ Status ModeDesk::CheckWanted(const proto::ModeChoice& wanted) const {
   for (const uint32_t count : job_->state.wanted) {
     workers += count;
   }
+  workers =
+      std::max<uint64_t>(workers, job_->membership.members().size());  // some were not asked for
   const uint64_t room = job_->RoundRoom(job_->shards.largest_bytes());
   if (wanted.mode == proto::Mode::kBsp && job_->shards.are_all_ready() && workers > room) {
     return Status::InvalidArgument(fmt::format(
-        "under bsp the shards have room for the gradients of {} workers, and {} are wanted; use "
-        "more servers or fewer workers (psctl scale), or resume with a larger servers.queue_mib",
+        "under bsp the shards have room for the gradients of {} workers, and {} are wanted or "
+        "there; "
+        "use more servers or fewer workers (psctl scale), or resume with a larger "
+        "servers.queue_mib",
         room,
         workers));
   }
@@ -107,7 +111,7 @@ void ModeDesk::FollowPolicy() {
 bool ModeDesk::MayBegin() const {
   return job_->membership.IsAcknowledged(job_->state.modes.since) &&
          job_->state.handovers.empty() && !job_->state.servers.is_moving &&
-         job_->shards.are_all_ready() && !checkpoints_->is_open();
+         !job_->state.servers.chunks && job_->shards.are_all_ready() && !checkpoints_->is_open();
 }
 
 void ModeDesk::Advance(const Call& call) {

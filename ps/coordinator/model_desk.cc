@@ -122,6 +122,15 @@ void ModelDesk::Advance(const Call& call) {
   if (!job_->state.model.is_due) {
     return;
   }
+  if (job_->state.servers.chunks) {
+    for (const Shard& shard : job_->shards.all()) {
+      if (call.now - shard.last_heard > job_->timing.server_detect) {
+        GiveUp(fmt::format("shard {} is silent while chunks move", shard.shard.value));
+        return;
+      }
+    }
+    return;  // until each of them is on one shard
+  }
   if (!is_begun_) {
     Begin(call);
     return;

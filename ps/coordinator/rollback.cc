@@ -67,6 +67,7 @@ void MoveChunks(const CoordinatorOptions& options, JobState* state) {
     return handover.first >= state->servers.wanted;  // it is gone anyhow
   });
   state->servers.is_moving = false;
+  state->servers.is_spreading = false;
   state->servers.checkpoint = 0;
   ++state->servers.moves;
 }
@@ -117,6 +118,7 @@ JobState GoBack(
       state.trained.value_or(Duration::zero()) - then.trained.value_or(Duration::zero());
   checkpoints.seconds_undone += is_undone ? std::max(0.0, Seconds(time)) : 0;
   checkpoints.is_going_back = false;
+  state.servers.chunks.reset();
 
   TakeTraining(then, &state);
   state.counters.steps_counted = then.counters.steps_counted;

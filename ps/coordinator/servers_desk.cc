@@ -17,8 +17,11 @@ constexpr uint32_t kAttemptsMax = 5;
 
 }  // namespace
 
-ServersDesk::ServersDesk(Job* job, CheckpointDesk* checkpoints)
-    : job_(job), checkpoints_(checkpoints), backoff_(kStartAgainFirst, kStartAgainLimit) {}
+ServersDesk::ServersDesk(Job* job, CheckpointDesk* checkpoints, MoveDesk* moves)
+    : job_(job),
+      checkpoints_(checkpoints),
+      moves_(moves),
+      backoff_(kStartAgainFirst, kStartAgainLimit) {}
 
 uint32_t ServersDesk::ShardsOf(uint32_t servers) const {
   return servers * job_->options.config.servers.shards_per_server;
@@ -248,12 +251,85 @@ bool ServersDesk::AreLeasesShort() const {
 }
 
 void ServersDesk::OnTick(const Call& call) {
-  const proto::ServersState& state = job_->state.servers;
   if (job_->state.phase != JobPhase::kTraining || !job_->training_began) {
     return;  // until there is a lease there is no checkpoint
   }
   ForgetSilent(call);
-  const bool is_due = job_->has_move_ahead() && !IsNearlyDone();
+  if (job_->is_bsp()) {
+    MoveAll(call);
+  } else {
+    MoveSome(call);
+  }
+}
+
+/// Nothing waits for an answer of all shards.
+bool ServersDesk::MayResize() const {
+  return job_->shards.are_all_ready() && !job_->state.servers.chunks &&
+         !job_->state.modes.is_holding && job_->state.handovers.empty() &&
+         job_->membership.departures().empty() && job_->rounds.is_empty() &&
+         job_->rounds.is_commit_acknowledged() && !checkpoints_->is_open();
+}
+
+void ServersDesk::MoveSome(const Call& call) {
+  proto::ServersState& state = job_->edit.servers;
+  const uint32_t count = job_->shards.server_count();
+  const uint32_t wanted = state.wanted;
+  if (IsNearlyDone()) {
+    return;
+  }
+  if (wanted > count) {
+    StartMissing(call);
+    wants_other_shards_ = HaveAllCome() && MayResize();
+  } else if (wanted < count && !state.is_spreading) {
+    state.is_spreading = true;
+    job_->log->Info("servers_move", {{"servers", wanted}});
+  }
+  if (state.is_spreading && moves_->Spread(ShardsOf(std::min(wanted, count)), call)) {
+    if (wanted < count) {
+      wants_other_shards_ = MayResize();
+    } else {
+      state.is_spreading = false;
+      ++state.moves;
+      job_->log->Info(
+          "servers_moved", {{"servers", count}, {"placement", job_->state.placement.version}});
+    }
+  }
+  // Once: if it fails, the next one is made in its turn.
+  const bool is_settled = state.settled_by <= job_->state.checkpoints.newest().checkpoint;
+  if (!state.is_spreading && !is_settled && job_->state.checkpoints.next == state.settled_by) {
+    checkpoints_->OpenNow(call);
+  }
+}
+
+void ResizeShards(uint32_t shards_per_server, JobState* state) {
+  const uint32_t shards = state->servers.wanted * shards_per_server;
+  if (shards < state->shards.size()) {
+    std::erase_if(state->handovers, [&](const auto& handover) {
+      return handover.first >= state->servers.wanted;
+    });
+    std::erase_if(state->membership.acknowledged, [&](const auto& acknowledged) {
+      return acknowledged.first.value >= shards;
+    });
+    state->rounds.acks.clear();  // of the last commit of bsp, which all have acknowledged
+    state->servers.is_spreading = false;
+    ++state->servers.moves;
+  } else {
+    state->servers.is_spreading = true;
+  }
+  uint64_t life = 0;  // that none of an earlier shard of the number is later than
+  for (const proto::ShardRecord& shard : state->shards) {
+    life = std::max(life, shard.life);
+  }
+  const size_t before = state->shards.size();
+  state->shards.resize(shards);
+  for (size_t i = before; i < shards; ++i) {
+    state->shards[i].life = life;
+  }
+}
+
+void ServersDesk::MoveAll(const Call& call) {
+  const proto::ServersState& state = job_->state.servers;
+  const bool is_due = (job_->has_move_ahead() || state.is_spreading) && !IsNearlyDone();
   if (!is_due || !HaveAllCome()) {
     if (state.is_moving) {
       Release();

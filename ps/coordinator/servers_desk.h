@@ -10,25 +10,34 @@
 #include "ps/base/retry.h"
 #include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/job.h"
+#include "ps/coordinator/move_desk.h"
 #include "ps/proto/launch_journal.h"
 
 namespace ps::coordinator {
 
-/// How many servers there are. New ones are started first, and wait beside the job, and leases get
-/// as short as a step, so that nobody waits long for the last one. Then no train lease is granted,
-/// a checkpoint is made when that one is done, and all shards, placed anew, begin a life from it
-/// (GoBack). So nothing has to be done again, and nothing of the old placement is taken for the new
-/// one: workers of before are fenced, shards of before have another life. What is wanted and the
-/// move are part of the job's state, so a coordinator that comes back goes on.
+/// How many servers there are. New ones are started first, and wait beside the job. Then, in async
+/// and ssp, they become part of it without chunks, and get some at a time while training goes on
+/// (MoveDesk); those that are to leave do so when they have none.
+///
+/// In bsp all chunks move at once: no train lease is granted, a checkpoint is made when the last
+/// one is done, and all shards, placed anew, begin a life from it (GoBack). So nothing has to be
+/// done again, and nothing of the old placement is taken for the new one: workers of before are
+/// fenced, shards of before have another life.
+///
+/// What is wanted and what has been done of it are part of the job's state, so a coordinator that
+/// comes back goes on.
 class ServersDesk {
  public:
-  ServersDesk(Job* job, CheckpointDesk* checkpoints);
+  ServersDesk(Job* job, CheckpointDesk* checkpoints, MoveDesk* moves);
 
   /// What those of `changes` that are of servers make of what is wanted. Errors: kInvalidArgument.
   Result<uint32_t> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
   void Want(uint32_t servers, const Call& call);
-  /// Does the next thing. CheckpointsState::is_going_back afterwards: all move.
+  /// Does the next thing. CheckpointsState::is_going_back afterwards: all move at once.
   void OnTick(const Call& call);
+
+  /// Other shards are to be part of the job: ResizeShards.
+  bool wants_other_shards() const { return wants_other_shards_; }
 
   /// Whether the registration is of a shard that is no part of the job; it is dealt with then.
   bool TakesStranger(const Call& call, const proto::RegisterShard& message);
@@ -52,6 +61,9 @@ class ServersDesk {
     TimePoint heard{};
   };
 
+  void MoveAll(const Call& call);
+  void MoveSome(const Call& call);
+  bool MayResize() const;
   Status CheckWanted(int64_t servers) const;
   uint32_t ShardsOf(uint32_t servers) const;
   bool HaveAllCome() const;
@@ -66,6 +78,8 @@ class ServersDesk {
 
   Job* const job_;
   CheckpointDesk* const checkpoints_;
+  MoveDesk* const moves_;
+  bool wants_other_shards_ = false;
   std::map<ShardId, Newcomer> newcomers_;
   std::map<uint32_t, TimePoint> started_;  // new servers, and when
   std::set<int64_t> leaving_;              // pids
@@ -74,5 +88,9 @@ class ServersDesk {
   Backoff backoff_;
   TimePoint next_start_{};
 };
+
+/// The shards that are wanted, in the state of a job that goes on: new ones, without chunks, that
+/// chunks are to be spread over, or fewer, where those that go have none.
+void ResizeShards(uint32_t shards_per_server, JobState* state);
 
 }  // namespace ps::coordinator

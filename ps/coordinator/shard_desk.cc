@@ -289,7 +289,7 @@ void ShardDesk::OnBack(const Shard& shard, const Call& call) {
          {"checkpoint", shard.record->restore.checkpoint},
          {"after_s", Seconds(call.now - shard.lost_at)}});
   }
-  const proto::ShardAddresses addresses{job_->shards.Addresses()};
+  const proto::ShardAddresses addresses = job_->WhereAllIs();
   for (auto& [incarnation, member] : job_->membership.members()) {
     member.last_progress = call.now;
     if (member.peer != proto::PeerId()) {
@@ -301,14 +301,15 @@ void ShardDesk::OnBack(const Shard& shard, const Call& call) {
 void ShardDesk::OnMemberConnected(const Call& call) const {
   const auto& all = job_->shards.all();
   if (std::any_of(
-          all.begin(), all.end(), [](const Shard& shard) { return shard.record->life > 1; })) {
-    call.out->Send(call.from, 0, proto::ShardAddresses{job_->shards.Addresses()});
+          all.begin(), all.end(), [](const Shard& shard) { return shard.record->life > 1; }) ||
+      job_->state.placement.version > 1) {
+    call.out->Send(call.from, 0, job_->WhereAllIs());
   }
 }
 
 void ShardDesk::OnMemberHeartbeat(const Member& member, const Call& call) const {
   if (member.record->lives < job_->shards.lives() && job_->shards.are_all_ready()) {
-    call.out->Send(call.from, 0, proto::ShardAddresses{job_->shards.Addresses()});
+    call.out->Send(call.from, 0, job_->WhereAllIs());
   }
 }
 
@@ -326,7 +327,7 @@ Status ShardDesk::RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, 
         "one before",
         checkpoints.damage));
   }
-  if (job_->is_consistent()) {
+  if (job_->goes_back_together()) {
     checkpoints.is_going_back = true;
     return Status::Ok();
   }

@@ -23,9 +23,17 @@ ShardTable::ShardTable(
     shards_[i].record = &(*records)[i];
     ready_ += shards_[i].record->is_ready ? 1 : 0;
   }
+  NotePlacement(placement);
+}
+
+void ShardTable::NotePlacement(const proto::Placement& placement) {
+  for (Shard& shard : shards_) {
+    shard.has_chunks = false;
+  }
   for (const proto::ChunkAssignment& chunk : placement.chunks) {
     shards_[chunk.shard.value].has_chunks = true;
   }
+  lives_ = 0;
   for (const Shard& shard : shards_) {
     lives_ += shard.has_chunks ? shard.record->life : 0;
   }

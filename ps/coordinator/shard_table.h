@@ -84,6 +84,9 @@ class ShardTable {
   /// come back since `now`.
   void RememberLosses(const ShardTable& before, TimePoint now);
 
+  /// Chunks have moved.
+  void NotePlacement(const proto::Placement& placement);
+
   bool are_all_ready() const { return ready_ == shards_.size(); }
 
   uint32_t ServerOf(ShardId shard) const { return shard.value / shards_per_server_; }

@@ -156,6 +156,10 @@ Offset<StructVector<wire::CountedStep>> EncodeCounted(
 std::vector<CountedStep> DecodeCounted(
     Decoder& d, const StructVector<wire::CountedStep>* w, const char* field);
 Offset<wire::CheckpointStatus> Encode(Fbb& b, const CheckpointStatus& m);
+Offset<wire::ShardAddress> Encode(Fbb& b, const ShardAddress& m);
+void Decode(Decoder& d, const wire::ShardAddress& w, ShardAddress* m);
+Offset<wire::OfferedChunk> Encode(Fbb& b, const OfferedChunk& m);
+void Decode(Decoder& d, const wire::OfferedChunk& w, OfferedChunk* m);
 Offset<wire::JournalStatus> Encode(Fbb& b, const JournalStatus& m);
 void Decode(Decoder& d, const wire::CheckpointStatus& w, CheckpointStatus* m);
 void Decode(Decoder& d, const wire::JournalStatus& w, JournalStatus* m);
@@ -169,6 +173,28 @@ Offset<wire::FleetRow> Encode(Fbb& b, const FleetRow& m);
 Offset<wire::ScaleChange> Encode(Fbb& b, const ScaleChange& m);
 void Decode(Decoder& d, const wire::FleetRow& w, FleetRow* m);
 void Decode(Decoder& d, const wire::ScaleChange& w, ScaleChange* m);
+
+/// Ids of 64 bits.
+template <typename I>
+Offset<flatbuffers::Vector<uint64_t>> EncodeIds(Fbb& b, const std::vector<I>& in) {
+  std::vector<uint64_t> values;
+  values.reserve(in.size());
+  for (const I id : in) {
+    values.push_back(id.value);
+  }
+  return b.CreateVector(values);
+}
+
+template <typename I>
+void DecodeIds(
+    Decoder& d, const flatbuffers::Vector<uint64_t>* in, const char* field, std::vector<I>* out) {
+  std::vector<uint64_t> values;
+  d.Scalars(in, field, &values);
+  out->reserve(values.size());
+  for (const uint64_t value : values) {
+    out->push_back(I(value));
+  }
+}
 
 /// Of the first `count_max`.
 template <typename V>
@@ -224,6 +250,18 @@ void Decode(Decoder& d, const wire::ModeReply& w, ModeReply* m);
 ModeChoice DecodeMode(Decoder& d, const wire::ModeChoice* w, const char* field);
 void DecodeSwitches(
     Decoder& d, const StructVector<wire::ModeSwitch>* w, std::vector<ModeSwitch>* switches);
+
+// codec_move.cc
+Offset<wire::GiveChunks> Encode(Fbb& b, const GiveChunks& m);
+Offset<wire::ChunksGiven> Encode(Fbb& b, const ChunksGiven& m);
+Offset<wire::ChunksOffer> Encode(Fbb& b, const ChunksOffer& m);
+Offset<wire::ChunkPart> Encode(Fbb& b, const ChunkPart& m);
+Offset<wire::ChunksTaken> Encode(Fbb& b, const ChunksTaken& m);
+void Decode(Decoder& d, const wire::GiveChunks& w, GiveChunks* m);
+void Decode(Decoder& d, const wire::ChunksGiven& w, ChunksGiven* m);
+void Decode(Decoder& d, const wire::ChunksOffer& w, ChunksOffer* m);
+void Decode(Decoder& d, const wire::ChunkPart& w, ChunkPart* m);
+void Decode(Decoder& d, const wire::ChunksTaken& w, ChunksTaken* m);
 
 // codec_shard.cc
 Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m);

@@ -36,6 +36,7 @@ Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m) {
   out.add_wants_pull(m.wants_pull);
   out.add_held(held);
   out.add_held_life(m.held_life);
+  out.add_placement(m.placement);
   return out.Finish();
 }
 
@@ -53,11 +54,12 @@ void Decode(Decoder& d, const wire::PushRequest& w, PushRequest* m) {
   m->wants_pull = w.wants_pull();
   DecodeHeld(d, w.held(), &m->held);
   m->held_life = w.held_life();
+  m->placement = w.placement();
 }
 
 Offset<wire::PushReply> Encode(Fbb& b, const PushReply& m) {
   return wire::CreatePushReply(
-      b, m.step, EnumTo<wire::PushOutcome>(m.outcome), m.rejected_chunks, m.life);
+      b, m.step, EnumTo<wire::PushOutcome>(m.outcome), m.rejected_chunks, m.life, m.placement);
 }
 
 void Decode(Decoder& d, const wire::PushReply& w, PushReply* m) {
@@ -65,12 +67,20 @@ void Decode(Decoder& d, const wire::PushReply& w, PushReply* m) {
   m->outcome = d.Enum<PushOutcome>(w.outcome(), "outcome");
   m->rejected_chunks = w.rejected_chunks();
   m->life = w.life();
+  m->placement = w.placement();
 }
 
 Offset<wire::PullRequest> Encode(Fbb& b, const PullRequest& m) {
   const auto held = EncodeHeld(b, m.held);
   return wire::CreatePullRequest(
-      b, m.worker.value, m.incarnation.value, m.min_round, m.is_evaluation, held, m.held_life);
+      b,
+      m.worker.value,
+      m.incarnation.value,
+      m.min_round,
+      m.is_evaluation,
+      held,
+      m.held_life,
+      m.placement);
 }
 
 void Decode(Decoder& d, const wire::PullRequest& w, PullRequest* m) {
@@ -80,13 +90,14 @@ void Decode(Decoder& d, const wire::PullRequest& w, PullRequest* m) {
   m->is_evaluation = w.is_evaluation();
   DecodeHeld(d, w.held(), &m->held);
   m->held_life = w.held_life();
+  m->placement = w.placement();
 }
 
 Offset<wire::PullReply> Encode(Fbb& b, const PullReply& m) {
   const auto chunks = MakeStructs<wire::PulledChunk>(b, m.chunks, [](const PullReply::Chunk& c) {
     return wire::PulledChunk(c.key.value, c.version, c.element_count, c.element_begin);
   });
-  return wire::CreatePullReply(b, chunks, m.chunk_total, m.staleness_steps, m.life);
+  return wire::CreatePullReply(b, chunks, m.chunk_total, m.staleness_steps, m.life, m.placement);
 }
 
 void Decode(Decoder& d, const wire::PullReply& w, PullReply* m) {
@@ -96,6 +107,7 @@ void Decode(Decoder& d, const wire::PullReply& w, PullReply* m) {
   m->chunk_total = w.chunk_total();
   m->staleness_steps = w.staleness_steps();
   m->life = w.life();
+  m->placement = w.placement();
 }
 
 Offset<wire::RegisterShard> Encode(Fbb& b, const RegisterShard& m) {
@@ -190,31 +202,6 @@ void Decode(Decoder& /*d*/, const wire::ShardReady& w, ShardReady* m) {
   m->shard = ShardId(w.shard());
   m->life = w.life();
 }
-
-namespace {
-
-Offset<flatbuffers::Vector<uint64_t>> EncodeIds(Fbb& b, const std::vector<Incarnation>& in) {
-  std::vector<uint64_t> ids;
-  ids.reserve(in.size());
-  for (const Incarnation incarnation : in) {
-    ids.push_back(incarnation.value);
-  }
-  return b.CreateVector(ids);
-}
-
-void DecodeIds(
-    Decoder& d,
-    const flatbuffers::Vector<uint64_t>* in,
-    const char* field,
-    std::vector<Incarnation>* out) {
-  std::vector<uint64_t> ids;
-  d.Scalars(in, field, &ids);
-  for (const uint64_t id : ids) {
-    out->push_back(Incarnation(id));
-  }
-}
-
-}  // namespace
 
 Offset<wire::Membership> Encode(Fbb& b, const Membership& m) {
   const auto members = MakeStructs<wire::Member>(b, m.members, [](const Member& member) {

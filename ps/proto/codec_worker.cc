@@ -141,7 +141,15 @@ void Decode(Decoder& d, const wire::LeaseGrant& w, LeaseGrant* m) {
 Offset<wire::StepReport> Encode(Fbb& b, const StepReport& m) {
   const auto steps = MakeStructs<wire::StepDone>(b, m.steps, [](const StepDone& s) {
     return wire::StepDone(
-        s.step, s.lease.value, s.begin, s.end, s.loss_sum, s.correct, s.lives, s.is_rejected);
+        s.step,
+        s.lease.value,
+        s.begin,
+        s.end,
+        s.loss_sum,
+        s.correct,
+        s.lives,
+        s.placement,
+        s.is_rejected);
   });
   return wire::CreateStepReport(b, m.incarnation.value, steps);
 }
@@ -160,7 +168,8 @@ void Decode(Decoder& d, const wire::StepReport& w, StepReport* m) {
         s.loss_sum(),
         s.correct(),
         s.is_rejected(),
-        s.lives()};
+        s.lives(),
+        s.placement()};
   });
 }
 
@@ -204,7 +213,8 @@ Offset<wire::WorkerHeartbeat> Encode(Fbb& b, const WorkerHeartbeat& m) {
       EnumTo<wire::WorkerState>(m.state),
       &stats,
       waits,
-      m.stats.steps_late);
+      m.stats.steps_late,
+      m.placement);
 }
 
 void Decode(Decoder& d, const wire::WorkerHeartbeat& w, WorkerHeartbeat* m) {
@@ -214,6 +224,7 @@ void Decode(Decoder& d, const wire::WorkerHeartbeat& w, WorkerHeartbeat* m) {
     m->stats = DecodeStats(*w.stats(), w.steps_late());
   }
   d.Tables(w.waits(), "waits", &m->waits);
+  m->placement = w.placement();
 }
 
 Offset<wire::HeartbeatReply> Encode(Fbb& b, const HeartbeatReply& m) {
@@ -265,11 +276,20 @@ void Decode(Decoder& d, const wire::Shutdown& w, Shutdown* m) {
 }
 
 Offset<wire::ShardAddresses> Encode(Fbb& b, const ShardAddresses& m) {
-  return wire::CreateShardAddresses(b, MakeTables(b, m.shards));
+  const auto shards = MakeTables(b, m.shards);
+  const auto places = MakeStructs<wire::ChunkPlace>(b, m.places, [](const ChunkPlace& p) {
+    return wire::ChunkPlace(p.key.value, p.shard.value);
+  });
+  return wire::CreateShardAddresses(b, shards, m.base, m.version, places);
 }
 
 void Decode(Decoder& d, const wire::ShardAddresses& w, ShardAddresses* m) {
   d.Tables(w.shards(), "shards", &m->shards);
+  m->base = w.base();
+  m->version = w.version();
+  d.Structs(w.places(), "places", &m->places, [](const wire::ChunkPlace& p) {
+    return ChunkPlace{ChunkKey(p.key()), ShardId(p.shard())};
+  });
 }
 
 }  // namespace ps::proto::codec

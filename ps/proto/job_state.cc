@@ -69,7 +69,22 @@ void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
 
 Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
   const auto trouble = EncodeText(b, m.trouble);
-  return saved::CreateServersState(b, m.wanted, m.is_moving, m.checkpoint, m.moves, trouble);
+  Offset<saved::ChunkMove> chunks;
+  if (m.chunks) {
+    const auto keys = EncodeIds(b, m.chunks->keys);
+    chunks = saved::CreateChunkMove(
+        b, m.chunks->version, m.chunks->from.value, m.chunks->to.value, keys);
+  }
+  return saved::CreateServersState(
+      b,
+      m.wanted,
+      m.is_moving,
+      m.checkpoint,
+      m.moves,
+      trouble,
+      m.is_spreading,
+      chunks,
+      m.settled_by);
 }
 
 void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
@@ -78,6 +93,12 @@ void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
   m->checkpoint = w.checkpoint();
   m->moves = w.moves();
   m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
+  m->is_spreading = w.is_spreading();
+  if (const saved::ChunkMove* const chunks = w.chunks(); chunks != nullptr) {
+    m->chunks = ChunkMove{chunks->version(), ShardId(chunks->from()), ShardId(chunks->to()), {}};
+    DecodeIds(d, chunks->keys(), "keys", &m->chunks->keys);
+  }
+  m->settled_by = w.settled_by();
 }
 
 Offset<saved::ModesState> Encode(Fbb& b, const ModesState& m) {

@@ -198,14 +198,27 @@ struct HandoverRecord {
   uint64_t checkpoint = 0;  // that it waits for; 0: not open yet
 };
 
-/// The servers that are wanted, and the move of all chunks to so many: a checkpoint of a job that
-/// grants no train leases, which all shards then go on from, placed anew.
+/// Chunks that one shard gives to another. They are there from placement `version` on.
+struct ChunkMove {
+  uint64_t version = 0;
+  ShardId from;
+  ShardId to;
+  std::vector<ChunkKey> keys;
+};
+
+/// The servers that are wanted, and the move of chunks to so many. In bsp all move at once: a
+/// checkpoint of a job that grants no train leases, which all shards then go on from, placed anew.
+/// Else some at a time, while training goes on.
 struct ServersState {
   uint32_t wanted = 0;
-  bool is_moving = false;
-  uint64_t checkpoint = 0;  // that the move waits for; 0: not open yet
-  uint64_t moves = 0;       // that were made
-  std::string trouble;      // why the last change was given up
+  bool is_moving = false;           // all at once
+  uint64_t checkpoint = 0;          // that the move of all waits for; 0: not open yet
+  uint64_t moves = 0;               // that were made
+  std::string trouble;              // why the last change was given up
+  bool is_spreading = false;        // chunks move, some at a time, until they are spread evenly
+  std::optional<ChunkMove> chunks;  // on their way
+  // Chunks have moved since every earlier checkpoint, so who is lost takes all back to one.
+  uint64_t settled_by = 0;
 };
 
 /// No train lease is granted until somebody says so.
@@ -326,7 +339,7 @@ struct JobState {
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 8;
+inline constexpr uint32_t kJobStateVersion = 9;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

@@ -29,7 +29,8 @@ constexpr std::array<std::string_view, kMessageTypeMax> kTypeNames = {
     "StopReply",      "ShardAddresses", "CheckpointRequest", "CheckpointReport",
     "NoticeRequest",  "NoticeReply",    "RestoreFailed",     "ScaleRequest",
     "ScaleReply",     "PauseRequest",   "PauseReply",        "ModeRequest",
-    "ModeReply"};
+    "ModeReply",      "GiveChunks",     "ChunksGiven",       "ChunksOffer",
+    "ChunkPart",      "ChunksTaken"};
 static_assert(!kTypeNames.back().empty());
 
 constexpr uint32_t kDepthMax = 16;

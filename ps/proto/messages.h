@@ -11,6 +11,7 @@
 #include "ps/proto/frame.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/mode_messages.h"
+#include "ps/proto/move_messages.h"
 
 namespace ps::proto {
 
@@ -46,13 +47,6 @@ struct Refusal {
 
 // ---- Worker and shard -------------------------------------------------------------------------
 
-/// A chunk in a payload, whole or a part of it (ChunkParts).
-struct ChunkRef {
-  ChunkKey key;
-  uint32_t element_count = 0;  // f32 elements in the payload, in order
-  uint32_t element_begin = 0;  // of them within the chunk
-};
-
 struct ChunkVersion {
   ChunkKey key;
   Version version = 0;
@@ -61,7 +55,8 @@ struct ChunkVersion {
 /// Some chunks of one step's gradient. A step on a shard is `chunk_count` chunks, in as many frames
 /// as the client likes, in any order; each is applied (async, ssp) or staged (bsp) when all of it
 /// has come. The shard answers once, with PushReply, when all are in. Sent again after a lost
-/// connection or a timeout: what is there already is not applied twice.
+/// connection or a timeout: what is there already is not applied twice. Chunks that have moved away
+/// since `placement` are left out without a word, and those that have come are waited for.
 /// Payload: f32 mean gradients over `samples`, chunks back to back.
 struct PushRequest {
   WorkerId worker;
@@ -75,6 +70,7 @@ struct PushRequest {
   bool wants_pull = false;  // fused: once complete (bsp: once committed), PullReply frames follow
   std::vector<ChunkVersion> held;  // with wants_pull, as in PullRequest
   uint64_t held_life = 0;
+  uint64_t placement = 0;  // the newest that the worker knows
   Payload payload;
 };
 
@@ -89,6 +85,9 @@ struct PushReply {
   PushOutcome outcome = PushOutcome::kApplied;
   uint32_t rejected_chunks = 0;
   uint64_t life = 0;  // of the shard, which has the step in it
+  // The placement in which the shard got or gave chunks last: it has the step in those that it has
+  // then.
+  uint64_t placement = 0;
 };
 
 /// Asks for the chunks of this shard that are newer than what the worker holds. ssp: answered when
@@ -105,6 +104,7 @@ struct PullRequest {
   bool is_evaluation = false;      // not held back by the staleness bound
   std::vector<ChunkVersion> held;  // chunks not listed are sent whatever their version
   uint64_t held_life = 0;          // the shard's life that they are of; of another: all are sent
+  uint64_t placement = 0;          // as in PushRequest; chunks that have moved away are left out
 };
 
 /// Values of some chunks; several frames may answer one pull. The request id is the pull's
@@ -123,6 +123,7 @@ struct PullReply {
   uint32_t chunk_total = 0;
   uint64_t staleness_steps = 0;  // this worker's lead over the slowest active one
   uint64_t life = 0;             // the shard's, that the versions are of
+  uint64_t placement = 0;        // as in PushReply
   Payload payload;
 };
 
@@ -170,6 +171,9 @@ struct Membership {
   ModeChoice mode;                     // in force from this generation on
   uint64_t round = 0;                  // the last that was committed before
 };
+
+/// Said of a shard without chunks: it has all steps, as there is nothing of them to have.
+inline constexpr Step kEveryStep = UINT64_MAX;
 
 /// For each of Membership.resolve: its last step that is complete on this shard, 0 if none. The
 /// answer can't change any more. A shard forgets an incarnation once a Membership of all neither
@@ -337,17 +341,6 @@ struct JoinRequest {
   bool is_returning = false;
 };
 
-struct ShardAddress {
-  ShardId shard;
-  std::string host;
-  uint32_t port = 0;
-};
-
-/// Where the shards are now. Sent to every member when one has moved, and when a member connects.
-struct ShardAddresses {
-  std::vector<ShardAddress> shards;
-};
-
 /// Sent once every shard knows the new incarnation.
 struct JoinReply {
   WorkerId worker;
@@ -418,6 +411,7 @@ struct StepDone {
   uint64_t correct = 0;
   bool is_rejected = false;  // NaN or infinity: counted, not used
   uint64_t lives = 0;        // sum of the lives in which the shards have acknowledged it
+  uint64_t placement = 0;    // when it was first sent to them
 };
 
 /// In step order, from the first that the coordinator has not acknowledged.
@@ -466,6 +460,7 @@ struct WorkerHeartbeat {
   WorkerState state = WorkerState::kJoining;
   WorkerStats stats;
   std::vector<Wait> waits;
+  uint64_t placement = 0;  // the newest that it knows
 };
 
 /// Answer to both heartbeats.
@@ -589,7 +584,7 @@ struct CopyStatus {
 struct ServersStatus {
   uint32_t count = 0;  // that have the parameters
   uint32_t wanted = 0;
-  bool is_moving = false;  // train leases wait for the move of all chunks to those that are wanted
+  bool is_moving = false;  // chunks move to those that are wanted
   uint64_t moves = 0;      // that were made
   std::string trouble;     // why the last change was given up; empty: it was not
 };
@@ -748,7 +743,12 @@ using Message = std::variant<
     PauseRequest,
     PauseReply,
     ModeRequest,
-    ModeReply>;
+    ModeReply,
+    GiveChunks,
+    ChunksGiven,
+    ChunksOffer,
+    ChunkPart,
+    ChunksTaken>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {

@@ -40,6 +40,21 @@ HeldPart Checkpointer::TakeHeld(checkpoint::CheckpointId checkpoint, ChunkStore*
   return part;
 }
 
+void Checkpointer::Reindex(const Reindexing& chunks) {
+  if (open_) {
+    Fail(open_->checkpoint, Status::Unavailable("chunks have moved meanwhile"));
+  }
+  first_write_ = newest_write_ + 1;
+  ChunkRefs refs;
+  std::vector<Held> held;
+  for (const std::optional<Reindexing::Earlier>& earlier : chunks.earlier()) {
+    refs.push_back(earlier ? refs_[earlier->index] : std::nullopt);
+    held.push_back(earlier ? held_[earlier->index] : Held());
+  }
+  refs_ = std::move(refs);
+  held_ = std::move(held);
+}
+
 void Checkpointer::Fail(uint64_t checkpoint, const Status& why) {
   open_.reset();
   snapshot_.reset();
@@ -72,6 +87,7 @@ void Checkpointer::Begin(
     return;
   }
   out_.clear();
+  newest_write_ = request.checkpoint;
   open_.emplace();
   open_->life = life_;
   open_->checkpoint = request.checkpoint;
@@ -109,7 +125,7 @@ void Checkpointer::WriteMore(const ChunkStore& store) {
 }
 
 bool Checkpointer::OnChunkWritten(const ChunkStore& store, ChunkWritten written) {
-  if (written.life != life_) {
+  if (written.life != life_ || written.checkpoint < first_write_) {
     return false;
   }
   // What was written for a checkpoint that was given up is there all the same. A second record of

@@ -8,6 +8,7 @@
 
 #include "ps/base/ids.h"
 #include "ps/proto/messages.h"
+#include "ps/server/chunk_move.h"
 #include "ps/server/chunk_store.h"
 #include "ps/server/shard_disk.h"
 #include "ps/server/snapshot.h"
@@ -57,6 +58,10 @@ class Checkpointer {
     }
   }
 
+  /// Chunks have come or gone: those that have come are written anew. A checkpoint under way is
+  /// given up.
+  void Reindex(const Reindexing& chunks);
+
   // Each returns whether a report has become ready.
   bool OnChunkWritten(const ChunkStore& store, ChunkWritten written);
   bool OnPartWritten(PartWritten written);
@@ -81,6 +86,8 @@ class Checkpointer {
   };
 
   uint64_t life_ = 0;
+  uint64_t newest_write_ = 0;  // the checkpoint that was begun last
+  uint64_t first_write_ = 0;   // the first one whose writes name chunks by these indices
   ChunkRefs refs_;
   checkpoint::CheckpointId newest_part_ = 0;  // of this life, or what it began from
   std::vector<std::byte> newest_state_;       // of that

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace ps::server {
@@ -50,7 +51,10 @@ Result<ChunkStore> ChunkStore::Make(
   store.parts_ = proto::ChunkParts(settings.frame_bytes);
   store.rule_ = RuleOf(settings.optimizer);
   store.momentum_ = settings.optimizer.momentum;
-  const int slot_count = kernels::OptimizerSlotCount(store.rule_);
+  store.slot_count_ = kernels::OptimizerSlotCount(store.rule_);
+  store.weight_decay_ = settings.optimizer.weight_decay;
+  store.tensors_ = setup.tensors;
+  store.model_ = setup.placement.chunks;
   std::vector<int64_t> tensor_elements;
   for (const TensorSpec& tensor : setup.tensors) {
     tensor_elements.push_back(tensor.element_count());
@@ -65,12 +69,7 @@ Result<ChunkStore> ChunkStore::Make(
     }
     const uint32_t tensor = TensorOf(assignment.key);
     const TensorSpec& spec = setup.tensors[tensor];
-    Chunk chunk;
-    chunk.key = assignment.key;
-    chunk.element_count = assignment.element_count;
-    chunk.rule = spec.rule;
-    chunk.average_rate = spec.average_rate;
-    chunk.weight_decay = spec.has_weight_decay ? settings.optimizer.weight_decay : 0;
+    Chunk chunk = store.Describe(assignment);
     chunk.value = Buffer(assignment.element_count * sizeof(float));
     if (is_drawn) {
       InitializeTensor(
@@ -81,17 +80,64 @@ Result<ChunkStore> ChunkStore::Make(
           chunk.value.floats().data(),
           chunk.element_count);
     }
-    for (int slot = 0; slot < slot_count && spec.rule == UpdateRule::kOptimizer; ++slot) {
+    for (int slot = 0; slot < store.slot_count_ && chunk.rule == UpdateRule::kOptimizer; ++slot) {
       chunk.slots[static_cast<size_t>(slot)] =
           is_restored ? Buffer(chunk.value.size()) : MakeZeros(chunk.element_count);
     }
-    chunk.first_part = store.part_count_;
-    chunk.part_count = store.parts_.CountOf(assignment.element_count);
-    store.part_count_ += chunk.part_count;
-    store.parameter_bytes_ += chunk.value.size();
     store.chunks_.push_back(std::move(chunk));
   }
+  store.Renumber();
   return store;
+}
+
+Chunk ChunkStore::Describe(const proto::ChunkAssignment& assignment) const {
+  const TensorSpec& spec = tensors_[TensorOf(assignment.key)];
+  Chunk chunk;
+  chunk.key = assignment.key;
+  chunk.element_count = assignment.element_count;
+  chunk.rule = spec.rule;
+  chunk.average_rate = spec.average_rate;
+  chunk.weight_decay = spec.has_weight_decay ? weight_decay_ : 0;
+  chunk.part_count = parts_.CountOf(assignment.element_count);
+  return chunk;
+}
+
+void ChunkStore::Renumber() {
+  part_count_ = 0;
+  parameter_bytes_ = 0;
+  for (Chunk& chunk : chunks_) {
+    chunk.first_part = part_count_;
+    part_count_ += chunk.part_count;
+    parameter_bytes_ += chunk.value.size();
+  }
+}
+
+Result<Chunk> ChunkStore::MakeChunk(ChunkKey key, size_t first_part) const {
+  const auto it = std::ranges::lower_bound(model_, key, {}, &proto::ChunkAssignment::key);
+  if (it == model_.end() || it->key != key || IndexOf(key)) {
+    return Status::InvalidArgument(
+        fmt::format("chunk {} is none of the model, or is here already", key.value));
+  }
+  Chunk chunk = Describe(*it);
+  chunk.first_part = first_part;
+  chunk.value = Buffer(it->element_count * sizeof(float));
+  for (int slot = 0; slot < slot_count_ && chunk.rule == UpdateRule::kOptimizer; ++slot) {
+    chunk.slots[static_cast<size_t>(slot)] = Buffer(chunk.value.size());
+  }
+  return chunk;
+}
+
+void ChunkStore::Insert(std::vector<Chunk> chunks) {
+  std::ranges::move(chunks, std::back_inserter(chunks_));
+  std::ranges::sort(chunks_, {}, &Chunk::key);
+  Renumber();
+}
+
+void ChunkStore::Remove(std::span<const ChunkKey> keys) {
+  std::erase_if(chunks_, [&](const Chunk& chunk) {
+    return std::ranges::find(keys, chunk.key) != keys.end();
+  });
+  Renumber();
 }
 
 std::optional<size_t> ChunkStore::IndexOf(ChunkKey key) const {

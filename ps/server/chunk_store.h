@@ -49,6 +49,15 @@ class ChunkStore {
 
   size_t size() const { return chunks_.size(); }
 
+  /// A chunk of the model that is not here, with room for its values; its parts are counted from
+  /// `first_part` on. Errors: kInvalidArgument when there is none, or it is here.
+  Result<Chunk> MakeChunk(ChunkKey key, size_t first_part) const;
+  /// Takes chunks of MakeChunk, which have their values now. Indices are others afterwards, as they
+  /// are after Remove.
+  void Insert(std::vector<Chunk> chunks);
+  /// Requires: all are here.
+  void Remove(std::span<const ChunkKey> keys);
+
   /// By key, ascending.
   const std::vector<Chunk>& chunks() const { return chunks_; }
 
@@ -109,7 +118,15 @@ class ChunkStore {
   checkpoint::ChunkData Take(size_t index);
 
  private:
+  /// What of a chunk follows from the model, without its buffers.
+  Chunk Describe(const proto::ChunkAssignment& chunk) const;
+  void Renumber();
+
   proto::ChunkParts parts_;
+  std::vector<TensorSpec> tensors_;            // of the model
+  std::vector<proto::ChunkAssignment> model_;  // all chunks, by key
+  float weight_decay_ = 0;
+  int slot_count_ = 0;  // of a chunk that the optimizer updates
   size_t part_count_ = 0;
   kernels::OptimizerRule rule_;
   float momentum_ = 0;  // of the config

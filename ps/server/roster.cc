@@ -20,7 +20,7 @@ proto::Membership Roster::Merge(const proto::Membership& later) const {
   return all;
 }
 
-std::optional<Roster::Change> Roster::Update(const proto::Membership& later) {
+std::optional<Roster::Change> Roster::Update(const proto::Membership& later, bool has_chunks) {
   if (later.generation <= generation_) {
     return std::nullopt;
   }
@@ -54,8 +54,16 @@ std::optional<Roster::Change> Roster::Update(const proto::Membership& later) {
 
   Change change;
   for (auto& [incarnation, member] : next) {
-    fenced_[incarnation] = {incarnation, member.last_step, member.last_outcome};
+    const Step last_step = has_chunks ? member.last_step : proto::kEveryStep;
+    fenced_[incarnation] = {incarnation, last_step, member.last_outcome};
     change.fenced.push_back(std::move(member));
+  }
+  for (const Incarnation incarnation : resolve_) {
+    // Never a member here.
+    const Step last_step = has_chunks ? 0 : proto::kEveryStep;
+    fenced_.try_emplace(
+        incarnation,
+        proto::MembershipAck::Resolved{incarnation, last_step, proto::PushOutcome::kApplied});
   }
   const std::set<Incarnation> asked_for(resolve_.begin(), resolve_.end());
   std::erase_if(fenced_, [&](const auto& entry) {
@@ -87,6 +95,29 @@ void Roster::Level() {
   }
   for (auto& [incarnation, member] : members_) {
     member.clock = floor_;
+  }
+  CountClocks();
+}
+
+void Roster::SetClocks(const std::map<Incarnation, Clock>& clocks) {
+  std::optional<uint64_t> slowest;
+  std::set<Incarnation> were_active;
+  for (auto& [incarnation, member] : members_) {
+    const auto there = clocks.find(incarnation);
+    if (there == clocks.end()) {
+      continue;
+    }
+    member.clock = there->second.clock;
+    if (member.is_active && there->second.is_active) {
+      were_active.insert(incarnation);
+      slowest = std::min(slowest.value_or(member.clock), member.clock);
+    }
+  }
+  floor_ = std::max(floor_, slowest.value_or(0));
+  for (auto& [incarnation, member] : members_) {
+    if (member.is_active && !were_active.contains(incarnation)) {
+      member.clock = std::max(member.clock, floor_);
+    }
   }
   CountClocks();
 }
@@ -161,12 +192,7 @@ Result<Member*> Roster::Admit(WorkerId worker, Incarnation incarnation) {
 std::vector<proto::MembershipAck::Resolved> Roster::Resolved() const {
   std::vector<proto::MembershipAck::Resolved> resolved;
   for (const Incarnation incarnation : resolve_) {
-    const auto it = fenced_.find(incarnation);
-    if (it != fenced_.end()) {
-      resolved.push_back(it->second);
-    } else {
-      resolved.push_back({incarnation, 0, proto::PushOutcome::kApplied});
-    }
+    resolved.push_back(fenced_.at(incarnation));
   }
   return resolved;
 }

@@ -17,7 +17,9 @@ namespace ps::server {
 
 /// The step that is coming in from one incarnation: what of its chunks is here.
 struct Intake {
-  Step step = 0;  // 0: none begun
+  Step step = 0;       // 0: none begun
+  proto::PeerId peer;  // that the newest frame came from; none: its connection is gone
+  uint64_t request_id = 0;
   LeaseId lease;
   uint64_t round = 0;
   uint32_t samples = 0;
@@ -64,6 +66,8 @@ struct Member {
   bool is_active = true;
   uint64_t clock = 0;  // steps completed here, as the staleness bound counts them
   Step last_step = 0;  // complete here
+  // The newest that `clock` counts: with a chunk that comes, the last step may be under way again.
+  Step counted_step = 0;
   // Its steps after last_step may be in an earlier life of the shard: the next one is any later
   // one.
   bool may_skip = false;
@@ -75,12 +79,18 @@ struct Member {
   std::array<uint64_t, 2> read_at{};
   uint32_t reads = 0;
   Intake intake;
-  // Chunks, by index, of the step after last_step that the parameters had when they were restored.
+  // Chunks, by index, that had the step after last_step when they were restored, or came.
   std::vector<size_t> restored;
   std::optional<Pull> fused;         // asked for by the step under way
   std::optional<Pull> waiting;       // held back
   std::optional<PullAnswer> answer;  // under way
   uint64_t newest_pull_id = 0;  // request ids of an incarnation grow; older pulls were overtaken
+
+  bool is_step_under_way() const { return intake.step > last_step; }
+
+  /// The worker has made the steps up to this one everywhere. Some of them may be of an earlier
+  /// life.
+  Step settled_step() const { return is_step_under_way() ? intake.step - 1 : last_step; }
 };
 
 /// Who takes part, by the newest membership. Thread: the shard's.
@@ -94,7 +104,8 @@ class Roster {
 
   /// Takes a membership over when it is newer than the present one, which is not older than its
   /// base; nullopt when it is old.
-  std::optional<Change> Update(const proto::Membership& later);
+  /// `has_chunks`: the shard has some, so that who is fenced has steps here.
+  std::optional<Change> Update(const proto::Membership& later, bool has_chunks = true);
 
   Member* Find(Incarnation incarnation);
 
@@ -108,6 +119,16 @@ class Roster {
   /// All are at the same clock from now on, that of the fastest. Requires: nobody has a train
   /// lease.
   void Level();
+
+  /// A member's clock elsewhere.
+  struct Clock {
+    uint64_t clock = 0;
+    bool is_active = false;  // there
+  };
+
+  /// Each goes on where it is elsewhere. Who is not active there, and is here, starts where the
+  /// slowest one is that is both. Requires: nobody has made a step here.
+  void SetClocks(const std::map<Incarnation, Clock>& clocks);
 
   /// The member has completed one more step. Returns true when the slowest active member is not
   /// where it was.

@@ -79,7 +79,9 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
   }
   // A round takes whole contributions: its mean is over the same workers for every chunk.
   const size_t chunks_min = is_bsp() ? store_.size() : 1;
-  if (push.chunk_count < chunks_min || push.chunk_count > store_.size() || push.chunk_count == 0) {
+  const bool is_range_known = !MayHaveMoved(push.placement);
+  if (push.chunk_count == 0 ||
+      (is_range_known && (push.chunk_count < chunks_min || push.chunk_count > store_.size()))) {
     return Status::InvalidArgument(fmt::format(
         "{} has {} chunks; shard {} has {}",
         StepText(push),
@@ -96,19 +98,23 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
   uint64_t offset = 0;
   for (const proto::ChunkRef& ref : push.chunks) {
     const std::optional<size_t> index = store_.IndexOf(ref.key);
-    if (!index) {
+    const uint64_t size = uint64_t{ref.element_count} * sizeof(float);
+    if (size > bytes.size() - offset) {
+      return Status::InvalidArgument(
+          fmt::format("the payload of {} ends within chunk {}", StepText(push), ref.key.value));
+    }
+    if (!index && !MayHaveMoved(push.placement)) {
       return NoSuchChunk(push, ref, shard_);
+    }
+    if (!index || IsFrozen(*index)) {
+      offset += size;
+      continue;
     }
     const Chunk& chunk = store_.chunks()[*index];
     const std::optional<uint32_t> part = store_.parts().IndexOf(
         static_cast<uint64_t>(chunk.element_count), {ref.element_begin, ref.element_count});
     if (!part) {
       return NoSuchPart(push, ref, chunk);
-    }
-    const uint64_t size = uint64_t{ref.element_count} * sizeof(float);
-    if (size > bytes.size() - offset) {
-      return Status::InvalidArgument(
-          fmt::format("the payload of {} ends within chunk {}", StepText(push), ref.key.value));
     }
     const auto* values = reinterpret_cast<const float*>(bytes.data() + offset);
     frame_.push_back({*index, *part, {values, ref.element_count}});
@@ -117,7 +123,7 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
   }
   std::sort(sorted_.begin(), sorted_.end());
   const bool has_twice = std::adjacent_find(sorted_.begin(), sorted_.end()) != sorted_.end();
-  if (offset != bytes.size() || has_twice || frame_.empty()) {
+  if (offset != bytes.size() || has_twice || push.chunks.empty()) {
     return Status::InvalidArgument(fmt::format(
         "a frame of {} has {} bytes for {} chunks of {}{}",
         StepText(push),
@@ -145,11 +151,12 @@ Status ShardCore::CheckOrder(const proto::PushRequest& push, const Member& membe
   }
   const Intake& intake = member.intake;
   const bool has_begun = intake.step == push.step;
+  const bool is_count_known = !MayHaveMoved(push.placement);
   if (has_begun && (push.lease != intake.lease || push.samples != intake.samples ||
-                    push.chunk_count != intake.chunk_count)) {
+                    (is_count_known && push.chunk_count != intake.chunk_count))) {
     return Disagreement(push, intake);
   }
-  if (outlook_.begun > push.chunk_count) {
+  if (is_count_known && outlook_.begun > push.chunk_count) {
     return Status::InvalidArgument(fmt::format(
         "frames of {} have {} chunks, not {} as they say",
         StepText(push),

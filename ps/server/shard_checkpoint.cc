@@ -48,7 +48,7 @@ void ShardCore::BeginCheckpoint(const proto::CheckpointRequest& request, proto::
   state.lr_factor = lr_policy_.state();
   if (!is_bsp()) {
     for (const auto& [incarnation, member] : roster_.members()) {
-      state.members.push_back({incarnation, member.last_step, AppliedOf(member)});
+      state.members.push_back({incarnation, member.settled_step(), AppliedOf(member)});
     }
   }
   checkpointer_.Begin(request, proto::EncodeShardState(state), store_);
@@ -60,13 +60,14 @@ void ShardCore::BeginCheckpoint(const proto::CheckpointRequest& request, proto::
 /// The chunks that have the step under way, be it from a restore that nothing was pushed after.
 std::vector<ChunkKey> ShardCore::AppliedOf(const Member& member) const {
   std::vector<ChunkKey> applied;
-  for (const size_t index : member.restored) {
-    applied.push_back(store_.chunks()[index].key);
+  if (!member.is_step_under_way()) {
+    for (const size_t index : member.restored) {
+      applied.push_back(store_.chunks()[index].key);
+    }
+    return applied;
   }
-  const Intake& intake = member.intake;
-  const bool is_under_way = intake.step == member.last_step + 1;
-  for (size_t i = 0; is_under_way && i < store_.size(); ++i) {
-    if (intake.parts_left[i] == 0) {
+  for (size_t i = 0; i < store_.size(); ++i) {
+    if (member.intake.parts_left[i] == 0) {
       applied.push_back(store_.chunks()[i].key);
     }
   }
@@ -81,6 +82,7 @@ void ShardCore::TakeRestoredSteps(const std::vector<proto::MemberSteps>& restore
       continue;  // what is counted is later
     }
     member->last_step = steps.last_step;
+    member->counted_step = std::max(member->counted_step, steps.last_step);
     for (const ChunkKey key : steps.applied) {
       if (const std::optional<size_t> index = store_.IndexOf(key); index) {
         member->restored.push_back(*index);
@@ -134,6 +136,11 @@ void ShardCore::EndLife() {
   model_answer_.reset();
   open_setup_.reset();
   due_checkpoint_.reset();
+  giving_.reset();
+  taking_.reset();
+  is_frozen_.clear();
+  given_version_ = 0;
+  taken_version_ = 0;
   mode_ = proto::ModeChoice();
   round_ = 0;
   samples_done_ = 0;

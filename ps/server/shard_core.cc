@@ -39,6 +39,7 @@ ShardCore::ShardCore(
     int64_t pid,
     ReadSettings read_settings,
     ShardDisk* disk,
+    ShardDialer* dialer,
     const Logger* log)
     : shard_(shard),
       port_(port),
@@ -46,6 +47,7 @@ ShardCore::ShardCore(
       pid_(pid),
       read_settings_(std::move(read_settings)),
       disk_(disk),
+      dialer_(dialer),
       log_(log),
       checkpointer_(shard, disk) {
   stats_.staleness_histogram.assign(kStalenessBuckets, 0);
@@ -88,10 +90,16 @@ void ShardCore::OnMessage(
   if (peer == coordinator_) {
     coordinator_seen_ = now;
     OnCoordinatorMessage(call, message);
+  } else if (giving_ && peer == giving_->peer) {
+    OnReceiver(message, now, out);
   } else if (auto* push = std::get_if<proto::PushRequest>(&message)) {
     OnPush(call, *push);
   } else if (auto* pull = std::get_if<proto::PullRequest>(&message)) {
     OnPull(call, *pull);
+  } else if (auto* offer = std::get_if<proto::ChunksOffer>(&message)) {
+    OnOffer(call, *offer);
+  } else if (const auto* part = std::get_if<proto::ChunkPart>(&message)) {
+    OnChunkPart(call, *part);
   } else if (!std::holds_alternative<proto::Refusal>(message)) {
     Refuse(call, NotTaken(message, "worker"), 0);
   }
@@ -110,6 +118,8 @@ void ShardCore::OnCoordinatorMessage(const Call& call, proto::Message& message) 
     OnValues(call, *values);
   } else if (const auto* checkpoint = std::get_if<proto::CheckpointRequest>(&message)) {
     OnCheckpoint(call, *checkpoint);
+  } else if (const auto* give = std::get_if<proto::GiveChunks>(&message)) {
+    OnGiveChunks(call, *give);
   } else if (const auto* refusal = std::get_if<proto::Refusal>(&message)) {
     OnCoordinatorRefusal(*refusal);
   } else if (const auto* shutdown = std::get_if<proto::Shutdown>(&message)) {
@@ -141,12 +151,15 @@ void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
   }
   is_registered_ = true;
   if (is_set_up_ && setup.life == life_) {
-    TakeMembership(setup.membership, call.out);
+    TakeMembership(setup.membership, call.now, call.out);
     call.out->Send(call.peer, call.request_id, proto::ShardReady{shard_, life_});
     return;
   }
   const bool is_repeated = open_setup_ && open_setup_->setup.life == setup.life;
   if (!is_repeated) {
+    if (giving_ && giving_->peer != proto::PeerId()) {
+      call.out->Close(giving_->peer);
+    }
     HeldPart held = checkpointer_.TakeHeld(setup.restore.checkpoint, &store_);
     EndLife();
     if (const Status status = TakeSetup(setup); !status.ok()) {
@@ -182,6 +195,7 @@ void ShardCore::FinishSetup(const Call& call, ChunkRefs refs) {
   open_setup_.reset();
   is_set_up_ = true;
   life_ = open.setup.life;
+  placement_version_ = open.setup.placement.version;
   checkpointer_.BeginLife(
       life_, open.setup.restore.checkpoint, std::move(refs), std::move(open.state));
   store_.SetBeforeUpdate([this](size_t chunk) { checkpointer_.BeforeUpdate(store_, chunk); });
@@ -191,10 +205,11 @@ void ShardCore::FinishSetup(const Call& call, ChunkRefs refs) {
        {"parameter_bytes", store_.parameter_bytes()},
        {"life", life_},
        {"checkpoint", open.setup.restore.checkpoint}});
-  TakeMembership(open.setup.membership, call.out);
+  TakeMembership(open.setup.membership, call.now, call.out);
   for (const proto::CountedStep& counted : open.setup.counted) {
     if (Member* const member = roster_.Find(counted.incarnation); member != nullptr) {
       member->last_step = counted.step;
+      member->counted_step = counted.step;
       member->may_skip = true;
     }
   }
@@ -244,7 +259,18 @@ void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /
     model_answer_.reset();
     return;
   }
+  if (giving_ && giving_->peer == peer) {
+    giving_->peer = proto::PeerId();
+    giving_->next_chunk.reset();
+    giving_->next_try = now + settings_.timing.retry_first;
+  }
+  if (taking_ && taking_->peer == peer) {
+    taking_.reset();
+  }
   for (auto& [incarnation, member] : roster_.members()) {
+    if (member.intake.peer == peer) {
+      member.intake.peer = proto::PeerId();
+    }
     if (member.waiting && member.waiting->peer == peer) {
       member.waiting.reset();  // asked for anew on the next connection
     }
@@ -271,6 +297,7 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
     log_->Warning("shard_stalled", {{"seconds", Seconds(gap)}});
     coordinator_seen_ = std::min(now, coordinator_seen_ + gap);
   }
+  TickGiving(now, out);
   const Duration silence = now - coordinator_seen_;
   const bool is_gone = coordinator_ == proto::PeerId();
   // Connected and yet silent, heartbeats unanswered: its machine is gone, or the way to it.

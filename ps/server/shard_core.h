@@ -20,6 +20,7 @@
 #include "ps/proto/timing.h"
 #include "ps/proto/values_intake.h"
 #include "ps/server/checkpointer.h"
+#include "ps/server/chunk_move.h"
 #include "ps/server/chunk_store.h"
 #include "ps/server/lr_policy.h"
 #include "ps/server/roster.h"
@@ -51,8 +52,8 @@ class ShardCore {
   /// Buckets of ShardStats::staleness_histogram; the last one counts that lead and longer ones.
   static constexpr size_t kStalenessBuckets = 17;
 
-  /// Workers reach the shard at `advertised_host`:`port`. `disk` and `log` outlive the core;
-  /// without a disk there are no checkpoints.
+  /// Workers reach the shard at `advertised_host`:`port`. `disk`, `dialer` and `log` outlive the
+  /// core; without a disk there are no checkpoints, without a dialer it gives no chunks away.
   ShardCore(
       ShardId shard,
       std::string advertised_host,
@@ -60,6 +61,7 @@ class ShardCore {
       int64_t pid,
       ReadSettings read_settings,
       ShardDisk* disk,
+      ShardDialer* dialer,
       const Logger* log);
 
   /// A connection to a coordinator stands, the first or another one: registers. One of an earlier
@@ -77,6 +79,8 @@ class ShardCore {
   /// The peer, which was backlogged, takes more.
   void OnDrained(proto::PeerId peer, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
+  /// The connection to another shard stands that the dialer was asked for.
+  void OnDialed(ShardId to, proto::PeerId peer, TimePoint now, proto::Outbox* out);
 
   // Answers of the disk.
   void OnChunkWritten(ChunkWritten written, proto::Outbox* out);
@@ -111,6 +115,9 @@ class ShardCore {
   std::span<const float> ValuesOf(ChunkKey key) const;
   /// 0 when the chunk is not this shard's.
   Version VersionOf(ChunkKey key) const;
+
+  bool HasChunk(ChunkKey key) const { return store_.IndexOf(key).has_value(); }
+
   proto::ShardStats Stats() const;
   std::vector<proto::Wait> Waits(TimePoint now) const;
 
@@ -182,10 +189,31 @@ class ShardCore {
   void RepeatPushReply(const Call& call, proto::PushRequest& push, Member* member);
   void CompleteStep(const Call& call, Member* member);
 
+  // shard_move.cc: chunks to other shards, and from them.
+  void OnGiveChunks(const Call& call, const proto::GiveChunks& order);
+  void Freeze();
+  void Offer(TimePoint now, proto::Outbox* out);
+  void ContinueGiving(proto::Outbox* out);
+  void OnReceiver(const proto::Message& message, TimePoint now, proto::Outbox* out);
+  void TickGiving(TimePoint now, proto::Outbox* out);
+  void FinishGiving(TimePoint now, proto::Outbox* out);
+  Status CheckOffer(const proto::ChunksOffer& offer) const;
+  void OnOffer(const Call& call, proto::ChunksOffer& offer);
+  void OnChunkPart(const Call& call, const proto::ChunkPart& part);
+  void FinishTaking(proto::Outbox* out);
+  void TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Member* member);
+  void ReindexAll(const Reindexing& chunks);
+
+  /// The chunk is on its way to another shard.
+  bool IsFrozen(size_t chunk) const { return !is_frozen_.empty() && is_frozen_[chunk]; }
+
+  /// Whether a chunk that is not here may have been here in the placement that the sender knows.
+  bool MayHaveMoved(uint64_t placement) const { return placement < placement_version_; }
+
   // shard_pull.cc
   void OnPull(const Call& call, proto::PullRequest& pull);
   Status TakePull(const Call& call, proto::PullRequest& pull);
-  Status CheckHeld(const std::vector<proto::ChunkVersion>& held) const;
+  Status CheckHeld(const std::vector<proto::ChunkVersion>& held, uint64_t placement) const;
   void StartPull(Member* member, Pull pull, TimePoint now, proto::Outbox* out);
   bool MayAnswer(const Member& member, const Pull& pull) const;
   /// Of the chunks that are newer than those held.
@@ -209,7 +237,7 @@ class ShardCore {
 
   // shard_round.cc: memberships and commits.
   void OnMembership(const Call& call, const proto::Membership& membership);
-  void TakeMembership(const proto::Membership& membership, proto::Outbox* out);
+  void TakeMembership(const proto::Membership& membership, TimePoint now, proto::Outbox* out);
   void OnCommit(const Call& call, const proto::CommitRound& commit);
   Status CheckCommit(const proto::CommitRound& commit) const;
   void BeginCommit(const proto::CommitRound& commit, proto::Outbox* out);
@@ -246,6 +274,7 @@ class ShardCore {
   const int64_t pid_;
   const ReadSettings read_settings_;
   ShardDisk* const disk_;
+  ShardDialer* const dialer_;
   const Logger* const log_;
 
   // Constant within a life of the parameters.
@@ -253,6 +282,14 @@ class ShardCore {
   uint64_t life_ = 0;  // 0: none has begun
   ShardSettings settings_;
   uint64_t total_samples_ = 0;
+
+  // Chunks that move.
+  uint64_t placement_version_ = 0;  // in which chunks came or left last
+  uint64_t given_version_ = 0;      // of the newest that left
+  uint64_t taken_version_ = 0;      // and came
+  std::optional<Giving> giving_;
+  std::optional<Taking> taking_;
+  std::vector<bool> is_frozen_;  // by chunk, while some are given
 
   proto::ModeChoice mode_;  // in force; changes between two steps of anybody
 

@@ -20,7 +20,7 @@ net::EndpointOptions EndpointOptionsOf(const ShardHost::Options& options) {
   endpoint.token = options.token;
   endpoint.tls = options.tls;
   endpoint.emulated_link = emulation::MakeLink(options.emulation.link_bytes_per_s);
-  endpoint.roles = {proto::Role::kWorker};
+  endpoint.roles = {proto::Role::kWorker, proto::Role::kShard};
   endpoint.seed = static_cast<uint64_t>(options.pid) + options.shard.value;
   return endpoint;
 }
@@ -53,6 +53,7 @@ Status ShardHost::Run() {
       options_.pid,
       &ShardSettings::Read,
       &disk_,
+      this,
       &log_);
   log_.Info("listening", {{"host", options_.listen_host}, {"port", port}});
   PS_TRY(
@@ -100,6 +101,33 @@ void ShardHost::ConnectCoordinator() {
       retry);
 }
 
+void ShardHost::Dial(const proto::ShardAddress& to) {
+  net::RetryPolicy retry =
+      net::RetryPolicy::FromTiming(core_->timing(), std::numeric_limits<uint32_t>::max());
+  retry.peer_roles = {std::string(crypto::kServerRole)};
+  retry.on_trouble = [this, to](const Status& why) {
+    log_.Warning(
+        "shard_unreachable",
+        {{"why",
+          net::UnreachableText(fmt::format("shard {}", to.shard.value), to.host, to.port, why)}});
+  };
+  endpoint_.CancelConnect(dialled_);
+  dialled_ = endpoint_.Connect(
+      to.host,
+      to.port,
+      {proto::Role::kShard,
+       options_.token,
+       fmt::format("s{}", options_.shard.value),
+       Incarnation(),
+       core_->term()},
+      [this, shard = to.shard](const Result<proto::PeerId>& peer) {
+        if (peer.ok()) {
+          core_->OnDialed(shard, *peer, SystemTime().Now(), &endpoint_);
+        }
+      },
+      retry);
+}
+
 /// The core's ticks, at the pace of the job once that is known.
 void ShardHost::Tick() {
   if (tick_ != core_->timing().tick) {
@@ -127,34 +155,42 @@ void ShardHost::OnConnected(proto::PeerId peer, const proto::Hello& hello) {
   if (const std::optional<WorkerId> seat = crypto::SeatOfToken(hello.token); seat) {
     seats_[peer] = *seat;
   }
+  if (hello.role == proto::Role::kShard) {
+    shards_.insert(peer);
+    log_.Info("shard_connected", {{"node", hello.node}});
+    return;
+  }
   log_.Info("worker_connected", {{"node", hello.node}, {"incarnation", hello.incarnation.value}});
 }
 
-/// Who has a token of one worker's speaks for that one alone.
-bool ShardHost::MayBeFrom(proto::PeerId peer, const proto::Message& message) const {
+/// Who has a token of one worker's speaks for that one alone, and chunks come from shards. Null:
+/// the message may be the peer's.
+const char* ShardHost::WhyNotFrom(proto::PeerId peer, const proto::Message& message) const {
+  const bool is_move = std::holds_alternative<proto::ChunksOffer>(message) ||
+                       std::holds_alternative<proto::ChunkPart>(message);
+  if (is_move || shards_.contains(peer)) {
+    return is_move && shards_.contains(peer) ? nullptr : "chunks come from shards alone";
+  }
   const auto seat = seats_.find(peer);
   if (seat == seats_.end()) {
-    return true;
+    return nullptr;
   }
   const auto* const push = std::get_if<proto::PushRequest>(&message);
   const auto* const pull = std::get_if<proto::PullRequest>(&message);
-  return (push == nullptr || push->worker == seat->second) &&
-         (pull == nullptr || pull->worker == seat->second);
+  const bool is_own = (push == nullptr || push->worker == seat->second) &&
+                      (pull == nullptr || pull->worker == seat->second);
+  return is_own ? nullptr : "this token lets nobody push or pull as another worker";
 }
 
 void ShardHost::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {
-  if (!MayBeFrom(peer, message)) {
+  if (const char* const why = WhyNotFrom(peer, message); why != nullptr) {
     endpoint_.Send(
-        peer,
-        request_id,
-        proto::Refusal{
-            .code = StatusCode::kInvalidArgument,
-            .message = "this token lets nobody push or pull as another worker"});
+        peer, request_id, proto::Refusal{.code = StatusCode::kInvalidArgument, .message = why});
     return;
   }
-  const bool was_set_up = core_->is_set_up();
+  const uint64_t outgoing_before = core_->outgoing_bytes_max();
   core_->OnMessage(peer, request_id, std::move(message), SystemTime().Now(), &endpoint_);
-  if (!was_set_up && core_->is_set_up()) {
+  if (core_->is_set_up() && core_->outgoing_bytes_max() != outgoing_before) {
     endpoint_.SetQueueBytesMax(core_->outgoing_bytes_max());
   }
   ContinueLater();
@@ -178,6 +214,7 @@ void ShardHost::ContinueLater() {
 
 void ShardHost::OnClosed(proto::PeerId peer, const Status& why) {
   seats_.erase(peer);
+  shards_.erase(peer);
   core_->OnPeerClosed(peer, SystemTime().Now(), &endpoint_);
   if (peer == coordinator_ && !is_leaving_) {
     log_.Warning("coordinator_lost", {{"why", why}});

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "ps/base/logger.h"
@@ -18,7 +19,7 @@ namespace ps::server {
 
 /// One shard with its own loop, port and connection to the coordinator; shares nothing with others
 /// of the process. Thread: the one that calls Run, but Stop from any.
-class ShardHost final : public net::EndpointHandler {
+class ShardHost final : public net::EndpointHandler, public ShardDialer {
  public:
   struct Options {
     ShardId shard;
@@ -53,7 +54,10 @@ class ShardHost final : public net::EndpointHandler {
 
   void OnDrained(proto::PeerId peer) override { core_->OnDrained(peer, &endpoint_); }
 
-  bool MayBeFrom(proto::PeerId peer, const proto::Message& message) const;
+  // ShardDialer.
+  void Dial(const proto::ShardAddress& to) override;
+
+  const char* WhyNotFrom(proto::PeerId peer, const proto::Message& message) const;
   void ConnectCoordinator();
   void Tick();
   void ContinueLater();
@@ -67,6 +71,8 @@ class ShardHost final : public net::EndpointHandler {
   DiskThread disk_;  // ends before what it answers to
   proto::PeerId coordinator_;
   std::map<proto::PeerId, WorkerId> seats_;  // of peers whose token is for one
+  std::set<proto::PeerId> shards_;           // other ones, that have connected
+  net::ConnectId dialled_;                   // the other shard that chunks go to
   net::TimerId tick_timer_;
   Duration tick_{};
   bool is_continuing_ = false;  // ContinueLater's function is on its way

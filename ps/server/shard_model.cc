@@ -48,8 +48,8 @@ void ShardCore::OnValues(const Call& call, const proto::PullReply& reply) {
 
 /// A newer pull takes the place of an older one and of its answer.
 void ShardCore::OnModelPull(const Call& call, proto::PullRequest& pull) {
-  const Status status =
-      is_set_up_ ? CheckHeld(pull.held) : Status::Unavailable("this shard is not set up yet");
+  const Status status = is_set_up_ ? CheckHeld(pull.held, placement_version_)
+                                   : Status::Unavailable("this shard is not set up yet");
   if (!status.ok()) {
     Refuse(call, status, 0);
     return;

@@ -25,7 +25,7 @@ Status ShardCore::TakePull(const Call& call, proto::PullRequest& pull) {
     return Status::Unavailable("this shard is not set up yet");
   }
   PS_ASSIGN(Member* const member, roster_.Admit(pull.worker, pull.incarnation));
-  PS_TRY(CheckHeld(pull.held));
+  PS_TRY(CheckHeld(pull.held, pull.placement));
   if (is_bsp() && pull.min_round > round_ + 1) {
     return Status::InvalidArgument(fmt::format(
         "a pull waits for round {}, but round {} is the last committed one",
@@ -50,9 +50,10 @@ Status ShardCore::TakePull(const Call& call, proto::PullRequest& pull) {
   return Status::Ok();
 }
 
-Status ShardCore::CheckHeld(const std::vector<proto::ChunkVersion>& held) const {
+Status ShardCore::CheckHeld(
+    const std::vector<proto::ChunkVersion>& held, uint64_t placement) const {
   for (const proto::ChunkVersion& chunk : held) {
-    if (!store_.IndexOf(chunk.key)) {
+    if (!store_.IndexOf(chunk.key) && !MayHaveMoved(placement)) {
       return Status::InvalidArgument(fmt::format(
           "a pull holds chunk {}, which is not on shard {}", chunk.key.value, shard_.value));
     }
@@ -94,7 +95,9 @@ PullAnswer ShardCore::MakeAnswer(const Pull& pull) {
   held_.assign(store_.size(), std::nullopt);
   if (pull.held_life == life_) {
     for (const proto::ChunkVersion& chunk : pull.held) {
-      held_[*store_.IndexOf(chunk.key)] = chunk.version;
+      if (const std::optional<size_t> index = store_.IndexOf(chunk.key); index) {
+        held_[*index] = chunk.version;
+      }
     }
   }
   PullAnswer answer;
@@ -152,6 +155,7 @@ void ShardCore::SendAnswerFrame(PullAnswer* answer, proto::Outbox* out) {
   reply.chunk_total = static_cast<uint32_t>(answer->chunks.size());
   reply.staleness_steps = answer->staleness_steps;
   reply.life = life_;
+  reply.placement = placement_version_;
   uint64_t reply_bytes = 0;
   while (answer->next < answer->chunks.size()) {
     const Chunk& chunk = store_.chunks()[answer->chunks[answer->next]];
@@ -175,6 +179,9 @@ void ShardCore::SendAnswerFrame(PullAnswer* answer, proto::Outbox* out) {
 void ShardCore::OnDrained(proto::PeerId peer, proto::Outbox* out) {
   if (peer == coordinator_) {
     ContinueModel(false, out);
+  }
+  if (giving_ && peer == giving_->peer) {
+    ContinueGiving(out);
   }
   auto it = answering_.lower_bound({peer, Incarnation()});
   while (it != answering_.end() && it->first == peer) {

@@ -32,15 +32,20 @@ Status ShardCore::TakePush(const Call& call, proto::PushRequest& push) {
   }
   PS_ASSIGN(Member* const member, roster_.Admit(push.worker, push.incarnation));
   PS_TRY(ReadFrame(push));
-  PS_TRY(CheckHeld(push.held));
+  PS_TRY(CheckHeld(push.held, push.placement));
   if (push.step <= member->last_step) {
     RepeatPushReply(call, push, member);
     return Status::Ok();
+  }
+  if (store_.size() == 0) {
+    return Status::Ok();  // all chunks have moved; the worker is told where by the coordinator
   }
   LookAhead(push, member->intake);
   PS_TRY(CheckOrder(push, *member));
   PS_TRY(CheckRoom(push, *member));
   TakeFrame(push, member);
+  member->intake.peer = call.peer;
+  member->intake.request_id = call.request_id;
   if (push.wants_pull && call.request_id >= member->newest_pull_id) {
     member->newest_pull_id = call.request_id;
     member->fused = Pull{
@@ -77,7 +82,8 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
   intake->lease = push.lease;
   intake->round = push.round;
   intake->samples = push.samples;
-  intake->chunk_count = push.chunk_count;
+  intake->chunk_count =
+      MayHaveMoved(push.placement) ? static_cast<uint32_t>(store_.size()) : push.chunk_count;
   const double policy =
       lr_policy_.FactorOf(mode_.mode, roster_.members().size(), MissedSteps(*member));
   intake->lr =
@@ -205,7 +211,12 @@ void ShardCore::RepeatPushReply(const Call& call, proto::PushRequest& push, Memb
   call.out->Send(
       call.peer,
       call.request_id,
-      proto::PushReply{push.step, member->last_outcome, member->last_rejected_chunks, life_});
+      proto::PushReply{
+          push.step,
+          member->last_outcome,
+          member->last_rejected_chunks,
+          life_,
+          placement_version_});
   if (push.wants_pull && call.request_id >= member->newest_pull_id) {
     Pull pull{
         call.peer,
@@ -231,11 +242,18 @@ void ShardCore::Acknowledge(const Call& call, Member* member) {
   member->last_outcome = intake.rejected_count > 0 ? proto::PushOutcome::kRejected
                          : is_bsp()                ? proto::PushOutcome::kStaged
                                                    : proto::PushOutcome::kApplied;
+  if (call.peer == proto::PeerId()) {
+    return;  // its connection is gone; a repetition is answered
+  }
   call.out->Send(
       call.peer,
       call.request_id,
       proto::PushReply{
-          member->last_step, member->last_outcome, member->last_rejected_chunks, life_});
+          member->last_step,
+          member->last_outcome,
+          member->last_rejected_chunks,
+          life_,
+          placement_version_});
   size_t update_bytes = 0;
   for (const ReadyChunk& ready : ready_) {
     update_bytes += store_.ValuesOf(ready.index).size_bytes();
@@ -247,10 +265,13 @@ void ShardCore::Acknowledge(const Call& call, Member* member) {
 
 void ShardCore::CompleteStep(const Call& call, Member* member) {
   const Intake& intake = member->intake;
-  const bool has_slowest_moved = roster_.Advance(member);
+  // A step that is complete again, with a chunk that came, counts once.
+  const bool is_new = intake.step > member->counted_step;
+  member->counted_step = std::max(member->counted_step, intake.step);
+  const bool has_slowest_moved = is_new && roster_.Advance(member);
   if (is_bsp() && intake.rejected_count == 0) {
     staging_.Complete({member->incarnation, intake.step});
-  } else if (!is_bsp() && intake.rejected_count < intake.chunk_count) {
+  } else if (!is_bsp() && is_new && intake.rejected_count < intake.chunk_count) {
     ++stats_.steps_applied;
     stats_.samples_applied += intake.samples;
     samples_done_ += intake.samples;

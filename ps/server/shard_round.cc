@@ -27,7 +27,7 @@ void ShardCore::OnMembership(const Call& call, const proto::Membership& membersh
         0);
     return;
   }
-  TakeMembership(membership, call.out);
+  TakeMembership(membership, call.now, call.out);
   call.out->Send(
       call.peer,
       call.request_id,
@@ -56,8 +56,9 @@ void ShardCore::TakeMode(const proto::Membership& membership) {
   log_->Info("mode", {{"mode", proto::ModeName(mode_.mode)}, {"round", round_}});
 }
 
-void ShardCore::TakeMembership(const proto::Membership& membership, proto::Outbox* out) {
-  const std::optional<Roster::Change> change = roster_.Update(membership);
+void ShardCore::TakeMembership(
+    const proto::Membership& membership, TimePoint now, proto::Outbox* out) {
+  const std::optional<Roster::Change> change = roster_.Update(membership, store_.size() > 0);
   if (!change) {
     return;
   }
@@ -96,6 +97,7 @@ void ShardCore::TakeMembership(const proto::Membership& membership, proto::Outbo
          {"queue_bytes", settings_.queue_bytes},
          {"remedy", "raise servers.queue_mib or use more shards"}});
   }
+  FinishGiving(now, out);
   ReleasePulls(out);
 }
 

@@ -36,8 +36,8 @@ struct Sizes {
 /// What the run said at a moment.
 struct Look {
   double at_s = 0;
-  uint64_t steps = 0;  // counted
-  uint32_t servers = 0;
+  uint64_t steps = 0;      // counted
+  bool has_moved = false;  // all chunks are on the servers that are wanted
 };
 
 /// Looks at the run until `is_end` of what it says. Returns the first look, and each with a step
@@ -49,7 +49,9 @@ std::vector<Look> Watch(TrainRun* run, const std::function<bool(const Look&)>& i
         const auto status = run->Status();
         Require(status.has_value(), "the run has ended:\n" + run->psctl().Err());
         Require(status->servers.trouble.empty(), "nothing moves: " + status->servers.trouble);
-        const Look look{WallSeconds(), status->steps_counted, status->servers.count};
+        const proto::ServersStatus& servers = status->servers;
+        const bool has_moved = servers.count == servers.wanted && !servers.is_moving;
+        const Look look{WallSeconds(), status->steps_counted, has_moved};
         if (looks.empty() || look.steps > looks.back().steps) {
           looks.push_back(look);
         }
@@ -114,7 +116,7 @@ Move MoveServers(const Sizes& sizes, const std::string& codec) {
   Require(output.end == e2e::ProcessEnd{}, output.err);
   std::optional<uint64_t> moved_at;
   const std::vector<Look> during = Watch(&run, [&](const Look& look) {
-    if (look.servers == kServersAfter && !moved_at) {
+    if (look.has_moved && !moved_at) {
       moved_at = look.steps;
     }
     return moved_at && look.steps > *moved_at;

@@ -162,8 +162,8 @@ TEST_F(ShardLinkTest, AReconnectionRepeatsTheUnansweredPushWithTheSameBytes) {
   ASSERT_EQ(out_.sent.size(), 2U);
   EXPECT_EQ(out_.sent[1].to, proto::PeerId(6));
   EXPECT_EQ(out_.sent[0].values, out_.sent[1].values);
-  EXPECT_TRUE(link.OnPushReply({1, proto::PushOutcome::kApplied, 0}, now_));
-  EXPECT_FALSE(link.OnPushReply({1, proto::PushOutcome::kApplied, 0}, now_));
+  EXPECT_TRUE(link.OnPushReply(1, {1, proto::PushOutcome::kApplied, 0}, now_, &out_));
+  EXPECT_FALSE(link.OnPushReply(1, {1, proto::PushOutcome::kApplied, 0}, now_, &out_));
   EXPECT_TRUE(link.is_push_done());
 }
 

@@ -195,7 +195,9 @@ TEST_F(WorkerCoreTest, AServerThatMovesWhileAWorkerJoinsAnewIsOfNoConcern) {
   Begin(proto::Mode::kAsync, false);
   core_->OnMessage(kShard, 1, proto::Refusal{StatusCode::kStale, "fenced", 0, 1}, now_, &out_);
   core_->OnCoordinatorConnected(kCoordinator, 1, now_, &out_);
-  FromCoordinator(proto::ShardAddresses{{{ShardId(0), "127.0.0.1", 2}}});
+  proto::ShardAddresses addresses;
+  addresses.shards = {{ShardId(0), "127.0.0.1", 2}};
+  FromCoordinator(addresses);
   EXPECT_EQ(host_.shard_connects.size(), 1U);
   FromCoordinator(Join(Incarnation(5)));
   EXPECT_EQ(host_.shard_connects.size(), 2U) << "it is told where they are when it has joined";

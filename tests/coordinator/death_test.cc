@@ -92,6 +92,7 @@ TEST_F(DeathTest, ShardsWithoutChunksHaveNoSay) {
   harness.Ask(&worker);
   harness.shards[0].complete[worker.incarnation] = 1;
   harness.shards[1].complete[worker.incarnation] = 1;
+  harness.shards[2].complete[worker.incarnation] = proto::kEveryStep;
   harness.Exit(ProcessKind::kWorker, 0, 1000, "killed by signal 9");
   EXPECT_EQ(harness.status().samples_counted, 10U);
   EXPECT_EQ(harness.status().steps_partial, 0U);

@@ -123,6 +123,8 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
     GiveModel(shard, *pull);
   } else if (const auto* values = std::get_if<proto::PullReply>(&message)) {
     shard->values.push_back(*values);
+  } else if (const auto* give = std::get_if<proto::GiveChunks>(&message)) {
+    shard->gives.push_back(*give);
   } else if (std::holds_alternative<proto::Shutdown>(message)) {
     shard->is_told = true;
   }
@@ -134,8 +136,7 @@ float Harness::ValueOf(uint32_t tensor, int64_t element) {
 
 void Harness::GiveModel(FakeShard* shard, const proto::PullRequest& pull) {
   const ShardId id(static_cast<uint32_t>(shard - shards.data()));
-  const proto::Placement placement =
-      PlaceChunks(options.tensors, 1024, static_cast<uint32_t>(shards.size()));
+  const proto::Placement placement = core->StateAt(now).placement;
   for (const proto::ChunkAssignment& chunk : placement.chunks) {
     const bool is_held = std::ranges::any_of(
         pull.held, [&](const proto::ChunkVersion& held) { return held.key == chunk.key; });
@@ -268,6 +269,7 @@ void Harness::Wait(Duration duration, const std::vector<FakeWorker>& alive) {
       proto::WorkerHeartbeat beat;
       beat.incarnation = worker.incarnation;
       beat.state = proto::WorkerState::kComputing;
+      beat.placement = core->StateAt(now).placement.version;
       core->OnMessage(worker.peer, 1, beat, now, this);
     }
     core->OnTick(now, this);
@@ -349,6 +351,7 @@ proto::StepDone Harness::MakeStep(
   for (const FakeShard& shard : shards) {
     done.lives += shard.life;
   }
+  done.placement = core->StateAt(now).placement.version;
   return done;
 }
 

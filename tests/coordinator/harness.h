@@ -55,6 +55,7 @@ struct FakeShard {
   std::vector<proto::CheckpointRequest> checkpoints;
   std::optional<StatusCode> checkpoint_code = StatusCode::kOk;  // of its reports; nothing: none
   bool is_told = false;                                         // to leave
+  std::vector<proto::GiveChunks> gives;                         // orders, the newest last
 };
 
 /// A worker made of messages.

@@ -1,4 +1,5 @@
-// Another number of servers while training goes on.
+// Another number of servers: how they come and go, and in bsp the move of all chunks at once.
+// Chunks that move while training goes on have move_test.cc.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ using ::testing::IsEmpty;
 
 class ScaleServersTest : public FallbackTest {
  protected:
-  explicit ScaleServersTest(proto::Mode mode = proto::Mode::kAsync) : FallbackTest(mode) {}
+  ScaleServersTest() : FallbackTest(proto::Mode::kBsp) {}
 
   /// Two servers train, and so many are asked for.
   void BeginAndAsk(int32_t servers) {
@@ -68,11 +69,6 @@ class ScaleServersTest : public FallbackTest {
   proto::PeerId control_;
 };
 
-class BspScaleServersTest : public ScaleServersTest {
- protected:
-  BspScaleServersTest() : ScaleServersTest(proto::Mode::kBsp) {}
-};
-
 TEST_F(ScaleServersTest, NewServersComeBeforeAnybodyWaits) {
   BeginAndScale(3);
   Tick();
@@ -91,18 +87,6 @@ TEST_F(ScaleServersTest, NewServersComeBeforeAnybodyWaits) {
   EXPECT_THAT(disk_.opened, ElementsAre(1));
 }
 
-TEST_F(ScaleServersTest, LeasesGetShortBeforeAnybodyWaits) {
-  BeginAndAsk(1);
-  ASSERT_EQ(grants_[0].end - grants_[0].begin, 20U) << "two steps";
-  Tick();
-  EXPECT_FALSE(servers().is_moving) << "who is done first would wait for the others";
-  Round();
-  ASSERT_NE(grants_[0].lease, LeaseId());
-  EXPECT_EQ(grants_[0].end - grants_[0].begin, 10U);
-  Tick();
-  EXPECT_TRUE(servers().is_moving);
-}
-
 TEST_F(ScaleServersTest, ChunksMoveToMoreServersAndNothingIsDoneAgain) {
   BeginAndScale(3);
   Tick();
@@ -113,7 +97,7 @@ TEST_F(ScaleServersTest, ChunksMoveToMoreServersAndNothingIsDoneAgain) {
   EXPECT_EQ(checkpoints().rollbacks, 0U);
   EXPECT_EQ(checkpoints().samples_undone, 0U);
   EXPECT_EQ(checkpoints().seconds_undone, 0.0);
-  EXPECT_EQ(harness_.status().samples_counted, 90U);
+  EXPECT_EQ(harness_.status().samples_counted, 60U);
   const std::vector<FakeWorker> before = workers_;
   AllReturn();
   EXPECT_EQ(NewestSetup(2).placement.version, 2U);
@@ -295,7 +279,7 @@ TEST_F(ScaleServersTest, WhatCannotBeIsRefused) {
   EXPECT_EQ(servers().wanted, 2U);
 }
 
-TEST_F(BspScaleServersTest, RoundsGoOnWithAllWorkersAfterTheMove) {
+TEST_F(ScaleServersTest, RoundsGoOnWithAllWorkersAfterTheMove) {
   BeginAndScale(3);
   Tick();
   NewcomersCome();
@@ -306,7 +290,7 @@ TEST_F(BspScaleServersTest, RoundsGoOnWithAllWorkersAfterTheMove) {
   FinishRun();
 }
 
-TEST_F(BspScaleServersTest, AServerThatIsLostMeanwhileCostsWhatItCostsAtAnyTime) {
+TEST_F(ScaleServersTest, AServerThatIsLostMeanwhileCostsWhatItCostsAtAnyTime) {
   BeginAndScale(3);
   Tick();
   NewcomersCome();

@@ -131,6 +131,7 @@ TEST_F(ScaleTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
   EXPECT_EQ(summary["state"].text(), "done");
   EXPECT_EQ(summary["steps_lost"].number(), 0);
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
+  EXPECT_EQ(summary["joins"].number(), 3) << "nobody leaves for it";
 }
 
 TEST_F(ScaleTest, AJobIsPausedAndChangesItsModeAndNoStepIsLost) {

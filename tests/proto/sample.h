@@ -42,6 +42,8 @@ class Filler {
       // Its size follows from the other members: AttachPayload.
     } else if constexpr (std::is_same_v<T, Duration>) {
       value = Duration(Next());
+    } else if constexpr (requires { value.emplace(); }) {
+      Fill(value.emplace());
     } else if constexpr (requires { value.value; }) {
       Fill(value.value);
     } else {
@@ -89,6 +91,8 @@ bool Same(const T& a, const T& b) {
     return std::ranges::equal(a.bytes(), b.bytes());
   } else if constexpr (std::equality_comparable<T>) {
     return a == b;
+  } else if constexpr (requires { a.has_value(); }) {
+    return a.has_value() == b.has_value() && (!a || Same(*a, *b));
   } else {
     const auto left = Members(a);
     const auto right = Members(b);

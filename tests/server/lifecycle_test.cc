@@ -78,7 +78,7 @@ TEST(ShardLifecycleTest, ASetUpThatMakesNoSenseIsRefused) {
 
 TEST(ShardLifecycleTest, ASetUpWithAConfigThatCannotBeReadIsRefused) {
   SentMessages sent;
-  ShardCore core(kShard, "host", 4711, 99, &ShardSettings::Read, nullptr, &NullLogger());
+  ShardCore core(kShard, "host", 4711, 99, &ShardSettings::Read, nullptr, nullptr, &NullLogger());
   core.OnCoordinatorConnected(kCoordinator, 1, TimePoint(seconds(100)), &sent);
   proto::ShardSetup setup = ShardRig().setup;
   setup.config_json = R"({"name": "job", "train": {"minibatch": 0}})";

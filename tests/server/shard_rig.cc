@@ -18,7 +18,7 @@ TensorSpec Ones(const char* name, int64_t elements) {
 }
 
 uint32_t ElementsOf(ChunkKey key) {
-  return key == kThird ? 3 : 2;
+  return key == kForeign ? 5 : key == kThird ? 3 : 2;
 }
 
 }  // namespace
@@ -45,6 +45,7 @@ ShardRig::ShardRig(proto::Mode mode_in)
           99,
           [this](const std::string&) { return settings; },
           &disk,
+          &dialer,
           &NullLogger()) {
   setup.tensors = {Ones("a", 4), Ones("b", 3), Ones("c", 5)};
   setup.placement.chunks = {

@@ -74,6 +74,14 @@ class RigDisk final : public ShardDisk {
   std::deque<Request> requests;
 };
 
+/// Keeps what it was asked for.
+class RigDialer final : public ShardDialer {
+ public:
+  void Dial(const proto::ShardAddress& to) override { dialled.push_back(to); }
+
+  std::vector<proto::ShardAddress> dialled;
+};
+
 /// Answers of one kind, with where they went.
 template <typename T>
 struct Answer {
@@ -102,6 +110,7 @@ class ShardRig {
   SentMessages sent;
   checkpoint::MemoryStorage storage;
   RigDisk disk{&storage};
+  RigDialer dialer;
   ShardCore core;
 
   /// Members 1..count, incarnation i of worker i - 1, all active; a new generation each time.

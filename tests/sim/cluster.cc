@@ -308,6 +308,8 @@ void Cluster::BeforeDelivery(const Network::Passage& passage, const proto::Messa
     oracle_.OnMembership(passage.to, *membership);
   } else if (const auto* setup = std::get_if<proto::ShardSetup>(&message)) {
     oracle_.OnSetup(passage.to, *setup);
+  } else if (const auto* offer = std::get_if<proto::ChunksOffer>(&message)) {
+    oracle_.OnOffer(passage.to, *offer);
   }
 }
 
@@ -317,6 +319,8 @@ void Cluster::AfterDelivery(const Network::Passage& passage, const proto::Messag
       oracle_.AfterPush(passage.to, *push);
     } else if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
       oracle_.AfterCommit(passage.to, *commit);
+    } else {
+      oracle_.NoteChunks(passage.to);
     }
   } else if (passage.to == node_) {
     if (const Status check = coordinator_.core().Check(); !check.ok()) {

@@ -116,13 +116,15 @@ void Oracle::CheckParameters(
   }
   const proto::ChunkParts parts(options_.frame_bytes);
   for (const client::ChunkLayout::Chunk& chunk : layout.chunks()) {
-    const auto& lives = lives_.at(chunk.shard);
     for (uint32_t part = 0; part < parts.CountOf(chunk.element_count); ++part) {
       const proto::ChunkParts::Range range = parts.At(chunk.element_count, part);
       const std::span<const float> values = parameters.subspan(
           static_cast<size_t>(chunk.offset) + range.element_begin, range.element_count);
-      const bool is_known = std::any_of(lives.rbegin(), lives.rend(), [&](const auto& life) {
-        return IsKnown(*life, incarnation, chunk, range.element_begin, values);
+      // It may be on another shard by now than the worker knows.
+      const bool is_known = std::ranges::any_of(lives_, [&](const auto& shard) {
+        return std::ranges::any_of(shard.second, [&](const auto& life) {
+          return IsKnown(*life, incarnation, chunk, range.element_begin, values);
+        });
       });
       if (!is_known) {
         Violation(
@@ -270,8 +272,7 @@ void Oracle::AfterPush(int node, const proto::PushRequest& push) {
   if (under_way != parameters.under_way.end() &&
       under_way->second.size() == parameters.history.size()) {
     parameters.under_way.erase(under_way);
-    parameters.complete.insert(id);
-    ++life.clocks[push.incarnation];
+    Complete(&life, id);
   }
 }
 

@@ -49,6 +49,7 @@ class ShardView {
   virtual ~ShardView() = default;
   virtual Version VersionOf(ChunkKey key) const = 0;
   virtual std::span<const float> ValuesOf(ChunkKey key) const = 0;
+  virtual bool HasChunk(ChunkKey key) const = 0;
   /// Its parameters have their values.
   virtual bool IsSetUp() const = 0;
   virtual bool IsShutDown() const = 0;
@@ -111,6 +112,9 @@ class Oracle {
   void OnSetup(int node, const proto::ShardSetup& setup);
   void OnMembership(int node, const proto::Membership& membership);
   void AfterCommit(int node, const proto::CommitRound& commit);
+  void OnOffer(int node, const proto::ChunksOffer& offer);
+  /// After anything else than a push: chunks may have come to it, or left.
+  void NoteChunks(int node);
   /// The coordinator sends the commit; `job()` is its state.
   void OnCommitSent(const proto::CommitRound& commit, const std::function<proto::JobState()>& job);
   /// Compares every chunk, when nothing is between two versions.
@@ -170,8 +174,9 @@ class Oracle {
     std::set<Incarnation> members;
     std::set<Incarnation> active;
     std::map<Incarnation, uint64_t> clocks;
-    uint64_t floor = 0;  // of the active ones' clocks, at the newest membership
-    Versions before;     // of the push under way
+    uint64_t floor = 0;      // of the active ones' clocks, at the newest membership
+    Versions before;         // of the push under way
+    std::set<StepId> again;  // complete once, and under way again since a chunk came without it
     std::map<Incarnation, bool> is_evaluation;  // of the newest pull
     std::map<uint64_t, Parameters> snapshots;   // by checkpoint, on their way to the disk
   };
@@ -180,6 +185,8 @@ class Oracle {
     ShardId shard;
     const ShardView* view = nullptr;
     Life* life = nullptr;
+    ShardId giver;         // that has offered chunks to it last
+    uint64_t offered = 0;  // the placement that they are of
   };
 
   /// Where a chunk is in its tensor.
@@ -210,6 +217,10 @@ class Oracle {
       Incarnation incarnation,
       const client::ChunkLayout& layout,
       std::span<const float> parameters) const;
+  void TakeChunks(const Process& process, const std::vector<ChunkKey>& keys);
+  void ForgetChunks(const Process& process, const std::vector<ChunkKey>& keys);
+  static void TakeClocks(const Life& from, Life* life);
+  static void Complete(Life* life, const StepId& step);
   void CheckKept(const proto::JobState& job, uint64_t life);
   void CheckAllCount(const proto::JobState& job, bool is_stopped);
   const StepRecord& RecordOf(const StepId& id);

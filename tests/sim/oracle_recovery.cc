@@ -33,7 +33,7 @@ bool HasAll(const proto::JobState& job) {
 }  // namespace
 
 void Oracle::AddProcess(int node, ShardId shard, const ShardView* view) {
-  processes_[node] = {shard, view, nullptr};
+  processes_[node] = {shard, view, nullptr, ShardId(), 0};
   lives_.try_emplace(shard);
 }
 
@@ -111,7 +111,6 @@ void Oracle::NoteReturn(ShardId shard, const proto::ShardSetup& setup) {
 
 Oracle::Life* Oracle::BeginLife(int node, const proto::ShardSetup& setup) {
   Process& process = processes_.at(node);
-  NoteReturn(process.shard, setup);
   if (setup.placement.version >= placement_) {
     placement_ = setup.placement.version;
     for (const proto::ChunkAssignment& chunk : setup.placement.chunks) {
@@ -132,6 +131,9 @@ Oracle::Life* Oracle::BeginLife(int node, const proto::ShardSetup& setup) {
         "shard " + std::to_string(process.shard.value) + " is to go back to checkpoint " +
         std::to_string(setup.restore.checkpoint) + ", of which it has no part");
     life->parameters = InitialParameters(process.shard, setup.placement);
+  }
+  if (!life->parameters.history.empty()) {
+    NoteReturn(process.shard, setup);
   }
   for (const auto& [key, history] : life->parameters.history) {
     life->begin[key] = history.size() - 1;

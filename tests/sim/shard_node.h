@@ -56,7 +56,7 @@ class ShardOutbox final : public proto::Outbox {
 inline constexpr uint64_t kSimulatedSliceBytes = 2 << 10;
 
 /// A simulated shard: the production core.
-class ShardNode final : public Node, public ShardView {
+class ShardNode final : public Node, public ShardView, public server::ShardDialer {
  public:
   struct Options {
     ShardId shard;
@@ -117,6 +117,7 @@ class ShardNode final : public Node, public ShardView {
             options.pid,
             [settings = options.settings](const std::string&) { return settings; },
             options.storage == nullptr ? nullptr : &disk_,
+            this,
             &log_) {}
 
   void Start(int coordinator_node) {
@@ -163,11 +164,29 @@ class ShardNode final : public Node, public ShardView {
 
   std::span<const float> ValuesOf(ChunkKey key) const override { return core_.ValuesOf(key); }
 
+  bool HasChunk(ChunkKey key) const override { return core_.HasChunk(key); }
+
   bool IsSetUp() const override { return core_.is_set_up(); }
 
   bool IsBetweenVersions() const override { return core_.HasWork() || is_cut_off_; }
 
  private:
+  void Dial(const proto::ShardAddress& to) override {
+    const uint64_t attempt = ++attempts_;
+    network_->Connect(
+        node_,
+        static_cast<int>(to.port),
+        {proto::Role::kShard, "token", "s", Incarnation(), core_.term()},
+        [this, attempt, shard = to.shard](proto::PeerId peer) {
+          if (attempt != attempts_) {
+            network_->Close(node_, peer);
+            return;
+          }
+          core_.OnDialed(shard, peer, queue_->Now(), &out_);
+          after_work_();
+        });
+  }
+
   /// A slice of a round's update takes its time, and messages come in meanwhile.
   void ContinueLater() {
     if (!core_.HasWork() || is_continuing_) {
@@ -198,6 +217,7 @@ class ShardNode final : public Node, public ShardView {
   SimDisk disk_;
   server::ShardCore core_;
   int coordinator_node_ = 0;
+  uint64_t attempts_ = 0;  // to reach another shard; the newest counts
   proto::PeerId coordinator_;
 };
 

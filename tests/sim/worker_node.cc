@@ -101,6 +101,11 @@ void WorkerNode::ConnectShard(const proto::ShardAddress& address, Incarnation in
       });
 }
 
+void WorkerNode::ForgetShard(ShardId shard) {
+  ++shard_attempts_[shard];
+  std::erase_if(shards_, [&](const auto& entry) { return entry.second.first.shard == shard; });
+}
+
 void WorkerNode::StartCompute(const client::ComputeTask& task) {
   if (task.kind == proto::LeaseKind::kEvaluate) {
     Schedule(options_.step_time * 2, [this, task] {

@@ -48,6 +48,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
   Result<client::WorkerSettings> Configure(const proto::JoinReply& reply) override;
   void ConnectCoordinator(Incarnation incarnation) override;
   void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) override;
+  void ForgetShard(ShardId shard) override;
   void StartCompute(const client::ComputeTask& task) override;
   void Exit(const Status& status) override;
 

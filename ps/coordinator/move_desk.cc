@@ -1,0 +1,129 @@
+#include "ps/coordinator/move_desk.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ps/coordinator/placement.h"
+
+namespace ps::coordinator {
+namespace {
+
+/// Parameters that move at a time: steps that need them wait for so much to be sent.
+constexpr uint64_t kBytesAtATime = uint64_t{8} << 20;
+
+}  // namespace
+
+bool MoveDesk::MayBegin(const Call& call) const {
+  return job_->state.phase == JobPhase::kTraining && !job_->is_bsp() &&
+         !job_->state.modes.is_holding && job_->state.handovers.empty() &&
+         job_->shards.are_all_ready() && !checkpoints_->is_open() && !checkpoints_->IsDue(call.now);
+}
+
+bool MoveDesk::Spread(uint32_t shards, const Call& call) {
+  if (job_->state.servers.chunks) {
+    return false;
+  }
+  const proto::Placement& present = job_->state.placement;
+  if (shards_ != shards) {
+    shards_ = shards;
+    target_ = PlaceAgain(present, shards);
+  }
+  proto::ChunkMove move;
+  uint64_t bytes = 0;
+  bool is_there = true;
+  for (size_t i = 0; i < present.chunks.size(); ++i) {
+    const proto::ChunkAssignment& chunk = present.chunks[i];
+    const ShardId to = target_.chunks[i].shard;
+    if (chunk.shard == to) {
+      continue;
+    }
+    const uint64_t size = uint64_t{chunk.element_count} * sizeof(float);
+    if (is_there) {
+      is_there = false;
+      move.from = chunk.shard;
+      move.to = to;
+    } else if (chunk.shard != move.from || to != move.to || bytes + size > kBytesAtATime) {
+      continue;
+    }
+    move.keys.push_back(chunk.key);
+    bytes += size;
+  }
+  if (is_there) {
+    shards_ = 0;
+    return true;
+  }
+  if (MayBegin(call)) {
+    move.version = present.version + 1;
+    job_->edit.servers.chunks = std::move(move);
+    timer_.Start(call.now, &job_->random);
+    Ask(call);
+  }
+  return false;
+}
+
+void MoveDesk::Ask(const Call& call) const {
+  const proto::ChunkMove& move = *job_->state.servers.chunks;
+  const Shard* const from = job_->shards.Find(move.from);
+  const Shard* const to = job_->shards.Find(move.to);
+  if (from->peer == proto::PeerId() || !to->record->is_registered) {
+    return;
+  }
+  const proto::ShardRecord& record = *to->record;
+  call.out->Send(
+      from->peer,
+      0,
+      proto::GiveChunks{
+          move.version, {to->shard, record.host, record.port}, record.life, move.keys});
+}
+
+void MoveDesk::OnTick(const Call& call) {
+  if (job_->state.servers.chunks && (!timer_.is_armed() || timer_.IsDue(call.now))) {
+    Ask(call);
+    timer_.Again(call.now, &job_->random);
+  }
+}
+
+void MoveDesk::On(const Call& call, const proto::ChunksGiven& message) {
+  if (!job_->HasRole(call, proto::Role::kShard)) {
+    return;
+  }
+  const Shard* const shard = job_->shards.FindPeer(call.from);
+  const std::optional<proto::ChunkMove>& move = job_->state.servers.chunks;
+  if (shard == nullptr || shard->shard != message.shard || !move || move->from != shard->shard ||
+      move->version != message.version) {
+    return;  // a repetition
+  }
+  proto::ShardAddresses addresses;
+  addresses.shards = job_->shards.Addresses();
+  addresses.base = move->version - 1;
+  addresses.version = move->version;
+  for (const ChunkKey key : move->keys) {
+    addresses.places.push_back({key, move->to});
+  }
+  job_->log->Info(
+      "chunks_moved",
+      {{"placement", move->version},
+       {"chunks", move->keys.size()},
+       {"from", move->from.value},
+       {"to", move->to.value}});
+  job_->FinishChunkMove();
+  timer_.Stop();
+  for (const auto& [incarnation, member] : job_->membership.members()) {
+    if (member.peer != proto::PeerId()) {
+      call.out->Send(member.peer, 0, addresses);
+    }
+  }
+  if (shards_ != 0 && !checkpoints_->IsDue(call.now)) {
+    Spread(shards_, call);
+  }
+}
+
+void MoveDesk::OnMemberHeartbeat(const Call& call, uint64_t known) const {
+  if (known < job_->state.placement.version) {
+    call.out->Send(call.from, 0, job_->WhereAllIs());
+  }
+}
+
+}  // namespace ps::coordinator

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ps/base/retry.h"
+#include "ps/coordinator/checkpoint_desk.h"
+#include "ps/coordinator/job.h"
+
+namespace ps::coordinator {
+
+/// Chunks that move from shard to shard while training goes on (async, ssp): some at a time, from
+/// one shard to another. What is on its way is part of the job's state, so a coordinator that comes
+/// back goes on with it. No checkpoint is open meanwhile, so each has every chunk in one place.
+class MoveDesk {
+ public:
+  MoveDesk(Job* job, CheckpointDesk* checkpoints)
+      : job_(job),
+        checkpoints_(checkpoints),
+        timer_(job->timing.retry_first, job->timing.retry_limit) {}
+
+  /// Goes on spreading the chunks evenly over the first `shards`. Returns whether they are.
+  bool Spread(uint32_t shards, const Call& call);
+  void On(const Call& call, const proto::ChunksGiven& message);
+  /// Asks again.
+  void OnTick(const Call& call);
+
+  /// A member is told where all chunks are, if it does not know.
+  void OnMemberHeartbeat(const Call& call, uint64_t known) const;
+
+ private:
+  bool MayBegin(const Call& call) const;
+  void Ask(const Call& call) const;
+
+  Job* const job_;
+  CheckpointDesk* const checkpoints_;
+  uint32_t shards_ = 0;  // that the target is for
+  proto::Placement target_;
+  RetryTimer timer_;
+};
+
+}  // namespace ps::coordinator

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ps/base/ids.h"
+#include "ps/proto/frame.h"
+
+namespace ps::proto {
+
+// Where shards and chunks are, and how chunks move from shard to shard while training goes on. The
+// flow is told in PROTOCOL.md.
+
+/// A chunk in a payload, whole or a part of it (ChunkParts).
+struct ChunkRef {
+  ChunkKey key;
+  uint32_t element_count = 0;  // f32 elements in the payload, in order
+  uint32_t element_begin = 0;  // of them within the chunk
+};
+
+struct ShardAddress {
+  ShardId shard;
+  std::string host;
+  uint32_t port = 0;
+};
+
+struct ChunkPlace {
+  ChunkKey key;
+  ShardId shard;
+};
+
+/// Where the shards are now, all of them. Sent to every member when one has moved, and when a
+/// member connects. With a `version` also which chunks are elsewhere in that placement than in
+/// `base`, or any later one; with base 0 those are all chunks that there are.
+struct ShardAddresses {
+  std::vector<ShardAddress> shards;
+  uint64_t base = 0;
+  uint64_t version = 0;  // 0: it says nothing of chunks
+  std::vector<ChunkPlace> places;
+};
+
+/// Coordinator to shard: give these chunks to another one; they are there from placement `version`
+/// on. Sent again until ChunksGiven.
+struct GiveChunks {
+  uint64_t version = 0;
+  ShardAddress to;
+  uint64_t to_life = 0;
+  std::vector<ChunkKey> keys;
+};
+
+/// The other shard has the chunks of this placement, and this one has them no more.
+struct ChunksGiven {
+  ShardId shard;
+  uint64_t version = 0;
+};
+
+/// What the shard that gives has of one worker's steps.
+struct OfferedMember {
+  Incarnation incarnation;
+  Step last_step = 0;     // in all chunks that are offered
+  uint64_t clock = 0;     // as the staleness bound counts
+  bool may_skip = false;  // of steps before its next one, some may be lost with an earlier life
+  bool is_active = true;  // it has work
+};
+
+struct OfferedChunk {
+  ChunkKey key;
+  Version version = 0;
+  std::vector<Incarnation> ahead;  // those whose step after last_step it has
+};
+
+/// Shard to shard: chunks as they are now, which nothing changes any more where they come from. All
+/// their parts follow on the same connection, as ChunkPart. An offer takes the place of an earlier
+/// one. Answered with ChunksTaken when all is there, by kUnavailable when the receiver does not
+/// know `generation` yet: it is offered again then.
+struct ChunksOffer {
+  ShardId from;
+  uint64_t version = 0;  // of the placement
+  uint64_t to_life = 0;
+  Generation generation;  // of the membership that `members` is of
+  uint64_t samples_done = 0;
+  double lr_factor = 0;
+  std::vector<OfferedMember> members;
+  std::vector<OfferedChunk> chunks;  // by key
+};
+
+/// Elements of one chunk's value, or of one of its optimizer's buffers. Payload: f32.
+struct ChunkPart {
+  uint64_t version = 0;          // of the placement
+  uint32_t buffer = 0;           // 0: the value; 1, 2: the optimizer's
+  std::vector<ChunkRef> chunks;  // one
+  Payload payload;
+};
+
+/// The chunks are this shard's now. Who gave them forgets them when it knows `generation`, too.
+struct ChunksTaken {
+  uint64_t version = 0;
+  Generation generation;
+};
+
+}  // namespace ps::proto

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ps/base/ids.h"
+#include "ps/base/time.h"
+#include "ps/proto/messages.h"
+#include "ps/proto/outbox.h"
+#include "ps/server/chunk_store.h"
+
+namespace ps::server {
+
+/// How a shard reaches another one, by its shell.
+class ShardDialer {
+ public:
+  virtual ~ShardDialer() = default;
+  /// Connects, and tries until it has, or the next call. ShardCore::OnDialed follows, never from
+  /// inside. An earlier attempt is given up.
+  virtual void Dial(const proto::ShardAddress& to) = 0;
+};
+
+/// Chunks on their way to another shard. Nothing changes them any more here.
+struct Giving {
+  proto::GiveChunks order;
+  proto::PeerId peer;                // none: not connected
+  TimePoint next_try{};              // to connect, or to offer again; none: it is being connected
+  std::optional<size_t> next_chunk;  // of the order, that is to be sent; none: nothing was offered
+  uint32_t next_part = 0;
+  uint32_t next_buffer = 0;
+  std::optional<Generation> taken;  // the other shard has them, and knew this membership then
+};
+
+/// Chunks on their way from another shard.
+struct Taking {
+  proto::PeerId peer;
+  uint64_t request_id = 0;  // of the offer
+  proto::ChunksOffer offer;
+  std::vector<Chunk> chunks;   // of the offer
+  std::vector<bool> has_come;  // by part of these and buffer
+  size_t parts_left = 0;
+};
+
+/// Where the chunks that a shard keeps were before others came or went.
+class Reindexing {
+ public:
+  /// `before`: the chunks as they are still.
+  explicit Reindexing(const ChunkStore& before);
+
+  /// The chunks as they are now.
+  void SetAfter(const ChunkStore& after);
+
+  /// A chunk's earlier index, first part and number of parts.
+  struct Earlier {
+    ChunkKey key;
+    size_t index = 0;
+    size_t first_part = 0;
+  };
+
+  /// By the present index; nothing for one that has come.
+  const std::vector<std::optional<Earlier>>& earlier() const { return earlier_; }
+
+  /// By the earlier index; nothing for one that has gone.
+  const std::vector<std::optional<size_t>>& later() const { return later_; }
+
+ private:
+  std::vector<Earlier> before_;
+  std::vector<std::optional<Earlier>> earlier_;
+  std::vector<std::optional<size_t>> later_;
+};
+
+}  // namespace ps::server

@@ -1,0 +1,208 @@
+// Chunks that move to other servers while training goes on.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/coordinator/rollback_fixture.h"
+
+namespace ps::coordinator {
+namespace {
+
+using ::testing::IsEmpty;
+
+class MoveTest : public FallbackTest {
+ protected:
+  MoveTest() : FallbackTest(proto::Mode::kAsync) {}
+
+  void BeginAndScale(int32_t servers) {
+    Begin();
+    control_ = harness_.Connect(proto::Role::kControl);
+    harness_.Give(control_, proto::ScaleRequest{{{"", servers, false, true}}});
+    Tick();
+    for (size_t shard = harness_.shards.size(); shard < status().wanted; ++shard) {
+      harness_.shards.emplace_back();
+      harness_.RegisterShard(static_cast<uint32_t>(shard), 5000 + static_cast<int64_t>(shard));
+    }
+    Tick();
+  }
+
+  /// The coordinator has other shards now: all connect again, as the processes that they were.
+  void AllConnect() {
+    for (uint32_t i = 0; i < harness_.shards.size(); ++i) {
+      harness_.RegisterShard(i, PidOf(i) != 0 ? PidOf(i) : 5000 + static_cast<int64_t>(i));
+    }
+    for (FakeWorker& worker : workers_) {
+      harness_.Reconnect(&worker);
+    }
+    Tick();
+  }
+
+  void Tick() { Wait(harness_.timing.tick * 2); }
+
+  proto::ServersStatus status() const { return harness_.status().servers; }
+
+  const std::optional<proto::ChunkMove> move() const {
+    return harness_.core->StateAt(harness_.now).servers.chunks;
+  }
+
+  /// The shard that gives says that it has given.
+  void Given() {
+    const proto::ChunkMove now = *move();
+    harness_.Give(harness_.shards[now.from.value].peer, proto::ChunksGiven{now.from, now.version});
+  }
+
+  void MoveAll() {
+    for (int i = 0; i < 100 && status().is_moving; ++i) {
+      if (move()) {
+        Given();
+      } else {
+        Tick();
+      }
+    }
+  }
+
+  std::set<ShardId> ShardsWithChunks() const {
+    std::set<ShardId> shards;
+    for (const auto& chunk : harness_.core->StateAt(harness_.now).placement.chunks) {
+      shards.insert(chunk.shard);
+    }
+    return shards;
+  }
+
+  proto::PeerId control_;
+};
+
+TEST_F(MoveTest, ChunksGoToNewServersWhileTrainingGoesOn) {
+  BeginAndScale(3);
+  AllConnect();
+  EXPECT_TRUE(status().is_moving);
+  ASSERT_TRUE(move().has_value());
+  const proto::GiveChunks& order = harness_.shards[move()->from.value].gives.back();
+  EXPECT_EQ(order.to.shard, ShardId(2));
+  EXPECT_EQ(order.version, 2U);
+  Round();
+  EXPECT_NE(grants_[0].lease, LeaseId()) << "nobody waits";
+  MoveAll();
+  EXPECT_EQ(status().count, 3U);
+  EXPECT_EQ(status().moves, 1U);
+  EXPECT_EQ(ShardsWithChunks().size(), 3U);
+  EXPECT_EQ(checkpoints().rollbacks, 0U);
+  EXPECT_EQ(checkpoints().steps_undone, 0U);
+  Round();
+  EXPECT_EQ(checkpoints().steps_undone, 0U) << "a step of other shards is no lost one";
+}
+
+TEST_F(MoveTest, MembersAreToldWhereChunksAre) {
+  BeginAndScale(3);
+  AllConnect();
+  while (harness_.Take<proto::ShardAddresses>(workers_[0].peer)) {
+  }
+  const proto::ChunkMove now = *move();
+  Given();
+  const auto told = harness_.Take<proto::ShardAddresses>(workers_[0].peer);
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->version, now.version);
+  EXPECT_EQ(told->base, now.version - 1);
+  ASSERT_EQ(told->places.size(), now.keys.size());
+  EXPECT_EQ(told->places[0].shard, now.to);
+  proto::WorkerHeartbeat beat;
+  beat.incarnation = workers_[0].incarnation;
+  beat.placement = 1;
+  harness_.Give(workers_[0].peer, beat);
+  std::optional<proto::ShardAddresses> all;
+  while (const auto next = harness_.Take<proto::ShardAddresses>(workers_[0].peer)) {
+    all = next;
+  }
+  ASSERT_TRUE(all.has_value()) << "who says that he does not know is told";
+  EXPECT_EQ(all->base, 0U);
+  EXPECT_EQ(all->places.size(), harness_.core->StateAt(harness_.now).placement.chunks.size());
+}
+
+TEST_F(MoveTest, ServersThatAreNotWantedGiveAllAndLeave) {
+  BeginAndScale(1);
+  EXPECT_TRUE(status().is_moving);
+  const proto::PeerId leaving = harness_.shards[1].peer;
+  const int64_t pid = PidOf(1);
+  MoveAll();
+  EXPECT_EQ(status().count, 1U);
+  EXPECT_TRUE(harness_.is_closed(leaving));
+  EXPECT_TRUE(harness_.shards[1].is_told);
+  harness_.fleet.servers.clear();
+  harness_.Exit(ProcessKind::kServer, 1, pid, "exited");
+  EXPECT_THAT(harness_.fleet.servers, IsEmpty()) << "its end is no loss";
+  harness_.shards.resize(1);
+  AllConnect();
+  const uint64_t counted = harness_.status().samples_counted;
+  Round();
+  EXPECT_GT(harness_.status().samples_counted, counted);
+}
+
+TEST_F(MoveTest, NoCheckpointIsOpenWhileChunksAreOnTheirWay) {
+  BeginAndScale(1);
+  ASSERT_TRUE(move().has_value());
+  const size_t opened = disk_.opened.size();
+  Wait(kEvery * 2);
+  EXPECT_EQ(disk_.opened.size(), opened);
+  Given();
+  Tick();
+  EXPECT_EQ(disk_.opened.size(), opened + 1) << "the one that is due comes before the next chunks";
+  EXPECT_FALSE(move().has_value());
+}
+
+TEST_F(MoveTest, AServerThatIsLostMeanwhileTakesAllBackToACheckpoint) {
+  BeginAndWrite();
+  control_ = harness_.Connect(proto::Role::kControl);
+  harness_.Give(control_, proto::ScaleRequest{{{"", 1, false, true}}});
+  Tick();
+  ASSERT_TRUE(move().has_value());
+  Lose(0);
+  Read();
+  EXPECT_EQ(checkpoints().rollbacks, 1U);
+  EXPECT_FALSE(move().has_value());
+  ShardsReturn(0);
+  WorkersReturn();
+  grants_ = harness_.AskAll(&workers_);
+  Tick();
+  MoveAll();
+  EXPECT_EQ(status().count, 1U) << "and then it is done after all";
+}
+
+TEST_F(MoveTest, ACoordinatorThatComesBackAsksAgain) {
+  BeginAndScale(1);
+  const proto::ChunkMove before = *move();
+  harness_.Restart();
+  AllConnect();
+  ASSERT_TRUE(move().has_value());
+  EXPECT_EQ(move()->version, before.version);
+  EXPECT_EQ(harness_.shards[before.from.value].gives.back().version, before.version);
+  MoveAll();
+  EXPECT_EQ(status().count, 1U);
+}
+
+TEST_F(MoveTest, AnotherModeWaitsForTheChunksOnTheirWay) {
+  BeginAndScale(1);
+  harness_.Give(control_, proto::ModeRequest{{proto::Mode::kSsp, 2}});
+  Round();
+  Tick();
+  EXPECT_EQ(harness_.status().modes.in_force.mode, proto::Mode::kAsync);
+  EXPECT_FALSE(harness_.status().modes.is_switching);
+  Given();
+  Tick();
+  EXPECT_TRUE(harness_.status().modes.is_switching);
+  EXPECT_FALSE(move().has_value());
+}
+
+TEST_F(MoveTest, WhatNobodyAskedForIsNoNews) {
+  BeginAndScale(1);
+  const proto::ChunkMove now = *move();
+  harness_.Give(
+      harness_.shards[now.from.value].peer, proto::ChunksGiven{now.from, now.version + 1});
+  harness_.Give(harness_.shards[now.to.value].peer, proto::ChunksGiven{now.to, now.version});
+  EXPECT_TRUE(move().has_value());
+}
+
+}  // namespace
+}  // namespace ps::coordinator

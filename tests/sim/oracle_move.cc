@@ -1,0 +1,169 @@
+// Chunks that move from shard to shard: what a shard gets is what the other one had.
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/sim/oracle.h"
+
+namespace ps::sim {
+
+void Oracle::OnOffer(int node, const proto::ChunksOffer& offer) {
+  Process& process = processes_.at(node);
+  process.giver = offer.from;
+  process.offered = offer.version;
+}
+
+void Oracle::NoteChunks(int node) {
+  const Process& process = processes_.at(node);
+  if (process.life == nullptr || !process.view->IsSetUp() || process.view->IsShutDown()) {
+    return;
+  }
+  const auto& history = process.life->parameters.history;
+  std::vector<ChunkKey> come;
+  std::vector<ChunkKey> left;
+  for (const auto& [key, place] : places_) {
+    if (process.view->HasChunk(key) && !history.contains(key)) {
+      come.push_back(key);
+    } else if (!process.view->HasChunk(key) && history.contains(key)) {
+      left.push_back(key);
+    }
+  }
+  if (!come.empty()) {
+    TakeChunks(process, come);
+  }
+  if (!left.empty()) {
+    ForgetChunks(process, left);
+  }
+}
+
+/// A step that the shard had in all of its chunks is under way again when a chunk comes without it.
+void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& keys) {
+  Life& life = *process.life;
+  Parameters& to = life.parameters;
+  const Life& giver = *lives_.at(process.giver).back();
+  const Parameters& from = giver.parameters;
+  // A process that has slept may take what was sent to it long ago; nobody asks it any more.
+  const bool is_present = std::ranges::all_of(keys, [&](ChunkKey key) {
+    const auto known = from.history.find(key);
+    return known != from.history.end() && process.view->VersionOf(key) == known->second.size() - 1;
+  });
+  if (!is_present) {
+    return;
+  }
+  const auto has = [&](const StepId& step, ChunkKey key) {
+    const auto part = from.under_way.find(step);
+    return from.complete.contains(step) ||
+           (part != from.under_way.end() && part->second.contains(key));
+  };
+  if (to.history.empty()) {
+    to.complete.clear();
+    to.under_way.clear();
+    TakeClocks(giver, &life);
+    for (const auto& [incarnation, step] : giver.counted) {
+      life.counted[incarnation] = std::max(life.counted[incarnation], step);
+    }
+  }
+  std::set<ChunkKey> others;
+  for (const auto& [key, history] : to.history) {
+    others.insert(key);
+  }
+  std::map<StepId, std::set<ChunkKey>> applied = std::move(to.under_way);
+  to.under_way.clear();
+  for (const StepId& step : to.complete) {
+    if (!std::ranges::all_of(keys, [&](ChunkKey key) { return has(step, key); })) {
+      applied[step] = others;
+      life.again.insert(step);
+    }
+  }
+  std::erase_if(to.complete, [&](const StepId& step) { return applied.contains(step); });
+  const auto add = [&](const StepId& step) {
+    for (const ChunkKey key : keys) {
+      if (!to.complete.contains(step) && has(step, key)) {
+        applied[step].insert(key);
+      }
+    }
+  };
+  for (const StepId& step : from.complete) {
+    add(step);
+  }
+  for (const auto& [step, chunks] : from.under_way) {
+    add(step);
+  }
+  for (const ChunkKey key : keys) {
+    to.history[key] = from.history.at(key);
+    life.begin[key] = giver.begin.at(key);
+    places_.at(key).shard = process.shard;
+  }
+  placement_ = std::max(placement_, process.offered);
+  for (const auto& [who, version] : from.own) {
+    if (std::ranges::find(keys, who.second) != keys.end()) {
+      to.own[who] = version;
+    }
+  }
+  for (auto& [step, chunks] : applied) {
+    if (chunks.size() < to.history.size()) {
+      to.under_way[step] = std::move(chunks);
+    } else if (from.complete.contains(step)) {
+      to.complete.insert(step);  // the clocks have it
+    } else {
+      Complete(&life, step);
+    }
+  }
+  for (const ChunkKey key : keys) {
+    CheckChunk(process.shard, life, key);
+  }
+}
+
+/// Who is not active where the chunks come from, and is here, starts where the slowest is that is
+/// both.
+void Oracle::TakeClocks(const Life& from, Life* life) {
+  life->clocks = from.clocks;
+  std::optional<uint64_t> slowest;
+  for (const Incarnation i : life->active) {
+    if (from.active.contains(i)) {
+      slowest = std::min(slowest.value_or(UINT64_MAX), life->clocks[i]);
+    }
+  }
+  life->floor = std::max(life->floor, slowest.value_or(0));
+  for (const Incarnation i : life->active) {
+    if (!from.active.contains(i)) {
+      life->clocks[i] = std::max(life->clocks[i], life->floor);
+    }
+  }
+}
+
+void Oracle::ForgetChunks(const Process& process, const std::vector<ChunkKey>& keys) {
+  Life& life = *process.life;
+  Parameters& parameters = life.parameters;
+  for (const ChunkKey key : keys) {
+    if (places_.at(key).shard == process.shard) {
+      Violation("chunk " + std::to_string(key.value) + " left, and is nowhere else");
+    }
+    parameters.history.erase(key);
+    life.begin.erase(key);
+  }
+  for (auto it = parameters.under_way.begin(); it != parameters.under_way.end();) {
+    for (const ChunkKey key : keys) {
+      it->second.erase(key);
+    }
+    if (it->second.size() == parameters.history.size() && !parameters.history.empty()) {
+      Complete(&life, it->first);
+      it = parameters.under_way.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void Oracle::Complete(Life* life, const StepId& step) {
+  const auto place = life->parameters.complete.insert(step).first;
+  // An earlier step may miss no chunk any more, after one that lost it with an earlier life left.
+  const auto next = std::next(place);
+  const bool is_newest = (next == life->parameters.complete.end() || next->first != step.first) &&
+                         step.second > life->counted[step.first];
+  if (life->again.erase(step) == 0 && is_newest) {
+    ++life->clocks[step.first];
+  }
+}
+
+}  // namespace ps::sim
