@@ -305,6 +305,13 @@ void CommandParser::AddSimulate() {
   simulate->add_option("--within", simulate_within, "Deadline of --samples, as in 6h");
   simulate->add_option("--spot-usd", command.spot_usd, "Price of an hour; the catalog's or job's");
   simulate->add_option("--on-demand-usd", command.on_demand_usd, "The same on demand");
+  simulate
+      ->add_option("--prices", command.prices_path, "TIME,USD lines: spot prices over the trace")
+      ->type_name("FILE");
+  simulate->add_option(
+      "--egress-usd-per-gb", command.egress_usd_per_gb, "Of what a profile's workers send, fetch");
+  simulate->add_option(
+      "--launch-failures", command.launch_failures, "Share of spot starts that fail, as in 0.1");
   simulate->add_option("--seeds", command.seeds, "Draws of who goes; the means are shown; 1");
   simulate->add_option("--plot", command.plot_path, "Plot")->type_name("FILE.svg");
 }

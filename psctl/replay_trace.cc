@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kTraceStepsMax = 1'000'000;
 constexpr double kTraceSecondsMax = 1e9;
+constexpr double kPriceMax = 1e6;
 
 template <typename T>
 bool ParseWhole(std::string_view text, T* value) {
@@ -158,6 +159,73 @@ Result<AvailabilityTrace> ParseTrace(
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool is_json = first != std::string_view::npos && text[first] == '{';
   return is_json ? ParseTraceJson(text, name) : ParseLines(text, name, unit_s);
+}
+
+Result<std::vector<PriceLine>> ParsePrices(
+    std::string_view text, const std::string& name, double unit_s) {
+  std::vector<PriceLine> prices;
+  size_t number = 0;
+  for (std::string_view line : SplitAt(text, '\n')) {
+    ++number;
+    const auto wrong = [&](std::string_view why) {
+      return Status::InvalidArgument(fmt::format("{}:{}: {}", name, number, why));
+    };
+    line.remove_suffix(line.ends_with('\r') ? 1 : 0);
+    if (line.empty()) {
+      continue;
+    }
+    const std::vector<std::string_view> cells = SplitAt(line, ',');
+    PriceLine price;
+    if (cells.size() != 2 || !ParseWhole(cells[0], &price.at_s)) {
+      return wrong("expected TIME,USD; got '" + Printable(Clip(line, 40)) + "'");
+    }
+    price.at_s *= unit_s;
+    if (!(price.at_s >= 0 && price.at_s <= kTraceSecondsMax)) {
+      return wrong("the time is not within 0 and 1e9 s");
+    }
+    if (cells[1].empty()) {
+      return wrong(fmt::format(
+          "the price from hour {:.2f} on is missing: fill it in, or leave the line out if the "
+          "price before stayed",
+          price.at_s / 3600));
+    }
+    if (!ParseWhole(cells[1], &price.usd) || !(price.usd >= 0 && price.usd < kPriceMax)) {
+      return wrong("expected a price in USD; got '" + Printable(Clip(cells[1], 40)) + "'");
+    }
+    if (!prices.empty() && price.at_s <= prices.back().at_s) {
+      return wrong(
+          price.at_s < prices.back().at_s ? "the time is before that of the line above"
+                                          : "there is a price of this time already");
+    }
+    if (prices.size() >= kTraceStepsMax) {
+      return wrong(fmt::format("more than {} prices", kTraceStepsMax));
+    }
+    prices.push_back(price);
+  }
+  if (prices.empty()) {
+    return Status::InvalidArgument(fmt::format("{}: there is no price in it", name));
+  }
+  return prices;
+}
+
+Result<std::vector<PriceLine>> CutPrices(
+    const std::vector<PriceLine>& prices, const std::string& name, double from_s) {
+  if (prices.empty() || prices.front().at_s > from_s) {
+    return Status::InvalidArgument(fmt::format(
+        "{}: prices are missing from hour {:.2f} of the trace, where the simulation begins, until "
+        "hour {:.2f}: add a line for its beginning, or begin later (--from-hour)",
+        name,
+        from_s / 3600,
+        prices.empty() ? 0 : prices.front().at_s / 3600));
+  }
+  std::vector<PriceLine> cut;
+  for (const PriceLine& price : prices) {
+    if (price.at_s <= from_s) {
+      cut.clear();
+    }
+    cut.push_back({std::max(0.0, price.at_s - from_s), price.usd});
+  }
+  return cut;
 }
 
 Result<AvailabilityTrace> CutTrace(const AvailabilityTrace& trace, const ReplayScale& scale) {

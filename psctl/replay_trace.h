@@ -31,6 +31,25 @@ inline constexpr uint32_t kTraceNodesMax = 1024;
 /// kInvalidArgument with `name` and the line.
 Result<AvailabilityTrace> ParseTrace(std::string_view text, const std::string& name, double unit_s);
 
+/// What a spot machine costs in an hour, from `at_s` on.
+struct PriceLine {
+  double at_s = 0;  // since the trace's beginning
+  double usd = 0;
+
+  friend bool operator==(const PriceLine&, const PriceLine&) = default;
+};
+
+/// Reads prices over time: lines of `time,usd`, times as a trace has them, a line whenever the
+/// price changes; the last one stays. Errors: kInvalidArgument with `name` and the line, for a time
+/// whose price is missing with what time that is.
+Result<std::vector<PriceLine>> ParsePrices(
+    std::string_view text, const std::string& name, double unit_s);
+
+/// The prices from `from_s` on, in seconds since then. Errors: kInvalidArgument (there is none
+/// yet).
+Result<std::vector<PriceLine>> CutPrices(
+    const std::vector<PriceLine>& prices, const std::string& name, double from_s);
+
 /// What of a trace is replayed, and how.
 struct ReplayScale {
   double from_hours = 0;   // of the trace

@@ -46,11 +46,20 @@ Status CheckSimulated(const SimulateCommand& command) {
   const std::pair<const char*, double> numbers[] = {
       {"--samples", command.samples},
       {"--spot-usd", command.spot_usd},
-      {"--on-demand-usd", command.on_demand_usd}};
+      {"--on-demand-usd", command.on_demand_usd},
+      {"--egress-usd-per-gb", command.egress_usd_per_gb},
+      {"--launch-failures", command.launch_failures}};
   for (const auto& [flag, value] : numbers) {
     if (!(value >= 0) || !std::isfinite(value)) {
       return Status::InvalidArgument(fmt::format("{} wants a number above 0", flag));
     }
+  }
+  if (command.launch_failures >= 1) {
+    return Status::InvalidArgument("--launch-failures wants a share below 1, as in 0.1");
+  }
+  if (command.egress_usd_per_gb > 0 && command.profile_path.empty()) {
+    return Status::InvalidArgument(
+        "--egress-usd-per-gb needs a --profile, which says how much a step sends and fetches");
   }
   if (command.within_s > 0 && command.samples == 0) {
     return Status::InvalidArgument("--within is the time for a goal: say --samples too");
@@ -87,9 +96,10 @@ Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob
   plan.market = "both";
   PS_TRY(PreparePlanning(plan, &planning));
   const proto::InstanceType& type = *planning.catalog.Find(command.type);
-  if (type.spot.empty() && command.spot_usd == 0) {
+  if (type.spot.empty() && command.spot_usd == 0 && command.prices_path.empty()) {
     return Status::InvalidArgument(fmt::format(
-        "the catalog has no 'spot' price of {}: add one, or give --spot-usd", type.name));
+        "the catalog has no 'spot' price of {}: add one, or give --spot-usd or --prices",
+        type.name));
   }
   for (const proto::SpotPrice& price : type.spot) {
     job->spot_usd_per_hour = job->spot_usd_per_hour == 0
@@ -106,7 +116,18 @@ Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob
     const double rate = speed.Predict(counts, side).samples_per_s;
     job->samples_per_s.push_back(std::max(job->samples_per_s.back(), rate));
   }
-  job->lost_s = speed.classes().front().samples / job->samples_per_s[1];
+  const double step_samples = speed.classes().front().samples;
+  job->lost_s = step_samples / job->samples_per_s[1];
+  if (command.egress_usd_per_gb > 0) {
+    const double step_bytes = planning.profile.push_bytes + planning.profile.pull_bytes;
+    if (!(step_bytes > 0)) {
+      return Status::InvalidArgument(fmt::format(
+          "{}: 'push_bytes' and 'pull_bytes' do not say what a step sends and fetches, which "
+          "--egress-usd-per-gb needs",
+          command.profile_path));
+    }
+    job->egress_usd_per_sample = step_bytes / step_samples / 1e9 * command.egress_usd_per_gb;
+  }
   return Status::Ok();
 }
 
@@ -140,12 +161,29 @@ Result<SimulatedJob> JobOf(const SimulateCommand& command, uint32_t workers) {
   job.start_s = command.start_s;
   job.detect_s = command.has_notice ? 0 : command.detect_s;
   job.lost_s = command.has_notice ? std::min(kLeaveS, job.lost_s) : job.lost_s;
+  job.launch_failures = command.launch_failures;
   job.samples_wanted = command.samples;
   job.deadline_s = command.within_s;
   job.spot_usd_per_hour = command.spot_usd > 0 ? command.spot_usd : job.spot_usd_per_hour;
   job.on_demand_usd_per_hour =
       command.on_demand_usd > 0 ? command.on_demand_usd : job.on_demand_usd_per_hour;
   return job;
+}
+
+/// Prices over time, where a file has them.
+Status UsePrices(const SimulateCommand& command, double unit_s, SimulatedJob* job) {
+  if (command.prices_path.empty()) {
+    return Status::Ok();
+  }
+  PS_ASSIGN(const std::string text, ReadFile(command.prices_path, kSimulatedBytesMax));
+  PS_ASSIGN(const std::vector<PriceLine> whole, ParsePrices(text, command.prices_path, unit_s));
+  PS_ASSIGN(
+      const std::vector<PriceLine> prices,
+      CutPrices(whole, command.prices_path, command.part.from_hours * 3600));
+  for (const PriceLine& price : prices) {
+    job->spot_prices.push_back({price.at_s, price.usd});
+  }
+  return Status::Ok();
 }
 
 /// All but the deadline's, if nobody has named any and there is none.
@@ -179,6 +217,7 @@ Status RunPolicies(
     PolicyRuns policy = {.name = name, .runs = {}};
     for (uint32_t seed = 1; seed <= command.seeds; ++seed) {
       const auto machines = provisioner::MachinesOf(steps, trace.end_s, seed);
+      judgement->job.failure_seed = seed;
       PS_ASSIGN(
           const std::unique_ptr<provisioner::FleetPolicy> made,
           provisioner::MakeFleetPolicy(name, judgement->job, machines));
@@ -209,6 +248,7 @@ Result<Judgement> Judge(const SimulateCommand& command) {
         fmt::format("{}: there never is a machine in it", command.trace_path));
   }
   PS_ASSIGN(judgement.job, JobOf(command, workers));
+  PS_TRY(UsePrices(command, unit_s, &judgement.job));
   PS_TRY(RunPolicies(command, trace, &judgement));
   return judgement;
 }
@@ -237,6 +277,12 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
       {"lost, h"},
       {"revoked"},
       {"plans"}};
+  if (command.egress_usd_per_gb > 0) {
+    columns.push_back({"egress, USD"});
+  }
+  if (command.launch_failures > 0) {
+    columns.push_back({"failed"});
+  }
   if (command.samples > 0) {
     columns.push_back({"goal", Align::kLeft});
   }
@@ -252,7 +298,7 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
         FormatDuration(mean([](const auto& run) { return run.seconds; })),
         FormatCount(static_cast<uint64_t>(std::llround(samples))),
         ideal > 0 ? FormatPercent(samples / ideal) : "-",
-        judgement.job.spot_usd_per_hour > 0
+        judgement.job.spot_usd_per_hour > 0 || !judgement.job.spot_prices.empty()
             ? FormatUsd(mean([](const auto& run) { return run.usd; }))
             : "-",
         Hours(mean([](const auto& run) { return run.working_node_s; })),
@@ -262,6 +308,13 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
             "{:.0f}", mean([](const auto& run) { return static_cast<double>(run.revocations); })),
         fmt::format(
             "{:.0f}", mean([](const auto& run) { return static_cast<double>(run.plans); }))};
+    if (command.egress_usd_per_gb > 0) {
+      cells.push_back(FormatUsd(mean([](const auto& run) { return run.egress_usd; })));
+    }
+    if (command.launch_failures > 0) {
+      cells.push_back(fmt::format(
+          "{:.0f}", mean([](const auto& run) { return static_cast<double>(run.failed_starts); })));
+    }
     if (command.samples > 0) {
       const auto reached = std::ranges::count_if(policy.runs, [&](const auto& run) {
         return run.is_reached && (command.within_s == 0 || run.seconds <= command.within_s);

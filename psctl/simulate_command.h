@@ -28,6 +28,9 @@ struct SimulateCommand {
   double within_s = 0;      // the goal's deadline; 0: none
   double spot_usd = 0;      // of a machine in an hour; 0: the catalog's, or the job's
   double on_demand_usd = 0;
+  std::string prices_path;       // of spot machines over time; empty: they stay as above
+  double egress_usd_per_gb = 0;  // of what workers send and fetch, by the profile
+  double launch_failures = 0;    // share of starts of spot machines that come to nothing
   uint32_t seeds = 1;
   std::string plot_path;  // empty: none
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/base/random.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {
@@ -81,6 +82,55 @@ TEST_F(SimulateCommandTest, LossesThatAreAnnouncedOrNoticedLateAreTold) {
   EXPECT_EQ(word, table({"--policy", "reactive", "--workers", "4", "--detect", "10s"}));
 }
 
+TEST_F(SimulateCommandTest, PricesOverTimeEgressAndFailuresAreCounted) {
+  const std::string path = root_ / "prices.csv";
+  const auto table = [&](const std::string& prices, const std::vector<std::string>& more) {
+    EXPECT_TRUE(WriteFileAtomically(path, prices).ok());
+    std::vector<std::string> all = {"--policy", "reactive", "--prices", path};
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_EQ(Simulate("0,2\n7200000,1\n7200001,1\n", all), kExitOk) << err_;
+    return out_;
+  };
+  // Two machines, two hours.
+  EXPECT_THAT(table("0,1\n3600000,3\n", {}), HasSubstr("  8.00  "));
+  EXPECT_THAT(table("0,9\n1800000,1\n3600000,3\n", {"--from-hour", "1"}), HasSubstr("  6.00  "));
+  EXPECT_THAT(
+      table("0,1\n", {"--egress-usd-per-gb", "0.01", "--launch-failures", "0.9"}),
+      AllOf(HasSubstr("egress, USD"), HasSubstr("failed")));
+}
+
+TEST_F(SimulateCommandTest, PricesThatAreMissingAreNamed) {
+  const std::string path = root_ / "prices.csv";
+  const auto error = [&](const std::string& prices) {
+    EXPECT_TRUE(WriteFileAtomically(path, prices).ok());
+    EXPECT_EQ(Simulate("0,2\n7200000,1\n", {"--prices", path}), kExitMisused) << out_;
+    return err_;
+  };
+  EXPECT_THAT(
+      error("0,1\n3600000,\n7200000,1\n"), HasSubstr("prices.csv:2: the price from hour 1.00"));
+  EXPECT_THAT(error("3600000,1\n"), HasSubstr("missing from hour 0.00 of the trace"));
+  EXPECT_THAT(error("3600000,1\n0,1\n"), HasSubstr("prices.csv:2: the time is before"));
+  EXPECT_THAT(error("0,1\n0,2\n"), HasSubstr("prices.csv:2: there is a price of this time"));
+  EXPECT_THAT(error("0,-1\n"), HasSubstr("prices.csv:1: expected a price in USD; got '-1'"));
+  EXPECT_THAT(error("0,nan\n"), HasSubstr("expected a price"));
+  EXPECT_THAT(error("0;1\n"), HasSubstr("expected TIME,USD"));
+  EXPECT_THAT(error("\n"), HasSubstr("there is no price in it"));
+}
+
+TEST_F(SimulateCommandTest, AnyBytesAreTakenAsPrices) {
+  Random random(12);
+  for (int i = 0; i < 10'000; ++i) {
+    std::string text = "0,1\n1000,0.25\n2000,7e1\n";
+    for (uint64_t change = random.Below(4); change > 0; --change) {
+      text[random.Below(text.size())] = static_cast<char>(random.Below(256));
+    }
+    const auto prices = ParsePrices(text, "p.csv", 0.001);
+    for (size_t k = 1; prices.ok() && k < prices->size(); ++k) {
+      ASSERT_LT((*prices)[k - 1].at_s, (*prices)[k].at_s) << text;
+    }
+  }
+}
+
 TEST_F(SimulateCommandTest, WhatIsWrongIsNamed) {
   const auto error = [&](const std::string& lines, const std::vector<std::string>& more) {
     EXPECT_EQ(Simulate(lines, more), kExitMisused) << out_;
@@ -98,12 +148,17 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(error(good, {"--detect", "soon"}), HasSubstr("--detect"));
   EXPECT_THAT(error(good, {"--seeds", "0"}), HasSubstr("--seeds wants"));
   EXPECT_THAT(error(good, {"--samples", "-1"}), HasSubstr("--samples wants"));
+  EXPECT_THAT(error(good, {"--launch-failures", "1"}), HasSubstr("a share below 1"));
+  EXPECT_THAT(error(good, {"--egress-usd-per-gb", "-1"}), HasSubstr("--egress-usd-per-gb wants"));
   EXPECT_THAT(
       error(good, {"--samples", "1e12", "--within", "1h"}),
       HasSubstr("can't promise 1000000000000"));
   const std::string path = root_ / "t.csv";
   EXPECT_EQ(Run({"simulate", "--trace", path}), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("nothing says how fast a worker is"));
+  EXPECT_EQ(
+      Run({"simulate", "job.json", "--trace", path, "--egress-usd-per-gb", "1"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("needs a --profile"));
   EXPECT_EQ(Run({"simulate", "configs/fashion_mnist_cnn.json", "--trace", path}), kExitMisused);
   EXPECT_THAT(err_, HasSubstr("workers[0].step_ms does not say"));
 }
