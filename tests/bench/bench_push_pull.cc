@@ -191,7 +191,7 @@ class Client final : public net::EndpointHandler {
 
   void OnClosed(proto::PeerId /*peer*/, const Status& why) override { PS_CHECK(false) << why; }
 
-  void OnMessage(proto::PeerId peer, uint64_t /*id*/, proto::Message&& message) override {
+  void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override {
     Server* server = ServerOf(peer);
     if (const auto* pull = std::get_if<proto::PullReply>(&message)) {
       const Result<client::PullIntake::Taken> taken = server->intake->Take(step_, *pull);
@@ -207,7 +207,7 @@ class Client final : public net::EndpointHandler {
     } else {
       const auto* push = std::get_if<proto::PushReply>(&message);
       PS_CHECK(push != nullptr) << "answered with message type " << proto::MessageTypeOf(message);
-      PS_CHECK(server->link->OnPushReply(*push, SystemTime().Now()));
+      PS_CHECK(server->link->OnPushReply(request_id, *push, SystemTime().Now(), &endpoint_));
       ++pushes_done_;
       if (pushes_done_ < servers_.size()) {
         return;
