@@ -100,14 +100,18 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
       to.own[who] = version;
     }
   }
+  std::vector<StepId> complete;  // here, and not where they come from: the clocks lack them
   for (auto& [step, chunks] : applied) {
     if (chunks.size() < to.history.size()) {
       to.under_way[step] = std::move(chunks);
     } else if (from.complete.contains(step)) {
-      to.complete.insert(step);  // the clocks have it
+      to.complete.insert(step);
     } else {
-      Complete(&life, step);
+      complete.push_back(step);
     }
+  }
+  for (const StepId& step : complete) {
+    Complete(&life, step);
   }
   for (const ChunkKey key : keys) {
     CheckChunk(process.shard, life, key);
