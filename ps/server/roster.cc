@@ -101,6 +101,7 @@ void Roster::Level() {
 
 void Roster::SetClocks(const std::map<Incarnation, Clock>& clocks) {
   std::optional<uint64_t> slowest;
+  std::optional<uint64_t> slowest_of_all;
   std::set<Incarnation> were_active;
   for (auto& [incarnation, member] : members_) {
     const auto there = clocks.find(incarnation);
@@ -108,12 +109,13 @@ void Roster::SetClocks(const std::map<Incarnation, Clock>& clocks) {
       continue;
     }
     member.clock = there->second.clock;
+    slowest_of_all = std::min(slowest_of_all.value_or(member.clock), member.clock);
     if (member.is_active && there->second.is_active) {
       were_active.insert(incarnation);
       slowest = std::min(slowest.value_or(member.clock), member.clock);
     }
   }
-  floor_ = std::max(floor_, slowest.value_or(0));
+  floor_ = std::max(floor_, slowest.value_or(slowest_of_all.value_or(0)));
   for (auto& [incarnation, member] : members_) {
     if (member.is_active && !were_active.contains(incarnation)) {
       member.clock = std::max(member.clock, floor_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -126,8 +127,14 @@ class Roster {
     bool is_active = false;  // there
   };
 
-  /// Each goes on where it is elsewhere. Who is not active there, and is here, starts where the
-  /// slowest one is that is both. Requires: nobody has made a step here.
+  /// For another shard: where the member is, or would start if it became active.
+  Clock ClockOf(const Member& member) const {
+    return {member.is_active ? member.clock : std::max(member.clock, floor_), member.is_active};
+  }
+
+  /// Each goes on where it is elsewhere (ClockOf). Who is not active there, and is here, starts
+  /// where the slowest one is that is both; when nobody is, where the slowest of all is. Requires:
+  /// nobody has made a step here.
   void SetClocks(const std::map<Incarnation, Clock>& clocks);
 
   /// The member has completed one more step. Returns true when the slowest active member is not

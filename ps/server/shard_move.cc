@@ -209,8 +209,9 @@ void ShardCore::Offer(TimePoint now, proto::Outbox* out) {
   giving_->next_try = now + settings_.timing.retry_limit +
                       FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
   for (const auto& [incarnation, member] : roster_.members()) {
+    const Roster::Clock clock = roster_.ClockOf(member);
     offer.members.push_back(
-        {incarnation, member.settled_step(), member.clock, member.may_skip, member.is_active});
+        {incarnation, member.settled_step(), clock.clock, member.may_skip, clock.is_active});
     const std::vector<ChunkKey> applied = AppliedOf(member);
     for (proto::OfferedChunk& chunk : offer.chunks) {
       if (std::ranges::find(applied, chunk.key) != applied.end()) {

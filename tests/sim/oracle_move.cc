@@ -119,16 +119,24 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
 }
 
 /// Who is not active where the chunks come from, and is here, starts where the slowest is that is
-/// both.
+/// both; when nobody is, where the slowest of all is.
 void Oracle::TakeClocks(const Life& from, Life* life) {
   life->clocks = from.clocks;
   std::optional<uint64_t> slowest;
+  std::optional<uint64_t> slowest_of_all;
+  for (const Incarnation i : from.members) {
+    uint64_t& clock = life->clocks[i];
+    clock = from.active.contains(i) ? clock : std::max(clock, from.floor);
+    if (life->members.contains(i)) {
+      slowest_of_all = std::min(slowest_of_all.value_or(clock), clock);
+    }
+  }
   for (const Incarnation i : life->active) {
     if (from.active.contains(i)) {
       slowest = std::min(slowest.value_or(UINT64_MAX), life->clocks[i]);
     }
   }
-  life->floor = std::max(life->floor, slowest.value_or(0));
+  life->floor = std::max(life->floor, slowest.value_or(slowest_of_all.value_or(0)));
   for (const Incarnation i : life->active) {
     if (!from.active.contains(i)) {
       life->clocks[i] = std::max(life->clocks[i], life->floor);
