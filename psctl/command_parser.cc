@@ -199,8 +199,9 @@ void CommandParser::AddFleet() {
       ->add_option(
           "CHANGE",
           scale_words,
-          "workers=8, servers=3, workers+=2, or by the type of a group: fast=4,slow=0; a word "
-          "without = is the job")
+          "workers=8, servers=3, workers+=2, or by the type of a group: fast=4,slow=0; servers=2:1 "
+          "gives the first of two servers two thirds of the parameters; a word without = is the "
+          "job")
       ->required();
   scale->add_flag("--wait", scale_command.is_waiting, "Return when the fleet is as wanted");
   scale->add_flag(

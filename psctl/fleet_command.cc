@@ -63,12 +63,13 @@ bool IsAsWanted(const proto::JobStatus& status) {
          });
 }
 
-/// "runs/a: 3 servers wanted, 1 has the parameters"
+/// "runs/a: 3 servers wanted with shares 2:1:1, 1 has the parameters"
 std::string Describe(const std::string& name, const proto::ServersStatus& servers) {
   return fmt::format(
-      "{}: {} wanted, {} {} the parameters\n",
+      "{}: {} wanted{}, {} {} the parameters\n",
       name,
       Plural(servers.wanted, "server"),
+      servers.shares.empty() ? "" : " with shares " + proto::SharesText(servers.shares),
       servers.count,
       servers.count == 1 ? "has" : "have");
 }

@@ -163,6 +163,9 @@ void RunEvents::AddMoveEvents(const proto::ServersStatus& status, std::vector<st
     lines->push_back(
         fmt::format("{} wanted, {} before", Plural(status.wanted, "server"), servers_.wanted));
   }
+  if (is_known && status.shares != servers_.shares) {
+    lines->push_back("the shares of the servers are to be " + proto::SharesText(status.shares));
+  }
   if (is_known && status.moves > servers_.moves) {
     lines->push_back("all chunks are on " + Plural(status.count, "server") + " now");
   }

@@ -16,7 +16,9 @@ namespace {
 
 Status Wrong(std::string_view word, const std::string& why) {
   return Status::InvalidArgument(fmt::format(
-      "scale wants changes as in: psctl scale workers=8, servers+=1 or fast=4,slow=0; {}, got '{}'",
+      "scale wants changes as in: psctl scale workers=8, servers+=1, servers=2:1 or fast=4,slow=0; "
+      "{}, "
+      "got '{}'",
       why,
       Printable(word)));
 }
@@ -26,6 +28,26 @@ Status WrongMode(const std::string& word, const std::string& why) {
       "mode wants async, bsp, ssp or a staleness bound as in: psctl mode ssp:3; {}, got '{}'",
       why,
       Printable(word)));
+}
+
+bool ParseCount(std::string_view digits, uint32_t most, uint32_t* count) {
+  const char* const end = digits.data() + digits.size();
+  const auto [rest, error] = std::from_chars(digits.data(), end, *count);
+  return error == std::errc() && rest == end && *count <= most;
+}
+
+/// "2:1:1"
+bool ParseShares(std::string_view text, std::vector<uint32_t>* shares) {
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(':', begin), text.size());
+    uint32_t share = 0;
+    if (!ParseCount(text.substr(begin, end - begin), proto::kShareMax, &share) || share == 0) {
+      return false;
+    }
+    shares->push_back(share);
+    begin = end + 1;
+  }
+  return shares->size() <= proto::kShardsMax;
 }
 
 Result<proto::ScaleChange> ParseChange(std::string_view word) {
@@ -42,17 +64,27 @@ Result<proto::ScaleChange> ParseChange(std::string_view word) {
   if (change.is_relative) {
     name.remove_suffix(1);
   }
-  uint32_t count = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [rest, error] = std::from_chars(digits.data(), end, count);
-  if (error != std::errc() || rest != end || count > proto::kSeatsMax) {
-    return Wrong(word, fmt::format("a count is a whole number up to {}", proto::kSeatsMax));
-  }
   if (name.empty()) {
     return Wrong(word, "a type of worker, 'workers' or 'servers' stands before the '='");
   }
   change.is_servers = name == "servers";
   change.type = name == "workers" || change.is_servers ? "" : std::string(name);
+  if (digits.find(':') != std::string_view::npos) {
+    if (!change.is_servers || change.is_relative || !ParseShares(digits, &change.shares)) {
+      return Wrong(
+          word,
+          fmt::format(
+              "only servers= has shares, whole numbers from 1 to {} for up to {} servers",
+              proto::kShareMax,
+              proto::kShardsMax));
+    }
+    change.count = static_cast<int32_t>(change.shares.size());
+    return change;
+  }
+  uint32_t count = 0;
+  if (!ParseCount(digits, proto::kSeatsMax, &count)) {
+    return Wrong(word, fmt::format("a count is a whole number up to {}", proto::kSeatsMax));
+  }
   change.count = static_cast<int32_t>(count) * (last == '-' ? -1 : 1);
   return change;
 }

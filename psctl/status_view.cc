@@ -100,12 +100,13 @@ std::string RenderHead(const proto::JobStatus& status) {
     pairs.emplace_back("fleet", FleetText(status.fleet));
   }
   const proto::ServersStatus& servers = status.servers;
-  if (servers.wanted != servers.count || servers.is_moving) {
+  if (servers.wanted != servers.count || servers.is_moving || !servers.shares.empty()) {
     pairs.emplace_back(
         "servers",
         fmt::format(
-            "{} wanted, {} take part{}",
+            "{} wanted{}, {} take part{}",
             Plural(servers.wanted, "server"),
+            servers.shares.empty() ? "" : " with shares " + proto::SharesText(servers.shares),
             servers.count,
             servers.is_moving ? "; chunks move" : ""));
   }

@@ -40,7 +40,7 @@ void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
   }
   Result<std::vector<uint32_t>> wanted = WantedAfter(
       job_->options.config.workers, job_->state.wanted, message.changes, job_->options.seats_max);
-  const Result<uint32_t> servers = servers_->WantedAfter(message.changes);
+  const Result<ServersWanted> servers = servers_->WantedAfter(message.changes);
   const Status fits = !wanted.ok()    ? wanted.status()
                       : !servers.ok() ? servers.status()
                                       : CheckWanted(*wanted);

@@ -187,7 +187,8 @@ proto::ServersStatus Job::ServersNow() const {
       servers.wanted,
       servers.is_moving || servers.is_spreading,
       servers.moves,
-      servers.trouble};
+      servers.trouble,
+      servers.shares};
 }
 
 proto::ModesStatus Job::ModesNow() const {

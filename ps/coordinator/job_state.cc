@@ -161,6 +161,7 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
   const auto count = static_cast<uint32_t>(state.shards.size());
   if (count == 0 || count > proto::kShardsMax || count % per_server != 0 ||
       state.servers.wanted == 0 || state.servers.wanted > proto::kShardsMax / per_server ||
+      !AreShares(state.servers.shares, state.servers.wanted) ||
       state.servers.checkpoint >= state.checkpoints.next) {
     return Status::Corruption(fmt::format(
         "{} shards, {} to a server, {} servers wanted", count, per_server, state.servers.wanted));
@@ -199,7 +200,7 @@ void TakeModes(const JobState& saved, JobState* state) {
 }
 
 /// What was trained, by a run whose workers and servers are gone. Placement and processes are this
-/// run's own.
+/// run's own; as many servers have the shares that they had.
 void TakeOver(const ResumeFrom& resume, JobState* state) {
   const JobState& saved = resume.state;
   TakeTraining(saved, state);
@@ -211,6 +212,14 @@ void TakeOver(const ResumeFrom& resume, JobState* state) {
   state->usd = saved.usd;
   state->trained = saved.trained;
   TakeModes(saved, state);
+  if (const auto& shares = saved.servers.shares;
+      !shares.empty() && AreShares(shares, state->servers.wanted)) {
+    state->servers.shares = shares;
+    const auto shards = static_cast<uint32_t>(state->shards.size());
+    state->placement =
+        PlaceAgain(state->placement, ShardShares(state->servers, shards / state->servers.wanted));
+    state->placement.version = 1;
+  }
   uint64_t life = 0;
   for (const proto::ShardRecord& shard : saved.shards) {
     life = std::max(life, shard.life);

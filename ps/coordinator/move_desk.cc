@@ -21,14 +21,14 @@ bool MoveDesk::MayBegin(const Call& call) const {
          job_->shards.are_all_ready() && !checkpoints_->is_open() && !checkpoints_->IsDue(call.now);
 }
 
-bool MoveDesk::Spread(uint32_t shards, const Call& call) {
+bool MoveDesk::Spread(const std::vector<uint32_t>& shares, const Call& call) {
   if (job_->state.servers.chunks) {
     return false;
   }
   const proto::Placement& present = job_->state.placement;
-  if (shards_ != shards) {
-    shards_ = shards;
-    target_ = PlaceAgain(present, shards);
+  if (shares_ != shares) {
+    shares_ = shares;
+    target_ = PlaceAgain(present, shares);
   }
   proto::ChunkMove move;
   uint64_t bytes = 0;
@@ -51,7 +51,7 @@ bool MoveDesk::Spread(uint32_t shards, const Call& call) {
     bytes += size;
   }
   if (is_there) {
-    shards_ = 0;
+    shares_.clear();
     return true;
   }
   if (MayBegin(call)) {
@@ -115,8 +115,8 @@ void MoveDesk::On(const Call& call, const proto::ChunksGiven& message) {
       call.out->Send(member.peer, 0, addresses);
     }
   }
-  if (shards_ != 0 && !checkpoints_->IsDue(call.now)) {
-    Spread(shards_, call);
+  if (!shares_.empty() && !checkpoints_->IsDue(call.now)) {
+    Spread(shares_, call);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "ps/base/retry.h"
 #include "ps/coordinator/checkpoint_desk.h"
@@ -19,8 +20,9 @@ class MoveDesk {
         checkpoints_(checkpoints),
         timer_(job->timing.retry_first, job->timing.retry_limit) {}
 
-  /// Goes on spreading the chunks evenly over the first `shards`. Returns whether they are.
-  bool Spread(uint32_t shards, const Call& call);
+  /// Goes on spreading the chunks over the first shards, by the share of each. Returns whether they
+  /// are.
+  bool Spread(const std::vector<uint32_t>& shares, const Call& call);
   void On(const Call& call, const proto::ChunksGiven& message);
   /// Asks again.
   void OnTick(const Call& call);
@@ -34,7 +36,7 @@ class MoveDesk {
 
   Job* const job_;
   CheckpointDesk* const checkpoints_;
-  uint32_t shards_ = 0;  // that the target is for
+  std::vector<uint32_t> shares_;  // that the target is for
   proto::Placement target_;
   RetryTimer timer_;
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ps/proto/chunks.h"
+#include "ps/proto/limits.h"
 
 namespace ps::coordinator {
 
@@ -26,20 +27,37 @@ std::vector<size_t> BySize(const std::vector<proto::ChunkAssignment>& chunks) {
   return order;
 }
 
-/// Gives each chunk of `homeless`, in this order, to the shard that has the fewest elements then.
+uint64_t ElementsOf(const proto::Placement& placement) {
+  uint64_t elements = 0;
+  for (const proto::ChunkAssignment& chunk : placement.chunks) {
+    elements += chunk.element_count;
+  }
+  return elements;
+}
+
+uint64_t SumOfShares(const std::vector<uint32_t>& shares) {
+  return std::accumulate(shares.begin(), shares.end(), uint64_t{0});
+}
+
+/// Gives each chunk of `homeless`, in this order, to the shard that has the fewest elements then
+/// for its share.
 void Spread(
     const std::vector<size_t>& homeless,
-    const std::vector<uint64_t>& elements_of,
+    const std::vector<uint32_t>& shares,
+    std::vector<uint64_t> elements_of,
     std::vector<proto::ChunkAssignment>* chunks) {
-  std::set<std::pair<uint64_t, uint32_t>> load;  // elements, shard
-  for (uint32_t shard = 0; shard < elements_of.size(); ++shard) {
-    load.emplace(elements_of[shard], shard);
+  const auto load_of = [&](uint32_t shard) {
+    return std::pair(static_cast<double>(elements_of[shard]) / shares[shard], shard);
+  };
+  std::set<std::pair<double, uint32_t>> loads;
+  for (uint32_t shard = 0; shard < shares.size(); ++shard) {
+    loads.insert(load_of(shard));
   }
   for (const size_t i : homeless) {
-    const auto [elements, shard] = *load.begin();
-    load.erase(load.begin());
+    const uint32_t shard = loads.extract(loads.begin()).value().second;
     (*chunks)[i].shard = ShardId(shard);
-    load.emplace(elements + (*chunks)[i].element_count, shard);
+    elements_of[shard] += (*chunks)[i].element_count;
+    loads.insert(load_of(shard));
   }
 }
 
@@ -51,31 +69,71 @@ proto::Placement PlaceChunks(
   proto::Placement placement;
   placement.version = 1;
   placement.chunks = proto::CutIntoChunks(tensors, chunk_bytes);
-  Spread(BySize(placement.chunks), std::vector<uint64_t>(shard_count), &placement.chunks);
+  Spread(
+      BySize(placement.chunks),
+      std::vector<uint32_t>(shard_count, 1),
+      std::vector<uint64_t>(shard_count),
+      &placement.chunks);
   return placement;
 }
 
-proto::Placement PlaceAgain(const proto::Placement& before, uint32_t shard_count) {
-  PS_CHECK(shard_count > 0);
+bool AreShares(const std::vector<uint32_t>& shares, uint32_t servers) {
+  return shares.empty() ||
+         (shares.size() == servers && std::ranges::all_of(shares, [](uint32_t share) {
+            return share >= 1 && share <= proto::kShareMax;
+          }));
+}
+
+std::vector<uint32_t> ShardShares(const proto::ServersState& servers, uint32_t shards_per_server) {
+  std::vector<uint32_t> shares;
+  for (uint32_t server = 0; server < servers.wanted; ++server) {
+    shares.insert(
+        shares.end(), shards_per_server, servers.shares.empty() ? 1 : servers.shares[server]);
+  }
+  return shares;
+}
+
+proto::Placement PlaceAgain(const proto::Placement& before, const std::vector<uint32_t>& shares) {
+  PS_CHECK(!shares.empty());
   proto::Placement placement = before;
   ++placement.version;
-  uint64_t total = 0;
-  for (const proto::ChunkAssignment& chunk : placement.chunks) {
-    total += chunk.element_count;
-  }
-  std::vector<uint64_t> elements_of(shard_count);
+  const uint64_t total = ElementsOf(before);
+  const uint64_t sum = SumOfShares(shares);
+  std::vector<uint64_t> elements_of(shares.size());
   std::vector<size_t> homeless;
   for (const size_t i : BySize(placement.chunks)) {
     const proto::ChunkAssignment& chunk = placement.chunks[i];
     const uint32_t shard = chunk.shard.value;
-    if (shard < shard_count && (elements_of[shard] + chunk.element_count) * shard_count <= total) {
+    if (shard < shares.size() &&
+        (elements_of[shard] + chunk.element_count) * sum <= total * shares[shard]) {
       elements_of[shard] += chunk.element_count;
     } else {
       homeless.push_back(i);
     }
   }
-  Spread(homeless, elements_of, &placement.chunks);
+  Spread(homeless, shares, std::move(elements_of), &placement.chunks);
   return placement;
+}
+
+bool IsSpread(const proto::Placement& placement, const std::vector<uint32_t>& shares) {
+  const uint64_t total = ElementsOf(placement);
+  const uint64_t sum = SumOfShares(shares);
+  std::vector<uint64_t> elements_of(shares.size());
+  uint64_t largest = 0;
+  for (const proto::ChunkAssignment& chunk : placement.chunks) {
+    if (chunk.shard.value >= shares.size()) {
+      return false;
+    }
+    elements_of[chunk.shard.value] += chunk.element_count;
+    largest = std::max<uint64_t>(largest, chunk.element_count);
+  }
+  for (size_t shard = 0; shard < shares.size(); ++shard) {
+    const uint64_t share = total * shares[shard] / sum;
+    if (elements_of[shard] > share + largest || elements_of[shard] + largest < share) {
+      return false;
+    }
+  }
+  return true;
 }
 
 uint64_t LargestBytes(const proto::Placement& placement) {

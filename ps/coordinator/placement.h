@@ -5,6 +5,7 @@
 
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
+#include "ps/proto/job_state.h"
 #include "ps/proto/messages.h"
 
 namespace ps::coordinator {
@@ -16,11 +17,21 @@ namespace ps::coordinator {
 proto::Placement PlaceChunks(
     const std::vector<TensorSpec>& tensors, uint64_t chunk_bytes, uint32_t shard_count);
 
-/// The same chunks on another number of shards, balanced by the same measure, under the next
-/// version. A shard that stays keeps its chunks, the largest first, up to its share of all. So it
+/// Whether they may be shares of so many servers: one of 1 to kShareMax for each, or none.
+bool AreShares(const std::vector<uint32_t>& shares, uint32_t servers);
+
+/// What share of the parameters, in proportion, each shard is to have of the servers that are
+/// wanted.
+std::vector<uint32_t> ShardShares(const proto::ServersState& servers, uint32_t shards_per_server);
+
+/// The same chunks on as many shards as there are shares (> 0), in these proportions, under the
+/// next version. A shard that stays keeps its chunks, the largest first, up to its share. So it
 /// gives away what it has beyond that and less than a chunk more; one that has no more keeps
-/// everything.
-proto::Placement PlaceAgain(const proto::Placement& before, uint32_t shard_count);
+/// everything. Requires: a share.
+proto::Placement PlaceAgain(const proto::Placement& before, const std::vector<uint32_t>& shares);
+
+/// Whether each shard has its share, and the largest chunk more or less.
+bool IsSpread(const proto::Placement& placement, const std::vector<uint32_t>& shares);
 
 /// Parameters of the shard that has most of them.
 uint64_t LargestBytes(const proto::Placement& placement);

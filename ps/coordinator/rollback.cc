@@ -61,7 +61,8 @@ void SendAway(
 /// As many servers as are wanted, and the chunks on them.
 void MoveChunks(const CoordinatorOptions& options, JobState* state) {
   const uint32_t shards = state->servers.wanted * options.config.servers.shards_per_server;
-  state->placement = PlaceAgain(state->placement, shards);
+  state->placement = PlaceAgain(
+      state->placement, ShardShares(state->servers, options.config.servers.shards_per_server));
   state->shards.resize(shards);
   std::erase_if(state->handovers, [&](const auto& handover) {
     return handover.first >= state->servers.wanted;  // it is gone anyhow

@@ -23,30 +23,44 @@ ServersDesk::ServersDesk(Job* job, CheckpointDesk* checkpoints, MoveDesk* moves)
       moves_(moves),
       backoff_(kStartAgainFirst, kStartAgainLimit) {}
 
+std::vector<uint32_t> ServersDesk::Shares() const {
+  return ShardShares(job_->state.servers, job_->options.config.servers.shards_per_server);
+}
+
 uint32_t ServersDesk::ShardsOf(uint32_t servers) const {
   return servers * job_->options.config.servers.shards_per_server;
 }
 
-Result<uint32_t> ServersDesk::WantedAfter(const std::vector<proto::ScaleChange>& changes) const {
-  int64_t wanted = job_->state.servers.wanted;
+Result<ServersWanted> ServersDesk::WantedAfter(
+    const std::vector<proto::ScaleChange>& changes) const {
+  const proto::ServersState& state = job_->state.servers;
+  ServersWanted wanted{state.wanted, state.shares};
   for (const proto::ScaleChange& change : changes) {
     if (change.is_servers) {
-      wanted = (change.is_relative ? wanted : 0) + change.count;
+      wanted = {(change.is_relative ? wanted.count : 0) + change.count, change.shares};
     }
   }
-  if (wanted != job_->state.servers.wanted) {
+  if (wanted.count != state.wanted || wanted.shares != state.shares) {
     PS_TRY(CheckWanted(wanted));
   }
-  return static_cast<uint32_t>(wanted);
+  return wanted;
 }
 
-Status ServersDesk::CheckWanted(int64_t servers) const {
+Status ServersDesk::CheckWanted(const ServersWanted& wanted) const {
+  const int64_t servers = wanted.count;
   const proto::ServerConfig& config = job_->options.config.servers;
   const uint32_t most = std::min(
       proto::kShardsMax, config.port == 0 ? proto::kShardsMax : proto::kPortMax + 1 - config.port);
   if (servers < 1 || servers * config.shards_per_server > most) {
     return Status::InvalidArgument(fmt::format(
         "that would be {} servers; allowed: 1 to {}", servers, most / config.shards_per_server));
+  }
+  if (!AreShares(wanted.shares, static_cast<uint32_t>(servers))) {
+    return Status::InvalidArgument(fmt::format(
+        "{} shares for {} servers; allowed: one of 1 to {} for each",
+        wanted.shares.size(),
+        servers,
+        proto::kShareMax));
   }
   if (!checkpoints_->is_on()) {
     return Status::InvalidArgument(
@@ -55,8 +69,11 @@ Status ServersDesk::CheckWanted(int64_t servers) const {
   if (!job_->needs_round_room()) {
     return Status::Ok();
   }
-  const proto::Placement placement =
-      PlaceAgain(job_->state.placement, ShardsOf(static_cast<uint32_t>(servers)));
+  proto::ServersState then;
+  then.wanted = static_cast<uint32_t>(servers);
+  then.shares = wanted.shares;
+  const proto::Placement placement = PlaceAgain(
+      job_->state.placement, ShardShares(then, job_->options.config.servers.shards_per_server));
   uint64_t workers = 0;
   for (const uint32_t count : job_->state.wanted) {
     workers += count;
@@ -72,13 +89,24 @@ Status ServersDesk::CheckWanted(int64_t servers) const {
                                workers));
 }
 
-void ServersDesk::Want(uint32_t servers, const Call& call) {
+void ServersDesk::Want(const ServersWanted& wanted, const Call& call) {
   proto::ServersState& state = job_->edit.servers;
-  if (servers == state.wanted) {
+  const auto servers = static_cast<uint32_t>(wanted.count);
+  if (servers == state.wanted && wanted.shares == state.shares) {
     return;
   }
-  job_->log->Info("servers_scaled", {{"servers_before", state.wanted}, {"servers", servers}});
+  job_->log->Info(
+      "servers_scaled",
+      {{"servers_before", state.wanted},
+       {"servers", servers},
+       {"shares", proto::SharesText(wanted.shares)}});
+  const bool has_other_shares = wanted.shares != state.shares;
   state.wanted = servers;
+  state.shares = wanted.shares;
+  if (servers == job_->shards.server_count() &&
+      (has_other_shares || !IsSpread(job_->state.placement, Shares()))) {
+    state.is_spreading = true;
+  }
   state.trouble.clear();
   failures_ = 0;
   attempts_ = 0;
@@ -114,6 +142,8 @@ void ServersDesk::GiveUp(const std::string& why, const Call& call) {
   state.trouble = fmt::format("{} servers, not {}: {}", count, state.wanted, why);
   job_->log->Error("servers_not_scaled", {{"servers", count}, {"why", why}});
   state.wanted = count;
+  state.shares.clear();
+  state.is_spreading = state.is_spreading && !job_->is_bsp();
   Release();
   SendAway(call);
 }
@@ -284,7 +314,9 @@ void ServersDesk::MoveSome(const Call& call) {
     state.is_spreading = true;
     job_->log->Info("servers_move", {{"servers", wanted}});
   }
-  if (state.is_spreading && moves_->Spread(ShardsOf(std::min(wanted, count)), call)) {
+  std::vector<uint32_t> shares = Shares();
+  shares.resize(ShardsOf(std::min(wanted, count)));
+  if (state.is_spreading && moves_->Spread(shares, call)) {
     if (wanted < count) {
       wants_other_shards_ = MayResize();
     } else {

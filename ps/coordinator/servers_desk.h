@@ -15,9 +15,15 @@
 
 namespace ps::coordinator {
 
-/// How many servers there are. New ones are started first, and wait beside the job. Then, in async
-/// and ssp, they become part of it without chunks, and get some at a time while training goes on
-/// (MoveDesk); those that are to leave do so when they have none.
+struct ServersWanted {
+  int64_t count = 0;
+  std::vector<uint32_t> shares;  // as in ServersState
+};
+
+/// How many servers there are, and what share of the parameters each has. New ones are started
+/// first, and wait beside the job. Then, in async and ssp, they become part of it without chunks,
+/// and get some at a time while training goes on (MoveDesk); those that are to leave do so when
+/// they have none.
 ///
 /// In bsp all chunks move at once: no train lease is granted, a checkpoint is made when the last
 /// one is done, and all shards, placed anew, begin a life from it (GoBack). So nothing has to be
@@ -31,8 +37,8 @@ class ServersDesk {
   ServersDesk(Job* job, CheckpointDesk* checkpoints, MoveDesk* moves);
 
   /// What those of `changes` that are of servers make of what is wanted. Errors: kInvalidArgument.
-  Result<uint32_t> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
-  void Want(uint32_t servers, const Call& call);
+  Result<ServersWanted> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
+  void Want(const ServersWanted& wanted, const Call& call);
   /// Does the next thing. CheckpointsState::is_going_back afterwards: all move at once.
   void OnTick(const Call& call);
 
@@ -64,8 +70,10 @@ class ServersDesk {
   void MoveAll(const Call& call);
   void MoveSome(const Call& call);
   bool MayResize() const;
-  Status CheckWanted(int64_t servers) const;
+  Status CheckWanted(const ServersWanted& wanted) const;
   uint32_t ShardsOf(uint32_t servers) const;
+  /// By shard, of the servers that are wanted.
+  std::vector<uint32_t> Shares() const;
   bool HaveAllCome() const;
   void StartMissing(const Call& call);
   void ForgetSilent(const Call& call);

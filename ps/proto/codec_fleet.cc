@@ -1,6 +1,6 @@
 // The messages by which a person changes the fleet, or how it trains.
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "ps/proto/codec.h"
 
@@ -10,6 +10,10 @@ std::string ModeText(const ModeChoice& mode) {
   const std::string_view name = ModeName(mode.mode);
   return mode.mode == Mode::kSsp ? fmt::format("{}:{}", name, mode.staleness_max)
                                  : std::string(name);
+}
+
+std::string SharesText(const std::vector<uint32_t>& shares) {
+  return shares.empty() ? "even" : fmt::format("{}", fmt::join(shares, ":"));
 }
 
 namespace codec {
@@ -46,7 +50,8 @@ void Decode(Decoder& d, const wire::FleetRow& w, FleetRow* m) {
 
 Offset<wire::ServersStatus> Encode(Fbb& b, const ServersStatus& m) {
   const auto trouble = MakeText(b, m.trouble, kTextBytesMax);
-  return wire::CreateServersStatus(b, m.count, m.wanted, m.is_moving, m.moves, trouble);
+  const auto shares = b.CreateVector(m.shares);
+  return wire::CreateServersStatus(b, m.count, m.wanted, m.is_moving, m.moves, trouble, shares);
 }
 
 void Decode(Decoder& d, const wire::ServersStatus& w, ServersStatus* m) {
@@ -55,6 +60,7 @@ void Decode(Decoder& d, const wire::ServersStatus& w, ServersStatus* m) {
   m->is_moving = w.is_moving();
   m->moves = w.moves();
   m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
+  d.Scalars(w.shares(), "shares", &m->shares);
 }
 
 Offset<wire::EventRow> Encode(Fbb& b, const EventRow& m) {
@@ -71,7 +77,8 @@ void Decode(Decoder& d, const wire::EventRow& w, EventRow* m) {
 
 Offset<wire::ScaleChange> Encode(Fbb& b, const ScaleChange& m) {
   const auto type = MakeText(b, m.type, kNameBytesMax);
-  return wire::CreateScaleChange(b, type, m.count, m.is_relative, m.is_servers);
+  const auto shares = b.CreateVector(m.shares);
+  return wire::CreateScaleChange(b, type, m.count, m.is_relative, m.is_servers, shares);
 }
 
 void Decode(Decoder& d, const wire::ScaleChange& w, ScaleChange* m) {
@@ -79,6 +86,7 @@ void Decode(Decoder& d, const wire::ScaleChange& w, ScaleChange* m) {
   m->count = w.count();
   m->is_relative = w.is_relative();
   m->is_servers = w.is_servers();
+  d.Scalars(w.shares(), "shares", &m->shares);
 }
 
 Offset<wire::ScaleRequest> Encode(Fbb& b, const ScaleRequest& m) {

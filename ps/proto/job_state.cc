@@ -69,6 +69,7 @@ void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
 
 Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
   const auto trouble = EncodeText(b, m.trouble);
+  const auto shares = b.CreateVector(m.shares);
   Offset<saved::ChunkMove> chunks;
   if (m.chunks) {
     const auto keys = EncodeIds(b, m.chunks->keys);
@@ -84,7 +85,8 @@ Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
       trouble,
       m.is_spreading,
       chunks,
-      m.settled_by);
+      m.settled_by,
+      shares);
 }
 
 void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
@@ -99,6 +101,7 @@ void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
     DecodeIds(d, chunks->keys(), "keys", &m->chunks->keys);
   }
   m->settled_by = w.settled_by();
+  d.Scalars(w.shares(), "shares", &m->shares);
 }
 
 Offset<saved::ModesState> Encode(Fbb& b, const ModesState& m) {

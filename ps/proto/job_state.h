@@ -215,10 +215,12 @@ struct ServersState {
   uint64_t checkpoint = 0;          // that the move of all waits for; 0: not open yet
   uint64_t moves = 0;               // that were made
   std::string trouble;              // why the last change was given up
-  bool is_spreading = false;        // chunks move, some at a time, until they are spread evenly
+  bool is_spreading = false;        // chunks move, some at a time, until they are spread
   std::optional<ChunkMove> chunks;  // on their way
   // Chunks have moved since every earlier checkpoint, so who is lost takes all back to one.
   uint64_t settled_by = 0;
+  // Of the parameters, in proportion, that each of those that are wanted is to have; empty: even.
+  std::vector<uint32_t> shares;
 };
 
 /// No train lease is granted until somebody says so.
@@ -339,7 +341,7 @@ struct JobState {
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 9;
+inline constexpr uint32_t kJobStateVersion = 10;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

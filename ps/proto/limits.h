@@ -12,6 +12,7 @@ namespace ps::proto {
 // Who takes part.
 inline constexpr uint32_t kSeatsMax = 4096;   // workers of a job
 inline constexpr uint32_t kShardsMax = 1024;  // servers.count x servers.shards_per_server
+inline constexpr uint32_t kShareMax = 1000;   // of the parameters, in proportion, of a server
 inline constexpr uint32_t kPortMax = 65535;
 /// Accepted by one process at ports. A worker that comes back may be there twice for a while.
 inline constexpr uint32_t kConnectionsMax = 2 * kSeatsMax + kShardsMax;

@@ -8,6 +8,7 @@
 #include "ps/base/ids.h"
 #include "ps/base/status.h"
 #include "ps/base/tensor_spec.h"
+#include "ps/proto/fleet_messages.h"
 #include "ps/proto/frame.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/mode_messages.h"
@@ -581,25 +582,10 @@ struct CopyStatus {
   std::string trouble;      // why the newest attempt failed; empty once one succeeded
 };
 
-struct ServersStatus {
-  uint32_t count = 0;  // that have the parameters
-  uint32_t wanted = 0;
-  bool is_moving = false;  // chunks move to those that are wanted
-  uint64_t moves = 0;      // that were made
-  std::string trouble;     // why the last change was given up; empty: it was not
-};
-
 struct EventRow {
   double unix_s = 0;  // since 1970-01-01 UTC
   std::string kind;   // "scale", "replace", "revocation", "checkpoint", ...
   std::string text;   // what, and why
-};
-
-/// The workers of all groups of one type.
-struct FleetRow {
-  std::string type;      // of machine, as the config names it
-  uint32_t wanted = 0;   // by the config, or by the newest request since
-  uint32_t present = 0;  // that take part and are not told to leave
 };
 
 /// Everything that a person or a program may want to know of a run, now.
@@ -659,41 +645,6 @@ struct StopRequest {
 };
 
 struct StopReply {};
-
-/// Tells a worker that its machine is taken back in `grace_ms`: it hands over and leaves, and the
-/// fleet kills it if it is still there. A second notice can only shorten the grace. Of a server a
-/// checkpoint is made within the grace, then it leaves, and is started again. Errors: kNotFound,
-/// kInvalidArgument (the grace, or the run is ending, or there are no checkpoints).
-struct NoticeRequest {
-  WorkerId worker;  // with is_server the number of a server
-  uint32_t grace_ms = 0;
-  bool is_server = false;
-  bool is_release = false;  // a worker: nobody takes it back, its group is to be smaller by one
-};
-
-struct NoticeReply {
-  uint32_t grace_ms = 0;  // what is left of the shortest notice
-};
-
-/// How many workers a group, or all groups together, are to have.
-struct ScaleChange {
-  std::string type;  // of the group; empty: all groups, in the proportions that the config gives
-  int32_t count = 0;
-  bool is_relative = false;  // so many more, or fewer, than are wanted now
-  bool is_servers = false;   // of servers, not workers: type is empty then
-};
-
-/// Workers and servers are started, or told to leave; all changes or none. Errors: kNotFound (no
-/// such group), kInvalidArgument (such a number, the run is ending, servers without checkpoints).
-struct ScaleRequest {
-  std::vector<ScaleChange> changes;
-};
-
-/// Says what is wanted now.
-struct ScaleReply {
-  std::vector<FleetRow> fleet;
-  ServersStatus servers;
-};
 
 // ---- All --------------------------------------------------------------------------------------
 

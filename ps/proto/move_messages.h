@@ -23,6 +23,8 @@ struct ShardAddress {
   ShardId shard;
   std::string host;
   uint32_t port = 0;
+
+  friend bool operator==(const ShardAddress&, const ShardAddress&) = default;
 };
 
 struct ChunkPlace {

@@ -33,6 +33,13 @@ struct Giving {
   std::optional<Generation> taken;  // the other shard has them, and knew this membership then
 };
 
+/// A shard that got chunks, and is likely to get more at once: its connection is kept meanwhile.
+struct Receiver {
+  proto::ShardAddress address;
+  proto::PeerId peer;
+  TimePoint close_at{};
+};
+
 /// Chunks on their way from another shard.
 struct Taking {
   proto::PeerId peer;

@@ -90,8 +90,8 @@ void ShardCore::OnMessage(
   if (peer == coordinator_) {
     coordinator_seen_ = now;
     OnCoordinatorMessage(call, message);
-  } else if (giving_ && peer == giving_->peer) {
-    OnReceiver(message, now, out);
+  } else if (IsReceiver(peer)) {
+    OnReceiver(call, message);
   } else if (auto* push = std::get_if<proto::PushRequest>(&message)) {
     OnPush(call, *push);
   } else if (auto* pull = std::get_if<proto::PullRequest>(&message)) {
@@ -157,9 +157,7 @@ void ShardCore::OnSetup(const Call& call, const proto::ShardSetup& setup) {
   }
   const bool is_repeated = open_setup_ && open_setup_->setup.life == setup.life;
   if (!is_repeated) {
-    if (giving_ && giving_->peer != proto::PeerId()) {
-      call.out->Close(giving_->peer);
-    }
+    CloseReceivers(call.out);
     HeldPart held = checkpointer_.TakeHeld(setup.restore.checkpoint, &store_);
     EndLife();
     if (const Status status = TakeSetup(setup); !status.ok()) {
@@ -264,6 +262,7 @@ void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /
     giving_->next_chunk.reset();
     giving_->next_try = now + settings_.timing.retry_first;
   }
+  std::erase_if(receivers_, [&](const Receiver& receiver) { return receiver.peer == peer; });
   if (taking_ && taking_->peer == peer) {
     taking_.reset();
   }

@@ -194,7 +194,9 @@ class ShardCore {
   void Freeze();
   void Offer(TimePoint now, proto::Outbox* out);
   void ContinueGiving(proto::Outbox* out);
-  void OnReceiver(const proto::Message& message, TimePoint now, proto::Outbox* out);
+  bool IsReceiver(proto::PeerId peer) const;
+  void OnReceiver(const Call& call, const proto::Message& message);
+  void CloseReceivers(proto::Outbox* out);
   void TickGiving(TimePoint now, proto::Outbox* out);
   void FinishGiving(TimePoint now, proto::Outbox* out);
   Status CheckOffer(const proto::ChunksOffer& offer) const;
@@ -288,6 +290,7 @@ class ShardCore {
   uint64_t given_version_ = 0;      // of the newest that left
   uint64_t taken_version_ = 0;      // and came
   std::optional<Giving> giving_;
+  std::vector<Receiver> receivers_;  // not of giving_
   std::optional<Taking> taking_;
   std::vector<bool> is_frozen_;  // by chunk, while some are given
 

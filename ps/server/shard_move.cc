@@ -155,13 +155,23 @@ void ShardCore::OnGiveChunks(const Call& call, const proto::GiveChunks& order) {
       return;
     }
   }
+  if (giving_ && giving_->peer != proto::PeerId()) {
+    call.out->Close(giving_->peer);
+  }
   giving_.emplace();
   giving_->order = order;
   Freeze();
   log_->Info(
       "chunks_leave",
       {{"placement", order.version}, {"chunks", order.keys.size()}, {"to", order.to.shard.value}});
-  dialer_->Dial(order.to);
+  const auto known = std::ranges::find(receivers_, order.to, &Receiver::address);
+  if (known == receivers_.end()) {
+    dialer_->Dial(order.to);
+    return;
+  }
+  giving_->peer = known->peer;
+  receivers_.erase(known);
+  Offer(call.now, call.out);
 }
 
 /// What has come of a chunk that leaves, and is not all of it, comes to the other shard anew.
@@ -252,23 +262,48 @@ void ShardCore::ContinueGiving(proto::Outbox* out) {
   }
 }
 
-/// From the shard that gets the chunks.
-void ShardCore::OnReceiver(const proto::Message& message, TimePoint now, proto::Outbox* out) {
+bool ShardCore::IsReceiver(proto::PeerId peer) const {
+  return (giving_ && giving_->peer == peer) ||
+         std::ranges::find(receivers_, peer, &Receiver::peer) != receivers_.end();
+}
+
+void ShardCore::CloseReceivers(proto::Outbox* out) {
+  for (const Receiver& receiver : receivers_) {
+    out->Close(receiver.peer);
+  }
+  receivers_.clear();
+  if (giving_ && giving_->peer != proto::PeerId()) {
+    out->Close(giving_->peer);
+  }
+}
+
+/// From a shard that gets chunks, or got them.
+void ShardCore::OnReceiver(const Call& call, const proto::Message& message) {
+  if (!giving_ || giving_->peer != call.peer) {
+    return;  // late, of chunks that it has
+  }
   if (const auto* const taken = std::get_if<proto::ChunksTaken>(&message)) {
     if (taken->version == giving_->order.version) {
       giving_->taken = taken->generation;
-      FinishGiving(now, out);
+      FinishGiving(call.now, call.out);
     }
   } else if (const auto* const refusal = std::get_if<proto::Refusal>(&message)) {
     if (refusal->code != StatusCode::kUnavailable) {
       log_->Warning("chunks_refused", {{"why", refusal->message}});
     }
     giving_->next_chunk.reset();
-    giving_->next_try = now + settings_.timing.retry_first;
+    giving_->next_try = call.now + settings_.timing.retry_first;
   }
 }
 
 void ShardCore::TickGiving(TimePoint now, proto::Outbox* out) {
+  std::erase_if(receivers_, [&](const Receiver& receiver) {
+    const bool is_idle = now >= receiver.close_at;
+    if (is_idle) {
+      out->Close(receiver.peer);
+    }
+    return is_idle;
+  });
   if (!giving_ || giving_->next_try == TimePoint() || now < giving_->next_try) {
     return;
   }
@@ -291,7 +326,9 @@ void ShardCore::FinishGiving(TimePoint now, proto::Outbox* out) {
   is_frozen_.clear();
   given_version_ = giving.order.version;
   placement_version_ = giving.order.version;
-  out->Close(giving.peer);
+  if (giving.peer != proto::PeerId()) {
+    receivers_.push_back({giving.order.to, giving.peer, now + settings_.timing.retry_limit});
+  }
   Reindexing chunks(store_);
   store_.Remove(giving.order.keys);
   chunks.SetAfter(store_);

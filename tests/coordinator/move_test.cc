@@ -140,6 +140,51 @@ TEST_F(MoveTest, ServersThatAreNotWantedGiveAllAndLeave) {
   EXPECT_GT(harness_.status().samples_counted, counted);
 }
 
+TEST_F(MoveTest, ChunksGoWhereTheSharesWantThem) {
+  Begin();
+  control_ = harness_.Connect(proto::Role::kControl);
+  const auto elements_of = [&](uint32_t shard) {
+    uint64_t elements = 0;
+    for (const auto& chunk : harness_.core->StateAt(harness_.now).placement.chunks) {
+      elements += chunk.shard == ShardId(shard) ? chunk.element_count : 0;
+    }
+    return elements;
+  };
+  const uint64_t before = elements_of(0);
+  harness_.Give(control_, proto::ScaleRequest{{{"", 2, false, true, {9, 1}}}});
+  EXPECT_EQ(harness_.Take<proto::ScaleReply>(control_)->servers.shares.size(), 2U);
+  EXPECT_TRUE(status().is_moving);
+  Tick();
+  MoveAll();
+  EXPECT_EQ(status().moves, 1U);
+  EXPECT_EQ(status().count, 2U);
+  EXPECT_GT(elements_of(0), before);
+  Tick();
+  Written();
+  const uint64_t joins = harness_.status().joins;
+  harness_.Give(control_, proto::ScaleRequest{{{"", 0, true, true}}});
+  Tick();
+  MoveAll();
+  EXPECT_EQ(status().moves, 2U);
+  EXPECT_THAT(status().shares, IsEmpty());
+  EXPECT_LT(elements_of(0), 2 * before);
+  EXPECT_EQ(harness_.status().joins, joins);
+}
+
+TEST_F(MoveTest, SharesThatMakeNoSenseAreRefused) {
+  Begin();
+  control_ = harness_.Connect(proto::Role::kControl);
+  for (const std::vector<uint32_t>& shares :
+       std::vector<std::vector<uint32_t>>{{1}, {1, 2, 3}, {0, 1}, {1, proto::kShareMax + 1}}) {
+    harness_.Give(control_, proto::ScaleRequest{{{"", 2, false, true, shares}}});
+    const auto refusal = harness_.Take<proto::Refusal>(control_);
+    ASSERT_TRUE(refusal.has_value());
+    EXPECT_NE(refusal->message.find("for 2 servers; allowed: one of 1 to 1000"), std::string::npos)
+        << refusal->message;
+  }
+  EXPECT_FALSE(status().is_moving);
+}
+
 TEST_F(MoveTest, NoCheckpointIsOpenWhileChunksAreOnTheirWay) {
   BeginAndScale(1);
   ASSERT_TRUE(move().has_value());

@@ -96,7 +96,7 @@ TEST(PlacementTest, AnotherNumberOfShardsMovesWhatAShardHasTooMuchAndOneChunkAtM
         PlaceChunks(tensors, kChunk, static_cast<uint32_t>(1 + random.Below(8)));
     for (uint64_t version = 2; version < 5; ++version) {
       const auto shards = static_cast<uint32_t>(1 + random.Below(8));
-      const proto::Placement after = PlaceAgain(before, shards);
+      const proto::Placement after = PlaceAgain(before, std::vector<uint32_t>(shards, 1));
       EXPECT_EQ(after.version, version);
       ASSERT_TRUE(CheckPlacement(after, tensors, shards).ok());
       std::map<ShardId, uint64_t> now = BytesOf(after);
@@ -120,6 +120,44 @@ TEST(PlacementTest, AnotherNumberOfShardsMovesWhatAShardHasTooMuchAndOneChunkAtM
       before = after;
     }
   }
+}
+
+TEST(PlacementTest, EachShardHasItsShareAndLessThanAChunkMoreOrLess) {
+  constexpr uint64_t kChunk = 4096;
+  Random random(12);
+  for (int round = 0; round < 100; ++round) {
+    std::vector<TensorSpec> tensors;
+    for (uint64_t n = 1 + random.Below(30); n > 0; --n) {
+      tensors.push_back({"t", {static_cast<int64_t>(1 + random.Below(20000))}});
+    }
+    std::vector<uint32_t> shares;
+    uint64_t sum = 0;
+    for (uint64_t n = 1 + random.Below(6); n > 0; --n) {
+      shares.push_back(static_cast<uint32_t>(1 + random.Below(5)));
+      sum += shares.back();
+    }
+    const proto::Placement before = PlaceChunks(tensors, kChunk, 2);
+    const proto::Placement after = PlaceAgain(before, shares);
+    std::map<ShardId, uint64_t> bytes = BytesOf(after);
+    uint64_t total = 0;
+    for (const auto& [shard, of_shard] : bytes) {
+      total += of_shard;
+    }
+    for (uint32_t i = 0; i < shares.size(); ++i) {
+      EXPECT_LE(bytes[ShardId(i)], total * shares[i] / sum + kChunk) << round;
+      EXPECT_GE(bytes[ShardId(i)] + kChunk * shares[i], total * shares[i] / sum) << round;
+    }
+  }
+}
+
+TEST(PlacementTest, SharesThatAreNotMetAreSeen) {
+  const std::vector<TensorSpec> tensors = {{"a", {12000}}};
+  const proto::Placement even = PlaceChunks(tensors, 4000, 2);
+  EXPECT_TRUE(IsSpread(even, {1, 1}));
+  EXPECT_FALSE(IsSpread(even, {5, 1}));
+  EXPECT_FALSE(IsSpread(even, {1})) << "a shard that is not to be there has chunks";
+  EXPECT_FALSE(IsSpread(even, {1, 1, 1, 1}));
+  EXPECT_TRUE(IsSpread(PlaceAgain(even, {5, 1}), {5, 1}));
 }
 
 TEST(PlacementTest, TheSameInputGivesTheSamePlacement) {

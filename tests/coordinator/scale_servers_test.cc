@@ -108,6 +108,20 @@ TEST_F(ScaleServersTest, ChunksMoveToMoreServersAndNothingIsDoneAgain) {
   FinishRun();
 }
 
+TEST_F(ScaleServersTest, OtherSharesMoveAllAtOnce) {
+  Begin();
+  control_ = harness_.Connect(proto::Role::kControl);
+  harness_.Give(control_, proto::ScaleRequest{{{"", 2, false, true, {9, 1}}}});
+  Round();
+  Move();
+  EXPECT_FALSE(servers().is_moving);
+  EXPECT_EQ(servers().moves, 1U);
+  EXPECT_THAT(servers().shares, ElementsAre(9, 1));
+  AllReturn();
+  EXPECT_EQ(NewestSetup(0).placement.version, 2U);
+  FinishRun();
+}
+
 TEST_F(ScaleServersTest, ServersThatHaveNoChunksAnyMoreAreToldToLeave) {
   BeginAndScale(1);
   const proto::PeerId leaving = harness_.shards[1].peer;

@@ -118,9 +118,10 @@ TEST_F(ScaleTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
   job_.Set("servers", R"({"count": 1})");
   TrainRun run(job_, options_);
   ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; }));
-  const Output more = Psctl({"scale", run.Root(), "servers=3", "--wait"});
+  const Output more = Psctl({"scale", run.Root(), "servers=2:1:1", "--wait"});
   EXPECT_EQ(more.end, ProcessEnd{}) << more.err;
-  EXPECT_NE(more.out.find("3 servers wanted, 3 have the parameters"), std::string::npos)
+  EXPECT_NE(
+      more.out.find("3 servers wanted with shares 2:1:1, 3 have the parameters"), std::string::npos)
       << more.out;
   const Output fewer = Psctl({"scale", run.Root(), "servers-=1", "--wait"});
   EXPECT_EQ(fewer.end, ProcessEnd{}) << fewer.err;

@@ -149,7 +149,12 @@ TEST(CommandLineTest, ScaleSaysWhatItWants) {
         "workers=1.5",
         "workers=5000",
         "+=1",
-        "a=b"}) {
+        "a=b",
+        "workers=1:2",
+        "servers+=1:2",
+        "servers=1:0",
+        "servers=1:",
+        "servers=1:2000"}) {
     const std::string error = ErrorOf({"scale", change});
     EXPECT_THAT(error, HasSubstr("as in: psctl scale workers=8")) << change;
   }
@@ -160,6 +165,10 @@ TEST(CommandLineTest, ScaleSaysWhatItWants) {
   ASSERT_EQ(scale.changes.size(), 1U);
   EXPECT_TRUE(scale.changes[0].is_servers);
   EXPECT_EQ(scale.changes[0].count, -1);
+  const auto shares = Parse<ScaleCommand>({"scale", "servers=2:1:1,workers=4"});
+  ASSERT_EQ(shares.changes.size(), 2U);
+  EXPECT_EQ(shares.changes[0].shares, (std::vector<uint32_t>{2, 1, 1}));
+  EXPECT_EQ(shares.changes[0].count, 3);
 }
 
 TEST(CommandLineTest, DrainTakesAWorker) {

@@ -66,7 +66,35 @@ TEST_F(GiveTest, AChunkIsSentAsItIsAndForgottenWhenTheOtherShardHasIt) {
   Taken();
   EXPECT_FALSE(rig_.core.HasChunk(kFirst));
   EXPECT_EQ(rig_.Take<proto::ChunksGiven>().back().message.version, 2U);
+}
+
+TEST_F(GiveTest, AConnectionIsKeptForMoreChunksAndClosedWhenNoneFollow) {
+  Give({kFirst});
+  Taken();
+  EXPECT_FALSE(rig_.sent.closed.contains(kOtherPeer));
+  rig_.sent.all.clear();
+  proto::GiveChunks more = Order({kSecond});
+  more.version = 3;
+  rig_.Deliver(kCoordinator, more);
+  EXPECT_EQ(rig_.dialer.dialled.size(), 1U);
+  EXPECT_EQ(OnlyOffer().version, 3U);
+  Taken();
+  EXPECT_TRUE(rig_.core.HasChunk(kSecond)) << "that was said of the chunks before";
+  rig_.Deliver(kOtherPeer, proto::ChunksTaken{3, Generation(1)});
+  EXPECT_FALSE(rig_.core.HasChunk(kSecond));
+  rig_.Deliver(kOtherPeer, proto::ChunksTaken{3, Generation(1)});
+  rig_.Wait(rig_.core.timing().retry_limit * 2);
   EXPECT_TRUE(rig_.sent.closed.contains(kOtherPeer));
+}
+
+TEST_F(GiveTest, AConnectionThatBrokeMeanwhileIsMadeAgain) {
+  Give({kFirst});
+  Taken();
+  rig_.core.OnPeerClosed(kOtherPeer, rig_.now, &rig_.sent);
+  proto::GiveChunks more = Order({kSecond});
+  more.version = 3;
+  rig_.Deliver(kCoordinator, more);
+  EXPECT_EQ(rig_.dialer.dialled.size(), 2U);
 }
 
 TEST_F(GiveTest, AStepThatComesMeanwhileIsAcknowledgedForTheChunksThatStay) {

@@ -1,6 +1,9 @@
 #include "tests/sim/faults.h"
 
+#include <algorithm>
+#include <iterator>
 #include <variant>
+#include <vector>
 
 #include "ps/base/check.h"
 #include "ps/proto/job_state.h"
@@ -23,6 +26,7 @@ constexpr Duration kUntilSomethingIsThere = std::chrono::milliseconds(50);
 
 /// More than there are chunks in some jobs.
 constexpr uint64_t kServersMax = 5;
+constexpr uint64_t kShareMax = 3;
 
 /// Of a job: long enough for a checkpoint, and for most that happens meanwhile.
 constexpr uint64_t kPauseMsMax = 1500;
@@ -414,8 +418,14 @@ void Faults::ScaleTo(uint64_t workers) {
 
 void Faults::ScaleServers() {
   const auto servers = static_cast<int32_t>(1 + world_.random->Below(kServersMax));
-  world_.log->Info("scale", {{"servers", servers}});
-  world_.ask(proto::ScaleRequest{{{"", servers, false, true}}});
+  std::vector<uint32_t> shares;
+  if (world_.random->Chance(0.3)) {
+    std::generate_n(std::back_inserter(shares), servers, [this] {
+      return static_cast<uint32_t>(1 + world_.random->Below(kShareMax));
+    });
+  }
+  world_.log->Info("scale", {{"servers", servers}, {"shares", proto::SharesText(shares)}});
+  world_.ask(proto::ScaleRequest{{{"", servers, false, true, shares}}});
 }
 
 void Faults::SwitchMode() {

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ps/base/ids.h"
+
+namespace ps::proto {
+
+// How many workers and servers there are, and what people change of it during a run.
+
+struct ServersStatus {
+  uint32_t count = 0;  // that have the parameters
+  uint32_t wanted = 0;
+  bool is_moving = false;          // chunks move to those that are wanted
+  uint64_t moves = 0;              // that were made
+  std::string trouble;             // why the last change was given up; empty: it was not
+  std::vector<uint32_t> shares{};  // of the parameters, in proportion, by server; empty: even
+};
+
+/// The workers of all groups of one type.
+struct FleetRow {
+  std::string type;      // of machine, as the config names it
+  uint32_t wanted = 0;   // by the config, or by the newest request since
+  uint32_t present = 0;  // that take part and are not told to leave
+};
+
+/// Tells a worker that its machine is taken back in `grace_ms`: it hands over and leaves, and the
+/// fleet kills it if it is still there. A second notice can only shorten the grace. Of a server a
+/// checkpoint is made within the grace, then it leaves, and is started again. Errors: kNotFound,
+/// kInvalidArgument (the grace, or the run is ending, or there are no checkpoints).
+struct NoticeRequest {
+  WorkerId worker;  // with is_server the number of a server
+  uint32_t grace_ms = 0;
+  bool is_server = false;
+  bool is_release = false;  // a worker: nobody takes it back, its group is to be smaller by one
+};
+
+struct NoticeReply {
+  uint32_t grace_ms = 0;  // what is left of the shortest notice
+};
+
+/// How many workers a group, or all groups together, are to have; or how many servers there are to
+/// be, and what share of the parameters each is to have.
+struct ScaleChange {
+  std::string type;  // of the group; empty: all groups, in the proportions that the config gives
+  int32_t count = 0;
+  bool is_relative = false;        // so many more, or fewer, than are wanted now
+  bool is_servers = false;         // of servers, not workers: type is empty then
+  std::vector<uint32_t> shares{};  // of servers: as in ServersStatus; as many as count, or none
+};
+
+/// "2:1:1", or "even".
+std::string SharesText(const std::vector<uint32_t>& shares);
+
+/// Workers and servers are started, or told to leave; all changes or none. Errors: kNotFound (no
+/// such group), kInvalidArgument (such a number, the run is ending, servers without checkpoints).
+struct ScaleRequest {
+  std::vector<ScaleChange> changes;
+};
+
+/// Says what is wanted now.
+struct ScaleReply {
+  std::vector<FleetRow> fleet;
+  ServersStatus servers;
+};
+
+}  // namespace ps::proto
