@@ -135,6 +135,10 @@ Status PreparePreview(
   return PreparePlanning(common, planning);
 }
 
+bool HasShares(const ScaleCommand& command) {
+  return std::ranges::any_of(command.changes, [](const auto& c) { return !c.shares.empty(); });
+}
+
 int ServersAfter(const ScaleCommand& command, int servers) {
   for (const proto::ScaleChange& change : command.changes) {
     if (change.is_servers) {
@@ -201,6 +205,9 @@ Result<std::string> PreviewScale(
       100 * (2 * planning.problem.goal.confidence - 1));
   for (const std::string& note : planning.notes) {
     text += note + "\n";
+  }
+  if (HasShares(command)) {
+    text += "servers are predicted with even shares\n";
   }
   return text + "nothing was changed\n";
 }

@@ -27,7 +27,13 @@ uint64_t SumOf(const std::vector<uint32_t>& counts) {
 }  // namespace
 
 FleetDesk::FleetDesk(Job* job, NoticeDesk* notices, ServersDesk* servers)
-    : job_(job), notices_(notices), servers_(servers), backoff_(kFillAgainFirst, kFillAgainLimit) {}
+    : job_(job), notices_(notices), servers_(servers) {
+  AllowFilling({});
+}
+
+void FleetDesk::AllowFilling(TimePoint now) {
+  refills_.assign(job_->state.wanted.size(), {Backoff(kFillAgainFirst, kFillAgainLimit), now, {}});
+}
 
 void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
   if (!job_->HasRole(call, proto::Role::kControl)) {
@@ -63,8 +69,7 @@ void FleetDesk::Want(std::vector<uint32_t> wanted, const Call& call) {
   job_->seats.ForgetFailures();  // whoever asks may have mended why
   is_filling_ = true;
   is_emptying_ = true;
-  next_fill_ = call.now;
-  backoff_.Reset();
+  AllowFilling(call.now);
 }
 
 Status FleetDesk::CheckWanted(const std::vector<uint32_t>& wanted) const {
@@ -131,32 +136,29 @@ void FleetDesk::OnTick(const Call& call) {
     Empty(seatings, call);
     is_emptying_ = false;
   }
-  if ((is_replacing || is_filling_) && call.now >= next_fill_ && !IsNothingLeftToLease()) {
+  if ((is_replacing || is_filling_) && !IsNothingLeftToLease()) {
     Fill(seatings, call);
     is_filling_ = false;
   }
 }
 
 void FleetDesk::Fill(const std::vector<GroupSeating>& seatings, const Call& call) {
-  bool has_filled = false;
   for (uint32_t group = 0; group < seatings.size(); ++group) {
     const GroupSeating& seating = seatings[group];
     // One that failed by itself before it had done anything would fail again.
     const size_t there = seating.size() + seating.failed;
     const uint32_t wanted = job_->state.wanted[group];
-    if (there < wanted) {
-      FillGroup(group, seating, wanted - static_cast<uint32_t>(there), call);
-      has_filled = true;
+    Refill& refill = refills_[group];
+    if (there >= wanted || call.now < refill.next) {
+      continue;
     }
+    FillGroup(group, seating, wanted - static_cast<uint32_t>(there), call);
+    if (call.now - refill.last > kFillCalm) {
+      refill.backoff.Reset();
+    }
+    refill.last = call.now;
+    refill.next = call.now + refill.backoff.Next(&job_->random);
   }
-  if (!has_filled) {
-    return;
-  }
-  if (call.now - last_fill_ > kFillCalm) {
-    backoff_.Reset();
-  }
-  last_fill_ = call.now;
-  next_fill_ = call.now + backoff_.Next(&job_->random);
 }
 
 void FleetDesk::FillGroup(

@@ -30,7 +30,17 @@ class FleetDesk {
   void Resume() { is_emptying_ = true; }
 
  private:
+  /// The workers of a group that are lost again and again are replaced less and less often. A type
+  /// of machine that is short, or does not start, keeps no other waiting.
+  struct Refill {
+    Backoff backoff;
+    TimePoint next{};
+    TimePoint last{};
+  };
+
   void Want(std::vector<uint32_t> wanted, const Call& call);
+  /// At once, for every group.
+  void AllowFilling(TimePoint now);
   Status CheckWanted(const std::vector<uint32_t>& wanted) const;
   void Fill(const std::vector<GroupSeating>& seatings, const Call& call);
   void FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call);
@@ -44,10 +54,7 @@ class FleetDesk {
   bool is_filling_ = false;                // asked for, and not all of it was started yet
   bool is_emptying_ = false;               // asked for, and not all were told to leave yet
   std::map<WorkerId, TimePoint> awaited_;  // seats of expected workers, and since when
-  // Workers that are lost again and again are replaced less and less often.
-  Backoff backoff_;
-  TimePoint next_fill_{};
-  TimePoint last_fill_{};
+  std::vector<Refill> refills_;            // by group
 };
 
 }  // namespace ps::coordinator

@@ -245,6 +245,17 @@ TEST_F(FleetTest, WhoIsLostAgainAndAgainIsReplacedLessAndLessOften) {
   EXPECT_LE(started, 8U) << "after 0, 1, 3, 7, ... s";
 }
 
+TEST_F(FleetTest, AGroupThatIsLostAgainAndAgainKeepsNoOtherWaiting) {
+  for (int i = 0; i < 200; ++i) {
+    harness_.Wait(kTick, {workers_[0], workers_[1]});
+    harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+  }
+  Started();
+  harness_.Exit(ProcessKind::kWorker, 0, 0, "killed by signal 9 (Killed)");
+  harness_.Wait(kTick, {workers_[1]});
+  EXPECT_THAT(Started(), ElementsAre(0));
+}
+
 TEST_F(FleetTest, OneThatFailsByItselfIsNotTriedAgainUnlessSomebodyAsks) {
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
   harness_.Wait(kTick, {workers_[0], workers_[1]});
