@@ -25,7 +25,10 @@ DeadlineChoice DecideByDeadline(const DeadlineJob& job, const DeadlineState& sta
         state.running == DeadlineChoice::kOnDemand && progress_s < even_s + job.changeover_s;
     return stays ? DeadlineChoice::kOnDemand : DeadlineChoice::kSpot;
   }
-  return progress_s < even_s ? DeadlineChoice::kOnDemand : DeadlineChoice::kNothing;
+  // Machines that work are kept: to stop them whenever progress is even costs a changeover each
+  // time.
+  const bool stays = state.running == DeadlineChoice::kOnDemand;
+  return stays || progress_s < even_s ? DeadlineChoice::kOnDemand : DeadlineChoice::kNothing;
 }
 
 }  // namespace ps::provisioner

@@ -11,23 +11,27 @@
 
 namespace ps::provisioner {
 
-/// Counts of tests/data/parcae/p3.csv at the begin of each minute.
-inline std::vector<uint32_t> MinutesOfP3() {
-  const Result<std::string> text = ReadFile("tests/data/parcae/p3.csv");
+/// Counts of a trace of lines `time,count` at the begin of each minute.
+inline std::vector<uint32_t> MinutesOfTrace(const std::string& path, double unit_s) {
+  const Result<std::string> text = ReadFile(path);
   EXPECT_TRUE(text.ok()) << text.status();
   std::vector<uint32_t> counts;
   std::istringstream lines(text.ok() ? *text : "");
-  uint64_t at_ms = 0;
+  double at = 0;
   uint32_t count = 0;
   char comma = 0;
-  while (lines >> at_ms >> comma >> count) {
-    const uint64_t minute = at_ms / 60'000;
+  while (lines >> at >> comma >> count) {
+    const auto minute = static_cast<size_t>(at * unit_s / 60 + 1e-9);
     while (counts.size() <= minute) {
       counts.push_back(counts.empty() ? 0 : counts.back());
     }
     counts[minute] = count;
   }
   return counts;
+}
+
+inline std::vector<uint32_t> MinutesOfP3() {
+  return MinutesOfTrace("tests/data/parcae/p3.csv", 0.001);
 }
 
 }  // namespace ps::provisioner
