@@ -436,9 +436,22 @@ void CommandParser::AddPlan() {
       plan_command.strategy,
       "exact, spotdnn, spotdnn-prototype, exhaustive, ideal, homogeneous, on-demand or deepvm");
   plan->add_option(
+      "--objective",
+      plan_command.objective,
+      "cost; time: soonest at the loss; throughput-per-hour: most samples/s for --price-per-hour");
+  plan->add_option(
       "--price-per-hour",
       plan_command.usd_per_hour,
-      "Of deepvm, which knows no loss: most to pay for an hour, USD");
+      "Most to pay for an hour, USD; of deepvm and throughput-per-hour, which need no loss");
+  plan->add_option(
+      "--start-up",
+      plan_command.start_up,
+      "Until a machine in the place of a revoked one is up; 2m if absent");
+  plan->add_option(
+          "--lifetimes",
+          plan_command.lifetimes,
+          "Published ones for types without any in the catalog, as in V100@us-central1")
+      ->type_name("DEVICE[@REGION]");
   effort = plan->add_option(
       "--effort",
       plan_command.effort,

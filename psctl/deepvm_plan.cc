@@ -44,6 +44,8 @@ Status CheckFlags(const PlanCommand& command) {
       {"--budget", command.has_budget},
       {"--market", !command.common.market.empty()},
       {"--servers", !command.servers.empty()},
+      {"--objective", command.objective != "cost"},
+      {"--lifetimes", !command.lifetimes.empty()},
       {"--held", !command.held.empty()},
       {"--run", !command.run.empty()},
       {"--plot", !command.plot_path.empty()},

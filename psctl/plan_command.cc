@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/infeasible.h"
+#include "provisioner/planner/objective.h"
 #include "provisioner/report/plan_report.h"
+#include "provisioner/strategies/lifetimes.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "psctl/deepvm_plan.h"
@@ -26,6 +29,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kPlotWorkersMax = 32;
 constexpr char kDeepVmStrategy[] = "deepvm";
+constexpr uint64_t kEffortBeside = 30'000'000;  // of a plan to compare with
 
 /// The cost of the same goal without spot instances, within the budget or beyond it.
 std::optional<proto::PlanAlternative> OnDemandOf(const Planning& planning) {
@@ -47,22 +51,137 @@ std::optional<proto::PlanAlternative> OnDemandOf(const Planning& planning) {
   return AlternativeOf(*problem, planning.profile, answer->best.front(), "on demand");
 }
 
+/// By the command's strategy and objective.
+Result<provisioner::PlanAnswer> SolveProblem(
+    const PlanCommand& command, const Planning& planning, const provisioner::PlanProblem& problem) {
+  switch (planning.objective) {
+    case proto::Objective::kTime:
+      return provisioner::SolveForTime(problem);
+    case proto::Objective::kThroughputPerHour:
+      return provisioner::SolveForThroughput(problem);
+    case proto::Objective::kCost:
+      break;
+  }
+  return provisioner::MakeStrategy(command.strategy)->Solve(problem);
+}
+
+/// The problem at twice the spot prices; null where its held instances are of another market then.
+std::optional<provisioner::PlanProblem> AtDoublePrices(const Planning& planning) {
+  proto::Catalog catalog = planning.catalog;
+  for (proto::InstanceType& type : catalog.types) {
+    for (proto::SpotPrice& price : type.spot) {
+      price.usd_per_hour *= 2;
+    }
+  }
+  Result<provisioner::PlanProblem> problem =
+      provisioner::MakePlanProblem(catalog, planning.models, planning.input.setup);
+  if (!problem.ok()) {
+    return std::nullopt;
+  }
+  problem->watch = planning.problem.watch;
+  problem->workers_min = planning.problem.workers_min;
+  problem->workers_max = planning.problem.workers_max;
+  problem->effort_max = std::min(planning.problem.effort_max, kEffortBeside);
+  return *std::move(problem);
+}
+
+/// The same fleet at twice the spot prices, and the one that would be chosen then.
+std::vector<proto::PlanAlternative> IfPricesDouble(
+    const PlanCommand& command, const Planning& planning, const provisioner::FleetChoice& choice) {
+  bool has_spot = false;
+  for (size_t i = 0; i < choice.counts.size(); ++i) {
+    const proto::Market market = planning.problem.offers[i].market;
+    has_spot = has_spot || (choice.counts[i] > 0 && market == proto::Market::kSpot);
+  }
+  const std::optional<provisioner::PlanProblem> problem =
+      has_spot ? AtDoublePrices(planning) : std::nullopt;
+  if (!problem) {
+    return {};
+  }
+  provisioner::FleetChoice same = choice;
+  if (choice.seconds > 0) {
+    same = provisioner::FleetJudge(*problem).Choose(
+        choice.counts, choice.server_offer, choice.server_hosts);
+  }
+  std::vector<proto::PlanAlternative> plans = {
+      AlternativeOf(*problem, planning.profile, same, "the same fleet")};
+  const Result<provisioner::PlanAnswer> answer = SolveProblem(command, planning, *problem);
+  if (answer.ok() && !answer->best.empty() && !answer->is_stopped) {
+    const provisioner::FleetChoice& best = answer->best.front();
+    const bool is_same = best.counts == choice.counts && best.server_offer == choice.server_offer &&
+                         best.server_hosts == choice.server_hosts;
+    if (!is_same) {
+      plans.push_back(AlternativeOf(*problem, planning.profile, best, "planned anew"));
+    }
+  }
+  return plans;
+}
+
+/// Fleets that do less for less: slower ones beside the fastest, ones for a lower price of an hour.
+void AddCheaper(const PlanCommand& command, const Planning& planning, proto::Plan* plan) {
+  const auto add = [&](const provisioner::PlanProblem& problem, const std::string& kind) {
+    const bool is_slower = planning.objective == proto::Objective::kTime;
+    const Result<provisioner::PlanAnswer> answer =
+        is_slower ? provisioner::MakeStrategy(command.strategy)->Solve(problem)
+                  : SolveProblem(command, planning, problem);
+    if (!answer.ok() || answer->best.empty() || answer->is_stopped) {
+      return;
+    }
+    proto::PlanAlternative other =
+        AlternativeOf(problem, planning.profile, answer->best.front(), kind);
+    const bool is_first = plan->alternatives.empty();
+    const bool is_same =
+        other.workers == (is_first ? plan->workers : plan->alternatives.back().workers) &&
+        other.servers == (is_first ? plan->servers : plan->alternatives.back().servers);
+    if (!is_same) {
+      plan->alternatives.push_back(std::move(other));
+    }
+  };
+  provisioner::PlanProblem problem = planning.problem;
+  const provisioner::Goal goal = problem.goal;
+  problem.answers_max = 1;
+  problem.effort_max = std::min(problem.effort_max, kEffortBeside);
+  if (planning.objective == proto::Objective::kTime) {
+    for (const int percent : {10, 25, 50, 100}) {
+      const double seconds = plan->seconds.high * (1 + percent / 100.0);
+      problem.goal.seconds_max = std::min(goal.seconds_max, seconds);
+      add(problem, fmt::format("{} % slower", percent));
+    }
+    return;
+  }
+  for (const double share : {0.75, 0.5, 0.25}) {
+    problem.goal.usd_per_hour_max = goal.usd_per_hour_max * share;
+    add(problem, fmt::format("for {} USD/h", FormatUsd(problem.goal.usd_per_hour_max)));
+  }
+}
+
+/// The next best fleets, the one on demand, and what quotas cost.
+void AddDearer(const Planning& planning, const provisioner::PlanAnswer& answer, proto::Plan* plan) {
+  const provisioner::FleetChoice& choice = answer.best.front();
+  plan->quotas = provisioner::WhatQuotaBuys(planning.problem, choice);
+  plan->bottleneck = provisioner::BindingBottleneck(choice, plan->quotas);
+  for (size_t i = 1; i < answer.best.size(); ++i) {
+    plan->alternatives.push_back(
+        AlternativeOf(planning.problem, planning.profile, answer.best[i], "next best"));
+  }
+  if (planning.input.setup.market != provisioner::MarketChoice::kOnDemand) {
+    if (std::optional<proto::PlanAlternative> on_demand = OnDemandOf(planning)) {
+      plan->alternatives.push_back(*std::move(on_demand));
+    }
+  }
+}
+
 /// The chosen plan beside what else there is.
 proto::Plan ComparedPlan(
     const PlanCommand& command, const Planning& planning, const provisioner::PlanAnswer& answer) {
   const provisioner::FleetChoice& choice = answer.best.front();
   proto::Plan plan = PlanOf(planning, choice, command.strategy);
-  plan.quotas = provisioner::WhatQuotaBuys(planning.problem, choice);
-  plan.bottleneck = provisioner::BindingBottleneck(choice, plan.quotas);
-  for (size_t i = 1; i < answer.best.size(); ++i) {
-    plan.alternatives.push_back(
-        AlternativeOf(planning.problem, planning.profile, answer.best[i], "next best"));
+  if (planning.objective == proto::Objective::kCost) {
+    AddDearer(planning, answer, &plan);
+  } else {
+    AddCheaper(command, planning, &plan);
   }
-  if (planning.input.setup.market != provisioner::MarketChoice::kOnDemand) {
-    if (std::optional<proto::PlanAlternative> on_demand = OnDemandOf(planning)) {
-      plan.alternatives.push_back(*std::move(on_demand));
-    }
-  }
+  plan.if_prices_double = IfPricesDouble(command, planning, choice);
   if (!planning.models.not_profiled.empty()) {
     plan.notes.push_back(
         "left out, since the profile has no figures for them: " +
@@ -142,8 +261,12 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
   provisioner::PlanSetup& setup = planning->input.setup;
   setup.goal.seconds_max = kInfinity;
   setup.goal.usd_max = kInfinity;
-  if (command.common.loss == 0) {
+  const bool needs_loss = planning->objective != proto::Objective::kThroughputPerHour;
+  if (needs_loss && command.common.loss == 0) {
     return Status::InvalidArgument("--loss wants the loss to reach, above 0, as in --loss 0.8");
+  }
+  if (!needs_loss) {
+    setup.goal.usd_per_hour_max = command.usd_per_hour;
   }
   if (command.has_within) {
     PS_ASSIGN(setup.goal.seconds_max, ParseDuration("--within", command.within));
@@ -220,6 +343,57 @@ Status WritePlot(
   return WriteFileAtomically(command.plot_path, provisioner::PlotSvg(points, chosen, texts));
 }
 
+Status ParseObjective(const PlanCommand& command, Planning* planning) {
+  const std::pair<const char*, proto::Objective> known[] = {
+      {"cost", proto::Objective::kCost},
+      {"time", proto::Objective::kTime},
+      {"throughput-per-hour", proto::Objective::kThroughputPerHour}};
+  const auto* const found =
+      std::ranges::find_if(known, [&](const auto& one) { return one.first == command.objective; });
+  if (found == std::end(known)) {
+    return Status::InvalidArgument(fmt::format(
+        "--objective wants cost, time or throughput-per-hour; got '{}'",
+        Printable(command.objective)));
+  }
+  planning->objective = found->second;
+  if (planning->objective != proto::Objective::kCost && command.strategy != "exact") {
+    return Status::InvalidArgument(fmt::format(
+        "--objective {} is planned by the strategy exact alone; leave out --strategy {}",
+        command.objective,
+        command.strategy));
+  }
+  if (planning->objective != proto::Objective::kThroughputPerHour) {
+    return command.usd_per_hour == 0
+               ? Status::Ok()
+               : Status::InvalidArgument(
+                     "--price-per-hour is of --strategy deepvm and of --objective "
+                     "throughput-per-hour; other plans take --budget");
+  }
+  if (!(command.usd_per_hour > 0 && std::isfinite(command.usd_per_hour))) {
+    return Status::InvalidArgument(
+        "--objective throughput-per-hour wants --price-per-hour, USD above 0, as in "
+        "--price-per-hour 3");
+  }
+  return command.has_within || command.has_budget
+             ? Status::InvalidArgument(
+                   "--within and --budget limit the way to a loss, which --objective "
+                   "throughput-per-hour does not plan: leave them out, or take --objective time")
+             : Status::Ok();
+}
+
+Status ParseOutlook(const PlanCommand& command, provisioner::OutlookSetup* outlook) {
+  PS_ASSIGN(outlook->start_up_s, ParseDuration("--start-up", command.start_up));
+  outlook->lifetimes = command.lifetimes;
+  const std::vector<std::string> known = provisioner::PublishedLifetimeNames();
+  if (command.lifetimes.empty() || std::ranges::count(known, command.lifetimes) > 0) {
+    return Status::Ok();
+  }
+  return Status::InvalidArgument(fmt::format(
+      "--lifetimes: none are published of '{}'; there are {}",
+      Printable(command.lifetimes),
+      Join(known)));
+}
+
 /// The strategy on-demand has a market of its own.
 Status ChooseMarket(const PlanCommand& command, provisioner::PlanSetup* setup) {
   if (command.strategy != "on-demand") {
@@ -248,16 +422,14 @@ Status ParseEffort(const PlanCommand& command, Planning* planning, Duration* eff
 }  // namespace
 
 Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* effort) {
-  if (command.usd_per_hour != 0) {
-    return Status::InvalidArgument(
-        "--price-per-hour is of --strategy deepvm; the other strategies take --budget");
-  }
   PS_TRY(CheckStrategy(command.strategy));
+  PS_TRY(ParseObjective(command, planning));
+  PS_TRY(ParseOutlook(command, &planning->outlook));
   PS_TRY(ChooseMarket(command, &planning->input.setup));
   PS_TRY(ParseGoal(command, planning));
   planning->measured = command.measured;
   PS_TRY(PreparePlanning(command.common, planning));
-  if (planning->problem.loss == nullptr) {
+  if (planning->problem.loss == nullptr && command.common.loss > 0) {
     return Status::InvalidArgument(fmt::format(
         "{}: no loss curve is fitted, so no time to a loss can be told; train the job for a while, "
         "or ask psctl predict for speeds",
@@ -270,10 +442,17 @@ Result<provisioner::PlanAnswer> SolvePlan(const PlanCommand& command, Planning* 
   if (command.strategy == "spotdnn") {
     provisioner::LimitSizesAsSpotDnn(planning->profile, &planning->problem);
   }
-  PS_ASSIGN(
-      provisioner::PlanAnswer answer,
-      provisioner::MakeStrategy(command.strategy)->Solve(planning->problem));
-  provisioner::RefuseMetGoal(planning->problem, &answer);
+  PS_ASSIGN(provisioner::PlanAnswer answer, SolveProblem(command, *planning, planning->problem));
+  const bool has_loss = planning->problem.goal.loss > 0;
+  if (has_loss && planning->objective == proto::Objective::kThroughputPerHour &&
+      !answer.best.empty()) {
+    std::string why = provisioner::WhyNoTime(planning->problem, answer.best.front());
+    return why.empty() ? Result<provisioner::PlanAnswer>(std::move(answer))
+                       : Status::InvalidArgument(std::move(why));
+  }
+  if (has_loss) {
+    provisioner::RefuseMetGoal(planning->problem, &answer);
+  }
   return answer;
 }
 
@@ -341,7 +520,8 @@ int RunPlan(const PlanCommand& command, const std::string& today, const Console&
   if (!watch.reason().empty()) {
     plan.notes.push_back(watch.reason() + ": what it is compared with may be incomplete");
   }
-  const bool is_met = MeetsGoal(planning.problem, choice);
+  const bool is_met = planning.objective == proto::Objective::kThroughputPerHour ||
+                      MeetsGoal(planning.problem, choice);
   if (!is_met) {
     plan.notes.insert(plan.notes.begin(), MissText(plan));
     console.err("psctl: " + plan.notes.front() + "\n");

@@ -29,7 +29,10 @@ struct PlanCommand {
   bool has_within = false;
   double budget_usd = 0;
   bool has_budget = false;
-  double usd_per_hour = 0;           // of the strategy deepvm
+  double usd_per_hour = 0;  // of the strategy deepvm, of throughput-per-hour
+  std::string objective = "cost";
+  std::string start_up = "2m";  // of a machine in the place of a revoked one
+  std::string lifetimes;        // published ones; empty: the catalog's alone
   std::vector<std::string> types;    // empty: all
   std::vector<std::string> without;  // workers and servers that are not used
   std::vector<std::string> quotas;

@@ -63,31 +63,101 @@ std::string RenderGains(const proto::Plan& plan, size_t width_max) {
   return table.Render(width_max);
 }
 
-std::string RenderAlternatives(const proto::Plan& plan, const PlanViewOptions& options) {
-  Table table(
-      {{"plan", Align::kLeft},
-       {"workers", Align::kLeft},
-       {"servers", Align::kLeft},
-       {"samples/s", Align::kRight, 2},
-       {"time"},
-       {"USD"},
-       {"USD more", Align::kRight, 1}},
-      kFleetWidthMax);
-  const auto add = [&](const proto::PlanAlternative& some) {
-    table.AddRow(
-        {some.kind,
-         provisioner::FleetText(some.workers, options.names_minibatches),
-         provisioner::ServersText(some.servers),
-         WholeText(some.samples_per_s.value),
-         FormatDuration(some.seconds.value),
-         FormatUsd(some.usd.value),
-         ChangeText(some.usd.value / plan.usd.value - 1)});
-  };
-  add({"chosen", plan.workers, plan.servers, plan.samples_per_s, plan.seconds, plan.usd});
-  for (const proto::PlanAlternative& other : plan.alternatives) {
-    add(other);
+double UsdPerHour(const proto::PlanAlternative& some) {
+  double usd = some.servers.count * some.servers.usd_per_hour;
+  for (const proto::PlanWorkers& workers : some.workers) {
+    usd += workers.count * workers.usd_per_hour;
+  }
+  return usd;
+}
+
+proto::PlanAlternative Itself(const proto::Plan& plan) {
+  return {"chosen", plan.workers, plan.servers, plan.samples_per_s, plan.seconds, plan.usd};
+}
+
+/// Fleets under `title`: with time and cost to the loss, or with the price of an hour without one.
+std::string RenderFleets(
+    const proto::Plan& plan,
+    const std::string& title,
+    const std::vector<proto::PlanAlternative>& fleets,
+    const PlanViewOptions& options) {
+  const bool has_loss = plan.seconds.value > 0;
+  std::vector<Column> columns = {
+      {title, Align::kLeft},
+      {"workers", Align::kLeft},
+      {"servers", Align::kLeft},
+      {"samples/s", Align::kRight, 2}};
+  if (has_loss) {
+    columns.insert(columns.end(), {{"time"}, {"USD"}, {"USD more", Align::kRight, 1}});
+  } else {
+    columns.insert(columns.end(), {{"USD/h"}, {"USD per M samples"}});
+  }
+  Table table(std::move(columns), kFleetWidthMax);
+  for (const proto::PlanAlternative& some : fleets) {
+    std::vector<std::string> cells = {
+        some.kind,
+        provisioner::FleetText(some.workers, options.names_minibatches),
+        provisioner::ServersText(some.servers),
+        WholeText(some.samples_per_s.value)};
+    if (has_loss) {
+      cells.push_back(FormatDuration(some.seconds.value));
+      cells.push_back(FormatUsd(some.usd.value));
+      cells.push_back(ChangeText(some.usd.value / plan.usd.value - 1));
+    } else {
+      const double usd_per_hour = UsdPerHour(some);
+      cells.push_back(FormatUsd(usd_per_hour));
+      cells.push_back(FormatUsd(usd_per_hour / 3600 / some.samples_per_s.value * 1e6));
+    }
+    table.AddRow(std::move(cells));
   }
   return table.Render(options.width_max);
+}
+
+std::string RenderAlternatives(const proto::Plan& plan, const PlanViewOptions& options) {
+  std::vector<proto::PlanAlternative> fleets = {Itself(plan)};
+  fleets.insert(fleets.end(), plan.alternatives.begin(), plan.alternatives.end());
+  return RenderFleets(plan, "plan", fleets, options);
+}
+
+std::string RenderRevocations(const proto::Plan& plan, const PlanViewOptions& options) {
+  const proto::PlanRevocations& outlook = plan.revocations;
+  Table table(
+      {{"with revocations, in the mean", Align::kLeft},
+       {"revoked"},
+       {"time"},
+       {"USD"},
+       {"USD more"}});
+  const auto add = [&](const std::string& name, double revoked, double seconds, double usd) {
+    table.AddRow(
+        {name,
+         FormatFixed(revoked, 1),
+         FormatDuration(seconds),
+         FormatUsd(usd),
+         ChangeText(usd / plan.usd.value - 1)});
+  };
+  add("new machines after " + FormatDuration(outlook.start_up_s),
+      outlook.revoked,
+      outlook.seconds,
+      outlook.usd);
+  if (outlook.seconds_unreplaced > 0) {
+    add("no new machines",
+        outlook.revoked_unreplaced,
+        outlook.seconds_unreplaced,
+        outlook.usd_unreplaced);
+  }
+  return table.Render(options.width_max);
+}
+
+std::string_view ObjectiveText(proto::Objective objective) {
+  switch (objective) {
+    case proto::Objective::kCost:
+      return "least cost";
+    case proto::Objective::kTime:
+      return "least time";
+    case proto::Objective::kThroughputPerHour:
+      return "most samples/s";
+  }
+  return "";
 }
 
 /// "2 p3.2xlarge, 1 g3.8xlarge": the held workers of a plan, or those that are not; "none".
@@ -138,6 +208,7 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
   std::vector<std::pair<std::string, std::string>> pairs = {
       {"job", plan.job},
       {"workers", provisioner::FleetText(plan.workers, options.names_minibatches)},
+      {"zones", provisioner::ZonesText(plan.workers)},
       {"servers", provisioner::ServersText(plan.servers)},
       {"samples/s", Spread(plan.samples_per_s, WholeText)}};
   if (options.has_held) {
@@ -149,6 +220,13 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
         {"new",
          fresh + (takes_over ? "; taking over costs " + FormatDuration(plan.takeover_s) : "")}};
     pairs.insert(pairs.begin() + 2, std::begin(parts), std::end(parts));
+  }
+  std::erase_if(pairs, [](const auto& pair) { return pair.second.empty(); });
+  if (plan.usd_per_hour_max > 0) {
+    pairs.insert(
+        pairs.begin() + 1,
+        {"limit", "an hour for at most " + FormatUsd(plan.usd_per_hour_max) + " USD"});
+    pairs.emplace_back("an hour, USD", FormatUsd(UsdPerHour(Itself(plan))));
   }
   if (plan.seconds.value > 0) {
     pairs.insert(pairs.begin() + 1, {"goal", GoalText(plan)});
@@ -167,13 +245,22 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
   pairs.emplace_back("servers busy", PercentText(plan.server_busy));
   pairs.emplace_back(
       "planned by",
-      (plan.strategy.empty() ? "" : plan.strategy + ", ") + plan.speed_model + " model");
+      (plan.strategy.empty() ? "" : plan.strategy + ", ") + plan.speed_model + " model" +
+          (plan.objective == proto::Objective::kCost
+               ? ""
+               : ", for " + std::string(ObjectiveText(plan.objective))));
   if (!plan.strategy.empty()) {
     pairs.emplace_back("certainty", std::string(CertaintyText(plan.certainty)));
   }
   std::string text = RenderPairs(pairs);
   if (!plan.alternatives.empty()) {
     text += "\n" + RenderAlternatives(plan, options);
+  }
+  if (plan.revocations.seconds > 0) {
+    text += "\n" + RenderRevocations(plan, options);
+  }
+  if (!plan.if_prices_double.empty()) {
+    text += "\n" + RenderFleets(plan, "at twice the spot price", plan.if_prices_double, options);
   }
   if (!plan.gains.empty()) {
     text += "\nwhat more would buy\n" + RenderGains(plan, options.width_max);
@@ -272,6 +359,9 @@ std::string RenderInfeasible(const provisioner::Infeasible& why, const provision
   if (std::isfinite(why.usd_min_in_time) && why.usd_min_in_time > goal.usd_max) {
     add(budget(why.usd_min_in_time) +
         (std::isfinite(goal.seconds_max) ? " with " + within(goal.seconds_max) : ""));
+  }
+  if (why.usd_per_hour_min > 0 && std::isfinite(why.usd_per_hour_min)) {
+    add("--price-per-hour " + FormatFixed(std::ceil(why.usd_per_hour_min * 100) / 100, 2));
   }
   return text + (nearest.empty() ? ""
                                  : "nearest goals that can be " +

@@ -164,6 +164,41 @@ Status MeasurePace(Planning* planning) {
   return Status::Ok();
 }
 
+/// What revocations do to the plan, with notes on what is not known and what they break.
+void AddRevocations(
+    const Planning& planning, const provisioner::FleetChoice& choice, proto::Plan* plan) {
+  Result<proto::PlanRevocations> revocations =
+      provisioner::ExpectRevocations(planning.catalog, planning.problem, choice, planning.outlook);
+  if (!revocations.ok()) {
+    plan->notes.emplace_back(revocations.status().message());
+    return;
+  }
+  plan->revocations = *std::move(revocations);
+  const proto::PlanRevocations& outlook = plan->revocations;
+  if (!outlook.unknown.empty() && plan->seconds.value > 0) {
+    plan->notes.push_back(fmt::format(
+        "revocations are left out of time and cost, since the catalog has no spot[].lifetimes of "
+        "{}; --lifetimes takes published ones",
+        Join(outlook.unknown)));
+  }
+  if (outlook.seconds > 0) {
+    plan->notes.push_back("lifetimes: " + Join(outlook.lifetimes_from));
+  }
+  if (outlook.lost_unreplaced > 0.005) {
+    plan->notes.push_back(fmt::format(
+        "without new machines all are revoked before the end with a chance of {}",
+        FormatPercent(outlook.lost_unreplaced, 0)));
+  }
+  const double high_s = outlook.seconds * plan->seconds.high / plan->seconds.value;
+  if (outlook.seconds > 0 && plan->seconds_max > 0 && high_s > plan->seconds_max) {
+    plan->notes.push_back(fmt::format(
+        "with revocations it takes up to {}, beyond the goal's {}: plan with a shorter --within, "
+        "or with --market on-demand",
+        FormatDuration(high_s),
+        FormatDuration(plan->seconds_max)));
+  }
+}
+
 Status MakeProblem(const PlanningCommand& command, Planning* planning) {
   provisioner::PlanInput& input = planning->input;
   input.catalog = &planning->catalog;
@@ -224,6 +259,8 @@ proto::Plan PlanOf(
            planning.profile, problem.goal.loss, provisioner::WorkersOf(choice.counts))) {
     plan.notes.push_back(std::move(note));
   }
+  plan.objective = planning.objective;
+  AddRevocations(planning, choice, &plan);
   if (std::string note = provisioner::OverpromiseText(problem, planning.models.traffic, choice);
       !note.empty()) {
     plan.notes.push_back(std::move(note));

@@ -7,6 +7,7 @@
 #include "provisioner/model/job_models.h"
 #include "provisioner/planner/plan_setup.h"
 #include "provisioner/planner/planner.h"
+#include "provisioner/report/outlook.h"
 #include "provisioner/report/sensitivity.h"
 #include "ps/base/status.h"
 #include "ps/base/time.h"
@@ -36,6 +37,9 @@ struct Planning {
   std::vector<provisioner::TypeCount> done_by;
   std::vector<MeasuredStep> measured;  // instead of the profile's; the caller's to fill
   std::vector<std::string> notes;      // on the job and its profile, a line each
+  // Of a plan.
+  proto::Objective objective = proto::Objective::kCost;
+  provisioner::OutlookSetup outlook;
 };
 
 /// Reads and checks the files, makes models and problem of them and of planning->input.setup.

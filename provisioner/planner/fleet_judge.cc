@@ -46,6 +46,9 @@ Status CheckGoal(const Goal& goal) {
   if (!IsLimit(goal.usd_max)) {
     return Status::InvalidArgument("the budget has to be positive");
   }
+  if (!IsLimit(goal.usd_per_hour_max)) {
+    return Status::InvalidArgument("the limit of the price of an hour has to be positive");
+  }
   if (!(goal.confidence > 0 && goal.confidence < 1)) {
     return Status::InvalidArgument("the confidence has to lie between 0 and 1");
   }
@@ -266,14 +269,22 @@ double FleetJudge::QuantileFactor(const FleetTraits& fleet, int server_hosts) co
   return std::max(std::exp(quantile_ * deviation), quantile_factor_);
 }
 
+double FleetJudge::SecondsAtConfidence(
+    const FleetTraits& fleet, int server_hosts, double seconds, bool is_held) const {
+  const double fixed_s = is_held ? 0 : takeover_s();
+  return (seconds - fixed_s) * QuantileFactor(fleet, server_hosts) + fixed_s;
+}
+
 bool FleetJudge::MeetsGoal(const Verdict& verdict, bool is_held) const {
   if (!std::isfinite(verdict.seconds)) {
     return false;
   }
-  const double fixed_s = is_held ? 0 : takeover_s();
-  const double factor =
-      QuantileFactor(TraitsOf(verdict.speed, verdict.workers), verdict.server_hosts);
-  const double seconds = (verdict.seconds - fixed_s) * factor + fixed_s;
+  const double usd_max = verdict.seconds * problem_.goal.usd_per_hour_max / kSecondsPerHour;
+  if (verdict.usd > usd_max * (1 + kSlack)) {
+    return false;  // an hour of it costs too much
+  }
+  const double seconds = SecondsAtConfidence(
+      TraitsOf(verdict.speed, verdict.workers), verdict.server_hosts, verdict.seconds, is_held);
   const double scale = verdict.seconds > 0 ? seconds / verdict.seconds : 1;
   return seconds <= problem_.goal.seconds_max && verdict.usd * scale <= problem_.goal.usd_max;
 }

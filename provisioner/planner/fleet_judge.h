@@ -38,6 +38,10 @@ class FleetJudge {
 
   FleetChoice Choose(std::span<const int> counts, int server_offer, int hosts);
 
+  /// Such a fleet's expected seconds, take-over included, at the goal's confidence.
+  double SecondsAtConfidence(
+      const FleetTraits& fleet, int server_hosts, double seconds, bool is_held) const;
+
   /// The goal holds at its confidence.
   bool MeetsGoal(const Verdict& verdict, bool is_held) const;
 

@@ -91,10 +91,11 @@ class Explainer {
       return {};
     }
     const FleetChoice& choice = answer.best.front();
-    const double fixed_s = judge_.IsHeld(choice.counts) ? 0 : judge_.takeover_s();
-    const double factor = judge_.QuantileFactor(
-        TraitsOf(choice.speed, WorkersOf(choice.counts)), choice.server_hosts);
-    const double seconds = (choice.seconds - fixed_s) * factor + fixed_s;
+    const double seconds = judge_.SecondsAtConfidence(
+        TraitsOf(choice.speed, WorkersOf(choice.counts)),
+        choice.server_hosts,
+        choice.seconds,
+        judge_.IsHeld(choice.counts));
     const double scale = choice.seconds > 0 ? seconds / choice.seconds : 1;
     return {seconds, choice.usd * scale};
   }

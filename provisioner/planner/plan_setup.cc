@@ -13,6 +13,7 @@ namespace {
 struct Price {
   proto::Market market = proto::Market::kSpot;
   double usd_per_hour = 0;
+  std::string zone = {};
 };
 
 std::optional<Price> PriceOf(const proto::InstanceType& type, MarketChoice choice) {
@@ -25,14 +26,14 @@ std::optional<Price> PriceOf(const proto::InstanceType& type, MarketChoice choic
       if (spot == nullptr) {
         return std::nullopt;
       }
-      return Price{proto::Market::kSpot, spot->usd_per_hour};
+      return Price{proto::Market::kSpot, spot->usd_per_hour, spot->zone};
     case MarketChoice::kBoth:
       break;
   }
   if (spot == nullptr || spot->usd_per_hour > on_demand.usd_per_hour) {
     return on_demand;
   }
-  return Price{proto::Market::kSpot, spot->usd_per_hour};
+  return Price{proto::Market::kSpot, spot->usd_per_hour, spot->zone};
 }
 
 constexpr std::string_view kQuotaFor = "quota for";
@@ -182,7 +183,7 @@ Result<PlanProblem> MakePlanProblem(
     }
     const int quota = CountOf(setup.quotas, type->name, type->quota);
     problem.offers.push_back(
-        {static_cast<int>(k), price->market, price->usd_per_hour, quota, held});
+        {static_cast<int>(k), price->market, price->usd_per_hour, quota, held, -1, price->zone});
   }
   std::vector<ServerRange> ranges = setup.servers;
   if (ranges.empty()) {

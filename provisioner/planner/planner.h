@@ -27,9 +27,10 @@ struct Offer {
   int worker_class = 0;  // index into SpeedModel::classes()
   proto::Market market = proto::Market::kSpot;
   double usd_per_hour = 0;
-  int quota = 0;  // most of it
-  int held = 0;   // running already: the plan keeps them
-  int pool = -1;  // index into PlanProblem::pools; -1: none
+  int quota = 0;          // most of it
+  int held = 0;           // running already: the plan keeps them
+  int pool = -1;          // index into PlanProblem::pools; -1: none
+  std::string zone = {};  // of a spot price
 };
 
 /// Server hosts to choose among: 1 to hosts_max of a type.
@@ -52,6 +53,8 @@ struct Goal {
   double loss_now = 0;    // 0: it begins
   double steps_done = 0;  // 0: not told
   double pace = 1;        // RunProgress::pace
+  // Of the fleet with its servers, expected; infinity: none.
+  double usd_per_hour_max = std::numeric_limits<double>::infinity();
 };
 
 struct FleetChoice {
@@ -72,6 +75,7 @@ struct Infeasible {
   double seconds_min = 0;         // the fastest fleet's time to the loss; infinity: never
   double usd_min_in_time = 0;     // the cheapest in time, when only the budget fails
   double seconds_min_in_usd = 0;  // the fastest within budget, when only the time fails
+  double usd_per_hour_min = 0;    // the cheapest fleet's, when the price of an hour fails
 };
 
 /// What a search knows, for people who wait.

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "provisioner/model/prediction_interval.h"
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/infeasible.h"
+#include "ps/base/text.h"
 
 namespace ps::provisioner {
 namespace {
@@ -32,7 +35,8 @@ std::vector<proto::PlanWorkers> WorkersOf(const PlanProblem& problem, const Flee
          worker.compute_s,
          worker.link_bytes_per_s,
          offer.usd_per_hour,
-         offer.held});
+         offer.held,
+         offer.zone});
   }
   return workers;
 }
@@ -94,6 +98,23 @@ std::string FleetText(const std::vector<proto::PlanWorkers>& workers, bool names
   return text + (is_all_on_demand ? ", on demand" : "");
 }
 
+std::string ZonesText(const std::vector<proto::PlanWorkers>& workers) {
+  std::map<std::string, std::set<std::string>> zones;
+  for (const proto::PlanWorkers& some : workers) {
+    if (!some.zone.empty()) {
+      zones[some.zone].insert(some.instance_type);
+    }
+  }
+  if (zones.size() == 1) {
+    return zones.begin()->first;
+  }
+  std::string text;
+  for (const auto& [zone, types] : zones) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", zone, Join(types));
+  }
+  return text;
+}
+
 std::string ServersText(const proto::PlanServers& servers) {
   return fmt::format("{} {}", servers.count, servers.instance_type);
 }
@@ -113,6 +134,7 @@ proto::Plan PlanOf(
   plan.loss_target = goal.loss;
   plan.seconds_max = LimitOrZero(goal.seconds_max);
   plan.usd_max = LimitOrZero(goal.usd_max);
+  plan.usd_per_hour_max = LimitOrZero(goal.usd_per_hour_max);
   plan.confidence = goal.confidence;
   plan.takeover_s = goal.takeover_s;
   plan.loss_now = goal.loss_now;

@@ -31,6 +31,10 @@ std::string FleetText(const std::vector<proto::PlanWorkers>& workers, bool names
 /// Whether a type is there with several minibatches, so that its name alone does not tell.
 bool HasSeveralMinibatches(const SpeedModel& speed);
 
+/// "us-east-1", or "us-east-1a: p3.2xlarge; us-east-1b: g3.8xlarge, g4dn.xlarge"; empty where no
+/// worker's zone is known.
+std::string ZonesText(const std::vector<proto::PlanWorkers>& workers);
+
 /// "1 m5.xlarge"
 std::string ServersText(const proto::PlanServers& servers);
 

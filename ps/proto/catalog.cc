@@ -119,6 +119,28 @@ class Rules {
             at + "zone is " + Quoted(type.spot[i].zone) +
                 ", which has a price already; allowed: each zone once in a type");
       }
+      PS_TRY(Lifetimes(type.spot[i], at));
+    }
+    return Status::Ok();
+  }
+
+  Status Lifetimes(const SpotPrice& price, const std::string& path) const {
+    for (size_t i = 1; i < price.lifetimes.size(); ++i) {
+      const LifetimePoint& before = price.lifetimes[i - 1];
+      const LifetimePoint& point = price.lifetimes[i];
+      const std::string at = fmt::format("{}lifetimes[{}].", path, i);
+      if (point.hours <= before.hours) {
+        return Error(
+            at + "hours",
+            at + "hours is " + NumberText(point.hours) +
+                ", not above the point before; allowed: more than " + NumberText(before.hours));
+      }
+      if (point.revoked < before.revoked) {
+        return Error(
+            at + "revoked",
+            at + "revoked is " + NumberText(point.revoked) +
+                ", below the point before; allowed: " + NumberText(before.revoked) + " to 1");
+      }
     }
     return Status::Ok();
   }

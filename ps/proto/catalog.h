@@ -13,12 +13,23 @@ namespace ps::proto {
 // finite, positive prices and rates, unique names, burst rates that are not below the lasting ones,
 // a quota somewhere and a server host with a quota.
 
-/// A spot price in one zone, or in a whole region, as it stood on a day.
+/// Share of machines that had been revoked at an age.
+struct LifetimePoint {
+  double hours = 0;
+  double revoked = 0;
+
+  friend bool operator==(const LifetimePoint&, const LifetimePoint&) = default;
+};
+
+/// A spot price in one zone, or in a whole region, as it stood on a day, and how long machines live
+/// there.
 struct SpotPrice {
   std::string zone;  // "us-east-1a"
   double usd_per_hour = 0;
   std::string as_of;         // "2022-05-31"
   bool is_estimate = false;  // worked out from a usual saving; nobody was asked this price
+  std::vector<LifetimePoint> lifetimes = {};  // hours ascend, shares never fall; empty: not known
+  std::string lifetimes_from = {};
 
   friend bool operator==(const SpotPrice&, const SpotPrice&) = default;
 };

@@ -20,6 +20,10 @@ enum class Certainty : unsigned char {
   kProven,         // all others are excluded
 };
 
+/// What the best fleet is best in: least cost or time to a loss, or most samples/s for a price of
+/// an hour.
+enum class Objective : unsigned char { kCost, kTime, kThroughputPerHour };
+
 /// `count` equal workers.
 struct PlanWorkers {
   std::string instance_type;
@@ -30,6 +34,7 @@ struct PlanWorkers {
   double link_bytes_per_s = 0;  // each way
   double usd_per_hour = 0;      // of one
   int held = 0;                 // of them, that ran already and are kept
+  std::string zone = {};        // of the spot price
 
   friend bool operator==(const PlanWorkers&, const PlanWorkers&) = default;
 };
@@ -54,7 +59,7 @@ struct Estimate {
 
 /// Another fleet that reaches the loss.
 struct PlanAlternative {
-  std::string kind;  // "next best", "on demand"
+  std::string kind;  // "next best", "on demand", "25 % slower", "the same fleet", ...
   std::vector<PlanWorkers> workers;
   PlanServers servers;
   Estimate samples_per_s;
@@ -82,16 +87,34 @@ struct PlanQuota {
   friend bool operator==(const PlanQuota&, const PlanQuota&) = default;
 };
 
+/// What revocations do to a fleet in the mean; 0 where it can't be told.
+struct PlanRevocations {
+  double revoked = 0;  // machines until the target, each with a successor
+  double seconds = 0;
+  double usd = 0;
+  double revoked_unreplaced = 0;  // the same without successors
+  double seconds_unreplaced = 0;
+  double usd_unreplaced = 0;
+  double lost_unreplaced = 0;  // chance that all are revoked before then
+  double start_up_s = 0;       // of a successor's machine
+  std::vector<std::string> lifetimes_from;
+  std::vector<std::string> unknown;  // spot types without lifetimes, taken to stay
+
+  friend bool operator==(const PlanRevocations&, const PlanRevocations&) = default;
+};
+
 struct Plan {
   std::string job;
   std::string model_fingerprint;
   std::string training_fingerprint;  // of data, model, optimizer, train; empty: not known
   std::string strategy;              // "exact"
-  std::string speed_model;           // "queue"
+  Objective objective = Objective::kCost;
+  std::string speed_model;  // "queue"
   Certainty certainty = Certainty::kBestFound;
-  double loss_target = 0;  // 0: no target
-  double seconds_max = 0;  // 0: no limit
-  double usd_max = 0;      // 0: no limit
+  double loss_target = 0;       // 0: no target
+  double seconds_max = 0;       // 0: no limit
+  double usd_max = 0;           // 0: no limit
+  double usd_per_hour_max = 0;  // 0: no limit
   double confidence = 0.9;
   double takeover_s = 0;  // counted in `seconds` when the fleet is not the held one
   double loss_now = 0;    // of the run that goes on with this fleet; 0: it begins
@@ -108,6 +131,8 @@ struct Plan {
   std::vector<PlanAlternative> alternatives;
   std::vector<PlanGain> gains;
   std::vector<PlanQuota> quotas;
+  PlanRevocations revocations;
+  std::vector<PlanAlternative> if_prices_double;
   std::vector<std::string> notes;  // a line each
 
   friend bool operator==(const Plan&, const Plan&) = default;

@@ -11,12 +11,20 @@
 namespace ps::proto {
 
 /// Calls visit(name, member) for each field.
+template <MaybeConst<LifetimePoint> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("hours", c.hours);
+  visit("revoked", c.revoked);
+}
+
 template <MaybeConst<SpotPrice> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("zone", c.zone);
   visit("usd_per_hour", c.usd_per_hour);
   visit("as_of", c.as_of);
   visit("is_estimate", c.is_estimate);
+  visit("lifetimes", c.lifetimes);
+  visit("lifetimes_from", c.lifetimes_from);
 }
 
 template <MaybeConst<InstanceType> C, typename V>
@@ -155,6 +163,7 @@ void VisitFields(C& c, V&& visit) {
   visit("link_bytes_per_s", c.link_bytes_per_s);
   visit("usd_per_hour", c.usd_per_hour);
   visit("held", c.held);
+  visit("zone", c.zone);
 }
 
 template <MaybeConst<PlanServers> C, typename V>
@@ -196,17 +205,33 @@ void VisitFields(C& c, V&& visit) {
   visit("usd", c.usd);
 }
 
+template <MaybeConst<PlanRevocations> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("revoked", c.revoked);
+  visit("seconds", c.seconds);
+  visit("usd", c.usd);
+  visit("revoked_unreplaced", c.revoked_unreplaced);
+  visit("seconds_unreplaced", c.seconds_unreplaced);
+  visit("usd_unreplaced", c.usd_unreplaced);
+  visit("lost_unreplaced", c.lost_unreplaced);
+  visit("start_up_s", c.start_up_s);
+  visit("lifetimes_from", c.lifetimes_from);
+  visit("unknown", c.unknown);
+}
+
 template <MaybeConst<Plan> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("job", c.job);
   visit("model_fingerprint", c.model_fingerprint);
   visit("training_fingerprint", c.training_fingerprint);
   visit("strategy", c.strategy);
+  visit("objective", c.objective);
   visit("speed_model", c.speed_model);
   visit("certainty", c.certainty);
   visit("loss_target", c.loss_target);
   visit("seconds_max", c.seconds_max);
   visit("usd_max", c.usd_max);
+  visit("usd_per_hour_max", c.usd_per_hour_max);
   visit("confidence", c.confidence);
   visit("takeover_s", c.takeover_s);
   visit("loss_now", c.loss_now);
@@ -223,6 +248,8 @@ void VisitFields(C& c, V&& visit) {
   visit("alternatives", c.alternatives);
   visit("gains", c.gains);
   visit("quotas", c.quotas);
+  visit("revocations", c.revocations);
+  visit("if_prices_double", c.if_prices_double);
   visit("notes", c.notes);
 }
 

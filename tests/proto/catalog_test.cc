@@ -91,7 +91,7 @@ TEST(CatalogTest, PrintedCatalogsReadBackTheSame) {
 }
 
 TEST(CatalogTest, EveryMemberIsAField) {
-  tests::ExpectAllMembersVisited<SpotPrice, InstanceType, Catalog>();
+  tests::ExpectAllMembersVisited<LifetimePoint, SpotPrice, InstanceType, Catalog>();
 }
 
 TEST(CatalogTest, PricesAreFiniteAndAboveZero) {
@@ -158,6 +158,25 @@ TEST(CatalogTest, NamesAndZonesAreUnique) {
       ErrorOf("\"us-east-1\", \"usd", "\"us-east-1a\", \"usd"),
       "c.json:17:18: types[0].spot[1].zone is \"us-east-1a\", which has a price already; allowed: "
       "each zone once in a type");
+}
+
+TEST(CatalogTest, LifetimesGrowWithAge) {
+  const auto error_of = [](const std::string& points) {
+    return ErrorOf("\"is_estimate\": true", "\"lifetimes\": " + points);
+  };
+  EXPECT_EQ(
+      error_of(R"([{"hours": 1, "revoked": 0.25}, {"hours": 2, "revoked": 0.25}])"), "no error");
+  EXPECT_THAT(
+      error_of(R"([{"hours": 2, "revoked": 0.1}, {"hours": 2, "revoked": 0.2}])"),
+      HasSubstr("types[0].spot[1].lifetimes[1].hours is 2, not above the point before; allowed: "
+                "more than 2"));
+  EXPECT_THAT(
+      error_of(R"([{"hours": 1, "revoked": 0.3}, {"hours": 2, "revoked": 0.2}])"),
+      HasSubstr("types[0].spot[1].lifetimes[1].revoked is 0.2, below the point before; allowed: "
+                "0.3 to 1"));
+  EXPECT_THAT(
+      error_of(R"([{"hours": 1, "revoked": 1.5}])"), HasSubstr("lifetimes[0].revoked is 1.5"));
+  EXPECT_THAT(error_of(R"([{"revoked": 0.5}])"), HasSubstr("lifetimes[0].hours is missing"));
 }
 
 TEST(CatalogTest, DatesAreDays) {

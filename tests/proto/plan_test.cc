@@ -19,19 +19,21 @@ Plan SamplePlan() {
   plan.model_fingerprint = "9d1f";
   plan.training_fingerprint = "07ab";
   plan.strategy = "exact";
+  plan.objective = Objective::kTime;
   plan.speed_model = "queue";
   plan.certainty = Certainty::kProven;
   plan.loss_target = 0.8;
   plan.seconds_max = 2400;
   plan.usd_max = 5;
+  plan.usd_per_hour_max = 12;
   plan.confidence = 0.95;
   plan.takeover_s = 30;
   plan.loss_now = 0.9;
   plan.steps_done = 5200;
   plan.pace = 1.1;
   plan.workers = {
-      {"g4dn.4xlarge", Market::kSpot, 2, 128, 0.5, 6e8, 0.3612, 1},
-      {"g3.8xlarge", Market::kOnDemand, 1, 64, 0.7, 1.25e9, 2.28, 1}};
+      {"g4dn.4xlarge", Market::kSpot, 2, 128, 0.5, 6e8, 0.3612, 1, "us-east-1a"},
+      {"g3.8xlarge", Market::kOnDemand, 1, 64, 0.7, 1.25e9, 2.28, 1, ""}};
   plan.servers = {"m5.xlarge", 2, 1.2e9, 0.192};
   plan.samples_per_s = {800, 750, 850};
   plan.steps = {1e5, 9e4, 1.1e5};
@@ -43,6 +45,9 @@ Plan SamplePlan() {
       {"next best", plan.workers, plan.servers, {700, 650, 750}, {2100, 2000, 2300}, {4, 3, 5}}};
   plan.gains = {{"one more g3.8xlarge", 900, 1900, 4.5}};
   plan.quotas = {{"g4dn.4xlarge", 3.25}};
+  plan.revocations = {0.4, 2100, 3.6, 0.3, 2400, 3.4, 0.1, 120, {"a trace"}, {"g3.8xlarge"}};
+  plan.if_prices_double = {
+      {"the same fleet", plan.workers, plan.servers, {700, 650, 750}, {9, 8, 10}, {7, 6, 8}}};
   plan.notes = {"left out: 2 types"};
   return plan;
 }
@@ -91,21 +96,21 @@ TEST(PlanTest, ValuesAreInTheirIntervalsAndRanges) {
   plan.seconds.high = 1999;
   EXPECT_EQ(
       ErrorOf(plan),
-      "plan.json:54:14: seconds is not within its interval; allowed: low, value and high in that "
+      "plan.json:57:14: seconds is not within its interval; allowed: low, value and high in that "
       "order");
   plan = SamplePlan();
   plan.alternatives[0].usd.low = 4.5;
   EXPECT_THAT(ErrorOf(plan), HasSubstr(": alternatives[0].usd is not within its interval"));
   plan = SamplePlan();
   plan.workers[1].count = 0;
-  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:30:16: workers[1].count is 0; allowed: a whol"));
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:33:16: workers[1].count is 0; allowed: a whol"));
   plan = SamplePlan();
   plan.confidence = 1;
   EXPECT_THAT(
-      ErrorOf(plan), StartsWith("plan.json:11:17: confidence is 1; allowed: a number abov"));
+      ErrorOf(plan), StartsWith("plan.json:13:17: confidence is 1; allowed: a number abov"));
   plan = SamplePlan();
   plan.workers.clear();
-  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:16:14: workers has 0 entries; allowed: 1 to "));
+  EXPECT_THAT(ErrorOf(plan), StartsWith("plan.json:18:14: workers has 0 entries; allowed: 1 to "));
 }
 
 }  // namespace

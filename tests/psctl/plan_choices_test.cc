@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -220,6 +221,121 @@ TEST_F(PlanChoicesTest, TypesCanBeChosenAndLeftOut) {
     all.insert(all.end(), arguments.begin(), arguments.end());
     EXPECT_EQ(RunWith("plan", all), kExitMisused) << expected;
     EXPECT_THAT(err_, HasSubstr(expected));
+  }
+}
+
+TEST_F(PlanChoicesTest, EachObjectiveIsAsGoodAsAnyOtherPlanInWhatItIsFor) {
+  const auto plan_for = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--json", "--servers", "m5.xlarge=1"});
+    EXPECT_EQ(RunWith("plan", more), kExitOk) << err_;
+    Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? *plan : proto::Plan();
+  };
+  const proto::Plan cost = plan_for({"--loss", "0.8", "--within", "1h", "--budget", "6"});
+  const proto::Plan time =
+      plan_for({"--loss", "0.8", "--within", "1h", "--budget", "6", "--objective", "time"});
+  EXPECT_EQ(time.objective, proto::Objective::kTime);
+  EXPECT_LT(time.seconds.high, cost.seconds.high);
+  EXPECT_GT(time.usd.value, cost.usd.value);
+  EXPECT_LE(time.usd.high, 6);
+  ASSERT_FALSE(time.alternatives.empty());
+  double usd = time.usd.value;
+  for (const proto::PlanAlternative& other : time.alternatives) {
+    EXPECT_THAT(other.kind, ::testing::EndsWith(" % slower"));
+    EXPECT_LT(other.usd.value, usd);
+    usd = other.usd.value;
+  }
+  const proto::Plan fast = plan_for(
+      {"--objective", "throughput-per-hour", "--price-per-hour", "5", "--quota", "p3.2xlarge=2"});
+  EXPECT_EQ(fast.usd_per_hour_max, 5);
+  EXPECT_EQ(fast.seconds.value, 0) << "no loss was asked for";
+  double usd_per_hour = fast.servers.count * fast.servers.usd_per_hour;
+  for (const proto::PlanWorkers& workers : fast.workers) {
+    usd_per_hour += workers.count * workers.usd_per_hour;
+  }
+  EXPECT_LE(usd_per_hour, 5);
+  ASSERT_EQ(fast.alternatives.size(), 3U);
+  EXPECT_EQ(fast.alternatives.front().kind, "for 3.75 USD/h");
+  EXPECT_LT(fast.alternatives.front().samples_per_s.value, fast.samples_per_s.value);
+  const proto::Plan same = plan_for(
+      {"--objective",
+       "throughput-per-hour",
+       "--price-per-hour",
+       "5",
+       "--quota",
+       "p3.2xlarge=2",
+       "--loss",
+       "0.8"});
+  EXPECT_EQ(same.workers, fast.workers);
+  EXPECT_GT(same.seconds.value, 0);
+}
+
+TEST_F(PlanChoicesTest, AnObjectiveThatCannotBePlannedSaysWhy) {
+  const std::pair<std::vector<std::string>, std::string> wrong[] = {
+      {{"--objective", "speed"},
+       "--objective wants cost, time or throughput-per-hour; got 'speed'"},
+      {{"--objective", "time", "--strategy", "spotdnn"}, "is planned by the strategy exact alone"},
+      {{"--objective", "throughput-per-hour"}, "wants --price-per-hour, USD above 0"},
+      {{"--objective", "throughput-per-hour", "--price-per-hour", "3", "--within", "1h"},
+       "--within and --budget limit the way to a loss"},
+      {{"--price-per-hour", "3"}, "--price-per-hour is of --strategy deepvm and of --objective"},
+      {{"--start-up", "soon"}, "--start-up wants a time"},
+      {{"--lifetimes", "H100"}, "--lifetimes: none are published of 'H100'; there are K80"},
+      {{"--objective", "throughput-per-hour", "--price-per-hour", "3", "--loss", "0.4"},
+       "loss 0.4 is out of reach"}};
+  for (const auto& [arguments, expected] : wrong) {
+    std::vector<std::string> all = arguments;
+    if (std::ranges::count(all, "--loss") == 0) {
+      all.insert(all.end(), {"--loss", "0.8"});
+    }
+    EXPECT_EQ(RunWith("plan", all), kExitMisused) << expected;
+    EXPECT_THAT(err_, HasSubstr(expected));
+  }
+  EXPECT_EQ(
+      RunWith("plan", {"--objective", "throughput-per-hour", "--price-per-hour", "0.2"}),
+      kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("an hour may cost 0.2 USD, and that of the cheapest fleet"));
+  EXPECT_THAT(err_, HasSubstr("--price-per-hour 0."));
+}
+
+TEST_F(PlanChoicesTest, RevocationsAndDoublePricesAreInThePlan) {
+  const std::vector<std::string> goal = {"--loss", "0.8", "--within", "1h"};
+  ASSERT_EQ(RunWith("plan", goal), kExitOk) << err_;
+  EXPECT_THAT(
+      out_,
+      HasSubstr("revocations are left out of time and cost, since the catalog has no "
+                "spot[].lifetimes of p3.2xlarge"));
+  EXPECT_EQ(out_.find("with revocations"), std::string::npos);
+  std::vector<std::string> arguments = goal;
+  arguments.insert(arguments.end(), {"--lifetimes", "V100@us-central1", "--start-up", "3m"});
+  ASSERT_EQ(RunWith("plan", arguments), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("\nwith revocations"));
+  EXPECT_THAT(out_, HasSubstr("\nnew machines after 3m 00s  "));
+  EXPECT_THAT(out_, HasSubstr("\nno new machines  "));
+  EXPECT_THAT(out_, HasSubstr("lifetimes: CM-DARE's of V100@us-central1 on GCP in 2019\n"));
+  EXPECT_THAT(out_, HasSubstr("\nat twice the spot price"));
+  arguments.emplace_back("--json");
+  ASSERT_EQ(RunWith("plan", arguments), kExitOk) << err_;
+  const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GT(plan->revocations.seconds, plan->seconds.value);
+  EXPECT_EQ(plan->revocations.start_up_s, 180);
+  ASSERT_FALSE(plan->if_prices_double.empty());
+  const proto::PlanAlternative& same = plan->if_prices_double.front();
+  EXPECT_EQ(same.kind, "the same fleet");
+  EXPECT_EQ(same.seconds, plan->seconds);
+  double spot_usd_per_hour = 0;
+  double usd_per_hour = plan->servers.count * plan->servers.usd_per_hour;
+  for (const proto::PlanWorkers& workers : plan->workers) {
+    spot_usd_per_hour += workers.count * workers.usd_per_hour;
+    EXPECT_FALSE(workers.zone.empty());
+  }
+  usd_per_hour += spot_usd_per_hour;
+  EXPECT_NEAR(same.usd.value / plan->usd.value, 1 + spot_usd_per_hour / usd_per_hour, 1e-6);
+  if (plan->if_prices_double.size() > 1) {
+    EXPECT_EQ(plan->if_prices_double[1].kind, "planned anew");
+    EXPECT_LT(plan->if_prices_double[1].usd.value, same.usd.value);
   }
 }
 

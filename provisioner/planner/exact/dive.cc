@@ -52,7 +52,8 @@ void ExactDive::Prepare(const Relaxation& relaxation) {
         slot.rate_min,
         slot.crowding,
         -relaxation.weights[i],
-        -relaxation.other_weights[i]};
+        -relaxation.other_weights[i],
+        slot.usd_per_s};
     double& class_key = class_keys_[static_cast<size_t>(slot.worker_class)];
     class_key = std::min(class_key, key);
     levels_.push_back(level);
@@ -121,10 +122,17 @@ bool ExactDive::Run(
   nodes_left_ = nodes_max;
   Prepare(relaxation);
   counts_.assign(basis_.problem().offers.size(), 0);
+  const ServerChoice& server = basis_.servers()[static_cast<size_t>(region.server)];
   limits_ = {
-      0, -relaxation.rate_needed * (1 - kSlack), frame.fleet_rate_max * (1 + kSlack), 0, 0, 0};
+      0,
+      -relaxation.rate_needed * (1 - kSlack),
+      frame.fleet_rate_max * (1 + kSlack),
+      0,
+      0,
+      0,
+      basis_.usd_per_s_max() - server.usd_per_s};
   UpdateLimit();
-  pools_ = basis_.servers()[static_cast<size_t>(region.server)].pools;
+  pools_ = server.pools;
   for (const Level& level : levels_) {
     if (level.slot.pool >= 0) {
       pools_[static_cast<size_t>(level.slot.pool)] -= level.slot.low;

@@ -35,7 +35,7 @@ class ExactDive {
  private:
   /// What has to stay at or below a limit, each a sum over the workers chosen: the Lagrangian, the
   /// best steps of a second (negative), the speed at worst, the crowding, the two sides of the
-  /// batch mean (negative).
+  /// batch mean (negative), the price.
   enum Limited : unsigned char {
     kKey,
     kRate,
@@ -43,6 +43,7 @@ class ExactDive {
     kCrowding,
     kWeight,
     kOtherWeight,
+    kPrice,
     kLimitedCount
   };
 

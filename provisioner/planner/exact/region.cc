@@ -151,6 +151,7 @@ ExactBasis::ExactBasis(const PlanProblem& problem, const FleetJudge& judge)
   workers_max_ = static_cast<int>(std::min<int64_t>(MostWorkers(problem), problem.workers_max));
   run_seconds_max_ =
       std::max((problem.goal.seconds_max - problem.goal.takeover_s) / judge.quantile_factor(), 0.0);
+  usd_per_s_max_ = problem.goal.usd_per_hour_max / kSecondsPerHour * (1 + 2 * kSlack);
 }
 
 Range ExactBasis::LoadsOf(int server, int workers) const {
@@ -337,6 +338,9 @@ Relaxation ExactBasis::Relax(const Frame& frame, const Region& region, double us
   out.rate_max = std::min(LargestSum(ratio, &RatioTerm::rate), frame.fleet_rate_max);
   out.load_effect = rate_least > 0 ? LoadEffect(out.slots) : kInfinity;
   out.usd_per_s_min = ratio.cost_fixed + SmallestSum(ratio, &RatioTerm::cost);
+  if (out.usd_per_s_min > usd_per_s_max_) {
+    return out;
+  }
   // A fleet that takes longer than this costs more than the limit, however cheap its second is.
   const double seconds_worth =
       usd_limit / out.usd_per_s_min * (1 + kSlack) - problem_.goal.takeover_s;

@@ -123,6 +123,9 @@ class ExactBasis {
   /// Longest j / X that the goal allows; infinity for none.
   double run_seconds_max() const { return run_seconds_max_; }
 
+  /// Highest price of a second that the goal allows, with slack; infinity for none.
+  double usd_per_s_max() const { return usd_per_s_max_; }
+
   Range LoadsOf(int server, int workers) const;
   Frame MakeFrame(int server, int workers, const Range& load) const;
 
@@ -158,6 +161,7 @@ class ExactBasis {
   int workers_min_ = 0;
   int workers_max_ = 0;
   double run_seconds_max_ = 0;
+  double usd_per_s_max_ = 0;
 };
 
 }  // namespace ps::provisioner

@@ -5,6 +5,7 @@
 
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/plan_setup.h"
+#include "provisioner/report/outlook.h"
 #include "provisioner/report/plan_report.h"
 #include "provisioner/report/sensitivity.h"
 
@@ -255,6 +256,86 @@ TEST_F(ReportTest, SpeedsThatTheServersCannotCarryAreFlagged) {
   EXPECT_THAT(
       OverpromiseText(problem_, models_.traffic, judge.Choose(std::vector<int>{6, 3}, 0, 1)),
       HasSubstr("the ideal model promises "));
+}
+
+TEST_F(ReportTest, RevocationsFollowTheLifetimesOfTypeAndZone) {
+  Make();
+  const FleetChoice choice = Best();
+  const auto expect = [&](const OutlookSetup& setup) {
+    Result<proto::PlanRevocations> outlook = ExpectRevocations(catalog_, problem_, choice, setup);
+    EXPECT_TRUE(outlook.ok()) << outlook.status();
+    return outlook.ok() ? *outlook : proto::PlanRevocations();
+  };
+  proto::PlanRevocations outlook = expect({});
+  EXPECT_EQ(outlook.seconds, 0) << "no lifetimes";
+  EXPECT_FALSE(outlook.unknown.empty());
+  for (proto::InstanceType& type : catalog_.types) {
+    if (!type.spot.empty()) {
+      type.spot[0].lifetimes = {{0.01, 1}};  // the dearer zone's, which the plan does not use
+      type.spot[1].lifetimes = {{1, 0}, {2, 0.5}};
+      type.spot[1].lifetimes_from = "a test";
+    }
+  }
+  outlook = expect({});
+  EXPECT_THAT(outlook.unknown, ::testing::IsEmpty());
+  EXPECT_THAT(outlook.lifetimes_from, ::testing::ElementsAre("a test"));
+  EXPECT_LT(choice.seconds, 3600) << "nobody is revoked so early";
+  EXPECT_NEAR(outlook.seconds, choice.seconds, 1e-6 * choice.seconds);
+  EXPECT_NEAR(outlook.usd, choice.usd, 1e-6 * choice.usd);
+  EXPECT_NEAR(outlook.revoked, 0, 1e-9);
+  catalog_.types[0].spot[1].lifetimes = {{0.5, 0.5}};
+  catalog_.types[1].spot[1].lifetimes = {{0.5, 0.5}};
+  outlook = expect({.start_up_s = 60});
+  EXPECT_GT(outlook.revoked, 0.1);
+  EXPECT_GT(outlook.seconds, choice.seconds);
+  EXPECT_GT(expect({.start_up_s = 600}).seconds, outlook.seconds);
+  EXPECT_GT(outlook.seconds_unreplaced, outlook.seconds);
+  EXPECT_GT(outlook.lost_unreplaced, 0);
+  EXPECT_LT(outlook.lost_unreplaced, 0.5);
+  EXPECT_THAT(
+      ExpectRevocations(catalog_, problem_, choice, {.lifetimes = "H100"}).status().message(),
+      HasSubstr("no published lifetimes 'H100'; there are K80"));
+}
+
+TEST_F(ReportTest, PublishedLifetimesStandInForThoseThatTheCatalogLacks) {
+  Make();
+  const FleetChoice choice = Best();
+  const auto outlook =
+      ExpectRevocations(catalog_, problem_, choice, {.lifetimes = "V100@us-central1"});
+  ASSERT_TRUE(outlook.ok()) << outlook.status();
+  EXPECT_THAT(
+      outlook->lifetimes_from,
+      ::testing::ElementsAre("CM-DARE's of V100@us-central1 on GCP in 2019"));
+  // Two thirds go in the first hour, evenly: so many do within the run, but for successors.
+  const double hours = choice.seconds / 3600;
+  int workers = 0;
+  for (const int count : choice.counts) {
+    workers += count;
+  }
+  EXPECT_NEAR(outlook->revoked / (0.667 * hours * workers), 1, 0.35);
+  const auto other = ExpectRevocations(catalog_, problem_, choice, {.lifetimes = "V100"});
+  ASSERT_TRUE(other.ok());
+  EXPECT_LT(other->seconds, outlook->seconds) << "all regions together live longer";
+}
+
+TEST_F(ReportTest, MachinesOnDemandStay) {
+  input_.setup.market = MarketChoice::kOnDemand;
+  Make();
+  const auto outlook = ExpectRevocations(catalog_, problem_, Best(), {.lifetimes = "V100"});
+  ASSERT_TRUE(outlook.ok()) << outlook.status();
+  EXPECT_EQ(outlook->seconds, 0);
+  EXPECT_THAT(outlook->unknown, ::testing::IsEmpty());
+}
+
+TEST_F(ReportTest, ZonesAreNamedWithTheTypesInThem) {
+  const auto workers_in = [](const char* type, const char* zone) {
+    return proto::PlanWorkers{.instance_type = type, .zone = zone};
+  };
+  EXPECT_EQ(ZonesText({workers_in("a", "z1"), workers_in("b", "z1")}), "z1");
+  EXPECT_EQ(
+      ZonesText({workers_in("b", "z1"), workers_in("a", "z1"), workers_in("c", "z0")}),
+      "z0: c; z1: a, b");
+  EXPECT_EQ(ZonesText({workers_in("a", "")}), "");
 }
 
 TEST_F(ReportTest, ThePlotHasAPointOfEverySizeAndEscapesNames) {
