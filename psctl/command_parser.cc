@@ -434,7 +434,22 @@ void CommandParser::AddPlan() {
   plan->add_option(
       "--strategy",
       plan_command.strategy,
-      "exact, spotdnn, spotdnn-prototype, exhaustive, ideal, homogeneous, on-demand or deepvm");
+      "exact, spotdnn, spotdnn-prototype, exhaustive, ideal, homogeneous, on-demand, deepvm or "
+      "parcae");
+  plan->add_option(
+          "--trace",
+          plan_command.trace_path,
+          "Of parcae: machines that could be had until now, as psctl forecast reads them")
+      ->type_name("TRACE");
+  plan->add_option("--unit", plan_command.unit, "Of the trace's times: ms, s or h; ms if absent");
+  plan->add_option("--at", plan_command.at, "Now, in the trace, as in 5h30m; its end if absent");
+  plan->add_option(
+          "--history",
+          plan_command.history,
+          "Of parcae, instead of a trace: counts, as in 12,11,13")
+      ->type_name("COUNT,...");
+  plan->add_option(
+      "--interval", plan_command.interval, "Of parcae: from one count to the next; 60s if absent");
   plan->add_option(
       "--objective",
       plan_command.objective,

@@ -18,6 +18,7 @@
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "psctl/deepvm_plan.h"
+#include "psctl/parcae_plan.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/plan_view.h"
 #include "psctl/plan_watch.h"
@@ -29,6 +30,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kPlotWorkersMax = 32;
 constexpr char kDeepVmStrategy[] = "deepvm";
+constexpr char kParcaeStrategy[] = "parcae";
 constexpr uint64_t kEffortBeside = 30'000'000;  // of a plan to compare with
 
 /// The cost of the same goal without spot instances, within the budget or beyond it.
@@ -309,7 +311,7 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
 }
 
 Status CheckStrategy(const std::string& name) {
-  std::vector<std::string> known = {kDeepVmStrategy};
+  std::vector<std::string> known = {kDeepVmStrategy, kParcaeStrategy};
   for (const std::string_view strategy : provisioner::StrategyNames()) {
     known.emplace_back(strategy);
   }
@@ -423,6 +425,11 @@ Status ParseEffort(const PlanCommand& command, Planning* planning, Duration* eff
 
 Status PreparePlan(const PlanCommand& command, Planning* planning, Duration* effort) {
   PS_TRY(CheckStrategy(command.strategy));
+  if (!command.trace_path.empty() || !command.history.empty() || !command.at.empty()) {
+    return Status::InvalidArgument(
+        "--trace, --at and --history are of --strategy parcae; psctl simulate judges whole runs on "
+        "a trace");
+  }
   PS_TRY(ParseObjective(command, planning));
   PS_TRY(ParseOutlook(command, &planning->outlook));
   PS_TRY(ChooseMarket(command, &planning->input.setup));
@@ -496,6 +503,9 @@ int Tell(
 int RunPlan(const PlanCommand& command, const std::string& today, const Console& console) {
   if (command.strategy == kDeepVmStrategy) {
     return RunDeepVmPlan(command, console);
+  }
+  if (command.strategy == kParcaeStrategy) {
+    return RunParcaePlan(command, console);
   }
   Planning planning(today);
   Duration effort{};

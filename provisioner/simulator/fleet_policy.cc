@@ -10,15 +10,12 @@
 
 #include "provisioner/strategies/deadline.h"
 #include "provisioner/strategies/forecast.h"
-#include "provisioner/strategies/parcae.h"
+#include "provisioner/strategies/look_ahead.h"
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
 namespace {
 
-constexpr size_t kLookAhead = 12;  // intervals, as Parcae's
-// A machine is taken if it is expected to add this share of what a lone worker makes.
-constexpr double kWorthwhile = 0.05;
 constexpr double kSpareShare = 0.1;
 
 /// All that can be had, at once.
@@ -57,49 +54,13 @@ class LookAheadPolicy : public FleetPolicy {
   }
 
  private:
-  /// Liveput of so many machines when so many of those that can be had go.
-  double RateOf(uint32_t machines, uint32_t available, double lost) const {
-    const auto low = static_cast<uint32_t>(lost);
-    const double share = lost - low;
-    const double rate = LiveputOfWorkers(available, machines, low, job_.samples_per_s);
-    return share > 0
-               ? rate * (1 - share) +
-                     share * LiveputOfWorkers(available, machines, low + 1, job_.samples_per_s)
-               : rate;
-  }
-
-  /// Samples over the intervals to come, with `wanted` machines from now on.
-  double Expect(const FleetView& view, const std::vector<double>& counts, uint32_t wanted) const {
-    const uint32_t had = std::min(view.spot_working, wanted);
-    double samples = 0;
-    for (size_t i = 0; i < counts.size(); ++i) {
-      const double all = view.available;
-      const double lost = all - std::clamp(counts[i], 0.0, all);
-      const double begin_s = static_cast<double>(i) * job_.interval_s;
-      const double works =
-          std::clamp((begin_s + job_.interval_s - job_.start_s) / job_.interval_s, 0.0, 1.0);
-      const double before = RateOf(had, view.available, lost);
-      const double after = works > 0 ? RateOf(wanted, view.available, lost) : before;
-      samples += job_.interval_s * (before + works * (after - before));
-    }
-    return samples;
-  }
-
   uint32_t Choose(const FleetView& view) {
-    const std::vector<double> counts = predictor_->Predict(view.counts, kLookAhead);
-    const double least =
-        kWorthwhile * job_.samples_per_s[1] * job_.interval_s * static_cast<double>(kLookAhead);
-    uint32_t wanted = 0;
-    double samples = 0;
-    while (wanted < std::min(view.available, job_.workers_max())) {
-      const double more = Expect(view, counts, wanted + 1);
-      if (more - samples < least) {
-        break;
-      }
-      samples = more;
-      ++wanted;
-    }
-    return wanted;
+    const std::vector<double> counts = predictor_->Predict(view.counts, kLookAheadIntervals);
+    return ChooseWorkers(
+        {.samples_per_s = job_.samples_per_s,
+         .start_s = job_.start_s,
+         .interval_s = job_.interval_s},
+        {view.available, view.spot_working, counts});
   }
 
   const SimulatedJob& job_;
@@ -245,15 +206,15 @@ Result<std::unique_ptr<FleetPolicy>> MakeFleetPolicy(
   } else if (name == "standby") {
     policy = std::make_unique<ReactivePolicy>(job, kSpareShare, "standby");
   } else if (name == "hold") {
-    policy =
-        std::make_unique<LookAheadPolicy>(job, MakePredictor("current", kLookAhead, {}), "hold");
+    policy = std::make_unique<LookAheadPolicy>(
+        job, MakePredictor("current", kLookAheadIntervals, {}), "hold");
   } else if (name == "parcae") {
     // Parcae's own bounds are 8 and 32 machines, all of its trace. Above the workers there is none
     // here: a forecast cut off there would make losses of machines that are merely not needed.
     const ParcaeBounds bounds = {
         .low = static_cast<int>(job.workers_max() / 4), .high = std::numeric_limits<int>::max()};
     policy = std::make_unique<LookAheadPolicy>(
-        job, MakePredictor("parcae-arima", kLookAhead, bounds), "parcae");
+        job, MakePredictor("parcae-arima", kLookAheadIntervals, bounds), "parcae");
   } else if (name == "deadline") {
     PS_TRY(CheckDeadline(job));
     policy = std::make_unique<DeadlinePolicy>(job);

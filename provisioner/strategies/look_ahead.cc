@@ -1,0 +1,57 @@
+#include "provisioner/strategies/look_ahead.h"
+
+#include <algorithm>
+
+#include "provisioner/strategies/parcae.h"
+
+namespace ps::provisioner {
+namespace {
+
+// A machine is taken if it is expected to add this share of what a lone worker makes.
+constexpr double kWorthwhile = 0.05;
+
+/// Liveput of so many machines when so many of those that can be had go, in the mean.
+double RateOf(const LookAheadJob& job, uint32_t machines, uint32_t available, double lost) {
+  const auto low = static_cast<uint32_t>(lost);
+  const double share = lost - low;
+  const double rate = LiveputOfWorkers(available, machines, low, job.samples_per_s);
+  return share > 0 ? rate * (1 - share) +
+                         share * LiveputOfWorkers(available, machines, low + 1, job.samples_per_s)
+                   : rate;
+}
+
+}  // namespace
+
+double ExpectSamples(const LookAheadJob& job, const LookAheadView& view, uint32_t wanted) {
+  const uint32_t had = std::min(view.working, wanted);
+  double samples = 0;
+  for (size_t i = 0; i < view.counts.size(); ++i) {
+    const double all = view.available;
+    const double lost = all - std::clamp(view.counts[i], 0.0, all);
+    const double begin_s = static_cast<double>(i) * job.interval_s;
+    const double works =
+        std::clamp((begin_s + job.interval_s - job.start_s) / job.interval_s, 0.0, 1.0);
+    const double before = RateOf(job, had, view.available, lost);
+    const double after = works > 0 ? RateOf(job, wanted, view.available, lost) : before;
+    samples += job.interval_s * (before + works * (after - before));
+  }
+  return samples;
+}
+
+uint32_t ChooseWorkers(const LookAheadJob& job, const LookAheadView& view) {
+  const double least =
+      kWorthwhile * job.samples_per_s[1] * job.interval_s * static_cast<double>(view.counts.size());
+  uint32_t wanted = 0;
+  double samples = 0;
+  while (wanted < std::min(view.available, job.workers_max())) {
+    const double more = ExpectSamples(job, view, wanted + 1);
+    if (more - samples < least) {
+      break;
+    }
+    samples = more;
+    ++wanted;
+  }
+  return wanted;
+}
+
+}  // namespace ps::provisioner

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace ps::provisioner {
+
+// Parcae's plan of the next interval, of a parameter server: its workers are each whole alone, so
+// that a plan is a number of them. It is the number whose liveput over the forecast intervals, with
+// the time that machines need to start, grows as long as one more is worth taking.
+
+inline constexpr size_t kLookAheadIntervals = 12;  // as Parcae's
+
+struct LookAheadJob {
+  std::span<const double> samples_per_s;  // of 0, 1, 2, ... workers together; never falls
+  double start_s = 0;                     // from asking for a machine until its worker takes part
+  double interval_s = 60;
+
+  uint32_t workers_max() const { return static_cast<uint32_t>(samples_per_s.size() - 1); }
+};
+
+struct LookAheadView {
+  uint32_t available = 0;          // machines that can be had now
+  uint32_t working = 0;            // of them, that work for the job
+  std::span<const double> counts;  // that can be had in each of the next intervals, as forecast
+};
+
+/// Samples over the forecast intervals with `wanted` machines from now on: of those that the
+/// forecast says will go, the job loses its share, whichever they are. Requires: `wanted` is at
+/// most `view.available` and `job.workers_max()`.
+double ExpectSamples(const LookAheadJob& job, const LookAheadView& view, uint32_t wanted);
+
+/// As many as each add a twentieth of what a lone worker makes at least.
+uint32_t ChooseWorkers(const LookAheadJob& job, const LookAheadView& view);
+
+}  // namespace ps::provisioner

@@ -1,0 +1,139 @@
+#include "psctl/parcae_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/base/file.h"
+#include "ps/proto/catalog.h"
+#include "ps/proto/json_dom.h"
+#include "tests/psctl/plan_fixture.h"
+
+namespace ps::psctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ParcaePlanTest : public PlanFixture {
+ protected:
+  int PlanParcae(std::vector<std::string> more) {
+    more.insert(
+        more.begin(),
+        {"--strategy",
+         "parcae",
+         "--types",
+         "p3.2xlarge",
+         "--servers",
+         "m5.xlarge=1",
+         "--quota",
+         "p3.2xlarge=32"});
+    return RunWith("plan", std::move(more));
+  }
+
+  /// A field of the JSON that was printed.
+  double NumberAt(const std::string& path) {
+    const Result<proto::JsonValue> root = proto::ParseJson(out_, "plan");
+    EXPECT_TRUE(root.ok()) << root.status();
+    const proto::JsonValue* const value = root.ok() ? root->At(path) : nullptr;
+    EXPECT_NE(value, nullptr) << path << " in " << out_;
+    return value == nullptr ? -1 : std::stod(value->text);
+  }
+};
+
+TEST_F(ParcaePlanTest, ThePlanHasItsForecastLiveputAndAlternatives) {
+  const std::vector<std::string> trace = {
+      "--trace", "tests/data/parcae/p3.csv", "--at", "5h30m", "--json"};
+  ASSERT_EQ(PlanParcae(trace), kExitOk) << err_;
+  const double available = NumberAt("available");
+  EXPECT_GT(available, 15);
+  EXPECT_EQ(NumberAt("plans[0].workers"), available) << "every machine is worth taking";
+  EXPECT_GT(NumberAt("plans[0].liveput"), NumberAt("plans[3].liveput")) << "one less";
+  EXPECT_LE(NumberAt("plans[0].liveput"), NumberAt("plans[0].samples_per_s"));
+  EXPECT_GE(NumberAt("forecast[11]"), 0);
+  ASSERT_EQ(PlanParcae({"--trace", "tests/data/parcae/p3.csv", "--at", "5h30m"}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("\nforecast    "));
+  EXPECT_THAT(out_, HasSubstr(" in the next intervals of 1m 00s\n"));
+  EXPECT_THAT(out_, HasSubstr("planned by  parcae, forecast parcae-arima\n"));
+  EXPECT_THAT(out_, HasSubstr("\nas if nothing changed "));
+}
+
+TEST_F(ParcaePlanTest, FewerAreTakenWhereTheForecastFalls) {
+  const auto liveput_of = [&](const std::string& history) {
+    EXPECT_EQ(PlanParcae({"--history", history, "--json"}), kExitOk) << err_;
+    return NumberAt("plans[0].liveput");
+  };
+  const double steady = liveput_of("20,20,20,20,20,20,20,20,20,20,20,20,20");
+  const double falling = liveput_of("24,24,24,23,23,23,22,22,22,21,21,21,20");
+  EXPECT_LT(falling, 0.98 * steady);
+  EXPECT_EQ(NumberAt("available"), 20);
+}
+
+TEST_F(ParcaePlanTest, MachinesThatHaveToStartAreWorthLess) {
+  const std::vector<std::string> steady = {"--history", "9,9,9,9,9,9,9,9,9,9,9,9,9", "--json"};
+  const auto liveput_with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), steady.begin(), steady.end());
+    EXPECT_EQ(PlanParcae(more), kExitOk) << err_;
+    return NumberAt("plans[0].liveput");
+  };
+  const double all_work = liveput_with({});
+  const double some_start = liveput_with({"--held", "p3.2xlarge=5"});
+  EXPECT_LT(some_start, all_work);
+  EXPECT_GT(liveput_with({"--held", "p3.2xlarge=5", "--start-up", "10s"}), some_start);
+}
+
+TEST_F(ParcaePlanTest, WhatIsMissingIsSaid) {
+  const std::pair<std::vector<std::string>, std::string> wrong[] = {
+      {{}, "wants the counts of machines until now: either --trace FILE"},
+      {{"--history", "1,2", "--trace", "t.csv"}, "either --trace FILE"},
+      {{"--history", "3,x"}, "--history wants counts of machines up to 1024"},
+      {{"--history", "3,"}, "--history wants counts"},
+      {{"--history", "3", "--loss", "0.8"}, "--loss is nothing that the strategy parcae knows"},
+      {{"--trace", "tests/data/parcae/p3.csv", "--at", "20h"}, "is after the end of"},
+      {{"--trace", "nowhere.csv"}, "nowhere.csv"}};
+  for (const auto& [arguments, expected] : wrong) {
+    EXPECT_EQ(PlanParcae(arguments), kExitMisused) << expected;
+    EXPECT_THAT(err_, HasSubstr(expected));
+  }
+  EXPECT_EQ(RunWith("plan", {"--strategy", "parcae", "--history", "3"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("plans machines of one type: name it and the servers"));
+  EXPECT_EQ(RunWith("plan", {"--history", "3", "--loss", "0.8"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--trace, --at and --history are of --strategy parcae"));
+}
+
+TEST_F(ParcaePlanTest, ACatalogWithoutWhatItNeedsNamesTheFieldOfTheType) {
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  for (proto::InstanceType& type : catalog->types) {
+    if (type.name == "p3.2xlarge") {
+      type.spot.clear();
+    }
+  }
+  const std::string path = root_ / "catalog.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
+  const std::vector<std::string> arguments = {
+      "plan",
+      "--profile",
+      kProfile,
+      "--catalog",
+      path,
+      "--strategy",
+      "parcae",
+      "--history",
+      "3,3,4",
+      "--types",
+      "p3.2xlarge",
+      "--servers",
+      "m5.xlarge=1"};
+  EXPECT_EQ(Run(arguments), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("the catalog has no spot[] price of p3.2xlarge"));
+  std::vector<std::string> unknown = arguments;
+  unknown[10] = "g3.4xlarge";
+  EXPECT_EQ(Run(unknown), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("no profile for g3.4xlarge"));
+}
+
+}  // namespace
+}  // namespace ps::psctl
