@@ -10,63 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "tests/provisioner/model/csv_data.h"
+#include "tests/provisioner/strategies/parcae_models.h"
 
 namespace ps::provisioner {
 namespace {
 
 constexpr size_t kLookAheadMinutes = 12;
 constexpr double kMinute = 60;
-
-std::vector<double> Layers(double first, double middle, size_t count, double last) {
-  std::vector<double> layers(count + 2, middle);
-  layers.front() = first;
-  layers.back() = last;
-  return layers;
-}
-
-/// As its cost model has them. Speeds and build times are data of the release.
-ParcaeModel ModelOf(const std::string& name) {
-  ParcaeModel model;
-  if (name == "bert") {
-    model.layer_params = Layers(31782912, 12596224, 24, 31782912);
-    model.stages = {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
-  } else if (name == "gpt-6.7b") {
-    model.layer_params = Layers(214433792, 201379840, 36, 214441984);
-    model.stages = {12, 13, 14, 15, 16, 18, 20, 22, 24, 26};
-    model.groups = ParcaeGroups::kByCount;
-    model.group_add_ms = 500;
-    model.group_remove_ms = 115.6;
-    model.process_ms = 240;
-    model.extra_ms = 2000;
-  } else if (name == "resnet152") {
-    model.layer_params = std::vector<double>(52, 1162876.16);
-    model.layer_params.back() = 204900;
-    model.stages = {2, 4, 6, 8, 10, 12, 14, 16};
-    model.extra_ms = 3360.374;
-  } else {
-    model.layer_params = std::vector<double>(16, 1251524);
-    model.layer_params.insert(model.layer_params.end(), {102764544, 16781312, 409700});
-    model.stages = {2, 3, 4, 5, 6, 7, 8, 9};
-    model.groups = ParcaeGroups::kByMachine;
-    model.group_add_ms = 440;
-    model.group_remove_ms = 340;
-    model.extra_ms = 2000;
-    model.pipelines_min = 2;
-  }
-  for (const auto& row : LoadCsv("tests/data/parcae/profiles.csv")) {
-    if (row.at("model") == name) {
-      model.samples_per_s[{std::stoi(row.at("pipelines")), std::stoi(row.at("stages"))}] =
-          std::stod(row.at("samples_per_s"));
-    }
-  }
-  for (const auto& row : LoadCsv("tests/data/parcae/build_times.csv")) {
-    if (row.at("model") == name) {
-      model.build_ms[std::stoi(row.at("stages"))] = std::stod(row.at("ms"));
-    }
-  }
-  return model;
-}
 
 /// Fig. 3 of the paper: six machines, pipelines of three give 50 samples/s, of two 30.
 TEST(ParcaeTest, LiveputIsTheMeanOverWhatMayBeLost) {
@@ -105,13 +55,14 @@ TEST(ParcaeTest, RestartsCostWhatTheReleasedModelSays) {
     double add_s;
     double remove_s;
   } rows[] = {
+      {"gpt-1.5b", {4, 8}, 32.2, 4.9},
       {"gpt-6.7b", {2, 12}, 36.3, 12.7},
       {"bert", {8, 4}, 10.0, 2.7},
       {"resnet152", {16, 2}, 13.1, 2.2},
       {"vgg19", {16, 2}, 22.9, 11.1}};
 
   for (const auto& row : rows) {
-    const ParcaeModel model = ModelOf(row.model);
+    const ParcaeModel model = ParcaeModelOf(row.model);
     EXPECT_NEAR(ParcaeRestartMs(model, row.plan, true) / 1000, row.add_s, 0.06) << row.model;
     EXPECT_NEAR(ParcaeRestartMs(model, row.plan, false) / 1000, row.remove_s, 0.06) << row.model;
   }
@@ -121,7 +72,7 @@ TEST(ParcaeTest, RestartsCostWhatTheReleasedModelSays) {
 
 /// Share of the published plans with true futures that LookAhead finds too.
 double ShareOfPlans(const std::string& name, size_t minutes_max, int draws) {
-  const ParcaeModel model = ModelOf(name);
+  const ParcaeModel model = ParcaeModelOf(name);
   const auto rows = LoadCsv("tests/data/parcae/plans_" + name + ".csv");
   std::vector<ParcaeEvent> events;
   for (const auto& row : rows) {
@@ -154,7 +105,7 @@ TEST(ParcaeTest, PlansWithTrueFuturesAreThePublishedOnes) {
 /// costs.
 std::vector<double> ReplayPublished(
     const std::string& name, const std::string& futures, int draws) {
-  const ParcaeModel model = ModelOf(name);
+  const ParcaeModel model = ParcaeModelOf(name);
   ParcaeCosts costs(model, draws, 1);
   ParcaeState state;
   std::vector<double> samples;
@@ -180,6 +131,7 @@ TEST(ParcaeTest, PublishedPlansCostWhatThePaperSays) {
     double usd[4];
     double off;  // how far from the paper
   } rows[] = {
+      {"gpt-1.5b", 1024, {123891, 133190, 90639, 96683}, {0.21, 0.21, 0.18, 0.15}, 0.16},
       {"gpt-6.7b", 1024, {29946, 35330, 26158, 27313}, {0.94, 0.80, 0.67, 0.49}, 0.16},
       {"bert", 512, {1689432, 1837925, 1171834, 1183855}, {.0313, .0312, .0257, .0227}, 0.16},
       {"resnet152", 1, {8696043, 9310438, 6158763, 5891335}, {3.81, 3.62, 2.71, 2.54}, 0.20},
@@ -209,7 +161,7 @@ TEST(ParcaeTest, PublishedPlansCostWhatThePaperSays) {
 
 /// Of the best plan that fits each minute's machines, if changes cost nothing.
 double IdealSamples(const std::string& name) {
-  const ParcaeModel model = ModelOf(name);
+  const ParcaeModel model = ParcaeModelOf(name);
   double samples = 0;
   for (const auto& row : LoadCsv("tests/data/parcae/plans_" + name + ".csv")) {
     const int machines =
@@ -233,7 +185,11 @@ TEST(ParcaeTest, OnTheWholeTraceChangesCostPipelinesSomePercent) {
     double predict;  // percent below the ideal
     double truth;
   } rows[] = {
-      {"gpt-6.7b", 12.3, 7.2}, {"bert", 6.0, 2.7}, {"resnet152", 6.0, 2.8}, {"vgg19", 8.7, 4.8}};
+      {"gpt-1.5b", 13.6, 6.8},
+      {"gpt-6.7b", 12.3, 7.2},
+      {"bert", 6.0, 2.7},
+      {"resnet152", 6.0, 2.8},
+      {"vgg19", 8.7, 4.8}};
 
   for (const auto& row : rows) {
     const double ideal = IdealSamples(row.model);
@@ -250,13 +206,14 @@ TEST(ParcaeTest, OnTheWholeTraceChangesCostPipelinesSomePercent) {
 TEST(ParcaeTest, CostsOnDemandAreThePapers) {
   const auto usd_of = [](const char* name, double tokens) {
     double best = 0;
-    for (const auto& [plan, samples_per_s] : ModelOf(name).samples_per_s) {
+    for (const auto& [plan, samples_per_s] : ParcaeModelOf(name).samples_per_s) {
       best = std::max(best, samples_per_s);
     }
     return 32 * 3.06 / 3600 / best / tokens * 1e6;
   };
   EXPECT_NEAR(usd_of("resnet152", 1), 8.68, 0.005);
   EXPECT_NEAR(usd_of("gpt-6.7b", 1024), 2.39, 0.005);
+  EXPECT_NEAR(usd_of("gpt-1.5b", 1024), 0.62, 0.01);
   EXPECT_NEAR(usd_of("vgg19", 1), 12.43, 0.03);
   EXPECT_NEAR(usd_of("bert", 512), 0.10, 0.005);
 }
