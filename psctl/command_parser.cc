@@ -395,38 +395,8 @@ void CommandParser::AddCheckpoint() {
   add_where(copy);
 }
 
-void CommandParser::AddPlan() {
-  plan = app.add_subcommand("plan", "Choose the cheapest fleet that reaches a loss in time");
-  AddPlanning(plan, &plan_command.common);
-  within = plan->add_option("--within", plan_command.within, "Longest time, as in 40m, 2h, 1h30m");
-  budget = plan->add_option("--budget", plan_command.budget_usd, "Most to spend, USD");
-  plan->add_option("--types", plan_command.types, "Types of workers to choose among; all if absent")
-      ->type_name("TYPE,...")
-      ->allow_extra_args(false);
-  plan->add_option("--without", plan_command.without, "Types of workers and servers to leave out")
-      ->type_name("TYPE,...")
-      ->allow_extra_args(false);
-  plan->add_option("--quota", plan_command.quotas, "Most of a type, as in g4dn.4xlarge=5")
-      ->type_name("TYPE=COUNT")
-      ->allow_extra_args(false);
-  plan->add_option("--held", plan_command.held, "Running already and kept, as in g4dn.4xlarge=2")
-      ->type_name("TYPE[:MINIBATCH]=COUNT")
-      ->allow_extra_args(false);
-  takeover = plan->add_option(
-      "--takeover", plan_command.takeover, "What a change of the held fleet costs, as in 30s");
-  plan->add_option(
-          "--run", plan_command.run, "Run that goes on, or has ended: plan with what is left of it")
-      ->type_name("RUN");
-  from_loss = plan->add_option(
-      "--from-loss",
-      plan_command.from_loss,
-      "Loss that the run is down to; --within and --budget are what is left");
-  steps_done = plan->add_option(
-      "--steps-done", plan_command.steps_done, "Steps that it took, of all workers together");
-  plan->add_option(
-          "--done-by", plan_command.done_by, "Fleet that made those steps; the held one if absent")
-      ->type_name("TYPE[:MINIBATCH]=COUNT")
-      ->allow_extra_args(false);
+/// How a plan is chosen, and where it goes.
+void CommandParser::AddPlanChoice() {
   plan->add_option(
           "--servers", plan_command.servers, "Servers to choose among, as in m5.xlarge=1..4")
       ->type_name("TYPE=HOSTS")
@@ -478,6 +448,47 @@ void CommandParser::AddPlan() {
   plan->add_option(
           "-o,--output", plan_command.output, "File for the plan, which psctl train --plan runs")
       ->type_name("FILE");
+}
+
+void CommandParser::AddPlan() {
+  plan = app.add_subcommand("plan", "Choose the cheapest fleet that reaches a loss in time");
+  AddPlanning(plan, &plan_command.common);
+  within = plan->add_option("--within", plan_command.within, "Longest time, as in 40m, 2h, 1h30m");
+  budget = plan->add_option("--budget", plan_command.budget_usd, "Most to spend, USD");
+  plan->add_option("--types", plan_command.types, "Types of workers to choose among; all if absent")
+      ->type_name("TYPE,...")
+      ->allow_extra_args(false);
+  plan->add_option("--without", plan_command.without, "Types of workers and servers to leave out")
+      ->type_name("TYPE,...")
+      ->allow_extra_args(false);
+  plan->add_option("--quota", plan_command.quotas, "Most of a type, as in g4dn.4xlarge=5")
+      ->type_name("TYPE=COUNT")
+      ->allow_extra_args(false);
+  plan->add_option(
+          "--quota-on-demand",
+          plan_command.on_demand_quotas,
+          "Most of a type on demand beside its spot machines, as in g4dn.4xlarge=2")
+      ->type_name("TYPE=COUNT")
+      ->allow_extra_args(false);
+  plan->add_option("--held", plan_command.held, "Running already and kept, as in g4dn.4xlarge=2")
+      ->type_name("TYPE[:MINIBATCH]=COUNT")
+      ->allow_extra_args(false);
+  takeover = plan->add_option(
+      "--takeover", plan_command.takeover, "What a change of the held fleet costs, as in 30s");
+  plan->add_option(
+          "--run", plan_command.run, "Run that goes on, or has ended: plan with what is left of it")
+      ->type_name("RUN");
+  from_loss = plan->add_option(
+      "--from-loss",
+      plan_command.from_loss,
+      "Loss that the run is down to; --within and --budget are what is left");
+  steps_done = plan->add_option(
+      "--steps-done", plan_command.steps_done, "Steps that it took, of all workers together");
+  plan->add_option(
+          "--done-by", plan_command.done_by, "Fleet that made those steps; the held one if absent")
+      ->type_name("TYPE[:MINIBATCH]=COUNT")
+      ->allow_extra_args(false);
+  AddPlanChoice();
   predict = app.add_subcommand("predict", "Say what a fleet would do");
   AddPlanning(predict, &predict_command.common);
   predict

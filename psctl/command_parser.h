@@ -110,6 +110,7 @@ struct CommandParser {
   void AddCatalog();
   void AddCheckpoint();
   void AddPlan();
+  void AddPlanChoice();
 };
 
 }  // namespace ps::psctl

@@ -44,6 +44,7 @@ Status CheckFlags(const PlanCommand& command) {
       {"--budget", command.has_budget},
       {"--market", !command.common.market.empty()},
       {"--servers", !command.servers.empty()},
+      {"--quota-on-demand", !command.on_demand_quotas.empty()},
       {"--objective", command.objective != "cost"},
       {"--lifetimes", !command.lifetimes.empty()},
       {"--held", !command.held.empty()},

@@ -59,6 +59,7 @@ Status CheckParcaeFlags(const PlanCommand& command) {
       {"--price-per-hour", command.usd_per_hour != 0},
       {"--objective", command.objective != "cost"},
       {"--lifetimes", !command.lifetimes.empty()},
+      {"--quota-on-demand", !command.on_demand_quotas.empty()},
       {"--market", !command.common.market.empty()},
       {"--run", !command.run.empty()},
       {"--plot", !command.plot_path.empty()},

@@ -97,7 +97,8 @@ std::vector<proto::PlanAlternative> IfPricesDouble(
   }
   const std::optional<provisioner::PlanProblem> problem =
       has_spot ? AtDoublePrices(planning) : std::nullopt;
-  if (!problem) {
+  // Where spot is the dearer market then, its machines are no offer of their own.
+  if (!problem || problem->offers.size() != planning.problem.offers.size()) {
     return {};
   }
   provisioner::FleetChoice same = choice;
@@ -297,6 +298,13 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
           Printable(quota.instance_type),
           quota.count));
     }
+  }
+  PS_ASSIGN(setup.on_demand_quotas, ParseTypeCounts("--quota-on-demand", command.on_demand_quotas));
+  if (!setup.on_demand_quotas.empty() &&
+      (command.common.market == "on-demand" || command.strategy == "on-demand")) {
+    return Status::InvalidArgument(
+        "--quota-on-demand is of machines on demand beside spot ones; a plan on demand alone takes "
+        "--quota");
   }
   PS_ASSIGN(setup.held, ParseTypeCounts("--held", command.held));
   if (command.has_takeover) {

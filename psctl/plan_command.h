@@ -42,6 +42,7 @@ struct PlanCommand {
   std::vector<std::string> types;    // empty: all
   std::vector<std::string> without;  // workers and servers that are not used
   std::vector<std::string> quotas;
+  std::vector<std::string> on_demand_quotas;  // beside spot machines of the type
   std::vector<std::string> held;
   std::string takeover;
   bool has_takeover = false;

@@ -148,6 +148,24 @@ std::string RenderRevocations(const proto::Plan& plan, const PlanViewOptions& op
   return table.Render(options.width_max);
 }
 
+/// What the plan is compared with, and what would change it.
+std::string RenderTables(const proto::Plan& plan, const PlanViewOptions& options) {
+  std::string text;
+  if (!plan.alternatives.empty()) {
+    text += "\n" + RenderAlternatives(plan, options);
+  }
+  if (plan.revocations.seconds > 0) {
+    text += "\n" + RenderRevocations(plan, options);
+  }
+  if (!plan.if_prices_double.empty()) {
+    text += "\n" + RenderFleets(plan, "at twice the spot price", plan.if_prices_double, options);
+  }
+  if (!plan.gains.empty()) {
+    text += "\nwhat more would buy\n" + RenderGains(plan, options.width_max);
+  }
+  return text;
+}
+
 std::string_view ObjectiveText(proto::Objective objective) {
   switch (objective) {
     case proto::Objective::kCost:
@@ -252,19 +270,7 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
   if (!plan.strategy.empty()) {
     pairs.emplace_back("certainty", std::string(CertaintyText(plan.certainty)));
   }
-  std::string text = RenderPairs(pairs);
-  if (!plan.alternatives.empty()) {
-    text += "\n" + RenderAlternatives(plan, options);
-  }
-  if (plan.revocations.seconds > 0) {
-    text += "\n" + RenderRevocations(plan, options);
-  }
-  if (!plan.if_prices_double.empty()) {
-    text += "\n" + RenderFleets(plan, "at twice the spot price", plan.if_prices_double, options);
-  }
-  if (!plan.gains.empty()) {
-    text += "\nwhat more would buy\n" + RenderGains(plan, options.width_max);
-  }
+  std::string text = RenderPairs(pairs) + RenderTables(plan, options);
   if (!plan.quotas.empty() || !plan.notes.empty()) {
     text += "\n";
   }

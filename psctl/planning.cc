@@ -130,6 +130,7 @@ Status MeasurePace(Planning* planning) {
   provisioner::PlanSetup setup = input.setup;
   setup.held.clear();
   setup.quotas.clear();
+  setup.on_demand_quotas.clear();
   PS_ASSIGN(
       const provisioner::PlanProblem problem,
       provisioner::MakePlanProblem(planning->catalog, models, setup));
@@ -211,6 +212,7 @@ Status MakeProblem(const PlanningCommand& command, Planning* planning) {
   PS_TRY(CheckTypes(planning->catalog, "--types", input.models.instance_types));
   PS_TRY(CheckTypes(planning->catalog, "--without", input.models.left_out));
   PS_TRY(CheckTypes(planning->catalog, "--quota", TypesOf(input.setup.quotas)));
+  PS_TRY(CheckTypes(planning->catalog, "--quota-on-demand", TypesOf(input.setup.on_demand_quotas)));
   PS_TRY(CheckTypes(planning->catalog, "--held", TypesOf(input.setup.held)));
   PS_TRY(CheckTypes(planning->catalog, "server", TypesOf(input.setup.servers)));
   if (input.setup.goal.loss_now > 0) {

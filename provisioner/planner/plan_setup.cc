@@ -74,6 +74,28 @@ int CountOf(const std::vector<TypeCount>& counts, const std::string& type, int o
   return otherwise;
 }
 
+/// One quota on demand can't be that of several offers and servers. `server`: a type that may hold
+/// parameters.
+Status CheckMixed(const SpeedModel& speed, const std::string& server, const PlanSetup& setup) {
+  for (const TypeCount& mixed : setup.on_demand_quotas) {
+    const auto minibatches =
+        std::ranges::count(speed.classes(), mixed.instance_type, &WorkerClass::name);
+    if (minibatches > 1) {
+      return Status::InvalidArgument(fmt::format(
+          "quota on demand for {}, which the profile has with {} minibatches: a type is mixed with "
+          "one of them alone",
+          mixed.instance_type,
+          minibatches));
+    }
+    if (mixed.instance_type == server) {
+      return Status::InvalidArgument(fmt::format(
+          "quota on demand for {}, which may hold parameters too: name other servers",
+          mixed.instance_type));
+    }
+  }
+  return Status::Ok();
+}
+
 Result<ServerOffer> OfferOf(
     const proto::Catalog& catalog, const ServerRange& range, const PlanSetup& setup) {
   const proto::InstanceType* type = catalog.Find(range.instance_type);
@@ -119,7 +141,7 @@ void ShareQuotas(PlanProblem* problem) {
     const std::string& type = type_of(problem->offers[i]);
     std::vector<int*> members;
     for (Offer& other : problem->offers) {
-      if (type_of(other) == type) {
+      if (type_of(other) == type && other.market == problem->offers[i].market) {
         members.push_back(&other.pool);
       }
     }
@@ -165,6 +187,7 @@ Result<PlanProblem> MakePlanProblem(
   problem.measured = models.measured;
   PS_TRY(CheckCounts(catalog, *models.speed, std::string(kQuotaFor), setup.quotas));
   PS_TRY(CheckCounts(catalog, *models.speed, "held instances of", setup.held));
+  PS_TRY(CheckCounts(catalog, *models.speed, "quota on demand for", setup.on_demand_quotas));
   const auto& classes = models.speed->classes();
   for (size_t k = 0; k < classes.size(); ++k) {
     const proto::InstanceType* type = catalog.Find(classes[k].name);
@@ -184,6 +207,15 @@ Result<PlanProblem> MakePlanProblem(
     const int quota = CountOf(setup.quotas, type->name, type->quota);
     problem.offers.push_back(
         {static_cast<int>(k), price->market, price->usd_per_hour, quota, held, -1, price->zone});
+    const int beside = CountOf(setup.on_demand_quotas, type->name, 0);
+    if (price->market == proto::Market::kSpot && beside > 0) {
+      problem.offers.push_back(
+          {static_cast<int>(k),
+           proto::Market::kOnDemand,
+           type->on_demand_usd_per_hour,
+           beside,
+           /*held=*/0});
+    }
   }
   std::vector<ServerRange> ranges = setup.servers;
   if (ranges.empty()) {
@@ -196,6 +228,7 @@ Result<PlanProblem> MakePlanProblem(
     }
   }
   for (const ServerRange& range : ranges) {
+    PS_TRY(CheckMixed(*models.speed, range.instance_type, setup));
     PS_ASSIGN(ServerOffer offer, OfferOf(catalog, range, setup));
     problem.servers.push_back(std::move(offer));
   }

@@ -32,7 +32,10 @@ struct ServerRange {
 
 struct PlanSetup {
   MarketChoice market = MarketChoice::kSpot;
-  std::vector<TypeCount> quotas;      // instead of the catalog's
+  std::vector<TypeCount> quotas;  // instead of the catalog's
+  // Of types that are rented as spot: so many on demand beside them, a quota of their own. Types
+  // with one minibatch in the profile, that do not hold parameters.
+  std::vector<TypeCount> on_demand_quotas;
   std::vector<TypeCount> held;        // running already, in the market of the choice
   std::vector<ServerRange> servers;   // empty: every server host of the catalog, 1 to kHostsMax
   std::vector<std::string> left_out;  // server hosts that are not used, when `servers` is empty
@@ -44,7 +47,8 @@ struct PlanSetup {
 /// Lowest spot price of a type, and null when it is not sold as spot.
 const proto::SpotPrice* LowestSpot(const proto::InstanceType& type);
 
-/// One offer per worker class that is sold in a market of the choice, and one per type of server,
+/// One offer per worker class that is sold in a market of the choice, another where spot machines
+/// have a quota on demand beside them, and one per type of server,
 /// which is always on demand: a revoked server would stop every worker. The minibatches of a type
 /// are worker classes that share its quota, and with them its use as a server.
 /// The answer points at `models`. Errors: kInvalidArgument for types that the catalog does not

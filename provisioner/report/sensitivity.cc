@@ -56,11 +56,14 @@ std::vector<proto::PlanGain> WhatMoreBuys(
   for (size_t i = 0; i < problem.offers.size(); ++i) {
     std::vector<int> counts = choice.counts;
     ++counts[i];
+    const bool is_second =
+        i > 0 && problem.offers[i - 1].worker_class == problem.offers[i].worker_class;
     const auto k = static_cast<size_t>(problem.offers[i].worker_class);
     const auto samples = static_cast<int>(problem.speed->classes()[k].samples);
     AddGain(
         "one more " + problem.speed->classes()[k].name +
-            (names_minibatches ? fmt::format(":{}", samples) : ""),
+            (names_minibatches ? fmt::format(":{}", samples) : "") +
+            (is_second ? ", on demand" : ""),
         judge.Judge(counts, choice.server_offer, choice.server_hosts),
         &gains);
   }

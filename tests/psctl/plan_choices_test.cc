@@ -280,6 +280,8 @@ TEST_F(PlanChoicesTest, AnObjectiveThatCannotBePlannedSaysWhy) {
       {{"--objective", "throughput-per-hour", "--price-per-hour", "3", "--within", "1h"},
        "--within and --budget limit the way to a loss"},
       {{"--price-per-hour", "3"}, "--price-per-hour is of --strategy deepvm and of --objective"},
+      {{"--quota-on-demand", "p3.2xlarge=1", "--market", "on-demand"},
+       "--quota-on-demand is of machines on demand beside spot ones"},
       {{"--start-up", "soon"}, "--start-up wants a time"},
       {{"--lifetimes", "H100"}, "--lifetimes: none are published of 'H100'; there are K80"},
       {{"--objective", "throughput-per-hour", "--price-per-hour", "3", "--loss", "0.4"},

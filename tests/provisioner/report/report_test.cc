@@ -1,9 +1,11 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "provisioner/planner/fleet_judge.h"
+#include "provisioner/planner/objective.h"
 #include "provisioner/planner/plan_setup.h"
 #include "provisioner/report/outlook.h"
 #include "provisioner/report/plan_report.h"
@@ -98,6 +100,38 @@ TEST_F(ReportTest, OffersAreTheLowestPriceOfTheMarketAndServersAreOnDemand) {
   input_.setup.market = MarketChoice::kSpot;
   Make();
   EXPECT_EQ(problem_.offers.size(), 1U);
+}
+
+TEST_F(ReportTest, SpotMachinesAndThoseOnDemandOfATypeAreMixedWhereTheyHaveQuotas) {
+  profile_.workers.pop_back();  // "fast"
+  input_.setup.quotas = {{"slow", 2}};
+  Make();
+  const Result<PlanAnswer> fastest = SolveForTime(problem_);
+  ASSERT_TRUE(fastest.ok() && !fastest->best.empty());
+  input_.setup.goal.seconds_max = 0.8 * fastest->best.front().seconds;
+  Make();
+  ASSERT_TRUE(MakeStrategy("exact")->Solve(problem_)->best.empty()) << "two are too slow";
+  input_.setup.on_demand_quotas = {{"slow", 9}};
+  Make();
+  ASSERT_EQ(problem_.offers.size(), 2U);
+  const FleetChoice best = Best();
+  EXPECT_EQ(best.counts[0], 2) << "spot machines come first";
+  ASSERT_GT(best.counts[1], 0);
+  const Result<PlanAnswer> oracle = MakeStrategy("exhaustive")->Solve(problem_);
+  ASSERT_TRUE(oracle.ok() && !oracle->best.empty());
+  EXPECT_EQ(best.counts, oracle->best.front().counts);
+  const proto::Plan plan = PlanOf(problem_, profile_, best, "exact");
+  EXPECT_EQ(
+      FleetText(plan.workers, false), fmt::format("2 slow, {} slow (on demand)", best.counts[1]));
+  EXPECT_EQ(plan.workers[1].usd_per_hour, 1);
+  EXPECT_EQ(plan.workers[1].zone, "");
+  const auto gains = WhatMoreBuys(input_, problem_, best);
+  EXPECT_EQ(gains[1].change, "one more slow, on demand");
+  input_.setup.on_demand_quotas = {{"server", 1}};
+  EXPECT_THAT(SetupError(), HasSubstr("quota on demand for server"));
+  profile_.workers.push_back({"slow", 64, 0.6});
+  input_.setup.on_demand_quotas = {{"slow", 9}};
+  EXPECT_THAT(SetupError(), HasSubstr("which the profile has with 2 minibatches"));
 }
 
 TEST_F(ReportTest, WhatTheCatalogDoesNotHaveIsRefused) {
