@@ -185,8 +185,9 @@ class Oracle {
     ShardId shard;
     const ShardView* view = nullptr;
     Life* life = nullptr;
-    ShardId giver;         // that has offered chunks to it last
-    uint64_t offered = 0;  // the placement that they are of
+    ShardId giver;                        // that has offered chunks to it last
+    uint64_t offered = 0;                 // the placement that they are of
+    std::set<Incarnation> were_active{};  // there, when it offered them
   };
 
   /// Where a chunk is in its tensor.
@@ -219,7 +220,9 @@ class Oracle {
       std::span<const float> parameters) const;
   void TakeChunks(const Process& process, const std::vector<ChunkKey>& keys);
   void ForgetChunks(const Process& process, const std::vector<ChunkKey>& keys);
-  static void TakeClocks(const Life& from, Life* life);
+  static void TakeClocks(const Life& from, const std::set<Incarnation>& active, Life* life);
+  static void LevelClocks(
+      const std::set<Incarnation>& members, const std::set<Incarnation>& active, Life* life);
   static void Complete(Life* life, const StepId& step);
   void CheckKept(const proto::JobState& job, uint64_t life);
   void CheckAllCount(const proto::JobState& job, bool is_stopped);

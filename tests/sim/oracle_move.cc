@@ -11,6 +11,12 @@ void Oracle::OnOffer(int node, const proto::ChunksOffer& offer) {
   Process& process = processes_.at(node);
   process.giver = offer.from;
   process.offered = offer.version;
+  process.were_active.clear();
+  for (const proto::OfferedMember& member : offer.members) {
+    if (member.is_active) {
+      process.were_active.insert(member.incarnation);
+    }
+  }
 }
 
 void Oracle::NoteChunks(int node) {
@@ -55,10 +61,11 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
     return from.complete.contains(step) ||
            (part != from.under_way.end() && part->second.contains(key));
   };
-  if (to.history.empty()) {
+  const bool was_empty = to.history.empty();
+  if (was_empty) {
     to.complete.clear();
     to.under_way.clear();
-    TakeClocks(giver, &life);
+    TakeClocks(giver, process.were_active, &life);
     for (const auto& [incarnation, step] : giver.counted) {
       life.counted[incarnation] = std::max(life.counted[incarnation], step);
     }
@@ -113,32 +120,42 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   for (const StepId& step : complete) {
     Complete(&life, step);
   }
+  if (was_empty) {
+    LevelClocks(giver.members, process.were_active, &life);
+  }
   for (const ChunkKey key : keys) {
     CheckChunk(process.shard, life, key);
   }
 }
 
-/// Who is not active where the chunks come from, and is here, starts where the slowest is that is
-/// both; when nobody is, where the slowest of all is.
-void Oracle::TakeClocks(const Life& from, Life* life) {
+/// Where each is, or would start, where the chunks come from. `active`: there, at the offer.
+void Oracle::TakeClocks(const Life& from, const std::set<Incarnation>& active, Life* life) {
   life->clocks = from.clocks;
-  std::optional<uint64_t> slowest;
-  std::optional<uint64_t> slowest_of_all;
   for (const Incarnation i : from.members) {
     uint64_t& clock = life->clocks[i];
-    clock = from.active.contains(i) ? clock : std::max(clock, from.floor);
-    if (life->members.contains(i)) {
+    clock = active.contains(i) ? clock : std::max(clock, from.floor);
+  }
+}
+
+/// Who was not active there, and is here, starts where the slowest is that is both; when nobody is,
+/// where the slowest of all is.
+void Oracle::LevelClocks(
+    const std::set<Incarnation>& members, const std::set<Incarnation>& active, Life* life) {
+  std::optional<uint64_t> slowest;
+  std::optional<uint64_t> slowest_of_all;
+  for (const Incarnation i : members) {
+    if (const uint64_t clock = life->clocks[i]; life->members.contains(i)) {
       slowest_of_all = std::min(slowest_of_all.value_or(clock), clock);
     }
   }
   for (const Incarnation i : life->active) {
-    if (from.active.contains(i)) {
+    if (active.contains(i)) {
       slowest = std::min(slowest.value_or(UINT64_MAX), life->clocks[i]);
     }
   }
   life->floor = std::max(life->floor, slowest.value_or(slowest_of_all.value_or(0)));
   for (const Incarnation i : life->active) {
-    if (!from.active.contains(i)) {
+    if (!active.contains(i)) {
       life->clocks[i] = std::max(life->clocks[i], life->floor);
     }
   }

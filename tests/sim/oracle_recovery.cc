@@ -358,8 +358,8 @@ void Oracle::CheckAllCount(const proto::JobState& job, bool is_stopped) {
         shard.value < job.shards.size()) {
       applied[shard] = &lives.back()->parameters.complete;
       life = std::max(life, lives.back()->number);
-      was_lost = was_lost || lives.size() > 1;
     }
+    was_lost = was_lost || lives.size() > 1;  // its chunks may be elsewhere by now
   }
   CheckKept(job, life);
   std::map<Incarnation, Step> counted;
