@@ -63,6 +63,7 @@ void ModelDesk::Begin(const Call& call) {
     return;
   }
   is_begun_ = true;
+  begun_at_ = call.now;
   const Status begun = job_->options.model_sink->Begin(MetadataOf(*job_));
   if (!begun.ok()) {
     GiveUp(std::string(begun.message()));
@@ -92,7 +93,8 @@ void ModelDesk::Ask(Shard* shard, Reading* reading, const Call& call) {
 /// Asks a shard that has come back, and again where nothing came for long.
 void ModelDesk::Watch(Reading* reading, Shard* shard, const Call& call) {
   const bool is_connected = shard->peer != proto::PeerId();
-  const Duration silence = call.now - shard->last_heard;
+  // One that was lost shortly before is started again, and has as much time from now on.
+  const Duration silence = call.now - std::max(shard->last_heard, begun_at_);
   if (silence > job_->timing.server_detect) {
     GiveUp(fmt::format(
         "shard {} has been {} for {:.1f} s",
@@ -128,6 +130,12 @@ void ModelDesk::Advance(const Call& call) {
         GiveUp(fmt::format("shard {} is silent while chunks move", shard.shard.value));
         return;
       }
+    }
+    if (begun_at_ == TimePoint()) {
+      begun_at_ = call.now;
+    } else if (call.now - begun_at_ > job_->timing.server_detect) {
+      // Where a server was lost and the job failed, nobody finishes the move.
+      GiveUp("chunks were on their way to a server, and did not come");
     }
     return;  // until each of them is on one shard
   }
@@ -191,6 +199,9 @@ void ModelDesk::OnRefusal(const Call& call, const proto::Refusal& message) {
 }
 
 void ModelDesk::OnServerLost(uint32_t server, const std::string& why) {
+  if (server >= job_->shards.server_count()) {
+    return;  // it is no part of the job, or is none any more
+  }
   const bool is_needed = !is_begun_ || std::ranges::any_of(readings_, [&](const auto& entry) {
     return job_->shards.ServerOf(entry.first) == server;
   });

@@ -46,6 +46,7 @@ class ModelDesk {
   Job* const job_;
   uint64_t last_request_id_ = 0;
   bool is_begun_ = false;
+  TimePoint begun_at_{};
   bool is_finishing_ = false;
   std::map<ShardId, Reading> readings_;  // of shards whose values are not all here
 };

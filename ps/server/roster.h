@@ -127,9 +127,12 @@ class Roster {
     bool is_active = false;  // there
   };
 
-  /// For another shard: where the member is, or would start if it became active.
+  /// For another shard: where the member is by its settled step, or would start if it became
+  /// active. A step that is under way again is counted there when that shard has it.
   Clock ClockOf(const Member& member) const {
-    return {member.is_active ? member.clock : std::max(member.clock, floor_), member.is_active};
+    const Step again = member.counted_step - std::min(member.counted_step, member.settled_step());
+    const uint64_t clock = member.clock - std::min(member.clock, again);
+    return {member.is_active ? clock : std::max(clock, floor_), member.is_active};
   }
 
   /// Each goes on where it is elsewhere (ClockOf). Who is not active there, and is here, starts

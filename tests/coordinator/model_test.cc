@@ -189,6 +189,14 @@ TEST_F(ModelTest, AServerThatIsLostWhileItIsReadCostsTheModelAlone) {
   EXPECT_EQ(harness_.core->exit_code(), 0);
 }
 
+TEST_F(ModelTest, AServerThatIsNoPartOfTheJobCostsNothing) {
+  RunUntilLeaving();
+  harness_.shards[1].is_mute = true;
+  harness_.Exit(ProcessKind::kServer, 2, 502, "exited");
+  Leave();
+  EXPECT_EQ(harness_.status().model_problem, "");
+}
+
 TEST_F(ModelTest, AShardThatComesBackIsAskedForTheRest) {
   RunUntilLeaving();
   harness_.shards[0].is_mute = true;
@@ -269,12 +277,14 @@ TEST_F(ModelTest, AnotherCoordinatorReadsItFromTheBeginning) {
   EXPECT_EQ(harness_.status().model_file, "runs/small/model.safetensors");
 }
 
-TEST_F(ModelTest, IsGivenUpWhenAShardWasAwayForLongBeforeItWasAsked) {
+TEST_F(ModelTest, AShardThatWasAwayForLongHasAsLongAgainToComeBack) {
   workers_ = harness_.StartWithWorkers();
   Disconnect(0);
   harness_.Wait(harness_.timing.server_detect - harness_.timing.heartbeat, workers_);
   RunToTheEnd(&harness_, &workers_);
   harness_.Wait(harness_.timing.detect * 2);
+  EXPECT_EQ(harness_.status().model_problem, "");
+  harness_.Wait(harness_.timing.server_detect);
   EXPECT_EQ(harness_.status().model_file, "");
   EXPECT_THAT(harness_.status().model_problem, HasSubstr("shard 0 has been gone for"));
 }

@@ -276,6 +276,20 @@ TEST_F(TakeTest, AStepThatItLacksIsUnderWayAgainForItAlone) {
   EXPECT_EQ(rig_.OnlyPushReply().step, 2U);
 }
 
+TEST_F(TakeTest, AStepThatIsUnderWayAgainIsNotCountedTwiceWhereAChunkGoesNext) {
+  rig_.Push(rig_.WholeStep(1, 1, 0.5F));
+  Take(Offer(0, false));
+  rig_.sent.all.clear();
+  rig_.Deliver(kCoordinator, proto::GiveChunks{3, {kOther, "other", 4712}, 1, {kFirst}});
+  rig_.core.OnDialed(kOther, kOtherPeer, rig_.now, &rig_.sent);
+  const auto offers = rig_.Take<proto::ChunksOffer>();
+  ASSERT_EQ(offers.size(), 1U);
+  const proto::OfferedMember& member = offers[0].message.members[0];
+  EXPECT_EQ(member.last_step, 0U);
+  EXPECT_EQ(member.clock, 0U);
+  EXPECT_THAT(offers[0].message.chunks[0].ahead, ElementsAre(Incarnation(1)));
+}
+
 TEST_F(TakeTest, AStepThatIsUnderWayNeedsItToo) {
   rig_.Push(rig_.Frame(1, 1, {kFirst, kSecond}, 0.5F));
   Take(Offer(0, false));

@@ -131,6 +131,13 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
 /// Where each is, or would start, where the chunks come from. `active`: there, at the offer.
 void Oracle::TakeClocks(const Life& from, const std::set<Incarnation>& active, Life* life) {
   life->clocks = from.clocks;
+  const std::set<StepId>& complete = from.parameters.complete;
+  for (const StepId& step : from.again) {
+    const auto later = complete.upper_bound(step);
+    if (later == complete.end() || later->first != step.first) {
+      --life->clocks[step.first];  // it counts here when it is complete
+    }
+  }
   for (const Incarnation i : from.members) {
     uint64_t& clock = life->clocks[i];
     clock = active.contains(i) ? clock : std::max(clock, from.floor);
