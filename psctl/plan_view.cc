@@ -350,7 +350,7 @@ std::string RenderInfeasible(const provisioner::Infeasible& why, const provision
   const auto budget = [](double usd) {
     return "--budget " + FormatFixed(std::ceil(usd * 100) / 100, 2);
   };
-  if (goal.loss <= why.loss_floor) {
+  if (goal.loss > 0 && goal.loss <= why.loss_floor) {
     add("--loss above " + FormatRate(why.loss_floor));
   }
   if (is_met) {
