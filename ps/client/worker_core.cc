@@ -284,7 +284,10 @@ void WorkerCore::TakePlacement(
           place.shard.value)));
       return;
     }
-    if (chunk->shard == place.shard) {
+    // After more than one move it may have been elsewhere when its shard answered.
+    const bool may_have_left =
+        message.version > known + 1 && links_.at(chunk->shard)->seen_placement() > known;
+    if (chunk->shard == place.shard && !may_have_left) {
       continue;
     }
     changed.insert(chunk->shard);

@@ -203,6 +203,29 @@ TEST_F(WorkerCoreTest, AServerThatMovesWhileAWorkerJoinsAnewIsOfNoConcern) {
   EXPECT_EQ(host_.shard_connects.size(), 2U) << "it is told where they are when it has joined";
 }
 
+TEST_F(WorkerCoreTest, AChunkThatLeftItsShardAndCameBackIsPushedAgain) {
+  Begin(proto::Mode::kAsync, false);
+  FromCoordinator(Grant(1, 0, 16));
+  AnswerPull(0);
+  Compute();
+  proto::PushReply reply;
+  reply.step = 1;
+  reply.placement = 1;  // its shard answered when it had no chunks
+  core_->OnMessage(kShard, LastToShard(), reply, now_, &out_);
+  EXPECT_TRUE(out_.All<proto::StepReport>().empty());
+  proto::ShardAddresses addresses;
+  addresses.version = 2;
+  addresses.shards = {{ShardId(0), "127.0.0.1", 1}};
+  addresses.places = {{MakeChunkKey(0, 0), ShardId(0)}};
+  FromCoordinator(addresses);
+  ASSERT_EQ(out_.All<proto::PushRequest>().size(), 2U);
+  EXPECT_EQ(out_.All<proto::PushRequest>()[1].step, 1U);
+  EXPECT_TRUE(out_.All<proto::StepReport>().empty());
+  reply.placement = 2;
+  core_->OnMessage(kShard, LastToShard(), reply, now_, &out_);
+  EXPECT_EQ(out_.All<proto::StepReport>().size(), 1U);
+}
+
 TEST_F(WorkerCoreTest, AFencedWorkerJoinsAnewOnceItsArithmeticIsOver) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 16));
