@@ -277,13 +277,19 @@ class Checker {
     return Status::Ok();
   }
 
-  /// Whether the value is the default, so that a printed config can be read back.
+  /// Whether the value is the default, or a table of nothing else, so that a printed config can be
+  /// read back.
   bool SaysNothing(const JsonValue& value, const reflection::Field& field) const {
     if (IsList(field)) {
       return value.children.empty();
     }
     if (IsTable(field)) {
-      return false;
+      const reflection::Object& table = TableOf(schema_, field);
+      const auto& children = value.children;  // a printed table has all of its fields
+      return !children.empty() && std::ranges::all_of(children, [&](const JsonValue& child) {
+        const reflection::Field* const inner = table.fields()->LookupByKey(child.key.c_str());
+        return inner != nullptr && SaysNothing(child, *inner);
+      });
     }
     if (value.kind == Kind::kNumber && IsFloat(field)) {
       float number = 0;

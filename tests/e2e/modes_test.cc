@@ -92,6 +92,28 @@ TEST_F(PaceTest, ASlowedWorkerDoesLessOfTheJob) {
       3 * summary["workers"][1]["samples_counted"].number());
 }
 
+class FormatTest : public E2eTest {};
+
+TEST_F(FormatTest, AGptLearnsTheBytesOfAText) {
+  std::string text;
+  while (text.size() < 20'000) {
+    text += "In the beginning was the word. ";
+  }
+  WriteText(folder_.path() + "/text.txt", text);
+  job_.Set("model", R"({"name": "gpt", "depth": 1, "heads": 2, "width": 16})")
+      .Set(
+          "data",
+          R"({"format": "text", "directory": ")" + folder_.path() +
+              R"(", "context": 16, "test_share": 0.1})")
+      .Set("optimizer", R"({"kind": "adam", "lr": 0.01})")
+      .Set("train", R"({"epochs": 2, "minibatch": 16})");
+  TrainRun run(job_, {.arguments = {"--json"}});
+  ASSERT_EQ(run.WaitForEnd(), ProcessEnd{}) << run.psctl().Err();
+  run.ExpectExactLedger();
+  const Json summary = run.Summary();
+  EXPECT_LT(summary["evaluations"][1]["loss"].number(), 4) << "chance is 5.5";
+}
+
 class OutcomeTest : public E2eTest {
  protected:
   static int CountIn(const std::string& text) {

@@ -224,6 +224,20 @@ TEST(JobConfigTest, APrintedConfigIsReadWhereTheDatasetIsNot) {
   EXPECT_FALSE(ParsePrintedJobConfig(PrintJobConfig(config)).ok()) << "the rules hold as ever";
 }
 
+/// What a process of the job reads has every field, also those that its kinds have no use for.
+TEST(JobConfigTest, AJobOfEveryFormatIsReadAsItIsPrinted) {
+  for (const std::string format : {"idx", "cifar10", "cifar100", "text", "npy", "csv", "tsv"}) {
+    const std::string model = format == "text" ? "gpt" : format == "idx" ? "vgg16" : "mlp";
+    const std::string text = R"({"name": "a", "workers": [{}], "model": {"name": ")" + model +
+                             R"("}, "data": {"directory": ".", "format": ")" + format + R"("}})";
+    const Result<JobConfig> config = ParseJobConfig(text, "job.json");
+    ASSERT_TRUE(config.ok()) << config.status();
+    const Result<JobConfig> back = ParsePrintedJobConfig(PrintJobConfig(*config));
+    ASSERT_TRUE(back.ok()) << format << ": " << back.status();
+    EXPECT_EQ(*back, *config);
+  }
+}
+
 TEST(JobConfigTest, EveryKindOfOptimizerAndModePrintsAndReadsBack) {
   for (const std::string optimizer : {"sgd", "adam", "adamw", "adagrad"}) {
     for (const std::string mode : {"async", "ssp", "bsp"}) {
