@@ -69,6 +69,9 @@ class Checkpointer {
   /// The checkpoint is under way.
   bool IsOpen(uint64_t checkpoint) const { return open_ && open_->checkpoint == checkpoint; }
 
+  /// A later one was begun: who asks for this one has asked long ago.
+  bool IsOvertaken(uint64_t checkpoint) const { return checkpoint < newest_write_; }
+
   /// Newest report; `checkpoint` 0 when there is none.
   const proto::CheckpointReport& report() const { return report_; }
 

@@ -19,7 +19,7 @@ void ShardCore::OnCheckpoint(const Call& call, const proto::CheckpointRequest& r
     SendCheckpointReport(call.out);
     return;
   }
-  if (checkpointer_.IsOpen(request.checkpoint)) {
+  if (checkpointer_.IsOpen(request.checkpoint) || checkpointer_.IsOvertaken(request.checkpoint)) {
     return;
   }
   if (is_bsp() && (commit_ || round_ < request.round)) {

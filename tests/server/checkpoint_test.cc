@@ -47,6 +47,20 @@ class CheckpointRig : public ShardRig {
   }
 };
 
+TEST(CheckpointTest, ARequestThatWasOvertakenBeginsNothing) {
+  CheckpointRig rig;
+  rig.Begin();
+  rig.Deliver(kCoordinator, Request(2));
+  rig.Push(rig.WholeStep(1, 1, 0.25F));
+  rig.Deliver(kCoordinator, Request(3));
+  rig.Push(rig.WholeStep(1, 2, 0.25F));
+  rig.Deliver(kCoordinator, Request(2));
+  rig.RunDisk();
+  const proto::CheckpointReport report = rig.OnlyReport();
+  EXPECT_EQ(report.code, StatusCode::kOk) << report.message;
+  EXPECT_EQ(report.checkpoint, 3U);
+}
+
 TEST(CheckpointTest, HasTheParametersOfTheMomentItWasAskedFor) {
   CheckpointRig rig;
   rig.Begin();
