@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -75,6 +76,15 @@ bool FileLock::IsHeld(const std::string& path) {
   }
   // Shared, so that two readers at the same time don't take each other for the holder.
   return ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+bool FileLock::StaysHeld(const std::string& path) {
+  constexpr int kLooks = 50;
+  constexpr int kLookMillis = 20;
+  for (int look = 0; look < kLooks && IsHeld(path); ++look) {
+    ::poll(nullptr, 0, kLookMillis);
+  }
+  return IsHeld(path);
 }
 
 }  // namespace ps::psctl

@@ -33,6 +33,9 @@ class FileLock {
   static Result<FileLock> WaitForFolderOf(const std::string& path);
   /// False as well when there is no such file.
   static bool IsHeld(const std::string& path);
+  /// Somebody holds it and goes on doing so: a process that has just been killed is let come to
+  /// its end, a second at most, for the system takes its locks away last of all.
+  static bool StaysHeld(const std::string& path);
 
   /// What the file says from now on. Errors: kIo with `path`.
   Status Rewrite(std::string_view text, const std::string& path) const;

@@ -27,7 +27,7 @@ Result<Source> SourceOf(const std::string& from, const RunRegistry& registry) {
     return Source{from, std::nullopt};
   }
   PS_ASSIGN(const RunPaths run, registry.Resolve(from));
-  if (FileLock::IsHeld(run.lock())) {
+  if (FileLock::StaysHeld(run.lock())) {
     return Status::Unavailable(fmt::format(
         "{} is still running; psctl attach shows it, psctl stop ends it", BaseName(run.root)));
   }

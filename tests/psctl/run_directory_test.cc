@@ -2,12 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "ps/base/file.h"
 #include "tests/base/temporary_folder.h"
@@ -92,6 +94,17 @@ TEST_F(RunDirectoryTest, TheLockIsHeldAsLongAsTheRun) {
   }
   EXPECT_FALSE(FileLock::IsHeld(paths.lock()));
   EXPECT_FALSE(FileLock::IsHeld(parent_ / "nothing"));
+}
+
+TEST_F(RunDirectoryTest, ALockThatIsLetGoSoonDoesNotStayHeld) {
+  const std::string path = parent_ / "lock";
+  auto lock = FileLock::Take(path, "");
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  std::thread holder([held = std::move(lock).value()] {
+    ::poll(nullptr, 0, 50);
+  });
+  EXPECT_FALSE(FileLock::StaysHeld(path));
+  holder.join();
 }
 
 TEST_F(RunDirectoryTest, OfADiscardedRunNothingStays) {
