@@ -100,9 +100,7 @@ TEST_F(RunDirectoryTest, ALockThatIsLetGoSoonDoesNotStayHeld) {
   const std::string path = parent_ / "lock";
   auto lock = FileLock::Take(path, "");
   ASSERT_TRUE(lock.ok()) << lock.status();
-  std::thread holder([held = std::move(lock).value()] {
-    ::poll(nullptr, 0, 50);
-  });
+  std::thread holder([held = std::move(lock).value()] { ::poll(nullptr, 0, 50); });
   EXPECT_FALSE(FileLock::StaysHeld(path));
   holder.join();
 }
