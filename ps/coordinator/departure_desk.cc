@@ -175,7 +175,7 @@ void DepartureDesk::Resolve(Departure* departure, TimePoint now) {
     PS_CHECK(counted.ok()) << counted;
   }
   // A shard that has begun a new life since may lack what it had acknowledged of these before.
-  if (member.lives != 0 && member.lives < job_->shards.lives()) {
+  if (member.lives_missed > 0) {
     job_->edit.checkpoints.steps_undone += member.reported - reported;
   }
   const uint64_t partial = newest > complete ? newest - complete : 0;

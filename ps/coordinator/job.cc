@@ -243,16 +243,19 @@ void Job::FinishChunkMove() {
     }
   }
   state_.servers.settled_by = state_.checkpoints.next;
-  const uint64_t before = shards.lives();
   shards.NotePlacement(state_.placement);
-  if (shards.lives() == before) {
+}
+
+void Job::BeginLife(Shard* shard, proto::RestoreOrder restore) {
+  shards.BeginLife(shard, restore);
+  if (!shard->has_chunks) {
     return;
   }
-  // Another set of shards is asked for a step: nobody has lost one by that.
   for (const auto& [incarnation, member] : membership.members()) {
-    if (member.record->lives != 0) {
-      membership.Edit(member).lives += shards.lives() - before;
-    }
+    ++membership.Edit(member).lives_missed;
+  }
+  for (const auto& [incarnation, departure] : membership.departures()) {
+    ++membership.Edit(departure).member.lives_missed;
   }
 }
 

@@ -167,6 +167,9 @@ class Job {
 
   /// The chunks on their way are where they were to be.
   void FinishChunkMove();
+  /// As ShardTable::BeginLife. Where the shard has chunks, members and those whose departure is not
+  /// resolved have missed a life.
+  void BeginLife(Shard* shard, proto::RestoreOrder restore);
   /// Of shards and of all chunks, for a member.
   proto::ShardAddresses WhereAllIs() const;
 

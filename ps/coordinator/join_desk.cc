@@ -357,7 +357,7 @@ void JoinDesk::Answer(const Call& call) {
     }
     MemberRecord& record = job_->membership.Edit(*member);
     record.is_admitted = true;
-    record.lives = job_->shards.lives();
+    record.lives_missed = 0;
     member->last_heard = call.now;
     SendReply(*member, call);
   }

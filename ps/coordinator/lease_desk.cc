@@ -248,13 +248,14 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
       job_->Refuse(call, status.code(), std::string(status.message()), done.step);
       return;
     }
-    // A shard has begun a new life between its acknowledgement and this report.
-    // While chunks move, no shard does without all of them.
-    const uint64_t step_lives = done.placement == placement ? done.lives : lives;
-    job_->edit.checkpoints.steps_undone += step_lives < lives ? 1 : 0;
-    if (done.placement == placement && step_lives == lives && !job_->shards.are_all_ready()) {
-      job_->shards.MarkServed(call.now);
+    // Lives of other shards, of an earlier placement, say nothing of those that began meanwhile.
+    if (done.placement == placement) {
+      record->lives_missed = lives - std::min(lives, done.lives);
+      if (record->lives_missed == 0 && !job_->shards.are_all_ready()) {
+        job_->shards.MarkServed(call.now);
+      }
     }
+    job_->edit.checkpoints.steps_undone += record->lives_missed > 0 ? 1 : 0;
     const double before = record->step_seconds;
     const double seconds = Seconds(call.now - member->last_step);
     record->step_seconds =
@@ -262,7 +263,6 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     job_->speed.NoteStep(record->incarnation, before, record->step_seconds);
     member->last_step = call.now;
     member->last_progress = call.now;
-    record->lives = step_lives;
   }
   Track(record->incarnation);  // it may have room for another lease
   job_->Reply(call, proto::StepAck{record->incarnation, record->reported});

@@ -104,7 +104,7 @@ Status ServerWatch::OnServerLost(
     }
     const proto::PeerId peer = shard.peer;
     job_->shards.LoseProcess(&shard, call.now);
-    job_->shards.BeginLife(&shard, restore);
+    job_->BeginLife(&shard, restore);
     job_->membership.ForgetAcknowledged(shard.shard);
     ++shard.restarts;
     if (peer != proto::PeerId()) {

@@ -308,7 +308,7 @@ void ShardDesk::OnMemberConnected(const Call& call) const {
 }
 
 void ShardDesk::OnMemberHeartbeat(const Member& member, const Call& call) const {
-  if (member.record->lives < job_->shards.lives() && job_->shards.are_all_ready()) {
+  if (member.record->lives_missed > 0 && job_->shards.are_all_ready()) {
     call.out->Send(call.from, 0, job_->WhereAllIs());
   }
 }
@@ -342,7 +342,7 @@ Status ShardDesk::RestoreOlder(ShardId id, std::optional<uint64_t> newer_steps, 
     checkpoints.steps_undone += *newer_steps - std::min(*newer_steps, older.steps);
   }
   Shard* const shard = job_->shards.Find(id);
-  job_->shards.BeginLife(shard, {older.checkpoint, older.shards});
+  job_->BeginLife(shard, {older.checkpoint, older.shards});
   BeginSetup(shard, call);
   return Status::Ok();
 }

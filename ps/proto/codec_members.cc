@@ -58,7 +58,7 @@ Offset<saved::MemberRecord> Encode(Fbb& b, const MemberRecord& m) {
   out.add_steps_late(m.stats.steps_late);
   out.add_is_released(m.is_released);
   out.add_device(device);
-  out.add_lives(m.lives);
+  out.add_lives_missed(m.lives_missed);
   return out.Finish();
 }
 
@@ -86,7 +86,7 @@ void Decode(Decoder& d, const saved::MemberRecord& w, MemberRecord* m) {
   m->reported = w.reported();
   m->samples_counted = w.samples_counted();
   m->step_seconds = w.step_seconds();
-  m->lives = w.lives();
+  m->lives_missed = w.lives_missed();
   if (d.Present(w.stats(), "stats")) {
     m->stats = DecodeStats(*w.stats(), w.steps_late());
   }

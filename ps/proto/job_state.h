@@ -113,7 +113,7 @@ struct MemberRecord {
   Step reported = 0;      // steps 1..reported are counted
   uint64_t samples_counted = 0;
   double step_seconds = 0;  // smoothed; 0: no step yet
-  uint64_t lives = 0;       // of the shards that it is known to have found, added up; 0: none yet
+  uint64_t lives_missed = 0;  // that shards have begun, and that it is not known to have found
   WorkerStats stats;
 };
 
@@ -341,7 +341,7 @@ struct JobState {
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 10;
+inline constexpr uint32_t kJobStateVersion = 11;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

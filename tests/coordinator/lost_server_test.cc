@@ -65,6 +65,20 @@ TEST_F(LostServerTest, AStepThatIsReportedAfterAServerLostItIsUndone) {
   EXPECT_EQ(checkpoints().steps_undone, 1U) << "the server that came back has it";
 }
 
+/// Chunks moved before the worker heard of it, so the step's lives are those of other shards.
+TEST_F(LostServerTest, AStepByAnEarlierPlacementThatAServerLostIsUndoneToo) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  proto::StepDone had = harness_.MakeStep(&workers_[0], grants_[0], grants_[0].begin);
+  --had.placement;
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].membership = proto::Membership();
+  harness_.RegisterShard(1, 777);
+  harness_.Give(workers_[0].peer, proto::StepReport{workers_[0].incarnation, {had}});
+  EXPECT_EQ(checkpoints().steps_undone, 1U);
+}
+
 /// A step that a shard acknowledged in its new life shows that the shard was ready.
 TEST_F(LostServerTest, StepsOfAServerWhoseWordThatItIsBackWasLostAreUndoneToo) {
   Begin();
