@@ -112,7 +112,7 @@ struct MemberRecord {
   LeaseGrant last_grant;  // newest, train or evaluation; repeated when the answer was lost
   Step reported = 0;      // steps 1..reported are counted
   uint64_t samples_counted = 0;
-  double step_seconds = 0;  // smoothed; 0: no step yet
+  double step_seconds = 0;    // smoothed; 0: no step yet
   uint64_t lives_missed = 0;  // that shards have begun, and that it is not known to have found
   WorkerStats stats;
 };
