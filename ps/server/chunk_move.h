@@ -10,6 +10,7 @@
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 #include "ps/server/chunk_store.h"
+#include "ps/server/roster.h"
 
 namespace ps::server {
 
@@ -77,5 +78,24 @@ class Reindexing {
   std::vector<std::optional<Earlier>> earlier_;
   std::vector<std::optional<size_t>> later_;
 };
+
+/// Counts anew what the chunks of the step under way say.
+void Recount(const ChunkStore& store, Intake* intake);
+/// The step under way by the chunks that there are now; of one that has come nothing is here.
+void Reindex(const Reindexing& chunks, const ChunkStore& store, Intake* intake);
+/// False when a chunk that has gone was still to be sent: who asked asks again when it knows.
+bool Reindex(const Reindexing& chunks, PullAnswer* answer);
+
+/// The buffers of a chunk that travel: its value, and those of its optimizer that it has.
+template <typename C>
+auto BuffersOf(C& chunk) {
+  std::vector<decltype(&chunk.value)> buffers = {&chunk.value};
+  for (auto& slot : chunk.slots) {
+    if (slot.size() > 0) {
+      buffers.push_back(&slot);
+    }
+  }
+  return buffers;
+}
 
 }  // namespace ps::server

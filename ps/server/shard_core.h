@@ -189,7 +189,7 @@ class ShardCore {
   void RepeatPushReply(const Call& call, proto::PushRequest& push, Member* member);
   void CompleteStep(const Call& call, Member* member);
 
-  // shard_move.cc: chunks to other shards, and from them.
+  // shard_give.cc: chunks to other shards.
   void OnGiveChunks(const Call& call, const proto::GiveChunks& order);
   void Freeze();
   void Offer(TimePoint now, proto::Outbox* out);
@@ -199,12 +199,14 @@ class ShardCore {
   void CloseReceivers(proto::Outbox* out);
   void TickGiving(TimePoint now, proto::Outbox* out);
   void FinishGiving(TimePoint now, proto::Outbox* out);
+  void ReindexAll(const Reindexing& chunks);
+
+  // shard_take.cc: chunks from other shards.
   Status CheckOffer(const proto::ChunksOffer& offer) const;
   void OnOffer(const Call& call, proto::ChunksOffer& offer);
   void OnChunkPart(const Call& call, const proto::ChunkPart& part);
   void FinishTaking(proto::Outbox* out);
   void TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Member* member);
-  void ReindexAll(const Reindexing& chunks);
 
   /// The chunk is on its way to another shard.
   bool IsFrozen(size_t chunk) const { return !is_frozen_.empty() && is_frozen_[chunk]; }

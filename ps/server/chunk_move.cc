@@ -1,0 +1,81 @@
+#include "ps/server/chunk_move.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ps::server {
+
+Reindexing::Reindexing(const ChunkStore& before) {
+  for (size_t i = 0; i < before.size(); ++i) {
+    before_.push_back({before.chunks()[i].key, i, before.chunks()[i].first_part});
+  }
+}
+
+void Reindexing::SetAfter(const ChunkStore& after) {
+  earlier_.assign(after.size(), std::nullopt);
+  later_.assign(before_.size(), std::nullopt);
+  for (const Earlier& chunk : before_) {
+    if (const std::optional<size_t> index = after.IndexOf(chunk.key); index) {
+      earlier_[*index] = chunk;
+      later_[chunk.index] = index;
+    }
+  }
+}
+
+void Recount(const ChunkStore& store, Intake* intake) {
+  intake->begun_count = 0;
+  intake->complete_count = 0;
+  intake->rejected_count = 0;
+  for (size_t i = 0; i < store.size(); ++i) {
+    intake->begun_count += intake->parts_left[i] < store.chunks()[i].part_count ? 1 : 0;
+    intake->complete_count += intake->parts_left[i] == 0 ? 1 : 0;
+    intake->rejected_count += intake->is_rejected[i] ? 1 : 0;
+  }
+}
+
+void Reindex(const Reindexing& chunks, const ChunkStore& store, Intake* intake) {
+  Intake before = *intake;
+  intake->has_come.assign(store.part_count(), false);
+  intake->parts_left.clear();
+  intake->is_rejected.assign(store.size(), false);
+  intake->unfinished.clear();
+  for (size_t i = 0; i < store.size(); ++i) {
+    const Chunk& chunk = store.chunks()[i];
+    const std::optional<Reindexing::Earlier>& earlier = chunks.earlier()[i];
+    intake->parts_left.push_back(earlier ? before.parts_left[earlier->index] : chunk.part_count);
+    if (!earlier) {
+      continue;
+    }
+    intake->is_rejected[i] = before.is_rejected[earlier->index];
+    for (uint32_t part = 0; part < chunk.part_count; ++part) {
+      intake->has_come[chunk.first_part + part] = before.has_come[earlier->first_part + part];
+    }
+    if (auto parts = before.unfinished.extract(earlier->index); !parts.empty()) {
+      intake->unfinished[i] = std::move(parts.mapped());
+    }
+  }
+  // Steps of some chunks only, which no worker makes, are taken for such of those that are left.
+  intake->chunk_count = before.chunk_count == before.parts_left.size()
+                            ? static_cast<uint32_t>(store.size())
+                            : std::min(before.chunk_count, static_cast<uint32_t>(store.size()));
+  Recount(store, intake);
+}
+
+bool Reindex(const Reindexing& chunks, PullAnswer* answer) {
+  std::vector<uint32_t> left;
+  size_t next = answer->next;
+  for (size_t i = 0; i < answer->chunks.size(); ++i) {
+    if (const std::optional<size_t> later = chunks.later()[answer->chunks[i]]; later) {
+      left.push_back(static_cast<uint32_t>(*later));
+    } else if (i >= answer->next) {
+      return false;
+    } else {
+      --next;
+    }
+  }
+  answer->chunks = std::move(left);
+  answer->next = next;
+  return true;
+}
+
+}  // namespace ps::server

@@ -1,0 +1,222 @@
+// Chunks that come from another shard while training goes on (shard_give.cc).
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ps/server/shard_core.h"
+
+namespace ps::server {
+namespace {
+
+constexpr size_t kBuffersMax = 1 + kernels::kOptimizerSlotsMax;
+
+/// Marks a chunk of the step under way as here, all of it.
+void MarkHere(size_t index, const Chunk& chunk, Intake* intake) {
+  for (uint32_t part = 0; part < chunk.part_count; ++part) {
+    intake->has_come[chunk.first_part + part] = true;
+  }
+  intake->parts_left[index] = 0;
+}
+
+}  // namespace
+
+Status ShardCore::CheckOffer(const proto::ChunksOffer& offer) const {
+  if (!is_set_up_ || is_bsp() || offer.to_life != life_ ||
+      roster_.generation() < offer.generation) {
+    return Status::Unavailable(fmt::format(
+        "shard {} is in life {} with membership {} and takes no chunks of life {} and membership "
+        "{} yet",
+        shard_.value,
+        life_,
+        roster_.generation().value,
+        offer.to_life,
+        offer.generation.value));
+  }
+  const auto is_before = [](const auto& a, const auto& b) { return a.key >= b.key; };
+  if (offer.chunks.empty() ||
+      std::ranges::adjacent_find(offer.chunks, is_before) != offer.chunks.end()) {
+    return Status::InvalidArgument("an offer has no chunks, or not in their order");
+  }
+  return Status::Ok();
+}
+
+void ShardCore::OnOffer(const Call& call, proto::ChunksOffer& offer) {
+  if (is_set_up_ && offer.to_life == life_ && offer.version <= taken_version_) {
+    call.out->Send(
+        call.peer, call.request_id, proto::ChunksTaken{offer.version, roster_.generation()});
+    return;
+  }
+  Status status = CheckOffer(offer);
+  if (status.ok() && taking_ && taking_->peer == call.peer &&
+      taking_->offer.version == offer.version &&
+      std::ranges::equal(
+          taking_->chunks, offer.chunks, {}, &Chunk::key, &proto::OfferedChunk::key)) {
+    taking_->offer = std::move(offer);  // of the same chunks, some of which have come
+    taking_->request_id = call.request_id;
+    return;
+  }
+  taking_.reset();
+  Taking taking;
+  size_t part_count = 0;
+  for (size_t i = 0; i < offer.chunks.size() && status.ok(); ++i) {
+    Result<Chunk> chunk = store_.MakeChunk(offer.chunks[i].key, part_count);
+    status = chunk.status();
+    if (status.ok()) {
+      chunk->version = offer.chunks[i].version;
+      part_count += chunk->part_count;
+      taking.parts_left += chunk->part_count * BuffersOf(*chunk).size();
+      taking.chunks.push_back(std::move(chunk).value());
+    }
+  }
+  if (!status.ok()) {
+    Refuse(call, status, 0);
+    return;
+  }
+  taking.peer = call.peer;
+  taking.request_id = call.request_id;
+  taking.has_come.resize(part_count * kBuffersMax);
+  taking.offer = std::move(offer);
+  taking_ = std::move(taking);
+}
+
+void ShardCore::OnChunkPart(const Call& call, const proto::ChunkPart& part) {
+  stats_.bytes_received += part.payload.size();
+  if (!taking_ || taking_->peer != call.peer || taking_->offer.version != part.version) {
+    return;  // of an offer that was refused, or given up
+  }
+  const proto::ChunkRef first = part.chunks.size() != 1 ? proto::ChunkRef() : part.chunks.front();
+  const auto chunk = std::ranges::find(taking_->chunks, first.key, &Chunk::key);
+  std::optional<uint32_t> number;
+  bool is_whole = chunk != taking_->chunks.end() && part.payload.parts.size() == 1;
+  if (is_whole) {
+    number = store_.parts().IndexOf(
+        static_cast<uint64_t>(chunk->element_count), {first.element_begin, first.element_count});
+    is_whole = number && part.buffer < BuffersOf(*chunk).size();
+  }
+  if (!is_whole) {
+    taking_.reset();
+    Refuse(
+        call,
+        Status::InvalidArgument(
+            fmt::format("a part of chunk {} is none of what was offered", first.key.value)),
+        0);
+    return;
+  }
+  const size_t place = (chunk->first_part + *number) * kBuffersMax + part.buffer;
+  if (taking_->has_come[place]) {
+    return;
+  }
+  const std::span<const std::byte> bytes = part.payload.bytes();
+  std::memcpy(
+      BuffersOf(*chunk)[part.buffer]->data() + first.element_begin * sizeof(float),
+      bytes.data(),
+      bytes.size());
+  taking_->has_come[place] = true;
+  if (--taking_->parts_left == 0) {
+    FinishTaking(call.out);
+  }
+}
+
+void ShardCore::FinishTaking(proto::Outbox* out) {
+  Taking taking = std::move(*taking_);
+  taking_.reset();
+  const bool was_empty = store_.size() == 0;
+  Reindexing chunks(store_);
+  store_.Insert(std::move(taking.chunks));
+  chunks.SetAfter(store_);
+  ReindexAll(chunks);
+  for (auto& [incarnation, member] : roster_.members()) {
+    TakeSteps(taking.offer, was_empty, &member);
+  }
+  if (was_empty) {
+    std::map<Incarnation, Roster::Clock> clocks;
+    for (const proto::OfferedMember& offered : taking.offer.members) {
+      if (const Member* const member = roster_.Find(offered.incarnation); member != nullptr) {
+        clocks[offered.incarnation] = {
+            offered.clock + (member->last_step - offered.last_step), offered.is_active};
+      }
+    }
+    roster_.SetClocks(clocks);
+    samples_done_ = taking.offer.samples_done;
+    lr_policy_.Restore(taking.offer.lr_factor);
+  }
+  taken_version_ = taking.offer.version;
+  placement_version_ = std::max(placement_version_, taking.offer.version);
+  log_->Info("chunks_came", {{"placement", taken_version_}, {"chunks", store_.size()}});
+  out->Send(
+      taking.peer, taking.request_id, proto::ChunksTaken{taken_version_, roster_.generation()});
+}
+
+/// What the member has done in the chunks that have come. A worker makes one step after the other,
+/// so a chunk is at most one step behind the others or ahead of them.
+void ShardCore::TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Member* member) {
+  const auto offered =
+      std::ranges::find(offer.members, member->incarnation, &proto::OfferedMember::incarnation);
+  // One that is not named has joined since, and has done nothing in these.
+  const proto::OfferedMember there =
+      offered == offer.members.end() ? proto::OfferedMember{member->incarnation} : *offered;
+  std::vector<size_t> come;                          // by index
+  std::vector<size_t> ahead;                         // of these, those with the step after
+  std::vector<bool> has_come(store_.size(), false);  // by index
+  for (const proto::OfferedChunk& chunk : offer.chunks) {
+    come.push_back(*store_.IndexOf(chunk.key));
+    has_come[come.back()] = true;
+    if (std::ranges::find(chunk.ahead, member->incarnation) != chunk.ahead.end()) {
+      ahead.push_back(come.back());
+    }
+  }
+  if (was_empty) {
+    // A step that all of them have is complete, also if it was not yet where they come from.
+    const bool is_complete = ahead.size() == come.size();
+    member->last_step = there.last_step + (is_complete ? 1 : 0);
+    member->counted_step = member->last_step;
+    member->may_skip = there.may_skip;
+    member->restored = is_complete ? std::vector<size_t>() : std::move(ahead);
+    member->intake = Intake();
+    return;
+  }
+  // Those of them that have a step.
+  const auto with = [&](Step step) {
+    return step <= there.last_step       ? come
+           : step == there.last_step + 1 ? ahead
+                                         : std::vector<size_t>();
+  };
+  Intake& intake = member->intake;
+  if (member->is_step_under_way()) {
+    for (const size_t index : with(intake.step)) {
+      MarkHere(index, store_.chunks()[index], &intake);
+    }
+    Recount(store_, &intake);
+    return;
+  }
+  std::vector<size_t>& restored = member->restored;
+  const Step newest = there.last_step + (ahead.empty() ? 0 : 1);
+  if (newest > member->last_step) {
+    if (newest > member->last_step + 1) {
+      // An earlier life had the steps that are missing here; the newest is the one under way.
+      member->last_step = newest - 1;
+      restored.clear();
+    }
+    const std::vector<size_t> have = with(newest);
+    restored.insert(restored.end(), have.begin(), have.end());
+    return;
+  }
+  const std::vector<size_t> have = with(member->last_step);
+  if (have.size() < come.size() && !(member->may_skip && there.may_skip)) {
+    // The newest step here is under way again, for those that lack it. Where both shards have lost
+    // a life, it may have been complete before.
+    restored = have;
+    for (size_t index = 0; index < store_.size(); ++index) {
+      if (!has_come[index]) {
+        restored.push_back(index);
+      }
+    }
+    --member->last_step;
+    member->may_skip = there.may_skip;
+  }
+}
+
+}  // namespace ps::server
