@@ -53,7 +53,8 @@ struct PullAnswer {
   proto::PeerId peer;
   uint64_t request_id = 0;
   uint64_t staleness_steps = 0;
-  std::vector<uint32_t> chunks;  // by index, fixed when the answer began
+  std::vector<uint32_t> chunks;  // by index, fixed when the answer began, less those that left
+  uint32_t total = 0;            // when it began: the worker has counted those that left
   size_t next = 0;               // the first of them that was not sent in full
   uint32_t next_part = 0;        // the first part of it that was not sent
 };

@@ -199,6 +199,7 @@ class ShardCore {
   void CloseReceivers(proto::Outbox* out);
   void TickGiving(TimePoint now, proto::Outbox* out);
   void FinishGiving(TimePoint now, proto::Outbox* out);
+  void FinishWithout(Member* member, TimePoint now, proto::Outbox* out);
   void ReindexAll(const Reindexing& chunks);
 
   // shard_take.cc: chunks from other shards.

@@ -236,14 +236,35 @@ void ShardCore::FinishGiving(TimePoint now, proto::Outbox* out) {
     out->Send(coordinator_, 0, proto::ChunksGiven{shard_, given_version_});
   }
   for (auto& [incarnation, member] : roster_.members()) {
-    const Intake& intake = member.intake;
-    if (member.is_step_under_way() && intake.complete_count == intake.chunk_count &&
-        store_.size() > 0) {
-      const Call call{intake.peer, intake.request_id, now, out};
-      ready_.clear();
-      Acknowledge(call, &member);
-      CompleteStep(call, &member);
+    FinishWithout(&member, now, out);
+  }
+}
+
+/// What a step lacked here has left: with what stays it is complete.
+void ShardCore::FinishWithout(Member* member, TimePoint now, proto::Outbox* out) {
+  const Intake& intake = member->intake;
+  if (store_.size() == 0) {
+    return;
+  }
+  if (!member->is_step_under_way()) {
+    if (member->restored.size() < store_.size()) {
+      return;
     }
+    member->restored.clear();
+    ++member->last_step;
+    member->last_outcome = proto::PushOutcome::kApplied;
+    member->last_rejected_chunks = 0;
+    if (member->last_step > member->counted_step) {
+      member->counted_step = member->last_step;
+      if (roster_.Advance(member)) {
+        ReleasePulls(out);
+      }
+    }
+  } else if (intake.complete_count == intake.chunk_count) {
+    const Call call{intake.peer, intake.request_id, now, out};
+    ready_.clear();
+    Acknowledge(call, member);
+    CompleteStep(call, member);
   }
 }
 

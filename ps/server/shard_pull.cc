@@ -108,6 +108,7 @@ PullAnswer ShardCore::MakeAnswer(const Pull& pull) {
       answer.chunks.push_back(static_cast<uint32_t>(index));
     }
   }
+  answer.total = static_cast<uint32_t>(answer.chunks.size());
   return answer;
 }
 
@@ -152,7 +153,7 @@ void ShardCore::EndAnswer(Member* member) {
 
 void ShardCore::SendAnswerFrame(PullAnswer* answer, proto::Outbox* out) {
   proto::PullReply reply;
-  reply.chunk_total = static_cast<uint32_t>(answer->chunks.size());
+  reply.chunk_total = answer->total;
   reply.staleness_steps = answer->staleness_steps;
   reply.life = life_;
   reply.placement = placement_version_;

@@ -205,9 +205,9 @@ void ShardCore::TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Membe
     return;
   }
   const std::vector<size_t> have = with(member->last_step);
-  if (have.size() < come.size() && !(member->may_skip && there.may_skip)) {
-    // The newest step here is under way again, for those that lack it. Where both shards have lost
-    // a life, it may have been complete before.
+  if (have.size() < come.size()) {
+    // The newest step here is under way again, for those that lack it. An earlier life of their
+    // shard may have had it: then the worker goes on with the step after.
     restored = have;
     for (size_t index = 0; index < store_.size(); ++index) {
       if (!has_come[index]) {

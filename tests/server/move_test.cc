@@ -290,6 +290,38 @@ TEST_F(TakeTest, AStepThatIsUnderWayAgainIsNotCountedTwiceWhereAChunkGoesNext) {
   EXPECT_THAT(offers[0].message.chunks[0].ahead, ElementsAre(Incarnation(1)));
 }
 
+TEST_F(TakeTest, AStepIsCompleteWhenTheChunksThatLackItHaveLeft) {
+  Take(Offer(0, true));
+  rig_.Deliver(
+      kCoordinator, proto::GiveChunks{3, {kOther, "other", 4712}, 1, {kFirst, kSecond, kThird}});
+  rig_.core.OnDialed(kOther, kOtherPeer, rig_.now, &rig_.sent);
+  rig_.Deliver(kOtherPeer, proto::ChunksTaken{3, Generation(1)});
+  ASSERT_FALSE(rig_.core.HasChunk(kFirst));
+  proto::Membership membership = rig_.MembersUpTo(0);
+  membership.incarnation_max = Incarnation(2);
+  membership.resolve = {Incarnation(1)};
+  rig_.Deliver(kCoordinator, membership);
+  const auto acks = rig_.Take<proto::MembershipAck>();
+  ASSERT_FALSE(acks.empty());
+  EXPECT_EQ(acks.back().message.resolved[0].last_complete_step, 1U);
+}
+
+/// Both shards began a new life, from parts of one checkpoint of which one has the step.
+TEST_F(TakeTest, AStepIsUnderWayAgainAlsoWhereBothShardsHaveLostALife) {
+  ShardRig rig;
+  rig.setup.counted = {{Incarnation(1), 1}};
+  rig.SetUp();
+  rig.sent.all.clear();
+  proto::ChunksOffer offer = Offer(0, false);
+  offer.members[0].may_skip = true;
+  rig.Deliver(kGiver, offer);
+  rig.Deliver(kGiver, Part());
+  rig.Push(Step4(1, {kFirst, kSecond, kThird, kForeign}));
+  EXPECT_EQ(rig.OnlyPushReply().step, 1U);
+  EXPECT_EQ(rig.core.VersionOf(kForeign), 8U);
+  EXPECT_EQ(rig.core.VersionOf(kFirst), 0U);
+}
+
 TEST_F(TakeTest, AStepThatIsUnderWayNeedsItToo) {
   rig_.Push(rig_.Frame(1, 1, {kFirst, kSecond}, 0.5F));
   Take(Offer(0, false));

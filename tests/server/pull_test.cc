@@ -124,6 +124,24 @@ class PacedPullTest : public ::testing::Test {
   ShardRig rig_;
 };
 
+/// The worker counts what it has got.
+TEST_F(PacedPullTest, AChunkThatLeavesAfterItWasSentStaysInTheTotal) {
+  rig_.Pull(rig_.PullAll(1), 9);
+  EXPECT_EQ(rig_.Take<proto::PullReply>()[0].message.chunks[0].key, kFirst);
+  constexpr proto::PeerId kOtherPeer{50};
+  rig_.Deliver(kCoordinator, proto::GiveChunks{2, {ShardId(4), "other", 4712}, 1, {kFirst}});
+  rig_.core.OnDialed(ShardId(4), kOtherPeer, rig_.now, &rig_.sent);
+  rig_.Deliver(kOtherPeer, proto::ChunksTaken{2, Generation(1)});
+  ASSERT_FALSE(rig_.core.HasChunk(kFirst));
+  for (const ChunkKey key : {kSecond, kThird}) {
+    Drain();
+    const auto pulls = rig_.Take<proto::PullReply>();
+    ASSERT_EQ(pulls.size(), 1U);
+    EXPECT_EQ(pulls[0].message.chunk_total, 3U);
+    EXPECT_EQ(pulls[0].message.chunks[0].key, key);
+  }
+}
+
 TEST_F(PacedPullTest, AFrameFollowsWhenTheOneBeforeHasLeft) {
   rig_.Pull(rig_.PullAll(1), 9);
   for (const ChunkKey key : {kFirst, kSecond, kThird}) {
