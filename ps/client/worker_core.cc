@@ -418,9 +418,12 @@ void WorkerCore::Rejoin(const std::string& why, proto::Outbox* out) {
     coordinator_ = proto::PeerId();
   }
   is_rejoining_ = true;
-  // A replacement may have the seat by now, and must not be fenced in turn.
-  options_.join.is_returning = true;
-  options_.join.seat = worker_;
+  // A replacement may have the seat by now, and must not be fenced in turn. Who was fenced before
+  // an answer came knows only the seat that it asked for, if any.
+  proto::JoinRequest& join = options_.join;
+  const bool was_told = incarnation_ != Incarnation();
+  join.is_returning = join.is_returning || join.has_seat || was_told;
+  join.seat = was_told ? worker_ : join.seat;
   if (!is_host_busy_) {
     ResetSession();
   }

@@ -226,6 +226,26 @@ TEST_F(WorkerCoreTest, AChunkThatLeftItsShardAndCameBackIsPushedAgain) {
   EXPECT_EQ(out_.All<proto::StepReport>().size(), 1U);
 }
 
+/// It was admitted, and its answer was lost.
+TEST_F(WorkerCoreTest, AWorkerThatIsFencedBeforeAnAnswerCameAsksForTheSameSeat) {
+  for (const bool has_seat : {true, false}) {
+    out_.sent.clear();
+    proto::JoinRequest join = AskFor(WorkerId(has_seat ? 3 : 0));
+    join.has_seat = has_seat;
+    WorkerCore core(
+        {join, proto::Timing::FromMaxDetect(milliseconds(2400)), 1}, &host_, &NullLogger());
+    core.Start(now_);
+    core.OnCoordinatorConnected(kCoordinator, 1, now_, &out_);
+    core.OnMessage(
+        kCoordinator, 0, proto::Refusal{StatusCode::kStale, "fenced", 0, 1}, now_, &out_);
+    core.OnCoordinatorConnected(proto::PeerId(9), 1, now_, &out_);
+    ASSERT_EQ(out_.All<proto::JoinRequest>().size(), 2U);
+    const proto::JoinRequest again = out_.All<proto::JoinRequest>()[1];
+    EXPECT_EQ(again.seat, join.seat);
+    EXPECT_EQ(again.is_returning, has_seat) << "any free seat will do for one that knows none";
+  }
+}
+
 TEST_F(WorkerCoreTest, AFencedWorkerJoinsAnewOnceItsArithmeticIsOver) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 16));
