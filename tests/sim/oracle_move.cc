@@ -49,10 +49,12 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   const Life& giver = *lives_.at(process.giver).back();
   const Parameters& from = giver.parameters;
   // A process that has slept may take what was sent to it long ago; nobody asks it any more.
-  const bool is_present = std::ranges::all_of(keys, [&](ChunkKey key) {
-    const auto known = from.history.find(key);
-    return known != from.history.end() && process.view->VersionOf(key) == known->second.size() - 1;
-  });
+  const bool is_present = &life == lives_.at(process.shard).back().get() &&
+                          std::ranges::all_of(keys, [&](ChunkKey key) {
+                            const auto known = from.history.find(key);
+                            return known != from.history.end() &&
+                                   process.view->VersionOf(key) == known->second.size() - 1;
+                          });
   if (!is_present) {
     return;
   }
