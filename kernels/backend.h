@@ -90,6 +90,9 @@ class Stream {
   // All memory is the device's from here on; f32, dense, at any alignment of a float.
 
   virtual void Copy(const float* x, float* y, int64_t n) = 0;
+  /// As Copy, where one of both may be memory of another backend of the same kind. Nothing else
+  /// here touches that.
+  virtual void CopyAcross(const float* x, float* y, int64_t n) = 0;
   virtual void Fill(float value, float* y, int64_t n) = 0;
   /// y[i] = a[i] + b[i]; y may be a or b.
   virtual void Add(const float* a, const float* b, float* y, int64_t n) = 0;
@@ -118,10 +121,13 @@ class Backend {
   /// Device memory and the host's are one: what the host writes a stream reads, and the other way
   /// round, without a copy.
   virtual bool is_host_memory() const = 0;
+  /// CopyAcross between this backend's streams and `other`, of the same kind, may take the shortest
+  /// way from now on. Without this, or where the machine has no such way, it goes by the host.
+  virtual void Reach(const Backend& other) = 0;
 
   /// Errors: kInvalidArgument when there is not so much.
   virtual Result<std::unique_ptr<Memory>> AllocateDevice(size_t size_bytes) = 0;
-  /// Host memory that is copied from and to without a detour.
+  /// Host memory that all backends of this kind copy from and to without a detour.
   virtual Result<std::unique_ptr<Memory>> AllocatePinned(size_t size_bytes) = 0;
   virtual Result<std::unique_ptr<Stream>> MakeStream() = 0;
   virtual Result<std::unique_ptr<Event>> MakeEvent() = 0;

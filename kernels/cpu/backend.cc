@@ -90,6 +90,8 @@ class CpuStream final : public Stream {
 
   void Copy(const float* x, float* y, int64_t n) override { std::copy_n(x, n, y); }
 
+  void CopyAcross(const float* x, float* y, int64_t n) override { Copy(x, y, n); }
+
   void Fill(float value, float* y, int64_t n) override { std::fill_n(y, n, value); }
 
   void Add(const float* a, const float* b, float* y, int64_t n) override {
@@ -140,6 +142,8 @@ class CpuBackend final : public Backend {
   std::string Name() const override { return "cpu"; }
 
   bool is_host_memory() const override { return true; }
+
+  void Reach(const Backend& /*other*/) override {}
 
   Result<std::unique_ptr<Memory>> AllocateDevice(size_t size_bytes) override {
     // More than there is would be granted all the same, and the process killed when it is used.

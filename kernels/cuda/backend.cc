@@ -30,6 +30,10 @@ class CudaBackend final : public Backend {
 
   bool is_host_memory() const override { return false; }
 
+  void Reach(const Backend& other) override {
+    ReachCudaDevice(info_.index, static_cast<const CudaBackend&>(other).info_.index);
+  }
+
   Result<std::unique_ptr<Memory>> AllocateDevice(size_t size_bytes) override {
     return AllocateCudaMemory(info_.index, MemoryKind::kDevice, size_bytes);
   }

@@ -41,12 +41,12 @@ Result<std::unique_ptr<Memory>> AllocateCudaMemory(int device, MemoryKind kind, 
   cudaError_t error = cudaSetDevice(device);
   if (error == cudaSuccess && size_bytes > 0) {
     error = kind == MemoryKind::kDevice ? cudaMalloc(&data, size_bytes)
-                                        : cudaHostAlloc(&data, size_bytes, cudaHostAllocDefault);
+                                        : cudaHostAlloc(&data, size_bytes, cudaHostAllocPortable);
   }
   if (error == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());  // no later call is to report it again
     return Status::InvalidArgument(fmt::format(
-        "{} of {} asked, and there is not so much free; take a smaller minibatch",
+        "{} of {} asked, and there is not so much free",
         FormatBytes(size_bytes),
         kind == MemoryKind::kDevice ? fmt::format("the memory of cuda:{}", device)
                                     : std::string("pinned host memory")));
@@ -55,6 +55,22 @@ Result<std::unique_ptr<Memory>> AllocateCudaMemory(int device, MemoryKind kind, 
     return DeviceFailed("allocating", error);
   }
   return std::unique_ptr<Memory>(std::make_unique<CudaMemory>(device, kind, data, size_bytes));
+}
+
+void ReachCudaDevice(int from, int to) {
+  int can_reach = 0;
+  cudaError_t error = cudaDeviceCanAccessPeer(&can_reach, from, to);
+  if (error == cudaSuccess && can_reach != 0) {
+    error = cudaSetDevice(from);
+  }
+  if (error == cudaSuccess && can_reach != 0) {
+    error = cudaDeviceEnablePeerAccess(to, 0);
+  }
+  if (error != cudaSuccess) {
+    // It may have been enabled before, or by so many that there is no more of it. What is wrong
+    // with a device its streams report.
+    static_cast<void>(cudaGetLastError());
+  }
 }
 
 Result<std::unique_ptr<CudaEvent>> CudaEvent::Make(int device) {
@@ -160,6 +176,10 @@ void CudaStream::Download(const void* device, void* host, size_t size_bytes) {
 
 void CudaStream::Copy(const float* x, float* y, int64_t n) {
   Note(CopyValues(Enter(), x, y, n));
+}
+
+void CudaStream::CopyAcross(const float* x, float* y, int64_t n) {
+  Transfer(y, x, static_cast<size_t>(n) * sizeof(float), cudaMemcpyDefault);
 }
 
 void CudaStream::Fill(float value, float* y, int64_t n) {

@@ -20,6 +20,9 @@ enum class MemoryKind : uint8_t { kDevice, kPinned };
 /// Errors: kInvalidArgument when there is not so much; kUnavailable when the device has failed.
 Result<std::unique_ptr<Memory>> AllocateCudaMemory(int device, MemoryKind kind, size_t size_bytes);
 
+/// Copies from one device to another go without a detour from now on, if the machine can.
+void ReachCudaDevice(int from, int to);
+
 class CudaEvent final : public Event {
  public:
   static Result<std::unique_ptr<CudaEvent>> Make(int device);
@@ -46,6 +49,7 @@ class CudaStream final : public Stream {
   void Upload(const void* host, void* device, size_t size_bytes) override;
   void Download(const void* device, void* host, size_t size_bytes) override;
   void Copy(const float* x, float* y, int64_t n) override;
+  void CopyAcross(const float* x, float* y, int64_t n) override;
   void Fill(float value, float* y, int64_t n) override;
   void Add(const float* a, const float* b, float* y, int64_t n) override;
   void Scale(float factor, float* x, int64_t n) override;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -29,7 +30,7 @@ class EmulationTest : public testing::Test {
     void* memory = nullptr;
     ASSERT_EQ(cudaMalloc(&memory, kCount * sizeof(float)), cudaSuccess);
     device_ = static_cast<float*>(memory);
-    ASSERT_EQ(cudaHostAlloc(&memory, kCount * sizeof(float), cudaHostAllocDefault), cudaSuccess);
+    ASSERT_EQ(cudaHostAlloc(&memory, kCount * sizeof(float), cudaHostAllocPortable), cudaSuccess);
     host_ = static_cast<float*>(memory);
   }
 
@@ -262,7 +263,98 @@ TEST_F(EmulationTest, CopiesAreBetweenTheDeviceAndPinnedMemory) {
   EXPECT_THAT(TakeFailure(), HasSubstr("direction"));
 }
 
+/// A second device with a buffer of ones, and a stream.
+class TwoDevicesTest : public EmulationTest {
+ protected:
+  void SetUp() override {
+    EmulationTest::SetUp();
+    SetMachine(CUDART_VERSION, 2);
+    ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+    ASSERT_EQ(cudaStreamCreateWithFlags(&other_stream_, cudaStreamNonBlocking), cudaSuccess);
+    void* memory = nullptr;
+    ASSERT_EQ(cudaMalloc(&memory, kBytes), cudaSuccess);
+    other_ = static_cast<float*>(memory);
+    std::fill_n(other_, kCount, 1.0F);
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  }
+
+  void TearDown() override {
+    EXPECT_EQ(cudaStreamDestroy(other_stream_), cudaSuccess);
+    EXPECT_EQ(cudaFree(other_), cudaSuccess);
+    EmulationTest::TearDown();
+    SetMachine(CUDART_VERSION, 1);
+  }
+
+  static constexpr size_t kBytes = kCount * sizeof(float);
+  cudaStream_t other_stream_ = nullptr;
+  float* other_ = nullptr;
+};
+
+TEST_F(TwoDevicesTest, ACopyFromOneToTheOtherSaysThatItIs) {
+  EXPECT_EQ(
+      cudaMemcpyAsync(device_, other_, kBytes, cudaMemcpyDeviceToDevice, stream_),
+      cudaErrorLaunchFailure);
+  EXPECT_EQ(TakeFailure(), "a copy in a stream of device 0 touches the memory of device 1");
+  EXPECT_EQ(
+      cudaMemcpyAsync(host_, other_, kBytes, cudaMemcpyDeviceToHost, stream_),
+      cudaErrorLaunchFailure);
+  EXPECT_EQ(TakeFailure(), "a copy in a stream of device 0 touches the memory of device 1");
+  EXPECT_EQ(
+      cudaMemcpyAsync(device_, device_, kBytes, cudaMemcpyDefault, other_stream_),
+      cudaErrorLaunchFailure);
+  EXPECT_EQ(TakeFailure(), "a copy in a stream of device 1 touches the memory of device 0");
+  EXPECT_EQ(
+      cudaMemcpyAsync(device_, other_, kBytes, cudaMemcpyDefault, other_stream_), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(other_stream_), cudaSuccess);
+  EXPECT_EQ(device_[kCount - 1], 1);
+}
+
+TEST_F(TwoDevicesTest, AStreamAndAnEventBelongToTheDeviceThatWasSet) {
+  EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(Start(1, kCount, &Reverse, other_), cudaErrorLaunchFailure);
+  EXPECT_EQ(TakeFailure(), "a kernel was launched in a stream of device 0 while 1 was set");
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  EXPECT_EQ(cudaEventRecord(event, stream_), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaEventRecord(event, other_stream_), cudaSuccess);
+  EXPECT_EQ(cudaStreamWaitEvent(stream_, event, 0), cudaSuccess) << "any stream may wait";
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+}
+
+TEST_F(TwoDevicesTest, EachHasItsOwnMemoryAndFailsAlone) {
+  SetDeviceMemory(2 * kBytes, 1);
+  void* memory = nullptr;
+  EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(cudaMalloc(&memory, kBytes + 1), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+  EXPECT_EQ(cudaMalloc(&memory, kBytes + 1), cudaSuccess);
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  SetDeviceMemory(0, 1);
+  LoseDeviceAfter(0, 1);
+  EXPECT_EQ(
+      cudaMemcpyAsync(host_, other_, kBytes, cudaMemcpyDeviceToHost, other_stream_), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(other_stream_), cudaErrorLaunchFailure);
+  EXPECT_EQ(cudaSetDevice(1), cudaErrorLaunchFailure);
+  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+  EXPECT_EQ(Run(1, kCount, &Reverse)[0], kCount - 1) << "the other one goes on";
+  EXPECT_EQ(TakeFailure(), "the device was lost");
+  LoseDeviceAfter(-1, 1);
+}
+
 #ifdef PS_ADDRESS_SANITIZER
+
+using TwoDevicesDeathTest = TwoDevicesTest;
+
+TEST_F(TwoDevicesDeathTest, AKernelThatTouchesTheOthersMemoryIsFound) {
+  GTEST_FLAG_SET(death_test_style, "fast");
+  const auto reverse_other = [this] {
+    static_cast<void>(Start(1, kCount, &Reverse, other_));
+    static_cast<void>(cudaStreamSynchronize(stream_));
+  };
+  EXPECT_DEATH(reverse_other(), "use-after-poison");
+}
 
 __global__ void PastSharedMemory(float* out) {
   __shared__ float values[32];

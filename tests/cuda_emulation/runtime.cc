@@ -2,12 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -35,27 +37,36 @@ struct Work {
 /// Memory between two margins that nobody may touch.
 class Allocation {
  public:
-  Allocation(size_t size, bool on_device)
+  /// Of no device: pinned memory.
+  Allocation(size_t size, std::optional<int> on)
       : size_bytes(size),
-        is_device(on_device),
+        device(on),
         memory_(static_cast<std::byte*>(std::aligned_alloc(kAlignment, TotalBytes()))) {
     PS_CHECK(memory_ != nullptr);
     std::memset(data(), 0xff, size);
-    MarkMargins(true);
+    Mark(0, kMarginBytes, true);
+    Mark(kMarginBytes + size, TotalBytes(), true);
   }
 
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
 
   ~Allocation() {
-    MarkMargins(false);
+    Mark(0, TotalBytes(), false);
     std::free(memory_);
   }
 
   std::byte* data() const { return memory_ + kMarginBytes; }
 
+  bool is_device() const { return device.has_value(); }
+
+  /// What is inside may not be touched for a while.
+  void SetForbidden(bool forbidden) const {
+    Mark(kMarginBytes, kMarginBytes + size_bytes, forbidden);
+  }
+
   const size_t size_bytes;
-  const bool is_device;
+  const std::optional<int> device;
 
  private:
   // Wide, so that a wrong stride does not end up in the memory of another.
@@ -66,16 +77,16 @@ class Allocation {
     return 2 * kMarginBytes + (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
-  void MarkMargins(bool forbidden) const {
+  void Mark(size_t begin, size_t end, bool forbidden) const {
 #ifdef PS_ADDRESS_SANITIZER
-    const size_t behind = TotalBytes() - kMarginBytes - size_bytes;
     if (forbidden) {
-      __asan_poison_memory_region(memory_, kMarginBytes);
-      __asan_poison_memory_region(data() + size_bytes, behind);
+      __asan_poison_memory_region(memory_ + begin, end - begin);
     } else {
-      __asan_unpoison_memory_region(memory_, TotalBytes());
+      __asan_unpoison_memory_region(memory_ + begin, end - begin);
     }
 #else
+    static_cast<void>(begin);
+    static_cast<void>(end);
     static_cast<void>(forbidden);
 #endif
   }
@@ -86,50 +97,85 @@ class Allocation {
 constexpr size_t kDeviceBytes = size_t{1} << 31;
 
 struct Device {
-  std::map<const std::byte*, std::unique_ptr<Allocation>> allocations;
-  std::set<CUstream_st*> streams;
-  int driver_version = CUDART_VERSION;
-  int count = 1;
-  int compute_major = 7;
-  int compute_minor = 5;
   size_t memory_bytes = kDeviceBytes;
   int pieces_left = -1;  // until it is lost; -1: never
-  ThreadOrder order = ThreadOrder::kAscending;
   std::string failure;
-  cudaError_t last_error = cudaSuccess;
 };
 
-Device& TheDevice() {
-  static Device device;
-  return device;
+struct Machine {
+  std::map<const std::byte*, std::unique_ptr<Allocation>> allocations;
+  std::set<CUstream_st*> streams;
+  std::array<Device, ps::cuda_emulation::kDevicesMax> devices;
+  std::set<std::pair<int, int>> peers;  // from, to
+  int driver_version = CUDART_VERSION;
+  int count = 1;
+  int current = 0;  // device of the host's thread
+  int compute_major = 7;
+  int compute_minor = 5;
+  ThreadOrder order = ThreadOrder::kAscending;
+  cudaError_t last_error = cudaSuccess;
+  uint64_t allocated = 0;
+
+  Device& on(int device) { return devices[static_cast<size_t>(device)]; }
+};
+
+Machine& TheMachine() {
+  static Machine machine;
+  return machine;
 }
 
 cudaError_t Report(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) {
-    TheDevice().last_error = error;
+    TheMachine().last_error = error;
   }
   return error;
 }
 
-cudaError_t Fail(std::string what) {
-  Device& device = TheDevice();
-  if (device.failure.empty()) {
-    device.failure = std::move(what);
+cudaError_t Fail(int device, std::string what) {
+  std::string& failure = TheMachine().on(device).failure;
+  if (failure.empty()) {
+    failure = std::move(what);
   }
   return Report(cudaErrorLaunchFailure);
 }
 
 /// A fault stays until it is taken: nothing works on a device after one.
-cudaError_t Sticky() {
-  return TheDevice().failure.empty() ? cudaSuccess : Report(cudaErrorLaunchFailure);
+cudaError_t Sticky(int device) {
+  return TheMachine().on(device).failure.empty() ? cudaSuccess : Report(cudaErrorLaunchFailure);
 }
+
+bool HasDevice(int device) {
+  return device >= 0 && device < TheMachine().count;
+}
+
+/// While it lives, the memory of all other devices may not be touched.
+class OnlyMemoryOf {
+ public:
+  explicit OnlyMemoryOf(int device) : device_(device) { Set(true); }
+
+  OnlyMemoryOf(const OnlyMemoryOf&) = delete;
+  OnlyMemoryOf& operator=(const OnlyMemoryOf&) = delete;
+
+  ~OnlyMemoryOf() { Set(false); }
+
+ private:
+  void Set(bool forbidden) const {
+    for (const auto& [at, allocation] : TheMachine().allocations) {
+      if (allocation->is_device() && allocation->device != device_) {
+        allocation->SetForbidden(forbidden);
+      }
+    }
+  }
+
+  const int device_;
+};
 
 /// The allocation that holds all of these bytes, or null.
 const Allocation* Find(const void* memory, size_t size_bytes) {
-  const Device& device = TheDevice();
+  const auto& allocations = TheMachine().allocations;
   const auto* at = static_cast<const std::byte*>(memory);
-  auto it = device.allocations.upper_bound(at);
-  if (it == device.allocations.begin()) {
+  auto it = allocations.upper_bound(at);
+  if (it == allocations.begin()) {
     return nullptr;
   }
   --it;
@@ -137,31 +183,36 @@ const Allocation* Find(const void* memory, size_t size_bytes) {
   return offset + size_bytes <= it->second->size_bytes ? it->second.get() : nullptr;
 }
 
+/// Of the current device's memory, or pinned.
 cudaError_t Allocate(void** memory, size_t size_bytes, bool is_device) {
   if (memory == nullptr) {
     return Report(cudaErrorInvalidValue);
   }
+  Machine& machine = TheMachine();
+  const std::optional<int> device = is_device ? std::optional(machine.current) : std::nullopt;
   size_t taken = 0;
-  for (const auto& [at, other] : TheDevice().allocations) {
-    taken += other->is_device == is_device ? other->size_bytes : 0;
+  for (const auto& [at, other] : machine.allocations) {
+    taken += other->device == device ? other->size_bytes : 0;
   }
-  const size_t there_is = is_device ? TheDevice().memory_bytes : kDeviceBytes;
+  const size_t there_is = is_device ? machine.on(*device).memory_bytes : kDeviceBytes;
   if (taken > there_is || size_bytes > there_is - taken) {
     return Report(cudaErrorMemoryAllocation);
   }
   if (size_bytes == 0) {
-    return Fail("an allocation of no bytes, of which CUDA promises nothing");
+    return Fail(machine.current, "an allocation of no bytes, of which CUDA promises nothing");
   }
-  auto allocation = std::make_unique<Allocation>(size_bytes, is_device);
+  auto allocation = std::make_unique<Allocation>(size_bytes, device);
   *memory = allocation->data();
-  TheDevice().allocations.emplace(allocation->data(), std::move(allocation));
-  return Sticky();
+  machine.allocations.emplace(allocation->data(), std::move(allocation));
+  ++machine.allocated;
+  return Sticky(machine.current);
 }
 
 }  // namespace
 
 struct CUstream_st {
-  std::deque<Work> work;
+  const int device;
+  std::deque<Work> work = {};
 
   /// Does the oldest piece of work, and first what it waits for. Requires: there is some.
   void RunOne() {
@@ -173,12 +224,13 @@ struct CUstream_st {
       }
       return;
     }
-    if (!next.is_mark && TheDevice().pieces_left >= 0 && TheDevice().pieces_left-- == 0) {
-      static_cast<void>(Fail("the device was lost"));
+    Device& on = TheMachine().on(device);
+    if (!next.is_mark && on.pieces_left >= 0 && on.pieces_left-- == 0) {
+      static_cast<void>(Fail(device, "the device was lost"));
     }
-    if (next.is_mark || TheDevice().failure.empty()) {
+    if (next.is_mark || on.failure.empty()) {
       if (std::string failure = next.run(); !failure.empty()) {
-        static_cast<void>(Fail(std::move(failure)));
+        static_cast<void>(Fail(device, std::move(failure)));
       }
     }
   }
@@ -191,30 +243,59 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
+  const int device;
   std::shared_ptr<Marks> marks = std::make_shared<Marks>();
 };
 
 namespace {
 
-/// cudaFree and the like wait for the whole device.
-void RunEverything() {
-  for (CUstream_st* stream : TheDevice().streams) {
-    stream->RunAll();
+/// cudaFree and the like wait for the whole device; nullopt: for all of them.
+void RunEverything(std::optional<int> device) {
+  for (CUstream_st* stream : TheMachine().streams) {
+    if (!device || stream->device == *device) {
+      stream->RunAll();
+    }
   }
 }
 
 cudaError_t Free(void* memory, bool is_device) {
+  Machine& machine = TheMachine();
   if (memory == nullptr) {
-    return Sticky();
+    return Sticky(machine.current);
   }
-  RunEverything();
-  Device& device = TheDevice();
-  const auto it = device.allocations.find(static_cast<std::byte*>(memory));
-  if (it == device.allocations.end() || it->second->is_device != is_device) {
+  const auto it = machine.allocations.find(static_cast<std::byte*>(memory));
+  if (it == machine.allocations.end() || it->second->is_device() != is_device) {
     return Report(cudaErrorInvalidValue);
   }
-  device.allocations.erase(it);
-  return Sticky();
+  RunEverything(it->second->device);
+  machine.allocations.erase(it);
+  return Sticky(machine.current);
+}
+
+/// What is wrong with a copy in a stream of `device`; empty: nothing. cudaMemcpyDefault alone may
+/// go from one device to another.
+std::string CopyFault(
+    int device, const Allocation* to, const Allocation* from, size_t size_bytes, int kind) {
+  if (to == nullptr || from == nullptr) {
+    return fmt::format(
+        "a copy of {} bytes {} memory that is neither the device's nor pinned, or too small",
+        size_bytes,
+        to == nullptr ? "to" : "from");
+  }
+  const bool is_across = kind == cudaMemcpyDefault;
+  if (to->is_device() != (is_across || kind != cudaMemcpyDeviceToHost) ||
+      from->is_device() != (is_across || kind != cudaMemcpyHostToDevice)) {
+    return "a copy in another direction than it says";
+  }
+  const bool is_to_here = to->device.value_or(device) == device;
+  const bool is_from_here = from->device.value_or(device) == device;
+  if (is_across ? !is_to_here && !is_from_here : !is_to_here || !is_from_here) {
+    return fmt::format(
+        "a copy in a stream of device {} touches the memory of device {}",
+        device,
+        is_to_here ? *from->device : *to->device);
+  }
+  return {};
 }
 
 }  // namespace
@@ -229,44 +310,70 @@ cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<voi
   if (!is_possible) {
     return Report(cudaErrorInvalidConfiguration);
   }
+  const int device = TheMachine().current;
   if (stream == nullptr) {
-    return Fail("a kernel was launched in the default stream");
+    return Fail(device, "a kernel was launched in the default stream");
   }
-  stream->work.push_back({[grid, block, body = std::move(body)] {
-    return RunGrid(grid, block, TheDevice().order, body);
+  if (stream->device != device) {
+    return Fail(
+        device,
+        fmt::format(
+            "a kernel was launched in a stream of device {} while {} was set",
+            stream->device,
+            device));
+  }
+  stream->work.push_back({[grid, block, device, body = std::move(body)] {
+    const OnlyMemoryOf guard(device);
+    return RunGrid(grid, block, TheMachine().order, body);
   }});
-  return Sticky();
+  return Sticky(device);
 }
 
 void SetMachine(int driver_version, int devices) {
-  TheDevice().driver_version = driver_version;
-  TheDevice().count = devices;
+  PS_CHECK(devices <= kDevicesMax);
+  TheMachine().driver_version = driver_version;
+  TheMachine().count = devices;
 }
 
 void SetComputeCapability(int major, int minor) {
-  TheDevice().compute_major = major;
-  TheDevice().compute_minor = minor;
+  TheMachine().compute_major = major;
+  TheMachine().compute_minor = minor;
 }
 
-void SetDeviceMemory(size_t size_bytes) {
-  TheDevice().memory_bytes = size_bytes == 0 ? kDeviceBytes : size_bytes;
+void SetDeviceMemory(size_t size_bytes, int device) {
+  TheMachine().on(device).memory_bytes = size_bytes == 0 ? kDeviceBytes : size_bytes;
 }
 
-void LoseDeviceAfter(int pieces) {
-  TheDevice().pieces_left = pieces;
+void LoseDeviceAfter(int pieces, int device) {
+  TheMachine().on(device).pieces_left = pieces;
 }
 
 void SetThreadOrder(ThreadOrder order) {
-  TheDevice().order = order;
+  TheMachine().order = order;
 }
 
 std::string TakeFailure() {
-  TheDevice().last_error = cudaSuccess;
-  return std::exchange(TheDevice().failure, {});
+  TheMachine().last_error = cudaSuccess;
+  std::string first;
+  for (Device& device : TheMachine().devices) {
+    std::string failure = std::exchange(device.failure, {});
+    if (first.empty()) {
+      first = std::move(failure);
+    }
+  }
+  return first;
 }
 
 int LiveAllocations() {
-  return static_cast<int>(TheDevice().allocations.size());
+  return static_cast<int>(TheMachine().allocations.size());
+}
+
+uint64_t AllocationCount() {
+  return TheMachine().allocated;
+}
+
+bool HasPeerAccess(int from, int to) {
+  return TheMachine().peers.contains({from, to});
 }
 
 }  // namespace ps::cuda_emulation
@@ -287,8 +394,12 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
     case cudaErrorNotReady:
       return "device not ready";
+    case cudaErrorPeerAccessAlreadyEnabled:
+      return "peer access is already enabled";
     case cudaErrorLaunchFailure:
       return "unspecified launch failure";
   }
@@ -296,37 +407,58 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaGetLastError() {
-  return std::exchange(TheDevice().last_error, cudaSuccess);
+  return std::exchange(TheMachine().last_error, cudaSuccess);
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = TheDevice().driver_version;
+  *version = TheMachine().driver_version;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  const Device& device = TheDevice();
-  if (device.driver_version < CUDART_VERSION) {
+  const Machine& machine = TheMachine();
+  if (machine.driver_version < CUDART_VERSION) {
     return Report(cudaErrorInsufficientDriver);
   }
-  *count = device.count;
-  return device.count > 0 ? cudaSuccess : Report(cudaErrorNoDevice);
+  *count = machine.count;
+  return machine.count > 0 ? cudaSuccess : Report(cudaErrorNoDevice);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device < 0 || device >= TheDevice().count) {
+  if (!HasDevice(device)) {
     return Report(cudaErrorInvalidDevice);
   }
   *properties = {};
   std::strncpy(properties->name, "emulated", sizeof(properties->name) - 1);
-  properties->totalGlobalMem = size_t{1} << 31;
-  properties->major = TheDevice().compute_major;
-  properties->minor = TheDevice().compute_minor;
+  properties->totalGlobalMem = TheMachine().on(device).memory_bytes;
+  properties->major = TheMachine().compute_major;
+  properties->minor = TheMachine().compute_minor;
   return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return device >= 0 && device < TheDevice().count ? Sticky() : Report(cudaErrorInvalidDevice);
+  if (!HasDevice(device)) {
+    return Report(cudaErrorInvalidDevice);
+  }
+  TheMachine().current = device;
+  return Sticky(device);
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  if (!HasDevice(device) || !HasDevice(peer)) {
+    return Report(cudaErrorInvalidDevice);
+  }
+  *can = device == peer ? 0 : 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned /*flags*/) {
+  Machine& machine = TheMachine();
+  if (!HasDevice(peer) || peer == machine.current) {
+    return Report(cudaErrorInvalidDevice);
+  }
+  const bool is_new = machine.peers.emplace(machine.current, peer).second;
+  return is_new ? Sticky(machine.current) : Report(cudaErrorPeerAccessAlreadyEnabled);
 }
 
 cudaError_t cudaMalloc(void** memory, size_t size_bytes) {
@@ -337,7 +469,10 @@ cudaError_t cudaFree(void* memory) {
   return Free(memory, true);
 }
 
-cudaError_t cudaHostAlloc(void** memory, size_t size_bytes, unsigned /*flags*/) {
+cudaError_t cudaHostAlloc(void** memory, size_t size_bytes, unsigned flags) {
+  if (flags != cudaHostAllocPortable) {
+    return Fail(TheMachine().current, "pinned memory that is not promised to other devices");
+  }
   return Allocate(memory, size_bytes, false);
 }
 
@@ -347,68 +482,67 @@ cudaError_t cudaFreeHost(void* memory) {
 
 cudaError_t cudaMemcpyAsync(
     void* to, const void* from, size_t size_bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  if (size_bytes == 0) {
-    return Fail("a copy of no bytes, of which CUDA promises nothing");
-  }
   if (stream == nullptr) {
-    return Fail("a copy in the default stream");
+    return Fail(TheMachine().current, "a copy in the default stream");
   }
-  const Allocation* target = Find(to, size_bytes);
-  const Allocation* source = Find(from, size_bytes);
-  if (target == nullptr || source == nullptr) {
-    return Fail(fmt::format(
-        "a copy of {} bytes {} memory that is neither the device's nor pinned, or too small",
-        size_bytes,
-        target == nullptr ? "to" : "from"));
+  if (size_bytes == 0) {
+    return Fail(stream->device, "a copy of no bytes, of which CUDA promises nothing");
   }
-  if (target->is_device != (kind != cudaMemcpyDeviceToHost) ||
-      source->is_device != (kind != cudaMemcpyHostToDevice)) {
-    return Fail("a copy in another direction than it says");
+  std::string fault =
+      CopyFault(stream->device, Find(to, size_bytes), Find(from, size_bytes), size_bytes, kind);
+  if (!fault.empty()) {
+    return Fail(stream->device, std::move(fault));
   }
   stream->work.push_back({[to, from, size_bytes] {
     std::memmove(to, from, size_bytes);
     return std::string();
   }});
-  return Sticky();
+  return Sticky(stream->device);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  const int device = TheMachine().current;
   if (flags != cudaStreamNonBlocking) {
-    return Fail("a stream that waits for the default stream");
+    return Fail(device, "a stream that waits for the default stream");
   }
-  *stream = new CUstream_st;
-  TheDevice().streams.insert(*stream);
-  return Sticky();
+  *stream = new CUstream_st{device};
+  TheMachine().streams.insert(*stream);
+  return Sticky(device);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const int device = stream->device;
   stream->RunAll();
-  TheDevice().streams.erase(stream);
+  TheMachine().streams.erase(stream);
   delete stream;
-  return Sticky();
+  return Sticky(device);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   stream->RunAll();
-  return Sticky();
+  return Sticky(stream->device);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   stream->work.push_back({nullptr, event->marks, event->marks->recorded});
-  return Sticky();
+  return Sticky(stream->device);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
-  *event = new CUevent_st;
-  return Sticky();
+  *event = new CUevent_st{TheMachine().current};
+  return Sticky((*event)->device);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const int device = event->device;
   delete event;
-  return Sticky();
+  return Sticky(device);
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (event->device != stream->device) {
+    return Report(cudaErrorInvalidResourceHandle);
+  }
   Marks* marks = event->marks.get();
   while (marks->stream != stream && marks->passed < marks->recorded) {
     marks->stream->RunOne();  // one event, one stream at a time
@@ -422,13 +556,13 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     return std::string();
   };
   stream->work.push_back(std::move(mark));
-  return Sticky();
+  return Sticky(stream->device);
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Marks& marks = *event->marks;
   if (marks.passed == marks.recorded) {
-    return Sticky();
+    return Sticky(event->device);
   }
   marks.stream->RunOne();  // who asks often enough gets there
   return cudaErrorNotReady;
@@ -439,5 +573,5 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   while (marks.passed < marks.recorded) {
     marks.stream->RunOne();
   }
-  return Sticky();
+  return Sticky(event->device);
 }

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -9,34 +10,41 @@
 
 namespace ps::cuda_emulation {
 
-// The imaginary device does work as late as it may: what a stream was given runs only when someone
+// The imaginary devices do work as late as they may: what a stream was given runs only when someone
 // waits for it, or when another stream that was told to wait for it is waited for. A wait that is
-// missing shows as old values. New device memory is all NaN, and an access near, but not inside, an
-// allocation is the address sanitizer's to find.
+// missing shows as old values. New device memory is all NaN. An access near, but not inside, an
+// allocation is the address sanitizer's to find, and so is a kernel's to another device's memory.
 
-/// Puts a kernel into a stream. Errors: cudaErrorInvalidConfiguration for an empty grid or block.
+constexpr int kDevicesMax = 16;
+
+/// Puts a kernel into a stream of the current device. Errors: cudaErrorInvalidConfiguration for an
+/// empty grid or block.
 cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<void()> body);
 
 /// What the machine has: the version of CUDA that its driver knows (0: no driver), and how many
-/// devices, all of them the same one. As it begins: CUDART_VERSION and 1.
+/// devices, at most kDevicesMax. As it begins: CUDART_VERSION and 1.
 void SetMachine(int driver_version, int devices);
 
 /// Of all its devices; 7.5 as it begins.
 void SetComputeCapability(int major, int minor);
 
-/// Bytes that allocations of device memory may come to; 0: 2 GiB, as it begins.
-void SetDeviceMemory(size_t size_bytes);
+/// Bytes that allocations of a device's memory may come to; 0: 2 GiB, as it begins.
+void SetDeviceMemory(size_t size_bytes, int device = 0);
 
 /// The device is lost with the piece of work after so many more.
-void LoseDeviceAfter(int pieces);
+void LoseDeviceAfter(int pieces, int device = 0);
 
 void SetThreadOrder(ThreadOrder order);
 
-/// What the first fault was since the last call; empty when there was none. Until it is taken,
-/// every call of the runtime fails, as on a device.
+/// What the first fault was since the last call, of the lowest device that has one; empty when
+/// there was none. Until it is taken, every call that has to do with that device fails.
 std::string TakeFailure();
 
-/// Allocations of device and of pinned memory that were not freed.
+/// Allocations of device and of pinned memory that were not freed, and all that there ever were.
 int LiveAllocations();
+uint64_t AllocationCount();
+
+/// Whether `from` was told to reach the memory of `to` without a detour.
+bool HasPeerAccess(int from, int to);
 
 }  // namespace ps::cuda_emulation

@@ -70,7 +70,9 @@ TEST_F(StreamParity, ElementwiseWorkReachesEveryElementAndNoOther) {
     const OnDevice<float> device_b(stream_.get(), b, 2);
     const OnDevice<float> filled(stream_.get(), a, 3);
     const OnDevice<float> copied(stream_.get(), a, 1);
+    const OnDevice<float> across(stream_.get(), a, 2);
     stream_->Copy(device_b.data(), copied.data(), n);
+    stream_->CopyAcross(device_b.data(), across.data(), n);
     stream_->Fill(0.5F, filled.data(), n);
     stream_->Add(device_a.data(), device_b.data(), device_a.data(), n);
     stream_->Scale(0.25F, device_b.data(), n);
@@ -88,6 +90,7 @@ TEST_F(StreamParity, ElementwiseWorkReachesEveryElementAndNoOther) {
     EXPECT_EQ(device_b.Values(), scaled) << n;
     EXPECT_EQ(filled.Values(), constant) << n;
     EXPECT_EQ(copied.Values(), copy) << n;
+    EXPECT_EQ(across.Values(), copy) << n;
   }
 }
 

@@ -6,7 +6,7 @@
 
 // Stands in for CUDA's header of this name: the part of the runtime's host functions that
 // kernels/cuda uses, with CUDA's names and meanings. tests/cuda_emulation/runtime.cc implements it
-// on one imaginary device, whose memory is the host's.
+// on imaginary devices, whose memory is the host's.
 
 enum cudaError {
   cudaSuccess = 0,
@@ -16,7 +16,9 @@ enum cudaError {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
+  cudaErrorPeerAccessAlreadyEnabled = 704,
   cudaErrorLaunchFailure = 719,
 };
 
@@ -26,6 +28,7 @@ enum cudaMemcpyKind {
   cudaMemcpyHostToDevice = 1,
   cudaMemcpyDeviceToHost = 2,
   cudaMemcpyDeviceToDevice = 3,
+  cudaMemcpyDefault = 4,
 };
 
 struct dim3 {
@@ -52,7 +55,7 @@ using cudaEvent_t = CUevent_st*;
 
 constexpr unsigned cudaStreamNonBlocking = 1;
 constexpr unsigned cudaEventDisableTiming = 2;
-constexpr unsigned cudaHostAllocDefault = 0;
+constexpr unsigned cudaHostAllocPortable = 1;
 
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
@@ -61,6 +64,8 @@ cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 
 cudaError_t cudaMalloc(void** memory, size_t size_bytes);
 cudaError_t cudaFree(void* memory);
