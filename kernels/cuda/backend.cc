@@ -2,6 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "kernels/cuda/devices.h"
@@ -10,9 +14,32 @@
 namespace ps::kernels {
 namespace {
 
-// What is compiled runs from this compute capability on.
-constexpr int kComputeMajorMin = 7;
-constexpr int kComputeMinorMin = 5;
+// What CMake compiled for, lowest first: "75-real,80-real,90". With "-real" machine code alone,
+// which runs on devices of the same major number and no lower minor one; else code that newer
+// devices translate, too.
+constexpr std::string_view kTargets = PS_CUDA_TARGETS;
+
+/// Whether there is code for such a device; appends to `built` what there is code for.
+bool IsBuiltFor(int major, int minor, std::string* built) {
+  bool is_built = false;
+  for (size_t at = 0; at < kTargets.size();) {
+    const size_t end = std::min(kTargets.find(',', at), kTargets.size());
+    const std::string_view target = kTargets.substr(at, end - at);
+    at = end + 1;
+    int number = 0;
+    static_cast<void>(std::from_chars(target.data(), target.data() + target.size(), number));
+    const bool is_translated = !target.ends_with("-real");
+    const bool is_alike = number / 10 == major && number % 10 <= minor;
+    is_built = is_built || is_alike || (is_translated && number <= 10 * major + minor);
+    *built += fmt::format(
+        "{}{}.{}{}",
+        built->empty() ? "" : ", ",
+        number / 10,
+        number % 10,
+        is_translated ? " and newer" : "");
+  }
+  return is_built;
+}
 
 class CudaBackend final : public Backend {
  public:
@@ -66,16 +93,14 @@ Result<std::unique_ptr<Backend>> MakeCudaBackend(int device, GemmKind gemm) {
         "there is no cuda:{}; this machine has cuda:0 to cuda:{}", device, devices.size() - 1));
   }
   const DeviceInfo& info = devices[static_cast<size_t>(device)];
-  if (std::pair(info.compute_major, info.compute_minor) <
-      std::pair(kComputeMajorMin, kComputeMinorMin)) {
+  if (std::string built; !IsBuiltFor(info.compute_major, info.compute_minor, &built)) {
     return Status::Unsupported(fmt::format(
-        "cuda:{} ({}) has compute capability {}.{}; this build needs {}.{} or newer",
+        "cuda:{} ({}) has compute capability {}.{}; this build has code for {}",
         device,
         info.name,
         info.compute_major,
         info.compute_minor,
-        kComputeMajorMin,
-        kComputeMinorMin));
+        built));
   }
   auto backend = std::make_unique<CudaBackend>(info, gemm);
   // What a stream needs is missing now or never.

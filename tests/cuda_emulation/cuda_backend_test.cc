@@ -123,6 +123,36 @@ TEST(CudaBackendTest, DevicesAreChosenByNumber) {
   EXPECT_EQ(MakeCudaBackend(0).status().code(), StatusCode::kUnsupported);  // no cuBLASLt here
 }
 
+// Machine code runs on devices of its major number; what the newest can translate it does.
+TEST(CudaBackendTest, ADeviceIsTakenThatTheBuildHasCodeFor) {
+  struct {
+    int major;
+    int minor;
+    bool is_taken;
+  } const cases[] = {
+      {7, 0, false},
+      {7, 5, true},
+      {8, 0, true},
+      {8, 9, true},
+      {9, 0, false},
+      {10, 0, true},
+      {10, 3, true},
+      {12, 0, true}};
+
+  for (const auto& c : cases) {
+    cuda_emulation::SetComputeCapability(c.major, c.minor);
+    EXPECT_EQ(MakeCudaBackend(0, GemmKind::kOwn).ok(), c.is_taken) << c.major << "." << c.minor;
+  }
+  cuda_emulation::SetComputeCapability(9, 0);
+  const Status status = MakeCudaBackend(0, GemmKind::kOwn).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_EQ(
+      status.message(),
+      "cuda:0 (emulated) has compute capability 9.0; this build has code for 7.5, 8.0, 10.0 and "
+      "newer");
+  cuda_emulation::SetComputeCapability(7, 5);
+}
+
 TEST(CudaBackendTest, AMachineWithoutADeviceSaysWhy) {
   struct {
     int driver_version;

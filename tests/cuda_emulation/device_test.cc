@@ -75,7 +75,8 @@ TEST_F(DeviceTest, WithoutAUsableDeviceCudaSaysWhyAndAutoTakesTheCpu) {
       {kDriver,
        1,
        6,
-       "cuda:0 (emulated) has compute capability 6.1; this build needs 7.5 or newer"},
+       "cuda:0 (emulated) has compute capability 6.1; this build has code for 7.5, 8.0, 10.0 and "
+       "newer"},
   };
 
   for (const auto& c : cases) {
