@@ -1,6 +1,6 @@
 #include "worker/device.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <utility>
 #include <vector>
@@ -13,23 +13,33 @@ namespace ps::worker {
 namespace {
 
 Device Cpu(std::string note) {
-  return {kernels::MakeCpuBackend(), "cpu", std::move(note)};
+  return {{kernels::MakeCpuBackend()}, "cpu", std::move(note)};
+}
+
+/// All devices multiply in the same way. Errors: as kernels::MakeCudaBackend.
+Status OpenAll(const std::vector<uint32_t>& numbers, kernels::GemmKind gemm, Device* device) {
+  device->backends.clear();
+  for (const uint32_t number : numbers) {
+    PS_ASSIGN(auto backend, kernels::MakeCudaBackend(static_cast<int>(number), gemm));
+    device->backends.push_back(std::move(backend));
+  }
+  return Status::Ok();
 }
 
 Result<Device> OpenCuda(const proto::DeviceChoice& choice, WorkerId seat) {
   PS_ASSIGN(const std::vector<kernels::DeviceInfo> devices, kernels::ListCudaDevices());
-  const uint32_t number =
-      choice.number.value_or(seat.value % static_cast<uint32_t>(devices.size()));
-  Device device;
-  device.name = fmt::format("cuda:{}", number);
-  const int index = static_cast<int>(number);
-  Result<std::unique_ptr<kernels::Backend>> backend = kernels::MakeCudaBackend(index);
-  if (backend.status().code() == StatusCode::kUnsupported) {
-    device.note = fmt::format("{}; slower kernels of our own multiply", backend.status().message());
-    backend = kernels::MakeCudaBackend(index, kernels::GemmKind::kOwn);
+  std::vector<uint32_t> numbers = choice.numbers;
+  if (numbers.empty()) {
+    numbers = {seat.value % static_cast<uint32_t>(devices.size())};
   }
-  PS_TRY(backend.status());
-  device.backend = std::move(backend).value();
+  Device device;
+  device.name = fmt::format("cuda:{}", fmt::join(numbers, ","));
+  Status opened = OpenAll(numbers, kernels::GemmKind::kCublas, &device);
+  if (opened.code() == StatusCode::kUnsupported) {
+    device.note = fmt::format("{}; slower kernels of our own multiply", opened.message());
+    opened = OpenAll(numbers, kernels::GemmKind::kOwn, &device);
+  }
+  PS_TRY(opened);
   return device;
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/backend.h"
 #include "ps/base/ids.h"
@@ -13,14 +14,14 @@ namespace ps::worker {
 
 /// What a worker computes on.
 struct Device {
-  std::shared_ptr<kernels::Backend> backend;
-  std::string name;  // "cpu", "cuda:1"
+  std::vector<std::shared_ptr<kernels::Backend>> backends;  // of one kind, at least one
+  std::string name;                                         // "cpu", "cuda:1", "cuda:0,1"
   std::string note;  // why it is not what could have been hoped for; empty: it is
 };
 
 /// Finds the device. `seat` chooses among several where the choice names none.
 /// Errors: kUnsupported with the reason and what to do, when a CUDA device is asked for and none
-/// can be used; kInvalidArgument when there is none of that number.
+/// can be used; kInvalidArgument when there is none of such a number.
 using DeviceOpener =
     std::function<Result<Device>(const proto::DeviceChoice& choice, WorkerId seat)>;
 

@@ -35,7 +35,8 @@ net::ProgramText WorkerText() {
         "Threads to compute with. Default: what the job says of the seat, else 1."},
        {"--device",
         "NAME",
-        "What to compute on: cpu, auto, cuda, cuda:1. Default: what the job says of the seat."},
+        "What to compute on: cpu, auto, cuda, cuda:1, cuda:0,1. Default: what the job says of the "
+        "seat."},
        {"--minibatch",
         "N",
         "Samples per step. Default: what the job says of the seat, else train.minibatch."},

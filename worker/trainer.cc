@@ -30,12 +30,12 @@ class BackendTrainer final : public Trainer {
       const proto::JobConfig& config,
       Dataset dataset,
       Model model,
-      std::shared_ptr<kernels::Backend> backend,
+      std::vector<std::shared_ptr<kernels::Backend>> backends,
       std::unique_ptr<Network> network)
       : config_(config),
         dataset_(std::move(dataset)),
         model_(std::move(model)),
-        backend_(std::move(backend)),
+        backends_(std::move(backends)),
         network_(std::move(network)),
         prefetcher_(&dataset_, config_.train.seed, [this](int slot, size_t size_bytes) {
           return MakeSlot(slot, size_bytes);
@@ -54,11 +54,11 @@ class BackendTrainer final : public Trainer {
   const proto::DatasetFingerprint& data() const override { return dataset_.fingerprint(); }
 
   Result<Buffer> MakeBuffer(size_t size_bytes) const override {
-    PS_ASSIGN(std::shared_ptr<kernels::Memory> memory, backend_->AllocatePinned(size_bytes));
+    PS_ASSIGN(std::shared_ptr<kernels::Memory> memory, backends_[0]->AllocatePinned(size_bytes));
     std::byte* const data = memory->data();
     // The backend goes after its last memory.
     auto owner = std::make_shared<std::pair<std::shared_ptr<kernels::Backend>, decltype(memory)>>(
-        backend_, std::move(memory));
+        backends_[0], std::move(memory));
     return Buffer(data, size_bytes, std::move(owner));
   }
 
@@ -135,7 +135,7 @@ class BackendTrainer final : public Trainer {
 
   Status Grow(size_t size_bytes, std::unique_ptr<kernels::Memory>* memory) const {
     if (*memory == nullptr || (*memory)->size() < size_bytes) {
-      PS_ASSIGN(*memory, backend_->AllocatePinned(size_bytes));
+      PS_ASSIGN(*memory, backends_[0]->AllocatePinned(size_bytes));
     }
     return Status::Ok();
   }
@@ -154,7 +154,7 @@ class BackendTrainer final : public Trainer {
   const proto::JobConfig config_;
   const Dataset dataset_;
   const Model model_;
-  const std::shared_ptr<kernels::Backend> backend_;
+  const std::vector<std::shared_ptr<kernels::Backend>> backends_;
   const std::unique_ptr<Network> network_;
   std::vector<int64_t> elements_;
   std::vector<int64_t> offsets_;  // of the tensors in a flat buffer
@@ -170,13 +170,17 @@ class BackendTrainer final : public Trainer {
 }  // namespace
 
 Result<std::unique_ptr<Trainer>> Trainer::Make(
-    const proto::JobConfig& config, std::shared_ptr<kernels::Backend> backend) {
+    const proto::JobConfig& config, std::vector<std::shared_ptr<kernels::Backend>> backends) {
   PS_ASSIGN(Dataset dataset, Dataset::Load(config.data));
   const DatasetInfo& info = dataset.info();
   PS_ASSIGN(Model model, MakeModel(config.model, info.shape, info.classes, info.labels));
-  PS_ASSIGN(auto network, Network::Make(model, backend.get(), config.train.seed));
+  std::vector<kernels::Backend*> devices;
+  for (const auto& backend : backends) {
+    devices.push_back(backend.get());
+  }
+  PS_ASSIGN(auto network, Network::Make(model, devices, config.train.seed));
   return std::unique_ptr<Trainer>(std::make_unique<BackendTrainer>(
-      config, std::move(dataset), std::move(model), std::move(backend), std::move(network)));
+      config, std::move(dataset), std::move(model), std::move(backends), std::move(network)));
 }
 
 }  // namespace ps::worker

@@ -15,13 +15,13 @@
 
 namespace ps::worker {
 
-/// The job's arithmetic on a backend: model, data and network behind flat buffers whose layout is
+/// The job's arithmetic on its devices: model, data and network behind flat buffers whose layout is
 /// client::ChunkLayout's. Thread: one at a time, unless a function says otherwise.
 class Trainer {
  public:
   /// Loads the data and builds the model. Errors: as Dataset::Load, MakeModel and Network::Make.
   static Result<std::unique_ptr<Trainer>> Make(
-      const proto::JobConfig& config, std::shared_ptr<kernels::Backend> backend);
+      const proto::JobConfig& config, std::vector<std::shared_ptr<kernels::Backend>> backends);
 
   virtual ~Trainer() = default;
 

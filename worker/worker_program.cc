@@ -171,7 +171,9 @@ Status WorkerProgram::ChooseDevice(const proto::JoinReply& reply) {
   device_choice_ = choice;
   config_json_.clear();  // its trainer is of the old device
   settings_.device = device_.name;
-  log_->Info("device", {{"name", device_.backend->Name()}});
+  for (const auto& backend : device_.backends) {
+    log_->Info("device", {{"name", backend->Name()}});
+  }
   if (!device_.note.empty()) {
     Warn("device_fallback", device_.note);
   }
@@ -183,7 +185,7 @@ Status WorkerProgram::BuildTrainer(const std::string& config_json) {
   PS_ASSIGN(
       const proto::JobConfig config,
       proto::ParseJobConfig(config_json, "the coordinator's config"));
-  PS_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::Make(config, device_.backend));
+  PS_ASSIGN(std::unique_ptr<Trainer> trainer, Trainer::Make(config, device_.backends));
   // The norm is known only when the whole gradient is, so nothing can leave early or be scaled
   // late.
   settings_.overlap = config.train.overlap && config.optimizer.clip_norm == 0;

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "ps/base/text.h"
 #include "ps/proto/limits.h"
@@ -12,6 +14,28 @@ namespace {
 
 constexpr std::string_view kCudaPrefix = "cuda:";
 constexpr uint32_t kDeviceNumberMax = 1023;
+
+/// Numbers between commas; nothing where one is none, or out of range.
+std::optional<std::vector<uint32_t>> ReadNumbers(std::string_view text) {
+  std::vector<uint32_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    uint32_t number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || number > kDeviceNumberMax) {
+      return {};
+    }
+    numbers.push_back(number);
+    if (next == end) {
+      return numbers;
+    }
+    if (*next != ',') {
+      return {};
+    }
+    at = next + 1;
+  }
+}
 
 }  // namespace
 
@@ -26,25 +50,32 @@ Result<DeviceChoice> ParseDevice(std::string_view text) {
     return DeviceChoice{DeviceKind::kCuda};
   }
   const std::string shown = Printable(Clip(text, kDeviceBytesMax));
-  if (text.starts_with(kCudaPrefix)) {
-    const std::string_view digits = text.substr(kCudaPrefix.size());
-    uint32_t number = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    const bool is_all = end == digits.data() + digits.size();
-    if (error == std::errc() && is_all && number <= kDeviceNumberMax) {
-      return DeviceChoice{DeviceKind::kCuda, number};
-    }
-    if (error == std::errc() && *end == ',') {
-      return Status::InvalidArgument(fmt::format(
-          "is \"{}\", but a worker computes on one device; allowed: a worker for each, as with "
-          "\"count\": 2 and \"device\": \"cuda\"",
-          shown));
-    }
+  std::optional<std::vector<uint32_t>> numbers;
+  if (text.starts_with(kCudaPrefix) && text.size() <= kDeviceBytesMax) {
+    numbers = ReadNumbers(text.substr(kCudaPrefix.size()));
   }
-  return Status::InvalidArgument(fmt::format(
-      "is \"{}\"; allowed: cpu, auto, cuda, or cuda:N with the device's number from 0 to {}",
-      shown,
-      kDeviceNumberMax));
+  if (!numbers) {
+    return Status::InvalidArgument(fmt::format(
+        "is \"{}\"; allowed: cpu, auto, cuda, cuda:0, or several devices for one worker as in "
+        "cuda:0,1, with numbers from 0 to {} in at most {} bytes",
+        shown,
+        kDeviceNumberMax,
+        kDeviceBytesMax));
+  }
+  if (numbers->size() > kDevicesOfAWorkerMax) {
+    return Status::InvalidArgument(fmt::format(
+        "is \"{}\", which are {} devices; allowed: at most {} for one worker",
+        shown,
+        numbers->size(),
+        kDevicesOfAWorkerMax));
+  }
+  std::vector<uint32_t> sorted = *numbers;
+  std::ranges::sort(sorted);
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
+    return Status::InvalidArgument(fmt::format(
+        "is \"{}\", which names device {} twice; allowed: each number once", shown, *twice));
+  }
+  return DeviceChoice{DeviceKind::kCuda, *std::move(numbers)};
 }
 
 }  // namespace ps::proto

@@ -196,7 +196,7 @@ struct WorkerGroup {
   float link_mbit_per_s = 0;   // each way; 0: as fast as it goes
   std::string type = "local";  // kind of machine, for profiles and plans
   uint32_t threads = 1;
-  std::string device = "cpu";  // "cpu", "auto", "cuda", "cuda:N" (worker/device.h)
+  std::string device = "cpu";  // "cpu", "auto", "cuda", "cuda:0,1" (worker/device.h)
   NoticeService notices = NoticeService::kNone;
   float usd_per_hour = 0;  // of each machine
 

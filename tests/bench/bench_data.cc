@@ -29,7 +29,7 @@ class Steps {
     config.data.train_samples = kSamples;
     config.data.test_samples = 1;
     config.data.augment = {4, true};
-    trainer_ = worker::Trainer::Make(config, kernels::MakeCpuBackend()).value();
+    trainer_ = worker::Trainer::Make(config, {kernels::MakeCpuBackend()}).value();
     const proto::TensorLayout layout(trainer_->TensorElements());
     parameters_ = Buffer(static_cast<size_t>(layout.element_count()) * sizeof(float));
     gradient_ = Buffer(parameters_.size());

@@ -39,7 +39,7 @@ double PlainLoop(uint64_t samples) {
   const proto::JobConfig config = MakeConfig(samples);
   const auto dataset = worker::Dataset::Inspect(config.data).value();
   const auto model = worker::MakeModel(config.model, dataset.shape, dataset.classes).value();
-  const auto trainer = worker::Trainer::Make(config, kernels::MakeCpuBackend()).value();
+  const auto trainer = worker::Trainer::Make(config, {kernels::MakeCpuBackend()}).value();
   kernels::SetComputeThreads(1);
   const proto::TensorLayout layout(trainer->TensorElements());
   const int64_t elements = layout.element_count();

@@ -40,7 +40,7 @@ TEST_F(DeviceTest, TheCpuIsTakenWithoutALookAtOthers) {
   const Device device = Open("cpu").value();
   EXPECT_EQ(device.name, "cpu");
   EXPECT_EQ(device.note, "");
-  EXPECT_EQ(device.backend->Name(), "cpu");
+  EXPECT_EQ(device.backends[0]->Name(), "cpu");
 }
 
 TEST_F(DeviceTest, WorkersOfOneMachineSpreadOverItsDevices) {
@@ -50,7 +50,22 @@ TEST_F(DeviceTest, WorkersOfOneMachineSpreadOverItsDevices) {
   EXPECT_EQ(NameOf("cuda", 2), "cuda:0");
   EXPECT_EQ(NameOf("auto", 3), "cuda:1");
   EXPECT_EQ(NameOf("cuda:1", 0), "cuda:1");
-  EXPECT_THAT(Open("cuda:1").value().backend->Name(), StartsWith("cuda:1 (emulated"));
+  EXPECT_THAT(Open("cuda:1").value().backends[0]->Name(), StartsWith("cuda:1 (emulated"));
+}
+
+TEST_F(DeviceTest, AWorkerMayHaveSeveralDevicesInAnyOrder) {
+  cuda_emulation::SetMachine(kDriver, 3);
+  const Device device = Open("cuda:2,0", 1).value();
+  EXPECT_EQ(device.name, "cuda:2,0");
+  ASSERT_EQ(device.backends.size(), 2U);
+  EXPECT_THAT(device.backends[0]->Name(), StartsWith("cuda:2 (emulated"));
+  EXPECT_THAT(device.backends[1]->Name(), StartsWith("cuda:0 (emulated"));
+  const Result<Device> absent = Open("cuda:1,3");
+  ASSERT_FALSE(absent.ok());
+  EXPECT_EQ(absent.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(absent.status().message()),
+      HasSubstr("there is no cuda:3; this machine has cuda:0 to cuda:2"));
 }
 
 TEST_F(DeviceTest, ANumberThatThereIsNotIsRefused) {
@@ -98,7 +113,7 @@ TEST_F(DeviceTest, WithoutAUsableDeviceCudaSaysWhyAndAutoTakesTheCpu) {
 
 TEST_F(DeviceTest, WithoutCublasOurOwnKernelsMultiplyAndItIsSaid) {
   const Device device = Open("cuda").value();
-  EXPECT_THAT(device.backend->Name(), HasSubstr("products by own kernels"));
+  EXPECT_THAT(device.backends[0]->Name(), HasSubstr("products by own kernels"));
   EXPECT_THAT(device.note, EndsWith("; slower kernels of our own multiply"));
 }
 

@@ -55,24 +55,50 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
 }
 
-TEST(JobConfigErrorTest, AWorkerComputesOnOneDeviceThatExists) {
+TEST(JobConfigErrorTest, AWorkerComputesOnDevicesThatCanBeAndOnEachOnce) {
   const std::string only =
-      "; allowed: cpu, auto, cuda, or cuda:N with the device's number from 0 "
-      "to 1023";
-  const auto error_of = [](const char* device) {
+      "; allowed: cpu, auto, cuda, cuda:0, or several devices for one worker as in cuda:0,1, with "
+      "numbers from 0 to 1023 in at most 64 bytes";
+  const auto error_of = [](const std::string& device) {
     return ErrorOf(Replaced("{}", fmt::format(R"({{"device": "{}"}})", device)));
   };
-  for (const char* device : {"cpu", "auto", "cuda", "cuda:0", "cuda:1023"}) {
+  const std::string sixteen = "cuda:0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15";
+  for (const std::string& device :
+       {std::string("cpu"),
+        std::string("auto"),
+        std::string("cuda"),
+        std::string("cuda:1023"),
+        std::string("cuda:1,0"),
+        sixteen}) {
     EXPECT_EQ(error_of(device), "no error") << device;
   }
-  for (const char* device : {"gpu", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1024", "cuda:1 "}) {
+  for (const char* device :
+       {"gpu",
+        "CPU",
+        "cuda:",
+        "cuda:x",
+        "cuda:-1",
+        "cuda:1024",
+        "cuda:1 ",
+        "cuda:0,",
+        "cuda:,0",
+        "cuda:0,,1",
+        "cuda:0,1024",
+        "cuda:0;1",
+        "cpu,cuda"}) {
     EXPECT_THAT(
         error_of(device), HasSubstr(fmt::format("workers[0].device is \"{}\"{}", device, only)));
   }
+  EXPECT_THAT(error_of("cuda:" + std::string(80, '1')), HasSubstr(only));
   ExpectErrors({
-      {Replaced("{}", R"({"device": "cuda:0,1"})"),
-       "job.json:5:26: workers[0].device is \"cuda:0,1\", but a worker computes on one device; "
-       "allowed: a worker for each, as with \"count\": 2 and \"device\": \"cuda\""},
+      {Replaced("{}", R"({"device": "cuda:0,1,0"})"),
+       "job.json:5:26: workers[0].device is \"cuda:0,1,0\", which names device 0 twice; allowed: "
+       "each number once"},
+      {Replaced("{}", fmt::format(R"({{"device": "{},16"}})", sixteen)),
+       fmt::format(
+           "job.json:5:26: workers[0].device is \"{},16\", which are 17 devices; allowed: at most "
+           "16 for one worker",
+           sixteen)},
       {WithLine(R"("faults": [{"kind": "add", "add": {"device": "tpu"}}])"),
        "job.json:2:46: faults[0].add.device is \"tpu\"" + only},
   });

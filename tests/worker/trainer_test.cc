@@ -38,7 +38,8 @@ TakenStep TakeStep(
   config.model.layers = {Flatten(), Linear(3)};
   config.optimizer.clip_norm = clip_norm;
   config.train.micro_batch = micro_batch;
-  const Result<std::unique_ptr<Trainer>> trainer = Trainer::Make(config, kernels::MakeCpuBackend());
+  const Result<std::unique_ptr<Trainer>> trainer =
+      Trainer::Make(config, {kernels::MakeCpuBackend()});
   PS_CHECK(trainer.ok()) << trainer.status();
   const int64_t elements = proto::TensorLayout((*trainer)->TensorElements()).element_count();
   const std::vector<float> parameters(static_cast<size_t>(elements), 0.1F);
@@ -110,7 +111,8 @@ TEST(TrainerTest, AGptLearnsARepeatedTextFromItsFile) {
   config.model.depth = 1;
   config.model.heads = 2;
   config.model.width = 16;
-  const Result<std::unique_ptr<Trainer>> trainer = Trainer::Make(config, kernels::MakeCpuBackend());
+  const Result<std::unique_ptr<Trainer>> trainer =
+      Trainer::Make(config, {kernels::MakeCpuBackend()});
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   const Model model = MakeModel(config.model, {1, 16, 1, ShapeKind::kTokens, 256}, 256, 16).value();
   const proto::TensorLayout layout((*trainer)->TensorElements());

@@ -28,7 +28,7 @@ struct PlainTraining {
       gradients.emplace_back(static_cast<size_t>(size));
       InitializeTensor(model.tensors[i], i, 1, 0, parameters.back().data(), size);
     }
-    network = Network::Make(model, backend.get(), 1).value();
+    network = Network::Make(model, {backend.get()}, 1).value();
   }
 
   /// The batch's mean loss before the step.

@@ -30,7 +30,7 @@ std::vector<double> Learn(
   kernels::SetComputeThreads(1);
   const DatasetInfo info = Dataset::Inspect(config.data).value();
   const Model model = MakeModel(config.model, info.shape, info.classes, info.labels).value();
-  const auto trainer = Trainer::Make(config, kernels::MakeCpuBackend()).value();
+  const auto trainer = Trainer::Make(config, {kernels::MakeCpuBackend()}).value();
   const proto::TensorLayout layout(trainer->TensorElements());
   const auto elements = static_cast<size_t>(layout.element_count());
   std::vector<float> parameters(elements);

@@ -1,7 +1,6 @@
-// A step puts all its work into one stream: the batch, forward, loss, backward. Gradients leave by
-// a second stream as soon as an event says that they are final, so copies and arithmetic overlap;
-// parameters arrive by it, and the first stream waits for them. Where device memory is the host's
-// the copies are of memory onto itself, which is nothing.
+// A minibatch is divided among the devices, and on each into pieces that are computed one after
+// another (worker/model/replica.h). The first device gets the sums of all gradients. They leave it
+// by its second stream as soon as an event says that they are final.
 
 #include "worker/model/network.h"
 
@@ -15,17 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "ps/proto/chunks.h"
+#include "ps/base/check.h"
 #include "worker/model/gradient_return.h"
-#include "worker/model/sequence.h"
+#include "worker/model/replica.h"
 
 namespace ps::worker {
 namespace {
 
 using kernels::Backend;
-using kernels::Event;
-using kernels::Memory;
-using kernels::Stream;
 
 template <typename Spans>
 Status CheckSizes(const char* what, const Spans& spans, const std::vector<TensorSpec>& tensors) {
@@ -76,11 +72,6 @@ Status CheckBatch(const Model& model, const Batch& batch, int64_t n) {
   return Status::Ok();
 }
 
-int64_t LabelledOf(const Batch& batch) {
-  return static_cast<int64_t>(batch.labels.size()) -
-         std::count(batch.labels.begin(), batch.labels.end(), kNoLabel);
-}
-
 /// `labelled` labels of n samples.
 BatchLoss LossOf(const kernels::LossResult& loss, int64_t n, int64_t labelled) {
   if (labelled == n || labelled == 0) {
@@ -93,92 +84,75 @@ BatchLoss LossOf(const kernels::LossResult& loss, int64_t n, int64_t labelled) {
       n};
 }
 
-/// Device memory for a caller's host memory; that memory itself where the two are one.
-class DeviceCopy {
- public:
-  /// At least so large. Errors: kInvalidArgument when memory is short.
-  Status Reserve(Backend* backend, size_t size_bytes) {
-    if (!backend->is_host_memory() && (memory_ == nullptr || memory_->size() < size_bytes)) {
-      memory_.reset();
-      PS_ASSIGN(memory_, backend->AllocateDevice(size_bytes));
-    }
-    return Status::Ok();
-  }
+/// Who computes which samples of a minibatch, and how many at a time.
+struct Division {
+  int64_t n = 0;
+  int64_t share = 0;  // of each device, in a row; the last one may have fewer
+  int64_t piece = 0;
 
-  /// What the device reads; `host` goes there. Requires: reserved.
-  template <typename T>
-  const T* Upload(Stream* stream, std::span<const T> host) {
-    if (memory_ == nullptr) {
-      return host.data();
-    }
-    stream->Upload(host.data(), memory_->data(), host.size_bytes());
-    return reinterpret_cast<const T*>(memory_->data());
-  }
+  size_t devices() const { return static_cast<size_t>((n + share - 1) / share); }
 
- private:
-  std::unique_ptr<Memory> memory_;
+  bool adds_pieces() const { return piece < share; }
 };
 
-/// Results of a fixed size that the device writes and the host reads.
-template <typename T>
-class Results {
- public:
-  Status Reserve(Backend* backend, size_t count) {
-    PS_ASSIGN(device_, backend->AllocateDevice(count * sizeof(T)));
-    PS_ASSIGN(host_, backend->AllocatePinned(count * sizeof(T)));
-    return Status::Ok();
-  }
-
-  T* device() const { return reinterpret_cast<T*>(device_->data()); }
-
-  /// On their way; the host may read them once the stream has come so far.
-  const T* Download(Stream* stream) const {
-    stream->Download(device_->data(), host_->data(), device_->size());
-    return reinterpret_cast<const T*>(host_->data());
-  }
-
- private:
-  std::unique_ptr<Memory> device_;
-  std::unique_ptr<Memory> host_;
+struct SampleRange {
+  int64_t begin = 0;
+  int64_t end = 0;
 };
 
-class BackendNetwork final : public Network {
+/// The step under way.
+struct TrainingStep {
+  const Network::StepOptions& options;
+  const Batch& batch;
+  Division division;
+  int64_t labelled = 0;
+};
+
+class DeviceNetwork final : public Network {
  public:
-  BackendNetwork(const Model& model, Backend* backend, uint64_t seed)
-      : model_(model), backend_(backend), seed_(seed) {}
+  explicit DeviceNetwork(const Model& model) : model_(model) {}
 
   /// Once, before anything else.
-  Status Build() {
-    PS_ASSIGN(compute_, backend_->MakeStream());
-    PS_ASSIGN(copies_, backend_->MakeStream());
-    PS_ASSIGN(uploaded_, backend_->MakeEvent());
+  Status Build(const std::vector<Backend*>& backends, uint64_t seed) {
+    PS_CHECK(!backends.empty());
+    for (size_t i = 0; i < backends.size(); ++i) {
+      PS_CHECK(backends[i]->is_host_memory() == backends[0]->is_host_memory());
+      if (i > 0) {
+        backends[i]->Reach(*backends[i - 1]);
+      }
+      const Replica::Options options{
+          .backend = backends[i],
+          .seed = seed,
+          .is_first = i == 0,
+          .is_last = i + 1 == backends.size()};
+      PS_ASSIGN(auto replica, Replica::Make(&model_, options));
+      replicas_.push_back(std::move(replica));
+    }
     PS_ASSIGN(
         GradientReturn made,
-        GradientReturn::Make(backend_, compute_.get(), copies_.get(), model_.tensors.size()));
+        GradientReturn::Make(
+            backends[0], first().compute(), first().copies(), model_.tensors.size()));
     gradient_return_.emplace(std::move(made));
-    PS_TRY(loss_.Reserve(backend_, 1));
-    PS_TRY(norms_.Reserve(backend_, model_.tensors.size()));
-    PS_TRY(MakeLayers());
-    std::vector<int64_t> elements;
-    for (const TensorSpec& tensor : model_.tensors) {
-      elements.push_back(tensor.element_count());
-    }
-    layout_ = proto::TensorLayout(elements);
-    return has_copies() ? MakeCopies() : Status::Ok();
+    return norms_.Reserve(backends[0], model_.tensors.size());
   }
 
-  bool has_copies() const override { return !backend_->is_host_memory(); }
+  bool has_copies() const override { return replicas_[0]->has_copies(); }
 
   void Upload(uint32_t tensor, int64_t begin, std::span<const float> values) override {
-    if (has_copies()) {
-      float* const to = parameters_->floats() + layout_.OffsetOf(tensor) + begin;
-      copies_->Upload(values.data(), to, values.size_bytes());
+    for (const auto& replica : replicas_) {
+      replica->Upload(tensor, begin, values);
     }
   }
 
   Status Settle() override {
-    PS_TRY(compute_->Synchronize());
-    return copies_->Synchronize();
+    Status first_failure;
+    for (const auto& replica : replicas_) {
+      Status status = replica->Settle();
+      if (first_failure.ok()) {
+        first_failure = std::move(status);
+      }
+    }
+    return first_failure;
   }
 
   Result<BatchLoss> TrainStep(
@@ -188,208 +162,219 @@ class BackendNetwork final : public Network {
       Gradients gradients,
       const GradientReady& ready) override {
     PS_TRY(CheckSizes("gradients", gradients, model_.tensors));
-    const int64_t n = SamplesOf(batch);
-    const int64_t micro = options.micro_batch > 0 ? std::min(options.micro_batch, n) : n;
-    PS_TRY(Prepare(parameters, batch, micro, true));
-    const Gradients computed = has_copies() ? Gradients(gradient_spans_) : gradients;
-    if (micro < n) {
-      PS_TRY(ReservePieces());
+    const TrainingStep step{
+        options, batch, Divide(SamplesOf(batch), options.micro_batch), LabelledOf(batch)};
+    const Division& division = step.division;
+    PS_TRY(Prepare(parameters, batch, division, true));
+    for (size_t i = 0; i < division.devices(); ++i) {
+      replicas_[i]->Begin(parameters, gradients);
     }
-    sources_.assign(computed.begin(), computed.end());
-    gradient_return_->Begin(sources_, gradients, &ready);
-    const int64_t labelled = LabelledOf(batch);
-    double loss_sum = 0;
-    int64_t correct = 0;
-    for (int64_t begin = 0; begin < n; begin += micro) {
-      const Batch piece = PieceOf(batch, begin, std::min(n, begin + micro));
-      const bool is_last = begin + micro >= n;
-      const bool is_first = begin == 0;
-      if (SamplesOf(piece) < micro) {
-        PS_TRY(Reserve(SamplesOf(piece), true));
+    Status sent;  // from device to device
+    const GradientReady whole = [&](uint32_t tensor) {
+      for (size_t i = 1; i < division.devices() && sent.ok(); ++i) {
+        sent = replicas_[i]->WaitForSent(tensor);
       }
-      Pass pass = MakePass(parameters, piece);
-      pass.training = true;
-      pass.step = options.step + static_cast<uint64_t>(begin);
-      pass.gradients = is_first ? computed : Gradients(piece_spans_);
-      // Of the mean over all labels.
-      const float weight =
-          labelled > 0 ? static_cast<float>(
-                             static_cast<double>(LabelledOf(piece)) / static_cast<double>(labelled))
-                       : 0;
-      pass.on_gradients = [&](uint32_t first_tensor, uint32_t count) {
-        if (!(is_first && is_last)) {
-          AddUp(pass.gradients, computed, weight, first_tensor, count);
-        }
-        if (is_last && options.clip_norm <= 0) {
-          gradient_return_->Send(first_tensor, count);
-        }
-      };
-      const float* images = images_.Upload(compute_.get(), piece.images);
-      const kernels::LossResult* loss = Forward(pass, images, piece, logit_gradient_->floats());
-      layers_->Backward(pass, images, logit_gradient_->floats(), nullptr);
-      if (is_last && options.clip_norm > 0) {
-        PS_TRY(Clip(computed, options.clip_norm));
-        gradient_return_->Send(0, static_cast<uint32_t>(computed.size()));
+      if (sent.ok() && ready) {
+        ready(tensor);
       }
-      if (is_last) {
-        PS_TRY(gradient_return_->Finish());
-        PS_TRY(Settle());
-      } else {
-        PS_TRY(compute_->Synchronize());
+    };
+    sources_.assign(first().sums().begin(), first().sums().end());
+    gradient_return_->Begin(sources_, gradients, &whole);
+    kernels::LossResult loss;
+    for (int64_t offset = 0; offset < division.share; offset += division.piece) {
+      PS_TRY(StartPieces(step, offset));
+      if (offset + division.piece >= division.share) {
+        PS_TRY(ReturnGradients(options.clip_norm));
+        PS_TRY(sent);
       }
-      loss_sum += loss->loss_sum;
-      correct += loss->correct;
+      PS_TRY(AddLosses(division, offset, &loss));
     }
-    return LossOf({loss_sum, correct}, n, labelled);
+    return LossOf(loss, division.n, step.labelled);
   }
 
   Result<BatchLoss> Evaluate(Parameters parameters, const Batch& batch) override {
-    PS_TRY(Prepare(parameters, batch, SamplesOf(batch), false));
-    const Pass pass = MakePass(parameters, batch);
-    const float* images = images_.Upload(compute_.get(), batch.images);
-    const kernels::LossResult* loss = Forward(pass, images, batch, nullptr);
-    PS_TRY(Settle());
-    return LossOf(*loss, pass.n, LabelledOf(batch));
+    const Division division = Divide(SamplesOf(batch), 0);
+    PS_TRY(Prepare(parameters, batch, division, false));
+    for (size_t i = 0; i < division.devices(); ++i) {
+      const SampleRange range = RangeOf(division, i, 0);
+      PS_TRY(ReserveShort(division, range, i, false));
+      replicas_[i]->Begin(parameters, {});
+      replicas_[i]->Evaluate(PieceOf(batch, range));
+    }
+    kernels::LossResult loss;
+    PS_TRY(AddLosses(division, 0, &loss));
+    return LossOf(loss, division.n, LabelledOf(batch));
   }
 
  private:
+  Replica& first() const { return *replicas_[0]; }
+
   int64_t SamplesOf(const Batch& batch) const {
     return static_cast<int64_t>(batch.labels.size()) / model_.labels;
   }
 
-  Batch PieceOf(const Batch& batch, int64_t begin, int64_t end) const {
+  /// Devices get equal shares, and none when there are too few samples. `piece_max` of 0: a share
+  /// at once.
+  Division Divide(int64_t n, int64_t piece_max) const {
+    const auto devices = static_cast<int64_t>(replicas_.size());
+    Division division{.n = n, .share = (n + devices - 1) / devices};
+    division.piece = piece_max > 0 ? std::min(piece_max, division.share) : division.share;
+    return division;
+  }
+
+  static SampleRange ShareOf(const Division& division, size_t device) {
+    const int64_t begin = static_cast<int64_t>(device) * division.share;
+    return {begin, std::min(begin + division.share, division.n)};
+  }
+
+  /// The piece that begins so far into a device's share; may be empty.
+  static SampleRange RangeOf(const Division& division, size_t device, int64_t offset) {
+    const SampleRange share = ShareOf(division, device);
+    const int64_t begin = std::min(share.begin + offset, share.end);
+    return {begin, std::min(begin + division.piece, share.end)};
+  }
+
+  Batch PieceOf(const Batch& batch, const SampleRange& range) const {
     const auto elements = static_cast<size_t>(model_.input.element_count());
     const auto labels = static_cast<size_t>(model_.labels);
-    const auto from = static_cast<size_t>(begin);
-    const auto count = static_cast<size_t>(end - begin);
+    const auto from = static_cast<size_t>(range.begin);
+    const auto count = static_cast<size_t>(range.end - range.begin);
     return {
         batch.images.subspan(from * elements, count * elements),
         batch.labels.subspan(from * labels, count * labels)};
   }
 
-  /// Memory for the gradients of all pieces but the first, which has that of the sum.
-  Status ReservePieces() {
-    if (pieces_ != nullptr) {
-      return Status::Ok();
-    }
-    const size_t size_bytes = static_cast<size_t>(layout_.element_count()) * sizeof(float);
-    PS_ASSIGN(pieces_, backend_->AllocateDevice(size_bytes));
-    for (size_t i = 0; i < model_.tensors.size(); ++i) {
-      const auto size = static_cast<size_t>(model_.tensors[i].element_count());
-      piece_spans_.emplace_back(pieces_->floats() + layout_.OffsetOf(i), size);
+  /// Puts the work of all devices' pieces at this offset into their streams: the last device's
+  /// first, since the one ahead of it waits for what it has sent.
+  Status StartPieces(const TrainingStep& step, int64_t offset) {
+    for (size_t i = step.division.devices(); i-- > 0;) {
+      const SampleRange range = RangeOf(step.division, i, offset);
+      if (range.begin == range.end) {
+        continue;  // of a share that is shorter
+      }
+      PS_TRY(ReserveShort(step.division, range, i, true));
+      const bool is_last = range.end == ShareOf(step.division, i).end;
+      Replica::Piece piece;
+      piece.batch = PieceOf(step.batch, range);
+      piece.step = step.options.step + static_cast<uint64_t>(range.begin);
+      piece.weight = WeightOf(step, piece.batch);
+      piece.is_first = offset == 0;
+      piece.on_sums = [&](uint32_t first_tensor, uint32_t count) {
+        if (is_last) {
+          PassOn(step, i, first_tensor, count);
+        }
+      };
+      replicas_[i]->Train(piece);
     }
     return Status::Ok();
   }
 
-  /// Adds the weighted gradients of a piece to the sum; the first one is the sum.
-  void AddUp(Gradients piece, Gradients sum, float weight, uint32_t first_tensor, uint32_t count) {
-    for (size_t i = first_tensor; i < first_tensor + size_t{count}; ++i) {
-      const auto size = static_cast<int64_t>(sum[i].size());
-      compute_->Scale(weight, piece[i].data(), size);
-      if (piece[i].data() != sum[i].data()) {
-        compute_->Add(sum[i].data(), piece[i].data(), sum[i].data(), size);
+  /// Of a piece's gradients in those of the mean over all labels.
+  float WeightOf(const TrainingStep& step, const Batch& piece) const {
+    if (step.labelled == 0) {
+      return static_cast<float>(
+          static_cast<double>(SamplesOf(piece)) / static_cast<double>(step.division.n));
+    }
+    return static_cast<float>(
+        static_cast<double>(LabelledOf(piece)) / static_cast<double>(step.labelled));
+  }
+
+  /// A device's own sums of these tensors are final: what comes from behind is added, and they go
+  /// to the device ahead, or, from the first device, to the host.
+  void PassOn(const TrainingStep& step, size_t device, uint32_t first_tensor, uint32_t count) {
+    if (device + 1 < step.division.devices()) {
+      replicas_[device]->AddFrom(*replicas_[device + 1], first_tensor, count);
+    }
+    if (device > 0) {
+      replicas_[device]->SendTo(*replicas_[device - 1], first_tensor, count);
+    } else if (step.options.clip_norm <= 0) {
+      gradient_return_->Send(first_tensor, count);
+    }
+  }
+
+  /// The work that makes all sums final is in the streams.
+  Status ReturnGradients(float clip_norm) {
+    if (clip_norm > 0) {
+      PS_TRY(Clip(first().sums(), clip_norm));
+      gradient_return_->Send(0, static_cast<uint32_t>(model_.tensors.size()));
+    }
+    return gradient_return_->Finish();
+  }
+
+  /// Waits for the devices' pieces at this offset.
+  Status AddLosses(const Division& division, int64_t offset, kernels::LossResult* sum) {
+    PS_TRY(Settle());
+    for (size_t i = 0; i < division.devices(); ++i) {
+      const SampleRange range = RangeOf(division, i, offset);
+      if (range.begin < range.end) {
+        sum->loss_sum += replicas_[i]->loss().loss_sum;
+        sum->correct += replicas_[i]->loss().correct;
       }
     }
-  }
-
-  Status MakeLayers() {
-    PS_ASSIGN(
-        Sequence layers,
-        Sequence::Make(
-            model_.layers, {.backend = backend_, .stream = compute_.get(), .seed = seed_}));
-    if (model_.input.channels > 1 && !model_.input.is_flat()) {
-      PS_TRY(layers.PrependChannelsLast(model_.input));
-    }
-    layers_.emplace(std::move(layers));
     return Status::Ok();
   }
 
-  /// The device's own parameters and gradients.
-  Status MakeCopies() {
-    const size_t size_bytes = static_cast<size_t>(layout_.element_count()) * sizeof(float);
-    PS_ASSIGN(parameters_, backend_->AllocateDevice(size_bytes));
-    PS_ASSIGN(gradients_, backend_->AllocateDevice(size_bytes));
-    for (size_t i = 0; i < model_.tensors.size(); ++i) {
-      const auto size = static_cast<size_t>(model_.tensors[i].element_count());
-      parameter_spans_.emplace_back(parameters_->floats() + layout_.OffsetOf(i), size);
-      gradient_spans_.emplace_back(gradients_->floats() + layout_.OffsetOf(i), size);
-    }
-    return Status::Ok();
-  }
-
-  /// Checks the arguments and has what n samples at a time need.
-  Status Prepare(Parameters parameters, const Batch& batch, int64_t n, bool training) {
+  /// Checks the arguments and has what pieces of the division need.
+  Status Prepare(
+      Parameters parameters, const Batch& batch, const Division& division, bool training) {
     PS_TRY(CheckSizes("parameters", parameters, model_.tensors));
-    PS_TRY(CheckBatch(model_, batch, SamplesOf(batch)));
-    Status status = Reserve(n, training);
-    return status.code() == StatusCode::kInvalidArgument ? TooLarge(n, training, status) : status;
+    PS_TRY(CheckBatch(model_, batch, division.n));
+    size_t device = 0;
+    Status status = Reserve(division, division.piece, training, &device);
+    return status.code() == StatusCode::kInvalidArgument
+               ? TooLarge(division, training, device, status)
+               : status;
   }
 
-  Status Reserve(int64_t n, bool training) {
-    const auto count = static_cast<size_t>(n);
-    const auto elements = static_cast<size_t>(model_.input.element_count());
-    PS_TRY(images_.Reserve(backend_, count * elements * sizeof(float)));
-    const size_t labels = count * static_cast<size_t>(model_.labels);
-    PS_TRY(labels_.Reserve(backend_, labels * sizeof(uint32_t)));
-    const size_t logit_bytes = labels * static_cast<size_t>(model_.classes) * sizeof(float);
-    if (training && (logit_gradient_ == nullptr || logit_bytes > logit_gradient_->size())) {
-      logit_gradient_.reset();
-      PS_ASSIGN(logit_gradient_, backend_->AllocateDevice(logit_bytes));
+  /// `device`: whose memory is short.
+  Status Reserve(const Division& division, int64_t piece, bool training, size_t* device) {
+    for (*device = 0; *device < division.devices(); ++*device) {
+      PS_TRY(replicas_[*device]->Reserve(piece, training, training && division.adds_pieces()));
     }
-    return layers_->Prepare(n, training);
+    return Status::Ok();
   }
 
-  /// Back to the memory that no batch has needed yet.
-  Status Release() {
-    layers_.reset();
-    images_ = DeviceCopy();
-    labels_ = DeviceCopy();
-    logit_gradient_.reset();
-    return MakeLayers();
+  /// For a piece that is shorter than those for which memory was reserved.
+  Status ReserveShort(
+      const Division& division, const SampleRange& range, size_t device, bool training) {
+    const int64_t n = range.end - range.begin;
+    return n < division.piece ? replicas_[device]->Reserve(n, training, false) : Status::Ok();
   }
 
-  /// Memory is short for batches of n: tries how large they may be, each time with new layers.
-  Status TooLarge(int64_t n, bool training, const Status& why) {
+  Status Release(const Division& division) {
+    for (size_t i = 0; i < division.devices(); ++i) {
+      PS_TRY(replicas_[i]->Release());
+    }
+    return Status::Ok();
+  }
+
+  /// Memory is short for the division's pieces: tries how large they may be, each time with new
+  /// layers.
+  Status TooLarge(const Division& division, bool training, size_t device, const Status& why) {
     int64_t fits = 0;
-    int64_t too_many = n;
+    int64_t too_many = division.piece;
     while (too_many - fits > 1) {
       const int64_t middle = fits + (too_many - fits) / 2;
-      PS_TRY(Release());
-      (Reserve(middle, training).ok() ? fits : too_many) = middle;
+      PS_TRY(Release(division));
+      size_t ignored = 0;
+      (Reserve(division, middle, training, &ignored).ok() ? fits : too_many) = middle;
     }
-    PS_TRY(Release());
-    const std::string what =
-        fits == 0 ? "a single sample does not" : fmt::format("one of {} does", fits);
+    PS_TRY(Release(division));
+    if (division.adds_pieces()) {
+      return Status::InvalidArgument(fmt::format(
+          "pieces of {}, as train.micro_batch says, do not fit into the memory of {}, {}: {}",
+          division.piece,
+          replicas_[device]->backend()->Name(),
+          fits == 0 ? "nor does a single sample" : fmt::format("pieces of {} do", fits),
+          why.message()));
+    }
     return Status::InvalidArgument(fmt::format(
         "a minibatch of {} does not fit into the memory of {}, {}: {}",
-        n,
-        backend_->Name(),
-        what,
+        division.n,
+        replicas_[device]->backend()->Name(),
+        fits == 0 ? "a single sample does not"
+                  : fmt::format("one of {} does", fits * static_cast<int64_t>(division.devices())),
         why.message()));
-  }
-
-  Pass MakePass(Parameters parameters, const Batch& batch) const {
-    Pass pass;
-    pass.n = SamplesOf(batch);
-    pass.parameters = has_copies() ? Parameters(parameter_spans_) : parameters;
-    return pass;
-  }
-
-  /// Up to the loss; `dz` may be nullptr. The result can be read after Settle.
-  const kernels::LossResult* Forward(
-      const Pass& pass, const float* images, const Batch& batch, float* dz) {
-    copies_->Record(uploaded_.get());
-    compute_->WaitFor(*uploaded_);
-    const float* const logits = layers_->Forward(pass, images);
-    compute_->SoftmaxCrossEntropy(
-        {.n = static_cast<int64_t>(batch.labels.size()),
-         .classes = model_.classes,
-         .logits = logits,
-         .labels = labels_.Upload(compute_.get(), batch.labels),
-         .dz = dz,
-         .result = loss_.device(),
-         .labelled = LabelledOf(batch)});
-    return loss_.Download(compute_.get());
   }
 
   /// Scales what the optimizer gets, as StepOptions::clip_norm says.
@@ -398,52 +383,37 @@ class BackendNetwork final : public Network {
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (model_.tensors[i].rule == UpdateRule::kOptimizer) {
         const auto size = static_cast<int64_t>(gradients[i].size());
-        compute_->SquaredNorm(gradients[i].data(), size, norms_.device() + clipped.size());
+        first().compute()->SquaredNorm(gradients[i].data(), size, norms_.device() + clipped.size());
         clipped.push_back(i);
       }
     }
-    const double* const squares = norms_.Download(compute_.get());
-    PS_TRY(compute_->Synchronize());
+    norms_.Download(first().compute());
+    PS_TRY(first().compute()->Synchronize());
+    const double* const squares = norms_.host();
     const double norm = std::sqrt(std::accumulate(squares, squares + clipped.size(), 0.0));
     if (std::isfinite(norm) && norm > static_cast<double>(norm_max)) {
       const auto factor = static_cast<float>(static_cast<double>(norm_max) / norm);
       for (const size_t i : clipped) {
-        compute_->Scale(factor, gradients[i].data(), static_cast<int64_t>(gradients[i].size()));
+        first().compute()->Scale(
+            factor, gradients[i].data(), static_cast<int64_t>(gradients[i].size()));
       }
     }
     return Status::Ok();
   }
 
   const Model model_;
-  Backend* const backend_;
-  const uint64_t seed_;
-  std::unique_ptr<Stream> compute_;
-  std::unique_ptr<Stream> copies_;   // of parameters and gradients
-  std::unique_ptr<Event> uploaded_;  // the parameters that the next pass reads
-  std::optional<GradientReturn> gradient_return_;
-  Results<kernels::LossResult> loss_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::optional<GradientReturn> gradient_return_;  // from the first device
   Results<double> norms_;
-  std::optional<Sequence> layers_;
-  DeviceCopy images_;
-  DeviceCopy labels_;
-  std::unique_ptr<Memory> logit_gradient_;
-  proto::TensorLayout layout_;
-  std::unique_ptr<Memory> pieces_;  // of steps in pieces
-  std::vector<std::span<float>> piece_spans_;
-  // With copies.
-  std::unique_ptr<Memory> parameters_;
-  std::unique_ptr<Memory> gradients_;
-  std::vector<std::span<const float>> parameter_spans_;
-  std::vector<std::span<float>> gradient_spans_;
-  std::vector<std::span<const float>> sources_;  // of the step's gradients, on the device
+  std::vector<std::span<const float>> sources_;  // of the step's gradients
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Network>> Network::Make(
-    const Model& model, Backend* backend, uint64_t seed) {
-  auto network = std::make_unique<BackendNetwork>(model, backend, seed);
-  PS_TRY(network->Build());
+    const Model& model, const std::vector<Backend*>& backends, uint64_t seed) {
+  auto network = std::make_unique<DeviceNetwork>(model);
+  PS_TRY(network->Build(backends, seed));
   return std::unique_ptr<Network>(std::move(network));
 }
 

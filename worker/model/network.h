@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kernels/backend.h"
 #include "ps/base/status.h"
@@ -26,11 +27,12 @@ struct BatchLoss {
   int64_t samples = 0;
 };
 
-/// The arithmetic of a model on a backend. Parameters, gradients and batches live with the caller
-/// in pinned memory (Backend::AllocatePinned), parameters and gradients one flat span a tensor in
-/// the order of Model::tensors, in canonical layout. Where the device has a memory of its own, the
-/// network keeps copies there: parameters go there by Upload, gradients come back from it.
-/// Thread: one at a time. After the first step of a batch size, no step allocates tensor memory.
+/// The arithmetic of a model on one device, or on several that share each minibatch. Parameters,
+/// gradients and batches live with the caller in pinned memory (Backend::AllocatePinned),
+/// parameters and gradients one flat span a tensor in the order of Model::tensors, in canonical
+/// layout. Where the device has a memory of its own, the network keeps copies there: parameters go
+/// there by Upload, gradients come back from it. Thread: one at a time. After the first step of a
+/// batch size, no step allocates tensor memory.
 class Network {
  public:
   using Parameters = kernels::ConstSpans;
@@ -44,14 +46,16 @@ class Network {
     /// is at most this; then none is ready before all are. A norm that is not finite is left as it
     /// is: the server rejects such a push by itself.
     float clip_norm = 0;
-    /// Above 0: at most so many samples are computed at a time, and the gradients of such pieces
-    /// are added up. Batch norm sees a piece at a time, and what it observes is their mean.
+    /// Above 0: each device computes at most so many samples at a time, and the gradients of such
+    /// pieces are added up. Batch norm sees a piece at a time, and what it observes is their mean.
     int64_t micro_batch = 0;
   };
 
-  /// `backend` outlives the network. Errors: as of the backend; kUnsupported when it lacks an op.
+  /// The backends, at least one and all of one kind, outlive the network. Of n samples each of d
+  /// devices takes n / d in a row, rounded up, and computes them as a piece of a minibatch.
+  /// Errors: as of the backends; kUnsupported when they lack an op.
   static Result<std::unique_ptr<Network>> Make(
-      const Model& model, kernels::Backend* backend, uint64_t seed);
+      const Model& model, const std::vector<kernels::Backend*>& backends, uint64_t seed);
 
   virtual ~Network() = default;
 

@@ -58,7 +58,7 @@ void ExpectGoldenStep(const std::string& folder, const Model& model, const Golde
   const std::vector<std::span<float>> g(gradients.begin(), gradients.end());
   // Its memory is the host's, so nothing needs to be pinned.
   const std::unique_ptr<kernels::Backend> backend = kernels::MakeCpuBackend();
-  const auto network = Network::Make(model, backend.get(), 1).value();
+  const auto network = Network::Make(model, {backend.get()}, 1).value();
   const Result<BatchLoss> loss = network->TrainStep(
       p, {batch.inputs, batch.labels}, {.step = 1}, g, [](uint32_t /*tensor*/) {});
   ASSERT_TRUE(loss.ok()) << loss.status();

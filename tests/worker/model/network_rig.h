@@ -37,12 +37,12 @@ class PinnedValues {
 /// pinned copies of them.
 struct NetworkRig {
   NetworkRig(
-      kernels::Backend* on,
+      const std::vector<kernels::Backend*>& on,
       const proto::ModelConfig& config,
       const Shape& input,
       int64_t n,
       int64_t classes)
-      : backend(on), model(MakeModel(config, input, classes, LabelsOf(input)).value()) {
+      : backend(on[0]), model(MakeModel(config, input, classes, LabelsOf(input)).value()) {
     for (uint32_t i = 0; i < model.tensors.size(); ++i) {
       const int64_t size = model.tensors[i].element_count();
       parameters.emplace_back(static_cast<size_t>(size));
@@ -60,8 +60,16 @@ struct NetworkRig {
     for (int64_t i = 0; i < n * LabelsOf(input); ++i) {
       labels.push_back(static_cast<uint32_t>(i * 7 % classes));
     }
-    network = Network::Make(model, backend, 5).value();
+    network = Network::Make(model, on, 5).value();
   }
+
+  NetworkRig(
+      kernels::Backend* on,
+      const proto::ModelConfig& config,
+      const Shape& input,
+      int64_t n,
+      int64_t classes)
+      : NetworkRig(std::vector<kernels::Backend*>{on}, config, input, n, classes) {}
 
   Result<BatchLoss> Step(const Network::StepOptions& options, Network::GradientReady ready = {}) {
     std::vector<PinnedValues<float>> pinned;

@@ -286,6 +286,24 @@ TEST(NetworkTest, PiecesOfAMinibatchMakeItsGradient) {
   }
 }
 
+TEST(NetworkTest, BackendsThatShareAMinibatchHaveTheBitsOfItsPieces) {
+  const auto other = kernels::MakeCpuBackend();
+  for (const int64_t n : {6, 5, 1}) {
+    Rig pieces(WithoutBatchNorm(), {2, 6, 6}, n, 3);
+    NetworkRig shared({pieces.backend, other.get()}, ConfigOf(WithoutBatchNorm()), {2, 6, 6}, n, 3);
+    for (const float clip_norm : {0.0F, 1e-3F}) {
+      const Result<BatchLoss> expected =
+          pieces.Step({.step = 1, .clip_norm = clip_norm, .micro_batch = (n + 1) / 2});
+      const Result<BatchLoss> found = shared.Step({.step = 1, .clip_norm = clip_norm});
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(found->loss_sum, expected->loss_sum) << n;
+      EXPECT_EQ(shared.gradients, pieces.gradients) << n;
+    }
+    EXPECT_NEAR(
+        shared.Evaluate()->loss_sum, pieces.Evaluate()->loss_sum, 1e-6 * static_cast<double>(n));
+  }
+}
+
 /// Normalised by itself, observed as a mean; dropout's masks are those of other samples.
 TEST(NetworkTest, BatchNormSeesAPieceAtATime) {
   Rig rig({BatchNorm(), Flatten(), Dropout(0.5F), Linear(2)}, {1, 2, 2}, 4, 2);

@@ -133,7 +133,7 @@ struct TokenRig {
       const bool counts = !has_hidden || i % 3 == 0;
       labels.push_back(counts ? static_cast<uint32_t>((token + 1) % kVocabulary) : kNoLabel);
     }
-    network = Network::Make(model, backend.get(), 5).value();
+    network = Network::Make(model, {backend.get()}, 5).value();
   }
 
   BatchLoss Step() {

@@ -1,0 +1,237 @@
+// All work of a piece goes into one stream: the batch, forward, loss, backward. Parameters arrive,
+// and sums leave for the device ahead, by a second stream behind events, so copies and arithmetic
+// overlap. Where device memory is the host's the copies are of memory onto itself, which is
+// nothing.
+
+#include "worker/model/replica.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ps/base/text.h"
+
+namespace ps::worker {
+
+using kernels::Backend;
+
+int64_t LabelledOf(const Batch& batch) {
+  return static_cast<int64_t>(batch.labels.size()) -
+         std::count(batch.labels.begin(), batch.labels.end(), kNoLabel);
+}
+
+Status DeviceCopy::Reserve(Backend* backend, size_t size_bytes) {
+  if (!backend->is_host_memory() && (memory_ == nullptr || memory_->size() < size_bytes)) {
+    memory_.reset();
+    PS_ASSIGN(memory_, backend->AllocateDevice(size_bytes));
+  }
+  return Status::Ok();
+}
+
+Status TensorMemory::Reserve(
+    Backend* backend, const Model& model, const proto::TensorLayout& layout) {
+  if (memory_ != nullptr) {
+    return Status::Ok();
+  }
+  const size_t size_bytes = static_cast<size_t>(layout.element_count()) * sizeof(float);
+  PS_ASSIGN(memory_, backend->AllocateDevice(size_bytes));
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const auto size = static_cast<size_t>(model.tensors[i].element_count());
+    spans_.emplace_back(memory_->floats() + layout.OffsetOf(i), size);
+    const_spans_.emplace_back(spans_.back());
+  }
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<Replica>> Replica::Make(const Model* model, const Options& options) {
+  std::unique_ptr<Replica> replica(new Replica(model, options));
+  PS_TRY(replica->Build());
+  return replica;
+}
+
+Status Replica::Build() {
+  Backend* const backend = options_.backend;
+  PS_ASSIGN(compute_, backend->MakeStream());
+  PS_ASSIGN(copies_, backend->MakeStream());
+  PS_ASSIGN(uploaded_, backend->MakeEvent());
+  PS_TRY(loss_.Reserve(backend, 1));
+  PS_TRY(MakeLayers());
+  std::vector<int64_t> elements;
+  for (const TensorSpec& tensor : model_.tensors) {
+    elements.push_back(tensor.element_count());
+  }
+  layout_ = proto::TensorLayout(elements);
+  PS_TRY(ReserveTensors());
+  for (size_t i = 0; i < elements.size() && !options_.is_first; ++i) {
+    Hop hop;
+    PS_ASSIGN(hop.final, backend->MakeEvent());
+    PS_ASSIGN(hop.arrived, backend->MakeEvent());
+    hops_.push_back(std::move(hop));
+  }
+  hop_of_.resize(hops_.size());
+  return Status::Ok();
+}
+
+/// Errors: kInvalidArgument, the model does not fit whatever the minibatch.
+Status Replica::ReserveTensors() {
+  std::vector<TensorMemory*> wanted;
+  if (has_copies()) {
+    wanted.push_back(&parameters_);
+  }
+  if (has_copies() || !options_.is_first) {
+    wanted.push_back(&gradients_);
+  }
+  if (!options_.is_last) {
+    wanted.push_back(&arrivals_);
+  }
+  for (TensorMemory* memory : wanted) {
+    const Status status = memory->Reserve(options_.backend, model_, layout_);
+    if (status.code() == StatusCode::kInvalidArgument) {
+      const size_t size_bytes = static_cast<size_t>(layout_.element_count()) * sizeof(float);
+      return Status::InvalidArgument(fmt::format(
+          "the model does not fit into the memory of {}: its parameters and gradients take {} "
+          "there without any sample; take a smaller model, or a device with more memory: {}",
+          options_.backend->Name(),
+          FormatBytes(wanted.size() * size_bytes),
+          status.message()));
+    }
+    PS_TRY(status);
+  }
+  return Status::Ok();
+}
+
+Status Replica::MakeLayers() {
+  PS_ASSIGN(
+      Sequence layers,
+      Sequence::Make(
+          model_.layers,
+          {.backend = options_.backend, .stream = compute_.get(), .seed = options_.seed}));
+  if (model_.input.channels > 1 && !model_.input.is_flat()) {
+    PS_TRY(layers.PrependChannelsLast(model_.input));
+  }
+  layers_.emplace(std::move(layers));
+  return Status::Ok();
+}
+
+void Replica::Upload(uint32_t tensor, int64_t begin, std::span<const float> values) {
+  if (has_copies()) {
+    float* const to = parameters_.spans()[tensor].data() + begin;
+    copies_->Upload(values.data(), to, values.size_bytes());
+  }
+}
+
+Status Replica::Settle() {
+  PS_TRY(compute_->Synchronize());
+  return copies_->Synchronize();
+}
+
+Status Replica::Reserve(int64_t n, bool training, bool adds_pieces) {
+  Backend* const backend = options_.backend;
+  const auto count = static_cast<size_t>(n);
+  const auto elements = static_cast<size_t>(model_.input.element_count());
+  PS_TRY(images_.Reserve(backend, count * elements * sizeof(float)));
+  const size_t labels = count * static_cast<size_t>(model_.labels);
+  PS_TRY(labels_.Reserve(backend, labels * sizeof(uint32_t)));
+  const size_t logit_bytes = labels * static_cast<size_t>(model_.classes) * sizeof(float);
+  if (training && (logit_gradient_ == nullptr || logit_bytes > logit_gradient_->size())) {
+    logit_gradient_.reset();
+    PS_ASSIGN(logit_gradient_, backend->AllocateDevice(logit_bytes));
+  }
+  if (adds_pieces) {
+    PS_TRY(pieces_.Reserve(backend, model_, layout_));
+  }
+  return layers_->Prepare(n, training);
+}
+
+Status Replica::Release() {
+  layers_.reset();
+  images_ = DeviceCopy();
+  labels_ = DeviceCopy();
+  logit_gradient_.reset();
+  pieces_ = TensorMemory();
+  return MakeLayers();
+}
+
+void Replica::Begin(Network::Parameters parameters, Network::Gradients gradients) {
+  read_ = has_copies() ? parameters_.const_spans() : parameters;
+  sums_ = has_copies() || !options_.is_first ? gradients_.spans() : gradients;
+}
+
+Pass Replica::MakePass(const Batch& batch) const {
+  Pass pass;
+  pass.n = static_cast<int64_t>(batch.labels.size()) / model_.labels;
+  pass.parameters = read_;
+  return pass;
+}
+
+void Replica::Train(const Piece& piece) {
+  Pass pass = MakePass(piece.batch);
+  pass.training = true;
+  pass.step = piece.step;
+  pass.gradients = piece.is_first ? sums_ : pieces_.spans();
+  pass.on_gradients = [&](uint32_t first_tensor, uint32_t count) {
+    AddUp(pass.gradients, piece.weight, first_tensor, count);
+    piece.on_sums(first_tensor, count);
+  };
+  const float* const images = images_.Upload(compute_.get(), piece.batch.images);
+  Forward(pass, images, piece.batch, logit_gradient_->floats());
+  layers_->Backward(pass, images, logit_gradient_->floats(), nullptr);
+}
+
+void Replica::Evaluate(const Batch& batch) {
+  const float* const images = images_.Upload(compute_.get(), batch.images);
+  Forward(MakePass(batch), images, batch, nullptr);
+}
+
+/// Up to the loss; `dz` may be nullptr.
+void Replica::Forward(const Pass& pass, const float* images, const Batch& batch, float* dz) {
+  copies_->Record(uploaded_.get());
+  compute_->WaitFor(*uploaded_);
+  const float* const logits = layers_->Forward(pass, images);
+  compute_->SoftmaxCrossEntropy(
+      {.n = static_cast<int64_t>(batch.labels.size()),
+       .classes = model_.classes,
+       .logits = logits,
+       .labels = labels_.Upload(compute_.get(), batch.labels),
+       .dz = dz,
+       .result = loss_.device(),
+       .labelled = LabelledOf(batch)});
+  loss_.Download(compute_.get());
+}
+
+/// Weighs `parts` and adds them to the sums, unless they are the sums.
+void Replica::AddUp(kernels::Spans parts, float weight, uint32_t first_tensor, uint32_t count) {
+  for (size_t i = first_tensor; i < first_tensor + size_t{count}; ++i) {
+    const auto size = static_cast<int64_t>(sums_[i].size());
+    if (weight != 1) {
+      compute_->Scale(weight, parts[i].data(), size);
+    }
+    if (parts[i].data() != sums_[i].data()) {
+      compute_->Add(sums_[i].data(), parts[i].data(), sums_[i].data(), size);
+    }
+  }
+}
+
+void Replica::AddFrom(const Replica& behind, uint32_t first_tensor, uint32_t count) {
+  compute_->WaitFor(*behind.hops_[first_tensor].arrived);
+  AddUp(arrivals_.spans(), 1, first_tensor, count);
+}
+
+void Replica::SendTo(const Replica& ahead, uint32_t first_tensor, uint32_t count) {
+  const Hop& hop = hops_[first_tensor];
+  compute_->Record(hop.final.get());
+  copies_->WaitFor(*hop.final);
+  for (uint32_t i = first_tensor; i < first_tensor + count; ++i) {
+    copies_->CopyAcross(
+        sums_[i].data(), ahead.arrivals_.spans()[i].data(), static_cast<int64_t>(sums_[i].size()));
+    hop_of_[i] = first_tensor;
+  }
+  copies_->Record(hop.arrived.get());
+}
+
+Status Replica::WaitForSent(uint32_t tensor) const {
+  return hops_[hop_of_[tensor]].arrived->Wait();
+}
+
+}  // namespace ps::worker

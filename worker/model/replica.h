@@ -1,0 +1,188 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "ps/base/status.h"
+#include "ps/proto/chunks.h"
+#include "worker/model/network.h"
+#include "worker/model/sequence.h"
+
+namespace ps::worker {
+
+/// Labels that there are, without those of kNoLabel.
+int64_t LabelledOf(const Batch& batch);
+
+/// Device memory for a caller's host memory; that memory itself where the two are one.
+class DeviceCopy {
+ public:
+  /// At least so large. Errors: kInvalidArgument when memory is short.
+  Status Reserve(kernels::Backend* backend, size_t size_bytes);
+
+  /// What the device reads; `host` goes there. Requires: reserved.
+  template <typename T>
+  const T* Upload(kernels::Stream* stream, std::span<const T> host) {
+    if (memory_ == nullptr) {
+      return host.data();
+    }
+    stream->Upload(host.data(), memory_->data(), host.size_bytes());
+    return reinterpret_cast<const T*>(memory_->data());
+  }
+
+ private:
+  std::unique_ptr<kernels::Memory> memory_;
+};
+
+/// Results of a fixed size that the device writes and the host reads.
+template <typename T>
+class Results {
+ public:
+  Status Reserve(kernels::Backend* backend, size_t count) {
+    PS_ASSIGN(device_, backend->AllocateDevice(count * sizeof(T)));
+    PS_ASSIGN(host_, backend->AllocatePinned(count * sizeof(T)));
+    return Status::Ok();
+  }
+
+  T* device() const { return reinterpret_cast<T*>(device_->data()); }
+
+  const T* host() const { return reinterpret_cast<const T*>(host_->data()); }
+
+  /// On their way; the host may read them once the stream has come so far.
+  void Download(kernels::Stream* stream) const {
+    stream->Download(device_->data(), host_->data(), device_->size());
+  }
+
+ private:
+  std::unique_ptr<kernels::Memory> device_;
+  std::unique_ptr<kernels::Memory> host_;
+};
+
+/// Device memory that holds all of a model's tensors, of one layout.
+class TensorMemory {
+ public:
+  /// Unless it is there. Errors: kInvalidArgument when memory is short.
+  Status Reserve(kernels::Backend* backend, const Model& model, const proto::TensorLayout& layout);
+
+  kernels::Spans spans() const { return spans_; }
+
+  kernels::ConstSpans const_spans() const { return const_spans_; }
+
+ private:
+  std::unique_ptr<kernels::Memory> memory_;
+  std::vector<std::span<float>> spans_;
+  std::vector<std::span<const float>> const_spans_;
+};
+
+/// A model on one of the devices of a network: its memory there, and the work of one piece of a
+/// minibatch at a time. Devices stand in a row. Each adds what the one behind it sends to its own
+/// gradients, tensor by tensor as they become final, and sends the sums on to the one ahead, so
+/// that the first one has those of all. Thread: one at a time.
+class Replica {
+ public:
+  struct Options {
+    kernels::Backend* backend = nullptr;  // outlives the replica
+    uint64_t seed = 0;
+    bool is_first = true;  // in the row
+    bool is_last = true;
+  };
+
+  /// A piece of a minibatch in training.
+  struct Piece {
+    Batch batch;
+    uint64_t step = 0;
+    float weight = 1;      // of its gradients in those of the minibatch
+    bool is_first = true;  // of this device's pieces of the minibatch
+    /// The work that adds these tensors' gradients to the device's sums is in the stream.
+    std::function<void(uint32_t first_tensor, uint32_t count)> on_sums;
+  };
+
+  /// `model` outlives the replica. Errors: as Network::Make.
+  static Result<std::unique_ptr<Replica>> Make(const Model* model, const Options& options);
+
+  kernels::Backend* backend() const { return options_.backend; }
+
+  kernels::Stream* compute() const { return compute_.get(); }
+
+  /// Of parameters and gradients.
+  kernels::Stream* copies() const { return copies_.get(); }
+
+  bool has_copies() const { return !options_.backend->is_host_memory(); }
+
+  /// As Network.
+  void Upload(uint32_t tensor, int64_t begin, std::span<const float> values);
+  Status Settle();
+
+  /// What pieces of n samples need, and with `adds_pieces` the gradients of a second piece.
+  /// Requires: no work is left. Errors: kInvalidArgument when memory is short.
+  Status Reserve(int64_t n, bool training, bool adds_pieces);
+  /// Back to the memory that no piece has needed yet.
+  Status Release();
+
+  /// A minibatch begins. Where memory is the host's its parameters are read where they are, and
+  /// the first device's sums are made where `gradients` are; in evaluation there are none.
+  void Begin(Network::Parameters parameters, Network::Gradients gradients);
+  /// Puts forward and backward of a piece into the stream. Requires: memory is reserved, and the
+  /// piece before has been waited for.
+  void Train(const Piece& piece);
+  /// Puts a forward pass by the running statistics into the stream. Requires: likewise.
+  void Evaluate(const Batch& batch);
+
+  /// Of the last piece. Requires: Settle since then.
+  const kernels::LossResult& loss() const { return *loss_.host(); }
+
+  /// The gradients of this device's pieces, and of those behind that were added.
+  kernels::Spans sums() const { return sums_; }
+
+  /// Adds the sums of the device behind. Requires: it was told to send them here.
+  void AddFrom(const Replica& behind, uint32_t first_tensor, uint32_t count);
+  /// Puts these tensors' sums on the way to the device ahead. Each tensor once a minibatch.
+  void SendTo(const Replica& ahead, uint32_t first_tensor, uint32_t count);
+  /// Waits until this tensor's sum has been sent. Errors: kUnavailable, the device is lost and sent
+  /// anything.
+  Status WaitForSent(uint32_t tensor) const;
+
+ private:
+  /// Tensors that are sent together.
+  struct Hop {
+    std::unique_ptr<kernels::Event> final;
+    std::unique_ptr<kernels::Event> arrived;
+  };
+
+  Replica(const Model* model, const Options& options) : model_(*model), options_(options) {}
+
+  Status Build();
+  Status ReserveTensors();
+  Status MakeLayers();
+  Pass MakePass(const Batch& batch) const;
+  void Forward(const Pass& pass, const float* images, const Batch& batch, float* dz);
+  void AddUp(kernels::Spans parts, float weight, uint32_t first_tensor, uint32_t count);
+
+  const Model& model_;
+  const Options options_;
+  std::unique_ptr<kernels::Stream> compute_;
+  std::unique_ptr<kernels::Stream> copies_;
+  std::unique_ptr<kernels::Event> uploaded_;  // the parameters that the next piece reads
+  std::vector<Hop> hops_;                     // by their first tensor; empty on the first device
+  std::vector<uint32_t> hop_of_;              // by tensor
+  Results<kernels::LossResult> loss_;
+  std::optional<Sequence> layers_;
+  DeviceCopy images_;
+  DeviceCopy labels_;
+  std::unique_ptr<kernels::Memory> logit_gradient_;
+  proto::TensorLayout layout_;
+  TensorMemory parameters_;  // with copies
+  TensorMemory gradients_;   // with copies, or not the first
+  TensorMemory pieces_;      // gradients of all pieces but the first, which has that of the sums
+  TensorMemory arrivals_;    // sums of the device behind
+  // Of the minibatch under way.
+  kernels::ConstSpans read_;
+  kernels::Spans sums_;
+};
+
+}  // namespace ps::worker
