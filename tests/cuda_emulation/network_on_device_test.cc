@@ -170,6 +170,108 @@ TEST(NetworkOnDeviceTest, ABatchThatDoesNotFitIsToldTheLargestThatDoes) {
   cuda_emulation::SetDeviceMemory(0);
 }
 
+TEST(NetworkOnDeviceTest, PiecesThatDoNotFitAreToldTheLargestThatDo) {
+  const auto cuda = MakeEmulated();
+  NetworkRig rig(
+      cuda.get(), ConfigOf({Conv2d(4, 3), Relu(), Flatten(), Linear(3)}), {1, 5, 5}, 64, 3);
+  cuda_emulation::SetDeviceMemory(64 << 10);
+  const Result<BatchLoss> loss = rig.Step({.step = 1, .micro_batch = 48});
+  ASSERT_FALSE(loss.ok());
+  EXPECT_EQ(loss.status().code(), StatusCode::kInvalidArgument);
+  const std::string message(loss.status().message());
+  EXPECT_THAT(
+      message,
+      StartsWith("pieces of 48, as train.micro_batch says, do not fit into the memory of cuda:0"));
+  const size_t at = message.find("pieces of ", 10);
+  ASSERT_NE(at, std::string::npos) << message;
+  const int64_t fits = std::stol(message.substr(at + 10));
+  EXPECT_TRUE(rig.Step({.step = 1, .micro_batch = fits}).ok()) << message;
+  EXPECT_FALSE(rig.Step({.step = 1, .micro_batch = fits + 1}).ok()) << message;
+  cuda_emulation::SetDeviceMemory(0);
+}
+
+// The gradients of a second piece are what does not fit: the minibatch at once would.
+TEST(NetworkOnDeviceTest, MemoryForTheGradientsOfPiecesCountsToo) {
+  const auto cuda = MakeEmulated();
+  NetworkRig rig(cuda.get(), ConfigOf({Flatten(), Linear(400), Linear(3)}), {1, 8, 8}, 4, 3);
+  cuda_emulation::SetDeviceMemory(300 << 10);
+  EXPECT_TRUE(rig.Step().ok());
+  const Result<BatchLoss> loss = rig.Step({.step = 1, .micro_batch = 2});
+  ASSERT_FALSE(loss.ok());
+  EXPECT_THAT(
+      std::string(loss.status().message()),
+      testing::AllOf(
+          StartsWith("pieces of 2, as train.micro_batch says, do not fit"),
+          HasSubstr("nor does a single sample: ")));
+  EXPECT_TRUE(rig.Step().ok()) << "as before";
+  cuda_emulation::SetDeviceMemory(0);
+}
+
+TEST(NetworkOnDeviceTest, AModelThatDoesNotFitSaysSo) {
+  const auto cuda = MakeEmulated();
+  const Model model =
+      MakeModel(ConfigOf({Flatten(), Linear(400), Linear(3)}), {1, 8, 8}, 3, 1).value();
+  cuda_emulation::SetDeviceMemory(200 << 10);
+  const auto network = Network::Make(model, {cuda.get()}, 5);
+  cuda_emulation::SetDeviceMemory(0);
+  ASSERT_FALSE(network.ok());
+  EXPECT_EQ(network.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(network.status().message()),
+      testing::AllOf(
+          StartsWith("the model does not fit into the memory of cuda:0"),
+          HasSubstr("its parameters and gradients take 212.6 KiB there without any sample; take a "
+                    "smaller model, or a device with more memory: ")));
+}
+
+/// Steps whose caller keeps its memory from one to the next, as a trainer does. Returns how many
+/// allocations the last two of four made.
+uint64_t AllocationsOfAlikeSteps(
+    const NetworkRig& rig, const std::vector<kernels::Backend*>& on, int64_t micro) {
+  std::vector<PinnedValues<float>> memory;
+  std::vector<std::span<const float>> parameters;
+  std::vector<std::span<float>> gradients;
+  for (size_t i = 0; i < rig.parameters.size(); ++i) {
+    parameters.emplace_back(memory.emplace_back(on[0], rig.parameters[i]).span());
+    gradients.push_back(memory.emplace_back(on[0], rig.gradients[i]).span());
+  }
+  const PinnedValues<float> images(on[0], rig.images);
+  const PinnedValues<uint32_t> labels(on[0], rig.labels);
+  const Batch batch{images.span(), labels.span()};
+  uint64_t before = 0;
+  for (uint64_t step = 1; step <= 4; ++step) {
+    before = step == 3 ? cuda_emulation::AllocationCount() : before;
+    rig.network->UploadAll(parameters);
+    const Network::StepOptions options{.step = step, .clip_norm = 0.1F, .micro_batch = micro};
+    EXPECT_TRUE(rig.network->TrainStep(parameters, batch, options, gradients, {}).ok());
+  }
+  return cuda_emulation::AllocationCount() - before;
+}
+
+TEST(NetworkOnDeviceTest, NothingIsAllocatedOnceStepsAreAlike) {
+  cuda_emulation::SetMachine(CUDART_VERSION, 2);
+  const auto first = MakeEmulated();
+  const auto second = kernels::MakeCudaBackend(1, kernels::GemmKind::kOwn).value();
+  proto::ModelConfig gpt;
+  gpt.name = "gpt";
+  gpt.depth = 1;
+  gpt.heads = 2;
+  gpt.width = 8;
+  const proto::ModelConfig cnn = ConfigOf(
+      {Conv2d(4, 3), BatchNorm(), Relu(), Dropout(0.1F), MaxPool(2), Flatten(), Linear(3)});
+  const std::vector<std::vector<kernels::Backend*>> choices = {
+      {first.get()}, {first.get(), second.get()}};
+  for (const std::vector<kernels::Backend*>& on : choices) {
+    const NetworkRig images(on, cnn, {1, 8, 8}, 5, 3);
+    const NetworkRig tokens(on, gpt, {1, 7, 1, ShapeKind::kTokens, 3}, 5, 3);
+    for (const int64_t micro : {0, 2}) {  // of 2, the last one is shorter
+      EXPECT_EQ(AllocationsOfAlikeSteps(images, on, micro), 0U) << on.size() << " " << micro;
+      EXPECT_EQ(AllocationsOfAlikeSteps(tokens, on, micro), 0U) << on.size() << " " << micro;
+    }
+  }
+  cuda_emulation::SetMachine(CUDART_VERSION, 1);
+}
+
 TEST(NetworkOnDeviceTest, ADeviceThatIsLostMidStepIsUnavailableAndNothingOfItIsReady) {
   const auto cuda = MakeEmulated();
   NetworkRig rig(cuda.get(), ConfigOf({Flatten(), Linear(9), Relu(), Linear(3)}), {1, 3, 3}, 2, 3);
