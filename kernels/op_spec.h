@@ -9,13 +9,18 @@ namespace ps::kernels {
 // `elements` is per sample. Output height and width of a window that moves are
 // (in + 2*padding - kernel) / stride + 1, rounded down, and positive.
 
+/// What the factors of an op's products are rounded to, to the nearest, ties to even. Memory is f32
+/// and sums are added up in f32, whatever the precision.
+enum class Precision : uint8_t { kF32, kBf16 };
+
 /// y[n,o] = b[o] + sum over i of x[n,i] * w[o,i].
 ///   params  w [o,i], then b [o] if there is a bias
 struct LinearOptions {
   int64_t in_features = 1;
   int64_t out_features = 1;
   bool bias = true;
-  bool input_gradient = true;  // false: Backward is never asked for dx
+  bool input_gradient = true;             // false: Backward is never asked for dx
+  Precision precision = Precision::kF32;  // of x, w and dy
 };
 
 /// y[n,oh,ow,o] = b[o] + sum over i,kh,kw of x[n, oh*s+kh-p, ow*s+kw-p, i] * w[o,i,kh,kw].
@@ -29,7 +34,8 @@ struct Conv2dOptions {
   int64_t stride = 1;
   int64_t padding = 0;  // zeros on all four sides
   bool bias = true;
-  bool input_gradient = true;  // false: Backward is never asked for dx
+  bool input_gradient = true;             // false: Backward is never asked for dx
+  Precision precision = Precision::kF32;  // of x, w and dy
 };
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, per channel. Training takes mean and
@@ -122,8 +128,9 @@ struct LayerNormOptions {
 struct AttentionOptions {
   int64_t length = 1;
   int64_t width = 1;
-  int64_t heads = 1;    // divides the width
-  bool causal = false;  // u <= t only
+  int64_t heads = 1;                      // divides the width
+  bool causal = false;                    // u <= t only
+  Precision precision = Precision::kF32;  // of q, k, v, dy, the softmax and its gradient
 };
 
 using OpSpec = std::variant<

@@ -4,6 +4,7 @@
 #include "kernels/cpu/dnnl_primitive.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/softmax_rows.h"
+#include "kernels/cpu/vector.h"
 #include "ps/base/buffer.h"
 #include "ps/base/check.h"
 
@@ -64,6 +65,9 @@ class Attention final : public Op {
   Status Prepare(int64_t n, bool /*training*/) override {
     // Scores of a tile, and their gradients.
     workspace_->Reserve(static_cast<size_t>(2 * kTile * o_.length) * sizeof(float));
+    if (IsRounded()) {
+      workspace_->ReserveCopies(static_cast<size_t>(4 * o_.length * o_.width) * sizeof(float));
+    }
     const auto size = static_cast<size_t>(n * o_.heads * o_.length) * sizeof(float);
     if (size > log_sums_.size()) {
       log_sums_ = Buffer(size);
@@ -83,6 +87,7 @@ class Attention final : public Op {
           const int64_t visible = VisibleFrom(first + row);
           *LogSum(i, first + row) = SoftmaxRow(line, visible);
           std::fill(line + visible, line + tile.keys, 0.0F);
+          Round(line, tile.keys);
         }
         Multiply(
             tile.rows,
@@ -102,11 +107,13 @@ class Attention final : public Op {
     PS_CHECK(args.dx != nullptr) << "attention has only its input's gradient to compute";
     for (int64_t i = 0; i < args.n * o_.heads; ++i) {
       const Head head = HeadAt(args.x, i);
-      const int64_t at = head.query - args.x;
+      const float* const dy = OutputGradient(args.dy, i);
+      float* const dx = args.dx + InputAt(i);
       // The last tile sees every key, so it writes what the others add to.
       bool is_first = true;
       for (int64_t tile = (o_.length - 1) / kTile; tile >= 0; --tile) {
-        BackwardTile(args, i, head, TileAt(tile * kTile), is_first ? 0.0F : 1.0F, args.dx + at);
+        const float beta = is_first ? 0.0F : 1.0F;
+        BackwardTile(args.y + OutputAt(i), dy, i, head, TileAt(tile * kTile), beta, dx);
         is_first = false;
       }
     }
@@ -129,9 +136,41 @@ class Attention final : public Op {
     int64_t keys;
   };
 
-  Head HeadAt(const float* x, int64_t i) const {
-    const float* query = x + i / o_.heads * o_.length * 3 * o_.width + i % o_.heads * head_width_;
+  bool IsRounded() const { return o_.precision == Precision::kBf16; }
+
+  /// In place, where factors of products are.
+  void Round(float* values, int64_t n) const {
+    if (IsRounded()) {
+      RoundToBf16(values, values, n);
+    }
+  }
+
+  /// What head i multiplies of `values`, `size` of them a sample. If they are rounded they lie in
+  /// the workspace at `offset`: the heads of a sample come one behind the other, and the first of
+  /// them has it copied.
+  const float* Factors(const float* values, int64_t size, int64_t i, int64_t offset) {
+    const float* sample = values + i / o_.heads * size;
+    if (IsRounded()) {
+      float* const copy = reinterpret_cast<float*>(workspace_->copies()) + offset;
+      if (i % o_.heads == 0) {
+        RoundToBf16(sample, copy, size);
+      }
+      sample = copy;
+    }
+    return sample + i % o_.heads * head_width_;
+  }
+
+  Head HeadAt(const float* x, int64_t i) {
+    const float* query = Factors(x, 3 * o_.length * o_.width, i, 0);
     return {query, query + o_.width, query + 2 * o_.width};
+  }
+
+  const float* OutputGradient(const float* dy, int64_t i) {
+    return Factors(dy, o_.length * o_.width, i, 3 * o_.length * o_.width);
+  }
+
+  int64_t InputAt(int64_t i) const {
+    return i / o_.heads * o_.length * 3 * o_.width + i % o_.heads * head_width_;
   }
 
   int64_t OutputAt(int64_t i) const {
@@ -163,37 +202,21 @@ class Attention final : public Op {
     return scores;
   }
 
-  /// `beta` is 0 when the gradients of keys and values are to be written, 1 when added to. `dx` is
-  /// that of the head's queries.
+  /// `y`, `dy` and `dx`, that of the queries, are the head's. `beta` is 0 when the gradients of
+  /// keys and values are to be written, 1 when added to.
   void BackwardTile(
-      const BackwardArgs& args,
+      const float* y,
+      const float* dy,
       int64_t i,
       const Head& head,
       const Tile& tile,
       float beta,
       float* dx) {
     const int64_t stride = 3 * o_.width;
-    const float* y = args.y + OutputAt(i) + tile.first * o_.width;
-    const float* dy = args.dy + OutputAt(i) + tile.first * o_.width;
+    y += tile.first * o_.width;
+    dy += tile.first * o_.width;
     float* p = Scores(head, tile);
-    for (int64_t row = 0; row < tile.rows; ++row) {
-      float* line = p + row * o_.length;
-      const int64_t visible = VisibleFrom(tile.first + row);
-      ExpRow(*LogSum(i, tile.first + row), line, visible);
-      std::fill(line + visible, line + tile.keys, 0.0F);
-    }
-    float* d_value = dx + 2 * o_.width;
-    Multiply(
-        tile.keys,
-        head_width_,
-        tile.rows,
-        1,
-        {p, o_.length, true},
-        {dy, o_.width},
-        beta,
-        d_value,
-        stride);
-    float* dp = p + kTile * o_.length;
+    float* ds = p + kTile * o_.length;
     Multiply(
         tile.rows,
         tile.keys,
@@ -202,48 +225,44 @@ class Attention final : public Op {
         {dy, o_.width},
         {head.value, stride, true},
         0,
-        dp,
+        ds,
         o_.length);
     for (int64_t row = 0; row < tile.rows; ++row) {
-      ScoreGradient(
-          y + row * o_.width,
-          dy + row * o_.width,
-          dp + row * o_.length,
-          p + row * o_.length,
-          tile.keys);
+      float* line = p + row * o_.length;
+      float* gradient = ds + row * o_.length;
+      const int64_t visible = VisibleFrom(tile.first + row);
+      ExpRow(*LogSum(i, tile.first + row), line, visible);
+      std::fill(line + visible, line + tile.keys, 0.0F);
+      ScoreGradient(y + row * o_.width, dy + row * o_.width, line, gradient, tile.keys);
+      Round(line, tile.keys);
+      Round(gradient, tile.keys);
     }
-    const Matrix ds{p, o_.length};
-    Multiply(
-        tile.rows,
-        head_width_,
-        tile.keys,
-        scale_,
-        ds,
-        {head.key, stride},
-        0,
-        dx + tile.first * stride,
-        stride);
-    Multiply(
-        tile.keys,
-        head_width_,
-        tile.rows,
-        scale_,
-        {p, o_.length, true},
-        {head.query + tile.first * stride, stride},
-        beta,
-        dx + o_.width,
-        stride);
+    const Matrix p_by_keys{p, o_.length, true};
+    const Matrix ds_by_keys{ds, o_.length, true};
+    const Matrix queries{head.query + tile.first * stride, stride};
+    float* const dq = dx + tile.first * stride;
+    float* const dk = dx + o_.width;
+    float* const dv = dx + 2 * o_.width;
+    MultiplyByHead(tile.keys, tile.rows, 1, p_by_keys, {dy, o_.width}, beta, dv);
+    MultiplyByHead(tile.rows, tile.keys, scale_, {ds, o_.length}, {head.key, stride}, 0, dq);
+    MultiplyByHead(tile.keys, tile.rows, scale_, ds_by_keys, queries, beta, dk);
   }
 
-  /// p = p * (dp - sum of y * dy), of one row.
+  /// c = alpha * a b + beta * c, c in dx.
+  void MultiplyByHead(
+      int64_t m, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta, float* c) {
+    Multiply(m, head_width_, k, alpha, a, b, beta, c, 3 * o_.width);
+  }
+
+  /// ds = p * (ds - sum of y * dy), of one row.
   void ScoreGradient(
-      const float* y, const float* dy, const float* dp, float* p, int64_t keys) const {
+      const float* y, const float* dy, const float* p, float* ds, int64_t keys) const {
     float mean = 0;
     for (int64_t j = 0; j < head_width_; ++j) {
       mean += y[j] * dy[j];
     }
     for (int64_t j = 0; j < keys; ++j) {
-      p[j] *= dp[j] - mean;
+      ds[j] = p[j] * (ds[j] - mean);
     }
   }
 

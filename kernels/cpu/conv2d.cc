@@ -7,37 +7,58 @@ namespace {
 
 struct Plan {
   Primitive forward;
+  Relayout forward_x;
   Relayout forward_weights;
   Primitive backward_data;
   Relayout backward_data_weights;
   Primitive backward_weights;
+  Relayout backward_x;
+  Relayout backward_dy;
   Relayout weight_gradient;
 };
 
 /// Descriptors of one batch size. Activations are NHWC, the weights' layout is oneDNN's choice.
 struct Geometry {
   Geometry(const Conv2dOptions& o, int64_t n)
-      : strides{o.stride, o.stride},
+      : factors(o.precision),
+        strides{o.stride, o.stride},
         pad{o.padding, o.padding},
         weight_dims{o.out_channels, o.in_channels, o.kernel, o.kernel},
-        x(ImageDesc(n, o.in_channels, o.in_height, o.in_width)),
-        y(ImageDesc(
-            n,
-            o.out_channels,
-            (o.in_height + 2 * o.padding - o.kernel) / o.stride + 1,
-            (o.in_width + 2 * o.padding - o.kernel) / o.stride + 1)),
+        x(Input(o, n, Type::f32)),
+        y(Output(o, n, Type::f32)),
         w(PlainDesc(weight_dims, Tag::any)),
         canonical_w(PlainDesc(weight_dims, Tag::oihw)),
-        b(o.bias ? PlainDesc({o.out_channels}, Tag::x) : Desc()) {}
+        b(o.bias ? PlainDesc({o.out_channels}, Tag::x) : Desc()),
+        x_factor(Input(o, n, factors.type)),
+        dy_factor(Output(o, n, factors.type)),
+        w_factor(PlainDesc(weight_dims, Tag::any, factors.type)) {}
 
+  static Desc Input(const Conv2dOptions& o, int64_t n, Type type) {
+    return ImageDesc(n, o.in_channels, o.in_height, o.in_width, type);
+  }
+
+  static Desc Output(const Conv2dOptions& o, int64_t n, Type type) {
+    return ImageDesc(
+        n,
+        o.out_channels,
+        WindowCount(o.in_height, o.kernel, o.stride, o.padding),
+        WindowCount(o.in_width, o.kernel, o.stride, o.padding),
+        type);
+  }
+
+  FactorType factors;
   dnnl::memory::dims strides;
   dnnl::memory::dims pad;
   dnnl::memory::dims weight_dims;
   Desc x;
   Desc y;
-  Desc w;
+  Desc w;  // of its gradient
   Desc canonical_w;
   Desc b;
+  // As they are multiplied.
+  Desc x_factor;
+  Desc dy_factor;
+  Desc w_factor;
 };
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
@@ -54,7 +75,7 @@ class Conv2d final : public Op {
   void Forward(const ForwardArgs& args) override {
     Plan& plan = plans_.At(args.n);
     plan.forward.Run(
-        {{DNNL_ARG_SRC, args.x},
+        {{DNNL_ARG_SRC, plan.forward_x.Load(args.x)},
          {DNNL_ARG_WEIGHTS, plan.forward_weights.Load(args.params[0].data())},
          {DNNL_ARG_BIAS, options_.bias ? args.params[1].data() : nullptr},
          {DNNL_ARG_DST, args.y}});
@@ -62,15 +83,16 @@ class Conv2d final : public Op {
 
   void Backward(const BackwardArgs& args) override {
     Plan& plan = plans_.At(args.n);
+    const void* const dy = plan.backward_dy.Load(args.dy);
     plan.backward_weights.Run(
-        {{DNNL_ARG_SRC, args.x},
-         {DNNL_ARG_DIFF_DST, args.dy},
+        {{DNNL_ARG_SRC, plan.backward_x.Load(args.x)},
+         {DNNL_ARG_DIFF_DST, dy},
          {DNNL_ARG_DIFF_WEIGHTS, plan.weight_gradient.Stage(args.grads[0].data())},
          {DNNL_ARG_DIFF_BIAS, options_.bias ? args.grads[1].data() : nullptr}});
     plan.weight_gradient.Store(args.grads[0].data());
     if (args.dx != nullptr) {
       plan.backward_data.Run(
-          {{DNNL_ARG_DIFF_DST, args.dy},
+          {{DNNL_ARG_DIFF_DST, dy},
            {DNNL_ARG_WEIGHTS, plan.backward_data_weights.Load(args.params[0].data())},
            {DNNL_ARG_DIFF_SRC, args.dx}});
     }
@@ -82,16 +104,27 @@ class Conv2d final : public Op {
   void Build(int64_t n, bool training, Plan* plan) const {
     const Geometry g(options_, n);
     const auto forward = MakeDesc<dnnl::convolution_forward>(
-        dnnl::prop_kind::forward_training, kAlgorithm, g.x, g.w, g.b, g.y, g.strides, g.pad, g.pad);
+        dnnl::prop_kind::forward_training,
+        kAlgorithm,
+        g.x_factor,
+        g.w_factor,
+        g.b,
+        g.y,
+        g.strides,
+        g.pad,
+        g.pad);
     plan->forward = Primitive::Make<dnnl::convolution_forward>(
         forward,
         workspace_,
-        {{DNNL_ARG_SRC, g.x},
+        {{DNNL_ARG_SRC, g.x_factor},
          {DNNL_ARG_WEIGHTS, forward.weights_desc()},
          {DNNL_ARG_BIAS, g.b},
          {DNNL_ARG_DST, g.y}});
+    Copies copies(workspace_);
+    const bool is_rounded = g.factors.is_rounded;
+    plan->forward_x = Relayout::ToPrimitive(g.x, g.x_factor, is_rounded, &copies);
     plan->forward_weights =
-        Relayout::ToPrimitive(g.canonical_w, forward.weights_desc(), workspace_);
+        Relayout::ToPrimitive(g.canonical_w, forward.weights_desc(), is_rounded, &copies);
     if (training) {
       BuildBackward(g, forward, plan);
     }
@@ -102,27 +135,31 @@ class Conv2d final : public Op {
       const dnnl::convolution_forward::primitive_desc& forward,
       Plan* plan) const {
     const auto weights = MakeBackwardDesc<dnnl::convolution_backward_weights>(
-        forward, kAlgorithm, g.x, g.w, g.b, g.y, g.strides, g.pad, g.pad);
+        forward, kAlgorithm, g.x_factor, g.w, g.b, g.dy_factor, g.strides, g.pad, g.pad);
     plan->backward_weights = Primitive::Make<dnnl::convolution_backward_weights>(
         weights,
         workspace_,
-        {{DNNL_ARG_SRC, g.x},
-         {DNNL_ARG_DIFF_DST, g.y},
+        {{DNNL_ARG_SRC, g.x_factor},
+         {DNNL_ARG_DIFF_DST, g.dy_factor},
          {DNNL_ARG_DIFF_WEIGHTS, weights.diff_weights_desc()},
          {DNNL_ARG_DIFF_BIAS, g.b}});
+    Copies copies(workspace_);
+    const bool is_rounded = g.factors.is_rounded;
+    plan->backward_x = Relayout::ToPrimitive(g.x, g.x_factor, is_rounded, &copies);
+    plan->backward_dy = Relayout::ToPrimitive(g.y, g.dy_factor, is_rounded, &copies);
     plan->weight_gradient =
-        Relayout::FromPrimitive(weights.diff_weights_desc(), g.canonical_w, workspace_);
+        Relayout::FromPrimitive(weights.diff_weights_desc(), g.canonical_w, &copies);
     if (options_.input_gradient) {
       const auto data = MakeBackwardDesc<dnnl::convolution_backward_data>(
-          forward, kAlgorithm, g.x, g.w, g.y, g.strides, g.pad, g.pad);
+          forward, kAlgorithm, g.x, g.w_factor, g.dy_factor, g.strides, g.pad, g.pad);
       plan->backward_data = Primitive::Make<dnnl::convolution_backward_data>(
           data,
           workspace_,
           {{DNNL_ARG_DIFF_SRC, g.x},
-           {DNNL_ARG_DIFF_DST, g.y},
+           {DNNL_ARG_DIFF_DST, g.dy_factor},
            {DNNL_ARG_WEIGHTS, data.weights_desc()}});
       plan->backward_data_weights =
-          Relayout::ToPrimitive(g.canonical_w, data.weights_desc(), workspace_);
+          Relayout::ToPrimitive(g.canonical_w, data.weights_desc(), is_rounded, &copies);
     }
   }
 

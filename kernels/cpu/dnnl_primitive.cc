@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "kernels/cpu/vector.h"
+#include "ps/base/buffer.h"
 #include "ps/base/check.h"
 
 namespace ps::kernels {
@@ -21,12 +23,21 @@ dnnl::stream& ThisThreadsStream() {
 
 }  // namespace
 
-Desc ImageDesc(int64_t n, int64_t c, int64_t h, int64_t w) {
-  return PlainDesc({n, c, h, w}, Tag::nhwc);
+Desc ImageDesc(int64_t n, int64_t c, int64_t h, int64_t w, Type type) {
+  return PlainDesc({n, c, h, w}, Tag::nhwc, type);
 }
 
-Desc PlainDesc(const dnnl::memory::dims& dims, Tag tag) {
-  return {dims, dnnl::memory::data_type::f32, tag};
+Desc PlainDesc(const dnnl::memory::dims& dims, Tag tag, Type type) {
+  return {dims, type, tag};
+}
+
+FactorType::FactorType(Precision precision) {
+  if (precision == Precision::kBf16) {
+    constexpr auto kNative = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    is_rounded = (isa & kNative) != kNative;
+    type = is_rounded ? Type::f32 : Type::bf16;
+  }
 }
 
 dnnl::primitive_attr UserScratch() {
@@ -74,40 +85,61 @@ void Primitive::Run(std::initializer_list<Binding> bindings) {
   PS_CHECK(status.ok()) << status;  // what can fail, failed when the primitive was made
 }
 
-Relayout Relayout::ToPrimitive(const Desc& canonical, const Desc& wanted, Workspace* workspace) {
+size_t Copies::Reserve(size_t size_bytes) {
+  const size_t offset = size_;
+  size_ += (size_bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+  workspace_->ReserveCopies(size_);
+  return offset;
+}
+
+Relayout Relayout::ToPrimitive(
+    const Desc& given, const Desc& wanted, bool is_rounded, Copies* copies) {
   Relayout result;
-  if (canonical != wanted) {
-    result.memory_ = Buffer(wanted.get_size());
-    result.reorder_ = Primitive::MakeReorder(canonical, wanted, workspace);
+  if (given != wanted) {
+    result.reorder_ = Primitive::MakeReorder(given, wanted, copies->workspace());
+  }
+  if (given != wanted || is_rounded) {
+    result.workspace_ = copies->workspace();
+    result.offset_ = copies->Reserve(wanted.get_size());
+  }
+  if (is_rounded) {
+    result.rounded_ = static_cast<int64_t>(wanted.get_size() / sizeof(float));
   }
   return result;
 }
 
-Relayout Relayout::FromPrimitive(
-    const Desc& produced, const Desc& canonical, Workspace* workspace) {
+Relayout Relayout::FromPrimitive(const Desc& produced, const Desc& canonical, Copies* copies) {
   Relayout result;
   if (canonical != produced) {
-    result.memory_ = Buffer(produced.get_size());
-    result.reorder_ = Primitive::MakeReorder(produced, canonical, workspace);
+    result.reorder_ = Primitive::MakeReorder(produced, canonical, copies->workspace());
+    result.workspace_ = copies->workspace();
+    result.offset_ = copies->Reserve(produced.get_size());
   }
   return result;
 }
 
-const float* Relayout::Load(const float* source) {
-  if (!reorder_) {
+const void* Relayout::Load(const float* source) {
+  if (workspace_ == nullptr) {
     return source;
   }
-  reorder_.Run({{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, memory_.data()}});
-  return memory_.floats().data();
+  std::byte* const copy = workspace_->copies() + offset_;
+  if (reorder_) {
+    reorder_.Run({{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, copy}});
+  }
+  if (rounded_ > 0) {
+    auto* const floats = reinterpret_cast<float*>(copy);
+    RoundToBf16(reorder_ ? floats : source, floats, rounded_);
+  }
+  return copy;
 }
 
-float* Relayout::Stage(float* target) {
-  return reorder_ ? memory_.floats().data() : target;
+void* Relayout::Stage(float* target) {
+  return workspace_ == nullptr ? static_cast<void*>(target) : workspace_->copies() + offset_;
 }
 
 void Relayout::Store(float* target) {
   if (reorder_) {
-    reorder_.Run({{DNNL_ARG_FROM, memory_.data()}, {DNNL_ARG_TO, target}});
+    reorder_.Run({{DNNL_ARG_FROM, workspace_->copies() + offset_}, {DNNL_ARG_TO, target}});
   }
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/cpu/workspace.h"
-#include "ps/base/buffer.h"
+#include "kernels/op_spec.h"
 #include "ps/base/status.h"
 
 // The interface to oneDNN; included by the .cc files of this folder only. Everything that differs
@@ -20,9 +20,21 @@ using Tag = dnnl::memory::format_tag;
 /// The CPU engine. One a process: it has no state that a caller could change.
 const dnnl::engine& CpuEngine();
 
-/// A dense f32 descriptor of an activation [n, c, h, w] stored as NHWC.
-Desc ImageDesc(int64_t n, int64_t c, int64_t h, int64_t w);
-Desc PlainDesc(const dnnl::memory::dims& dims, Tag tag);
+using Type = dnnl::memory::data_type;
+
+/// A dense descriptor of an activation [n, c, h, w] stored as NHWC.
+Desc ImageDesc(int64_t n, int64_t c, int64_t h, int64_t w, Type type = Type::f32);
+Desc PlainDesc(const dnnl::memory::dims& dims, Tag tag, Type type = Type::f32);
+
+/// How an op hands the factors of its products to oneDNN.
+struct FactorType {
+  /// bf16 where the CPU multiplies it itself; elsewhere, where oneDNN would emulate that slowly or
+  /// not at all, f32 that is rounded. Products and their sums are f32 in both.
+  explicit FactorType(Precision precision);
+
+  Type type = Type::f32;
+  bool is_rounded = false;
+};
 
 /// Scratch memory is ours, so that a primitive may run on another thread than the one that made it.
 dnnl::primitive_attr UserScratch();
@@ -87,24 +99,42 @@ class Primitive {
   Workspace* workspace_ = nullptr;
 };
 
-/// A parameter in the layout that a primitive wants, when that is not the caller's: own memory and
-/// the reorder that fills it, or empties it for a gradient.
+/// Where the copies of one call lie, one behind the other in the workspace.
+class Copies {
+ public:
+  explicit Copies(Workspace* workspace) : workspace_(workspace) {}
+
+  Workspace* workspace() const { return workspace_; }
+
+  /// Offset of so many bytes more.
+  size_t Reserve(size_t size_bytes);
+
+ private:
+  Workspace* const workspace_;
+  size_t size_ = 0;
+};
+
+/// A tensor in the layout and type that a primitive wants, when they are not the caller's: a copy
+/// in the workspace, and the reorder that fills it, or empties it for a gradient.
 class Relayout {
  public:
   Relayout() = default;
-  /// Nothing is copied when the two layouts are the same.
-  static Relayout ToPrimitive(const Desc& canonical, const Desc& wanted, Workspace* workspace);
-  static Relayout FromPrimitive(const Desc& produced, const Desc& canonical, Workspace* workspace);
+  /// Nothing is copied when the two are the same. `is_rounded`: the copy, of f32, to bf16.
+  static Relayout ToPrimitive(
+      const Desc& given, const Desc& wanted, bool is_rounded, Copies* copies);
+  static Relayout FromPrimitive(const Desc& produced, const Desc& canonical, Copies* copies);
 
   /// ToPrimitive: the memory to hand to the primitive, filled from `source`.
-  const float* Load(const float* source);
+  const void* Load(const float* source);
   /// FromPrimitive: the memory that the primitive writes, before Store copies it to `target`.
-  float* Stage(float* target);
+  void* Stage(float* target);
   void Store(float* target);
 
  private:
   Primitive reorder_;
-  Buffer memory_;
+  Workspace* workspace_ = nullptr;  // nullptr: no copy
+  size_t offset_ = 0;
+  int64_t rounded_ = 0;  // elements
 };
 
 /// Runs `build`, which calls oneDNN, and turns what it throws into a Status.

@@ -5,6 +5,16 @@
 #include <cstddef>
 
 namespace ps::kernels {
+namespace {
+
+/// The bits of x rounded to bfloat16, in the upper half; the lower one has no meaning.
+inline uint32_t Bf16Bits(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+  return is_nan ? bits | 0x400000U : bits + 0x7fffU + ((bits >> 16U) & 1U);
+}
+
+}  // namespace
 
 void Add(const float* a, const float* b, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -42,10 +52,13 @@ double SquaredNorm(std::span<const float> x) {
 
 void PackBf16(const float* x, uint16_t* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
-    const auto bits = std::bit_cast<uint32_t>(x[i]);
-    const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
-    const uint32_t rounded = bits + 0x7fffU + ((bits >> 16U) & 1U);
-    y[i] = static_cast<uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16U);
+    y[i] = static_cast<uint16_t>(Bf16Bits(x[i]) >> 16U);
+  }
+}
+
+void RoundToBf16(const float* x, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    y[i] = std::bit_cast<float>(Bf16Bits(x[i]) & 0xffff0000U);
   }
 }
 

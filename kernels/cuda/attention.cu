@@ -12,6 +12,7 @@
 
 #include <cmath>
 
+#include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -75,15 +76,16 @@ struct Place {
   const int64_t column;  // of the head in a row of y
 };
 
-/// Copies rows [first, first + rows) to shared memory, with zeros where there are none.
-template <int rows, int columns, int pitch>
+/// Copies rows [first, first + rows) to shared memory, rounded, with zeros where there are none.
+template <Precision precision, int rows, int columns, int pitch>
 __device__ void Load(
     const float* from, const HeadRows& at, int64_t first, float (&tile)[rows][pitch]) {
   for (int i = static_cast<int>(threadIdx.x); i < rows * columns; i += kAttentionThreads) {
     const int row = i / columns;
     const int column = i % columns;
     const bool is_there = first + row < at.count && column < at.width;
-    tile[row][column] = is_there ? from[at.begin + (first + row) * at.stride + column] : 0.0F;
+    const float* value = from + at.begin + (first + row) * at.stride + column;
+    tile[row][column] = is_there ? Rounded<precision>(*value) : 0.0F;
   }
 }
 
@@ -106,8 +108,8 @@ __device__ void Products(
   }
 }
 
-/// sums[i][j] += sum over the lanes l of weights[i] of lane l * others[l][lane + 32 j].
-template <int count, int columns, int m, int pitch>
+/// sums[i][j] += sum over the lanes l of weights[i] of lane l, rounded, * others[l][lane + 32 j].
+template <Precision precision, int count, int columns, int m, int pitch>
 __device__ void Accumulate(
     const float (&weights)[count],
     const float (&others)[m][pitch],
@@ -119,7 +121,7 @@ __device__ void Accumulate(
       values[j] = others[other][lane + 32 * j];
     }
     for (int i = 0; i < count; ++i) {
-      const float weight = __shfl_sync(kAllLanes, weights[i], other);
+      const float weight = Rounded<precision>(__shfl_sync(kAllLanes, weights[i], other));
       for (int j = 0; j < columns; ++j) {
         sums[i][j] += weight * values[j];
       }
@@ -157,7 +159,7 @@ __device__ bool IsVisible(const AttentionOptions& o, int64_t query, int64_t key)
 }
 
 /// A block: a tile of queries.
-template <int width>
+template <int width, Precision precision>
 __global__ void __launch_bounds__(kAttentionThreads) AttentionKernel(
     AttentionShape shape, int64_t tiles, const float* x, float* log_sums, float* y) {
   using S = Sizes<width>;
@@ -168,7 +170,7 @@ __global__ void __launch_bounds__(kAttentionThreads) AttentionKernel(
   const Place place(shape, tiles, S::kTile);
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int own = static_cast<int>(threadIdx.x) / 32 * S::kRows;  // the warp's first row
-  Load<S::kTile, width>(x, place.InX(Part::kQueries), place.first, queries);
+  Load<precision, S::kTile, width>(x, place.InX(Part::kQueries), place.first, queries);
   float sums[S::kRows][S::kColumns] = {};
   float largest[S::kRows];
   float total[S::kRows] = {};
@@ -179,8 +181,8 @@ __global__ void __launch_bounds__(kAttentionThreads) AttentionKernel(
       o.causal && place.first + S::kTile < o.length ? place.first + S::kTile : o.length;
   for (int64_t key0 = 0; key0 < end; key0 += kOthers) {
     __syncthreads();  // the tile before has been read
-    Load<kOthers, width>(x, place.InX(Part::kKeys), key0, keys);
-    Load<kOthers, width>(x, place.InX(Part::kValues), key0, values);
+    Load<precision, kOthers, width>(x, place.InX(Part::kKeys), key0, keys);
+    Load<precision, kOthers, width>(x, place.InX(Part::kValues), key0, values);
     __syncthreads();
     float p[S::kRows];
     Products(queries, keys, own, lane, p);
@@ -198,7 +200,7 @@ __global__ void __launch_bounds__(kAttentionThreads) AttentionKernel(
         sum *= correction;
       }
     }
-    Accumulate(p, values, lane, sums);
+    Accumulate<precision>(p, values, lane, sums);
   }
   for (int i = 0; i < S::kRows; ++i) {
     const int64_t query = place.first + own + i;
@@ -213,6 +215,7 @@ __global__ void __launch_bounds__(kAttentionThreads) AttentionKernel(
 }
 
 /// deltas [n, heads, length] = sum of y * dy over a head's columns. A warp a row.
+template <Precision precision>
 __global__ void AttentionDeltaKernel(
     AttentionShape shape, const float* y, const float* dy, float* deltas) {
   const AttentionOptions& o = shape.options;
@@ -225,7 +228,7 @@ __global__ void AttentionDeltaKernel(
     const int64_t begin = token * o.width + head % o.heads * shape.head_width;
     float sum = 0;
     for (int64_t j = lane; j < shape.head_width; j += 32) {
-      sum += y[begin + j] * dy[begin + j];
+      sum += y[begin + j] * Rounded<precision>(dy[begin + j]);
     }
     sum = WarpSum(sum);
     if (lane == 0) {
@@ -235,7 +238,7 @@ __global__ void AttentionDeltaKernel(
 }
 
 /// A block: a tile of queries, whose gradients it writes.
-template <int width>
+template <int width, Precision precision>
 __global__ void __launch_bounds__(kAttentionThreads) QueryGradientKernel(
     AttentionShape shape,
     int64_t tiles,
@@ -253,15 +256,15 @@ __global__ void __launch_bounds__(kAttentionThreads) QueryGradientKernel(
   const Place place(shape, tiles, S::kTile);
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int own = static_cast<int>(threadIdx.x) / 32 * S::kRows;
-  Load<S::kTile, width>(x, place.InX(Part::kQueries), place.first, queries);
-  Load<S::kTile, width>(dy, place.InY(), place.first, gradients);
+  Load<precision, S::kTile, width>(x, place.InX(Part::kQueries), place.first, queries);
+  Load<precision, S::kTile, width>(dy, place.InY(), place.first, gradients);
   float sums[S::kRows][S::kColumns] = {};
   const int64_t end =
       o.causal && place.first + S::kTile < o.length ? place.first + S::kTile : o.length;
   for (int64_t key0 = 0; key0 < end; key0 += kOthers) {
     __syncthreads();
-    Load<kOthers, width>(x, place.InX(Part::kKeys), key0, keys);
-    Load<kOthers, width>(x, place.InX(Part::kValues), key0, values);
+    Load<precision, kOthers, width>(x, place.InX(Part::kKeys), key0, keys);
+    Load<precision, kOthers, width>(x, place.InX(Part::kValues), key0, values);
     __syncthreads();
     float p[S::kRows];
     float dp[S::kRows];
@@ -274,13 +277,13 @@ __global__ void __launch_bounds__(kAttentionThreads) QueryGradientKernel(
                  ? expf(shape.scale * p[i] - log_sums[at]) * (dp[i] - deltas[at])
                  : 0.0F;
     }
-    Accumulate(p, keys, lane, sums);
+    Accumulate<precision>(p, keys, lane, sums);
   }
   Store(sums, shape.scale, place.InX(Part::kQueries), place.first + own, lane, dx);
 }
 
 /// A block: a tile of keys, whose gradients it writes, and those of their values.
-template <int width>
+template <int width, Precision precision>
 __global__ void __launch_bounds__(kAttentionThreads) KeyGradientKernel(
     AttentionShape shape,
     int64_t tiles,
@@ -298,15 +301,15 @@ __global__ void __launch_bounds__(kAttentionThreads) KeyGradientKernel(
   const Place place(shape, tiles, S::kTile);
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int own = static_cast<int>(threadIdx.x) / 32 * S::kRows;
-  Load<S::kTile, width>(x, place.InX(Part::kKeys), place.first, keys);
-  Load<S::kTile, width>(x, place.InX(Part::kValues), place.first, values);
+  Load<precision, S::kTile, width>(x, place.InX(Part::kKeys), place.first, keys);
+  Load<precision, S::kTile, width>(x, place.InX(Part::kValues), place.first, values);
   float key_sums[S::kRows][S::kColumns] = {};
   float value_sums[S::kRows][S::kColumns] = {};
   const int64_t begin = o.causal ? place.first / kOthers * kOthers : 0;
   for (int64_t query0 = begin; query0 < o.length; query0 += kOthers) {
     __syncthreads();
-    Load<kOthers, width>(x, place.InX(Part::kQueries), query0, queries);
-    Load<kOthers, width>(dy, place.InY(), query0, gradients);
+    Load<precision, kOthers, width>(x, place.InX(Part::kQueries), query0, queries);
+    Load<precision, kOthers, width>(dy, place.InY(), query0, gradients);
     __syncthreads();
     const int64_t query = query0 + lane;
     const int64_t at = place.OfRow(query);
@@ -321,8 +324,8 @@ __global__ void __launch_bounds__(kAttentionThreads) KeyGradientKernel(
       p[i] = is_visible ? expf(shape.scale * p[i] - log_sum) : 0.0F;
       dp[i] = is_visible ? p[i] * (dp[i] - delta) : 0.0F;
     }
-    Accumulate(p, gradients, lane, value_sums);
-    Accumulate(dp, queries, lane, key_sums);
+    Accumulate<precision>(p, gradients, lane, value_sums);
+    Accumulate<precision>(dp, queries, lane, key_sums);
   }
   const int64_t first = place.first + own;
   Store(key_sums, shape.scale, place.InX(Part::kKeys), first, lane, dx);
@@ -347,49 +350,82 @@ cudaError_t LaunchTiles(
       arguments...);
 }
 
-template <int width>
+template <int width, Precision precision>
 cudaError_t ForwardOf(
     cudaStream_t stream, const AttentionShape& shape, const float* x, float* log_sums, float* y) {
-  return LaunchTiles<width>(stream, shape, &AttentionKernel<width>, x, log_sums, y);
+  return LaunchTiles<width>(stream, shape, &AttentionKernel<width, precision>, x, log_sums, y);
 }
 
-template <int width>
+template <int width, Precision precision>
 cudaError_t BackwardOf(
     cudaStream_t stream, const AttentionShape& shape, const AttentionGradient& g) {
   const cudaError_t error = LaunchTiles<width>(
-      stream, shape, &QueryGradientKernel<width>, g.x, g.log_sums, g.deltas, g.dy, g.dx);
-  return error == cudaSuccess
-             ? LaunchTiles<width>(
-                   stream, shape, &KeyGradientKernel<width>, g.x, g.log_sums, g.deltas, g.dy, g.dx)
-             : error;
+      stream, shape, &QueryGradientKernel<width, precision>, g.x, g.log_sums, g.deltas, g.dy, g.dx);
+  return error == cudaSuccess ? LaunchTiles<width>(
+                                    stream,
+                                    shape,
+                                    &KeyGradientKernel<width, precision>,
+                                    g.x,
+                                    g.log_sums,
+                                    g.deltas,
+                                    g.dy,
+                                    g.dx)
+                              : error;
+}
+
+template <Precision precision>
+cudaError_t DeltasOf(cudaStream_t stream, const AttentionShape& shape, const AttentionGradient& g) {
+  const int64_t rows = shape.n * shape.options.heads * shape.options.length;
+  const int64_t blocks = DivideUp(32 * rows, kThreads);
+  return Launch(
+      stream,
+      dim3(static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax)),
+      dim3(kThreads),
+      &AttentionDeltaKernel<precision>,
+      shape,
+      g.y,
+      g.dy,
+      g.deltas);
+}
+
+/// What to start for heads of some width.
+template <Precision precision>
+struct Passes {
+  static auto Forward(int64_t head_width) {
+    return head_width <= 32   ? &ForwardOf<32, precision>
+           : head_width <= 64 ? &ForwardOf<64, precision>
+                              : &ForwardOf<kHeadWidthMax, precision>;
+  }
+
+  static auto Backward(int64_t head_width) {
+    return head_width <= 32   ? &BackwardOf<32, precision>
+           : head_width <= 64 ? &BackwardOf<64, precision>
+                              : &BackwardOf<kHeadWidthMax, precision>;
+  }
+};
+
+using InF32 = Passes<Precision::kF32>;
+using InBf16 = Passes<Precision::kBf16>;
+
+bool IsBf16(const AttentionShape& shape) {
+  return shape.options.precision == Precision::kBf16;
 }
 
 }  // namespace
 
 cudaError_t AttentionForward(
     cudaStream_t stream, const AttentionShape& shape, const float* x, float* log_sums, float* y) {
-  const auto run = shape.head_width <= 32   ? &ForwardOf<32>
-                   : shape.head_width <= 64 ? &ForwardOf<64>
-                                            : &ForwardOf<kHeadWidthMax>;
+  const auto run =
+      IsBf16(shape) ? InBf16::Forward(shape.head_width) : InF32::Forward(shape.head_width);
   return run(stream, shape, x, log_sums, y);
 }
 
 cudaError_t AttentionBackward(
     cudaStream_t stream, const AttentionShape& shape, const AttentionGradient& g) {
-  const int64_t rows = shape.n * shape.options.heads * shape.options.length;
-  const int64_t blocks = DivideUp(32 * rows, kThreads);
-  const cudaError_t error = Launch(
-      stream,
-      dim3(static_cast<unsigned>(blocks < kBlocksMax ? blocks : kBlocksMax)),
-      dim3(kThreads),
-      &AttentionDeltaKernel,
-      shape,
-      g.y,
-      g.dy,
-      g.deltas);
-  const auto run = shape.head_width <= 32   ? &BackwardOf<32>
-                   : shape.head_width <= 64 ? &BackwardOf<64>
-                                            : &BackwardOf<kHeadWidthMax>;
+  const auto deltas = IsBf16(shape) ? &DeltasOf<Precision::kBf16> : &DeltasOf<Precision::kF32>;
+  const auto run =
+      IsBf16(shape) ? InBf16::Backward(shape.head_width) : InF32::Backward(shape.head_width);
+  const cudaError_t error = deltas(stream, shape, g);
   return error == cudaSuccess ? run(stream, shape, g) : error;
 }
 

@@ -105,9 +105,10 @@ struct StoreOutput {
   float* y;
 };
 
+template <Precision precision>
 __global__ void __launch_bounds__(kProductThreads)
     ForwardKernel(int64_t rows, int64_t depth, Patches a, ForwardWeights b, StoreOutput store) {
-  ProductTile(rows, store.channels, 0, depth, a, b, store);
+  Product<precision>(rows, store.channels, 0, depth, a, b, store);
 }
 
 /// Rows are input pixels, depth is (kh,kw,o).
@@ -169,9 +170,10 @@ struct BackwardWeights {
   const float* w;
 };
 
+template <Precision precision>
 __global__ void __launch_bounds__(kProductThreads) InputGradientKernel(
     int64_t rows, int64_t depth, OutputGradients a, BackwardWeights b, StoreOutput store) {
-  ProductTile(rows, store.channels, 0, depth, a, b, store);
+  Product<precision>(rows, store.channels, 0, depth, a, b, store);
 }
 
 /// Rows are output channels, depth is output pixels.
@@ -219,6 +221,7 @@ struct StorePart {
   float* part;
 };
 
+template <Precision precision>
 __global__ void __launch_bounds__(kProductThreads) WeightGradientKernel(
     int64_t columns,
     int64_t depth,
@@ -230,7 +233,7 @@ __global__ void __launch_bounds__(kProductThreads) WeightGradientKernel(
   const int64_t end = begin + depth_of_part < depth ? begin + depth_of_part : depth;
   const int64_t rows = a.out_channels;
   const StorePart store{b.shape.options, parts + static_cast<int64_t>(blockIdx.z) * rows * columns};
-  ProductTile(rows, columns, begin, end, a, b, store);
+  Product<precision>(rows, columns, begin, end, a, b, store);
 }
 
 int64_t OutputPixels(const ConvShape& shape) {
@@ -267,7 +270,8 @@ cudaError_t ConvForward(
       stream,
       ProductGrid(rows, channels, 1),
       dim3(kProductThreads),
-      &ForwardKernel,
+      shape.options.precision == Precision::kBf16 ? &ForwardKernel<Precision::kBf16>
+                                                  : &ForwardKernel<Precision::kF32>,
       rows,
       Taps(shape.options),
       Patches{shape, x},
@@ -283,7 +287,8 @@ cudaError_t ConvInputGradient(
       stream,
       ProductGrid(rows, o.in_channels, 1),
       dim3(kProductThreads),
-      &InputGradientKernel,
+      shape.options.precision == Precision::kBf16 ? &InputGradientKernel<Precision::kBf16>
+                                                  : &InputGradientKernel<Precision::kF32>,
       rows,
       o.kernel * o.kernel * o.out_channels,
       OutputGradients{shape, dy},
@@ -310,7 +315,8 @@ cudaError_t ConvWeightGradient(
       stream,
       ProductGrid(rows, columns, parts),
       dim3(kProductThreads),
-      &WeightGradientKernel,
+      shape.options.precision == Precision::kBf16 ? &WeightGradientKernel<Precision::kBf16>
+                                                  : &WeightGradientKernel<Precision::kF32>,
       columns,
       depth,
       DivideUp(depth, parts),

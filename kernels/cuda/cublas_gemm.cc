@@ -4,6 +4,9 @@
 // cuBLASLt's matrices are column-major, ours row-major: what it sees is the transpose of each. With
 // C^T = B^T A^T, b is its first operand and a its second, and a bias along its rows is one along
 // our columns.
+//
+// In bf16 it gets rounded copies of a and b, made in memory of ours that is aligned as its fastest
+// kernels want it. Devices without tensor cores for bf16 take the folder's own kernel.
 
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -80,6 +83,8 @@ Result<Library> LoadLibrary() {
   return library;
 }
 
+constexpr size_t kCopyAlignment = 64;
+
 /// How one shape is multiplied.
 struct Plan {
   cublasLtMatmulDesc_t product = nullptr;
@@ -92,8 +97,17 @@ struct Plan {
 
 class CublasGemm final : public Gemm {
  public:
-  CublasGemm(const Library& library, cublasLtHandle_t handle, std::unique_ptr<Memory> workspace)
-      : library_(library), handle_(handle), workspace_(std::move(workspace)) {}
+  CublasGemm(
+      const Library& library,
+      int device,
+      bool has_bf16,
+      cublasLtHandle_t handle,
+      std::unique_ptr<Memory> workspace)
+      : library_(library),
+        device_(device),
+        has_bf16_(has_bf16),
+        handle_(handle),
+        workspace_(std::move(workspace)) {}
 
   ~CublasGemm() override {
     for (auto& [shape, plan] : plans_) {
@@ -103,8 +117,15 @@ class CublasGemm final : public Gemm {
   }
 
   Status Prepare(const GemmShape& shape) override {
-    if (plans_.count(shape) != 0) {
+    if (plans_.count(shape) != 0 || IsOurs(shape)) {
       return Status::Ok();
+    }
+    if (shape.precision == Precision::kBf16) {
+      const size_t size_bytes = SecondCopy(shape) + sizeof(uint16_t) * Size(shape.k, shape.n);
+      if (copies_ == nullptr || copies_->size() < size_bytes) {
+        copies_.reset();
+        PS_ASSIGN(copies_, AllocateCudaMemory(device_, MemoryKind::kDevice, size_bytes));
+      }
     }
     // A job uses few batch sizes: the minibatch, the tail of a lease, the evaluation batch.
     constexpr size_t kPlansMax = 512;
@@ -129,11 +150,48 @@ class CublasGemm final : public Gemm {
       const float* b,
       const float* bias,
       float* c) override {
+    if (IsOurs(shape)) {
+      return TiledGemm(stream, shape, a, b, bias, c);
+    }
+    bias = shape.bias ? bias : nullptr;
     const auto it = plans_.find(shape);
     PS_CHECK(it != plans_.end()) << "a product was not prepared";
-    const Plan& plan = it->second;
+    if (shape.precision == Precision::kF32) {
+      return Multiply(stream, it->second, a, b, bias, c);
+    }
+    auto* const first = reinterpret_cast<uint16_t*>(copies_->data());
+    auto* const second = reinterpret_cast<uint16_t*>(copies_->data() + SecondCopy(shape));
+    cudaError_t error = PackBf16Values(stream, a, first, shape.m * shape.k);
+    if (error == cudaSuccess) {
+      error = PackBf16Values(stream, b, second, shape.k * shape.n);
+    }
+    return error == cudaSuccess ? Multiply(stream, it->second, first, second, bias, c) : error;
+  }
+
+ private:
+  /// Products that the folder's own kernel makes.
+  bool IsOurs(const GemmShape& shape) const {
+    return shape.precision == Precision::kBf16 && !has_bf16_;
+  }
+
+  static size_t Size(int64_t rows, int64_t columns) { return static_cast<size_t>(rows * columns); }
+
+  /// Where b's copy begins, behind a's.
+  static size_t SecondCopy(const GemmShape& shape) {
+    const size_t end = sizeof(uint16_t) * Size(shape.m, shape.k);
+    return (end + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  }
+
+  /// a and b are of the plan's type. `bias` is nullptr or of a plan that has one.
+  cudaError_t Multiply(
+      cudaStream_t stream,
+      const Plan& plan,
+      const void* a,
+      const void* b,
+      const float* bias,
+      float* c) {
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    if (shape.bias) {
+    if (bias != nullptr) {
       status = library_.set_product(
           plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
     }
@@ -161,7 +219,6 @@ class CublasGemm final : public Gemm {
     return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorLaunchFailure;
   }
 
- private:
   Status Build(const GemmShape& shape, Plan* plan) {
     const auto check = [](const char* what, cublasStatus_t status) {
       return status == CUBLAS_STATUS_SUCCESS ? Status::Ok() : Unusable(what, status);
@@ -179,23 +236,28 @@ class CublasGemm final : public Gemm {
       PS_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
     }
     // Rows and columns as cuBLASLt sees them; its leading dimension is our row.
-    const auto layout = [&](cublasLtMatrixLayout_t* out, int64_t rows, int64_t columns) {
-      return check(
-          "describing a matrix",
-          library_.make_layout(
-              out, CUDA_R_32F, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows));
-    };
+    const auto layout =
+        [&](cublasLtMatrixLayout_t* out, cudaDataType_t type, int64_t rows, int64_t columns) {
+          return check(
+              "describing a matrix",
+              library_.make_layout(
+                  out, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows));
+        };
+    const bool is_bf16 = shape.precision == Precision::kBf16;
+    const cudaDataType_t factor = is_bf16 ? CUDA_R_16BF : CUDA_R_32F;
     PS_TRY(
-        shape.transpose_b ? layout(&plan->first, shape.k, shape.n)
-                          : layout(&plan->first, shape.n, shape.k));
+        shape.transpose_b ? layout(&plan->first, factor, shape.k, shape.n)
+                          : layout(&plan->first, factor, shape.n, shape.k));
     PS_TRY(
-        shape.transpose_a ? layout(&plan->second, shape.m, shape.k)
-                          : layout(&plan->second, shape.k, shape.m));
-    PS_TRY(layout(&plan->result, shape.n, shape.m));
-    return Choose(plan);
+        shape.transpose_a ? layout(&plan->second, factor, shape.m, shape.k)
+                          : layout(&plan->second, factor, shape.k, shape.m));
+    PS_TRY(layout(&plan->result, CUDA_R_32F, shape.n, shape.m));
+    // Parameters lie one behind the other, so they begin anywhere that a float may.
+    return Choose(is_bf16 ? kCopyAlignment : sizeof(float), plan);
   }
 
-  Status Choose(Plan* plan) {
+  /// `alignment_bytes` is that of a and b.
+  Status Choose(size_t alignment_bytes, Plan* plan) {
     cublasLtMatmulPreference_t preference = nullptr;
     cublasStatus_t status = library_.make_preference(&preference);
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -204,10 +266,9 @@ class CublasGemm final : public Gemm {
       }
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{workspace_->size()});
-    // Parameters lie one behind the other, so they begin anywhere that a float may.
     constexpr auto kAlignment = static_cast<uint32_t>(sizeof(float));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment);
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(alignment_bytes));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(alignment_bytes));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kAlignment);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment);
     cublasLtMatmulHeuristicResult_t best{};
@@ -248,8 +309,11 @@ class CublasGemm final : public Gemm {
   }
 
   const Library library_;
+  const int device_;
+  const bool has_bf16_;
   const cublasLtHandle_t handle_;
   const std::unique_ptr<Memory> workspace_;
+  std::unique_ptr<Memory> copies_;  // of a and b in bf16
   std::map<GemmShape, Plan> plans_;
 };
 
@@ -268,8 +332,12 @@ Result<std::unique_ptr<Gemm>> MakeCublasGemm(int device) {
   if (const cublasStatus_t status = library->create(&handle); status != CUBLAS_STATUS_SUCCESS) {
     return Unusable("starting it", status);
   }
+  int major = 0;
+  const cudaError_t error =
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  const bool has_bf16 = error == cudaSuccess && major >= 8;
   return std::unique_ptr<Gemm>(
-      std::make_unique<CublasGemm>(*library, handle, std::move(workspace)));
+      std::make_unique<CublasGemm>(*library, device, has_bf16, handle, std::move(workspace)));
 }
 
 }  // namespace ps::kernels

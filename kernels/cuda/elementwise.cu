@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "ps/base/random.h"
@@ -37,12 +38,7 @@ struct ScaleElement {
 };
 
 struct PackElement {
-  __device__ void operator()(int64_t i) const {
-    const unsigned bits = __float_as_uint(x[i]);
-    const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
-    const unsigned rounded = bits + 0x7fffU + ((bits >> 16U) & 1U);
-    y[i] = static_cast<uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16U);
-  }
+  __device__ void operator()(int64_t i) const { y[i] = ToBf16(x[i]); }
 
   const float* x;
   uint16_t* y;

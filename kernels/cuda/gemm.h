@@ -27,7 +27,8 @@ class Gemm {
       float* c) = 0;
 };
 
-/// Loads cuBLASLt the first time. Products are in f32 throughout, not in TF32.
+/// Loads cuBLASLt the first time. Products are in f32, not in TF32, or of factors in bf16
+/// that are added up in f32.
 /// Errors: kUnsupported when the library can't be loaded or used; kInvalidArgument without memory.
 Result<std::unique_ptr<Gemm>> MakeCublasGemm(int device);
 

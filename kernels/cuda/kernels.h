@@ -225,6 +225,7 @@ struct GemmShape {
   bool transpose_a = false;  // a is stored [k,m]
   bool transpose_b = false;  // b is stored [n,k]
   bool bias = false;         // of n values, added to each row
+  Precision precision = Precision::kF32;
 
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };

@@ -78,15 +78,25 @@ class CudaLinear final : public Op {
         .n = options_.out_features,
         .k = options_.in_features,
         .transpose_b = true,
-        .bias = options_.bias};
+        .bias = options_.bias,
+        .precision = options_.precision};
   }
 
   GemmShape InputShape(int64_t n) const {
-    return {.m = n, .n = options_.in_features, .k = options_.out_features};
+    return {
+        .m = n,
+        .n = options_.in_features,
+        .k = options_.out_features,
+        .precision = options_.precision};
   }
 
   GemmShape WeightShape(int64_t n) const {
-    return {.m = options_.out_features, .n = options_.in_features, .k = n, .transpose_a = true};
+    return {
+        .m = options_.out_features,
+        .n = options_.in_features,
+        .k = n,
+        .transpose_a = true,
+        .precision = options_.precision};
   }
 
   const LinearOptions options_;

@@ -47,9 +47,10 @@ struct StoreMatrix {
   float* c;
 };
 
+template <Precision precision>
 __global__ void __launch_bounds__(kProductThreads)
     GemmKernel(GemmShape shape, MatrixA a, MatrixB b, StoreMatrix store) {
-  ProductTile(shape.m, shape.n, 0, shape.k, a, b, store);
+  Product<precision>(shape.m, shape.n, 0, shape.k, a, b, store);
 }
 
 }  // namespace
@@ -65,7 +66,8 @@ cudaError_t TiledGemm(
       stream,
       ProductGrid(shape.m, shape.n, 1),
       dim3(kProductThreads),
-      &GemmKernel,
+      shape.precision == Precision::kBf16 ? &GemmKernel<Precision::kBf16>
+                                          : &GemmKernel<Precision::kF32>,
       shape,
       MatrixA{shape, a},
       MatrixB{shape, b},

@@ -30,7 +30,7 @@ TEST_P(CudaAgainstCpu, BothPassesAgreeWithinTheBound) {
       runner->Backward();
     }
     // Both are as far from the truth as the table allows.
-    const double bound = std::max(4 * c.nmse_max, 1e-9);
+    const double bound = std::max(4 * c.nmse_max, c.gradient_nmse_max);
     EXPECT_LE(Difference(here.y, there.y), 4 * c.nmse_max) << c << " y";
     EXPECT_LE(Difference(here.dx, there.dx), bound) << c << " dx";
     for (size_t i = 0; i < here.grads.size(); ++i) {

@@ -21,11 +21,16 @@ struct OpCase {
   std::vector<int64_t> parameter_sizes;
   OpSpec spec;
   Reference reference;
-  double nmse_max = 1e-12;  // normalised mean squared error: sum (a-b)^2 / sum b^2
+  Precision precision = Precision::kF32;
+  double nmse_max = 1e-12;          // normalised mean squared error: sum (a-b)^2 / sum b^2
+  double gradient_nmse_max = 1e-9;  // float's own rounding of these sums leaves some times less
 };
 
+/// The row computed so. Nothing changes for ops that do not multiply.
+OpCase InPrecision(OpCase op_case, Precision precision);
+
 /// Every op, every option that changes what it computes; sizes 1, odd primes, and around the vector
-/// width, batches of 1 and more.
+/// width, batches of 1 and more. A third of the rows that multiply come in bf16 too.
 std::vector<OpCase> AllOpCases();
 
 /// The rows of one kind.
@@ -35,7 +40,7 @@ std::vector<OpCase> OpCasesOf(const std::string& kind);
 std::vector<std::string> AllOpKinds();
 
 inline std::ostream& operator<<(std::ostream& out, const OpCase& c) {
-  return out << c.kind << c.sizes;
+  return out << c.kind << c.sizes << (c.precision == Precision::kBf16 ? "_bf16" : "");
 }
 
 }  // namespace ps::kernels::test

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "tests/kernels/op_runner.h"
@@ -55,8 +56,6 @@ TEST_P(OpParity, ForwardEqualsTheReferenceWithinTheBound) {
 }
 
 TEST_P(OpParity, BackwardEqualsFiniteDifferencesOfTheReference) {
-  // Of the gradient's squared norm: some times what float's own rounding of these sums leaves.
-  constexpr double kNmseMax = 1e-9;
   for (const OpCase& c : OpCasesOf(GetParam())) {
     OpRunner runner(c, kParitySeed);
     runner.Prepare(true);
@@ -66,12 +65,12 @@ TEST_P(OpParity, BackwardEqualsFiniteDifferencesOfTheReference) {
     Parameters params = DoubleParameters(runner);
     const auto loss = [&] { return Dot(runner.dy, c.reference(c.n, x, params)); };
     if (c.vocabulary == 0) {
-      EXPECT_LE(GradientError(runner.dx, &x, loss), kNmseMax) << c << " dx";
+      EXPECT_LE(GradientError(runner.dx, &x, loss), c.gradient_nmse_max) << c << " dx";
     }
     // The last two of batch norm are observations, not gradients.
     const size_t gradient_count = std::min<size_t>(params.size(), 2);
     for (size_t i = 0; i < gradient_count; ++i) {
-      EXPECT_LE(GradientError(runner.grads[i], &params[i], loss), kNmseMax)
+      EXPECT_LE(GradientError(runner.grads[i], &params[i], loss), c.gradient_nmse_max)
           << c << " parameter " << i;
     }
   }
@@ -93,22 +92,80 @@ TEST_P(OpParity, SameInputGivesTheSameBits) {
 }
 
 TEST_P(OpParity, ChangingBatchSizesKeepResults) {
-  const OpCase c = OpCasesOf(GetParam()).back();
-  OpRunner runner(c, kParitySeed);
-  runner.Prepare(true);
-  runner.Forward(true);
-  runner.Backward();
-  const std::vector<float> y = runner.y;
-  const std::vector<float> dx = runner.dx;
-  // More sizes than the op keeps plans for, so that its own is made again.
-  for (int64_t n = 1; n <= 9; ++n) {
-    ASSERT_TRUE(runner.op->Prepare(n, n == 2).ok());
+  const std::vector<OpCase> cases = OpCasesOf(GetParam());
+  for (size_t i = 0; i < cases.size(); ++i) {
+    // The last row of each precision.
+    if (i + 1 < cases.size() && cases[i].precision == cases.back().precision) {
+      continue;
+    }
+    const OpCase& c = cases[i];
+    OpRunner runner(c, kParitySeed);
+    runner.Prepare(true);
+    runner.Forward(true);
+    runner.Backward();
+    const std::vector<float> y = runner.y;
+    const std::vector<float> dx = runner.dx;
+    // More sizes than the op keeps plans for, so that its own is made again.
+    for (int64_t n = 1; n <= 9; ++n) {
+      ASSERT_TRUE(runner.op->Prepare(n, n == 2).ok());
+    }
+    runner.Prepare(true);
+    runner.Forward(true);
+    runner.Backward();
+    EXPECT_EQ(runner.y, y) << c;
+    EXPECT_EQ(runner.dx, dx) << c;
   }
-  runner.Prepare(true);
-  runner.Forward(true);
-  runner.Backward();
-  EXPECT_EQ(runner.y, y) << c;
-  EXPECT_EQ(runner.dx, dx) << c;
+}
+
+float InBf16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<float>((bits + 0x7fffU + (bits >> 16U & 1U)) & 0xffff0000U);
+}
+
+std::vector<OpCase> Bf16Cases() {
+  std::vector<OpCase> cases = AllOpCases();
+  std::erase_if(cases, [](const OpCase& c) { return c.precision != Precision::kBf16; });
+  return cases;
+}
+
+/// Attention rounds what it has computed too, so it is not among them.
+TEST(Bf16ParityTest, ProductsAreThoseOfRoundedFactorsAddedUpInF32) {
+  constexpr double kNmseMax = 1e-10;
+  std::vector<OpCase> cases = Bf16Cases();
+  std::erase_if(cases, [](const OpCase& c) { return c.kind == "attention"; });
+  EXPECT_GE(cases.size(), 5U);
+  for (const OpCase& c : cases) {
+    const OpCase plain = InPrecision(c, Precision::kF32);
+    OpRunner actual(c, kParitySeed);
+    OpRunner expected(plain, kParitySeed);
+    for (std::vector<float>* factors : {&expected.x, &expected.params[0], &expected.dy}) {
+      std::transform(factors->begin(), factors->end(), factors->begin(), &InBf16);
+    }
+    for (OpRunner* runner : {&actual, &expected}) {
+      runner->Prepare(true);
+      runner->Forward(true);
+      runner->Backward();
+    }
+    EXPECT_LE(NormalisedError(actual.y, ToDouble(expected.y)), kNmseMax) << c;
+    EXPECT_LE(NormalisedError(actual.dx, ToDouble(expected.dx)), kNmseMax) << c;
+    EXPECT_LE(NormalisedError(actual.grads[0], ToDouble(expected.grads[0])), kNmseMax) << c;
+  }
+}
+
+TEST(Bf16ParityTest, NoResultIsThatOfF32) {
+  constexpr double kNmseMin = 1e-8;
+  for (const OpCase& c : Bf16Cases()) {
+    const OpCase plain = InPrecision(c, Precision::kF32);
+    OpRunner rounded(c, kParitySeed);
+    OpRunner whole(plain, kParitySeed);
+    for (OpRunner* runner : {&rounded, &whole}) {
+      runner->Prepare(true);
+      runner->Forward(true);
+      runner->Backward();
+    }
+    EXPECT_GE(NormalisedError(rounded.y, ToDouble(whole.y)), kNmseMin) << c;
+    EXPECT_GE(NormalisedError(rounded.dx, ToDouble(whole.dx)), kNmseMin) << c;
+  }
 }
 
 TEST_P(OpParity, RunsInPlaceWhereItSaysSo) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 namespace ps::kernels {
@@ -33,6 +35,21 @@ TEST(VectorTest, ScaleMultiplies) {
   std::vector<float> x = {1, -2, 0};
   Scale(x, 0.5F);
   EXPECT_EQ(x, (std::vector<float>{0.5F, -1, 0}));
+}
+
+TEST(VectorTest, RoundingToBf16IsToTheNearestWithTiesToEven) {
+  const float step = std::ldexp(1.0F, -7);  // between neighbours from 1 on
+  std::vector<float> x = {
+      0, -1, 1 + step, 1 + 0.49F * step, 1 + 0.5F * step, 1 + 1.5F * step, 3.4e38F, std::nanf("")};
+  std::vector<uint16_t> packed(x.size());
+  PackBf16(x.data(), packed.data(), static_cast<int64_t>(x.size()));
+  RoundToBf16(x.data(), x.data(), static_cast<int64_t>(x.size()));
+  const std::vector<float> expected = {0, -1, 1 + step, 1, 1, 1 + 2 * step, INFINITY};
+  EXPECT_EQ(std::vector<float>(x.begin(), x.end() - 1), expected);
+  EXPECT_TRUE(std::isnan(x.back()));
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(x[i]), static_cast<uint32_t>(packed[i]) << 16U) << i;
+  }
 }
 
 }  // namespace

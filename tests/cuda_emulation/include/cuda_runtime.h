@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -71,6 +72,33 @@ T Shuffle(unsigned mask, T value, unsigned source, const std::source_location& w
   T result;
   std::memcpy(&result, &bits, sizeof(T));
   return result;
+}
+
+/// The tensor cores' m16n8k16 of bf16, by the same fragments (kernels/cuda/mma.cuh): the lanes show
+/// each other what they have, and each adds up its own sums.
+inline void MmaBf16(
+    float (&d)[4],
+    const uint32_t (&a)[4],
+    const uint32_t (&b)[2],
+    const std::source_location& where = std::source_location::current()) {
+  const auto meet = [&](uint32_t low, uint32_t high) {
+    return LaneValues(MeetWarp(~0U, low | static_cast<uint64_t>(high) << 32, where));
+  };
+  const LaneValues of_a[] = {meet(a[0], a[1]), meet(a[2], a[3])};  // depths 0 to 7, 8 to 15
+  const LaneValues of_b = meet(b[0], b[1]);
+  const auto value = [](uint64_t registers, unsigned second, unsigned k) {
+    const uint64_t bits = registers >> (32 * second + 16 * (k % 2)) << 16 & 0xffff0000U;
+    return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  };
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned group = Lane() / 4;  // the row, or 8 less
+    const unsigned column = Lane() % 4 * 2 + i % 2;
+    for (unsigned k = 0; k < 16; ++k) {
+      const unsigned member = k % 8 / 2;
+      d[i] += value(of_a[k / 8][4 * group + member], i / 2, k) *
+              value(of_b[4 * column + member], k / 8, k);
+    }
+  }
 }
 
 }  // namespace ps::cuda_emulation
@@ -144,4 +172,8 @@ T atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T>
 
 inline unsigned __float_as_uint(float value) {
   return static_cast<unsigned>(ps::cuda_emulation::ToBits(value));
+}
+
+inline float __uint_as_float(unsigned value) {
+  return std::bit_cast<float>(value);
 }

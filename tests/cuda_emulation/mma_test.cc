@@ -1,0 +1,195 @@
+#include "kernels/cuda/mma.cuh"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/bf16.cuh"
+#include "kernels/cuda/product.cuh"
+#include "ps/base/random.h"
+
+// Tensor cores: the fragments of one instruction, and tiles of products made of it.
+
+namespace ps::kernels {
+namespace {
+
+using cuda_emulation::RunGrid;
+using cuda_emulation::ThreadOrder;
+using testing::HasSubstr;
+
+struct Matrix {
+  Matrix(int64_t row_count, int64_t column_count)
+      : rows(row_count), columns(column_count), values(static_cast<size_t>(rows * columns)) {}
+
+  /// Values that bf16 holds, whose products and sums of some hundred are exact in f32.
+  static Matrix Random(int64_t rows, int64_t columns, uint64_t seed) {
+    Matrix m(rows, columns);
+    for (size_t i = 0; i < m.values.size(); ++i) {
+      m.values[i] = static_cast<float>(static_cast<int64_t>(Mix64(seed ^ i) % 255) - 127) / 8;
+    }
+    return m;
+  }
+
+  static Matrix Identity(int64_t rows, int64_t columns) {
+    Matrix m(rows, columns);
+    for (int64_t i = 0; i < rows && i < columns; ++i) {
+      m.At(i, i) = 1;
+    }
+    return m;
+  }
+
+  float& At(int64_t row, int64_t column) {
+    return values[static_cast<size_t>(row * columns + column)];
+  }
+
+  float At(int64_t row, int64_t column) const {
+    return values[static_cast<size_t>(row * columns + column)];
+  }
+
+  Matrix Times(const Matrix& b) const {
+    Matrix c(rows, b.columns);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < b.columns; ++j) {
+        for (int64_t k = 0; k < columns; ++k) {
+          c.At(i, j) += At(i, k) * b.At(k, j);
+        }
+      }
+    }
+    return c;
+  }
+
+  int64_t rows;
+  int64_t columns;
+  std::vector<float> values;
+};
+
+/// d += a b by one instruction, with the fragments as the manual of PTX has them.
+std::string Multiply(const Matrix& a, const Matrix& b, Matrix* d, ThreadOrder order) {
+  return RunGrid(1, 32, order, [&] {
+    const int group = static_cast<int>(threadIdx.x) / 4;
+    const int member = static_cast<int>(threadIdx.x) % 4;
+    uint32_t from_a[4];
+    for (int i = 0; i < 4; ++i) {
+      const int row = i % 2 == 0 ? group : group + 8;
+      const int k = 2 * member + (i < 2 ? 0 : 8);
+      from_a[i] = ToBf16Pair(a.At(row, k), a.At(row, k + 1));
+    }
+    uint32_t from_b[2];
+    for (int i = 0; i < 2; ++i) {
+      const int k = 2 * member + 8 * i;
+      from_b[i] = ToBf16Pair(b.At(k, group), b.At(k + 1, group));
+    }
+    float sums[4];
+    const auto sum_at = [&](int i) -> float& {
+      return d->At(i < 2 ? group : group + 8, 2 * member + i % 2);
+    };
+    for (int i = 0; i < 4; ++i) {
+      sums[i] = sum_at(i);
+    }
+    MmaBf16(sums, from_a, from_b);
+    for (int i = 0; i < 4; ++i) {
+      sum_at(i) = sums[i];
+    }
+  });
+}
+
+TEST(MmaTest, FragmentsLieAsTheInstructionHasThem) {
+  const Matrix a = Matrix::Random(16, 16, 1);
+  const Matrix b = Matrix::Random(16, 8, 2);
+  for (const ThreadOrder order : {ThreadOrder::kAscending, ThreadOrder::kDescending}) {
+    Matrix d(16, 8);
+    EXPECT_EQ(Multiply(Matrix::Identity(16, 16), b, &d, order), "");
+    EXPECT_EQ(d.values, b.values);
+    d = Matrix(16, 8);
+    EXPECT_EQ(Multiply(a, Matrix::Identity(16, 8), &d, order), "");
+    EXPECT_EQ(d.values, a.Times(Matrix::Identity(16, 8)).values);
+    d = Matrix(16, 8);
+    EXPECT_EQ(Multiply(a, b, &d, order), "");
+    EXPECT_EQ(d.values, a.Times(b).values);
+  }
+}
+
+TEST(MmaTest, SumsAreAddedTo) {
+  const Matrix a = Matrix::Random(16, 16, 3);
+  const Matrix b = Matrix::Random(16, 8, 4);
+  Matrix d = Matrix::Random(16, 8, 5);
+  Matrix expected = a.Times(b);
+  for (size_t i = 0; i < d.values.size(); ++i) {
+    expected.values[i] += d.values[i];
+  }
+  EXPECT_EQ(Multiply(a, b, &d, ThreadOrder::kAscending), "");
+  EXPECT_EQ(d.values, expected.values);
+}
+
+TEST(MmaTest, ALaneThatIsMissingIsFound) {
+  const std::string fault = RunGrid(1, 32, ThreadOrder::kAscending, [] {
+    float d[4] = {};
+    const uint32_t a[4] = {};
+    const uint32_t b[2] = {};
+    if (threadIdx.x != 5) {
+      MmaBf16(d, a, b);
+    }
+  });
+  EXPECT_THAT(fault, HasSubstr("divergence"));
+  EXPECT_THAT(fault, HasSubstr("but thread 5 has ended"));
+}
+
+struct Rows {
+  using Row = int64_t;
+  using Depth = int64_t;
+
+  Row AtRow(int64_t row) const { return row; }
+
+  Depth AtDepth(int64_t k) const { return k; }
+
+  float Load(Row row, Depth k) const { return m->At(row, k); }
+
+  const Matrix* m;
+};
+
+struct Columns {
+  using Column = int64_t;
+  using Depth = int64_t;
+
+  Column AtColumn(int64_t column) const { return column; }
+
+  Depth AtDepth(int64_t k) const { return k; }
+
+  float Load(Depth k, Column column) const { return m->At(k, column); }
+
+  const Matrix* m;
+};
+
+/// By tensor cores, then by what devices without them take.
+TEST(ProductTest, BothTilesMultiplyRoundedFactors) {
+  struct Size {
+    int64_t rows, depth, columns;
+  };
+
+  for (const Size size : {Size{1, 1, 1}, {16, 16, 8}, {65, 33, 9}, {17, 31, 67}, {64, 100, 64}}) {
+    Matrix a = Matrix::Random(size.rows, size.depth, 6);
+    const Matrix b = Matrix::Random(size.depth, size.columns, 7);
+    const Matrix expected = a.Times(b);
+    for (float& value : a.values) {
+      value *= 1 + 0x1p-10F;  // bf16 does not hold it and rounds it away
+    }
+    for (const bool is_tensor : {true, false}) {
+      Matrix c(size.rows, size.columns);
+      const auto store = [&](int64_t row, int64_t column, float sum) { c.At(row, column) = sum; };
+      const auto run = is_tensor ? &TensorTile<Rows, Columns, decltype(store)>
+                                 : &ProductTile<Precision::kBf16, Rows, Columns, decltype(store)>;
+      const std::string fault = RunGrid(
+          ProductGrid(size.rows, size.columns, 1), kProductThreads, ThreadOrder::kDescending, [&] {
+            run(size.rows, size.columns, 0, size.depth, Rows{&a}, Columns{&b}, store);
+          });
+      EXPECT_EQ(fault, "");
+      EXPECT_EQ(c.values, expected.values) << is_tensor << " " << size.rows << " " << size.depth;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ps::kernels
