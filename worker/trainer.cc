@@ -178,7 +178,10 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(
   for (const auto& backend : backends) {
     devices.push_back(backend.get());
   }
-  PS_ASSIGN(auto network, Network::Make(model, devices, config.train.seed));
+  const auto precision = config.train.precision == proto::Precision::kBf16
+                             ? kernels::Precision::kBf16
+                             : kernels::Precision::kF32;
+  PS_ASSIGN(auto network, Network::Make(model, devices, config.train.seed, precision));
   return std::unique_ptr<Trainer>(std::make_unique<BackendTrainer>(
       config, std::move(dataset), std::move(model), std::move(backends), std::move(network)));
 }

@@ -139,6 +139,7 @@ enum class Divergence : uint8_t { kStop, kContinue };
 enum class LrPolicy : uint8_t { kFixed, kLinear, kSqrtLive, kStaleness };
 enum class BatchPolicy : uint8_t { kFixed, kBySpeed };
 enum class ModePolicy : uint8_t { kFixed, kSyncSwitch };
+enum class Precision : uint8_t { kF32, kBf16 };
 
 /// The share of a job that Sync-Switch makes in bsp, where nobody has measured another: the knee of
 /// its curve for CIFAR-100, from which on accuracy is that of bsp alone.
@@ -151,8 +152,9 @@ struct TrainConfig {
   uint32_t staleness_max = 3;  // ssp: how many steps the fastest may lead the slowest
   uint32_t minibatch = 64;     // reference minibatch: lr belongs to it; workers may differ
   uint32_t micro_batch = 0;    // worker: samples computed at a time; 0 = the minibatch
-  uint32_t lease_steps = 8;    // async, ssp: minibatches per lease
-  bool overlap = true;         // async: compute the next step while this one travels
+  Precision precision = Precision::kF32;  // worker: what the factors of products are rounded to
+  uint32_t lease_steps = 8;               // async, ssp: minibatches per lease
+  bool overlap = true;                    // async: compute the next step while this one travels
   uint32_t evaluate_every_epochs = 1;
   Divergence on_divergence = Divergence::kStop;
   LrPolicy lr_policy = LrPolicy::kFixed;

@@ -92,6 +92,7 @@ void VisitFields(C& c, V&& visit) {
   visit("staleness_max", c.staleness_max);
   visit("minibatch", c.minibatch);
   visit("micro_batch", c.micro_batch);
+  visit("precision", c.precision);
   visit("lease_steps", c.lease_steps);
   visit("overlap", c.overlap);
   visit("evaluate_every_epochs", c.evaluate_every_epochs);

@@ -35,8 +35,9 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
   ExpectErrors({
       {WithLine(R"("train": {"epoch": 1})"),
        "job.json:2:11: unknown field \"epoch\" in train; allowed: epochs, seed, mode, "
-       "staleness_max, minibatch, micro_batch, lease_steps, overlap, evaluate_every_epochs, "
-       "on_divergence, lr_policy, lr_ramp_steps, batch_policy, mode_policy, switch_at, "
+       "staleness_max, minibatch, micro_batch, precision, lease_steps, overlap, "
+       "evaluate_every_epochs, on_divergence, lr_policy, lr_ramp_steps, batch_policy, mode_policy, "
+       "switch_at, "
        "switch_lr_factor, "
        "switch_momentum_factor; did "
        "you mean \"epochs\"?"},

@@ -32,12 +32,14 @@ TakenStep TakeStep(
     const DataFolder& folder,
     float clip_norm,
     uint32_t micro_batch = 0,
-    std::optional<client::SamplesAhead> foreseen = {}) {
+    std::optional<client::SamplesAhead> foreseen = {},
+    proto::Precision precision = proto::Precision::kF32) {
   proto::JobConfig config;
   config.data.directory = folder.path();
   config.model.layers = {Flatten(), Linear(3)};
   config.optimizer.clip_norm = clip_norm;
   config.train.micro_batch = micro_batch;
+  config.train.precision = precision;
   const Result<std::unique_ptr<Trainer>> trainer =
       Trainer::Make(config, {kernels::MakeCpuBackend()});
   PS_CHECK(trainer.ok()) << trainer.status();
@@ -84,6 +86,19 @@ TEST(TrainerTest, AMinibatchInPiecesHasTheGradientOfTheWhole) {
   for (size_t i = 0; i < whole.gradient.size(); ++i) {
     EXPECT_NEAR(pieces.gradient[i], whole.gradient[i], 1e-6) << i;
   }
+}
+
+TEST(TrainerTest, TheJobSaysInWhichPrecisionIsMultiplied) {
+  const DataFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  const TakenStep whole = TakeStep(folder, 0);
+  const TakenStep rounded = TakeStep(folder, 0, 0, {}, proto::Precision::kBf16);
+  double difference = 0;
+  for (size_t i = 0; i < whole.gradient.size(); ++i) {
+    difference += std::pow(double{whole.gradient[i]} - rounded.gradient[i], 2);
+  }
+  EXPECT_GT(std::sqrt(difference), 1e-5 * whole.norm());
+  EXPECT_LT(std::sqrt(difference), 1e-2 * whole.norm());
 }
 
 TEST(TrainerTest, AForeseenMinibatchHasTheSameGradient) {

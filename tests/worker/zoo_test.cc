@@ -111,10 +111,17 @@ void WriteFashion(const DataFolder& folder, int64_t shrink, uint64_t count) {
   }
 }
 
+using proto::Precision;
+
+std::string TestName(const std::string& model, Precision precision) {
+  return model + (precision == Precision::kBf16 ? "_bf16" : "");
+}
+
 struct PictureModel {
   const char* name;
   int64_t shrink;
   uint64_t pictures;
+  Precision precision = Precision::kF32;
 };
 
 class PictureZooTest : public testing::TestWithParam<PictureModel> {};
@@ -128,6 +135,7 @@ TEST_P(PictureZooTest, LearnsFashionMnist) {
   proto::JobConfig config;
   config.data.directory = folder.path();
   config.model.name = GetParam().name;
+  config.train.precision = GetParam().precision;
   const std::vector<double> losses = Learn(config, GetParam().pictures, 16, 4, 0.001F);
   EXPECT_LT(losses.back(), 0.7 * losses.front()) << testing::PrintToString(losses);
 }
@@ -144,10 +152,17 @@ INSTANTIATE_TEST_SUITE_P(
         PictureModel{"resnet110", 4, 64},
         PictureModel{"resnet50", 2, 32},
         PictureModel{"vgg16", 1, 32},
-        PictureModel{"vgg19", 1, 32}),
-    [](const auto& info) { return std::string(info.param.name); });
+        PictureModel{"vgg19", 1, 32},
+        PictureModel{"mlp", 1, 64, Precision::kBf16},
+        PictureModel{"cnn", 1, 64, Precision::kBf16}),
+    [](const auto& info) { return TestName(info.param.name, info.param.precision); });
 
-class TextZooTest : public testing::TestWithParam<const char*> {};
+struct TextModel {
+  const char* name;
+  Precision precision = Precision::kF32;
+};
+
+class TextZooTest : public testing::TestWithParam<TextModel> {};
 
 TEST_P(TextZooTest, LearnsALicence) {
   std::ifstream file(kText, std::ios::binary);
@@ -160,15 +175,18 @@ TEST_P(TextZooTest, LearnsALicence) {
   config.data.format = proto::DatasetFormat::kText;
   config.data.directory = folder.path();
   config.data.context = 64;
-  config.data.mask = GetParam() == std::string("bert") ? 0.15F : 0;
-  config.model.name = GetParam();  // 4 blocks of 4 heads and width 128
+  config.data.mask = GetParam().name == std::string("bert") ? 0.15F : 0;
+  config.model.name = GetParam().name;  // 4 blocks of 4 heads and width 128
+  config.train.precision = GetParam().precision;
   const std::vector<double> losses = Learn(config, 128, 8, 3, 0.001F);
   EXPECT_LT(losses.back(), 0.8 * losses.front()) << testing::PrintToString(losses);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TextZooTest, testing::Values("gpt", "bert"), [](const auto& info) {
-  return std::string(info.param);
-});
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    TextZooTest,
+    testing::Values(TextModel{"gpt"}, TextModel{"bert"}, TextModel{"gpt", Precision::kBf16}),
+    [](const auto& info) { return TestName(info.param.name, info.param.precision); });
 
 TEST(TableTrainingTest, AnMlpLearnsASmallCsv) {
   const DataFolder folder;

@@ -113,7 +113,7 @@ class DeviceNetwork final : public Network {
   explicit DeviceNetwork(const Model& model) : model_(model) {}
 
   /// Once, before anything else.
-  Status Build(const std::vector<Backend*>& backends, uint64_t seed) {
+  Status Build(const std::vector<Backend*>& backends, uint64_t seed, kernels::Precision precision) {
     PS_CHECK(!backends.empty());
     for (size_t i = 0; i < backends.size(); ++i) {
       PS_CHECK(backends[i]->is_host_memory() == backends[0]->is_host_memory());
@@ -123,6 +123,7 @@ class DeviceNetwork final : public Network {
       const Replica::Options options{
           .backend = backends[i],
           .seed = seed,
+          .precision = precision,
           .is_first = i == 0,
           .is_last = i + 1 == backends.size()};
       PS_ASSIGN(auto replica, Replica::Make(&model_, options));
@@ -411,9 +412,12 @@ class DeviceNetwork final : public Network {
 }  // namespace
 
 Result<std::unique_ptr<Network>> Network::Make(
-    const Model& model, const std::vector<Backend*>& backends, uint64_t seed) {
+    const Model& model,
+    const std::vector<Backend*>& backends,
+    uint64_t seed,
+    kernels::Precision precision) {
   auto network = std::make_unique<DeviceNetwork>(model);
-  PS_TRY(network->Build(backends, seed));
+  PS_TRY(network->Build(backends, seed, precision));
   return std::unique_ptr<Network>(std::move(network));
 }
 

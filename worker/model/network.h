@@ -53,9 +53,13 @@ class Network {
 
   /// The backends, at least one and all of one kind, outlive the network. Of n samples each of d
   /// devices takes n / d in a row, rounded up, and computes them as a piece of a minibatch.
-  /// Errors: as of the backends; kUnsupported when they lack an op.
+  /// `precision` is that of linear, conv2d and attention; parameters, gradients and all that layers
+  /// pass on are f32. Errors: as of the backends; kUnsupported when they lack an op.
   static Result<std::unique_ptr<Network>> Make(
-      const Model& model, const std::vector<kernels::Backend*>& backends, uint64_t seed);
+      const Model& model,
+      const std::vector<kernels::Backend*>& backends,
+      uint64_t seed,
+      kernels::Precision precision = kernels::Precision::kF32);
 
   virtual ~Network() = default;
 

@@ -106,7 +106,10 @@ Status Replica::MakeLayers() {
       Sequence layers,
       Sequence::Make(
           model_.layers,
-          {.backend = options_.backend, .stream = compute_.get(), .seed = options_.seed}));
+          {.backend = options_.backend,
+           .stream = compute_.get(),
+           .seed = options_.seed,
+           .precision = options_.precision}));
   if (model_.input.channels > 1 && !model_.input.is_flat()) {
     PS_TRY(layers.PrependChannelsLast(model_.input));
   }

@@ -88,6 +88,7 @@ class Replica {
   struct Options {
     kernels::Backend* backend = nullptr;  // outlives the replica
     uint64_t seed = 0;
+    kernels::Precision precision = kernels::Precision::kF32;
     bool is_first = true;  // in the row
     bool is_last = true;
   };

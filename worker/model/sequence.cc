@@ -62,7 +62,7 @@ kernels::PoolOptions PoolOf(const Layer& layer) {
   return options;
 }
 
-kernels::Conv2dOptions Conv2dOf(const Layer& layer, bool input_gradient) {
+kernels::Conv2dOptions Conv2dOf(const Layer& layer, const Sequence::Options& options) {
   return {
       .in_channels = layer.in.channels,
       .in_height = layer.in.height,
@@ -72,7 +72,8 @@ kernels::Conv2dOptions Conv2dOf(const Layer& layer, bool input_gradient) {
       .stride = layer.config.stride,
       .padding = layer.config.padding,
       .bias = layer.config.bias,
-      .input_gradient = input_gradient};
+      .input_gradient = options.input_gradient,
+      .precision = options.precision};
 }
 
 /// Requires: a layer that is not residual. `index` tells apart the dropouts of a network.
@@ -85,9 +86,10 @@ kernels::OpSpec SpecOf(const Layer& layer, const Sequence::Options& options, uin
           .in_features = in.channels,
           .out_features = layer.out.channels,
           .bias = layer.config.bias,
-          .input_gradient = options.input_gradient};
+          .input_gradient = options.input_gradient,
+          .precision = options.precision};
     case LayerKind::kConv2d:
-      return Conv2dOf(layer, options.input_gradient);
+      return Conv2dOf(layer, options);
     case LayerKind::kBatchNorm:
       return kernels::BatchNormOptions{
           .channels = in.channels,
@@ -125,7 +127,8 @@ kernels::OpSpec SpecOf(const Layer& layer, const Sequence::Options& options, uin
           .length = in.height,
           .width = layer.out.channels,
           .heads = layer.config.heads,
-          .causal = layer.config.causal};
+          .causal = layer.config.causal,
+          .precision = options.precision};
     case LayerKind::kResidual:
     case LayerKind::kFeedForward:
     case LayerKind::kSoftmaxCrossEntropy:

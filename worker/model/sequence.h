@@ -40,7 +40,8 @@ class Sequence {
     kernels::Backend* backend = nullptr;  // outlives the sequence, as does the stream
     kernels::Stream* stream = nullptr;
     uint64_t seed = 0;
-    bool input_gradient = false;  // Backward is asked for dx
+    bool input_gradient = false;                              // Backward is asked for dx
+    kernels::Precision precision = kernels::Precision::kF32;  // of ops that multiply
   };
 
   /// Errors: kUnsupported when the backend lacks an op; kInvalidArgument when memory is short.

@@ -41,6 +41,9 @@ TEST(TrainingFingerprintTest, ChangesWithWhatCurvesDependOn) {
   job.train.mode = proto::Mode::kBsp;
   EXPECT_NE(TrainingFingerprint(job), before);
   job = Job();
+  job.train.precision = proto::Precision::kBf16;
+  EXPECT_NE(TrainingFingerprint(job), before);
+  job = Job();
   job.data.train_samples = 1000;
   EXPECT_NE(TrainingFingerprint(job), before);
 }

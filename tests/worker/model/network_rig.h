@@ -41,7 +41,8 @@ struct NetworkRig {
       const proto::ModelConfig& config,
       const Shape& input,
       int64_t n,
-      int64_t classes)
+      int64_t classes,
+      kernels::Precision precision = kernels::Precision::kF32)
       : backend(on[0]), model(MakeModel(config, input, classes, LabelsOf(input)).value()) {
     for (uint32_t i = 0; i < model.tensors.size(); ++i) {
       const int64_t size = model.tensors[i].element_count();
@@ -60,7 +61,7 @@ struct NetworkRig {
     for (int64_t i = 0; i < n * LabelsOf(input); ++i) {
       labels.push_back(static_cast<uint32_t>(i * 7 % classes));
     }
-    network = Network::Make(model, on, 5).value();
+    network = Network::Make(model, on, 5, precision).value();
   }
 
   NetworkRig(
@@ -68,8 +69,9 @@ struct NetworkRig {
       const proto::ModelConfig& config,
       const Shape& input,
       int64_t n,
-      int64_t classes)
-      : NetworkRig(std::vector<kernels::Backend*>{on}, config, input, n, classes) {}
+      int64_t classes,
+      kernels::Precision precision = kernels::Precision::kF32)
+      : NetworkRig(std::vector<kernels::Backend*>{on}, config, input, n, classes, precision) {}
 
   Result<BatchLoss> Step(const Network::StepOptions& options, Network::GradientReady ready = {}) {
     std::vector<PinnedValues<float>> pinned;
