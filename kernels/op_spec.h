@@ -13,6 +13,10 @@ namespace ps::kernels {
 /// and sums are added up in f32, whatever the precision.
 enum class Precision : uint8_t { kF32, kBf16 };
 
+/// What an op does to its output at the end, which spares a pass over it: the same as the op and
+/// then that one, forward and backward. A backend may lack it (kUnsupported).
+enum class Activation : uint8_t { kNone, kRelu };
+
 /// y[n,o] = b[o] + sum over i of x[n,i] * w[o,i].
 ///   params  w [o,i], then b [o] if there is a bias
 struct LinearOptions {
@@ -21,6 +25,7 @@ struct LinearOptions {
   bool bias = true;
   bool input_gradient = true;             // false: Backward is never asked for dx
   Precision precision = Precision::kF32;  // of x, w and dy
+  Activation activation = Activation::kNone;
 };
 
 /// y[n,oh,ow,o] = b[o] + sum over i,kh,kw of x[n, oh*s+kh-p, ow*s+kw-p, i] * w[o,i,kh,kw].
@@ -36,6 +41,7 @@ struct Conv2dOptions {
   bool bias = true;
   bool input_gradient = true;             // false: Backward is never asked for dx
   Precision precision = Precision::kF32;  // of x, w and dy
+  Activation activation = Activation::kNone;
 };
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, per channel. Training takes mean and
@@ -49,6 +55,7 @@ struct BatchNormOptions {
   int64_t width = 1;
   float epsilon = 1e-5F;
   bool input_gradient = true;  // false: Backward is never asked for dx
+  Activation activation = Activation::kNone;
 };
 
 enum class PoolKind : uint8_t {

@@ -14,9 +14,9 @@ struct Plan {
 enum class Kind : uint8_t { kRelu, kGelu };
 
 /// relu's backward reads y, which lets it run in place; gelu's reads x.
-class Activation final : public Op {
+class ActivationOp final : public Op {
  public:
-  Activation(Kind kind, int64_t elements, Workspace* workspace)
+  ActivationOp(Kind kind, int64_t elements, Workspace* workspace)
       : plans_(kind == Kind::kRelu ? "relu" : "gelu"),
         workspace_(workspace),
         kind_(kind),
@@ -80,11 +80,11 @@ class Activation final : public Op {
 }  // namespace
 
 std::unique_ptr<Op> MakeRelu(const ReluOptions& options, Workspace* workspace) {
-  return std::make_unique<Activation>(Kind::kRelu, options.elements, workspace);
+  return std::make_unique<ActivationOp>(Kind::kRelu, options.elements, workspace);
 }
 
 std::unique_ptr<Op> MakeGelu(const GeluOptions& options, Workspace* workspace) {
-  return std::make_unique<Activation>(Kind::kGelu, options.elements, workspace);
+  return std::make_unique<ActivationOp>(Kind::kGelu, options.elements, workspace);
 }
 
 }  // namespace ps::kernels

@@ -77,6 +77,17 @@ struct OpMaker {
 class CpuStream final : public Stream {
  public:
   Result<std::unique_ptr<Op>> MakeOp(const OpSpec& spec) override {
+    const bool has_activation = std::visit(
+        [](const auto& options) {
+          if constexpr (requires { options.activation; }) {
+            return options.activation != Activation::kNone;
+          }
+          return false;
+        },
+        spec);
+    if (has_activation) {
+      return Status::Unsupported("the CPU's ops have no activation of their own");
+    }
     return std::visit(OpMaker{&workspace_}, spec);
   }
 

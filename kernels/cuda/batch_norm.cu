@@ -63,7 +63,7 @@ struct GradientTimesNormal {
 struct OutputElement {
   __device__ void operator()(int64_t i) const {
     const int64_t channel = i % normal.shape.channels;
-    y[i] = gamma[channel] * normal(i) + beta[channel];
+    y[i] = Activated(normal.shape.activation, gamma[channel] * normal(i) + beta[channel]);
   }
 
   Normal normal;

@@ -97,11 +97,12 @@ struct ForwardWeights {
 
 struct StoreOutput {
   __device__ void operator()(int64_t row, int64_t column, float sum) const {
-    y[row * channels + column] = bias == nullptr ? sum : sum + bias[column];
+    y[row * channels + column] = Activated(activation, bias == nullptr ? sum : sum + bias[column]);
   }
 
   int64_t channels;
   const float* bias;
+  Activation activation;
   float* y;
 };
 
@@ -276,7 +277,7 @@ cudaError_t ConvForward(
       Taps(shape.options),
       Patches{shape, x},
       ForwardWeights{shape, w},
-      StoreOutput{channels, bias, y});
+      StoreOutput{channels, bias, shape.options.activation, y});
 }
 
 cudaError_t ConvInputGradient(
@@ -293,7 +294,7 @@ cudaError_t ConvInputGradient(
       o.kernel * o.kernel * o.out_channels,
       OutputGradients{shape, dy},
       BackwardWeights{shape, w},
-      StoreOutput{o.in_channels, nullptr, dx});
+      StoreOutput{o.in_channels, nullptr, Activation::kNone, dx});
 }
 
 int64_t ConvWeightScratch(const ConvShape& shape) {

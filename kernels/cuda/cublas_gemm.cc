@@ -219,6 +219,13 @@ class CublasGemm final : public Gemm {
     return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorLaunchFailure;
   }
 
+  static cublasLtEpilogue_t Epilogue(const GemmShape& shape) {
+    if (shape.activation == Activation::kRelu) {
+      return shape.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    }
+    return shape.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+
   Status Build(const GemmShape& shape, Plan* plan) {
     const auto check = [](const char* what, cublasStatus_t status) {
       return status == CUBLAS_STATUS_SUCCESS ? Status::Ok() : Unusable(what, status);
@@ -232,9 +239,7 @@ class CublasGemm final : public Gemm {
         "making a product", library_.make_product(&plan->product, CUBLAS_COMPUTE_32F, CUDA_R_32F)));
     PS_TRY(set(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N));
     PS_TRY(set(CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N));
-    if (shape.bias) {
-      PS_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
-    }
+    PS_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, Epilogue(shape)));
     // Rows and columns as cuBLASLt sees them; its leading dimension is our row.
     const auto layout =
         [&](cublasLtMatrixLayout_t* out, cudaDataType_t type, int64_t rows, int64_t columns) {

@@ -72,6 +72,8 @@ struct ConvShape {
   int64_t out_width = 0;
 };
 
+// The activation in the options is that of the forward pass; the others begin in front of it.
+
 /// bias may be nullptr.
 cudaError_t ConvForward(
     cudaStream_t stream,
@@ -98,6 +100,7 @@ struct BatchNormShape {
   int64_t rows = 0;  // samples * height * width
   int64_t channels = 0;
   float epsilon = 0;
+  Activation activation = Activation::kNone;  // of the forward pass
 };
 
 /// Mean and biased variance [channels] of the batch. scratch: ColumnSumScratch(rows, channels).
@@ -226,6 +229,7 @@ struct GemmShape {
   bool transpose_b = false;  // b is stored [n,k]
   bool bias = false;         // of n values, added to each row
   Precision precision = Precision::kF32;
+  Activation activation = Activation::kNone;  // of c
 
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };

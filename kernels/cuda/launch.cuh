@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "kernels/op_spec.h"
+
 namespace ps::kernels {
 
 // How this folder starts kernels: always in a given stream, never for nothing to do.
@@ -42,6 +44,10 @@ __device__ inline int64_t FirstElement() {
 
 __device__ inline int64_t ElementStride() {
   return static_cast<int64_t>(gridDim.x) * blockDim.x;
+}
+
+__device__ inline float Activated(Activation activation, float x) {
+  return activation == Activation::kNone || x > 0 ? x : 0.0F;
 }
 
 template <typename Function>

@@ -31,6 +31,21 @@ void RunGemm(
                                 : stream->gemm()->Run(handle, shape, a, b, bias, c));
 }
 
+/// What a backward pass puts in front of the scratch of its kernels: the gradient of what the op
+/// has before its activation, `size` values.
+int64_t ActivationScratch(Activation activation, int64_t size) {
+  return activation == Activation::kNone ? 0 : size;
+}
+
+const float* GradientBeforeActivation(
+    CudaStream* stream, Activation activation, const BackwardArgs& args, int64_t size) {
+  if (activation == Activation::kNone) {
+    return args.dy;
+  }
+  stream->Note(ReluBackward(stream->Enter(), args.y, args.dy, stream->scratch(), size));
+  return stream->scratch();
+}
+
 class CudaLinear final : public Op {
  public:
   CudaLinear(const LinearOptions& options, CudaStream* stream)
@@ -45,7 +60,7 @@ class CudaLinear final : public Op {
     if (options_.input_gradient) {
       PS_TRY(PrepareGemm(stream_, InputShape(n)));
     }
-    return stream_->ReserveScratch(ColumnSumScratch(n, options_.out_features));
+    return stream_->ReserveScratch(OwnScratch(n) + ColumnSumScratch(n, options_.out_features));
   }
 
   void Forward(const ForwardArgs& args) override {
@@ -54,24 +69,32 @@ class CudaLinear final : public Op {
   }
 
   void Backward(const BackwardArgs& args) override {
-    RunGemm(stream_, WeightShape(args.n), args.dy, args.x, nullptr, args.grads[0].data());
+    const float* dy = GradientBeforeActivation(
+        stream_, options_.activation, args, args.n * options_.out_features);
+    RunGemm(stream_, WeightShape(args.n), dy, args.x, nullptr, args.grads[0].data());
     if (options_.bias) {
       stream_->Note(ColumnSum(
           stream_->Enter(),
-          args.dy,
+          dy,
           args.n,
           options_.out_features,
-          stream_->scratch(),
+          stream_->scratch() + OwnScratch(args.n),
           args.grads[1].data()));
     }
     if (args.dx != nullptr) {
-      RunGemm(stream_, InputShape(args.n), args.dy, args.params[0].data(), nullptr, args.dx);
+      RunGemm(stream_, InputShape(args.n), dy, args.params[0].data(), nullptr, args.dx);
     }
   }
 
-  OpTraits traits() const override { return {}; }
+  OpTraits traits() const override {
+    return {.backward_reads_output = options_.activation != Activation::kNone};
+  }
 
  private:
+  int64_t OwnScratch(int64_t n) const {
+    return ActivationScratch(options_.activation, n * options_.out_features);
+  }
+
   GemmShape ForwardShape(int64_t n) const {
     return {
         .m = n,
@@ -79,7 +102,8 @@ class CudaLinear final : public Op {
         .k = options_.in_features,
         .transpose_b = true,
         .bias = options_.bias,
-        .precision = options_.precision};
+        .precision = options_.precision,
+        .activation = options_.activation};
   }
 
   GemmShape InputShape(int64_t n) const {
@@ -114,7 +138,8 @@ class CudaConv2d final : public Op {
     }
     const ConvShape shape = Shape(n);
     const int64_t bias_scratch = ColumnSumScratch(OutputPixels(shape), options_.out_channels);
-    return stream_->ReserveScratch(std::max(ConvWeightScratch(shape), bias_scratch));
+    return stream_->ReserveScratch(
+        OwnScratch(shape) + std::max(ConvWeightScratch(shape), bias_scratch));
   }
 
   void Forward(const ForwardArgs& args) override {
@@ -130,26 +155,28 @@ class CudaConv2d final : public Op {
   void Backward(const BackwardArgs& args) override {
     const ConvShape shape = Shape(args.n);
     cudaStream_t stream = stream_->Enter();
-    float* scratch = stream_->scratch();
-    stream_->Note(
-        ConvWeightGradient(stream, shape, args.x, args.dy, scratch, args.grads[0].data()));
+    const float* dy = GradientBeforeActivation(
+        stream_, options_.activation, args, OutputPixels(shape) * options_.out_channels);
+    float* scratch = stream_->scratch() + OwnScratch(shape);
+    stream_->Note(ConvWeightGradient(stream, shape, args.x, dy, scratch, args.grads[0].data()));
     if (options_.bias) {
       stream_->Note(ColumnSum(
-          stream,
-          args.dy,
-          OutputPixels(shape),
-          options_.out_channels,
-          scratch,
-          args.grads[1].data()));
+          stream, dy, OutputPixels(shape), options_.out_channels, scratch, args.grads[1].data()));
     }
     if (args.dx != nullptr) {
-      stream_->Note(ConvInputGradient(stream, shape, args.dy, args.params[0].data(), args.dx));
+      stream_->Note(ConvInputGradient(stream, shape, dy, args.params[0].data(), args.dx));
     }
   }
 
-  OpTraits traits() const override { return {}; }
+  OpTraits traits() const override {
+    return {.backward_reads_output = options_.activation != Activation::kNone};
+  }
 
  private:
+  int64_t OwnScratch(const ConvShape& shape) const {
+    return ActivationScratch(options_.activation, OutputPixels(shape) * options_.out_channels);
+  }
+
   ConvShape Shape(int64_t n) const {
     const Conv2dOptions& o = options_;
     return {
@@ -180,7 +207,8 @@ class CudaBatchNorm final : public Op {
       const auto size_bytes = 2 * sizeof(float) * static_cast<size_t>(options_.channels);
       PS_ASSIGN(moments_, AllocateCudaMemory(stream_->device(), MemoryKind::kDevice, size_bytes));
     }
-    return stream_->ReserveScratch(ColumnSumScratch(Shape(n).rows, options_.channels));
+    return stream_->ReserveScratch(
+        OwnScratch(n) + ColumnSumScratch(Shape(n).rows, options_.channels));
   }
 
   void Forward(const ForwardArgs& args) override {
@@ -206,6 +234,8 @@ class CudaBatchNorm final : public Op {
 
   void Backward(const BackwardArgs& args) override {
     const BatchNormShape shape = Shape(args.n);
+    const float* dy =
+        GradientBeforeActivation(stream_, options_.activation, args, shape.rows * shape.channels);
     stream_->Note(BatchNormBackward(
         stream_->Enter(),
         shape,
@@ -213,8 +243,8 @@ class CudaBatchNorm final : public Op {
          .gamma = args.params[0].data(),
          .mean = Mean(),
          .variance = Variance(),
-         .dy = args.dy,
-         .scratch = stream_->scratch(),
+         .dy = dy,
+         .scratch = stream_->scratch() + OwnScratch(args.n),
          .dgamma = args.grads[0].data(),
          .dbeta = args.grads[1].data(),
          .dx = args.dx}));
@@ -226,11 +256,21 @@ class CudaBatchNorm final : public Op {
     stream_->Scale(correction, args.grads[3].data(), options_.channels);
   }
 
-  OpTraits traits() const override { return {}; }
+  OpTraits traits() const override {
+    return {.backward_reads_output = options_.activation != Activation::kNone};
+  }
 
  private:
+  int64_t OwnScratch(int64_t n) const {
+    return ActivationScratch(options_.activation, Shape(n).rows * options_.channels);
+  }
+
   BatchNormShape Shape(int64_t n) const {
-    return {n * options_.height * options_.width, options_.channels, options_.epsilon};
+    return {
+        n * options_.height * options_.width,
+        options_.channels,
+        options_.epsilon,
+        options_.activation};
   }
 
   float* Mean() const { return moments_->floats(); }

@@ -39,11 +39,12 @@ struct MatrixB {
 
 struct StoreMatrix {
   __device__ void operator()(int64_t row, int64_t column, float sum) const {
-    c[row * n + column] = bias == nullptr ? sum : sum + bias[column];
+    c[row * n + column] = Activated(activation, bias == nullptr ? sum : sum + bias[column]);
   }
 
   int64_t n;
   const float* bias;
+  Activation activation;
   float* c;
 };
 
@@ -71,7 +72,7 @@ cudaError_t TiledGemm(
       shape,
       MatrixA{shape, a},
       MatrixB{shape, b},
-      StoreMatrix{shape.n, shape.bias ? bias : nullptr, c});
+      StoreMatrix{shape.n, shape.bias ? bias : nullptr, shape.activation, c});
 }
 
 }  // namespace ps::kernels

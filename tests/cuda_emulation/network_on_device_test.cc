@@ -291,6 +291,37 @@ TEST(NetworkOnDeviceTest, ADeviceThatIsLostMidStepIsUnavailableAndNothingOfItIsR
   EXPECT_EQ(cuda_emulation::TakeFailure(), "the device was lost");
 }
 
+int LaunchesOfAnEvaluation(Layers layers) {
+  const auto cuda = MakeEmulated();
+  NetworkRig rig(cuda.get(), ConfigOf(std::move(layers)), {1, 5, 5}, 2, 3);
+  const int before = cuda_emulation::LaunchCount();
+  EXPECT_TRUE(rig.Evaluate().ok());
+  return cuda_emulation::LaunchCount() - before;
+}
+
+TEST(NetworkOnDeviceTest, AReluIsDoneByTheOpInFrontOfIt) {
+  EXPECT_EQ(
+      LaunchesOfAnEvaluation({Flatten(), Linear(9), Relu(), Linear(3)}),
+      LaunchesOfAnEvaluation({Flatten(), Linear(9), Linear(3)}));
+  EXPECT_EQ(
+      LaunchesOfAnEvaluation({Conv2d(4, 3), BatchNorm(), Relu(), Flatten(), Linear(3)}),
+      LaunchesOfAnEvaluation({Conv2d(4, 3), BatchNorm(), Flatten(), Linear(3)}));
+  EXPECT_EQ(
+      LaunchesOfAnEvaluation({Conv2d(4, 3), Relu(), Relu(), Flatten(), Linear(3)}),
+      LaunchesOfAnEvaluation({Conv2d(4, 3), Flatten(), Linear(3)}) + 1);
+}
+
+// Masks depend on the number of their layer, and a relu that has no stage still counts.
+TEST(NetworkOnDeviceTest, ADropoutBehindAReluHasTheMaskOfTheCpu) {
+  const auto cpu = kernels::MakeCpuBackend();
+  const auto cuda = MakeEmulated();
+  const proto::ModelConfig config =
+      ConfigOf({Flatten(), Linear(16), Relu(), Dropout(0.5F), Linear(3)});
+  NetworkRig expected(cpu.get(), config, {1, 4, 4}, 9, 3);
+  NetworkRig found(cuda.get(), config, {1, 4, 4}, 9, 3);
+  EXPECT_NEAR(expected.MeanLoss(), found.MeanLoss(), 1e-5);
+}
+
 // What a fleet of both kinds is to the arithmetic: gradients of either for the same parameters.
 TEST(NetworkOnDeviceTest, CpuAndDeviceTrainOneModelInTurns) {
   const auto cpu = kernels::MakeCpuBackend();

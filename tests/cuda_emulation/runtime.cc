@@ -115,6 +115,7 @@ struct Machine {
   ThreadOrder order = ThreadOrder::kAscending;
   cudaError_t last_error = cudaSuccess;
   uint64_t allocated = 0;
+  int launches = 0;
 
   Device& on(int device) { return devices[static_cast<size_t>(device)]; }
 };
@@ -322,6 +323,7 @@ cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<voi
             stream->device,
             device));
   }
+  ++TheMachine().launches;
   stream->work.push_back({[grid, block, device, body = std::move(body)] {
     const OnlyMemoryOf guard(device);
     return RunGrid(grid, block, TheMachine().order, body);
@@ -342,6 +344,10 @@ void SetComputeCapability(int major, int minor) {
 
 void SetDeviceMemory(size_t size_bytes, int device) {
   TheMachine().on(device).memory_bytes = size_bytes == 0 ? kDeviceBytes : size_bytes;
+}
+
+int LaunchCount() {
+  return TheMachine().launches;
 }
 
 void LoseDeviceAfter(int pieces, int device) {

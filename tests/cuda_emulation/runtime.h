@@ -31,6 +31,9 @@ void SetComputeCapability(int major, int minor);
 /// Bytes that allocations of a device's memory may come to; 0: 2 GiB, as it begins.
 void SetDeviceMemory(size_t size_bytes, int device = 0);
 
+/// Kernels that were put into streams so far.
+int LaunchCount();
+
 /// The device is lost with the piece of work after so many more.
 void LoseDeviceAfter(int pieces, int device = 0);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "ps/base/check.h"
 #include "ps/base/random.h"
@@ -138,7 +139,31 @@ kernels::OpSpec SpecOf(const Layer& layer, const Sequence::Options& options, uin
   return kernels::ReluOptions{};
 }
 
-Result<Stage> MakeStage(const Layer& layer, const Sequence::Options& options, uint64_t index) {
+/// The op of `spec` with the activation of the layer behind it; nullptr where there is none such.
+Result<std::unique_ptr<kernels::Op>> MakeFused(
+    kernels::OpSpec spec, const Layer* next, kernels::Stream* stream) {
+  const auto fuse = [&](auto& options) {
+    if constexpr (requires { options.activation; }) {
+      options.activation = kernels::Activation::kRelu;
+      return true;
+    }
+    return false;
+  };
+  if (next == nullptr || next->kind != proto::LayerKind::kRelu || !std::visit(fuse, spec)) {
+    return std::unique_ptr<kernels::Op>();
+  }
+  Result<std::unique_ptr<kernels::Op>> op = stream->MakeOp(spec);
+  const bool is_lacking = !op.ok() && op.status().code() == StatusCode::kUnsupported;
+  return is_lacking ? std::unique_ptr<kernels::Op>() : std::move(op);
+}
+
+/// Sets `is_fused` if the stage is the next layer too.
+Result<Stage> MakeStage(
+    const Layer& layer,
+    const Layer* next,
+    const Sequence::Options& options,
+    uint64_t index,
+    bool* is_fused) {
   Stage stage;
   stage.first_tensor = layer.first_tensor;
   stage.tensor_count = layer.tensor_count;
@@ -148,7 +173,12 @@ Result<Stage> MakeStage(const Layer& layer, const Sequence::Options& options, ui
   stage.in_elements = layer.in.element_count();
   stage.out_elements = layer.out.element_count();
   if (layer.kind != proto::LayerKind::kResidual) {
-    PS_ASSIGN(stage.op, options.stream->MakeOp(SpecOf(layer, options, index)));
+    const kernels::OpSpec spec = SpecOf(layer, options, index);
+    PS_ASSIGN(stage.op, MakeFused(spec, next, options.stream));
+    *is_fused = stage.op != nullptr;
+    if (!*is_fused) {
+      PS_ASSIGN(stage.op, options.stream->MakeOp(spec));
+    }
     return stage;
   }
   Sequence::Options inner = options;
@@ -170,30 +200,32 @@ Sequence::Sequence(const Options& options)
 
 Result<Sequence> Sequence::Make(const std::vector<Layer>& layers, const Options& options) {
   Sequence sequence(options);
-  for (const Layer& layer : layers) {
-    PS_TRY(sequence.Append(layer));
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const Layer* const next = i + 1 < layers.size() ? &layers[i + 1] : nullptr;
+    PS_ASSIGN(const bool is_fused, sequence.Append(layers[i], next, i));
+    i += is_fused ? 1 : 0;
   }
   return sequence;
 }
 
-Status Sequence::Append(const Layer& layer) {
-  const size_t index = stages_.size();
+Result<bool> Sequence::Append(const Layer& layer, const Layer* next, uint64_t index) {
   Options options = options_;
   // Gradients are needed only behind the first parameter.
   options.input_gradient = is_gradient_needed_;
-  PS_ASSIGN(Stage stage, MakeStage(layer, options, index));
+  bool is_fused = false;
+  PS_ASSIGN(Stage stage, MakeStage(layer, next, options, index, &is_fused));
   is_gradient_needed_ = is_gradient_needed_ || stage.has_tensors();
   if (!is_gradient_needed_) {
-    first_backward_ = index + 1;
+    first_backward_ = stages_.size() + 1;
   }
-  if (index > 0) {
+  if (!stages_.empty()) {
     const Stage& previous = stages_.back();
     stage.in_place = stage.op != nullptr && stage.op->traits().runs_in_place &&
                      (previous.op == nullptr || !previous.op->traits().backward_reads_output);
     gradient_elements_ = std::max(gradient_elements_, stage.in_elements);
   }
   stages_.push_back(std::move(stage));
-  return Status::Ok();
+  return is_fused;
 }
 
 Sequence::Sequence(Sequence&&) noexcept = default;

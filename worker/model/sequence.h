@@ -64,7 +64,8 @@ class Sequence {
  private:
   explicit Sequence(const Options& options);
 
-  Status Append(const Layer& layer);
+  /// The index-th layer, and the next one with it where a single op does both; returns whether.
+  Result<bool> Append(const Layer& layer, const Layer* next, uint64_t index);
   void ForwardStage(const Pass& pass, Stage* stage, const float* x);
   void BackwardStage(const Pass& pass, Stage* stage, const float* x, const float* dy, float* dx);
 
