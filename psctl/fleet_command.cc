@@ -54,9 +54,7 @@ std::string Describe(const std::string& name, const std::vector<proto::FleetRow>
 bool IsAsWanted(const proto::JobStatus& status) {
   const bool are_equal = std::ranges::all_of(
       status.fleet, [](const proto::FleetRow& row) { return row.present == row.wanted; });
-  const bool has_moved = status.servers.count == status.servers.wanted &&
-                         !status.servers.is_moving &&
-                         (status.servers.moves == 0 || status.state != "waiting");
+  const bool has_moved = status.servers.count == status.servers.wanted && !status.servers.is_moving;
   return are_equal && has_moved &&
          std::ranges::none_of(status.workers, [](const proto::WorkerRow& row) {
            return row.state == "draining" || row.state == "joining";

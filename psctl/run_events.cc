@@ -94,8 +94,7 @@ std::vector<std::string> RunEvents::Update(const proto::JobStatus& status) {
 
 void RunEvents::AddWorkerEvents(const proto::JobStatus& status, std::vector<std::string>* lines) {
   const bool is_first = state_.empty() || state_ == "starting";
-  const bool went_back = status.checkpoints.rollbacks > checkpoints_.rollbacks ||
-                         status.servers.moves > servers_.moves;
+  const bool went_back = status.checkpoints.rollbacks > checkpoints_.rollbacks;
   const bool is_over = status.state == "done" || status.state == "stopped";
   for (const proto::WorkerRow& row : status.workers) {
     if (went_back && row.state == "left" && !std::exchange(is_gone_[row.incarnation], true)) {

@@ -59,7 +59,7 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
 uint64_t CheckpointDesk::OpenNow(const Call& call) {
   if (open_ || job_->state.phase != JobPhase::kTraining || !job_->training_began ||
       !job_->shards.are_all_ready() || job_->state.servers.chunks ||
-      (job_->is_holding() && !job_->is_idle())) {
+      ((job_->is_holding() || job_->is_bsp()) && !job_->is_idle())) {
     return 0;
   }
   next_due_ = call.now + Every();

@@ -44,7 +44,7 @@ CoordinatorCore::Parts::Parts(
       checkpoints(&job),
       handovers(&job, &servers, &checkpoints),
       moves(&job, &checkpoints),
-      servers_desk(&job, &checkpoints, &moves),
+      servers_desk(&job, &leases, &checkpoints, &moves),
       pauses(&job, &checkpoints),
       modes(&job, &checkpoints, &leases),
       notices(&job, &handovers),
@@ -428,11 +428,13 @@ void CoordinatorCore::Settle(const Call& call) {
     parts_->phases.AdvanceStart(call);
     parts_->joins.Answer(call);
     parts_->leases.FinishEpochs();
+    parts_->servers_desk.AtBoundary(call);
     parts_->modes.Advance(call);
     parts_->leases.Serve(call);
     if (parts_->leases.TryCommit(call)) {
       parts_->shards.SendCommits(call);
       parts_->checkpoints.OpenIfDue(call);
+      parts_->servers_desk.OnCommit(call);
       parts_->leases.FinishEpochs();
       parts_->leases.Serve(call);
     }

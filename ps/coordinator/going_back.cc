@@ -32,7 +32,7 @@ void CoordinatorCore::AdvanceGoingBack(const Call& call) {
         call);
   } else {
     const JobState present = StateAt(call.now);
-    BeginAgain(GoBack(present, nullptr, proto::KeptCheckpoint(), parts_->job.options), call);
+    BeginAgain(GoBack(present, nullptr, proto::KeptCheckpoint()), call);
   }
 }
 
@@ -116,11 +116,8 @@ void CoordinatorCore::ChangeShards(const Call& call) {
 /// would be taken for new otherwise.
 void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
   const proto::CheckpointsState undone = parts_->job.state.checkpoints;
-  const bool is_move = state.servers.moves > parts_->job.state.servers.moves;
-  const std::string why = is_move
-                              ? "all chunks move to another number of servers"
-                              : "the job went back to an earlier state, since a server was lost";
-  Peers staying = CloseConnections(state, why, call);
+  Peers staying = CloseConnections(
+      state, "the job went back to an earlier state, since a server was lost", call);
   const std::unique_ptr<Parts> before = std::exchange(
       parts_,
       std::make_unique<Parts>(
@@ -134,14 +131,6 @@ void CoordinatorCore::BeginAgain(JobState state, const Call& call) {
   parts_->checkpoints.Remember(before->checkpoints);
   parts_->servers_desk.Remember(std::move(before->servers_desk));
   const proto::CheckpointsState& now = job.state.checkpoints;
-  if (is_move) {
-    job.log->Info(
-        "servers_moved",
-        {{"servers", job.shards.server_count()}, {"placement", job.state.placement.version}});
-    if (now.rollbacks == undone.rollbacks) {
-      return;
-    }
-  }
   job.log->Warning(
       "went_back",
       {{"checkpoint", now.newest().checkpoint},

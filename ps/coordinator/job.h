@@ -136,8 +136,8 @@ class Job {
     return is_bsp() || options.config.checkpoint.recovery == proto::RecoveryKind::kConsistent;
   }
 
-  /// No train lease is granted: the job is paused, the mode changes, a server hands over, or all
-  /// chunks move, and nothing has to be done again.
+  /// No train lease is granted: the job is paused, the mode changes, chunks move in bsp, or a
+  /// server hands over and nothing has to be done again.
   bool is_holding() const {
     return state.pause.is_on || state.modes.is_holding || state.servers.is_moving ||
            (is_consistent() && !state.handovers.empty());
@@ -148,9 +148,6 @@ class Job {
     return is_consistent() || state.servers.chunks ||
            state.servers.settled_by > state.checkpoints.newest().checkpoint;
   }
-
-  /// Other servers than those that there are will have the parameters.
-  bool has_move_ahead() const { return state.servers.wanted != shards.server_count(); }
 
   /// Nobody has a train lease, and nothing of one is on its way to the shards.
   bool is_idle() const {
@@ -211,6 +208,7 @@ class Job {
   TimePoint no_worker_since{};
   TimePoint shards_silent_at{};  // when one of them was last found silent: nobody gets on then
   TimePoint round_since{};
+  Duration round_took{};  // the last one, from its first lease to its commit
   CostMeter cost;
 
  private:

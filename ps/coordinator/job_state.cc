@@ -161,8 +161,7 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
   const auto count = static_cast<uint32_t>(state.shards.size());
   if (count == 0 || count > proto::kShardsMax || count % per_server != 0 ||
       state.servers.wanted == 0 || state.servers.wanted > proto::kShardsMax / per_server ||
-      !AreShares(state.servers.shares, state.servers.wanted) ||
-      state.servers.checkpoint >= state.checkpoints.next) {
+      !AreShares(state.servers.shares, state.servers.wanted)) {
     return Status::Corruption(fmt::format(
         "{} shards, {} to a server, {} servers wanted", count, per_server, state.servers.wanted));
   }

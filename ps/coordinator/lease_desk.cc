@@ -386,7 +386,7 @@ bool LeaseDesk::TryCommit(const Call& call) {
     entered.push_back(incarnation);
   }
   rounds.Commit();
-  job_->round_since = call.now;
+  job_->round_took = call.now - std::exchange(job_->round_since, call.now);
   for (const Incarnation incarnation : entered) {
     Track(incarnation);
   }

@@ -15,10 +15,23 @@ constexpr uint64_t kBytesAtATime = uint64_t{16} << 20;
 
 }  // namespace
 
+/// bsp: nothing is staged then that a round may still need, and every shard has the last one.
 bool MoveDesk::MayBegin(const Call& call) const {
-  return job_->state.phase == JobPhase::kTraining && !job_->is_bsp() &&
-         !job_->state.modes.is_holding && job_->state.handovers.empty() &&
-         job_->shards.are_all_ready() && !checkpoints_->is_open() && !checkpoints_->IsDue(call.now);
+  const bool is_its_turn = job_->is_bsp() ? job_->state.servers.is_moving && job_->is_idle() &&
+                                                job_->membership.departures().empty()
+                                          : !checkpoints_->IsDue(call.now);
+  return job_->state.phase == JobPhase::kTraining && !job_->state.modes.is_holding &&
+         job_->state.handovers.empty() && job_->shards.are_all_ready() &&
+         !checkpoints_->is_open() && is_its_turn;
+}
+
+bool MoveDesk::HasArrived() const {
+  return !shares_.empty() && std::ranges::equal(
+                                 job_->state.placement.chunks,
+                                 target_.chunks,
+                                 {},
+                                 &proto::ChunkAssignment::shard,
+                                 &proto::ChunkAssignment::shard);
 }
 
 bool MoveDesk::Spread(const std::vector<uint32_t>& shares, const Call& call) {
@@ -115,7 +128,8 @@ void MoveDesk::On(const Call& call, const proto::ChunksGiven& message) {
       call.out->Send(member.peer, 0, addresses);
     }
   }
-  if (!shares_.empty() && !checkpoints_->IsDue(call.now)) {
+  // In bsp it depends on how long leases have been held back.
+  if (!shares_.empty() && !job_->is_bsp() && !checkpoints_->IsDue(call.now)) {
     Spread(shares_, call);
   }
 }

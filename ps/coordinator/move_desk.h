@@ -10,9 +10,10 @@
 
 namespace ps::coordinator {
 
-/// Chunks that move from shard to shard while training goes on (async, ssp): some at a time, from
-/// one shard to another. What is on its way is part of the job's state, so a coordinator that comes
-/// back goes on with it. No checkpoint is open meanwhile, so each has every chunk in one place.
+/// Chunks that move from shard to shard while training goes on: some at a time, from one shard to
+/// another, and in bsp between two rounds, while ServersState::is_moving holds leases back. What is
+/// on its way is part of the job's state, so a coordinator that comes back goes on with it. No
+/// checkpoint is open meanwhile, so each has every chunk in one place.
 class MoveDesk {
  public:
   MoveDesk(Job* job, CheckpointDesk* checkpoints)
@@ -23,6 +24,8 @@ class MoveDesk {
   /// Goes on spreading the chunks over the first shards, by the share of each. Returns whether they
   /// are.
   bool Spread(const std::vector<uint32_t>& shares, const Call& call);
+  /// All chunks are where the newest shares want them.
+  bool HasArrived() const;
   void On(const Call& call, const proto::ChunksGiven& message);
   /// Asks again.
   void OnTick(const Call& call);

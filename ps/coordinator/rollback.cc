@@ -7,7 +7,6 @@
 
 #include "ps/coordinator/ledger.h"
 #include "ps/coordinator/membership.h"
-#include "ps/coordinator/placement.h"
 
 namespace ps::coordinator {
 namespace {
@@ -58,21 +57,6 @@ void SendAway(
   ++state->generation.value;
 }
 
-/// As many servers as are wanted, and the chunks on them.
-void MoveChunks(const CoordinatorOptions& options, JobState* state) {
-  const uint32_t shards = state->servers.wanted * options.config.servers.shards_per_server;
-  state->placement = PlaceAgain(
-      state->placement, ShardShares(state->servers, options.config.servers.shards_per_server));
-  state->shards.resize(shards);
-  std::erase_if(state->handovers, [&](const auto& handover) {
-    return handover.first >= state->servers.wanted;  // it is gone anyhow
-  });
-  state->servers.is_moving = false;
-  state->servers.is_spreading = false;
-  state->servers.checkpoint = 0;
-  ++state->servers.moves;
-}
-
 }  // namespace
 
 void TakeTraining(const JobState& saved, JobState* state) {
@@ -100,26 +84,22 @@ void TakeTraining(const JobState& saved, JobState* state) {
   state->meter = saved.meter;
 }
 
-JobState GoBack(
-    JobState present,
-    const JobState* saved,
-    const proto::KeptCheckpoint& to,
-    const CoordinatorOptions& options) {
+JobState GoBack(JobState present, const JobState* saved, const proto::KeptCheckpoint& to) {
   const JobState beginning;
   const JobState& then = saved == nullptr ? beginning : *saved;
   JobState state = std::move(present);
   proto::CheckpointsState& checkpoints = state.checkpoints;
   const auto since = [](uint64_t now, uint64_t before) { return now - std::min(now, before); };
   const uint64_t steps = since(state.counters.steps_counted, then.counters.steps_counted);
-  const bool is_undone = steps > 0 || !state.servers.is_moving;
-  checkpoints.rollbacks += is_undone ? 1 : 0;
+  ++checkpoints.rollbacks;
   checkpoints.steps_undone += steps;
   checkpoints.samples_undone += since(SamplesOf(state.ledger), SamplesOf(then.ledger));
   const Duration time =
       state.trained.value_or(Duration::zero()) - then.trained.value_or(Duration::zero());
-  checkpoints.seconds_undone += is_undone ? std::max(0.0, Seconds(time)) : 0;
+  checkpoints.seconds_undone += std::max(0.0, Seconds(time));
   checkpoints.is_going_back = false;
   state.servers.chunks.reset();
+  state.servers.is_moving = false;
 
   TakeTraining(then, &state);
   state.counters.steps_counted = then.counters.steps_counted;
@@ -144,9 +124,6 @@ JobState GoBack(
   for (const proto::ShardRecord& shard : state.shards) {
     life = std::max(life, shard.life);
   }
-  if (state.servers.is_moving) {
-    MoveChunks(options, &state);
-  }
   for (proto::ShardRecord& shard : state.shards) {
     shard.life = life + 1;
     shard.restore = {to.checkpoint, to.shards};
@@ -164,7 +141,7 @@ Result<JobState> StateToGoBackTo(
   PS_TRY(CheckLedgerState(saved.ledger, options.train_samples, options.config.train.epochs));
   const proto::KeptCheckpoint to{
       manifest.id, static_cast<uint32_t>(manifest.parts.size()), manifest.progress.steps};
-  JobState state = GoBack(std::move(present), &saved, to, options);
+  JobState state = GoBack(std::move(present), &saved, to);
   PS_TRY(CheckJobState(state, options));
   return state;
 }

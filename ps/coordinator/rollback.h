@@ -12,14 +12,10 @@ void TakeTraining(const JobState& saved, JobState* state);
 
 /// The job of `present` goes back to checkpoint `to`, with which `saved` was saved; null: to the
 /// beginning. What was trained is as it was then. Nobody takes part, and every shard begins a new
-/// life: those of a known process keep it. Where chunks are to move (ServersState::is_moving) there
-/// are as many servers as are wanted. All else stays as it is, and so do the numbers that were
-/// used, so that nothing of the time in between is taken for new.
-JobState GoBack(
-    JobState present,
-    const JobState* saved,
-    const proto::KeptCheckpoint& to,
-    const CoordinatorOptions& options);
+/// life: those of a known process keep it. Chunks on their way stay where they are. All else stays
+/// as it is, and so do the numbers that were used, so that nothing of the time in between is taken
+/// for new.
+JobState GoBack(JobState present, const JobState* saved, const proto::KeptCheckpoint& to);
 
 /// The same by the manifest. Errors: the manifest is not one of this job, or makes no sense.
 Result<JobState> StateToGoBackTo(

@@ -13,12 +13,17 @@ namespace {
 constexpr Duration kStartAgainFirst = std::chrono::milliseconds(500);
 constexpr Duration kStartAgainLimit = std::chrono::seconds(10);
 constexpr uint32_t kFailuresMax = 5;
-constexpr uint32_t kAttemptsMax = 5;
+
+/// bsp: leases are held back for this part of the last round's time, and what is on its way then.
+constexpr int kRoundPerHold = 4;
+constexpr Duration kHoldMax = std::chrono::seconds(2);
 
 }  // namespace
 
-ServersDesk::ServersDesk(Job* job, CheckpointDesk* checkpoints, MoveDesk* moves)
+ServersDesk::ServersDesk(
+    Job* job, const LeaseDesk* leases, CheckpointDesk* checkpoints, MoveDesk* moves)
     : job_(job),
+      leases_(leases),
       checkpoints_(checkpoints),
       moves_(moves),
       backoff_(kStartAgainFirst, kStartAgainLimit) {}
@@ -109,7 +114,6 @@ void ServersDesk::Want(const ServersWanted& wanted, const Call& call) {
   }
   state.trouble.clear();
   failures_ = 0;
-  attempts_ = 0;
   backoff_.Reset();
   next_start_ = call.now;
   Release();
@@ -130,10 +134,11 @@ void ServersDesk::SendAway(const Call& call) {
       started_, [&](const auto& entry) { return entry.first >= job_->state.servers.wanted; });
 }
 
+/// Chunks that are on their way are held for until they are there.
 void ServersDesk::Release() {
-  proto::ServersState& state = job_->edit.servers;
-  state.is_moving = false;
-  state.checkpoint = 0;
+  if (!job_->state.servers.chunks) {
+    job_->edit.servers.is_moving = false;
+  }
 }
 
 void ServersDesk::GiveUp(const std::string& why, const Call& call) {
@@ -143,7 +148,6 @@ void ServersDesk::GiveUp(const std::string& why, const Call& call) {
   job_->log->Error("servers_not_scaled", {{"servers", count}, {"why", why}});
   state.wanted = count;
   state.shares.clear();
-  state.is_spreading = state.is_spreading && !job_->is_bsp();
   Release();
   SendAway(call);
 }
@@ -272,52 +276,96 @@ bool ServersDesk::IsNearlyDone() const {
          job_->ledger.state().epochs.size() == job_->ledger.epochs();
 }
 
-/// Every lease that is out has a step left at most: all that were granted since a move is ahead.
-bool ServersDesk::AreLeasesShort() const {
-  return std::ranges::all_of(job_->state.ledger.leases, [](const auto& entry) {
-    const proto::TrainLease& lease = entry.second;
-    return lease.end - lease.next <= lease.minibatch;
-  });
-}
-
 void ServersDesk::OnTick(const Call& call) {
+  wants_other_shards_ = false;
+  wants_boundary_ = false;
   if (job_->state.phase != JobPhase::kTraining || !job_->training_began) {
     return;  // until there is a lease there is no checkpoint
   }
   ForgetSilent(call);
-  if (job_->is_bsp()) {
-    MoveAll(call);
-  } else {
-    MoveSome(call);
+  Advance(call);
+  SetHold(call);
+}
+
+void ServersDesk::AtBoundary(const Call& call) {
+  const proto::ServersState& state = job_->state.servers;
+  if (!state.is_moving || state.chunks || !job_->is_idle() ||
+      job_->state.phase != JobPhase::kTraining) {
+    return;
+  }
+  const bool has_moved = job_->state.placement.version != held_placement_;
+  if (has_moved && call.now >= hold_until_ && !moves_->HasArrived()) {
+    Release();  // a round passes before the next ones
+    return;
+  }
+  Advance(call);
+  SetHold(call);
+}
+
+void ServersDesk::OnCommit(const Call& call) {
+  if (wants_boundary_ && IsQuiet()) {
+    BeginHold(call.now + std::min(job_->round_took / kRoundPerHold, kHoldMax));
   }
 }
 
-/// Nothing waits for an answer of all shards.
-bool ServersDesk::MayResize() const {
-  return job_->shards.are_all_ready() && !job_->state.servers.chunks &&
-         !job_->state.modes.is_holding && job_->state.handovers.empty() &&
-         job_->membership.departures().empty() && job_->rounds.is_empty() &&
-         job_->rounds.is_commit_acknowledged() && !checkpoints_->is_open();
+/// bsp: leases are held back while there is something to do that waits for the end of a round. It
+/// begins with a commit (OnCommit), so that no round is of some workers only, or while nobody
+/// works.
+void ServersDesk::SetHold(const Call& call) {
+  if (!job_->is_bsp() || !wants_boundary_ || !IsQuiet()) {
+    Release();
+  } else if (!job_->state.servers.is_moving && leases_->IsBetweenRounds()) {
+    BeginHold(call.now);
+  }
 }
 
-void ServersDesk::MoveSome(const Call& call) {
+void ServersDesk::BeginHold(TimePoint until) {
+  job_->edit.servers.is_moving = true;
+  held_placement_ = job_->state.placement.version;
+  hold_until_ = until;
+}
+
+/// Nobody else waits for an answer of all shards.
+bool ServersDesk::IsQuiet() const {
+  return job_->shards.are_all_ready() && !job_->state.modes.is_holding &&
+         job_->state.handovers.empty() && !checkpoints_->is_open();
+}
+
+bool ServersDesk::MayResize() const {
+  return IsQuiet() && !job_->state.servers.chunks && job_->membership.departures().empty() &&
+         job_->rounds.is_empty() && job_->rounds.is_commit_acknowledged();
+}
+
+/// The chunks have moved, and no checkpoint has them where they are. One is made, once: if it
+/// fails, the next one is made in its turn.
+bool ServersDesk::MustSettle() const {
+  const proto::ServersState& state = job_->state.servers;
+  return !state.is_spreading && state.settled_by == job_->state.checkpoints.next;
+}
+
+/// The next thing, as far as it can be done now.
+void ServersDesk::Advance(const Call& call) {
   proto::ServersState& state = job_->edit.servers;
   const uint32_t count = job_->shards.server_count();
-  const uint32_t wanted = state.wanted;
+  wants_other_shards_ = false;
+  wants_boundary_ = false;
   if (IsNearlyDone()) {
     return;
   }
-  if (wanted > count) {
+  if (state.wanted > count) {
     StartMissing(call);
-    wants_other_shards_ = HaveAllCome() && MayResize();
-  } else if (wanted < count && !state.is_spreading) {
+  }
+  if (state.wanted > count && HaveAllCome()) {
+    wants_boundary_ = true;
+    wants_other_shards_ = MayResize();
+  } else if (state.wanted < count && !state.is_spreading) {
     state.is_spreading = true;
-    job_->log->Info("servers_move", {{"servers", wanted}});
+    job_->log->Info("servers_move", {{"servers", state.wanted}});
   }
   std::vector<uint32_t> shares = Shares();
-  shares.resize(ShardsOf(std::min(wanted, count)));
-  if (state.is_spreading && moves_->Spread(shares, call)) {
-    if (wanted < count) {
+  shares.resize(ShardsOf(std::min(state.wanted, count)));
+  if (state.is_spreading && !wants_other_shards_ && moves_->Spread(shares, call)) {
+    if (state.wanted < count) {
       wants_other_shards_ = MayResize();
     } else {
       state.is_spreading = false;
@@ -326,11 +374,10 @@ void ServersDesk::MoveSome(const Call& call) {
           "servers_moved", {{"servers", count}, {"placement", job_->state.placement.version}});
     }
   }
-  // Once: if it fails, the next one is made in its turn.
-  const bool is_settled = state.settled_by <= job_->state.checkpoints.newest().checkpoint;
-  if (!state.is_spreading && !is_settled && job_->state.checkpoints.next == state.settled_by) {
+  if (MustSettle()) {
     checkpoints_->OpenNow(call);
   }
+  wants_boundary_ = wants_boundary_ || state.is_spreading || MustSettle();
 }
 
 void ResizeShards(uint32_t shards_per_server, JobState* state) {
@@ -356,39 +403,6 @@ void ResizeShards(uint32_t shards_per_server, JobState* state) {
   state->shards.resize(shards);
   for (size_t i = before; i < shards; ++i) {
     state->shards[i].life = life;
-  }
-}
-
-void ServersDesk::MoveAll(const Call& call) {
-  const proto::ServersState& state = job_->state.servers;
-  const bool is_due = (job_->has_move_ahead() || state.is_spreading) && !IsNearlyDone();
-  if (!is_due || !HaveAllCome()) {
-    if (state.is_moving) {
-      Release();
-    }
-    if (is_due) {
-      StartMissing(call);
-    }
-    return;
-  }
-  if (!state.is_moving) {
-    if (!job_->state.handovers.empty() || !job_->shards.are_all_ready() || !AreLeasesShort()) {
-      return;
-    }
-    job_->edit.servers.is_moving = true;
-    job_->log->Info("servers_move", {{"servers", state.wanted}});
-  }
-  const proto::KeptCheckpoint newest = job_->state.checkpoints.newest();
-  const bool is_open = state.checkpoint != 0 && checkpoints_->IsOpen(state.checkpoint);
-  if (state.checkpoint != 0 && newest.checkpoint >= state.checkpoint &&
-      newest.steps == job_->state.counters.steps_counted && job_->state.ledger.leases.empty()) {
-    job_->edit.checkpoints.is_going_back = true;
-  } else if (!is_open && attempts_ == kAttemptsMax) {
-    GiveUp("no checkpoint could be made: " + checkpoints_->StatusAt(call.now).trouble, call);
-  } else if (!is_open) {
-    const uint64_t opened = checkpoints_->OpenNow(call);
-    attempts_ += opened != 0 ? 1 : 0;
-    job_->edit.servers.checkpoint = opened;
   }
 }
 

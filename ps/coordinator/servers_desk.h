@@ -10,6 +10,7 @@
 #include "ps/base/retry.h"
 #include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/job.h"
+#include "ps/coordinator/lease_desk.h"
 #include "ps/coordinator/move_desk.h"
 #include "ps/proto/launch_journal.h"
 
@@ -21,28 +22,31 @@ struct ServersWanted {
 };
 
 /// How many servers there are, and what share of the parameters each has. New ones are started
-/// first, and wait beside the job. Then, in async and ssp, they become part of it without chunks,
-/// and get some at a time while training goes on (MoveDesk); those that are to leave do so when
-/// they have none.
+/// first, and wait beside the job. Then they become part of it without chunks, and get some at a
+/// time while training goes on (MoveDesk); those that are to leave do so when they have none.
 ///
-/// In bsp all chunks move at once: no train lease is granted, a checkpoint is made when the last
-/// one is done, and all shards, placed anew, begin a life from it (GoBack). So nothing has to be
-/// done again, and nothing of the old placement is taken for the new one: workers of before are
-/// fenced, shards of before have another life.
+/// In bsp chunks move between two rounds: with a commit the desk holds leases back
+/// (ServersState::is_moving), chunks move when every shard has committed, some at least, and for no
+/// longer than a part of a round, and then a round passes before the next ones. Servers join and
+/// leave in such a hold, too.
 ///
 /// What is wanted and what has been done of it are part of the job's state, so a coordinator that
 /// comes back goes on.
 class ServersDesk {
  public:
-  ServersDesk(Job* job, CheckpointDesk* checkpoints, MoveDesk* moves);
+  ServersDesk(Job* job, const LeaseDesk* leases, CheckpointDesk* checkpoints, MoveDesk* moves);
 
   /// What those of `changes` that are of servers make of what is wanted. Errors: kInvalidArgument.
   Result<ServersWanted> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
   void Want(const ServersWanted& wanted, const Call& call);
-  /// Does the next thing. CheckpointsState::is_going_back afterwards: all move at once.
+  /// Does the next thing.
   void OnTick(const Call& call);
+  /// bsp: does what waits for the end of a round, once it is there.
+  void AtBoundary(const Call& call);
+  /// bsp: a round is being committed, and nobody has a lease of the next one.
+  void OnCommit(const Call& call);
 
-  /// Other shards are to be part of the job: ResizeShards.
+  /// After OnTick: other shards are to be part of the job, ResizeShards.
   bool wants_other_shards() const { return wants_other_shards_; }
 
   /// Whether the registration is of a shard that is no part of the job; it is dealt with then.
@@ -67,9 +71,12 @@ class ServersDesk {
     TimePoint heard{};
   };
 
-  void MoveAll(const Call& call);
-  void MoveSome(const Call& call);
+  void Advance(const Call& call);
+  void SetHold(const Call& call);
+  void BeginHold(TimePoint until);
+  bool IsQuiet() const;
   bool MayResize() const;
+  bool MustSettle() const;
   Status CheckWanted(const ServersWanted& wanted) const;
   uint32_t ShardsOf(uint32_t servers) const;
   /// By shard, of the servers that are wanted.
@@ -77,7 +84,6 @@ class ServersDesk {
   bool HaveAllCome() const;
   void StartMissing(const Call& call);
   void ForgetSilent(const Call& call);
-  bool AreLeasesShort() const;
   /// Nothing is left to train, so a move would be for nothing.
   bool IsNearlyDone() const;
   void Release();
@@ -85,14 +91,18 @@ class ServersDesk {
   void SendAway(const Call& call);
 
   Job* const job_;
+  const LeaseDesk* const leases_;
   CheckpointDesk* const checkpoints_;
   MoveDesk* const moves_;
   bool wants_other_shards_ = false;
+  // bsp.
+  bool wants_boundary_ = false;  // there is something to do between two rounds
+  uint64_t held_placement_ = 0;  // when leases were last held back
+  TimePoint hold_until_{};       // after that no more chunks set off
   std::map<ShardId, Newcomer> newcomers_;
   std::map<uint32_t, TimePoint> started_;  // new servers, and when
   std::set<int64_t> leaving_;              // pids
   uint32_t failures_ = 0;                  // of new servers, since servers were asked for
-  uint32_t attempts_ = 0;                  // to make the checkpoint of the move
   Backoff backoff_;
   TimePoint next_start_{};
 };

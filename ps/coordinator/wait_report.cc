@@ -128,7 +128,7 @@ void WaitReport::AddLeaseWait(
       wait.what +=
           fmt::format(" (the mode changes to {})", proto::ModeText(job_->state.modes.wanted));
     } else if (job_->state.servers.is_moving) {
-      wait.what += fmt::format(" (all chunks move to {} servers)", job_->state.servers.wanted);
+      wait.what += fmt::format(" (chunks move to {} servers)", job_->state.servers.wanted);
     } else if (job_->evaluations.is_pending()) {
       wait.what += " (evaluation under way)";
     } else if (job_->is_bsp()) {

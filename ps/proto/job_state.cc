@@ -77,22 +77,12 @@ Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
         b, m.chunks->version, m.chunks->from.value, m.chunks->to.value, keys);
   }
   return saved::CreateServersState(
-      b,
-      m.wanted,
-      m.is_moving,
-      m.checkpoint,
-      m.moves,
-      trouble,
-      m.is_spreading,
-      chunks,
-      m.settled_by,
-      shares);
+      b, m.wanted, m.is_moving, m.moves, trouble, m.is_spreading, chunks, m.settled_by, shares);
 }
 
 void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
   m->wanted = w.wanted();
   m->is_moving = w.is_moving();
-  m->checkpoint = w.checkpoint();
   m->moves = w.moves();
   m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
   m->is_spreading = w.is_spreading();

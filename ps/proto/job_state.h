@@ -206,13 +206,11 @@ struct ChunkMove {
   std::vector<ChunkKey> keys;
 };
 
-/// The servers that are wanted, and the move of chunks to so many. In bsp all move at once: a
-/// checkpoint of a job that grants no train leases, which all shards then go on from, placed anew.
-/// Else some at a time, while training goes on.
+/// The servers that are wanted, and the move of chunks to so many, some at a time, while training
+/// goes on.
 struct ServersState {
   uint32_t wanted = 0;
-  bool is_moving = false;           // all at once
-  uint64_t checkpoint = 0;          // that the move of all waits for; 0: not open yet
+  bool is_moving = false;           // bsp: train leases are held back, between two rounds
   uint64_t moves = 0;               // that were made
   std::string trouble;              // why the last change was given up
   bool is_spreading = false;        // chunks move, some at a time, until they are spread

@@ -32,7 +32,7 @@ void Forget(size_t index, const Chunk& chunk, Intake* intake) {
 }  // namespace
 
 void ShardCore::OnGiveChunks(const Call& call, const proto::GiveChunks& order) {
-  if (!is_set_up_ || is_bsp() || dialer_ == nullptr) {
+  if (!is_set_up_ || commit_ || dialer_ == nullptr) {
     Refuse(call, Status::Unavailable("this shard can't give chunks now"), 0);
     return;
   }
@@ -268,16 +268,18 @@ void ShardCore::FinishWithout(Member* member, TimePoint now, proto::Outbox* out)
   }
 }
 
-/// All that goes by the index of a chunk. Chunks move while no mode is switched and none of bsp's
-/// rounds is open.
+/// All that goes by the index of a chunk. Chunks move while no mode is switched, and in bsp between
+/// two rounds: what is staged then is of who is gone, and no round will have it.
 void ShardCore::ReindexAll(const Reindexing& chunks) {
   checkpointer_.Reindex(chunks);
   model_answer_.reset();
+  staging_ = Staging();
   for (auto& [incarnation, member] : roster_.members()) {
-    if (member.is_step_under_way()) {
+    if (member.is_step_under_way() && !is_bsp()) {
       Reindex(chunks, store_, &member.intake);
     } else {
       member.intake = Intake();
+      member.fused.reset();
     }
     std::vector<size_t> restored;
     for (const size_t index : member.restored) {

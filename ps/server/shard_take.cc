@@ -24,8 +24,7 @@ void MarkHere(size_t index, const Chunk& chunk, Intake* intake) {
 }  // namespace
 
 Status ShardCore::CheckOffer(const proto::ChunksOffer& offer) const {
-  if (!is_set_up_ || is_bsp() || offer.to_life != life_ ||
-      roster_.generation() < offer.generation) {
+  if (!is_set_up_ || commit_ || offer.to_life != life_ || roster_.generation() < offer.generation) {
     return Status::Unavailable(fmt::format(
         "shard {} is in life {} with membership {} and takes no chunks of life {} and membership "
         "{} yet",

@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ps/base/buffer.h"
@@ -85,7 +86,7 @@ struct Move {
 };
 
 /// One server's parameters and momentum move to two more.
-Move MoveServers(const Sizes& sizes, const std::string& codec) {
+Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string& codec) {
   const TemporaryFolder folder;
   Job job(folder.path());
   const std::string large = R"({"kind": "linear", "out": )" + std::to_string(sizes.width) + "}";
@@ -95,7 +96,10 @@ Move MoveServers(const Sizes& sizes, const std::string& codec) {
           R"({"layers": [{"kind": "flatten"}, )" + large + R"(, {"kind": "relu"}, )" + large +
               R"(, {"kind": "relu"}, {"kind": "linear", "out": 10}]})")
       .Set("optimizer", R"({"kind": "sgd", "lr": 0.001, "momentum": 0.9})")
-      .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")
+      .Set(
+          "train",
+          R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0, "mode": ")" + mode +
+              R"("})")
       .Set("servers", R"({"count": 1})")
       .Set("workers", R"([{"count": 2}])")
       .Set("checkpoint", R"({"every_s": 600, "keep": 1, "codec": ")" + codec + R"("})");
@@ -155,8 +159,11 @@ double CopyBySocket(size_t bytes) {
 int Run(const BenchArguments& arguments) {
   const Sizes sizes = arguments.is_tiny ? Sizes{64, 0.3} : Sizes{9600, 5};
   SampleTable table;
-  for (const std::string codec : {"none", "zstd"}) {
-    if (!arguments.Wants(codec)) {
+  const std::pair<std::string, std::string> rows[] = {
+      {"async", "none"}, {"async", "zstd"}, {"bsp", "none"}};
+  for (const auto& [mode, codec] : rows) {
+    const std::string name = mode + ", " + codec;
+    if (!arguments.Wants(name)) {
       continue;
     }
     Samples took;
@@ -166,7 +173,7 @@ int Run(const BenchArguments& arguments) {
     Samples over_disk;
     Samples over_socket;
     for (uint32_t i = 0; i < arguments.runs; ++i) {
-      const Move move = MoveServers(sizes, codec);
+      const Move move = MoveServers(sizes, mode, codec);
       const double bytes = 2 * move.mbytes * 1e6 * (kServersAfter - 1) / kServersAfter;
       took.values.push_back(move.took_s);
       stalled.values.push_back(move.stalled_s);
@@ -175,12 +182,12 @@ int Run(const BenchArguments& arguments) {
       over_disk.values.push_back(move.took_s / CopyByDisk(static_cast<size_t>(bytes)));
       over_socket.values.push_back(move.took_s / CopyBySocket(static_cast<size_t>(bytes)));
     }
-    table.Add(codec + ": from the request to a step on 3 servers", took, "s");
-    table.Add(codec + ": longest time without a step meanwhile", stalled, "s");
-    table.Add(codec + ": longest time without a step before", step, "s");
-    table.Add(codec + ": steps per second meanwhile, of before", throughput, "%");
-    table.Add(codec + ": the time, over a copy of the moved bytes by the disk", over_disk, "times");
-    table.Add(codec + ": the time, over a copy of them by a socket", over_socket, "times");
+    table.Add(name + ": from the request to a step on 3 servers", took, "s");
+    table.Add(name + ": longest time without a step meanwhile", stalled, "s");
+    table.Add(name + ": longest time without a step before", step, "s");
+    table.Add(name + ": steps per second meanwhile, of before", throughput, "%");
+    table.Add(name + ": the time, over a copy of the moved bytes by the disk", over_disk, "times");
+    table.Add(name + ": the time, over a copy of them by a socket", over_socket, "times");
   }
   table.Print();
   return testing::Test::HasFailure() ? 1 : 0;

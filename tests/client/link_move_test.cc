@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -177,6 +178,45 @@ TEST_F(LinkMoveTest, ValuesThatDidNotComeAreAskedForWhereTheChunkIs) {
                                         std::holds_alternative<proto::PullRequest>(sent.message));
   }
   EXPECT_TRUE(is_asked_there);
+  EXPECT_FALSE(to_->is_pull_done());
+}
+
+/// bsp: the round was committed, and its values were on their way.
+TEST_F(LinkMoveTest, WhatIsLeftOfAFusedAnswerIsAskedForAfterTheSameRound) {
+  const PushJob job{1, LeaseId(3), 4, 16, gradient_, true};
+  from_->BeginPush(job);
+  to_->BeginPush(job);
+  for (const uint32_t tensor : {2U, 1U, 0U}) {
+    Ready(tensor);
+  }
+  Acknowledge(from_.get(), 1);
+  Acknowledge(to_.get(), 1);
+  proto::PullReply part;
+  part.chunks = {{MakeChunkKey(2, 0), 5, 4, 0}};
+  part.chunk_total = 2;
+  part.life = 1;
+  part.placement = 1;
+  part.payload = proto::Payload::Own(std::make_shared<Buffer>(16), 16);
+  ASSERT_TRUE(from_->OnPullReply(1, part, now_).ok());
+  ASSERT_FALSE(from_->is_pull_done()) << "the answer ends here";
+  out_.sent.clear();
+  to_->Add(from_->Remove(kMoving, 1), false);
+  from_->AfterMove(2, now_, &out_);
+  to_->AfterMove(2, now_, &out_);
+  std::map<proto::PeerId, proto::PullRequest> pulls;
+  for (const auto& sent : out_.sent) {
+    if (const auto* const pull = std::get_if<proto::PullRequest>(&sent.message)) {
+      pulls[sent.to] = *pull;
+    }
+  }
+  ASSERT_EQ(pulls.size(), 2U);
+  for (const auto& [peer, pull] : pulls) {
+    EXPECT_EQ(pull.min_round, 4U);
+    EXPECT_EQ(pull.placement, 2U);
+    EXPECT_FALSE(pull.is_evaluation);
+  }
+  EXPECT_TRUE(PushesThere().empty());
+  EXPECT_FALSE(from_->is_pull_done());
   EXPECT_FALSE(to_->is_pull_done());
 }
 

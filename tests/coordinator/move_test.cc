@@ -1,57 +1,25 @@
-// Chunks that move to other servers while training goes on.
+// Chunks that move to other servers while training goes on, in async. bsp has
+// scale_servers_test.cc.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 
-#include "tests/coordinator/rollback_fixture.h"
+#include "tests/coordinator/move_fixture.h"
 
 namespace ps::coordinator {
 namespace {
 
 using ::testing::IsEmpty;
 
-class MoveTest : public FallbackTest {
+class MoveTest : public MovingTest {
  protected:
-  MoveTest() : FallbackTest(proto::Mode::kAsync) {}
+  MoveTest() : MovingTest(proto::Mode::kAsync) {}
 
   void BeginAndScale(int32_t servers) {
-    Begin();
-    control_ = harness_.Connect(proto::Role::kControl);
-    harness_.Give(control_, proto::ScaleRequest{{{"", servers, false, true}}});
-    Tick();
-    for (size_t shard = harness_.shards.size(); shard < status().wanted; ++shard) {
-      harness_.shards.emplace_back();
-      harness_.RegisterShard(static_cast<uint32_t>(shard), 5000 + static_cast<int64_t>(shard));
-    }
-    Tick();
-  }
-
-  /// The coordinator has other shards now: all connect again, as the processes that they were.
-  void AllConnect() {
-    for (uint32_t i = 0; i < harness_.shards.size(); ++i) {
-      harness_.RegisterShard(i, PidOf(i) != 0 ? PidOf(i) : 5000 + static_cast<int64_t>(i));
-    }
-    for (FakeWorker& worker : workers_) {
-      harness_.Reconnect(&worker);
-    }
-    Tick();
-  }
-
-  void Tick() { Wait(harness_.timing.tick * 2); }
-
-  proto::ServersStatus status() const { return harness_.status().servers; }
-
-  const std::optional<proto::ChunkMove> move() const {
-    return harness_.core->StateAt(harness_.now).servers.chunks;
-  }
-
-  /// The shard that gives says that it has given.
-  void Given() {
-    const proto::ChunkMove now = *move();
-    harness_.Give(harness_.shards[now.from.value].peer, proto::ChunksGiven{now.from, now.version});
+    BeginAndAsk(servers);
+    NewcomersCome();
   }
 
   void MoveAll() {
@@ -63,16 +31,6 @@ class MoveTest : public FallbackTest {
       }
     }
   }
-
-  std::set<ShardId> ShardsWithChunks() const {
-    std::set<ShardId> shards;
-    for (const auto& chunk : harness_.core->StateAt(harness_.now).placement.chunks) {
-      shards.insert(chunk.shard);
-    }
-    return shards;
-  }
-
-  proto::PeerId control_;
 };
 
 TEST_F(MoveTest, ChunksGoToNewServersWhileTrainingGoesOn) {
@@ -133,7 +91,6 @@ TEST_F(MoveTest, ServersThatAreNotWantedGiveAllAndLeave) {
   harness_.fleet.servers.clear();
   harness_.Exit(ProcessKind::kServer, 1, pid, "exited");
   EXPECT_THAT(harness_.fleet.servers, IsEmpty()) << "its end is no loss";
-  harness_.shards.resize(1);
   AllConnect();
   const uint64_t counted = harness_.status().samples_counted;
   Round();

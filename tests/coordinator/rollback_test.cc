@@ -300,6 +300,37 @@ TEST_F(RollbackTest, ANoticeThatWasGivenGoesOn) {
   EXPECT_THAT(harness_.fleet.kills, ElementsAre(WorkerId(2)));
 }
 
+/// All are still there, be it that nobody launched them.
+TEST_F(RollbackTest, ACoordinatorThatComesBackThenStartsNobodyASecondTime) {
+  BeginAndWrite();
+  Lose(1);
+  Read();
+  harness_.fleet.workers.clear();
+  harness_.Restart();
+  harness_.core->StartMissing({}, harness_.now);
+  EXPECT_TRUE(harness_.fleet.workers.empty());
+  ShardsReturn(1);
+  WorkersReturn();
+  EXPECT_EQ(harness_.core->member_count(), 3U);
+  FinishRun();
+}
+
+TEST_F(RollbackTest, AReleasedWorkerThatComesBackIsNoRevocation) {
+  BeginAndWrite();
+  const proto::PeerId control = harness_.Connect(proto::Role::kControl);
+  harness_.Give(control, proto::NoticeRequest{workers_[2].seat, 60000, false, true});
+  Lose(1);
+  Read();
+  ShardsReturn(1);
+  WorkersReturn();
+  Wait(harness_.timing.tick * 2);
+  const auto drain = harness_.Take<proto::Drain>(workers_[2].peer);
+  ASSERT_TRUE(drain.has_value());
+  EXPECT_EQ(drain->reason, "release");
+  harness_.Give(workers_[2].peer, proto::Goodbye{workers_[2].incarnation, drain->reason, {}});
+  EXPECT_EQ(harness_.status().revocations_noticed, 0U);
+}
+
 TEST_F(RollbackTest, AManifestThatCannotBeReadIsGivenUpForTheOneBefore) {
   BeginAndWrite();
   Wait(kEvery);

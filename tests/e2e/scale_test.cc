@@ -114,8 +114,12 @@ TEST_F(ScaleTest, AJobWithAGoalGetsTheFleetThatThePlannerChooses) {
       std::string::npos);
 }
 
-TEST_F(ScaleTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
-  job_.Set("servers", R"({"count": 1})");
+class ScaleServersTest : public ScaleTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ScaleServersTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
+  const std::string mode = GetParam();
+  job_.Set("servers", R"({"count": 1})")
+      .Set("train", R"({"epochs": 6, "minibatch": 32, "mode": ")" + mode + R"("})");
   TrainRun run(job_, options_);
   ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; }));
   const Output more = Psctl({"scale", run.Root(), "servers=2:1:1", "--wait"});
@@ -134,6 +138,8 @@ TEST_F(ScaleTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_EQ(summary["joins"].number(), 3) << "nobody leaves for it";
 }
+
+INSTANTIATE_TEST_SUITE_P(Modes, ScaleServersTest, testing::Values("async", "bsp"));
 
 TEST_F(ScaleTest, AJobIsPausedAndChangesItsModeAndNoStepIsLost) {
   TrainRun run(job_, options_);

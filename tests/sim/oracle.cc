@@ -31,33 +31,40 @@ bool Oracle::MayKnow(const Life& life, Incarnation incarnation) const {
   return era == eras_.end() || era->second == life.number;
 }
 
-/// bsp: whether all chunks are of one round, in the life that the worker takes part in.
+/// bsp: whether all chunks are of one round, in the life that the worker takes part in. They may be
+/// on other shards by now than the worker knows.
 bool Oracle::IsOfOneRound(
     Incarnation incarnation,
     const client::ChunkLayout& layout,
     std::span<const float> parameters) const {
-  const auto has = [&](const Life& life, const client::ChunkLayout::Chunk& chunk, Version version) {
+  std::vector<const Life*> lives;
+  std::set<uint64_t> rounds;
+  for (const auto& [shard, its] : lives_) {
+    for (const auto& life : its) {
+      if (MayKnow(*life, incarnation)) {
+        lives.push_back(life.get());
+        for (const auto& [round, versions] : life->rounds) {
+          rounds.insert(round);
+        }
+      }
+    }
+  }
+  const auto has = [&](const Life& life, const client::ChunkLayout::Chunk& chunk, uint64_t round) {
+    const auto versions = life.rounds.find(round);
     const auto known = life.parameters.history.find(chunk.key);
-    return known != life.parameters.history.end() && MayKnow(life, incarnation) &&
-           version < known->second.size() &&
+    if (versions == life.rounds.end() || known == life.parameters.history.end()) {
+      return false;
+    }
+    const auto version = versions->second.find(chunk.key);
+    return version != versions->second.end() && version->second < known->second.size() &&
            std::memcmp(
-               known->second[version]->data(),
+               known->second[version->second]->data(),
                parameters.data() + chunk.offset,
                chunk.element_count * sizeof(float)) == 0;
   };
-  std::set<uint64_t> rounds;
-  for (const auto& life : lives_.at(layout.chunks().front().shard)) {
-    for (const auto& [round, versions] : life->rounds) {
-      rounds.insert(round);
-    }
-  }
   return std::any_of(rounds.rbegin(), rounds.rend(), [&](uint64_t round) {
     return std::ranges::all_of(layout.chunks(), [&](const auto& chunk) {
-      return std::ranges::any_of(lives_.at(chunk.shard), [&](const auto& life) {
-        const auto versions = life->rounds.find(round);
-        return versions != life->rounds.end() && versions->second.contains(chunk.key) &&
-               has(*life, chunk, versions->second.at(chunk.key));
-      });
+      return std::ranges::any_of(lives, [&](const Life* life) { return has(*life, chunk, round); });
     });
   });
 }

@@ -98,6 +98,16 @@ void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& key
   for (const auto& [step, chunks] : from.under_way) {
     add(step);
   }
+  if (was_empty) {
+    to.round = from.round;
+  }
+  for (const auto& [round, versions] : giver.rounds) {
+    for (const ChunkKey key : keys) {
+      if (const auto version = versions.find(key); version != versions.end()) {
+        life.rounds[round].insert(*version);
+      }
+    }
+  }
   for (const ChunkKey key : keys) {
     to.history[key] = from.history.at(key);
     life.begin[key] = giver.begin.at(key);
