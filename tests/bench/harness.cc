@@ -108,16 +108,19 @@ BenchArguments ReadBenchArguments(int argc, char** argv, BenchExtras extras) {
       arguments.runs = 1;
     } else if (extras.has_rows && std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
       arguments.only = argv[++i];
+    } else if (extras.has_device && std::strcmp(argv[i], "--device") == 0 && i + 1 < argc) {
+      arguments.device = argv[++i];
     } else if (
         !TakeCount("--runs", argc, argv, &i, &arguments.runs) &&
         (!extras.has_shards || !TakeCount("--shards", argc, argv, &i, &arguments.shards))) {
       std::fprintf(
           stderr,
-          "%s: unknown '%s'; allowed: --tiny, --runs N%s%s\n",
+          "%s: unknown '%s'; allowed: --tiny, --runs N%s%s%s\n",
           argv[0],
           argv[i],
           extras.has_rows ? ", --only TEXT (rows whose name contains it)" : "",
-          extras.has_shards ? ", --shards N" : "");
+          extras.has_shards ? ", --shards N" : "",
+          extras.has_device ? ", --device cpu, cuda or cuda:N" : "");
       std::exit(2);
     }
   }

@@ -11,9 +11,10 @@ namespace ps::bench {
 struct BenchArguments {
   /// Smallest sizes and one run: the test suite runs every benchmark like this, so that none rots.
   bool is_tiny = false;
-  uint32_t runs = 7;    // measured runs, after the warm-up
-  std::string only;     // rows whose name contains it; empty: all
-  uint32_t shards = 1;  // on this host
+  uint32_t runs = 7;           // measured runs, after the warm-up
+  std::string only;            // rows whose name contains it; empty: all
+  uint32_t shards = 1;         // on this host
+  std::string device = "cpu";  // as a job says it
 
   bool Wants(const std::string& row) const { return row.find(only) != std::string::npos; }
 };
@@ -22,6 +23,7 @@ struct BenchArguments {
 struct BenchExtras {
   bool has_rows = false;    // --only TEXT
   bool has_shards = false;  // --shards N
+  bool has_device = false;  // --device TEXT
 };
 
 /// Reads --tiny, --runs N and the extras; ends the program with exit code 2 on anything else. Then
