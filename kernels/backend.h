@@ -7,6 +7,7 @@
 
 #include "kernels/op.h"
 #include "kernels/op_spec.h"
+#include "kernels/optimizer.h"
 #include "ps/base/status.h"
 
 namespace ps::kernels {
@@ -103,6 +104,13 @@ class Stream {
   /// y[i] = x[i] as bfloat16, rounded to the nearest, ties to even; a NaN stays one.
   virtual void PackBf16(const float* x, uint16_t* y, int64_t n) = 0;
   virtual void SoftmaxCrossEntropy(const LossArgs& args) = 0;
+  /// An update in place, with the bits that kernels/optimizer.h promises. *left_out becomes 1 when
+  /// an element was left out, and stays what it is else; may be nullptr.
+  virtual void ApplyUpdate(
+      const OptimizerRule& rule,
+      const UpdateStep& step,
+      const OptimizerBuffers& buffers,
+      uint32_t* left_out) = 0;
 
   virtual void Record(Event* event) = 0;
   /// What is put into this stream later runs behind the event's last Record. The host goes on.

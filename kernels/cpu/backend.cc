@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/loss.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/vector.h"
 #include "kernels/cpu/workspace.h"
 #include "ps/base/buffer.h"
@@ -126,6 +127,16 @@ class CpuStream final : public Stream {
         args.classes,
         args.dz,
         args.labelled);
+  }
+
+  void ApplyUpdate(
+      const OptimizerRule& rule,
+      const UpdateStep& step,
+      const OptimizerBuffers& buffers,
+      uint32_t* left_out) override {
+    if (!kernels::ApplyUpdate(rule, step, buffers) && left_out != nullptr) {
+      *left_out = 1;
+    }
   }
 
   void Record(Event* /*event*/) override {}

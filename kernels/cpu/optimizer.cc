@@ -1,4 +1,4 @@
-// Compiled with -ffp-contract=off: see the promise in the header.
+// Compiled with -ffp-contract=off: see the promise in kernels/optimizer.h.
 
 #include "kernels/cpu/optimizer.h"
 
@@ -6,24 +6,9 @@
 #include <limits>
 
 #include "kernels/cpu/optimizer_clones.h"
-#include "ps/base/check.h"
 
 namespace ps::kernels {
 namespace {
-
-/// Scalars of one update, worked out once outside the loops.
-struct Factors {
-  float lr = 0;
-  float decay = 0;
-  float clip = 0;
-  float momentum = 0;
-  float beta1 = 0;
-  float beta2 = 0;
-  float epsilon = 0;
-  float w_factor = 1;     // adamw: 1 - lr * decay
-  float step_size = 0;    // adam: lr / (1 - beta1^t)
-  float root_factor = 1;  // adam: sqrt(1 - beta2^t)
-};
 
 inline float Clip(float g, float c) {
   const float low = g < -c ? -c : g;
@@ -39,14 +24,14 @@ inline float Clip(float g, float c) {
 enum class Decay : bool { kNone, kAdded };
 
 template <Decay decay>
-[[gnu::always_inline]] inline float Gradient(float g, float w, const Factors& f) {
+[[gnu::always_inline]] inline float Gradient(float g, float w, const UpdateFactors& f) {
   const float clipped = Clip(g, f.clip);
   return decay == Decay::kAdded ? clipped + f.decay * w : clipped;
 }
 
 template <Decay decay>
 [[gnu::always_inline]] inline bool SgdLoop(
-    const float* __restrict__ g, float* __restrict__ w, int64_t n, const Factors f) {
+    const float* __restrict__ g, float* __restrict__ w, int64_t n, const UpdateFactors f) {
   uint32_t any_bad = 0;
   for (int64_t i = 0; i < n; ++i) {
     const float next = w[i] - f.lr * Gradient<decay>(g[i], w[i], f);
@@ -65,7 +50,7 @@ template <Decay decay, Nesterov nesterov>
     float* __restrict__ w,
     float* __restrict__ v,
     int64_t n,
-    const Factors f) {
+    const UpdateFactors f) {
   uint32_t any_bad = 0;
   for (int64_t i = 0; i < n; ++i) {
     const float gradient = Gradient<decay>(g[i], w[i], f);
@@ -87,7 +72,7 @@ template <Decay decay>
     float* __restrict__ m,
     float* __restrict__ v,
     int64_t n,
-    const Factors f) {
+    const UpdateFactors f) {
   uint32_t any_bad = 0;
   for (int64_t i = 0; i < n; ++i) {
     const float gradient = Gradient<decay>(g[i], w[i], f);
@@ -110,7 +95,7 @@ template <Decay decay>
     float* __restrict__ w,
     float* __restrict__ v,
     int64_t n,
-    const Factors f) {
+    const UpdateFactors f) {
   uint32_t any_bad = 0;
   for (int64_t i = 0; i < n; ++i) {
     const float gradient = Gradient<decay>(g[i], w[i], f);
@@ -124,71 +109,36 @@ template <Decay decay>
   return any_bad == 0;
 }
 
-PS_VECTOR_CLONES bool Sgd(const OptimizerBuffers& b, const Factors& f) {
+PS_VECTOR_CLONES bool Sgd(const OptimizerBuffers& b, const UpdateFactors& f) {
   return f.decay != 0 ? SgdLoop<Decay::kAdded>(b.g, b.w, b.n, f)
                       : SgdLoop<Decay::kNone>(b.g, b.w, b.n, f);
 }
 
-PS_VECTOR_CLONES bool Momentum(const OptimizerBuffers& b, const Factors& f) {
+PS_VECTOR_CLONES bool Momentum(const OptimizerBuffers& b, const UpdateFactors& f) {
   return f.decay != 0 ? MomentumLoop<Decay::kAdded, Nesterov::kOff>(b.g, b.w, b.slots[0], b.n, f)
                       : MomentumLoop<Decay::kNone, Nesterov::kOff>(b.g, b.w, b.slots[0], b.n, f);
 }
 
-PS_VECTOR_CLONES bool NesterovMomentum(const OptimizerBuffers& b, const Factors& f) {
+PS_VECTOR_CLONES bool NesterovMomentum(const OptimizerBuffers& b, const UpdateFactors& f) {
   return f.decay != 0 ? MomentumLoop<Decay::kAdded, Nesterov::kOn>(b.g, b.w, b.slots[0], b.n, f)
                       : MomentumLoop<Decay::kNone, Nesterov::kOn>(b.g, b.w, b.slots[0], b.n, f);
 }
 
-PS_VECTOR_CLONES bool Adam(const OptimizerBuffers& b, const Factors& f) {
+PS_VECTOR_CLONES bool Adam(const OptimizerBuffers& b, const UpdateFactors& f) {
   return f.decay != 0 ? AdamLoop<Decay::kAdded>(b.g, b.w, b.slots[0], b.slots[1], b.n, f)
                       : AdamLoop<Decay::kNone>(b.g, b.w, b.slots[0], b.slots[1], b.n, f);
 }
 
-PS_VECTOR_CLONES bool Adagrad(const OptimizerBuffers& b, const Factors& f) {
+PS_VECTOR_CLONES bool Adagrad(const OptimizerBuffers& b, const UpdateFactors& f) {
   return f.decay != 0 ? AdagradLoop<Decay::kAdded>(b.g, b.w, b.slots[0], b.n, f)
                       : AdagradLoop<Decay::kNone>(b.g, b.w, b.slots[0], b.n, f);
 }
 
-Factors MakeFactors(const OptimizerRule& rule, const UpdateStep& step) {
-  Factors f;
-  f.lr = step.lr;
-  f.decay = step.weight_decay;
-  f.clip = rule.clip_value > 0 ? rule.clip_value : std::numeric_limits<float>::infinity();
-  f.momentum = rule.momentum;
-  f.beta1 = rule.beta1;
-  f.beta2 = rule.beta2;
-  f.epsilon = rule.epsilon;
-  if (rule.kind == OptimizerKind::kAdam || rule.kind == OptimizerKind::kAdamW) {
-    const auto t = static_cast<double>(step.count);
-    f.step_size = static_cast<float>(step.lr / (1.0 - std::pow(double{rule.beta1}, t)));
-    f.root_factor = static_cast<float>(std::sqrt(1.0 - std::pow(double{rule.beta2}, t)));
-  }
-  if (rule.kind == OptimizerKind::kAdamW) {
-    f.w_factor = static_cast<float>(1.0 - double{step.lr} * double{step.weight_decay});
-    f.decay = 0;
-  }
-  return f;
-}
-
 }  // namespace
-
-int OptimizerSlotCount(const OptimizerRule& rule) {
-  switch (rule.kind) {
-    case OptimizerKind::kSgd:
-      return rule.momentum == 0 ? 0 : 1;
-    case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW:
-      return 2;
-    case OptimizerKind::kAdagrad:
-      return 1;
-  }
-  PS_CHECK(false) << "no optimizer " << static_cast<int>(rule.kind);
-  return 0;
-}
 
 bool ApplyUpdate(
     const OptimizerRule& rule, const UpdateStep& step, const OptimizerBuffers& buffers) {
-  const Factors f = MakeFactors(rule, step);
+  const UpdateFactors f = MakeUpdateFactors(rule, step);
   switch (rule.kind) {
     case OptimizerKind::kSgd:
       if (rule.momentum == 0) {

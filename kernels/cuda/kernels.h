@@ -264,4 +264,14 @@ cudaError_t SquaredNormOf(
 /// scratch: kPartialsMax values.
 cudaError_t CrossEntropy(cudaStream_t stream, const LossArgs& args, LossResult* scratch);
 
+// optimizer.cu
+
+/// `left_out` as Stream::ApplyUpdate.
+cudaError_t UpdateParameters(
+    cudaStream_t stream,
+    const OptimizerRule& rule,
+    const UpdateFactors& factors,
+    const OptimizerBuffers& buffers,
+    uint32_t* left_out);
+
 }  // namespace ps::kernels

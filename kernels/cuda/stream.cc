@@ -208,6 +208,14 @@ void CudaStream::SoftmaxCrossEntropy(const LossArgs& args) {
   Note(CrossEntropy(Enter(), args, partials));
 }
 
+void CudaStream::ApplyUpdate(
+    const OptimizerRule& rule,
+    const UpdateStep& step,
+    const OptimizerBuffers& buffers,
+    uint32_t* left_out) {
+  Note(UpdateParameters(Enter(), rule, MakeUpdateFactors(rule, step), buffers, left_out));
+}
+
 void CudaStream::Record(Event* event) {
   cudaStream_t stream = Enter();
   Note(cudaEventRecord(static_cast<CudaEvent*>(event)->handle(), stream));

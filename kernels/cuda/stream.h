@@ -56,6 +56,11 @@ class CudaStream final : public Stream {
   void SquaredNorm(const float* x, int64_t n, double* sum) override;
   void PackBf16(const float* x, uint16_t* y, int64_t n) override;
   void SoftmaxCrossEntropy(const LossArgs& args) override;
+  void ApplyUpdate(
+      const OptimizerRule& rule,
+      const UpdateStep& step,
+      const OptimizerBuffers& buffers,
+      uint32_t* left_out) override;
   void Record(Event* event) override;
   void WaitFor(const Event& event) override;
   Status Synchronize() override;

@@ -2,20 +2,25 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/finite.h"
-#include "kernels/cpu/optimizer_combine.h"
 #include "ps/base/random.h"
+#include "tests/kernels/op_runner.h"
 
-namespace ps::kernels {
+// Updates on the backend under test.
+
+namespace ps::kernels::test {
 namespace {
 
-constexpr int64_t kSizes[] = {0, 1, 31, 32, 33, 997, 20011};
+constexpr int64_t kUpdateSizes[] = {0, 1, 31, 32, 33, 997, 4099};
 
 std::vector<float> RandomValues(int64_t n, uint64_t seed) {
   Random random(seed);
@@ -26,22 +31,59 @@ std::vector<float> RandomValues(int64_t n, uint64_t seed) {
   return values;
 }
 
-/// A parameter buffer with its state, updated by the code under test.
+/// A parameter buffer with its state, updated on the backend under test.
 struct Piece {
   std::vector<float> w;
   std::vector<float> first;
   std::vector<float> second;
   uint64_t count = 0;
+  bool is_left_out = false;  // an element, at the last update
 
   explicit Piece(std::vector<float> values)
-      : w(std::move(values)), first(w.size(), 0), second(w.size(), 0) {}
+      : w(std::move(values)),
+        first(w.size(), 0),
+        second(w.size(), 0),
+        device_g_(BackendUnderTest(), w.size(), 1),
+        device_w_(BackendUnderTest(), w.size(), 2),
+        device_first_(BackendUnderTest(), w.size(), 0),
+        device_second_(BackendUnderTest(), w.size(), 3),
+        device_left_out_(BackendUnderTest(), 1, 0) {}
 
   void Update(const OptimizerRule& rule, const std::vector<float>& g, float lr, float decay = 0) {
-    ApplyUpdate(
+    UpdateSome(rule, g, lr, decay, w.size());
+  }
+
+  /// The first n elements.
+  void UpdateSome(
+      const OptimizerRule& rule, const std::vector<float>& g, float lr, float decay, size_t n) {
+    device_g_.Upload(stream_.get(), g);
+    device_w_.Upload(stream_.get(), w);
+    device_first_.Upload(stream_.get(), first);
+    device_second_.Upload(stream_.get(), second);
+    std::vector<float> left_out = {0};
+    device_left_out_.Upload(stream_.get(), left_out);
+    stream_->ApplyUpdate(
         rule,
         {lr, decay, ++count},
-        {g.data(), w.data(), {first.data(), second.data()}, static_cast<int64_t>(w.size())});
+        {device_g_.data(),
+         device_w_.data(),
+         {device_first_.data(), device_second_.data()},
+         static_cast<int64_t>(n)},
+        reinterpret_cast<uint32_t*>(device_left_out_.data()));
+    device_w_.Download(stream_.get(), w);
+    device_first_.Download(stream_.get(), first);
+    device_second_.Download(stream_.get(), second);
+    device_left_out_.Download(stream_.get(), left_out);
+    is_left_out = std::bit_cast<uint32_t>(left_out[0]) == 1;
   }
+
+ private:
+  std::unique_ptr<Stream> stream_ = BackendUnderTest()->MakeStream().value();
+  DeviceFloats device_g_;
+  DeviceFloats device_w_;
+  DeviceFloats device_first_;
+  DeviceFloats device_second_;
+  DeviceFloats device_left_out_;
 };
 
 /// One parameter in double, by the formulas of PyTorch's documentation, with bias-corrected moments
@@ -123,7 +165,7 @@ std::vector<RuleCase> AllRules() {
 
 TEST(OptimizerTest, EveryRuleFollowsTheFormulasInDouble) {
   for (const RuleCase& c : AllRules()) {
-    for (const int64_t n : kSizes) {
+    for (const int64_t n : kUpdateSizes) {
       Piece piece(RandomValues(n, 1));
       std::vector<Reference> reference(static_cast<size_t>(n));
       for (size_t i = 0; i < reference.size(); ++i) {
@@ -158,25 +200,59 @@ TEST(OptimizerTest, SlotsAreWhatEachRuleNeeds) {
 TEST(OptimizerTest, AnUpdateTouchesNothingBesideItsBuffers) {
   for (const RuleCase& c : AllRules()) {
     for (const size_t n : {size_t{1}, size_t{31}, size_t{33}}) {
-      std::vector<float> w(n + 64, 7);
-      std::vector<float> first(n + 64, 7);
-      std::vector<float> second(n + 64, 7);
-      const std::vector<float> g(n, 0.5F);
-      ApplyUpdate(
-          c.rule,
-          {0.1F, c.decay, 1},
-          {g.data(), w.data(), {first.data(), second.data()}, static_cast<int64_t>(n)});
+      Piece piece(std::vector<float>(n + 64, 7));
+      piece.first.assign(n + 64, 7);
+      piece.second.assign(n + 64, 7);
+      piece.UpdateSome(c.rule, std::vector<float>(n + 64, 0.5F), 0.1F, c.decay, n);
       for (size_t i = n; i < n + 64; ++i) {
-        ASSERT_EQ(w[i], 7) << c.name;
-        ASSERT_EQ(first[i], 7) << c.name;
-        ASSERT_EQ(second[i], 7) << c.name;
+        ASSERT_EQ(piece.w[i], 7) << c.name;
+        ASSERT_EQ(piece.first[i], 7) << c.name;
+        ASSERT_EQ(piece.second[i], 7) << c.name;
       }
     }
   }
 }
 
+std::vector<uint32_t> BitsOf(const std::vector<float>& values) {
+  std::vector<uint32_t> bits(values.size());
+  std::transform(values.begin(), values.end(), bits.begin(), std::bit_cast<uint32_t, float>);
+  return bits;
+}
+
+/// Of every size, tiny ones included, whose squares are denormal or 0.
+std::vector<float> SpreadValues(int64_t n, uint64_t seed) {
+  std::vector<float> values = RandomValues(n, seed);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::ldexp(values[i], 4 - static_cast<int>(i % 140));
+  }
+  return values;
+}
+
+TEST(OptimizerTest, EveryRuleGivesTheBitsOfTheCpu) {
+  constexpr int64_t kCount = 1021;
+  for (const RuleCase& c : AllRules()) {
+    Piece piece(SpreadValues(kCount, 3));
+    std::vector<float> w = piece.w;
+    std::vector<float> first(w.size(), 0);
+    std::vector<float> second(w.size(), 0);
+    for (uint64_t step = 1; step <= 5; ++step) {
+      std::vector<float> g = SpreadValues(kCount, 300 + step);
+      g[step] = 3e38F;  // is left out where nothing clips it
+      piece.Update(c.rule, g, 3.7F, c.decay);
+      const bool is_whole = ApplyUpdate(
+          c.rule,
+          {3.7F, c.decay, step},
+          {g.data(), w.data(), {first.data(), second.data()}, kCount});
+      EXPECT_EQ(piece.is_left_out, !is_whole) << c.name;
+      ASSERT_EQ(BitsOf(piece.w), BitsOf(w)) << c.name << " step " << step;
+      ASSERT_EQ(BitsOf(piece.first), BitsOf(first)) << c.name << " step " << step;
+      ASSERT_EQ(BitsOf(piece.second), BitsOf(second)) << c.name << " step " << step;
+    }
+  }
+}
+
 TEST(OptimizerTest, PlainSgdIsBitForBitAPlainLoop) {
-  for (const int64_t n : kSizes) {
+  for (const int64_t n : kUpdateSizes) {
     Piece piece(RandomValues(n, 2));
     std::vector<float> expected = piece.w;
     for (uint64_t step = 0; step < 3; ++step) {
@@ -267,118 +343,18 @@ TEST(OptimizerTest, AnElementThatWouldOverflowKeepsItsValueAndState) {
       std::vector<float> huge = g;
       huge[static_cast<size_t>(at)] = 3e38F;
       Piece piece(w);
-      const bool is_finite = ApplyUpdate(
-          c.rule,
-          {10, c.decay, 1},
-          {huge.data(), piece.w.data(), {piece.first.data(), piece.second.data()}, kCount});
-      EXPECT_FALSE(is_finite) << c.name;
+      piece.Update(c.rule, huge, 10, c.decay);
+      EXPECT_TRUE(piece.is_left_out) << c.name;
       EXPECT_EQ(piece.w[static_cast<size_t>(at)], w[static_cast<size_t>(at)]) << c.name;
       EXPECT_EQ(piece.first[static_cast<size_t>(at)], 0) << c.name;
       EXPECT_EQ(piece.second[static_cast<size_t>(at)], 0) << c.name;
       EXPECT_TRUE(AllFinite(piece.w) && AllFinite(piece.first) && AllFinite(piece.second));
       EXPECT_NE(piece.w[1], w[1]) << "the others are updated";
-      EXPECT_TRUE(ApplyUpdate(
-          c.rule,
-          {0.1F, c.decay, 2},
-          {g.data(), piece.w.data(), {piece.first.data(), piece.second.data()}, kCount}));
+      piece.Update(c.rule, g, 0.1F, c.decay);
+      EXPECT_FALSE(piece.is_left_out) << c.name;
     }
   }
-}
-
-TEST(AllFiniteTest, OrdinaryExtremeAndTinyNumbersAreFinite) {
-  using Limits = std::numeric_limits<float>;
-  const std::vector<float> values = {
-      0, -0.0F, 1, Limits::max(), Limits::lowest(), Limits::min(), Limits::denorm_min()};
-  EXPECT_TRUE(AllFinite(values));
-  EXPECT_TRUE(AllFinite({}));
-}
-
-TEST(AllFiniteTest, OneBadElementIsFoundWhereverItIs) {
-  const float bad[] = {
-      std::numeric_limits<float>::infinity(),
-      -std::numeric_limits<float>::infinity(),
-      std::numeric_limits<float>::quiet_NaN(),
-      -std::numeric_limits<float>::quiet_NaN(),
-      std::bit_cast<float>(0x7f800001U),  // signalling
-      std::bit_cast<float>(0xffffffffU)};
-  for (const size_t n : {size_t{1}, size_t{31}, size_t{32}, size_t{33}, size_t{997}}) {
-    std::vector<float> values(n, std::numeric_limits<float>::max());
-    ASSERT_TRUE(AllFinite(values));
-    for (size_t i = 0; i < n; ++i) {
-      values[i] = bad[i % std::size(bad)];
-      ASSERT_FALSE(AllFinite(values)) << i << " of " << n;
-      values[i] = -1;
-    }
-  }
-}
-
-TEST(AllFiniteTest, BadElementsAreFoundInEveryBlockOfALongBuffer) {
-  std::vector<float> values(100003, 1);
-  for (size_t i = 0; i < values.size(); i += 9091) {
-    values[i] = std::numeric_limits<float>::quiet_NaN();
-    ASSERT_FALSE(AllFinite(values)) << i;
-    values[i] = 1;
-  }
-  values.back() = std::numeric_limits<float>::infinity();
-  EXPECT_FALSE(AllFinite(values));
-}
-
-TEST(MoveTowardsTest, AnAverageThatWouldOverflowStays) {
-  const std::vector<float> x = {3e38F, 1};
-  std::vector<float> w = {-3e38F, 0};
-  EXPECT_FALSE(MoveTowards(x.data(), 0.5F, w.data(), 2));
-  EXPECT_EQ(w[0], -3e38F);
-  EXPECT_EQ(w[1], 0.5F);
-  EXPECT_TRUE(MoveTowards(x.data() + 1, 0.5F, w.data() + 1, 1));
-}
-
-TEST(MoveTowardsTest, MovesByTheRate) {
-  for (const int64_t n : kSizes) {
-    const std::vector<float> x = RandomValues(n, 3);
-    const std::vector<float> before = RandomValues(n, 4);
-    std::vector<float> w = before;
-    MoveTowards(x.data(), 0.25F, w.data(), n);
-    for (size_t i = 0; i < w.size(); ++i) {
-      ASSERT_NEAR(w[i], 0.75 * before[i] + 0.25 * x[i], 1e-6);
-    }
-  }
-}
-
-TEST(WeightedMeanTest, IsTheMeanOfThePartsBySamples) {
-  for (const int64_t n : kSizes) {
-    const std::vector<float> a = RandomValues(n, 5);
-    const std::vector<float> b = RandomValues(n, 6);
-    const std::vector<float> c = RandomValues(n, 7);
-    std::vector<float> y(static_cast<size_t>(n), 99);
-    const WeightedPart parts[] = {{a.data(), 64}, {b.data(), 32}, {c.data(), 7}};
-    WeightedMean(parts, y.data(), n);
-    for (size_t i = 0; i < y.size(); ++i) {
-      ASSERT_NEAR(y[i], (64.0 * a[i] + 32.0 * b[i] + 7.0 * c[i]) / 103, 1e-6);
-    }
-  }
-}
-
-TEST(WeightedMeanTest, SumsInTheOrderGiven) {
-  const float big = 1e8F;
-  const float a = big;
-  const float b = -big;
-  const float c = 1;
-  float y = 0;
-  const WeightedPart small_last[] = {{&a, 1}, {&b, 1}, {&c, 1}};
-  WeightedMean(small_last, &y, 1);
-  EXPECT_EQ(y, 1.0F / 3.0F);
-  const WeightedPart small_first[] = {{&c, 1}, {&a, 1}, {&b, 1}};
-  WeightedMean(small_first, &y, 1);
-  EXPECT_EQ(y, 0);  // 1 + 1e8 is 1e8 in f32
-}
-
-TEST(WeightedMeanTest, OnePartIsTakenAsItIs) {
-  const std::vector<float> a = RandomValues(997, 8);
-  std::vector<float> y(a.size());
-  const WeightedPart parts[] = {{a.data(), 3}};
-  WeightedMean(parts, y.data(), 997);
-  EXPECT_EQ(std::memcmp(a.data(), y.data(), a.size() * sizeof(float)), 0);
 }
 
 }  // namespace
-}  // namespace ps::kernels
+}  // namespace ps::kernels::test

@@ -177,3 +177,28 @@ inline unsigned __float_as_uint(float value) {
 inline float __uint_as_float(unsigned value) {
   return std::bit_cast<float>(value);
 }
+
+// One IEEE operation each, which no compiler fuses with its neighbours: the result is stored.
+
+inline float __fadd_rn(float a, float b) {
+  const volatile float rounded = a + b;
+  return rounded;
+}
+
+inline float __fsub_rn(float a, float b) {
+  const volatile float rounded = a - b;
+  return rounded;
+}
+
+inline float __fmul_rn(float a, float b) {
+  const volatile float rounded = a * b;
+  return rounded;
+}
+
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
+
+inline float __fsqrt_rn(float x) {
+  return std::sqrt(x);
+}
