@@ -8,6 +8,7 @@
 #include "kernels/op.h"
 #include "kernels/op_spec.h"
 #include "kernels/optimizer.h"
+#include "ps/base/picture_move.h"
 #include "ps/base/status.h"
 
 namespace ps::kernels {
@@ -64,12 +65,32 @@ inline constexpr uint32_t kNoLabel = UINT32_MAX;
 struct LossArgs {
   int64_t n = 0;
   int64_t classes = 0;
-  const float* logits = nullptr;     // [n, classes]
-  const uint32_t* labels = nullptr;  // [n], each below `classes`, or kNoLabel
-  float* dz = nullptr;               // [n, classes], written: gradient of the mean loss. May be
-                                     // nullptr, may be `logits`
-  LossResult* result = nullptr;      // written
-  int64_t labelled = 0;              // rows that have a label, of which dz is the mean's; 0: all n
+  const float* logits = nullptr;      // [n, classes]
+  const uint32_t* labels = nullptr;   // [n], each below `classes`, or kNoLabel
+  float* dz = nullptr;                // [n, classes], written: gradient of the mean loss. May be
+                                      // nullptr, may be `logits`
+  LossResult* result = nullptr;       // written
+  const int64_t* labelled = nullptr;  // rows that have a label, of which dz is the mean's; 0 or
+                                      // nullptr: all n
+};
+
+/// Pictures as bytes and what they become. All in device memory.
+struct PictureArgs {
+  int64_t n = 0;
+  int64_t channels = 0;
+  int64_t height = 0;  // of the bytes
+  int64_t width = 0;
+  int64_t pad = 0;                     // black pixels around them, before they are moved
+  const uint8_t* bytes = nullptr;      // [n, channels, height, width]
+  const PictureMove* moves = nullptr;  // [n]
+  const float* values = nullptr;       // [channels, 256]: of each byte; of byte 0 it is black's
+  float* y = nullptr;                  // [n, height + 2 pad, width + 2 pad, channels], written
+};
+
+/// Work that a stream has kept to do it again. Belongs to who holds it; the stream outlives it.
+class Recording {
+ public:
+  virtual ~Recording() = default;
 };
 
 /// A queue of work, done in order. Calls return before the device has finished: all that they name
@@ -99,11 +120,17 @@ class Stream {
   virtual void Add(const float* a, const float* b, float* y, int64_t n) = 0;
   /// x[i] *= factor.
   virtual void Scale(float factor, float* x, int64_t n) = 0;
+  /// x[i] *= *factor.
+  virtual void ScaleBy(const float* factor, float* x, int64_t n) = 0;
+  /// *factor = what brings `count` vectors of these squared norms to a common norm of norm_max. It
+  /// is 1 when theirs is not larger, or not finite.
+  virtual void ClipFactor(const double* squares, int64_t count, float norm_max, float* factor) = 0;
   /// *sum = the sum of squares in double, added up in a fixed order: same x and device, same bits.
   virtual void SquaredNorm(const float* x, int64_t n, double* sum) = 0;
   /// y[i] = x[i] as bfloat16, rounded to the nearest, ties to even; a NaN stays one.
   virtual void PackBf16(const float* x, uint16_t* y, int64_t n) = 0;
   virtual void SoftmaxCrossEntropy(const LossArgs& args) = 0;
+  virtual void MakePictures(const PictureArgs& args) = 0;
   /// An update in place, with the bits that kernels/optimizer.h promises. *left_out becomes 1 when
   /// an element was left out, and stays what it is else; may be nullptr.
   virtual void ApplyUpdate(
@@ -111,6 +138,17 @@ class Stream {
       const UpdateStep& step,
       const OptimizerBuffers& buffers,
       uint32_t* left_out) = 0;
+
+  /// Work is kept instead of done from here on, until EndRecording: ops and all that is above but
+  /// uploads and downloads. Meanwhile nobody takes memory, and nothing is waited for. False: this
+  /// stream keeps nothing, and does work at once.
+  virtual bool BeginRecording() = 0;
+  /// What was kept. Requires: BeginRecording has returned true.
+  virtual std::unique_ptr<Recording> EndRecording() = 0;
+  /// Whether it is sure that no memory which the recording may use has been freed.
+  virtual bool CanReplay(const Recording& recording) const = 0;
+  /// Puts that work into the stream, with the same arguments. Requires: CanReplay.
+  virtual void Replay(const Recording& recording) = 0;
 
   virtual void Record(Event* event) = 0;
   /// What is put into this stream later runs behind the event's last Record. The host goes on.

@@ -28,7 +28,9 @@ struct ForwardArgs {
   float* y = nullptr;        // [n, h, w, c] of its output shape
   ConstSpans params = {};
   bool training = false;
-  uint64_t step = 0;  // dropout: part of what decides the mask
+  /// Dropout: part of what decides the mask. In the backend's memory, read when the work is done,
+  /// and again by Backward.
+  const uint64_t* step = nullptr;
 };
 
 struct BackwardArgs {

@@ -24,6 +24,13 @@ uint64_t EvaluateBatch(const Shape& shape) {
              : kEvaluateBatch;
 }
 
+/// Bytes travel to a device's own memory faster, and the device makes pictures of them; a CPU has
+/// the prefetcher's thread do that.
+BatchForm FormFor(const Dataset& dataset, const Network& network) {
+  return network.has_copies() && dataset.pictures() != nullptr ? BatchForm::kBytes
+                                                               : BatchForm::kValues;
+}
+
 class BackendTrainer final : public Trainer {
  public:
   BackendTrainer(
@@ -37,7 +44,8 @@ class BackendTrainer final : public Trainer {
         model_(std::move(model)),
         backends_(std::move(backends)),
         network_(std::move(network)),
-        prefetcher_(&dataset_, config_.train.seed, [this](int slot, size_t size_bytes) {
+        form_(FormFor(dataset_, *network_)),
+        prefetcher_(&dataset_, config_.train.seed, form_, [this](int slot, size_t size_bytes) {
           return MakeSlot(slot, size_bytes);
         }) {
     for (const TensorSpec& tensor : model_.tensors) {
@@ -91,10 +99,11 @@ class BackendTrainer final : public Trainer {
         const BatchLoss loss,
         network_->TrainStep(
             parameters_,
-            {memory.images, memory.labels},
+            BatchOf(memory),
             {.step = dropout_step,
              .clip_norm = config_.optimizer.clip_norm,
-             .micro_batch = config_.train.micro_batch},
+             .micro_batch = config_.train.micro_batch,
+             .bf16_gradients = config_.train.gradient_dtype == proto::GradientDtype::kBf16},
             gradients_,
             ready));
     return client::ComputeResult{loss.loss_sum, static_cast<uint64_t>(loss.correct), 0};
@@ -109,8 +118,7 @@ class BackendTrainer final : public Trainer {
       const SampleRange range{at, std::min(at + batch, end)};
       PS_ASSIGN(const BatchMemory memory, Memory(range.end - range.begin));
       PS_TRY(dataset_.FetchTest(range, memory));
-      PS_ASSIGN(
-          const BatchLoss loss, network_->Evaluate(parameters_, {memory.images, memory.labels}));
+      PS_ASSIGN(const BatchLoss loss, network_->Evaluate(parameters_, BatchOf(memory)));
       result.loss_sum += loss.loss_sum;
       result.correct += static_cast<uint64_t>(loss.correct);
     }
@@ -119,13 +127,13 @@ class BackendTrainer final : public Trainer {
 
  private:
   Result<BatchMemory> Memory(uint64_t samples) {
-    const auto elements = static_cast<uint64_t>(dataset_.info().shape.element_count());
-    PS_TRY(Grow(samples * elements * sizeof(float), &images_));
-    const uint64_t labels = samples * static_cast<uint64_t>(dataset_.info().labels);
-    PS_TRY(Grow(labels * sizeof(uint32_t), &labels_));
-    return BatchMemory{
-        {images_->floats(), samples * elements},
-        {reinterpret_cast<uint32_t*>(labels_->data()), labels}};
+    const BatchLayout layout = dataset_.LayoutOf(form_);
+    PS_TRY(Grow(layout.BytesFor(samples), &tests_));
+    return layout.At(tests_->data(), samples);
+  }
+
+  static Batch BatchOf(const BatchMemory& memory) {
+    return {memory.images, memory.labels, memory.bytes, memory.moves};
   }
 
   Result<std::byte*> MakeSlot(int slot, size_t size_bytes) {
@@ -156,12 +164,12 @@ class BackendTrainer final : public Trainer {
   const Model model_;
   const std::vector<std::shared_ptr<kernels::Backend>> backends_;
   const std::unique_ptr<Network> network_;
+  const BatchForm form_;
   std::vector<int64_t> elements_;
   std::vector<int64_t> offsets_;  // of the tensors in a flat buffer
   // Scratch, grown to the largest batch.
   std::unique_ptr<kernels::Memory> train_slots_[2];
-  std::unique_ptr<kernels::Memory> images_;  // of tests
-  std::unique_ptr<kernels::Memory> labels_;
+  std::unique_ptr<kernels::Memory> tests_;
   std::vector<std::span<const float>> parameters_;
   std::vector<std::span<float>> gradients_;
   Prefetcher prefetcher_;  // its thread ends before what it uses goes
@@ -182,6 +190,9 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(
                              ? kernels::Precision::kBf16
                              : kernels::Precision::kF32;
   PS_ASSIGN(auto network, Network::Make(model, devices, config.train.seed, precision));
+  if (FormFor(dataset, *network) == BatchForm::kBytes) {
+    PS_TRY(network->TakePictures(*dataset.pictures()));
+  }
   return std::unique_ptr<Trainer>(std::make_unique<BackendTrainer>(
       config, std::move(dataset), std::move(model), std::move(backends), std::move(network)));
 }

@@ -4,16 +4,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <utility>
 
 #include "kernels/cpu/loss.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/pictures.h"
 #include "kernels/cpu/vector.h"
 #include "kernels/cpu/workspace.h"
 #include "ps/base/buffer.h"
+#include "ps/base/check.h"
 #include "ps/base/text.h"
 
 namespace ps::kernels {
@@ -114,6 +118,18 @@ class CpuStream final : public Stream {
     kernels::Scale({x, static_cast<size_t>(n)}, factor);
   }
 
+  void ScaleBy(const float* factor, float* x, int64_t n) override {
+    if (*factor != 1) {
+      Scale(*factor, x, n);
+    }
+  }
+
+  void ClipFactor(const double* squares, int64_t count, float norm_max, float* factor) override {
+    const double norm = std::sqrt(std::accumulate(squares, squares + count, 0.0));
+    const auto largest = static_cast<double>(norm_max);
+    *factor = std::isfinite(norm) && norm > largest ? static_cast<float>(largest / norm) : 1.0F;
+  }
+
   void SquaredNorm(const float* x, int64_t n, double* sum) override {
     *sum = kernels::SquaredNorm({x, static_cast<size_t>(n)});
   }
@@ -126,8 +142,10 @@ class CpuStream final : public Stream {
         {args.labels, static_cast<size_t>(args.n)},
         args.classes,
         args.dz,
-        args.labelled);
+        args.labelled == nullptr ? 0 : *args.labelled);
   }
+
+  void MakePictures(const PictureArgs& args) override { kernels::MakePictures(args); }
 
   void ApplyUpdate(
       const OptimizerRule& rule,
@@ -137,6 +155,16 @@ class CpuStream final : public Stream {
     if (!kernels::ApplyUpdate(rule, step, buffers) && left_out != nullptr) {
       *left_out = 1;
     }
+  }
+
+  bool BeginRecording() override { return false; }
+
+  std::unique_ptr<Recording> EndRecording() override { return std::make_unique<Recording>(); }
+
+  bool CanReplay(const Recording& /*recording*/) const override { return false; }
+
+  void Replay(const Recording& /*recording*/) override {
+    PS_CHECK(false) << "a stream that keeps no work was asked for it";
   }
 
   void Record(Event* /*event*/) override {}

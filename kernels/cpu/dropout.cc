@@ -35,7 +35,7 @@ class Dropout final : public Op {
     PS_CHECK(static_cast<size_t>(size) <= factors_.size()) << "dropout was not prepared";
     // CounterRandom's first two rounds depend on the step only, so they are taken out of the loop.
     // The result's two halves serve two elements.
-    const uint64_t key = Mix64(Mix64(Mix64(options_.seed) ^ options_.layer) ^ args.step);
+    const uint64_t key = Mix64(Mix64(Mix64(options_.seed) ^ options_.layer) ^ *args.step);
     for (int64_t i = 0; i < size; i += 2) {
       const uint64_t bits = Mix64(key ^ static_cast<uint64_t>(i));
       factors_[static_cast<size_t>(i)] = (bits >> 32) < threshold_ ? 0.0F : scale_;

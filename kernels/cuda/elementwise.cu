@@ -37,6 +37,17 @@ struct ScaleElement {
   float* x;
 };
 
+struct ScaleByElement {
+  __device__ void operator()(int64_t i) const {
+    if (*factor != 1) {
+      x[i] *= *factor;
+    }
+  }
+
+  const float* factor;
+  float* x;
+};
+
 struct PackElement {
   __device__ void operator()(int64_t i) const { y[i] = ToBf16(x[i]); }
 
@@ -86,7 +97,8 @@ struct GeluGradient {
 /// Two elements share 64 random bits, as on the CPU.
 struct DropoutElement {
   __device__ void operator()(int64_t i) const {
-    const uint64_t pair = Mix64(mask.key ^ (static_cast<uint64_t>(i) & ~uint64_t{1}));
+    const uint64_t key = Mix64(mask.key ^ *mask.step);
+    const uint64_t pair = Mix64(key ^ (static_cast<uint64_t>(i) & ~uint64_t{1}));
     const uint64_t bits = i % 2 == 0 ? pair >> 32 : pair & 0xffffffffU;
     y[i] = x[i] * (bits < mask.threshold ? 0.0F : mask.scale);
   }
@@ -141,6 +153,10 @@ cudaError_t AddValues(cudaStream_t stream, const float* a, const float* b, float
 
 cudaError_t ScaleValues(cudaStream_t stream, float factor, float* x, int64_t n) {
   return ForEach(stream, n, ScaleElement{factor, x});
+}
+
+cudaError_t ScaleValuesBy(cudaStream_t stream, const float* factor, float* x, int64_t n) {
+  return ForEach(stream, n, ScaleByElement{factor, x});
 }
 
 cudaError_t PackBf16Values(cudaStream_t stream, const float* x, uint16_t* y, int64_t n) {

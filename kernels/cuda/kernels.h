@@ -20,6 +20,8 @@ cudaError_t FillValues(cudaStream_t stream, float value, float* y, int64_t n);
 /// y[i] = a[i] + b[i]; y may be a or b.
 cudaError_t AddValues(cudaStream_t stream, const float* a, const float* b, float* y, int64_t n);
 cudaError_t ScaleValues(cudaStream_t stream, float factor, float* x, int64_t n);
+/// x[i] *= *factor, which is in device memory.
+cudaError_t ScaleValuesBy(cudaStream_t stream, const float* factor, float* x, int64_t n);
 cudaError_t PackBf16Values(cudaStream_t stream, const float* x, uint16_t* y, int64_t n);
 /// y may be x; likewise dx and dy.
 cudaError_t ReluForward(cudaStream_t stream, const float* x, float* y, int64_t n);
@@ -31,7 +33,8 @@ cudaError_t GeluBackward(
 
 /// What decides a dropout's mask: element i is dropped if its 32 random bits are below threshold.
 struct DropoutMask {
-  uint64_t key = 0;
+  uint64_t key = 0;  // of the layer
+  const uint64_t* step = nullptr;
   uint64_t threshold = 0;
   float scale = 1;  // of what is kept
 };
@@ -259,10 +262,18 @@ constexpr int64_t kPartialsMax = 256;
 cudaError_t SquaredNormOf(
     cudaStream_t stream, const float* x, int64_t n, double* scratch, double* sum);
 
+/// As Stream::ClipFactor.
+cudaError_t ClipFactorOf(
+    cudaStream_t stream, const double* squares, int64_t count, float norm_max, float* factor);
+
 // loss.cu
 
 /// scratch: kPartialsMax values.
 cudaError_t CrossEntropy(cudaStream_t stream, const LossArgs& args, LossResult* scratch);
+
+// pictures.cu
+
+cudaError_t PicturesOf(cudaStream_t stream, const PictureArgs& args);
 
 // optimizer.cu
 

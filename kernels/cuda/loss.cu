@@ -39,7 +39,8 @@ __device__ Largest LargestOfRow(const float* z, int64_t classes, int lane) {
 __global__ void CrossEntropyKernel(LossArgs args, LossResult* parts) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  const float inverse_n = 1.0F / static_cast<float>(args.labelled == 0 ? args.n : args.labelled);
+  const int64_t labelled = args.labelled == nullptr ? 0 : *args.labelled;
+  const float inverse_n = 1.0F / static_cast<float>(labelled == 0 ? args.n : labelled);
   double loss = 0;  // of lane 0
   int64_t correct = 0;
   for (int64_t row = first; row < args.n; row += static_cast<int64_t>(gridDim.x) * kWarps) {

@@ -367,6 +367,7 @@ class CudaDropout final : public Op {
  public:
   CudaDropout(const DropoutOptions& options, CudaStream* stream)
       : options_(options), stream_(stream) {
+    mask_.key = Mix64(Mix64(options.seed) ^ options.layer);
     mask_.threshold = static_cast<uint64_t>(std::ldexp(static_cast<double>(options.rate), 32));
     mask_.scale = 1.0F / (1.0F - options.rate);
   }
@@ -376,7 +377,7 @@ class CudaDropout final : public Op {
   void Forward(const ForwardArgs& args) override {
     const int64_t size = args.n * options_.elements;
     if (args.training) {
-      mask_.key = Mix64(Mix64(Mix64(options_.seed) ^ options_.layer) ^ args.step);
+      mask_.step = args.step;
       stream_->Note(ApplyDropout(stream_->Enter(), mask_, args.x, args.y, size));
     } else if (args.x != args.y) {
       stream_->Copy(args.x, args.y, size);
@@ -394,7 +395,7 @@ class CudaDropout final : public Op {
  private:
   const DropoutOptions options_;
   CudaStream* const stream_;
-  DropoutMask mask_;  // of the last training batch
+  DropoutMask mask_;
 };
 
 /// y[n, c, r] = x[n, r, c].

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -34,6 +36,17 @@ __global__ void SumDoublesKernel(const double* parts, int64_t n, double* out) {
   }
 }
 
+/// One thread: in the order of a plain loop, and of few values.
+__global__ void ClipFactorKernel(
+    const double* squares, int64_t count, double norm_max, float* factor) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    sum += squares[i];
+  }
+  const double norm = sqrt(sum);
+  *factor = std::isfinite(norm) && norm > norm_max ? static_cast<float>(norm_max / norm) : 1.0F;
+}
+
 }  // namespace
 
 cudaError_t SumParts(
@@ -53,6 +66,19 @@ cudaError_t ColumnSum(
     float* scratch,
     float* out) {
   return SumColumns(stream, ColumnValue{x, columns}, rows, columns, 1, scratch, out);
+}
+
+cudaError_t ClipFactorOf(
+    cudaStream_t stream, const double* squares, int64_t count, float norm_max, float* factor) {
+  return Launch(
+      stream,
+      dim3(1),
+      dim3(1),
+      &ClipFactorKernel,
+      squares,
+      count,
+      static_cast<double>(norm_max),
+      factor);
 }
 
 cudaError_t SquaredNormOf(

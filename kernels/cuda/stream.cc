@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <atomic>
 #include <utility>
 
 #include "kernels/cuda/kernels.h"
@@ -9,6 +10,9 @@
 
 namespace ps::kernels {
 namespace {
+
+/// How often device memory has been freed in this process: a graph holds addresses.
+std::atomic<uint64_t> frees{0};
 
 class CudaMemory final : public Memory {
  public:
@@ -19,11 +23,38 @@ class CudaMemory final : public Memory {
     // A failure is one of the device, which its streams report.
     static_cast<void>(cudaSetDevice(device_));
     static_cast<void>(kind_ == MemoryKind::kDevice ? cudaFree(data()) : cudaFreeHost(data()));
+    if (kind_ == MemoryKind::kDevice && size() > 0) {
+      ++frees;
+    }
   }
 
  private:
   const int device_;
   const MemoryKind kind_;
+};
+
+/// A graph of kernels.
+class CudaRecording final : public Recording {
+ public:
+  CudaRecording(int device, cudaGraphExec_t graph)
+      : device_(device), graph_(graph), frees_(frees) {}
+
+  ~CudaRecording() override {
+    if (graph_ != nullptr) {
+      static_cast<void>(cudaSetDevice(device_));
+      static_cast<void>(cudaGraphExecDestroy(graph_));
+    }
+  }
+
+  /// nullptr when the device has failed.
+  cudaGraphExec_t graph() const { return graph_; }
+
+  bool is_current() const { return frees_ == frees; }
+
+ private:
+  const int device_;
+  const cudaGraphExec_t graph_;
+  const uint64_t frees_;
 };
 
 }  // namespace
@@ -194,6 +225,14 @@ void CudaStream::Scale(float factor, float* x, int64_t n) {
   Note(ScaleValues(Enter(), factor, x, n));
 }
 
+void CudaStream::ScaleBy(const float* factor, float* x, int64_t n) {
+  Note(ScaleValuesBy(Enter(), factor, x, n));
+}
+
+void CudaStream::ClipFactor(const double* squares, int64_t count, float norm_max, float* factor) {
+  Note(ClipFactorOf(Enter(), squares, count, norm_max, factor));
+}
+
 void CudaStream::SquaredNorm(const float* x, int64_t n, double* sum) {
   auto* partials = reinterpret_cast<double*>(partials_->data());
   Note(SquaredNormOf(Enter(), x, n, partials, sum));
@@ -208,12 +247,46 @@ void CudaStream::SoftmaxCrossEntropy(const LossArgs& args) {
   Note(CrossEntropy(Enter(), args, partials));
 }
 
+void CudaStream::MakePictures(const PictureArgs& args) {
+  Note(PicturesOf(Enter(), args));
+}
+
 void CudaStream::ApplyUpdate(
     const OptimizerRule& rule,
     const UpdateStep& step,
     const OptimizerBuffers& buffers,
     uint32_t* left_out) {
   Note(UpdateParameters(Enter(), rule, MakeUpdateFactors(rule, step), buffers, left_out));
+}
+
+bool CudaStream::BeginRecording() {
+  cudaStream_t stream = Enter();
+  // Other threads do as they like meanwhile.
+  Note(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  return true;
+}
+
+std::unique_ptr<Recording> CudaStream::EndRecording() {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(Enter(), &graph);
+  Note(ended);
+  if (ended == cudaSuccess) {
+    Note(cudaGraphInstantiate(&executable, graph, 0));
+    Note(cudaGraphDestroy(graph));
+  }
+  return std::make_unique<CudaRecording>(device_, executable);
+}
+
+bool CudaStream::CanReplay(const Recording& recording) const {
+  return static_cast<const CudaRecording&>(recording).is_current();
+}
+
+void CudaStream::Replay(const Recording& recording) {
+  cudaGraphExec_t graph = static_cast<const CudaRecording&>(recording).graph();
+  if (graph != nullptr) {  // else the failure is noted
+    Note(cudaGraphLaunch(graph, Enter()));
+  }
 }
 
 void CudaStream::Record(Event* event) {

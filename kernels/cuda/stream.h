@@ -53,14 +53,21 @@ class CudaStream final : public Stream {
   void Fill(float value, float* y, int64_t n) override;
   void Add(const float* a, const float* b, float* y, int64_t n) override;
   void Scale(float factor, float* x, int64_t n) override;
+  void ScaleBy(const float* factor, float* x, int64_t n) override;
+  void ClipFactor(const double* squares, int64_t count, float norm_max, float* factor) override;
   void SquaredNorm(const float* x, int64_t n, double* sum) override;
   void PackBf16(const float* x, uint16_t* y, int64_t n) override;
   void SoftmaxCrossEntropy(const LossArgs& args) override;
+  void MakePictures(const PictureArgs& args) override;
   void ApplyUpdate(
       const OptimizerRule& rule,
       const UpdateStep& step,
       const OptimizerBuffers& buffers,
       uint32_t* left_out) override;
+  bool BeginRecording() override;
+  std::unique_ptr<Recording> EndRecording() override;
+  bool CanReplay(const Recording& recording) const override;
+  void Replay(const Recording& recording) override;
   void Record(Event* event) override;
   void WaitFor(const Event& event) override;
   Status Synchronize() override;

@@ -138,6 +138,7 @@ constexpr std::string_view ModeName(Mode mode) {
 enum class Divergence : uint8_t { kStop, kContinue };
 enum class LrPolicy : uint8_t { kFixed, kLinear, kSqrtLive, kStaleness };
 enum class BatchPolicy : uint8_t { kFixed, kBySpeed };
+enum class GradientDtype : uint8_t { kF32, kBf16 };
 enum class ModePolicy : uint8_t { kFixed, kSyncSwitch };
 enum class Precision : uint8_t { kF32, kBf16 };
 
@@ -164,6 +165,7 @@ struct TrainConfig {
   float switch_at = kSyncSwitchKnee;    // sync_switch: share of the job's samples
   float switch_lr_factor = 0;           // of lr in the other kind of mode; 0: by the workers
   float switch_momentum_factor = 1.0F;  // of momentum in it; sgd
+  GradientDtype gradient_dtype = GradientDtype::kF32;
 
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };

@@ -104,6 +104,7 @@ void VisitFields(C& c, V&& visit) {
   visit("switch_at", c.switch_at);
   visit("switch_lr_factor", c.switch_lr_factor);
   visit("switch_momentum_factor", c.switch_momentum_factor);
+  visit("gradient_dtype", c.gradient_dtype);
 }
 
 template <MaybeConst<ServerConfig> C, typename V>

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -109,6 +110,34 @@ TEST(CudaBackendTest, AFaultOfTheDeviceIsKeptUntilSomeoneWaits) {
     const Status status = stream->Synchronize();
     EXPECT_EQ(status.code(), StatusCode::kUnavailable);
     EXPECT_NE(status.message().find("unspecified launch failure"), std::string::npos) << status;
+  }
+}
+
+TEST(CudaBackendTest, NothingButWorkIsRecorded) {
+  const std::unique_ptr<Backend> backend = MakeOwn();
+  const std::unique_ptr<Event> event = backend->MakeEvent().value();
+  const std::unique_ptr<Memory> device = backend->AllocateDevice(sizeof(float)).value();
+  const std::unique_ptr<Memory> host = backend->AllocatePinned(sizeof(float)).value();
+
+  const struct {
+    const char* failure;
+    std::function<void(Stream*)> call;
+  } cases[] = {
+      {"memory was taken", [&](Stream*) { static_cast<void>(backend->AllocateDevice(4)); }},
+      {"a copy was put into a stream",
+       [&](Stream* stream) { stream->Upload(host->data(), device->data(), sizeof(float)); }},
+      {"an event was recorded", [&](Stream* stream) { stream->Record(event.get()); }},
+      {"an event was waited for", [&](Stream* stream) { stream->WaitFor(*event); }},
+      {"a stream was waited for",
+       [&](Stream* stream) { stream->Synchronize().Ignore("the failure tells"); }},
+  };
+
+  for (const auto& c : cases) {
+    const std::unique_ptr<Stream> stream = backend->MakeStream().value();
+    ASSERT_TRUE(stream->BeginRecording());
+    c.call(stream.get());
+    static_cast<void>(stream->EndRecording());
+    EXPECT_EQ(cuda_emulation::TakeFailure(), std::string(c.failure) + " while work is captured");
   }
 }
 

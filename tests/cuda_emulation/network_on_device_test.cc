@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -130,6 +133,150 @@ TEST(NetworkOnDeviceTest, PiecesAreAddedUpOnTheDevice) {
     EXPECT_THAT(
         found.gradients[i], testing::Pointwise(testing::FloatNear(1e-5F), expected.gradients[i]));
   }
+}
+
+TEST(NetworkOnDeviceTest, PicturesMadeOnTheDeviceTrainWithTheBitsOfTheirValues) {
+  const auto cuda = MakeEmulated();
+  const proto::ModelConfig config =
+      ConfigOf({Conv2d(3, 3), Relu(), MaxPool(2), Flatten(), Linear(2)});
+  const Shape shape{3, 4, 4};
+  constexpr int64_t kPictures = 5;
+  NetworkRig expected(cuda.get(), config, shape, kPictures, 2);
+  NetworkRig found(cuda.get(), config, shape, kPictures, 2);
+  PictureFormat format{3, 4, 4};
+  format.values.resize(3);
+  std::vector<uint8_t> bytes;
+  for (size_t i = 0; i < expected.images.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(i * 37 % 256);
+    std::array<float, 256>& values = format.values[i / 16 % 3];
+    values[byte] = static_cast<float>(byte) / 64 - static_cast<float>(i / 16 % 3);
+    expected.images[i] = values[byte];
+    bytes.push_back(byte);
+  }
+  ASSERT_TRUE(found.network->TakePictures(format).ok());
+  found.bytes = bytes;
+  for (const int64_t micro_batch : {0, 2}) {
+    const Network::StepOptions options{.step = 1, .micro_batch = micro_batch};
+    EXPECT_EQ(found.Step(options).value().loss_sum, expected.Step(options).value().loss_sum);
+    EXPECT_EQ(found.gradients, expected.gradients);
+  }
+  EXPECT_EQ(found.Evaluate().value().loss_sum, expected.Evaluate().value().loss_sum);
+  found.bytes.pop_back();
+  EXPECT_EQ(found.Evaluate().status().code(), StatusCode::kInvalidArgument);
+  format.pad = 1;
+  EXPECT_EQ(expected.network->TakePictures(format).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(NetworkOnDeviceTest, Bf16GradientsTravelInHalfTheBytesAndAreTheRoundedOnes) {
+  const auto cuda = MakeEmulated();
+  NetworkRig rig(
+      cuda.get(),
+      ConfigOf({Conv2d(4, 3), BatchNorm(), Relu(), Flatten(), Linear(3)}),
+      {1, 5, 5},
+      2,
+      3);
+  cuda_emulation::TakeTraffic();
+  ASSERT_TRUE(rig.Step().ok());
+  const uint64_t whole = cuda_emulation::TakeTraffic().downloaded;
+  const std::vector<std::vector<float>> expected = rig.RoundedGradients();
+  EXPECT_NE(expected, rig.gradients);
+  uint64_t rounded = 0;
+  for (const TensorSpec& tensor : rig.model.tensors) {
+    rounded +=
+        tensor.rule == UpdateRule::kOptimizer ? static_cast<uint64_t>(tensor.element_count()) : 0;
+  }
+  for (int step = 0; step < 2; ++step) {  // the second finds the memory
+    int ready = 0;
+    ASSERT_TRUE(rig.Step(
+                       {.step = 1, .bf16_gradients = true},
+                       [&](uint32_t tensor) {
+                         EXPECT_EQ(rig.gradients[tensor], expected[tensor]) << tensor;
+                         ++ready;
+                       })
+                    .ok());
+    EXPECT_EQ(ready, static_cast<int>(expected.size()));
+    EXPECT_EQ(cuda_emulation::TakeTraffic().downloaded, whole - 2 * rounded);
+  }
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
+}
+
+/// One model with dropout; each step is of other samples.
+NetworkRig MakeRigToRepeat(kernels::Backend* backend, int64_t n) {
+  return NetworkRig(
+      backend,
+      ConfigOf({Conv2d(4, 3), BatchNorm(), Relu(), Flatten(), Dropout(0.5F), Linear(3)}),
+      {2, 5, 5},
+      n,
+      3);
+}
+
+TEST(NetworkOnDeviceTest, RecordedStepsHaveTheBitsOfThoseThatAreNot) {
+  for (const Network::StepOptions& options :
+       {Network::StepOptions{},
+        Network::StepOptions{.clip_norm = 0.01F},
+        Network::StepOptions{.bf16_gradients = true}}) {
+    const auto cuda = MakeEmulated();
+    NetworkRig rig = MakeRigToRepeat(cuda.get(), 3);
+    cuda_emulation::TakeGraphLaunches();
+    for (uint64_t step = 1; step <= 5; ++step) {
+      NetworkRig fresh = MakeRigToRepeat(cuda.get(), 3);  // its first step is not recorded
+      fresh.parameters = rig.parameters;
+      for (size_t i = 0; i < rig.images.size(); ++i) {
+        rig.images[i] += static_cast<float>((step + i) % 3) / 8;
+      }
+      fresh.images = rig.images;
+      std::ranges::rotate(rig.labels, rig.labels.begin() + 1);
+      fresh.labels = rig.labels;
+      Network::StepOptions now = options;
+      now.step = step;
+      const double expected = fresh.Step(now).value().loss_sum;
+      EXPECT_EQ(cuda_emulation::TakeGraphLaunches(), 0);
+      std::vector<uint32_t> ready;
+      const auto note = [&](uint32_t tensor) { ready.push_back(tensor); };
+      EXPECT_EQ(rig.Step(now, note).value().loss_sum, expected) << step;
+      EXPECT_EQ(cuda_emulation::TakeGraphLaunches(), step == 1 ? 0 : 1) << step;
+      EXPECT_EQ(rig.gradients, fresh.gradients) << step;
+      EXPECT_EQ(ready.size(), rig.gradients.size());
+      EXPECT_TRUE(std::ranges::is_sorted(ready, std::greater<>())) << "the last first";
+      rig.Descend(0.1F);
+    }
+  }
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
+}
+
+TEST(NetworkOnDeviceTest, ALargeModelIsRecordedInPartsSoThatGradientsLeaveBetweenThem) {
+  const auto cuda = MakeEmulated();
+  const proto::ModelConfig config =
+      ConfigOf({Flatten(), Linear(520), Relu(), Linear(600), Relu(), Linear(2)});
+  NetworkRig rig(cuda.get(), config, {1, 4, 4}, 2, 2);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE(rig.Step().ok());
+  }
+  EXPECT_EQ(cuda_emulation::TakeGraphLaunches(), 4) << "two in each of the last steps";
+  const std::vector<std::vector<float>> repeated = rig.gradients;
+  NetworkRig fresh(cuda.get(), config, {1, 4, 4}, 2, 2);
+  ASSERT_TRUE(fresh.Step().ok());
+  EXPECT_EQ(repeated, fresh.gradients);
+}
+
+TEST(NetworkOnDeviceTest, ARecordingIsMadeAnewWhenMemoryHasMovedSince) {
+  const auto cuda = MakeEmulated();
+  NetworkRig rig = MakeRigToRepeat(cuda.get(), 3);
+  NetworkRig large = MakeRigToRepeat(cuda.get(), 11);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE(rig.Step().ok());
+  }
+  const std::vector<std::vector<float>> expected = rig.gradients;
+  const NetworkRig::Samples small = rig.TakeSamples(large.images, large.labels);
+  ASSERT_TRUE(rig.Step().ok());
+  EXPECT_NE(rig.gradients, expected);
+  ASSERT_TRUE(rig.Evaluate().ok());
+  rig.TakeSamples(small.images, small.labels);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE(rig.Step().ok());
+    EXPECT_EQ(rig.gradients, expected) << step;
+  }
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
 }
 
 TEST(NetworkOnDeviceTest, APartOfTheParametersCanBeUploadedAlone) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "ps/base/check.h"
 #include "tests/cuda_emulation/sanitizer.h"
@@ -116,6 +117,9 @@ struct Machine {
   cudaError_t last_error = cudaSuccess;
   uint64_t allocated = 0;
   int launches = 0;
+  ps::cuda_emulation::Traffic traffic;
+  int graph_launches = 0;
+  bool is_capturing = false;  // in some stream
 
   Device& on(int device) { return devices[static_cast<size_t>(device)]; }
 };
@@ -171,6 +175,13 @@ class OnlyMemoryOf {
   const int device_;
 };
 
+/// What may not be done while work is captured: the graph would not have it.
+cudaError_t FailInCapture(const char* what) {
+  return TheMachine().is_capturing
+             ? Fail(TheMachine().current, fmt::format("{} while work is captured", what))
+             : cudaSuccess;
+}
+
 /// The allocation that holds all of these bytes, or null.
 const Allocation* Find(const void* memory, size_t size_bytes) {
   const auto& allocations = TheMachine().allocations;
@@ -188,6 +199,9 @@ const Allocation* Find(const void* memory, size_t size_bytes) {
 cudaError_t Allocate(void** memory, size_t size_bytes, bool is_device) {
   if (memory == nullptr) {
     return Report(cudaErrorInvalidValue);
+  }
+  if (const cudaError_t error = FailInCapture("memory was taken"); error != cudaSuccess) {
+    return error;
   }
   Machine& machine = TheMachine();
   const std::optional<int> device = is_device ? std::optional(machine.current) : std::nullopt;
@@ -211,9 +225,26 @@ cudaError_t Allocate(void** memory, size_t size_bytes, bool is_device) {
 
 }  // namespace
 
+struct CUgraph_st {
+  std::vector<std::function<std::string()>> work;
+};
+
+struct CUgraphExec_st {
+  std::vector<std::function<std::string()>> work;
+};
+
 struct CUstream_st {
   const int device;
   std::deque<Work> work = {};
+  std::unique_ptr<CUgraph_st> capture = nullptr;  // work goes there instead
+
+  void Put(std::function<std::string()> run) {
+    if (capture != nullptr) {
+      capture->work.push_back(std::move(run));
+    } else {
+      work.push_back({std::move(run)});
+    }
+  }
 
   /// Does the oldest piece of work, and first what it waits for. Requires: there is some.
   void RunOne() {
@@ -263,6 +294,9 @@ cudaError_t Free(void* memory, bool is_device) {
   Machine& machine = TheMachine();
   if (memory == nullptr) {
     return Sticky(machine.current);
+  }
+  if (const cudaError_t error = FailInCapture("memory was freed"); error != cudaSuccess) {
+    return error;
   }
   const auto it = machine.allocations.find(static_cast<std::byte*>(memory));
   if (it == machine.allocations.end() || it->second->is_device() != is_device) {
@@ -324,10 +358,10 @@ cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<voi
             device));
   }
   ++TheMachine().launches;
-  stream->work.push_back({[grid, block, device, body = std::move(body)] {
+  stream->Put([grid, block, device, body = std::move(body)] {
     const OnlyMemoryOf guard(device);
     return RunGrid(grid, block, TheMachine().order, body);
-  }});
+  });
   return Sticky(device);
 }
 
@@ -370,6 +404,14 @@ std::string TakeFailure() {
   return first;
 }
 
+Traffic TakeTraffic() {
+  return std::exchange(TheMachine().traffic, {});
+}
+
+int TakeGraphLaunches() {
+  return std::exchange(TheMachine().graph_launches, 0);
+}
+
 int LiveAllocations() {
   return static_cast<int>(TheMachine().allocations.size());
 }
@@ -406,6 +448,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "device not ready";
     case cudaErrorPeerAccessAlreadyEnabled:
       return "peer access is already enabled";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
     case cudaErrorLaunchFailure:
       return "unspecified launch failure";
   }
@@ -499,10 +543,16 @@ cudaError_t cudaMemcpyAsync(
   if (!fault.empty()) {
     return Fail(stream->device, std::move(fault));
   }
-  stream->work.push_back({[to, from, size_bytes] {
+  if (const cudaError_t error = FailInCapture("a copy was put into a stream");
+      error != cudaSuccess) {
+    return error;
+  }
+  TheMachine().traffic.uploaded += kind == cudaMemcpyHostToDevice ? size_bytes : 0;
+  TheMachine().traffic.downloaded += kind == cudaMemcpyDeviceToHost ? size_bytes : 0;
+  stream->Put([to, from, size_bytes] {
     std::memmove(to, from, size_bytes);
     return std::string();
-  }});
+  });
   return Sticky(stream->device);
 }
 
@@ -525,11 +575,17 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t error = FailInCapture("a stream was waited for"); error != cudaSuccess) {
+    return error;
+  }
   stream->RunAll();
   return Sticky(stream->device);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  if (const cudaError_t error = FailInCapture("an event was waited for"); error != cudaSuccess) {
+    return error;
+  }
   stream->work.push_back({nullptr, event->marks, event->marks->recorded});
   return Sticky(stream->device);
 }
@@ -548,6 +604,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (event->device != stream->device) {
     return Report(cudaErrorInvalidResourceHandle);
+  }
+  if (const cudaError_t error = FailInCapture("an event was recorded"); error != cudaSuccess) {
+    return error;
   }
   Marks* marks = event->marks.get();
   while (marks->stream != stream && marks->passed < marks->recorded) {
@@ -575,9 +634,56 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const cudaError_t error = FailInCapture("an event was waited for"); error != cudaSuccess) {
+    return error;
+  }
   const Marks& marks = *event->marks;
   while (marks.passed < marks.recorded) {
     marks.stream->RunOne();
   }
   return Sticky(event->device);
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+  if (stream == nullptr || TheMachine().is_capturing) {
+    return Report(cudaErrorStreamCaptureUnsupported);
+  }
+  stream->capture = std::make_unique<CUgraph_st>();
+  TheMachine().is_capturing = true;
+  return Sticky(TheMachine().current);
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (stream->capture == nullptr) {
+    return Report(cudaErrorStreamCaptureUnsupported);
+  }
+  const std::unique_ptr<CUgraph_st> captured = std::exchange(stream->capture, nullptr);
+  TheMachine().is_capturing = false;
+  const cudaError_t error = Sticky(stream->device);
+  *graph = error == cudaSuccess ? new CUgraph_st(*captured) : nullptr;
+  return error;
+}
+
+cudaError_t cudaGraphInstantiate(
+    cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long /*flags*/) {
+  *executable = new CUgraphExec_st{graph->work};
+  return Sticky(TheMachine().current);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return Sticky(TheMachine().current);
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return Sticky(TheMachine().current);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  ++TheMachine().graph_launches;
+  for (const std::function<std::string()>& run : executable->work) {
+    stream->Put(run);
+  }
+  return Sticky(TheMachine().current);
 }

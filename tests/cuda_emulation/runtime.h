@@ -43,6 +43,18 @@ void SetThreadOrder(ThreadOrder order);
 /// there was none. Until it is taken, every call that has to do with that device fails.
 std::string TakeFailure();
 
+/// Bytes that were copied between the host and the device.
+struct Traffic {
+  uint64_t uploaded = 0;
+  uint64_t downloaded = 0;
+};
+
+/// Since the last call.
+Traffic TakeTraffic();
+
+/// Graphs that were launched since the last call.
+int TakeGraphLaunches();
+
 /// Allocations of device and of pinned memory that were not freed, and all that there ever were.
 int LiveAllocations();
 uint64_t AllocationCount();

@@ -19,7 +19,7 @@ std::vector<float> Drop(const DropoutOptions& options, uint64_t step, bool train
   EXPECT_TRUE(status.ok()) << status;
   const std::vector<float> x(kElements * kBatch, 1.0F);
   std::vector<float> y(x.size());
-  op->Forward({.n = kBatch, .x = x.data(), .y = y.data(), .training = training, .step = step});
+  op->Forward({.n = kBatch, .x = x.data(), .y = y.data(), .training = training, .step = &step});
   return y;
 }
 
@@ -60,7 +60,8 @@ TEST(DropoutTest, BackwardUsesTheMaskOfForward) {
   std::vector<float> x(kElements, 1.0F);
   std::vector<float> dy(kElements, 1.0F);
   // In place, as a network runs it.
-  op->Forward({.n = 1, .x = x.data(), .y = x.data(), .training = true, .step = 3});
+  const uint64_t step = 3;
+  op->Forward({.n = 1, .x = x.data(), .y = x.data(), .training = true, .step = &step});
   op->Backward({.n = 1, .dy = dy.data(), .dx = dy.data()});
   EXPECT_EQ(dy, x);
 }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -63,7 +65,12 @@ OpRunner::OpRunner(const OpCase& op_case, uint64_t seed, Backend* backend)
       device_x_(backend, x.size(), 0),
       device_y_(backend, y.size(), 0),
       device_dy_(backend, dy.size(), 0),
-      device_dx_(backend, dx.size(), 0) {
+      device_dx_(backend, dx.size(), 0),
+      device_step_(backend, 2, 0) {
+  const uint64_t step = 1;
+  std::array<float, 2> halves{};
+  std::memcpy(halves.data(), &step, sizeof(step));
+  device_step_.Upload(stream.get(), halves);
   SetComputeThreads(1);
   for (size_t i = 0; i < op_case.parameter_sizes.size(); ++i) {
     params.push_back(NormalValues(op_case.parameter_sizes[i], seed + 2 + i));
@@ -97,7 +104,7 @@ void OpRunner::Forward(bool training) {
        .y = device_y_.data(),
        .params = spans,
        .training = training,
-       .step = 1});
+       .step = Step()});
   device_y_.Download(stream.get(), y);
 }
 
@@ -131,7 +138,7 @@ void OpRunner::RunInPlace() {
   float* const gradient = device_dy_.data();
   device_x_.Upload(stream.get(), x);
   device_dy_.Upload(stream.get(), dy);
-  op->Forward({.n = c.n, .x = data, .y = data, .training = true, .step = 1});
+  op->Forward({.n = c.n, .x = data, .y = data, .training = true, .step = Step()});
   op->Backward({.n = c.n, .x = data, .y = data, .dy = gradient, .dx = gradient});
   device_x_.Download(stream.get(), y);
   device_dy_.Download(stream.get(), dx);

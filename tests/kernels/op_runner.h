@@ -54,10 +54,13 @@ struct OpRunner {
  private:
   std::vector<std::span<const float>> UploadParameters();
 
+  const uint64_t* Step() const { return reinterpret_cast<const uint64_t*>(device_step_.data()); }
+
   const DeviceFloats device_x_;
   const DeviceFloats device_y_;
   const DeviceFloats device_dy_;
   const DeviceFloats device_dx_;
+  const DeviceFloats device_step_;  // the number 1
   std::vector<DeviceFloats> device_params_;
   std::vector<DeviceFloats> device_grads_;
 };

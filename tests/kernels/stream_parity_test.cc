@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tests/kernels/on_device.h"
 #include "tests/kernels/op_runner.h"
 
 // What a stream does besides ops, on the backend under test, against plain loops.
@@ -19,43 +19,6 @@ namespace {
 constexpr float kQuietNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr int64_t kStreamSizes[] = {0, 1, 31, 32, 33, 127, 1031, 70001};
-
-/// Any values in device memory, uploaded when made.
-template <typename T>
-class OnDevice {
- public:
-  OnDevice(Stream* stream, const std::vector<T>& values, size_t offset = 0)
-      : stream_(stream),
-        size_(values.size()),
-        offset_(offset),
-        pinned_(BackendUnderTest()->AllocatePinned(size_ * sizeof(T)).value()),
-        device_(BackendUnderTest()->AllocateDevice((size_ + offset) * sizeof(T)).value()) {
-    if (size_ > 0) {
-      std::memcpy(pinned_->data(), values.data(), size_ * sizeof(T));
-    }
-    stream->Upload(pinned_->data(), data(), size_ * sizeof(T));
-  }
-
-  T* data() const { return reinterpret_cast<T*>(device_->data()) + offset_; }
-
-  std::vector<T> Values() const {
-    stream_->Download(data(), pinned_->data(), size_ * sizeof(T));
-    const Status status = stream_->Synchronize();
-    EXPECT_TRUE(status.ok()) << status;
-    std::vector<T> values(size_);
-    if (size_ > 0) {
-      std::memcpy(values.data(), pinned_->data(), size_ * sizeof(T));
-    }
-    return values;
-  }
-
- private:
-  Stream* const stream_;
-  const size_t size_;
-  const size_t offset_;
-  const std::unique_ptr<Memory> pinned_;
-  const std::unique_ptr<Memory> device_;
-};
 
 class StreamParity : public testing::Test {
  protected:
@@ -121,6 +84,55 @@ TEST_F(StreamParity, SquaredNormKeepsNanAndDoesNotOverflow) {
   const OnDevice<float> with_nan(stream_.get(), x);
   stream_->SquaredNorm(with_nan.data(), 1000, sum.data());
   EXPECT_TRUE(std::isnan(sum.Values()[0]));
+}
+
+TEST_F(StreamParity, VectorsAreClippedToACommonNorm) {
+  struct {
+    std::vector<double> squares;
+    float norm_max;
+    float factor;
+  } const cases[] = {
+      {{9, 16}, 10, 1},
+      {{9, 16}, 5, 1},
+      {{9, 16}, 1, 0.2F},
+      {{0, 0.25, 0}, 0.125F, 0.25F},
+      {{1e300, 1e300}, 1, static_cast<float>(1 / std::sqrt(2e300))},
+      {{1, std::numeric_limits<double>::infinity()}, 1, 1},
+      {{1, std::numeric_limits<double>::quiet_NaN()}, 1, 1}};
+
+  for (const auto& c : cases) {
+    const OnDevice<double> squares(stream_.get(), c.squares);
+    const OnDevice<float> factor(stream_.get(), {kQuietNan});
+    const OnDevice<float> x(stream_.get(), {3, -4, 0.1F, 7}, 1);
+    stream_->ClipFactor(
+        squares.data(), static_cast<int64_t>(c.squares.size()), c.norm_max, factor.data());
+    stream_->ScaleBy(factor.data(), x.data(), 3);
+    EXPECT_EQ(factor.Values()[0], c.factor);
+    EXPECT_EQ(x.Values(), (std::vector<float>{3 * c.factor, -4 * c.factor, 0.1F * c.factor, 7}));
+  }
+}
+
+TEST_F(StreamParity, ARecordingDoesItsWorkAgainWithTheValuesOfThen) {
+  if (!stream_->BeginRecording()) {
+    GTEST_SKIP() << "this backend keeps no work";
+  }
+  static_cast<void>(stream_->EndRecording());  // of nothing
+  const OnDevice<float> x(stream_.get(), {1, 2, 3});
+  const OnDevice<float> y(stream_.get(), {0, 0, 0});
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  ASSERT_TRUE(stream_->BeginRecording());
+  stream_->Add(x.data(), y.data(), y.data(), 3);
+  stream_->Scale(2, x.data(), 3);
+  const std::unique_ptr<Recording> recording = stream_->EndRecording();
+  EXPECT_EQ(x.Values(), (std::vector<float>{1, 2, 3})) << "not done yet";
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(stream_->CanReplay(*recording));
+    stream_->Replay(*recording);
+  }
+  EXPECT_EQ(x.Values(), (std::vector<float>{8, 16, 24}));
+  EXPECT_EQ(y.Values(), (std::vector<float>{7, 14, 21}));
+  static_cast<void>(BackendUnderTest()->AllocateDevice(4).value());
+  EXPECT_FALSE(stream_->CanReplay(*recording)) << "memory was freed since";
 }
 
 TEST_F(StreamParity, Bf16IsRoundedToTheNearestTiesToEven) {
@@ -227,8 +239,10 @@ TEST_F(StreamParity, ARowWithoutLabelCountsForNothing) {
   const OnDevice<float> logits(stream_.get(), {0, 2, 2, kQuietNan, 0, 1, 0, 1, 0});
   const OnDevice<uint32_t> labels(stream_.get(), {1, kNoLabel, 1});
   const OnDevice<float> dz(stream_.get(), std::vector<float>(9, kQuietNan));
+  const OnDevice<int64_t> labelled(stream_.get(), {2});
   const OnDevice<LossResult> result(stream_.get(), {{-1, -1}});
-  stream_->SoftmaxCrossEntropy({3, 3, logits.data(), labels.data(), dz.data(), result.data(), 2});
+  stream_->SoftmaxCrossEntropy(
+      {3, 3, logits.data(), labels.data(), dz.data(), result.data(), labelled.data()});
   Values gradient;
   const double loss = PlainLoss({0, 2, 2, 0, 1, 0}, {1, 1}, &gradient);
   EXPECT_NEAR(result.Values()[0].loss_sum, loss, 1e-6);

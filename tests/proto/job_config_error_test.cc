@@ -39,7 +39,7 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "evaluate_every_epochs, on_divergence, lr_policy, lr_ramp_steps, batch_policy, mode_policy, "
        "switch_at, "
        "switch_lr_factor, "
-       "switch_momentum_factor; did "
+       "switch_momentum_factor, gradient_dtype; did "
        "you mean \"epochs\"?"},
       {WithLine(R"("trian": {})"),
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, train, "

@@ -9,6 +9,7 @@
 #include "ps/proto/chunks.h"
 #include "tests/worker/data/data_files.h"
 #include "tests/worker/model/model_builder.h"
+#include "tests/worker/model/network_rig.h"
 #include "worker/model/model.h"
 
 namespace ps::worker::test {
@@ -33,13 +34,15 @@ TakenStep TakeStep(
     float clip_norm,
     uint32_t micro_batch = 0,
     std::optional<client::SamplesAhead> foreseen = {},
-    proto::Precision precision = proto::Precision::kF32) {
+    proto::Precision precision = proto::Precision::kF32,
+    proto::GradientDtype gradient_dtype = proto::GradientDtype::kF32) {
   proto::JobConfig config;
   config.data.directory = folder.path();
   config.model.layers = {Flatten(), Linear(3)};
   config.optimizer.clip_norm = clip_norm;
   config.train.micro_batch = micro_batch;
   config.train.precision = precision;
+  config.train.gradient_dtype = gradient_dtype;
   const Result<std::unique_ptr<Trainer>> trainer =
       Trainer::Make(config, {kernels::MakeCpuBackend()});
   PS_CHECK(trainer.ok()) << trainer.status();
@@ -107,6 +110,19 @@ TEST(TrainerTest, AForeseenMinibatchHasTheSameGradient) {
   const TakenStep plain = TakeStep(folder, 0);
   EXPECT_EQ(TakeStep(folder, 0, 0, client::SamplesAhead{0, 3, 11}).gradient, plain.gradient);
   EXPECT_EQ(TakeStep(folder, 0, 0, client::SamplesAhead{0, 11, 19}).gradient, plain.gradient);
+}
+
+TEST(TrainerTest, AJobCanAskForRoundedGradients) {
+  const DataFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  const TakenStep plain = TakeStep(folder, 0);
+  const TakenStep rounded =
+      TakeStep(folder, 0, 0, {}, proto::Precision::kF32, proto::GradientDtype::kBf16);
+  EXPECT_EQ(rounded.ready_count, 2);
+  EXPECT_NE(rounded.gradient, plain.gradient);
+  for (size_t i = 0; i < plain.gradient.size(); ++i) {
+    EXPECT_EQ(rounded.gradient[i], RoundedToBf16(plain.gradient[i])) << i;
+  }
 }
 
 TEST(TrainerTest, AGptLearnsARepeatedTextFromItsFile) {

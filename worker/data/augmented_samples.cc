@@ -68,29 +68,45 @@ class AugmentedSamples final : public Samples {
   void Read(uint64_t sample, uint64_t draw, std::span<float> input, std::span<uint32_t> labels)
       const override {
     inner_->Read(sample, draw, input, labels);
-    const int64_t down = MoveOf(draw, kMoveDown);
-    const int64_t right = MoveOf(draw, kMoveRight);
-    const bool is_mirrored = config_.flip && (Mix64(draw ^ Mix64(kMirror)) >> 63) == 1;
+    const PictureMove move = MoveOf(draw);
     for (int64_t c = 0; c < shape_.channels; ++c) {
       const Plane plane{
           input.data() + c * shape_.height * shape_.width,
           shape_.height,
           shape_.width,
           black_[static_cast<size_t>(c)]};
-      if (down != 0 || right != 0) {
-        Move(plane, down, right);
+      if (move.down != 0 || move.right != 0) {
+        Move(plane, move.down, move.right);
       }
-      if (is_mirrored) {
+      if (move.is_mirrored != 0) {
         Mirror(plane);
       }
     }
   }
 
+  const PictureFormat* pictures() const override { return inner_->pictures(); }
+
+  void ReadRaw(
+      uint64_t sample,
+      uint64_t draw,
+      std::span<uint8_t> bytes,
+      PictureMove* move,
+      std::span<uint32_t> labels) const override {
+    inner_->ReadRaw(sample, draw, bytes, move, labels);
+    *move = MoveOf(draw);
+  }
+
  private:
+  PictureMove MoveOf(uint64_t draw) const {
+    const bool is_mirrored = config_.flip && (Mix64(draw ^ Mix64(kMirror)) >> 63) == 1;
+    return {PlaceOf(draw, kMoveDown), PlaceOf(draw, kMoveRight), is_mirrored ? 1U : 0U};
+  }
+
   /// From -crop to crop.
-  int64_t MoveOf(uint64_t draw, uint64_t stream) const {
+  int32_t PlaceOf(uint64_t draw, uint64_t stream) const {
     const uint64_t places = 2 * uint64_t{config_.crop} + 1;
-    return static_cast<int64_t>(Mix64(draw ^ Mix64(stream)) % places) - int64_t{config_.crop};
+    return static_cast<int32_t>(
+        static_cast<int64_t>(Mix64(draw ^ Mix64(stream)) % places) - int64_t{config_.crop});
   }
 
   const std::unique_ptr<const Samples> inner_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "ps/base/check.h"
 #include "ps/base/random.h"
 
 namespace ps::worker {
@@ -69,6 +70,43 @@ proto::DatasetFingerprint FingerprintOf(const DatasetInfo& info) {
   return print;
 }
 
+void Samples::ReadRaw(
+    uint64_t /*sample*/,
+    uint64_t /*draw*/,
+    std::span<uint8_t> /*bytes*/,
+    PictureMove* /*move*/,
+    std::span<uint32_t> /*labels*/) const {
+  PS_CHECK(false) << "samples without bytes were asked for them";
+}
+
+BatchLayout::BatchLayout(const DatasetInfo& info, BatchForm form, const PictureFormat* pictures)
+    : values_(form == BatchForm::kValues ? static_cast<uint64_t>(info.shape.element_count()) : 0),
+      labels_(static_cast<uint64_t>(info.labels)),
+      bytes_(form == BatchForm::kBytes ? static_cast<uint64_t>(pictures->byte_count()) : 0),
+      moves_(form == BatchForm::kBytes ? 1 : 0) {}
+
+uint64_t BatchLayout::BytesFor(uint64_t samples) const {
+  return samples * (values_ * sizeof(float) + labels_ * sizeof(uint32_t) +
+                    moves_ * sizeof(PictureMove) + bytes_);
+}
+
+BatchMemory BatchLayout::At(std::byte* data, uint64_t samples) const {
+  // Bytes are last, because behind them nothing else is aligned.
+  std::byte* const labels = data + samples * values_ * sizeof(float);
+  std::byte* const moves = labels + samples * labels_ * sizeof(uint32_t);
+  std::byte* const bytes = moves + samples * moves_ * sizeof(PictureMove);
+  return {
+      {reinterpret_cast<float*>(data), samples * values_},
+      {reinterpret_cast<uint32_t*>(labels), samples * labels_},
+      {reinterpret_cast<uint8_t*>(bytes), samples * bytes_},
+      {reinterpret_cast<PictureMove*>(moves), samples * moves_}};
+}
+
+bool BatchLayout::Fits(const BatchMemory& memory, uint64_t samples) const {
+  return memory.images.size() == samples * values_ && memory.labels.size() == samples * labels_ &&
+         memory.bytes.size() == samples * bytes_ && memory.moves.size() == samples * moves_;
+}
+
 Result<Dataset> Dataset::Load(const proto::DataConfig& config) {
   Result<LoadedData> data = LoadFiles(config);
   PS_TRY(data.status());
@@ -111,12 +149,18 @@ Status Dataset::CheckFetch(
         fmt::format("samples {} to {} of {}", range.begin, range.end, count));
   }
   const uint64_t n = range.end - range.begin;
-  if (memory.labels.size() != n * static_cast<uint64_t>(info().labels) ||
-      memory.images.size() != n * static_cast<uint64_t>(info().shape.element_count())) {
+  const BatchForm form = memory.bytes.empty() ? BatchForm::kValues : BatchForm::kBytes;
+  if (form == BatchForm::kBytes && pictures() == nullptr) {
+    return Status::InvalidArgument(
+        fmt::format("memory for bytes of {}, which have none", info().shape.ToString()));
+  }
+  if (!LayoutOf(form).Fits(memory, n)) {
     return Status::InvalidArgument(fmt::format(
-        "memory for {} labels and {} input values, for {} samples of {}",
+        "memory for {} labels, {} input values, {} bytes and {} moves, for {} samples of {}",
         memory.labels.size(),
         memory.images.size(),
+        memory.bytes.size(),
+        memory.moves.size(),
         n,
         info().shape.ToString()));
   }
@@ -131,11 +175,14 @@ void Dataset::Read(
     const BatchMemory& memory) const {
   const auto size = static_cast<size_t>(info().shape.element_count());
   const auto labels = static_cast<size_t>(info().labels);
-  from.Read(
-      sample,
-      draw,
-      memory.images.subspan(slot * size, size),
-      memory.labels.subspan(slot * labels, labels));
+  const std::span<uint32_t> own_labels = memory.labels.subspan(slot * labels, labels);
+  if (memory.bytes.empty()) {
+    from.Read(sample, draw, memory.images.subspan(slot * size, size), own_labels);
+  } else {
+    const auto bytes = static_cast<size_t>(pictures()->byte_count());
+    from.ReadRaw(
+        sample, draw, memory.bytes.subspan(slot * bytes, bytes), &memory.moves[slot], own_labels);
+  }
 }
 
 }  // namespace ps::worker

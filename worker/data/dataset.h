@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -18,10 +19,35 @@ struct SampleRange {
   uint64_t end = 0;
 };
 
-/// Where a minibatch of n samples goes.
+/// Where a minibatch of n samples goes: its images, or the bytes and moves that they are made of.
 struct BatchMemory {
-  std::span<float> images;     // [n, c, h, w], or [n, tokens]
-  std::span<uint32_t> labels;  // [n, labels of a sample]
+  std::span<float> images;            // [n, c, h, w], or [n, tokens]
+  std::span<uint32_t> labels;         // [n, labels of a sample]
+  std::span<uint8_t> bytes = {};      // [n, c, h, w] of Dataset::pictures()
+  std::span<PictureMove> moves = {};  // [n]
+};
+
+enum class BatchForm : uint8_t {
+  kValues,  // images
+  kBytes,   // bytes and moves
+};
+
+/// How a minibatch lies in one piece of memory.
+class BatchLayout {
+ public:
+  BatchLayout(const DatasetInfo& info, BatchForm form, const PictureFormat* pictures);
+
+  uint64_t BytesFor(uint64_t samples) const;
+  /// Requires: `data` is aligned to 4 bytes and has BytesFor(samples).
+  BatchMemory At(std::byte* data, uint64_t samples) const;
+  /// Whether the memory is for so many samples.
+  bool Fits(const BatchMemory& memory, uint64_t samples) const;
+
+ private:
+  uint64_t values_;  // of a sample
+  uint64_t labels_;
+  uint64_t bytes_;
+  uint64_t moves_;
 };
 
 /// Training and test samples.
@@ -52,7 +78,14 @@ class Dataset {
   /// Of what was read, as far as the config's limits go.
   const proto::DatasetFingerprint& fingerprint() const { return data_.fingerprint; }
 
-  /// Writes the training samples at these positions of an epoch.
+  /// How the bytes of pictures become values, of training and test samples alike. nullptr: these
+  /// are no pictures of bytes.
+  const PictureFormat* pictures() const { return data_.train->pictures(); }
+
+  BatchLayout LayoutOf(BatchForm form) const { return {info(), form, pictures()}; }
+
+  /// Writes the training samples at these positions of an epoch, as bytes and moves where the
+  /// memory has room for these instead of images.
   /// Errors: kInvalidArgument when the range or the memory does not fit.
   Status FetchTrain(
       const EpochOrder& order, const SampleRange& range, const BatchMemory& memory) const;

@@ -186,17 +186,24 @@ class ImageSamples final : public Samples {
   using Tables = std::vector<std::array<float, 256>>;
 
   ImageSamples(LabeledImages images, Tables value_of_byte, uint32_t pad)
-      : images_(std::move(images)), value_of_byte_(std::move(value_of_byte)), pad_(pad) {}
+      : images_(std::move(images)),
+        format_{
+            images_.shape.channels,
+            images_.shape.height,
+            images_.shape.width,
+            int64_t{pad},
+            std::move(value_of_byte)},
+        pad_(pad) {}
 
   void Read(uint64_t sample, uint64_t /*draw*/, std::span<float> input, std::span<uint32_t> labels)
       const override {
     labels[0] = images_.labels[sample];
     const auto height = static_cast<size_t>(images_.shape.height);
     const auto width = static_cast<size_t>(images_.shape.width);
-    const uint8_t* pixel = images_.pixels.data() + sample * value_of_byte_.size() * height * width;
+    const uint8_t* pixel = PixelsOf(sample);
     const size_t padded_width = width + 2 * pad_;
     float* plane = input.data();
-    for (const std::array<float, 256>& values : value_of_byte_) {
+    for (const std::array<float, 256>& values : format_.values) {
       const size_t plane_size = (height + 2 * pad_) * padded_width;
       if (pad_ > 0) {
         std::fill_n(plane, plane_size, values[0]);
@@ -212,9 +219,26 @@ class ImageSamples final : public Samples {
     }
   }
 
+  const PictureFormat* pictures() const override { return &format_; }
+
+  void ReadRaw(
+      uint64_t sample,
+      uint64_t /*draw*/,
+      std::span<uint8_t> bytes,
+      PictureMove* move,
+      std::span<uint32_t> labels) const override {
+    labels[0] = images_.labels[sample];
+    std::copy_n(PixelsOf(sample), bytes.size(), bytes.data());
+    *move = {};
+  }
+
  private:
+  const uint8_t* PixelsOf(uint64_t sample) const {
+    return images_.pixels.data() + sample * static_cast<uint64_t>(format_.byte_count());
+  }
+
   const LabeledImages images_;
-  const Tables value_of_byte_;  // [c]: normalised
+  const PictureFormat format_;  // its values are normalised
   const size_t pad_;
 };
 

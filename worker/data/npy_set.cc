@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -16,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Each has a table of values, which is to be small beside the pictures.
+constexpr int64_t kPictureChannelsMax = 64;
 constexpr int64_t kClassesMax = int64_t{1} << 20;
 
 /// What a number of an inputs file is.
@@ -266,17 +269,23 @@ Status CheckValues(
 
 class NpySamples final : public Samples {
  public:
-  explicit NpySamples(Parts set) : set_(std::move(set)) {}
+  NpySamples(Parts set, const Shape& shape) : set_(std::move(set)) {
+    // What is flat may as well lie in a row of one channel.
+    format_ = shape.is_flat() ? PictureFormat{1, 1, shape.channels}
+                              : PictureFormat{shape.channels, shape.height, shape.width};
+    has_bytes_ = KindOf(set_.parts.front().inputs) == InputKind::kBytes &&
+                 format_.channels <= kPictureChannelsMax;
+    std::array<float, 256> values{};
+    for (size_t byte = 0; byte < values.size(); ++byte) {
+      values[byte] = static_cast<float>(byte) * kByteScale;
+    }
+    format_.values.assign(has_bytes_ ? static_cast<size_t>(format_.channels) : 0, values);
+  }
 
   void Read(uint64_t sample, uint64_t /*draw*/, std::span<float> input, std::span<uint32_t> labels)
       const override {
-    const auto behind = std::upper_bound(
-        set_.parts.begin(), set_.parts.end(), sample, [](uint64_t number, const Part& part) {
-          return number < part.first;
-        });
-    const Part& part = *(behind - 1);
+    const Part& part = PartOf(sample);
     const uint64_t begin = (sample - part.first) * part.inputs.row_size();
-    constexpr float kByteScale = 1.0F / 255;
     switch (KindOf(part.inputs)) {
       case InputKind::kFloats:
         for (size_t i = 0; i < input.size(); ++i) {
@@ -294,16 +303,48 @@ class NpySamples final : public Samples {
         }
         break;
     }
+    ReadLabels(sample, part, labels);
+  }
+
+  const PictureFormat* pictures() const override { return has_bytes_ ? &format_ : nullptr; }
+
+  void ReadRaw(
+      uint64_t sample,
+      uint64_t /*draw*/,
+      std::span<uint8_t> bytes,
+      PictureMove* move,
+      std::span<uint32_t> labels) const override {
+    const Part& part = PartOf(sample);
+    const uint64_t begin = (sample - part.first) * part.inputs.row_size();
+    std::copy_n(part.inputs.data().data() + begin, bytes.size(), bytes.data());
+    *move = {};
+    ReadLabels(sample, part, labels);
+  }
+
+ private:
+  static constexpr float kByteScale = 1.0F / 255;
+
+  const Part& PartOf(uint64_t sample) const {
+    const auto behind = std::upper_bound(
+        set_.parts.begin(), set_.parts.end(), sample, [](uint64_t number, const Part& part) {
+          return number < part.first;
+        });
+    return *(behind - 1);
+  }
+
+  static void ReadLabels(uint64_t sample, const Part& part, std::span<uint32_t> labels) {
     const bool has_labels = !part.labels.empty();
     const NpyFile& source = has_labels ? part.labels[0] : part.inputs;
-    const uint64_t at = has_labels ? (sample - part.first) * labels.size() : begin + 1;
+    const uint64_t at = (sample - part.first) * (has_labels ? labels.size() : source.row_size()) +
+                        (has_labels ? 0 : 1);
     for (size_t i = 0; i < labels.size(); ++i) {
       labels[i] = static_cast<uint32_t>(source.WholeAt(at + i));
     }
   }
 
- private:
   const Parts set_;
+  bool has_bytes_ = false;
+  PictureFormat format_;  // with bytes
 };
 
 Result<NpyData> OpenNpy(const proto::DataConfig& config, DatasetInfo* info) {
@@ -335,8 +376,8 @@ Result<LoadedData> LoadNpy(const proto::DataConfig& config) {
       &print.train_labels_crc));
   PS_TRY(CheckValues(
       data.test, loaded.info, config.vocabulary, &print.test_images_crc, &print.test_labels_crc));
-  loaded.train = std::make_unique<NpySamples>(std::move(data.train));
-  loaded.test = std::make_unique<NpySamples>(std::move(data.test));
+  loaded.train = std::make_unique<NpySamples>(std::move(data.train), loaded.info.shape);
+  loaded.test = std::make_unique<NpySamples>(std::move(data.test), loaded.info.shape);
   return loaded;
 }
 

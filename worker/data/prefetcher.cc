@@ -7,12 +7,11 @@
 
 namespace ps::worker {
 
-Prefetcher::Prefetcher(const Dataset* dataset, uint64_t seed, Allocate allocate)
+Prefetcher::Prefetcher(const Dataset* dataset, uint64_t seed, BatchForm form, Allocate allocate)
     : dataset_(dataset),
       seed_(seed),
       allocate_(std::move(allocate)),
-      input_bytes_(static_cast<uint64_t>(dataset->info().shape.element_count()) * sizeof(float)),
-      label_bytes_(static_cast<uint64_t>(dataset->info().labels) * sizeof(uint32_t)),
+      layout_(dataset->LayoutOf(form)),
       thread_([this] { Run(); }) {}
 
 Prefetcher::~Prefetcher() {
@@ -56,7 +55,7 @@ Result<BatchMemory> Prefetcher::Take(const BatchId& batch) {
       stage_ = was_ready && grows ? Stage::kWanted : stage_;  // it went with its memory
     }
   }
-  const BatchMemory memory = MemoryOf(slots_[taken_], batch.count());
+  const BatchMemory memory = layout_.At(slots_[taken_].data, batch.count());
   WantNext(batch);
   lock.unlock();
   const Status done = is_ready ? fetched : Fetch(batch, memory);
@@ -99,7 +98,7 @@ void Prefetcher::Run() {
     }
     stage_ = Stage::kFetching;
     const BatchId batch = foreseen_;
-    const BatchMemory memory = MemoryOf(slots_[1 - taken_], batch.count());
+    const BatchMemory memory = layout_.At(slots_[1 - taken_].data, batch.count());
     lock.unlock();
     Status fetched = Fetch(batch, memory);
     lock.lock();
@@ -112,7 +111,7 @@ void Prefetcher::Run() {
 Status Prefetcher::MakeRoom(int slot, uint64_t samples) {
   if (slots_[slot].capacity < samples) {
     slots_[slot].capacity = 0;
-    PS_ASSIGN(slots_[slot].data, allocate_(slot, samples * (input_bytes_ + label_bytes_)));
+    PS_ASSIGN(slots_[slot].data, allocate_(slot, layout_.BytesFor(samples)));
     slots_[slot].capacity = samples;
   }
   return Status::Ok();
@@ -121,13 +120,6 @@ Status Prefetcher::MakeRoom(int slot, uint64_t samples) {
 Status Prefetcher::Fetch(const BatchId& batch, const BatchMemory& memory) const {
   const EpochOrder order(seed_, batch.epoch, dataset_->info().train_count);
   return dataset_->FetchTrain(order, batch.range, memory);
-}
-
-BatchMemory Prefetcher::MemoryOf(const Slot& slot, uint64_t samples) const {
-  std::byte* const labels = slot.data + samples * input_bytes_;
-  return {
-      {reinterpret_cast<float*>(slot.data), samples * input_bytes_ / sizeof(float)},
-      {reinterpret_cast<uint32_t*>(labels), samples * label_bytes_ / sizeof(uint32_t)}};
 }
 
 }  // namespace ps::worker

@@ -40,8 +40,8 @@ class Prefetcher {
     double waited_s = 0;    // within Take
   };
 
-  /// `dataset` outlives it.
-  Prefetcher(const Dataset* dataset, uint64_t seed, Allocate allocate);
+  /// `dataset` outlives it, and has pictures() for BatchForm::kBytes.
+  Prefetcher(const Dataset* dataset, uint64_t seed, BatchForm form, Allocate allocate);
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
   ~Prefetcher();
@@ -72,14 +72,12 @@ class Prefetcher {
   void WantNext(const BatchId& taken);
   Status MakeRoom(int slot, uint64_t samples);
   Status Fetch(const BatchId& batch, const BatchMemory& memory) const;
-  BatchMemory MemoryOf(const Slot& slot, uint64_t samples) const;
 
   // Constant after construction.
   const Dataset* const dataset_;
   const uint64_t seed_;
   const Allocate allocate_;
-  const uint64_t input_bytes_;  // of a sample
-  const uint64_t label_bytes_;
+  const BatchLayout layout_;
 
   Figures figures_;
 

@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "ps/base/picture_move.h"
 #include "ps/base/status.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/messages.h"
 #include "worker/model/model.h"
+#include "worker/model/picture_format.h"
 
 // What each format makes of its files. Private to this folder; dataset.h chooses among them.
 
@@ -35,6 +37,18 @@ class Samples {
   /// by chance follows from (sample, draw). Requires: spans of the info's sizes.
   virtual void Read(
       uint64_t sample, uint64_t draw, std::span<float> input, std::span<uint32_t> labels) const = 0;
+
+  /// What ReadRaw gives. nullptr: there is no such thing.
+  virtual const PictureFormat* pictures() const { return nullptr; }
+
+  /// The same sample as its file has it, and what `draw` makes of it: who does that with the values
+  /// of pictures() has what Read gives. Requires: pictures(), and memory for one of them.
+  virtual void ReadRaw(
+      uint64_t sample,
+      uint64_t draw,
+      std::span<uint8_t> bytes,
+      PictureMove* move,
+      std::span<uint32_t> labels) const;
 };
 
 struct LoadedData {

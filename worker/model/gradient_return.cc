@@ -1,19 +1,25 @@
 #include "worker/model/gradient_return.h"
 
+#include <bit>
+
 #include "ps/base/check.h"
 
 namespace ps::worker {
 
-GradientReturn::GradientReturn(kernels::Stream* compute, kernels::Stream* copies)
-    : compute_(compute), copies_(copies) {}
+GradientReturn::GradientReturn(
+    kernels::Backend* backend,
+    kernels::Stream* compute,
+    kernels::Stream* copies,
+    const std::vector<TensorSpec>* tensors)
+    : backend_(backend), compute_(compute), copies_(copies), tensors_(tensors) {}
 
 Result<GradientReturn> GradientReturn::Make(
     kernels::Backend* backend,
     kernels::Stream* compute,
     kernels::Stream* copies,
-    size_t tensor_count) {
-  GradientReturn made(compute, copies);
-  for (size_t i = 0; i < tensor_count; ++i) {
+    const std::vector<TensorSpec>* tensors) {
+  GradientReturn made(backend, compute, copies, tensors);
+  for (size_t i = 0; i < tensors->size(); ++i) {
     Departure departure;
     PS_ASSIGN(departure.final, backend->MakeEvent());
     PS_ASSIGN(departure.here, backend->MakeEvent());
@@ -22,12 +28,47 @@ Result<GradientReturn> GradientReturn::Make(
   return made;
 }
 
-void GradientReturn::Begin(kernels::ConstSpans device, kernels::Spans host, const Ready* ready) {
+Status GradientReturn::Begin(
+    kernels::ConstSpans device, kernels::Spans host, bool as_bf16, const Ready* ready) {
   device_ = device;
   host_ = host;
+  as_bf16_ = as_bf16;
   ready_ = ready;
   sent_ = 0;
   announced_ = 0;
+  return as_bf16 && packed_device_ == nullptr ? ReservePacked() : Status::Ok();
+}
+
+Status GradientReturn::ReservePacked() {
+  size_t count = 0;
+  offsets_.clear();
+  for (const TensorSpec& tensor : *tensors_) {
+    offsets_.push_back(count);
+    count += static_cast<size_t>(tensor.element_count());
+  }
+  if (!backend_->is_host_memory()) {
+    PS_ASSIGN(packed_host_, backend_->AllocatePinned(count * sizeof(uint16_t)));
+  }
+  PS_ASSIGN(packed_device_, backend_->AllocateDevice(count * sizeof(uint16_t)));
+  return Status::Ok();
+}
+
+/// Observations are averaged over many steps, where small differences count.
+bool GradientReturn::IsPacked(uint32_t tensor) const {
+  return as_bf16_ && (*tensors_)[tensor].rule == UpdateRule::kOptimizer;
+}
+
+uint16_t* GradientReturn::PackedOf(const kernels::Memory& memory, uint32_t tensor) const {
+  return reinterpret_cast<uint16_t*>(memory.data()) + offsets_[tensor];
+}
+
+void GradientReturn::Pack(uint32_t first_tensor, uint32_t count) {
+  for (uint32_t i = first_tensor; i < first_tensor + count; ++i) {
+    if (IsPacked(i)) {
+      const auto size = static_cast<int64_t>(device_[i].size());
+      compute_->PackBf16(device_[i].data(), PackedOf(*packed_device_, i), size);
+    }
+  }
 }
 
 void GradientReturn::Send(uint32_t first_tensor, uint32_t count) {
@@ -38,7 +79,12 @@ void GradientReturn::Send(uint32_t first_tensor, uint32_t count) {
   compute_->Record(departure.final.get());
   copies_->WaitFor(*departure.final);
   for (uint32_t i = first_tensor; i < first_tensor + count; ++i) {
-    copies_->Download(device_[i].data(), host_[i].data(), host_[i].size_bytes());
+    if (!IsPacked(i)) {
+      copies_->Download(device_[i].data(), host_[i].data(), host_[i].size_bytes());
+    } else if (packed_host_ != nullptr) {
+      const size_t size_bytes = host_[i].size() * sizeof(uint16_t);
+      copies_->Download(PackedOf(*packed_device_, i), PackedOf(*packed_host_, i), size_bytes);
+    }
   }
   copies_->Record(departure.here.get());
   // A failed device has reached everything; Finish tells of it.
@@ -56,13 +102,24 @@ Status GradientReturn::Finish() {
   return Status::Ok();
 }
 
+void GradientReturn::Unpack(uint32_t tensor) const {
+  const kernels::Memory& memory = packed_host_ == nullptr ? *packed_device_ : *packed_host_;
+  const uint16_t* const from = PackedOf(memory, tensor);
+  const std::span<float> to = host_[tensor];
+  for (size_t i = 0; i < to.size(); ++i) {
+    to[i] = std::bit_cast<float>(uint32_t{from[i]} << 16U);
+  }
+}
+
 /// From the last tensor to the first.
 void GradientReturn::Announce(const Departure& departure) const {
-  if (!*ready_) {
-    return;
-  }
-  for (uint32_t i = departure.count; i-- > 0;) {
-    (*ready_)(departure.first_tensor + i);
+  for (uint32_t i = departure.first_tensor + departure.count; i-- > departure.first_tensor;) {
+    if (IsPacked(i)) {
+      Unpack(i);
+    }
+    if (*ready_) {
+      (*ready_)(i);
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "kernels/backend.h"
 #include "ps/base/status.h"
+#include "ps/base/tensor_spec.h"
 
 namespace ps::worker {
 
@@ -17,16 +18,22 @@ class GradientReturn {
  public:
   using Ready = std::function<void(uint32_t tensor)>;
 
-  /// `compute` makes the gradients, `copies` brings them; both outlive this. Errors: the backend's.
+  /// `backend` and `tensors` outlive this, as do `compute`, which makes the gradients, and
+  /// `copies`, which brings them. Errors: the backend's.
   static Result<GradientReturn> Make(
       kernels::Backend* backend,
       kernels::Stream* compute,
       kernels::Stream* copies,
-      size_t tensor_count);
+      const std::vector<TensorSpec>* tensors);
 
-  /// A step begins. `ready` outlives it, and so does what the spans are of.
-  void Begin(kernels::ConstSpans device, kernels::Spans host, const Ready* ready);
-  /// The work that makes these tensors final is in the compute stream. Each tensor once a step.
+  /// A step begins. `ready` outlives it, and so does what the spans are of. With `as_bf16` the
+  /// gradients that an optimizer gets are rounded to bfloat16 and travel in half the bytes. Errors:
+  /// kInvalidArgument when memory for that is short.
+  Status Begin(kernels::ConstSpans device, kernels::Spans host, bool as_bf16, const Ready* ready);
+  /// The work that makes these tensors final is in the compute stream; puts there what has to be
+  /// done before they are sent. Each tensor once a step.
+  void Pack(uint32_t first_tensor, uint32_t count);
+  /// They have been packed. Each tensor once a step.
   void Send(uint32_t first_tensor, uint32_t count);
   /// Waits until all are here. Errors: kUnavailable when the device is lost.
   Status Finish();
@@ -40,15 +47,30 @@ class GradientReturn {
     std::unique_ptr<kernels::Event> here;   // they have been copied
   };
 
-  GradientReturn(kernels::Stream* compute, kernels::Stream* copies);
+  GradientReturn(
+      kernels::Backend* backend,
+      kernels::Stream* compute,
+      kernels::Stream* copies,
+      const std::vector<TensorSpec>* tensors);
+  Status ReservePacked();
+  bool IsPacked(uint32_t tensor) const;
+  uint16_t* PackedOf(const kernels::Memory& memory, uint32_t tensor) const;
+  void Unpack(uint32_t tensor) const;
   void Announce(const Departure& departure) const;
 
+  kernels::Backend* backend_;
   kernels::Stream* compute_;
   kernels::Stream* copies_;
+  const std::vector<TensorSpec>* tensors_;
   std::vector<Departure> departures_;  // as many as there can be in a step
+  // Gradients as bfloat16, when they have been asked for: each tensor at its offset.
+  std::vector<size_t> offsets_;  // in values
+  std::unique_ptr<kernels::Memory> packed_device_;
+  std::unique_ptr<kernels::Memory> packed_host_;  // nullptr where the two are one
   // Of the step under way.
   kernels::ConstSpans device_;
   kernels::Spans host_;
+  bool as_bf16_ = false;
   const Ready* ready_ = nullptr;
   size_t sent_ = 0;
   size_t announced_ = 0;

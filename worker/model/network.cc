@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +16,7 @@
 
 #include "ps/base/check.h"
 #include "worker/model/gradient_return.h"
+#include "worker/model/picture_format.h"
 #include "worker/model/replica.h"
 
 namespace ps::worker {
@@ -44,15 +45,35 @@ Status CheckSizes(const char* what, const Spans& spans, const std::vector<Tensor
 
 static_assert(kNoLabel == kernels::kNoLabel);
 
-/// The numbers of a batch of n samples are in range; the sizes agree.
-Status CheckBatch(const Model& model, const Batch& batch, int64_t n) {
+/// Instead of the images' values there are the bytes of as many pictures.
+Status CheckPictures(const PictureFormat& format, const Batch& batch, int64_t n) {
+  if (batch.images.empty() && static_cast<int64_t>(batch.moves.size()) == n &&
+      static_cast<int64_t>(batch.bytes.size()) == n * format.byte_count()) {
+    return Status::Ok();
+  }
+  return Status::InvalidArgument(fmt::format(
+      "{} bytes, {} moves and {} image values for {} pictures of {} bytes each",
+      batch.bytes.size(),
+      batch.moves.size(),
+      batch.images.size(),
+      n,
+      format.byte_count()));
+}
+
+/// The numbers of a batch of n samples are in range; the sizes agree. `pictures` may be nullptr.
+Status CheckBatch(
+    const Model& model, const PictureFormat* pictures, const Batch& batch, int64_t n) {
   if (batch.labels.empty()) {
     return Status::InvalidArgument("an empty batch");
   }
+  const int64_t values = pictures == nullptr ? n * model.input.element_count() : 0;
   if (static_cast<int64_t>(batch.labels.size()) != n * model.labels ||
-      static_cast<int64_t>(batch.images.size()) != n * model.input.element_count()) {
+      static_cast<int64_t>(batch.images.size()) != values) {
     return Status::InvalidArgument(fmt::format(
         "{} image values for {} samples of {}", batch.images.size(), n, model.input.ToString()));
+  }
+  if (pictures != nullptr) {
+    PS_TRY(CheckPictures(*pictures, batch, n));
   }
   for (const uint32_t label : batch.labels) {
     if (label >= model.classes && !(label == kNoLabel && model.labels > 1)) {
@@ -131,10 +152,33 @@ class DeviceNetwork final : public Network {
     }
     PS_ASSIGN(
         GradientReturn made,
-        GradientReturn::Make(
-            backends[0], first().compute(), first().copies(), model_.tensors.size()));
+        GradientReturn::Make(backends[0], first().compute(), first().copies(), &model_.tensors));
     gradient_return_.emplace(std::move(made));
-    return norms_.Reserve(backends[0], model_.tensors.size());
+    const size_t norm_bytes = model_.tensors.size() * sizeof(double);
+    PS_ASSIGN(norms_, backends[0]->AllocateDevice(norm_bytes + sizeof(float)));
+    return Status::Ok();
+  }
+
+  Status TakePictures(const PictureFormat& format) override {
+    const Shape& input = model_.input;
+    const int64_t height = format.height + 2 * format.pad;
+    const int64_t width = format.width + 2 * format.pad;
+    const bool fits = format.channels * height * width == input.element_count() &&
+                      (format.channels == input.channels || input.is_flat());
+    if (!fits || static_cast<int64_t>(format.values.size()) != format.channels) {
+      return Status::InvalidArgument(fmt::format(
+          "pictures of {}x{}x{} bytes with {} pixels around them, for a model of {}",
+          format.channels,
+          format.height,
+          format.width,
+          format.pad,
+          input.ToString()));
+    }
+    for (const auto& replica : replicas_) {
+      PS_TRY(replica->TakePictures(format));
+    }
+    pictures_ = format;
+    return Status::Ok();
   }
 
   bool has_copies() const override { return replicas_[0]->has_copies(); }
@@ -180,12 +224,12 @@ class DeviceNetwork final : public Network {
       }
     };
     sources_.assign(first().sums().begin(), first().sums().end());
-    gradient_return_->Begin(sources_, gradients, &whole);
+    PS_TRY(gradient_return_->Begin(sources_, gradients, options.bf16_gradients, &whole));
     kernels::LossResult loss;
     for (int64_t offset = 0; offset < division.share; offset += division.piece) {
       PS_TRY(StartPieces(step, offset));
       if (offset + division.piece >= division.share) {
-        PS_TRY(ReturnGradients(options.clip_norm));
+        PS_TRY(gradient_return_->Finish());
         PS_TRY(sent);
       }
       PS_TRY(AddLosses(division, offset, &loss));
@@ -240,9 +284,17 @@ class DeviceNetwork final : public Network {
     const auto labels = static_cast<size_t>(model_.labels);
     const auto from = static_cast<size_t>(range.begin);
     const auto count = static_cast<size_t>(range.end - range.begin);
+    const std::span<const uint32_t> own_labels =
+        batch.labels.subspan(from * labels, count * labels);
+    if (!pictures_) {
+      return {batch.images.subspan(from * elements, count * elements), own_labels};
+    }
+    const auto bytes = static_cast<size_t>(pictures_->byte_count());
     return {
-        batch.images.subspan(from * elements, count * elements),
-        batch.labels.subspan(from * labels, count * labels)};
+        {},
+        own_labels,
+        batch.bytes.subspan(from * bytes, count * bytes),
+        batch.moves.subspan(from, count)};
   }
 
   /// Puts the work of all devices' pieces at this offset into their streams: the last device's
@@ -260,11 +312,24 @@ class DeviceNetwork final : public Network {
       piece.step = step.options.step + static_cast<uint64_t>(range.begin);
       piece.weight = WeightOf(step, piece.batch);
       piece.is_first = offset == 0;
-      piece.on_sums = [&](uint32_t first_tensor, uint32_t count) {
+      using OnFinal = StepRecorder::OnFinal;
+      piece.on_sums = [&](uint32_t first_tensor, uint32_t count, const OnFinal& on_final) {
         if (is_last) {
-          PassOn(step, i, first_tensor, count);
+          PassOn(step, i, first_tensor, count, on_final);
         }
       };
+      if (i == 0 && is_last && step.options.clip_norm > 0) {
+        piece.on_all_sums = [&](const OnFinal& on_final) {
+          ClipAndPack(first().sums(), step.options.clip_norm);
+          on_final(0, static_cast<uint32_t>(model_.tensors.size()));
+        };
+      }
+      piece.leave = [this](uint32_t first_tensor, uint32_t count) {
+        gradient_return_->Send(first_tensor, count);
+      };
+      if (has_copies() && step.division.devices() == 1 && !step.division.adds_pieces()) {
+        piece.kind = {step.division.n, step.options.clip_norm, step.options.bf16_gradients};
+      }
       replicas_[i]->Train(piece);
     }
     return Status::Ok();
@@ -282,24 +347,21 @@ class DeviceNetwork final : public Network {
 
   /// A device's own sums of these tensors are final: what comes from behind is added, and they go
   /// to the device ahead, or, from the first device, to the host.
-  void PassOn(const TrainingStep& step, size_t device, uint32_t first_tensor, uint32_t count) {
+  void PassOn(
+      const TrainingStep& step,
+      size_t device,
+      uint32_t first_tensor,
+      uint32_t count,
+      const StepRecorder::OnFinal& on_final) {
     if (device + 1 < step.division.devices()) {
       replicas_[device]->AddFrom(*replicas_[device + 1], first_tensor, count);
     }
     if (device > 0) {
       replicas_[device]->SendTo(*replicas_[device - 1], first_tensor, count);
     } else if (step.options.clip_norm <= 0) {
-      gradient_return_->Send(first_tensor, count);
+      gradient_return_->Pack(first_tensor, count);
+      on_final(first_tensor, count);
     }
-  }
-
-  /// The work that makes all sums final is in the streams.
-  Status ReturnGradients(float clip_norm) {
-    if (clip_norm > 0) {
-      PS_TRY(Clip(first().sums(), clip_norm));
-      gradient_return_->Send(0, static_cast<uint32_t>(model_.tensors.size()));
-    }
-    return gradient_return_->Finish();
   }
 
   /// Waits for the devices' pieces at this offset.
@@ -319,7 +381,7 @@ class DeviceNetwork final : public Network {
   Status Prepare(
       Parameters parameters, const Batch& batch, const Division& division, bool training) {
     PS_TRY(CheckSizes("parameters", parameters, model_.tensors));
-    PS_TRY(CheckBatch(model_, batch, division.n));
+    PS_TRY(CheckBatch(model_, pictures_ ? &*pictures_ : nullptr, batch, division.n));
     size_t device = 0;
     Status status = Reserve(division, division.piece, training, &device);
     return status.code() == StatusCode::kInvalidArgument
@@ -379,33 +441,29 @@ class DeviceNetwork final : public Network {
   }
 
   /// Scales what the optimizer gets, as StepOptions::clip_norm says.
-  Status Clip(Gradients gradients, float norm_max) {
-    std::vector<size_t> clipped;
+  void ClipAndPack(Gradients gradients, float norm_max) {
+    auto* const squares = reinterpret_cast<double*>(norms_->data());
+    auto* const factor = reinterpret_cast<float*>(squares + gradients.size());
+    std::vector<std::span<float>> clipped;
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (model_.tensors[i].rule == UpdateRule::kOptimizer) {
         const auto size = static_cast<int64_t>(gradients[i].size());
-        first().compute()->SquaredNorm(gradients[i].data(), size, norms_.device() + clipped.size());
-        clipped.push_back(i);
+        first().compute()->SquaredNorm(gradients[i].data(), size, squares + clipped.size());
+        clipped.push_back(gradients[i]);
       }
     }
-    norms_.Download(first().compute());
-    PS_TRY(first().compute()->Synchronize());
-    const double* const squares = norms_.host();
-    const double norm = std::sqrt(std::accumulate(squares, squares + clipped.size(), 0.0));
-    if (std::isfinite(norm) && norm > static_cast<double>(norm_max)) {
-      const auto factor = static_cast<float>(static_cast<double>(norm_max) / norm);
-      for (const size_t i : clipped) {
-        first().compute()->Scale(
-            factor, gradients[i].data(), static_cast<int64_t>(gradients[i].size()));
-      }
+    first().compute()->ClipFactor(squares, static_cast<int64_t>(clipped.size()), norm_max, factor);
+    for (const std::span<float> gradient : clipped) {
+      first().compute()->ScaleBy(factor, gradient.data(), static_cast<int64_t>(gradient.size()));
     }
-    return Status::Ok();
+    gradient_return_->Pack(0, static_cast<uint32_t>(gradients.size()));
   }
 
   const Model model_;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::optional<GradientReturn> gradient_return_;  // from the first device
-  Results<double> norms_;
+  std::unique_ptr<kernels::Memory> norms_;  // squared, of each tensor, and what follows from them
+  std::optional<PictureFormat> pictures_;
   std::vector<std::span<const float>> sources_;  // of the step's gradients
 };
 

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "ps/base/picture_move.h"
 #include "ps/base/status.h"
 #include "worker/model/model.h"
+#include "worker/model/picture_format.h"
 
 namespace ps::worker {
 
@@ -17,6 +19,9 @@ struct Batch {
   std::span<const float> images;     // [n, c, h, w], of the model's input shape; or [n, tokens]
   std::span<const uint32_t> labels;  // [n, labels of a sample], each below the model's class count,
                                      // or kNoLabel where a sample has several
+  // Instead of images, for a network that takes pictures:
+  std::span<const uint8_t> bytes = {};      // [n, c, h, w] of the PictureFormat
+  std::span<const PictureMove> moves = {};  // [n]
 };
 
 /// Of a sample with several labels, the loss is their mean, and it is correct as far as they are:
@@ -49,6 +54,9 @@ class Network {
     /// Above 0: each device computes at most so many samples at a time, and the gradients of such
     /// pieces are added up. Batch norm sees a piece at a time, and what it observes is their mean.
     int64_t micro_batch = 0;
+    /// Gradients of the kOptimizer tensors are rounded to bfloat16 when they are final, and travel
+    /// to the host so; what the caller gets are the rounded values.
+    bool bf16_gradients = false;
   };
 
   /// The backends, at least one and all of one kind, outlive the network. Of n samples each of d
@@ -62,6 +70,11 @@ class Network {
       kernels::Precision precision = kernels::Precision::kF32);
 
   virtual ~Network() = default;
+
+  /// From now on batches have bytes and moves instead of images, and the device makes these of
+  /// them. Once, before the first batch. Errors: kInvalidArgument when such pictures are not the
+  /// model's input; the backend's.
+  virtual Status TakePictures(const PictureFormat& format) = 0;
 
   /// Whether a change of parameters has to be told by Upload; else the arithmetic reads them where
   /// they are.

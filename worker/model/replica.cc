@@ -21,14 +21,6 @@ int64_t LabelledOf(const Batch& batch) {
          std::count(batch.labels.begin(), batch.labels.end(), kNoLabel);
 }
 
-Status DeviceCopy::Reserve(Backend* backend, size_t size_bytes) {
-  if (!backend->is_host_memory() && (memory_ == nullptr || memory_->size() < size_bytes)) {
-    memory_.reset();
-    PS_ASSIGN(memory_, backend->AllocateDevice(size_bytes));
-  }
-  return Status::Ok();
-}
-
 Status TensorMemory::Reserve(
     Backend* backend, const Model& model, const proto::TensorLayout& layout) {
   if (memory_ != nullptr) {
@@ -56,6 +48,8 @@ Status Replica::Build() {
   PS_ASSIGN(copies_, backend->MakeStream());
   PS_ASSIGN(uploaded_, backend->MakeEvent());
   PS_TRY(loss_.Reserve(backend, 1));
+  PS_TRY(numbers_.Reserve(backend, 1));
+  recorder_.emplace(compute_.get(), &model_.tensors);
   PS_TRY(MakeLayers());
   std::vector<int64_t> elements;
   for (const TensorSpec& tensor : model_.tensors) {
@@ -110,11 +104,17 @@ Status Replica::MakeLayers() {
            .stream = compute_.get(),
            .seed = options_.seed,
            .precision = options_.precision}));
-  if (model_.input.channels > 1 && !model_.input.is_flat()) {
+  if (model_.input.channels > 1 && !model_.input.is_flat() && !pictures_) {
     PS_TRY(layers.PrependChannelsLast(model_.input));
   }
   layers_.emplace(std::move(layers));
   return Status::Ok();
+}
+
+Status Replica::TakePictures(const PictureFormat& format) {
+  PS_ASSIGN(PictureMaker made, PictureMaker::Make(options_.backend, compute_.get(), format));
+  pictures_.emplace(std::move(made));
+  return MakeLayers();
 }
 
 void Replica::Upload(uint32_t tensor, int64_t begin, std::span<const float> values) {
@@ -133,7 +133,9 @@ Status Replica::Reserve(int64_t n, bool training, bool adds_pieces) {
   Backend* const backend = options_.backend;
   const auto count = static_cast<size_t>(n);
   const auto elements = static_cast<size_t>(model_.input.element_count());
-  PS_TRY(images_.Reserve(backend, count * elements * sizeof(float)));
+  PS_TRY(
+      pictures_ ? pictures_->Reserve(n)
+                : images_.Reserve(backend, count * elements * sizeof(float)));
   const size_t labels = count * static_cast<size_t>(model_.labels);
   PS_TRY(labels_.Reserve(backend, labels * sizeof(uint32_t)));
   const size_t logit_bytes = labels * static_cast<size_t>(model_.classes) * sizeof(float);
@@ -150,6 +152,9 @@ Status Replica::Reserve(int64_t n, bool training, bool adds_pieces) {
 Status Replica::Release() {
   layers_.reset();
   images_ = DeviceCopy();
+  if (pictures_) {
+    pictures_->Release();
+  }
   labels_ = DeviceCopy();
   logit_gradient_.reset();
   pieces_ = TensorMemory();
@@ -161,46 +166,68 @@ void Replica::Begin(Network::Parameters parameters, Network::Gradients gradients
   sums_ = has_copies() || !options_.is_first ? gradients_.spans() : gradients;
 }
 
+/// Puts a piece on the way, and has the pass wait for the parameters.
+Replica::Input Replica::PutInput(const Batch& batch, uint64_t step) {
+  *numbers_.host() = {step, LabelledOf(batch)};
+  numbers_.Upload(compute_.get());
+  const Input input{
+      pictures_ ? pictures_->Run(compute_.get(), batch.bytes, batch.moves)
+                : images_.Upload(compute_.get(), batch.images),
+      labels_.Upload(compute_.get(), batch.labels),
+      static_cast<int64_t>(batch.labels.size())};
+  copies_->Record(uploaded_.get());
+  compute_->WaitFor(*uploaded_);
+  return input;
+}
+
 Pass Replica::MakePass(const Batch& batch) const {
   Pass pass;
   pass.n = static_cast<int64_t>(batch.labels.size()) / model_.labels;
+  pass.step = &numbers_.device()->step;
   pass.parameters = read_;
   return pass;
 }
 
 void Replica::Train(const Piece& piece) {
-  Pass pass = MakePass(piece.batch);
-  pass.training = true;
-  pass.step = piece.step;
-  pass.gradients = piece.is_first ? sums_ : pieces_.spans();
-  pass.on_gradients = [&](uint32_t first_tensor, uint32_t count) {
-    AddUp(pass.gradients, piece.weight, first_tensor, count);
-    piece.on_sums(first_tensor, count);
+  const Input input = PutInput(piece.batch, piece.step);
+  const auto work = [&](const StepRecorder::OnFinal& on_final) {
+    Pass pass = MakePass(piece.batch);
+    pass.training = true;
+    pass.gradients = piece.is_first ? sums_ : pieces_.spans();
+    pass.on_gradients = [&](uint32_t first_tensor, uint32_t count) {
+      AddUp(pass.gradients, piece.weight, first_tensor, count);
+      piece.on_sums(first_tensor, count, on_final);
+    };
+    Forward(pass, input, logit_gradient_->floats());
+    layers_->Backward(pass, input.images, logit_gradient_->floats(), nullptr);
+    if (piece.on_all_sums) {
+      piece.on_all_sums(on_final);
+    }
   };
-  const float* const images = images_.Upload(compute_.get(), piece.batch.images);
-  Forward(pass, images, piece.batch, logit_gradient_->floats());
-  layers_->Backward(pass, images, logit_gradient_->floats(), nullptr);
+  if (piece.kind) {
+    recorder_->Run(*piece.kind, work, piece.leave);
+  } else {
+    work(piece.leave);
+  }
+  loss_.Download(compute_.get());
 }
 
 void Replica::Evaluate(const Batch& batch) {
-  const float* const images = images_.Upload(compute_.get(), batch.images);
-  Forward(MakePass(batch), images, batch, nullptr);
+  Forward(MakePass(batch), PutInput(batch, 0), nullptr);
+  loss_.Download(compute_.get());
 }
 
 /// Up to the loss; `dz` may be nullptr.
-void Replica::Forward(const Pass& pass, const float* images, const Batch& batch, float* dz) {
-  copies_->Record(uploaded_.get());
-  compute_->WaitFor(*uploaded_);
-  const float* const logits = layers_->Forward(pass, images);
+void Replica::Forward(const Pass& pass, const Input& input, float* dz) {
+  const float* const logits = layers_->Forward(pass, input.images);
   compute_->SoftmaxCrossEntropy(
-      {.n = static_cast<int64_t>(batch.labels.size()),
+      {.n = input.label_count,
        .classes = model_.classes,
        .logits = logits,
-       .labels = labels_.Upload(compute_.get(), batch.labels),
+       .labels = input.labels,
        .dz = dz,
        .result = loss_.device(),
-       .labelled = LabelledOf(batch)});
-  loss_.Download(compute_.get());
+       .labelled = &numbers_.device()->labelled});
 }
 
 /// Weighs `parts` and adds them to the sums, unless they are the sums.

@@ -11,37 +11,20 @@
 #include "kernels/backend.h"
 #include "ps/base/status.h"
 #include "ps/proto/chunks.h"
+#include "worker/model/device_copy.h"
 #include "worker/model/network.h"
+#include "worker/model/picture_maker.h"
 #include "worker/model/sequence.h"
+#include "worker/model/step_recorder.h"
 
 namespace ps::worker {
 
 /// Labels that there are, without those of kNoLabel.
 int64_t LabelledOf(const Batch& batch);
 
-/// Device memory for a caller's host memory; that memory itself where the two are one.
-class DeviceCopy {
- public:
-  /// At least so large. Errors: kInvalidArgument when memory is short.
-  Status Reserve(kernels::Backend* backend, size_t size_bytes);
-
-  /// What the device reads; `host` goes there. Requires: reserved.
-  template <typename T>
-  const T* Upload(kernels::Stream* stream, std::span<const T> host) {
-    if (memory_ == nullptr) {
-      return host.data();
-    }
-    stream->Upload(host.data(), memory_->data(), host.size_bytes());
-    return reinterpret_cast<const T*>(memory_->data());
-  }
-
- private:
-  std::unique_ptr<kernels::Memory> memory_;
-};
-
-/// Results of a fixed size that the device writes and the host reads.
+/// Values of a fixed number that the device writes and the host reads, or the other way round.
 template <typename T>
-class Results {
+class Exchanged {
  public:
   Status Reserve(kernels::Backend* backend, size_t count) {
     PS_ASSIGN(device_, backend->AllocateDevice(count * sizeof(T)));
@@ -51,7 +34,12 @@ class Results {
 
   T* device() const { return reinterpret_cast<T*>(device_->data()); }
 
-  const T* host() const { return reinterpret_cast<const T*>(host_->data()); }
+  T* host() const { return reinterpret_cast<T*>(host_->data()); }
+
+  /// What is in host() goes to the device, and stays until the stream has come so far.
+  void Upload(kernels::Stream* stream) const {
+    stream->Upload(host_->data(), device_->data(), device_->size());
+  }
 
   /// On their way; the host may read them once the stream has come so far.
   void Download(kernels::Stream* stream) const {
@@ -61,6 +49,12 @@ class Results {
  private:
   std::unique_ptr<kernels::Memory> device_;
   std::unique_ptr<kernels::Memory> host_;
+};
+
+/// What a pass is told by numbers: in memory, so that a recording of it finds other ones there.
+struct PassNumbers {
+  uint64_t step = 0;
+  int64_t labelled = 0;
 };
 
 /// Device memory that holds all of a model's tensors, of one layout.
@@ -99,8 +93,17 @@ class Replica {
     uint64_t step = 0;
     float weight = 1;      // of its gradients in those of the minibatch
     bool is_first = true;  // of this device's pieces of the minibatch
-    /// The work that adds these tensors' gradients to the device's sums is in the stream.
-    std::function<void(uint32_t first_tensor, uint32_t count)> on_sums;
+    /// The work that adds these tensors' gradients to the device's sums is in the stream. Puts
+    /// there what follows it, and calls `on_final` where they leave for the host.
+    std::function<void(
+        uint32_t first_tensor, uint32_t count, const StepRecorder::OnFinal& on_final)>
+        on_sums;
+    /// The same once all of them are; may be empty.
+    std::function<void(const StepRecorder::OnFinal& on_final)> on_all_sums;
+    /// These leave for the host.
+    StepRecorder::OnFinal leave;
+    /// What a device may repeat as a recording; none where work of other devices comes between.
+    std::optional<StepRecorder::Kind> kind;
   };
 
   /// `model` outlives the replica. Errors: as Network::Make.
@@ -115,7 +118,8 @@ class Replica {
 
   bool has_copies() const { return !options_.backend->is_host_memory(); }
 
-  /// As Network.
+  /// As Network. The format fits the model.
+  Status TakePictures(const PictureFormat& format);
   void Upload(uint32_t tensor, int64_t begin, std::span<const float> values);
   Status Settle();
 
@@ -155,13 +159,21 @@ class Replica {
     std::unique_ptr<kernels::Event> arrived;
   };
 
+  /// What a pass reads besides parameters, on the device.
+  struct Input {
+    const float* images = nullptr;
+    const uint32_t* labels = nullptr;
+    int64_t label_count = 0;
+  };
+
   Replica(const Model* model, const Options& options) : model_(*model), options_(options) {}
 
   Status Build();
   Status ReserveTensors();
   Status MakeLayers();
+  Input PutInput(const Batch& batch, uint64_t step);
   Pass MakePass(const Batch& batch) const;
-  void Forward(const Pass& pass, const float* images, const Batch& batch, float* dz);
+  void Forward(const Pass& pass, const Input& input, float* dz);
   void AddUp(kernels::Spans parts, float weight, uint32_t first_tensor, uint32_t count);
 
   const Model& model_;
@@ -171,9 +183,12 @@ class Replica {
   std::unique_ptr<kernels::Event> uploaded_;  // the parameters that the next piece reads
   std::vector<Hop> hops_;                     // by their first tensor; empty on the first device
   std::vector<uint32_t> hop_of_;              // by tensor
-  Results<kernels::LossResult> loss_;
+  Exchanged<kernels::LossResult> loss_;
+  Exchanged<PassNumbers> numbers_;
+  std::optional<StepRecorder> recorder_;
   std::optional<Sequence> layers_;
   DeviceCopy images_;
+  std::optional<PictureMaker> pictures_;  // instead of them
   DeviceCopy labels_;
   std::unique_ptr<kernels::Memory> logit_gradient_;
   proto::TensorLayout layout_;

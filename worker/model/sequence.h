@@ -18,7 +18,7 @@ namespace ps::worker {
 struct Pass {
   int64_t n = 0;
   bool training = false;
-  uint64_t step = 0;
+  const uint64_t* step = nullptr;  // of the device, as kernels::ForwardArgs
   kernels::ConstSpans parameters = {};
   kernels::Spans gradients = {};  // training only
   /// Training only: the work that makes these tensors' gradients final is in the stream.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include "tests/worker/data/data_files.h"
@@ -106,6 +107,38 @@ TEST_F(NpyTest, PartsAreOneSetInTheOrderOfTheirNames) {
   ASSERT_TRUE(dataset->FetchTest({0, 1}, {test, test_label}).ok());
   EXPECT_THAT(test, ElementsAre(6, 7));
   EXPECT_THAT(test_label, ElementsAre(2));
+}
+
+TEST_F(NpyTest, BytesCanBeHadAsTheyAreStored) {
+  const Bytes stored = {0, 1, 2, 3, 250, 251, 252, 253, 254, 255, 9, 8};
+  for (const std::string shape : {"2, 3, 1, 2", "2, 6", "2, 2, 3"}) {
+    for (const std::string which : {"train", "test"}) {
+      folder_.Write(which + "-inputs.npy", Npy(HeaderOf("|u1", shape), stored));
+      folder_.Write(which + "-labels.npy", Longs("2,", {0, 1}));
+    }
+    const Dataset dataset = Dataset::Load(config_).value();
+    const PictureFormat* const format = dataset.pictures();
+    ASSERT_NE(format, nullptr) << shape;
+    std::vector<float> values(stored.size());
+    std::vector<uint32_t> labels(2);
+    ASSERT_TRUE(dataset.FetchTest({0, 2}, {values, labels}).ok());
+    Bytes bytes(stored.size());
+    std::vector<PictureMove> moves(2, {1, 1, 1});
+    labels = {7, 7};
+    ASSERT_TRUE(dataset.FetchTest({0, 2}, {{}, labels, bytes, moves}).ok());
+    EXPECT_EQ(bytes, stored) << shape;
+    EXPECT_THAT(labels, ElementsAre(0, 1));
+    EXPECT_EQ(moves, std::vector<PictureMove>(2)) << "none";
+    const auto plane = static_cast<size_t>(format->height * format->width);
+    for (size_t i = 0; i < stored.size(); ++i) {
+      const size_t channel = i / plane % static_cast<size_t>(format->channels);
+      EXPECT_EQ(values[i], format->values[channel][bytes[i]]) << shape << " " << i;
+    }
+  }
+  WriteFloats();
+  std::filesystem::remove(folder_.path() + "/train-inputs.npy");
+  std::filesystem::remove(folder_.path() + "/train-labels.npy");
+  EXPECT_EQ(Dataset::Load(config_).value().pictures(), nullptr);
 }
 
 TEST_F(NpyTest, AChangedValueChangesItsPartOfTheFingerprintAlone) {

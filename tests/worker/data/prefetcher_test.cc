@@ -38,7 +38,7 @@ class PrefetcherTest : public ::testing::Test {
   const DataFolder folder_;
   const Dataset dataset_ = LoadSet(folder_);
   std::vector<std::byte> memory_[2];
-  Prefetcher prefetcher_{&dataset_, kSeed, [this](int slot, size_t size_bytes) {
+  Prefetcher prefetcher_{&dataset_, kSeed, BatchForm::kValues, [this](int slot, size_t size_bytes) {
                            memory_[slot].resize(size_bytes);
                            return Result<std::byte*>(memory_[slot].data());
                          }};

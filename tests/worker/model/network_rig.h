@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -31,6 +32,12 @@ class PinnedValues {
   std::unique_ptr<kernels::Memory> memory_;
   std::span<T> span_;
 };
+
+/// To the nearest bfloat16, ties to even.
+inline float RoundedToBf16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return std::bit_cast<float>((bits + 0x7fffU + ((bits >> 16U) & 1U)) & 0xffff0000U);
+}
 
 /// A network on a backend with parameters, gradients and one minibatch: normal noise, or tokens in
 /// turn, each with a label. The members are what a test looks at and changes; the network works on
@@ -104,6 +111,29 @@ struct NetworkRig {
     return loss.loss_sum / static_cast<double>(loss.samples);
   }
 
+  struct Samples {
+    std::vector<float> images;
+    std::vector<uint32_t> labels;
+  };
+
+  /// Other ones. Returns those before.
+  Samples TakeSamples(std::vector<float> other_images, std::vector<uint32_t> other_labels) {
+    return {
+        std::exchange(images, std::move(other_images)),
+        std::exchange(labels, std::move(other_labels))};
+  }
+
+  /// The gradients as they are to be with StepOptions::bf16_gradients.
+  std::vector<std::vector<float>> RoundedGradients() const {
+    std::vector<std::vector<float>> rounded = gradients;
+    for (size_t i = 0; i < rounded.size(); ++i) {
+      if (model.tensors[i].rule == UpdateRule::kOptimizer) {
+        std::ranges::transform(rounded[i], rounded[i].begin(), RoundedToBf16);
+      }
+    }
+    return rounded;
+  }
+
   /// What a server does with gradients under plain SGD.
   void Descend(float lr) {
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -122,6 +152,7 @@ struct NetworkRig {
   std::vector<std::vector<float>> gradients;
   std::vector<float> images;
   std::vector<uint32_t> labels;
+  std::vector<uint8_t> bytes;  // of pictures that stay where they are, if any: instead of images
   std::unique_ptr<Network> network;
 
  private:
@@ -139,7 +170,12 @@ struct NetworkRig {
     const PinnedValues<float> pinned_images(backend, images);
     const PinnedValues<uint32_t> pinned_labels(backend, labels);
     network->UploadAll(spans);
-    Result<BatchLoss> loss = work(spans, Batch{pinned_images.span(), pinned_labels.span()});
+    const PinnedValues<uint8_t> pinned_bytes(backend, bytes);
+    const PinnedValues<PictureMove> moves(backend, std::vector<PictureMove>(labels.size()));
+    const Batch batch = bytes.empty()
+                            ? Batch{pinned_images.span(), pinned_labels.span()}
+                            : Batch{{}, pinned_labels.span(), pinned_bytes.span(), moves.span()};
+    Result<BatchLoss> loss = work(spans, batch);
     network->Settle().Ignore("the loss tells of it");
     return loss;
   }

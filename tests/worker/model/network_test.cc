@@ -312,6 +312,22 @@ TEST(NetworkTest, BatchNormSeesAPieceAtATime) {
   EXPECT_NEAR(rig.gradients[2][0], sum / 16, 1e-6);  // the observed mean
 }
 
+TEST(NetworkTest, Bf16GradientsAreRoundedOnceTheyAreFinalAndObservationsAreNot) {
+  Rig rig({Conv2d(4, 3), BatchNorm(), Relu(), Flatten(), Linear(3)}, {2, 6, 6}, 7, 3);
+  for (const float clip_norm : {0.0F, 1e-3F}) {
+    for (const int64_t micro : {0, 3}) {
+      const Network::StepOptions options{.step = 1, .clip_norm = clip_norm, .micro_batch = micro};
+      ASSERT_TRUE(rig.Step(options).ok());
+      const std::vector<std::vector<float>> expected = rig.RoundedGradients();
+      EXPECT_NE(expected, rig.gradients);
+      Network::StepOptions rounding = options;
+      rounding.bf16_gradients = true;
+      ASSERT_TRUE(rig.Step(rounding).ok());
+      EXPECT_EQ(rig.gradients, expected) << clip_norm << " " << micro;
+    }
+  }
+}
+
 TEST(NetworkTest, ANormThatIsNotFiniteIsLeftToTheServer) {
   Rig rig({Flatten(), Linear(2)}, {1, 2, 2}, 2, 2);
   rig.images[0] = std::numeric_limits<float>::infinity();

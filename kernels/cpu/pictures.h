@@ -1,0 +1,10 @@
+#pragma once
+
+#include "kernels/backend.h"
+
+namespace ps::kernels {
+
+/// As Stream::MakePictures.
+void MakePictures(const PictureArgs& args);
+
+}  // namespace ps::kernels
