@@ -286,6 +286,18 @@ TEST(NetworkTest, PiecesOfAMinibatchMakeItsGradient) {
   }
 }
 
+// Two equal samples with equal masks would have the gradient of one.
+TEST(NetworkTest, EveryPieceHasDropoutMasksOfItsOwn) {
+  Rig one({Flatten(), Dropout(0.5F), Linear(2)}, {1, 8, 8}, 1, 2);
+  Rig two({Flatten(), Dropout(0.5F), Linear(2)}, {1, 8, 8}, 2, 2);
+  two.images = one.images;
+  two.images.insert(two.images.end(), one.images.begin(), one.images.end());
+  two.labels = {one.labels[0], one.labels[0]};
+  ASSERT_TRUE(one.Step().ok());
+  ASSERT_TRUE(two.Step({.step = 1, .micro_batch = 1}).ok());
+  EXPECT_NE(two.gradients[0], one.gradients[0]);
+}
+
 TEST(NetworkTest, BackendsThatShareAMinibatchHaveTheBitsOfItsPieces) {
   const auto other = kernels::MakeCpuBackend();
   for (const int64_t n : {6, 5, 1}) {
