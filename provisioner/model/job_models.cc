@@ -36,7 +36,9 @@ Result<WorkerClass> WorkerOf(
   worker.compute_s = measured.compute_s;
   worker.samples = measured.minibatch;
   worker.devices = type.devices;
-  worker.pcie_bytes_per_s = type.pcie_gbyte_per_s * kBytesPerGbyte;
+  if (measured.excludes_pcie) {
+    worker.pcie_bytes_per_s = type.pcie_gbyte_per_s * kBytesPerGbyte;
+  }
   worker.link_bytes_per_s = type.network_gbit_per_s * kBytesPerGbit;
   if (const double request = RequestBytesPerS(profile); request > 0) {
     worker.link_bytes_per_s = std::min(worker.link_bytes_per_s, request);

@@ -19,10 +19,11 @@ namespace ps::provisioner {
 /// One kind of worker, for one job.
 struct WorkerClass {
   std::string name;
-  double compute_s = 0;         // one step without communication [T_comp]
-  double samples = 0;           // of one step [b_i]
-  int devices = 1;              // [g_i]
-  double pcie_bytes_per_s = 0;  // between its devices and its memory [B_pcie]; 0: none crossed
+  double compute_s = 0;  // one step without communication [T_comp]
+  double samples = 0;    // of one step [b_i]
+  int devices = 1;       // [g_i]
+  // Between its devices and its memory [B_pcie]; 0: none is crossed, or compute_s has that.
+  double pcie_bytes_per_s = 0;
   double link_bytes_per_s = 0;  // what it takes when alone, each way [B_req]
 };
 
@@ -30,9 +31,11 @@ struct WorkerClass {
 struct JobTraffic {
   double push_bytes = 0;  // of one exchange; S when nothing is compressed
   double pull_bytes = 0;
-  double pcie_bytes = 0;  // per device and exchange; 2 S for gradients out and parameters in
-  int local_steps = 1;    // steps between two exchanges
-  double overlap = 0;     // share of communication that computation can hide, 0 to 1
+  // Per device and exchange: 2 S, gradients out and parameters in, as [7] has it. Workers of ours
+  // send one sum of gradients out for all their devices, but their compute_s has the copies.
+  double pcie_bytes = 0;
+  int local_steps = 1;  // steps between two exchanges
+  double overlap = 0;   // share of communication that computation can hide, 0 to 1
   // How much longer an exchange is under way than it keeps links busy one after the other: 2 where
   // as many bytes are pulled while others are pushed.
   double round_trip = 1;

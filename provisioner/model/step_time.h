@@ -17,7 +17,8 @@ struct CycleParts {
   double communication_s = 0;  // on the network
 };
 
-/// Seconds that one worker of the class takes over PCIe per exchange; 0 without a bus.
+/// Seconds that one worker of the class takes over PCIe per exchange besides compute_s, by spotDNN
+/// (7); 0 without a bus, or where compute_s has them.
 double PcieSeconds(const WorkerClass& worker, const JobTraffic& traffic);
 
 /// Seconds of a cycle of which `overlap` of the communication can hide behind computation:

@@ -70,8 +70,11 @@ constexpr double kWatchedMinS = 3;
 /// A loss curve with fewer points is not fitted.
 constexpr size_t kCurvePointsMin = 20;
 
-/// The mean of both, weighted by their steps.
+/// The mean of both, weighted by their steps; what is told where they are not of the same thing.
 proto::WorkerProfile Pooled(const proto::WorkerProfile& older, const proto::WorkerProfile& told) {
+  if (older.excludes_pcie != told.excludes_pcie) {
+    return told;
+  }
   proto::WorkerProfile pooled = told;
   const double steps = std::max(older.steps_measured + double{1} * told.steps_measured, 1.0);
   const double share = told.steps_measured / steps;

@@ -61,6 +61,7 @@ void VisitFields(C& c, V&& visit) {
   visit("compute_stddev_s", c.compute_stddev_s);
   visit("steps_measured", c.steps_measured);
   visit("minibatch_max", c.minibatch_max);
+  visit("excludes_pcie", c.excludes_pcie);
 }
 
 template <MaybeConst<FleetSample> C, typename V>

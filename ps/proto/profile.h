@@ -19,6 +19,9 @@ struct WorkerProfile {
   double compute_stddev_s = 0;
   int steps_measured = 0;
   int minibatch_max = 0;  // largest that fits its memory; 0: unknown
+  // compute_s is without the copies between host and devices too, as in published figures; steps
+  // that were timed here have them.
+  bool excludes_pcie = false;
 
   friend bool operator==(const WorkerProfile&, const WorkerProfile&) = default;
 };

@@ -50,7 +50,9 @@ proto::JobProfile SomeProfile() {
 }
 
 TEST(JobModels, EveryProfiledTypeBecomesAWorker) {
-  const Result<JobModels> models = BuildJobModels(SomeCatalog(), SomeProfile(), {});
+  proto::JobProfile profile = SomeProfile();
+  profile.workers[0].excludes_pcie = true;
+  const Result<JobModels> models = BuildJobModels(SomeCatalog(), profile, {});
   ASSERT_TRUE(models.ok()) << models.status();
   ASSERT_EQ(models->speed->classes().size(), 1U);
   const WorkerClass& worker = models->speed->classes()[0];
@@ -63,6 +65,23 @@ TEST(JobModels, EveryProfiledTypeBecomesAWorker) {
   EXPECT_GT(models->speed->residual(), 0);  // nothing measured is not nothing wrong
   EXPECT_EQ(models->loss, nullptr);
   EXPECT_THAT(models->not_profiled, ElementsAre("g3.8xlarge"));
+}
+
+// A step that was timed has its copies; one that was published without them gets them.
+TEST(JobModels, PcieIsCountedOnce) {
+  proto::JobProfile profile = SomeProfile();
+  const ServerSide servers{.hosts = 1, .link_bytes_per_s = 1e12};
+  const auto step_s = [&] {
+    JobModelOptions options;
+    options.speed_model = "ideal";
+    const Result<JobModels> models = BuildJobModels(SomeCatalog(), profile, options);
+    PS_CHECK(models.ok()) << models.status();
+    return 1 / models->speed->Predict(std::vector<int>{1}, servers).steps_per_s;
+  };
+  const double timed_s = step_s();
+  EXPECT_NEAR(timed_s, 1.2 + 2 * 11.5e6 / 142e6, 1e-9);
+  profile.workers[0].excludes_pcie = true;
+  EXPECT_NEAR(step_s() - timed_s, 2 * 11.5e6 / 8e9, 1e-9);
 }
 
 TEST(JobModels, EveryMinibatchOfATypeIsAClass) {
@@ -135,7 +154,7 @@ TEST(JobModels, IdealStatesTheErrorItMakesOnMeasuredFleets) {
   proto::JobProfile profile = SomeProfile();
   proto::FleetSample sample;
   sample.workers = {"g4dn.4xlarge", "g4dn.4xlarge"};
-  sample.steps_per_s = 1 / (1.2 + 23.0 / 142 + 23e6 / 8e9);  // of one: twice is promised
+  sample.steps_per_s = 1 / (1.2 + 23.0 / 142);  // of one: twice is promised
   profile.fleets = {sample};
   const Result<JobModels> models = BuildJobModels(SomeCatalog(), profile, {.speed_model = "ideal"});
   ASSERT_TRUE(models.ok()) << models.status();
