@@ -64,7 +64,6 @@ bool MoveDesk::Spread(const std::vector<uint32_t>& shares, const Call& call) {
     bytes += size;
   }
   if (is_there) {
-    shares_.clear();
     return true;
   }
   if (MayBegin(call)) {
