@@ -228,6 +228,7 @@ void Decode(Decoder& d, const wire::RestoreFailed& w, RestoreFailed* m);
 // codec_fleet.cc
 Offset<wire::NoticeRequest> Encode(Fbb& b, const NoticeRequest& m);
 Offset<wire::NoticeReply> Encode(Fbb& b, const NoticeReply& m);
+Offset<wire::ServerNotice> Encode(Fbb& b, const ServerNotice& m);
 Offset<wire::ScaleRequest> Encode(Fbb& b, const ScaleRequest& m);
 Offset<wire::ScaleReply> Encode(Fbb& b, const ScaleReply& m);
 Offset<wire::PauseRequest> Encode(Fbb& b, const PauseRequest& m);
@@ -240,6 +241,7 @@ Offset<StructVector<wire::ModeSwitch>> EncodeSwitches(
     Fbb& b, const std::vector<ModeSwitch>& switches);
 void Decode(Decoder& d, const wire::NoticeRequest& w, NoticeRequest* m);
 void Decode(Decoder& d, const wire::NoticeReply& w, NoticeReply* m);
+void Decode(Decoder& d, const wire::ServerNotice& w, ServerNotice* m);
 void Decode(Decoder& d, const wire::ScaleRequest& w, ScaleRequest* m);
 void Decode(Decoder& d, const wire::ScaleReply& w, ScaleReply* m);
 void Decode(Decoder& d, const wire::PauseRequest& w, PauseRequest* m);

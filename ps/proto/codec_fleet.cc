@@ -37,6 +37,17 @@ void Decode(Decoder& /*d*/, const wire::NoticeReply& w, NoticeReply* m) {
   m->grace_ms = w.grace_ms();
 }
 
+Offset<wire::ServerNotice> Encode(Fbb& b, const ServerNotice& m) {
+  const auto what = MakeText(b, m.what, kTextBytesMax);
+  return wire::CreateServerNotice(b, m.shard.value, m.grace_ms, what);
+}
+
+void Decode(Decoder& d, const wire::ServerNotice& w, ServerNotice* m) {
+  m->shard = ShardId(w.shard());
+  m->grace_ms = w.grace_ms();
+  m->what = d.Text(w.what(), kTextBytesMax, "what");
+}
+
 Offset<wire::FleetRow> Encode(Fbb& b, const FleetRow& m) {
   const auto type = MakeText(b, m.type, kNameBytesMax);
   return wire::CreateFleetRow(b, type, m.wanted, m.present);

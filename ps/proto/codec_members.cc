@@ -59,6 +59,7 @@ Offset<saved::MemberRecord> Encode(Fbb& b, const MemberRecord& m) {
   out.add_is_released(m.is_released);
   out.add_device(device);
   out.add_lives_missed(m.lives_missed);
+  out.add_is_at_risk(m.is_at_risk);
   return out.Finish();
 }
 
@@ -87,6 +88,7 @@ void Decode(Decoder& d, const saved::MemberRecord& w, MemberRecord* m) {
   m->samples_counted = w.samples_counted();
   m->step_seconds = w.step_seconds();
   m->lives_missed = w.lives_missed();
+  m->is_at_risk = w.is_at_risk();
   if (d.Present(w.stats(), "stats")) {
     m->stats = DecodeStats(*w.stats(), w.steps_late());
   }
@@ -259,7 +261,16 @@ Offset<saved::ShardRecord> Encode(Fbb& b, const ShardRecord& m) {
   const auto host = EncodeText(b, m.host);
   const wire::RestoreOrder restore(m.restore.checkpoint, m.restore.shards);
   return saved::CreateShardRecord(
-      b, m.is_registered, m.is_ready, host, m.port, m.pid, m.life, &restore, m.lost_pid);
+      b,
+      m.is_registered,
+      m.is_ready,
+      host,
+      m.port,
+      m.pid,
+      m.life,
+      &restore,
+      m.lost_pid,
+      m.has_successor);
 }
 
 void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m) {
@@ -270,6 +281,7 @@ void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m) {
   m->pid = w.pid();
   m->life = w.life();
   m->lost_pid = w.lost_pid();
+  m->has_successor = w.has_successor();
   if (d.Present(w.restore(), "restore")) {
     m->restore = {w.restore()->checkpoint(), w.restore()->shards()};
   }

@@ -214,7 +214,8 @@ Offset<wire::WorkerHeartbeat> Encode(Fbb& b, const WorkerHeartbeat& m) {
       &stats,
       waits,
       m.stats.steps_late,
-      m.placement);
+      m.placement,
+      m.is_at_risk);
 }
 
 void Decode(Decoder& d, const wire::WorkerHeartbeat& w, WorkerHeartbeat* m) {
@@ -225,6 +226,7 @@ void Decode(Decoder& d, const wire::WorkerHeartbeat& w, WorkerHeartbeat* m) {
   }
   d.Tables(w.waits(), "waits", &m->waits);
   m->placement = w.placement();
+  m->is_at_risk = w.is_at_risk();
 }
 
 Offset<wire::HeartbeatReply> Encode(Fbb& b, const HeartbeatReply& m) {

@@ -41,6 +41,15 @@ struct NoticeReply {
   uint32_t grace_ms = 0;  // what is left of the shortest notice
 };
 
+/// The machine of a shard's server is taken back in `grace_ms`: as a person's notice to the server.
+/// Answered by NoticeReply. Errors: kInvalidArgument (the grace, the run is ending, or there are no
+/// checkpoints), after which the server leaves as it is.
+struct ServerNotice {
+  ShardId shard;
+  uint32_t grace_ms = 0;
+  std::string what;  // who says so, for people
+};
+
 /// How many workers a group, or all groups together, are to have; or how many servers there are to
 /// be, and what share of the parameters each is to have.
 struct ScaleChange {

@@ -225,6 +225,7 @@ struct FleetConfig {
   float join_timeout_s = 60;  // how long to wait for the first servers and workers
   float orphan_grace_s = 60;  // how long these wait for a coordinator that they do not reach
   bool replace = true;        // another worker for one that is lost, or told to be gone
+  bool prewarm = true;        // and one more while a provider advises to move
 
   friend bool operator==(const FleetConfig&, const FleetConfig&) = default;
 };

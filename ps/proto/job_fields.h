@@ -150,6 +150,7 @@ void VisitFields(C& c, V&& visit) {
   visit("join_timeout_s", c.join_timeout_s);
   visit("orphan_grace_s", c.orphan_grace_s);
   visit("replace", c.replace);
+  visit("prewarm", c.prewarm);
 }
 
 template <MaybeConst<CheckpointConfig> C, typename V>

@@ -124,7 +124,10 @@ Offset<StructVector<saved::HandoverRecord>> EncodeHandovers(
   const std::vector<std::pair<uint32_t, HandoverRecord>> all(handovers.begin(), handovers.end());
   return MakeStructs<saved::HandoverRecord>(b, all, [](const auto& handover) {
     return saved::HandoverRecord(
-        handover.first, handover.second.due.count(), handover.second.checkpoint);
+        handover.first,
+        handover.second.due.count(),
+        handover.second.checkpoint,
+        handover.second.holds_until.count());
   });
 }
 
@@ -135,7 +138,11 @@ void DecodeHandovers(
   std::vector<std::pair<uint32_t, HandoverRecord>> all;
   d.Structs(w, "handovers", &all, [](const saved::HandoverRecord& handover) {
     return std::pair(
-        handover.server(), HandoverRecord{Duration(handover.due_ns()), handover.checkpoint()});
+        handover.server(),
+        HandoverRecord{
+            Duration(handover.due_ns()),
+            handover.checkpoint(),
+            Duration(handover.holds_until_ns())});
   });
   for (const auto& [server, handover] : all) {
     if (!m->emplace(server, handover).second) {

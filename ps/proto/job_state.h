@@ -104,6 +104,7 @@ struct MemberRecord {
   bool is_draining = false;  // takes no new leases
   bool is_notified = false;  // a notice was given to it
   bool is_released = false;  // the fleet is to be smaller: it leaves, and is no revocation
+  bool is_at_risk = false;   // its provider advises to move
   bool is_active = true;     // ssp: counts for the staleness bound
   bool has_asked = false;    // for a lease, ever
   Generation activated;      // the membership that made it active
@@ -173,6 +174,8 @@ struct ShardRecord {
   uint64_t life = 1;     // of its parameters
   RestoreOrder restore;  // what this life begins from
   int64_t lost_pid = 0;  // of the process before, whose end is known
+  // Another process was started, which takes the place when the present one is gone.
+  bool has_successor = false;
 };
 
 enum class JobPhase : uint8_t {
@@ -196,6 +199,9 @@ struct KillRecord {
 struct HandoverRecord {
   Duration due{};           // age of the job at which the grace is over
   uint64_t checkpoint = 0;  // that it waits for; 0: not open yet
+  // Age of the job until which no train lease is granted, so that no step comes after the
+  // checkpoint; 0: steps are not waited for any more.
+  Duration holds_until{};
 };
 
 /// Chunks that one shard gives to another. They are there from placement `version` on.

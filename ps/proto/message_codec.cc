@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, kMessageTypeMax> kTypeNames = {
     "NoticeRequest",  "NoticeReply",    "RestoreFailed",     "ScaleRequest",
     "ScaleReply",     "PauseRequest",   "PauseReply",        "ModeRequest",
     "ModeReply",      "GiveChunks",     "ChunksGiven",       "ChunksOffer",
-    "ChunkPart",      "ChunksTaken"};
+    "ChunkPart",      "ChunksTaken",    "ServerNotice"};
 static_assert(!kTypeNames.back().empty());
 
 constexpr uint32_t kDepthMax = 16;

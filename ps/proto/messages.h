@@ -461,7 +461,8 @@ struct WorkerHeartbeat {
   WorkerState state = WorkerState::kJoining;
   WorkerStats stats;
   std::vector<Wait> waits;
-  uint64_t placement = 0;  // the newest that it knows
+  uint64_t placement = 0;   // the newest that it knows
+  bool is_at_risk = false;  // its provider advises to move: the machine may go soon
 };
 
 /// Answer to both heartbeats.
@@ -699,7 +700,8 @@ using Message = std::variant<
     ChunksGiven,
     ChunksOffer,
     ChunkPart,
-    ChunksTaken>;
+    ChunksTaken,
+    ServerNotice>;
 
 /// A number per message, equal to its index in Message plus one.
 inline uint16_t MessageTypeOf(const Message& message) {

@@ -90,7 +90,7 @@ JobState SampleState() {
   state.rounds.acks.insert(ShardId(2));
   state.faults_fired = 2;
   state.kills[WorkerId(1)] = {Incarnation(2), std::chrono::seconds(3), true, true};
-  state.handovers[1] = {std::chrono::seconds(4), 5};
+  state.handovers[1] = {std::chrono::seconds(4), 5, std::chrono::seconds(2)};
   filler.Fill(state.data.emplace());
   filler.Fill(state.meter);
   filler.Fill(state.counters);
