@@ -58,6 +58,14 @@ constexpr std::array kTellings = {
         "server_notice",
         "notice",
         "server {server} has to be gone in {grace_s} s: a checkpoint first"},
+    Telling{"successor_started", "notice", "server {server}: another process is started for it"},
+    Telling{"successor_ended", "give-up", "server {server}: its next process {how}"},
+    Telling{
+        "handover_in_haste",
+        "notice",
+        "server {server} leaves before all steps have ended: what comes after the checkpoint is "
+        "lost"},
+    Telling{"prewarm", "replace", "a machine[ of {type}] may go: one worker more for a while"},
     Telling{
         "server_lost",
         "recovery",

@@ -148,6 +148,7 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
           [&](proto::ShardHeartbeat& m) { parts_->shards.On(call, std::move(m)); },
           [&](const proto::CheckpointReport& m) { parts_->checkpoints.On(call, m); },
           [&](const proto::RestoreFailed& m) { OnRestoreFailed(call, m); },
+          [&](const proto::ServerNotice& m) { parts_->handovers.On(call, m); },
           [&](const proto::PullRequest& m) {
             parts_->phases.Fail(parts_->initial_values.On(call, m), call);
           },
@@ -287,7 +288,8 @@ void CoordinatorCore::OnProcessExited(
           return end.pid != 0 && s.record->lost_pid == end.pid &&
                  shards.ServerOf(s.shard) == end.index;
         });
-    if (end.kind == proto::ProcessKind::kServer && !is_replaced) {
+    if (end.kind == proto::ProcessKind::kServer && !is_replaced &&
+        !shards.IsSuccessor(end.index, end.pid)) {
       parts_->model.OnServerLost(end.index, end.description);
       Settle(call);
     }
@@ -303,6 +305,10 @@ void CoordinatorCore::OnProcessExited(
 
 void CoordinatorCore::OnServerExited(const proto::ProcessEnd& end, const Call& call) {
   if (parts_->servers_desk.TakesEnd(end, call)) {
+    return;
+  }
+  if (parts_->job.shards.IsSuccessor(end.index, end.pid)) {
+    parts_->handovers.OnSuccessorEnded(end);
     return;
   }
   parts_->phases.Fail(

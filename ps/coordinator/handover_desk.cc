@@ -6,6 +6,11 @@
 
 namespace ps::coordinator {
 
+uint32_t GraceMillis(Duration grace) {
+  const Duration left = std::max(Duration::zero(), grace);
+  return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(left).count());
+}
+
 void HandoverDesk::On(const Call& call, const proto::NoticeRequest& message) {
   const uint32_t server = message.worker.value;
   const uint32_t count = job_->shards.server_count();
@@ -23,18 +28,63 @@ void HandoverDesk::On(const Call& call, const proto::NoticeRequest& message) {
         "the run makes no checkpoints (checkpoint.enabled), so a server can't hand over");
     return;
   }
-  const bool is_second = job_->state.handovers.contains(server);
-  proto::HandoverRecord& handover = job_->edit.handovers[server];
-  const Duration due =
-      call.now - job_->started_at + Duration(std::chrono::milliseconds(message.grace_ms));
-  handover.due = is_second ? std::min(handover.due, due) : due;
-  if (!is_second) {
-    told_.erase(server);  // that was the process before
+  const Duration left = Notice(server, std::chrono::milliseconds(message.grace_ms), "psctl", call);
+  job_->Reply(call, proto::NoticeReply{GraceMillis(left)});
+}
+
+void HandoverDesk::On(const Call& call, const proto::ServerNotice& message) {
+  const Shard* const shard = job_->shards.FindPeer(call.from);
+  if (!job_->HasRole(call, proto::Role::kShard) || shard == nullptr ||
+      shard->shard != message.shard) {
+    return;  // it says so again when it has registered
   }
-  const Duration left = job_->started_at + handover.due - call.now;
-  job_->log->Info("server_notice", {{"server", server}, {"grace_s", Seconds(left)}});
-  const auto left_ms = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
-  job_->Reply(call, proto::NoticeReply{static_cast<uint32_t>(std::max<int64_t>(left_ms, 0))});
+  Duration left{};
+  if (checkpoints_->is_on() && job_->state.phase < JobPhase::kStopping) {
+    const Duration grace = std::chrono::milliseconds(message.grace_ms);
+    left =
+        Notice(job_->shards.ServerOf(shard->shard), std::min(grace, kGraceMax), message.what, call);
+  }
+  job_->Reply(call, proto::NoticeReply{GraceMillis(left)});
+}
+
+Duration HandoverDesk::Notice(
+    uint32_t server, Duration grace, const std::string& who, const Call& call) {
+  const Duration age = call.now - job_->started_at;
+  const bool is_first = !job_->state.handovers.contains(server);
+  proto::HandoverRecord& handover = job_->edit.handovers[server];
+  if (is_first || age + grace < handover.due) {
+    handover.due = age + grace;
+    if (is_first || handover.holds_until != Duration::zero()) {
+      handover.holds_until = age + grace / 2;
+    }
+  }
+  const Duration left = handover.due - age;
+  job_->log->Info("server_notice", {{"server", server}, {"grace_s", Seconds(left)}, {"by", who}});
+  if (is_first) {
+    told_.erase(server);  // that was the process before
+    StartSuccessor(server);
+  }
+  return left;
+}
+
+/// Two processes of this machine can't have one port, and who starts servers by hand may start the
+/// second one early, too.
+void HandoverDesk::StartSuccessor(uint32_t server) {
+  const proto::ServerConfig& config = job_->options.config.servers;
+  const bool is_there = std::ranges::all_of(job_->shards.all(), [&](const Shard& shard) {
+    return job_->shards.ServerOf(shard.shard) != server || shard.record->is_ready;
+  });
+  if (config.launch && config.port == 0 && is_there && servers_->CanComeBack(server) &&
+      !job_->shards.HasSuccessor(server)) {
+    job_->shards.SetSuccessor(server, true);
+    job_->log->Info("successor_started", {{"server", server}});
+    job_->fleet->StartServer(server);
+  }
+}
+
+void HandoverDesk::OnSuccessorEnded(const proto::ProcessEnd& end) {
+  job_->shards.SetSuccessor(end.index, false);
+  job_->log->Warning("successor_ended", {{"server", end.index}, {"how", end.description}});
 }
 
 Status HandoverDesk::OnTick(const Call& call) {
@@ -55,10 +105,15 @@ Status HandoverDesk::Advance(uint32_t server, const Call& call) {
     job_->edit.handovers.erase(server);  // what becomes of its machine is found out as of any other
     return Status::Ok();
   }
+  if (handover.checkpoint == 0 && handover.holds_until != Duration::zero() &&
+      !job_->is_consistent() && call.now >= job_->started_at + handover.holds_until) {
+    job_->log->Warning("handover_in_haste", {{"server", server}});
+    handover.holds_until = Duration::zero();
+  }
   const uint64_t newest = job_->state.checkpoints.newest().checkpoint;
   if (handover.checkpoint != 0 && newest >= handover.checkpoint) {
-    if (!is_told && CountConnected(server) == job_->options.config.servers.shards_per_server) {
-      TellToLeave(server, call);
+    if (is_told || CountConnected(server) == job_->options.config.servers.shards_per_server) {
+      TellToLeave(server, call);  // again and again: it may be lost with its connection
       told_.insert(server);
     }
   } else if (handover.checkpoint == 0 || !checkpoints_->IsOpen(handover.checkpoint)) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -140,7 +141,15 @@ class Job {
   /// server hands over and nothing has to be done again.
   bool is_holding() const {
     return state.pause.is_on || state.modes.is_holding || state.servers.is_moving ||
-           (is_consistent() && !state.handovers.empty());
+           HoldsForHandover();
+  }
+
+  /// Where all servers go back together nothing is begun until the server has left; else until
+  /// enough of the grace is over.
+  bool HoldsForHandover() const {
+    return training_began && std::ranges::any_of(state.handovers, [this](const auto& handover) {
+             return is_consistent() || handover.second.holds_until != Duration::zero();
+           });
   }
 
   /// All servers go back together, too, while no checkpoint has the chunks where they are.

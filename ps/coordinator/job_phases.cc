@@ -59,6 +59,15 @@ void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches) {
       job_->fleet->StartServer(server);
     }
   }
+  for (uint32_t server = 0; server < job_->shards.server_count(); ++server) {
+    const bool has_come = std::ranges::any_of(launches, [&](const proto::LaunchRecord& launch) {
+      return launch.kind == proto::ProcessKind::kServer && launch.index == server &&
+             job_->shards.IsSuccessor(server, launch.pid);
+    });
+    if (job_->shards.HasSuccessor(server) && !has_come) {
+      job_->shards.SetSuccessor(server, false);  // its start was decided, and not done
+    }
+  }
   for (const WorkerId seat : job_->seats.expected()) {
     if (!job_->seats.IsReturning(seat) && !is_started(proto::ProcessKind::kWorker, seat.value, 0)) {
       job_->fleet->StartWorker(seat, job_->seats.GroupOf(seat));

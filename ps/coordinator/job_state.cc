@@ -149,7 +149,8 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
   }
   for (const auto& [server, handover] : state.handovers) {
     is_sane = is_sane && server < state.shards.size() / options.config.servers.shards_per_server &&
-              IsSane(handover.due) && handover.checkpoint < state.checkpoints.next;
+              IsSane(handover.due) && IsSane(handover.holds_until) &&
+              handover.checkpoint < state.checkpoints.next;
   }
   is_sane = is_sane && state.usd >= 0 && state.usd < kUsdMax &&
             state.pause.checkpoint < state.checkpoints.next;

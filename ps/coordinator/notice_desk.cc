@@ -7,13 +7,7 @@
 namespace ps::coordinator {
 namespace {
 
-constexpr Duration kGraceMax = std::chrono::hours(1);
 constexpr size_t kNamesMax = 16;  // of those who take part, in an error
-
-uint32_t Millis(Duration duration) {
-  const Duration left = std::max(Duration::zero(), duration);
-  return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(left).count());
-}
 
 }  // namespace
 
@@ -44,7 +38,7 @@ void NoticeDesk::On(const Call& call, const proto::NoticeRequest& message) {
       message.is_release ? "release_asked" : "notice_given",
       {{"worker", message.worker.value}, {"grace_s", Seconds(grace)}});
   if (!message.is_release) {
-    job_->Reply(call, proto::NoticeReply{Millis(GiveTo(member, call.now + grace, call))});
+    job_->Reply(call, proto::NoticeReply{GraceMillis(GiveTo(member, call.now + grace, call))});
     return;
   }
   const std::optional<uint32_t> group = job_->seats.GroupPlaceOf(message.worker);
@@ -52,7 +46,7 @@ void NoticeDesk::On(const Call& call, const proto::NoticeRequest& message) {
   if (group && is_counted && job_->state.wanted[*group] > 0) {
     --job_->edit.wanted[*group];
   }
-  job_->Reply(call, proto::NoticeReply{Millis(Release(message.worker, grace, call))});
+  job_->Reply(call, proto::NoticeReply{GraceMillis(Release(message.worker, grace, call))});
 }
 
 Duration NoticeDesk::Release(WorkerId seat, Duration grace, const Call& call) {
@@ -138,7 +132,8 @@ void NoticeDesk::Tell(const Member& member, const proto::KillRecord& kill, const
         member.peer,
         0,
         proto::Drain{
-            member.record->is_released ? "release" : "notice", Millis(DueOf(kill) - call.now)});
+            member.record->is_released ? "release" : "notice",
+            GraceMillis(DueOf(kill) - call.now)});
   }
 }
 

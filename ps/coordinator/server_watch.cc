@@ -119,7 +119,11 @@ Status ServerWatch::OnServerLost(
        {"why", why},
        {"checkpoint", restore.checkpoint},
        {"steps_undone", undone}});
-  job_->fleet->StartServer(server);
+  if (job_->shards.HasSuccessor(server)) {
+    job_->shards.SetSuccessor(server, false);  // it is there, and registers again and again
+  } else {
+    job_->fleet->StartServer(server);
+  }
   return Status::Ok();
 }
 

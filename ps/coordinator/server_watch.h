@@ -14,9 +14,9 @@ class ServerWatch {
 
   /// Errors: a shard is silent for too long, and can't be brought back.
   Status CheckSilence(const Call& call);
-  /// A server is gone: it is started again and comes back from the newest checkpoint, alone or with
-  /// all others (CheckpointsState::is_going_back). Errors: why that is not possible. `pid` 0: not
-  /// known.
+  /// A server is gone: it is started again, unless its successor is, and comes back from the newest
+  /// checkpoint, alone or with all others (CheckpointsState::is_going_back). Errors: why that is
+  /// not possible. `pid` 0: not known.
   Status OnServerLost(uint32_t server, int64_t pid, const std::string& why, const Call& call);
 
   /// Training has begun, there are checkpoints, and the server has not been lost too often.

@@ -65,13 +65,17 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
   // on its connection, where an earlier registration may come late.
   const bool has_life = message.life == record->life || shard->peer == call.from;
   const bool is_same = record->pid == message.pid && has_life;
+  const bool is_successor =
+      record->has_successor && record->pid != 0 && message.life == 0 && record->pid != message.pid;
   const bool is_another =
-      record->is_ready ? !is_same : message.life != 0 && record->pid != message.pid;
+      is_successor ||
+      (record->is_ready ? !is_same : message.life != 0 && record->pid != message.pid);
   if (is_another) {
-    // A fresh process may come back when the loss of the one before is known.
+    // A fresh process may come when the loss of the one before is known: it asks again and again.
     job_->Refuse(
         call,
-        message.life == 0 && servers_->CanComeBack(job_->shards.ServerOf(shard->shard))
+        is_successor ||
+                (message.life == 0 && servers_->CanComeBack(job_->shards.ServerOf(shard->shard)))
             ? StatusCode::kUnavailable
             : StatusCode::kInvalidArgument,
         fmt::format("shard {} is process {} already", message.shard.value, record->pid));

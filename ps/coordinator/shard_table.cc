@@ -87,6 +87,21 @@ void ShardTable::LoseProcess(Shard* shard, TimePoint now) {
   Connect(shard, proto::PeerId());
 }
 
+bool ShardTable::HasSuccessor(uint32_t server) const {
+  return shards_[server * shards_per_server_].record->has_successor;
+}
+
+void ShardTable::SetSuccessor(uint32_t server, bool has_successor) {
+  for (uint32_t i = 0; i < shards_per_server_; ++i) {
+    Edit(shards_[server * shards_per_server_ + i]).has_successor = has_successor;
+  }
+}
+
+bool ShardTable::IsSuccessor(uint32_t server, int64_t pid) const {
+  return server < server_count() && HasSuccessor(server) &&
+         shards_[server * shards_per_server_].record->pid != pid;
+}
+
 void ShardTable::RememberLosses(const ShardTable& before, TimePoint now) {
   for (size_t i = 0; i < shards_.size(); ++i) {
     if (i < before.shards_.size()) {

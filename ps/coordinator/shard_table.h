@@ -84,6 +84,13 @@ class ShardTable {
   /// come back since `now`.
   void RememberLosses(const ShardTable& before, TimePoint now);
 
+  // A server that is to leave may have a successor (ShardRecord::has_successor).
+  bool HasSuccessor(uint32_t server) const;
+  void SetSuccessor(uint32_t server, bool has_successor);
+  /// Whether a process of the server is its successor, and the server is there. `pid` 0: one that
+  /// was not started.
+  bool IsSuccessor(uint32_t server, int64_t pid) const;
+
   /// Chunks have moved.
   void NotePlacement(const proto::Placement& placement);
 

@@ -125,6 +125,8 @@ void Harness::Answer(FakeShard* shard, const proto::Message& message) {
     shard->values.push_back(*values);
   } else if (const auto* give = std::get_if<proto::GiveChunks>(&message)) {
     shard->gives.push_back(*give);
+  } else if (const auto* notice = std::get_if<proto::NoticeReply>(&message)) {
+    shard->notice_reply = *notice;
   } else if (std::holds_alternative<proto::Shutdown>(message)) {
     shard->is_told = true;
   }
@@ -270,6 +272,7 @@ void Harness::Wait(Duration duration, const std::vector<FakeWorker>& alive) {
       beat.incarnation = worker.incarnation;
       beat.state = proto::WorkerState::kComputing;
       beat.placement = core->StateAt(now).placement.version;
+      beat.is_at_risk = worker.is_at_risk;
       core->OnMessage(worker.peer, 1, beat, now, this);
     }
     core->OnTick(now, this);

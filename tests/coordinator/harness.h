@@ -56,6 +56,7 @@ struct FakeShard {
   std::optional<StatusCode> checkpoint_code = StatusCode::kOk;  // of its reports; nothing: none
   bool is_told = false;                                         // to leave
   std::vector<proto::GiveChunks> gives;                         // orders, the newest last
+  std::optional<proto::NoticeReply> notice_reply;               // the newest
 };
 
 /// A worker made of messages.
@@ -65,7 +66,8 @@ struct FakeWorker {
   WorkerId seat;
   uint32_t minibatch = 0;
   LeaseId newest;
-  Step step = 0;  // last one that Complete or Report made
+  Step step = 0;            // last one that Complete or Report made
+  bool is_at_risk = false;  // as its heartbeats say
 };
 
 /// The core with everybody around it scripted. Time passes only in Wait.

@@ -94,5 +94,27 @@ TEST(ElasticTest, ANoticeOfADeadWorkerTakesNobodyElse) {
   }
 }
 
+TEST(ElasticTest, AServerWithNoticeHandsOverAndNothingIsDoneAgain) {
+  for (const proto::Mode mode : kModes) {
+    uint64_t handovers = 0;
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
+      Scenario scenario = Elastic(mode, seed);
+      scenario.server_notices = 1 + seed % 2;
+      scenario.restarts = seed % 2;
+      const Outcome outcome = Simulate(scenario);
+      EXPECT_EQ(outcome.job.checkpoints.steps_undone, 0U) << seed;
+      EXPECT_EQ(outcome.job.steps_lost, 0U) << seed;
+      handovers += outcome.job.checkpoints.shards_restored;
+      ExpectOk(scenario);
+      scenario.kills = 2;
+      scenario.scales = seed % 3;
+      scenario.network.loss = 0.01;
+      scenario.network.break_connection = 0.005;
+      ExpectOk(scenario);
+    }
+    EXPECT_TRUE(handovers > 0 || mode == proto::Mode::kBsp);
+  }
+}
+
 }  // namespace
 }  // namespace ps::sim

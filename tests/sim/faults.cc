@@ -37,6 +37,9 @@ constexpr uint64_t kSoonMsMax = 150;
 /// Of a notice after its worker's end: until the end is known, and until another one has the seat.
 constexpr uint64_t kLateNoticeMsMax = 2000;
 
+/// Of a notice to a server: longer than any run.
+constexpr uint32_t kServerGraceMs = 600'000;
+
 /// Shards and workers look for the coordinator for longer.
 constexpr uint64_t kRestartMsMax = 400;
 
@@ -151,6 +154,7 @@ void Faults::Begin() {
   Plan(scenario.scales_to_none, &Faults::ScaleToNone);
   Plan(scenario.disasters, &Faults::KillAllWorkersAndAServer);
   Plan(scenario.late_notices, &Faults::NoticeADeadOne);
+  Plan(scenario.server_notices, &Faults::NoticeServer);
   if (scenario.scales + scenario.scales_at_checkpoint > 0) {
     world_.queue->After(scenario.disturbed_for, [this] { ScaleTo(world_.scenario->workers); });
   }
@@ -353,6 +357,15 @@ void Faults::NoticeADeadOne() {
     const bool is_release = world_.scenario->is_replacing && world_.random->Chance(0.3);
     world_.ask(proto::NoticeRequest{seat, grace, false, is_release});
   });
+}
+
+/// The machine is not taken back before the server has left.
+void Faults::NoticeServer() {
+  if (world_.can_lose_servers()) {
+    const WorkerId server(static_cast<uint32_t>(world_.random->Below(world_.scenario->shards)));
+    world_.log->Info("server_noticed", {{"server", server.value}});
+    world_.ask(proto::NoticeRequest{server, kServerGraceMs, true, false});
+  }
 }
 
 /// The bit is in its own parts and chunks, or in the manifests.

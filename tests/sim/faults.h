@@ -132,6 +132,7 @@ class Faults {
   void ScaleToNone();
   void KillAllWorkersAndAServer();
   void NoticeADeadOne();
+  void NoticeServer();
   void OnServerMessage(int node, const proto::Message& message);
 
   void ArmKill() { ++armed_.kills; }

@@ -100,6 +100,7 @@ struct Scenario {
   uint32_t disasters = 0;             // instants at which all workers and a server die
   uint32_t scales_at_checkpoint = 0;  // of workers and of servers, while it is under way
   uint32_t late_notices = 0;          // of workers that have just died
+  uint32_t server_notices = 0;        // which leave the time to hand over
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, messages are late or repeated,
@@ -121,7 +122,7 @@ struct Scenario {
   bool may_lose_servers() const {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
            server_stalls > 0 || server_multi_kills > 0 || server_kills_with_coordinator > 0 ||
-           server_kills_with_damage > 0 || disasters > 0;
+           server_kills_with_damage > 0 || disasters > 0 || server_notices > 0;
   }
 
   LogDetail log_detail = LogDetail::kEvents;
@@ -191,6 +192,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("disasters", s.disasters);
   visit("scales_at_checkpoint", s.scales_at_checkpoint);
   visit("late_notices", s.late_notices);
+  visit("server_notices", s.server_notices);
   visit("disturbed_for", s.disturbed_for);
 }
 

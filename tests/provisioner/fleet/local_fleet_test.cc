@@ -202,6 +202,28 @@ TEST_F(LocalFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
           "1769852496123456"));
 }
 
+/// A server that is to leave, and the process that waits for its place.
+TEST_F(LocalFleetTest, TwoProcessesOfOneServerAreToldApartByTheirPids) {
+  ScriptedJournal journal;
+  LocalFleet::Options options = options_;
+  options.journal = &journal;
+  Make(options);
+  fleet_->StartServer(1);
+  fleet_->StartServer(1);
+  EXPECT_TRUE(launcher_.killed.empty());
+  EXPECT_EQ(journal.running.size(), 2U);
+  launcher_.exits = {
+      {ProcessHandle(1), ProcessKind::kServer, 1, true, false, "exited with code 0", 0}};
+  const std::vector<proto::ProcessEnd> ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0].index, 1U);
+  EXPECT_EQ(ends[0].pid, 101);
+  EXPECT_EQ(fleet_->running_count(), 1U);
+  fleet_->TakeEnds();
+  ASSERT_EQ(journal.running.size(), 1U);
+  EXPECT_EQ(journal.running.begin()->pid, 102);
+}
+
 TEST_F(LocalFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
   LocalFleet::Options options = options_;
   options.job_name = "demo";
