@@ -137,6 +137,9 @@ class WorkerCore {
   /// a notice.
   void OnDeviceLost(const Status& why, TimePoint now, proto::Outbox* out);
 
+  /// The provider advises to move, or does not any more: the coordinator is told.
+  void OnRisk(bool is_at_risk) { is_at_risk_ = is_at_risk; }
+
   /// The instance is taken back at `deadline`: finish or drop the step in hand, hand over, leave.
   void OnNotice(TimePoint deadline, const std::string& reason, TimePoint now, proto::Outbox* out);
 
@@ -256,6 +259,7 @@ class WorkerCore {
   WorkerSettings settings_;
   ChunkLayout layout_;
   uint64_t placement_ = 0;  // that the layout is of
+  bool is_at_risk_ = false;
   std::map<ShardId, std::unique_ptr<ShardLink>> links_;
   std::map<ShardId, proto::ShardAddress> addresses_;  // where each was last
   Buffer parameters_;

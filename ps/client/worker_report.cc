@@ -63,6 +63,7 @@ void WorkerCore::SendHeartbeat(TimePoint now, proto::Outbox* out) {
   beat.stats = Stats(now);
   beat.waits = Waits(now);
   beat.placement = placement_;
+  beat.is_at_risk = is_at_risk_;
   out->Send(coordinator_, ++next_request_id_, std::move(beat));
 }
 

@@ -48,7 +48,8 @@ CoordinatorCore::Parts::Parts(
       pauses(&job, &checkpoints),
       modes(&job, &checkpoints, &leases),
       notices(&job, &handovers),
-      fleet_desk(&job, &notices, &servers_desk),
+      prewarm(&job, &checkpoints),
+      fleet_desk(&job, &notices, &servers_desk, &prewarm),
       model(&job),
       phases(&job, {&leases, &joins, &notices, &model, &checkpoints}),
       report(&job, &leases, &checkpoints) {}
@@ -225,6 +226,9 @@ void CoordinatorCore::OnHeartbeat(const Call& call, const proto::WorkerHeartbeat
   member->waits = message.waits;
   member->waits.resize(std::min(member->waits.size(), kWaitsPerPeerMax));
   member->last_heartbeat = call.now;
+  if (message.is_at_risk != member->record->is_at_risk) {
+    parts_->job.membership.Edit(*member).is_at_risk = message.is_at_risk;
+  }
   parts_->job.batches.Note(
       incarnation, member->record->minibatch, member->record->stats, message.stats);
   parts_->job.membership.NoteStats(*member, message.stats);

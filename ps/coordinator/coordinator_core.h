@@ -20,6 +20,7 @@
 #include "ps/coordinator/move_desk.h"
 #include "ps/coordinator/notice_desk.h"
 #include "ps/coordinator/pause_desk.h"
+#include "ps/coordinator/prewarm_desk.h"
 #include "ps/coordinator/server_watch.h"
 #include "ps/coordinator/servers_desk.h"
 #include "ps/coordinator/shard_desk.h"
@@ -177,6 +178,7 @@ class CoordinatorCore {
     PauseDesk pauses;
     ModeDesk modes;
     NoticeDesk notices;
+    PrewarmDesk prewarm;
     FleetDesk fleet_desk;
     ModelDesk model;
     JobPhases phases;

@@ -26,8 +26,8 @@ uint64_t SumOf(const std::vector<uint32_t>& counts) {
 
 }  // namespace
 
-FleetDesk::FleetDesk(Job* job, NoticeDesk* notices, ServersDesk* servers)
-    : job_(job), notices_(notices), servers_(servers) {
+FleetDesk::FleetDesk(Job* job, NoticeDesk* notices, ServersDesk* servers, PrewarmDesk* prewarm)
+    : job_(job), notices_(notices), servers_(servers), prewarm_(prewarm) {
   AllowFilling({});
 }
 
@@ -127,6 +127,7 @@ void FleetDesk::OnTick(const Call& call) {
   if (!is_training && !is_first_start) {
     return;
   }
+  is_emptying_ = prewarm_->OnTick(call) || is_emptying_;
   const bool is_replacing = job_->options.config.fleet.replace;
   if (!is_replacing && !is_filling_ && !is_emptying_) {
     return;
@@ -147,7 +148,7 @@ void FleetDesk::Fill(const std::vector<GroupSeating>& seatings, const Call& call
     const GroupSeating& seating = seatings[group];
     // One that failed by itself before it had done anything would fail again.
     const size_t there = seating.size() + seating.failed;
-    const uint32_t wanted = job_->state.wanted[group];
+    const uint32_t wanted = prewarm_->WantedOf(group);
     Refill& refill = refills_[group];
     if (there >= wanted || call.now < refill.next) {
       continue;
@@ -178,7 +179,7 @@ void FleetDesk::FillGroup(
          {"reason",
           fmt::format(
               "{} are wanted, {} are there or on the way",
-              job_->state.wanted[group],
+              prewarm_->WantedOf(group),
               seating.size() + i)}});
     job_->seats.Expect(seat);
     awaited_[seat] = call.now;
@@ -190,7 +191,7 @@ void FleetDesk::FillGroup(
 void FleetDesk::Empty(const std::vector<GroupSeating>& seatings, const Call& call) {
   for (uint32_t group = 0; group < seatings.size(); ++group) {
     const GroupSeating& seating = seatings[group];
-    const size_t wanted = job_->state.wanted[group];
+    const size_t wanted = prewarm_->WantedOf(group);
     size_t surplus = seating.size() - std::min(seating.size(), wanted);
     for (auto it = seating.coming.rbegin(); it != seating.coming.rend() && surplus > 0; ++it) {
       job_->log->Info("fleet_cancel", {{"worker", it->value}});

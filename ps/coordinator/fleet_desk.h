@@ -8,6 +8,7 @@
 #include "ps/base/retry.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/notice_desk.h"
+#include "ps/coordinator/prewarm_desk.h"
 #include "ps/coordinator/servers_desk.h"
 
 namespace ps::coordinator {
@@ -19,7 +20,7 @@ namespace ps::coordinator {
 /// Workers that others brought in, by hand or by an `add` fault, are in no group and stay.
 class FleetDesk {
  public:
-  FleetDesk(Job* job, NoticeDesk* notices, ServersDesk* servers);
+  FleetDesk(Job* job, NoticeDesk* notices, ServersDesk* servers, PrewarmDesk* prewarm);
 
   /// A person changes what is wanted.
   void On(const Call& call, const proto::ScaleRequest& message);
@@ -51,6 +52,7 @@ class FleetDesk {
   Job* const job_;
   NoticeDesk* const notices_;
   ServersDesk* const servers_;
+  PrewarmDesk* const prewarm_;
   bool is_filling_ = false;                // asked for, and not all of it was started yet
   bool is_emptying_ = false;               // asked for, and not all were told to leave yet
   std::map<WorkerId, TimePoint> awaited_;  // seats of expected workers, and since when

@@ -35,6 +35,21 @@ TEST_F(WorkerReportTest, AReportThatFindsNoConnectionGoesOutOnTheNextOne) {
   EXPECT_EQ(out_.All<proto::StepReport>()[0].steps[0].step, 1U);
 }
 
+TEST_F(WorkerReportTest, TheAdviceOfAProviderTravelsWithHeartbeats) {
+  Begin(proto::Mode::kAsync, false);
+  const auto newest = [&] {
+    now_ += seconds(1);
+    core_->OnTick(now_, &out_);
+    return out_.All<proto::WorkerHeartbeat>().back().is_at_risk;
+  };
+  EXPECT_FALSE(newest());
+  core_->OnRisk(true);
+  EXPECT_TRUE(newest());
+  EXPECT_TRUE(newest());
+  core_->OnRisk(false);
+  EXPECT_FALSE(newest());
+}
+
 TEST_F(WorkerReportTest, WithoutOverlapTheNextLeaseIsAskedForRightBehindTheReport) {
   Begin(proto::Mode::kBsp, false);
   FromCoordinator(Grant(1, 0, 8, 1));
