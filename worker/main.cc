@@ -3,11 +3,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "ps/base/logger.h"
-#include "ps/base/text.h"
 #include "ps/net/program.h"
 #include "ps/proto/device_choice.h"
 #include "ps/proto/limits.h"
@@ -20,7 +19,7 @@ constexpr uint64_t kThreadsMax = 1024;  // of job.fbs, likewise
 constexpr uint64_t kMinibatchMax = 65536;
 
 net::ProgramText WorkerText() {
-  return {
+  net::ProgramText text = {
       "ps_worker",
       "one worker of a spotps job",
       "",
@@ -40,31 +39,14 @@ net::ProgramText WorkerText() {
        {"--minibatch",
         "N",
         "Samples per step. Default: what the job says of the seat, else train.minibatch."},
-       {"--notice-file",
-        "FILE",
-        "Leaves when this file appears, within the seconds that are written in it."},
-       {"--notices",
-        "WHO",
-        "Asks whether the provider takes this machine back: ec2, gcp or azure. Default: none."},
-       {"--metadata-url",
-        "URL",
-        "Where --notices asks. Default: the provider's address inside a machine."},
-       {"--term-grace-s", "N", "Seconds from SIGTERM to the end of the machine. Default: 5."},
        {"--emulate-step-us",
         "N",
         "Pads the computation of a step to this many microseconds, for tests."}},
       "ps_worker --coordinator 10.0.0.1:4711 --token-file token --threads 8",
       "0 the job is over or a notice was obeyed, 1 failed, 2 misused."};
-}
-
-Result<proto::NoticeService> ReadService(const std::string& name) {
-  const auto& names = proto::kNoticeServiceNames;
-  const auto* const it = std::find(names.begin(), names.end(), name);
-  if (it == names.end()) {
-    return Status::InvalidArgument(
-        fmt::format("--notices is '{}'; allowed: none, ec2, gcp, azure", Printable(name)));
-  }
-  return static_cast<proto::NoticeService>(it - names.begin());
+  const std::vector<ManualFlag> notices = notice::NoticeFlags();
+  text.flags.insert(text.flags.end() - 1, notices.begin(), notices.end());
+  return text;
 }
 
 Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFlags& run) {
@@ -99,16 +81,7 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFla
   }
   options.join.pid = ::getpid();
   options.open_device = OpenDevice;
-  options.notice_file = flags.TextOr("notice-file", "");
-  if (flags.Has("notices")) {
-    PS_ASSIGN(options.notices, ReadService(flags.TextOr("notices", "")));
-  }
-  options.metadata_url = flags.TextOr("metadata-url", "");
-  options.term_grace = std::chrono::seconds(5);
-  if (flags.Has("term-grace-s")) {
-    PS_ASSIGN(const uint64_t grace_s, flags.Number("term-grace-s", 0, 3600));
-    options.term_grace = std::chrono::seconds(grace_s);
-  }
+  PS_ASSIGN(options.notices, notice::ReadNoticeFlags(flags));
   if (flags.Has("emulate-step-us")) {
     PS_ASSIGN(
         const uint64_t step_us, flags.Number("emulate-step-us", 0, uint64_t{600} * 1000 * 1000));

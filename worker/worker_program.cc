@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
 
-#include "ps/base/file.h"
 #include "ps/crypto/certificates.h"
 #include "ps/net/addresses.h"
 #include "ps/proto/device_choice.h"
@@ -19,8 +17,6 @@ namespace {
 
 /// Until the job's own is known.
 constexpr Duration kFirstMaxDetect = std::chrono::seconds(3);
-constexpr Duration kNoticePoll = std::chrono::milliseconds(250);
-constexpr size_t kNoticeBytesMax = 64;
 /// The core decides when to give up, the transport does not.
 constexpr uint32_t kEndless = std::numeric_limits<uint32_t>::max();
 
@@ -33,6 +29,7 @@ std::string NameOf(WorkerId seat) {
 WorkerProgram::WorkerProgram(Options options, const Logger* log)
     : options_(std::move(options)),
       log_(log),
+      signals_(options_.notices.term_grace, &SystemTime()),
       timing_(proto::Timing::FromMaxDetect(kFirstMaxDetect)) {
   name_ = options_.join.has_seat ? NameOf(options_.join.seat) : "worker";
   const auto seed = static_cast<uint64_t>(options_.join.pid);
@@ -62,21 +59,11 @@ WorkerProgram::~WorkerProgram() {
 }
 
 Status WorkerProgram::Run() {
-  PS_TRY(loop_.OnSignal({SIGTERM, SIGINT}, [this](int signal) {
-    const TimePoint now = SystemTime().Now();
-    core_->OnNotice(
-        now + options_.term_grace, signal == SIGTERM ? "SIGTERM" : "SIGINT", now, endpoint_.get());
-  }));
-  if (!options_.notice_file.empty()) {
-    loop_.RunEvery(kNoticePoll, [this] { LookForNotice(); });
-  }
-  if (options_.notices != proto::NoticeService::kNone) {
-    WatchProvider();
-  }
+  PS_TRY(WatchForNotices());
   StartTicking(timing_);
   core_->Start(SystemTime().Now());
   loop_.Run();
-  watcher_.reset();
+  watchers_.clear();
   compute_->Stop();
   if (trainer_ != nullptr) {
     const Prefetcher::Figures& data = trainer_->data_figures();
@@ -96,46 +83,29 @@ void WorkerProgram::StartTicking(const proto::Timing& timing) {
       loop_.RunEvery(timing.tick, [this] { core_->OnTick(SystemTime().Now(), endpoint_.get()); });
 }
 
-void WorkerProgram::WatchProvider() {
-  NoticeWatcher::Options options;
-  options.service = options_.notices;
-  options.url = options_.metadata_url;
-  watcher_ = std::make_unique<NoticeWatcher>(
-      options,
-      [this](const ProviderNotice& notice) {
-        loop_
-            .Post([this, notice] {
-              const TimePoint now = SystemTime().Now();
-              core_->OnNotice(now + notice.grace, notice.what, now, endpoint_.get());
-            })
-            .Ignore("a worker whose mailbox is full is lost with its machine, as without a notice");
-      },
-      log_);
+Status WorkerProgram::WatchForNotices() {
+  PS_TRY(loop_.OnSignal({SIGTERM, SIGINT}, [this](int signal) {
+    signals_.Note(signal);
+    if (const auto notice = signals_.Ask(); notice.ok() && *notice) {
+      OnNotice(**notice);
+    }
+  }));
+  notice::NoticeWatcher::Callbacks callbacks;
+  callbacks.on_notice = [this](const notice::ProviderNotice& notice) {
+    loop_.Post([this, notice] { OnNotice(notice); })
+        .Ignore("a worker whose mailbox is full is lost with its machine, as without a notice");
+  };
+  callbacks.on_risk = [this](bool is_at_risk) {
+    loop_.Post([this, is_at_risk] { core_->OnRisk(is_at_risk); })
+        .Ignore("a worker whose mailbox is full is replaced when its notice comes");
+  };
+  watchers_ = notice::WatchAll(options_.notices, callbacks, log_);
+  return Status::Ok();
 }
 
-/// The file holds the grace seconds, as the provider's agent or psctl wrote it.
-void WorkerProgram::LookForNotice() {
-  if (is_noticed_) {
-    return;
-  }
-  const Result<std::string> text = ReadSmallFile(options_.notice_file, kNoticeBytesMax);
-  if (!text.ok()) {
-    if (text.status().code() != StatusCode::kNotFound) {
-      log_->Warning("notice_unreadable", {{"why", text.status()}});
-    }
-    return;
-  }
-  is_noticed_ = true;
-  char* end = nullptr;
-  const double grace_s = std::strtod(text->c_str(), &end);
-  const bool is_valid = end != text->c_str() && *end == '\0' && grace_s >= 0 && grace_s < 1e6;
-  if (!is_valid) {
-    log_->Warning("notice_unreadable", {{"file", options_.notice_file}, {"text", *text}});
-  }
+void WorkerProgram::OnNotice(const notice::ProviderNotice& notice) {
   const TimePoint now = SystemTime().Now();
-  // A notice whose time can't be read is still a notice: leave as fast as possible.
-  const Duration grace = is_valid ? FromSeconds(grace_s) : std::chrono::seconds(1);
-  core_->OnNotice(now + grace, "notice file", now, endpoint_.get());
+  core_->OnNotice(now + notice.grace, notice.what, now, endpoint_.get());
 }
 
 proto::Hello WorkerProgram::MakeHello(Incarnation incarnation) const {

@@ -7,15 +7,17 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "ps/base/logger.h"
 #include "ps/client/worker_core.h"
 #include "ps/emulation/emulation.h"
 #include "ps/net/endpoint.h"
 #include "ps/net/loop.h"
+#include "ps/notice/local_sources.h"
+#include "ps/notice/notice_flags.h"
 #include "worker/compute_thread.h"
 #include "worker/device.h"
-#include "worker/notice/notice_watcher.h"
 
 namespace ps::worker {
 
@@ -29,11 +31,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     std::string token;
     std::shared_ptr<const crypto::TlsContext> tls;  // null: the run is not encrypted
     proto::JoinRequest join;
-    std::string notice_file;  // empty: none
-    // Whose word on this machine's end counts, and where to ask (NoticeSettings::url).
-    proto::NoticeService notices = proto::NoticeService::kNone;
-    std::string metadata_url;
-    Duration term_grace{};  // what SIGTERM leaves, e.g. Kubernetes' 30 s
+    notice::NoticeOptions notices;
     emulation::Emulation emulation;
     std::function<void(const std::string&)> on_named;  // takes part under this name, as "w3"
     int threads = 0;                                   // 0: what the job says of the seat
@@ -78,8 +76,8 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
       std::string_view role, const std::string& what, const std::string& host, uint32_t port) const;
   proto::Hello MakeHello(Incarnation incarnation) const;
   void StartTicking(const proto::Timing& timing);
-  void LookForNotice();
-  void WatchProvider();
+  Status WatchForNotices();
+  void OnNotice(const notice::ProviderNotice& notice);
   void OnComputeDone(const client::ComputeTask& task, const client::ComputeResult& result);
 
   const Options options_;
@@ -88,7 +86,8 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   std::unique_ptr<client::WorkerCore> core_;
   std::unique_ptr<net::Endpoint> endpoint_;
   std::unique_ptr<ComputeThread> compute_;
-  std::unique_ptr<NoticeWatcher> watcher_;  // of the provider, where one is asked
+  notice::SignalSource signals_;
+  std::vector<std::unique_ptr<notice::NoticeWatcher>> watchers_;
   proto::Timing timing_;
   net::TimerId tick_timer_;
   // What the last JoinReply's config led to. A worker that joins anew has the same.
@@ -104,7 +103,6 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   std::map<ShardId, net::ConnectId> shard_connects_;
   proto::PeerId coordinator_;
   std::map<proto::PeerId, std::pair<proto::ShardAddress, Incarnation>> shards_;
-  bool is_noticed_ = false;
   bool is_exiting_ = false;
   Status exit_status_;
 };

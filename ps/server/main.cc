@@ -15,6 +15,7 @@
 #include "ps/base/host_port.h"
 #include "ps/net/addresses.h"
 #include "ps/net/program.h"
+#include "ps/notice/notice_flags.h"
 #include "ps/proto/limits.h"
 #include "ps/server/shard_host.h"
 
@@ -25,16 +26,19 @@ namespace {
 struct ServerOptions {
   ShardHost::Options shard;
   uint32_t shard_count = 1;
+  notice::NoticeOptions notices;
 };
 
 net::ProgramText ServerText() {
-  return {
+  net::ProgramText text = {
       "ps_server",
       "one server process of a spotps job",
       " --id N",
       "Holds a part of the parameters of a job that psctl train coordinates. psctl starts its "
       "servers itself, unless servers.launch is false in the job file: then it says which "
-      "commands to run. It ends with the job.",
+      "commands to run. It ends with the job, or after a notice: SIGTERM, the file of "
+      "--notice-file, or the provider's (--notices). Then it hands over to the process that takes "
+      "its place.",
       {{"--id", "N", "Number of this server, from 0 to servers.count - 1. Required."},
        {"--shards",
         "N",
@@ -49,7 +53,10 @@ net::ProgramText ServerText() {
         "Address at which workers reach it. Default: the one that it binds; of 0.0.0.0 the one "
         "by which it reaches the coordinator."}},
       "ps_server --coordinator 10.0.0.1:4711 --token-file token --id 1 --port 4721",
-      "0 the job is over, 1 failed, 2 misused."};
+      "0 the job is over or a notice was obeyed, 1 failed, 2 misused."};
+  const std::vector<ManualFlag> notices = notice::NoticeFlags();
+  text.flags.insert(text.flags.end(), notices.begin(), notices.end());
+  return text;
 }
 
 /// Fills in where the server listens, and where it says that it does.
@@ -98,6 +105,8 @@ Result<ServerOptions> ReadOptions(const Flags& flags, const net::RunFlags& run) 
     PS_ASSIGN(const uint64_t port, flags.Number("port", 0, proto::kPortMax + 1 - count));
     options.shard.port = static_cast<uint32_t>(port);
   }
+  PS_ASSIGN(options.notices, notice::ReadNoticeFlags(flags));
+  options.shard.term_grace = options.notices.term_grace;
   PS_TRY(ReadAddresses(flags, &options.shard));
   return options;
 }
@@ -131,6 +140,16 @@ Status RunShards(const ServerOptions& options, LogSink* sink) {
       }
     });
   }
+  const Logger log(
+      fmt::format("s{}", options.shard.shard.value),
+      &SystemTime(),
+      sink,
+      options.shard.run_start_us);
+  notice::NoticeWatcher::Callbacks callbacks;
+  callbacks.on_notice = [&hosts](const notice::ProviderNotice& notice) {
+    hosts.front()->Notice(notice.grace, notice.what);  // speaks for all
+  };
+  const auto watchers = notice::WatchAll(options.notices, callbacks, &log);
   for (std::thread& thread : threads) {
     thread.join();
   }

@@ -77,6 +77,32 @@ void ShardCore::Register(TimePoint now, proto::Outbox* out) {
       proto::RegisterShard{shard_, advertised_host_, port_, pid_, life_});
 }
 
+void ShardCore::OnNotice(
+    TimePoint due, const std::string& what, TimePoint now, proto::Outbox* out) {
+  if (!notice_ || due < notice_->due) {
+    log_->Info("notice", {{"reason", what}, {"grace_s", Seconds(due - now)}});
+    notice_ = Notice{due, what, false, now};
+    SendNotice(now, out);
+  }
+}
+
+void ShardCore::SendNotice(TimePoint now, proto::Outbox* out) {
+  if (!notice_ || notice_->is_known || !is_registered_ || coordinator_ == proto::PeerId() ||
+      now < notice_->next_try) {
+    return;
+  }
+  notice_->next_try = now + settings_.timing.retry_first;
+  const auto left_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(notice_->due - now).count();
+  out->Send(
+      coordinator_,
+      ++last_request_id_,
+      proto::ServerNotice{
+          shard_,
+          static_cast<uint32_t>(std::clamp<int64_t>(left_ms, 0, UINT32_MAX)),
+          notice_->what});
+}
+
 void ShardCore::OnMessage(
     proto::PeerId peer,
     uint64_t request_id,
@@ -125,6 +151,10 @@ void ShardCore::OnCoordinatorMessage(const Call& call, proto::Message& message) 
   } else if (const auto* shutdown = std::get_if<proto::Shutdown>(&message)) {
     log_->Info("shutdown", {{"reason", shutdown->reason}});
     ShutDown(Status::Ok());
+  } else if (std::holds_alternative<proto::NoticeReply>(message)) {
+    if (notice_) {
+      notice_->is_known = true;
+    }
   } else if (!std::holds_alternative<proto::HeartbeatReply>(message)) {
     Refuse(call, NotTaken(message, "coordinator"), 0);
   }
@@ -310,6 +340,7 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
   if (!is_registered_ && now >= next_register_) {
     Register(now, out);
   }
+  SendNotice(now, out);
   if (open_setup_ && open_setup_->setup.has_values && is_registered_ &&
       now >= open_setup_->next_ask) {
     AskForValues(now, out);

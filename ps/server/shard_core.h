@@ -79,6 +79,10 @@ class ShardCore {
   /// The peer, which was backlogged, takes more.
   void OnDrained(proto::PeerId peer, proto::Outbox* out);
   void OnTick(TimePoint now, proto::Outbox* out);
+  /// The machine is taken back at `due`, as `what` says: the coordinator is told until it says that
+  /// it knows. It has a checkpoint made, and tells the shard to leave. An earlier notice stands
+  /// when it leaves less time.
+  void OnNotice(TimePoint due, const std::string& what, TimePoint now, proto::Outbox* out);
   /// The connection to another shard stands that the dialer was asked for.
   void OnDialed(ShardId to, proto::PeerId peer, TimePoint now, proto::Outbox* out);
 
@@ -141,6 +145,14 @@ class ShardCore {
     std::span<const float> values;
   };
 
+  /// That the machine is taken back.
+  struct Notice {
+    TimePoint due{};
+    std::string what;
+    bool is_known = false;  // to the coordinator
+    TimePoint next_try{};
+  };
+
   /// What will be here of a step with the frame in hand.
   struct FrameOutlook {
     uint32_t begun = 0;       // chunks of which something is here
@@ -158,6 +170,7 @@ class ShardCore {
   void OnSetup(const Call& call, const proto::ShardSetup& setup);
   void OnCoordinatorRefusal(const proto::Refusal& refusal);
   void Register(TimePoint now, proto::Outbox* out);
+  void SendNotice(TimePoint now, proto::Outbox* out);
   void ShutDown(Status outcome);
   void Refuse(const Call& call, const Status& status, Step step);
   Status TakeSetup(const proto::ShardSetup& setup);
@@ -311,6 +324,7 @@ class ShardCore {
   std::optional<Pull> model_pull_;          // of the coordinator; waits for the commit under way
   std::optional<PullAnswer> model_answer_;  // to the coordinator, under way
   bool is_registered_ = false;              // on this connection
+  std::optional<Notice> notice_;
   bool is_shut_down_ = false;
   Status outcome_;
 

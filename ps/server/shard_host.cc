@@ -56,8 +56,7 @@ Status ShardHost::Run() {
       this,
       &log_);
   log_.Info("listening", {{"host", options_.listen_host}, {"port", port}});
-  PS_TRY(
-      loop_.OnSignal({SIGTERM}, [this](int /*signal*/) { Leave(Status::Cancelled("SIGTERM")); }));
+  PS_TRY(loop_.OnSignal({SIGTERM}, [this](int /*signal*/) { OnSigterm(); }));
   ConnectCoordinator();
   Tick();
   loop_.Run();
@@ -67,6 +66,27 @@ Status ShardHost::Run() {
 void ShardHost::Stop() {
   loop_.Post([this] { Leave(Status::Cancelled("another shard of this server has ended")); })
       .Ignore("a loop too busy to be told ends with its process");
+}
+
+void ShardHost::Notice(Duration grace, const std::string& what) {
+  loop_
+      .Post([this, grace, what] {
+        const TimePoint now = SystemTime().Now();
+        core_->OnNotice(now + grace, what, now, &endpoint_);
+      })
+      .Ignore("a server too busy to be told is lost with its machine, as without a notice");
+}
+
+/// As Slurm and Kubernetes announce the end: a notice. Who has nothing to hand over, or is told
+/// twice, leaves at once.
+void ShardHost::OnSigterm() {
+  if (!core_->is_set_up() || std::exchange(is_terminated_, true)) {
+    Leave(Status::Cancelled("SIGTERM"));
+    return;
+  }
+  const TimePoint now = SystemTime().Now();
+  core_->OnNotice(now + options_.term_grace, "SIGTERM", now, &endpoint_);
+  loop_.RunAfter(options_.term_grace, [this] { Leave(Status::Cancelled("SIGTERM")); });
 }
 
 void ShardHost::ConnectCoordinator() {

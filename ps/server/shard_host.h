@@ -32,6 +32,7 @@ class ShardHost final : public net::EndpointHandler, public ShardDialer {
     std::string advertised_host;  // where workers reach it
     emulation::Emulation emulation;
     int64_t pid = 0;
+    Duration term_grace{};                // what SIGTERM leaves, e.g. Kubernetes' 30 s
     std::optional<int64_t> run_start_us;  // zero of the log, microseconds since 1970 UTC
     bool says_trouble = false;            // on stderr as well, when the coordinator is not reached
   };
@@ -45,6 +46,8 @@ class ShardHost final : public net::EndpointHandler, public ShardDialer {
   Status Run();
   /// Leaves as soon as possible. Thread: any.
   void Stop();
+  /// The machine is taken back: hands over as far as there is time. Thread: any.
+  void Notice(Duration grace, const std::string& what);
 
  private:
   // net::EndpointHandler.
@@ -61,6 +64,7 @@ class ShardHost final : public net::EndpointHandler, public ShardDialer {
   void ConnectCoordinator();
   void Tick();
   void ContinueLater();
+  void OnSigterm();
   void Leave(const Status& why);
 
   const Options options_;
@@ -76,6 +80,7 @@ class ShardHost final : public net::EndpointHandler, public ShardDialer {
   net::TimerId tick_timer_;
   Duration tick_{};
   bool is_continuing_ = false;  // ContinueLater's function is on its way
+  bool is_terminated_ = false;
   bool is_leaving_ = false;
   Status outcome_;
 };

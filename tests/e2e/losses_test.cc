@@ -92,7 +92,7 @@ TEST_F(LossTest, ANoticeToAWorkerOfAnotherLauncherIsADrain) {
   const auto signalled = run.StartWorker();
   const auto watching = run.StartWorker({"--notice-file", notice});
   const auto told = run.StartWorker();
-  const ServerProcess metadata({"python3", "tests/worker/notice/metadata_server.py"});
+  const ServerProcess metadata({"python3", "tests/notice/metadata_server.py"});
   ASSERT_NE(metadata.port(), 0) << metadata.why();
   const auto asking = run.StartWorker(
       {"--notices",

@@ -4,8 +4,8 @@
 
 #include "ps/base/check.h"
 #include "ps/base/text.h"
+#include "ps/notice/metadata.h"
 #include "tests/fuzz/targets.h"
-#include "worker/notice/metadata.h"
 
 namespace ps::fuzz {
 
@@ -22,7 +22,7 @@ void FuzzNotice(std::span<const uint8_t> input) {
   const auto body = std::as_bytes(std::span(end == rest.end() ? end : end + 1, rest.end()));
   reply.body.assign(body.begin(), body.end());
   const auto notice =
-      is_azure ? worker::ReadAzureEvents(reply, "vm-1") : worker::ReadEc2Action(reply);
+      is_azure ? notice::ReadAzureEvents(reply, "vm-1") : notice::ReadEc2Action(reply);
   if (!notice.ok()) {
     const std::string_view message = notice.status().message();
     PS_CHECK(!message.empty() && message.find('\n') == std::string_view::npos) << message;
@@ -31,7 +31,7 @@ void FuzzNotice(std::span<const uint8_t> input) {
   PS_CHECK(is_azure || notice->has_value()) << "an action of EC2 that says nothing";
   if (notice->has_value()) {
     PS_CHECK(Printable((*notice)->what) == (*notice)->what) << (*notice)->what;
-    PS_CHECK((*notice)->grace >= worker::kAtOnce) << "less time than none";
+    PS_CHECK((*notice)->grace >= notice::kAtOnce) << "less time than none";
     PS_CHECK((*notice)->grace <= std::chrono::hours(24)) << "nobody announces more";
   }
 }

@@ -36,6 +36,31 @@ TEST(ShardLifecycleTest, RegistersAgainUntilItIsSetUp) {
   EXPECT_TRUE(rig.Take<proto::RegisterShard>().empty());
 }
 
+TEST(ShardLifecycleTest, ANoticeIsToldUntilTheCoordinatorKnows) {
+  ShardRig rig;
+  rig.core.OnNotice(rig.now + seconds(30), "SIGTERM", rig.now, &rig.sent);
+  EXPECT_TRUE(rig.Take<proto::ServerNotice>().empty()) << "it is nobody's shard yet";
+  rig.SetUp();
+  rig.Tick(seconds(1));
+  auto notices = rig.Take<proto::ServerNotice>();
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_EQ(notices[0].to, kCoordinator);
+  EXPECT_EQ(notices[0].message.shard, kShard);
+  EXPECT_EQ(notices[0].message.what, "SIGTERM");
+  EXPECT_GE(notices[0].message.grace_ms, 20'000U);
+  EXPECT_LT(notices[0].message.grace_ms, 30'000U) << "what is left";
+  rig.Tick(seconds(1));
+  EXPECT_EQ(rig.Take<proto::ServerNotice>().size(), 1U);
+  rig.Deliver(kCoordinator, proto::NoticeReply{28'000});
+  rig.Tick(seconds(1));
+  EXPECT_TRUE(rig.Take<proto::ServerNotice>().empty());
+  rig.core.OnNotice(rig.now + seconds(60), "Azure", rig.now, &rig.sent);
+  EXPECT_TRUE(rig.Take<proto::ServerNotice>().empty()) << "the first leaves less time";
+  rig.core.OnNotice(rig.now + seconds(2), "Azure", rig.now, &rig.sent);
+  ASSERT_EQ(rig.Take<proto::ServerNotice>().size(), 1U) << "at once";
+  EXPECT_FALSE(rig.core.is_shut_down()) << "it leaves when it is told to";
+}
+
 TEST(ShardLifecycleTest, ACoordinatorOfAnEarlierTermIsSentAway) {
   ShardRig rig;
   rig.core.OnCoordinatorConnected(proto::PeerId(1), 3, rig.now, &rig.sent);

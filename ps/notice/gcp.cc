@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "ps/base/text.h"
-#include "worker/notice/metadata.h"
-#include "worker/notice/notice_source.h"
+#include "ps/notice/metadata.h"
+#include "ps/notice/notice_source.h"
 
-namespace ps::worker {
+namespace ps::notice {
 namespace {
 
 constexpr const char* kGcpUrl = "http://metadata.google.internal";
@@ -86,4 +86,4 @@ std::unique_ptr<NoticeSource> MakeGcpSource(const NoticeSettings& settings) {
   return std::make_unique<GcpSource>(settings);
 }
 
-}  // namespace ps::worker
+}  // namespace ps::notice

@@ -1,4 +1,4 @@
-#include "worker/notice/metadata.h"
+#include "ps/notice/metadata.h"
 
 #include <fmt/core.h>
 
@@ -6,11 +6,10 @@
 #include <ctime>
 #include <utility>
 
-namespace ps::worker {
+namespace ps::notice {
 namespace {
 
 constexpr Duration kConnect = std::chrono::seconds(2);  // the service is on the same machine
-constexpr int64_t kGraceMaxS = 24 * 3600;               // nobody announces more
 
 /// Of a text that `format` describes to its end. strptime takes the names of the C locale, which
 /// the program never leaves.
@@ -78,7 +77,8 @@ Duration GraceUntil(std::optional<int64_t> when, const HttpReply& reply) {
   if (!when || !now || *when <= *now) {
     return kAtOnce;
   }
-  return std::chrono::seconds(std::min(*when - *now, kGraceMaxS));
+  constexpr int64_t kMaxS = std::chrono::duration_cast<std::chrono::seconds>(kGraceMax).count();
+  return std::chrono::seconds(std::min(*when - *now, kMaxS));
 }
 
-}  // namespace ps::worker
+}  // namespace ps::notice

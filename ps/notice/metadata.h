@@ -9,14 +9,17 @@
 #include "ps/base/status.h"
 #include "ps/base/time.h"
 #include "ps/http/http.h"
-#include "worker/notice/notice_source.h"
+#include "ps/notice/notice_source.h"
 
 // What the three metadata services have in common.
 
-namespace ps::worker {
+namespace ps::notice {
 
 /// What is left when the provider does not say how long: enough to say goodbye.
 inline constexpr Duration kAtOnce = std::chrono::seconds(1);
+
+/// Nobody announces more.
+inline constexpr Duration kGraceMax = std::chrono::hours(24);
 
 /// Of an answer; the largest documents of events are a few KiB.
 inline constexpr size_t kMetadataBytesMax = size_t{256} << 10U;
@@ -50,4 +53,4 @@ Result<std::optional<ProviderNotice>> ReadEc2Action(const HttpReply& reply);
 Result<std::optional<ProviderNotice>> ReadAzureEvents(
     const HttpReply& reply, std::string_view machine);
 
-}  // namespace ps::worker
+}  // namespace ps::notice

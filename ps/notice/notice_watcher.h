@@ -9,41 +9,48 @@
 #include <thread>
 
 #include "ps/base/logger.h"
-#include "worker/notice/notice_source.h"
+#include "ps/notice/notice_source.h"
 
-namespace ps::worker {
+namespace ps::notice {
 
-/// Asks a metadata service, on a thread of its own, until it says that the machine goes.
+/// Asks a metadata service, or looks for a file, on a thread of its own, until that says that the
+/// machine goes.
 class NoticeWatcher {
  public:
   struct Options {
     proto::NoticeService service = proto::NoticeService::kNone;
-    std::string url;  // as NoticeSettings::url
-    /// What is announced for later is not told yet, since it may be withdrawn.
+    std::string url;   // as NoticeSettings::url
+    std::string file;  // instead of a service, when it is not empty
+    /// What is announced for later and may be withdrawn is not told yet.
     Duration told_before = std::chrono::minutes(2);
     // For tests: between two questions, and for an answer.
     Duration period_max = std::chrono::hours(1);
     Duration patience_max = std::chrono::hours(1);
   };
 
-  /// `on_notice` is called at most once, on the watcher's thread. `log` outlives it.
-  NoticeWatcher(
-      const Options& options,
-      std::function<void(const ProviderNotice&)> on_notice,
-      const Logger* log);
+  /// On the watcher's thread.
+  struct Callbacks {
+    std::function<void(const ProviderNotice&)> on_notice;  // at most once, and the last
+    std::function<void(bool)> on_risk;  // there is advice to move, or none any more; may be null
+  };
+
+  /// `log` outlives it.
+  NoticeWatcher(const Options& options, Callbacks callbacks, const Logger* log);
   NoticeWatcher(const NoticeWatcher&) = delete;
   NoticeWatcher& operator=(const NoticeWatcher&) = delete;
   /// Takes up to a second when a question is under way.
   ~NoticeWatcher();
 
  private:
+  std::unique_ptr<NoticeSource> MakeSource() const;
   void Watch();
   void NoteFailure(const Status& why);
+  void NoteRisk(bool is_at_risk);
   /// False when the watch is to end.
   bool Pause(Duration duration);
 
   const Options options_;
-  const std::function<void(const ProviderNotice&)> on_notice_;
+  const Callbacks callbacks_;
   const Logger* const log_;
   std::atomic<bool> is_ending_ = false;
   std::mutex mutex_;
@@ -51,8 +58,9 @@ class NoticeWatcher {
   std::unique_ptr<NoticeSource> source_;
   // Of the thread.
   bool is_failing_ = false;
+  bool is_at_risk_ = false;
   std::string said_;    // the last that was logged and was not for now
   std::thread thread_;  // the last: it uses the others
 };
 
-}  // namespace ps::worker
+}  // namespace ps::notice

@@ -1,12 +1,13 @@
-#include "worker/notice/notice_watcher.h"
+#include "ps/notice/notice_watcher.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "ps/base/check.h"
+#include "ps/notice/local_sources.h"
 
-namespace ps::worker {
+namespace ps::notice {
 
 std::unique_ptr<NoticeSource> MakeNoticeSource(
     proto::NoticeService service, const NoticeSettings& settings) {
@@ -24,15 +25,23 @@ std::unique_ptr<NoticeSource> MakeNoticeSource(
   return nullptr;
 }
 
-NoticeWatcher::NoticeWatcher(
-    const Options& options, std::function<void(const ProviderNotice&)> on_notice, const Logger* log)
+NoticeWatcher::NoticeWatcher(const Options& options, Callbacks callbacks, const Logger* log)
     : options_(options),
-      on_notice_(std::move(on_notice)),
+      callbacks_(std::move(callbacks)),
       log_(log),
-      source_(MakeNoticeSource(
-          options.service,
-          {options.url, [this] { return is_ending_.load(); }, options.patience_max})),
+      source_(MakeSource()),
       thread_([this] { Watch(); }) {}
+
+std::unique_ptr<NoticeSource> NoticeWatcher::MakeSource() const {
+  if (!options_.file.empty()) {
+    return std::make_unique<FileSource>(options_.file);
+  }
+  NoticeSettings settings;
+  settings.url = options_.url;
+  settings.is_cancelled = [this] { return is_ending_.load(); };
+  settings.patience_max = options_.patience_max;
+  return MakeNoticeSource(options_.service, settings);
+}
 
 NoticeWatcher::~NoticeWatcher() {
   {
@@ -55,6 +64,12 @@ void NoticeWatcher::NoteFailure(const Status& why) {
   is_failing_ = true;
 }
 
+void NoticeWatcher::NoteRisk(bool is_at_risk) {
+  if (std::exchange(is_at_risk_, is_at_risk) != is_at_risk && callbacks_.on_risk) {
+    callbacks_.on_risk(is_at_risk);
+  }
+}
+
 void NoticeWatcher::Watch() {
   const Duration period = std::min(source_->period(), options_.period_max);
   do {
@@ -69,10 +84,12 @@ void NoticeWatcher::Watch() {
       is_failing_ = false;
     }
     const std::optional<ProviderNotice>& notice = *answer;
-    if (notice && !notice->is_advice && notice->grace <= options_.told_before) {
-      on_notice_(*notice);
+    if (notice && !notice->is_advice &&
+        (notice->grace <= options_.told_before || !source_->may_withdraw())) {
+      callbacks_.on_notice(*notice);
       return;
     }
+    NoteRisk(notice && notice->is_advice);
     const std::string what = notice ? notice->what : "nothing";
     if (what != said_) {
       log_->Info(
@@ -83,4 +100,4 @@ void NoticeWatcher::Watch() {
   } while (Pause(period));
 }
 
-}  // namespace ps::worker
+}  // namespace ps::notice

@@ -10,7 +10,7 @@
 #include "ps/http/http.h"
 #include "ps/proto/job_config.h"
 
-namespace ps::worker {
+namespace ps::notice {
 
 /// What a provider says about this machine.
 struct ProviderNotice {
@@ -19,26 +19,32 @@ struct ProviderNotice {
   bool is_advice = false;  // the machine may go some day: nobody has to leave
 };
 
-/// One provider's metadata service. Thread: any one at a time.
+/// Whoever says that the machine is taken back: a provider's metadata service, a file, a signal.
+/// Thread: any one at a time.
 class NoticeSource {
  public:
   virtual ~NoticeSource() = default;
 
   virtual std::string_view name() const = 0;
 
-  /// Asks once and waits for the answer, for as long as the provider may need. Nothing: the machine
+  /// Asks once and waits for the answer, for as long as the source may need. Nothing: the machine
   /// stays. Errors, after which to ask again: those of HttpClient::Do; kUnavailable for an answer
   /// that says that it can't tell; kCorruption for one that is none.
   virtual Result<std::optional<ProviderNotice>> Ask() = 0;
 
   /// How long to wait before the next question.
   virtual Duration period() const = 0;
+
+  /// Whether what it says may be withdrawn, so that an end in the distance is only watched.
+  virtual bool may_withdraw() const { return true; }
 };
 
 struct NoticeSettings {
-  std::string url;                                // of the service; empty: the provider's own
-  IsCancelled is_cancelled;                       // asked once a second during a question
-  Duration patience_max = std::chrono::hours(1);  // of a question, for tests
+  std::string url;           // of the service; empty: the provider's own
+  IsCancelled is_cancelled;  // asked once a second during a question
+  // Of a question, for tests. One that switches a service on may take as long as it needs.
+  Duration patience_max = std::chrono::hours(1);
+  const TimeSource* time = &SystemTime();  // outlives the source
 };
 
 /// Requires: service is not kNone.
@@ -49,4 +55,4 @@ std::unique_ptr<NoticeSource> MakeEc2Source(const NoticeSettings& settings);
 std::unique_ptr<NoticeSource> MakeGcpSource(const NoticeSettings& settings);
 std::unique_ptr<NoticeSource> MakeAzureSource(const NoticeSettings& settings);
 
-}  // namespace ps::worker
+}  // namespace ps::notice

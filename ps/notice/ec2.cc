@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "ps/base/text.h"
+#include "ps/notice/metadata.h"
+#include "ps/notice/notice_source.h"
 #include "ps/proto/json_dom.h"
-#include "worker/notice/metadata.h"
-#include "worker/notice/notice_source.h"
 
-namespace ps::worker {
+namespace ps::notice {
 namespace {
 
 constexpr const char* kEc2Url = "http://169.254.169.254";
@@ -27,7 +27,8 @@ class Ec2Source final : public NoticeSource {
  public:
   explicit Ec2Source(const NoticeSettings& settings)
       : url_(BaseUrl(settings.url, kEc2Url)),
-        http_(MakeHttpClient({}, MetadataLimits(kEc2Total, settings), settings.is_cancelled)) {}
+        http_(MakeHttpClient({}, MetadataLimits(kEc2Total, settings), settings.is_cancelled)),
+        time_(settings.time) {}
 
   std::string_view name() const override { return "ec2"; }
 
@@ -54,7 +55,7 @@ class Ec2Source final : public NoticeSource {
  private:
   /// With a token. One that is refused may be from before the machine was moved: a second is tried.
   Result<HttpReply> Get(const char* path) {
-    const bool is_fresh = token_.empty() || SystemTime().Now() >= renew_at_;
+    const bool is_fresh = token_.empty() || time_->Now() >= renew_at_;
     if (is_fresh) {
       PS_TRY(RenewToken());
     }
@@ -91,12 +92,13 @@ class Ec2Source final : public NoticeSource {
       return Status::Corruption("EC2's metadata service gives a token that is none");
     }
     token_ = token;
-    renew_at_ = SystemTime().Now() + kTokenLife - kRenewBefore;
+    renew_at_ = time_->Now() + kTokenLife - kRenewBefore;
     return Status::Ok();
   }
 
   const std::string url_;
   const std::unique_ptr<HttpClient> http_;
+  const TimeSource* const time_;
   std::string token_;
   TimePoint renew_at_{};
 };
@@ -123,4 +125,4 @@ std::unique_ptr<NoticeSource> MakeEc2Source(const NoticeSettings& settings) {
   return std::make_unique<Ec2Source>(settings);
 }
 
-}  // namespace ps::worker
+}  // namespace ps::notice

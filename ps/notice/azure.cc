@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "ps/base/text.h"
+#include "ps/notice/metadata.h"
+#include "ps/notice/notice_source.h"
 #include "ps/proto/json_dom.h"
-#include "worker/notice/metadata.h"
-#include "worker/notice/notice_source.h"
 
-namespace ps::worker {
+namespace ps::notice {
 namespace {
 
 using proto::JsonValue;
@@ -62,8 +62,7 @@ class AzureSource final : public NoticeSource {
  public:
   explicit AzureSource(const NoticeSettings& settings)
       : url_(BaseUrl(settings.url, kAzureUrl)),
-        first_(
-            MakeHttpClient({}, MetadataLimits(kAzureFirstTotal, settings), settings.is_cancelled)),
+        first_(MakeHttpClient({}, MetadataLimits(kAzureFirstTotal, {}), settings.is_cancelled)),
         http_(MakeHttpClient({}, MetadataLimits(kAzureTotal, settings), settings.is_cancelled)) {}
 
   std::string_view name() const override { return "azure"; }
@@ -134,4 +133,4 @@ std::unique_ptr<NoticeSource> MakeAzureSource(const NoticeSettings& settings) {
   return std::make_unique<AzureSource>(settings);
 }
 
-}  // namespace ps::worker
+}  // namespace ps::notice

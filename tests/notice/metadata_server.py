@@ -84,6 +84,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.provider, _, self.state = self.machine.partition(".")[0].partition("-")
         if self.state == "skewed":
             self.skew = -7200
+        if self.state == "slow":
+            time.sleep(1)
         getattr(self, self.provider)(method, "/" + rest)
 
     def do_GET(self):
@@ -113,7 +115,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.headers.get("X-aws-ec2-metadata-token") != f"{TOKEN}-{tokens.get(self.machine)}":
             return self.reply(401)
         if path == "/latest/meta-data/events/recommendations/rebalance":
-            if self.state == "rebalance":
+            advised = ("rebalance", "advised", "unadvised")
+            if self.state in advised and questions.get(self.machine, 0) < 4:
                 return self.reply(200, json.dumps({"noticeTime": rfc3339(-60)}))
             return self.reply(404)
         if path != "/latest/meta-data/spot/instance-action":
@@ -126,9 +129,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 tokens[self.machine] += 1  # all that were given are worth nothing now
         states = {
             "end": ("terminate", 120), "trouble": ("terminate", 120), "skewed": ("stop", 120),
-            "hibernate": ("hibernate", 120), "past": ("terminate", -5),
+            "slow": ("terminate", 120), "hibernate": ("hibernate", 120), "past": ("terminate", -5),
             "ahead": ("terminate", 600 if number < 2 else 110),
         }
+        is_renewed = self.state == "renewed" and tokens[self.machine] > 1
+        if is_renewed or (self.state == "advised" and number > 2):
+            return self.reply(200, json.dumps({"action": "terminate", "time": rfc3339(120)}))
         if self.state == "badtime":
             return self.reply(200, '{"action": "terminate", "time": "soon"}')
         if self.state == "withdrawn" and number < 2:
@@ -153,7 +159,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             time.sleep(0.2)  # until it changes
             if self.state == "changes":
                 return self.reply(200, "TRUE\n", google + [("ETag", "e1")])
-        is_end = self.state in ("end", "trouble", "impostor", "skewed")
+        is_end = self.state in ("end", "trouble", "impostor", "skewed", "slow")
         return self.reply(200, "TRUE" if is_end else "FALSE", google + [("ETag", "e0")])
 
     # ---- Azure
@@ -168,6 +174,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         number = self.ask()
         if self.is_trouble(number):
             return None
+        if self.state == "waking":
+            time.sleep(1)
         other = {"EventId": "a", "EventType": "Terminate", "ResourceType": "VirtualMachine",
                  "Resources": ["vm-8"], "EventStatus": "Scheduled", "NotBefore": date(5)}
         freeze = dict(other, EventId="b", EventType="Freeze", Resources=[NAME])
@@ -176,7 +184,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         reboot = dict(freeze, EventType="Reboot", NotBefore=date(900))
         started = dict(preempt, EventStatus="Started", NotBefore="")
         events = {
-            "end": [other, preempt], "trouble": [preempt], "skewed": [preempt],
+            "end": [other, preempt], "trouble": [preempt], "skewed": [preempt], "slow": [other, preempt],
             "second": [other, odd, reboot, preempt], "started": [started], "others": [other, freeze],
             "ahead": [reboot] if number < 2 else [preempt],
             "withdrawn": [reboot] if number < 2 else [],
