@@ -45,6 +45,9 @@ Manual AgentManual() {
           "N",
           "How long a host may be silent at the start, or a command of Slurm. Default: 30."},
          {"--name", "NAME", "slurm: begins the job's name. Default: spotps."},
+         {"--task",
+          "N",
+          "slurm: its number as the task of an array. Default: none, it is a job by itself."},
          {"--log-file", "FILE", "slurm: gets the program's output. Required there."},
          {"--cpus", "N", "slurm: processors of the program. Default: 1."},
          {"--sbatch", "WORDS", "slurm: words put after sbatch."},
@@ -94,6 +97,10 @@ Result<SlurmJob> ReadSlurmJob(const Flags& flags, std::vector<std::string> argum
   if (flags.Has("cpus")) {
     PS_ASSIGN(const uint64_t cpus, flags.Number("cpus", 1, 1024));
     job.cpus = static_cast<uint32_t>(cpus);
+  }
+  if (flags.Has("task")) {
+    PS_ASSIGN(const uint64_t task, flags.Number("task", 0, UINT32_MAX));
+    job.task = static_cast<uint32_t>(task);
   }
   uint64_t poll_ms = kPollMillis;
   if (flags.Has("poll-ms")) {

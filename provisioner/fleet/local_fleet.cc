@@ -314,7 +314,16 @@ void LocalFleet::StartAgent(
     const std::string name = fmt::format("{}-worker{}", options_.job_name, seat.value);
     const std::string cpus = fmt::format("{}", group.threads);
     spec.arguments = {
-        "--launcher", "slurm", "--name", name, "--cpus", cpus, "--log-file", spec.log_path};
+        "--launcher",
+        "slurm",
+        "--name",
+        name,
+        "--task",
+        std::to_string(seat.value),
+        "--cpus",
+        cpus,
+        "--log-file",
+        spec.log_path};
     if (!launch.sbatch.empty()) {
       Append({"--sbatch", launch.sbatch}, &spec.arguments);
     }

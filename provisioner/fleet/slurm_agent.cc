@@ -76,6 +76,15 @@ class SlurmSession {
 
  private:
   Status Submit() {
+    Status status = SubmitAs(job_.task);
+    // MaxArraySize of the cluster limits the number, and may forbid arrays.
+    if (job_.task && status.message().find("job array") != std::string_view::npos) {
+      status = SubmitAs(std::nullopt);
+    }
+    return status;
+  }
+
+  Status SubmitAs(std::optional<uint32_t> task) {
     std::vector<std::string> words = {
         "sbatch",
         "--parsable",
@@ -86,6 +95,9 @@ class SlurmSession {
         "--ntasks=1",
         fmt::format("--cpus-per-task={}", job_.cpus),
         fmt::format("--signal=B:TERM@{}", kNoticeSeconds)};
+    if (task) {
+      words.push_back(fmt::format("--array={}", *task));
+    }
     words.insert(words.end(), job_.words.begin(), job_.words.end());
     // The program takes the shell's place, so that signals reach it and nothing is left behind.
     const std::string script = "#!/bin/sh\nexec " + ShellQuoted(job_.arguments) + "\n";
@@ -97,6 +109,10 @@ class SlurmSession {
     if (!is_number) {
       return Status::Io(fmt::format("sbatch answered {}", Printable(answer)));
     }
+    number_ = id_;
+    if (task) {
+      id_ += fmt::format("_{}", *task);
+    }
     AgentSay(fmt::format("Slurm job {} ({})", id_, name_));
     return Status::Ok();
   }
@@ -104,7 +120,7 @@ class SlurmSession {
   /// Nothing while the job waits or runs.
   std::optional<AgentEnd> Look() {
     const Result<std::string> answer =
-        RunCommand({"scontrol", "--oneliner", "show", "job", id_}, "", job_.answer_limit);
+        RunCommand({"scontrol", "--oneliner", "show", "job", number_}, "", job_.answer_limit);
     if (!answer.ok()) {
       if (Now() - last_known_ < kUnknownLimit) {
         return std::nullopt;
@@ -162,7 +178,8 @@ class SlurmSession {
   const SlurmJob& job_;
   const AgentWishes& wishes_;
   const std::string name_;
-  std::string id_;
+  std::string id_;      // of the job, or of the task: 12_3
+  std::string number_;  // of the array, 12: a task that is cancelled while it waits has no record
   bool is_running_ = false;
   TimePoint last_known_{};
 };

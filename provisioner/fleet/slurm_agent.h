@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,7 @@ namespace ps::provisioner {
 
 struct SlurmJob {
   std::string name;                    // for squeue; the agent makes it unique
+  std::optional<uint32_t> task;        // number within an array of one task; none: no array
   std::string log_path;                // gets the program's output
   uint32_t cpus = 1;                   // for the program
   std::vector<std::string> words;      // put after sbatch, where they prevail
@@ -31,7 +34,9 @@ SlurmState ParseSlurmState(std::string_view text);
 /// Whether a job in this state is over.
 bool IsSlurmEnd(std::string_view state);
 
-/// Runs the program as a job of its own. Slurm never requeues it: whoever runs the fleet replaces
+/// Runs the program as a job of its own, or as the one task of an array, so that Slurm's own tools
+/// show its number (12_3); where Slurm takes no array with that number, as a job. Slurm never
+/// requeues it: whoever runs the fleet replaces
 /// it, and two would have one seat.
 ///  - Slurm's SIGTERM, before it takes a node back or at the end of the time, reaches the program.
 ///  - SIGTERM is passed on. A job that is not to be any more is cancelled.

@@ -113,5 +113,48 @@ TEST_F(ElsewhereTest, AWorkerWhoseSlurmJobIsCancelledIsReplacedByAnotherJob) {
   ExpectReplacedAndDone(&run, worker.pid);
 }
 
+/// What `command` of the shell prints, with Slurm's own programs.
+std::string Shell(const TemporaryFolder& folder, const std::string& command) {
+  Process::Options options;
+  options.program = "/bin/sh";
+  options.output_stem = folder / "shell";
+  options.arguments = {"-c", command};
+  const Output output = RunToEnd(options, kRunPatience);
+  EXPECT_EQ(output.end, ProcessEnd{}) << output.err;
+  return output.out;
+}
+
+/// Somebody whose partition prevails needs the node of one of the two workers.
+TEST_F(ElsewhereTest, AWorkerThatSlurmPreemptsLeavesAtItsNoticeAndIsReplaced) {
+  Open("slurm.sh");
+  if (IsSkipped()) {
+    return;
+  }
+  ::setenv("SLURM_CONF", (place_folder_ / "slurm.conf").c_str(), 1);
+  job_.Set("train", R"({"epochs": 12, "minibatch": 32})")
+      .Set("launch", R"({"launcher": "slurm", "sbatch": "--partition=spot"})");
+  TrainRun run(job_, options_);
+  AwaitWorker(&run);
+  const std::string tasks = Shell(folder_, "squeue --noheader --format='%i' | sort");
+  EXPECT_THAT(tasks, testing::MatchesRegex("[0-9]+_[01]\n[0-9]+_[01]\n")) << "JOB_SEAT";
+  const std::string urgent = Shell(
+      folder_,
+      "sbatch --parsable --partition=ondemand --nodes=2 --output=/dev/null --wrap='sleep 100'");
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) {
+    return status.revocations_noticed == 1 && Alive(status).size() == 1;
+  })) << "SIGTERM is the notice";
+  Shell(folder_, "scancel " + urgent);
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& status) { return Alive(status).size() == 2; }))
+      << "another job has its place";
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  run.ExpectExactLedger();
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["revocations_noticed"].number(), 1);
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
+  EXPECT_EQ(summary["steps_lost"].number(), 0);
+  EXPECT_EQ(summary["joins"].number(), 3);
+}
+
 }  // namespace
 }  // namespace ps::e2e

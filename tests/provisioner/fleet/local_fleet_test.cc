@@ -236,12 +236,14 @@ TEST_F(LocalFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
   ASSERT_EQ(launcher_.started.size(), 1U);
   const std::vector<std::string>& arguments = launcher_.started[0].arguments;
   EXPECT_THAT(
-      std::vector(arguments.begin(), arguments.begin() + 13),
+      std::vector(arguments.begin(), arguments.begin() + 15),
       ElementsAre(
           "--launcher",
           "slurm",
           "--name",
           "demo-worker3",
+          "--task",
+          "3",
           "--cpus",
           "4",
           "--log-file",

@@ -71,7 +71,7 @@ SchedulerParameters=sched_interval=1,bf_interval=1,preempt_youngest_first
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 MinJobAge=300
-PartitionName=spot Nodes=n[2-3] PriorityTier=1 PreemptMode=REQUEUE GraceTime=5 Default=YES
+PartitionName=spot Nodes=n[2-3] PriorityTier=1 PreemptMode=REQUEUE GraceTime=12 Default=YES
 PartitionName=ondemand Nodes=ALL PriorityTier=10 PreemptMode=OFF
 END
 for i in 1 2 3; do

@@ -9,6 +9,7 @@
 namespace ps::provisioner {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -92,6 +93,34 @@ TEST_P(SlurmLauncherTest, AJobThatWaitsIsTakenOutOfTheQueue) {
   ASSERT_TRUE(launcher_->Kill(*handle).ok());
   AwaitExit();
   AwaitEmptyQueue();
+}
+
+/// The launcher's own task, 7 for example, of an array that has no other.
+TEST_P(SlurmLauncherTest, AWorkerIsTheTaskOfAnArray) {
+  LaunchSpec spec = With("--partition=spot", "echo task $SLURM_ARRAY_TASK_ID; exit 3");
+  spec.arguments.insert(spec.arguments.begin(), {"--task", "7"});
+  EXPECT_EQ(ExitOf(spec).code, 3);
+  EXPECT_THAT(AwaitJob(), EndsWith("_7"));
+  EXPECT_THAT(Log(), HasSubstr("task 7"));
+}
+
+TEST_P(SlurmLauncherTest, ATaskThatWaitsIsTakenOutOfTheQueue) {
+  LaunchSpec spec = With("--partition=spot --hold", "exit 0");
+  spec.arguments.insert(spec.arguments.begin(), {"--task", "8"});
+  const auto handle = launcher_->Start(spec);
+  ASSERT_TRUE(handle.ok());
+  const std::string job = AwaitJob();
+  Ask({"scancel", "--state=PENDING", job});
+  EXPECT_EQ(AwaitExit().code, kNotStartedExit);
+  AwaitEmptyQueue();
+}
+
+/// Slurm's MaxArraySize is 1001 by default.
+TEST_P(SlurmLauncherTest, AWorkerWhoseNumberIsTooLargeForAnArrayIsAJob) {
+  LaunchSpec spec = With("--partition=spot", "exit 0");
+  spec.arguments.insert(spec.arguments.begin(), {"--task", "1001"});
+  EXPECT_EQ(ExitOf(spec).code, 0);
+  EXPECT_THAT(AwaitJob(), Not(HasSubstr("_")));
 }
 
 TEST_P(SlurmLauncherTest, AJobThatSomebodyElseCancelsIsLost) {
