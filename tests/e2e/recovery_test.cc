@@ -128,9 +128,32 @@ TEST_F(RecoveryTest, AServerThatIsGivenNoticeLeavesACheckpointAndIsReplaced) {
   EXPECT_GE(after->checkpoints.newest, 1U) << "which nothing but the notice had asked for";
   EXPECT_NE(after->shards[1].pid, before->shards[1].pid);
   EXPECT_EQ(after->shards[0].pid, before->shards[0].pid);
+  EXPECT_EQ(after->checkpoints.steps_undone, 0U) << "steps were waited for";
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectExactLedger();
   run.ExpectNothingLeft();
+}
+
+TEST_F(RecoveryTest, AServersSigtermIsANoticeAndTheNextProcessIsThereBeforeItLeaves) {
+  job_.Set("checkpoint", R"({"every_s": 600})");
+  TrainRun run(job_);
+  const auto before = run.WaitForSamples(256);
+  ASSERT_TRUE(before.has_value());
+  ASSERT_EQ(::kill(static_cast<pid_t>(before->shards[1].pid), SIGTERM), 0);
+  const auto after = run.WaitFor([&](const proto::JobStatus& status) {
+    return status.checkpoints.shards_restored == 1 && status.shards[1].state == "ready";
+  });
+  ASSERT_TRUE(after.has_value());
+  EXPECT_EQ(after->checkpoints.steps_undone, 0U);
+  EXPECT_NE(after->shards[1].pid, before->shards[1].pid);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  run.ExpectNothingLeft();
+  const std::string log = ReadText(run.Root() + "/logs/coordinator.log");
+  const size_t started = log.find("event=successor_started server=1");
+  const size_t lost = log.find("event=server_lost server=1");
+  EXPECT_NE(started, std::string::npos);
+  EXPECT_LT(started, lost);
 }
 
 TEST_F(RecoveryTest, ARunThatWasKilledAltogetherIsResumedOnOtherServersAndWorkers) {

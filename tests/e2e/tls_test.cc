@@ -1,13 +1,17 @@
 // A run whose connections are encrypted: from the start to the end, with workers of its own and by
 // hand, and with those who should stay outside.
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <ctime>
 #include <string>
 #include <vector>
 
 #include "ps/base/host_port.h"
+#include "ps/base/time.h"
 #include "tests/e2e/socket.h"
 #include "tests/e2e/train_run.h"
 
@@ -70,6 +74,45 @@ TEST_F(TlsRunTest, AnEncryptedRunTrainsToItsEndAndLetsNoStrangerIn) {
   run.ExpectExactLedger();
   EXPECT_EQ(run.Summary()["joins"].number(), 3);
   EXPECT_EQ(run.Summary()["steps_lost"].number(), 0);
+}
+
+/// "time=2026-01-31T", of a machine whose clock is so many seconds ahead.
+std::string DateIn(int64_t ahead_s) {
+  const time_t then = SystemTime().UnixMicros() / 1'000'000 + ahead_s;
+  std::tm utc{};
+  ::gmtime_r(&then, &utc);
+  char date[32];
+  std::strftime(date, sizeof(date), "time=%Y-%m-%dT", &utc);
+  return date;
+}
+
+/// Certificates are good from a day ago on, nothing is decided by a wall clock, and the processes
+/// of the run count its seconds from psctl's.
+TEST_F(TlsRunTest, TheClocksOfMachinesMayBeADayApart) {
+  for (const int64_t ahead_s : {-86'000, 86'000}) {
+    SCOPED_TRACE(ahead_s);
+    const TemporaryFolder place;
+    Job job = job_.CopyIn(place.path());
+    job.Set("train", R"({"epochs": 3, "minibatch": 32})")
+        .Set("run", R"({"directory": ")" + job.runs() + R"(", "tls": "on"})")
+        .Set("checkpoint", R"({"every_s": 1})")
+        .Set("workers", R"([{"count": 2, "slowdown": 4}])")
+        .Set(
+            "launch",
+            fmt::format(
+                R"({{"prefix": "env LD_PRELOAD={} CLOCK_SHIFT_S={}"}})", PS_CLOCK_SHIFT, ahead_s));
+    TrainRun run(job);
+    ASSERT_TRUE(run.WaitForSamples(256).has_value());
+    const auto right = run.StartWorker({});
+    EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+    EXPECT_EQ(right->Wait(), ProcessEnd{});
+    run.ExpectExactLedger();
+    EXPECT_EQ(run.Summary()["joins"].number(), 3);
+    EXPECT_EQ(run.Summary()["steps_lost"].number(), 0);
+    EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 0);
+    EXPECT_THAT(ReadText(run.Root() + "/logs/worker0.log"), HasSubstr(DateIn(ahead_s)));
+    EXPECT_THAT(ReadText(run.Root() + "/logs/server0.log"), HasSubstr(DateIn(ahead_s)));
+  }
 }
 
 }  // namespace
