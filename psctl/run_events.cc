@@ -53,6 +53,22 @@ std::string WorkersText(const proto::JobStatus& status) {
   return std::to_string(alive) + (has_more ? "" : fmt::format("/{}", status.workers_wanted));
 }
 
+std::string WaitingText(const proto::JobStatus& status) {
+  std::string text;
+  for (const proto::FleetRow& row : status.fleet) {
+    if (row.waiting > 0) {
+      text += fmt::format(
+          "{}{} of {} for {}: {}",
+          text.empty() ? "" : "; ",
+          Plural(row.waiting, "worker"),
+          Printable(row.type),
+          FormatDuration(row.wait_s),
+          Printable(row.why));
+    }
+  }
+  return text;
+}
+
 ShownWorkers ChooseWorkers(const proto::JobStatus& status, size_t gone_max) {
   ShownWorkers shown;
   std::vector<proto::WorkerRow> gone;

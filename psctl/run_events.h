@@ -16,6 +16,10 @@ size_t CountWorkers(const proto::JobStatus& status);
 /// "3/4": those that take part, of those that the config wants. "5": there are more than that.
 std::string WorkersText(const proto::JobStatus& status);
 
+/// "2 workers of slow for 9m 50s: zone a: ...": who can't be started before then, and why. Empty:
+/// nobody.
+std::string WaitingText(const proto::JobStatus& status);
+
 /// Updates of chunks, of all shards, of which elements were left out because they would not have
 /// stayed finite.
 uint64_t ChunksOverflowed(const proto::JobStatus& status);

@@ -99,6 +99,9 @@ std::string RenderHead(const proto::JobStatus& status) {
   if (!status.fleet.empty()) {
     pairs.emplace_back("fleet", FleetText(status.fleet));
   }
+  if (std::string waiting = WaitingText(status); !waiting.empty()) {
+    pairs.emplace_back("waiting", std::move(waiting));
+  }
   const proto::ServersStatus& servers = status.servers;
   if (servers.wanted != servers.count || servers.is_moving || !servers.shares.empty()) {
     pairs.emplace_back(

@@ -98,6 +98,9 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
        "workers " + WorkersText(status),
        proto::ModeText(status.modes.in_force),
        CostText(status)}));
+  if (const std::string waiting = WaitingText(status); !waiting.empty()) {
+    lines.push_back("waiting: " + waiting);
+  }
   return lines;
 }
 

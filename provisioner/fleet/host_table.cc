@@ -17,7 +17,7 @@ constexpr uint32_t kDoublingsMax = 6;
 
 HostTable::HostTable(const std::vector<proto::HostConfig>& hosts) {
   for (const proto::HostConfig& host : hosts) {
-    hosts_.push_back({host.host, host.slots, 0, 0, {}});
+    hosts_.push_back({host.host, host.zone, host.slots, 0, 0, {}});
   }
 }
 
@@ -27,10 +27,13 @@ HostTable::Host* HostTable::Find(const std::string& name) {
   return it == hosts_.end() ? nullptr : &*it;
 }
 
-Result<std::string> HostTable::Take(TimePoint now) {
+Result<std::string> HostTable::Take(TimePoint now, const std::string& zone) {
   Host* best = nullptr;
   std::string why;
   for (Host& host : hosts_) {
+    if (host.zone != zone) {
+      continue;
+    }
     if (host.used >= host.slots) {
       why += fmt::format("{}{} is full", why.empty() ? "" : ", ", host.name);
     } else if (now < host.left_out_until) {
@@ -46,7 +49,9 @@ Result<std::string> HostTable::Take(TimePoint now) {
     }
   }
   if (best == nullptr) {
-    return Status::Unavailable(fmt::format("launch.hosts has no free slot: {}", why));
+    const std::string where = zone.empty() ? "" : " in zone " + zone;
+    return Status::Unavailable(fmt::format(
+        "launch.hosts has no free slot{}: {}", where, why.empty() ? "no host is there" : why));
   }
   ++best->used;
   return best->name;

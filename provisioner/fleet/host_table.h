@@ -10,15 +10,15 @@
 
 namespace ps::provisioner {
 
-/// The hosts of launch.hosts, who has a free slot, and who is left out for a while because nothing
-/// could be started there. Pure.
+/// The hosts of launch.hosts by zone, who has a free slot, and who is left out for a while because
+/// nothing could be started there. Pure.
 class HostTable {
  public:
   explicit HostTable(const std::vector<proto::HostConfig>& hosts);
 
-  /// Takes a slot of the host with the smallest share of its slots in use, the first of equal ones.
-  /// Errors: kUnavailable, which says why of each host.
-  Result<std::string> Take(TimePoint now);
+  /// Takes a slot of the zone's host with the smallest share of its slots in use, the first of
+  /// equal ones. Errors: kUnavailable, which says why of each host.
+  Result<std::string> Take(TimePoint now, const std::string& zone = "");
   /// Of a process that runs already. Nothing happens when the host is not in the table.
   void TakeOn(const std::string& host);
 
@@ -29,6 +29,7 @@ class HostTable {
  private:
   struct Host {
     std::string name;
+    std::string zone;
     uint32_t slots = 1;
     uint32_t used = 0;
     uint32_t failures = 0;  // in a row

@@ -174,6 +174,17 @@ Status CheckPrograms(const std::string& directory, const proto::LaunchConfig& la
   return Status::Ok();
 }
 
+namespace {
+
+/// Of the job, then of the zone: of two words that contradict each other sbatch takes the last.
+std::string SbatchWords(const proto::LaunchConfig& launch, const std::string& zone) {
+  const auto it = std::ranges::find(launch.zones, zone, &proto::ZoneConfig::name);
+  const std::string words = it == launch.zones.end() ? "" : it->sbatch;
+  return launch.sbatch + (launch.sbatch.empty() || words.empty() ? "" : " ") + words;
+}
+
+}  // namespace
+
 void LocalFleet::StartServer(uint32_t server) {
   const proto::LaunchConfig& launch = options_.launch;
   const auto filled = [server](const std::string& text) {
@@ -291,19 +302,21 @@ void LocalFleet::StartAgent(
   spec.program = options_.program_directory + "/ps_agent";
   spec.log_path = LogPath(spec.kind, spec.index);
   const std::string program = options_.program_directory + "/" + ProgramOf(spec.kind);
+  const std::string zone = group.zones.empty() ? "" : group.zones.front();
   std::string host;
   if (launch.launcher == proto::LauncherKind::kSsh) {
-    Result<std::string> taken = hosts_.Take(options_.time->Now());
+    Result<std::string> taken = hosts_.Take(options_.time->Now(), zone);
     if (!taken.ok()) {
       log_->Warning("no_host", {{"worker", seat.value}, {"why", taken.status()}});
-      const std::string why = is_full_told_ ? "" : Printable(taken.status().message());
-      is_full_told_ = true;
+      const bool is_new = full_zones_.insert(zone).second;
+      const std::string why = is_new ? Printable(taken.status().message()) : "";
+      // Nothing was asked of any host, which says nothing new of the place.
       unreported_.push_back(
           {{spec.kind, spec.index, 0, "was not started", false, why},
            {spec.kind, spec.index, 0, 0}});
       return;
     }
-    is_full_told_ = false;
+    full_zones_.erase(zone);
     host = std::move(taken).value();
     spec.arguments = {"--launcher", "ssh", "--host", host, "--token-file", *token_file};
     if (!launch.ssh_config.empty()) {
@@ -324,8 +337,8 @@ void LocalFleet::StartAgent(
         cpus,
         "--log-file",
         spec.log_path};
-    if (!launch.sbatch.empty()) {
-      Append({"--sbatch", launch.sbatch}, &spec.arguments);
+    if (const std::string sbatch = SbatchWords(launch, zone); !sbatch.empty()) {
+      Append({"--sbatch", sbatch}, &spec.arguments);
     }
     Append(RunArguments(options_, *token_file), &words);
   }
@@ -445,7 +458,8 @@ proto::ProcessEnd LocalFleet::EndOf(const Process& process, const ProcessExit& e
       is_elsewhere ? 0 : process.launch.pid,
       std::move(description),
       is_failure,
-      is_failure || is_place ? LastLine(process.log_path) : ""};
+      is_failure || is_place ? LastLine(process.log_path) : "",
+      is_place};
 }
 
 }  // namespace ps::provisioner

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -106,7 +107,7 @@ class LocalFleet final : public proto::FleetActions {
   Launcher* const launcher_;
   const Logger* const log_;
   HostTable hosts_;
-  bool is_full_told_ = false;                   // not again at each attempt
+  std::set<std::string> full_zones_;            // of which it was told, not at each attempt
   std::map<ProcessHandle, Process> processes_;  // running
   std::vector<Ended> unreported_;               // never ran, or ended before they could be adopted
   std::vector<proto::LaunchRecord> reported_;   // by the last TakeEnds

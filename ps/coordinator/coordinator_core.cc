@@ -79,7 +79,7 @@ void CoordinatorCore::Start(TimePoint now) {
 }
 
 void CoordinatorCore::StartMissing(std::span<const proto::LaunchRecord> launches, TimePoint now) {
-  parts_->phases.StartMissing(launches);
+  parts_->phases.StartMissing(launches, now);
   parts_->servers_desk.NoteLaunches(launches, now);
 }
 
@@ -342,7 +342,14 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
     parts_->job.seats.StopExpecting(seat);
     if (end.is_failure) {
       parts_->job.seats.NoteFailure(seat, why);
+      parts_->job.places.NoteFailure(seat, Places::Cause::kProgram, why, call.now);
+    } else if (end.is_place) {
+      parts_->job.places.NoteFailure(seat, Places::Cause::kPlace, why, call.now);
     }
+    return;
+  }
+  if (!end.is_failure && !end.is_place) {
+    parts_->job.places.NoteFree(seat, call.now);
   }
 }
 
@@ -431,7 +438,7 @@ void CoordinatorCore::Settle(const Call& call) {
     parts_->phases.Fail(parts_->joins.AdmitPending(call), call);
   }
   if (parts_->job.is_working()) {
-    parts_->phases.Fail(parts_->phases.CheckFailures(), call);
+    parts_->phases.Fail(parts_->phases.CheckFailures(call.now), call);
     parts_->phases.Fail(parts_->phases.CheckDivergence(), call);
   }
   if (parts_->job.is_working()) {

@@ -81,6 +81,7 @@ void DepartureDesk::RemoveFailed(
   const WorkerId seat = member.seat;
   Remove(incarnation, LeaveKind::kFailed, reason, call);
   job_->seats.NoteFailure(seat, reason);
+  job_->places.NoteFailure(seat, Places::Cause::kProgram, reason, call.now);
 }
 
 void DepartureDesk::Remove(

@@ -13,10 +13,6 @@
 namespace ps::coordinator {
 namespace {
 
-constexpr Duration kFillAgainFirst = std::chrono::seconds(1);
-constexpr Duration kFillAgainLimit = std::chrono::seconds(60);
-/// After so long without a replacement the next one is at once again.
-constexpr Duration kFillCalm = std::chrono::minutes(2);
 /// What a worker gets to finish its step and to leave when the fleet is made smaller.
 constexpr Duration kReleaseGrace = std::chrono::seconds(60);
 
@@ -27,13 +23,11 @@ uint64_t SumOf(const std::vector<uint32_t>& counts) {
 }  // namespace
 
 FleetDesk::FleetDesk(Job* job, NoticeDesk* notices, ServersDesk* servers, PrewarmDesk* prewarm)
-    : job_(job), notices_(notices), servers_(servers), prewarm_(prewarm) {
-  AllowFilling({});
-}
-
-void FleetDesk::AllowFilling(TimePoint now) {
-  refills_.assign(job_->state.wanted.size(), {Backoff(kFillAgainFirst, kFillAgainLimit), now, {}});
-}
+    : job_(job),
+      notices_(notices),
+      servers_(servers),
+      prewarm_(prewarm),
+      limit_(static_cast<double>(job->options.config.fleet.starts_per_s)) {}
 
 void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
   if (!job_->HasRole(call, proto::Role::kControl)) {
@@ -57,19 +51,21 @@ void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
   servers_->Want(*servers, call);
   const auto is_of_workers = [](const proto::ScaleChange& change) { return !change.is_servers; };
   if (std::ranges::any_of(message.changes, is_of_workers)) {
-    Want(std::move(wanted).value(), call);
+    Want(std::move(wanted).value());
   }
-  job_->Reply(call, proto::ScaleReply{job_->FleetRows(), job_->ServersNow()});
+  job_->Reply(call, proto::ScaleReply{job_->FleetRows(call.now), job_->ServersNow()});
 }
 
-void FleetDesk::Want(std::vector<uint32_t> wanted, const Call& call) {
+void FleetDesk::Want(std::vector<uint32_t> wanted) {
   job_->log->Info(
       "scaled", {{"workers_before", SumOf(job_->state.wanted)}, {"workers", SumOf(wanted)}});
   job_->edit.wanted = std::move(wanted);
   job_->seats.ForgetFailures();  // whoever asks may have mended why
+  job_->places.Forget();
+  waiting_.clear();
+  taken_.clear();
   is_filling_ = true;
   is_emptying_ = true;
-  AllowFilling(call.now);
 }
 
 Status FleetDesk::CheckWanted(const std::vector<uint32_t>& wanted) const {
@@ -112,6 +108,11 @@ void FleetDesk::GiveUpAbsent(const Call& call) {
           "worker_never_joined", {{"worker", seat.value}, {"waited_s", Seconds(limit)}});
       job_->seats.Cancel(seat);
       job_->fleet->KillWorker(seat);
+      job_->places.NoteFailure(
+          seat,
+          Places::Cause::kPlace,
+          fmt::format("no worker came within {:g} s (fleet.join_timeout_s)", Seconds(limit)),
+          call.now);
     }
   }
 }
@@ -138,53 +139,77 @@ void FleetDesk::OnTick(const Call& call) {
     is_emptying_ = false;
   }
   if ((is_replacing || is_filling_) && !IsNothingLeftToLease()) {
-    Fill(seatings, call);
-    is_filling_ = false;
+    is_filling_ = !Fill(seatings, call);
   }
 }
 
-void FleetDesk::Fill(const std::vector<GroupSeating>& seatings, const Call& call) {
+bool FleetDesk::Fill(const std::vector<GroupSeating>& seatings, const Call& call) {
+  bool are_all_started = true;
+  is_limited_ = false;
   for (uint32_t group = 0; group < seatings.size(); ++group) {
-    const GroupSeating& seating = seatings[group];
-    // One that failed by itself before it had done anything would fail again.
-    const size_t there = seating.size() + seating.failed;
+    const size_t there = seatings[group].size();
     const uint32_t wanted = prewarm_->WantedOf(group);
-    Refill& refill = refills_[group];
-    if (there >= wanted || call.now < refill.next) {
-      continue;
+    if (there < wanted) {
+      const uint32_t missing = wanted - static_cast<uint32_t>(there);
+      are_all_started = FillGroup(group, seatings[group], missing, call) && are_all_started;
     }
-    FillGroup(group, seating, wanted - static_cast<uint32_t>(there), call);
-    if (call.now - refill.last > kFillCalm) {
-      refill.backoff.Reset();
-    }
-    refill.last = call.now;
-    refill.next = call.now + refill.backoff.Next(&job_->random);
   }
+  if (!is_limited_) {
+    job_->places.EndPass(std::exchange(taken_, {}), call.now, &job_->random);
+  }
+  return are_all_started;
 }
 
-void FleetDesk::FillGroup(
+/// Says why not, once.
+bool FleetDesk::MayStart(uint32_t group, uint32_t missing, const Call& call) {
+  const proto::WorkerGroup& settings = job_->options.config.workers[group];
+  if (const auto wait = job_->places.WaitOf(settings, call.now)) {
+    if (wait->is_left_out && waiting_.insert(group).second) {
+      job_->log->Warning(
+          "fleet_waits",
+          {{"type", settings.type},
+           {"missing", missing},
+           {"seconds", Seconds(wait->wait)},
+           {"why", wait->why}});
+    }
+    return false;
+  }
+  is_limited_ = is_limited_ || !limit_.Take(call.now);
+  return !is_limited_;
+}
+
+bool FleetDesk::FillGroup(
     uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call) {
   for (uint32_t i = 0; i < missing; ++i) {
     const bool is_vacant = i < seating.vacant.size();
     if (!is_vacant && job_->seats.size() >= job_->options.seats_max) {
-      job_->log->Warning("no_seat_left", {{"seats", job_->seats.size()}, {"missing", missing - i}});
-      return;
+      if (waiting_.insert(group).second) {
+        job_->log->Warning(
+            "no_seat_left", {{"seats", job_->seats.size()}, {"missing", missing - i}});
+      }
+      return true;
+    }
+    if (!MayStart(group, missing - i, call)) {
+      return false;
     }
     const WorkerId seat = is_vacant ? seating.vacant[i] : job_->seats.AddScaled(group);
-    const proto::WorkerGroup& settings = job_->seats.GroupOf(seat);
+    awaited_[seat] = call.now;
+    const std::string& type = job_->seats.GroupOf(seat).type;
+    const std::string zone = job_->StartWorker(seat, call.now);
+    taken_.emplace(type, zone);
     job_->log->Info(
         "fleet_start",
         {{"worker", seat.value},
-         {"type", settings.type},
+         {"type", type},
+         {"zone", zone},
          {"reason",
           fmt::format(
               "{} are wanted, {} are there or on the way",
               prewarm_->WantedOf(group),
               seating.size() + i)}});
-    job_->seats.Expect(seat);
-    awaited_[seat] = call.now;
-    job_->fleet->StartWorker(seat, settings);
   }
+  waiting_.erase(group);
+  return true;
 }
 
 /// Those who have not joined go first, then the highest seats: the first ones stay.

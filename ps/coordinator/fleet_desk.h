@@ -3,11 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
-#include "ps/base/retry.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/notice_desk.h"
+#include "ps/coordinator/places.h"
 #include "ps/coordinator/prewarm_desk.h"
 #include "ps/coordinator/servers_desk.h"
 
@@ -31,20 +32,12 @@ class FleetDesk {
   void Resume() { is_emptying_ = true; }
 
  private:
-  /// The workers of a group that are lost again and again are replaced less and less often. A type
-  /// of machine that is short, or does not start, keeps no other waiting.
-  struct Refill {
-    Backoff backoff;
-    TimePoint next{};
-    TimePoint last{};
-  };
-
-  void Want(std::vector<uint32_t> wanted, const Call& call);
-  /// At once, for every group.
-  void AllowFilling(TimePoint now);
+  void Want(std::vector<uint32_t> wanted);
   Status CheckWanted(const std::vector<uint32_t>& wanted) const;
-  void Fill(const std::vector<GroupSeating>& seatings, const Call& call);
-  void FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call);
+  /// Starts the workers that are missing, as far as any may be started now. False: not all.
+  bool Fill(const std::vector<GroupSeating>& seatings, const Call& call);
+  bool FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call);
+  bool MayStart(uint32_t group, uint32_t missing, const Call& call);
   void Empty(const std::vector<GroupSeating>& seatings, const Call& call);
   void GiveUpAbsent(const Call& call);
   bool IsNothingLeftToLease() const;
@@ -56,7 +49,10 @@ class FleetDesk {
   bool is_filling_ = false;                // asked for, and not all of it was started yet
   bool is_emptying_ = false;               // asked for, and not all were told to leave yet
   std::map<WorkerId, TimePoint> awaited_;  // seats of expected workers, and since when
-  std::vector<Refill> refills_;            // by group
+  StartLimit limit_;
+  bool is_limited_ = false;      // by it, at the last attempt
+  std::set<Places::Key> taken_;  // since all that were missing were started
+  std::set<uint32_t> waiting_;   // groups of which it was said that none can be started
 };
 
 }  // namespace ps::coordinator

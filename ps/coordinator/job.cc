@@ -50,6 +50,7 @@ Job::Job(
       membership(&state_.membership, static_cast<uint32_t>(state_.shards.size()), &touched_),
       faults(options.config.faults, &state_.faults_fired),
       seats(options.config, faults.faults(), &state_.seats, &touched_),
+      places(options.config, log),
       shards(&state_.shards, options.config.servers.shards_per_server, state.placement, &touched_),
       meter(&state_.meter, options.config.train.minibatch),
       divergence(options.classes),
@@ -152,9 +153,7 @@ std::vector<GroupSeating> Job::Seatings() const {
       continue;
     }
     GroupSeating& seating = seatings[*group];
-    if (seats.failures().contains(seat)) {
-      ++seating.failed;
-    } else if (!seats.IsExpected(seat)) {
+    if (!seats.IsExpected(seat)) {
       seating.vacant.push_back(seat);
     } else if (!state.kills.contains(seat)) {
       seating.coming.push_back(seat);
@@ -166,18 +165,39 @@ std::vector<GroupSeating> Job::Seatings() const {
   return seatings;
 }
 
-std::vector<proto::FleetRow> Job::FleetRows() const {
+std::vector<proto::FleetRow> Job::FleetRows(TimePoint now) const {
   const std::vector<GroupSeating> seatings = Seatings();
   std::vector<proto::FleetRow> rows;
   for (size_t i = 0; i < seatings.size(); ++i) {
-    const std::string& type = options.config.workers[i].type;
+    const proto::WorkerGroup& group = options.config.workers[i];
     auto row =
-        std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.type == type; });
-    row = row == rows.end() ? rows.insert(row, {type, 0, 0}) : row;
+        std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.type == group.type; });
+    row = row == rows.end() ? rows.insert(row, {group.type, 0, 0}) : row;
     row->wanted += state.wanted[i];
     row->present += static_cast<uint32_t>(seatings[i].present.size());
+    const size_t there = seatings[i].size();
+    if (!is_working() || !options.config.fleet.replace || there >= state.wanted[i]) {
+      continue;
+    }
+    if (std::optional<Places::Wait> wait = places.WaitOf(group, now)) {
+      row->waiting += state.wanted[i] - static_cast<uint32_t>(there);
+      row->wait_s = Seconds(wait->wait);
+      row->why = std::move(wait->why);
+    }
   }
   return rows;
+}
+
+std::string Job::StartWorker(WorkerId seat, TimePoint now) {
+  proto::WorkerGroup group = seats.GroupOf(seat);
+  std::string zone = places.Take(seat, group, now);
+  group.zones.clear();
+  if (!zone.empty()) {
+    group.zones.push_back(zone);
+  }
+  seats.Expect(seat);
+  fleet->StartWorker(seat, group);
+  return zone;
 }
 
 proto::ServersStatus Job::ServersNow() const {

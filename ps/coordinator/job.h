@@ -19,6 +19,7 @@
 #include "ps/coordinator/ledger.h"
 #include "ps/coordinator/membership.h"
 #include "ps/coordinator/peers.h"
+#include "ps/coordinator/places.h"
 #include "ps/coordinator/progress_meter.h"
 #include "ps/coordinator/rounds.h"
 #include "ps/coordinator/seats.h"
@@ -46,7 +47,6 @@ struct GroupSeating {
   std::vector<WorkerId> coming;   // started, and have not joined
   std::vector<WorkerId> present;  // take part, and are not told to leave
   std::vector<WorkerId> vacant;   // seats that can be filled
-  uint32_t failed = 0;            // seats whose last worker failed before it had done a step
 
   size_t size() const { return coming.size() + present.size(); }
 };
@@ -117,7 +117,9 @@ class Job {
   /// By group of the config. Cost: seats.
   std::vector<GroupSeating> Seatings() const;
   /// The same for people: a row for each type, in the order of the config.
-  std::vector<proto::FleetRow> FleetRows() const;
+  std::vector<proto::FleetRow> FleetRows(TimePoint now) const;
+  /// Starts a worker for the seat, in the zone whose turn it is, and expects it. Returns the zone.
+  std::string StartWorker(WorkerId seat, TimePoint now);
   proto::ServersStatus ServersNow() const;
   proto::ModesStatus ModesNow() const;
 
@@ -202,6 +204,7 @@ class Job {
   Membership membership;
   FaultSchedule faults;
   Seats seats;
+  Places places;  // of this process alone, as what follows the shards
   ShardTable shards;
 
   // Of this process alone.

@@ -32,12 +32,11 @@ void JobPhases::Start(TimePoint now) {
     job_->fleet->StartServer(server);
   }
   for (uint32_t i = 0; i < job_->seats.initial(); ++i) {
-    job_->seats.Expect(WorkerId(i));
-    job_->fleet->StartWorker(WorkerId(i), job_->seats.GroupOf(WorkerId(i)));
+    job_->StartWorker(WorkerId(i), now);
   }
 }
 
-void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches) {
+void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches, TimePoint now) {
   if (!job_->is_working()) {
     return;
   }
@@ -68,9 +67,9 @@ void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches) {
       job_->shards.SetSuccessor(server, false);  // its start was decided, and not done
     }
   }
-  for (const WorkerId seat : job_->seats.expected()) {
+  for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {
     if (!job_->seats.IsReturning(seat) && !is_started(proto::ProcessKind::kWorker, seat.value, 0)) {
-      job_->fleet->StartWorker(seat, job_->seats.GroupOf(seat));
+      job_->StartWorker(seat, now);
     }
   }
 }
@@ -111,23 +110,30 @@ void JobPhases::AdvanceStart(const Call& call) {
   }
 }
 
-/// Nobody comes any more: of each seat, or of all workers that are wanted, the last one failed.
-bool JobPhases::HaveAllFailed() const {
+/// Nobody comes any more: of each seat, or of all workers that are wanted, the last one failed, and
+/// none is started again soon.
+bool JobPhases::HaveAllFailed(TimePoint now) const {
+  const proto::JobConfig& config = job_->options.config;
   uint64_t wanted = 0;
-  for (const uint32_t count : job_->state.wanted) {
-    wanted += count;
+  for (size_t group = 0; group < job_->state.wanted.size(); ++group) {
+    wanted += job_->state.wanted[group];
+    if (config.fleet.replace && job_->state.wanted[group] > 0 &&
+        !job_->places.HaveFailedEverywhere(config.workers[group], now)) {
+      return false;
+    }
   }
   const size_t failed = job_->seats.failures().size();
-  return job_->seats.have_all_failed() || (job_->options.config.fleet.replace && wanted > 0 &&
-                                           failed >= wanted && job_->seats.expected().empty());
+  return job_->seats.have_all_failed() ||
+         (config.fleet.replace && wanted > 0 && failed >= wanted && job_->seats.expected().empty());
 }
 
-/// A worker that was killed or told to go may be replaced, so a job without workers waits. One that
-/// failed by itself before it had done anything would fail again.
-Status JobPhases::CheckFailures() const {
+/// A worker that was killed or told to go may be replaced, so a job without workers waits, as it
+/// does where no machine is to be had. Workers that fail by themselves before they have done
+/// anything, again and again and wherever they are started, would fail once more.
+Status JobPhases::CheckFailures(TimePoint now) const {
   const bool may_wait = job_->state.phase == JobPhase::kStopping ||
                         !job_->membership.members().empty() ||
-                        job_->peers.Has(proto::Role::kWorker) || !HaveAllFailed();
+                        job_->peers.Has(proto::Role::kWorker) || !HaveAllFailed(now);
   if (may_wait) {
     return Status::Ok();
   }
@@ -268,8 +274,7 @@ void JobPhases::FireFault(uint32_t place, const Call& call) {
            ++i) {
         const WorkerId added = job_->seats.AddFresh(place);
         job_->log->Info("fault_add", {{"worker", added.value}});
-        job_->seats.Expect(added);
-        job_->fleet->StartWorker(added, job_->seats.GroupOf(added));
+        job_->StartWorker(added, call.now);
       }
       break;
   }

@@ -42,12 +42,12 @@ class JobPhases {
   /// Asks for the servers and workers of the config.
   void Start(TimePoint now);
   /// Asks for those of them that are awaited and that nobody has started.
-  void StartMissing(std::span<const proto::LaunchRecord> launches);
+  void StartMissing(std::span<const proto::LaunchRecord> launches, TimePoint now);
   /// What is in the job's state goes on; the times given to others begin anew.
   void Resume(TimePoint now);
 
   /// Errors: the last worker of every seat has failed, and nobody else takes part.
-  Status CheckFailures() const;
+  Status CheckFailures(TimePoint now) const;
   /// Errors: training has diverged, and the config wants the job to end then.
   Status CheckDivergence();
   /// Training begins when all is there.
@@ -84,7 +84,7 @@ class JobPhases {
   void SendDrains(const Call& call);
   void BeginLeaving(Status outcome, const std::string& reason, Haste haste, const Call& call);
   void TellAllToLeave(const Call& call);
-  bool HaveAllFailed() const;
+  bool HaveAllFailed(TimePoint now) const;
   std::string MissingWorkers(bool has_ends) const;
 
   Job* const job_;

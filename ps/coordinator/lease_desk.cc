@@ -286,6 +286,9 @@ Status LeaseDesk::CountStep(
   }
   PS_TRY(job_->ledger.Count(done.lease, done.begin, done.end));
   const uint64_t samples = done.end - done.begin;
+  if (member->reported == 0) {
+    job_->places.NoteStep(member->seat);
+  }
   member->reported = done.step;
   member->samples_counted += samples;
   ++job_->edit.counters.steps_counted;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/base/text.h"
 #include "ps/coordinator/job_journal.h"
 #include "ps/coordinator/wait_report.h"
 
@@ -51,6 +52,22 @@ std::string StatusReport::Failures() const {
     failures.Add(fmt::format("worker {} failed: {}", seat.value, why));
   }
   return failures.empty() ? "" : " (" + failures.text() + ")";
+}
+
+/// When the next worker is started, where that takes a while.
+std::string StatusReport::NextStart(TimePoint now) const {
+  std::optional<proto::FleetRow> first;
+  for (proto::FleetRow& row : job_->FleetRows(now)) {
+    if (row.waiting > 0 && (!first || row.wait_s < first->wait_s)) {
+      first = std::move(row);
+    }
+  }
+  return first ? fmt::format(
+                     "; the next {} is started in {}: {}",
+                     first->type,
+                     FormatDuration(first->wait_s),
+                     first->why)
+               : "";
 }
 
 /// One that is silent for longer than a worker may be; null: there is none.
@@ -136,7 +153,7 @@ std::string StatusReport::Detail(TimePoint now) const {
       if (job_->membership.members().empty()) {
         const std::string checkpoint = PauseCheckpoint();
         return "no worker is left" + Failures() + (checkpoint.empty() ? "" : "; ") + checkpoint +
-               "; training goes on as soon as one joins";
+               "; training goes on as soon as one joins" + NextStart(now);
       }
       if (job_->state.pause.is_on) {
         return Pause();
@@ -337,7 +354,7 @@ proto::JobStatus StatusReport::TotalsAt(TimePoint now) const {
 
 proto::JobStatus StatusReport::At(TimePoint now) const {
   proto::JobStatus status = TotalsAt(now);
-  status.fleet = job_->FleetRows();
+  status.fleet = job_->FleetRows(now);
   AddWorkerRows(now, &status);
   AddShardRows(&status);
   if (job_->is_working()) {

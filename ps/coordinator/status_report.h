@@ -30,6 +30,7 @@ class StatusReport {
   void AddWorkerRows(TimePoint now, proto::JobStatus* status) const;
   void AddShardRows(proto::JobStatus* status) const;
   std::string Failures() const;
+  std::string NextStart(TimePoint now) const;
   std::string GoingBack() const;
   std::string Pause() const;
   std::string PauseCheckpoint() const;

@@ -50,13 +50,17 @@ void Decode(Decoder& d, const wire::ServerNotice& w, ServerNotice* m) {
 
 Offset<wire::FleetRow> Encode(Fbb& b, const FleetRow& m) {
   const auto type = MakeText(b, m.type, kNameBytesMax);
-  return wire::CreateFleetRow(b, type, m.wanted, m.present);
+  const auto why = MakeText(b, m.why, kStatusWaitBytesMax);
+  return wire::CreateFleetRow(b, type, m.wanted, m.present, m.waiting, m.wait_s, why);
 }
 
 void Decode(Decoder& d, const wire::FleetRow& w, FleetRow* m) {
   m->type = d.Text(w.type(), kNameBytesMax, "type");
   m->wanted = w.wanted();
   m->present = w.present();
+  m->waiting = w.waiting();
+  m->wait_s = w.wait_s();
+  m->why = d.Text(w.why(), kStatusWaitBytesMax, "why");
 }
 
 Offset<wire::ServersStatus> Encode(Fbb& b, const ServersStatus& m) {

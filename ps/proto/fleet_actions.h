@@ -18,8 +18,9 @@ class FleetActions {
   /// Start server process `server` of 0 .. servers.count - 1; it hosts the shards
   /// server * shards_per_server and following.
   virtual void StartServer(uint32_t server) = 0;
-  /// Start a worker that asks for `seat`. `group.count` is 1 and `group.minibatch` is resolved. A
-  /// process that still runs in the seat is killed first, and its end is not told.
+  /// Start a worker that asks for `seat`. `group.count` is 1, `group.minibatch` is resolved, and
+  /// `group.zones` has the zone to start it in, or none: the one without a name. A process that
+  /// still runs in the seat is killed first, and its end is not told.
   virtual void StartWorker(WorkerId seat, const proto::WorkerGroup& group) = 0;
   /// Kill the process in `seat` at once. Nothing happens when there is none.
   virtual void KillWorker(WorkerId seat) = 0;
@@ -41,6 +42,8 @@ struct ProcessEnd {
   // It ended by itself with an error, or could not be started: another one would do the same.
   bool is_failure = false;
   std::string last_words;  // of one that failed or found no place: the last line of its log
+  // Its host or zone could not start it, or has lost it: another place may do better.
+  bool is_place = false;
 };
 
 }  // namespace ps::proto

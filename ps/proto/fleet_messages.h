@@ -24,6 +24,9 @@ struct FleetRow {
   std::string type;      // of machine, as the config names it
   uint32_t wanted = 0;   // by the config, or by the newest request since
   uint32_t present = 0;  // that take part and are not told to leave
+  uint32_t waiting = 0;  // that can't be started now
+  double wait_s = 0;     // until the next one is
+  std::string why{};     // they wait: by zone
 };
 
 /// Tells a worker that its machine is taken back in `grace_ms`: it hands over and leaves, and the

@@ -202,7 +202,8 @@ struct WorkerGroup {
   uint32_t threads = 1;
   std::string device = "cpu";  // "cpu", "auto", "cuda", "cuda:0,1" (worker/device.h)
   NoticeService notices = NoticeService::kNone;
-  float usd_per_hour = 0;  // of each machine
+  float usd_per_hour = 0;            // of each machine
+  std::vector<std::string> zones{};  // that they may be started in; empty: all that there are
 
   friend bool operator==(const WorkerGroup&, const WorkerGroup&) = default;
 };
@@ -226,6 +227,7 @@ struct FleetConfig {
   float orphan_grace_s = 60;  // how long these wait for a coordinator that they do not reach
   bool replace = true;        // another worker for one that is lost, or told to be gone
   bool prewarm = true;        // and one more while a provider advises to move
+  float starts_per_s = 20;    // of workers, after the first ones; 0: no limit
 
   friend bool operator==(const FleetConfig&, const FleetConfig&) = default;
 };
@@ -254,8 +256,17 @@ enum class LauncherKind : uint8_t { kLocal, kSsh, kSlurm };
 struct HostConfig {
   std::string host;    // as ssh knows it: name, user@name, address or alias
   uint32_t slots = 1;  // workers at a time
+  std::string zone{};  // that it is in; empty: one without a name
 
   friend bool operator==(const HostConfig&, const HostConfig&) = default;
+};
+
+/// A part of a batch system.
+struct ZoneConfig {
+  std::string name;
+  std::string sbatch;  // words put after those of LaunchConfig
+
+  friend bool operator==(const ZoneConfig&, const ZoneConfig&) = default;
 };
 
 /// Placeholders in prefix and the addresses: {name}, {role}, {index}.
@@ -264,6 +275,7 @@ struct LaunchConfig {
   std::vector<HostConfig> hosts;  // ssh: where workers run
   std::string ssh_config;         // ssh: a file for ssh -F; empty: the user's own
   std::string sbatch;             // slurm: words put after sbatch
+  std::vector<ZoneConfig> zones;  // slurm: that workers are started in; empty: one without a name
   std::string prefix;             // words before the command; empty: none
   std::string server_listen;      // empty: run.listen
   std::string server_advertise;   // empty: what it binds

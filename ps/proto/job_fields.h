@@ -133,6 +133,7 @@ void VisitFields(C& c, V&& visit) {
   visit("device", c.device);
   visit("notices", c.notices);
   visit("usd_per_hour", c.usd_per_hour);
+  visit("zones", c.zones);
 }
 
 template <MaybeConst<FaultConfig> C, typename V>
@@ -151,6 +152,7 @@ void VisitFields(C& c, V&& visit) {
   visit("orphan_grace_s", c.orphan_grace_s);
   visit("replace", c.replace);
   visit("prewarm", c.prewarm);
+  visit("starts_per_s", c.starts_per_s);
 }
 
 template <MaybeConst<CheckpointConfig> C, typename V>
@@ -170,6 +172,13 @@ template <MaybeConst<HostConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("host", c.host);
   visit("slots", c.slots);
+  visit("zone", c.zone);
+}
+
+template <MaybeConst<ZoneConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("name", c.name);
+  visit("sbatch", c.sbatch);
 }
 
 template <MaybeConst<LaunchConfig> C, typename V>
@@ -178,6 +187,7 @@ void VisitFields(C& c, V&& visit) {
   visit("hosts", c.hosts);
   visit("ssh_config", c.ssh_config);
   visit("sbatch", c.sbatch);
+  visit("zones", c.zones);
   visit("prefix", c.prefix);
   visit("server_listen", c.server_listen);
   visit("server_advertise", c.server_advertise);

@@ -1,11 +1,12 @@
 // Rules that span fields of a job. Each rule looks at values, so that a printed config passes
 // again; only train.overlap asks whether it was written, since its default depends on the mode.
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <initializer_list>
+#include <set>
 #include <system_error>
 #include <tuple>
 
@@ -341,6 +342,7 @@ class Rules {
         {"launch.hosts", !launch.hosts.empty(), is_ssh, "ssh"},
         {"launch.ssh_config", !launch.ssh_config.empty(), is_ssh, "ssh"},
         {"launch.sbatch", !launch.sbatch.empty(), is_slurm, "slurm"},
+        {"launch.zones", !launch.zones.empty(), is_slurm, "slurm"},
         {"launch.prefix", !launch.prefix.empty(), !is_ssh && !is_slurm, "local"}};
     for (const auto& [path, is_given, is_allowed, owner] : owned) {
       if (is_given && !is_allowed) {
@@ -353,7 +355,52 @@ class Rules {
                 owner));
       }
     }
+    PS_TRY(Zones());
     return is_ssh ? Hosts() : Status::Ok();
+  }
+
+  /// Each has a name of its own, and groups name those that there are.
+  Status Zones() const {
+    const LaunchConfig& launch = config_.launch;
+    std::set<std::string> names;
+    for (size_t i = 0; i < launch.zones.size(); ++i) {
+      if (!names.insert(launch.zones[i].name).second) {
+        const std::string path = fmt::format("launch.zones[{}].name", i);
+        return Error(
+            path,
+            fmt::format("{} is {} again; allowed: each once", path, Quoted(launch.zones[i].name)));
+      }
+    }
+    for (const HostConfig& host : launch.hosts) {
+      if (!host.zone.empty()) {
+        names.insert(host.zone);
+      }
+    }
+    const auto check = [&](const WorkerGroup& group, const std::string& path) {
+      for (size_t i = 0; i < group.zones.size(); ++i) {
+        if (!names.contains(group.zones[i])) {
+          const std::string item = fmt::format("{}.zones[{}]", path, i);
+          return Error(
+              item,
+              fmt::format(
+                  "{} is {}; allowed: {}",
+                  item,
+                  Quoted(group.zones[i]),
+                  names.empty()
+                      ? "the names that launch.zones (slurm) or launch.hosts[].zone (ssh) "
+                        "give, and there are none"
+                      : fmt::format("{}", fmt::join(names, ", "))));
+        }
+      }
+      return Status::Ok();
+    };
+    for (size_t i = 0; i < config_.workers.size(); ++i) {
+      PS_TRY(check(config_.workers[i], fmt::format("workers[{}]", i)));
+    }
+    for (size_t i = 0; i < config_.faults.size(); ++i) {
+      PS_TRY(check(config_.faults[i].add, fmt::format("faults[{}].add", i)));
+    }
+    return Status::Ok();
   }
 
   Status Hosts() const {

@@ -78,8 +78,8 @@ static_assert(
             kShardsMax * (2 * kNameBytesMax + 2 * kTableBytesMax) + kStatusClocksMax * 32 +
             kStatusEpochsMax * 2 * 40 +
             kStatusWaitsMax * (kNameBytesMax + 2 * kStatusWaitBytesMax + kTableBytesMax) +
-            kStatusGroupsMax * (kNameBytesMax + kTableBytesMax) + 5 * kTextBytesMax +
-            4 * kTableBytesMax <=
+            kStatusGroupsMax * (kNameBytesMax + kStatusWaitBytesMax + kTableBytesMax) +
+            5 * kTextBytesMax + 4 * kTableBytesMax <=
         kHeaderBytesMax,
     "StatusReply");
 static_assert(kTextBytesMax + kTableBytesMax <= kHandshakeBytesMax, "a Refusal of a Hello");

@@ -256,28 +256,34 @@ TEST_F(FleetTest, AGroupThatIsLostAgainAndAgainKeepsNoOtherWaiting) {
   EXPECT_THAT(Started(), ElementsAre(0));
 }
 
-TEST_F(FleetTest, OneThatFailsByItselfIsNotTriedAgainUnlessSomebodyAsks) {
+TEST_F(FleetTest, OneThatFailsByItselfIsTriedThriceThenLeftOutUntilSomebodyAsks) {
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
-  harness_.Wait(kTick, {workers_[0], workers_[1]});
-  EXPECT_THAT(Started(), ElementsAre(2));
-  harness_.FailWorker(2, 0, "no such file");
-  harness_.Wait(seconds(3), {workers_[0], workers_[1]});
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    harness_.Wait(seconds(3), {workers_[0], workers_[1]});
+    EXPECT_THAT(Started(), ElementsAre(2));
+    harness_.FailWorker(2, 0, "no such file");
+  }
+  harness_.Wait(seconds(20), {workers_[0], workers_[1]});
   EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.status().fleet[1].why, HasSubstr("no such file"));
   Scale({Change("slow", 1, false)});
   harness_.Wait(kTick, {workers_[0], workers_[1]});
   EXPECT_THAT(Started(), ElementsAre(2));
 }
 
-TEST_F(FleetTest, TheRunEndsWhenAllThatAreWantedFail) {
+TEST_F(FleetTest, TheRunEndsWhenAllThatAreWantedFailAgainAndAgain) {
   Scale({Change("fast", 0, false)});
   harness_.Wait(kTick, workers_);
   Leave(workers_[0]);
   Leave(workers_[1]);
   CloseAll(&harness_, workers_);
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
-  harness_.Wait(kTick);
-  EXPECT_THAT(Started(), ElementsAre(2));
-  harness_.FailWorker(2, 0, "no such file");
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    EXPECT_EQ(harness_.status().state, "waiting") << harness_.status().detail;
+    harness_.Wait(seconds(3));
+    EXPECT_THAT(Started(), ElementsAre(2));
+    harness_.FailWorker(2, 0, "no such file");
+  }
   EXPECT_EQ(harness_.status().state, "failed") << harness_.status().detail;
   EXPECT_THAT(harness_.status().detail, HasSubstr("no such file"));
 }

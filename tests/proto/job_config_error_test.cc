@@ -46,7 +46,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "servers, workers, faults, fleet, checkpoint, launch, run, goal; did you mean \"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
        "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
-       "slowdown, step_ms, link_mbit_per_s, type, threads, device, notices, usd_per_hour; did you "
+       "slowdown, step_ms, link_mbit_per_s, type, threads, device, notices, usd_per_hour, zones; "
+       "did you "
        "mean "
        "\"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
@@ -339,6 +340,34 @@ TEST(JobConfigErrorTest, ModelsOfSequencesAreExplained) {
        "job.json:3:46: data.augment has no meaning for format \"text\"; allowed for: idx, cifar10, "
        "cifar100, npy"},
   });
+}
+
+TEST(JobConfigErrorTest, ZonesAreNamedOnceAndGroupsNameThoseThatThereAre) {
+  const auto job = [](const std::string& zones, const std::string& launch) {
+    return Replaced("[{}]", R"([{"zones": )" + zones + R"(}], "launch": )" + launch);
+  };
+  const std::string slurm =
+      R"({"launcher": "slurm", "zones": [{"name": "a", "sbatch": "-p x"}, {"name": "b"}]})";
+  EXPECT_EQ(ErrorOf(job(R"(["b", "a"])", slurm)), "no error");
+  EXPECT_THAT(
+      ErrorOf(job(R"(["a", "c"])", slurm)),
+      HasSubstr("workers[0].zones[1] is \"c\"; allowed: a, b"));
+  EXPECT_THAT(
+      ErrorOf(job(R"(["a"])", "{}")),
+      HasSubstr("workers[0].zones[0] is \"a\"; allowed: the names that launch.zones (slurm) or "));
+  EXPECT_THAT(
+      ErrorOf(job("[]", R"({"launcher": "slurm", "zones": [{"name": "a"}, {"name": "a"}]})")),
+      HasSubstr("launch.zones[1].name is \"a\" again; allowed: each once"));
+  EXPECT_THAT(
+      ErrorOf(job("[]", R"({"zones": [{"name": "a"}]})")),
+      HasSubstr("launch.zones is for the launcher slurm"));
+  EXPECT_THAT(
+      ErrorOf(job("[]", R"({"launcher": "slurm", "zones": [{"name": "a b"}]})")),
+      HasSubstr("launch.zones[0].name"));
+  EXPECT_EQ(
+      ErrorOf(
+          job(R"(["x"])", R"({"launcher": "ssh", "hosts": [{"host": "127.0.0.1", "zone": "x"}]})")),
+      "no error");
 }
 
 TEST(JobConfigErrorTest, MissingDatasetsSayHowToGetThem) {

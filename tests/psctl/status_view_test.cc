@@ -54,6 +54,15 @@ TEST(StatusViewTest, GroupsSayHowManyTakePart) {
   EXPECT_THAT(RenderStatus(status, 0), HasSubstr("fast 3 of 4, slow 0 of 0\n"));
 }
 
+TEST(StatusViewTest, WorkersThatCannotBeStartedAreShownWithTheReason) {
+  proto::JobStatus status = MakeStatus();
+  EXPECT_THAT(RenderStatus(status, 0), Not(HasSubstr("\nwaiting")));
+  status.fleet = {{"fast", 4, 3}, {"slow", 2, 0, 2, 590, "zone a: \x1b was not started"}};
+  EXPECT_THAT(
+      RenderStatus(status, 0),
+      HasSubstr("waiting      2 workers of slow for 9m 50s: zone a: ? was not started\n"));
+}
+
 TEST(StatusViewTest, SeveralJobsAreARowEach) {
   proto::JobStatus other;
   other.name = std::string(60, 'x');

@@ -56,6 +56,14 @@ TEST(TopViewTest, ASmallTerminalShowsWhatMattersMost) {
   EXPECT_EQ(Screen(MakeSnapshot(), 80, 24), Golden("top_80x24.txt"));
 }
 
+TEST(TopViewTest, WorkersThatCannotBeStartedHaveALine) {
+  TopSnapshot snapshot = MakeSnapshot();
+  EXPECT_THAT(Screen(snapshot, 80, 24), ::testing::Not(HasSubstr("waiting: ")));
+  snapshot.status.fleet = {{"slow", 2, 0, 2, 590, "zone a: no machine"}};
+  EXPECT_THAT(
+      Screen(snapshot, 80, 24), HasSubstr("\nwaiting: 2 workers of slow for 9m 50s: zone a: no"));
+}
+
 TEST(TopViewTest, ALargeTerminalShowsAll) {
   EXPECT_EQ(Screen(MakeSnapshot(), 120, 40), Golden("top_120x40.txt"));
 }

@@ -55,6 +55,23 @@ TEST(HostTableTest, OneFaultThatEndsManyProcessesCountsOnce) {
   EXPECT_TRUE(hosts.Take(kStart + seconds(10)).ok());
 }
 
+TEST(HostTableTest, AHostOfAnotherZoneIsNotTaken) {
+  HostTable hosts({{"a1", 1, "a"}, {"b1", 1, "b"}, {"b2", 1, "b"}, {"any", 1}});
+  EXPECT_EQ(hosts.Take(kStart, "b").value(), "b1");
+  EXPECT_EQ(hosts.Take(kStart, "b").value(), "b2");
+  EXPECT_EQ(
+      std::string(hosts.Take(kStart, "b").status().message()),
+      "launch.hosts has no free slot in zone b: b1 is full, b2 is full");
+  EXPECT_EQ(hosts.Take(kStart, "a").value(), "a1");
+  EXPECT_EQ(hosts.Take(kStart, "").value(), "any") << "the zone without a name";
+  EXPECT_THAT(
+      std::string(hosts.Take(kStart, "c").status().message()),
+      HasSubstr("no free slot in zone c: no host is there"));
+  hosts.Release("b1", true, kStart);
+  EXPECT_FALSE(hosts.Take(kStart, "b").ok());
+  EXPECT_EQ(hosts.Take(kStart + seconds(10), "b").value(), "b1");
+}
+
 TEST(HostTableTest, AdoptedProcessesHaveTheirSlots) {
   HostTable hosts({{"a", 1}, {"b", 1}});
   hosts.TakeOn("a");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -256,6 +257,36 @@ TEST_F(LocalFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
   EXPECT_THAT(arguments, testing::IsSupersetOf({"--token-file", token_file_.c_str()}));
 }
 
+TEST_F(LocalFleetTest, AWorkerIsStartedInItsZone) {
+  LocalFleet::Options options = options_;
+  options.launch.launcher = proto::LauncherKind::kSlurm;
+  options.launch.sbatch = "--mem=4G";
+  options.launch.zones = {{"a", "--partition=spot-a"}, {"b", ""}};
+  Make(options);
+  const auto words_of_last = [this] {
+    const std::vector<std::string>& arguments = launcher_.started.back().arguments;
+    return *(std::ranges::find(arguments, "--sbatch") + 1);
+  };
+  proto::WorkerGroup group;
+  group.zones = {"a"};
+  fleet_->StartWorker(WorkerId(0), group);
+  EXPECT_EQ(words_of_last(), "--mem=4G --partition=spot-a");
+  group.zones = {"b"};
+  fleet_->StartWorker(WorkerId(1), group);
+  EXPECT_EQ(words_of_last(), "--mem=4G");
+
+  options.launch.launcher = proto::LauncherKind::kSsh;
+  options.launch.hosts = {{"h1", 1, "a"}, {"h2", 1, "b"}};
+  Make(options);
+  fleet_->StartWorker(WorkerId(2), group);
+  EXPECT_EQ(launcher_.started.back().arguments[3], "h2");
+  fleet_->StartWorker(WorkerId(3), group);
+  const auto full = fleet_->TakeEnds();
+  ASSERT_EQ(full.size(), 1U);
+  EXPECT_THAT(full[0].last_words, HasSubstr("no free slot in zone b: h2 is full"));
+  EXPECT_FALSE(full[0].is_place) << "no host was asked";
+}
+
 TEST_F(LocalFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {
   LocalFleet::Options options = options_;
   options.launch.launcher = proto::LauncherKind::kSsh;
@@ -272,6 +303,7 @@ TEST_F(LocalFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {
   const std::vector<proto::ProcessEnd> ends = fleet_->TakeEnds();
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_FALSE(ends[0].is_failure);
+  EXPECT_TRUE(ends[0].is_place);
   EXPECT_EQ(ends[0].pid, 0) << "the agent's number is not the worker's";
   EXPECT_EQ(ends[0].description, "was not started");
   EXPECT_EQ(ends[0].last_words, "ps_agent: gone: why");

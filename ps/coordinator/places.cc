@@ -1,0 +1,222 @@
+#include "ps/coordinator/places.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ps/base/text.h"
+
+namespace ps::coordinator {
+namespace {
+
+constexpr Duration kAgainFirst = std::chrono::seconds(1);
+constexpr Duration kAgainLimit = std::chrono::seconds(60);
+/// After so long without a start the next one is at once again.
+constexpr Duration kCalm = std::chrono::minutes(2);
+
+/// So many, and a place is left out.
+constexpr uint32_t kFailuresInARow = 3;
+/// Capacity comes back by itself, and to ask for it costs nothing.
+constexpr Duration kNoCapacityFirst = std::chrono::minutes(1);
+constexpr Duration kNoCapacityLimit = std::chrono::minutes(10);
+/// A program has to be mended, and who mends it can say so by psctl scale.
+constexpr Duration kFailingFirst = std::chrono::minutes(10);
+constexpr Duration kFailingLimit = std::chrono::hours(4);
+constexpr uint32_t kDoublingsMax = 8;
+
+constexpr size_t kWhyBytesMax = 200;
+
+/// "g4dn in zone a"
+std::string NameOf(const std::string& type, const std::string& zone) {
+  return zone.empty() ? type : type + " in zone " + zone;
+}
+
+}  // namespace
+
+/// All that the job knows of: for ssh those of its hosts.
+std::vector<std::string> Places::ZonesOf(const proto::WorkerGroup& group) const {
+  if (!group.zones.empty()) {
+    return group.zones;
+  }
+  std::vector<std::string> zones;
+  const auto add = [&](const std::string& zone) {
+    if (std::ranges::find(zones, zone) == zones.end()) {
+      zones.push_back(zone);
+    }
+  };
+  for (const proto::ZoneConfig& zone : config_.launch.zones) {
+    add(zone.name);
+  }
+  for (const proto::HostConfig& host : config_.launch.hosts) {
+    add(host.zone);
+  }
+  return zones.empty() ? std::vector<std::string>{""} : zones;
+}
+
+std::vector<Places::Key> Places::KeysOf(const proto::WorkerGroup& group) const {
+  std::vector<Key> keys;
+  for (std::string& zone : ZonesOf(group)) {
+    keys.emplace_back(group.type, std::move(zone));
+  }
+  return keys;
+}
+
+TimePoint Places::ReadyAt(const Key& key) const {
+  const auto it = places_.find(key);
+  if (it == places_.end()) {
+    return {};
+  }
+  const Place& place = it->second;
+  return std::max({place.next, place.left_out_until, place.probed_until});
+}
+
+Places::Place& Places::At(const Key& key) {
+  const auto [it, is_new] = places_.try_emplace(key);
+  if (is_new) {
+    it->second.backoff = Backoff(kAgainFirst, kAgainLimit);
+  }
+  return it->second;
+}
+
+std::string Places::Take(WorkerId seat, const proto::WorkerGroup& group, TimePoint now) {
+  const std::vector<Key> keys = KeysOf(group);
+  const auto rank = [&](const Key& key) {
+    const auto it = places_.find(key);
+    return std::pair(std::max(ReadyAt(key), now), it == places_.end() ? 0 : it->second.taken);
+  };
+  const Key key = *std::ranges::min_element(keys, {}, rank);
+  Place& place = At(key);
+  place.taken = ++starts_;
+  if (place.failures >= kFailuresInARow) {
+    place.probed_until = now + FromSeconds(static_cast<double>(config_.fleet.join_timeout_s));
+  }
+  started_[seat] = {key, place.pass};
+  return key.second;
+}
+
+void Places::EndPass(const std::set<Key>& places, TimePoint now, Random* random) {
+  for (const Key& key : places) {
+    Place& place = At(key);
+    if (now - place.last > kCalm) {
+      place.backoff.Reset();
+    }
+    place.last = now;
+    place.next = now + place.backoff.Next(random);
+    ++place.pass;
+  }
+}
+
+void Places::NoteStep(WorkerId seat) {
+  const auto it = started_.find(seat);
+  if (it == started_.end()) {
+    return;
+  }
+  Place& place = places_.at(it->second.key);
+  place.failures = 0;
+  place.times_left_out = 0;
+  place.left_out_until = {};
+  place.probed_until = {};
+}
+
+/// One fault of a place may end all that were started there together. Programs fail one by one.
+void Places::NoteFailure(WorkerId seat, Cause cause, const std::string& why, TimePoint now) {
+  const auto it = started_.find(seat);
+  if (it == started_.end()) {
+    return;
+  }
+  const Started started = std::move(it->second);
+  started_.erase(it);
+  Place& place = places_.at(started.key);
+  const bool is_program = cause == Cause::kProgram;
+  if (now < place.left_out_until || (!is_program && started.pass <= place.failed_pass)) {
+    return;
+  }
+  place.failed_pass = std::max(place.failed_pass, started.pass);
+  ++place.failures;
+  place.is_program = is_program;
+  place.probed_until = {};
+  place.why = why.substr(0, kWhyBytesMax);
+  if (place.failures >= kFailuresInARow) {
+    LeaveOut(started.key, &place, now);
+  }
+}
+
+void Places::LeaveOut(const Key& key, Place* place, TimePoint now) {
+  const Duration first = place->is_program ? kFailingFirst : kNoCapacityFirst;
+  const Duration limit = place->is_program ? kFailingLimit : kNoCapacityLimit;
+  const Duration wait =
+      std::min(limit, first * (1 << std::min(place->times_left_out, kDoublingsMax)));
+  ++place->times_left_out;
+  place->left_out_until = now + wait;
+  log_->Warning(
+      "type_left_out",
+      {{"type", NameOf(key.first, key.second)},
+       {"seconds", Seconds(wait)},
+       {"failures", place->failures},
+       {"why", place->why}});
+}
+
+void Places::NoteFree(WorkerId seat, TimePoint now) {
+  const auto it = started_.find(seat);
+  if (it == started_.end()) {
+    return;
+  }
+  Place& place = places_.at(it->second.key);
+  started_.erase(it);
+  if (!place.is_program) {
+    place.left_out_until = std::min(place.left_out_until, now);
+    place.probed_until = std::min(place.probed_until, now);
+  }
+}
+
+void Places::Forget() {
+  places_.clear();
+  started_.clear();
+}
+
+std::optional<Places::Wait> Places::WaitOf(const proto::WorkerGroup& group, TimePoint now) const {
+  Wait wait;
+  wait.is_left_out = true;
+  std::optional<TimePoint> first;
+  for (const Key& key : KeysOf(group)) {
+    const TimePoint ready_at = ReadyAt(key);
+    if (ready_at <= now) {
+      return std::nullopt;
+    }
+    first = std::min(first.value_or(ready_at), ready_at);
+    const Place& place = places_.at(key);
+    wait.is_left_out = wait.is_left_out && place.failures >= kFailuresInARow;
+    wait.why += fmt::format(
+        "{}{}{}",
+        wait.why.empty() ? "" : "; ",
+        key.second.empty() ? "" : "zone " + key.second + ": ",
+        place.failures == 0
+            ? "one was started moments ago"
+            : fmt::format("{} came to nothing: {}", Plural(place.failures, "start"), place.why));
+  }
+  wait.wait = *first - now;
+  return wait;
+}
+
+bool Places::HaveFailedEverywhere(const proto::WorkerGroup& group, TimePoint now) const {
+  return std::ranges::all_of(KeysOf(group), [&](const Key& key) {
+    const auto it = places_.find(key);
+    return it != places_.end() && it->second.is_program && now < it->second.left_out_until;
+  });
+}
+
+bool StartLimit::Take(TimePoint now) {
+  if (per_second_ <= 0) {
+    return true;
+  }
+  // At least one at once, or a rate below 1 would never let one go.
+  left_ = std::min(std::max(per_second_, 1.0), left_ + Seconds(now - last_) * per_second_);
+  last_ = now;
+  if (left_ < 1) {
+    return false;
+  }
+  --left_;
+  return true;
+}
+
+}  // namespace ps::coordinator

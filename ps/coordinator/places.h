@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/base/ids.h"
+#include "ps/base/logger.h"
+#include "ps/base/random.h"
+#include "ps/base/retry.h"
+#include "ps/base/time.h"
+#include "ps/proto/job_config.h"
+
+namespace ps::coordinator {
+
+/// Where workers are started. A place is a type of machine in a zone: one type may be short, or its
+/// workers fail, where another does well. Workers of a group take the zones by turns. Whose workers
+/// are lost again and again is used less and less often, and a place where none can be started, or
+/// none gets to a step, is left out for a while, then tried with one worker at a time.
+///
+/// Of this process alone: a coordinator that goes on tries every place again.
+class Places {
+ public:
+  /// Type and zone.
+  using Key = std::pair<std::string, std::string>;
+
+  /// Why a worker that was started never trained.
+  enum class Cause : uint8_t {
+    kPlace,    // no machine was free, or none came: another place may do better, or a later time
+    kProgram,  // it ended by itself with an error: it would do so everywhere, until it is mended
+  };
+
+  /// `config` and `log` outlive it.
+  Places(const proto::JobConfig& config, const Logger* log) : config_(config), log_(log) {}
+
+  /// The zone for the seat's new worker: of those that are ready the one that was taken longest
+  /// ago. When none is, the one that is ready first.
+  std::string Take(WorkerId seat, const proto::WorkerGroup& group, TimePoint now);
+  /// All workers that were missing are started, in `places`, where the next ones wait a while.
+  void EndPass(const std::set<Key>& places, TimePoint now, Random* random);
+
+  /// The seat's worker has trained.
+  void NoteStep(WorkerId seat);
+  /// The seat's worker never did. Nothing happens when an earlier process has started it.
+  void NoteFailure(WorkerId seat, Cause cause, const std::string& why, TimePoint now);
+  /// The seat's worker has ended otherwise, and a machine may be free.
+  void NoteFree(WorkerId seat, TimePoint now);
+  /// Whoever asks may have mended it: every place is ready.
+  void Forget();
+
+  /// Until a worker of the group may be started, and why not before; nothing: one may be now.
+  struct Wait {
+    Duration wait{};
+    bool is_left_out = false;  // all of its places are; else they are but used less often
+    std::string why;
+  };
+
+  std::optional<Wait> WaitOf(const proto::WorkerGroup& group, TimePoint now) const;
+  /// Workers of the group failed by themselves, wherever they were started.
+  bool HaveFailedEverywhere(const proto::WorkerGroup& group, TimePoint now) const;
+
+ private:
+  struct Place {
+    Backoff backoff;
+    TimePoint next{};          // of the next pass
+    TimePoint last{};          // pass
+    uint64_t taken = 0;        // the number of its last start
+    uint64_t pass = 1;         // the one under way
+    uint64_t failed_pass = 0;  // the last one that counts as a failure of the place
+    uint32_t failures = 0;     // in a row
+    uint32_t times_left_out = 0;
+    bool is_program = false;  // the last failure
+    TimePoint left_out_until{};
+    TimePoint probed_until{};  // one worker was started, to see
+    std::string why;
+  };
+
+  struct Started {
+    Key key;
+    uint64_t pass = 0;
+  };
+
+  std::vector<std::string> ZonesOf(const proto::WorkerGroup& group) const;
+  std::vector<Key> KeysOf(const proto::WorkerGroup& group) const;
+  /// When a worker may be started there; in the past: now.
+  TimePoint ReadyAt(const Key& key) const;
+  Place& At(const Key& key);
+  void LeaveOut(const Key& key, Place* place, TimePoint now);
+
+  const proto::JobConfig& config_;
+  const Logger* const log_;
+  std::map<Key, Place> places_;  // that were ever taken
+  std::map<WorkerId, Started> started_;
+  uint64_t starts_ = 0;
+};
+
+/// How many workers may be started: so many per second, and a second's at once. 0: any number.
+class StartLimit {
+ public:
+  explicit StartLimit(double per_second) : per_second_(per_second), left_(per_second) {}
+
+  /// One is started, if it may be.
+  bool Take(TimePoint now);
+
+ private:
+  const double per_second_;
+  double left_;
+  TimePoint last_{};
+};
+
+}  // namespace ps::coordinator
