@@ -45,11 +45,11 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
     coordinator_.NoteServer(server, servers_.Start(server));
   }
 
-  void StartWorker(WorkerId seat, const proto::WorkerGroup& /*group*/) override {
+  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override {
     if (scenario_.is_replacing) {
       fleet_.Supersede(seat);
     }
-    fleet_.Start(seat);
+    fleet_.Start(seat, group.zones.empty() ? "" : group.zones.front());
   }
 
   void KillWorker(WorkerId seat) override { fleet_.KillSeat(seat); }

@@ -116,5 +116,54 @@ TEST(ElasticTest, AServerWithNoticeHandsOverAndNothingIsDoneAgain) {
   }
 }
 
+TEST(ElasticTest, SeveralWorkersGetTheirNoticesInOneInstant) {
+  for (const proto::Mode mode : kModes) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
+      Scenario scenario = Elastic(mode, seed);
+      scenario.is_replacing = seed % 2 == 0;
+      scenario.workers = 5;
+      scenario.several_notices = 2;
+      scenario.restarts = seed % 3 == 0 ? 1 : 0;
+      const Outcome outcome = Simulate(scenario);
+      EXPECT_GE(outcome.job.revocations_noticed + outcome.job.revocations_unnoticed, 2U) << seed;
+      ExpectOk(scenario);
+    }
+  }
+}
+
+/// Three workers in two zones. The first `zones_out` have no machines for two hours.
+Scenario ZonesOut(proto::Mode mode, uint64_t seed, uint32_t zones_out) {
+  Scenario scenario = Elastic(mode, seed);
+  scenario.zones = 2;
+  scenario.zones_out = zones_out;
+  scenario.zones_out_for = std::chrono::hours(2);
+  scenario.time_limit = std::chrono::hours(4);
+  scenario.restarts = seed % 2;
+  return scenario;
+}
+
+TEST(ElasticTest, AZoneThatIsGoneForHoursHoldsNobodyUp) {
+  for (const proto::Mode mode : kModes) {
+    for (uint32_t seed = 1; seed <= 4; ++seed) {
+      const Scenario scenario = ZonesOut(mode, seed, 1);
+      EXPECT_LT(Simulate(scenario).virtual_time, std::chrono::minutes(2)) << seed;
+      ExpectOk(scenario);
+    }
+  }
+}
+
+/// It is parked meanwhile, and looks for machines every ten minutes.
+TEST(ElasticTest, CapacityThatIsGoneForHoursParksTheJobWhichWakesByItself) {
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kBsp}) {
+    const Scenario scenario = ZonesOut(mode, 3, 2);
+    const Outcome outcome = Simulate(scenario);
+    EXPECT_TRUE(outcome.ok()) << outcome.status << testing::PrintToString(outcome.violations);
+    EXPECT_GE(outcome.virtual_time, scenario.zones_out_for);
+    EXPECT_LE(outcome.virtual_time, scenario.zones_out_for + std::chrono::minutes(14));
+    EXPECT_GE(outcome.job.checkpoints.newest, 1U);
+    EXPECT_GE(outcome.job.joins, 6U) << "three, and three that took their places";
+  }
+}
+
 }  // namespace
 }  // namespace ps::sim

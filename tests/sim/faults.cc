@@ -155,6 +155,8 @@ void Faults::Begin() {
   Plan(scenario.disasters, &Faults::KillAllWorkersAndAServer);
   Plan(scenario.late_notices, &Faults::NoticeADeadOne);
   Plan(scenario.server_notices, &Faults::NoticeServer);
+  Plan(scenario.several_notices, &Faults::NoticeSeveral);
+  Plan(scenario.zones_out > 0 ? 1 : 0, &Faults::LoseZones);
   if (scenario.scales + scenario.scales_at_checkpoint > 0) {
     world_.queue->After(scenario.disturbed_for, [this] { ScaleTo(world_.scenario->workers); });
   }
@@ -190,6 +192,13 @@ void Faults::NoticeOne() {
       world_.fleet->Kill(process);
     }
   });
+}
+
+/// Each with a grace of its own, and some of them twice.
+void Faults::NoticeSeveral() {
+  for (uint64_t n = 2 + world_.random->Below(world_.scenario->workers); n > 0; --n) {
+    NoticeOne();
+  }
 }
 
 void Faults::PartitionTwo() {
@@ -342,6 +351,19 @@ void Faults::KillServerAndCoordinator() {
 void Faults::KillAllWorkersAndAServer() {
   world_.fleet->ForEachAlive([this](Fleet::Process* process) { world_.fleet->Kill(process); });
   KillServer();
+}
+
+void Faults::LoseZones() {
+  const std::vector<std::string> zones = SimulatedZones(world_.scenario->zones_out);
+  world_.log->Info("zones_lost", {{"zones", zones.size()}});
+  for (const std::string& zone : zones) {
+    world_.fleet->LoseZone(zone);
+  }
+  world_.queue->After(world_.scenario->zones_out_for, [this, zones] {
+    for (const std::string& zone : zones) {
+      world_.fleet->GiveBackZone(zone);
+    }
+  });
 }
 
 /// Its machine says so late, or psctl asks for a worker that it still shows.

@@ -109,6 +109,7 @@ class Faults {
   void KillOne();
   void KillSeveral();
   void NoticeOne();
+  void NoticeSeveral();
   void PartitionTwo();
   void HangOne();
   void PauseOne();
@@ -133,6 +134,7 @@ class Faults {
   void KillAllWorkersAndAServer();
   void NoticeADeadOne();
   void NoticeServer();
+  void LoseZones();
   void OnServerMessage(int node, const proto::Message& message);
 
   void ArmKill() { ++armed_.kills; }

@@ -12,28 +12,49 @@ constexpr uint64_t kReportMsMax = 20;
 
 }  // namespace
 
-void Fleet::Start(std::optional<WorkerId> seat) {
+void Fleet::Start(std::optional<WorkerId> seat, const std::string& zone) {
   const Scenario& scenario = *world_.scenario;
-  Process* const process = Launch(seat);
+  Process* const process = Launch(seat, zone);
   ++starts_;
-  if (scenario.failed_start_every > 0 && starts_ % scenario.failed_start_every == 0) {
-    world_.queue->After(kStartTime / 2, [this, process] {
-      if (!process->has_ended) {
-        process->has_ended = true;
-        ReportEnd(*process, "could not be started: no machine is free");
-      }
-    });
+  if (zones_out_.contains(zone) ||
+      (scenario.failed_start_every > 0 && starts_ % scenario.failed_start_every == 0)) {
+    FailToStart(process);
   }
   if (starts_ <= scenario.doubled_starts) {
-    Launch(seat);
+    Launch(seat, zone);
   }
 }
 
-Fleet::Process* Fleet::Launch(std::optional<WorkerId> seat) {
+void Fleet::FailToStart(Process* process) {
+  world_.queue->After(kStartTime / 2, [this, process] {
+    if (!process->has_ended) {
+      process->has_ended = true;
+      ReportEnd(*process, "was not started: no machine is free", true);
+    }
+  });
+}
+
+void Fleet::LoseZone(const std::string& zone) {
+  zones_out_.insert(zone);
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    Process* const process = processes_[i].get();
+    if (process->zone != zone) {
+      continue;
+    }
+    if (process->is_alive()) {
+      Kill(process);
+    } else if (process->node == nullptr) {
+      FailToStart(process);
+    }
+  }
+}
+
+Fleet::Process* Fleet::Launch(std::optional<WorkerId> seat, const std::string& zone) {
   const size_t number = processes_.size();
   processes_.push_back(std::make_unique<Process>());
   Process* const process = processes_.back().get();
   process->seat = seat;
+  process->zone = zone;
   process->pid = 1000 + static_cast<int64_t>(number);
   const std::string name = seat ? "w" + std::to_string(seat->value) : "x" + std::to_string(number);
   process->log = std::make_unique<Logger>(name, world_.queue, world_.sink);
@@ -75,10 +96,16 @@ void Fleet::Run(Process* process) {
   process->node->Start();
 }
 
-void Fleet::ReportEnd(const Process& process, const char* description) {
+void Fleet::ReportEnd(const Process& process, const char* description, bool is_place) {
   if (process.seat && !process.is_superseded) {
     on_end_(
-        {proto::ProcessKind::kWorker, process.seat->value, process.pid, description, false, ""});
+        {proto::ProcessKind::kWorker,
+         process.seat->value,
+         process.pid,
+         description,
+         false,
+         "",
+         is_place});
   }
 }
 

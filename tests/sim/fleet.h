@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "ps/base/logger.h"
@@ -23,6 +25,7 @@ class Fleet {
   struct Process {
     std::optional<WorkerId> seat;  // none: nobody started it, and it asks for any
     int64_t pid = 0;
+    std::string zone{};
     std::unique_ptr<Logger> log;
     std::unique_ptr<WorkerNode> node;  // none: it is being started, or was killed meanwhile
     bool has_ended = false;            // before it ran
@@ -52,7 +55,12 @@ class Fleet {
       : world_(world), on_end_(std::move(on_end)), is_over_(std::move(is_over)) {}
 
   /// Of one launch may come no process, or two.
-  void Start(std::optional<WorkerId> seat);
+  void Start(std::optional<WorkerId> seat, const std::string& zone = "");
+  /// All machines of the zone are gone, and none is to be had there until it is given back.
+  void LoseZone(const std::string& zone);
+
+  void GiveBackZone(const std::string& zone) { zones_out_.erase(zone); }
+
   /// As the launcher does for a coordinator that replaces workers: what is left in the seat is
   /// killed, and nobody hears of its end.
   void Supersede(WorkerId seat);
@@ -81,9 +89,11 @@ class Fleet {
   Process* Find(int node);
 
  private:
-  Process* Launch(std::optional<WorkerId> seat);
+  Process* Launch(std::optional<WorkerId> seat, const std::string& zone);
+  /// No machine was to be had for it.
+  void FailToStart(Process* process);
   void Run(Process* process);
-  void ReportEnd(const Process& process, const char* description);
+  void ReportEnd(const Process& process, const char* description, bool is_place = false);
   void Replace(const Process& process);
 
   const World world_;
@@ -92,6 +102,7 @@ class Fleet {
   std::vector<std::unique_ptr<Process>> processes_;  // ever started
   uint32_t starts_ = 0;                              // that were asked for
   std::map<int, Process*> by_node_;
+  std::set<std::string> zones_out_;
 };
 
 }  // namespace ps::sim

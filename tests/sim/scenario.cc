@@ -177,6 +177,14 @@ float SimulatedValue(const Scenario& scenario, uint32_t tensor, int64_t element)
   return SimulatedTensors(scenario)[tensor].init_scale;
 }
 
+std::vector<std::string> SimulatedZones(uint32_t count) {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < count; ++i) {
+    names.push_back("zone" + std::to_string(i));
+  }
+  return names;
+}
+
 proto::JobConfig SimulatedJob(const Scenario& scenario) {
   proto::JobConfig config;
   config.name = "simulation";
@@ -199,6 +207,9 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.servers.max_detect_s = static_cast<float>(Seconds(scenario.server_detect));
   config.fleet.max_detect_s = static_cast<float>(Seconds(kSimulatedMaxDetect));
   config.fleet.replace = scenario.is_replacing;
+  for (const std::string& zone : SimulatedZones(scenario.zones)) {
+    config.launch.zones.push_back({zone, ""});
+  }
   config.checkpoint.enabled = scenario.has_checkpoints();
   config.checkpoint.every_s = static_cast<float>(Seconds(scenario.checkpoint_every));
   config.checkpoint.path = kCheckpointPath;

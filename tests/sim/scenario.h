@@ -101,6 +101,10 @@ struct Scenario {
   uint32_t scales_at_checkpoint = 0;  // of workers and of servers, while it is under way
   uint32_t late_notices = 0;          // of workers that have just died
   uint32_t server_notices = 0;        // which leave the time to hand over
+  uint32_t several_notices = 0;       // instants at which a random number of workers gets one each
+  uint32_t zones = 0;                 // that workers are started in, by name; is_replacing
+  uint32_t zones_out = 0;             // of these: all their machines go at one instant
+  Duration zones_out_for{};           // then they have machines again
   Duration disturbed_for = std::chrono::seconds(4);
 
   /// Nothing happens by which a worker might be lost: some come, messages are late or repeated,
@@ -109,7 +113,7 @@ struct Scenario {
     return network.loss == 0 && kills == 0 && kills_at_message == 0 && multi_kills == 0 &&
            notices == 0 && partitions == 0 && hangs == 0 && pauses == 0 && faults_at_join == 0 &&
            faults_at_leave == 0 && planned_faults == 0 && stops == 0 && doubled_starts == 0 &&
-           late_notices == 0 && !may_lose_servers();
+           late_notices == 0 && several_notices == 0 && zones_out == 0 && !may_lose_servers();
   }
 
   bool has_checkpoints() const { return checkpoint_every > Duration::zero(); }
@@ -193,6 +197,10 @@ void ForEachField(S& s, const Visit& visit) {
   visit("scales_at_checkpoint", s.scales_at_checkpoint);
   visit("late_notices", s.late_notices);
   visit("server_notices", s.server_notices);
+  visit("several_notices", s.several_notices);
+  visit("zones", s.zones);
+  visit("zones_out", s.zones_out);
+  visit("zones_out_for", s.zones_out_for);
   visit("disturbed_for", s.disturbed_for);
 }
 
@@ -207,6 +215,8 @@ Scenario RandomScenario(uint64_t seed);
 proto::JobConfig SimulatedJob(const Scenario& scenario);
 /// Its model.
 std::vector<TensorSpec> SimulatedTensors(const Scenario& scenario);
+/// The names of the first `count` zones.
+std::vector<std::string> SimulatedZones(uint32_t count);
 /// The initial value of an element of it.
 float SimulatedValue(const Scenario& scenario, uint32_t tensor, int64_t element);
 
