@@ -33,11 +33,34 @@ constexpr std::array kTellings = {
     Telling{"job_resumed", "recovery", "another coordinator goes on: {workers} workers known"},
     Telling{"training_begins", "run", "training begins with {workers} workers, after {after_s} s"},
     Telling{"scaled", "scale", "{workers} workers wanted, {workers_before} before"},
-    Telling{"fleet_start", "replace", "worker {worker} is started[ on {type}][: {reason}]"},
+    Telling{
+        "fleet_start",
+        "replace",
+        "worker {worker} is started[ on {type}][ in zone {zone}][: {reason}]"},
+    Telling{
+        "fleet_waits",
+        "wait",
+        "{missing} workers of type {type} can't be started yet, the next in {seconds} s: {why}"},
+    Telling{
+        "type_left_out",
+        "wait",
+        "{type} is left out for {seconds} s: {failures} starts came to nothing, the last one: "
+        "{why}"},
+    Telling{"no_host", "wait", "worker {worker} was not started: {why}"},
+    Telling{
+        "process_not_started",
+        "give-up",
+        "[worker {worker}][server {server}] was not started: {why}"},
     Telling{"fleet_cancel", "scale", "worker {worker} is not waited for: fewer are wanted"},
     Telling{"fleet_release", "scale", "worker {worker} is let go: fewer are wanted"},
     Telling{"servers_scaled", "scale", "{servers} servers wanted, {servers_before} before"},
-    Telling{"servers_move", "scale", "all chunks move to {servers} servers; training waits"},
+    Telling{"servers_move", "scale", "chunks move, for {servers} servers in the end"},
+    Telling{"servers_moved", "scale", "{servers} servers have all chunks, placement {placement}"},
+    Telling{
+        "chunks_moved",
+        "scale",
+        "{chunks} chunks moved from shard {from} to shard {to}, placement {placement}"},
+    Telling{"shards_changed", "scale", "{servers} servers with {shards} shards take part"},
     Telling{"servers_not_scaled", "give-up", "there will be no {servers} servers: {why}"},
     Telling{"no_seat_left", "give-up", "{missing} workers can't be started: no seat is left"},
     Telling{

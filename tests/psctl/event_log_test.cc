@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "ps/base/random.h"
@@ -82,23 +85,83 @@ TEST(EventLogTest, AnyBytesAreTaken) {
   }
 }
 
+std::string TextOfFile(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();  // tests run in the repository root
+  return text.str();
+}
+
 /// A renamed event would be told no more, and nobody would notice.
 TEST(EventLogTest, EveryEventThatIsToldIsLogged) {
-  std::string sources;
-  const std::filesystem::path folder = "ps/coordinator";  // tests run in the repository root
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  std::string sources =
+      TextOfFile("psctl/replanning.cc") + TextOfFile("provisioner/fleet/local_fleet.cc");
+  for (const auto& entry : std::filesystem::directory_iterator("ps/coordinator")) {
     if (entry.path().extension() == ".cc") {
-      std::ostringstream text;
-      text << std::ifstream(entry.path()).rdbuf();
-      sources += text.str();
+      sources += TextOfFile(entry.path());
     }
   }
-  std::ostringstream replanning;
-  replanning << std::ifstream("psctl/replanning.cc").rdbuf();
-  sources += replanning.str();
   for (const std::string_view event : ToldEvents()) {
     EXPECT_THAT(sources, HasSubstr("\"" + std::string(event) + "\""));
   }
+}
+
+/// The first argument of each call of the log, debugging left out.
+std::vector<std::string> LoggedEvents(const std::string& path) {
+  const std::regex call("log_?->(Info|Warning|Error)\\(\\s*\"([a-z_]+)\"");
+  const std::string text = TextOfFile(path);
+  std::vector<std::string> events;
+  for (std::sregex_iterator it(text.begin(), text.end(), call), end; it != end; ++it) {
+    events.push_back((*it)[2]);
+  }
+  return events;
+}
+
+/// What changes the fleet or the servers is told, or it is known why not.
+TEST(EventLogTest, EveryEventOfTheFleetIsToldOrNamedHere) {
+  const std::set<std::string> untold = {
+      "process_started",  // fleet_start says so, and worker_joins
+      "process_ended",    // what comes of it is told: worker_lost, worker_left, server_lost
+      "process_adopted",  // job_resumed says that there is another coordinator
+      "process_gone",     // worker_lost and server_lost follow
+      "shard_came",       // one of several of a server that servers_scaled tells of
+  };
+  const std::vector<std::string_view> told = ToldEvents();
+  std::set<std::string> seen;
+  for (const char* path :
+       {"ps/coordinator/fleet_desk.cc",
+        "ps/coordinator/places.cc",
+        "ps/coordinator/servers_desk.cc",
+        "ps/coordinator/move_desk.cc",
+        "provisioner/fleet/local_fleet.cc"}) {
+    const std::vector<std::string> events = LoggedEvents(path);
+    EXPECT_FALSE(events.empty()) << path;
+    for (const std::string& event : events) {
+      seen.insert(event);
+      EXPECT_NE(std::ranges::count(told, event), untold.contains(event) ? 1 : 0)
+          << event << " of " << path;
+    }
+  }
+  for (const std::string& event : untold) {
+    EXPECT_TRUE(seen.contains(event)) << event << " is logged no more";
+  }
+}
+
+TEST(EventLogTest, WhatAFleetWaitsForIsToldWithItsZone) {
+  const std::string head = "t=1 time=2026-11-22T21:03:17.000Z level=warning event=";
+  EXPECT_EQ(
+      TextOf(
+          head + "type_left_out type=\"spot in zone a\" seconds=60 failures=3 why=\"no machine\""),
+      "wait: spot in zone a is left out for 60 s: 3 starts came to nothing, the last one: no "
+      "machine");
+  EXPECT_EQ(
+      TextOf(head + "fleet_start worker=3 type=spot zone=a reason=\"2 are wanted\""),
+      "replace: worker 3 is started on spot in zone a: 2 are wanted");
+  EXPECT_EQ(
+      TextOf(head + "fleet_start worker=3 type=spot zone= reason=\"2 are wanted\""),
+      "replace: worker 3 is started on spot: 2 are wanted");
+  EXPECT_EQ(
+      TextOf(head + "process_not_started server=1 why=\"no such file\""),
+      "give-up: server 1 was not started: no such file");
 }
 
 TEST(EventLogTest, EventsAsTextAndAsJson) {
