@@ -8,6 +8,9 @@
 namespace ps::psctl {
 namespace {
 
+constexpr const char* kGapsText =
+    "Times of a polled trace without a line: hold, none or cut; refused if absent";
+
 constexpr std::string_view kExamples[] = {
     "psctl train configs/fashion_mnist_cnn.json    run a job; Ctrl-C ends it cleanly",
     "psctl train job.json --set train.epochs=1     change a field for this run",
@@ -245,6 +248,7 @@ void CommandParser::AddReplay() {
   replay->add_option(
       "--nodes", part.nodes_max, "Scale counts so that the largest is this; as they are if absent");
   replay->add_option("--unit", replay_command.unit, "Of the lines' times: ms, s or h; ms");
+  replay->add_option("--gaps", replay_command.gaps, kGapsText);
   replay->add_option(
       "--notice", replay_notice, "Before a machine goes, in the trace's time; none: no word; 2m");
   replay->add_option("--plot", replay_command.plot_path, "Plot; replay.svg of the run if absent")
@@ -258,6 +262,7 @@ void CommandParser::AddForecast() {
           "TRACE", forecast_command.trace_path, "TIME,COUNT or TIME,add|remove,NODE lines, or JSON")
       ->required();
   forecast->add_option("--unit", forecast_command.unit, "Of the lines' times: ms, s or h; ms");
+  forecast->add_option("--gaps", forecast_command.gaps, kGapsText);
   forecast->add_option("--interval", forecast_interval, "From one count to the next; 60s");
   forecast->add_option("--horizon", forecast_command.horizons, "Intervals ahead, as in 1,6,12")
       ->delimiter(',')
@@ -278,6 +283,7 @@ void CommandParser::AddSimulate() {
       ->type_name("FILE")
       ->required();
   simulate->add_option("--unit", command.unit, "Of the lines' times: ms, s or h; ms");
+  simulate->add_option("--gaps", command.gaps, kGapsText);
   simulate->add_option("--from-hour", command.part.from_hours, "Hour of the trace to begin at; 0");
   simulate->add_option("--hours", command.part.hours, "Hours of the trace; all if absent");
   simulate->add_option(
@@ -412,6 +418,7 @@ void CommandParser::AddPlanChoice() {
           "Of parcae: machines that could be had until now, as psctl forecast reads them")
       ->type_name("TRACE");
   plan->add_option("--unit", plan_command.unit, "Of the trace's times: ms, s or h; ms if absent");
+  plan->add_option("--gaps", plan_command.gaps, kGapsText);
   plan->add_option("--at", plan_command.at, "Now, in the trace, as in 5h30m; its end if absent");
   plan->add_option(
           "--history",

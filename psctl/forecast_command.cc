@@ -58,8 +58,9 @@ Status CheckForecast(const ForecastCommand& command) {
 Result<Comparison> Compare(const ForecastCommand& command) {
   PS_TRY(CheckForecast(command));
   PS_ASSIGN(const double unit_s, SecondsOfUnit(command.unit));
+  PS_ASSIGN(const GapRule gaps, GapRuleOf(command.gaps));
   PS_ASSIGN(const std::string text, ReadFile(command.trace_path));
-  PS_ASSIGN(const AvailabilityTrace trace, ParseTrace(text, command.trace_path, unit_s));
+  PS_ASSIGN(const AvailabilityTrace trace, ParseTrace(text, command.trace_path, unit_s, gaps));
   PS_ASSIGN(const std::vector<uint32_t> counts, CountsOf(trace, command.interval_s));
   Comparison comparison;
   comparison.intervals = counts.size();

@@ -12,6 +12,7 @@ namespace ps::psctl {
 struct ForecastCommand {
   std::string trace_path;
   std::string unit = "ms";  // of the trace's times: ms, s or h
+  std::string gaps;         // hold, none, cut: of times in which nobody polled; empty: an error
   double interval_s = 60;
   std::vector<int> horizons = {1, 2, 6, 12};  // intervals ahead
   double band = 0.8;                          // share of counts that bands are to hold

@@ -116,8 +116,9 @@ Result<std::vector<uint32_t>> CountsUntilNow(const PlanCommand& command, double 
     return ParseHistory(command.history);
   }
   PS_ASSIGN(const double unit_s, SecondsOfUnit(command.unit));
+  PS_ASSIGN(const GapRule gaps, GapRuleOf(command.gaps));
   PS_ASSIGN(const std::string text, ReadFile(command.trace_path, kParcaeTraceBytesMax));
-  PS_ASSIGN(const AvailabilityTrace trace, ParseTrace(text, command.trace_path, unit_s));
+  PS_ASSIGN(const AvailabilityTrace trace, ParseTrace(text, command.trace_path, unit_s, gaps));
   PS_ASSIGN(std::vector<uint32_t> counts, CountsOf(trace, interval_s));
   if (command.at.empty()) {
     return counts;

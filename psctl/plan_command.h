@@ -35,9 +35,10 @@ struct PlanCommand {
   std::string lifetimes;        // published ones; empty: the catalog's alone
   // Of the strategy parcae: the counts of machines until now, one of the two.
   std::string trace_path;
-  std::string history;               // "12,12,11,13", an interval each
-  std::string unit = "ms";           // of the trace's times
-  std::string at;                    // now, in the trace; empty: its end
+  std::string history;      // "12,12,11,13", an interval each
+  std::string unit = "ms";  // of the trace's times
+  std::string gaps;         // hold, none, cut: of times in which nobody polled; empty: an error
+  std::string at;           // now, in the trace; empty: its end
   std::string interval = "60s";      // from one count to the next
   std::vector<std::string> types;    // empty: all
   std::vector<std::string> without;  // workers and servers that are not used

@@ -205,8 +205,9 @@ void EndRun(const RunPaths& run) {
 
 Result<AvailabilityTrace> LoadTrace(const ReplayCommand& command) {
   PS_ASSIGN(const double unit_s, SecondsOfUnit(command.unit));
+  PS_ASSIGN(const GapRule gaps, GapRuleOf(command.gaps));
   PS_ASSIGN(const std::string text, ReadFile(command.trace_path, kTraceBytesMax));
-  PS_ASSIGN(const AvailabilityTrace trace, ParseTrace(text, command.trace_path, unit_s));
+  PS_ASSIGN(const AvailabilityTrace trace, ParseTrace(text, command.trace_path, unit_s, gaps));
   return CutTrace(trace, command.scale);
 }
 

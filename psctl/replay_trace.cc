@@ -3,9 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "ps/base/text.h"
 #include "ps/proto/json_dom.h"
@@ -125,6 +129,141 @@ Result<AvailabilityTrace> ParseLines(
   return trace;
 }
 
+constexpr double kGapFactor = 10;  // of the usual time between two readings
+
+/// A count that somebody polled.
+struct Reading {
+  size_t line = 0;
+  double at_s = 0;  // since 1970
+  uint64_t count = 0;
+};
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(' ');
+  return begin == std::string_view::npos
+             ? std::string_view()
+             : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+}
+
+/// Numbers of `digits` digits each with `separator` between them: "2021-12-11".
+template <size_t kCount>
+bool ParseParts(
+    std::string_view text,
+    char separator,
+    const std::array<size_t, kCount>& digits,
+    std::array<int, kCount>* parts) {
+  const std::vector<std::string_view> texts = SplitAt(text, separator);
+  for (size_t i = 0; i < kCount; ++i) {
+    if (texts.size() != kCount || texts[i].size() != digits[i] || texts[i].front() == '-' ||
+        !ParseWhole(texts[i], &(*parts)[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Seconds since 1970 of "2021-12-11" and "11:14:50".
+std::optional<double> SecondsOf(std::string_view date, std::string_view clock) {
+  std::array<int, 3> day{};
+  std::array<int, 3> time{};
+  if (!ParseParts(date, '-', {4, 2, 2}, &day) || !ParseParts(clock, ':', {2, 2, 2}, &time)) {
+    return std::nullopt;
+  }
+  const std::chrono::year_month_day calendar(
+      std::chrono::year(day[0]),
+      std::chrono::month(static_cast<unsigned>(day[1])),
+      std::chrono::day(static_cast<unsigned>(day[2])));
+  if (!calendar.ok() || time[0] > 23 || time[1] > 59 || time[2] > 60) {
+    return std::nullopt;
+  }
+  const auto days = std::chrono::sys_days(calendar).time_since_epoch().count();
+  return static_cast<double>(days) * 86'400 + time[0] * 3600 + time[1] * 60 + time[2];
+}
+
+bool BeginsWithDate(std::string_view line) {
+  return line.size() > 10 && line[4] == '-' && line[7] == '-';
+}
+
+Result<std::vector<Reading>> ReadDated(std::string_view text, const std::string& name) {
+  std::vector<Reading> readings;
+  size_t number = 0;
+  for (std::string_view line : SplitAt(text, '\n')) {
+    ++number;
+    line.remove_suffix(line.ends_with('\r') ? 1 : 0);
+    if (line.empty()) {
+      continue;
+    }
+    const std::vector<std::string_view> cells = SplitAt(line, ',');
+    Reading reading{number};
+    const auto at_s =
+        cells.size() == 3 ? SecondsOf(Trimmed(cells[0]), Trimmed(cells[1])) : std::nullopt;
+    if (!at_s || !ParseWhole(Trimmed(cells[2]), &reading.count)) {
+      return Status::InvalidArgument(fmt::format(
+          "{}:{}: expected YYYY-MM-DD, HH:MM:SS, COUNT; got '{}'",
+          name,
+          number,
+          Printable(Clip(line, 40))));
+    }
+    reading.at_s = *at_s;
+    readings.push_back(reading);
+  }
+  return readings;
+}
+
+double UsualInterval(const std::vector<Reading>& readings) {
+  std::vector<double> intervals;
+  for (size_t i = 1; i < readings.size(); ++i) {
+    intervals.push_back(readings[i].at_s - readings[i - 1].at_s);
+  }
+  if (intervals.empty()) {
+    return 0;
+  }
+  const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
+  std::nth_element(intervals.begin(), middle, intervals.end());
+  return *middle;
+}
+
+Result<AvailabilityTrace> ParseDatedLines(
+    std::string_view text, const std::string& name, GapRule gaps) {
+  PS_ASSIGN(const std::vector<Reading> readings, ReadDated(text, name));
+  const double usual_s = UsualInterval(readings);
+  double zero_s = readings.front().at_s;  // of the trace; later by what is left out
+  TraceBuilder builder;
+  for (size_t i = 0; i < readings.size(); ++i) {
+    const Reading& reading = readings[i];
+    const double before_s = readings[i > 0 ? i - 1 : 0].at_s;
+    const double gap_s = reading.at_s - before_s;
+    Status added = Status::Ok();
+    if (usual_s > 0 && gap_s > kGapFactor * usual_s) {
+      switch (gaps) {
+        case GapRule::kRefuse:
+          return Status::InvalidArgument(fmt::format(
+              "{}:{}: nothing is known of the {:.2f} hours before this line, from hour {:.2f} on, "
+              "where a count comes every {:.0f} s else; say by --gaps what to make of such times: "
+              "hold (the count before stays), none (no machine is there), cut (they are left out)",
+              name,
+              reading.line,
+              gap_s / 3600,
+              (before_s - zero_s) / 3600,
+              usual_s));
+        case GapRule::kHold:
+          break;
+        case GapRule::kNone:
+          added = builder.Add(before_s + usual_s - zero_s, 0);
+          break;
+        case GapRule::kCut:
+          zero_s += gap_s - usual_s;
+          break;
+      }
+    }
+    added = added.ok() ? builder.Add(reading.at_s - zero_s, reading.count) : added;
+    if (!added.ok()) {
+      return Status::InvalidArgument(fmt::format("{}:{}: {}", name, reading.line, added.message()));
+    }
+  }
+  return builder.Take(0);
+}
+
 Result<AvailabilityTrace> ParseTraceJson(std::string_view text, const std::string& name) {
   PS_ASSIGN(const proto::JsonValue root, proto::ParseJson(text, name));
   const proto::JsonValue* const gap = root.At("metadata.gap_seconds");
@@ -154,11 +293,31 @@ Result<AvailabilityTrace> ParseTraceJson(std::string_view text, const std::strin
 
 }  // namespace
 
+Result<GapRule> GapRuleOf(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, GapRule>, 4> kRules = {
+      {{"", GapRule::kRefuse},
+       {"hold", GapRule::kHold},
+       {"none", GapRule::kNone},
+       {"cut", GapRule::kCut}}};
+  const auto* const rule =
+      std::ranges::find(kRules, name, &std::pair<std::string_view, GapRule>::first);
+  if (rule == kRules.end()) {
+    return Status::InvalidArgument(
+        fmt::format("--gaps wants hold, none or cut; got '{}'", Printable(name)));
+  }
+  return rule->second;
+}
+
 Result<AvailabilityTrace> ParseTrace(
-    std::string_view text, const std::string& name, double unit_s) {
+    std::string_view text, const std::string& name, double unit_s, GapRule gaps) {
   const size_t first = text.find_first_not_of(" \t\r\n");
-  const bool is_json = first != std::string_view::npos && text[first] == '{';
-  return is_json ? ParseTraceJson(text, name) : ParseLines(text, name, unit_s);
+  if (first != std::string_view::npos && text[first] == '{') {
+    return ParseTraceJson(text, name);
+  }
+  if (first != std::string_view::npos && BeginsWithDate(text.substr(first))) {
+    return ParseDatedLines(text, name, gaps);
+  }
+  return ParseLines(text, name, unit_s);
 }
 
 Result<std::vector<PriceLine>> ParsePrices(

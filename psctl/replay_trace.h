@@ -26,10 +26,24 @@ struct AvailabilityTrace {
 
 inline constexpr uint32_t kTraceNodesMax = 1024;
 
+/// What to make of a time in which whoever polled a count did not: a gap of more than ten times the
+/// usual time between two lines. Times of events, and of equal steps, have no gaps.
+enum class GapRule : uint8_t {
+  kRefuse,
+  kHold,  // the count before it stays
+  kNone,  // there was no machine
+  kCut,   // that time is left out
+};
+
+/// Of "hold", "none" or "cut", or of "": kRefuse. Errors: kInvalidArgument.
+Result<GapRule> GapRuleOf(const std::string& name);
+
 /// Reads a trace: lines of `time,count`, or of `time,add|remove,node`, in units of `unit_s`
-/// seconds; or JSON with metadata.gap_seconds and a list `data` of counts. Errors:
-/// kInvalidArgument with `name` and the line.
-Result<AvailabilityTrace> ParseTrace(std::string_view text, const std::string& name, double unit_s);
+/// seconds; lines of `YYYY-MM-DD, HH:MM:SS, count` as somebody polled it; or JSON with
+/// metadata.gap_seconds and a list `data` of counts. Errors: kInvalidArgument with `name` and the
+/// line.
+Result<AvailabilityTrace> ParseTrace(
+    std::string_view text, const std::string& name, double unit_s, GapRule gaps = GapRule::kRefuse);
 
 /// What a spot machine costs in an hour, from `at_s` on.
 struct PriceLine {

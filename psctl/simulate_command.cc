@@ -234,8 +234,9 @@ Status RunPolicies(
 Result<Judgement> Judge(const SimulateCommand& command) {
   PS_TRY(CheckSimulated(command));
   PS_ASSIGN(const double unit_s, SecondsOfUnit(command.unit));
+  PS_ASSIGN(const GapRule gaps, GapRuleOf(command.gaps));
   PS_ASSIGN(const std::string text, ReadFile(command.trace_path, kSimulatedBytesMax));
-  PS_ASSIGN(const AvailabilityTrace whole, ParseTrace(text, command.trace_path, unit_s));
+  PS_ASSIGN(const AvailabilityTrace whole, ParseTrace(text, command.trace_path, unit_s, gaps));
   PS_ASSIGN(const AvailabilityTrace trace, CutTrace(whole, command.part));
   Judgement judgement;
   judgement.trace_s = trace.end_s;

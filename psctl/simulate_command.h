@@ -14,6 +14,7 @@ struct SimulateCommand {
   std::string job_path;  // empty: the profile alone
   std::string trace_path;
   std::string unit = "ms";  // of the trace's times: ms, s or h
+  std::string gaps;         // hold, none, cut: of times in which nobody polled; empty: an error
   ReplayScale part = {.speedup = 1};
   std::vector<std::string> policies;  // empty: all that the command's figures allow
   std::string profile_path;           // empty: the speed is that of the job's first workers

@@ -69,18 +69,61 @@ TEST(TraceTest, AMistakeIsNamedWithItsLine) {
       HasSubstr("t.csv:2:13: expected a count"));
 }
 
+TEST(TraceTest, CountsThatSomebodyPolledAreReadWithTheirDates) {
+  EXPECT_THAT(
+      StepsOf("2021-12-11, 23:59:50, 55\n2021-12-11, 23:59:55, 55\r\n2021-12-12, 00:00:05, 54\n"),
+      ElementsAre(TraceStep{0, 55}, TraceStep{15, 54}));
+  const std::string wrong = "t.csv:2: expected YYYY-MM-DD, HH:MM:SS, COUNT; got ";
+  const std::string begin = "2021-12-11, 11:11:30, 55\n";
+  EXPECT_EQ(TraceError(begin + "2021-13-11, 11:13:10, 5"), wrong + "'2021-13-11, 11:13:10, 5'");
+  EXPECT_EQ(TraceError(begin + "2021-12-11, 24:00:00, 5"), wrong + "'2021-12-11, 24:00:00, 5'");
+  EXPECT_EQ(TraceError(begin + "2021-12-11, 11:13:10, -5"), wrong + "'2021-12-11, 11:13:10, -5'");
+  EXPECT_EQ(TraceError(begin + "2021-12-11, 11:13:10"), wrong + "'2021-12-11, 11:13:10'");
+  EXPECT_EQ(
+      TraceError(begin + "2021-12-11, 11:13:10, 5\n2021-12-11, 11:12:10, 5\n"),
+      "t.csv:3: the time is before that of the line above");
+}
+
+/// The first hours of a trace as Google's cloud was polled, whose sixteenth line is of the end of a
+/// gap.
+TEST(TraceTest, AGapOfAPolledTraceIsNamedUnlessSomebodySaysWhatToMakeOfIt) {
+  const auto text = ReadFile("tests/data/bamboo/a100_us-east1-b.txt");
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto parse = [&](GapRule gaps) { return ParseTrace(*text, "a100.txt", 0.001, gaps); };
+  EXPECT_THAT(
+      std::string(parse(GapRule::kRefuse).status().message()),
+      testing::AllOf(
+          testing::StartsWith("a100.txt:13: nothing is known of the 0.46 hours before this line, "
+                              "from hour 0.51 on, where a count comes every 100 s else"),
+          HasSubstr("--gaps")));
+  const auto held = parse(GapRule::kHold);
+  const auto none = parse(GapRule::kNone);
+  const auto cut = parse(GapRule::kCut);
+  ASSERT_TRUE(held.ok() && none.ok() && cut.ok());
+  EXPECT_EQ(held->end_s, none->end_s);
+  // 1,667 and 3,000 s, of which 100 s each are as usual, with 38 and 50 machines before them.
+  EXPECT_EQ(held->end_s - cut->end_s, 1567 + 2900);
+  EXPECT_EQ(NodeSeconds(*held) - NodeSeconds(*none), 1567 * 38 + 2900 * 50);
+  EXPECT_EQ(NodeSeconds(*held) - NodeSeconds(*cut), 1567 * 38 + 2900 * 50);
+  EXPECT_EQ(GapRuleOf("cut").value(), GapRule::kCut);
+  EXPECT_THAT(
+      std::string(GapRuleOf("skip").status().message()),
+      HasSubstr("--gaps wants hold, none or cut; got 'skip'"));
+}
+
 TEST(TraceTest, AnyBytesAreTaken) {
   const std::string sources[] = {
       "0,1\n1000,2\n2000,7\n",
       "0,add,a\n1,remove,a\n",
-      R"({"metadata": {"gap_seconds": 600}, "data": [1, 1, 0, 1]})"};
+      R"({"metadata": {"gap_seconds": 600}, "data": [1, 1, 0, 1]})",
+      "2021-12-11, 11:11:30, 55\n2021-12-11, 11:13:10, 54\n"};
   Random random(11);
   for (int i = 0; i < 30'000; ++i) {
-    std::string text = sources[random.Below(3)];
+    std::string text = sources[random.Below(std::size(sources))];
     for (uint64_t change = random.Below(4); change > 0; --change) {
       text[random.Below(text.size())] = static_cast<char>(random.Below(256));
     }
-    const auto trace = ParseTrace(text, "t", 0.001);
+    const auto trace = ParseTrace(text, "t", 0.001, GapRule::kNone);
     if (trace.ok()) {
       EXPECT_GE(NodeSeconds(*trace), 0);
       EXPECT_EQ(trace->steps.front().at_s, 0);
