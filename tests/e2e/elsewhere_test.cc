@@ -57,6 +57,34 @@ class ElsewhereTest : public E2eTest {
     EXPECT_EQ(::kill(static_cast<pid_t>(old_pid), 0), -1);
   }
 
+  /// psctl and its supervisor are killed. Agents stay, and so does what they stand for, for a
+  /// second.
+  void ExpectOrphansEnd() {
+    job_.Set("fleet", R"({"orphan_grace_s": 1})");
+    TrainRun run(job_, options_);
+    const proto::WorkerRow worker = AwaitWorker(&run);
+    run.KillCoordinator();
+    EXPECT_TRUE(
+        WaitUntil([&] { return ::kill(static_cast<pid_t>(worker.pid), 0) == -1; }, kRunPatience));
+    run.ExpectNothingLeft();
+    EXPECT_THAT(
+        ReadText(run.Root() + "/logs/worker0.log"), testing::HasSubstr("no coordinator for"));
+  }
+
+  void UseSsh() {
+    job_.Set(
+        "launch",
+        fmt::format(
+            R"({{"launcher": "ssh", "ssh_config": "{}", "hosts": [{{"host": "127.0.0.1"}},)"
+            R"( {{"host": "localhost", "slots": 2}}]}})",
+            place_folder_ / "ssh_config"));
+  }
+
+  void UseSlurm() {
+    ::setenv("SLURM_CONF", (place_folder_ / "slurm.conf").c_str(), 1);
+    job_.Set("launch", R"({"launcher": "slurm", "sbatch": "--partition=spot"})");
+  }
+
   TemporaryFolder place_folder_;
   provisioner::ClusterScript place_;
   TrainRun::Options options_;
@@ -80,12 +108,7 @@ TEST_F(ElsewhereTest, AWorkerWhoseSshConnectionIsKilledIsReplacedOnAnotherHost) 
   if (IsSkipped()) {
     return;
   }
-  job_.Set(
-      "launch",
-      fmt::format(
-          R"({{"launcher": "ssh", "ssh_config": "{}", "hosts": [{{"host": "127.0.0.1"}},)"
-          R"( {{"host": "localhost", "slots": 2}}]}})",
-          place_folder_ / "ssh_config"));
+  UseSsh();
   TrainRun run(job_, options_);
   const proto::WorkerRow worker = AwaitWorker(&run);
   const pid_t sshd = SshdOf(worker.pid);
@@ -100,8 +123,7 @@ TEST_F(ElsewhereTest, AWorkerWhoseSlurmJobIsCancelledIsReplacedByAnotherJob) {
   if (IsSkipped()) {
     return;
   }
-  ::setenv("SLURM_CONF", (place_folder_ / "slurm.conf").c_str(), 1);
-  job_.Set("launch", R"({"launcher": "slurm", "sbatch": "--partition=spot"})");
+  UseSlurm();
   TrainRun run(job_, options_);
   const proto::WorkerRow worker = AwaitWorker(&run);
   Process::Options cancel;
@@ -154,6 +176,22 @@ TEST_F(ElsewhereTest, AWorkerThatSlurmPreemptsLeavesAtItsNoticeAndIsReplaced) {
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_EQ(summary["steps_lost"].number(), 0);
   EXPECT_EQ(summary["joins"].number(), 3);
+}
+
+TEST_F(ElsewhereTest, OrphansOverSshEndThemselves) {
+  Open("sshd.sh");
+  if (!IsSkipped()) {
+    UseSsh();
+    ExpectOrphansEnd();
+  }
+}
+
+TEST_F(ElsewhereTest, OrphansOfSlurmEndThemselves) {
+  Open("slurm.sh");
+  if (!IsSkipped()) {
+    UseSlurm();
+    ExpectOrphansEnd();
+  }
 }
 
 }  // namespace

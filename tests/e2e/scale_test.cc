@@ -87,7 +87,8 @@ TEST_F(ScaleTest, AJobWithAGoalGetsTheFleetThatThePlannerChooses) {
           "types": [)" +
           type("host", "0.1", "true") + "," + type("fast", "10", "false") + "," +
           type("cheap", "1", "false") + "]}");
-  job_.Set(
+  job_.Set("servers", R"({"count": 1})")
+      .Set(
           "train",
           R"({"epochs": 8, "minibatch": 32, "batch_policy": "by_speed",)"
           R"( "lr_policy": "staleness"})")
@@ -106,6 +107,14 @@ TEST_F(ScaleTest, AJobWithAGoalGetsTheFleetThatThePlannerChooses) {
   const Output preview = Psctl({"scale", run.Root(), "fast=2", "--dry-run"});
   EXPECT_EQ(preview.end, ProcessEnd{}) << preview.err;
   EXPECT_NE(preview.out.find("nothing was changed"), std::string::npos) << preview.out;
+  const Output servers = Psctl({"scale", run.Root(), "servers=2", "--dry-run"});
+  EXPECT_EQ(servers.end, ProcessEnd{}) << servers.err;
+  EXPECT_NE(servers.out.find("nothing was changed"), std::string::npos) << servers.out;
+  const auto status = run.Status();
+  EXPECT_TRUE(status.has_value() && status->servers.wanted == 1 && status->servers.moves == 0);
+  const Output planned = Psctl({"plan", "--run", run.Root()});
+  EXPECT_EQ(planned.end, ProcessEnd{}) << planned.err;
+  EXPECT_NE(planned.out.find("cheap"), std::string::npos) << planned.out;
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectNothingLeft();
   run.ExpectExactLedger();
