@@ -155,6 +155,7 @@ class Batches {
         *memory = Allocate(backend, stream, elements, 1);
       }
     }
+    step_ = Allocate(backend, stream, sizeof(uint64_t) / sizeof(float), 0);
     for (const int64_t count : row.parameters) {
       parameters_.push_back(Allocate(backend, stream, count, 0.01F));
       gradients_.push_back(Allocate(backend, stream, count, 0));
@@ -165,7 +166,8 @@ class Batches {
 
   kernels::ForwardArgs ForwardOf(size_t i, int64_t n) const {
     const Batch& batch = batches_[i % batches_.size()];
-    return {n, batch.x->floats(), batch.y->floats(), parameter_spans_, true, i};
+    const auto* const step = reinterpret_cast<const uint64_t*>(step_->data());
+    return {n, batch.x->floats(), batch.y->floats(), parameter_spans_, true, step};
   }
 
   kernels::BackwardArgs BackwardOf(size_t i, int64_t n) const {
@@ -194,6 +196,7 @@ class Batches {
   }
 
   std::vector<Batch> batches_;
+  std::unique_ptr<Memory> step_;
   std::vector<std::unique_ptr<Memory>> parameters_;
   std::vector<std::unique_ptr<Memory>> gradients_;
   std::vector<std::span<const float>> parameter_spans_;

@@ -108,6 +108,25 @@ TEST_F(SeveralDevicesTest, TwoHaveTheBitsOfOneThatTakesHalfAtATime) {
   EXPECT_TRUE(cuda_emulation::HasPeerAccess(1, 0)) << "gradients take the shortest way";
 }
 
+/// Each device makes the pictures of its own part; gradients are rounded once they are added up.
+TEST_F(SeveralDevicesTest, PicturesAndRoundedGradientsAreThoseOfOneDevice) {
+  NetworkRig one(Devices(1), EveryKindOfTensor(), kImages, 5, 3);
+  NetworkRig two(Devices(2), EveryKindOfTensor(), kImages, 5, 3);
+  PictureFormat format{kImages.channels, kImages.height, kImages.width};
+  format.values.resize(static_cast<size_t>(kImages.channels));
+  for (size_t byte = 0; byte < 256; ++byte) {
+    format.values[0][byte] = static_cast<float>(byte) / 64 - 2;
+    format.values[1][byte] = static_cast<float>(byte) / 128 - 1;
+  }
+  for (NetworkRig* rig : {&one, &two}) {
+    ASSERT_TRUE(rig->network->TakePictures(format).ok());
+    for (size_t i = 0; i < rig->images.size(); ++i) {
+      rig->bytes.push_back(static_cast<uint8_t>(i * 37 % 256));
+    }
+  }
+  ExpectSameSteps(&one, {.micro_batch = 3, .bf16_gradients = true}, &two, {.bf16_gradients = true});
+}
+
 TEST_F(SeveralDevicesTest, PartsWeighByTheirLabels) {
   NetworkRig one(Devices(1), Bert(), kTokens, 4, 3);
   NetworkRig two(Devices(2), Bert(), kTokens, 4, 3);
