@@ -111,7 +111,8 @@ TEST(RunEventsTest, AReplacementInTheSameSeatJoins) {
   EXPECT_THAT(events.Update(status), ElementsAre("worker 1 joined"));
 }
 
-TEST(RunEventsTest, AMoveIsToldWithoutTheWorkersThatComeAgain) {
+/// Nobody has to come again for a move, in any mode: who leaves meanwhile is said.
+TEST(RunEventsTest, AMoveIsToldAndSoIsAWorkerThatIsReplacedMeanwhile) {
   proto::JobStatus status = Quiet();
   status.servers = {1, 1, false, 0, ""};
   RunEvents events = After(status);
@@ -120,7 +121,9 @@ TEST(RunEventsTest, AMoveIsToldWithoutTheWorkersThatComeAgain) {
   status.servers = {3, 3, false, 1, ""};
   status.workers[0].state = "left";
   status.workers.insert(status.workers.begin(), MakeWorkerRow(0, 8, "computing"));
-  EXPECT_THAT(events.Update(status), ElementsAre("all chunks are on 3 servers now"));
+  EXPECT_THAT(
+      events.Update(status),
+      ElementsAre("worker 0 left", "worker 0 joined", "all chunks are on 3 servers now"));
   status.servers.wanted = 4;
   EXPECT_THAT(events.Update(status), ElementsAre("4 servers wanted, 3 before"));
   status.servers.wanted = 3;
