@@ -97,7 +97,8 @@ for model in "${models[@]}"; do
     result=failed
     if losses_of "$model" cuda:0 "$precision" > "$out/losses_cuda" &&
       paste "$out/losses_cpu" "$out/losses_cuda" | head -n -1 | awk '
-        { if ($2 < 0.95 * $1 || $2 > 1.05 * $1 || $2 != $2 + 0) bad = 1 } END { exit bad || NR < 3 }'
+        { if ($2 < 0.95 * $1 || $2 > 1.05 * $1 || $2 != $2 + 0) bad = 1 }
+        END { exit bad || NR < 3 }'
     then
       result=passed
       passed=$((passed + 1))
@@ -116,7 +117,8 @@ for model in "${models[@]}"; do
 done
 
 say "gpu_check: measuring ops"
-"$ROOT/build/cuda/bench/bench_kernels" --device cuda:0 > "$out/kernels.txt" || failed=$((failed + 1))
+"$ROOT/build/cuda/bench/bench_kernels" --device cuda:0 > "$out/kernels.txt" ||
+  failed=$((failed + 1))
 
 driver="$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2> /dev/null | head -n 1)" ||
   driver="unknown"
