@@ -126,12 +126,13 @@ Lines Workers(const proto::JobStatus& status, size_t width) {
        {"state", Align::kLeft},
        {"samples/s"},
        {status.mode == proto::Mode::kSsp ? "behind" : "steps", Align::kRight, 2},
-       {"silent s", Align::kRight, 6},
+       {"stale", Align::kRight, 3},
+       {"silent s", Align::kRight, 7},
        {"counted", Align::kRight, 5},
        {"type", Align::kLeft, 4},
        {"USD/h", Align::kRight, 1},
-       {"device", Align::kLeft, 3},
-       {"host", Align::kLeft, 7}});
+       {"device", Align::kLeft, 6},
+       {"host", Align::kLeft, 1}});
   for (const proto::WorkerRow& row : ChooseWorkers(status, 0).rows) {
     const bool is_there = row.incarnation != Incarnation();
     table.AddRow(
@@ -139,6 +140,7 @@ Lines Workers(const proto::JobStatus& status, size_t width) {
          Printable(row.state),
          is_there ? FormatRate(row.stats.samples_per_s) : "-",
          is_there ? StepsText(status, row) : "-",
+         is_there ? FormatFixed(row.staleness, 1) : "-",
          is_there ? FormatFixed(row.silent_s, 1) : "-",
          FormatCount(row.samples_counted),
          Printable(row.type),

@@ -115,6 +115,7 @@ Status TrainRun::Prepare() {
   fleet.shards_per_server = config_.servers.shards_per_server;
   fleet.server_port = config_.servers.port;
   fleet.server_emulation = emulation::OfServer(config_.servers);
+  fleet.server_notices = config_.servers.notices;
   fleet.journal = journal_;
   fleet_ = std::make_unique<provisioner::LocalFleet>(std::move(fleet), launcher_.get(), &log_);
   fleet_->Adopt(launches_);

@@ -176,6 +176,13 @@ Status CheckPrograms(const std::string& directory, const proto::LaunchConfig& la
 
 namespace {
 
+void AppendNotices(proto::NoticeService service, std::vector<std::string>* arguments) {
+  if (service != proto::NoticeService::kNone) {
+    const auto number = static_cast<size_t>(service);
+    Append({"--notices", std::string(proto::kNoticeServiceNames[number])}, arguments);
+  }
+}
+
 /// Of the job, then of the zone: of two words that contradict each other sbatch takes the last.
 std::string SbatchWords(const proto::LaunchConfig& launch, const std::string& zone) {
   const auto it = std::ranges::find(launch.zones, zone, &proto::ZoneConfig::name);
@@ -205,6 +212,7 @@ void LocalFleet::StartServer(uint32_t server) {
     const uint32_t port = options_.server_port + server * options_.shards_per_server;
     Append({"--port", std::to_string(port)}, &arguments);
   }
+  AppendNotices(options_.server_notices, &arguments);
   Append(emulation::ArgumentsOf(options_.server_emulation), &arguments);
   Start(ProcessKind::kServer, server, std::move(arguments));
 }
@@ -212,10 +220,7 @@ void LocalFleet::StartServer(uint32_t server) {
 void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
   Supersede(seat);
   std::vector<std::string> arguments = {"--seat", std::to_string(seat.value)};
-  if (group.notices != proto::NoticeService::kNone) {
-    const auto service = static_cast<size_t>(group.notices);
-    Append({"--notices", std::string(proto::kNoticeServiceNames[service])}, &arguments);
-  }
+  AppendNotices(group.notices, &arguments);
   Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
   if (IsElsewhere(ProcessKind::kWorker)) {
     StartAgent(seat, group, std::move(arguments));

@@ -52,6 +52,7 @@ class LocalFleet final : public proto::FleetActions {
     uint32_t shards_per_server = 1;
     uint32_t server_port = 0;  // of the first server's first shard; 0: any free ones
     emulation::Emulation server_emulation;
+    proto::NoticeService server_notices = proto::NoticeService::kNone;
     /// Outlives the fleet. Null: nobody could adopt the processes, and they die with this thread.
     proto::LaunchJournal* journal = nullptr;
     std::string job_name;  // for batch systems

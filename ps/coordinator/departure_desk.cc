@@ -95,6 +95,7 @@ void DepartureDesk::Remove(
   job_->seats.Leave(record.seat);
   job_->speed.Remove(incarnation, record.step_seconds);
   job_->batches.Remove(incarnation);
+  job_->stragglers.Remove(incarnation);
   if (member.peer != proto::PeerId() && member.peer != call.from) {
     proto::Refusal refusal;
     refusal.code = StatusCode::kStale;

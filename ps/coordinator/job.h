@@ -24,6 +24,7 @@
 #include "ps/coordinator/rounds.h"
 #include "ps/coordinator/seats.h"
 #include "ps/coordinator/shard_table.h"
+#include "ps/coordinator/straggler_watch.h"
 #include "ps/coordinator/touched_rows.h"
 #include "ps/proto/fleet_actions.h"
 #include "ps/proto/outbox.h"
@@ -212,6 +213,7 @@ class Job {
   ProgressMeter meter;
   FleetSpeed speed;
   BatchShares batches;
+  StragglerWatch stragglers;
   DivergenceWatch divergence;
   Random random;
   TimePoint started_at{};

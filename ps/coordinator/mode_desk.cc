@@ -40,7 +40,7 @@ void ModeDesk::On(const Call& call, const proto::ModeRequest& message) {
     job_->Refuse(call, status.code(), std::string(status.message()));
     return;
   }
-  Want(message.wanted, false);
+  Want(message.wanted);
   job_->edit.modes.is_policy_over = true;  // whoever asks knows better
   Advance(call);
   job_->Reply(call, proto::ModeReply{job_->ModesNow()});
@@ -79,31 +79,63 @@ Status ModeDesk::CheckWanted(const proto::ModeChoice& wanted) const {
   return Status::Ok();
 }
 
-void ModeDesk::Want(const proto::ModeChoice& wanted, bool is_policy) {
+/// `policy_why`: why train.mode_policy wants it; empty: it was asked for.
+void ModeDesk::Want(const proto::ModeChoice& wanted, const std::string& policy_why) {
   proto::ModesState& modes = job_->edit.modes;
   if (wanted == modes.wanted) {
     return;
   }
+  const bool is_policy = !policy_why.empty();
   job_->log->Info(
       "mode_wanted",
       {{"mode", proto::ModeText(wanted)},
        {"mode_before", proto::ModeText(modes.in_force)},
-       {"by", is_policy ? "train.mode_policy" : "request"}});
+       {"by", is_policy ? "train.mode_policy, " + policy_why : "request"}});
   modes.wanted = wanted;
   modes.is_wanted_by_policy = is_policy;
 }
 
 /// Sync-Switch: what a synchronous beginning gives is got by then, and the rest need not wait.
-void ModeDesk::FollowPolicy() {
+void ModeDesk::FollowPolicy(TimePoint now) {
   const proto::TrainConfig& train = job_->options.config.train;
-  if (train.mode_policy != proto::ModePolicy::kSyncSwitch || job_->state.modes.is_policy_over) {
+  if (train.mode_policy == proto::ModePolicy::kFixed || job_->state.modes.is_policy_over) {
     return;
   }
   const double due = double{train.switch_at} * static_cast<double>(job_->ledger.samples_total());
   if (static_cast<double>(job_->ledger.samples_counted()) >= due) {
     job_->edit.modes.is_policy_over = true;
-    Want({proto::Mode::kAsync, 0}, true);
+    Want(
+        {proto::Mode::kAsync, 0},
+        fmt::format("{:.4g} % of the samples are done", 100 * train.switch_at));
+  } else if (train.mode_policy == proto::ModePolicy::kSyncSwitchGreedy) {
+    FollowStragglers(now);
   }
+}
+
+/// Sync-Switch's greedy policy: nobody waits for a straggler, and rounds go on when it is gone.
+void ModeDesk::FollowStragglers(TimePoint now) {
+  StragglerWatch& watch = job_->stragglers;
+  watch.Look(now);
+  const proto::ModeChoice wanted{
+      watch.is_straggling() ? proto::Mode::kAsync : proto::Mode::kBsp, 0};
+  if (wanted == job_->state.modes.wanted) {
+    return;
+  }
+  if (!watch.is_straggling()) {
+    if (CheckWanted(wanted).ok()) {  // the fleet may have outgrown what rounds have room for
+      Want(wanted, "nobody straggles any more");
+    }
+    return;
+  }
+  const Member* const member = job_->membership.Find(watch.straggler());
+  Want(
+      wanted,
+      member == nullptr ? "a worker straggles"
+                        : fmt::format(
+                              "worker {} straggles: a round would take {:.1f} times as long as "
+                              "without that",
+                              member->record->seat.value,
+                              watch.slowdown()));
 }
 
 /// Nothing else that holds leases, or that depends on the mode, is under way. A shard that missed
@@ -118,7 +150,7 @@ void ModeDesk::Advance(const Call& call) {
   if (job_->state.phase != JobPhase::kTraining) {
     return;
   }
-  FollowPolicy();
+  FollowPolicy(call.now);
   const proto::ModesState& modes = job_->state.modes;
   if (modes.wanted == modes.in_force) {
     if (modes.is_holding && job_->membership.IsAcknowledged(modes.since)) {

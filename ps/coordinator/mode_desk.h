@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/lease_desk.h"
@@ -26,8 +28,9 @@ class ModeDesk {
 
  private:
   Status CheckWanted(const proto::ModeChoice& wanted) const;
-  void Want(const proto::ModeChoice& wanted, bool is_policy);
-  void FollowPolicy();
+  void Want(const proto::ModeChoice& wanted, const std::string& policy_why = "");
+  void FollowPolicy(TimePoint now);
+  void FollowStragglers(TimePoint now);
   bool MayBegin() const;
   void Switch(const Call& call);
 

@@ -188,7 +188,7 @@ std::string StatusReport::Detail(TimePoint now) const {
   return missing.empty() ? "waiting for a worker" : "waiting for workers: " + missing.text();
 }
 
-proto::WorkerRow StatusReport::RowOf(const MemberRecord& member, const Clocks& clocks) const {
+proto::WorkerRow StatusReport::RowOf(const MemberRecord& member, const Shown& at_shards) const {
   proto::WorkerRow row;
   row.worker = member.seat;
   row.incarnation = member.incarnation;
@@ -203,23 +203,25 @@ proto::WorkerRow StatusReport::RowOf(const MemberRecord& member, const Clocks& c
   row.stats = member.stats;
   row.lease = member.last_grant.lease;
   row.samples_counted = member.samples_counted;
-  if (const auto clock = clocks.find(member.incarnation); clock != clocks.end()) {
-    row.clock = clock->second;
+  if (const auto at = at_shards.find(member.incarnation); at != at_shards.end()) {
+    row.clock = at->second.clock;
+    row.staleness = at->second.staleness;
   }
   return row;
 }
 
 void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const {
-  Clocks clocks;
+  Shown at_shards;
   for (const Shard& shard : job_->shards.all()) {
     for (const proto::WorkerAtShard& at : shard.stats.workers) {
-      uint64_t& clock = clocks[at.incarnation];
-      clock = std::max(clock, at.clock);
+      AtShards& highest = at_shards[at.incarnation];
+      highest.clock = std::max(highest.clock, at.clock);
+      highest.staleness = std::max(highest.staleness, at.staleness);
     }
   }
   std::set<WorkerId> seats;
   for (const auto& [incarnation, member] : job_->membership.members()) {
-    proto::WorkerRow row = RowOf(*member.record, clocks);
+    proto::WorkerRow row = RowOf(*member.record, at_shards);
     row.state = StateOf(member);
     row.silent_s = Seconds(now - member.last_heartbeat);
     if (!job_->is_working()) {
@@ -246,7 +248,7 @@ void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const 
     return a.worker < b.worker;  // a seat is there once
   });
   const auto add_gone = [&](const MemberRecord& member, LeaveKind kind, const std::string& reason) {
-    proto::WorkerRow row = RowOf(member, clocks);
+    proto::WorkerRow row = RowOf(member, at_shards);
     row.state = StateOf(kind);
     row.reason = reason;
     row.stats.steps = member.reported;  // those that count, whatever its last heartbeat said

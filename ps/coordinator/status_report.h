@@ -21,12 +21,18 @@ class StatusReport {
   proto::JobStatus TotalsAt(TimePoint now) const;
 
  private:
-  using Clocks = std::map<Incarnation, uint64_t>;
+  /// What the shards say of a worker, of each figure the highest.
+  struct AtShards {
+    uint64_t clock = 0;
+    float staleness = 0;
+  };
+
+  using Shown = std::map<Incarnation, AtShards>;
 
   const Shard* SilentShard(TimePoint now) const;
   std::string StateName(TimePoint now) const;
   std::string Detail(TimePoint now) const;
-  proto::WorkerRow RowOf(const MemberRecord& member, const Clocks& clocks) const;
+  proto::WorkerRow RowOf(const MemberRecord& member, const Shown& at_shards) const;
   void AddWorkerRows(TimePoint now, proto::JobStatus* status) const;
   void AddShardRows(proto::JobStatus* status) const;
   std::string Failures() const;

@@ -84,7 +84,8 @@ void Decode(Decoder& d, const wire::Wait& w, Wait* m) {
 Offset<wire::ShardStats> Encode(Fbb& b, const ShardStats& m) {
   const auto histogram = b.CreateVector(m.staleness_histogram);
   const auto workers = MakeStructs<wire::WorkerAtShard>(b, m.workers, [](const auto& s) {
-    return wire::WorkerAtShard(s.incarnation.value, s.clock, s.last_step, s.worker.value);
+    return wire::WorkerAtShard(
+        s.incarnation.value, s.clock, s.last_step, s.worker.value, s.staleness);
   });
   wire::ShardStatsBuilder out(b);
   out.add_chunk_count(m.chunk_count);
@@ -124,7 +125,11 @@ void Decode(Decoder& d, const wire::ShardStats& w, ShardStats* m) {
   d.Scalars(w.staleness_histogram(), "stats.staleness_histogram", &m->staleness_histogram);
   d.Structs(w.workers(), "stats.workers", &m->workers, [](const wire::WorkerAtShard& s) {
     return WorkerAtShard{
-        WorkerId(s.worker()), Incarnation(s.incarnation()), s.clock(), s.last_step()};
+        WorkerId(s.worker()),
+        Incarnation(s.incarnation()),
+        s.clock(),
+        s.last_step(),
+        s.staleness()};
   });
 }
 

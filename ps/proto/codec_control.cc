@@ -61,6 +61,7 @@ Offset<wire::WorkerRow> Encode(Fbb& b, const WorkerRow& m) {
   out.add_stats(&stats);
   out.add_lease(m.lease.value);
   out.add_clock(m.clock);
+  out.add_staleness(m.staleness);
   out.add_silent_s(m.silent_s);
   out.add_samples_counted(m.samples_counted);
   out.add_steps_late(m.stats.steps_late);
@@ -84,6 +85,7 @@ void Decode(Decoder& d, const wire::WorkerRow& w, WorkerRow* m) {
   }
   m->lease = LeaseId(w.lease());
   m->clock = w.clock();
+  m->staleness = w.staleness();
   m->silent_s = w.silent_s();
   m->samples_counted = w.samples_counted();
   m->reason = d.Text(w.reason(), kNameBytesMax, "worker.reason");

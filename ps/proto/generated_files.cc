@@ -267,7 +267,8 @@ Rules that span fields:
   default.
 - `optimizer.nesterov` needs `optimizer.momentum`. Schedule `step` needs ascending `milestones`.
 - `train.overlap` cannot be asked for with mode `ssp` or `bsp`, or with `optimizer.clip_norm`;
-  with `train.mode_policy` `sync_switch`, which needs mode `bsp`, it is of the time in `async`.
+  with a `train.mode_policy` other than `fixed`, which needs mode `bsp`, it is of the time in
+  `async`.
 - Mode `ssp` needs `train.staleness_max` of at least 1.
 - `servers.queue_mib` holds at least two frames.
 - `servers.max_detect_s` is 0, or at least `fleet.max_detect_s`.

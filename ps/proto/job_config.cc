@@ -23,7 +23,7 @@ constexpr size_t kFileBytesMax = kConfigBytesMax;
 /// them is an error, not to mention it is not.
 void ResolveOverlap(JobConfig& config) {
   const bool is_ever_async =
-      config.train.mode == Mode::kAsync || config.train.mode_policy == ModePolicy::kSyncSwitch;
+      config.train.mode == Mode::kAsync || config.train.mode_policy != ModePolicy::kFixed;
   config.train.overlap = config.train.overlap && is_ever_async && config.optimizer.clip_norm == 0;
 }
 

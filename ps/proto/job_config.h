@@ -139,7 +139,7 @@ enum class Divergence : uint8_t { kStop, kContinue };
 enum class LrPolicy : uint8_t { kFixed, kLinear, kSqrtLive, kStaleness };
 enum class BatchPolicy : uint8_t { kFixed, kBySpeed };
 enum class GradientDtype : uint8_t { kF32, kBf16 };
-enum class ModePolicy : uint8_t { kFixed, kSyncSwitch };
+enum class ModePolicy : uint8_t { kFixed, kSyncSwitch, kSyncSwitchGreedy };
 enum class Precision : uint8_t { kF32, kBf16 };
 
 /// The share of a job that Sync-Switch makes in bsp, where nobody has measured another: the knee of
@@ -170,6 +170,13 @@ struct TrainConfig {
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
 
+/// Whose metadata service says that a machine is about to be taken back.
+enum class NoticeService : uint8_t { kNone, kEc2, kGcp, kAzure };
+
+/// As in the job file and in flags, by the service's number.
+inline constexpr std::array<std::string_view, 4> kNoticeServiceNames = {
+    "none", "ec2", "gcp", "azure"};
+
 struct ServerConfig {
   uint32_t count = 1;              // processes
   bool launch = true;              // psctl starts them
@@ -181,16 +188,10 @@ struct ServerConfig {
   float link_mbit_per_s = 0;  // of each server, each way; 0: as fast as it goes
   float max_detect_s = 0;     // silence after which a server is lost; 0: 10 x fleet.max_detect_s
   float usd_per_hour = 0;     // of each machine
+  NoticeService notices = NoticeService::kNone;
 
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
-
-/// Whose metadata service says that a machine is about to be taken back.
-enum class NoticeService : uint8_t { kNone, kEc2, kGcp, kAzure };
-
-/// As in the job file and in flags, by the service's number.
-inline constexpr std::array<std::string_view, 4> kNoticeServiceNames = {
-    "none", "ec2", "gcp", "azure"};
 
 struct WorkerGroup {
   uint32_t count = 1;

@@ -119,6 +119,7 @@ void VisitFields(C& c, V&& visit) {
   visit("link_mbit_per_s", c.link_mbit_per_s);
   visit("max_detect_s", c.max_detect_s);
   visit("usd_per_hour", c.usd_per_hour);
+  visit("notices", c.notices);
 }
 
 template <MaybeConst<WorkerGroup> C, typename V>

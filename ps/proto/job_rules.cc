@@ -164,12 +164,12 @@ class Rules {
           "train.staleness_max",
           "train.staleness_max is 0 in mode ssp; allowed: 1 or more, or \"mode\": \"bsp\"");
     }
-    const bool is_switching = train.mode_policy == ModePolicy::kSyncSwitch;
+    const bool is_switching = train.mode_policy != ModePolicy::kFixed;
     if (is_switching && train.mode != Mode::kBsp) {
       return Error(
           "train.mode_policy",
-          "train.mode_policy sync_switch begins in bsp; allowed: \"mode\": \"bsp\", or mode_policy "
-          "fixed");
+          "train.mode_policy sync_switch begins in bsp, and so does sync_switch_greedy; allowed: "
+          "\"mode\": \"bsp\", or mode_policy fixed");
     }
     const JsonValue* overlap = root_.At("train.overlap");
     if (overlap == nullptr || !train.overlap) {

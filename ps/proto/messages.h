@@ -299,6 +299,8 @@ struct WorkerAtShard {
   Incarnation incarnation;
   uint64_t clock = 0;  // steps completed here, as the staleness bound counts them
   Step last_step = 0;
+  // Steps of all that the parameters had got between its read of them and its push; smoothed.
+  float staleness = 0;
 };
 
 /// Counters since the shard started.
@@ -506,6 +508,7 @@ struct WorkerRow {
   WorkerStats stats;
   LeaseId lease;
   uint64_t clock = 0;
+  float staleness = 0;           // as WorkerAtShard, at the shard where it is highest
   double silent_s = 0;           // since the last heartbeat
   uint64_t samples_counted = 0;  // by the ledger
   std::string reason;            // why it takes part no more

@@ -80,6 +80,7 @@ struct Member {
   // first; as many as are needed to know what a push was computed from.
   std::array<uint64_t, 2> read_at{};
   uint32_t reads = 0;
+  float staleness = 0;  // as proto::WorkerAtShard
   Intake intake;
   // Chunks, by index, that had the step after last_step when they were restored, or came.
   std::vector<size_t> restored;

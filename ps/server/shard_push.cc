@@ -15,6 +15,9 @@ namespace {
 /// An answer does not wait for the update of so much.
 constexpr size_t kLongUpdateBytes = size_t{256} << 10;
 
+/// Of the newest push in Member::staleness: it follows some twenty pushes.
+constexpr float kStalenessWeight = 0.1F;
+
 }  // namespace
 
 void ShardCore::OnPush(const Call& call, proto::PushRequest& push) {
@@ -84,8 +87,9 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
   intake->samples = push.samples;
   intake->chunk_count =
       MayHaveMoved(push.placement) ? static_cast<uint32_t>(store_.size()) : push.chunk_count;
-  const double policy =
-      lr_policy_.FactorOf(mode_.mode, roster_.members().size(), MissedSteps(*member));
+  const uint64_t missed = MissedSteps(*member);
+  member->staleness += kStalenessWeight * (static_cast<float>(missed) - member->staleness);
+  const double policy = lr_policy_.FactorOf(mode_.mode, roster_.members().size(), missed);
   intake->lr =
       static_cast<float>(ScheduledLr(settings_.optimizer, JobFraction()) * weight * policy);
   intake->has_come.assign(store_.part_count(), false);

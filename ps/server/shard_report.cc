@@ -39,7 +39,8 @@ proto::ShardStats ShardCore::Stats() const {
       }
     }
     if (stats.workers.size() < kWorkersMax) {
-      stats.workers.push_back({member.worker, incarnation, member.clock, member.last_step});
+      stats.workers.push_back(
+          {member.worker, incarnation, member.clock, member.last_step, member.staleness});
     }
   }
   return stats;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ps/coordinator/straggler_watch.h"
 #include "tests/coordinator/rollback_fixture.h"
 
 namespace ps::coordinator {
@@ -265,6 +266,117 @@ TEST(ModePolicyTest, WhoAsksForAModeKnowsBetterThanThePolicy) {
     grants = harness.AskAll(&workers);
     EXPECT_EQ(grants[0].mode, Mode::kBsp);
   }
+}
+
+/// Two workers of 0.2 s a step, and one whose steps take what they are told.
+class GreedyTest : public testing::Test {
+ protected:
+  static CoordinatorOptions Options() {
+    CoordinatorOptions options = SyncSwitchJob();
+    options.config.train.mode_policy = proto::ModePolicy::kSyncSwitchGreedy;
+    options.config.train.lease_steps = 1;
+    options.train_samples = 6000;
+    return options;
+  }
+
+  void Turns(int count, double slow_s) {
+    for (int turn = 0; turn < count; ++turn) {
+      grants_ = harness_.AskAll(&workers_);
+      harness_.Wait(FromSeconds(0.2), workers_);
+      MakeStep(0);
+      MakeStep(1);
+      harness_.Wait(FromSeconds(slow_s - 0.2), workers_);
+      MakeStep(2);
+    }
+  }
+
+  Mode mode() const { return harness_.status().modes.in_force.mode; }
+
+  Harness harness_{Options()};
+  std::vector<FakeWorker> workers_ = harness_.StartWithWorkers();
+  std::vector<proto::LeaseGrant> grants_;
+
+ private:
+  void MakeStep(size_t i) {
+    if (grants_[i].lease != LeaseId()) {
+      harness_.Work(&workers_[i], grants_[i]);
+    }
+  }
+};
+
+TEST_F(GreedyTest, RoundsEndWhileAWorkerStraggles) {
+  Turns(6, 0.4);
+  EXPECT_EQ(mode(), Mode::kBsp) << "it was slow from the start";
+  Turns(8, 1.2);
+  EXPECT_EQ(mode(), Mode::kAsync);
+  Turns(6, 1.2);
+  EXPECT_EQ(mode(), Mode::kAsync) << "it straggles still";
+  Turns(16, 0.4);
+  EXPECT_EQ(mode(), Mode::kBsp) << "its usual pace";
+  const std::vector<proto::ModeSwitch> switches = harness_.status().modes.switches;
+  ASSERT_EQ(switches.size(), 2U);
+  EXPECT_TRUE(switches[0].is_policy);
+  EXPECT_TRUE(switches[1].is_policy);
+}
+
+TEST_F(GreedyTest, ThePolicyEndsAtItsShareOfTheSamplesAllTheSame) {
+  Turns(52, 0.4);
+  EXPECT_EQ(mode(), Mode::kAsync) << "25 % of 6000 samples are 50 rounds of 30";
+  Turns(10, 1.2);
+  Turns(10, 0.4);
+  EXPECT_EQ(mode(), Mode::kAsync);
+  EXPECT_EQ(harness_.status().modes.switches.size(), 1U);
+}
+
+TEST_F(GreedyTest, AStragglerThatIsLostIsNone) {
+  Turns(6, 0.4);
+  Turns(8, 1.2);
+  ASSERT_EQ(mode(), Mode::kAsync);
+  harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
+  workers_.pop_back();
+  for (int turn = 0; turn < 40 && mode() == Mode::kAsync; ++turn) {
+    grants_ = harness_.AskAll(&workers_);
+    harness_.Wait(FromSeconds(0.2), workers_);
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      if (grants_[i].lease != LeaseId()) {
+        harness_.Work(&workers_[i], grants_[i]);
+      }
+    }
+  }
+  EXPECT_EQ(mode(), Mode::kBsp);
+}
+
+TEST(StragglerWatchTest, WhatSlowsAllAlikeMakesNoStraggler) {
+  StragglerWatch watch;
+  TimePoint now{std::chrono::seconds(1)};
+  const auto steps = [&](double first, double second) {
+    for (int i = 0; i < 20; ++i) {
+      watch.NoteStep(Incarnation(1), 10, first, true);
+      watch.NoteStep(Incarnation(2), 10, second, true);
+      now += std::chrono::seconds(1);
+      watch.Look(now);
+    }
+  };
+  steps(1, 2);
+  EXPECT_FALSE(watch.is_straggling());
+  steps(3, 6);
+  EXPECT_FALSE(watch.is_straggling());
+  steps(1.9, 2);
+  EXPECT_FALSE(watch.is_straggling()) << "the slower one is still what a round waits for";
+  steps(1, 4);
+  EXPECT_TRUE(watch.is_straggling());
+  EXPECT_EQ(watch.straggler(), Incarnation(2));
+  EXPECT_NEAR(watch.slowdown(), 2, 0.01);
+}
+
+TEST(StragglerWatchTest, AnotherMinibatchIsAnotherPace) {
+  StragglerWatch watch;
+  for (int i = 1; i <= 20; ++i) {
+    watch.NoteStep(Incarnation(1), 10, 1, true);
+    watch.NoteStep(Incarnation(2), i < 10 ? 10U : 40U, i < 10 ? 1 : 4, true);
+    watch.Look(TimePoint{std::chrono::seconds(i)});
+  }
+  EXPECT_FALSE(watch.is_straggling());
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ inline proto::WorkerRow MakeWorkerRow(uint32_t seat, uint64_t incarnation, const
   row.device = "cpu";
   row.lease = LeaseId(100 + incarnation);
   row.clock = 700;
+  row.staleness = 2.25F;
   row.silent_s = 0.2;
   row.samples_counted = 40'000;
   row.stats.steps = 625;

@@ -99,6 +99,22 @@ TEST(LrPolicyTest, AShardCountsWhatAWorkerMissedFromItsLastPullOn) {
   EXPECT_THAT(rig.Values(), ElementsAre(0.375F, 0.375F, 0.375F)) << "nothing was missed";
 }
 
+TEST(LrPolicyTest, AShardReportsHowStaleTheParametersOfEachWorkersPushesWere) {
+  ShardRig rig;
+  rig.SetUp();
+  for (Step step = 1; step <= 60; ++step) {
+    rig.Pull(rig.PullAll(1));
+    rig.Push(rig.WholeStep(2, 2 * step - 1, 0));
+    rig.Push(rig.WholeStep(2, 2 * step, 0));
+    rig.Push(rig.WholeStep(1, step, 0));
+    rig.Pull(rig.PullAll(2));
+  }
+  const std::vector<proto::WorkerAtShard> workers = rig.core.Stats().workers;
+  EXPECT_EQ(workers[0].worker, WorkerId(0));
+  EXPECT_NEAR(workers[0].staleness, 2, 0.1) << "the two steps of the other";
+  EXPECT_NEAR(workers[1].staleness, 0.5, 0.1) << "none, and its own, which it had not read";
+}
+
 TEST(LrPolicyTest, WithOverlapAPushWasComputedFromTheAnswerBeforeTheLast) {
   ShardRig rig;
   rig.settings.lr_policy = PolicyOf(proto::LrPolicy::kStaleness, 0, true);

@@ -151,6 +151,14 @@ TEST_F(LocalFleetTest, PortsGoOnFromServerToServer) {
   EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--port", "5002"}));
 }
 
+TEST_F(LocalFleetTest, AServerAsksTheProviderThatTheJobNames) {
+  LocalFleet::Options options = options_;
+  options.server_notices = proto::NoticeService::kGcp;
+  Make(options);
+  fleet_->StartServer(1);
+  EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--notices", "gcp"}));
+}
+
 TEST_F(LocalFleetTest, APrefixStartsEachProcessWhereItBelongs) {
   LocalFleet::Options options = options_;
   options.launch.prefix = "ip netns exec {name}";
