@@ -1,9 +1,12 @@
 // How long workers take to come and to go, one beside a run and all of a large fleet at once. Real
 // processes of this build on this machine.
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -91,6 +94,98 @@ Guest ComeAndGo(uint32_t times) {
   return guest;
 }
 
+constexpr double kStepMs = 200;
+
+/// How long the steps of seat 0 take, as they are counted, while something happens.
+Samples StepsOfFirst(TrainRun* run, const std::function<bool()>& is_over) {
+  Samples steps;
+  uint64_t counted = CountedOf(run->Status().value(), 0);
+  double since = 0;  // of the step that was counted last; 0: it began before the first look
+  e2e::WaitUntil(
+      [&] {
+        const uint64_t now_counted = CountedOf(run->Status().value(), 0);
+        if (now_counted > counted) {
+          const double now = WallSeconds();
+          if (since > 0) {
+            steps.values.push_back(now - since);
+          }
+          since = now;
+          counted = now_counted;
+        }
+        return is_over();
+      },
+      e2e::kRunPatience);
+  return steps;
+}
+
+double OverMedian(Samples steps) {
+  std::ranges::sort(steps.values);
+  return steps.values.empty() ? 0 : steps.values.back() / steps.values[steps.values.size() / 2];
+}
+
+struct Loss {
+  Samples drained_others;  // longest step of the other worker over its median, while one is drained
+  Samples killed_others;   // the same while one is lost
+  Samples detected;        // s from SIGKILL to the worker being known lost
+  Samples silent;          // s from SIGSTOP to the same, over fleet.max_detect_s
+  uint64_t repeated = 0;   // steps lost by those who were let go
+};
+
+enum class Way { kDrain, kKill, kStop };
+
+/// A worker comes beside another, and goes. Returns what the other one's steps took meanwhile.
+Samples GoOnce(TrainRun* run, const std::string& folder, Way way, Samples* known_after) {
+  const std::unique_ptr<e2e::Process> process = run->StartWorker();
+  uint32_t seat = 0;
+  SecondsTo(run, [&](const proto::JobStatus& status) {
+    const auto rows = Alive(status);
+    seat = rows.empty() ? 0 : rows.back().worker.value;
+    return seat > 0 && rows.back().samples_counted > 0;
+  });
+  const double begin = WallSeconds();
+  if (way == Way::kDrain) {
+    Psctl(folder, {"drain", std::to_string(seat), run->Root()});
+  } else {
+    process->Signal(way == Way::kKill ? SIGKILL : SIGSTOP);
+  }
+  double gone = 0;
+  return StepsOfFirst(run, [&] {
+    if (gone == 0 && Alive(run->Status().value()).size() == 1) {
+      gone = WallSeconds();
+      known_after->values.push_back(gone - begin);
+    }
+    return gone > 0 && WallSeconds() - gone > 2;  // some steps more
+  });
+}
+
+Loss Lose(uint32_t times) {
+  constexpr double kDetect = 3;
+  const TemporaryFolder folder;
+  Job job(folder.path());
+  job.SetData(60000, 1000)
+      .Set("train", R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0})")
+      .Set("fleet", fmt::format(R"({{"max_detect_s": {}}})", kDetect))
+      .Set("workers", fmt::format(R"([{{"count": 1, "step_ms": {}}}])", kStepMs));
+  TrainRun run(job);
+  SecondsTo(&run, IsTraining);
+  Loss loss;
+  Samples drained;
+  for (uint32_t i = 0; i < times; ++i) {
+    loss.drained_others.values.push_back(
+        OverMedian(GoOnce(&run, folder.path(), Way::kDrain, &drained)));
+    loss.repeated = run.Status().value().steps_lost;
+  }
+  for (uint32_t i = 0; i < times; ++i) {
+    Samples silent;
+    loss.killed_others.values.push_back(
+        OverMedian(GoOnce(&run, folder.path(), Way::kKill, &loss.detected)));
+    loss.killed_others.values.push_back(
+        OverMedian(GoOnce(&run, folder.path(), Way::kStop, &silent)));
+    loss.silent.values.push_back(silent.values.at(0) / kDetect);
+  }
+  return loss;
+}
+
 /// A fleet of one becomes one of `workers`, and then none.
 struct Crowd {
   double there_s = 0;  // from `psctl scale` to all of them having counted a step
@@ -134,6 +229,14 @@ int Run(const BenchArguments& arguments) {
     table.Add("guest, from psctl drain to its seat being free", guest.left, "s");
     table.Add("guest, speed of the other worker, of alone", {{100 * guest.others}}, "%");
     table.Add("guest, steps lost", {{static_cast<double>(guest.lost)}}, "");
+  }
+  if (arguments.Wants("loss")) {
+    const Loss loss = Lose(arguments.is_tiny ? 1 : 3 * arguments.runs);
+    table.Add("loss, longest step beside a drain, over the median", loss.drained_others, "times");
+    table.Add("loss, steps lost by drained ones", {{static_cast<double>(loss.repeated)}}, "");
+    table.Add("loss, from SIGKILL to known lost", loss.detected, "s");
+    table.Add("loss, from SIGSTOP to known lost, over max_detect_s", loss.silent, "times");
+    table.Add("loss, longest step beside a loss, over the median", loss.killed_others, "times");
   }
   if (arguments.Wants("crowd")) {
     const uint32_t workers = arguments.is_tiny ? 3 : 64;

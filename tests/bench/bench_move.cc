@@ -100,7 +100,7 @@ Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string&
           "train",
           R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0, "mode": ")" + mode +
               R"("})")
-      .Set("servers", R"({"count": 1})")
+      .Set("servers", R"({"count": 1, "queue_mib": 1024})")  // under bsp: a gradient of each worker
       .Set("workers", R"([{"count": 2}])")
       .Set("checkpoint", R"({"every_s": 600, "keep": 1, "codec": ")" + codec + R"("})");
   TrainRun run(job);
