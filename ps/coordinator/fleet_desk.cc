@@ -85,8 +85,7 @@ Status FleetDesk::CheckWanted(const std::vector<uint32_t>& wanted) const {
 }
 
 bool FleetDesk::IsNothingLeftToLease() const {
-  return job_->ledger.samples_queued() == 0 && !job_->evaluations.HasWork() &&
-         job_->ledger.state().epochs.size() == job_->ledger.epochs();
+  return job_->is_all_leased() && !job_->evaluations.HasWork();
 }
 
 /// A launcher may start a process that never comes and never ends. Whoever does not join within

@@ -112,6 +112,9 @@ Status HandoverDesk::Advance(uint32_t server, const Call& call) {
   }
   const uint64_t newest = job_->state.checkpoints.newest().checkpoint;
   if (handover.checkpoint != 0 && newest >= handover.checkpoint) {
+    if (!is_told && job_->is_all_leased()) {
+      return Status::Ok();  // the job is done before another process is there, and needs this one
+    }
     if (is_told || CountConnected(server) == job_->options.config.servers.shards_per_server) {
       TellToLeave(server, call);  // again and again: it may be lost with its connection
       told_.insert(server);

@@ -25,6 +25,8 @@ uint32_t GraceMillis(Duration grace);
 /// and nothing has to be done again. Where not all servers go back together, and the steps take
 /// more than half of the grace, they go on instead, and what comes after the checkpoint is lost.
 ///
+/// Where no sample is left to be leased the server stays: the model is read from it soon.
+///
 /// What is to be handed over is part of the job's state, so a coordinator that comes back goes on
 /// with it.
 class HandoverDesk {

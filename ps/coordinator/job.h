@@ -161,6 +161,11 @@ class Job {
            state.servers.settled_by > state.checkpoints.newest().checkpoint;
   }
 
+  /// No sample is left that nobody has leased: the job is done soon, unless some come back.
+  bool is_all_leased() const {
+    return ledger.samples_queued() == 0 && ledger.state().epochs.size() == ledger.epochs();
+  }
+
   /// Nobody has a train lease, and nothing of one is on its way to the shards.
   bool is_idle() const {
     return state.ledger.leases.empty() && rounds.is_empty() && rounds.is_commit_acknowledged();

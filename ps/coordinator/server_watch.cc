@@ -78,13 +78,13 @@ Status ServerWatch::OnServerLost(
   if (!CanComeBack(server)) {
     return LostForGood(server, pid, why);
   }
-  bool is_known = false;  // an end that has been dealt with
-  for (Shard& shard : job_->shards.all()) {
-    is_known = is_known || (job_->shards.ServerOf(shard.shard) == server && pid != 0 &&
-                            pid == shard.record->lost_pid);
-  }
-  if (is_known) {
-    return Status::Ok();
+  const bool is_of_another = std::ranges::any_of(job_->shards.all(), [&](const Shard& shard) {
+    const int64_t present = shard.record->pid;
+    return job_->shards.ServerOf(shard.shard) == server && pid != 0 &&
+           (pid == shard.record->lost_pid || (present != 0 && pid != present));
+  });
+  if (is_of_another) {
+    return Status::Ok();  // an end that has been dealt with, or of a process that has no place
   }
   job_->edit.handovers.erase(server);  // it was to the process that is gone
   proto::CheckpointsState& checkpoints = job_->edit.checkpoints;

@@ -271,11 +271,6 @@ void ServersDesk::ForgetSilent(const Call& call) {
   });
 }
 
-bool ServersDesk::IsNearlyDone() const {
-  return job_->ledger.samples_queued() == 0 &&
-         job_->ledger.state().epochs.size() == job_->ledger.epochs();
-}
-
 void ServersDesk::OnTick(const Call& call) {
   wants_other_shards_ = false;
   wants_boundary_ = false;
@@ -349,8 +344,8 @@ void ServersDesk::Advance(const Call& call) {
   const uint32_t count = job_->shards.server_count();
   wants_other_shards_ = false;
   wants_boundary_ = false;
-  if (IsNearlyDone()) {
-    return;
+  if (job_->is_all_leased()) {
+    return;  // a move would be for nothing
   }
   if (state.wanted > count) {
     StartMissing(call);
@@ -395,7 +390,7 @@ void ResizeShards(uint32_t shards_per_server, JobState* state) {
   } else {
     state->servers.is_spreading = true;
   }
-  uint64_t life = 0;  // that none of an earlier shard of the number is later than
+  uint64_t& life = state->servers.gone_life;  // none of an earlier shard of a number is later
   for (const proto::ShardRecord& shard : state->shards) {
     life = std::max(life, shard.life);
   }

@@ -84,8 +84,6 @@ class ServersDesk {
   bool HaveAllCome() const;
   void StartMissing(const Call& call);
   void ForgetSilent(const Call& call);
-  /// Nothing is left to train, so a move would be for nothing.
-  bool IsNearlyDone() const;
   void Release();
   void GiveUp(const std::string& why, const Call& call);
   void SendAway(const Call& call);

@@ -90,6 +90,9 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
   edit.host = message.host;
   edit.port = message.port;
   edit.pid = message.pid;
+  if (edit.lost_pid == message.pid) {
+    edit.lost_pid = 0;  // it was given up before it was set up, and is there after all
+  }
   shard->register_request_id = call.request_id;
   shard->last_heard = call.now;
   job_->log->Info(

@@ -77,7 +77,16 @@ Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
         b, m.chunks->version, m.chunks->from.value, m.chunks->to.value, keys);
   }
   return saved::CreateServersState(
-      b, m.wanted, m.is_moving, m.moves, trouble, m.is_spreading, chunks, m.settled_by, shares);
+      b,
+      m.wanted,
+      m.is_moving,
+      m.moves,
+      trouble,
+      m.is_spreading,
+      chunks,
+      m.settled_by,
+      shares,
+      m.gone_life);
 }
 
 void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
@@ -92,6 +101,7 @@ void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
   }
   m->settled_by = w.settled_by();
   d.Scalars(w.shares(), "shares", &m->shares);
+  m->gone_life = w.gone_life();
 }
 
 Offset<saved::ModesState> Encode(Fbb& b, const ModesState& m) {

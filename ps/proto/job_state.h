@@ -225,6 +225,7 @@ struct ServersState {
   uint64_t settled_by = 0;
   // Of the parameters, in proportion, that each of those that are wanted is to have; empty: even.
   std::vector<uint32_t> shares;
+  uint64_t gone_life = 0;  // the newest that a shard had which is no part of the job any more
 };
 
 /// No train lease is granted until somebody says so.
@@ -345,7 +346,7 @@ struct JobState {
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 11;
+inline constexpr uint32_t kJobStateVersion = 12;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

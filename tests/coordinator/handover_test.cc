@@ -155,6 +155,29 @@ TEST_F(PartialHandoverTest, WhereStepsTakeTooLongWhatComesAfterTheCheckpointIsLo
   EXPECT_EQ(harness_.status().state, "training");
 }
 
+/// Its parameters are read for the model in a moment, and no process that takes its place could be
+/// there in time.
+TEST_F(PartialHandoverTest, AServerIsNotToldToLeaveWhenNothingIsLeftToLease) {
+  BeginWithControl();
+  for (size_t i = 1; i < workers_.size(); ++i) {
+    for (std::optional<proto::LeaseGrant> grant = grants_[i]; grant;) {
+      harness_.Work(&workers_[i], *grant);
+      grant = harness_.Ask(&workers_[i]);
+    }
+  }
+  Notice(1);
+  for (int i = 0; i < 4; ++i) {  // more than half of the grace: the last steps are not waited for
+    Wait(std::chrono::seconds(2));
+    if (!disk_.writes.empty()) {
+      Written();
+    }
+  }
+  ASSERT_GE(checkpoints().newest, 1U);
+  EXPECT_FALSE(harness_.shards[1].is_told);
+  harness_.Work(&workers_[0], grants_[0]);
+  EXPECT_EQ(harness_.status().state, "done");
+}
+
 /// The word may be lost with its connection.
 TEST_F(PartialHandoverTest, AServerIsToldToLeaveUntilItDoes) {
   BeginWithControl();

@@ -132,6 +132,35 @@ TEST_F(LostServerTest, TheEndOfAReplacedProcessIsNoLossToAnotherCoordinatorEithe
   EXPECT_EQ(harness_.fleet.servers.size(), started);
 }
 
+/// It was one of several that were started for the place.
+TEST_F(LostServerTest, TheEndOfAProcessThatHasNoPlaceIsNoLoss) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.RegisterShard(1, 777);
+  const size_t started = harness_.fleet.servers.size();
+  harness_.Exit(ProcessKind::kServer, 1, 778, "exited with code 1");
+  EXPECT_EQ(harness_.fleet.servers.size(), started);
+  harness_.Exit(ProcessKind::kServer, 1, 777, "killed by signal 9");
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 1);
+}
+
+/// Nothing was heard of it while it was to restore, so that another one was started.
+TEST_F(LostServerTest, AProcessThatWasGivenUpAndComesAllTheSameCanBeLost) {
+  Begin();
+  Wait(kEvery);
+  Written();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].is_silent = true;
+  harness_.RegisterShard(1, 777);
+  Wait(harness_.timing.server_detect + harness_.timing.detect);
+  harness_.shards[1].is_silent = false;
+  harness_.shards[1].life = 0;
+  harness_.RegisterShard(1, 777);
+  const size_t started = harness_.fleet.servers.size();
+  harness_.Exit(ProcessKind::kServer, 1, 777, "killed by signal 9");
+  EXPECT_EQ(harness_.fleet.servers.size(), started + 1);
+}
+
 /// The coordinator had ended after it had written that the server is lost, and before it started
 /// another one.
 TEST_F(LostServerTest, AnotherCoordinatorStartsTheServerThatIsToComeInThePlaceOfALostOne) {

@@ -97,6 +97,41 @@ TEST_F(MoveTest, ServersThatAreNotWantedGiveAllAndLeave) {
   EXPECT_GT(harness_.status().samples_counted, counted);
 }
 
+/// A process of the earlier one may still be about.
+TEST_F(MoveTest, AShardThatComesAgainBeginsWithNoLifeBeforeThoseThatItsNumberHad) {
+  const auto move_until = [this](uint32_t servers) {
+    for (int i = 0; i < 50 && status().count != servers; ++i) {
+      if (move()) {
+        Given();
+      } else {
+        Written();
+        Tick();
+      }
+    }
+    ASSERT_EQ(status().count, servers);
+  };
+  Begin();
+  Wait(kEvery);
+  Written();
+  Lose(1);
+  harness_.RegisterShard(1, 777);
+  ASSERT_EQ(NewestSetup(1).life, 2U);
+  control_ = harness_.Connect(proto::Role::kControl);
+  Scale(1);
+  Tick();
+  move_until(1);
+  AllConnect();
+  harness_.Restart();
+  AllConnect();
+  control_ = harness_.Connect(proto::Role::kControl);
+  Scale(2);
+  Tick();
+  NewcomersCome();
+  move_until(2);
+  AllConnect();
+  EXPECT_GE(NewestSetup(1).life, 2U);
+}
+
 TEST_F(MoveTest, ChunksGoWhereTheSharesWantThem) {
   Begin();
   control_ = harness_.Connect(proto::Role::kControl);
