@@ -116,6 +116,23 @@ TEST(ElasticTest, AServerWithNoticeHandsOverAndNothingIsDoneAgain) {
   }
 }
 
+/// At the end of its notice, before it, after its death, or not at all.
+TEST(ElasticTest, AServerWhoseMachineIsTakenBackIsReplacedWhenItGoes) {
+  for (const proto::Mode mode : kModes) {
+    uint64_t returns = 0;
+    for (uint32_t seed = 1; seed <= 10; ++seed) {
+      Scenario scenario = Elastic(mode, seed);
+      scenario.server_revocations = 2;
+      scenario.restarts = seed % 3 == 0 ? 1 : 0;
+      scenario.kills = seed % 2;
+      const Outcome outcome = Simulate(scenario);
+      returns += outcome.job.checkpoints.shards_restored + outcome.job.checkpoints.rollbacks;
+      ExpectOk(scenario);
+    }
+    EXPECT_GE(returns, 5U);
+  }
+}
+
 TEST(ElasticTest, SeveralWorkersGetTheirNoticesInOneInstant) {
   for (const proto::Mode mode : kModes) {
     for (uint32_t seed = 1; seed <= 5; ++seed) {

@@ -40,6 +40,9 @@ constexpr uint64_t kLateNoticeMsMax = 2000;
 /// Of a notice to a server: longer than any run.
 constexpr uint32_t kServerGraceMs = 600'000;
 
+/// Of the machine of a server that is taken back: from "already too late" to "plenty".
+constexpr uint64_t kServerRevocationMsMax = 2500;
+
 /// Shards and workers look for the coordinator for longer.
 constexpr uint64_t kRestartMsMax = 400;
 
@@ -155,6 +158,7 @@ void Faults::Begin() {
   Plan(scenario.disasters, &Faults::KillAllWorkersAndAServer);
   Plan(scenario.late_notices, &Faults::NoticeADeadOne);
   Plan(scenario.server_notices, &Faults::NoticeServer);
+  Plan(scenario.server_revocations, &Faults::RevokeServer);
   Plan(scenario.several_notices, &Faults::NoticeSeveral);
   Plan(scenario.zones_out > 0 ? 1 : 0, &Faults::LoseZones);
   if (scenario.scales + scenario.scales_at_checkpoint > 0) {
@@ -388,6 +392,43 @@ void Faults::NoticeServer() {
     world_.log->Info("server_noticed", {{"server", server.value}});
     world_.ask(proto::NoticeRequest{server, kServerGraceMs, true, false});
   }
+}
+
+/// The machine goes when its time is over, or sooner, or stays after all; or it has gone already
+/// when somebody asks for the hand-over.
+void Faults::RevokeServer() {
+  Servers::Process* const process = world_.servers->PickAlive();
+  if (process == nullptr || !world_.can_lose_servers()) {
+    return;
+  }
+  const auto grace_ms = static_cast<uint32_t>(world_.random->Below(kServerRevocationMsMax));
+  const Duration grace = std::chrono::milliseconds(grace_ms);
+  const uint64_t how = world_.random->Below(5);
+  world_.log->Info(
+      "server_revoked",
+      {{"shard", process->shard.value}, {"grace_s", Seconds(grace)}, {"how", how}});
+  if (how == 0) {
+    world_.servers->Kill(process);
+    const auto late = std::chrono::milliseconds(world_.random->Below(kLateNoticeMsMax));
+    world_.queue->After(late, [this, server = process->shard.value, grace_ms] {
+      world_.ask(proto::NoticeRequest{WorkerId(server), grace_ms, true, false});
+    });
+    return;
+  }
+  world_.network->WhenAwake(process->node, [process, grace] {
+    if (process->is_alive) {
+      process->shard_node->Notice(grace);
+    }
+  });
+  if (how == 1) {
+    return;  // withdrawn
+  }
+  const Duration left = how == 2 ? FromSeconds(world_.random->Unit() * Seconds(grace)) : grace;
+  world_.queue->After(left, [this, process] {
+    if (process->is_alive && world_.can_lose_servers()) {
+      world_.servers->Kill(process);
+    }
+  });
 }
 
 /// The bit is in its own parts and chunks, or in the manifests.

@@ -134,6 +134,7 @@ class Faults {
   void KillAllWorkersAndAServer();
   void NoticeADeadOne();
   void NoticeServer();
+  void RevokeServer();
   void LoseZones();
   void OnServerMessage(int node, const proto::Message& message);
 

@@ -21,6 +21,8 @@ constexpr uint64_t kServerScales = uint64_t{0x3c} << 32U;
 constexpr uint64_t kModeChanges = uint64_t{0x4d} << 32U;
 /// The same for changes that come together.
 constexpr uint64_t kJointChanges = uint64_t{0x5e} << 32U;
+/// The same for notices to servers.
+constexpr uint64_t kServerNotices = uint64_t{0x6f} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -93,6 +95,12 @@ void DrawServerFaults(Random* random, Scenario* s) {
         &s->server_kills_with_damage};
     ++*kinds[random->Below(std::size(kinds))];
   }
+}
+
+/// So few that, with what else happens to servers, each comes back.
+void DrawServerNotices(Random* random, Scenario* s) {
+  s->server_revocations = random->Chance(0.4) ? 1 + static_cast<uint32_t>(random->Below(2)) : 0;
+  s->server_notices = random->Chance(0.2) ? 1 : 0;
 }
 
 /// All servers go back together when one is lost: mostly when there is a checkpoint to go back to,
@@ -263,6 +271,10 @@ Scenario RandomScenario(uint64_t seed) {
       Random returns(seed ^ kReturns);
       DrawReturns(&returns, &s);
     }
+  }
+  Random server_notices(seed ^ kServerNotices);
+  if (s.has_checkpoints() && !s.is_gentle()) {
+    DrawServerNotices(&server_notices, &s);
   }
   Random fleets(seed ^ kFleets);
   DrawFleet(&fleets, &s);

@@ -82,6 +82,8 @@ struct Scenario {
   uint32_t server_multi_kills = 0;                         // instants at which several die
   uint32_t server_kills_with_coordinator = 0;              // both die in one instant
   uint32_t server_kills_with_damage = 0;                   // and a bit on the disk is another one
+  uint32_t server_notices = 0;      // by a person, which leave the time to hand over
+  uint32_t server_revocations = 0;  // notices by their machines, whether or not these go then
 
   // The fleet that is wanted.
   bool is_replacing = false;   // the coordinator replaces workers, not the launcher
@@ -100,7 +102,6 @@ struct Scenario {
   uint32_t disasters = 0;             // instants at which all workers and a server die
   uint32_t scales_at_checkpoint = 0;  // of workers and of servers, while it is under way
   uint32_t late_notices = 0;          // of workers that have just died
-  uint32_t server_notices = 0;        // which leave the time to hand over
   uint32_t several_notices = 0;       // instants at which a random number of workers gets one each
   uint32_t zones = 0;                 // that workers are started in, by name; is_replacing
   uint32_t zones_out = 0;             // of these: all their machines go at one instant
@@ -126,7 +127,8 @@ struct Scenario {
   bool may_lose_servers() const {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
            server_stalls > 0 || server_multi_kills > 0 || server_kills_with_coordinator > 0 ||
-           server_kills_with_damage > 0 || disasters > 0 || server_notices > 0;
+           server_kills_with_damage > 0 || disasters > 0 || server_notices > 0 ||
+           server_revocations > 0;
   }
 
   LogDetail log_detail = LogDetail::kEvents;
@@ -183,6 +185,8 @@ void ForEachField(S& s, const Visit& visit) {
   visit("server_multi_kills", s.server_multi_kills);
   visit("server_kills_with_coordinator", s.server_kills_with_coordinator);
   visit("server_kills_with_damage", s.server_kills_with_damage);
+  visit("server_notices", s.server_notices);
+  visit("server_revocations", s.server_revocations);
   visit("is_replacing", s.is_replacing);
   visit("scales", s.scales);
   visit("has_few_seats", s.has_few_seats);
@@ -196,7 +200,6 @@ void ForEachField(S& s, const Visit& visit) {
   visit("disasters", s.disasters);
   visit("scales_at_checkpoint", s.scales_at_checkpoint);
   visit("late_notices", s.late_notices);
-  visit("server_notices", s.server_notices);
   visit("several_notices", s.several_notices);
   visit("zones", s.zones);
   visit("zones_out", s.zones_out);

@@ -25,9 +25,18 @@ int64_t Servers::Start(uint32_t server) {
 }
 
 bool Servers::AreAllThere() const {
-  return std::none_of(processes_.begin(), processes_.end(), [&](const auto& process) {
-    const bool is_away = !process->is_alive || world_.network->IsAsleep(process->node);
-    return is_away && newest_.at(process->shard.value) == process->pid;
+  // The newest process of one that has a notice may wait for its place.
+  const bool have_successors =
+      world_.scenario->server_notices + world_.scenario->server_revocations > 0;
+  std::map<ShardId, const Process*> present;
+  for (const auto& process : processes_) {
+    if (have_successors ? process->shard_node->IsSetUp()
+                        : newest_.at(process->shard.value) == process->pid) {
+      present[process->shard] = process.get();
+    }
+  }
+  return std::ranges::none_of(present, [this](const auto& entry) {
+    return !entry.second->is_alive || world_.network->IsAsleep(entry.second->node);
   });
 }
 

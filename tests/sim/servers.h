@@ -78,7 +78,8 @@ class Servers {
     }
   }
 
-  /// Of every server the newest process is there and awake, or about to begin.
+  /// Of every server the process that has its place, or is the newest, is there and awake, or is
+  /// about to begin.
   bool AreAllThere() const;
 
   /// The process behind a node, or null.

@@ -134,6 +134,12 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
 
   void Tick() { core_.OnTick(queue_->Now(), &out_); }
 
+  /// Its machine says that it is taken back.
+  void Notice(Duration grace) {
+    const TimePoint now = queue_->Now();
+    core_.OnNotice(now + grace, "the simulated provider", now, &out_);
+  }
+
   int node() const { return node_; }
 
   /// The process is gone: nothing scheduled by it happens any more.
