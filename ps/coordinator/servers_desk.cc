@@ -224,6 +224,13 @@ void ServersDesk::NoteLaunches(std::span<const proto::LaunchRecord> launches, Ti
   }
 }
 
+void ServersDesk::Remember(ServersDesk&& before) {
+  leaving_ = std::move(before.leaving_);
+  started_ = std::move(before.started_);
+  std::erase_if(
+      started_, [this](const auto& entry) { return entry.first < job_->shards.server_count(); });
+}
+
 bool ServersDesk::HaveAllCome() const {
   const uint32_t count = job_->shards.size();
   const uint32_t wanted = ShardsOf(job_->state.servers.wanted);

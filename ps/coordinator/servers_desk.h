@@ -58,7 +58,7 @@ class ServersDesk {
   void NoteLaunches(std::span<const proto::LaunchRecord> launches, TimePoint now);
 
   /// The job has gone back: which processes are on their way out, and which wait, stays known.
-  void Remember(ServersDesk&& before) { leaving_ = std::move(before.leaving_); }
+  void Remember(ServersDesk&& before);
 
   /// The process is told to leave: its end is no news.
   void NoteLeaving(int64_t pid) { leaving_.insert(pid); }

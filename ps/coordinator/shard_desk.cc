@@ -67,9 +67,10 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
   const bool is_same = record->pid == message.pid && has_life;
   const bool is_successor =
       record->has_successor && record->pid != 0 && message.life == 0 && record->pid != message.pid;
+  // Until it is known to be lost, the first that has come for a place has it.
+  const bool is_taken = record->is_registered || message.life != 0;
   const bool is_another =
-      is_successor ||
-      (record->is_ready ? !is_same : message.life != 0 && record->pid != message.pid);
+      is_successor || (record->is_ready ? !is_same : is_taken && record->pid != message.pid);
   if (is_another) {
     // A fresh process may come when the loss of the one before is known: it asks again and again.
     job_->Refuse(

@@ -161,6 +161,24 @@ TEST_F(LostServerTest, AProcessThatWasGivenUpAndComesAllTheSameCanBeLost) {
   EXPECT_EQ(harness_.fleet.servers.size(), started + 1);
 }
 
+/// Two that were set up for one place would both be taken for it.
+TEST_F(LostServerTest, TheFirstThatComesForAPlaceHasItUntilItIsLost) {
+  Begin();
+  harness_.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9");
+  harness_.shards[1].is_mute = true;
+  harness_.RegisterShard(1, 777);
+  const proto::PeerId second = harness_.Connect(proto::Role::kShard);
+  harness_.Give(second, proto::RegisterShard{ShardId(1), "host", 7001, 778, 0});
+  const auto refusal = harness_.Take<proto::Refusal>(second);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code, StatusCode::kUnavailable);
+  EXPECT_FALSE(harness_.is_closed(harness_.shards[1].peer));
+  harness_.Exit(ProcessKind::kServer, 1, 777, "killed by signal 9");
+  harness_.shards[1].is_mute = false;
+  harness_.RegisterShard(1, 778);
+  EXPECT_EQ(harness_.shards[1].setups.back().life, 3U);
+}
+
 /// The coordinator had ended after it had written that the server is lost, and before it started
 /// another one.
 TEST_F(LostServerTest, AnotherCoordinatorStartsTheServerThatIsToComeInThePlaceOfALostOne) {

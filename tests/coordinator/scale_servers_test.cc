@@ -321,6 +321,23 @@ TEST_F(ScaleServersTest, AServerThatIsLostMeanwhileTakesAllBackAndThenTheMoveIsM
   EXPECT_EQ(status().count, 1U);
 }
 
+TEST_F(ScaleServersTest, NewServersThatWaitAreNotStartedAgainWhenAllGoBack) {
+  BeginAndWrite();
+  control_ = harness_.Connect(proto::Role::kControl);
+  Scale(3);
+  Tick();
+  NewcomersCome();
+  harness_.fleet.servers.clear();
+  Lose(0);
+  Read();
+  harness_.shards.resize(2);
+  ShardsReturn(0);
+  WorkersReturn();
+  AskAgain();
+  Tick();
+  EXPECT_THAT(harness_.fleet.servers, ElementsAre(0));
+}
+
 TEST_F(ScaleServersTest, ANewServerThatDiesIsStartedAgainAndGivenUpInTheEnd) {
   BeginAndAsk(3);
   for (int i = 0; i < 4; ++i) {
