@@ -152,6 +152,15 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
               IsSane(handover.due) && IsSane(handover.holds_until) &&
               handover.checkpoint < state.checkpoints.next;
   }
+  is_sane =
+      is_sane && std::ranges::is_sorted(state.places, {}, [](const proto::PlaceRecord& place) {
+        return std::pair(std::string_view(place.type), std::string_view(place.zone));
+      });
+  for (const proto::PlaceRecord& place : state.places) {
+    is_sane = is_sane && place.failures > 0 && IsSane(place.left_out_until);
+  }
+  is_sane = is_sane && (!state.park.is_on ||
+                        (state.membership.members.empty() && !state.checkpoints.kept.empty()));
   is_sane = is_sane && state.usd >= 0 && state.usd < kUsdMax &&
             state.pause.checkpoint < state.checkpoints.next;
   return is_sane ? Status::Ok() : Status::Corruption("the seats make no sense");
@@ -172,6 +181,15 @@ Status CheckShards(const JobState& state, const CoordinatorOptions& options) {
     }
   }
   PS_TRY(CheckPlacement(state.placement, options.tensors, count));
+  const auto is_sane_pin = [&](const proto::PinnedChunk& pin) {
+    return pin.server < state.servers.wanted &&
+           std::ranges::find(state.placement.chunks, pin.key, &proto::ChunkAssignment::key) !=
+               state.placement.chunks.end();
+  };
+  if (!std::ranges::is_sorted(state.servers.pins, {}, &proto::PinnedChunk::key) ||
+      !std::ranges::all_of(state.servers.pins, is_sane_pin)) {
+    return Status::Corruption("the chunks that are pinned make no sense");
+  }
   if (const std::optional<proto::ChunkMove>& move = state.servers.chunks; move) {
     bool is_sane = move->version == state.placement.version + 1 && move->from != move->to &&
                    move->to.value < count && !move->keys.empty();

@@ -93,7 +93,9 @@ void Decode(Decoder& d, const wire::EventRow& w, EventRow* m) {
 Offset<wire::ScaleChange> Encode(Fbb& b, const ScaleChange& m) {
   const auto type = MakeText(b, m.type, kNameBytesMax);
   const auto shares = b.CreateVector(m.shares);
-  return wire::CreateScaleChange(b, type, m.count, m.is_relative, m.is_servers, shares);
+  const auto tensor = MakeText(b, m.tensor, kNameBytesMax);
+  return wire::CreateScaleChange(
+      b, type, m.count, m.is_relative, m.is_servers, shares, tensor, m.chunk);
 }
 
 void Decode(Decoder& d, const wire::ScaleChange& w, ScaleChange* m) {
@@ -102,6 +104,8 @@ void Decode(Decoder& d, const wire::ScaleChange& w, ScaleChange* m) {
   m->is_relative = w.is_relative();
   m->is_servers = w.is_servers();
   d.Scalars(w.shares(), "shares", &m->shares);
+  m->tensor = d.Text(w.tensor(), kNameBytesMax, "tensor");
+  m->chunk = w.chunk();
 }
 
 Offset<wire::ScaleRequest> Encode(Fbb& b, const ScaleRequest& m) {

@@ -257,6 +257,24 @@ void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m) {
   }
 }
 
+Offset<saved::PlaceRecord> Encode(Fbb& b, const PlaceRecord& m) {
+  const auto type = EncodeText(b, m.type);
+  const auto zone = EncodeText(b, m.zone);
+  const auto why = EncodeText(b, m.why);
+  return saved::CreatePlaceRecord(
+      b, type, zone, m.failures, m.times_left_out, m.is_program, m.left_out_until.count(), why);
+}
+
+void Decode(Decoder& d, const saved::PlaceRecord& w, PlaceRecord* m) {
+  m->type = d.Text(w.type(), kTextBytesMax, "type");
+  m->zone = d.Text(w.zone(), kTextBytesMax, "zone");
+  m->failures = w.failures();
+  m->times_left_out = w.times_left_out();
+  m->is_program = w.is_program();
+  m->left_out_until = Duration(w.left_out_until_ns());
+  m->why = d.Text(w.why(), kTextBytesMax, "why");
+}
+
 Offset<saved::ShardRecord> Encode(Fbb& b, const ShardRecord& m) {
   const auto host = EncodeText(b, m.host);
   const wire::RestoreOrder restore(m.restore.checkpoint, m.restore.shards);

@@ -34,12 +34,14 @@ Offset<saved::GoneWorker> Encode(Fbb& b, const GoneWorker& m);
 Offset<saved::MembershipState> Encode(Fbb& b, const MembershipState& m);
 Offset<saved::SeatsState> Encode(Fbb& b, const SeatsState& m);
 Offset<saved::ShardRecord> Encode(Fbb& b, const ShardRecord& m);
+Offset<saved::PlaceRecord> Encode(Fbb& b, const PlaceRecord& m);
 void Decode(Decoder& d, const saved::MemberRecord& w, MemberRecord* m);
 void Decode(Decoder& d, const saved::DepartureRecord& w, DepartureRecord* m);
 void Decode(Decoder& d, const saved::GoneWorker& w, GoneWorker* m);
 void Decode(Decoder& d, const saved::MembershipState& w, MembershipState* m);
 void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m);
 void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m);
+void Decode(Decoder& d, const saved::PlaceRecord& w, PlaceRecord* m);
 
 /// What of a JobState is in its table.
 enum StatePart : uint32_t {

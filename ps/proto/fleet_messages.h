@@ -54,20 +54,25 @@ struct ServerNotice {
 };
 
 /// How many workers a group, or all groups together, are to have; or how many servers there are to
-/// be, and what share of the parameters each is to have.
+/// be, and what share of the parameters each is to have; or which of them has some chunks.
 struct ScaleChange {
   std::string type;  // of the group; empty: all groups, in the proportions that the config gives
   int32_t count = 0;
   bool is_relative = false;        // so many more, or fewer, than are wanted now
   bool is_servers = false;         // of servers, not workers: type is empty then
   std::vector<uint32_t> shares{};  // of servers: as in ServersStatus; as many as count, or none
+  // Not empty: the chunks of this tensor go to server `count`, or with -1 where the shares want
+  // them. Nothing else is said then.
+  std::string tensor{};
+  int32_t chunk = -1;  // of the tensor; -1: all
 };
 
 /// "2:1:1", or "even".
 std::string SharesText(const std::vector<uint32_t>& shares);
 
-/// Workers and servers are started, or told to leave; all changes or none. Errors: kNotFound (no
-/// such group), kInvalidArgument (such a number, the run is ending, servers without checkpoints).
+/// Workers and servers are started, or told to leave, and chunks move; all changes or none. Errors:
+/// kNotFound (no such group, tensor or server), kInvalidArgument (such a number, the run is ending,
+/// servers without checkpoints).
 struct ScaleRequest {
   std::vector<ScaleChange> changes;
 };

@@ -70,6 +70,9 @@ void Decode(Decoder& d, const saved::CheckpointsState& w, CheckpointsState* m) {
 Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
   const auto trouble = EncodeText(b, m.trouble);
   const auto shares = b.CreateVector(m.shares);
+  const auto pins = MakeStructs<saved::PinnedChunk>(b, m.pins, [](const PinnedChunk& pin) {
+    return saved::PinnedChunk(pin.key.value, pin.server);
+  });
   Offset<saved::ChunkMove> chunks;
   if (m.chunks) {
     const auto keys = EncodeIds(b, m.chunks->keys);
@@ -86,7 +89,8 @@ Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
       chunks,
       m.settled_by,
       shares,
-      m.gone_life);
+      m.gone_life,
+      pins);
 }
 
 void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
@@ -102,6 +106,9 @@ void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
   m->settled_by = w.settled_by();
   d.Scalars(w.shares(), "shares", &m->shares);
   m->gone_life = w.gone_life();
+  d.Structs(w.pins(), "pins", &m->pins, [](const saved::PinnedChunk& pin) {
+    return PinnedChunk{ChunkKey(pin.key()), pin.server()};
+  });
 }
 
 Offset<saved::ModesState> Encode(Fbb& b, const ModesState& m) {
@@ -169,6 +176,7 @@ struct Totals {
   Offset<StructVector<saved::HandoverRecord>> handovers;
   Offset<saved::ServersState> servers;
   Offset<saved::ModesState> modes;
+  Offset<flatbuffers::Vector<Offset<saved::PlaceRecord>>> places;
 };
 
 Totals EncodeTotals(Fbb& b, const JobState& m) {
@@ -183,6 +191,7 @@ Totals EncodeTotals(Fbb& b, const JobState& m) {
   totals.handovers = EncodeHandovers(b, m.handovers);
   totals.servers = Encode(b, m.servers);
   totals.modes = Encode(b, m.modes);
+  totals.places = MakeList(b, m.places);
   return totals;
 }
 
@@ -197,6 +206,7 @@ void AddTotals(const JobState& m, const Totals& totals, saved::JobStateBuilder* 
       m.counters.revocations_unnoticed,
       m.counters.joins);
   const saved::PauseRecord pause(m.pause.is_on, m.pause.checkpoint);
+  const saved::ParkRecord park(m.park.is_on);
   const RunData data = m.data.value_or(RunData{});
   const saved::RunData run_data(EncodeData(data.fingerprint), data.worker.value);
   out->add_phase(EnumTo<saved::JobPhase>(m.phase));
@@ -219,6 +229,8 @@ void AddTotals(const JobState& m, const Totals& totals, saved::JobStateBuilder* 
   out->add_servers(totals.servers);
   out->add_pause(&pause);
   out->add_modes(totals.modes);
+  out->add_park(&park);
+  out->add_places(totals.places);
   if (m.data) {
     out->add_data(&run_data);
   }
@@ -301,6 +313,8 @@ void DecodeTotals(Decoder& d, const saved::JobState& w, JobState* m) {
   if (w.pause() != nullptr) {
     m->pause = {w.pause()->is_on(), w.pause()->checkpoint()};
   }
+  m->park.is_on = w.park() != nullptr && w.park()->is_on();
+  d.Tables(w.places(), "places", &m->places);
   if (w.data() != nullptr) {
     m->data = {DecodeData(w.data()->fingerprint()), WorkerId(w.data()->worker())};
   }

@@ -212,6 +212,14 @@ struct ChunkMove {
   std::vector<ChunkKey> keys;
 };
 
+/// A chunk that is to be on this server, whatever the shares want.
+struct PinnedChunk {
+  ChunkKey key;
+  uint32_t server = 0;
+
+  friend bool operator==(const PinnedChunk&, const PinnedChunk&) = default;
+};
+
 /// The servers that are wanted, and the move of chunks to so many, some at a time, while training
 /// goes on.
 struct ServersState {
@@ -226,12 +234,29 @@ struct ServersState {
   // Of the parameters, in proportion, that each of those that are wanted is to have; empty: even.
   std::vector<uint32_t> shares;
   uint64_t gone_life = 0;  // the newest that a shard had which is no part of the job any more
+  std::vector<PinnedChunk> pins;  // sorted by key
 };
 
 /// No train lease is granted until somebody says so.
 struct PauseRecord {
   bool is_on = false;
   uint64_t checkpoint = 0;  // that has all that was done before; 0: not open yet
+};
+
+/// No worker trains: the servers are ended, and begin from the newest checkpoint when one comes.
+struct ParkRecord {
+  bool is_on = false;
+};
+
+/// A place, a type of machine in a zone, where starts of workers came to nothing.
+struct PlaceRecord {
+  std::string type;
+  std::string zone;
+  uint32_t failures = 0;  // in a row
+  uint32_t times_left_out = 0;
+  bool is_program = false;    // the last failure
+  Duration left_out_until{};  // age of the job; 0: it is not
+  std::string why;            // the last failure
 };
 
 /// How the job trains. A switch: no train lease is granted any more, the steps under way end, the
@@ -339,6 +364,8 @@ struct JobState {
   ServersState servers;
   PauseRecord pause;
   ModesState modes;
+  ParkRecord park;
+  std::vector<PlaceRecord> places;  // sorted by type and zone
 
   Duration age{};                   // since the job was started
   std::optional<Duration> trained;  // since the first lease; none: no lease yet
@@ -346,7 +373,7 @@ struct JobState {
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 12;
+inline constexpr uint32_t kJobStateVersion = 13;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

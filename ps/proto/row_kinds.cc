@@ -61,6 +61,8 @@ void CopyTotals(const JobState& from, JobState* to) {
   to->handovers = from.handovers;
   to->servers = from.servers;
   to->modes = from.modes;
+  to->park = from.park;
+  to->places = from.places;
 }
 
 void CopyTimes(const JobState& from, JobState* to) {

@@ -103,6 +103,8 @@ JobState SampleState() {
   filler.Fill(state.checkpoints);
   filler.Fill(state.servers);
   filler.Fill(state.modes);
+  filler.Fill(state.park);
+  filler.Fill(state.places);
   return state;
 }
 
@@ -168,6 +170,8 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_TRUE(Same(back->handovers, state.handovers));
   EXPECT_TRUE(Same(back->servers, state.servers));
   EXPECT_TRUE(Same(back->modes, state.modes));
+  EXPECT_TRUE(Same(back->park, state.park));
+  EXPECT_TRUE(Same(back->places, state.places));
   ASSERT_TRUE(back->data.has_value());
   EXPECT_TRUE(Same(*back->data, *state.data));
   EXPECT_TRUE(Same(back->meter, state.meter));
