@@ -50,7 +50,7 @@ Job::Job(
       membership(&state_.membership, static_cast<uint32_t>(state_.shards.size()), &touched_),
       faults(options.config.faults, &state_.faults_fired),
       seats(options.config, faults.faults(), &state_.seats, &touched_),
-      places(options.config, log),
+      places(options.config, &state_.places, log),
       shards(&state_.shards, options.config.servers.shards_per_server, state.placement, &touched_),
       meter(&state_.meter, options.config.train.minibatch),
       divergence(options.classes),
@@ -329,6 +329,7 @@ RowChanges Job::TakeRows(TimePoint now, bool is_all) {
 void Job::Resume(TimePoint now) {
   started_at = now - state.age;
   cost.Resume(state.usd, now);
+  places.SetBegin(started_at);
   no_worker_since = now;
   round_since = now;
   if (state.trained) {

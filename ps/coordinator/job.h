@@ -210,7 +210,7 @@ class Job {
   Membership membership;
   FaultSchedule faults;
   Seats seats;
-  Places places;  // of this process alone, as what follows the shards
+  Places places;
   ShardTable shards;
 
   // Of this process alone.

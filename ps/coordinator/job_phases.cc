@@ -18,6 +18,7 @@ constexpr size_t kReasonsMax = 3;    // told of those why all workers failed
 
 void JobPhases::Start(TimePoint now) {
   job_->started_at = now;
+  job_->places.SetBegin(now);
   job_->no_worker_since = now;
   job_->cost.Resume(job_->state.usd, now);
   const proto::JobConfig& config = job_->options.config;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "ps/base/text.h"
 
@@ -32,6 +33,46 @@ std::string NameOf(const std::string& type, const std::string& zone) {
 }
 
 }  // namespace
+
+Places::Places(
+    const proto::JobConfig& config, std::vector<proto::PlaceRecord>* records, const Logger* log)
+    : config_(config), records_(records), log_(log) {}
+
+void Places::SetBegin(TimePoint began_at) {
+  began_at_ = began_at;
+  for (const proto::PlaceRecord& record : *records_) {
+    Place& place = At({record.type, record.zone});
+    place.failures = record.failures;
+    place.times_left_out = record.times_left_out;
+    place.is_program = record.is_program;
+    place.left_out_until =
+        record.left_out_until == Duration::zero() ? TimePoint() : began_at + record.left_out_until;
+    place.why = record.why;
+  }
+}
+
+void Places::Keep(const Key& key, const Place& place) {
+  const auto key_of = [](const proto::PlaceRecord& record) {
+    return std::pair(std::string_view(record.type), std::string_view(record.zone));
+  };
+  const std::pair<std::string_view, std::string_view> wanted = key;
+  const auto at = std::ranges::lower_bound(*records_, wanted, {}, key_of);
+  const bool is_known = at != records_->end() && key_of(*at) == wanted;
+  if (place.failures == 0) {
+    if (is_known) {
+      records_->erase(at);
+    }
+    return;
+  }
+  const auto record = is_known ? at : records_->insert(at, proto::PlaceRecord());
+  record->type = key.first;
+  record->zone = key.second;
+  record->failures = place.failures;
+  record->times_left_out = place.times_left_out;
+  record->is_program = place.is_program;
+  record->left_out_until = std::max(Duration::zero(), place.left_out_until - began_at_);
+  record->why = place.why;
+}
 
 /// All that the job knows of: for ssh those of its hosts.
 std::vector<std::string> Places::ZonesOf(const proto::WorkerGroup& group) const {
@@ -116,6 +157,7 @@ void Places::NoteStep(WorkerId seat) {
   place.times_left_out = 0;
   place.left_out_until = {};
   place.probed_until = {};
+  Keep(it->second.key, place);
 }
 
 /// One fault of a place may end all that were started there together. Programs fail one by one.
@@ -139,6 +181,7 @@ void Places::NoteFailure(WorkerId seat, Cause cause, const std::string& why, Tim
   if (place.failures >= kFailuresInARow) {
     LeaveOut(started.key, &place, now);
   }
+  Keep(started.key, place);
 }
 
 void Places::LeaveOut(const Key& key, Place* place, TimePoint now) {
@@ -161,17 +204,20 @@ void Places::NoteFree(WorkerId seat, TimePoint now) {
   if (it == started_.end()) {
     return;
   }
-  Place& place = places_.at(it->second.key);
+  const Key key = it->second.key;
+  Place& place = places_.at(key);
   started_.erase(it);
   if (!place.is_program) {
     place.left_out_until = std::min(place.left_out_until, now);
     place.probed_until = std::min(place.probed_until, now);
+    Keep(key, place);
   }
 }
 
 void Places::Forget() {
   places_.clear();
   started_.clear();
+  records_->clear();
 }
 
 std::optional<Places::Wait> Places::WaitOf(const proto::WorkerGroup& group, TimePoint now) const {

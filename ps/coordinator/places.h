@@ -14,6 +14,7 @@
 #include "ps/base/retry.h"
 #include "ps/base/time.h"
 #include "ps/proto/job_config.h"
+#include "ps/proto/job_state.h"
 
 namespace ps::coordinator {
 
@@ -22,7 +23,8 @@ namespace ps::coordinator {
 /// are lost again and again is used less and less often, and a place where none can be started, or
 /// none gets to a step, is left out for a while, then tried with one worker at a time.
 ///
-/// Of this process alone: a coordinator that goes on tries every place again.
+/// What is left out, and why, is part of the job's state: a coordinator that goes on knows it. When
+/// a place was last used is known to this process alone.
 class Places {
  public:
   /// Type and zone.
@@ -34,8 +36,12 @@ class Places {
     kProgram,  // it ended by itself with an error: it would do so everywhere, until it is mended
   };
 
-  /// `config` and `log` outlive it.
-  Places(const proto::JobConfig& config, const Logger* log) : config_(config), log_(log) {}
+  /// Goes on from `records`, and keeps there what it has to; all outlive it.
+  Places(
+      const proto::JobConfig& config, std::vector<proto::PlaceRecord>* records, const Logger* log);
+
+  /// The job began then: times of the records are its age. Called before anything is asked or told.
+  void SetBegin(TimePoint began_at);
 
   /// The zone for the seat's new worker: of those that are ready the one that was taken longest
   /// ago. When none is, the one that is ready first.
@@ -89,13 +95,17 @@ class Places {
   /// When a worker may be started there; in the past: now.
   TimePoint ReadyAt(const Key& key) const;
   Place& At(const Key& key);
+  /// The record follows the place.
+  void Keep(const Key& key, const Place& place);
   void LeaveOut(const Key& key, Place* place, TimePoint now);
 
   const proto::JobConfig& config_;
+  std::vector<proto::PlaceRecord>* const records_;
   const Logger* const log_;
   std::map<Key, Place> places_;  // that were ever taken
   std::map<WorkerId, Started> started_;
   uint64_t starts_ = 0;
+  TimePoint began_at_{};
 };
 
 /// How many workers may be started: so many per second, and a second's at once. 0: any number.

@@ -58,7 +58,8 @@ class PlacesTest : public ::testing::Test {
   }
 
   proto::JobConfig config_;
-  Places places_{config_, &NullLogger()};
+  std::vector<proto::PlaceRecord> records_;
+  Places places_{config_, &records_, &NullLogger()};
   proto::WorkerGroup group_;
   std::set<Places::Key> taken_;
   TimePoint now_{seconds(100)};
@@ -190,6 +191,28 @@ TEST_F(PlacesTest, WhoAsksGetsAnswersAtOnceFromAllPlaces) {
       AllOf(HasSubstr("zone a: 3 starts came to nothing: why"), HasSubstr("; zone b: ")));
   places_.Forget();
   EXPECT_TRUE(IsReady());
+}
+
+TEST_F(PlacesTest, TheNextCoordinatorKnowsWhatIsLeftOutAndWhy) {
+  const TimePoint began_at = now_ - minutes(10);
+  places_.SetBegin(began_at);
+  FailUntilLeftOut(Cause::kProgram);
+  ASSERT_TRUE(places_.HaveFailedEverywhere(group_, now_));
+  ASSERT_EQ(records_.size(), 2U);
+  Places next(config_, &records_, &NullLogger());
+  next.SetBegin(began_at);
+  const auto wait = next.WaitOf(group_, now_);
+  ASSERT_TRUE(wait.has_value());
+  EXPECT_TRUE(wait->is_left_out);
+  EXPECT_EQ(wait->wait, places_.WaitOf(group_, now_)->wait);
+  EXPECT_THAT(wait->why, HasSubstr("3 starts came to nothing: why"));
+  EXPECT_TRUE(next.HaveFailedEverywhere(group_, now_));
+  now_ += wait->wait;
+  next.Take(WorkerId(7), group_, now_);
+  next.NoteStep(WorkerId(7));
+  EXPECT_EQ(records_.size(), 1U) << "a place that does well is nothing to remember";
+  next.Forget();
+  EXPECT_THAT(records_, IsEmpty());
 }
 
 TEST(StartLimitTest, ASecondsStartsAreAllowedAtOnceThenAsManyEachSecond) {
@@ -330,6 +353,21 @@ TEST_F(ZonesTest, StatusSaysWhatWaitsForHowLongAndWhy) {
   EXPECT_LE(row.wait_s, 600);
   EXPECT_THAT(row.why, HasSubstr("zone a: "));
   EXPECT_THAT(row.why, HasSubstr("starts came to nothing: was not started: no machine"));
+}
+
+TEST_F(ZonesTest, AnotherCoordinatorKnowsWhatWaits) {
+  LoseAll();
+  AnswerFor(minutes(2), milliseconds(500), "");
+  const proto::FleetRow before = harness_.status().fleet.at(0);
+  ASSERT_EQ(before.waiting, 2U);
+  harness_.Restart();
+  const proto::FleetRow after = harness_.status().fleet.at(0);
+  EXPECT_EQ(after.waiting, 2U);
+  EXPECT_NEAR(after.wait_s, before.wait_s, 1);
+  EXPECT_EQ(after.why, before.why);
+  harness_.fleet.workers.clear();
+  harness_.Wait(seconds(1));
+  EXPECT_THAT(Started(), IsEmpty()) << "it is not their turn yet";
 }
 
 TEST_F(ZonesTest, WhoAsksNeedNotWait) {
