@@ -96,6 +96,14 @@ constexpr std::array kTellings = {
         "undone"},
     Telling{"shard_is_back", "recovery", "shard {shard} is back"},
     Telling{
+        "servers_parked",
+        "pause",
+        "{servers} servers end, {why}: checkpoint {checkpoint} has all that was done"},
+    Telling{
+        "servers_woken",
+        "pause",
+        "{servers} servers are started again, from checkpoint {checkpoint}: {why}"},
+    Telling{
         "went_back",
         "recovery",
         "all went back to checkpoint {checkpoint}: {samples_undone} samples again"},

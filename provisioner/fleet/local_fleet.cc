@@ -252,6 +252,21 @@ void LocalFleet::KillWorker(WorkerId seat) {
   }
 }
 
+void LocalFleet::KillServer(uint32_t server) {
+  for (auto& [handle, process] : processes_) {
+    if (process.launch.kind == ProcessKind::kServer && process.launch.index == server) {
+      Kill(handle, &process);
+    }
+  }
+}
+
+bool LocalFleet::HasServer(uint32_t server) const {
+  return std::ranges::any_of(processes_, [server](const auto& entry) {
+    const proto::LaunchRecord& launch = entry.second.launch;
+    return launch.kind == ProcessKind::kServer && launch.index == server;
+  });
+}
+
 void LocalFleet::KillAll() {
   for (auto& [handle, process] : processes_) {
     Kill(handle, &process);

@@ -69,6 +69,8 @@ class LocalFleet final : public proto::FleetActions {
   void StartServer(uint32_t server) override;
   void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override;
   void KillWorker(WorkerId seat) override;
+  void KillServer(uint32_t server) override;
+  bool HasServer(uint32_t server) const override;
 
   /// Goes on with the processes of an earlier fleet. TakeEnds tells of those that have ended.
   void Adopt(std::span<const proto::LaunchRecord> launches);

@@ -46,10 +46,11 @@ CoordinatorCore::Parts::Parts(
       moves(&job, &checkpoints),
       servers_desk(&job, &leases, &checkpoints, &moves),
       pauses(&job, &checkpoints),
+      park(&job, &checkpoints, &joins, &servers_desk),
       modes(&job, &checkpoints, &leases),
       notices(&job, &handovers),
       prewarm(&job, &checkpoints),
-      fleet_desk(&job, &notices, &servers_desk, &prewarm),
+      fleet_desk(&job, &notices, &servers_desk, &prewarm, &park),
       model(&job),
       phases(&job, {&leases, &joins, &notices, &model, &checkpoints}),
       report(&job, &leases, &checkpoints) {}
@@ -139,7 +140,8 @@ void CoordinatorCore::Dispatch(const Call& call, proto::Message&& message) {
   std::visit(
       Overloaded{
           [&](const proto::RegisterShard& m) {
-            if (!parts_->servers_desk.TakesStranger(call, m)) {
+            if (!parts_->park.TakesServer(call, m) &&
+                !parts_->servers_desk.TakesStranger(call, m)) {
               parts_->shards.On(call, m);
             }
           },
@@ -397,6 +399,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
     parts_->notices.OnTick(call);
     parts_->fleet_desk.OnTick(call);
     parts_->pauses.OnTick(call);
+    parts_->park.OnTick(call);
     parts_->phases.Fail(parts_->handovers.OnTick(call), call);
   }
   if (parts_->job.is_working() && !IsGoingBack()) {
@@ -424,6 +427,9 @@ void CoordinatorCore::RequestStop(
     bool is_immediate, const std::string& why, TimePoint now, proto::Outbox* out) {
   ForgiveOwnSilence(now);
   const Call call{proto::PeerId(), 0, now, out};
+  if (!is_immediate && parts_->job.options.model_sink != nullptr) {
+    parts_->park.Wake("the run stops, and its model is to be left", call);
+  }
   parts_->phases.RequestStop(is_immediate, why, call);
   Settle(call);
 }

@@ -19,6 +19,7 @@
 #include "ps/coordinator/model_desk.h"
 #include "ps/coordinator/move_desk.h"
 #include "ps/coordinator/notice_desk.h"
+#include "ps/coordinator/park_desk.h"
 #include "ps/coordinator/pause_desk.h"
 #include "ps/coordinator/prewarm_desk.h"
 #include "ps/coordinator/server_watch.h"
@@ -176,6 +177,7 @@ class CoordinatorCore {
     MoveDesk moves;
     ServersDesk servers_desk;
     PauseDesk pauses;
+    ParkDesk park;
     ModeDesk modes;
     NoticeDesk notices;
     PrewarmDesk prewarm;

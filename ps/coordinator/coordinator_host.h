@@ -111,6 +111,10 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
 
   void KillWorker(WorkerId seat) override { owner_.fleet->KillWorker(seat); }
 
+  void KillServer(uint32_t server) override { owner_.fleet->KillServer(server); }
+
+  bool HasServer(uint32_t server) const override { return owner_.fleet->HasServer(server); }
+
   Status MakeCore();
   /// Ends every event of the core: its rows are written, then what it lets out leaves.
   void Commit();

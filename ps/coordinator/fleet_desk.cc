@@ -22,11 +22,13 @@ uint64_t SumOf(const std::vector<uint32_t>& counts) {
 
 }  // namespace
 
-FleetDesk::FleetDesk(Job* job, NoticeDesk* notices, ServersDesk* servers, PrewarmDesk* prewarm)
+FleetDesk::FleetDesk(
+    Job* job, NoticeDesk* notices, ServersDesk* servers, PrewarmDesk* prewarm, ParkDesk* park)
     : job_(job),
       notices_(notices),
       servers_(servers),
       prewarm_(prewarm),
+      park_(park),
       limit_(static_cast<double>(job->options.config.fleet.starts_per_s)) {}
 
 void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
@@ -49,16 +51,18 @@ void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
     return;
   }
   servers_->Want(*servers, call);
-  const auto is_of_workers = [](const proto::ScaleChange& change) { return !change.is_servers; };
-  if (std::ranges::any_of(message.changes, is_of_workers)) {
-    Want(std::move(wanted).value());
+  if (std::ranges::any_of(message.changes, IsOfWorkers)) {
+    Want(std::move(wanted).value(), call);
   }
   job_->Reply(call, proto::ScaleReply{job_->FleetRows(call.now), job_->ServersNow()});
 }
 
-void FleetDesk::Want(std::vector<uint32_t> wanted) {
+void FleetDesk::Want(std::vector<uint32_t> wanted, const Call& call) {
   job_->log->Info(
       "scaled", {{"workers_before", SumOf(job_->state.wanted)}, {"workers", SumOf(wanted)}});
+  if (SumOf(wanted) > SumOf(job_->state.wanted)) {
+    park_->Wake("more workers are wanted", call);
+  }
   job_->edit.wanted = std::move(wanted);
   job_->seats.ForgetFailures();  // whoever asks may have mended why
   job_->places.Forget();

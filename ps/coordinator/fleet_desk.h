@@ -8,6 +8,7 @@
 
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/notice_desk.h"
+#include "ps/coordinator/park_desk.h"
 #include "ps/coordinator/places.h"
 #include "ps/coordinator/prewarm_desk.h"
 #include "ps/coordinator/servers_desk.h"
@@ -21,7 +22,8 @@ namespace ps::coordinator {
 /// Workers that others brought in, by hand or by an `add` fault, are in no group and stay.
 class FleetDesk {
  public:
-  FleetDesk(Job* job, NoticeDesk* notices, ServersDesk* servers, PrewarmDesk* prewarm);
+  FleetDesk(
+      Job* job, NoticeDesk* notices, ServersDesk* servers, PrewarmDesk* prewarm, ParkDesk* park);
 
   /// A person changes what is wanted.
   void On(const Call& call, const proto::ScaleRequest& message);
@@ -32,7 +34,7 @@ class FleetDesk {
   void Resume() { is_emptying_ = true; }
 
  private:
-  void Want(std::vector<uint32_t> wanted);
+  void Want(std::vector<uint32_t> wanted, const Call& call);
   Status CheckWanted(const std::vector<uint32_t>& wanted) const;
   /// Starts the workers that are missing, as far as any may be started now. False: not all.
   bool Fill(const std::vector<GroupSeating>& seatings, const Call& call);
@@ -46,6 +48,7 @@ class FleetDesk {
   NoticeDesk* const notices_;
   ServersDesk* const servers_;
   PrewarmDesk* const prewarm_;
+  ParkDesk* const park_;
   bool is_filling_ = false;                // asked for, and not all of it was started yet
   bool is_emptying_ = false;               // asked for, and not all were told to leave yet
   std::map<WorkerId, TimePoint> awaited_;  // seats of expected workers, and since when

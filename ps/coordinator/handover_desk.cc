@@ -21,6 +21,11 @@ void HandoverDesk::On(const Call& call, const proto::NoticeRequest& message) {
         fmt::format("there is no server {}; there are 0 to {}", server, count - 1));
     return;
   }
+  if (job_->state.park.is_on) {
+    job_->Refuse(
+        call, StatusCode::kInvalidArgument, "the servers are parked: none of them is there now");
+    return;
+  }
   if (!checkpoints_->is_on()) {
     job_->Refuse(
         call,

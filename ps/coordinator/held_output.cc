@@ -30,6 +30,10 @@ void HeldOutput::KillWorker(WorkerId seat) {
   held_.emplace_back(Kill{seat});
 }
 
+void HeldOutput::KillServer(uint32_t server) {
+  held_.emplace_back(ServerKill{server});
+}
+
 void HeldOutput::Release() {
   for (auto& held : std::exchange(held_, {})) {
     std::visit(
@@ -38,7 +42,8 @@ void HeldOutput::Release() {
             [this](const Closed& closed) { out_->Close(closed.peer); },
             [this](const Server& start) { fleet_->StartServer(start.server); },
             [this](const Worker& start) { fleet_->StartWorker(start.seat, start.group); },
-            [this](const Kill& kill) { fleet_->KillWorker(kill.seat); }},
+            [this](const Kill& kill) { fleet_->KillWorker(kill.seat); },
+            [this](const ServerKill& kill) { fleet_->KillServer(kill.server); }},
         held);
   }
 }

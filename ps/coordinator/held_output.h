@@ -27,6 +27,9 @@ class HeldOutput final : public proto::Outbox, public proto::FleetActions {
   void StartServer(uint32_t server) override;
   void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override;
   void KillWorker(WorkerId seat) override;
+  void KillServer(uint32_t server) override;
+
+  bool HasServer(uint32_t server) const override { return fleet_->HasServer(server); }
 
   bool is_empty() const { return held_.empty(); }
 
@@ -57,9 +60,13 @@ class HeldOutput final : public proto::Outbox, public proto::FleetActions {
     WorkerId seat;
   };
 
+  struct ServerKill {
+    uint32_t server = 0;
+  };
+
   proto::Outbox* const out_;
   proto::FleetActions* const fleet_;
-  std::vector<std::variant<Sent, Closed, Server, Worker, Kill>> held_;
+  std::vector<std::variant<Sent, Closed, Server, Worker, Kill, ServerKill>> held_;
 };
 
 }  // namespace ps::coordinator

@@ -30,7 +30,8 @@ JobEdits::JobEdits(JobState* state)
       handovers(state->handovers),
       servers(state->servers),
       pause(state->pause),
-      modes(state->modes) {}
+      modes(state->modes),
+      park(state->park) {}
 
 Job::Job(
     CoordinatorOptions options_in,
@@ -218,7 +219,7 @@ proto::ModesStatus Job::ModesNow() const {
 
 double Job::UsdPerHour() const {
   const proto::JobConfig& config = options.config;
-  double usd = double{config.servers.usd_per_hour} * shards.server_count();
+  double usd = state.park.is_on ? 0 : double{config.servers.usd_per_hour} * shards.server_count();
   const bool is_free = std::ranges::all_of(
       config.workers, [](const proto::WorkerGroup& group) { return group.usd_per_hour == 0; });
   if (is_free && faults.faults().empty()) {
@@ -328,8 +329,8 @@ RowChanges Job::TakeRows(TimePoint now, bool is_all) {
 
 void Job::Resume(TimePoint now) {
   started_at = now - state.age;
-  cost.Resume(state.usd, now);
   places.SetBegin(started_at);
+  cost.Resume(state.usd, now);
   no_worker_since = now;
   round_since = now;
   if (state.trained) {

@@ -71,6 +71,7 @@ struct JobEdits {
   proto::ServersState& servers;
   proto::PauseRecord& pause;
   proto::ModesState& modes;
+  proto::ParkRecord& park;
 };
 
 /// What the parts of the coordinator share: the job's state, the tables over it, the open

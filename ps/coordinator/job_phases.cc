@@ -49,7 +49,7 @@ void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches, Time
   };
   std::map<uint32_t, int64_t> servers;  // somebody has to register; who was lost
   for (const Shard& shard : job_->shards.all()) {
-    if (!shard.record->is_registered) {
+    if (!shard.record->is_registered && !job_->state.park.is_on) {
       servers[job_->shards.ServerOf(shard.shard)] = shard.record->lost_pid;
     }
   }

@@ -30,6 +30,9 @@ class JoinDesk {
   /// A process that was started for the seat has ended. What it asked before may come yet.
   void NoteEnd(WorkerId seat, int64_t pid, TimePoint now);
 
+  /// Somebody asks, and is no member yet.
+  bool is_asked() const { return !pending_.empty(); }
+
   /// Makes members of those who ask, as soon as the shards are set up. Errors: the job can't begin.
   Status AdmitPending(const Call& call);
   /// Answers those whom every shard knows now.

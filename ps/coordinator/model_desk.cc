@@ -35,6 +35,12 @@ void ModelDesk::Plan(bool has_failed, TimePoint now) {
     return;
   }
   job_->edit.model.is_due = true;
+  if (job_->state.park.is_on) {
+    GiveUp(fmt::format(
+        "the servers are parked; checkpoint {} has the parameters",
+        job_->state.checkpoints.newest().checkpoint));
+    return;
+  }
   for (const Shard& shard : job_->shards.all()) {
     const bool is_there =
         shard.peer != proto::PeerId() && now - shard.last_heard <= job_->timing.server_detect;

@@ -1,5 +1,6 @@
 #include "ps/coordinator/pause_desk.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace ps::coordinator {
@@ -7,6 +8,12 @@ namespace {
 
 /// A worker whose replacement is on its way is not worth a checkpoint.
 constexpr Duration kParkAfter = std::chrono::seconds(10);
+
+/// Servers that are to end before that wait for the checkpoint.
+Duration ParkAfter(const proto::FleetConfig& fleet) {
+  const Duration servers = FromSeconds(static_cast<double>(fleet.park_servers_after_s));
+  return servers == Duration::zero() ? kParkAfter : std::min(kParkAfter, servers);
+}
 
 }  // namespace
 
@@ -29,7 +36,8 @@ void PauseDesk::On(const Call& call, const proto::PauseRequest& message) {
 
 bool PauseDesk::IsParked(TimePoint now) const {
   return job_->state.phase == JobPhase::kTraining && job_->training_began &&
-         job_->membership.members().empty() && now - job_->no_worker_since >= kParkAfter;
+         job_->membership.members().empty() &&
+         now - job_->no_worker_since >= ParkAfter(job_->options.config.fleet);
 }
 
 void PauseDesk::OnTick(const Call& call) {

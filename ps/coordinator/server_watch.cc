@@ -12,6 +12,9 @@ constexpr uint32_t kRestartsMax = 5;  // of a server, until it has worked for a 
 }  // namespace
 
 Status ServerWatch::CheckSilence(const Call& call) {
+  if (job_->state.park.is_on) {
+    return Status::Ok();
+  }
   const Duration join_limit =
       FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s));
   for (const Shard& shard : job_->shards.all()) {
@@ -75,6 +78,9 @@ std::string ServerWatch::WhyNotBack(uint32_t server) const {
 
 Status ServerWatch::OnServerLost(
     uint32_t server, int64_t pid, const std::string& why, const Call& call) {
+  if (job_->state.park.is_on) {
+    return Status::Ok();
+  }
   if (!CanComeBack(server)) {
     return LostForGood(server, pid, why);
   }

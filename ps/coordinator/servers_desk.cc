@@ -281,7 +281,7 @@ void ServersDesk::ForgetSilent(const Call& call) {
 void ServersDesk::OnTick(const Call& call) {
   wants_other_shards_ = false;
   wants_boundary_ = false;
-  if (job_->state.phase != JobPhase::kTraining || !job_->training_began) {
+  if (job_->state.phase != JobPhase::kTraining || !job_->training_began || job_->state.park.is_on) {
     return;  // until there is a lease there is no checkpoint
   }
   ForgetSilent(call);

@@ -153,6 +153,7 @@ std::string StatusReport::Detail(TimePoint now) const {
       if (job_->membership.members().empty()) {
         const std::string checkpoint = PauseCheckpoint();
         return "no worker is left" + Failures() + (checkpoint.empty() ? "" : "; ") + checkpoint +
+               (job_->state.park.is_on ? ", and the servers are parked" : "") +
                "; training goes on as soon as one joins" + NextStart(now);
       }
       if (job_->state.pause.is_on) {
@@ -275,7 +276,9 @@ void StatusReport::AddShardRows(proto::JobStatus* status) const {
     if (record.is_registered) {
       row.address = fmt::format("{}:{}", record.host, record.port);
     }
-    if (!record.is_registered) {
+    if (job_->state.park.is_on) {
+      row.state = "parked";
+    } else if (!record.is_registered) {
       row.state = "missing";
     } else if (shard.peer == proto::PeerId()) {
       row.state = "silent";

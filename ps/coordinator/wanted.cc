@@ -52,13 +52,16 @@ std::string TypesOf(const std::vector<proto::WorkerGroup>& groups) {
 
 }  // namespace
 
+bool IsOfWorkers(const proto::ScaleChange& change) {
+  return !change.is_servers && change.tensor.empty();
+}
+
 Result<std::vector<uint32_t>> WantedAfter(
     const std::vector<proto::WorkerGroup>& groups,
     const std::vector<uint32_t>& before,
     const std::vector<proto::ScaleChange>& changes,
     uint32_t seats_max) {
-  const auto is_of_servers = [](const proto::ScaleChange& change) { return change.is_servers; };
-  if (groups.empty() && !std::ranges::all_of(changes, is_of_servers)) {
+  if (groups.empty() && std::ranges::any_of(changes, IsOfWorkers)) {
     return Status::InvalidArgument(
         "the job has no groups of workers, so nobody knows what to start; start workers by hand, "
         "or give the job a group with \"count\": 0");
@@ -68,7 +71,7 @@ Result<std::vector<uint32_t>> WantedAfter(
   }
   std::vector<uint32_t> wanted = before;
   for (const proto::ScaleChange& change : changes) {
-    if (change.is_servers) {
+    if (!IsOfWorkers(change)) {
       continue;
     }
     std::vector<size_t> places;

@@ -9,10 +9,13 @@
 
 namespace ps::coordinator {
 
+/// Of no servers, and of no chunks.
+bool IsOfWorkers(const proto::ScaleChange& change);
+
 /// What `changes` make of `wanted`, a count for each group. A change of a type, or of all, is
-/// spread over its groups in the proportions of their configured counts. A change of servers is
-/// left out. Errors: kNotFound (no such type), kInvalidArgument (no groups, no changes, or a count
-/// below 0 or above `seats_max`).
+/// spread over its groups in the proportions of their configured counts. Those that are not of
+/// workers are left out. Errors: kNotFound (no such type), kInvalidArgument (no groups, no changes,
+/// or a count below 0 or above `seats_max`).
 Result<std::vector<uint32_t>> WantedAfter(
     const std::vector<proto::WorkerGroup>& groups,
     const std::vector<uint32_t>& wanted,

@@ -24,6 +24,11 @@ class FleetActions {
   virtual void StartWorker(WorkerId seat, const proto::WorkerGroup& group) = 0;
   /// Kill the process in `seat` at once. Nothing happens when there is none.
   virtual void KillWorker(WorkerId seat) = 0;
+  /// Kill the processes of the server that it has started, at once. Nothing happens when there are
+  /// none.
+  virtual void KillServer(uint32_t server) = 0;
+  /// Whether a process of the server that it has started, or adopted, is there.
+  virtual bool HasServer(uint32_t server) const = 0;
 };
 
 enum class ProcessKind : uint8_t { kServer, kWorker };

@@ -223,12 +223,13 @@ struct FaultConfig {
 };
 
 struct FleetConfig {
-  float max_detect_s = 3;     // the one time knob: a silent worker is known lost after this
-  float join_timeout_s = 60;  // how long to wait for the first servers and workers
-  float orphan_grace_s = 60;  // how long these wait for a coordinator that they do not reach
-  bool replace = true;        // another worker for one that is lost, or told to be gone
-  bool prewarm = true;        // and one more while a provider advises to move
-  float starts_per_s = 20;    // of workers, after the first ones; 0: no limit
+  float max_detect_s = 3;            // the one time knob: a silent worker is known lost after this
+  float join_timeout_s = 60;         // how long to wait for the first servers and workers
+  float orphan_grace_s = 60;         // how long these wait for a coordinator that they do not reach
+  bool replace = true;               // another worker for one that is lost, or told to be gone
+  bool prewarm = true;               // and one more while a provider advises to move
+  float starts_per_s = 20;           // of workers, after the first ones; 0: no limit
+  float park_servers_after_s = 600;  // without a worker they are ended; 0: they stay
 
   friend bool operator==(const FleetConfig&, const FleetConfig&) = default;
 };

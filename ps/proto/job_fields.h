@@ -154,6 +154,7 @@ void VisitFields(C& c, V&& visit) {
   visit("replace", c.replace);
   visit("prewarm", c.prewarm);
   visit("starts_per_s", c.starts_per_s);
+  visit("park_servers_after_s", c.park_servers_after_s);
 }
 
 template <MaybeConst<CheckpointConfig> C, typename V>

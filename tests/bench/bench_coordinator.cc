@@ -38,6 +38,10 @@ class NoFleet final : public proto::FleetActions {
   void StartWorker(WorkerId /*seat*/, const proto::WorkerGroup& /*group*/) override {}
 
   void KillWorker(WorkerId /*seat*/) override {}
+
+  void KillServer(uint32_t /*server*/) override {}
+
+  bool HasServer(uint32_t /*server*/) const override { return true; }
 };
 
 struct Event {

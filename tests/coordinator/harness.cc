@@ -33,6 +33,7 @@ CoordinatorOptions SmallJob(proto::Mode mode) {
   options.config.fleet.max_detect_s = 2.4F;
   options.config.fleet.join_timeout_s = 30;
   options.config.fleet.replace = false;
+  options.config.fleet.park_servers_after_s = 0;
   options.tensors = {{"w", {1000}}, {"b", {10}}};
   options.train_samples = 200;
   options.run_directory = "runs/small";

@@ -32,9 +32,15 @@ class FakeFleet final : public proto::FleetActions {
 
   void KillWorker(WorkerId seat) override { kills.push_back(seat); }
 
+  void KillServer(uint32_t server) override { server_kills.push_back(server); }
+
+  bool HasServer(uint32_t server) const override { return !foreign.contains(server); }
+
   std::vector<uint32_t> servers;
   std::vector<std::pair<WorkerId, proto::WorkerGroup>> workers;
   std::vector<WorkerId> kills;
+  std::vector<uint32_t> server_kills;
+  std::set<uint32_t> foreign;  // servers that somebody else has started
 };
 
 /// A shard made of answers: it acknowledges at once what it gets, unless told to hold its tongue.

@@ -174,15 +174,18 @@ TEST(HeldOutputTest, NothingLeavesBeforeItIsReleasedAndThenInOrder) {
   held.StartServer(2);
   held.StartWorker(WorkerId(3), {});
   held.KillWorker(WorkerId(4));
+  held.KillServer(3);
   held.Close(proto::PeerId(1));
   EXPECT_THAT(out.sent, ElementsAre());
   EXPECT_TRUE(fleet.servers.empty() && fleet.workers.empty() && fleet.kills.empty());
+  EXPECT_TRUE(fleet.server_kills.empty());
   EXPECT_FALSE(held.is_empty());
   held.Release();
   EXPECT_THAT(out.sent, ElementsAre(fmt::format("{} to 1", ack), "close 1"));
   EXPECT_EQ(fleet.servers.size(), 1U);
   EXPECT_EQ(fleet.workers.size(), 1U);
   EXPECT_THAT(fleet.kills, ElementsAre(WorkerId(4)));
+  EXPECT_THAT(fleet.server_kills, ElementsAre(3));
   EXPECT_TRUE(held.is_empty());
 }
 

@@ -54,6 +54,10 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
 
   void KillWorker(WorkerId seat) override { fleet_.KillSeat(seat); }
 
+  void KillServer(uint32_t server) override { servers_.KillAllOf(server); }
+
+  bool HasServer(uint32_t server) const override { return servers_.Has(server); }
+
   // Network::Observer.
   void OnSend(const Network::Passage& passage, const proto::Message& message) override;
   void BeforeDelivery(const Network::Passage& passage, const proto::Message& message) override;

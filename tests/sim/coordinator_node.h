@@ -81,6 +81,10 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
 
   void KillWorker(WorkerId seat) override { world_.fleet->KillWorker(seat); }
 
+  void KillServer(uint32_t server) override { world_.fleet->KillServer(server); }
+
+  bool HasServer(uint32_t server) const override { return world_.fleet->HasServer(server); }
+
   void OpenJournal();
   coordinator::CoordinatorOptions Options() const;
   /// The end of every event.

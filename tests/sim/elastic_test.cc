@@ -182,5 +182,31 @@ TEST(ElasticTest, CapacityThatIsGoneForHoursParksTheJobWhichWakesByItself) {
   }
 }
 
+/// Servers end with the last worker, and a person, a coordinator that dies, or machines that are to
+/// be had again wake them: nothing is done again.
+TEST(ElasticTest, ServersOfAJobWithoutWorkersEndAndComeBackWithThem) {
+  for (const proto::Mode mode : kModes) {
+    uint64_t parks = 0;
+    for (uint32_t seed = 1; seed <= 6; ++seed) {
+      Scenario scenario = Elastic(mode, seed);
+      scenario.is_consistent = mode != proto::Mode::kBsp && seed % 2 == 0;
+      scenario.scales_to_none = 2;
+      scenario.restarts = seed % 3;
+      scenario.park_after = std::chrono::milliseconds(100);
+      const Outcome outcome = Simulate(scenario);
+      parks += outcome.log.find("event=servers_parked") != std::string::npos ? 1 : 0;
+      EXPECT_EQ(outcome.job.checkpoints.steps_undone, 0U) << seed;
+      ExpectOk(scenario);
+    }
+    EXPECT_GE(parks, 2U);
+  }
+  Scenario scenario = ZonesOut(proto::Mode::kAsync, 3, 2);
+  scenario.park_after = std::chrono::minutes(1);
+  const Outcome outcome = Simulate(scenario);
+  EXPECT_TRUE(outcome.ok()) << outcome.status << testing::PrintToString(outcome.violations);
+  EXPECT_NE(outcome.log.find("event=servers_parked"), std::string::npos);
+  EXPECT_NE(outcome.log.find("event=servers_woken"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ps::sim

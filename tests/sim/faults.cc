@@ -151,6 +151,7 @@ void Faults::Begin() {
   Plan(scenario.server_kills_with_damage, &Faults::DamageAndKillServer);
   Plan(scenario.scales, &Faults::ScaleOne);
   Plan(scenario.server_scales, &Faults::ScaleServers);
+  Plan(scenario.chunk_moves, &Faults::MoveChunks);
   Plan(scenario.mode_switches, &Faults::SwitchMode);
   Plan(scenario.job_pauses, &Faults::PauseJob);
   Plan(scenario.joint_changes, &Faults::ChangeTogether);
@@ -504,6 +505,17 @@ void Faults::ScaleServers() {
   world_.ask(proto::ScaleRequest{{{"", servers, false, true, shares}}});
 }
 
+/// To a server, that may not be there, or back to where the shares want them.
+void Faults::MoveChunks() {
+  proto::ScaleChange change;
+  const std::vector<TensorSpec> tensors = SimulatedTensors(*world_.scenario);
+  change.tensor = tensors[world_.random->Below(tensors.size())].name;
+  change.count = static_cast<int32_t>(world_.random->Below(world_.scenario->shards + 1)) - 1;
+  change.chunk = world_.random->Chance(0.5) ? 0 : -1;
+  world_.log->Info("move", {{"tensor", change.tensor}, {"server", change.count}});
+  world_.ask(proto::ScaleRequest{{change}});
+}
+
 void Faults::SwitchMode() {
   proto::ModeChoice wanted;
   wanted.mode = static_cast<proto::Mode>(world_.random->Below(3));
@@ -544,11 +556,13 @@ void Faults::ChangeTogether() {
 
 void Faults::ScaleToNone() {
   ScaleTo(0);
-  const auto later = [this](const std::function<void()>& what) {
-    world_.queue->After(std::chrono::milliseconds(world_.random->Below(kPauseMsMax)), what);
+  const auto later = [this](Duration at_least, const std::function<void()>& what) {
+    world_.queue->After(
+        at_least + std::chrono::milliseconds(world_.random->Below(kPauseMsMax)), what);
   };
-  later([this] { Restart(); });
-  later([this] { ScaleTo(world_.scenario->workers); });
+  const Duration until_parked = world_.scenario->park_after * 3;
+  later(until_parked / 2, [this] { Restart(); });
+  later(until_parked, [this] { ScaleTo(world_.scenario->workers); });
 }
 
 Status Faults::CheckDisk(checkpoint::Operation operation, const std::string& directory) const {

@@ -127,6 +127,7 @@ class Faults {
   void ScaleOne();
   void ScaleTo(uint64_t workers);
   void ScaleServers();
+  void MoveChunks();
   void SwitchMode();
   void PauseJob();
   void ChangeTogether();

@@ -23,6 +23,8 @@ constexpr uint64_t kModeChanges = uint64_t{0x4d} << 32U;
 constexpr uint64_t kJointChanges = uint64_t{0x5e} << 32U;
 /// The same for notices to servers.
 constexpr uint64_t kServerNotices = uint64_t{0x6f} << 32U;
+/// The same for servers that end without workers, and for chunks that people move.
+constexpr uint64_t kParks = uint64_t{0x7a} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -215,6 +217,7 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.servers.max_detect_s = static_cast<float>(Seconds(scenario.server_detect));
   config.fleet.max_detect_s = static_cast<float>(Seconds(kSimulatedMaxDetect));
   config.fleet.replace = scenario.is_replacing;
+  config.fleet.park_servers_after_s = static_cast<float>(Seconds(scenario.park_after));
   for (const std::string& zone : SimulatedZones(scenario.zones)) {
     config.launch.zones.push_back({zone, ""});
   }
@@ -287,6 +290,14 @@ Scenario RandomScenario(uint64_t seed) {
   Random joint(seed ^ kJointChanges);
   s.joint_changes = joint.Chance(0.2) ? 1 + static_cast<uint32_t>(joint.Below(3)) : 0;
   s.scales_to_none = s.is_replacing && joint.Chance(0.25) ? 1 : 0;
+  Random parks(seed ^ kParks);
+  if (s.has_checkpoints()) {
+    s.chunk_moves = parks.Chance(0.25) ? 1 + static_cast<uint32_t>(parks.Below(3)) : 0;
+    s.park_after = std::chrono::milliseconds(parks.Chance(0.5) ? 20 + parks.Below(400) : 0);
+    if (s.is_replacing && s.park_after > Duration::zero()) {
+      s.scales_to_none = 1 + static_cast<uint32_t>(parks.Below(2));
+    }
+  }
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
   return s;
 }

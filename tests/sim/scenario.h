@@ -95,6 +95,8 @@ struct Scenario {
   // Instants of several of these: modes, servers, a pause; the coordinator ends in half of them.
   uint32_t joint_changes = 0;
   uint32_t scales_to_none = 0;  // no worker is wanted, the coordinator ends, and all are again
+  uint32_t chunk_moves = 0;     // `psctl move`, of a tensor's chunks; with checkpoints only
+  Duration park_after{};        // without a worker servers are ended; zero: they stay
 
   // What RandomScenario does not draw: tests of their own have these.
   uint32_t failed_start_every = 0;    // of so many starts of workers one never runs; is_replacing
@@ -195,6 +197,8 @@ void ForEachField(S& s, const Visit& visit) {
   visit("job_pauses", s.job_pauses);
   visit("joint_changes", s.joint_changes);
   visit("scales_to_none", s.scales_to_none);
+  visit("chunk_moves", s.chunk_moves);
+  visit("park_after", s.park_after);
   visit("failed_start_every", s.failed_start_every);
   visit("doubled_starts", s.doubled_starts);
   visit("disasters", s.disasters);

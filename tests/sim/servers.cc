@@ -109,6 +109,22 @@ void Servers::Kill(Process* process) {
   }
 }
 
+void Servers::KillAllOf(uint32_t server) {
+  for (const auto& process : processes_) {
+    if (process->is_alive && process->shard.value == server) {
+      process->is_alive = false;
+      process->shard_node->Kill(false);
+      ReportEnd(*process, "killed");
+    }
+  }
+}
+
+bool Servers::Has(uint32_t server) const {
+  return std::ranges::any_of(processes_, [server](const auto& process) {
+    return process->is_alive && process->shard.value == server;
+  });
+}
+
 Servers::Process* Servers::PickAlive() {
   std::vector<Process*> alive;
   for (const auto& process : processes_) {

@@ -66,6 +66,12 @@ class Servers {
   /// by nothing but silence. In silence the machine goes with its unsynced writes.
   void Kill(Process* process);
 
+  /// As a launcher kills the processes of a server.
+  void KillAllOf(uint32_t server);
+
+  /// A process of the server is there.
+  bool Has(uint32_t server) const;
+
   /// One that is alive, or null.
   Process* PickAlive();
 

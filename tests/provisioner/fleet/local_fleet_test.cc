@@ -362,6 +362,25 @@ TEST_F(LocalFleetTest, KillingASeatKillsItAlone) {
   EXPECT_THAT(launcher_.killed, ElementsAre(1U, 2U, 3U));
 }
 
+TEST_F(LocalFleetTest, KillingAServerKillsAllThatItStartedOfIt) {
+  EXPECT_FALSE(fleet_->HasServer(0)) << "somebody else may have started one";
+  fleet_->StartServer(0);
+  fleet_->StartServer(1);
+  fleet_->StartServer(0);  // the one that takes its place
+  fleet_->StartWorker(WorkerId(0), {});
+  EXPECT_TRUE(fleet_->HasServer(0));
+  EXPECT_FALSE(fleet_->HasServer(2));
+  fleet_->KillServer(0);
+  EXPECT_THAT(launcher_.killed, ElementsAre(1U, 3U));
+  launcher_.exits = {
+      {ProcessHandle(1), ProcessKind::kServer, 0, true, false, "killed by signal 9 (Killed)"},
+      {ProcessHandle(3), ProcessKind::kServer, 0, true, false, "killed by signal 9 (Killed)"}};
+  EXPECT_EQ(fleet_->TakeEnds().size(), 2U);
+  EXPECT_FALSE(fleet_->HasServer(0));
+  fleet_->KillServer(0);
+  EXPECT_THAT(launcher_.killed, ElementsAre(1U, 3U));
+}
+
 TEST_F(LocalFleetTest, AnEndNamesThePidAndTheLastLineOfOneThatFailed) {
   fleet_->StartWorker(WorkerId(0), {});
   fleet_->StartWorker(WorkerId(1), {});
