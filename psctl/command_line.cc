@@ -272,6 +272,11 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
   if (parser.scale->parsed()) {
     return ScaleOf(parser);
   }
+  if (parser.move->parsed()) {
+    PS_ASSIGN(const proto::ScaleChange change, ParseMove(parser.move_tensor, parser.move_server));
+    parser.move_command.changes = {change};
+    return Command(parser.move_command);
+  }
   if (parser.notice->parsed()) {
     return NoticeOf(parser);
   }

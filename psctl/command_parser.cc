@@ -211,6 +211,16 @@ void CommandParser::AddFleet() {
       "--dry-run", scale_command.is_preview, "Say what it would do to speed and cost, and stop");
   scale->add_option("--profile", scale_command.profile_path, "Of --dry-run: the job's profile");
   scale->add_option("--catalog", scale_command.catalog_path, "Of --dry-run: what is rented");
+  move = app.add_subcommand("move", "Give the chunks of a tensor to a server, during the run");
+  move->add_option("TENSOR", move_tensor, "Its name, or NAME:CHUNK for one of its chunks")
+      ->required();
+  move->add_option(
+          "SERVER",
+          move_server,
+          "Number of the server, or any: where the shares of servers want it")
+      ->required();
+  move->add_option("JOB", move_command.job, kJobHelp);
+  move->add_flag("--wait", move_command.is_waiting, "Return when the chunks are there");
   drain = app.add_subcommand("drain", "Let a worker finish its step and leave for good");
   drain->add_option("WORKER", drain_worker, "Its number, as psctl status lists it")->required();
   drain->add_option("JOB", drain_command.job, kJobHelp);

@@ -25,6 +25,7 @@ struct CommandParser {
   CLI::App* stop = nullptr;
   CLI::App* scale = nullptr;
   CLI::App* drain = nullptr;
+  CLI::App* move = nullptr;
   CLI::App* notice = nullptr;
   CLI::App* pause = nullptr;
   CLI::App* go_on = nullptr;
@@ -47,6 +48,9 @@ struct CommandParser {
   std::string drain_worker;
   std::vector<std::string> scale_words;
   ScaleCommand scale_command;  // all but its words
+  std::string move_tensor;
+  std::string move_server;
+  ScaleCommand move_command;  // all but these
   PauseCommand pause_command;
   ModeCommand mode_command;
   CLI::App* replay = nullptr;

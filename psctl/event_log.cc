@@ -54,6 +54,7 @@ constexpr std::array kTellings = {
     Telling{"fleet_cancel", "scale", "worker {worker} is not waited for: fewer are wanted"},
     Telling{"fleet_release", "scale", "worker {worker} is let go: fewer are wanted"},
     Telling{"servers_scaled", "scale", "{servers} servers wanted, {servers_before} before"},
+    Telling{"chunks_pinned", "scale", "{chunks} chunks have a server that people chose"},
     Telling{"servers_move", "scale", "chunks move, for {servers} servers in the end"},
     Telling{"servers_moved", "scale", "{servers} servers have all chunks, placement {placement}"},
     Telling{

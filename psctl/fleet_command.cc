@@ -51,10 +51,18 @@ std::string Describe(const std::string& name, const std::vector<proto::FleetRow>
   return text;
 }
 
-bool IsAsWanted(const proto::JobStatus& status) {
+bool IsMove(const ScaleCommand& command) {
+  return std::ranges::all_of(
+      command.changes, [](const proto::ScaleChange& change) { return !change.tensor.empty(); });
+}
+
+bool IsAsWanted(const ScaleCommand& command, const proto::JobStatus& status) {
   const bool are_equal = std::ranges::all_of(
       status.fleet, [](const proto::FleetRow& row) { return row.present == row.wanted; });
   const bool has_moved = status.servers.count == status.servers.wanted && !status.servers.is_moving;
+  if (IsMove(command)) {
+    return has_moved;
+  }
   return are_equal && has_moved &&
          std::ranges::none_of(status.workers, [](const proto::WorkerRow& row) {
            return row.state == "draining" || row.state == "joining";
@@ -77,6 +85,12 @@ std::string Describe(
     const std::string& name,
     const std::vector<proto::FleetRow>& fleet,
     const proto::ServersStatus& servers) {
+  if (IsMove(command)) {
+    return fmt::format(
+        "{}: the chunks {}\n",
+        name,
+        servers.is_moving ? "move while training goes on" : "are where they are to be");
+  }
   const auto is_of_servers = [](const proto::ScaleChange& change) { return change.is_servers; };
   const bool has_servers = std::ranges::any_of(command.changes, is_of_servers);
   const bool has_workers = !std::ranges::all_of(command.changes, is_of_servers);
@@ -88,7 +102,7 @@ int WaitForFleet(const ScaleCommand& command, const RunPaths& run, const Console
   const std::string name = BaseName(run.root);
   while (FileLock::IsHeld(run.lock())) {
     const Result<proto::JobStatus> status = FetchStatus(run);
-    if (status.ok() && IsAsWanted(*status)) {
+    if (status.ok() && IsAsWanted(command, *status)) {
       if (const std::string& trouble = status->servers.trouble; !trouble.empty()) {
         return Fail(
             console,

@@ -44,10 +44,14 @@ struct PauseCommand {
 /// "=", the job. Errors: kInvalidArgument saying what is wrong.
 Result<ScaleCommand> ParseScale(const std::vector<std::string>& words);
 
+/// What `psctl move` is told: "fc1.weight" or "fc1.weight:2", and "1" or "any". Errors:
+/// kInvalidArgument saying what is wrong.
+Result<proto::ScaleChange> ParseMove(const std::string& tensor, const std::string& server);
+
 int RunNotice(const NoticeCommand& command, const RunPaths& run, const Console& console);
 int RunDrain(const DrainCommand& command, const RunPaths& run, const Console& console);
 int RunPause(const PauseCommand& command, const RunPaths& run, const Console& console);
-/// `today` as "2026-07-20".
+/// `psctl move`, too. `today` as "2026-07-20".
 int RunScale(
     const ScaleCommand& command,
     const RunPaths& run,

@@ -1,4 +1,4 @@
-// What `psctl scale` and `psctl mode` are told, from the words of the command line.
+// What `psctl scale`, `psctl move` and `psctl mode` are told, from the words of the command line.
 
 #include <fmt/core.h>
 
@@ -114,6 +114,35 @@ Result<ScaleCommand> ParseScale(const std::vector<std::string>& words) {
     return Wrong(command.job, "there is none");
   }
   return command;
+}
+
+Result<proto::ScaleChange> ParseMove(const std::string& tensor, const std::string& server) {
+  proto::ScaleChange change;
+  change.tensor = tensor;
+  const size_t colon = tensor.rfind(':');
+  uint32_t number = 0;
+  if (colon != std::string::npos &&
+      ParseCount(std::string_view(tensor).substr(colon + 1), INT32_MAX, &number)) {
+    change.tensor.resize(colon);
+    change.chunk = static_cast<int32_t>(number);
+  }
+  if (change.tensor.empty() || change.tensor.size() > proto::kNameBytesMax) {
+    return Status::InvalidArgument(fmt::format(
+        "move wants the name of a tensor, as in: psctl move fc1.weight 1, or fc1.weight:2 for one "
+        "of its chunks; got '{}'",
+        Printable(tensor)));
+  }
+  change.count = -1;
+  if (server != "any") {
+    if (!ParseCount(server, proto::kShardsMax, &number)) {
+      return Status::InvalidArgument(fmt::format(
+          "move wants the number of a server, or any, as in: psctl move {} 1; got '{}'",
+          Printable(tensor),
+          Printable(server)));
+    }
+    change.count = static_cast<int32_t>(number);
+  }
+  return change;
 }
 
 Result<proto::ModeChoice> ParseMode(const std::string& word) {

@@ -26,22 +26,22 @@ bool MoveDesk::MayBegin(const Call& call) const {
 }
 
 bool MoveDesk::HasArrived() const {
-  return !shares_.empty() && std::ranges::equal(
-                                 job_->state.placement.chunks,
-                                 target_.chunks,
-                                 {},
-                                 &proto::ChunkAssignment::shard,
-                                 &proto::ChunkAssignment::shard);
+  return !wish_.shares.empty() && std::ranges::equal(
+                                      job_->state.placement.chunks,
+                                      target_.chunks,
+                                      {},
+                                      &proto::ChunkAssignment::shard,
+                                      &proto::ChunkAssignment::shard);
 }
 
-bool MoveDesk::Spread(const std::vector<uint32_t>& shares, const Call& call) {
+bool MoveDesk::Spread(const Wish& wish, const Call& call) {
   if (job_->state.servers.chunks) {
     return false;
   }
   const proto::Placement& present = job_->state.placement;
-  if (shares_ != shares) {
-    shares_ = shares;
-    target_ = PlaceAgain(present, shares);
+  if (wish_ != wish) {
+    wish_ = wish;
+    target_ = PlaceAgain(present, wish.shares, wish.pinned);
   }
   proto::ChunkMove move;
   uint64_t bytes = 0;
@@ -128,8 +128,8 @@ void MoveDesk::On(const Call& call, const proto::ChunksGiven& message) {
     }
   }
   // In bsp it depends on how long leases have been held back.
-  if (!shares_.empty() && !job_->is_bsp() && !checkpoints_->IsDue(call.now)) {
-    Spread(shares_, call);
+  if (!wish_.shares.empty() && !job_->is_bsp() && !checkpoints_->IsDue(call.now)) {
+    Spread(Wish(wish_), call);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -21,10 +22,18 @@ class MoveDesk {
         checkpoints_(checkpoints),
         timer_(job->timing.retry_first, job->timing.retry_limit) {}
 
-  /// Goes on spreading the chunks over the first shards, by the share of each. Returns whether they
-  /// are.
-  bool Spread(const std::vector<uint32_t>& shares, const Call& call);
-  /// All chunks are where the newest shares want them.
+  /// Where chunks are to be: on the first shards, by the share of each, but for those that are
+  /// pinned.
+  struct Wish {
+    std::vector<uint32_t> shares;
+    std::map<ChunkKey, ShardId> pinned;
+
+    friend bool operator==(const Wish&, const Wish&) = default;
+  };
+
+  /// Goes on spreading the chunks. Returns whether they are where they are to be.
+  bool Spread(const Wish& wish, const Call& call);
+  /// All chunks are where the newest wish wants them.
   bool HasArrived() const;
   void On(const Call& call, const proto::ChunksGiven& message);
   /// Asks again.
@@ -39,7 +48,7 @@ class MoveDesk {
 
   Job* const job_;
   CheckpointDesk* const checkpoints_;
-  std::vector<uint32_t> shares_;  // that the target is for
+  Wish wish_;  // that the target is for
   proto::Placement target_;
   RetryTimer timer_;
 };

@@ -93,7 +93,20 @@ std::vector<uint32_t> ShardShares(const proto::ServersState& servers, uint32_t s
   return shares;
 }
 
-proto::Placement PlaceAgain(const proto::Placement& before, const std::vector<uint32_t>& shares) {
+std::map<ChunkKey, ShardId> PinnedShards(
+    const proto::ServersState& servers, uint32_t shards_per_server) {
+  std::map<ChunkKey, ShardId> pinned;
+  for (const proto::PinnedChunk& pin : servers.pins) {
+    const uint32_t place = ChunkOf(pin.key) % shards_per_server;
+    pinned[pin.key] = ShardId(pin.server * shards_per_server + place);
+  }
+  return pinned;
+}
+
+proto::Placement PlaceAgain(
+    const proto::Placement& before,
+    const std::vector<uint32_t>& shares,
+    const std::map<ChunkKey, ShardId>& pinned) {
   PS_CHECK(!shares.empty());
   proto::Placement placement = before;
   ++placement.version;
@@ -101,8 +114,17 @@ proto::Placement PlaceAgain(const proto::Placement& before, const std::vector<ui
   const uint64_t sum = SumOfShares(shares);
   std::vector<uint64_t> elements_of(shares.size());
   std::vector<size_t> homeless;
+  for (proto::ChunkAssignment& chunk : placement.chunks) {
+    if (const auto pin = pinned.find(chunk.key); pin != pinned.end()) {
+      chunk.shard = pin->second;
+      elements_of[chunk.shard.value] += chunk.element_count;
+    }
+  }
   for (const size_t i : BySize(placement.chunks)) {
     const proto::ChunkAssignment& chunk = placement.chunks[i];
+    if (pinned.contains(chunk.key)) {
+      continue;
+    }
     const uint32_t shard = chunk.shard.value;
     if (shard < shares.size() &&
         (elements_of[shard] + chunk.element_count) * sum <= total * shares[shard]) {

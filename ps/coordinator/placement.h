@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "ps/base/status.h"
@@ -24,11 +25,18 @@ bool AreShares(const std::vector<uint32_t>& shares, uint32_t servers);
 /// wanted.
 std::vector<uint32_t> ShardShares(const proto::ServersState& servers, uint32_t shards_per_server);
 
+/// The shard that each pinned chunk is to be on: of its server's, one after the other.
+std::map<ChunkKey, ShardId> PinnedShards(
+    const proto::ServersState& servers, uint32_t shards_per_server);
+
 /// The same chunks on as many shards as there are shares (> 0), in these proportions, under the
 /// next version. A shard that stays keeps its chunks, the largest first, up to its share. So it
 /// gives away what it has beyond that and less than a chunk more; one that has no more keeps
-/// everything. Requires: a share.
-proto::Placement PlaceAgain(const proto::Placement& before, const std::vector<uint32_t>& shares);
+/// everything. Pinned chunks are where they are to be, and count first. Requires: a share.
+proto::Placement PlaceAgain(
+    const proto::Placement& before,
+    const std::vector<uint32_t>& shares,
+    const std::map<ChunkKey, ShardId>& pinned = {});
 
 /// Whether each shard has its share, and the largest chunk more or less.
 bool IsSpread(const proto::Placement& placement, const std::vector<uint32_t>& shares);

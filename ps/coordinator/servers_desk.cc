@@ -14,6 +14,9 @@ constexpr Duration kStartAgainFirst = std::chrono::milliseconds(500);
 constexpr Duration kStartAgainLimit = std::chrono::seconds(10);
 constexpr uint32_t kFailuresMax = 5;
 
+/// Tensors that a refusal names.
+constexpr size_t kTensorsNamed = 8;
+
 /// bsp: leases are held back for this part of the last round's time, and what is on its way then.
 constexpr int kRoundPerHold = 4;
 constexpr Duration kHoldMax = std::chrono::seconds(2);
@@ -39,16 +42,67 @@ uint32_t ServersDesk::ShardsOf(uint32_t servers) const {
 Result<ServersWanted> ServersDesk::WantedAfter(
     const std::vector<proto::ScaleChange>& changes) const {
   const proto::ServersState& state = job_->state.servers;
-  ServersWanted wanted{state.wanted, state.shares};
+  ServersWanted wanted{state.wanted, state.shares, state.pins};
   for (const proto::ScaleChange& change : changes) {
-    if (change.is_servers) {
-      wanted = {(change.is_relative ? wanted.count : 0) + change.count, change.shares};
+    if (!change.tensor.empty()) {
+      PS_TRY(Pin(change, &wanted));
+    } else if (change.is_servers) {
+      wanted.count = (change.is_relative ? wanted.count : 0) + change.count;
+      wanted.shares = change.shares;
+      std::erase_if(wanted.pins, [&](const auto& pin) { return pin.server >= wanted.count; });
     }
   }
-  if (wanted.count != state.wanted || wanted.shares != state.shares) {
+  if (wanted.count != state.wanted || wanted.shares != state.shares || wanted.pins != state.pins) {
     PS_TRY(CheckWanted(wanted));
   }
   return wanted;
+}
+
+Status ServersDesk::Pin(const proto::ScaleChange& change, ServersWanted* wanted) const {
+  const std::vector<TensorSpec>& tensors = job_->options.tensors;
+  const auto tensor = std::ranges::find(tensors, change.tensor, &TensorSpec::name);
+  if (tensor == tensors.end()) {
+    std::string names;
+    for (size_t i = 0; i < std::min(tensors.size(), kTensorsNamed); ++i) {
+      names += (i == 0 ? "" : ", ") + tensors[i].name;
+    }
+    return Status::NotFound(fmt::format(
+        "the model has no tensor '{}'; it has {}{}",
+        change.tensor,
+        names,
+        tensors.size() > kTensorsNamed ? ", ..." : ""));
+  }
+  if (change.count >= wanted->count || change.count < -1) {
+    return Status::NotFound(
+        fmt::format("there is no server {}; there are 0 to {}", change.count, wanted->count - 1));
+  }
+  const auto index = static_cast<uint32_t>(tensor - tensors.begin());
+  std::vector<ChunkKey> keys;
+  for (const proto::ChunkAssignment& chunk : job_->state.placement.chunks) {
+    if (TensorOf(chunk.key) == index) {
+      keys.push_back(chunk.key);
+    }
+  }
+  if (change.chunk >= static_cast<int64_t>(keys.size())) {
+    return Status::NotFound(fmt::format(
+        "tensor '{}' has the chunks 0 to {}, and no {}",
+        change.tensor,
+        keys.size() - 1,
+        change.chunk));
+  }
+  if (change.chunk >= 0) {
+    keys = {MakeChunkKey(index, static_cast<uint32_t>(change.chunk))};
+  }
+  std::erase_if(wanted->pins, [&](const proto::PinnedChunk& pin) {
+    return std::ranges::find(keys, pin.key) != keys.end();
+  });
+  for (const ChunkKey key : keys) {
+    if (change.count >= 0) {
+      wanted->pins.push_back({key, static_cast<uint32_t>(change.count)});
+    }
+  }
+  std::ranges::sort(wanted->pins, {}, &proto::PinnedChunk::key);
+  return Status::Ok();
 }
 
 Status ServersDesk::CheckWanted(const ServersWanted& wanted) const {
@@ -77,8 +131,11 @@ Status ServersDesk::CheckWanted(const ServersWanted& wanted) const {
   proto::ServersState then;
   then.wanted = static_cast<uint32_t>(servers);
   then.shares = wanted.shares;
+  then.pins = wanted.pins;
   const proto::Placement placement = PlaceAgain(
-      job_->state.placement, ShardShares(then, job_->options.config.servers.shards_per_server));
+      job_->state.placement,
+      ShardShares(then, config.shards_per_server),
+      PinnedShards(then, config.shards_per_server));
   uint64_t workers = 0;
   for (const uint32_t count : job_->state.wanted) {
     workers += count;
@@ -97,17 +154,22 @@ Status ServersDesk::CheckWanted(const ServersWanted& wanted) const {
 void ServersDesk::Want(const ServersWanted& wanted, const Call& call) {
   proto::ServersState& state = job_->edit.servers;
   const auto servers = static_cast<uint32_t>(wanted.count);
-  if (servers == state.wanted && wanted.shares == state.shares) {
+  const bool has_other_pins = wanted.pins != state.pins;
+  const bool has_other_shares = wanted.shares != state.shares || has_other_pins;
+  if (servers != state.wanted || wanted.shares != state.shares) {
+    job_->log->Info(
+        "servers_scaled",
+        {{"servers_before", state.wanted},
+         {"servers", servers},
+         {"shares", proto::SharesText(wanted.shares)}});
+  } else if (has_other_pins) {
+    job_->log->Info("chunks_pinned", {{"chunks", wanted.pins.size()}});
+  } else {
     return;
   }
-  job_->log->Info(
-      "servers_scaled",
-      {{"servers_before", state.wanted},
-       {"servers", servers},
-       {"shares", proto::SharesText(wanted.shares)}});
-  const bool has_other_shares = wanted.shares != state.shares;
   state.wanted = servers;
   state.shares = wanted.shares;
+  state.pins = wanted.pins;
   if (servers == job_->shards.server_count() &&
       (has_other_shares || !IsSpread(job_->state.placement, Shares()))) {
     state.is_spreading = true;
@@ -148,6 +210,7 @@ void ServersDesk::GiveUp(const std::string& why, const Call& call) {
   job_->log->Error("servers_not_scaled", {{"servers", count}, {"why", why}});
   state.wanted = count;
   state.shares.clear();
+  std::erase_if(state.pins, [count](const auto& pin) { return pin.server >= count; });
   Release();
   SendAway(call);
 }
@@ -364,9 +427,13 @@ void ServersDesk::Advance(const Call& call) {
     state.is_spreading = true;
     job_->log->Info("servers_move", {{"servers", state.wanted}});
   }
-  std::vector<uint32_t> shares = Shares();
-  shares.resize(ShardsOf(std::min(state.wanted, count)));
-  if (state.is_spreading && !wants_other_shards_ && moves_->Spread(shares, call)) {
+  MoveDesk::Wish wish{
+      Shares(), PinnedShards(state, job_->options.config.servers.shards_per_server)};
+  wish.shares.resize(ShardsOf(std::min(state.wanted, count)));
+  std::erase_if(wish.pinned, [&](const auto& pin) {
+    return pin.second.value >= wish.shares.size();  // until its server is there
+  });
+  if (state.is_spreading && !wants_other_shards_ && moves_->Spread(wish, call)) {
     if (state.wanted < count) {
       wants_other_shards_ = MayResize();
     } else {

@@ -18,7 +18,9 @@ namespace ps::coordinator {
 
 struct ServersWanted {
   int64_t count = 0;
-  std::vector<uint32_t> shares;  // as in ServersState
+  // As in ServersState.
+  std::vector<uint32_t> shares;
+  std::vector<proto::PinnedChunk> pins;
 };
 
 /// How many servers there are, and what share of the parameters each has. New ones are started
@@ -36,7 +38,8 @@ class ServersDesk {
  public:
   ServersDesk(Job* job, const LeaseDesk* leases, CheckpointDesk* checkpoints, MoveDesk* moves);
 
-  /// What those of `changes` that are of servers make of what is wanted. Errors: kInvalidArgument.
+  /// What those of `changes` that are of servers or chunks make of what is wanted. Errors:
+  /// kNotFound (no such tensor, chunk or server), kInvalidArgument.
   Result<ServersWanted> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
   void Want(const ServersWanted& wanted, const Call& call);
   /// Does the next thing.
@@ -78,6 +81,8 @@ class ServersDesk {
   bool MayResize() const;
   bool MustSettle() const;
   Status CheckWanted(const ServersWanted& wanted) const;
+  /// Pins the chunks that `change` names, or lets them go.
+  Status Pin(const proto::ScaleChange& change, ServersWanted* wanted) const;
   uint32_t ShardsOf(uint32_t servers) const;
   /// By shard, of the servers that are wanted.
   std::vector<uint32_t> Shares() const;

@@ -163,6 +163,79 @@ TEST_F(MoveTest, ChunksGoWhereTheSharesWantThem) {
   EXPECT_EQ(harness_.status().joins, joins);
 }
 
+/// A tensor to one server, while training goes on; a later move of others leaves it there.
+TEST_F(MoveTest, ChunksGoToTheServerThatAPersonChose) {
+  Begin();
+  control_ = harness_.Connect(proto::Role::kControl);
+  const auto shards_of = [&](uint32_t tensor) {
+    std::set<ShardId> shards;
+    for (const auto& chunk : harness_.core->StateAt(harness_.now).placement.chunks) {
+      if (TensorOf(chunk.key) == tensor) {
+        shards.insert(chunk.shard);
+      }
+    }
+    return shards;
+  };
+  ASSERT_EQ(shards_of(0).size(), 2U);
+  proto::ScaleChange change;
+  change.tensor = "w";
+  change.count = 1;
+  harness_.Give(control_, proto::ScaleRequest{{change}});
+  const auto reply = harness_.Take<proto::ScaleReply>(control_);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_TRUE(reply->servers.is_moving);
+  Tick();
+  MoveAll();
+  EXPECT_EQ(shards_of(0), std::set{ShardId(1)});
+  Tick();
+  Written();
+  harness_.Give(control_, proto::ScaleRequest{{{"", 2, false, true, {2, 1}}}});
+  Tick();
+  MoveAll();
+  EXPECT_EQ(shards_of(0), std::set{ShardId(1)});
+  harness_.Restart();
+  AllConnect();
+  control_ = harness_.Connect(proto::Role::kControl);
+  change.count = -1;
+  harness_.Give(control_, proto::ScaleRequest{{change}});
+  Tick();
+  if (!disk_.writes.empty()) {
+    Written();
+  }
+  Tick();
+  MoveAll();
+  EXPECT_EQ(shards_of(0).size(), 2U) << "it is where the shares want it";
+  EXPECT_EQ(checkpoints().steps_undone, 0U);
+}
+
+TEST_F(MoveTest, MovesThatMakeNoSenseAreRefused) {
+  Begin();
+  control_ = harness_.Connect(proto::Role::kControl);
+
+  struct Case {
+    std::string tensor;
+    int32_t server;
+    int32_t chunk;
+    std::string why;
+  };
+
+  for (const Case& c : std::vector<Case>{
+           {"x", 1, -1, "the model has no tensor 'x'; it has w, b"},
+           {"w", 2, -1, "there is no server 2; there are 0 to 1"},
+           {"w", -2, -1, "there is no server -2"},
+           {"b", 1, 1, "tensor 'b' has the chunks 0 to 0, and no 1"}}) {
+    proto::ScaleChange change;
+    change.tensor = c.tensor;
+    change.count = c.server;
+    change.chunk = c.chunk;
+    harness_.Give(control_, proto::ScaleRequest{{change}});
+    const auto refusal = harness_.Take<proto::Refusal>(control_);
+    ASSERT_TRUE(refusal.has_value()) << c.why;
+    EXPECT_EQ(refusal->code, StatusCode::kNotFound);
+    EXPECT_NE(refusal->message.find(c.why), std::string::npos) << refusal->message;
+  }
+}
+
 TEST_F(MoveTest, SharesThatMakeNoSenseAreRefused) {
   Begin();
   control_ = harness_.Connect(proto::Role::kControl);

@@ -150,6 +150,26 @@ TEST(PlacementTest, EachShardHasItsShareAndLessThanAChunkMoreOrLess) {
   }
 }
 
+TEST(PlacementTest, PinnedChunksAreWhereTheyAreToBeAndCountForTheirShards) {
+  const std::vector<TensorSpec> tensors = {{"a", {4000}}, {"b", {4000}}};
+  const proto::Placement before = PlaceChunks(tensors, 4000, 2);
+  proto::ServersState servers;
+  servers.wanted = 2;
+  for (uint32_t chunk = 0; chunk < 4; ++chunk) {
+    servers.pins.push_back({MakeChunkKey(0, chunk), 1});
+  }
+  const auto pinned = PinnedShards(servers, 1);
+  const proto::Placement after = PlaceAgain(before, {1, 1}, pinned);
+  EXPECT_EQ(after.version, before.version + 1);
+  for (const proto::ChunkAssignment& chunk : after.chunks) {
+    EXPECT_EQ(chunk.shard, ShardId(TensorOf(chunk.key) == 0 ? 1 : 0)) << "b makes room for a";
+  }
+  EXPECT_TRUE(IsSpread(after, {1, 1}));
+  const auto of_two = PinnedShards(servers, 2);
+  EXPECT_EQ(of_two.at(MakeChunkKey(0, 0)), ShardId(2)) << "a server of two shards";
+  EXPECT_EQ(of_two.at(MakeChunkKey(0, 1)), ShardId(3));
+}
+
 TEST(PlacementTest, SharesThatAreNotMetAreSeen) {
   const std::vector<TensorSpec> tensors = {{"a", {12000}}};
   const proto::Placement even = PlaceChunks(tensors, 4000, 2);

@@ -171,6 +171,21 @@ TEST(CommandLineTest, ScaleSaysWhatItWants) {
   EXPECT_EQ(shares.changes[0].count, 3);
 }
 
+TEST(CommandLineTest, MoveNamesATensorAndAServer) {
+  const auto move = Parse<ScaleCommand>({"move", "fc1.weight:2", "1", "runs/a", "--wait"});
+  ASSERT_EQ(move.changes.size(), 1U);
+  EXPECT_EQ(move.changes[0].tensor, "fc1.weight");
+  EXPECT_EQ(move.changes[0].chunk, 2);
+  EXPECT_EQ(move.changes[0].count, 1);
+  EXPECT_EQ(move.job, "runs/a");
+  EXPECT_TRUE(move.is_waiting);
+  EXPECT_EQ(Parse<ScaleCommand>({"move", "a:b", "any"}).changes[0].tensor, "a:b");
+  EXPECT_EQ(Parse<ScaleCommand>({"move", "a", "any"}).changes[0].count, -1);
+  EXPECT_EQ(Parse<ScaleCommand>({"move", "a", "any"}).changes[0].chunk, -1);
+  EXPECT_THAT(ErrorOf({"move", "a", "s1"}), HasSubstr("as in: psctl move a 1; got 's1'"));
+  EXPECT_THAT(ErrorOf({"move", ":1", "1"}), HasSubstr("the name of a tensor"));
+}
+
 TEST(CommandLineTest, DrainTakesAWorker) {
   const auto drain = Parse<DrainCommand>({"drain", "w3", "runs/a", "--grace", "2m"});
   EXPECT_EQ(drain.worker, 3U);
