@@ -70,6 +70,22 @@ struct FleetWish {
   friend bool operator==(const FleetWish&, const FleetWish&) = default;
 };
 
+/// A fleet that a policy looked at, and what it is worth.
+struct FleetAlternative {
+  FleetWish fleet;
+  double worth = 0;  // in units of PolicyReason::worth_of
+
+  friend bool operator==(const FleetAlternative&, const FleetAlternative&) = default;
+};
+
+/// Why a policy wants what it wants.
+struct PolicyReason {
+  std::string why;               // for people
+  std::vector<double> forecast;  // machines that can be had in the next intervals; may be empty
+  std::string_view worth_of;     // what alternatives are worth, "samples/s"
+  std::vector<FleetAlternative> alternatives;  // the wish among them; few
+};
+
 /// Decides which machines a job holds. It reads no clock and draws nothing, so that the same object
 /// can be asked by a simulation and by a run.
 class FleetPolicy {
@@ -79,6 +95,8 @@ class FleetPolicy {
   virtual std::string_view name() const = 0;
   /// Asked at least once in an interval, and whenever the count of machines changes.
   virtual FleetWish Decide(const FleetView& view) = 0;
+  /// Of the newest answer of Decide, which makes nothing of it: whoever is not asked costs nothing.
+  virtual PolicyReason Explain() const = 0;
 
   /// Of a policy that knows the future: when it wants each machine, by its index; else null.
   virtual const std::vector<SpotMachine>* schedule() const { return nullptr; }
@@ -87,7 +105,8 @@ class FleetPolicy {
 /// "reactive", "hold", "parcae", "standby", "deadline", "oracle"; see README.md.
 std::vector<std::string_view> FleetPolicyNames();
 
-/// `machines`: the trace's, which the oracle alone looks at. Both have to outlive the policy.
+/// `machines`: the trace's, which the oracle alone looks at. Both have to outlive the policy. The
+/// job's speeds may change between two questions, their number may not.
 /// Errors: kNotFound (no such name), kInvalidArgument (the policy needs what the job lacks, or its
 /// goal can't be reached).
 Result<std::unique_ptr<FleetPolicy>> MakeFleetPolicy(
