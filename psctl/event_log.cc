@@ -123,6 +123,8 @@ constexpr std::array kTellings = {
     Telling{"replan", "plan", "{why}"},
     Telling{"replan_failed", "plan", "no plan was found: {why}"},
     Telling{"replan_refused", "plan", "the planned fleet was refused: {why}"},
+    Telling{"policy", "policy", "{why}"},
+    Telling{"policy_refused", "policy", "the policy's fleet was refused: {why}"},
     Telling{"training_diverged", "run", "training has diverged: {why}"},
     Telling{"epoch_complete", "run", "epoch {epoch} is complete"},
     Telling{"coordinator_stalled", "run", "the coordinator did not run for {seconds} s"},

@@ -179,19 +179,6 @@ Replanning::Replanning(RunPaths run, proto::JobConfig config, std::string today,
   thread_.Add(0);
 }
 
-std::vector<std::string> Replanning::TakeLines() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(lines_, {});
-}
-
-void Replanning::Say(const std::string& line) {
-  constexpr size_t kLinesMax = 100;
-  const std::lock_guard lock(mutex_);
-  if (lines_.size() < kLinesMax) {
-    lines_.push_back(line);
-  }
-}
-
 void Replanning::Look() {
   double pause_s = kLookSeconds;
   while (thread_.PauseUnlessEnding(FromSeconds(pause_s))) {
@@ -228,7 +215,7 @@ void Replanning::Plan(const proto::JobStatus& status) {
     if (answer.status().code() != StatusCode::kCancelled && why != last_trouble_) {
       last_trouble_ = why;
       log_->Warning("replan_failed", {{"why", why}});
-      Say("no plan for what is left: " + why);
+      lines_.Say("no plan for what is left: " + why);
     }
     return;
   }
@@ -240,7 +227,7 @@ void Replanning::Plan(const proto::JobStatus& status) {
   }
   const provisioner::ReplanWish wish = replanner_.Decide(FactsFor(*now), *answer);
   log_->Info("replan", {{"changes", wish.has_change}, {"why", wish.why}});
-  Say("plan: " + wish.why);
+  lines_.Say("plan: " + wish.why);
   if (!wish.has_change) {
     return;
   }
@@ -253,7 +240,7 @@ void Replanning::Plan(const proto::JobStatus& status) {
   }
   if (const auto fleet = AskToScale(run_, changes); !fleet.ok()) {
     log_->Warning("replan_refused", {{"why", fleet.status()}});
-    Say("the plan was refused: " + std::string(fleet.status().message()));
+    lines_.Say("the plan was refused: " + std::string(fleet.status().message()));
   }
 }
 

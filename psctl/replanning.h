@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "ps/proto/job_config.h"
 #include "ps/proto/messages.h"
 #include "psctl/run_directory.h"
+#include "psctl/said_lines.h"
 
 namespace ps::psctl {
 
@@ -31,13 +31,12 @@ class Replanning {
   Replanning(RunPaths run, proto::JobConfig config, std::string today, const Logger* log);
 
   /// Lines for people since the last call. Thread: any.
-  std::vector<std::string> TakeLines();
+  std::vector<std::string> TakeLines() { return lines_.Take(); }
 
  private:
   void Look();
   provisioner::ReplanFacts FactsFor(const proto::JobStatus& status) const;
   void Plan(const proto::JobStatus& status);
-  void Say(const std::string& line);
 
   const RunPaths run_;
   const proto::JobConfig config_;
@@ -45,9 +44,8 @@ class Replanning {
   const Logger* const log_;
   provisioner::Replanner replanner_;  // of the thread, as is last_trouble_
   std::string last_trouble_;
-  std::mutex mutex_;
-  std::vector<std::string> lines_;  // under the mutex
-  RequestThread<int> thread_;       // the last: it uses the others
+  SaidLines lines_;
+  RequestThread<int> thread_;  // the last: it uses the others
 };
 
 }  // namespace ps::psctl

@@ -176,6 +176,9 @@ int TrainRun::Run() {
     replanning_ = std::make_unique<Replanning>(
         directory_.paths(), config_, DayOf(SystemTime().UnixMicros()), &log_);
   }
+  if (config_.provisioner.policy != proto::FleetPolicyKind::kNone) {
+    policy_ = std::make_unique<PolicyRunner>(directory_.paths(), config_, &log_);
+  }
   host_.Run(
       {.fleet = fleet_.get(),
        .may_close = [this] { return MayClose(); },
@@ -188,6 +191,7 @@ int TrainRun::Run() {
     LeaveToAnother();
   }
   replanning_.reset();
+  policy_.reset();
   WriteMetrics();
   Redraw();
   progress_.Finish();
@@ -325,12 +329,18 @@ proto::JobProfile TrainRun::Profile() const {
   return profile;
 }
 
+/// What was decided about the fleet since it was last asked.
+std::vector<std::string> TrainRun::DecisionLines() {
+  return replanning_ ? replanning_->TakeLines()
+         : policy_   ? policy_->TakeLines()
+                     : std::vector<std::string>();
+}
+
 void TrainRun::Redraw() {
   if (!host_.core().is_finished() && !IsTurn(&redraws_skipped_)) {
     return;
   }
-  for (const std::string& line :
-       replanning_ ? replanning_->TakeLines() : std::vector<std::string>()) {
+  for (const std::string& line : DecisionLines()) {
     progress_.Say(line);
   }
   const proto::JobStatus status = host_.StatusNow();

@@ -13,6 +13,7 @@
 #include "psctl/console.h"
 #include "psctl/machine_load.h"
 #include "psctl/metrics.h"
+#include "psctl/policy_runner.h"
 #include "psctl/progress.h"
 #include "psctl/replanning.h"
 #include "psctl/run_directory.h"
@@ -62,6 +63,7 @@ class TrainRun final {
   void OnSupervisorLost();
   void Observe();
   void Redraw();
+  std::vector<std::string> DecisionLines();
   bool IsTurn(size_t* skipped) const;
   void WriteMetrics();
 
@@ -85,6 +87,7 @@ class TrainRun final {
   ProgressPrinter progress_;
   RunEvents events_;
   std::unique_ptr<Replanning> replanning_;  // while a job with a goal runs
+  std::unique_ptr<PolicyRunner> policy_;    // while a job with a policy runs
   provisioner::RunProfiler profiler_;
   ProcessorTime training_from_;
   ProcessorTime training_to_;

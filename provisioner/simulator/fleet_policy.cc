@@ -16,8 +16,6 @@
 namespace ps::provisioner {
 namespace {
 
-constexpr double kSpareShare = 0.1;
-
 /// The wish, and the counts of spot machines beside it: one less, one more, and as many as can be
 /// had. Each once, ascending.
 template <typename WorthOf>

@@ -102,6 +102,9 @@ class FleetPolicy {
   virtual const std::vector<SpotMachine>* schedule() const { return nullptr; }
 };
 
+/// Spare machines that "standby" holds, as a share of the workers.
+inline constexpr double kSpareShare = 0.1;
+
 /// "reactive", "hold", "parcae", "standby", "deadline", "oracle"; see README.md.
 std::vector<std::string_view> FleetPolicyNames();
 

@@ -315,6 +315,30 @@ struct GoalConfig {
   friend bool operator==(const GoalConfig&, const GoalConfig&) = default;
 };
 
+enum class FleetPolicyKind : uint8_t {
+  kNone,
+  kReactive,
+  kHold,
+  kParcae,
+  kStandby,
+  kDeadline,
+  kOracle
+};
+
+/// Who decides, while the job runs, how many workers there are.
+struct ProvisionerConfig {
+  FleetPolicyKind policy = FleetPolicyKind::kNone;
+  std::string type;            // empty: that of the first group
+  std::string on_demand_type;  // of policy deadline
+  uint32_t workers_max = 0;    // 0: the count of the type's groups
+  float interval_s = 60;
+  float start_s = 120;
+  float within_s = 0;  // of policy deadline
+  float hand_s = 600;
+
+  friend bool operator==(const ProvisionerConfig&, const ProvisionerConfig&) = default;
+};
+
 struct JobConfig {
   std::string name;
   ModelConfig model;
@@ -329,6 +353,7 @@ struct JobConfig {
   LaunchConfig launch;
   RunConfig run;
   GoalConfig goal;
+  ProvisionerConfig provisioner;
 
   friend bool operator==(const JobConfig&, const JobConfig&) = default;
 };

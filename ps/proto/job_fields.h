@@ -220,6 +220,18 @@ void VisitFields(C& c, V&& visit) {
   visit("catalog", c.catalog);
 }
 
+template <MaybeConst<ProvisionerConfig> C, typename V>
+void VisitFields(C& c, V&& visit) {
+  visit("policy", c.policy);
+  visit("type", c.type);
+  visit("on_demand_type", c.on_demand_type);
+  visit("workers_max", c.workers_max);
+  visit("interval_s", c.interval_s);
+  visit("start_s", c.start_s);
+  visit("within_s", c.within_s);
+  visit("hand_s", c.hand_s);
+}
+
 template <MaybeConst<JobConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("name", c.name);
@@ -235,6 +247,7 @@ void VisitFields(C& c, V&& visit) {
   visit("launch", c.launch);
   visit("run", c.run);
   visit("goal", c.goal);
+  visit("provisioner", c.provisioner);
 }
 
 }  // namespace ps::proto

@@ -32,6 +32,7 @@ class Rules {
     PS_TRY(Servers());
     PS_TRY(Checkpoints());
     PS_TRY(Goal());
+    PS_TRY(Provisioner());
     PS_TRY(Seats());
     PS_TRY(Devices());
     PS_TRY(Faults());
@@ -274,6 +275,68 @@ class Rules {
       return Error(field, field + " limits the way to goal.loss, which is 0; allowed: both, or 0");
     }
     return Status::Ok();
+  }
+
+  bool HasType(const std::string& type) const {
+    return std::ranges::count(config_.workers, type, &WorkerGroup::type) > 0;
+  }
+
+  Status Provisioner() const {
+    const ProvisionerConfig& provisioner = config_.provisioner;
+    const std::string path = "provisioner.policy";
+    if (provisioner.policy == FleetPolicyKind::kNone) {
+      return Status::Ok();
+    }
+    if (provisioner.policy == FleetPolicyKind::kOracle) {
+      return Error(
+          path,
+          path +
+              " oracle knows when each machine goes, which nobody knows of a run; allowed: any "
+              "other one, and oracle in psctl simulate");
+    }
+    if (config_.goal.loss > 0) {
+      return Error(
+          path,
+          path +
+              " and goal.loss would both decide how many workers there are; allowed: one of the "
+              "two");
+    }
+    if (config_.workers.empty() || !config_.fleet.replace) {
+      return Error(
+          path,
+          path + " decides how many workers are started, and " +
+              (config_.workers.empty() ? "the job has no group of workers; allowed: one or more"
+                                       : "fleet.replace is false; allowed: true"));
+    }
+    if (!provisioner.type.empty() && !HasType(provisioner.type)) {
+      return Error(
+          "provisioner.type",
+          "provisioner.type " + Quoted(provisioner.type) + " is the type of no group of workers");
+    }
+    return provisioner.policy == FleetPolicyKind::kDeadline ? Deadline() : Status::Ok();
+  }
+
+  Status Deadline() const {
+    const ProvisionerConfig& provisioner = config_.provisioner;
+    if (!(provisioner.within_s > 0)) {
+      return Error(
+          "provisioner.policy",
+          "provisioner.policy deadline needs provisioner.within_s; allowed: above 0");
+    }
+    const std::string path = "provisioner.on_demand_type";
+    const std::string& type = provisioner.on_demand_type;
+    const std::string& spot =
+        provisioner.type.empty() ? config_.workers.front().type : provisioner.type;
+    if (!HasType(type) || type == spot) {
+      return Error(
+          path,
+          path + " " + Quoted(type) + " is not the type of another group of workers than " +
+              Quoted(spot) + "; allowed: that of machines that stay, its count may be 0");
+    }
+    const auto group = std::ranges::find(config_.workers, type, &WorkerGroup::type);
+    return group->usd_per_hour > 0
+               ? Status::Ok()
+               : Error(path, path + " " + Quoted(type) + " has no usd_per_hour; allowed: above 0");
   }
 
   Status Seats() const {

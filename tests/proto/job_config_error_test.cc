@@ -43,7 +43,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "you mean \"epochs\"?"},
       {WithLine(R"("trian": {})"),
        "job.json:2:1: unknown field \"trian\"; allowed: name, model, data, optimizer, train, "
-       "servers, workers, faults, fleet, checkpoint, launch, run, goal; did you mean \"train\"?"},
+       "servers, workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did you mean "
+       "\"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
        "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
        "slowdown, step_ms, link_mbit_per_s, type, threads, device, notices, usd_per_hour, zones; "
@@ -52,7 +53,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "\"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
        "job.json:2:1: unknown field \"lr\"; allowed: name, model, data, optimizer, train, servers, "
-       "workers, faults, fleet, checkpoint, launch, run, goal; did you mean \"optimizer.lr\"?"},
+       "workers, faults, fleet, checkpoint, launch, run, goal, provisioner; did you mean "
+       "\"optimizer.lr\"?"},
   });
   EXPECT_THAT(ErrorOf(WithLine(R"("qwertyuiop": 1)")), Not(HasSubstr("did you mean")));
 }
@@ -286,6 +288,39 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
        "job.json:2:29: servers.max_detect_s is less than fleet.max_detect_s, after which a worker "
        "is lost; allowed: 0, or 3 or more"},
   });
+}
+
+TEST(JobConfigErrorTest, WhoDecidesTheNumberOfWorkersIsOneAndCan) {
+  ExpectErrors({
+      {WithLine(R"("provisioner": {"policy": "oracle"})"),
+       "job.json:2:27: provisioner.policy oracle knows when each machine goes, which nobody knows "
+       "of a run; allowed: any other one, and oracle in psctl simulate"},
+      {WithLine(R"("provisioner": {"policy": "hold"}, "goal": {"loss": 1})"),
+       "job.json:2:27: provisioner.policy and goal.loss would both decide how many workers there "
+       "are; allowed: one of the two"},
+      {WithLine(R"("provisioner": {"policy": "hold"}, "fleet": {"replace": false})"),
+       "job.json:2:27: provisioner.policy decides how many workers are started, and fleet.replace "
+       "is false; allowed: true"},
+      {Replaced("[{}]", R"([], "provisioner": {"policy": "reactive"})"),
+       "job.json:5:44: provisioner.policy decides how many workers are started, and the job has "
+       "no group of workers; allowed: one or more"},
+      {WithLine(R"("provisioner": {"policy": "hold", "type": "fast"})"),
+       "job.json:2:43: provisioner.type \"fast\" is the type of no group of workers"},
+      {WithLine(R"("provisioner": {"policy": "deadline"})"),
+       "job.json:2:27: provisioner.policy deadline needs provisioner.within_s; allowed: above 0"},
+      {WithLine(
+           R"("provisioner": {"policy": "deadline", "within_s": 60, "on_demand_type": "local"})"),
+       "job.json:2:73: provisioner.on_demand_type \"local\" is not the type of another group of "
+       "workers than \"local\"; allowed: that of machines that stay, its count may be 0"},
+      {Replaced(
+           "[{}]",
+           R"([{}, {"type": "stays"}], )"
+           R"("provisioner": {"policy": "deadline", "within_s": 60, "on_demand_type": "stays"})"),
+       "job.json:5:111: provisioner.on_demand_type \"stays\" has no usd_per_hour; allowed: above "
+       "0"},
+  });
+  EXPECT_EQ(
+      ErrorOf(WithLine(R"("provisioner": {"policy": "parcae", "workers_max": 8})")), "no error");
 }
 
 TEST(JobConfigErrorTest, ImpossibleModelsAreExplained) {
