@@ -261,6 +261,10 @@ void CommandParser::AddReplay() {
   replay->add_option("--gaps", replay_command.gaps, kGapsText);
   replay->add_option(
       "--notice", replay_notice, "Before a machine goes, in the trace's time; none: no word; 2m");
+  replay
+      ->add_option(
+          "--policy", replay_command.policy, "Which machines are used, as provisioner.policy; all")
+      ->type_name("NAME");
   replay->add_option("--plot", replay_command.plot_path, "Plot; replay.svg of the run if absent")
       ->type_name("FILE.svg");
 }

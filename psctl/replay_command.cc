@@ -21,7 +21,9 @@
 #include "ps/base/text.h"
 #include "ps/base/time.h"
 #include "psctl/control.h"
+#include "psctl/live_policy.h"
 #include "psctl/plan_watch.h"
+#include "psctl/policy_runner.h"
 #include "psctl/replay_report.h"
 #include "psctl/run_events.h"
 #include "psctl/runs_command.h"
@@ -70,6 +72,8 @@ Result<RunPaths> StartRun(const ReplayCommand& command, const RunRegistry& regis
   for (const proto::ConfigOverride& setting : command.overrides) {
     arguments.insert(arguments.end(), {"--set", setting.key + "=" + setting.value});
   }
+  // Nobody decides there but this process.
+  arguments.insert(arguments.end(), {"--set", "provisioner.policy=none"});
   arguments.insert(arguments.end(), {"--set", "fleet.replace=false"});
   PS_ASSIGN(const int exit_code, RunSelf(std::move(arguments)));
   if (exit_code != 0) {
@@ -83,20 +87,51 @@ Result<RunPaths> StartRun(const ReplayCommand& command, const RunRegistry& regis
   return Status::NotFound("the run ended at once; psctl runs lists it");
 }
 
-/// Lets the fleet follow the trace.
+/// What a replay's policy looks at and decides about; times are of the clock.
+struct ReplayedPolicy {
+  PolicyTypes types;
+  LivePolicySettings settings;
+};
+
+/// The trace gives `nodes_max` machines at most.
+ReplayedPolicy PolicyOf(const proto::JobConfig& config, double speedup, uint32_t nodes_max) {
+  ReplayedPolicy policy = {PolicyTypesOf(config), PolicySettingsOf(config, 0)};
+  policy.settings.interval_s /= speedup;
+  policy.settings.start_s /= speedup;
+  policy.settings.hand_s = 0;  // the trace's own changes are not a person's
+  policy.settings.detect_s = 0;
+  if (config.provisioner.workers_max == 0) {
+    policy.settings.workers_max = std::max(nodes_max, 1U);
+  }
+  return policy;
+}
+
+uint32_t MostNodes(const AvailabilityTrace& trace) {
+  return std::ranges::max_element(trace.steps, {}, &TraceStep::nodes)->nodes;
+}
+
+/// Lets the fleet follow the trace, or a policy choose of what the trace has.
 class Replayer {
  public:
   Replayer(
       const ReplayCommand& command,
       const RunPaths& run,
       const AvailabilityTrace& trace,
+      const std::optional<ReplayedPolicy>& policy,
       ReplayReport begun)
-      : command_(command), run_(run), trace_(trace), meter_(std::move(begun)) {}
+      : command_(command),
+        run_(run),
+        trace_(trace),
+        replayed_(policy),
+        types_(policy ? policy->types : PolicyTypes()),
+        begins_with_(std::min(
+            trace.steps.front().nodes,
+            policy ? policy->settings.workers_max : trace.steps.front().nodes)),
+        meter_(std::move(begun)) {}
 
   /// Until training goes on with the fleet that the trace begins with. Errors: it does not.
   Status Begin(const InterruptGuard& interrupts) {
     const TimePoint by = SystemTime().Now() + kPatienceToBegin;
-    const uint32_t wanted = trace_.steps.front().nodes;
     bool is_asked = false;
     while (SystemTime().Now() < by && !interrupts.IsInterrupted()) {
       if (!FileLock::IsHeld(run_.lock())) {
@@ -106,17 +141,17 @@ class Replayer {
       const Result<proto::JobStatus> status = FetchStatus(run_);
       if (status.ok() && status->state != "starting") {
         if (!is_asked) {
-          PS_TRY(Scale({"", static_cast<int32_t>(wanted), false}));
+          PS_TRY(AskFor({.spot = begins_with_}));
           is_asked = true;
         }
-        if (CountWorkers(*status) == wanted) {
+        if (CountWorkers(*status) == begins_with_) {
           return Status::Ok();
         }
       }
       ::poll(nullptr, 0, kLookMillis);
     }
     return Status::DeadlineExceeded(
-        fmt::format("the {} workers that the trace begins with did not all join", wanted));
+        fmt::format("the {} workers that the trace begins with did not all join", begins_with_));
   }
 
   /// Until the trace is over, the run is, or somebody interrupts. Errors: the fleet can't follow.
@@ -133,6 +168,7 @@ class Replayer {
           ++next;
           continue;
         }
+        PS_TRY(LetDecide(at_s, trace_.steps[next - 1].nodes, *status));
       }
       if (at_s >= trace_.end_s || (status.ok() && status->state == "done")) {
         return Status::Ok();
@@ -149,28 +185,39 @@ class Replayer {
     return AskToScale(run_, {change}).status();
   }
 
+  Status AskFor(const provisioner::FleetWish& fleet) const {
+    return AskToScale(run_, ChangesFor(fleet, types_)).status();
+  }
+
   /// Workers that somebody started by hand, here or elsewhere, are no machines of the trace.
   bool IsOfTrace(const proto::WorkerRow& row) const {
     return row.incarnation != Incarnation() && !row.is_gone() && row.state != "draining" &&
+           (types_.spot.empty() || row.type == types_.spot) &&
            IsWorkerOf(row.pid, run_.root, row.worker);
   }
 
+  /// Each machine that the trace has is as likely to go as the others, whether it is used or not.
   Status Change(uint32_t from, uint32_t to, const proto::JobStatus& status) {
     if (to > from) {
-      return Scale({"", static_cast<int32_t>(to), false});
+      return replayed_ ? Status::Ok() : AskFor({.spot = to});
     }
     std::vector<proto::WorkerRow> present;
     std::ranges::copy_if(status.workers, std::back_inserter(present), [this](const auto& row) {
       return IsOfTrace(row);
     });
-    for (uint32_t i = to; i < from; ++i) {
-      if (present.empty()) {
-        return Scale({"", static_cast<int32_t>(to), false});
+    uint32_t held = replayed_ ? PolicyFactsOf(status, types_).spot.wanted : from;
+    for (uint32_t there = from; there > to; --there) {
+      const uint64_t drawn = random_.Below(there);
+      if (drawn < present.size()) {
+        const auto victim = present.begin() + static_cast<std::ptrdiff_t>(drawn);
+        PS_TRY(Revoke(*victim));
+        present.erase(victim);
+        --held;
+      } else if (drawn < held) {  // it was still starting
+        meter_.NoteRevoked(1);
+        PS_TRY(Scale({types_.spot, -1, true}));
+        --held;
       }
-      const auto victim =
-          present.begin() + static_cast<std::ptrdiff_t>(random_.Below(present.size()));
-      PS_TRY(Revoke(*victim));
-      present.erase(victim);
     }
     return Status::Ok();
   }
@@ -188,9 +235,36 @@ class Replayer {
     return Scale({worker.type, -1, true});
   }
 
+  /// Asks the policy, if there is one, and does what it says.
+  Status LetDecide(double at_s, uint32_t available, const proto::JobStatus& status) {
+    if (!replayed_) {
+      return Status::Ok();
+    }
+    if (!policy_) {
+      replayed_->settings.samples_wanted = static_cast<double>(status.samples_total);
+      policy_.emplace(replayed_->settings, PolicyMemory());
+    }
+    PolicyFacts facts = PolicyFactsOf(status, types_);
+    facts.available = available;
+    const PolicyLook look = policy_->Look(facts);
+    if (!look.decision) {
+      return Status::Ok();
+    }
+    meter_.NoteDecision({at_s, look.decision->has_change, look.decision->why});
+    if (look.decision->has_change) {
+      PS_TRY(AskFor(look.decision->fleet));
+      policy_->NoteAsked(look.decision->fleet);
+    }
+    return Status::Ok();
+  }
+
   const ReplayCommand& command_;
   const RunPaths& run_;
   const AvailabilityTrace& trace_;
+  std::optional<ReplayedPolicy> replayed_;
+  const PolicyTypes types_;
+  const uint32_t begins_with_;
+  std::optional<LivePolicy> policy_;  // from the first look on
   ReplayMeter meter_;
   Random random_{1};
 };
@@ -246,7 +320,11 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   if (!trace.ok()) {
     return Misuse(console, trace.status());
   }
-  const auto config = proto::LoadJobConfig(command.job_path, command.overrides);
+  std::vector<proto::ConfigOverride> settings = command.overrides;
+  if (!command.policy.empty()) {
+    settings.push_back({"provisioner.policy", command.policy});
+  }
+  const auto config = proto::LoadJobConfig(command.job_path, settings);
   if (const Status fits = config.ok() ? CheckReplayed(*config) : config.status(); !fits.ok()) {
     return Misuse(console, fits);
   }
@@ -259,8 +337,13 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   begun.trace = command.trace_path;
   begun.speedup = command.scale.speedup;
   begun.loss_wanted = config->run.stop_at_loss;
+  std::optional<ReplayedPolicy> policy;
+  if (config->provisioner.policy != proto::FleetPolicyKind::kNone) {
+    policy = PolicyOf(*config, command.scale.speedup, MostNodes(*trace));
+    begun.policy = policy->settings.policy;
+  }
   const InterruptGuard interrupts;
-  Replayer replayer(command, *run, *trace, std::move(begun));
+  Replayer replayer(command, *run, *trace, policy, std::move(begun));
   const Status began = replayer.Begin(interrupts);
   if (began.ok()) {
     console.err(fmt::format(

@@ -20,6 +20,7 @@ struct ReplayCommand {
   std::string unit = "ms";  // of the trace's times: ms, s or h
   std::string gaps;         // hold, none, cut: of times in which nobody polled; empty: an error
   double notice_s = 120;    // of the trace; 0: machines go without a word
+  std::string policy;       // which machines are used; empty: the job's, and without one all are
   std::string plot_path;    // empty: replay.svg in the run directory
 };
 

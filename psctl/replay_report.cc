@@ -30,6 +30,21 @@ std::string NodeTime(double node_s, double all) {
       all > 0 ? " (" + FormatPercent(node_s / all) + ")" : "");
 }
 
+/// The last ones: what a policy came to rather than how it began.
+std::string RenderDecisions(const ReplayReport& report) {
+  constexpr size_t kShown = 20;
+  const size_t shown = std::min(report.decisions.size(), kShown);
+  const size_t left_out = report.decisions.size() - shown;
+  std::string text =
+      left_out > 0 ? fmt::format("... and {} before\n", Plural(left_out, "decision")) : "";
+  for (size_t i = left_out; i < report.decisions.size(); ++i) {
+    const ReplayDecision& decision = report.decisions[i];
+    text += fmt::format(
+        "{:>9}  {}\n", FormatDuration(decision.at_s * report.speedup), Printable(decision.why));
+  }
+  return text;
+}
+
 using ValueOf = std::function<double(const ReplayPoint&)>;
 
 PlotLine LineOf(const ReplayReport& report, char style, const ValueOf& value) {
@@ -100,6 +115,17 @@ std::string RenderReplay(const ReplayReport& report) {
            " of the trace"},
       {"samples", FormatCount(report.samples)},
   };
+  if (!report.policy.empty()) {
+    const auto changes =
+        std::ranges::count_if(report.decisions, [](const auto& some) { return some.has_change; });
+    pairs.emplace_back(
+        "policy",
+        fmt::format(
+            "{}, {}, {}",
+            Printable(report.policy),
+            Plural(report.decisions.size(), "decision"),
+            Plural(static_cast<uint64_t>(changes), "change")));
+  }
   pairs.emplace_back(
       "of the ideal",
       report.samples_ideal > 0
@@ -122,7 +148,7 @@ std::string RenderReplay(const ReplayReport& report) {
         "loss " + FormatLoss(report.loss_wanted) +
             (report.loss <= report.loss_wanted ? ": met" : ": not met"));
   }
-  return RenderPairs(pairs);
+  return RenderPairs(pairs) + RenderDecisions(report);
 }
 
 std::string PlotReplay(const ReplayReport& report) {

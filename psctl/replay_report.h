@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ps/proto/messages.h"
@@ -16,6 +17,13 @@ struct ReplayPoint {
   uint32_t present = 0;    // workers that take part
   double samples_per_s = 0;
   double loss = 0;
+};
+
+/// What a policy said at one moment.
+struct ReplayDecision {
+  double at_s = 0;
+  bool has_change = false;
+  std::string why;
 };
 
 /// What a replay came to. Times are of the clock.
@@ -36,6 +44,8 @@ struct ReplayReport {
   double loss = 0;
   double loss_wanted = 0;  // run.stop_at_loss; 0: none
   std::vector<ReplayPoint> points;
+  std::string policy;  // that chose among the machines; empty: all were used
+  std::vector<ReplayDecision> decisions;
 };
 
 /// Adds up what a replay comes to, from one look at the run after the other.
@@ -47,6 +57,8 @@ class ReplayMeter {
   void Look(double at_s, uint32_t available, const proto::JobStatus& status);
 
   void NoteRevoked(uint64_t workers) { report_.revocations += workers; }
+
+  void NoteDecision(ReplayDecision decision) { report_.decisions.push_back(std::move(decision)); }
 
   /// The speed of one machine is the median of what each made while all that there were took part.
   ReplayReport Finish() const;

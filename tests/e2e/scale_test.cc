@@ -224,6 +224,85 @@ TEST_F(ScaleTest, AReplayTakesAndGivesWorkersAsItsTraceSays) {
   EXPECT_NE(replay.out.find("replay.svg"), std::string::npos) << replay.out;
 }
 
+/// The trace has up to three machines, and the policy takes two of them.
+TEST_F(ScaleTest, APolicyChoosesAmongTheMachinesOfAReplay) {
+  job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})")
+      .Set("workers", R"([{"count": 1, "type": "spot", "step_ms": 20}])")
+      .Set("provisioner", R"({"workers_max": 2, "interval_s": 1, "start_s": 1})")
+      .Write();
+  WriteText(job_.folder() + "/trace.csv", "0,3\n2500,1\n5000,3\n9000,3\n");
+  std::vector<std::string> arguments = {
+      "replay",
+      job_.folder() + "/trace.csv",
+      job_.path(),
+      "--speedup",
+      "1",
+      "--notice",
+      "none",
+      "--policy",
+      "hold"};
+  const Output replay = RunToEnd(
+      {.program = "psctl",
+       .arguments = arguments,
+       .directory = job_.folder(),
+       .output_stem = job_.folder() + "/replay"},
+      kRunPatience);
+  EXPECT_EQ(replay.end, ProcessEnd{}) << replay.err;
+  EXPECT_NE(replay.out.find("hold, "), std::string::npos) << replay.out;
+  EXPECT_NE(replay.out.find("hold keeps 2 spot"), std::string::npos) << replay.out;
+  EXPECT_NE(replay.out.find("hold wants 2 spot instead of 1"), std::string::npos) << replay.out;
+  EXPECT_NE(replay.out.find("; forecast 3 3 3"), std::string::npos) << replay.out;
+  arguments.back() = "oracle";
+  const Output oracle = RunToEnd(
+      {.program = "psctl",
+       .arguments = arguments,
+       .directory = job_.folder(),
+       .output_stem = job_.folder() + "/oracle"},
+      kRunPatience);
+  EXPECT_EQ(oracle.end, ProcessEnd{2});
+  EXPECT_NE(oracle.err.find("which nobody knows of a run"), std::string::npos) << oracle.err;
+}
+
+TEST_F(ScaleTest, APolicyDecidesHowManyWorkersARunHasAndLeavesWhatAPersonAsksFor) {
+  job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})")
+      .Set("workers", R"([{"count": 1, "type": "spot", "step_ms": 20}])")
+      .Set(
+          "provisioner",
+          R"({"policy": "parcae", "workers_max": 3, "interval_s": 1, "start_s": 1})");
+  TrainRun run(job_, options_);
+  const auto has_workers = [](size_t count) {
+    return [count](const proto::JobStatus& s) { return CountOf(s, "spot") == count; };
+  };
+  EXPECT_TRUE(run.WaitFor(has_workers(3)));
+  EXPECT_EQ(Psctl({"scale", run.Root(), "workers=2"}).end, ProcessEnd{});
+  EXPECT_TRUE(run.WaitFor(has_workers(2)));
+  const auto events = [&] { return Psctl({"events", run.Root()}).out; };
+  EXPECT_TRUE(WaitUntil([&] { return Contains(events(), "parcae leaves 2 spot alone for 10m"); }));
+  ASSERT_EQ(::kill(static_cast<pid_t>(run.CoordinatorPid()), SIGKILL), 0);
+  const auto after = run.WaitFor([](const proto::JobStatus& s) { return s.journal.restarts == 1; });
+  ASSERT_TRUE(after.has_value());
+  // It has looked at the run again, and remembers what it left alone.
+  const auto intervals = [&] {
+    size_t count = 0;
+    const std::string log = ReadText(run.Root() + "/logs/coordinator.log");
+    for (size_t at = log.find("job_resumed"); at != std::string::npos;) {
+      at = log.find("event=policy_interval", at + 1);
+      count += at != std::string::npos ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_TRUE(WaitUntil([&] { return intervals() >= 2; }));
+  EXPECT_TRUE(has_workers(2)(*run.Status()));
+  const std::string told = events();
+  EXPECT_TRUE(
+      Contains(told, "policy      parcae wants 3 spot instead of 1 spot, all that are needed"))
+      << told;
+  EXPECT_TRUE(Contains(told, "; samples of 2 spot: ")) << told;
+  EXPECT_EQ(Psctl({"stop", run.Root()}).end, ProcessEnd{});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+}
+
 TEST_F(ScaleTest, LostWorkersAreReplacedAndAtTheirNotice) {
   TrainRun run(job_, options_);
   const auto status = run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; });

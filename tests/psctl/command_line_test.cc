@@ -222,6 +222,7 @@ TEST(CommandLineTest, WatchingPausingAndReplaying) {
   EXPECT_EQ(replay.scale.nodes_max, 8U);
   EXPECT_EQ(replay.notice_s, 120);
   EXPECT_EQ(replay.overrides.size(), 2U);
+  EXPECT_EQ(Parse<ReplayCommand>({"replay", "t", "a", "--policy", "hold"}).policy, "hold");
   EXPECT_EQ(Parse<ReplayCommand>({"replay", "t", "a", "--notice", "none"}).notice_s, 0);
   EXPECT_THAT(ErrorOf({"replay", "t", "a", "--notice", "soon"}), HasSubstr("--notice"));
   EXPECT_THAT(ErrorOf({"replay", "t"}), HasSubstr("JOB.json"));

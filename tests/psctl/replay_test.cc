@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<TraceStep> StepsOf(const std::string& text) {
   const auto trace = ParseTrace(text, "t.csv", 0.001);
@@ -217,6 +218,23 @@ TEST(ReplayMeterTest, CountsMachinesThatIdleAndThoseThatWait) {
   EXPECT_THAT(RenderReplay(report), HasSubstr("10.0 s for 10m 00s"));
   EXPECT_THAT(PlotReplay(report), HasSubstr("training loss"));
   EXPECT_THAT(PlotReplay(ReplayReport()), HasSubstr("</svg>"));
+}
+
+TEST(ReplayReportTest, APolicysDecisionsAreListedWithTheTimeOfTheTrace) {
+  ReplayReport report;
+  report.speedup = 60;
+  EXPECT_THAT(RenderReplay(report), Not(HasSubstr("policy")));
+  report.policy = "hold";
+  ReplayMeter meter(report);
+  for (int i = 0; i < 25; ++i) {
+    meter.NoteDecision(
+        {.at_s = i * 1.0, .has_change = i % 2 == 0, .why = "wants " + std::to_string(i)});
+  }
+  const std::string text = RenderReplay(meter.Finish());
+  EXPECT_THAT(text, HasSubstr("hold, 25 decisions, 13 changes"));
+  EXPECT_THAT(text, HasSubstr("... and 5 decisions before"));
+  EXPECT_THAT(text, HasSubstr("24m 00s  wants 24\n"));
+  EXPECT_THAT(text, Not(HasSubstr("wants 4\n")));
 }
 
 }  // namespace
