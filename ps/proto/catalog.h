@@ -48,6 +48,7 @@ struct InstanceType {
   std::vector<SpotPrice> spot;  // empty: not sold as spot
   int quota = 0;                // instances of it that the account may run at once
   bool is_server_host = false;  // may hold parameters
+  double start_up_s = 0;        // from asking for one until it is up; 0: not known
 
   friend bool operator==(const InstanceType&, const InstanceType&) = default;
 };

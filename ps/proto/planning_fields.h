@@ -42,6 +42,7 @@ void VisitFields(C& c, V&& visit) {
   visit("spot", c.spot);
   visit("quota", c.quota);
   visit("is_server_host", c.is_server_host);
+  visit("start_up_s", c.start_up_s);
 }
 
 template <MaybeConst<Catalog> C, typename V>
