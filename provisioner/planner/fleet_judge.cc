@@ -58,6 +58,23 @@ Status CheckGoal(const Goal& goal) {
   return Status::Ok();
 }
 
+/// A fleet that need not be kept is one that could be.
+Status CheckRuns(const PlanProblem& problem) {
+  PS_CHECK(problem.runs.empty() || problem.runs.size() == problem.offers.size());
+  for (size_t i = 0; i < problem.runs.size(); ++i) {
+    const Offer& offer = problem.offers[i];
+    PS_CHECK(offer.held == 0) << "kept, and not";
+    if (problem.runs[i] < 0 || problem.runs[i] > offer.quota) {
+      return Status::InvalidArgument(fmt::format(
+          "{}: {} run, beyond its quota of {}",
+          problem.speed->classes()[static_cast<size_t>(offer.worker_class)].name,
+          problem.runs[i],
+          offer.quota));
+    }
+  }
+  return Status::Ok();
+}
+
 Status CheckOffers(const PlanProblem& problem) {
   const auto& classes = problem.speed->classes();
   std::vector<int> offers_of(classes.size(), 0);
@@ -157,6 +174,7 @@ Status CheckProblem(const PlanProblem& problem) {
   }
   PS_TRY(CheckGoal(problem.goal));
   PS_TRY(CheckOffers(problem));
+  PS_TRY(CheckRuns(problem));
   return CheckServers(problem);
 }
 
@@ -222,7 +240,7 @@ bool FleetJudge::FitsPools(std::span<const int> counts, int server_offer, int ho
 
 bool FleetJudge::IsHeld(std::span<const int> counts) const {
   for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] != problem_.offers[i].held) {
+    if (counts[i] != RunningOf(problem_, i)) {
       return false;
     }
   }
@@ -305,6 +323,10 @@ bool FleetJudge::ClimbsLadders(std::span<const int> counts) const {
 
 int WorkersOf(std::span<const int> counts) {
   return std::accumulate(counts.begin(), counts.end(), 0);
+}
+
+int RunningOf(const PlanProblem& problem, size_t offer) {
+  return problem.runs.empty() ? problem.offers[offer].held : problem.runs[offer];
 }
 
 std::vector<int> RoomBeside(const PlanProblem& problem, int server_offer, int hosts) {

@@ -51,7 +51,7 @@ class FleetJudge {
   /// Whether no pool is used beyond its quota, the servers counted.
   bool FitsPools(std::span<const int> counts, int server_offer, int hosts) const;
 
-  /// Whether these are the counts that run already.
+  /// Whether these are the counts that run already, kept or not.
   bool IsHeld(std::span<const int> counts) const;
 
   ServerSide Side(int server_offer, int hosts) const;
@@ -115,6 +115,9 @@ class BestFleets {
 };
 
 int WorkersOf(std::span<const int> counts);
+
+/// How many of an offer run already.
+int RunningOf(const PlanProblem& problem, size_t offer);
 
 /// Per pool of the problem: what is left of it beside these servers and all that is held. Below 0
 /// where they do not fit.

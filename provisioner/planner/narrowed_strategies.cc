@@ -103,15 +103,23 @@ class OnDemandStrategy final : public Strategy {
     PS_TRY(CheckProblem(problem));
     PlanProblem narrowed = problem;
     narrowed.offers.clear();
+    narrowed.runs.clear();
     std::vector<size_t> original;
     for (size_t i = 0; i < problem.offers.size(); ++i) {
       if (problem.offers[i].market == proto::Market::kOnDemand) {
         narrowed.offers.push_back(problem.offers[i]);
+        if (!problem.runs.empty()) {
+          narrowed.runs.push_back(problem.runs[i]);
+        }
         original.push_back(i);
       } else if (problem.offers[i].held > 0) {
         return Status::InvalidArgument(
             "spot instances are held, which a plan on demand can't keep: release them first");
       }
+    }
+    const bool runs_on_spot = WorkersOf(problem.runs) > WorkersOf(narrowed.runs);
+    if (runs_on_spot) {  // every fleet on demand is another one
+      narrowed.runs.assign(narrowed.offers.size(), 0);
     }
     if (narrowed.offers.empty()) {
       return Status::InvalidArgument("nothing is on offer on demand");

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 namespace ps::provisioner {
 namespace {
@@ -233,6 +234,11 @@ Result<PlanProblem> MakePlanProblem(
     problem.servers.push_back(std::move(offer));
   }
   ShareQuotas(&problem);
+  if (setup.may_drop_held) {
+    for (Offer& offer : problem.offers) {
+      problem.runs.push_back(std::exchange(offer.held, 0));
+    }
+  }
   return problem;
 }
 

@@ -37,6 +37,7 @@ struct PlanSetup {
   // with one minibatch in the profile, that do not hold parameters.
   std::vector<TypeCount> on_demand_quotas;
   std::vector<TypeCount> held;        // running already, in the market of the choice
+  bool may_drop_held = false;         // a plan need not keep them
   std::vector<ServerRange> servers;   // empty: every server host of the catalog, 1 to kHostsMax
   std::vector<std::string> left_out;  // server hosts that are not used, when `servers` is empty
   Goal goal;

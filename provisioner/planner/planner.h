@@ -109,6 +109,9 @@ struct PlanProblem {
   std::vector<Offer> offers;
   std::vector<ServerOffer> servers;
   std::vector<Pool> pools = {};
+  // Per offer: what runs already of a fleet that need not be kept; `held` is 0 then. Empty: what is
+  // held runs, and nothing else.
+  std::vector<int> runs = {};
   FleetSize measured;  // the most of each in fleets whose speed is known; 0: not known
   Goal goal;
   int answers_max = 3;

@@ -71,7 +71,7 @@ class ExhaustiveStrategy final : public Strategy {
       counts.push_back(offer.held);
     }
     while (GoesOn(problem, *judge, *best)) {
-      if (judge->IsSizeAllowed(counts) && judge->ClimbsLadders(counts) &&
+      if (judge->IsSizeAllowed(counts) && (judge->ClimbsLadders(counts) || judge->IsHeld(counts)) &&
           judge->FitsPools(counts, server, hosts)) {
         const Verdict verdict = judge->Judge(counts, server, hosts);
         if (verdict.usd <= best->usd_limit() * (1 + 1e-9) &&

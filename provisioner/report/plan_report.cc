@@ -35,7 +35,7 @@ std::vector<proto::PlanWorkers> WorkersOf(const PlanProblem& problem, const Flee
          worker.compute_s,
          worker.link_bytes_per_s,
          offer.usd_per_hour,
-         offer.held,
+         std::min(choice.counts[i], RunningOf(problem, i)),
          offer.zone});
   }
   return workers;

@@ -137,13 +137,13 @@ class ExactSearch {
 
   /// The fleet that runs already needs no take-over, which all bounds count.
   void ConsiderHeld() {
-    std::vector<int> held;
-    for (const Offer& offer : problem_.offers) {
-      held.push_back(offer.held);
+    std::vector<int> running;
+    for (size_t i = 0; i < problem_.offers.size(); ++i) {
+      running.push_back(RunningOf(problem_, i));
     }
-    if (judge_.IsSizeAllowed(held)) {
-      for (const ServerChoice& server : basis_.servers()) {
-        dive_.Consider(held, server);
+    for (const ServerChoice& server : basis_.servers()) {
+      if (judge_.IsSizeAllowed(running) && judge_.FitsPools(running, server.offer, server.hosts)) {
+        dive_.Consider(running, server);
       }
     }
   }

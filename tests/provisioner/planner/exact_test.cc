@@ -71,6 +71,44 @@ TEST(ExactTest, EqualsExhaustiveWithHeldInstances) {
   EXPECT_GT(CountEqual(50'000, 600, {.classes = 4, .quota_max = 5, .has_held = true}), 100);
 }
 
+TEST(ExactTest, EqualsExhaustiveWhereWhatRunsNeedNotBeKept) {
+  SampleShape shape{.classes = 4, .quota_max = 4, .has_held = true, .may_drop_held = true};
+  EXPECT_GT(CountEqual(200'000, 300, shape), 100);
+  shape.classes = 3;
+  shape.has_two_markets = true;
+  EXPECT_GT(CountEqual(210'000, 200, shape), 50);
+  shape.has_two_markets = false;
+  shape.has_pools = true;
+  shape.is_queue = true;
+  EXPECT_GT(CountEqual(220'000, 100, shape), 30);
+}
+
+TEST(ExactTest, WhatRunsIsKeptOrDroppedAsItIsCheaper) {
+  SampleShape shape{.classes = 3, .quota_max = 4, .has_held = true};
+  int dropped = 0;
+  int stayed = 0;
+  for (uint64_t seed = 300'000; seed < 300'200; ++seed) {
+    const PlanAnswer kept = Solve("exact", RandomSample(seed, shape).problem);
+    SampleShape free = shape;
+    free.may_drop_held = true;
+    const PlanningSample sample = RandomSample(seed, free);
+    const PlanAnswer any = Solve("exact", sample.problem);
+    if (kept.best.empty() || any.best.empty()) {
+      EXPECT_TRUE(kept.best.empty()) << "more is allowed, seed " << seed;
+      continue;
+    }
+    EXPECT_LE(any.best.front().usd, kept.best.front().usd * (1 + 1e-12)) << "seed " << seed;
+    bool is_less = false;
+    for (size_t i = 0; i < sample.problem.runs.size(); ++i) {
+      is_less = is_less || any.best.front().counts[i] < sample.problem.runs[i];
+    }
+    dropped += is_less ? 1 : 0;
+    stayed += any.best.front().counts == sample.problem.runs ? 1 : 0;
+  }
+  EXPECT_GT(dropped, 20);
+  EXPECT_GT(stayed, 0);
+}
+
 TEST(ExactTest, EqualsExhaustiveWhereMinibatchesAndServersShareQuotas) {
   SampleShape shape{.classes = 4, .quota_max = 4, .server_offers = 2, .has_pools = true};
   EXPECT_GT(CountEqual(160'000, 300, shape), 80);

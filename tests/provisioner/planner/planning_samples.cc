@@ -164,6 +164,11 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape) {
   }
   problem.goal.confidence = random.Chance(0.5) ? 0.5 : 0.9;
   problem.goal.takeover_s = shape.has_held ? Between(&random, 0, 60) : 0;
+  if (shape.may_drop_held) {
+    for (Offer& offer : problem.offers) {
+      problem.runs.push_back(std::exchange(offer.held, 0));
+    }
+  }
   return sample;
 }
 

@@ -23,6 +23,7 @@ struct SampleShape {
   bool has_heterogeneity = true;
   bool has_two_markets = false;  // spot and on-demand offers of every class
   bool has_held = false;
+  bool may_drop_held = false;  // a plan need not keep them
   // Classes two by two share a quota, as minibatches of one type do, the first two with a server.
   bool has_pools = false;
   SpotDnnVariant variant = SpotDnnVariant::kPaper;
