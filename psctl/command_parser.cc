@@ -452,12 +452,16 @@ void CommandParser::AddPlanChoice() {
   plan->add_option(
       "--start-up",
       plan_command.start_up,
-      "Until a machine in the place of a revoked one is up; 2m if absent");
+      "Until a machine in the place of a revoked one is up; the catalog's, or 2m, if absent");
   plan->add_option(
           "--lifetimes",
           plan_command.lifetimes,
           "Published ones for types without any in the catalog, as in V100@us-central1")
       ->type_name("DEVICE[@REGION]");
+  plan->add_flag(
+      "--ignore-revocations",
+      plan_command.ignores_revocations,
+      "Choose as if no machine were revoked; what revocations do is said all the same");
   effort = plan->add_option(
       "--effort",
       plan_command.effort,
@@ -494,6 +498,7 @@ void CommandParser::AddPlan() {
   plan->add_option("--held", plan_command.held, "Running already and kept, as in g4dn.4xlarge=2")
       ->type_name("TYPE[:MINIBATCH]=COUNT")
       ->allow_extra_args(false);
+  plan->add_flag("--drop-held", plan_command.drops_held, "The plan need not keep them");
   takeover = plan->add_option(
       "--takeover", plan_command.takeover, "What a change of the held fleet costs, as in 30s");
   plan->add_option(

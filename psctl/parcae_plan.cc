@@ -188,7 +188,9 @@ Result<ParcaeOutlook> LookAtParcae(const PlanCommand& command) {
   PS_TRY(CheckParcaeFlags(command));
   ParcaeOutlook outlook;
   PS_ASSIGN(outlook.interval_s, ParseDuration("--interval", command.interval));
-  PS_ASSIGN(const double start_s, ParseDuration("--start-up", command.start_up));
+  PS_ASSIGN(
+      const double start_s,
+      ParseDuration("--start-up", command.start_up.empty() ? "2m" : command.start_up));
   PS_ASSIGN(const std::vector<uint32_t> history, CountsUntilNow(command, outlook.interval_s));
   PS_TRY(UseModels(command, &outlook));
   outlook.available = history.back();

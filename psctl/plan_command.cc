@@ -15,6 +15,7 @@
 #include "provisioner/planner/objective.h"
 #include "provisioner/report/plan_report.h"
 #include "provisioner/strategies/lifetimes.h"
+#include "provisioner/strategies/revocable_plan.h"
 #include "ps/base/file.h"
 #include "ps/base/text.h"
 #include "psctl/deepvm_plan.h"
@@ -53,6 +54,11 @@ std::optional<proto::PlanAlternative> OnDemandOf(const Planning& planning) {
   return AlternativeOf(*problem, planning.profile, answer->best.front(), "on demand");
 }
 
+/// Whether fleets are compared by what they cost with revocations.
+bool CountsRevocations(const PlanCommand& command) {
+  return command.strategy == "exact" && !command.ignores_revocations;
+}
+
 /// By the command's strategy and objective.
 Result<provisioner::PlanAnswer> SolveProblem(
     const PlanCommand& command, const Planning& planning, const provisioner::PlanProblem& problem) {
@@ -64,7 +70,16 @@ Result<provisioner::PlanAnswer> SolveProblem(
     case proto::Objective::kCost:
       break;
   }
-  return provisioner::MakeStrategy(command.strategy)->Solve(problem);
+  const std::unique_ptr<provisioner::Strategy> strategy =
+      provisioner::MakeStrategy(command.strategy);
+  if (!CountsRevocations(command)) {
+    return strategy->Solve(problem);
+  }
+  PS_ASSIGN(
+      const provisioner::CatalogLives known,
+      provisioner::LivesOf(planning.catalog, problem, planning.outlook));
+  return known.lives.HasLaw() ? provisioner::SolveWithRevocations(*strategy, problem, known.lives)
+                              : strategy->Solve(problem);
 }
 
 /// The problem at twice the spot prices; null where its held instances are of another market then.
@@ -190,6 +205,11 @@ proto::Plan ComparedPlan(
         "left out, since the profile has no figures for them: " +
         Plural(planning.models.not_profiled.size(), "type") + " of the catalog");
   }
+  if (CountsRevocations(command) && planning.objective == proto::Objective::kCost &&
+      plan.revocations.seconds > 0) {
+    plan.notes.push_back(
+        "chosen by time and cost with revocations; --ignore-revocations chooses without");
+  }
   plan.certainty = answer.certainty;
   const bool is_cut_short = answer.is_stopped || answer.usd_bound > 0;
   if (answer.certainty == proto::Certainty::kBestFound && is_cut_short) {
@@ -307,6 +327,11 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
         "--quota");
   }
   PS_ASSIGN(setup.held, ParseTypeCounts("--held", command.held));
+  setup.may_drop_held = command.drops_held;
+  if (command.drops_held && setup.held.empty()) {
+    return Status::InvalidArgument(
+        "--drop-held lets a plan do without what runs: say with --held which that is");
+  }
   if (command.has_takeover) {
     PS_ASSIGN(setup.goal.takeover_s, ParseDuration("--takeover", command.takeover));
     if (setup.held.empty()) {
@@ -392,7 +417,9 @@ Status ParseObjective(const PlanCommand& command, Planning* planning) {
 }
 
 Status ParseOutlook(const PlanCommand& command, provisioner::OutlookSetup* outlook) {
-  PS_ASSIGN(outlook->start_up_s, ParseDuration("--start-up", command.start_up));
+  if (!command.start_up.empty()) {
+    PS_ASSIGN(outlook->start_up_s, ParseDuration("--start-up", command.start_up));
+  }
   outlook->lifetimes = command.lifetimes;
   const std::vector<std::string> known = provisioner::PublishedLifetimeNames();
   if (command.lifetimes.empty() || std::ranges::count(known, command.lifetimes) > 0) {
@@ -473,6 +500,20 @@ Result<provisioner::PlanAnswer> SolvePlan(const PlanCommand& command, Planning* 
 
 namespace {
 
+/// "2 p3.2xlarge": what runs and is not in the plan; empty: nothing.
+std::string DroppedText(
+    const provisioner::PlanProblem& problem, const provisioner::FleetChoice& choice) {
+  std::vector<provisioner::TypeCount> dropped;
+  for (size_t i = 0; i < problem.runs.size(); ++i) {
+    const auto k = static_cast<size_t>(problem.offers[i].worker_class);
+    const int count = problem.runs[i] - std::min(problem.runs[i], choice.counts[i]);
+    if (count > 0) {
+      dropped.push_back({problem.speed->classes()[k].name, count, 0});
+    }
+  }
+  return dropped.empty() ? "" : FleetText(dropped);
+}
+
 /// Writes the files that were asked for, then the plan as text or JSON.
 int Tell(
     const PlanCommand& command,
@@ -497,6 +538,7 @@ int Tell(
   console.out(RenderPlan(
       plan,
       {.has_held = !planning.input.setup.held.empty(),
+       .dropped = DroppedText(planning.problem, choice),
        .names_minibatches = provisioner::HasSeveralMinibatches(*planning.problem.speed),
        .width_max = console.out_width}));
   if (command.explains) {

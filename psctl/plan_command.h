@@ -31,8 +31,9 @@ struct PlanCommand {
   bool has_budget = false;
   double usd_per_hour = 0;  // of the strategy deepvm, of throughput-per-hour
   std::string objective = "cost";
-  std::string start_up = "2m";  // of a machine in the place of a revoked one
-  std::string lifetimes;        // published ones; empty: the catalog's alone
+  std::string start_up;  // of a machine in the place of a revoked one; empty: the catalog's, or 2m
+  bool ignores_revocations = false;  // when it chooses
+  std::string lifetimes;             // published ones; empty: the catalog's alone
   // Of the strategy parcae: the counts of machines until now, one of the two.
   std::string trace_path;
   std::string history;      // "12,12,11,13", an interval each
@@ -45,6 +46,7 @@ struct PlanCommand {
   std::vector<std::string> quotas;
   std::vector<std::string> on_demand_quotas;  // beside spot machines of the type
   std::vector<std::string> held;
+  bool drops_held = false;  // a plan need not keep them
   std::string takeover;
   bool has_takeover = false;
   // Of a run on its way.

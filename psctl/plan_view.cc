@@ -231,12 +231,12 @@ std::string RenderPlan(const proto::Plan& plan, const PlanViewOptions& options) 
       {"samples/s", Spread(plan.samples_per_s, WholeText)}};
   if (options.has_held) {
     const std::string fresh = PartText(plan, /*is_held=*/false, options);
-    const bool is_new = fresh != "none";
-    const bool takes_over = is_new && plan.takeover_s > 0;
+    const bool takes_over = plan.takeover_s > 0 && (fresh != "none" || !options.dropped.empty());
     const std::pair<std::string, std::string> parts[] = {
         {"kept", PartText(plan, /*is_held=*/true, options)},
         {"new",
-         fresh + (takes_over ? "; taking over costs " + FormatDuration(plan.takeover_s) : "")}};
+         fresh + (takes_over ? "; taking over costs " + FormatDuration(plan.takeover_s) : "")},
+        {"dropped", options.dropped}};
     pairs.insert(pairs.begin() + 2, std::begin(parts), std::end(parts));
   }
   std::erase_if(pairs, [](const auto& pair) { return pair.second.empty(); });

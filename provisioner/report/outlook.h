@@ -1,8 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "provisioner/planner/planner.h"
+#include "provisioner/strategies/revocable_plan.h"
 #include "ps/base/status.h"
 #include "ps/proto/catalog.h"
 #include "ps/proto/plan.h"
@@ -10,10 +13,23 @@
 namespace ps::provisioner {
 
 struct OutlookSetup {
-  double start_up_s = 120;  // from a revocation until the successor's machine is up
+  // From a revocation until the successor's machine is up, whatever the catalog says of the type.
+  std::optional<double> start_up_s = {};
   // Published ones (PublishedLifetimeNames) for types without any in the catalog; empty: none.
   std::string lifetimes = {};
 };
+
+inline constexpr double kStartUpS = 120;  // of a type of which the catalog does not say it
+
+/// The lives of a problem's offers, and where that is known from.
+struct CatalogLives {
+  FleetLives lives;
+  std::vector<std::string> from;  // by offer; empty: it stays, or nothing is known
+};
+
+/// Requires: a problem made of `catalog`. Errors: kInvalidArgument (no such published lifetimes).
+Result<CatalogLives> LivesOf(
+    const proto::Catalog& catalog, const PlanProblem& problem, const OutlookSetup& setup);
 
 /// What revocations do to a fleet until its loss, in the mean: worker-seconds are conserved, each
 /// worker at the speed that it has in the whole fleet (ExpectRun). Machines are new when it begins.

@@ -18,7 +18,8 @@ class SeatGrid {
  public:
   SeatGrid(const RevocableWorkers& group, const RevocationTimes& times, double cell_s)
       : group_(group), is_replaced_(times.is_replaced), cell_s_(cell_s) {
-    const double back_cells = std::max(1.0, (times.start_up_s + times.join_s) / cell_s);
+    const double start_up_s = group.start_up_s.value_or(times.start_up_s);
+    const double back_cells = std::max(1.0, (start_up_s + times.join_s) / cell_s);
     back_cells_ = static_cast<size_t>(back_cells);
     back_share_ = back_cells - std::floor(back_cells);
     survival_.push_back(1);
@@ -83,7 +84,7 @@ Status CheckRun(
   double steps_per_s = 0;
   for (const RevocableWorkers& group : groups) {
     if (!(group.count >= 0 && group.steps_per_s >= 0 && group.usd_per_hour >= 0 &&
-          group.age_hours >= 0)) {
+          group.age_hours >= 0 && group.start_up_s.value_or(0) >= 0)) {
       return Status::InvalidArgument("a group of workers with a number below 0");
     }
     steps_per_s += group.count * group.steps_per_s;
@@ -100,6 +101,21 @@ Status CheckRun(
 }
 
 }  // namespace
+
+std::vector<double> MeanUpShares(const LifetimeLaw* lifetimes, double back_s, double seconds) {
+  SeatGrid seat(
+      {.count = 1, .lifetimes = lifetimes}, {.start_up_s = back_s}, seconds / kCellsAlone);
+  std::vector<double> shares;
+  double sum = 0;
+  for (int cell = 0; cell < kCellsAlone; ++cell) {
+    double works = 0;
+    double revoked = 0;
+    seat.Next(&works, &revoked);
+    sum += works;
+    shares.push_back(sum / (cell + 1));
+  }
+  return shares;
+}
 
 Result<RunExpectation> ExpectRun(
     double steps,

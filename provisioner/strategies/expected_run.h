@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "provisioner/strategies/lifetimes.h"
@@ -14,6 +15,7 @@ struct RevocableWorkers {
   double usd_per_hour = 0;
   const LifetimeLaw* lifetimes = nullptr;  // null: on demand, they stay
   double age_hours = 0;                    // of their machines, when the run begins
+  std::optional<double> start_up_s = {};   // instead of that of RevocationTimes
 };
 
 /// What a revocation costs, of one worker: the others go on.
@@ -41,5 +43,9 @@ Result<RunExpectation> ExpectRun(
     const std::vector<RevocableWorkers>& groups,
     const RevocationTimes& times,
     double server_usd_per_hour);
+
+/// The share of the time until then that a seat of new machines works, in the mean, at the end of
+/// each of so many equal parts of `seconds`. `back_s`: from a revocation until the successor works.
+std::vector<double> MeanUpShares(const LifetimeLaw* lifetimes, double back_s, double seconds);
 
 }  // namespace ps::provisioner

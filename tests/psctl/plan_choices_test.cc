@@ -17,6 +17,7 @@
 namespace ps::psctl {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -339,6 +340,67 @@ TEST_F(PlanChoicesTest, RevocationsAndDoublePricesAreInThePlan) {
     EXPECT_EQ(plan->if_prices_double[1].kind, "planned anew");
     EXPECT_LT(plan->if_prices_double[1].usd.value, same.usd.value);
   }
+}
+
+TEST_F(PlanChoicesTest, FleetsAreComparedByWhatTheyCostWithRevocations) {
+  const auto plan_with = [&](std::vector<std::string> more) {
+    more.insert(
+        more.end(),
+        {"--loss", "0.8", "--within", "1h", "--lifetimes", "V100@us-central1", "--json"});
+    EXPECT_EQ(RunWith("plan", more), kExitOk) << err_;
+    const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? *plan : proto::Plan();
+  };
+  const proto::Plan plan = plan_with({"--start-up", "40m"});
+  const proto::Plan blind = plan_with({"--start-up", "40m", "--ignore-revocations"});
+  EXPECT_GT(blind.revocations.seconds * blind.seconds.high / blind.seconds.value, 3600)
+      << "it misses the goal";
+  EXPECT_LE(plan.revocations.seconds * plan.seconds.high / plan.seconds.value, 3600 * (1 + 1e-6));
+  EXPECT_NE(plan.workers, blind.workers);
+  EXPECT_EQ(plan.certainty, blind.certainty);
+  const std::string chosen = "chosen by time and cost with revocations";
+  const auto says = [&](const proto::Plan& some) {
+    return std::ranges::any_of(
+        some.notes, [&](const std::string& note) { return note.starts_with(chosen); });
+  };
+  EXPECT_TRUE(says(plan));
+  EXPECT_FALSE(says(blind));
+  EXPECT_EQ(
+      RunWith(
+          "plan",
+          {"--loss",
+           "0.8",
+           "--within",
+           "45m",
+           "--types",
+           "p3.2xlarge",
+           "--quota",
+           "p3.2xlarge=3",
+           "--servers",
+           "m5.xlarge=1",
+           "--lifetimes",
+           "V100@us-central1",
+           "--start-up",
+           "20h"}),
+      kExitFailed);
+  EXPECT_THAT(err_, HasSubstr("no fleet meets the goal: machines are revoked: the fastest takes "));
+}
+
+TEST_F(PlanChoicesTest, APlanMayDoWithoutWhatRuns) {
+  const std::vector<std::string> kept = {
+      "--loss", "0.8", "--within", "1h", "--held", "p2.8xlarge=1", "--takeover", "30s"};
+  ASSERT_EQ(RunWith("plan", kept), kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("\nkept +1 p2.8xlarge\n"));
+  EXPECT_EQ(out_.find("\ndropped"), std::string::npos);
+  std::vector<std::string> any = kept;
+  any.emplace_back("--drop-held");
+  ASSERT_EQ(RunWith("plan", any), kExitOk) << err_;
+  EXPECT_THAT(out_, ContainsRegex("\ndropped +1 p2.8xlarge\n"));
+  EXPECT_THAT(out_, ContainsRegex("\nkept +none\n"));
+  EXPECT_THAT(out_, HasSubstr("taking over costs 30.0 s"));
+  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--drop-held"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("say with --held which that is"));
 }
 
 TEST_F(PlanChoicesTest, AContentionMarginMakesSpotDnnPromiseLess) {

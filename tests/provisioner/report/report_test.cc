@@ -10,6 +10,8 @@
 #include "provisioner/report/outlook.h"
 #include "provisioner/report/plan_report.h"
 #include "provisioner/report/sensitivity.h"
+#include "ps/base/file.h"
+#include "ps/proto/catalog.h"
 
 namespace ps::provisioner {
 namespace {
@@ -350,6 +352,45 @@ TEST_F(ReportTest, PublishedLifetimesStandInForThoseThatTheCatalogLacks) {
   const auto other = ExpectRevocations(catalog_, problem_, choice, {.lifetimes = "V100"});
   ASSERT_TRUE(other.ok());
   EXPECT_LT(other->seconds, outlook->seconds) << "all regions together live longer";
+}
+
+TEST_F(ReportTest, EachOfferLivesByItsZoneAndStartsAsItsType) {
+  catalog_.types[0].start_up_s = 45;
+  catalog_.types[0].spot[0].lifetimes = {{1, 0.9}};  // of the dearer zone
+  catalog_.types[0].spot[1].lifetimes = {{1, 0.5}};
+  catalog_.types[1].spot[1].lifetimes = {{1, 0.5}};
+  Make();
+  const auto known = LivesOf(catalog_, problem_, {});
+  ASSERT_TRUE(known.ok()) << known.status();
+  const std::vector<OfferLife>& offers = known->lives.offers;
+  ASSERT_EQ(offers.size(), 2U);
+  ASSERT_NE(offers[0].law, nullptr);
+  EXPECT_EQ(offers[0].law, offers[1].law) << "one table, one law";
+  EXPECT_EQ(offers[0].law->SurvivalAt(1), 0.5);
+  EXPECT_EQ(offers[0].start_up_s, 45);
+  EXPECT_EQ(offers[1].start_up_s, kStartUpS);
+  EXPECT_EQ(known->from[0], "the catalog");
+  EXPECT_EQ(LivesOf(catalog_, problem_, {.start_up_s = 0})->lives.offers[0].start_up_s, 0);
+}
+
+TEST(ShippedCatalogTest, ItsLifetimesAreThoseOfCmDare) {
+  const Result<std::string> text = ReadFile("configs/catalog/gcp.json");
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto catalog = proto::ParseCatalog(*text, "gcp.json");
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  const std::pair<const char*, const char*> types[] = {
+      {"n1-standard-8-k80", "K80"}, {"n1-standard-8-p100", "P100"}, {"n1-standard-8-v100", "V100"}};
+  for (const auto& [name, device] : types) {
+    const proto::InstanceType* const type = catalog->Find(name);
+    ASSERT_NE(type, nullptr) << name;
+    ASSERT_EQ(type->spot.size(), 1U);
+    EXPECT_THAT(type->spot[0].lifetimes_from, HasSubstr("Apache-2.0"));
+    std::vector<LifetimePoint> points = {{0, 0}};
+    for (const proto::LifetimePoint& point : type->spot[0].lifetimes) {
+      points.push_back({point.hours, point.revoked});
+    }
+    EXPECT_EQ(PublishedLifetimes(device, "us-central1")->points(), points) << name;
+  }
 }
 
 TEST_F(ReportTest, MachinesOnDemandStay) {
