@@ -87,7 +87,8 @@ struct DataConfig {
   uint64_t test_samples = 0;
   uint32_t pad = 0;         // idx, cifar10, cifar100: pixels of 0 added on each side
   uint32_t context = 0;     // text: tokens of a sample; 0: 128
-  uint32_t vocabulary = 0;  // text, npy: tokens are below this; 0: 256 of text
+  std::string tokenizer;    // text: folder of its vocab.json and merges.txt; empty: bytes
+  uint32_t vocabulary = 0;  // text, npy: tokens are below this; 0: all that there are (text)
   float mask = 0;           // text: share of tokens that are hidden; 0: the next token is learnt
   float test_share = 0.1F;  // text: the last part of it, which is not trained on
   bool header = true;       // csv, tsv: the first line names the columns

@@ -52,6 +52,7 @@ void VisitFields(C& c, V&& visit) {
   visit("test_samples", c.test_samples);
   visit("pad", c.pad);
   visit("context", c.context);
+  visit("tokenizer", c.tokenizer);
   visit("vocabulary", c.vocabulary);
   visit("mask", c.mask);
   visit("test_share", c.test_share);

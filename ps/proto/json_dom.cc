@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdint>
 #include <optional>
+#include <set>
 
 #include "ps/base/utf8.h"
 
@@ -133,10 +134,11 @@ class Parser {
       Advance();
       return Status::Ok();
     }
+    std::set<std::string> keys;
     while (true) {
       JsonValue child;
       if (out.kind == JsonValue::Kind::kObject) {
-        PS_TRY(Key(out, child));
+        PS_TRY(Key(out, keys, child));
       }
       PS_TRY(Value(child, depth + 1));
       out.children.push_back(std::move(child));
@@ -157,13 +159,15 @@ class Parser {
     }
   }
 
-  Status Key(const JsonValue& object, JsonValue& child) {
+  /// `keys` are those of `object`: looking for each among its children takes the square of them.
+  Status Key(const JsonValue& object, std::set<std::string>& keys, JsonValue& child) {
     child.key_place = place_;
     if (Peek() != '"') {
       return FailHere("a name in double quotes");
     }
     PS_TRY(Text(child.key));
-    if (const JsonValue* first = object.Find(child.key)) {
+    if (!keys.insert(child.key).second) {
+      const JsonValue* const first = object.Find(child.key);
       return ErrorAt(
           file_,
           child.key_place,

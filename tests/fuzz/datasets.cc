@@ -2,11 +2,13 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ps/base/check.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/targets.h"
+#include "worker/data/bpe.h"
 #include "worker/data/image_files.h"
 #include "worker/data/npy_file.h"
 #include "worker/data/table_file.h"
@@ -53,6 +55,31 @@ void FuzzText(std::span<const uint8_t> input) {
   const Status status = worker::AppendText(file.path(), kAscii, &text);
   PS_CHECK(status.ok() || status.code() == StatusCode::kCorruption) << status;
   PS_CHECK(!status.ok() || std::ranges::all_of(text, [](uint8_t b) { return b < kAscii; }));
+}
+
+void FuzzBpe(std::span<const uint8_t> input) {
+  std::array<std::string_view, 3> parts;  // the last has what is left
+  std::string_view rest(reinterpret_cast<const char*>(input.data()), input.size());
+  for (std::string_view& part : parts) {
+    const size_t end =
+        &part == &parts.back() ? rest.size() : std::min(rest.find('\0'), rest.size());
+    part = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  Result<worker::Bpe> bpe = worker::Bpe::Parse(parts[0], "vocab.json", parts[1], "merges.txt");
+  if (!bpe.ok()) {
+    PS_CHECK(bpe.status().code() == StatusCode::kInvalidArgument) << bpe.status();
+    PS_CHECK(bpe.status().message().find('\n') == std::string_view::npos) << bpe.status();
+    return;
+  }
+  std::vector<uint32_t> tokens;
+  bpe->Encode(parts[2], &tokens);
+  std::string back;
+  for (const uint32_t token : tokens) {
+    PS_CHECK(token < bpe->size());
+    back += bpe->BytesOf(token);
+  }
+  PS_CHECK(back == parts[2]);
 }
 
 void FuzzNpy(std::span<const uint8_t> input) {

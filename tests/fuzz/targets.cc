@@ -6,7 +6,7 @@
 namespace ps::fuzz {
 namespace {
 
-constexpr std::array<Target, 27> kTargets = {
+constexpr std::array<Target, 28> kTargets = {
     {{"frames", FuzzFrames},
      {"job", FuzzJob},
      {"overrides", FuzzOverrides},
@@ -29,6 +29,7 @@ constexpr std::array<Target, 27> kTargets = {
      {"idx", FuzzIdx},
      {"cifar", FuzzCifar},
      {"text", FuzzText},
+     {"bpe", FuzzBpe},
      {"npy", FuzzNpy},
      {"table", FuzzTable},
      {"safetensors", FuzzSafetensors},

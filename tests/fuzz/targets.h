@@ -49,6 +49,8 @@ void FuzzImport(std::span<const uint8_t> input);
 void FuzzIdx(std::span<const uint8_t> input);
 void FuzzCifar(std::span<const uint8_t> input);
 void FuzzText(std::span<const uint8_t> input);
+/// vocab.json, merges.txt and a text, a zero byte between.
+void FuzzBpe(std::span<const uint8_t> input);
 void FuzzNpy(std::span<const uint8_t> input);
 /// A table, plain and gzip. The first byte says whether it has tabs, and a header.
 void FuzzTable(std::span<const uint8_t> input);

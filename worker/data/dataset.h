@@ -59,7 +59,7 @@ class Dataset {
   ///              t10k-labels-idx1-ubyte, each plain or with .gz
   ///   kCifar10   data_batch_1.bin to data_batch_5.bin, test_batch.bin, each plain or with .gz
   ///   kCifar100  train.bin, test.bin, each plain or with .gz
-  ///   kText      *.txt and *.txt.gz
+  ///   kText      *.txt and *.txt.gz; of config.tokenizer vocab.json and merges.txt
   ///   kCsv       train*.csv, test*.csv, each plain or with .gz; kTsv likewise
   ///   kNpy       train-inputs*.npy, train-labels*.npy, test-inputs*.npy, test-labels*.npy
   /// The classes of IDX data are 0 to k-1, all of which occur in training, whatever the limits.
@@ -67,7 +67,7 @@ class Dataset {
   /// deviation of the training images (exact sums, so the same on every machine):
   /// value = (byte - mean) / deviation. Training pictures are changed as config.augment says.
   /// Errors: kNotFound that says how to get the data; else as ReadIdx, ReadCifar, ReadText,
-  /// NpyFile::Open and AppendTable.
+  /// Bpe::Load, NpyFile::Open and AppendTable.
   static Result<Dataset> Load(const proto::DataConfig& config);
 
   /// The same info; of IDX files without reading the pixels. Same errors, as far as it reads.

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 
+#include "ps/base/utf8.h"
 #include "worker/data/data_file.h"
 
 namespace ps::worker {
@@ -42,7 +44,10 @@ Status AppendText(const std::string& path, uint32_t vocabulary, std::vector<uint
   }
 }
 
-Result<std::vector<uint8_t>> ReadText(const std::string& directory, uint32_t vocabulary) {
+namespace {
+
+/// Every text of the folder, in the order of their names.
+Result<std::vector<std::string>> TextsOf(const std::string& directory) {
   std::vector<std::string> paths;
   std::error_code error;
   for (fs::directory_iterator it(directory, error); !error && it != fs::directory_iterator();
@@ -64,11 +69,56 @@ Result<std::vector<uint8_t>> ReadText(const std::string& directory, uint32_t voc
         directory));
   }
   std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+Status CheckUtf8(std::string_view text, const std::string& path) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t bytes = Utf8Bytes(text.substr(at));
+    if (bytes == 0) {
+      return Status::Corruption(fmt::format(
+          "{}: byte {}: {:#04x} is not UTF-8, which data.tokenizer takes; convert the file, for "
+          "example by: iconv -f latin1 -t utf-8",
+          path,
+          at,
+          static_cast<unsigned char>(text[at])));
+    }
+    at += bytes;
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<std::vector<uint8_t>> ReadText(const std::string& directory, uint32_t vocabulary) {
+  PS_ASSIGN(const std::vector<std::string> paths, TextsOf(directory));
   std::vector<uint8_t> text;
   for (const std::string& path : paths) {
     PS_TRY(AppendText(path, vocabulary, &text));
   }
   return text;
+}
+
+Result<std::vector<uint32_t>> ReadTokens(const std::string& directory, Bpe* bpe) {
+  PS_ASSIGN(const std::vector<std::string> paths, TextsOf(directory));
+  std::vector<uint32_t> tokens;
+  uint64_t bytes = 0;
+  for (const std::string& path : paths) {
+    std::vector<uint8_t> file;
+    PS_TRY(AppendText(path, kBytesVocabulary, &file));
+    bytes += file.size();
+    if (bytes > kTextBytesMax) {
+      return Status::Corruption(fmt::format(
+          "{}: the texts up to here have {} bytes; allowed: {} in all",
+          path,
+          bytes,
+          kTextBytesMax));
+    }
+    const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+    PS_TRY(CheckUtf8(text, path));
+    bpe->Encode(text, &tokens);
+  }
+  return tokens;
 }
 
 }  // namespace ps::worker

@@ -5,17 +5,23 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "worker/data/bpe.h"
 
 namespace ps::worker {
 
 inline constexpr uint64_t kTextBytesMax = uint64_t{1} << 33;
+inline constexpr uint32_t kBytesVocabulary = 256;
 
 /// Appends a file, plain or gzip. Errors: kNotFound, kIo; kCorruption with file and byte (damaged,
 /// a byte that is not below `vocabulary`, longer in all than kTextBytesMax).
 Status AppendText(const std::string& path, uint32_t vocabulary, std::vector<uint8_t>* text);
 
-/// Every *.txt and *.txt.gz of the folder, in the order of their names. Errors: as AppendText;
-/// kNotFound that says how to get a text when there is none.
+/// Every *.txt and *.txt.gz of the folder as bytes, in the order of their names. Errors: as
+/// AppendText; kNotFound that says how to get a text when there is none.
 Result<std::vector<uint8_t>> ReadText(const std::string& directory, uint32_t vocabulary);
+
+/// The same as tokens of `bpe`: each file's by themselves, one behind the other. Errors: the same;
+/// kCorruption with file and byte when a file is not UTF-8.
+Result<std::vector<uint32_t>> ReadTokens(const std::string& directory, Bpe* bpe);
 
 }  // namespace ps::worker

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "ps/base/crc32c.h"
 #include "ps/base/random.h"
+#include "worker/data/bpe.h"
 #include "worker/data/samples.h"
 #include "worker/data/text_files.h"
 
@@ -15,23 +15,23 @@ namespace ps::worker {
 namespace {
 
 constexpr uint32_t kContext = 128;
-constexpr uint32_t kBytesVocabulary = 256;
 
 // What becomes of a token that is to be learnt (Devlin et al. 2018, section 3.1).
 constexpr double kShownAsMask = 0.8;
 constexpr double kShownAsOther = 0.1;
 
 /// Windows of `context` tokens, one behind the other. Each token's label is the token after it, or,
-/// where tokens are hidden, itself.
+/// where tokens are hidden, itself. A Token is what they are stored as.
+template <typename Token>
 class TextSamples final : public Samples {
  public:
   /// `hidden` tokens of each window; the token that hides them is `vocabulary`.
-  TextSamples(std::vector<uint8_t> bytes, size_t context, size_t hidden, uint32_t vocabulary)
-      : bytes_(std::move(bytes)), context_(context), hidden_(hidden), vocabulary_(vocabulary) {}
+  TextSamples(std::vector<Token> tokens, size_t context, size_t hidden, uint32_t vocabulary)
+      : tokens_(std::move(tokens)), context_(context), hidden_(hidden), vocabulary_(vocabulary) {}
 
   void Read(uint64_t sample, uint64_t draw, std::span<float> input, std::span<uint32_t> labels)
       const override {
-    const uint8_t* window = bytes_.data() + sample * context_;
+    const Token* window = tokens_.data() + sample * context_;
     std::copy_n(window, context_, input.begin());
     if (hidden_ == 0) {
       std::copy_n(window + 1, context_, labels.begin());
@@ -55,35 +55,34 @@ class TextSamples final : public Samples {
   }
 
  private:
-  const std::vector<uint8_t> bytes_;
+  const std::vector<Token> tokens_;
   const size_t context_;
   const size_t hidden_;
   const uint32_t vocabulary_;
 };
 
-/// How many windows `size` bytes have; with a label behind the last token of each.
+/// How many windows `size` tokens have; with a label behind the last token of each.
 uint64_t WindowsOf(uint64_t size, uint64_t context, bool is_masked) {
   const uint64_t last = is_masked ? 0 : 1;
   return size <= last ? 0 : (size - last) / context;
 }
 
-}  // namespace
-
-Result<LoadedData> LoadText(const proto::DataConfig& config) {
+/// The set that some tokens are. All are below `vocabulary`.
+template <typename Token>
+Result<LoadedData> Cut(
+    const proto::DataConfig& config, uint32_t vocabulary, std::vector<Token> train) {
   const uint32_t context = config.context == 0 ? kContext : config.context;
-  const uint32_t vocabulary = config.vocabulary == 0 ? kBytesVocabulary : config.vocabulary;
   const bool is_masked = config.mask > 0;
-  PS_ASSIGN(std::vector<uint8_t> train, ReadText(config.directory, vocabulary));
-  const auto test_bytes = static_cast<size_t>(
+  const auto test_tokens = static_cast<size_t>(
       static_cast<double>(config.test_share) * static_cast<double>(train.size()));
-  const auto split = train.end() - static_cast<int64_t>(test_bytes);
-  std::vector<uint8_t> test(split, train.end());
+  const auto split = train.end() - static_cast<int64_t>(test_tokens);
+  std::vector<Token> test(split, train.end());
   train.erase(split, train.end());
   const uint64_t train_windows = WindowsOf(train.size(), context, is_masked);
   const uint64_t test_windows = WindowsOf(test.size(), context, is_masked);
   if (train_windows == 0 || test_windows == 0) {
     return Status::InvalidArgument(fmt::format(
-        "data.context is {}; allowed: less than the {} bytes of text for training and the {} for "
+        "data.context is {}; allowed: less than the {} tokens of text for training and the {} for "
         "tests that data.directory has, of which data.test_share says how they are divided",
         context,
         train.size(),
@@ -95,17 +94,54 @@ Result<LoadedData> LoadText(const proto::DataConfig& config) {
   loaded.info.labels = context;
   PS_TRY(ApplyLimits(config, train_windows, test_windows, &loaded.info));
   loaded.fingerprint = FingerprintOf(loaded.info);
-  const auto crc = [&](const std::vector<uint8_t>& bytes, uint64_t windows) {
+  const auto crc = [&](const std::vector<Token>& tokens, uint64_t windows) {
     const size_t used = windows * context + (is_masked ? 0 : 1);
-    return Crc32c(std::as_bytes(std::span(bytes).first(used)));
+    return Crc32c(std::as_bytes(std::span(tokens).first(used)));
   };
   loaded.fingerprint.train_images_crc = crc(train, loaded.info.train_count);
   loaded.fingerprint.test_images_crc = crc(test, loaded.info.test_count);
   const auto wanted = static_cast<size_t>(std::lround(config.mask * static_cast<float>(context)));
   const size_t hidden = is_masked ? std::clamp<size_t>(wanted, 1, context) : 0;
-  loaded.train = std::make_unique<TextSamples>(std::move(train), context, hidden, vocabulary);
-  loaded.test = std::make_unique<TextSamples>(std::move(test), context, hidden, vocabulary);
+  using TokenSamples = TextSamples<Token>;
+  loaded.train = std::make_unique<TokenSamples>(std::move(train), context, hidden, vocabulary);
+  loaded.test = std::make_unique<TokenSamples>(std::move(test), context, hidden, vocabulary);
   return loaded;
+}
+
+/// Tokens of data.tokenizer.
+Result<LoadedData> LoadTokens(const proto::DataConfig& config) {
+  Result<Bpe> bpe = Bpe::Load(config.tokenizer);
+  if (!bpe.ok()) {
+    return Status(
+        bpe.status().code(),
+        fmt::format(
+            "data.tokenizer \"{}\" cannot be used: {}", config.tokenizer, bpe.status().message()));
+  }
+  const uint32_t vocabulary = config.vocabulary == 0 ? bpe->size() : config.vocabulary;
+  if (vocabulary < bpe->size()) {
+    return Status::InvalidArgument(fmt::format(
+        "data.vocabulary is {}; allowed: from {}, the tokens that data.tokenizer has, or 0 for as "
+        "many",
+        vocabulary,
+        bpe->size()));
+  }
+  PS_ASSIGN(std::vector<uint32_t> tokens, ReadTokens(config.directory, &*bpe));
+  PS_ASSIGN(LoadedData loaded, Cut(config, vocabulary, std::move(tokens)));
+  // What the labels mean: equal tokens of another tokenizer are another text.
+  loaded.fingerprint.train_labels_crc = bpe->crc();
+  loaded.fingerprint.test_labels_crc = bpe->crc();
+  return loaded;
+}
+
+}  // namespace
+
+Result<LoadedData> LoadText(const proto::DataConfig& config) {
+  if (!config.tokenizer.empty()) {
+    return LoadTokens(config);
+  }
+  const uint32_t vocabulary = config.vocabulary == 0 ? kBytesVocabulary : config.vocabulary;
+  PS_ASSIGN(std::vector<uint8_t> bytes, ReadText(config.directory, vocabulary));
+  return Cut(config, vocabulary, std::move(bytes));
 }
 
 }  // namespace ps::worker

@@ -122,9 +122,9 @@ TEST_F(TextTest, WhatIsNoTextForTheJobIsRefusedWithPlaceAndRemedy) {
   EXPECT_THAT(LoadError(), HasSubstr("not found: data.directory \"" + folder_.path()));
   EXPECT_THAT(LoadError(), HasSubstr("apt-get install bible-kjv"));
   folder_.Write("a.txt", {});
-  EXPECT_THAT(LoadError(), HasSubstr("data.context is 4; allowed: less than the 0 bytes"));
+  EXPECT_THAT(LoadError(), HasSubstr("data.context is 4; allowed: less than the 0 tokens"));
   folder_.Write("a.txt", BytesOf("0123456789012345678"));
-  EXPECT_THAT(LoadError(), HasSubstr("less than the 15 bytes of text for training and the 4"));
+  EXPECT_THAT(LoadError(), HasSubstr("less than the 15 tokens of text for training and the 4"));
   folder_.Write("b.txt", BytesOf("01234567\xe9"));
   config_.vocabulary = 128;
   EXPECT_THAT(LoadError(), HasSubstr("b.txt: byte 8: token 233 is beyond data.vocabulary 128"));
