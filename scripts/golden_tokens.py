@@ -37,6 +37,8 @@ def main(learnt_from, out):
     bpe = ByteLevelBPETokenizer()
     bpe.train([learnt_from], vocab_size=TOKENS, min_frequency=2, show_progress=False)
     bpe.save_model(str(out))
+    vocabulary = out / "vocab.json"
+    vocabulary.write_text(vocabulary.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     (out / "text.txt").write_bytes(TEXT.encode())
     ids = bpe.encode(TEXT).ids
     assert bpe.decode(ids) == TEXT

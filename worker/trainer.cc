@@ -59,6 +59,14 @@ class BackendTrainer final : public Trainer {
 
   std::vector<int64_t> TensorElements() const override { return elements_; }
 
+  std::vector<proto::GradientDtype> TensorDtypes() const override {
+    std::vector<proto::GradientDtype> dtypes;
+    for (const TensorSpec& tensor : model_.tensors) {
+      dtypes.push_back(proto::PushDtypeOf(config_.train.gradient_dtype, tensor.rule));
+    }
+    return dtypes;
+  }
+
   const proto::DatasetFingerprint& data() const override { return dataset_.fingerprint(); }
 
   Result<Buffer> MakeBuffer(size_t size_bytes) const override {

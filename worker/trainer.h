@@ -28,6 +28,9 @@ class Trainer {
   /// Elements of each tensor, in tensor order.
   virtual std::vector<int64_t> TensorElements() const = 0;
 
+  /// Of the gradient of each, which lies in its place as client::ChunkLayout says.
+  virtual std::vector<proto::GradientDtype> TensorDtypes() const = 0;
+
   virtual const proto::DatasetFingerprint& data() const = 0;
 
   /// Memory for parameters and gradients. It may outlive the trainer.

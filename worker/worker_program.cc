@@ -162,6 +162,7 @@ Status WorkerProgram::BuildTrainer(const std::string& config_json) {
   settings_.frame_bytes = size_t{config.servers.frame_kib} << 10;
   settings_.timing = proto::Timing::Of(config);
   settings_.tensor_elements = trainer->TensorElements();
+  settings_.tensor_dtypes = trainer->TensorDtypes();
   settings_.data = trainer->data();
   uint64_t model_bytes = 0;
   for (const int64_t elements : settings_.tensor_elements) {

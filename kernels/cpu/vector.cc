@@ -56,6 +56,12 @@ void PackBf16(const float* x, uint16_t* y, int64_t n) {
   }
 }
 
+void UnpackBf16(const uint16_t* x, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    y[i] = std::bit_cast<float>(uint32_t{x[i]} << 16U);
+  }
+}
+
 void RoundToBf16(const float* x, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     y[i] = std::bit_cast<float>(Bf16Bits(x[i]) & 0xffff0000U);

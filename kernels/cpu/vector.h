@@ -17,6 +17,9 @@ double SquaredNorm(std::span<const float> x);
 /// y[i] = x[i] as bfloat16, rounded to the nearest, ties to even; a NaN stays one.
 void PackBf16(const float* x, uint16_t* y, int64_t n);
 
+/// y[i] = x[i], of bfloat16.
+void UnpackBf16(const uint16_t* x, float* y, int64_t n);
+
 /// y[i] = x[i] rounded so, as a float; y may be x.
 void RoundToBf16(const float* x, float* y, int64_t n);
 

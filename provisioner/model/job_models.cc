@@ -177,7 +177,8 @@ JobTraffic TrafficOf(const proto::JobProfile& profile) {
   (push_bytes < pull_bytes ? traffic.push_bytes : traffic.pull_bytes) *= 1 - profile.overlap;
   const double counted_bytes = traffic.push_bytes + traffic.pull_bytes;
   traffic.round_trip = counted_bytes > 0 ? (push_bytes + pull_bytes) / counted_bytes : 1;
-  traffic.pcie_bytes = 2 * profile.parameter_bytes;
+  // Gradients leave a device as they leave the worker: in half the bytes when they are bf16.
+  traffic.pcie_bytes = profile.parameter_bytes + std::min(push_bytes, profile.parameter_bytes);
   traffic.local_steps = profile.local_steps;
   traffic.overlap = profile.overlap;
   return traffic;

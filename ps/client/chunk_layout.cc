@@ -7,7 +7,9 @@
 namespace ps::client {
 
 Result<ChunkLayout> ChunkLayout::Make(
-    const std::vector<int64_t>& tensor_elements, const proto::Placement& placement) {
+    const std::vector<int64_t>& tensor_elements,
+    const proto::Placement& placement,
+    std::span<const proto::GradientDtype> dtypes) {
   const Status status = proto::CheckPlacement(placement, tensor_elements);
   if (!status.ok()) {
     return Status::InvalidArgument(
@@ -17,11 +19,17 @@ Result<ChunkLayout> ChunkLayout::Make(
   layout.tensors_ = proto::TensorLayout(tensor_elements);
   layout.chunks_.reserve(placement.chunks.size());
   for (const proto::ChunkAssignment& chunk : placement.chunks) {
+    const uint32_t tensor = TensorOf(chunk.key);
+    const int64_t tensor_offset = layout.tensors_.OffsetOf(tensor);
+    const proto::GradientDtype dtype = dtypes.empty() ? proto::GradientDtype::kF32 : dtypes[tensor];
     layout.chunks_.push_back(
         {chunk.key,
          chunk.shard,
          chunk.element_count,
-         layout.tensors_.OffsetOf(TensorOf(chunk.key)) + chunk.element_begin});
+         tensor_offset + chunk.element_begin,
+         dtype,
+         static_cast<size_t>(tensor_offset) * sizeof(float) +
+             static_cast<size_t>(chunk.element_begin) * proto::BytesOf(dtype)});
   }
   return layout;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ps/base/buffer.h"
@@ -11,7 +12,8 @@
 namespace ps::client {
 
 /// Where each chunk of a model lies in the flat f32 buffer of proto::TensorLayout. Parameters and
-/// gradients share the layout.
+/// gradients share the layout. A tensor whose gradient travels as bf16 has it in the first half of
+/// its place in a gradient, its values back to back.
 class ChunkLayout {
  public:
   struct Chunk {
@@ -19,14 +21,18 @@ class ChunkLayout {
     ShardId shard;
     uint32_t element_count = 0;
     int64_t offset = 0;  // in elements from the start of the flat buffer
+    proto::GradientDtype dtype = proto::GradientDtype::kF32;  // of its gradient
+    size_t gradient_begin = 0;  // of that, in bytes from the start of a flat gradient
   };
 
   ChunkLayout() = default;
 
-  /// Errors: kInvalidArgument as of proto::CheckPlacement: the two programs disagree about the
-  /// model.
+  /// `dtypes` are of each tensor's gradient, all f32 when there are none. Errors: kInvalidArgument
+  /// as of proto::CheckPlacement: the two programs disagree about the model.
   static Result<ChunkLayout> Make(
-      const std::vector<int64_t>& tensor_elements, const proto::Placement& placement);
+      const std::vector<int64_t>& tensor_elements,
+      const proto::Placement& placement,
+      std::span<const proto::GradientDtype> dtypes = {});
 
   const std::vector<Chunk>& chunks() const { return chunks_; }
 

@@ -54,7 +54,7 @@ ShardLink::ShardLink(
 void ShardLink::SetRetries() {
   uint64_t bytes = 0;
   for (const ChunkLayout::Chunk& chunk : chunks()) {
-    bytes += chunk.element_count * sizeof(float);
+    bytes += chunk.element_count * proto::BytesOf(chunk.dtype);
   }
   // A repetition of data that is still on its way would only delay it.
   const Duration transfer = FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
@@ -181,19 +181,18 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
   if (peer_ == proto::PeerId()) {
     return;  // goes out on connection
   }
-  std::vector<Piece> frame;
-  size_t frame_size = 0;
+  std::array<OpenFrame, 2> frames;  // by type
   // Backward finishes the last tensors first, so they leave first.
   for (size_t n = chunks().size(); n > 0; --n) {
     const size_t i = n - 1;
     if (states_[i] != ChunkState::kReady) {
       continue;
     }
-    const size_t size = chunks()[i].element_count * sizeof(float);
-    if (!frame.empty() && frame_size + size > frame_bytes_) {
-      SendFrame(frame, out);
-      frame.clear();
-      frame_size = 0;
+    OpenFrame& frame = frames[chunks()[i].dtype == proto::GradientDtype::kBf16 ? 1 : 0];
+    const size_t size = chunks()[i].element_count * proto::BytesOf(chunks()[i].dtype);
+    if (!frame.pieces.empty() && frame.bytes + size > frame_bytes_) {
+      SendFrame(frame.pieces, out);
+      frame = {};
     }
     const uint32_t part_count = parts_.CountOf(chunks()[i].element_count);
     if (part_count > 1) {
@@ -202,11 +201,14 @@ void ShardLink::SendReady(bool is_flush, TimePoint now, proto::Outbox* out) {
       }
       continue;
     }
-    frame.push_back({i, 0});
-    frame_size += size;
+    frame.pieces.push_back({i, 0});
+    frame.bytes += size;
   }
-  if (!frame.empty() && (is_flush || frame_size >= std::min(frame_bytes_, kEarlyFrameBytes))) {
-    SendFrame(frame, out);
+  for (const OpenFrame& frame : frames) {
+    const bool is_early = frame.bytes >= std::min(frame_bytes_, kEarlyFrameBytes);
+    if (!frame.pieces.empty() && (is_flush || is_early)) {
+      SendFrame(frame.pieces, out);
+    }
   }
   if (is_flush) {
     waiting_since_ = now;
@@ -223,16 +225,20 @@ void ShardLink::SendFrame(std::span<const Piece> pieces, proto::Outbox* out) {
   push.round = job_.round;
   push.samples = job_.samples;
   push.chunk_count = static_cast<uint32_t>(chunks().size());
+  push.dtype = chunks()[pieces.front().chunk].dtype;
+  const size_t value_bytes = proto::BytesOf(push.dtype);
   for (const auto& [i, part] : pieces) {
     const ChunkLayout::Chunk& chunk = chunks()[i];
     const auto [begin, count] = parts_.At(chunk.element_count, part);
     push.chunks.push_back({chunk.key, count, begin});
-    push.payload.parts.push_back(std::as_bytes(
-        job_.gradient->floats().subspan(static_cast<size_t>(chunk.offset) + begin, count)));
+    push.payload.parts.push_back(
+        std::as_const(*job_.gradient)
+            .bytes()
+            .subspan(chunk.gradient_begin + begin * value_bytes, count * value_bytes));
     if (begin + count == chunk.element_count) {
       states_[i] = ChunkState::kSent;
     }
-    bytes_pushed_ += count * sizeof(float);
+    bytes_pushed_ += count * value_bytes;
   }
   push.payload.owner = job_.gradient;
   bool is_last = true;

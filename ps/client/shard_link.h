@@ -137,6 +137,12 @@ class ShardLink {
     uint32_t part = 0;
   };
 
+  /// Chunks of one type that will leave together.
+  struct OpenFrame {
+    std::vector<Piece> pieces;
+    size_t bytes = 0;
+  };
+
   const std::vector<ChunkLayout::Chunk>& chunks() const { return intake_.chunks(); }
 
   void SetRetries();

@@ -165,7 +165,8 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
     RefuseToJoin(std::move(settings).status().Annotate("set up the model"), out);
     return;
   }
-  Result<ChunkLayout> layout = ChunkLayout::Make(settings->tensor_elements, reply.placement);
+  Result<ChunkLayout> layout =
+      ChunkLayout::Make(settings->tensor_elements, reply.placement, settings->tensor_dtypes);
   if (!layout.ok()) {
     RefuseToJoin(layout.status(), out);
     return;

@@ -25,13 +25,15 @@ struct WorkerSettings {
   bool overlap = true;  // async: compute the next step while this one travels
   size_t frame_bytes = 512U << 10;
   proto::Timing timing;
-  std::vector<int64_t> tensor_elements;  // of the model as this program builds it
-  proto::DatasetFingerprint data;        // as this program has read it
-  std::string device;                    // that it computes on, for people
+  std::vector<int64_t> tensor_elements;             // of the model as this program builds it
+  std::vector<proto::GradientDtype> tensor_dtypes;  // of each one's gradient; none: all f32
+  proto::DatasetFingerprint data;                   // as this program has read it
+  std::string device;                               // that it computes on, for people
 };
 
-/// One piece of arithmetic for the host. Parameters and gradient are flat, in the layout's order;
-/// both stay untouched by the core until OnComputed or OnEvaluated.
+/// One piece of arithmetic for the host. Parameters and gradient are flat, in the layout's order,
+/// and gradients are of the types that WorkerSettings says; both stay untouched by the core until
+/// OnComputed or OnEvaluated.
 struct ComputeTask {
   uint64_t session = 0;  // handed back; answers of an earlier session are dropped
   proto::LeaseKind kind = proto::LeaseKind::kTrain;

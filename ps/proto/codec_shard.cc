@@ -37,6 +37,7 @@ Offset<wire::PushRequest> Encode(Fbb& b, const PushRequest& m) {
   out.add_held(held);
   out.add_held_life(m.held_life);
   out.add_placement(m.placement);
+  out.add_dtype(EnumTo<wire::GradientDtype>(m.dtype));
   return out.Finish();
 }
 
@@ -55,6 +56,7 @@ void Decode(Decoder& d, const wire::PushRequest& w, PushRequest* m) {
   DecodeHeld(d, w.held(), &m->held);
   m->held_life = w.held_life();
   m->placement = w.placement();
+  m->dtype = d.Enum<GradientDtype>(w.dtype(), "dtype");
 }
 
 Offset<wire::PushReply> Encode(Fbb& b, const PushReply& m) {

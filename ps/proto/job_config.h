@@ -140,6 +140,12 @@ enum class Divergence : uint8_t { kStop, kContinue };
 enum class LrPolicy : uint8_t { kFixed, kLinear, kSqrtLive, kStaleness };
 enum class BatchPolicy : uint8_t { kFixed, kBySpeed };
 enum class GradientDtype : uint8_t { kF32, kBf16 };
+
+/// Of a value.
+constexpr size_t BytesOf(GradientDtype dtype) {
+  return dtype == GradientDtype::kBf16 ? sizeof(uint16_t) : sizeof(float);
+}
+
 enum class ModePolicy : uint8_t { kFixed, kSyncSwitch, kSyncSwitchGreedy };
 enum class Precision : uint8_t { kF32, kBf16 };
 

@@ -53,12 +53,21 @@ concept HasPayload = requires(T message) {
   message.payload;
 };
 
-/// Bytes that the chunks say follow, or an error; never more than `payload_bytes`.
+/// Of a value of the payload.
+template <typename T>
+uint64_t ValueBytes(const T& message) {
+  if constexpr (requires { message.dtype; }) {
+    return BytesOf(message.dtype);
+  }
+  return sizeof(float);
+}
+
+/// Whether the payload has what the chunks say, of values of so many bytes.
 template <typename Chunks>
-Status CheckPayloadSize(const Chunks& chunks, uint64_t payload_bytes) {
+Status CheckPayloadSize(const Chunks& chunks, uint64_t value_bytes, uint64_t payload_bytes) {
   uint64_t rest = payload_bytes;
   for (const auto& chunk : chunks) {
-    const uint64_t bytes = uint64_t{chunk.element_count} * sizeof(float);
+    const uint64_t bytes = uint64_t{chunk.element_count} * value_bytes;
     if (bytes == 0) {
       return Status::InvalidArgument("a chunk has no elements");
     }
@@ -87,7 +96,7 @@ Result<Message> DecodeAs(std::span<const std::byte> flatbuffer, Payload* payload
   codec::Decode(decoder, *flatbuffers::GetRoot<Wire<T>>(bytes), &message);
   PS_TRY(decoder.status());
   if constexpr (HasPayload<T>) {
-    PS_TRY(CheckPayloadSize(message.chunks, payload->size()));
+    PS_TRY(CheckPayloadSize(message.chunks, ValueBytes(message), payload->size()));
     message.payload = std::move(*payload);
   } else if (payload->size() != 0) {
     return Status::InvalidArgument("has a payload, which its type never has");

@@ -58,7 +58,7 @@ struct ChunkVersion {
 /// has come. The shard answers once, with PushReply, when all are in. Sent again after a lost
 /// connection or a timeout: what is there already is not applied twice. Chunks that have moved away
 /// since `placement` are left out without a word, and those that have come are waited for.
-/// Payload: f32 mean gradients over `samples`, chunks back to back.
+/// Payload: mean gradients over `samples`, chunks back to back, all of one type.
 struct PushRequest {
   WorkerId worker;
   Incarnation incarnation;
@@ -72,8 +72,15 @@ struct PushRequest {
   std::vector<ChunkVersion> held;  // with wants_pull, as in PullRequest
   uint64_t held_life = 0;
   uint64_t placement = 0;  // the newest that the worker knows
+  GradientDtype dtype = GradientDtype::kF32;
   Payload payload;
 };
+
+/// What pushes to tensors of this rule travel as in a job of that type. Observations stay as they
+/// are: they are averaged over many steps, where small differences count.
+constexpr GradientDtype PushDtypeOf(GradientDtype job, UpdateRule rule) {
+  return rule == UpdateRule::kOptimizer ? job : GradientDtype::kF32;
+}
 
 enum class PushOutcome : uint8_t {
   kApplied = 0,

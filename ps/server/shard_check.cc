@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "kernels/cpu/vector.h"
 #include "ps/server/shard_core.h"
 
 namespace ps::server {
@@ -33,6 +34,19 @@ Status NoSuchPart(const proto::PushRequest& push, const proto::ChunkRef& ref, co
       chunk.part_count,
       ref.element_count,
       ref.element_begin,
+      StepText(push)));
+}
+
+Status WrongDtype(
+    const proto::PushRequest& push, const proto::ChunkRef& ref, proto::GradientDtype expected) {
+  const auto name = [](proto::GradientDtype dtype) {
+    return dtype == proto::GradientDtype::kBf16 ? "bf16" : "f32";
+  };
+  return Status::InvalidArgument(fmt::format(
+      "chunk {} comes as {}, and in this job (train.gradient_dtype) it travels as {}; {}",
+      ref.key.value,
+      name(push.dtype),
+      name(expected),
       StepText(push)));
 }
 
@@ -69,6 +83,27 @@ Status TooManyUnfinished(const proto::PushRequest& push, uint32_t unfinished) {
 
 }  // namespace
 
+/// The values of a frame, and frame_owner_, which keeps them.
+const float* ShardCore::UnpackFrame(const proto::PushRequest& push) {
+  const std::span<const std::byte> bytes = push.payload.bytes();
+  if (push.dtype == proto::GradientDtype::kF32) {
+    frame_owner_ = push.payload.owner;
+    return reinterpret_cast<const float*>(bytes.data());
+  }
+  const size_t count = bytes.size() / proto::BytesOf(push.dtype);
+  // The memory of the frame before is taken again, unless a part of that frame is kept.
+  const bool is_free = unpacked_ != nullptr && unpacked_.use_count() == 1;
+  if (!is_free || unpacked_->size() < count * sizeof(float)) {
+    unpacked_ = std::make_shared<Buffer>(count * sizeof(float));
+  }
+  kernels::UnpackBf16(
+      reinterpret_cast<const uint16_t*>(bytes.data()),
+      unpacked_->floats().data(),
+      static_cast<int64_t>(count));
+  frame_owner_ = unpacked_;
+  return unpacked_->floats().data();
+}
+
 /// Verifies what can be said of a frame by itself, and sets frame_ to its chunks.
 Status ShardCore::ReadFrame(const proto::PushRequest& push) {
   if (push.step == 0 || push.samples == 0) {
@@ -94,12 +129,12 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
   }
   frame_.clear();
   sorted_.clear();
-  const std::span<const std::byte> bytes = push.payload.bytes();
-  uint64_t offset = 0;
+  const float* const values = UnpackFrame(push);
+  const uint64_t value_count = push.payload.size() / proto::BytesOf(push.dtype);
+  uint64_t offset = 0;  // in values
   for (const proto::ChunkRef& ref : push.chunks) {
     const std::optional<size_t> index = store_.IndexOf(ref.key);
-    const uint64_t size = uint64_t{ref.element_count} * sizeof(float);
-    if (size > bytes.size() - offset) {
+    if (ref.element_count > value_count - offset) {
       return Status::InvalidArgument(
           fmt::format("the payload of {} ends within chunk {}", StepText(push), ref.key.value));
     }
@@ -107,29 +142,33 @@ Status ShardCore::ReadFrame(const proto::PushRequest& push) {
       return NoSuchChunk(push, ref, shard_);
     }
     if (!index || IsFrozen(*index)) {
-      offset += size;
+      offset += ref.element_count;
       continue;
     }
     const Chunk& chunk = store_.chunks()[*index];
+    const proto::GradientDtype dtype = proto::PushDtypeOf(settings_.gradient_dtype, chunk.rule);
+    if (push.dtype != dtype) {
+      return WrongDtype(push, ref, dtype);
+    }
     const std::optional<uint32_t> part = store_.parts().IndexOf(
         static_cast<uint64_t>(chunk.element_count), {ref.element_begin, ref.element_count});
     if (!part) {
       return NoSuchPart(push, ref, chunk);
     }
-    const auto* values = reinterpret_cast<const float*>(bytes.data() + offset);
-    frame_.push_back({*index, *part, {values, ref.element_count}});
+    frame_.push_back({*index, *part, {values + offset, ref.element_count}});
     sorted_.push_back(chunk.first_part + *part);
-    offset += size;
+    offset += ref.element_count;
   }
   std::sort(sorted_.begin(), sorted_.end());
   const bool has_twice = std::adjacent_find(sorted_.begin(), sorted_.end()) != sorted_.end();
-  if (offset != bytes.size() || has_twice || push.chunks.empty()) {
+  const uint64_t named_bytes = offset * proto::BytesOf(push.dtype);
+  if (named_bytes != push.payload.size() || has_twice || push.chunks.empty()) {
     return Status::InvalidArgument(fmt::format(
         "a frame of {} has {} bytes for {} chunks of {}{}",
         StepText(push),
-        bytes.size(),
+        push.payload.size(),
         frame_.size(),
-        offset,
+        named_bytes,
         has_twice ? " and one chunk twice" : ""));
   }
   return Status::Ok();
@@ -199,7 +238,8 @@ Status ShardCore::CheckRoom(const proto::PushRequest& push, const Member& member
     return outlook_.unfinished <= kUnfinishedMax ? Status::Ok()
                                                  : TooManyUnfinished(push, outlook_.unfinished);
   }
-  if (StagedBytes() + push.payload.size() <= settings_.queue_bytes) {
+  const uint64_t value_count = push.payload.size() / proto::BytesOf(push.dtype);
+  if (StagedBytes() + value_count * sizeof(float) <= settings_.queue_bytes) {
     return Status::Ok();
   }
   const Intake& intake = member.intake;

@@ -177,6 +177,7 @@ class ShardCore {
   void FinishSetup(const Call& call, ChunkRefs refs);
 
   // shard_check.cc
+  const float* UnpackFrame(const proto::PushRequest& push);
   Status ReadFrame(const proto::PushRequest& push);
   void LookAhead(const proto::PushRequest& push, const Intake& intake);
   Status CheckOrder(const proto::PushRequest& push, const Member& member) const;
@@ -346,6 +347,8 @@ class ShardCore {
 
   // Scratch of one call, kept for its memory.
   std::vector<FramePart> frame_;
+  std::shared_ptr<const void> frame_owner_;  // of its values; null: nobody keeps them
+  std::shared_ptr<Buffer> unpacked_;         // the values of a frame that came as bf16
   std::vector<ReadyChunk> ready_;
   std::vector<size_t> sorted_;
   FrameOutlook outlook_;

@@ -23,6 +23,7 @@ constexpr float kStalenessWeight = 0.1F;
 void ShardCore::OnPush(const Call& call, proto::PushRequest& push) {
   stats_.bytes_received += push.payload.size();
   const Status status = TakePush(call, push);
+  frame_owner_.reset();
   if (!status.ok()) {
     stats_.pushes_fenced += status.code() == StatusCode::kStale ? 1 : 0;
     Refuse(call, status, push.step);
@@ -127,7 +128,7 @@ void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
   };
   // A frame is kept as a whole by its owner, so parts of a frame with old ones are copied.
   const bool is_all_new = std::none_of(frame_.begin(), frame_.end(), has_come);
-  const std::shared_ptr<const void> owner = is_all_new ? push.payload.owner : nullptr;
+  const std::shared_ptr<const void> owner = is_all_new ? frame_owner_ : nullptr;
   ready_.clear();
   for (const FramePart& part : frame_) {
     if (has_come(part)) {

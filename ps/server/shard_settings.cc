@@ -10,6 +10,7 @@ ShardSettings ShardSettings::Of(const proto::JobConfig& config) {
   ShardSettings settings;
   settings.seed = config.train.seed;
   settings.optimizer = config.optimizer;
+  settings.gradient_dtype = config.train.gradient_dtype;
   settings.lr_policy = LrPolicy(config);
   settings.reference_minibatch = config.train.minibatch;
   settings.frame_bytes = uint64_t{config.servers.frame_kib} << 10U;

@@ -16,7 +16,8 @@ namespace ps::server {
 struct ShardSettings {
   uint64_t seed = 1;
   proto::OptimizerConfig optimizer;
-  LrPolicy lr_policy;                // before the first step
+  proto::GradientDtype gradient_dtype = proto::GradientDtype::kF32;  // as proto::PushDtypeOf takes
+  LrPolicy lr_policy;                                                // before the first step
   uint32_t reference_minibatch = 1;  // async, ssp: a push counts samples / reference_minibatch
   uint64_t frame_bytes = 512U << 10;
   uint64_t queue_bytes = 64U << 20;

@@ -22,7 +22,7 @@ class RecordingOutbox final : public proto::Outbox {
     if (const auto* push = std::get_if<proto::PushRequest>(&message)) {
       for (const auto& part : push->payload.parts) {
         const size_t old = values.size();
-        values.resize(old + part.size() / sizeof(float));
+        values.resize(old + (part.size() + sizeof(float) - 1) / sizeof(float));
         std::memcpy(values.data() + old, part.data(), part.size());
       }
     }

@@ -248,5 +248,41 @@ TEST_F(ShardLinkTest, AShardThatAsksForPatienceGetsIt) {
   EXPECT_EQ(out_.sent.size(), 2U);
 }
 
+TEST_F(ShardLinkTest, RoundedGradientsTravelInHalfTheBytesAndInFramesOfTheirOwn) {
+  proto::Placement placement;
+  placement.chunks = {
+      {MakeChunkKey(0, 0), 2, 0, ShardId(0)},
+      {MakeChunkKey(0, 1), 8, 2, ShardId(0)},
+      {MakeChunkKey(1, 0), 4, 0, ShardId(0)}};
+  const std::vector<proto::GradientDtype> dtypes = {
+      proto::GradientDtype::kBf16, proto::GradientDtype::kF32};
+  layout_ = ChunkLayout::Make({10, 4}, placement, dtypes).value();
+  gradient_ = std::make_shared<Buffer>(layout_.MakeBuffer());
+  ShardLink link = MakeLink(24);  // parts of 6 values
+  link.OnConnected(proto::PeerId(5), now_, &out_);
+  link.BeginPush(Job(true));
+  link.TensorReady(1, now_, &out_);
+  link.TensorReady(0, now_, &out_);
+  const auto pushes = out_.All<proto::PushRequest>();
+  ASSERT_EQ(pushes.size(), 4U);
+  /// Where the only piece of a push begins in the gradient, and how long it is, in bytes.
+  const auto piece = [&](size_t i) {
+    EXPECT_EQ(pushes[i].payload.parts.size(), 1U);
+    return std::pair(
+        pushes[i].payload.parts[0].data() - gradient_->data(), pushes[i].payload.parts[0].size());
+  };
+  EXPECT_EQ(pushes[0].dtype, proto::GradientDtype::kBf16);
+  EXPECT_EQ(piece(0), std::pair(std::ptrdiff_t{4}, size_t{12})) << "of the large chunk";
+  EXPECT_EQ(piece(1), std::pair(std::ptrdiff_t{16}, size_t{4}));
+  EXPECT_EQ(pushes[2].dtype, proto::GradientDtype::kF32);
+  EXPECT_EQ(piece(2), std::pair(std::ptrdiff_t{64}, size_t{16}));
+  EXPECT_EQ(pushes[3].dtype, proto::GradientDtype::kBf16);
+  EXPECT_EQ(piece(3), std::pair(std::ptrdiff_t{0}, size_t{4}));
+  for (size_t i = 0; i < pushes.size(); ++i) {
+    EXPECT_EQ(pushes[i].wants_pull, i == 3) << "once, with the last";
+  }
+  EXPECT_EQ(link.bytes_pushed(), 36U);
+}
+
 }  // namespace
 }  // namespace ps::client

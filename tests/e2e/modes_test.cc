@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/e2e/train_run.h"
 
 namespace ps::e2e {
@@ -112,6 +113,25 @@ TEST_F(FormatTest, AGptLearnsTheBytesOfAText) {
   run.ExpectExactLedger();
   const Json summary = run.Summary();
   EXPECT_LT(summary["evaluations"][1]["loss"].number(), 4) << "chance is 5.5";
+}
+
+TEST_F(FormatTest, RoundedGradientsTrainAsWellInHalfTheBytes) {
+  const std::string train = R"({"epochs": 2, "minibatch": 64, "mode": "bsp")";
+  job_.Set("train", train + "}").Set("workers", R"([{"count": 2}])");
+  TrainRun exact(job_);
+  ASSERT_EQ(exact.WaitForEnd(), ProcessEnd{}) << exact.psctl().Err();
+  const TemporaryFolder other;
+  Job next = job_.CopyIn(other.path());
+  next.Set("train", train + R"(, "gradient_dtype": "bf16"})");
+  TrainRun rounded(next);
+  ASSERT_EQ(rounded.WaitForEnd(), ProcessEnd{}) << rounded.psctl().Err();
+  rounded.ExpectExactLedger();
+  const Json before = exact.Summary();
+  const Json after = rounded.Summary();
+  EXPECT_GT(after["test_accuracy"].number(), 0.6);
+  EXPECT_NEAR(after["test_accuracy"].number(), before["test_accuracy"].number(), 0.05);
+  // A push that is repeated on a busy machine counts again.
+  EXPECT_NEAR(after["bytes_pushed"].number() / before["bytes_pushed"].number(), 0.5, 0.05);
 }
 
 class OutcomeTest : public E2eTest {

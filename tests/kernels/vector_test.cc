@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace ps::kernels {
@@ -44,6 +45,9 @@ TEST(VectorTest, RoundingToBf16IsToTheNearestWithTiesToEven) {
   std::vector<uint16_t> packed(x.size());
   PackBf16(x.data(), packed.data(), static_cast<int64_t>(x.size()));
   RoundToBf16(x.data(), x.data(), static_cast<int64_t>(x.size()));
+  std::vector<float> unpacked(x.size());
+  UnpackBf16(packed.data(), unpacked.data(), static_cast<int64_t>(x.size()));
+  EXPECT_EQ(std::memcmp(unpacked.data(), x.data(), x.size() * sizeof(float)), 0);
   const std::vector<float> expected = {0, -1, 1 + step, 1, 1, 1 + 2 * step, INFINITY};
   EXPECT_EQ(std::vector<float>(x.begin(), x.end() - 1), expected);
   EXPECT_TRUE(std::isnan(x.back()));

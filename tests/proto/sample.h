@@ -57,7 +57,7 @@ class Filler {
   uint64_t last_ = 0;
 };
 
-/// Gives a message that carries a payload as many floats as its chunks say.
+/// Gives a message that carries a payload as many values as its chunks say.
 template <typename T>
 void AttachPayload(T& message) {
   if constexpr (requires { message.payload; }) {
@@ -69,7 +69,11 @@ void AttachPayload(T& message) {
     for (size_t i = 0; i < floats; ++i) {
       buffer->floats()[i] = static_cast<float>(i) + 0.5F;
     }
-    message.payload = proto::Payload::Own(std::move(buffer), floats * sizeof(float));
+    size_t value_bytes = sizeof(float);
+    if constexpr (requires { message.dtype; }) {
+      value_bytes = proto::BytesOf(message.dtype);
+    }
+    message.payload = proto::Payload::Own(std::move(buffer), floats * value_bytes);
   }
 }
 

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <memory>
 
 #include "tests/server/shard_rig.h"
 
@@ -359,6 +361,101 @@ TEST_F(PushTest, ARepeatedPushWithAPullIsAnsweredInFullAgain) {
   ASSERT_EQ(pulls.size(), 2U);
   EXPECT_EQ(pulls[1].request_id, 2U);
   EXPECT_EQ(pulls[1].message.chunk_total, 3U);
+}
+
+/// The same push with the values rounded to two bytes each.
+proto::PushRequest Rounded(proto::PushRequest push) {
+  const std::span<const std::byte> bytes = push.payload.bytes();
+  const size_t count = bytes.size() / sizeof(float);
+  auto halves = std::make_shared<Buffer>(count * sizeof(uint16_t));
+  for (size_t i = 0; i < count; ++i) {  // the upper half of each
+    std::memcpy(halves->data() + 2 * i, bytes.data() + 4 * i + 2, sizeof(uint16_t));
+  }
+  push.dtype = proto::GradientDtype::kBf16;
+  push.payload = proto::Payload::Own(halves, halves->size());
+  return push;
+}
+
+/// A job of rounded gradients; kThird gets observations.
+class RoundedPushTest : public PushTest {
+ protected:
+  void SetUp() override {
+    rig_.settings.gradient_dtype = proto::GradientDtype::kBf16;
+    rig_.setup.tensors[1].rule = UpdateRule::kAverage;
+    rig_.setup.tensors[1].average_rate = 0.5F;
+    PushTest::SetUp();
+  }
+};
+
+TEST_F(RoundedPushTest, GradientsAreAppliedAsFloatsAndObservationsComeAsThey) {
+  rig_.Push(Rounded(rig_.Frame(1, 1, {kFirst, kSecond}, 0.25F)));
+  rig_.Push(rig_.Frame(1, 1, {kThird}, 3));
+  EXPECT_THAT(rig_.Values(), ElementsAre(0.75F, 0.75F, 2));
+  EXPECT_EQ(rig_.OnlyPushReply().outcome, PushOutcome::kApplied);
+  EXPECT_EQ(rig_.core.Stats().bytes_received, 4 * 2U + 3 * 4U);
+  rig_.Push(Rounded(rig_.Frame(1, 2, {kFirst}, std::numeric_limits<float>::infinity())));
+  rig_.Push(Rounded(rig_.Frame(1, 2, {kSecond}, 0.5F)));
+  rig_.Push(rig_.Frame(1, 2, {kThird}, 2));
+  EXPECT_EQ(rig_.OnlyPushReply().outcome, PushOutcome::kRejected);
+  EXPECT_THAT(rig_.Values(), ElementsAre(0.75F, 0.25F, 2));
+}
+
+TEST_F(RoundedPushTest, WhatComesInAnotherTypeThanTheJobsIsRefused) {
+  ExpectRefused(
+      rig_.Frame(1, 1, {kSecond}, 1),
+      StatusCode::kInvalidArgument,
+      "comes as f32, and in this job (train.gradient_dtype) it travels as bf16; step 1");
+  ExpectRefused(
+      Rounded(rig_.Frame(1, 1, {kThird}, 1)),
+      StatusCode::kInvalidArgument,
+      "comes as bf16, and in this job (train.gradient_dtype) it travels as f32");
+  proto::PushRequest cut = Rounded(rig_.Frame(1, 1, {kFirst, kSecond}, 1));
+  cut.payload.parts[0] = cut.payload.parts[0].first(6);
+  ExpectRefused(cut, StatusCode::kInvalidArgument, "ends within chunk");
+  cut.payload.parts[0] = cut.payload.parts[0].first(5);
+  ExpectRefused(cut, StatusCode::kInvalidArgument, "ends within chunk");
+  proto::PushRequest odd = Rounded(rig_.Frame(1, 1, {kFirst, kSecond}, 1));
+  odd.chunks.pop_back();
+  ExpectRefused(odd, StatusCode::kInvalidArgument, "has 8 bytes for 1 chunks of 4");
+  ShardRig plain;
+  plain.SetUp();
+  plain.Push(Rounded(plain.Frame(1, 1, {kFirst}, 1)));
+  EXPECT_THAT(plain.OnlyRefusal().message, HasSubstr("it travels as f32"));
+}
+
+/// Memory of the frame before is used again, but not what a part waits in.
+TEST_F(RoundedPushTest, PartsThatWaitKeepTheirValues) {
+  ShardRig rig;
+  rig.settings.gradient_dtype = proto::GradientDtype::kBf16;
+  rig.settings.frame_bytes = 4;
+  rig.SetUp();
+  rig.Push(Rounded(rig.Part(1, 1, kThird, 0, 1, 0.25F)));
+  rig.Push(Rounded(rig.Part(1, 1, kThird, 1, 1, 0.5F)));
+  rig.Push(Rounded(rig.Part(1, 1, kThird, 2, 1, 0.75F)));
+  const std::span<const float> values = rig.core.ValuesOf(kThird);
+  EXPECT_THAT(std::vector<float>(values.begin(), values.end()), ElementsAre(0.75F, 0.5F, 0.25F));
+}
+
+TEST_F(RoundedPushTest, ARoundHasTheMeanInFloats) {
+  ShardRig rig(proto::Mode::kBsp);
+  rig.settings.gradient_dtype = proto::GradientDtype::kBf16;
+  rig.SetUp();
+  for (uint64_t incarnation = 1; incarnation <= 2; ++incarnation) {
+    proto::PushRequest push =
+        Rounded(rig.WholeStep(incarnation, 1, 0.25F * static_cast<float>(incarnation)));
+    push.round = 1;
+    rig.Push(push);
+    EXPECT_EQ(rig.OnlyPushReply().outcome, PushOutcome::kStaged);
+  }
+  EXPECT_EQ(rig.core.Stats().staged_bytes, 2 * 7 * sizeof(float)) << "as they are kept";
+  rig.Deliver(
+      kCoordinator,
+      proto::CommitRound{
+          1, {{WorkerId(0), Incarnation(1), 1, 1}, {WorkerId(1), Incarnation(2), 1, 1}}});
+  while (rig.core.HasWork()) {
+    rig.core.Continue(&rig.sent);
+  }
+  EXPECT_THAT(rig.Values(), ElementsAre(0.625F, 0.625F, 0.625F));
 }
 
 }  // namespace

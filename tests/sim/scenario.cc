@@ -209,6 +209,8 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.train.minibatch = 1;  // so that a push weighs its samples, and sums stay exact
   config.train.lease_steps = 3;
   config.train.overlap = scenario.overlap;
+  config.train.gradient_dtype =
+      scenario.is_rounded ? proto::GradientDtype::kBf16 : proto::GradientDtype::kF32;
   config.train.switch_lr_factor = 1;  // likewise
   config.servers.count = scenario.shards;
   config.servers.chunk_kib = scenario.chunk_kib;

@@ -49,6 +49,7 @@ struct Scenario {
   uint32_t frame_kib = 1;
   uint32_t model_kib = 0;   // on top of the small tensors; a queue is of 1 MiB
   bool has_values = false;  // the coordinator has the initial values
+  bool is_rounded = false;  // gradients travel as bf16, which has the oracle's exactly
   NetworkFaults network;
 
   // Faults, at random times within disturbed_for unless said otherwise.
@@ -153,6 +154,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("frame_kib", s.frame_kib);
   visit("model_kib", s.model_kib);
   visit("has_values", s.has_values);
+  visit("is_rounded", s.is_rounded);
   visit("network.loss", s.network.loss);
   visit("network.duplication", s.network.duplication);
   visit("network.reorder", s.network.reorder);

@@ -25,6 +25,20 @@ TEST(SimulationTest, AQuietBspRunEqualsSequentialSgd) {
   ExpectOk(Quiet(proto::Mode::kBsp));
 }
 
+TEST(SimulationTest, RoundedGradientsAreAppliedAsWhatTheyStandFor) {
+  for (const proto::Mode mode : {proto::Mode::kAsync, proto::Mode::kSsp, proto::Mode::kBsp}) {
+    Scenario scenario = Quiet(mode);
+    scenario.is_rounded = true;
+    scenario.chunk_kib = 3;  // in parts
+    ExpectOk(scenario);
+  }
+  for (uint64_t seed = 700; seed < 730; ++seed) {
+    Scenario scenario = RandomScenario(seed);
+    scenario.is_rounded = true;
+    ExpectOk(scenario);
+  }
+}
+
 TEST(SimulationTest, TheSameSeedGivesTheSameLog) {
   for (uint64_t seed = 900; seed < 906; ++seed) {
     const Outcome first = Simulate(RandomScenario(seed));

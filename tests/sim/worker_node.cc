@@ -1,5 +1,7 @@
 #include "tests/sim/worker_node.h"
 
+#include <cstring>
+
 namespace ps::sim {
 
 WorkerNode::WorkerNode(
@@ -138,8 +140,13 @@ void WorkerNode::FillTensor(const client::ComputeTask& task, uint32_t tensor) {
       continue;
     }
     const ChunkGradient gradient(chunk.key, task.epoch, task.begin);
+    const size_t value_bytes = proto::BytesOf(chunk.dtype);
+    std::byte* const place = std::as_writable_bytes(task.gradient).data() + chunk.gradient_begin;
     for (uint32_t i = 0; i < chunk.element_count; ++i) {
-      task.gradient[static_cast<size_t>(chunk.offset) + i] = gradient.At(i);
+      const float value = gradient.At(i);
+      // bf16 is the upper half, which is behind the lower one.
+      const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
+      std::memcpy(place + i * value_bytes, bytes + sizeof value - value_bytes, value_bytes);
     }
   }
 }

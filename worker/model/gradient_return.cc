@@ -1,7 +1,5 @@
 #include "worker/model/gradient_return.h"
 
-#include <bit>
-
 #include "ps/base/check.h"
 
 namespace ps::worker {
@@ -36,7 +34,7 @@ Status GradientReturn::Begin(
   ready_ = ready;
   sent_ = 0;
   announced_ = 0;
-  return as_bf16 && packed_device_ == nullptr ? ReservePacked() : Status::Ok();
+  return as_bf16 && packed_ == nullptr ? ReservePacked() : Status::Ok();
 }
 
 Status GradientReturn::ReservePacked() {
@@ -46,10 +44,7 @@ Status GradientReturn::ReservePacked() {
     offsets_.push_back(count);
     count += static_cast<size_t>(tensor.element_count());
   }
-  if (!backend_->is_host_memory()) {
-    PS_ASSIGN(packed_host_, backend_->AllocatePinned(count * sizeof(uint16_t)));
-  }
-  PS_ASSIGN(packed_device_, backend_->AllocateDevice(count * sizeof(uint16_t)));
+  PS_ASSIGN(packed_, backend_->AllocateDevice(count * sizeof(uint16_t)));
   return Status::Ok();
 }
 
@@ -58,15 +53,15 @@ bool GradientReturn::IsPacked(uint32_t tensor) const {
   return as_bf16_ && (*tensors_)[tensor].rule == UpdateRule::kOptimizer;
 }
 
-uint16_t* GradientReturn::PackedOf(const kernels::Memory& memory, uint32_t tensor) const {
-  return reinterpret_cast<uint16_t*>(memory.data()) + offsets_[tensor];
+uint16_t* GradientReturn::PackedOf(uint32_t tensor) const {
+  return reinterpret_cast<uint16_t*>(packed_->data()) + offsets_[tensor];
 }
 
 void GradientReturn::Pack(uint32_t first_tensor, uint32_t count) {
   for (uint32_t i = first_tensor; i < first_tensor + count; ++i) {
     if (IsPacked(i)) {
       const auto size = static_cast<int64_t>(device_[i].size());
-      compute_->PackBf16(device_[i].data(), PackedOf(*packed_device_, i), size);
+      compute_->PackBf16(device_[i].data(), PackedOf(i), size);
     }
   }
 }
@@ -79,11 +74,10 @@ void GradientReturn::Send(uint32_t first_tensor, uint32_t count) {
   compute_->Record(departure.final.get());
   copies_->WaitFor(*departure.final);
   for (uint32_t i = first_tensor; i < first_tensor + count; ++i) {
-    if (!IsPacked(i)) {
+    if (IsPacked(i)) {
+      copies_->Download(PackedOf(i), host_[i].data(), host_[i].size() * sizeof(uint16_t));
+    } else {
       copies_->Download(device_[i].data(), host_[i].data(), host_[i].size_bytes());
-    } else if (packed_host_ != nullptr) {
-      const size_t size_bytes = host_[i].size() * sizeof(uint16_t);
-      copies_->Download(PackedOf(*packed_device_, i), PackedOf(*packed_host_, i), size_bytes);
     }
   }
   copies_->Record(departure.here.get());
@@ -102,21 +96,9 @@ Status GradientReturn::Finish() {
   return Status::Ok();
 }
 
-void GradientReturn::Unpack(uint32_t tensor) const {
-  const kernels::Memory& memory = packed_host_ == nullptr ? *packed_device_ : *packed_host_;
-  const uint16_t* const from = PackedOf(memory, tensor);
-  const std::span<float> to = host_[tensor];
-  for (size_t i = 0; i < to.size(); ++i) {
-    to[i] = std::bit_cast<float>(uint32_t{from[i]} << 16U);
-  }
-}
-
 /// From the last tensor to the first.
 void GradientReturn::Announce(const Departure& departure) const {
   for (uint32_t i = departure.first_tensor + departure.count; i-- > departure.first_tensor;) {
-    if (IsPacked(i)) {
-      Unpack(i);
-    }
     if (*ready_) {
       (*ready_)(i);
     }

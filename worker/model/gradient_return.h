@@ -27,8 +27,9 @@ class GradientReturn {
       const std::vector<TensorSpec>* tensors);
 
   /// A step begins. `ready` outlives it, and so does what the spans are of. With `as_bf16` the
-  /// gradients that an optimizer gets are rounded to bfloat16 and travel in half the bytes. Errors:
-  /// kInvalidArgument when memory for that is short.
+  /// gradients that an optimizer gets are rounded to bfloat16, travel in half the bytes, and are
+  /// back to back in the first half of their `host` span. Errors: kInvalidArgument when memory for
+  /// that is short.
   Status Begin(kernels::ConstSpans device, kernels::Spans host, bool as_bf16, const Ready* ready);
   /// The work that makes these tensors final is in the compute stream; puts there what has to be
   /// done before they are sent. Each tensor once a step.
@@ -54,8 +55,7 @@ class GradientReturn {
       const std::vector<TensorSpec>* tensors);
   Status ReservePacked();
   bool IsPacked(uint32_t tensor) const;
-  uint16_t* PackedOf(const kernels::Memory& memory, uint32_t tensor) const;
-  void Unpack(uint32_t tensor) const;
+  uint16_t* PackedOf(uint32_t tensor) const;
   void Announce(const Departure& departure) const;
 
   kernels::Backend* backend_;
@@ -65,8 +65,7 @@ class GradientReturn {
   std::vector<Departure> departures_;  // as many as there can be in a step
   // Gradients as bfloat16, when they have been asked for: each tensor at its offset.
   std::vector<size_t> offsets_;  // in values
-  std::unique_ptr<kernels::Memory> packed_device_;
-  std::unique_ptr<kernels::Memory> packed_host_;  // nullptr where the two are one
+  std::unique_ptr<kernels::Memory> packed_;
   // Of the step under way.
   kernels::ConstSpans device_;
   kernels::Spans host_;

@@ -54,8 +54,8 @@ class Network {
     /// Above 0: each device computes at most so many samples at a time, and the gradients of such
     /// pieces are added up. Batch norm sees a piece at a time, and what it observes is their mean.
     int64_t micro_batch = 0;
-    /// Gradients of the kOptimizer tensors are rounded to bfloat16 when they are final, and travel
-    /// to the host so; what the caller gets are the rounded values.
+    /// Gradients of the kOptimizer tensors are rounded to bfloat16 when they are final; the caller
+    /// gets them so, back to back in the first half of the tensor's span.
     bool bf16_gradients = false;
   };
 

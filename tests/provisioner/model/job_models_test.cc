@@ -84,6 +84,19 @@ TEST(JobModels, PcieIsCountedOnce) {
   EXPECT_NEAR(step_s() - timed_s, 2 * 11.5e6 / 8e9, 1e-9);
 }
 
+// A job of rounded gradients was measured to push half of what it pulls.
+TEST(JobModels, RoundedGradientsAreHalfTheBytesOnTheWireAndOverPcie) {
+  proto::JobProfile profile = SomeProfile();
+  const JobTraffic exact = TrafficOf(profile);
+  EXPECT_EQ(exact.pcie_bytes, 2 * 11.5e6);
+  profile.push_bytes = 11.5e6 / 2;
+  profile.pull_bytes = 11.5e6;
+  const JobTraffic rounded = TrafficOf(profile);
+  EXPECT_EQ(rounded.push_bytes, exact.push_bytes / 2);
+  EXPECT_EQ(rounded.pull_bytes, exact.pull_bytes);
+  EXPECT_EQ(rounded.pcie_bytes, 1.5 * 11.5e6);
+}
+
 TEST(JobModels, EveryMinibatchOfATypeIsAClass) {
   proto::JobProfile profile = SomeProfile();
   profile.workers.push_back({.instance_type = "g4dn.4xlarge", .minibatch = 256, .compute_s = 0.4});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
@@ -37,6 +38,17 @@ class PinnedValues {
 inline float RoundedToBf16(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   return std::bit_cast<float>((bits + 0x7fffU + ((bits >> 16U) & 1U)) & 0xffff0000U);
+}
+
+/// A gradient that is bfloat16 in the first half of its place.
+inline std::vector<float> UnpackedBf16(std::span<const float> place) {
+  std::vector<uint16_t> halves(place.size());
+  std::memcpy(halves.data(), place.data(), halves.size() * sizeof(uint16_t));
+  std::vector<float> values;
+  for (const uint16_t half : halves) {
+    values.push_back(std::bit_cast<float>(uint32_t{half} << 16U));
+  }
+  return values;
 }
 
 /// A network on a backend with parameters, gradients and one minibatch: normal noise, or tokens in
@@ -89,6 +101,9 @@ struct NetworkRig {
     return Run([&](Network::Parameters from, const Batch& batch) {
       return network->TrainStep(from, batch, options, spans, [&](uint32_t tensor) {
         gradients[tensor].assign(spans[tensor].begin(), spans[tensor].end());
+        if (options.bf16_gradients && model.tensors[tensor].rule == UpdateRule::kOptimizer) {
+          gradients[tensor] = UnpackedBf16(spans[tensor]);
+        }
         if (ready) {
           ready(tensor);
         }
