@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "ps/base/check.h"
+#include "worker/model/batch_check.h"
+#include "worker/model/division.h"
 #include "worker/model/gradient_return.h"
 #include "worker/model/picture_format.h"
 #include "worker/model/replica.h"
@@ -23,75 +25,6 @@ namespace ps::worker {
 namespace {
 
 using kernels::Backend;
-
-template <typename Spans>
-Status CheckSizes(const char* what, const Spans& spans, const std::vector<TensorSpec>& tensors) {
-  if (spans.size() != tensors.size()) {
-    return Status::InvalidArgument(
-        fmt::format("{}: {} tensors, the model has {}", what, spans.size(), tensors.size()));
-  }
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (static_cast<int64_t>(spans[i].size()) != tensors[i].element_count()) {
-      return Status::InvalidArgument(fmt::format(
-          "{}: {} has {} elements instead of {}",
-          what,
-          tensors[i].name,
-          spans[i].size(),
-          tensors[i].element_count()));
-    }
-  }
-  return Status::Ok();
-}
-
-static_assert(kNoLabel == kernels::kNoLabel);
-
-/// Instead of the images' values there are the bytes of as many pictures.
-Status CheckPictures(const PictureFormat& format, const Batch& batch, int64_t n) {
-  if (batch.images.empty() && static_cast<int64_t>(batch.moves.size()) == n &&
-      static_cast<int64_t>(batch.bytes.size()) == n * format.byte_count()) {
-    return Status::Ok();
-  }
-  return Status::InvalidArgument(fmt::format(
-      "{} bytes, {} moves and {} image values for {} pictures of {} bytes each",
-      batch.bytes.size(),
-      batch.moves.size(),
-      batch.images.size(),
-      n,
-      format.byte_count()));
-}
-
-/// The numbers of a batch of n samples are in range; the sizes agree. `pictures` may be nullptr.
-Status CheckBatch(
-    const Model& model, const PictureFormat* pictures, const Batch& batch, int64_t n) {
-  if (batch.labels.empty()) {
-    return Status::InvalidArgument("an empty batch");
-  }
-  const int64_t values = pictures == nullptr ? n * model.input.element_count() : 0;
-  if (static_cast<int64_t>(batch.labels.size()) != n * model.labels ||
-      static_cast<int64_t>(batch.images.size()) != values) {
-    return Status::InvalidArgument(fmt::format(
-        "{} image values for {} samples of {}", batch.images.size(), n, model.input.ToString()));
-  }
-  if (pictures != nullptr) {
-    PS_TRY(CheckPictures(*pictures, batch, n));
-  }
-  for (const uint32_t label : batch.labels) {
-    if (label >= model.classes && !(label == kNoLabel && model.labels > 1)) {
-      return Status::InvalidArgument(fmt::format("label {} of {} classes", label, model.classes));
-    }
-  }
-  if (model.input.kind != ShapeKind::kTokens) {
-    return Status::Ok();
-  }
-  const auto vocabulary = static_cast<float>(model.input.vocabulary);
-  for (const float token : batch.images) {
-    if (!(token >= 0 && token < vocabulary)) {
-      return Status::InvalidArgument(
-          fmt::format("token {} of a vocabulary of {}", token, model.input.vocabulary));
-    }
-  }
-  return Status::Ok();
-}
 
 /// `labelled` labels of n samples.
 BatchLoss LossOf(const kernels::LossResult& loss, int64_t n, int64_t labelled) {
@@ -104,22 +37,6 @@ BatchLoss LossOf(const kernels::LossResult& loss, int64_t n, int64_t labelled) {
       std::llround(static_cast<double>(loss.correct) * samples_a_label),
       n};
 }
-
-/// Who computes which samples of a minibatch, and how many at a time.
-struct Division {
-  int64_t n = 0;
-  int64_t share = 0;  // of each device, in a row; the last one may have fewer
-  int64_t piece = 0;
-
-  size_t devices() const { return static_cast<size_t>((n + share - 1) / share); }
-
-  bool adds_pieces() const { return piece < share; }
-};
-
-struct SampleRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-};
 
 /// The step under way.
 struct TrainingStep {
@@ -208,7 +125,10 @@ class DeviceNetwork final : public Network {
       const GradientReady& ready) override {
     PS_TRY(CheckSizes("gradients", gradients, model_.tensors));
     const TrainingStep step{
-        options, batch, Divide(SamplesOf(batch), options.micro_batch), LabelledOf(batch)};
+        options,
+        batch,
+        Division::Of(SamplesOf(batch), replicas_.size(), options.micro_batch),
+        LabelledOf(batch)};
     const Division& division = step.division;
     PS_TRY(Prepare(parameters, batch, division, true));
     for (size_t i = 0; i < division.devices(); ++i) {
@@ -238,10 +158,10 @@ class DeviceNetwork final : public Network {
   }
 
   Result<BatchLoss> Evaluate(Parameters parameters, const Batch& batch) override {
-    const Division division = Divide(SamplesOf(batch), 0);
+    const Division division = Division::Of(SamplesOf(batch), replicas_.size(), 0);
     PS_TRY(Prepare(parameters, batch, division, false));
     for (size_t i = 0; i < division.devices(); ++i) {
-      const SampleRange range = RangeOf(division, i, 0);
+      const PieceRange range = division.RangeOf(i, 0);
       PS_TRY(ReserveShort(division, range, i, false));
       replicas_[i]->Begin(parameters, {});
       replicas_[i]->Evaluate(PieceOf(batch, range));
@@ -258,28 +178,7 @@ class DeviceNetwork final : public Network {
     return static_cast<int64_t>(batch.labels.size()) / model_.labels;
   }
 
-  /// Devices get equal shares, and none when there are too few samples. `piece_max` of 0: a share
-  /// at once.
-  Division Divide(int64_t n, int64_t piece_max) const {
-    const auto devices = static_cast<int64_t>(replicas_.size());
-    Division division{.n = n, .share = (n + devices - 1) / devices};
-    division.piece = piece_max > 0 ? std::min(piece_max, division.share) : division.share;
-    return division;
-  }
-
-  static SampleRange ShareOf(const Division& division, size_t device) {
-    const int64_t begin = static_cast<int64_t>(device) * division.share;
-    return {begin, std::min(begin + division.share, division.n)};
-  }
-
-  /// The piece that begins so far into a device's share; may be empty.
-  static SampleRange RangeOf(const Division& division, size_t device, int64_t offset) {
-    const SampleRange share = ShareOf(division, device);
-    const int64_t begin = std::min(share.begin + offset, share.end);
-    return {begin, std::min(begin + division.piece, share.end)};
-  }
-
-  Batch PieceOf(const Batch& batch, const SampleRange& range) const {
+  Batch PieceOf(const Batch& batch, const PieceRange& range) const {
     const auto elements = static_cast<size_t>(model_.input.element_count());
     const auto labels = static_cast<size_t>(model_.labels);
     const auto from = static_cast<size_t>(range.begin);
@@ -301,12 +200,12 @@ class DeviceNetwork final : public Network {
   /// first, since the one ahead of it waits for what it has sent.
   Status StartPieces(const TrainingStep& step, int64_t offset) {
     for (size_t i = step.division.devices(); i-- > 0;) {
-      const SampleRange range = RangeOf(step.division, i, offset);
+      const PieceRange range = step.division.RangeOf(i, offset);
       if (range.begin == range.end) {
         continue;  // of a share that is shorter
       }
       PS_TRY(ReserveShort(step.division, range, i, true));
-      const bool is_last = range.end == ShareOf(step.division, i).end;
+      const bool is_last = range.end == step.division.ShareOf(i).end;
       Replica::Piece piece;
       piece.batch = PieceOf(step.batch, range);
       piece.step = step.options.step + static_cast<uint64_t>(range.begin);
@@ -368,7 +267,7 @@ class DeviceNetwork final : public Network {
   Status AddLosses(const Division& division, int64_t offset, kernels::LossResult* sum) {
     PS_TRY(Settle());
     for (size_t i = 0; i < division.devices(); ++i) {
-      const SampleRange range = RangeOf(division, i, offset);
+      const PieceRange range = division.RangeOf(i, offset);
       if (range.begin < range.end) {
         sum->loss_sum += replicas_[i]->loss().loss_sum;
         sum->correct += replicas_[i]->loss().correct;
@@ -399,7 +298,7 @@ class DeviceNetwork final : public Network {
 
   /// For a piece that is shorter than those for which memory was reserved.
   Status ReserveShort(
-      const Division& division, const SampleRange& range, size_t device, bool training) {
+      const Division& division, const PieceRange& range, size_t device, bool training) {
     const int64_t n = range.end - range.begin;
     return n < division.piece ? replicas_[device]->Reserve(n, training, false) : Status::Ok();
   }

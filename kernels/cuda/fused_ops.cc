@@ -1,0 +1,293 @@
+#include "kernels/cuda/fused_ops.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/kernels.h"
+
+namespace ps::kernels {
+namespace {
+
+/// c = a b by cuBLASLt, or by the folder's own kernel.
+Status PrepareGemm(CudaStream* stream, const GemmShape& shape) {
+  return stream->gemm() == nullptr ? Status::Ok() : stream->gemm()->Prepare(shape);
+}
+
+void RunGemm(
+    CudaStream* stream,
+    const GemmShape& shape,
+    const float* a,
+    const float* b,
+    const float* bias,
+    float* c) {
+  cudaStream_t handle = stream->Enter();
+  stream->Note(
+      stream->gemm() == nullptr ? TiledGemm(handle, shape, a, b, bias, c)
+                                : stream->gemm()->Run(handle, shape, a, b, bias, c));
+}
+
+/// What a backward pass puts in front of the scratch of its kernels: the gradient of what the op
+/// has before its activation, `size` values.
+int64_t ActivationScratch(Activation activation, int64_t size) {
+  return activation == Activation::kNone ? 0 : size;
+}
+
+const float* GradientBeforeActivation(
+    CudaStream* stream, Activation activation, const BackwardArgs& args, int64_t size) {
+  if (activation == Activation::kNone) {
+    return args.dy;
+  }
+  stream->Note(ReluBackward(stream->Enter(), args.y, args.dy, stream->scratch(), size));
+  return stream->scratch();
+}
+
+class CudaLinear final : public Op {
+ public:
+  CudaLinear(const LinearOptions& options, CudaStream* stream)
+      : options_(options), stream_(stream) {}
+
+  Status Prepare(int64_t n, bool training) override {
+    PS_TRY(PrepareGemm(stream_, ForwardShape(n)));
+    if (!training) {
+      return Status::Ok();
+    }
+    PS_TRY(PrepareGemm(stream_, WeightShape(n)));
+    if (options_.input_gradient) {
+      PS_TRY(PrepareGemm(stream_, InputShape(n)));
+    }
+    return stream_->ReserveScratch(OwnScratch(n) + ColumnSumScratch(n, options_.out_features));
+  }
+
+  void Forward(const ForwardArgs& args) override {
+    const float* bias = options_.bias ? args.params[1].data() : nullptr;
+    RunGemm(stream_, ForwardShape(args.n), args.x, args.params[0].data(), bias, args.y);
+  }
+
+  void Backward(const BackwardArgs& args) override {
+    const float* dy = GradientBeforeActivation(
+        stream_, options_.activation, args, args.n * options_.out_features);
+    RunGemm(stream_, WeightShape(args.n), dy, args.x, nullptr, args.grads[0].data());
+    if (options_.bias) {
+      stream_->Note(ColumnSum(
+          stream_->Enter(),
+          dy,
+          args.n,
+          options_.out_features,
+          stream_->scratch() + OwnScratch(args.n),
+          args.grads[1].data()));
+    }
+    if (args.dx != nullptr) {
+      RunGemm(stream_, InputShape(args.n), dy, args.params[0].data(), nullptr, args.dx);
+    }
+  }
+
+  OpTraits traits() const override {
+    return {.backward_reads_output = options_.activation != Activation::kNone};
+  }
+
+ private:
+  int64_t OwnScratch(int64_t n) const {
+    return ActivationScratch(options_.activation, n * options_.out_features);
+  }
+
+  GemmShape ForwardShape(int64_t n) const {
+    return {
+        .m = n,
+        .n = options_.out_features,
+        .k = options_.in_features,
+        .transpose_b = true,
+        .bias = options_.bias,
+        .precision = options_.precision,
+        .activation = options_.activation};
+  }
+
+  GemmShape InputShape(int64_t n) const {
+    return {
+        .m = n,
+        .n = options_.in_features,
+        .k = options_.out_features,
+        .precision = options_.precision};
+  }
+
+  GemmShape WeightShape(int64_t n) const {
+    return {
+        .m = options_.out_features,
+        .n = options_.in_features,
+        .k = n,
+        .transpose_a = true,
+        .precision = options_.precision};
+  }
+
+  const LinearOptions options_;
+  CudaStream* const stream_;
+};
+
+class CudaConv2d final : public Op {
+ public:
+  CudaConv2d(const Conv2dOptions& options, CudaStream* stream)
+      : options_(options), stream_(stream) {}
+
+  Status Prepare(int64_t n, bool training) override {
+    if (!training) {
+      return Status::Ok();
+    }
+    const ConvShape shape = Shape(n);
+    const int64_t bias_scratch = ColumnSumScratch(OutputPixels(shape), options_.out_channels);
+    return stream_->ReserveScratch(
+        OwnScratch(shape) + std::max(ConvWeightScratch(shape), bias_scratch));
+  }
+
+  void Forward(const ForwardArgs& args) override {
+    stream_->Note(ConvForward(
+        stream_->Enter(),
+        Shape(args.n),
+        args.x,
+        args.params[0].data(),
+        options_.bias ? args.params[1].data() : nullptr,
+        args.y));
+  }
+
+  void Backward(const BackwardArgs& args) override {
+    const ConvShape shape = Shape(args.n);
+    cudaStream_t stream = stream_->Enter();
+    const float* dy = GradientBeforeActivation(
+        stream_, options_.activation, args, OutputPixels(shape) * options_.out_channels);
+    float* scratch = stream_->scratch() + OwnScratch(shape);
+    stream_->Note(ConvWeightGradient(stream, shape, args.x, dy, scratch, args.grads[0].data()));
+    if (options_.bias) {
+      stream_->Note(ColumnSum(
+          stream, dy, OutputPixels(shape), options_.out_channels, scratch, args.grads[1].data()));
+    }
+    if (args.dx != nullptr) {
+      stream_->Note(ConvInputGradient(stream, shape, dy, args.params[0].data(), args.dx));
+    }
+  }
+
+  OpTraits traits() const override {
+    return {.backward_reads_output = options_.activation != Activation::kNone};
+  }
+
+ private:
+  int64_t OwnScratch(const ConvShape& shape) const {
+    return ActivationScratch(options_.activation, OutputPixels(shape) * options_.out_channels);
+  }
+
+  ConvShape Shape(int64_t n) const {
+    const Conv2dOptions& o = options_;
+    return {
+        n,
+        o,
+        WindowCount(o.in_height, o.kernel, o.stride, o.padding),
+        WindowCount(o.in_width, o.kernel, o.stride, o.padding)};
+  }
+
+  static int64_t OutputPixels(const ConvShape& shape) {
+    return shape.n * shape.out_height * shape.out_width;
+  }
+
+  const Conv2dOptions options_;
+  CudaStream* const stream_;
+};
+
+class CudaBatchNorm final : public Op {
+ public:
+  CudaBatchNorm(const BatchNormOptions& options, CudaStream* stream)
+      : options_(options), stream_(stream) {}
+
+  Status Prepare(int64_t n, bool training) override {
+    if (!training) {
+      return Status::Ok();
+    }
+    if (moments_ == nullptr) {
+      const auto size_bytes = 2 * sizeof(float) * static_cast<size_t>(options_.channels);
+      PS_ASSIGN(moments_, AllocateCudaMemory(stream_->device(), MemoryKind::kDevice, size_bytes));
+    }
+    return stream_->ReserveScratch(
+        OwnScratch(n) + ColumnSumScratch(Shape(n).rows, options_.channels));
+  }
+
+  void Forward(const ForwardArgs& args) override {
+    const BatchNormShape shape = Shape(args.n);
+    cudaStream_t stream = stream_->Enter();
+    const float* mean = args.params[2].data();
+    const float* variance = args.params[3].data();
+    if (args.training) {
+      stream_->Note(BatchMoments(stream, shape, args.x, stream_->scratch(), Mean(), Variance()));
+      mean = Mean();
+      variance = Variance();
+    }
+    stream_->Note(BatchNormForward(
+        stream,
+        shape,
+        args.x,
+        args.params[0].data(),
+        args.params[1].data(),
+        mean,
+        variance,
+        args.y));
+  }
+
+  void Backward(const BackwardArgs& args) override {
+    const BatchNormShape shape = Shape(args.n);
+    const float* dy =
+        GradientBeforeActivation(stream_, options_.activation, args, shape.rows * shape.channels);
+    stream_->Note(BatchNormBackward(
+        stream_->Enter(),
+        shape,
+        {.x = args.x,
+         .gamma = args.params[0].data(),
+         .mean = Mean(),
+         .variance = Variance(),
+         .dy = dy,
+         .scratch = stream_->scratch() + OwnScratch(args.n),
+         .dgamma = args.grads[0].data(),
+         .dbeta = args.grads[1].data(),
+         .dx = args.dx}));
+    // What the batch showed, for the running statistics.
+    const float correction =
+        shape.rows > 1 ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 0;
+    stream_->Copy(Mean(), args.grads[2].data(), options_.channels);
+    stream_->Copy(Variance(), args.grads[3].data(), options_.channels);
+    stream_->Scale(correction, args.grads[3].data(), options_.channels);
+  }
+
+  OpTraits traits() const override {
+    return {.backward_reads_output = options_.activation != Activation::kNone};
+  }
+
+ private:
+  int64_t OwnScratch(int64_t n) const {
+    return ActivationScratch(options_.activation, Shape(n).rows * options_.channels);
+  }
+
+  BatchNormShape Shape(int64_t n) const {
+    return {
+        n * options_.height * options_.width,
+        options_.channels,
+        options_.epsilon,
+        options_.activation};
+  }
+
+  float* Mean() const { return moments_->floats(); }
+
+  float* Variance() const { return moments_->floats() + options_.channels; }
+
+  const BatchNormOptions options_;
+  CudaStream* const stream_;
+  std::unique_ptr<Memory> moments_;  // of the last training batch: means, then biased variances
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Op>> MakeCudaLinear(const LinearOptions& options, CudaStream* stream) {
+  return std::unique_ptr<Op>(std::make_unique<CudaLinear>(options, stream));
+}
+
+Result<std::unique_ptr<Op>> MakeCudaConv2d(const Conv2dOptions& options, CudaStream* stream) {
+  return std::unique_ptr<Op>(std::make_unique<CudaConv2d>(options, stream));
+}
+
+Result<std::unique_ptr<Op>> MakeCudaBatchNorm(const BatchNormOptions& options, CudaStream* stream) {
+  return std::unique_ptr<Op>(std::make_unique<CudaBatchNorm>(options, stream));
+}
+
+}  // namespace ps::kernels

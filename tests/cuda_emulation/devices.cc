@@ -1,0 +1,97 @@
+// Errors and devices of CUDA's runtime.
+
+#include <cstring>
+#include <utility>
+
+#include "tests/cuda_emulation/machine.h"
+
+using ps::cuda_emulation::HasDevice;
+using ps::cuda_emulation::Machine;
+using ps::cuda_emulation::Report;
+using ps::cuda_emulation::Sticky;
+using ps::cuda_emulation::TheMachine;
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorPeerAccessAlreadyEnabled:
+      return "peer access is already enabled";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+  }
+  return "unrecognized error code";
+}
+
+cudaError_t cudaGetLastError() {
+  return std::exchange(TheMachine().last_error, cudaSuccess);
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = TheMachine().driver_version;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  const Machine& machine = TheMachine();
+  if (machine.driver_version < CUDART_VERSION) {
+    return Report(cudaErrorInsufficientDriver);
+  }
+  *count = machine.count;
+  return machine.count > 0 ? cudaSuccess : Report(cudaErrorNoDevice);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (!HasDevice(device)) {
+    return Report(cudaErrorInvalidDevice);
+  }
+  *properties = {};
+  std::strncpy(properties->name, "emulated", sizeof(properties->name) - 1);
+  properties->totalGlobalMem = TheMachine().on(device).memory_bytes;
+  properties->major = TheMachine().compute_major;
+  properties->minor = TheMachine().compute_minor;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (!HasDevice(device)) {
+    return Report(cudaErrorInvalidDevice);
+  }
+  TheMachine().current = device;
+  return Sticky(device);
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  if (!HasDevice(device) || !HasDevice(peer)) {
+    return Report(cudaErrorInvalidDevice);
+  }
+  *can = device == peer ? 0 : 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned /*flags*/) {
+  Machine& machine = TheMachine();
+  if (!HasDevice(peer) || peer == machine.current) {
+    return Report(cudaErrorInvalidDevice);
+  }
+  const bool is_new = machine.peers.emplace(machine.current, peer).second;
+  return is_new ? Sticky(machine.current) : Report(cudaErrorPeerAccessAlreadyEnabled);
+}

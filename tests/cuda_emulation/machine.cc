@@ -1,0 +1,175 @@
+#include "tests/cuda_emulation/machine.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+namespace ps::cuda_emulation {
+namespace {
+
+/// While it lives, the memory of all other devices may not be touched.
+class OnlyMemoryOf {
+ public:
+  explicit OnlyMemoryOf(int device) : device_(device) { Set(true); }
+
+  OnlyMemoryOf(const OnlyMemoryOf&) = delete;
+  OnlyMemoryOf& operator=(const OnlyMemoryOf&) = delete;
+
+  ~OnlyMemoryOf() { Set(false); }
+
+ private:
+  void Set(bool forbidden) const {
+    for (const auto& [at, allocation] : TheMachine().allocations) {
+      if (allocation->is_device() && allocation->device != device_) {
+        allocation->SetForbidden(forbidden);
+      }
+    }
+  }
+
+  const int device_;
+};
+
+}  // namespace
+
+Machine& TheMachine() {
+  static Machine machine;
+  return machine;
+}
+
+cudaError_t Report(cudaError_t error) {
+  if (error != cudaSuccess && error != cudaErrorNotReady) {
+    TheMachine().last_error = error;
+  }
+  return error;
+}
+
+cudaError_t Fail(int device, std::string what) {
+  std::string& failure = TheMachine().on(device).failure;
+  if (failure.empty()) {
+    failure = std::move(what);
+  }
+  return Report(cudaErrorLaunchFailure);
+}
+
+cudaError_t Sticky(int device) {
+  return TheMachine().on(device).failure.empty() ? cudaSuccess : Report(cudaErrorLaunchFailure);
+}
+
+bool HasDevice(int device) {
+  return device >= 0 && device < TheMachine().count;
+}
+
+cudaError_t FailInCapture(const char* what) {
+  return TheMachine().is_capturing
+             ? Fail(TheMachine().current, fmt::format("{} while work is captured", what))
+             : cudaSuccess;
+}
+
+cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<void()> body) {
+  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  const bool is_possible = grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.x <= 0x7fffffffU &&
+                           grid.y <= 0xffff && grid.z <= 0xffff && threads > 0 &&
+                           threads <= kThreadsPerBlockMax;
+  if (!is_possible) {
+    return Report(cudaErrorInvalidConfiguration);
+  }
+  const int device = TheMachine().current;
+  if (stream == nullptr) {
+    return Fail(device, "a kernel was launched in the default stream");
+  }
+  if (stream->device != device) {
+    return Fail(
+        device,
+        fmt::format(
+            "a kernel was launched in a stream of device {} while {} was set",
+            stream->device,
+            device));
+  }
+  ++TheMachine().launches;
+  stream->Put([grid, block, device, body = std::move(body)] {
+    const OnlyMemoryOf guard(device);
+    return RunGrid(grid, block, TheMachine().order, body);
+  });
+  return Sticky(device);
+}
+
+void SetMachine(int driver_version, int devices) {
+  PS_CHECK(devices <= kDevicesMax);
+  TheMachine().driver_version = driver_version;
+  TheMachine().count = devices;
+}
+
+void SetComputeCapability(int major, int minor) {
+  TheMachine().compute_major = major;
+  TheMachine().compute_minor = minor;
+}
+
+void SetDeviceMemory(size_t size_bytes, int device) {
+  TheMachine().on(device).memory_bytes = size_bytes == 0 ? kDeviceBytes : size_bytes;
+}
+
+int LaunchCount() {
+  return TheMachine().launches;
+}
+
+void LoseDeviceAfter(int pieces, int device) {
+  TheMachine().on(device).pieces_left = pieces;
+}
+
+void SetThreadOrder(ThreadOrder order) {
+  TheMachine().order = order;
+}
+
+std::string TakeFailure() {
+  TheMachine().last_error = cudaSuccess;
+  std::string first;
+  for (Device& device : TheMachine().devices) {
+    std::string failure = std::exchange(device.failure, {});
+    if (first.empty()) {
+      first = std::move(failure);
+    }
+  }
+  return first;
+}
+
+Traffic TakeTraffic() {
+  return std::exchange(TheMachine().traffic, {});
+}
+
+int TakeGraphLaunches() {
+  return std::exchange(TheMachine().graph_launches, 0);
+}
+
+int LiveAllocations() {
+  return static_cast<int>(TheMachine().allocations.size());
+}
+
+uint64_t AllocationCount() {
+  return TheMachine().allocated;
+}
+
+bool HasPeerAccess(int from, int to) {
+  return TheMachine().peers.contains({from, to});
+}
+
+}  // namespace ps::cuda_emulation
+
+void CUstream_st::RunOne() {
+  ps::cuda_emulation::Work next = std::move(work.front());
+  work.pop_front();
+  if (next.waits_for != nullptr) {
+    while (next.waits_for->passed < next.waits_for_count) {
+      next.waits_for->stream->RunOne();
+    }
+    return;
+  }
+  ps::cuda_emulation::Device& on = ps::cuda_emulation::TheMachine().on(device);
+  if (!next.is_mark && on.pieces_left >= 0 && on.pieces_left-- == 0) {
+    static_cast<void>(ps::cuda_emulation::Fail(device, "the device was lost"));
+  }
+  if (next.is_mark || on.failure.empty()) {
+    if (std::string failure = next.run(); !failure.empty()) {
+      static_cast<void>(ps::cuda_emulation::Fail(device, std::move(failure)));
+    }
+  }
+}

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace ps::worker {
+
+/// Samples of a minibatch, [begin, end).
+struct PieceRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+/// Who computes which samples of a minibatch, and how many at a time.
+struct Division {
+  int64_t n = 0;
+  int64_t share = 0;  // of each device, in a row; the last one may have fewer
+  int64_t piece = 0;
+
+  /// Devices get equal shares, and none when there are too few samples. `piece_max` of 0: a share
+  /// at once.
+  static Division Of(int64_t n, size_t device_count, int64_t piece_max) {
+    const auto count = static_cast<int64_t>(device_count);
+    Division division{.n = n, .share = (n + count - 1) / count};
+    division.piece = piece_max > 0 ? std::min(piece_max, division.share) : division.share;
+    return division;
+  }
+
+  size_t devices() const { return static_cast<size_t>((n + share - 1) / share); }
+
+  bool adds_pieces() const { return piece < share; }
+
+  PieceRange ShareOf(size_t device) const {
+    const int64_t begin = static_cast<int64_t>(device) * share;
+    return {begin, std::min(begin + share, n)};
+  }
+
+  /// The piece that begins so far into a device's share; may be empty.
+  PieceRange RangeOf(size_t device, int64_t offset) const {
+    const PieceRange own = ShareOf(device);
+    const int64_t begin = std::min(own.begin + offset, own.end);
+    return {begin, std::min(begin + piece, own.end)};
+  }
+};
+
+}  // namespace ps::worker
