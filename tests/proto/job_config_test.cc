@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
 
 #include "ps/proto/job_fields.h"
 #include "tests/proto/file_checks.h"
@@ -371,6 +376,28 @@ TEST(JobConfigFileTest, TheExamplesAreValid) {
       EXPECT_TRUE(config.ok()) << config.status();
     }
   }
+}
+
+TEST(JobConfigFileTest, EveryModelThatHasANameHasAnExample) {
+  std::set<std::string> shown;
+  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+    const auto config = LoadJobConfig(entry.path().string(), {{"data.directory", "."}});
+    if (config.ok()) {
+      shown.insert(config->model.name);
+    }
+  }
+  // What is said of another name lists those that there are.
+  const std::string error = ErrorOf(Replaced(R"("mlp")", R"("no")"));
+  constexpr std::string_view kList = "allowed: one of ";
+  const size_t begin = error.find(kList);
+  ASSERT_NE(begin, std::string::npos) << error;
+  std::istringstream names(error.substr(begin + kList.size()));
+  int count = 0;
+  for (std::string name; names >> name; ++count) {
+    name.erase(std::min(name.find(','), name.size()));
+    EXPECT_TRUE(shown.contains(name)) << name;
+  }
+  EXPECT_GE(count, 11) << error;
 }
 
 TEST(JobConfigFileTest, AFaultFoundLaterGetsThePlaceOfItsField) {
