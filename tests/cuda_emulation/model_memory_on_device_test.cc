@@ -1,0 +1,57 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "kernels/cuda/backend.h"
+#include "tests/cuda_emulation/runtime.h"
+#include "tests/worker/model/network_rig.h"
+#include "worker/model/model_memory.h"
+
+namespace ps::worker::test {
+namespace {
+
+/// What is no part of the figure: the parts that sums over many rows are made of, and the like.
+constexpr double kBesides = 0.12;
+
+struct ModelOnDevice {
+  const char* model;
+  Shape input;
+  int64_t n;
+  Network::StepOptions options;
+};
+
+/// `psctl model` says so.
+TEST(ModelMemoryOnDeviceTest, AStepFitsIntoWhatIsSaidAndNotIntoMuchLess) {
+  const ModelOnDevice cases[] = {
+      {"mlp", {1, 16, 16}, 64, {.step = 1}},
+      {"mlp", {1, 16, 16}, 64, {.step = 1, .micro_batch = 24, .bf16_gradients = true}},
+      {"cnn", {1, 12, 12}, 6, {.step = 1}},
+      {"gpt", {1, 16, 1, ShapeKind::kTokens, 64}, 6, {.step = 1, .bf16_gradients = true}}};
+  for (const ModelOnDevice& c : cases) {
+    proto::ModelConfig config;
+    config.name = c.model;
+    config.depth = 1;
+    config.width = 64;
+    const int64_t micro = c.options.micro_batch;
+    const auto is_enough = [&](double factor) {
+      const auto cuda = kernels::MakeCudaBackend(0, kernels::GemmKind::kOwn).value();
+      NetworkRig rig(cuda.get(), config, c.input, c.n, 10);
+      const MemoryUse use{
+          .samples = micro == 0 ? c.n : micro,
+          .has_own_memory = true,
+          .adds_pieces = micro > 0,
+          .bf16_gradients = c.options.bf16_gradients};
+      const auto said = static_cast<double>(MemoryOf(rig.model, use).total());
+      cuda_emulation::SetDeviceMemory(static_cast<size_t>(factor * said));
+      const bool is_done = rig.Step(c.options).ok();
+      cuda_emulation::SetDeviceMemory(0);
+      return is_done;
+    };
+    EXPECT_TRUE(is_enough(1 + kBesides)) << c.model;
+    EXPECT_FALSE(is_enough(1 - kBesides)) << c.model;
+  }
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
+}
+
+}  // namespace
+}  // namespace ps::worker::test

@@ -1,0 +1,124 @@
+// What sequence.cc, replica.cc and gradient_return.cc take; the tests compare.
+
+#include "worker/model/model_memory.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ps/proto/chunks.h"
+
+namespace ps::worker {
+namespace {
+
+using proto::LayerKind;
+
+bool RunsInPlace(LayerKind kind) {
+  return kind == LayerKind::kRelu || kind == LayerKind::kDropout;
+}
+
+/// Whether an op computes relu behind the layer, too.
+bool TakesRelu(LayerKind kind) {
+  return kind == LayerKind::kLinear || kind == LayerKind::kConv2d || kind == LayerKind::kBatchNorm;
+}
+
+/// Floats for each sample.
+struct SampleFloats {
+  int64_t kept = 0;     // from forward to backward, and what backward passes on
+  int64_t winners = 0;  // of largest values, by ops with memory of their own
+  int64_t scratch = 0;  // of the op that needs most
+
+  void Add(const SampleFloats& other) {
+    kept += other.kept;
+    winners += other.winners;
+    scratch = std::max(scratch, other.scratch);
+  }
+};
+
+/// Of layers in a row, as Sequence has them; `input_floats` are of a copy of the input in front.
+SampleFloats FloatsOf(const std::vector<Layer>& layers, int64_t input_floats) {
+  SampleFloats floats;
+  floats.kept = input_floats;
+  int64_t gradient_max = input_floats;
+  bool may_overwrite = false;  // the output of the layer before
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const Layer& layer = layers[i];
+    const int64_t in = layer.in.element_count();
+    const int64_t out = layer.out.element_count();
+    floats.Add(FloatsOf(layer.body, 0));
+    if (!layer.shortcut.empty()) {
+      floats.Add(FloatsOf(layer.shortcut, 0));
+      floats.kept += in;  // its part of the gradient
+    }
+    floats.kept += RunsInPlace(layer.kind) && may_overwrite ? 0 : out;
+    floats.winners += layer.kind == LayerKind::kMaxPool ? out : 0;
+    gradient_max = std::max(gradient_max, i > 0 ? in : 0);
+    const bool is_fused =
+        TakesRelu(layer.kind) && i + 1 < layers.size() && layers[i + 1].kind == LayerKind::kRelu;
+    floats.scratch = std::max(floats.scratch, is_fused ? out : 0);
+    may_overwrite =
+        !is_fused && layer.kind != LayerKind::kRelu && layer.kind != LayerKind::kAttention;
+    i += is_fused ? 1 : 0;
+  }
+  floats.kept += 2 * gradient_max;
+  return floats;
+}
+
+/// Values of the two factors of the largest product, which are rounded to bf16 one at a time.
+int64_t FactorsMax(const std::vector<Layer>& layers, int64_t samples) {
+  int64_t most = 0;
+  for (const Layer& layer : layers) {
+    most = std::max({most, FactorsMax(layer.body, samples), FactorsMax(layer.shortcut, samples)});
+    if (layer.kind == LayerKind::kLinear) {
+      const int64_t rows = samples * layer.in.height;
+      const int64_t in = layer.in.channels;
+      const int64_t out = layer.out.channels;
+      most = std::max({most, rows * in + in * out, rows * out + in * out, rows * (in + out)});
+    }
+  }
+  return most;
+}
+
+proto::TensorLayout LayoutOf(const Model& model) {
+  std::vector<int64_t> elements;
+  for (const TensorSpec& tensor : model.tensors) {
+    elements.push_back(tensor.element_count());
+  }
+  return proto::TensorLayout(elements);
+}
+
+uint64_t Bytes(int64_t values, size_t value_bytes = sizeof(float)) {
+  return static_cast<uint64_t>(values) * value_bytes;
+}
+
+}  // namespace
+
+DeviceMemory MemoryOf(const Model& model, const MemoryUse& use) {
+  const bool has_gradients = use.has_own_memory || !use.is_first;
+  const int copies = (use.has_own_memory ? 1 : 0) + (has_gradients ? 1 : 0) +
+                     (use.is_last ? 0 : 1) + (use.adds_pieces ? 1 : 0);
+  DeviceMemory memory;
+  memory.tensors = Bytes(copies * LayoutOf(model).element_count());
+  if (use.bf16_gradients && use.is_first) {
+    memory.rounded = Bytes(model.parameter_count(), sizeof(uint16_t));
+  }
+  const int64_t input = model.input.element_count();
+  const bool is_reordered = model.input.channels > 1 && !model.input.is_flat();
+  const SampleFloats floats = FloatsOf(model.layers, is_reordered ? input : 0);
+  const int64_t copied = use.has_own_memory ? input + model.labels : 0;
+  const int64_t logits = model.labels * model.classes;
+  const int64_t winners = use.has_own_memory ? floats.winners : 0;
+  memory.activations = Bytes(use.samples * (copied + logits + winners + floats.kept));
+  if (use.has_own_memory) {
+    memory.scratch = Bytes(use.samples * floats.scratch);
+    if (use.bf16_products) {
+      memory.scratch += Bytes(FactorsMax(model.layers, use.samples), sizeof(uint16_t));
+    }
+  }
+  return memory;
+}
+
+uint64_t HostTensorBytes(const Model& model, int64_t gradients) {
+  return Bytes((1 + gradients) * LayoutOf(model).element_count());
+}
+
+}  // namespace ps::worker

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "worker/model/model.h"
+
+namespace ps::worker {
+
+/// How a model is trained on one of a worker's devices, as Network does it.
+struct MemoryUse {
+  int64_t samples = 1;          // that it computes at a time
+  bool has_own_memory = false;  // parameters and gradients are copied there
+  bool is_first = true;         // in the row of the worker's devices
+  bool is_last = true;
+  bool adds_pieces = false;     // a minibatch is more than `samples` on a device
+  bool bf16_gradients = false;  // train.gradient_dtype
+  bool bf16_products = false;   // train.precision
+};
+
+/// Bytes of a device's memory in training, or of the host's where that is the device's. What ops
+/// keep for themselves is counted where it grows with the samples.
+struct DeviceMemory {
+  uint64_t tensors = 0;      // parameters and gradients
+  uint64_t rounded = 0;      // gradients as bf16, before they leave
+  uint64_t activations = 0;  // with the input, and the gradients that backward passes on
+  uint64_t scratch = 0;      // for one op at a time
+
+  uint64_t total() const { return tensors + rounded + activations + scratch; }
+};
+
+DeviceMemory MemoryOf(const Model& model, const MemoryUse& use);
+
+/// Of the buffers that a worker's parameters and `gradients` gradients are in, each.
+uint64_t HostTensorBytes(const Model& model, int64_t gradients);
+
+}  // namespace ps::worker
