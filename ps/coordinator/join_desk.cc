@@ -20,8 +20,11 @@ bool IsSane(const proto::JoinRequest& request) {
 
 /// "its training labels differ", "it has 100 test samples and not 200": what `own` has and `run`
 /// has not. Of other samples all bytes differ, so they are named only where the numbers are equal.
+/// With a tokenizer the checksums of labels are its.
 std::string DifferencesOf(
-    const proto::DatasetFingerprint& own, const proto::DatasetFingerprint& run) {
+    const proto::DatasetFingerprint& own,
+    const proto::DatasetFingerprint& run,
+    bool has_tokenizer) {
   const auto shape = [](const proto::DatasetFingerprint& data) {
     return fmt::format("{} x {} x {}", data.channels, data.height, data.width);
   };
@@ -48,6 +51,12 @@ std::string DifferencesOf(
       add(fmt::format("its {} differ (CRC {:08x} and not {:08x})", what, of_own, of_run));
     }
   };
+  if (has_tokenizer && own.train_labels_crc != run.train_labels_crc) {
+    return fmt::format(
+        "its tokenizer is another one (CRC {:08x} and not {:08x})",
+        own.train_labels_crc,
+        run.train_labels_crc);
+  }
   add_bytes("training images", own.train_images_crc, run.train_images_crc);
   add_bytes("training labels", own.train_labels_crc, run.train_labels_crc);
   add_bytes("test images", own.test_images_crc, run.test_images_crc);
@@ -165,13 +174,16 @@ bool JoinDesk::TakesData(const Call& call, const proto::LeaseRequest& message) {
   if (run->fingerprint == message.data) {
     return true;
   }
+  const proto::DataConfig& data = job_->options.config.data;
   const std::string why = fmt::format(
       "its data is not that of worker {}, the first of this run: {}; give worker {} the same files "
-      "in data.directory, {}",
+      "in data.directory, {}{}{}",
       run->worker.value,
-      DifferencesOf(message.data, run->fingerprint),
+      DifferencesOf(message.data, run->fingerprint, !data.tokenizer.empty()),
       seat.value,
-      job_->options.config.data.directory);
+      data.directory,
+      data.tokenizer.empty() ? "" : ", and data.tokenizer, ",
+      data.tokenizer);
   job_->Refuse(call, StatusCode::kInvalidArgument, why);
   departures_->RemoveFailed(message.incarnation, why, call);
   return false;

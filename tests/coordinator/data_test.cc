@@ -98,6 +98,27 @@ TEST_F(DataTest, OneWithOtherLabelsIsRefusedByANameOfBothAndTakesNoPart) {
   EXPECT_FALSE(harness_.TakeGrant(&workers_[0]).has_value());
 }
 
+TEST(TokenizedDataTest, AnotherTokenizerIsRefusedByItsName) {
+  CoordinatorOptions options = SmallJob();
+  options.config.data.tokenizer = "tokens";
+  Harness harness(options);
+  const std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  const auto ask = [&](size_t worker, const proto::DatasetFingerprint& data) {
+    const FakeWorker& asking = workers[worker];
+    harness.Give(asking.peer, proto::LeaseRequest{asking.incarnation, asking.newest, data});
+    const auto refusal = harness.Take<proto::Refusal>(asking.peer);
+    return refusal ? refusal->message : "";
+  };
+  EXPECT_EQ(ask(0, SmallData()), "");
+  proto::DatasetFingerprint other = SmallData();
+  other.train_images_crc = 5;  // its tokens are others, too
+  other.train_labels_crc = 0xabcdef01;
+  other.test_labels_crc = 0xabcdef01;
+  const std::string why = ask(1, other);
+  EXPECT_THAT(why, HasSubstr("its tokenizer is another one (CRC abcdef01 and not 22222222); give"));
+  EXPECT_THAT(why, testing::EndsWith(", and data.tokenizer, tokens"));
+}
+
 TEST_F(DataTest, OtherShapesAndCountsAreNamedInsteadOfTheirBytes) {
   Ask(0, SmallData());
   proto::DatasetFingerprint other = SmallData();
