@@ -273,7 +273,7 @@ Rules that span fields:
 - `servers.queue_mib` holds at least two frames.
 - `servers.max_detect_s` is 0, or at least `fleet.max_detect_s`.
 - A fault names a seat that is taken by then, by a worker of the file or by one added earlier.
-- At most 4,096 workers in all, those that faults add included, and 1,024 shards. A model has at
+- At most 16,384 workers in all, those that faults add included, and 1,024 shards. A model has at
   most 100,000 chunks; `servers.chunk_kib` follows from that for large ones. In mode `bsp`
   `servers.queue_mib` holds a gradient of each worker for the part of the model on a shard.
 - `data.directory` exists on the machine that reads the file.

@@ -10,9 +10,9 @@ namespace ps::proto {
 // (CheckRules, CheckModelLimits). PROTOCOL.md, section 5, is the same table for readers.
 
 // Who takes part.
-inline constexpr uint32_t kSeatsMax = 4096;   // workers of a job
-inline constexpr uint32_t kShardsMax = 1024;  // servers.count x servers.shards_per_server
-inline constexpr uint32_t kShareMax = 1000;   // of the parameters, in proportion, of a server
+inline constexpr uint32_t kSeatsMax = 16'384;  // workers of a job
+inline constexpr uint32_t kShardsMax = 1024;   // servers.count x servers.shards_per_server
+inline constexpr uint32_t kShareMax = 1000;    // of the parameters, in proportion, of a server
 inline constexpr uint32_t kPortMax = 65535;
 /// Accepted by one process at ports. A worker that comes back may be there twice for a while.
 inline constexpr uint32_t kConnectionsMax = 2 * kSeatsMax + kShardsMax;
@@ -35,8 +35,8 @@ inline constexpr size_t kAddressBytesMax = 200;
 inline constexpr size_t kWaitsPerPeerMax = 64;  // of one heartbeat
 
 // Lists of a status, and the texts of its waits.
-inline constexpr size_t kStatusWorkersMax = kSeatsMax + 256;  // with some that have left
-inline constexpr size_t kStatusEpochsMax = 1000;              // the newest
+inline constexpr size_t kStatusWorkersMax = 4352;  // with some that have left
+inline constexpr size_t kStatusEpochsMax = 1000;   // the newest
 inline constexpr size_t kStatusWaitsMax = 512;
 inline constexpr size_t kStatusGroupsMax = 256;  // of workers
 inline constexpr size_t kStatusWaitBytesMax = 1024;

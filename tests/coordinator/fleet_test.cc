@@ -109,8 +109,8 @@ TEST_F(FleetTest, ATotalIsSharedAsTheConfigDoes) {
 TEST_F(FleetTest, WhatNoFleetCanHaveIsRefused) {
   ExpectRefused({Change("gpu", 1, false)}, "no group of workers has the type gpu; there are: fast");
   ExpectRefused({Change("slow", -2, true)}, "that would be -1 workers of type slow");
-  ExpectRefused({Change("", 4097, false)}, "allowed: 0 to 4096");
-  ExpectRefused({Change("fast", 4096, false), Change("slow", 1, false)}, "4097 workers");
+  ExpectRefused({Change("", 16'385, false)}, "allowed: 0 to 16384");
+  ExpectRefused({Change("fast", 16'384, false), Change("slow", 1, false)}, "16385 workers");
   ExpectRefused({}, "allowed: 1 to 256 changes");
   harness_.Give(workers_[0].peer, proto::ScaleRequest{{Change("", 9, false)}});
   EXPECT_EQ(harness_.status().workers_wanted, 3U) << "a worker may not";

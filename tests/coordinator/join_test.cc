@@ -312,7 +312,7 @@ TEST(JoinTest, OneMoreWorkerThanThereAreSeatsIsRefusedAndTakesOneThatIsLeft) {
   const auto refusal = harness.Take<proto::Refusal>(last);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, StatusCode::kOverloaded);
-  EXPECT_EQ(refusal->message, "all 4096 seats are taken; a worker can join when one has left");
+  EXPECT_EQ(refusal->message, "all 16384 seats are taken; a worker can join when one has left");
   harness.Exit(ProcessKind::kWorker, 17, 1017, "exited with code 0");
   const proto::PeerId again = harness.AskToJoin(std::nullopt);
   const auto reply = harness.Take<proto::JoinReply>(again);

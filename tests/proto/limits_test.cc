@@ -138,18 +138,21 @@ TEST(LimitsTest, AStatusTravelsWhateverItTells) {
 }
 
 TEST(LimitsTest, MoreSeatsThanThereAreAreRefused) {
+  // A group has at most 1,024 workers: 15 full ones, one with 1,000, and `last`.
+  const auto job = [](const std::string& last) {
+    std::string groups;
+    for (int i = 0; i < 15; ++i) {
+      groups += R"({"count": 1024}, )";
+    }
+    return Replaced("[{}]", "[\n" + groups + "\n" + R"({"count": 1000})" + last);
+  };
   EXPECT_EQ(
-      ErrorOf(Replaced("[{}]", R"([{"count": 1024}, {"count": 1024}, {"count": 1024},
-        {"count": 1000}, {"count": 25}])")),
-      "job.json:6:36: workers[4].count brings the job to 4097 workers; allowed: 4096 in all");
+      ErrorOf(job(R"(, {"count": 25}])")),
+      "job.json:7:28: workers[16].count brings the job to 16385 workers; allowed: 16384 in all");
   EXPECT_EQ(
-      ErrorOf(Replaced("[{}]", R"([{"count": 1024}, {"count": 1024}, {"count": 1024},
-        {"count": 1000}], "faults": [{"kind": "add", "at": 0.5, "add": {"count": 25}}])")),
-      "job.json:6:82: faults[0].add.count brings the job to 4097 workers; allowed: 4096 in all");
-  EXPECT_EQ(
-      ErrorOf(Replaced("[{}]", R"([{"count": 1024}, {"count": 1024}, {"count": 1024},
-        {"count": 1000}, {"count": 24}])")),
-      "no error");
+      ErrorOf(job(R"(], "faults": [{"kind": "add", "at": 0.5, "add": {"count": 25}}])")),
+      "job.json:7:74: faults[0].add.count brings the job to 16385 workers; allowed: 16384 in all");
+  EXPECT_EQ(ErrorOf(job(R"(, {"count": 24}])")), "no error");
 }
 
 TEST(LimitsTest, MoreShardsThanThereAreAreRefused) {

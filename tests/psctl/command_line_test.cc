@@ -108,7 +108,7 @@ TEST(CommandLineTest, ANoticeNamesAWorkerAndMayNameItsGraceAndARun) {
 }
 
 TEST(CommandLineTest, ANoticeThatMakesNoSenseSaysHowToGiveOne) {
-  for (const char* worker : {"runs/a", "w", "s", "ws1", "3x", "4096", "99999999999"}) {
+  for (const char* worker : {"runs/a", "w", "s", "ws1", "3x", "16384", "99999999999"}) {
     EXPECT_THAT(ErrorOf({"notice", worker}), HasSubstr("as in: psctl notice 3; got '"));
   }
   EXPECT_THAT(ErrorOf({"notice"}), HasSubstr("notice wants WORKER"));
@@ -147,7 +147,7 @@ TEST(CommandLineTest, ScaleSaysWhatItWants) {
         "workers=2,",
         "workers=2,,a=1",
         "workers=1.5",
-        "workers=5000",
+        "workers=20000",
         "+=1",
         "a=b",
         "workers=1:2",
