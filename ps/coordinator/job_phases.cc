@@ -101,9 +101,12 @@ void JobPhases::AdvanceStart(const Call& call) {
   }
   const size_t workers = job_->membership.members().size();
   const bool is_back = job_->training_began.has_value();  // from a state after the beginning
+  // Who was asked for since the start, by psctl scale, may come later.
+  const bool is_awaited =
+      is_back ? !job_->seats.expected().empty() : job_->seats.is_first_expected();
   if (is_back && !job_->state.stop_reason.empty()) {
     BeginStop(call);
-  } else if (job_->seats.expected().empty() && (workers > 0 || is_back)) {
+  } else if (!is_awaited && (workers > 0 || is_back)) {
     BeginTraining(call);
     job_->log->Info(
         "training_begins",

@@ -26,9 +26,12 @@ std::vector<uint32_t> PrewarmDesk::ExtraNow(TimePoint now) {
       room, std::accumulate(job_->state.wanted.begin(), job_->state.wanted.end(), uint64_t{0}));
   for (const auto& [incarnation, member] : job_->membership.members()) {
     const MemberRecord& record = *member.record;
-    const std::optional<uint32_t> group = job_->seats.GroupPlaceOf(record.seat);
-    if (!record.is_at_risk || record.is_draining || record.is_notified || !group) {
+    if (!record.is_at_risk || record.is_draining || record.is_notified) {
       continue;  // who is told to leave is replaced anyway
+    }
+    const std::optional<uint32_t> group = job_->seats.GroupPlaceOf(record.seat);
+    if (!group) {
+      continue;
     }
     const auto known = since_.find(incarnation);
     const TimePoint began = known == since_.end() ? now : known->second;

@@ -5,6 +5,11 @@
 #include "ps/base/check.h"
 
 namespace ps::coordinator {
+namespace {
+
+constexpr uint32_t kNoGroup = UINT32_MAX;
+
+}  // namespace
 
 Seats::Seats(
     const proto::JobConfig& config,
@@ -26,6 +31,8 @@ Seats::Seats(
   }
   for (const auto& [seat, group] : state_->scaled) {
     groups_[seat] = Resolve(config_groups_[group]);
+    places_.resize(std::max<size_t>(places_.size(), seat.value + 1), kNoGroup);
+    places_[seat.value] = group;
   }
   for (const auto& [seat, fault] : state_->added) {
     groups_[seat] = Resolve(faults_[fault].add);
@@ -48,11 +55,8 @@ const proto::WorkerGroup& Seats::GroupOf(WorkerId seat) const {
 }
 
 std::optional<uint32_t> Seats::GroupPlaceOf(WorkerId seat) const {
-  if (seat.value < places_.size()) {
-    return places_[seat.value];
-  }
-  const auto it = state_->scaled.find(seat);
-  return it == state_->scaled.end() ? std::nullopt : std::optional(it->second);
+  const uint32_t place = seat.value < places_.size() ? places_[seat.value] : kNoGroup;
+  return place == kNoGroup ? std::nullopt : std::optional(place);
 }
 
 WorkerId Seats::AddScaled(uint32_t group) {
@@ -60,6 +64,8 @@ WorkerId Seats::AddScaled(uint32_t group) {
   const WorkerId seat(state_->next++);
   groups_[seat] = Resolve(config_groups_[group]);
   state_->scaled[seat] = group;
+  places_.resize(seat.value + 1, kNoGroup);
+  places_[seat.value] = group;
   touched_->Mark(RowKind::kSeat, seat.value);
   NoteVacancy(seat);
   return seat;

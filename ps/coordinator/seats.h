@@ -73,6 +73,11 @@ class Seats {
 
   const std::set<WorkerId>& expected() const { return state_->expected; }
 
+  /// Somebody is expected in a seat of the config.
+  bool is_first_expected() const {
+    return !state_->expected.empty() && state_->expected.begin()->value < initial_;
+  }
+
   /// The seat's worker ended by itself with an error before it had counted a step. Forgotten when
   /// another one takes the seat or is expected in it.
   void NoteFailure(WorkerId seat, std::string why);
@@ -95,7 +100,7 @@ class Seats {
   TouchedRows* const touched_;
   std::map<WorkerId, proto::WorkerGroup> groups_;
   const std::vector<proto::WorkerGroup> config_groups_;
-  std::vector<uint32_t> places_;  // of the groups, by seat of the config
+  std::vector<uint32_t> places_;  // of the groups, by seat; that of no group is beyond them
   uint32_t initial_ = 0;
   std::set<WorkerId> taken_;
   std::set<WorkerId> cancelled_;

@@ -158,12 +158,19 @@ void ShardDesk::On(const Call& call, const proto::ShardReady& message) {
 }
 
 void ShardDesk::On(const Call& call, const proto::MembershipAck& message) {
-  if (ShardOf(call, message.shard) == nullptr) {
+  Shard* const shard = ShardOf(call, message.shard);
+  if (shard == nullptr) {
     return;
   }
+  const Generation before = job_->membership.AcknowledgedBy(shard->shard);
   const Status status = job_->membership.OnAck(message);
   if (!status.ok()) {
     job_->Refuse(call, status.code(), std::string(status.message()));
+  }
+  // What has changed meanwhile. An answer that is none is asked for again by the timer.
+  if (job_->is_working() && shard->record->is_ready && LacksMembership(*shard) &&
+      job_->membership.AcknowledgedBy(shard->shard) > before) {
+    SendMembership(shard, call);
   }
 }
 
@@ -248,9 +255,12 @@ void ShardDesk::Broadcast(const Call& call) {
   if (broadcast_ == job_->membership.generation()) {
     return;
   }
-  broadcast_ = job_->membership.generation();
+  const Generation before = std::exchange(broadcast_, job_->membership.generation());
   for (Shard& shard : job_->shards.all()) {
-    if (shard.record->is_ready && shard.peer != proto::PeerId()) {
+    // One is under way at a time. Else each join of a crowd would tell of all those before it.
+    const bool is_under_way =
+        shard.membership_timer.is_armed() && job_->membership.AcknowledgedBy(shard.shard) < before;
+    if (shard.record->is_ready && shard.peer != proto::PeerId() && !is_under_way) {
       SendMembership(&shard, call);
     }
   }

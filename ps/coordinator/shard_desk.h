@@ -28,7 +28,7 @@ class ShardDesk {
   Status OnRefusal(const Call& call, const proto::Refusal& message);
 
   /// Sends the membership to all shards when it has changed: several changes of one event leave as
-  /// one.
+  /// one, and so do those until a shard has acknowledged the one before.
   void Broadcast(const Call& call);
   /// Sends the round's commit, just decided, to all shards.
   void SendCommits(const Call& call);

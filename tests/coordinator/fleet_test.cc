@@ -381,6 +381,22 @@ TEST_F(NoReplacementTest, AskingFillsTheFleetOnce) {
   EXPECT_THAT(Started(), IsEmpty());
 }
 
+TEST(FleetAtTheStartTest, WorkersAskedForSinceTheStartAreNotWaitedFor) {
+  CoordinatorOptions options = TwoGroups(true);
+  options.config.workers[0].count = 0;
+  Harness harness(options);
+  harness.StartWithShards();
+  const proto::PeerId control = harness.Connect(proto::Role::kControl);
+  harness.Give(control, proto::ScaleRequest{{{"fast", 2, false}}});
+  harness.Wait(kTick);
+  ASSERT_EQ(harness.fleet.workers.size(), 3U) << "one of the config, two by the request";
+  FakeWorker scaled = harness.Join(1);
+  EXPECT_FALSE(harness.Ask(&scaled).has_value()) << "the config's worker is awaited";
+  FakeWorker first = harness.Join(0);
+  EXPECT_TRUE(harness.Ask(&first).has_value()) << "the other one may come later";
+  EXPECT_TRUE(harness.TakeGrant(&scaled).has_value());
+}
+
 TEST(FleetOfBspTest, NoMoreThanTheShardsHaveRoomFor) {
   CoordinatorOptions options = SmallJob(proto::Mode::kBsp);
   options.config.servers.queue_mib = 1;

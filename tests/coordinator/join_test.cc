@@ -303,6 +303,22 @@ TEST(JoinTest, MembershipsAreSentAgainUntilAcknowledged) {
   EXPECT_TRUE(harness.Take<proto::JoinReply>(peer).has_value());
 }
 
+TEST(JoinTest, AShardThatIsSlowIsToldOfACrowdAtOnce) {
+  Harness harness;
+  harness.StartWithShards();
+  harness.shards[1].is_mute = true;
+  std::vector<proto::PeerId> peers;
+  for (int i = 0; i < 20; ++i) {
+    peers.push_back(harness.AskToJoin(std::nullopt));
+  }
+  ASSERT_EQ(harness.shards[1].unanswered.size(), 1U) << "not one for each, with all before it";
+  harness.Unmute(1);
+  for (const proto::PeerId peer : peers) {
+    EXPECT_TRUE(harness.Take<proto::JoinReply>(peer).has_value()) << peer;
+  }
+  EXPECT_EQ(harness.shards[1].membership.members.size(), 20U) << "the newest tells of all";
+}
+
 TEST(JoinTest, OneMoreWorkerThanThereAreSeatsIsRefusedAndTakesOneThatIsLeft) {
   CoordinatorOptions options = SmallJob();
   options.config.workers = {{proto::kSeatsMax, 0, 1, 1}};
