@@ -232,9 +232,9 @@ void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
 /// What is left in the seat, stalled or about to leave, is not to come back. A successor that took
 /// its end for that of the new process would start a third.
 void LocalFleet::Supersede(WorkerId seat) {
-  for (auto& [handle, process] : processes_) {
-    if (process.launch.kind == ProcessKind::kWorker && process.launch.index == seat.value &&
-        !process.is_superseded) {
+  for (const ProcessHandle handle : WorkersIn(seat)) {
+    Process& process = processes_.at(handle);
+    if (!process.is_superseded) {
       Kill(handle, &process);
       process.is_superseded = true;
       if (options_.journal != nullptr) {
@@ -244,11 +244,26 @@ void LocalFleet::Supersede(WorkerId seat) {
   }
 }
 
+std::vector<ProcessHandle> LocalFleet::WorkersIn(WorkerId seat) const {
+  std::vector<ProcessHandle> handles;
+  for (auto it = workers_.lower_bound({seat, ProcessHandle()});
+       it != workers_.end() && it->first == seat;
+       ++it) {
+    handles.push_back(it->second);
+  }
+  return handles;
+}
+
+void LocalFleet::Note(ProcessHandle handle, Process process) {
+  if (process.launch.kind == ProcessKind::kWorker) {
+    workers_.emplace(process.launch.index, handle);
+  }
+  processes_[handle] = std::move(process);
+}
+
 void LocalFleet::KillWorker(WorkerId seat) {
-  for (auto& [handle, process] : processes_) {
-    if (process.launch.kind == ProcessKind::kWorker && process.launch.index == seat.value) {
-      Kill(handle, &process);
-    }
+  for (const ProcessHandle handle : WorkersIn(seat)) {
+    Kill(handle, &processes_.at(handle));
   }
 }
 
@@ -389,7 +404,7 @@ void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
     return;
   }
   launch.pid = launcher_->pid(*handle);
-  processes_[*handle] = {launch, spec.log_path, host, false, false};
+  Note(*handle, {launch, spec.log_path, host, false, false});
   log_->Info(
       "process_started",
       {{what, index}, {"pid", launch.pid}, {"host", host.empty() ? "local" : host}});
@@ -411,7 +426,7 @@ void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
       const std::string host =
           IsElsewhere(launch.kind) ? ArgumentOf(launch.pid, "--host") : std::string();
       hosts_.TakeOn(host);
-      processes_[*handle] = {launch, LogPath(launch.kind, launch.index), host, false, false};
+      Note(*handle, {launch, LogPath(launch.kind, launch.index), host, false, false});
       log_->Info("process_adopted", {{what, launch.index}, {"pid", launch.pid}});
       continue;
     }
@@ -455,6 +470,7 @@ std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
       ends.push_back(std::move(end));
       reported_.push_back(process.launch);
     }
+    workers_.erase({WorkerId(process.launch.index), exit.handle});
     processes_.erase(it);
   }
   return ends;

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "provisioner/fleet/host_table.h"
@@ -103,6 +104,9 @@ class LocalFleet final : public proto::FleetActions {
   bool IsElsewhere(proto::ProcessKind kind) const;
   proto::ProcessEnd EndOf(const Process& process, const ProcessExit& exit);
   void Supersede(WorkerId seat);
+  /// The running processes of a seat: one, and those that it has taken the place of.
+  std::vector<ProcessHandle> WorkersIn(WorkerId seat) const;
+  void Note(ProcessHandle handle, Process process);
   void Kill(ProcessHandle handle, Process* process);
   std::string LogPath(proto::ProcessKind kind, uint32_t index) const;
 
@@ -112,8 +116,9 @@ class LocalFleet final : public proto::FleetActions {
   HostTable hosts_;
   std::set<std::string> full_zones_;            // of which it was told, not at each attempt
   std::map<ProcessHandle, Process> processes_;  // running
-  std::vector<Ended> unreported_;               // never ran, or ended before they could be adopted
-  std::vector<proto::LaunchRecord> reported_;   // by the last TakeEnds
+  std::set<std::pair<WorkerId, ProcessHandle>> workers_;  // of these
+  std::vector<Ended> unreported_;              // never ran, or ended before they could be adopted
+  std::vector<proto::LaunchRecord> reported_;  // by the last TakeEnds
 };
 
 }  // namespace ps::provisioner
