@@ -334,7 +334,12 @@ void CommandParser::AddSimulate() {
   simulate->add_option(
       "--launch-failures", command.launch_failures, "Share of spot starts that fail, as in 0.1");
   simulate->add_option("--seeds", command.seeds, "Draws of who goes; the means are shown; 1");
+  simulate->add_option(
+      "--engine", command.engine, "cores (the production coordinator) or rates; cores if absent");
+  simulate->add_option("--log", command.log_path, "The coordinator's log, of one policy and seed")
+      ->type_name("FILE");
   simulate->add_option("--plot", command.plot_path, "Plot")->type_name("FILE.svg");
+  simulate->add_flag("--json", command.is_json, "Print JSON");
 }
 
 void CommandParser::AddCatalog() {

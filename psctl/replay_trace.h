@@ -24,7 +24,7 @@ struct AvailabilityTrace {
   double end_s = 0;  // when the recording ends
 };
 
-inline constexpr uint32_t kTraceNodesMax = 1024;
+inline constexpr uint32_t kTraceNodesMax = 14'000;  // as many as a simulation has workers
 
 /// What to make of a time in which whoever polled a count did not: a gap of more than ten times the
 /// usual time between two lines. Times of events, and of equal steps, have no gaps.

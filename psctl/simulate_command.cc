@@ -6,17 +6,19 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 
+#include "provisioner/simulator/simulated_run.h"
 #include "provisioner/simulator/simulation.h"
 #include "ps/base/file.h"
+#include "ps/base/logger.h"
 #include "ps/base/text.h"
 #include "ps/proto/job_config.h"
-#include "psctl/line_plot.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/planning.h"
 #include "psctl/replay_command.h"
-#include "psctl/tables.h"
+#include "psctl/simulate_view.h"
 
 namespace ps::psctl {
 namespace {
@@ -26,14 +28,10 @@ using provisioner::SimulationResult;
 
 // From a notice to the worker's free seat, as measured: docs/measurements/fleet.md.
 constexpr double kLeaveS = 0.02;
+// Of a provider, as psctl replay gives it.
+constexpr double kNoticeS = 120;
 constexpr uint32_t kSeedsMax = 1000;
 constexpr size_t kSimulatedBytesMax = size_t{64} << 20;
-
-/// A policy over all seeds.
-struct PolicyRuns {
-  std::string name;
-  std::vector<SimulationResult> runs;  // by seed
-};
 
 Status CheckSimulated(const SimulateCommand& command) {
   if (command.seeds < 1 || command.seeds > kSeedsMax) {
@@ -60,6 +58,16 @@ Status CheckSimulated(const SimulateCommand& command) {
   if (command.egress_usd_per_gb > 0 && command.profile_path.empty()) {
     return Status::InvalidArgument(
         "--egress-usd-per-gb needs a --profile, which says how much a step sends and fetches");
+  }
+  if (command.engine != "cores" && command.engine != "rates") {
+    return Status::InvalidArgument(fmt::format(
+        "no engine '{}'; allowed: cores (the production coordinator), rates",
+        Printable(command.engine)));
+  }
+  if (!command.log_path.empty() &&
+      (command.engine != "cores" || command.policies.size() != 1 || command.seeds != 1)) {
+    return Status::InvalidArgument(
+        "--log is the coordinator's of one run: give it one --policy, one seed, and engine cores");
   }
   if (command.within_s > 0 && command.samples == 0) {
     return Status::InvalidArgument("--within is the time for a goal: say --samples too");
@@ -117,6 +125,7 @@ Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob
     job->samples_per_s.push_back(std::max(job->samples_per_s.back(), rate));
   }
   const double step_samples = speed.classes().front().samples;
+  job->step_samples = step_samples;
   job->lost_s = step_samples / job->samples_per_s[1];
   if (command.egress_usd_per_gb > 0) {
     const double step_bytes = planning.profile.push_bytes + planning.profile.pull_bytes;
@@ -147,6 +156,7 @@ Status UseJob(const SimulateCommand& command, uint32_t workers, SimulatedJob* jo
   for (uint32_t n = 1; n <= workers; ++n) {
     job->samples_per_s.push_back(n * (minibatch / step_s));
   }
+  job->step_samples = minibatch;
   job->lost_s = step_s;
   job->spot_usd_per_hour = static_cast<double>(group.usd_per_hour);
   return Status::Ok();
@@ -161,6 +171,7 @@ Result<SimulatedJob> JobOf(const SimulateCommand& command, uint32_t workers) {
   job.start_s = command.start_s;
   job.detect_s = command.has_notice ? 0 : command.detect_s;
   job.lost_s = command.has_notice ? std::min(kLeaveS, job.lost_s) : job.lost_s;
+  job.notice_s = command.has_notice ? kNoticeS : 0;
   job.launch_failures = command.launch_failures;
   job.samples_wanted = command.samples;
   job.deadline_s = command.within_s;
@@ -200,12 +211,26 @@ std::vector<std::string> PoliciesOf(const SimulateCommand& command) {
   return policies;
 }
 
-struct Judgement {
-  SimulatedJob job;
-  double trace_s = 0;
-  uint32_t most = 0;
-  std::vector<PolicyRuns> policies;
-};
+/// One policy, with one draw of who goes.
+Result<SimulationResult> RunOnce(
+    const SimulateCommand& command,
+    const SimulatedJob& job,
+    std::span<const provisioner::SpotMachine> machines,
+    double end_s,
+    const std::string& policy) {
+  PS_ASSIGN(
+      const std::unique_ptr<provisioner::FleetPolicy> made,
+      provisioner::MakeFleetPolicy(policy, job, machines));
+  if (command.engine == "rates") {
+    return provisioner::Simulate(job, machines, end_s, made.get());
+  }
+  std::unique_ptr<LogSink> log;
+  if (!command.log_path.empty()) {
+    PS_ASSIGN(log, MakeFileSink(command.log_path, LogLevel::kInfo));
+  }
+  return provisioner::SimulateWithCores(
+      job, machines, end_s, made.get(), {.seed = job.failure_seed, .log = log.get()});
+}
 
 Status RunPolicies(
     const SimulateCommand& command, const AvailabilityTrace& trace, Judgement* judgement) {
@@ -213,17 +238,17 @@ Status RunPolicies(
   for (const TraceStep& step : trace.steps) {
     steps.push_back({step.at_s, step.nodes});
   }
+  SimulatedJob& job = judgement->job;
+  if (command.engine == "cores") {
+    // A policy that promises has to know how long a step is, and that the last ones end apart.
+    job.lost_s = std::max(job.lost_s, 2 * provisioner::SimulatedStepSeconds(job, trace.end_s, {}));
+  }
   for (const std::string& name : PoliciesOf(command)) {
     PolicyRuns policy = {.name = name, .runs = {}};
     for (uint32_t seed = 1; seed <= command.seeds; ++seed) {
       const auto machines = provisioner::MachinesOf(steps, trace.end_s, seed);
-      judgement->job.failure_seed = seed;
-      PS_ASSIGN(
-          const std::unique_ptr<provisioner::FleetPolicy> made,
-          provisioner::MakeFleetPolicy(name, judgement->job, machines));
-      PS_ASSIGN(
-          SimulationResult result,
-          provisioner::Simulate(judgement->job, machines, trace.end_s, made.get()));
+      job.failure_seed = seed;
+      PS_ASSIGN(SimulationResult result, RunOnce(command, job, machines, trace.end_s, name));
       policy.runs.push_back(std::move(result));
     }
     judgement->policies.push_back(std::move(policy));
@@ -254,121 +279,6 @@ Result<Judgement> Judge(const SimulateCommand& command) {
   return judgement;
 }
 
-double MeanOf(const PolicyRuns& policy, double (*value)(const SimulationResult&)) {
-  double sum = 0;
-  for (const SimulationResult& run : policy.runs) {
-    sum += value(run);
-  }
-  return sum / static_cast<double>(policy.runs.size());
-}
-
-std::string Hours(double node_s) {
-  return fmt::format("{:.1f}", node_s / 3600);
-}
-
-std::string RenderJudgement(const SimulateCommand& command, const Judgement& judgement) {
-  std::vector<Column> columns = {
-      {"policy", Align::kLeft},
-      {"time"},
-      {"samples"},
-      {"of ideal"},
-      {"USD"},
-      {"working, h"},
-      {"idle, h"},
-      {"lost, h"},
-      {"revoked"},
-      {"plans"}};
-  if (command.egress_usd_per_gb > 0) {
-    columns.push_back({"egress, USD"});
-  }
-  if (command.launch_failures > 0) {
-    columns.push_back({"failed"});
-  }
-  if (command.samples > 0) {
-    columns.push_back({"goal", Align::kLeft});
-  }
-  Table table(std::move(columns));
-  for (const PolicyRuns& policy : judgement.policies) {
-    const auto mean = [&](double (*value)(const SimulationResult&)) {
-      return MeanOf(policy, value);
-    };
-    const double ideal = mean([](const auto& run) { return run.samples_ideal; });
-    const double samples = mean([](const auto& run) { return run.samples; });
-    std::vector<std::string> cells = {
-        policy.name,
-        FormatDuration(mean([](const auto& run) { return run.seconds; })),
-        FormatCount(static_cast<uint64_t>(std::llround(samples))),
-        ideal > 0 ? FormatPercent(samples / ideal) : "-",
-        judgement.job.spot_usd_per_hour > 0 || !judgement.job.spot_prices.empty()
-            ? FormatUsd(mean([](const auto& run) { return run.usd; }))
-            : "-",
-        Hours(mean([](const auto& run) { return run.working_node_s; })),
-        Hours(mean([](const auto& run) { return run.idle_node_s; })),
-        fmt::format("{:.2f}", mean([](const auto& run) { return run.lost_node_s; }) / 3600),
-        fmt::format(
-            "{:.0f}", mean([](const auto& run) { return static_cast<double>(run.revocations); })),
-        fmt::format(
-            "{:.0f}", mean([](const auto& run) { return static_cast<double>(run.plans); }))};
-    if (command.egress_usd_per_gb > 0) {
-      cells.push_back(FormatUsd(mean([](const auto& run) { return run.egress_usd; })));
-    }
-    if (command.launch_failures > 0) {
-      cells.push_back(fmt::format(
-          "{:.0f}", mean([](const auto& run) { return static_cast<double>(run.failed_starts); })));
-    }
-    if (command.samples > 0) {
-      const auto reached = std::ranges::count_if(policy.runs, [&](const auto& run) {
-        return run.is_reached && (command.within_s == 0 || run.seconds <= command.within_s);
-      });
-      cells.push_back(
-          reached == command.seeds ? "met" : fmt::format("met {} of {}", reached, command.seeds));
-    }
-    table.AddRow(std::move(cells));
-  }
-  return fmt::format(
-             "{}: {}, up to {}; {} of {}/s alone; {}\n",
-             Printable(command.trace_path),
-             FormatDuration(judgement.trace_s),
-             Plural(judgement.most, "machine"),
-             Plural(judgement.job.workers_max(), "worker"),
-             FormatRate(judgement.job.samples_per_s[1]) + " samples",
-             Plural(command.seeds, "seed")) +
-         table.Render() +
-         "ideal: all machines that could be had, without start-up or loss; h: machine-hours; idle: "
-         "paid for, not working\n";
-}
-
-std::string PlotJudgement(const Judgement& judgement) {
-  PlotPanel workers = {.title = "machines: available (grey), workers that take part", .lines = {}};
-  PlotPanel samples = {.title = "samples behind the ideal", .lines = {}};
-  double end_s = 0;
-  char style = 'b';
-  PlotLine available = {.style = 'a', .points = {}};
-  for (const PolicyRuns& policy : judgement.policies) {
-    const SimulationResult& run = policy.runs.front();
-    PlotLine line = {.style = style, .points = {}};
-    PlotLine short_of = {.style = style, .points = {}};
-    uint32_t before = 0;
-    const bool is_first = available.points.empty();
-    for (const auto& point : run.points) {
-      line.points.emplace_back(point.at_s, before);
-      line.points.emplace_back(point.at_s, point.working);
-      before = point.working;
-      short_of.points.emplace_back(point.at_s, point.samples_ideal - point.samples);
-      if (is_first) {
-        available.points.emplace_back(point.at_s, point.available);
-      }
-    }
-    end_s = std::max(end_s, run.seconds);
-    workers.lines.push_back(std::move(line));
-    samples.lines.push_back(std::move(short_of));
-    samples.legend.emplace_back(style, policy.name);
-    style = style == 'h' ? 'b' : static_cast<char>(style + 1);
-  }
-  workers.lines.insert(workers.lines.begin(), std::move(available));
-  return DrawPlot("Policies on one trace", {workers, samples}, {.end = end_s, .seconds = end_s});
-}
-
 }  // namespace
 
 int RunSimulate(const SimulateCommand& command, const Console& console) {
@@ -376,13 +286,17 @@ int RunSimulate(const SimulateCommand& command, const Console& console) {
   if (!judgement.ok()) {
     return Misuse(console, judgement.status());
   }
-  console.out(RenderJudgement(command, *judgement));
+  console.out(
+      command.is_json ? JsonOfJudgement(command, *judgement)
+                      : RenderJudgement(command, *judgement));
   if (!command.plot_path.empty()) {
     const Status written = WriteFileAtomically(command.plot_path, PlotJudgement(*judgement));
     if (!written.ok()) {
       return Fail(console, written);
     }
-    console.out("plot          " + command.plot_path + "\n");
+    if (!command.is_json) {
+      console.out("plot          " + command.plot_path + "\n");
+    }
   }
   return kExitOk;
 }

@@ -33,7 +33,10 @@ struct SimulateCommand {
   double egress_usd_per_gb = 0;  // of what workers send and fetch, by the profile
   double launch_failures = 0;    // share of starts of spot machines that come to nothing
   uint32_t seeds = 1;
-  std::string plot_path;  // empty: none
+  std::string engine = "cores";  // or "rates"
+  std::string log_path;          // of the coordinator, with the engine cores; empty: none
+  std::string plot_path;         // empty: none
+  bool is_json = false;
 };
 
 /// Judges policies on a trace, in virtual time. Returns the exit code.

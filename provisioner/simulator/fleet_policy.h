@@ -26,8 +26,10 @@ struct SimulatedJob {
   // workers that take part.
   std::vector<double> samples_per_s;
   double start_s = 120;       // from asking for a machine until its worker takes part
+  double step_samples = 0;    // of a worker's step; by rates: not needed
   double lost_s = 0;          // work of a worker that a revocation undoes: a step at most
   double detect_s = 0;        // from a revocation until the worker's seat is given to another one
+  double notice_s = 0;        // a worker is told, and its machine goes so much later; not by rates
   double interval_s = 60;     // between two decisions at most
   double samples_wanted = 0;  // the goal; 0: none, train to the end of the trace
   double deadline_s = 0;      // of the goal; 0: none

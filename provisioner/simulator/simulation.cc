@@ -96,7 +96,7 @@ class Simulation {
         policy_(policy),
         launch_of_(machines.size(), 0),
         tries_(machines.size(), 0),
-        spot_usd_per_hour_(job.spot_usd_per_hour) {
+        book_(job) {
     for (size_t i = 0; i < job.spot_prices.size(); ++i) {
       Add({job.spot_prices[i].at_s, EventKind::kPriced, i});
     }
@@ -161,18 +161,8 @@ class Simulation {
       seconds = left / rate;
       result_.is_reached = true;
     }
-    const uint32_t held = spot_.size() + on_demand_.size();
-    const double egress_usd = rate * seconds * job_.egress_usd_per_sample;
     result_.samples += rate * seconds;
-    result_.egress_usd += egress_usd;
-    result_.samples_ideal +=
-        seconds * job_.samples_per_s[std::min(available(), job_.workers_max())];
-    result_.working_node_s += seconds * working();
-    result_.idle_node_s += seconds * (held - working());
-    result_.usd +=
-        seconds / 3600 *
-            (spot_.size() * spot_usd_per_hour_ + on_demand_.size() * job_.on_demand_usd_per_hour) +
-        egress_usd;
+    book_.Pass(seconds, FleetNow(), rate * seconds);
     now_s_ = result_.is_reached ? now_s_ + seconds : at_s;
   }
 
@@ -180,7 +170,7 @@ class Simulation {
   bool Take(const Event& event) {
     switch (event.kind) {
       case EventKind::kPriced:
-        spot_usd_per_hour_ = job_.spot_prices[event.machine].usd_per_hour;
+        book_.SetSpotPrice(job_.spot_prices[event.machine].usd_per_hour);
         return false;
       case EventKind::kReady:
         if (event.machine == kOnDemand) {
@@ -307,10 +297,11 @@ class Simulation {
     }
   }
 
-  void Note() {
-    auto& points = result_.points;
-    points.push_back({now_s_, available(), working(), result_.samples, result_.samples_ideal});
+  SimulatedFleet FleetNow() const {
+    return {available(), spot_.size(), on_demand_.size(), working()};
   }
+
+  void Note() { book_.Note(now_s_, FleetNow(), result_.samples); }
 
   const SimulatedJob& job_;
   const double end_s_;
@@ -321,7 +312,6 @@ class Simulation {
   std::set<size_t> free_;            // of these: not held
   std::vector<uint64_t> launch_of_;  // by machine; 0: not held
   std::vector<uint32_t> tries_;      // by machine: starts that ended in a worker or in nothing
-  double spot_usd_per_hour_;
   HeldMachines spot_;
   HeldMachines on_demand_;
   uint32_t unnoticed_ = 0;  // workers that are gone, whose seats are still theirs
@@ -329,75 +319,18 @@ class Simulation {
   std::vector<uint32_t> counts_;
   bool is_interval_ = false;
   FleetWish wish_;
-  SimulationResult result_;
+  SimulationBook book_;
+  SimulationResult& result_ = book_.result;
 };
 
-bool IsNumber(double value) {
-  return std::isfinite(value) && value >= 0;
-}
-
-Status CheckJob(const SimulatedJob& job, double end_s) {
-  if (job.samples_per_s.size() < 2 || !std::ranges::is_sorted(job.samples_per_s) ||
-      job.samples_per_s.front() != 0 || !(job.samples_per_s[1] > 0) ||
-      !IsNumber(job.samples_per_s.back())) {
-    return Status::InvalidArgument(
-        "a simulation needs the samples/s of 0, 1, ... workers, which begin with 0 and never fall");
-  }
-  if (!(job.interval_s > 0) || !IsNumber(job.interval_s) || !IsNumber(job.start_s) ||
-      !IsNumber(job.lost_s) || !IsNumber(job.detect_s) || !IsNumber(job.samples_wanted) ||
-      !IsNumber(job.deadline_s) || !IsNumber(job.spot_usd_per_hour) ||
-      !IsNumber(job.on_demand_usd_per_hour)) {
-    return Status::InvalidArgument("times, samples and prices of a simulation are 0 or more");
-  }
-  if (!IsNumber(job.egress_usd_per_sample) ||
-      !(job.launch_failures >= 0 && job.launch_failures < 1)) {
-    return Status::InvalidArgument(
-        "the price of egress is 0 or more, and the share of starts that fail is below 1");
-  }
-  const bool are_prices = std::ranges::all_of(job.spot_prices, [](const PriceStep& step) {
-    return IsNumber(step.at_s) && IsNumber(step.usd_per_hour);
-  });
-  if (!are_prices || !std::ranges::is_sorted(job.spot_prices, {}, &PriceStep::at_s) ||
-      (!job.spot_prices.empty() && job.spot_prices.front().at_s > 0)) {
-    return Status::InvalidArgument(
-        "prices over time are 0 or more, begin with the trace, and ascend in time");
-  }
-  if (!(end_s > 0) || !std::isfinite(end_s)) {
-    return Status::InvalidArgument("the trace has no time in it: its last line is at 0");
-  }
-  return Status::Ok();
-}
-
 }  // namespace
-
-std::vector<SpotMachine> MachinesOf(
-    std::span<const CapacityStep> steps, double end_s, uint64_t seed) {
-  Random random(seed);
-  std::vector<SpotMachine> machines;
-  std::vector<size_t> there;
-  for (const CapacityStep& step : steps) {
-    if (step.at_s >= end_s) {
-      break;
-    }
-    while (there.size() > step.nodes) {
-      const size_t victim = random.Below(there.size());
-      machines[there[victim]].end_s = step.at_s;
-      there.erase(there.begin() + static_cast<std::ptrdiff_t>(victim));
-    }
-    while (there.size() < step.nodes) {
-      there.push_back(machines.size());
-      machines.push_back({.begin_s = step.at_s, .end_s = kForever});
-    }
-  }
-  return machines;
-}
 
 Result<SimulationResult> Simulate(
     const SimulatedJob& job,
     std::span<const SpotMachine> machines,
     double end_s,
     FleetPolicy* policy) {
-  PS_TRY(CheckJob(job, end_s));
+  PS_TRY(CheckSimulation(job, end_s));
   return Simulation(job, machines, end_s, policy).Run();
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "checkpoint/rocksdb_storage.h"
+#include "provisioner/simulator/scripted_peers.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "ps/coordinator/job_journal.h"
 #include "tests/base/temporary_folder.h"
@@ -51,10 +52,7 @@ struct Event {
 
 struct Worker {
   proto::PeerId peer;
-  Incarnation incarnation;
-  proto::LeaseGrant lease;
-  uint64_t next = 0;  // first sample of the next step
-  Step step = 0;
+  provisioner::ScriptedWorker script;
 };
 
 /// A journal in a folder of its own, which goes with it.
@@ -101,7 +99,7 @@ class Rig final : private proto::Outbox {
     }
     std::vector<Event> events;
     for (const auto& [peer, worker] : workers_) {
-      events.push_back({peer, proto::LeaseRequest{worker.incarnation, LeaseId()}});
+      events.push_back({peer, worker.script.AskForWork()});
       order_.push_back(peer);
     }
     Random random(1);
@@ -129,7 +127,8 @@ class Rig final : private proto::Outbox {
       proto::ShardHeartbeat beat;
       beat.shard = shard;
       for (const auto& [id, worker] : workers_) {
-        beat.stats.workers.push_back({WorkerId(), worker.incarnation, worker.step, worker.step});
+        const uint64_t step = worker.script.step();
+        beat.stats.workers.push_back({WorkerId(), worker.script.incarnation(), step, step});
       }
       events.push_back({peer, beat});
       events.push_back({peer, std::move(beat)});
@@ -147,12 +146,12 @@ class Rig final : private proto::Outbox {
     request.pid = static_cast<int64_t>(1000 + peer.value);
     workers_[peer].peer = peer;
     Feed({{peer, request}});
-    PS_CHECK(workers_[peer].incarnation != Incarnation()) << "it has joined";
+    PS_CHECK(workers_[peer].script.incarnation() != Incarnation()) << "it has joined";
     return workers_[peer];
   }
 
   void Leave(const Worker& worker) {
-    Feed({{worker.peer, proto::Goodbye{worker.incarnation, "bench", {}}}});
+    Feed({{worker.peer, proto::Goodbye{worker.script.incarnation(), "bench", {}}}});
     core_.OnPeerClosed(worker.peer, now_, this);
     Commit();
     workers_.erase(worker.peer);
@@ -188,27 +187,16 @@ class Rig final : private proto::Outbox {
   }
 
   static void AddHeartbeat(const Worker& worker, std::vector<Event>* events) {
-    proto::WorkerHeartbeat beat;
-    beat.incarnation = worker.incarnation;
-    beat.state = proto::WorkerState::kComputing;
-    events->push_back({worker.peer, beat});
+    events->push_back({worker.peer, worker.script.Beat(proto::WorkerState::kComputing)});
   }
 
   static void AddStep(Worker* worker, std::vector<Event>* events) {
-    if (worker->next == worker->lease.end) {
+    if (worker->script.samples_left() == 0) {
       return;  // its grant has not come
     }
-    proto::StepDone done;
-    done.step = ++worker->step;
-    done.lease = worker->lease.lease;
-    done.begin = worker->next;
-    done.end = std::min<uint64_t>(done.begin + kMinibatch, worker->lease.end);
-    done.loss_sum = 1;
-    worker->next = done.end;
-    events->push_back({worker->peer, proto::StepReport{worker->incarnation, {done}}});
-    if (worker->next == worker->lease.end) {
-      events->push_back(
-          {worker->peer, proto::LeaseRequest{worker->incarnation, worker->lease.lease}});
+    events->push_back({worker->peer, worker->script.Report(1)});
+    if (worker->script.samples_left() == 0) {
+      events->push_back({worker->peer, worker->script.AskForWork()});
     }
   }
 
@@ -243,21 +231,16 @@ class Rig final : private proto::Outbox {
   }
 
   void Answer(proto::PeerId to, const proto::Message& message, std::vector<Event>* events) {
-    if (const auto* join = std::get_if<proto::JoinReply>(&message)) {
-      workers_[to].incarnation = join->incarnation;
-    } else if (const auto* grant = std::get_if<proto::LeaseGrant>(&message)) {
-      workers_[to].lease = *grant;
-      workers_[to].next = grant->begin;
-    } else if (std::holds_alternative<proto::ShardSetup>(message)) {
-      events->push_back({to, proto::ShardReady{shards_.at(to), 1}});
-    } else if (const auto* membership = std::get_if<proto::Membership>(&message)) {
-      proto::MembershipAck ack{shards_.at(to), membership->generation, {}};
-      for (const Incarnation incarnation : membership->resolve) {
-        ack.resolved.push_back({incarnation, 0, proto::PushOutcome::kApplied});
-      }
-      events->push_back({to, ack});
-    } else if (const auto* commit = std::get_if<proto::CommitRound>(&message)) {
-      events->push_back({to, proto::CommitAck{shards_.at(to), commit->round}});
+    if (const auto worker = workers_.find(to); worker != workers_.end()) {
+      worker->second.script.Take(message);
+    }
+    const auto shard = shards_.find(to);
+    if (shard == shards_.end()) {
+      return;
+    }
+    const auto no_step = [](Incarnation /*incarnation*/) { return ps::Step{0}; };
+    if (auto answer = provisioner::AnswerOfShard(shard->second, message, no_step)) {
+      events->push_back({to, *std::move(answer)});
     }
   }
 
@@ -329,7 +312,7 @@ int Main(int argc, char** argv) {
   const BenchArguments arguments = ReadBenchArguments(argc, argv, {.has_rows = true});
   const std::vector<uint32_t> fleets = arguments.is_tiny
                                            ? std::vector<uint32_t>{10, 50}
-                                           : std::vector<uint32_t>{10, 100, 1000, 4000};
+                                           : std::vector<uint32_t>{10, 100, 1000, 10'000};
   const uint32_t steps = arguments.is_tiny ? 100 : 40000;
   const uint32_t joins = arguments.is_tiny ? 2 : 200;
   const std::vector<std::pair<std::string, proto::Mode>> modes = {

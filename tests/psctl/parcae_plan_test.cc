@@ -88,7 +88,7 @@ TEST_F(ParcaePlanTest, WhatIsMissingIsSaid) {
   const std::pair<std::vector<std::string>, std::string> wrong[] = {
       {{}, "wants the counts of machines until now: either --trace FILE"},
       {{"--history", "1,2", "--trace", "t.csv"}, "either --trace FILE"},
-      {{"--history", "3,x"}, "--history wants counts of machines up to 1024"},
+      {{"--history", "3,x"}, "--history wants counts of machines up to 14000"},
       {{"--history", "3,"}, "--history wants counts"},
       {{"--history", "3", "--loss", "0.8"}, "--loss is nothing that the strategy parcae knows"},
       {{"--trace", "tests/data/parcae/p3.csv", "--at", "20h"}, "is after the end of"},

@@ -60,7 +60,7 @@ TEST(TraceTest, AMistakeIsNamedWithItsLine) {
   EXPECT_EQ(TraceError("0,add,a\n1,add,a\n"), "t.csv:2: node 'a' is there already");
   EXPECT_EQ(TraceError("0,remove,\x1b[2J\n"), "t.csv:1: node '?[2J' is not there");
   EXPECT_EQ(TraceError("0,grow,a\n"), "t.csv:1: expected add or remove; got 'grow'");
-  EXPECT_EQ(TraceError("0,1025\n"), "t.csv:1: 1025 machines; at most 1024 are taken");
+  EXPECT_EQ(TraceError("0,14001\n"), "t.csv:1: 14001 machines; at most 14000 are taken");
   EXPECT_EQ(TraceError("nan,1\n"), "t.csv:1: the time is not within 0 and 1e9 s");
   EXPECT_EQ(TraceError("\n"), "t.csv: the trace is empty");
   EXPECT_THAT(

@@ -40,6 +40,8 @@ TEST_F(SimulateCommandTest, PoliciesAreComparedOnARecordedTrace) {
            "m5.xlarge=1",
            "--seeds",
            "2",
+           "--engine",
+           "rates",
            "--plot",
            plot}),
       kExitOk)
@@ -48,6 +50,7 @@ TEST_F(SimulateCommandTest, PoliciesAreComparedOnARecordedTrace) {
       out_,
       AllOf(
           HasSubstr("p3.csv: 11h 22m, up to 32 machines; 32 workers of"),
+          HasSubstr("2 seeds; by rates\n"),
           HasSubstr("\nreactive"),
           HasSubstr("\nhold"),
           HasSubstr("\nparcae"),
@@ -57,6 +60,47 @@ TEST_F(SimulateCommandTest, PoliciesAreComparedOnARecordedTrace) {
   EXPECT_THAT(
       ReadAll(plot),
       AllOf(HasSubstr(">oracle</text>"), HasSubstr(">10h</text>"), HasSubstr("</svg>\n")));
+}
+
+TEST_F(SimulateCommandTest, TheProductionCoresAreTheDefaultAndBesideThemAreRates) {
+  const auto samples = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--policy", "reactive,oracle", "--json"});
+    EXPECT_EQ(Simulate("0,4\n1800000,2\n2400000,5\n5400000,5\n", more), kExitOk) << err_;
+    const size_t at = out_.find("\"samples\": ");
+    return at == std::string::npos ? 0 : std::stod(out_.substr(at + 11));
+  };
+  const double rates = samples({"--engine", "rates"});
+  EXPECT_THAT(out_, AllOf(HasSubstr("\"engine\": \"rates\""), HasSubstr("\"name\": \"oracle\"")));
+  const double cores = samples({});
+  EXPECT_THAT(
+      out_,
+      AllOf(
+          HasSubstr("\"engine\": \"cores\""),
+          HasSubstr("\"seeds\": 1"),
+          HasSubstr("\"workers_max\": 5"),
+          HasSubstr("\"lost_node_s\":"),
+          HasSubstr("\"usd\":")));
+  EXPECT_NEAR(cores / rates, 1, 0.005);
+  EXPECT_NE(cores, rates) << "steps are whole ones";
+}
+
+TEST_F(SimulateCommandTest, TheCoordinatorsLogCanBeHad) {
+  const std::string log = root_ / "coordinator.log";
+  const std::string lines = "0,4\n1800000,2\n2400000,2\n";
+  ASSERT_EQ(Simulate(lines, {"--policy", "hold", "--log", log}), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("1 seed; production cores\n"));
+  const std::string text = ReadAll(log);
+  EXPECT_THAT(
+      text,
+      AllOf(
+          HasSubstr("t=0.000000 time=1970-01-01T00:00:00.000Z node=coordinator"),
+          HasSubstr("event=training_begins workers=1 after_s=120"),
+          HasSubstr("event=worker_lost")));
+  EXPECT_EQ(Simulate(lines, {"--log", log}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--log is the coordinator's of one run"));
+  EXPECT_EQ(Simulate(lines, {"--policy", "hold", "--engine", "rates", "--log", log}), kExitMisused);
+  EXPECT_EQ(Simulate(lines, {"--engine", "core"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("no engine 'core'; allowed: cores"));
 }
 
 TEST_F(SimulateCommandTest, AGoalIsMetByItsDeadline) {

@@ -10,26 +10,12 @@
 #include <vector>
 
 #include "ps/base/random.h"
-#include "tests/provisioner/strategies/trace_counts.h"
+#include "tests/provisioner/simulator/simulated_jobs.h"
 
 namespace ps::provisioner {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr double kMinuteS = 60;
-
-/// Workers of 10 samples/s each.
-SimulatedJob JobOfWorkers(int workers) {
-  SimulatedJob job;
-  job.spot_usd_per_hour = 1;
-  job.on_demand_usd_per_hour = 3;
-  job.lost_s = 2;
-  for (int n = 0; n <= workers; ++n) {
-    job.samples_per_s.push_back(10.0 * n);
-  }
-  return job;
-}
 
 SimulationResult RunPolicy(
     std::string_view name,
@@ -43,28 +29,6 @@ SimulationResult RunPolicy(
   const auto result = Simulate(job, machines, end_s, policy->get());
   EXPECT_TRUE(result.ok()) << result.status();
   return *result;
-}
-
-/// Counts that stay for a while, then go up or down by up to 8.
-std::vector<CapacityStep> RandomSteps(uint64_t seed, uint32_t nodes, double end_s) {
-  Random random(seed);
-  std::vector<CapacityStep> steps;
-  uint32_t count = nodes / 2;
-  for (double at_s = 0; at_s < end_s; at_s += 30 + random.Unit() * 900) {
-    const auto change = static_cast<uint32_t>(random.Below(9));
-    count = random.Chance(0.5) ? std::min(nodes, count + change) : count - std::min(count, change);
-    steps.push_back({at_s, count});
-  }
-  return steps;
-}
-
-std::vector<CapacityStep> RecordedSteps(size_t minutes) {
-  const std::vector<uint32_t> counts = MinutesOfP3();
-  std::vector<CapacityStep> steps;
-  for (size_t i = 0; i < std::min(minutes, counts.size()); ++i) {
-    steps.push_back({static_cast<double>(i) * kMinuteS, counts[i]});
-  }
-  return steps;
 }
 
 TEST(SimulationTest, WithoutEventsSamplesAreRateTimesTime) {
