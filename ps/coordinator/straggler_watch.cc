@@ -7,7 +7,7 @@ namespace ps::coordinator {
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::seconds(1);
-constexpr double kNewest = 0.3;       // weight of the newest step
+constexpr double kNewestStep = 0.3;   // weight of the newest step
 constexpr uint32_t kStepsToKnow = 3;  // the first one has work that is only done once
 
 }  // namespace
@@ -19,7 +19,8 @@ void StragglerWatch::NoteStep(
     pace = {.minibatch = minibatch};
   }
   ++pace.steps;
-  pace.seconds = pace.steps <= 2 ? seconds : (1 - kNewest) * pace.seconds + kNewest * seconds;
+  pace.seconds =
+      pace.steps <= 2 ? seconds : (1 - kNewestStep) * pace.seconds + kNewestStep * seconds;
   if (is_bsp && pace.steps >= kStepsToKnow &&
       (pace.least_bsp == 0 || pace.seconds < pace.least_bsp)) {
     pace.least_bsp = pace.seconds;
