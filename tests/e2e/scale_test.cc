@@ -41,7 +41,9 @@ size_t CountOf(const proto::JobStatus& status, const std::string& type) {
   return row == status.fleet.end() ? 0 : row->present;
 }
 
+// Without workers the servers end, too.
 TEST_F(ScaleTest, AFleetGrowsShrinksToNothingAndComesBack) {
+  job_.Set("fleet", R"({"max_detect_s": 2, "park_servers_after_s": 1})");
   TrainRun run(job_, options_);
   ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.samples_counted > 0; }));
   const Output more = Psctl({"scale", run.Root(), "fast+=2,slow=0", "--wait"});
@@ -53,7 +55,12 @@ TEST_F(ScaleTest, AFleetGrowsShrinksToNothingAndComesBack) {
   EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return CountOf(s, "fast") == 3; }));
   const Output none = Psctl({"scale", run.Root(), "workers=0", "--wait"});
   EXPECT_EQ(none.end, ProcessEnd{}) << none.err;
-  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.state == "waiting"; }));
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) {
+    return s.state == "waiting" && std::ranges::all_of(s.shards, [](const proto::ShardRow& row) {
+             return row.state == "parked";
+           });
+  }));
+  EXPECT_TRUE(WaitUntil([&] { return run.Children("ps_server").empty(); }));
   EXPECT_EQ(Psctl({"scale", run.Root(), "fast=3"}).end, ProcessEnd{});
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectNothingLeft();
