@@ -177,6 +177,7 @@ class Oracle {
     uint64_t floor = 0;      // of the active ones' clocks, at the newest membership
     Versions before;         // of the push under way
     std::set<StepId> again;  // complete once, and under way again since a chunk came without it
+    std::set<ChunkKey> given_to_sleepers;       // taken by a process that another has the place of
     std::map<Incarnation, bool> is_evaluation;  // of the newest pull
     std::map<uint64_t, Parameters> snapshots;   // by checkpoint, on their way to the disk
   };

@@ -46,15 +46,18 @@ void Oracle::NoteChunks(int node) {
 void Oracle::TakeChunks(const Process& process, const std::vector<ChunkKey>& keys) {
   Life& life = *process.life;
   Parameters& to = life.parameters;
-  const Life& giver = *lives_.at(process.giver).back();
+  Life& giver = *lives_.at(process.giver).back();
   const Parameters& from = giver.parameters;
-  // A process that has slept may take what was sent to it long ago; nobody asks it any more.
-  const bool is_present = &life == lives_.at(process.shard).back().get() &&
-                          std::ranges::all_of(keys, [&](ChunkKey key) {
-                            const auto known = from.history.find(key);
-                            return known != from.history.end() &&
-                                   process.view->VersionOf(key) == known->second.size() - 1;
-                          });
+  // A process that has slept may take what was sent to it long ago; nobody asks it any more. All
+  // servers have gone back since, so the giver may lose the chunks: it begins a new life, too.
+  if (&life != lives_.at(process.shard).back().get()) {
+    giver.given_to_sleepers.insert(keys.begin(), keys.end());
+    return;
+  }
+  const bool is_present = std::ranges::all_of(keys, [&](ChunkKey key) {
+    const auto known = from.history.find(key);
+    return known != from.history.end() && process.view->VersionOf(key) == known->second.size() - 1;
+  });
   if (!is_present) {
     return;
   }
@@ -184,7 +187,7 @@ void Oracle::ForgetChunks(const Process& process, const std::vector<ChunkKey>& k
   Life& life = *process.life;
   Parameters& parameters = life.parameters;
   for (const ChunkKey key : keys) {
-    if (places_.at(key).shard == process.shard) {
+    if (places_.at(key).shard == process.shard && !life.given_to_sleepers.contains(key)) {
       Violation("chunk " + std::to_string(key.value) + " left, and is nowhere else");
     }
     parameters.history.erase(key);
