@@ -111,7 +111,7 @@ TEST_F(ParkTest, ServersEndWhenNoWorkerComesForLongAndComeBackWithOne) {
     harness_.Exit(ProcessKind::kServer, i, harness_.shards[i].pid, "exited with code 0");
   }
   const double spent = harness_.status().usd_spent;
-  harness_.Wait(std::chrono::hours(3));
+  harness_.Wait(minutes(20));
   EXPECT_EQ(harness_.status().state, "waiting");
   EXPECT_EQ(harness_.status().usd_spent, spent);
   EXPECT_THAT(harness_.fleet.servers, IsEmpty()) << "their ends are no losses";
