@@ -106,6 +106,7 @@ void Roster::SetClocks(const std::map<Incarnation, Clock>& clocks) {
   for (auto& [incarnation, member] : members_) {
     const auto there = clocks.find(incarnation);
     if (there == clocks.end()) {
+      member.clock = 0;
       continue;
     }
     member.clock = there->second.clock;
@@ -115,7 +116,7 @@ void Roster::SetClocks(const std::map<Incarnation, Clock>& clocks) {
       slowest = std::min(slowest.value_or(member.clock), member.clock);
     }
   }
-  floor_ = std::max(floor_, slowest.value_or(slowest_of_all.value_or(0)));
+  floor_ = slowest.value_or(slowest_of_all.value_or(0));
   for (auto& [incarnation, member] : members_) {
     if (member.is_active && !were_active.contains(incarnation)) {
       member.clock = std::max(member.clock, floor_);

@@ -139,7 +139,7 @@ class Roster {
 
   /// Each goes on where it is elsewhere (ClockOf). Who is not active there, and is here, starts
   /// where the slowest one is that is both; when nobody is, where the slowest of all is. Requires:
-  /// nobody has made a step here.
+  /// there are no chunks here whose steps were counted.
   void SetClocks(const std::map<Incarnation, Clock>& clocks);
 
   /// The member has completed one more step. Returns true when the slowest active member is not
@@ -166,7 +166,8 @@ class Roster {
 
   Generation generation_;
   // ssp: where the slowest active member was at the newest membership. Never goes back, also while
-  // nobody is active, so no membership makes a lead longer.
+  // nobody is active, so no membership makes a lead longer. With chunks that come where none are
+  // left it is of their clocks, as all else.
   uint64_t floor_ = 0;
   Incarnation incarnation_max_;
   std::map<Incarnation, Member> members_;

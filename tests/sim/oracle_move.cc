@@ -175,7 +175,7 @@ void Oracle::LevelClocks(
       slowest = std::min(slowest.value_or(UINT64_MAX), life->clocks[i]);
     }
   }
-  life->floor = std::max(life->floor, slowest.value_or(slowest_of_all.value_or(0)));
+  life->floor = slowest.value_or(slowest_of_all.value_or(0));
   for (const Incarnation i : life->active) {
     if (!active.contains(i)) {
       life->clocks[i] = std::max(life->clocks[i], life->floor);
