@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ps/server/roster.h"
 #include "tests/server/shard_rig.h"
 
 namespace ps::server {
@@ -236,6 +237,29 @@ TEST_F(SspTest, AWaitSaysWhoWaitsForWhomAndSinceWhen) {
   EXPECT_EQ(waits[0].what, "staleness bound 1 at shard 3");
   EXPECT_EQ(waits[0].since_s, 1.5);
   EXPECT_EQ(waits[0].generation, began);
+}
+
+/// The shard had no chunk left, and its own clocks are of another scale.
+TEST(RosterTest, ClocksThatComeWithChunksSayWhereNewWorkersStart) {
+  Roster roster;
+  const auto update = [&](uint64_t generation, uint64_t members) {
+    proto::Membership membership;
+    membership.generation = Generation(generation);
+    membership.incarnation_max = Incarnation(members);
+    for (uint64_t i = 1; i <= members; ++i) {
+      membership.members.push_back({WorkerId(static_cast<uint32_t>(i)), Incarnation(i), true});
+    }
+    ASSERT_TRUE(roster.Update(membership).has_value());
+  };
+  update(1, 1);
+  for (int step = 0; step < 12; ++step) {
+    roster.Advance(roster.Find(Incarnation(1)));
+  }
+  update(2, 2);
+  roster.SetClocks({{Incarnation(1), {2, true}}});
+  EXPECT_EQ(roster.LeadOf(*roster.Find(Incarnation(2))), 0U) << "it has joined since the offer";
+  update(3, 3);
+  EXPECT_EQ(roster.LeadOf(*roster.Find(Incarnation(3))), 0U);
 }
 
 }  // namespace
