@@ -104,7 +104,7 @@ Status ServerWatch::OnServerLost(
     if (shard.record->is_ready && call.now - shard.ready_at > job_->timing.detect) {
       shard.restarts = 0;  // it has worked in between
     }
-    if (shard.record->is_ready && !job_->goes_back_together()) {
+    if (shard.record->is_ready && !checkpoints.is_going_back && !job_->goes_back_together()) {
       undone = job_->state.counters.steps_counted - newest.steps;
       ++checkpoints.shards_restored;
     }
@@ -118,7 +118,8 @@ Status ServerWatch::OnServerLost(
     }
   }
   checkpoints.steps_undone += undone;
-  checkpoints.is_going_back = job_->goes_back_together();
+  // Once all go back, a checkpoint that was finished meanwhile does not let them stay.
+  checkpoints.is_going_back = checkpoints.is_going_back || job_->goes_back_together();
   job_->log->Warning(
       "server_lost",
       {{"server", server},

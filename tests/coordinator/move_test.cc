@@ -11,6 +11,7 @@
 namespace ps::coordinator {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 class MoveTest : public MovingTest {
@@ -278,6 +279,24 @@ TEST_F(MoveTest, AServerThatIsLostMeanwhileTakesAllBackToACheckpoint) {
   Tick();
   MoveAll();
   EXPECT_EQ(status().count, 1U) << "and then it is done after all";
+}
+
+/// The checkpoint under way has the chunks where they are. When it exists a server may come back
+/// alone, but for the one that was lost before.
+TEST_F(MoveTest, AnotherServerThatIsLostDoesNotLetTheFirstComeBackAlone) {
+  BeginAndScale(3);
+  AllConnect();
+  MoveAll();
+  Round();
+  Tick();
+  ASSERT_THAT(disk_.opened, ElementsAre(1));
+  Lose(0);
+  Written();
+  ASSERT_EQ(checkpoints().newest, 1U);
+  Lose(1);
+  Read();
+  EXPECT_EQ(checkpoints().rollbacks, 1U);
+  EXPECT_EQ(checkpoints().shards_restored, 0U);
 }
 
 TEST_F(MoveTest, ACoordinatorThatComesBackAsksAgain) {
