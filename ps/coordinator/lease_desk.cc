@@ -261,11 +261,13 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     record->step_seconds =
         std::max(before == 0 ? seconds : 0.8 * before + 0.2 * seconds, kStepSecondsMin);
     job_->speed.NoteStep(record->incarnation, before, record->step_seconds);
-    job_->stragglers.NoteStep(
-        record->incarnation,
-        record->last_grant.minibatch,
-        std::max(seconds, kStepSecondsMin),
-        job_->is_bsp());
+    if (job_->options.config.train.mode_policy == proto::ModePolicy::kSyncSwitchGreedy) {
+      job_->stragglers.NoteStep(
+          record->incarnation,
+          record->last_grant.minibatch,
+          std::max(seconds, kStepSecondsMin),
+          job_->is_bsp());
+    }
     member->last_step = call.now;
     member->last_progress = call.now;
   }

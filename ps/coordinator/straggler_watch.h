@@ -8,17 +8,17 @@
 
 namespace ps::coordinator {
 
-/// train.mode_policy sync_switch_greedy: whether rounds of bsp take longer than the fleet needs
-/// because workers have become slow. A worker that was slow from the start is no straggler: it is
-/// compared with its own quickest steps in bsp. What slows all alike, such as the other mode, is
-/// left out. A coordinator that was restarted takes the workers as it finds them.
+/// train.mode_policy sync_switch_greedy: whether a worker has become so slow that rounds of bsp
+/// wait for it. Each worker is compared with its own quickest steps in bsp, so one that was slow
+/// from the start is no straggler. What slows all workers alike, as another mode does, is left out.
+/// After a restart of the coordinator the workers count as they are then.
 class StragglerWatch {
  public:
-  /// How long a step takes may grow so far before its worker straggles ...
+  /// A worker straggles when a round would take so many times as long as it usually does ...
   static constexpr double kFactor = 1.5;
-  /// ... and has to come back so far before it does no more.
+  /// ... and no more when it would take fewer times as long than this.
   static constexpr double kFactorOver = 1.2;
-  /// For so many looks in a row, one a second at most.
+  /// So many looks in a row have to say so. There is at most one look a second.
   static constexpr uint32_t kLooks = 3;
 
   /// The worker made a step of `minibatch` samples, from the lease or the step before to its
@@ -27,16 +27,16 @@ class StragglerWatch {
 
   void Remove(Incarnation incarnation) { paces_.erase(incarnation); }
 
-  /// Looks at the workers, when the last look was long enough ago. Whether it has changed that
-  /// somebody straggles.
+  /// Looks at the workers, unless the last look was less than a second ago. True when is_straggling
+  /// has changed.
   bool Look(TimePoint now);
 
-  /// As Look found it: a round would take so many times as long as the slowest worker's usual step;
-  /// 0: not known.
   bool is_straggling() const { return is_straggling_; }
 
+  /// Whom a round would wait for, at the last look. None: fewer than two workers are known.
   Incarnation straggler() const { return straggler_; }
 
+  /// How many times as long as usual a round would take because of it; 0: none.
   double slowdown() const { return slowdown_; }
 
  private:
@@ -53,7 +53,7 @@ class StragglerWatch {
   TimePoint looked_{};
   uint32_t looks_ = 0;  // in a row that ask for a change
   bool is_straggling_ = false;
-  Incarnation straggler_;  // the slowest by its own measure, at the last look
+  Incarnation straggler_;
   double slowdown_ = 0;
 };
 
