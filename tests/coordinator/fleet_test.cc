@@ -63,15 +63,6 @@ class FleetTest : public ::testing::Test {
     EXPECT_EQ(harness_.status().workers_wanted, 3U);
   }
 
-  std::vector<uint32_t> Started() {
-    std::vector<uint32_t> seats;
-    for (const auto& [seat, group] : harness_.fleet.workers) {
-      seats.push_back(seat.value);
-    }
-    harness_.fleet.workers.clear();
-    return seats;
-  }
-
   bool IsTold(size_t worker) {
     return harness_.Take<proto::Drain>(workers_[worker].peer).has_value();
   }
@@ -91,10 +82,10 @@ TEST_F(FleetTest, MoreWorkersGetSeatsOfTheirGroup) {
   harness_.Wait(kTick, workers_);
   ASSERT_EQ(harness_.fleet.workers.size(), 2U);
   EXPECT_EQ(harness_.fleet.workers[0].second.minibatch, 5U);
-  EXPECT_THAT(Started(), ElementsAre(3, 4));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3, 4));
   EXPECT_EQ(harness_.Join(3).minibatch, 5U);
   harness_.Wait(kTick, workers_);
-  EXPECT_THAT(Started(), IsEmpty()) << "each once";
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty()) << "each once";
   EXPECT_EQ(harness_.status().workers_wanted, 5U);
   EXPECT_EQ(harness_.status().fleet[1].present, 2U);
 }
@@ -124,7 +115,7 @@ TEST_F(FleetTest, SurplusWorkersLeaveAndAreNoRevocations) {
   EXPECT_FALSE(IsTold(2));
   Leave(workers_[1]);
   harness_.Wait(kTick, {workers_[0], workers_[2]});
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
   EXPECT_EQ(harness_.status().revocations_noticed, 0U);
   EXPECT_EQ(harness_.status().revocations_unnoticed, 0U);
 }
@@ -141,7 +132,7 @@ TEST_F(FleetTest, OneThatStaysIsKilledAndIsNoRevocationEither) {
 TEST_F(FleetTest, WhoHasNotJoinedGoesFirst) {
   Scale({Change("fast", 3, false)});
   harness_.Wait(kTick, workers_);
-  EXPECT_THAT(Started(), ElementsAre(3));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3));
   Scale({Change("fast", 2, false)});
   harness_.Wait(kTick, workers_);
   EXPECT_THAT(harness_.fleet.kills, ElementsAre(WorkerId(3)));
@@ -189,13 +180,13 @@ TEST_F(FleetTest, ScalesToNothingAndBack) {
   EXPECT_EQ(harness_.status().state, "waiting");
   Scale({Change("", 3, false)});
   harness_.Wait(kTick);
-  EXPECT_THAT(Started(), ElementsAre(0, 1, 2)) << "in their own seats";
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(0, 1, 2)) << "in their own seats";
 }
 
 TEST_F(FleetTest, ALostWorkerIsReplacedInItsSeat) {
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
   harness_.Wait(kTick, workers_);
-  EXPECT_THAT(Started(), ElementsAre(2));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(2));
 }
 
 TEST_F(FleetTest, WhoNeverComesIsGivenUpAndStartedAgain) {
@@ -203,21 +194,21 @@ TEST_F(FleetTest, WhoNeverComesIsGivenUpAndStartedAgain) {
     harness_.Exit(ProcessKind::kWorker, worker, 0, "killed by signal 9 (Killed)");
   }
   harness_.Wait(kTick);
-  EXPECT_THAT(Started(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(0, 1, 2));
   harness_.Wait(seconds(29));
   EXPECT_THAT(harness_.fleet.kills, IsEmpty()) << "fleet.join_timeout_s is 30";
   harness_.Wait(seconds(2));
   EXPECT_THAT(harness_.fleet.kills, ElementsAre(WorkerId(0), WorkerId(1), WorkerId(2)));
-  EXPECT_THAT(Started(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(0, 1, 2));
 }
 
 TEST_F(FleetTest, AWorkerIsReplacedAtItsNotice) {
   harness_.Give(control_, proto::NoticeRequest{WorkerId(2), 30'000});
   harness_.Wait(kTick, workers_);
-  EXPECT_THAT(Started(), ElementsAre(3)) << "its own seat is still taken";
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3)) << "its own seat is still taken";
   Leave(workers_[2]);
   harness_.Wait(kTick, workers_);
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
   EXPECT_EQ(harness_.status().revocations_noticed, 1U);
 }
 
@@ -230,7 +221,7 @@ TEST_F(FleetTest, OneThatIsReleasedIsNotReplaced) {
   EXPECT_TRUE(IsTold(0));
   Leave(workers_[0]);
   harness_.Wait(kTick, {workers_[1], workers_[2]});
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
   EXPECT_EQ(harness_.status().revocations_noticed, 0U);
 }
 
@@ -239,7 +230,7 @@ TEST_F(FleetTest, WhoIsLostAgainAndAgainIsReplacedLessAndLessOften) {
   for (int i = 0; i < 600; ++i) {  // a minute
     harness_.Wait(kTick, {workers_[0], workers_[1]});
     harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
-    started += Started().size();
+    started += harness_.fleet.TakeStarted().size();
   }
   EXPECT_GE(started, 4U);
   EXPECT_LE(started, 8U) << "after 0, 1, 3, 7, ... s";
@@ -250,25 +241,25 @@ TEST_F(FleetTest, AGroupThatIsLostAgainAndAgainKeepsNoOtherWaiting) {
     harness_.Wait(kTick, {workers_[0], workers_[1]});
     harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
   }
-  Started();
+  harness_.fleet.TakeStarted();
   harness_.Exit(ProcessKind::kWorker, 0, 0, "killed by signal 9 (Killed)");
   harness_.Wait(kTick, {workers_[1]});
-  EXPECT_THAT(Started(), ElementsAre(0));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(0));
 }
 
 TEST_F(FleetTest, OneThatFailsByItselfIsTriedThriceThenLeftOutUntilSomebodyAsks) {
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
   for (int attempt = 0; attempt < 3; ++attempt) {
     harness_.Wait(seconds(3), {workers_[0], workers_[1]});
-    EXPECT_THAT(Started(), ElementsAre(2));
+    EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(2));
     harness_.FailWorker(2, 0, "no such file");
   }
   harness_.Wait(seconds(20), {workers_[0], workers_[1]});
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
   EXPECT_THAT(harness_.status().fleet[1].why, HasSubstr("no such file"));
   Scale({Change("slow", 1, false)});
   harness_.Wait(kTick, {workers_[0], workers_[1]});
-  EXPECT_THAT(Started(), ElementsAre(2));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(2));
 }
 
 TEST_F(FleetTest, TheRunEndsWhenAllThatAreWantedFailAgainAndAgain) {
@@ -281,7 +272,7 @@ TEST_F(FleetTest, TheRunEndsWhenAllThatAreWantedFailAgainAndAgain) {
   for (int attempt = 0; attempt < 3; ++attempt) {
     EXPECT_EQ(harness_.status().state, "waiting") << harness_.status().detail;
     harness_.Wait(seconds(3));
-    EXPECT_THAT(Started(), ElementsAre(2));
+    EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(2));
     harness_.FailWorker(2, 0, "no such file");
   }
   EXPECT_EQ(harness_.status().state, "failed") << harness_.status().detail;
@@ -296,13 +287,13 @@ TEST_F(FleetTest, AWorkerByHandIsInNoGroup) {
   EXPECT_FALSE(harness_.Take<proto::Drain>(by_hand.peer).has_value());
   harness_.core->OnPeerClosed(by_hand.peer, harness_.now, harness_.out());
   harness_.Wait(seconds(20), workers_);
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
 }
 
 TEST_F(FleetTest, IsRememberedByTheCoordinatorsSuccessor) {
   Scale({Change("slow", 2, false), Change("fast", 1, false)});
   harness_.Wait(kTick, workers_);
-  EXPECT_THAT(Started(), ElementsAre(3));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3));
   FakeWorker added = harness_.Join(3);
   workers_.push_back(added);
   harness_.Restart();
@@ -311,7 +302,7 @@ TEST_F(FleetTest, IsRememberedByTheCoordinatorsSuccessor) {
   }
   harness_.Wait(kTick, workers_);
   EXPECT_EQ(harness_.status().workers_wanted, 3U);
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
   harness_.Exit(ProcessKind::kWorker, 3, 0, "killed by signal 9 (Killed)");
   harness_.Wait(kTick, workers_);
   ASSERT_EQ(harness_.fleet.workers.size(), 1U);
@@ -368,17 +359,17 @@ class NoReplacementTest : public FleetTest {
 TEST_F(NoReplacementTest, WhoIsLostStaysLost) {
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
   harness_.Wait(seconds(1), workers_);
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
 }
 
 TEST_F(NoReplacementTest, AskingFillsTheFleetOnce) {
   harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
   Scale({Change("fast", 1, true)});
   harness_.Wait(kTick, workers_);
-  EXPECT_THAT(Started(), ElementsAre(3, 2)) << "the missing one, too";
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3, 2)) << "the missing one, too";
   harness_.Exit(ProcessKind::kWorker, 3, 0, "killed by signal 9 (Killed)");
   harness_.Wait(seconds(1), workers_);
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
 }
 
 TEST(FleetAtTheStartTest, WorkersAskedForSinceTheStartAreNotWaitedFor) {

@@ -36,6 +36,16 @@ class FakeFleet final : public proto::FleetActions {
 
   bool HasServer(uint32_t server) const override { return !foreign.contains(server); }
 
+  /// Seats that workers were started for since it was asked last.
+  std::vector<uint32_t> TakeStarted() {
+    std::vector<uint32_t> seats;
+    for (const auto& [seat, group] : workers) {
+      seats.push_back(seat.value);
+    }
+    workers.clear();
+    return seats;
+  }
+
   std::vector<uint32_t> servers;
   std::vector<std::pair<WorkerId, proto::WorkerGroup>> workers;
   std::vector<WorkerId> kills;

@@ -33,15 +33,6 @@ class PrewarmTest : public CheckpointTest {
     harness_.fleet.workers.clear();
   }
 
-  std::vector<uint32_t> Started() {
-    std::vector<uint32_t> seats;
-    for (const auto& [seat, group] : harness_.fleet.workers) {
-      seats.push_back(seat.value);
-    }
-    harness_.fleet.workers.clear();
-    return seats;
-  }
-
   /// The worker that was started joins and works.
   void Arrive(uint32_t seat) {
     workers_.push_back(harness_.Join(seat, 1000 + seat));
@@ -71,12 +62,13 @@ TEST_F(PrewarmTest, AdviceStartsOneMoreAndMakesACheckpointOnce) {
   workers_[0].is_at_risk = true;
   workers_[1].is_at_risk = true;
   Wait(seconds(2));
-  EXPECT_THAT(Started(), ElementsAre(3)) << "one for the group, however many are at risk";
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3))
+      << "one for the group, however many are at risk";
   EXPECT_THAT(disk_.opened, ElementsAre(2));
   Written();
   Arrive(3);
   Wait(seconds(2));
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
   EXPECT_THAT(disk_.opened, ElementsAre(2));
   for (size_t i = 0; i < workers_.size(); ++i) {
     EXPECT_FALSE(IsTold(i)) << i;
@@ -87,13 +79,13 @@ TEST_F(PrewarmTest, WhenTheNoticeComesNobodyElseIsStarted) {
   BeginCalm();
   workers_[0].is_at_risk = true;
   Wait(seconds(2));
-  EXPECT_THAT(Started(), ElementsAre(3));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3));
   Arrive(3);
   harness_.Give(workers_[0].peer, proto::Goodbye{workers_[0].incarnation, "EC2", {}});
   workers_.erase(workers_.begin());
   grants_.erase(grants_.begin());
   Wait(seconds(2));
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
   for (size_t i = 0; i < workers_.size(); ++i) {
     EXPECT_FALSE(IsTold(i)) << i;
   }
@@ -103,7 +95,7 @@ TEST_F(PrewarmTest, WhenNothingFollowsTheOneMoreIsReleasedAndNoOtherComes) {
   BeginCalm();
   workers_[0].is_at_risk = true;
   Wait(seconds(2));
-  EXPECT_THAT(Started(), ElementsAre(3));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3));
   Arrive(3);
   WorkFor(minutes(9));
   EXPECT_FALSE(IsTold(3));
@@ -114,7 +106,7 @@ TEST_F(PrewarmTest, WhenNothingFollowsTheOneMoreIsReleasedAndNoOtherComes) {
   workers_.pop_back();
   grants_.pop_back();
   WorkFor(minutes(1));
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
   EXPECT_EQ(harness_.status().revocations_noticed, 0U);
 }
 
@@ -122,7 +114,7 @@ TEST_F(PrewarmTest, AdviceThatIsTakenBackEndsIt) {
   BeginCalm();
   workers_[0].is_at_risk = true;
   Wait(seconds(2));
-  EXPECT_THAT(Started(), ElementsAre(3));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3));
   Arrive(3);
   workers_[0].is_at_risk = false;
   Wait(seconds(2));
@@ -133,14 +125,14 @@ TEST_F(PrewarmTest, AnotherCoordinatorKnowsOfTheRisk) {
   BeginCalm();
   workers_[0].is_at_risk = true;
   Wait(seconds(2));
-  EXPECT_THAT(Started(), ElementsAre(3));
+  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3));
   Arrive(3);
   harness_.Restart();
   for (FakeWorker& worker : workers_) {
     harness_.Reconnect(&worker);
   }
   Wait(seconds(2));
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
   EXPECT_FALSE(IsTold(3));
 }
 
@@ -153,7 +145,7 @@ TEST_F(NoPrewarmTest, AJobMayDoWithoutIt) {
   BeginCalm();
   workers_[0].is_at_risk = true;
   Wait(seconds(2));
-  EXPECT_THAT(Started(), IsEmpty());
+  EXPECT_THAT(harness_.fleet.TakeStarted(), IsEmpty());
   EXPECT_THAT(disk_.opened, IsEmpty());
 }
 
