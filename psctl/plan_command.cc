@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -226,6 +227,11 @@ Status ParseObjective(const PlanCommand& command, Planning* planning) {
 }
 
 Status ParseOutlook(const PlanCommand& command, provisioner::OutlookSetup* outlook) {
+  if (command.ignores_revocations && (command.strategy != "exact" || command.objective != "cost")) {
+    return Status::InvalidArgument(
+        "--ignore-revocations is of the strategy exact and the objective cost; no other one looks "
+        "at revocations when it chooses, so leave it out");
+  }
   if (!command.start_up.empty()) {
     PS_ASSIGN(outlook->start_up_s, ParseDuration("--start-up", command.start_up));
   }

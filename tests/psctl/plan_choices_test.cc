@@ -387,6 +387,16 @@ TEST_F(PlanChoicesTest, FleetsAreComparedByWhatTheyCostWithRevocations) {
   EXPECT_THAT(err_, HasSubstr("no fleet meets the goal: machines are revoked: the fastest takes "));
 }
 
+TEST_F(PlanChoicesTest, WhoLooksAtNoRevocationsCannotIgnoreThem) {
+  const std::vector<std::vector<std::string>> others = {
+      {"--strategy", "spotdnn"}, {"--objective", "time"}};
+  for (std::vector<std::string> plan : others) {
+    plan.insert(plan.end(), {"--loss", "0.8", "--budget", "9", "--ignore-revocations"});
+    EXPECT_EQ(RunWith("plan", plan), kExitMisused);
+    EXPECT_THAT(err_, HasSubstr("--ignore-revocations is of the strategy exact"));
+  }
+}
+
 TEST_F(PlanChoicesTest, APlanMayDoWithoutWhatRuns) {
   const std::vector<std::string> kept = {
       "--loss", "0.8", "--within", "1h", "--held", "p2.8xlarge=1", "--takeover", "30s"};
