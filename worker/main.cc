@@ -80,6 +80,7 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFla
     options.join.host = host;
   }
   options.join.pid = ::getpid();
+  options.join.launch = run.launch;
   options.open_device = OpenDevice;
   PS_ASSIGN(options.notices, notice::ReadNoticeFlags(flags));
   if (flags.Has("emulate-step-us")) {

@@ -16,6 +16,7 @@ namespace ps::provisioner {
 struct LaunchSpec {
   proto::ProcessKind kind = proto::ProcessKind::kWorker;
   uint32_t index = 0;                  // server number or worker seat
+  LaunchId launch;                     // of this start
   std::string program;                 // path of the executable, or a name to look for in PATH
   std::vector<std::string> arguments;  // without the program's own name
   std::string log_path;                // stdout and stderr are appended here

@@ -69,16 +69,18 @@ void Append(const std::vector<std::string>& from, std::vector<std::string>* to) 
   to->insert(to->end(), from.begin(), from.end());
 }
 
-/// How a process finds the run and is let in.
+/// How a process finds the run, is let in, and is known.
 std::vector<std::string> RunArguments(
-    const LocalFleet::Options& options, const std::string& token_file) {
+    const LocalFleet::Options& options, LaunchId launch, const std::string& token_file) {
   return {
       "--coordinator",
       options.coordinator,
       "--token-file",
       token_file,
       "--run-start-us",
-      fmt::format("{}", options.run_start_us)};
+      fmt::format("{}", options.run_start_us),
+      "--launch",
+      std::to_string(launch.value)};
 }
 
 }  // namespace
@@ -192,7 +194,7 @@ std::string SbatchWords(const proto::LaunchConfig& launch, const std::string& zo
 
 }  // namespace
 
-void LocalFleet::StartServer(uint32_t server) {
+void LocalFleet::StartServer(uint32_t server, LaunchId launch_id) {
   const proto::LaunchConfig& launch = options_.launch;
   const auto filled = [server](const std::string& text) {
     return FillLaunchText(text, ProcessKindName(ProcessKind::kServer), server);
@@ -214,33 +216,19 @@ void LocalFleet::StartServer(uint32_t server) {
   }
   AppendNotices(options_.server_notices, &arguments);
   Append(emulation::ArgumentsOf(options_.server_emulation), &arguments);
-  Start(ProcessKind::kServer, server, std::move(arguments));
+  Start(SpecOf(ProcessKind::kServer, server, launch_id), std::move(arguments));
 }
 
-void LocalFleet::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
-  Supersede(seat);
+void LocalFleet::StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) {
+  KillWorker(seat);
   std::vector<std::string> arguments = {"--seat", std::to_string(seat.value)};
   AppendNotices(group.notices, &arguments);
   Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
+  LaunchSpec spec = SpecOf(ProcessKind::kWorker, seat.value, launch);
   if (IsElsewhere(ProcessKind::kWorker)) {
-    StartAgent(seat, group, std::move(arguments));
+    StartAgent(std::move(spec), group, std::move(arguments));
   } else {
-    Start(ProcessKind::kWorker, seat.value, std::move(arguments));
-  }
-}
-
-/// What is left in the seat, stalled or about to leave, is not to come back. A successor that took
-/// its end for that of the new process would start a third.
-void LocalFleet::Supersede(WorkerId seat) {
-  for (const ProcessHandle handle : WorkersIn(seat)) {
-    Process& process = processes_.at(handle);
-    if (!process.is_superseded) {
-      Kill(handle, &process);
-      process.is_superseded = true;
-      if (options_.journal != nullptr) {
-        options_.journal->NoteEnded(process.launch);
-      }
-    }
+    Start(std::move(spec), std::move(arguments));
   }
 }
 
@@ -297,26 +285,31 @@ std::string LocalFleet::LogPath(ProcessKind kind, uint32_t index) const {
   return fmt::format("{}/{}{}.log", options_.log_directory, ProcessKindName(kind), index);
 }
 
-void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string> arguments) {
-  const std::string what(ProcessKindName(kind));
-  const Result<std::string> token_file = options_.make_token_file(kind, index);
-  if (!token_file.ok()) {
-    NotStarted({kind, index, 0, 0}, token_file.status());
-    return;
-  }
+LaunchSpec LocalFleet::SpecOf(ProcessKind kind, uint32_t index, LaunchId launch) const {
   LaunchSpec spec;
   spec.kind = kind;
   spec.index = index;
-  const std::string program = options_.program_directory + "/" + ProgramOf(kind);
-  const std::vector<std::string> prefix = LaunchWords(options_.launch.prefix, what, index);
-  spec.program = prefix.empty() ? program : prefix.front();
+  spec.launch = launch;
   spec.log_path = LogPath(kind, index);
+  return spec;
+}
+
+void LocalFleet::Start(LaunchSpec spec, std::vector<std::string> arguments) {
+  const std::string what(ProcessKindName(spec.kind));
+  const Result<std::string> token_file = options_.make_token_file(spec.kind, spec.index);
+  if (!token_file.ok()) {
+    NotStarted({spec.kind, spec.index, spec.launch, 0, 0}, token_file.status());
+    return;
+  }
+  const std::string program = options_.program_directory + "/" + ProgramOf(spec.kind);
+  const std::vector<std::string> prefix = LaunchWords(options_.launch.prefix, what, spec.index);
+  spec.program = prefix.empty() ? program : prefix.front();
   if (!prefix.empty()) {
     spec.arguments.assign(prefix.begin() + 1, prefix.end());
     spec.arguments.push_back(program);
   }
   spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
-  Append(RunArguments(options_, *token_file), &spec.arguments);
+  Append(RunArguments(options_, spec.launch, *token_file), &spec.arguments);
   Append({"--log-file", spec.log_path}, &spec.arguments);
   Launch(std::move(spec), "");
 }
@@ -324,31 +317,27 @@ void LocalFleet::Start(ProcessKind kind, uint32_t index, std::vector<std::string
 /// What runs elsewhere writes its log to stderr, which the agent or the batch system brings to the
 /// file of a local one.
 void LocalFleet::StartAgent(
-    WorkerId seat, const proto::WorkerGroup& group, std::vector<std::string> words) {
+    LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> words) {
   const proto::LaunchConfig& launch = options_.launch;
-  const Result<std::string> token_file = options_.make_token_file(ProcessKind::kWorker, seat.value);
+  const Result<std::string> token_file = options_.make_token_file(spec.kind, spec.index);
+  const proto::LaunchRecord record{spec.kind, spec.index, spec.launch, 0, 0};
   if (!token_file.ok()) {
-    NotStarted({ProcessKind::kWorker, seat.value, 0, 0}, token_file.status());
+    NotStarted(record, token_file.status());
     return;
   }
-  LaunchSpec spec;
-  spec.kind = ProcessKind::kWorker;
-  spec.index = seat.value;
   spec.program = options_.program_directory + "/ps_agent";
-  spec.log_path = LogPath(spec.kind, spec.index);
   const std::string program = options_.program_directory + "/" + ProgramOf(spec.kind);
   const std::string zone = group.zones.empty() ? "" : group.zones.front();
   std::string host;
   if (launch.launcher == proto::LauncherKind::kSsh) {
     Result<std::string> taken = hosts_.Take(options_.time->Now(), zone);
     if (!taken.ok()) {
-      log_->Warning("no_host", {{"worker", seat.value}, {"why", taken.status()}});
+      log_->Warning("no_host", {{"worker", spec.index}, {"why", taken.status()}});
       const bool is_new = full_zones_.insert(zone).second;
       const std::string why = is_new ? Printable(taken.status().message()) : "";
       // Nothing was asked of any host, which says nothing new of the place.
       unreported_.push_back(
-          {{spec.kind, spec.index, 0, "was not started", false, why},
-           {spec.kind, spec.index, 0, 0}});
+          {{spec.kind, spec.index, spec.launch, "was not started", false, why}, record});
       return;
     }
     full_zones_.erase(zone);
@@ -357,9 +346,9 @@ void LocalFleet::StartAgent(
     if (!launch.ssh_config.empty()) {
       Append({"--ssh-config", launch.ssh_config}, &spec.arguments);
     }
-    Append(RunArguments(options_, "/dev/stdin"), &words);
+    Append(RunArguments(options_, spec.launch, "/dev/stdin"), &words);
   } else {
-    const std::string name = fmt::format("{}-worker{}", options_.job_name, seat.value);
+    const std::string name = fmt::format("{}-worker{}", options_.job_name, spec.index);
     const std::string cpus = fmt::format("{}", group.threads);
     spec.arguments = {
         "--launcher",
@@ -367,7 +356,7 @@ void LocalFleet::StartAgent(
         "--name",
         name,
         "--task",
-        std::to_string(seat.value),
+        std::to_string(spec.index),
         "--cpus",
         cpus,
         "--log-file",
@@ -375,7 +364,7 @@ void LocalFleet::StartAgent(
     if (const std::string sbatch = SbatchWords(launch, zone); !sbatch.empty()) {
       Append({"--sbatch", sbatch}, &spec.arguments);
     }
-    Append(RunArguments(options_, *token_file), &words);
+    Append(RunArguments(options_, spec.launch, *token_file), &words);
   }
   Append({"--program", program, "--"}, &spec.arguments);
   Append(words, &spec.arguments);
@@ -390,7 +379,7 @@ void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
   const ProcessKind kind = spec.kind;
   const uint32_t index = spec.index;
   const std::string what(ProcessKindName(kind));
-  proto::LaunchRecord launch{kind, index, 0, 0};
+  proto::LaunchRecord launch{kind, index, spec.launch, 0, 0};
   if (options_.journal != nullptr) {
     spec.note = [&](const proto::LaunchRecord& started) {
       launch = started;
@@ -404,10 +393,13 @@ void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
     return;
   }
   launch.pid = launcher_->pid(*handle);
-  Note(*handle, {launch, spec.log_path, host, false, false});
+  Note(*handle, {launch, spec.log_path, host, false});
   log_->Info(
       "process_started",
-      {{what, index}, {"pid", launch.pid}, {"host", host.empty() ? "local" : host}});
+      {{what, index},
+       {"launch", launch.launch.value},
+       {"pid", launch.pid},
+       {"host", host.empty() ? "local" : host}});
 }
 
 void LocalFleet::NotStarted(const proto::LaunchRecord& launch, const Status& why) {
@@ -415,7 +407,7 @@ void LocalFleet::NotStarted(const proto::LaunchRecord& launch, const Status& why
       "process_not_started",
       {{std::string(ProcessKindName(launch.kind)), launch.index}, {"why", why}});
   unreported_.push_back(
-      {{launch.kind, launch.index, 0, std::string(why.message()), true, ""}, launch});
+      {{launch.kind, launch.index, launch.launch, std::string(why.message()), true, ""}, launch});
 }
 
 void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
@@ -426,8 +418,10 @@ void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
       const std::string host =
           IsElsewhere(launch.kind) ? ArgumentOf(launch.pid, "--host") : std::string();
       hosts_.TakeOn(host);
-      Note(*handle, {launch, LogPath(launch.kind, launch.index), host, false, false});
-      log_->Info("process_adopted", {{what, launch.index}, {"pid", launch.pid}});
+      Note(*handle, {launch, LogPath(launch.kind, launch.index), host, false});
+      log_->Info(
+          "process_adopted",
+          {{what, launch.index}, {"launch", launch.launch.value}, {"pid", launch.pid}});
       continue;
     }
     log_->Warning(
@@ -435,7 +429,7 @@ void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
     unreported_.push_back(
         {{launch.kind,
           launch.index,
-          launch.pid,
+          launch.launch,
           "ended while no coordinator was there, so its exit code is not known",
           false,
           ""},
@@ -463,13 +457,11 @@ std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
     log_->Info(
         "process_ended",
         {{ProcessKindName(exit.kind), exit.index},
+         {"launch", process.launch.launch.value},
          {"pid", process.launch.pid},
          {"how", exit.description}});
-    proto::ProcessEnd end = EndOf(process, exit);
-    if (!process.is_superseded) {
-      ends.push_back(std::move(end));
-      reported_.push_back(process.launch);
-    }
+    ends.push_back(EndOf(process, exit));
+    reported_.push_back(process.launch);
     workers_.erase({WorkerId(process.launch.index), exit.handle});
     processes_.erase(it);
   }
@@ -477,7 +469,7 @@ std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
 }
 
 /// A host or a batch system that took no worker, or lost it, says nothing of the worker itself:
-/// another one may do better. The pid of an agent is not the one that its worker tells.
+/// another one may do better.
 proto::ProcessEnd LocalFleet::EndOf(const Process& process, const ProcessExit& exit) {
   const bool is_elsewhere = IsElsewhere(exit.kind);
   const bool is_place = is_elsewhere && !process.is_planned &&
@@ -491,7 +483,7 @@ proto::ProcessEnd LocalFleet::EndOf(const Process& process, const ProcessExit& e
   return {
       exit.kind,
       exit.index,
-      is_elsewhere ? 0 : process.launch.pid,
+      process.launch.launch,
       std::move(description),
       is_failure,
       is_failure || is_place ? LastLine(process.log_path) : "",

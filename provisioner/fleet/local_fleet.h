@@ -67,8 +67,8 @@ class LocalFleet final : public proto::FleetActions {
         log_(log),
         hosts_(options_.launch.hosts) {}
 
-  void StartServer(uint32_t server) override;
-  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override;
+  void StartServer(uint32_t server, LaunchId launch) override;
+  void StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) override;
   void KillWorker(WorkerId seat) override;
   void KillServer(uint32_t server) override;
   bool HasServer(uint32_t server) const override;
@@ -87,9 +87,8 @@ class LocalFleet final : public proto::FleetActions {
   struct Process {
     proto::LaunchRecord launch;
     std::string log_path;
-    std::string host;            // with the launcher ssh; empty: this machine
-    bool is_planned = false;     // this fleet has killed it
-    bool is_superseded = false;  // another one has its seat
+    std::string host;         // with the launcher ssh; empty: this machine
+    bool is_planned = false;  // this fleet has killed it
   };
 
   struct Ended {
@@ -97,13 +96,13 @@ class LocalFleet final : public proto::FleetActions {
     proto::LaunchRecord launch;
   };
 
-  void Start(proto::ProcessKind kind, uint32_t index, std::vector<std::string> arguments);
-  void StartAgent(WorkerId seat, const proto::WorkerGroup& group, std::vector<std::string> words);
+  LaunchSpec SpecOf(proto::ProcessKind kind, uint32_t index, LaunchId launch) const;
+  void Start(LaunchSpec spec, std::vector<std::string> arguments);
+  void StartAgent(LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> words);
   void Launch(LaunchSpec spec, const std::string& host);
   void NotStarted(const proto::LaunchRecord& launch, const Status& why);
   bool IsElsewhere(proto::ProcessKind kind) const;
   proto::ProcessEnd EndOf(const Process& process, const ProcessExit& exit);
-  void Supersede(WorkerId seat);
   /// The running processes of a seat: one, and those that it has taken the place of.
   std::vector<ProcessHandle> WorkersIn(WorkerId seat) const;
   void Note(ProcessHandle handle, Process process);

@@ -187,7 +187,7 @@ LocalLauncher::~LocalLauncher() {
 /// Has the child go on, once it is noted. Nothing can fail here but the child itself.
 Status NoteAndGo(const LaunchSpec& spec, pid_t pid, int go_fd) {
   PS_ASSIGN(const uint64_t ticks, StartTicksOf(pid));
-  spec.note({spec.kind, spec.index, pid, ticks});
+  spec.note({spec.kind, spec.index, spec.launch, pid, ticks});
   [[maybe_unused]] const ssize_t n = ::write(go_fd, "", 1);
   return Status::Ok();
 }

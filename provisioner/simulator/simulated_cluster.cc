@@ -46,7 +46,7 @@ void SimulatedCluster::Start() {
       kControl, {proto::Role::kControl, "", "policy", Incarnation()}, clock_.Now(), this);
   core_->OnPeerConnected(
       kShardPeer, {proto::Role::kShard, "", "s0", Incarnation()}, clock_.Now(), this);
-  Give(kShardPeer, proto::RegisterShard{kShard, "server", 1, 1});
+  Give(kShardPeer, proto::RegisterShard{kShard, "server", 1, 1, 0, LaunchId()});
   Settle();
 }
 
@@ -208,7 +208,7 @@ void SimulatedCluster::Connect(const SimulatedLauncher::Ready& ready) {
   join.seat = worker->seat;
   join.has_seat = true;
   join.host = ready.market == Market::kSpot ? kSpotGroup : kOnDemandGroup;
-  join.pid = launcher_.pid(ready.process);
+  join.launch = ready.launch;
   Say(worker, std::move(join));
 }
 

@@ -81,6 +81,7 @@ Result<ProcessHandle> SimulatedLauncher::Start(const LaunchSpec& spec) {
   const ProcessHandle handle(++handles_);
   Process process;
   process.index = spec.index;
+  process.launch = spec.launch;
   const bool is_spot = std::ranges::find(spec.arguments, kSpotPartition) != spec.arguments.end();
   process.market = is_spot ? Market::kSpot : Market::kOnDemand;
   ++starts_;
@@ -137,7 +138,7 @@ std::vector<SimulatedLauncher::Ready> SimulatedLauncher::TakeReady() {
       Finish(handle, NotStarted());
     } else {
       process.is_running = true;
-      ready.push_back({handle, process.index, process.market});
+      ready.push_back({handle, process.index, process.launch, process.market});
     }
   }
   return ready;

@@ -58,6 +58,7 @@ class SimulatedLauncher final : public Launcher {
   struct Ready {
     ProcessHandle process;
     uint32_t index = 0;  // its seat
+    LaunchId launch;
     Market market = Market::kSpot;
   };
 
@@ -99,6 +100,7 @@ class SimulatedLauncher final : public Launcher {
 
   struct Process {
     uint32_t index = 0;
+    LaunchId launch;
     Market market = Market::kSpot;
     size_t machine = kNone;  // spot alone
     bool is_gone = false;    // with its machine, which is told then:

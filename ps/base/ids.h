@@ -26,6 +26,10 @@ using WorkerId = Id<struct WorkerIdTag, uint32_t>;
 /// fencing number that pushes carry, so a replacement never inherits its predecessor's dedupe
 /// state.
 using Incarnation = Id<struct IncarnationTag, uint64_t>;
+/// One start of a server or of a worker by the fleet. Grows with every start of the job, never
+/// reused; 0 means none: somebody has started the process by hand. It says of messages, ends and
+/// notes which process they are of, wherever that runs.
+using LaunchId = Id<struct LaunchIdTag, uint64_t>;
 /// A server shard: the key range that one server thread owns.
 using ShardId = Id<struct ShardIdTag, uint32_t>;
 /// Number of a membership. Grows by one with every change of who takes part.

@@ -287,15 +287,9 @@ void CoordinatorCore::OnProcessExited(
   ForgiveOwnSilence(now);
   const Call call{proto::PeerId(), 0, now, out};
   if (!parts_->job.is_working()) {
-    // An earlier process, that another has taken the place of, has nothing of the model.
-    const ShardTable& shards = parts_->job.shards;
-    const bool is_replaced =
-        std::any_of(shards.all().begin(), shards.all().end(), [&](const Shard& s) {
-          return end.pid != 0 && s.record->lost_pid == end.pid &&
-                 shards.ServerOf(s.shard) == end.index;
-        });
-    if (end.kind == proto::ProcessKind::kServer && !is_replaced &&
-        !shards.IsSuccessor(end.index, end.pid)) {
+    // Only the process that has the place has something of the model.
+    if (end.kind == proto::ProcessKind::kServer &&
+        parts_->job.shards.HasPlace(end.index, end.launch)) {
       parts_->model.OnServerLost(end.index, end.description);
       Settle(call);
     }
@@ -313,32 +307,34 @@ void CoordinatorCore::OnServerExited(const proto::ProcessEnd& end, const Call& c
   if (parts_->servers_desk.TakesEnd(end, call)) {
     return;
   }
-  if (parts_->job.shards.IsSuccessor(end.index, end.pid)) {
+  const ShardTable& shards = parts_->job.shards;
+  if (end.launch != LaunchId() && shards.SuccessorOf(end.index) == end.launch) {
     parts_->handovers.OnSuccessorEnded(end);
-    return;
-  }
-  parts_->phases.Fail(
-      parts_->servers.OnServerLost(end.index, end.pid, end.description, call), call);
-  parts_->model.OnServerLost(end.index, end.description);
+  } else if (shards.HasPlace(end.index, end.launch)) {
+    parts_->phases.Fail(parts_->servers.OnServerLost(end.index, end.description, call), call);
+    parts_->model.OnServerLost(end.index, end.description);
+  }  // else an end that has been dealt with, or of a process that has no place
 }
 
 void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& call) {
   const WorkerId seat(end.index);
-  parts_->job.seats.NoteEnd(seat);
-  parts_->joins.NoteEnd(seat, end.pid, call.now);
+  const bool is_newest = end.launch == parts_->job.seats.LaunchOf(seat);
+  if (is_newest) {
+    parts_->job.seats.NoteEnd(seat);
+    parts_->joins.NoteEnd(seat, end.launch);
+  }
   const std::string why =
       end.last_words.empty() ? end.description : end.description + ": " + end.last_words;
-  const Member* const member = parts_->job.membership.FindSeat(seat);
+  const Member* const member = parts_->job.membership.FindLaunch(end.launch);
   if (member != nullptr) {
-    const MemberRecord& record = *member->record;
-    if (end.pid != 0 && record.pid != 0 && end.pid != record.pid) {
-      return;  // an earlier process of the seat
-    }
+    const Incarnation incarnation = member->record->incarnation;
     if (end.is_failure) {
-      parts_->departures.RemoveFailed(record.incarnation, why, call);
+      parts_->departures.RemoveFailed(incarnation, why, call);
     } else {
-      parts_->departures.RemoveLost(record.incarnation, why, call);
+      parts_->departures.RemoveLost(incarnation, why, call);
     }
+  } else if (!is_newest) {
+    return;  // an earlier process of the seat: another one has it, or is to come
   } else if (parts_->job.seats.IsExpected(seat)) {
     parts_->job.log->Warning("worker_never_joined", {{"worker", seat.value}, {"reason", why}});
     parts_->job.seats.StopExpecting(seat);

@@ -103,10 +103,12 @@ class CoordinatorHost final : private net::EndpointHandler, private proto::Fleet
   static TimePoint Now() { return SystemTime().Now(); }
 
   // proto::FleetActions: the owner's, while it runs.
-  void StartServer(uint32_t server) override { owner_.fleet->StartServer(server); }
+  void StartServer(uint32_t server, LaunchId launch) override {
+    owner_.fleet->StartServer(server, launch);
+  }
 
-  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override {
-    owner_.fleet->StartWorker(seat, group);
+  void StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) override {
+    owner_.fleet->StartWorker(seat, launch, group);
   }
 
   void KillWorker(WorkerId seat) override { owner_.fleet->KillWorker(seat); }

@@ -83,7 +83,7 @@ Peers CoordinatorCore::CloseConnections(
     }
     const Shard* const shard = parts_->job.shards.FindPeer(id);
     if (shard != nullptr && shard->shard.value >= next.shards.size()) {
-      parts_->servers_desk.NoteLeaving(shard->record->pid);
+      parts_->servers_desk.NoteLeaving(shard->record->launch);
       call.out->Send(id, 0, proto::Shutdown{"its parameters are on other servers now"});
     }
     call.out->Close(id);

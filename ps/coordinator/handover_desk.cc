@@ -81,14 +81,15 @@ void HandoverDesk::StartSuccessor(uint32_t server) {
   });
   if (config.launch && config.port == 0 && is_there && servers_->CanComeBack(server) &&
       !job_->shards.HasSuccessor(server)) {
-    job_->shards.SetSuccessor(server, true);
-    job_->log->Info("successor_started", {{"server", server}});
-    job_->fleet->StartServer(server);
+    const LaunchId launch = job_->NextLaunch();
+    job_->shards.SetSuccessor(server, launch);
+    job_->log->Info("successor_started", {{"server", server}, {"launch", launch.value}});
+    job_->fleet->StartServer(server, launch);
   }
 }
 
 void HandoverDesk::OnSuccessorEnded(const proto::ProcessEnd& end) {
-  job_->shards.SetSuccessor(end.index, false);
+  job_->shards.SetSuccessor(end.index, LaunchId());
   job_->log->Warning("successor_ended", {{"server", end.index}, {"how", end.description}});
 }
 
@@ -104,7 +105,7 @@ Status HandoverDesk::Advance(uint32_t server, const Call& call) {
   proto::HandoverRecord& handover = job_->edit.handovers.at(server);
   const bool is_told = told_.contains(server);
   if (is_told && CountConnected(server) == 0) {
-    return servers_->OnServerLost(server, 0, "it left on notice", call);
+    return servers_->OnServerLost(server, "it left on notice", call);
   }
   if (call.now >= job_->started_at + handover.due) {
     job_->edit.handovers.erase(server);  // what becomes of its machine is found out as of any other

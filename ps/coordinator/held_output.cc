@@ -18,12 +18,12 @@ void HeldOutput::Close(proto::PeerId peer) {
   held_.emplace_back(Closed{peer});
 }
 
-void HeldOutput::StartServer(uint32_t server) {
-  held_.emplace_back(Server{server});
+void HeldOutput::StartServer(uint32_t server, LaunchId launch) {
+  held_.emplace_back(Server{server, launch});
 }
 
-void HeldOutput::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
-  held_.emplace_back(Worker{seat, group});
+void HeldOutput::StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) {
+  held_.emplace_back(Worker{seat, launch, group});
 }
 
 void HeldOutput::KillWorker(WorkerId seat) {
@@ -40,8 +40,10 @@ void HeldOutput::Release() {
         Overloaded{
             [this](Sent& sent) { out_->Send(sent.to, sent.request_id, std::move(sent.message)); },
             [this](const Closed& closed) { out_->Close(closed.peer); },
-            [this](const Server& start) { fleet_->StartServer(start.server); },
-            [this](const Worker& start) { fleet_->StartWorker(start.seat, start.group); },
+            [this](const Server& start) { fleet_->StartServer(start.server, start.launch); },
+            [this](const Worker& start) {
+              fleet_->StartWorker(start.seat, start.launch, start.group);
+            },
             [this](const Kill& kill) { fleet_->KillWorker(kill.seat); },
             [this](const ServerKill& kill) { fleet_->KillServer(kill.server); }},
         held);

@@ -24,8 +24,8 @@ class HeldOutput final : public proto::Outbox, public proto::FleetActions {
 
   bool IsBacklogged(proto::PeerId peer) const override { return out_->IsBacklogged(peer); }
 
-  void StartServer(uint32_t server) override;
-  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override;
+  void StartServer(uint32_t server, LaunchId launch) override;
+  void StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) override;
   void KillWorker(WorkerId seat) override;
   void KillServer(uint32_t server) override;
 
@@ -49,10 +49,12 @@ class HeldOutput final : public proto::Outbox, public proto::FleetActions {
 
   struct Server {
     uint32_t server = 0;
+    LaunchId launch;
   };
 
   struct Worker {
     WorkerId seat;
+    LaunchId launch;
     proto::WorkerGroup group;
   };
 

@@ -24,6 +24,7 @@ JobEdits::JobEdits(JobState* state)
       epochs_finished(state->epochs_finished),
       data(state->data),
       counters(state->counters),
+      last_launch(state->last_launch),
       model(state->model),
       checkpoints(state->checkpoints),
       wanted(state->wanted),
@@ -61,7 +62,7 @@ Job::Job(
   }
   for (const auto& [incarnation, member] : membership.members()) {
     const MemberRecord& record = *member.record;
-    seats.Take(record.seat);
+    seats.Take(record.seat, record.launch);
     if (record.step_seconds > 0) {
       speed.NoteStep(incarnation, 0, record.step_seconds);
     } else if (record.last_grant.lease != LeaseId()) {
@@ -189,6 +190,16 @@ std::vector<proto::FleetRow> Job::FleetRows(TimePoint now) const {
   return rows;
 }
 
+LaunchId Job::NextLaunch() {
+  return LaunchId(++edit.last_launch.value);
+}
+
+void Job::StartServer(uint32_t server) {
+  const LaunchId launch = NextLaunch();
+  shards.Await(server, launch);
+  fleet->StartServer(server, launch);
+}
+
 std::string Job::StartWorker(WorkerId seat, TimePoint now) {
   proto::WorkerGroup group = seats.GroupOf(seat);
   std::string zone = places.Take(seat, group, now);
@@ -196,8 +207,9 @@ std::string Job::StartWorker(WorkerId seat, TimePoint now) {
   if (!zone.empty()) {
     group.zones.push_back(zone);
   }
-  seats.Expect(seat);
-  fleet->StartWorker(seat, group);
+  const LaunchId launch = NextLaunch();
+  seats.Expect(seat, launch);
+  fleet->StartWorker(seat, launch, group);
   return zone;
 }
 

@@ -64,6 +64,7 @@ struct JobEdits {
   uint32_t& epochs_finished;
   std::optional<proto::RunData>& data;
   proto::JobCounters& counters;
+  LaunchId& last_launch;
   proto::ModelRecord& model;
   proto::CheckpointsState& checkpoints;
   std::vector<uint32_t>& wanted;
@@ -120,6 +121,10 @@ class Job {
   std::vector<GroupSeating> Seatings() const;
   /// The same for people: a row for each type, in the order of the config.
   std::vector<proto::FleetRow> FleetRows(TimePoint now) const;
+  /// For a process that is to be started now.
+  LaunchId NextLaunch();
+  /// Starts a process that is to take the server's place.
+  void StartServer(uint32_t server);
   /// Starts a worker for the seat, in the zone whose turn it is, and expects it. Returns the zone.
   std::string StartWorker(WorkerId seat, TimePoint now);
   proto::ServersStatus ServersNow() const;

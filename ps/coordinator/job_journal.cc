@@ -4,7 +4,8 @@
 //   about/boot             boot id of the machine that wrote them
 //   about/port             where the coordinator listens, in decimal
 //   job/ROW                a row of the job's state: ps/proto/job_rows.h
-//   fleet/KIND/INDEX/PID   START_TICKS of a process that is not known to be over
+//   fleet/KIND/INDEX/LAUNCH
+//                          "PID START_TICKS" of a process that is not known to be over
 
 #include "ps/coordinator/job_journal.h"
 
@@ -32,7 +33,7 @@ constexpr std::string_view kBootRow = "about/boot";
 constexpr std::string_view kPortRow = "about/port";
 constexpr std::string_view kFleetRows = "fleet/";
 constexpr std::string_view kJobRows = "job/";
-constexpr std::string_view kVersion = "2";
+constexpr std::string_view kVersion = "3";
 /// A disk that refused the rows is asked again after this long.
 constexpr Duration kTryAgain = std::chrono::seconds(1);
 constexpr const char* kBootIdPath = "/proc/sys/kernel/random/boot_id";
@@ -59,7 +60,15 @@ bool TakeNumber(std::string_view* text, char end, T* number) {
 
 std::string KeyOf(const LaunchRecord& launch) {
   return fmt::format(
-      "{}{}/{:08}/{}", kFleetRows, proto::ProcessKindName(launch.kind), launch.index, launch.pid);
+      "{}{}/{:08}/{}",
+      kFleetRows,
+      proto::ProcessKindName(launch.kind),
+      launch.index,
+      launch.launch.value);
+}
+
+std::string ValueOf(const LaunchRecord& launch) {
+  return fmt::format("{} {}", launch.pid, launch.start_ticks);
 }
 
 Status MakesNoSense(const Row& row) {
@@ -76,9 +85,12 @@ Result<LaunchRecord> LaunchOf(const Row& row) {
                                                                      : ProcessKind::kWorker;
   key.remove_prefix(slash == std::string_view::npos ? key.size() : slash + 1);
   std::string_view value = TextOf(row);
-  const bool is_whole = TakeNumber(&key, '/', &launch.index) && TakeNumber(&key, 0, &launch.pid) &&
-                        key.empty() && TakeNumber(&value, 0, &launch.start_ticks) && value.empty();
-  if (!is_whole || launch.pid <= 0 || kind != proto::ProcessKindName(launch.kind)) {
+  const bool is_whole = TakeNumber(&key, '/', &launch.index) &&
+                        TakeNumber(&key, 0, &launch.launch.value) && key.empty() &&
+                        TakeNumber(&value, ' ', &launch.pid) &&
+                        TakeNumber(&value, 0, &launch.start_ticks) && value.empty();
+  if (!is_whole || launch.launch == LaunchId() || launch.pid <= 0 ||
+      kind != proto::ProcessKindName(launch.kind)) {
     return MakesNoSense(row);
   }
   return launch;
@@ -201,7 +213,7 @@ void JobJournal::Write(const RowChanges& rows, TimePoint now) {
     batch.ErasePrefix(kFleetRows);
     batch.Put(kPortRow, std::to_string(port_));
     for (const LaunchRecord& launch : launches_) {
-      batch.Put(KeyOf(launch), std::to_string(launch.start_ticks));
+      batch.Put(KeyOf(launch), ValueOf(launch));
     }
   }
   for (const auto& [id, value] : rows.changes) {
@@ -248,7 +260,7 @@ void JobJournal::NotePort(uint32_t port) {
 void JobJournal::NoteStarted(const LaunchRecord& launch) {
   launches_.insert(launch);
   Batch batch;
-  batch.Put(KeyOf(launch), std::to_string(launch.start_ticks));
+  batch.Put(KeyOf(launch), ValueOf(launch));
   Note(batch);
 }
 

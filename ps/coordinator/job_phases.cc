@@ -30,7 +30,7 @@ void JobPhases::Start(TimePoint now) {
        {"workers", job_->seats.size()},
        {"max_detect_s", Seconds(job_->timing.detect)}});
   for (uint32_t server = 0; config.servers.launch && server < config.servers.count; ++server) {
-    job_->fleet->StartServer(server);
+    job_->StartServer(server);
   }
   for (uint32_t i = 0; i < job_->seats.initial(); ++i) {
     job_->StartWorker(WorkerId(i), now);
@@ -41,35 +41,29 @@ void JobPhases::StartMissing(std::span<const proto::LaunchRecord> launches, Time
   if (!job_->is_working()) {
     return;
   }
-  // A server that was lost may still be there, and is not the one that is to come.
-  const auto is_started = [&](proto::ProcessKind kind, uint32_t index, int64_t lost_pid) {
-    return std::any_of(launches.begin(), launches.end(), [&](const proto::LaunchRecord& launch) {
-      return launch.kind == kind && launch.index == index && launch.pid != lost_pid;
-    });
+  // What is not noted was decided, and not done.
+  const auto is_started = [&](LaunchId launch) {
+    return launch != LaunchId() &&
+           std::ranges::find(launches, launch, &proto::LaunchRecord::launch) != launches.end();
   };
-  std::map<uint32_t, int64_t> servers;  // somebody has to register; who was lost
+  std::map<uint32_t, LaunchId> servers;  // somebody has to register
   for (const Shard& shard : job_->shards.all()) {
     if (!shard.record->is_registered && !job_->state.park.is_on) {
-      servers[job_->shards.ServerOf(shard.shard)] = shard.record->lost_pid;
+      servers[job_->shards.ServerOf(shard.shard)] = shard.record->launch;
     }
   }
-  for (const auto& [server, lost_pid] : servers) {
-    if (job_->options.config.servers.launch &&
-        !is_started(proto::ProcessKind::kServer, server, lost_pid)) {
-      job_->fleet->StartServer(server);
+  for (const auto& [server, launch] : servers) {
+    if (job_->options.config.servers.launch && !is_started(launch)) {
+      job_->StartServer(server);
     }
   }
   for (uint32_t server = 0; server < job_->shards.server_count(); ++server) {
-    const bool has_come = std::ranges::any_of(launches, [&](const proto::LaunchRecord& launch) {
-      return launch.kind == proto::ProcessKind::kServer && launch.index == server &&
-             job_->shards.IsSuccessor(server, launch.pid);
-    });
-    if (job_->shards.HasSuccessor(server) && !has_come) {
-      job_->shards.SetSuccessor(server, false);  // its start was decided, and not done
+    if (job_->shards.HasSuccessor(server) && !is_started(job_->shards.SuccessorOf(server))) {
+      job_->shards.SetSuccessor(server, LaunchId());
     }
   }
   for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {
-    if (!job_->seats.IsReturning(seat) && !is_started(proto::ProcessKind::kWorker, seat.value, 0)) {
+    if (!job_->seats.IsReturning(seat) && !is_started(job_->seats.LaunchOf(seat))) {
       job_->StartWorker(seat, now);
     }
   }

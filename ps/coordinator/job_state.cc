@@ -26,6 +26,7 @@ namespace {
 constexpr double kStepSecondsMax = 1e7;
 constexpr uint32_t kPortMax = 65535;
 constexpr double kUsdMax = 1e12;
+constexpr uint64_t kLaunchesOfRun = 1'000'000;
 constexpr Duration kDurationMax = std::chrono::hours(24 * 365 * 100);
 
 uint32_t ShardCount(const proto::JobConfig& config) {
@@ -144,6 +145,9 @@ Status CheckSeats(const JobState& state, const CoordinatorOptions& options) {
   for (const auto& [seat, why] : seats.ends) {
     is_sane = is_sane && seat.value < seats.next && !seats.expected.contains(seat);
   }
+  for (const auto& [seat, launch] : seats.launches) {
+    is_sane = is_sane && seat.value < seats.next && launch != LaunchId();
+  }
   for (const auto& [seat, kill] : state.kills) {
     is_sane = is_sane && seat.value < seats.next && IsSane(kill.due);
   }
@@ -226,6 +230,8 @@ void TakeOver(const ResumeFrom& resume, JobState* state) {
   state->membership.generation = saved.membership.generation;
   state->faults_fired = saved.faults_fired;
   state->counters = saved.counters;
+  // Beyond all that the run has started after the checkpoint.
+  state->last_launch = LaunchId((saved.last_launch.value / kLaunchesOfRun + 1) * kLaunchesOfRun);
   state->age = saved.age;
   state->usd = saved.usd;
   state->trained = saved.trained;

@@ -98,15 +98,15 @@ void JoinDesk::LoseJoining(Incarnation incarnation, const Call& call) {
   const MemberRecord record = *job_->membership.Find(incarnation)->record;
   departures_->Remove(incarnation, LeaveKind::kLeft, "disconnected while joining", call);
   job_->seats.ExpectBack(record.seat);
-  kept_seats_[record.seat] = {record.host, record.pid, call.now + job_->timing.detect};
+  kept_seats_[record.seat] = {record.process(), call.now + job_->timing.detect};
 }
 
 /// Those that were kept for long enough, and those of the process that asks, if any.
 void JoinDesk::FreeKeptSeats(const proto::JoinRequest* request, TimePoint now) {
   for (auto it = kept_seats_.begin(); it != kept_seats_.end();) {
     const auto& [seat, kept] = *it;
-    const bool is_its_own = request != nullptr && request->pid != 0 && kept.pid == request->pid &&
-                            kept.host == request->host;
+    const bool is_its_own =
+        request != nullptr && kept.process.is_known() && kept.process == request->process();
     if (!is_its_own && now < kept.until) {
       ++it;
       continue;
@@ -209,7 +209,7 @@ Status JoinDesk::AdmitPending(const Call& call) {
 }
 
 /// The seat asked for, or the lowest one that nobody holds or is expected in. A holder of the seat
-/// that was asked for is fenced: a launcher gives a seat to one process at a time, so it is gone.
+/// that was asked for is fenced: the fleet gives a seat to one launch at a time, so it is gone.
 std::optional<WorkerId> JoinDesk::ChooseSeat(const proto::JoinRequest& request, const Call& call) {
   if (request.is_returning) {
     return SeatOfReturning(request, call);
@@ -227,9 +227,10 @@ std::optional<WorkerId> JoinDesk::ChooseSeat(const proto::JoinRequest& request, 
     return request.seat;
   }
   // One that lost its connection before the answer came asks again, as the same process.
-  Member* const same =
-      request.pid == 0 ? nullptr : job_->membership.FindProcess(request.host, request.pid);
-  if (same != nullptr) {
+  const proto::ProcessId process = request.process();
+  if (const Member* const same =
+          process.is_known() ? job_->membership.FindProcess(process) : nullptr;
+      same != nullptr) {
     const WorkerId seat = same->record->seat;
     departures_->Remove(same->record->incarnation, LeaveKind::kLeft, "joined anew", call);
     return seat;
@@ -245,9 +246,9 @@ std::optional<WorkerId> JoinDesk::ChooseSeat(const proto::JoinRequest& request, 
 std::optional<WorkerId> JoinDesk::SeatOfReturning(
     const proto::JoinRequest& request, const Call& call) {
   const Member* const holder = job_->membership.FindSeat(request.seat);
-  const bool is_same = holder != nullptr && request.pid != 0 &&
-                       holder->record->pid == request.pid && holder->record->host == request.host;
-  if (is_same) {  // it lost its connection before the answer came
+  const proto::ProcessId process = request.process();
+  if (holder != nullptr && process.is_known() &&
+      holder->record->process() == process) {  // it lost its connection before the answer came
     departures_->Remove(holder->record->incarnation, LeaveKind::kLeft, "joined anew", call);
     return request.seat;
   }
@@ -273,11 +274,6 @@ std::optional<WorkerId> JoinDesk::FreshSeat() {
   return seat;
 }
 
-void JoinDesk::NoteEnd(WorkerId seat, int64_t pid, TimePoint now) {
-  ended_[seat] = {pid, now + job_->timing.detect};
-}
-
-/// Somebody else may have the seat of a process that is killed, or that has ended, by now.
 Status JoinDesk::MayAsk(const proto::JoinRequest& request, const Call& call) const {
   const std::optional<WorkerId> own_seat = job_->peers.OwnSeatOf(call.from);
   if (own_seat && (request.seat != *own_seat || !(request.has_seat || request.is_returning))) {
@@ -286,16 +282,39 @@ Status JoinDesk::MayAsk(const proto::JoinRequest& request, const Call& call) con
   if (!request.has_seat || request.is_returning) {
     return Status::Ok();
   }
+  return MayTakeSeat(request);
+}
+
+/// Somebody else may have the seat by now of a process that is killed, has ended, or was replaced:
+/// what it asked before may come late. Of two processes that a launcher has made of one start the
+/// second one waits until the first one is gone.
+Status JoinDesk::MayTakeSeat(const proto::JoinRequest& request) const {
   if (job_->seats.IsCancelled(request.seat)) {
     return Status::Cancelled(
         fmt::format("worker {} is not wanted any more, and is being killed", request.seat.value));
   }
+  if (request.launch == LaunchId()) {
+    return Status::Ok();
+  }
   const auto ended = ended_.find(request.seat);
-  const bool has_ended = ended != ended_.end() && request.pid != 0 &&
-                         ended->second.pid == request.pid && call.now < ended->second.until;
-  return has_ended ? Status::Cancelled(fmt::format(
-                         "process {} of worker {} has ended", request.pid, request.seat.value))
-                   : Status::Ok();
+  const bool has_ended = ended != ended_.end() && ended->second == request.launch;
+  if (has_ended || request.launch < job_->seats.LaunchOf(request.seat)) {
+    return Status::Cancelled(fmt::format(
+        "launch {} of worker {} {}",
+        request.launch.value,
+        request.seat.value,
+        has_ended ? "has ended" : "was replaced by a later one"));
+  }
+  const Member* const holder = job_->membership.FindSeat(request.seat);
+  const bool is_doubled = holder != nullptr && holder->record->launch == request.launch &&
+                          holder->record->is_heard && holder->peer != proto::PeerId();
+  return is_doubled ? Status::Unavailable(fmt::format(
+                          "launch {} of worker {} takes part already, as process {} on {}",
+                          request.launch.value,
+                          request.seat.value,
+                          holder->record->pid,
+                          holder->record->host))
+                    : Status::Ok();
 }
 
 void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
@@ -334,8 +353,8 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
   // One that returns to another seat is the machine that it was.
   const proto::WorkerGroup& group =
       job_->seats.GroupOf(request.is_returning ? request.seat : *seat);
-  Member& member = job_->membership.Add(*seat, request.host, request.pid);
-  job_->seats.Take(*seat);
+  Member& member = job_->membership.Add(*seat, request.process());
+  job_->seats.Take(*seat, request.launch);
   MemberRecord* const record = &job_->membership.Edit(member);
   record->minibatch = request.minibatch == 0 ? group.minibatch : request.minibatch;
   record->slowdown = request.slowdown == 0 ? group.slowdown : request.slowdown;
@@ -357,6 +376,7 @@ void JoinDesk::Admit(const Call& call, const proto::JoinRequest& request) {
        {"incarnation", record->incarnation.value},
        {"host", record->host},
        {"pid", record->pid},
+       {"launch", record->launch.value},
        {"generation", record->joined.value}});
 }
 

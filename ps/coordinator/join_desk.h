@@ -27,8 +27,8 @@ class JoinDesk {
   /// note of the member's device.
   bool TakesData(const Call& call, const proto::LeaseRequest& message);
 
-  /// A process that was started for the seat has ended. What it asked before may come yet.
-  void NoteEnd(WorkerId seat, int64_t pid, TimePoint now);
+  /// The newest process that was started for the seat has ended. What it asked before may come yet.
+  void NoteEnd(WorkerId seat, LaunchId launch) { ended_[seat] = launch; }
 
   /// Somebody asks, and is no member yet.
   bool is_asked() const { return !pending_.empty(); }
@@ -48,18 +48,12 @@ class JoinDesk {
 
   /// The seat of a process whose connection was lost as it joined: kept for it for a while.
   struct KeptSeat {
-    std::string host;
-    int64_t pid = 0;
+    proto::ProcessId process;
     TimePoint until{};
   };
 
-  /// A process that was started for a seat and has ended.
-  struct EndedProcess {
-    int64_t pid = 0;
-    TimePoint until{};  // nothing of it is on its way any more
-  };
-
   Status MayAsk(const proto::JoinRequest& request, const Call& call) const;
+  Status MayTakeSeat(const proto::JoinRequest& request) const;
   void LoseJoining(Incarnation incarnation, const Call& call);
   void FreeKeptSeats(const proto::JoinRequest* request, TimePoint now);
   void Admit(const Call& call, const proto::JoinRequest& request);
@@ -72,7 +66,7 @@ class JoinDesk {
   DepartureDesk* const departures_;
   std::map<proto::PeerId, PendingJoin> pending_;  // until the shards can take them
   std::map<WorkerId, KeptSeat> kept_seats_;       // nobody has them, and they are expected
-  std::map<WorkerId, EndedProcess> ended_;        // the last one of each seat
+  std::map<WorkerId, LaunchId> ended_;            // the last one of each seat
 };
 
 }  // namespace ps::coordinator

@@ -20,7 +20,7 @@ Membership::Membership(MembershipState* state, uint32_t shard_count, TouchedRows
   for (auto& [incarnation, record] : state_->members) {
     NoteMember(&record);
     seats_[record.seat] = incarnation;
-    processes_.insert({{record.host, record.pid}, incarnation});
+    processes_.insert({record.process(), incarnation});
     if (!record.is_admitted) {
       joining_.insert({record.joined, incarnation});
     }
@@ -39,19 +39,20 @@ Membership::Membership(MembershipState* state, uint32_t shard_count, TouchedRows
   NoteAcknowledgements();
 }
 
-Member& Membership::Add(WorkerId seat, const std::string& host, int64_t pid) {
+Member& Membership::Add(WorkerId seat, const proto::ProcessId& process) {
   PS_CHECK(!seats_.contains(seat)) << "seat " << seat << " is taken";
   const Incarnation incarnation(++state_->incarnation_max.value);
   ++state_->generation.value;
   touched_->Mark(RowKind::kMember, incarnation.value);
   MemberRecord& record = state_->members[incarnation];
   record.seat = seat;
-  record.host = host;
-  record.pid = pid;
+  record.host = process.host;
+  record.pid = process.pid;
+  record.launch = process.launch;
   record.incarnation = incarnation;
   record.joined = state_->generation;
   seats_[seat] = incarnation;
-  processes_.insert({{host, pid}, incarnation});
+  processes_.insert({process, incarnation});
   joining_.insert({record.joined, incarnation});
   NoteChange(incarnation);
   return NoteMember(&record);
@@ -78,7 +79,7 @@ Departure& Membership::Remove(
   record.reason = std::move(reason);
   record.generation = state_->generation;
   seats_.erase(record.member.seat);
-  processes_.erase({{record.member.host, record.member.pid}, incarnation});
+  processes_.erase({record.member.process(), incarnation});
   joining_.erase({record.member.joined, incarnation});
   member_index_.Erase(incarnation);
   members_.erase(incarnation);
@@ -137,8 +138,13 @@ Member* Membership::FindSeat(WorkerId seat) {
   return it == seats_.end() ? nullptr : Find(it->second);
 }
 
-Member* Membership::FindProcess(const std::string& host, int64_t pid) {
-  const std::pair<std::string, int64_t> process(host, pid);
+Member* Membership::FindLaunch(LaunchId launch) {
+  const auto it = processes_.lower_bound({{launch, "", INT64_MIN}, Incarnation()});
+  const bool is_there = launch != LaunchId() && it != processes_.end();
+  return is_there && it->first.launch == launch ? Find(it->second) : nullptr;
+}
+
+Member* Membership::FindProcess(const proto::ProcessId& process) {
   for (auto it = processes_.lower_bound({process, Incarnation()});
        it != processes_.end() && it->first == process;
        ++it) {

@@ -67,7 +67,7 @@ class Membership {
   Membership(MembershipState* state, uint32_t shard_count, TouchedRows* touched);
 
   /// A new incarnation in a vacant seat. Requires: the seat has no member.
-  Member& Add(WorkerId seat, const std::string& host, int64_t pid);
+  Member& Add(WorkerId seat, const proto::ProcessId& process);
   /// Fences a member. The reference is valid until Forget.
   Departure& Remove(Incarnation incarnation, LeaveKind kind, std::string reason, TimePoint now);
   void SetActive(Member* member, bool is_active);
@@ -86,8 +86,10 @@ class Membership {
   const Member* Find(Incarnation incarnation) const { return member_index_.Find(incarnation); }
 
   Member* FindSeat(WorkerId seat);
-  /// The member that this process joined as and that has no connection, or null. `pid` is not 0.
-  Member* FindProcess(const std::string& host, int64_t pid);
+  /// The member that a process of this launch joined as, or null.
+  Member* FindLaunch(LaunchId launch);
+  /// The member that this process joined as and that has no connection, or null.
+  Member* FindProcess(const proto::ProcessId& process);
   Departure* FindDeparture(Incarnation incarnation);
   const Departure* FindDeparture(Incarnation incarnation) const;
 
@@ -149,7 +151,7 @@ class Membership {
   IdIndex<Incarnation, Member> member_index_;
   std::map<Incarnation, Departure> departures_;
   std::map<WorkerId, Incarnation> seats_;
-  std::set<std::pair<std::pair<std::string, int64_t>, Incarnation>> processes_;
+  std::set<std::pair<proto::ProcessId, Incarnation>> processes_;
   std::set<std::pair<Generation, Incarnation>> joining_;  // by the membership that lists it
   std::set<Incarnation> answered_;
   std::set<std::pair<uint64_t, Incarnation>> kept_;  // by round

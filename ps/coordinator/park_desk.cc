@@ -68,7 +68,7 @@ void ParkDesk::Park(const Call& call) {
   kill_at_ = call.now + job_->timing.server_detect;
   for (Shard& shard : job_->shards.all()) {
     const proto::PeerId peer = shard.peer;
-    servers_->NoteLeaving(shard.record->pid);
+    servers_->NoteLeaving(shard.record->launch);
     job_->shards.LoseProcess(&shard, call.now);
     job_->BeginLife(&shard, {newest.checkpoint, newest.shards});
     job_->membership.ForgetAcknowledged(shard.shard);
@@ -79,7 +79,7 @@ void ParkDesk::Park(const Call& call) {
   }
   for (uint32_t server = 0; server < job_->shards.server_count(); ++server) {
     if (job_->shards.HasSuccessor(server)) {
-      job_->shards.SetSuccessor(server, false);
+      job_->shards.SetSuccessor(server, LaunchId());
     }
   }
   job_->log->Info(
@@ -106,7 +106,7 @@ void ParkDesk::Wake(const std::string& why, const Call& call) {
     shard.last_heard = call.now;
   }
   for (uint32_t server = 0; server < job_->shards.server_count(); ++server) {
-    job_->fleet->StartServer(server);
+    job_->StartServer(server);
   }
 }
 
@@ -121,7 +121,7 @@ bool ParkDesk::TakesServer(const Call& call, const proto::RegisterShard& message
         call, StatusCode::kUnavailable, "no worker trains, and the job is parked until one comes");
     return true;
   }
-  servers_->NoteLeaving(message.pid);
+  servers_->NoteLeaving(message.launch);
   job_->Reply(call, proto::Shutdown{"no worker trains, and the job is parked"});
   return true;
 }

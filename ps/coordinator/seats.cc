@@ -96,7 +96,25 @@ void Seats::NoteVacancy(WorkerId seat) {
   }
 }
 
-void Seats::Take(WorkerId seat) {
+LaunchId Seats::LaunchOf(WorkerId seat) const {
+  const auto it = state_->launches.find(seat);
+  return it == state_->launches.end() ? LaunchId() : it->second;
+}
+
+void Seats::NoteLaunch(WorkerId seat, LaunchId launch) {
+  if (LaunchOf(seat) == launch) {
+    return;
+  }
+  touched_->Mark(RowKind::kSeat, seat.value);
+  if (launch == LaunchId()) {
+    state_->launches.erase(seat);
+  } else {
+    state_->launches[seat] = launch;
+  }
+}
+
+void Seats::Take(WorkerId seat, LaunchId launch) {
+  NoteLaunch(seat, launch);
   taken_.insert(seat);
   if (state_->ends.erase(seat) != 0) {
     touched_->Mark(RowKind::kSeat, seat.value);
@@ -125,7 +143,12 @@ std::optional<WorkerId> Seats::Vacant() const {
   return vacant_.empty() ? std::nullopt : std::optional(*vacant_.begin());
 }
 
-void Seats::Expect(WorkerId seat) {
+void Seats::Expect(WorkerId seat, LaunchId launch) {
+  NoteLaunch(seat, launch);
+  AddExpected(seat);
+}
+
+void Seats::AddExpected(WorkerId seat) {
   touched_->Mark(RowKind::kSeat, seat.value);
   state_->expected.insert(seat);
   state_->returning.erase(seat);
@@ -135,7 +158,7 @@ void Seats::Expect(WorkerId seat) {
 }
 
 void Seats::ExpectBack(WorkerId seat) {
-  Expect(seat);
+  AddExpected(seat);
   state_->returning.insert(seat);
 }
 

@@ -45,7 +45,7 @@ class Seats {
   uint32_t initial() const { return initial_; }
 
   /// A member has the seat, or has left it.
-  void Take(WorkerId seat);
+  void Take(WorkerId seat, LaunchId launch);
   void Leave(WorkerId seat);
 
   /// The lowest seat that nobody has or is expected in.
@@ -54,7 +54,7 @@ class Seats {
   bool IsVacant(WorkerId seat) const { return vacant_.contains(seat); }
 
   /// Seats whose worker was started and has not asked for its first lease yet.
-  void Expect(WorkerId seat);
+  void Expect(WorkerId seat, LaunchId launch);
   /// The same of one that was there before and comes back by itself: nobody starts it.
   void ExpectBack(WorkerId seat);
   void StopExpecting(WorkerId seat);
@@ -66,6 +66,10 @@ class Seats {
   bool IsCancelled(WorkerId seat) const { return cancelled_.contains(seat); }
 
   void NoteEnd(WorkerId seat) { cancelled_.erase(seat); }
+
+  /// Of the process that has, or had, the seat last, or was started for it since. None: nobody was,
+  /// or somebody has started it by hand.
+  LaunchId LaunchOf(WorkerId seat) const;
 
   bool IsExpected(WorkerId seat) const { return state_->expected.contains(seat); }
 
@@ -92,6 +96,8 @@ class Seats {
  private:
   proto::WorkerGroup Resolve(proto::WorkerGroup group) const;
   void NoteVacancy(WorkerId seat);
+  void NoteLaunch(WorkerId seat, LaunchId launch);
+  void AddExpected(WorkerId seat);
 
   const uint32_t reference_minibatch_;
   const proto::WorkerGroup default_group_;

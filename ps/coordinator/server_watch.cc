@@ -35,8 +35,7 @@ Status ServerWatch::CheckSilence(const Call& call) {
     if (is_away && !shard.record->is_registered && away > join_limit) {
       const std::string why =
           fmt::format("it was started again and did not come within {:.0f} s", Seconds(away));
-      return CanComeBack(server) ? OnServerLost(server, 0, why, call)
-                                 : LostForGood(server, shard.record->lost_pid, why);
+      return OnServerLost(server, why, call);
     }
   }
   return Status::Ok();
@@ -50,7 +49,7 @@ Status ServerWatch::OnSilence(const Shard& shard, const Call& call) {
       Seconds(call.now - shard.last_heard),
       shard.shard.value);
   if (CanComeBack(server)) {
-    return OnServerLost(server, shard.record->pid, why, call);
+    return OnServerLost(server, why, call);
   }
   return Status::Unavailable(fmt::format(
       "server {} (pid {}) does not answer: {}; its parameters may be there still, and nothing "
@@ -76,21 +75,12 @@ std::string ServerWatch::WhyNotBack(uint32_t server) const {
   return "";
 }
 
-Status ServerWatch::OnServerLost(
-    uint32_t server, int64_t pid, const std::string& why, const Call& call) {
+Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const Call& call) {
   if (job_->state.park.is_on) {
     return Status::Ok();
   }
   if (!CanComeBack(server)) {
-    return LostForGood(server, pid, why);
-  }
-  const bool is_of_another = std::ranges::any_of(job_->shards.all(), [&](const Shard& shard) {
-    const int64_t present = shard.record->pid;
-    return job_->shards.ServerOf(shard.shard) == server && pid != 0 &&
-           (pid == shard.record->lost_pid || (present != 0 && pid != present));
-  });
-  if (is_of_another) {
-    return Status::Ok();  // an end that has been dealt with, or of a process that has no place
+    return LostForGood(server, why);
   }
   job_->edit.handovers.erase(server);  // it was to the process that is gone
   proto::CheckpointsState& checkpoints = job_->edit.checkpoints;
@@ -126,10 +116,11 @@ Status ServerWatch::OnServerLost(
        {"why", why},
        {"checkpoint", restore.checkpoint},
        {"steps_undone", undone}});
-  if (job_->shards.HasSuccessor(server)) {
-    job_->shards.SetSuccessor(server, false);  // it is there, and registers again and again
+  if (const LaunchId successor = job_->shards.SuccessorOf(server); successor != LaunchId()) {
+    job_->shards.SetSuccessor(server, LaunchId());
+    job_->shards.Await(server, successor);  // it is there, and registers again and again
   } else {
-    job_->fleet->StartServer(server);
+    job_->StartServer(server);
   }
   return Status::Ok();
 }
@@ -140,10 +131,11 @@ std::string ServerWatch::WhatIsLeft() const {
                      : fmt::format("; psctl resume goes on from checkpoint {}", newest);
 }
 
-Status ServerWatch::LostForGood(uint32_t server, int64_t pid, const std::string& why) const {
+Status ServerWatch::LostForGood(uint32_t server, const std::string& why) const {
+  int64_t pid = 0;
   for (const Shard& shard : job_->shards.all()) {
-    if (pid == 0 && job_->shards.ServerOf(shard.shard) == server) {
-      pid = shard.record->pid;
+    if (job_->shards.ServerOf(shard.shard) == server) {
+      pid = std::max(pid, shard.record->pid);
     }
   }
   return Status::Unavailable(fmt::format(

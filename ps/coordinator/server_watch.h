@@ -16,8 +16,8 @@ class ServerWatch {
   Status CheckSilence(const Call& call);
   /// A server is gone: it is started again, unless its successor is, and comes back from the newest
   /// checkpoint, alone or with all others (CheckpointsState::is_going_back). Errors: why that is
-  /// not possible. `pid` 0: not known.
-  Status OnServerLost(uint32_t server, int64_t pid, const std::string& why, const Call& call);
+  /// not possible.
+  Status OnServerLost(uint32_t server, const std::string& why, const Call& call);
 
   /// Training has begun, there are checkpoints, and the server has not been lost too often.
   bool CanComeBack(uint32_t server) const {
@@ -26,7 +26,7 @@ class ServerWatch {
 
  private:
   Status OnSilence(const Shard& shard, const Call& call);
-  Status LostForGood(uint32_t server, int64_t pid, const std::string& why) const;
+  Status LostForGood(uint32_t server, const std::string& why) const;
   std::string WhyNotBack(uint32_t server) const;
 
   std::string WhatIsLeft() const;

@@ -188,7 +188,7 @@ void ServersDesk::SendAway(const Call& call) {
     if (job_->shards.ServerOf(entry.first) < job_->state.servers.wanted) {
       return false;
     }
-    leaving_.insert(entry.second.pid);
+    NoteLeaving(entry.second.launch);
     call.out->Send(entry.second.peer, 0, proto::Shutdown{"this server is not wanted any more"});
     return true;
   });
@@ -217,12 +217,12 @@ void ServersDesk::GiveUp(const std::string& why, const Call& call) {
 
 bool ServersDesk::TakesStranger(const Call& call, const proto::RegisterShard& message) {
   const bool is_stranger = message.shard.value >= job_->shards.size();
-  const bool is_leaving = leaving_.contains(message.pid);
+  const bool is_leaving = leaving_.contains(message.launch);
   if ((!is_stranger && !is_leaving) || !job_->HasRole(call, proto::Role::kShard)) {
     return is_stranger;
   }
   if (is_leaving || message.life != 0) {
-    leaving_.insert(message.pid);
+    NoteLeaving(message.launch);
     job_->Reply(
         call,
         proto::Shutdown{
@@ -245,7 +245,7 @@ bool ServersDesk::TakesStranger(const Call& call, const proto::RegisterShard& me
   if (known.peer == proto::PeerId()) {
     job_->log->Info("shard_came", {{"shard", message.shard.value}, {"host", message.host}});
   }
-  known = {call.from, message.pid, call.now};
+  known = {call.from, message.launch, message.pid, call.now};
   job_->Refuse(call, StatusCode::kUnavailable, "it gets its chunks when all new servers are here");
   return true;
 }
@@ -254,8 +254,15 @@ void ServersDesk::OnClosed(proto::PeerId peer) {
   std::erase_if(newcomers_, [&](const auto& entry) { return entry.second.peer == peer; });
 }
 
+/// One that was started by hand goes by what it is told alone: nobody tells its end.
+void ServersDesk::NoteLeaving(LaunchId launch) {
+  if (launch != LaunchId()) {
+    leaving_.insert(launch);
+  }
+}
+
 bool ServersDesk::TakesEnd(const proto::ProcessEnd& end, const Call& call) {
-  if (leaving_.erase(end.pid) > 0) {
+  if (leaving_.erase(end.launch) > 0) {
     return true;
   }
   if (end.index < job_->shards.server_count()) {
@@ -264,8 +271,12 @@ bool ServersDesk::TakesEnd(const proto::ProcessEnd& end, const Call& call) {
   if (end.index >= job_->state.servers.wanted) {
     return true;
   }
-  started_.erase(end.index);
-  std::erase_if(newcomers_, [&](const auto& entry) { return entry.second.pid == end.pid; });
+  const auto started = started_.find(end.index);
+  if (started == started_.end() || started->second.launch != end.launch) {
+    return true;  // an earlier process of it
+  }
+  started_.erase(started);
+  std::erase_if(newcomers_, [&](const auto& entry) { return entry.second.launch == end.launch; });
   if (++failures_ >= kFailuresMax) {
     GiveUp(
         fmt::format(
@@ -282,16 +293,21 @@ bool ServersDesk::TakesEnd(const proto::ProcessEnd& end, const Call& call) {
 void ServersDesk::NoteLaunches(std::span<const proto::LaunchRecord> launches, TimePoint now) {
   for (const proto::LaunchRecord& launch : launches) {
     if (launch.kind == proto::ProcessKind::kServer && launch.index >= job_->shards.server_count()) {
-      started_[launch.index] = now;
+      Started& started = started_[launch.index];
+      started = {std::max(started.launch, launch.launch), now};
     }
   }
 }
 
 void ServersDesk::Remember(ServersDesk&& before) {
   leaving_ = std::move(before.leaving_);
-  started_ = std::move(before.started_);
-  std::erase_if(
-      started_, [this](const auto& entry) { return entry.first < job_->shards.server_count(); });
+  for (const auto& [server, started] : before.started_) {
+    if (server < job_->shards.server_count()) {
+      job_->shards.Await(server, started.launch);  // it is part of the job now
+    } else {
+      started_.emplace(server, started);
+    }
+  }
 }
 
 bool ServersDesk::HaveAllCome() const {
@@ -311,10 +327,11 @@ void ServersDesk::StartMissing(const Call& call) {
     const auto started = started_.find(server);
     if (started == started_.end()) {
       if (call.now >= next_start_) {
-        started_[server] = call.now;
-        job_->fleet->StartServer(server);
+        const LaunchId launch = job_->NextLaunch();
+        started_[server] = {launch, call.now};
+        job_->fleet->StartServer(server, launch);
       }
-    } else if (call.now - started->second > limit) {
+    } else if (call.now - started->second.at > limit) {
       GiveUp(
           fmt::format(
               "server {} did not come within {:.0f} s (fleet.join_timeout_s)",
@@ -335,7 +352,7 @@ void ServersDesk::ForgetSilent(const Call& call) {
       started_.erase(job_->shards.ServerOf(entry.first));
     }
     if (is_gone && job_->options.config.servers.launch) {
-      leaving_.insert(entry.second.pid);
+      NoteLeaving(entry.second.launch);
     }
     return is_gone;
   });

@@ -64,14 +64,20 @@ class ServersDesk {
   void Remember(ServersDesk&& before);
 
   /// The process is told to leave: its end is no news.
-  void NoteLeaving(int64_t pid) { leaving_.insert(pid); }
+  void NoteLeaving(LaunchId launch);
 
  private:
   /// One that waits beside the job.
   struct Newcomer {
     proto::PeerId peer;
+    LaunchId launch;
     int64_t pid = 0;
     TimePoint heard{};
+  };
+
+  struct Started {
+    LaunchId launch;
+    TimePoint at{};
   };
 
   void Advance(const Call& call);
@@ -103,9 +109,9 @@ class ServersDesk {
   uint64_t held_placement_ = 0;  // when leases were last held back
   TimePoint hold_until_{};       // after that no more chunks set off
   std::map<ShardId, Newcomer> newcomers_;
-  std::map<uint32_t, TimePoint> started_;  // new servers, and when
-  std::set<int64_t> leaving_;              // pids
-  uint32_t failures_ = 0;                  // of new servers, since servers were asked for
+  std::map<uint32_t, Started> started_;  // new servers
+  std::set<LaunchId> leaving_;
+  uint32_t failures_ = 0;  // of new servers, since servers were asked for
   Backoff backoff_;
   TimePoint next_start_{};
 };

@@ -61,16 +61,16 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
     return;
   }
   const ShardRecord* const record = shard->record;
-  // Processes on two machines may have one pid. Only the one that was set up has the life, or sends
-  // on its connection, where an earlier registration may come late.
+  // Processes that were started by hand on two machines may have one name and one pid. Only the one
+  // that was set up has the life, or sends on its connection, where an earlier registration may
+  // come late.
   const bool has_life = message.life == record->life || shard->peer == call.from;
-  const bool is_same = record->pid == message.pid && has_life;
-  const bool is_successor =
-      record->has_successor && record->pid != 0 && message.life == 0 && record->pid != message.pid;
+  const bool has_name = record->process() == message.process();
+  const bool is_successor = record->successor != LaunchId() && record->successor == message.launch;
   // Until it is known to be lost, the first that has come for a place has it.
   const bool is_taken = record->is_registered || message.life != 0;
   const bool is_another =
-      is_successor || (record->is_ready ? !is_same : is_taken && record->pid != message.pid);
+      is_successor || (record->is_ready ? !(has_name && has_life) : is_taken && !has_name);
   if (is_another) {
     // A fresh process may come when the loss of the one before is known: it asks again and again.
     job_->Refuse(
@@ -91,14 +91,16 @@ void ShardDesk::On(const Call& call, const proto::RegisterShard& message) {
   edit.host = message.host;
   edit.port = message.port;
   edit.pid = message.pid;
-  if (edit.lost_pid == message.pid) {
-    edit.lost_pid = 0;  // it was given up before it was set up, and is there after all
-  }
+  edit.launch = message.launch;
   shard->register_request_id = call.request_id;
   shard->last_heard = call.now;
   job_->log->Info(
       "shard_registered",
-      {{"shard", message.shard.value}, {"host", message.host}, {"port", message.port}});
+      {{"shard", message.shard.value},
+       {"host", message.host},
+       {"port", message.port},
+       {"pid", message.pid},
+       {"launch", message.launch.value}});
   if (job_->is_working() || job_->state.model.is_due) {
     BeginSetup(shard, call);
   }

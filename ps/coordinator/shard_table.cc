@@ -76,30 +76,36 @@ void ShardTable::MarkServed(TimePoint now) {
   }
 }
 
+void ShardTable::Await(uint32_t server, LaunchId launch) {
+  for (uint32_t i = 0; i < shards_per_server_; ++i) {
+    Edit(shards_[server * shards_per_server_ + i]).launch = launch;
+  }
+}
+
+bool ShardTable::HasPlace(uint32_t server, LaunchId launch) const {
+  return launch != LaunchId() && std::ranges::any_of(shards_, [&](const Shard& shard) {
+           return ServerOf(shard.shard) == server && shard.record->launch == launch;
+         });
+}
+
 void ShardTable::LoseProcess(Shard* shard, TimePoint now) {
   ShardRecord* const record = &Edit(*shard);
-  if (record->pid != 0) {
-    record->lost_pid = record->pid;
-  }
   shard->lost_at = now;
   record->is_registered = false;
   record->pid = 0;
+  record->launch = LaunchId();
   Connect(shard, proto::PeerId());
 }
 
-bool ShardTable::HasSuccessor(uint32_t server) const {
-  return shards_[server * shards_per_server_].record->has_successor;
+LaunchId ShardTable::SuccessorOf(uint32_t server) const {
+  return server < server_count() ? shards_[server * shards_per_server_].record->successor
+                                 : LaunchId();
 }
 
-void ShardTable::SetSuccessor(uint32_t server, bool has_successor) {
+void ShardTable::SetSuccessor(uint32_t server, LaunchId launch) {
   for (uint32_t i = 0; i < shards_per_server_; ++i) {
-    Edit(shards_[server * shards_per_server_ + i]).has_successor = has_successor;
+    Edit(shards_[server * shards_per_server_ + i]).successor = launch;
   }
-}
-
-bool ShardTable::IsSuccessor(uint32_t server, int64_t pid) const {
-  return server < server_count() && HasSuccessor(server) &&
-         shards_[server * shards_per_server_].record->pid != pid;
 }
 
 void ShardTable::RememberLosses(const ShardTable& before, TimePoint now) {

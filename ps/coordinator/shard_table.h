@@ -76,6 +76,10 @@ class ShardTable {
   /// All shards with chunks have acknowledged a step in their present lives: they are ready,
   /// although the word of one that it is may have been lost.
   void MarkServed(TimePoint now);
+  /// A process was started to take the server's place.
+  void Await(uint32_t server, LaunchId launch);
+  /// Whether it is the process that has the server's place, or is to take it.
+  bool HasPlace(uint32_t server, LaunchId launch) const;
   /// The shard's process is gone: another one is to come.
   void LoseProcess(Shard* shard, TimePoint now);
   /// The shard's parameters are of no use: it begins a new life from `restore`.
@@ -84,12 +88,13 @@ class ShardTable {
   /// come back since `now`.
   void RememberLosses(const ShardTable& before, TimePoint now);
 
-  // A server that is to leave may have a successor (ShardRecord::has_successor).
-  bool HasSuccessor(uint32_t server) const;
-  void SetSuccessor(uint32_t server, bool has_successor);
-  /// Whether a process of the server is its successor, and the server is there. `pid` 0: one that
-  /// was not started.
-  bool IsSuccessor(uint32_t server, int64_t pid) const;
+  // A server that is to leave may have a successor (ShardRecord::successor).
+  LaunchId SuccessorOf(uint32_t server) const;
+
+  bool HasSuccessor(uint32_t server) const { return SuccessorOf(server) != LaunchId(); }
+
+  /// None: it has none any more.
+  void SetSuccessor(uint32_t server, LaunchId launch);
 
   /// Chunks have moved.
   void NotePlacement(const proto::Placement& placement);

@@ -33,6 +33,9 @@ Result<RunFlags> ReadRunFlags(const Flags& flags) {
     PS_ASSIGN(const uint64_t start, flags.Number("run-start-us", 0, INT64_MAX));
     run.run_start_us = static_cast<int64_t>(start);
   }
+  if (flags.Has("launch")) {
+    PS_ASSIGN(run.launch.value, flags.Number("launch", 1, UINT64_MAX));
+  }
   if (flags.Has("emulate-link-bytes-per-s")) {
     PS_ASSIGN(
         const uint64_t rate, flags.Number("emulate-link-bytes-per-s", 1, kLinkBytesPerSecondMax));
@@ -53,6 +56,10 @@ Manual ManualOf(const ProgramText& text) {
       {"--run-start-us",
        "N",
        "Zero of the log's seconds, in microseconds since 1970. Default: its own start."});
+  flags.push_back(
+      {"--launch",
+       "ID",
+       "By which psctl knows a process that it starts. Default: none, it was started by hand."});
   flags.push_back(
       {"--emulate-link-bytes-per-s",
        "N",

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ps/base/flags.h"
+#include "ps/base/ids.h"
 #include "ps/base/logger.h"
 #include "ps/base/manual.h"
 #include "ps/base/status.h"
@@ -26,6 +27,7 @@ struct RunFlags {
   std::string token;
   std::shared_ptr<const crypto::TlsContext> tls;  // null: the run is not encrypted
   std::optional<int64_t> run_start_us;            // zero of the log, microseconds since 1970 UTC
+  LaunchId launch;                                // none: it was started by hand
   double link_bytes_per_s = 0;                    // to emulate; 0: no limit
 };
 

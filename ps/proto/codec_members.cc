@@ -60,6 +60,7 @@ Offset<saved::MemberRecord> Encode(Fbb& b, const MemberRecord& m) {
   out.add_device(device);
   out.add_lives_missed(m.lives_missed);
   out.add_is_at_risk(m.is_at_risk);
+  out.add_launch(m.launch.value);
   return out.Finish();
 }
 
@@ -89,6 +90,7 @@ void Decode(Decoder& d, const saved::MemberRecord& w, MemberRecord* m) {
   m->step_seconds = w.step_seconds();
   m->lives_missed = w.lives_missed();
   m->is_at_risk = w.is_at_risk();
+  m->launch = LaunchId(w.launch());
   if (d.Present(w.stats(), "stats")) {
     m->stats = DecodeStats(*w.stats(), w.steps_late());
   }
@@ -219,7 +221,12 @@ Offset<saved::SeatsState> Encode(Fbb& b, const SeatsState& m) {
   const auto scaled = MakeStructs<saved::ScaledSeat>(b, of_scaled, [](const auto& seat) {
     return saved::ScaledSeat(seat.first.value, seat.second);
   });
-  return saved::CreateSeatsState(b, m.next, added, expected, ends_vector, scaled, returning);
+  const std::vector<std::pair<WorkerId, LaunchId>> of_seats(m.launches.begin(), m.launches.end());
+  const auto launches = MakeStructs<saved::SeatLaunch>(b, of_seats, [](const auto& seat) {
+    return saved::SeatLaunch(seat.second.value, seat.first.value);
+  });
+  return saved::CreateSeatsState(
+      b, m.next, added, expected, ends_vector, scaled, returning, launches);
 }
 
 void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m) {
@@ -244,6 +251,13 @@ void Decode(Decoder& d, const saved::SeatsState& w, SeatsState* m) {
   std::vector<uint32_t> returning;
   d.Scalars(w.returning(), "returning", &returning);
   m->returning = SeatsOf(returning);
+  std::vector<std::pair<WorkerId, LaunchId>> launches;
+  d.Structs(w.launches(), "launches", &launches, [](const saved::SeatLaunch& seat) {
+    return std::pair(WorkerId(seat.seat()), LaunchId(seat.launch()));
+  });
+  for (const auto& [seat, launch] : launches) {
+    PutOnce(d, "launches", seat, launch, &m->launches);
+  }
   if (w.ends() == nullptr || !d.Charge(w.ends()->size() * sizeof(uint32_t), "ends")) {
     return;
   }
@@ -287,8 +301,8 @@ Offset<saved::ShardRecord> Encode(Fbb& b, const ShardRecord& m) {
       m.pid,
       m.life,
       &restore,
-      m.lost_pid,
-      m.has_successor);
+      m.launch.value,
+      m.successor.value);
 }
 
 void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m) {
@@ -298,8 +312,8 @@ void Decode(Decoder& d, const saved::ShardRecord& w, ShardRecord* m) {
   m->port = w.port();
   m->pid = w.pid();
   m->life = w.life();
-  m->lost_pid = w.lost_pid();
-  m->has_successor = w.has_successor();
+  m->launch = LaunchId(w.launch());
+  m->successor = LaunchId(w.successor());
   if (d.Present(w.restore(), "restore")) {
     m->restore = {w.restore()->checkpoint(), w.restore()->shards()};
   }

@@ -114,7 +114,7 @@ void Decode(Decoder& d, const wire::PullReply& w, PullReply* m) {
 
 Offset<wire::RegisterShard> Encode(Fbb& b, const RegisterShard& m) {
   const auto host = MakeText(b, m.host, kNameBytesMax);
-  return wire::CreateRegisterShard(b, m.shard.value, host, m.port, m.pid, m.life);
+  return wire::CreateRegisterShard(b, m.shard.value, host, m.port, m.pid, m.life, m.launch.value);
 }
 
 void Decode(Decoder& d, const wire::RegisterShard& w, RegisterShard* m) {
@@ -123,6 +123,7 @@ void Decode(Decoder& d, const wire::RegisterShard& w, RegisterShard* m) {
   m->port = w.port();
   m->pid = w.pid();
   m->life = w.life();
+  m->launch = LaunchId(w.launch());
 }
 
 Offset<wire::TensorSpec> Encode(Fbb& b, const TensorSpec& m) {

@@ -7,7 +7,15 @@ namespace ps::proto::codec {
 Offset<wire::JoinRequest> Encode(Fbb& b, const JoinRequest& m) {
   const auto host = MakeText(b, m.host, kNameBytesMax);
   return wire::CreateJoinRequest(
-      b, m.seat.value, m.has_seat, host, m.pid, m.minibatch, m.slowdown, m.is_returning);
+      b,
+      m.seat.value,
+      m.has_seat,
+      host,
+      m.pid,
+      m.minibatch,
+      m.slowdown,
+      m.is_returning,
+      m.launch.value);
 }
 
 void Decode(Decoder& d, const wire::JoinRequest& w, JoinRequest* m) {
@@ -18,6 +26,7 @@ void Decode(Decoder& d, const wire::JoinRequest& w, JoinRequest* m) {
   m->pid = w.pid();
   m->minibatch = w.minibatch();
   m->slowdown = w.slowdown();
+  m->launch = LaunchId(w.launch());
 }
 
 Offset<wire::ShardAddress> Encode(Fbb& b, const ShardAddress& m) {

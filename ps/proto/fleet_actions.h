@@ -15,13 +15,13 @@ namespace ps::proto {
 class FleetActions {
  public:
   virtual ~FleetActions() = default;
-  /// Start server process `server` of 0 .. servers.count - 1; it hosts the shards
+  /// Start server process `server` of 0 .. servers.count - 1 as `launch`; it hosts the shards
   /// server * shards_per_server and following.
-  virtual void StartServer(uint32_t server) = 0;
-  /// Start a worker that asks for `seat`. `group.count` is 1, `group.minibatch` is resolved, and
-  /// `group.zones` has the zone to start it in, or none: the one without a name. A process that
-  /// still runs in the seat is killed first, and its end is not told.
-  virtual void StartWorker(WorkerId seat, const proto::WorkerGroup& group) = 0;
+  virtual void StartServer(uint32_t server, LaunchId launch) = 0;
+  /// Start a worker that asks for `seat`, as `launch`. `group.count` is 1, `group.minibatch` is
+  /// resolved, and `group.zones` has the zone to start it in, or none: the one without a name. A
+  /// process that still runs in the seat is killed first.
+  virtual void StartWorker(WorkerId seat, LaunchId launch, const WorkerGroup& group) = 0;
   /// Kill the process in `seat` at once. Nothing happens when there is none.
   virtual void KillWorker(WorkerId seat) = 0;
   /// Kill the processes of the server that it has started, at once. Nothing happens when there are
@@ -41,8 +41,8 @@ constexpr std::string_view ProcessKindName(ProcessKind kind) {
 /// A process that FleetActions started has ended, or could not be started.
 struct ProcessEnd {
   ProcessKind kind = ProcessKind::kWorker;
-  uint32_t index = 0;  // server number or worker seat
-  int64_t pid = 0;     // 0: not known; else an end of an earlier process of the seat is told apart
+  uint32_t index = 0;       // server number or worker seat
+  LaunchId launch;          // which of its processes
   std::string description;  // "killed by signal 9 (Killed)", "exited with code 1"
   // It ended by itself with an error, or could not be started: another one would do the same.
   bool is_failure = false;

@@ -28,7 +28,7 @@ enum class RowKind : uint8_t {
   kDeparture,       // of an Incarnation
   kGone,            // by place in the order in which they went: MembershipState::gone_before + i
   kAcknowledged,    // of a ShardId
-  kSeat,            // of a WorkerId: added, expected, ends
+  kSeat,            // of a WorkerId: added, expected, ends, launches
   kKill,            // of a WorkerId
   kLease,           // of a LeaseId
   kEpoch,           // what is counted is not in it: it follows from fresh, returned and leased

@@ -220,6 +220,7 @@ void AddTotals(const JobState& m, const Totals& totals, saved::JobStateBuilder* 
   out->add_faults_fired(m.faults_fired);
   out->add_meter(&meter);
   out->add_counters(&counters);
+  out->add_last_launch(m.last_launch.value);
   out->add_is_model_due(m.model.is_due);
   out->add_model_file(totals.model_file);
   out->add_model_problem(totals.model_problem);
@@ -296,6 +297,7 @@ void DecodeTotals(Decoder& d, const saved::JobState& w, JobState* m) {
         c.revocations_unnoticed(),
         c.joins()};
   }
+  m->last_launch = LaunchId(w.last_launch());
   m->model.is_due = w.is_model_due();
   m->model.file = d.Text(w.model_file(), kTextBytesMax, "model_file");
   m->model.problem = d.Text(w.model_problem(), kTextBytesMax, "model_problem");

@@ -93,6 +93,7 @@ struct MemberRecord {
   WorkerId seat;
   std::string host;
   int64_t pid = 0;
+  LaunchId launch;  // none: somebody has started it by hand
   uint32_t minibatch = 1;
   float slowdown = 1;
   uint32_t threads = 1;
@@ -116,6 +117,8 @@ struct MemberRecord {
   double step_seconds = 0;    // smoothed; 0: no step yet
   uint64_t lives_missed = 0;  // that shards have begun, and that it is not known to have found
   WorkerStats stats;
+
+  ProcessId process() const { return {launch, host, pid}; }
 };
 
 enum class LeaveKind : uint8_t {
@@ -162,6 +165,9 @@ struct SeatsState {
   std::set<WorkerId> expected;           // worker was started and has not asked for a lease yet
   std::set<WorkerId> returning;          // of those: it was there before, so nobody starts it
   std::map<WorkerId, std::string> ends;  // how the last worker of a seat failed, when it did
+  // Of the process that has, or had, the seat last, or was started for it since. None: one that was
+  // started by hand.
+  std::map<WorkerId, LaunchId> launches;
 };
 
 /// One server shard.
@@ -171,11 +177,13 @@ struct ShardRecord {
   std::string host;
   uint32_t port = 0;
   int64_t pid = 0;
+  LaunchId launch;       // of the process that has the place, or was started to take it
   uint64_t life = 1;     // of its parameters
   RestoreOrder restore;  // what this life begins from
-  int64_t lost_pid = 0;  // of the process before, whose end is known
-  // Another process was started, which takes the place when the present one is gone.
-  bool has_successor = false;
+  // Of another process that was started, and takes the place when the present one is gone.
+  LaunchId successor;
+
+  ProcessId process() const { return {launch, host, pid}; }
 };
 
 enum class JobPhase : uint8_t {
@@ -358,6 +366,7 @@ struct JobState {
   std::optional<RunData> data;
   MeterState meter;
   JobCounters counters;
+  LaunchId last_launch;
   ModelRecord model;
   CheckpointsState checkpoints;
   std::vector<uint32_t> wanted;  // workers of each group of the config
@@ -373,7 +382,7 @@ struct JobState {
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 13;
+inline constexpr uint32_t kJobStateVersion = 14;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

@@ -8,11 +8,12 @@
 namespace ps::proto {
 
 /// A process that the fleet has started and that is not over, as far as is known. The pid and the
-/// start time together name it: the kernel uses pids again.
+/// start time together find it on this machine: the kernel uses pids again.
 struct LaunchRecord {
   ProcessKind kind = ProcessKind::kWorker;
   uint32_t index = 0;        // server number or worker seat
-  int64_t pid = 0;           // on this machine
+  LaunchId launch;           // the start, by which the job knows it
+  int64_t pid = 0;           // on this machine: its own, or its agent's
   uint64_t start_ticks = 0;  // field starttime of /proc/PID/stat: clock ticks since the boot
 
   friend auto operator<=>(const LaunchRecord&, const LaunchRecord&) = default;

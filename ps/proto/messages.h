@@ -137,6 +137,19 @@ struct PullReply {
 
 // ---- Shard and coordinator --------------------------------------------------------------------
 
+/// Which process it is. `launch` says which start; host and pid tell two processes apart that have
+/// none, or that a launcher has made of one start.
+struct ProcessId {
+  LaunchId launch;
+  std::string host;
+  int64_t pid = 0;
+
+  /// Else nobody can say whether it is another one.
+  bool is_known() const { return launch != LaunchId() || pid != 0; }
+
+  friend auto operator<=>(const ProcessId&, const ProcessId&) = default;
+};
+
 /// A shard's first message to the coordinator after Hello.
 struct RegisterShard {
   ShardId shard;
@@ -144,6 +157,9 @@ struct RegisterShard {
   uint32_t port = 0;
   int64_t pid = 0;
   uint64_t life = 0;  // 0: it has no parameters
+  LaunchId launch;    // none: it was started by hand
+
+  ProcessId process() const { return {launch, host, pid}; }
 };
 
 struct ChunkAssignment {
@@ -349,6 +365,9 @@ struct JoinRequest {
   float slowdown = 0;      // 0 = the config's for this seat
   // It was a member before and was fenced: it wants its seat back, and displaces nobody for it.
   bool is_returning = false;
+  LaunchId launch;  // none: it was started by hand
+
+  ProcessId process() const { return {launch, host, pid}; }
 };
 
 /// Sent once every shard knows the new incarnation.

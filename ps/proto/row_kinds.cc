@@ -54,6 +54,7 @@ void CopyTotals(const JobState& from, JobState* to) {
   to->data = from.data;
   to->meter = from.meter;
   to->counters = from.counters;
+  to->last_launch = from.last_launch;
   to->model = from.model;
   to->checkpoints = from.checkpoints;
   to->wanted = from.wanted;
@@ -151,7 +152,9 @@ bool CopySeatWith(const SeatsState& from, WorkerId seat, Copy copy) {
       copy(from.expected.find(seat), from.expected.end(), &SeatsState::expected);
   copy(from.returning.find(seat), from.returning.end(), &SeatsState::returning);
   const bool has_end = copy(from.ends.find(seat), from.ends.end(), &SeatsState::ends);
-  return is_added || is_scaled || is_expected || has_end;
+  const bool has_launch =
+      copy(from.launches.find(seat), from.launches.end(), &SeatsState::launches);
+  return is_added || is_scaled || is_expected || has_end || has_launch;
 }
 
 bool CopySeat(const SeatsState& from, uint64_t number, SeatsState* to) {
@@ -175,6 +178,9 @@ void ListSeats(const JobState& state, Numbers* numbers) {
   for (const auto& [seat, end] : state.seats.ends) {
     seats.insert(seat);
   }
+  for (const auto& [seat, launch] : state.seats.launches) {
+    seats.insert(seat);
+  }
   for (const WorkerId seat : seats) {
     numbers->push_back(seat.value);
   }
@@ -183,7 +189,8 @@ void ListSeats(const JobState& state, Numbers* numbers) {
 bool MergeSeat(SeatsState* piece, uint64_t number, SeatsState* to) {
   const bool is_it = CopySeat(*piece, number, to);
   return is_it && piece->added.size() <= 1 && piece->scaled.size() <= 1 &&
-         piece->expected.size() <= 1 && piece->returning.size() <= 1 && piece->ends.size() <= 1;
+         piece->expected.size() <= 1 && piece->returning.size() <= 1 && piece->ends.size() <= 1 &&
+         piece->launches.size() <= 1;
 }
 
 constexpr RowKindInfo kSeatRows = {

@@ -92,6 +92,7 @@ Result<ServerOptions> ReadOptions(const Flags& flags, const net::RunFlags& run) 
   options.shard.tls = run.tls;
   options.shard.run_start_us = run.run_start_us;
   options.shard.pid = ::getpid();
+  options.shard.launch = run.launch;
   PS_ASSIGN(const uint64_t id, flags.Number("id", 0, proto::kShardsMax - 1));
   uint64_t count = 1;
   if (flags.Has("shards")) {

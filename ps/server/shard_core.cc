@@ -33,23 +33,18 @@ Status NotTaken(const proto::Message& message, const char* role) {
 }  // namespace
 
 ShardCore::ShardCore(
-    ShardId shard,
-    std::string advertised_host,
-    uint32_t port,
-    int64_t pid,
+    proto::RegisterShard self,
     ReadSettings read_settings,
     ShardDisk* disk,
     ShardDialer* dialer,
     const Logger* log)
-    : shard_(shard),
-      port_(port),
-      advertised_host_(std::move(advertised_host)),
-      pid_(pid),
+    : shard_(self.shard),
+      self_(std::move(self)),
       read_settings_(std::move(read_settings)),
       disk_(disk),
       dialer_(dialer),
       log_(log),
-      checkpointer_(shard, disk) {
+      checkpointer_(shard_, disk) {
   stats_.staleness_histogram.assign(kStalenessBuckets, 0);
 }
 
@@ -71,10 +66,9 @@ void ShardCore::OnCoordinatorConnected(
 void ShardCore::Register(TimePoint now, proto::Outbox* out) {
   // Small and idempotent, and until it is through the coordinator counts this shard as silent.
   next_register_ = now + settings_.timing.retry_first;
-  out->Send(
-      coordinator_,
-      ++last_request_id_,
-      proto::RegisterShard{shard_, advertised_host_, port_, pid_, life_});
+  proto::RegisterShard registration = self_;
+  registration.life = life_;
+  out->Send(coordinator_, ++last_request_id_, std::move(registration));
 }
 
 void ShardCore::OnNotice(

@@ -52,13 +52,10 @@ class ShardCore {
   /// Buckets of ShardStats::staleness_histogram; the last one counts that lead and longer ones.
   static constexpr size_t kStalenessBuckets = 17;
 
-  /// Workers reach the shard at `advertised_host`:`port`. `disk`, `dialer` and `log` outlive the
+  /// `self` is what it registers with, but for the life. `disk`, `dialer` and `log` outlive the
   /// core; without a disk there are no checkpoints, without a dialer it gives no chunks away.
   ShardCore(
-      ShardId shard,
-      std::string advertised_host,
-      uint32_t port,
-      int64_t pid,
+      proto::RegisterShard self,
       ReadSettings read_settings,
       ShardDisk* disk,
       ShardDialer* dialer,
@@ -288,9 +285,7 @@ class ShardCore {
 
   // Constant after construction.
   const ShardId shard_;
-  const uint32_t port_;
-  const std::string advertised_host_;
-  const int64_t pid_;
+  const proto::RegisterShard self_;
   const ReadSettings read_settings_;
   ShardDisk* const disk_;
   ShardDialer* const dialer_;

@@ -47,10 +47,8 @@ ShardHost::~ShardHost() = default;
 Status ShardHost::Run() {
   PS_ASSIGN(const uint32_t port, endpoint_.Listen(options_.listen_host, options_.port));
   core_ = std::make_unique<ShardCore>(
-      options_.shard,
-      options_.advertised_host,
-      port,
-      options_.pid,
+      proto::RegisterShard{
+          options_.shard, options_.advertised_host, port, options_.pid, 0, options_.launch},
       &ShardSettings::Read,
       &disk_,
       this,

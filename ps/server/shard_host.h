@@ -32,6 +32,7 @@ class ShardHost final : public net::EndpointHandler, public ShardDialer {
     std::string advertised_host;  // where workers reach it
     emulation::Emulation emulation;
     int64_t pid = 0;
+    LaunchId launch;                      // none: it was started by hand
     Duration term_grace{};                // what SIGTERM leaves, e.g. Kubernetes' 30 s
     std::optional<int64_t> run_start_us;  // zero of the log, microseconds since 1970 UTC
     bool says_trouble = false;            // on stderr as well, when the coordinator is not reached

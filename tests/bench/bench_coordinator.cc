@@ -34,9 +34,10 @@ constexpr size_t kEventsAtOnce = 32;
 
 class NoFleet final : public proto::FleetActions {
  public:
-  void StartServer(uint32_t /*server*/) override {}
+  void StartServer(uint32_t /*server*/, LaunchId /*launch*/) override {}
 
-  void StartWorker(WorkerId /*seat*/, const proto::WorkerGroup& /*group*/) override {}
+  void StartWorker(
+      WorkerId /*seat*/, LaunchId /*launch*/, const proto::WorkerGroup& /*group*/) override {}
 
   void KillWorker(WorkerId /*seat*/) override {}
 
@@ -92,7 +93,7 @@ class Rig final : private proto::Outbox {
     for (uint32_t shard = 0; shard < kShards; ++shard) {
       const proto::PeerId peer = Connect(proto::Role::kShard);
       shards_[peer] = ShardId(shard);
-      Feed({{peer, proto::RegisterShard{ShardId(shard), "host", 7000 + shard, 1}}});
+      Feed({{peer, proto::RegisterShard{ShardId(shard), "host", 7000 + shard, 1, 0, {}}}});
     }
     for (uint32_t i = 0; i < workers; ++i) {
       Join(WorkerId(i));

@@ -96,7 +96,12 @@ class ShardThread final : public net::EndpointHandler {
  public:
   /// One of `shards` shards that hold the shape's chunks.
   ShardThread(const Shape& shape, uint32_t shard, uint32_t shards, Wire wire)
-      : core_(ShardId(shard), "127.0.0.1", 0, 0, &BenchSettings, nullptr, nullptr, &NullLogger()),
+      : core_(
+            {ShardId(shard), "127.0.0.1", 0, 0, 0, {}},
+            &BenchSettings,
+            nullptr,
+            nullptr,
+            &NullLogger()),
         endpoint_(
             &loop_, EndpointOptionsOf("shard", crypto::kServerRole, wire), &NullLogger(), this) {
     proto::ShardSetup setup;

@@ -83,11 +83,11 @@ TEST(EndTest, ALostServerProcessFailsTheJobWithAClearMessage) {
   Harness harness;
   std::vector<FakeWorker> workers = harness.StartWithWorkers();
   harness.AskAll(&workers);
-  harness.Exit(ProcessKind::kServer, 1, 4711, "killed by signal 9 (Killed)");
+  harness.Exit(ProcessKind::kServer, 1, 501, "killed by signal 9 (Killed)");
   const proto::JobStatus status = harness.status();
   EXPECT_EQ(status.state, "failed");
   EXPECT_NE(
-      status.detail.find("server 1 (pid 4711) was lost: killed by signal 9"), std::string::npos)
+      status.detail.find("server 1 (pid 501) was lost: killed by signal 9"), std::string::npos)
       << status.detail;
   EXPECT_NE(status.detail.find("checkpoint"), std::string::npos);
   EXPECT_TRUE(harness.Take<proto::Shutdown>(workers[0].peer).has_value());

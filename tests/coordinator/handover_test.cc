@@ -46,7 +46,8 @@ class Handover : public Base {
   /// A process that is server 1 asks to be let in, as `pid`. Returns the answer, if it was refused.
   std::optional<StatusCode> Refusal(int64_t pid) {
     const proto::PeerId peer = this->harness_.Connect(proto::Role::kShard);
-    this->harness_.Give(peer, proto::RegisterShard{ShardId(1), "host", 7100, pid, 0});
+    const LaunchId launch = this->harness_.LaunchOf(ProcessKind::kServer, 1, pid);
+    this->harness_.Give(peer, proto::RegisterShard{ShardId(1), "host", 7100, pid, 0, launch});
     const auto refusal = this->harness_.template Take<proto::Refusal>(peer);
     return refusal ? std::optional(refusal->code) : std::nullopt;
   }
@@ -257,7 +258,8 @@ TEST_F(PartialHandoverTest, ASuccessorWhoseStartWasDecidedAndNotDoneIsStartedWhe
   BeginWithControl();
   Notice(1);
   const size_t before = started();
-  const proto::LaunchRecord first{ProcessKind::kServer, 1, 501, 5};
+  const LaunchId launch = harness_.fleet.launches[{ProcessKind::kServer, 1}][0];
+  const proto::LaunchRecord first{ProcessKind::kServer, 1, launch, 501, 5};
   harness_.core->StartMissing(std::vector{first}, harness_.now);
   EXPECT_EQ(started(), before);
   Lose(1);

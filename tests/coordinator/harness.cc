@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kCheapMembers = 20;
 constexpr uint64_t kCheckEvery = 64;
 constexpr uint64_t kChecksMax = 200;
+/// Launches that the core has not asked for.
+constexpr uint64_t kForeignLaunches = uint64_t{1} << 40U;
 
 }  // namespace
 
@@ -205,9 +207,13 @@ void Harness::RegisterShard(uint32_t shard, int64_t pid) {
     shards[shard].life = 0;
   }
   shards[shard].peer = Connect(proto::Role::kShard);
+  const proto::ServerConfig& config = options.config.servers;
+  const LaunchId launch =
+      config.launch ? LaunchOf(ProcessKind::kServer, shard / config.shards_per_server, pid)
+                    : LaunchId();
   Give(
       shards[shard].peer,
-      proto::RegisterShard{ShardId(shard), "host", 7000 + shard, pid, shards[shard].life});
+      proto::RegisterShard{ShardId(shard), "host", 7000 + shard, pid, shards[shard].life, launch});
 }
 
 void Harness::Restart(Duration pause) {
@@ -281,14 +287,36 @@ void Harness::Wait(Duration duration, const std::vector<FakeWorker>& alive) {
   }
 }
 
+LaunchId Harness::LaunchOf(ProcessKind kind, uint32_t index, int64_t pid) {
+  if (const auto known = launch_of_.find({kind, pid}); pid != 0 && known != launch_of_.end()) {
+    return known->second;
+  }
+  std::vector<LaunchId>& launches = fleet.launches[{kind, index}];
+  if (launches.empty() || has_process_.contains(launches.back())) {
+    launches.emplace_back(kForeignLaunches + ++foreign_launches_);
+  }
+  has_process_.insert(launches.back());
+  launch_of_[{kind, pid}] = launches.back();
+  return launches.back();
+}
+
+/// Pid 0: of the newest.
 void Harness::Exit(ProcessKind kind, uint32_t index, int64_t pid, const std::string& description) {
-  core->OnProcessExited({kind, index, pid, description, false, ""}, now, this);
+  const bool is_any = pid == 0 && !fleet.launches[{kind, index}].empty();
+  Exit(kind, index, is_any ? fleet.NewestOf(kind, index) : LaunchOf(kind, index, pid), description);
+}
+
+void Harness::Exit(
+    ProcessKind kind, uint32_t index, LaunchId launch, const std::string& description) {
+  core->OnProcessExited({kind, index, launch, description, false, ""}, now, this);
   Exchange();
 }
 
 void Harness::FailWorker(uint32_t seat, int64_t pid, const std::string& last_words) {
+  const LaunchId launch = pid == 0 ? fleet.NewestOf(ProcessKind::kWorker, seat)
+                                   : LaunchOf(ProcessKind::kWorker, seat, pid);
   core->OnProcessExited(
-      {ProcessKind::kWorker, seat, pid, "exited with code 1", true, last_words}, now, this);
+      {ProcessKind::kWorker, seat, launch, "exited with code 1", true, last_words}, now, this);
   Exchange();
 }
 
@@ -300,6 +328,11 @@ proto::PeerId Harness::AskToJoin(std::optional<uint32_t> seat, int64_t pid, bool
   request.host = "host";
   request.pid = pid;
   request.is_returning = is_returning;
+  if (seat) {
+    request.launch = LaunchOf(ProcessKind::kWorker, *seat, pid);
+  } else {
+    launch_of_.insert({{ProcessKind::kWorker, pid}, LaunchId()});  // by hand
+  }
   Give(peer, request);
   return peer;
 }

@@ -24,10 +24,14 @@ using proto::ProcessKind;
 /// Notes what the core asks for.
 class FakeFleet final : public proto::FleetActions {
  public:
-  void StartServer(uint32_t server) override { servers.push_back(server); }
+  void StartServer(uint32_t server, LaunchId launch) override {
+    servers.push_back(server);
+    launches[{ProcessKind::kServer, server}].push_back(launch);
+  }
 
-  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override {
+  void StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) override {
     workers.emplace_back(seat, group);
+    launches[{ProcessKind::kWorker, seat.value}].push_back(launch);
   }
 
   void KillWorker(WorkerId seat) override { kills.push_back(seat); }
@@ -46,6 +50,10 @@ class FakeFleet final : public proto::FleetActions {
     return seats;
   }
 
+  /// The newest process of a server or of a seat.
+  LaunchId NewestOf(ProcessKind kind, uint32_t index) { return launches[{kind, index}].back(); }
+
+  std::map<std::pair<ProcessKind, uint32_t>, std::vector<LaunchId>> launches;  // ever, in order
   std::vector<uint32_t> servers;
   std::vector<std::pair<WorkerId, proto::WorkerGroup>> workers;
   std::vector<WorkerId> kills;
@@ -111,6 +119,11 @@ class Harness final : private proto::Outbox {
   /// Ticks until `duration` is over, with heartbeats of every shard and the given workers.
   void Wait(Duration duration, const std::vector<FakeWorker>& alive = {});
   void Exit(ProcessKind kind, uint32_t index, int64_t pid, const std::string& description);
+  void Exit(ProcessKind kind, uint32_t index, LaunchId launch, const std::string& description);
+
+  /// The launch that the scripted process is of: a new one is of the newest of its place, unless
+  /// another one is. Then somebody else has started it later. Pid 0 is always a new one.
+  LaunchId LaunchOf(ProcessKind kind, uint32_t index, int64_t pid);
 
   /// A worker's process ends by itself with code 1.
   void FailWorker(uint32_t seat, int64_t pid, const std::string& last_words);
@@ -188,6 +201,9 @@ class Harness final : private proto::Outbox {
   std::map<proto::PeerId, std::deque<proto::Message>> sent_;  // to workers and control
   std::deque<std::pair<size_t, proto::Message>> to_shards_;
   std::map<proto::PeerId, bool> closed_;
+  std::map<std::pair<ProcessKind, int64_t>, LaunchId> launch_of_;  // by pid
+  std::set<LaunchId> has_process_;
+  uint64_t foreign_launches_ = 0;
   uint64_t next_peer_ = 0;
   uint64_t skipped_ = 0;
   uint64_t checked_ = 0;

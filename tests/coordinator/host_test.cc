@@ -35,7 +35,8 @@ class CoordinatorHostTest : public ::testing::Test {
 
   /// A server that ends before it was ready ends the job.
   void LoseAServer(CoordinatorHost* host) {
-    host->OnProcessExited({proto::ProcessKind::kServer, 0, 0, "exited with code 1", true, ""});
+    host->OnProcessExited(
+        {proto::ProcessKind::kServer, 0, LaunchId(1), "exited with code 1", true, ""});
   }
 
   TemporaryFolder folder_;
@@ -135,12 +136,17 @@ TEST_F(CoordinatorHostTest, AnotherHostGoesOnFromTheJournalAtTheSamePort) {
     EXPECT_EQ(killed.StatusNow().journal.restarts, 0U);
   }
   WriteFileAtomically(options_.control_path, "left by a process that was killed").Ignore("below");
-  fleet_ = FakeFleet();
+  const FakeFleet before = std::exchange(fleet_, FakeFleet());
+  const auto launch_of = [&before](ProcessKind kind, uint32_t index) {
+    return before.launches.at({kind, index}).back();
+  };
   const std::unique_ptr<JobJournal> journal = open();
   options_.journal = journal.get();
   options_.recovered = journal->Recover().value();
   ASSERT_TRUE(options_.recovered.has_value());
-  options_.recovered->launches = {{ProcessKind::kServer, 0, 1, 1}, {ProcessKind::kWorker, 2, 2, 1}};
+  options_.recovered->launches = {
+      {ProcessKind::kServer, 0, launch_of(ProcessKind::kServer, 0), 1, 1},
+      {ProcessKind::kWorker, 2, launch_of(ProcessKind::kWorker, 2), 2, 1}};
   CoordinatorHost host(options_, &NullLogger());
   const Result<uint32_t> again = host.Listen();
   ASSERT_TRUE(again.ok()) << again.status();

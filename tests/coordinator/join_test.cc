@@ -142,7 +142,11 @@ TEST(JoinTest, ARepeatedRequestGetsTheSameAnswer) {
   Harness harness;
   harness.StartWithShards();
   const FakeWorker worker = harness.Join(0);
-  harness.Give(worker.peer, proto::JoinRequest{WorkerId(0), true, "host", 0, 0, 0});
+  proto::JoinRequest request;
+  request.has_seat = true;
+  request.host = "host";
+  request.launch = harness.fleet.NewestOf(ProcessKind::kWorker, 0);
+  harness.Give(worker.peer, request);
   const auto again = harness.Take<proto::JoinReply>(worker.peer);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->incarnation, worker.incarnation);

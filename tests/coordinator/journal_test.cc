@@ -14,9 +14,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr proto::LaunchRecord kServer = {ProcessKind::kServer, 0, 4711, 99};
-constexpr proto::LaunchRecord kWorker = {ProcessKind::kWorker, 12, 4712, 100};
-constexpr proto::LaunchRecord kAnother = {ProcessKind::kWorker, 12, 4713, 101};
+constexpr proto::LaunchRecord kServer = {ProcessKind::kServer, 0, LaunchId(1), 4711, 99};
+constexpr proto::LaunchRecord kWorker = {ProcessKind::kWorker, 12, LaunchId(2), 4712, 100};
+constexpr proto::LaunchRecord kAnother = {ProcessKind::kWorker, 12, LaunchId(3), 4713, 101};
 
 std::unique_ptr<JobJournal> OpenJournal(checkpoint::MemoryStorage* storage) {
   auto journal = JobJournal::Open(*storage, "journal", "boot", &NullLogger());
@@ -94,7 +94,14 @@ TEST(JobJournalTest, ADiskThatWasFullGetsAllRowsWhenItHasRoom) {
         harness.core->TakeRows(harness.now, journal->WantsAll(harness.now)), harness.now);
   };
   harness.core->OnProcessExited(
-      {ProcessKind::kWorker, 2, 1002, "killed", false, ""}, harness.now, harness.out());
+      {ProcessKind::kWorker,
+       2,
+       harness.fleet.NewestOf(ProcessKind::kWorker, 2),
+       "killed",
+       false,
+       ""},
+      harness.now,
+      harness.out());
   write();
   EXPECT_THAT(harness.status().journal.trouble, HasSubstr("the disk is full"));
   EXPECT_EQ(harness.status().journal.failures, 1U);
@@ -171,8 +178,8 @@ TEST(HeldOutputTest, NothingLeavesBeforeItIsReleasedAndThenInOrder) {
   HeldOutput held(&out, &fleet);
   const size_t ack = proto::Message(proto::StepAck{}).index();
   held.Send(proto::PeerId(1), 0, proto::StepAck{});
-  held.StartServer(2);
-  held.StartWorker(WorkerId(3), {});
+  held.StartServer(2, LaunchId(5));
+  held.StartWorker(WorkerId(3), LaunchId(6), {});
   held.KillWorker(WorkerId(4));
   held.KillServer(3);
   held.Close(proto::PeerId(1));
@@ -184,6 +191,8 @@ TEST(HeldOutputTest, NothingLeavesBeforeItIsReleasedAndThenInOrder) {
   EXPECT_THAT(out.sent, ElementsAre(fmt::format("{} to 1", ack), "close 1"));
   EXPECT_EQ(fleet.servers.size(), 1U);
   EXPECT_EQ(fleet.workers.size(), 1U);
+  EXPECT_EQ(fleet.NewestOf(ProcessKind::kServer, 2), LaunchId(5));
+  EXPECT_EQ(fleet.NewestOf(ProcessKind::kWorker, 3), LaunchId(6));
   EXPECT_THAT(fleet.kills, ElementsAre(WorkerId(4)));
   EXPECT_THAT(fleet.server_kills, ElementsAre(3));
   EXPECT_TRUE(held.is_empty());
@@ -207,7 +216,8 @@ TEST(SaveTest, WhatTheJobWaitsForAndNobodyHasStartedIsStarted) {
   harness.fleet.servers.clear();
   harness.fleet.workers.clear();
   const std::vector<proto::LaunchRecord> launches = {
-      {ProcessKind::kWorker, 0, 1000, 1}, {ProcessKind::kWorker, 2, 1002, 1}};
+      {ProcessKind::kWorker, 0, harness.fleet.NewestOf(ProcessKind::kWorker, 0), 1000, 1},
+      {ProcessKind::kWorker, 2, harness.fleet.NewestOf(ProcessKind::kWorker, 2), 1002, 1}};
   harness.core->StartMissing(launches, harness.now);
   EXPECT_TRUE(harness.fleet.servers.empty()) << "both have registered";
   ASSERT_EQ(harness.fleet.workers.size(), 1U);

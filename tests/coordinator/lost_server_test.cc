@@ -168,7 +168,8 @@ TEST_F(LostServerTest, TheFirstThatComesForAPlaceHasItUntilItIsLost) {
   harness_.shards[1].is_mute = true;
   harness_.RegisterShard(1, 777);
   const proto::PeerId second = harness_.Connect(proto::Role::kShard);
-  harness_.Give(second, proto::RegisterShard{ShardId(1), "host", 7001, 778, 0});
+  const LaunchId launch = harness_.LaunchOf(ProcessKind::kServer, 1, 778);
+  harness_.Give(second, proto::RegisterShard{ShardId(1), "host", 7001, 778, 0, launch});
   const auto refusal = harness_.Take<proto::Refusal>(second);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, StatusCode::kUnavailable);
@@ -186,8 +187,10 @@ TEST_F(LostServerTest, AnotherCoordinatorStartsTheServerThatIsToComeInThePlaceOf
   harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");
   harness_.Restart();
   harness_.fleet.servers.clear();
-  const proto::LaunchRecord lost{ProcessKind::kServer, 1, 501, 1};
-  const proto::LaunchRecord next{ProcessKind::kServer, 1, 777, 1};
+  const std::vector<LaunchId>& launches = harness_.fleet.launches[{ProcessKind::kServer, 1}];
+  ASSERT_EQ(launches.size(), 2U);
+  const proto::LaunchRecord lost{ProcessKind::kServer, 1, launches[0], 501, 1};
+  const proto::LaunchRecord next{ProcessKind::kServer, 1, launches[1], 777, 1};
   harness_.core->StartMissing(std::vector{lost, next}, harness_.now);
   EXPECT_THAT(harness_.fleet.servers, IsEmpty());
   harness_.core->StartMissing(std::vector{lost}, harness_.now);
@@ -313,10 +316,11 @@ TEST_F(LostServerTest, AServerThatIsLostNowAndThenComesBackEachTime) {
   EXPECT_EQ(checkpoints().shards_restored, 10U);
 }
 
-TEST_F(LostServerTest, AFreshProcessWithThePidOfAnotherIsNotTakenForIt) {
+TEST_F(LostServerTest, AFreshProcessWithTheNameOfAnotherIsNotTakenForIt) {
   Begin();
   const proto::PeerId stranger = harness_.Connect(proto::Role::kShard);
-  harness_.Give(stranger, proto::RegisterShard{ShardId(1), "host", 7001, 501, 0});
+  const LaunchId launch = harness_.LaunchOf(ProcessKind::kServer, 1, 501);
+  harness_.Give(stranger, proto::RegisterShard{ShardId(1), "host", 7001, 501, 0, launch});
   const auto refusal = harness_.Take<proto::Refusal>(stranger);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, StatusCode::kUnavailable);
@@ -343,7 +347,8 @@ TEST_F(LostServerTest, AnOldProcessOfAShardIsSentAway) {
   Begin();
   harness_.Exit(ProcessKind::kServer, 1, 501, "no way to it");
   const proto::PeerId old = harness_.Connect(proto::Role::kShard);
-  harness_.Give(old, proto::RegisterShard{ShardId(1), "host", 7001, 501, 1});
+  const LaunchId launch = harness_.LaunchOf(ProcessKind::kServer, 1, 501);
+  harness_.Give(old, proto::RegisterShard{ShardId(1), "host", 7001, 501, 1, launch});
   const auto refusal = harness_.Take<proto::Refusal>(old);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, StatusCode::kInvalidArgument);

@@ -42,11 +42,11 @@ TEST(MembershipTest, AJoinIsTheOnlyChangeSinceTheMembershipBeforeIt) {
   Membership membership(&state, 1, &touched);
   View shard;
   for (uint32_t seat = 0; seat < 100; ++seat) {
-    membership.Add(WorkerId(seat), "host", 1);
+    membership.Add(WorkerId(seat), {LaunchId(), "host", 1});
   }
   EXPECT_EQ(membership.MessageSince(Generation()).members.size(), 100U) << "it has none yet";
   ASSERT_TRUE(membership.OnAck(shard.Take(membership.Message(), ShardId(0))).ok());
-  membership.Add(WorkerId(100), "host", 2);
+  membership.Add(WorkerId(100), {LaunchId(), "host", 2});
   const proto::Membership change = membership.MessageSince(membership.AcknowledgedBy(ShardId(0)));
   EXPECT_EQ(change.base, Generation(100));
   ASSERT_EQ(change.members.size(), 1U);
@@ -59,8 +59,8 @@ TEST(MembershipTest, ChangesThatAreNotKnownAnyMoreAreSentWhole) {
   TouchedRows touched;
   Membership membership(&state, 1, &touched);
   View shard;
-  membership.Add(WorkerId(0), "host", 1);
-  Member& member = membership.Add(WorkerId(1), "host", 1);
+  membership.Add(WorkerId(0), {LaunchId(), "host", 1});
+  Member& member = membership.Add(WorkerId(1), {LaunchId(), "host", 1});
   ASSERT_TRUE(membership.OnAck(shard.Take(membership.Message(), ShardId(0))).ok());
   const Generation base = membership.generation();
   for (int i = 0; i < 20000; ++i) {
@@ -89,7 +89,7 @@ TEST(MembershipTest, ChangesMakeOfAnyEarlierMembershipThePresentOne) {
         return std::next(members.begin(), static_cast<long>(random.Below(members.size())));
       };
       if (what == 0) {
-        membership.Add(WorkerId(seat++), "host", 1);
+        membership.Add(WorkerId(seat++), {LaunchId(), "host", 1});
       } else if (what == 1) {
         membership.Remove(any()->first, LeaveKind::kLost, "", TimePoint{});
       } else if (what == 2) {
@@ -112,7 +112,7 @@ TEST(MembershipTest, ChangesMakeOfAnyEarlierMembershipThePresentOne) {
       const Status status = membership.Check();
       ASSERT_TRUE(status.ok()) << status;
     }
-    membership.Add(WorkerId(seat), "host", 1);
+    membership.Add(WorkerId(seat), {LaunchId(), "host", 1});
     for (uint32_t shard = 0; shard < 2; ++shard) {
       const Generation base = membership.AcknowledgedBy(ShardId(shard));
       shards[shard].Take(membership.MessageSince(base), ShardId(shard));

@@ -170,7 +170,7 @@ TEST_F(ParkTest, AServerThatSomebodyStartsByHandWaits) {
   Park();
   harness_.fleet.foreign = {0, 1};
   const proto::PeerId peer = harness_.Connect(proto::Role::kShard);
-  harness_.Give(peer, proto::RegisterShard{ShardId(0), "host", 7100, 4711, 0});
+  harness_.Give(peer, proto::RegisterShard{ShardId(0), "host", 7100, 4711, 0, LaunchId()});
   const auto refusal = harness_.Take<proto::Refusal>(peer);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, StatusCode::kUnavailable);

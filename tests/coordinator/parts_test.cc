@@ -170,18 +170,21 @@ TEST(SeatsTest, TheLowestSeatThatNobodyHasOrIsExpectedInIsVacant) {
   proto::SeatsState state;
   TouchedRows touched;
   Seats seats(config, {}, &state, &touched);
-  seats.Take(WorkerId(0));
-  seats.Expect(WorkerId(1));
+  seats.Take(WorkerId(0), LaunchId(1));
+  seats.Expect(WorkerId(1), LaunchId(2));
   EXPECT_EQ(seats.Vacant(), WorkerId(2));
-  seats.Take(WorkerId(2));
+  seats.Take(WorkerId(2), LaunchId());
   EXPECT_EQ(seats.Vacant(), std::nullopt);
   seats.Open(WorkerId(4));
   EXPECT_EQ(seats.Vacant(), WorkerId(3));
   seats.Leave(WorkerId(0));
   EXPECT_EQ(seats.Vacant(), WorkerId(0));
-  seats.Expect(WorkerId(0));
+  EXPECT_EQ(seats.LaunchOf(WorkerId(0)), LaunchId(1)) << "its end may come yet";
+  seats.Expect(WorkerId(0), LaunchId(3));
   seats.StopExpecting(WorkerId(1));
   EXPECT_EQ(seats.Vacant(), WorkerId(1));
+  EXPECT_EQ(seats.LaunchOf(WorkerId(0)), LaunchId(3));
+  EXPECT_EQ(seats.LaunchOf(WorkerId(2)), LaunchId()) << "somebody has started it by hand";
 }
 
 TEST(DivergenceTest, MostOfTheLastStepsHaveToBeUseless) {

@@ -286,7 +286,13 @@ class ZonesTest : public ::testing::Test {
     for (const auto& [seat, group] : starts) {
       if (group.zones.at(0) != zone) {
         harness_.core->OnProcessExited(
-            {ProcessKind::kWorker, seat.value, 0, "was not started", false, "no machine", true},
+            {ProcessKind::kWorker,
+             seat.value,
+             harness_.fleet.NewestOf(ProcessKind::kWorker, seat.value),
+             "was not started",
+             false,
+             "no machine",
+             true},
             harness_.now,
             harness_.out());
         continue;

@@ -96,11 +96,14 @@ TEST_F(RefusalTest, JoinsThatMakeNoSense) {
 
 TEST_F(RefusalTest, ShardsThatAreNotOfTheJob) {
   const proto::PeerId peer = harness_.Connect(proto::Role::kShard);
-  ExpectRefused(peer, proto::RegisterShard{ShardId(9), "host", 1, 1}, StatusCode::kInvalidArgument);
-  ExpectRefused(
-      peer, proto::RegisterShard{ShardId(0), "host", 70000, 500}, StatusCode::kInvalidArgument);
-  ExpectRefused(
-      peer, proto::RegisterShard{ShardId(0), "host", 1, 501}, StatusCode::kInvalidArgument);
+  const LaunchId launch = harness_.LaunchOf(ProcessKind::kServer, 0, 500);
+  for (const proto::RegisterShard& message : {
+           proto::RegisterShard{ShardId(9), "host", 1, 1, 0, launch},
+           proto::RegisterShard{ShardId(0), "host", 70000, 500, 0, launch},
+           proto::RegisterShard{ShardId(0), "host", 1, 501, 0, LaunchId()},
+       }) {
+    ExpectRefused(peer, message, StatusCode::kInvalidArgument);
+  }
   EXPECT_EQ(harness_.status().shards[0].pid, 500);
 }
 

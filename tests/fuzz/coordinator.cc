@@ -13,9 +13,10 @@ namespace {
 
 class NoFleet final : public proto::FleetActions {
  public:
-  void StartServer(uint32_t /*server*/) override {}
+  void StartServer(uint32_t /*server*/, LaunchId /*launch*/) override {}
 
-  void StartWorker(WorkerId /*seat*/, const proto::WorkerGroup& /*group*/) override {}
+  void StartWorker(
+      WorkerId /*seat*/, LaunchId /*launch*/, const proto::WorkerGroup& /*group*/) override {}
 
   void KillWorker(WorkerId /*seat*/) override {}
 

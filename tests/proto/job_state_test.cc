@@ -76,7 +76,9 @@ JobState SampleState() {
       {{WorkerId(7), 1}},
       {WorkerId(4), WorkerId(5)},
       {WorkerId(4)},
-      {{WorkerId(3), "exited"}}};
+      {{WorkerId(3), "exited"}},
+      {{WorkerId(2), LaunchId(41)}}};
+  state.last_launch = LaunchId(42);
   state.wanted = {4, 1};
   state.ledger.last_lease = LeaseId(90);
   state.ledger.epochs = {SampleEpoch()};
@@ -157,6 +159,8 @@ TEST(JobStateTest, EveryMemberComesBack) {
   EXPECT_EQ(back->seats.scaled, state.seats.scaled);
   EXPECT_EQ(back->wanted, state.wanted);
   EXPECT_EQ(back->seats.ends, state.seats.ends);
+  EXPECT_EQ(back->seats.launches, state.seats.launches);
+  EXPECT_EQ(back->last_launch, state.last_launch);
   EXPECT_TRUE(SameLedger(back->ledger, state.ledger));
   EXPECT_TRUE(Same(back->evaluations, state.evaluations));
   EXPECT_EQ(back->epochs_finished, state.epochs_finished);

@@ -22,6 +22,7 @@ TEST(ShardLifecycleTest, RegistersWithItsAddressOnEveryConnection) {
     EXPECT_EQ(registrations[0].message.host, "host");
     EXPECT_EQ(registrations[0].message.port, 4711U);
     EXPECT_EQ(registrations[0].message.pid, 99);
+    EXPECT_EQ(registrations[0].message.launch, LaunchId(12));
   }
 }
 
@@ -103,7 +104,8 @@ TEST(ShardLifecycleTest, ASetUpThatMakesNoSenseIsRefused) {
 
 TEST(ShardLifecycleTest, ASetUpWithAConfigThatCannotBeReadIsRefused) {
   SentMessages sent;
-  ShardCore core(kShard, "host", 4711, 99, &ShardSettings::Read, nullptr, nullptr, &NullLogger());
+  ShardCore core(
+      {kShard, "host", 4711, 99, 0, {}}, &ShardSettings::Read, nullptr, nullptr, &NullLogger());
   core.OnCoordinatorConnected(kCoordinator, 1, TimePoint(seconds(100)), &sent);
   proto::ShardSetup setup = ShardRig().setup;
   setup.config_json = R"({"name": "job", "train": {"minibatch": 0}})";

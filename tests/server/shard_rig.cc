@@ -39,10 +39,7 @@ void SentMessages::Send(proto::PeerId to, uint64_t request_id, proto::Message me
 
 ShardRig::ShardRig(proto::Mode mode_in)
     : core(
-          kShard,
-          "host",
-          4711,
-          99,
+          {kShard, "host", 4711, 99, 0, LaunchId(12)},
           [this](const std::string&) { return settings; },
           &disk,
           &dialer,

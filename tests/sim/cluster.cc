@@ -41,15 +41,13 @@ class Cluster final : public proto::FleetActions, public Network::Observer {
   Outcome Run();
 
   // proto::FleetActions.
-  void StartServer(uint32_t server) override {
-    coordinator_.NoteServer(server, servers_.Start(server));
-  }
+  void StartServer(uint32_t server, LaunchId launch) override { servers_.Start(server, launch); }
 
-  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override {
+  void StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) override {
     if (scenario_.is_replacing) {
       fleet_.Supersede(seat);
     }
-    fleet_.Start(seat, group.zones.empty() ? "" : group.zones.front());
+    fleet_.Start(seat, launch, group.zones.empty() ? "" : group.zones.front());
   }
 
   void KillWorker(WorkerId seat) override { fleet_.KillSeat(seat); }

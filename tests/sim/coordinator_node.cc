@@ -15,9 +15,9 @@ constexpr uint64_t kCheckEvery = 61;
 /// Of psctl. The network's own are counted from 1.
 constexpr proto::PeerId kAsking(~uint64_t{0});
 
-/// Processes of the simulation are not the kernel's. Pids of workers are not known when they start.
-proto::LaunchRecord LaunchOf(proto::ProcessKind kind, uint32_t index, int64_t pid) {
-  return {kind, index, kind == proto::ProcessKind::kServer ? pid : 1, 1};
+/// Processes of the simulation are not the kernel's.
+proto::LaunchRecord RecordOf(proto::ProcessKind kind, uint32_t index, LaunchId launch) {
+  return {kind, index, launch, 1, 1};
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void CoordinatorNode::OnProcessEnd(const proto::ProcessEnd& end) {
       world_.queue->After({}, [this, end] { OnProcessEnd(end); });
       return;
     }
-    journal_->NoteEnded(LaunchOf(end.kind, end.index, end.pid));
+    journal_->NoteEnded(RecordOf(end.kind, end.index, end.launch));
     core_->OnProcessExited(end, world_.queue->Now(), &*held_);
     Commit();
   });
@@ -158,13 +158,14 @@ proto::Term CoordinatorNode::Term() const {
   return world_.is_mistaken && term > 2 ? 1 : term;
 }
 
-void CoordinatorNode::NoteServer(uint32_t server, int64_t pid) {
-  journal_->NoteStarted(LaunchOf(proto::ProcessKind::kServer, server, pid));
+void CoordinatorNode::StartServer(uint32_t server, LaunchId launch) {
+  world_.fleet->StartServer(server, launch);
+  journal_->NoteStarted(RecordOf(proto::ProcessKind::kServer, server, launch));
 }
 
-void CoordinatorNode::StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
-  world_.fleet->StartWorker(seat, group);
-  journal_->NoteStarted(LaunchOf(proto::ProcessKind::kWorker, seat.value, 0));
+void CoordinatorNode::StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) {
+  world_.fleet->StartWorker(seat, launch, group);
+  journal_->NoteStarted(RecordOf(proto::ProcessKind::kWorker, seat.value, launch));
 }
 
 void CoordinatorNode::Commit() {

@@ -46,8 +46,6 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
   void Start();
   void Tick();
   void OnProcessEnd(const proto::ProcessEnd& end);
-  /// A server's process was started for it.
-  void NoteServer(uint32_t server, int64_t pid);
   void OnManifestWritten(uint64_t checkpoint, const Status& status);
   void OnManifestRead(uint64_t checkpoint, const Result<checkpoint::Manifest>& manifest);
   void RequestStop(bool is_immediate, const std::string& why);
@@ -75,9 +73,8 @@ class CoordinatorNode final : public Node, private proto::FleetActions {
   };
 
   // proto::FleetActions: notes what it starts, as a launcher does.
-  void StartServer(uint32_t server) override { world_.fleet->StartServer(server); }
-
-  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) override;
+  void StartServer(uint32_t server, LaunchId launch) override;
+  void StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) override;
 
   void KillWorker(WorkerId seat) override { world_.fleet->KillWorker(seat); }
 

@@ -12,16 +12,16 @@ constexpr uint64_t kReportMsMax = 20;
 
 }  // namespace
 
-void Fleet::Start(std::optional<WorkerId> seat, const std::string& zone) {
+void Fleet::Start(std::optional<WorkerId> seat, LaunchId launch, const std::string& zone) {
   const Scenario& scenario = *world_.scenario;
-  Process* const process = Launch(seat, zone);
+  Process* const process = Launch(seat, launch, zone);
   ++starts_;
   if (zones_out_.contains(zone) ||
       (scenario.failed_start_every > 0 && starts_ % scenario.failed_start_every == 0)) {
     FailToStart(process);
   }
   if (starts_ <= scenario.doubled_starts) {
-    Launch(seat, zone);
+    Launch(seat, launch, zone);
   }
 }
 
@@ -49,11 +49,13 @@ void Fleet::LoseZone(const std::string& zone) {
   }
 }
 
-Fleet::Process* Fleet::Launch(std::optional<WorkerId> seat, const std::string& zone) {
+Fleet::Process* Fleet::Launch(
+    std::optional<WorkerId> seat, LaunchId launch, const std::string& zone) {
   const size_t number = processes_.size();
   processes_.push_back(std::make_unique<Process>());
   Process* const process = processes_.back().get();
   process->seat = seat;
+  process->launch = launch;
   process->zone = zone;
   process->pid = 1000 + static_cast<int64_t>(number);
   const std::string name = seat ? "w" + std::to_string(seat->value) : "x" + std::to_string(number);
@@ -66,13 +68,19 @@ Fleet::Process* Fleet::Launch(std::optional<WorkerId> seat, const std::string& z
   return process;
 }
 
+int64_t Fleet::PidOf(const Process& process) const {
+  const bool has_name = process.launch != LaunchId() && world_.scenario->doubled_starts == 0;
+  return has_name ? 1 : process.pid;
+}
+
 void Fleet::Run(Process* process) {
   const Scenario& scenario = *world_.scenario;
   const uint32_t speed = process->seat ? process->seat->value % 3 : 1;
   WorkerNode::Options options;
   options.core.join.has_seat = process->seat.has_value();
   options.core.join.seat = process->seat.value_or(WorkerId());
-  options.core.join.pid = process->pid;
+  options.core.join.pid = PidOf(*process);
+  options.core.join.launch = process->launch;
   options.core.timing = proto::Timing::FromMaxDetect(kSimulatedMaxDetect);
   options.core.seed = scenario.seed * 100 + static_cast<uint64_t>(process->pid);
   options.settings.overlap = scenario.overlap;
@@ -99,11 +107,11 @@ void Fleet::Run(Process* process) {
 }
 
 void Fleet::ReportEnd(const Process& process, const char* description, bool is_place) {
-  if (process.seat && !process.is_superseded) {
+  if (process.launch != LaunchId()) {
     on_end_(
         {proto::ProcessKind::kWorker,
          process.seat->value,
-         process.pid,
+         process.launch,
          description,
          false,
          "",
@@ -129,16 +137,25 @@ void Fleet::KillSeat(WorkerId seat) {
 }
 
 void Fleet::Supersede(WorkerId seat) {
-  for (const auto& process : processes_) {
-    if (process->seat != seat || process->is_superseded) {
+  for (const auto& other : processes_) {
+    Process* const process = other.get();
+    if (process->seat != seat) {
       continue;
     }
-    process->is_superseded = true;
-    process->has_ended = process->has_ended || process->node == nullptr;
     if (process->is_alive()) {
       process->node->Kill(world_.random->Chance(0.5));
+      ReportLater(process, kReplaceMsMax);
+    } else if (process->node == nullptr && !process->has_ended) {
+      process->has_ended = true;
+      ReportLater(process, kReplaceMsMax);
     }
   }
+}
+
+void Fleet::ReportLater(Process* process, uint64_t ms_max) {
+  const auto delay = std::chrono::milliseconds(world_.random->Below(ms_max));
+  world_.queue->After(
+      delay, [this, process] { ReportEnd(*process, "killed by signal 9 (Killed)"); });
 }
 
 void Fleet::Kill(Process* process) {
@@ -146,11 +163,8 @@ void Fleet::Kill(Process* process) {
   process->node->Kill(how == 3);
   world_.log->Info("killed", {{"pid", process->pid}, {"how", how}});
   // A coordinator that replaces workers relies on hearing of every end, be it late.
-  if (how < 2 || world_.scenario->is_replacing) {
-    const auto delay =
-        std::chrono::milliseconds(world_.random->Below(how < 2 ? kReportMsMax : kReplaceMsMax));
-    world_.queue->After(
-        delay, [this, process] { ReportEnd(*process, "killed by signal 9 (Killed)"); });
+  if (how < 3 || world_.scenario->is_replacing) {
+    ReportLater(process, how < 2 ? kReportMsMax : kReplaceMsMax);
   }
   Replace(*process);
 }

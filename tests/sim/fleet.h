@@ -24,12 +24,12 @@ class Fleet {
  public:
   struct Process {
     std::optional<WorkerId> seat;  // none: nobody started it, and it asks for any
-    int64_t pid = 0;
+    LaunchId launch;               // none: nobody tells its end
+    int64_t pid = 0;               // as the simulation knows it
     std::string zone{};
     std::unique_ptr<Logger> log;
     std::unique_ptr<WorkerNode> node;  // none: it is being started, or was killed meanwhile
     bool has_ended = false;            // before it ran
-    bool is_superseded = false;        // nobody hears of its end
 
     bool is_alive() const { return node != nullptr && node->is_alive(); }
   };
@@ -54,22 +54,22 @@ class Fleet {
       std::function<bool()> is_over)
       : world_(world), on_end_(std::move(on_end)), is_over_(std::move(is_over)) {}
 
-  /// Of one launch may come no process, or two.
-  void Start(std::optional<WorkerId> seat, const std::string& zone = "");
+  /// Of one launch may come no process, or two. None: somebody starts it by hand.
+  void Start(std::optional<WorkerId> seat, LaunchId launch = {}, const std::string& zone = "");
   /// All machines of the zone are gone, and none is to be had there until it is given back.
   void LoseZone(const std::string& zone);
 
   void GiveBackZone(const std::string& zone) { zones_out_.erase(zone); }
 
   /// As the launcher does for a coordinator that replaces workers: what is left in the seat is
-  /// killed, and nobody hears of its end.
+  /// killed. Its end may be told when the next one is there.
   void Supersede(WorkerId seat);
   /// As the launcher does: all living processes of the seat.
   void KillSeat(WorkerId seat);
 
-  /// Half of the deaths are told by the launcher, a quarter by closed connections alone, a quarter
-  /// by nothing but silence. Unless the coordinator does it, a process that was started for a seat
-  /// is replaced, sooner or later.
+  /// Half of the deaths are told by the launcher at once, a quarter late, after closed connections,
+  /// a quarter by nothing but silence. Unless the coordinator does it, somebody replaces a process
+  /// that was started for a seat, by hand, sooner or later.
   void Kill(Process* process);
 
   /// One that is alive, or null.
@@ -89,11 +89,14 @@ class Fleet {
   Process* Find(int node);
 
  private:
-  Process* Launch(std::optional<WorkerId> seat, const std::string& zone);
+  Process* Launch(std::optional<WorkerId> seat, LaunchId launch, const std::string& zone);
+  /// What the process itself tells: in containers all are the first process.
+  int64_t PidOf(const Process& process) const;
   /// No machine was to be had for it.
   void FailToStart(Process* process);
   void Run(Process* process);
   void ReportEnd(const Process& process, const char* description, bool is_place = false);
+  void ReportLater(Process* process, uint64_t ms_max);
   void Replace(const Process& process);
 
   const World world_;

@@ -9,19 +9,18 @@ namespace {
 
 constexpr uint64_t kServerRestartMsMax = 400;
 constexpr uint64_t kServerReportMsMax = 20;
+constexpr uint64_t kLateReportMsMax = 2000;  // as the agent of a process elsewhere may tell it
 
 }  // namespace
 
-int64_t Servers::Start(uint32_t server) {
-  const int64_t pid = ++last_pid_;
+void Servers::Start(uint32_t server, LaunchId launch) {
   if (!newest_.contains(server)) {
-    Run(server, pid);
+    Run(server, launch);
   } else {
     const auto delay = std::chrono::milliseconds(world_.random->Below(kServerRestartMsMax));
-    world_.queue->After(delay, [this, server, pid] { Run(server, pid); });
+    world_.queue->After(delay, [this, server, launch] { Run(server, launch); });
   }
-  newest_[server] = pid;
-  return pid;
+  newest_[server] = launch;
 }
 
 bool Servers::AreAllThere() const {
@@ -31,7 +30,7 @@ bool Servers::AreAllThere() const {
   std::map<ShardId, const Process*> present;
   for (const auto& process : processes_) {
     if (have_successors ? process->shard_node->IsSetUp()
-                        : newest_.at(process->shard.value) == process->pid) {
+                        : newest_.at(process->shard.value) == process->launch) {
       present[process->shard] = process.get();
     }
   }
@@ -40,17 +39,17 @@ bool Servers::AreAllThere() const {
   });
 }
 
-void Servers::Run(uint32_t server, int64_t pid) {
+void Servers::Run(uint32_t server, LaunchId launch) {
   const Scenario& scenario = *world_.scenario;
   processes_.push_back(std::make_unique<Process>());
   Process* const process = processes_.back().get();
   process->shard = ShardId(server);
-  process->pid = pid;
+  process->launch = launch;
   ShardNode::Options options;
   options.shard = process->shard;
   options.settings = server::ShardSettings::Of(SimulatedJob(scenario));
   options.settings.commit_slice_bytes = kSimulatedSliceBytes;
-  options.pid = process->pid;
+  options.launch = launch;
   options.seed = scenario.seed * 100 + processes_.size();
   options.storage = scenario.has_checkpoints() ? world_.storage : nullptr;
   options.disk_delay_max = scenario.disk_delay_max;
@@ -86,7 +85,7 @@ void Servers::Tick(Process* process) {
 
 void Servers::ReportEnd(const Process& process, const char* description) {
   listeners_.end(
-      {proto::ProcessKind::kServer, process.shard.value, process.pid, description, false, ""});
+      {proto::ProcessKind::kServer, process.shard.value, process.launch, description, false, ""});
 }
 
 void Servers::Kill(Process* process) {
@@ -102,8 +101,9 @@ void Servers::Kill(Process* process) {
     world_.storage->LoseMachine(
         std::string(kCheckpointPath) + "/" + checkpoint::ShardDirectory(process->shard));
   }
-  if (how < 2) {
-    const auto delay = std::chrono::milliseconds(world_.random->Below(kServerReportMsMax));
+  if (!is_silent) {
+    const auto delay = std::chrono::milliseconds(
+        world_.random->Below(how < 2 ? kServerReportMsMax : kLateReportMsMax));
     world_.queue->After(
         delay, [this, process] { ReportEnd(*process, "killed by signal 9 (Killed)"); });
   }

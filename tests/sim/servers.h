@@ -25,7 +25,7 @@ class Servers {
   struct Process {
     ShardId shard;
     int node = -1;
-    int64_t pid = 0;
+    LaunchId launch;
     bool is_alive = true;
     std::unique_ptr<ShardNode> shard_node;
   };
@@ -58,12 +58,11 @@ class Servers {
   Servers(const World& world, Listeners listeners)
       : world_(world), listeners_(std::move(listeners)) {}
 
-  /// Another process of the server: the first one at once, a later one after a while. Returns its
-  /// pid.
-  int64_t Start(uint32_t server);
+  /// Another process of the server: the first one at once, a later one after a while.
+  void Start(uint32_t server, LaunchId launch);
 
-  /// Half of the deaths are told by the launcher, a quarter by closed connections alone, a quarter
-  /// by nothing but silence. In silence the machine goes with its unsynced writes.
+  /// Half of the deaths are told by the launcher at once, a quarter late, after closed connections,
+  /// a quarter by nothing but silence. In silence the machine goes with its unsynced writes.
   void Kill(Process* process);
 
   /// As a launcher kills the processes of a server.
@@ -92,7 +91,7 @@ class Servers {
   Process* Find(int node);
 
  private:
-  void Run(uint32_t server, int64_t pid);
+  void Run(uint32_t server, LaunchId launch);
   void Tick(Process* process);
   void ReportEnd(const Process& process, const char* description);
 
@@ -100,8 +99,7 @@ class Servers {
   const Listeners listeners_;
   std::vector<std::unique_ptr<Process>> processes_;  // ever started
   std::map<int, Process*> by_node_;
-  std::map<uint32_t, int64_t> newest_;  // pid of each server's newest process
-  int64_t last_pid_ = 100;
+  std::map<uint32_t, LaunchId> newest_;  // of each server
 };
 
 }  // namespace ps::sim

@@ -61,7 +61,7 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
   struct Options {
     ShardId shard;
     server::ShardSettings settings;
-    int64_t pid = 0;
+    LaunchId launch;
     uint64_t seed = 0;
     checkpoint::Storage* storage = nullptr;  // null: it has no disk
     Duration disk_delay_max{};
@@ -111,10 +111,9 @@ class ShardNode final : public Node, public ShardView, public server::ShardDiale
              options.on_snapshot,
              options.on_part}),
         core_(
-            options.shard,
-            "shard",
-            static_cast<uint32_t>(node_),
-            options.pid,
+            // As in containers, where each of them is the first process.
+            proto::RegisterShard{
+                options.shard, "shard", static_cast<uint32_t>(node_), 1, 0, options.launch},
             [settings = options.settings](const std::string&) { return settings; },
             options.storage == nullptr ? nullptr : &disk_,
             this,

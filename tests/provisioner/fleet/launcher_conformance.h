@@ -38,6 +38,8 @@ inline void Nap() {
   ::poll(nullptr, 0, 2);  // real processes take real time
 }
 
+inline constexpr LaunchId kLaunch(12);
+
 class LauncherConformance : public ::testing::TestWithParam<PlaceFactory> {
  protected:
   static void TearDownTestSuite() {
@@ -61,6 +63,7 @@ class LauncherConformance : public ::testing::TestWithParam<PlaceFactory> {
     LaunchSpec spec;
     spec.kind = proto::ProcessKind::kWorker;
     spec.index = 7;
+    spec.launch = kLaunch;
     spec.program = "/bin/sh";
     spec.arguments = {"-c", script};
     spec.log_path = log_path();
@@ -241,8 +244,30 @@ TEST_P(LauncherConformance, TwoOfTheSameKindAreTwo) {
   AwaitEndOf(second_pid);
 }
 
+/// A seat whose second process is there before the first one is gone.
+TEST_P(LauncherConformance, EachStartIsNotedWithItsOwnLaunch) {
+  std::vector<proto::LaunchRecord> noted;
+  std::vector<ProcessHandle> handles;
+  for (const LaunchId launch : {LaunchId(3), LaunchId(4)}) {
+    LaunchSpec spec = Endless();
+    spec.launch = launch;
+    spec.note = [&](const proto::LaunchRecord& record) { noted.push_back(record); };
+    const auto handle = launcher_->Start(spec);
+    ASSERT_TRUE(handle.ok()) << handle.status();
+    handles.push_back(*handle);
+    AwaitPid();
+  }
+  ASSERT_EQ(noted.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(noted[i].launch, LaunchId(3 + i));
+    EXPECT_EQ(noted[i].index, 7U);
+    EXPECT_EQ(noted[i].pid, launcher_->pid(handles[i]));
+  }
+}
+
 TEST_P(LauncherConformance, ANotedProcessOutlivesItsParentAndIsAdopted) {
   const proto::LaunchRecord orphan = MakeOrphan(Endless());
+  EXPECT_EQ(orphan.launch, kLaunch);
   const pid_t pid = AwaitPid();
   const auto handle = launcher_->Adopt(orphan);
   ASSERT_TRUE(handle.ok()) << handle.status();

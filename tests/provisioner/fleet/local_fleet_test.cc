@@ -30,7 +30,8 @@ class ScriptedLauncher final : public Launcher {
     }
     started.push_back(spec);
     if (spec.note) {
-      spec.note({spec.kind, spec.index, 100 + static_cast<int64_t>(started.size()), 5});
+      spec.note(
+          {spec.kind, spec.index, spec.launch, 100 + static_cast<int64_t>(started.size()), 5});
     }
     return ProcessHandle(started.size());
   }
@@ -92,15 +93,24 @@ class LocalFleetTest : public ::testing::Test {
     fleet_ = std::make_unique<LocalFleet>(options_, &launcher_, &NullLogger());
   }
 
+  // Launches are 1, 2, 3, ...
+
+  void StartServer(uint32_t server) { fleet_->StartServer(server, LaunchId(++launches_)); }
+
+  void StartWorker(WorkerId seat, const proto::WorkerGroup& group) {
+    fleet_->StartWorker(seat, LaunchId(++launches_), group);
+  }
+
   TemporaryFolder folder_;
   std::string token_file_;
+  uint64_t launches_ = 0;
   LocalFleet::Options options_;
   ScriptedLauncher launcher_;
   std::unique_ptr<LocalFleet> fleet_;
 };
 
 TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
-  fleet_->StartServer(1);
+  StartServer(1);
   ASSERT_EQ(launcher_.started.size(), 1U);
   const LaunchSpec& spec = launcher_.started[0];
   EXPECT_EQ(spec.kind, ProcessKind::kServer);
@@ -123,6 +133,8 @@ TEST_F(LocalFleetTest, AServerLearnsItsNumberItsShardsAndTheCoordinator) {
           token_file_,
           "--run-start-us",
           "1769852496123456",
+          "--launch",
+          "1",
           "--log-file",
           spec.log_path));
 }
@@ -133,8 +145,8 @@ TEST_F(LocalFleetTest, WhoGetsNoTokenFileIsNotStarted) {
     return Status::Io(fmt::format("no room for {} {}", static_cast<int>(kind), index));
   };
   Make(options);
-  fleet_->StartServer(0);
-  fleet_->StartWorker(WorkerId(3), {});
+  StartServer(0);
+  StartWorker(WorkerId(3), {});
   EXPECT_TRUE(launcher_.started.empty());
   const auto ends = fleet_->TakeEnds();
   ASSERT_EQ(ends.size(), 2U);
@@ -147,7 +159,7 @@ TEST_F(LocalFleetTest, PortsGoOnFromServerToServer) {
   LocalFleet::Options options = options_;
   options.server_port = 5000;
   Make(options);
-  fleet_->StartServer(1);
+  StartServer(1);
   EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--port", "5002"}));
 }
 
@@ -155,7 +167,7 @@ TEST_F(LocalFleetTest, AServerAsksTheProviderThatTheJobNames) {
   LocalFleet::Options options = options_;
   options.server_notices = proto::NoticeService::kGcp;
   Make(options);
-  fleet_->StartServer(1);
+  StartServer(1);
   EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--notices", "gcp"}));
 }
 
@@ -164,8 +176,8 @@ TEST_F(LocalFleetTest, APrefixStartsEachProcessWhereItBelongs) {
   options.launch.prefix = "ip netns exec {name}";
   options.launch.server_advertise = "10.1.0.{index}";
   Make(options);
-  fleet_->StartServer(1);
-  fleet_->StartWorker(WorkerId(3), {});
+  StartServer(1);
+  StartWorker(WorkerId(3), {});
   ASSERT_EQ(launcher_.started.size(), 2U);
   const LaunchSpec& server = launcher_.started[0];
   EXPECT_EQ(server.program, "ip");
@@ -182,8 +194,8 @@ TEST_F(LocalFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
   options.launch.hosts = {{"10.0.0.3", 1}};
   options.launch.ssh_config = "my_config";
   Make(options);
-  fleet_->StartServer(0);
-  fleet_->StartWorker(WorkerId(3), {});
+  StartServer(0);
+  StartWorker(WorkerId(3), {});
   ASSERT_EQ(launcher_.started.size(), 2U);
   EXPECT_EQ(launcher_.started[0].program, folder_ / "ps_server");
   EXPECT_EQ(launcher_.started[1].program, folder_ / "ps_agent");
@@ -208,17 +220,19 @@ TEST_F(LocalFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
           "--token-file",
           "/dev/stdin",
           "--run-start-us",
-          "1769852496123456"));
+          "1769852496123456",
+          "--launch",
+          "2"));
 }
 
 /// A server that is to leave, and the process that waits for its place.
-TEST_F(LocalFleetTest, TwoProcessesOfOneServerAreToldApartByTheirPids) {
+TEST_F(LocalFleetTest, TwoProcessesOfOneServerAreToldApartByTheirLaunches) {
   ScriptedJournal journal;
   LocalFleet::Options options = options_;
   options.journal = &journal;
   Make(options);
-  fleet_->StartServer(1);
-  fleet_->StartServer(1);
+  StartServer(1);
+  StartServer(1);
   EXPECT_TRUE(launcher_.killed.empty());
   EXPECT_EQ(journal.running.size(), 2U);
   launcher_.exits = {
@@ -226,11 +240,37 @@ TEST_F(LocalFleetTest, TwoProcessesOfOneServerAreToldApartByTheirPids) {
   const std::vector<proto::ProcessEnd> ends = fleet_->TakeEnds();
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_EQ(ends[0].index, 1U);
-  EXPECT_EQ(ends[0].pid, 101);
+  EXPECT_EQ(ends[0].launch, LaunchId(1));
   EXPECT_EQ(fleet_->running_count(), 1U);
   fleet_->TakeEnds();
   ASSERT_EQ(journal.running.size(), 1U);
   EXPECT_EQ(journal.running.begin()->pid, 102);
+  EXPECT_EQ(journal.running.begin()->launch, LaunchId(2));
+}
+
+/// The coordinator tells their ends apart, wherever they run.
+TEST_F(LocalFleetTest, AWorkerThatIsStartedAgainIsKilledFirstAndBothEndsAreTold) {
+  ScriptedJournal journal;
+  LocalFleet::Options options = options_;
+  options.journal = &journal;
+  options.launch.launcher = proto::LauncherKind::kSlurm;
+  Make(options);
+  StartWorker(WorkerId(3), {});
+  StartWorker(WorkerId(3), {});
+  EXPECT_THAT(launcher_.killed, ElementsAre(1U));
+  EXPECT_EQ(journal.running.size(), 2U) << "a successor has to learn of the end";
+  EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--launch", "1"}));
+  EXPECT_THAT(launcher_.started[1].arguments, testing::IsSupersetOf({"--launch", "2"}));
+  launcher_.exits = {
+      {ProcessHandle(2), ProcessKind::kWorker, 3, false, true, "exited with code 121", 121},
+      {ProcessHandle(1), ProcessKind::kWorker, 3, false, false, "killed by signal 9 (Killed)"}};
+  const std::vector<proto::ProcessEnd> ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 2U);
+  EXPECT_EQ(ends[0].launch, LaunchId(2));
+  EXPECT_TRUE(ends[0].is_place);
+  EXPECT_EQ(ends[1].launch, LaunchId(1));
+  EXPECT_FALSE(ends[1].is_place) << "it was killed on purpose";
+  EXPECT_EQ(fleet_->running_count(), 0U);
 }
 
 TEST_F(LocalFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
@@ -241,7 +281,7 @@ TEST_F(LocalFleetTest, AWorkerOfSlurmIsAJobWithItsProcessors) {
   Make(options);
   proto::WorkerGroup group;
   group.threads = 4;
-  fleet_->StartWorker(WorkerId(3), group);
+  StartWorker(WorkerId(3), group);
   ASSERT_EQ(launcher_.started.size(), 1U);
   const std::vector<std::string>& arguments = launcher_.started[0].arguments;
   EXPECT_THAT(
@@ -277,18 +317,18 @@ TEST_F(LocalFleetTest, AWorkerIsStartedInItsZone) {
   };
   proto::WorkerGroup group;
   group.zones = {"a"};
-  fleet_->StartWorker(WorkerId(0), group);
+  StartWorker(WorkerId(0), group);
   EXPECT_EQ(words_of_last(), "--mem=4G --partition=spot-a");
   group.zones = {"b"};
-  fleet_->StartWorker(WorkerId(1), group);
+  StartWorker(WorkerId(1), group);
   EXPECT_EQ(words_of_last(), "--mem=4G");
 
   options.launch.launcher = proto::LauncherKind::kSsh;
   options.launch.hosts = {{"h1", 1, "a"}, {"h2", 1, "b"}};
   Make(options);
-  fleet_->StartWorker(WorkerId(2), group);
+  StartWorker(WorkerId(2), group);
   EXPECT_EQ(launcher_.started.back().arguments[3], "h2");
-  fleet_->StartWorker(WorkerId(3), group);
+  StartWorker(WorkerId(3), group);
   const auto full = fleet_->TakeEnds();
   ASSERT_EQ(full.size(), 1U);
   EXPECT_THAT(full[0].last_words, HasSubstr("no free slot in zone b: h2 is full"));
@@ -304,7 +344,7 @@ TEST_F(LocalFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {
   ASSERT_TRUE(
       WriteFileAtomically(options.log_directory + "/worker0.log", "ps_agent: gone: why\n").ok());
   const auto host_of_last = [this] { return launcher_.started.back().arguments[3]; };
-  fleet_->StartWorker(WorkerId(0), {});
+  StartWorker(WorkerId(0), {});
   EXPECT_EQ(host_of_last(), "gone");
   launcher_.exits = {
       {ProcessHandle(1), ProcessKind::kWorker, 0, false, true, "exited with code 120", 120}};
@@ -312,13 +352,13 @@ TEST_F(LocalFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_FALSE(ends[0].is_failure);
   EXPECT_TRUE(ends[0].is_place);
-  EXPECT_EQ(ends[0].pid, 0) << "the agent's number is not the worker's";
+  EXPECT_EQ(ends[0].launch, LaunchId(1));
   EXPECT_EQ(ends[0].description, "was not started");
   EXPECT_EQ(ends[0].last_words, "ps_agent: gone: why");
 
-  fleet_->StartWorker(WorkerId(0), {});
+  StartWorker(WorkerId(0), {});
   EXPECT_EQ(host_of_last(), "there");
-  fleet_->StartWorker(WorkerId(1), {});
+  StartWorker(WorkerId(1), {});
   EXPECT_EQ(launcher_.started.size(), 2U);
   const std::vector<proto::ProcessEnd> none = fleet_->TakeEnds();
   ASSERT_EQ(none.size(), 1U);
@@ -327,14 +367,14 @@ TEST_F(LocalFleetTest, AHostThatTakesNobodyIsNoFailureOfTheWorkerAndIsLeftOut) {
   EXPECT_THAT(
       none[0].last_words,
       testing::ContainsRegex("gone is left out for .* after 1 failure, there is full"));
-  fleet_->StartWorker(WorkerId(1), {});
+  StartWorker(WorkerId(1), {});
   EXPECT_EQ(fleet_->TakeEnds().at(0).last_words, "") << "once is enough";
 }
 
 TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
   proto::WorkerGroup group;
   group.step_ms = 12.5;
-  fleet_->StartWorker(WorkerId(0), group);
+  StartWorker(WorkerId(0), group);
   EXPECT_THAT(
       launcher_.started[0].arguments, testing::IsSupersetOf({"--emulate-step-us", "12500"}));
   EXPECT_EQ(launcher_.started[0].program, folder_ / "ps_worker");
@@ -342,17 +382,17 @@ TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
 
 TEST_F(LocalFleetTest, AWorkerLearnsWhomToAskForNotices) {
   proto::WorkerGroup group;
-  fleet_->StartWorker(WorkerId(0), group);
+  StartWorker(WorkerId(0), group);
   EXPECT_THAT(launcher_.started[0].arguments, testing::Not(testing::Contains("--notices")));
   group.notices = proto::NoticeService::kAzure;
-  fleet_->StartWorker(WorkerId(1), group);
+  StartWorker(WorkerId(1), group);
   EXPECT_THAT(launcher_.started[1].arguments, testing::IsSupersetOf({"--notices", "azure"}));
 }
 
 TEST_F(LocalFleetTest, KillingASeatKillsItAlone) {
-  fleet_->StartServer(0);
-  fleet_->StartWorker(WorkerId(0), {});
-  fleet_->StartWorker(WorkerId(1), {});
+  StartServer(0);
+  StartWorker(WorkerId(0), {});
+  StartWorker(WorkerId(1), {});
   fleet_->KillWorker(WorkerId(0));
   EXPECT_THAT(launcher_.killed, ElementsAre(2U));
   fleet_->KillWorker(WorkerId(9));
@@ -364,10 +404,10 @@ TEST_F(LocalFleetTest, KillingASeatKillsItAlone) {
 
 TEST_F(LocalFleetTest, KillingAServerKillsAllThatItStartedOfIt) {
   EXPECT_FALSE(fleet_->HasServer(0)) << "somebody else may have started one";
-  fleet_->StartServer(0);
-  fleet_->StartServer(1);
-  fleet_->StartServer(0);  // the one that takes its place
-  fleet_->StartWorker(WorkerId(0), {});
+  StartServer(0);
+  StartServer(1);
+  StartServer(0);  // the one that takes its place
+  StartWorker(WorkerId(0), {});
   EXPECT_TRUE(fleet_->HasServer(0));
   EXPECT_FALSE(fleet_->HasServer(2));
   fleet_->KillServer(0);
@@ -381,9 +421,9 @@ TEST_F(LocalFleetTest, KillingAServerKillsAllThatItStartedOfIt) {
   EXPECT_THAT(launcher_.killed, ElementsAre(1U, 3U));
 }
 
-TEST_F(LocalFleetTest, AnEndNamesThePidAndTheLastLineOfOneThatFailed) {
-  fleet_->StartWorker(WorkerId(0), {});
-  fleet_->StartWorker(WorkerId(1), {});
+TEST_F(LocalFleetTest, AnEndNamesTheLaunchAndTheLastLineOfOneThatFailed) {
+  StartWorker(WorkerId(0), {});
+  StartWorker(WorkerId(1), {});
   fleet_->KillWorker(WorkerId(1));
   launcher_.exits = {
       {ProcessHandle(1), ProcessKind::kWorker, 0, false, true, "exited with code 1"},
@@ -393,7 +433,7 @@ TEST_F(LocalFleetTest, AnEndNamesThePidAndTheLastLineOfOneThatFailed) {
   ASSERT_TRUE(WriteFileAtomically(logs + "/worker0.log", "begun\nno such file\n \n").ok());
   const auto ends = fleet_->TakeEnds();
   ASSERT_EQ(ends.size(), 2U);
-  EXPECT_EQ(ends[0].pid, 101);
+  EXPECT_EQ(ends[0].launch, LaunchId(1));
   EXPECT_EQ(ends[0].index, 0U);
   EXPECT_TRUE(ends[0].is_failure);
   EXPECT_EQ(ends[0].description, "exited with code 1");
@@ -405,12 +445,12 @@ TEST_F(LocalFleetTest, AnEndNamesThePidAndTheLastLineOfOneThatFailed) {
 
 TEST_F(LocalFleetTest, AFailureToStartIsAnEndToo) {
   launcher_.fails = true;
-  fleet_->StartServer(4);
+  StartServer(4);
   const auto ends = fleet_->TakeEnds();
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_EQ(ends[0].kind, ProcessKind::kServer);
   EXPECT_EQ(ends[0].index, 4U);
-  EXPECT_EQ(ends[0].pid, 0);
+  EXPECT_EQ(ends[0].launch, LaunchId(1));
   EXPECT_EQ(ends[0].description, "no more processes");
 }
 
@@ -419,8 +459,8 @@ TEST_F(LocalFleetTest, TheJournalForgetsAProcessOnceItsEndWasActedOn) {
   LocalFleet::Options options = options_;
   options.journal = &journal;
   Make(options);
-  fleet_->StartWorker(WorkerId(0), {});
-  const proto::LaunchRecord launch{ProcessKind::kWorker, 0, 101, 5};
+  StartWorker(WorkerId(0), {});
+  const proto::LaunchRecord launch{ProcessKind::kWorker, 0, LaunchId(1), 101, 5};
   EXPECT_THAT(journal.running, ElementsAre(launch));
   launcher_.exits = {
       {ProcessHandle(1), ProcessKind::kWorker, 0, false, true, "exited with code 1"}};
@@ -435,8 +475,8 @@ TEST_F(LocalFleetTest, AdoptedProcessesAreItsOwnAndThoseThatAreOverAreEnds) {
   LocalFleet::Options options = options_;
   options.journal = &journal;
   Make(options);
-  const proto::LaunchRecord over{ProcessKind::kServer, 1, 77, 0};
-  const proto::LaunchRecord alive{ProcessKind::kWorker, 3, 78, 9};
+  const proto::LaunchRecord over{ProcessKind::kServer, 1, LaunchId(8), 77, 0};
+  const proto::LaunchRecord alive{ProcessKind::kWorker, 3, LaunchId(9), 78, 9};
   journal.running = {over, alive};
   fleet_->Adopt(std::vector{over, alive});
   EXPECT_EQ(fleet_->running_count(), 1U);
@@ -444,7 +484,7 @@ TEST_F(LocalFleetTest, AdoptedProcessesAreItsOwnAndThoseThatAreOverAreEnds) {
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_EQ(ends[0].kind, ProcessKind::kServer);
   EXPECT_EQ(ends[0].index, 1U);
-  EXPECT_EQ(ends[0].pid, 77);
+  EXPECT_EQ(ends[0].launch, LaunchId(8));
   EXPECT_FALSE(ends[0].is_failure);
   EXPECT_THAT(ends[0].description, HasSubstr("exit code is not known"));
   EXPECT_THAT(fleet_->TakeEnds(), IsEmpty());
