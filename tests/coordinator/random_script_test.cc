@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ps/base/random.h"
 #include "tests/coordinator/harness.h"
 
@@ -87,7 +89,14 @@ class Script {
       return;
     }
     ScriptWorker worker;
-    worker.fake = harness_.Join(std::nullopt, ++next_pid_);
+    // With a seat, as a launcher starts it: the end of one that was started by hand is not told.
+    uint32_t seat = 0;
+    while (std::ranges::find(workers_, WorkerId(seat), [](const ScriptWorker& other) {
+             return other.fake.seat;
+           }) != workers_.end()) {
+      ++seat;
+    }
+    worker.fake = harness_.Join(seat, ++next_pid_);
     workers_.push_back(worker);
   }
 
