@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ps/base/file.h"
+#include "ps/proto/job_config.h"
 #include "tests/psctl/command_fixture.h"
 #include "tests/psctl/golden.h"
 
@@ -86,6 +87,32 @@ TEST_F(ModelCommandTest, EachKindOfWorkerIsToldOnce) {
   EXPECT_EQ(count("at 5 samples"), 2U) << "on the CPU, or on a device";
   EXPECT_THAT(out_, HasSubstr("cuda, if there is one"));
   EXPECT_THAT(out_, Not(HasSubstr("rounded")));
+}
+
+/// With the settings of their servers too: a model may be too large for the queue of one.
+TEST_F(ModelCommandTest, EveryExampleFitsItsModel) {
+  WritePictures();
+  WriteData("a.txt", std::string(50000, 'x'));
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("configs")) {
+    const std::string path = entry.path().string();
+    if (entry.path().extension() != ".json" || path.ends_with(".schema.json")) {
+      continue;
+    }
+    std::vector<std::string> arguments = {"model", path};
+    const auto config = proto::LoadJobConfig(path, {{"data.directory", root_ / "data"}});
+    ASSERT_TRUE(config.ok()) << config.status();
+    if (config->data.format != proto::DatasetFormat::kIdx) {
+      arguments.insert(arguments.end(), {"--set", "data.directory=" + (root_ / "data")});
+    }
+    if (!config->data.tokenizer.empty()) {
+      const std::string tokens = std::filesystem::absolute("tests/data/bpe");
+      arguments.insert(arguments.end(), {"--set", "data.tokenizer=" + tokens});
+    }
+    EXPECT_EQ(Run(arguments), 0) << path << ": " << err_;
+    ++count;
+  }
+  EXPECT_GE(count, 10U);
 }
 
 TEST_F(ModelCommandTest, WhatIsWrongIsSaidWithItsPlace) {
