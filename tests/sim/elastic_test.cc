@@ -82,6 +82,26 @@ TEST(ElasticTest, TheFleetChangesWhileACheckpointIsWritten) {
   }
 }
 
+TEST(ElasticTest, WhoeverTakesPartInAMoveMayDieInTheActOfIt) {
+  for (const proto::Mode mode : kModes) {
+    uint64_t kills = 0;
+    for (uint32_t seed = 1; seed <= 4; ++seed) {
+      Scenario scenario = Elastic(mode, seed);
+      scenario.chunk_moves = 2;
+      scenario.server_scales = 2;
+      scenario.kills_at_move = 2;
+      scenario.chunk_kib = 2;  // in parts
+      const Outcome outcome = Simulate(scenario);
+      for (size_t at = 0; (at = outcome.log.find("killed_at_move", at)) != std::string::npos;
+           ++at) {
+        ++kills;
+      }
+      ExpectOk(scenario);
+    }
+    EXPECT_GE(kills, 3U);
+  }
+}
+
 TEST(ElasticTest, ANoticeOfADeadWorkerTakesNobodyElse) {
   for (const proto::Mode mode : kModes) {
     for (uint32_t seed = 1; seed <= 5; ++seed) {

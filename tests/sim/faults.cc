@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kArmedChance = 0.02;      // of a fault that waits for any message
 constexpr double kArmedKindChance = 0.25;  // of one that waits for a rare message
+constexpr double kArmedMoveChance = 0.1;   // of one that waits for one of a move's messages
 constexpr uint64_t kGraceMsMax = 400;      // from "already too late" to "plenty"
 constexpr uint64_t kPartitionMsMax = 3000;
 /// A server that is silent for less is never lost, if all that it says arrives.
@@ -51,6 +52,14 @@ bool IsOfJoining(const proto::Message& message) {
          std::holds_alternative<proto::JoinReply>(message);
 }
 
+bool IsOfMove(const proto::Message& message) {
+  return std::holds_alternative<proto::GiveChunks>(message) ||
+         std::holds_alternative<proto::ChunksOffer>(message) ||
+         std::holds_alternative<proto::ChunkPart>(message) ||
+         std::holds_alternative<proto::ChunksTaken>(message) ||
+         std::holds_alternative<proto::ChunksGiven>(message);
+}
+
 bool IsOfLeaving(const proto::Message& message) {
   return std::holds_alternative<proto::Goodbye>(message) ||
          std::holds_alternative<proto::GoodbyeReply>(message) ||
@@ -77,12 +86,27 @@ void Saboteur::TamperWithMode(int node, proto::Membership* membership) {
   }
 }
 
+void Saboteur::TamperWithOffer(proto::ChunksOffer* offer) const {
+  if (sabotage_ == Sabotage::kForgottenAhead) {
+    for (proto::OfferedChunk& chunk : offer->chunks) {
+      chunk.ahead.clear();
+    }
+  } else if (sabotage_ == Sabotage::kStepTooMany) {
+    for (proto::OfferedMember& member : offer->members) {
+      ++member.last_step;
+    }
+  }
+}
+
 void Saboteur::Tamper(int node, proto::Message* message) {
   auto* const setup = std::get_if<proto::ShardSetup>(message);
   if (setup != nullptr) {
     TamperWithMode(node, &setup->membership);
   } else if (auto* const membership = std::get_if<proto::Membership>(message)) {
     TamperWithMode(node, membership);
+  }
+  if (auto* const offer = std::get_if<proto::ChunksOffer>(message); offer != nullptr) {
+    TamperWithOffer(offer);
   }
   if (setup != nullptr && sabotage_ == Sabotage::kMixedLives) {
     for (proto::CountedStep& counted : setup->counted) {
@@ -169,6 +193,7 @@ void Faults::Begin() {
   armed_.servers_at_restore = scenario.server_kills_at_restore;
   armed_.at_return = scenario.faults_at_return;
   armed_.scales_at_checkpoint = scenario.scales_at_checkpoint;
+  armed_.at_move = scenario.kills_at_move;
   armed_.at_join = scenario.faults_at_join;  // the first joins are the beginning
   world_.queue->After(scenario.disturbed_for, [this] { armed_ = {}; });
 }
@@ -297,12 +322,14 @@ void Faults::KillServer() {
 void Faults::KillServerSoon(int node) {
   const auto delay =
       FromSeconds(world_.random->Unit() * 8 * Seconds(world_.scenario->disk_delay_max));
-  world_.queue->After(delay, [this, node] {
-    Servers::Process* const process = world_.servers->Find(node);
-    if (process->is_alive && world_.can_lose_servers()) {
-      world_.servers->Kill(process);
-    }
-  });
+  world_.queue->After(delay, [this, node] { KillServerNow(node); });
+}
+
+void Faults::KillServerNow(int node) {
+  Servers::Process* const process = world_.servers->Find(node);
+  if (process->is_alive && world_.can_lose_servers()) {
+    world_.servers->Kill(process);
+  }
 }
 
 void Faults::OnCheckpoint() {
@@ -602,7 +629,23 @@ void Faults::OnServerMessage(int node, const proto::Message& message) {
   }
 }
 
+/// One of the three that take part in a move is in the act of it.
+void Faults::OnMoveMessage(int node) {
+  --armed_.at_move;
+  world_.log->Info("killed_at_move", {{"node", node}});
+  if (node == world_.coordinator_node) {
+    world_.queue->After({}, [this] { Restart(); });
+  } else if (world_.random->Chance(0.5)) {
+    KillServerSoon(node);
+  } else {
+    world_.queue->After({}, [this, node] { KillServerNow(node); });
+  }
+}
+
 void Faults::OnMessage(int node, proto::PeerId end, const proto::Message& message) {
+  if (armed_.at_move > 0 && IsOfMove(message) && world_.random->Chance(kArmedMoveChance)) {
+    OnMoveMessage(node);
+  }
   if (armed_.restarts > 0 && node == world_.coordinator_node &&
       world_.random->Chance(kArmedChance)) {
     --armed_.restarts;

@@ -37,6 +37,7 @@ class Saboteur {
 
  private:
   void TamperWithMode(int node, proto::Membership* membership);
+  void TamperWithOffer(proto::ChunksOffer* offer) const;
 
   const Sabotage sabotage_;
   std::map<Incarnation, proto::Member> ever_;  // who has taken part
@@ -103,6 +104,7 @@ class Faults {
     uint32_t servers_later = 0;  // when there is a checkpoint
     uint32_t at_return = 0;
     uint32_t scales_at_checkpoint = 0;
+    uint32_t at_move = 0;
   };
 
   void Plan(uint32_t count, void (Faults::*fault)());
@@ -118,6 +120,7 @@ class Faults {
   void Stop();
   void KillServer();
   void KillServerSoon(int node);
+  void KillServerNow(int node);
   void DisturbReturn();
   void KillServers();
   void KillServerAndCoordinator();
@@ -138,6 +141,7 @@ class Faults {
   void RevokeServer();
   void LoseZones();
   void OnServerMessage(int node, const proto::Message& message);
+  void OnMoveMessage(int node);
 
   void ArmKill() { ++armed_.kills; }
 

@@ -25,6 +25,8 @@ constexpr uint64_t kJointChanges = uint64_t{0x5e} << 32U;
 constexpr uint64_t kServerNotices = uint64_t{0x6f} << 32U;
 /// The same for servers that end without workers, and for chunks that people move.
 constexpr uint64_t kParks = uint64_t{0x7a} << 32U;
+/// The same for who dies in the act of a move.
+constexpr uint64_t kMoveKills = uint64_t{0x8b} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -299,6 +301,10 @@ Scenario RandomScenario(uint64_t seed) {
     if (s.is_replacing && s.park_after > Duration::zero()) {
       s.scales_to_none = 1 + static_cast<uint32_t>(parks.Below(2));
     }
+  }
+  Random move_kills(seed ^ kMoveKills);
+  if (s.chunk_moves + s.server_scales > 0 && !s.is_gentle() && move_kills.Chance(0.3)) {
+    s.kills_at_move = 1 + static_cast<uint32_t>(move_kills.Below(2));
   }
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
   return s;

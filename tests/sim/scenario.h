@@ -33,6 +33,8 @@ enum class Sabotage : uint8_t {
   kEarlierMode,      // shards stay in the mode that the run began with
   kModeOfOneServer,  // one shard changes its mode, and the others do not
   kOtherRound,       // shards number the rounds otherwise, from a switch to bsp on
+  kForgottenAhead,   // a shard that takes chunks is not told of steps that only these have
+  kStepTooMany,      // a shard takes chunks for one step further than they are
 };
 
 /// What a simulated run is and what happens to it. Everything follows from it, seed included.
@@ -97,6 +99,7 @@ struct Scenario {
   uint32_t joint_changes = 0;
   uint32_t scales_to_none = 0;  // no worker is wanted, the coordinator ends, and all are again
   uint32_t chunk_moves = 0;     // `psctl move`, of a tensor's chunks; with checkpoints only
+  uint32_t kills_at_move = 0;   // of giver, taker or coordinator, in the act of moving chunks
   Duration park_after{};        // without a worker servers are ended; zero: they stay
 
   // What RandomScenario does not draw: tests of their own have these.
@@ -131,7 +134,7 @@ struct Scenario {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
            server_stalls > 0 || server_multi_kills > 0 || server_kills_with_coordinator > 0 ||
            server_kills_with_damage > 0 || disasters > 0 || server_notices > 0 ||
-           server_revocations > 0;
+           server_revocations > 0 || kills_at_move > 0;
   }
 
   LogDetail log_detail = LogDetail::kEvents;
@@ -200,6 +203,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("joint_changes", s.joint_changes);
   visit("scales_to_none", s.scales_to_none);
   visit("chunk_moves", s.chunk_moves);
+  visit("kills_at_move", s.kills_at_move);
   visit("park_after", s.park_after);
   visit("failed_start_every", s.failed_start_every);
   visit("doubled_starts", s.doubled_starts);

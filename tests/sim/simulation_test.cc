@@ -259,6 +259,15 @@ Scenario Switching(uint64_t seed) {
   return scenario;
 }
 
+/// One whose chunks move often.
+Scenario Moving(uint64_t seed) {
+  Scenario scenario = Rough(seed);
+  scenario.server_kills = 0;
+  scenario.chunk_moves = 5;
+  scenario.server_scales = 3;
+  return scenario;
+}
+
 /// Whether the oracle has something with `text` against one of some runs.
 bool Finds(Sabotage sabotage, const std::string& text, Scenario (*run)(uint64_t seed) = Rough) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
@@ -307,6 +316,14 @@ TEST(SabotageTest, ACheckpointThatLacksAPartIsFound) {
 
 TEST(SabotageTest, AStepOfAnEarlierLifeThatIsAcknowledgedIsFound) {
   EXPECT_TRUE(Finds(Sabotage::kMixedLives, "before it was applied in full"));
+}
+
+TEST(SabotageTest, AStepThatAChunkHasAndItsTakerDoesNotKnowOfIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kForgottenAhead, "was applied twice to a chunk", Moving));
+}
+
+TEST(SabotageTest, AStepThatATakerCountsAndItsChunksLackIsFound) {
+  EXPECT_TRUE(Finds(Sabotage::kStepTooMany, "before it was applied in full", Moving));
 }
 
 TEST(SabotageTest, ALossThatIsNotReportedIsFound) {
