@@ -306,7 +306,7 @@ void CommandParser::AddSimulate() {
       ->add_option(
           "--policy",
           command.policies,
-          "reactive, hold, parcae, standby, deadline, oracle; all if absent")
+          "reactive, hold, parcae, standby, deadline, oracle, goal; all if absent")
       ->delimiter(',')
       ->type_name("NAME,...")
       ->allow_extra_args(false);

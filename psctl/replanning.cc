@@ -117,12 +117,6 @@ Status SolveLeft(const PlanCommand& command, provisioner::SearchWatch* watch, So
   return solved->answer.is_stopped ? Status::Cancelled("the run has ended") : Status::Ok();
 }
 
-provisioner::ReplanSettings SettingsOf(const proto::GoalConfig& goal) {
-  provisioner::ReplanSettings settings;
-  settings.change_every_s = goal.change_every_s;
-  return settings;
-}
-
 uint64_t CatalogMark(const proto::GoalConfig& goal) {
   const Result<std::string> path = FindCatalog(goal.catalog);
   const Result<std::string> text = path.ok() ? ReadFile(*path) : Result<std::string>(path.status());
@@ -131,14 +125,34 @@ uint64_t CatalogMark(const proto::GoalConfig& goal) {
 
 }  // namespace
 
+provisioner::ReplanSettings SettingsOf(const proto::GoalConfig& goal) {
+  provisioner::ReplanSettings settings;
+  settings.change_every_s = goal.change_every_s;
+  return settings;
+}
+
+provisioner::ReplanFacts ReplanFactsOf(
+    const proto::JobStatus& status, const proto::JobConfig& config) {
+  provisioner::ReplanFacts facts;
+  facts.now_s = status.elapsed_s;
+  facts.has_loss = status.steps_counted >= kStepsSettled && status.train_loss > config.goal.loss;
+  facts.wanted = WantedFleet(status);
+  facts.present = FactsOf(status, config).held;
+  facts.revocations = status.revocations_noticed + status.revocations_unnoticed;
+  facts.samples_per_s = status.samples_per_s;
+  return facts;
+}
+
 Result<provisioner::ReplanAnswer> AskPlanner(
     const proto::JobStatus& status,
     const proto::JobConfig& config,
+    const std::vector<std::string>& servers,
     const std::string& today,
     provisioner::SearchWatch* watch) {
   const RunFacts facts = FactsOf(status, config);
   PlanCommand asked;
   asked.types = GroupTypes(config);
+  asked.servers = servers;
   asked.common.confidence = config.goal.confidence;
   PS_ASSIGN(PlanCommand command, FillFromFacts(asked, facts, config));
   command.measured = MeasuredSteps(status, config);
@@ -195,20 +209,14 @@ void Replanning::Look() {
 }
 
 provisioner::ReplanFacts Replanning::FactsFor(const proto::JobStatus& status) const {
-  provisioner::ReplanFacts facts;
-  facts.now_s = status.elapsed_s;
-  facts.has_loss = status.steps_counted >= kStepsSettled && status.train_loss > config_.goal.loss;
-  facts.wanted = WantedFleet(status);
-  facts.present = FactsOf(status, config_).held;
-  facts.revocations = status.revocations_noticed + status.revocations_unnoticed;
+  provisioner::ReplanFacts facts = ReplanFactsOf(status, config_);
   facts.catalog = CatalogMark(config_.goal);
-  facts.samples_per_s = status.samples_per_s;
   return facts;
 }
 
 void Replanning::Plan(const proto::JobStatus& status) {
   EndingWatch watch(&thread_);
-  const Result<provisioner::ReplanAnswer> answer = AskPlanner(status, config_, today_, &watch);
+  const Result<provisioner::ReplanAnswer> answer = AskPlanner(status, config_, {}, today_, &watch);
   if (!answer.ok()) {
     replanner_.Drop();
     const std::string why(answer.status().message());

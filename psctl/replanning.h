@@ -13,12 +13,20 @@
 
 namespace ps::psctl {
 
+provisioner::ReplanSettings SettingsOf(const proto::GoalConfig& goal);
+
+/// All but the catalog's mark. Requires: the job has a goal.
+provisioner::ReplanFacts ReplanFactsOf(
+    const proto::JobStatus& status, const proto::JobConfig& config);
+
 /// What the planner says of what is left of such a run, to go on with the fleet that is wanted or
-/// with another one of the job's types. `watch` may end it early; null: nobody does. Errors: of the
-/// profile or the catalog, or there is nothing left to plan.
+/// with another one of the job's types. `servers`: "TYPE=N", where somebody knows. `watch` may end
+/// it early; null: nobody does. Errors: of the profile or the catalog, or there is nothing left to
+/// plan.
 Result<provisioner::ReplanAnswer> AskPlanner(
     const proto::JobStatus& status,
     const proto::JobConfig& config,
+    const std::vector<std::string>& servers,
     const std::string& today,
     provisioner::SearchWatch* watch);
 

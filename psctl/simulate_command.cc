@@ -15,6 +15,7 @@
 #include "ps/base/logger.h"
 #include "ps/base/text.h"
 #include "ps/proto/job_config.h"
+#include "psctl/goal_policy.h"
 #include "psctl/plan_arguments.h"
 #include "psctl/planning.h"
 #include "psctl/replay_command.h"
@@ -63,6 +64,17 @@ Status CheckSimulated(const SimulateCommand& command) {
     return Status::InvalidArgument(fmt::format(
         "no engine '{}'; allowed: cores (the production coordinator), rates",
         Printable(command.engine)));
+  }
+  std::vector<std::string_view> names = provisioner::FleetPolicyNames();
+  names.push_back(kGoalPolicy);
+  for (const std::string& policy : command.policies) {
+    if (std::ranges::count(names, policy) == 0) {
+      const std::string nearest = NearestName(policy, names);
+      return Status::InvalidArgument(fmt::format(
+          "no policy '{}'; {}",
+          Printable(policy),
+          nearest.empty() ? "there are " + Join(names) : "did you mean '" + nearest + "'?"));
+    }
   }
   if (!command.log_path.empty() &&
       (command.engine != "cores" || command.policies.size() != 1 || command.seeds != 1)) {
@@ -197,16 +209,39 @@ Status UsePrices(const SimulateCommand& command, double unit_s, SimulatedJob* jo
   return Status::Ok();
 }
 
-/// All but the deadline's, if nobody has named any and there is none.
-std::vector<std::string> PoliciesOf(const SimulateCommand& command) {
+/// The goal of a job that is simulated by a profile, which says how its loss falls; null: it has
+/// none. What the flags do not say of samples and time is the goal's.
+Result<std::unique_ptr<SimulatedGoal>> GoalOf(const SimulateCommand& command, uint32_t workers) {
+  const bool is_named = std::ranges::count(command.policies, kGoalPolicy) > 0;
+  std::unique_ptr<SimulatedGoal> none;
+  if (command.job_path.empty() || (command.profile_path.empty() && !is_named)) {
+    return is_named ? Result<std::unique_ptr<SimulatedGoal>>(Status::InvalidArgument(
+                          "the policy 'goal' needs a JOB.json, whose goal is planned for"))
+                    : std::move(none);
+  }
+  PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(command.job_path));
+  if (config.goal.loss > 0) {
+    return SimulatedGoal::Make(command, config, workers);
+  }
+  return is_named ? Result<std::unique_ptr<SimulatedGoal>>(Status::InvalidArgument(fmt::format(
+                        "{}: the policy 'goal' needs goal.loss", Printable(command.job_path))))
+                  : std::move(none);
+}
+
+/// All that the job and the flags have figures for, if nobody has named any.
+std::vector<std::string> PoliciesOf(
+    const SimulateCommand& command, const SimulatedJob& job, bool has_goal) {
   if (!command.policies.empty()) {
     return command.policies;
   }
   std::vector<std::string> policies;
   for (const std::string_view name : provisioner::FleetPolicyNames()) {
-    if (name != "deadline" || command.within_s > 0) {
+    if (name != "deadline" || job.deadline_s > 0) {
       policies.emplace_back(name);
     }
+  }
+  if (has_goal) {
+    policies.emplace_back(kGoalPolicy);
   }
   return policies;
 }
@@ -217,10 +252,14 @@ Result<SimulationResult> RunOnce(
     const SimulatedJob& job,
     std::span<const provisioner::SpotMachine> machines,
     double end_s,
-    const std::string& policy) {
-  PS_ASSIGN(
-      const std::unique_ptr<provisioner::FleetPolicy> made,
-      provisioner::MakeFleetPolicy(policy, job, machines));
+    const std::string& policy,
+    const SimulatedGoal* goal) {
+  std::unique_ptr<provisioner::FleetPolicy> made;
+  if (policy == kGoalPolicy) {
+    made = goal->MakePolicy(job);
+  } else {
+    PS_ASSIGN(made, provisioner::MakeFleetPolicy(policy, job, machines));
+  }
   if (command.engine == "rates") {
     return provisioner::Simulate(job, machines, end_s, made.get());
   }
@@ -233,7 +272,10 @@ Result<SimulationResult> RunOnce(
 }
 
 Status RunPolicies(
-    const SimulateCommand& command, const AvailabilityTrace& trace, Judgement* judgement) {
+    const SimulateCommand& command,
+    const AvailabilityTrace& trace,
+    const SimulatedGoal* goal,
+    Judgement* judgement) {
   std::vector<provisioner::CapacityStep> steps;
   for (const TraceStep& step : trace.steps) {
     steps.push_back({step.at_s, step.nodes});
@@ -243,12 +285,12 @@ Status RunPolicies(
     // A policy that promises has to know how long a step is, and that the last ones end apart.
     job.lost_s = std::max(job.lost_s, 2 * provisioner::SimulatedStepSeconds(job, trace.end_s, {}));
   }
-  for (const std::string& name : PoliciesOf(command)) {
+  for (const std::string& name : PoliciesOf(command, job, goal != nullptr)) {
     PolicyRuns policy = {.name = name, .runs = {}};
     for (uint32_t seed = 1; seed <= command.seeds; ++seed) {
       const auto machines = provisioner::MachinesOf(steps, trace.end_s, seed);
       job.failure_seed = seed;
-      PS_ASSIGN(SimulationResult result, RunOnce(command, job, machines, trace.end_s, name));
+      PS_ASSIGN(SimulationResult result, RunOnce(command, job, machines, trace.end_s, name, goal));
       policy.runs.push_back(std::move(result));
     }
     judgement->policies.push_back(std::move(policy));
@@ -274,8 +316,13 @@ Result<Judgement> Judge(const SimulateCommand& command) {
         fmt::format("{}: there never is a machine in it", command.trace_path));
   }
   PS_ASSIGN(judgement.job, JobOf(command, workers));
+  PS_ASSIGN(const std::unique_ptr<SimulatedGoal> goal, GoalOf(command, workers));
+  if (goal != nullptr && command.samples == 0) {
+    judgement.job.samples_wanted = goal->samples_wanted();
+    judgement.job.deadline_s = command.within_s > 0 ? command.within_s : goal->within_s();
+  }
   PS_TRY(UsePrices(command, unit_s, &judgement.job));
-  PS_TRY(RunPolicies(command, trace, &judgement));
+  PS_TRY(RunPolicies(command, trace, goal.get(), &judgement));
   return judgement;
 }
 

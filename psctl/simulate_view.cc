@@ -28,9 +28,9 @@ std::string Hours(double node_s) {
   return fmt::format("{:.1f}", node_s / 3600);
 }
 
-uint64_t CountReached(const SimulateCommand& command, const PolicyRuns& policy) {
+uint64_t CountReached(const provisioner::SimulatedJob& job, const PolicyRuns& policy) {
   return static_cast<uint64_t>(std::ranges::count_if(policy.runs, [&](const auto& run) {
-    return run.is_reached && (command.within_s == 0 || run.seconds <= command.within_s);
+    return run.is_reached && (job.deadline_s == 0 || run.seconds <= job.deadline_s);
   }));
 }
 
@@ -58,7 +58,7 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
   if (command.launch_failures > 0) {
     columns.push_back({"failed"});
   }
-  if (command.samples > 0) {
+  if (judgement.job.samples_wanted > 0) {
     columns.push_back({"goal", Align::kLeft});
   }
   Table table(std::move(columns));
@@ -88,8 +88,8 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
       cells.push_back(fmt::format(
           "{:.0f}", mean([](const auto& run) { return static_cast<double>(run.failed_starts); })));
     }
-    if (command.samples > 0) {
-      const uint64_t reached = CountReached(command, policy);
+    if (judgement.job.samples_wanted > 0) {
+      const uint64_t reached = CountReached(judgement.job, policy);
       cells.push_back(
           reached == command.seeds ? "met" : fmt::format("met {} of {}", reached, command.seeds));
     }
@@ -139,8 +139,8 @@ std::string JsonOfJudgement(const SimulateCommand& command, const Judgement& jud
     field("starts", [](const auto& run) { return static_cast<double>(run.starts); });
     field("failed_starts", [](const auto& run) { return static_cast<double>(run.failed_starts); });
     field("plans", [](const auto& run) { return static_cast<double>(run.plans); });
-    if (command.samples > 0) {
-      json.Field("goals_met", CountReached(command, policy));
+    if (judgement.job.samples_wanted > 0) {
+      json.Field("goals_met", CountReached(judgement.job, policy));
     }
     json.EndObject();
   }

@@ -148,7 +148,7 @@ TEST_F(RunFactsTest, MeasuredStepsTakeThePlaceOfTheProfiles) {
 
 // The decision of figure 9, from what a live run says.
 TEST_F(RunFactsTest, ThePlannerReplacesWhatFigureNineLost) {
-  const auto answer = AskPlanner(ResNetStatus(), ResNetConfig(), "2026-11-22", nullptr);
+  const auto answer = AskPlanner(ResNetStatus(), ResNetConfig(), {}, "2026-11-22", nullptr);
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->infeasible, "");
   EXPECT_FALSE(answer->wanted_meets);
@@ -156,12 +156,13 @@ TEST_F(RunFactsTest, ThePlannerReplacesWhatFigureNineLost) {
   EXPECT_GT(answer->speed.low, 0);
   proto::JobStatus late = ResNetStatus();
   late.elapsed_s = 2500;
-  const auto hopeless = AskPlanner(late, ResNetConfig(), "2026-11-22", nullptr);
+  const auto hopeless = AskPlanner(late, ResNetConfig(), {}, "2026-11-22", nullptr);
   ASSERT_TRUE(hopeless.ok()) << hopeless.status();
   EXPECT_THAT(hopeless->infeasible, HasSubstr("time"));
   proto::JobConfig config = ResNetConfig();
   config.goal.profile = root_ / "none.json";
-  EXPECT_EQ(AskPlanner(late, config, "2026-11-22", nullptr).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(
+      AskPlanner(late, config, {}, "2026-11-22", nullptr).status().code(), StatusCode::kNotFound);
 }
 
 Result<std::string> PreviewOf(

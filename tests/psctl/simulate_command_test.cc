@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "ps/base/random.h"
+#include "psctl/goal_policy.h"
+#include "psctl/replanning.h"
 #include "tests/psctl/plan_fixture.h"
 
 namespace ps::psctl {
@@ -229,6 +231,130 @@ TEST_F(SimulateCommandTest, WhatTheCatalogLacksIsNamed) {
       "m5.xlarge=1"};
   EXPECT_EQ(Run(arguments), kExitMisused) << out_;
   EXPECT_THAT(err_, HasSubstr("the catalog has no 'spot' price of g4dn.4xlarge"));
+}
+
+class GoalPolicyTest : public SimulateCommandTest {
+ protected:
+  /// The job of the shipped profile with a goal, and as many workers at first.
+  std::string Job(uint32_t workers, const std::string& goal) {
+    const std::string path = root_ / "job.json";
+    const std::string text = R"({"name": "a", "model": {"name": "mlp"},
+        "data": {"directory": ")" +
+                             (root_ / "") + R"(", "format": "cifar10"}, "goal": )" + goal +
+                             R"(, "workers": [{"type": "g4dn.4xlarge", "count": )" +
+                             std::to_string(workers) + "}]}";
+    EXPECT_TRUE(WriteFileAtomically(path, text).ok());
+    const std::string record(1 + 3 * 32 * 32, '\x01');
+    for (const char* const name :
+         {"data_batch_1",
+          "data_batch_2",
+          "data_batch_3",
+          "data_batch_4",
+          "data_batch_5",
+          "test_batch"}) {
+      EXPECT_TRUE(WriteFileAtomically(root_ / (std::string(name) + ".bin"), record).ok());
+    }
+    return path;
+  }
+
+  /// With the shipped profile, as if it were of this job.
+  int SimulateJob(const std::string& job, const std::string& policies) {
+    const std::string trace = root_ / "t.csv";
+    EXPECT_TRUE(WriteFileAtomically(trace, "0,8\n1200000,3\n2400000,8\n30000000,8\n").ok());
+    std::vector<std::string> arguments = {
+        "simulate",
+        job,
+        "--trace",
+        trace,
+        "--type",
+        "g4dn.4xlarge",
+        "--ps",
+        "m5.xlarge=1",
+        "--policy",
+        policies,
+        "--json",
+        "--catalog",
+        kCatalog,
+        "--profile",
+        kProfile};
+    EXPECT_EQ(Run(arguments), kExitMisused);
+    constexpr std::string_view kOther = "against '";
+    const size_t at = err_.find(kOther);
+    if (at == std::string::npos) {
+      return kExitFailed;
+    }
+    const std::string print = err_.substr(at + kOther.size(), 8);
+    std::string profile = ReadAll(kProfile);
+    profile.insert(profile.find("\n{\n") + 2, R"("model_fingerprint": ")" + print + R"(",)");
+    EXPECT_TRUE(WriteFileAtomically(root_ / "profile.json", profile).ok());
+    arguments.back() = root_ / "profile.json";
+    return Run(arguments);
+  }
+};
+
+TEST_F(GoalPolicyTest, ThePlannerIsAskedAsInARun) {
+  SimulateCommand command;
+  command.profile_path = kProfile;
+  command.catalog_path = kCatalog;
+  command.type = "g4dn.4xlarge";
+  command.servers = "m5.xlarge=1";
+  const auto config = proto::LoadJobConfig(Job(2, R"({"loss": 0.8, "within_s": 5400})"));
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto goal = SimulatedGoal::Make(command, *config, 8);
+  ASSERT_TRUE(goal.ok()) << goal.status();
+  const double steps = (*goal)->steps_wanted() / 4;
+  EXPECT_LT((*goal)->LossAfter(steps), (*goal)->LossAfter(steps / 2));
+  EXPECT_NEAR((*goal)->LossAfter((*goal)->steps_wanted()), 0.8, 1e-6);
+
+  provisioner::SimulatedJob job;
+  job.samples_per_s = {0, 850, 1700, 2550, 3400, 4250, 5100, 5950, 6800};
+  const auto policy = (*goal)->MakePolicy(job);
+  provisioner::FleetView view = {.now_s = 0, .counts = {}, .available = 8};
+  EXPECT_EQ(policy->Decide(view).spot, 2U) << "as the job begins, until its loss tells something";
+  view.now_s = 600;
+  view.spot = view.spot_working = 2;
+  view.samples = steps * 1024;
+  const uint32_t wanted = policy->Decide(view).spot;
+
+  proto::JobConfig run = *config;
+  run.goal.profile = kProfile;
+  run.goal.catalog = kCatalog;
+  run.workers = {{.count = 2, .type = command.type}};
+  proto::JobStatus status;
+  status.state = "training";
+  status.train_loss = (*goal)->LossAfter(steps);
+  status.steps_counted = static_cast<uint64_t>(steps);
+  status.elapsed_s = 600;
+  status.samples_per_s = 1700;
+  status.fleet = {{command.type, 2, 2}};
+  status.servers.count = 1;
+  const auto answer = AskPlanner(status, run, {command.servers}, "", nullptr);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->best.size(), 1U) << answer->infeasible;
+  EXPECT_EQ(wanted, static_cast<uint32_t>(answer->best[0].count)) << policy->Explain().why;
+  EXPECT_GT(wanted, 2U);
+  EXPECT_THAT(policy->Explain().why, HasSubstr("the run has begun: "));
+}
+
+TEST_F(GoalPolicyTest, AJobWithAGoalIsJudgedByIt) {
+  ASSERT_EQ(SimulateJob(Job(2, R"({"loss": 0.8, "within_s": 9000})"), "goal,reactive"), kExitOk)
+      << err_;
+  EXPECT_THAT(out_, AllOf(HasSubstr("\"name\": \"goal\""), HasSubstr("\"goals_met\": 1")));
+  const auto usd = [&](const std::string& policy) {
+    const size_t at = out_.find("\"usd\": ", out_.find("\"name\": \"" + policy + "\""));
+    return at == std::string::npos ? 0 : std::stod(out_.substr(at + 7));
+  };
+  EXPECT_GT(usd("goal"), 0);
+  EXPECT_LT(usd("goal"), usd("reactive")) << "no more machines than the goal needs";
+}
+
+TEST_F(GoalPolicyTest, WhatItNeedsIsSaid) {
+  EXPECT_EQ(Simulate("0,4\n3600000,3\n", {"--policy", "goal"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("needs a JOB.json"));
+  EXPECT_EQ(SimulateJob(Job(1, "{}"), "goal"), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("job.json: the policy 'goal' needs goal.loss"));
+  EXPECT_EQ(SimulateJob(Job(1, R"({"loss": 0.01})"), "goal"), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("goal.loss 0.01 is never reached"));
 }
 
 }  // namespace
