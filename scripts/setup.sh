@@ -29,13 +29,12 @@ TEST_NEEDS=(
   "clang-format-14"
   "iproute2"
   "python3-venv"
+  "openssh-server"
+  "slurm-wlm"
+  "munge"
 )
-
-# What starts a service for everybody is left to the owner of a machine that runs services; where
-# it is missing the tests of the launchers ssh and slurm skip.
-if [[ ! -d /run/systemd/system ]]; then
-  TEST_NEEDS+=("openssh-server" "slurm-wlm" "munge")
-fi
+# What some of these would start for everybody on this machine; the tests start their own.
+TEST_SERVICES=(ssh munge slurmctld slurmd)
 
 case "${1:-}" in
   "") ;;
@@ -119,6 +118,43 @@ update_lists() {
     tail -n 20 "$log" >&2
     die "apt-get update failed; its whole output is in $log"
   }
+}
+
+# Debian's way to install a service without starting it. A file that is there already comes back
+# when this script ends, however it ends.
+POLICY=/usr/sbin/policy-rc.d
+KEPT_POLICY="$POLICY.before-spotps"
+POLICY_TEXT='#!/bin/sh\n# spotps: scripts/setup.sh is installing\nexit 101\n'
+
+forbid_services() {
+  if [[ -e "$POLICY" ]] && ! grep -q "^# spotps:" "$POLICY"; then
+    as_root mv "$POLICY" "$KEPT_POLICY"
+  fi
+  trap allow_services EXIT
+  # shellcheck disable=SC2059
+  printf "$POLICY_TEXT" | as_root tee "$POLICY" > /dev/null
+  as_root chmod 755 "$POLICY"
+}
+
+allow_services() {
+  trap - EXIT
+  as_root rm -f "$POLICY"
+  if [[ -e "$KEPT_POLICY" ]]; then
+    as_root mv "$KEPT_POLICY" "$POLICY"
+  fi
+}
+
+# Those of packages that were not there before are not started at the next boot either.
+disable_new_services() {
+  local unit
+  [[ -d /run/systemd/system ]] || return 0
+  for unit in "$@"; do
+    run_logged systemctl disable "$unit" || true
+  done
+}
+
+is_service_known() {
+  [[ -e "/lib/systemd/system/$1.service" ]]
 }
 
 install() {
@@ -216,7 +252,15 @@ install_packages() {
     fi
   fi
   if [[ ${#packages[@]} -gt 0 ]]; then
+    local -a new_services=()
+    local unit
+    for unit in "${TEST_SERVICES[@]}"; do
+      is_service_known "$unit" || new_services+=("$unit")
+    done
+    forbid_services
     install "${packages[@]}"
+    allow_services
+    disable_new_services "${new_services[@]}"
   fi
   rm -f "$log"
   if [[ "$(find_compiler)" != "${COMPILER_PREFERENCE[0]}" ]]; then

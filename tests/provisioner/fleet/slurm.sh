@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # A Slurm cluster of three nodes on this machine, for the tests of the launcher slurm: two in the
-# partition spot, which the partition ondemand may take back. usage: slurm.sh DIR. Prints "ready"
-# and runs until its stdin ends. DIR/slurm.conf is for the clients (SLURM_CONF). Exit status 77:
-# there can't be one, and the reason is on stdout.
+# partition spot, which the partition ondemand may take back, and a large one in ondemand alone.
+# usage: slurm.sh DIR. Prints "ready" and runs until its stdin ends. DIR/slurm.conf is for the
+# clients (SLURM_CONF). Exit status 77: there can't be one, and the reason is on stdout.
+# slurmd starts jobs as root alone: who is not root needs a sudo that asks for nothing.
 set -euo pipefail
 
 dir="$1"
@@ -16,7 +17,10 @@ skip() {
 for program in slurmctld slurmd munged mungekey; do
   command -v "$program" > /dev/null || skip "there is no $program; install slurm-wlm and munge"
 done
-[[ "$(id -u)" == 0 ]] || skip "slurmd starts jobs as root alone"
+if [[ "$(id -u)" != 0 ]]; then
+  sudo -n true 2> /dev/null || skip "slurmd starts jobs as root alone, and sudo -n does not work"
+  exec sudo -n "$0" "$@"
+fi
 
 pids=()
 # A slurmd waits for its steps, and these wait for a slurmctld that may be gone.
@@ -28,6 +32,8 @@ clear_away() {
     fi
   done
   kill -KILL "${pids[@]}" 2> /dev/null || true
+  # The caller removes the folder.
+  [[ -z "${SUDO_UID:-}" ]] || chown -R "$SUDO_UID" "$dir"
 }
 trap clear_away EXIT
 
@@ -73,11 +79,15 @@ PreemptMode=REQUEUE
 MinJobAge=300
 PartitionName=spot Nodes=n[2-3] PriorityTier=1 PreemptMode=REQUEUE GraceTime=12 Default=YES
 PartitionName=ondemand Nodes=ALL PriorityTier=10 PreemptMode=OFF
+SlurmdParameters=config_overrides
 END
-for i in 1 2 3; do
-  echo "NodeName=n$i NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + i)) CPUs=1" \
-    "RealMemory=100" >> "$dir/slurm.conf"
-done
+node() {
+  echo "NodeName=n$1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + $1)) CPUs=$2" \
+    "RealMemory=100 Weight=$1" >> "$dir/slurm.conf"
+}
+node 1 4 # first, and for psctl, a server, and one that takes its place
+node 2 1
+node 3 1
 export SLURM_CONF="$dir/slurm.conf"
 
 for _ in {1..100}; do
@@ -96,7 +106,7 @@ for _ in {1..300}; do
   if [[ "$idle" == 3 ]]; then
     echo "ready"
     cat > /dev/null
-    scancel --quiet --me || true
+    squeue --noheader --format=%A | sort -u | xargs --no-run-if-empty scancel --quiet || true
     for _ in {1..50}; do
       [[ -z "$(squeue --noheader)" ]] && break
       sleep 0.1
