@@ -1,6 +1,7 @@
 #include "psctl/check_command.h"
 
-#include "provisioner/fleet/local_fleet.h"
+#include "provisioner/fleet/launch_check.h"
+#include "provisioner/fleet/place_check.h"
 #include "ps/base/logger.h"
 #include "ps/base/text.h"
 #include "ps/net/endpoint.h"
@@ -14,6 +15,9 @@
 
 namespace ps::psctl {
 namespace {
+
+/// Of a host, or of Slurm.
+constexpr Duration kPlaceAnswers = std::chrono::seconds(30);
 
 /// Nobody connects: the ports are only tried.
 class NoHandler final : public net::EndpointHandler {
@@ -35,7 +39,8 @@ Status CheckPort(const std::string& host, uint32_t port) {
 Status CheckPorts(const proto::JobConfig& config) {
   PS_TRY(CheckPort(config.run.listen, config.run.port));
   const proto::ServerConfig& servers = config.servers;
-  const bool are_here = servers.launch && config.launch.prefix.empty() && servers.port != 0;
+  const bool are_here = servers.launch && servers.launcher == proto::LauncherKind::kLocal &&
+                        config.launch.prefix.empty() && servers.port != 0;
   const uint32_t shards = are_here ? servers.count * servers.shards_per_server : 0;
   const std::string& listen =
       config.launch.server_listen.empty() ? config.run.listen : config.launch.server_listen;
@@ -48,11 +53,12 @@ Status CheckPorts(const proto::JobConfig& config) {
 
 /// What lies outside of the job file.
 Status CheckMachine(const proto::JobConfig& config) {
-  PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config.launch));
+  PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config));
   PS_TRY(RunDirectory::CheckParent(config.run.directory));
   if (!config.checkpoint.copy_to.empty()) {
     PS_TRY(CheckCopyTarget(config.checkpoint.copy_to));
   }
+  PS_TRY(provisioner::CheckServerPlaces(config, kPlaceAnswers));
   return CheckPorts(config);
 }
 

@@ -19,6 +19,14 @@ uint32_t WorkersStarted(const proto::JobConfig& config) {
   return workers;
 }
 
+std::string_view HowServersStart(const proto::ServerConfig& servers) {
+  if (!servers.launch) {
+    return " started by hand";
+  }
+  constexpr std::string_view kHow[] = {"", " over ssh", " by Slurm"};
+  return kHow[static_cast<size_t>(servers.launcher)];
+}
+
 std::string ServerCommand(
     const proto::ServerConfig& servers, const std::string& common, uint32_t server) {
   std::string text = fmt::format("  ps_server {} --id {}", common, server);
@@ -50,7 +58,7 @@ std::vector<std::pair<std::string, std::string>> DescribeJob(
       {"fleet",
        Plural(config.servers.count, "server") + " of " +
            Plural(config.servers.shards_per_server, "shard") +
-           (config.servers.launch ? ", " : " started by hand, ") +
+           std::string(HowServersStart(config.servers)) + ", " +
            (workers == 0 ? "workers started by hand" : Plural(workers, "worker")) + faults},
       {"times",
        "a silent worker is lost after " + FormatDuration(Seconds(timing.detect)) +

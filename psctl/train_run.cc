@@ -5,6 +5,8 @@
 #include <csignal>
 #include <utility>
 
+#include "checkpoint/job_store.h"
+#include "provisioner/fleet/launch_check.h"
 #include "provisioner/fleet/local_launcher.h"
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/plan_run.h"
@@ -92,7 +94,7 @@ TrainRun::TrainRun(TrainStart* start, MetricsFiles metrics, const Console& conso
       profiler_(config_.name, parts_.model.tensors, provisioner::RunProfiler::SeatsOf(config_)) {}
 
 Status TrainRun::Prepare() {
-  PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config_.launch));
+  PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config_));
   PS_ASSIGN(const uint32_t port, host_.Listen());
   const std::string& listen = config_.run.listen;
   const bool is_ipv6 = listen == "::";
@@ -112,10 +114,10 @@ Status TrainRun::Prepare() {
   fleet.run_start_us = directory_.begun_us();
   fleet.launch = config_.launch;
   fleet.job_name = config_.name;
-  fleet.shards_per_server = config_.servers.shards_per_server;
-  fleet.server_port = config_.servers.port;
-  fleet.server_emulation = emulation::OfServer(config_.servers);
-  fleet.server_notices = config_.servers.notices;
+  fleet.servers = config_.servers;
+  if (config_.checkpoint.enabled) {
+    fleet.server_needs = checkpoint::JobDirectory(config_.checkpoint.path);
+  }
   fleet.journal = journal_;
   fleet_ = std::make_unique<provisioner::LocalFleet>(std::move(fleet), launcher_.get(), &log_);
   fleet_->Adopt(launches_);

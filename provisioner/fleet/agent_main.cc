@@ -1,4 +1,4 @@
-// ps_agent: stands on psctl's machine for one worker that runs elsewhere. psctl starts it.
+// ps_agent: stands on psctl's machine for one process that runs elsewhere. psctl starts it.
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "provisioner/fleet/local_fleet.h"
+#include "provisioner/fleet/launch_check.h"
 #include "provisioner/fleet/slurm_agent.h"
 #include "provisioner/fleet/ssh_agent.h"
 #include "ps/base/file.h"
@@ -25,12 +25,12 @@ constexpr uint64_t kPollMillisMax = 60'000;
 Manual AgentManual() {
   return {
       "ps_agent",
-      "stands for a worker that runs elsewhere",
+      "stands for a process that runs elsewhere",
       "--launcher ssh|slurm --program FILE [FLAGS] -- ARGUMENTS",
       {{"Description",
         "",
-        "psctl starts one for each worker of a job with the launcher ssh or slurm. It ends as the "
-        "worker ends, passes SIGTERM on to it, and takes it along when it is killed.",
+        "psctl starts one for each worker or server of a job with the launcher ssh or slurm. It "
+        "ends as that ends, passes SIGTERM on to it, and takes it along when it is killed.",
         {},
         {}},
        {"Flags",
@@ -38,6 +38,7 @@ Manual AgentManual() {
         "",
         {{"--launcher", "NAME", "ssh or slurm. Required."},
          {"--program", "FILE", "What to run. Required."},
+         {"--needs", "PATH", "Where this does not exist, the program is not started."},
          {"--host", "HOST", "ssh: where. Required there."},
          {"--token-file", "FILE", "ssh: what lets the program into the run; becomes its stdin."},
          {"--ssh-config", "FILE", "ssh: its configuration. Default: the user's own."},
@@ -83,6 +84,7 @@ Result<SshJob> ReadSshJob(const Flags& flags, std::vector<std::string> arguments
   PS_ASSIGN(const std::string token_file, flags.Text("token-file"));
   PS_ASSIGN(job.token, ReadSmallFile(token_file, kTokenBytesMax));
   job.ssh_config = flags.TextOr("ssh-config", "");
+  job.needs = flags.TextOr("needs", "");
   PS_ASSIGN(job.answer_limit, AnswerLimit(flags));
   job.arguments = std::move(arguments);
   return job;
@@ -93,6 +95,7 @@ Result<SlurmJob> ReadSlurmJob(const Flags& flags, std::vector<std::string> argum
   PS_ASSIGN(const std::string program, flags.Text("program"));
   PS_ASSIGN(job.log_path, flags.Text("log-file"));
   job.name = flags.TextOr("name", "spotps");
+  job.needs = flags.TextOr("needs", "");
   PS_ASSIGN(job.answer_limit, AnswerLimit(flags));
   if (flags.Has("cpus")) {
     PS_ASSIGN(const uint64_t cpus, flags.Number("cpus", 1, 1024));

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ps/base/text.h"
 
@@ -15,7 +16,8 @@ constexpr uint32_t kDoublingsMax = 6;
 
 }  // namespace
 
-HostTable::HostTable(const std::vector<proto::HostConfig>& hosts) {
+HostTable::HostTable(const std::vector<proto::HostConfig>& hosts, std::string name)
+    : name_(std::move(name)) {
   for (const proto::HostConfig& host : hosts) {
     hosts_.push_back({host.host, host.zone, host.slots, 0, 0, {}});
   }
@@ -51,7 +53,7 @@ Result<std::string> HostTable::Take(TimePoint now, const std::string& zone) {
   if (best == nullptr) {
     const std::string where = zone.empty() ? "" : " in zone " + zone;
     return Status::Unavailable(fmt::format(
-        "launch.hosts has no free slot{}: {}", where, why.empty() ? "no host is there" : why));
+        "{} has no free slot{}: {}", name_, where, why.empty() ? "no host is there" : why));
   }
   ++best->used;
   return best->name;

@@ -10,11 +10,13 @@
 
 namespace ps::provisioner {
 
-/// The hosts of launch.hosts by zone, who has a free slot, and who is left out for a while because
-/// nothing could be started there. Pure.
+/// The hosts of a job by zone, who has a free slot, and who is left out for a while because nothing
+/// could be started there. Pure.
 class HostTable {
  public:
-  explicit HostTable(const std::vector<proto::HostConfig>& hosts);
+  /// `name`: the field of the job, for people.
+  explicit HostTable(
+      const std::vector<proto::HostConfig>& hosts, std::string name = "launch.hosts");
 
   /// Takes a slot of the zone's host with the smallest share of its slots in use, the first of
   /// equal ones. Errors: kUnavailable, which says why of each host.
@@ -38,6 +40,7 @@ class HostTable {
 
   Host* Find(const std::string& name);
 
+  std::string name_;
   std::vector<Host> hosts_;
 };
 

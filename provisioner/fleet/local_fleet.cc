@@ -1,25 +1,26 @@
 #include "provisioner/fleet/local_fleet.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <filesystem>
 #include <utility>
 
 #include "provisioner/fleet/agent_exit.h"
+#include "provisioner/fleet/launch_check.h"
 #include "provisioner/fleet/local_process.h"
 #include "ps/base/file.h"
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
+#include "ps/emulation/emulation.h"
 
 namespace ps::provisioner {
 namespace {
 
+using proto::LauncherKind;
 using proto::ProcessKind;
 using proto::ProcessKindName;
+
+constexpr const char* kSlurm = "Slurm";
 
 std::string ProgramOf(ProcessKind kind) {
   return kind == ProcessKind::kServer ? "ps_server" : "ps_worker";
@@ -41,30 +42,6 @@ std::string LastLine(const std::string& path) {
   return Printable(text->substr(begin, std::min(last + 1 - begin, kBytesMax)));
 }
 
-bool IsProgram(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
-}
-
-/// As the launcher looks for it (execvp): in PATH, unless it has a slash.
-bool IsCommand(const std::string& name) {
-  if (name.find('/') != std::string::npos) {
-    return IsProgram(name);
-  }
-  const char* const variable = std::getenv("PATH");
-  std::string_view rest = variable != nullptr ? variable : "/bin:/usr/bin";
-  while (true) {
-    const std::string_view directory = rest.substr(0, rest.find(':'));
-    if (IsProgram((directory.empty() ? "." : std::string(directory)) + "/" + name)) {
-      return true;
-    }
-    if (directory.size() == rest.size()) {
-      return false;
-    }
-    rest.remove_prefix(directory.size() + 1);
-  }
-}
-
 void Append(const std::vector<std::string>& from, std::vector<std::string>* to) {
   to->insert(to->end(), from.begin(), from.end());
 }
@@ -83,101 +60,6 @@ std::vector<std::string> RunArguments(
       std::to_string(launch.value)};
 }
 
-}  // namespace
-
-std::string FillLaunchText(std::string_view text, std::string_view role, uint32_t index) {
-  const std::string number = std::to_string(index);
-  const std::array<std::pair<std::string_view, std::string>, 3> values = {{
-      {"{name}", std::string(role) + number},
-      {"{role}", std::string(role)},
-      {"{index}", number},
-  }};
-  std::string filled;
-  while (!text.empty()) {
-    size_t taken = 1;
-    std::string_view part = text.substr(0, 1);
-    for (const auto& [key, value] : values) {
-      if (text.starts_with(key)) {
-        taken = key.size();
-        part = value;
-      }
-    }
-    filled += part;
-    text.remove_prefix(taken);
-  }
-  return filled;
-}
-
-std::vector<std::string> LaunchWords(
-    std::string_view prefix, std::string_view role, uint32_t index) {
-  std::vector<std::string> words;
-  while (true) {
-    const size_t begin = prefix.find_first_not_of(" \t");
-    if (begin == std::string_view::npos) {
-      return words;
-    }
-    prefix.remove_prefix(begin);
-    const std::string_view word = prefix.substr(0, prefix.find_first_of(" \t"));
-    words.push_back(FillLaunchText(word, role, index));
-    prefix.remove_prefix(word.size());
-  }
-}
-
-namespace {
-
-Status CheckLauncher(const std::string& directory, const proto::LaunchConfig& launch) {
-  if (launch.launcher == proto::LauncherKind::kLocal) {
-    return Status::Ok();
-  }
-  const bool is_ssh = launch.launcher == proto::LauncherKind::kSsh;
-  if (!IsProgram(directory + "/ps_agent")) {
-    return Status::NotFound(
-        fmt::format("there is no program {}/ps_agent; build all targets", directory));
-  }
-  const auto needs = is_ssh ? std::vector<std::string>{"ssh"}
-                            : std::vector<std::string>{"sbatch", "scontrol", "scancel"};
-  for (const std::string& name : needs) {
-    if (!IsCommand(name)) {
-      return Status::NotFound(fmt::format(
-          "launch.launcher is {}, and no folder of PATH has the program {}; install {}",
-          is_ssh ? "ssh" : "slurm",
-          name,
-          is_ssh ? "openssh-client" : "slurm-client"));
-    }
-  }
-  std::error_code error;
-  if (!launch.ssh_config.empty() && !std::filesystem::is_regular_file(launch.ssh_config, error)) {
-    return Status::NotFound(fmt::format(
-        "launch.ssh_config {} is no file; allowed: a configuration file of ssh",
-        Printable(launch.ssh_config)));
-  }
-  return Status::Ok();
-}
-
-}  // namespace
-
-Status CheckPrograms(const std::string& directory, const proto::LaunchConfig& launch) {
-  PS_TRY(CheckLauncher(directory, launch));
-  for (const ProcessKind kind : {ProcessKind::kServer, ProcessKind::kWorker}) {
-    const std::string path = directory + "/" + ProgramOf(kind);
-    if (!IsProgram(path)) {
-      return Status::NotFound(fmt::format(
-          "there is no program {}; build all targets, so that it lies beside psctl", path));
-    }
-    const std::vector<std::string> words = LaunchWords(launch.prefix, ProcessKindName(kind), 0);
-    if (!words.empty() && !IsCommand(words.front())) {
-      return Status::NotFound(fmt::format(
-          "launch.prefix begins with '{}', {}; install it, or mend launch.prefix",
-          Printable(words.front()),
-          words.front().find('/') == std::string::npos ? "which no folder of PATH has as a program"
-                                                       : "which is not a program"));
-    }
-  }
-  return Status::Ok();
-}
-
-namespace {
-
 void AppendNotices(proto::NoticeService service, std::vector<std::string>* arguments) {
   if (service != proto::NoticeService::kNone) {
     const auto number = static_cast<size_t>(service);
@@ -194,29 +76,88 @@ std::string SbatchWords(const proto::LaunchConfig& launch, const std::string& zo
 
 }  // namespace
 
-void LocalFleet::StartServer(uint32_t server, LaunchId launch_id) {
+/// Slurm has room for all; it is left out for a while after it has refused one.
+HostTable LocalFleet::ServerHosts(const proto::ServerConfig& servers) {
+  return servers.launcher == LauncherKind::kSlurm
+             ? HostTable({{kSlurm, UINT32_MAX}}, "servers.launcher")
+             : HostTable(servers.hosts, "servers.hosts");
+}
+
+std::vector<std::string> LocalFleet::ServerArguments(uint32_t server) const {
   const proto::LaunchConfig& launch = options_.launch;
+  const proto::ServerConfig& servers = options_.servers;
   const auto filled = [server](const std::string& text) {
     return FillLaunchText(text, ProcessKindName(ProcessKind::kServer), server);
   };
-  const std::string listen =
-      launch.server_listen.empty() ? options_.listen : filled(launch.server_listen);
   std::vector<std::string> arguments = {
-      "--id",
-      std::to_string(server),
-      "--shards",
-      std::to_string(options_.shards_per_server),
-      "--listen",
-      listen,
-      "--advertise",
-      ReachableHost(listen, filled(launch.server_advertise), options_.machine)};
-  if (options_.server_port != 0) {
-    const uint32_t port = options_.server_port + server * options_.shards_per_server;
+      "--id", std::to_string(server), "--shards", std::to_string(servers.shards_per_server)};
+  // Elsewhere it finds out by itself by which of its addresses it reaches the coordinator.
+  const bool is_here = !IsElsewhere(ProcessKind::kServer);
+  const std::string listen =
+      launch.server_listen.empty() && is_here ? options_.listen : filled(launch.server_listen);
+  const std::string advertise = filled(launch.server_advertise);
+  if (!listen.empty()) {
+    Append({"--listen", listen}, &arguments);
+  }
+  if (is_here || !advertise.empty()) {
+    Append(
+        {"--advertise", is_here ? ReachableHost(listen, advertise, options_.machine) : advertise},
+        &arguments);
+  }
+  if (servers.port != 0) {
+    const uint32_t port = servers.port + server * servers.shards_per_server;
     Append({"--port", std::to_string(port)}, &arguments);
   }
-  AppendNotices(options_.server_notices, &arguments);
-  Append(emulation::ArgumentsOf(options_.server_emulation), &arguments);
-  Start(SpecOf(ProcessKind::kServer, server, launch_id), std::move(arguments));
+  AppendNotices(servers.notices, &arguments);
+  Append(emulation::ArgumentsOf(emulation::OfServer(servers)), &arguments);
+  return arguments;
+}
+
+void LocalFleet::StartServer(uint32_t server, LaunchId launch) {
+  LaunchSpec spec = SpecOf(ProcessKind::kServer, server, launch);
+  if (!IsElsewhere(ProcessKind::kServer)) {
+    Start(std::move(spec), ServerArguments(server));
+    return;
+  }
+  DropWaiting(server);
+  Result<std::string> host = server_hosts_.Take(options_.time->Now());
+  if (!host.ok()) {
+    log_->Warning("no_host", {{"server", server}, {"why", host.status()}});
+    waiting_servers_[server] = launch;
+    return;
+  }
+  StartServerOn(std::move(host).value(), std::move(spec));
+}
+
+void LocalFleet::StartServerOn(const std::string& host, LaunchSpec spec) {
+  const proto::ServerConfig& servers = options_.servers;
+  const uint32_t server = spec.index;
+  StartAgent(
+      std::move(spec),
+      {host, servers.shards_per_server, servers.sbatch, options_.server_needs},
+      ServerArguments(server));
+}
+
+void LocalFleet::StartWaitingServers() {
+  for (auto it = waiting_servers_.begin(); it != waiting_servers_.end();) {
+    Result<std::string> host = server_hosts_.Take(options_.time->Now());
+    if (!host.ok()) {
+      return;
+    }
+    const auto [server, launch] = *it;
+    it = waiting_servers_.erase(it);
+    StartServerOn(std::move(host).value(), SpecOf(ProcessKind::kServer, server, launch));
+  }
+}
+
+void LocalFleet::DropWaiting(uint32_t server) {
+  const auto it = waiting_servers_.find(server);
+  if (it != waiting_servers_.end()) {
+    const proto::LaunchRecord record{ProcessKind::kServer, server, it->second, 0, 0};
+    unreported_.push_back(
+        {{record.kind, server, it->second, "was not started", false, ""}, record});
+    waiting_servers_.erase(it);
+  }
 }
 
 void LocalFleet::StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) {
@@ -226,7 +167,7 @@ void LocalFleet::StartWorker(WorkerId seat, LaunchId launch, const proto::Worker
   Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
   LaunchSpec spec = SpecOf(ProcessKind::kWorker, seat.value, launch);
   if (IsElsewhere(ProcessKind::kWorker)) {
-    StartAgent(std::move(spec), group, std::move(arguments));
+    StartWorkerElsewhere(std::move(spec), group, std::move(arguments));
   } else {
     Start(std::move(spec), std::move(arguments));
   }
@@ -256,6 +197,7 @@ void LocalFleet::KillWorker(WorkerId seat) {
 }
 
 void LocalFleet::KillServer(uint32_t server) {
+  DropWaiting(server);
   for (auto& [handle, process] : processes_) {
     if (process.launch.kind == ProcessKind::kServer && process.launch.index == server) {
       Kill(handle, &process);
@@ -264,13 +206,15 @@ void LocalFleet::KillServer(uint32_t server) {
 }
 
 bool LocalFleet::HasServer(uint32_t server) const {
-  return std::ranges::any_of(processes_, [server](const auto& entry) {
+  const bool is_running = std::ranges::any_of(processes_, [server](const auto& entry) {
     const proto::LaunchRecord& launch = entry.second.launch;
     return launch.kind == ProcessKind::kServer && launch.index == server;
   });
+  return is_running || waiting_servers_.contains(server);
 }
 
 void LocalFleet::KillAll() {
+  waiting_servers_.clear();
   for (auto& [handle, process] : processes_) {
     Kill(handle, &process);
   }
@@ -296,83 +240,99 @@ LaunchSpec LocalFleet::SpecOf(ProcessKind kind, uint32_t index, LaunchId launch)
 
 void LocalFleet::Start(LaunchSpec spec, std::vector<std::string> arguments) {
   const std::string what(ProcessKindName(spec.kind));
+  const proto::LaunchRecord record{spec.kind, spec.index, spec.launch, 0, 0};
   const Result<std::string> token_file = options_.make_token_file(spec.kind, spec.index);
   if (!token_file.ok()) {
-    NotStarted({spec.kind, spec.index, spec.launch, 0, 0}, token_file.status());
+    NotStarted(record, token_file.status());
     return;
   }
-  const std::string program = options_.program_directory + "/" + ProgramOf(spec.kind);
-  const std::vector<std::string> prefix = LaunchWords(options_.launch.prefix, what, spec.index);
-  spec.program = prefix.empty() ? program : prefix.front();
-  if (!prefix.empty()) {
-    spec.arguments.assign(prefix.begin() + 1, prefix.end());
-    spec.arguments.push_back(program);
-  }
-  spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> words = LaunchWords(options_.launch.prefix, what, spec.index);
+  words.push_back(options_.program_directory + "/" + ProgramOf(spec.kind));
+  Append(arguments, &words);
+  spec.program = words.front();
+  spec.arguments.assign(words.begin() + 1, words.end());
   Append(RunArguments(options_, spec.launch, *token_file), &spec.arguments);
   Append({"--log-file", spec.log_path}, &spec.arguments);
   Launch(std::move(spec), "");
 }
 
-/// What runs elsewhere writes its log to stderr, which the agent or the batch system brings to the
-/// file of a local one.
-void LocalFleet::StartAgent(
+void LocalFleet::StartWorkerElsewhere(
     LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> words) {
-  const proto::LaunchConfig& launch = options_.launch;
-  const Result<std::string> token_file = options_.make_token_file(spec.kind, spec.index);
-  const proto::LaunchRecord record{spec.kind, spec.index, spec.launch, 0, 0};
-  if (!token_file.ok()) {
-    NotStarted(record, token_file.status());
-    return;
-  }
-  spec.program = options_.program_directory + "/ps_agent";
-  const std::string program = options_.program_directory + "/" + ProgramOf(spec.kind);
   const std::string zone = group.zones.empty() ? "" : group.zones.front();
-  std::string host;
-  if (launch.launcher == proto::LauncherKind::kSsh) {
-    Result<std::string> taken = hosts_.Take(options_.time->Now(), zone);
+  std::string host = kSlurm;
+  if (options_.launch.launcher == LauncherKind::kSsh) {
+    Result<std::string> taken = worker_hosts_.Take(options_.time->Now(), zone);
     if (!taken.ok()) {
       log_->Warning("no_host", {{"worker", spec.index}, {"why", taken.status()}});
       const bool is_new = full_zones_.insert(zone).second;
       const std::string why = is_new ? Printable(taken.status().message()) : "";
       // Nothing was asked of any host, which says nothing new of the place.
       unreported_.push_back(
-          {{spec.kind, spec.index, spec.launch, "was not started", false, why}, record});
+          {{spec.kind, spec.index, spec.launch, "was not started", false, why},
+           {spec.kind, spec.index, spec.launch, 0, 0}});
       return;
     }
     full_zones_.erase(zone);
     host = std::move(taken).value();
-    spec.arguments = {"--launcher", "ssh", "--host", host, "--token-file", *token_file};
-    if (!launch.ssh_config.empty()) {
-      Append({"--ssh-config", launch.ssh_config}, &spec.arguments);
+  }
+  StartAgent(
+      std::move(spec),
+      {host, group.threads, SbatchWords(options_.launch, zone), ""},
+      std::move(words));
+}
+
+/// What runs elsewhere writes its log to stderr, which the agent or the batch system brings to the
+/// file of a local one.
+void LocalFleet::StartAgent(LaunchSpec spec, const Place& place, std::vector<std::string> words) {
+  const Result<std::string> token_file = options_.make_token_file(spec.kind, spec.index);
+  if (!token_file.ok()) {
+    NotStarted({spec.kind, spec.index, spec.launch, 0, 0}, token_file.status());
+    HostsOf(spec.kind).Release(place.host, false, options_.time->Now());
+    return;
+  }
+  spec.program = options_.program_directory + "/ps_agent";
+  if (LauncherOf(spec.kind) == LauncherKind::kSsh) {
+    spec.arguments = {"--launcher", "ssh", "--host", place.host, "--token-file", *token_file};
+    if (!options_.launch.ssh_config.empty()) {
+      Append({"--ssh-config", options_.launch.ssh_config}, &spec.arguments);
     }
     Append(RunArguments(options_, spec.launch, "/dev/stdin"), &words);
   } else {
-    const std::string name = fmt::format("{}-worker{}", options_.job_name, spec.index);
-    const std::string cpus = fmt::format("{}", group.threads);
     spec.arguments = {
         "--launcher",
         "slurm",
         "--name",
-        name,
+        fmt::format("{}-{}{}", options_.job_name, ProcessKindName(spec.kind), spec.index),
         "--task",
         std::to_string(spec.index),
         "--cpus",
-        cpus,
+        std::to_string(place.cpus),
         "--log-file",
         spec.log_path};
-    if (const std::string sbatch = SbatchWords(launch, zone); !sbatch.empty()) {
-      Append({"--sbatch", sbatch}, &spec.arguments);
+    if (!place.sbatch.empty()) {
+      Append({"--sbatch", place.sbatch}, &spec.arguments);
     }
     Append(RunArguments(options_, spec.launch, *token_file), &words);
   }
+  if (!place.needs.empty()) {
+    Append({"--needs", place.needs}, &spec.arguments);
+  }
+  const std::string program = options_.program_directory + "/" + ProgramOf(spec.kind);
   Append({"--program", program, "--"}, &spec.arguments);
   Append(words, &spec.arguments);
-  Launch(std::move(spec), host);
+  Launch(std::move(spec), place.host);
+}
+
+LauncherKind LocalFleet::LauncherOf(ProcessKind kind) const {
+  return kind == ProcessKind::kWorker ? options_.launch.launcher : options_.servers.launcher;
+}
+
+HostTable& LocalFleet::HostsOf(ProcessKind kind) {
+  return kind == ProcessKind::kWorker ? worker_hosts_ : server_hosts_;
 }
 
 bool LocalFleet::IsElsewhere(ProcessKind kind) const {
-  return kind == ProcessKind::kWorker && options_.launch.launcher != proto::LauncherKind::kLocal;
+  return LauncherOf(kind) != LauncherKind::kLocal;
 }
 
 void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
@@ -389,7 +349,7 @@ void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
   const Result<ProcessHandle> handle = launcher_->Start(spec);
   if (!handle.ok()) {
     NotStarted(launch, handle.status());
-    hosts_.Release(host, false, options_.time->Now());
+    HostsOf(kind).Release(host, false, options_.time->Now());
     return;
   }
   launch.pid = launcher_->pid(*handle);
@@ -417,7 +377,7 @@ void LocalFleet::Adopt(std::span<const proto::LaunchRecord> launches) {
     if (handle.ok()) {
       const std::string host =
           IsElsewhere(launch.kind) ? ArgumentOf(launch.pid, "--host") : std::string();
-      hosts_.TakeOn(host);
+      HostsOf(launch.kind).TakeOn(host);
       Note(*handle, {launch, LogPath(launch.kind, launch.index), host, false});
       log_->Info(
           "process_adopted",
@@ -465,16 +425,19 @@ std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
     workers_.erase({WorkerId(process.launch.index), exit.handle});
     processes_.erase(it);
   }
+  StartWaitingServers();
   return ends;
 }
 
-/// A host or a batch system that took no worker, or lost it, says nothing of the worker itself:
+/// A host or a batch system that took no process, or lost it, says nothing of the process itself:
 /// another one may do better.
 proto::ProcessEnd LocalFleet::EndOf(const Process& process, const ProcessExit& exit) {
-  const bool is_elsewhere = IsElsewhere(exit.kind);
-  const bool is_place = is_elsewhere && !process.is_planned &&
+  const bool is_place = IsElsewhere(exit.kind) && !process.is_planned &&
                         (exit.code == kNotStartedExit || exit.code == kLostExit);
-  hosts_.Release(process.host, is_place, options_.time->Now());
+  // A job that was taken from its node says nothing of Slurm.
+  const bool is_left_out =
+      is_place && (exit.code == kNotStartedExit || LauncherOf(exit.kind) == LauncherKind::kSsh);
+  HostsOf(exit.kind).Release(process.host, is_left_out, options_.time->Now());
   const bool is_failure = exit.is_failure && !process.is_planned && !is_place;
   std::string description = exit.description;
   if (is_place) {

@@ -6,7 +6,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,30 +13,18 @@
 #include "provisioner/fleet/launcher.h"
 #include "ps/base/logger.h"
 #include "ps/base/time.h"
-#include "ps/emulation/emulation.h"
 #include "ps/proto/fleet_actions.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/launch_journal.h"
 
 namespace ps::provisioner {
 
-// The texts of a job's `launch` section. Pure.
-
-/// `text` with {name}, {role} and {index} filled in for, e.g., role "worker" and index 3: worker3,
-/// worker, 3. Other braces stay.
-std::string FillLaunchText(std::string_view text, std::string_view role, uint32_t index);
-
-/// The words of a command prefix, filled in.
-std::vector<std::string> LaunchWords(
-    std::string_view prefix, std::string_view role, uint32_t index);
-
-/// Errors: kNotFound when ps_server, ps_worker or ps_agent is not in `directory`, or when a program
-/// that `launch` asks for is not there.
-Status CheckPrograms(const std::string& directory, const proto::LaunchConfig& launch);
-
 /// Does what the coordinator asks for with a launcher: ps_server and ps_worker processes of this
-/// machine, whose logs are files. A worker that runs elsewhere has a ps_agent here, which is what
-/// the launcher starts and knows.
+/// machine, whose logs are files. One that runs elsewhere has a ps_agent here, which is what the
+/// launcher starts and knows.
+///
+/// A server that has no free slot elsewhere waits here for one, since nothing goes on without it:
+/// the coordinator learns of it when it is started. Of a worker it is told, and decides.
 class LocalFleet final : public proto::FleetActions {
  public:
   struct Options {
@@ -50,10 +37,8 @@ class LocalFleet final : public proto::FleetActions {
     int64_t run_start_us = 0;  // zero of all logs, microseconds since 1970 UTC
     std::string machine;       // where servers that bind everything are reached
     proto::LaunchConfig launch;
-    uint32_t shards_per_server = 1;
-    uint32_t server_port = 0;  // of the first server's first shard; 0: any free ones
-    emulation::Emulation server_emulation;
-    proto::NoticeService server_notices = proto::NoticeService::kNone;
+    proto::ServerConfig servers;
+    std::string server_needs;  // a file or folder that a server elsewhere has to find; empty: none
     /// Outlives the fleet. Null: nobody could adopt the processes, and they die with this thread.
     proto::LaunchJournal* journal = nullptr;
     std::string job_name;  // for batch systems
@@ -65,7 +50,8 @@ class LocalFleet final : public proto::FleetActions {
       : options_(std::move(options)),
         launcher_(launcher),
         log_(log),
-        hosts_(options_.launch.hosts) {}
+        worker_hosts_(options_.launch.hosts),
+        server_hosts_(ServerHosts(options_.servers)) {}
 
   void StartServer(uint32_t server, LaunchId launch) override;
   void StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) override;
@@ -87,7 +73,7 @@ class LocalFleet final : public proto::FleetActions {
   struct Process {
     proto::LaunchRecord launch;
     std::string log_path;
-    std::string host;         // with the launcher ssh; empty: this machine
+    std::string host;         // of a HostTable; empty: this machine
     bool is_planned = false;  // this fleet has killed it
   };
 
@@ -96,12 +82,30 @@ class LocalFleet final : public proto::FleetActions {
     proto::LaunchRecord launch;
   };
 
+  /// Where a process elsewhere runs, and what its place is asked for.
+  struct Place {
+    std::string host;
+    uint32_t cpus = 1;
+    std::string sbatch;
+    std::string needs;
+  };
+
+  static HostTable ServerHosts(const proto::ServerConfig& servers);
+  std::vector<std::string> ServerArguments(uint32_t server) const;
   LaunchSpec SpecOf(proto::ProcessKind kind, uint32_t index, LaunchId launch) const;
   void Start(LaunchSpec spec, std::vector<std::string> arguments);
-  void StartAgent(LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> words);
+  void StartServerOn(const std::string& host, LaunchSpec spec);
+  void StartWaitingServers();
+  /// It is told that this one has not run.
+  void DropWaiting(uint32_t server);
+  void StartWorkerElsewhere(
+      LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> words);
+  void StartAgent(LaunchSpec spec, const Place& place, std::vector<std::string> words);
   void Launch(LaunchSpec spec, const std::string& host);
   void NotStarted(const proto::LaunchRecord& launch, const Status& why);
+  proto::LauncherKind LauncherOf(proto::ProcessKind kind) const;
   bool IsElsewhere(proto::ProcessKind kind) const;
+  HostTable& HostsOf(proto::ProcessKind kind);
   proto::ProcessEnd EndOf(const Process& process, const ProcessExit& exit);
   /// The running processes of a seat: one, and those that it has taken the place of.
   std::vector<ProcessHandle> WorkersIn(WorkerId seat) const;
@@ -112,9 +116,11 @@ class LocalFleet final : public proto::FleetActions {
   const Options options_;
   Launcher* const launcher_;
   const Logger* const log_;
-  HostTable hosts_;
-  std::set<std::string> full_zones_;            // of which it was told, not at each attempt
-  std::map<ProcessHandle, Process> processes_;  // running
+  HostTable worker_hosts_;
+  HostTable server_hosts_;
+  std::map<uint32_t, LaunchId> waiting_servers_;  // for a slot
+  std::set<std::string> full_zones_;              // of which it was told, not at each attempt
+  std::map<ProcessHandle, Process> processes_;    // running
   std::set<std::pair<WorkerId, ProcessHandle>> workers_;  // of these
   std::vector<Ended> unreported_;              // never ran, or ended before they could be adopted
   std::vector<proto::LaunchRecord> reported_;  // by the last TakeEnds

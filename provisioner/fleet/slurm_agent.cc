@@ -23,6 +23,8 @@ constexpr int kNoticeSeconds = 60;
 constexpr int kPollGrowth = 3;
 constexpr int kPollsBeforeGrowth = 30;
 constexpr int kCancelAttempts = 5;
+/// Of the job's script, and none of our programs has it: what the program needs is not there.
+constexpr int kLacksExit = 125;
 
 TimePoint Now() {
   return SystemTime().Now();
@@ -100,7 +102,8 @@ class SlurmSession {
     }
     words.insert(words.end(), job_.words.begin(), job_.words.end());
     // The program takes the shell's place, so that signals reach it and nothing is left behind.
-    const std::string script = "#!/bin/sh\nexec " + ShellQuoted(job_.arguments) + "\n";
+    const std::string script =
+        "#!/bin/sh\n" + Test() + "exec " + ShellQuoted(job_.arguments) + "\n";
     PS_ASSIGN(const std::string answer, RunCommand(words, script, job_.answer_limit));
     id_ = answer.substr(0, answer.find_first_of(";\n"));
     const bool is_number = !id_.empty() && std::all_of(id_.begin(), id_.end(), [](char c) {
@@ -115,6 +118,13 @@ class SlurmSession {
     }
     AgentSay(fmt::format("Slurm job {} ({})", id_, name_));
     return Status::Ok();
+  }
+
+  /// A line of the job's script.
+  std::string Test() const {
+    return job_.needs.empty()
+               ? ""
+               : fmt::format("[ -e {} ] || exit {}\n", ShellQuoted({job_.needs}), kLacksExit);
   }
 
   /// Nothing while the job waits or runs.
@@ -139,6 +149,14 @@ class SlurmSession {
     if (state.state == "FAILED" && (state.code == 126 || state.code == 127)) {
       AgentSay(fmt::format(
           "Slurm job {}: the program can't run on its node; is it there under this path?", id_));
+      return AgentEnd{kNotStartedExit, 0};
+    }
+    if (state.state == "FAILED" && state.code == kLacksExit && !job_.needs.empty()) {
+      AgentSay(fmt::format(
+          "Slurm job {}: there is no {} on its node; the folder of the checkpoints has to be "
+          "shared under one path",
+          id_,
+          job_.needs));
       return AgentEnd{kNotStartedExit, 0};
     }
     if (state.signal > 0) {

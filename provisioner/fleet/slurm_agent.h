@@ -17,6 +17,7 @@ struct SlurmJob {
   uint32_t cpus = 1;                   // for the program
   std::vector<std::string> words;      // put after sbatch, where they prevail
   std::vector<std::string> arguments;  // the program, which every node has, and its arguments
+  std::string needs;                   // a file or folder that the node has to have; empty: none
   Duration poll{};                     // between two questions, at first
   Duration answer_limit{};             // of each of Slurm's commands
 };

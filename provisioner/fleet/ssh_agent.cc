@@ -38,6 +38,8 @@ constexpr const char* kScript = R"sh(umask 077
 {0}
 exec 3<&0
 fail() {{ echo "spotps failed $*"; exit 0; }}
+[ -z "$needs" ] || [ -e "$needs" ] ||
+  fail "there is no $needs; the folder of the checkpoints has to be shared under one path"
 all="${{XDG_CACHE_HOME:-$HOME/.cache}}/spotps"
 dir="$all/$id"
 file="$dir/$name"
@@ -119,29 +121,12 @@ class MappedFile {
 std::string ScriptOf(const SshJob& job, std::string_view program) {
   const std::string name = std::filesystem::path(job.program).filename().string();
   const std::string variables = fmt::format(
-      "id={} size={} name={}", ContentName(program), program.size(), ShellQuoted({name}));
+      "id={} size={} name={} needs={}",
+      ContentName(program),
+      program.size(),
+      ShellQuoted({name}),
+      ShellQuoted({job.needs}));
   return fmt::format(fmt::runtime(kScript), variables, ShellQuoted(job.arguments));
-}
-
-std::vector<std::string> CommandOf(const SshJob& job) {
-  std::vector<std::string> words = {"ssh", "-T", "-x", "-a"};
-  if (!job.ssh_config.empty()) {
-    words.insert(words.end(), {"-F", job.ssh_config});
-  }
-  const auto connect_s = std::max<int64_t>(
-      1, std::chrono::duration_cast<std::chrono::seconds>(job.answer_limit).count());
-  for (const std::string& option :
-       {std::string("BatchMode=yes"),
-        fmt::format("ConnectTimeout={}", connect_s),
-        std::string("ServerAliveInterval=5"),
-        std::string("ServerAliveCountMax=3"),
-        std::string("ControlPath=none"),
-        std::string("ClearAllForwardings=yes"),
-        std::string("LogLevel=ERROR")}) {
-    words.insert(words.end(), {"-o", option});
-  }
-  words.insert(words.end(), {"--", job.host, kBootstrap});
-  return words;
 }
 
 /// One connection, from its start to its end.
@@ -340,6 +325,28 @@ class Session {
 
 }  // namespace
 
+std::vector<std::string> SshWords(
+    const std::string& host, const std::string& ssh_config, Duration answer_limit) {
+  std::vector<std::string> words = {"ssh", "-T", "-x", "-a"};
+  if (!ssh_config.empty()) {
+    words.insert(words.end(), {"-F", ssh_config});
+  }
+  const auto connect_s =
+      std::max<int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(answer_limit).count());
+  for (const std::string& option :
+       {std::string("BatchMode=yes"),
+        fmt::format("ConnectTimeout={}", connect_s),
+        std::string("ServerAliveInterval=5"),
+        std::string("ServerAliveCountMax=3"),
+        std::string("ControlPath=none"),
+        std::string("ClearAllForwardings=yes"),
+        std::string("LogLevel=ERROR")}) {
+    words.insert(words.end(), {"-o", option});
+  }
+  words.insert(words.end(), {"--", host});
+  return words;
+}
+
 std::string ContentName(std::string_view bytes) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
   for (const char c : bytes) {
@@ -350,8 +357,9 @@ std::string ContentName(std::string_view bytes) {
 
 AgentEnd RunOverSsh(const SshJob& job, const AgentWishes& wishes) {
   const Result<MappedFile> program = MappedFile::Open(job.program);
-  Result<Command> ssh =
-      program.ok() ? Command::Start(CommandOf(job)) : Result<Command>(program.status());
+  std::vector<std::string> words = SshWords(job.host, job.ssh_config, job.answer_limit);
+  words.emplace_back(kBootstrap);
+  Result<Command> ssh = program.ok() ? Command::Start(words) : Result<Command>(program.status());
   if (!ssh.ok()) {
     AgentSay(fmt::format("{}: {}", job.host, ssh.status().ToString()));
     return {kNotStartedExit, 0};

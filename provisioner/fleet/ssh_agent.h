@@ -11,6 +11,7 @@ struct SshJob {
   std::string host;
   std::string ssh_config;  // empty: the user's own
   std::string program;     // a file of this machine
+  std::string needs;       // a file or folder that the host has to have; empty: none
   std::string token;
   std::vector<std::string> arguments;
   /// So long the host may be silent until the process runs.
@@ -23,6 +24,10 @@ struct SshJob {
 ///  - SIGTERM is passed on. The process is killed when the connection ends for whatever reason.
 /// The words that the host is sent are in ssh_agent.cc.
 AgentEnd RunOverSsh(const SshJob& job, const AgentWishes& wishes);
+
+/// The command that runs a command line on `host`, which comes behind as one more word.
+std::vector<std::string> SshWords(
+    const std::string& host, const std::string& ssh_config, Duration answer_limit);
 
 /// A name of the content, for files: other bytes, another name.
 std::string ContentName(std::string_view bytes);

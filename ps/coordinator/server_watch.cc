@@ -35,6 +35,7 @@ Status ServerWatch::CheckSilence(const Call& call) {
     if (is_away && !shard.record->is_registered && away > join_limit) {
       const std::string why =
           fmt::format("it was started again and did not come within {:.0f} s", Seconds(away));
+      job_->fleet->KillServer(server);  // it may wait in a queue for a node
       return OnServerLost(server, why, call);
     }
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/base/text.h"
 #include "ps/coordinator/placement.h"
 
 namespace ps::coordinator {
@@ -113,6 +114,14 @@ Status ServersDesk::CheckWanted(const ServersWanted& wanted) const {
   if (servers < 1 || servers * config.shards_per_server > most) {
     return Status::InvalidArgument(fmt::format(
         "that would be {} servers; allowed: 1 to {}", servers, most / config.shards_per_server));
+  }
+  uint64_t slots = 0;
+  for (const proto::HostConfig& host : config.hosts) {
+    slots += host.slots;
+  }
+  if (config.launcher == proto::LauncherKind::kSsh && static_cast<uint64_t>(servers) > slots) {
+    return Status::InvalidArgument(fmt::format(
+        "that would be {} servers, and servers.hosts has {}", servers, Plural(slots, "slot")));
   }
   if (!AreShares(wanted.shares, static_cast<uint32_t>(servers))) {
     return Status::InvalidArgument(fmt::format(

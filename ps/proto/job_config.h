@@ -184,9 +184,23 @@ enum class NoticeService : uint8_t { kNone, kEc2, kGcp, kAzure };
 inline constexpr std::array<std::string_view, 4> kNoticeServiceNames = {
     "none", "ec2", "gcp", "azure"};
 
+/// Who starts the workers, or the servers.
+enum class LauncherKind : uint8_t { kLocal, kSsh, kSlurm };
+
+struct HostConfig {
+  std::string host;    // as ssh knows it: name, user@name, address or alias
+  uint32_t slots = 1;  // processes at a time
+  std::string zone{};  // that it is in, for workers; empty: one without a name
+
+  friend bool operator==(const HostConfig&, const HostConfig&) = default;
+};
+
 struct ServerConfig {
-  uint32_t count = 1;              // processes
-  bool launch = true;              // psctl starts them
+  uint32_t count = 1;  // processes
+  bool launch = true;  // psctl starts them
+  LauncherKind launcher = LauncherKind::kLocal;
+  std::vector<HostConfig> hosts;   // ssh: where they run
+  std::string sbatch;              // slurm: words put after sbatch
   uint32_t port = 0;               // of the first shard, the others follow; 0 = any free ones
   uint32_t shards_per_server = 1;  // threads, each its own shard
   uint32_t chunk_kib = 256;
@@ -259,17 +273,6 @@ struct CheckpointConfig {
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
-/// Who starts the workers. Servers are always processes of psctl's machine.
-enum class LauncherKind : uint8_t { kLocal, kSsh, kSlurm };
-
-struct HostConfig {
-  std::string host;    // as ssh knows it: name, user@name, address or alias
-  uint32_t slots = 1;  // workers at a time
-  std::string zone{};  // that it is in; empty: one without a name
-
-  friend bool operator==(const HostConfig&, const HostConfig&) = default;
-};
-
 /// A part of a batch system.
 struct ZoneConfig {
   std::string name;
@@ -282,11 +285,11 @@ struct ZoneConfig {
 struct LaunchConfig {
   LauncherKind launcher = LauncherKind::kLocal;
   std::vector<HostConfig> hosts;  // ssh: where workers run
-  std::string ssh_config;         // ssh: a file for ssh -F; empty: the user's own
+  std::string ssh_config;         // ssh, servers too: a file for ssh -F; empty: the user's own
   std::string sbatch;             // slurm: words put after sbatch
   std::vector<ZoneConfig> zones;  // slurm: that workers are started in; empty: one without a name
   std::string prefix;             // words before the command; empty: none
-  std::string server_listen;      // empty: run.listen
+  std::string server_listen;      // empty: run.listen; elsewhere what reaches the coordinator
   std::string server_advertise;   // empty: what it binds
 
   friend bool operator==(const LaunchConfig&, const LaunchConfig&) = default;

@@ -112,6 +112,9 @@ template <MaybeConst<ServerConfig> C, typename V>
 void VisitFields(C& c, V&& visit) {
   visit("count", c.count);
   visit("launch", c.launch);
+  visit("launcher", c.launcher);
+  visit("hosts", c.hosts);
+  visit("sbatch", c.sbatch);
   visit("port", c.port);
   visit("shards_per_server", c.shards_per_server);
   visit("chunk_kib", c.chunk_kib);

@@ -8,7 +8,6 @@
 #include <initializer_list>
 #include <set>
 #include <system_error>
-#include <tuple>
 
 #include "ps/base/host_port.h"
 #include "ps/proto/device_choice.h"
@@ -363,18 +362,24 @@ class Rules {
     return Status::Ok();
   }
 
-  Status Devices() const {
-    const auto check = [&](const WorkerGroup& group, const std::string& path) {
-      const Status status = ParseDevice(group.device).status();
-      return status.ok() ? status : Error(path, path + " " + std::string(status.message()));
-    };
+  /// `check` of each group and its path.
+  template <typename Check>
+  Status ForGroups(Check check) const {
     for (size_t i = 0; i < config_.workers.size(); ++i) {
-      PS_TRY(check(config_.workers[i], fmt::format("workers[{}].device", i)));
+      PS_TRY(check(config_.workers[i], fmt::format("workers[{}]", i)));
     }
     for (size_t i = 0; i < config_.faults.size(); ++i) {
-      PS_TRY(check(config_.faults[i].add, fmt::format("faults[{}].add.device", i)));
+      PS_TRY(check(config_.faults[i].add, fmt::format("faults[{}].add", i)));
     }
     return Status::Ok();
+  }
+
+  Status Devices() const {
+    return ForGroups([this](const WorkerGroup& group, const std::string& at) {
+      const std::string path = at + ".device";
+      const Status status = ParseDevice(group.device).status();
+      return status.ok() ? status : Error(path, path + " " + std::string(status.message()));
+    });
   }
 
   Status Addresses() const {
@@ -399,27 +404,55 @@ class Rules {
 
   Status Launcher() const {
     const LaunchConfig& launch = config_.launch;
+    const ServerConfig& servers = config_.servers;
     const bool is_ssh = launch.launcher == LauncherKind::kSsh;
     const bool is_slurm = launch.launcher == LauncherKind::kSlurm;
-    const std::initializer_list<std::tuple<const char*, bool, bool, const char*>> owned = {
-        {"launch.hosts", !launch.hosts.empty(), is_ssh, "ssh"},
-        {"launch.ssh_config", !launch.ssh_config.empty(), is_ssh, "ssh"},
-        {"launch.sbatch", !launch.sbatch.empty(), is_slurm, "slurm"},
-        {"launch.zones", !launch.zones.empty(), is_slurm, "slurm"},
-        {"launch.prefix", !launch.prefix.empty(), !is_ssh && !is_slurm, "local"}};
-    for (const auto& [path, is_given, is_allowed, owner] : owned) {
-      if (is_given && !is_allowed) {
+    const bool is_server_ssh = servers.launcher == LauncherKind::kSsh;
+    const bool is_server_slurm = servers.launcher == LauncherKind::kSlurm;
+
+    struct Owned {
+      const char* path;
+      bool is_given;
+      bool is_allowed;
+      const char* owner;
+      const char* section;
+    };
+
+    const std::initializer_list<Owned> owned = {
+        {"launch.hosts", !launch.hosts.empty(), is_ssh, "ssh", "launch"},
+        {"launch.ssh_config",
+         !launch.ssh_config.empty(),
+         is_ssh || is_server_ssh,
+         "ssh",
+         "launch or servers"},
+        {"launch.sbatch", !launch.sbatch.empty(), is_slurm, "slurm", "launch"},
+        {"launch.zones", !launch.zones.empty(), is_slurm, "slurm", "launch"},
+        {"launch.prefix", !launch.prefix.empty(), !is_ssh && !is_slurm, "local", "launch"},
+        {"servers.hosts", !servers.hosts.empty(), is_server_ssh, "ssh", "servers"},
+        {"servers.sbatch", !servers.sbatch.empty(), is_server_slurm, "slurm", "servers"}};
+    for (const Owned& field : owned) {
+      if (field.is_given && !field.is_allowed) {
         return Error(
-            path,
+            field.path,
             fmt::format(
                 "{0} is for the launcher {1}; allowed: leave it out, or \"launcher\": "
-                "\"{1}\" in launch",
-                path,
-                owner));
+                "\"{1}\" in {2}",
+                field.path,
+                field.owner,
+                field.section));
       }
     }
+    if (!servers.launch && servers.launcher != LauncherKind::kLocal) {
+      return Error(
+          "servers.launcher",
+          "servers.launcher says how psctl starts servers, and servers.launch is false; allowed: "
+          "one of the two");
+    }
     PS_TRY(Zones());
-    return is_ssh ? Hosts() : Status::Ok();
+    if (is_server_ssh) {
+      PS_TRY(ServerHosts());
+    }
+    return is_ssh ? WorkerHosts() : Status::Ok();
   }
 
   /// Each has a name of its own, and groups name those that there are.
@@ -457,20 +490,37 @@ class Rules {
       }
       return Status::Ok();
     };
-    for (size_t i = 0; i < config_.workers.size(); ++i) {
-      PS_TRY(check(config_.workers[i], fmt::format("workers[{}]", i)));
-    }
-    for (size_t i = 0; i < config_.faults.size(); ++i) {
-      PS_TRY(check(config_.faults[i].add, fmt::format("faults[{}].add", i)));
-    }
-    return Status::Ok();
+    return ForGroups(check);
   }
 
-  Status Hosts() const {
-    const std::vector<HostConfig>& hosts = config_.launch.hosts;
+  Status WorkerHosts() const {
+    uint64_t workers = 0;
+    for (const WorkerGroup& group : config_.workers) {
+      workers += group.count;
+    }
+    return Hosts(config_.launch.hosts, "launch", "workers", workers);
+  }
+
+  Status ServerHosts() const {
+    const std::vector<HostConfig>& hosts = config_.servers.hosts;
+    for (size_t i = 0; i < hosts.size(); ++i) {
+      if (!hosts[i].zone.empty()) {
+        const std::string path = fmt::format("servers.hosts[{}].zone", i);
+        return Error(path, path + " is for workers; allowed: leave it out");
+      }
+    }
+    return Hosts(hosts, "servers", "servers", config_.servers.count);
+  }
+
+  /// Those of `section`: each once, each where it can reach the coordinator, and room for all.
+  Status Hosts(
+      const std::vector<HostConfig>& hosts,
+      std::string_view section,
+      std::string_view what,
+      uint64_t wanted) const {
     uint64_t slots = 0;
     for (size_t i = 0; i < hosts.size(); ++i) {
-      const std::string path = fmt::format("launch.hosts[{}].host", i);
+      const std::string path = fmt::format("{}.hosts[{}].host", section, i);
       const std::string& host = hosts[i].host;
       slots += hosts[i].slots;
       if (std::any_of(
@@ -494,19 +544,17 @@ class Rules {
                 Quoted(config_.run.listen)));
       }
     }
-    uint64_t workers = 0;
-    for (const WorkerGroup& group : config_.workers) {
-      workers += group.count;
-    }
-    if (hosts.empty() || slots < workers) {
+    if (hosts.empty() || slots < wanted) {
       return Error(
-          hosts.empty() ? "launch.launcher" : "launch.hosts",
+          fmt::format("{}.{}", section, hosts.empty() ? "launcher" : "hosts"),
           fmt::format(
-              "launch.hosts has {} slots for {} workers; add hosts, for example {{\"host\": "
-              "\"10.0.0.3\", \"slots\": {}}}",
+              "{}.hosts has {} slots for {} {}; add hosts, for example {{\"host\": \"10.0.0.3\", "
+              "\"slots\": {}}}",
+              section,
               slots,
-              workers,
-              workers));
+              wanted,
+              what,
+              wanted));
     }
     return Status::Ok();
   }

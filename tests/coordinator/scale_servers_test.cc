@@ -375,5 +375,27 @@ TEST_F(ScaleServersTest, WhatCannotBeIsRefused) {
   EXPECT_EQ(status().wanted, 2U);
 }
 
+/// Three servers fit on the hosts of the job.
+class ServersOverSshTest : public CheckpointTest {
+ protected:
+  ServersOverSshTest()
+      : CheckpointTest([](CoordinatorOptions* options) {
+          options->config.servers.launcher = proto::LauncherKind::kSsh;
+          options->config.servers.hosts = {{"a", 1}, {"b", 2}};
+        }) {}
+};
+
+TEST_F(ServersOverSshTest, TheyAreNoMoreThanTheirHostsHaveSlots) {
+  Begin();
+  const proto::PeerId control = harness_.Connect(proto::Role::kControl);
+  harness_.Give(control, proto::ScaleRequest{{{"", 4, false, true}}});
+  const auto refusal = harness_.Take<proto::Refusal>(control);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_THAT(
+      refusal->message, HasSubstr("that would be 4 servers, and servers.hosts has 3 slots"));
+  harness_.Give(control, proto::ScaleRequest{{{"", 3, false, true}}});
+  EXPECT_TRUE(harness_.Take<proto::ScaleReply>(control).has_value());
+}
+
 }  // namespace
 }  // namespace ps::coordinator

@@ -1,107 +1,10 @@
 // Workers over ssh and as jobs of Slurm: whole runs that are encrypted, one of whose workers is
 // taken away.
 
-#include <fmt/core.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <signal.h>
-
-#include <algorithm>
-
-#include "tests/base/temporary_folder.h"
-#include "tests/e2e/train_run.h"
-#include "tests/provisioner/fleet/cluster_script.h"
+#include "tests/e2e/elsewhere.h"
 
 namespace ps::e2e {
 namespace {
-
-class ElsewhereTest : public E2eTest {
- protected:
-  void Open(const std::string& script) {
-    if (const std::string why_not = place_.Start(script, place_folder_.path()); !why_not.empty()) {
-      GTEST_SKIP() << why_not;
-    }
-    job_.SetData(4000, 1000)
-        .Set("train", R"({"epochs": 3, "minibatch": 32})")
-        .Set("servers", R"({"count": 1})")
-        .Set("run", R"({"directory": ")" + job_.runs() + R"(", "tls": "on"})")
-        .Set("workers", R"([{"count": 2, "step_ms": 40}])");
-    options_.is_replacing = true;
-  }
-
-  /// The worker in seat 0 of a run that trains, once it has done something.
-  static proto::WorkerRow AwaitWorker(TrainRun* run) {
-    proto::WorkerRow row;
-    EXPECT_TRUE(run->WaitFor([&](const proto::JobStatus& status) {
-      const auto rows = Alive(status);
-      const auto it = std::ranges::find(rows, WorkerId(0), &proto::WorkerRow::worker);
-      if (rows.size() == 2 && it != rows.end() && it->samples_counted > 0) {
-        row = *it;
-        return true;
-      }
-      return false;
-    }));
-    return row;
-  }
-
-  static void ExpectReplacedAndDone(TrainRun* run, int64_t old_pid) {
-    EXPECT_TRUE(run->WaitFor([&](const proto::JobStatus& status) {
-      return std::ranges::any_of(Alive(status), [&](const proto::WorkerRow& row) {
-        return row.worker == WorkerId(0) && row.pid != old_pid;
-      });
-    })) << "another process in its seat";
-    EXPECT_EQ(run->WaitForEnd(), ProcessEnd{});
-    run->ExpectNothingLeft();
-    run->ExpectExactLedger();
-    EXPECT_EQ(run->Summary()["state"].text(), "done");
-    EXPECT_EQ(::kill(static_cast<pid_t>(old_pid), 0), -1);
-  }
-
-  /// psctl and its supervisor are killed. Agents stay, and so does what they stand for, for a
-  /// second.
-  void ExpectOrphansEnd() {
-    job_.Set("fleet", R"({"orphan_grace_s": 1})");
-    TrainRun run(job_, options_);
-    const proto::WorkerRow worker = AwaitWorker(&run);
-    run.KillCoordinator();
-    EXPECT_TRUE(
-        WaitUntil([&] { return ::kill(static_cast<pid_t>(worker.pid), 0) == -1; }, kRunPatience));
-    run.ExpectNothingLeft();
-    EXPECT_THAT(
-        ReadText(run.Root() + "/logs/worker0.log"), testing::HasSubstr("no coordinator for"));
-  }
-
-  void UseSsh() {
-    job_.Set(
-        "launch",
-        fmt::format(
-            R"({{"launcher": "ssh", "ssh_config": "{}", "hosts": [{{"host": "127.0.0.1"}},)"
-            R"( {{"host": "localhost", "slots": 2}}]}})",
-            place_folder_ / "ssh_config"));
-  }
-
-  void UseSlurm() {
-    ::setenv("SLURM_CONF", (place_folder_ / "slurm.conf").c_str(), 1);
-    job_.Set("launch", R"({"launcher": "slurm", "sbatch": "--partition=spot"})");
-  }
-
-  TemporaryFolder place_folder_;
-  provisioner::ClusterScript place_;
-  TrainRun::Options options_;
-};
-
-/// The nearest sshd above a process.
-pid_t SshdOf(int64_t pid) {
-  while (pid > 1) {
-    const std::string status = ReadText(fmt::format("/proc/{}/status", pid));
-    if (status.starts_with("Name:\tsshd\n")) {
-      return static_cast<pid_t>(pid);
-    }
-    const size_t at = status.find("\nPPid:\t");
-    pid = at == std::string::npos ? 0 : std::stol(status.substr(at + 7));
-  }
-  return 0;
-}
 
 TEST_F(ElsewhereTest, AWorkerWhoseSshConnectionIsKilledIsReplacedOnAnotherHost) {
   Open("sshd.sh");
@@ -133,17 +36,6 @@ TEST_F(ElsewhereTest, AWorkerWhoseSlurmJobIsCancelledIsReplacedByAnotherJob) {
       "-c", "squeue --noheader --format='%i %j' | awk '/-worker0-/ {print $1}' | xargs scancel"};
   EXPECT_EQ(RunToEnd(cancel, kRunPatience).end, ProcessEnd{});
   ExpectReplacedAndDone(&run, worker.pid);
-}
-
-/// What `command` of the shell prints, with Slurm's own programs.
-std::string Shell(const TemporaryFolder& folder, const std::string& command) {
-  Process::Options options;
-  options.program = "/bin/sh";
-  options.output_stem = folder / "shell";
-  options.arguments = {"-c", command};
-  const Output output = RunToEnd(options, kRunPatience);
-  EXPECT_EQ(output.end, ProcessEnd{}) << output.err;
-  return output.out;
 }
 
 /// Somebody whose partition prevails needs the node of one of the two workers.

@@ -37,7 +37,11 @@ TrainRun::TrainRun(const Job& job, const Options& options) : job_(job) {
   job_.Write();
   Process::Options process;
   process.program = "psctl";
-  process.arguments = {"train", job_.path()};
+  if (!options.before.empty()) {
+    process.program = options.before.front();
+    process.arguments.assign(options.before.begin() + 1, options.before.end());
+  }
+  process.arguments.insert(process.arguments.end(), {"train", job_.path()});
   if (!options.is_replacing) {
     process.arguments.insert(process.arguments.end(), {"--set", "fleet.replace=false"});
   }

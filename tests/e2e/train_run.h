@@ -19,6 +19,7 @@ namespace ps::e2e {
 class TrainRun {
  public:
   struct Options {
+    std::vector<std::string> before{};     // words that start psctl; empty: it is started itself
     std::vector<std::string> arguments{};  // after the job file
     bool is_replacing = false;             // fleet.replace
     uint64_t file_bytes_max = 0;           // as Process::Options

@@ -141,6 +141,40 @@ TEST(JobConfigErrorTest, ALauncherHasItsOwnFieldsAndRoomForEveryWorker) {
   }
 }
 
+TEST(JobConfigErrorTest, ServersElsewhereHaveTheirOwnFieldsAndRoomForEach) {
+  const auto error_of = [](const char* servers, const char* launch = "{}") {
+    return ErrorOf(Replaced("{}", "{}"), {{"servers", servers}, {"launch", launch}});
+  };
+  const std::vector<std::pair<const char*, const char*>> faults = {
+      {R"({"hosts": [{"host": "a"}]})",
+       "servers.hosts is for the launcher ssh; allowed: leave it out, or \"launcher\": \"ssh\" in "
+       "servers"},
+      {R"({"launcher": "ssh", "sbatch": "-p x"})", "servers.sbatch is for the launcher slurm"},
+      {R"({"launcher": "ssh"})", "servers.hosts has 0 slots for 1 servers; add hosts"},
+      {R"({"launcher": "ssh", "count": 2, "hosts": [{"host": "localhost"}]})",
+       "servers.hosts has 1 slots for 2 servers"},
+      {R"({"launcher": "ssh", "hosts": [{"host": "localhost"}, {"host": "localhost"}]})",
+       "servers.hosts[1].host is \"localhost\" again"},
+      {R"({"launcher": "ssh", "hosts": [{"host": "far"}]})",
+       "servers.hosts[0].host is \"far\", which can't reach run.listen \"127.0.0.1\""},
+      {R"({"launcher": "ssh", "hosts": [{"host": "localhost", "zone": "a"}]})",
+       "servers.hosts[0].zone is for workers; allowed: leave it out"},
+      {R"({"launcher": "slurm", "launch": false})",
+       "servers.launcher says how psctl starts servers, and servers.launch is false"}};
+  for (const auto& [servers, error] : faults) {
+    EXPECT_THAT(error_of(servers), HasSubstr(error)) << servers;
+  }
+  EXPECT_THAT(
+      error_of("{}", R"({"ssh_config": "f"})"),
+      HasSubstr("launch.ssh_config is for the launcher ssh; allowed: leave it out, or "
+                "\"launcher\": \"ssh\" in launch or servers"));
+  EXPECT_EQ(
+      error_of(
+          R"({"launcher": "ssh", "hosts": [{"host": "localhost"}]})", R"({"ssh_config": "f"})"),
+      "no error");
+  EXPECT_EQ(error_of(R"({"launcher": "slurm", "sbatch": "--partition=ondemand"})"), "no error");
+}
+
 TEST(JobConfigErrorTest, CopiesNeedCheckpoints) {
   ExpectErrors({
       {WithLine(R"("checkpoint": {"enabled": false, "copy_to": "s3://bucket/runs"})"),

@@ -36,7 +36,7 @@ const std::vector<BannedName>& BannedNames() {
       // Access keys are where every program has them; of launched commands, PATH decides what they
       // are.
       {"getenv",
-       {"checkpoint/remote/place.cc", "provisioner/fleet/local_fleet.cc", "tests/"},
+       {"checkpoint/remote/place.cc", "provisioner/fleet/launch_check.cc", "tests/"},
        "the config: there are no environment variables"},
       // Two tests with one file's name disturb each other.
       {"testing::TempDir", {"tests/checkpoint/format_test.cc"}, "TemporaryFolder"},

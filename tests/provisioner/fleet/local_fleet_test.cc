@@ -84,7 +84,7 @@ class LocalFleetTest : public ::testing::Test {
     options.listen = "0.0.0.0";
     options.machine = "10.0.0.9";
     options.run_start_us = 1'769'852'496'123'456;
-    options.shards_per_server = 2;
+    options.servers.shards_per_server = 2;
     Make(options);
   }
 
@@ -157,7 +157,7 @@ TEST_F(LocalFleetTest, WhoGetsNoTokenFileIsNotStarted) {
 
 TEST_F(LocalFleetTest, PortsGoOnFromServerToServer) {
   LocalFleet::Options options = options_;
-  options.server_port = 5000;
+  options.servers.port = 5000;
   Make(options);
   StartServer(1);
   EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--port", "5002"}));
@@ -165,7 +165,7 @@ TEST_F(LocalFleetTest, PortsGoOnFromServerToServer) {
 
 TEST_F(LocalFleetTest, AServerAsksTheProviderThatTheJobNames) {
   LocalFleet::Options options = options_;
-  options.server_notices = proto::NoticeService::kGcp;
+  options.servers.notices = proto::NoticeService::kGcp;
   Make(options);
   StartServer(1);
   EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--notices", "gcp"}));
@@ -223,6 +223,151 @@ TEST_F(LocalFleetTest, AWorkerOverSshHasAnAgentHereAndAServerHasNone) {
           "1769852496123456",
           "--launch",
           "2"));
+}
+
+TEST_F(LocalFleetTest, AServerOverSshFindsOutItsAddressAndNeedsTheSharedFolder) {
+  LocalFleet::Options options = options_;
+  options.servers.launcher = proto::LauncherKind::kSsh;
+  options.servers.hosts = {{"10.0.0.3", 1}};
+  options.servers.port = 5000;
+  options.server_needs = "/shared/checkpoints/job";
+  Make(options);
+  StartServer(1);
+  StartWorker(WorkerId(3), {});
+  ASSERT_EQ(launcher_.started.size(), 2U);
+  EXPECT_EQ(launcher_.started[1].program, folder_ / "ps_worker");
+  EXPECT_EQ(launcher_.started[0].program, folder_ / "ps_agent");
+  EXPECT_EQ(launcher_.started[0].log_path, folder_ / "logs/server1.log");
+  EXPECT_THAT(
+      launcher_.started[0].arguments,
+      ElementsAre(
+          "--launcher",
+          "ssh",
+          "--host",
+          "10.0.0.3",
+          "--token-file",
+          token_file_,
+          "--needs",
+          "/shared/checkpoints/job",
+          "--program",
+          folder_ / "ps_server",
+          "--",
+          "--id",
+          "1",
+          "--shards",
+          "2",
+          "--port",
+          "5002",
+          "--coordinator",
+          "127.0.0.1:4000",
+          "--token-file",
+          "/dev/stdin",
+          "--run-start-us",
+          "1769852496123456",
+          "--launch",
+          "1"));
+  options.launch.server_listen = "0.0.0.0";
+  options.launch.server_advertise = "10.1.0.{index}";
+  Make(options);
+  StartServer(7);
+  EXPECT_THAT(
+      launcher_.started.back().arguments,
+      testing::IsSupersetOf({"--listen", "0.0.0.0", "--advertise", "10.1.0.7"}));
+}
+
+TEST_F(LocalFleetTest, AServerOfSlurmIsAJobWithAProcessorForEachShard) {
+  LocalFleet::Options options = options_;
+  options.job_name = "demo";
+  options.servers.launcher = proto::LauncherKind::kSlurm;
+  options.servers.sbatch = "--partition=ondemand";
+  Make(options);
+  StartServer(1);
+  ASSERT_EQ(launcher_.started.size(), 1U);
+  const std::vector<std::string>& arguments = launcher_.started[0].arguments;
+  EXPECT_THAT(
+      std::vector(arguments.begin(), arguments.begin() + 15),
+      ElementsAre(
+          "--launcher",
+          "slurm",
+          "--name",
+          "demo-server1",
+          "--task",
+          "1",
+          "--cpus",
+          "2",
+          "--log-file",
+          folder_ / "logs/server1.log",
+          "--sbatch",
+          "--partition=ondemand",
+          "--program",
+          folder_ / "ps_server",
+          "--"));
+  EXPECT_THAT(arguments, testing::IsSupersetOf({"--token-file", token_file_.c_str()}));
+}
+
+/// Nothing goes on without a server, and the coordinator gives one up after a few starts.
+TEST_F(LocalFleetTest, AServerWithoutAFreeSlotIsStartedWhenThereIsOne) {
+  LocalFleet::Options options = options_;
+  options.servers.launcher = proto::LauncherKind::kSsh;
+  options.servers.hosts = {{"only", 1}};
+  Make(options);
+  StartServer(0);
+  StartServer(1);
+  StartServer(1);
+  EXPECT_EQ(launcher_.started.size(), 1U);
+  EXPECT_TRUE(fleet_->HasServer(1));
+  const auto dropped = fleet_->TakeEnds();
+  ASSERT_EQ(dropped.size(), 1U) << "the newer start takes the place of the one that waited";
+  EXPECT_EQ(dropped[0].launch, LaunchId(2));
+  EXPECT_FALSE(dropped[0].is_failure);
+  launcher_.exits = {
+      {ProcessHandle(1), ProcessKind::kServer, 0, true, false, "exited with code 0", 0}};
+  EXPECT_EQ(fleet_->TakeEnds().size(), 1U);
+  ASSERT_EQ(launcher_.started.size(), 2U);
+  EXPECT_EQ(launcher_.started[1].index, 1U);
+  EXPECT_EQ(launcher_.started[1].launch, LaunchId(3));
+
+  StartServer(2);
+  fleet_->KillServer(2);
+  EXPECT_FALSE(fleet_->HasServer(2));
+  const auto ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0].index, 2U);
+  EXPECT_FALSE(ends[0].is_failure);
+}
+
+/// The time of a fleet, by hand.
+class ManualTime final : public TimeSource {
+ public:
+  TimePoint Now() const override { return now; }
+
+  int64_t UnixMicros() const override { return 0; }
+
+  TimePoint now{};
+};
+
+TEST_F(LocalFleetTest, SlurmIsLeftAloneForAWhileAfterItRefusedAServerButNotAfterItTookOneBack) {
+  ManualTime time;
+  LocalFleet::Options options = options_;
+  options.servers.launcher = proto::LauncherKind::kSlurm;
+  options.time = &time;
+  Make(options);
+  StartServer(0);
+  launcher_.exits = {
+      {ProcessHandle(1), ProcessKind::kServer, 0, false, true, "exited with code 121", 121}};
+  const auto lost = fleet_->TakeEnds();
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].description, "was lost");
+  StartServer(0);
+  EXPECT_EQ(launcher_.started.size(), 2U);
+  launcher_.exits = {
+      {ProcessHandle(2), ProcessKind::kServer, 0, false, true, "exited with code 120", 120}};
+  EXPECT_EQ(fleet_->TakeEnds().size(), 1U);
+  StartServer(0);
+  EXPECT_EQ(launcher_.started.size(), 2U);
+  time.now += std::chrono::seconds(10);
+  EXPECT_THAT(fleet_->TakeEnds(), IsEmpty());
+  EXPECT_EQ(launcher_.started.size(), 3U);
 }
 
 /// A server that is to leave, and the process that waits for its place.
@@ -491,73 +636,6 @@ TEST_F(LocalFleetTest, AdoptedProcessesAreItsOwnAndThoseThatAreOverAreEnds) {
   EXPECT_THAT(journal.running, ElementsAre(alive));
   fleet_->KillWorker(WorkerId(3));
   EXPECT_THAT(launcher_.killed, ElementsAre(1078U));
-}
-
-TEST_F(LocalFleetTest, MissingProgramsAreNamedBeforeAnythingStarts) {
-  EXPECT_THAT(std::string(CheckPrograms(folder_.path(), {}).message()), HasSubstr("/ps_server"));
-  for (const char* name : {"/ps_server", "/ps_worker"}) {
-    ASSERT_TRUE(WriteFileAtomically(folder_.path() + name, "", 0755).ok());
-  }
-  EXPECT_TRUE(CheckPrograms(folder_.path(), {}).ok());
-}
-
-TEST_F(LocalFleetTest, WhatALauncherNeedsHasToBeThere) {
-  for (const char* name : {"/ps_server", "/ps_worker"}) {
-    ASSERT_TRUE(WriteFileAtomically(folder_.path() + name, "", 0755).ok());
-  }
-  proto::LaunchConfig launch;
-  launch.launcher = proto::LauncherKind::kSsh;
-  launch.ssh_config = folder_ / "no_config";
-  const auto error = [&] { return std::string(CheckPrograms(folder_.path(), launch).message()); };
-  EXPECT_THAT(error(), HasSubstr("there is no program " + folder_ / "ps_agent"));
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "ps_agent", "", 0755).ok());
-
-  const std::string path = std::getenv("PATH");
-  ::setenv("PATH", folder_.path().c_str(), 1);
-  EXPECT_EQ(
-      error(),
-      "launch.launcher is ssh, and no folder of PATH has the program ssh; install openssh-client");
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "ssh", "", 0755).ok());
-  EXPECT_THAT(error(), HasSubstr("no_config is no file; allowed: a configuration file of ssh"));
-  launch.ssh_config.clear();
-  EXPECT_EQ(error(), "");
-  launch.launcher = proto::LauncherKind::kSlurm;
-  EXPECT_THAT(error(), HasSubstr("has the program sbatch; install slurm-client"));
-  ::setenv("PATH", path.c_str(), 1);
-}
-
-TEST_F(LocalFleetTest, TheProgramOfAPrefixHasToBeThere) {
-  for (const char* name : {"/ps_server", "/ps_worker", "/before_worker"}) {
-    ASSERT_TRUE(WriteFileAtomically(folder_.path() + name, "", 0755).ok());
-  }
-  ASSERT_TRUE(WriteFileAtomically(folder_ / "text", "", 0644).ok());
-  const auto error = [this](const std::string& prefix) {
-    proto::LaunchConfig launch;
-    launch.prefix = prefix;
-    return std::string(CheckPrograms(folder_.path(), launch).message());
-  };
-  EXPECT_EQ(error("env -u HOME"), "");
-  EXPECT_EQ(error(folder_ / "ps_server --name {name}"), "");
-  EXPECT_THAT(
-      error("no-such-program-anywhere {name}"),
-      HasSubstr("launch.prefix begins with 'no-such-program-anywhere', which no folder of PATH"));
-  EXPECT_THAT(error(folder_ / "text"), HasSubstr("/text', which is not a program"));
-  EXPECT_THAT(error(folder_.path()), HasSubstr("which is not a program"));
-  EXPECT_THAT(error(folder_ / "before_{role}"), HasSubstr("/before_server', which is not"))
-      << "both kinds are looked at";
-}
-
-TEST(LaunchTextTest, PlaceholdersAreFilledInAndOtherBracesStay) {
-  EXPECT_EQ(FillLaunchText("{name} {role} {index}{index}", "worker", 12), "worker12 worker 1212");
-  EXPECT_EQ(FillLaunchText("{nam} {} {", "worker", 1), "{nam} {} {");
-  EXPECT_EQ(FillLaunchText("", "server", 0), "");
-}
-
-TEST(LaunchTextTest, APrefixIsCutAtSpaces) {
-  EXPECT_THAT(
-      LaunchWords("  ip netns\texec {name} ", "server", 0),
-      ElementsAre("ip", "netns", "exec", "server0"));
-  EXPECT_THAT(LaunchWords(" ", "server", 0), IsEmpty());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "provisioner/fleet/agent_exit.h"
 #include "provisioner/fleet/agent_process.h"
+#include "provisioner/fleet/place_check.h"
 #include "tests/provisioner/fleet/agent_place.h"
 
 namespace ps::provisioner {
@@ -82,6 +83,27 @@ TEST_P(SlurmLauncherTest, APartitionThatIsNotThereIsNamed) {
       AllOf(
           HasSubstr("ps_agent: Slurm took no job: sbatch failed with code 1"),
           HasSubstr("nvalid partition")));
+}
+
+TEST_P(SlurmLauncherTest, ANodeThatLacksWhatTheProgramNeedsStartsNothing) {
+  LaunchSpec spec = With("--partition=spot", "echo started");
+  spec.arguments.insert(spec.arguments.begin(), {"--needs", directory_ / "not there"});
+  EXPECT_EQ(ExitOf(spec).code, kNotStartedExit);
+  EXPECT_THAT(
+      Log(),
+      AllOf(HasSubstr("there is no " + directory_ / "not there"), Not(HasSubstr("started\n"))));
+}
+
+TEST_P(SlurmLauncherTest, WhatSlurmThinksOfServersIsAskedBeforehand) {
+  proto::JobConfig config;
+  config.servers.launcher = proto::LauncherKind::kSlurm;
+  config.servers.sbatch = "--partition=ondemand";
+  EXPECT_EQ(CheckServerPlaces(config, std::chrono::seconds(30)).message(), "");
+  EXPECT_EQ(Queue(), "");
+  config.servers.sbatch = "--partition=nope";
+  EXPECT_THAT(
+      std::string(CheckServerPlaces(config, std::chrono::seconds(30)).message()),
+      AllOf(HasSubstr("Slurm would take no server: "), EndsWith("; mend servers.sbatch")));
 }
 
 TEST_P(SlurmLauncherTest, AJobThatWaitsIsTakenOutOfTheQueue) {

@@ -4,6 +4,7 @@
 
 #include "provisioner/fleet/agent_exit.h"
 #include "provisioner/fleet/local_process.h"
+#include "provisioner/fleet/place_check.h"
 #include "tests/provisioner/fleet/agent_place.h"
 
 namespace ps::provisioner {
@@ -156,6 +157,52 @@ TEST_P(SshLauncherTest, AHostThatVanishesTakesItsProcessAlong) {
   EXPECT_THAT(
       Log(), EndsWith("ps_agent: 127.0.0.1: the connection was lost, and with it the process\n"));
   AwaitEndOf(pid);
+}
+
+TEST_P(SshLauncherTest, AHostThatLacksWhatTheProgramNeedsStartsNothing) {
+  LaunchSpec spec = On("127.0.0.1", "echo started");
+  spec.arguments.insert(spec.arguments.begin(), {"--needs", directory_ / "not there"});
+  EXPECT_EQ(ExitOf(spec).code, kNotStartedExit);
+  EXPECT_THAT(
+      Log(),
+      AllOf(
+          HasSubstr("ps_agent: 127.0.0.1: there is no " + directory_ / "not there"),
+          Not(HasSubstr("started\n"))));
+  spec.arguments[1] = directory_.path();
+  EXPECT_EQ(ExitOf(spec).code, 0);
+}
+
+TEST_P(SshLauncherTest, PlacesOfServersAreTriedBeforehand) {
+  proto::JobConfig config;
+  config.servers.launcher = proto::LauncherKind::kSsh;
+  config.servers.hosts = {{"127.0.0.1"}};
+  config.launch.ssh_config = place().directory() + "/ssh_config";
+  config.run.directory = directory_ / "runs/not/made/yet";
+  const auto check = [&config] {
+    return std::string(CheckServerPlaces(config, std::chrono::seconds(30)).message());
+  };
+  EXPECT_EQ(check(), "");
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path())) << "what it asked for has gone";
+  config.servers.hosts.push_back({"no-such-host.invalid"});
+  EXPECT_THAT(
+      check(),
+      AllOf(
+          HasSubstr("no server can be started on no-such-host.invalid of servers.hosts: "),
+          HasSubstr("; try: ssh no-such-host.invalid true")));
+
+  // A host with another disk: what it runs sees another folder in that place.
+  config.servers.hosts.pop_back();
+  ASSERT_TRUE(
+      WriteFileAtomically(directory_ / "ssh", "#!/bin/sh\necho Welcome\necho absent\n", 0755).ok());
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (directory_.path() + ":" + path).c_str(), 1);
+  EXPECT_THAT(
+      check(),
+      HasSubstr(
+          "127.0.0.1 of servers.hosts does not have this machine's folder " + directory_.path()));
+  ::setenv("PATH", path.c_str(), 1);
+  config.checkpoint.enabled = false;
+  EXPECT_EQ(check(), "");
 }
 
 TEST_P(SshLauncherTest, AnAgentSaysWhereItsProcessIs) {
