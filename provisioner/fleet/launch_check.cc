@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
 
+#include "provisioner/fleet/cpu_groups.h"
 #include "ps/base/text.h"
 #include "ps/proto/fleet_actions.h"
 
@@ -66,6 +68,15 @@ Status CheckLauncher(
     }
   }
   return Status::Ok();
+}
+
+Status CheckCpuShares(const proto::JobConfig& config) {
+  const bool is_asked =
+      std::ranges::any_of(
+          config.workers, [](const proto::WorkerGroup& group) { return group.cpu_share > 0; }) ||
+      std::ranges::any_of(
+          config.faults, [](const proto::FaultConfig& fault) { return fault.add.cpu_share > 0; });
+  return is_asked ? CpuGroups::Find().status() : Status::Ok();
 }
 
 }  // namespace
@@ -133,7 +144,7 @@ Status CheckPrograms(const std::string& directory, const proto::JobConfig& confi
                                                        : "which is not a program"));
     }
   }
-  return Status::Ok();
+  return CheckCpuShares(config);
 }
 
 }  // namespace ps::provisioner

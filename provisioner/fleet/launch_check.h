@@ -21,7 +21,8 @@ std::vector<std::string> LaunchWords(
     std::string_view prefix, std::string_view role, uint32_t index);
 
 /// Errors: kNotFound when ps_server, ps_worker or ps_agent is not in `directory`, or when a program
-/// that the job's launchers ask for is not there.
+/// that the job's launchers ask for is not there; kUnavailable when a share of the processors can't
+/// be given (CpuGroups).
 Status CheckPrograms(const std::string& directory, const proto::JobConfig& config);
 
 }  // namespace ps::provisioner

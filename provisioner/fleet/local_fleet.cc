@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "provisioner/fleet/agent_exit.h"
 #include "provisioner/fleet/launch_check.h"
 #include "provisioner/fleet/local_process.h"
+#include "ps/base/crc32c.h"
 #include "ps/base/file.h"
 #include "ps/base/host_port.h"
 #include "ps/base/text.h"
@@ -169,7 +171,7 @@ void LocalFleet::StartWorker(WorkerId seat, LaunchId launch, const proto::Worker
   if (IsElsewhere(ProcessKind::kWorker)) {
     StartWorkerElsewhere(std::move(spec), group, std::move(arguments));
   } else {
-    Start(std::move(spec), std::move(arguments));
+    Start(std::move(spec), std::move(arguments), double{group.cpu_share});
   }
 }
 
@@ -229,6 +231,15 @@ std::string LocalFleet::LogPath(ProcessKind kind, uint32_t index) const {
   return fmt::format("{}/{}{}.log", options_.log_directory, ProcessKindName(kind), index);
 }
 
+std::string LocalFleet::CpuGroupOf(uint32_t worker) const {
+  const std::string& run = options_.log_directory;
+  return fmt::format(
+      "spotps-{:08x}-{}{}",
+      Crc32c(std::as_bytes(std::span(run))),
+      ProcessKindName(ProcessKind::kWorker),
+      worker);
+}
+
 LaunchSpec LocalFleet::SpecOf(ProcessKind kind, uint32_t index, LaunchId launch) const {
   LaunchSpec spec;
   spec.kind = kind;
@@ -238,7 +249,7 @@ LaunchSpec LocalFleet::SpecOf(ProcessKind kind, uint32_t index, LaunchId launch)
   return spec;
 }
 
-void LocalFleet::Start(LaunchSpec spec, std::vector<std::string> arguments) {
+void LocalFleet::Start(LaunchSpec spec, std::vector<std::string> arguments, double cpu_share) {
   const std::string what(ProcessKindName(spec.kind));
   const proto::LaunchRecord record{spec.kind, spec.index, spec.launch, 0, 0};
   const Result<std::string> token_file = options_.make_token_file(spec.kind, spec.index);
@@ -246,7 +257,16 @@ void LocalFleet::Start(LaunchSpec spec, std::vector<std::string> arguments) {
     NotStarted(record, token_file.status());
     return;
   }
-  std::vector<std::string> words = LaunchWords(options_.launch.prefix, what, spec.index);
+  std::vector<std::string> words;
+  if (cpu_share > 0) {
+    Result<std::vector<std::string>> limited = LimitCpu(spec.index, cpu_share);
+    if (!limited.ok()) {
+      NotStarted(record, limited.status());
+      return;
+    }
+    words = std::move(limited).value();
+  }
+  Append(LaunchWords(options_.launch.prefix, what, spec.index), &words);
   words.push_back(options_.program_directory + "/" + ProgramOf(spec.kind));
   Append(arguments, &words);
   spec.program = words.front();
@@ -254,6 +274,13 @@ void LocalFleet::Start(LaunchSpec spec, std::vector<std::string> arguments) {
   Append(RunArguments(options_, spec.launch, *token_file), &spec.arguments);
   Append({"--log-file", spec.log_path}, &spec.arguments);
   Launch(std::move(spec), "");
+}
+
+Result<std::vector<std::string>> LocalFleet::LimitCpu(uint32_t worker, double share) {
+  if (!cpu_groups_) {
+    PS_ASSIGN(cpu_groups_, CpuGroups::Find());
+  }
+  return cpu_groups_->Limit(CpuGroupOf(worker), share);
 }
 
 void LocalFleet::StartWorkerElsewhere(
@@ -423,6 +450,9 @@ std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
     ends.push_back(EndOf(process, exit));
     reported_.push_back(process.launch);
     workers_.erase({WorkerId(process.launch.index), exit.handle});
+    if (cpu_groups_ && exit.kind == ProcessKind::kWorker) {
+      cpu_groups_->Remove(CpuGroupOf(exit.index));
+    }
     processes_.erase(it);
   }
   StartWaitingServers();

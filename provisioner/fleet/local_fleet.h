@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "provisioner/fleet/cpu_groups.h"
 #include "provisioner/fleet/host_table.h"
 #include "provisioner/fleet/launcher.h"
 #include "ps/base/logger.h"
@@ -93,7 +95,10 @@ class LocalFleet final : public proto::FleetActions {
   static HostTable ServerHosts(const proto::ServerConfig& servers);
   std::vector<std::string> ServerArguments(uint32_t server) const;
   LaunchSpec SpecOf(proto::ProcessKind kind, uint32_t index, LaunchId launch) const;
-  void Start(LaunchSpec spec, std::vector<std::string> arguments);
+  /// `cpu_share` 0: as much as there is.
+  void Start(LaunchSpec spec, std::vector<std::string> arguments, double cpu_share = 0);
+  /// The words before a command that keep the worker within its share.
+  Result<std::vector<std::string>> LimitCpu(uint32_t worker, double share);
   void StartServerOn(const std::string& host, LaunchSpec spec);
   void StartWaitingServers();
   /// It is told that this one has not run.
@@ -112,6 +117,7 @@ class LocalFleet final : public proto::FleetActions {
   void Note(ProcessHandle handle, Process process);
   void Kill(ProcessHandle handle, Process* process);
   std::string LogPath(proto::ProcessKind kind, uint32_t index) const;
+  std::string CpuGroupOf(uint32_t worker) const;
 
   const Options options_;
   Launcher* const launcher_;
@@ -119,6 +125,7 @@ class LocalFleet final : public proto::FleetActions {
   HostTable worker_hosts_;
   HostTable server_hosts_;
   std::map<uint32_t, LaunchId> waiting_servers_;  // for a slot
+  std::optional<CpuGroups> cpu_groups_;           // once needed
   std::set<std::string> full_zones_;              // of which it was told, not at each attempt
   std::map<ProcessHandle, Process> processes_;    // running
   std::set<std::pair<WorkerId, ProcessHandle>> workers_;  // of these

@@ -147,7 +147,8 @@ double RunProfiler::MeasuredSince() const {
 bool RunProfiler::IsTypical(uint32_t seat) const {
   const proto::WorkerGroup& group = GroupOf(seat);
   const auto pace = [](const proto::WorkerGroup& of) {
-    return std::tie(of.slowdown, of.step_ms, of.link_mbit_per_s, of.threads, of.device);
+    return std::tie(
+        of.slowdown, of.step_ms, of.cpu_share, of.link_mbit_per_s, of.threads, of.device);
   };
   const auto first = std::ranges::find(seats_, group.type, &proto::WorkerGroup::type);
   return first == seats_.end() || pace(*first) == pace(group);

@@ -219,6 +219,7 @@ struct WorkerGroup {
   uint32_t minibatch = 0;      // 0 = train.minibatch
   float slowdown = 1;          // >= 1: compute takes this many times as long, honestly slept
   float step_ms = 0;           // a step's computation is padded with waiting to at least this
+  float cpu_share = 0;         // processors' time that each may use; 0: no limit
   float link_mbit_per_s = 0;   // each way; 0: as fast as it goes
   std::string type = "local";  // kind of machine, for profiles and plans
   uint32_t threads = 1;

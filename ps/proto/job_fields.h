@@ -132,6 +132,7 @@ void VisitFields(C& c, V&& visit) {
   visit("minibatch", c.minibatch);
   visit("slowdown", c.slowdown);
   visit("step_ms", c.step_ms);
+  visit("cpu_share", c.cpu_share);
   visit("link_mbit_per_s", c.link_mbit_per_s);
   visit("type", c.type);
   visit("threads", c.threads);

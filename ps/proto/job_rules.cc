@@ -442,6 +442,15 @@ class Rules {
                 field.section));
       }
     }
+    if (launch.launcher != LauncherKind::kLocal) {
+      PS_TRY(ForGroups([this](const WorkerGroup& group, const std::string& at) {
+        return group.cpu_share == 0
+                   ? Status::Ok()
+                   : Error(
+                         at + ".cpu_share",
+                         at + ".cpu_share is for the launcher local; allowed: leave it out");
+      }));
+    }
     if (!servers.launch && servers.launcher != LauncherKind::kLocal) {
       return Error(
           "servers.launcher",

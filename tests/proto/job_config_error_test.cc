@@ -47,8 +47,8 @@ TEST(JobConfigErrorTest, UnknownFieldsNameTheNearest) {
        "\"train\"?"},
       {Replaced("{}", R"({}, {"batch_size": 8})"),
        "job.json:5:20: unknown field \"batch_size\" in workers[1]; allowed: count, minibatch, "
-       "slowdown, step_ms, link_mbit_per_s, type, threads, device, notices, usd_per_hour, zones; "
-       "did you "
+       "slowdown, step_ms, cpu_share, link_mbit_per_s, type, threads, device, notices, "
+       "usd_per_hour, zones; did you "
        "mean "
        "\"minibatch\"?"},
       {WithLine(R"("lr": 1)"),
@@ -173,6 +173,14 @@ TEST(JobConfigErrorTest, ServersElsewhereHaveTheirOwnFieldsAndRoomForEach) {
           R"({"launcher": "ssh", "hosts": [{"host": "localhost"}]})", R"({"ssh_config": "f"})"),
       "no error");
   EXPECT_EQ(error_of(R"({"launcher": "slurm", "sbatch": "--partition=ondemand"})"), "no error");
+}
+
+TEST(JobConfigErrorTest, AShareOfTheProcessorsIsOfPsctlsMachine) {
+  EXPECT_EQ(ErrorOf(Replaced("{}", R"({"cpu_share": 0.5})")), "no error");
+  EXPECT_THAT(
+      ErrorOf(Replaced("{}", R"({"cpu_share": 0.5})"), {{"launch", R"({"launcher": "slurm"})"}}),
+      HasSubstr("workers[0].cpu_share is for the launcher local; allowed: leave it out"));
+  EXPECT_THAT(ErrorOf(Replaced("{}", R"({"cpu_share": -1})")), HasSubstr("cpu_share"));
 }
 
 TEST(JobConfigErrorTest, CopiesNeedCheckpoints) {

@@ -370,6 +370,35 @@ TEST_F(LocalFleetTest, SlurmIsLeftAloneForAWhileAfterItRefusedAServerButNotAfter
   EXPECT_EQ(launcher_.started.size(), 3U);
 }
 
+TEST_F(LocalFleetTest, AWorkerWithAShareOfTheProcessorsIsPutIntoAGroup) {
+  const Result<CpuGroups> groups = CpuGroups::Find();
+  if (!groups.ok()) {
+    GTEST_SKIP() << groups.status().message();
+  }
+  proto::WorkerGroup group;
+  group.cpu_share = 0.5;
+  StartWorker(WorkerId(3), group);
+  ASSERT_EQ(launcher_.started.size(), 1U);
+  const LaunchSpec& spec = launcher_.started[0];
+  EXPECT_EQ(spec.program, "/bin/sh");
+  ASSERT_GT(spec.arguments.size(), 4U);
+  const std::filesystem::path procs = spec.arguments[2];
+  EXPECT_EQ(spec.arguments[3], folder_ / "ps_worker");
+  EXPECT_THAT(
+      procs.string(),
+      testing::AllOf(
+          testing::StartsWith(groups->parent().path + "/spotps-"),
+          testing::EndsWith("-worker3/cgroup.procs")));
+  const bool is_v2 = groups->parent().is_v2;
+  EXPECT_EQ(
+      ReadFile(procs.parent_path() / (is_v2 ? "cpu.max" : "cpu.cfs_quota_us")).value(),
+      is_v2 ? "50000 100000\n" : "50000\n");
+  launcher_.exits = {
+      {ProcessHandle(1), ProcessKind::kWorker, 3, true, false, "exited with code 0", 0}};
+  EXPECT_EQ(fleet_->TakeEnds().size(), 1U);
+  EXPECT_FALSE(std::filesystem::exists(procs.parent_path()));
+}
+
 /// A server that is to leave, and the process that waits for its place.
 TEST_F(LocalFleetTest, TwoProcessesOfOneServerAreToldApartByTheirLaunches) {
   ScriptedJournal journal;
