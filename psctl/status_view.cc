@@ -27,6 +27,7 @@ std::string FleetText(const std::vector<proto::FleetRow>& fleet) {
 constexpr double kMiB = 1024.0 * 1024.0;
 constexpr size_t kGoneRowsMax = 8;
 constexpr size_t kWaitsMax = 8;
+constexpr size_t kPinnedShown = 8;  // of the model's parts that were moved by hand
 
 std::string Mebibytes(uint64_t bytes) {
   return FormatFixed(static_cast<double>(bytes) / kMiB, 1);
@@ -55,6 +56,23 @@ std::string SamplesOfTotal(uint64_t counted, uint64_t total) {
       total == 0 ? 0 : static_cast<double>(counted) / static_cast<double>(total);
   return FormatCount(counted) + " of " + FormatCount(total) + " samples (" +
          FormatPercent(fraction) + ")";
+}
+
+/// "7.linear.weight on server 1, 3.linear.weight:2 on server 0": what psctl move has moved.
+std::string PinnedText(const proto::ServersStatus& servers) {
+  std::string text;
+  for (size_t i = 0; i < std::min(servers.pinned.size(), kPinnedShown); ++i) {
+    const proto::PinnedPart& part = servers.pinned[i];
+    text += fmt::format(
+        "{}{}{} on server {}",
+        i == 0 ? "" : ", ",
+        Printable(part.tensor),
+        part.chunk < 0 ? "" : fmt::format(":{}", part.chunk),
+        part.server);
+  }
+  return text + (servers.pinned.size() > kPinnedShown
+                     ? fmt::format(", ...: {} chunks in all", servers.chunks_pinned)
+                     : "");
 }
 
 std::string RenderHead(const proto::JobStatus& status) {
@@ -112,6 +130,9 @@ std::string RenderHead(const proto::JobStatus& status) {
             servers.shares.empty() ? "" : " with shares " + proto::SharesText(servers.shares),
             servers.count,
             servers.is_moving ? "; chunks move" : ""));
+  }
+  if (servers.chunks_pinned > 0) {
+    pairs.emplace_back("pinned", PinnedText(servers));
   }
   pairs.emplace_back(
       "revocations",

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "ps/coordinator/placement.h"
+
 namespace ps::coordinator {
 namespace {
 
@@ -221,7 +223,9 @@ proto::ServersStatus Job::ServersNow() const {
       servers.is_moving || servers.is_spreading,
       servers.moves,
       servers.trouble,
-      servers.shares};
+      servers.shares,
+      PinnedParts(servers.pins, state.placement, options.tensors),
+      servers.pins.size()};
 }
 
 proto::ModesStatus Job::ModesNow() const {

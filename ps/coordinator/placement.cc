@@ -103,6 +103,32 @@ std::map<ChunkKey, ShardId> PinnedShards(
   return pinned;
 }
 
+std::vector<proto::PinnedPart> PinnedParts(
+    const std::vector<proto::PinnedChunk>& pins,
+    const proto::Placement& placement,
+    const std::vector<TensorSpec>& tensors) {
+  std::map<uint32_t, int64_t> chunks;  // of each tensor
+  if (!pins.empty()) {
+    for (const proto::ChunkAssignment& chunk : placement.chunks) {
+      ++chunks[TensorOf(chunk.key)];
+    }
+  }
+  std::vector<proto::PinnedPart> parts;
+  for (auto pin = pins.begin(); pin != pins.end() && parts.size() < proto::kStatusPinnedMax;) {
+    const uint32_t tensor = TensorOf(pin->key);
+    const auto end = std::find_if(pin, pins.end(), [&](const proto::PinnedChunk& other) {
+      return TensorOf(other.key) != tensor || other.server != pin->server;
+    });
+    const bool is_whole = end - pin == chunks[tensor];
+    parts.push_back(
+        {tensors[tensor].name,
+         is_whole ? -1 : static_cast<int32_t>(ChunkOf(pin->key)),
+         pin->server});
+    pin = is_whole ? end : pin + 1;
+  }
+  return parts;
+}
+
 proto::Placement PlaceAgain(
     const proto::Placement& before,
     const std::vector<uint32_t>& shares,

@@ -29,6 +29,14 @@ std::vector<uint32_t> ShardShares(const proto::ServersState& servers, uint32_t s
 std::map<ChunkKey, ShardId> PinnedShards(
     const proto::ServersState& servers, uint32_t shards_per_server);
 
+/// What is pinned, for people, in the order of the model: a tensor whose chunks are all on one
+/// server, else each chunk; kStatusPinnedMax of them. Requires: pins are sorted, of chunks that
+/// there are.
+std::vector<proto::PinnedPart> PinnedParts(
+    const std::vector<proto::PinnedChunk>& pins,
+    const proto::Placement& placement,
+    const std::vector<TensorSpec>& tensors);
+
 /// The same chunks on as many shards as there are shares (> 0), in these proportions, under the
 /// next version. A shard that stays keeps its chunks, the largest first, up to its share. So it
 /// gives away what it has beyond that and less than a chunk more; one that has no more keeps

@@ -165,6 +165,8 @@ void Decode(Decoder& d, const wire::CheckpointStatus& w, CheckpointStatus* m);
 void Decode(Decoder& d, const wire::JournalStatus& w, JournalStatus* m);
 Offset<wire::CopyStatus> Encode(Fbb& b, const CopyStatus& m);
 void Decode(Decoder& d, const wire::CopyStatus& w, CopyStatus* m);
+Offset<wire::PinnedPart> Encode(Fbb& b, const PinnedPart& m);
+void Decode(Decoder& d, const wire::PinnedPart& w, PinnedPart* m);
 Offset<wire::ServersStatus> Encode(Fbb& b, const ServersStatus& m);
 void Decode(Decoder& d, const wire::ServersStatus& w, ServersStatus* m);
 Offset<wire::EventRow> Encode(Fbb& b, const EventRow& m);

@@ -63,10 +63,22 @@ void Decode(Decoder& d, const wire::FleetRow& w, FleetRow* m) {
   m->why = d.Text(w.why(), kStatusWaitBytesMax, "why");
 }
 
+Offset<wire::PinnedPart> Encode(Fbb& b, const PinnedPart& m) {
+  return wire::CreatePinnedPart(b, MakeText(b, m.tensor, kNameBytesMax), m.chunk, m.server);
+}
+
+void Decode(Decoder& d, const wire::PinnedPart& w, PinnedPart* m) {
+  m->tensor = d.Text(w.tensor(), kNameBytesMax, "pinned.tensor");
+  m->chunk = w.chunk();
+  m->server = w.server();
+}
+
 Offset<wire::ServersStatus> Encode(Fbb& b, const ServersStatus& m) {
   const auto trouble = MakeText(b, m.trouble, kTextBytesMax);
   const auto shares = b.CreateVector(m.shares);
-  return wire::CreateServersStatus(b, m.count, m.wanted, m.is_moving, m.moves, trouble, shares);
+  const auto pinned = MakeTables(b, m.pinned);
+  return wire::CreateServersStatus(
+      b, m.count, m.wanted, m.is_moving, m.moves, trouble, shares, pinned, m.chunks_pinned);
 }
 
 void Decode(Decoder& d, const wire::ServersStatus& w, ServersStatus* m) {
@@ -76,6 +88,8 @@ void Decode(Decoder& d, const wire::ServersStatus& w, ServersStatus* m) {
   m->moves = w.moves();
   m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
   d.Scalars(w.shares(), "shares", &m->shares);
+  d.Tables(w.pinned(), "pinned", &m->pinned);
+  m->chunks_pinned = w.chunks_pinned();
 }
 
 Offset<wire::EventRow> Encode(Fbb& b, const EventRow& m) {

@@ -10,13 +10,24 @@ namespace ps::proto {
 
 // How many workers and servers there are, and what people change of it during a run.
 
+/// A tensor, or one chunk of it, that was moved to a server by hand and stays there.
+struct PinnedPart {
+  std::string tensor;
+  int32_t chunk = -1;  // -1: all
+  uint32_t server = 0;
+
+  friend bool operator==(const PinnedPart&, const PinnedPart&) = default;
+};
+
 struct ServersStatus {
   uint32_t count = 0;  // that have the parameters
   uint32_t wanted = 0;
-  bool is_moving = false;          // chunks move to those that are wanted
-  uint64_t moves = 0;              // that were made
-  std::string trouble;             // why the last change was given up; empty: it was not
-  std::vector<uint32_t> shares{};  // of the parameters, in proportion, by server; empty: even
+  bool is_moving = false;            // chunks move to those that are wanted
+  uint64_t moves = 0;                // that were made
+  std::string trouble;               // why the last change was given up; empty: it was not
+  std::vector<uint32_t> shares{};    // of the parameters, in proportion, by server; empty: even
+  std::vector<PinnedPart> pinned{};  // the first ones, in the order of the model
+  uint64_t chunks_pinned = 0;        // all of them
 };
 
 /// The workers of all groups of one type.

@@ -39,6 +39,7 @@ inline constexpr size_t kStatusWorkersMax = 4352;  // with some that have left
 inline constexpr size_t kStatusEpochsMax = 1000;   // the newest
 inline constexpr size_t kStatusWaitsMax = 512;
 inline constexpr size_t kStatusGroupsMax = 256;  // of workers
+inline constexpr size_t kStatusPinnedMax = 64;   // parts of the model
 inline constexpr size_t kStatusWaitBytesMax = 1024;
 inline constexpr size_t kStatusClocksMax = 10'000;  // entries of ShardStats::workers
 
@@ -79,7 +80,8 @@ static_assert(
             kStatusEpochsMax * 2 * 40 +
             kStatusWaitsMax * (kNameBytesMax + 2 * kStatusWaitBytesMax + kTableBytesMax) +
             kStatusGroupsMax * (kNameBytesMax + kStatusWaitBytesMax + kTableBytesMax) +
-            5 * kTextBytesMax + 4 * kTableBytesMax <=
+            kStatusPinnedMax * (kNameBytesMax + kTableBytesMax) + 5 * kTextBytesMax +
+            4 * kTableBytesMax <=
         kHeaderBytesMax,
     "StatusReply");
 static_assert(kTextBytesMax + kTableBytesMax <= kHandshakeBytesMax, "a Refusal of a Hello");

@@ -188,6 +188,8 @@ TEST_F(MoveTest, ChunksGoToTheServerThatAPersonChose) {
   Tick();
   MoveAll();
   EXPECT_EQ(shards_of(0), std::set{ShardId(1)});
+  EXPECT_THAT(status().pinned, ElementsAre(proto::PinnedPart{"w", -1, 1}));
+  EXPECT_GE(status().chunks_pinned, 2U);
   Tick();
   Written();
   harness_.Give(control_, proto::ScaleRequest{{{"", 2, false, true, {2, 1}}}});
@@ -197,8 +199,16 @@ TEST_F(MoveTest, ChunksGoToTheServerThatAPersonChose) {
   harness_.Restart();
   AllConnect();
   control_ = harness_.Connect(proto::Role::kControl);
-  change.count = -1;
+  change.count = 0;
+  change.chunk = 1;
   harness_.Give(control_, proto::ScaleRequest{{change}});
+  ASSERT_GE(status().pinned.size(), 2U);
+  EXPECT_EQ(status().pinned[0], (proto::PinnedPart{"w", 0, 1}));
+  EXPECT_EQ(status().pinned[1], (proto::PinnedPart{"w", 1, 0}));
+  change.count = -1;
+  change.chunk = -1;
+  harness_.Give(control_, proto::ScaleRequest{{change}});
+  EXPECT_THAT(status().pinned, IsEmpty());
   Tick();
   if (!disk_.writes.empty()) {
     Written();

@@ -48,6 +48,19 @@ TEST(StatusViewTest, TextOfOtherProcessesCanNotControlTheTerminal) {
   }
 }
 
+TEST(StatusViewTest, WhatWasMovedByHandIsShownWithItsServer) {
+  proto::JobStatus status = MakeStatus();
+  EXPECT_THAT(RenderStatus(status), Not(HasSubstr("pinned")));
+  status.servers.pinned = {{"7.linear.weight", -1, 1}, {"3.\x1b", 2, 0}};
+  status.servers.chunks_pinned = 5;
+  const std::string text = RenderStatus(status);
+  EXPECT_THAT(text, HasSubstr("7.linear.weight on server 1, 3."));
+  EXPECT_THAT(text, HasSubstr(":2 on server 0\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  status.servers.pinned.resize(20, {"w", 1, 1});
+  EXPECT_THAT(RenderStatus(status), HasSubstr("w:1 on server 1, ...: 5 chunks in all\n"));
+}
+
 TEST(StatusViewTest, GroupsSayHowManyTakePart) {
   proto::JobStatus status = MakeStatus();
   status.fleet = {{"fast", 4, 3}, {"slow", 0, 0}};
