@@ -120,6 +120,12 @@ constexpr std::array kTellings = {
     Telling{"continued", "pause", "work is handed out again, on request"},
     Telling{"mode_wanted", "mode", "{mode} is wanted, {mode_before} is in force: {by}"},
     Telling{"mode_switched", "mode", "{mode} from now on, {mode_before} before: {by}"},
+    Telling{
+        "worker_sits_out",
+        "straggler",
+        "worker {worker} sits out of the rounds, which would take {slowdown} times as long with "
+        "it; it is tried again in {seconds} s"},
+    Telling{"worker_back_in_rounds", "straggler", "worker {worker} is in the rounds again: {why}"},
     Telling{"replan", "plan", "{why}"},
     Telling{"replan_failed", "plan", "no plan was found: {why}"},
     Telling{"replan_refused", "plan", "the planned fleet was refused: {why}"},

@@ -96,6 +96,9 @@ void DepartureDesk::Remove(
   job_->speed.Remove(incarnation, record.step_seconds);
   job_->batches.Remove(incarnation);
   job_->stragglers.Remove(incarnation);
+  std::erase_if(job_->edit.modes.sit_outs, [incarnation](const proto::SitOutRecord& record) {
+    return record.incarnation == incarnation;
+  });
   if (member.peer != proto::PeerId() && member.peer != call.from) {
     proto::Refusal refusal;
     refusal.code = StatusCode::kStale;

@@ -215,7 +215,8 @@ bool FleetDesk::FillGroup(
   return true;
 }
 
-/// Those who have not joined go first, then the highest seats: the first ones stay.
+/// Those who have not joined go first, then those who sit out of the rounds, then the highest
+/// seats: the first ones stay.
 void FleetDesk::Empty(const std::vector<GroupSeating>& seatings, const Call& call) {
   for (uint32_t group = 0; group < seatings.size(); ++group) {
     const GroupSeating& seating = seatings[group];
@@ -227,7 +228,15 @@ void FleetDesk::Empty(const std::vector<GroupSeating>& seatings, const Call& cal
       job_->fleet->KillWorker(*it);
       --surplus;
     }
-    for (auto it = seating.present.rbegin(); it != seating.present.rend() && surplus > 0; ++it) {
+    std::vector<WorkerId> present;
+    std::vector<WorkerId> out;
+    for (const WorkerId seat : seating.present) {
+      const Member* const member = job_->membership.FindSeat(seat);
+      const bool is_out = member != nullptr && job_->SitsOut(member->record->incarnation);
+      (is_out ? out : present).push_back(seat);
+    }
+    present.insert(present.end(), out.begin(), out.end());
+    for (auto it = present.rbegin(); it != present.rend() && surplus > 0; ++it) {
       job_->log->Info("fleet_release", {{"worker", it->value}});
       notices_->Release(*it, kReleaseGrace, call);
       --surplus;

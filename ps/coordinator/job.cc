@@ -228,6 +228,14 @@ proto::ServersStatus Job::ServersNow() const {
       servers.pins.size()};
 }
 
+const proto::SitOutRecord* Job::SitOutOf(Incarnation incarnation) const {
+  const auto& records = state.modes.sit_outs;
+  const auto record =
+      std::ranges::lower_bound(records, incarnation, {}, &proto::SitOutRecord::incarnation);
+  const bool is_there = record != records.end() && record->incarnation == incarnation;
+  return is_there && record->is_out ? &*record : nullptr;
+}
+
 proto::ModesStatus Job::ModesNow() const {
   const proto::ModesState& modes = state.modes;
   return {modes.in_force, modes.wanted, modes.is_holding, modes.switches};

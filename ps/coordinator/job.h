@@ -146,6 +146,11 @@ class Job {
     return is_bsp() || options.config.checkpoint.recovery == proto::RecoveryKind::kConsistent;
   }
 
+  /// A member sits out of the rounds (SitOuts); null: it does not.
+  const proto::SitOutRecord* SitOutOf(Incarnation incarnation) const;
+
+  bool SitsOut(Incarnation incarnation) const { return SitOutOf(incarnation) != nullptr; }
+
   /// No train lease is granted: the job is paused, the mode changes, chunks move in bsp, or a
   /// server hands over and nothing has to be done again.
   bool is_holding() const {

@@ -216,6 +216,7 @@ void TakeModes(const JobState& saved, JobState* state) {
   if (before.ok() && FirstMode(*before) == first) {
     state->modes = saved.modes;
     state->modes.is_holding = false;
+    state->modes.sit_outs.clear();
   } else {
     state->modes.switches = saved.modes.switches;
   }
@@ -307,9 +308,14 @@ Status CheckParts(const JobState& state, const CoordinatorOptions& options) {
   PS_TRY(CheckEvaluationsState(
       state.evaluations, options.test_samples, epochs, state.ledger.last_lease));
   PS_TRY(CheckHolders(state));
-  PS_TRY(CheckModesState(state.modes, state.membership.generation));
+  PS_TRY(CheckModesState(state.modes, state.membership));
   PS_TRY(CheckRounds(state));
   PS_TRY(CheckSeats(state, options));
+  for (const proto::SitOutRecord& record : state.modes.sit_outs) {
+    if (!IsSane(record.until)) {
+      return Status::Corruption("a worker sits out for ever");
+    }
+  }
   bool are_finished = state.epochs_finished <= state.ledger.epochs.size();
   for (uint32_t epoch = 0; are_finished && epoch < state.epochs_finished; ++epoch) {
     are_finished = state.ledger.epochs[epoch].counted.size() == options.train_samples;

@@ -16,7 +16,8 @@ constexpr uint64_t kEvaluationPartSamplesMin = 250;
 
 }  // namespace
 
-LeaseDesk::LeaseDesk(Job* job) : job_(job) {
+LeaseDesk::LeaseDesk(Job* job)
+    : job_(job), looks_at_paces_(proto::LooksAtStragglers(job->options.config.train.mode_policy)) {
   TrackAll();
 }
 
@@ -37,7 +38,7 @@ void LeaseDesk::Track(Incarnation incarnation) {
     due_.erase(incarnation);
   }
   if (job_->is_bsp() && is_working && member->record->has_asked && !member->wants_lease &&
-      !job_->rounds.Contains(incarnation)) {
+      !job_->rounds.Contains(incarnation) && !job_->SitsOut(incarnation)) {
     between_.insert(incarnation);
   } else {
     between_.erase(incarnation);
@@ -106,7 +107,8 @@ void LeaseDesk::Serve(const Call& call) {
 }
 
 void LeaseDesk::ServeOne(Member* member, const Call& call) {
-  if (ServeEvaluation(member, call) || ServeTraining(member, call)) {
+  if (job_->SitsOut(member->record->incarnation) || ServeEvaluation(member, call) ||
+      ServeTraining(member, call)) {
     return;
   }
   if (job_->is_ssp() && member->record->is_active && !HasTrainingWork() &&
@@ -261,7 +263,7 @@ void LeaseDesk::On(const Call& call, const proto::StepReport& message) {
     record->step_seconds =
         std::max(before == 0 ? seconds : 0.8 * before + 0.2 * seconds, kStepSecondsMin);
     job_->speed.NoteStep(record->incarnation, before, record->step_seconds);
-    if (job_->options.config.train.mode_policy == proto::ModePolicy::kSyncSwitchGreedy) {
+    if (looks_at_paces_) {
       job_->stragglers.NoteStep(
           record->incarnation,
           record->last_grant.minibatch,

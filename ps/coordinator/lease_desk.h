@@ -78,6 +78,7 @@ class LeaseDesk {
   uint32_t epochs_ahead() const { return job_->is_bsp() ? 0 : 1; }
 
   Job* const job_;
+  const bool looks_at_paces_;      // train.mode_policy
   std::set<Incarnation> wanting_;  // a lease, and may get one
   std::set<Incarnation> due_;      // of these, to be looked at
   std::set<Incarnation> between_;  // bsp: may enter the open round, and has not asked yet

@@ -17,7 +17,8 @@ proto::ModeChoice FirstMode(const proto::JobConfig& config) {
   return {config.train.mode, is_ssp ? config.train.staleness_max : 0};
 }
 
-Status CheckModesState(const proto::ModesState& modes, Generation generation) {
+Status CheckModesState(const proto::ModesState& modes, const proto::MembershipState& membership) {
+  PS_TRY(CheckSitOuts(modes.sit_outs, membership));
   const auto is_sane = [](const proto::ModeChoice& mode) {
     return mode.mode == proto::Mode::kSsp || mode.staleness_max == 0;
   };
@@ -27,7 +28,7 @@ Status CheckModesState(const proto::ModesState& modes, Generation generation) {
         return is_sane(made.to) && std::isfinite(made.at_s);
       });
   return is_sane(modes.in_force) && is_sane(modes.wanted) && are_switches_sane &&
-                 modes.since <= generation
+                 modes.since <= membership.generation
              ? Status::Ok()
              : Status::Corruption("the modes make no sense");
 }
@@ -98,7 +99,11 @@ void ModeDesk::Want(const proto::ModeChoice& wanted, const std::string& policy_w
 /// Sync-Switch: what a synchronous beginning gives is got by then, and the rest need not wait.
 void ModeDesk::FollowPolicy(TimePoint now) {
   const proto::TrainConfig& train = job_->options.config.train;
-  if (train.mode_policy == proto::ModePolicy::kFixed || job_->state.modes.is_policy_over) {
+  const proto::ModesState& modes = job_->state.modes;
+  if (train.mode_policy == proto::ModePolicy::kFixed || modes.is_policy_over) {
+    if (!modes.sit_outs.empty() && modes.wanted == modes.in_force) {
+      sit_outs_.EndAll("train.mode_policy is over");
+    }
     return;
   }
   const double due = double{train.switch_at} * static_cast<double>(job_->ledger.samples_total());
@@ -109,6 +114,8 @@ void ModeDesk::FollowPolicy(TimePoint now) {
         fmt::format("{:.4g} % of the samples are done", 100 * train.switch_at));
   } else if (train.mode_policy == proto::ModePolicy::kSyncSwitchGreedy) {
     FollowStragglers(now);
+  } else if (train.mode_policy == proto::ModePolicy::kSyncSwitchElastic && job_->is_bsp()) {
+    sit_outs_.Follow(now);
   }
 }
 
@@ -175,6 +182,7 @@ void ModeDesk::Switch(const Call& call) {
        {"mode_before", proto::ModeText(modes.in_force)},
        {"by", modes.is_wanted_by_policy ? "train.mode_policy" : "request"},
        {"samples_counted", job_->ledger.samples_counted()}});
+  sit_outs_.EndAll("there are no rounds any more");
   if (modes.wanted.mode == proto::Mode::kBsp) {
     job_->rounds.Skip();  // a worker that got no lease meanwhile still has those of the last round
   }

@@ -5,6 +5,7 @@
 #include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/lease_desk.h"
+#include "ps/coordinator/sit_outs.h"
 
 namespace ps::coordinator {
 
@@ -20,7 +21,7 @@ inline constexpr size_t kModeSwitchesMax = 64;
 class ModeDesk {
  public:
   ModeDesk(Job* job, CheckpointDesk* checkpoints, LeaseDesk* leases)
-      : job_(job), checkpoints_(checkpoints), leases_(leases) {}
+      : job_(job), checkpoints_(checkpoints), leases_(leases), sit_outs_(job, leases) {}
 
   void On(const Call& call, const proto::ModeRequest& message);
   /// Does the next thing, before leases are granted.
@@ -37,12 +38,13 @@ class ModeDesk {
   Job* const job_;
   CheckpointDesk* const checkpoints_;
   LeaseDesk* const leases_;
+  SitOuts sit_outs_;
 };
 
 /// The one that a job begins in.
 proto::ModeChoice FirstMode(const proto::JobConfig& config);
 
 /// Errors: kCorruption.
-Status CheckModesState(const proto::ModesState& modes, Generation generation);
+Status CheckModesState(const proto::ModesState& modes, const proto::MembershipState& membership);
 
 }  // namespace ps::coordinator

@@ -100,6 +100,7 @@ JobState GoBack(JobState present, const JobState* saved, const proto::KeptCheckp
   checkpoints.is_going_back = false;
   state.servers.chunks.reset();
   state.servers.is_moving = false;
+  state.modes.sit_outs.clear();  // who comes back has another incarnation
 
   TakeTraining(then, &state);
   state.counters.steps_counted = then.counters.steps_counted;

@@ -43,6 +43,14 @@ std::string StateOf(const Member& member) {
   return "?";
 }
 
+/// "rounds would take 3.1 times as long with it; tried again in 12 s"
+std::string SitOutText(const proto::SitOutRecord& record, Duration age) {
+  return fmt::format(
+      "rounds would take {:.1f} times as long with it; tried again in {}",
+      record.slowdown,
+      FormatDuration(std::max(0.0, Seconds(record.until - age))));
+}
+
 }  // namespace
 
 /// " (worker 4 failed: exited with code 1)", or nothing.
@@ -130,6 +138,19 @@ std::string StatusReport::Pause() const {
   return (checkpoint.empty() ? "a checkpoint is being made" : checkpoint) + goes_on;
 }
 
+/// Who sits out of the rounds, and why; empty: nobody does.
+std::string StatusReport::WhoSitsOut(TimePoint now) const {
+  NameList out;
+  for (const proto::SitOutRecord& record : job_->state.modes.sit_outs) {
+    const Member* const member = job_->membership.Find(record.incarnation);
+    if (record.is_out && member != nullptr) {
+      out.Add(fmt::format(
+          "{} ({})", Name(member->record->seat), SitOutText(record, now - job_->started_at)));
+    }
+  }
+  return out.empty() ? "" : "out of the rounds: " + out.text();
+}
+
 std::string StatusReport::Detail(TimePoint now) const {
   switch (job_->state.phase) {
     case JobPhase::kLeaving:
@@ -169,7 +190,8 @@ std::string StatusReport::Detail(TimePoint now) const {
       if (!job_->shards.are_all_ready()) {
         return "coming back: " + job_->shards.Missing();
       }
-      return job_->evaluations.is_pending() && job_->ledger.is_complete() ? "last evaluation" : "";
+      return job_->evaluations.is_pending() && job_->ledger.is_complete() ? "last evaluation"
+                                                                          : WhoSitsOut(now);
     case JobPhase::kStarting:
       if (job_->training_began && job_->state.checkpoints.rollbacks > 0) {
         return GoingBack();
@@ -224,6 +246,11 @@ void StatusReport::AddWorkerRows(TimePoint now, proto::JobStatus* status) const 
   for (const auto& [incarnation, member] : job_->membership.members()) {
     proto::WorkerRow row = RowOf(*member.record, at_shards);
     row.state = StateOf(member);
+    const proto::SitOutRecord* const sit_out = job_->SitOutOf(incarnation);
+    if (sit_out != nullptr && !job_->ledger.HasLease(incarnation)) {
+      row.state = "sits out";
+      row.reason = SitOutText(*sit_out, now - job_->started_at);
+    }
     row.silent_s = Seconds(now - member.last_heartbeat);
     if (!job_->is_working()) {
       row.stats.steps = member.record->reported;

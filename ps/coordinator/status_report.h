@@ -38,6 +38,7 @@ class StatusReport {
   std::string Failures() const;
   std::string NextStart(TimePoint now) const;
   std::string GoingBack() const;
+  std::string WhoSitsOut(TimePoint now) const;
   std::string Pause() const;
   std::string PauseCheckpoint() const;
 

@@ -122,7 +122,10 @@ void WaitReport::AddLeaseWait(
   } else {
     wait.for_whom = working.empty() ? "coordinator" : working;
     wait.what = "a lease";
-    if (job_->state.pause.is_on) {
+    if (job_->SitsOut(record.incarnation)) {
+      wait.for_whom = "coordinator";
+      wait.what += " (it sits out of the rounds)";
+    } else if (job_->state.pause.is_on) {
       wait.what += " (the job is paused)";
     } else if (job_->state.modes.is_holding) {
       wait.what +=

@@ -146,7 +146,13 @@ constexpr size_t BytesOf(GradientDtype dtype) {
   return dtype == GradientDtype::kBf16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-enum class ModePolicy : uint8_t { kFixed, kSyncSwitch, kSyncSwitchGreedy };
+enum class ModePolicy : uint8_t { kFixed, kSyncSwitch, kSyncSwitchGreedy, kSyncSwitchElastic };
+
+/// Whether it depends on how quick workers are.
+constexpr bool LooksAtStragglers(ModePolicy policy) {
+  return policy == ModePolicy::kSyncSwitchGreedy || policy == ModePolicy::kSyncSwitchElastic;
+}
+
 enum class Precision : uint8_t { kF32, kBf16 };
 
 /// The share of a job that Sync-Switch makes in bsp, where nobody has measured another: the knee of

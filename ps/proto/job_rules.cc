@@ -168,8 +168,8 @@ class Rules {
     if (is_switching && train.mode != Mode::kBsp) {
       return Error(
           "train.mode_policy",
-          "train.mode_policy sync_switch begins in bsp, and so does sync_switch_greedy; allowed: "
-          "\"mode\": \"bsp\", or mode_policy fixed");
+          "train.mode_policy sync_switch begins in bsp, and so do sync_switch_greedy and "
+          "sync_switch_elastic; allowed: \"mode\": \"bsp\", or mode_policy fixed");
     }
     const JsonValue* overlap = root_.At("train.overlap");
     if (overlap == nullptr || !train.overlap) {

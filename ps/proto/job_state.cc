@@ -115,6 +115,17 @@ Offset<saved::ModesState> Encode(Fbb& b, const ModesState& m) {
   const wire::ModeChoice in_force = EncodeMode(m.in_force);
   const wire::ModeChoice wanted = EncodeMode(m.wanted);
   const auto switches = EncodeSwitches(b, m.switches);
+  const auto sit_outs =
+      MakeStructs<saved::SitOutRecord>(b, m.sit_outs, [](const SitOutRecord& sit_out) {
+        return saved::SitOutRecord(
+            sit_out.incarnation.value,
+            sit_out.usual_s,
+            sit_out.slowdown,
+            sit_out.until.count(),
+            sit_out.times,
+            sit_out.is_out,
+            sit_out.is_trial);
+      });
   return saved::CreateModesState(
       b,
       &in_force,
@@ -123,7 +134,8 @@ Offset<saved::ModesState> Encode(Fbb& b, const ModesState& m) {
       m.is_holding,
       m.since.value,
       m.is_policy_over,
-      switches);
+      switches,
+      sit_outs);
 }
 
 void Decode(Decoder& d, const saved::ModesState& w, ModesState* m) {
@@ -134,6 +146,16 @@ void Decode(Decoder& d, const saved::ModesState& w, ModesState* m) {
   m->since = Generation(w.since());
   m->is_policy_over = w.is_policy_over();
   DecodeSwitches(d, w.switches(), &m->switches);
+  d.Structs(w.sit_outs(), "sit_outs", &m->sit_outs, [](const saved::SitOutRecord& sit_out) {
+    return SitOutRecord{
+        Incarnation(sit_out.incarnation()),
+        sit_out.is_out(),
+        sit_out.is_trial(),
+        sit_out.times(),
+        sit_out.usual_s(),
+        sit_out.slowdown(),
+        Duration(sit_out.until_ns())};
+  });
 }
 
 Offset<StructVector<saved::HandoverRecord>> EncodeHandovers(

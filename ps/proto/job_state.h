@@ -267,16 +267,30 @@ struct PlaceRecord {
   std::string why;            // the last failure
 };
 
+/// train.mode_policy sync_switch_elastic: a worker that sits out of the rounds, or did.
+struct SitOutRecord {
+  Incarnation incarnation;
+  bool is_out = false;    // else it takes part again
+  bool is_trial = false;  // it takes part, and its next step decides
+  uint32_t times = 0;     // that it was left out, trials that failed among them
+  double usual_s = 0;     // its quickest step in rounds
+  double slowdown = 0;    // how many times as long as usual rounds would take because of it
+  Duration until{};       // age of the job at which it is tried again
+
+  friend bool operator==(const SitOutRecord&, const SitOutRecord&) = default;
+};
+
 /// How the job trains. A switch: no train lease is granted any more, the steps under way end, the
 /// mode changes, and leases are granted again when every shard knows it.
 struct ModesState {
   ModeChoice in_force;
   ModeChoice wanted;
   bool is_wanted_by_policy = false;
-  bool is_holding = false;           // train leases
-  Generation since;                  // the membership that told the shards of in_force
-  bool is_policy_over = false;       // train.mode_policy asks for nothing any more
-  std::vector<ModeSwitch> switches;  // that were made: the last ones
+  bool is_holding = false;             // train leases
+  Generation since;                    // the membership that told the shards of in_force
+  bool is_policy_over = false;         // train.mode_policy asks for nothing any more
+  std::vector<ModeSwitch> switches;    // that were made: the last ones
+  std::vector<SitOutRecord> sit_outs;  // sorted by incarnation
 };
 
 /// A checkpoint that exists.

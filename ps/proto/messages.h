@@ -537,7 +537,7 @@ struct WorkerRow {
   float staleness = 0;           // as WorkerAtShard, at the shard where it is highest
   double silent_s = 0;           // since the last heartbeat
   uint64_t samples_counted = 0;  // by the ledger
-  std::string reason;            // why it takes part no more
+  std::string reason;            // why it takes part no more, or sits out of the rounds
   std::string device;            // as the job asks for it, until the worker has said its own
   std::string type;              // of machine, as the config names it
   double usd_per_hour = 0;       // of its machine

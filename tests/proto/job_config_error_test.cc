@@ -285,8 +285,8 @@ TEST(JobConfigErrorTest, ImpossibleCombinationsAreExplained) {
        "job.json:2:22: train.overlap is true in a mode that bounds how old the parameters "
        "of a step may be; allowed: false, or mode async"},
       {WithLine(R"("train": {"mode_policy": "sync_switch"})"),
-       "job.json:2:26: train.mode_policy sync_switch begins in bsp, and so does "
-       "sync_switch_greedy; "
+       "job.json:2:26: train.mode_policy sync_switch begins in bsp, and so do "
+       "sync_switch_greedy and sync_switch_elastic; "
        "allowed: \"mode\": \"bsp\", or mode_policy fixed"},
       {WithLine(R"("train": {"overlap": true}, "optimizer": {"clip_norm": 1})"),
        "job.json:2:22: train.overlap is true with optimizer.clip_norm, which needs the whole "

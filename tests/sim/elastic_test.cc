@@ -1,5 +1,6 @@
 // What a launcher, a cloud and people may do to a fleet, one thing at a time.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -224,6 +225,28 @@ TEST(ElasticTest, ServersOfAJobWithoutWorkersEndAndComeBackWithThem) {
       ExpectOk(scenario);
     }
     EXPECT_GE(parks, 2U);
+  }
+}
+
+/// The coordinator is replaced, workers and servers die, whether or not somebody sits out.
+TEST(ElasticTest, WorkersThatStraggleSitOutOfTheRounds) {
+  for (uint32_t seed = 1; seed <= 3; ++seed) {
+    Scenario scenario = Elastic(proto::Mode::kBsp, seed);
+    scenario.workers = 4;
+    scenario.train_samples = 1200;
+    scenario.sits_out = true;
+    scenario.straggles = 2;
+    scenario.disturbed_for = std::chrono::seconds(8);
+    const Outcome quiet = Simulate(scenario);
+    EXPECT_THAT(quiet.log, testing::HasSubstr("event=worker_sits_out")) << seed;
+    EXPECT_EQ(quiet.job.joins, 4U) << "nobody is replaced for it";
+    EXPECT_EQ(quiet.job.steps_lost, 0U) << seed;
+    ExpectOk(scenario);
+    scenario.restarts = 2;
+    scenario.kills = seed % 3;
+    scenario.server_kills = seed % 2;
+    scenario.scales = 1;
+    ExpectOk(scenario);
   }
 }
 

@@ -38,6 +38,11 @@ constexpr uint64_t kSoonMsMax = 150;
 /// Of a notice after its worker's end: until the end is known, and until another one has the seat.
 constexpr uint64_t kLateNoticeMsMax = 2000;
 
+/// Of a worker that straggles.
+constexpr int64_t kStraggleFactor = 10;
+constexpr Duration kStraggleMin = std::chrono::seconds(6);
+constexpr uint64_t kStraggleMsMax = 20'000;
+
 /// Of a notice to a server: longer than any run.
 constexpr uint32_t kServerGraceMs = 600'000;
 
@@ -178,6 +183,7 @@ void Faults::Begin() {
   Plan(scenario.chunk_moves, &Faults::MoveChunks);
   Plan(scenario.mode_switches, &Faults::SwitchMode);
   Plan(scenario.job_pauses, &Faults::PauseJob);
+  Plan(scenario.straggles, &Faults::SlowOne);
   Plan(scenario.joint_changes, &Faults::ChangeTogether);
   Plan(scenario.scales_to_none, &Faults::ScaleToNone);
   Plan(scenario.disasters, &Faults::KillAllWorkersAndAServer);
@@ -202,6 +208,18 @@ void Faults::KillOne() {
   if (Fleet::Process* process = world_.fleet->PickAlive(); process != nullptr) {
     world_.fleet->Kill(process);
   }
+}
+
+/// For long enough to sit out, and now and then to be tried while it lasts.
+void Faults::SlowOne() {
+  Fleet::Process* const process = world_.fleet->PickAlive();
+  if (process == nullptr) {
+    return;
+  }
+  process->node->SetSlowdown(kStraggleFactor);
+  const Duration how_long =
+      kStraggleMin + std::chrono::milliseconds(world_.random->Below(kStraggleMsMax));
+  world_.queue->After(how_long, [process] { process->node->SetSlowdown(1); });
 }
 
 void Faults::KillSeveral() {

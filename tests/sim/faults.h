@@ -109,6 +109,7 @@ class Faults {
 
   void Plan(uint32_t count, void (Faults::*fault)());
   void KillOne();
+  void SlowOne();
   void KillSeveral();
   void NoticeOne();
   void NoticeSeveral();

@@ -207,6 +207,9 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.train.epochs = scenario.epochs;
   config.train.seed = scenario.seed;
   config.train.mode = scenario.mode;
+  config.train.mode_policy =
+      scenario.sits_out ? proto::ModePolicy::kSyncSwitchElastic : proto::ModePolicy::kFixed;
+  config.train.switch_at = 0.9F;
   config.train.staleness_max = scenario.staleness_max;
   config.train.minibatch = 1;  // so that a push weighs its samples, and sums stay exact
   config.train.lease_steps = 3;

@@ -103,9 +103,11 @@ struct Scenario {
   Duration park_after{};        // without a worker servers are ended; zero: they stay
 
   // What RandomScenario does not draw: tests of their own have these.
-  uint32_t failed_start_every = 0;    // of so many starts of workers one never runs; is_replacing
-  uint32_t doubled_starts = 0;        // of workers: the first ones are of two processes each
-  uint32_t disasters = 0;             // instants at which all workers and a server die
+  bool sits_out = false;            // bsp: who straggles sits out of the rounds (train.mode_policy)
+  uint32_t straggles = 0;           // workers whose steps take longer for a while
+  uint32_t failed_start_every = 0;  // of so many starts of workers one never runs; is_replacing
+  uint32_t doubled_starts = 0;      // of workers: the first ones are of two processes each
+  uint32_t disasters = 0;           // instants at which all workers and a server die
   uint32_t scales_at_checkpoint = 0;  // of workers and of servers, while it is under way
   uint32_t late_notices = 0;          // of workers that have just died
   uint32_t several_notices = 0;       // instants at which a random number of workers gets one each
@@ -128,7 +130,7 @@ struct Scenario {
   /// All servers together, whenever one is lost: in no mode that the run may get into, one alone.
   bool goes_back() const { return is_consistent || (mode == proto::Mode::kBsp && !changes_mode()); }
 
-  bool changes_mode() const { return mode_switches > 0 || joint_changes > 0; }
+  bool changes_mode() const { return mode_switches > 0 || joint_changes > 0 || sits_out; }
 
   bool may_lose_servers() const {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
@@ -204,6 +206,8 @@ void ForEachField(S& s, const Visit& visit) {
   visit("scales_to_none", s.scales_to_none);
   visit("chunk_moves", s.chunk_moves);
   visit("kills_at_move", s.kills_at_move);
+  visit("sits_out", s.sits_out);
+  visit("straggles", s.straggles);
   visit("park_after", s.park_after);
   visit("failed_start_every", s.failed_start_every);
   visit("doubled_starts", s.doubled_starts);

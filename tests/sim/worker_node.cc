@@ -123,7 +123,7 @@ void WorkerNode::StartCompute(const client::ComputeTask& task) {
 /// Backward: the last tensor is ready first, each after its part of the step's time.
 void WorkerNode::FinishTensor(const client::ComputeTask& task, size_t tensor) {
   const size_t count = core_.layout().tensor_count();
-  Schedule(options_.step_time / static_cast<int64_t>(count + 1), [this, task, tensor] {
+  Schedule(options_.step_time * slowdown_ / static_cast<int64_t>(count + 1), [this, task, tensor] {
     if (tensor == 0) {
       core_.OnComputed(task.session, {1.0, 1, Seconds(options_.step_time)}, queue_->Now(), &out_);
       return;

@@ -33,6 +33,9 @@ class WorkerNode final : public Node, public client::WorkerHost {
   void Kill(bool is_silent);
   void Notice(Duration grace);
 
+  /// Its steps take so many times as long from now on.
+  void SetSlowdown(int64_t factor) { slowdown_ = factor; }
+
   int node() const { return node_; }
 
   bool is_alive() const { return is_alive_; }
@@ -66,6 +69,7 @@ class WorkerNode final : public Node, public client::WorkerHost {
   NodeOutbox out_;
   client::WorkerCore core_;
   bool is_alive_ = true;
+  int64_t slowdown_ = 1;
   proto::PeerId coordinator_;
   uint64_t attempt_ = 0;  // to connect to it; the newest counts
   std::map<ShardId, uint64_t> shard_attempts_;
