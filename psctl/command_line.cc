@@ -113,6 +113,24 @@ Result<Command> DrainOf(CommandParser& parser) {
   return Command(parser.drain_command);
 }
 
+Result<Command> TuneOf(CommandParser& parser) {
+  const TuneCommand& tune = parser.tune_command;
+  if (!(tune.tolerance_points >= 0 && tune.tolerance_points <= 100)) {
+    return Status::InvalidArgument(
+        "--tolerance wants a number from 0 to 100, as in --tolerance 0.5");
+  }
+  if (tune.tries < 1 || tune.tries > kTuneTriesMax) {
+    return Status::InvalidArgument(
+        fmt::format("--tries wants a number from 1 to {}, as in --tries 4", kTuneTriesMax));
+  }
+  if (tune.repeats < 1 || tune.repeats > kTuneRepeatsMax) {
+    return Status::InvalidArgument(
+        fmt::format("--repeats wants a number from 1 to {}, as in --repeats 3", kTuneRepeatsMax));
+  }
+  PS_ASSIGN(parser.tune_command.overrides, ParseSettings(parser.settings));
+  return Command(parser.tune_command);
+}
+
 Result<Command> ScaleOf(const CommandParser& parser) {
   PS_ASSIGN(ScaleCommand scale, ParseScale(parser.scale_words));
   const ScaleCommand& flags = parser.scale_command;
@@ -214,6 +232,9 @@ Result<Command> ParseCommandLine(const std::vector<std::string>& arguments) {
     }
     PS_ASSIGN(parser.profile_command.overrides, ParseSettings(parser.settings));
     return Command(parser.profile_command);
+  }
+  if (parser.tune->parsed()) {
+    return TuneOf(parser);
   }
   if (parser.attach->parsed()) {
     return Command(parser.attach_command);

@@ -22,6 +22,7 @@
 #include "psctl/simulate_command.h"
 #include "psctl/top_command.h"
 #include "psctl/train_command.h"
+#include "psctl/tune_command.h"
 
 namespace ps::psctl {
 
@@ -71,6 +72,7 @@ using Command = std::variant<
     PlanCommand,
     PredictCommand,
     ProfileCommand,
+    TuneCommand,
     PrintCommand>;
 
 /// `arguments` without the program's name. Errors: kInvalidArgument with one line for the user,

@@ -122,6 +122,7 @@ CommandParser::CommandParser() {
   AddCatalog();
   AddCheckpoint();
   AddProfile();
+  AddTune();
   AddPlan();
   AddHelp();
   std::string footer = "Examples:\n";
@@ -194,6 +195,26 @@ void CommandParser::AddProfile() {
       "--curve-repeats",
       profile_command.curve_repeats,
       "Loss curves of each fleet of 2 to 6 workers, whose runs differ; 2");
+}
+
+void CommandParser::AddTune() {
+  tune = app.add_subcommand("tune", "Find the share of a job that has to be trained in bsp");
+  tune->add_option("JOB.json", tune_command.job_path, "Job file; it is run from beginning to end")
+      ->required();
+  tune->add_option("--set", settings, "Change a field of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  tune->add_option(
+          "--tolerance",
+          tune_command.tolerance_points,
+          "Accuracy may be so much below that of bsp alone, in percent; 0.5")
+      ->type_name("POINTS");
+  tune->add_option(
+      "--tries", tune_command.tries, "Shares to try, each half way between two others; 4");
+  tune->add_option("--repeats", tune_command.repeats, "Runs of each share, with other seeds; 1");
+  tune->add_option(
+          "-o,--output", tune_command.output, "File for the job with the share that was found")
+      ->type_name("FILE.json");
 }
 
 void CommandParser::AddFleet() {

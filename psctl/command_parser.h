@@ -91,6 +91,8 @@ struct CommandParser {
   std::string simulate_within;
   CLI::App* profile = nullptr;
   ProfileCommand profile_command;
+  CLI::App* tune = nullptr;
+  TuneCommand tune_command;
   std::vector<std::string> settings;
   CLI::App* help = nullptr;
   std::vector<std::string> help_path;  // of the command that help is asked about
@@ -111,6 +113,7 @@ struct CommandParser {
   void AddSimulate();
   void AddHelp();
   void AddProfile();
+  void AddTune();
   void AddCatalog();
   void AddCheckpoint();
   void AddPlan();

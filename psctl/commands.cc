@@ -313,6 +313,9 @@ int RunPsctl(
   if (const auto* profile = std::get_if<ProfileCommand>(&*command)) {
     return RunProfile(*profile, console);
   }
+  if (const auto* tune = std::get_if<TuneCommand>(&*command)) {
+    return RunTune(*tune, console);
+  }
   return RunTrain(std::get<TrainCommand>(*command), console, registry);
 }
 

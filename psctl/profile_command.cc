@@ -1,25 +1,18 @@
 #include "psctl/profile_command.h"
 
 #include <fmt/core.h>
-#include <poll.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <utility>
 
-#include "provisioner/fleet/local_launcher.h"
 #include "provisioner/model/profile_fit.h"
 #include "provisioner/profile/fingerprint.h"
 #include "provisioner/profile/profile_merge.h"
 #include "provisioner/profile/profile_runs.h"
-#include "ps/base/file.h"
 #include "ps/base/text.h"
-#include "ps/base/time.h"
+#include "psctl/child_runs.h"
 #include "psctl/job_parts.h"
 #include "psctl/planning_files.h"
 #include "psctl/profile_view.h"
@@ -28,11 +21,6 @@
 namespace ps::psctl {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr int kPollMillis = 50;
-/// Starting and ending a run, besides its training.
-constexpr double kRunOverheadS = 90;
 constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
 /// A worker leaves the machine this share of its memory.
 constexpr double kMemoryShare = 0.8;
@@ -41,34 +29,6 @@ constexpr double kMemoryResidualMax = 0.2;
 constexpr int kMinibatchMax = 65536;  // of the job file
 /// How much longer one worker's loss curve is than a run that measures speed.
 constexpr double kCurveLength = 2;
-
-volatile std::sig_atomic_t interrupted = 0;
-
-/// A folder that goes with the object.
-class Scratch {
- public:
-  Scratch() {
-    std::string folder = (fs::temp_directory_path() / "psctl-profile-XXXXXX").string();
-    if (::mkdtemp(folder.data()) != nullptr) {
-      path_ = folder;
-    }
-  }
-
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) {
-      fs::remove_all(path_, ignored);
-    }
-  }
-
-  const std::string& path() const { return path_; }  // empty: it could not be made
-
- private:
-  std::string path_;
-};
 
 /// The largest process that has ended below this one, so far.
 double PeakMemoryGib() {
@@ -81,58 +41,6 @@ double MachineMemoryGib() {
   return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / kBytesPerGib;
 }
-
-/// `psctl train` as a child, so that a profile is made of runs like any other.
-class ProfileRuns {
- public:
-  explicit ProfileRuns(std::string folder)
-      : folder_(std::move(folder)), launcher_(provisioner::MakeLocalLauncher()) {}
-
-  Result<proto::JobProfile> Run(const provisioner::ProfileRun& run) {
-    std::error_code error;
-    const std::string folder = fmt::format("{}/run{}", folder_, ++count_);
-    fs::create_directories(folder, error);
-    proto::JobConfig config = run.config;
-    config.run.directory = folder + "/runs";
-    PS_TRY(WriteFileAtomically(folder + "/job.json", proto::PrintJobConfig(config)));
-    PS_TRY(Train(folder, config.run.seconds_max));
-    for (const auto& entry : fs::directory_iterator(config.run.directory, error)) {
-      const std::string path = entry.path().string() + "/profile.json";
-      return LoadProfile(path);
-    }
-    return Status::NotFound(fmt::format("the run left no directory in {}", config.run.directory));
-  }
-
- private:
-  Status Train(const std::string& folder, double seconds) {
-    provisioner::LaunchSpec spec;
-    spec.program = "/proc/self/exe";
-    spec.arguments = {"train", folder + "/job.json", "--no-refine"};
-    spec.log_path = folder + "/psctl.log";
-    PS_ASSIGN(const provisioner::ProcessHandle process, launcher_->Start(spec));
-    const TimePoint deadline = SystemTime().Now() + FromSeconds(seconds + kRunOverheadS);
-    while (interrupted == 0 && SystemTime().Now() < deadline) {
-      const auto exits = launcher_->PollExits();
-      if (!exits.empty()) {
-        return exits.front().is_clean ? Status::Ok() : Failed(spec.log_path, exits.front());
-      }
-      ::poll(nullptr, 0, kPollMillis);
-    }
-    launcher_->Kill(process).Ignore("it has ended by itself");
-    return interrupted != 0 ? Status::Cancelled("interrupted")
-                            : Status::DeadlineExceeded("the run does not end");
-  }
-
-  static Status Failed(const std::string& log_path, const provisioner::ProcessExit& exit) {
-    const Result<std::string> log = ReadFile(log_path);
-    return Status::Unavailable(
-        fmt::format("the run {}{}", exit.description, log.ok() ? ":\n" + *log : ""));
-  }
-
-  const std::string folder_;
-  const std::unique_ptr<provisioner::Launcher> launcher_;
-  int count_ = 0;
-};
 
 /// Sets the largest minibatch that fits, when the peaks of ascending minibatches tell it.
 void AddMemory(
@@ -155,13 +63,9 @@ void AddMemory(
 class Measurement {
  public:
   Measurement(const ProfileCommand& command, const Console& console)
-      : command_(command), console_(console), runner_(scratch_.path()) {}
+      : command_(command), console_(console) {}
 
   Result<proto::JobProfile> All(const proto::JobConfig& job, int minibatch_max) {
-    if (scratch_.path().empty()) {
-      return Status::Io(
-          fmt::format("cannot make a folder in {}", fs::temp_directory_path().string()));
-    }
     const double curve_seconds = command_.curve_seconds.value_or(kCurveLength * command_.seconds);
     provisioner::CurveSettings curves{
         .processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)),
@@ -211,7 +115,9 @@ class Measurement {
   Status Measure(const provisioner::ProfileRun& run) {
     console_.err(fmt::format(
         "{}/{}  {}, {}\n", ++done_, count_, run.label, FormatDuration(run.config.run.seconds_max)));
-    PS_ASSIGN(const proto::JobProfile told, runner_.Run(run));
+    PS_ASSIGN(const ChildRun child, runner_.Run(run.config));
+    PS_TRY(child.end);
+    PS_ASSIGN(const proto::JobProfile told, LoadProfile(child.run.profile()));
     provisioner::AddProfileRun(run, told, &profile_);
     if (run.tells_losses) {
       console_.err("      " + LossText(told) + "\n");
@@ -237,8 +143,7 @@ class Measurement {
 
   const ProfileCommand& command_;
   const Console& console_;
-  const Scratch scratch_;
-  ProfileRuns runner_;
+  ChildRuns runner_;
   proto::JobProfile profile_;
   std::vector<provisioner::MemorySample> memory_;
   size_t done_ = 0;
@@ -255,11 +160,6 @@ int RunProfile(const ProfileCommand& command, const Console& console) {
   const Result<JobParts> parts = LoadParts(*config, command.job_path, command.overrides);
   if (!parts.ok()) {
     return Misuse(console, parts.status());
-  }
-  struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    ::sigaction(number, &action, nullptr);
   }
   const int minibatch_max =
       static_cast<int>(std::min<uint64_t>(kMinibatchMax, parts->data.train_count));

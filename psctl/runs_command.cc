@@ -156,6 +156,8 @@ RunRow EndedRun(const RunPaths& run) {
   row.state = state == nullptr ? "unreadable" : state->text;
   row.samples_counted = CountAt(*summary, "samples_counted");
   row.samples_total = CountAt(*summary, "samples_total");
+  row.accuracy = NumberAt(*summary, "test_accuracy");
+  row.seconds = NumberAt(*summary, "elapsed_s");
   if (CountAt(*summary, "steps_counted").value_or(0) > 0) {
     row.loss = NumberAt(*summary, "train_loss");
   }

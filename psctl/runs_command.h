@@ -24,6 +24,8 @@ struct RunRow {
   std::optional<uint64_t> samples_counted;
   std::optional<uint64_t> samples_total;
   std::optional<double> loss;
+  std::optional<double> accuracy;  // on the test samples, of an ended run
+  std::optional<double> seconds;   // of training, likewise
   bool is_running = false;
   RunPaths paths;
 };

@@ -299,6 +299,9 @@ TEST(CommandLineTest, WhatIsMissingOrTooMuchIsSaid) {
       ErrorOf({"plan", "--profile", "a.json", "--profile", "b.json"}),
       "--profile is given too often; try psctl plan --help");
   EXPECT_THAT(ErrorOf({"profile", "a.json", "--seconds", "1"}), HasSubstr("from 2 to 3600"));
+  EXPECT_THAT(ErrorOf({"tune", "a.json", "--tolerance", "-1"}), HasSubstr("from 0 to 100"));
+  EXPECT_THAT(ErrorOf({"tune", "a.json", "--tries", "0"}), HasSubstr("from 1 to 10"));
+  EXPECT_THAT(ErrorOf({"tune", "a.json", "--repeats", "21"}), HasSubstr("from 1 to 20"));
   EXPECT_THAT(
       ErrorOf({"profile", "a.json", "--curve-repeats", "9"}), HasSubstr("number from 1 to 8"));
   EXPECT_THAT(ErrorOf({"train", "a.json", "--set", "epochs"}), HasSubstr("got 'epochs'"));
