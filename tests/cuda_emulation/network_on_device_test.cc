@@ -210,45 +210,12 @@ NetworkRig MakeRigToRepeat(kernels::Backend* backend, int64_t n) {
       3);
 }
 
-TEST(NetworkOnDeviceTest, RecordedStepsHaveTheBitsOfThoseThatAreNot) {
-  for (const Network::StepOptions& options :
-       {Network::StepOptions{},
-        Network::StepOptions{.clip_norm = 0.01F},
-        Network::StepOptions{.bf16_gradients = true}}) {
-    const auto cuda = MakeEmulated();
-    NetworkRig rig = MakeRigToRepeat(cuda.get(), 3);
-    cuda_emulation::TakeGraphLaunches();
-    for (uint64_t step = 1; step <= 5; ++step) {
-      NetworkRig fresh = MakeRigToRepeat(cuda.get(), 3);  // its first step is not recorded
-      fresh.parameters = rig.parameters;
-      for (size_t i = 0; i < rig.images.size(); ++i) {
-        rig.images[i] += static_cast<float>((step + i) % 3) / 8;
-      }
-      fresh.images = rig.images;
-      std::ranges::rotate(rig.labels, rig.labels.begin() + 1);
-      fresh.labels = rig.labels;
-      Network::StepOptions now = options;
-      now.step = step;
-      const double expected = fresh.Step(now).value().loss_sum;
-      EXPECT_EQ(cuda_emulation::TakeGraphLaunches(), 0);
-      std::vector<uint32_t> ready;
-      const auto note = [&](uint32_t tensor) { ready.push_back(tensor); };
-      EXPECT_EQ(rig.Step(now, note).value().loss_sum, expected) << step;
-      EXPECT_EQ(cuda_emulation::TakeGraphLaunches(), step == 1 ? 0 : 1) << step;
-      EXPECT_EQ(rig.gradients, fresh.gradients) << step;
-      EXPECT_EQ(ready.size(), rig.gradients.size());
-      EXPECT_TRUE(std::ranges::is_sorted(ready, std::greater<>())) << "the last first";
-      rig.Descend(0.1F);
-    }
-  }
-  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
-}
-
 TEST(NetworkOnDeviceTest, ALargeModelIsRecordedInPartsSoThatGradientsLeaveBetweenThem) {
   const auto cuda = MakeEmulated();
   const proto::ModelConfig config =
       ConfigOf({Flatten(), Linear(520), Relu(), Linear(600), Relu(), Linear(2)});
   NetworkRig rig(cuda.get(), config, {1, 4, 4}, 2, 2);
+  cuda_emulation::TakeGraphLaunches();
   for (int step = 0; step < 3; ++step) {
     ASSERT_TRUE(rig.Step().ok());
   }

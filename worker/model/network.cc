@@ -205,33 +205,50 @@ class DeviceNetwork final : public Network {
         continue;  // of a share that is shorter
       }
       PS_TRY(ReserveShort(step.division, range, i, true));
-      const bool is_last = range.end == step.division.ShareOf(i).end;
-      Replica::Piece piece;
-      piece.batch = PieceOf(step.batch, range);
-      piece.step = step.options.step + static_cast<uint64_t>(range.begin);
-      piece.weight = WeightOf(step, piece.batch);
-      piece.is_first = offset == 0;
-      using OnFinal = StepRecorder::OnFinal;
-      piece.on_sums = [&](uint32_t first_tensor, uint32_t count, const OnFinal& on_final) {
-        if (is_last) {
-          PassOn(step, i, first_tensor, count, on_final);
-        }
-      };
-      if (i == 0 && is_last && step.options.clip_norm > 0) {
-        piece.on_all_sums = [&](const OnFinal& on_final) {
-          ClipAndPack(first().sums(), step.options.clip_norm);
-          on_final(0, static_cast<uint32_t>(model_.tensors.size()));
-        };
-      }
-      piece.leave = [this](uint32_t first_tensor, uint32_t count) {
-        gradient_return_->Send(first_tensor, count);
-      };
-      if (has_copies() && step.division.devices() == 1 && !step.division.adds_pieces()) {
-        piece.kind = {step.division.n, step.options.clip_norm, step.options.bf16_gradients};
-      }
-      replicas_[i]->Train(piece);
+      replicas_[i]->Train(MakePiece(step, i, range));
     }
     return Status::Ok();
+  }
+
+  /// The samples of a device's piece, and what becomes of its gradients: of the first device they
+  /// go to the host.
+  Replica::Piece MakePiece(const TrainingStep& step, size_t device, const PieceRange& range) {
+    const Division& division = step.division;
+    const PieceRange share = division.ShareOf(device);
+    Replica::Piece piece;
+    piece.batch = PieceOf(step.batch, range);
+    piece.step = step.options.step + static_cast<uint64_t>(range.begin);
+    piece.weight = WeightOf(step, piece.batch);
+    piece.kind = {
+        .n = range.end - range.begin,
+        .is_first = range.begin == share.begin,
+        .is_last = range.end == share.end,
+        .is_weighed = range.end - range.begin < division.n};
+    if (!piece.kind.is_last) {
+      return piece;
+    }
+    if (device + 1 < division.devices()) {
+      piece.kind.adds_behind = true;
+      piece.behind = replicas_[device + 1].get();
+    }
+    if (device > 0) {
+      piece.ahead = replicas_[device - 1].get();
+      return piece;
+    }
+    const float clip_norm = step.options.clip_norm;
+    piece.kind.clip_norm = clip_norm;
+    piece.kind.bf16_gradients = step.options.bf16_gradients;
+    if (clip_norm > 0) {
+      piece.pack_all = [this, clip_norm] { ClipAndPack(first().sums(), clip_norm); };
+    } else {
+      piece.pack = [this](uint32_t first_tensor, uint32_t count) {
+        gradient_return_->Pack(first_tensor, count);
+      };
+    }
+    piece.leave = [this](uint32_t first_tensor, uint32_t count) {
+      gradient_return_->Send(first_tensor, count);
+    };
+    return piece;
   }
 
   /// Of a piece's gradients in those of the mean over all labels.
@@ -242,25 +259,6 @@ class DeviceNetwork final : public Network {
     }
     return static_cast<float>(
         static_cast<double>(LabelledOf(piece)) / static_cast<double>(step.labelled));
-  }
-
-  /// A device's own sums of these tensors are final: what comes from behind is added, and they go
-  /// to the device ahead, or, from the first device, to the host.
-  void PassOn(
-      const TrainingStep& step,
-      size_t device,
-      uint32_t first_tensor,
-      uint32_t count,
-      const StepRecorder::OnFinal& on_final) {
-    if (device + 1 < step.division.devices()) {
-      replicas_[device]->AddFrom(*replicas_[device + 1], first_tensor, count);
-    }
-    if (device > 0) {
-      replicas_[device]->SendTo(*replicas_[device - 1], first_tensor, count);
-    } else if (step.options.clip_norm <= 0) {
-      gradient_return_->Pack(first_tensor, count);
-      on_final(first_tensor, count);
-    }
   }
 
   /// Waits for the devices' pieces at this offset.

@@ -167,8 +167,8 @@ void Replica::Begin(Network::Parameters parameters, Network::Gradients gradients
 }
 
 /// Puts a piece on the way, and has the pass wait for the parameters.
-Replica::Input Replica::PutInput(const Batch& batch, uint64_t step) {
-  *numbers_.host() = {step, LabelledOf(batch)};
+Replica::Input Replica::PutInput(const Batch& batch, uint64_t step, float weight) {
+  *numbers_.host() = {step, LabelledOf(batch), weight};
   numbers_.Upload(compute_.get());
   const Input input{
       pictures_ ? pictures_->Run(compute_.get(), batch.bytes, batch.moves)
@@ -189,31 +189,67 @@ Pass Replica::MakePass(const Batch& batch) const {
 }
 
 void Replica::Train(const Piece& piece) {
-  const Input input = PutInput(piece.batch, piece.step);
-  const auto work = [&](const StepRecorder::OnFinal& on_final) {
-    Pass pass = MakePass(piece.batch);
-    pass.training = true;
-    pass.gradients = piece.is_first ? sums_ : pieces_.spans();
-    pass.on_gradients = [&](uint32_t first_tensor, uint32_t count) {
-      AddUp(pass.gradients, piece.weight, first_tensor, count);
-      piece.on_sums(first_tensor, count, on_final);
+  const Input input = PutInput(piece.batch, piece.step, piece.weight);
+  StepRecorder::Work work;
+  work.pass = [&](const StepRecorder::OnTensors& on_final) { TrainPass(piece, input, on_final); };
+  if (piece.behind != nullptr) {
+    work.await = [&](uint32_t first_tensor, uint32_t count) {
+      const std::vector<uint32_t>& hop_of = piece.behind->hop_of_;
+      for (uint32_t i = first_tensor; i < first_tensor + count; ++i) {
+        if (i == first_tensor || hop_of[i] != hop_of[i - 1]) {
+          compute_->WaitFor(*piece.behind->hops_[hop_of[i]].arrived);
+        }
+      }
     };
-    Forward(pass, input, logit_gradient_->floats());
-    layers_->Backward(pass, input.images, logit_gradient_->floats(), nullptr);
-    if (piece.on_all_sums) {
-      piece.on_all_sums(on_final);
+  }
+  work.finish = [&](uint32_t first_tensor, uint32_t count) {
+    if (piece.behind != nullptr) {
+      AddUp(arrivals_.spans(), first_tensor, count);
+    }
+    if (piece.pack) {
+      piece.pack(first_tensor, count);
     }
   };
-  if (piece.kind) {
-    recorder_->Run(*piece.kind, work, piece.leave);
+  work.finish_all = piece.pack_all;
+  work.leave = piece.leave;
+  if (piece.ahead != nullptr) {
+    work.leave = [&](uint32_t first_tensor, uint32_t count) {
+      SendTo(*piece.ahead, first_tensor, count);
+    };
+  }
+  if (has_copies()) {
+    recorder_->Run(piece.kind, work);
   } else {
-    work(piece.leave);
+    recorder_->RunOnce(work);
   }
   loss_.Download(compute_.get());
 }
 
+/// Forward and backward. A tensor is final when the last piece has been added to its sum.
+void Replica::TrainPass(
+    const Piece& piece, const Input& input, const StepRecorder::OnTensors& on_final) {
+  Pass pass = MakePass(piece.batch);
+  pass.training = true;
+  pass.gradients = piece.kind.is_first ? sums_ : pieces_.spans();
+  pass.on_gradients = [&](uint32_t first_tensor, uint32_t count) {
+    for (size_t i = first_tensor; i < first_tensor + size_t{count} && piece.kind.is_weighed; ++i) {
+      const std::span<float> gradient = pass.gradients[i];
+      compute_->ScaleBy(
+          &numbers_.device()->weight, gradient.data(), static_cast<int64_t>(gradient.size()));
+    }
+    if (!piece.kind.is_first) {
+      AddUp(pass.gradients, first_tensor, count);
+    }
+    if (piece.kind.is_last) {
+      on_final(first_tensor, count);
+    }
+  };
+  Forward(pass, input, logit_gradient_->floats());
+  layers_->Backward(pass, input.images, logit_gradient_->floats(), nullptr);
+}
+
 void Replica::Evaluate(const Batch& batch) {
-  Forward(MakePass(batch), PutInput(batch, 0), nullptr);
+  Forward(MakePass(batch), PutInput(batch, 0, 1), nullptr);
   loss_.Download(compute_.get());
 }
 
@@ -230,24 +266,15 @@ void Replica::Forward(const Pass& pass, const Input& input, float* dz) {
        .labelled = &numbers_.device()->labelled});
 }
 
-/// Weighs `parts` and adds them to the sums, unless they are the sums.
-void Replica::AddUp(kernels::Spans parts, float weight, uint32_t first_tensor, uint32_t count) {
+/// Adds these tensors' `parts` to the sums.
+void Replica::AddUp(kernels::Spans parts, uint32_t first_tensor, uint32_t count) {
   for (size_t i = first_tensor; i < first_tensor + size_t{count}; ++i) {
     const auto size = static_cast<int64_t>(sums_[i].size());
-    if (weight != 1) {
-      compute_->Scale(weight, parts[i].data(), size);
-    }
-    if (parts[i].data() != sums_[i].data()) {
-      compute_->Add(sums_[i].data(), parts[i].data(), sums_[i].data(), size);
-    }
+    compute_->Add(sums_[i].data(), parts[i].data(), sums_[i].data(), size);
   }
 }
 
-void Replica::AddFrom(const Replica& behind, uint32_t first_tensor, uint32_t count) {
-  compute_->WaitFor(*behind.hops_[first_tensor].arrived);
-  AddUp(arrivals_.spans(), 1, first_tensor, count);
-}
-
+/// Puts these tensors' sums on the way to the device ahead. Each tensor once a minibatch.
 void Replica::SendTo(const Replica& ahead, uint32_t first_tensor, uint32_t count) {
   const Hop& hop = hops_[first_tensor];
   compute_->Record(hop.final.get());

@@ -55,6 +55,7 @@ class Exchanged {
 struct PassNumbers {
   uint64_t step = 0;
   int64_t labelled = 0;
+  float weight = 1;
 };
 
 /// Device memory that holds all of a model's tensors, of one layout.
@@ -91,19 +92,17 @@ class Replica {
   struct Piece {
     Batch batch;
     uint64_t step = 0;
-    float weight = 1;      // of its gradients in those of the minibatch
-    bool is_first = true;  // of this device's pieces of the minibatch
-    /// The work that adds these tensors' gradients to the device's sums is in the stream. Puts
-    /// there what follows it, and calls `on_final` where they leave for the host.
-    std::function<void(
-        uint32_t first_tensor, uint32_t count, const StepRecorder::OnFinal& on_final)>
-        on_sums;
-    /// The same once all of them are; may be empty.
-    std::function<void(const StepRecorder::OnFinal& on_final)> on_all_sums;
-    /// These leave for the host.
-    StepRecorder::OnFinal leave;
-    /// What a device may repeat as a recording; none where work of other devices comes between.
-    std::optional<StepRecorder::Kind> kind;
+    float weight = 1;  // of its gradients in those of the minibatch, where the kind is weighed
+    StepRecorder::Kind kind;
+    // The rest is of the last piece. Neighbours in the row, or nullptr: the one behind was told
+    // before to send its sums here.
+    const Replica* behind = nullptr;
+    const Replica* ahead = nullptr;
+    // Where there is none ahead: puts work into the stream before these sums leave for the host, or
+    // before all of them do; either may be empty. Then they leave.
+    StepRecorder::OnTensors pack;
+    std::function<void()> pack_all;
+    StepRecorder::OnTensors leave;
   };
 
   /// `model` outlives the replica. Errors: as Network::Make.
@@ -144,10 +143,6 @@ class Replica {
   /// The gradients of this device's pieces, and of those behind that were added.
   kernels::Spans sums() const { return sums_; }
 
-  /// Adds the sums of the device behind. Requires: it was told to send them here.
-  void AddFrom(const Replica& behind, uint32_t first_tensor, uint32_t count);
-  /// Puts these tensors' sums on the way to the device ahead. Each tensor once a minibatch.
-  void SendTo(const Replica& ahead, uint32_t first_tensor, uint32_t count);
   /// Waits until this tensor's sum has been sent. Errors: kUnavailable, the device is lost and sent
   /// anything.
   Status WaitForSent(uint32_t tensor) const;
@@ -171,10 +166,12 @@ class Replica {
   Status Build();
   Status ReserveTensors();
   Status MakeLayers();
-  Input PutInput(const Batch& batch, uint64_t step);
+  Input PutInput(const Batch& batch, uint64_t step, float weight);
   Pass MakePass(const Batch& batch) const;
   void Forward(const Pass& pass, const Input& input, float* dz);
-  void AddUp(kernels::Spans parts, float weight, uint32_t first_tensor, uint32_t count);
+  void TrainPass(const Piece& piece, const Input& input, const StepRecorder::OnTensors& on_final);
+  void AddUp(kernels::Spans parts, uint32_t first_tensor, uint32_t count);
+  void SendTo(const Replica& ahead, uint32_t first_tensor, uint32_t count);
 
   const Model& model_;
   const Options options_;
