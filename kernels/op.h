@@ -23,9 +23,10 @@ using ConstSpans = std::span<const std::span<const float>>;
 using Spans = std::span<const std::span<float>>;
 
 struct ForwardArgs {
-  int64_t n = 0;             // samples
-  const float* x = nullptr;  // [n, h, w, c] of the op's input shape
-  float* y = nullptr;        // [n, h, w, c] of its output shape
+  int64_t n = 0;                // samples
+  const float* x = nullptr;     // [n, h, w, c] of the op's input shape
+  float* y = nullptr;           // [n, h, w, c] of its output shape
+  const float* side = nullptr;  // like y: what an op adds that is told to
   ConstSpans params = {};
   bool training = false;
   /// Dropout: part of what decides the mask. In the backend's memory, read when the work is done,

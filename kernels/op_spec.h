@@ -56,6 +56,10 @@ struct BatchNormOptions {
   float epsilon = 1e-5F;
   bool input_gradient = true;  // false: Backward is never asked for dx
   Activation activation = Activation::kNone;
+  /// The op adds a side in front of the activation (ForwardArgs::side), as the end of a residual
+  /// layer does. Backward begins behind the addition: its dy is the gradient of the sum, which the
+  /// side gets too. A backend may lack it (kUnsupported).
+  bool adds_side = false;
 };
 
 enum class PoolKind : uint8_t {

@@ -82,16 +82,20 @@ struct OpMaker {
 class CpuStream final : public Stream {
  public:
   Result<std::unique_ptr<Op>> MakeOp(const OpSpec& spec) override {
-    const bool has_activation = std::visit(
+    const bool does_more = std::visit(
         [](const auto& options) {
+          bool does = false;
           if constexpr (requires { options.activation; }) {
-            return options.activation != Activation::kNone;
+            does = options.activation != Activation::kNone;
           }
-          return false;
+          if constexpr (requires { options.adds_side; }) {
+            does = does || options.adds_side;
+          }
+          return does;
         },
         spec);
-    if (has_activation) {
-      return Status::Unsupported("the CPU's ops have no activation of their own");
+    if (does_more) {
+      return Status::Unsupported("the CPU's ops have no activation or addition of their own");
     }
     return std::visit(OpMaker{&workspace_}, spec);
   }

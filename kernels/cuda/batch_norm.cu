@@ -63,12 +63,14 @@ struct GradientTimesNormal {
 struct OutputElement {
   __device__ void operator()(int64_t i) const {
     const int64_t channel = i % normal.shape.channels;
-    y[i] = Activated(normal.shape.activation, gamma[channel] * normal(i) + beta[channel]);
+    const float own = gamma[channel] * normal(i) + beta[channel];
+    y[i] = Activated(normal.shape.activation, side == nullptr ? own : own + side[i]);
   }
 
   Normal normal;
   const float* gamma;
   const float* beta;
+  const float* side;
   float* y;
 };
 
@@ -120,9 +122,10 @@ cudaError_t BatchNormForward(
     const float* beta,
     const float* mean,
     const float* variance,
+    const float* side,
     float* y) {
   const Normal normal{shape, x, mean, variance};
-  return ForEach(stream, shape.rows * shape.channels, OutputElement{normal, gamma, beta, y});
+  return ForEach(stream, shape.rows * shape.channels, OutputElement{normal, gamma, beta, side, y});
 }
 
 cudaError_t BatchNormBackward(

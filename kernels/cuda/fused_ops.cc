@@ -223,13 +223,14 @@ class CudaBatchNorm final : public Op {
         args.params[1].data(),
         mean,
         variance,
+        options_.adds_side ? args.side : nullptr,
         args.y));
   }
 
   void Backward(const BackwardArgs& args) override {
     const BatchNormShape shape = Shape(args.n);
     const float* dy =
-        GradientBeforeActivation(stream_, options_.activation, args, shape.rows * shape.channels);
+        GradientBeforeActivation(stream_, BackwardActivation(), args, shape.rows * shape.channels);
     stream_->Note(BatchNormBackward(
         stream_->Enter(),
         shape,
@@ -251,12 +252,16 @@ class CudaBatchNorm final : public Op {
   }
 
   OpTraits traits() const override {
-    return {.backward_reads_output = options_.activation != Activation::kNone};
+    return {.backward_reads_output = BackwardActivation() != Activation::kNone};
   }
 
  private:
+  Activation BackwardActivation() const {
+    return options_.adds_side ? Activation::kNone : options_.activation;
+  }
+
   int64_t OwnScratch(int64_t n) const {
-    return ActivationScratch(options_.activation, Shape(n).rows * options_.channels);
+    return ActivationScratch(BackwardActivation(), Shape(n).rows * options_.channels);
   }
 
   BatchNormShape Shape(int64_t n) const {

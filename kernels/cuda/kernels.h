@@ -114,6 +114,7 @@ cudaError_t BatchMoments(
     float* scratch,
     float* mean,
     float* variance);
+/// side: is added in front of the activation; may be nullptr.
 cudaError_t BatchNormForward(
     cudaStream_t stream,
     const BatchNormShape& shape,
@@ -122,6 +123,7 @@ cudaError_t BatchNormForward(
     const float* beta,
     const float* mean,
     const float* variance,
+    const float* side,
     float* y);
 
 struct BatchNormGradient {

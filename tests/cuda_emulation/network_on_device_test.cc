@@ -425,6 +425,48 @@ TEST(NetworkOnDeviceTest, AReluIsDoneByTheOpInFrontOfIt) {
       LaunchesOfAnEvaluation({Conv2d(4, 3), Flatten(), Linear(3)}) + 1);
 }
 
+TEST(NetworkOnDeviceTest, AResidualSumIsDoneByTheBatchNormInFrontOfIt) {
+  const int without = LaunchesOfAnEvaluation({Conv2d(4, 3), BatchNorm(), Flatten(), Linear(3)});
+  EXPECT_EQ(
+      LaunchesOfAnEvaluation(
+          {Residual({Conv2d(4, 3), BatchNorm()}, {Conv2d(4, 1)}), Relu(), Flatten(), Linear(3)}),
+      without + 1)
+      << "of the shortcut";
+  EXPECT_EQ(
+      LaunchesOfAnEvaluation({Residual({Conv2d(1, 3), BatchNorm()}, {}), Flatten(), Linear(3)}),
+      without);
+  EXPECT_EQ(
+      LaunchesOfAnEvaluation({Residual({Conv2d(1, 3)}, {}), Relu(), Flatten(), Linear(3)}),
+      without + 1);
+}
+
+/// Residual layers in every place, and what may run in place behind them.
+TEST(NetworkOnDeviceTest, ResidualSumsHaveTheGradientsOfTheCpu) {
+  const auto cpu = kernels::MakeCpuBackend();
+  const auto cuda = MakeEmulated();
+  const Layers cases[] = {
+      {Residual({Conv2d(2, 3), BatchNorm()}, {}), Relu(), Dropout(0.3F), Flatten(), Linear(3)},
+      {Residual({BatchNorm()}, {}), Dropout(0.3F), Flatten(), Linear(3)},
+      {Conv2d(4, 3),
+       Residual({Residual({BatchNorm()}, {}), Relu(), Conv2d(5, 1), BatchNorm()}, {Conv2d(5, 1)}),
+       Relu(),
+       Residual({Conv2d(5, 3), BatchNorm()}, {}),
+       Relu(),
+       Flatten(),
+       Linear(3)}};
+  for (const Layers& layers : cases) {
+    NetworkRig expected(cpu.get(), ConfigOf(layers), {2, 5, 5}, 3, 3);
+    NetworkRig found(cuda.get(), ConfigOf(layers), {2, 5, 5}, 3, 3);
+    ASSERT_TRUE(expected.Step().ok());
+    ASSERT_TRUE(found.Step().ok());
+    for (size_t i = 0; i < expected.gradients.size(); ++i) {
+      EXPECT_THAT(
+          found.gradients[i], testing::Pointwise(testing::FloatNear(1e-4F), expected.gradients[i]))
+          << expected.model.tensors[i].name;
+    }
+  }
+}
+
 // Masks depend on the number of their layer, and a relu that has no stage still counts.
 TEST(NetworkOnDeviceTest, ADropoutBehindAReluHasTheMaskOfTheCpu) {
   const auto cpu = kernels::MakeCpuBackend();

@@ -14,37 +14,6 @@ constexpr uint64_t kParitySeed = 17;
 /// By kind of op; a test goes through the rows of its kind.
 class OpParity : public testing::TestWithParam<std::string> {};
 
-double Dot(std::span<const float> a, const Values& b) {
-  double sum = 0;
-  for (size_t i = 0; i < b.size(); ++i) {
-    sum += static_cast<double>(a[i]) * b[i];
-  }
-  return sum;
-}
-
-/// Compares `gradient` with d(loss)/d(value) by central differences in double, at up to some tens
-/// of elements spread over `values`, which are a part of what `loss` reads.
-template <typename Loss>
-double GradientError(std::span<const float> gradient, Values* values, Loss loss) {
-  constexpr double kStep = 1e-5;
-  constexpr size_t kElementsMax = 41;
-  const size_t stride = values->size() / kElementsMax + 1;
-  std::vector<float> actual;
-  Values expected;
-  for (size_t i = 0; i < values->size(); i += stride) {
-    double& value = (*values)[i];
-    const double before = value;
-    value = before + kStep;
-    const double above = loss();
-    value = before - kStep;
-    const double below = loss();
-    value = before;
-    expected.push_back((above - below) / (2 * kStep));
-    actual.push_back(gradient[i]);
-  }
-  return NormalisedError(actual, expected);
-}
-
 TEST_P(OpParity, ForwardEqualsTheReferenceWithinTheBound) {
   for (const OpCase& c : OpCasesOf(GetParam())) {
     OpRunner runner(c, kParitySeed);

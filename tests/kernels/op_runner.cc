@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "kernels/cpu/threads.h"
 #include "ps/base/random.h"
@@ -26,6 +27,11 @@ std::vector<float> InputOf(const OpCase& c, uint64_t seed) {
     }
   }
   return x;
+}
+
+bool AddsSide(const OpCase& c) {
+  const auto* norm = std::get_if<BatchNormOptions>(&c.spec);
+  return norm != nullptr && norm->adds_side;
 }
 
 template <typename T>
@@ -60,10 +66,14 @@ OpRunner::OpRunner(const OpCase& op_case, uint64_t seed, Backend* backend)
       x(InputOf(op_case, seed)),
       // What an op fails to write shows as NaN.
       y(static_cast<size_t>(op_case.n * op_case.out_elements), kNotWritten),
+      side(
+          AddsSide(op_case) ? NormalValues(op_case.n * op_case.out_elements, seed - 1)
+                            : std::vector<float>()),
       dy(NormalValues(op_case.n * op_case.out_elements, seed + 1)),
       dx(op_case.vocabulary > 0 ? 0 : x.size(), kNotWritten),
       device_x_(backend, x.size(), 0),
       device_y_(backend, y.size(), 0),
+      device_side_(backend, side.size(), 0),
       device_dy_(backend, dy.size(), 0),
       device_dx_(backend, dx.size(), 0),
       device_step_(backend, 2, 0) {
@@ -98,10 +108,12 @@ void OpRunner::Forward(bool training) {
   const std::vector<std::span<const float>> spans = UploadParameters();
   device_x_.Upload(stream.get(), x);
   device_y_.Upload(stream.get(), std::vector<float>(y.size(), kNotWritten));
+  device_side_.Upload(stream.get(), side);
   op->Forward(
       {.n = c.n,
        .x = device_x_.data(),
        .y = device_y_.data(),
+       .side = side.empty() ? nullptr : device_side_.data(),
        .params = spans,
        .training = training,
        .step = Step()});
@@ -163,6 +175,35 @@ Parameters DoubleParameters(const OpRunner& runner) {
     params.push_back(ToDouble(p));
   }
   return params;
+}
+
+double Dot(std::span<const float> a, const Values& b) {
+  double sum = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    sum += static_cast<double>(a[i]) * b[i];
+  }
+  return sum;
+}
+
+double GradientError(
+    std::span<const float> gradient, Values* values, const std::function<double()>& loss) {
+  constexpr double kStep = 1e-5;
+  constexpr size_t kElementsMax = 41;
+  const size_t stride = values->size() / kElementsMax + 1;
+  std::vector<float> actual;
+  Values expected;
+  for (size_t i = 0; i < values->size(); i += stride) {
+    double& value = (*values)[i];
+    const double before = value;
+    value = before + kStep;
+    const double above = loss();
+    value = before - kStep;
+    const double below = loss();
+    value = before;
+    expected.push_back((above - below) / (2 * kStep));
+    actual.push_back(gradient[i]);
+  }
+  return NormalisedError(actual, expected);
 }
 
 double NormalisedError(std::span<const float> actual, std::span<const double> expected) {

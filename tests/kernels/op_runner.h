@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -46,6 +47,7 @@ struct OpRunner {
   std::unique_ptr<Op> op;
   std::vector<float> x;
   std::vector<float> y;
+  std::vector<float> side;  // like y, of an op that adds one
   std::vector<float> dy;
   std::vector<float> dx;
   std::vector<std::vector<float>> params;
@@ -58,6 +60,7 @@ struct OpRunner {
 
   const DeviceFloats device_x_;
   const DeviceFloats device_y_;
+  const DeviceFloats device_side_;
   const DeviceFloats device_dy_;
   const DeviceFloats device_dx_;
   const DeviceFloats device_step_;  // the number 1
@@ -71,6 +74,14 @@ std::vector<float> NormalValues(int64_t n, uint64_t seed);
 Values ToDouble(std::span<const float> values);
 
 Parameters DoubleParameters(const OpRunner& runner);
+
+/// A loss: its gradient by b is a.
+double Dot(std::span<const float> a, const Values& b);
+
+/// Compares `gradient` with d(loss)/d(value) by central differences in double, at up to some tens
+/// of elements spread over `values`, which are a part of what `loss` reads.
+double GradientError(
+    std::span<const float> gradient, Values* values, const std::function<double()>& loss);
 
 /// sum (actual - expected)^2 / sum expected^2; the plain sum when expected is all 0.
 double NormalisedError(std::span<const float> actual, std::span<const double> expected);

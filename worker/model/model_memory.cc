@@ -35,7 +35,8 @@ struct SampleFloats {
 };
 
 /// Of layers in a row, as Sequence has them; `input_floats` are of a copy of the input in front.
-SampleFloats FloatsOf(const std::vector<Layer>& layers, int64_t input_floats) {
+/// `adds_sides`: a batch norm at the end of a residual layer's body writes the layer's output.
+SampleFloats FloatsOf(const std::vector<Layer>& layers, int64_t input_floats, bool adds_sides) {
   SampleFloats floats;
   floats.kept = input_floats;
   int64_t gradient_max = input_floats;
@@ -44,17 +45,20 @@ SampleFloats FloatsOf(const std::vector<Layer>& layers, int64_t input_floats) {
     const Layer& layer = layers[i];
     const int64_t in = layer.in.element_count();
     const int64_t out = layer.out.element_count();
-    floats.Add(FloatsOf(layer.body, 0));
+    floats.Add(FloatsOf(layer.body, 0, adds_sides));
     if (!layer.shortcut.empty()) {
-      floats.Add(FloatsOf(layer.shortcut, 0));
+      floats.Add(FloatsOf(layer.shortcut, 0, adds_sides));
       floats.kept += in;  // its part of the gradient
     }
-    floats.kept += RunsInPlace(layer.kind) && may_overwrite ? 0 : out;
+    const bool is_added =
+        adds_sides && !layer.body.empty() && layer.body.back().kind == LayerKind::kBatchNorm;
+    floats.kept += is_added || (RunsInPlace(layer.kind) && may_overwrite) ? 0 : out;
     floats.winners += layer.kind == LayerKind::kMaxPool ? out : 0;
     gradient_max = std::max(gradient_max, i > 0 ? in : 0);
-    const bool is_fused =
-        TakesRelu(layer.kind) && i + 1 < layers.size() && layers[i + 1].kind == LayerKind::kRelu;
-    floats.scratch = std::max(floats.scratch, is_fused ? out : 0);
+    const bool is_fused = (TakesRelu(layer.kind) || is_added) && i + 1 < layers.size() &&
+                          layers[i + 1].kind == LayerKind::kRelu;
+    gradient_max = std::max(gradient_max, is_fused && is_added ? out : 0);
+    floats.scratch = std::max(floats.scratch, is_fused && !is_added ? out : 0);
     may_overwrite =
         !is_fused && layer.kind != LayerKind::kRelu && layer.kind != LayerKind::kAttention;
     i += is_fused ? 1 : 0;
@@ -103,7 +107,7 @@ DeviceMemory MemoryOf(const Model& model, const MemoryUse& use) {
   }
   const int64_t input = model.input.element_count();
   const bool is_reordered = model.input.channels > 1 && !model.input.is_flat();
-  const SampleFloats floats = FloatsOf(model.layers, is_reordered ? input : 0);
+  const SampleFloats floats = FloatsOf(model.layers, is_reordered ? input : 0, use.has_own_memory);
   const int64_t copied = use.has_own_memory ? input + model.labels : 0;
   const int64_t logits = model.labels * model.classes;
   const int64_t winners = use.has_own_memory ? floats.winners : 0;

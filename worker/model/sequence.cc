@@ -19,7 +19,9 @@ struct Stage {
   int64_t in_elements = 0;  // a sample
   int64_t out_elements = 0;
   bool in_place = false;
-  std::unique_ptr<kernels::Memory> own_output;     // not in place
+  bool body_adds = false;                       // residual: the body's output is the layer's
+  std::unique_ptr<kernels::Op> body_relu;       // that the body's last op does behind the addition
+  std::unique_ptr<kernels::Memory> own_output;  // not in place, and not the body's
   std::unique_ptr<kernels::Memory> side_gradient;  // residual: the shortcut's part of dx
   float* y = nullptr;                              // of the last Forward
 
@@ -157,6 +159,38 @@ Result<std::unique_ptr<kernels::Op>> MakeFused(
   return is_lacking ? std::unique_ptr<kernels::Op>() : std::move(op);
 }
 
+/// A residual layer's paths. Sets `is_fused` if the stage is the next layer too.
+Status MakePaths(
+    const Layer& layer,
+    const Layer* next,
+    const Sequence::Options& options,
+    uint64_t index,
+    Stage* stage,
+    bool* is_fused) {
+  Sequence::Options inner = options;
+  inner.seed = Mix64(options.seed + index);
+  inner.side_activation.reset();
+  stage->body_adds = Sequence::CanAddSide(layer.body, options.stream);
+  if (stage->body_adds) {
+    *is_fused = next != nullptr && next->kind == proto::LayerKind::kRelu;
+    inner.side_activation = *is_fused ? kernels::Activation::kRelu : kernels::Activation::kNone;
+  }
+  if (*is_fused) {
+    PS_ASSIGN(
+        stage->body_relu,
+        options.stream->MakeOp(kernels::ReluOptions{.elements = stage->out_elements}));
+  }
+  PS_ASSIGN(Sequence body, Sequence::Make(layer.body, inner));
+  stage->paths.push_back(std::move(body));
+  if (!layer.shortcut.empty()) {
+    inner.seed = Mix64(inner.seed);
+    inner.side_activation.reset();
+    PS_ASSIGN(Sequence shortcut, Sequence::Make(layer.shortcut, inner));
+    stage->paths.push_back(std::move(shortcut));
+  }
+  return Status::Ok();
+}
+
 /// Sets `is_fused` if the stage is the next layer too.
 Result<Stage> MakeStage(
     const Layer& layer,
@@ -172,23 +206,20 @@ Result<Stage> MakeStage(
   stage.rows = is_by_vector ? layer.in.height : 1;
   stage.in_elements = layer.in.element_count();
   stage.out_elements = layer.out.element_count();
-  if (layer.kind != proto::LayerKind::kResidual) {
-    const kernels::OpSpec spec = SpecOf(layer, options, index);
-    PS_ASSIGN(stage.op, MakeFused(spec, next, options.stream));
-    *is_fused = stage.op != nullptr;
-    if (!*is_fused) {
-      PS_ASSIGN(stage.op, options.stream->MakeOp(spec));
-    }
+  if (layer.kind == proto::LayerKind::kResidual) {
+    PS_TRY(MakePaths(layer, next, options, index, &stage, is_fused));
     return stage;
   }
-  Sequence::Options inner = options;
-  inner.seed = Mix64(options.seed + index);
-  PS_ASSIGN(Sequence body, Sequence::Make(layer.body, inner));
-  stage.paths.push_back(std::move(body));
-  if (!layer.shortcut.empty()) {
-    inner.seed = Mix64(inner.seed);
-    PS_ASSIGN(Sequence shortcut, Sequence::Make(layer.shortcut, inner));
-    stage.paths.push_back(std::move(shortcut));
+  kernels::OpSpec spec = SpecOf(layer, options, index);
+  if (next == nullptr && options.side_activation) {
+    auto& norm = std::get<kernels::BatchNormOptions>(spec);
+    norm.adds_side = true;
+    norm.activation = *options.side_activation;
+  }
+  PS_ASSIGN(stage.op, MakeFused(spec, next, options.stream));
+  *is_fused = stage.op != nullptr;
+  if (!*is_fused) {
+    PS_ASSIGN(stage.op, options.stream->MakeOp(spec));
   }
   return stage;
 }
@@ -197,6 +228,11 @@ Result<Stage> MakeStage(
 
 Sequence::Sequence(const Options& options)
     : options_(options), is_gradient_needed_(options.input_gradient) {}
+
+bool Sequence::CanAddSide(const std::vector<Layer>& layers, kernels::Stream* stream) {
+  return !layers.empty() && layers.back().kind == proto::LayerKind::kBatchNorm &&
+         stream->MakeOp(kernels::BatchNormOptions{.adds_side = true}).ok();
+}
 
 Result<Sequence> Sequence::Make(const std::vector<Layer>& layers, const Options& options) {
   Sequence sequence(options);
@@ -220,9 +256,13 @@ Result<bool> Sequence::Append(const Layer& layer, const Layer* next, uint64_t in
   }
   if (!stages_.empty()) {
     const Stage& previous = stages_.back();
-    stage.in_place = stage.op != nullptr && stage.op->traits().runs_in_place &&
-                     (previous.op == nullptr || !previous.op->traits().backward_reads_output);
+    const bool is_read_again = previous.op == nullptr ? previous.body_relu != nullptr
+                                                      : previous.op->traits().backward_reads_output;
+    stage.in_place = stage.op != nullptr && stage.op->traits().runs_in_place && !is_read_again;
     gradient_elements_ = std::max(gradient_elements_, stage.in_elements);
+  }
+  if (stage.body_relu != nullptr) {
+    gradient_elements_ = std::max(gradient_elements_, stage.out_elements);
   }
   stages_.push_back(std::move(stage));
   return is_fused;
@@ -259,7 +299,10 @@ Status Sequence::Prepare(int64_t n, bool training) {
     for (Sequence& path : stage.paths) {
       PS_TRY(path.Prepare(n, training));
     }
-    if (!stage.in_place) {
+    if (stage.body_relu != nullptr) {
+      PS_TRY(stage.body_relu->Prepare(n, training));
+    }
+    if (!stage.in_place && !stage.body_adds) {
       PS_TRY(Grow(options_.backend, n * stage.out_elements, &stage.own_output));
     }
     if (training && stage.paths.size() > 1) {
@@ -274,30 +317,36 @@ Status Sequence::Prepare(int64_t n, bool training) {
   return Status::Ok();
 }
 
-const float* Sequence::Forward(const Pass& pass, const float* x) {
+const float* Sequence::Forward(const Pass& pass, const float* x, const float* side) {
   for (Stage& stage : stages_) {
-    ForwardStage(pass, &stage, x);
+    ForwardStage(pass, &stage, x, &stage == &stages_.back() ? side : nullptr);
     x = stage.y;
   }
   return x;
 }
 
-void Sequence::ForwardStage(const Pass& pass, Stage* stage, const float* x) {
-  // In place, x is the previous stage's output, which this sequence owns.
-  stage->y = stage->in_place ? const_cast<float*>(x) : stage->own_output->floats();
-  if (stage->op != nullptr) {
-    stage->op->Forward(
-        {.n = pass.n * stage->rows,
-         .x = x,
-         .y = stage->y,
-         .params = pass.parameters.subspan(stage->first_tensor, stage->tensor_count),
-         .training = pass.training,
-         .step = pass.step});
+void Sequence::ForwardStage(const Pass& pass, Stage* stage, const float* x, const float* side) {
+  if (stage->op == nullptr) {
+    const float* other = stage->paths.size() > 1 ? stage->paths[1].Forward(pass, x) : x;
+    const float* body = stage->paths[0].Forward(pass, x, stage->body_adds ? other : nullptr);
+    if (stage->body_adds) {
+      stage->y = const_cast<float*>(body);  // which a path of this sequence owns
+      return;
+    }
+    stage->y = stage->own_output->floats();
+    options_.stream->Add(body, other, stage->y, pass.n * stage->out_elements);
     return;
   }
-  const float* body = stage->paths[0].Forward(pass, x);
-  const float* side = stage->paths.size() > 1 ? stage->paths[1].Forward(pass, x) : x;
-  options_.stream->Add(body, side, stage->y, pass.n * stage->out_elements);
+  // In place, x is the previous stage's output, which this sequence owns.
+  stage->y = stage->in_place ? const_cast<float*>(x) : stage->own_output->floats();
+  stage->op->Forward(
+      {.n = pass.n * stage->rows,
+       .x = x,
+       .y = stage->y,
+       .side = side,
+       .params = pass.parameters.subspan(stage->first_tensor, stage->tensor_count),
+       .training = pass.training,
+       .step = pass.step});
 }
 
 void Sequence::Backward(const Pass& pass, const float* x, const float* dy, float* dx) {
@@ -307,6 +356,13 @@ void Sequence::Backward(const Pass& pass, const float* x, const float* dy, float
   for (size_t i = stages_.size(); i-- > first_backward_;) {
     Stage& stage = stages_[i];
     const float* stage_x = i == 0 ? x : stages_[i - 1].y;
+    if (stage.body_relu != nullptr) {
+      float* masked = gradients_[is_ours ? 1 - target : target]->floats();
+      stage.body_relu->Backward({.n = pass.n, .y = stage.y, .dy = dy, .dx = masked});
+      dy = masked;
+      target = is_ours ? target : 1 - target;
+      is_ours = true;
+    }
     if (i == first_backward_) {
       BackwardStage(pass, &stage, stage_x, dy, dx);
       return;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -32,6 +33,8 @@ struct Stage;
 ///
 /// Forward: a stage writes its own buffer, or its input's where the op can run in place and the
 /// overwritten values are not needed. A sequence never writes to the x it was given.
+/// The end of a residual layer may be one pass: the body's last op adds the other path, and does
+/// the relu behind the layer. Backward, that relu's gradient is what both paths begin with.
 /// Backward: gradients alternate between two buffers of the sequence; the dy it was given is only
 /// read, because the two paths of a residual layer share it.
 class Sequence {
@@ -42,7 +45,13 @@ class Sequence {
     uint64_t seed = 0;
     bool input_gradient = false;                              // Backward is asked for dx
     kernels::Precision precision = kernels::Precision::kF32;  // of ops that multiply
+    /// Forward is given a side, which the last op adds, and then this. Backward begins behind the
+    /// addition. Requires: CanAddSide.
+    std::optional<kernels::Activation> side_activation = {};
   };
+
+  /// Whether the last of these layers can add a side at its end.
+  static bool CanAddSide(const std::vector<Layer>& layers, kernels::Stream* stream);
 
   /// Errors: kUnsupported when the backend lacks an op; kInvalidArgument when memory is short.
   static Result<Sequence> Make(const std::vector<Layer>& layers, const Options& options);
@@ -55,7 +64,7 @@ class Sequence {
   /// Plans and memory for batches of n. Requires: no work is left in the stream.
   Status Prepare(int64_t n, bool training);
   /// Returns the output, which stays valid until the next Forward.
-  const float* Forward(const Pass& pass, const float* x);
+  const float* Forward(const Pass& pass, const float* x, const float* side = nullptr);
   /// `dx` is nullptr if and only if input_gradient was false.
   void Backward(const Pass& pass, const float* x, const float* dy, float* dx);
 
@@ -66,7 +75,7 @@ class Sequence {
 
   /// The index-th layer, and the next one with it where a single op does both; returns whether.
   Result<bool> Append(const Layer& layer, const Layer* next, uint64_t index);
-  void ForwardStage(const Pass& pass, Stage* stage, const float* x);
+  void ForwardStage(const Pass& pass, Stage* stage, const float* x, const float* side);
   void BackwardStage(const Pass& pass, Stage* stage, const float* x, const float* dy, float* dx);
 
   const Options options_;
