@@ -13,6 +13,13 @@ constexpr bool kHasMmaBf16 = false;
 constexpr bool kHasMmaBf16 = true;
 #endif
 
+/// In front of a loop whose counter numbers registers.
+#ifdef __CUDACC__
+#define PS_UNROLL _Pragma("unroll")
+#else
+#define PS_UNROLL
+#endif
+
 /// d[16,8] += a[16,16] b[16,8] by a whole warp: bf16 factors, f32 sums. Of a and b a lane has pairs
 /// of neighbours along the depth, the first in the lower half. With g = lane / 4 and t = lane % 4:
 ///
@@ -33,6 +40,33 @@ __device__ inline void MmaBf16(float (&d)[4], const uint32_t (&a)[4], const uint
 #else
   __trap();
 #endif
+}
+
+/// g and t.
+__device__ inline int LaneGroup() {
+  return static_cast<int>(threadIdx.x) % 32 / 4;
+}
+
+__device__ inline int LaneMember() {
+  return static_cast<int>(threadIdx.x) % 4;
+}
+
+/// Of a tile that has the depth in pairs: 16 rows from `row` on, 8 pairs from `pair` on.
+template <int rows, int pitch>
+__device__ void LoadFragmentA(
+    const uint32_t (&tile)[rows][pitch], int row, int pair, uint32_t (&a)[4]) {
+  PS_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    a[i] = tile[row + LaneGroup() + i % 2 * 8][pair + LaneMember() + i / 2 * 4];
+  }
+}
+
+/// Of a tile that has the depth in pairs: 8 columns from `column` on, 8 pairs from `pair` on.
+template <int columns, int pitch>
+__device__ void LoadFragmentB(
+    const uint32_t (&tile)[columns][pitch], int column, int pair, uint32_t (&b)[2]) {
+  b[0] = tile[column + LaneGroup()][pair + LaneMember()];
+  b[1] = tile[column + LaneGroup()][pair + LaneMember() + 4];
 }
 
 }  // namespace ps::kernels

@@ -138,10 +138,8 @@ __device__ void TensorTile(
   }
   const typename B::Column b_at = b.AtColumn(column0 + b_column);
 
-  const int group = thread % 32 / 4;
-  const int member = thread % 4;
-  const int own_row = thread / 64 * 16 + group;
-  const int64_t own_column = thread / 32 % 2 * 32;  // the warp's first
+  const int own_row = thread / 64 * 16;         // the warp's first
+  const int own_column = thread / 32 % 2 * 32;  // likewise
   float sums[kEach][4] = {};
   for (int64_t k0 = depth_begin; k0 < depth_end; k0 += kTensorDepth) {
     for (int i = 0; i < kEach; ++i) {
@@ -157,17 +155,14 @@ __device__ void TensorTile(
           DepthPair(k0 + 2 * pair, end, [&](int64_t k) { return b.Load(b.AtDepth(k), b_at); });
     }
     __syncthreads();
-    for (int pair = member; pair < kTensorPairs; pair += 8) {
-      const uint32_t from_a[4] = {
-          tile_a[own_row][pair],
-          tile_a[own_row + 8][pair],
-          tile_a[own_row][pair + 4],
-          tile_a[own_row + 8][pair + 4]};
+    for (int pair = 0; pair < kTensorPairs; pair += 8) {
+      uint32_t from_a[4];
+      LoadFragmentA(tile_a, own_row, pair, from_a);
       for (int j = 0; j < kEach; ++j) {
         // The warp decides as one: its columns are there, or none of these eight.
         if (column0 + own_column + 8 * j < columns) {
-          const int64_t column = own_column + 8 * j + group;
-          const uint32_t from_b[2] = {tile_b[column][pair], tile_b[column][pair + 4]};
+          uint32_t from_b[2];
+          LoadFragmentB(tile_b, own_column + 8 * j, pair, from_b);
           MmaBf16(sums[j], from_a, from_b);
         }
       }
@@ -176,8 +171,8 @@ __device__ void TensorTile(
   }
   for (int j = 0; j < kEach; ++j) {
     for (int i = 0; i < 4; ++i) {
-      const int64_t row = row0 + own_row + i / 2 * 8;
-      const int64_t column = column0 + own_column + 8 * j + 2 * member + i % 2;
+      const int64_t row = row0 + own_row + LaneGroup() + i / 2 * 8;
+      const int64_t column = column0 + own_column + 8 * j + 2 * LaneMember() + i % 2;
       if (row < rows && column < columns) {
         store(row, column, sums[j][i]);
       }

@@ -3,15 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/attention_fma.cuh"
+#include "kernels/cuda/attention_mma.cuh"
 #include "kernels/cuda/bf16.cuh"
 #include "kernels/cuda/product.cuh"
 #include "ps/base/random.h"
 
-// Tensor cores: the fragments of one instruction, and tiles of products made of it.
+// Tensor cores: the fragments of one instruction, and what is made of it: tiles of products, and
+// attention.
 
 namespace ps::kernels {
 namespace {
@@ -188,6 +192,108 @@ TEST(ProductTest, BothTilesMultiplyRoundedFactors) {
       EXPECT_EQ(fault, "");
       EXPECT_EQ(c.values, expected.values) << is_tensor << " " << size.rows << " " << size.depth;
     }
+  }
+}
+
+/// What one way to compute attention makes of a head.
+struct HeadResult {
+  std::vector<float> y;
+  std::vector<float> log_sums;
+  std::vector<float> dx;
+};
+
+/// The passes over one head of one sample. The y of the forward pass is not asked for by the
+/// others.
+template <int width>
+HeadResult RunHead(const AttentionShape& shape, bool is_tensor, ThreadOrder order) {
+  const int64_t length = shape.options.length;
+  const Matrix x = Matrix::Random(length, 3 * shape.head_width, 8);
+  const Matrix dy = Matrix::Random(length, shape.head_width, 9);
+  const std::vector<float> deltas = Matrix::Random(length, 1, 10).values;
+  HeadResult result;
+  result.y.resize(dy.values.size());
+  result.log_sums.resize(deltas.size());
+  result.dx.resize(x.values.size());
+  float* const log_sums = result.log_sums.data();
+  const int64_t tiles = DivideUp(length, kMmaTile);
+  const auto run = [&](const auto& pass) {
+    const std::string fault = RunGrid(static_cast<unsigned>(tiles), kAttentionThreads, order, [&] {
+      pass(Place(shape, tiles, kMmaTile));
+    });
+    EXPECT_EQ(fault, "");
+  };
+  const auto in_tiles = [](const Place& place, const auto& pass) {
+    ForFmaTiles<width, kMmaTile>(place, pass);
+  };
+  constexpr Precision kBf16 = Precision::kBf16;
+  run([&](const Place& place) {
+    if (is_tensor) {
+      MmaForward<width>(shape, place, x.values.data(), log_sums, result.y.data());
+    } else {
+      in_tiles(place, [&](int64_t first) {
+        FmaForward<width, kBf16>(shape, place, first, x.values.data(), log_sums, result.y.data());
+      });
+    }
+  });
+  run([&](const Place& place) {
+    const auto pass = [&](const auto& function, auto... first) {
+      function(
+          shape,
+          place,
+          first...,
+          x.values.data(),
+          log_sums,
+          deltas.data(),
+          dy.values.data(),
+          result.dx.data());
+    };
+    if (is_tensor) {
+      pass(MmaQueryGradient<width>);
+      pass(MmaKeyGradient<width>);
+    } else {
+      in_tiles(place, [&](int64_t first) { pass(FmaQueryGradient<width, kBf16>, first); });
+      in_tiles(place, [&](int64_t first) { pass(FmaKeyGradient<width, kBf16>, first); });
+    }
+  });
+  return result;
+}
+
+double ErrorOf(const std::vector<float>& actual, const std::vector<float>& expected) {
+  double error = 0;
+  double norm = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    error += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
+    norm += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return error / norm;
+}
+
+template <int width>
+void ExpectBothWaysAgree(int64_t length, int64_t head_width, bool causal) {
+  const AttentionShape shape{
+      .n = 1,
+      .options = {.length = length, .width = head_width, .causal = causal},
+      .head_width = head_width,
+      // The values are some tens of times too large for a softmax that has more than one weight.
+      .scale = 0.01F / std::sqrt(static_cast<float>(head_width))};
+  const HeadResult expected = RunHead<width>(shape, false, ThreadOrder::kAscending);
+  for (const ThreadOrder order : {ThreadOrder::kAscending, ThreadOrder::kDescending}) {
+    const HeadResult found = RunHead<width>(shape, true, order);
+    SCOPED_TRACE(testing::Message() << width << " " << length << " " << causal);
+    EXPECT_LE(ErrorOf(found.log_sums, expected.log_sums), 1e-11);
+    // Weights are rounded in proportion to the largest so far.
+    EXPECT_LE(ErrorOf(found.y, expected.y), 1e-5);
+    EXPECT_LE(ErrorOf(found.dx, expected.dx), 1e-5);
+  }
+}
+
+/// By tensor cores, and by what devices without them take for the same rounded factors.
+TEST(AttentionWaysTest, BothMultiplyRoundedFactors) {
+  for (const bool causal : {false, true}) {
+    ExpectBothWaysAgree<32>(67, 32, causal);
+    ExpectBothWaysAgree<32>(1, 7, causal);
+    ExpectBothWaysAgree<64>(31, 63, causal);
+    ExpectBothWaysAgree<128>(35, 127, causal);
   }
 }
 

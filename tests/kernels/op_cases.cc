@@ -175,6 +175,16 @@ void AppendSequenceOps(std::vector<OpCase>* cases) {
   // Heads that are wide.
   cases->push_back(AttentionCase(1, {33, 66, 2, false}));
   cases->push_back(AttentionCase(2, {9, 67, 1, true}));
+  // Heads of the sizes that models have, in bf16 alone: several tiles of keys, the last one short,
+  // and for the first two tiles of queries.
+  for (const bool causal : {false, true}) {
+    for (const AttentionOptions& o :
+         {AttentionOptions{67, 32, 1, causal},
+          AttentionOptions{37, 64, 1, causal},
+          AttentionOptions{33, 128, 1, causal}}) {
+      cases->push_back(InPrecision(AttentionCase(1, o), Precision::kBf16));
+    }
+  }
 }
 
 void AppendConvolutions(std::vector<OpCase>* cases) {
@@ -208,6 +218,9 @@ std::vector<OpCase> WithBf16(const std::vector<OpCase>& rows) {
   int count = 0;
   for (const OpCase& row : rows) {
     cases.push_back(row);
+    if (row.precision == Precision::kBf16) {
+      continue;
+    }
     OpCase rounded = InPrecision(row, Precision::kBf16);
     if (rounded.precision == Precision::kBf16 && count++ % 3 == 1) {
       cases.push_back(std::move(rounded));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <string>
 
 #include "tests/kernels/op_runner.h"
@@ -63,11 +64,14 @@ TEST_P(OpParity, SameInputGivesTheSameBits) {
 TEST_P(OpParity, ChangingBatchSizesKeepResults) {
   const std::vector<OpCase> cases = OpCasesOf(GetParam());
   for (size_t i = 0; i < cases.size(); ++i) {
-    // The last row of each precision.
-    if (i + 1 < cases.size() && cases[i].precision == cases.back().precision) {
+    const OpCase& c = cases[i];
+    const bool is_last_of_precision = std::none_of(
+        cases.begin() + static_cast<std::ptrdiff_t>(i) + 1, cases.end(), [&](const OpCase& other) {
+          return other.precision == c.precision;
+        });
+    if (!is_last_of_precision) {
       continue;
     }
-    const OpCase& c = cases[i];
     OpRunner runner(c, kParitySeed);
     runner.Prepare(true);
     runner.Forward(true);
