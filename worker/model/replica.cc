@@ -102,8 +102,7 @@ Status Replica::MakeLayers() {
           model_.layers,
           {.backend = options_.backend,
            .stream = compute_.get(),
-           .seed = options_.seed,
-           .precision = options_.precision}));
+           .ops = {.seed = options_.seed, .precision = options_.precision}}));
   if (model_.input.channels > 1 && !model_.input.is_flat() && !pictures_) {
     PS_TRY(layers.PrependChannelsLast(model_.input));
   }

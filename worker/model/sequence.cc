@@ -6,6 +6,7 @@
 
 #include "ps/base/check.h"
 #include "ps/base/random.h"
+#include "worker/model/layer_op.h"
 
 namespace ps::worker {
 
@@ -44,103 +45,6 @@ Status Grow(kernels::Backend* backend, int64_t elements, std::unique_ptr<kernels
   return Status::Ok();
 }
 
-kernels::PoolOptions PoolOf(const Layer& layer) {
-  kernels::PoolOptions options{
-      .kind = layer.kind == proto::LayerKind::kMaxPool ? kernels::PoolKind::kMax
-                                                       : kernels::PoolKind::kAverage,
-      .channels = layer.in.channels,
-      .in_height = layer.in.height,
-      .in_width = layer.in.width,
-      .kernel_height = layer.config.kernel,
-      .kernel_width = layer.config.kernel,
-      .stride = layer.config.stride,
-      .padding = layer.config.padding,
-  };
-  if (layer.kind == proto::LayerKind::kGlobalAvgPool) {
-    options.kernel_height = layer.in.height;
-    options.kernel_width = layer.in.width;
-    options.stride = 1;
-    options.padding = 0;
-  }
-  return options;
-}
-
-kernels::Conv2dOptions Conv2dOf(const Layer& layer, const Sequence::Options& options) {
-  return {
-      .in_channels = layer.in.channels,
-      .in_height = layer.in.height,
-      .in_width = layer.in.width,
-      .out_channels = layer.out.channels,
-      .kernel = layer.config.kernel,
-      .stride = layer.config.stride,
-      .padding = layer.config.padding,
-      .bias = layer.config.bias,
-      .input_gradient = options.input_gradient,
-      .precision = options.precision};
-}
-
-/// Requires: a layer that is not residual. `index` tells apart the dropouts of a network.
-kernels::OpSpec SpecOf(const Layer& layer, const Sequence::Options& options, uint64_t index) {
-  using proto::LayerKind;
-  const Shape& in = layer.in;
-  switch (layer.kind) {
-    case LayerKind::kLinear:
-      return kernels::LinearOptions{
-          .in_features = in.channels,
-          .out_features = layer.out.channels,
-          .bias = layer.config.bias,
-          .input_gradient = options.input_gradient,
-          .precision = options.precision};
-    case LayerKind::kConv2d:
-      return Conv2dOf(layer, options);
-    case LayerKind::kBatchNorm:
-      return kernels::BatchNormOptions{
-          .channels = in.channels,
-          .height = in.height,
-          .width = in.width,
-          .epsilon = layer.config.epsilon,
-          .input_gradient = options.input_gradient};
-    case LayerKind::kMaxPool:
-    case LayerKind::kAvgPool:
-    case LayerKind::kGlobalAvgPool:
-      return PoolOf(layer);
-    case LayerKind::kRelu:
-      return kernels::ReluOptions{.elements = in.element_count()};
-    case LayerKind::kGelu:
-      return kernels::GeluOptions{.elements = in.element_count()};
-    case LayerKind::kDropout:
-      return kernels::DropoutOptions{
-          .elements = in.element_count(),
-          .rate = layer.config.rate,
-          .seed = options.seed,
-          .layer = index};
-    case LayerKind::kFlatten:
-      return kernels::FlattenOptions{
-          .channels = in.channels, .height = in.height, .width = in.width};
-    case LayerKind::kEmbedding:
-      return kernels::EmbeddingOptions{
-          .vocabulary = in.vocabulary, .length = in.height, .width = layer.out.channels};
-    case LayerKind::kLayerNorm:
-      return kernels::LayerNormOptions{
-          .features = in.channels,
-          .epsilon = layer.config.epsilon,
-          .input_gradient = options.input_gradient};
-    case LayerKind::kAttention:
-      return kernels::AttentionOptions{
-          .length = in.height,
-          .width = layer.out.channels,
-          .heads = layer.config.heads,
-          .causal = layer.config.causal,
-          .precision = options.precision};
-    case LayerKind::kResidual:
-    case LayerKind::kFeedForward:
-    case LayerKind::kSoftmaxCrossEntropy:
-      break;
-  }
-  PS_CHECK(false) << "no op for " << LayerKindName(layer.kind);
-  return kernels::ReluOptions{};
-}
-
 /// The op of `spec` with the activation of the layer behind it; nullptr where there is none such.
 Result<std::unique_ptr<kernels::Op>> MakeFused(
     kernels::OpSpec spec, const Layer* next, kernels::Stream* stream) {
@@ -168,7 +72,7 @@ Status MakePaths(
     Stage* stage,
     bool* is_fused) {
   Sequence::Options inner = options;
-  inner.seed = Mix64(options.seed + index);
+  inner.ops.seed = Mix64(options.ops.seed + index);
   inner.side_activation.reset();
   stage->body_adds = Sequence::CanAddSide(layer.body, options.stream);
   if (stage->body_adds) {
@@ -183,7 +87,7 @@ Status MakePaths(
   PS_ASSIGN(Sequence body, Sequence::Make(layer.body, inner));
   stage->paths.push_back(std::move(body));
   if (!layer.shortcut.empty()) {
-    inner.seed = Mix64(inner.seed);
+    inner.ops.seed = Mix64(inner.ops.seed);
     inner.side_activation.reset();
     PS_ASSIGN(Sequence shortcut, Sequence::Make(layer.shortcut, inner));
     stage->paths.push_back(std::move(shortcut));
@@ -210,7 +114,7 @@ Result<Stage> MakeStage(
     PS_TRY(MakePaths(layer, next, options, index, &stage, is_fused));
     return stage;
   }
-  kernels::OpSpec spec = SpecOf(layer, options, index);
+  kernels::OpSpec spec = SpecOf(layer, options.ops, index);
   if (next == nullptr && options.side_activation) {
     auto& norm = std::get<kernels::BatchNormOptions>(spec);
     norm.adds_side = true;
@@ -227,7 +131,7 @@ Result<Stage> MakeStage(
 }  // namespace
 
 Sequence::Sequence(const Options& options)
-    : options_(options), is_gradient_needed_(options.input_gradient) {}
+    : options_(options), is_gradient_needed_(options.ops.input_gradient) {}
 
 bool Sequence::CanAddSide(const std::vector<Layer>& layers, kernels::Stream* stream) {
   return !layers.empty() && layers.back().kind == proto::LayerKind::kBatchNorm &&
@@ -247,7 +151,7 @@ Result<Sequence> Sequence::Make(const std::vector<Layer>& layers, const Options&
 Result<bool> Sequence::Append(const Layer& layer, const Layer* next, uint64_t index) {
   Options options = options_;
   // Gradients are needed only behind the first parameter.
-  options.input_gradient = is_gradient_needed_;
+  options.ops.input_gradient = is_gradient_needed_;
   bool is_fused = false;
   PS_ASSIGN(Stage stage, MakeStage(layer, next, options, index, &is_fused));
   is_gradient_needed_ = is_gradient_needed_ || stage.has_tensors();
@@ -272,7 +176,8 @@ Sequence::Sequence(Sequence&&) noexcept = default;
 Sequence::~Sequence() = default;
 
 Status Sequence::PrependChannelsLast(const Shape& input) {
-  PS_CHECK(!options_.input_gradient) << "canonical images are the way in, they have no gradient";
+  PS_CHECK(!options_.ops.input_gradient)
+      << "canonical images are the way in, they have no gradient";
   Stage stage;
   PS_ASSIGN(
       stage.op,
@@ -350,7 +255,7 @@ void Sequence::ForwardStage(const Pass& pass, Stage* stage, const float* x, cons
 }
 
 void Sequence::Backward(const Pass& pass, const float* x, const float* dy, float* dx) {
-  PS_CHECK((dx != nullptr) == options_.input_gradient);
+  PS_CHECK((dx != nullptr) == options_.ops.input_gradient);
   size_t target = 0;     // which buffer the next gradient goes to
   bool is_ours = false;  // dy is in one of the two buffers, the other than `target`
   for (size_t i = stages_.size(); i-- > first_backward_;) {

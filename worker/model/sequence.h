@@ -11,6 +11,7 @@
 #include "kernels/backend.h"
 #include "kernels/op.h"
 #include "ps/base/status.h"
+#include "worker/model/layer_op.h"
 #include "worker/model/network.h"
 
 namespace ps::worker {
@@ -42,9 +43,7 @@ class Sequence {
   struct Options {
     kernels::Backend* backend = nullptr;  // outlives the sequence, as does the stream
     kernels::Stream* stream = nullptr;
-    uint64_t seed = 0;
-    bool input_gradient = false;                              // Backward is asked for dx
-    kernels::Precision precision = kernels::Precision::kF32;  // of ops that multiply
+    LayerOpOptions ops;
     /// Forward is given a side, which the last op adds, and then this. Backward begins behind the
     /// addition. Requires: CanAddSide.
     std::optional<kernels::Activation> side_activation = {};
