@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/{gpt,bert,resnet}/*.npy: inputs, parameters, loss and gradients of small models
-by PyTorch.
+"""Writes tests/data/{gpt,bert,resnet}/*.npy: inputs, parameters, activations, loss and gradients of
+small models by PyTorch.
 
 Needs torch and numpy (Debian's python3-torch will do). The models are what ours are meant to be, out
 of PyTorch's own layers; tests/worker/model/golden_models_test.cc compares.
@@ -32,6 +32,7 @@ class Block(nn.Module):
         hidden = torch.ones(CONTEXT, CONTEXT, dtype=torch.bool).triu(1) if self.is_causal else None
         normal = self.norm1(x)
         x = x + self.attention(normal, normal, normal, attn_mask=hidden, need_weights=False)[0]
+        self.attended = x
         return x + self.outer(nn.functional.gelu(self.inner(self.norm2(x))))
 
     def ordered(self):
@@ -55,9 +56,14 @@ class Transformer(nn.Module):
 
     def forward(self, tokens):
         x = self.token(tokens) + self.position.weight
+        self.activations = [x]
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
+            self.activations += [block.attended, x]
+        x = self.norm(x)
+        logits = self.head(x)
+        self.activations += [x, logits]
+        return logits
 
     def ordered(self):
         blocks = [p for block in self.blocks for p in block.ordered()]
@@ -130,7 +136,7 @@ def make_transformer(folder, is_causal):
         model(inputs).flatten(0, 1), labels.flatten(), ignore_index=VOCABULARY)
     loss.backward()
     save(folder, parameters=flat(parameters), gradients=flat([p.grad for p in parameters]),
-         loss=numpy.array([loss.item()], dtype=numpy.float32), **saved)
+         activations=flat(model.activations), loss=numpy.array([loss.item()], dtype=numpy.float32), **saved)
 
 
 def make_resnet(folder):
@@ -140,11 +146,18 @@ def make_resnet(folder):
     parameters = flat(with_statistics(model))
     inputs = torch.randn(4, 2, 8, 8)
     labels = torch.tensor([0, 2, 1, 2])
-    loss = nn.functional.cross_entropy(model(inputs), labels)
+    activations = []
+    x = inputs
+    for i, layer in enumerate(model):
+        x = layer(x)
+        if i in (1, 2, 3, 5, 6):  # not the first norm, nor the pool, which has the values of the next
+            activations.append(x.movedim(1, -1))  # channels last, as ours
+    loss = nn.functional.cross_entropy(x, labels)
     loss.backward()
     gradients = flat(t if t.grad is None else t.grad for t in with_statistics(model))
     save(folder, parameters=parameters, gradients=gradients, inputs=inputs.numpy(),
-         labels=labels.numpy(), loss=numpy.array([loss.item()], dtype=numpy.float32))
+         activations=flat(activations), labels=labels.numpy(),
+         loss=numpy.array([loss.item()], dtype=numpy.float32))
 
 
 def main():

@@ -1,14 +1,18 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/cpu/threads.h"
 #include "tests/kernels/op_runner.h"
 #include "tests/worker/model/model_builder.h"
 #include "tests/worker/model/network_rig.h"
 #include "worker/data/npy_file.h"
+#include "worker/model/device_copy.h"
 #include "worker/model/model.h"
+#include "worker/model/sequence.h"
 
 namespace ps::worker::test {
 namespace {
@@ -18,6 +22,8 @@ namespace {
 
 constexpr int64_t kGoldenTokens = 7;
 constexpr int64_t kGoldenVocabulary = 11;
+// Embedding, then attention and feed-forward of two blocks, norm, logits.
+constexpr size_t kGoldenTextLayers[] = {1, 2, 3, 4, 5, 6, 7};
 constexpr Shape kGoldenText{1, kGoldenTokens, 1, ShapeKind::kTokens, kGoldenVocabulary};
 
 NpyFile Golden(const std::string& model, const std::string& name) {
@@ -40,17 +46,75 @@ std::vector<std::vector<float>> GoldenTensors(
   return tensors;
 }
 
+/// What the layers make of samples in training, as it is in memory: channels last.
+std::vector<float> ActivationsOf(
+    const std::vector<Layer>& layers, const NetworkRig& rig, const std::vector<float>& inputs) {
+  const auto stream = rig.backend->MakeStream().value();
+  Sequence sequence =
+      Sequence::Make(layers, {.backend = rig.backend, .stream = stream.get()}).value();
+  const Shape& shape = rig.model.input;
+  if (shape.kind == ShapeKind::kImage) {
+    PS_CHECK(sequence.PrependChannelsLast(shape).ok());
+  }
+  Pass pass;
+  pass.n = static_cast<int64_t>(inputs.size()) / shape.element_count();
+  pass.training = true;
+  PS_CHECK(sequence.Prepare(pass.n, pass.training).ok());
+  std::vector<PinnedValues<float>> pinned;
+  std::vector<DeviceCopy> copies;
+  const auto put = [&](const std::vector<float>& values) {
+    const std::span<const float> from = pinned.emplace_back(rig.backend, values).span();
+    PS_CHECK(copies.emplace_back().Reserve(rig.backend, from.size_bytes()).ok());
+    return std::span<const float>(copies.back().Upload(stream.get(), from), from.size());
+  };
+  std::vector<std::span<const float>> parameters;
+  for (const std::vector<float>& values : rig.parameters) {
+    parameters.push_back(put(values));
+  }
+  pass.parameters = parameters;
+  const float* const y = sequence.Forward(pass, put(inputs).data());
+  const PinnedValues<float> found(
+      rig.backend,
+      std::vector<float>(static_cast<size_t>(pass.n * layers.back().out.element_count())));
+  stream->Download(y, found.span().data(), found.span().size_bytes());
+  PS_CHECK(stream->Synchronize().ok());
+  return {found.span().begin(), found.span().end()};
+}
+
+/// PyTorch's activations behind so many layers each. Asked for fewer layers, an op may end in relu
+/// or not, as it does in the whole model.
+void ExpectGoldenActivations(
+    const std::string& folder,
+    std::span<const size_t> layer_counts,
+    const NetworkRig& rig,
+    const std::vector<float>& inputs) {
+  const NpyFile expected = Golden(folder, "activations");
+  uint64_t at = 0;
+  for (const size_t count : layer_counts) {
+    ASSERT_LE(count, rig.model.layers.size());
+    const std::vector<Layer> first(rig.model.layers.data(), rig.model.layers.data() + count);
+    for (const float value : ActivationsOf(first, rig, inputs)) {
+      ASSERT_LT(at, expected.rows());
+      ASSERT_NEAR(value, expected.FloatAt(at), 2e-5) << first.back().name << " " << at;
+      ++at;
+    }
+  }
+  EXPECT_EQ(at, expected.rows());
+}
+
 struct GoldenBatch {
   std::vector<float> inputs;
   std::vector<uint32_t> labels;
 };
 
-/// A step has PyTorch's loss and gradients; of batch norms the batch's statistics.
+/// A step has PyTorch's activations behind so many layers each, its loss and its gradients; of
+/// batch norms the batch's statistics.
 void ExpectGoldenStep(
     const std::string& folder,
     const proto::ModelConfig& config,
     const Shape& input,
     int64_t classes,
+    std::span<const size_t> layer_counts,
     const GoldenBatch& batch) {
   kernels::SetComputeThreads(1);
   const auto samples = static_cast<int64_t>(batch.inputs.size()) / input.element_count();
@@ -58,6 +122,7 @@ void ExpectGoldenStep(
   rig.parameters = GoldenTensors(rig.model, folder, "parameters");
   rig.images = batch.inputs;
   rig.labels = batch.labels;
+  ExpectGoldenActivations(folder, layer_counts, rig, batch.inputs);
   const auto expected = GoldenTensors(rig.model, folder, "gradients");
   const Result<BatchLoss> loss = rig.Step();
   ASSERT_TRUE(loss.ok()) << loss.status();
@@ -79,7 +144,7 @@ proto::ModelConfig GoldenTransformer(const std::string& name) {
   return config;
 }
 
-TEST(GoldenModelsTest, AGptHasPyTorchsLossAndGradients) {
+TEST(GoldenModelsTest, AGptHasPyTorchsActivationsLossAndGradients) {
   const NpyFile tokens = Golden("gpt", "tokens");
   GoldenBatch batch;
   for (uint64_t sample = 0; sample < tokens.rows(); ++sample) {
@@ -89,11 +154,12 @@ TEST(GoldenModelsTest, AGptHasPyTorchsLossAndGradients) {
       batch.labels.push_back(static_cast<uint32_t>(tokens.WholeAt(at + 1)));
     }
   }
-  ExpectGoldenStep("gpt", GoldenTransformer("gpt"), kGoldenText, kGoldenVocabulary, batch);
+  ExpectGoldenStep(
+      "gpt", GoldenTransformer("gpt"), kGoldenText, kGoldenVocabulary, kGoldenTextLayers, batch);
 }
 
 /// Of its tokens one of three has a label.
-TEST(GoldenModelsTest, ABertHasPyTorchsLossAndGradients) {
+TEST(GoldenModelsTest, ABertHasPyTorchsActivationsLossAndGradients) {
   const NpyFile inputs = Golden("bert", "inputs");
   const NpyFile labels = Golden("bert", "labels");
   GoldenBatch batch;
@@ -102,7 +168,8 @@ TEST(GoldenModelsTest, ABertHasPyTorchsLossAndGradients) {
     const auto label = static_cast<uint32_t>(labels.WholeAt(i));
     batch.labels.push_back(label == kGoldenVocabulary ? kNoLabel : label);
   }
-  ExpectGoldenStep("bert", GoldenTransformer("bert"), kGoldenText, kGoldenVocabulary, batch);
+  ExpectGoldenStep(
+      "bert", GoldenTransformer("bert"), kGoldenText, kGoldenVocabulary, kGoldenTextLayers, batch);
 }
 
 Layers ConvNorm(int32_t out, int32_t kernel, int32_t stride = 1) {
@@ -119,7 +186,7 @@ Layers Concat(std::initializer_list<Layers> parts) {
   return layers;
 }
 
-TEST(GoldenModelsTest, AResNetHasPyTorchsLossAndGradients) {
+TEST(GoldenModelsTest, AResNetHasPyTorchsActivationsLossAndGradients) {
   const auto block = [](int32_t out, int32_t stride) {
     const Layers body = Concat({ConvNorm(out, 3, stride), {Relu()}, ConvNorm(out, 3)});
     return Layers{Residual(body, stride > 1 ? ConvNorm(out, 1, stride) : Layers()), Relu()};
@@ -136,7 +203,9 @@ TEST(GoldenModelsTest, AResNetHasPyTorchsLossAndGradients) {
   for (uint64_t i = 0; i < labels.rows(); ++i) {
     batch.labels.push_back(static_cast<uint32_t>(labels.WholeAt(i)));
   }
-  ExpectGoldenStep("resnet", config, {2, 8, 8}, 3, batch);
+  // The stem, two residual blocks, all with their relu; pool, logits.
+  constexpr size_t kLayers[] = {3, 5, 7, 8, 9};
+  ExpectGoldenStep("resnet", config, {2, 8, 8}, 3, kLayers, batch);
 }
 
 }  // namespace
