@@ -136,7 +136,8 @@ def make_transformer(folder, is_causal):
         model(inputs).flatten(0, 1), labels.flatten(), ignore_index=VOCABULARY)
     loss.backward()
     save(folder, parameters=flat(parameters), gradients=flat([p.grad for p in parameters]),
-         activations=flat(model.activations), loss=numpy.array([loss.item()], dtype=numpy.float32), **saved)
+         activations=flat(model.activations),
+         loss=numpy.array([loss.item()], dtype=numpy.float32), **saved)
 
 
 def make_resnet(folder):
@@ -150,7 +151,7 @@ def make_resnet(folder):
     x = inputs
     for i, layer in enumerate(model):
         x = layer(x)
-        if i in (1, 2, 3, 5, 6):  # not the first norm, nor the pool, which has the values of the next
+        if i in (1, 2, 3, 5, 6):  # not the first norm; the pool, once flat
             activations.append(x.movedim(1, -1))  # channels last, as ours
     loss = nn.functional.cross_entropy(x, labels)
     loss.backward()

@@ -5,11 +5,13 @@
 
 #include "tests/cuda_emulation/machine.h"
 
+using ps::cuda_emulation::current_device;
 using ps::cuda_emulation::HasDevice;
 using ps::cuda_emulation::Machine;
 using ps::cuda_emulation::Report;
 using ps::cuda_emulation::Sticky;
 using ps::cuda_emulation::TheMachine;
+using ps::cuda_emulation::Turn;
 
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
@@ -42,15 +44,18 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaGetLastError() {
+  const Turn turn;
   return std::exchange(TheMachine().last_error, cudaSuccess);
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
+  const Turn turn;
   *version = TheMachine().driver_version;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  const Turn turn;
   const Machine& machine = TheMachine();
   if (machine.driver_version < CUDART_VERSION) {
     return Report(cudaErrorInsufficientDriver);
@@ -60,6 +65,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  const Turn turn;
   if (!HasDevice(device)) {
     return Report(cudaErrorInvalidDevice);
   }
@@ -72,14 +78,16 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
+  const Turn turn;
   if (!HasDevice(device)) {
     return Report(cudaErrorInvalidDevice);
   }
-  TheMachine().current = device;
+  current_device = device;
   return Sticky(device);
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  const Turn turn;
   if (!HasDevice(device) || !HasDevice(peer)) {
     return Report(cudaErrorInvalidDevice);
   }
@@ -88,10 +96,11 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned /*flags*/) {
+  const Turn turn;
   Machine& machine = TheMachine();
-  if (!HasDevice(peer) || peer == machine.current) {
+  if (!HasDevice(peer) || peer == current_device) {
     return Report(cudaErrorInvalidDevice);
   }
-  const bool is_new = machine.peers.emplace(machine.current, peer).second;
-  return is_new ? Sticky(machine.current) : Report(cudaErrorPeerAccessAlreadyEnabled);
+  const bool is_new = machine.peers.emplace(current_device, peer).second;
+  return is_new ? Sticky(current_device) : Report(cudaErrorPeerAccessAlreadyEnabled);
 }

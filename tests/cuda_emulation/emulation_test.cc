@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda_emulation/sanitizer.h"
@@ -263,6 +265,35 @@ TEST_F(EmulationTest, CopiesAreBetweenTheDeviceAndPinnedMemory) {
   EXPECT_THAT(TakeFailure(), HasSubstr("direction"));
 }
 
+TEST_F(EmulationTest, AnotherThreadTakesMemoryWhileThisOneCaptures) {
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  std::thread([] {
+    void* memory = nullptr;
+    EXPECT_EQ(cudaHostAlloc(&memory, 4, cudaHostAllocPortable), cudaSuccess);
+    EXPECT_EQ(cudaFreeHost(memory), cudaSuccess);
+  }).join();
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+}
+
+// A worker's buffers come and go in one thread while another computes.
+TEST_F(EmulationTest, ThreadsOfTheHostTakeTurns) {
+  std::atomic<bool> is_over = false;
+  std::thread other([&is_over] {
+    while (!is_over) {
+      void* memory = nullptr;
+      EXPECT_EQ(cudaHostAlloc(&memory, 64, cudaHostAllocPortable), cudaSuccess);
+      EXPECT_EQ(cudaFreeHost(memory), cudaSuccess);
+    }
+  });
+  for (int round = 0; round < 300; ++round) {
+    EXPECT_EQ(Run(1, kCount, &Reverse)[0], kCount - 1);
+  }
+  is_over = true;
+  other.join();
+}
+
 /// A second device with a buffer of ones, and a stream.
 class TwoDevicesTest : public EmulationTest {
  protected:
@@ -321,6 +352,14 @@ TEST_F(TwoDevicesTest, AStreamAndAnEventBelongToTheDeviceThatWasSet) {
   EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
   EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+}
+
+TEST_F(TwoDevicesTest, EachThreadOfTheHostSetsADeviceForItself) {
+  std::thread([] { EXPECT_EQ(cudaSetDevice(1), cudaSuccess); }).join();
+  EXPECT_EQ(Start(1, 32, &Reverse, device_), cudaSuccess) << "in a stream of device 0";
+  std::thread([this] {
+    EXPECT_EQ(Start(1, 32, &Reverse, device_), cudaSuccess) << "a thread begins with device 0";
+  }).join();
 }
 
 TEST_F(TwoDevicesTest, EachHasItsOwnMemoryAndFailsAlone) {

@@ -60,12 +60,13 @@ bool HasDevice(int device) {
 }
 
 cudaError_t FailInCapture(const char* what) {
-  return TheMachine().is_capturing
-             ? Fail(TheMachine().current, fmt::format("{} while work is captured", what))
+  return TheMachine().capturing == std::this_thread::get_id()
+             ? Fail(current_device, fmt::format("{} while work is captured", what))
              : cudaSuccess;
 }
 
 cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<void()> body) {
+  const Turn turn;
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   const bool is_possible = grid.x > 0 && grid.y > 0 && grid.z > 0 && grid.x <= 0x7fffffffU &&
                            grid.y <= 0xffff && grid.z <= 0xffff && threads > 0 &&
@@ -73,7 +74,7 @@ cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<voi
   if (!is_possible) {
     return Report(cudaErrorInvalidConfiguration);
   }
-  const int device = TheMachine().current;
+  const int device = current_device;
   if (stream == nullptr) {
     return Fail(device, "a kernel was launched in the default stream");
   }

@@ -9,9 +9,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -106,13 +108,13 @@ struct Device {
 };
 
 struct Machine {
+  std::mutex mutex;  // of Turn
   std::map<const std::byte*, std::unique_ptr<Allocation>> allocations;
   std::set<CUstream_st*> streams;
   std::array<Device, kDevicesMax> devices;
   std::set<std::pair<int, int>> peers;  // from, to
   int driver_version = CUDART_VERSION;
   int count = 1;
-  int current = 0;  // device of the host's thread
   int compute_major = 7;
   int compute_minor = 5;
   ThreadOrder order = ThreadOrder::kAscending;
@@ -121,12 +123,21 @@ struct Machine {
   int launches = 0;
   Traffic traffic;
   int graph_launches = 0;
-  bool is_capturing = false;  // in some stream
+  std::optional<std::thread::id> capturing;  // who captures, in some stream
 
   Device& on(int device) { return devices[static_cast<size_t>(device)]; }
 };
 
 Machine& TheMachine();
+
+/// One call of a thread of the host, while those of others wait.
+class Turn {
+ private:
+  const std::lock_guard<std::mutex> lock_{TheMachine().mutex};
+};
+
+/// The device that this thread of the host has set.
+inline thread_local int current_device = 0;
 
 /// Returns the error, and keeps it for cudaGetLastError.
 cudaError_t Report(cudaError_t error);
@@ -139,7 +150,7 @@ cudaError_t Sticky(int device);
 
 bool HasDevice(int device);
 
-/// What may not be done while work is captured: the graph would not have it.
+/// What a thread may not do while it captures work: the graph would not have it.
 cudaError_t FailInCapture(const char* what);
 
 }  // namespace ps::cuda_emulation

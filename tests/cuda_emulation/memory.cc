@@ -7,6 +7,7 @@
 #include "tests/cuda_emulation/machine.h"
 
 using ps::cuda_emulation::Allocation;
+using ps::cuda_emulation::current_device;
 using ps::cuda_emulation::Fail;
 using ps::cuda_emulation::FailInCapture;
 using ps::cuda_emulation::kDeviceBytes;
@@ -14,6 +15,7 @@ using ps::cuda_emulation::Machine;
 using ps::cuda_emulation::Report;
 using ps::cuda_emulation::Sticky;
 using ps::cuda_emulation::TheMachine;
+using ps::cuda_emulation::Turn;
 
 namespace {
 
@@ -39,7 +41,7 @@ cudaError_t Allocate(void** memory, size_t size_bytes, bool is_device) {
     return error;
   }
   Machine& machine = TheMachine();
-  const std::optional<int> device = is_device ? std::optional(machine.current) : std::nullopt;
+  const std::optional<int> device = is_device ? std::optional(current_device) : std::nullopt;
   size_t taken = 0;
   for (const auto& [at, other] : machine.allocations) {
     taken += other->device == device ? other->size_bytes : 0;
@@ -49,13 +51,13 @@ cudaError_t Allocate(void** memory, size_t size_bytes, bool is_device) {
     return Report(cudaErrorMemoryAllocation);
   }
   if (size_bytes == 0) {
-    return Fail(machine.current, "an allocation of no bytes, of which CUDA promises nothing");
+    return Fail(current_device, "an allocation of no bytes, of which CUDA promises nothing");
   }
   auto allocation = std::make_unique<Allocation>(size_bytes, device);
   *memory = allocation->data();
   machine.allocations.emplace(allocation->data(), std::move(allocation));
   ++machine.allocated;
-  return Sticky(machine.current);
+  return Sticky(current_device);
 }
 
 /// cudaFree and the like wait for the whole device; nullopt: for all of them.
@@ -70,7 +72,7 @@ void RunEverything(std::optional<int> device) {
 cudaError_t Free(void* memory, bool is_device) {
   Machine& machine = TheMachine();
   if (memory == nullptr) {
-    return Sticky(machine.current);
+    return Sticky(current_device);
   }
   if (const cudaError_t error = FailInCapture("memory was freed"); error != cudaSuccess) {
     return error;
@@ -81,7 +83,7 @@ cudaError_t Free(void* memory, bool is_device) {
   }
   RunEverything(it->second->device);
   machine.allocations.erase(it);
-  return Sticky(machine.current);
+  return Sticky(current_device);
 }
 
 /// What is wrong with a copy in a stream of `device`; empty: nothing. cudaMemcpyDefault alone may
@@ -113,28 +115,33 @@ std::string CopyFault(
 }  // namespace
 
 cudaError_t cudaMalloc(void** memory, size_t size_bytes) {
+  const Turn turn;
   return Allocate(memory, size_bytes, true);
 }
 
 cudaError_t cudaFree(void* memory) {
+  const Turn turn;
   return Free(memory, true);
 }
 
 cudaError_t cudaHostAlloc(void** memory, size_t size_bytes, unsigned flags) {
+  const Turn turn;
   if (flags != cudaHostAllocPortable) {
-    return Fail(TheMachine().current, "pinned memory that is not promised to other devices");
+    return Fail(current_device, "pinned memory that is not promised to other devices");
   }
   return Allocate(memory, size_bytes, false);
 }
 
 cudaError_t cudaFreeHost(void* memory) {
+  const Turn turn;
   return Free(memory, false);
 }
 
 cudaError_t cudaMemcpyAsync(
     void* to, const void* from, size_t size_bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  const Turn turn;
   if (stream == nullptr) {
-    return Fail(TheMachine().current, "a copy in the default stream");
+    return Fail(current_device, "a copy in the default stream");
   }
   if (size_bytes == 0) {
     return Fail(stream->device, "a copy of no bytes, of which CUDA promises nothing");

@@ -4,16 +4,19 @@
 
 #include "tests/cuda_emulation/machine.h"
 
+using ps::cuda_emulation::current_device;
 using ps::cuda_emulation::Fail;
 using ps::cuda_emulation::FailInCapture;
 using ps::cuda_emulation::Marks;
 using ps::cuda_emulation::Report;
 using ps::cuda_emulation::Sticky;
 using ps::cuda_emulation::TheMachine;
+using ps::cuda_emulation::Turn;
 using ps::cuda_emulation::Work;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  const int device = TheMachine().current;
+  const Turn turn;
+  const int device = current_device;
   if (flags != cudaStreamNonBlocking) {
     return Fail(device, "a stream that waits for the default stream");
   }
@@ -23,6 +26,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const Turn turn;
   const int device = stream->device;
   stream->RunAll();
   TheMachine().streams.erase(stream);
@@ -31,6 +35,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const Turn turn;
   if (const cudaError_t error = FailInCapture("a stream was waited for"); error != cudaSuccess) {
     return error;
   }
@@ -39,6 +44,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  const Turn turn;
   if (const cudaError_t error = FailInCapture("an event was waited for"); error != cudaSuccess) {
     return error;
   }
@@ -47,17 +53,20 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
-  *event = new CUevent_st{TheMachine().current};
+  const Turn turn;
+  *event = new CUevent_st{current_device};
   return Sticky((*event)->device);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const Turn turn;
   const int device = event->device;
   delete event;
   return Sticky(device);
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const Turn turn;
   if (event->device != stream->device) {
     return Report(cudaErrorInvalidResourceHandle);
   }
@@ -81,6 +90,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Turn turn;
   const Marks& marks = *event->marks;
   if (marks.passed == marks.recorded) {
     return Sticky(event->device);
@@ -90,6 +100,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Turn turn;
   if (const cudaError_t error = FailInCapture("an event was waited for"); error != cudaSuccess) {
     return error;
   }
@@ -101,20 +112,22 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
-  if (stream == nullptr || TheMachine().is_capturing) {
+  const Turn turn;
+  if (stream == nullptr || TheMachine().capturing) {
     return Report(cudaErrorStreamCaptureUnsupported);
   }
   stream->capture = std::make_unique<CUgraph_st>();
-  TheMachine().is_capturing = true;
-  return Sticky(TheMachine().current);
+  TheMachine().capturing = std::this_thread::get_id();
+  return Sticky(current_device);
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const Turn turn;
   if (stream->capture == nullptr) {
     return Report(cudaErrorStreamCaptureUnsupported);
   }
   const std::unique_ptr<CUgraph_st> captured = std::exchange(stream->capture, nullptr);
-  TheMachine().is_capturing = false;
+  TheMachine().capturing.reset();
   const cudaError_t error = Sticky(stream->device);
   *graph = error == cudaSuccess ? new CUgraph_st(*captured) : nullptr;
   return error;
@@ -122,24 +135,28 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 
 cudaError_t cudaGraphInstantiate(
     cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long /*flags*/) {
+  const Turn turn;
   *executable = new CUgraphExec_st{graph->work};
-  return Sticky(TheMachine().current);
+  return Sticky(current_device);
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  const Turn turn;
   delete graph;
-  return Sticky(TheMachine().current);
+  return Sticky(current_device);
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  const Turn turn;
   delete executable;
-  return Sticky(TheMachine().current);
+  return Sticky(current_device);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  const Turn turn;
   ++TheMachine().graph_launches;
   for (const std::function<std::string()>& run : executable->work) {
     stream->Put(run);
   }
-  return Sticky(TheMachine().current);
+  return Sticky(current_device);
 }
