@@ -1,52 +1,74 @@
-// Every model that has a name learns from real data, at its depth, as a worker computes it.
+// Every model that has a name learns from real data, at its depth, by its file in configs: as a
+// worker computes it, and as a server updates it.
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <cstring>
 #include <fstream>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/cpu/backend.h"
-#include "kernels/cpu/optimizer.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cpu/vector.h"
 #include "ps/base/random.h"
 #include "ps/proto/chunks.h"
+#include "ps/server/chunk_store.h"
+#include "ps/server/shard_settings.h"
 #include "tests/worker/data/data_files.h"
+#include "tests/worker/data/fashion.h"
 #include "worker/data/dataset.h"
-#include "worker/data/image_files.h"
 #include "worker/model/model.h"
 #include "worker/trainer.h"
 
 namespace ps::worker::test {
 namespace {
 
-constexpr char kFashion[] = "/usr/share/datasets/fashion-mnist";
 constexpr char kText[] = "/usr/share/common-licenses/GPL-3";  // in every Debian
+
+using Overrides = std::vector<proto::ConfigOverride>;
+
+proto::JobConfig ConfigNamed(const std::string& name, const Overrides& overrides) {
+  return proto::LoadJobConfig("configs/" + name + ".json", overrides).value();
+}
+
+/// A shard that has the whole model, a chunk a tensor.
+server::ChunkStore MakeStore(const proto::JobConfig& config, const Model& model) {
+  server::ShardSettings settings = server::ShardSettings::Of(config);
+  settings.frame_bytes = uint64_t{1} << 30;  // a chunk is one part
+  proto::ShardSetup setup;
+  setup.tensors = model.tensors;
+  for (uint32_t i = 0; i < model.tensors.size(); ++i) {
+    const auto elements = static_cast<uint32_t>(model.tensors[i].element_count());
+    setup.placement.chunks.push_back({MakeChunkKey(i, 0), elements, 0, ShardId(0)});
+  }
+  return server::ChunkStore::Make(ShardId(0), settings, setup).value();
+}
 
 /// A job of one worker and one server, in this process: the mean loss of each epoch.
 std::vector<double> Learn(
-    const proto::JobConfig& config, uint64_t samples, uint64_t batch, int epochs, float lr) {
+    const proto::JobConfig& config, uint64_t samples, uint64_t batch, int epochs) {
   kernels::SetComputeThreads(1);
   const DatasetInfo info = Dataset::Inspect(config.data).value();
   const Model model = MakeModel(config.model, info.shape, info.classes, info.labels).value();
+  server::ChunkStore store = MakeStore(config, model);
   const auto trainer = Trainer::Make(config, {kernels::MakeCpuBackend()}).value();
+  const std::vector<proto::GradientDtype> dtypes = trainer->TensorDtypes();
   const proto::TensorLayout layout(trainer->TensorElements());
-  const auto elements = static_cast<size_t>(layout.element_count());
-  std::vector<float> parameters(elements);
-  std::vector<float> gradient(elements);
-  std::vector<float> first(elements);
-  std::vector<float> second(elements);
-  for (uint32_t i = 0; i < model.tensors.size(); ++i) {
-    const int64_t size = model.tensors[i].element_count();
-    InitializeTensor(model.tensors[i], i, 1, 0, parameters.data() + layout.OffsetOf(i), size);
-  }
+  std::vector<float> parameters(static_cast<size_t>(layout.element_count()));
+  std::vector<float> gradient(parameters.size());
+  std::vector<float> unpacked(parameters.size());
   std::vector<double> losses;
-  uint64_t count = 0;
   for (int epoch = 0; epoch < epochs; ++epoch) {
     double loss = 0;
     for (uint64_t at = 0; at < samples; at += batch) {
+      for (size_t i = 0; i < model.tensors.size(); ++i) {
+        const std::span<const float> values = store.ValuesOf(i);
+        std::memcpy(parameters.data() + layout.OffsetOf(i), values.data(), values.size_bytes());
+      }
       client::ComputeTask task;
+      task.epoch = static_cast<uint32_t>(epoch);
       task.begin = at;
       task.end = at + batch;
       task.parameters = parameters;
@@ -54,22 +76,21 @@ std::vector<double> Learn(
       const auto done = trainer->Step(task, [](uint32_t /*tensor*/) {});
       PS_CHECK(done.ok()) << done.status();
       loss += done->loss_sum / static_cast<double>(samples);
-      ++count;
-      for (uint32_t i = 0; i < model.tensors.size(); ++i) {
-        const TensorSpec& spec = model.tensors[i];
-        const int64_t offset = layout.OffsetOf(i);
-        float* const w = parameters.data() + offset;
-        const float* const g = gradient.data() + offset;
-        if (spec.rule == UpdateRule::kAverage) {
-          for (int64_t k = 0; k < spec.element_count(); ++k) {
-            w[k] += spec.average_rate * (g[k] - w[k]);
-          }
-          continue;
+      const double fraction = (epoch + static_cast<double>(at) / static_cast<double>(samples)) /
+                              static_cast<double>(epochs);
+      // As of a push in async: the config's lr is for its minibatch.
+      const float lr = server::ScheduledLr(config.optimizer, fraction) * static_cast<float>(batch) /
+                       static_cast<float>(config.train.minibatch);
+      for (size_t i = 0; i < model.tensors.size(); ++i) {
+        std::span<const float> values(
+            gradient.data() + layout.OffsetOf(i), store.ValuesOf(i).size());
+        if (dtypes[i] == proto::GradientDtype::kBf16) {
+          const auto* const halves = reinterpret_cast<const uint16_t*>(values.data());
+          kernels::UnpackBf16(halves, unpacked.data(), static_cast<int64_t>(values.size()));
+          values = std::span<const float>(unpacked).first(values.size());
         }
-        kernels::ApplyUpdate(
-            {.kind = kernels::OptimizerKind::kAdam},
-            {lr, 0, count},
-            {g, w, {first.data() + offset, second.data() + offset}, spec.element_count()});
+        EXPECT_TRUE(store.Apply(i, 0, values, lr));
+        store.FinishUpdate(i);
       }
     }
     losses.push_back(loss);
@@ -77,66 +98,43 @@ std::vector<double> Learn(
   return losses;
 }
 
-/// Pictures of Fashion-MNIST as IDX files, 32 x 32 with black around them, or each square of
-/// `shrink` x `shrink` of those as its mean: a deep model costs by the pixel.
-void WriteFashion(const DataFolder& folder, int64_t shrink, uint64_t count) {
-  const std::string path = std::string(kFashion) + "/train-";
-  const LabeledImages all =
-      ReadIdx(path + "images-idx3-ubyte.gz", path + "labels-idx1-ubyte.gz", count).value();
-  const int64_t side = 32 / shrink;
-  const auto rows = static_cast<uint32_t>(side);
-  Bytes pixels = IdxImages(static_cast<uint32_t>(count), rows, rows);
-  Bytes labels = IdxLabels(static_cast<uint32_t>(count), 10);
-  constexpr size_t kImagesHeader = 16;
-  constexpr size_t kLabelsHeader = 8;
-  for (uint64_t i = 0; i < count; ++i) {
-    labels[kLabelsHeader + i] = all.labels[i];
-    for (int64_t at = 0; at < side * side; ++at) {
-      int64_t sum = 0;
-      for (int64_t k = 0; k < shrink * shrink; ++k) {
-        const int64_t y = at / side * shrink + k / shrink - 2;
-        const int64_t x = at % side * shrink + k % shrink - 2;
-        const bool is_inside = y >= 0 && y < 28 && x >= 0 && x < 28;
-        const auto pixel = static_cast<size_t>(static_cast<int64_t>(i) * 784 + y * 28 + x);
-        sum += is_inside ? all.pixels[pixel] : 0;
-      }
-      const auto out =
-          kImagesHeader + static_cast<size_t>(static_cast<int64_t>(i) * side * side + at);
-      pixels[out] = static_cast<uint8_t>(sum / (shrink * shrink));
-    }
-  }
-  for (const std::string which : {"train", "t10k"}) {
-    folder.Write(which + "-images-idx3-ubyte", pixels);
-    folder.Write(which + "-labels-idx1-ubyte", labels);
-  }
-}
-
 using proto::Precision;
 
-std::string TestName(const std::string& model, Precision precision) {
-  return model + (precision == Precision::kBf16 ? "_bf16" : "");
+std::string TestName(const std::string& config, Precision precision) {
+  return config + (precision == Precision::kBf16 ? "_in_bf16" : "");
 }
 
 struct PictureModel {
-  const char* name;
+  const char* config;
   int64_t shrink;
   uint64_t pictures;
-  Precision precision = Precision::kF32;
+  uint64_t batch = 16;
+  int epochs = 4;
+  Precision precision = Precision::kF32;  // what the config says
+  bool is_cifar = false;                  // as the config has it, in a folder of CIFAR-10
 };
 
 class PictureZooTest : public testing::TestWithParam<PictureModel> {};
 
 TEST_P(PictureZooTest, LearnsFashionMnist) {
-  if (!std::filesystem::exists(kFashion)) {
+  if (!HasFashion()) {
     GTEST_SKIP() << "no dataset at " << kFashion << "; apt-get install dataset-fashion-mnist";
   }
   const DataFolder folder;
-  WriteFashion(folder, GetParam().shrink, GetParam().pictures);
-  proto::JobConfig config;
-  config.data.directory = folder.path();
-  config.model.name = GetParam().name;
-  config.train.precision = GetParam().precision;
-  const std::vector<double> losses = Learn(config, GetParam().pictures, 16, 4, 0.001F);
+  Overrides overrides = {{"data.directory", folder.path()}, {"data.train_samples", "0"}};
+  if (GetParam().is_cifar) {
+    WriteFashionAsCifar(folder, GetParam().pictures);
+  } else {
+    WriteFashion(folder, GetParam().shrink, GetParam().pictures);
+    overrides.insert(
+        overrides.end(), {{"data.format", "idx"}, {"data.pad", "0"}, {"data.augment", "{}"}});
+  }
+  if (GetParam().precision == Precision::kBf16) {
+    overrides.push_back({"train.precision", "bf16"});
+  }
+  const proto::JobConfig config = ConfigNamed(GetParam().config, overrides);
+  const std::vector<double> losses =
+      Learn(config, GetParam().pictures, GetParam().batch, GetParam().epochs);
   EXPECT_LT(losses.back(), 0.7 * losses.front()) << testing::PrintToString(losses);
 }
 
@@ -144,24 +142,24 @@ INSTANTIATE_TEST_SUITE_P(
     All,
     PictureZooTest,
     testing::Values(
-        PictureModel{"mlp", 1, 64},
-        PictureModel{"cnn", 1, 64},
-        PictureModel{"resnet20", 2, 64},
-        PictureModel{"resnet32", 4, 64},
-        PictureModel{"resnet56", 4, 64},
-        PictureModel{"resnet110", 4, 64},
-        PictureModel{"resnet50", 2, 32},
-        PictureModel{"vgg16", 1, 32},
-        PictureModel{"vgg19", 1, 32},
-        PictureModel{"mlp", 1, 64, Precision::kBf16},
-        PictureModel{"cnn", 1, 64, Precision::kBf16}),
-    [](const auto& info) { return TestName(info.param.name, info.param.precision); });
+        PictureModel{"fashion_mnist_mlp_bsp", 1, 64},
+        PictureModel{"fashion_mnist_cnn", 1, 64},
+        PictureModel{"cifar10_resnet20", 1, 64, 16, 8, Precision::kF32, true},
+        PictureModel{"fashion_mnist_resnet32", 4, 64},
+        PictureModel{"fashion_mnist_resnet56", 4, 64},
+        PictureModel{"cifar10_resnet110", 4, 64},
+        PictureModel{"fashion_mnist_resnet50", 2, 32, 8},
+        PictureModel{"fashion_mnist_vgg16", 1, 32},
+        PictureModel{"fashion_mnist_vgg19", 1, 32},
+        PictureModel{"fashion_mnist_mlp_bsp", 1, 64, 16, 4, Precision::kBf16},
+        PictureModel{"fashion_mnist_cnn", 1, 64, 16, 4, Precision::kBf16}),
+    [](const auto& info) { return TestName(info.param.config, info.param.precision); });
 
 struct TextModel {
-  const char* name;
+  const char* config;
   Precision precision = Precision::kF32;
-  const char* tokenizer = "";  // a token is a byte
-  double left_max = 0.8;       // of the first epoch's loss
+  double left_max = 0.8;    // of the first epoch's loss
+  bool has_tokens = false;  // of several bytes
 };
 
 class TextZooTest : public testing::TestWithParam<TextModel> {};
@@ -173,15 +171,15 @@ TEST_P(TextZooTest, LearnsALicence) {
   }
   const DataFolder folder;
   folder.Write("text.txt", Bytes(std::istreambuf_iterator<char>(file), {}));
-  proto::JobConfig config;
-  config.data.format = proto::DatasetFormat::kText;
-  config.data.directory = folder.path();
-  config.data.context = 64;
-  config.data.tokenizer = GetParam().tokenizer;
-  config.data.mask = GetParam().name == std::string("bert") ? 0.15F : 0;
-  config.model.name = GetParam().name;  // 4 blocks of 4 heads and width 128
-  config.train.precision = GetParam().precision;
-  const std::vector<double> losses = Learn(config, 128, 8, 3, 0.001F);
+  Overrides overrides = {{"data.directory", folder.path()}, {"data.context", "64"}};
+  if (GetParam().has_tokens) {
+    overrides.push_back({"data.tokenizer", "tests/data/bpe"});
+  }
+  if (GetParam().precision == Precision::kBf16) {
+    overrides.push_back({"train.precision", "bf16"});
+  }
+  const proto::JobConfig config = ConfigNamed(GetParam().config, overrides);
+  const std::vector<double> losses = Learn(config, 128, 8, 3);
   EXPECT_LT(losses.back(), GetParam().left_max * losses.front()) << testing::PrintToString(losses);
 }
 
@@ -189,14 +187,11 @@ INSTANTIATE_TEST_SUITE_P(
     All,
     TextZooTest,
     testing::Values(
-        TextModel{"gpt"},
-        TextModel{"bert"},
-        TextModel{"gpt", Precision::kBf16},
-        TextModel{"gpt", Precision::kF32, "tests/data/bpe", 0.9}),
-    [](const auto& info) {
-      return TestName(info.param.name, info.param.precision) +
-             (*info.param.tokenizer != '\0' ? "_tokens" : "");
-    });
+        TextModel{"gpt_text"},
+        TextModel{"bert_text"},
+        TextModel{"gpt_text", Precision::kBf16},
+        TextModel{"gpt_bpe_text", Precision::kF32, 0.9, true}),
+    [](const auto& info) { return TestName(info.param.config, info.param.precision); });
 
 TEST(TableTrainingTest, AnMlpLearnsASmallCsv) {
   const DataFolder folder;
@@ -215,7 +210,10 @@ TEST(TableTrainingTest, AnMlpLearnsASmallCsv) {
   config.data.format = proto::DatasetFormat::kCsv;
   config.data.directory = folder.path();
   config.model.name = "mlp";
-  const std::vector<double> losses = Learn(config, 256, 32, 12, 0.003F);
+  config.optimizer.kind = proto::OptimizerKind::kAdam;
+  config.optimizer.lr = 0.003F;
+  config.train.minibatch = 32;
+  const std::vector<double> losses = Learn(config, 256, 32, 12);
   EXPECT_LT(losses.back(), 0.5 * losses.front()) << testing::PrintToString(losses);
 }
 
