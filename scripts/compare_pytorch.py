@@ -1,18 +1,26 @@
 #!/usr/bin/env python3
 """The measuring part of scripts/compare_pytorch.sh.
 
-    compare_pytorch.py PSCTL FOLDER DATASET [MODEL ...]
+    compare_pytorch.py [--device cpu|cuda] [--rounds N] [--seconds S] [--json FILE]
+                       PSCTL FOLDER [MODEL ...]
 
-Trains each model with psctl, one worker with one thread beside one server, and with PyTorch on one
-thread, eager and compiled, in turns, and prints samples per second of each and ours over the better
-one of PyTorch. All train the same model with the same minibatch and optimizer. PyTorch's data are
-random and in memory; ours are Fashion-MNIST in DATASET and a text that is written into FOLDER.
+Trains each model with psctl, one worker beside one server, and with PyTorch, eager and compiled, in
+turns, and prints samples per second of each and ours over the better one of PyTorch. All train the
+same model with the same minibatch and optimizer. On the CPU each worker has one thread; on a CUDA
+device each model is trained in bf16 and in f32, which is no TF32 on either side. FOLDER gets what
+we train on: random texts, tokens and pictures, but for the CPU Fashion-MNIST where Debian has it.
+PyTorch's data are random and in memory, that of the device if there is one.
 
 PyTorch's images go channels last, as ours do, and its optimizers are the fused ones. Its first
-three steps are left out; ours are in the figure.
+three steps are left out; ours are in the figure. The column "step" is ours without the time in
+which the worker waited for its server.
 """
 
+import argparse
+import array
 import json
+import math
+import os
 import random
 import re
 import statistics
@@ -24,9 +32,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+DATASET = "/usr/share/datasets/fashion-mnist"
 CLASSES = 10
 IMAGES = 4096
-VOCABULARY, CONTEXT, WIDTH, HEADS, DEPTH = 256, 256, 384, 6, 6
+THROWN_AWAY = 3  # steps of PyTorch
 
 
 def mlp():
@@ -60,138 +69,238 @@ class Residual(nn.Module):
         return functional.relu(self.body(x) + self.shortcut(x), inplace=True)
 
 
-def resnet20():
-    layers = [conv_norm(1, 16, 3), nn.ReLU(inplace=True)]
+class Bottleneck(nn.Module):
+    def __init__(self, inputs, width, stride, changes_shape):
+        super().__init__()
+        self.body = nn.Sequential(
+            conv_norm(inputs, width, 1), nn.ReLU(inplace=True),
+            conv_norm(width, width, 3, stride), nn.ReLU(inplace=True),
+            conv_norm(width, 4 * width, 1))
+        self.shortcut = (
+            conv_norm(inputs, 4 * width, 1, stride) if changes_shape else nn.Identity())
+
+    def forward(self, x):
+        return functional.relu(self.body(x) + self.shortcut(x), inplace=True)
+
+
+def resnet50():
+    layers = [conv_norm(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(blocks):
+            stride = 2 if width != 64 and block == 0 else 1
+            layers.append(Bottleneck(inputs, width, stride, block == 0))
+            inputs = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+def resnet(blocks, channels):
+    layers = [conv_norm(channels, 16, 3), nn.ReLU(inplace=True)]
     inputs = 16
     for width in (16, 32, 64):
-        for block in range(3):
+        for block in range(blocks):
             layers.append(Residual(inputs, width, 2 if width != 16 and block == 0 else 1))
             inputs = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES))
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, width, heads):
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.inner, self.outer = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        n, length, _ = x.shape
-        heads = self.qkv(self.norm1(x)).view(n, length, 3, HEADS, WIDTH // HEADS)
+        n, length, width = x.shape
+        heads = self.qkv(self.norm1(x)).view(n, length, 3, self.heads, width // self.heads)
         q, k, v = heads.permute(2, 0, 3, 1, 4)
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(n, length, WIDTH))
+        x = x + self.out(y.transpose(1, 2).reshape(n, length, width))
         return x + self.outer(functional.gelu(self.inner(self.norm2(x))))
 
 
 class Gpt(nn.Module):
-    def __init__(self):
+    def __init__(self, size):
         super().__init__()
-        self.token, self.position = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.Sequential(*[Block() for _ in range(DEPTH)])
-        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY)
+        self.token = nn.Embedding(size.vocabulary, size.width)
+        self.position = nn.Embedding(size.context, size.width)
+        self.blocks = nn.Sequential(*[Block(size.width, size.heads) for _ in range(size.depth)])
+        self.norm, self.head = nn.LayerNorm(size.width), nn.Linear(size.width, size.vocabulary)
 
     def forward(self, tokens):
         return self.head(self.norm(self.blocks(self.token(tokens) + self.position.weight)))
 
 
-def images(channels, side):
-    return torch.randn(IMAGES, channels, side, side), torch.randint(CLASSES, (IMAGES,))
+class GptSize:
+    def __init__(self, vocabulary, context, width, heads, depth):
+        self.vocabulary, self.context = vocabulary, context
+        self.width, self.heads, self.depth = width, heads, depth
 
 
-def tokens():
-    text = torch.randint(VOCABULARY, (256, CONTEXT + 1))
-    return text[:, :-1].contiguous(), text[:, 1:].contiguous()
+SMALL_GPT = GptSize(256, 256, 384, 6, 6)
+# GPT-2's small one. Its head is a matrix of its own here and there, so it has 163M parameters.
+GPT_124M = GptSize(50257, 1024, 768, 12, 12)
 
 
-MODELS = {
-    "mlp": (mlp, lambda: images(1, 28), False),
-    "cnn": (cnn, lambda: images(1, 28), True),
-    "resnet20": (resnet20, lambda: images(1, 28), True),
-    "gpt": (Gpt, tokens, False),
-}
+class Comparison:
+    """A model, its data and its minibatch."""
+
+    def __init__(self, name, make, minibatch, shape=None, size=None, classes=CLASSES, count=IMAGES):
+        self.name, self.make, self.minibatch = name, make, minibatch
+        self.shape, self.size, self.classes, self.count = shape, size, classes, count
+
+    def data(self):
+        if self.size:
+            text = torch.randint(self.size.vocabulary, (self.count, self.size.context + 1))
+            return text[:, :-1].contiguous(), text[:, 1:].contiguous()
+        return torch.randn(self.count, *self.shape), torch.randint(self.classes, (self.count,))
+
+
+def comparisons(device):
+    if device == "cpu":
+        return {
+            "mlp": Comparison("mlp", mlp, 64, (1, 28, 28)),
+            "cnn": Comparison("cnn", cnn, 64, (1, 28, 28)),
+            "resnet20": Comparison("resnet20", lambda: resnet(3, 1), 64, (1, 28, 28)),
+            "gpt": Comparison("gpt", lambda: Gpt(SMALL_GPT), 4, size=SMALL_GPT, count=256),
+        }
+    return {
+        "resnet20": Comparison("resnet20", lambda: resnet(3, 3), 128, (3, 32, 32)),
+        "resnet110": Comparison("resnet110", lambda: resnet(18, 3), 128, (3, 32, 32)),
+        "resnet50": Comparison(
+            "resnet50", resnet50, 64, (3, 224, 224), classes=1000, count=512),
+        "gpt": Comparison("gpt", lambda: Gpt(GPT_124M), 8, size=GPT_124M, count=256),
+    }
 
 
 class Training:
-    """A model with its optimizer, and how far in the data it is."""
+    """PyTorch's side: a model with its optimizer, and how far in the data it is."""
 
-    def __init__(self, name, minibatch, is_compiled):
+    def __init__(self, what, device, precision, is_compiled):
         torch.manual_seed(1)
-        make, data, is_channels_last = MODELS[name]
-        self.inputs, self.labels = data()
-        model = make()
-        if is_channels_last:
+        self.device, self.precision, self.minibatch = device, precision, what.minibatch
+        self.inputs, self.labels = (t.to(device) for t in what.data())
+        model = what.make().to(device)
+        if what.shape and what.name != "mlp":
             model = model.to(memory_format=torch.channels_last)
             self.inputs = self.inputs.to(memory_format=torch.channels_last)
         # Servers keep the running statistics of batch norm as well.
         self.parameters = sum(p.numel() for p in model.parameters()) + sum(
             b.numel() for b in model.buffers() if b.dim() > 0)
-        if name == "gpt":
+        if what.size:
             self.optimizer = torch.optim.AdamW(
                 model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
         else:
             self.optimizer = torch.optim.SGD(
                 model.parameters(), lr=1e-3, momentum=0.9, fused=True)
-        self.minibatch = minibatch
         self.model = torch.compile(model) if is_compiled else model
-        self.order = torch.randperm(len(self.inputs))
+        self.order = torch.randperm(len(self.inputs), device=device)
         self.at = 0
 
     def step(self):
         if self.at + self.minibatch > len(self.order):
-            self.order = torch.randperm(len(self.inputs))
+            self.order = torch.randperm(len(self.inputs), device=self.device)
             self.at = 0
         chosen = self.order[self.at:self.at + self.minibatch]
         self.at += self.minibatch
-        logits = self.model(self.inputs[chosen])
-        loss = functional.cross_entropy(logits.flatten(0, -2), self.labels[chosen].flatten())
+        with torch.autocast(
+                self.device, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
+            logits = self.model(self.inputs[chosen])
+            loss = functional.cross_entropy(logits.flatten(0, -2), self.labels[chosen].flatten())
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        return loss
+
+    def wait(self):
+        if self.device == "cuda":
+            torch.cuda.synchronize()
 
     def samples_per_s(self, seconds):
+        self.wait()
         begin = time.perf_counter()
         samples = 0
         while samples == 0 or time.perf_counter() - begin < seconds:
-            self.step()
-            samples += self.minibatch
+            for _ in range(10 if self.device == "cuda" else 1):
+                self.step()
+                samples += self.minibatch
+            self.wait()
         return samples / (time.perf_counter() - begin)
 
 
-ROUNDS = 3
-SECONDS = 8.0
-MINIBATCHES = {"mlp": 64, "cnn": 64, "resnet20": 64, "gpt": 4}
+def write_npy(path, dtype, shape, values):
+    """As numpy.save, version 1, without numpy."""
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * (63 - (len(header) + 10) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little"))
+        file.write(header.encode() + values)
 
 
 class Psctl:
     """Our side: a job of the same model."""
 
-    def __init__(self, psctl, folder, dataset, name, minibatch):
-        self.psctl, self.folder, self.minibatch = psctl, folder, minibatch
-        self.samples_max = 60000
+    def __init__(self, arguments, what, precision):
+        self.psctl, self.folder, self.minibatch = arguments.psctl, arguments.folder, what.minibatch
+        is_cuda = arguments.device == "cuda"
+        worker = {"count": 1, "threads": 1, "device": "cuda:0" if is_cuda else "cpu"}
         self.job = {
-            "name": "compare-" + name,
-            "data": {"directory": dataset, "test_samples": 100},
-            "train": {"mode": "async", "minibatch": minibatch, "evaluate_every_epochs": 0},
-            "servers": {"count": 1},
-            "workers": [{"count": 1, "threads": 1}],
+            "name": "compare-" + what.name,
+            "train": {"mode": "async", "minibatch": what.minibatch, "evaluate_every_epochs": 0,
+                      "precision": precision},
+            # A device leaves its host's other cores to the server.
+            "servers": {"count": 1, "shards_per_server": 4 if is_cuda else 1},
+            "workers": [worker],
             "checkpoint": {"enabled": False},
-            "run": {"directory": folder + "/runs"},
+            "run": {"directory": self.folder + "/runs"},
         }
-        if name == "gpt":
-            with open(folder + "/text.txt", "wb") as text:
-                text.write(random.Random(1).randbytes(2_000_000))
-            self.job["data"] = {
-                "format": "text", "directory": folder, "context": CONTEXT, "test_share": 0.01}
-            self.samples_max = 7000
-            self.job["model"] = {"name": "gpt", "depth": DEPTH, "heads": HEADS, "width": WIDTH}
+        if what.size:
+            self.job["model"] = {"name": "gpt", "depth": what.size.depth, "heads": what.size.heads,
+                                 "width": what.size.width}
             self.job["optimizer"] = {"kind": "adamw", "lr": 1e-4, "weight_decay": 0.01}
         else:
-            self.job["model"] = {"name": name}
+            self.job["model"] = {"name": what.name}
             self.job["optimizer"] = {"kind": "sgd", "lr": 1e-3, "momentum": 0.9}
+        if is_cuda:
+            self.take_arrays(what)
+        elif what.size:
+            self.take_text(what.size.context)
+        else:
+            self.job["data"] = {"directory": DATASET, "test_samples": 100}
+            self.samples_max = 60000
+
+    def take_text(self, context):
+        with open(self.folder + "/text.txt", "wb") as text:
+            text.write(random.Random(1).randbytes(2_000_000))
+        self.job["data"] = {
+            "format": "text", "directory": self.folder, "context": context, "test_share": 0.01}
+        self.samples_max = 7000
+
+    def take_arrays(self, what):
+        """Random pictures or tokens in files that psctl maps."""
+        folder = f"{self.folder}/{what.name}"
+        self.job["data"] = {"format": "npy", "directory": folder}
+        self.samples_max = what.count
+        if what.size:
+            self.job["data"]["vocabulary"] = what.size.vocabulary
+        if os.path.isdir(folder):
+            return
+        os.mkdir(folder)
+        draw = random.Random(1)
+        for part, count in (("train", what.count), ("test", what.minibatch)):
+            if what.size:
+                length = what.size.context + 1
+                tokens = array.array("H", draw.choices(
+                    range(what.size.vocabulary), k=count * length))
+                write_npy(f"{folder}/{part}-inputs.npy", "<u2", (count, length), tokens.tobytes())
+            else:
+                pixels = draw.randbytes(count * math.prod(what.shape))
+                write_npy(f"{folder}/{part}-inputs.npy", "|u1", (count, *what.shape), pixels)
+                # The largest class has to be there.
+                labels = array.array("H", [(what.classes - 1 - i) % what.classes
+                                           for i in range(count)])
+                write_npy(f"{folder}/{part}-labels.npy", "<u2", (count,), labels.tobytes())
 
     def file(self, samples):
         epochs = -(-samples // self.samples_max)
@@ -204,60 +313,94 @@ class Psctl:
 
     def parameters(self):
         text = subprocess.run(
-            [self.psctl, "model", self.file(4096)], check=True, capture_output=True, text=True)
+            [self.psctl, "model", self.file(self.minibatch)],
+            check=False, capture_output=True, text=True)
+        if text.returncode != 0:
+            sys.exit("psctl model failed:\n" + text.stderr)
         count = re.search(r"^parameters +([0-9,]+)", text.stdout, re.MULTILINE).group(1)
         return int(count.replace(",", ""))
 
-    def samples_per_s(self, rate):
-        samples = max(2, round(rate * SECONDS / self.minibatch)) * self.minibatch
+    def samples_per_s(self, rate, seconds):
+        """Of the time in which it trained, which begins with its first connection; of its steps."""
+        samples = max(2, round(rate * seconds / self.minibatch)) * self.minibatch
         run = subprocess.run(
             [self.psctl, "train", self.file(samples), "--json", "--no-refine"],
             check=False, capture_output=True, text=True)
         if run.returncode != 0:
             sys.exit("psctl train failed:\n" + run.stderr)
-        # Of the time in which it trained: the run's begins with its first connection.
-        return json.loads(run.stdout)["workers"][0]["samples_per_s"]
+        worker = json.loads(run.stdout)["workers"][0]
+        return worker["samples_per_s"], worker["samples_counted"] / worker["compute_s"]
 
 
-def compare(psctl, folder, dataset, name):
-    minibatch = MINIBATCHES[name]
-    ours = Psctl(psctl, folder, dataset, name, minibatch)
-    theirs = [Training(name, minibatch, is_compiled) for is_compiled in (False, True)]
+def compare(arguments, what, precision):
+    ours = Psctl(arguments, what, precision)
+    theirs = [Training(what, arguments.device, precision, is_compiled)
+              for is_compiled in (False, True)]
     if ours.parameters() != theirs[0].parameters:
-        sys.exit(f"{name} has {ours.parameters()} parameters here and {theirs[0].parameters} there")
+        sys.exit(f"{what.name} has {ours.parameters()} parameters here and "
+                 f"{theirs[0].parameters} there")
     for training in theirs:
-        for _ in range(3):
+        for _ in range(THROWN_AWAY):
             training.step()
     rate = theirs[0].samples_per_s(1)
-    rates = [[], [], []]
-    for _ in range(ROUNDS):
-        rates[0].append(ours.samples_per_s(rate))
-        for values, training in zip(rates[1:], theirs):
-            values.append(training.samples_per_s(SECONDS))
-    return theirs[0].parameters, minibatch, rates
+    rates = {"ours": [], "step": [], "eager": [], "compiled": []}
+    for _ in range(arguments.rounds):
+        whole, step = ours.samples_per_s(rate, arguments.seconds)
+        rates["ours"].append(whole)
+        rates["step"].append(step)
+        for name, training in zip(("eager", "compiled"), theirs):
+            rates[name].append(training.samples_per_s(arguments.seconds))
+    best = [max(eager, compiled) for eager, compiled in zip(rates["eager"], rates["compiled"])]
+    ratios = [a / b for a, b in zip(rates["ours"], best)]
+    return {"model": what.name, "precision": precision, "parameters": theirs[0].parameters,
+            "minibatch": what.minibatch, **{k: statistics.median(v) for k, v in rates.items()},
+            "ratio": statistics.median(ratios), "least": min(ratios), "most": max(ratios)}
 
 
 def show(rate):
     return f"{rate:,.1f}" if rate < 100 else f"{rate:,.0f}"
 
 
+ROW = "{:<10} {:<5} {:>11} {:>9} {:>10} {:>10} {:>10} {:>10}  {}"
+
+
 def main():
-    psctl, folder, dataset, *names = sys.argv[1:]
-    unknown = [name for name in names if name not in MODELS]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each candidate in a round")
+    parser.add_argument("--json", help="a file that gets the figures, a line a model")
+    parser.add_argument("psctl")
+    parser.add_argument("folder")
+    parser.add_argument("models", nargs="*")
+    arguments = parser.parse_args()
+    all_models = comparisons(arguments.device)
+    unknown = [name for name in arguments.models if name not in all_models]
     if unknown:
-        sys.exit(f"no model {unknown[0]}; there are {', '.join(MODELS)}")
+        sys.exit(f"no model {unknown[0]}; there are {', '.join(all_models)}")
     torch.set_num_threads(1)
-    print(f"PyTorch {torch.__version__}, {ROUNDS} rounds of {SECONDS:g} s, one thread, medians")
-    row = "{:<9} {:>11} {:>9} {:>10} {:>10} {:>10}  {}"
-    print(row.format("model", "parameters", "minibatch", "ours", "eager", "compiled", "ratio"))
-    for name in names or MODELS:
-        parameters, minibatch, rates = compare(psctl, folder, dataset, name)
-        best = [max(eager, compiled) for eager, compiled in zip(*rates[1:])]
-        ratios = [a / b for a, b in zip(rates[0], best)]
-        print(row.format(
-            name, f"{parameters:,}", minibatch, *(show(statistics.median(r)) for r in rates),
-            f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"),
-            flush=True)
+    where = "one thread"
+    if arguments.device == "cuda":
+        if not torch.cuda.is_available():
+            sys.exit(f"PyTorch {torch.__version__} finds no CUDA device")
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        where = torch.cuda.get_device_name()
+    print(f"PyTorch {torch.__version__}, {where}, {arguments.rounds} rounds of "
+          f"{arguments.seconds:g} s, medians of samples/s")
+    print(ROW.format("model", "", "parameters", "minibatch", "ours", "step", "eager", "compiled",
+                     "ours of the better one"), flush=True)
+    for name in arguments.models or all_models:
+        for precision in ("f32", "bf16") if arguments.device == "cuda" else ("f32",):
+            found = compare(arguments, all_models[name], precision)
+            print(ROW.format(
+                name, precision, f"{found['parameters']:,}", found["minibatch"],
+                *(show(found[key]) for key in ("ours", "step", "eager", "compiled")),
+                f"{found['ratio']:.2f} ({found['least']:.2f} to {found['most']:.2f})"), flush=True)
+            if arguments.json:
+                with open(arguments.json, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -45,3 +45,16 @@ build() {
   shift
   cmake --build "$ROOT/build/$preset" --parallel "$(nproc)" ${1:+--target "$@"}
 }
+
+# Prints a Python with PyTorch from 2.0 on: that of build/pytorch, else python3. Fails when neither
+# has it.
+find_pytorch() {
+  local python
+  for python in "$ROOT/build/pytorch/bin/python" python3; do
+    if "$python" -c "import torch; torch.compile" 2> /dev/null; then
+      printf '%s\n' "$python"
+      return 0
+    fi
+  done
+  return 1
+}

@@ -1,5 +1,6 @@
 // The table of ops and the work of streams on this machine's first CUDA device, against plain loops
-// and against the CPU. Exit status 77 and the reason where there is no device.
+// and against the CPU, and small models against PyTorch's figures. Exit status 77 and the reason
+// where there is no device.
 //   cuda_parity [--own-gemm] [--gtest_...]
 
 #include <gtest/gtest.h>
