@@ -2,7 +2,8 @@
 // core, optimizer), in frames of the default size, against a raw loop over one TCP connection that
 // moves the same bytes with the same request and reply and copies them to where they belong; once
 // with the system's congestion control and once, as ours does within a machine, with one that does
-// not pace; and ours by TLS, as between machines, with the two sides' keys on one machine. Both
+// not pace; ours by TLS, as between machines, with the two sides' keys on one machine; and pushes
+// of the same values as bf16 (train.gradient_dtype), whose GB are those of the f32 values. Both
 // sides are threads of this process, each on a core of its own, and the CPU seconds are those of
 // both together. Ratios are taken run by run, so that a slow phase of the machine hits both parts
 // of one.
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -70,6 +72,12 @@ proto::Placement PlacementOf(const Shape& shape, uint32_t shards) {
 
 enum class Wire { kPlain, kTls };
 
+/// How what is pushed or pulled travels.
+struct Form {
+  Wire wire = Wire::kPlain;
+  proto::GradientDtype dtype = proto::GradientDtype::kF32;  // of pushes
+};
+
 net::EndpointOptions EndpointOptionsOf(const std::string& node, std::string_view role, Wire wire) {
   net::EndpointOptions options;
   options.node = node;
@@ -83,27 +91,33 @@ net::EndpointOptions EndpointOptionsOf(const std::string& node, std::string_view
   return options;
 }
 
-Result<server::ShardSettings> BenchSettings(const std::string& /*config_json*/) {
-  server::ShardSettings settings;
-  settings.frame_bytes = FrameBytes();
-  settings.optimizer.lr = 1e-6F;
-  settings.timing = proto::Timing::FromMaxDetect(std::chrono::hours(200));
-  return settings;
+server::ReadSettings BenchSettings(proto::GradientDtype dtype) {
+  return [dtype](const std::string& /*config_json*/) {
+    server::ShardSettings settings;
+    settings.frame_bytes = FrameBytes();
+    settings.gradient_dtype = dtype;
+    settings.optimizer.lr = 1e-6F;
+    settings.timing = proto::Timing::FromMaxDetect(std::chrono::hours(200));
+    return Result<server::ShardSettings>(settings);
+  };
 }
 
 /// A shard on its own thread, set up without a coordinator.
 class ShardThread final : public net::EndpointHandler {
  public:
   /// One of `shards` shards that hold the shape's chunks.
-  ShardThread(const Shape& shape, uint32_t shard, uint32_t shards, Wire wire)
+  ShardThread(const Shape& shape, uint32_t shard, uint32_t shards, const Form& form)
       : core_(
             {ShardId(shard), "127.0.0.1", 0, 0, 0, {}},
-            &BenchSettings,
+            BenchSettings(form.dtype),
             nullptr,
             nullptr,
             &NullLogger()),
         endpoint_(
-            &loop_, EndpointOptionsOf("shard", crypto::kServerRole, wire), &NullLogger(), this) {
+            &loop_,
+            EndpointOptionsOf("shard", crypto::kServerRole, form.wire),
+            &NullLogger(),
+            this) {
     proto::ShardSetup setup;
     TensorSpec tensor;
     tensor.name = "w";
@@ -161,18 +175,27 @@ class ShardThread final : public net::EndpointHandler {
 class Client final : public net::EndpointHandler {
  public:
   /// `ports[i]` is that of shard i.
-  Client(const Shape& shape, const std::vector<uint32_t>& ports, bool is_pull, Wire wire)
+  Client(const Shape& shape, const std::vector<uint32_t>& ports, bool is_pull, const Form& form)
       : shape_(shape),
         is_pull_(is_pull),
         layout_(client::ChunkLayout::Make(
                     {static_cast<int64_t>(shape.bytes() / sizeof(float))},
-                    PlacementOf(shape, static_cast<uint32_t>(ports.size())))
+                    PlacementOf(shape, static_cast<uint32_t>(ports.size())),
+                    std::array{form.dtype})
                     .value()),
         gradient_(std::make_shared<Buffer>(layout_.MakeBuffer())),
         parameters_(layout_.MakeBuffer()),
         endpoint_(
-            &loop_, EndpointOptionsOf("client", crypto::kWorkerRole, wire), &NullLogger(), this) {
-    std::fill(gradient_->floats().begin(), gradient_->floats().end(), 0.5F);
+            &loop_,
+            EndpointOptionsOf("client", crypto::kWorkerRole, form.wire),
+            &NullLogger(),
+            this) {
+    if (form.dtype == proto::GradientDtype::kBf16) {
+      constexpr uint32_t kTwoHalves = 0x3f003f00;  // 0.5 twice
+      std::ranges::fill(gradient_->floats(), std::bit_cast<float>(kTwoHalves));
+    } else {
+      std::ranges::fill(gradient_->floats(), 0.5F);
+    }
     std::memset(parameters_.data(), 0, parameters_.size());
     for (uint32_t i = 0; i < ports.size(); ++i) {
       Connect(ShardId(i), ports[i]);
@@ -190,6 +213,14 @@ class Client final : public net::EndpointHandler {
     const Outcome outcome = meter.Read(steps * shape_.bytes());
     TakeCoreOf(Side::kNear);
     return outcome;
+  }
+
+  uint64_t bytes_pushed() const {
+    uint64_t bytes = 0;
+    for (const Server& server : servers_) {
+      bytes += server.link->bytes_pushed();
+    }
+    return bytes;
   }
 
   void OnConnected(proto::PeerId /*peer*/, const proto::Hello& /*hello*/) override {}
@@ -307,16 +338,19 @@ class Client final : public net::EndpointHandler {
 /// A worker and its shards.
 class Cluster {
  public:
-  Cluster(const Shape& shape, uint32_t shards, bool is_pull, Wire wire = Wire::kPlain) {
+  Cluster(const Shape& shape, uint32_t shards, bool is_pull, const Form& form = {}) {
     std::vector<uint32_t> ports;
     for (uint32_t i = 0; i < shards; ++i) {
-      shards_.push_back(std::make_unique<ShardThread>(shape, i, shards, wire));
+      shards_.push_back(std::make_unique<ShardThread>(shape, i, shards, form));
       ports.push_back(shards_.back()->port());
     }
-    client_ = std::make_unique<Client>(shape, ports, is_pull, wire);
+    client_ = std::make_unique<Client>(shape, ports, is_pull, form);
   }
 
   Outcome Run(uint64_t steps) { return client_->Run(steps); }
+
+  /// Of values, without headers, since the first run.
+  uint64_t bytes_pushed() const { return client_->bytes_pushed(); }
 
  private:
   std::vector<std::unique_ptr<ShardThread>> shards_;
@@ -336,13 +370,17 @@ void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& argume
   }
   const uint64_t steps = arguments.is_tiny ? 2 : StepsFor(shape, uint64_t{1} << 30);
   Cluster ours(shape, arguments.shards, is_pull);
-  Cluster encrypted(shape, arguments.shards, is_pull, Wire::kTls);
+  Cluster encrypted(shape, arguments.shards, is_pull, {.wire = Wire::kTls});
+  std::optional<Cluster> rounded;  // parameters are not
+  if (!is_pull) {
+    rounded.emplace(shape, arguments.shards, is_pull, Form{.dtype = proto::GradientDtype::kBf16});
+  }
   std::optional<Cluster> single;
   if (arguments.shards > 1) {
     single.emplace(shape, 1, is_pull);
   }
   RawLoop raw(shape, is_pull);
-  std::array<Samples, 4> cpu;
+  std::array<Samples, 5> cpu;
   const auto with_cpu = [&cpu](size_t who, const Outcome& outcome) {
     cpu[who].values.push_back(outcome.cpu_s_per_gigabyte);
     return outcome.gigabytes_per_s;
@@ -352,6 +390,9 @@ void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& argume
       [&] { return with_cpu(1, raw.Run(steps, TcpPair::Pacing::kNone)); },
       [&] { return with_cpu(2, ours.Run(steps)); },
       [&] { return with_cpu(3, encrypted.Run(steps)); }};
+  if (rounded) {
+    candidates.emplace_back([&] { return with_cpu(4, rounded->Run(steps)); });
+  }
   if (single) {
     candidates.emplace_back([&] { return single->Run(steps).gigabytes_per_s; });
   }
@@ -371,9 +412,18 @@ void MeasureShape(const Shape& shape, bool is_pull, const BenchArguments& argume
       Spread(results[3], 2),
       Spread(PercentOf(results[3], results[2]), 0) + " %",
       Fixed(cpu[3].Median(), 2)};
-  if (single) {
+  if (rounded) {
+    const double bytes = static_cast<double>(rounded->bytes_pushed());
+    row.push_back(Fixed(100 * bytes / static_cast<double>(ours.bytes_pushed()), 1) + " %");
     row.push_back(Spread(results[4], 2));
-    row.push_back(Spread(PercentOf(results[2], results[4]), 0) + " %");
+    row.push_back(Spread(PercentOf(results[4], results[2]), 0) + " %");
+    row.push_back(Fixed(cpu[4].Median(), 2));
+  } else {
+    row.insert(row.end(), 4, "-");
+  }
+  if (single) {
+    row.push_back(Spread(results.back(), 2));
+    row.push_back(Spread(PercentOf(results[2], results.back()), 0) + " %");
   }
   table->Add(row);
 }
@@ -400,7 +450,11 @@ void Main(const BenchArguments& arguments) {
       "ours",
       "TLS GB/s",
       "of ours",
-      "TLS cpu-s/GB"};
+      "TLS cpu-s/GB",
+      "bf16 bytes",
+      "bf16 GB/s",
+      "of ours",
+      "bf16 cpu-s/GB"};
   if (arguments.shards > 1) {
     header.insert(header.end(), {"one shard GB/s", "of one shard"});
   }
