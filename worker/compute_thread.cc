@@ -29,6 +29,13 @@ void ComputeThread::SetDevice(int threads, const std::optional<emulation::Device
   emulated_ = emulated;
 }
 
+void ComputeThread::SetProbe(StepProbe probe) {
+  const std::lock_guard lock(mutex_);
+  PS_CHECK(trainer_ != nullptr && !task_) << "a probe without a trainer, or during a task";
+  probe_ = std::move(probe);
+  trainer_->WatchForward([this](bool is_done) { probe_->OnForward(is_done, SystemTime().Now()); });
+}
+
 void ComputeThread::Upload(const client::ParameterRange& changed) {
   const std::lock_guard lock(mutex_);
   PS_CHECK(trainer_ != nullptr && !task_) << "parameters without a trainer, or during a task";
@@ -112,9 +119,22 @@ bool ComputeThread::WaitFor(Duration duration) {
   return !changed_.wait_for(lock, duration, [this] { return is_stopping_; });
 }
 
+Result<client::ComputeResult> ComputeThread::Step(const client::ComputeTask& task) {
+  return trainer_->Step(task, [this, session = task.session](uint32_t tensor) {
+    if (probe_) {
+      probe_->OnReady(tensor, SystemTime().Now());
+    }
+    loop_->Post([this, session, tensor] { callbacks_.on_tensor_ready(session, tensor); })
+        .Ignore("the push begins when the step is done instead");
+  });
+}
+
 void ComputeThread::RunTask(const client::ComputeTask& task) {
   const TimePoint begin = SystemTime().Now();
   const bool is_step = task.kind == proto::LeaseKind::kTrain;
+  if (probe_ && is_step) {
+    probe_->Begin(task.end - task.begin, begin);
+  }
   if (emulated_ && !WaitFor(emulated_->WaitBefore(is_step))) {
     return;
   }
@@ -123,16 +143,16 @@ void ComputeThread::RunTask(const client::ComputeTask& task) {
   if (task.kind == proto::LeaseKind::kEvaluate) {
     result = trainer_->Evaluate(task.parameters, task.begin, task.end);
   } else {
-    result = trainer_->Step(task, [this, session = task.session](uint32_t tensor) {
-      loop_->Post([this, session, tensor] { callbacks_.on_tensor_ready(session, tensor); })
-          .Ignore("the push begins when the step is done instead");
-    });
+    result = Step(task);
     if (emulated_) {
       emulated_->OnStep(SystemTime().Now() - work_begin);
     }
   }
   if (emulated_ && is_step && !WaitFor(emulated_->WaitAfter(SystemTime().Now() - begin))) {
     return;
+  }
+  if (probe_ && is_step && result.ok()) {
+    probe_->End(SystemTime().Now());
   }
   {
     const std::lock_guard lock(mutex_);

@@ -11,6 +11,7 @@
 #include "ps/client/worker_core.h"
 #include "ps/emulation/device.h"
 #include "ps/net/loop.h"
+#include "worker/step_probe.h"
 #include "worker/trainer.h"
 
 namespace ps::worker {
@@ -38,6 +39,12 @@ class ComputeThread {
   /// How many threads compute, and the device that they are to look like, if another than this
   /// machine. Requires: no task is under way.
   void SetDevice(int threads, const std::optional<emulation::Device>& emulated);
+  /// Times the passes of steps from now on. Requires: a trainer is set and no task is under way.
+  void SetProbe(StepProbe probe);
+
+  /// Requires: SetProbe, and Stop has returned.
+  const StepProbe& probe() const { return *probe_; }
+
   /// Has the device get changed parameters, in the order of the calls and before the next task.
   /// Requires: a trainer is set and no task is under way.
   void Upload(const client::ParameterRange& changed);
@@ -56,6 +63,7 @@ class ComputeThread {
   void Run();
   void UploadAll(std::unique_lock<std::mutex>* lock);
   void RunTask(const client::ComputeTask& task);
+  Result<client::ComputeResult> Step(const client::ComputeTask& task);
   /// False when stopped meanwhile.
   bool WaitFor(Duration duration);
 
@@ -74,6 +82,7 @@ class ComputeThread {
   std::unique_ptr<Trainer> trainer_;
   int threads_ = 1;
   std::optional<emulation::Device> emulated_;
+  std::optional<StepProbe> probe_;
 
   std::thread thread_;
 };

@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kThreadsMax = 1024;  // of job.fbs, likewise
 constexpr uint64_t kMinibatchMax = 65536;
+constexpr uint64_t kProbeAfterMax = 1000000;
 
 net::ProgramText WorkerText() {
   net::ProgramText text = {
@@ -39,6 +40,10 @@ net::ProgramText WorkerText() {
        {"--minibatch",
         "N",
         "Samples per step. Default: what the job says of the seat, else train.minibatch."},
+       {"--probe-after",
+        "N",
+        "Times forward and backward, when each gradient is ready, and exchanges with the servers, "
+        "and says at the end what they took, in the log. The first N of each do not count."},
        {"--emulate-step-us",
         "N",
         "Pads the computation of a step to this many microseconds, for tests."}},
@@ -82,6 +87,9 @@ Result<WorkerProgram::Options> ReadOptions(const Flags& flags, const net::RunFla
   options.join.pid = ::getpid();
   options.join.launch = run.launch;
   options.open_device = OpenDevice;
+  if (flags.Has("probe-after")) {
+    PS_ASSIGN(options.probe_after, flags.Number("probe-after", 0, kProbeAfterMax));
+  }
   PS_ASSIGN(options.notices, notice::ReadNoticeFlags(flags));
   if (flags.Has("emulate-step-us")) {
     PS_ASSIGN(

@@ -96,6 +96,10 @@ class BackendTrainer final : public Trainer {
 
   const Prefetcher::Figures& data_figures() const override { return prefetcher_.figures(); }
 
+  void WatchForward(std::function<void(bool is_done)> on_forward) override {
+    on_forward_ = std::move(on_forward);
+  }
+
   Result<client::ComputeResult> Step(
       const client::ComputeTask& task, const std::function<void(uint32_t)>& ready) override {
     PS_ASSIGN(const BatchMemory memory, prefetcher_.Take({task.epoch, {task.begin, task.end}}));
@@ -111,7 +115,8 @@ class BackendTrainer final : public Trainer {
             {.step = dropout_step,
              .clip_norm = config_.optimizer.clip_norm,
              .micro_batch = config_.train.micro_batch,
-             .bf16_gradients = config_.train.gradient_dtype == proto::GradientDtype::kBf16},
+             .bf16_gradients = config_.train.gradient_dtype == proto::GradientDtype::kBf16,
+             .on_forward = on_forward_},
             gradients_,
             ready));
     return client::ComputeResult{loss.loss_sum, static_cast<uint64_t>(loss.correct), 0};
@@ -175,6 +180,7 @@ class BackendTrainer final : public Trainer {
   const BatchForm form_;
   std::vector<int64_t> elements_;
   std::vector<int64_t> offsets_;  // of the tensors in a flat buffer
+  std::function<void(bool is_done)> on_forward_;
   // Scratch, grown to the largest batch.
   std::unique_ptr<kernels::Memory> train_slots_[2];
   std::unique_ptr<kernels::Memory> tests_;

@@ -50,6 +50,10 @@ class Trainer {
   /// How the steps so far have come by their data.
   virtual const Prefetcher::Figures& data_figures() const = 0;
 
+  /// `on_forward` is called in each later Step as its forward passes begin and are done; see
+  /// Network::StepOptions.
+  virtual void WatchForward(std::function<void(bool is_done)> on_forward) = 0;
+
   /// Gradient of the mean loss over samples [begin, end) of the epoch's order, into task.gradient.
   /// `ready` is called once a tensor as its gradient becomes final. Errors: kUnavailable when the
   /// device is lost, else as Network::TrainStep.

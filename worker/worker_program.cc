@@ -42,11 +42,14 @@ WorkerProgram::WorkerProgram(Options options, const Logger* log)
   endpoint_options.seed = seed;
   endpoint_options.emulated_link = emulation::MakeLink(options_.emulation.link_bytes_per_s);
   endpoint_ = std::make_unique<net::Endpoint>(&loop_, std::move(endpoint_options), log, this);
+  if (options_.probe_after) {
+    link_probe_.emplace(endpoint_.get(), &SystemTime(), *options_.probe_after);
+  }
   compute_ = std::make_unique<ComputeThread>(
       &loop_,
       ComputeThread::Callbacks{
           [this](uint64_t session, uint32_t tensor) {
-            core_->OnTensorReady(session, tensor, SystemTime().Now(), endpoint_.get());
+            core_->OnTensorReady(session, tensor, SystemTime().Now(), outbox());
           },
           [this](const client::ComputeTask& task, const client::ComputeResult& result) {
             OnComputeDone(task, result);
@@ -72,15 +75,42 @@ Status WorkerProgram::Run() {
         {{"minibatches", data.batches},
          {"fetched_ahead", data.foreseen},
          {"waited_s", data.waited_s}});
+    TellProbes();
   }
   return exit_status_;
+}
+
+/// For whoever started the worker: psctl/probe_log reads it.
+void WorkerProgram::TellProbes() const {
+  if (!link_probe_) {
+    return;
+  }
+  const StepProbe::Figures step = compute_->probe().figures();
+  for (size_t i = 0; i < step.ready.size(); ++i) {
+    const auto elements = static_cast<size_t>(settings_.tensor_elements[i]);
+    const size_t bytes = elements * proto::BytesOf(settings_.tensor_dtypes[i]);
+    log_->Info("probe_tensor", {{"tensor", i}, {"bytes", bytes}, {"ready", step.ready[i]}});
+  }
+  log_->Info(
+      "probe_step",
+      {{"minibatch", step.samples},
+       {"steps", step.steps},
+       {"forward_s", step.forward_s},
+       {"backward_s", step.backward_s}});
+  const LinkProbe::Figures link = link_probe_->figures();
+  log_->Info(
+      "probe_link",
+      {{"exchanges", link.exchanges},
+       {"push_bytes_per_s", link.push_bytes_per_s},
+       {"pull_bytes_per_s", link.pull_bytes_per_s},
+       {"round_trip_s", link.round_trip_s}});
 }
 
 void WorkerProgram::StartTicking(const proto::Timing& timing) {
   timing_ = timing;
   loop_.Cancel(tick_timer_);
   tick_timer_ =
-      loop_.RunEvery(timing.tick, [this] { core_->OnTick(SystemTime().Now(), endpoint_.get()); });
+      loop_.RunEvery(timing.tick, [this] { core_->OnTick(SystemTime().Now(), outbox()); });
 }
 
 Status WorkerProgram::WatchForNotices() {
@@ -105,7 +135,7 @@ Status WorkerProgram::WatchForNotices() {
 
 void WorkerProgram::OnNotice(const notice::ProviderNotice& notice) {
   const TimePoint now = SystemTime().Now();
-  core_->OnNotice(now + notice.grace, notice.what, now, endpoint_.get());
+  core_->OnNotice(now + notice.grace, notice.what, now, outbox());
 }
 
 proto::Hello WorkerProgram::MakeHello(Incarnation incarnation) const {
@@ -173,6 +203,9 @@ Status WorkerProgram::BuildTrainer(const std::string& config_json) {
       std::max<uint64_t>(uint64_t{config.servers.queue_mib} << 20, 2 * model_bytes));
   trainer_ = trainer.get();
   compute_->SetTrainer(std::move(trainer));
+  if (options_.probe_after) {
+    compute_->SetProbe(StepProbe(settings_.tensor_elements.size(), *options_.probe_after));
+  }
   return Status::Ok();
 }
 
@@ -196,7 +229,7 @@ void WorkerProgram::ConnectCoordinator(Incarnation incarnation) {
         }
         coordinator_ = *peer;
         core_->OnCoordinatorConnected(
-            *peer, endpoint_->TermOf(*peer), SystemTime().Now(), endpoint_.get());
+            *peer, endpoint_->TermOf(*peer), SystemTime().Now(), outbox());
       },
       RetryOf(
           crypto::kCoordinatorRole,
@@ -239,7 +272,7 @@ void WorkerProgram::ConnectShard(const proto::ShardAddress& address, Incarnation
           return;
         }
         shards_[*peer] = {address, incarnation};
-        core_->OnShardConnected(address.shard, *peer, SystemTime().Now(), endpoint_.get());
+        core_->OnShardConnected(address.shard, *peer, SystemTime().Now(), outbox());
       },
       RetryOf(
           crypto::kServerRole,
@@ -281,9 +314,9 @@ void WorkerProgram::OnComputeDone(
     const client::ComputeTask& task, const client::ComputeResult& result) {
   const TimePoint now = SystemTime().Now();
   if (task.kind == proto::LeaseKind::kEvaluate) {
-    core_->OnEvaluated(task.session, result, now, endpoint_.get());
+    core_->OnEvaluated(task.session, result, now, outbox());
   } else {
-    core_->OnComputed(task.session, result, now, endpoint_.get());
+    core_->OnComputed(task.session, result, now, outbox());
   }
 }
 
@@ -291,7 +324,7 @@ void WorkerProgram::OnComputeDone(
 void WorkerProgram::OnComputeFailed(const Status& why) {
   if (why.code() == StatusCode::kUnavailable) {
     Warn("device_lost", std::string(why.message()));
-    core_->OnDeviceLost(why, SystemTime().Now(), endpoint_.get());
+    core_->OnDeviceLost(why, SystemTime().Now(), outbox());
   } else {
     Exit(why);
   }
@@ -312,7 +345,10 @@ void WorkerProgram::OnConnected(proto::PeerId peer, const proto::Hello& /*hello*
 }
 
 void WorkerProgram::OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) {
-  core_->OnMessage(peer, request_id, std::move(message), SystemTime().Now(), endpoint_.get());
+  if (link_probe_ && link_probe_->OnMessage(peer, request_id, message)) {
+    return;
+  }
+  core_->OnMessage(peer, request_id, std::move(message), SystemTime().Now(), outbox());
 }
 
 void WorkerProgram::OnClosed(proto::PeerId peer, const Status& why) {

@@ -18,6 +18,7 @@
 #include "ps/notice/notice_flags.h"
 #include "worker/compute_thread.h"
 #include "worker/device.h"
+#include "worker/link_probe.h"
 
 namespace ps::worker {
 
@@ -37,6 +38,9 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
     int threads = 0;                                   // 0: what the job says of the seat
     std::string device;                                // empty: likewise
     DeviceOpener open_device;
+    /// Times passes and exchanges, and says at the end what they took, in the log; so many of each
+    /// at the beginning do not count.
+    std::optional<uint64_t> probe_after;
   };
 
   WorkerProgram(Options options, const Logger* log);
@@ -63,6 +67,12 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   void OnMessage(proto::PeerId peer, uint64_t request_id, proto::Message&& message) override;
   void OnClosed(proto::PeerId peer, const Status& why) override;
 
+  /// The endpoint, as the core sees it.
+  proto::Outbox* outbox() {
+    return link_probe_ ? static_cast<proto::Outbox*>(&*link_probe_) : endpoint_.get();
+  }
+
+  void TellProbes() const;
   /// Of an earlier session: none of its connections reaches the core any more.
   void GiveUpShards();
   Status ChooseDevice(const proto::JoinReply& reply);
@@ -85,6 +95,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   net::Loop loop_;
   std::unique_ptr<client::WorkerCore> core_;
   std::unique_ptr<net::Endpoint> endpoint_;
+  std::optional<LinkProbe> link_probe_;
   std::unique_ptr<ComputeThread> compute_;
   notice::SignalSource signals_;
   std::vector<std::unique_ptr<notice::NoticeWatcher>> watchers_;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <optional>
+#include <string>
 
 #include "kernels/cpu/backend.h"
 #include "ps/proto/chunks.h"
@@ -19,6 +20,7 @@ namespace {
 struct TakenStep {
   std::vector<float> gradient;
   int ready_count = 0;
+  std::string told;
 
   double norm() const {
     double sum = 0;
@@ -35,7 +37,8 @@ TakenStep TakeStep(
     uint32_t micro_batch = 0,
     std::optional<client::SamplesAhead> foreseen = {},
     proto::Precision precision = proto::Precision::kF32,
-    proto::GradientDtype gradient_dtype = proto::GradientDtype::kF32) {
+    proto::GradientDtype gradient_dtype = proto::GradientDtype::kF32,
+    bool is_watched = false) {
   proto::JobConfig config;
   config.data.directory = folder.path();
   config.model.layers = {Flatten(), Linear(3)};
@@ -59,7 +62,13 @@ TakenStep TakeStep(
     PS_CHECK((*trainer)->Step(task, [](uint32_t /*tensor*/) {}).ok()) << "the first step";
     (*trainer)->Foresee(*foreseen);
   }
-  const auto done = (*trainer)->Step(task, [&](uint32_t /*tensor*/) { ++taken.ready_count; });
+  if (is_watched) {
+    (*trainer)->WatchForward([&](bool is_done) { taken.told += is_done ? "]" : "["; });
+  }
+  const auto done = (*trainer)->Step(task, [&](uint32_t /*tensor*/) {
+    ++taken.ready_count;
+    taken.told += "r";
+  });
   PS_CHECK(done.ok()) << done.status();
   return taken;
 }
@@ -89,6 +98,18 @@ TEST(TrainerTest, AMinibatchInPiecesHasTheGradientOfTheWhole) {
   for (size_t i = 0; i < whole.gradient.size(); ++i) {
     EXPECT_NEAR(pieces.gradient[i], whole.gradient[i], 1e-6) << i;
   }
+}
+
+TEST(TrainerTest, ForwardPassesAreToldPieceByPieceAndChangeNothing) {
+  const DataFolder folder;
+  WriteIdxSet(folder, 20, 7);
+  const TakenStep pieces = TakeStep(folder, 0, 3);
+  const TakenStep watched =
+      TakeStep(folder, 0, 3, {}, proto::Precision::kF32, proto::GradientDtype::kF32, true);
+  EXPECT_EQ(watched.gradient, pieces.gradient);
+  // 8 samples in pieces of 3: "[]" is a forward pass, "r" a tensor that is ready.
+  EXPECT_EQ(watched.told, "[][][]rr");
+  EXPECT_EQ(pieces.told, "rr");
 }
 
 TEST(TrainerTest, TheJobSaysInWhichPrecisionIsMultiplied) {
