@@ -160,7 +160,10 @@ void LinkProbe::Ask(proto::PeerId peer, const proto::PushRequest& header) {
 
 LinkProbe::Figures LinkProbe::figures() const {
   Figures figures;
-  figures.round_trip_s = MedianOf({round_trips_s_.begin(), round_trips_s_.end()});
+  if (round_trips_s_.empty()) {
+    return figures;
+  }
+  figures.round_trip_s = *std::ranges::min_element(round_trips_s_);
   std::vector<double> push;
   std::vector<double> pull;
   for (const Timing& exchange : over_) {
@@ -180,7 +183,7 @@ LinkProbe::Figures LinkProbe::figures() const {
       pull.push_back(exchange.pulled_bytes / pull_s);
     }
   }
-  if (push.empty() || round_trips_s_.empty()) {
+  if (push.empty()) {
     return {};
   }
   figures.exchanges = push.size();

@@ -168,6 +168,9 @@ void LocalFleet::StartWorker(WorkerId seat, LaunchId launch, const proto::Worker
   AppendNotices(group.notices, &arguments);
   Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
   LaunchSpec spec = SpecOf(ProcessKind::kWorker, seat.value, launch);
+  if (options_.probe_after) {
+    Append({"--probe-after", std::to_string(*options_.probe_after)}, &arguments);
+  }
   if (IsElsewhere(ProcessKind::kWorker)) {
     StartWorkerElsewhere(std::move(spec), group, std::move(arguments));
   } else {

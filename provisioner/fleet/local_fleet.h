@@ -44,6 +44,8 @@ class LocalFleet final : public proto::FleetActions {
     /// Outlives the fleet. Null: nobody could adopt the processes, and they die with this thread.
     proto::LaunchJournal* journal = nullptr;
     std::string job_name;  // for batch systems
+    /// Workers time their passes and exchanges after so many; their logs say what they took.
+    std::optional<uint64_t> probe_after = {};
     const TimeSource* time = &SystemTime();
   };
 

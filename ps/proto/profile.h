@@ -115,6 +115,37 @@ struct CurveFit {
   friend bool operator==(const CurveFit&, const CurveFit&) = default;
 };
 
+/// A gradient tensor: its bytes on the wire, and the share of the backward time after which it is
+/// ready.
+struct TensorReady {
+  double bytes = 0;
+  double ready = 0;
+
+  friend bool operator==(const TensorReady&, const TensorReady&) = default;
+};
+
+/// Means of one kind of worker over many steps.
+struct StepTimes {
+  std::string instance_type;
+  int minibatch = 0;
+  double forward_s = 0;
+  double backward_s = 0;
+  int steps = 0;
+  std::vector<TensorReady> tensors = {};  // as they become ready
+
+  friend bool operator==(const StepTimes&, const StepTimes&) = default;
+};
+
+/// Between one worker, alone, and its servers.
+struct LinkTimes {
+  double push_bytes_per_s = 0;
+  double pull_bytes_per_s = 0;
+  double round_trip_s = 0;
+  int exchanges = 0;  // 0: not measured
+
+  friend bool operator==(const LinkTimes&, const LinkTimes&) = default;
+};
+
 struct JobProfile {
   std::string job;                   // its name
   std::string model_fingerprint;     // of the model's tensors: a profile is of one model only
@@ -126,6 +157,8 @@ struct JobProfile {
   double overlap = 0;              // share of communication that computation hides, 0 to 1
   int local_steps = 1;             // steps between two exchanges
   std::vector<WorkerProfile> workers;
+  std::vector<StepTimes> steps;
+  LinkTimes link;
   std::vector<FleetSample> fleets;
   std::vector<LossSample> losses;
   ContentionFit contention;
@@ -137,6 +170,8 @@ struct JobProfile {
   const WorkerProfile* Find(std::string_view instance_type) const;
   /// The one of that type with that minibatch; null when there is none.
   const WorkerProfile* Find(std::string_view instance_type, int minibatch) const;
+  /// Likewise of `steps`; of several minibatches the first.
+  const StepTimes* FindSteps(std::string_view instance_type) const;
 
   friend bool operator==(const JobProfile&, const JobProfile&) = default;
 };

@@ -25,6 +25,8 @@ JobProfile SampleProfile() {
   profile.overlap = 0.25;
   profile.local_steps = 4;
   profile.workers = {{"local", 64, 0.1, 0.01, 30, 512}, {"local", 128, 0.19, 0.02, 30, 512}};
+  profile.steps = {{"local", 64, 0.04, 0.06, 25, {{3e5, 0.5}, {1.4e6, 1}}}};
+  profile.link = {1e8, 2e8, 0.001, 24};
   profile.fleets = {{{"local", "g4dn.xlarge"}, 2, 1.25e8, 12.5, 800, 20}};
   profile.losses = {{1000, 0.5, 64, 0.7, 2, 0.1}};
   profile.contention = {0.3, -0.1, 0.02, 7};
@@ -58,6 +60,9 @@ TEST(ProfileTest, WhatIsNotSaidHasTheStructsDefault) {
 TEST(ProfileTest, EveryMemberIsAField) {
   tests::ExpectAllMembersVisited<
       WorkerProfile,
+      TensorReady,
+      StepTimes,
+      LinkTimes,
       FleetSample,
       LossSample,
       ContentionFit,
@@ -92,6 +97,30 @@ TEST(ProfileTest, MeasuredFiguresHaveToBePossible) {
   profile = SampleProfile();
   profile.queue.wait_share = 1.5;
   EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:59:19: queue.wait_share is 1.5; allowed: "));
+}
+
+TEST(ProfileTest, TimedStepsHaveToBePossible) {
+  JobProfile profile = SampleProfile();
+  profile.steps.push_back(profile.steps.front());
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("steps[1] has the instance_type and minibatch of an"));
+  profile = SampleProfile();
+  profile.steps[0].tensors[1].ready = 0.25;
+  EXPECT_THAT(
+      ErrorOf(profile),
+      HasSubstr("steps[0].tensors[1].ready is 0.25, before that of the tensor ahead of it; "
+                "allowed: 0.5 to 1"));
+  profile = SampleProfile();
+  profile.steps[0].tensors[1].ready = 1.5;
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("steps[0].tensors[1].ready is 1.5; allowed: "));
+  profile = SampleProfile();
+  profile.steps[0].backward_s = 0;
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("steps[0].backward_s is 0; allowed: "));
+  profile = SampleProfile();
+  profile.steps[0].tensors.clear();
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("steps[0]"));
+  profile = SampleProfile();
+  profile.link.pull_bytes_per_s = 0;
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("link.exchanges is 24, and there is no rate of both"));
 }
 
 TEST(ProfileTest, CurvesHaveAsManyFactorsAsLosses) {

@@ -17,9 +17,11 @@ namespace ps::provisioner {
 namespace {
 
 using proto::ProcessKind;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 /// Notes what is asked for; processes end when the test says so.
 class ScriptedLauncher final : public Launcher {
@@ -552,6 +554,19 @@ TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
   EXPECT_THAT(
       launcher_.started[0].arguments, testing::IsSupersetOf({"--emulate-step-us", "12500"}));
   EXPECT_EQ(launcher_.started[0].program, folder_ / "ps_worker");
+}
+
+TEST_F(LocalFleetTest, AWorkerIsTimedOnlyWhenItIsAskedFor) {
+  fleet_->StartWorker(WorkerId(0), {});
+  EXPECT_THAT(launcher_.started.back().arguments, Not(Contains("--probe-after")));
+  LocalFleet::Options options = options_;
+  options.probe_after = 5;
+  Make(options);
+  fleet_->StartWorker(WorkerId(1), {});
+  const std::vector<std::string>& arguments = launcher_.started.back().arguments;
+  const auto flag = std::ranges::find(arguments, "--probe-after");
+  ASSERT_LT(flag + 1 - arguments.begin(), std::ssize(arguments));
+  EXPECT_EQ(flag[1], "5");
 }
 
 TEST_F(LocalFleetTest, AWorkerLearnsWhomToAskForNotices) {
