@@ -1,0 +1,247 @@
+#include "provisioner/model/overlap_model.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace ps::provisioner {
+namespace {
+
+/// Shares of time are known to this; near saturation they come there slowly.
+constexpr double kShareError = 1e-9;
+constexpr int kShareIterationsMax = 20000;
+
+/// A rate of 0 takes no time.
+double Transfer(double bytes, double bytes_per_s) {
+  return bytes_per_s > 0 ? bytes / bytes_per_s : 0;
+}
+
+double PushBytes(const StepShape& step) {
+  double bytes = 0;
+  for (const GradientBucket& bucket : step.buckets) {
+    bytes += bucket.bytes;
+  }
+  return bytes;
+}
+
+/// The lower of two rates of which 0 is none.
+double LowerRate(double a, double b) {
+  return a <= 0 ? b : b <= 0 ? a : std::min(a, b);
+}
+
+double ServersRate(const ServerSide& servers) {
+  return servers.hosts * servers.link_bytes_per_s;
+}
+
+WorkerLink Slowed(const WorkerLink& link, double factor) {
+  return {link.push_bytes_per_s / factor, link.pull_bytes_per_s / factor, link.round_trip_s};
+}
+
+/// Of a worker's link, no more than the servers' carries.
+WorkerLink Within(const WorkerLink& link, double servers) {
+  return {
+      LowerRate(link.push_bytes_per_s, servers),
+      LowerRate(link.pull_bytes_per_s, servers),
+      link.round_trip_s};
+}
+
+double StepSeconds(const OverlapWorker& worker, double factor, ExchangeKind kind) {
+  return kind == ExchangeKind::kHidden ? worker.HiddenSeconds(factor)
+                                       : worker.WaitingSeconds(factor);
+}
+
+/// How many times longer each worker's bytes take because of the others'.
+std::vector<double> FactorsOf(
+    std::span<const OverlapWorker> workers, double servers, ExchangeKind kind) {
+  std::vector<double> factors(workers.size(), 1);
+  if (servers <= 0) {
+    return factors;
+  }
+  std::vector<double> own;     // share of the servers' link that a worker alone takes
+  std::vector<double> shares;  // of its time in which it takes it
+  for (const OverlapWorker& worker : workers) {
+    own.push_back(std::max(worker.link.push_bytes_per_s, worker.link.pull_bytes_per_s) / servers);
+  }
+  double change = 1;
+  for (int i = 0; i < kShareIterationsMax && change > kShareError; ++i) {
+    change = 0;
+    shares.resize(workers.size());
+    double load = 0;
+    for (size_t k = 0; k < workers.size(); ++k) {
+      const double busy_s = factors[k] * workers[k].BusySeconds();
+      const double share = std::min(busy_s / StepSeconds(workers[k], factors[k], kind), 1.0);
+      change = std::max(change, std::abs(share - shares[k]));
+      shares[k] = share;
+      load += share * own[k];
+    }
+    for (size_t k = 0; k < workers.size(); ++k) {
+      factors[k] = std::max(1.0, own[k] + load - shares[k] * own[k]);
+    }
+  }
+  return factors;
+}
+
+/// All workers as one whose every part is the slowest's.
+OverlapWorker SlowestOf(std::span<const OverlapWorker> workers, double servers) {
+  const auto n = static_cast<double>(workers.size());
+  OverlapWorker slowest;
+  StepShape& step = slowest.step;
+  double end_s = 0;
+  for (const OverlapWorker& worker : workers) {
+    end_s = std::max(end_s, worker.step.compute_s());
+    step.update_s = std::max(step.update_s, worker.step.update_s);
+    step.pull_bytes = std::max(step.pull_bytes, worker.step.pull_bytes);
+    const WorkerLink link = Within(worker.link, servers / n);
+    slowest.link.push_bytes_per_s = LowerRate(slowest.link.push_bytes_per_s, link.push_bytes_per_s);
+    slowest.link.pull_bytes_per_s = LowerRate(slowest.link.pull_bytes_per_s, link.pull_bytes_per_s);
+    slowest.link.round_trip_s = std::max(slowest.link.round_trip_s, link.round_trip_s);
+  }
+  // Backward from 0, so that a ready time is a share of the whole.
+  step.backward_s = end_s;
+  step.buckets.resize(workers.front().step.buckets.size());
+  for (size_t k = 0; k < step.buckets.size(); ++k) {
+    for (const OverlapWorker& worker : workers) {
+      const GradientBucket& bucket = worker.step.buckets[k];
+      const double ready_s = worker.step.forward_s + worker.step.backward_s * bucket.ready;
+      step.buckets[k].bytes = std::max(step.buckets[k].bytes, bucket.bytes);
+      step.buckets[k].ready = std::max(step.buckets[k].ready, ready_s / end_s);
+    }
+  }
+  return slowest;
+}
+
+}  // namespace
+
+std::vector<GradientBucket> MakeBuckets(
+    std::span<const GradientBucket> tensors, double first_bytes, double later_bytes) {
+  std::vector<GradientBucket> buckets;
+  GradientBucket open;
+  for (const GradientBucket& tensor : tensors) {
+    open.bytes += tensor.bytes;
+    open.ready = std::max(open.ready, tensor.ready);
+    if (open.bytes >= (buckets.empty() ? first_bytes : later_bytes)) {
+      buckets.push_back(std::exchange(open, {}));
+    }
+  }
+  if (open.bytes > 0) {
+    buckets.push_back(open);
+  }
+  return buckets;
+}
+
+OverlapTimeline SimulateStep(const StepShape& step, const WorkerLink& link) {
+  OverlapTimeline timeline;
+  for (const GradientBucket& bucket : step.buckets) {
+    BucketTimes times;
+    times.ready_s = step.forward_s + step.backward_s * bucket.ready;
+    times.start_s = std::max(times.ready_s, timeline.pushed_s);
+    times.end_s = times.start_s + Transfer(bucket.bytes, link.push_bytes_per_s);
+    timeline.pushed_s = times.end_s;
+    timeline.buckets.push_back(times);
+  }
+  timeline.pulled_s =
+      timeline.pushed_s + link.round_trip_s + Transfer(step.pull_bytes, link.pull_bytes_per_s);
+  timeline.step_s = std::max(step.compute_s(), timeline.pulled_s) + step.update_s;
+  return timeline;
+}
+
+double OverlapWorker::WaitingSeconds(double factor) const {
+  return SimulateStep(step, Slowed(link, factor)).step_s;
+}
+
+double OverlapWorker::HiddenSeconds(double factor) const {
+  const WorkerLink slowed = Slowed(link, factor);
+  const double push_s = Transfer(PushBytes(step), slowed.push_bytes_per_s);
+  const double pull_s = Transfer(step.pull_bytes, slowed.pull_bytes_per_s);
+  return std::max({step.compute_s() + step.update_s, push_s + slowed.round_trip_s, pull_s});
+}
+
+double OverlapWorker::BusySeconds() const {
+  return std::max(
+      Transfer(PushBytes(step), link.push_bytes_per_s),
+      Transfer(step.pull_bytes, link.pull_bytes_per_s));
+}
+
+std::vector<double> OverlapStepSeconds(
+    std::span<const OverlapWorker> workers, const ServerSide& servers, ExchangeKind kind) {
+  const double rate = ServersRate(servers);
+  if (kind == ExchangeKind::kRounds) {
+    return std::vector<double>(workers.size(), SlowestOf(workers, rate).WaitingSeconds(1));
+  }
+  std::vector<OverlapWorker> alone(workers.begin(), workers.end());
+  for (OverlapWorker& worker : alone) {
+    worker.link = Within(worker.link, rate);
+  }
+  const std::vector<double> factors = FactorsOf(alone, rate, kind);
+  std::vector<double> seconds;
+  for (size_t k = 0; k < alone.size(); ++k) {
+    seconds.push_back(StepSeconds(alone[k], factors[k], kind));
+  }
+  return seconds;
+}
+
+namespace {
+
+/// The most samples that take no longer.
+int BatchWithin(const BatchWorker& worker, double seconds) {
+  int fits = 0;
+  int too_many = worker.batch_max + 1;
+  while (too_many - fits > 1) {
+    const int middle = fits + (too_many - fits) / 2;
+    (worker.step_s(middle) <= seconds ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
+double TimeOf(const BatchWorker& worker, int batch) {
+  return batch > 0 ? worker.step_s(batch) : 0;
+}
+
+}  // namespace
+
+Result<std::vector<int>> AssignBatches(int global_batch, std::span<const BatchWorker> workers) {
+  int64_t most = 0;
+  double high = 0;
+  for (const BatchWorker& worker : workers) {
+    most += worker.batch_max;
+    high = std::max(high, TimeOf(worker, worker.batch_max));
+  }
+  if (global_batch <= 0 || global_batch > most) {
+    return Status::InvalidArgument(fmt::format(
+        "a global batch of {} for {} workers that hold {} samples; allowed: 1 to {}",
+        global_batch,
+        workers.size(),
+        most,
+        most));
+  }
+  const auto shares_within = [&](double seconds) {
+    std::vector<int> shares;
+    int64_t sum = 0;
+    for (const BatchWorker& worker : workers) {
+      shares.push_back(BatchWithin(worker, seconds));
+      sum += shares.back();
+    }
+    return std::pair(shares, sum);
+  };
+  double low = 0;
+  for (double middle = high / 2; middle > low && middle < high; middle = low + (high - low) / 2) {
+    (shares_within(middle).second >= global_batch ? high : low) = middle;
+  }
+  auto [shares, sum] = shares_within(high);
+  // What is too much are samples that take just so long: the slowest workers give them back.
+  for (; sum > global_batch; --sum) {
+    size_t slowest = 0;
+    for (size_t k = 1; k < shares.size(); ++k) {
+      const double seconds = TimeOf(workers[k], shares[k]);
+      slowest = seconds > TimeOf(workers[slowest], shares[slowest]) ? k : slowest;
+    }
+    --shares[slowest];
+  }
+  return shares;
+}
+
+}  // namespace ps::provisioner
