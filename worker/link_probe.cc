@@ -69,8 +69,7 @@ void LinkProbe::OnPush(proto::PeerId to, uint64_t request_id, const proto::PushR
 
 bool LinkProbe::OnMessage(proto::PeerId peer, uint64_t request_id, const proto::Message& message) {
   if ((request_id & kOwnRequest) != 0) {
-    if (peer == asked_ && request_id == (kOwnRequest | asked_count_) &&
-        std::holds_alternative<proto::PushReply>(message)) {
+    if (peer == asked_ && request_id == (kOwnRequest | asked_count_)) {
       round_trips_s_.push_back(Seconds(time_->Now() - asked_at_));
       if (round_trips_s_.size() > kKept) {
         round_trips_s_.pop_front();
@@ -151,7 +150,7 @@ void LinkProbe::FinishIfOver(Step step) {
   Ask(peer, header);
 }
 
-/// A shard answers to the newest step that it has, whoever repeats it.
+/// A frame without chunks is refused at once, whatever step it is of.
 void LinkProbe::Ask(proto::PeerId peer, const proto::PushRequest& header) {
   asked_ = peer;
   asked_at_ = time_->Now();

@@ -21,8 +21,8 @@ namespace ps::worker {
 /// back to back behind the acknowledgement. The work of the servers is in these rates.
 ///
 /// The round trip is that of a question of the probe's own, asked when an exchange is over and the
-/// link is quiet: a repeated push without bytes, to which a shard has to answer what it said before
-/// and which changes nothing. Thread: one at a time.
+/// link is quiet: a push without chunks, which a shard refuses, so that it can change nothing.
+/// Thread: one at a time.
 class LinkProbe final : public proto::Outbox {
  public:
   /// `out` and `time` outlive it. The first `left_out` exchanges do not count.

@@ -88,7 +88,7 @@ class LinkProbeTest : public testing::Test {
     EXPECT_EQ(question.incarnation, Incarnation(9));
     EXPECT_EQ(question.chunk_count, 2U);
     SetMillis(Millis() + 1000 * round_trip_s);
-    proto::PushReply reply;
+    proto::Refusal reply;
     reply.step = question.step;
     EXPECT_TRUE(probe_.OnMessage(sent.to, sent.request_id, reply)) << "the core hears nothing";
   }
