@@ -49,7 +49,7 @@ ChildRuns::~ChildRuns() {
   }
 }
 
-Result<ChildRun> ChildRuns::Run(proto::JobConfig config) {
+Result<ChildRun> ChildRuns::Run(proto::JobConfig config, bool is_probed) {
   if (folder_.empty()) {
     return Status::Io(
         fmt::format("cannot make a folder in {}", fs::temp_directory_path().string()));
@@ -59,7 +59,7 @@ Result<ChildRun> ChildRuns::Run(proto::JobConfig config) {
   fs::create_directories(folder, error);
   config.run.directory = folder + "/runs";
   PS_TRY(WriteFileAtomically(folder + "/job.json", proto::PrintJobConfig(config)));
-  const Status end = Train(folder, config.run.seconds_max);
+  const Status end = Train(folder, config.run.seconds_max, is_probed);
   if (!end.ok() && end.code() != StatusCode::kUnavailable) {
     return end;
   }
@@ -73,10 +73,13 @@ Result<ChildRun> ChildRuns::Run(proto::JobConfig config) {
   return Status::NotFound(fmt::format("the run left no directory in {}", config.run.directory));
 }
 
-Status ChildRuns::Train(const std::string& folder, double seconds_max) {
+Status ChildRuns::Train(const std::string& folder, double seconds_max, bool is_probed) {
   provisioner::LaunchSpec spec;
   spec.program = "/proc/self/exe";
   spec.arguments = {"train", folder + "/job.json", "--no-refine"};
+  if (is_probed) {
+    spec.arguments.emplace_back("--probe");
+  }
   spec.log_path = folder + "/psctl.log";
   PS_ASSIGN(const provisioner::ProcessHandle process, launcher_->Start(spec));
   const TimePoint begin = SystemTime().Now();

@@ -89,6 +89,10 @@ CommandParser::CommandParser() {
           "Profile to refine with what the run tells; ./profile.json if there is one")
       ->type_name("FILE");
   train->add_flag("--no-refine", train_command.no_refine, "Leave the profile as it is");
+  train->add_flag(
+      "--probe",
+      train_command.is_probed,
+      "Time forward, backward, tensors and exchanges, for the run's profile");
   train->add_flag("--json", train_command.is_json, "Print the summary as JSON");
   train->add_flag(
       "--detach", train_command.is_detached, "Return when the run listens; it goes on by itself");
@@ -195,6 +199,10 @@ void CommandParser::AddProfile() {
       "--curve-repeats",
       profile_command.curve_repeats,
       "Loss curves of each fleet of 2 to 6 workers, whose runs differ; 2");
+  profile->add_flag(
+      "--instrument",
+      profile_command.is_instrumented,
+      "Time forward, backward, tensors and link too, and compare two models of a step");
 }
 
 void CommandParser::AddTune() {

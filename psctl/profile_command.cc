@@ -15,6 +15,7 @@
 #include "psctl/child_runs.h"
 #include "psctl/job_parts.h"
 #include "psctl/planning_files.h"
+#include "psctl/probe_view.h"
 #include "psctl/profile_view.h"
 #include "psctl/tables.h"
 
@@ -115,7 +116,7 @@ class Measurement {
   Status Measure(const provisioner::ProfileRun& run) {
     console_.err(fmt::format(
         "{}/{}  {}, {}\n", ++done_, count_, run.label, FormatDuration(run.config.run.seconds_max)));
-    PS_ASSIGN(const ChildRun child, runner_.Run(run.config));
+    PS_ASSIGN(const ChildRun child, runner_.Run(run.config, command_.is_instrumented && !run.tells_losses));
     PS_TRY(child.end);
     PS_ASSIGN(const proto::JobProfile told, LoadProfile(child.run.profile()));
     provisioner::AddProfileRun(run, told, &profile_);
@@ -182,7 +183,13 @@ int RunProfile(const ProfileCommand& command, const Console& console) {
   for (const std::string& what : update->not_fitted) {
     console.err("not fitted: " + what + "\n");
   }
-  console.out(RenderProfile(update->profile) + "\nwritten to " + command.output + "\n");
+  std::string text = RenderProfile(update->profile) + "\n";
+  if (command.is_instrumented) {
+    proto::JobProfile own = *measured;  // without the fleets of an older profile
+    own.queue = update->profile.queue;
+    text += RenderProbes(own, ExchangeKindOf(*config)) + "\n";
+  }
+  console.out(text + "written to " + command.output + "\n");
   return kExitOk;
 }
 

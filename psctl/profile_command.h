@@ -20,6 +20,8 @@ struct ProfileCommand {
   double seconds = 10;         // of a run that measures speed; there are some six
   // Of one worker's loss curve; 0: no curves. Not said: twice `seconds`.
   std::optional<double> curve_seconds = {};
+  // Times passes and exchanges, and says what two models make of them.
+  bool is_instrumented = false;
   int curve_repeats = provisioner::CurveSettings{}.repeats;  // 1 to kCurvesPerFleet
 };
 

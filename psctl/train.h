@@ -18,6 +18,7 @@ struct TrainStart {
   PreparedJob job;
   RunCheckpoints checkpoints;                     // of a resumed run
   std::optional<coordinator::ResumeFrom> resume;  // none: from the beginning
+  bool is_probed = false;                         // as TrainCommand
 
   // Of a run that goes on after its coordinator was killed; others get their own.
   std::optional<RunDirectory> directory;

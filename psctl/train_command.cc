@@ -249,6 +249,7 @@ int RunTrain(const TrainCommand& command, const Console& console, const RunRegis
   }
   TrainStart start;
   start.job = std::move(job).value();
+  start.is_probed = command.is_probed;
   const std::optional<proto::Plan> plan = start.job.plan;
   return Coordinate(
       [&](const Console& own_console, SupervisorLink* link) {

@@ -20,6 +20,7 @@
 #include "psctl/job_view.h"
 #include "psctl/model_export.h"
 #include "psctl/planning_files.h"
+#include "psctl/probe_log.h"
 #include "psctl/summary.h"
 #include "psctl/supervisor.h"
 #include "psctl/tables.h"
@@ -28,6 +29,8 @@ namespace ps::psctl {
 namespace {
 
 constexpr Duration kRedraw = std::chrono::milliseconds(250);
+/// Steps and exchanges of a worker that warm it up: they are not timed.
+constexpr uint64_t kProbeAfter = 5;
 /// SIGCHLD is the fast way; this one also finds processes that never started.
 constexpr Duration kReap = std::chrono::milliseconds(50);
 /// How exactly the moment of a step is known to the profile.
@@ -91,7 +94,8 @@ TrainRun::TrainRun(TrainStart* start, MetricsFiles metrics, const Console& conso
           {.is_terminal = console.is_err_terminal,
            .write = console.err,
            .terminal_width = console.err_width}),
-      profiler_(config_.name, parts_.model.tensors, provisioner::RunProfiler::SeatsOf(config_)) {}
+      profiler_(config_.name, parts_.model.tensors, provisioner::RunProfiler::SeatsOf(config_)),
+      is_probed_(start->is_probed) {}
 
 Status TrainRun::Prepare() {
   PS_TRY(provisioner::CheckPrograms(ProgramDirectory(), config_));
@@ -119,6 +123,9 @@ Status TrainRun::Prepare() {
     fleet.server_needs = checkpoint::JobDirectory(config_.checkpoint.path);
   }
   fleet.journal = journal_;
+  if (is_probed_) {
+    fleet.probe_after = kProbeAfter;
+  }
   fleet_ = std::make_unique<provisioner::LocalFleet>(std::move(fleet), launcher_.get(), &log_);
   fleet_->Adopt(launches_);
   return directory_.WriteAddress(address_);
@@ -324,6 +331,9 @@ proto::JobProfile TrainRun::Profile() const {
   profile.training_fingerprint = provisioner::TrainingFingerprint(config_);
   const bool is_overlapping = config_.train.overlap && config_.train.mode == proto::Mode::kAsync;
   profile.overlap = is_overlapping ? 1 : 0;
+  if (is_probed_) {
+    AddProbes(directory_.paths().logs(), provisioner::RunProfiler::SeatsOf(config_), &profile);
+  }
   for (proto::FleetSample& fleet : profile.fleets) {
     fleet.server_hosts = static_cast<int>(config_.servers.count);
     fleet.server_bytes_per_s = double{config_.servers.link_mbit_per_s} * 1e6 / 8;

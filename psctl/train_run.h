@@ -89,6 +89,7 @@ class TrainRun final {
   std::unique_ptr<Replanning> replanning_;  // while a job with a goal runs
   std::unique_ptr<PolicyRunner> policy_;    // while a job with a policy runs
   provisioner::RunProfiler profiler_;
+  const bool is_probed_;
   ProcessorTime training_from_;
   ProcessorTime training_to_;
   proto::JobStatus final_status_;
