@@ -24,14 +24,18 @@ struct Comparison {
   double measured_steps_per_s = 0;
   double measured_samples_per_s = 0;
   provisioner::SpeedPrediction predicted;
+  double overlap_samples_per_s = 0;  // what the overlap model said
   // Mean share of the workers' time in which they do not compute.
   double contention_share = 0;
   double cpu_share = 0;
 
   double Error() const { return predicted.samples_per_s / measured_samples_per_s - 1; }
+
+  double OverlapError() const { return overlap_samples_per_s / measured_samples_per_s - 1; }
 };
 
-/// The queue model of what was measured with one and with two workers.
+/// The queue model of what was measured with one and with two workers, and the overlap model of
+/// what was timed of each worker alone without a limit.
 class Predictor {
  public:
   /// `profile` holds a worker of each type, and the fleets to fit to.
@@ -39,9 +43,13 @@ class Predictor {
 
   provisioner::SpeedPrediction Predict(const Cell& cell) const;
 
+  /// Samples/s by the overlap model. Errors: the profile has no times of one of the workers.
+  Result<double> PredictOverlap(const Cell& cell) const;
+
   const proto::QueueFit& fit() const { return fit_; }
 
  private:
+  proto::JobProfile profile_;
   proto::QueueFit fit_;
   std::shared_ptr<const provisioner::SpeedModel> model_;
 };
@@ -53,7 +61,8 @@ struct ErrorSummary {
   int contended = 0;  // contention_share of half or more
 };
 
-ErrorSummary Summarise(const std::vector<Comparison>& comparisons);
+/// Of the queue model, or of the overlap model.
+ErrorSummary Summarise(const std::vector<Comparison>& comparisons, bool is_overlap = false);
 
 /// As Markdown.
 std::string RenderTable(const std::vector<Comparison>& comparisons);
