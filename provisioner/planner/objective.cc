@@ -151,12 +151,12 @@ Result<PlanAnswer> SolveForTime(const PlanProblem& problem) {
   return answer.best.empty() ? MakeExactStrategy()->Solve(problem) : std::move(answer);
 }
 
-Result<PlanAnswer> SolveForThroughput(const PlanProblem& problem) {
+Result<PlanProblem> SamplesProblem(const PlanProblem& problem) {
   if (!std::isfinite(problem.goal.usd_per_hour_max)) {
     return Status::InvalidArgument(
         "without a limit of the price of an hour, the most workers make the most samples");
   }
-  const SamplesLoss samples;
+  static const SamplesLoss samples;
   PlanProblem changed = problem;
   changed.loss = &samples;
   changed.goal = {
@@ -165,17 +165,27 @@ Result<PlanAnswer> SolveForThroughput(const PlanProblem& problem) {
       .usd_max = kInfinity,
       .usd_per_hour_max = problem.goal.usd_per_hour_max};
   PS_TRY(CheckProblem(changed));
+  return changed;
+}
+
+FleetChoice OfProblem(const PlanProblem& problem, const FleetChoice& of_samples) {
+  if (problem.loss != nullptr && problem.goal.loss > 0) {
+    return FleetJudge(problem).Choose(
+        of_samples.counts, of_samples.server_offer, of_samples.server_hosts);
+  }
+  FleetChoice choice = of_samples;
+  choice.steps = choice.seconds = choice.usd = 0;
+  return choice;
+}
+
+Result<PlanAnswer> SolveForThroughput(const PlanProblem& problem) {
+  PS_ASSIGN(const PlanProblem changed, SamplesProblem(problem));
   PlanAnswer answer = FastestSearch(changed).Run();
   if (answer.best.empty()) {
     answer.infeasible = answer.is_stopped ? StoppedEarly() : TooDear(changed);
     return answer;
   }
-  FleetChoice& best = answer.best.front();
-  if (problem.loss != nullptr && problem.goal.loss > 0) {
-    best = FleetJudge(problem).Choose(best.counts, best.server_offer, best.server_hosts);
-  } else {
-    best.steps = best.seconds = best.usd = 0;
-  }
+  answer.best.front() = OfProblem(problem, answer.best.front());
   return answer;
 }
 

@@ -17,4 +17,11 @@ Result<PlanAnswer> SolveForTime(const PlanProblem& problem);
 /// are 0. Errors: as above, and kInvalidArgument without a limit.
 Result<PlanAnswer> SolveForThroughput(const PlanProblem& problem);
 
+/// The problem whose fastest fleet is SolveForThroughput's: so many samples are to be made, in
+/// whatever steps. Errors: as above.
+Result<PlanProblem> SamplesProblem(const PlanProblem& problem);
+
+/// The fleet of that problem with its figures in `problem`, 0 where it has no loss to reach.
+FleetChoice OfProblem(const PlanProblem& problem, const FleetChoice& of_samples);
+
 }  // namespace ps::provisioner

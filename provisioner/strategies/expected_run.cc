@@ -10,8 +10,8 @@
 namespace ps::provisioner {
 namespace {
 
-constexpr int kCellsAlone = 500;  // of a run without revocations
 constexpr int kTimesLongerMax = 10;
+constexpr int kSeatCells = 1440;  // of ExpectSeat: a minute each of a day
 
 /// One seat of a group over a grid of time: how likely it works, and how often it is revoked.
 class SeatGrid {
@@ -102,15 +102,31 @@ Status CheckRun(
 
 }  // namespace
 
-std::vector<double> MeanUpShares(const LifetimeLaw* lifetimes, double back_s, double seconds) {
-  SeatGrid seat(
-      {.count = 1, .lifetimes = lifetimes}, {.start_up_s = back_s}, seconds / kCellsAlone);
-  std::vector<double> shares;
-  double sum = 0;
-  for (int cell = 0; cell < kCellsAlone; ++cell) {
+SeatExpectation ExpectSeat(
+    const RevocableWorkers& worker, const RevocationTimes& times, double seconds) {
+  SeatGrid seat(worker, times, seconds / kSeatCells);
+  SeatExpectation sum;
+  for (int cell = 0; cell < kSeatCells; ++cell) {
     double works = 0;
     double revoked = 0;
     seat.Next(&works, &revoked);
+    sum.works += works / kSeatCells;
+    sum.revoked += revoked;
+  }
+  return sum;
+}
+
+std::vector<double> MeanUpShares(const UpShares& seat, double cell_s, int cells) {
+  SeatGrid grid(
+      {.count = 1, .lifetimes = seat.lifetimes, .age_hours = seat.age_hours},
+      {.start_up_s = seat.back_s},
+      cell_s);
+  std::vector<double> shares;
+  double sum = 0;
+  for (int cell = 0; cell < cells; ++cell) {
+    double works = 0;
+    double revoked = 0;
+    grid.Next(&works, &revoked);
     sum += works;
     shares.push_back(sum / (cell + 1));
   }

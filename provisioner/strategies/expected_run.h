@@ -44,8 +44,27 @@ Result<RunExpectation> ExpectRun(
     const RevocationTimes& times,
     double server_usd_per_hour);
 
-/// The share of the time until then that a seat of new machines works, in the mean, at the end of
-/// each of so many equal parts of `seconds`. `back_s`: from a revocation until the successor works.
-std::vector<double> MeanUpShares(const LifetimeLaw* lifetimes, double back_s, double seconds);
+/// A seat over some time, in the mean.
+struct SeatExpectation {
+  double works = 0;    // share of the time
+  double revoked = 0;  // machines in that time
+};
+
+/// Of one of the workers over the next `seconds`; its speed and price do not matter.
+SeatExpectation ExpectSeat(
+    const RevocableWorkers& worker, const RevocationTimes& times, double seconds);
+
+/// Of `lifetimes`, on a grid of `cells` of `cell_s` each: the share of the time until the end of
+/// each cell that a seat works, in the mean. `back_s`: from a revocation until the successor works.
+struct UpShares {
+  const LifetimeLaw* lifetimes = nullptr;
+  double back_s = 0;
+  double age_hours = 0;  // of the first machine
+};
+
+std::vector<double> MeanUpShares(const UpShares& seat, double cell_s, int cells);
+
+/// ExpectRun cuts a run without revocations into so many cells.
+inline constexpr int kCellsAlone = 500;
 
 }  // namespace ps::provisioner

@@ -17,6 +17,8 @@ namespace ps::provisioner {
 struct OfferLife {
   const LifetimeLaw* law = nullptr;  // null: they stay
   double start_up_s = 0;             // from a revocation until the successor's machine is up
+  // Of those that run already, as many as are known: all others are new when the run begins.
+  std::vector<double> ages_hours = {};
 };
 
 /// How those of a problem do.
@@ -28,8 +30,18 @@ struct FleetLives {
   bool HasLaw() const;
 };
 
+/// Equal machines of an offer.
+struct AgeGroup {
+  int count = 0;
+  double age_hours = 0;
+};
+
+/// The ages of `count` machines of an offer when the run begins: of those that run, the ones that
+/// are the least likely to be revoked within `hours` are kept first, and the others are new.
+std::vector<AgeGroup> AgesOf(const OfferLife& life, int count, double hours);
+
 /// Time and cost of a choice until its loss, in the mean: ExpectRun with each worker at the speed
-/// that it has in the whole fleet. Machines are new when it begins; the take-over is not in it.
+/// that it has in the whole fleet, of machines as old as AgesOf says. The take-over is not in it.
 /// Requires: the choice has steps. Errors: as ExpectRun.
 Result<RunExpectation> ExpectChoice(
     const PlanProblem& problem,

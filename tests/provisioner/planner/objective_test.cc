@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <vector>
 
@@ -18,32 +17,14 @@ namespace {
 
 constexpr double kEndless = std::numeric_limits<double>::infinity();
 
-using SeeFleet = std::function<void(const std::vector<int>& counts, int server, int hosts)>;
-
 /// Every fleet that quotas allow, dearer offers of a class after cheaper ones.
-void ForEachFleet(const PlanProblem& problem, const FleetJudge& judge, const SeeFleet& see) {
-  for (size_t server = 0; server < problem.servers.size(); ++server) {
-    const ServerOffer& side = problem.servers[server];
-    for (int hosts = side.hosts_min; hosts <= side.hosts_max; ++hosts) {
-      std::vector<int> counts;
-      for (const Offer& offer : problem.offers) {
-        counts.push_back(offer.held);
-      }
-      for (size_t digit = 0; digit < counts.size();) {
-        if (judge.IsSizeAllowed(counts) && judge.ClimbsLadders(counts) &&
-            judge.FitsPools(counts, static_cast<int>(server), hosts)) {
-          see(counts, static_cast<int>(server), hosts);
-        }
-        for (digit = 0; digit < counts.size(); ++digit) {
-          if (counts[digit] < problem.offers[digit].quota) {
-            ++counts[digit];
-            break;
-          }
-          counts[digit] = problem.offers[digit].held;
-        }
-      }
+template <typename See>
+void ForEachLadder(const PlanProblem& problem, const FleetJudge& judge, const See& see) {
+  ForEachFleet(problem, judge, [&](const std::vector<int>& counts, int server, int hosts) {
+    if (judge.ClimbsLadders(counts)) {
+      see(counts, server, hosts);
     }
-  }
+  });
 }
 
 double SecondsOf(const FleetJudge& judge, const FleetChoice& choice) {
@@ -77,7 +58,7 @@ TEST(ObjectiveTest, TheFastestFleetIsTheOneOfAllFleets) {
       FleetJudge judge(sample.problem);
       double best_s = kEndless;
       double best_usd = kEndless;
-      ForEachFleet(sample.problem, judge, [&](const auto& counts, int server, int hosts) {
+      ForEachLadder(sample.problem, judge, [&](const auto& counts, int server, int hosts) {
         const Verdict verdict = judge.Judge(counts, server, hosts);
         if (!judge.MeetsGoal(verdict, judge.IsHeld(counts))) {
           return;
@@ -119,7 +100,7 @@ TEST(ObjectiveTest, TheMostSamplesForAPriceOfAnHourAreThoseOfAllFleets) {
       PlanProblem& problem = sample.problem;
       FleetJudge judge(problem);
       std::vector<double> prices;
-      ForEachFleet(problem, judge, [&](const auto& counts, int server, int hosts) {
+      ForEachLadder(problem, judge, [&](const auto& counts, int server, int hosts) {
         prices.push_back(judge.UsdPerSecond(counts, server, hosts) * 3600);
       });
       ASSERT_FALSE(prices.empty());
@@ -128,7 +109,7 @@ TEST(ObjectiveTest, TheMostSamplesForAPriceOfAnHourAreThoseOfAllFleets) {
       problem.goal.usd_per_hour_max =
           i % 5 == 0 ? prices.front() * 0.99 : prices[seed % prices.size()] * 1.0001;
       double most = 0;
-      ForEachFleet(problem, judge, [&](const auto& counts, int server, int hosts) {
+      ForEachLadder(problem, judge, [&](const auto& counts, int server, int hosts) {
         if (judge.UsdPerSecond(counts, server, hosts) * 3600 <= problem.goal.usd_per_hour_max) {
           most = std::max(most, judge.Judge(counts, server, hosts).speed.samples_per_s);
         }

@@ -231,6 +231,34 @@ PlanningSample ResNet110(
   return sample;
 }
 
+void ForEachFleet(
+    const PlanProblem& problem,
+    const FleetJudge& judge,
+    const std::function<void(const std::vector<int>& counts, int server, int hosts)>& see) {
+  for (size_t server = 0; server < problem.servers.size(); ++server) {
+    const ServerOffer& side = problem.servers[server];
+    for (int hosts = side.hosts_min; hosts <= side.hosts_max; ++hosts) {
+      std::vector<int> counts;
+      for (const Offer& offer : problem.offers) {
+        counts.push_back(offer.held);
+      }
+      for (size_t digit = 0; digit < counts.size();) {
+        if (judge.IsSizeAllowed(counts) &&
+            judge.FitsPools(counts, static_cast<int>(server), hosts)) {
+          see(counts, static_cast<int>(server), hosts);
+        }
+        for (digit = 0; digit < counts.size(); ++digit) {
+          if (counts[digit] < problem.offers[digit].quota) {
+            ++counts[digit];
+            break;
+          }
+          counts[digit] = problem.offers[digit].held;
+        }
+      }
+    }
+  }
+}
+
 PlanAnswer Solve(const char* strategy, const PlanProblem& problem) {
   Result<PlanAnswer> answer = MakeStrategy(strategy)->Solve(problem);
   EXPECT_TRUE(answer.ok()) << answer.status();

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "provisioner/model/spotdnn_model.h"
+#include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/planner.h"
 
 namespace ps::provisioner {
@@ -40,6 +43,12 @@ PlanningSample RandomSample(uint64_t seed, const SampleShape& shape);
 /// g3.16xlarge, p2.8xlarge, and one server that costs nothing.
 PlanningSample ResNet110(
     SpotDnnVariant variant, double loss, double seconds_max, const RunProgress& progress = {});
+
+/// Every fleet that quotas allow, with all servers; `judge` is of the problem.
+void ForEachFleet(
+    const PlanProblem& problem,
+    const FleetJudge& judge,
+    const std::function<void(const std::vector<int>& counts, int server, int hosts)>& see);
 
 /// What `strategy` answers. An error fails the test, and the answer is empty.
 PlanAnswer Solve(const char* strategy, const PlanProblem& problem);

@@ -9,103 +9,23 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "provisioner/planner/fleet_judge.h"
 #include "ps/base/random.h"
 #include "tests/provisioner/planner/planning_samples.h"
+#include "tests/provisioner/strategies/revocable_samples.h"
 
 namespace ps::provisioner {
 namespace {
 
 using ::testing::HasSubstr;
 
-/// Lives of which some revoke most machines before the goal's time is over. Machines on demand
-/// stay.
-FleetLives RandomLives(uint64_t seed, const PlanProblem& problem, bool is_one_law) {
-  Random random(seed);
-  FleetLives lives;
-  lives.join_s = 1;
-  const double seconds = std::min(problem.goal.seconds_max, 20'000.0);
-  const double hours = seconds / 3600;
-  for (const Offer& offer : problem.offers) {
-    OfferLife& life = lives.offers.emplace_back();
-    life.start_up_s = seconds * (is_one_law ? 0.05 : 0.15 * random.Unit());
-    if (offer.market != proto::Market::kSpot || (!is_one_law && random.Chance(0.2))) {
-      continue;
-    }
-    if (lives.laws.empty() || !is_one_law) {
-      const double early = 0.5 * random.Unit();
-      const auto law = LifetimeLaw::FromPoints(
-          {{0.3 * hours, early}, {hours, early + 0.4 * random.Unit()}, {3 * hours, 0.95}});
-      EXPECT_TRUE(law.ok()) << law.status();
-      lives.laws.push_back(std::make_unique<LifetimeLaw>(*law));
-    }
-    life.law = lives.laws.back().get();
-  }
-  return lives;
-}
-
-/// Whether a dearer offer is used while there is a cheaper one that lives alike: never better.
-bool IsDominated(
-    const PlanProblem& problem,
-    const FleetJudge& judge,
-    const FleetLives& lives,
-    const std::vector<int>& counts) {
-  for (const std::vector<int>& ladder : judge.ladders()) {
-    for (size_t rung = 1; rung < ladder.size(); ++rung) {
-      const auto cheaper = static_cast<size_t>(ladder[rung - 1]);
-      const auto dearer = static_cast<size_t>(ladder[rung]);
-      if (lives.offers[cheaper].law == lives.offers[dearer].law &&
-          counts[cheaper] < problem.offers[cheaper].quota &&
-          counts[dearer] > problem.offers[dearer].held) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
 /// The least costs with revocations of the fleets that meet the goal, of every fleet on offer.
 std::vector<double> LeastCosts(const PlanProblem& problem, const FleetLives& lives) {
-  FleetJudge judge(problem);
   std::vector<double> costs;
-  for (size_t server = 0; server < problem.servers.size(); ++server) {
-    const ServerOffer& side = problem.servers[server];
-    for (int hosts = side.hosts_min; hosts <= side.hosts_max; ++hosts) {
-      std::vector<int> counts;
-      for (const Offer& offer : problem.offers) {
-        counts.push_back(offer.held);
-      }
-      for (size_t digit = 0; digit < counts.size();) {
-        const auto offer = static_cast<int>(server);
-        if (judge.IsSizeAllowed(counts) && judge.FitsPools(counts, offer, hosts) &&
-            !IsDominated(problem, judge, lives, counts)) {
-          const FleetChoice choice = judge.Choose(counts, offer, hosts);
-          const auto run = std::isfinite(choice.seconds)
-                               ? ExpectChoice(problem, choice, lives, true)
-                               : Result<RunExpectation>(Status::NotFound("never"));
-          if (run.ok()) {
-            const double expected_s = run->seconds + choice.seconds - run->seconds_without;
-            const double usd = run->usd + choice.usd - run->usd_without;
-            const double seconds = judge.SecondsAtConfidence(
-                TraitsOf(choice.speed, WorkersOf(counts)), hosts, expected_s, judge.IsHeld(counts));
-            if (seconds <= problem.goal.seconds_max &&
-                usd * seconds / expected_s <= problem.goal.usd_max) {
-              costs.push_back(usd);
-            }
-          }
-        }
-        for (digit = 0; digit < counts.size(); ++digit) {
-          if (counts[digit] < problem.offers[digit].quota) {
-            ++counts[digit];
-            break;
-          }
-          counts[digit] = problem.offers[digit].held;
-        }
-      }
-    }
-  }
+  ForEachGoodFleet(problem, lives, [&](const ExpectedFleet& fleet) { costs.push_back(fleet.usd); });
   std::ranges::sort(costs);
   costs.resize(std::min(costs.size(), static_cast<size_t>(problem.answers_max)));
   return costs;
@@ -122,12 +42,12 @@ struct Comparison {
   int other = 0;  // than without revocations
 };
 
-Comparison Compare(uint64_t begin, int problems, const SampleShape& shape, bool is_one_law) {
+Comparison Compare(uint64_t begin, int problems, const SampleShape& shape, LifeShape life) {
   Comparison out;
   const auto exact = MakeStrategy("exact");
   for (uint64_t seed = begin; seed < begin + static_cast<uint64_t>(problems); ++seed) {
     const PlanningSample sample = RandomSample(seed, shape);
-    const FleetLives lives = RandomLives(seed, sample.problem, is_one_law);
+    const FleetLives lives = RandomLives(seed, sample.problem, life);
     const std::vector<double> costs = LeastCosts(sample.problem, lives);
     const auto answer = SolveWithRevocations(*exact, sample.problem, lives);
     EXPECT_TRUE(answer.ok()) << answer.status();
@@ -152,34 +72,61 @@ Comparison Compare(uint64_t begin, int problems, const SampleShape& shape, bool 
 }
 
 TEST(RevocablePlanTest, EqualsTheBestOfAllFleetsWhereEachTypeLivesByItsOwnLaw) {
-  const Comparison some = Compare(1, 60, {.classes = 3, .quota_max = 3}, false);
+  const Comparison some = Compare(1, 60, {.classes = 3, .quota_max = 3}, LifeShape::kOwnLaws);
   EXPECT_GT(some.feasible, 10);
   EXPECT_GT(some.other, 3) << "revocations change hardly any choice: the test tests nothing";
 }
 
 TEST(RevocablePlanTest, EqualsTheBestOfAllFleetsWhereAllLiveAlike) {
-  EXPECT_GT(Compare(1'000, 40, {.classes = 3, .quota_max = 3}, true).feasible, 10);
+  EXPECT_GT(Compare(1'000, 40, {.classes = 3, .quota_max = 3}, LifeShape::kOneLaw).feasible, 10);
 }
 
 TEST(RevocablePlanTest, EqualsTheBestOfAllFleetsWhereManyCostAboutTheSame) {
-  EXPECT_GT(Compare(5'000, 15, {.classes = 4, .quota_max = 4}, false).feasible, 5);
+  EXPECT_GT(Compare(5'000, 15, {.classes = 4, .quota_max = 4}, LifeShape::kOwnLaws).feasible, 5);
 }
 
 TEST(RevocablePlanTest, EqualsTheBestOfAllFleetsInTwoMarkets) {
   const SampleShape shape{.classes = 2, .quota_max = 3, .has_two_markets = true};
-  const Comparison some = Compare(2'000, 60, shape, true);
+  const Comparison some = Compare(2'000, 60, shape, LifeShape::kOneLaw);
   EXPECT_GT(some.feasible, 10);
   EXPECT_GT(some.other, 0);
-  EXPECT_GT(Compare(2'500, 40, shape, false).other, 0);
+  EXPECT_GT(Compare(2'500, 40, shape, LifeShape::kOwnLaws).other, 0);
 }
 
 TEST(RevocablePlanTest, EqualsTheBestOfAllFleetsAroundHeldOnesBehindSeveralServers) {
   SampleShape shape{.classes = 3, .quota_max = 3, .has_held = true};
   shape.server_offers = 2;
-  EXPECT_GT(Compare(3'000, 30, shape, false).feasible, 5);
+  EXPECT_GT(Compare(3'000, 30, shape, LifeShape::kOwnLaws).feasible, 5);
   shape.is_queue = true;
   shape.has_curves = true;
-  EXPECT_GT(Compare(4'000, 30, shape, false).feasible, 5);
+  EXPECT_GT(Compare(4'000, 30, shape, LifeShape::kOwnLaws).feasible, 5);
+}
+
+TEST(RevocablePlanTest, EqualsTheBestOfAllFleetsWhereWhatRunsHasAges) {
+  SampleShape shape{.classes = 3, .quota_max = 4, .has_held = true};
+  EXPECT_GT(Compare(6'000, 25, shape, LifeShape::kOwnLawsAndAges).feasible, 5);
+  shape.may_drop_held = true;
+  EXPECT_GT(Compare(7'000, 25, shape, LifeShape::kOwnLawsAndAges).feasible, 5);
+  shape.classes = 2;
+  shape.has_two_markets = true;
+  EXPECT_GT(Compare(8'000, 25, shape, LifeShape::kOwnLawsAndAges).feasible, 5);
+}
+
+TEST(RevocablePlanTest, OfWhatRunsTheSafestAreKeptFirst) {
+  const auto law = LifetimeLaw::FromPoints({{1, 0.5}, {20, 0.55}, {24, 0.99}});
+  ASSERT_TRUE(law.ok());
+  const OfferLife life = {&*law, 60, {0.1, 5, 5, 23}};
+  const auto ages = [&](int count) {
+    std::vector<std::pair<int, double>> out;
+    for (const AgeGroup& group : AgesOf(life, count, 3)) {
+      out.emplace_back(group.count, group.age_hours);
+    }
+    return out;
+  };
+  using Groups = std::vector<std::pair<int, double>>;
+  EXPECT_EQ(ages(1), (Groups{{1, 5}}));
+  EXPECT_EQ(ages(3), (Groups{{2, 5}, {1, 0.1}}));
+  EXPECT_EQ(ages(6), (Groups{{2, 5}, {1, 0.1}, {1, 23}, {2, 0}}));
 }
 
 TEST(RevocablePlanTest, WithoutLawsItIsThePlanWithout) {
@@ -205,7 +152,7 @@ TEST(RevocablePlanTest, AGoalThatRevocationsBreakIsExplained) {
   const auto law = LifetimeLaw::FromPoints({{1e-6, 0.999}});
   ASSERT_TRUE(law.ok());
   for (const Offer& offer : sample.problem.offers) {
-    lives.offers.push_back({offer.quota >= 0 ? &*law : nullptr, 1e6});
+    lives.offers.push_back({.law = offer.quota >= 0 ? &*law : nullptr, .start_up_s = 1e6});
   }
   const auto answer = SolveWithRevocations(*MakeStrategy("exact"), sample.problem, lives);
   ASSERT_TRUE(answer.ok());
@@ -226,7 +173,7 @@ TEST(LeastCostShareTest, NoFleetCostsASmallerShareOfWhatItWouldWithout) {
     const PlanningSample sample =
         RandomSample(seed, {.classes = 3, .quota_max = 3, .has_two_markets = seed % 2 == 0});
     const PlanProblem& problem = sample.problem;
-    const FleetLives lives = RandomLives(seed, problem, false);
+    const FleetLives lives = RandomLives(seed, problem, LifeShape::kOwnLaws);
     FleetJudge judge(problem);
     std::vector<int> counts;
     for (const Offer& offer : problem.offers) {
