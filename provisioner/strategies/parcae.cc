@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kRendezvousMs = 6600;
 constexpr double kGroupInitMs = 35;
-constexpr double kStateBytes = 3 * 4;  // of a parameter: itself and two moments of Adam
+constexpr double kCheckpointMs = 14'000;  // of the baseline, at every event
+constexpr double kStateBytes = 3 * 4;     // of a parameter: itself and two moments of Adam
 
 struct TransferPoint {
   double bytes;
@@ -155,27 +156,26 @@ double LastStageLack(const LayerSums& sums, const Survivors& survivors, int stag
   return lack;
 }
 
-double LargestStageMs(const LayerSums& sums, int stages) {
+/// To send the state of each stage.
+std::vector<double> StageMs(const LayerSums& sums, int stages) {
   const std::vector<int> cuts = CutLayers(sums.layers(), stages);
-  double most_ms = 0;
+  std::vector<double> ms;
   for (size_t stage = 0; stage + 1 < cuts.size(); ++stage) {
-    const double params = sums.Between(cuts[stage], cuts[stage + 1]);
-    most_ms = std::max(most_ms, ParcaeTransferMs(params * kStateBytes));
+    ms.push_back(ParcaeTransferMs(sums.Between(cuts[stage], cuts[stage + 1]) * kStateBytes));
   }
-  return most_ms;
+  return ms;
 }
 
 /// Keeps the depth: within a stage if every stage has replicas enough, else between stages.
 double SameDepthMs(
     const ParcaeModel& model,
-    const LayerSums& sums,
+    const std::vector<double>& stage_ms,
     const Survivors& survivors,
     const ParcaePlan& target,
     const ParcaeEvent& event) {
   if (event.removed == 0 && target == survivors.plan) {
     return 0;
   }
-  const std::vector<int> cuts = CutLayers(sums.layers(), target.stages);
   double longest_ms = 0;
   double lost_ms = 0;  // stages without a replica come from one place, one after the other
   bool is_short = false;
@@ -187,7 +187,7 @@ double SameDepthMs(
       continue;
     }
     is_short = true;
-    const double ms = ParcaeTransferMs(sums.Between(cuts[index], cuts[index + 1]) * kStateBytes);
+    const double ms = stage_ms[index];
     const bool is_last = stage == target.stages - 1;
     if (needed == target.pipelines || (is_last && needed == target.pipelines - 1)) {
       lost_ms += ms;
@@ -281,6 +281,14 @@ double ParcaeRestartMs(const ParcaeModel& model, const ParcaePlan& plan, bool is
          model.process_ms + (build == model.build_ms.end() ? 0 : build->second);
 }
 
+double ParcaeCheckpointRestartMs(const ParcaeModel& model, const ParcaePlan& plan, bool is_adding) {
+  double read_ms = 0;
+  for (const double stage_ms : StageMs(LayerSums(model.layer_params), plan.stages)) {
+    read_ms += stage_ms;
+  }
+  return ParcaeRestartMs(model, plan, is_adding) + kCheckpointMs + read_ms;
+}
+
 const std::vector<ParcaeCosts::Target>& ParcaeCosts::From(
     int machines, const ParcaePlan& plan, const ParcaeEvent& event) {
   const auto [known, is_new] = known_.try_emplace({machines, plan, event});
@@ -297,11 +305,18 @@ std::vector<ParcaeCosts::Target> ParcaeCosts::Draw(
   for (int pipelines = model_.pipelines_min; pipelines <= after; ++pipelines) {
     for (const int stages : model_.stages) {
       if (pipelines * stages <= after) {
-        targets.push_back({{pipelines, stages}, 0});
+        const ParcaePlan target = {pipelines, stages};
+        targets.push_back({target, 0, SamplesPerSecond(model_, target)});
       }
     }
   }
   const LayerSums sums(model_.layer_params);
+  std::map<int, std::vector<double>> stage_ms;  // by stages
+  for (const Target& target : targets) {
+    if (!stage_ms.contains(target.plan.stages)) {
+      stage_ms[target.plan.stages] = StageMs(sums, target.plan.stages);
+    }
+  }
   Random random(seed_);
   const int draws = event.removed == 0 ? 1 : draws_;
   for (int draw = 0; draw < draws; ++draw) {
@@ -310,7 +325,7 @@ std::vector<ParcaeCosts::Target> ParcaeCosts::Draw(
     for (Target& target : targets) {
       double ms = 0;
       if (target.plan.stages == plan.stages) {
-        ms = SameDepthMs(model_, sums, survivors, target.plan, event);
+        ms = SameDepthMs(model_, stage_ms[plan.stages], survivors, target.plan, event);
       } else {
         const auto [lack, is_new] = lack_ms.try_emplace(target.plan.stages);
         if (is_new) {
@@ -319,7 +334,7 @@ std::vector<ParcaeCosts::Target> ParcaeCosts::Draw(
         }
         const bool is_adding = target.plan.machines() > plan.machines() - event.removed;
         ms = lack->second +
-             (target.plan.pipelines > 1 ? LargestStageMs(sums, target.plan.stages) : 0) +
+             (target.plan.pipelines > 1 ? std::ranges::max(stage_ms[target.plan.stages]) : 0) +
              ParcaeRestartMs(model_, target.plan, is_adding);
       }
       target.cost_ms += ms / draws;
@@ -344,15 +359,15 @@ class SearchLayer {
  public:
   /// Keeps the better one of a plan; among equals the predecessor with fewer stages.
   void Offer(const SearchState& state, int previous_stages) {
-    const auto [found, is_new] =
-        places_.try_emplace({state.plan, state.is_migrating}, states_.size());
-    if (is_new) {
+    size_t& place = PlaceOf(state.plan, state.is_migrating);
+    if (place == 0) {
       states_.push_back(state);
       previous_stages_.push_back(previous_stages);
+      place = states_.size();
       return;
     }
-    SearchState& known = states_[found->second];
-    int& known_stages = previous_stages_[found->second];
+    SearchState& known = states_[place - 1];
+    int& known_stages = previous_stages_[place - 1];
     const bool is_equal = state.samples == known.samples;
     const bool is_better = state.samples > known.samples ||
                            (is_equal && (state.is_migrating ? state.left_ms < known.left_ms
@@ -366,9 +381,19 @@ class SearchLayer {
   const std::vector<SearchState>& states() const { return states_; }
 
  private:
+  size_t& PlaceOf(const ParcaePlan& plan, bool is_migrating) {
+    const auto pipelines = static_cast<size_t>(plan.pipelines);
+    const auto place = static_cast<size_t>(2 * plan.stages + (is_migrating ? 1 : 0));
+    places_.resize(std::max(places_.size(), pipelines + 1));
+    places_[pipelines].resize(std::max(places_[pipelines].size(), place + 1));
+    return places_[pipelines][place];
+  }
+
   std::vector<SearchState> states_;
   std::vector<int> previous_stages_;
-  std::map<std::pair<ParcaePlan, bool>, size_t> places_;
+  // By pipelines, then by stages and whether the migration is under way: one more than the index of
+  // the state; 0: there is none.
+  std::vector<std::vector<size_t>> places_;
 };
 
 }  // namespace
@@ -394,7 +419,7 @@ ParcaeStep LookAhead(
         const double work_s = interval_s - cost_ms / 1000;
         SearchState next = {target.plan, work_s < 0, froms[from].samples, 0, from};
         if (work_s >= 0) {
-          next.samples += SamplesPerSecond(model, target.plan) * work_s;
+          next.samples += target.samples_per_s * work_s;
         } else {
           next.left_ms = -work_s * 1000;
         }

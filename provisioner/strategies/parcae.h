@@ -59,6 +59,10 @@ double ParcaeTransferMs(double bytes);
 /// Starting anew with a plan, with machines more or not.
 double ParcaeRestartMs(const ParcaeModel& model, const ParcaePlan& plan, bool is_adding);
 
+/// Of its baseline "throughput-optimised", which has no migrations: at every event a checkpoint is
+/// written, all start anew with the plan, and its stages are read one after the other.
+double ParcaeCheckpointRestartMs(const ParcaeModel& model, const ParcaePlan& plan, bool is_adding);
+
 /// An interval's event: machines that come or go.
 struct ParcaeEvent {
   int added = 0;
@@ -77,6 +81,7 @@ class ParcaeCosts {
   struct Target {
     ParcaePlan plan;
     double cost_ms = 0;
+    double samples_per_s = 0;  // of the plan
   };
 
   /// All plans that fit the machines after the event. `machines`: before it.

@@ -29,8 +29,8 @@ using provisioner::ParcaePlan;
 using provisioner::ParcaeState;
 using provisioner::ParcaeStep;
 
-constexpr size_t kMinutesAhead = 12;
-constexpr double kMinuteS = 60;
+constexpr size_t kMinutesAhead = provisioner::kParcaeMinutesAhead;
+constexpr double kMinuteS = provisioner::kParcaeMinuteS;
 
 /// A model on the trace.
 struct Case {
@@ -38,60 +38,6 @@ struct Case {
   ParcaeModel model;
   std::vector<provisioner::ParcaeMinute> minutes;
 };
-
-int After(const ParcaeState& state, const ParcaeEvent& event) {
-  return state.machines + event.added - event.removed;
-}
-
-/// As few pipelines of the same length as fit, else one of all machines, as the
-/// program does.
-ParcaePlan Clipped(const ParcaePlan& plan, int machines) {
-  if (plan.stages > 0 && machines >= plan.stages) {
-    return {std::min(plan.pipelines, machines / plan.stages), plan.stages};
-  }
-  return {1, machines};
-}
-
-/// The step to a plan, at its cost.
-ParcaeStep StepTo(
-    ParcaeCosts* costs,
-    const ParcaeState& state,
-    const ParcaePlan& plan,
-    const ParcaeEvent& event) {
-  ParcaeStep step = {.plan = plan};
-  for (const ParcaeCosts::Target& target : costs->From(state.machines, state.plan, event)) {
-    step.cost_ms = target.plan == plan ? target.cost_ms : step.cost_ms;
-  }
-  return step;
-}
-
-ParcaeEvent EventOf(int from, int to) {
-  return {std::max(to - from, 0), std::max(from - to, 0)};
-}
-
-std::vector<ParcaeEvent> EventsOf(int machines, const std::vector<double>& counts) {
-  std::vector<ParcaeEvent> events;
-  for (const double count : counts) {
-    const int next = static_cast<int>(count);
-    events.push_back(EventOf(machines, next));
-    machines = next;
-  }
-  return events;
-}
-
-ParcaePlan FastestOf(const ParcaeModel& model, int machines) {
-  ParcaePlan best;
-  double most = 0;
-  for (const auto& [plan, samples_per_s] : model.samples_per_s) {
-    const bool is_allowed =
-        std::ranges::count(model.stages, plan.stages) > 0 && plan.pipelines >= model.pipelines_min;
-    if (is_allowed && plan.machines() <= machines && samples_per_s > most) {
-      best = plan;
-      most = samples_per_s;
-    }
-  }
-  return best;
-}
 
 /// Chooses the step of a minute. `seen`: counts of the minutes before.
 using Policy = std::function<ParcaeStep(
@@ -127,16 +73,6 @@ std::unique_ptr<provisioner::CountPredictor> Arima() {
   return provisioner::MakePredictor("parcae-arima", kMinutesAhead, {});
 }
 
-/// Counts to come by the forecast; the last count before there is history
-/// enough.
-std::vector<double> Forecast(
-    provisioner::CountPredictor* predictor, const std::vector<uint32_t>& seen, size_t minutes) {
-  if (seen.size() < kMinutesAhead) {
-    return std::vector<double>(minutes, seen.empty() ? 0 : seen.back());
-  }
-  return predictor->Predict(seen, minutes);
-}
-
 /// Plans a minute ahead, by counts that do not know its event, and drops
 /// pipelines when it comes.
 Policy PlanAhead(std::shared_ptr<provisioner::CountPredictor> predictor) {
@@ -146,16 +82,8 @@ Policy PlanAhead(std::shared_ptr<provisioner::CountPredictor> predictor) {
              ParcaeCosts* costs,
              const ParcaeState& state,
              const std::vector<uint32_t>& seen) {
-    const ParcaeEvent& event = some.minutes[minute].event;
-    if (seen.empty()) {
-      return StepTo(costs, state, FastestOf(some.model, After(state, event)), event);
-    }
-    std::vector<double> counts(kMinutesAhead, state.machines);
-    if (predictor != nullptr) {
-      counts = Forecast(predictor.get(), seen, kMinutesAhead);
-    }
-    const ParcaeStep planned = LookAhead(costs, state, EventsOf(state.machines, counts), kMinuteS);
-    return StepTo(costs, state, Clipped(planned.plan, After(state, event)), event);
+    return provisioner::ParcaePlanAhead(
+        predictor.get(), some.minutes[minute].event, seen, costs, state);
   };
 }
 
@@ -168,15 +96,16 @@ Policy SeeThenPlan(std::shared_ptr<provisioner::CountPredictor> predictor) {
              ParcaeCosts* costs,
              const ParcaeState& state,
              const std::vector<uint32_t>& seen) {
-    const int now = After(state, some.minutes[minute].event);
+    const int now = provisioner::ParcaeAfter(state, some.minutes[minute].event);
     std::vector<double> counts(kMinutesAhead, now);
     if (predictor != nullptr) {
       std::vector<uint32_t> known = seen;
       known.push_back(static_cast<uint32_t>(now));
-      const std::vector<double> forecast = Forecast(predictor.get(), known, kMinutesAhead - 1);
+      const std::vector<double> forecast =
+          provisioner::ParcaeForecast(predictor.get(), known, kMinutesAhead - 1);
       std::copy(forecast.begin(), forecast.end(), counts.begin() + 1);
     }
-    return LookAhead(costs, state, EventsOf(state.machines, counts), kMinuteS);
+    return LookAhead(costs, state, provisioner::ParcaeEventsOf(state.machines, counts), kMinuteS);
   };
 }
 
@@ -188,7 +117,7 @@ Policy Published(bool is_truth) {
              const ParcaeState& state,
              const std::vector<uint32_t>& /*seen*/) {
     const provisioner::ParcaeMinute& now = some.minutes[minute];
-    return StepTo(costs, state, is_truth ? now.truth : now.predicted, now.event);
+    return provisioner::ParcaeStepTo(costs, state, is_truth ? now.truth : now.predicted, now.event);
   };
 }
 
@@ -199,7 +128,18 @@ ParcaeStep Fastest(
     const ParcaeState& state,
     const std::vector<uint32_t>& /*seen*/) {
   const ParcaeEvent& event = some.minutes[minute].event;
-  return StepTo(costs, state, FastestOf(some.model, After(state, event)), event);
+  const int machines = provisioner::ParcaeAfter(state, event);
+  return provisioner::ParcaeStepTo(
+      costs, state, provisioner::ParcaeFastestOf(some.model, machines), event);
+}
+
+ParcaeStep FastestWithCheckpoints(
+    const Case& some,
+    size_t minute,
+    ParcaeCosts* /*costs*/,
+    const ParcaeState& state,
+    const std::vector<uint32_t>& /*seen*/) {
+  return provisioner::ParcaeCheckpointStep(some.model, some.minutes[minute].event, state);
 }
 
 ParcaeStep Oracle(
@@ -222,6 +162,7 @@ int Run(int argc, char** argv) {
       {"published plans, forecasts", [] { return Published(false); }},
       {"ours, ARIMA", [] { return PlanAhead(Arima()); }},
       {"ours, no change", [] { return PlanAhead(nullptr); }},
+      {"fastest plan, checkpoints", [] { return Policy(FastestWithCheckpoints); }},
       {"fastest plan of each minute", [] { return Policy(Fastest); }},
       {"ours, see the minute, hold 12", [] { return SeeThenPlan(nullptr); }},
       {"ours, see the minute, ARIMA", [] { return SeeThenPlan(Arima()); }},
@@ -242,8 +183,9 @@ int Run(int argc, char** argv) {
     ParcaeState state;
     double ideal = 0;
     for (const provisioner::ParcaeMinute& minute : some.minutes) {
-      state.machines = After(state, minute.event);
-      const auto found = some.model.samples_per_s.find(FastestOf(some.model, state.machines));
+      state.machines = provisioner::ParcaeAfter(state, minute.event);
+      const auto found =
+          some.model.samples_per_s.find(provisioner::ParcaeFastestOf(some.model, state.machines));
       ideal += found == some.model.samples_per_s.end() ? 0 : found->second * kMinuteS;
     }
     for (const auto& [title, make] : policies) {

@@ -15,9 +15,6 @@
 namespace ps::provisioner {
 namespace {
 
-constexpr size_t kLookAheadMinutes = 12;
-constexpr double kMinute = 60;
-
 /// Fig. 3 of the paper: six machines, pipelines of three give 50 samples/s, of two 30.
 TEST(ParcaeTest, LiveputIsTheMeanOverWhatMayBeLost) {
   const std::vector<double> threes = {0, 50, 100};
@@ -70,35 +67,61 @@ TEST(ParcaeTest, RestartsCostWhatTheReleasedModelSays) {
   EXPECT_NEAR(ParcaeTransferMs(2147483648.0), 2396.5118, 1e-4);
 }
 
-/// Share of the published plans with true futures that LookAhead finds too.
-double ShareOfPlans(const std::string& name, size_t minutes_max, int draws) {
+/// How many minutes of the trace LookAhead has another plan for than the published one with true
+/// futures.
+size_t OtherPlans(const std::string& name, size_t minutes_max, int draws) {
   const ParcaeModel model = ParcaeModelOf(name);
-  const auto rows = LoadCsv("tests/data/parcae/plans_" + name + ".csv");
+  const std::vector<ParcaeMinute> minutes = ParcaeMinutesOf(name);
   std::vector<ParcaeEvent> events;
-  for (const auto& row : rows) {
-    events.push_back({std::stoi(row.at("added")), std::stoi(row.at("removed"))});
+  for (const ParcaeMinute& minute : minutes) {
+    events.push_back(minute.event);
   }
   ParcaeCosts costs(model, draws, 1);
   ParcaeState state;
-  const size_t minutes = std::min(minutes_max, events.size());
-  size_t equal = 0;
-  for (size_t i = 0; i < minutes; ++i) {
+  size_t other = 0;
+  EXPECT_GT(events.size(), 660U);
+  for (size_t i = 0; i < std::min(minutes_max, events.size()); ++i) {
     const auto future =
-        std::span(events).subspan(i, std::min(kLookAheadMinutes, events.size() - i));
-    const ParcaeStep step = LookAhead(&costs, state, future, kMinute);
-    TakeStep(model, step, events[i], kMinute, &state);
-    const ParcaePlan published = {
-        std::stoi(rows[i].at("truth_pipelines")), std::stoi(rows[i].at("truth_stages"))};
-    equal += step.plan == published ? 1 : 0;
+        std::span(events).subspan(i, std::min(kParcaeMinutesAhead, events.size() - i));
+    const ParcaeStep step = LookAhead(&costs, state, future, kParcaeMinuteS);
+    TakeStep(model, step, events[i], kParcaeMinuteS, &state);
+    other += step.plan == minutes[i].truth ? 0 : 1;
   }
-  return minutes == 0 ? 0 : static_cast<double>(equal) / static_cast<double>(minutes);
+  return other;
 }
 
+constexpr size_t kWholeTrace = 1'000'000;
+
 TEST(ParcaeTest, PlansWithTrueFuturesAreThePublishedOnes) {
-  EXPECT_EQ(ShareOfPlans("gpt-6.7b", 60, 40), 1);
-  EXPECT_EQ(ShareOfPlans("vgg19", 20, 40), 1);
-  EXPECT_EQ(ShareOfPlans("bert", 15, 40), 1);
-  EXPECT_EQ(ShareOfPlans("resnet152", 40, 40), 1);
+  EXPECT_EQ(OtherPlans("gpt-6.7b", 60, 40), 0U);
+  EXPECT_EQ(OtherPlans("vgg19", kWholeTrace, 10), 0U);
+}
+
+TEST(ParcaeTest, OnTheWholeTraceThePlansOfBertAreThePublishedOnes) {
+  EXPECT_EQ(OtherPlans("bert", kWholeTrace, 40), 0U);
+}
+
+TEST(ParcaeTest, OnTheWholeTraceTwoPlansOfResnetDiffer) {
+  EXPECT_EQ(OtherPlans("resnet152", kWholeTrace, 40), 2U) << "99.7 % are the published ones";
+}
+
+/// Of vgg19's: 98 % with 200 draws (bench_parcae). Random removals of the forecast come from
+/// another seed.
+TEST(ParcaeTest, OnTheWholeTracePlansWithForecastsAreMostlyThePublishedOnes) {
+  const ParcaeModel model = ParcaeModelOf("vgg19");
+  const std::vector<ParcaeMinute> minutes = ParcaeMinutesOf("vgg19");
+  const auto predictor = MakePredictor("parcae-arima", kParcaeMinutesAhead, {});
+  ParcaeCosts costs(model, 10, 1);
+  ParcaeState state;
+  std::vector<uint32_t> seen;
+  double equal = 0;
+  for (const ParcaeMinute& minute : minutes) {
+    const ParcaeStep step = ParcaePlanAhead(predictor.get(), minute.event, seen, &costs, state);
+    TakeStep(model, step, minute.event, kParcaeMinuteS, &state);
+    equal += step.plan == minute.predicted ? 1 : 0;
+    seen.push_back(static_cast<uint32_t>(state.machines));
+  }
+  EXPECT_GT(equal / static_cast<double>(minutes.size()), 0.95);
 }
 
 /// Samples of each minute, of the published plans with "predict"ed futures or the "truth", at our
@@ -116,7 +139,7 @@ std::vector<double> ReplayPublished(
     for (const ParcaeCosts::Target& target : costs.From(state.machines, state.plan, event)) {
       step.cost_ms = target.plan == step.plan ? target.cost_ms : step.cost_ms;
     }
-    samples.push_back(TakeStep(model, step, event, kMinute, &state));
+    samples.push_back(TakeStep(model, step, event, kParcaeMinuteS, &state));
   }
   return samples;
 }
@@ -166,13 +189,8 @@ double IdealSamples(const std::string& name) {
   for (const auto& row : LoadCsv("tests/data/parcae/plans_" + name + ".csv")) {
     const int machines =
         std::stoi(row.at("nodes")) + std::stoi(row.at("added")) - std::stoi(row.at("removed"));
-    double best = 0;
-    for (const auto& [plan, samples_per_s] : model.samples_per_s) {
-      const bool is_allowed = std::ranges::count(model.stages, plan.stages) > 0 &&
-                              plan.pipelines >= model.pipelines_min;
-      best = is_allowed && plan.machines() <= machines ? std::max(best, samples_per_s) : best;
-    }
-    samples += best * kMinute;
+    const auto found = model.samples_per_s.find(ParcaeFastestOf(model, machines));
+    samples += found == model.samples_per_s.end() ? 0 : found->second * kParcaeMinuteS;
   }
   return samples;
 }
@@ -184,12 +202,14 @@ TEST(ParcaeTest, OnTheWholeTraceChangesCostPipelinesSomePercent) {
     const char* model;
     double predict;  // percent below the ideal
     double truth;
+    double checkpoints;  // of the baseline, as computed by the released program
+    double off;          // of that
   } rows[] = {
-      {"gpt-1.5b", 13.6, 6.8},
-      {"gpt-6.7b", 12.3, 7.2},
-      {"bert", 6.0, 2.7},
-      {"resnet152", 6.0, 2.8},
-      {"vgg19", 8.7, 4.8}};
+      {"gpt-1.5b", 13.6, 6.8, 22.2, 1.1},
+      {"gpt-6.7b", 12.3, 7.2, 48.9, 1.7},
+      {"bert", 6.0, 2.7, 10.3, 0.1},
+      {"resnet152", 6.0, 2.8, 8.9, 0.1},
+      {"vgg19", 8.7, 4.8, 12.1, 0.1}};
 
   for (const auto& row : rows) {
     const double ideal = IdealSamples(row.model);
@@ -199,6 +219,14 @@ TEST(ParcaeTest, OnTheWholeTraceChangesCostPipelinesSomePercent) {
     };
     EXPECT_NEAR(below("predict"), row.predict, 0.15) << row.model;
     EXPECT_NEAR(below("truth"), row.truth, 0.15) << row.model;
+    const ParcaeModel model = ParcaeModelOf(row.model);
+    ParcaeState state;
+    double samples = 0;
+    for (const ParcaeMinute& minute : ParcaeMinutesOf(row.model)) {
+      const ParcaeStep step = ParcaeCheckpointStep(model, minute.event, state);
+      samples += TakeStep(model, step, minute.event, kParcaeMinuteS, &state);
+    }
+    EXPECT_NEAR(100 * (1 - samples / ideal), row.checkpoints, row.off) << row.model;
   }
 }
 
