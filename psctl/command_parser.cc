@@ -529,8 +529,11 @@ void CommandParser::AddPlan() {
           "Most of a type on demand beside its spot machines, as in g4dn.4xlarge=2")
       ->type_name("TYPE=COUNT")
       ->allow_extra_args(false);
-  plan->add_option("--held", plan_command.held, "Running already and kept, as in g4dn.4xlarge=2")
-      ->type_name("TYPE[:MINIBATCH]=COUNT")
+  plan->add_option(
+          "--held",
+          plan_command.held,
+          "Running already and kept, with their age, as in g4dn.4xlarge=2@3h; new without one")
+      ->type_name("TYPE[:MINIBATCH]=COUNT[@AGE]")
       ->allow_extra_args(false);
   plan->add_flag("--drop-held", plan_command.drops_held, "The plan need not keep them");
   takeover = plan->add_option(

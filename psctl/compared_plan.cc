@@ -13,6 +13,7 @@
 #include "provisioner/planner/fleet_judge.h"
 #include "provisioner/planner/objective.h"
 #include "provisioner/report/plan_report.h"
+#include "provisioner/strategies/revocable_objective.h"
 #include "provisioner/strategies/revocable_plan.h"
 #include "ps/base/text.h"
 
@@ -46,11 +47,11 @@ bool CountsRevocations(const PlanCommand& command) {
   return command.strategy == "exact" && !command.ignores_revocations;
 }
 
-}  // namespace
-
-Result<provisioner::PlanAnswer> SolveProblem(
-    const PlanCommand& command, const Planning& planning, const provisioner::PlanProblem& problem) {
-  switch (planning.objective) {
+Result<provisioner::PlanAnswer> SolveWithout(
+    const PlanCommand& command,
+    const provisioner::PlanProblem& problem,
+    proto::Objective objective) {
+  switch (objective) {
     case proto::Objective::kTime:
       return provisioner::SolveForTime(problem);
     case proto::Objective::kThroughputPerHour:
@@ -58,16 +59,41 @@ Result<provisioner::PlanAnswer> SolveProblem(
     case proto::Objective::kCost:
       break;
   }
-  const std::unique_ptr<provisioner::Strategy> strategy =
-      provisioner::MakeStrategy(command.strategy);
+  return provisioner::MakeStrategy(command.strategy)->Solve(problem);
+}
+
+/// By any objective, which need not be the command's.
+Result<provisioner::PlanAnswer> SolveFor(
+    const PlanCommand& command,
+    const Planning& planning,
+    const provisioner::PlanProblem& problem,
+    proto::Objective objective) {
   if (!CountsRevocations(command)) {
-    return strategy->Solve(problem);
+    return SolveWithout(command, problem, objective);
   }
   PS_ASSIGN(
       const provisioner::CatalogLives known,
       provisioner::LivesOf(planning.catalog, problem, planning.outlook));
-  return known.lives.HasLaw() ? provisioner::SolveWithRevocations(*strategy, problem, known.lives)
-                              : strategy->Solve(problem);
+  if (!known.lives.HasLaw()) {
+    return SolveWithout(command, problem, objective);
+  }
+  switch (objective) {
+    case proto::Objective::kTime:
+      return provisioner::SolveForTimeWithRevocations(problem, known.lives);
+    case proto::Objective::kThroughputPerHour:
+      return provisioner::SolveForThroughputWithRevocations(problem, known.lives);
+    case proto::Objective::kCost:
+      break;
+  }
+  return provisioner::SolveWithRevocations(
+      *provisioner::MakeStrategy(command.strategy), problem, known.lives);
+}
+
+}  // namespace
+
+Result<provisioner::PlanAnswer> SolveProblem(
+    const PlanCommand& command, const Planning& planning, const provisioner::PlanProblem& problem) {
+  return SolveFor(command, planning, problem, planning.objective);
 }
 
 namespace {
@@ -129,9 +155,8 @@ std::vector<proto::PlanAlternative> IfPricesDouble(
 void AddCheaper(const PlanCommand& command, const Planning& planning, proto::Plan* plan) {
   const auto add = [&](const provisioner::PlanProblem& problem, const std::string& kind) {
     const bool is_slower = planning.objective == proto::Objective::kTime;
-    const Result<provisioner::PlanAnswer> answer =
-        is_slower ? provisioner::MakeStrategy(command.strategy)->Solve(problem)
-                  : SolveProblem(command, planning, problem);
+    const Result<provisioner::PlanAnswer> answer = SolveFor(
+        command, planning, problem, is_slower ? proto::Objective::kCost : planning.objective);
     if (!answer.ok() || answer->best.empty() || answer->is_stopped) {
       return;
     }
@@ -150,8 +175,10 @@ void AddCheaper(const PlanCommand& command, const Planning& planning, proto::Pla
   problem.answers_max = 1;
   problem.effort_max = std::min(problem.effort_max, kEffortBeside);
   if (planning.objective == proto::Objective::kTime) {
+    const double with = plan->revocations.seconds / plan->seconds.value;
+    const double slower = CountsRevocations(command) ? std::max(with, 1.0) : 1;
     for (const int percent : {10, 25, 50, 100}) {
-      const double seconds = plan->seconds.high * (1 + percent / 100.0);
+      const double seconds = plan->seconds.high * slower * (1 + percent / 100.0);
       problem.goal.seconds_max = std::min(goal.seconds_max, seconds);
       add(problem, fmt::format("{} % slower", percent));
     }
@@ -196,10 +223,14 @@ proto::Plan ComparedPlan(
         "left out, since the profile has no figures for them: " +
         Plural(planning.models.not_profiled.size(), "type") + " of the catalog");
   }
-  if (CountsRevocations(command) && planning.objective == proto::Objective::kCost &&
-      plan.revocations.seconds > 0) {
+  const auto known = provisioner::LivesOf(planning.catalog, planning.problem, planning.outlook);
+  if (CountsRevocations(command) && known.ok() && known->lives.HasLaw()) {
+    const bool is_by_speed = planning.objective == proto::Objective::kThroughputPerHour;
     plan.notes.push_back(
-        "chosen by time and cost with revocations; --ignore-revocations chooses without");
+        std::string(
+            is_by_speed ? "chosen by samples/s with revocations"
+                        : "chosen by time and cost with revocations") +
+        "; --ignore-revocations chooses without");
   }
   plan.certainty = answer.certainty;
   const bool is_cut_short = answer.is_stopped || answer.usd_bound > 0;

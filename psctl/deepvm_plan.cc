@@ -47,6 +47,8 @@ Status CheckFlags(const PlanCommand& command) {
       {"--quota-on-demand", !command.on_demand_quotas.empty()},
       {"--objective", command.objective != "cost"},
       {"--lifetimes", !command.lifetimes.empty()},
+      {"--start-up", !command.start_up.empty()},
+      {"--ignore-revocations", command.ignores_revocations},
       {"--held", !command.held.empty()},
       {"--run", !command.run.empty()},
       {"--plot", !command.plot_path.empty()},
@@ -167,7 +169,9 @@ std::string RenderText(const DeepVmInput& input, const std::vector<DeepVmChoice>
   std::string text = table.Render();
   text +=
       "score: 1e6 x operations for a dollar x nodes x scaling; speed: operations x nodes x "
-      "scaling, relative\n";
+      "scaling, relative\n"
+      "note: as published, it knows no revocations, starts or down-time; --strategy exact counts "
+      "them by every --objective\n";
   if (const auto fastest = provisioner::FastestType(problem);
       fastest && provisioner::SpeedOf(problem, *fastest) >
                      provisioner::SpeedOf(problem, best.front()) * (1 + 1e-9)) {

@@ -301,8 +301,8 @@ std::string EventToJson(const proto::EventRow& event) {
   return std::move(json).Take() + "\n";
 }
 
-Status EventReader::Append(
-    const std::string& path, uint64_t from, std::vector<proto::EventRow>* events) {
+Result<uint64_t> ForEachLogLine(
+    const std::string& path, uint64_t from, const std::function<void(const LogLine& line)>& see) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     return Status::Io(fmt::format("cannot read {}", path));
@@ -315,11 +315,20 @@ Status EventReader::Append(
       break;  // it is being written: the next call has it
     }
     read += line.size() + 1;
-    const std::optional<LogLine> parsed = ParseLogLine(line);
-    if (std::optional<proto::EventRow> event = parsed ? EventOf(*parsed) : std::nullopt) {
-      events->push_back(std::move(*event));
+    if (const std::optional<LogLine> parsed = ParseLogLine(line)) {
+      see(*parsed);
     }
   }
+  return read;
+}
+
+Status EventReader::Append(
+    const std::string& path, uint64_t from, std::vector<proto::EventRow>* events) {
+  PS_ASSIGN(const uint64_t read, ForEachLogLine(path, from, [&](const LogLine& line) {
+              if (std::optional<proto::EventRow> event = EventOf(line)) {
+                events->push_back(std::move(*event));
+              }
+            }));
   offset_ = from + read;
   return Status::Ok();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,11 @@ std::string RenderEvent(const proto::EventRow& event);
 
 /// The same as one line of JSON.
 std::string EventToJson(const proto::EventRow& event);
+
+/// Calls `see` for each whole line of a log from that byte on. Returns how many bytes they
+/// are, of a log that is no longer than logs get. Errors: kIo with the path.
+Result<uint64_t> ForEachLogLine(
+    const std::string& path, uint64_t from, const std::function<void(const LogLine& line)>& see);
 
 /// Reads what happened in a run from its coordinator's log, which ended and restarted coordinators
 /// share. What the log has forgotten (it keeps 32 MiB) is forgotten here.

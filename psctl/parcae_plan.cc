@@ -28,6 +28,8 @@ namespace {
 constexpr size_t kParcaeTraceBytesMax = size_t{64} << 20;
 constexpr size_t kHistoryMax = 1'000'000;
 constexpr char kForecast[] = "parcae-arima";
+constexpr char kPlanned[] = "parcae";
+constexpr char kAsNow[] = "as if nothing changed";
 
 /// A number of workers, and what it is expected to make.
 struct ParcaeChoice {
@@ -41,11 +43,21 @@ struct ParcaeOutlook {
   std::string servers;
   double interval_s = 0;
   double usd_per_hour = 0;  // of a worker
+  bool ignores_forecast = false;
   uint32_t available = 0;
   uint32_t working = 0;
   std::vector<double> samples_per_s;
   std::vector<double> counts;         // forecast
   std::vector<ParcaeChoice> choices;  // the first one is the plan
+
+  /// The forecast, no more than the quota.
+  std::vector<double> told_counts() const {
+    std::vector<double> told = counts;
+    for (double& count : told) {
+      count = std::min(count, static_cast<double>(samples_per_s.size() - 1));
+    }
+    return told;
+  }
 };
 
 Status CheckParcaeFlags(const PlanCommand& command) {
@@ -212,10 +224,14 @@ Result<ParcaeOutlook> LookAtParcae(const PlanCommand& command) {
     outlook.choices.push_back(
         {name, workers, provisioner::ExpectSamples(job, view, workers) / seconds});
   };
-  const uint32_t chosen = provisioner::ChooseWorkers(job, view);
+  const uint32_t by_forecast = provisioner::ChooseWorkers(job, view);
+  const uint32_t by_now = provisioner::ChooseWorkers(job, hold);
   const uint32_t most = std::min(outlook.available, job.workers_max());
-  add("parcae", chosen);
-  add("as if nothing changed", provisioner::ChooseWorkers(job, hold));
+  outlook.ignores_forecast = command.ignores_revocations;
+  const uint32_t chosen = outlook.ignores_forecast ? by_now : by_forecast;
+  add(outlook.ignores_forecast ? kAsNow : kPlanned, chosen);
+  add(outlook.ignores_forecast ? kPlanned : kAsNow,
+      outlook.ignores_forecast ? by_forecast : by_now);
   add("all that can be had", most);
   if (chosen > 0) {
     add("one less", chosen - 1);
@@ -228,7 +244,7 @@ Result<ParcaeOutlook> LookAtParcae(const PlanCommand& command) {
 
 std::string RenderParcae(const ParcaeOutlook& outlook) {
   std::string counts;
-  for (const double count : outlook.counts) {
+  for (const double count : outlook.told_counts()) {
     counts += fmt::format("{}{:g}", counts.empty() ? "" : " ", count);
   }
   const ParcaeChoice& plan = outlook.choices.front();
@@ -241,7 +257,9 @@ std::string RenderParcae(const ParcaeOutlook& outlook) {
        {"servers", outlook.servers},
        {"samples/s", FormatRate(outlook.samples_per_s[plan.workers])},
        {"liveput", FormatRate(plan.liveput)},
-       {"planned by", fmt::format("parcae, forecast {}", kForecast)}});
+       {"planned by",
+        outlook.ignores_forecast ? fmt::format("parcae, {} (--ignore-revocations)", kAsNow)
+                                 : fmt::format("parcae, forecast {}", kForecast)}});
   Table table(
       {{"plan", Align::kLeft},
        {"workers"},
@@ -275,7 +293,7 @@ std::string ParcaeJson(const ParcaeOutlook& outlook) {
   json.Field("working", outlook.working);
   json.Field("interval_s", outlook.interval_s);
   json.BeginList("forecast");
-  for (const double count : outlook.counts) {
+  for (const double count : outlook.told_counts()) {
     json.Value(count);
   }
   json.EndList();

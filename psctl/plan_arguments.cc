@@ -86,28 +86,74 @@ Result<double> ParseDuration(const std::string& flag, const std::string& text) {
   return seconds;
 }
 
+namespace {
+
+/// "TYPE=COUNT" or "TYPE:MINIBATCH=COUNT"; nothing: it is neither.
+std::optional<provisioner::TypeCount> ParseTypeCount(const std::string& item) {
+  const size_t equals = item.find('=');
+  const std::optional<int> count =
+      equals == std::string::npos ? std::nullopt : ParseCount(item.substr(equals + 1));
+  const std::string name = item.substr(0, equals);
+  const size_t colon = std::min(name.find(':'), name.size());
+  const std::optional<int> minibatch =
+      colon == name.size() ? std::optional(0) : ParseCount(name.substr(colon + 1));
+  if (!count || colon == 0 || !minibatch || (colon < name.size() && *minibatch == 0)) {
+    return std::nullopt;
+  }
+  return provisioner::TypeCount{name.substr(0, colon), *count, *minibatch};
+}
+
+Status AddOnce(
+    const std::string& flag,
+    const provisioner::TypeCount& count,
+    std::vector<provisioner::TypeCount>* counts) {
+  const bool is_twice = std::ranges::any_of(*counts, [&](const auto& other) {
+    return other.instance_type == count.instance_type && other.minibatch == count.minibatch &&
+           other.age_s == count.age_s;
+  });
+  if (is_twice) {
+    return Status::InvalidArgument(fmt::format(
+        "{} names {}{} twice{}",
+        flag,
+        Printable(count.instance_type),
+        count.minibatch > 0 ? fmt::format(":{}", count.minibatch) : "",
+        count.age_s > 0 ? " with the same age" : ""));
+  }
+  counts->push_back(count);
+  return Status::Ok();
+}
+
+}  // namespace
+
 Result<std::vector<provisioner::TypeCount>> ParseTypeCounts(
     const std::string& flag, const std::vector<std::string>& texts) {
   std::vector<provisioner::TypeCount> counts;
   for (const std::string& item : Split(texts)) {
-    const size_t equals = item.find('=');
-    const std::optional<int> count =
-        equals == std::string::npos ? std::nullopt : ParseCount(item.substr(equals + 1));
-    const std::string name = item.substr(0, equals);
-    const size_t colon = std::min(name.find(':'), name.size());
-    const std::optional<int> minibatch =
-        colon == name.size() ? std::optional(0) : ParseCount(name.substr(colon + 1));
-    if (!count || colon == 0 || !minibatch || (colon < name.size() && *minibatch == 0)) {
+    const std::optional<provisioner::TypeCount> count = ParseTypeCount(item);
+    if (!count) {
       return Expected(flag, "TYPE=COUNT or TYPE:MINIBATCH=COUNT, as in g4dn.4xlarge=2", item);
     }
-    const std::string type = name.substr(0, colon);
-    const bool is_twice = std::any_of(counts.begin(), counts.end(), [&](const auto& other) {
-      return other.instance_type == type && other.minibatch == *minibatch;
-    });
-    if (is_twice) {
-      return Status::InvalidArgument(fmt::format("{} names {} twice", flag, Printable(name)));
+    PS_TRY(AddOnce(flag, *count, &counts));
+  }
+  return counts;
+}
+
+Result<std::vector<provisioner::TypeCount>> ParseHeld(
+    const std::string& flag, const std::vector<std::string>& texts) {
+  std::vector<provisioner::TypeCount> counts;
+  for (const std::string& item : Split(texts)) {
+    const size_t at = std::min(item.find('@'), item.size());
+    std::optional<provisioner::TypeCount> count = ParseTypeCount(item.substr(0, at));
+    if (!count) {
+      return Expected(
+          flag,
+          "TYPE=COUNT, TYPE:MINIBATCH=COUNT or TYPE=COUNT@AGE, as in g4dn.4xlarge=2@3h",
+          item);
     }
-    counts.push_back({type, *count, *minibatch});
+    if (at < item.size()) {
+      PS_ASSIGN(count->age_s, ParseDuration(flag + ": the age after @", item.substr(at + 1)));
+    }
+    PS_TRY(AddOnce(flag, *count, &counts));
   }
   return counts;
 }

@@ -18,6 +18,11 @@ Result<double> ParseDuration(const std::string& flag, const std::string& text);
 Result<std::vector<provisioner::TypeCount>> ParseTypeCounts(
     const std::string& flag, const std::vector<std::string>& texts);
 
+/// The same with ages, "g4dn.4xlarge=2@3h,g4dn.4xlarge=1@10m,g3.8xlarge=1": without one they count
+/// as new. A type with a minibatch and an age twice is an error.
+Result<std::vector<provisioner::TypeCount>> ParseHeld(
+    const std::string& flag, const std::vector<std::string>& texts);
+
 /// "g4dn.4xlarge,g3.8xlarge", several times. A type twice is an error.
 Result<std::vector<std::string>> ParseTypes(
     const std::string& flag, const std::vector<std::string>& texts);

@@ -136,7 +136,8 @@ Status ParseGoal(const PlanCommand& command, Planning* planning) {
         "--quota-on-demand is of machines on demand beside spot ones; a plan on demand alone takes "
         "--quota");
   }
-  PS_ASSIGN(setup.held, ParseTypeCounts("--held", command.held));
+  PS_ASSIGN(setup.held, ParseHeld("--held", command.held));
+  planning->outlook.held = setup.held;
   setup.may_drop_held = command.drops_held;
   if (command.drops_held && setup.held.empty()) {
     return Status::InvalidArgument(
@@ -227,10 +228,11 @@ Status ParseObjective(const PlanCommand& command, Planning* planning) {
 }
 
 Status ParseOutlook(const PlanCommand& command, provisioner::OutlookSetup* outlook) {
-  if (command.ignores_revocations && (command.strategy != "exact" || command.objective != "cost")) {
-    return Status::InvalidArgument(
-        "--ignore-revocations is of the strategy exact and the objective cost; no other one looks "
-        "at revocations when it chooses, so leave it out");
+  if (command.ignores_revocations && command.strategy != "exact") {
+    return Status::InvalidArgument(fmt::format(
+        "--ignore-revocations is of the strategies exact and parcae; {} does not look at "
+        "revocations when it chooses, so leave it out",
+        command.strategy));
   }
   if (!command.start_up.empty()) {
     PS_ASSIGN(outlook->start_up_s, ParseDuration("--start-up", command.start_up));

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "ps/base/text.h"
+#include "ps/base/time.h"
 #include "psctl/control.h"
 #include "psctl/files.h"
 #include "psctl/planning_files.h"
+#include "psctl/worker_ages.h"
 
 namespace ps::psctl {
 namespace {
@@ -110,7 +112,7 @@ Result<PlanCommand> FillFromFacts(
     filled.done_by = FleetFlags(facts.done_by);
   }
   if (filled.held.empty()) {
-    filled.held = FleetFlags(facts.held);
+    filled.held = FleetFlags(facts.held_by_age);
     const std::vector<std::string> quotas = RaisedQuotas(catalog, facts.held);
     filled.quotas.insert(filled.quotas.end(), quotas.begin(), quotas.end());
   }
@@ -132,7 +134,8 @@ Result<PlanCommand> FillFromRun(const PlanCommand& command, const RunPaths& run)
     return FillFromFacts(command, facts, config);
   }
   PS_ASSIGN(const proto::JobStatus status, FetchStatus(run));
-  PS_ASSIGN(PlanCommand filled, FillFromFacts(command, FactsOf(status, config), config));
+  const WorkerAges ages = AgesOfWorkers(run, static_cast<double>(SystemTime().UnixMicros()) / 1e6);
+  PS_ASSIGN(PlanCommand filled, FillFromFacts(command, FactsOf(status, config, ages), config));
   filled.measured = MeasuredSteps(status, config);
   return filled;
 }

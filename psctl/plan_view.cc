@@ -148,6 +148,26 @@ std::string RenderRevocations(const proto::Plan& plan, const PlanViewOptions& op
   return table.Render(options.width_max);
 }
 
+/// Where there is no loss to reach.
+std::string RenderHoursAhead(const proto::Plan& plan, const PlanViewOptions& options) {
+  const proto::PlanRevocations& outlook = plan.revocations;
+  Table table(
+      {{"with revocations, in the mean of a day", Align::kLeft},
+       {"revoked"},
+       {"samples/s"},
+       {"less"},
+       {"USD/h"},
+       {"USD per M samples"}});
+  table.AddRow(
+      {"new machines after " + FormatDuration(outlook.start_up_s),
+       FormatFixed(outlook.revoked_a_day, 1),
+       WholeText(outlook.samples_per_s),
+       FormatFixed(100 * (1 - outlook.samples_per_s / plan.samples_per_s.value), 2) + " %",
+       FormatUsd(outlook.usd_per_hour),
+       FormatUsd(outlook.usd_per_hour / 3600 / outlook.samples_per_s * 1e6)});
+  return table.Render(options.width_max);
+}
+
 /// What the plan is compared with, and what would change it.
 std::string RenderTables(const proto::Plan& plan, const PlanViewOptions& options) {
   std::string text;
@@ -156,6 +176,10 @@ std::string RenderTables(const proto::Plan& plan, const PlanViewOptions& options
   }
   if (plan.revocations.seconds > 0) {
     text += "\n" + RenderRevocations(plan, options);
+  }
+  const bool is_by_speed = plan.objective == proto::Objective::kThroughputPerHour;
+  if (is_by_speed && plan.revocations.samples_per_s > 0) {
+    text += "\n" + RenderHoursAhead(plan, options);
   }
   if (!plan.if_prices_double.empty()) {
     text += "\n" + RenderFleets(plan, "at twice the spot price", plan.if_prices_double, options);

@@ -176,13 +176,15 @@ void AddRevocations(
   }
   plan->revocations = *std::move(revocations);
   const proto::PlanRevocations& outlook = plan->revocations;
-  if (!outlook.unknown.empty() && plan->seconds.value > 0) {
+  const bool is_by_speed = planning.objective == proto::Objective::kThroughputPerHour;
+  if (!outlook.unknown.empty() && (is_by_speed || plan->seconds.value > 0)) {
     plan->notes.push_back(fmt::format(
-        "revocations are left out of time and cost, since the catalog has no spot[].lifetimes of "
-        "{}; --lifetimes takes published ones",
+        "revocations are left out of {}, since the catalog has no spot[].lifetimes of {}; "
+        "--lifetimes takes published ones",
+        is_by_speed ? "samples/s" : "time and cost",
         Join(outlook.unknown)));
   }
-  if (outlook.seconds > 0) {
+  if (outlook.seconds > 0 || (is_by_speed && outlook.samples_per_s > 0)) {
     plan->notes.push_back("lifetimes: " + Join(outlook.lifetimes_from));
   }
   if (outlook.lost_unreplaced > 0.005) {

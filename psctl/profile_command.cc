@@ -116,7 +116,9 @@ class Measurement {
   Status Measure(const provisioner::ProfileRun& run) {
     console_.err(fmt::format(
         "{}/{}  {}, {}\n", ++done_, count_, run.label, FormatDuration(run.config.run.seconds_max)));
-    PS_ASSIGN(const ChildRun child, runner_.Run(run.config, command_.is_instrumented && !run.tells_losses));
+    PS_ASSIGN(
+        const ChildRun child,
+        runner_.Run(run.config, command_.is_instrumented && !run.tells_losses));
     PS_TRY(child.end);
     PS_ASSIGN(const proto::JobProfile told, LoadProfile(child.run.profile()));
     provisioner::AddProfileRun(run, told, &profile_);

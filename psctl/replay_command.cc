@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "provisioner/fleet/local_process.h"
+#include "provisioner/simulator/fleet_policy.h"
 #include "ps/base/file.h"
 #include "ps/base/random.h"
 #include "ps/base/text.h"
@@ -315,8 +316,28 @@ Result<double> SecondsOfUnit(const std::string& unit) {
   return Status::InvalidArgument(fmt::format("--unit wants ms, s or h; got '{}'", Printable(unit)));
 }
 
+Status CheckReplayPolicy(const std::string& name) {
+  if (name == "oracle") {
+    return Status::InvalidArgument(
+        "--policy oracle knows when each machine goes, which nobody knows of a run: take another "
+        "one, or psctl simulate, where it says how much knowing would gain");
+  }
+  std::vector<std::string> known = {"none"};
+  for (const std::string_view policy : provisioner::FleetPolicyNames()) {
+    if (policy != "oracle") {
+      known.emplace_back(policy);
+    }
+  }
+  return name.empty() || std::ranges::count(known, name) > 0
+             ? Status::Ok()
+             : Status::InvalidArgument(
+                   fmt::format("--policy wants one of {}; got '{}'", Join(known), Printable(name)));
+}
+
 int RunReplay(const ReplayCommand& command, const Console& console, const RunRegistry& registry) {
-  const Result<AvailabilityTrace> trace = LoadTrace(command);
+  const Status policy_known = CheckReplayPolicy(command.policy);
+  const Result<AvailabilityTrace> trace =
+      policy_known.ok() ? LoadTrace(command) : Result<AvailabilityTrace>(policy_known);
   if (!trace.ok()) {
     return Misuse(console, trace.status());
   }

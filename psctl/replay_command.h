@@ -28,6 +28,9 @@ struct ReplayCommand {
 /// kInvalidArgument.
 Status CheckReplayed(const proto::JobConfig& config);
 
+/// A policy that can be replayed; empty: none. Errors: kInvalidArgument, with those there are.
+Status CheckReplayPolicy(const std::string& name);
+
 /// Whether the process is the worker that the run in `run_root` has started for the seat. A pid
 /// that a worker tells may be of another machine, and another process here.
 bool IsWorkerOf(int64_t pid, const std::string& run_root, WorkerId seat);

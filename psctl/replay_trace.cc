@@ -44,15 +44,16 @@ class TraceBuilder {
  public:
   /// Errors: kInvalidArgument, without the place.
   Status Add(double at_s, uint64_t nodes) {
+    if (!trace_.steps.empty() && at_s < trace_.end_s) {
+      return Status::InvalidArgument(
+          "the time is before that of the line above: sort the lines, or leave late ones out");
+    }
     if (!(at_s >= 0 && at_s <= kTraceSecondsMax)) {
       return Status::InvalidArgument("the time is not within 0 and 1e9 s");
     }
     if (nodes > kTraceNodesMax) {
       return Status::InvalidArgument(
           fmt::format("{} machines; at most {} are taken", nodes, kTraceNodesMax));
-    }
-    if (at_s < trace_.end_s) {
-      return Status::InvalidArgument("the time is before that of the line above");
     }
     if (trace_.steps.size() >= kTraceStepsMax) {
       return Status::InvalidArgument(fmt::format("more than {} steps", kTraceStepsMax));

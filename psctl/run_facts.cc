@@ -46,6 +46,55 @@ Result<double> NumberIn(
       "{} has no {}, so nothing can be planned for what is left", Printable(path), field));
 }
 
+/// Of the workers of a type that take part, in seconds, the oldest first.
+std::vector<double> AgesOfType(
+    const proto::JobStatus& status, const std::string& type, const WorkerAges& ages) {
+  std::vector<double> out;
+  for (const proto::WorkerRow& row : status.workers) {
+    const auto age = ages.find(row.worker);
+    if (row.type == type && row.incarnation != Incarnation() && !row.is_gone() &&
+        age != ages.end()) {
+      out.push_back(age->second);
+    }
+  }
+  std::ranges::sort(out, std::ranges::greater());
+  return out;
+}
+
+/// `held` cut into machines that are about equally old, and those of no known age.
+void AddByAge(
+    const provisioner::TypeCount& held,
+    std::vector<double> ages,
+    std::vector<provisioner::TypeCount>* out) {
+  const auto count = static_cast<size_t>(held.count);
+  ages.resize(std::min(ages.size(), count));
+  const size_t parts = std::min(ages.size(), kAgesPerType);
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = part * ages.size() / parts;
+    const size_t end = (part + 1) * ages.size() / parts;
+    double sum = 0;
+    for (size_t i = begin; i < end; ++i) {
+      sum += ages[i];
+    }
+    const double age_s = std::round(sum / static_cast<double>(end - begin));
+    const bool is_same = !out->empty() && out->back().instance_type == held.instance_type &&
+                         out->back().age_s == age_s;
+    if (is_same) {
+      out->back().count += static_cast<int>(end - begin);
+    } else {
+      out->push_back({held.instance_type, static_cast<int>(end - begin), held.minibatch, age_s});
+    }
+  }
+  if (const size_t fresh = count - ages.size(); fresh > 0) {
+    if (!out->empty() && out->back().instance_type == held.instance_type &&
+        out->back().age_s == 0) {
+      out->back().count += static_cast<int>(fresh);
+    } else {
+      out->push_back({held.instance_type, static_cast<int>(fresh), held.minibatch});
+    }
+  }
+}
+
 double LowestUsd(const proto::InstanceType& type) {
   const proto::SpotPrice* const spot = provisioner::LowestSpot(type);
   return spot == nullptr ? type.on_demand_usd_per_hour
@@ -54,7 +103,8 @@ double LowestUsd(const proto::InstanceType& type) {
 
 }  // namespace
 
-RunFacts FactsOf(const proto::JobStatus& status, const proto::JobConfig& config) {
+RunFacts FactsOf(
+    const proto::JobStatus& status, const proto::JobConfig& config, const WorkerAges& ages) {
   RunFacts facts;
   facts.loss = status.train_loss;
   facts.steps = static_cast<double>(status.steps_counted);
@@ -64,6 +114,9 @@ RunFacts FactsOf(const proto::JobStatus& status, const proto::JobConfig& config)
     if (row.present > 0) {
       facts.held.push_back({row.type, static_cast<int>(row.present), 0});
     }
+  }
+  for (const provisioner::TypeCount& held : facts.held) {
+    AddByAge(held, AgesOfType(status, held.instance_type, ages), &facts.held_by_age);
   }
   facts.done_by = facts.held.empty() ? FleetOf(config) : facts.held;
   const uint32_t servers = status.servers.count > 0 ? status.servers.count : config.servers.count;
@@ -169,7 +222,8 @@ std::string FleetText(const std::vector<provisioner::TypeCount>& workers) {
 std::vector<std::string> FleetFlags(const std::vector<provisioner::TypeCount>& workers) {
   std::vector<std::string> flags;
   for (const provisioner::TypeCount& count : workers) {
-    flags.push_back(fmt::format("{}={}", count.instance_type, count.count));
+    const std::string age = count.age_s > 0 ? fmt::format("@{:.0f}s", count.age_s) : "";
+    flags.push_back(fmt::format("{}={}{}", count.instance_type, count.count, age));
   }
   return flags;
 }

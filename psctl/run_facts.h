@@ -11,6 +11,7 @@
 #include "ps/proto/job_config.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/profile.h"
+#include "psctl/worker_ages.h"
 
 namespace ps::psctl {
 
@@ -22,12 +23,18 @@ struct RunFacts {
   double samples_per_s = 0;                  // of the last seconds; 0 of a run that has ended
   std::vector<provisioner::TypeCount> held;  // workers that take part, by type; none of a run that
                                              // has ended
+  // The same with their ages, where these are known; a type may be there several times.
+  std::vector<provisioner::TypeCount> held_by_age;
   std::vector<provisioner::TypeCount> done_by;  // the fleet that made most of the steps
   int server_hosts = 1;
 };
 
-/// Of a run that goes on.
-RunFacts FactsOf(const proto::JobStatus& status, const proto::JobConfig& config);
+/// Of a run that goes on. Of a type there are at most kAgesPerType ages, each the mean of machines
+/// that are about as old.
+RunFacts FactsOf(
+    const proto::JobStatus& status, const proto::JobConfig& config, const WorkerAges& ages = {});
+
+inline constexpr size_t kAgesPerType = 4;
 
 /// Of a run that has ended: its summary.json. Errors: kInvalidArgument with `path`.
 Result<RunFacts> FactsOfEnded(
@@ -60,7 +67,7 @@ double UsdPerHour(
 /// "3 local, 2 slow"; "nobody"
 std::string FleetText(const std::vector<provisioner::TypeCount>& workers);
 
-/// As flags name them: "local=3".
+/// As flags name them: "local=3", with an age "local=3@3600s".
 std::vector<std::string> FleetFlags(const std::vector<provisioner::TypeCount>& workers);
 
 }  // namespace ps::psctl

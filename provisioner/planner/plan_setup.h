@@ -21,6 +21,7 @@ struct TypeCount {
   std::string instance_type;
   int count = 0;
   int minibatch = 0;  // of workers; 0: the one that the profile has first
+  double age_s = 0;   // of held machines; 0: new, or not known
 };
 
 /// How many hosts of a type may hold the parameters.

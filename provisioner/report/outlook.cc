@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "provisioner/planner/plan_setup.h"
 #include "provisioner/strategies/lifetimes.h"
+#include "provisioner/strategies/revocable_objective.h"
 #include "ps/base/text.h"
 
 namespace ps::provisioner {
@@ -51,6 +51,18 @@ const std::string& TypeOf(const PlanProblem& problem, const Offer& offer) {
   return problem.speed->classes()[static_cast<size_t>(offer.worker_class)].name;
 }
 
+/// In hours, of the machines whose age is known.
+std::vector<double> AgesOfHeld(
+    const SpeedModel& speed, const Offer& offer, const std::vector<TypeCount>& held) {
+  std::vector<double> ages;
+  for (const TypeCount& some : held) {
+    if (some.age_s > 0 && FindClass(speed, some) == offer.worker_class) {
+      ages.insert(ages.end(), static_cast<size_t>(some.count), some.age_s / kHourS);
+    }
+  }
+  return ages;
+}
+
 }  // namespace
 
 Result<CatalogLives> LivesOf(
@@ -73,6 +85,7 @@ Result<CatalogLives> LivesOf(
     if (offer.market != proto::Market::kSpot) {
       continue;
     }
+    life.ages_hours = AgesOfHeld(*problem.speed, offer, setup.held);
     const proto::SpotPrice* const spot = SpotOf(type, offer);
     if (spot == nullptr || spot->lifetimes.empty()) {
       life.law = otherwise;
@@ -118,7 +131,14 @@ Result<proto::PlanRevocations> ExpectRevocations(
       NoteOnce(TypeOf(problem, problem.offers[i]), &out.unknown);
     }
   }
-  if (!has_law || !(choice.steps > 0)) {
+  if (!has_law) {
+    return out;
+  }
+  const HourExpectation hours = FleetHours(problem, known.lives).Expect(choice);
+  out.revoked_a_day = hours.revoked * 24 / kHoursAhead;
+  out.samples_per_s = hours.samples_per_s;
+  out.usd_per_hour = hours.usd_per_hour;
+  if (!(choice.steps > 0)) {
     return out;
   }
   PS_ASSIGN(const RunExpectation run, ExpectChoice(problem, choice, known.lives, true));
@@ -135,9 +155,14 @@ Result<proto::PlanRevocations> ExpectRevocations(
     out.usd_unreplaced = alone->usd + more_usd;
     out.lost_unreplaced = 1;
     for (size_t i = 0; i < choice.counts.size(); ++i) {
-      const LifetimeLaw* const law = known.lives.offers[i].law;
-      const double lost = law == nullptr ? 0 : law->RevokedWithin(0, alone->seconds / kHourS);
-      out.lost_unreplaced *= std::pow(lost, choice.counts[i]);
+      const OfferLife& life = known.lives.offers[i];
+      const double run_hours = choice.steps / choice.speed.steps_per_s / kHourS;
+      for (const AgeGroup& group : AgesOf(life, choice.counts[i], run_hours)) {
+        const double lost = life.law == nullptr
+                                ? 0
+                                : life.law->RevokedWithin(group.age_hours, alone->seconds / kHourS);
+        out.lost_unreplaced *= std::pow(lost, group.count);
+      }
     }
   }
   return out;

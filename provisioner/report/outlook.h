@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "provisioner/planner/plan_setup.h"
 #include "provisioner/planner/planner.h"
 #include "provisioner/strategies/revocable_plan.h"
 #include "ps/base/status.h"
@@ -17,6 +18,8 @@ struct OutlookSetup {
   std::optional<double> start_up_s = {};
   // Published ones (PublishedLifetimeNames) for types without any in the catalog; empty: none.
   std::string lifetimes = {};
+  // What runs already, with the ages of its machines; the setup's.
+  std::vector<TypeCount> held = {};
 };
 
 inline constexpr double kStartUpS = 120;  // of a type of which the catalog does not say it
@@ -31,9 +34,10 @@ struct CatalogLives {
 Result<CatalogLives> LivesOf(
     const proto::Catalog& catalog, const PlanProblem& problem, const OutlookSetup& setup);
 
-/// What revocations do to a fleet until its loss, in the mean: worker-seconds are conserved, each
-/// worker at the speed that it has in the whole fleet (ExpectRun). Machines are new when it begins.
-/// Without a loss or without any lifetimes there is nothing but the types that lack them. Requires:
+/// What revocations do to a fleet, in the mean: until its loss, where worker-seconds are conserved,
+/// each worker at the speed that it has in the whole fleet (ExpectRun), and over its next hours
+/// (FleetHours). Machines that are not held with an age are new when it begins. Without any
+/// lifetimes there is nothing but the types that lack them. Requires:
 /// a problem made of `catalog`. Errors: kInvalidArgument (no such published lifetimes, numbers
 /// below 0), kNotFound (revocations make it ten times as long).
 Result<proto::PlanRevocations> ExpectRevocations(

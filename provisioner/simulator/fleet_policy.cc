@@ -97,6 +97,9 @@ class LookAheadPolicy : public FleetPolicy {
                            available_then_,
                            available_);
     reason.forecast = forecast_;
+    for (double& count : reason.forecast) {
+      count = std::min<double>(count, job_.workers_max());
+    }
     reason.worth_of = "samples";
     const LookAheadView view = {available_then_, working_, forecast_};
     // What was not looked at has no worth: more can be had now than then.

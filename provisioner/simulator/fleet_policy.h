@@ -82,9 +82,10 @@ struct FleetAlternative {
 
 /// Why a policy wants what it wants.
 struct PolicyReason {
-  std::string why;               // for people
-  std::vector<double> forecast;  // machines that can be had in the next intervals; may be empty
-  std::string_view worth_of;     // what alternatives are worth, "samples/s"
+  std::string why;  // for people
+  // Machines that can be had in the next intervals, no more than the job has workers; may be empty.
+  std::vector<double> forecast;
+  std::string_view worth_of;                   // what alternatives are worth, "samples/s"
   std::vector<FleetAlternative> alternatives;  // the wish among them; few
 };
 

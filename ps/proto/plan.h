@@ -97,6 +97,9 @@ struct PlanRevocations {
   double usd_unreplaced = 0;
   double lost_unreplaced = 0;  // chance that all are revoked before then
   double start_up_s = 0;       // of a successor's machine
+  double revoked_a_day = 0;    // over the next day, whatever the target, as are the two below
+  double samples_per_s = 0;
+  double usd_per_hour = 0;  // machines that are gone cost nothing
   std::vector<std::string> lifetimes_from;
   std::vector<std::string> unknown;  // spot types without lifetimes, taken to stay
 

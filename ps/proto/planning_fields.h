@@ -243,6 +243,9 @@ void VisitFields(C& c, V&& visit) {
   visit("usd_unreplaced", c.usd_unreplaced);
   visit("lost_unreplaced", c.lost_unreplaced);
   visit("start_up_s", c.start_up_s);
+  visit("revoked_a_day", c.revoked_a_day);
+  visit("samples_per_s", c.samples_per_s);
+  visit("usd_per_hour", c.usd_per_hour);
   visit("lifetimes_from", c.lifetimes_from);
   visit("unknown", c.unknown);
 }

@@ -1,5 +1,6 @@
 #include "psctl/parcae_plan.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,6 +70,26 @@ TEST_F(ParcaePlanTest, FewerAreTakenWhereTheForecastFalls) {
   const double falling = liveput_of("24,24,24,23,23,23,22,22,22,21,21,21,20");
   EXPECT_LT(falling, 0.98 * steady);
   EXPECT_EQ(NumberAt("available"), 20);
+}
+
+TEST_F(ParcaePlanTest, RevocationsToComeCanBeIgnored) {
+  const std::vector<std::string> falling = {
+      "--history", "24,24,24,23,23,23,22,22,22,21,21,21,20", "--ignore-revocations"};
+  ASSERT_EQ(PlanParcae(falling), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr("planned by  parcae, as if nothing changed (--ignore-revocations)"));
+  std::vector<std::string> json = falling;
+  json.emplace_back("--json");
+  ASSERT_EQ(PlanParcae(json), kExitOk) << err_;
+  EXPECT_THAT(out_, HasSubstr(R"("name": "as if nothing changed")"));
+  EXPECT_EQ(NumberAt("plans[0].workers"), 20);
+}
+
+TEST_F(ParcaePlanTest, NoForecastIsAboveTheQuota) {
+  ASSERT_EQ(PlanParcae({"--history", "26,26,27,27,28,28,29,29,30,30,31,31,32", "--json"}), kExitOk)
+      << err_;
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_LE(NumberAt(fmt::format("forecast[{}]", i)), 32);
+  }
 }
 
 TEST_F(ParcaePlanTest, MachinesThatHaveToStartAreWorthLess) {

@@ -84,6 +84,25 @@ TEST(PlanArgumentsTest, WrongCountsSayWhatIsWanted) {
   EXPECT_EQ(ErrorOf(ParseTypeCounts("--fleet", {"a:8=1,a:8=2"})), "--fleet names a:8 twice");
 }
 
+TEST(PlanArgumentsTest, HeldMachinesHaveAges) {
+  const auto held = ParseHeld("--held", {"a=2@3h,a=1", "a:64=1@1h30m,a=4@10m"});
+  ASSERT_TRUE(held.ok()) << held.status();
+  ASSERT_EQ(held->size(), 4U);
+  EXPECT_EQ((*held)[0].age_s, 3 * 3600);
+  EXPECT_EQ((*held)[0].count, 2);
+  EXPECT_EQ((*held)[1].age_s, 0);
+  EXPECT_EQ((*held)[2].minibatch, 64);
+  EXPECT_EQ((*held)[2].age_s, 5400);
+  EXPECT_THAT(ErrorOf(ParseHeld("--held", {"a@3h"})), HasSubstr("TYPE=COUNT@AGE"));
+  EXPECT_THAT(ErrorOf(ParseHeld("--held", {"a=2@"})), HasSubstr("the age after @ wants a time"));
+  EXPECT_THAT(ErrorOf(ParseHeld("--held", {"a=2@-1h"})), HasSubstr("the age after @ wants"));
+  EXPECT_EQ(ErrorOf(ParseHeld("--held", {"a=1,a=2"})), "--held names a twice");
+  EXPECT_EQ(
+      ErrorOf(ParseHeld("--held", {"a:8=1@1h,a:8=2@60m"})),
+      "--held names a:8 twice with the same age");
+  EXPECT_THAT(ErrorOf(ParseTypeCounts("--quota", {"a=2@3h"})), HasSubstr("wants TYPE=COUNT"));
+}
+
 TEST(PlanArgumentsTest, ServerRangesAreOneOrFromTo) {
   const auto ranges = ParseServerRanges("--servers", {"m5.xlarge=1..4,c5.large=2", "r5.large"});
   ASSERT_TRUE(ranges.ok()) << ranges.status();

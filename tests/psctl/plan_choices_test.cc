@@ -388,13 +388,108 @@ TEST_F(PlanChoicesTest, FleetsAreComparedByWhatTheyCostWithRevocations) {
 }
 
 TEST_F(PlanChoicesTest, WhoLooksAtNoRevocationsCannotIgnoreThem) {
-  const std::vector<std::vector<std::string>> others = {
-      {"--strategy", "spotdnn"}, {"--objective", "time"}};
-  for (std::vector<std::string> plan : others) {
-    plan.insert(plan.end(), {"--loss", "0.8", "--budget", "9", "--ignore-revocations"});
-    EXPECT_EQ(RunWith("plan", plan), kExitMisused);
-    EXPECT_THAT(err_, HasSubstr("--ignore-revocations is of the strategy exact"));
+  for (const char* strategy : {"spotdnn", "homogeneous"}) {
+    EXPECT_EQ(
+        RunWith(
+            "plan",
+            {"--loss", "0.8", "--budget", "9", "--ignore-revocations", "--strategy", strategy}),
+        kExitMisused);
+    EXPECT_THAT(err_, HasSubstr("--ignore-revocations is of the strategies exact and parcae"));
   }
+  EXPECT_EQ(
+      RunWith("plan", {"--strategy", "deepvm", "--price-per-hour", "3", "--ignore-revocations"}),
+      kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--ignore-revocations is nothing that the strategy deepvm knows"));
+}
+
+TEST_F(PlanChoicesTest, EveryObjectiveCountsRevocations) {
+  // Of two types the one that is cheap for its speed does not stay.
+  Result<proto::Catalog> catalog = proto::ParseCatalog(ReadAll(kCatalog), kCatalog);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  for (proto::InstanceType& type : catalog->types) {
+    if (type.name == "g4dn.4xlarge") {
+      type.spot.front().lifetimes = {{0.2, 0.7}, {24, 0.95}};
+    }
+  }
+  const std::string path = root_ / "catalog.json";
+  ASSERT_TRUE(WriteFileAtomically(path, proto::PrintCatalog(*catalog)).ok());
+  const auto run_with = [&](std::vector<std::string> more) {
+    more.insert(
+        more.begin(),
+        {"plan",
+         "--profile",
+         kProfile,
+         "--catalog",
+         path,
+         "--servers",
+         "m5.xlarge=1",
+         "--quota",
+         "p3.2xlarge=2,g4dn.4xlarge=6",
+         "--types",
+         "p3.2xlarge,g4dn.4xlarge",
+         "--start-up",
+         "9h"});
+    EXPECT_EQ(Run(more), kExitOk) << err_;
+  };
+  const auto plan_with = [&](std::vector<std::string> more) {
+    more.emplace_back("--json");
+    run_with(more);
+    const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? *plan : proto::Plan();
+  };
+  const auto seconds_with = [](const proto::Plan& plan) {
+    return plan.revocations.seconds > 0 ? plan.revocations.seconds : plan.seconds.value;
+  };
+  std::vector<std::string> objective = {"--loss", "0.8", "--objective", "time"};
+  const proto::Plan soonest = plan_with(objective);
+  EXPECT_THAT(Join(soonest.notes), HasSubstr("chosen by time and cost with revocations"));
+  objective.emplace_back("--ignore-revocations");
+  const proto::Plan blind = plan_with(objective);
+  EXPECT_EQ(Join(blind.notes).find("chosen by time"), std::string::npos);
+  EXPECT_LE(seconds_with(soonest), seconds_with(blind) * (1 + 1e-6));
+  objective = {"--objective", "throughput-per-hour", "--price-per-hour", "2.8"};
+  const proto::Plan most = plan_with(objective);
+  run_with(objective);
+  EXPECT_EQ(out_.find("with revocations, in"), std::string::npos) << "nobody of it is revoked";
+  EXPECT_THAT(out_, HasSubstr("\nchosen by samples/s with revocations"));
+  objective.emplace_back("--ignore-revocations");
+  const proto::Plan blind_most = plan_with(objective);
+  EXPECT_LT(most.samples_per_s.value, blind_most.samples_per_s.value);
+  EXPECT_GT(most.samples_per_s.value, blind_most.revocations.samples_per_s);
+  EXPECT_GT(blind_most.revocations.revoked_a_day, 3);
+  EXPECT_LT(blind_most.revocations.usd_per_hour, 2.5) << "machines that are gone cost nothing";
+  run_with(objective);
+  EXPECT_THAT(out_, HasSubstr("\nwith revocations, in the mean of a day"));
+  EXPECT_THAT(out_, HasSubstr("\nnew machines after 9h 00m"));
+}
+
+TEST_F(PlanChoicesTest, HeldMachinesAreAsOldAsTheyAreSaidToBe) {
+  const auto revoked_with = [&](const std::string& held) {
+    EXPECT_EQ(
+        RunWith(
+            "plan",
+            {"--loss",
+             "0.8",
+             "--within",
+             "2h",
+             "--held",
+             held,
+             "--lifetimes",
+             "V100@us-central1",
+             "--json"}),
+        kExitOk)
+        << err_;
+    const Result<proto::Plan> plan = proto::ParsePlan(out_, "plan.json");
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? plan->revocations.revoked : -1;
+  };
+  const double fresh = revoked_with("p3.2xlarge=2");
+  const double mixed = revoked_with("p3.2xlarge=1@10h,p3.2xlarge=1@5m");
+  EXPECT_GT(fresh, mixed);
+  EXPECT_GT(mixed, revoked_with("p3.2xlarge=2@10h"));
+  EXPECT_EQ(RunWith("plan", {"--loss", "0.8", "--held", "p3.2xlarge=2@soon"}), kExitMisused);
+  EXPECT_THAT(err_, HasSubstr("--held: the age after @ wants a time such as"));
 }
 
 TEST_F(PlanChoicesTest, APlanMayDoWithoutWhatRuns) {

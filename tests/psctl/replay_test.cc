@@ -56,7 +56,9 @@ TEST(TraceTest, AMistakeIsNamedWithItsLine) {
   EXPECT_EQ(
       TraceError("0,1\nx,2\n"), "t.csv:2: expected TIME,COUNT or TIME,add|remove,NODE; got 'x,2'");
   EXPECT_EQ(TraceError("0,1\n5,-2\n"), "t.csv:2: expected a count of machines; got '-2'");
-  EXPECT_EQ(TraceError("5,1\n\n4,2\n"), "t.csv:3: the time is before that of the line above");
+  EXPECT_EQ(
+      TraceError("5,1\n\n4,2\n"),
+      "t.csv:3: the time is before that of the line above: sort the lines, or leave late ones out");
   EXPECT_EQ(TraceError("0,add,a\n1,add,a\n"), "t.csv:2: node 'a' is there already");
   EXPECT_EQ(TraceError("0,remove,\x1b[2J\n"), "t.csv:1: node '?[2J' is not there");
   EXPECT_EQ(TraceError("0,grow,a\n"), "t.csv:1: expected add or remove; got 'grow'");
@@ -80,9 +82,24 @@ TEST(TraceTest, CountsThatSomebodyPolledAreReadWithTheirDates) {
   EXPECT_EQ(TraceError(begin + "2021-12-11, 24:00:00, 5"), wrong + "'2021-12-11, 24:00:00, 5'");
   EXPECT_EQ(TraceError(begin + "2021-12-11, 11:13:10, -5"), wrong + "'2021-12-11, 11:13:10, -5'");
   EXPECT_EQ(TraceError(begin + "2021-12-11, 11:13:10"), wrong + "'2021-12-11, 11:13:10'");
-  EXPECT_EQ(
+  const std::string back = ": the time is before that of the line above";
+  EXPECT_THAT(
       TraceError(begin + "2021-12-11, 11:13:10, 5\n2021-12-11, 11:12:10, 5\n"),
-      "t.csv:3: the time is before that of the line above");
+      HasSubstr("t.csv:3" + back));
+  EXPECT_THAT(TraceError(begin + "2021-12-11, 10:13:10, 5\n"), HasSubstr("t.csv:2" + back))
+      << "before the first";
+}
+
+TEST(ReplayPolicyTest, WhatCannotBeReplayedIsSaidInWordsOfTheCommand) {
+  for (const char* name : {"", "none", "reactive", "hold", "parcae", "standby", "deadline"}) {
+    EXPECT_TRUE(CheckReplayPolicy(name).ok()) << name;
+  }
+  EXPECT_THAT(
+      std::string(CheckReplayPolicy("oracle").message()),
+      HasSubstr("--policy oracle knows when each machine goes, which nobody knows of a run"));
+  EXPECT_EQ(
+      CheckReplayPolicy("parka").message(),
+      "--policy wants one of none, reactive, hold, parcae, standby, deadline; got 'parka'");
 }
 
 /// The first hours of a trace as Google's cloud was polled, whose sixteenth line is of the end of a

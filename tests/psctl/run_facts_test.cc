@@ -76,6 +76,36 @@ TEST_F(RunFactsTest, ALiveRunTellsWhatIsLeftOfItsGoal) {
   EXPECT_FALSE(filled->has_budget);
 }
 
+TEST_F(RunFactsTest, HeldWorkersAreAsOldAsTheirProcesses) {
+  const proto::JobConfig config = ResNetConfig();
+  proto::JobStatus status = ResNetStatus(3, 7);
+  WorkerAges ages;
+  for (uint32_t seat = 0; seat < 10; ++seat) {
+    AddWorker(seat < 3 ? "g3.16xlarge" : "g3.8xlarge", 1024, 1, 1.0, &status);
+    status.workers.back().worker = WorkerId(seat);
+    status.workers.back().incarnation = Incarnation(seat + 1);
+    if (seat != 1) {
+      ages[WorkerId(seat)] = seat < 3 ? 7200 : 100.0 * seat;
+    }
+  }
+  const RunFacts facts = FactsOf(status, config, ages);
+  EXPECT_THAT(
+      FleetFlags(facts.held_by_age),
+      ElementsAre(
+          "g3.16xlarge=2@7200s",
+          "g3.16xlarge=1",
+          "g3.8xlarge=1@900s",
+          "g3.8xlarge=2@750s",
+          "g3.8xlarge=2@550s",
+          "g3.8xlarge=2@350s"))
+      << "few groups of about the same age";
+  EXPECT_EQ(FleetText(facts.held), "3 g3.16xlarge, 7 g3.8xlarge");
+  const auto filled = FillFromFacts({}, facts, config);
+  ASSERT_TRUE(filled.ok()) << filled.status();
+  EXPECT_THAT(filled->held, ::testing::Contains("g3.16xlarge=2@7200s"));
+  EXPECT_TRUE(AskPlanner(status, config, "2026-11-22", nullptr, ages).ok());
+}
+
 TEST_F(RunFactsTest, ServersAreThoseThatTheRunHasNow) {
   proto::JobStatus status = ResNetStatus();
   EXPECT_EQ(FactsOf(status, ResNetConfig()).server_hosts, 1);
