@@ -103,7 +103,7 @@ TEST_F(RunFactsTest, HeldWorkersAreAsOldAsTheirProcesses) {
   const auto filled = FillFromFacts({}, facts, config);
   ASSERT_TRUE(filled.ok()) << filled.status();
   EXPECT_THAT(filled->held, ::testing::Contains("g3.16xlarge=2@7200s"));
-  EXPECT_TRUE(AskPlanner(status, config, "2026-11-22", nullptr, ages).ok());
+  EXPECT_TRUE(AskPlanner(status, config, {}, "2026-11-22", nullptr, ages).ok());
 }
 
 TEST_F(RunFactsTest, ServersAreThoseThatTheRunHasNow) {
