@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # ssh_machines.sh BIN [FOLDER]: an elastic run on three machines that are network namespaces. psctl
 # and the servers are on the first, workers over ssh on two others. The fleet grows from two to four
-# workers, then a machine vanishes with two of them; the run ends with every sample counted. Shows
-# what it types. The run stays in FOLDER when one is named. Exit status 77 and the reason where
-# namespaces or sshd can't be had. BIN: the programs of a build.
+# workers and from one server to two, a worker is let go, then a machine vanishes; the run ends with
+# every sample counted once. Each connection between machines is seen to be encrypted. Shows what it
+# types, as the README does. The run stays in FOLDER when one is named. Exit status 77 and the reason
+# where namespaces or sshd can't be had. BIN: the programs of a build.
 set -euo pipefail
 
 bin="$(realpath "$1")"
@@ -70,6 +71,18 @@ for i in 0 1; do
   done
 done
 cat "$scratch"/machine?/ssh_config > "$scratch/ssh_config"
+mapfile -t ssh_ports < <(awk '/ Port / {print $2}' "$scratch/ssh_config")
+
+# Until its input ends, which is this shell's descriptor.
+mkfifo "$scratch/watched"
+ip netns exec "$prefix-switch" python3 "$source_root/tests/netns/watch_tls.py" "${ssh_ports[@]}" \
+  < "$scratch/watched" > "$scratch/tls.out" 2>&1 &
+watch=$!
+exec {keep_watching}> "$scratch/watched"
+until grep -q ready "$scratch/tls.out"; do
+  kill -0 "$watch" 2> /dev/null || fail "$(cat "$scratch/tls.out")"
+  sleep 0.05
+done
 
 # here COMMAND...: on the first machine.
 here() {
@@ -84,18 +97,22 @@ show() {
 launch='{"launcher": "ssh", "ssh_config": "'"$scratch/ssh_config"'", "hosts": '
 launch+='[{"host": "10.88.2.0", "slots": 2}, {"host": "10.88.2.1", "slots": 4}]}'
 train=(psctl train "$source_root/configs/fashion_mnist_cnn.json" --set "launch=$launch"
-  --set run.listen=10.88.0.1 --set name=elastic --set 'faults=[]' --set fleet.max_detect_s=3
+  --set run.listen=10.88.0.1 --set name=elastic --set 'faults=[]' --set servers.count=1
   --set 'workers=[{"count": 2, "minibatch": 64, "step_ms": 50}]' --set train.epochs=1)
 echo "$ ${train[*]}"
 here "${train[@]}" > "$scratch/train.out" 2>&1 &
 run=$!
 
 is_training() { here psctl status elastic --json | grep -q '"state": *"training"'; }
+has_left() { here psctl events elastic | grep -q "leave .*worker $1 left"; }
 is_lost() { here psctl events elastic | grep -q 'revocation .*lost'; }
 
 wait_for "training" is_training
 show psctl scale elastic workers=4 --wait
-show psctl status elastic
+show psctl scale elastic servers=2 --wait
+show psctl drain 3 elastic
+wait_for "the worker's end" has_left 3
+show psctl top elastic
 echo "(the machine 10.88.2.0 vanishes)"
 ip -n "$prefix-switch" link set worker0 down
 wait_for "the loss of its workers" is_lost
@@ -103,5 +120,15 @@ wait "$run" || fail "the run failed"
 root="$(echo "$folder"/runs/elastic-*)"
 show psctl events "$root" | grep -v checkpoint
 tail -n 24 "$scratch/train.out"
-summary="$root/summary.json"
-grep -q '"state": *"done"' "$summary" || fail "the run is not done"
+exec {keep_watching}>&-
+wait "$watch" || fail "$(cat "$scratch/tls.out")"
+tail -n 1 "$scratch/tls.out"
+python3 - "$root/summary.json" << 'END' || fail "the ledger is not exact"
+import json
+import sys
+
+run = json.load(open(sys.argv[1]))
+assert run["state"] == "done", run["state"]
+assert run["samples_counted"] == run["samples_total"], run["samples_counted"]
+assert sum(row["samples_counted"] for row in run["workers"]) == run["samples_total"]
+END
