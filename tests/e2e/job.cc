@@ -66,4 +66,13 @@ void E2eTest::SetUp() {
   }
 }
 
+Output E2eTest::Psctl(std::vector<std::string> arguments) {
+  Process::Options options;
+  options.program = "psctl";
+  options.arguments = std::move(arguments);
+  options.directory = job_.folder();
+  options.output_stem = job_.folder() + "/command" + std::to_string(commands_++);
+  return RunToEnd(options, kRunPatience);
+}
+
 }  // namespace ps::e2e

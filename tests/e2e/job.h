@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tests/base/temporary_folder.h"
 #include "tests/e2e/process.h"
@@ -51,8 +52,14 @@ class E2eTest : public testing::Test {
  protected:
   void SetUp() override;
 
+  /// psctl to its end; what it was told is beside the job.
+  Output Psctl(std::vector<std::string> arguments);
+
   TemporaryFolder folder_;
   Job job_{folder_.path()};
+
+ private:
+  int commands_ = 0;
 };
 
 }  // namespace ps::e2e

@@ -6,7 +6,12 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/base/temporary_folder.h"
 #include "tests/e2e/train_run.h"
@@ -82,8 +87,44 @@ TEST_F(LossTest, WithoutWorkersTheRunWaitsSaysSoAndGoesOnWhenOneJoins) {
   EXPECT_THAT(run.psctl().Err(), HasSubstr("training goes on"));
 }
 
-// By a signal, by a file that an agent of the machine writes, by a person, and by the provider.
-TEST_F(LossTest, ANoticeToAWorkerOfAnotherLauncherIsADrain) {
+/// Of a worker that was started by hand, once it has done something.
+std::optional<proto::WorkerRow> RowOf(const proto::JobStatus& status, const Process& worker) {
+  const auto rows = Alive(status);
+  const auto row = std::ranges::find(rows, worker.pid(), &proto::WorkerRow::pid);
+  return row == rows.end() || row->samples_counted == 0 ? std::nullopt : std::optional(*row);
+}
+
+/// The metadata services of providers, whose machines go when the test says so.
+class ProviderTest : public LossTest {
+ protected:
+  void SetUp() override {
+    LossTest::SetUp();
+    ASSERT_NE(metadata_.port(), 0) << metadata_.why();
+  }
+
+  std::string UrlOf(const std::string& machine) const {
+    return "127.0.0.1:" + std::to_string(metadata_.port()) + "/" + machine;
+  }
+
+  std::unique_ptr<Process> StartOn(TrainRun* run, const std::string& machine) const {
+    const std::string provider = machine.substr(0, machine.find('-'));
+    return run->StartWorker({"--notices", provider, "--metadata-url", UrlOf(machine)});
+  }
+
+  /// From now on the machine is what its name says.
+  void Begin(const std::string& machine) const { WriteText(machines_ / machine, ""); }
+
+  /// From now on nothing is to come.
+  void Calm(const std::string& machine) const { std::filesystem::remove(machines_ / machine); }
+
+ private:
+  TemporaryFolder machines_;
+  const ServerProcess metadata_{{"python3", "tests/notice/metadata_server.py", machines_.path()}};
+};
+
+// By a signal, by a file that an agent of the machine writes, by a person, and by each provider,
+// also with as little time as Azure was seen to leave.
+TEST_F(ProviderTest, ANoticeToAWorkerOfAnotherLauncherIsADrain) {
   // It does not end before everybody has been told.
   job_.Set("train", R"({"epochs": 10000})").Set("workers", R"([{"count": 2, "slowdown": 4}])");
   TrainRun run(job_);
@@ -92,40 +133,100 @@ TEST_F(LossTest, ANoticeToAWorkerOfAnotherLauncherIsADrain) {
   const auto signalled = run.StartWorker();
   const auto watching = run.StartWorker({"--notice-file", notice});
   const auto told = run.StartWorker();
-  const ServerProcess metadata({"python3", "tests/notice/metadata_server.py"});
-  ASSERT_NE(metadata.port(), 0) << metadata.why();
-  const auto asking = run.StartWorker(
-      {"--notices",
-       "gcp",
-       "--metadata-url",
-       "127.0.0.1:" + std::to_string(metadata.port()) + "/gcp-changes"});
-  const auto row_of = [](const proto::JobStatus& status, const Process& worker) {
-    const auto rows = Alive(status);
-    const auto row = std::ranges::find(rows, worker.pid(), &proto::WorkerRow::pid);
-    return row == rows.end() || row->samples_counted == 0 ? std::nullopt : std::optional(*row);
-  };
+  std::vector<std::unique_ptr<Process>> all;
+  const std::pair<const char*, const char*> machines[] = {
+      {"ec2-end", "EC2 spot interruption (terminate)"},
+      {"gcp-changes", "Compute Engine preemption"},
+      {"azure-end", "Azure event (Preempt)"},
+      {"azure-short", "Azure event (Preempt)"}};
+  for (const auto& [machine, reason] : machines) {
+    all.push_back(StartOn(&run, machine));
+  }
   const auto training = run.WaitFor([&](const proto::JobStatus& status) {
-    return row_of(status, *signalled) && row_of(status, *watching) && row_of(status, *told);
+    return RowOf(status, *signalled) && RowOf(status, *watching) && RowOf(status, *told) &&
+           std::ranges::all_of(all, [&](const auto& w) { return RowOf(status, *w).has_value(); });
   });
   ASSERT_TRUE(training.has_value());
   signalled->Signal(SIGTERM);
   WriteText(notice, "5\n");
-  const std::string name = std::to_string(row_of(*training, *told)->worker.value);
+  const std::string name = std::to_string(RowOf(*training, *told)->worker.value);
   const Output given = RunToEnd(
       {.program = "psctl",
        .arguments = {"notice", name, run.Root(), "--grace", "5s"},
        .output_stem = folder_ / "notice-command"});
   EXPECT_EQ(given.end, ProcessEnd{}) << given.err;
   EXPECT_THAT(given.out, HasSubstr("worker " + name + " of "));
-  for (const auto* worker : {&signalled, &watching, &told, &asking}) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    Begin(machines[i].first);
+  }
+  for (const auto* worker : {&signalled, &watching, &told}) {
     EXPECT_EQ((*worker)->Wait(), ProcessEnd{});
   }
-  EXPECT_THAT(asking->Err(), HasSubstr("notice reason=\"Compute Engine preemption\""));
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i]->Wait(), ProcessEnd{}) << machines[i].first;
+    EXPECT_THAT(
+        all[i]->Err(), HasSubstr(std::string("notice reason=\"") + machines[i].second + '"'));
+  }
   run.psctl().SignalGroup(SIGINT);
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  const double noticed = run.Summary()["revocations_noticed"].number();
-  EXPECT_TRUE(noticed == 3 || noticed == 4) << noticed << "; the provider may be first";
-  EXPECT_EQ(run.Summary()["steps_lost"].number(), 0);
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["revocations_noticed"].number(), 7);
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
+  EXPECT_EQ(summary["steps_lost"].number(), 0);
+  ExpectConsistentLedger(summary);
+}
+
+TEST_F(ProviderTest, AWorkerTrainsOnThroughADistantEndThatIsWithdrawn) {
+  job_.Set("train", R"({"epochs": 10000})").Set("workers", R"([{"count": 1, "slowdown": 4}])");
+  TrainRun run(job_);
+  ASSERT_TRUE(run.WaitForSamples(256).has_value());
+  const auto worker = StartOn(&run, "azure-withdrawn");
+  ASSERT_TRUE(
+      run.WaitFor([&](const proto::JobStatus& s) { return RowOf(s, *worker).has_value(); }));
+  Begin("azure-withdrawn");
+  ASSERT_TRUE(WaitUntil([&] { return Contains(worker->Err(), "event=notice_withdrawn"); }));
+  EXPECT_THAT(worker->Err(), HasSubstr("event=notice_ahead what=\"Azure event (Reboot)\""));
+  const auto then = run.Status();
+  ASSERT_TRUE(then.has_value() && RowOf(*then, *worker).has_value());
+  const uint64_t samples = RowOf(*then, *worker)->samples_counted;
+  EXPECT_TRUE(run.WaitFor([&](const proto::JobStatus& status) {
+    const auto row = RowOf(status, *worker);
+    return row && row->samples_counted > samples;
+  }));
+  run.psctl().SignalGroup(SIGINT);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  EXPECT_EQ(run.Summary()["revocations_noticed"].number(), 0);
+  EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 0);
+}
+
+/// The provider recommends to move from the machine of worker 0, and then does so no more.
+TEST_F(ProviderTest, WhereAMachineIsAtRiskOneWorkerMoreIsStartedForAWhile) {
+  const std::string script = folder_ / "on_ec2";
+  WriteText(
+      script,
+      "#!/bin/sh\nname=$1; shift\n"
+      "[ $name = worker0 ] && set -- \"$@\" --notices ec2 --metadata-url " +
+          UrlOf("ec2-unadvised") + "\nexec \"$@\"\n");
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  job_.Set("train", R"({"epochs": 10000})")
+      .Set("workers", R"([{"count": 2, "step_ms": 20}])")
+      .Set("launch", R"({"prefix": ")" + script + R"( {name}"})");
+  Begin("ec2-unadvised");
+  TrainRun run(job_, {.is_replacing = true});
+  const auto has_workers = [](size_t count) {
+    return [count](const proto::JobStatus& status) { return Alive(status).size() == count; };
+  };
+  EXPECT_TRUE(run.WaitFor(has_workers(3))) << "one more";
+  Calm("ec2-unadvised");
+  EXPECT_TRUE(run.WaitFor(has_workers(2))) << "the machine stays after all";
+  run.psctl().SignalGroup(SIGINT);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["joins"].number(), 3);
+  EXPECT_EQ(summary["revocations_noticed"].number(), 0);
+  EXPECT_EQ(summary["steps_lost"].number(), 0);
+  EXPECT_THAT(ReadText(run.Root() + "/logs/coordinator.log"), HasSubstr("event=prewarm "));
+  ExpectConsistentLedger(summary);
 }
 
 TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndTakesItsOwnSeatAgain) {
@@ -160,13 +261,11 @@ TEST_F(LossTest, AStoppedWorkerIsDeclaredLostFencedAndTakesItsOwnSeatAgain) {
   run.ExpectExactLedger();
   const Json summary = run.Summary();
   EXPECT_GE(summary["revocations_unnoticed"].number(), 2);
-  double samples = 0;
+  ExpectConsistentLedger(summary);
   double steps = 0;
   for (size_t i = 0; i < summary["workers"].size(); ++i) {
-    samples += summary["workers"][i]["samples_counted"].number();
     steps += summary["workers"][i]["steps"].number();
   }
-  EXPECT_EQ(samples, summary["samples_counted"].number());
   EXPECT_EQ(steps, summary["steps_counted"].number()) << "a row is of one incarnation";
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "tests/e2e/train_run.h"
 
@@ -24,22 +25,8 @@ class ScaleTest : public E2eTest {
     options_.is_replacing = true;
   }
 
-  Output Psctl(std::vector<std::string> arguments) {
-    Process::Options options;
-    options.program = "psctl";
-    options.arguments = std::move(arguments);
-    options.output_stem = job_.folder() + "/command" + std::to_string(commands_++);
-    return RunToEnd(options, kRunPatience);
-  }
-
   TrainRun::Options options_;
-  int commands_ = 0;
 };
-
-size_t CountOf(const proto::JobStatus& status, const std::string& type) {
-  const auto row = std::ranges::find(status.fleet, type, &proto::FleetRow::type);
-  return row == status.fleet.end() ? 0 : row->present;
-}
 
 // Without workers the servers end, too.
 TEST_F(ScaleTest, AFleetGrowsShrinksToNothingAndComesBack) {
@@ -70,64 +57,6 @@ TEST_F(ScaleTest, AFleetGrowsShrinksToNothingAndComesBack) {
   EXPECT_EQ(summary["revocations_noticed"].number(), 0);
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_EQ(summary["steps_lost"].number(), 0) << "whoever is let go hands over";
-}
-
-// With a worker's batches by its speed, rates by staleness: the ledger is exact all the same.
-TEST_F(ScaleTest, AJobWithAGoalGetsTheFleetThatThePlannerChooses) {
-  WriteText(
-      job_.folder() + "/profile.json",
-      R"({"job": "small", "parameter_bytes": 100000, "workers": [
-           {"instance_type": "fast", "minibatch": 32, "compute_s": 0.02},
-           {"instance_type": "cheap", "minibatch": 32, "compute_s": 0.02}],
-         "curves": {"steps": 100, "power": 1, "floor": 0, "minibatch": 32, "residual": 0.1,
-           "samples": 1, "loss_min": 0.01, "fleets": [{"workers": 1, "factor": 1}]}})");
-  const auto type = [](const std::string& name, const std::string& usd, const char* is_server) {
-    return R"({"name": ")" + name + R"(", "device": "cpu", "vcpus": 1, "memory_gib": 1,
-      "network_gbit_per_s": 10, "network_burst_gbit_per_s": 10, "quota": 2,
-      "on_demand_usd_per_hour": )" +
-           usd + R"(, "spot": [{"zone": "here", "usd_per_hour": )" + usd +
-           R"(, "as_of": "2026-11-21"}], "is_server_host": )" + is_server + "}";
-  };
-  WriteText(
-      job_.folder() + "/catalog.json",
-      R"({"provider": "nobody", "region": "here", "as_of": "2026-11-21", "source": "made up",
-          "types": [)" +
-          type("host", "0.1", "true") + "," + type("fast", "10", "false") + "," +
-          type("cheap", "1", "false") + "]}");
-  job_.Set("servers", R"({"count": 1})")
-      .Set(
-          "train",
-          R"({"epochs": 8, "minibatch": 32, "batch_policy": "by_speed",)"
-          R"( "lr_policy": "staleness"})")
-      .Set(
-          "workers",
-          R"([{"count": 2, "type": "fast", "step_ms": 20},)"
-          R"( {"count": 0, "type": "cheap", "step_ms": 20, "slowdown": 1.5}])")
-      .Set(
-          "goal",
-          R"({"loss": 0.01, "takeover_s": 1, "profile": ")" + job_.folder() +
-              R"(/profile.json", "catalog": ")" + job_.folder() + R"(/catalog.json"})");
-  TrainRun run(job_, options_);
-  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) {
-    return CountOf(s, "cheap") > 0 && CountOf(s, "fast") == 0;
-  }));
-  const Output preview = Psctl({"scale", run.Root(), "fast=2", "--dry-run"});
-  EXPECT_EQ(preview.end, ProcessEnd{}) << preview.err;
-  EXPECT_NE(preview.out.find("nothing was changed"), std::string::npos) << preview.out;
-  const Output servers = Psctl({"scale", run.Root(), "servers=2", "--dry-run"});
-  EXPECT_EQ(servers.end, ProcessEnd{}) << servers.err;
-  EXPECT_NE(servers.out.find("nothing was changed"), std::string::npos) << servers.out;
-  const auto status = run.Status();
-  EXPECT_TRUE(status.has_value() && status->servers.wanted == 1 && status->servers.moves == 0);
-  const Output planned = Psctl({"plan", "--run", run.Root()});
-  EXPECT_EQ(planned.end, ProcessEnd{}) << planned.err;
-  EXPECT_NE(planned.out.find("cheap"), std::string::npos) << planned.out;
-  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
-  run.ExpectNothingLeft();
-  run.ExpectExactLedger();
-  EXPECT_NE(
-      ReadText(run.Root() + "/logs/coordinator.log").find("event=replan changes=true"),
-      std::string::npos);
 }
 
 class ScaleServersTest : public ScaleTest, public ::testing::WithParamInterface<const char*> {};
@@ -207,29 +136,36 @@ TEST_F(ScaleTest, ASyncSwitchEndsTheRoundsAtItsShareOfTheSamples) {
   EXPECT_NE(events.out.find("async from now on, bsp before"), std::string::npos) << events.out;
 }
 
-/// Without a word, as the worst of machines go.
-TEST_F(ScaleTest, AReplayTakesAndGivesWorkersAsItsTraceSays) {
+class ReplayTest : public ScaleTest, public ::testing::WithParamInterface<const char*> {};
+
+/// Several machines go in one instant, as most do, with a word and without.
+TEST_P(ReplayTest, TakesAndGivesWorkersAsItsTraceSays) {
   job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})")
       .Set("workers", R"([{"count": 3, "step_ms": 20}])")
       .Write();
-  WriteText(job_.folder() + "/trace.csv", "0,3\n2000,2\n4000,1\n6000,3\n9000,3\n");
-  const Output replay = RunToEnd(
-      {.program = "psctl",
-       .arguments =
-           {"replay",
-            job_.folder() + "/trace.csv",
-            job_.path(),
-            "--speedup",
-            "1",
-            "--notice",
-            "none"},
-       .directory = job_.folder(),
-       .output_stem = job_.folder() + "/replay"},
-      kRunPatience);
+  WriteText(job_.folder() + "/trace.csv", "0,4\n1500,1\n3500,4\n5000,4\n");
+  const Output replay = Psctl(
+      {"replay",
+       job_.folder() + "/trace.csv",
+       job_.path(),
+       "--speedup",
+       "1",
+       "--notice",
+       GetParam()});
   EXPECT_EQ(replay.end, ProcessEnd{}) << replay.err;
-  EXPECT_NE(replay.out.find("revocations   2, "), std::string::npos) << replay.out;
+  EXPECT_NE(replay.out.find("revocations   3, "), std::string::npos) << replay.out;
   EXPECT_NE(replay.out.find("replay.svg"), std::string::npos) << replay.out;
+  const std::filesystem::directory_iterator runs(job_.runs());
+  const auto summary = Json::Parse(ReadText(runs->path().string() + "/summary.json"));
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_GT((*summary)["samples_counted"].number(), 0);
+  EXPECT_EQ((*summary)["joins"].number(), 7) << "three stay away and three others come";
+  ExpectConsistentLedger(*summary);
 }
+
+INSTANTIATE_TEST_SUITE_P(Notice, ReplayTest, testing::Values("none", "30s"), [](const auto& suite) {
+  return suite.param == std::string("none") ? "none" : "given";
+});
 
 /// The trace has up to three machines, and the policy takes two of them.
 TEST_F(ScaleTest, APolicyChoosesAmongTheMachinesOfAReplay) {

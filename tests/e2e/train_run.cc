@@ -202,6 +202,27 @@ void TrainRun::ExpectNothingLeft() const {
   }
 }
 
+void ExpectConsistentLedger(const Json& summary) {
+  double of_workers = 0;
+  for (size_t i = 0; i < summary["workers"].size(); ++i) {
+    of_workers += summary["workers"][i]["samples_counted"].number();
+  }
+  EXPECT_EQ(of_workers, summary["samples_counted"].number());
+  double of_epochs = 0;
+  for (size_t i = 0; i < summary["ledger"].size(); ++i) {
+    const Json& epoch = summary["ledger"][i];
+    EXPECT_LE(epoch["samples_counted"].number(), epoch["samples_total"].number()) << i;
+    EXPECT_EQ(epoch["samples_leased"].number(), 0) << i;
+    of_epochs += epoch["samples_counted"].number();
+  }
+  EXPECT_EQ(of_epochs, summary["samples_counted"].number());
+}
+
+size_t CountOf(const proto::JobStatus& status, const std::string& type) {
+  const auto row = std::ranges::find(status.fleet, type, &proto::FleetRow::type);
+  return row == status.fleet.end() ? 0 : row->present;
+}
+
 std::vector<proto::WorkerRow> Alive(const proto::JobStatus& status) {
   std::vector<proto::WorkerRow> rows;
   for (const proto::WorkerRow& row : status.workers) {

@@ -90,6 +90,13 @@ class TrainRun {
   int hand_started_ = 0;
 };
 
+/// The summary of a run, also of one that was stopped: what its workers did and what its epochs
+/// have add up to what was counted, and nothing is left with anybody.
+void ExpectConsistentLedger(const Json& summary);
+
+/// Workers of a type that take part now.
+size_t CountOf(const proto::JobStatus& status, const std::string& type);
+
 /// Workers that take part now.
 std::vector<proto::WorkerRow> Alive(const proto::JobStatus& status);
 

@@ -1,17 +1,21 @@
 """The metadata services of EC2, Compute Engine and Azure on a free port of this machine, for tests.
 
-Prints the port, serves until its standard input ends. The first folder of a path is the machine
-that is asked for, PROVIDER-STATE or PROVIDER-STATE.NUMBER. Each machine has a count of the questions that
-were about its end, so that what happens does not depend on time.
+The first folder of a path is the machine that is asked for, PROVIDER-STATE or PROVIDER-STATE.NUMBER.
+Each machine has a count of the questions that were about its end, so that what happens does not
+depend on time. With the name of a folder every machine is calm until a file of its name is there.
 """
 
 import email.utils
-import http.server
 import json
+import os
 import sys
 import threading
 import time
 import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "http"))
+sys.dont_write_bytecode = True
+import small_server  # noqa: E402
 
 TOKEN = "dG9rZW4tb2YtYS1tYWNoaW5l"
 NAME = "vm-7"
@@ -19,6 +23,7 @@ NAME = "vm-7"
 # What is answered to the first questions of a machine in trouble. Then it is taken back.
 TROUBLES = ["500", "403", "401", "404-html", "html", "empty", "huge", "drop", "silence"]
 
+folder = sys.argv[1] if len(sys.argv) > 1 else None
 lock = threading.Lock()
 questions = {}
 tokens = {}
@@ -32,27 +37,19 @@ def rfc3339(seconds_from_now):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds_from_now))
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(small_server.Handler):
     skew = 0
-
-    def log_message(self, *args):
-        pass
 
     def date_time_string(self, timestamp=None):
         return date(self.skew)
 
     def reply(self, status, text="", headers=()):
-        body = text.encode()
-        self.send_response(status)
-        for name, value in headers:
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.send(status, text.encode(), headers)
 
     def ask(self):
         """How many questions there were before, about the end of this machine."""
+        if self.state == "calm":
+            return 0
         with lock:
             number = questions.get(self.machine, 0)
             questions[self.machine] = number + 1
@@ -82,6 +79,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.query = dict(urllib.parse.parse_qsl(parsed.query))
         _, self.machine, rest = parsed.path.split("/", 2)
         self.provider, _, self.state = self.machine.partition(".")[0].partition("-")
+        if folder is not None and not os.path.exists(os.path.join(folder, self.machine)):
+            self.state = "calm"
         if self.state == "skewed":
             self.skew = -7200
         if self.state == "slow":
@@ -181,10 +180,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         freeze = dict(other, EventId="b", EventType="Freeze", Resources=[NAME])
         odd = {"EventType": 7, "Resources": "vm-7"}
         preempt = dict(freeze, EventType="Preempt", NotBefore=date(30 + self.skew))
+        short = dict(preempt, NotBefore=date(8))
         reboot = dict(freeze, EventType="Reboot", NotBefore=date(900))
         started = dict(preempt, EventStatus="Started", NotBefore="")
         events = {
-            "end": [other, preempt], "trouble": [preempt], "skewed": [preempt], "slow": [other, preempt],
+            "end": [other, preempt], "short": [short], "trouble": [preempt], "skewed": [preempt], "slow": [other, preempt],
             "second": [other, odd, reboot, preempt], "started": [started], "others": [other, freeze],
             "ahead": [reboot] if number < 2 else [preempt],
             "withdrawn": [reboot] if number < 2 else [],
@@ -193,20 +193,4 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.reply(200, json.dumps(document))
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], OSError):  # a client that went away
-            super().handle_error(request, client_address)
-
-
-def main():
-    server = Server(("127.0.0.1", 0), Handler)
-    print(server.server_address[1], flush=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    while sys.stdin.buffer.raw.read(1):
-        pass
-
-
-main()
+small_server.serve(Handler)

@@ -203,6 +203,14 @@ TEST_F(NoticeTest, WhoeverAnswersInTheNameOfTheMetadataServerIsNotBelieved) {
   EXPECT_THAT(answer.status().ToString(), HasSubstr("is not Compute Engine's metadata server"));
 }
 
+/// Azure announces 30 s, and has been seen to leave less than ten.
+TEST_F(NoticeTest, AsMuchTimeIsLeftAsTheEventSays) {
+  const auto notice = Ask(NoticeService::kAzure, "azure-short");
+  ASSERT_TRUE(notice.has_value());
+  EXPECT_LE(notice->grace, std::chrono::seconds(9));
+  EXPECT_GE(notice->grace, std::chrono::seconds(5));
+}
+
 TEST_F(NoticeTest, AllEventsAreReadAndOnlyThoseOfThisMachineCount) {
   const auto notice = Ask(NoticeService::kAzure, "azure-second");
   ASSERT_TRUE(notice.has_value());
@@ -299,6 +307,8 @@ TEST_F(WatcherTest, ADistantEndMayBeWithdrawn) {
   const auto ec2 = Watch(NoticeService::kEc2, "ec2-withdrawn");
   EXPECT_TRUE(lines_.WaitFor("event=notice_withdrawn what=\"EC2 spot interruption (stop)\""))
       << lines_.text();
+  EXPECT_EQ(told_.get_future().wait_for(Duration::zero()), std::future_status::timeout)
+      << "nobody was told to go";
 }
 
 TEST_F(WatcherTest, AdviceIsToldOnceAndTheNoticeAfterIt) {

@@ -1,12 +1,12 @@
 """A small S3 on a free port of this machine, for tests: one bucket a kind of trouble.
 
-Prints the port, serves until its standard input ends. Objects are kept in memory. Every request has
-to be signed with ID and SECRET; the signature is computed here anew, from AWS's description of it.
+Objects are kept in memory. Every request has to be signed with ID and SECRET; the signature is
+computed here anew, from AWS's description of it.
 """
 
 import hashlib
 import hmac
-import http.server
+import os
 import re
 import socket
 import sys
@@ -14,6 +14,10 @@ import threading
 import time
 import urllib.parse
 from xml.sax.saxutils import escape
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "http"))
+sys.dont_write_bytecode = True
+import small_server  # noqa: E402
 
 ID = "AKIDTEST"
 SECRET = "c2VjcmV0LW9mLXRoZS10ZXN0"
@@ -65,23 +69,10 @@ def signature(request, method, path, query, header_names):
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *args):
-        pass
-
-    def reply(self, status, body=b"", headers=()):
-        self.send_response(status)
-        for name, value in headers:
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
+class Handler(small_server.Handler):
     def fail(self, status, code, message="as the test wants it", headers=()):
         text = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
-        self.reply(status, text.encode(), headers)
+        self.send(status, text.encode(), headers)
 
     def is_signed(self):
         match = re.fullmatch(
@@ -151,11 +142,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return
             with lock:
                 objects[name] = body
-            self.reply(200)
+            self.send(200)
         elif self.command == "DELETE":
             with lock:
                 objects.pop(name, None)
-            self.reply(204)
+            self.send(204)
         elif not key:
             self.list(bucket, query)
         elif name not in objects:
@@ -165,7 +156,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def list(self, bucket, query):
         if bucket == "babbling":
-            self.reply(200, b"<html>welcome</html>")
+            self.send(200, b"<html>welcome</html>")
             return
         prefix = bucket + "/" + query.get("prefix", [""])[0]
         after = query.get("continuation-token", [""])[0]
@@ -179,7 +170,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             more = ("<IsTruncated>true</IsTruncated><NextContinuationToken>"
                     f"{escape(names[PAGE - 1])}</NextContinuationToken>")
         text = f"<?xml version='1.0'?><ListBucketResult xmlns='x'>{more}{items}</ListBucketResult>"
-        self.reply(200, text.encode())
+        self.send(200, text.encode())
 
     def send_object(self, bucket, body, attempt):
         is_first = attempt == 1
@@ -197,23 +188,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body[:len(body) // 2])
             self.close_connection = True
         else:
-            self.reply(200, body)
+            self.send(200, body)
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], OSError):  # a client that went away
-            super().handle_error(request, client_address)
-
-
-def main():
-    server = Server(("127.0.0.1", 0), Handler)
-    print(server.server_address[1], flush=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    while sys.stdin.buffer.raw.read(1):
-        pass
-
-
-main()
+small_server.serve(Handler)
