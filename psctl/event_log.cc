@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -60,7 +61,7 @@ constexpr std::array kTellings = {
     Telling{
         "chunks_moved",
         "scale",
-        "{chunks} chunks moved from shard {from} to shard {to}, placement {placement}"},
+        "chunks moved from shard {from} to shard {to}: {chunks}, placement {placement}"},
     Telling{"shards_changed", "scale", "{servers} servers with {shards} shards take part"},
     Telling{"servers_not_scaled", "give-up", "there will be no {servers} servers: {why}"},
     Telling{"no_seat_left", "give-up", "{missing} workers can't be started: no seat is left"},
@@ -95,6 +96,10 @@ constexpr std::array kTellings = {
         "recovery",
         "server {server} lost: {why}; back from checkpoint {checkpoint}, {steps_undone} steps "
         "undone"},
+    Telling{
+        "server_start_failed",
+        "replace",
+        "server {server} did not start: {why}; it is started again"},
     Telling{"shard_is_back", "recovery", "shard {shard} is back"},
     Telling{
         "servers_parked",
@@ -141,6 +146,17 @@ constexpr std::array kTellings = {
     Telling{"finished", "run", "the run is over: {outcome}"},
 };
 
+/// Of a value in seconds as many digits as people read: "0.184" of "0.183978".
+std::string ShortSeconds(std::string_view value) {
+  double seconds = 0;
+  const char* const end = value.data() + value.size();
+  const auto [stopped, error] = std::from_chars(value.data(), end, seconds);
+  if (error != std::errc() || stopped != end || value.find('.') == std::string_view::npos) {
+    return Printable(value);
+  }
+  return std::abs(seconds) < 1000 ? fmt::format("{:.3g}", seconds) : fmt::format("{:.0f}", seconds);
+}
+
 /// Fills the fields of `text`. Returns nothing when one is missing that is not in [].
 std::optional<std::string> Fill(std::string_view text, const LogLine& line) {
   std::string out;
@@ -151,11 +167,12 @@ std::optional<std::string> Fill(std::string_view text, const LogLine& line) {
       text.remove_prefix(end + 1);
     } else if (text.front() == '{') {
       const size_t end = text.find('}');
-      const std::string_view value = line.Get(text.substr(1, end - 1));
+      const std::string_view key = text.substr(1, end - 1);
+      const std::string_view value = line.Get(key);
       if (value.empty()) {
         return std::nullopt;
       }
-      out += Printable(value);
+      out += key == "seconds" || key.ends_with("_s") ? ShortSeconds(value) : Printable(value);
       text.remove_prefix(end + 1);
     } else {
       const size_t end = std::min(text.find_first_of("[{"), text.size());

@@ -160,7 +160,7 @@ void Places::NoteStep(WorkerId seat) {
   Keep(it->second.key, place);
 }
 
-/// One fault of a place may end all that were started there together. Programs fail one by one.
+/// One fault of a place, or of what starts programs there, may end all that were started together.
 void Places::NoteFailure(WorkerId seat, Cause cause, const std::string& why, TimePoint now) {
   const auto it = started_.find(seat);
   if (it == started_.end()) {
@@ -169,13 +169,12 @@ void Places::NoteFailure(WorkerId seat, Cause cause, const std::string& why, Tim
   const Started started = std::move(it->second);
   started_.erase(it);
   Place& place = places_.at(started.key);
-  const bool is_program = cause == Cause::kProgram;
-  if (now < place.left_out_until || (!is_program && started.pass <= place.failed_pass)) {
+  if (now < place.left_out_until || started.pass <= place.failed_pass) {
     return;
   }
-  place.failed_pass = std::max(place.failed_pass, started.pass);
+  place.failed_pass = started.pass;
   ++place.failures;
-  place.is_program = is_program;
+  place.is_program = cause == Cause::kProgram;
   place.probed_until = {};
   place.why = why.substr(0, kWhyBytesMax);
   if (place.failures >= kFailuresInARow) {

@@ -81,7 +81,7 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
     return Status::Ok();
   }
   if (!CanComeBack(server)) {
-    return LostForGood(server, why);
+    return MayStartAgain(server) ? StartAgain(server, why) : LostForGood(server, why);
   }
   job_->edit.handovers.erase(server);  // it was to the process that is gone
   proto::CheckpointsState& checkpoints = job_->edit.checkpoints;
@@ -123,6 +123,24 @@ Status ServerWatch::OnServerLost(uint32_t server, const std::string& why, const 
   } else {
     job_->StartServer(server);
   }
+  return Status::Ok();
+}
+
+/// Before training has begun, a process that never registered has taken nothing along: its launcher
+/// may do better the next time.
+bool ServerWatch::MayStartAgain(uint32_t server) const {
+  return !job_->training_began && std::ranges::all_of(job_->shards.all(), [&](const Shard& shard) {
+    return job_->shards.ServerOf(shard.shard) != server ||
+           (!shard.record->is_registered && shard.restarts < kRestartsMax);
+  });
+}
+
+Status ServerWatch::StartAgain(uint32_t server, const std::string& why) {
+  for (Shard& shard : job_->shards.all()) {
+    shard.restarts += job_->shards.ServerOf(shard.shard) == server ? 1 : 0;
+  }
+  job_->log->Warning("server_start_failed", {{"server", server}, {"why", why}});
+  job_->StartServer(server);
   return Status::Ok();
 }
 

@@ -28,7 +28,8 @@ class ServerWatch {
   Status OnSilence(const Shard& shard, const Call& call);
   Status LostForGood(uint32_t server, const std::string& why) const;
   std::string WhyNotBack(uint32_t server) const;
-
+  bool MayStartAgain(uint32_t server) const;
+  Status StartAgain(uint32_t server, const std::string& why);
   std::string WhatIsLeft() const;
 
   Job* const job_;

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/coordinator/harness.h"
@@ -95,6 +96,29 @@ TEST(EndTest, ALostServerProcessFailsTheJobWithAClearMessage) {
   EXPECT_TRUE(harness.core->is_finished());
   EXPECT_EQ(harness.core->exit_code(), 1);
   EXPECT_EQ(harness.core->outcome().code(), StatusCode::kUnavailable);
+}
+
+/// Its launcher may do better the next time.
+TEST(EndTest, AServerThatDoesNotStartIsStartedAgainFiveTimesAtMost) {
+  Harness harness;
+  harness.core->Start(harness.now);
+  harness.fleet.servers.clear();
+  for (int64_t pid = 600; pid < 605; ++pid) {
+    harness.Exit(ProcessKind::kServer, 1, pid, "exited with code 1");
+    EXPECT_EQ(harness.status().state, "starting");
+  }
+  EXPECT_EQ(harness.fleet.servers, std::vector<uint32_t>(5, 1));
+  harness.Exit(ProcessKind::kServer, 1, 605, "exited with code 1");
+  EXPECT_EQ(harness.status().state, "failed");
+  EXPECT_THAT(harness.status().detail, ::testing::HasSubstr("server 1 (pid 605) was lost: exited"));
+}
+
+/// As when a launcher starts a server twice, and the one that it knows comes second.
+TEST(EndTest, TheEndOfAServerProcessThatNeverHadAPlaceEndsNothing) {
+  Harness harness;
+  const std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.Exit(ProcessKind::kServer, 1, 4711, "exited with code 1");
+  EXPECT_EQ(harness.status().state, "training");
 }
 
 TEST(EndTest, ASilentShardFailsTheJob) {

@@ -33,10 +33,17 @@ class CoordinatorHostTest : public ::testing::Test {
     options_.control_path = folder_ / "control";
   }
 
-  /// A server that ends before it was ready ends the job.
+  /// A server that never starts, however often it is tried, ends the job.
   void LoseAServer(CoordinatorHost* host) {
-    host->OnProcessExited(
-        {proto::ProcessKind::kServer, 0, LaunchId(1), "exited with code 1", true, ""});
+    for (int i = 0; i < 6; ++i) {
+      host->OnProcessExited(
+          {proto::ProcessKind::kServer,
+           0,
+           fleet_.NewestOf(proto::ProcessKind::kServer, 0),
+           "exited with code 1",
+           true,
+           ""});
+    }
   }
 
   TemporaryFolder folder_;

@@ -166,6 +166,19 @@ TEST(EventLogTest, WhatAFleetWaitsForIsToldWithItsZone) {
       "give-up: server 1 was not started: no such file");
 }
 
+TEST(EventLogTest, SecondsHaveAsManyDigitsAsPeopleRead) {
+  const std::string head =
+      "t=1 time=2026-11-22T21:03:17.000Z event=checkpoint checkpoint=3 seconds=";
+  for (const auto& [logged, told] :
+       {std::pair("0.0706595", "0.0707"),
+        std::pair("600.931", "601"),
+        std::pair("12345.6", "12346"),
+        std::pair("20", "20")}) {
+    EXPECT_EQ(
+        TextOf(head + logged), std::string("checkpoint: checkpoint 3 written in ") + told + " s");
+  }
+}
+
 TEST(EventLogTest, EventsAsTextAndAsJson) {
   const proto::EventRow event = {0.25, "pause", "on \x1b[31mrequest"};
   EXPECT_THAT(RenderEvent(event), "00:00:00Z  pause       on ?[31mrequest");

@@ -1,0 +1,92 @@
+// Launchers that do not do what they are told: one that fails every other time, one that starts
+// each worker twice.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+class LauncherTest : public E2eTest {
+ protected:
+  /// Shell commands that get the command of a process behind its role and its number.
+  void UseLauncher(const std::string& commands) {
+    const std::string script = folder_ / "launcher";
+    WriteText(script, "#!/bin/sh\nrole=$1 index=$2; shift 2\n" + commands);
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    job_.Set("launch", R"({"prefix": ")" + script + R"( {role} {index}"})")
+        .Set("train", R"({"epochs": 3, "minibatch": 32})")
+        .Set("workers", R"([{"count": 3, "step_ms": 20}])")
+        .Set("fleet", R"({"max_detect_s": 2})");
+  }
+};
+
+/// The first workers and servers, all of them, and later the one that takes a lost one's place.
+TEST_F(LauncherTest, OneThatFailsEveryOtherTimeBringsTheFleetUpAllTheSame) {
+  UseLauncher(
+      "mark=$0.$role$index\n"
+      "if [ ! -e $mark ]; then : > $mark; echo no capacity >&2; exit 1; fi\n"
+      "rm $mark\n"
+      "exec \"$@\"\n");
+  TrainRun run(job_, {.is_replacing = true});
+  const auto is_whole = [](const proto::JobStatus& status) {
+    return Alive(status).size() == 3 && status.samples_counted > 0;
+  };
+  const auto training = run.WaitFor(is_whole);
+  ASSERT_TRUE(training.has_value());
+  const int64_t victim = Alive(*training)[1].pid;
+  ASSERT_EQ(::kill(static_cast<pid_t>(victim), SIGKILL), 0);
+  EXPECT_TRUE(run.WaitFor([&](const proto::JobStatus& status) {
+    const auto rows = Alive(status);
+    return rows.size() == 3 && std::ranges::count(rows, victim, &proto::WorkerRow::pid) == 0;
+  })) << "another one has its place";
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  run.ExpectExactLedger();
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["joins"].number(), 4);
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 1);
+  const std::string log = ReadText(run.Root() + "/logs/coordinator.log");
+  EXPECT_THAT(log, testing::HasSubstr("event=server_start_failed server=1"));
+  EXPECT_THAT(log, testing::HasSubstr("event=worker_never_joined worker=2"));
+  EXPECT_THAT(log, testing::Not(testing::HasSubstr("event=type_left_out"))) << "it does well";
+}
+
+/// Of the two in a seat one trains, and the other takes its place where it is lost.
+TEST_F(LauncherTest, OneThatStartsEachWorkerTwiceHasOneOfThemTrain) {
+  UseLauncher("[ $role = server ] || \"$@\" &\nexec \"$@\"\n");
+  TrainRun run(job_, {.is_replacing = true});
+  const auto training =
+      run.WaitFor([](const proto::JobStatus& status) { return status.samples_counted > 256; });
+  ASSERT_TRUE(training.has_value());
+  std::set<WorkerId> seats;
+  for (const proto::WorkerRow& row : Alive(*training)) {
+    EXPECT_TRUE(seats.insert(row.worker).second) << "two in seat " << row.worker.value;
+  }
+  EXPECT_EQ(seats.size(), 3U);
+  EXPECT_TRUE(WaitUntil([&] {
+    for (int seat = 0; seat < 3; ++seat) {
+      const std::string log = run.Root() + "/logs/worker" + std::to_string(seat) + ".log";
+      if (!Contains(ReadText(log), "event=fenced ")) {
+        return false;
+      }
+    }
+    return true;
+  })) << "one of the two is told that another has its seat";
+  ::kill(static_cast<pid_t>(Alive(*training).front().pid), SIGKILL);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  run.ExpectExactLedger();
+  ExpectConsistentLedger(run.Summary());
+}
+
+}  // namespace
+}  // namespace ps::e2e
