@@ -60,7 +60,9 @@ class Screen {
         RenderTop(snapshot, width, height - std::min<size_t>(height, 1));
     std::string text = "\x1b[H";
     for (const std::string& line : lines) {
-      text += line + "\x1b[K\r\n";
+      // Erased before it is written: behind a line as wide as the terminal, terminals erase its
+      // end.
+      text += "\x1b[K" + line + "\r\n";
     }
     text += fmt::format("\x1b[J\x1b[{};1H\x1b[7m{}\x1b[0m", height, Clip(" q quits ", width));
     console_.out(text);

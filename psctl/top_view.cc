@@ -20,6 +20,7 @@ constexpr size_t kSparkWidth = 32;
 constexpr size_t kSnapshotEvents = 10;
 constexpr size_t kEventsMin = 4;  // lines for them, with their title, where there is little room
 constexpr size_t kServersMin = 2;
+constexpr size_t kDetailLines = 2;
 
 using Lines = std::vector<std::string>;
 
@@ -41,6 +42,22 @@ std::string JoinParts(const Lines& parts) {
   return text;
 }
 
+/// At blanks, into lines of `width`; what is left over is in the last one.
+Lines Wrapped(std::string_view text, size_t width, size_t lines_max) {
+  Lines lines;
+  while (!text.empty()) {
+    const size_t blank = text.size() > width ? text.rfind(' ', width) : std::string_view::npos;
+    const bool is_last = blank == std::string_view::npos || lines.size() + 1 == lines_max;
+    lines.emplace_back(text.substr(0, is_last ? text.size() : blank));
+    text.remove_prefix(is_last ? text.size() : blank + 1);
+  }
+  return lines;
+}
+
+void AddLines(const Lines& more, Lines* lines) {
+  lines->insert(lines->end(), more.begin(), more.end());
+}
+
 double ShareDone(const proto::JobStatus& status) {
   return status.samples_total == 0 ? 0
                                    : static_cast<double>(status.samples_counted) /
@@ -52,7 +69,9 @@ std::string ProgressLine(const proto::JobStatus& status, size_t width) {
   const std::string tail =
       fmt::format(
           "  {}  epoch {}/{}", FormatPercent(ShareDone(status)), EpochNow(status), status.epochs) +
-      (status.eta_s < 0 ? "" : "  " + FormatDuration(status.eta_s) + " left");
+      (status.eta_s < 0 || status.state != "training"
+           ? ""
+           : "  " + FormatDuration(status.eta_s) + " left");
   if (width < tail.size() + 12) {
     return Clip(tail.substr(2), width);
   }
@@ -74,9 +93,8 @@ Lines Head(const TopSnapshot& snapshot, size_t width) {
   const proto::JobStatus& status = snapshot.status;
   Lines lines;
   lines.push_back(JoinParts(
-      {Printable(status.name),
-       status.state + (status.detail.empty() ? "" : ": " + Printable(status.detail)),
-       FormatDuration(status.elapsed_s) + " so far"}));
+      {Printable(status.name), status.state, FormatDuration(status.elapsed_s) + " so far"}));
+  AddLines(Wrapped(Printable(status.detail), width, kDetailLines), &lines);
   if (!snapshot.trouble.empty()) {
     lines.push_back(Printable(snapshot.trouble));
   }
@@ -109,6 +127,9 @@ std::string StepsText(const proto::JobStatus& status, const proto::WorkerRow& ro
   if (status.mode != proto::Mode::kSsp) {
     return FormatCount(row.stats.steps);
   }
+  if (row.state == "joining") {
+    return "-";  // its clock is set when it has joined
+  }
   uint64_t first = 0;
   for (const proto::WorkerRow& other : status.workers) {
     first = std::max(first, other.is_gone() ? 0 : other.clock);
@@ -121,6 +142,10 @@ std::string PriceText(double usd_per_hour) {
 }
 
 Lines Workers(const proto::JobStatus& status, size_t width) {
+  const std::vector<proto::WorkerRow> rows = ChooseWorkers(status, 0).rows;
+  if (rows.empty()) {
+    return {status.workers.empty() ? "no workers yet" : "no workers"};
+  }
   Table table(
       {{"worker"},
        {"state", Align::kLeft},
@@ -133,7 +158,7 @@ Lines Workers(const proto::JobStatus& status, size_t width) {
        {"USD/h", Align::kRight, 1},
        {"device", Align::kLeft, 6},
        {"host", Align::kLeft, 1}});
-  for (const proto::WorkerRow& row : ChooseWorkers(status, 0).rows) {
+  for (const proto::WorkerRow& row : rows) {
     const bool is_there = row.incarnation != Incarnation();
     table.AddRow(
         {std::to_string(row.worker.value),
@@ -204,10 +229,6 @@ Lines Cut(Lines table, size_t room, std::string_view what) {
   return table;
 }
 
-void AddLines(const Lines& more, Lines* lines) {
-  lines->insert(lines->end(), more.begin(), more.end());
-}
-
 /// The newest ones that fit into `room` lines.
 Lines Events(const proto::JobStatus& status, size_t room) {
   Lines lines;
@@ -243,7 +264,7 @@ std::string Sparkline(const std::vector<double>& values, size_t width) {
 std::vector<std::string> RenderTop(const TopSnapshot& snapshot, size_t width, size_t height) {
   const proto::JobStatus& status = snapshot.status;
   Lines lines = Head(snapshot, width);
-  Lines workers = status.workers.empty() ? Lines{"no workers yet"} : Workers(status, width);
+  Lines workers = Workers(status, width);
   Lines servers = status.shards.empty() ? Lines{"no servers yet"} : Servers(status, width);
   const std::string checkpoints = CheckpointText(status.checkpoints);
   size_t events = kSnapshotEvents;

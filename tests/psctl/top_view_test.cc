@@ -64,6 +64,33 @@ TEST(TopViewTest, WorkersThatCannotBeStartedHaveALine) {
       Screen(snapshot, 80, 24), HasSubstr("\nwaiting: 2 workers of slow for 9m 50s: zone a: no"));
 }
 
+TEST(TopViewTest, WhyNobodyTrainsIsReadToItsEnd) {
+  TopSnapshot snapshot = MakeSnapshot();
+  snapshot.status.state = "waiting";
+  snapshot.status.detail =
+      "no worker is left; checkpoint 13 has all that was done, and the servers are parked; "
+      "training goes on as soon as one joins";
+  for (proto::WorkerRow& row : snapshot.status.workers) {
+    row.state = "left";
+  }
+  const std::string screen = Screen(snapshot, 80, 24);
+  EXPECT_THAT(
+      screen,
+      ::testing::StartsWith(
+          "fashion-mnist   waiting   35.5 s so far\n"
+          "no worker is left; checkpoint 13 has all that was done, and the servers are\n"
+          "parked; training goes on as soon as one joins\n"));
+  EXPECT_THAT(screen, ::testing::Not(HasSubstr(" left\n"))) << "nobody knows how long it takes";
+  EXPECT_THAT(screen, HasSubstr("\n\nno workers\n\n"));
+}
+
+TEST(TopViewTest, AWorkerThatJoinsIsNotBehindYet) {
+  TopSnapshot snapshot = MakeSnapshot();
+  snapshot.status.workers[1].state = "joining";
+  EXPECT_THAT(
+      Screen(snapshot, 80, 24), ::testing::ContainsRegex("\n     1  joining +[0-9.]+ +-  "));
+}
+
 TEST(TopViewTest, ALargeTerminalShowsAll) {
   EXPECT_EQ(Screen(MakeSnapshot(), 120, 40), Golden("top_120x40.txt"));
 }
