@@ -96,7 +96,7 @@ TEST(ProfileTest, MeasuredFiguresHaveToBePossible) {
   EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:5:22: parameter_bytes is 0; allowed: a number"));
   profile = SampleProfile();
   profile.queue.wait_share = 1.5;
-  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:59:19: queue.wait_share is 1.5; allowed: "));
+  EXPECT_THAT(ErrorOf(profile), StartsWith("p.json:84:19: queue.wait_share is 1.5; allowed: "));
 }
 
 TEST(ProfileTest, TimedStepsHaveToBePossible) {
@@ -117,7 +117,7 @@ TEST(ProfileTest, TimedStepsHaveToBePossible) {
   EXPECT_THAT(ErrorOf(profile), HasSubstr("steps[0].backward_s is 0; allowed: "));
   profile = SampleProfile();
   profile.steps[0].tensors.clear();
-  EXPECT_THAT(ErrorOf(profile), HasSubstr("steps[0]"));
+  EXPECT_THAT(ErrorOf(profile), HasSubstr("steps[0].tensors"));
   profile = SampleProfile();
   profile.link.pull_bytes_per_s = 0;
   EXPECT_THAT(ErrorOf(profile), HasSubstr("link.exchanges is 24, and there is no rate of both"));
