@@ -23,7 +23,8 @@
 namespace ps::psctl {
 namespace {
 
-constexpr double kLookSeconds = 2;
+constexpr double kLookSecondsMax = 2;
+constexpr double kLooksPerChange = 4;       // at least
 constexpr double kSecondsPerWorker = 2e-3;  // a status has a row for each
 constexpr uint64_t kStepsSettled = 100;     // from which on a loss tells where the run is
 constexpr uint64_t kReplanEffort = 20'000'000;
@@ -127,7 +128,10 @@ uint64_t CatalogMark(const proto::GoalConfig& goal) {
 
 provisioner::ReplanSettings SettingsOf(const proto::GoalConfig& goal) {
   provisioner::ReplanSettings settings;
+  // Where changes may follow each other fast, so do the questions that lead to them.
   settings.change_every_s = goal.change_every_s;
+  settings.ask_every_s = std::min(settings.ask_every_s, settings.change_every_s);
+  settings.patience_s = std::min(settings.patience_s, settings.change_every_s);
   return settings;
 }
 
@@ -195,13 +199,14 @@ Replanning::Replanning(RunPaths run, proto::JobConfig config, std::string today,
 }
 
 void Replanning::Look() {
-  double pause_s = kLookSeconds;
+  const double every_s = std::min(kLookSecondsMax, config_.goal.change_every_s / kLooksPerChange);
+  double pause_s = every_s;
   while (thread_.PauseUnlessEnding(FromSeconds(pause_s))) {
     const Result<proto::JobStatus> status = FetchStatus(run_);
     if (!status.ok() || status->state != "training") {
       continue;
     }
-    pause_s = kLookSeconds + kSecondsPerWorker * static_cast<double>(status->workers.size());
+    pause_s = every_s + kSecondsPerWorker * static_cast<double>(status->workers.size());
     const provisioner::ReplanFacts facts = FactsFor(*status);
     if (replanner_.Look(facts) != provisioner::ReplanCause::kNone) {
       Plan(*status);

@@ -10,6 +10,8 @@
 namespace ps::provisioner {
 namespace {
 
+constexpr double kSpeedWaitsMax = 64;
+
 int CountOfType(const std::vector<TypeCount>& fleet, const std::string& type) {
   int count = 0;
   for (const TypeCount& some : fleet) {
@@ -73,6 +75,9 @@ void Replanner::Note(const ReplanFacts& facts) {
       cause = ReplanCause::kScaled;
     } else if (facts.catalog != catalog_) {
       cause = ReplanCause::kPrices;
+    }
+    if (cause != ReplanCause::kNone) {
+      speed_waits_ = 1;
     } else if (IsSpeedOff(facts)) {
       cause = ReplanCause::kSpeed;
     }
@@ -97,9 +102,10 @@ bool Replanner::IsSpeedOff(const ReplanFacts& facts) {
   if (off_since_s_ == kNever) {
     off_since_s_ = facts.now_s;
   }
-  if (facts.now_s - off_since_s_ < settings_.patience_s) {
+  if (facts.now_s - off_since_s_ < settings_.patience_s * speed_waits_) {
     return false;
   }
+  speed_waits_ = std::min(2 * speed_waits_, kSpeedWaitsMax);
   speed_ = {};  // it is said once: the next answer predicts anew
   off_since_s_ = kNever;
   return true;

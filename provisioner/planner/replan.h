@@ -88,7 +88,8 @@ class Replanner {
   std::vector<TypeCount> wanted_;
   uint64_t revocations_ = 0;
   uint64_t catalog_ = 0;
-  Range speed_;  // predicted of `speed_of_`
+  Range speed_;             // predicted of `speed_of_`
+  double speed_waits_ = 1;  // in patience_s: twice as long each time that no answer brings it back
   std::vector<TypeCount> speed_of_;
   double off_since_s_ = kNever;
   double asked_s_ = kNever;

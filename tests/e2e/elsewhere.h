@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "tests/base/temporary_folder.h"
@@ -22,7 +23,7 @@ class ElsewhereTest : public E2eTest {
       GTEST_SKIP() << why_not;
     }
     job_.SetData(4000, 1000)
-        .Set("train", R"({"epochs": 3, "minibatch": 32})")
+        .Set("train", R"({"epochs": 4, "minibatch": 32})")
         .Set("servers", R"({"count": 1})")
         .Set("run", R"({"directory": ")" + job_.runs() + R"(", "tls": "on"})")
         .Set("workers", R"([{"count": 2, "step_ms": 40}])");
@@ -42,6 +43,28 @@ class ElsewhereTest : public E2eTest {
       return false;
     }));
     return row;
+  }
+
+  static std::set<int64_t> PidsOf(const proto::JobStatus& status) {
+    std::set<int64_t> pids;
+    for (const proto::WorkerRow& row : Alive(status)) {
+      pids.insert(row.pid);
+    }
+    return pids;
+  }
+
+  /// The process that coordinates is killed, and the next one goes on with the same workers.
+  static void ExpectThatAnotherCoordinatorKeepsAll(TrainRun* run) {
+    const auto before = run->Status();
+    ASSERT_TRUE(before.has_value());
+    ASSERT_EQ(::kill(static_cast<pid_t>(run->CoordinatorPid()), SIGKILL), 0);
+    const auto after = run->WaitFor([&](const proto::JobStatus& status) {
+      return status.journal.restarts == 1 && Alive(status).size() == 2 &&
+             status.samples_counted > before->samples_counted;
+    });
+    ASSERT_TRUE(after.has_value());
+    EXPECT_EQ(PidsOf(*after), PidsOf(*before));
+    EXPECT_EQ(after->joins, 2U);
   }
 
   static void ExpectReplacedAndDone(TrainRun* run, int64_t old_pid) {

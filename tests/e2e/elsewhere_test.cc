@@ -14,11 +14,12 @@ TEST_F(ElsewhereTest, AWorkerWhoseSshConnectionIsKilledIsReplacedOnAnotherHost) 
   UseSsh();
   TrainRun run(job_, options_);
   const proto::WorkerRow worker = AwaitWorker(&run);
+  ExpectThatAnotherCoordinatorKeepsAll(&run);
   const pid_t sshd = SshdOf(worker.pid);
   ASSERT_GT(sshd, 0) << worker.pid;
   ::kill(sshd, SIGKILL);
   ExpectReplacedAndDone(&run, worker.pid);
-  EXPECT_THAT(run.psctl().Err(), testing::HasSubstr("worker 0 was lost: ps_agent: "));
+  EXPECT_THAT(run.psctl().Err(), testing::HasSubstr("worker 0 lost (no notice)"));
 }
 
 TEST_F(ElsewhereTest, AWorkerWhoseSlurmJobIsCancelledIsReplacedByAnotherJob) {
@@ -29,13 +30,13 @@ TEST_F(ElsewhereTest, AWorkerWhoseSlurmJobIsCancelledIsReplacedByAnotherJob) {
   UseSlurm();
   TrainRun run(job_, options_);
   const proto::WorkerRow worker = AwaitWorker(&run);
-  Process::Options cancel;
-  cancel.program = "/bin/sh";
-  cancel.output_stem = folder_ / "cancel";
-  cancel.arguments = {
-      "-c", "squeue --noheader --format='%i %j' | awk '/-worker0-/ {print $1}' | xargs scancel"};
-  EXPECT_EQ(RunToEnd(cancel, kRunPatience).end, ProcessEnd{});
+  const std::string jobs = Shell(folder_, "squeue --noheader --format='%A %j' | sort");
+  ExpectThatAnotherCoordinatorKeepsAll(&run);
+  EXPECT_EQ(Shell(folder_, "squeue --noheader --format='%A %j' | sort"), jobs) << "none was added";
+  Shell(
+      folder_, "squeue --noheader --format='%i %j' | awk '/-worker0-/ {print $1}' | xargs scancel");
   ExpectReplacedAndDone(&run, worker.pid);
+  EXPECT_TRUE(WaitUntil([&] { return Shell(folder_, "squeue --noheader").empty(); }));
 }
 
 /// Somebody whose partition prevails needs the node of one of the two workers.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tests/base/temporary_folder.h"
 #include "tests/e2e/train_run.h"
@@ -80,6 +81,39 @@ TEST_F(RecoveryTest, AllServersAndTheCoordinatorAreKilledAtOneInstantAndAServerA
   EXPECT_THAT(run.psctl().Err(), HasSubstr("the coordinator is back, restart 1 of this run"));
   run.ExpectNothingLeft();
 }
+
+class OneInstantTest : public RecoveryTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(OneInstantTest, AllWorkersAndAServerAreKilledAndTheRunGoesOn) {
+  job_.Set(
+      "train", std::string(R"({"epochs": 3, "minibatch": 32, "mode": ")") + GetParam() + R"("})");
+  TrainRun run(job_, {.is_replacing = true});
+  const auto before = run.WaitFor(HasCheckpoint);
+  ASSERT_TRUE(before.has_value());
+  std::vector<int64_t> victims = run.Children("ps_worker");
+  EXPECT_EQ(victims.size(), 2U);
+  victims.push_back(before->shards[1].pid);
+  for (const int64_t pid : victims) {
+    ASSERT_EQ(::kill(static_cast<pid_t>(pid), SIGKILL), 0);
+  }
+  const auto after = run.WaitFor([&](const proto::JobStatus& status) {
+    return status.shards[1].state == "ready" && status.shards[1].pid != before->shards[1].pid &&
+           Alive(status).size() == 2;
+  });
+  ASSERT_TRUE(after.has_value());
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectExactLedger();
+  if (std::string(GetParam()) == "async") {
+    // In bsp all go back and come anew: who is found lost only then is no member that was revoked.
+    EXPECT_EQ(run.Summary()["revocations_unnoticed"].number(), 2);
+  }
+  run.ExpectNothingLeft();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Modes, OneInstantTest, testing::Values("async", "bsp"), [](const auto& suite) {
+      return suite.param;
+    });
 
 TEST_F(RecoveryTest, AllServersGoBackTogetherWhenTheJobSaysSo) {
   job_.Set("checkpoint", R"({"every_s": 0.3, "recovery": "consistent"})");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <vector>
 
 namespace ps::provisioner {
 namespace {
@@ -115,6 +116,21 @@ TEST(ReplanTest, ASpeedIsOffWhenItStaysOutsideOfWhatWasPredictedOfThisFleet) {
   EXPECT_EQ(replanner.Look(partial), ReplanCause::kNone);
   partial.now_s = 400;
   EXPECT_EQ(replanner.Look(partial), ReplanCause::kNone);
+}
+
+/// A profile that is wrong for good, of steps that a run does not measure.
+TEST(ReplanTest, ASpeedThatNoAnswerBringsBackIsAskedAboutLessAndLessOften) {
+  Replanner replanner = Asked();
+  std::vector<double> asked;
+  for (double now_s = 200; now_s < 500; ++now_s) {
+    ReplanFacts facts = FactsAt(now_s);
+    facts.samples_per_s = 340;
+    if (replanner.Look(facts) != ReplanCause::kNone) {
+      asked.push_back(now_s);
+      replanner.Decide(facts, Content());
+    }
+  }
+  EXPECT_EQ(asked, (std::vector<double>{230, 291, 412}));
 }
 
 TEST(ReplanTest, WhatIsDecided) {

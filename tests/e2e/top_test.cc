@@ -1,0 +1,76 @@
+// psctl top on terminals, while the fleet changes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/terminal.h"
+#include "tests/e2e/train_run.h"
+
+namespace ps::e2e {
+namespace {
+
+class TopTest : public E2eTest {
+ protected:
+  /// Until both have shown it; the last screens are in the test's output when one has not.
+  static void ExpectShown(
+      std::array<TerminalProcess, 2>* terminals, const std::vector<std::string>& wanted) {
+    std::array<std::string, 2> screens;
+    std::array<bool, 2> is_shown{};
+    const auto have_shown = [&] {
+      for (size_t i = 0; i < screens.size(); ++i) {
+        screens[i].clear();
+        for (const std::string& line : (*terminals)[i].Look()) {
+          screens[i] += line + "\n";
+        }
+        is_shown[i] = is_shown[i] || std::ranges::all_of(wanted, [&](const std::string& text) {
+                        return Contains(screens[i], text);
+                      });
+      }
+      return is_shown[0] && is_shown[1];
+    };
+    EXPECT_TRUE(WaitUntil(have_shown)) << testing::PrintToString(wanted) << " in\n"
+                                       << screens[0] << screens[1];
+  }
+};
+
+TEST_F(TopTest, EachFrameFitsItsTerminalAndLeavesNothingOfTheOneBefore) {
+  job_.SetData(60000, 1000)  // no epoch's end takes the place of other events
+      .Set("train", R"({"epochs": 100, "minibatch": 32, "evaluate_every_epochs": 0})")
+      .Set("workers", R"([{"count": 3, "type": "spot", "step_ms": 100}])")
+      .Set("fleet", R"({"max_detect_s": 2, "park_servers_after_s": 0.5})");
+  TrainRun run(job_, {.is_replacing = true});
+  ASSERT_TRUE(run.WaitForSamples(1).has_value());
+  std::array<TerminalProcess, 2> terminals{
+      TerminalProcess("psctl", {"top", run.Root()}, 80, 24),
+      TerminalProcess("psctl", {"top", run.Root()}, 120, 40)};
+  ExpectShown(&terminals, {job_.name() + "   training", "workers 3/3", "samples/s", " q quits"});
+
+  EXPECT_EQ(Psctl({"scale", run.Root(), "workers=8,servers=3", "--wait"}).end, ProcessEnd{});
+  ExpectShown(&terminals, {"workers 8/8", "     7  "});
+
+  const auto status = run.Status();
+  ASSERT_TRUE(status.has_value() && !Alive(*status).empty());
+  const proto::WorkerRow victim = Alive(*status).front();
+  ASSERT_EQ(::kill(static_cast<pid_t>(victim.pid), SIGKILL), 0);
+  const std::string name = "worker " + std::to_string(victim.worker.value);
+  ExpectShown(&terminals, {"revocation  " + name + " lost"});
+
+  EXPECT_EQ(Psctl({"scale", run.Root(), "workers=0"}).end, ProcessEnd{});
+  ExpectShown(&terminals, {job_.name() + "   waiting", "no workers", "parked", " servers end, "});
+
+  for (TerminalProcess& terminal : terminals) {
+    terminal.Type("q");
+    EXPECT_EQ(terminal.WaitForEnd(), 0);
+  }
+  EXPECT_EQ(Psctl({"stop", run.Root()}).end, ProcessEnd{});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+}
+
+}  // namespace
+}  // namespace ps::e2e
