@@ -23,7 +23,7 @@
 namespace ps::psctl {
 namespace {
 
-constexpr double kLookSecondsMax = 2;
+constexpr double kReplanLookSeconds = 2;
 constexpr double kLooksPerChange = 4;       // at least
 constexpr double kSecondsPerWorker = 2e-3;  // a status has a row for each
 constexpr uint64_t kStepsSettled = 100;     // from which on a loss tells where the run is
@@ -199,7 +199,8 @@ Replanning::Replanning(RunPaths run, proto::JobConfig config, std::string today,
 }
 
 void Replanning::Look() {
-  const double every_s = std::min(kLookSecondsMax, config_.goal.change_every_s / kLooksPerChange);
+  const double every_s =
+      std::min(kReplanLookSeconds, config_.goal.change_every_s / kLooksPerChange);
   double pause_s = every_s;
   while (thread_.PauseUnlessEnding(FromSeconds(pause_s))) {
     const Result<proto::JobStatus> status = FetchStatus(run_);
