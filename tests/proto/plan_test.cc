@@ -45,7 +45,8 @@ Plan SamplePlan() {
       {"next best", plan.workers, plan.servers, {700, 650, 750}, {2100, 2000, 2300}, {4, 3, 5}}};
   plan.gains = {{"one more g3.8xlarge", 900, 1900, 4.5}};
   plan.quotas = {{"g4dn.4xlarge", 3.25}};
-  plan.revocations = {0.4, 2100, 3.6, 0.3, 2400, 3.4, 0.1, 120, {"a trace"}, {"g3.8xlarge"}};
+  plan.revocations = {
+      0.4, 2100, 3.6, 0.3, 2400, 3.4, 0.1, 120, 5, 780, 2.9, {"a trace"}, {"g3.8xlarge"}};
   plan.if_prices_double = {
       {"the same fleet", plan.workers, plan.servers, {700, 650, 750}, {9, 8, 10}, {7, 6, 8}}};
   plan.notes = {"left out: 2 types"};

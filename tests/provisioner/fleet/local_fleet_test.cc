@@ -557,12 +557,12 @@ TEST_F(LocalFleetTest, AWorkerLearnsTheLeastDurationOfItsSteps) {
 }
 
 TEST_F(LocalFleetTest, AWorkerIsTimedOnlyWhenItIsAskedFor) {
-  fleet_->StartWorker(WorkerId(0), {});
+  StartWorker(WorkerId(0), {});
   EXPECT_THAT(launcher_.started.back().arguments, Not(Contains("--probe-after")));
   LocalFleet::Options options = options_;
   options.probe_after = 5;
   Make(options);
-  fleet_->StartWorker(WorkerId(1), {});
+  StartWorker(WorkerId(1), {});
   const std::vector<std::string>& arguments = launcher_.started.back().arguments;
   const auto flag = std::ranges::find(arguments, "--probe-after");
   ASSERT_LT(flag + 1 - arguments.begin(), std::ssize(arguments));

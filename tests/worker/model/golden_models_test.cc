@@ -51,7 +51,7 @@ std::vector<float> ActivationsOf(
     const std::vector<Layer>& layers, const NetworkRig& rig, const std::vector<float>& inputs) {
   const auto stream = rig.backend->MakeStream().value();
   Sequence sequence =
-      Sequence::Make(layers, {.backend = rig.backend, .stream = stream.get()}).value();
+      Sequence::Make(layers, {.backend = rig.backend, .stream = stream.get(), .ops = {}}).value();
   const Shape& shape = rig.model.input;
   if (shape.kind == ShapeKind::kImage) {
     PS_CHECK(sequence.PrependChannelsLast(shape).ok());
