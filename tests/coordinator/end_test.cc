@@ -116,7 +116,9 @@ TEST(EndTest, AServerThatDoesNotStartIsStartedAgainFiveTimesAtMost) {
 /// As when a launcher starts a server twice, and the one that it knows comes second.
 TEST(EndTest, TheEndOfAServerProcessThatNeverHadAPlaceEndsNothing) {
   Harness harness;
-  const std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  ASSERT_EQ(harness.status().state, "training");
   harness.Exit(ProcessKind::kServer, 1, 4711, "exited with code 1");
   EXPECT_EQ(harness.status().state, "training");
 }

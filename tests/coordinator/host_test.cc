@@ -158,10 +158,14 @@ TEST_F(CoordinatorHostTest, AnotherHostGoesOnFromTheJournalAtTheSamePort) {
   const Result<uint32_t> again = host.Listen();
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, port);
-  host.loop().RunAfter({}, [&] { LoseAServer(&host); });
+  std::vector<uint32_t> started;
+  host.loop().RunAfter({}, [&] {
+    started = fleet_.servers;
+    LoseAServer(&host);
+  });
   host.Run({.fleet = &fleet_, .may_close = [] { return true; }, .on_limit = {}, .on_wait = {}});
   EXPECT_EQ(host.StatusNow().journal.restarts, 1U);
-  EXPECT_EQ(fleet_.servers, (std::vector<uint32_t>{1})) << "server 0 was started before";
+  EXPECT_EQ(started, (std::vector<uint32_t>{1})) << "server 0 was started before";
   EXPECT_EQ(fleet_.workers.size(), 2U) << "so was worker 2";
   EXPECT_EQ(host.core().exit_code(), 1);
 }

@@ -24,8 +24,7 @@ class LauncherTest : public E2eTest {
     std::filesystem::permissions(script, std::filesystem::perms::owner_all);
     job_.Set("launch", R"({"prefix": ")" + script + R"( {role} {index}"})")
         .Set("train", R"({"epochs": 3, "minibatch": 32})")
-        .Set("workers", R"([{"count": 3, "step_ms": 20}])")
-        .Set("fleet", R"({"max_detect_s": 2})");
+        .Set("workers", R"([{"count": 3, "step_ms": 20}])");
   }
 };
 
@@ -62,6 +61,7 @@ TEST_F(LauncherTest, OneThatFailsEveryOtherTimeBringsTheFleetUpAllTheSame) {
 
 /// Of the two in a seat one trains, and the other takes its place where it is lost.
 TEST_F(LauncherTest, OneThatStartsEachWorkerTwiceHasOneOfThemTrain) {
+  job_.Set("fleet", R"({"max_detect_s": 2})");  // nobody sees the end of the second process
   UseLauncher("[ $role = server ] || \"$@\" &\nexec \"$@\"\n");
   TrainRun run(job_, {.is_replacing = true});
   const auto training =
