@@ -38,8 +38,8 @@ class CoordinatorHostTest : public ::testing::Test {
     for (int i = 0; i < 6; ++i) {
       host->OnProcessExited(
           {proto::ProcessKind::kServer,
-           0,
-           fleet_.NewestOf(proto::ProcessKind::kServer, 0),
+           1,
+           fleet_.NewestOf(proto::ProcessKind::kServer, 1),
            "exited with code 1",
            true,
            ""});
