@@ -167,7 +167,13 @@ class Batches {
   kernels::ForwardArgs ForwardOf(size_t i, int64_t n) const {
     const Batch& batch = batches_[i % batches_.size()];
     const auto* const step = reinterpret_cast<const uint64_t*>(step_->data());
-    return {n, batch.x->floats(), batch.y->floats(), parameter_spans_, true, step};
+    return {
+        .n = n,
+        .x = batch.x->floats(),
+        .y = batch.y->floats(),
+        .params = parameter_spans_,
+        .training = true,
+        .step = step};
   }
 
   kernels::BackwardArgs BackwardOf(size_t i, int64_t n) const {

@@ -85,7 +85,7 @@ TEST_F(ElsewhereServersTest, AWorkerIsPreemptedAndTheServersJobIsCancelled) {
     return;
   }
   UsePartitions();
-  job_.Set("train", R"({"epochs": 4, "minibatch": 32})").Set("checkpoint", R"({"every_s": 0.5})");
+  job_.Set("train", R"({"epochs": 200, "minibatch": 32})").Set("checkpoint", R"({"every_s": 0.5})");
   TrainRun run(job_, options_);
   AwaitWorker(&run);
   const int64_t server = AwaitServer(&run, 0);
@@ -103,8 +103,11 @@ TEST_F(ElsewhereServersTest, AWorkerIsPreemptedAndTheServersJobIsCancelled) {
   Shell(
       folder_, "squeue --noheader --format='%i %j' | awk '/-server0-/ {print $1}' | xargs scancel");
   EXPECT_NE(AwaitServer(&run, server), 0);
-  ExpectDone(&run);
+  EXPECT_EQ(Psctl({"stop", run.Root()}).end, ProcessEnd{});
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
   const Json summary = run.Summary();
+  ExpectConsistentLedger(summary);
   EXPECT_EQ(summary["revocations_noticed"].number(), 1);
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_THAT(
