@@ -66,8 +66,9 @@ std::set<std::string> RootsOf(const RunRegistry& registry) {
   return roots;
 }
 
-/// Starts the run, detached. Nothing replaces workers there but the trace.
-Result<RunPaths> StartRun(const ReplayCommand& command, const RunRegistry& registry) {
+/// Starts the run of the job of that name, detached. Nothing replaces workers there but the trace.
+Result<RunPaths> StartRun(
+    const ReplayCommand& command, const std::string& name, const RunRegistry& registry) {
   const std::set<std::string> before = RootsOf(registry);
   std::vector<std::string> arguments = {"train", command.job_path, "--detach", "--no-refine"};
   for (const proto::ConfigOverride& setting : command.overrides) {
@@ -81,7 +82,8 @@ Result<RunPaths> StartRun(const ReplayCommand& command, const RunRegistry& regis
     return Status::InvalidArgument("the run did not start");
   }
   for (const RunningJob& job : registry.Find()) {
-    if (!before.contains(job.paths.root)) {
+    // Others may have started runs meanwhile.
+    if (job.name == name && !before.contains(job.paths.root)) {
       return job.paths;
     }
   }
@@ -349,7 +351,7 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   if (const Status fits = config.ok() ? CheckReplayed(*config) : config.status(); !fits.ok()) {
     return Misuse(console, fits);
   }
-  const Result<RunPaths> run = StartRun(command, registry);
+  const Result<RunPaths> run = StartRun(command, config->name, registry);
   if (!run.ok()) {
     return Fail(console, run.status());
   }
