@@ -1,12 +1,7 @@
 #include "provisioner/model/overlap_model.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <limits>
-#include <utility>
 
 namespace ps::provisioner {
 namespace {
@@ -116,23 +111,6 @@ OverlapWorker SlowestOf(std::span<const OverlapWorker> workers, double servers) 
 
 }  // namespace
 
-std::vector<GradientBucket> MakeBuckets(
-    std::span<const GradientBucket> tensors, double first_bytes, double later_bytes) {
-  std::vector<GradientBucket> buckets;
-  GradientBucket open;
-  for (const GradientBucket& tensor : tensors) {
-    open.bytes += tensor.bytes;
-    open.ready = std::max(open.ready, tensor.ready);
-    if (open.bytes >= (buckets.empty() ? first_bytes : later_bytes)) {
-      buckets.push_back(std::exchange(open, {}));
-    }
-  }
-  if (open.bytes > 0) {
-    buckets.push_back(open);
-  }
-  return buckets;
-}
-
 OverlapTimeline SimulateStep(const StepShape& step, const WorkerLink& link) {
   OverlapTimeline timeline;
   for (const GradientBucket& bucket : step.buckets) {
@@ -182,66 +160,6 @@ std::vector<double> OverlapStepSeconds(
     seconds.push_back(StepSeconds(alone[k], factors[k], kind));
   }
   return seconds;
-}
-
-namespace {
-
-/// The most samples that take no longer.
-int BatchWithin(const BatchWorker& worker, double seconds) {
-  int fits = 0;
-  int too_many = worker.batch_max + 1;
-  while (too_many - fits > 1) {
-    const int middle = fits + (too_many - fits) / 2;
-    (worker.step_s(middle) <= seconds ? fits : too_many) = middle;
-  }
-  return fits;
-}
-
-double TimeOf(const BatchWorker& worker, int batch) {
-  return batch > 0 ? worker.step_s(batch) : 0;
-}
-
-}  // namespace
-
-Result<std::vector<int>> AssignBatches(int global_batch, std::span<const BatchWorker> workers) {
-  int64_t most = 0;
-  double high = 0;
-  for (const BatchWorker& worker : workers) {
-    most += worker.batch_max;
-    high = std::max(high, TimeOf(worker, worker.batch_max));
-  }
-  if (global_batch <= 0 || global_batch > most) {
-    return Status::InvalidArgument(fmt::format(
-        "a global batch of {} for {} workers that hold {} samples; allowed: 1 to {}",
-        global_batch,
-        workers.size(),
-        most,
-        most));
-  }
-  const auto shares_within = [&](double seconds) {
-    std::vector<int> shares;
-    int64_t sum = 0;
-    for (const BatchWorker& worker : workers) {
-      shares.push_back(BatchWithin(worker, seconds));
-      sum += shares.back();
-    }
-    return std::pair(shares, sum);
-  };
-  double low = 0;
-  for (double middle = high / 2; middle > low && middle < high; middle = low + (high - low) / 2) {
-    (shares_within(middle).second >= global_batch ? high : low) = middle;
-  }
-  auto [shares, sum] = shares_within(high);
-  // What is too much are samples that take just so long: the slowest workers give them back.
-  for (; sum > global_batch; --sum) {
-    size_t slowest = 0;
-    for (size_t k = 1; k < shares.size(); ++k) {
-      const double seconds = TimeOf(workers[k], shares[k]);
-      slowest = seconds > TimeOf(workers[slowest], shares[slowest]) ? k : slowest;
-    }
-    --shares[slowest];
-  }
-  return shares;
 }
 
 }  // namespace ps::provisioner

@@ -1,11 +1,9 @@
 #pragma once
 
-#include <functional>
 #include <span>
 #include <vector>
 
 #include "provisioner/model/performance_model.h"
-#include "ps/base/status.h"
 
 namespace ps::provisioner {
 
@@ -42,14 +40,6 @@ struct GradientBucket {
 
   friend bool operator==(const GradientBucket&, const GradientBucket&) = default;
 };
-
-/// Tensors in the order in which they are ready to buckets as PyTorch's DDP fills them: the first
-/// one closes at `first_bytes` or more, later ones at `later_bytes`. A bucket is ready with its
-/// last tensor.
-std::vector<GradientBucket> MakeBuckets(
-    std::span<const GradientBucket> tensors,
-    double first_bytes = 1048576.0,
-    double later_bytes = 26214400.0);
 
 /// Of a step of one worker, alone.
 struct StepShape {
@@ -112,17 +102,5 @@ enum class ExchangeKind : unsigned char {
 /// have as many buckets each. Requires: workers, a time above 0 in each.
 std::vector<double> OverlapStepSeconds(
     std::span<const OverlapWorker> workers, const ServerSide& servers, ExchangeKind kind);
-
-/// A worker whose share of a batch is to be chosen.
-struct BatchWorker {
-  /// Seconds of a step of so many samples, 1 or more. Never falls.
-  std::function<double(int)> step_s;
-  int batch_max = 0;  // that fits its memory
-};
-
-/// Shares of a global batch with the shortest step of the slowest worker: bisection on that time,
-/// each worker taking as many samples as it can compute within it. Workers may get none. Errors:
-/// kInvalidArgument when the batch is not positive, or does not fit.
-Result<std::vector<int>> AssignBatches(int global_batch, std::span<const BatchWorker> workers);
 
 }  // namespace ps::provisioner

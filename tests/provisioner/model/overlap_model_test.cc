@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -57,19 +56,6 @@ TEST(OverlapModelTest, AStepIsNeverShorterThanItsPassesAndTheUpdate) {
   EXPECT_NEAR(SimulateStep(step, {}).step_s, 0.104, 1e-12) << "no limit of any link";
   EXPECT_NEAR(SimulateStep(step, {100 * kMb, 200 * kMb, 0.001}).step_s, 0.155, 1e-12);
   EXPECT_NEAR((OverlapWorker{step, {}}.HiddenSeconds(1)), 0.104, 1e-12);
-}
-
-TEST(OverlapModelTest, BucketsFillAsThoseOfDdp) {
-  const double mib = 1048576;
-  const std::vector<GradientBucket> tensors = {
-      {0.5 * mib, 0.1}, {0.6 * mib, 0.2}, {10 * mib, 0.5}, {20 * mib, 0.8}, {3 * mib, 1}};
-  EXPECT_THAT(
-      MakeBuckets(tensors),
-      ElementsAre(
-          GradientBucket{1.1 * mib, 0.2},
-          GradientBucket{30 * mib, 0.8},
-          GradientBucket{3 * mib, 1}));
-  EXPECT_TRUE(MakeBuckets({}).empty());
 }
 
 /// The times of a worker that hides its exchange, step after step: what may begin when, as
@@ -205,56 +191,6 @@ TEST(OverlapModelTest, MoreBandwidthIsNeverSlowerAndNoStepShorterThanItsPasses) 
         EXPECT_LE(unlimited[k], before[k] * (1 + 1e-6));
       }
     }
-  }
-}
-
-BatchWorker Linear(double fixed_s, double sample_s, int batch_max) {
-  return {[=](int batch) { return fixed_s + sample_s * batch; }, batch_max};
-}
-
-TEST(OverlapModelTest, BatchesAreSharedSoThatWorkersTakeEquallyLong) {
-  // b / 8 and b / 4: 20 and 10 samples take 2.5 s.
-  EXPECT_THAT(
-      AssignBatches(30, std::vector{Linear(0, 0.125, 100), Linear(0, 0.25, 100)}).value(),
-      ElementsAre(20, 10));
-  // The first holds 16: 14 are left.
-  EXPECT_THAT(
-      AssignBatches(30, std::vector{Linear(0, 0.125, 16), Linear(0, 0.25, 100)}).value(),
-      ElementsAre(16, 14));
-  const auto too_large = AssignBatches(201, std::vector{Linear(0, 1, 100), Linear(0, 1, 100)});
-  ASSERT_FALSE(too_large.ok());
-  EXPECT_THAT(too_large.status().message(), HasSubstr("allowed: 1 to 200"));
-  EXPECT_FALSE(AssignBatches(0, std::vector{Linear(0, 1, 100)}).ok());
-}
-
-TEST(OverlapModelTest, NoOtherSharesHaveAShorterSlowestStep) {
-  Random random(3);
-  for (int i = 0; i < 100; ++i) {
-    std::vector<BatchWorker> workers;
-    for (int k = 0; k < 3; ++k) {
-      workers.push_back(
-          Linear(random.Unit(), random.Unit(), 4 + static_cast<int>(20 * random.Unit())));
-    }
-    const int batch = 1 + static_cast<int>(11 * random.Unit());
-    const auto slowest = [&](int a, int b, int c) {
-      double seconds = 0;
-      const std::array<int, 3> shares = {a, b, c};
-      for (size_t k = 0; k < shares.size(); ++k) {
-        seconds = std::max(seconds, shares[k] > 0 ? workers[k].step_s(shares[k]) : 0);
-      }
-      return seconds;
-    };
-    double best = std::numeric_limits<double>::infinity();
-    for (int a = 0; a <= std::min(batch, workers[0].batch_max); ++a) {
-      for (int b = 0; b <= std::min(batch - a, workers[1].batch_max); ++b) {
-        if (batch - a - b <= workers[2].batch_max) {
-          best = std::min(best, slowest(a, b, batch - a - b));
-        }
-      }
-    }
-    const std::vector<int> shares = AssignBatches(batch, workers).value();
-    EXPECT_EQ(shares[0] + shares[1] + shares[2], batch);
-    EXPECT_NEAR(slowest(shares[0], shares[1], shares[2]), best, 1e-9) << i;
   }
 }
 
