@@ -83,7 +83,18 @@ struct Move {
   double stalled_s = 0;   // longest time between two steps meanwhile
   double step_s = 0;      // the same before
   double throughput = 0;  // meanwhile, in percent of before
+  double busy_copy_s = 0;  // of as many bytes by a socket, beside the same training
 };
+
+constexpr double kMovedShare = 1.0 * (kServersAfter - 1) / kServersAfter;
+
+/// Seconds to send them over one connection on loopback.
+double CopyBySocket(size_t bytes) {
+  constexpr uint32_t kMessage = 1U << 20;
+  const Shape shape{static_cast<uint32_t>(bytes / kMessage) + 1, kMessage};
+  const Outcome outcome = RawLoop(shape, false).Run(1, TcpPair::Pacing::kSystem);
+  return static_cast<double>(bytes) * 1e-9 / outcome.gigabytes_per_s;
+}
 
 /// One server's parameters and momentum move to two more.
 Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string& codec) {
@@ -111,6 +122,10 @@ Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string&
   const double begin = WallSeconds();
   const std::vector<Look> before =
       Watch(&run, [&](const Look& look) { return look.at_s - begin > sizes.before_s; });
+  Move move;
+  move.mbytes = 1.0 * sizes.width * (sizes.width + 794) * sizeof(float) / 1e6;
+  const double moved = 2 * move.mbytes * 1e6 * kMovedShare;  // with the momentum
+  move.busy_copy_s = CopyBySocket(static_cast<size_t>(moved));
   e2e::Process::Options scale;
   scale.program = "psctl";
   scale.arguments = {"scale", run.Root(), fmt::format("servers={}", kServersAfter)};
@@ -125,8 +140,6 @@ Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string&
     }
     return moved_at && look.steps > *moved_at;
   });
-  Move move;
-  move.mbytes = 1.0 * sizes.width * (sizes.width + 794) * sizeof(float) / 1e6;
   move.took_s = during.back().at_s - asked;
   move.stalled_s = LongestGap(during);
   move.step_s = LongestGap(before);
@@ -148,14 +161,6 @@ double CopyByDisk(size_t bytes) {
   return WallSeconds() - begin;
 }
 
-/// Seconds to send them over one connection on loopback.
-double CopyBySocket(size_t bytes) {
-  constexpr uint32_t kMessage = 1U << 20;
-  const Shape shape{static_cast<uint32_t>(bytes / kMessage) + 1, kMessage};
-  const Outcome outcome = RawLoop(shape, false).Run(1, TcpPair::Pacing::kSystem);
-  return static_cast<double>(bytes) * 1e-9 / outcome.gigabytes_per_s;
-}
-
 int Run(const BenchArguments& arguments) {
   const Sizes sizes = arguments.is_tiny ? Sizes{64, 0.3} : Sizes{9600, 5};
   SampleTable table;
@@ -172,15 +177,17 @@ int Run(const BenchArguments& arguments) {
     Samples throughput;
     Samples over_disk;
     Samples over_socket;
+    Samples over_busy;
     for (uint32_t i = 0; i < arguments.runs; ++i) {
       const Move move = MoveServers(sizes, mode, codec);
-      const double bytes = 2 * move.mbytes * 1e6 * (kServersAfter - 1) / kServersAfter;
+      const double bytes = 2 * move.mbytes * 1e6 * kMovedShare;
       took.values.push_back(move.took_s);
       stalled.values.push_back(move.stalled_s);
       step.values.push_back(move.step_s);
       throughput.values.push_back(move.throughput);
       over_disk.values.push_back(move.took_s / CopyByDisk(static_cast<size_t>(bytes)));
       over_socket.values.push_back(move.took_s / CopyBySocket(static_cast<size_t>(bytes)));
+      over_busy.values.push_back(move.took_s / move.busy_copy_s);
     }
     table.Add(name + ": from the request to a step on 3 servers", took, "s");
     table.Add(name + ": longest time without a step meanwhile", stalled, "s");
@@ -188,6 +195,8 @@ int Run(const BenchArguments& arguments) {
     table.Add(name + ": steps per second meanwhile, of before", throughput, "%");
     table.Add(name + ": the time, over a copy of the moved bytes by the disk", over_disk, "times");
     table.Add(name + ": the time, over a copy of them by a socket", over_socket, "times");
+    table.Add(
+        name + ": the time, over such a copy beside the same training", over_busy, "times");
   }
   table.Print();
   return testing::Test::HasFailure() ? 1 : 0;
