@@ -180,6 +180,10 @@ Result<SimulatedJob> JobOf(const SimulateCommand& command, uint32_t workers) {
   PS_TRY(
       command.profile_path.empty() ? UseJob(command, workers, &job)
                                    : UseProfile(command, workers, &job));
+  if (!command.job_path.empty()) {
+    PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(command.job_path));
+    job.mode = config.train.mode;
+  }
   job.start_s = command.start_s;
   job.detect_s = command.has_notice ? 0 : command.detect_s;
   job.lost_s = command.has_notice ? std::min(kLeaveS, job.lost_s) : job.lost_s;

@@ -103,7 +103,9 @@ std::string RenderJudgement(const SimulateCommand& command, const Judgement& jud
              Plural(judgement.job.workers_max(), "worker"),
              FormatRate(judgement.job.samples_per_s[1]) + " samples",
              Plural(command.seeds, "seed"),
-             command.engine == "cores" ? "production cores" : "by rates") +
+             command.engine == "cores"
+                 ? fmt::format("production cores, {}", proto::ModeName(judgement.job.mode))
+                 : "by rates") +
          table.Render() +
          "ideal: all machines that could be had, without start-up or loss; h: machine-hours; idle: "
          "paid for, not working\n";
@@ -113,6 +115,7 @@ std::string JsonOfJudgement(const SimulateCommand& command, const Judgement& jud
   proto::JsonWriter json;
   json.BeginObject();
   json.Field("engine", command.engine);
+  json.Field("mode", proto::ModeName(judgement.job.mode));
   json.Field("trace_s", judgement.trace_s);
   json.Field("machines_max", judgement.most);
   json.Field("workers_max", judgement.job.workers_max());

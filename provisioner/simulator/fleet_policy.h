@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ps/base/status.h"
+#include "ps/proto/job_config.h"
 
 namespace ps::provisioner {
 
@@ -27,6 +28,7 @@ struct SimulatedJob {
   std::vector<double> samples_per_s;
   double start_s = 120;       // from asking for a machine until its worker takes part
   double step_samples = 0;    // of a worker's step; by rates: not needed
+  proto::Mode mode = proto::Mode::kAsync;  // in which the cores train; by rates: not needed
   double lost_s = 0;          // work of a worker that a revocation undoes: a step at most
   double detect_s = 0;        // from a revocation until the worker's seat is given to another one
   double notice_s = 0;        // a worker is told, and its machine goes so much later; not by rates

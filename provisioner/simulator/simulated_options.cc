@@ -53,7 +53,7 @@ coordinator::CoordinatorOptions SimulatedCoordinator(
   coordinator::CoordinatorOptions made;
   proto::JobConfig& config = made.config;
   config.name = "simulated";
-  config.train.mode = proto::Mode::kAsync;
+  config.train.mode = job.mode;
   config.train.minibatch = MinibatchOf(job, end_s, options);
   config.train.epochs = 1;
   config.train.seed = options.seed;

@@ -90,7 +90,7 @@ TEST_F(SimulateCommandTest, TheCoordinatorsLogCanBeHad) {
   const std::string log = root_ / "coordinator.log";
   const std::string lines = "0,4\n1800000,2\n2400000,2\n";
   ASSERT_EQ(Simulate(lines, {"--policy", "hold", "--log", log}), kExitOk) << err_;
-  EXPECT_THAT(out_, HasSubstr("1 seed; production cores\n"));
+  EXPECT_THAT(out_, HasSubstr("1 seed; production cores, async\n"));
   const std::string text = ReadAll(log);
   EXPECT_THAT(
       text,
@@ -126,6 +126,27 @@ TEST_F(SimulateCommandTest, LossesThatAreAnnouncedOrNoticedLateAreTold) {
   EXPECT_NE(word, told);
   // Nobody can take the seats, so that it does not matter when they are free.
   EXPECT_EQ(word, table({"--policy", "reactive", "--workers", "4", "--detect", "10s"}));
+}
+
+TEST_F(SimulateCommandTest, AJobsModeIsTheOneItTrainsIn) {
+  const std::string trace = root_ / "t.csv";
+  const std::string job = root_ / "job.json";
+  ASSERT_TRUE(WriteFileAtomically(trace, "0,4\n3600000,3\n7200000,3\n").ok());
+  const auto text = [&](const std::string& mode) {
+    const std::string config = R"({"name": "j", "model": {"name": "mlp"},
+        "data": {"directory": "."}, "train": {"mode": ")" +
+                               mode + R"("}, "workers": [{"count": 1, "step_ms": 500}]})";
+    EXPECT_TRUE(WriteFileAtomically(job, config).ok());
+    EXPECT_EQ(
+        Run({"simulate", job, "--trace", trace, "--policy", "reactive", "--detect", "10s"}),
+        kExitOk)
+        << err_;
+    EXPECT_THAT(out_, HasSubstr("production cores, " + mode + "\n"));
+    return out_.substr(out_.find("\nreactive"));
+  };
+  // In rounds everybody waits until the loss is told.
+  EXPECT_EQ(text("async"), text("ssp"));
+  EXPECT_NE(text("async"), text("bsp"));
 }
 
 TEST_F(SimulateCommandTest, PricesOverTimeEgressAndFailuresAreCounted) {

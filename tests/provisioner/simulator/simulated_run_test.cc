@@ -112,6 +112,24 @@ TEST(SimulatedRunTest, ANoticeLosesNoStep) {
   EXPECT_THAT(judged.log, AllOf(HasSubstr("event=worker_left"), Not(HasSubstr("worker_lost"))));
 }
 
+TEST(SimulatedRunTest, InRoundsEverybodyWaitsUntilALossIsTold) {
+  SimulatedJob job = JobOfWorkers(4);
+  job.mode = proto::Mode::kBsp;
+  EXPECT_EQ(
+      Judge("reactive", job, {{0, 4}}, 3601).cores.samples,
+      4 * std::floor((3601 - 120) / 2.0) * 20);
+  const std::vector<CapacityStep> steps = {{0, 4}, {601, 3}, {900, 4}};
+  const Judged at_once = Judge("reactive", job, steps, 3601);
+  EXPECT_NEAR(at_once.cores.lost_node_s, 1, 1e-6);
+  job.detect_s = 30;
+  const Judged told = Judge("reactive", job, steps, 3601);
+  // The other three wait, but for the half of a step that they have left.
+  EXPECT_NEAR(told.cores.samples, at_once.cores.samples - 3 * 30 * 10, 3 * 2 * 20);
+  EXPECT_NEAR(told.cores.idle_node_s, at_once.cores.idle_node_s + 3 * 30, 3 * 2);
+  job.mode = proto::Mode::kAsync;
+  EXPECT_NEAR(Judge("reactive", job, steps, 3601).cores.samples, at_once.cores.samples, 3 * 2 * 20);
+}
+
 TEST(SimulatedRunTest, ASeatIsFilledOnceTheLossIsTold) {
   SimulatedJob job = JobOfWorkers(2);
   const std::vector<CapacityStep> steps = {{0, 3}, {611, 2}};
