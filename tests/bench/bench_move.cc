@@ -78,11 +78,11 @@ double Rate(const std::vector<Look>& looks) {
 }
 
 struct Move {
-  double mbytes = 0;      // of parameters
-  double took_s = 0;      // from the request to the first step on all servers
-  double stalled_s = 0;   // longest time between two steps meanwhile
-  double step_s = 0;      // the same before
-  double throughput = 0;  // meanwhile, in percent of before
+  double mbytes = 0;       // of parameters
+  double took_s = 0;       // from the request to the first step on all servers
+  double stalled_s = 0;    // longest time between two steps meanwhile
+  double step_s = 0;       // the same before
+  double throughput = 0;   // meanwhile, in percent of before
   double busy_copy_s = 0;  // of as many bytes by a socket, beside the same training
 };
 
@@ -195,8 +195,7 @@ int Run(const BenchArguments& arguments) {
     table.Add(name + ": steps per second meanwhile, of before", throughput, "%");
     table.Add(name + ": the time, over a copy of the moved bytes by the disk", over_disk, "times");
     table.Add(name + ": the time, over a copy of them by a socket", over_socket, "times");
-    table.Add(
-        name + ": the time, over such a copy beside the same training", over_busy, "times");
+    table.Add(name + ": the time, over such a copy beside the same training", over_busy, "times");
   }
   table.Print();
   return testing::Test::HasFailure() ? 1 : 0;
