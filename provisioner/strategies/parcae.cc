@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "provisioner/planner/numbers.h"
 #include "ps/base/random.h"
@@ -124,9 +125,11 @@ class LayerSums {
 
 /// Parameters that the last stage of a new partition has to fetch, as the program counts it: each
 /// stage in turn takes the machine that lacks least, and only the last one's lack is kept.
-double LastStageLack(const LayerSums& sums, const Survivors& survivors, int stages) {
-  const std::vector<int> old_cuts = CutLayers(sums.layers(), survivors.plan.stages);
-  const std::vector<int> cuts = CutLayers(sums.layers(), stages);
+double LastStageLack(
+    const LayerSums& sums,
+    const Survivors& survivors,
+    const std::vector<int>& old_cuts,
+    const std::vector<int>& cuts) {
   std::vector<size_t> taken(survivors.of_stage.size(), 0);
   double lack = 0;
   for (size_t stage = 0; stage + 1 < cuts.size(); ++stage) {
@@ -201,19 +204,35 @@ double SameDepthMs(
   return std::max(longest_ms, lost_ms) + ParcaeRestartMs(model, target, is_adding);
 }
 
-/// Of machines 0 to `machines` - 1, `count` different ones.
-std::vector<int> DrawVictims(int machines, int count, Random* random) {
-  std::vector<int> all;
-  for (int machine = 0; machine < machines; ++machine) {
-    all.push_back(machine);
+/// Draws `removed` of `machines` so many times: how often which of the first `plan_machines` are
+/// among them, ascending. The others are spares, which no plan's cost knows. Few of 32 machines are
+/// drawn again and again, so each set is to be looked at once.
+std::map<std::vector<int>, int> DrawVictims(
+    int machines, int plan_machines, int removed, int draws, uint64_t seed) {
+  Random random(seed);
+  std::map<std::vector<int>, int> drawn;
+  for (int draw = 0; draw < draws; ++draw) {
+    std::vector<int> all(static_cast<size_t>(machines));
+    std::iota(all.begin(), all.end(), 0);
+    for (int i = 0; i < removed; ++i) {
+      const auto other = i + static_cast<int>(random.Below(static_cast<uint64_t>(machines - i)));
+      std::swap(all[static_cast<size_t>(i)], all[static_cast<size_t>(other)]);
+    }
+    all.resize(static_cast<size_t>(removed));
+    std::erase_if(all, [&](int machine) { return machine >= plan_machines; });
+    std::ranges::sort(all);
+    ++drawn[std::move(all)];
   }
-  for (int i = 0; i < count; ++i) {
-    const auto other = i + static_cast<int>(random->Below(static_cast<uint64_t>(machines - i)));
-    std::swap(all[static_cast<size_t>(i)], all[static_cast<size_t>(other)]);
-  }
-  all.resize(static_cast<size_t>(count));
-  return all;
+  return drawn;
 }
+
+/// What targets of so many stages have in common.
+struct Depth {
+  std::vector<int> cuts;
+  std::vector<double> stage_ms;
+  double longest_ms = 0;  // of a stage
+  double lack_ms = 0;     // the mean, to fetch what the new partition lacks
+};
 
 }  // namespace
 
@@ -311,33 +330,42 @@ std::vector<ParcaeCosts::Target> ParcaeCosts::Draw(
     }
   }
   const LayerSums sums(model_.layer_params);
-  std::map<int, std::vector<double>> stage_ms;  // by stages
+  std::map<int, Depth> depths;  // by stages
   for (const Target& target : targets) {
-    if (!stage_ms.contains(target.plan.stages)) {
-      stage_ms[target.plan.stages] = StageMs(sums, target.plan.stages);
+    const auto [known, is_new] = depths.try_emplace(target.plan.stages);
+    if (is_new) {
+      Depth& depth = known->second;
+      depth.cuts = CutLayers(sums.layers(), target.plan.stages);
+      depth.stage_ms = StageMs(sums, target.plan.stages);
+      depth.longest_ms = std::ranges::max(depth.stage_ms);
     }
   }
-  Random random(seed_);
+  const std::vector<int> old_cuts = CutLayers(sums.layers(), plan.stages);
   const int draws = event.removed == 0 ? 1 : draws_;
-  for (int draw = 0; draw < draws; ++draw) {
-    const Survivors survivors = WithoutVictims(plan, DrawVictims(machines, event.removed, &random));
-    std::map<int, double> lack_ms;  // by new stages
-    for (Target& target : targets) {
-      double ms = 0;
-      if (target.plan.stages == plan.stages) {
-        ms = SameDepthMs(model_, stage_ms[plan.stages], survivors, target.plan, event);
-      } else {
-        const auto [lack, is_new] = lack_ms.try_emplace(target.plan.stages);
-        if (is_new) {
-          lack->second =
-              ParcaeTransferMs(LastStageLack(sums, survivors, target.plan.stages) * kStateBytes);
-        }
-        const bool is_adding = target.plan.machines() > plan.machines() - event.removed;
-        ms = lack->second +
-             (target.plan.pipelines > 1 ? std::ranges::max(stage_ms[target.plan.stages]) : 0) +
-             ParcaeRestartMs(model_, target.plan, is_adding);
+  for (const auto& [victims, times] :
+       DrawVictims(machines, plan.machines(), event.removed, draws, seed_)) {
+    const Survivors survivors = WithoutVictims(plan, victims);
+    const double share = static_cast<double>(times) / draws;
+    for (auto& [stages, depth] : depths) {
+      if (stages != plan.stages) {
+        const double lack = LastStageLack(sums, survivors, old_cuts, depth.cuts);
+        depth.lack_ms += share * ParcaeTransferMs(lack * kStateBytes);
       }
-      target.cost_ms += ms / draws;
+    }
+    for (Target& target : targets) {
+      if (target.plan.stages == plan.stages) {
+        target.cost_ms +=
+            share *
+            SameDepthMs(model_, depths.at(plan.stages).stage_ms, survivors, target.plan, event);
+      }
+    }
+  }
+  for (Target& target : targets) {
+    if (target.plan.stages != plan.stages) {
+      const Depth& depth = depths.at(target.plan.stages);
+      const bool is_adding = target.plan.machines() > plan.machines() - event.removed;
+      target.cost_ms = depth.lack_ms + (target.plan.pipelines > 1 ? depth.longest_ms : 0) +
+                       ParcaeRestartMs(model_, target.plan, is_adding);
     }
   }
   return targets;
