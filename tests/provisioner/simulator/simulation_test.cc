@@ -224,8 +224,8 @@ TEST(SimulationTest, OnARecordedTraceTheDeadlineSavesMoney) {
   EXPECT_LT(result.usd, 0.5 * on_demand_usd);
 }
 
-/// Beside ParcaeTest.OnTheWholeTraceChangesCostPipelinesSomePercent. A worker's process takes part
-/// 0.2 s after its start (docs/measurements/fleet.md), 30 s are a machine that starts from nothing.
+/// Beside ParcaeTraceTest. A worker's process takes part 0.2 s after its start
+/// (docs/measurements/fleet.md), 30 s are a machine that starts from nothing.
 TEST(SimulationTest, OnTheWholeTraceChangesCostAParameterServerLittle) {
   const auto below = [](std::string_view policy, double start_s) {
     SimulatedJob job = JobOfWorkers(32);

@@ -1,11 +1,8 @@
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "provisioner/strategies/forecast.h"
 #include "provisioner/strategies/parcae.h"
 #include "tests/provisioner/model/csv_data.h"
 
@@ -92,98 +89,6 @@ inline std::vector<ParcaeMinute> ParcaeMinutesOf(const std::string& name) {
          {number("predict_pipelines"), number("predict_stages")}});
   }
   return minutes;
-}
-
-// Policies of pipelines on the trace, a minute each.
-
-inline constexpr size_t kParcaeMinutesAhead = 12;
-inline constexpr double kParcaeMinuteS = 60;
-
-inline int ParcaeAfter(const ParcaeState& state, const ParcaeEvent& event) {
-  return state.machines + event.added - event.removed;
-}
-
-/// As few pipelines of the same length as fit, else one of all machines, as the program does.
-inline ParcaePlan ParcaeClipped(const ParcaePlan& plan, int machines) {
-  if (plan.stages > 0 && machines >= plan.stages) {
-    return {std::min(plan.pipelines, machines / plan.stages), plan.stages};
-  }
-  return {1, machines};
-}
-
-/// The step to a plan, at its cost.
-inline ParcaeStep ParcaeStepTo(
-    ParcaeCosts* costs,
-    const ParcaeState& state,
-    const ParcaePlan& plan,
-    const ParcaeEvent& event) {
-  ParcaeStep step = {.plan = plan};
-  for (const ParcaeCosts::Target& target : costs->From(state.machines, state.plan, event)) {
-    step.cost_ms = target.plan == plan ? target.cost_ms : step.cost_ms;
-  }
-  return step;
-}
-
-inline std::vector<ParcaeEvent> ParcaeEventsOf(int machines, const std::vector<double>& counts) {
-  std::vector<ParcaeEvent> events;
-  for (const double count : counts) {
-    const int next = static_cast<int>(count);
-    events.push_back({std::max(next - machines, 0), std::max(machines - next, 0)});
-    machines = next;
-  }
-  return events;
-}
-
-inline ParcaePlan ParcaeFastestOf(const ParcaeModel& model, int machines) {
-  ParcaePlan best;
-  double most = 0;
-  for (const auto& [plan, samples_per_s] : model.samples_per_s) {
-    const bool is_allowed =
-        std::ranges::count(model.stages, plan.stages) > 0 && plan.pipelines >= model.pipelines_min;
-    if (is_allowed && plan.machines() <= machines && samples_per_s > most) {
-      best = plan;
-      most = samples_per_s;
-    }
-  }
-  return best;
-}
-
-/// Counts to come by the forecast; the last count before there is history enough.
-inline std::vector<double> ParcaeForecast(
-    CountPredictor* predictor, const std::vector<uint32_t>& seen, size_t minutes) {
-  if (seen.size() < kParcaeMinutesAhead) {
-    return std::vector<double>(minutes, seen.empty() ? 0 : seen.back());
-  }
-  return predictor->Predict(seen, minutes);
-}
-
-/// Planned by counts that do not know the minute's event, which drops pipelines when it comes.
-/// Null: as if nothing changed. `seen`: counts of the minutes before.
-inline ParcaeStep ParcaePlanAhead(
-    CountPredictor* predictor,
-    const ParcaeEvent& event,
-    const std::vector<uint32_t>& seen,
-    ParcaeCosts* costs,
-    const ParcaeState& state) {
-  const int after = ParcaeAfter(state, event);
-  if (seen.empty()) {
-    return ParcaeStepTo(costs, state, ParcaeFastestOf(costs->model(), after), event);
-  }
-  std::vector<double> counts(kParcaeMinutesAhead, state.machines);
-  if (predictor != nullptr) {
-    counts = ParcaeForecast(predictor, seen, kParcaeMinutesAhead);
-  }
-  const ParcaeStep planned =
-      LookAhead(costs, state, ParcaeEventsOf(state.machines, counts), kParcaeMinuteS);
-  return ParcaeStepTo(costs, state, ParcaeClipped(planned.plan, after), event);
-}
-
-/// Parcae's baseline: the fastest plan of each minute; whatever happens, all start anew.
-inline ParcaeStep ParcaeCheckpointStep(
-    const ParcaeModel& model, const ParcaeEvent& event, const ParcaeState& state) {
-  const ParcaePlan plan = ParcaeFastestOf(model, ParcaeAfter(state, event));
-  const bool is_event = event.added > 0 || event.removed > 0;
-  return {plan, is_event ? ParcaeCheckpointRestartMs(model, plan, event.added > 0) : 0};
 }
 
 }  // namespace ps::provisioner
