@@ -168,6 +168,48 @@ TEST(DeepVmTest, AnswersOfTheReleasedProgramAreReproduced) {
   }
 }
 
+/// G1 to G10: its best with a single anchor, whose checkpoints need no remote node, and the speed
+/// of what it and its baselines choose.
+TEST(DeepVmTest, SingleAnchorsAndSpeedsOfTheReleasedProgramAreReproduced) {
+  constexpr double kNotPublished = -1;
+
+  const struct {
+    double usd;
+    std::vector<std::string> anchored;
+    double speed;
+    double fastest_type_speed;
+  } rows[] = {
+      {0.5, {}, 754, 0},
+      {1, {"SA(g4dn,4) 34.4030 0.9994"}, 1885, 1508},
+      {2, {"SA(g4dn,10) 86.0076 1.9462"}, 4147, 2784},
+      {3, {"SA(g4dn,16) 137.2706 2.8930"}, 6374.78, 4872},
+      {4, {"SA(g4dn,23) 187.4752 3.9976"}, 8217.66, 6960},
+      {4.5, {"SA(g4dn,26) 203.0386 4.4710"}, 9091.79, 8352},
+      {5, {"SA(g4dn,29) 215.0621 4.9444"}, 9426.89, 9744},
+      {6, {"SA(g4dn,31) 221.3704 5.2600"}, 9703.40, 11832},
+      {9, {"SA(g5,27) 222.7168 8.8528"}, kNotPublished, kNotPublished},
+      {10, {"SA(g5,30) 244.9238 9.7582"}, 21117.97, 20532.78}};
+
+  for (const auto& row : rows) {
+    const DeepVmProblem problem = ProgramInput(row.usd);
+    DeepVmProblem without_remotes = problem;
+    without_remotes.remotes.clear();
+    EXPECT_EQ(TopOf(without_remotes, DeepVmTies::kPublished, 1), row.anchored) << row.usd;
+    if (row.speed == kNotPublished) {
+      continue;
+    }
+    const DeepVmChoice best = SolveDeepVm(problem, DeepVmTies::kPublished)[0];
+    EXPECT_NEAR(SpeedOf(problem, best), row.speed, 0.005) << row.usd;
+    const std::optional<DeepVmChoice> fastest = FastestType(problem);
+    EXPECT_NEAR(fastest ? SpeedOf(problem, *fastest) : 0, row.fastest_type_speed, 0.005) << row.usd;
+  }
+  const DeepVmProblem nine = ProgramInput(9);
+  EXPECT_NEAR(MostNodes(nine)->usd_per_hour, 7.7250, 1e-9);
+  const DeepVmProblem ten = ProgramInput(10);
+  EXPECT_NEAR(SpeedOf(ten, *MostNodes(ten)), 2641.75, 0.005);
+  EXPECT_NEAR(SolveWithoutScaling(ten)->score, 266.6236e6, 50);
+}
+
 /// Fig. 8 of the paper draws these three and both baselines.
 TEST(DeepVmTest, TheThreeBestAtThreeDollarsAreThoseOfFigureEight) {
   const DeepVmProblem problem = ProgramInput(3);
@@ -185,6 +227,20 @@ TEST(DeepVmTest, TheThreeBestAtThreeDollarsAreThoseOfFigureEight) {
   EXPECT_NEAR(FastestType(problem)->usd_per_hour, 2.8168, 1e-9);
 }
 
+/// Points of Fig. 8: ResNet-50 until it was trained, and what that cost to a hundredth of a cent.
+TEST(DeepVmTest, RunsOfFigureEightCostTheirTimeAtOurPrices) {
+  const DeepVmProblem problem = ProgramInput(3);
+  std::vector<DeepVmChoice> fleets = SolveDeepVm(problem, DeepVmTies::kPublished, 3);
+  fleets.push_back(*MostNodes(problem));
+  fleets.push_back(*FastestType(problem));
+  const double seconds[] = {251.25, 252.13, 251.13, 296.77, 493.93};
+  const double usd[] = {0.1991, 0.2013, 0.2022, 0.2385, 0.3865};
+  ASSERT_EQ(fleets.size(), 5U);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(fleets[i].usd_per_hour * seconds[i] / 3600, usd[i], 0.00005) << i;
+  }
+}
+
 /// G11 to G13: what a checkpoint and its buffers ask of a remote node.
 TEST(DeepVmTest, RemotesNeedMemoryForCheckpoints) {
   DeepVmProblem problem = ProgramInput(3);
@@ -193,7 +249,8 @@ TEST(DeepVmTest, RemotesNeedMemoryForCheckpoints) {
       TopOf(problem, DeepVmTies::kPublished, 1), ElementsAre("TI(g4dn,17; m6i,1) 145.4322 2.8746"));
   problem.memory_gib_min = 20;
   EXPECT_THAT(
-      TopOf(problem, DeepVmTies::kPublished, 1), ElementsAre("SA(g4dn,16) 137.2706 2.8930"));
+      TopOf(problem, DeepVmTies::kPublished, 2),
+      ElementsAre("SA(g4dn,16) 137.2706 2.8930", "TI(g4dn,15; d3,1) 128.9038 2.8660"));
   problem.memory_gib_min = 100;
   EXPECT_THAT(
       TopOf(problem, DeepVmTies::kPublished, 3),
@@ -237,7 +294,17 @@ TEST(DeepVmTest, ThePublishedSimulationCountsNodesTwice) {
     EXPECT_EQ(TextOf(problem, MostNodes(problem)), row.most_nodes) << row.usd;
     EXPECT_EQ(TextOf(problem, FastestType(problem)), row.fastest_type) << row.usd;
   }
+  EXPECT_NEAR(
+      SolveDeepVm(SimulationInput(2), DeepVmTies::kPublishedSimulation, 1)[0].score,
+      167.949e6,
+      500);
+  const DeepVmProblem half = SimulationInput(5);
+  EXPECT_NEAR(SpeedOf(half, SolveDeepVm(half, DeepVmTies::kPublished)[0]), 13628, 0.5);
+  EXPECT_NEAR(SpeedOf(half, *FastestType(half)), 6300, 0.5);
+  EXPECT_NEAR(SpeedOf(half, *SolveWithoutScaling(half)), 3000, 0.5);
+  EXPECT_NEAR(SpeedOf(half, *MostNodes(half)), 1990, 0.5);
   const DeepVmProblem problem = SimulationInput(10);
+  EXPECT_NEAR(SolveDeepVm(problem, DeepVmTies::kPublished)[0].score, 305.434e6, 500);
   const DeepVmChoice fleets[] = {
       SolveDeepVm(problem, DeepVmTies::kPublished)[0],
       *SolveWithoutScaling(problem),

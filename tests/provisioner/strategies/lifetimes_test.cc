@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <queue>
+#include <string>
 #include <vector>
 
 #include "provisioner/strategies/expected_run.h"
 #include "ps/base/random.h"
+#include "tests/provisioner/model/csv_data.h"
 
 namespace ps::provisioner {
 namespace {
@@ -20,10 +23,30 @@ const LifetimeLaw& LawOf(const char* device, const char* region = "") {
   return *PublishedLifetimes(device, region);
 }
 
+/// All 60 of its regions, and the hours of its types that were counted apart: machines that are
+/// gone by an hour in all regions are those of the type.
 TEST(LifetimeTest, PublishedSharesAreThoseOfCmDare) {
-  EXPECT_EQ(PublishedLifetimeNames().size(), 15U);
-  EXPECT_NEAR(1 - LawOf("K80", "us-east1").SurvivalAt(1), 0.467, 1e-12);
-  EXPECT_NEAR(1 - LawOf("V100", "us-west1").SurvivalAt(6), 0.733, 1e-12);
+  const auto rows = LoadCsv("tests/data/cmdare/revocations.csv");
+  ASSERT_EQ(rows.size(), 12U);
+  for (const int hours : {1, 2, 6, 12, 24}) {
+    std::map<std::string, double> machines;
+    std::map<std::string, double> revoked;  // by type
+    for (const auto& row : rows) {
+      const std::string& device = row.at("gpu");
+      const double share = std::stod(row.at(std::to_string(hours)));
+      const LifetimeLaw* const law = PublishedLifetimes(device, row.at("region"));
+      ASSERT_NE(law, nullptr) << device << "@" << row.at("region");
+      EXPECT_NEAR(law->RevokedWithin(0, hours), share, 1e-12)
+          << device << "@" << row.at("region") << " " << hours;
+      machines[device] += std::stod(row.at("machines"));
+      revoked[device] += std::round(share * std::stod(row.at("machines")));
+    }
+    for (const auto& [device, count] : machines) {
+      EXPECT_NEAR(LawOf(device.c_str()).RevokedWithin(0, hours), revoked[device] / count, 1e-12)
+          << device << " " << hours;
+    }
+  }
+  EXPECT_EQ(PublishedLifetimeNames().size(), rows.size() + 3);
   EXPECT_NEAR(1 - LawOf("K80").SurvivalAt(24), 72 / 156.0, 1e-12);
   EXPECT_NEAR(1 - LawOf("P100").SurvivalAt(24), 65 / 120.0, 1e-12);
   EXPECT_NEAR(1 - LawOf("V100").SurvivalAt(24), 69 / 120.0, 1e-12);
