@@ -9,7 +9,7 @@ namespace ps::psctl {
 namespace {
 
 constexpr const char* kGapsText =
-    "Times of a polled trace without a line: hold, none or cut; refused if absent";
+    "Times that a polled trace lacks: hold, none or cut; refused if absent";
 
 constexpr std::string_view kExamples[] = {
     "psctl train configs/fashion_mnist_cnn.json    run a job; Ctrl-C ends it cleanly",

@@ -113,7 +113,8 @@ Result<AvailabilityTrace> ParseLines(
       if (!is_new) {
         return wrong(
             "node '" + Printable(Clip(cells[2], 40)) +
-            (is_add ? "' is there already" : "' is not there"));
+            (is_add ? "' is there already: leave the line out, or give another node another name"
+                    : "' is not there: leave the line out, or add the node first"));
       }
       count = nodes.size();
     } else if (!ParseWhole(cells[1], &count)) {
@@ -211,11 +212,8 @@ Result<std::vector<Reading>> ReadDated(std::string_view text, const std::string&
   return readings;
 }
 
-double UsualInterval(const std::vector<Reading>& readings) {
-  std::vector<double> intervals;
-  for (size_t i = 1; i < readings.size(); ++i) {
-    intervals.push_back(readings[i].at_s - readings[i - 1].at_s);
-  }
+/// The median; 0 if there is none.
+double UsualInterval(std::vector<double> intervals) {
   if (intervals.empty()) {
     return 0;
   }
@@ -227,7 +225,11 @@ double UsualInterval(const std::vector<Reading>& readings) {
 Result<AvailabilityTrace> ParseDatedLines(
     std::string_view text, const std::string& name, GapRule gaps) {
   PS_ASSIGN(const std::vector<Reading> readings, ReadDated(text, name));
-  const double usual_s = UsualInterval(readings);
+  std::vector<double> intervals;
+  for (size_t i = 1; i < readings.size(); ++i) {
+    intervals.push_back(readings[i].at_s - readings[i - 1].at_s);
+  }
+  const double usual_s = UsualInterval(std::move(intervals));
   double zero_s = readings.front().at_s;  // of the trace; later by what is left out
   TraceBuilder builder;
   for (size_t i = 0; i < readings.size(); ++i) {
@@ -265,12 +267,24 @@ Result<AvailabilityTrace> ParseDatedLines(
   return builder.Take(0);
 }
 
-Result<AvailabilityTrace> ParseTraceJson(std::string_view text, const std::string& name) {
+Status AddMissing(double at_s, GapRule gaps, TraceBuilder* builder) {
+  if (gaps == GapRule::kRefuse) {
+    return Status::InvalidArgument(fmt::format(
+        "the count from hour {:.2f} on is missing; say by --gaps what to make of such times: hold "
+        "(the count before stays), none (no machine is there), cut (they are left out)",
+        at_s / 3600));
+  }
+  return gaps == GapRule::kNone ? builder->Add(at_s, 0) : Status::Ok();
+}
+
+Result<AvailabilityTrace> ParseTraceJson(
+    std::string_view text, const std::string& name, GapRule gaps) {
   PS_ASSIGN(const proto::JsonValue root, proto::ParseJson(text, name));
   const proto::JsonValue* const gap = root.At("metadata.gap_seconds");
   const proto::JsonValue* const data = root.At("data");
   double gap_s = 0;
-  if (gap == nullptr || !ParseWhole(gap->text, &gap_s) || !(gap_s > 0)) {
+  if (gap == nullptr || gap->kind != proto::JsonValue::Kind::kNumber ||
+      !ParseWhole(gap->text, &gap_s) || !(gap_s > 0)) {
     return proto::ErrorAtPath(
         name, root, "metadata.gap_seconds", "expected metadata.gap_seconds, a number above 0");
   }
@@ -281,15 +295,64 @@ Result<AvailabilityTrace> ParseTraceJson(std::string_view text, const std::strin
   double at_s = 0;
   for (const proto::JsonValue& value : data->children) {
     uint64_t count = 0;
-    const bool is_count = ParseWhole(value.text, &count);
-    const Status added = is_count ? builder.Add(at_s, count)
-                                  : Status::InvalidArgument("expected a count of machines");
+    Status added = Status::Ok();
+    if (value.kind == proto::JsonValue::Kind::kNull) {
+      added = AddMissing(at_s, gaps, &builder);
+      if (added.ok() && gaps == GapRule::kCut) {
+        continue;
+      }
+    } else if (value.kind != proto::JsonValue::Kind::kNumber || !ParseWhole(value.text, &count)) {
+      added = Status::InvalidArgument(fmt::format(
+          "expected a count of machines; got {}",
+          value.kind == proto::JsonValue::Kind::kNumber ? value.text
+                                                        : proto::KindName(value.kind)));
+    } else {
+      added = builder.Add(at_s, count);
+    }
     if (!added.ok()) {
       return proto::ErrorAt(name, value.place, std::string(added.message()));
     }
     at_s += gap_s;
   }
-  return builder.Take(at_s);
+  AvailabilityTrace trace = builder.Take(at_s);
+  if (trace.steps.empty()) {
+    return proto::ErrorAt(name, data->place, "no count in it is known");
+  }
+  return trace;
+}
+
+constexpr size_t kRegularPricesMin = 5;
+
+/// A line whenever the price changes has no gaps. But where nearly all lines come at one interval,
+/// somebody read the price then, and a line that is not there is a price that is missing.
+Status CheckNoPriceIsMissing(
+    const std::vector<PriceLine>& prices,
+    const std::vector<size_t>& numbers,
+    const std::string& name) {
+  std::vector<double> intervals;
+  for (size_t i = 1; i < prices.size(); ++i) {
+    intervals.push_back(prices[i].at_s - prices[i - 1].at_s);
+  }
+  const double usual_s = UsualInterval(intervals);
+  const auto as_usual = std::ranges::count_if(
+      intervals, [&](double interval_s) { return std::abs(interval_s / usual_s - 1) < 0.01; });
+  if (prices.size() < kRegularPricesMin ||
+      4 * static_cast<size_t>(as_usual) < 3 * intervals.size()) {
+    return Status::Ok();
+  }
+  for (size_t i = 0; i < intervals.size(); ++i) {
+    if (intervals[i] > 1.5 * usual_s) {
+      return Status::InvalidArgument(fmt::format(
+          "{}:{}: prices are missing from hour {:.2f} to hour {:.2f}, where one comes every {:.0f} "
+          "s else: fill them in, or say --gaps hold if the price before stayed",
+          name,
+          numbers[i + 1],
+          (prices[i].at_s + usual_s) / 3600,
+          prices[i + 1].at_s / 3600,
+          usual_s));
+    }
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -313,7 +376,7 @@ Result<AvailabilityTrace> ParseTrace(
     std::string_view text, const std::string& name, double unit_s, GapRule gaps) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') {
-    return ParseTraceJson(text, name);
+    return ParseTraceJson(text, name, gaps);
   }
   if (first != std::string_view::npos && BeginsWithDate(text.substr(first))) {
     return ParseDatedLines(text, name, gaps);
@@ -322,8 +385,9 @@ Result<AvailabilityTrace> ParseTrace(
 }
 
 Result<std::vector<PriceLine>> ParsePrices(
-    std::string_view text, const std::string& name, double unit_s) {
+    std::string_view text, const std::string& name, double unit_s, GapRule gaps) {
   std::vector<PriceLine> prices;
+  std::vector<size_t> numbers;  // of their lines
   size_t number = 0;
   for (std::string_view line : SplitAt(text, '\n')) {
     ++number;
@@ -343,10 +407,9 @@ Result<std::vector<PriceLine>> ParsePrices(
     if (!(price.at_s >= 0 && price.at_s <= kTraceSecondsMax)) {
       return wrong("the time is not within 0 and 1e9 s");
     }
-    if (cells[1].empty()) {
+    if (cells[1].empty() || cells[1] == "null") {
       return wrong(fmt::format(
-          "the price from hour {:.2f} on is missing: fill it in, or leave the line out if the "
-          "price before stayed",
+          "the price from hour {:.2f} on is missing: fill it in; the one before, if that stayed",
           price.at_s / 3600));
     }
     if (!ParseWhole(cells[1], &price.usd) || !(price.usd >= 0 && price.usd < kPriceMax)) {
@@ -361,9 +424,13 @@ Result<std::vector<PriceLine>> ParsePrices(
       return wrong(fmt::format("more than {} prices", kTraceStepsMax));
     }
     prices.push_back(price);
+    numbers.push_back(number);
   }
   if (prices.empty()) {
     return Status::InvalidArgument(fmt::format("{}: there is no price in it", name));
+  }
+  if (gaps != GapRule::kHold) {
+    PS_TRY(CheckNoPriceIsMissing(prices, numbers, name));
   }
   return prices;
 }

@@ -27,7 +27,7 @@ struct AvailabilityTrace {
 inline constexpr uint32_t kTraceNodesMax = 14'000;  // as many as a simulation has workers
 
 /// What to make of a time in which whoever polled a count did not: a gap of more than ten times the
-/// usual time between two lines. Times of events, and of equal steps, have no gaps.
+/// usual time between two lines, or a null in JSON. Times of events have no gaps.
 enum class GapRule : uint8_t {
   kRefuse,
   kHold,  // the count before it stays
@@ -54,10 +54,11 @@ struct PriceLine {
 };
 
 /// Reads prices over time: lines of `time,usd`, times as a trace has them, a line whenever the
-/// price changes; the last one stays. Errors: kInvalidArgument with `name` and the line, for a time
-/// whose price is missing with what time that is.
+/// price changes; the last one stays. Where nearly all lines come at one interval, a longer one is
+/// a gap, which is refused but for kHold. Errors: kInvalidArgument with `name` and the line, for a
+/// time whose price is missing with what time that is.
 Result<std::vector<PriceLine>> ParsePrices(
-    std::string_view text, const std::string& name, double unit_s);
+    std::string_view text, const std::string& name, double unit_s, GapRule gaps = GapRule::kRefuse);
 
 /// The prices from `from_s` on, in seconds since then. Errors: kInvalidArgument (there is none
 /// yet).

@@ -203,7 +203,9 @@ Status UsePrices(const SimulateCommand& command, double unit_s, SimulatedJob* jo
     return Status::Ok();
   }
   PS_ASSIGN(const std::string text, ReadFile(command.prices_path, kSimulatedBytesMax));
-  PS_ASSIGN(const std::vector<PriceLine> whole, ParsePrices(text, command.prices_path, unit_s));
+  PS_ASSIGN(const GapRule gaps, GapRuleOf(command.gaps));
+  PS_ASSIGN(
+      const std::vector<PriceLine> whole, ParsePrices(text, command.prices_path, unit_s, gaps));
   PS_ASSIGN(
       const std::vector<PriceLine> prices,
       CutPrices(whole, command.prices_path, command.part.from_hours * 3600));

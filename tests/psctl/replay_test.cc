@@ -59,8 +59,12 @@ TEST(TraceTest, AMistakeIsNamedWithItsLine) {
   EXPECT_EQ(
       TraceError("5,1\n\n4,2\n"),
       "t.csv:3: the time is before that of the line above: sort the lines, or leave late ones out");
-  EXPECT_EQ(TraceError("0,add,a\n1,add,a\n"), "t.csv:2: node 'a' is there already");
-  EXPECT_EQ(TraceError("0,remove,\x1b[2J\n"), "t.csv:1: node '?[2J' is not there");
+  EXPECT_EQ(
+      TraceError("0,add,a\n1,add,a\n"),
+      "t.csv:2: node 'a' is there already: leave the line out, or give another node another name");
+  EXPECT_EQ(
+      TraceError("0,remove,\x1b[2J\n"),
+      "t.csv:1: node '?[2J' is not there: leave the line out, or add the node first");
   EXPECT_EQ(TraceError("0,grow,a\n"), "t.csv:1: expected add or remove; got 'grow'");
   EXPECT_EQ(TraceError("0,14001\n"), "t.csv:1: 14001 machines; at most 14000 are taken");
   EXPECT_EQ(TraceError("nan,1\n"), "t.csv:1: the time is not within 0 and 1e9 s");
@@ -70,6 +74,42 @@ TEST(TraceTest, AMistakeIsNamedWithItsLine) {
   EXPECT_THAT(
       TraceError("{\"metadata\": {\"gap_seconds\": 1},\n\"data\": [1, \"x\"]}"),
       HasSubstr("t.csv:2:13: expected a count"));
+  const auto json = [](const std::string& gap_seconds, const std::string& data) {
+    return TraceError(
+        R"({"metadata": {"gap_seconds": )" + gap_seconds + R"(}, "data": )" + data + "}");
+  };
+  EXPECT_THAT(
+      json("600", "[1, -2]"), HasSubstr("t.csv:1:48: expected a count of machines; got -2"));
+  EXPECT_THAT(json("600", "[1, 2.5]"), HasSubstr("expected a count of machines; got 2.5"));
+  EXPECT_THAT(json("600", "[1, \"3\"]"), HasSubstr("expected a count of machines; got a text"));
+  EXPECT_THAT(json("600", "null"), HasSubstr("t.csv:1:44: expected data, a list of counts"));
+  for (const char* gap_seconds : {"null", "\"600\"", "0", "-1"}) {
+    EXPECT_THAT(json(gap_seconds, "[1]"), HasSubstr("metadata.gap_seconds, a number above 0"));
+  }
+  EXPECT_EQ(TraceError("0,1\n5,null\n"), "t.csv:2: expected a count of machines; got 'null'");
+}
+
+TEST(TraceTest, ANullInJsonIsAGap) {
+  const auto parse = [](const std::string& data, GapRule gaps) {
+    return ParseTrace(
+        R"({"metadata": {"gap_seconds": 600}, "data": )" + data + "}", "t.json", 0.001, gaps);
+  };
+  const std::string data = "[2, null, null, 3]";
+  EXPECT_THAT(
+      std::string(parse(data, GapRule::kRefuse).status().message()),
+      testing::AllOf(
+          testing::StartsWith("t.json:1:48: the count from hour 0.17 on is missing"),
+          HasSubstr("--gaps")));
+  EXPECT_THAT(parse(data, GapRule::kHold)->steps, ElementsAre(TraceStep{0, 2}, TraceStep{1800, 3}));
+  EXPECT_THAT(
+      parse(data, GapRule::kNone)->steps,
+      ElementsAre(TraceStep{0, 2}, TraceStep{600, 0}, TraceStep{1800, 3}));
+  const auto cut = parse(data, GapRule::kCut);
+  EXPECT_THAT(cut->steps, ElementsAre(TraceStep{0, 2}, TraceStep{600, 3}));
+  EXPECT_EQ(cut->end_s, 1200);
+  EXPECT_THAT(
+      std::string(parse("[null]", GapRule::kHold).status().message()),
+      HasSubstr("t.json:1:44: no count in it is known"));
 }
 
 TEST(TraceTest, CountsThatSomebodyPolledAreReadWithTheirDates) {

@@ -175,6 +175,7 @@ TEST_F(SimulateCommandTest, PricesThatAreMissingAreNamed) {
   };
   EXPECT_THAT(
       error("0,1\n3600000,\n7200000,1\n"), HasSubstr("prices.csv:2: the price from hour 1.00"));
+  EXPECT_THAT(error("0,1\n3600000,null\n"), HasSubstr("prices.csv:2: the price from hour 1.00"));
   EXPECT_THAT(error("3600000,1\n"), HasSubstr("missing from hour 0.00 of the trace"));
   EXPECT_THAT(error("3600000,1\n0,1\n"), HasSubstr("prices.csv:2: the time is before"));
   EXPECT_THAT(error("0,1\n0,2\n"), HasSubstr("prices.csv:2: there is a price of this time"));
@@ -182,6 +183,15 @@ TEST_F(SimulateCommandTest, PricesThatAreMissingAreNamed) {
   EXPECT_THAT(error("0,nan\n"), HasSubstr("expected a price"));
   EXPECT_THAT(error("0;1\n"), HasSubstr("expected TIME,USD"));
   EXPECT_THAT(error("\n"), HasSubstr("there is no price in it"));
+  // Every hour one, but for hours 4 and 5. Of changes nobody can tell.
+  const std::string hourly =
+      "0,1\n3600000,1\n7200000,2\n10800000,1\n21600000,1\n25200000,2\n28800000,2\n";
+  EXPECT_THAT(
+      error(hourly),
+      HasSubstr("prices.csv:5: prices are missing from hour 4.00 to hour 6.00, where one comes "
+                "every 3600 s else: fill them in, or say --gaps hold"));
+  EXPECT_EQ(Simulate("0,2\n7200000,1\n", {"--prices", path, "--gaps", "hold"}), kExitOk) << err_;
+  EXPECT_TRUE(ParsePrices("0,1\n60,2\n7200,1\n9000,3\n80000,2\n80060,1\n", "p.csv", 1).ok());
 }
 
 TEST_F(SimulateCommandTest, AnyBytesAreTakenAsPrices) {
