@@ -80,6 +80,28 @@ Fleet FleetByType(const provisioner::PlanProblem& problem, const std::vector<int
   return fleet;
 }
 
+/// What the speed of such a fleet is to be within.
+provisioner::Range PredictedSpeed(
+    const provisioner::PlanProblem& problem,
+    double samples_per_s,
+    const provisioner::FleetSize& size) {
+  const proto::Estimate speed = provisioner::Interval(
+      samples_per_s,
+      provisioner::SpeedDeviation(problem, size),
+      std::max(2 * problem.goal.confidence - 1, 0.0));
+  return {speed.low, speed.high};
+}
+
+void SetBest(
+    const provisioner::PlanProblem& problem,
+    const provisioner::FleetChoice& best,
+    provisioner::ReplanAnswer* answer) {
+  answer->best = FleetByType(problem, best.counts);
+  answer->best_usd = best.usd;
+  answer->best_speed = PredictedSpeed(
+      problem, best.speed.samples_per_s, {provisioner::WorkersOf(best.counts), best.server_hosts});
+}
+
 void JudgeWanted(
     const provisioner::PlanProblem& problem,
     const Fleet& wanted,
@@ -92,11 +114,8 @@ void JudgeWanted(
   }
   provisioner::FleetJudge judge(problem);
   const provisioner::Verdict verdict = judge.Judge(*counts, 0, server_hosts);
-  const proto::Estimate speed = provisioner::Interval(
-      verdict.speed.samples_per_s,
-      provisioner::SpeedDeviation(problem, {verdict.workers, server_hosts}),
-      std::max(2 * problem.goal.confidence - 1, 0.0));
-  answer->speed = {speed.low, speed.high};
+  answer->speed =
+      PredictedSpeed(problem, verdict.speed.samples_per_s, {verdict.workers, server_hosts});
   answer->wanted_usd = verdict.usd;
   answer->wanted_meets = judge.MeetsGoal(verdict, judge.IsHeld(*counts));
 }
@@ -166,9 +185,7 @@ Result<provisioner::ReplanAnswer> AskPlanner(
   provisioner::ReplanAnswer answer;
   JudgeWanted(kept.planning.problem, WantedFleet(status), facts.server_hosts, &answer);
   if (!kept.answer.best.empty()) {
-    const provisioner::FleetChoice& best = kept.answer.best.front();
-    answer.best = FleetByType(kept.planning.problem, best.counts);
-    answer.best_usd = best.usd;
+    SetBest(kept.planning.problem, kept.answer.best.front(), &answer);
   } else {
     answer.infeasible = kept.answer.infeasible.reason;
   }
@@ -180,8 +197,7 @@ Result<provisioner::ReplanAnswer> AskPlanner(
     PS_TRY(SolveLeft(command, watch, &fewer));
     if (!fewer.answer.best.empty() &&
         (answer.best.empty() || fewer.answer.best.front().usd < answer.best_usd)) {
-      answer.best = FleetByType(fewer.planning.problem, fewer.answer.best.front().counts);
-      answer.best_usd = fewer.answer.best.front().usd;
+      SetBest(fewer.planning.problem, fewer.answer.best.front(), &answer);
       answer.infeasible.clear();
     }
   }

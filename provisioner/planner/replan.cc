@@ -155,7 +155,8 @@ ReplanWish Replanner::Decide(const ReplanFacts& facts, const ReplanAnswer& answe
   }
   changed_s_ = facts.now_s;
   wanted_ = answer.best;
-  speed_ = {};  // of a fleet that goes
+  speed_ = answer.best_speed;
+  speed_of_ = answer.best;
   ReplanWish wish{true, answer.best, {}};
   wish.why =
       answer.wanted_meets

@@ -49,9 +49,10 @@ struct ReplanAnswer {
   std::string infeasible;  // why no fleet meets the goal; empty: `best` does
   std::vector<TypeCount> best;
   double best_usd = 0;
+  Range best_speed;           // predicted of `best`, samples/s; 0 and 0: not known
   bool wanted_meets = false;  // the fleet that is wanted now does, too
   double wanted_usd = 0;      // infinity: it never gets there
-  Range speed;                // predicted of that, samples/s; 0 and 0: not known
+  Range speed;                // predicted of that, likewise
 };
 
 /// What to do, and why. `why` is a line for people, of a decision to stay as well.

@@ -118,6 +118,28 @@ TEST(ReplanTest, ASpeedIsOffWhenItStaysOutsideOfWhatWasPredictedOfThisFleet) {
   EXPECT_EQ(replanner.Look(partial), ReplanCause::kNone);
 }
 
+TEST(ReplanTest, TheSpeedOfAFleetThatAPlanHasChosenIsWatchedFromTheChangeOn) {
+  Replanner replanner({});
+  ReplanFacts facts = FactsAt(100);
+  EXPECT_EQ(replanner.Look(facts), ReplanCause::kBegin);
+  ReplanAnswer answer = Better(5);
+  answer.best_speed = {500, 600};
+  ASSERT_TRUE(replanner.Decide(facts, answer).has_change);
+  const auto look_at = [&](double now_s, double samples_per_s) {
+    facts.now_s = now_s;
+    facts.samples_per_s = samples_per_s;
+    return replanner.Look(facts);
+  };
+  facts.wanted = {{"fast", 4}, {"slow", 0}};
+  EXPECT_EQ(look_at(110, 300), ReplanCause::kNone) << "the former fleet is there yet";
+  EXPECT_EQ(look_at(230, 300), ReplanCause::kNone);
+  facts.present = facts.wanted;
+  EXPECT_EQ(look_at(240, 550), ReplanCause::kNone);
+  EXPECT_EQ(look_at(280, 550), ReplanCause::kNone) << "as predicted";
+  EXPECT_EQ(look_at(290, 400), ReplanCause::kNone);
+  EXPECT_EQ(look_at(320, 400), ReplanCause::kSpeed) << "which the former fleet would have made";
+}
+
 /// A profile that is wrong for good, of steps that a run does not measure.
 TEST(ReplanTest, ASpeedThatNoAnswerBringsBackIsAskedAboutLessAndLessOften) {
   Replanner replanner = Asked();
