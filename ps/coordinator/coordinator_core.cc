@@ -336,8 +336,9 @@ void CoordinatorCore::OnWorkerExited(const proto::ProcessEnd& end, const Call& c
   } else if (!is_newest) {
     return;  // an earlier process of the seat: another one has it, or is to come
   } else if (parts_->job.seats.IsExpected(seat)) {
-    parts_->job.log->Warning("worker_never_joined", {{"worker", seat.value}, {"reason", why}});
-    parts_->job.seats.StopExpecting(seat);
+    if (!parts_->job.GiveUpReturn(seat, why)) {
+      parts_->job.log->Warning("worker_never_joined", {{"worker", seat.value}, {"reason", why}});
+    }
     if (end.is_failure) {
       parts_->job.seats.NoteFailure(seat, why);
       parts_->job.places.NoteFailure(seat, Places::Cause::kProgram, why, call.now);

@@ -215,6 +215,24 @@ std::string Job::StartWorker(WorkerId seat, TimePoint now) {
   return zone;
 }
 
+bool Job::GiveUpReturn(WorkerId seat, const std::string& reason) {
+  const bool was_there = seats.IsReturning(seat);
+  seats.StopExpecting(seat);
+  const GoneWorker* const gone = was_there ? membership.NoteNeverBack(seat, reason) : nullptr;
+  if (gone == nullptr) {
+    return false;
+  }
+  const bool is_lost = gone->kind == LeaveKind::kLost;
+  ++(is_lost ? edit.counters.revocations_unnoticed : edit.counters.revocations_noticed);
+  log->Info(
+      is_lost ? "worker_lost" : "worker_left",
+      {{"worker", seat.value},
+       {"incarnation", gone->member.incarnation.value},
+       {"reason", reason},
+       {"steps", gone->member.reported}});
+  return true;
+}
+
 proto::ServersStatus Job::ServersNow() const {
   const proto::ServersState& servers = state.servers;
   return {

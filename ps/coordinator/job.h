@@ -125,6 +125,9 @@ class Job {
   LaunchId NextLaunch();
   /// Starts a process that is to take the server's place.
   void StartServer(uint32_t server);
+  /// Stops expecting the seat's worker. One that took part until the job went back, and is not to
+  /// come back, is a revocation; false: it was none.
+  bool GiveUpReturn(WorkerId seat, const std::string& reason);
   /// Starts a worker for the seat, in the zone whose turn it is, and expects it. Returns the zone.
   std::string StartWorker(WorkerId seat, TimePoint now);
   proto::ServersStatus ServersNow() const;

@@ -240,7 +240,7 @@ void JobPhases::CheckReturns(const Call& call) {
   }
   for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {
     if (job_->membership.FindSeat(seat) == nullptr) {
-      job_->seats.StopExpecting(seat);
+      job_->GiveUpReturn(seat, "it did not come back after the job went back");
     }
   }
 }

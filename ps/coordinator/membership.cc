@@ -312,6 +312,24 @@ void Membership::ForgetKept(uint64_t round) {
   }
 }
 
+const GoneWorker* Membership::NoteNeverBack(WorkerId seat, const std::string& reason) {
+  for (size_t i = state_->gone.size(); i-- > 0;) {
+    GoneWorker& last = state_->gone[i];
+    if (last.member.seat != seat) {
+      continue;
+    }
+    if (last.kind != LeaveKind::kLeft || !last.member.is_admitted || last.member.is_released) {
+      return nullptr;
+    }
+    const bool has_notice = last.member.is_draining || last.member.is_notified;
+    last.kind = has_notice ? LeaveKind::kDrained : LeaveKind::kLost;
+    last.reason = reason;
+    touched_->Mark(RowKind::kGone, state_->gone_before + i);
+    return &last;
+  }
+  return nullptr;
+}
+
 Status Membership::Check() const {
   PS_TRY(CheckMembershipState(*state_, shard_count_));
   for (const auto& [seat, incarnation] : seats_) {

@@ -117,6 +117,9 @@ class Membership {
   /// The departure's steps are counted. It is forgotten once `round` (0: none) is committed
   /// everywhere: a shard drops what a forgotten incarnation staged.
   void Resolve(Departure* departure, uint64_t round);
+  /// Who had the seat last took part until everybody was sent away, and does not come back: it was
+  /// lost, or drained. Null: it is not known to have been so.
+  const GoneWorker* NoteNeverBack(WorkerId seat, const std::string& reason);
   /// Forgets resolved departures kept for rounds up to `round`.
   void ForgetKept(uint64_t round);
 

@@ -73,6 +73,34 @@ TEST_F(RollbackTest, WhoDoesNotComeBackIsNotWaitedForLongerThanALostOneWouldBe) 
   EXPECT_TRUE(harness_.TakeGrant(&workers_[0]).has_value());
 }
 
+/// Its process ends, or nothing more is heard of it.
+TEST_F(RollbackTest, WhoIsFoundDeadAfterwardsIsARevocation) {
+  BeginAndWrite();
+  const int64_t victim = 1000 + workers_[2].seat.value;
+  Lose(1);
+  Read();
+  ShardsReturn(1);
+  workers_.pop_back();
+  WorkersReturn();
+  harness_.Exit(ProcessKind::kWorker, 2, victim, "killed by signal 9");
+  EXPECT_EQ(harness_.status().revocations_unnoticed, 1U);
+  const std::vector<proto::WorkerRow> rows = harness_.status().workers;
+  const auto lost = std::ranges::find(rows, WorkerId(2), &proto::WorkerRow::worker);
+  ASSERT_NE(lost, rows.end());
+  EXPECT_EQ(lost->state, "lost");
+  EXPECT_EQ(lost->reason, "killed by signal 9");
+  grants_ = harness_.AskAll(&workers_);
+  Lose(1);
+  Read();
+  harness_.RegisterShard(0, PidOf(0));
+  harness_.RegisterShard(1, PidOf(1) + 1000);
+  EXPECT_EQ(harness_.status().revocations_unnoticed, 1U) << "those who were sent away are none";
+  workers_.pop_back();
+  WorkersReturn();
+  Wait(harness_.timing.detect * 2 + harness_.timing.tick * 2);
+  EXPECT_EQ(harness_.status().revocations_unnoticed, 2U) << "worker 1 has not come back";
+}
+
 TEST_F(RollbackTest, WithoutACheckpointItIsBackToTheBeginning) {
   Begin();
   Round();
