@@ -27,6 +27,8 @@ constexpr uint64_t kServerNotices = uint64_t{0x6f} << 32U;
 constexpr uint64_t kParks = uint64_t{0x7a} << 32U;
 /// The same for who dies in the act of a move.
 constexpr uint64_t kMoveKills = uint64_t{0x8b} << 32U;
+/// The same for who becomes slower.
+constexpr uint64_t kStragglers = uint64_t{0x9c} << 32U;
 /// The small tensors, rounded up.
 constexpr uint32_t kSmallTensorsKib = 5;
 
@@ -138,6 +140,16 @@ void DrawModes(Random* random, Scenario* s) {
   s->job_pauses = random->Chance(0.25) ? 1 + static_cast<uint32_t>(random->Below(3)) : 0;
 }
 
+/// Only where a policy looks at who is slow, in a job that is long enough for that.
+void DrawStragglers(Random* random, Scenario* s) {
+  if (s->mode != proto::Mode::kBsp || s->workers < 3 || !random->Chance(0.4)) {
+    return;
+  }
+  (random->Chance(0.5) ? s->sits_out : s->is_greedy) = true;
+  s->straggles = 1 + static_cast<uint32_t>(random->Below(3));
+  s->train_samples += uint64_t{200} * s->workers;
+}
+
 void DrawCheckpoints(Random* random, Scenario* s) {
   s->checkpoint_every = std::chrono::milliseconds(100 + random->Below(900));
   s->checkpoint_keep = 1 + static_cast<uint32_t>(random->Below(3));
@@ -207,8 +219,9 @@ proto::JobConfig SimulatedJob(const Scenario& scenario) {
   config.train.epochs = scenario.epochs;
   config.train.seed = scenario.seed;
   config.train.mode = scenario.mode;
-  config.train.mode_policy =
-      scenario.sits_out ? proto::ModePolicy::kSyncSwitchElastic : proto::ModePolicy::kFixed;
+  config.train.mode_policy = scenario.sits_out    ? proto::ModePolicy::kSyncSwitchElastic
+                             : scenario.is_greedy ? proto::ModePolicy::kSyncSwitchGreedy
+                                                  : proto::ModePolicy::kFixed;
   config.train.switch_at = 0.9F;
   config.train.staleness_max = scenario.staleness_max;
   config.train.minibatch = 1;  // so that a push weighs its samples, and sums stay exact
@@ -309,6 +322,8 @@ Scenario RandomScenario(uint64_t seed) {
   if (s.chunk_moves + s.server_scales > 0 && !s.is_gentle() && move_kills.Chance(0.3)) {
     s.kills_at_move = 1 + static_cast<uint32_t>(move_kills.Below(2));
   }
+  Random stragglers(seed ^ kStragglers);
+  DrawStragglers(&stragglers, &s);
   s.stops = !s.is_gentle() && random.Chance(0.05) ? 1 : 0;
   return s;
 }

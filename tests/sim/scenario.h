@@ -101,13 +101,15 @@ struct Scenario {
   uint32_t chunk_moves = 0;     // `psctl move`, of a tensor's chunks; with checkpoints only
   uint32_t kills_at_move = 0;   // of giver, taker or coordinator, in the act of moving chunks
   Duration park_after{};        // without a worker servers are ended; zero: they stay
+  // bsp: who straggles sits out of the rounds, or the job is async meanwhile (train.mode_policy).
+  bool sits_out = false;
+  bool is_greedy = false;
+  uint32_t straggles = 0;  // workers whose steps take longer for a while
 
   // What RandomScenario does not draw: tests of their own have these.
-  bool sits_out = false;            // bsp: who straggles sits out of the rounds (train.mode_policy)
-  uint32_t straggles = 0;           // workers whose steps take longer for a while
-  uint32_t failed_start_every = 0;  // of so many starts of workers one never runs; is_replacing
-  uint32_t doubled_starts = 0;      // of workers: the first ones are of two processes each
-  uint32_t disasters = 0;           // instants at which all workers and a server die
+  uint32_t failed_start_every = 0;    // of so many starts of workers one never runs; is_replacing
+  uint32_t doubled_starts = 0;        // of workers: the first ones are of two processes each
+  uint32_t disasters = 0;             // instants at which all workers and a server die
   uint32_t scales_at_checkpoint = 0;  // of workers and of servers, while it is under way
   uint32_t late_notices = 0;          // of workers that have just died
   uint32_t several_notices = 0;       // instants at which a random number of workers gets one each
@@ -130,7 +132,9 @@ struct Scenario {
   /// All servers together, whenever one is lost: in no mode that the run may get into, one alone.
   bool goes_back() const { return is_consistent || (mode == proto::Mode::kBsp && !changes_mode()); }
 
-  bool changes_mode() const { return mode_switches > 0 || joint_changes > 0 || sits_out; }
+  bool changes_mode() const {
+    return mode_switches > 0 || joint_changes > 0 || sits_out || is_greedy;
+  }
 
   bool may_lose_servers() const {
     return server_kills > 0 || server_kills_at_checkpoint > 0 || server_kills_at_restore > 0 ||
@@ -207,6 +211,7 @@ void ForEachField(S& s, const Visit& visit) {
   visit("chunk_moves", s.chunk_moves);
   visit("kills_at_move", s.kills_at_move);
   visit("sits_out", s.sits_out);
+  visit("is_greedy", s.is_greedy);
   visit("straggles", s.straggles);
   visit("park_after", s.park_after);
   visit("failed_start_every", s.failed_start_every);
