@@ -296,6 +296,7 @@ void CommandParser::AddReplay() {
       ->type_name("NAME");
   replay->add_option("--plot", replay_command.plot_path, "Plot; replay.svg of the run if absent")
       ->type_name("FILE.svg");
+  replay->add_flag("--json", replay_command.is_json, "Print JSON");
 }
 
 void CommandParser::AddForecast() {

@@ -250,7 +250,10 @@ bool LivePolicy::NoteInterval(double now_s, uint32_t available) {
   if (counts_.size() > kCountsMax) {
     counts_.erase(counts_.begin(), counts_.end() - kCountsMax);
   }
-  interval_begun_s_ = now_s;
+  // Looks come late, and intervals are to be no longer for that.
+  interval_begun_s_ = interval_begun_s_ && passed < kCountsMax
+                          ? *interval_begun_s_ + std::floor(passed) * settings_.interval_s
+                          : now_s;
   has_interval_ = true;
   return true;
 }

@@ -26,6 +26,7 @@
 #include "psctl/plan_watch.h"
 #include "psctl/policy_runner.h"
 #include "psctl/replay_report.h"
+#include "psctl/replay_simulation.h"
 #include "psctl/run_events.h"
 #include "psctl/runs_command.h"
 
@@ -38,8 +39,9 @@ constexpr Duration kPatienceToBegin = std::chrono::seconds(120);
 constexpr Duration kPatienceToEnd = std::chrono::seconds(120);
 constexpr Duration kGraceMin = std::chrono::milliseconds(500);
 
-/// Runs psctl itself with these arguments, on this terminal. Returns its exit code.
-Result<int> RunSelf(std::vector<std::string> arguments) {
+/// Runs psctl itself with these arguments, on this terminal. Returns its exit code. `is_quiet`:
+/// what it prints goes to stderr, since stdout is for somebody else.
+Result<int> RunSelf(std::vector<std::string> arguments, bool is_quiet) {
   std::string program = "/proc/self/exe";
   std::vector<char*> words = {program.data()};
   for (std::string& argument : arguments) {
@@ -47,9 +49,15 @@ Result<int> RunSelf(std::vector<std::string> arguments) {
   }
   words.push_back(nullptr);
   pid_t child = 0;
-  if (const int error =
-          ::posix_spawn(&child, program.c_str(), nullptr, nullptr, words.data(), environ);
-      error != 0) {
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  if (is_quiet) {
+    ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  }
+  const int error =
+      ::posix_spawn(&child, program.c_str(), &actions, nullptr, words.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
     return Status::Io(fmt::format("cannot start psctl train: {}", std::strerror(error)));
   }
   int status = 0;
@@ -77,7 +85,7 @@ Result<RunPaths> StartRun(
   // Nobody decides there but this process.
   arguments.insert(arguments.end(), {"--set", "provisioner.policy=none"});
   arguments.insert(arguments.end(), {"--set", "fleet.replace=false"});
-  PS_ASSIGN(const int exit_code, RunSelf(std::move(arguments)));
+  PS_ASSIGN(const int exit_code, RunSelf(std::move(arguments), command.is_json));
   if (exit_code != 0) {
     return Status::InvalidArgument("the run did not start");
   }
@@ -162,8 +170,9 @@ class Replayer {
     const TimePoint begin = SystemTime().Now();
     size_t next = 1;
     while (!interrupts.IsInterrupted() && FileLock::IsHeld(run_.lock())) {
-      const double at_s = std::min(Seconds(SystemTime().Now() - begin), trace_.end_s);
       const Result<proto::JobStatus> status = FetchStatus(run_);
+      // Not before the status: no interval of the policy ends there before its change is seen here.
+      const double at_s = std::min(Seconds(SystemTime().Now() - begin), trace_.end_s);
       if (status.ok()) {
         meter_.Look(at_s, trace_.steps[next - 1].nodes, *status);
         if (next < trace_.steps.size() && trace_.steps[next].at_s <= at_s) {
@@ -182,6 +191,8 @@ class Replayer {
   }
 
   ReplayReport Finish() const { return meter_.Finish(); }
+
+  uint32_t begins_with() const { return begins_with_; }
 
  private:
   Status Scale(const proto::ScaleChange& change) const {
@@ -253,7 +264,8 @@ class Replayer {
     if (!look.decision) {
       return Status::Ok();
     }
-    meter_.NoteDecision({at_s, look.decision->has_change, look.decision->why});
+    meter_.NoteDecision(
+        {at_s, look.decision->has_change, look.decision->why, look.decision->fleet});
     if (look.decision->has_change) {
       PS_TRY(AskFor(look.decision->fleet));
       policy_->NoteAsked(look.decision->fleet);
@@ -277,6 +289,15 @@ void EndRun(const RunPaths& run) {
   const TimePoint by = SystemTime().Now() + kPatienceToEnd;
   while (FileLock::IsHeld(run.lock()) && SystemTime().Now() < by) {
     ::poll(nullptr, 0, kLookMillis);
+  }
+}
+
+void SimulateBeside(const ReplaySetting& setting, ReplayReport* report) {
+  Result<ReplaySimulation> simulation = SimulateReplay(setting, *report);
+  if (simulation.ok()) {
+    report->simulation = std::move(*simulation);
+  } else {
+    report->simulation_trouble = simulation.status().message();
   }
 }
 
@@ -364,6 +385,7 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   if (config->provisioner.policy != proto::FleetPolicyKind::kNone) {
     policy = PolicyOf(*config, command.scale.speedup, MostNodes(*trace));
     begun.policy = policy->settings.policy;
+    begun.interval_s = policy->settings.interval_s * command.scale.speedup;
   }
   const InterruptGuard interrupts;
   Replayer replayer(command, *run, *trace, policy, std::move(begun));
@@ -379,14 +401,20 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   if (!followed.ok()) {
     return Fail(console, followed);
   }
-  const ReplayReport report = replayer.Finish();
-  console.out(RenderReplay(report));
+  ReplayReport report = replayer.Finish();
+  if (policy) {
+    SimulateBeside(
+        {*config, *trace, policy->settings, command.notice_s, replayer.begins_with()}, &report);
+  }
+  console.out(command.is_json ? JsonOfReplay(report) : RenderReplay(report));
   const std::string plot =
       command.plot_path.empty() ? run->root + "/replay.svg" : command.plot_path;
   if (const Status written = WriteFileAtomically(plot, PlotReplay(report)); !written.ok()) {
     return Fail(console, written);
   }
-  console.out("plot          " + plot + "\n");
+  if (!command.is_json) {
+    console.out("plot          " + plot + "\n");
+  }
   const std::string state = EndedRun(*run).state;
   if (state == "failed" || state == "killed") {
     return Fail(

@@ -22,6 +22,7 @@ struct ReplayCommand {
   double notice_s = 120;    // of the trace; 0: machines go without a word
   std::string policy;       // which machines are used; empty: the job's, and without one all are
   std::string plot_path;    // empty: replay.svg in the run directory
+  bool is_json = false;
 };
 
 /// Whether workers of the job are processes of this machine, which a replay can kill. Errors:

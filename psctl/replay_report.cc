@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "ps/base/text.h"
+#include "ps/proto/json_writer.h"
 #include "psctl/line_plot.h"
 #include "psctl/run_events.h"
 #include "psctl/tables.h"
@@ -45,6 +46,78 @@ std::string RenderDecisions(const ReplayReport& report) {
   return text;
 }
 
+std::string WishText(const provisioner::FleetWish& fleet) {
+  return fleet.on_demand == 0 ? fmt::format("{} spot", fleet.spot)
+                              : fmt::format("{} spot, {} on demand", fleet.spot, fleet.on_demand);
+}
+
+/// The one that is wanted then; null: none is yet.
+const ReplayFleet* FleetAt(const std::vector<ReplayFleet>& fleets, double at_s) {
+  const auto after = std::ranges::upper_bound(fleets, at_s, {}, &ReplayFleet::at_s);
+  return after == fleets.begin() ? nullptr : &*(after - 1);
+}
+
+/// When replay and simulation want another fleet, in order, each once.
+std::vector<double> ChangesOf(const ReplayReport& report) {
+  std::vector<double> times;
+  for (const auto* fleets : {&report.fleets, &report.simulation->fleets}) {
+    for (const ReplayFleet& some : *fleets) {
+      times.push_back(some.at_s);
+    }
+  }
+  std::ranges::sort(times);
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  return times;
+}
+
+std::string SimulationText(const ReplayReport& report) {
+  const ReplaySimulation& simulation = *report.simulation;
+  const auto replayed = static_cast<double>(report.samples);
+  const double more = simulation.samples > 0 ? replayed / simulation.samples - 1 : 0;
+  return fmt::format(
+      "{} samples, of which the replay made {} {}; {}",
+      FormatCount(static_cast<uint64_t>(simulation.samples)),
+      FormatPercent(std::abs(more)),
+      more < 0 ? "less" : "more",
+      simulation.fleets == report.fleets ? "the same fleets in the same intervals"
+                                         : "fleets differ");
+}
+
+/// What replay and simulation wanted, side by side.
+std::string RenderFleets(const ReplayReport& report) {
+  if (!report.simulation) {
+    return "";
+  }
+  std::string text = fmt::format("{:>9}  {:<20} {}\n", "trace", "replayed", "simulated");
+  const auto name = [](const ReplayFleet* some) { return some ? WishText(some->fleet) : "-"; };
+  for (const double at_s : ChangesOf(report)) {
+    const ReplayFleet* const replayed = FleetAt(report.fleets, at_s);
+    const ReplayFleet* const simulated = FleetAt(report.simulation->fleets, at_s);
+    const bool is_same =
+        replayed != nullptr && simulated != nullptr && replayed->fleet == simulated->fleet;
+    text += fmt::format(
+        "{:>9}  {:<20} {}{}\n",
+        FormatDuration(at_s),
+        name(replayed),
+        name(simulated),
+        is_same ? "" : "  differs");
+  }
+  return text;
+}
+
+void WriteFleets(
+    std::string_view key, const std::vector<ReplayFleet>& fleets, proto::JsonWriter* json) {
+  json->BeginList(key);
+  for (const ReplayFleet& some : fleets) {
+    json->BeginObject();
+    json->Field("at_s", some.at_s);
+    json->Field("spot", some.fleet.spot);
+    json->Field("on_demand", some.fleet.on_demand);
+    json->EndObject();
+  }
+  json->EndList();
+}
+
 using ValueOf = std::function<double(const ReplayPoint&)>;
 
 PlotLine LineOf(const ReplayReport& report, char style, const ValueOf& value) {
@@ -57,17 +130,40 @@ PlotLine LineOf(const ReplayReport& report, char style, const ValueOf& value) {
 
 }  // namespace
 
+std::vector<ReplayFleet> FleetsByInterval(
+    const std::vector<ReplayFleet>& fleets, double interval_s) {
+  constexpr double kRounding = 1e-6;
+  std::vector<ReplayFleet> kept;
+  for (const ReplayFleet& some : fleets) {
+    const double at_s = std::floor(some.at_s / interval_s + kRounding) * interval_s;
+    if (!kept.empty() && kept.back().at_s == at_s) {
+      kept.pop_back();
+    }
+    if (kept.empty() || kept.back().fleet != some.fleet) {
+      kept.push_back({at_s, some.fleet});
+    }
+  }
+  return kept;
+}
+
 void ReplayMeter::Look(double at_s, uint32_t available, const proto::JobStatus& status) {
   const auto present = static_cast<uint32_t>(CountWorkers(status));
   const double dt = report_.points.empty() ? 0 : at_s - report_.points.back().at_s;
+  uint32_t wanted = 0;
+  for (const proto::FleetRow& row : status.fleet) {
+    wanted += row.wanted;
+  }
   if (!is_begun_) {
     is_begun_ = true;
+    begins_with_ = present;
+    report_.samples_wanted = static_cast<double>(status.samples_total);
     samples_before_ = status.samples_counted;
     joins_before_ = status.joins;
     steps_lost_before_ = status.steps_lost;
     usd_before_ = status.usd_spent;
   }
   const uint32_t working = std::min(present, available);
+  starting_node_s_ += (wanted - std::min(wanted, present)) * dt;
   report_.seconds = at_s;
   report_.node_s += available * dt;
   report_.idle_node_s += (available - working) * dt;
@@ -103,6 +199,12 @@ ReplayReport ReplayMeter::Finish() const {
     std::nth_element(speeds.begin(), middle, speeds.end());
     report.samples_ideal = *middle * report.node_s;
   }
+  report.start_s = report.joins > 0 ? starting_node_s_ / static_cast<double>(report.joins) : 0;
+  std::vector<ReplayFleet> fleets = {{0, {.spot = begins_with_}}};
+  for (const ReplayDecision& decision : report.decisions) {
+    fleets.push_back({decision.at_s * report.speedup, decision.fleet});
+  }
+  report.fleets = FleetsByInterval(fleets, report.interval_s);
   return report;
 }
 
@@ -125,6 +227,11 @@ std::string RenderReplay(const ReplayReport& report) {
             Printable(report.policy),
             Plural(report.decisions.size(), "decision"),
             Plural(static_cast<uint64_t>(changes), "change")));
+    pairs.emplace_back(
+        "simulated",
+        report.simulation                   ? SimulationText(report)
+        : report.simulation_trouble.empty() ? "-"
+                                            : "not: " + Printable(report.simulation_trouble));
   }
   pairs.emplace_back(
       "of the ideal",
@@ -139,6 +246,12 @@ std::string RenderReplay(const ReplayReport& report) {
       "revocations",
       FormatCount(report.revocations) + ", " + Plural(report.joins, "join") + ", " +
           Plural(report.steps_lost, "step") + " lost");
+  if (report.start_s > 0) {
+    pairs.emplace_back(
+        "start-up",
+        FormatDuration(report.start_s) + ", " + FormatDuration(report.start_s * report.speedup) +
+            " of the trace, until a worker took part");
+  }
   pairs.emplace_back(
       "cost", report.usd > 0 ? FormatUsd(report.usd) + " USD" : "- (no usd_per_hour in the job)");
   pairs.emplace_back("loss", FormatLoss(report.loss));
@@ -148,7 +261,50 @@ std::string RenderReplay(const ReplayReport& report) {
         "loss " + FormatLoss(report.loss_wanted) +
             (report.loss <= report.loss_wanted ? ": met" : ": not met"));
   }
-  return RenderPairs(pairs) + RenderDecisions(report);
+  return RenderPairs(pairs) + RenderDecisions(report) + RenderFleets(report);
+}
+
+std::string JsonOfReplay(const ReplayReport& report) {
+  proto::JsonWriter json;
+  json.BeginObject();
+  json.Field("job", report.job);
+  json.Field("trace", report.trace);
+  json.Field("speedup", report.speedup);
+  json.Field("seconds", report.seconds);
+  json.Field("samples", report.samples);
+  json.Field("samples_ideal", report.samples_ideal);
+  json.Field("node_s", report.node_s);
+  json.Field("idle_node_s", report.idle_node_s);
+  json.Field("stalled_node_s", report.stalled_node_s);
+  json.Field("start_s", report.start_s);
+  json.Field("revocations", report.revocations);
+  json.Field("joins", report.joins);
+  json.Field("steps_lost", report.steps_lost);
+  json.Field("usd", report.usd);
+  json.Field("loss", report.loss);
+  if (!report.policy.empty()) {
+    json.Field("policy", report.policy);
+    json.BeginList("decisions");
+    for (const ReplayDecision& decision : report.decisions) {
+      json.BeginObject();
+      json.Field("at_s", decision.at_s * report.speedup);
+      json.Field("spot", decision.fleet.spot);
+      json.Field("on_demand", decision.fleet.on_demand);
+      json.Field("has_change", decision.has_change);
+      json.Field("why", decision.why);
+      json.EndObject();
+    }
+    json.EndList();
+    WriteFleets("fleets", report.fleets, &json);
+  }
+  if (report.simulation) {
+    json.BeginObject("simulated");
+    json.Field("samples", report.simulation->samples);
+    WriteFleets("fleets", report.simulation->fleets, &json);
+    json.EndObject();
+  }
+  json.EndObject();
+  return std::move(json).Take();
 }
 
 std::string PlotReplay(const ReplayReport& report) {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "provisioner/simulator/fleet_policy.h"
 #include "ps/proto/messages.h"
 #include "psctl/replay_trace.h"
 
@@ -24,6 +26,27 @@ struct ReplayDecision {
   double at_s = 0;
   bool has_change = false;
   std::string why;
+  provisioner::FleetWish fleet = {};
+};
+
+/// The fleet that is wanted from one moment of the trace on.
+struct ReplayFleet {
+  double at_s = 0;  // of the trace
+  provisioner::FleetWish fleet = {};
+
+  friend bool operator==(const ReplayFleet&, const ReplayFleet&) = default;
+};
+
+/// One fleet for each interval in which it became another one: the interval's last, from the
+/// interval's beginning on. A replay looks at its run now and then, so within an interval times
+/// differ.
+std::vector<ReplayFleet> FleetsByInterval(
+    const std::vector<ReplayFleet>& fleets, double interval_s);
+
+/// What a policy comes to on a replay's trace in virtual time.
+struct ReplaySimulation {
+  double samples = 0;
+  std::vector<ReplayFleet> fleets;  // by interval
 };
 
 /// What a replay came to. Times are of the clock.
@@ -39,6 +62,7 @@ struct ReplayReport {
   double stalled_node_s = 0;  // a worker took part, and waited
   uint64_t revocations = 0;   // workers that the trace took
   uint64_t joins = 0;
+  double start_s = 0;  // from asking for a worker until it took part, on average; 0: none was
   uint64_t steps_lost = 0;
   double usd = 0;
   double loss = 0;
@@ -46,6 +70,11 @@ struct ReplayReport {
   std::vector<ReplayPoint> points;
   std::string policy;  // that chose among the machines; empty: all were used
   std::vector<ReplayDecision> decisions;
+  double interval_s = 60;           // of the trace: how often the policy decides at least
+  double samples_wanted = 0;        // of the whole job
+  std::vector<ReplayFleet> fleets;  // that the policy wanted, by interval
+  std::optional<ReplaySimulation> simulation;
+  std::string simulation_trouble;  // why there is none
 };
 
 /// Adds up what a replay comes to, from one look at the run after the other.
@@ -69,6 +98,8 @@ class ReplayMeter {
   uint64_t samples_before_ = 0;
   uint64_t joins_before_ = 0;
   uint64_t steps_lost_before_ = 0;
+  double starting_node_s_ = 0;  // wanted, and not taking part yet
+  uint32_t begins_with_ = 0;    // wanted
   double usd_before_ = 0;
   double full_since_s_ = -1;
   uint64_t samples_then_ = 0;
@@ -76,6 +107,9 @@ class ReplayMeter {
 };
 
 std::string RenderReplay(const ReplayReport& report);
+
+/// The same as JSON. Times of decisions and fleets are of the trace, the others of the clock.
+std::string JsonOfReplay(const ReplayReport& report);
 
 /// Fleet, speed and loss over time, above each other.
 std::string PlotReplay(const ReplayReport& report);

@@ -88,6 +88,18 @@ TEST(LivePolicyTest, EachDecisionNamesItsForecastAndTheAlternatives) {
           HasSubstr("; forecast 4 4 ")));
 }
 
+TEST(LivePolicyTest, IntervalsAreNoLongerForLooksThatComeLate) {
+  LivePolicySettings settings = SettingsOf("hold", 4);
+  LivePolicy policy(settings, PolicyMemory());
+  PolicyFacts facts;
+  facts.available = 4;
+  int intervals = 0;
+  for (facts.now_s = 0; facts.now_s <= 60 * settings.interval_s; facts.now_s += 7) {
+    intervals += policy.Look(facts).is_interval ? 1 : 0;
+  }
+  EXPECT_EQ(intervals, 60) << "and not one in 63 s";
+}
+
 TEST(LivePolicyTest, ALimitIsLearntOfWhoStartsMachinesAndTriedAgainByOne) {
   Fleet fleet(SettingsOf("reactive", 8));
   fleet.HaveMachines(0);

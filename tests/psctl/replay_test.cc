@@ -294,5 +294,29 @@ TEST(ReplayReportTest, APolicysDecisionsAreListedWithTheTimeOfTheTrace) {
   EXPECT_THAT(text, Not(HasSubstr("wants 4\n")));
 }
 
+TEST(ReplayReportTest, FleetsStandBesideThoseOfTheSimulation) {
+  const std::vector<ReplayFleet> wanted = {
+      {0, {3}}, {61, {4}}, {70, {5}}, {118, {5}}, {125, {4}}, {179.9, {5}}, {240, {2}}};
+  const std::vector<ReplayFleet> by_minute = {{0, {3}}, {60, {5}}, {240, {2}}};
+  EXPECT_EQ(FleetsByInterval(wanted, 60), by_minute);
+  ReplayReport report;
+  report.speedup = 60;
+  report.policy = "hold";
+  report.samples = 990;
+  report.fleets = by_minute;
+  report.simulation_trouble = "no step_ms";
+  EXPECT_THAT(RenderReplay(report), HasSubstr("not: no step_ms"));
+  report.simulation = ReplaySimulation{1000, by_minute};
+  EXPECT_THAT(
+      RenderReplay(report),
+      HasSubstr("1,000 samples, of which the replay made 1.0 % less; the same fleets in the same "
+                "intervals"));
+  EXPECT_THAT(RenderReplay(report), HasSubstr("1m 00s  5 spot               5 spot\n"));
+  report.simulation->fleets[1].at_s = 120;
+  EXPECT_THAT(RenderReplay(report), HasSubstr("fleets differ"));
+  EXPECT_THAT(RenderReplay(report), HasSubstr("1m 00s  5 spot               3 spot  differs\n"));
+  EXPECT_THAT(JsonOfReplay(report), HasSubstr("\"simulated\""));
+}
+
 }  // namespace
 }  // namespace ps::psctl
