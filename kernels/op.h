@@ -58,7 +58,8 @@ class Op {
  public:
   virtual ~Op() = default;
 
-  /// Builds what batches of n samples need, unless it is there. Requires: n > 0.
+  /// Builds what batches of n samples need, unless it is there. An empty batch is fine: Forward
+  /// then writes nothing, and Backward zeros as gradients of parameters. Requires: n >= 0.
   /// Errors: kUnsupported, kInvalidArgument (out of memory).
   virtual Status Prepare(int64_t n, bool training) = 0;
   virtual void Forward(const ForwardArgs& args) = 0;

@@ -48,7 +48,7 @@ struct Conv2dOptions {
 /// (biased) variance of the batch over n*h*w values, evaluation the running ones.
 ///   params  gamma [c], beta [c], running mean [c], running variance [c]
 ///   grads   of gamma and beta; the last two are observations for the running statistics: the
-///           batch's mean and its unbiased variance (of a single value: 0)
+///           batch's mean and its unbiased variance (of a single value: 0; of none: both 0)
 struct BatchNormOptions {
   int64_t channels = 1;
   int64_t height = 1;

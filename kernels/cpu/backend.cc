@@ -79,6 +79,37 @@ struct OpMaker {
   Workspace* workspace;
 };
 
+/// An op whose batches may be empty, which oneDNN's may not.
+class OrNothing final : public Op {
+ public:
+  explicit OrNothing(std::unique_ptr<Op> op) : op_(std::move(op)) {}
+
+  Status Prepare(int64_t n, bool training) override {
+    return n == 0 ? Status::Ok() : op_->Prepare(n, training);
+  }
+
+  void Forward(const ForwardArgs& args) override {
+    if (args.n > 0) {
+      op_->Forward(args);
+    }
+  }
+
+  void Backward(const BackwardArgs& args) override {
+    if (args.n > 0) {
+      op_->Backward(args);
+      return;
+    }
+    for (const std::span<float> gradient : args.grads) {
+      std::fill(gradient.begin(), gradient.end(), 0.0F);
+    }
+  }
+
+  OpTraits traits() const override { return op_->traits(); }
+
+ private:
+  const std::unique_ptr<Op> op_;
+};
+
 class CpuStream final : public Stream {
  public:
   Result<std::unique_ptr<Op>> MakeOp(const OpSpec& spec) override {
@@ -97,7 +128,7 @@ class CpuStream final : public Stream {
     if (does_more) {
       return Status::Unsupported("the CPU's ops have no activation or addition of their own");
     }
-    return std::visit(OpMaker{&workspace_}, spec);
+    return std::unique_ptr<Op>(std::make_unique<OrNothing>(std::visit(OpMaker{&workspace_}, spec)));
   }
 
   void Upload(const void* host, void* device, size_t size_bytes) override {

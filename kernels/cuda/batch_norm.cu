@@ -100,7 +100,7 @@ cudaError_t BatchMoments(
     float* mean,
     float* variance) {
   const int64_t channels = shape.channels;
-  const float share = 1.0F / static_cast<float>(shape.rows);
+  const float share = shape.rows > 0 ? 1.0F / static_cast<float>(shape.rows) : 0.0F;
   const cudaError_t error =
       SumColumns(stream, InputValue{x, channels}, shape.rows, channels, share, scratch, mean);
   return error == cudaSuccess ? SumColumns(

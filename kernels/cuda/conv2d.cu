@@ -253,7 +253,7 @@ int64_t PartCount(const ConvShape& shape) {
                         DivideUp(Taps(shape.options), kProductTile);
   const int64_t wanted = DivideUp(kBlocksWanted, tiles);
   const int64_t possible = DivideUp(OutputPixels(shape), kDepthMin);
-  return wanted < possible ? wanted : possible;
+  return possible < 1 ? 1 : wanted < possible ? wanted : possible;
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ class CudaPool final : public Op {
   }
 
   void Backward(const BackwardArgs& args) override {
-    PS_CHECK(args.dx != nullptr) << "a pool has nothing but its input's gradient to compute";
+    PS_CHECK(args.dx != nullptr || args.n == 0)
+        << "a pool has nothing but its input's gradient to compute";
     stream_->Note(PoolBackward(stream_->Enter(), Shape(args.n), args.dy, Winners(), args.dx));
   }
 
@@ -76,7 +77,8 @@ class CudaActivation final : public Op {
   }
 
   void Backward(const BackwardArgs& args) override {
-    PS_CHECK(args.dx != nullptr) << "an activation has only its input's gradient to compute";
+    PS_CHECK(args.dx != nullptr || args.n == 0)
+        << "an activation has only its input's gradient to compute";
     const auto run = kind_ == Kind::kRelu ? &ReluBackward : &GeluBackward;
     const float* data = kind_ == Kind::kRelu ? args.y : args.x;
     stream_->Note(run(stream_->Enter(), data, args.dy, args.dx, args.n * elements_));
@@ -116,7 +118,8 @@ class CudaDropout final : public Op {
   }
 
   void Backward(const BackwardArgs& args) override {
-    PS_CHECK(args.dx != nullptr) << "dropout has only its input's gradient to compute";
+    PS_CHECK(args.dx != nullptr || args.n == 0)
+        << "dropout has only its input's gradient to compute";
     const int64_t size = args.n * options_.elements;
     stream_->Note(ApplyDropout(stream_->Enter(), mask_, args.dy, args.dx, size));
   }
@@ -142,7 +145,8 @@ class CudaTranspose final : public Op {
   }
 
   void Backward(const BackwardArgs& args) override {
-    PS_CHECK(args.dx != nullptr) << "a layout change has only its input's gradient to compute";
+    PS_CHECK(args.dx != nullptr || args.n == 0)
+        << "a layout change has only its input's gradient to compute";
     stream_->Note(TransposeSamples(stream_->Enter(), args.dy, args.dx, args.n, columns_, rows_));
   }
 

@@ -30,7 +30,7 @@ struct OpCase {
 OpCase InPrecision(OpCase op_case, Precision precision);
 
 /// Every op, every option that changes what it computes; sizes 1, odd primes, and around the vector
-/// width, batches of 1 and more. A third of the rows that multiply come in bf16 too.
+/// width; empty batches, of 1 and more. All rows that multiply come in bf16 too.
 std::vector<OpCase> AllOpCases();
 
 /// The rows of one kind.

@@ -17,6 +17,12 @@ bool HasNotFinite(const std::vector<float>& values) {
   return std::any_of(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
 }
 
+std::vector<OpCase> CasesWithSamples() {
+  std::vector<OpCase> cases = AllOpCases();
+  std::erase_if(cases, [](const OpCase& c) { return c.n == 0; });
+  return cases;
+}
+
 /// The first value of x is in the window of some output, whatever the stride.
 std::vector<float> OutputWithFirst(const OpCase& c, float value) {
   OpRunner runner(c, kNanSeed);
@@ -32,7 +38,7 @@ bool Compares(const OpCase& c) {
 }
 
 TEST(NotFiniteTest, NanInTheInputShowsInTheOutputOfOpsThatDoNotCompare) {
-  for (const OpCase& c : AllOpCases()) {
+  for (const OpCase& c : CasesWithSamples()) {
     if (!Compares(c)) {
       EXPECT_TRUE(HasNotFinite(OutputWithFirst(c, kNan))) << c;
     }
@@ -40,13 +46,13 @@ TEST(NotFiniteTest, NanInTheInputShowsInTheOutputOfOpsThatDoNotCompare) {
 }
 
 TEST(NotFiniteTest, InfinityInTheInputShowsInTheOutput) {
-  for (const OpCase& c : AllOpCases()) {
+  for (const OpCase& c : CasesWithSamples()) {
     EXPECT_TRUE(HasNotFinite(OutputWithFirst(c, kInfinity))) << c;
   }
 }
 
 TEST(NotFiniteTest, AComparingOpMakesOfNanNothingNew) {
-  for (const OpCase& c : AllOpCases()) {
+  for (const OpCase& c : CasesWithSamples()) {
     if (!Compares(c)) {
       continue;
     }
@@ -65,7 +71,7 @@ TEST(NotFiniteTest, AComparingOpMakesOfNanNothingNew) {
 }
 
 TEST(NotFiniteTest, NanInTheGradientShowsBehindEveryOp) {
-  for (const OpCase& c : AllOpCases()) {
+  for (const OpCase& c : CasesWithSamples()) {
     OpRunner runner(c, kNanSeed);
     std::fill(runner.dy.begin(), runner.dy.end(), kNan);
     std::fill(runner.x.begin(), runner.x.end(), 1.0F);  // positive, so that relu passes it on

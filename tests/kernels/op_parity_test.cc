@@ -127,7 +127,9 @@ TEST(Bf16ParityTest, ProductsAreThoseOfRoundedFactorsAddedUpInF32) {
 
 TEST(Bf16ParityTest, NoResultIsThatOfF32) {
   constexpr double kNmseMin = 1e-8;
-  for (const OpCase& c : Bf16Cases()) {
+  std::vector<OpCase> cases = Bf16Cases();
+  std::erase_if(cases, [](const OpCase& c) { return c.n == 0; });
+  for (const OpCase& c : cases) {
     const OpCase plain = InPrecision(c, Precision::kF32);
     OpRunner rounded(c, kParitySeed);
     OpRunner whole(plain, kParitySeed);
