@@ -169,9 +169,10 @@ class CublasGemm final : public Gemm {
   }
 
  private:
-  /// Products that the folder's own kernel makes.
+  /// Products that the folder's own kernel makes. cuBLASLt has no empty matrices.
   bool IsOurs(const GemmShape& shape) const {
-    return shape.precision == Precision::kBf16 && !has_bf16_;
+    const bool is_empty = shape.m == 0 || shape.n == 0 || shape.k == 0;
+    return is_empty || (shape.precision == Precision::kBf16 && !has_bf16_);
   }
 
   static size_t Size(int64_t rows, int64_t columns) { return static_cast<size_t>(rows * columns); }
@@ -325,7 +326,7 @@ class CublasGemm final : public Gemm {
 }  // namespace
 
 Result<std::unique_ptr<Gemm>> MakeCublasGemm(int device) {
-  static const Result<Library> library = LoadLibrary();
+  const Result<Library> library = LoadLibrary();  // which the process has once, however often
   if (!library.ok()) {
     return library.status();
   }

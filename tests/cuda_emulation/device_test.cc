@@ -24,6 +24,7 @@ class DeviceTest : public ::testing::Test {
   ~DeviceTest() override {
     cuda_emulation::SetMachine(kDriver, 1);
     cuda_emulation::SetComputeCapability(7, 5);
+    cuda_emulation::SetCublas(true);
   }
 
   static Result<Device> Open(const char* choice, uint32_t seat = 0) {
@@ -112,9 +113,15 @@ TEST_F(DeviceTest, WithoutAUsableDeviceCudaSaysWhyAndAutoTakesTheCpu) {
 }
 
 TEST_F(DeviceTest, WithoutCublasOurOwnKernelsMultiplyAndItIsSaid) {
+  EXPECT_THAT(Open("cuda").value().backends[0]->Name(), HasSubstr("products by cuBLASLt"));
+  EXPECT_EQ(Open("cuda").value().note, "");
+  cuda_emulation::SetCublas(false);
   const Device device = Open("cuda").value();
   EXPECT_THAT(device.backends[0]->Name(), HasSubstr("products by own kernels"));
-  EXPECT_THAT(device.note, EndsWith("; slower kernels of our own multiply"));
+  EXPECT_EQ(
+      device.note,
+      "libcublasLt.so.13 is not to be found; install cuBLAS of CUDA 13, or put its "
+      "folder in LD_LIBRARY_PATH; slower kernels of our own multiply");
 }
 
 }  // namespace

@@ -77,6 +77,18 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  const Turn turn;
+  if (!HasDevice(device)) {
+    return Report(cudaErrorInvalidDevice);
+  }
+  if (attribute != cudaDevAttrComputeCapabilityMajor) {
+    return Report(cudaErrorInvalidValue);
+  }
+  *value = TheMachine().compute_major;
+  return cudaSuccess;
+}
+
 cudaError_t cudaSetDevice(int device) {
   const Turn turn;
   if (!HasDevice(device)) {

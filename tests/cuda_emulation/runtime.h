@@ -28,6 +28,9 @@ void SetMachine(int driver_version, int devices);
 /// Of all its devices; 7.5 as it begins.
 void SetComputeCapability(int major, int minor);
 
+/// Whether cuBLASLt is installed; it is as it begins.
+void SetCublas(bool is_installed);
+
 /// Bytes that allocations of a device's memory may come to; 0: 2 GiB, as it begins.
 void SetDeviceMemory(size_t size_bytes, int device = 0);
 

@@ -37,6 +37,10 @@ enum cudaStreamCaptureMode {
   cudaStreamCaptureModeThreadLocal = 1,
 };
 
+enum cudaDeviceAttr {
+  cudaDevAttrComputeCapabilityMajor = 75,
+};
+
 struct dim3 {
   // NOLINTNEXTLINE(google-explicit-constructor): as CUDA's
   constexpr dim3(unsigned x_in = 1, unsigned y_in = 1, unsigned z_in = 1)
@@ -73,6 +77,7 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
