@@ -271,5 +271,36 @@ TEST_F(Cifar10Test, AllFiveBatchesMustBeThere) {
   EXPECT_THAT(LoadError(Config()), HasSubstr("no data_batch_4.bin"));
 }
 
+/// Records of CIFAR-100: a coarse label, the fine one, and a picture of one value.
+Bytes FineRecords(int count, uint8_t first) {
+  Bytes bytes;
+  for (int i = 0; i < count; ++i) {
+    bytes.push_back(static_cast<uint8_t>(19 - i));
+    bytes.push_back(static_cast<uint8_t>(first - 7 * i));
+    bytes.insert(bytes.end(), 3072, static_cast<uint8_t>(10 * i));
+  }
+  return bytes;
+}
+
+TEST(Cifar100Test, TheLabelIsTheFineOneThatComesSecond) {
+  DataFolder folder;
+  folder.Write("train.bin", FineRecords(3, 99));
+  folder.Write("test.bin", FineRecords(2, 42));
+  const proto::DataConfig config = ConfigOf(folder, proto::DatasetFormat::kCifar100);
+  const Result<Dataset> dataset = Dataset::Load(config);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const DatasetInfo expected{
+      .shape = {3, 32, 32}, .classes = 100, .train_count = 3, .test_count = 2};
+  EXPECT_EQ(dataset->info(), expected);
+  Fetched test(*dataset, 2);
+  ASSERT_TRUE(dataset->FetchTest({0, 2}, test.memory()).ok());
+  EXPECT_EQ(test.labels, (std::vector<uint32_t>{42, 35}));
+  EXPECT_LT(test.images[0], test.images[3072]) << "the picture begins behind both labels";
+  EXPECT_EQ(test.images[0], test.images[1023]);
+
+  folder.Write("test.bin", FineRecords(2, 107));
+  EXPECT_THAT(LoadError(config), HasSubstr("test.bin: byte 1: label 107 is out of range"));
+}
+
 }  // namespace
 }  // namespace ps::worker::test
