@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 #include <string>
 #include <utility>
+#include <variant>
 
+#include "ps/base/overloaded.h"
 #include "ps/coordinator/wanted.h"
 
 namespace ps::coordinator {
@@ -66,7 +67,7 @@ void FleetDesk::Want(std::vector<uint32_t> wanted, const Call& call) {
   job_->edit.wanted = std::move(wanted);
   job_->seats.ForgetFailures();  // whoever asks may have mended why
   job_->places.Forget();
-  waiting_.clear();
+  told_.clear();
   taken_.clear();
   is_filling_ = true;
   is_emptying_ = true;
@@ -92,155 +93,179 @@ bool FleetDesk::IsNothingLeftToLease() const {
   return job_->is_all_leased() && !job_->evaluations.HasWork();
 }
 
-/// A launcher may start a process that never comes and never ends. Whoever does not join within
-/// fleet.join_timeout_s gives its seat back. After a restart of the coordinator the time begins
-/// anew.
-void FleetDesk::GiveUpAbsent(const Call& call) {
-  const auto limit = FromSeconds(static_cast<double>(job_->options.config.fleet.join_timeout_s));
-  std::erase_if(awaited_, [this](const auto& awaited) {
-    return !job_->seats.IsExpected(awaited.first) ||
-           job_->membership.FindSeat(awaited.first) != nullptr;
-  });
-  for (const WorkerId seat : std::set<WorkerId>(job_->seats.expected())) {
-    if (job_->membership.FindSeat(seat) != nullptr) {
-      continue;  // it has joined, and asks for its first lease later
-    }
-    const TimePoint since = awaited_.try_emplace(seat, call.now).first->second;
-    if (call.now - since >= limit) {
-      job_->log->Warning(
-          "worker_never_joined", {{"worker", seat.value}, {"waited_s", Seconds(limit)}});
-      job_->seats.Cancel(seat);
-      job_->fleet->KillWorker(seat);
-      job_->places.NoteFailure(
-          seat,
-          Places::Cause::kPlace,
-          fmt::format("no worker came within {:g} s (fleet.join_timeout_s)", Seconds(limit)),
-          call.now);
-    }
-  }
-}
-
 void FleetDesk::OnTick(const Call& call) {
   const bool is_training = job_->state.phase == JobPhase::kTraining;
   // Where the job has gone back, seats are kept for those who had them.
   const bool is_first_start =
       job_->state.phase == JobPhase::kStarting && !job_->training_began.has_value();
-  if (is_training) {
-    GiveUpAbsent(call);
-  }
   if (!is_training && !is_first_start) {
     return;
   }
   is_emptying_ = prewarm_->OnTick(call) || is_emptying_;
-  const bool is_replacing = job_->options.config.fleet.replace;
-  if (!is_replacing && !is_filling_ && !is_emptying_) {
+  while (true) {
+    const DesiredFleet desired = Desired();
+    const ObservedFleet observed = Observe(desired, call.now);
+    const std::vector<FleetAction> actions = Reconcile(desired, observed);
+    if (!GaveUp(actions, call)) {
+      Act(desired, actions, call);
+      return;
+    }
+  }
+}
+
+DesiredFleet FleetDesk::Desired() const {
+  const proto::FleetConfig& fleet = job_->options.config.fleet;
+  DesiredFleet desired;
+  for (uint32_t group = 0; group < job_->options.config.workers.size(); ++group) {
+    desired.workers.push_back(prewarm_->WantedOf(group));
+  }
+  desired.may_start = (fleet.replace || is_filling_) && !IsNothingLeftToLease();
+  desired.may_release = is_emptying_;
+  desired.seats_max = job_->options.seats_max;
+  desired.join_timeout = FromSeconds(static_cast<double>(fleet.join_timeout_s));
+  return desired;
+}
+
+ObservedFleet FleetDesk::Observe(const DesiredFleet& desired, TimePoint now) {
+  ObservedFleet observed;
+  observed.now = now;
+  if (job_->state.phase == JobPhase::kTraining) {
+    NoteAwaited(now);
+    observed.awaited = awaited_;
+  }
+  if (!desired.may_start && !desired.may_release) {
+    return observed;
+  }
+  observed.seats = job_->seats.size();
+  observed.starts_allowed = limit_.Allowed(now);
+  std::vector<GroupSeating> seatings = job_->Seatings();
+  for (uint32_t group = 0; group < seatings.size(); ++group) {
+    GroupSeating& seating = seatings[group];
+    ObservedGroup& seen = observed.groups.emplace_back();
+    for (const WorkerId seat : seating.present) {
+      if (job_->SitsOut(job_->membership.FindSeat(seat)->record->incarnation)) {
+        seen.sitting_out.insert(seat);
+      }
+    }
+    seen.coming = std::move(seating.coming);
+    seen.present = std::move(seating.present);
+    seen.vacant = std::move(seating.vacant);
+    seen.places = job_->places.KeysOf(job_->options.config.workers[group]);
+    job_->places.AddTo(&observed.places, seen.places);
+  }
+  return observed;
+}
+
+/// Who has joined asks for its first lease later. After a restart of the coordinator the time
+/// begins anew.
+void FleetDesk::NoteAwaited(TimePoint now) {
+  const auto has_joined = [this](WorkerId seat) {
+    return job_->membership.FindSeat(seat) != nullptr;
+  };
+  std::erase_if(awaited_, [&](const auto& awaited) {
+    return !job_->seats.IsExpected(awaited.first) || has_joined(awaited.first);
+  });
+  for (const WorkerId seat : job_->seats.expected()) {
+    if (!has_joined(seat)) {
+      awaited_.try_emplace(seat, now);
+    }
+  }
+}
+
+/// A launcher may start a process that never comes and never ends.
+bool FleetDesk::GaveUp(const std::vector<FleetAction>& actions, const Call& call) {
+  bool is_any = false;
+  for (const FleetAction& action : actions) {
+    if (const auto* const absent = std::get_if<GiveUp>(&action)) {
+      is_any = true;
+      job_->log->Warning(
+          "worker_never_joined",
+          {{"worker", absent->seat.value}, {"waited_s", Seconds(absent->waited)}});
+      job_->seats.Cancel(absent->seat);
+      job_->fleet->KillWorker(absent->seat);
+      job_->places.NoteFailure(absent->seat, Places::Cause::kPlace, absent->why, call.now);
+    }
+  }
+  return is_any;
+}
+
+void FleetDesk::Act(
+    const DesiredFleet& desired, const std::vector<FleetAction>& actions, const Call& call) {
+  std::set<uint32_t> filled;
+  uint32_t starts = 0;
+  bool is_limited = false;
+  bool is_waiting = false;
+  const auto start = [&](const Start& action) {
+    ++starts;
+    filled.insert(action.group);
+    StartOne(action, call);
+  };
+  const auto wait = [&](const Wait& action) {
+    filled.erase(action.group);
+    is_limited = is_limited || action.what == Wait::For::kRate;
+    is_waiting = is_waiting || action.what != Wait::For::kSeat;
+    Say(action);
+  };
+  for (const FleetAction& action : actions) {
+    std::visit(
+        Overloaded{
+            start,
+            wait,
+            [&](const Cancel& surplus) {
+              job_->log->Info("fleet_cancel", {{"worker", surplus.seat.value}});
+              job_->seats.Cancel(surplus.seat);
+              job_->fleet->KillWorker(surplus.seat);
+            },
+            [&](const Release& surplus) {
+              job_->log->Info("fleet_release", {{"worker", surplus.seat.value}});
+              notices_->Release(surplus.seat, kReleaseGrace, call);
+            },
+            [](const GiveUp& /*absent*/) {}},
+        action);
+  }
+  is_emptying_ = false;
+  for (const uint32_t group : filled) {
+    told_.erase(group);
+  }
+  if (starts > 0 || is_limited) {
+    limit_.Take(starts, call.now);
+  }
+  if (desired.may_start) {
+    is_filling_ = is_waiting;
+    if (!is_limited) {
+      job_->places.EndPass(std::exchange(taken_, {}), call.now, &job_->random);
+    }
+  }
+}
+
+void FleetDesk::StartOne(const Start& action, const Call& call) {
+  const WorkerId seat = action.seat ? *action.seat : job_->seats.AddScaled(action.group);
+  awaited_[seat] = call.now;
+  taken_.insert(action.place);
+  job_->StartWorkerIn(seat, action.place, call.now);
+  const auto& [type, zone] = action.place;
+  job_->log->Info(
+      "fleet_start",
+      {{"worker", seat.value}, {"type", type}, {"zone", zone}, {"reason", action.reason}});
+}
+
+/// Once, until the group has all its workers or somebody asks for others.
+void FleetDesk::Say(const Wait& action) {
+  const bool is_said = action.what == Wait::For::kSeat ||
+                       (action.what == Wait::For::kPlace && action.place.is_left_out);
+  if (!is_said || !told_.insert(action.group).second) {
     return;
   }
-  const std::vector<GroupSeating> seatings = job_->Seatings();
-  if (is_emptying_) {
-    Empty(seatings, call);
-    is_emptying_ = false;
-  }
-  if ((is_replacing || is_filling_) && !IsNothingLeftToLease()) {
-    is_filling_ = !Fill(seatings, call);
-  }
-}
-
-bool FleetDesk::Fill(const std::vector<GroupSeating>& seatings, const Call& call) {
-  bool are_all_started = true;
-  is_limited_ = false;
-  for (uint32_t group = 0; group < seatings.size(); ++group) {
-    const size_t there = seatings[group].size();
-    const uint32_t wanted = prewarm_->WantedOf(group);
-    if (there < wanted) {
-      const uint32_t missing = wanted - static_cast<uint32_t>(there);
-      are_all_started = FillGroup(group, seatings[group], missing, call) && are_all_started;
-    }
-  }
-  if (!is_limited_) {
-    job_->places.EndPass(std::exchange(taken_, {}), call.now, &job_->random);
-  }
-  return are_all_started;
-}
-
-/// Says why not, once.
-bool FleetDesk::MayStart(uint32_t group, uint32_t missing, const Call& call) {
-  const proto::WorkerGroup& settings = job_->options.config.workers[group];
-  if (const auto wait = job_->places.WaitOf(settings, call.now)) {
-    if (wait->is_left_out && waiting_.insert(group).second) {
-      job_->log->Warning(
-          "fleet_waits",
-          {{"type", settings.type},
-           {"missing", missing},
-           {"seconds", Seconds(wait->wait)},
-           {"why", wait->why}});
-    }
-    return false;
-  }
-  is_limited_ = is_limited_ || !limit_.Take(call.now);
-  return !is_limited_;
-}
-
-bool FleetDesk::FillGroup(
-    uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call) {
-  for (uint32_t i = 0; i < missing; ++i) {
-    const bool is_vacant = i < seating.vacant.size();
-    if (!is_vacant && job_->seats.size() >= job_->options.seats_max) {
-      if (waiting_.insert(group).second) {
-        job_->log->Warning(
-            "no_seat_left", {{"seats", job_->seats.size()}, {"missing", missing - i}});
-      }
-      return true;
-    }
-    if (!MayStart(group, missing - i, call)) {
-      return false;
-    }
-    const WorkerId seat = is_vacant ? seating.vacant[i] : job_->seats.AddScaled(group);
-    awaited_[seat] = call.now;
-    const std::string& type = job_->seats.GroupOf(seat).type;
-    const std::string zone = job_->StartWorker(seat, call.now);
-    taken_.emplace(type, zone);
-    job_->log->Info(
-        "fleet_start",
-        {{"worker", seat.value},
-         {"type", type},
-         {"zone", zone},
-         {"reason",
-          fmt::format(
-              "{} are wanted, {} are there or on the way",
-              prewarm_->WantedOf(group),
-              seating.size() + i)}});
-  }
-  waiting_.erase(group);
-  return true;
-}
-
-/// Those who have not joined go first, then those who sit out of the rounds, then the highest
-/// seats: the first ones stay.
-void FleetDesk::Empty(const std::vector<GroupSeating>& seatings, const Call& call) {
-  for (uint32_t group = 0; group < seatings.size(); ++group) {
-    const GroupSeating& seating = seatings[group];
-    const size_t wanted = prewarm_->WantedOf(group);
-    size_t surplus = seating.size() - std::min(seating.size(), wanted);
-    for (auto it = seating.coming.rbegin(); it != seating.coming.rend() && surplus > 0; ++it) {
-      job_->log->Info("fleet_cancel", {{"worker", it->value}});
-      job_->seats.Cancel(*it);
-      job_->fleet->KillWorker(*it);
-      --surplus;
-    }
-    std::vector<WorkerId> present;
-    std::vector<WorkerId> out;
-    for (const WorkerId seat : seating.present) {
-      const Member* const member = job_->membership.FindSeat(seat);
-      const bool is_out = member != nullptr && job_->SitsOut(member->record->incarnation);
-      (is_out ? out : present).push_back(seat);
-    }
-    present.insert(present.end(), out.begin(), out.end());
-    for (auto it = present.rbegin(); it != present.rend() && surplus > 0; ++it) {
-      job_->log->Info("fleet_release", {{"worker", it->value}});
-      notices_->Release(*it, kReleaseGrace, call);
-      --surplus;
-    }
+  if (action.what == Wait::For::kSeat) {
+    job_->log->Warning(
+        "no_seat_left", {{"seats", job_->seats.size()}, {"missing", action.missing}});
+  } else {
+    job_->log->Warning(
+        "fleet_waits",
+        {{"type", job_->options.config.workers[action.group].type},
+         {"missing", action.missing},
+         {"seconds", Seconds(action.place.wait)},
+         {"why", action.place.why}});
   }
 }
 

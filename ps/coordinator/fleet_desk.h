@@ -11,13 +11,15 @@
 #include "ps/coordinator/park_desk.h"
 #include "ps/coordinator/places.h"
 #include "ps/coordinator/prewarm_desk.h"
+#include "ps/coordinator/reconcile.h"
 #include "ps/coordinator/servers_desk.h"
 
 namespace ps::coordinator {
 
 /// The fleet that is wanted, against the one that is there. Each group of the config's `workers` is
 /// wanted with so many workers. A worker that is told to be gone counts no more, so another one is
-/// there before it is. Missing workers are started, surplus ones hand over and leave.
+/// there before it is. Missing workers are started, surplus ones hand over and leave: Reconcile
+/// says which, and this class asks it at every tick and does as it says.
 ///
 /// Workers that others brought in, by hand or by an `add` fault, are in no group and stay.
 class FleetDesk {
@@ -36,12 +38,16 @@ class FleetDesk {
  private:
   void Want(std::vector<uint32_t> wanted, const Call& call);
   Status CheckWanted(const std::vector<uint32_t>& wanted) const;
-  /// Starts the workers that are missing, as far as any may be started now. False: not all.
-  bool Fill(const std::vector<GroupSeating>& seatings, const Call& call);
-  bool FillGroup(uint32_t group, const GroupSeating& seating, uint32_t missing, const Call& call);
-  bool MayStart(uint32_t group, uint32_t missing, const Call& call);
-  void Empty(const std::vector<GroupSeating>& seatings, const Call& call);
-  void GiveUpAbsent(const Call& call);
+  DesiredFleet Desired() const;
+  /// Without groups where nothing may be done about them.
+  ObservedFleet Observe(const DesiredFleet& desired, TimePoint now);
+  void NoteAwaited(TimePoint now);
+  /// Carries out what of `actions` gives workers up. False: nothing does.
+  bool GaveUp(const std::vector<FleetAction>& actions, const Call& call);
+  /// Carries out the others.
+  void Act(const DesiredFleet& desired, const std::vector<FleetAction>& actions, const Call& call);
+  void StartOne(const Start& action, const Call& call);
+  void Say(const Wait& action);
   bool IsNothingLeftToLease() const;
 
   Job* const job_;
@@ -53,9 +59,8 @@ class FleetDesk {
   bool is_emptying_ = false;               // asked for, and not all were told to leave yet
   std::map<WorkerId, TimePoint> awaited_;  // seats of expected workers, and since when
   StartLimit limit_;
-  bool is_limited_ = false;      // by it, at the last attempt
-  std::set<Places::Key> taken_;  // since all that were missing were started
-  std::set<uint32_t> waiting_;   // groups of which it was said that none can be started
+  std::set<PlaceKey> taken_;  // since all that were missing were started
+  std::set<uint32_t> told_;   // groups of which it was said that none can be started
 };
 
 }  // namespace ps::coordinator

@@ -183,7 +183,7 @@ std::vector<proto::FleetRow> Job::FleetRows(TimePoint now) const {
     if (!is_working() || !options.config.fleet.replace || there >= state.wanted[i]) {
       continue;
     }
-    if (std::optional<Places::Wait> wait = places.WaitOf(group, now)) {
+    if (std::optional<PlaceWait> wait = places.WaitOf(group, now)) {
       row->waiting += state.wanted[i] - static_cast<uint32_t>(there);
       row->wait_s = Seconds(wait->wait);
       row->why = std::move(wait->why);
@@ -202,9 +202,17 @@ void Job::StartServer(uint32_t server) {
   fleet->StartServer(server, launch);
 }
 
-std::string Job::StartWorker(WorkerId seat, TimePoint now) {
+void Job::StartWorker(WorkerId seat, TimePoint now) {
+  Launch(seat, places.Take(seat, seats.GroupOf(seat), now));
+}
+
+void Job::StartWorkerIn(WorkerId seat, const PlaceKey& place, TimePoint now) {
+  places.Take(seat, place, now);
+  Launch(seat, place.second);
+}
+
+void Job::Launch(WorkerId seat, const std::string& zone) {
   proto::WorkerGroup group = seats.GroupOf(seat);
-  std::string zone = places.Take(seat, group, now);
   group.zones.clear();
   if (!zone.empty()) {
     group.zones.push_back(zone);
@@ -212,7 +220,6 @@ std::string Job::StartWorker(WorkerId seat, TimePoint now) {
   const LaunchId launch = NextLaunch();
   seats.Expect(seat, launch);
   fleet->StartWorker(seat, launch, group);
-  return zone;
 }
 
 bool Job::GiveUpReturn(WorkerId seat, const std::string& reason) {

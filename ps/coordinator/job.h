@@ -128,8 +128,10 @@ class Job {
   /// Stops expecting the seat's worker. One that took part until the job went back, and is not to
   /// come back, is a revocation; false: it was none.
   bool GiveUpReturn(WorkerId seat, const std::string& reason);
-  /// Starts a worker for the seat, in the zone whose turn it is, and expects it. Returns the zone.
-  std::string StartWorker(WorkerId seat, TimePoint now);
+  /// Starts a worker for the seat, in the zone whose turn it is, and expects it.
+  void StartWorker(WorkerId seat, TimePoint now);
+  /// The same in a place that was chosen.
+  void StartWorkerIn(WorkerId seat, const PlaceKey& place, TimePoint now);
   proto::ServersStatus ServersNow() const;
   proto::ModesStatus ModesNow() const;
 
@@ -245,6 +247,7 @@ class Job {
   CostMeter cost;
 
  private:
+  void Launch(WorkerId seat, const std::string& zone);
   void SetTimes(TimePoint now, JobState* saved) const;
   /// Brings the times of the state up to date. False while they are but a little behind.
   bool NoteTimes(TimePoint now);

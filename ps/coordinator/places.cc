@@ -1,11 +1,8 @@
 #include "ps/coordinator/places.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <string_view>
-
-#include "ps/base/text.h"
+#include <utility>
 
 namespace ps::coordinator {
 namespace {
@@ -15,8 +12,6 @@ constexpr Duration kAgainLimit = std::chrono::seconds(60);
 /// After so long without a start the next one is at once again.
 constexpr Duration kCalm = std::chrono::minutes(2);
 
-/// So many, and a place is left out.
-constexpr uint32_t kFailuresInARow = 3;
 /// Capacity comes back by itself, and to ask for it costs nothing.
 constexpr Duration kNoCapacityFirst = std::chrono::minutes(1);
 constexpr Duration kNoCapacityLimit = std::chrono::minutes(10);
@@ -51,7 +46,7 @@ void Places::SetBegin(TimePoint began_at) {
   }
 }
 
-void Places::Keep(const Key& key, const Place& place) {
+void Places::Keep(const PlaceKey& key, const Place& place) {
   const auto key_of = [](const proto::PlaceRecord& record) {
     return std::pair(std::string_view(record.type), std::string_view(record.zone));
   };
@@ -94,24 +89,28 @@ std::vector<std::string> Places::ZonesOf(const proto::WorkerGroup& group) const 
   return zones.empty() ? std::vector<std::string>{""} : zones;
 }
 
-std::vector<Places::Key> Places::KeysOf(const proto::WorkerGroup& group) const {
-  std::vector<Key> keys;
+std::vector<PlaceKey> Places::KeysOf(const proto::WorkerGroup& group) const {
+  std::vector<PlaceKey> keys;
   for (std::string& zone : ZonesOf(group)) {
     keys.emplace_back(group.type, std::move(zone));
   }
   return keys;
 }
 
-TimePoint Places::ReadyAt(const Key& key) const {
-  const auto it = places_.find(key);
-  if (it == places_.end()) {
-    return {};
+void Places::AddTo(PlaceViews* views, const std::vector<PlaceKey>& keys) const {
+  for (const PlaceKey& key : keys) {
+    const auto it = places_.find(key);
+    if (it == places_.end()) {
+      views->try_emplace(key);
+      continue;
+    }
+    const Place& place = it->second;
+    const TimePoint ready_at = std::max({place.next, place.left_out_until, place.probed_until});
+    views->insert_or_assign(key, PlaceView{ready_at, place.taken, place.failures, place.why});
   }
-  const Place& place = it->second;
-  return std::max({place.next, place.left_out_until, place.probed_until});
 }
 
-Places::Place& Places::At(const Key& key) {
+Places::Place& Places::At(const PlaceKey& key) {
   const auto [it, is_new] = places_.try_emplace(key);
   if (is_new) {
     it->second.backoff = Backoff(kAgainFirst, kAgainLimit);
@@ -120,23 +119,25 @@ Places::Place& Places::At(const Key& key) {
 }
 
 std::string Places::Take(WorkerId seat, const proto::WorkerGroup& group, TimePoint now) {
-  const std::vector<Key> keys = KeysOf(group);
-  const auto rank = [&](const Key& key) {
-    const auto it = places_.find(key);
-    return std::pair(std::max(ReadyAt(key), now), it == places_.end() ? 0 : it->second.taken);
-  };
-  const Key key = *std::ranges::min_element(keys, {}, rank);
-  Place& place = At(key);
-  place.taken = ++starts_;
-  if (place.failures >= kFailuresInARow) {
-    place.probed_until = now + FromSeconds(static_cast<double>(config_.fleet.join_timeout_s));
-  }
-  started_[seat] = {key, place.pass};
+  const std::vector<PlaceKey> keys = KeysOf(group);
+  PlaceViews views;
+  AddTo(&views, keys);
+  const PlaceKey& key = ChoosePlace(keys, views, now);
+  Take(seat, key, now);
   return key.second;
 }
 
-void Places::EndPass(const std::set<Key>& places, TimePoint now, Random* random) {
-  for (const Key& key : places) {
+void Places::Take(WorkerId seat, const PlaceKey& key, TimePoint now) {
+  Place& place = At(key);
+  place.taken = ++starts_;
+  if (place.failures >= PlaceView::kFailuresInARow) {
+    place.probed_until = now + FromSeconds(static_cast<double>(config_.fleet.join_timeout_s));
+  }
+  started_[seat] = {key, place.pass};
+}
+
+void Places::EndPass(const std::set<PlaceKey>& places, TimePoint now, Random* random) {
+  for (const PlaceKey& key : places) {
     Place& place = At(key);
     if (now - place.last > kCalm) {
       place.backoff.Reset();
@@ -177,13 +178,13 @@ void Places::NoteFailure(WorkerId seat, Cause cause, const std::string& why, Tim
   place.is_program = cause == Cause::kProgram;
   place.probed_until = {};
   place.why = why.substr(0, kWhyBytesMax);
-  if (place.failures >= kFailuresInARow) {
+  if (place.failures >= PlaceView::kFailuresInARow) {
     LeaveOut(started.key, &place, now);
   }
   Keep(started.key, place);
 }
 
-void Places::LeaveOut(const Key& key, Place* place, TimePoint now) {
+void Places::LeaveOut(const PlaceKey& key, Place* place, TimePoint now) {
   const Duration first = place->is_program ? kFailingFirst : kNoCapacityFirst;
   const Duration limit = place->is_program ? kFailingLimit : kNoCapacityLimit;
   const Duration wait =
@@ -203,7 +204,7 @@ void Places::NoteFree(WorkerId seat, TimePoint now) {
   if (it == started_.end()) {
     return;
   }
-  const Key key = it->second.key;
+  const PlaceKey key = it->second.key;
   Place& place = places_.at(key);
   started_.erase(it);
   if (!place.is_program) {
@@ -219,49 +220,34 @@ void Places::Forget() {
   records_->clear();
 }
 
-std::optional<Places::Wait> Places::WaitOf(const proto::WorkerGroup& group, TimePoint now) const {
-  Wait wait;
-  wait.is_left_out = true;
-  std::optional<TimePoint> first;
-  for (const Key& key : KeysOf(group)) {
-    const TimePoint ready_at = ReadyAt(key);
-    if (ready_at <= now) {
-      return std::nullopt;
-    }
-    first = std::min(first.value_or(ready_at), ready_at);
-    const Place& place = places_.at(key);
-    wait.is_left_out = wait.is_left_out && place.failures >= kFailuresInARow;
-    wait.why += fmt::format(
-        "{}{}{}",
-        wait.why.empty() ? "" : "; ",
-        key.second.empty() ? "" : "zone " + key.second + ": ",
-        place.failures == 0
-            ? "one was started moments ago"
-            : fmt::format("{} came to nothing: {}", Plural(place.failures, "start"), place.why));
-  }
-  wait.wait = *first - now;
-  return wait;
+std::optional<PlaceWait> Places::WaitOf(const proto::WorkerGroup& group, TimePoint now) const {
+  const std::vector<PlaceKey> keys = KeysOf(group);
+  PlaceViews views;
+  AddTo(&views, keys);
+  return coordinator::WaitOf(keys, views, now);
 }
 
 bool Places::HaveFailedEverywhere(const proto::WorkerGroup& group, TimePoint now) const {
-  return std::ranges::all_of(KeysOf(group), [&](const Key& key) {
+  return std::ranges::all_of(KeysOf(group), [&](const PlaceKey& key) {
     const auto it = places_.find(key);
     return it != places_.end() && it->second.is_program && now < it->second.left_out_until;
   });
 }
 
-bool StartLimit::Take(TimePoint now) {
-  if (per_second_ <= 0) {
-    return true;
-  }
+double StartLimit::LeftAt(TimePoint now) const {
   // At least one at once, or a rate below 1 would never let one go.
-  left_ = std::min(std::max(per_second_, 1.0), left_ + Seconds(now - last_) * per_second_);
-  last_ = now;
-  if (left_ < 1) {
-    return false;
+  return std::min(std::max(per_second_, 1.0), left_ + Seconds(now - last_) * per_second_);
+}
+
+uint32_t StartLimit::Allowed(TimePoint now) const {
+  return per_second_ <= 0 ? UINT32_MAX : static_cast<uint32_t>(LeftAt(now));
+}
+
+void StartLimit::Take(uint32_t starts, TimePoint now) {
+  if (per_second_ > 0) {
+    left_ = LeftAt(now) - starts;
+    last_ = now;
   }
-  --left_;
-  return true;
 }
 
 }  // namespace ps::coordinator

@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ps/base/ids.h"
@@ -13,6 +12,7 @@
 #include "ps/base/random.h"
 #include "ps/base/retry.h"
 #include "ps/base/time.h"
+#include "ps/coordinator/place_view.h"
 #include "ps/proto/job_config.h"
 #include "ps/proto/job_state.h"
 
@@ -27,9 +27,6 @@ namespace ps::coordinator {
 /// a place was last used is known to this process alone.
 class Places {
  public:
-  /// Type and zone.
-  using Key = std::pair<std::string, std::string>;
-
   /// Why a worker that was started never trained.
   enum class Cause : uint8_t {
     kPlace,    // no machine was free, or none came: another place may do better, or a later time
@@ -43,11 +40,17 @@ class Places {
   /// The job began then: times of the records are its age. Called before anything is asked or told.
   void SetBegin(TimePoint began_at);
 
-  /// The zone for the seat's new worker: of those that are ready the one that was taken longest
-  /// ago. When none is, the one that is ready first.
+  /// Where workers of the group may be started; at least one.
+  std::vector<PlaceKey> KeysOf(const proto::WorkerGroup& group) const;
+  /// Adds what is known of `keys` to `views`.
+  void AddTo(PlaceViews* views, const std::vector<PlaceKey>& keys) const;
+
+  /// The seat's new worker is started there.
+  void Take(WorkerId seat, const PlaceKey& key, TimePoint now);
+  /// The same in the place that ChoosePlace says. Returns the zone.
   std::string Take(WorkerId seat, const proto::WorkerGroup& group, TimePoint now);
   /// All workers that were missing are started, in `places`, where the next ones wait a while.
-  void EndPass(const std::set<Key>& places, TimePoint now, Random* random);
+  void EndPass(const std::set<PlaceKey>& places, TimePoint now, Random* random);
 
   /// The seat's worker has trained.
   void NoteStep(WorkerId seat);
@@ -59,13 +62,7 @@ class Places {
   void Forget();
 
   /// Until a worker of the group may be started, and why not before; nothing: one may be now.
-  struct Wait {
-    Duration wait{};
-    bool is_left_out = false;  // all of its places are; else they are but used less often
-    std::string why;
-  };
-
-  std::optional<Wait> WaitOf(const proto::WorkerGroup& group, TimePoint now) const;
+  std::optional<PlaceWait> WaitOf(const proto::WorkerGroup& group, TimePoint now) const;
   /// Workers of the group failed by themselves, wherever they were started.
   bool HaveFailedEverywhere(const proto::WorkerGroup& group, TimePoint now) const;
 
@@ -86,23 +83,20 @@ class Places {
   };
 
   struct Started {
-    Key key;
+    PlaceKey key;
     uint64_t pass = 0;
   };
 
   std::vector<std::string> ZonesOf(const proto::WorkerGroup& group) const;
-  std::vector<Key> KeysOf(const proto::WorkerGroup& group) const;
-  /// When a worker may be started there; in the past: now.
-  TimePoint ReadyAt(const Key& key) const;
-  Place& At(const Key& key);
+  Place& At(const PlaceKey& key);
   /// The record follows the place.
-  void Keep(const Key& key, const Place& place);
-  void LeaveOut(const Key& key, Place* place, TimePoint now);
+  void Keep(const PlaceKey& key, const Place& place);
+  void LeaveOut(const PlaceKey& key, Place* place, TimePoint now);
 
   const proto::JobConfig& config_;
   std::vector<proto::PlaceRecord>* const records_;
   const Logger* const log_;
-  std::map<Key, Place> places_;  // that were ever taken
+  std::map<PlaceKey, Place> places_;  // that were ever taken
   std::map<WorkerId, Started> started_;
   uint64_t starts_ = 0;
   TimePoint began_at_{};
@@ -113,10 +107,14 @@ class StartLimit {
  public:
   explicit StartLimit(double per_second) : per_second_(per_second), left_(per_second) {}
 
-  /// One is started, if it may be.
-  bool Take(TimePoint now);
+  /// So many may be started now.
+  uint32_t Allowed(TimePoint now) const;
+  /// So many are started. Requires: at most Allowed(now).
+  void Take(uint32_t starts, TimePoint now);
 
  private:
+  double LeftAt(TimePoint now) const;
+
   const double per_second_;
   double left_;
   TimePoint last_{};

@@ -129,16 +129,6 @@ TEST_F(FleetTest, OneThatStaysIsKilledAndIsNoRevocationEither) {
   EXPECT_EQ(harness_.status().revocations_unnoticed, 0U);
 }
 
-TEST_F(FleetTest, WhoHasNotJoinedGoesFirst) {
-  Scale({Change("fast", 3, false)});
-  harness_.Wait(kTick, workers_);
-  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(3));
-  Scale({Change("fast", 2, false)});
-  harness_.Wait(kTick, workers_);
-  EXPECT_THAT(harness_.fleet.kills, ElementsAre(WorkerId(3)));
-  EXPECT_FALSE(IsTold(1));
-}
-
 /// It would count as a revocation when it is killed.
 TEST_F(FleetTest, WhoAsksToJoinWhileItIsKilledIsRefused) {
   Scale({Change("fast", 3, false)});
@@ -181,12 +171,6 @@ TEST_F(FleetTest, ScalesToNothingAndBack) {
   Scale({Change("", 3, false)});
   harness_.Wait(kTick);
   EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(0, 1, 2)) << "in their own seats";
-}
-
-TEST_F(FleetTest, ALostWorkerIsReplacedInItsSeat) {
-  harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
-  harness_.Wait(kTick, workers_);
-  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(2));
 }
 
 TEST_F(FleetTest, WhoNeverComesIsGivenUpAndStartedAgain) {
@@ -234,17 +218,6 @@ TEST_F(FleetTest, WhoIsLostAgainAndAgainIsReplacedLessAndLessOften) {
   }
   EXPECT_GE(started, 4U);
   EXPECT_LE(started, 8U) << "after 0, 1, 3, 7, ... s";
-}
-
-TEST_F(FleetTest, AGroupThatIsLostAgainAndAgainKeepsNoOtherWaiting) {
-  for (int i = 0; i < 200; ++i) {
-    harness_.Wait(kTick, {workers_[0], workers_[1]});
-    harness_.Exit(ProcessKind::kWorker, 2, 0, "killed by signal 9 (Killed)");
-  }
-  harness_.fleet.TakeStarted();
-  harness_.Exit(ProcessKind::kWorker, 0, 0, "killed by signal 9 (Killed)");
-  harness_.Wait(kTick, {workers_[1]});
-  EXPECT_THAT(harness_.fleet.TakeStarted(), ElementsAre(0));
 }
 
 TEST_F(FleetTest, OneThatFailsByItselfIsTriedThriceThenLeftOutUntilSomebodyAsks) {
