@@ -45,18 +45,26 @@ Status WriteValue(const std::string& path, const std::string& value) {
              : IoError("cannot write", path);
 }
 
-/// In v2 a group has a share only when the one above hands the controller on, which one with
-/// processes of its own may not do.
-bool HandsOn(const CpuGroupParent& parent) {
-  if (!parent.is_v2) {
-    return true;
+/// Whether a file of cgroup v2 has the controller in its line.
+bool HasCpu(const std::string& path) {
+  const Result<std::string> text = ReadFile(path);
+  return text.ok() && Has(Cut(text->substr(0, text->find('\n')), ' '), "cpu");
+}
+
+/// In v2 a group has a share only when the one above hands the controller on. That can do so only
+/// when it has the controller itself and, unless it is the root, no processes of its own.
+Status HandOn(const CpuGroupParent& parent) {
+  const std::string handed_on = parent.path + "/cgroup.subtree_control";
+  if (!parent.is_v2 || HasCpu(handed_on)) {
+    return Status::Ok();
   }
-  const std::string path = parent.path + "/cgroup.subtree_control";
-  const auto has = [&path] {
-    const Result<std::string> text = ReadFile(path);
-    return text.ok() && Has(Cut(text->substr(0, text->find('\n')), ' '), "cpu");
-  };
-  return has() || (WriteValue(path, "+cpu").ok() && has());
+  const std::string there = parent.path + "/cgroup.controllers";
+  if (!HasCpu(there)) {
+    return Status::Unavailable(there + " does not have cpu");
+  }
+  PS_TRY(WriteValue(handed_on, "+cpu"));  // EBUSY: it has processes
+  return HasCpu(handed_on) ? Status::Ok()
+                           : Status::Unavailable(handed_on + " has no cpu, though it took it");
 }
 
 Status SetShare(const CpuGroupParent& parent, const std::string& group, double share) {
@@ -106,25 +114,27 @@ std::vector<CpuGroupParent> CpuGroupParents(std::string_view mounts, std::string
 }
 
 Result<CpuGroups> CpuGroups::Find() {
-  constexpr const char* kRemedy =
-      "workers[].cpu_share needs a cgroup with the controller cpu that psctl may make groups in";
   const Result<std::string> mounts = ReadFile("/proc/self/mounts");
   const Result<std::string> own = ReadFile("/proc/self/cgroup");
+  return FindIn(
+      mounts.ok() && own.ok() ? CpuGroupParents(*mounts, *own) : std::vector<CpuGroupParent>());
+}
+
+Result<CpuGroups> CpuGroups::FindIn(const std::vector<CpuGroupParent>& parents) {
+  constexpr const char* kRemedy =
+      "workers[].cpu_share needs a cgroup with the controller cpu that psctl may make groups in";
   std::string why = "no controller cpu is mounted";
-  if (mounts.ok() && own.ok()) {
-    for (const CpuGroupParent& parent : CpuGroupParents(*mounts, *own)) {
-      const std::string probe = fmt::format("{}/spotps-probe-{}", parent.path, ::getpid());
-      if (!HandsOn(parent)) {
-        why = parent.path + "/cgroup.subtree_control does not have cpu";
-        continue;
-      }
-      const Status made = Make(parent, probe, 1);
+  for (const CpuGroupParent& parent : parents) {
+    const std::string probe = fmt::format("{}/spotps-probe-{}", parent.path, ::getpid());
+    Status status = HandOn(parent);
+    if (status.ok()) {
+      status = Make(parent, probe, 1);
       ::rmdir(probe.c_str());
-      if (made.ok()) {
-        return CpuGroups(parent);
-      }
-      why = made.message();
     }
+    if (status.ok()) {
+      return CpuGroups(parent);
+    }
+    why = status.message();
   }
   return Status::Unavailable(
       fmt::format("{}: {}; run psctl as root, or leave cpu_share out", kRemedy, why));

@@ -25,6 +25,8 @@ class CpuGroups {
  public:
   /// Errors: kUnavailable, which says what is missing.
   static Result<CpuGroups> Find();
+  /// The first of `parents` in which groups can be made. Errors: as Find.
+  static Result<CpuGroups> FindIn(const std::vector<CpuGroupParent>& parents);
 
   /// Makes the group, or sets its share anew. Returns the words that, put before a command, put it
   /// and what it starts into the group. `share` is of one processor: 0.5 is half of its time.
