@@ -144,10 +144,11 @@ allow_services() {
   fi
 }
 
-# Those of packages that were not there before are not started at the next boot either.
+# Those of packages that were not there before are not started at the next boot either, be it that
+# of an image that is being made: systemd need not run for that.
 disable_new_services() {
   local unit
-  [[ -d /run/systemd/system ]] || return 0
+  command -v systemctl > /dev/null || return 0
   for unit in "$@"; do
     run_logged systemctl disable "$unit" || true
   done
@@ -193,11 +194,13 @@ install_python() {
     return 0
   fi
   say "setup: installing moto and safetensors in build/venv"
-  if ! { /usr/bin/python3 -m venv "$venv" &&
+  local output
+  if ! output="$({ /usr/bin/python3 -m venv "$venv" &&
     "$venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 \
       "moto[s3]" flask flask-cors boto3 safetensors numpy &&
-    touch "$venv/has-safetensors"; } > /dev/null 2>&1; then
+    touch "$venv/has-safetensors"; } 2>&1)"; then
     rm -rf "$venv"
+    tail -n 3 <<< "$output" >&2
     say "setup: they can't be had from the Python index, so their tests will skip"
   fi
 }
