@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ps/base/text.h"
 #include "ps/coordinator/placement.h"
 
 namespace ps::coordinator {
@@ -14,9 +13,6 @@ namespace {
 constexpr Duration kStartAgainFirst = std::chrono::milliseconds(500);
 constexpr Duration kStartAgainLimit = std::chrono::seconds(10);
 constexpr uint32_t kFailuresMax = 5;
-
-/// Tensors that a refusal names.
-constexpr size_t kTensorsNamed = 8;
 
 /// bsp: leases are held back for this part of the last round's time, and what is on its way then.
 constexpr int kRoundPerHold = 4;
@@ -42,122 +38,7 @@ uint32_t ServersDesk::ShardsOf(uint32_t servers) const {
 
 Result<ServersWanted> ServersDesk::WantedAfter(
     const std::vector<proto::ScaleChange>& changes) const {
-  const proto::ServersState& state = job_->state.servers;
-  ServersWanted wanted{state.wanted, state.shares, state.pins};
-  for (const proto::ScaleChange& change : changes) {
-    if (!change.tensor.empty()) {
-      PS_TRY(Pin(change, &wanted));
-    } else if (change.is_servers) {
-      wanted.count = (change.is_relative ? wanted.count : 0) + change.count;
-      wanted.shares = change.shares;
-      std::erase_if(wanted.pins, [&](const auto& pin) { return pin.server >= wanted.count; });
-    }
-  }
-  if (wanted.count != state.wanted || wanted.shares != state.shares || wanted.pins != state.pins) {
-    PS_TRY(CheckWanted(wanted));
-  }
-  return wanted;
-}
-
-Status ServersDesk::Pin(const proto::ScaleChange& change, ServersWanted* wanted) const {
-  const std::vector<TensorSpec>& tensors = job_->options.tensors;
-  const auto tensor = std::ranges::find(tensors, change.tensor, &TensorSpec::name);
-  if (tensor == tensors.end()) {
-    std::string names;
-    for (size_t i = 0; i < std::min(tensors.size(), kTensorsNamed); ++i) {
-      names += (i == 0 ? "" : ", ") + tensors[i].name;
-    }
-    return Status::NotFound(fmt::format(
-        "the model has no tensor '{}'; it has {}{}",
-        change.tensor,
-        names,
-        tensors.size() > kTensorsNamed ? ", ..." : ""));
-  }
-  if (change.count >= wanted->count || change.count < -1) {
-    return Status::NotFound(
-        fmt::format("there is no server {}; there are 0 to {}", change.count, wanted->count - 1));
-  }
-  const auto index = static_cast<uint32_t>(tensor - tensors.begin());
-  std::vector<ChunkKey> keys;
-  for (const proto::ChunkAssignment& chunk : job_->state.placement.chunks) {
-    if (TensorOf(chunk.key) == index) {
-      keys.push_back(chunk.key);
-    }
-  }
-  if (change.chunk >= static_cast<int64_t>(keys.size())) {
-    return Status::NotFound(fmt::format(
-        "tensor '{}' has the chunks 0 to {}, and no {}",
-        change.tensor,
-        keys.size() - 1,
-        change.chunk));
-  }
-  if (change.chunk >= 0) {
-    keys = {MakeChunkKey(index, static_cast<uint32_t>(change.chunk))};
-  }
-  std::erase_if(wanted->pins, [&](const proto::PinnedChunk& pin) {
-    return std::ranges::find(keys, pin.key) != keys.end();
-  });
-  for (const ChunkKey key : keys) {
-    if (change.count >= 0) {
-      wanted->pins.push_back({key, static_cast<uint32_t>(change.count)});
-    }
-  }
-  std::ranges::sort(wanted->pins, {}, &proto::PinnedChunk::key);
-  return Status::Ok();
-}
-
-Status ServersDesk::CheckWanted(const ServersWanted& wanted) const {
-  const int64_t servers = wanted.count;
-  const proto::ServerConfig& config = job_->options.config.servers;
-  const uint32_t most = std::min(
-      proto::kShardsMax, config.port == 0 ? proto::kShardsMax : proto::kPortMax + 1 - config.port);
-  if (servers < 1 || servers * config.shards_per_server > most) {
-    return Status::InvalidArgument(fmt::format(
-        "that would be {} servers; allowed: 1 to {}", servers, most / config.shards_per_server));
-  }
-  uint64_t slots = 0;
-  for (const proto::HostConfig& host : config.hosts) {
-    slots += host.slots;
-  }
-  if (config.launcher == proto::LauncherKind::kSsh && static_cast<uint64_t>(servers) > slots) {
-    return Status::InvalidArgument(fmt::format(
-        "that would be {} servers, and servers.hosts has {}", servers, Plural(slots, "slot")));
-  }
-  if (!AreShares(wanted.shares, static_cast<uint32_t>(servers))) {
-    return Status::InvalidArgument(fmt::format(
-        "{} shares for {} servers; allowed: one of 1 to {} for each",
-        wanted.shares.size(),
-        servers,
-        proto::kShareMax));
-  }
-  if (!checkpoints_->is_on()) {
-    return Status::InvalidArgument(
-        "the run makes no checkpoints (checkpoint.enabled), and servers take over from one");
-  }
-  if (!job_->needs_round_room()) {
-    return Status::Ok();
-  }
-  proto::ServersState then;
-  then.wanted = static_cast<uint32_t>(servers);
-  then.shares = wanted.shares;
-  then.pins = wanted.pins;
-  const proto::Placement placement = PlaceAgain(
-      job_->state.placement,
-      ShardShares(then, config.shards_per_server),
-      PinnedShards(then, config.shards_per_server));
-  uint64_t workers = 0;
-  for (const uint32_t count : job_->state.wanted) {
-    workers += count;
-  }
-  const uint64_t room = job_->MembersMax(LargestBytes(placement));
-  return workers <= room ? Status::Ok()
-                         : Status::InvalidArgument(fmt::format(
-                               "under bsp the shards of {} servers have room for the gradients of "
-                               "{} workers, and {} are wanted; raise servers.queue_mib, or want "
-                               "more servers or fewer workers",
-                               servers,
-                               room,
-                               workers));
+  return ServersWantedAfter(*job_, checkpoints_->is_on(), changes);
 }
 
 void ServersDesk::Want(const ServersWanted& wanted, const Call& call) {
@@ -473,32 +354,6 @@ void ServersDesk::Advance(const Call& call) {
     checkpoints_->OpenNow(call);
   }
   wants_boundary_ = wants_boundary_ || state.is_spreading || MustSettle();
-}
-
-void ResizeShards(uint32_t shards_per_server, JobState* state) {
-  const uint32_t shards = state->servers.wanted * shards_per_server;
-  if (shards < state->shards.size()) {
-    std::erase_if(state->handovers, [&](const auto& handover) {
-      return handover.first >= state->servers.wanted;
-    });
-    std::erase_if(state->membership.acknowledged, [&](const auto& acknowledged) {
-      return acknowledged.first.value >= shards;
-    });
-    state->rounds.acks.clear();  // of the last commit of bsp, which all have acknowledged
-    state->servers.is_spreading = false;
-    ++state->servers.moves;
-  } else {
-    state->servers.is_spreading = true;
-  }
-  uint64_t& life = state->servers.gone_life;  // none of an earlier shard of a number is later
-  for (const proto::ShardRecord& shard : state->shards) {
-    life = std::max(life, shard.life);
-  }
-  const size_t before = state->shards.size();
-  state->shards.resize(shards);
-  for (size_t i = before; i < shards; ++i) {
-    state->shards[i].life = life;
-  }
 }
 
 }  // namespace ps::coordinator

@@ -12,16 +12,10 @@
 #include "ps/coordinator/job.h"
 #include "ps/coordinator/lease_desk.h"
 #include "ps/coordinator/move_desk.h"
+#include "ps/coordinator/servers_wanted.h"
 #include "ps/proto/launch_journal.h"
 
 namespace ps::coordinator {
-
-struct ServersWanted {
-  int64_t count = 0;
-  // As in ServersState.
-  std::vector<uint32_t> shares;
-  std::vector<proto::PinnedChunk> pins;
-};
 
 /// How many servers there are, and what share of the parameters each has. New ones are started
 /// first, and wait beside the job. Then they become part of it without chunks, and get some at a
@@ -38,8 +32,7 @@ class ServersDesk {
  public:
   ServersDesk(Job* job, const LeaseDesk* leases, CheckpointDesk* checkpoints, MoveDesk* moves);
 
-  /// What those of `changes` that are of servers or chunks make of what is wanted. Errors:
-  /// kNotFound (no such tensor, chunk or server), kInvalidArgument.
+  /// As ServersWantedAfter.
   Result<ServersWanted> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
   void Want(const ServersWanted& wanted, const Call& call);
   /// Does the next thing.
@@ -86,9 +79,6 @@ class ServersDesk {
   bool IsQuiet() const;
   bool MayResize() const;
   bool MustSettle() const;
-  Status CheckWanted(const ServersWanted& wanted) const;
-  /// Pins the chunks that `change` names, or lets them go.
-  Status Pin(const proto::ScaleChange& change, ServersWanted* wanted) const;
   uint32_t ShardsOf(uint32_t servers) const;
   /// By shard, of the servers that are wanted.
   std::vector<uint32_t> Shares() const;
@@ -115,9 +105,5 @@ class ServersDesk {
   Backoff backoff_;
   TimePoint next_start_{};
 };
-
-/// The shards that are wanted, in the state of a job that goes on: new ones, without chunks, that
-/// chunks are to be spread over, or fewer, where those that go have none.
-void ResizeShards(uint32_t shards_per_server, JobState* state);
 
 }  // namespace ps::coordinator
