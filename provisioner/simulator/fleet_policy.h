@@ -26,8 +26,8 @@ struct SimulatedJob {
   // samples/s of 0, 1, 2, ... workers together; never falls. One less than its size is the most
   // workers that take part.
   std::vector<double> samples_per_s;
-  double start_s = 120;       // from asking for a machine until its worker takes part
-  double step_samples = 0;    // of a worker's step; by rates: not needed
+  double start_s = 120;                    // from asking for a machine until its worker takes part
+  double step_samples = 0;                 // of a worker's step; by rates: not needed
   proto::Mode mode = proto::Mode::kAsync;  // in which the cores train; by rates: not needed
   double lost_s = 0;          // work of a worker that a revocation undoes: a step at most
   double detect_s = 0;        // from a revocation until the worker's seat is given to another one
