@@ -20,12 +20,13 @@ NEEDS=(
   "libzstd-dev"
   "libcurl4-openssl-dev"
   "libssl-dev"
-  "zlib1g-dev"
+  "libisal-dev"
   "dataset-fashion-mnist"
 )
 TEST_NEEDS=(
   "libgtest-dev"
   "libgmock-dev"
+  "zlib1g-dev"
   "clang-format-14"
   "iproute2"
   "python3-venv"

@@ -49,6 +49,13 @@ add_library(ps_zstd INTERFACE)
 target_include_directories(ps_zstd SYSTEM INTERFACE "${PS_ZSTD_INCLUDE}")
 target_link_libraries(ps_zstd INTERFACE "${PS_ZSTD_LIBRARY}")
 
+# ISA-L: inflate, three times as fast as zlib. Linked by worker/data alone.
+find_library(PS_ISAL_LIBRARY isal REQUIRED)
+find_path(PS_ISAL_INCLUDE isa-l/igzip_lib.h REQUIRED)
+add_library(ps_isal INTERFACE)
+target_include_directories(ps_isal SYSTEM INTERFACE "${PS_ISAL_INCLUDE}")
+target_link_libraries(ps_isal INTERFACE "${PS_ISAL_LIBRARY}")
+
 # libcurl. Linked by checkpoint/remote alone. 7.85 brought the option that names the protocols.
 find_package(CURL 7.85 REQUIRED)
 add_library(ps_curl INTERFACE)

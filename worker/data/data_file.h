@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,8 +10,6 @@
 #include <vector>
 
 #include "ps/base/status.h"
-
-struct gzFile_s;  // NOLINT(readability-identifier-naming): zlib's name for its gzFile
 
 namespace ps::worker {
 
@@ -28,7 +27,7 @@ class DataFile {
   Result<uint32_t> ReadBigEndian32();
   /// Appends `size_bytes` to `out`. Takes memory as data arrives, whatever a header claimed.
   Status Append(uint64_t size_bytes, std::vector<uint8_t>* out);
-  /// One byte, or false at the end, when zlib has compared the checksum of all that was read.
+  /// One byte, or false at the end, when the checksum of all that was read has been compared.
   Result<bool> ReadByteUnlessAtEnd(uint8_t* byte);
 
   /// kCorruption: "<path>: byte <offset>: <message>".
@@ -37,14 +36,33 @@ class DataFile {
   uint64_t offset() const { return offset_; }
 
  private:
-  struct Closer {
-    void operator()(gzFile_s* file) const;
+  struct FileCloser {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  class Unpacker;
+
+  struct UnpackerDeleter {
+    void operator()(Unpacker* unpacker) const;
   };
 
-  DataFile(std::string path, gzFile_s* file) : path_(std::move(path)), file_(file) {}
+  explicit DataFile(std::string path) : path_(std::move(path)) {}
+
+  /// Up to out.size() bytes as they are on disk; 0 at the end. Errors: kIo.
+  Result<size_t> ReadStored(std::span<uint8_t> out);
+  /// Reads on until `stored_` has `least` bytes, or all that are left. Errors: kIo.
+  Status FillStored(size_t least);
+  /// Up to out.size() unpacked bytes, of any number of gzip members; 0 at the end.
+  Result<size_t> Unpack(std::span<uint8_t> out);
+  /// Up to out.size() bytes of a plain file; 0 at the end.
+  Result<size_t> ReadPlain(std::span<uint8_t> out);
 
   std::string path_;
-  std::unique_ptr<gzFile_s, Closer> file_;
+  std::unique_ptr<std::FILE, FileCloser> file_;
+  /// Null when the file is plain.
+  std::unique_ptr<Unpacker, UnpackerDeleter> unpacker_;
+  /// What was read from disk; `stored_` is the part that nobody has taken.
+  std::vector<uint8_t> buffer_;
+  std::span<const uint8_t> stored_;
   uint64_t offset_ = 0;
 };
 

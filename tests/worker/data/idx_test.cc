@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <utility>
 
 #include "tests/worker/data/data_files.h"
@@ -142,6 +143,26 @@ TEST_F(IdxTest, ReadsFilesThatWerePackedInPiecesAndPutTogether) {
   EXPECT_TRUE(std::equal(result->pixels.begin(), result->pixels.end(), images.begin() + 16));
 }
 
+TEST_F(IdxTest, APieceMayBeginWithTheLastByteOfABuffer) {
+  constexpr size_t kBufferBytes = size_t{1} << 17;
+  Bytes images = IdxImages(250, 28, 28);
+  std::mt19937 random(1);
+  std::generate(images.begin() + 16, images.end(), [&] { return static_cast<uint8_t>(random()); });
+  Bytes packed;
+  int64_t begin = kBufferBytes - 200;  // what chance made does not shrink
+  while (packed.size() != kBufferBytes - 1) {
+    ++begin;
+    packed = Packed(folder_, {images.begin(), images.begin() + begin});
+    ASSERT_LT(packed.size(), kBufferBytes);
+  }
+  const Bytes rest = Packed(folder_, {images.begin() + begin, images.end()});
+  packed.insert(packed.end(), rest.begin(), rest.end());
+  const std::string labels = folder_.Write("labels", IdxLabels(250, 10));
+  const Result<LabeledImages> result = ReadIdx(folder_.Write("images.gz", packed), labels, 0);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(std::equal(result->pixels.begin(), result->pixels.end(), images.begin() + 16));
+}
+
 TEST_F(IdxTest, DamagedGzipIsNamedWhereverItIs) {
   const Bytes whole = Packed(folder_, IdxImages(700, 28, 28));
   const std::string labels = folder_.Write("labels", IdxLabels(700, 10));
@@ -156,7 +177,7 @@ TEST_F(IdxTest, DamagedGzipIsNamedWhereverItIs) {
   }
   Bytes changed = whole;
   changed[whole.size() - 6] ^= 1;
-  expect_damage(changed, "incorrect data check");
+  expect_damage(changed, "incorrect checksum");
   for (size_t at = whole.size() - 60; at < whole.size() - 8; ++at) {
     changed = whole;
     changed[at] ^= 0x10;
