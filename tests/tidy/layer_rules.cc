@@ -142,7 +142,7 @@ const std::vector<ThirdParty>& ThirdParties() {
        {"CUDA::"},
        {"kernels/cuda", "tests/cuda_emulation", "tests/kernels", "tests/bench"}},
       {"ISA-L", {"isa-l/", "isa-l.h"}, {"ps_isal"}, {"worker/data"}},
-      {"zlib", {"zlib.h"}, {"ZLIB::"}, {"tests/worker"}},
+      {"zlib", {"zlib.h"}, {"ZLIB::"}, {"tests/worker", "tests/cuda_emulation"}},
       {"CLI11", {"CLI/"}, {"CLI11::"}, {"psctl"}},
       {"RocksDB", {"rocksdb/"}, {"ps_rocksdb"}, {"checkpoint", "tests/checkpoint"}},
       {"zstd", {"zstd"}, {"ps_zstd"}, {"checkpoint", "tests/checkpoint"}},
