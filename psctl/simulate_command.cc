@@ -153,14 +153,14 @@ Status UseProfile(const SimulateCommand& command, uint32_t workers, SimulatedJob
 }
 
 /// The first workers of the job, as they emulate other machines.
-Status UseJob(const SimulateCommand& command, uint32_t workers, SimulatedJob* job) {
-  PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(command.job_path));
+Status UseJob(
+    const std::string& path, const proto::JobConfig& config, uint32_t workers, SimulatedJob* job) {
   if (config.workers.empty() || !(config.workers.front().step_ms > 0)) {
     return Status::InvalidArgument(fmt::format(
         "{}: workers[0].step_ms does not say how long a step takes; give a --profile (psctl "
         "profile {} measures one), with --type and --ps",
-        command.job_path,
-        command.job_path));
+        path,
+        path));
   }
   const proto::WorkerGroup& group = config.workers.front();
   const double step_s = static_cast<double>(group.step_ms) / 1000;
@@ -177,12 +177,14 @@ Status UseJob(const SimulateCommand& command, uint32_t workers, SimulatedJob* jo
 Result<SimulatedJob> JobOf(const SimulateCommand& command, uint32_t workers) {
   SimulatedJob job;
   job.samples_per_s = {0};
-  PS_TRY(
-      command.profile_path.empty() ? UseJob(command, workers, &job)
-                                   : UseProfile(command, workers, &job));
-  if (!command.job_path.empty()) {
+  if (command.job_path.empty()) {
+    PS_TRY(UseProfile(command, workers, &job));
+  } else {
     PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(command.job_path));
     job.mode = config.train.mode;
+    PS_TRY(
+        command.profile_path.empty() ? UseJob(command.job_path, config, workers, &job)
+                                     : UseProfile(command, workers, &job));
   }
   job.start_s = command.start_s;
   job.detect_s = command.has_notice ? 0 : command.detect_s;

@@ -26,22 +26,32 @@ struct SimulatedJob {
   // samples/s of 0, 1, 2, ... workers together; never falls. One less than its size is the most
   // workers that take part.
   std::vector<double> samples_per_s;
-  double start_s = 120;                    // from asking for a machine until its worker takes part
-  double step_samples = 0;                 // of a worker's step; by rates: not needed
-  proto::Mode mode = proto::Mode::kAsync;  // in which the cores train; by rates: not needed
-  double lost_s = 0;          // work of a worker that a revocation undoes: a step at most
-  double detect_s = 0;        // from a revocation until the worker's seat is given to another one
-  double notice_s = 0;        // a worker is told, and its machine goes so much later; not by rates
-  double interval_s = 60;     // between two decisions at most
-  double samples_wanted = 0;  // the goal; 0: none, train to the end of the trace
-  double deadline_s = 0;      // of the goal; 0: none
+  // From asking for a machine until its worker takes part.
+  double start_s = 120;
+  // Of a worker's step, and in which mode the cores train. By rates: neither is needed.
+  double step_samples = 0;
+  proto::Mode mode = proto::Mode::kAsync;
+  // Work of a worker that a revocation undoes: a step at most.
+  double lost_s = 0;
+  // From a revocation until the worker's seat is given to another one.
+  double detect_s = 0;
+  // A worker is told, and its machine goes so much later. Not by rates.
+  double notice_s = 0;
+  // Between two decisions at most.
+  double interval_s = 60;
+  // The goal, 0: none, train to the end of the trace; and its deadline, 0: none.
+  double samples_wanted = 0;
+  double deadline_s = 0;
   double spot_usd_per_hour = 0;
-  double on_demand_usd_per_hour = 0;  // 0: not known
+  // 0: not known.
+  double on_demand_usd_per_hour = 0;
   // Over time, from 0 on and ascending, instead of `spot_usd_per_hour`. Empty: it stays.
   std::vector<PriceStep> spot_prices;
-  double egress_usd_per_sample = 0;  // for what workers send and fetch
-  double launch_failures = 0;  // share of starts of spot machines that come to nothing; below 1
-  uint64_t failure_seed = 0;   // which ones do
+  // For what workers send and fetch.
+  double egress_usd_per_sample = 0;
+  // Share of starts of spot machines that come to nothing, below 1; and which ones do.
+  double launch_failures = 0;
+  uint64_t failure_seed = 0;
 
   uint32_t workers_max() const { return static_cast<uint32_t>(samples_per_s.size() - 1); }
 };
