@@ -300,12 +300,13 @@ double ParcaeRestartMs(const ParcaeModel& model, const ParcaePlan& plan, bool is
          model.process_ms + (build == model.build_ms.end() ? 0 : build->second);
 }
 
-double ParcaeCheckpointRestartMs(const ParcaeModel& model, const ParcaePlan& plan, bool is_adding) {
+double ParcaeCheckpointRestartMs(
+    const ParcaeModel& model, const ParcaePlan& plan, bool is_adding, bool is_first) {
   double read_ms = 0;
   for (const double stage_ms : StageMs(LayerSums(model.layer_params), plan.stages)) {
     read_ms += stage_ms;
   }
-  return ParcaeRestartMs(model, plan, is_adding) + kCheckpointMs + read_ms;
+  return ParcaeRestartMs(model, plan, is_adding) + (is_first ? 0 : kCheckpointMs) + read_ms;
 }
 
 const std::vector<ParcaeCosts::Target>& ParcaeCosts::From(
@@ -485,7 +486,8 @@ double TakeStep(
     ParcaeState* state) {
   if (step.cost_ms > 0) {
     const bool is_under_way = state->left_ms > 0;
-    state->left_ms = step.cost_ms + (is_under_way ? ParcaeRestartMs(model, step.plan, false) : 0);
+    state->left_ms = step.cost_ms +
+                     (is_under_way ? ParcaeRestartMs(model, step.plan, step.is_restart_adding) : 0);
   }
   const double work_s = interval_s - state->left_ms / 1000;
   state->left_ms = std::max(0.0, -work_s * 1000);

@@ -59,9 +59,11 @@ double ParcaeTransferMs(double bytes);
 /// Starting anew with a plan, with machines more or not.
 double ParcaeRestartMs(const ParcaeModel& model, const ParcaePlan& plan, bool is_adding);
 
-/// Of its baseline "throughput-optimised", which has no migrations: at every event a checkpoint is
-/// written, all start anew with the plan, and its stages are read one after the other.
-double ParcaeCheckpointRestartMs(const ParcaeModel& model, const ParcaePlan& plan, bool is_adding);
+/// Of its baseline "throughput-optimised", which has no migrations: at every event but the first a
+/// checkpoint is written, all start anew with the plan, and its stages are read one after the
+/// other. `is_first`: nobody has trained yet.
+double ParcaeCheckpointRestartMs(
+    const ParcaeModel& model, const ParcaePlan& plan, bool is_adding, bool is_first);
 
 /// An interval's event: machines that come or go.
 struct ParcaeEvent {
@@ -108,6 +110,8 @@ struct ParcaeState {
 struct ParcaeStep {
   ParcaePlan plan;
   double cost_ms = 0;  // of the migration to it
+  // A step that comes before the last one is over costs another restart: with machines more or not.
+  bool is_restart_adding = false;
 };
 
 /// The first step of the sequence of plans that commits most samples over the events, one of each

@@ -104,8 +104,12 @@ inline ParcaeStep ParcaePlanAhead(
 inline ParcaeStep ParcaeCheckpointStep(
     const ParcaeModel& model, const ParcaeEvent& event, const ParcaeState& state) {
   const ParcaePlan plan = ParcaeFastestOf(model, ParcaeAfter(state, event));
-  const bool is_event = event.added > 0 || event.removed > 0;
-  return {plan, is_event ? ParcaeCheckpointRestartMs(model, plan, event.added > 0) : 0};
+  const bool is_adding = event.added > 0;
+  if (!is_adding && event.removed == 0) {
+    return {plan};
+  }
+  const bool is_first = state.machines == 0;
+  return {plan, ParcaeCheckpointRestartMs(model, plan, is_adding, is_first), is_adding};
 }
 
 /// A model on the trace.
@@ -155,15 +159,21 @@ inline ParcaeOutcome RunParcaePolicy(
 }
 
 /// Of the best plan that fits each minute's machines, if changes cost nothing.
-inline double ParcaeIdealSamples(const ParcaeCase& some) {
+inline std::vector<double> ParcaeIdealMinutes(const ParcaeCase& some) {
   ParcaeState state;
-  double samples = 0;
+  std::vector<double> samples;
   for (const ParcaeMinute& minute : some.minutes) {
     state.machines = ParcaeAfter(state, minute.event);
     const auto found = some.model.samples_per_s.find(ParcaeFastestOf(some.model, state.machines));
-    samples += found == some.model.samples_per_s.end() ? 0 : found->second * kParcaeMinuteS;
+    const bool is_known = found != some.model.samples_per_s.end();
+    samples.push_back(is_known ? found->second * kParcaeMinuteS : 0);
   }
   return samples;
+}
+
+inline double ParcaeIdealSamples(const ParcaeCase& some) {
+  const std::vector<double> samples = ParcaeIdealMinutes(some);
+  return std::accumulate(samples.begin(), samples.end(), 0.0);
 }
 
 /// Plans a minute ahead, by counts that do not know its event, and drops pipelines when it comes.
@@ -232,18 +242,20 @@ inline ParcaeStep ParcaeFastestWithCheckpoints(
 }
 
 /// Knows the minutes to come.
-inline ParcaeStep ParcaeOracle(
-    const ParcaeCase& some,
-    size_t minute,
-    ParcaeCosts* costs,
-    const ParcaeState& state,
-    const std::vector<uint32_t>& /*seen*/) {
-  std::vector<ParcaeEvent> events;
-  const size_t end = std::min(minute + kParcaeMinutesAhead, some.minutes.size());
-  for (size_t i = minute; i < end; ++i) {
-    events.push_back(some.minutes[i].event);
-  }
-  return LookAhead(costs, state, events, kParcaeMinuteS);
+inline ParcaePolicy ParcaeOracle(size_t minutes_ahead = kParcaeMinutesAhead) {
+  return [minutes_ahead](
+             const ParcaeCase& some,
+             size_t minute,
+             ParcaeCosts* costs,
+             const ParcaeState& state,
+             const std::vector<uint32_t>& /*seen*/) {
+    std::vector<ParcaeEvent> events;
+    const size_t end = std::min(minute + minutes_ahead, some.minutes.size());
+    for (size_t i = minute; i < end; ++i) {
+      events.push_back(some.minutes[i].event);
+    }
+    return LookAhead(costs, state, events, kParcaeMinuteS);
+  };
 }
 
 /// All of them, in the order of docs/strategies.md. Predictors remember, so each run has its own.
@@ -258,7 +270,7 @@ inline std::vector<std::pair<std::string, ParcaePolicy>> ParcaePolicies() {
       {"ours, see the minute, ARIMA", ParcaeSeeThenPlan(arima())},
       {"ours, see the minute, hold 12", ParcaeSeeThenPlan(nullptr)},
       {"published plans, true futures", ParcaePublished(true)},
-      {"ours, true futures", ParcaeOracle}};
+      {"ours, true futures", ParcaeOracle()}};
 }
 
 }  // namespace ps::provisioner

@@ -70,7 +70,7 @@ TEST(ParcaeTest, PlansOfTheFirstHourWithTrueFuturesAreThePublishedOnes) {
   for (const char* name : {"gpt-6.7b", "bert", "vgg19"}) {
     const ParcaeCase some(name);
     ParcaeCosts costs(some.model, 40, 1);
-    EXPECT_EQ(RunParcaePolicy(some, &costs, ParcaeOracle, 60).as_truth, 60U) << name;
+    EXPECT_EQ(RunParcaePolicy(some, &costs, ParcaeOracle(), 60).as_truth, 60U) << name;
   }
 }
 
