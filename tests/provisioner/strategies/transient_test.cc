@@ -7,16 +7,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <span>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
-#include "provisioner/model/least_squares.h"
 #include "tests/provisioner/model/csv_data.h"
 
 namespace ps::provisioner {
 namespace {
+
+constexpr double kK80 = 4.545;  // steps/s of ResNet-32
 
 /// Measured runs of 2, 4 and 8 K80 that lost workers: "Transient Servers", data of its Table 3.
 TEST(TransientTest, WorkerSecondsAreConservedOverRevocations) {
@@ -75,136 +75,135 @@ TEST(TransientTest, EightTransientWorkersAreSevenTimesAsFastForLess) {
   EXPECT_NEAR(1 - UsdOf(machines) / alone_usd, 0.606, 0.003);
 }
 
+/// Workers of ResNet-32 alone and together: "Transient Servers". Faster fleets fill their server.
 TEST(TransientTest, SpeedsOfWorkersAddUpUntilTheServerIsFull) {
-  const double k80 = 4.545;
+  const double v100 = 14.43;
+  const double p100 = 11.81;
   for (const auto& [workers, measured] : std::map<int, double>{{2, 9.06}, {4, 18.2}, {8, 35.1}}) {
-    const std::vector<double> speeds(static_cast<size_t>(workers), k80);
+    const std::vector<double> speeds(static_cast<size_t>(workers), kK80);
     EXPECT_NEAR(ClusterStepsPerSecond(speeds, 45) / measured, 1, 0.04) << workers;
   }
-  EXPECT_DOUBLE_EQ(ClusterStepsPerSecond(std::vector<double>(4, 14.43), 41), 41);
+
+  const struct {
+    std::vector<double> speeds;
+    double sum;
+    double measured;
+  } fleets[] = {
+      {{p100, p100, p100, p100}, 47.3, 37.8},
+      {{v100, v100, v100, v100}, 57.7, 41.0},
+      {{v100, p100, kK80, kK80}, 35.3, 32.0},
+      {{v100, p100, p100, kK80}, 42.6, 35.8},
+      {{v100, v100, p100, kK80}, 45.2, 36.4}};
+
+  for (const auto& fleet : fleets) {
+    const double sum = ClusterStepsPerSecond(fleet.speeds, INFINITY);
+    EXPECT_NEAR(sum, fleet.sum, 0.07) << "both are rounded, four speeds to 0.005 each";
+    EXPECT_LE(fleet.measured, sum);
+    EXPECT_EQ(ClusterStepsPerSecond(fleet.speeds, fleet.measured), fleet.measured);
+  }
+}
+
+/// Means of the runs of a fleet.
+struct ServerScaling {
+  double steps_per_s = 0;
+  double wall_s = 0;
+  double runs = 0;
+};
+
+/// Of "Transient Servers"' own data, by device, servers and workers.
+std::map<std::tuple<std::string, int, int>, ServerScaling> MeasuredScaling() {
+  std::map<std::tuple<std::string, int, int>, ServerScaling> fleets;
+  for (const auto& row : LoadCsv("tests/data/ps_scaling/transient_ps_scaling.csv")) {
+    ServerScaling& fleet =
+        fleets[{row.at("gpu"), std::stoi(row.at("ps_count")), std::stoi(row.at("workers"))}];
+    fleet.steps_per_s += std::stod(row.at("steps_per_s"));
+    fleet.wall_s += std::stod(row.at("wall_s"));
+    ++fleet.runs;
+  }
+  for (auto& [key, fleet] : fleets) {
+    fleet.steps_per_s /= fleet.runs;
+    fleet.wall_s /= fleet.runs;
+  }
+  return fleets;
+}
+
+TEST(TransientTest, ASecondServerIsWorthItWhereTheFirstIsFull) {
+  const auto fleets = MeasuredScaling();
+  ASSERT_EQ(fleets.size(), 28U);
+  for (int workers = 2; workers <= 8; ++workers) {
+    const std::vector<double> speeds(static_cast<size_t>(workers), kK80);
+    const double measured = fleets.at({"K80", 1, workers}).steps_per_s;
+    EXPECT_NEAR(ClusterStepsPerSecond(speeds, INFINITY) / measured, 1, 0.05) << workers;
+  }
+  for (int workers = 5; workers <= 8; ++workers) {
+    const double full = fleets.at({"V100", 1, workers}).steps_per_s;
+    EXPECT_GT(full, 42) << workers;
+    EXPECT_LT(full, 47) << workers;
+  }
+  const auto gain = [&](const std::string& gpu) {
+    return fleets.at({gpu, 2, 8}).steps_per_s / fleets.at({gpu, 1, 8}).steps_per_s;
+  };
+  EXPECT_NEAR(gain("V100"), 1.75, 0.005);
+  EXPECT_NEAR(gain("K80"), 1.03, 0.005);
+
+  const auto usd = [&](int servers, int workers) {
+    const double seconds = fleets.at({"V100", servers, workers}).wall_s;
+    std::vector<MachineUse> machines(static_cast<size_t>(workers), {seconds, 0.00023917});
+    machines.resize(machines.size() + static_cast<size_t>(servers), {seconds, 0.0000397});
+    return UsdOf(machines);
+  };
+  EXPECT_NEAR(usd(1, 8), 2.78, 0.005);
+  EXPECT_NEAR(usd(2, 8), 1.62, 0.005);
+  EXPECT_NEAR(usd(2, 3), 1.08, 0.005);
+  for (int servers = 1; servers <= 2; ++servers) {
+    for (int workers = 2; workers <= 8; ++workers) {
+      EXPECT_GE(usd(servers, workers), usd(2, 3)) << "the cheapest of all";
+    }
+  }
 }
 
 /// Below seven tenths of the best speed that a series reaches. With fewer servers' room left, the
 /// queue model is to be asked: tests/provisioner/model/contention_check_test.cc.
 TEST(TransientTest, SpeedsOfTwelveSeriesAddUpBelowSaturation) {
+  // How far the sum is from what was measured, percent; all others are within 5.
+  const std::map<std::string, double> exceptions = {
+      {"K80/1/ResNet-15/5", 5.3},
+      {"P100/1/ResNet-15/2", -10.0},
+      {"P100/1/Shake-Shake-big/2", 6.0},
+      {"P100/2/ResNet-15/2", 11.4},
+      {"P100/2/ResNet-15/3", 10.7},
+      {"P100/2/ResNet-15/4", 5.1},
+      {"P100/2/ResNet-32/3", -6.4}};
   std::map<std::string, std::map<int, double>> series;
   for (const auto& row : LoadCsv("tests/data/ps_scaling/cmdare_cluster_speed.csv")) {
-    series[row.at("gpu") + row.at("ps_count") + row.at("model")][std::stoi(row.at("workers"))] =
-        std::stod(row.at("median_steps_per_s"));
+    const std::string name = row.at("gpu") + "/" + row.at("ps_count") + "/" + row.at("model") + "/";
+    series[name][std::stoi(row.at("workers"))] = std::stod(row.at("median_steps_per_s"));
   }
   ASSERT_EQ(series.size(), 12U);
   int checked = 0;
-  int within = 0;
+  size_t beyond = 0;
   for (const auto& [name, speeds] : series) {
     const double best =
         std::ranges::max_element(speeds, {}, [](const auto& at) { return at.second; })->second;
     for (const auto& [workers, speed] : speeds) {
       const std::vector<double> alone(static_cast<size_t>(workers), speeds.at(1));
       const double sum = ClusterStepsPerSecond(alone, INFINITY);
-      if (workers > 1 && sum <= 0.7 * best) {
-        ++checked;
-        within += std::abs(sum / speed - 1) <= 0.05 ? 1 : 0;
-        EXPECT_NEAR(sum / speed, 1, 0.12) << name << " " << workers;
+      if (workers == 1 || sum > 0.7 * best) {
+        continue;
+      }
+      ++checked;
+      const double percent = 100 * (sum / speed - 1);
+      const auto exception = exceptions.find(name + std::to_string(workers));
+      if (exception == exceptions.end()) {
+        EXPECT_NEAR(percent, 0, 5) << name << workers;
+      } else {
+        ++beyond;
+        EXPECT_NEAR(percent, exception->second, 0.05) << exception->first;
       }
     }
   }
-  EXPECT_GE(checked, 25);
-  EXPECT_GE(within, checked * 3 / 4) << "of " << checked;
-}
-
-TEST(TransientTest, StepTimesOfTwentyModelsAreFitted) {
-  const auto rows = LoadCsv("tests/data/cmdare/step_times.csv");
-  ASSERT_EQ(rows.size(), 20U);
-
-  const struct {
-    const char* device;
-    const char* column;
-    double error;
-  } devices[] = {{"K80", "k80_step_s", 0.031}, {"P100", "p100_step_s", 0.063}};
-
-  for (const auto& device : devices) {
-    const StepTimeFit& fit = *StepTimeOf(device.device);
-    const auto residuals = [&](std::span<const double> c, std::span<double> out) {
-      for (size_t i = 0; i < rows.size(); ++i) {
-        const double seconds = StepSecondsOf(
-            {c[0], c[1], c[2]}, std::stod(rows[i].at("gflops")), std::stod(rows[i].at("tensors")));
-        out[i] = seconds - std::stod(rows[i].at(device.column));
-      }
-    };
-    const std::vector<double> best =
-        MinimiseSquares(residuals, 20, {0.1, 0.1, 0.001}, 100).parameters;
-    EXPECT_NEAR(best[0], fit.constant_s, 1e-5);
-    EXPECT_NEAR(best[1], fit.s_per_gflop, 1e-5);
-    EXPECT_NEAR(best[2], fit.s_per_tensor, 1e-6);
-    double error = 0;
-    for (const auto& row : rows) {
-      const double measured = std::stod(row.at(device.column));
-      const double seconds =
-          StepSecondsOf(fit, std::stod(row.at("gflops")), std::stod(row.at("tensors")));
-      error += std::abs(seconds / measured - 1) / 20;
-    }
-    EXPECT_NEAR(error, device.error, 0.001) << device.device;
-  }
-  EXPECT_EQ(StepTimeOf("T4"), nullptr);
-}
-
-TEST(TransientTest, CheckpointTimesFollowTheirSize) {
-  EXPECT_NEAR(CheckpointSecondsOf(19.21), 4.14, 0.01);
-  EXPECT_NEAR(CheckpointSecondsOf(40.41), 4.56, 0.01);
-  EXPECT_NEAR(CheckpointSecondsOf(33.18), 4.42, 0.01);
-  EXPECT_NEAR(CheckpointSecondsOf(117.61), 6.10, 0.01);
-  double error = 0;
-  const auto rows = LoadCsv("tests/data/cmdare/checkpoint_runs.csv");
-  ASSERT_GE(rows.size(), 99U);
-  for (const auto& row : rows) {
-    const double measured = std::stod(row.at("Duration"));
-    error +=
-        std::abs(CheckpointSecondsOf(std::stod(row.at("Checkpoint Size (MB)"))) / measured - 1);
-  }
-  EXPECT_LT(error / static_cast<double>(rows.size()), 0.08);
-}
-
-/// The published line is of the means of 16 models, of which four others were held out. Those of
-/// the checkpoints that were published give it back within half a percent: they are not digit for
-/// digit the means of the paper's own table (3.434, not 3.45 s for 19.21 MB).
-TEST(TransientTest, TheLineOfCheckpointTimesIsFittedToSixteenModels) {
-  struct Sum {
-    double mb = 0;
-    double seconds = 0;
-    double checkpoints = 0;
-  };
-
-  std::map<std::string, Sum> models;
-  for (const auto& row : LoadCsv("tests/data/cmdare/checkpoint_runs.csv")) {
-    Sum& model = models[row.at("Model")];
-    model.mb = std::stod(row.at("Checkpoint Size (MB)"));
-    model.seconds += std::stod(row.at("Duration"));
-    ++model.checkpoints;
-  }
-  ASSERT_EQ(models.size(), 20U);
-  std::vector<std::pair<double, double>> fitted;    // MB, s
-  std::vector<std::pair<double, double>> held_out;  // the same
-  for (const auto& [name, sum] : models) {
-    const bool is_held_out =
-        name == "Custom ResNet 9" || name == "Custom ResNet 10" || name.ends_with("32d");
-    (is_held_out ? held_out : fitted).emplace_back(sum.mb, sum.seconds / sum.checkpoints);
-  }
-  ASSERT_EQ(fitted.size(), 16U);
-  const auto residuals = [&](std::span<const double> c, std::span<double> out) {
-    for (size_t i = 0; i < fitted.size(); ++i) {
-      out[i] = c[0] + c[1] * fitted[i].first - fitted[i].second;
-    }
-  };
-  const std::vector<double> line =
-      MinimiseSquares(residuals, fitted.size(), {1, 0.1}, 100).parameters;
-  EXPECT_NEAR(line[0] / 3.7512, 1, 0.006);
-  EXPECT_NEAR(line[1] / 0.020006, 1, 0.004);
-  double error_s = 0;
-  for (const auto& [mb, seconds] : held_out) {
-    EXPECT_NEAR((line[0] + line[1] * mb) / CheckpointSecondsOf(mb), 1, 0.006) << mb;
-    error_s += std::abs(CheckpointSecondsOf(mb) - seconds) / 4;
-  }
-  EXPECT_NEAR(error_s, 0.434, 0.01) << "as published for models that were held out";
+  EXPECT_EQ(checked, 30);
+  EXPECT_EQ(beyond, exceptions.size());
 }
 
 /// ResNet-32 on 4 K80; "Transient Servers" measured 3513 s.
