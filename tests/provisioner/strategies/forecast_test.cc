@@ -86,14 +86,30 @@ TEST(ForecastTest, OnParcaesTraceNoChangeIsNotBeaten) {
 }
 
 TEST(ForecastTest, BandsHoldTheShareThatTheyPromise) {
-  const std::vector<uint32_t> counts = MinutesOfP3();
   for (const std::string_view name : PredictorNames()) {
     const auto predictor = MakePredictor(name, 12, {});
-    const auto scores = ScorePredictor(predictor.get(), counts, {.horizons = {1, 6, 12}});
+    const auto scores = ScorePredictor(predictor.get(), MinutesOfP3(), {.horizons = {1, 6, 12}});
     ASSERT_TRUE(scores.ok()) << scores.status();
     for (const ForecastScore& score : *scores) {
-      EXPECT_NEAR(score.band_coverage, 0.8, 0.15) << name << " " << score.horizon;
-      EXPECT_GE(score.band_width, 0);
+      // A minute ahead the edges of a band are a machine apart from one that holds less.
+      const double off = score.horizon == 1 ? 0.10 : 0.07;
+      EXPECT_NEAR(score.band_coverage, 0.8, off) << name << " " << score.horizon;
+      EXPECT_GE(score.band_coverage, 0.79) << name << " " << score.horizon;
+    }
+  }
+}
+
+/// Of these 89 hours most minutes change nothing, and a band of no width holds more than is asked.
+TEST(ForecastTest, BandsOfATraceThatSeldomChangesHoldMoreThanTheyPromise) {
+  const std::vector<uint32_t> counts = MinutesOfTrace("tests/data/bamboo/p2_hours.csv", 3600);
+  for (const std::string_view name : PredictorNames()) {
+    const auto predictor = MakePredictor(name, 12, {});
+    const auto scores =
+        ScorePredictor(predictor.get(), counts, {.horizons = {1, 6, 12}, .stride = 16});
+    ASSERT_TRUE(scores.ok()) << scores.status();
+    for (const ForecastScore& score : *scores) {
+      EXPECT_GE(score.band_coverage, 0.8) << name << " " << score.horizon;
+      EXPECT_LT(score.band_width, 5) << name << " " << score.horizon;
     }
   }
 }
