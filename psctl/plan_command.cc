@@ -237,6 +237,7 @@ Status ParseOutlook(const PlanCommand& command, provisioner::OutlookSetup* outlo
   if (!command.start_up.empty()) {
     PS_ASSIGN(outlook->start_up_s, ParseDuration("--start-up", command.start_up));
   }
+  outlook->detect_s = command.detect_s;
   outlook->lifetimes = command.lifetimes;
   const std::vector<std::string> known = provisioner::PublishedLifetimeNames();
   if (command.lifetimes.empty() || std::ranges::count(known, command.lifetimes) > 0) {

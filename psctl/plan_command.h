@@ -32,6 +32,7 @@ struct PlanCommand {
   double usd_per_hour = 0;  // of the strategy deepvm, of throughput-per-hour
   std::string objective = "cost";
   std::string start_up;  // of a machine in the place of a revoked one; empty: the catalog's, or 2m
+  double detect_s = 0;   // until the run knows of a silent loss
   bool ignores_revocations = false;  // when it chooses
   std::string lifetimes;             // published ones; empty: the catalog's alone
   // Of the strategy parcae: the counts of machines until now, one of the two.

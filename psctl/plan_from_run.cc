@@ -88,6 +88,7 @@ Result<proto::JobConfig> ConfigOfRun(const RunPaths& run) {
 Result<PlanCommand> FillFromFacts(
     const PlanCommand& command, const RunFacts& facts, const proto::JobConfig& config) {
   PlanCommand filled = command;
+  filled.detect_s = config.fleet.max_detect_s;
   const bool has_goal = config.goal.loss > 0;
   if (filled.common.profile_path == kDefaultProfile && has_goal) {
     filled.common.profile_path = config.goal.profile;

@@ -22,11 +22,10 @@ namespace {
 constexpr double kMarginMax = 100;  // percent
 constexpr int kAnswers = 4;         // the chosen plan and the next best
 
-/// A profile holds for one model only. Appends what else is to be known of the two to `notes`.
-Status CheckJob(
-    const std::string& job_path,
-    const proto::JobProfile& profile,
-    std::vector<std::string>* notes) {
+/// A profile holds for one model only. Notes what else is to be known of the two.
+Status UseJob(const std::string& job_path, Planning* planning) {
+  const proto::JobProfile& profile = planning->profile;
+  std::vector<std::string>* const notes = &planning->notes;
   PS_ASSIGN(const proto::JobConfig config, proto::LoadJobConfig(job_path));
   PS_ASSIGN(const JobParts parts, LoadParts(config, job_path));
   const std::string fingerprint = provisioner::ModelFingerprint(parts.model.tensors);
@@ -51,6 +50,7 @@ Status CheckJob(
         "the job's workers wait for each other (train.mode), which the speed leaves out: expect "
         "less");
   }
+  planning->outlook.detect_s = config.fleet.max_detect_s;
   return Status::Ok();
 }
 
@@ -105,7 +105,7 @@ Status Load(const PlanningCommand& command, Planning* planning) {
   PS_ASSIGN(planning->profile, LoadProfile(command.profile_path));
   planning->notes = UseMeasured(planning->measured, &planning->profile);
   if (!command.job_path.empty()) {
-    PS_TRY(CheckJob(command.job_path, planning->profile, &planning->notes));
+    PS_TRY(UseJob(command.job_path, planning));
   }
   planning->input.models.speed_model = command.speed_model;
   planning->input.models.contention_margin = command.contention_margin / 100;

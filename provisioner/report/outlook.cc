@@ -74,6 +74,7 @@ Result<CatalogLives> LivesOf(
     otherwise_from = fmt::format("CM-DARE's of {} on GCP in 2019", setup.lifetimes);
   }
   CatalogLives out;
+  out.lives.detect_s = setup.detect_s;
   out.lives.join_s = kJoinS;
   std::vector<SharedLaw> laws;  // zones with the same table have the same law
   for (const Offer& offer : problem.offers) {

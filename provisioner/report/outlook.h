@@ -14,7 +14,9 @@
 namespace ps::provisioner {
 
 struct OutlookSetup {
-  // From a revocation until the successor's machine is up, whatever the catalog says of the type.
+  // Until a machine that falls silent counts as lost: fleet.max_detect_s of the job.
+  double detect_s = 0;
+  // From asking for a successor until its machine is up, whatever the catalog says of the type.
   std::optional<double> start_up_s = {};
   // Published ones (PublishedLifetimeNames) for types without any in the catalog; empty: none.
   std::string lifetimes = {};

@@ -19,7 +19,8 @@ class SeatGrid {
   SeatGrid(const RevocableWorkers& group, const RevocationTimes& times, double cell_s)
       : group_(group), is_replaced_(times.is_replaced), cell_s_(cell_s) {
     const double start_up_s = group.start_up_s.value_or(times.start_up_s);
-    const double back_cells = std::max(1.0, (start_up_s + times.join_s) / cell_s);
+    const double back_s = times.detect_s + start_up_s + times.join_s;
+    const double back_cells = std::max(1.0, back_s / cell_s);
     back_cells_ = static_cast<size_t>(back_cells);
     back_share_ = back_cells - std::floor(back_cells);
     survival_.push_back(1);
@@ -93,9 +94,9 @@ Status CheckRun(
     return Status::InvalidArgument(
         fmt::format("{} steps at {} steps/s; both are above 0", steps, steps_per_s));
   }
-  if (!(times.start_up_s >= 0 && times.join_s >= 0 && times.lost_s >= 0 &&
+  if (!(times.detect_s >= 0 && times.start_up_s >= 0 && times.join_s >= 0 && times.lost_s >= 0 &&
         server_usd_per_hour >= 0)) {
-    return Status::InvalidArgument("start-up, join, loss and price are not below 0");
+    return Status::InvalidArgument("detection, start-up, join, loss and price are not below 0");
   }
   return Status::Ok();
 }

@@ -20,6 +20,7 @@ struct RevocableWorkers {
 
 /// What a revocation costs, of one worker: the others go on.
 struct RevocationTimes {
+  double detect_s = 0;    // until the loss is known: its machine is gone, and not paid for
   double start_up_s = 0;  // from asking for a machine until it is up
   double join_s = 0;      // from there to the first step; paid for
   double lost_s = 0;      // work that was not handed in

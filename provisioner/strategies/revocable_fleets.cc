@@ -61,7 +61,7 @@ double SecondsMost(const PlanProblem& problem, const FleetJudge& judge, double u
 std::vector<UpShares> DifferentLives(const FleetLives& lives) {
   std::vector<UpShares> different;
   const auto add = [&](const OfferLife& life, double age_hours) {
-    const double back_s = life.law == nullptr ? 0 : life.start_up_s + lives.join_s;
+    const double back_s = life.law == nullptr ? 0 : lives.detect_s + life.start_up_s + lives.join_s;
     const bool is_known = std::ranges::any_of(different, [&](const UpShares& other) {
       return other.lifetimes == life.law && other.back_s == back_s && other.age_hours == age_hours;
     });

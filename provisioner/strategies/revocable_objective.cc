@@ -160,13 +160,14 @@ double MostQuantileFactor(const PlanProblem& problem, const FleetJudge& judge) {
 }
 
 /// What a seat of an offer does over the hours ahead, for each age that its machines have.
-SeatExpectation SeatOver(const OfferLife& life, double join_s, double age_hours) {
+SeatExpectation SeatOver(const FleetLives& lives, const OfferLife& life, double age_hours) {
   if (life.law == nullptr) {
     return {.works = 1};
   }
   const RevocableWorkers worker = {
       .count = 1, .lifetimes = life.law, .age_hours = age_hours, .start_up_s = life.start_up_s};
-  return ExpectSeat(worker, {.join_s = join_s}, kHoursAhead * kSecondsPerHour);
+  const RevocationTimes times = {.detect_s = lives.detect_s, .join_s = lives.join_s};
+  return ExpectSeat(worker, times, kHoursAhead * kSecondsPerHour);
 }
 
 /// The problem with its budget as it is for fleets without revocations.
@@ -258,9 +259,9 @@ FleetHours::FleetHours(const PlanProblem& problem, const FleetLives& lives)
     : problem_(problem), lives_(lives) {
   for (const OfferLife& life : lives.offers) {
     std::map<double, SeatExpectation>& by_age = seats_.emplace_back();
-    by_age[0] = SeatOver(life, lives.join_s, 0);
+    by_age[0] = SeatOver(lives, life, 0);
     for (const double age : life.law == nullptr ? std::vector<double>() : life.ages_hours) {
-      by_age.try_emplace(age, SeatOver(life, lives.join_s, age));
+      by_age.try_emplace(age, SeatOver(lives, life, age));
     }
   }
 }

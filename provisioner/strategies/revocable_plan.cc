@@ -188,7 +188,8 @@ Result<RunExpectation> ExpectChoice(
   for (size_t k = 0; k < counts.size(); ++k) {
     steps_per_s += counts[k] / step_s[k];
   }
-  RevocationTimes times = {.join_s = lives.join_s, .is_replaced = is_replaced};
+  RevocationTimes times = {
+      .detect_s = lives.detect_s, .join_s = lives.join_s, .is_replaced = is_replaced};
   std::vector<RevocableWorkers> groups;
   for (size_t i = 0; i < choice.counts.size(); ++i) {
     if (choice.counts[i] == 0) {

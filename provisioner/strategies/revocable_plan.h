@@ -16,7 +16,7 @@ namespace ps::provisioner {
 /// How the machines of an offer live.
 struct OfferLife {
   const LifetimeLaw* law = nullptr;  // null: they stay
-  double start_up_s = 0;             // from a revocation until the successor's machine is up
+  double start_up_s = 0;             // from asking for a successor until its machine is up
   // Of those that run already, as many as are known: all others are new when the run begins.
   std::vector<double> ages_hours = {};
 };
@@ -24,6 +24,7 @@ struct OfferLife {
 /// How those of a problem do.
 struct FleetLives {
   std::vector<OfferLife> offers;                        // in the problem's order
+  double detect_s = 0;                                  // until a revocation is known
   double join_s = 0;                                    // of a successor, until its first step
   std::vector<std::unique_ptr<LifetimeLaw>> laws = {};  // that are no one else's
 

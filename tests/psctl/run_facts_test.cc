@@ -71,6 +71,7 @@ TEST_F(RunFactsTest, ALiveRunTellsWhatIsLeftOfItsGoal) {
   EXPECT_EQ(filled->from_loss, 0.9);
   EXPECT_EQ(filled->steps_done, 9000);
   EXPECT_EQ(filled->within, "810.000");
+  EXPECT_EQ(filled->detect_s, 3) << "fleet.max_detect_s";
   EXPECT_EQ(filled->takeover, "30.000");
   EXPECT_THAT(filled->held, ElementsAre("g3.16xlarge=3"));
   EXPECT_FALSE(filled->has_budget);

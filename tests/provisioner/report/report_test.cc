@@ -325,6 +325,8 @@ TEST_F(ReportTest, RevocationsFollowTheLifetimesOfTypeAndZone) {
   EXPECT_GT(outlook.revoked, 0.1);
   EXPECT_GT(outlook.seconds, choice.seconds);
   EXPECT_GT(expect({.start_up_s = 600}).seconds, outlook.seconds);
+  EXPECT_EQ(
+      expect({.detect_s = 540, .start_up_s = 60}).seconds, expect({.start_up_s = 600}).seconds);
   EXPECT_GT(outlook.seconds_unreplaced, outlook.seconds);
   EXPECT_GT(outlook.lost_unreplaced, 0);
   EXPECT_LT(outlook.lost_unreplaced, 0.5);
@@ -370,6 +372,7 @@ TEST_F(ReportTest, EachOfferLivesByItsZoneAndStartsAsItsType) {
   EXPECT_EQ(offers[0].start_up_s, 45);
   EXPECT_EQ(offers[1].start_up_s, kStartUpS);
   EXPECT_EQ(known->from[0], "the catalog");
+  EXPECT_EQ(known->lives.join_s, 0.24) << "docs/measurements/fleet.md";
   EXPECT_EQ(LivesOf(catalog_, problem_, {.start_up_s = 0})->lives.offers[0].start_up_s, 0);
 }
 

@@ -200,6 +200,24 @@ TEST(ExpectedRunTest, MachinesThatStayAndOldOnesAreSafer) {
       1e-9);
 }
 
+/// From a loss until it is known nobody works, as while a machine starts, and neither is paid for;
+/// a successor that joins is.
+TEST(ExpectedRunTest, ALossThatIsKnownLaterCostsTimeAndNoMoney) {
+  const RevocableWorkers group = {8, 1, 1, &LawOf("V100"), 0};
+  const double steps = 4 * 3600 * 8;
+  const auto told = ExpectRun(steps, {group}, {.start_up_s = 90, .join_s = 10, .lost_s = 1}, 0);
+  const auto silent =
+      ExpectRun(steps, {group}, {.detect_s = 30, .start_up_s = 90, .join_s = 10, .lost_s = 1}, 0);
+  const auto slow = ExpectRun(steps, {group}, {.start_up_s = 120, .join_s = 10, .lost_s = 1}, 0);
+  const auto joins = ExpectRun(steps, {group}, {.start_up_s = 90, .join_s = 40, .lost_s = 1}, 0);
+  ASSERT_TRUE(told.ok() && silent.ok() && slow.ok() && joins.ok());
+  EXPECT_GT(silent->seconds, told->seconds);
+  EXPECT_DOUBLE_EQ(silent->seconds, slow->seconds);
+  EXPECT_DOUBLE_EQ(silent->usd, slow->usd);
+  EXPECT_DOUBLE_EQ(joins->seconds, silent->seconds);
+  EXPECT_NEAR(joins->usd - silent->usd, joins->revocations * 30 / 3600, 1e-9);
+}
+
 TEST(ExpectedRunTest, WhatNeverEndsIsRefused) {
   const auto law = LifetimeLaw::FromPoints({{0.1, 1}});
   const RevocationTimes times = {.is_replaced = false};
@@ -207,6 +225,7 @@ TEST(ExpectedRunTest, WhatNeverEndsIsRefused) {
   EXPECT_EQ(run.status().code(), StatusCode::kNotFound);
   EXPECT_FALSE(ExpectRun(0, {{1, 1, 1, nullptr, 0}}, times, 0).ok());
   EXPECT_FALSE(ExpectRun(1, {}, times, 0).ok());
+  EXPECT_FALSE(ExpectRun(1, {{1, 1, 1, nullptr, 0}}, {.detect_s = -1}, 0).ok());
   EXPECT_FALSE(ExpectRun(1, {{-1, 1, 1, nullptr, 0}}, times, 0).ok());
 }
 

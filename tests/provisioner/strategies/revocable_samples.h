@@ -24,6 +24,7 @@ inline FleetLives RandomLives(uint64_t seed, const PlanProblem& problem, LifeSha
   const bool is_one_law = shape == LifeShape::kOneLaw;
   Random random(seed);
   FleetLives lives;
+  lives.detect_s = 2;
   lives.join_s = 1;
   const double seconds = std::min(problem.goal.seconds_max, 20'000.0);
   const double hours = seconds / 3600;
