@@ -169,6 +169,18 @@ TEST(TraceTest, AGapOfAPolledTraceIsNamedUnlessSomebodySaysWhatToMakeOfIt) {
       HasSubstr("--gaps wants hold, none or cut; got 'skip'"));
 }
 
+/// Google's cloud again, where each count that changed was written with times before the last one.
+TEST(TraceTest, ARecordedTraceWhoseTimeGoesBackwardsIsRefusedWithTheLineAndARemedy) {
+  const auto text = ReadFile("tests/data/bamboo/v100_us-east1-c.txt");
+  ASSERT_TRUE(text.ok()) << text.status();
+  for (const GapRule gaps : {GapRule::kRefuse, GapRule::kHold, GapRule::kNone, GapRule::kCut}) {
+    EXPECT_EQ(
+        ParseTrace(*text, "v100.txt", 0.001, gaps).status().message(),
+        "v100.txt:4: the time is before that of the line above: sort the lines, or leave late ones "
+        "out");
+  }
+}
+
 TEST(TraceTest, AnyBytesAreTaken) {
   const std::string sources[] = {
       "0,1\n1000,2\n2000,7\n",
