@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ps/base/file.h"
+#include "psctl/forecast_command.h"
 #include "psctl/replay_trace.h"
 #include "tests/bench/harness.h"
 #include "tests/provisioner/strategies/deadline_replay.h"
@@ -25,18 +26,6 @@ constexpr double kShortHours = 3;
 constexpr double kLongHours = 48;
 constexpr double kLongTraceHours = 10 * kLongHours;  // and longer ones: long jobs
 
-std::vector<uint32_t> MinutesOf(const psctl::AvailabilityTrace& trace) {
-  std::vector<uint32_t> minutes;
-  size_t step = 0;
-  for (double at_s = 0; at_s <= trace.end_s; at_s += provisioner::kReplayTickS) {
-    while (step + 1 < trace.steps.size() && trace.steps[step + 1].at_s <= at_s) {
-      ++step;
-    }
-    minutes.push_back(trace.steps[step].nodes);
-  }
-  return minutes;
-}
-
 /// All of the most machines of the trace, and fewer.
 std::vector<uint32_t> NeededOf(uint32_t most) {
   std::vector<uint32_t> needed = {most, most * 3 / 4, most / 2};
@@ -48,7 +37,7 @@ std::vector<uint32_t> NeededOf(uint32_t most) {
 Status AddRows(const TraceFile& file, bool is_tiny, Table* table) {
   PS_ASSIGN(const std::string text, ReadFile(file.name));
   PS_ASSIGN(const psctl::AvailabilityTrace trace, psctl::ParseTrace(text, file.name, file.unit_s));
-  const std::vector<uint32_t> minutes = MinutesOf(trace);
+  PS_ASSIGN(const std::vector<uint32_t> minutes, psctl::CountsOf(trace, provisioner::kReplayTickS));
   const bool is_long = trace.end_s >= kLongTraceHours * 3600;
   const double hours = is_long ? kLongHours : kShortHours;
   const size_t every = is_tiny ? 200 : is_long ? 360 : 20;

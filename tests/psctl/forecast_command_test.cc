@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "ps/base/file.h"
+#include "psctl/replay_trace.h"
+#include "tests/provisioner/strategies/trace_counts.h"
 #include "tests/psctl/command_fixture.h"
 
 namespace ps::psctl {
@@ -52,6 +55,20 @@ TEST(ForecastCountsTest, AreThoseAtTheBeginOfEachInterval) {
   const auto counts = CountsOf(trace, 60);
   ASSERT_TRUE(counts.ok()) << counts.status();
   EXPECT_THAT(*counts, ElementsAre(2, 3, 5, 1));
+}
+
+TEST(ForecastCountsTest, AreThoseThatTheTestsOfForecastsAndDeadlinesTake) {
+  const std::pair<const char*, double> files[] = {
+      {"tests/data/parcae/p3.csv", 0.001},
+      {"tests/data/bamboo/g4dn_us-east-1c.csv", 1},
+      {"tests/data/bamboo/p2_hours.csv", 3600}};
+  for (const auto& [path, unit_s] : files) {
+    const auto text = ReadFile(path);
+    ASSERT_TRUE(text.ok()) << text.status();
+    const auto trace = ParseTrace(*text, path, unit_s);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    EXPECT_EQ(CountsOf(*trace, 60).value(), provisioner::MinutesOfTrace(path, unit_s)) << path;
+  }
 }
 
 }  // namespace

@@ -65,8 +65,8 @@ TEST(DeadlineTest, OnRecordedTracesItIsMetAndSaves) {
       {"tests/data/parcae/p3.csv", 0.001, 20, 54.8},
       {"tests/data/parcae/p3.csv", 0.001, 24, 31.8},
       {"tests/data/parcae/p3.csv", 0.001, 28, 16.9},
-      {"tests/data/bamboo/g4dn_us-east-1c.csv", 1, 6, 48.3},
-      {"tests/data/bamboo/g4dn_us-east-1d.csv", 1, 6, 1.6},
+      {"tests/data/bamboo/g4dn_us-east-1c.csv", 1, 6, 48.1},
+      {"tests/data/bamboo/g4dn_us-east-1d.csv", 1, 6, 1.5},
       {"tests/data/bamboo/p2_hours.csv", 3600, 16, 55.9}};
   for (const Row& row : rows) {
     const std::vector<uint32_t> counts = MinutesOfTrace(row.trace, row.unit_s);

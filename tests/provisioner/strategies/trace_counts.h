@@ -11,7 +11,7 @@
 
 namespace ps::provisioner {
 
-/// Counts of a trace of lines `time,count` at the begin of each minute.
+/// Counts of a trace of lines `time,count` at the begin of each minute, as psctl's CountsOf.
 inline std::vector<uint32_t> MinutesOfTrace(const std::string& path, double unit_s) {
   const Result<std::string> text = ReadFile(path);
   EXPECT_TRUE(text.ok()) << text.status();
@@ -19,13 +19,17 @@ inline std::vector<uint32_t> MinutesOfTrace(const std::string& path, double unit
   std::istringstream lines(text.ok() ? *text : "");
   double at = 0;
   uint32_t count = 0;
+  uint32_t until_now = 0;
   char comma = 0;
+  const auto next_s = [&] { return static_cast<double>(counts.size()) * 60; };
   while (lines >> at >> comma >> count) {
-    const auto minute = static_cast<size_t>(at * unit_s / 60 + 1e-9);
-    while (counts.size() <= minute) {
-      counts.push_back(counts.empty() ? 0 : counts.back());
+    while (next_s() < at * unit_s) {
+      counts.push_back(until_now);
     }
-    counts[minute] = count;
+    until_now = count;
+  }
+  if (next_s() <= at * unit_s) {
+    counts.push_back(until_now);
   }
   return counts;
 }
