@@ -28,46 +28,72 @@ class PolicyTest : public E2eTest {
     }
     return text;
   }
+
+  /// The first `hours` of p3.csv, scaled to 16 machines, 120 times as fast.
+  Json Replay(const std::string& policy, const std::string& hours) {
+    job_.Write();
+    const Output output = RunToEnd(
+        {.program = "psctl",
+         .arguments =
+             {"replay",
+              std::filesystem::absolute("tests/data/parcae/p3.csv").string(),
+              job_.path(),
+              "--hours",
+              hours,
+              "--nodes",
+              "16",
+              "--speedup",
+              "120",
+              "--policy",
+              policy,
+              "--notice",
+              "none",
+              "--json"},
+         .directory = job_.folder(),
+         .output_stem = job_.folder() + "/replay"},
+        kRunPatience);
+    EXPECT_EQ(output.end, ProcessEnd{}) << output.err;
+    const auto replay = Json::Parse(output.out);
+    EXPECT_TRUE(replay.has_value()) << output.out;
+    return replay.value_or(Json());
+  }
+
+  /// The same fleets were wanted from the same minutes on, and every sample was counted once.
+  void ExpectFleetsAsSimulated(const Json& replay, const std::string& fleets) {
+    const Json& simulated = replay["simulated"];
+    EXPECT_EQ(FleetsOf(replay["fleets"]), fleets);
+    EXPECT_EQ(FleetsOf(replay["fleets"]), FleetsOf(simulated["fleets"]));
+    const std::filesystem::directory_iterator runs(job_.runs());
+    const auto summary = Json::Parse(ReadText(runs->path().string() + "/summary.json"));
+    ASSERT_TRUE(summary.has_value());
+    ExpectConsistentLedger(*summary);
+  }
 };
 
-/// The fleets are those of the trace, scaled to 16 machines, with the minutes of its changes: the
-/// policy takes all that there are, since changes are cheap to a parameter server.
+/// The fleets are those of the trace with the minutes of its changes: the policy takes all that
+/// there are, since changes are cheap to a parameter server.
 TEST_F(PolicyTest, AReplayOfARecordedHourDoesWhatItsSimulationDoes) {
   job_.SetData(4000, 1000)
       .Set("servers", R"({"count": 1})")
       .Set("train", R"({"epochs": 10000, "minibatch": 8, "evaluate_every_epochs": 0})")
       .Set("workers", R"([{"count": 1, "type": "spot", "step_ms": 400}])")
-      .Set("provisioner", R"({"workers_max": 16, "interval_s": 60, "start_s": 36})")
-      .Write();
-  const Output output = RunToEnd(
-      {.program = "psctl",
-       .arguments =
-           {"replay",
-            std::filesystem::absolute("tests/data/parcae/p3.csv").string(),
-            job_.path(),
-            "--hours",
-            "1",
-            "--nodes",
-            "16",
-            "--speedup",
-            "120",
-            "--policy",
-            "parcae",
-            "--notice",
-            "none",
-            "--json"},
-       .directory = job_.folder(),
-       .output_stem = job_.folder() + "/replay"},
-      kRunPatience);
-  ASSERT_EQ(output.end, ProcessEnd{}) << output.err;
-  const auto replay = Json::Parse(output.out);
-  ASSERT_TRUE(replay.has_value()) << output.out;
-  EXPECT_EQ(
-      FleetsOf((*replay)["fleets"]),
-      "0:9 1:10 3:12 6:13 7:14 11:15 24:16 34:14 43:16 51:13 53:12 54:11 57:9 59:8");
-  const Json& simulated = (*replay)["simulated"];
-  EXPECT_EQ(FleetsOf((*replay)["fleets"]), FleetsOf(simulated["fleets"]));
-  EXPECT_NEAR((*replay)["samples"].number() / simulated["samples"].number(), 1, 0.03) << output.out;
+      .Set("provisioner", R"({"workers_max": 16, "interval_s": 60, "start_s": 36})");
+  const Json replay = Replay("parcae", "1");
+  ExpectFleetsAsSimulated(
+      replay, "0:9 1:10 3:12 6:13 7:14 11:15 24:16 34:14 43:16 51:13 53:12 54:11 57:9 59:8");
+  EXPECT_NEAR(replay["samples"].number() / replay["simulated"]["samples"].number(), 1, 0.03);
+  EXPECT_GE(replay["samples"].number() / replay["samples_ideal"].number(), 0.97);
+}
+
+/// It wants 10 workers and a spare one, of up to 13 machines. Samples are compared over the whole
+/// hour above.
+TEST_F(PolicyTest, AReplayWithSparesWantsTheFleetsOfItsSimulation) {
+  job_.SetData(4000, 1000)
+      .Set("servers", R"({"count": 1})")
+      .Set("train", R"({"epochs": 10000, "minibatch": 8, "evaluate_every_epochs": 0})")
+      .Set("workers", R"([{"count": 1, "type": "spot", "step_ms": 400}])")
+      .Set("provisioner", R"({"workers_max": 10, "interval_s": 60, "start_s": 36})");
+  ExpectFleetsAsSimulated(Replay("standby", "0.15"), "0:9 1:10 3:11");
 }
 
 /// Spot machines can't be had any more once the first ones have gone.
