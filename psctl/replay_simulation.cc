@@ -74,12 +74,20 @@ Result<SimulatedJob> JobOf(const ReplaySetting& setting, const ReplayReport& rep
 
 Result<ReplaySimulation> SimulateReplay(const ReplaySetting& setting, const ReplayReport& report) {
   // The policy goes by what the job says of starts, and the machines by what they took.
-  PS_ASSIGN(const SimulatedJob believed, JobOf(setting, report));
+  PS_ASSIGN(SimulatedJob believed, JobOf(setting, report));
   SimulatedJob job = believed;
   job.start_s = report.start_s * report.speedup;
   // Whole intervals ahead of the trace, so that its beginning finds the first fleet at work.
   const double ahead_s = std::ceil(job.start_s / job.interval_s) * job.interval_s;
   const double end_s = ahead_s + setting.trace.end_s * report.speedup;
+  const double early_s = ahead_s - job.start_s;
+  const uint32_t first = std::min(setting.begins_with, job.workers_max());
+  const double early_samples = early_s * job.samples_per_s[first];
+  // A run's clock and its samples begin with the trace, so its goal is that much later here.
+  for (SimulatedJob* some : {&believed, &job}) {
+    some->samples_wanted += some->samples_wanted > 0 ? early_samples : 0;
+    some->deadline_s += some->deadline_s > 0 ? ahead_s : 0;
+  }
   std::vector<provisioner::CapacityStep> steps;
   for (const TraceStep& step : setting.trace.steps) {
     steps.push_back({step.at_s == 0 ? 0 : ahead_s + step.at_s * report.speedup, step.nodes});
@@ -92,9 +100,7 @@ Result<ReplaySimulation> SimulateReplay(const ReplaySetting& setting, const Repl
       const provisioner::SimulationResult result,
       provisioner::SimulateWithCores(job, machines, end_s, &policy, {.seed = kDraw}));
   ReplaySimulation simulation;
-  const double early_s = ahead_s - job.start_s;
-  const uint32_t first = std::min(setting.begins_with, job.workers_max());
-  simulation.samples = std::max(0.0, result.samples - early_s * job.samples_per_s[first]);
+  simulation.samples = std::max(0.0, result.samples - early_samples);
   for (const ReplayFleet& some : policy.fleets()) {
     simulation.fleets.push_back({std::max(0.0, some.at_s - ahead_s), some.fleet});
   }
