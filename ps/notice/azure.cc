@@ -27,6 +27,9 @@ constexpr Duration kAzureFirstTotal = std::chrono::seconds(130);
 constexpr Duration kAzureTotal = std::chrono::seconds(10);
 constexpr Duration kAzurePeriod = std::chrono::seconds(1);  // as the documentation recommends
 constexpr size_t kNameBytesMax = 256;
+/// No machine has these in its name; a page that asks to log in has. Its text would never be the
+/// name in an event, so that no notice came.
+constexpr std::string_view kNoName = " \\/\"[]:|<>+=;,?*@&";
 /// After these the processes of the machine are gone. A frozen one goes on.
 constexpr std::array<std::string_view, 4> kEnds = {"Preempt", "Terminate", "Reboot", "Redeploy"};
 
@@ -93,7 +96,8 @@ class AzureSource final : public NoticeSource {
       return UnexpectedReply("Azure", kNamePath, reply);
     }
     const std::string_view name = TextOf(reply);
-    if (name.empty() || name.size() > kNameBytesMax || Printable(name) != name) {
+    if (name.empty() || name.size() > kNameBytesMax ||
+        name.find_first_of(kNoName) != std::string_view::npos || Printable(name) != name) {
       return Status::Corruption("Azure's metadata service gives a name that is none");
     }
     own_name_ = name;

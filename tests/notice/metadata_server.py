@@ -22,11 +22,15 @@ NAME = "vm-7"
 
 # What is answered to the first questions of a machine in trouble. Then it is taken back.
 TROUBLES = ["500", "403", "401", "404-html", "html", "empty", "huge", "drop", "silence"]
+# The same, where the answer is a word that the client sends back or looks for.
+WORD_TROUBLES = TROUBLES + ["lines", "long"]
+SILENT_S = {"name": 0.2}  # else 3; a client has its patience, but for its first answer
 
 folder = sys.argv[1] if len(sys.argv) > 1 else None
 lock = threading.Lock()
 questions = {}
 tokens = {}
+words = {}
 
 
 def date(seconds_from_now):
@@ -61,8 +65,12 @@ class Handler(small_server.Handler):
             self.close_connection = True
             self.connection.close()
         elif kind == "silence":
-            time.sleep(3)
+            time.sleep(SILENT_S.get(self.state, 3))
             self.close_connection = True
+        elif kind == "lines":
+            self.reply(200, "word\r\nX-Other: header")
+        elif kind == "long":
+            self.reply(200, "x" * 2000)
         elif kind == "404-html":
             self.reply(404 if self.provider != "ec2" else 405, "<html>not here</html>", google)
         elif kind == "html":
@@ -85,7 +93,7 @@ class Handler(small_server.Handler):
             self.skew = -7200
         if self.state == "slow":
             time.sleep(1)
-        getattr(self, self.provider)(method, "/" + rest)
+        return getattr(self, self.provider)(method, "/" + rest)
 
     def do_GET(self):
         self.handle_one("GET")
@@ -99,6 +107,18 @@ class Handler(small_server.Handler):
             return True
         return False
 
+    def is_word_trouble(self, state):
+        """Of the questions that come before those about the end."""
+        if self.state != state:
+            return False
+        with lock:
+            number = words.get(self.machine, 0)
+            words[self.machine] = number + 1
+        if number < len(WORD_TROUBLES):
+            self.trouble(WORD_TROUBLES[number])
+            return True
+        return False
+
     # ---- EC2
 
     def ec2(self, method, path):
@@ -107,6 +127,8 @@ class Handler(small_server.Handler):
                 return self.reply(400)
             if self.state == "disabled":
                 return self.reply(403)
+            if self.is_word_trouble("token"):
+                return None
             with lock:
                 number = tokens.get(self.machine, 0) + 1
                 tokens[self.machine] = number
@@ -129,7 +151,7 @@ class Handler(small_server.Handler):
         states = {
             "end": ("terminate", 120), "trouble": ("terminate", 120), "skewed": ("stop", 120),
             "slow": ("terminate", 120), "hibernate": ("hibernate", 120), "past": ("terminate", -5),
-            "ahead": ("terminate", 600 if number < 2 else 110),
+            "ahead": ("terminate", 600 if number < 2 else 110), "token": ("terminate", 120),
         }
         is_renewed = self.state == "renewed" and tokens[self.machine] > 1
         if is_renewed or (self.state == "advised" and number > 2):
@@ -167,6 +189,8 @@ class Handler(small_server.Handler):
         if self.headers.get("Metadata") != "true":
             return self.reply(400)
         if path == "/metadata/instance/compute/name":
+            if self.is_word_trouble("name"):
+                return None
             return self.reply(200, NAME)
         if path != "/metadata/scheduledevents":
             return self.reply(404)
@@ -184,7 +208,8 @@ class Handler(small_server.Handler):
         reboot = dict(freeze, EventType="Reboot", NotBefore=date(900))
         started = dict(preempt, EventStatus="Started", NotBefore="")
         events = {
-            "end": [other, preempt], "short": [short], "trouble": [preempt], "skewed": [preempt], "slow": [other, preempt],
+            "end": [other, preempt], "short": [short], "trouble": [preempt], "skewed": [preempt],
+            "slow": [other, preempt], "name": [preempt],
             "second": [other, odd, reboot, preempt], "started": [started], "others": [other, freeze],
             "ahead": [reboot] if number < 2 else [preempt],
             "withdrawn": [reboot] if number < 2 else [],

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
 #include <future>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "ps/base/file.h"
 #include "ps/notice/metadata.h"
@@ -124,6 +126,31 @@ TEST_P(EveryProvider, GoesOnAfterAnyTrouble) {
   ExpectEnd(FirstAnswer(source.get(), 9));
   EXPECT_GE(failures_, 8U);
   EXPECT_FALSE(last_failure_.message().empty());
+}
+
+/// What is asked before: EC2 for a token, Azure for the machine's own name.
+TEST_F(NoticeTest, GoesOnAfterAnyTroubleWithATokenOrAName) {
+  const std::pair<NoticeService, const char*> machines[] = {
+      {NoticeService::kEc2, "ec2-token"}, {NoticeService::kAzure, "azure-name"}};
+  for (const auto& [service, machine] : machines) {
+    SCOPED_TRACE(machine);
+    NoticeSettings settings = SettingsOf(machine);
+    settings.patience_max = std::chrono::milliseconds(500);
+    const auto source = MakeNoticeSource(service, settings);
+    std::string failures;
+    std::optional<ProviderNotice> notice;
+    for (int i = 0; i < 20 && !notice; ++i) {
+      const auto answer = source->Ask();
+      failures += answer.ok() ? "" : answer.status().ToString() + "\n";
+      notice = answer.ok() ? *answer : std::nullopt;
+      EXPECT_EQ(notice.has_value(), answer.ok()) << "no trouble means that the machine stays";
+    }
+    EXPECT_TRUE(notice.has_value());
+    EXPECT_GE(std::ranges::count(failures, '\n'), 11) << failures;
+    const std::string noun = service == NoticeService::kEc2 ? "token" : "name";
+    EXPECT_THAT(failures, HasSubstr("answers 500 to /"));
+    EXPECT_THAT(failures, HasSubstr("gives a " + noun + " that is none"));
+  }
 }
 
 TEST_P(EveryProvider, AsksThisMachineAndNoProxy) {
