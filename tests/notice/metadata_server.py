@@ -24,7 +24,7 @@ NAME = "vm-7"
 TROUBLES = ["500", "403", "401", "404-html", "html", "empty", "huge", "drop", "silence"]
 # The same, where the answer is a word that the client sends back or looks for.
 WORD_TROUBLES = TROUBLES + ["lines", "long"]
-SILENT_S = {"name": 0.2}  # else 3; a client has its patience, but for its first answer
+SILENT_S = {"silent": 5, "name": 0.2}  # else 3; a client has its patience, but for its first answer
 
 folder = sys.argv[1] if len(sys.argv) > 1 else None
 lock = threading.Lock()
@@ -93,6 +93,8 @@ class Handler(small_server.Handler):
             self.skew = -7200
         if self.state == "slow":
             time.sleep(1)
+        if self.state == "silent":
+            return self.trouble("silence")
         return getattr(self, self.provider)(method, "/" + rest)
 
     def do_GET(self):

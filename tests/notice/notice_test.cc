@@ -1,5 +1,6 @@
 // The three metadata services as a small real server speaks them, and what others got wrong.
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ps/base/file.h"
 #include "ps/notice/metadata.h"
@@ -23,6 +25,7 @@ namespace {
 
 using proto::NoticeService;
 using testing::HasSubstr;
+using testing::Not;
 
 /// Longer than any answer, shorter than the server's silence.
 constexpr Duration kAnswerPatience = std::chrono::seconds(2);
@@ -286,11 +289,14 @@ class Lines final : public LogSink {
 
 class WatcherTest : public NoticeTest {
  protected:
-  std::unique_ptr<NoticeWatcher> Watch(NoticeService service, const std::string& machine) {
+  std::unique_ptr<NoticeWatcher> Watch(
+      NoticeService service,
+      const std::string& machine,
+      Duration period_max = std::chrono::milliseconds(10)) {
     NoticeWatcher::Options options;
     options.service = service;
     options.url = UrlOf(machine);
-    options.period_max = std::chrono::milliseconds(10);
+    options.period_max = period_max;
     options.patience_max = kAnswerPatience;
     return std::make_unique<NoticeWatcher>(options, Callbacks(), &log_);
   }
@@ -319,6 +325,18 @@ TEST_F(WatcherTest, TellsAfterTroubleAndSaysThatThereWasSome) {
   EXPECT_EQ(Told().what, "EC2 spot interruption (terminate)");
   EXPECT_THAT(lines_.text(), HasSubstr("event=notices_not_readable service=ec2 why=\"unavailable"));
   EXPECT_THAT(lines_.text(), HasSubstr("event=notices_readable service=ec2"));
+}
+
+/// Others asked one machine after the other, and a notice came later the more of them there were.
+TEST_F(WatcherTest, SilentMachinesDoNotDelayTheNoticeOfAnother) {
+  std::vector<std::unique_ptr<NoticeWatcher>> silent;
+  for (int i = 0; i < 8; ++i) {
+    silent.push_back(Watch(NoticeService::kEc2, fmt::format("ec2-silent.{}", i), Duration::max()));
+  }
+  const auto watcher = Watch(NoticeService::kEc2, "ec2-end");
+  EXPECT_EQ(Told().what, "EC2 spot interruption (terminate)");
+  EXPECT_THAT(lines_.text(), Not(HasSubstr("event=notices_not_readable")))
+      << "it was told before the others were given up";
 }
 
 TEST_F(WatcherTest, TellsOfADistantEndWhenItIsNear) {
