@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,6 +45,11 @@ EndpointOptions EncryptedServer() {
 
 EndpointOptions EncryptedWorker() {
   return Encrypted("w0", crypto::kWorkerRole);
+}
+
+/// Expires at the next full second, which may be now.
+std::string CertificateOfASecond() {
+  return Run().Issue("s1", {crypto::kServerRole}, {.end = std::chrono::seconds(1)});
 }
 
 Status ErrorOf(TestNode* client, const Door& door, const RetryPolicy& retry = PatientPolicy()) {
@@ -139,6 +146,34 @@ TEST(TlsConnectionTest, APeerOfAnotherRunIsRefusedOnBothSides) {
   EXPECT_THAT(error.message(), HasSubstr("the peer's certificate is of another run"));
   EXPECT_THAT(error.message(), HasSubstr("127.0.0.1:"));
   EXPECT_TRUE(server.HasNoEvent());
+}
+
+/// The process was started while it was good.
+TEST(TlsConnectionTest, ACertificateThatHasExpiredIsRefusedByEitherSideInWords) {
+  std::string pem = CertificateOfASecond();
+  Result<std::shared_ptr<const crypto::TlsContext>> context = crypto::TlsContext::Make(pem);
+  while (!context.ok()) {
+    pem = CertificateOfASecond();
+    context = crypto::TlsContext::Make(pem);
+  }
+  EndpointOptions options = TestOptions("s1");
+  options.tls = *context;
+  TestNode expired(options);
+  const uint32_t expired_port = expired.Listen();
+  TestNode server(EncryptedServer());
+  const uint32_t port = server.Listen();
+  TestNode client(EncryptedWorker());
+  while (crypto::TlsContext::Make(pem).ok()) {
+    ::poll(nullptr, 0, 5);
+  }
+  const Status of_client = ErrorOf(&expired, port);
+  EXPECT_EQ(of_client.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(of_client.message(), HasSubstr("says that this side's certificate has expired"));
+  const Status of_server = ErrorOf(&client, expired_port);
+  EXPECT_EQ(of_server.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(of_server.message(), HasSubstr("the peer's certificate has expired"));
+  EXPECT_TRUE(server.HasNoEvent());
+  EXPECT_TRUE(expired.HasNoEvent());
 }
 
 TEST(TlsConnectionTest, AWorkersCertificateLetsNobodyInAsAServer) {
