@@ -37,6 +37,7 @@ struct ProcessExit {
   bool is_failure = false;  // exited with another code, or by a fault such as SIGSEGV
   std::string description;  // "exited with code 1", "killed by signal 9 (Killed)"
   int code = -1;            // -1: it did not exit by itself, or nobody knows
+  bool has_run = true;      // false: its program could not be run here, which is a failure
 };
 
 /// Starts and ends the processes of a job: on this machine, or later on a batch system or a cloud.
@@ -45,7 +46,8 @@ struct ProcessExit {
 class Launcher {
  public:
   virtual ~Launcher() = default;
-  /// Errors: kNotFound (no such program), kIo (no process, no log file).
+  /// Does not wait for the program to run: that it can't be run is told by PollExits, like an end.
+  /// Errors: kIo (no process, no log file).
   virtual Result<ProcessHandle> Start(const LaunchSpec& spec) = 0;
   /// Takes over a process that another launcher has started and noted. How it ends can't be known.
   /// Errors: kNotFound (it is over), kIo.

@@ -392,10 +392,14 @@ void LocalFleet::Launch(LaunchSpec spec, const std::string& host) {
        {"host", host.empty() ? "local" : host}});
 }
 
-void LocalFleet::NotStarted(const proto::LaunchRecord& launch, const Status& why) {
+void LocalFleet::LogNotStarted(const proto::LaunchRecord& launch, const std::string& why) {
   log_->Error(
       "process_not_started",
       {{std::string(ProcessKindName(launch.kind)), launch.index}, {"why", why}});
+}
+
+void LocalFleet::NotStarted(const proto::LaunchRecord& launch, const Status& why) {
+  LogNotStarted(launch, std::string(why.message()));
   unreported_.push_back(
       {{launch.kind, launch.index, launch.launch, std::string(why.message()), true, ""}, launch});
 }
@@ -444,12 +448,16 @@ std::vector<proto::ProcessEnd> LocalFleet::TakeEnds() {
       continue;
     }
     const Process& process = it->second;
-    log_->Info(
-        "process_ended",
-        {{ProcessKindName(exit.kind), exit.index},
-         {"launch", process.launch.launch.value},
-         {"pid", process.launch.pid},
-         {"how", exit.description}});
+    if (exit.has_run) {
+      log_->Info(
+          "process_ended",
+          {{ProcessKindName(exit.kind), exit.index},
+           {"launch", process.launch.launch.value},
+           {"pid", process.launch.pid},
+           {"how", exit.description}});
+    } else {
+      LogNotStarted(process.launch, exit.description);
+    }
     ends.push_back(EndOf(process, exit));
     reported_.push_back(process.launch);
     workers_.erase({WorkerId(process.launch.index), exit.handle});
@@ -482,7 +490,7 @@ proto::ProcessEnd LocalFleet::EndOf(const Process& process, const ProcessExit& e
       process.launch.launch,
       std::move(description),
       is_failure,
-      is_failure || is_place ? LastLine(process.log_path) : "",
+      exit.has_run && (is_failure || is_place) ? LastLine(process.log_path) : "",
       is_place};
 }
 

@@ -109,6 +109,7 @@ class LocalFleet final : public proto::FleetActions {
       LaunchSpec spec, const proto::WorkerGroup& group, std::vector<std::string> words);
   void StartAgent(LaunchSpec spec, const Place& place, std::vector<std::string> words);
   void Launch(LaunchSpec spec, const std::string& host);
+  void LogNotStarted(const proto::LaunchRecord& launch, const std::string& why);
   void NotStarted(const proto::LaunchRecord& launch, const Status& why);
   proto::LauncherKind LauncherOf(proto::ProcessKind kind) const;
   bool IsElsewhere(proto::ProcessKind kind) const;

@@ -25,6 +25,9 @@ namespace {
 // Between fork and exec the child of a process with threads may only make async-signal-safe calls:
 // everything that allocates is prepared before, and an error travels as one int through a pipe that
 // exec closes. execvp, which looks for a name without a slash in PATH, is such a call in glibc.
+// Nobody waits for exec, which may take for ever on a file system that hangs: the pipe is read once
+// the child has ended. The child is born with all signals blocked, so that one that is sent before
+// exec stays pending, and no handler of the parent runs in it.
 
 /// A null-terminated array of C strings over strings that outlive it.
 std::vector<char*> PointersOf(std::vector<std::string>& strings) {
@@ -117,6 +120,24 @@ bool IsFailure(int wait_status) {
          number == SIGILL || number == SIGSYS;
 }
 
+/// All signals wait until it is gone.
+class SignalBlock {
+ public:
+  SignalBlock() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+
+  SignalBlock(const SignalBlock&) = delete;
+  SignalBlock& operator=(const SignalBlock&) = delete;
+
+  ~SignalBlock() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
 void AwaitChild(pid_t pid) {
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -128,9 +149,10 @@ struct Pipe {
   UniqueFd write_end;
 };
 
-Pipe MakePipe() {
+Pipe MakePipe(int flags = 0) {
   int ends[2];
-  return ::pipe2(ends, O_CLOEXEC) == 0 ? Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])} : Pipe();
+  return ::pipe2(ends, O_CLOEXEC | flags) == 0 ? Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])}
+                                               : Pipe();
 }
 
 std::string Describe(const LaunchSpec& spec) {
@@ -159,7 +181,9 @@ class LocalLauncher final : public Launcher {
     pid_t pid = 0;
     proto::ProcessKind kind = proto::ProcessKind::kWorker;
     uint32_t index = 0;
-    UniqueFd pidfd;  // of an adopted one; a child is reaped
+    UniqueFd pidfd;       // of an adopted one; a child is reaped
+    UniqueFd errors;      // of a child: gets errno when its program can't be run
+    std::string program;  // of a child
   };
 
   static bool SendKill(const Process& process);
@@ -200,7 +224,7 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
         "{}: cannot open log file {}: {}", Describe(spec), spec.log_path, std::strerror(errno)));
   }
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  Pipe errors = MakePipe();
+  Pipe errors = MakePipe(O_NONBLOCK);
   Pipe go = spec.note ? MakePipe() : Pipe();
   if (!null.is_open() || !errors.read_end.is_open() || (spec.note && !go.read_end.is_open())) {
     return Status::Io(fmt::format("{}: {}", Describe(spec), std::strerror(errno)));
@@ -216,15 +240,19 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
       go.read_end.get(),
       ::getpid()};
 
-  const pid_t pid = ::fork();
+  pid_t pid = 0;
+  {
+    const SignalBlock block;
+    pid = ::fork();
+    if (pid == 0) {
+      go.write_end.Reset();
+      RunChild(plan);
+    }
+  }
   if (pid < 0) {
     return Status::Io(fmt::format("{}: fork: {}", Describe(spec), std::strerror(errno)));
   }
-  if (pid == 0) {
-    go.write_end.Reset();
-    RunChild(plan);
-  }
-  errors.write_end.Reset();
+  ::setpgid(pid, pid);  // the child does, too: whoever is first
   if (spec.note) {
     if (const Status noted = NoteAndGo(spec, pid, go.write_end.get()); !noted.ok()) {
       go.write_end.Reset();
@@ -232,19 +260,9 @@ Result<ProcessHandle> LocalLauncher::Start(const LaunchSpec& spec) {
       return Status(noted).Annotate(Describe(spec));
     }
   }
-  int error = 0;
-  ssize_t n = 0;
-  do {  // ends at exec or at the child's death: both close its end
-    n = ::read(errors.read_end.get(), &error, sizeof(error));
-  } while (n < 0 && errno == EINTR);
-  if (n == static_cast<ssize_t>(sizeof(error))) {
-    AwaitChild(pid);
-    const std::string message =
-        Describe(spec) + ": cannot run " + spec.program + ": " + std::strerror(error);
-    return error == ENOENT ? Status::NotFound(message) : Status::Io(message);
-  }
   const ProcessHandle handle(++last_handle_);
-  processes_[handle] = {pid, spec.kind, spec.index, UniqueFd()};
+  processes_[handle] = {
+      pid, spec.kind, spec.index, UniqueFd(), std::move(errors.read_end), spec.program};
   return handle;
 }
 
@@ -252,7 +270,7 @@ Result<ProcessHandle> LocalLauncher::Adopt(const proto::LaunchRecord& launch) {
   PS_ASSIGN(UniqueFd pidfd, OpenProcess(launch.pid, launch.start_ticks));
   const ProcessHandle handle(++last_handle_);
   processes_[handle] = {
-      static_cast<pid_t>(launch.pid), launch.kind, launch.index, std::move(pidfd)};
+      static_cast<pid_t>(launch.pid), launch.kind, launch.index, std::move(pidfd), UniqueFd(), ""};
   return handle;
 }
 
@@ -290,6 +308,12 @@ std::optional<ProcessExit> LocalLauncher::ExitOf(const Process& process) {
   exit.is_failure = IsFailure(wait_status);
   exit.code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
   exit.description = DescribeWait(wait_status);
+  int error = 0;
+  // One that ran has left nothing here.
+  if (::read(process.errors.get(), &error, sizeof(error)) == static_cast<ssize_t>(sizeof(error))) {
+    exit.has_run = false;
+    exit.description = fmt::format("cannot run {}: {}", process.program, std::strerror(error));
+  }
   return exit;
 }
 

@@ -1,5 +1,5 @@
 // Launchers that do not do what they are told: one that fails every other time, one that starts
-// each worker twice.
+// each worker twice, one that hangs.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/e2e/train_run.h"
 
@@ -57,6 +60,43 @@ TEST_F(LauncherTest, OneThatFailsEveryOtherTimeBringsTheFleetUpAllTheSame) {
   EXPECT_THAT(log, testing::HasSubstr("event=server_start_failed server=1"));
   EXPECT_THAT(log, testing::HasSubstr("event=worker_never_joined worker=2"));
   EXPECT_THAT(log, testing::Not(testing::HasSubstr("event=type_left_out"))) << "it does well";
+}
+
+/// At the first two starts of one worker: the others train all through the second of them.
+TEST_F(LauncherTest, OneThatHangsHoldsNobodyUp) {
+  UseLauncher(
+      "pids=$0.hung\n"
+      "if [ $role$index = worker2 ] && [ \"$(cat $pids 2>/dev/null | wc -l)\" -lt 2 ]; then\n"
+      "  echo $$ >> $pids\n"
+      "  exec sleep 1000\n"
+      "fi\n"
+      "exec \"$@\"\n");
+  job_.Set("fleet", R"({"max_detect_s": 5, "join_timeout_s": 2})")
+      .Set("train", R"({"epochs": 8, "minibatch": 32})");
+  TrainRun run(job_, {.is_replacing = true});
+  const auto hung = [&] {
+    std::istringstream text(ReadText(folder_ / "launcher.hung"));
+    return std::vector<pid_t>(std::istream_iterator<pid_t>(text), {});
+  };
+  const auto during = run.WaitFor([&](const proto::JobStatus& status) {
+    return status.samples_counted > 0 && Alive(status).size() == 2 && hung().size() == 2;
+  });
+  ASSERT_TRUE(during.has_value());
+  EXPECT_EQ(::kill(hung().back(), 0), 0) << "it hangs while the others train";
+  EXPECT_TRUE(run.WaitForSamples(during->samples_counted + 512)) << "and they go on";
+  EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return Alive(s).size() == 3; }));
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  run.ExpectNothingLeft();
+  run.ExpectExactLedger();
+  for (const pid_t pid : hung()) {
+    EXPECT_NE(::kill(pid, 0), 0) << pid << " is left";
+  }
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["joins"].number(), 3);
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 0) << "who never joined is not lost";
+  EXPECT_THAT(
+      ReadText(run.Root() + "/logs/coordinator.log"),
+      testing::HasSubstr("event=worker_never_joined worker=2"));
 }
 
 /// Of the two in a seat one trains, and the other takes its place where it is lost.

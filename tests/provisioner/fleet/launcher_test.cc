@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "provisioner/fleet/local_process.h"
+#include "ps/base/unique_fd.h"
 #include "tests/provisioner/fleet/launcher_conformance.h"
 
 namespace ps::provisioner {
@@ -47,10 +48,76 @@ class LocalLauncherTest : public LauncherConformance {
 TEST_P(LocalLauncherTest, AProgramWithoutAFolderIsLookedForInThePath) {
   LaunchSpec spec = Shell("exit 3");
   spec.program = "sh";
-  ASSERT_TRUE(launcher_->Start(spec).ok());
-  EXPECT_THAT(AwaitExit().description, HasSubstr("code 3"));
+  EXPECT_THAT(ExitOf(spec).description, HasSubstr("code 3"));
   spec.program = "no-such-program-here";
-  EXPECT_EQ(launcher_->Start(spec).status().code(), StatusCode::kNotFound);
+  const ProcessExit exit = ExitOf(spec);
+  EXPECT_FALSE(exit.has_run);
+  EXPECT_EQ(exit.description, "cannot run no-such-program-here: No such file or directory");
+}
+
+/// As on a file system that does not answer: who opens the program waits for its lease.
+class HungProgram {
+ public:
+  explicit HungProgram(const std::string& path) {
+    WriteFileAtomically(path, "#!/bin/sh\necho ran\n", 0755).Ignore("it then hangs nobody");
+    ::signal(SIGIO, SIG_IGN);  // says that somebody waits
+    program_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    is_hung_ = ::fcntl(program_.get(), F_SETLEASE, F_WRLCK) == 0;
+  }
+
+  HungProgram(const HungProgram&) = delete;
+  HungProgram& operator=(const HungProgram&) = delete;
+
+  ~HungProgram() {
+    GoOn();
+    ::signal(SIGIO, SIG_DFL);
+  }
+
+  bool is_hung() const { return is_hung_; }
+
+  void GoOn() const { ::fcntl(program_.get(), F_SETLEASE, F_UNLCK); }
+
+ private:
+  UniqueFd program_;
+  bool is_hung_ = false;
+};
+
+TEST_P(LocalLauncherTest, AProgramOnAFileSystemThatHangsHoldsNobodyUp) {
+  LaunchSpec spec = Shell("");
+  spec.program = directory_ / "program";
+  spec.arguments = {};
+  const HungProgram program(spec.program);
+  if (!program.is_hung()) {
+    GTEST_SKIP() << "this file system has no leases";
+  }
+  std::vector<ProcessHandle> hung;
+  for (int i = 0; i < 2; ++i) {
+    const auto handle = launcher_->Start(spec);
+    ASSERT_TRUE(handle.ok()) << handle.status();
+    hung.push_back(*handle);
+  }
+  EXPECT_THAT(ExitOf(Shell("exit 3")).description, HasSubstr("code 3"));
+  EXPECT_EQ(Log(), "");
+  ASSERT_TRUE(launcher_->Kill(hung[0]).ok());
+  const ProcessExit killed = AwaitExit();
+  EXPECT_EQ(killed.handle, hung[0]);
+  EXPECT_TRUE(killed.has_run) << "nobody knows better";
+  program.GoOn();
+  const ProcessExit ended = AwaitExit();
+  EXPECT_EQ(ended.handle, hung[1]);
+  EXPECT_TRUE(ended.is_clean) << ended.description;
+  EXPECT_EQ(Log(), "ran\n");
+}
+
+TEST_P(LocalLauncherTest, ASignalBeforeTheProgramRunsIsNotLost) {
+  LaunchSpec spec = Shell("echo ran");
+  spec.note = [](const proto::LaunchRecord& launch) {
+    EXPECT_EQ(::kill(static_cast<pid_t>(launch.pid), SIGTERM), 0);
+  };
+  const auto before = ::signal(SIGTERM, SIG_IGN);
+  const ProcessExit exit = ExitOf(spec);
+  ::signal(SIGTERM, before);
+  EXPECT_THAT(exit.description, HasSubstr("signal 15"));
 }
 
 TEST_P(LocalLauncherTest, KillingAProcessThatIsGoneIsNotFound) {

@@ -401,6 +401,20 @@ TEST_F(LocalFleetTest, AWorkerWithAShareOfTheProcessorsIsPutIntoAGroup) {
   EXPECT_FALSE(std::filesystem::exists(procs.parent_path()));
 }
 
+TEST_F(LocalFleetTest, AProgramThatCannotBeRunIsAFailureWithoutLastWords) {
+  std::filesystem::create_directories(folder_ / "logs");
+  ASSERT_TRUE(WriteFileAtomically(folder_ / "logs/worker3.log", "of an earlier one\n").ok());
+  StartWorker(WorkerId(3), {});
+  ProcessExit exit{ProcessHandle(1), ProcessKind::kWorker, 3, false, true, "cannot run it", 127};
+  exit.has_run = false;
+  launcher_.exits = {exit};
+  const std::vector<proto::ProcessEnd> ends = fleet_->TakeEnds();
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_TRUE(ends[0].is_failure);
+  EXPECT_EQ(ends[0].description, "cannot run it");
+  EXPECT_EQ(ends[0].last_words, "");
+}
+
 /// A server that is to leave, and the process that waits for its place.
 TEST_F(LocalFleetTest, TwoProcessesOfOneServerAreToldApartByTheirLaunches) {
   ScriptedJournal journal;
