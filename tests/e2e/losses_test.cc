@@ -87,6 +87,33 @@ TEST_F(LossTest, WithoutWorkersTheRunWaitsSaysSoAndGoesOnWhenOneJoins) {
   EXPECT_THAT(run.psctl().Err(), HasSubstr("training goes on"));
 }
 
+/// Its machine says so late, or somebody looked at an older status.
+TEST_F(LossTest, ANoticeAfterDeathIsRefusedInWordsAndTakesNobodyElse) {
+  job_.Set("workers", R"([{"count": 3, "slowdown": 4}])").Set("train", R"({"epochs": 10000})");
+  TrainRun run(job_);
+  const auto training = run.WaitFor(
+      [](const proto::JobStatus& s) { return Alive(s).size() == 3 && s.samples_counted > 256; });
+  ASSERT_TRUE(training.has_value());
+  const proto::WorkerRow victim = Alive(*training)[1];
+  ASSERT_EQ(::kill(static_cast<pid_t>(victim.pid), SIGKILL), 0);
+  ASSERT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return s.revocations_unnoticed == 1; }));
+  const std::string name = std::to_string(victim.worker.value);
+  const Output late = Psctl({"notice", name, run.Root()});
+  EXPECT_EQ(late.end, ProcessEnd{1});
+  EXPECT_THAT(
+      late.err,
+      testing::ContainsRegex("worker " + name + " takes part no more \\(.+\\); these take part: "));
+  EXPECT_TRUE(run.WaitFor([&](const proto::JobStatus& s) {
+    return Alive(s).size() == 2 && s.samples_counted > training->samples_counted + 512;
+  })) << "the others train on";
+  run.psctl().SignalGroup(SIGINT);
+  EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
+  const Json summary = run.Summary();
+  EXPECT_EQ(summary["revocations_noticed"].number(), 0);
+  EXPECT_EQ(summary["revocations_unnoticed"].number(), 1);
+  ExpectConsistentLedger(summary);
+}
+
 /// Of a worker that was started by hand, once it has done something.
 std::optional<proto::WorkerRow> RowOf(const proto::JobStatus& status, const Process& worker) {
   const auto rows = Alive(status);
