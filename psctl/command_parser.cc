@@ -8,6 +8,8 @@
 namespace ps::psctl {
 namespace {
 
+constexpr const char* kTraceHelp =
+    "TIME,COUNT or TIME,add|remove,NODE lines, JSON, or Parcae's event lists";
 constexpr const char* kGapsText =
     "Times that a polled trace lacks: hold, none or cut; refused if absent";
 
@@ -273,10 +275,7 @@ void CommandParser::AddFleet() {
 void CommandParser::AddReplay() {
   ReplayScale& part = replay_command.scale;
   replay = app.add_subcommand("replay", "Train while workers come and go as a trace says");
-  replay
-      ->add_option(
-          "TRACE", replay_command.trace_path, "TIME,COUNT or TIME,add|remove,NODE lines, or JSON")
-      ->required();
+  replay->add_option("TRACE", replay_command.trace_path, kTraceHelp)->required();
   replay->add_option("JOB.json", replay_command.job_path, "Job file")->required();
   replay->add_option("--set", settings, "Change a field of the job")
       ->type_name("KEY=VALUE")
@@ -301,10 +300,7 @@ void CommandParser::AddReplay() {
 
 void CommandParser::AddForecast() {
   forecast = app.add_subcommand("forecast", "Compare predictors of availability on a trace");
-  forecast
-      ->add_option(
-          "TRACE", forecast_command.trace_path, "TIME,COUNT or TIME,add|remove,NODE lines, or JSON")
-      ->required();
+  forecast->add_option("TRACE", forecast_command.trace_path, kTraceHelp)->required();
   forecast->add_option("--unit", forecast_command.unit, "Of the lines' times: ms, s or h; ms");
   forecast->add_option("--gaps", forecast_command.gaps, kGapsText);
   forecast->add_option("--interval", forecast_interval, "From one count to the next; 60s");
@@ -321,11 +317,7 @@ void CommandParser::AddSimulate() {
   simulate =
       app.add_subcommand("simulate", "Judge policies of a fleet on a trace, in virtual time");
   simulate->add_option("JOB.json", command.job_path, "Job file; its first workers' step_ms counts");
-  simulate
-      ->add_option(
-          "--trace", command.trace_path, "TIME,COUNT or TIME,add|remove,NODE lines, or JSON")
-      ->type_name("FILE")
-      ->required();
+  simulate->add_option("--trace", command.trace_path, kTraceHelp)->type_name("FILE")->required();
   simulate->add_option("--unit", command.unit, "Of the lines' times: ms, s or h; ms");
   simulate->add_option("--gaps", command.gaps, kGapsText);
   simulate->add_option("--from-hour", command.part.from_hours, "Hour of the trace to begin at; 0");

@@ -82,10 +82,30 @@ class TraceBuilder {
   AvailabilityTrace trace_;
 };
 
+/// The machines that are there, by name.
+class NamedNodes {
+ public:
+  /// Errors: kInvalidArgument, without the place.
+  Status Change(bool is_add, std::string_view node) {
+    const bool is_new = is_add ? nodes_.emplace(node).second : nodes_.erase(std::string(node)) > 0;
+    return is_new ? Status::Ok()
+                  : Status::InvalidArgument(
+                        "node '" + Printable(Clip(node, 40)) +
+                        (is_add ? "' is there already: leave the line out, or give another node "
+                                  "another name"
+                                : "' is not there: leave the line out, or add the node first"));
+  }
+
+  uint64_t count() const { return nodes_.size(); }
+
+ private:
+  std::set<std::string, std::less<>> nodes_;
+};
+
 Result<AvailabilityTrace> ParseLines(
     std::string_view text, const std::string& name, double unit_s) {
   TraceBuilder builder;
-  std::set<std::string, std::less<>> nodes;
+  NamedNodes nodes;
   size_t number = 0;
   for (std::string_view line : SplitAt(text, '\n')) {
     ++number;
@@ -108,15 +128,10 @@ Result<AvailabilityTrace> ParseLines(
       if (!is_add && cells[1] != "remove") {
         return wrong("expected add or remove; got '" + Printable(Clip(cells[1], 40)) + "'");
       }
-      const bool is_new =
-          is_add ? nodes.emplace(cells[2]).second : nodes.erase(std::string(cells[2])) > 0;
-      if (!is_new) {
-        return wrong(
-            "node '" + Printable(Clip(cells[2], 40)) +
-            (is_add ? "' is there already: leave the line out, or give another node another name"
-                    : "' is not there: leave the line out, or add the node first"));
+      if (const Status changed = nodes.Change(is_add, cells[2]); !changed.ok()) {
+        return wrong(changed.message());
       }
-      count = nodes.size();
+      count = nodes.count();
     } else if (!ParseWhole(cells[1], &count)) {
       return wrong("expected a count of machines; got '" + Printable(Clip(cells[1], 40)) + "'");
     }
@@ -321,6 +336,82 @@ Result<AvailabilityTrace> ParseTraceJson(
   return trace;
 }
 
+/// Not negative; in the units of the trace.
+std::optional<double> TimeIn(const proto::JsonValue* value) {
+  double time = 0;
+  const bool is_number = value != nullptr && value->kind == proto::JsonValue::Kind::kNumber &&
+                         ParseWhole(value->text, &time);
+  return is_number && time >= 0 ? std::optional(time) : std::nullopt;
+}
+
+/// What an event of Parcae's says of the machines: "no-op" and "migration" are about its pipelines.
+Status ChangeNodes(const proto::JsonValue& event, const std::string& name, NamedNodes* nodes) {
+  const proto::JsonValue& kind = event.children[1];
+  const bool is_add = kind.text == "add";
+  const bool is_change = is_add || kind.text == "remove";
+  if (!is_change && kind.text != "no-op" && kind.text != "migration") {
+    return proto::ErrorAt(
+        name,
+        kind.place,
+        "expected add, remove, no-op or migration; got " + proto::Quoted(kind.text));
+  }
+  const proto::JsonValue* const list = event.children[2].Find("nodes");
+  if (list == nullptr || list->kind != proto::JsonValue::Kind::kList) {
+    return proto::ErrorAt(name, event.children[2].place, "expected nodes, a list of names");
+  }
+  if (!is_change && !list->children.empty()) {
+    return proto::ErrorAt(name, list->place, "only add and remove have nodes");
+  }
+  for (const proto::JsonValue& node : list->children) {
+    const Status changed = node.kind == proto::JsonValue::Kind::kText
+                               ? nodes->Change(is_add, node.text)
+                               : Status::InvalidArgument("expected the name of a node");
+    if (!changed.ok()) {
+      return proto::ErrorAt(name, node.place, std::string(changed.message()));
+    }
+  }
+  return Status::Ok();
+}
+
+/// Parcae's cuts of its trace: `[0, "add", {"nodes": ["a", "b"], "duration": 60000}]` a line.
+Result<AvailabilityTrace> ParseEventLists(
+    std::string_view text, const std::string& name, double unit_s) {
+  using Kind = proto::JsonValue::Kind;
+  TraceBuilder builder;
+  NamedNodes nodes;
+  double end_s = 0;
+  int number = 0;
+  for (const std::string_view line : SplitAt(text, '\n')) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+      continue;
+    }
+    PS_ASSIGN(const proto::JsonValue event, proto::ParseJson(line, name, {number, 1}));
+    const std::optional<double> time = event.kind == Kind::kList && event.children.size() == 3 &&
+                                               event.children[1].kind == Kind::kText &&
+                                               event.children[2].kind == Kind::kObject
+                                           ? TimeIn(&event.children[0])
+                                           : std::nullopt;
+    if (!time) {
+      return proto::ErrorAt(
+          name, event.place, R"(expected [TIME, "add", {"nodes": [...], "duration": TIME}])");
+    }
+    PS_TRY(ChangeNodes(event, name, &nodes));
+    const std::optional<double> duration = TimeIn(event.children[2].Find("duration"));
+    if (!duration) {
+      return proto::ErrorAt(name, event.children[2].place, "expected duration, a time");
+    }
+    if (const Status added = builder.Add(*time * unit_s, nodes.count()); !added.ok()) {
+      return proto::ErrorAt(name, event.place, std::string(added.message()));
+    }
+    end_s = (*time + *duration) * unit_s;
+    if (!(end_s <= kTraceSecondsMax)) {
+      return proto::ErrorAt(name, event.place, "the end is not within 1e9 s");
+    }
+  }
+  return builder.Take(end_s);
+}
+
 constexpr size_t kRegularPricesMin = 5;
 
 /// A line whenever the price changes has no gaps. But where nearly all lines come at one interval,
@@ -377,6 +468,9 @@ Result<AvailabilityTrace> ParseTrace(
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') {
     return ParseTraceJson(text, name, gaps);
+  }
+  if (first != std::string_view::npos && text[first] == '[') {
+    return ParseEventLists(text, name, unit_s);
   }
   if (first != std::string_view::npos && BeginsWithDate(text.substr(first))) {
     return ParseDatedLines(text, name, gaps);

@@ -38,8 +38,9 @@ enum class GapRule : uint8_t {
 /// Of "hold", "none" or "cut", or of "": kRefuse. Errors: kInvalidArgument.
 Result<GapRule> GapRuleOf(const std::string& name);
 
-/// Reads a trace: lines of `time,count`, or of `time,add|remove,node`, in units of `unit_s`
-/// seconds; lines of `YYYY-MM-DD, HH:MM:SS, count` as somebody polled it; or JSON with
+/// Reads a trace: lines of `time,count`, of `time,add|remove,node`, or of
+/// `[time, "add|remove|no-op|migration", {"nodes": [node, ...], "duration": time}]`, in units of
+/// `unit_s` seconds; lines of `YYYY-MM-DD, HH:MM:SS, count` as somebody polled it; or JSON with
 /// metadata.gap_seconds and a list `data` of counts. Errors: kInvalidArgument with `name` and the
 /// line.
 Result<AvailabilityTrace> ParseTrace(

@@ -44,6 +44,30 @@ TEST(TraceTest, NodesThatComeAndGoAreCounted) {
       ElementsAre(TraceStep{0, 2}, TraceStep{1, 1}, TraceStep{2, 2}));
 }
 
+TEST(TraceTest, EventsAsListsAreRead) {
+  const auto trace = ParseTrace(
+      "[0, \"add\", {\"nodes\": [\"a\", \"b\"], \"duration\": 60000}]\r\n\n"
+      "[60000, \"no-op\", {\"nodes\": [], \"duration\": 60000}]\n"
+      "[120000, \"remove\", {\"nodes\": [\"a\"], \"duration\": 60000}]\n"
+      "[180000, \"migration\", {\"nodes\": [], \"duration\": 60000}]\n",
+      "t.txt",
+      0.001);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_THAT(trace->steps, ElementsAre(TraceStep{0, 2}, TraceStep{120, 1}));
+  EXPECT_EQ(trace->end_s, 240) << "the last event lasts, too";
+}
+
+/// An hour that Parcae ran its BERT on.
+TEST(TraceTest, ParcaesCutsAreRead) {
+  const auto text = ReadFile("tests/data/parcae/trace_hh_55_65.txt");
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto trace = ParseTrace(*text, "trace_hh_55_65.txt", 0.001);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->end_s, 3600);
+  EXPECT_EQ(trace->steps.front(), (TraceStep{0, 32}));
+  EXPECT_NEAR(NodeSeconds(*trace) / trace->end_s, 27.483, 0.001);
+}
+
 TEST(TraceTest, JsonIsRead) {
   const auto trace =
       ParseTrace(R"({"metadata": {"gap_seconds": 600}, "data": [1, 1, 0, 1]})", "t.json", 0.001);
@@ -85,6 +109,23 @@ TEST(TraceTest, AMistakeIsNamedWithItsLine) {
   EXPECT_THAT(json("600", "null"), HasSubstr("t.csv:1:44: expected data, a list of counts"));
   for (const char* gap_seconds : {"null", "\"600\"", "0", "-1"}) {
     EXPECT_THAT(json(gap_seconds, "[1]"), HasSubstr("metadata.gap_seconds, a number above 0"));
+  }
+  const std::string event = "[0, \"add\", {\"nodes\": [\"a\"], \"duration\": 5}]\n";
+  const std::pair<const char*, const char*> events[] = {
+      {"[1, \"add\"]", "2:1: expected [TIME, \"add\", {\"nodes\""},
+      {"[-1, \"add\", {}]", "2:1: expected [TIME"},
+      {"[1, \"grow\", {}]", "2:5: expected add, remove, no-op or migration; got \"grow\""},
+      {"[1, \"add\", {\"nodes\": 3}]", "2:12: expected nodes, a list of names"},
+      {"[1, \"add\", {\"nodes\": [7]}]", "2:23: expected the name of a node"},
+      {"[1, \"add\", {\"nodes\": [\"a\"]}]", "2:23: node 'a' is there already"},
+      {"[1, \"remove\", {\"nodes\": [\"b\"]}]", "2:26: node 'b' is not there"},
+      {"[1, \"no-op\", {\"nodes\": [\"a\"]}]", "2:24: only add and remove have nodes"},
+      {"[1, \"add\", {\"nodes\": []}]", "2:12: expected duration, a time"},
+      {"[1, \"add\", {\"nodes\": [], \"duration\": 1e15}]", "2:1: the end is not within"},
+      {"[1", "2:3: "}};
+  for (const auto& [line, words] : events) {
+    EXPECT_THAT(TraceError(event + line), testing::StartsWith(std::string("t.csv:") + words))
+        << line;
   }
   EXPECT_EQ(TraceError("0,1\n5,null\n"), "t.csv:2: expected a count of machines; got 'null'");
 }
