@@ -95,7 +95,8 @@ function(ps_test name)
 endfunction()
 
 # ps_script_test(NAME [TIMEOUT s] LABELS ... COMMAND ...): a command as one test, run in the source
-# tree's root. Exit status 77 means skipped, with the reason on stdout.
+# tree's root. Exit status 77 means skipped, with a line `SKIP: REASON` on stdout: scripts/test.sh
+# counts these.
 function(ps_script_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;COMMAND" ${ARGN})
   if(NOT arg_TIMEOUT)

@@ -12,11 +12,14 @@ source_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 hosts="$source_root/tests/netns/hosts.sh"
 patience_s=120
 
-"$hosts" check
-[[ -d /usr/share/datasets/fashion-mnist ]] || {
-  echo "/usr/share/datasets/fashion-mnist is missing: install the package dataset-fashion-mnist"
+skip() {
+  printf 'SKIP: %s\n' "$*"
   exit 77
 }
+
+why="$("$hosts" check)" || skip "$why"
+[[ -d /usr/share/datasets/fashion-mnist ]] ||
+  skip "/usr/share/datasets/fashion-mnist is missing: install the package dataset-fashion-mnist"
 
 prefix="spotps-ssh-$$"
 scratch="$(mktemp -d)"
@@ -64,8 +67,8 @@ for i in 0 1; do
     if ! kill -0 "$sshd" 2> /dev/null; then
       status=0
       wait "$sshd" || status=$?
-      cat "$scratch/machine$i/log"
-      exit "$status"
+      [[ $status != 77 ]] || skip "$(cat "$scratch/machine$i/log")"
+      fail "$(cat "$scratch/machine$i/log")"
     fi
     sleep 0.05
   done

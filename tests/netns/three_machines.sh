@@ -17,11 +17,14 @@ patience_s=120
 
 say() { printf '%s\n' "$*" >&2; }
 
-"$hosts" check
-[[ -d /usr/share/datasets/fashion-mnist ]] || {
-  echo "/usr/share/datasets/fashion-mnist is missing: install the package dataset-fashion-mnist"
+skip() {
+  printf 'SKIP: %s\n' "$*"
   exit 77
 }
+
+why="$("$hosts" check)" || skip "$why"
+[[ -d /usr/share/datasets/fashion-mnist ]] ||
+  skip "/usr/share/datasets/fashion-mnist is missing: install the package dataset-fashion-mnist"
 
 prefix="spotps-three-$$"
 folder="$(mktemp -d)"

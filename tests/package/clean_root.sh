@@ -9,7 +9,7 @@ build="$1"
 say() { printf '%s\n' "$*" >&2; }
 
 skip() {
-  printf '%s\n' "$*"
+  printf 'SKIP: %s\n' "$*"
   exit 77
 }
 
