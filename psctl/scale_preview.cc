@@ -22,6 +22,7 @@ namespace {
 /// A fleet and what is predicted of it.
 struct FleetPreview {
   std::vector<provisioner::TypeCount> workers;
+  int servers = 0;
   proto::Plan plan;
   double usd_per_hour = 0;
   bool has_time = false;
@@ -50,6 +51,7 @@ Result<FleetPreview> PredictFleet(
   const provisioner::PlanProblem& problem = planning.problem;
   FleetPreview preview;
   preview.workers = workers;
+  preview.servers = hosts;
   PS_ASSIGN(const std::vector<int> counts, CountsByOffer(problem, workers));
   if (provisioner::WorkersOf(counts) == 0) {
     return preview;  // nobody does nothing
@@ -89,6 +91,7 @@ void AddFleetRow(
   std::vector<std::string> row = {
       when,
       FleetText(preview.workers),
+      fmt::format("{}", preview.servers),
       is_empty ? "0" : SpreadText(plan.samples_per_s, SamplesText),
       FormatUsd(preview.usd_per_hour),
       is_empty ? "nobody works" : plan.bottleneck};
@@ -188,6 +191,7 @@ Result<std::string> PreviewScale(
   std::vector<Column> columns = {
       {"", Align::kLeft},
       {"workers", Align::kLeft},
+      {"servers"},
       {"samples/s"},
       {"USD/hour"},
       {"bottleneck", Align::kLeft}};

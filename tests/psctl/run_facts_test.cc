@@ -205,18 +205,79 @@ Result<std::string> PreviewOf(
                       : Result<std::string>(command.status());
 }
 
+/// The cells of the row that begins with `first`; two spaces or more are between them.
+std::vector<std::string> RowOf(const std::string& table, const std::string& first) {
+  const size_t begin = table.find("\n" + first + " ");
+  std::vector<std::string> cells;
+  if (begin != std::string::npos) {
+    std::string line = table.substr(begin + 1, table.find('\n', begin + 1) - begin - 1);
+    for (size_t at = 0; (at = line.find("  ")) != std::string::npos;) {
+      cells.push_back(line.substr(0, at));
+      line.erase(0, line.find_first_not_of(' ', at));
+    }
+    cells.push_back(line);
+  }
+  return cells;
+}
+
+/// What is predicted of a fleet, without how sure that is.
+double SamplesOf(const std::vector<std::string>& row) {
+  std::string text = row.at(3).substr(0, row.at(3).find(' '));
+  std::erase(text, ',');
+  return std::stod(text);
+}
+
+// The cheapest machine for a server costs 0.192 USD an hour, g3.16xlarge 1.37, p3.2xlarge 1.25.
 TEST_F(RunFactsTest, APreviewOfAScaleShowsBothFleetsAndWhatLimitsThem) {
   const auto text = PreviewOf({"p3.2xlarge=3"}, ResNetStatus(), ResNetConfig());
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_THAT(*text, HasSubstr("time to loss 0.8"));
-  EXPECT_THAT(*text, HasSubstr("now   3 g3.16xlarge "));
-  EXPECT_THAT(*text, HasSubstr("then  3 g3.16xlarge, 3 p3.2xlarge"));
-  EXPECT_THAT(*text, HasSubstr("compute"));
   EXPECT_THAT(*text, HasSubstr("measured now: 5,800 samples/s"));
   EXPECT_THAT(*text, HasSubstr("nothing was changed\n"));
-  const auto nobody = PreviewOf({"workers=0"}, ResNetStatus(), ResNetConfig());
-  ASSERT_TRUE(nobody.ok()) << nobody.status();
-  EXPECT_THAT(*nobody, HasSubstr("nobody works"));
+  const auto now = RowOf(*text, "now");
+  const auto then = RowOf(*text, "then");
+  ASSERT_EQ(now.size(), 8U) << *text;
+  ASSERT_EQ(then.size(), 8U) << *text;
+  EXPECT_THAT(std::vector(now.begin(), now.begin() + 3), ElementsAre("now", "3 g3.16xlarge", "1"));
+  EXPECT_THAT(
+      std::vector(then.begin(), then.begin() + 3),
+      ElementsAre("then", "3 g3.16xlarge, 3 p3.2xlarge", "1"));
+  EXPECT_THAT(now[4] + " " + then[4], "4.30 8.05");
+  EXPECT_THAT(now[5] + " " + then[5], "compute compute");
+  EXPECT_GT(SamplesOf(then), SamplesOf(now));
+}
+
+TEST_F(RunFactsTest, APreviewOfMoreServersShowsThemAndTheirPrice) {
+  const auto text = PreviewOf({"servers=2"}, ResNetStatus(), ResNetConfig());
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto now = RowOf(*text, "now");
+  const auto then = RowOf(*text, "then");
+  ASSERT_EQ(now.size(), 8U) << *text;
+  ASSERT_EQ(then.size(), 8U) << *text;
+  EXPECT_THAT(std::vector(now.begin(), now.begin() + 3), ElementsAre("now", "3 g3.16xlarge", "1"));
+  EXPECT_THAT(
+      std::vector(then.begin(), then.begin() + 3), ElementsAre("then", "3 g3.16xlarge", "2"));
+  EXPECT_EQ(now[4] + " " + then[4], "4.30 4.49");
+}
+
+/// So many workers that one server is not enough.
+TEST_F(RunFactsTest, APreviewSaysWhereTheBottleneckMovesTo) {
+  const proto::JobStatus status = ResNetStatus(10, 10);
+  const auto text = PreviewOf({"p3.2xlarge=100"}, status, ResNetConfig());
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto now = RowOf(*text, "now");
+  const auto then = RowOf(*text, "then");
+  ASSERT_EQ(now.size(), 8U) << *text;
+  ASSERT_EQ(then.size(), 8U) << *text;
+  EXPECT_NE(now[5], then[5]) << *text;
+}
+
+TEST_F(RunFactsTest, APreviewOfNobodySaysThatNobodyWorks) {
+  const auto text = PreviewOf({"workers=0"}, ResNetStatus(), ResNetConfig());
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(
+      RowOf(*text, "then"),
+      ElementsAre("then", "nobody", "1", "0", "0.00", "nobody works", "never", "-"));
 }
 
 TEST_F(RunFactsTest, APreviewSaysWhatItCannotKnow) {
