@@ -135,6 +135,12 @@ Result<Command> ScaleOf(const CommandParser& parser) {
   PS_ASSIGN(ScaleCommand scale, ParseScale(parser.scale_words));
   const ScaleCommand& flags = parser.scale_command;
   scale.is_waiting = flags.is_waiting;
+  if (parser.scale->get_option("--timeout")->count() > 0) {
+    PS_ASSIGN(scale.wait_max_s, ParseDuration("--timeout", parser.scale_timeout));
+    if (!scale.is_waiting) {
+      return Status::InvalidArgument("--timeout of scale is for --wait");
+    }
+  }
   scale.is_preview = flags.is_preview;
   scale.profile_path = flags.profile_path;
   scale.catalog_path = flags.catalog_path;

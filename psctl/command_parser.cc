@@ -238,6 +238,8 @@ void CommandParser::AddFleet() {
           "job")
       ->required();
   scale->add_flag("--wait", scale_command.is_waiting, "Return when the fleet is as wanted");
+  scale->add_option("--timeout", scale_timeout, "Of --wait: fail after so long, as in 5m")
+      ->type_name("TIME");
   scale->add_flag(
       "--dry-run", scale_command.is_preview, "Say what it would do to speed and cost, and stop");
   scale->add_option("--profile", scale_command.profile_path, "Of --dry-run: the job's profile");

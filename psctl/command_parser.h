@@ -48,6 +48,7 @@ struct CommandParser {
   std::string drain_worker;
   std::vector<std::string> scale_words;
   ScaleCommand scale_command;  // all but its words
+  std::string scale_timeout;
   std::string move_tensor;
   std::string move_server;
   ScaleCommand move_command;  // all but these

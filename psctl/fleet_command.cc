@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ps/base/text.h"
+#include "ps/base/time.h"
 #include "psctl/control.h"
 #include "psctl/plan_from_run.h"
 #include "psctl/scale_preview.h"
@@ -97,9 +98,27 @@ std::string Describe(
   return (has_workers ? Describe(name, fleet) : "") + (has_servers ? Describe(name, servers) : "");
 }
 
-/// Returns when everybody who was asked for takes part, and nobody else of the groups does.
+/// Empty when nothing keeps workers from being started.
+std::string WhyItWaits(const std::vector<proto::FleetRow>& fleet) {
+  std::string text;
+  for (const proto::FleetRow& row : fleet) {
+    if (row.waiting > 0 && !row.why.empty()) {
+      text += fmt::format(
+          "  {} can't be started now: {}\n",
+          row.type.empty() ? Plural(row.waiting, "worker")
+                           : fmt::format("{} of {}", row.waiting, Printable(row.type)),
+          Printable(row.why));
+    }
+  }
+  return text;
+}
+
+/// Returns when everybody who was asked for takes part, and nobody else of the groups does. What is
+/// in the way is said, each time that it changes.
 int WaitForFleet(const ScaleCommand& command, const RunPaths& run, const Console& console) {
   const std::string name = BaseName(run.root);
+  const TimePoint begin = SystemTime().Now();
+  std::string said;
   while (FileLock::IsHeld(run.lock())) {
     const Result<proto::JobStatus> status = FetchStatus(run);
     if (status.ok() && IsAsWanted(command, *status)) {
@@ -110,6 +129,20 @@ int WaitForFleet(const ScaleCommand& command, const RunPaths& run, const Console
       }
       console.out(Describe(command, name, status->fleet, status->servers));
       return kExitOk;
+    }
+    const std::string why = status.ok() ? WhyItWaits(status->fleet) : said;
+    if (!why.empty() && why != said) {
+      console.err(
+          name + " waits; Ctrl-C ends this command alone, what was asked for stays\n" + why);
+    }
+    said = why;
+    if (Seconds(SystemTime().Now() - begin) >= command.wait_max_s) {
+      return Fail(
+          console,
+          Status::DeadlineExceeded(fmt::format(
+              "{} is not as wanted after {}, and what was asked for stays",
+              name,
+              FormatDuration(command.wait_max_s))));
     }
     ::poll(nullptr, 0, kFleetPollMillis);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,9 +30,10 @@ struct DrainCommand {
 struct ScaleCommand {
   std::vector<proto::ScaleChange> changes;
   bool is_waiting = false;
-  bool is_preview = false;   // says what it would do, and does nothing
-  std::string profile_path;  // of a preview; empty: the goal's, or ./profile.json
-  std::string catalog_path;  // empty: the goal's, or the default one
+  double wait_max_s = INFINITY;  // of is_waiting
+  bool is_preview = false;       // says what it would do, and does nothing
+  std::string profile_path;      // of a preview; empty: the goal's, or ./profile.json
+  std::string catalog_path;      // empty: the goal's, or the default one
   std::string job;
 };
 

@@ -83,6 +83,9 @@ TEST_F(LauncherTest, OneThatHangsHoldsNobodyUp) {
   });
   ASSERT_TRUE(during.has_value());
   EXPECT_EQ(::kill(hung().back(), 0), 0) << "it hangs while the others train";
+  const Output waiting = Psctl({"scale", "workers=3", run.Root(), "--wait", "--timeout", "0.3s"});
+  EXPECT_EQ(waiting.end, ProcessEnd{1});
+  EXPECT_THAT(waiting.err, testing::HasSubstr("is not as wanted after 0.30 s"));
   EXPECT_TRUE(run.WaitForSamples(during->samples_counted + 512)) << "and they go on";
   EXPECT_TRUE(run.WaitFor([](const proto::JobStatus& s) { return Alive(s).size() == 3; }));
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});

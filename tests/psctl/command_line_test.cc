@@ -139,6 +139,18 @@ TEST(CommandLineTest, ScaleNamesGroupsAndAJob) {
   EXPECT_EQ(many.changes[2].count, -3);
 }
 
+TEST(CommandLineTest, ScaleWaitsForAsLongAsIsSaid) {
+  EXPECT_EQ(Parse<ScaleCommand>({"scale", "workers=8", "--wait"}).wait_max_s, INFINITY);
+  EXPECT_EQ(
+      Parse<ScaleCommand>({"scale", "workers=8", "--wait", "--timeout", "5m"}).wait_max_s, 300);
+  EXPECT_THAT(
+      ErrorOf({"scale", "workers=8", "--wait", "--timeout", "soon"}),
+      HasSubstr("--timeout wants a time"));
+  EXPECT_THAT(
+      ErrorOf({"scale", "workers=8", "--timeout", "5m"}),
+      HasSubstr("--timeout of scale is for --wait"));
+}
+
 TEST(CommandLineTest, ScaleSaysWhatItWants) {
   for (const char* change :
        {"workers=",
