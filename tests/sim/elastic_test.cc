@@ -85,18 +85,14 @@ TEST(ElasticTest, TheFleetChangesWhileACheckpointIsWritten) {
 
 TEST(ElasticTest, WhoeverTakesPartInAMoveMayDieInTheActOfIt) {
   for (const proto::Mode mode : kModes) {
-    uint64_t kills = 0;
+    size_t kills = 0;
     for (uint32_t seed = 1; seed <= 4; ++seed) {
       Scenario scenario = Elastic(mode, seed);
       scenario.chunk_moves = 2;
       scenario.server_scales = 2;
       scenario.kills_at_move = 2;
       scenario.chunk_kib = 2;  // in parts
-      const Outcome outcome = Simulate(scenario);
-      for (size_t at = 0; (at = outcome.log.find("killed_at_move", at)) != std::string::npos;
-           ++at) {
-        ++kills;
-      }
+      kills += CountIn(Simulate(scenario).log, "killed_at_move");
       ExpectOk(scenario);
     }
     EXPECT_GE(kills, 3U);
@@ -105,13 +101,21 @@ TEST(ElasticTest, WhoeverTakesPartInAMoveMayDieInTheActOfIt) {
 
 TEST(ElasticTest, ANoticeOfADeadWorkerTakesNobodyElse) {
   for (const proto::Mode mode : kModes) {
+    size_t late = 0;
+    size_t refused = 0;
     for (uint32_t seed = 1; seed <= 5; ++seed) {
       Scenario scenario = Elastic(mode, seed);
       scenario.is_replacing = seed % 2 == 0;
       scenario.late_notices = 3;
       scenario.restarts = seed % 2;
+      const std::string log = Simulate(scenario).log;
+      late += CountIn(log, "event=dead_one_noticed");
+      refused += CountIn(log, "takes part no more");
       ExpectOk(scenario);
     }
+    EXPECT_GE(late, 10U);
+    EXPECT_GE(refused, 1U) << "the coordinator knew of the death";
+    EXPECT_GT(late, refused) << "and did not";
   }
 }
 

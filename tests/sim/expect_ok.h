@@ -31,6 +31,15 @@ inline void ExpectOk(Scenario scenario) {
   }
 }
 
+/// How often the text is in a log.
+inline size_t CountIn(const std::string& log, std::string_view text) {
+  size_t count = 0;
+  for (size_t at = 0; (at = log.find(text, at)) != std::string::npos; at += text.size()) {
+    ++count;
+  }
+  return count;
+}
+
 inline Scenario Quiet(proto::Mode mode) {
   Scenario scenario;
   scenario.mode = mode;

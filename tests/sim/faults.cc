@@ -427,6 +427,7 @@ void Faults::NoticeADeadOne() {
   world_.queue->After(late, [this, seat = *process->seat] {
     const auto grace = static_cast<uint32_t>(world_.random->Below(kGraceMsMax));
     const bool is_release = world_.scenario->is_replacing && world_.random->Chance(0.3);
+    world_.log->Info("dead_one_noticed", {{"seat", seat.value}});
     world_.ask(proto::NoticeRequest{seat, grace, false, is_release});
   });
 }
