@@ -36,7 +36,7 @@ void ComputeThread::SetProbe(StepProbe probe) {
   trainer_->WatchForward([this](bool is_done) { probe_->OnForward(is_done, SystemTime().Now()); });
 }
 
-void ComputeThread::Upload(const client::ParameterRange& changed) {
+void ComputeThread::Upload(const ParameterRange& changed) {
   const std::lock_guard lock(mutex_);
   PS_CHECK(trainer_ != nullptr && !task_) << "parameters without a trainer, or during a task";
   if (trainer_->has_copies()) {
@@ -53,10 +53,11 @@ void ComputeThread::Settle() {
   }
 }
 
-void ComputeThread::Start(const client::ComputeTask& task) {
+void ComputeThread::Start(const client::ComputeTask& task, const TaskTensors& tensors) {
   const std::lock_guard lock(mutex_);
   PS_CHECK(trainer_ != nullptr && !task_) << "a task without a trainer, or a second one";
   task_ = task;
+  tensors_ = tensors;
   changed_.notify_all();
 }
 
@@ -78,6 +79,7 @@ void ComputeThread::Stop() {
 void ComputeThread::Run() {
   while (true) {
     client::ComputeTask task;
+    TaskTensors tensors;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(
@@ -90,19 +92,20 @@ void ComputeThread::Run() {
         continue;
       }
       task = *task_;
+      tensors = tensors_;
       kernels::SetComputeThreads(threads_);
     }
-    RunTask(task);
+    RunTask(task, tensors);
   }
 }
 
 /// Without the mutex while the trainer is at it. It has it again at the end.
 void ComputeThread::UploadAll(std::unique_lock<std::mutex>* lock) {
   while (!uploads_.empty() && !is_stopping_) {
-    const std::vector<client::ParameterRange> uploads = std::exchange(uploads_, {});
+    const std::vector<ParameterRange> uploads = std::exchange(uploads_, {});
     is_uploading_ = true;
     lock->unlock();
-    for (const client::ParameterRange& changed : uploads) {
+    for (const ParameterRange& changed : uploads) {
       trainer_->Upload(changed);
     }
     lock->lock();
@@ -119,8 +122,9 @@ bool ComputeThread::WaitFor(Duration duration) {
   return !changed_.wait_for(lock, duration, [this] { return is_stopping_; });
 }
 
-Result<client::ComputeResult> ComputeThread::Step(const client::ComputeTask& task) {
-  return trainer_->Step(task, [this, session = task.session](uint32_t tensor) {
+Result<client::ComputeResult> ComputeThread::Step(
+    const client::ComputeTask& task, const TaskTensors& tensors) {
+  return trainer_->Step(task, tensors, [this, session = task.session](uint32_t tensor) {
     if (probe_) {
       probe_->OnReady(tensor, SystemTime().Now());
     }
@@ -129,7 +133,7 @@ Result<client::ComputeResult> ComputeThread::Step(const client::ComputeTask& tas
   });
 }
 
-void ComputeThread::RunTask(const client::ComputeTask& task) {
+void ComputeThread::RunTask(const client::ComputeTask& task, const TaskTensors& tensors) {
   const TimePoint begin = SystemTime().Now();
   const bool is_step = task.kind == proto::LeaseKind::kTrain;
   if (probe_ && is_step) {
@@ -141,9 +145,9 @@ void ComputeThread::RunTask(const client::ComputeTask& task) {
   const TimePoint work_begin = SystemTime().Now();
   Result<client::ComputeResult> result = client::ComputeResult{};
   if (task.kind == proto::LeaseKind::kEvaluate) {
-    result = trainer_->Evaluate(task.parameters, task.begin, task.end);
+    result = trainer_->Evaluate(tensors.parameters, task.begin, task.end);
   } else {
-    result = Step(task);
+    result = Step(task, tensors);
     if (emulated_) {
       emulated_->OnStep(SystemTime().Now() - work_begin);
     }

@@ -47,12 +47,13 @@ class ComputeThread {
 
   /// Has the device get changed parameters, in the order of the calls and before the next task.
   /// Requires: a trainer is set and no task is under way.
-  void Upload(const client::ParameterRange& changed);
+  void Upload(const ParameterRange& changed);
   /// Waits until the trainer reads no parameters any more, so that they can go. Requires: no task
   /// is under way.
   void Settle();
-  /// Requires: a trainer is set and no task is under way.
-  void Start(const client::ComputeTask& task);
+  /// What `tensors` names lives until the task has ended. Requires: a trainer is set and no task is
+  /// under way.
+  void Start(const client::ComputeTask& task, const TaskTensors& tensors);
   /// The task after the one under way will probably be of these samples. Requires: a trainer is
   /// set.
   void Foresee(const client::SamplesAhead& next);
@@ -62,8 +63,8 @@ class ComputeThread {
  private:
   void Run();
   void UploadAll(std::unique_lock<std::mutex>* lock);
-  void RunTask(const client::ComputeTask& task);
-  Result<client::ComputeResult> Step(const client::ComputeTask& task);
+  void RunTask(const client::ComputeTask& task, const TaskTensors& tensors);
+  Result<client::ComputeResult> Step(const client::ComputeTask& task, const TaskTensors& tensors);
   /// False when stopped meanwhile.
   bool WaitFor(Duration duration);
 
@@ -74,7 +75,8 @@ class ComputeThread {
   std::condition_variable changed_;
   // Guarded by mutex_.
   std::optional<client::ComputeTask> task_;
-  std::vector<client::ParameterRange> uploads_;
+  TaskTensors tensors_;  // of that
+  std::vector<ParameterRange> uploads_;
   bool is_uploading_ = false;
   bool is_stopping_ = false;
 

@@ -80,7 +80,7 @@ class BackendTrainer final : public Trainer {
 
   bool has_copies() const override { return network_->has_copies(); }
 
-  void Upload(const client::ParameterRange& changed) override {
+  void Upload(const ParameterRange& changed) override {
     const auto next = std::ranges::upper_bound(offsets_, changed.offset);
     const auto tensor = static_cast<uint32_t>(next - offsets_.begin() - 1);
     network_->Upload(tensor, changed.offset - offsets_[tensor], changed.values);
@@ -101,10 +101,12 @@ class BackendTrainer final : public Trainer {
   }
 
   Result<client::ComputeResult> Step(
-      const client::ComputeTask& task, const std::function<void(uint32_t)>& ready) override {
+      const client::ComputeTask& task,
+      const TaskTensors& tensors,
+      const std::function<void(uint32_t)>& ready) override {
     PS_ASSIGN(const BatchMemory memory, prefetcher_.Take({task.epoch, {task.begin, task.end}}));
-    Split(task.parameters, &parameters_);
-    Split(task.gradient, &gradients_);
+    Split(tensors.parameters, &parameters_);
+    Split(tensors.gradient, &gradients_);
     // Dropout differs from step to step and from worker to worker, and is the same when repeated.
     const uint64_t dropout_step = (uint64_t{task.epoch} << 40) ^ task.begin;
     PS_ASSIGN(

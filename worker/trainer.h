@@ -15,8 +15,21 @@
 
 namespace ps::worker {
 
-/// The job's arithmetic on its devices: model, data and network behind flat buffers whose layout is
-/// client::ChunkLayout's. Thread: one at a time, unless a function says otherwise.
+/// Parameters that have new values.
+struct ParameterRange {
+  int64_t offset = 0;             // in elements from the start of the flat parameters
+  std::span<const float> values;  // where they are there; within one tensor
+};
+
+/// What a task reads and writes: flat, as client::ChunkLayout lays them out, in memory that
+/// Trainer::MakeBuffer has made.
+struct TaskTensors {
+  std::span<const float> parameters;
+  std::span<float> gradient;  // of a train task
+};
+
+/// The job's arithmetic on its devices: model, data and network behind flat tensors. Thread: one at
+/// a time, unless a function says otherwise.
 class Trainer {
  public:
   /// Loads the data and builds the model. Errors: as Dataset::Load, MakeModel and Network::Make.
@@ -33,14 +46,14 @@ class Trainer {
 
   virtual const proto::DatasetFingerprint& data() const = 0;
 
-  /// Memory for parameters and gradients. It may outlive the trainer.
+  /// Memory for parameters or a gradient. It may outlive the trainer. Thread: any.
   virtual Result<Buffer> MakeBuffer(size_t size_bytes) const = 0;
 
   /// Whether Upload has to be told which parameters have changed.
   virtual bool has_copies() const = 0;
   /// These parameters have changed since the last call that named them. Returns before the device
   /// has them. Requires: they lie within one tensor.
-  virtual void Upload(const client::ParameterRange& changed) = 0;
+  virtual void Upload(const ParameterRange& changed) = 0;
   /// Nothing of what was uploaded is read any more.
   virtual void Settle() = 0;
 
@@ -54,11 +67,13 @@ class Trainer {
   /// Network::StepOptions.
   virtual void WatchForward(std::function<void(bool is_done)> on_forward) = 0;
 
-  /// Gradient of the mean loss over samples [begin, end) of the epoch's order, into task.gradient.
-  /// `ready` is called once a tensor as its gradient becomes final. Errors: kUnavailable when the
-  /// device is lost, else as Network::TrainStep.
+  /// Gradient of the mean loss over samples [begin, end) of the epoch's order, into
+  /// tensors.gradient. `ready` is called once a tensor as its gradient becomes final. Errors:
+  /// kUnavailable when the device is lost, else as Network::TrainStep.
   virtual Result<client::ComputeResult> Step(
-      const client::ComputeTask& task, const std::function<void(uint32_t)>& ready) = 0;
+      const client::ComputeTask& task,
+      const TaskTensors& tensors,
+      const std::function<void(uint32_t)>& ready) = 0;
 
   /// Loss and hits over test samples [begin, end).
   virtual Result<client::ComputeResult> Evaluate(

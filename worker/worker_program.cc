@@ -147,7 +147,7 @@ Result<client::WorkerSettings> WorkerProgram::Configure(const proto::JoinReply& 
   if (options_.on_named) {
     options_.on_named(name_);
   }
-  compute_->Settle();  // the core's buffers go
+  compute_->Settle();  // the tensors go, and the trainer may
   PS_TRY(ChooseDevice(reply));
   if (reply.config_json != config_json_) {
     PS_TRY(BuildTrainer(reply.config_json));
@@ -294,16 +294,27 @@ void WorkerProgram::Warn(const char* event, const std::string& text) const {
   std::fprintf(stderr, "ps_worker: %s\n", text.c_str());
 }
 
-Result<Buffer> WorkerProgram::MakeBuffer(size_t size_bytes) {
-  return trainer_->MakeBuffer(size_bytes);
+Status WorkerProgram::Prepare(const client::ChunkLayout& layout, size_t gradients) {
+  tensors_.reset();  // there may not be room for both
+  const auto make = [this](size_t size_bytes) { return trainer_->MakeBuffer(size_bytes); };
+  PS_ASSIGN(tensors_, client::HostTensors::Make(layout, gradients, make));
+  return Status::Ok();
 }
 
-void WorkerProgram::OnParameters(const client::ParameterRange& changed) {
-  compute_->Upload(changed);
+/// By way of our own memory: a frame's is not pinned, so a device could not read it by itself.
+void WorkerProgram::TakeChunk(const client::PullIntake::Fresh& fresh) {
+  compute_->Upload({fresh.offset, tensors_->Take(fresh)});
 }
 
-void WorkerProgram::StartCompute(const client::ComputeTask& task) {
-  compute_->Start(task);
+Result<client::GradientLoan> WorkerProgram::StartCompute(const client::ComputeTask& task) {
+  TaskTensors tensors{tensors_->parameters(), {}};
+  std::shared_ptr<client::FlatGradient> gradient;
+  if (task.kind == proto::LeaseKind::kTrain) {
+    PS_ASSIGN(gradient, tensors_->Lend());
+    tensors.gradient = gradient->floats();
+  }
+  compute_->Start(task, tensors);
+  return client::GradientLoan(std::move(gradient));
 }
 
 void WorkerProgram::OnSamplesAhead(const client::SamplesAhead& next) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ps/base/logger.h"
+#include "ps/client/host_tensors.h"
 #include "ps/client/worker_core.h"
 #include "ps/emulation/emulation.h"
 #include "ps/net/endpoint.h"
@@ -56,9 +57,9 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   void ConnectCoordinator(Incarnation incarnation) override;
   void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) override;
   void ForgetShard(ShardId shard) override;
-  Result<Buffer> MakeBuffer(size_t size_bytes) override;
-  void OnParameters(const client::ParameterRange& changed) override;
-  void StartCompute(const client::ComputeTask& task) override;
+  Status Prepare(const client::ChunkLayout& layout, size_t gradients) override;
+  void TakeChunk(const client::PullIntake::Fresh& fresh) override;
+  Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
   void OnSamplesAhead(const client::SamplesAhead& next) override;
   void Exit(const Status& status) override;
 
@@ -106,6 +107,7 @@ class WorkerProgram final : public client::WorkerHost, public net::EndpointHandl
   std::optional<proto::DeviceChoice> device_choice_;
   Device device_;
   Trainer* trainer_ = nullptr;  // the compute thread's
+  std::optional<client::HostTensors> tensors_;
   std::string name_;
   client::WorkerSettings settings_;
   // At most one connection to the coordinator and to each shard, made or under way: those of an

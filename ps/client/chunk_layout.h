@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "ps/base/buffer.h"
 #include "ps/base/status.h"
 #include "ps/proto/chunks.h"
 #include "ps/proto/messages.h"
@@ -45,8 +44,6 @@ class ChunkLayout {
 
   /// Elements of the flat buffer, padding included.
   int64_t element_count() const { return tensors_.element_count(); }
-
-  Buffer MakeBuffer() const { return Buffer(static_cast<size_t>(element_count()) * sizeof(float)); }
 
  private:
   proto::TensorLayout tensors_;

@@ -126,7 +126,10 @@ Result<PullIntake::Taken> PullIntake::Take(
         TakePart(request_id, place->index, place->part, chunk.version, &is_used) ? 1 : 0;
     if (is_used) {
       taken.fresh.push_back(
-          {chunks_[place->index].offset + chunk.element_begin, bytes.subspan(offset, size)});
+          {chunk.key,
+           chunk.element_begin,
+           chunks_[place->index].offset + chunk.element_begin,
+           bytes.subspan(offset, size)});
     }
     offset += size;
   }

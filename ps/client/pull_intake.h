@@ -25,10 +25,12 @@ class PullIntake {
   /// `chunks` are the shard's, by key.
   PullIntake(ShardId shard, std::vector<ChunkLayout::Chunk> chunks, size_t frame_bytes);
 
-  /// Values newer than what is held, for the flat parameters.
+  /// Values newer than what is held, of a chunk or of a part of one.
   struct Fresh {
-    int64_t offset = 0;  // in elements
-    std::span<const std::byte> bytes;
+    ChunkKey key;
+    uint32_t element_begin = 0;        // within the chunk
+    int64_t offset = 0;                // in elements, where ChunkLayout lays out parameters
+    std::span<const std::byte> bytes;  // f32
   };
 
   struct Taken {

@@ -1,5 +1,5 @@
 // Invariants:
-// - A frame is built from the flat gradient when it is sent, so a repeated push carries the same
+// - A frame is built from the lent gradient when it is sent, so a repeated push carries the same
 //   bytes.
 // - Every sending of a pull has a request id of its own. Values that answer an older one are used
 //   when they are newer than those held, but only the newest id can complete the pull.
@@ -231,10 +231,7 @@ void ShardLink::SendFrame(std::span<const Piece> pieces, proto::Outbox* out) {
     const ChunkLayout::Chunk& chunk = chunks()[i];
     const auto [begin, count] = parts_.At(chunk.element_count, part);
     push.chunks.push_back({chunk.key, count, begin});
-    push.payload.parts.push_back(
-        std::as_const(*job_.gradient)
-            .bytes()
-            .subspan(chunk.gradient_begin + begin * value_bytes, count * value_bytes));
+    push.payload.parts.push_back(job_.gradient->Piece(chunk, begin, count));
     if (begin + count == chunk.element_count) {
       states_[i] = ChunkState::kSent;
     }

@@ -9,6 +9,7 @@
 #include "ps/base/random.h"
 #include "ps/base/retry.h"
 #include "ps/client/chunk_layout.h"
+#include "ps/client/gradient_loan.h"
 #include "ps/client/pull_intake.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
@@ -22,9 +23,9 @@ struct PushJob {
   LeaseId lease;
   uint64_t round = 0;
   uint32_t samples = 0;
-  /// Flat gradient in the layout's order; stays as it is until the push is done on every shard.
-  /// Shared, so that a transport which can't send at once need not copy it.
-  std::shared_ptr<const Buffer> gradient;
+  /// Held until EndPush. Frames own it too, so that a transport which can't send at once need not
+  /// copy it.
+  GradientLoan gradient;
   bool wants_pull = false;
 };
 
@@ -88,6 +89,9 @@ class ShardLink {
   /// Every chunk of `tensor` in the job's gradient has its final value.
   void TensorReady(uint32_t tensor, TimePoint now, proto::Outbox* out);
 
+  /// The push is done on every shard: its gradient is given back.
+  void EndPush() { job_.gradient.reset(); }
+
   bool is_push_done() const { return !is_pushing_; }
 
   bool is_push_rejected() const { return is_rejected_; }
@@ -112,7 +116,7 @@ class ShardLink {
   bool OnPushReply(
       uint64_t request_id, const proto::PushReply& reply, TimePoint now, proto::Outbox* out);
 
-  /// Takes note of versions; the caller copies what is fresh into the parameters. Errors:
+  /// Takes note of versions; the caller hands on what is fresh. Errors:
   /// kInvalidArgument when the reply does not fit the layout.
   Result<std::vector<PullIntake::Fresh>> OnPullReply(
       uint64_t request_id, const proto::PullReply& reply, TimePoint now);

@@ -177,7 +177,8 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
   incarnation_ = reply.incarnation;
   generation_ = reply.generation;
   minibatch_ = std::max<uint32_t>(reply.minibatch, 1);
-  if (Status status = MakeBuffers(); !status.ok()) {
+  // With overlap one gradient travels while another is computed.
+  if (Status status = host_->Prepare(layout_, settings_.overlap ? 2 : 1); !status.ok()) {
     RefuseToJoin(std::move(status).Annotate("set up the model"), out);
     return;
   }
@@ -204,17 +205,6 @@ void WorkerCore::OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto
     host_->ConnectShard(address, incarnation_);
   }
   Advance(now, out);
-}
-
-Status WorkerCore::MakeBuffers() {
-  const size_t size_bytes = static_cast<size_t>(layout_.element_count()) * sizeof(float);
-  PS_ASSIGN(parameters_, host_->MakeBuffer(size_bytes));
-  gradients_.clear();
-  for (int i = 0; i < (settings_.overlap ? 2 : 1); ++i) {
-    PS_ASSIGN(Buffer gradient, host_->MakeBuffer(size_bytes));
-    gradients_.push_back(std::make_shared<Buffer>(std::move(gradient)));
-  }
-  return Status::Ok();
 }
 
 /// With the chunks that are the shard's by the layout.

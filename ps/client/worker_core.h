@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "ps/base/buffer.h"
 #include "ps/base/logger.h"
 #include "ps/base/random.h"
 #include "ps/base/retry.h"
 #include "ps/client/chunk_layout.h"
+#include "ps/client/gradient_loan.h"
+#include "ps/client/pull_intake.h"
 #include "ps/client/shard_link.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
@@ -31,9 +32,7 @@ struct WorkerSettings {
   std::string device;                               // that it computes on, for people
 };
 
-/// One piece of arithmetic for the host. Parameters and gradient are flat, in the layout's order,
-/// and gradients are of the types that WorkerSettings says; both stay untouched by the core until
-/// OnComputed or OnEvaluated.
+/// One piece of arithmetic for the host.
 struct ComputeTask {
   uint64_t session = 0;  // handed back; answers of an earlier session are dropped
   proto::LeaseKind kind = proto::LeaseKind::kTrain;
@@ -41,8 +40,6 @@ struct ComputeTask {
   uint32_t epoch = 0;
   uint64_t begin = 0;  // samples [begin, end)
   uint64_t end = 0;
-  std::span<const float> parameters;
-  std::span<float> gradient;  // train
 };
 
 /// Training samples of an epoch's order.
@@ -52,12 +49,6 @@ struct SamplesAhead {
   uint64_t end = 0;
 
   friend bool operator==(const SamplesAhead&, const SamplesAhead&) = default;
-};
-
-/// Parameters that have new values.
-struct ParameterRange {
-  int64_t offset = 0;             // in elements from the start of the flat parameters
-  std::span<const float> values;  // where they are there; within one tensor
 };
 
 struct ComputeResult {
@@ -81,14 +72,18 @@ class WorkerHost {
   /// The shard is no part of the job any more: it is not to be connected.
   virtual void ForgetShard(ShardId /*shard*/) {}
 
-  /// Memory for parameters or a gradient, after Configure. An error is as one of Configure.
-  virtual Result<Buffer> MakeBuffer(size_t size_bytes) { return Buffer(size_bytes); }
+  /// After Configure, before anything is handed over or lent: makes room for the parameters and for
+  /// so many gradients at a time. Of an earlier call nothing is of use any more, but for loans that
+  /// a transport still holds. An error is as one of Configure.
+  virtual Status Prepare(const ChunkLayout& layout, size_t gradients) = 0;
 
-  /// No task is under way. A device that keeps parameters of its own can have these now, while
-  /// others still come.
-  virtual void OnParameters(const ParameterRange& /*changed*/) {}
+  /// New values of a chunk, or of a part of one, which the host copies before it returns. No task
+  /// is under way; others still come, so a device can fetch these meanwhile.
+  virtual void TakeChunk(const PullIntake::Fresh& fresh) = 0;
 
-  virtual void StartCompute(const ComputeTask& task) = 0;
+  /// Begins a task with the parameters handed over. Returns the gradient that a train task will
+  /// fill, of the types that WorkerSettings says; null for an evaluation. An error ends the worker.
+  virtual Result<GradientLoan> StartCompute(const ComputeTask& task) = 0;
 
   /// The train task after the one under way will probably be of these samples, so that a host can
   /// fetch them meanwhile. Nothing counts before StartCompute.
@@ -148,8 +143,6 @@ class WorkerCore {
   // For hosts, tests and the simulation's checkers.
   const ChunkLayout& layout() const { return layout_; }
 
-  std::span<const float> parameters() const { return parameters_.floats(); }
-
   WorkerId worker() const { return worker_; }
 
   Incarnation incarnation() const { return incarnation_; }
@@ -171,19 +164,19 @@ class WorkerCore {
   struct StepWork {
     proto::StepDone done;
     uint64_t round = 0;
-    size_t slot = 0;  // gradient buffer
+    GradientLoan gradient;
     bool is_computed = false;
     std::vector<uint32_t> ready_tensors;  // until the push has begun
     TimePoint began{};
   };
 
-  struct Stashed {
+  /// Of one frame.
+  struct Arrived {
     std::vector<PullIntake::Fresh> chunks;
     std::shared_ptr<const void> owner;  // of their bytes
   };
 
   void OnJoinReply(const proto::JoinReply& reply, TimePoint now, proto::Outbox* out);
-  Status MakeBuffers();
   /// Tells the coordinator why, and ends.
   void RefuseToJoin(const Status& why, proto::Outbox* out);
   void OnLeaseGrant(const proto::LeaseGrant& grant, TimePoint now);
@@ -209,11 +202,13 @@ class WorkerCore {
   SamplesAhead NextOf(const Lease& lease) const;
   bool PrepareParameters(const Lease& lease, TimePoint now, proto::Outbox* out);
   void StartStep(Lease* lease, TimePoint now, proto::Outbox* out);
-  void StartEvaluation(Lease* lease);
+  void StartEvaluation(const Lease& lease);
+  /// Returns the gradient that it will fill. Null for an evaluation, and after an error's Exit.
+  GradientLoan GiveTask(const ComputeTask& task);
   bool IsLate(Step step) const;
   void BeginTravel(TimePoint now, proto::Outbox* out);
-  void ApplyStash();
-  void Store(const std::vector<PullIntake::Fresh>& chunks);
+  void HandOver(const Arrived& arrived);
+  void HandOverStash();
 
   void SendJoin(TimePoint now, proto::Outbox* out);
   void SendReports(TimePoint now, proto::Outbox* out);
@@ -223,8 +218,7 @@ class WorkerCore {
   void RetryCoordinator(TimePoint now, proto::Outbox* out);
   std::vector<proto::Wait> Waits(TimePoint now) const;
 
-  /// Fenced: everything of this incarnation is void. Joins anew, once no arithmetic uses the
-  /// buffers.
+  /// Fenced: everything of this incarnation is void. Joins anew, once no arithmetic is under way.
   void Rejoin(const std::string& why, proto::Outbox* out);
   void ResetSession();
   void Exit(const Status& status);
@@ -264,9 +258,6 @@ class WorkerCore {
   bool is_at_risk_ = false;
   std::map<ShardId, std::unique_ptr<ShardLink>> links_;
   std::map<ShardId, proto::ShardAddress> addresses_;  // where each was last
-  Buffer parameters_;
-  std::vector<std::shared_ptr<Buffer>>
-      gradients_;  // two with overlap: one travels, one is computed
 
   // Leases and steps.
   std::deque<Lease> leases_;
@@ -283,7 +274,7 @@ class WorkerCore {
   bool is_host_busy_ = false;   // arithmetic under way, of whatever session
   bool needs_pull_ = true;      // parameters must be pulled for the next train step
   LeaseId pull_lease_;          // the lease that an explicit pull was begun for
-  std::vector<Stashed> stash_;  // values that came while arithmetic read the parameters
+  std::vector<Arrived> stash_;  // while arithmetic read the parameters
   std::deque<proto::StepDone> unacknowledged_;
   std::optional<proto::EvaluateReport> evaluation_;
 

@@ -5,7 +5,6 @@
 // is computed while the last one travels, so at most one step of gradient is out at any time.
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "ps/client/worker_core.h"
@@ -44,25 +43,23 @@ void WorkerCore::OnPullReply(
     Exit(std::move(fresh).status());
     return;
   }
+  Arrived arrived{std::move(fresh).value(), reply.payload.owner};
   if (is_host_busy_) {
-    stash_.push_back({std::move(fresh).value(), reply.payload.owner});
+    stash_.push_back(std::move(arrived));
   } else {
-    Store(*fresh);
+    HandOver(arrived);
   }
 }
 
-void WorkerCore::Store(const std::vector<PullIntake::Fresh>& chunks) {
-  for (const PullIntake::Fresh& chunk : chunks) {
-    const std::span<float> values = parameters_.floats().subspan(
-        static_cast<size_t>(chunk.offset), chunk.bytes.size() / sizeof(float));
-    std::memcpy(values.data(), chunk.bytes.data(), chunk.bytes.size());
-    host_->OnParameters({chunk.offset, values});
+void WorkerCore::HandOver(const Arrived& arrived) {
+  for (const PullIntake::Fresh& fresh : arrived.chunks) {
+    host_->TakeChunk(fresh);
   }
 }
 
-void WorkerCore::ApplyStash() {
-  for (const Stashed& stashed : stash_) {
-    Store(stashed.chunks);
+void WorkerCore::HandOverStash() {
+  for (const Arrived& arrived : stash_) {
+    HandOver(arrived);
   }
   stash_.clear();
 }
@@ -98,6 +95,10 @@ void WorkerCore::AdvanceTravelling(TimePoint now, proto::Outbox* out) {
     ++stats_.steps;
     stats_.samples += travelling_->done.end - travelling_->done.begin;
     travelling_.reset();
+    push_job_ = PushJob();
+    for (auto& [shard, link] : links_) {
+      link->EndPush();
+    }
     report_retry_.Stop();
     SendReports(now, out);
   }
@@ -117,7 +118,7 @@ void WorkerCore::BeginTravel(TimePoint now, proto::Outbox* out) {
       done.lease,
       travelling_->round,
       static_cast<uint32_t>(done.end - done.begin),
-      gradients_[travelling_->slot],
+      travelling_->gradient,
       state_ == State::kRunning};
   for (auto& [shard, link] : links_) {
     link->BeginPush(push_job_);
@@ -169,7 +170,7 @@ void WorkerCore::OnComputed(
   waiting_since_ = ArithmeticEnd(result, now);
   stats_.compute_s += result.seconds;
   step_seconds_ = step_seconds_ == 0 ? result.seconds : 0.8 * step_seconds_ + 0.2 * result.seconds;
-  ApplyStash();
+  HandOverStash();
   StepWork* const work = StepInHand();
   if (session == session_ && work != nullptr && !is_step_dropped_) {
     work->done.loss_sum = result.loss_sum;
@@ -198,7 +199,7 @@ void WorkerCore::OnEvaluated(
     return;
   }
   waiting_since_ = ArithmeticEnd(result, now);
-  ApplyStash();
+  HandOverStash();
   if (session == session_ && is_evaluating_) {
     is_evaluating_ = false;
     const proto::LeaseGrant& grant = leases_.front().grant;
@@ -263,7 +264,8 @@ void WorkerCore::AdvanceCompute(TimePoint now, proto::Outbox* out) {
   }
   Lease& lease = leases_.front();
   const bool is_evaluation = lease.grant.kind == proto::LeaseKind::kEvaluate;
-  // An evaluation must see this worker's own last step; two unacknowledged steps have no buffer.
+  // An evaluation must see this worker's own last step; two unacknowledged steps have no gradient
+  // left.
   if (travelling_ && (is_evaluation || !is_overlapping())) {
     return;
   }
@@ -274,7 +276,7 @@ void WorkerCore::AdvanceCompute(TimePoint now, proto::Outbox* out) {
     return;
   }
   if (is_evaluation) {
-    StartEvaluation(&lease);
+    StartEvaluation(lease);
   } else {
     StartStep(&lease, now, out);
   }
@@ -314,7 +316,6 @@ void WorkerCore::StartStep(Lease* lease, TimePoint now, proto::Outbox* out) {
   work.done.begin = samples.begin;
   work.done.end = samples.end;
   work.round = lease->grant.round;
-  work.slot = last_step_ % gradients_.size();
   work.began = now;
   lease->next = work.done.end;
   ComputeTask task;
@@ -323,14 +324,21 @@ void WorkerCore::StartStep(Lease* lease, TimePoint now, proto::Outbox* out) {
   task.epoch = lease->grant.epoch;
   task.begin = work.done.begin;
   task.end = work.done.end;
-  task.parameters = parameters_.floats();
-  task.gradient = gradients_[work.slot]->floats();
   stats_.steps_late += IsLate(work.done.step) ? 1 : 0;
+  work.gradient = GiveTask(task);
   computing_ = std::move(work);
   if (!travelling_) {
     BeginTravel(now, out);  // tensors leave as backward finishes them
   }
-  host_->StartCompute(task);
+}
+
+GradientLoan WorkerCore::GiveTask(const ComputeTask& task) {
+  Result<GradientLoan> gradient = host_->StartCompute(task);
+  if (!gradient.ok()) {
+    Exit(std::move(gradient).status().Annotate("begin a step"));
+    return nullptr;
+  }
+  return std::move(gradient).value();
 }
 
 /// A step on time is computed with the parameters after this worker's step before the last.
@@ -340,18 +348,17 @@ bool WorkerCore::IsLate(Step step) const {
   });
 }
 
-void WorkerCore::StartEvaluation(Lease* lease) {
+void WorkerCore::StartEvaluation(const Lease& lease) {
   is_evaluating_ = true;
   // A later train step under ssp must pass the staleness bound again.
   needs_pull_ = mode_ == proto::Mode::kSsp;
   ComputeTask task;
   task.session = session_;
   task.kind = proto::LeaseKind::kEvaluate;
-  task.epoch = lease->grant.epoch;
-  task.begin = lease->grant.begin;
-  task.end = lease->grant.end;
-  task.parameters = parameters_.floats();
-  host_->StartCompute(task);
+  task.epoch = lease.grant.epoch;
+  task.begin = lease.grant.begin;
+  task.end = lease.grant.end;
+  GiveTask(task);
 }
 
 void WorkerCore::AdvanceLease(TimePoint now, proto::Outbox* out) {

@@ -45,13 +45,12 @@ class Steps {
       client::ComputeTask task;
       task.begin = at_;
       task.end = at_ + kBatch;
-      task.parameters = parameters_.floats();
-      task.gradient = gradient_.floats();
       at_ = task.end + kBatch <= kSamples ? task.end : 0;
       if (is_ahead) {
         trainer_->Foresee({0, at_, at_ + kBatch});
       }
-      Require(trainer_->Step(task, [](uint32_t) {}).ok(), "a step was computed");
+      const worker::TaskTensors tensors{parameters_.floats(), gradient_.floats()};
+      Require(trainer_->Step(task, tensors, [](uint32_t) {}).ok(), "a step was computed");
     }
     step_ms_ = (WallSeconds() - begin) / static_cast<double>(count) * 1e3;
     return (trainer_->data_figures().waited_s - waited) / static_cast<double>(count) * 1e3;

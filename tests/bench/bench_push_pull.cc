@@ -16,7 +16,6 @@
 #include <array>
 #include <bit>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,9 +25,9 @@
 #include <utility>
 #include <vector>
 
-#include "ps/base/buffer.h"
 #include "ps/base/random.h"
 #include "ps/client/chunk_layout.h"
+#include "ps/client/host_tensors.h"
 #include "ps/client/pull_intake.h"
 #include "ps/client/shard_link.h"
 #include "ps/crypto/certificates.h"
@@ -183,8 +182,8 @@ class Client final : public net::EndpointHandler {
                     PlacementOf(shape, static_cast<uint32_t>(ports.size())),
                     std::array{form.dtype})
                     .value()),
-        gradient_(std::make_shared<Buffer>(layout_.MakeBuffer())),
-        parameters_(layout_.MakeBuffer()),
+        tensors_(client::HostTensors::Make(layout_, 1).value()),
+        gradient_(tensors_.Lend().value()),
         endpoint_(
             &loop_,
             EndpointOptionsOf("client", crypto::kWorkerRole, form.wire),
@@ -196,7 +195,6 @@ class Client final : public net::EndpointHandler {
     } else {
       std::ranges::fill(gradient_->floats(), 0.5F);
     }
-    std::memset(parameters_.data(), 0, parameters_.size());
     for (uint32_t i = 0; i < ports.size(); ++i) {
       Connect(ShardId(i), ports[i]);
     }
@@ -233,8 +231,7 @@ class Client final : public net::EndpointHandler {
       const Result<client::PullIntake::Taken> taken = server->intake->Take(step_, *pull);
       PS_CHECK(taken.ok()) << taken.status();
       for (const client::PullIntake::Fresh& fresh : taken->fresh) {
-        std::memcpy(
-            parameters_.floats().data() + fresh.offset, fresh.bytes.data(), fresh.bytes.size());
+        tensors_.Take(fresh);
       }
       chunks_seen_ += taken->completed_chunks;
       if (chunks_seen_ < shape_.chunks) {
@@ -323,8 +320,8 @@ class Client final : public net::EndpointHandler {
   const Shape shape_;
   const bool is_pull_;
   const client::ChunkLayout layout_;
-  std::shared_ptr<Buffer> gradient_;
-  Buffer parameters_;
+  client::HostTensors tensors_;
+  const std::shared_ptr<client::FlatGradient> gradient_;
   Random random_{1};
   net::Loop loop_;
   net::Endpoint endpoint_;

@@ -58,12 +58,11 @@ double PlainLoop(uint64_t samples) {
         model.tensors[i].element_count());
   }
   client::ComputeTask task;
-  task.parameters = parameters.floats();
-  task.gradient = gradient.floats();
   const auto step = [&](uint64_t begin, uint64_t end) {
     task.begin = begin;
     task.end = end;
-    PS_CHECK(trainer->Step(task, [](uint32_t) {}).ok()) << "a plain step failed";
+    const worker::TaskTensors tensors{parameters.floats(), gradient.floats()};
+    PS_CHECK(trainer->Step(task, tensors, [](uint32_t) {}).ok()) << "a plain step failed";
     kernels::ApplyUpdate(
         {.momentum = 0.9F},
         {0.02F, 1e-4F, 1},

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "ps/client/host_tensors.h"
 #include "ps/client/shard_link.h"
 #include "tests/client/recording_outbox.h"
 
@@ -30,7 +31,7 @@ class LinkMoveTest : public ::testing::Test {
       placement.chunks.push_back({MakeChunkKey(t, 0), 4, 0, ShardId(t == 1 ? 1 : 0)});
     }
     layout_ = ChunkLayout::Make({4, 4, 4}, placement).value();
-    gradient_ = std::make_shared<Buffer>(layout_.MakeBuffer());
+    gradient_ = HostTensors::Make(layout_, 1).value().Lend().value();
     std::iota(gradient_->floats().begin(), gradient_->floats().end(), 0.0F);
     from_ = MakeLink(ShardId(0));
     to_ = MakeLink(ShardId(1));
@@ -89,7 +90,7 @@ class LinkMoveTest : public ::testing::Test {
   }
 
   ChunkLayout layout_;
-  std::shared_ptr<Buffer> gradient_;
+  std::shared_ptr<FlatGradient> gradient_;
   Random random_{1};
   RecordingOutbox out_;
   TimePoint now_{milliseconds(1000)};

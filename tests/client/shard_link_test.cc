@@ -4,12 +4,17 @@
 
 #include <numeric>
 
+#include "ps/client/host_tensors.h"
 #include "tests/client/recording_outbox.h"
 
 namespace ps::client {
 namespace {
 
 using std::chrono::milliseconds;
+
+std::shared_ptr<FlatGradient> GradientOf(const ChunkLayout& layout) {
+  return HostTensors::Make(layout, 1).value().Lend().value();
+}
 
 /// Three tensors of 4 floats, all on shard 0 but the second.
 class ShardLinkTest : public ::testing::Test {
@@ -20,7 +25,7 @@ class ShardLinkTest : public ::testing::Test {
       placement.chunks.push_back({MakeChunkKey(t, 0), 4, 0, ShardId(t == 1 ? 1 : 0)});
     }
     layout_ = ChunkLayout::Make({4, 4, 4}, placement).value();
-    gradient_ = std::make_shared<Buffer>(layout_.MakeBuffer());
+    gradient_ = GradientOf(layout_);
     std::iota(gradient_->floats().begin(), gradient_->floats().end(), 0.0F);
   }
 
@@ -52,7 +57,7 @@ class ShardLinkTest : public ::testing::Test {
   }
 
   ChunkLayout layout_;
-  std::shared_ptr<Buffer> gradient_;
+  std::shared_ptr<FlatGradient> gradient_;
   Random random_{1};
   RecordingOutbox out_;
   TimePoint now_{milliseconds(1000)};
@@ -139,7 +144,7 @@ TEST_F(ShardLinkTest, ALargeTensorLeavesDuringBackwardThoughItsFrameHasRoom) {
   placement.chunks = {
       {MakeChunkKey(0, 0), 4, 0, ShardId(0)}, {MakeChunkKey(1, 0), kElements, 0, ShardId(0)}};
   layout_ = ChunkLayout::Make({4, kElements}, placement).value();
-  gradient_ = std::make_shared<Buffer>(layout_.MakeBuffer());
+  gradient_ = GradientOf(layout_);
   ShardLink link = MakeLink(1U << 20);
   link.OnConnected(proto::PeerId(5), now_, &out_);
   link.BeginPush(Job(true));
@@ -257,7 +262,7 @@ TEST_F(ShardLinkTest, RoundedGradientsTravelInHalfTheBytesAndInFramesOfTheirOwn)
   const std::vector<proto::GradientDtype> dtypes = {
       proto::GradientDtype::kBf16, proto::GradientDtype::kF32};
   layout_ = ChunkLayout::Make({10, 4}, placement, dtypes).value();
-  gradient_ = std::make_shared<Buffer>(layout_.MakeBuffer());
+  gradient_ = GradientOf(layout_);
   ShardLink link = MakeLink(24);  // parts of 6 values
   link.OnConnected(proto::PeerId(5), now_, &out_);
   link.BeginPush(Job(true));
@@ -269,7 +274,8 @@ TEST_F(ShardLinkTest, RoundedGradientsTravelInHalfTheBytesAndInFramesOfTheirOwn)
   const auto piece = [&](size_t i) {
     EXPECT_EQ(pushes[i].payload.parts.size(), 1U);
     return std::pair(
-        pushes[i].payload.parts[0].data() - gradient_->data(), pushes[i].payload.parts[0].size());
+        pushes[i].payload.parts[0].data() - std::as_bytes(gradient_->floats()).data(),
+        pushes[i].payload.parts[0].size());
   };
   EXPECT_EQ(pushes[0].dtype, proto::GradientDtype::kBf16);
   EXPECT_EQ(piece(0), std::pair(std::ptrdiff_t{4}, size_t{12})) << "of the large chunk";

@@ -6,9 +6,12 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "ps/client/host_tensors.h"
 #include "ps/client/worker_core.h"
 #include "tests/client/recording_outbox.h"
 
@@ -30,16 +33,42 @@ class FakeHost final : public WorkerHost {
     shard_connects.push_back(address.shard);
   }
 
-  void StartCompute(const ComputeTask& task) override {
+  Status Prepare(const ChunkLayout& layout, size_t room) override {
+    PS_TRY(prepare_error);
+    PS_ASSIGN(tensors, HostTensors::Make(layout, room));
+    return Status::Ok();
+  }
+
+  void TakeChunk(const PullIntake::Fresh& fresh) override {
+    tensors->Take(fresh);
+    taken.push_back(fresh.key);
+  }
+
+  Result<GradientLoan> StartCompute(const ComputeTask& task) override {
+    PS_TRY(compute_error);
     tasks.push_back(task);
     if (on_compute) {
       on_compute();
     }
+    if (task.kind == proto::LeaseKind::kEvaluate) {
+      return GradientLoan();
+    }
+    PS_ASSIGN(const std::shared_ptr<FlatGradient> gradient, tensors->Lend());
+    gradients.push_back(gradient);
+    return GradientLoan(gradient);
   }
 
-  void OnSamplesAhead(const SamplesAhead& next) override { ahead.push_back(next); }
+  float FirstParameter() const { return tensors->parameters()[0]; }
 
-  void OnParameters(const ParameterRange& changed) override { changes.push_back(changed); }
+  /// What the newest step is to have found.
+  void SetGradient(float value) const {
+    std::ranges::fill(gradients.back().lock()->floats(), value);
+  }
+
+  /// By the core, or by frames that have been sent.
+  bool IsHeld(size_t gradient) const { return gradients[gradient].use_count() > 1; }
+
+  void OnSamplesAhead(const SamplesAhead& next) override { ahead.push_back(next); }
 
   void Exit(const Status& status) override { exits.push_back(status); }
 
@@ -48,7 +77,11 @@ class FakeHost final : public WorkerHost {
   std::vector<ShardId> shard_connects;
   std::vector<ComputeTask> tasks;
   std::vector<SamplesAhead> ahead;
-  std::vector<ParameterRange> changes;
+  std::optional<HostTensors> tensors;
+  std::vector<ChunkKey> taken;
+  std::vector<std::weak_ptr<FlatGradient>> gradients;  // of each train task
+  Status prepare_error;
+  Status compute_error;
   std::vector<Status> exits;
   std::function<void()> on_compute;
 };
@@ -56,7 +89,7 @@ class FakeHost final : public WorkerHost {
 inline constexpr proto::PeerId kCoordinator(1);
 inline constexpr proto::PeerId kShard(2);
 
-/// One tensor of 4 floats on one shard; minibatches of 8.
+/// Tensors of 4 floats, one on one shard as it begins; minibatches of 8.
 class WorkerCoreTest : public ::testing::Test {
  protected:
   void Begin(proto::Mode mode, bool overlap) {
@@ -64,14 +97,20 @@ class WorkerCoreTest : public ::testing::Test {
     host_.settings.overlap = overlap;
     host_.settings.timing = proto::Timing::FromMaxDetect(milliseconds(2400));
     host_.settings.timing.orphan = seconds(20);
-    host_.settings.tensor_elements = {4};
+    host_.settings.tensor_elements.assign(tensor_shards_.size(), 4);
     core_ = std::make_unique<WorkerCore>(
         WorkerCore::Options{AskFor(WorkerId(1)), host_.settings.timing, 1}, &host_, &NullLogger());
     core_->Start(now_);
     core_->OnCoordinatorConnected(kCoordinator, 1, now_, &out_);
     FromCoordinator(Join(Incarnation(4)));
-    core_->OnShardConnected(ShardId(0), kShard, now_, &out_);
+    for (const ShardId shard : Shards()) {
+      core_->OnShardConnected(shard, PeerOf(shard), now_, &out_);
+    }
   }
+
+  std::set<ShardId> Shards() const { return {tensor_shards_.begin(), tensor_shards_.end()}; }
+
+  static proto::PeerId PeerOf(ShardId shard) { return proto::PeerId(kShard.value + shard.value); }
 
   static proto::JoinRequest AskFor(WorkerId seat) {
     proto::JoinRequest request;
@@ -85,8 +124,12 @@ class WorkerCoreTest : public ::testing::Test {
     join.worker = WorkerId(1);
     join.incarnation = incarnation;
     join.minibatch = 8;
-    join.shards = {{ShardId(0), "127.0.0.1", 1}};
-    join.placement.chunks = {{MakeChunkKey(0, 0), 4, 0, ShardId(0)}};
+    for (const ShardId shard : Shards()) {
+      join.shards.push_back({shard, "127.0.0.1", 1});
+    }
+    for (uint32_t tensor = 0; tensor < tensor_shards_.size(); ++tensor) {
+      join.placement.chunks.push_back({MakeChunkKey(tensor, 0), 4, 0, tensor_shards_[tensor]});
+    }
     return join;
   }
 
@@ -102,19 +145,32 @@ class WorkerCoreTest : public ::testing::Test {
   void AnswerPull(Version version) { AnswerPullOf(LastToShard(), version); }
 
   void AnswerPullOf(uint64_t request_id, Version version) {
-    auto buffer = std::make_shared<Buffer>(16);
-    std::fill(buffer->floats().begin(), buffer->floats().end(), static_cast<float>(version));
-    proto::PullReply reply;
-    reply.chunks = {{MakeChunkKey(0, 0), version, 4}};
-    reply.chunk_total = 1;
-    reply.payload = proto::Payload::Own(std::move(buffer), 16);
-    core_->OnMessage(kShard, request_id, reply, now_, &out_);
+    SendValues(ShardId(0), request_id, {0}, version, 1);
   }
 
-  uint64_t LastToShard() const {
+  /// A frame of an answer that has `total` chunks in all. Every value is the version.
+  void SendValues(
+      ShardId shard,
+      uint64_t request_id,
+      const std::vector<uint32_t>& tensors,
+      Version version,
+      uint32_t total) {
+    auto buffer = std::make_shared<Buffer>(16 * tensors.size());
+    std::ranges::fill(buffer->floats(), static_cast<float>(version));
+    proto::PullReply reply;
+    for (const uint32_t tensor : tensors) {
+      reply.chunks.push_back({MakeChunkKey(tensor, 0), version, 4});
+    }
+    reply.chunk_total = total;
+    const size_t size_bytes = buffer->size();
+    reply.payload = proto::Payload::Own(std::move(buffer), size_bytes);
+    core_->OnMessage(PeerOf(shard), request_id, reply, now_, &out_);
+  }
+
+  uint64_t LastToShard(ShardId shard = ShardId(0)) const {
     uint64_t id = 0;
     for (const auto& sent : out_.sent) {
-      id = sent.to == kShard ? sent.request_id : id;
+      id = sent.to == PeerOf(shard) ? sent.request_id : id;
     }
     return id;
   }
@@ -126,7 +182,8 @@ class WorkerCoreTest : public ::testing::Test {
   void Compute() { core_->OnComputed(host_.tasks.back().session, {2.0, 3, 0.01}, now_, &out_); }
 
   FakeHost host_;
-  proto::Mode mode_ = proto::Mode::kAsync;  // of grants
+  proto::Mode mode_ = proto::Mode::kAsync;             // of grants
+  std::vector<ShardId> tensor_shards_ = {ShardId(0)};  // where each tensor is
   RecordingOutbox out_;
   std::unique_ptr<WorkerCore> core_;
   TimePoint now_{seconds(100)};

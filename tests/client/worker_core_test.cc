@@ -16,7 +16,7 @@ TEST_F(WorkerCoreTest, AStepIsPulledComputedPushedAndReported) {
   AnswerPull(0);
   ASSERT_EQ(host_.tasks.size(), 1U);
   EXPECT_EQ(host_.tasks[0].end, 8U);
-  EXPECT_EQ(core_->parameters()[0], 0.0F);
+  EXPECT_EQ(host_.FirstParameter(), 0.0F);
   Compute();
   ASSERT_EQ(out_.All<proto::PushRequest>().size(), 1U);
   EXPECT_EQ(out_.All<proto::PushRequest>()[0].samples, 8U);
@@ -29,7 +29,7 @@ TEST_F(WorkerCoreTest, AStepIsPulledComputedPushedAndReported) {
   ASSERT_EQ(host_.tasks.size(), 2U);
   EXPECT_EQ(host_.tasks[1].begin, 8U);
   EXPECT_EQ(host_.tasks[1].end, 12U);
-  EXPECT_EQ(core_->parameters()[0], 1.0F);
+  EXPECT_EQ(host_.FirstParameter(), 1.0F);
 }
 
 TEST_F(WorkerCoreTest, ALeasesStepsHaveTheMinibatchThatItWasGrantedWith) {
@@ -63,15 +63,15 @@ TEST_F(WorkerCoreTest, WithOverlapTheNextStepIsComputedWhileTheLastOneTravels) {
   AnswerPull(0);
   Compute();
   ASSERT_EQ(host_.tasks.size(), 2U);
-  EXPECT_NE(host_.tasks[0].gradient.data(), host_.tasks[1].gradient.data());
+  EXPECT_NE(host_.gradients[0].lock(), host_.gradients[1].lock());
   AnswerPush(1);
   AnswerPull(1);
-  EXPECT_EQ(core_->parameters()[0], 0.0F);  // arithmetic reads them: kept back
+  EXPECT_EQ(host_.FirstParameter(), 0.0F);  // arithmetic reads them: kept back
   Compute();
-  EXPECT_EQ(core_->parameters()[0], 1.0F);
+  EXPECT_EQ(host_.FirstParameter(), 1.0F);
   ASSERT_EQ(host_.tasks.size(), 3U);
   Compute();
-  EXPECT_EQ(host_.tasks.size(), 3U);  // step 2 still travels: no third gradient buffer
+  EXPECT_EQ(host_.tasks.size(), 3U);  // step 2 still travels: no third gradient
 }
 
 TEST_F(WorkerCoreTest, AStepIsLateWithoutThePullOfTheStepBeforeTheLast) {
@@ -331,24 +331,6 @@ TEST_F(WorkerCoreTest, AFencedWorkerWhoseDeviceIsLostDoesNotJoinAnew) {
   EXPECT_EQ(host_.coordinator_connects.size(), 1U);
 }
 
-TEST_F(WorkerCoreTest, TheHostIsToldOfChangedParametersBetweenTasksOnly) {
-  Begin(proto::Mode::kAsync, true);
-  FromCoordinator(Grant(1, 0, 80));
-  AnswerPull(0);
-  ASSERT_EQ(host_.changes.size(), 1U) << "before the task";
-  EXPECT_EQ(host_.changes[0].offset, 0);
-  EXPECT_EQ(host_.changes[0].values.data(), core_->parameters().data());
-  EXPECT_EQ(host_.changes[0].values.size(), 4U);
-  ASSERT_EQ(host_.tasks.size(), 1U);
-  Compute();
-  ASSERT_EQ(host_.tasks.size(), 2U);
-  AnswerPush(1);
-  AnswerPull(1);
-  EXPECT_EQ(host_.changes.size(), 1U) << "arithmetic reads the parameters";
-  Compute();
-  EXPECT_EQ(host_.changes.size(), 2U);
-}
-
 TEST_F(WorkerCoreTest, AtTheDeadlineItLeavesWhateverIsOpen) {
   Begin(proto::Mode::kAsync, false);
   FromCoordinator(Grant(1, 0, 80));
@@ -395,6 +377,26 @@ TEST_F(WorkerCoreTest, AModelThatDoesNotFitEndsTheWorker) {
   core.OnMessage(kCoordinator, 0, Join(Incarnation(9)), now_, &out_);
   ASSERT_EQ(host_.exits.size(), 1U);
   EXPECT_THAT(std::string(host_.exits[0].message()), HasSubstr("only 4 of 5"));
+}
+
+TEST_F(WorkerCoreTest, AHostWithoutRoomForTheModelDoesNotTakePart) {
+  host_.prepare_error = Status::InvalidArgument("no memory");
+  Begin(proto::Mode::kAsync, true);
+  ASSERT_EQ(out_.All<proto::Refusal>().size(), 1U);
+  EXPECT_THAT(out_.All<proto::Refusal>()[0].message, HasSubstr("no memory"));
+  EXPECT_EQ(host_.exits.size(), 1U);
+  EXPECT_TRUE(host_.shard_connects.empty());
+}
+
+TEST_F(WorkerCoreTest, AHostThatCannotBeginATaskEndsTheWorker) {
+  Begin(proto::Mode::kAsync, true);
+  FromCoordinator(Grant(1, 0, 80));
+  AnswerPull(0);
+  host_.compute_error = Status::InvalidArgument("no memory");
+  Compute();
+  ASSERT_EQ(host_.exits.size(), 1U);
+  EXPECT_THAT(std::string(host_.exits[0].message()), HasSubstr("no memory"));
+  EXPECT_EQ(host_.tasks.size(), 1U);
 }
 
 TEST_F(WorkerCoreTest, ARefusalThatRepeatingCannotMendEndsTheWorker) {

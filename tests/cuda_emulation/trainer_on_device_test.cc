@@ -55,9 +55,9 @@ class TrainerRig {
     client::ComputeTask task;
     task.begin = begin;
     task.end = end;
-    task.parameters = Parameters();
-    task.gradient = gradient();
-    return trainer_->Step(task, [](uint32_t /*tensor*/) {}).value().loss_sum;
+    return trainer_->Step(task, {Parameters(), gradient()}, [](uint32_t /*tensor*/) {})
+        .value()
+        .loss_sum;
   }
 
   double Evaluate() { return trainer_->Evaluate(Parameters(), 0, 7).value().loss_sum; }

@@ -108,42 +108,58 @@ void WorkerNode::ForgetShard(ShardId shard) {
   std::erase_if(shards_, [&](const auto& entry) { return entry.second.first.shard == shard; });
 }
 
-void WorkerNode::StartCompute(const client::ComputeTask& task) {
+Status WorkerNode::Prepare(const client::ChunkLayout& layout, size_t gradients) {
+  PS_ASSIGN(tensors_, client::HostTensors::Make(layout, gradients));
+  gradients_ = gradients;
+  return Status::Ok();
+}
+
+void WorkerNode::TakeChunk(const client::PullIntake::Fresh& fresh) {
+  tensors_->Take(fresh);
+}
+
+Result<client::GradientLoan> WorkerNode::StartCompute(const client::ComputeTask& task) {
   if (task.kind == proto::LeaseKind::kEvaluate) {
     Schedule(options_.step_time * 2, [this, task] {
       core_.OnEvaluated(task.session, {1.0, task.end - task.begin, 0.01}, queue_->Now(), &out_);
     });
-    return;
+    return client::GradientLoan();
   }
   oracle_->OnStepStarted(core_.incarnation(), task.step, {task.epoch, task.begin, task.end});
-  oracle_->CheckParameters(core_.incarnation(), core_.layout(), task.parameters);
-  FinishTensor(task, core_.layout().tensor_count());
+  oracle_->CheckParameters(core_.incarnation(), core_.layout(), tensors_->parameters());
+  PS_ASSIGN(const std::shared_ptr<client::FlatGradient> gradient, tensors_->Lend());
+  PS_CHECK(tensors_->gradient_count() == gradients_) << "the core keeps what it was lent";
+  FinishTensor(task, gradient->floats(), core_.layout().tensor_count());
+  return client::GradientLoan(gradient);
 }
 
 /// Backward: the last tensor is ready first, each after its part of the step's time.
-void WorkerNode::FinishTensor(const client::ComputeTask& task, size_t tensor) {
+void WorkerNode::FinishTensor(
+    const client::ComputeTask& task, std::span<float> gradient, size_t tensor) {
   const size_t count = core_.layout().tensor_count();
-  Schedule(options_.step_time * slowdown_ / static_cast<int64_t>(count + 1), [this, task, tensor] {
+  const Duration share = options_.step_time * slowdown_ / static_cast<int64_t>(count + 1);
+  Schedule(share, [this, task, gradient, tensor] {
     if (tensor == 0) {
       core_.OnComputed(task.session, {1.0, 1, Seconds(options_.step_time)}, queue_->Now(), &out_);
       return;
     }
-    FillTensor(task, static_cast<uint32_t>(tensor - 1));
+    FillTensor(task, gradient, static_cast<uint32_t>(tensor - 1));
     core_.OnTensorReady(task.session, static_cast<uint32_t>(tensor - 1), queue_->Now(), &out_);
-    FinishTensor(task, tensor - 1);
+    FinishTensor(task, gradient, tensor - 1);
   });
 }
 
-void WorkerNode::FillTensor(const client::ComputeTask& task, uint32_t tensor) {
+void WorkerNode::FillTensor(
+    const client::ComputeTask& task, std::span<float> gradient, uint32_t tensor) {
   for (const client::ChunkLayout::Chunk& chunk : core_.layout().chunks()) {
     if (TensorOf(chunk.key) != tensor) {
       continue;
     }
-    const ChunkGradient gradient(chunk.key, task.epoch, task.begin);
+    const ChunkGradient values(chunk.key, task.epoch, task.begin);
     const size_t value_bytes = proto::BytesOf(chunk.dtype);
-    std::byte* const place = std::as_writable_bytes(task.gradient).data() + chunk.gradient_begin;
+    std::byte* const place = std::as_writable_bytes(gradient).data() + chunk.gradient_begin;
     for (uint32_t i = 0; i < chunk.element_count; ++i) {
-      const float value = gradient.At(i);
+      const float value = values.At(i);
       // bf16 is the upper half, which is behind the lower one.
       const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
       std::memcpy(place + i * value_bytes, bytes + sizeof value - value_bytes, value_bytes);

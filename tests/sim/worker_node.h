@@ -2,9 +2,13 @@
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "ps/base/logger.h"
+#include "ps/client/host_tensors.h"
 #include "ps/client/worker_core.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/network.h"
@@ -52,14 +56,16 @@ class WorkerNode final : public Node, public client::WorkerHost {
   void ConnectCoordinator(Incarnation incarnation) override;
   void ConnectShard(const proto::ShardAddress& address, Incarnation incarnation) override;
   void ForgetShard(ShardId shard) override;
-  void StartCompute(const client::ComputeTask& task) override;
+  Status Prepare(const client::ChunkLayout& layout, size_t gradients) override;
+  void TakeChunk(const client::PullIntake::Fresh& fresh) override;
+  Result<client::GradientLoan> StartCompute(const client::ComputeTask& task) override;
   void Exit(const Status& status) override;
 
  private:
   void Schedule(Duration delay, std::function<void()> action);
   void Tick();
-  void FillTensor(const client::ComputeTask& task, uint32_t tensor);
-  void FinishTensor(const client::ComputeTask& task, size_t tensor);
+  void FillTensor(const client::ComputeTask& task, std::span<float> gradient, uint32_t tensor);
+  void FinishTensor(const client::ComputeTask& task, std::span<float> gradient, size_t tensor);
 
   Options options_;
   EventQueue* const queue_;
@@ -68,6 +74,8 @@ class WorkerNode final : public Node, public client::WorkerHost {
   const int node_;
   NodeOutbox out_;
   client::WorkerCore core_;
+  std::optional<client::HostTensors> tensors_;
+  size_t gradients_ = 0;  // that the core may have at a time
   bool is_alive_ = true;
   int64_t slowdown_ = 1;
   proto::PeerId coordinator_;

@@ -56,16 +56,15 @@ TakenStep TakeStep(
   client::ComputeTask task;
   task.begin = 3;
   task.end = 11;
-  task.parameters = parameters;
-  task.gradient = taken.gradient;
+  const TaskTensors tensors{parameters, taken.gradient};
   if (foreseen) {  // the first step makes room for what is fetched ahead
-    PS_CHECK((*trainer)->Step(task, [](uint32_t /*tensor*/) {}).ok()) << "the first step";
+    PS_CHECK((*trainer)->Step(task, tensors, [](uint32_t /*tensor*/) {}).ok()) << "the first step";
     (*trainer)->Foresee(*foreseen);
   }
   if (is_watched) {
     (*trainer)->WatchForward([&](bool is_done) { taken.told += is_done ? "]" : "["; });
   }
-  const auto done = (*trainer)->Step(task, [&](uint32_t /*tensor*/) {
+  const auto done = (*trainer)->Step(task, tensors, [&](uint32_t /*tensor*/) {
     ++taken.ready_count;
     taken.told += "r";
   });
@@ -183,10 +182,9 @@ TEST(TrainerTest, AGptLearnsARepeatedTextFromItsFile) {
   std::vector<float> gradient(parameters.size());
   client::ComputeTask task;
   task.end = 16;
-  task.parameters = parameters;
-  task.gradient = gradient;
+  const TaskTensors tensors{parameters, gradient};
   for (int step = 0; step < 60; ++step) {
-    ASSERT_TRUE((*trainer)->Step(task, [](uint32_t /*tensor*/) {}).ok());
+    ASSERT_TRUE((*trainer)->Step(task, tensors, [](uint32_t /*tensor*/) {}).ok());
     for (size_t i = 0; i < parameters.size(); ++i) {
       parameters[i] -= 0.5F * gradient[i];
     }

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "ps/client/chunk_layout.h"
+
+namespace ps::client {
+
+/// The gradient of one step, in memory of the host that computes it.
+class StepGradient {
+ public:
+  virtual ~StepGradient() = default;
+
+  /// Elements [begin, begin + count) of a chunk, of chunk.dtype, back to back. Final once the
+  /// chunk's tensor is ready.
+  virtual std::span<const std::byte> Piece(
+      const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const = 0;
+};
+
+/// Whoever holds one may read the gradient, and until the last is gone nobody writes what is final
+/// of it. The core holds it until every shard has acknowledged the step, a transport until it has
+/// sent what it keeps.
+using GradientLoan = std::shared_ptr<const StepGradient>;
+
+}  // namespace ps::client

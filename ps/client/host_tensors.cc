@@ -1,0 +1,49 @@
+#include "ps/client/host_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ps/proto/messages.h"
+
+namespace ps::client {
+
+std::span<const std::byte> FlatGradient::Piece(
+    const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const {
+  const size_t value_bytes = proto::BytesOf(chunk.dtype);
+  return memory_.bytes().subspan(chunk.gradient_begin + begin * value_bytes, count * value_bytes);
+}
+
+Result<HostTensors> HostTensors::Make(
+    const ChunkLayout& layout, size_t gradients, MakeMemory make) {
+  PS_ASSIGN(Buffer parameters, make(static_cast<size_t>(layout.element_count()) * sizeof(float)));
+  HostTensors tensors(std::move(parameters), std::move(make));
+  for (size_t i = 0; i < gradients; ++i) {
+    PS_TRY(tensors.AddGradient());
+  }
+  return tensors;
+}
+
+std::span<const float> HostTensors::Take(const PullIntake::Fresh& fresh) {
+  const std::span<float> place = parameters_.floats().subspan(
+      static_cast<size_t>(fresh.offset), fresh.bytes.size() / sizeof(float));
+  std::memcpy(place.data(), fresh.bytes.data(), fresh.bytes.size());
+  return place;
+}
+
+Result<std::shared_ptr<FlatGradient>> HostTensors::Lend() {
+  const auto is_here = [](const auto& gradient) { return gradient.use_count() == 1; };
+  auto free = std::ranges::find_if(gradients_, is_here);
+  if (free == gradients_.end()) {
+    PS_TRY(AddGradient());
+    free = gradients_.end() - 1;
+  }
+  return *free;
+}
+
+Status HostTensors::AddGradient() {
+  PS_ASSIGN(Buffer memory, make_(parameters_.size()));
+  gradients_.push_back(std::make_shared<FlatGradient>(std::move(memory)));
+  return Status::Ok();
+}
+
+}  // namespace ps::client

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ps/base/buffer.h"
+#include "ps/base/status.h"
+#include "ps/client/chunk_layout.h"
+#include "ps/client/gradient_loan.h"
+#include "ps/client/pull_intake.h"
+
+namespace ps::client {
+
+/// A gradient in one piece of memory, as ChunkLayout lays it out.
+class FlatGradient final : public StepGradient {
+ public:
+  explicit FlatGradient(Buffer memory) : memory_(std::move(memory)) {}
+
+  /// For the arithmetic, until it has told that a tensor is ready.
+  std::span<float> floats() { return memory_.floats(); }
+
+  std::span<const std::byte> Piece(
+      const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const override;
+
+ private:
+  Buffer memory_;
+};
+
+/// What most hosts of a WorkerCore have: parameters and gradients in the host's memory, each in one
+/// piece, as ChunkLayout lays them out. Thread: one, where loans are given back too.
+class HostTensors {
+ public:
+  using MakeMemory = std::function<Result<Buffer>(size_t size_bytes)>;
+
+  /// Room for parameters and for as many gradients as are lent at a time. Errors: `make`'s.
+  static Result<HostTensors> Make(
+      const ChunkLayout& layout, size_t gradients, MakeMemory make = MakePlainMemory);
+
+  std::span<const float> parameters() const { return parameters_.floats(); }
+
+  /// Copies new values to their place; returns that.
+  std::span<const float> Take(const PullIntake::Fresh& fresh);
+
+  /// A gradient that nobody holds, with the values of some earlier step. It is lent until the
+  /// result and its copies are gone. A transport may hold one for longer than the core does, when a
+  /// push was repeated on a slow link: then there is one more from now on, so the limit of the
+  /// transport's queue is that of what can be lent. Errors: `make`'s.
+  Result<std::shared_ptr<FlatGradient>> Lend();
+
+  /// That there is memory for.
+  size_t gradient_count() const { return gradients_.size(); }
+
+ private:
+  static Result<Buffer> MakePlainMemory(size_t size_bytes) { return Buffer(size_bytes); }
+
+  HostTensors(Buffer parameters, MakeMemory make)
+      : parameters_(std::move(parameters)), make_(std::move(make)) {}
+
+  Status AddGradient();
+
+  Buffer parameters_;
+  std::vector<std::shared_ptr<FlatGradient>> gradients_;
+  MakeMemory make_;
+};
+
+}  // namespace ps::client
