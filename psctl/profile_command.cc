@@ -130,8 +130,8 @@ class Measurement {
       console_.err("      " + FormatRate(told.fleets.front().samples_per_s) + " samples/s\n");
     }
     const double peak_gib = PeakMemoryGib();
-    const bool is_alone = run.config.workers.size() == 1 && run.config.workers.front().count == 1;
-    if (is_alone && (memory_.empty() || peak_gib > memory_.back().device_memory_gib * 1.02)) {
+    if (run.tells_memory &&
+        (memory_.empty() || peak_gib > memory_.back().device_memory_gib * 1.02)) {
       memory_.push_back({static_cast<int>(run.config.workers.front().minibatch), peak_gib});
     }
     return Status::Ok();

@@ -157,6 +157,10 @@ std::vector<ProfileRun> PlanProfileRuns(
       {.label = "2 unequal workers",
        .config = ShortJob(job, {worker, slower}, seconds),
        .tells_fleet = true});
+  // A device's memory does not show in the size of the worker's process, and "auto" may be one.
+  const bool is_on_cpu = worker.device == "cpu";
+  runs[0].tells_memory = is_on_cpu;
+  runs[1].tells_memory = is_on_cpu;
   const int usual = static_cast<int>(worker.minibatch);
   for (const int size : OtherMinibatches(job, usual, minibatch_max)) {
     proto::WorkerGroup other = worker;
@@ -164,7 +168,9 @@ std::vector<ProfileRun> PlanProfileRuns(
     proto::JobConfig timed = ShortJob(job, {other}, seconds / 2);
     timed.train.epochs = kEndlessEpochs;  // only its step time counts
     runs.push_back(
-        {.label = fmt::format("1 worker, minibatch {}", size), .config = std::move(timed)});
+        {.label = fmt::format("1 worker, minibatch {}", size),
+         .config = std::move(timed),
+         .tells_memory = is_on_cpu});
   }
   return runs;
 }

@@ -17,6 +17,7 @@ struct ProfileRun {
   bool tells_bandwidth = false;  // a worker alone that waits for its bytes
   bool tells_fleet = false;      // its speed is the job's
   bool tells_losses = false;     // so is its loss curve
+  bool tells_memory = false;     // a worker alone on the CPU: its process holds all that it takes
 };
 
 /// The runs for workers of `type`, `seconds` each: one worker that waits for its bytes, one and two

@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 proto::JobConfig TwoGroupJob() {
   proto::JobConfig job;
@@ -52,6 +53,38 @@ TEST(ProfileRunsTest, RunsOneAndTwoWorkersAndEachMinibatchUpToTheLargest) {
     EXPECT_EQ(run.config.workers.front().type, "local");
     EXPECT_EQ(run.config.workers.front().threads, 2U);
   }
+}
+
+TEST(ProfileRunsTest, EveryRunComputesOnTheDeviceOfTheJob) {
+  proto::JobConfig job = TwoGroupJob();
+  job.workers.front().device = "cuda:0,1";
+  std::vector<ProfileRun> runs = PlanProfileRuns(job, "local", 10, 300);
+  const std::vector<ProfileRun> curves = PlanCurveRuns(job, "local", {.compute_s = 0.1});
+  runs.insert(runs.end(), curves.begin(), curves.end());
+  for (const ProfileRun& run : runs) {
+    for (const proto::WorkerGroup& worker : run.config.workers) {
+      EXPECT_EQ(worker.device, "cuda:0,1") << run.label;
+    }
+  }
+}
+
+TEST(ProfileRunsTest, OnlyWorkersAloneOnTheCpuTellOfTheMemoryThatAMinibatchTakes) {
+  const auto telling = [](const std::string& device) {
+    proto::JobConfig job = TwoGroupJob();
+    job.workers.front().device = device;
+    std::vector<int> sizes;
+    for (const ProfileRun& run : PlanProfileRuns(job, "local", 10, 300)) {
+      if (run.tells_memory) {
+        EXPECT_EQ(run.config.workers.size(), 1U) << run.label;
+        EXPECT_EQ(run.config.workers.front().count, 1U) << run.label;
+        sizes.push_back(static_cast<int>(run.config.workers.front().minibatch));
+      }
+    }
+    return sizes;
+  };
+  EXPECT_THAT(telling("cpu"), ElementsAre(64, 64, 16, 128, 256));
+  EXPECT_THAT(telling("cuda"), IsEmpty()) << "the host's memory says nothing of the device's";
+  EXPECT_THAT(telling("auto"), IsEmpty());
 }
 
 TEST(ProfileRunsTest, RunsAreOfThisMachineAloneWhateverTheJobSays) {
