@@ -7,12 +7,20 @@
 
 namespace ps::worker {
 
-Prefetcher::Prefetcher(const Dataset* dataset, uint64_t seed, BatchForm form, Allocate allocate)
-    : dataset_(dataset),
-      seed_(seed),
+Prefetcher::Prefetcher(const BatchLayout& layout, Source source, Allocate allocate)
+    : layout_(layout),
+      source_(std::move(source)),
       allocate_(std::move(allocate)),
-      layout_(dataset->LayoutOf(form)),
       thread_([this] { Run(); }) {}
+
+Prefetcher::Prefetcher(const Dataset* dataset, uint64_t seed, BatchForm form, Allocate allocate)
+    : Prefetcher(
+          dataset->LayoutOf(form),
+          [dataset, seed](const BatchId& batch, const BatchMemory& memory) {
+            const EpochOrder order(seed, batch.epoch, dataset->info().train_count);
+            return dataset->FetchTrain(order, batch.range, memory);
+          },
+          std::move(allocate)) {}
 
 Prefetcher::~Prefetcher() {
   {
@@ -58,7 +66,7 @@ Result<BatchMemory> Prefetcher::Take(const BatchId& batch) {
   const BatchMemory memory = layout_.At(slots_[taken_].data, batch.count());
   WantNext(batch);
   lock.unlock();
-  const Status done = is_ready ? fetched : Fetch(batch, memory);
+  const Status done = is_ready ? fetched : source_(batch, memory);
   figures_.waited_s += Seconds(SystemTime().Now() - begin);
   PS_TRY(done);
   return memory;
@@ -100,7 +108,7 @@ void Prefetcher::Run() {
     const BatchId batch = foreseen_;
     const BatchMemory memory = layout_.At(slots_[1 - taken_].data, batch.count());
     lock.unlock();
-    Status fetched = Fetch(batch, memory);
+    Status fetched = source_(batch, memory);
     lock.lock();
     fetched_ = std::move(fetched);
     stage_ = Stage::kReady;
@@ -115,11 +123,6 @@ Status Prefetcher::MakeRoom(int slot, uint64_t samples) {
     slots_[slot].capacity = samples;
   }
   return Status::Ok();
-}
-
-Status Prefetcher::Fetch(const BatchId& batch, const BatchMemory& memory) const {
-  const EpochOrder order(seed_, batch.epoch, dataset_->info().train_count);
-  return dataset_->FetchTrain(order, batch.range, memory);
 }
 
 }  // namespace ps::worker

@@ -33,6 +33,10 @@ class Prefetcher {
   /// for the same `slot` (0 or 1). Called by the thread of Take.
   using Allocate = std::function<Result<std::byte*>(int slot, size_t size_bytes)>;
 
+  /// Writes a minibatch to memory of its size. Called by a thread of the Prefetcher or by that of
+  /// Take, and by both at once for different batches.
+  using Source = std::function<Status(const BatchId& batch, const BatchMemory& memory)>;
+
   /// How steps have come by their data.
   struct Figures {
     uint64_t batches = 0;
@@ -40,6 +44,7 @@ class Prefetcher {
     double waited_s = 0;    // within Take
   };
 
+  Prefetcher(const BatchLayout& layout, Source source, Allocate allocate);
   /// `dataset` outlives it, and has pictures() for BatchForm::kBytes.
   Prefetcher(const Dataset* dataset, uint64_t seed, BatchForm form, Allocate allocate);
   Prefetcher(const Prefetcher&) = delete;
@@ -50,8 +55,8 @@ class Prefetcher {
   /// been taken yet. Of several behind it the last counts. Thread: any.
   void Foresee(const BatchId& batch);
 
-  /// The samples, which stay until the next call: those fetched ahead, else fetched now. Errors: as
-  /// Dataset::FetchTrain and Allocate. Thread: one.
+  /// The samples, which stay until the next call: those fetched ahead, else fetched now. Errors: of
+  /// the source, such as Dataset::FetchTrain, and of Allocate. Thread: one.
   Result<BatchMemory> Take(const BatchId& batch);
 
   /// Thread: that of Take.
@@ -71,13 +76,11 @@ class Prefetcher {
   void Want(const BatchId& batch);
   void WantNext(const BatchId& taken);
   Status MakeRoom(int slot, uint64_t samples);
-  Status Fetch(const BatchId& batch, const BatchMemory& memory) const;
 
   // Constant after construction.
-  const Dataset* const dataset_;
-  const uint64_t seed_;
-  const Allocate allocate_;
   const BatchLayout layout_;
+  const Source source_;
+  const Allocate allocate_;
 
   Figures figures_;
 
