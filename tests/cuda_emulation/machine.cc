@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace ps::cuda_emulation {
@@ -87,6 +89,9 @@ cudaError_t Launch(cudaStream_t stream, dim3 grid, dim3 block, std::function<voi
             device));
   }
   ++TheMachine().launches;
+  if (stream->capture == nullptr) {
+    NoteIssue({IssueKind::kKernel, stream});
+  }
   stream->Put([grid, block, device, body = std::move(body)] {
     const OnlyMemoryOf guard(device);
     return RunGrid(grid, block, TheMachine().order, body);
@@ -110,6 +115,7 @@ void SetDeviceMemory(size_t size_bytes, int device) {
 }
 
 int LaunchCount() {
+  const Turn turn;
   return TheMachine().launches;
 }
 
@@ -134,11 +140,48 @@ std::string TakeFailure() {
 }
 
 Traffic TakeTraffic() {
+  const Turn turn;
   return std::exchange(TheMachine().traffic, {});
 }
 
 int TakeGraphLaunches() {
+  const Turn turn;
   return std::exchange(TheMachine().graph_launches, 0);
+}
+
+void NoteIssue(const Issue& issue) {
+  Machine& machine = TheMachine();
+  if (machine.issues) {
+    machine.issues->push_back(issue);
+    machine.issued.notify_all();
+  }
+}
+
+IssueLog::IssueLog() {
+  const Turn turn;
+  PS_CHECK(!TheMachine().issues);
+  TheMachine().issues.emplace();
+}
+
+IssueLog::~IssueLog() {
+  const Turn turn;
+  TheMachine().issues.reset();
+}
+
+std::vector<Issue> IssueLog::Take() {
+  const Turn turn;
+  return std::exchange(*TheMachine().issues, {});
+}
+
+std::vector<Issue> IssueLog::Await(IssueKind kind, uint64_t size_bytes) {
+  Machine& machine = TheMachine();
+  std::unique_lock lock(machine.mutex);
+  machine.issued.wait_for(lock, std::chrono::seconds(30), [&] {
+    return std::ranges::any_of(*machine.issues, [&](const Issue& issue) {
+      return issue.kind == kind && issue.size_bytes == size_bytes;
+    });
+  });
+  return *machine.issues;
 }
 
 int LiveAllocations() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -123,6 +124,8 @@ struct Machine {
   int launches = 0;
   Traffic traffic;
   int graph_launches = 0;
+  std::optional<std::vector<Issue>> issues;  // of an IssueLog
+  std::condition_variable issued;
   std::optional<std::thread::id> capturing;  // who captures, in some stream
 
   Device& on(int device) { return devices[static_cast<size_t>(device)]; }
@@ -135,6 +138,9 @@ class Turn {
  private:
   const std::lock_guard<std::mutex> lock_{TheMachine().mutex};
 };
+
+/// Something goes into a stream that captures nothing. Requires: a Turn.
+void NoteIssue(const Issue& issue);
 
 /// The device that this thread of the host has set.
 inline thread_local int current_device = 0;

@@ -10,8 +10,10 @@ using ps::cuda_emulation::Allocation;
 using ps::cuda_emulation::current_device;
 using ps::cuda_emulation::Fail;
 using ps::cuda_emulation::FailInCapture;
+using ps::cuda_emulation::IssueKind;
 using ps::cuda_emulation::kDeviceBytes;
 using ps::cuda_emulation::Machine;
+using ps::cuda_emulation::NoteIssue;
 using ps::cuda_emulation::Report;
 using ps::cuda_emulation::Sticky;
 using ps::cuda_emulation::TheMachine;
@@ -157,6 +159,12 @@ cudaError_t cudaMemcpyAsync(
   }
   TheMachine().traffic.uploaded += kind == cudaMemcpyHostToDevice ? size_bytes : 0;
   TheMachine().traffic.downloaded += kind == cudaMemcpyDeviceToHost ? size_bytes : 0;
+  NoteIssue(
+      {kind == cudaMemcpyHostToDevice   ? IssueKind::kUpload
+       : kind == cudaMemcpyDeviceToHost ? IssueKind::kDownload
+                                        : IssueKind::kOtherCopy,
+       stream,
+       size_bytes});
   stream->Put([to, from, size_bytes] {
     std::memmove(to, from, size_bytes);
     return std::string();

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -20,6 +21,8 @@
 namespace ps::worker::test {
 namespace {
 
+using cuda_emulation::Issue;
+using cuda_emulation::IssueKind;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -157,16 +160,42 @@ NetworkRig MakeRigToRepeat(kernels::Backend* backend, int64_t n) {
       3);
 }
 
+bool IsKernel(const Issue& issue) {
+  return issue.kind == IssueKind::kKernel;
+}
+
 TEST(NetworkOnDeviceTest, ALargeModelIsRecordedInPartsSoThatGradientsLeaveBetweenThem) {
   const auto cuda = MakeEmulated();
   const proto::ModelConfig config =
       ConfigOf({Flatten(), Linear(520), Relu(), Linear(600), Relu(), Linear(2)});
   NetworkRig rig(cuda.get(), config, {1, 4, 4}, 2, 2);
-  cuda_emulation::TakeGraphLaunches();
-  for (int step = 0; step < 3; ++step) {
+  cuda_emulation::IssueLog log;
+  ASSERT_TRUE(rig.Step().ok());
+  const std::vector<Issue> first = log.Take();
+  const auto first_download = std::ranges::find(first, IssueKind::kDownload, &Issue::kind);
+  ASSERT_NE(first_download, first.end());
+  EXPECT_EQ(first_download->size_bytes, 600 * 2 * sizeof(float)) << "of the last layer";
+  EXPECT_NE(std::find_if(first_download, first.end(), IsKernel), first.end())
+      << "backward goes on meanwhile";
+  for (int step = 0; step < 2; ++step) {
     ASSERT_TRUE(rig.Step().ok());
+    std::vector<Issue> issued = log.Take();
+    std::erase_if(issued, [](const Issue& issue) { return issue.kind == IssueKind::kUpload; });
+    const auto second_graph =
+        std::find_if(issued.begin() + 1, issued.end(), [](const Issue& issue) {
+          return issue.kind == IssueKind::kGraph;
+        });
+    const auto large = std::ranges::find(issued, 520 * 600 * sizeof(float), &Issue::size_bytes);
+    EXPECT_LT(large, second_graph) << "it leaves while the first layer's gradient is computed";
+    const auto twins = std::ranges::unique(issued, {}, &Issue::kind);
+    issued.erase(twins.begin(), twins.end());
+    std::vector<IssueKind> kinds;
+    std::ranges::transform(issued, std::back_inserter(kinds), &Issue::kind);
+    EXPECT_THAT(
+        kinds,
+        testing::ElementsAre(
+            IssueKind::kGraph, IssueKind::kDownload, IssueKind::kGraph, IssueKind::kDownload));
   }
-  EXPECT_EQ(cuda_emulation::TakeGraphLaunches(), 4) << "two in each of the last steps";
   const std::vector<std::vector<float>> repeated = rig.gradients;
   NetworkRig fresh(cuda.get(), config, {1, 4, 4}, 2, 2);
   ASSERT_TRUE(fresh.Step().ok());

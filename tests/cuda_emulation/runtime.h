@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tests/cuda_emulation/block.h"
 
@@ -57,6 +58,30 @@ Traffic TakeTraffic();
 
 /// Graphs that were launched since the last call.
 int TakeGraphLaunches();
+
+enum class IssueKind : uint8_t { kUpload, kDownload, kOtherCopy, kKernel, kGraph };
+
+/// A piece of work that a thread of the host has put into a stream.
+struct Issue {
+  IssueKind kind = IssueKind::kKernel;
+  cudaStream_t stream = nullptr;
+  uint64_t size_bytes = 0;  // of copies
+};
+
+/// All work that is put into streams while it lives, in that order. What is recorded for a graph is
+/// not in it, but each launch of the graph. One at a time. Thread: any.
+class IssueLog {
+ public:
+  IssueLog();
+  ~IssueLog();
+  IssueLog(const IssueLog&) = delete;
+  IssueLog& operator=(const IssueLog&) = delete;
+
+  /// Since the last call.
+  std::vector<Issue> Take();
+  /// Waits, not for ever, until one of those since the last Take is such a copy; returns all those.
+  std::vector<Issue> Await(IssueKind kind, uint64_t size_bytes);
+};
 
 /// Allocations of device and of pinned memory that were not freed, and all that there ever were.
 int LiveAllocations();

@@ -7,7 +7,9 @@
 using ps::cuda_emulation::current_device;
 using ps::cuda_emulation::Fail;
 using ps::cuda_emulation::FailInCapture;
+using ps::cuda_emulation::IssueKind;
 using ps::cuda_emulation::Marks;
+using ps::cuda_emulation::NoteIssue;
 using ps::cuda_emulation::Report;
 using ps::cuda_emulation::Sticky;
 using ps::cuda_emulation::TheMachine;
@@ -155,6 +157,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const Turn turn;
   ++TheMachine().graph_launches;
+  NoteIssue({IssueKind::kGraph, stream});
   for (const std::function<std::string()>& run : executable->work) {
     stream->Put(run);
   }

@@ -14,6 +14,8 @@
 namespace ps::worker::test {
 namespace {
 
+using cuda_emulation::Issue;
+using cuda_emulation::IssueKind;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -65,14 +67,22 @@ class WorkerOnDeviceTest : public WorkerProgramTest {
   }
 
   /// Both tensors, all of their values the same.
-  void AnswerPull(const net::Event& pull, Version version) {
-    constexpr size_t kElements = 18 + 3;
-    auto buffer = std::make_shared<Buffer>(kElements * sizeof(float));
-    std::fill(buffer->floats().begin(), buffer->floats().end(), 0.01F);
+  void AnswerPull(const net::Event& pull) {
+    SendChunks(pull, {{MakeChunkKey(0, 0), 0, 18}, {MakeChunkKey(1, 0), 0, 3}});
+  }
+
+  /// A frame of the answer, with these of the two tensors.
+  void SendChunks(const net::Event& pull, std::vector<proto::PullReply::Chunk> chunks) {
+    size_t size_bytes = 0;
+    for (const proto::PullReply::Chunk& chunk : chunks) {
+      size_bytes += size_t{chunk.element_count} * sizeof(float);
+    }
+    auto buffer = std::make_shared<Buffer>(size_bytes);
+    std::ranges::fill(buffer->floats(), 0.01F);
     proto::PullReply reply;
-    reply.chunks = {{MakeChunkKey(0, 0), version, 18}, {MakeChunkKey(1, 0), version, 3}};
+    reply.chunks = std::move(chunks);
     reply.chunk_total = 2;
-    reply.payload = proto::Payload::Own(std::move(buffer), kElements * sizeof(float));
+    reply.payload = proto::Payload::Own(std::move(buffer), size_bytes);
     shard_->Send(pull.peer, pull.request_id, reply);
   }
 };
@@ -86,7 +96,7 @@ TEST_F(WorkerOnDeviceTest, ADeviceThatIsLostMidStepMakesTheWorkerLeaveLikeARevok
   const proto::PeerId coordinator = LetJoin(1);
   EXPECT_EQ(NextOf<proto::LeaseRequest>().device, "cuda:0");
   Grant(coordinator, 1, 0);
-  AnswerPull(NextAtShard<proto::PullRequest>(), 0);
+  AnswerPull(NextAtShard<proto::PullRequest>());
   ASSERT_TRUE(sink_.WaitFor("device_lost"));
   const auto goodbye = NextOf<proto::Goodbye>();
   EXPECT_THAT(goodbye.reason, HasSubstr("the CUDA device failed"));
@@ -113,7 +123,7 @@ TEST_F(WorkerOnDeviceTest, AMinibatchThatDoesNotFitEndsTheWorkerThatSaysWhichOne
   proto::PeerId coordinator = LetJoin(1);
   NextOf<proto::LeaseRequest>();
   Grant(coordinator, 1, 20);
-  AnswerPull(NextAtShard<proto::PullRequest>(), 0);
+  AnswerPull(NextAtShard<proto::PullRequest>());
   const Status status = Outcome();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
   const std::string why(status.message());
@@ -134,9 +144,39 @@ TEST_F(WorkerOnDeviceTest, AMinibatchThatDoesNotFitEndsTheWorkerThatSaysWhichOne
   coordinator = LetJoin(2);
   NextOf<proto::LeaseRequest>();
   Grant(coordinator, 2, fits);
-  AnswerPull(NextAtShard<proto::PullRequest>(), 0);
+  AnswerPull(NextAtShard<proto::PullRequest>());
   const net::Event push = NextAtShard<proto::PushRequest>();
   EXPECT_EQ(std::get<proto::PushRequest>(push.message).samples, fits);
+  coordinator_->Send(coordinator, 0, proto::Shutdown{"the test is over"});
+  EXPECT_TRUE(Outcome().ok());
+}
+
+TEST_F(WorkerOnDeviceTest, ParametersGoToTheDeviceWhileOthersStillArrive) {
+  ListenAsCoordinator();
+  StartWorker("cuda");
+  const proto::PeerId coordinator = LetJoin(1);
+  NextOf<proto::LeaseRequest>();
+  const auto place_of = [](const std::vector<Issue>& issues, uint64_t size_bytes) {
+    const auto at = std::ranges::find_if(issues, [=](const Issue& issue) {
+      return issue.kind == IssueKind::kUpload && issue.size_bytes == size_bytes;
+    });
+    return at - issues.begin();
+  };
+  const auto kernel_of = [](const std::vector<Issue>& issues) {
+    return std::ranges::find(issues, IssueKind::kKernel, &Issue::kind) - issues.begin();
+  };
+  cuda_emulation::IssueLog log;
+  Grant(coordinator, 1, 4);
+  const net::Event pull = NextAtShard<proto::PullRequest>();
+  SendChunks(pull, {{MakeChunkKey(0, 0), 0, 18}});
+  std::vector<Issue> issues = log.Await(IssueKind::kUpload, 18 * sizeof(float));
+  EXPECT_LT(place_of(issues, 18 * sizeof(float)), std::ssize(issues)) << "the other tensor is away";
+  EXPECT_EQ(kernel_of(issues), std::ssize(issues)) << "no step without all of its parameters";
+  SendChunks(pull, {{MakeChunkKey(1, 0), 0, 3}});
+  NextAtShard<proto::PushRequest>();
+  issues = log.Take();
+  EXPECT_LT(place_of(issues, 3 * sizeof(float)), kernel_of(issues));
+  EXPECT_LT(kernel_of(issues), std::ssize(issues));
   coordinator_->Send(coordinator, 0, proto::Shutdown{"the test is over"});
   EXPECT_TRUE(Outcome().ok());
 }
