@@ -44,27 +44,35 @@ INSTANTIATE_TEST_SUITE_P(
       return kind.param;
     });
 
+void ExpectMaskOfTheCpu(Backend* cpu, int64_t n, int64_t elements, float rate) {
+  SCOPED_TRACE(testing::Message() << n << " x " << elements << ", rate " << rate);
+  OpCase c;
+  c.kind = "dropout";
+  c.n = n;
+  c.in_elements = c.out_elements = elements;
+  c.spec = DropoutOptions{.elements = elements, .rate = rate, .seed = 7, .layer = 2};
+  OpRunner here(c, kAgainstSeed);
+  OpRunner there(c, kAgainstSeed, cpu);
+  for (OpRunner* runner : {&here, &there}) {
+    runner->Prepare(true);
+    runner->Forward(true);
+    runner->Backward();
+  }
+  EXPECT_EQ(here.y, there.y);
+  EXPECT_EQ(here.dx, there.dx);
+  here.RunInPlace();
+  EXPECT_EQ(here.y, there.y);
+  here.Forward(false);
+  EXPECT_EQ(here.y, here.x);
+}
+
 TEST(CudaDropoutTest, TheMaskIsThatOfTheCpu) {
   const std::unique_ptr<Backend> cpu = MakeCpuBackend();
   for (const float rate : {0.0F, 0.3F, 0.9F}) {
-    OpCase c;
-    c.kind = "dropout";
-    c.n = 3;
-    c.in_elements = c.out_elements = 347;
-    c.spec = DropoutOptions{.elements = 347, .rate = rate, .seed = 7, .layer = 2};
-    OpRunner here(c, kAgainstSeed);
-    OpRunner there(c, kAgainstSeed, cpu.get());
-    for (OpRunner* runner : {&here, &there}) {
-      runner->Prepare(true);
-      runner->Forward(true);
-      runner->Backward();
+    for (const int64_t elements : {1, 31, 32, 33, 347}) {
+      ExpectMaskOfTheCpu(cpu.get(), 0, elements, rate);
+      ExpectMaskOfTheCpu(cpu.get(), 3, elements, rate);
     }
-    EXPECT_EQ(here.y, there.y) << rate;
-    EXPECT_EQ(here.dx, there.dx) << rate;
-    here.RunInPlace();
-    EXPECT_EQ(here.y, there.y) << rate;
-    here.Forward(false);
-    EXPECT_EQ(here.y, here.x) << rate;
   }
 }
 
