@@ -14,10 +14,9 @@
 #include "kernels/cpu/vector.h"
 #include "ps/base/random.h"
 #include "ps/proto/chunks.h"
-#include "ps/server/chunk_store.h"
-#include "ps/server/shard_settings.h"
 #include "tests/worker/data/data_files.h"
 #include "tests/worker/data/fashion.h"
+#include "tests/worker/model/model_server.h"
 #include "worker/data/dataset.h"
 #include "worker/model/model.h"
 #include "worker/trainer.h"
@@ -33,26 +32,13 @@ proto::JobConfig ConfigNamed(const std::string& name, const Overrides& overrides
   return proto::LoadJobConfig("configs/" + name + ".json", overrides).value();
 }
 
-/// A shard that has the whole model, a chunk a tensor.
-server::ChunkStore MakeStore(const proto::JobConfig& config, const Model& model) {
-  server::ShardSettings settings = server::ShardSettings::Of(config);
-  settings.frame_bytes = uint64_t{1} << 30;  // a chunk is one part
-  proto::ShardSetup setup;
-  setup.tensors = model.tensors;
-  for (uint32_t i = 0; i < model.tensors.size(); ++i) {
-    const auto elements = static_cast<uint32_t>(model.tensors[i].element_count());
-    setup.placement.chunks.push_back({MakeChunkKey(i, 0), elements, 0, ShardId(0)});
-  }
-  return server::ChunkStore::Make(ShardId(0), settings, setup).value();
-}
-
 /// A job of one worker and one server, in this process: the mean loss of each epoch.
 std::vector<double> Learn(
     const proto::JobConfig& config, uint64_t samples, uint64_t batch, int epochs) {
   kernels::SetComputeThreads(1);
   const DatasetInfo info = Dataset::Inspect(config.data).value();
   const Model model = MakeModel(config.model, info.shape, info.classes, info.labels).value();
-  server::ChunkStore store = MakeStore(config, model);
+  ModelServer server(config, model);
   const auto trainer = Trainer::Make(config, {kernels::MakeCpuBackend()}).value();
   const std::vector<proto::GradientDtype> dtypes = trainer->TensorDtypes();
   const proto::TensorLayout layout(trainer->TensorElements());
@@ -64,7 +50,7 @@ std::vector<double> Learn(
     double loss = 0;
     for (uint64_t at = 0; at < samples; at += batch) {
       for (size_t i = 0; i < model.tensors.size(); ++i) {
-        const std::span<const float> values = store.ValuesOf(i);
+        const std::span<const float> values = server.ValuesOf(i);
         std::memcpy(parameters.data() + layout.OffsetOf(i), values.data(), values.size_bytes());
       }
       client::ComputeTask task;
@@ -76,19 +62,15 @@ std::vector<double> Learn(
       loss += done->loss_sum / static_cast<double>(samples);
       const double fraction = (epoch + static_cast<double>(at) / static_cast<double>(samples)) /
                               static_cast<double>(epochs);
-      // As of a push in async: the config's lr is for its minibatch.
-      const float lr = server::ScheduledLr(config.optimizer, fraction) * static_cast<float>(batch) /
-                       static_cast<float>(config.train.minibatch);
       for (size_t i = 0; i < model.tensors.size(); ++i) {
         std::span<const float> values(
-            gradient.data() + layout.OffsetOf(i), store.ValuesOf(i).size());
+            gradient.data() + layout.OffsetOf(i), server.ValuesOf(i).size());
         if (dtypes[i] == proto::GradientDtype::kBf16) {
           const auto* const halves = reinterpret_cast<const uint16_t*>(values.data());
           kernels::UnpackBf16(halves, unpacked.data(), static_cast<int64_t>(values.size()));
           values = std::span<const float>(unpacked).first(values.size());
         }
-        EXPECT_TRUE(store.Apply(i, 0, values, lr));
-        store.FinishUpdate(i);
+        server.Apply(i, values, batch, fraction);
       }
     }
     losses.push_back(loss);
