@@ -273,6 +273,19 @@ pytorch() {
 # Tables of FILES one behind the other, if there are any.
 all_of() { cat "$@" 2> /dev/null || true; }
 
+# The table of bench_kernels as JSON: medians, in GB/s or GFLOP/s, and percent of the best that the
+# same run measured.
+kernels_json() {
+  awk -F '  +' '
+    function number(text) { return text + 0 }
+    $2 == "GB/s" || $2 == "GFLOP/s" {
+      printf "%s  {\"op\": \"%s\", \"unit\": \"%s\"", (rows++ == 0 ? "" : ",\n"), $1, $2
+      printf ", \"forward\": %s, \"forward_percent\": %s", number($3), number($4)
+      printf ", \"backward\": %s, \"backward_percent\": %s", number($5), number($6)
+      printf ", \"best\": %s}", number($7)
+    }'
+}
+
 report() {
   local driver commit device date passed failed
   device="$(cat "$out/device")"
@@ -308,6 +321,8 @@ report() {
       printf ", \"%s\": \"%s\", \"cpu\": \"%s\", \"device\": \"%s\"}", \
         ($3 == "samples/s" ? "figure" : "loss_after_epoch"), $3, $4, $5
     }'
+    printf '\n], "kernels": [\n'
+    all_of "$out/kernels.txt" | kernels_json
     printf '\n], "pytorch": [\n'
     all_of "$out"/pytorch.*.json | awk '{ printf "%s  %s", (NR == 1 ? "" : ",\n"), $0 }'
     printf '\n]}\n'
