@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -93,6 +94,7 @@ struct Plan {
   cublasLtMatrixLayout_t result = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
   size_t workspace_bytes = 0;
+  uint64_t prepared = 0;  // grows with each Prepare of a product
 };
 
 class CublasGemm final : public Gemm {
@@ -117,7 +119,12 @@ class CublasGemm final : public Gemm {
   }
 
   Status Prepare(const GemmShape& shape) override {
-    if (plans_.count(shape) != 0 || IsOurs(shape)) {
+    if (IsOurs(shape)) {
+      return Status::Ok();
+    }
+    ++prepared_;
+    if (const auto it = plans_.find(shape); it != plans_.end()) {
+      it->second.prepared = prepared_;
       return Status::Ok();
     }
     if (shape.precision == Precision::kBf16) {
@@ -127,13 +134,17 @@ class CublasGemm final : public Gemm {
         PS_ASSIGN(copies_, AllocateCudaMemory(device_, MemoryKind::kDevice, size_bytes));
       }
     }
-    // A job uses few batch sizes: the minibatch, the tail of a lease, the evaluation batch.
+    // A job uses few batch sizes: the minibatch, the tail of a lease, the evaluation batch. Those
+    // of the pass that is being prepared are the newest.
     constexpr size_t kPlansMax = 512;
     if (plans_.size() == kPlansMax) {
-      Free(&plans_.begin()->second);
-      plans_.erase(plans_.begin());
+      const auto oldest = std::ranges::min_element(
+          plans_, {}, [](const auto& entry) { return entry.second.prepared; });
+      Free(&oldest->second);
+      plans_.erase(oldest);
     }
     Plan plan;
+    plan.prepared = prepared_;
     Status status = Build(shape, &plan);
     if (!status.ok()) {
       Free(&plan);
@@ -321,6 +332,7 @@ class CublasGemm final : public Gemm {
   const std::unique_ptr<Memory> workspace_;
   std::unique_ptr<Memory> copies_;  // of a and b in bf16
   std::map<GemmShape, Plan> plans_;
+  uint64_t prepared_ = 0;
 };
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <variant>
+#include <vector>
 
 #include "kernels/cpu/backend.h"
 #include "kernels/cuda/backend.h"
@@ -65,6 +67,32 @@ TEST_F(CublasTest, BiasAndReluAtItsEndAreThoseOfOurOwnKernel) {
     std::get<LinearOptions>(c.spec).activation = Activation::kRelu;
     ExpectNear(c, cuda.get(), own.get(), kOtherOrder);
   }
+}
+
+// Minibatches follow the fleet: a worker may see many sizes.
+TEST_F(CublasTest, ProductsOfASizeStayPreparedWhateverSizesCameBefore) {
+  const auto cuda = Make(GemmKind::kCublas);
+  const std::unique_ptr<Stream> stream = cuda->MakeStream().value();
+  std::vector<std::unique_ptr<Op>> ops;
+  for (const int64_t width : {1, 2}) {
+    const LinearOptions options{.in_features = width, .out_features = 1, .bias = false};
+    ops.push_back(stream->MakeOp(options).value());
+  }
+  const auto memory = cuda->AllocateDevice(4096).value();
+  const std::span<const float> weights[] = {{memory->floats() + 768, 2}};
+  for (int64_t n = 300; n > 0; --n) {
+    for (const auto& op : ops) {
+      ASSERT_TRUE(op->Prepare(n, false).ok());
+    }
+    if (n < 5) {
+      for (const auto& op : ops) {
+        op->Forward(
+            {.n = n, .x = memory->floats(), .y = memory->floats() + 512, .params = weights});
+      }
+    }
+  }
+  EXPECT_TRUE(stream->Synchronize().ok());
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
 }
 
 TEST_F(CublasTest, ADeviceWithoutBf16MultipliesItByOurOwnKernel) {
