@@ -342,26 +342,46 @@ TEST(NetworkOnDeviceTest, AModelThatDoesNotFitSaysSo) {
                     "smaller model, or a device with more memory: ")));
 }
 
-/// Steps whose caller keeps its memory from one to the next, as a trainer does. Returns how many
-/// allocations the last two of four made.
-uint64_t AllocationsOfAlikeSteps(
-    const NetworkRig& rig, const std::vector<kernels::Backend*>& on, int64_t micro) {
-  std::vector<PinnedValues<float>> memory;
-  std::vector<std::span<const float>> parameters;
-  std::vector<std::span<float>> gradients;
-  for (size_t i = 0; i < rig.parameters.size(); ++i) {
-    parameters.emplace_back(memory.emplace_back(on[0], rig.parameters[i]).span());
-    gradients.push_back(memory.emplace_back(on[0], rig.gradients[i]).span());
+/// Memory of a caller who keeps it from one step to the next, as a trainer does.
+class KeptMemory {
+ public:
+  KeptMemory(const NetworkRig& rig, kernels::Backend* backend)
+      : images_(backend, rig.images), labels_(backend, rig.labels), network_(rig.network.get()) {
+    for (size_t i = 0; i < rig.parameters.size(); ++i) {
+      parameters_.emplace_back(memory_.emplace_back(backend, rig.parameters[i]).span());
+      gradients_.push_back(memory_.emplace_back(backend, rig.gradients[i]).span());
+    }
   }
-  const PinnedValues<float> images(on[0], rig.images);
-  const PinnedValues<uint32_t> labels(on[0], rig.labels);
-  const Batch batch{images.span(), labels.span()};
+
+  /// A step or, without options, an evaluation of the first `count` labels and what belongs to
+  /// them.
+  void Run(size_t count, const Network::StepOptions* options) {
+    const size_t values = images_.span().size() / labels_.span().size();
+    const Batch batch{images_.span().first(count * values), labels_.span().first(count)};
+    network_->UploadAll(parameters_);
+    const auto loss = options == nullptr
+                          ? network_->Evaluate(parameters_, batch)
+                          : network_->TrainStep(parameters_, batch, *options, gradients_, {});
+    EXPECT_TRUE(loss.ok()) << loss.status();
+  }
+
+ private:
+  const PinnedValues<float> images_;
+  const PinnedValues<uint32_t> labels_;
+  Network* const network_;
+  std::vector<PinnedValues<float>> memory_;
+  std::vector<std::span<const float>> parameters_;
+  std::vector<std::span<float>> gradients_;
+};
+
+/// How many allocations the last two of four steps made.
+uint64_t AllocationsOfAlikeSteps(const NetworkRig& rig, kernels::Backend* first, int64_t micro) {
+  KeptMemory memory(rig, first);
   uint64_t before = 0;
   for (uint64_t step = 1; step <= 4; ++step) {
     before = step == 3 ? cuda_emulation::AllocationCount() : before;
-    rig.network->UploadAll(parameters);
     const Network::StepOptions options{.step = step, .clip_norm = 0.1F, .micro_batch = micro};
-    EXPECT_TRUE(rig.network->TrainStep(parameters, batch, options, gradients, {}).ok());
+    memory.Run(rig.labels.size(), &options);
   }
   return cuda_emulation::AllocationCount() - before;
 }
@@ -383,11 +403,41 @@ TEST(NetworkOnDeviceTest, NothingIsAllocatedOnceStepsAreAlike) {
     const NetworkRig images(on, cnn, {1, 8, 8}, 5, 3);
     const NetworkRig tokens(on, gpt, {1, 7, 1, ShapeKind::kTokens, 3}, 5, 3);
     for (const int64_t micro : {0, 2}) {  // of 2, the last one is shorter
-      EXPECT_EQ(AllocationsOfAlikeSteps(images, on, micro), 0U) << on.size() << " " << micro;
-      EXPECT_EQ(AllocationsOfAlikeSteps(tokens, on, micro), 0U) << on.size() << " " << micro;
+      EXPECT_EQ(AllocationsOfAlikeSteps(images, on[0], micro), 0U) << on.size() << " " << micro;
+      EXPECT_EQ(AllocationsOfAlikeSteps(tokens, on[0], micro), 0U) << on.size() << " " << micro;
     }
   }
   cuda_emulation::SetMachine(CUDART_VERSION, 1);
+}
+
+/// A lease's steps with a shorter last one, and an evaluation, with all that takes memory of its
+/// own: cuBLASLt's copies in bf16, and gradients packed to it.
+TEST(NetworkOnDeviceTest, NothingIsAllocatedWhenSizesThatWereThereComeAgain) {
+  cuda_emulation::SetComputeCapability(8, 0);
+  {
+    const auto cuda = kernels::MakeCudaBackend(0, kernels::GemmKind::kCublas).value();
+    proto::ModelConfig gpt;
+    gpt.name = "gpt";
+    gpt.depth = 1;
+    gpt.heads = 2;
+    gpt.width = 8;
+    constexpr size_t kTokens = 7;
+    const Shape input{1, kTokens, 1, ShapeKind::kTokens, 3};
+    const NetworkRig rig(cuda.get(), gpt, input, 5, 3, kernels::Precision::kBf16);
+    KeptMemory memory(rig, cuda.get());
+    uint64_t before = 0;
+    for (uint64_t round = 1; round <= 3; ++round) {
+      before = cuda_emulation::AllocationCount();
+      const Network::StepOptions options{.step = round, .bf16_gradients = true};
+      for (const size_t n : {4U, 4U, 4U, 3U}) {
+        memory.Run(n * kTokens, &options);
+      }
+      memory.Run(5 * kTokens, nullptr);
+    }
+    EXPECT_EQ(cuda_emulation::AllocationCount(), before);
+  }
+  cuda_emulation::SetComputeCapability(7, 5);
+  EXPECT_EQ(cuda_emulation::TakeFailure(), "");
 }
 
 TEST(NetworkOnDeviceTest, ADeviceThatIsLostMidStepIsUnavailableAndNothingOfItIsReady) {
