@@ -5,7 +5,8 @@
 // - Every request is sent again until it has an answer; every receiver takes repetitions.
 // - Nothing of an earlier incarnation survives Rejoin: `session_` marks the arithmetic still under
 //   way.
-// - The core does not wait for a lost coordinator for ever: after Timing.orphan it exits.
+// - The core does not wait for a lost coordinator for ever, though its connection may look open:
+//   proto::CoordinatorSilence.
 
 #include "ps/client/worker_core.h"
 
@@ -30,7 +31,7 @@ WorkerCore::WorkerCore(Options options, WorkerHost* host, const Logger* log)
 }
 
 void WorkerCore::Start(TimePoint now) {
-  coordinator_seen_ = now;
+  silence_.Heard(now);
   state_ = State::kConnecting;
   host_->ConnectCoordinator(Incarnation());
 }
@@ -53,7 +54,7 @@ void WorkerCore::OnCoordinatorConnected(
   }
   term_ = term;
   coordinator_ = peer;
-  coordinator_seen_ = now;
+  silence_.Heard(now);
   if (state_ == State::kExited || is_rejoining_) {
     return;
   }
@@ -86,7 +87,7 @@ void WorkerCore::OnShardConnected(
 void WorkerCore::OnPeerClosed(proto::PeerId peer, TimePoint now) {
   if (peer == coordinator_) {
     coordinator_ = proto::PeerId();
-    coordinator_seen_ = now;
+    silence_.Heard(now);
   } else if (ShardLink* link = LinkOf(peer); link != nullptr) {
     link->OnDisconnected();
   }
@@ -102,7 +103,7 @@ void WorkerCore::OnMessage(
     return;
   }
   if (from == coordinator_) {
-    coordinator_seen_ = now;
+    silence_.Heard(now);
   }
   ShardLink* const link = LinkOf(from);
   if (link == nullptr && from != coordinator_) {
@@ -459,19 +460,25 @@ void WorkerCore::OnTick(TimePoint now, proto::Outbox* out) {
   if (state_ == State::kExited) {
     return;
   }
+  const proto::Timing& timing = settings_.timing;
+  const Duration pause = silence_.Tick(now, timing.heartbeat * 2);
+  if (pause > Duration()) {
+    log_->Warning("worker_stalled", {{"seconds", Seconds(pause)}});
+  }
   const bool is_leaving = state_ == State::kDraining || state_ == State::kLeaving;
   if (is_leaving && now >= deadline_) {
     Exit(Status::Revoked(fmt::format("{} (grace period over)", leave_reason_)));
     return;
   }
-  if (coordinator_ == proto::PeerId()) {
-    if (now - coordinator_seen_ > settings_.timing.orphan) {
-      Exit(Status::Unavailable(fmt::format(
-          "no coordinator for {}; the run is over or the network is down",
-          Seconds1(now - coordinator_seen_))));
-      return;
-    }
-  } else if (!is_rejoining_) {
+  const bool is_gone = coordinator_ == proto::PeerId();
+  if (silence_.IsTooLong(now, !is_gone, timing)) {
+    Exit(Status::Unavailable(fmt::format(
+        "{} for {}; the run is over or the network is down",
+        is_gone ? "no coordinator" : "a silent coordinator",
+        Seconds1(silence_.Of(now)))));
+    return;
+  }
+  if (!is_gone && !is_rejoining_) {
     RetryCoordinator(now, out);
   }
   if (is_rejoining_) {

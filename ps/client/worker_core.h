@@ -17,6 +17,7 @@
 #include "ps/client/shard_link.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
+#include "ps/proto/silence.h"
 #include "ps/proto/timing.h"
 
 namespace ps::client {
@@ -244,7 +245,7 @@ class WorkerCore {
   Random random_;
   proto::PeerId coordinator_;
   proto::Term term_ = 0;  // the latest of all coordinators
-  TimePoint coordinator_seen_{};
+  proto::CoordinatorSilence silence_;
   uint64_t next_request_id_ = 0;
 
   // Of the present incarnation.

@@ -57,7 +57,7 @@ void ShardCore::OnCoordinatorConnected(
   }
   term_ = term;
   coordinator_ = peer;
-  coordinator_seen_ = now;
+  silence_.Heard(now);
   is_registered_ = false;
   next_heartbeat_ = now + settings_.timing.heartbeat;
   Register(now, out);
@@ -108,7 +108,7 @@ void ShardCore::OnMessage(
   }
   const Call call{peer, request_id, now, out};
   if (peer == coordinator_) {
-    coordinator_seen_ = now;
+    silence_.Heard(now);
     OnCoordinatorMessage(call, message);
   } else if (IsReceiver(peer)) {
     OnReceiver(call, message);
@@ -275,7 +275,7 @@ void ShardCore::Refuse(const Call& call, const Status& status, Step step) {
 void ShardCore::OnPeerClosed(proto::PeerId peer, TimePoint now, proto::Outbox* /*out*/) {
   if (peer == coordinator_) {
     coordinator_ = proto::PeerId();
-    coordinator_seen_ = now;
+    silence_.Heard(now);
     commit_peer_ = proto::PeerId();
     model_pull_.reset();
     model_answer_.reset();
@@ -310,22 +310,15 @@ void ShardCore::OnTick(TimePoint now, proto::Outbox* out) {
   if (is_shut_down_) {
     return;
   }
-  if (last_tick_ == TimePoint()) {  // the first tick: from here on the coordinator is waited for
-    last_tick_ = now;
-    coordinator_seen_ = std::max(coordinator_seen_, now);
-  }
   // When this process itself did not run for a while, nobody could be heard.
-  const Duration gap = now - std::exchange(last_tick_, now);
-  if (gap > timing().heartbeat * 2) {
-    log_->Warning("shard_stalled", {{"seconds", Seconds(gap)}});
-    coordinator_seen_ = std::min(now, coordinator_seen_ + gap);
+  const Duration pause = silence_.Tick(now, timing().heartbeat * 2);
+  if (pause > Duration()) {
+    log_->Warning("shard_stalled", {{"seconds", Seconds(pause)}});
   }
   TickGiving(now, out);
-  const Duration silence = now - coordinator_seen_;
   const bool is_gone = coordinator_ == proto::PeerId();
-  // Connected and yet silent, heartbeats unanswered: its machine is gone, or the way to it.
-  if (silence > (is_gone ? timing().orphan : std::max(timing().orphan, timing().lease))) {
-    ShutDown(Status::Unavailable(SilenceText(is_gone ? "gone" : "silent", silence)));
+  if (silence_.IsTooLong(now, !is_gone, timing())) {
+    ShutDown(Status::Unavailable(SilenceText(is_gone ? "gone" : "silent", silence_.Of(now))));
     return;
   }
   if (is_gone) {

@@ -17,6 +17,7 @@
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 #include "ps/proto/shard_state.h"
+#include "ps/proto/silence.h"
 #include "ps/proto/timing.h"
 #include "ps/proto/values_intake.h"
 #include "ps/server/checkpointer.h"
@@ -311,8 +312,7 @@ class ShardCore {
   // The coordinator's connection.
   proto::PeerId coordinator_;
   proto::Term term_ = 0;  // the latest of all coordinators
-  TimePoint coordinator_seen_{};
-  TimePoint last_tick_{};
+  proto::CoordinatorSilence silence_;
   TimePoint next_register_{};
   TimePoint next_heartbeat_{};
   uint64_t last_request_id_ = 0;

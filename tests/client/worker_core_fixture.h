@@ -108,6 +108,13 @@ class WorkerCoreTest : public ::testing::Test {
     }
   }
 
+  void TickFor(Duration time) {
+    for (const TimePoint end = now_ + time; now_ < end;) {
+      now_ += milliseconds(200);
+      core_->OnTick(now_, &out_);
+    }
+  }
+
   std::set<ShardId> Shards() const { return {tensor_shards_.begin(), tensor_shards_.end()}; }
 
   static proto::PeerId PeerOf(ShardId shard) { return proto::PeerId(kShard.value + shard.value); }

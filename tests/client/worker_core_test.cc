@@ -345,11 +345,33 @@ TEST_F(WorkerCoreTest, AtTheDeadlineItLeavesWhateverIsOpen) {
 TEST_F(WorkerCoreTest, WithoutACoordinatorItGivesUpAfterTheOrphansGrace) {
   Begin(proto::Mode::kAsync, false);
   core_->OnPeerClosed(kCoordinator, now_);
-  core_->OnTick(now_ + seconds(19), &out_);
+  TickFor(seconds(19));
   EXPECT_TRUE(host_.exits.empty());
-  core_->OnTick(now_ + seconds(21), &out_);
+  TickFor(seconds(2));
   ASSERT_EQ(host_.exits.size(), 1U);
   EXPECT_EQ(host_.exits[0].code(), StatusCode::kUnavailable);
+}
+
+TEST_F(WorkerCoreTest, ItGivesUpACoordinatorThatIsSilentThoughConnected) {
+  Begin(proto::Mode::kAsync, false);
+  TickFor(seconds(19));
+  FromCoordinator(proto::HeartbeatReply{});
+  TickFor(seconds(19));
+  EXPECT_TRUE(host_.exits.empty());
+  TickFor(seconds(2));
+  ASSERT_EQ(host_.exits.size(), 1U);
+  EXPECT_EQ(host_.exits[0].code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(host_.exits[0].message()), HasSubstr("silent"));
+}
+
+TEST_F(WorkerCoreTest, ItsOwnPauseIsNotTheCoordinatorsSilence) {
+  Begin(proto::Mode::kAsync, false);
+  TickFor(seconds(1));
+  now_ += seconds(60);
+  TickFor(seconds(18));
+  EXPECT_TRUE(host_.exits.empty());
+  TickFor(seconds(3));
+  EXPECT_EQ(host_.exits.size(), 1U);
 }
 
 TEST_F(WorkerCoreTest, AnEvaluationPullsFreshValuesAndReportsItsCounts) {

@@ -2,9 +2,10 @@
 # ssh_machines.sh BIN [FOLDER]: an elastic run on three machines that are network namespaces. psctl
 # and the servers are on the first, workers over ssh on two others. The fleet grows from two to four
 # workers and from one server to two, a worker is let go, then a machine vanishes; the run ends with
-# every sample counted once. Connections between machines are seen to be encrypted. Shows what it
-# types, as the README does. The run stays in FOLDER when one is named. Exit status 77 and the
-# reason where namespaces or sshd can't be had. BIN: the programs of a build.
+# every sample counted once, and the workers of that machine end by themselves. Connections between
+# machines are seen to be encrypted. Shows what it types, as the README does. The run stays in
+# FOLDER when one is named. Exit status 77 and the reason where namespaces or sshd can't be had.
+# BIN: the programs of a build.
 set -euo pipefail
 
 bin="$(realpath "$1")"
@@ -101,7 +102,8 @@ launch='{"launcher": "ssh", "ssh_config": "'"$scratch/ssh_config"'", "hosts": '
 launch+='[{"host": "10.88.2.0", "slots": 2}, {"host": "10.88.2.1", "slots": 4}]}'
 train=(psctl train "$source_root/configs/fashion_mnist_cnn.json" --set "launch=$launch"
   --set run.listen=10.88.0.1 --set name=elastic --set 'faults=[]' --set servers.count=1
-  --set 'workers=[{"count": 2, "minibatch": 64, "step_ms": 50}]' --set train.epochs=1)
+  --set 'workers=[{"count": 2, "minibatch": 64, "step_ms": 50}]' --set train.epochs=1
+  --set fleet.orphan_grace_s=1)
 echo "$ ${train[*]}"
 here "${train[@]}" > "$scratch/train.out" 2>&1 &
 run=$!
@@ -120,6 +122,11 @@ echo "(the machine 10.88.2.0 vanishes)"
 ip -n "$prefix-switch" link set worker0 down
 wait_for "the loss of its workers" is_lost
 wait "$run" || fail "the run failed"
+deadline=$((SECONDS + patience_s))
+while ip netns pids "$prefix-worker0" | xargs -r ps -o comm= -p | grep -q ps_worker; do
+  [[ $SECONDS -lt $deadline ]] || fail "workers of the machine that vanished live on"
+  sleep 0.2
+done
 root="$(echo "$folder"/runs/elastic-*)"
 show psctl events "$root" | grep -v checkpoint
 tail -n 24 "$scratch/train.out"
