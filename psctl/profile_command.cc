@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "provisioner/model/profile_fit.h"
@@ -61,6 +64,19 @@ void AddMemory(
   }
 }
 
+/// Of what a run printed, the line that says what does not fit, or else the last one.
+std::string WhyItFailed(std::string_view output) {
+  std::istringstream lines{std::string(output)};
+  std::string why = "the run failed";
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" does not fit ") != std::string_view::npos) {
+      return line;
+    }
+    why = line.empty() ? why : line;
+  }
+  return why;
+}
+
 class Measurement {
  public:
   Measurement(const ProfileCommand& command, const Console& console)
@@ -76,7 +92,12 @@ class Measurement {
         provisioner::PlanProfileRuns(job, command_.type, command_.seconds, minibatch_max);
     Announce(runs, provisioner::PlanCurveRuns(job, command_.type, curves));
     for (const provisioner::ProfileRun& run : runs) {
-      PS_TRY(Measure(run));
+      const Status measured = Measure(run);
+      if (!run.may_fail || measured.code() != StatusCode::kUnavailable) {
+        PS_TRY(measured);
+        continue;
+      }
+      console_.err("      left out, since " + WhyItFailed(measured.message()) + "\n");
     }
     const proto::WorkerProfile* worker = profile_.Find(command_.type);
     if (worker == nullptr) {

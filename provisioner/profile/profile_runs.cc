@@ -170,7 +170,8 @@ std::vector<ProfileRun> PlanProfileRuns(
     runs.push_back(
         {.label = fmt::format("1 worker, minibatch {}", size),
          .config = std::move(timed),
-         .tells_memory = is_on_cpu});
+         .tells_memory = is_on_cpu,
+         .may_fail = size > usual});
   }
   return runs;
 }

@@ -18,6 +18,7 @@ struct ProfileRun {
   bool tells_fleet = false;      // its speed is the job's
   bool tells_losses = false;     // so is its loss curve
   bool tells_memory = false;     // a worker alone on the CPU: its process holds all that it takes
+  bool may_fail = false;         // a larger minibatch than the job's: it may not fit
 };
 
 /// The runs for workers of `type`, `seconds` each: one worker that waits for its bytes, one and two

@@ -87,6 +87,16 @@ TEST(ProfileRunsTest, OnlyWorkersAloneOnTheCpuTellOfTheMemoryThatAMinibatchTakes
   EXPECT_THAT(telling("auto"), IsEmpty());
 }
 
+TEST(ProfileRunsTest, OnlyLargerMinibatchesThanTheJobsMayFail) {
+  std::vector<int> sizes;
+  for (const ProfileRun& run : PlanProfileRuns(TwoGroupJob(), "local", 10, 300)) {
+    if (run.may_fail) {
+      sizes.push_back(static_cast<int>(run.config.workers.front().minibatch));
+    }
+  }
+  EXPECT_THAT(sizes, ElementsAre(128, 256));
+}
+
 TEST(ProfileRunsTest, RunsAreOfThisMachineAloneWhateverTheJobSays) {
   proto::JobConfig job = TwoGroupJob();
   job.servers.launch = false;
