@@ -147,31 +147,39 @@ Shape Padded(const proto::DataConfig& config, Shape shape) {
   return shape;
 }
 
+struct ByteSums {
+  uint64_t values = 0;
+  uint64_t squares = 0;
+};
+
+void AddBytes(std::span<const uint8_t> bytes, ByteSums* sums) {
+  constexpr size_t kBlock = 65'536;  // whose squares 32 bits hold, which vectors have many of
+  while (!bytes.empty()) {
+    uint32_t values = 0;
+    uint32_t squares = 0;
+    for (const uint32_t byte : bytes.first(std::min(bytes.size(), kBlock))) {
+      values += byte;
+      squares += byte * byte;
+    }
+    sums->values += values;
+    sums->squares += squares;
+    bytes = bytes.subspan(std::min(bytes.size(), kBlock));
+  }
+}
+
 /// What each byte of a channel becomes. Integer sums make it independent of any order.
 std::vector<std::array<float, 256>> Normalisation(const LabeledImages& images) {
   const auto channels = static_cast<size_t>(images.shape.channels);
   const auto plane = static_cast<size_t>(images.shape.height * images.shape.width);
   std::vector<std::array<float, 256>> tables(channels);
   for (size_t c = 0; c < channels; ++c) {
-    // Neighbours are often equal, and would wait for each other's counter.
-    std::array<std::array<uint64_t, 256>, 4> counters{};
+    ByteSums sums;
     for (uint64_t i = 0; i < images.count(); ++i) {
-      const uint8_t* pixels = images.pixels.data() + (i * channels + c) * plane;
-      for (size_t p = 0; p < plane; ++p) {
-        ++counters[p % 4][pixels[p]];
-      }
-    }
-    uint64_t sum = 0;
-    uint64_t square_sum = 0;
-    for (uint64_t byte = 0; byte < 256; ++byte) {
-      const uint64_t times =
-          counters[0][byte] + counters[1][byte] + counters[2][byte] + counters[3][byte];
-      sum += times * byte;
-      square_sum += times * byte * byte;
+      AddBytes(std::span(images.pixels).subspan((i * channels + c) * plane, plane), &sums);
     }
     const double count = static_cast<double>(images.count() * plane);
-    const double mean = static_cast<double>(sum) / count;
-    const double variance = static_cast<double>(square_sum) / count - mean * mean;
+    const double mean = static_cast<double>(sums.values) / count;
+    const double variance = static_cast<double>(sums.squares) / count - mean * mean;
     // Images of one grey value have no spread to normalise; half a grey level avoids dividing by 0.
     const double deviation = std::max(std::sqrt(std::max(variance, 0.0)), 0.5);
     for (size_t byte = 0; byte < 256; ++byte) {

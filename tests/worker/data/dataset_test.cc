@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/worker/data/data_files.h"
 
 namespace ps::worker::test {
@@ -100,21 +102,37 @@ TEST(DatasetTest, LimitsKeepTheClassesOfTheWholeSet) {
   EXPECT_THAT(LoadError(config), HasSubstr("data.test_samples is 8; allowed: up to 7"));
 }
 
-TEST(DatasetTest, TrainingImagesHaveMeanZeroAndDeviationOne) {
-  const DataFolder folder;
-  WriteIdxSet(folder, 50, 7);
+void ExpectMeanZeroAndDeviationOne(const DataFolder& folder, uint64_t count) {
   const Result<Dataset> dataset = Dataset::Load(ConfigOf(folder));
   ASSERT_TRUE(dataset.ok()) << dataset.status();
-  Fetched all(*dataset, 50);
-  ASSERT_TRUE(dataset->FetchTrain(EpochOrder(1, 0, 50), {0, 50}, all.memory()).ok());
+  Fetched all(*dataset, count);
+  ASSERT_TRUE(dataset->FetchTrain(EpochOrder(1, 0, count), {0, count}, all.memory()).ok());
   double sum = 0;
   double square_sum = 0;
   for (const float value : all.images) {
     sum += value;
     square_sum += static_cast<double>(value) * value;
   }
-  EXPECT_NEAR(sum / 300, 0, 1e-5);
-  EXPECT_NEAR(square_sum / 300, 1, 1e-5);
+  const auto values = static_cast<double>(all.images.size());
+  EXPECT_NEAR(sum / values, 0, 1e-5);
+  EXPECT_NEAR(square_sum / values, 1, 1e-5);
+}
+
+TEST(DatasetTest, TrainingImagesHaveMeanZeroAndDeviationOne) {
+  const DataFolder folder;
+  WriteIdxSet(folder, 50, 7);
+  ExpectMeanZeroAndDeviationOne(folder, 50);
+}
+
+TEST(DatasetTest, SoHaveLargeBrightOnes) {
+  const DataFolder folder;
+  WriteIdxSet(folder, 3, 2);
+  Bytes images = IdxImages(3, 300, 300);
+  std::fill(images.begin() + 16, images.end(), uint8_t{255});
+  std::fill(images.begin() + 16, images.begin() + 20'000, uint8_t{0});
+  folder.Write("train-images-idx3-ubyte", images);
+  folder.WritePacked("t10k-images-idx3-ubyte.gz", IdxImages(2, 300, 300));
+  ExpectMeanZeroAndDeviationOne(folder, 3);
 }
 
 TEST(DatasetTest, AFetchFollowsTheOrder) {
