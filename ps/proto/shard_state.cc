@@ -48,9 +48,9 @@ Result<ShardState> DecodeShardState(std::span<const std::byte> bytes) {
     std::memcpy(aligned.data(), bytes.data(), bytes.size());
   }
   const auto* const data = reinterpret_cast<const uint8_t*>(aligned.data());
-  constexpr flatbuffers::uoffset_t kDepthMax = 4;
+  constexpr flatbuffers::uoffset_t kTableDepthMax = 4;
   const auto tables_max = static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 1);
-  flatbuffers::Verifier verifier(data, bytes.size(), kDepthMax, tables_max);
+  flatbuffers::Verifier verifier(data, bytes.size(), kTableDepthMax, tables_max);
   if (!verifier.VerifyBuffer<saved::ShardState>(nullptr)) {
     return Status::Corruption("the state of a shard is malformed");
   }
