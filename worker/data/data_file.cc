@@ -55,10 +55,10 @@ class DataFile::Unpacker {
     state_.next_out = out.data();
     state_.avail_out = static_cast<uint32_t>(out.size());
     const int code = isal_inflate(&state_);
-    *in = in->last(state_.avail_in);
-    if (code < ISAL_DECOMP_OK) {
-      return Status::Corruption(std::string(ReasonOf(code)));
+    if (code < ISAL_DECOMP_OK || state_.avail_in > in->size()) {
+      return Status::Corruption(std::string(ReasonOf(code)));  // what it used is not known then
     }
+    *in = in->last(state_.avail_in);
     return out.size() - state_.avail_out;
   }
 

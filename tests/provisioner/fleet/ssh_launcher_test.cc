@@ -1,6 +1,7 @@
 // Processes over ssh, with a real sshd of 127.0.0.1.
 
 #include <fmt/core.h>
+#include <poll.h>
 
 #include "provisioner/fleet/agent_exit.h"
 #include "provisioner/fleet/local_process.h"
@@ -208,7 +209,12 @@ TEST_P(SshLauncherTest, PlacesOfServersAreTriedBeforehand) {
 TEST_P(SshLauncherTest, AnAgentSaysWhereItsProcessIs) {
   const auto handle = launcher_->Start(Endless());
   ASSERT_TRUE(handle.ok()) << handle.status();
-  EXPECT_EQ(ArgumentOf(launcher_->pid(*handle), "--host"), "127.0.0.1");
+  std::string host;  // once the agent's program runs, which Start does not wait for
+  for (int tries = 0; tries < 1000 && host.empty(); ++tries) {
+    ::poll(nullptr, 0, 10);
+    host = ArgumentOf(launcher_->pid(*handle), "--host");
+  }
+  EXPECT_EQ(host, "127.0.0.1");
   EXPECT_EQ(ArgumentOf(launcher_->pid(*handle), "--no-such-flag"), "");
 }
 
