@@ -82,7 +82,6 @@ TEST_F(PolicyTest, AReplayOfARecordedHourDoesWhatItsSimulationDoes) {
   ExpectFleetsAsSimulated(
       replay, "0:9 1:10 3:12 6:13 7:14 11:15 24:16 34:14 43:16 51:13 53:12 54:11 57:9 59:8");
   EXPECT_NEAR(replay["samples"].number() / replay["simulated"]["samples"].number(), 1, 0.03);
-  EXPECT_GE(replay["samples"].number() / replay["samples_ideal"].number(), 0.97);
 }
 
 /// It wants 10 workers and a spare one, of up to 13 machines. Samples are compared over the whole
