@@ -110,7 +110,8 @@ struct ParcaeState {
 struct ParcaeStep {
   ParcaePlan plan;
   double cost_ms = 0;  // of the migration to it
-  // A step that comes before the last one is over costs another restart: with machines more or not.
+  // Of the restart that is paid again when this step comes before the last one is over: whether
+  // machines are added.
   bool is_restart_adding = false;
 };
 

@@ -20,9 +20,9 @@ class StepGradient {
       const ChunkLayout::Chunk& chunk, uint32_t begin, uint32_t count) const = 0;
 };
 
-/// Whoever holds one may read the gradient, and until the last is gone nobody writes what is final
-/// of it. The core holds it until every shard has acknowledged the step, a transport until it has
-/// sent what it keeps.
+/// Whoever holds one may read the gradient. Values that are final are not overwritten until the
+/// last holder has let go. The core holds it until every shard has acknowledged the step, and a
+/// transport until it has sent its frames.
 using GradientLoan = std::shared_ptr<const StepGradient>;
 
 }  // namespace ps::client

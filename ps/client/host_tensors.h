@@ -45,10 +45,10 @@ class HostTensors {
   /// Copies new values to their place; returns that.
   std::span<const float> Take(const PullIntake::Fresh& fresh);
 
-  /// A gradient that nobody holds, with the values of some earlier step. It is lent until the
-  /// result and its copies are gone. A transport may hold one for longer than the core does, when a
-  /// push was repeated on a slow link: then there is one more from now on, so the limit of the
-  /// transport's queue is that of what can be lent. Errors: `make`'s.
+  /// A gradient that nobody holds; its values are of some earlier step. The loan ends when the
+  /// result and all copies of it are gone. When a push is repeated over a slow link, a transport
+  /// may hold a gradient for longer than the core does. Then another one is made and kept, so the
+  /// limit of the transport's queue limits how many there are. Errors: `make`'s.
   Result<std::shared_ptr<FlatGradient>> Lend();
 
   /// That there is memory for.

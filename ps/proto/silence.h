@@ -8,15 +8,15 @@
 
 namespace ps::proto {
 
-/// For how long a worker or a shard has not heard its coordinator. A connection may look open for
-/// a quarter of an hour after the other machine, or the way to it, has gone.
+/// For how long a worker or a shard has not heard its coordinator. When the coordinator's machine
+/// or the network is gone, TCP may take a quarter of an hour to close the connection.
 class CoordinatorSilence {
  public:
   void Heard(TimePoint now) { heard_ = now; }
 
-  /// Each `tick` or so. The coordinator is waited for from the first time on. When this process
-  /// itself did not run for longer than `pause_least`, nobody could be heard, so that time does not
-  /// count: it is returned, else 0.
+  /// To be called at every tick; the wait for the coordinator begins with the first. If this
+  /// process itself stood still for longer than `pause_least`, it could hear nobody, so that time
+  /// does not count. Returns that time, else 0.
   Duration Tick(TimePoint now, Duration pause_least) {
     if (last_tick_ == TimePoint()) {
       last_tick_ = now;
@@ -32,7 +32,7 @@ class CoordinatorSilence {
 
   Duration Of(TimePoint now) const { return now - heard_; }
 
-  /// Whether the process has to end. One that is connected has its heartbeats unanswered.
+  /// Whether the process has to end. Of a connection that is open, heartbeats were not answered.
   bool IsTooLong(TimePoint now, bool is_connected, const Timing& timing) const {
     return Of(now) > (is_connected ? std::max(timing.orphan, timing.lease) : timing.orphan);
   }

@@ -42,7 +42,7 @@ std::string_view ReasonOf(int code) {
 
 }  // namespace
 
-/// Intel's inflate, whose state of 90 KB has its history.
+/// ISA-L's inflate. Its state takes 90 KB, with the last 32 KB of output, which blocks refer to.
 class DataFile::Unpacker {
  public:
   Unpacker() { isal_inflate_init(&state_), state_.crc_flag = ISAL_GZIP; }
