@@ -30,7 +30,15 @@ class PolicyTest : public E2eTest {
   }
 
   /// The first `hours` of p3.csv, scaled to 16 machines, 120 times as fast.
-  Json Replay(const std::string& policy, const std::string& hours) {
+  Json Replay(const std::string& policy, int workers_max, const std::string& hours) {
+    job_.SetData(4000, 1000)
+        .Set("servers", R"({"count": 1})")
+        .Set("train", R"({"epochs": 10000, "minibatch": 8, "evaluate_every_epochs": 0})")
+        .Set("workers", R"([{"count": 1, "type": "spot", "step_ms": 400}])")
+        .Set(
+            "provisioner",
+            R"({"interval_s": 60, "start_s": 36, "workers_max": )" + std::to_string(workers_max) +
+                "}");
     job_.Write();
     const Output output = RunToEnd(
         {.program = "psctl",
@@ -73,12 +81,7 @@ class PolicyTest : public E2eTest {
 /// The fleets are those of the trace with the minutes of its changes: the policy takes all that
 /// there are, since changes are cheap to a parameter server.
 TEST_F(PolicyTest, AReplayOfARecordedHourDoesWhatItsSimulationDoes) {
-  job_.SetData(4000, 1000)
-      .Set("servers", R"({"count": 1})")
-      .Set("train", R"({"epochs": 10000, "minibatch": 8, "evaluate_every_epochs": 0})")
-      .Set("workers", R"([{"count": 1, "type": "spot", "step_ms": 400}])")
-      .Set("provisioner", R"({"workers_max": 16, "interval_s": 60, "start_s": 36})");
-  const Json replay = Replay("parcae", "1");
+  const Json replay = Replay("parcae", 16, "1");
   ExpectFleetsAsSimulated(
       replay, "0:9 1:10 3:12 6:13 7:14 11:15 24:16 34:14 43:16 51:13 53:12 54:11 57:9 59:8");
   EXPECT_NEAR(replay["samples"].number() / replay["simulated"]["samples"].number(), 1, 0.03);
@@ -87,12 +90,7 @@ TEST_F(PolicyTest, AReplayOfARecordedHourDoesWhatItsSimulationDoes) {
 /// It wants 10 workers and a spare one, of up to 13 machines. Samples are compared over the whole
 /// hour above.
 TEST_F(PolicyTest, AReplayWithSparesWantsTheFleetsOfItsSimulation) {
-  job_.SetData(4000, 1000)
-      .Set("servers", R"({"count": 1})")
-      .Set("train", R"({"epochs": 10000, "minibatch": 8, "evaluate_every_epochs": 0})")
-      .Set("workers", R"([{"count": 1, "type": "spot", "step_ms": 400}])")
-      .Set("provisioner", R"({"workers_max": 10, "interval_s": 60, "start_s": 36})");
-  ExpectFleetsAsSimulated(Replay("standby", "0.15"), "0:9 1:10 3:11");
+  ExpectFleetsAsSimulated(Replay("standby", 10, "0.15"), "0:9 1:10 3:11");
 }
 
 /// Spot machines can't be had any more once the first ones have gone.

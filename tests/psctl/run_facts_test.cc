@@ -220,6 +220,17 @@ std::vector<std::string> RowOf(const std::string& table, const std::string& firs
   return cells;
 }
 
+using Cells = std::vector<std::string>;
+
+/// The rows of both fleets in a preview. Fails the test when a cell is missing.
+void ReadRows(const Result<std::string>& text, Cells* now, Cells* then) {
+  ASSERT_TRUE(text.ok()) << text.status();
+  *now = RowOf(*text, "now");
+  *then = RowOf(*text, "then");
+  ASSERT_EQ(now->size(), 8U) << *text;
+  ASSERT_EQ(then->size(), 8U) << *text;
+}
+
 /// What is predicted of a fleet, without how sure that is.
 double SamplesOf(const std::vector<std::string>& row) {
   std::string text = row.at(3).substr(0, row.at(3).find(' '));
@@ -230,14 +241,12 @@ double SamplesOf(const std::vector<std::string>& row) {
 // The cheapest machine for a server costs 0.192 USD an hour, g3.16xlarge 1.37, p3.2xlarge 1.25.
 TEST_F(RunFactsTest, APreviewOfAScaleShowsBothFleetsAndWhatLimitsThem) {
   const auto text = PreviewOf({"p3.2xlarge=3"}, ResNetStatus(), ResNetConfig());
-  ASSERT_TRUE(text.ok()) << text.status();
+  Cells now;
+  Cells then;
+  ASSERT_NO_FATAL_FAILURE(ReadRows(text, &now, &then));
   EXPECT_THAT(*text, HasSubstr("time to loss 0.8"));
   EXPECT_THAT(*text, HasSubstr("measured now: 5,800 samples/s"));
   EXPECT_THAT(*text, HasSubstr("nothing was changed\n"));
-  const auto now = RowOf(*text, "now");
-  const auto then = RowOf(*text, "then");
-  ASSERT_EQ(now.size(), 8U) << *text;
-  ASSERT_EQ(then.size(), 8U) << *text;
   EXPECT_THAT(std::vector(now.begin(), now.begin() + 3), ElementsAre("now", "3 g3.16xlarge", "1"));
   EXPECT_THAT(
       std::vector(then.begin(), then.begin() + 3),
@@ -249,11 +258,9 @@ TEST_F(RunFactsTest, APreviewOfAScaleShowsBothFleetsAndWhatLimitsThem) {
 
 TEST_F(RunFactsTest, APreviewOfMoreServersShowsThemAndTheirPrice) {
   const auto text = PreviewOf({"servers=2"}, ResNetStatus(), ResNetConfig());
-  ASSERT_TRUE(text.ok()) << text.status();
-  const auto now = RowOf(*text, "now");
-  const auto then = RowOf(*text, "then");
-  ASSERT_EQ(now.size(), 8U) << *text;
-  ASSERT_EQ(then.size(), 8U) << *text;
+  Cells now;
+  Cells then;
+  ASSERT_NO_FATAL_FAILURE(ReadRows(text, &now, &then));
   EXPECT_THAT(std::vector(now.begin(), now.begin() + 3), ElementsAre("now", "3 g3.16xlarge", "1"));
   EXPECT_THAT(
       std::vector(then.begin(), then.begin() + 3), ElementsAre("then", "3 g3.16xlarge", "2"));
@@ -264,11 +271,9 @@ TEST_F(RunFactsTest, APreviewOfMoreServersShowsThemAndTheirPrice) {
 TEST_F(RunFactsTest, APreviewSaysWhereTheBottleneckMovesTo) {
   const proto::JobStatus status = ResNetStatus(10, 10);
   const auto text = PreviewOf({"p3.2xlarge=100"}, status, ResNetConfig());
-  ASSERT_TRUE(text.ok()) << text.status();
-  const auto now = RowOf(*text, "now");
-  const auto then = RowOf(*text, "then");
-  ASSERT_EQ(now.size(), 8U) << *text;
-  ASSERT_EQ(then.size(), 8U) << *text;
+  Cells now;
+  Cells then;
+  ASSERT_NO_FATAL_FAILURE(ReadRows(text, &now, &then));
   EXPECT_NE(now[5], then[5]) << *text;
 }
 
