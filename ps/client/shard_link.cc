@@ -72,6 +72,7 @@ ShardLink::Leaving ShardLink::Remove(ChunkKey key, uint64_t known) {
   leaving.needs_pull = is_pulling_ || pulled_placement_ > known;
   leaving.is_evaluation = is_evaluation_;
   leaving.pulled_step = pulled_step_;
+  leaving.min_round = min_round_;
   states_.erase(states_.begin() + index);
   intake_.Remove(key);
   must_pull_ = must_pull_ || (is_pulling_ && !is_pushing_);  // the answer may be given up
@@ -80,6 +81,7 @@ ShardLink::Leaving ShardLink::Remove(ChunkKey key, uint64_t known) {
 
 void ShardLink::Add(const Leaving& leaving, bool is_travelling) {
   pulled_step_ = has_chunks() ? pulled_step_ : leaving.pulled_step;
+  min_round_ = std::max(min_round_, leaving.min_round);
   intake_.Add(leaving.chunk);
   const auto it =
       std::ranges::lower_bound(chunks(), leaving.chunk.key, {}, &ChunkLayout::Chunk::key);

@@ -67,6 +67,7 @@ class ShardLink {
     bool needs_pull = false;  // its values may not be among those that the shard has sent
     bool is_evaluation = false;
     Step pulled_step = 0;
+    uint64_t min_round = 0;  // that its values are to have
   };
 
   /// The chunk is elsewhere since a placement newer than `known`.

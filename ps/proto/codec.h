@@ -160,6 +160,8 @@ Offset<wire::ShardAddress> Encode(Fbb& b, const ShardAddress& m);
 void Decode(Decoder& d, const wire::ShardAddress& w, ShardAddress* m);
 Offset<wire::OfferedChunk> Encode(Fbb& b, const OfferedChunk& m);
 void Decode(Decoder& d, const wire::OfferedChunk& w, OfferedChunk* m);
+Offset<wire::StagedStep> Encode(Fbb& b, const StagedStep& m);
+void Decode(Decoder& d, const wire::StagedStep& w, StagedStep* m);
 Offset<wire::JournalStatus> Encode(Fbb& b, const JournalStatus& m);
 void Decode(Decoder& d, const wire::CheckpointStatus& w, CheckpointStatus* m);
 void Decode(Decoder& d, const wire::JournalStatus& w, JournalStatus* m);

@@ -39,6 +39,19 @@ void Decode(Decoder& d, const wire::OfferedChunk& w, OfferedChunk* m) {
   DecodeIds(d, w.ahead(), "ahead", &m->ahead);
 }
 
+Offset<wire::StagedStep> Encode(Fbb& b, const StagedStep& m) {
+  const auto keys = EncodeIds(b, m.keys);
+  return wire::CreateStagedStep(b, m.incarnation.value, m.step, m.round, m.samples, keys);
+}
+
+void Decode(Decoder& d, const wire::StagedStep& w, StagedStep* m) {
+  m->incarnation = Incarnation(w.incarnation());
+  m->step = w.step();
+  m->round = w.round();
+  m->samples = w.samples();
+  DecodeIds(d, w.keys(), "keys", &m->keys);
+}
+
 Offset<wire::ChunksOffer> Encode(Fbb& b, const ChunksOffer& m) {
   const auto members =
       MakeStructs<wire::OfferedMember>(b, m.members, [](const OfferedMember& member) {
@@ -47,9 +60,12 @@ Offset<wire::ChunksOffer> Encode(Fbb& b, const ChunksOffer& m) {
             member.last_step,
             member.clock,
             member.may_skip,
-            member.is_active);
+            member.is_active,
+            member.round,
+            member.is_rejected);
       });
   const auto chunks = MakeTables(b, m.chunks);
+  const auto staged = MakeTables(b, m.staged);
   return wire::CreateChunksOffer(
       b,
       m.from.value,
@@ -59,7 +75,8 @@ Offset<wire::ChunksOffer> Encode(Fbb& b, const ChunksOffer& m) {
       m.samples_done,
       m.lr_factor,
       members,
-      chunks);
+      chunks,
+      staged);
 }
 
 void Decode(Decoder& d, const wire::ChunksOffer& w, ChunksOffer* m) {
@@ -75,9 +92,12 @@ void Decode(Decoder& d, const wire::ChunksOffer& w, ChunksOffer* m) {
         member.last_step(),
         member.clock(),
         member.may_skip(),
-        member.is_active()};
+        member.is_active(),
+        member.round(),
+        member.is_rejected()};
   });
   d.Tables(w.chunks(), "chunks", &m->chunks);
+  d.Tables(w.staged(), "staged", &m->staged);
 }
 
 Offset<wire::ChunkPart> Encode(Fbb& b, const ChunkPart& m) {

@@ -64,12 +64,27 @@ struct OfferedMember {
   uint64_t clock = 0;     // as the staleness bound counts
   bool may_skip = false;  // of steps before its next one, some may be lost with an earlier life
   bool is_active = true;  // it has work
+  // bsp: what was staged as last_step.
+  uint64_t round = 0;
+  bool is_rejected = false;
 };
 
 struct OfferedChunk {
   ChunkKey key;
   Version version = 0;
   std::vector<Incarnation> ahead;  // those whose step after last_step it has
+};
+
+/// bsp: what a worker's step has for the open round in chunks that are offered. A step that the
+/// giver has in a chunk, and that is not here for it, is void: its gradient was not finite.
+struct StagedStep {
+  Incarnation incarnation;
+  Step step = 0;
+  uint64_t round = 0;
+  uint32_t samples = 0;
+  std::vector<ChunkKey> keys;  // ascending; all of each one's gradient travels
+
+  friend bool operator==(const StagedStep&, const StagedStep&) = default;
 };
 
 /// Shard to shard: chunks as they are now, which nothing changes any more where they come from. All
@@ -85,12 +100,14 @@ struct ChunksOffer {
   double lr_factor = 0;
   std::vector<OfferedMember> members;
   std::vector<OfferedChunk> chunks;  // by key
+  std::vector<StagedStep> staged;    // by incarnation and step
 };
 
-/// Elements of one chunk's value, or of one of its optimizer's buffers. Payload: f32.
+/// Elements of one chunk's value, of one of its optimizer's buffers, or of a gradient that waits
+/// for its round. Payload: f32.
 struct ChunkPart {
   uint64_t version = 0;          // of the placement
-  uint32_t buffer = 0;           // 0: the value; 1, 2: the optimizer's
+  uint32_t buffer = 0;           // 0: the value; 1, 2: the optimizer's; from 3 on: of `staged`
   std::vector<ChunkRef> chunks;  // one
   Payload payload;
 };

@@ -5,6 +5,19 @@
 
 namespace ps::server {
 
+Buffer* Taking::BufferFor(uint32_t buffer, Chunk* chunk) const {
+  if (buffer < kBuffersMax) {
+    const auto buffers = BuffersOf(*chunk);
+    return buffer < buffers.size() ? buffers[buffer] : nullptr;
+  }
+  if (buffer - kBuffersMax >= gradients.size()) {
+    return nullptr;
+  }
+  const auto& step = gradients[buffer - kBuffersMax];
+  const auto gradient = step.find(chunk->key);
+  return gradient == step.end() ? nullptr : gradient->second.get();
+}
+
 Reindexing::Reindexing(const ChunkStore& before) {
   for (size_t i = 0; i < before.size(); ++i) {
     before_.push_back({before.chunks()[i].key, i, before.chunks()[i].first_part});
@@ -20,6 +33,17 @@ void Reindexing::SetAfter(const ChunkStore& after) {
       later_[chunk.index] = index;
     }
   }
+}
+
+std::vector<std::optional<size_t>> Reindexing::EarlierParts(const ChunkStore& after) const {
+  std::vector<std::optional<size_t>> parts(after.part_count());
+  for (size_t i = 0; i < after.size(); ++i) {
+    const Chunk& chunk = after.chunks()[i];
+    for (uint32_t part = 0; earlier_[i] && part < chunk.part_count; ++part) {
+      parts[chunk.first_part + part] = earlier_[i]->first_part + part;
+    }
+  }
+  return parts;
 }
 
 void Recount(const ChunkStore& store, Intake* intake) {

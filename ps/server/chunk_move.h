@@ -2,15 +2,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "ps/base/buffer.h"
 #include "ps/base/ids.h"
 #include "ps/base/time.h"
 #include "ps/proto/messages.h"
 #include "ps/proto/outbox.h"
 #include "ps/server/chunk_store.h"
 #include "ps/server/roster.h"
+#include "ps/server/staging.h"
 
 namespace ps::server {
 
@@ -23,6 +27,10 @@ class ShardDialer {
   virtual void Dial(const proto::ShardAddress& to) = 0;
 };
 
+/// The value of a chunk and the buffers of its optimizer. Gradients that wait for their round are
+/// numbered after them when they travel.
+constexpr uint32_t kBuffersMax = 1 + kernels::kOptimizerSlotsMax;
+
 /// Chunks on their way to another shard. Nothing changes them any more here.
 struct Giving {
   proto::GiveChunks order;
@@ -30,7 +38,9 @@ struct Giving {
   TimePoint next_try{};              // to connect, or to offer again; none: it is being connected
   std::optional<size_t> next_chunk;  // of the order, that is to be sent; none: nothing was offered
   uint32_t next_part = 0;
-  uint32_t next_buffer = 0;
+  size_t next_buffer = 0;
+  std::vector<proto::StagedStep> staged;           // of the offer
+  std::vector<std::vector<StagedPart>> gradients;  // by staged step and part of all chunks
   std::optional<Generation> taken;  // the other shard has them, and knew this membership then
 };
 
@@ -46,9 +56,15 @@ struct Taking {
   proto::PeerId peer;
   uint64_t request_id = 0;  // of the offer
   proto::ChunksOffer offer;
-  std::vector<Chunk> chunks;   // of the offer
-  std::vector<bool> has_come;  // by part of these and buffer
+  std::vector<Chunk> chunks;                                           // of the offer
+  std::vector<std::map<ChunkKey, std::shared_ptr<Buffer>>> gradients;  // by staged step
+  std::vector<bool> has_come;  // by part of these chunks and buffer
   size_t parts_left = 0;
+
+  size_t buffers_max() const { return kBuffersMax + offer.staged.size(); }
+
+  /// Where a ChunkPart's elements belong; null when nothing like it was offered.
+  Buffer* BufferFor(uint32_t buffer, Chunk* chunk) const;
 };
 
 /// Where the chunks that a shard keeps were before others came or went.
@@ -73,6 +89,9 @@ class Reindexing {
   /// By the earlier index; nothing for one that has gone.
   const std::vector<std::optional<size_t>>& later() const { return later_; }
 
+  /// By the present index of a part of all chunks, the earlier one.
+  std::vector<std::optional<size_t>> EarlierParts(const ChunkStore& after) const;
+
  private:
   std::vector<Earlier> before_;
   std::vector<std::optional<Earlier>> earlier_;
@@ -86,7 +105,7 @@ void Reindex(const Reindexing& chunks, const ChunkStore& store, Intake* intake);
 /// False when a chunk that has gone was still to be sent: who asked asks again when it knows.
 bool Reindex(const Reindexing& chunks, PullAnswer* answer);
 
-/// The buffers of a chunk that travel: its value, and those of its optimizer that it has.
+/// Of a chunk its value, and those buffers of its optimizer that it has.
 template <typename C>
 auto BuffersOf(C& chunk) {
   std::vector<decltype(&chunk.value)> buffers = {&chunk.value};

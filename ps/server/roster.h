@@ -32,6 +32,7 @@ struct Intake {
   uint32_t begun_count = 0;          // chunks of which something is here
   uint32_t complete_count = 0;       // and all
   uint32_t rejected_count = 0;
+  bool is_void = false;  // bsp: a chunk was not finite, one that has gone since, perhaps
   // async, ssp: the parts of chunks in parts that are not whole yet, by chunk.
   std::map<size_t, std::vector<StagedPart>> unfinished;
 };

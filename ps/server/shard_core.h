@@ -188,7 +188,7 @@ class ShardCore {
   void TakeFrame(const proto::PushRequest& push, Member* member);
   void Stage(
       const proto::PushRequest& push,
-      const Intake& intake,
+      Intake* intake,
       const FramePart& part,
       const std::shared_ptr<const void>& owner);
   void Assemble(
@@ -212,6 +212,8 @@ class ShardCore {
   void TickGiving(TimePoint now, proto::Outbox* out);
   void FinishGiving(TimePoint now, proto::Outbox* out);
   void FinishWithout(Member* member, TimePoint now, proto::Outbox* out);
+  bool IsStaged(const Member& member, Step step, const Chunk& chunk) const;
+  void SettleStaged(Member* member);
   void ReindexAll(const Reindexing& chunks);
 
   // shard_take.cc: chunks from other shards.
@@ -219,6 +221,7 @@ class ShardCore {
   void OnOffer(const Call& call, proto::ChunksOffer& offer);
   void OnChunkPart(const Call& call, const proto::ChunkPart& part);
   void FinishTaking(proto::Outbox* out);
+  void TakeStaged(const Taking& taking, bool was_empty);
   void TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Member* member);
 
   /// The chunk is on its way to another shard.

@@ -101,6 +101,8 @@ void ShardCore::Offer(TimePoint now, proto::Outbox* out) {
   giving_->next_chunk = 0;
   giving_->next_part = 0;
   giving_->next_buffer = 0;
+  giving_->staged.clear();
+  giving_->gradients.clear();
   proto::ChunksOffer offer;
   offer.from = shard_;
   offer.version = giving_->order.version;
@@ -114,12 +116,16 @@ void ShardCore::Offer(TimePoint now, proto::Outbox* out) {
     offer.chunks.push_back({key, chunk.version, {}});
     bytes += BuffersOf(chunk).size() * chunk.value.size();
   }
-  giving_->next_try = now + settings_.timing.retry_limit +
-                      FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
   for (const auto& [incarnation, member] : roster_.members()) {
     const Roster::Clock clock = roster_.ClockOf(member);
     offer.members.push_back(
-        {incarnation, member.settled_step(), clock.clock, member.may_skip, clock.is_active});
+        {incarnation,
+         member.settled_step(),
+         clock.clock,
+         member.may_skip,
+         clock.is_active,
+         member.last_round,
+         member.last_outcome == proto::PushOutcome::kRejected});
     const std::vector<ChunkKey> applied = AppliedOf(member);
     for (proto::OfferedChunk& chunk : offer.chunks) {
       if (std::ranges::find(applied, chunk.key) != applied.end()) {
@@ -127,6 +133,23 @@ void ShardCore::Offer(TimePoint now, proto::Outbox* out) {
       }
     }
   }
+  for (const auto& [id, contribution] : staging_.contributions()) {
+    proto::StagedStep step{id.first, id.second, contribution.round, contribution.samples, {}};
+    for (const ChunkKey key : giving_->order.keys) {
+      const Chunk& chunk = store_.chunks()[*store_.IndexOf(key)];
+      if (contribution.Has(chunk.first_part, chunk.part_count)) {
+        step.keys.push_back(key);
+        bytes += chunk.value.size();
+      }
+    }
+    if (!step.keys.empty()) {
+      giving_->staged.push_back(std::move(step));
+      giving_->gradients.push_back(contribution.parts);
+    }
+  }
+  offer.staged = giving_->staged;
+  giving_->next_try = now + settings_.timing.retry_limit +
+                      FromSeconds(static_cast<double>(bytes) / kSlowLinkBytesPerSecond);
   out->Send(giving_->peer, ++last_request_id_, std::move(offer));
   ContinueGiving(out);
 }
@@ -143,13 +166,23 @@ void ShardCore::ContinueGiving(proto::Outbox* out) {
     const auto buffers = BuffersOf(chunk);
     proto::ChunkPart part;
     part.version = giving_->order.version;
-    part.buffer = giving_->next_buffer;
     part.chunks.push_back({chunk.key, count, begin});
-    part.payload.parts.push_back(
-        std::as_bytes(buffers[part.buffer]->floats().subspan(begin, count)));
-    stats_.bytes_sent += count * sizeof(float);
-    out->Send(giving_->peer, last_request_id_, std::move(part));
-    if (++giving_->next_buffer < buffers.size()) {
+    const size_t buffer = giving_->next_buffer++;
+    if (buffer < buffers.size()) {
+      part.buffer = static_cast<uint32_t>(buffer);
+      part.payload.parts.push_back(std::as_bytes(buffers[buffer]->floats().subspan(begin, count)));
+    } else if (const size_t step = buffer - buffers.size(); step < giving_->staged.size()) {
+      if (!std::ranges::binary_search(giving_->staged[step].keys, chunk.key)) {
+        continue;
+      }
+      const StagedPart& gradient = giving_->gradients[step][chunk.first_part + giving_->next_part];
+      part.buffer = kBuffersMax + static_cast<uint32_t>(step);
+      part.payload.parts.push_back(std::as_bytes(gradient.values));
+      part.payload.owner = gradient.owner;
+    }
+    if (!part.payload.parts.empty()) {
+      stats_.bytes_sent += count * sizeof(float);
+      out->Send(giving_->peer, last_request_id_, std::move(part));
       continue;
     }
     giving_->next_buffer = 0;
@@ -254,6 +287,7 @@ void ShardCore::FinishWithout(Member* member, TimePoint now, proto::Outbox* out)
     ++member->last_step;
     member->last_outcome = proto::PushOutcome::kApplied;
     member->last_rejected_chunks = 0;
+    SettleStaged(member);
     if (member->last_step > member->counted_step) {
       member->counted_step = member->last_step;
       if (roster_.Advance(member)) {
@@ -268,14 +302,40 @@ void ShardCore::FinishWithout(Member* member, TimePoint now, proto::Outbox* out)
   }
 }
 
-/// All that goes by the index of a chunk. Chunks move while no mode is switched, and in bsp between
-/// two rounds: what is staged then is of who is gone, and no round will have it.
+/// bsp: all of the member's step in the chunk waits here for its round.
+bool ShardCore::IsStaged(const Member& member, Step step, const Chunk& chunk) const {
+  const Staging::Contribution* const staged = staging_.Find({member.incarnation, step});
+  return staged != nullptr && staged->Has(chunk.first_part, chunk.part_count);
+}
+
+/// bsp: the member's last step is complete with what came from elsewhere. What was not finite there
+/// was not staged.
+void ShardCore::SettleStaged(Member* member) {
+  if (!is_bsp()) {
+    return;
+  }
+  const Staging::Id id(member->incarnation, member->last_step);
+  const Staging::Contribution* const staged = staging_.Find(id);
+  const bool is_whole = staged != nullptr && staged->is_whole();
+  if (is_whole) {
+    staging_.Complete(id);
+  } else {
+    staging_.Drop(id);
+  }
+  member->last_round = round_ + 1;
+  member->last_outcome = is_whole ? proto::PushOutcome::kStaged : proto::PushOutcome::kRejected;
+}
+
+/// All that goes by the index of a chunk.
 void ShardCore::ReindexAll(const Reindexing& chunks) {
   checkpointer_.Reindex(chunks);
   model_answer_.reset();
-  staging_ = Staging();
+  if (store_.size() == 0) {
+    staging_ = Staging();  // it went with the chunks
+  }
+  staging_.Rearrange(chunks.EarlierParts(store_));
   for (auto& [incarnation, member] : roster_.members()) {
-    if (member.is_step_under_way() && !is_bsp()) {
+    if (member.is_step_under_way()) {
       Reindex(chunks, store_, &member.intake);
     } else {
       member.intake = Intake();

@@ -98,6 +98,7 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
   intake->begun_count = 0;
   intake->complete_count = 0;
   intake->rejected_count = 0;
+  intake->is_void = false;
   intake->unfinished.clear();
   intake->parts_left.clear();
   for (const Chunk& chunk : store_.chunks()) {
@@ -111,8 +112,10 @@ void ShardCore::BeginIntake(const proto::PushRequest& push, Member* member) {
         intake->has_come[chunk.first_part + part] = true;
       }
       intake->parts_left[index] = 0;
+      intake->is_rejected[index] = is_bsp() && !IsStaged(*member, push.step, chunk);
       ++intake->begun_count;
       ++intake->complete_count;
+      intake->rejected_count += intake->is_rejected[index] ? 1 : 0;
     }
   }
 }
@@ -147,7 +150,7 @@ void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
       intake.unfinished.erase(part.chunk);
     }
     if (is_bsp()) {
-      Stage(push, intake, part, owner);
+      Stage(push, &intake, part, owner);
     } else if (!intake.is_rejected[part.chunk]) {
       Assemble(&intake, part, is_whole, owner);
     }
@@ -157,11 +160,12 @@ void ShardCore::TakeFrame(const proto::PushRequest& push, Member* member) {
 /// bsp: keeps the part until its round is committed. A contribution with NaN or infinity is void.
 void ShardCore::Stage(
     const proto::PushRequest& push,
-    const Intake& intake,
+    Intake* intake,
     const FramePart& part,
     const std::shared_ptr<const void>& owner) {
   const Staging::Id id(push.incarnation, push.step);
-  if (intake.rejected_count > 0) {
+  intake->is_void = intake->is_void || intake->rejected_count > 0;
+  if (intake->is_void) {
     staging_.Drop(id);
     return;
   }
@@ -244,9 +248,10 @@ void ShardCore::Acknowledge(const Call& call, Member* member) {
   member->may_skip = false;
   member->last_round = intake.round;
   member->last_rejected_chunks = intake.rejected_count;
-  member->last_outcome = intake.rejected_count > 0 ? proto::PushOutcome::kRejected
-                         : is_bsp()                ? proto::PushOutcome::kStaged
-                                                   : proto::PushOutcome::kApplied;
+  const bool is_rejected = intake.rejected_count > 0 || intake.is_void;
+  member->last_outcome = is_rejected ? proto::PushOutcome::kRejected
+                         : is_bsp()  ? proto::PushOutcome::kStaged
+                                     : proto::PushOutcome::kApplied;
   if (call.peer == proto::PeerId()) {
     return;  // its connection is gone; a repetition is answered
   }
@@ -274,7 +279,7 @@ void ShardCore::CompleteStep(const Call& call, Member* member) {
   const bool is_new = intake.step > member->counted_step;
   member->counted_step = std::max(member->counted_step, intake.step);
   const bool has_slowest_moved = is_new && roster_.Advance(member);
-  if (is_bsp() && intake.rejected_count == 0) {
+  if (is_bsp() && intake.rejected_count == 0 && !intake.is_void) {
     staging_.Complete({member->incarnation, intake.step});
   } else if (!is_bsp() && is_new && intake.rejected_count < intake.chunk_count) {
     ++stats_.steps_applied;

@@ -111,6 +111,10 @@ void ShardCore::OnCommit(const Call& call, const proto::CommitRound& commit) {
         call, Status::Unavailable(fmt::format("the update of round {} is under way", round_)), 0);
     return;
   }
+  if (giving_ && commit.round > round_) {
+    Refuse(call, Status::Unavailable("chunks are on their way to another shard"), 0);
+    return;
+  }
   if (commit.round > round_) {
     const Status status = CheckCommit(commit);
     if (!status.ok()) {
@@ -149,7 +153,8 @@ Status ShardCore::CheckCommit(const proto::CommitRound& commit) const {
       continue;  // nobody pushes to a shard without chunks
     }
     const Staging::Contribution* const staged = staging_.Find({c.incarnation, c.step});
-    if (staged == nullptr || !staged->is_complete || staged->round != commit.round) {
+    if (staged == nullptr || !staged->is_complete || staged->round != commit.round ||
+        staged->bytes != store_.parameter_bytes()) {
       return Status::InvalidArgument(fmt::format(
           "step {} of incarnation {} is not staged for round {} on shard {}",
           c.step,
@@ -190,6 +195,7 @@ void ShardCore::BeginCommit(const proto::CommitRound& commit, proto::Outbox* out
   staging_.DropThrough(round_);
   // What was left out of the round while it was still coming in is void: it would begin anew.
   for (auto& [incarnation, member] : roster_.members()) {
+    member.restored.clear();
     if (member.intake.step > member.last_step) {
       member.intake = Intake();
       member.fused.reset();

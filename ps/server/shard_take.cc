@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "ps/server/shard_core.h"
 
 namespace ps::server {
 namespace {
-
-constexpr size_t kBuffersMax = 1 + kernels::kOptimizerSlotsMax;
 
 /// Marks a chunk of the step under way as here, all of it.
 void MarkHere(size_t index, const Chunk& chunk, Intake* intake) {
@@ -39,7 +38,28 @@ Status ShardCore::CheckOffer(const proto::ChunksOffer& offer) const {
       std::ranges::adjacent_find(offer.chunks, is_before) != offer.chunks.end()) {
     return Status::InvalidArgument("an offer has no chunks, or not in their order");
   }
-  return Status::Ok();
+  for (const proto::StagedStep& step : offer.staged) {
+    const bool is_sane =
+        is_bsp() && step.step > 0 && step.samples > 0 && !step.keys.empty() &&
+        step.round == round_ + 1 &&
+        std::ranges::adjacent_find(step.keys, std::greater_equal<>()) == step.keys.end() &&
+        std::ranges::includes(offer.chunks, step.keys, {}, &proto::OfferedChunk::key);
+    if (!is_sane) {
+      return Status::InvalidArgument(fmt::format(
+          "an offer has step {} of incarnation {} staged for round {}, and it makes no sense in "
+          "round {}",
+          step.step,
+          step.incarnation.value,
+          step.round,
+          round_ + 1));
+    }
+  }
+  const auto is_not_after = [](const proto::StagedStep& a, const proto::StagedStep& b) {
+    return std::pair(a.incarnation, a.step) >= std::pair(b.incarnation, b.step);
+  };
+  return std::ranges::adjacent_find(offer.staged, is_not_after) == offer.staged.end()
+             ? Status::Ok()
+             : Status::InvalidArgument("the staged steps of an offer are not in their order");
 }
 
 void ShardCore::OnOffer(const Call& call, proto::ChunksOffer& offer) {
@@ -50,7 +70,7 @@ void ShardCore::OnOffer(const Call& call, proto::ChunksOffer& offer) {
   }
   Status status = CheckOffer(offer);
   if (status.ok() && taking_ && taking_->peer == call.peer &&
-      taking_->offer.version == offer.version &&
+      taking_->offer.version == offer.version && taking_->offer.staged == offer.staged &&
       std::ranges::equal(
           taking_->chunks, offer.chunks, {}, &Chunk::key, &proto::OfferedChunk::key)) {
     taking_->offer = std::move(offer);  // of the same chunks, some of which have come
@@ -76,8 +96,16 @@ void ShardCore::OnOffer(const Call& call, proto::ChunksOffer& offer) {
   }
   taking.peer = call.peer;
   taking.request_id = call.request_id;
-  taking.has_come.resize(part_count * kBuffersMax);
+  for (const proto::StagedStep& step : offer.staged) {
+    auto& gradients = taking.gradients.emplace_back();
+    for (const ChunkKey key : step.keys) {
+      const Chunk& chunk = *std::ranges::lower_bound(taking.chunks, key, {}, &Chunk::key);
+      gradients[key] = std::make_shared<Buffer>(chunk.value.size());
+      taking.parts_left += chunk.part_count;
+    }
+  }
   taking.offer = std::move(offer);
+  taking.has_come.resize(part_count * taking.buffers_max());
   taking_ = std::move(taking);
 }
 
@@ -89,13 +117,13 @@ void ShardCore::OnChunkPart(const Call& call, const proto::ChunkPart& part) {
   const proto::ChunkRef first = part.chunks.size() != 1 ? proto::ChunkRef() : part.chunks.front();
   const auto chunk = std::ranges::find(taking_->chunks, first.key, &Chunk::key);
   std::optional<uint32_t> number;
-  bool is_whole = chunk != taking_->chunks.end() && part.payload.parts.size() == 1;
-  if (is_whole) {
+  Buffer* to = nullptr;
+  if (chunk != taking_->chunks.end() && part.payload.parts.size() == 1) {
     number = store_.parts().IndexOf(
         static_cast<uint64_t>(chunk->element_count), {first.element_begin, first.element_count});
-    is_whole = number && part.buffer < BuffersOf(*chunk).size();
+    to = taking_->BufferFor(part.buffer, &*chunk);
   }
-  if (!is_whole) {
+  if (!number || to == nullptr) {
     taking_.reset();
     Refuse(
         call,
@@ -104,15 +132,12 @@ void ShardCore::OnChunkPart(const Call& call, const proto::ChunkPart& part) {
         0);
     return;
   }
-  const size_t place = (chunk->first_part + *number) * kBuffersMax + part.buffer;
+  const size_t place = (chunk->first_part + *number) * taking_->buffers_max() + part.buffer;
   if (taking_->has_come[place]) {
     return;
   }
   const std::span<const std::byte> bytes = part.payload.bytes();
-  std::memcpy(
-      BuffersOf(*chunk)[part.buffer]->data() + first.element_begin * sizeof(float),
-      bytes.data(),
-      bytes.size());
+  std::memcpy(to->data() + first.element_begin * sizeof(float), bytes.data(), bytes.size());
   taking_->has_come[place] = true;
   if (--taking_->parts_left == 0) {
     FinishTaking(call.out);
@@ -127,6 +152,7 @@ void ShardCore::FinishTaking(proto::Outbox* out) {
   store_.Insert(std::move(taking.chunks));
   chunks.SetAfter(store_);
   ReindexAll(chunks);
+  TakeStaged(taking, was_empty);
   for (auto& [incarnation, member] : roster_.members()) {
     TakeSteps(taking.offer, was_empty, &member);
   }
@@ -147,6 +173,30 @@ void ShardCore::FinishTaking(proto::Outbox* out) {
   log_->Info("chunks_came", {{"placement", taken_version_}, {"chunks", store_.size()}});
   out->Send(
       taking.peer, taking.request_id, proto::ChunksTaken{taken_version_, roster_.generation()});
+}
+
+/// bsp: the gradients that came with the chunks wait here now. Of who is fenced, only a step that
+/// is complete here may still be part of the round.
+void ShardCore::TakeStaged(const Taking& taking, bool was_empty) {
+  for (size_t i = 0; i < taking.offer.staged.size(); ++i) {
+    const proto::StagedStep& step = taking.offer.staged[i];
+    const Staging::Id id(step.incarnation, step.step);
+    if (!was_empty && roster_.Find(step.incarnation) == nullptr && staging_.Find(id) == nullptr) {
+      continue;
+    }
+    staging_.Begin(id, step.round, step.samples, store_.part_count());
+    for (const auto& [key, gradient] : taking.gradients[i]) {
+      const Chunk& chunk = store_.chunks()[*store_.IndexOf(key)];
+      for (uint32_t part = 0; part < chunk.part_count; ++part) {
+        const auto [begin, count] = store_.RangeOf(chunk, part);
+        staging_.Add(
+            id, chunk.first_part + part, {gradient->floats().subspan(begin, count), gradient});
+      }
+    }
+    if (was_empty && staging_.Find(id)->is_whole()) {
+      staging_.Complete(id);
+    }
+  }
 }
 
 /// What the member has done in the chunks that have come. A worker makes one step after the other,
@@ -175,6 +225,13 @@ void ShardCore::TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Membe
     member->may_skip = there.may_skip;
     member->restored = is_complete ? std::vector<size_t>() : std::move(ahead);
     member->intake = Intake();
+    if (is_complete) {
+      SettleStaged(member);
+    } else if (is_bsp()) {
+      member->last_round = there.round;
+      member->last_outcome =
+          there.is_rejected ? proto::PushOutcome::kRejected : proto::PushOutcome::kStaged;
+    }
     return;
   }
   // Those of them that have a step.
@@ -186,7 +243,9 @@ void ShardCore::TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Membe
   Intake& intake = member->intake;
   if (member->is_step_under_way()) {
     for (const size_t index : with(intake.step)) {
-      MarkHere(index, store_.chunks()[index], &intake);
+      const Chunk& chunk = store_.chunks()[index];
+      MarkHere(index, chunk, &intake);
+      intake.is_rejected[index] = is_bsp() && !IsStaged(*member, intake.step, chunk);
     }
     Recount(store_, &intake);
     return;
@@ -213,8 +272,12 @@ void ShardCore::TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Membe
         restored.push_back(index);
       }
     }
+    staging_.Reopen({member->incarnation, member->last_step});
     --member->last_step;
+    member->last_round = 0;
     member->may_skip = there.may_skip;
+  } else if (staging_.Find({member->incarnation, member->last_step}) != nullptr) {
+    SettleStaged(member);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "ps/server/staging.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -16,6 +17,11 @@ StagedPart StagedPart::Keep(std::span<const float> values, std::shared_ptr<const
   std::memcpy(copy->data(), values.data(), values.size_bytes());
   const std::span<const float> kept = copy->floats();
   return {kept, std::move(copy)};
+}
+
+bool Staging::Contribution::Has(size_t first, size_t count) const {
+  return std::ranges::none_of(
+      std::span(parts).subspan(first, count), &std::span<const float>::empty, &StagedPart::values);
 }
 
 void Staging::Begin(Id id, uint64_t round, uint32_t samples, size_t part_count) {
@@ -38,6 +44,25 @@ void Staging::Add(Id id, size_t part_index, StagedPart part) {
 
 void Staging::Complete(Id id) {
   contributions_.at(id).is_complete = true;
+}
+
+void Staging::Reopen(Id id) {
+  if (const auto it = contributions_.find(id); it != contributions_.end()) {
+    it->second.is_complete = false;
+  }
+}
+
+void Staging::Rearrange(const std::vector<std::optional<size_t>>& earlier) {
+  bytes_ = 0;
+  for (auto& [id, contribution] : contributions_) {
+    std::vector<StagedPart> before = std::exchange(contribution.parts, {});
+    contribution.bytes = 0;
+    for (const std::optional<size_t> index : earlier) {
+      contribution.parts.push_back(index ? std::move(before[*index]) : StagedPart());
+      contribution.bytes += contribution.parts.back().values.size_bytes();
+    }
+    bytes_ += contribution.bytes;
+  }
 }
 
 const Staging::Contribution* Staging::Find(Id id) const {

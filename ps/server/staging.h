@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,6 +33,11 @@ class Staging {
     bool is_complete = false;
     uint64_t bytes = 0;
     std::vector<StagedPart> parts;  // of all chunks, in order
+
+    /// None of these parts is missing.
+    bool Has(size_t first, size_t count) const;
+
+    bool is_whole() const { return Has(0, parts.size()); }
   };
 
   /// Begins a contribution of `part_count` parts. Nothing happens when it has begun.
@@ -39,6 +45,10 @@ class Staging {
   /// Requires: begun, and this part is not there yet.
   void Add(Id id, size_t part_index, StagedPart part);
   void Complete(Id id);
+  /// A chunk has come that it lacks. Nothing happens when there is none.
+  void Reopen(Id id);
+  /// Chunks have come or gone: of each part as they are now, the index that it had, or none.
+  void Rearrange(const std::vector<std::optional<size_t>>& earlier);
 
   /// Null when there is none.
   const Contribution* Find(Id id) const;
@@ -52,10 +62,13 @@ class Staging {
   /// Everything of rounds up to `round`.
   void DropThrough(uint64_t round);
 
+  using Map = std::map<Id, Contribution>;
+
+  const Map& contributions() const { return contributions_; }
+
   uint64_t bytes() const { return bytes_; }
 
  private:
-  using Map = std::map<Id, Contribution>;
   Map::iterator Erase(Map::iterator it);
 
   Map contributions_;

@@ -182,6 +182,24 @@ TEST_F(LinkMoveTest, ValuesThatDidNotComeAreAskedForWhereTheChunkIs) {
   EXPECT_FALSE(to_->is_pull_done());
 }
 
+/// bsp: a shard that had no chunk has heard of no round.
+TEST_F(LinkMoveTest, AShardsFirstChunkIsAskedForAfterTheRoundThatTheWorkerWaitsFor) {
+  from_->BeginPull(4, false, now_, &out_);
+  layout_.Move(MakeChunkKey(1, 0), ShardId(0));
+  to_ = MakeLink(ShardId(1));
+  to_->OnConnected(kToPeer, now_, &out_);
+  ASSERT_FALSE(to_->has_chunks());
+  Move();
+  std::vector<uint64_t> rounds;
+  for (const auto& sent : out_.sent) {
+    const auto* const pull = std::get_if<proto::PullRequest>(&sent.message);
+    if (sent.to == kToPeer && pull != nullptr) {
+      rounds.push_back(pull->min_round);
+    }
+  }
+  EXPECT_EQ(rounds, std::vector<uint64_t>{4});
+}
+
 /// bsp: the round was committed, and its values were on their way.
 TEST_F(LinkMoveTest, WhatIsLeftOfAFusedAnswerIsAskedForAfterTheSameRound) {
   const PushJob job{1, LeaseId(3), 4, 16, gradient_, true};

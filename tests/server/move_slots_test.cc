@@ -15,9 +15,6 @@ namespace {
 
 using ::testing::ElementsAreArray;
 
-constexpr ShardId kTaker{4};
-constexpr proto::PeerId kTakerPeer{50};
-constexpr proto::PeerId kGiverPeer{51};
 constexpr uint32_t kPartElements = 2;
 
 struct SlotsCase {
@@ -78,18 +75,18 @@ TEST_P(MoveSlotsTest, AStepAfterAMoveIsAsItWouldHaveBeen) {
   }
   ASSERT_FALSE(taker.core.HasChunk(kThird));
 
-  giver.Deliver(kCoordinator, proto::GiveChunks{2, {kTaker, "taker", 4712}, 1, {kThird}});
-  giver.core.OnDialed(kTaker, kTakerPeer, giver.now, &giver.sent);
+  giver.Deliver(kCoordinator, proto::GiveChunks{2, {kOther, "taker", 4712}, 1, {kThird}});
+  giver.core.OnDialed(kOther, kOtherPeer, giver.now, &giver.sent);
   auto offers = giver.Take<proto::ChunksOffer>();
   ASSERT_EQ(offers.size(), 1U);
   offers[0].message.to_life = taker.setup.life;
   offers[0].message.generation = Generation(1);
-  taker.Deliver(kGiverPeer, offers[0].message);
+  taker.Deliver(kGiver, offers[0].message);
   auto parts = giver.Take<proto::ChunkPart>();
   EXPECT_EQ(parts.size(), 2 * GetParam().buffers) << "two parts of each";
   std::ranges::reverse(parts);  // in whatever order they come
   for (const auto& part : parts) {
-    taker.Deliver(kGiverPeer, part.message);
+    taker.Deliver(kGiver, part.message);
   }
   ASSERT_TRUE(taker.core.HasChunk(kThird));
   ASSERT_THAT(taker.core.ValuesOf(kThird), ElementsAreArray(stays.core.ValuesOf(kThird)));

@@ -128,10 +128,10 @@ class PacedPullTest : public ::testing::Test {
 TEST_F(PacedPullTest, AChunkThatLeavesAfterItWasSentStaysInTheTotal) {
   rig_.Pull(rig_.PullAll(1), 9);
   EXPECT_EQ(rig_.Take<proto::PullReply>()[0].message.chunks[0].key, kFirst);
-  constexpr proto::PeerId kOtherPeer{50};
+  constexpr proto::PeerId kSecondPeer{50};
   rig_.Deliver(kCoordinator, proto::GiveChunks{2, {ShardId(4), "other", 4712}, 1, {kFirst}});
-  rig_.core.OnDialed(ShardId(4), kOtherPeer, rig_.now, &rig_.sent);
-  rig_.Deliver(kOtherPeer, proto::ChunksTaken{2, Generation(1)});
+  rig_.core.OnDialed(ShardId(4), kSecondPeer, rig_.now, &rig_.sent);
+  rig_.Deliver(kSecondPeer, proto::ChunksTaken{2, Generation(1)});
   ASSERT_FALSE(rig_.core.HasChunk(kFirst));
   for (const ChunkKey key : {kSecond, kThird}) {
     Drain();

@@ -24,6 +24,10 @@ inline constexpr ChunkKey kFirst = MakeChunkKey(0, 0);
 inline constexpr ChunkKey kSecond = MakeChunkKey(0, 1);
 inline constexpr ChunkKey kThird = MakeChunkKey(1, 0);
 inline constexpr ChunkKey kForeign = MakeChunkKey(2, 0);
+// Another shard: the connections to it, and from it.
+inline constexpr ShardId kOther{4};
+inline constexpr proto::PeerId kOtherPeer{50};
+inline constexpr proto::PeerId kGiver{51};
 
 /// Where worker number `worker` is connected.
 inline constexpr proto::PeerId PeerOf(uint32_t worker) {

@@ -1,0 +1,453 @@
+// Chunks that a shard gives to another one, and gets, while a round of bsp is open: what waits for
+// the round travels with them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/server/shard_rig.h"
+
+namespace ps::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+/// Two members; round 1 is committed.
+class GiveInBspTest : public ::testing::Test {
+ protected:
+  GiveInBspTest() : rig_(proto::Mode::kBsp) {
+    rig_.settings.frame_bytes = 8;  // a chunk of two elements
+    rig_.SetUp();
+    rig_.Deliver(kCoordinator, rig_.MembersUpTo(2));
+    Contribute(1, 1, false);
+    Contribute(2, 1, false);
+  }
+
+  void Contribute(uint64_t incarnation, uint64_t round, bool wants_pull) {
+    for (const ChunkKey key : {kFirst, kSecond, kThird}) {
+      if (!rig_.core.HasChunk(key)) {
+        continue;
+      }
+      const uint32_t elements = key == kThird ? 3 : 2;
+      for (uint32_t begin = 0; begin < elements; begin += 2) {
+        proto::PushRequest push =
+            rig_.Part(incarnation, round, key, begin, std::min(elements - begin, 2U), 0.25F);
+        push.round = round;
+        push.chunk_count = rig_.core.HasChunk(kFirst) ? 3 : 2;
+        push.placement = rig_.core.HasChunk(kFirst) ? 1 : 2;
+        push.wants_pull = wants_pull && key == kThird && begin == 2;
+        rig_.Push(push);
+      }
+    }
+  }
+
+  void Commit(uint64_t round, const std::vector<uint64_t>& incarnations) {
+    proto::CommitRound commit{round, {}};
+    for (const uint64_t i : incarnations) {
+      commit.contributions.push_back(
+          {WorkerId(static_cast<uint32_t>(i - 1)), Incarnation(i), round, 1});
+    }
+    rig_.Deliver(kCoordinator, commit);
+    while (rig_.core.HasWork()) {
+      rig_.core.Continue(&rig_.sent);
+    }
+    EXPECT_EQ(rig_.core.Stats().round, round);
+  }
+
+  void Give(ChunkKey key) {
+    rig_.Deliver(kCoordinator, proto::GiveChunks{2, {kOther, "other", 4712}, 1, {key}});
+    rig_.core.OnDialed(kOther, kOtherPeer, rig_.now, &rig_.sent);
+  }
+
+  void Taken() {
+    rig_.Deliver(
+        kOtherPeer,
+        proto::ChunksTaken{2, rig_.Take<proto::ChunksOffer>().back().message.generation});
+  }
+
+  ShardRig rig_;
+};
+
+TEST_F(GiveInBspTest, RoundsGoOnWithTheChunksThatStay) {
+  Commit(1, {1, 2});
+  Give(kFirst);
+  Taken();
+  EXPECT_FALSE(rig_.core.HasChunk(kFirst));
+  Contribute(1, 2, false);
+  Contribute(2, 2, false);
+  EXPECT_EQ(rig_.Take<proto::PushReply>().size(), 4U);
+  Commit(2, {1, 2});
+  EXPECT_EQ(rig_.core.VersionOf(kSecond), 2U);
+  EXPECT_THAT(rig_.core.ValuesOf(kThird), ElementsAre(0.5F, 0.5F, 0.5F));
+}
+
+TEST_F(GiveInBspTest, WhatIsStagedTravelsWithTheChunk) {
+  Commit(1, {1, 2});
+  Contribute(2, 2, false);
+  const uint64_t staged = rig_.core.Stats().staged_bytes;
+  Give(kFirst);
+  const auto offers = rig_.Take<proto::ChunksOffer>();
+  ASSERT_EQ(offers.size(), 1U);
+  EXPECT_THAT(
+      offers[0].message.staged, ElementsAre(proto::StagedStep{Incarnation(2), 2, 2, 1, {kFirst}}));
+  const auto parts = rig_.Take<proto::ChunkPart>();
+  ASSERT_EQ(parts.size(), 2U) << "its value, and a gradient of it";
+  EXPECT_EQ(parts[1].message.buffer, kBuffersMax);
+  rig_.Deliver(kOtherPeer, proto::ChunksTaken{2, offers[0].message.generation});
+  EXPECT_EQ(rig_.core.Stats().staged_bytes, staged - 2 * sizeof(float));
+  Contribute(1, 2, false);
+  Commit(2, {1, 2});
+  EXPECT_THAT(rig_.core.ValuesOf(kSecond), ElementsAre(0.5F, 0.5F));
+}
+
+TEST_F(GiveInBspTest, NoRoundIsCommittedWhileChunksAreOnTheirWay) {
+  Commit(1, {1, 2});
+  Contribute(1, 2, false);
+  Give(kFirst);
+  rig_.Deliver(kCoordinator, proto::CommitRound{2, {{WorkerId(0), Incarnation(1), 2, 1}}});
+  EXPECT_EQ(rig_.OnlyRefusal().code, StatusCode::kUnavailable);
+  Taken();
+  Commit(2, {1});
+  EXPECT_THAT(rig_.core.ValuesOf(kSecond), ElementsAre(0.5F, 0.5F));
+}
+
+TEST_F(GiveInBspTest, AnAnswerThatIsStillBeingSentEndsWithTheChunkThatLeaves) {
+  Commit(1, {1, 2});
+  Contribute(1, 2, true);
+  Contribute(2, 2, false);
+  rig_.sent.slow = PeerOf(0);
+  rig_.sent.has_frame = true;
+  Commit(2, {1, 2});
+  rig_.sent.has_frame = false;
+  rig_.core.OnDrained(PeerOf(0), &rig_.sent);
+  Give(kThird);
+  Taken();
+  const size_t frames = rig_.Take<proto::PullReply>().size();
+  ASSERT_LT(frames, 4U) << "some of it was still to be sent";
+  rig_.sent.has_frame = false;
+  rig_.core.OnDrained(PeerOf(0), &rig_.sent);
+  EXPECT_THAT(rig_.Take<proto::PullReply>(), IsEmpty());
+  proto::PullRequest pull = rig_.PullAll(1);
+  pull.min_round = 2;
+  pull.placement = 2;
+  rig_.Pull(pull, 30);
+  for (int i = 0; i < 4; ++i) {
+    rig_.sent.has_frame = false;
+    rig_.core.OnDrained(PeerOf(0), &rig_.sent);
+  }
+  const auto answers = rig_.Take<proto::PullReply>();
+  ASSERT_FALSE(answers.empty());
+  EXPECT_EQ(answers.back().message.chunk_total, 2U);
+  EXPECT_EQ(answers.back().message.placement, 2U);
+  EXPECT_THAT(answers.back().values, ElementsAre(0.5F, 0.5F));
+}
+
+TEST_F(GiveInBspTest, NothingLeavesWhileARoundIsBeingCommitted) {
+  ShardRig rig(proto::Mode::kBsp);
+  rig.settings.commit_slice_bytes = 1;
+  rig.SetUp();
+  proto::PushRequest push = rig.WholeStep(1, 1, 0.5F);
+  push.round = 1;
+  rig.Push(push);
+  rig.Deliver(kCoordinator, proto::CommitRound{1, {{WorkerId(0), Incarnation(1), 1, 1}}});
+  ASSERT_TRUE(rig.core.HasWork());
+  rig.Deliver(kCoordinator, proto::GiveChunks{2, {kOther, "other", 4712}, 1, {kFirst}});
+  EXPECT_EQ(rig.OnlyRefusal().code, StatusCode::kUnavailable);
+  EXPECT_THAT(rig.dialer.dialled, IsEmpty());
+}
+
+/// bsp: it was set up without chunks, when round 5 was the newest.
+TEST(TakeInBspTest, AShardThatHadNoChunksGoesOnWithTheRoundsOfTheOthers) {
+  ShardRig rig(proto::Mode::kBsp);
+  for (proto::ChunkAssignment& chunk : rig.setup.placement.chunks) {
+    chunk.shard = kOther;
+  }
+  rig.setup.membership.round = 5;
+  rig.SetUp();
+  proto::ChunksOffer offer;
+  offer.from = kOther;
+  offer.version = 2;
+  offer.to_life = rig.setup.life;
+  offer.generation = rig.setup.membership.generation;
+  offer.samples_done = 50;
+  offer.members = {{Incarnation(1), 5, 5, false, true}};
+  offer.chunks = {{kFirst, 5, {}}};
+  rig.Deliver(kGiver, offer);
+  proto::ChunkPart part;
+  part.version = 2;
+  part.chunks = {{kFirst, 2, 0}};
+  auto buffer = std::make_shared<Buffer>(2 * sizeof(float));
+  std::ranges::fill(buffer->floats(), 4.0F);
+  part.payload = proto::Payload::Own(std::move(buffer), 2 * sizeof(float));
+  rig.Deliver(kGiver, part);
+  ASSERT_TRUE(rig.core.HasChunk(kFirst));
+  proto::PullRequest pull = rig.PullAll(1);
+  pull.min_round = 5;
+  pull.placement = 2;
+  rig.Pull(pull);
+  ASSERT_EQ(rig.Take<proto::PullReply>().size(), 1U);
+  proto::PushRequest push = rig.Frame(1, 6, {kFirst}, 0.5F);
+  push.chunk_count = 1;
+  push.placement = 2;
+  push.round = 6;
+  rig.Push(push);
+  EXPECT_EQ(rig.OnlyPushReply().outcome, proto::PushOutcome::kStaged);
+  rig.Deliver(kCoordinator, proto::CommitRound{6, {{WorkerId(0), Incarnation(1), 6, 1}}});
+  EXPECT_EQ(rig.Take<proto::CommitAck>().size(), 1U);
+  EXPECT_THAT(rig.core.ValuesOf(kFirst), ElementsAre(3.5F, 3.5F));
+}
+
+/// Two shards, and kSecond that goes from one to the other while round 1 is open.
+class MoveInBspTest : public ::testing::Test {
+ protected:
+  /// A new pair. The taker has kThird, or nothing, and the giver all else.
+  void Begin(bool is_taker_empty) {
+    giver_ = std::make_unique<ShardRig>(proto::Mode::kBsp);
+    taker_ = std::make_unique<ShardRig>(proto::Mode::kBsp);
+    (is_taker_empty ? taker_ : giver_)->setup.placement.chunks[2].shard = kOther;
+    taker_->setup.placement.chunks[0].shard = kOther;
+    taker_->setup.placement.chunks[1].shard = kOther;
+    third_ = is_taker_empty ? giver_.get() : taker_.get();
+    second_ = giver_.get();
+    for (ShardRig* const rig : {giver_.get(), taker_.get()}) {
+      rig->SetUp();
+      rig->Deliver(kCoordinator, rig->MembersUpTo(2));
+      rig->sent.all.clear();
+    }
+    replies_.clear();
+  }
+
+  void Move() {
+    giver_->Deliver(kCoordinator, proto::GiveChunks{2, {kOther, "taker", 4712}, 1, {kSecond}});
+    giver_->core.OnDialed(kOther, kOtherPeer, giver_->now, &giver_->sent);
+    for (auto& offer : giver_->Take<proto::ChunksOffer>()) {
+      taker_->Deliver(kGiver, std::move(offer.message));
+    }
+    auto parts = giver_->Take<proto::ChunkPart>();
+    std::ranges::reverse(parts);  // in whatever order they come
+    for (auto& part : parts) {
+      taker_->Deliver(kGiver, std::move(part.message));
+    }
+    for (const auto& taken : taker_->Take<proto::ChunksTaken>()) {
+      giver_->Deliver(kOtherPeer, taken.message);
+    }
+    ASSERT_TRUE(taker_->core.HasChunk(kSecond));
+    ASSERT_FALSE(giver_->core.HasChunk(kSecond));
+    second_ = taker_.get();
+    placement_ = 2;
+    NoteReplies();
+  }
+
+  ShardRig* ShardOf(ChunkKey key) {
+    return key == kFirst ? giver_.get() : key == kSecond ? second_ : third_;
+  }
+
+  void Push(uint64_t incarnation, uint64_t step, ChunkKey key, float gradient) {
+    ShardRig* const rig = ShardOf(key);
+    proto::PushRequest push = rig->Frame(incarnation, step, {key}, gradient);
+    push.round = step;
+    push.placement = placement_;
+    push.chunk_count = 0;
+    for (const ChunkKey other : {kFirst, kSecond, kThird}) {
+      push.chunk_count += rig->core.HasChunk(other) ? 1 : 0;
+    }
+    rig->Push(push);
+    NoteReplies();
+  }
+
+  /// The newest answer to each worker by each shard.
+  void NoteReplies() {
+    for (ShardRig* const rig : {giver_.get(), taker_.get()}) {
+      for (const auto& reply : rig->Take<proto::PushReply>()) {
+        replies_[{rig, reply.to}] = reply.message;
+      }
+      EXPECT_THAT(rig->Take<proto::Refusal>(), IsEmpty());
+    }
+  }
+
+  bool IsDone(ShardRig* rig, uint64_t incarnation, uint64_t step) const {
+    const auto reply = replies_.find({rig, PeerOf(static_cast<uint32_t>(incarnation - 1))});
+    return reply != replies_.end() && reply->second.step == step;
+  }
+
+  bool IsRejected(uint64_t incarnation) const {
+    return std::ranges::any_of(replies_, [incarnation](const auto& entry) {
+      return entry.first.second == PeerOf(static_cast<uint32_t>(incarnation - 1)) &&
+             entry.second.outcome == proto::PushOutcome::kRejected;
+    });
+  }
+
+  void Commit(uint64_t round, const std::vector<uint64_t>& incarnations) {
+    proto::CommitRound commit{round, {}};
+    for (const uint64_t i : incarnations) {
+      commit.contributions.push_back(
+          {WorkerId(static_cast<uint32_t>(i - 1)), Incarnation(i), round, 1});
+    }
+    for (ShardRig* const rig : {giver_.get(), taker_.get()}) {
+      rig->Deliver(kCoordinator, commit);
+      EXPECT_EQ(rig->Take<proto::CommitAck>().size(), 1U);
+      EXPECT_THAT(rig->Take<proto::Refusal>(), IsEmpty());
+    }
+  }
+
+  std::vector<float> Values() {
+    std::vector<float> values;
+    for (const ChunkKey key : {kFirst, kSecond, kThird}) {
+      values.push_back(ShardOf(key)->core.ValuesOf(key)[0]);
+    }
+    return values;
+  }
+
+  /// Worker 1 has sent the chunks of `sent` before the move and sends the rest after it, as a
+  /// worker does: again what was not acknowledged where it was.
+  void MoveAfter(const std::vector<ChunkKey>& sent, float gradient_of_second) {
+    const auto gradient_of = [&](ChunkKey key) {
+      return key == kSecond ? gradient_of_second : 0.25F;
+    };
+    for (const ChunkKey key : sent) {
+      Push(1, 1, key, gradient_of(key));
+    }
+    const bool is_second_done = IsDone(giver_.get(), 1, 1);
+    Move();
+    for (const ChunkKey key : {kFirst, kSecond, kThird}) {
+      const bool is_sent = std::ranges::find(sent, key) != sent.end();
+      if (key == kSecond ? !is_second_done : !is_sent) {
+        Push(1, 1, key, gradient_of(key));
+      }
+    }
+    EXPECT_TRUE(IsDone(giver_.get(), 1, 1));
+    const bool is_all_done = is_second_done && third_ == giver_.get();  // before the move
+    EXPECT_TRUE(is_all_done || IsDone(taker_.get(), 1, 1));
+  }
+
+  /// All that worker 1 can have sent.
+  static std::vector<std::vector<ChunkKey>> Subsets() {
+    std::vector<std::vector<ChunkKey>> subsets;
+    for (uint32_t bits = 0; bits < 8; ++bits) {
+      subsets.emplace_back();
+      for (const ChunkKey key : {kThird, kSecond, kFirst}) {
+        if ((bits >> (key == kFirst ? 0 : key == kSecond ? 1 : 2) & 1) != 0) {
+          subsets.back().push_back(key);
+        }
+      }
+    }
+    return subsets;
+  }
+
+  std::unique_ptr<ShardRig> giver_;
+  std::unique_ptr<ShardRig> taker_;
+  ShardRig* second_ = nullptr;  // who has it
+  ShardRig* third_ = nullptr;
+  uint64_t placement_ = 1;
+  std::map<std::pair<ShardRig*, proto::PeerId>, proto::PushReply> replies_;
+};
+
+TEST_F(MoveInBspTest, ARoundIsAsItWouldHaveBeenWheneverAChunkMoves) {
+  for (const bool is_taker_empty : {false, true}) {
+    for (const std::vector<ChunkKey>& sent : Subsets()) {
+      SCOPED_TRACE(::testing::Message() << is_taker_empty << ::testing::PrintToString(sent.size()));
+      Begin(is_taker_empty);
+      placement_ = 1;
+      MoveAfter(sent, 0.25F);
+      EXPECT_FALSE(IsRejected(1));
+      for (const ChunkKey key : {kThird, kSecond, kFirst}) {
+        Push(2, 1, key, 0.75F);
+      }
+      Commit(1, {1, 2});
+      EXPECT_THAT(Values(), ElementsAre(0.5F, 0.5F, 0.5F));
+      for (const ChunkKey key : {kThird, kSecond, kFirst}) {
+        Push(1, 2, key, 0.125F);
+        Push(2, 2, key, 0.125F);
+      }
+      Commit(2, {1, 2});
+      EXPECT_THAT(Values(), ElementsAre(0.375F, 0.375F, 0.375F));
+      EXPECT_EQ(giver_->core.Stats().staged_bytes + taker_->core.Stats().staged_bytes, 0U);
+    }
+  }
+}
+
+TEST_F(MoveInBspTest, AStepThatIsNotFiniteIsRejectedWheneverItsChunkMoves) {
+  for (const bool is_taker_empty : {false, true}) {
+    for (const std::vector<ChunkKey>& sent : Subsets()) {
+      SCOPED_TRACE(::testing::Message() << is_taker_empty << ::testing::PrintToString(sent.size()));
+      Begin(is_taker_empty);
+      placement_ = 1;
+      MoveAfter(sent, std::numeric_limits<float>::quiet_NaN());
+      EXPECT_TRUE(IsRejected(1));
+      for (const ChunkKey key : {kThird, kSecond, kFirst}) {
+        Push(2, 1, key, 0.75F);
+      }
+      EXPECT_FALSE(IsRejected(2));
+      Commit(1, {2});
+      EXPECT_THAT(Values(), ElementsAre(0.25F, 0.25F, 0.25F));
+    }
+  }
+}
+
+/// Whoever is gone may still be part of the round.
+TEST_F(MoveInBspTest, WhatAFencedWorkerHasStagedTravelsToo) {
+  for (const bool is_taker_empty : {false, true}) {
+    SCOPED_TRACE(is_taker_empty);
+    Begin(is_taker_empty);
+    placement_ = 1;
+    for (const uint64_t worker : {1U, 2U}) {
+      for (const ChunkKey key : {kThird, kSecond, kFirst}) {
+        Push(worker, 1, key, 0.5F);
+      }
+    }
+    for (ShardRig* const rig : {giver_.get(), taker_.get()}) {
+      proto::Membership membership = rig->MembersUpTo(1);
+      membership.resolve = {Incarnation(2)};
+      rig->Deliver(kCoordinator, membership);
+    }
+    Move();
+    Commit(1, {1, 2});
+    EXPECT_THAT(Values(), ElementsAre(0.5F, 0.5F, 0.5F));
+  }
+}
+
+/// Of a worker that is fenced in the middle of a step nothing is left.
+TEST_F(MoveInBspTest, WhatAFencedWorkerHasNotFinishedIsOfNoRound) {
+  Begin(false);
+  Push(2, 1, kSecond, 0.5F);
+  for (ShardRig* const rig : {giver_.get(), taker_.get()}) {
+    proto::Membership membership = rig->MembersUpTo(1);
+    membership.resolve = {Incarnation(2)};
+    rig->Deliver(kCoordinator, membership);
+  }
+  Move();
+  EXPECT_EQ(giver_->core.Stats().staged_bytes + taker_->core.Stats().staged_bytes, 0U);
+}
+
+TEST_F(MoveInBspTest, StagedStepsThatMakeNoSenseAreRefused) {
+  const std::vector<std::vector<proto::StagedStep>> all = {
+      {{Incarnation(1), 1, 2, 1, {kSecond}}},           // of another round
+      {{Incarnation(1), 0, 1, 1, {kSecond}}},           // there is no such step
+      {{Incarnation(1), 1, 1, 0, {kSecond}}},           // of no samples
+      {{Incarnation(1), 1, 1, 1, {}}},                  // of no chunk
+      {{Incarnation(1), 1, 1, 1, {kFirst}}},            // of a chunk that is not offered
+      {{Incarnation(1), 1, 1, 1, {kSecond, kSecond}}},  // twice
+      {{Incarnation(2), 1, 1, 1, {kSecond}}, {Incarnation(1), 1, 1, 1, {kSecond}}}};
+  for (const std::vector<proto::StagedStep>& staged : all) {
+    Begin(false);
+    proto::ChunksOffer offer;
+    offer.from = kOther;
+    offer.version = 2;
+    offer.to_life = taker_->setup.life;
+    offer.generation = Generation(1);
+    offer.chunks = {{kSecond, 0, {}}};
+    offer.staged = staged;
+    taker_->Deliver(kGiver, offer);
+    EXPECT_EQ(taker_->OnlyRefusal().code, StatusCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace ps::server
