@@ -38,7 +38,7 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
                     ? job_->started_at + newest_at + Every()
                     : call.now + (is_first ? std::min(Every(), kFirstMax) : Every());
   }
-  if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.is_moving ||
+  if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.is_holding ||
       job_->state.servers.chunks || job_->state.modes.is_holding ||
       job_->state.pause.checkpoint != 0) {
     return;
@@ -65,6 +65,12 @@ uint64_t CheckpointDesk::OpenNow(const Call& call) {
   next_due_ = call.now + Every();
   Begin(call);
   return open_ ? open_->checkpoint : 0;
+}
+
+void CheckpointDesk::OpenSoon(const Call& call) {
+  if (OpenNow(call) == 0 && job_->is_bsp() && !open_) {
+    next_due_ = std::min(next_due_.value_or(call.now), call.now);
+  }
 }
 
 void CheckpointDesk::Begin(const Call& call) {

@@ -27,6 +27,8 @@ class CheckpointDesk {
   /// Opens one out of turn. Returns its number; 0: not now, since another one is under way or,
   /// where no train lease is granted, steps are.
   uint64_t OpenNow(const Call& call);
+  /// Opens one now or, in bsp while a round is open, with its commit.
+  void OpenSoon(const Call& call);
 
   /// One is to be opened at the next occasion.
   bool IsDue(TimePoint now) const { return is_on() && next_due_ && now >= *next_due_; }

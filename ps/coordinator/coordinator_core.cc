@@ -454,7 +454,7 @@ void CoordinatorCore::Settle(const Call& call) {
     if (parts_->leases.TryCommit(call)) {
       parts_->shards.SendCommits(call);
       parts_->checkpoints.OpenIfDue(call);
-      parts_->servers_desk.OnCommit(call);
+      parts_->servers_desk.OnCommit();
       parts_->leases.FinishEpochs();
       parts_->leases.Serve(call);
     }

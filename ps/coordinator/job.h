@@ -156,10 +156,10 @@ class Job {
 
   bool SitsOut(Incarnation incarnation) const { return SitOutOf(incarnation) != nullptr; }
 
-  /// No train lease is granted: the job is paused, the mode changes, chunks move in bsp, or a
-  /// server hands over and nothing has to be done again.
+  /// No train lease is granted: the job is paused, the mode changes, servers join or leave in bsp,
+  /// or one hands over and nothing has to be done again.
   bool is_holding() const {
-    return state.pause.is_on || state.modes.is_holding || state.servers.is_moving ||
+    return state.pause.is_on || state.modes.is_holding || state.servers.is_holding ||
            HoldsForHandover();
   }
 
@@ -243,7 +243,6 @@ class Job {
   TimePoint no_worker_since{};
   TimePoint shards_silent_at{};  // when one of them was last found silent: nobody gets on then
   TimePoint round_since{};
-  Duration round_took{};  // the last one, from its first lease to its commit
   CostMeter cost;
 
  private:

@@ -386,7 +386,8 @@ bool LeaseDesk::IsOwingWork(const Member& member) const {
 
 bool LeaseDesk::TryCommit(const Call& call) {
   Rounds& rounds = job_->rounds;
-  if (!job_->is_bsp() || !rounds.is_settled() || !rounds.is_commit_acknowledged()) {
+  if (!job_->is_bsp() || !rounds.is_settled() || !rounds.is_commit_acknowledged() ||
+      job_->state.servers.chunks) {
     return false;
   }
   if (job_->state.phase == JobPhase::kTraining && !between_.empty() && HasTrainingWork()) {
@@ -398,7 +399,7 @@ bool LeaseDesk::TryCommit(const Call& call) {
     entered.push_back(incarnation);
   }
   rounds.Commit();
-  job_->round_took = call.now - std::exchange(job_->round_since, call.now);
+  job_->round_since = call.now;
   for (const Incarnation incarnation : entered) {
     Track(incarnation);
   }

@@ -15,23 +15,16 @@ constexpr uint64_t kBytesAtATime = uint64_t{16} << 20;
 
 }  // namespace
 
-/// bsp: nothing is staged then that a round may still need, and every shard has the last one.
+/// A checkpoint that is due comes first: at once or, in bsp, with the commit of the round that is
+/// open. No round is being committed; nor does anything set off once somebody has
+/// contributed to the open one, since the others soon push and would wait for it.
 bool MoveDesk::MayBegin(const Call& call) const {
-  const bool is_its_turn = job_->is_bsp() ? job_->state.servers.is_moving && job_->is_idle() &&
-                                                job_->membership.departures().empty()
-                                          : !checkpoints_->IsDue(call.now);
+  const bool is_checkpoint_near =
+      checkpoints_->IsDue(call.now) && (!job_->is_bsp() || !job_->rounds.is_empty());
   return job_->state.phase == JobPhase::kTraining && !job_->state.modes.is_holding &&
          job_->state.handovers.empty() && job_->shards.are_all_ready() &&
-         !checkpoints_->is_open() && is_its_turn;
-}
-
-bool MoveDesk::HasArrived() const {
-  return !wish_.shares.empty() && std::ranges::equal(
-                                      job_->state.placement.chunks,
-                                      target_.chunks,
-                                      {},
-                                      &proto::ChunkAssignment::shard,
-                                      &proto::ChunkAssignment::shard);
+         !checkpoints_->is_open() && !is_checkpoint_near && job_->rounds.is_commit_acknowledged() &&
+         !job_->rounds.has_contributions();
 }
 
 bool MoveDesk::Spread(const Wish& wish, const Call& call) {
@@ -127,8 +120,11 @@ void MoveDesk::On(const Call& call, const proto::ChunksGiven& message) {
       call.out->Send(member.peer, 0, addresses);
     }
   }
-  // In bsp it depends on how long leases have been held back.
-  if (!wish_.shares.empty() && !job_->is_bsp() && !checkpoints_->IsDue(call.now)) {
+  SpreadOn(call);
+}
+
+void MoveDesk::SpreadOn(const Call& call) {
+  if (!wish_.shares.empty() && MayBegin(call)) {
     Spread(Wish(wish_), call);
   }
 }

@@ -12,9 +12,9 @@
 namespace ps::coordinator {
 
 /// Chunks that move from shard to shard while training goes on: some at a time, from one shard to
-/// another, and in bsp between two rounds, while ServersState::is_moving holds leases back. What is
-/// on its way is part of the job's state, so a coordinator that comes back goes on with it. No
-/// checkpoint is open meanwhile, so each has every chunk in one place.
+/// another. What is on its way is part of the job's state, so a coordinator that comes back goes on
+/// with it. No checkpoint is open meanwhile, so each has every chunk in one place; nor is a round
+/// of bsp committed, so each is applied to every chunk once.
 class MoveDesk {
  public:
   MoveDesk(Job* job, CheckpointDesk* checkpoints)
@@ -33,8 +33,8 @@ class MoveDesk {
 
   /// Goes on spreading the chunks. Returns whether they are where they are to be.
   bool Spread(const Wish& wish, const Call& call);
-  /// All chunks are where the newest wish wants them.
-  bool HasArrived() const;
+  /// The same by the newest wish, if there is one and something can be begun now.
+  void SpreadOn(const Call& call);
   void On(const Call& call, const proto::ChunksGiven& message);
   /// Asks again.
   void OnTick(const Call& call);

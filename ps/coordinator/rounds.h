@@ -46,6 +46,9 @@ class Rounds {
 
   bool is_empty() const { return state_->entries.empty(); }
 
+  /// Somebody has contributed to the open round.
+  bool has_contributions() const { return contributed_ > 0; }
+
   /// Everybody who entered has contributed, and somebody did.
   bool is_settled() const { return !is_empty() && contributed_ == state_->entries.size(); }
 

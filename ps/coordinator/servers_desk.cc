@@ -14,10 +14,6 @@ constexpr Duration kStartAgainFirst = std::chrono::milliseconds(500);
 constexpr Duration kStartAgainLimit = std::chrono::seconds(10);
 constexpr uint32_t kFailuresMax = 5;
 
-/// bsp: leases are held back for this part of the last round's time, and what is on its way then.
-constexpr int kRoundPerHold = 4;
-constexpr Duration kHoldMax = std::chrono::seconds(2);
-
 }  // namespace
 
 ServersDesk::ServersDesk(
@@ -86,11 +82,8 @@ void ServersDesk::SendAway(const Call& call) {
       started_, [&](const auto& entry) { return entry.first >= job_->state.servers.wanted; });
 }
 
-/// Chunks that are on their way are held for until they are there.
 void ServersDesk::Release() {
-  if (!job_->state.servers.chunks) {
-    job_->edit.servers.is_moving = false;
-  }
+  job_->edit.servers.is_holding = false;
 }
 
 void ServersDesk::GiveUp(const std::string& why, const Call& call) {
@@ -256,45 +249,40 @@ void ServersDesk::OnTick(const Call& call) {
   }
   ForgetSilent(call);
   Advance(call);
-  SetHold(call);
+  SetHold();
 }
 
 void ServersDesk::AtBoundary(const Call& call) {
   const proto::ServersState& state = job_->state.servers;
-  if (!state.is_moving || state.chunks || !job_->is_idle() ||
-      job_->state.phase != JobPhase::kTraining) {
+  if (!job_->is_bsp() || job_->state.phase != JobPhase::kTraining) {
     return;
   }
-  const bool has_moved = job_->state.placement.version != held_placement_;
-  if (has_moved && call.now >= hold_until_ && !moves_->HasArrived()) {
-    Release();  // a round passes before the next ones
+  if (state.is_spreading && !state.chunks && job_->rounds.applied() != applied_round_) {
+    applied_round_ = job_->rounds.applied();
+    moves_->SpreadOn(call);
+  }
+  if (!state.is_holding || !job_->is_idle()) {
     return;
   }
   Advance(call);
-  SetHold(call);
+  SetHold();
 }
 
-void ServersDesk::OnCommit(const Call& call) {
+void ServersDesk::OnCommit() {
   if (wants_boundary_ && IsQuiet()) {
-    BeginHold(call.now + std::min(job_->round_took / kRoundPerHold, kHoldMax));
+    job_->edit.servers.is_holding = true;
   }
 }
 
 /// bsp: leases are held back while there is something to do that waits for the end of a round. It
 /// begins with a commit (OnCommit), so that no round is of some workers only, or while nobody
 /// works.
-void ServersDesk::SetHold(const Call& call) {
+void ServersDesk::SetHold() {
   if (!job_->is_bsp() || !wants_boundary_ || !IsQuiet()) {
     Release();
-  } else if (!job_->state.servers.is_moving && leases_->IsBetweenRounds()) {
-    BeginHold(call.now);
+  } else if (leases_->IsBetweenRounds()) {
+    job_->edit.servers.is_holding = true;
   }
-}
-
-void ServersDesk::BeginHold(TimePoint until) {
-  job_->edit.servers.is_moving = true;
-  held_placement_ = job_->state.placement.version;
-  hold_until_ = until;
 }
 
 /// Nobody else waits for an answer of all shards.
@@ -342,6 +330,7 @@ void ServersDesk::Advance(const Call& call) {
   });
   if (state.is_spreading && !wants_other_shards_ && moves_->Spread(wish, call)) {
     if (state.wanted < count) {
+      wants_boundary_ = true;
       wants_other_shards_ = MayResize();
     } else {
       state.is_spreading = false;
@@ -351,9 +340,8 @@ void ServersDesk::Advance(const Call& call) {
     }
   }
   if (MustSettle()) {
-    checkpoints_->OpenNow(call);
+    checkpoints_->OpenSoon(call);
   }
-  wants_boundary_ = wants_boundary_ || state.is_spreading || MustSettle();
 }
 
 }  // namespace ps::coordinator

@@ -21,10 +21,8 @@ namespace ps::coordinator {
 /// first, and wait beside the job. Then they become part of it without chunks, and get some at a
 /// time while training goes on (MoveDesk); those that are to leave do so when they have none.
 ///
-/// In bsp chunks move between two rounds: with a commit the desk holds leases back
-/// (ServersState::is_moving), chunks move when every shard has committed, some at least, and for no
-/// longer than a part of a round, and then a round passes before the next ones. Servers join and
-/// leave in such a hold, too.
+/// In bsp servers join and leave between two rounds: with a commit the desk holds leases back
+/// (ServersState::is_holding) until every shard has committed.
 ///
 /// What is wanted and what has been done of it are part of the job's state, so a coordinator that
 /// comes back goes on.
@@ -37,10 +35,10 @@ class ServersDesk {
   void Want(const ServersWanted& wanted, const Call& call);
   /// Does the next thing.
   void OnTick(const Call& call);
-  /// bsp: does what waits for the end of a round, once it is there.
+  /// bsp: does what waits for the end of a round, once it is there, and goes on with the moves.
   void AtBoundary(const Call& call);
   /// bsp: a round is being committed, and nobody has a lease of the next one.
-  void OnCommit(const Call& call);
+  void OnCommit();
 
   /// After OnTick: other shards are to be part of the job, ResizeShards.
   bool wants_other_shards() const { return wants_other_shards_; }
@@ -74,8 +72,7 @@ class ServersDesk {
   };
 
   void Advance(const Call& call);
-  void SetHold(const Call& call);
-  void BeginHold(TimePoint until);
+  void SetHold();
   bool IsQuiet() const;
   bool MayResize() const;
   bool MustSettle() const;
@@ -96,8 +93,7 @@ class ServersDesk {
   bool wants_other_shards_ = false;
   // bsp.
   bool wants_boundary_ = false;  // there is something to do between two rounds
-  uint64_t held_placement_ = 0;  // when leases were last held back
-  TimePoint hold_until_{};       // after that no more chunks set off
+  uint64_t applied_round_ = 0;   // after which chunks were sent on their way last
   std::map<ShardId, Newcomer> newcomers_;
   std::map<uint32_t, Started> started_;  // new servers
   std::set<LaunchId> leaving_;

@@ -232,7 +232,7 @@ struct PinnedChunk {
 /// goes on.
 struct ServersState {
   uint32_t wanted = 0;
-  bool is_moving = false;           // bsp: train leases are held back, between two rounds
+  bool is_holding = false;          // bsp: train leases are held back, between two rounds
   uint64_t moves = 0;               // that were made
   std::string trouble;              // why the last change was given up
   bool is_spreading = false;        // chunks move, some at a time, until they are spread

@@ -1,5 +1,5 @@
-// Another number of servers: how they come and go, and how chunks move in bsp, between two rounds.
-// The other modes have move_test.cc.
+// Another number of servers: how they come and go, in bsp between two rounds, and how chunks move
+// in bsp. The other modes have move_test.cc.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,20 +52,18 @@ class ScaleServersTest : public MovingTest {
     FinishRun();
   }
 
-  /// A round passes, and chunks are on their way.
+  /// Chunks are on their way while a round is open.
   void BeginMove() {
     Tick();
-    Round();
     ASSERT_TRUE(move().has_value());
-    ASSERT_FALSE(IsAnybodyAtWork());
+    ASSERT_TRUE(IsAnybodyAtWork());
   }
 
-  /// To the end, a round between two moves.
+  /// To the end, servers that leave included.
   void MoveAll() {
     for (int i = 0; i < 100 && status().is_moving; ++i) {
       if (move()) {
         Given();
-        AskAgain();
       } else {
         Round();
         Tick();
@@ -91,10 +89,9 @@ TEST_F(ScaleServersTest, NewServersJoinBetweenTwoRounds) {
   EXPECT_THAT(harness_.shards[2].setups, SizeIs(1));
   AskAgain();
   EXPECT_TRUE(IsAnybodyAtWork());
-  EXPECT_FALSE(move().has_value());
 }
 
-TEST_F(ScaleServersTest, ChunksMoveBetweenTwoRoundsAndNothingIsDoneAgain) {
+TEST_F(ScaleServersTest, ChunksMoveWhileARoundIsOpenAndNothingIsDoneAgain) {
   BeginAndAsk(3);
   NewcomersCome();
   Round();
@@ -105,16 +102,8 @@ TEST_F(ScaleServersTest, ChunksMoveBetweenTwoRoundsAndNothingIsDoneAgain) {
   BeginMove();
   const ShardId first = move()->from;
   EXPECT_EQ(harness_.shards[first.value].gives.back().to.shard, ShardId(2));
-  const size_t commits = harness_.shards[0].commits.size();
-  Tick();  // longer than leases are held back
   Given();
-  AskAgain();
-  EXPECT_TRUE(IsAnybodyAtWork());
-  Tick();
-  EXPECT_FALSE(move().has_value()) << "a round passes first";
-  BeginMove();
-  EXPECT_EQ(harness_.shards[0].commits.size(), commits + 1);
-  EXPECT_EQ(harness_.shards[0].commits.back().contributions.size(), 3U) << "of all";
+  ASSERT_TRUE(move().has_value()) << "the next ones follow at once";
   EXPECT_NE(move()->from, first);
   MoveAll();
   EXPECT_EQ(status().moves, 1U);
@@ -124,46 +113,69 @@ TEST_F(ScaleServersTest, ChunksMoveBetweenTwoRoundsAndNothingIsDoneAgain) {
   Finish();
 }
 
-TEST_F(ScaleServersTest, ChunksFollowEachOtherForAPartOfTheTimeOfARound) {
-  BeginAndAsk(3);
-  NewcomersCome();
-  Round();
-  Tick();
-  AllConnect();
-  AskAgain();
+TEST_F(ScaleServersTest, NoRoundIsCommittedWhileChunksAreOnTheirWay) {
+  BeginAndAsk(1);
   BeginMove();
-  const ShardId first = move()->from;
-  Given();
-  ASSERT_TRUE(move().has_value());
-  EXPECT_NE(move()->from, first);
-  AskAgain();
+  const size_t commits = harness_.shards[0].commits.size();
+  Round();
   EXPECT_FALSE(IsAnybodyAtWork());
+  Tick();
+  EXPECT_EQ(harness_.shards[0].commits.size(), commits);
+  Given();
+  ASSERT_EQ(harness_.shards[0].commits.size(), commits + 1);
+  EXPECT_EQ(harness_.shards[0].commits.back().contributions.size(), 3U) << "of all";
 }
 
-TEST_F(ScaleServersTest, NobodyIsHeldBackWhileARoundIsOpen) {
-  BeginAndAsk(1);
+TEST_F(ScaleServersTest, NoChunksSetOffWhileARoundIsBeingCommitted) {
+  BeginAndAsk(2);
+  harness_.shards[0].is_mute = true;
+  Round();
+  harness_.Give(control_, proto::ScaleRequest{{{"", 2, false, true, {9, 1}}}});
   Tick();
-  harness_.Work(&workers_[0], grants_[0]);
-  Tick();
-  EXPECT_FALSE(harness_.core->StateAt(harness_.now).servers.is_moving);
+  EXPECT_TRUE(status().is_moving);
   EXPECT_FALSE(move().has_value());
-  harness_.Work(&workers_[1], grants_[1]);
-  harness_.Work(&workers_[2], grants_[2]);
+  harness_.Unmute(0);
   EXPECT_TRUE(move().has_value());
 }
 
-TEST_F(ScaleServersTest, TheLastChunksAndTheCheckpointWithThemAreOfOneStop) {
+/// The others are about to push, and would wait for them.
+TEST_F(ScaleServersTest, NoChunksSetOffOnceSomebodyHasContributed) {
+  BeginAndAsk(2);
+  harness_.Work(&workers_[0], grants_[0]);
+  harness_.Give(control_, proto::ScaleRequest{{{"", 2, false, true, {9, 1}}}});
+  Tick();
+  EXPECT_FALSE(move().has_value());
+  harness_.Work(&workers_[1], grants_[1]);
+  harness_.Work(&workers_[2], grants_[2]);
+  EXPECT_TRUE(move().has_value()) << "of the next round nobody has";
+}
+
+TEST_F(ScaleServersTest, NobodyIsHeldBackWhileChunksMove) {
+  BeginAndAsk(1);
+  BeginMove();
+  EXPECT_FALSE(harness_.core->StateAt(harness_.now).servers.is_holding);
+  Given();
+  Tick();
+  Round();
+  EXPECT_FALSE(IsAnybodyAtWork()) << "the server leaves between two rounds";
+  Tick();
+  EXPECT_EQ(status().count, 1U);
+}
+
+TEST_F(ScaleServersTest, TheNextCommitOpensTheCheckpointThatHasAllChunksWhereTheyAre) {
   BeginAndAsk(2);
   harness_.Give(control_, proto::ScaleRequest{{{"", 2, false, true, {9, 1}}}});
   BeginMove();
   const size_t opened = disk_.opened.size();
   Given();
-  EXPECT_EQ(status().moves, 1U);
   EXPECT_THAT(status().shares, ElementsAre(9, 1));
-  EXPECT_EQ(disk_.opened.size(), opened + 1);
-  AskAgain();
-  EXPECT_TRUE(IsAnybodyAtWork()) << "nobody waits for the disk";
+  Tick();
+  EXPECT_EQ(status().moves, 1U);
   EXPECT_FALSE(status().is_moving);
+  EXPECT_EQ(disk_.opened.size(), opened);
+  Round();
+  EXPECT_EQ(disk_.opened.size(), opened + 1);
+  EXPECT_TRUE(IsAnybodyAtWork()) << "nobody waits for the disk";
   Written();
   EXPECT_EQ(checkpoints().newest, disk_.opened.back());
   Finish();
@@ -175,8 +187,9 @@ TEST_F(ScaleServersTest, TrainingGoesOnWhenThatCheckpointFails) {
   harness_.Give(control_, proto::ScaleRequest{{{"", 2, false, true, {9, 1}}}});
   BeginMove();
   Given();
+  Tick();
+  Round();
   const size_t opened = disk_.opened.size();
-  AskAgain();
   Tick();
   Round();
   EXPECT_TRUE(IsAnybodyAtWork());
@@ -204,6 +217,8 @@ TEST_F(ScaleServersTest, ServersThatHaveNoChunksAnyMoreAreToldToLeave) {
   const int64_t pid = PidOf(1);
   BeginMove();
   Given();
+  Tick();
+  Round();
   Tick();
   EXPECT_EQ(status().count, 1U);
   EXPECT_TRUE(harness_.shards[1].is_told);
@@ -254,8 +269,6 @@ TEST_F(ScaleServersTest, WhoeverChangesHisMindLateWaitsForTheChunksOnTheirWay) {
   BeginAndAsk(1);
   BeginMove();
   Scale(2);
-  AskAgain();
-  EXPECT_FALSE(IsAnybodyAtWork());
   MoveAll();
   EXPECT_EQ(ShardsWithChunks().size(), 2U);
   Finish();
@@ -267,8 +280,6 @@ TEST_F(ScaleServersTest, ACoordinatorThatComesBackGoesOnWithTheMove) {
   const proto::ChunkMove before = *move();
   harness_.Restart();
   AllConnect();
-  AskAgain();
-  EXPECT_FALSE(IsAnybodyAtWork()) << "leases are still held back";
   ASSERT_TRUE(move().has_value());
   EXPECT_EQ(harness_.shards[before.from.value].gives.back().version, before.version);
   MoveAll();
@@ -280,13 +291,26 @@ TEST_F(ScaleServersTest, AJobThatNobodyWorksForMovesAll) {
   harness_.Give(control_, proto::PauseRequest{true});
   Round();
   EXPECT_FALSE(IsAnybodyAtWork());
-  Wait(harness_.timing.detect);
+  Tick();
   ASSERT_TRUE(move().has_value());
   Given();
   Tick();
   Written();  // what a pause asks for
   Tick();
   EXPECT_EQ(status().count, 1U);
+}
+
+/// No commit comes that could open it.
+TEST_F(ScaleServersTest, NoMoveWaitsForACheckpointThatIsDueWhileNobodyWorks) {
+  BeginAndAsk(2);
+  harness_.Give(control_, proto::PauseRequest{true});
+  Round();
+  Tick();
+  Written();  // what a pause asks for
+  Wait(kEvery * 2);
+  Scale(1);
+  Tick();
+  EXPECT_TRUE(move().has_value());
 }
 
 TEST_F(ScaleServersTest, AJobThatHasGrantedNoLeaseYetIsNotHeld) {
@@ -315,7 +339,6 @@ TEST_F(ScaleServersTest, AServerThatIsLostMeanwhileTakesAllBackAndThenTheMoveIsM
   ShardsReturn(0);
   WorkersReturn();
   AskAgain();
-  EXPECT_TRUE(IsAnybodyAtWork()) << "nothing is held back any more";
   BeginMove();
   MoveAll();
   EXPECT_EQ(status().count, 1U);
