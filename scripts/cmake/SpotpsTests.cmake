@@ -39,7 +39,7 @@ endfunction()
 # Some two thirds of compiling a test are headers and templates that its neighbours need too, so
 # several are one translation unit. The names in the unnamed namespaces of a folder's tests differ.
 option(PS_JOIN_TESTS "Compile the tests of a folder several at a time" ON)
-set(PS_JOINED_TESTS_MAX 6)
+set(PS_JOINED_TESTS_MAX 6 CACHE STRING "How many of them are compiled at a time at most")
 
 # ps_join_tests(NAME SOURCE...): sources that are no *_test.cc stay alone, so that each of them
 # still begins with its own header.
