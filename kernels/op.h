@@ -51,9 +51,10 @@ struct OpTraits {
 };
 
 /// One op of fixed geometry.
-/// Call order: Prepare(n), Forward, and for training Backward of the same batch. State that
-/// Backward needs besides the arguments (masks, batch statistics) is kept inside until the next
-/// Forward. Thread: one at a time. Forward and Backward allocate no tensor memory.
+/// Call order: Prepare(n) for each size of the batches that follow, of which there are one or two;
+/// then Forward, and for training Backward, of one batch after the other. State that Backward needs
+/// besides the arguments (masks, batch statistics) is kept inside until the next Forward. Thread:
+/// one at a time. Forward and Backward allocate no tensor memory.
 class Op {
  public:
   virtual ~Op() = default;

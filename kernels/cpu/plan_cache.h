@@ -30,6 +30,7 @@ class PlanCache {
     for (auto it = entries_.begin(); it != entries_.end(); ++it) {
       if (it->n == n) {
         if (it->training || !training) {
+          entries_.splice(entries_.begin(), entries_, it);
           return Status::Ok();
         }
         entries_.erase(it);

@@ -59,17 +59,18 @@ Traffic TakeTraffic();
 /// Graphs that were launched since the last call.
 int TakeGraphLaunches();
 
-enum class IssueKind : uint8_t { kUpload, kDownload, kOtherCopy, kKernel, kGraph };
+enum class IssueKind : uint8_t { kUpload, kDownload, kOtherCopy, kKernel, kGraph, kHostWait };
 
-/// A piece of work that a thread of the host has put into a stream.
+/// What a thread of the host does: it puts a piece of work into a stream, or waits for one that is
+/// not done.
 struct Issue {
   IssueKind kind = IssueKind::kKernel;
-  cudaStream_t stream = nullptr;
-  uint64_t size_bytes = 0;  // of copies
+  cudaStream_t stream = nullptr;  // of the work
+  uint64_t size_bytes = 0;        // of copies
 };
 
-/// All work that is put into streams while it lives, in that order. What is recorded for a graph is
-/// not in it, but each launch of the graph. One at a time. Thread: any.
+/// All that the host does so while it lives, in that order. What is recorded for a graph is not in
+/// it, but each launch of the graph. One at a time. Thread: any.
 class IssueLog {
  public:
   IssueLog();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@
 namespace ps::worker::test {
 namespace {
 
+using cuda_emulation::Issue;
+using cuda_emulation::IssueKind;
 using testing::FloatNear;
 using testing::Pointwise;
 
@@ -281,6 +284,44 @@ TEST_F(SeveralDevicesTest, PiecesAreRepeatedWithinAStep) {
     ASSERT_TRUE(rig.Step(options).ok());
     EXPECT_EQ(cuda_emulation::TakeGraphLaunches(), 6);
     EXPECT_EQ(rig.gradients, expected);
+  }
+}
+
+bool IsArithmetic(const Issue& issue) {
+  return issue.kind == IssueKind::kKernel || issue.kind == IssueKind::kGraph;
+}
+
+/// Downloads by streams that compute.
+int64_t LossesIn(const std::vector<Issue>& issued) {
+  std::set<cudaStream_t> computing;
+  for (const Issue& issue : issued) {
+    if (IsArithmetic(issue)) {
+      computing.insert(issue.stream);
+    }
+  }
+  return std::ranges::count_if(issued, [&](const Issue& issue) {
+    return issue.kind == IssueKind::kDownload && computing.contains(issue.stream);
+  });
+}
+
+// The first of these steps is not recorded, the second is, and the third is repeated.
+TEST_F(SeveralDevicesTest, TheHostWaitsForNoPieceBeforeAllHaveBegun) {
+  for (const size_t devices : {1U, 2U}) {
+    for (const float clip_norm : {0.0F, 0.05F}) {
+      NetworkRig rig(Devices(devices), EveryKindOfTensor(), kImages, 11, 3);
+      for (uint64_t step = 1; step <= 3; ++step) {
+        SCOPED_TRACE(testing::Message() << devices << " devices, step " << step);
+        cuda_emulation::IssueLog log;
+        ASSERT_TRUE(rig.Step({.step = step, .clip_norm = clip_norm, .micro_batch = 2}).ok());
+        const std::vector<Issue> issued = log.Take();
+        EXPECT_EQ(LossesIn(issued), 6) << "of each piece";
+        const auto wait = std::ranges::find(issued, IssueKind::kHostWait, &Issue::kind);
+        EXPECT_NE(wait, issued.end());
+        EXPECT_EQ(
+            std::find_if(wait, issued.end(), IsArithmetic) - issued.begin(), std::ssize(issued))
+            << "work goes into a stream behind a wait of the host";
+      }
+    }
   }
 }
 

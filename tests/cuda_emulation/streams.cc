@@ -41,6 +41,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const cudaError_t error = FailInCapture("a stream was waited for"); error != cudaSuccess) {
     return error;
   }
+  if (!stream->work.empty()) {
+    NoteIssue({IssueKind::kHostWait, stream});
+  }
   stream->RunAll();
   return Sticky(stream->device);
 }
@@ -107,6 +110,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     return error;
   }
   const Marks& marks = *event->marks;
+  if (marks.passed < marks.recorded) {
+    NoteIssue({IssueKind::kHostWait, marks.stream});
+  }
   while (marks.passed < marks.recorded) {
     marks.stream->RunOne();
   }

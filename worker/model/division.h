@@ -31,6 +31,9 @@ struct Division {
 
   bool adds_pieces() const { return piece < share; }
 
+  /// Of a device at most.
+  size_t pieces() const { return static_cast<size_t>((share + piece - 1) / piece); }
+
   PieceRange ShareOf(size_t device) const {
     const int64_t begin = static_cast<int64_t>(device) * share;
     return {begin, std::min(begin + share, n)};
@@ -41,6 +44,12 @@ struct Division {
     const PieceRange own = ShareOf(device);
     const int64_t begin = std::min(own.begin + offset, own.end);
     return {begin, std::min(begin + piece, own.end)};
+  }
+
+  /// A device's last piece, which may be shorter than the others.
+  PieceRange LastOf(size_t device) const {
+    const PieceRange own = ShareOf(device);
+    return RangeOf(device, (own.end - own.begin - 1) / piece * piece);
   }
 };
 

@@ -145,15 +145,12 @@ class DeviceNetwork final : public Network {
     };
     sources_.assign(first().sums().begin(), first().sums().end());
     PS_TRY(gradient_return_->Begin(sources_, gradients, options.bf16_gradients, &whole));
-    kernels::LossResult loss;
     for (int64_t offset = 0; offset < division.share; offset += division.piece) {
-      PS_TRY(StartPieces(step, offset));
-      if (offset + division.piece >= division.share) {
-        PS_TRY(gradient_return_->Finish());
-        PS_TRY(sent);
-      }
-      PS_TRY(AddLosses(division, offset, &loss));
+      StartPieces(step, offset);
     }
+    PS_TRY(gradient_return_->Finish());
+    PS_TRY(sent);
+    PS_ASSIGN(const kernels::LossResult loss, AddLosses(division));
     return LossOf(loss, division.n, step.labelled);
   }
 
@@ -161,13 +158,10 @@ class DeviceNetwork final : public Network {
     const Division division = Division::Of(SamplesOf(batch), replicas_.size(), 0);
     PS_TRY(Prepare(parameters, batch, division, false));
     for (size_t i = 0; i < division.devices(); ++i) {
-      const PieceRange range = division.RangeOf(i, 0);
-      PS_TRY(ReserveShort(division, range, i, false));
       replicas_[i]->Begin(parameters, {});
-      replicas_[i]->Evaluate(PieceOf(batch, range));
+      replicas_[i]->Evaluate(PieceOf(batch, division.RangeOf(i, 0)));
     }
-    kernels::LossResult loss;
-    PS_TRY(AddLosses(division, 0, &loss));
+    PS_ASSIGN(const kernels::LossResult loss, AddLosses(division));
     return LossOf(loss, division.n, LabelledOf(batch));
   }
 
@@ -198,16 +192,14 @@ class DeviceNetwork final : public Network {
 
   /// Puts the work of all devices' pieces at this offset into their streams: the last device's
   /// first, since the one ahead of it waits for what it has sent.
-  Status StartPieces(const TrainingStep& step, int64_t offset) {
+  void StartPieces(const TrainingStep& step, int64_t offset) {
     for (size_t i = step.division.devices(); i-- > 0;) {
       const PieceRange range = step.division.RangeOf(i, offset);
       if (range.begin == range.end) {
         continue;  // of a share that is shorter
       }
-      PS_TRY(ReserveShort(step.division, range, i, true));
       replicas_[i]->Train(MakePiece(step, i, range));
     }
-    return Status::Ok();
   }
 
   /// The samples of a device's piece, and what becomes of its gradients: of the first device they
@@ -264,17 +256,17 @@ class DeviceNetwork final : public Network {
         static_cast<double>(LabelledOf(piece)) / static_cast<double>(step.labelled));
   }
 
-  /// Waits for the devices' pieces at this offset.
-  Status AddLosses(const Division& division, int64_t offset, kernels::LossResult* sum) {
+  /// Waits for all pieces of the devices.
+  Result<kernels::LossResult> AddLosses(const Division& division) {
     PS_TRY(Settle());
+    kernels::LossResult sum;
     for (size_t i = 0; i < division.devices(); ++i) {
-      const PieceRange range = division.RangeOf(i, offset);
-      if (range.begin < range.end) {
-        sum->loss_sum += replicas_[i]->loss().loss_sum;
-        sum->correct += replicas_[i]->loss().correct;
+      for (const kernels::LossResult& loss : replicas_[i]->losses()) {
+        sum.loss_sum += loss.loss_sum;
+        sum.correct += loss.correct;
       }
     }
-    return Status::Ok();
+    return sum;
   }
 
   /// Checks the arguments and has what pieces of the division need.
@@ -283,25 +275,33 @@ class DeviceNetwork final : public Network {
     PS_TRY(CheckSizes("parameters", parameters, model_.tensors));
     PS_TRY(CheckBatch(model_, pictures_ ? &*pictures_ : nullptr, batch, division.n));
     size_t device = 0;
-    Status status = Reserve(division, division.piece, training, &device);
+    Status status = ReserveAll(division, training, &device);
     return status.code() == StatusCode::kInvalidArgument
                ? TooLarge(division, training, device, status)
                : status;
   }
 
-  /// `device`: whose memory is short.
-  Status Reserve(const Division& division, int64_t piece, bool training, size_t* device) {
+  /// What a minibatch needs, including the shorter pieces at the ends of shares: from its first
+  /// piece on the host waits for nothing, so that memory can't be taken. `device`: whose memory is
+  /// short.
+  Status ReserveAll(const Division& division, bool training, size_t* device) {
+    PS_TRY(Reserve(division, division.piece, training, device));
     for (*device = 0; *device < division.devices(); ++*device) {
-      PS_TRY(replicas_[*device]->Reserve(piece, training, training && division.adds_pieces()));
+      const PieceRange last = division.LastOf(*device);
+      if (last.end - last.begin < division.piece) {
+        PS_TRY(replicas_[*device]->Reserve(last.end - last.begin, training, 1));
+      }
     }
     return Status::Ok();
   }
 
-  /// For a piece that is shorter than those for which memory was reserved.
-  Status ReserveShort(
-      const Division& division, const PieceRange& range, size_t device, bool training) {
-    const int64_t n = range.end - range.begin;
-    return n < division.piece ? replicas_[device]->Reserve(n, training, false) : Status::Ok();
+  /// For pieces of so many samples.
+  Status Reserve(const Division& division, int64_t piece, bool training, size_t* device) {
+    const size_t pieces = training ? division.pieces() : 1;
+    for (*device = 0; *device < division.devices(); ++*device) {
+      PS_TRY(replicas_[*device]->Reserve(piece, training, pieces));
+    }
+    return Status::Ok();
   }
 
   Status Release(const Division& division) {

@@ -128,7 +128,7 @@ Status Replica::Settle() {
   return copies_->Synchronize();
 }
 
-Status Replica::Reserve(int64_t n, bool training, bool adds_pieces) {
+Status Replica::Reserve(int64_t n, bool training, size_t pieces) {
   Backend* const backend = options_.backend;
   const auto count = static_cast<size_t>(n);
   const auto elements = static_cast<size_t>(model_.input.element_count());
@@ -142,7 +142,9 @@ Status Replica::Reserve(int64_t n, bool training, bool adds_pieces) {
     logit_gradient_.reset();
     PS_ASSIGN(logit_gradient_, backend->AllocateDevice(logit_bytes));
   }
-  if (adds_pieces) {
+  PS_TRY(loss_.Reserve(backend, pieces));
+  PS_TRY(numbers_.Reserve(backend, pieces));
+  if (training && pieces > 1) {
     PS_TRY(pieces_.Reserve(backend, model_, layout_));
   }
   return layers_->Prepare(n, training);
@@ -163,12 +165,13 @@ Status Replica::Release() {
 void Replica::Begin(Network::Parameters parameters, Network::Gradients gradients) {
   read_ = has_copies() ? parameters_.const_spans() : parameters;
   sums_ = has_copies() || !options_.is_first ? gradients_.spans() : gradients;
+  pieces_begun_ = 0;
 }
 
 /// Puts a piece on the way, and has the pass wait for the parameters.
 Replica::Input Replica::PutInput(const Batch& batch, uint64_t step, float weight) {
-  *numbers_.host() = {step, LabelledOf(batch), weight};
-  numbers_.Upload(compute_.get());
+  numbers_.host()[pieces_begun_] = {step, LabelledOf(batch), weight};
+  numbers_.Upload(compute_.get(), pieces_begun_);
   const Input input{
       pictures_ ? pictures_->Run(compute_.get(), batch.bytes, batch.moves)
                 : images_.Upload(compute_.get(), batch.images),
@@ -221,7 +224,7 @@ void Replica::Train(const Piece& piece) {
   } else {
     recorder_->RunOnce(work);
   }
-  loss_.Download(compute_.get());
+  EndPiece();
 }
 
 /// Forward and backward. A tensor is final when the last piece has been added to its sum.
@@ -259,7 +262,13 @@ void Replica::TellForward(const Piece& piece, bool is_done) {
 
 void Replica::Evaluate(const Batch& batch) {
   Forward(MakePass(batch), PutInput(batch, 0, 1), nullptr);
-  loss_.Download(compute_.get());
+  EndPiece();
+}
+
+/// Puts the piece's loss on its way.
+void Replica::EndPiece() {
+  loss_.Download(compute_.get(), pieces_begun_);
+  ++pieces_begun_;
 }
 
 /// Up to the loss; `dz` may be nullptr.

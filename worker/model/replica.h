@@ -22,28 +22,36 @@ namespace ps::worker {
 /// Labels that there are, without those of kNoLabel.
 int64_t LabelledOf(const Batch& batch);
 
-/// Values of a fixed number that the device writes and the host reads, or the other way round.
+/// A value that the device writes and the host reads, or the other way round. The device has one,
+/// at an address that stays. The host has one for each piece of a minibatch, and so it need not
+/// wait for one piece before it writes or reads the value of another.
 template <typename T>
 class Exchanged {
  public:
-  Status Reserve(kernels::Backend* backend, size_t count) {
-    PS_ASSIGN(device_, backend->AllocateDevice(count * sizeof(T)));
-    PS_ASSIGN(host_, backend->AllocatePinned(count * sizeof(T)));
+  /// Requires: no copy is under way. Errors: the backend's.
+  Status Reserve(kernels::Backend* backend, size_t pieces) {
+    if (device_ == nullptr) {
+      PS_ASSIGN(device_, backend->AllocateDevice(sizeof(T)));
+    }
+    if (host_ == nullptr || host_->size() < pieces * sizeof(T)) {
+      PS_ASSIGN(host_, backend->AllocatePinned(pieces * sizeof(T)));
+    }
     return Status::Ok();
   }
 
   T* device() const { return reinterpret_cast<T*>(device_->data()); }
 
+  /// Of so many pieces as were reserved.
   T* host() const { return reinterpret_cast<T*>(host_->data()); }
 
-  /// What is in host() goes to the device, and stays until the stream has come so far.
-  void Upload(kernels::Stream* stream) const {
-    stream->Upload(host_->data(), device_->data(), device_->size());
+  /// The piece's value goes to the device, and stays until the stream has come so far.
+  void Upload(kernels::Stream* stream, size_t piece) const {
+    stream->Upload(host() + piece, device(), sizeof(T));
   }
 
-  /// On their way; the host may read them once the stream has come so far.
-  void Download(kernels::Stream* stream) const {
-    stream->Download(device_->data(), host_->data(), device_->size());
+  /// On its way; the host may read it once the stream has come so far.
+  void Download(kernels::Stream* stream, size_t piece) const {
+    stream->Download(device(), host() + piece, sizeof(T));
   }
 
  private:
@@ -124,23 +132,23 @@ class Replica {
   void Upload(uint32_t tensor, int64_t begin, std::span<const float> values);
   Status Settle();
 
-  /// What pieces of n samples need, and with `adds_pieces` the gradients of a second piece.
-  /// Requires: no work is left. Errors: kInvalidArgument when memory is short.
-  Status Reserve(int64_t n, bool training, bool adds_pieces);
+  /// What pieces of n samples need, at most so many `pieces` of a minibatch. Requires: no work is
+  /// left. Errors: kInvalidArgument when memory is short.
+  Status Reserve(int64_t n, bool training, size_t pieces);
   /// Back to the memory that no piece has needed yet.
   Status Release();
 
   /// A minibatch begins. Where memory is the host's its parameters are read where they are, and
   /// the first device's sums are made where `gradients` are; in evaluation there are none.
   void Begin(Network::Parameters parameters, Network::Gradients gradients);
-  /// Puts forward and backward of a piece into the stream. Requires: memory is reserved, and the
-  /// piece before has been waited for.
+  /// Puts forward and backward of a piece into the stream. Requires: memory is reserved, for so
+  /// many pieces as begin between one Begin and the next.
   void Train(const Piece& piece);
   /// Puts a forward pass by the running statistics into the stream. Requires: likewise.
   void Evaluate(const Batch& batch);
 
-  /// Of the last piece. Requires: Settle since then.
-  const kernels::LossResult& loss() const { return *loss_.host(); }
+  /// Of the pieces since Begin. Requires: Settle since then.
+  std::span<const kernels::LossResult> losses() const { return {loss_.host(), pieces_begun_}; }
 
   /// The gradients of this device's pieces, and of those behind that were added.
   kernels::Spans sums() const { return sums_; }
@@ -175,6 +183,7 @@ class Replica {
   void AddUp(kernels::Spans parts, uint32_t first_tensor, uint32_t count);
   void SendTo(const Replica& ahead, uint32_t first_tensor, uint32_t count);
   void TellForward(const Piece& piece, bool is_done);
+  void EndPiece();
 
   const Model& model_;
   const Options options_;
@@ -199,6 +208,7 @@ class Replica {
   // Of the minibatch under way.
   kernels::ConstSpans read_;
   kernels::Spans sums_;
+  size_t pieces_begun_ = 0;
 };
 
 }  // namespace ps::worker

@@ -286,6 +286,23 @@ TEST(NetworkTest, PiecesOfAMinibatchMakeItsGradient) {
   }
 }
 
+// An op keeps eight sizes: the oldest of these is the pieces', and their last one's is new.
+TEST(NetworkTest, PiecesOfTwoSizesAreComputedWhateverSizesCameBefore) {
+  Rig whole(WithoutBatchNorm(), {2, 6, 6}, 3, 3);
+  ASSERT_TRUE(whole.Step().ok());
+  Rig rig(WithoutBatchNorm(), {2, 6, 6}, 9, 3);
+  const NetworkRig::Samples all = rig.TakeSamples({}, {});
+  for (const std::ptrdiff_t n : {2, 3, 4, 5, 6, 7, 8, 9}) {
+    rig.TakeSamples(
+        {all.images.begin(), all.images.begin() + n * 2 * 6 * 6},
+        {all.labels.begin(), all.labels.begin() + n});
+    ASSERT_TRUE(rig.Step().ok());
+  }
+  rig.TakeSamples(whole.images, whole.labels);
+  ASSERT_TRUE(rig.Step({.step = 1, .micro_batch = 2}).ok());
+  ExpectNear(rig, whole, 1e-6F);
+}
+
 // Two equal samples with equal masks would have the gradient of one.
 TEST(NetworkTest, EveryPieceHasDropoutMasksOfItsOwn) {
   Rig one({Flatten(), Dropout(0.5F), Linear(2)}, {1, 8, 8}, 1, 2);
