@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "ps/server/shard_core.h"
 
@@ -18,6 +20,25 @@ void MarkHere(size_t index, const Chunk& chunk, Intake* intake) {
     intake->has_come[chunk.first_part + part] = true;
   }
   intake->parts_left[index] = 0;
+}
+
+/// For the gradients that come with the chunks. A giver may have at most `bytes_max` of them.
+Status MakeRoom(const std::vector<proto::StagedStep>& staged, uint64_t bytes_max, Taking* taking) {
+  uint64_t bytes = 0;
+  for (const proto::StagedStep& step : staged) {
+    auto& gradients = taking->gradients.emplace_back();
+    for (const ChunkKey key : step.keys) {
+      const Chunk& chunk = *std::ranges::lower_bound(taking->chunks, key, {}, &Chunk::key);
+      bytes += chunk.value.size();
+      if (bytes > bytes_max) {
+        return Status::InvalidArgument(
+            "an offer has more staged gradients than a shard may have (servers.queue_mib)");
+      }
+      gradients[key] = std::make_shared<Buffer>(chunk.value.size());
+      taking->parts_left += chunk.part_count;
+    }
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -90,20 +111,15 @@ void ShardCore::OnOffer(const Call& call, proto::ChunksOffer& offer) {
       taking.chunks.push_back(std::move(chunk).value());
     }
   }
+  if (status.ok()) {
+    status = MakeRoom(offer.staged, settings_.queue_bytes, &taking);
+  }
   if (!status.ok()) {
     Refuse(call, status, 0);
     return;
   }
   taking.peer = call.peer;
   taking.request_id = call.request_id;
-  for (const proto::StagedStep& step : offer.staged) {
-    auto& gradients = taking.gradients.emplace_back();
-    for (const ChunkKey key : step.keys) {
-      const Chunk& chunk = *std::ranges::lower_bound(taking.chunks, key, {}, &Chunk::key);
-      gradients[key] = std::make_shared<Buffer>(chunk.value.size());
-      taking.parts_left += chunk.part_count;
-    }
-  }
   taking.offer = std::move(offer);
   taking.has_come.resize(part_count * taking.buffers_max());
   taking_ = std::move(taking);

@@ -426,6 +426,23 @@ TEST_F(MoveInBspTest, WhatAFencedWorkerHasNotFinishedIsOfNoRound) {
   EXPECT_EQ(giver_->core.Stats().staged_bytes + taker_->core.Stats().staged_bytes, 0U);
 }
 
+TEST_F(MoveInBspTest, MoreStagedStepsThanAShardMayHaveAreRefused) {
+  Begin(false);
+  taker_ = std::make_unique<ShardRig>(proto::Mode::kBsp);
+  taker_->setup.placement.chunks[1].shard = kOther;
+  taker_->settings.queue_bytes = 3 * sizeof(float);
+  taker_->SetUp();
+  proto::ChunksOffer offer;
+  offer.from = kOther;
+  offer.version = 2;
+  offer.to_life = taker_->setup.life;
+  offer.generation = Generation(1);
+  offer.chunks = {{kSecond, 0, {}}};
+  offer.staged = {{Incarnation(1), 1, 1, 1, {kSecond}}, {Incarnation(2), 1, 1, 1, {kSecond}}};
+  taker_->Deliver(kGiver, offer);
+  EXPECT_THAT(taker_->OnlyRefusal().message, ::testing::HasSubstr("servers.queue_mib"));
+}
+
 TEST_F(MoveInBspTest, StagedStepsThatMakeNoSenseAreRefused) {
   const std::vector<std::vector<proto::StagedStep>> all = {
       {{Incarnation(1), 1, 2, 1, {kSecond}}},           // of another round
