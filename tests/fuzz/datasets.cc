@@ -59,7 +59,7 @@ void FuzzText(std::span<const uint8_t> input) {
 
 void FuzzBpe(std::span<const uint8_t> input) {
   std::array<std::string_view, 3> parts;  // the last has what is left
-  std::string_view rest(reinterpret_cast<const char*>(input.data()), input.size());
+  std::string_view rest = Text(input);
   for (std::string_view& part : parts) {
     const size_t end =
         &part == &parts.back() ? rest.size() : std::min(rest.find('\0'), rest.size());

@@ -14,10 +14,6 @@
 namespace ps::fuzz {
 namespace {
 
-std::string_view Text(std::span<const uint8_t> input) {
-  return {reinterpret_cast<const char*>(input.data()), input.size()};
-}
-
 template <typename Parse, typename Print>
 void Check(std::string_view text, const Parse& parse, const Print& print) {
   const auto value = parse(text, "file.json");

@@ -16,6 +16,10 @@ struct Target {
   TargetFunction run;
 };
 
+inline std::string_view Text(std::span<const uint8_t> input) {
+  return {reinterpret_cast<const char*>(input.data()), input.size()};
+}
+
 /// The target of that name; nothing when there is none.
 const Target* FindTarget(std::string_view name);
 

@@ -8,13 +8,6 @@
 #include "tests/fuzz/targets.h"
 
 namespace ps::fuzz {
-namespace {
-
-std::string_view Text(std::span<const uint8_t> input) {
-  return {reinterpret_cast<const char*>(input.data()), input.size()};
-}
-
-}  // namespace
 
 void FuzzHostPort(std::span<const uint8_t> input) {
   const Result<HostPort> parsed = ParseHostPort(Text(input));
