@@ -15,9 +15,9 @@ constexpr uint64_t kBytesAtATime = uint64_t{16} << 20;
 
 }  // namespace
 
-/// A checkpoint that is due comes first: at once or, in bsp, with the commit of the round that is
-/// open. No round is being committed; nor does anything set off once somebody has
-/// contributed to the open one, since the others soon push and would wait for it.
+/// A checkpoint that is due comes first: at once or, in bsp, with the commit of the open round.
+/// Nothing sets off while a round is being committed, or once somebody has contributed to the open
+/// one: the others are about to push, and would wait for the chunks.
 bool MoveDesk::MayBegin(const Call& call) const {
   const bool is_checkpoint_near =
       checkpoints_->IsDue(call.now) && (!job_->is_bsp() || !job_->rounds.is_empty());

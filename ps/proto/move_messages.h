@@ -75,8 +75,9 @@ struct OfferedChunk {
   std::vector<Incarnation> ahead;  // those whose step after last_step it has
 };
 
-/// bsp: what a worker's step has for the open round in chunks that are offered. A step that the
-/// giver has in a chunk, and that is not here for it, is void: its gradient was not finite.
+/// bsp: the gradients of one worker's step that wait for the open round, in chunks on offer. When
+/// the giver has a step in a chunk, and no gradient of it is named here, the gradient was not
+/// finite, and the step is void.
 struct StagedStep {
   Incarnation incarnation;
   Step step = 0;
