@@ -1,8 +1,8 @@
 # How a test is made. Labels: unit (no sockets, no real time), sim, tidy, gpu (skips without a
 # device), e2e (real processes), bench (tiny sizes), netns (hosts from network namespaces; skips
-# without root), slow. A test has a second label when a second build is to run it: threads
-# (production code on several threads, for tsan), optimised (an optimised build may differ). bench,
-# netns and slow tests, and those with ALONE, run alone, so that what they measure is not disturbed.
+# without root). A test has a second label when a second build is to run it: threads (production
+# code on several threads, for tsan), optimised (an optimised build may differ). A test with ALONE
+# runs alone, so that what it measures is not disturbed.
 
 # ps_wants_test(OUT LABEL...): whether this build has tests with one of these labels.
 function(ps_wants_test out)
@@ -23,18 +23,6 @@ get_filename_component(PS_TEST_PREFIX "${PROJECT_BINARY_DIR}" NAME)
 # oneDNN and its OpenMP runtime are not instrumented: what they synchronise is not seen.
 set(PS_TEST_ENVIRONMENT
   "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/scripts/cmake/tsan.supp:halt_on_error=1")
-
-# ps_test_properties(OUT TIMEOUT LABEL...)
-function(ps_test_properties out timeout)
-  set(properties TIMEOUT ${timeout} ENVIRONMENT "${PS_TEST_ENVIRONMENT}")
-  foreach(label IN ITEMS bench netns slow)
-    if(label IN_LIST ARGN)
-      list(APPEND properties RUN_SERIAL TRUE)
-      break()
-    endif()
-  endforeach()
-  set(${out} "${properties}" PARENT_SCOPE)
-endfunction()
 
 # Some two thirds of compiling a test are headers and templates that its neighbours need too, so
 # several are one translation unit. The names in the unnamed namespaces of a folder's tests differ.
@@ -67,7 +55,7 @@ function(ps_test name)
   ps_join_tests(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ps_options ${arg_LINK} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  ps_test_properties(properties ${arg_TIMEOUT} ${arg_LABELS})
+  set(properties TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${PS_TEST_ENVIRONMENT}")
   if(arg_ALONE)
     list(APPEND properties RUN_SERIAL TRUE)
   endif()
@@ -106,11 +94,11 @@ function(ps_script_test name)
   if(NOT is_wanted)
     return()
   endif()
-  ps_test_properties(properties ${arg_TIMEOUT} ${arg_LABELS})
   add_test(NAME "${PS_TEST_PREFIX}.${name}" COMMAND ${arg_COMMAND}
            WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties("${PS_TEST_PREFIX}.${name}" PROPERTIES
-    ${properties} LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77)
+    TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${PS_TEST_ENVIRONMENT}" LABELS "${arg_LABELS}"
+    SKIP_RETURN_CODE 77)
 endfunction()
 
 # ps_benchmark(NAME SOURCES ... LINK ...): a benchmark in bench/, and a test that runs it as --tiny.

@@ -18,7 +18,7 @@
 namespace ps::e2e {
 namespace {
 
-constexpr int kKills = kIsSanitized ? 12 : 50;
+constexpr int kKills = 50;
 /// A kill comes up to so long after the moment at which the last one's is due.
 constexpr uint64_t kJitterMillisMax = 60;
 
@@ -117,7 +117,7 @@ TEST_P(RevocationTest, WorkersKilledAtRandomMomentsCostNothing) {
       // Most chunks travel in parts, so that workers die between them.
       .Set("servers", R"({"count": 2, "frame_kib": 32})")
       .Set("workers", R"([{"count": 2}, {"count": 2, "slowdown": 3}])")
-      .Set("fleet", kIsSanitized ? R"({"max_detect_s": 2})" : R"({"max_detect_s": 1})");
+      .Set("fleet", R"({"max_detect_s": 1})");
   double undisturbed = 0;
   {
     const TemporaryFolder folder;
