@@ -38,9 +38,8 @@ void CheckpointDesk::OpenIfDue(const Call& call) {
                     ? job_->started_at + newest_at + Every()
                     : call.now + (is_first ? std::min(Every(), kFirstMax) : Every());
   }
-  if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.is_holding ||
-      job_->state.servers.chunks || job_->state.modes.is_holding ||
-      job_->state.pause.checkpoint != 0) {
+  if (call.now < *next_due_ || !job_->shards.are_all_ready() || job_->state.servers.chunks ||
+      job_->state.modes.is_holding || job_->state.pause.checkpoint != 0) {
     return;
   }
   next_due_ = call.now + Every();

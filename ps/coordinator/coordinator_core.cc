@@ -44,7 +44,7 @@ CoordinatorCore::Parts::Parts(
       checkpoints(&job),
       handovers(&job, &servers, &checkpoints),
       moves(&job, &checkpoints),
-      servers_desk(&job, &leases, &checkpoints, &moves),
+      servers_desk(&job, &checkpoints, &moves),
       pauses(&job, &checkpoints),
       park(&job, &checkpoints, &joins, &servers_desk),
       modes(&job, &checkpoints, &leases),
@@ -401,9 +401,7 @@ void CoordinatorCore::OnTick(TimePoint now, proto::Outbox* out) {
   }
   if (parts_->job.is_working() && !IsGoingBack()) {
     parts_->servers_desk.OnTick(call);
-    if (parts_->servers_desk.wants_other_shards()) {
-      ChangeShards(call);
-    }
+    ChangeShardsIfWanted(call);
   }
   if (IsGoingBack()) {
     Settle(call);
@@ -448,13 +446,13 @@ void CoordinatorCore::Settle(const Call& call) {
     parts_->phases.AdvanceStart(call);
     parts_->joins.Answer(call);
     parts_->leases.FinishEpochs();
-    parts_->servers_desk.AtBoundary(call);
+    parts_->servers_desk.GoOn(call);
+    ChangeShardsIfWanted(call);
     parts_->modes.Advance(call);
     parts_->leases.Serve(call);
     if (parts_->leases.TryCommit(call)) {
       parts_->shards.SendCommits(call);
       parts_->checkpoints.OpenIfDue(call);
-      parts_->servers_desk.OnCommit();
       parts_->leases.FinishEpochs();
       parts_->leases.Serve(call);
     }

@@ -154,7 +154,7 @@ class CoordinatorCore {
   bool IsGoingBack() const;
   void AdvanceGoingBack(const Call& call);
   void BeginAgain(JobState state, const Call& call);
-  void ChangeShards(const Call& call);
+  void ChangeShardsIfWanted(const Call& call);
   Peers CloseConnections(const JobState& next, const std::string& why, const Call& call);
   /// Does all that follows from what has just changed; the end of every event.
   void Settle(const Call& call);

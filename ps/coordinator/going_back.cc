@@ -93,7 +93,10 @@ Peers CoordinatorCore::CloseConnections(
 
 /// Training goes on with more shards, or with fewer. As after a restart of the coordinator all
 /// connect again, and nobody has to do anything again.
-void CoordinatorCore::ChangeShards(const Call& call) {
+void CoordinatorCore::ChangeShardsIfWanted(const Call& call) {
+  if (!parts_->servers_desk.wants_other_shards()) {
+    return;
+  }
   JobState state = StateAt(call.now);
   ResizeShards(parts_->job.options.config.servers.shards_per_server, &state);
   Peers staying = CloseConnections(state, "", call);

@@ -245,7 +245,7 @@ proto::ServersStatus Job::ServersNow() const {
   return {
       shards.server_count(),
       servers.wanted,
-      servers.is_holding || servers.is_spreading,
+      servers.is_spreading,
       servers.moves,
       servers.trouble,
       servers.shares,

@@ -156,11 +156,10 @@ class Job {
 
   bool SitsOut(Incarnation incarnation) const { return SitOutOf(incarnation) != nullptr; }
 
-  /// No train lease is granted: the job is paused, the mode changes, servers join or leave in bsp,
-  /// or one hands over and nothing has to be done again.
+  /// No train lease is granted: the job is paused, the mode changes, or a server hands over and
+  /// nothing has to be done again.
   bool is_holding() const {
-    return state.pause.is_on || state.modes.is_holding || state.servers.is_holding ||
-           HoldsForHandover();
+    return state.pause.is_on || state.modes.is_holding || HoldsForHandover();
   }
 
   /// Where all servers go back together nothing is begun until the server has left; else until

@@ -44,11 +44,6 @@ class LeaseDesk {
   /// Whether a train lease could be granted now to somebody.
   bool HasTrainingWork() const;
 
-  /// bsp: nobody is in the open round, or on the way into it.
-  bool IsBetweenRounds() const {
-    return job_->rounds.is_empty() && (between_.empty() || !HasTrainingWork());
-  }
-
   /// bsp: it is to enter the open round and has not asked yet.
   bool IsAwaited(const Member& member) const;
   /// It holds work, or others wait for it to take some.

@@ -149,8 +149,8 @@ void ModeDesk::FollowStragglers(TimePoint now) {
 /// the mode between two of bsp would miss the number of the rounds, too.
 bool ModeDesk::MayBegin() const {
   return job_->membership.IsAcknowledged(job_->state.modes.since) &&
-         job_->state.handovers.empty() && !job_->state.servers.is_holding &&
-         !job_->state.servers.chunks && job_->shards.are_all_ready() && !checkpoints_->is_open();
+         job_->state.handovers.empty() && !job_->state.servers.chunks &&
+         job_->shards.are_all_ready() && !checkpoints_->is_open();
 }
 
 void ModeDesk::Advance(const Call& call) {

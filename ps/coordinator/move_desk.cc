@@ -11,7 +11,7 @@ namespace ps::coordinator {
 namespace {
 
 /// Parameters that move at a time: steps that need them wait for so much to be sent.
-constexpr uint64_t kBytesAtATime = uint64_t{16} << 20;
+constexpr uint64_t kBytesAtATime = uint64_t{8} << 20;
 
 }  // namespace
 
@@ -21,10 +21,10 @@ constexpr uint64_t kBytesAtATime = uint64_t{16} << 20;
 bool MoveDesk::MayBegin(const Call& call) const {
   const bool is_checkpoint_near =
       checkpoints_->IsDue(call.now) && (!job_->is_bsp() || !job_->rounds.is_empty());
-  return job_->state.phase == JobPhase::kTraining && !job_->state.modes.is_holding &&
-         job_->state.handovers.empty() && job_->shards.are_all_ready() &&
-         !checkpoints_->is_open() && !is_checkpoint_near && job_->rounds.is_commit_acknowledged() &&
-         !job_->rounds.has_contributions();
+  return job_->state.phase == JobPhase::kTraining && !job_->state.servers.chunks &&
+         !job_->state.modes.is_holding && job_->state.handovers.empty() &&
+         job_->shards.are_all_ready() && !checkpoints_->is_open() && !is_checkpoint_near &&
+         job_->rounds.is_commit_acknowledged() && !job_->rounds.has_contributions();
 }
 
 bool MoveDesk::Spread(const Wish& wish, const Call& call) {
@@ -119,13 +119,6 @@ void MoveDesk::On(const Call& call, const proto::ChunksGiven& message) {
     if (member.peer != proto::PeerId()) {
       call.out->Send(member.peer, 0, addresses);
     }
-  }
-  SpreadOn(call);
-}
-
-void MoveDesk::SpreadOn(const Call& call) {
-  if (!wish_.shares.empty() && MayBegin(call)) {
-    Spread(Wish(wish_), call);
   }
 }
 

@@ -33,8 +33,8 @@ class MoveDesk {
 
   /// Goes on spreading the chunks. Returns whether they are where they are to be.
   bool Spread(const Wish& wish, const Call& call);
-  /// The same by the newest wish, if there is one and something can be begun now.
-  void SpreadOn(const Call& call);
+  /// Whether the next can set off now.
+  bool MayBegin(const Call& call) const;
   void On(const Call& call, const proto::ChunksGiven& message);
   /// Asks again.
   void OnTick(const Call& call);
@@ -43,7 +43,6 @@ class MoveDesk {
   void OnMemberHeartbeat(const Call& call, uint64_t known) const;
 
  private:
-  bool MayBegin(const Call& call) const;
   void Ask(const Call& call) const;
 
   Job* const job_;

@@ -99,7 +99,6 @@ JobState GoBack(JobState present, const JobState* saved, const proto::KeptCheckp
   checkpoints.seconds_undone += std::max(0.0, Seconds(time));
   checkpoints.is_going_back = false;
   state.servers.chunks.reset();
-  state.servers.is_holding = false;
   state.modes.sit_outs.clear();  // who comes back has another incarnation
 
   TakeTraining(then, &state);

@@ -16,10 +16,8 @@ constexpr uint32_t kFailuresMax = 5;
 
 }  // namespace
 
-ServersDesk::ServersDesk(
-    Job* job, const LeaseDesk* leases, CheckpointDesk* checkpoints, MoveDesk* moves)
+ServersDesk::ServersDesk(Job* job, CheckpointDesk* checkpoints, MoveDesk* moves)
     : job_(job),
-      leases_(leases),
       checkpoints_(checkpoints),
       moves_(moves),
       backoff_(kStartAgainFirst, kStartAgainLimit) {}
@@ -64,8 +62,10 @@ void ServersDesk::Want(const ServersWanted& wanted, const Call& call) {
   failures_ = 0;
   backoff_.Reset();
   next_start_ = call.now;
-  Release();
   SendAway(call);
+  if (MayAdvance()) {
+    Advance(call);
+  }
 }
 
 /// Newcomers that nobody wants any more.
@@ -82,10 +82,6 @@ void ServersDesk::SendAway(const Call& call) {
       started_, [&](const auto& entry) { return entry.first >= job_->state.servers.wanted; });
 }
 
-void ServersDesk::Release() {
-  job_->edit.servers.is_holding = false;
-}
-
 void ServersDesk::GiveUp(const std::string& why, const Call& call) {
   proto::ServersState& state = job_->edit.servers;
   const uint32_t count = job_->shards.server_count();
@@ -94,7 +90,6 @@ void ServersDesk::GiveUp(const std::string& why, const Call& call) {
   state.wanted = count;
   state.shares.clear();
   std::erase_if(state.pins, [count](const auto& pin) { return pin.server >= count; });
-  Release();
   SendAway(call);
 }
 
@@ -243,57 +238,32 @@ void ServersDesk::ForgetSilent(const Call& call) {
 
 void ServersDesk::OnTick(const Call& call) {
   wants_other_shards_ = false;
-  wants_boundary_ = false;
-  if (job_->state.phase != JobPhase::kTraining || !job_->training_began || job_->state.park.is_on) {
-    return;  // until there is a lease there is no checkpoint
+  if (MayAdvance()) {
+    ForgetSilent(call);
+    Advance(call);
   }
-  ForgetSilent(call);
-  Advance(call);
-  SetHold();
 }
 
-void ServersDesk::AtBoundary(const Call& call) {
+void ServersDesk::GoOn(const Call& call) {
+  wants_other_shards_ = false;
   const proto::ServersState& state = job_->state.servers;
-  if (!job_->is_bsp() || job_->state.phase != JobPhase::kTraining) {
-    return;
-  }
-  if (state.is_spreading && !state.chunks && job_->rounds.applied() != applied_round_) {
-    applied_round_ = job_->rounds.applied();
-    moves_->SpreadOn(call);
-  }
-  if (!state.is_holding || !job_->is_idle()) {
-    return;
-  }
-  Advance(call);
-  SetHold();
-}
-
-void ServersDesk::OnCommit() {
-  if (wants_boundary_ && IsQuiet()) {
-    job_->edit.servers.is_holding = true;
+  const bool may_join = state.wanted > job_->shards.server_count() && HaveAllCome() && MayResize();
+  if (MayAdvance() && (may_join || (state.is_spreading && moves_->MayBegin(call)))) {
+    Advance(call);
   }
 }
 
-/// bsp: leases are held back while there is something to do that waits for the end of a round. It
-/// begins with a commit (OnCommit), so that no round is of some workers only, or while nobody
-/// works.
-void ServersDesk::SetHold() {
-  if (!job_->is_bsp() || !wants_boundary_ || !IsQuiet()) {
-    Release();
-  } else if (leases_->IsBetweenRounds()) {
-    job_->edit.servers.is_holding = true;
-  }
+/// Until there is a lease there is no checkpoint.
+bool ServersDesk::MayAdvance() const {
+  return job_->state.phase == JobPhase::kTraining && job_->training_began &&
+         !job_->state.park.is_on;
 }
 
-/// Nobody else waits for an answer of all shards.
-bool ServersDesk::IsQuiet() const {
-  return job_->shards.are_all_ready() && !job_->state.modes.is_holding &&
-         job_->state.handovers.empty() && !checkpoints_->is_open();
-}
-
+/// Nobody waits for an answer of all shards.
 bool ServersDesk::MayResize() const {
-  return IsQuiet() && !job_->state.servers.chunks && job_->membership.departures().empty() &&
-         job_->rounds.is_empty() && job_->rounds.is_commit_acknowledged();
+  return job_->shards.are_all_ready() && !job_->state.modes.is_holding &&
+         job_->state.handovers.empty() && !checkpoints_->is_open() && !job_->state.servers.chunks &&
+         job_->membership.departures().empty() && job_->rounds.is_commit_acknowledged();
 }
 
 /// The chunks have moved, and no checkpoint has them where they are. One is made, once: if it
@@ -308,7 +278,6 @@ void ServersDesk::Advance(const Call& call) {
   proto::ServersState& state = job_->edit.servers;
   const uint32_t count = job_->shards.server_count();
   wants_other_shards_ = false;
-  wants_boundary_ = false;
   if (job_->is_all_leased()) {
     return;  // a move would be for nothing
   }
@@ -316,7 +285,6 @@ void ServersDesk::Advance(const Call& call) {
     StartMissing(call);
   }
   if (state.wanted > count && HaveAllCome()) {
-    wants_boundary_ = true;
     wants_other_shards_ = MayResize();
   } else if (state.wanted < count && !state.is_spreading) {
     state.is_spreading = true;
@@ -330,7 +298,6 @@ void ServersDesk::Advance(const Call& call) {
   });
   if (state.is_spreading && !wants_other_shards_ && moves_->Spread(wish, call)) {
     if (state.wanted < count) {
-      wants_boundary_ = true;
       wants_other_shards_ = MayResize();
     } else {
       state.is_spreading = false;

@@ -10,7 +10,6 @@
 #include "ps/base/retry.h"
 #include "ps/coordinator/checkpoint_desk.h"
 #include "ps/coordinator/job.h"
-#include "ps/coordinator/lease_desk.h"
 #include "ps/coordinator/move_desk.h"
 #include "ps/coordinator/servers_wanted.h"
 #include "ps/proto/launch_journal.h"
@@ -21,26 +20,21 @@ namespace ps::coordinator {
 /// first, and wait beside the job. Then they become part of it without chunks, and get some at a
 /// time while training goes on (MoveDesk); those that are to leave do so when they have none.
 ///
-/// In bsp servers join and leave between two rounds: with a commit the desk holds leases back
-/// (ServersState::is_holding) until every shard has committed.
-///
 /// What is wanted and what has been done of it are part of the job's state, so a coordinator that
 /// comes back goes on.
 class ServersDesk {
  public:
-  ServersDesk(Job* job, const LeaseDesk* leases, CheckpointDesk* checkpoints, MoveDesk* moves);
+  ServersDesk(Job* job, CheckpointDesk* checkpoints, MoveDesk* moves);
 
   /// As ServersWantedAfter.
   Result<ServersWanted> WantedAfter(const std::vector<proto::ScaleChange>& changes) const;
   void Want(const ServersWanted& wanted, const Call& call);
   /// Does the next thing.
   void OnTick(const Call& call);
-  /// bsp: does what waits for the end of a round, once it is there, and goes on with the moves.
-  void AtBoundary(const Call& call);
-  /// bsp: a round is being committed, and nobody has a lease of the next one.
-  void OnCommit();
+  /// The same, if all that it waited for has just come.
+  void GoOn(const Call& call);
 
-  /// After OnTick: other shards are to be part of the job, ResizeShards.
+  /// After OnTick and GoOn: other shards are to be part of the job, ResizeShards.
   bool wants_other_shards() const { return wants_other_shards_; }
 
   /// Whether the registration is of a shard that is no part of the job; it is dealt with then.
@@ -71,9 +65,8 @@ class ServersDesk {
     TimePoint at{};
   };
 
+  bool MayAdvance() const;
   void Advance(const Call& call);
-  void SetHold();
-  bool IsQuiet() const;
   bool MayResize() const;
   bool MustSettle() const;
   uint32_t ShardsOf(uint32_t servers) const;
@@ -82,18 +75,13 @@ class ServersDesk {
   bool HaveAllCome() const;
   void StartMissing(const Call& call);
   void ForgetSilent(const Call& call);
-  void Release();
   void GiveUp(const std::string& why, const Call& call);
   void SendAway(const Call& call);
 
   Job* const job_;
-  const LeaseDesk* const leases_;
   CheckpointDesk* const checkpoints_;
   MoveDesk* const moves_;
   bool wants_other_shards_ = false;
-  // bsp.
-  bool wants_boundary_ = false;  // there is something to do between two rounds
-  uint64_t applied_round_ = 0;   // after which chunks were sent on their way last
   std::map<ShardId, Newcomer> newcomers_;
   std::map<uint32_t, Started> started_;  // new servers
   std::set<LaunchId> leaving_;

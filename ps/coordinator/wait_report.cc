@@ -130,9 +130,6 @@ void WaitReport::AddLeaseWait(
     } else if (job_->state.modes.is_holding) {
       wait.what +=
           fmt::format(" (the mode changes to {})", proto::ModeText(job_->state.modes.wanted));
-    } else if (job_->state.servers.is_holding) {
-      wait.what +=
-          fmt::format(" (servers join or leave: there are to be {})", job_->state.servers.wanted);
     } else if (job_->evaluations.is_pending()) {
       wait.what += " (evaluation under way)";
     } else if (job_->is_bsp()) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ps/base/buffer.h"
@@ -70,6 +71,22 @@ struct Payload {
   std::span<const std::byte> bytes() const {
     PS_CHECK(parts.size() <= 1) << "payload has " << parts.size() << " parts";
     return parts.empty() ? std::span<const std::byte>() : parts.front();
+  }
+
+  /// The only part of a payload that was received, without a copy. Empty, and nothing is taken,
+  /// when somebody else has it too, or it is not aligned as a buffer is.
+  Buffer TakeBuffer() {
+    const std::span<const std::byte> part = bytes();
+    const bool is_aligned = reinterpret_cast<uintptr_t>(part.data()) % kBufferAlignment == 0;
+    if (owner.use_count() != 1 || !is_aligned) {
+      return {};
+    }
+    parts.clear();
+    // What is received lies in memory that was allocated for it.
+    return Buffer(
+        const_cast<std::byte*>(part.data()),
+        part.size(),
+        std::const_pointer_cast<void>(std::exchange(owner, nullptr)));
   }
 
   static Payload Own(std::shared_ptr<const Buffer> buffer, size_t size_bytes) {

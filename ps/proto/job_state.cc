@@ -82,7 +82,6 @@ Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
   return saved::CreateServersState(
       b,
       m.wanted,
-      m.is_holding,
       m.moves,
       trouble,
       m.is_spreading,
@@ -95,7 +94,6 @@ Offset<saved::ServersState> Encode(Fbb& b, const ServersState& m) {
 
 void Decode(Decoder& d, const saved::ServersState& w, ServersState* m) {
   m->wanted = w.wanted();
-  m->is_holding = w.is_holding();
   m->moves = w.moves();
   m->trouble = d.Text(w.trouble(), kTextBytesMax, "trouble");
   m->is_spreading = w.is_spreading();

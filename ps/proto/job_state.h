@@ -232,7 +232,6 @@ struct PinnedChunk {
 /// goes on.
 struct ServersState {
   uint32_t wanted = 0;
-  bool is_holding = false;          // bsp: train leases are held back, between two rounds
   uint64_t moves = 0;               // that were made
   std::string trouble;              // why the last change was given up
   bool is_spreading = false;        // chunks move, some at a time, until they are spread
@@ -396,7 +395,7 @@ struct JobState {
   double usd = 0;                   // for the machines, so far
 };
 
-inline constexpr uint32_t kJobStateVersion = 14;
+inline constexpr uint32_t kJobStateVersion = 15;
 
 /// The state as bytes: a checksum over a FlatBuffer.
 std::vector<std::byte> EncodeJobState(const JobState& state);

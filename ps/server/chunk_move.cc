@@ -1,21 +1,38 @@
 #include "ps/server/chunk_move.h"
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 #include <utility>
 
 namespace ps::server {
 
-Buffer* Taking::BufferFor(uint32_t buffer, Chunk* chunk) const {
+bool Taking::IsOffered(uint32_t buffer, const Chunk& chunk) const {
   if (buffer < kBuffersMax) {
-    const auto buffers = BuffersOf(*chunk);
-    return buffer < buffers.size() ? buffers[buffer] : nullptr;
+    return buffer < BuffersOf(chunk).size();
   }
-  if (buffer - kBuffersMax >= gradients.size()) {
-    return nullptr;
+  const size_t step = buffer - kBuffersMax;
+  return step < gradients.size() && gradients[step].contains(chunk.key);
+}
+
+void Taking::Take(
+    proto::ChunkPart& part, const proto::ChunkRef& elements, uint32_t number, Chunk* chunk) {
+  const std::span<const std::byte> bytes = part.payload.bytes();
+  if (part.buffer >= kBuffersMax) {
+    const auto* const values = reinterpret_cast<const float*>(bytes.data());
+    gradients[part.buffer - kBuffersMax].at(chunk->key)[number] =
+        StagedPart::Keep({values, elements.element_count}, part.payload.owner);
+    return;
   }
-  const auto& step = gradients[buffer - kBuffersMax];
-  const auto gradient = step.find(chunk->key);
-  return gradient == step.end() ? nullptr : gradient->second.get();
+  Buffer& to = *BuffersOf(*chunk)[part.buffer];
+  if (chunk->part_count == 1) {
+    // A copy would need fresh memory once more, whose page faults cost more than the copy itself.
+    if (Buffer whole = part.payload.TakeBuffer(); whole.size() > 0) {
+      to = std::move(whole);
+      return;
+    }
+  }
+  std::memcpy(to.data() + elements.element_begin * sizeof(float), bytes.data(), bytes.size());
 }
 
 Reindexing::Reindexing(const ChunkStore& before) {

@@ -56,15 +56,18 @@ struct Taking {
   proto::PeerId peer;
   uint64_t request_id = 0;  // of the offer
   proto::ChunksOffer offer;
-  std::vector<Chunk> chunks;                                           // of the offer
-  std::vector<std::map<ChunkKey, std::shared_ptr<Buffer>>> gradients;  // by staged step
+  std::vector<Chunk> chunks;  // of the offer
+  /// By staged step: of each of its chunks the parts.
+  std::vector<std::map<ChunkKey, std::vector<StagedPart>>> gradients;
   std::vector<bool> has_come;  // by part of these chunks and buffer
   size_t parts_left = 0;
 
   size_t buffers_max() const { return kBuffersMax + offer.staged.size(); }
 
-  /// Where a ChunkPart's elements belong; null when nothing like it was offered.
-  Buffer* BufferFor(uint32_t buffer, Chunk* chunk) const;
+  /// Whether a part of this buffer of the chunk was offered.
+  bool IsOffered(uint32_t buffer, const Chunk& chunk) const;
+  /// Part `number` of the chunk, which is `elements` of it. Requires: it was offered.
+  void Take(proto::ChunkPart& part, const proto::ChunkRef& elements, uint32_t number, Chunk* chunk);
 };
 
 /// Where the chunks that a shard keeps were before others came or went.

@@ -118,7 +118,7 @@ void ShardCore::OnMessage(
     OnPull(call, *pull);
   } else if (auto* offer = std::get_if<proto::ChunksOffer>(&message)) {
     OnOffer(call, *offer);
-  } else if (const auto* part = std::get_if<proto::ChunkPart>(&message)) {
+  } else if (auto* part = std::get_if<proto::ChunkPart>(&message)) {
     OnChunkPart(call, *part);
   } else if (!std::holds_alternative<proto::Refusal>(message)) {
     Refuse(call, NotTaken(message, "worker"), 0);

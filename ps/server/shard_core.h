@@ -219,7 +219,7 @@ class ShardCore {
   // shard_take.cc: chunks from other shards.
   Status CheckOffer(const proto::ChunksOffer& offer) const;
   void OnOffer(const Call& call, proto::ChunksOffer& offer);
-  void OnChunkPart(const Call& call, const proto::ChunkPart& part);
+  void OnChunkPart(const Call& call, proto::ChunkPart& part);
   void FinishTaking(proto::Outbox* out);
   void TakeStaged(const Taking& taking, bool was_empty);
   void TakeSteps(const proto::ChunksOffer& offer, bool was_empty, Member* member);

@@ -34,7 +34,7 @@ Status MakeRoom(const std::vector<proto::StagedStep>& staged, uint64_t bytes_max
         return Status::InvalidArgument(
             "an offer has more staged gradients than a shard may have (servers.queue_mib)");
       }
-      gradients[key] = std::make_shared<Buffer>(chunk.value.size());
+      gradients[key].resize(chunk.part_count);
       taking->parts_left += chunk.part_count;
     }
   }
@@ -125,7 +125,7 @@ void ShardCore::OnOffer(const Call& call, proto::ChunksOffer& offer) {
   taking_ = std::move(taking);
 }
 
-void ShardCore::OnChunkPart(const Call& call, const proto::ChunkPart& part) {
+void ShardCore::OnChunkPart(const Call& call, proto::ChunkPart& part) {
   stats_.bytes_received += part.payload.size();
   if (!taking_ || taking_->peer != call.peer || taking_->offer.version != part.version) {
     return;  // of an offer that was refused, or given up
@@ -133,13 +133,12 @@ void ShardCore::OnChunkPart(const Call& call, const proto::ChunkPart& part) {
   const proto::ChunkRef first = part.chunks.size() != 1 ? proto::ChunkRef() : part.chunks.front();
   const auto chunk = std::ranges::find(taking_->chunks, first.key, &Chunk::key);
   std::optional<uint32_t> number;
-  Buffer* to = nullptr;
-  if (chunk != taking_->chunks.end() && part.payload.parts.size() == 1) {
+  if (chunk != taking_->chunks.end() && part.payload.parts.size() == 1 &&
+      taking_->IsOffered(part.buffer, *chunk)) {
     number = store_.parts().IndexOf(
         static_cast<uint64_t>(chunk->element_count), {first.element_begin, first.element_count});
-    to = taking_->BufferFor(part.buffer, &*chunk);
   }
-  if (!number || to == nullptr) {
+  if (!number) {
     taking_.reset();
     Refuse(
         call,
@@ -152,8 +151,7 @@ void ShardCore::OnChunkPart(const Call& call, const proto::ChunkPart& part) {
   if (taking_->has_come[place]) {
     return;
   }
-  const std::span<const std::byte> bytes = part.payload.bytes();
-  std::memcpy(to->data() + first.element_begin * sizeof(float), bytes.data(), bytes.size());
+  taking_->Take(part, first, *number, &*chunk);
   taking_->has_come[place] = true;
   if (--taking_->parts_left == 0) {
     FinishTaking(call.out);
@@ -201,12 +199,10 @@ void ShardCore::TakeStaged(const Taking& taking, bool was_empty) {
       continue;
     }
     staging_.Begin(id, step.round, step.samples, store_.part_count());
-    for (const auto& [key, gradient] : taking.gradients[i]) {
+    for (const auto& [key, parts] : taking.gradients[i]) {
       const Chunk& chunk = store_.chunks()[*store_.IndexOf(key)];
       for (uint32_t part = 0; part < chunk.part_count; ++part) {
-        const auto [begin, count] = store_.RangeOf(chunk, part);
-        staging_.Add(
-            id, chunk.first_part + part, {gradient->floats().subspan(begin, count), gradient});
+        staging_.Add(id, chunk.first_part + part, parts[part]);
       }
     }
     if (was_empty && staging_.Find(id)->is_whole()) {

@@ -28,6 +28,7 @@ using e2e::Job;
 using e2e::TrainRun;
 
 constexpr uint32_t kServersAfter = 3;
+constexpr uint32_t kWorkers = 2;
 
 struct Sizes {
   uint32_t width = 0;   // of the two large layers
@@ -71,10 +72,9 @@ double LongestGap(const std::vector<Look>& looks) {
   return longest;
 }
 
-/// Steps per second between the first and the last look.
-double Rate(const std::vector<Look>& looks) {
-  const double steps = static_cast<double>(looks.back().steps - looks.front().steps);
-  return steps / (looks.back().at_s - looks.front().at_s);
+/// Steps per second from one look to another; both saw a new step.
+double Rate(const Look& from, const Look& to) {
+  return static_cast<double>(to.steps - from.steps) / (to.at_s - from.at_s);
 }
 
 struct Move {
@@ -82,7 +82,7 @@ struct Move {
   double took_s = 0;       // from the request to the first step on all servers
   double stalled_s = 0;    // longest time between two steps meanwhile
   double step_s = 0;       // the same before
-  double throughput = 0;   // meanwhile, in percent of before
+  double throughput = 0;   // of all steps that the move touched, in percent of before
   double busy_copy_s = 0;  // of as many bytes by a socket, beside the same training
 };
 
@@ -112,20 +112,23 @@ Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string&
           R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0, "mode": ")" + mode +
               R"("})")
       .Set("servers", R"({"count": 1, "queue_mib": 1024})")  // under bsp: a gradient of each worker
-      .Set("workers", R"([{"count": 2}])")
+      .Set("workers", fmt::format(R"([{{"count": {}}}])", kWorkers))
       .Set("checkpoint", R"({"every_s": 600, "keep": 1, "codec": ")" + codec + R"("})");
   TrainRun run(job);
   const auto first = run.WaitFor([](const proto::JobStatus& status) {
     return status.checkpoints.newest >= 1 && status.checkpoints.open == 0;
   });
   Require(first.has_value(), "no checkpoint came:\n" + run.psctl().Err());
-  const double begin = WallSeconds();
-  const std::vector<Look> before =
-      Watch(&run, [&](const Look& look) { return look.at_s - begin > sizes.before_s; });
   Move move;
   move.mbytes = 1.0 * sizes.width * (sizes.width + 794) * sizeof(float) / 1e6;
   const double moved = 2 * move.mbytes * 1e6 * kMovedShare;  // with the momentum
   move.busy_copy_s = CopyBySocket(static_cast<size_t>(moved));
+  const double begin = WallSeconds();
+  std::optional<uint64_t> first_steps;
+  const std::vector<Look> before = Watch(&run, [&](const Look& look) {
+    first_steps = first_steps.value_or(look.steps);
+    return look.at_s - begin > sizes.before_s && look.steps >= *first_steps + 3 * kWorkers;
+  });
   e2e::Process::Options scale;
   scale.program = "psctl";
   scale.arguments = {"scale", run.Root(), fmt::format("servers={}", kServersAfter)};
@@ -143,7 +146,7 @@ Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string&
   move.took_s = during.back().at_s - asked;
   move.stalled_s = LongestGap(during);
   move.step_s = LongestGap(before);
-  move.throughput = 100 * Rate(during) / Rate(before);
+  move.throughput = 100 * Rate(before.back(), during.back()) / Rate(before[1], before.back());
   return move;
 }
 
@@ -162,7 +165,7 @@ double CopyByDisk(size_t bytes) {
 }
 
 int Run(const BenchArguments& arguments) {
-  const Sizes sizes = arguments.is_tiny ? Sizes{64, 0.3} : Sizes{9600, 5};
+  const Sizes sizes = arguments.is_tiny ? Sizes{64, 0.3} : Sizes{9600, 8};
   SampleTable table;
   const std::pair<std::string, std::string> rows[] = {
       {"async", "none"}, {"async", "zstd"}, {"bsp", "none"}};

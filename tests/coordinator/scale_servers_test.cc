@@ -1,5 +1,5 @@
-// Another number of servers: how they come and go, in bsp between two rounds, and how chunks move
-// in bsp. The other modes have move_test.cc.
+// Another number of servers: how they come and go, and how chunks move, in bsp. The other modes
+// have move_test.cc.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,6 +52,12 @@ class ScaleServersTest : public MovingTest {
     FinishRun();
   }
 
+  /// The first of the new ones; it waits beside the job when it is not the only one.
+  void OneNewcomerComes() {
+    harness_.shards.emplace_back();
+    harness_.RegisterShard(2, 5002);
+  }
+
   /// Chunks are on their way while a round is open.
   void BeginMove() {
     Tick();
@@ -73,31 +79,28 @@ class ScaleServersTest : public MovingTest {
   }
 };
 
-TEST_F(ScaleServersTest, NewServersJoinBetweenTwoRounds) {
+TEST_F(ScaleServersTest, NewServersJoinWhileARoundIsOpen) {
   BeginAndAsk(3);
   EXPECT_THAT(harness_.fleet.servers, ElementsAre(2));
   Round();
-  EXPECT_TRUE(IsAnybodyAtWork()) << "training goes on";
-  NewcomersCome();
-  EXPECT_THAT(harness_.shards[2].setups, IsEmpty()) << "a round is open";
-  EXPECT_EQ(status().count, 2U);
-  Round();
-  EXPECT_FALSE(IsAnybodyAtWork()) << "no new one is begun";
-  Tick();
-  EXPECT_EQ(status().count, 3U);
+  harness_.Work(&workers_[0], grants_[0]);
+  const uint64_t round = grants_[1].round;
+  OneNewcomerComes();
+  EXPECT_EQ(status().count, 3U) << "at once";
   AllConnect();
   EXPECT_THAT(harness_.shards[2].setups, SizeIs(1));
-  AskAgain();
-  EXPECT_TRUE(IsAnybodyAtWork());
+  harness_.Work(&workers_[1], grants_[1]);
+  EXPECT_THAT(harness_.shards[2].commits, IsEmpty());
+  harness_.Work(&workers_[2], grants_[2]);
+  ASSERT_THAT(harness_.shards[2].commits, SizeIs(1));
+  EXPECT_EQ(harness_.shards[2].commits.back().round, round);
+  EXPECT_EQ(harness_.shards[2].commits.back().contributions.size(), 3U) << "of before, too";
 }
 
 TEST_F(ScaleServersTest, ChunksMoveWhileARoundIsOpenAndNothingIsDoneAgain) {
   BeginAndAsk(3);
   NewcomersCome();
-  Round();
-  Tick();
   AllConnect();
-  AskAgain();
   const uint64_t joins = harness_.status().joins;
   BeginMove();
   const ShardId first = move()->from;
@@ -150,16 +153,19 @@ TEST_F(ScaleServersTest, NoChunksSetOffOnceSomebodyHasContributed) {
   EXPECT_TRUE(move().has_value()) << "of the next round nobody has";
 }
 
-TEST_F(ScaleServersTest, NobodyIsHeldBackWhileChunksMove) {
+TEST_F(ScaleServersTest, ServersLeaveWhileARoundIsOpen) {
   BeginAndAsk(1);
   BeginMove();
-  EXPECT_FALSE(harness_.core->StateAt(harness_.now).servers.is_holding);
+  harness_.Work(&workers_[0], grants_[0]);
   Given();
   Tick();
-  Round();
-  EXPECT_FALSE(IsAnybodyAtWork()) << "the server leaves between two rounds";
-  Tick();
   EXPECT_EQ(status().count, 1U);
+  AllConnect();
+  const size_t commits = harness_.shards[0].commits.size();
+  harness_.Work(&workers_[1], grants_[1]);
+  harness_.Work(&workers_[2], grants_[2]);
+  ASSERT_EQ(harness_.shards[0].commits.size(), commits + 1);
+  EXPECT_EQ(harness_.shards[0].commits.back().contributions.size(), 3U) << "of before, too";
 }
 
 TEST_F(ScaleServersTest, TheNextCommitOpensTheCheckpointThatHasAllChunksWhereTheyAre) {
@@ -217,9 +223,6 @@ TEST_F(ScaleServersTest, ServersThatHaveNoChunksAnyMoreAreToldToLeave) {
   const int64_t pid = PidOf(1);
   BeginMove();
   Given();
-  Tick();
-  Round();
-  Tick();
   EXPECT_EQ(status().count, 1U);
   EXPECT_TRUE(harness_.shards[1].is_told);
   EXPECT_TRUE(harness_.is_closed(leaving));
@@ -230,14 +233,12 @@ TEST_F(ScaleServersTest, ServersThatHaveNoChunksAnyMoreAreToldToLeave) {
   harness_.Exit(ProcessKind::kServer, 1, pid, "exited");
   EXPECT_THAT(harness_.fleet.servers, IsEmpty()) << "its end is no loss";
   AllConnect();
-  AskAgain();
-  MoveAll();
   Finish();
 }
 
 TEST_F(ScaleServersTest, ANewServerThatStallsAndWakesIsToldThatItsPlaceIsTaken) {
-  BeginAndAsk(3);
-  NewcomersCome();
+  BeginAndAsk(4);
+  OneNewcomerComes();
   harness_.fleet.servers.clear();
   harness_.Wait(harness_.timing.server_detect + seconds(1), workers_);
   ASSERT_THAT(harness_.fleet.servers, ElementsAre(2)) << "another one is started";
@@ -247,17 +248,16 @@ TEST_F(ScaleServersTest, ANewServerThatStallsAndWakesIsToldThatItsPlaceIsTaken) 
   harness_.RegisterShard(2, 6002);
   EXPECT_FALSE(harness_.shards[2].is_told);
   harness_.Exit(ProcessKind::kServer, 2, 5002, "exited");
-  Tick();
-  Round();
-  Tick();
-  EXPECT_EQ(status().count, 3U) << "its end is not that of the other one";
+  harness_.shards.emplace_back();
+  harness_.RegisterShard(3, 5003);
+  EXPECT_EQ(status().count, 4U) << "its end is not that of the other one";
   EXPECT_THAT(harness_.fleet.servers, ElementsAre(2));
 }
 
 TEST_F(ScaleServersTest, WhoeverChangesHisMindInTimeMovesNothing) {
-  BeginAndAsk(3);
-  NewcomersCome();
-  Scale(-1, true);
+  BeginAndAsk(4);
+  OneNewcomerComes();
+  Scale(-2, true);
   EXPECT_EQ(status().wanted, 2U);
   EXPECT_TRUE(harness_.shards[2].is_told);
   Tick();
@@ -294,10 +294,9 @@ TEST_F(ScaleServersTest, AJobThatNobodyWorksForMovesAll) {
   Tick();
   ASSERT_TRUE(move().has_value());
   Given();
-  Tick();
-  Written();  // what a pause asks for
-  Tick();
   EXPECT_EQ(status().count, 1U);
+  AllConnect();
+  Written();  // what a pause asks for
 }
 
 /// No commit comes that could open it.
@@ -347,9 +346,8 @@ TEST_F(ScaleServersTest, AServerThatIsLostMeanwhileTakesAllBackAndThenTheMoveIsM
 TEST_F(ScaleServersTest, NewServersThatWaitAreNotStartedAgainWhenAllGoBack) {
   BeginAndWrite();
   control_ = harness_.Connect(proto::Role::kControl);
-  Scale(3);
-  Tick();
-  NewcomersCome();
+  Scale(4);
+  OneNewcomerComes();
   harness_.fleet.servers.clear();
   Lose(0);
   Read();

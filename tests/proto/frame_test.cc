@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "ps/base/crc32c.h"
 #include "ps/proto/messages.h"
@@ -120,6 +123,30 @@ TEST(FrameTest, PaddingFillsUpToThePayload) {
   EXPECT_EQ(header.padding_bytes(), 63U);
   header.header_bytes = 24;
   EXPECT_EQ(header.padding_bytes(), 0U);
+}
+
+TEST(PayloadTest, IsTakenAsABufferByItsOnlyOwner) {
+  auto received = std::make_shared<Buffer>(4096);
+  const std::byte* const data = received->data();
+  Payload payload = Payload::Own(std::move(received), 4000);
+  std::optional<Payload> other = payload;
+  EXPECT_EQ(payload.TakeBuffer().size(), 0U) << "somebody else reads it";
+  EXPECT_EQ(payload.size(), 4000U);
+  other.reset();
+  Buffer taken = payload.TakeBuffer();
+  EXPECT_EQ(taken.data(), data);
+  EXPECT_EQ(taken.size(), 4000U);
+  EXPECT_EQ(payload.size(), 0U);
+}
+
+TEST(PayloadTest, ThatIsBorrowedOrNotAlignedIsNotTaken) {
+  auto received = std::make_shared<Buffer>(4096);
+  Payload borrowed;
+  borrowed.parts.push_back(received->bytes());
+  EXPECT_EQ(borrowed.TakeBuffer().size(), 0U);
+  Payload payload = Payload::Own(std::move(received), 4096);
+  payload.parts.front() = payload.parts.front().subspan(4);
+  EXPECT_EQ(payload.TakeBuffer().size(), 0U);
 }
 
 TEST(FrameTest, AStrangersBytesAreNoFrame) {
