@@ -31,7 +31,7 @@ class ServersDesk {
   void Want(const ServersWanted& wanted, const Call& call);
   /// Does the next thing.
   void OnTick(const Call& call);
-  /// The same, if all that it waited for has just come.
+  /// Called after every event: does the next thing at once, if all that it needs is there.
   void GoOn(const Call& call);
 
   /// After OnTick and GoOn: other shards are to be part of the job, ResizeShards.

@@ -73,8 +73,9 @@ struct Payload {
     return parts.empty() ? std::span<const std::byte>() : parts.front();
   }
 
-  /// The only part of a payload that was received, without a copy. Empty, and nothing is taken,
-  /// when somebody else has it too, or it is not aligned as a buffer is.
+  /// Takes over the memory of a received payload of one part, instead of copying it. Returns an
+  /// empty buffer and leaves the payload as it is if somebody else holds it too, or if it is not
+  /// aligned as a Buffer is.
   Buffer TakeBuffer() {
     const std::span<const std::byte> part = bytes();
     const bool is_aligned = reinterpret_cast<uintptr_t>(part.data()) % kBufferAlignment == 0;
@@ -82,7 +83,7 @@ struct Payload {
       return {};
     }
     parts.clear();
-    // What is received lies in memory that was allocated for it.
+    // The network allocates the memory of what it receives, and nobody else holds this.
     return Buffer(
         const_cast<std::byte*>(part.data()),
         part.size(),

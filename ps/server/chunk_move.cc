@@ -26,7 +26,7 @@ void Taking::Take(
   }
   Buffer& to = *BuffersOf(*chunk)[part.buffer];
   if (chunk->part_count == 1) {
-    // A copy would need fresh memory once more, whose page faults cost more than the copy itself.
+    // Copied, it would fill fresh memory, and the page faults of that cost more than copying.
     if (Buffer whole = part.payload.TakeBuffer(); whole.size() > 0) {
       to = std::move(whole);
       return;
