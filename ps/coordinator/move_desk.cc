@@ -11,7 +11,7 @@ namespace ps::coordinator {
 namespace {
 
 /// Parameters that move at a time: steps that need them wait for so much to be sent.
-constexpr uint64_t kBytesAtATime = uint64_t{8} << 20;
+constexpr uint64_t kBytesAtATime = uint64_t{16} << 20;
 
 }  // namespace
 
