@@ -10,7 +10,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ps/base/buffer.h"
@@ -29,6 +28,14 @@ using e2e::TrainRun;
 
 constexpr uint32_t kServersAfter = 3;
 constexpr uint32_t kWorkers = 2;
+
+/// A row of the table.
+struct Case {
+  std::string name;
+  std::string mode;
+  std::string codec;
+  double link_mbit_per_s = 0;  // of each server, each way; 0: no limit
+};
 
 struct Sizes {
   uint32_t width = 0;   // of the two large layers
@@ -72,6 +79,12 @@ double LongestGap(const std::vector<Look>& looks) {
   return longest;
 }
 
+/// Whether all workers have made as many steps between the two, if they are equal. Steps of workers
+/// that wait for one link end together, so what is counted else depends on which of them is seen.
+bool IsOfAll(const Look& from, const Look& to) {
+  return (to.steps - from.steps) % kWorkers == 0;
+}
+
 /// Steps per second from one look to another; both saw a new step.
 double Rate(const Look& from, const Look& to) {
   return static_cast<double>(to.steps - from.steps) / (to.at_s - from.at_s);
@@ -79,11 +92,12 @@ double Rate(const Look& from, const Look& to) {
 
 struct Move {
   double mbytes = 0;       // of parameters
+  double moved_s = 0;      // from the request until all servers have their chunks
   double took_s = 0;       // from the request to the first step on all servers
   double stalled_s = 0;    // longest time between two steps meanwhile
   double step_s = 0;       // the same before
   double throughput = 0;   // of all steps that the move touched, in percent of before
-  double busy_copy_s = 0;  // of as many bytes by a socket, beside the same training
+  double busy_copy_s = 0;  // of as many bytes by a socket beside the same training, or by the link
 };
 
 constexpr double kMovedShare = 1.0 * (kServersAfter - 1) / kServersAfter;
@@ -97,7 +111,7 @@ double CopyBySocket(size_t bytes) {
 }
 
 /// One server's parameters and momentum move to two more.
-Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string& codec) {
+Move MoveServers(const Sizes& sizes, const Case& c) {
   const TemporaryFolder folder;
   Job job(folder.path());
   const std::string large = R"({"kind": "linear", "out": )" + std::to_string(sizes.width) + "}";
@@ -109,11 +123,14 @@ Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string&
       .Set("optimizer", R"({"kind": "sgd", "lr": 0.001, "momentum": 0.9})")
       .Set(
           "train",
-          R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0, "mode": ")" + mode +
+          R"({"epochs": 1000, "minibatch": 8, "evaluate_every_epochs": 0, "mode": ")" + c.mode +
               R"("})")
-      .Set("servers", R"({"count": 1, "queue_mib": 1024})")  // under bsp: a gradient of each worker
+      .Set(
+          "servers",  // the queue, in bsp: a gradient of each worker
+          fmt::format(
+              R"({{"count": 1, "queue_mib": 1024, "link_mbit_per_s": {}}})", c.link_mbit_per_s))
       .Set("workers", fmt::format(R"([{{"count": {}}}])", kWorkers))
-      .Set("checkpoint", R"({"every_s": 600, "keep": 1, "codec": ")" + codec + R"("})");
+      .Set("checkpoint", R"({"every_s": 600, "keep": 1, "codec": ")" + c.codec + R"("})");
   TrainRun run(job);
   const auto first = run.WaitFor([](const proto::JobStatus& status) {
     return status.checkpoints.newest >= 1 && status.checkpoints.open == 0;
@@ -122,7 +139,8 @@ Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string&
   Move move;
   move.mbytes = 1.0 * sizes.width * (sizes.width + 794) * sizeof(float) / 1e6;
   const double moved = 2 * move.mbytes * 1e6 * kMovedShare;  // with the momentum
-  move.busy_copy_s = CopyBySocket(static_cast<size_t>(moved));
+  move.busy_copy_s = c.link_mbit_per_s > 0 ? moved * 8e-6 / c.link_mbit_per_s
+                                           : CopyBySocket(static_cast<size_t>(moved));
   const double begin = WallSeconds();
   std::optional<uint64_t> first_steps;
   const std::vector<Look> before = Watch(&run, [&](const Look& look) {
@@ -140,13 +158,17 @@ Move MoveServers(const Sizes& sizes, const std::string& mode, const std::string&
   const std::vector<Look> during = Watch(&run, [&](const Look& look) {
     if (look.has_moved && !moved_at) {
       moved_at = look.steps;
+      move.moved_s = look.at_s - asked;
     }
-    return moved_at && look.steps > *moved_at;
+    if (moved_at && look.steps > *moved_at && move.took_s == 0) {
+      move.took_s = look.at_s - asked;
+    }
+    return moved_at && look.steps > *moved_at && IsOfAll(before.back(), look);
   });
-  move.took_s = during.back().at_s - asked;
   move.stalled_s = LongestGap(during);
   move.step_s = LongestGap(before);
-  move.throughput = 100 * Rate(before.back(), during.back()) / Rate(before[1], before.back());
+  const Look& first_step = IsOfAll(before[1], before.back()) ? before[1] : before[2];
+  move.throughput = 100 * Rate(before.back(), during.back()) / Rate(first_step, before.back());
   return move;
 }
 
@@ -167,13 +189,18 @@ double CopyByDisk(size_t bytes) {
 int Run(const BenchArguments& arguments) {
   const Sizes sizes = arguments.is_tiny ? Sizes{64, 0.3} : Sizes{9600, 8};
   SampleTable table;
-  const std::pair<std::string, std::string> rows[] = {
-      {"async", "none"}, {"async", "zstd"}, {"bsp", "none"}};
-  for (const auto& [mode, codec] : rows) {
-    const std::string name = mode + ", " + codec;
+  const Case cases[] = {
+      {"async, none", "async", "none"},
+      {"async, zstd", "async", "zstd"},
+      {"bsp, none", "bsp", "none"},
+      {"async, 1 Gbit/s", "async", "none", 1000},
+      {"bsp, 1 Gbit/s", "bsp", "none", 1000}};
+  for (const Case& c : cases) {
+    const std::string& name = c.name;
     if (!arguments.Wants(name)) {
       continue;
     }
+    Samples moved;
     Samples took;
     Samples stalled;
     Samples step;
@@ -182,20 +209,28 @@ int Run(const BenchArguments& arguments) {
     Samples over_socket;
     Samples over_busy;
     for (uint32_t i = 0; i < arguments.runs; ++i) {
-      const Move move = MoveServers(sizes, mode, codec);
+      const Move move = MoveServers(sizes, c);
       const double bytes = 2 * move.mbytes * 1e6 * kMovedShare;
+      moved.values.push_back(move.moved_s);
       took.values.push_back(move.took_s);
       stalled.values.push_back(move.stalled_s);
       step.values.push_back(move.step_s);
       throughput.values.push_back(move.throughput);
-      over_disk.values.push_back(move.took_s / CopyByDisk(static_cast<size_t>(bytes)));
-      over_socket.values.push_back(move.took_s / CopyBySocket(static_cast<size_t>(bytes)));
-      over_busy.values.push_back(move.took_s / move.busy_copy_s);
+      over_busy.values.push_back(move.moved_s / move.busy_copy_s);
+      if (c.link_mbit_per_s == 0) {
+        over_disk.values.push_back(move.moved_s / CopyByDisk(static_cast<size_t>(bytes)));
+        over_socket.values.push_back(move.moved_s / CopyBySocket(static_cast<size_t>(bytes)));
+      }
     }
+    table.Add(name + ": from the request until 3 servers have their chunks", moved, "s");
     table.Add(name + ": from the request to a step on 3 servers", took, "s");
     table.Add(name + ": longest time without a step meanwhile", stalled, "s");
     table.Add(name + ": longest time without a step before", step, "s");
     table.Add(name + ": steps per second meanwhile, of before", throughput, "%");
+    if (c.link_mbit_per_s > 0) {
+      table.Add(name + ": the time, over sending the moved bytes by the link", over_busy, "times");
+      continue;
+    }
     table.Add(name + ": the time, over a copy of the moved bytes by the disk", over_disk, "times");
     table.Add(name + ": the time, over a copy of them by a socket", over_socket, "times");
     table.Add(name + ": the time, over such a copy beside the same training", over_busy, "times");
