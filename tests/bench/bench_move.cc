@@ -167,8 +167,10 @@ Move MoveServers(const Sizes& sizes, const Case& c) {
   });
   move.stalled_s = LongestGap(during);
   move.step_s = LongestGap(before);
-  const Look& first_step = IsOfAll(before[1], before.back()) ? before[1] : before[2];
-  move.throughput = 100 * Rate(before.back(), during.back()) / Rate(first_step, before.back());
+  const auto from = std::find_if(before.begin() + 1, before.end(), [&](const Look& look) {
+    return IsOfAll(look, before.back());
+  });
+  move.throughput = 100 * Rate(before.back(), during.back()) / Rate(*from, before.back());
   return move;
 }
 
