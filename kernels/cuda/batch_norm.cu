@@ -3,6 +3,10 @@
 //   forward   y = gamma * normal + beta, normal = (x - mean) / sqrt(variance + epsilon)
 //   backward  dbeta = sum of dy,  dgamma = sum of dy * normal
 //             dx = gamma / sqrt(variance + epsilon) * (dy - (dbeta + normal * dgamma) / rows)
+//
+// Mean and variance come of one pass: of sums of x - pivot and of its square, the pivot being a
+// mean of some rows, so that little is lost to the difference of the two. Whether an activation let
+// a value through is worked out again from x, which the backward pass reads anyway.
 
 #include <cmath>
 
@@ -13,82 +17,220 @@
 namespace ps::kernels {
 namespace {
 
-struct InputValue {
-  __device__ float operator()(int64_t row, int64_t channel) const {
-    return x[row * channels + channel];
+struct Pivot {
+  __device__ float operator()(int64_t channel) const {
+    constexpr int64_t kRows = 4;
+    float sum = 0;
+    for (int64_t i = 0; i < kRows; ++i) {
+      sum += x[i * rows / kRows * channels + channel];
+    }
+    return sum / kRows;
+  }
+
+  const float* x;
+  int64_t rows;
+  int64_t channels;
+};
+
+/// x - pivot, and its square.
+template <int width>
+struct MomentsOfColumns {
+  __device__ void Add(int64_t row, int64_t column, float (&sums)[2][width]) const {
+    float values[width];
+    LoadSideBySide(x + row * channels + column, values);
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      const float centered = values[i] - pivots[i];
+      sums[0][i] += centered;
+      sums[1][i] += centered * centered;
+    }
   }
 
   const float* x;
   int64_t channels;
+  float pivots[width];
 };
 
-struct CenteredSquare {
-  __device__ float operator()(int64_t row, int64_t channel) const {
-    const float centered = x[row * channels + channel] - mean[channel];
-    return centered * centered;
+struct MomentValues {
+  static constexpr int kEach = 2;
+
+  template <int width>
+  __device__ MomentsOfColumns<width> Of(int64_t column) const {
+    MomentsOfColumns<width> of{pivot.x, pivot.channels, {}};
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      of.pivots[i] = pivot(column + i);
+    }
+    return of;
   }
 
-  const float* x;
-  const float* mean;
-  int64_t channels;
+  Pivot pivot;
 };
 
-/// x without its channel's mean and spread.
-struct Normal {
-  __device__ float operator()(int64_t i) const {
-    const int64_t channel = i % shape.channels;
-    return (x[i] - mean[channel]) * Factor(channel);
+struct PutMoments {
+  __device__ void operator()(int64_t channel, const float (&sums)[2]) const {
+    const float distance = share * sums[0];
+    mean[channel] = pivot(channel) + distance;
+    // Not below 0 by rounding; a NaN stays one.
+    const float found = share * sums[1] - distance * distance;
+    variance[channel] = found < 0 ? 0.0F : found;
   }
 
-  __device__ float Factor(int64_t channel) const {
-    return 1 / sqrtf(variance[channel] + shape.epsilon);
+  Pivot pivot;
+  float share;
+  float* mean;
+  float* variance;
+};
+
+/// What a thread keeps of its channels.
+template <int width>
+struct Channels {
+  __device__ Channels(
+      float epsilon,
+      int64_t channel,
+      const float* gamma,
+      const float* beta,
+      const float* means,
+      const float* variances) {
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      mean[i] = means[channel + i];
+      factor[i] = 1 / sqrtf(variances[channel + i] + epsilon);
+      scale[i] = gamma[channel + i] * factor[i];
+      shift[i] = beta[channel + i];
+    }
+  }
+
+  /// The same bits forward and backward.
+  __device__ float Output(int i, float x) const {
+    return __fmaf_rn(x - mean[i], scale[i], shift[i]);
+  }
+
+  float mean[width];
+  float factor[width];
+  float scale[width];  // gamma * factor
+  float shift[width];
+};
+
+template <int width>
+__global__ void __launch_bounds__(kThreads) ForwardKernel(
+    BatchNormShape shape,
+    int64_t rows_of_part,
+    const float* __restrict__ x,
+    const float* __restrict__ gamma,
+    const float* __restrict__ beta,
+    const float* __restrict__ mean,
+    const float* __restrict__ variance,
+    const float* __restrict__ side,
+    float* __restrict__ y) {
+  const int64_t channel = ColumnCut::Column<width>();
+  if (channel >= shape.channels) {
+    return;
+  }
+  const Channels<width> own(shape.epsilon, channel, gamma, beta, mean, variance);
+  ColumnCut::ForRows(shape.rows, rows_of_part, [&](int64_t row) {
+    const int64_t at = row * shape.channels + channel;
+    float values[width];
+    LoadSideBySide(x + at, values);
+    float others[width] = {};
+    if (side != nullptr) {
+      LoadSideBySide(side + at, others);
+    }
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      values[i] = Activated(shape.activation, own.Output(i, values[i]) + others[i]);
+    }
+    StoreSideBySide(values, y + at);
+  });
+}
+
+/// dy in front of the activation, and normals.
+template <int width>
+struct GradientOfColumns {
+  __device__ void Load(
+      int64_t row, int64_t channel, float (&dy)[width], float (&normal)[width]) const {
+    float x[width];
+    LoadSideBySide(gradient.x + row * shape.channels + channel, x);
+    LoadSideBySide(gradient.dy + row * shape.channels + channel, dy);
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      if (shape.activation != Activation::kNone && !(own.Output(i, x[i]) > 0)) {
+        dy[i] = 0;
+      }
+      normal[i] = (x[i] - own.mean[i]) * own.factor[i];
+    }
+  }
+
+  __device__ void Add(int64_t row, int64_t channel, float (&sums)[2][width]) const {
+    float dy[width];
+    float normal[width];
+    Load(row, channel, dy, normal);
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      sums[0][i] += dy[i];
+      sums[1][i] += dy[i] * normal[i];
+    }
   }
 
   BatchNormShape shape;
-  const float* x;
-  const float* mean;
-  const float* variance;
+  BatchNormGradient gradient;
+  Channels<width> own;
 };
 
-struct GradientTimesNormal {
-  __device__ float operator()(int64_t row, int64_t channel) const {
-    const int64_t i = row * normal.shape.channels + channel;
-    return dy[i] * normal(i);
+struct GradientValues {
+  static constexpr int kEach = 2;
+
+  template <int width>
+  __device__ GradientOfColumns<width> Of(int64_t channel) const {
+    const BatchNormGradient& g = gradient;
+    return {shape, g, {shape.epsilon, channel, g.gamma, g.beta, g.mean, g.variance}};
   }
 
-  Normal normal;
-  const float* dy;
+  BatchNormShape shape;
+  BatchNormGradient gradient;
 };
 
-struct OutputElement {
-  __device__ void operator()(int64_t i) const {
-    const int64_t channel = i % normal.shape.channels;
-    const float own = gamma[channel] * normal(i) + beta[channel];
-    y[i] = Activated(normal.shape.activation, side == nullptr ? own : own + side[i]);
+struct PutGradient {
+  __device__ void operator()(int64_t channel, const float (&sums)[2]) const {
+    gradient.dbeta[channel] = sums[0];
+    gradient.dgamma[channel] = sums[1];
+    gradient.means[channel] = gradient.mean[channel];
+    gradient.variances[channel] = correction * gradient.variance[channel];
   }
 
-  Normal normal;
-  const float* gamma;
-  const float* beta;
-  const float* side;
-  float* y;
+  BatchNormGradient gradient;
+  float correction;  // of a biased variance
 };
 
-struct InputGradientElement {
-  __device__ void operator()(int64_t i) const {
-    const int64_t channel = i % normal.shape.channels;
-    const float common = dbeta[channel] + normal(i) * dgamma[channel];
-    const float factor = gamma[channel] * normal.Factor(channel);
-    dx[i] = factor * (dy[i] - common / static_cast<float>(normal.shape.rows));
+template <int width>
+__global__ void __launch_bounds__(kThreads)
+    InputGradientKernel(GradientValues values, int64_t rows_of_part) {
+  const BatchNormShape& shape = values.shape;
+  const BatchNormGradient& g = values.gradient;
+  const int64_t channel = ColumnCut::Column<width>();
+  if (channel >= shape.channels) {
+    return;
   }
-
-  Normal normal;
-  const float* gamma;
-  const float* dy;
-  const float* dgamma;
-  const float* dbeta;
-  float* dx;
-};
+  const GradientOfColumns<width> of = values.Of<width>(channel);
+  const float share = 1.0F / static_cast<float>(shape.rows);
+  float constant[width];
+  float slope[width];
+  PS_UNROLL
+  for (int i = 0; i < width; ++i) {
+    constant[i] = share * g.dbeta[channel + i];
+    slope[i] = share * g.dgamma[channel + i];
+  }
+  ColumnCut::ForRows(shape.rows, rows_of_part, [&](int64_t row) {
+    float dy[width];
+    float normal[width];
+    of.Load(row, channel, dy, normal);
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      dy[i] = of.own.scale[i] * (dy[i] - constant[i] - slope[i] * normal[i]);
+    }
+    StoreSideBySide(dy, g.dx + row * shape.channels + channel);
+  });
+}
 
 }  // namespace
 
@@ -99,19 +241,19 @@ cudaError_t BatchMoments(
     float* scratch,
     float* mean,
     float* variance) {
-  const int64_t channels = shape.channels;
-  const float share = shape.rows > 0 ? 1.0F / static_cast<float>(shape.rows) : 0.0F;
-  const cudaError_t error =
-      SumColumns(stream, InputValue{x, channels}, shape.rows, channels, share, scratch, mean);
-  return error == cudaSuccess ? SumColumns(
-                                    stream,
-                                    CenteredSquare{x, mean, channels},
-                                    shape.rows,
-                                    channels,
-                                    share,
-                                    scratch,
-                                    variance)
-                              : error;
+  if (shape.rows == 0) {
+    const cudaError_t error = FillValues(stream, 0, mean, shape.channels);
+    return error == cudaSuccess ? FillValues(stream, 0, variance, shape.channels) : error;
+  }
+  const Pivot pivot{x, shape.rows, shape.channels};
+  return SumColumns(
+      stream,
+      MomentValues{pivot},
+      shape.rows,
+      shape.channels,
+      AreColumnsFours(shape.channels, x),
+      scratch,
+      PutMoments{pivot, 1.0F / static_cast<float>(shape.rows), mean, variance});
 }
 
 cudaError_t BatchNormForward(
@@ -124,31 +266,48 @@ cudaError_t BatchNormForward(
     const float* variance,
     const float* side,
     float* y) {
-  const Normal normal{shape, x, mean, variance};
-  return ForEach(stream, shape.rows * shape.channels, OutputElement{normal, gamma, beta, side, y});
+  const bool are_fours = AreColumnsFours(shape.channels, x, side, y);
+  const ColumnCut cut(shape.rows, shape.channels, are_fours ? 4 : 1);
+  return Launch(
+      stream,
+      cut.grid,
+      cut.block,
+      are_fours ? &ForwardKernel<4> : &ForwardKernel<1>,
+      shape,
+      cut.rows_of_part,
+      x,
+      gamma,
+      beta,
+      mean,
+      variance,
+      side,
+      y);
 }
 
 cudaError_t BatchNormBackward(
     cudaStream_t stream, const BatchNormShape& shape, const BatchNormGradient& g) {
-  const Normal normal{shape, g.x, g.mean, g.variance};
-  cudaError_t error = ColumnSum(stream, g.dy, shape.rows, shape.channels, g.scratch, g.dbeta);
-  if (error == cudaSuccess) {
-    error = SumColumns(
-        stream,
-        GradientTimesNormal{normal, g.dy},
-        shape.rows,
-        shape.channels,
-        1,
-        g.scratch,
-        g.dgamma);
+  const bool are_fours = AreColumnsFours(shape.channels, g.x, g.dy, g.dx);
+  const float rows = static_cast<float>(shape.rows);
+  const GradientValues values{shape, g};
+  const cudaError_t error = SumColumns(
+      stream,
+      values,
+      shape.rows,
+      shape.channels,
+      are_fours,
+      g.scratch,
+      PutGradient{g, shape.rows > 1 ? rows / (rows - 1) : 0});
+  if (error != cudaSuccess || g.dx == nullptr) {
+    return error;
   }
-  if (error == cudaSuccess && g.dx != nullptr) {
-    error = ForEach(
-        stream,
-        shape.rows * shape.channels,
-        InputGradientElement{normal, g.gamma, g.dy, g.dgamma, g.dbeta, g.dx});
-  }
-  return error;
+  const ColumnCut cut(shape.rows, shape.channels, are_fours ? 4 : 1);
+  return Launch(
+      stream,
+      cut.grid,
+      cut.block,
+      are_fours ? &InputGradientKernel<4> : &InputGradientKernel<1>,
+      values,
+      cut.rows_of_part);
 }
 
 }  // namespace ps::kernels

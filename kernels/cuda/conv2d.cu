@@ -7,235 +7,300 @@
 //                     oh*stride = ih+padding-kh, 0 where there is no such oh
 //   weights' gradient dw[o, (kh,kw,i)] = sum over (s,oh,ow) of dy * patch. The sum is long and dw
 //                     small, so blocks share it, and their parts are added up in order.
+//
+// The first two read patches of x and of dy. With a stride, an input pixel meets only every
+// stride'th place of the kernel: those of the same phase, which is (ih+padding) % stride and
+// likewise for columns, meet the same ones, so each phase is a product of its own. Weights are put
+// in the order in which the products read them.
+
+#include <algorithm>
+#include <bit>
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/product.cuh"
+#include "kernels/cuda/reduce.cuh"
 
 namespace ps::kernels {
 namespace {
 
-/// A position in the kernel and a channel, of `channels`.
-struct Tap {
-  __device__ static Tap At(int64_t k, int64_t kernel, int64_t channels) {
-    return {k / (channels * kernel), k / channels % kernel, k % channels};
+/// Division by a number that the host knows, of values below 2^31.
+struct Divider {
+  explicit Divider(int64_t by)
+      : divisor(static_cast<uint32_t>(std::max<int64_t>(by, 1))),
+        shift(static_cast<uint32_t>(std::bit_width(divisor - 1))),
+        factor(static_cast<uint32_t>(
+            ((uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor)) / divisor + 1)) {}
+
+  __device__ uint32_t operator()(uint32_t n) const {
+    const auto high = static_cast<uint32_t>(uint64_t{n} * factor >> 32U);
+    return (high + n) >> shift;
   }
 
-  int64_t kh;
-  int64_t kw;
-  int64_t channel;
+  uint32_t divisor;
+  uint32_t shift;
+  uint32_t factor;
 };
 
-/// Where in w [o,i,kh,kw].
-__device__ int64_t
-WeightAt(const Conv2dOptions& o, int64_t out_channel, int64_t in_channel, const Tap& tap) {
-  return ((out_channel * o.in_channels + in_channel) * o.kernel + tap.kh) * o.kernel + tap.kw;
-}
-
-/// The image position that the kernel's corner has for an output pixel; may be negative.
-struct Corner {
-  __device__ static Corner At(int64_t pixel, const ConvShape& shape) {
-    const Conv2dOptions& o = shape.options;
-    return {
-        pixel / (shape.out_height * shape.out_width),
-        pixel / shape.out_width % shape.out_height * o.stride - o.padding,
-        pixel % shape.out_width * o.stride - o.padding};
-  }
-
-  int64_t sample;
-  int64_t row;
-  int64_t column;
+/// How patches are cut out of images [samples, height, width, channels], a pixel of a map of
+/// map_height x map_width for each. All but the first pixel of a patch may be outside.
+struct Patching {
+  int height;
+  int width;
+  int channels;
+  int map_height;
+  int map_width;
+  int distance;   // of patches, in pixels
+  int first_row;  // of the first patch
+  int first_column;
+  int step;      // from a pixel of a patch to the next; -1: back
+  int tap_rows;  // pixels of a patch
+  int tap_columns;
 };
 
-__device__ float PatchValue(
-    const Conv2dOptions& o, const float* x, const Corner& corner, const Tap& tap) {
-  const int64_t row = corner.row + tap.kh;
-  const int64_t column = corner.column + tap.kw;
-  const bool is_inside = row >= 0 && row < o.in_height && column >= 0 && column < o.in_width;
-  return is_inside ? x[((corner.sample * o.in_height + row) * o.in_width + column) * o.in_channels +
-                       tap.channel]
-                   : 0.0F;
-}
+constexpr int kOutside = -(1 << 30);  // a row that no image has
 
-/// Rows are output pixels, depth is (kh,kw,i).
+/// Lines are patches, in the order of their map; the depth is (row, column, channel) of a patch.
+/// is_vector: channels are a multiple of four, and fours are aligned.
+template <bool is_vector>
 struct Patches {
-  using Row = Corner;
-  using Depth = Tap;
+  static constexpr Lies kLies = Lies::kAlongDepth;
 
-  __device__ Row AtRow(int64_t row) const { return Corner::At(row, shape); }
-
-  __device__ Depth AtDepth(int64_t k) const {
-    return Tap::At(k, shape.options.kernel, shape.options.in_channels);
-  }
-
-  __device__ float Load(const Row& row, const Depth& tap) const {
-    return PatchValue(shape.options, x, row, tap);
-  }
-
-  ConvShape shape;
-  const float* x;
-};
-
-/// Depth is (kh,kw,i), columns are output channels.
-struct ForwardWeights {
-  using Column = int64_t;
-  using Depth = Tap;
-
-  __device__ Column AtColumn(int64_t column) const { return column; }
-
-  __device__ Depth AtDepth(int64_t k) const {
-    return Tap::At(k, shape.options.kernel, shape.options.in_channels);
-  }
-
-  __device__ float Load(const Depth& tap, Column column) const {
-    return w[WeightAt(shape.options, column, tap.channel, tap)];
-  }
-
-  ConvShape shape;
-  const float* w;
-};
-
-struct StoreOutput {
-  __device__ void operator()(int64_t row, int64_t column, float sum) const {
-    y[row * channels + column] = Activated(activation, bias == nullptr ? sum : sum + bias[column]);
-  }
-
-  int64_t channels;
-  const float* bias;
-  Activation activation;
-  float* y;
-};
-
-template <Precision precision>
-__global__ void __launch_bounds__(kProductThreads)
-    ForwardKernel(int64_t rows, int64_t depth, Patches a, ForwardWeights b, StoreOutput store) {
-  Product<precision>(rows, store.channels, 0, depth, a, b, store);
-}
-
-/// Rows are input pixels, depth is (kh,kw,o).
-struct OutputGradients {
-  struct Row {
-    int64_t sample;
-    int64_t row;  // padding added
-    int64_t column;
+  struct Line {
+    const float* image;
+    int row;
+    int column;
   };
 
-  using Depth = Tap;
+  struct Place {
+    int row;
+    int column;
+    int channel;
+  };
 
-  __device__ Row AtRow(int64_t pixel) const {
-    const Conv2dOptions& o = shape.options;
-    return {
-        pixel / (o.in_height * o.in_width),
-        pixel / o.in_width % o.in_height + o.padding,
-        pixel % o.in_width + o.padding};
-  }
-
-  __device__ Depth AtDepth(int64_t k) const {
-    return Tap::At(k, shape.options.kernel, shape.options.out_channels);
-  }
-
-  __device__ float Load(const Row& at, const Depth& tap) const {
-    const int64_t stride = shape.options.stride;
-    const int64_t row = at.row - tap.kh;
-    const int64_t column = at.column - tap.kw;
-    const bool is_inside = row >= 0 && row % stride == 0 && row / stride < shape.out_height &&
-                           column >= 0 && column % stride == 0 && column / stride < shape.out_width;
-    if (!is_inside) {
-      return 0;
+  __device__ Line AtLine(int64_t line) const {
+    const int map = how.map_height * how.map_width;
+    const int sample = static_cast<int>(line / map);
+    const int pixel = static_cast<int>(line % map);
+    if (line >= lines) {
+      return {images, kOutside, 0};
     }
-    const int64_t pixel =
-        (at.sample * shape.out_height + row / stride) * shape.out_width + column / stride;
-    return dy[pixel * shape.options.out_channels + tap.channel];
+    return {
+        images + int64_t{sample} * how.height * how.width * how.channels,
+        pixel / how.map_width * how.distance + how.first_row,
+        pixel % how.map_width * how.distance + how.first_column};
   }
 
-  ConvShape shape;
-  const float* dy;
+  __device__ Place AtPlace(int64_t k) const {
+    Place place{0, 0, 0};
+    Advance(&place, static_cast<int>(k));
+    return place;
+  }
+
+  __device__ void Advance(Place* place, int by = kProductDepth) const {
+    place->channel += by;
+    while (place->channel >= how.channels) {
+      place->channel -= how.channels;
+      if (++place->column == how.tap_columns) {
+        place->column = 0;
+        ++place->row;
+      }
+    }
+  }
+
+  /// Where the image has it; nullptr: outside.
+  __device__ const float* Find(const Line& line, const Place& place) const {
+    const int row = line.row + how.step * place.row;
+    const int column = line.column + how.step * place.column;
+    const bool is_inside = static_cast<unsigned>(row) < static_cast<unsigned>(how.height) &&
+                           static_cast<unsigned>(column) < static_cast<unsigned>(how.width) &&
+                           place.row < how.tap_rows;
+    return is_inside ? line.image + (row * how.width + column) * how.channels + place.channel
+                     : nullptr;
+  }
+
+  __device__ float4 Load(const Line& line, Place place) const {
+    if constexpr (is_vector) {
+      const float* const at = Find(line, place);
+      return at == nullptr ? float4{} : *reinterpret_cast<const float4*>(at);
+    } else {
+      float values[4];
+      PS_UNROLL
+      for (float& value : values) {
+        const float* const at = Find(line, place);
+        value = at == nullptr ? 0.0F : *at;
+        Advance(&place, 1);
+      }
+      return {values[0], values[1], values[2], values[3]};
+    }
+  }
+
+  Patching how;
+  const float* images;
+  int64_t lines;
 };
 
-/// Depth is (kh,kw,o), columns are input channels.
-struct BackwardWeights {
-  using Column = int64_t;
-  using Depth = Tap;
-
-  __device__ Column AtColumn(int64_t column) const { return column; }
-
-  __device__ Depth AtDepth(int64_t k) const {
-    return Tap::At(k, shape.options.kernel, shape.options.out_channels);
+/// The patches of a phase, where their sums go, and their weights.
+struct Phase {
+  /// The pixel that the sum over patch `line` is for.
+  __device__ int64_t PixelOf(int64_t line, const ConvShape& shape) const {
+    if (distance == 1) {
+      return line;
+    }
+    const int map = how.map_height * how.map_width;
+    const int of_map = static_cast<int>(line % map);
+    const int64_t in_row = of_map / how.map_width * distance + row;
+    const int64_t in_column = of_map % how.map_width * distance + column;
+    return (line / map * shape.options.in_height + in_row) * shape.options.in_width + in_column;
   }
 
-  __device__ float Load(const Depth& tap, Column column) const {
-    return w[WeightAt(shape.options, tap.channel, column, tap)];
+  Patching how;
+  int64_t lines;
+  int64_t weights_at;  // in front of which are those of earlier phases
+  int distance;        // of pixels that are written, in both directions
+  int row;             // the first of them
+  int column;
+};
+
+/// One of the first two products: patches of `from` times weights.
+struct PatchProduct {
+  __device__ Phase At(int phase) const {
+    const int stride = static_cast<int>(shape.options.stride);
+    const int padding = static_cast<int>(shape.options.padding);
+    const int kernel = static_cast<int>(shape.options.kernel);
+    const int in_height = static_cast<int>(shape.options.in_height);
+    const int in_width = static_cast<int>(shape.options.in_width);
+    const int out_height = static_cast<int>(shape.out_height);
+    const int out_width = static_cast<int>(shape.out_width);
+    Phase at{};
+    at.how.channels = static_cast<int>(channels());
+    if (is_backward) {
+      const int row = phase / stride;
+      const int column = phase % stride;
+      at.how.height = out_height;
+      at.how.width = out_width;
+      at.how.map_height = (in_height - row + stride - 1) / stride;
+      at.how.map_width = (in_width - column + stride - 1) / stride;
+      at.how.distance = 1;
+      at.how.first_row = (row + padding) / stride;
+      at.how.first_column = (column + padding) / stride;
+      at.how.step = -1;
+      at.how.tap_rows = Taps((row + padding) % stride);
+      at.how.tap_columns = Taps((column + padding) % stride);
+      int before = 0;  // places of the kernel
+      for (int other = 0; other < row; ++other) {
+        before += Taps((other + padding) % stride) * kernel;
+      }
+      for (int other = 0; other < column; ++other) {
+        before += at.how.tap_rows * Taps((other + padding) % stride);
+      }
+      at.weights_at = before * shape.options.in_channels * shape.options.out_channels;
+      at.distance = stride;
+      at.row = row;
+      at.column = column;
+    } else {
+      at.how.height = in_height;
+      at.how.width = in_width;
+      at.how.map_height = out_height;
+      at.how.map_width = out_width;
+      at.how.distance = stride;
+      at.how.first_row = -padding;
+      at.how.first_column = -padding;
+      at.how.step = 1;
+      at.how.tap_rows = kernel;
+      at.how.tap_columns = kernel;
+      at.distance = 1;
+    }
+    at.lines = shape.n * at.how.map_height * at.how.map_width;
+    return at;
+  }
+
+  /// Places of the kernel in one direction, from `first` on.
+  __host__ __device__ int Taps(int first) const {
+    const int kernel = static_cast<int>(shape.options.kernel);
+    const int stride = static_cast<int>(shape.options.stride);
+    return first < kernel ? (kernel - first + stride - 1) / stride : 0;
+  }
+
+  __host__ __device__ int64_t channels() const {
+    return is_backward ? shape.options.out_channels : shape.options.in_channels;
+  }
+
+  __host__ __device__ int64_t columns() const {
+    return is_backward ? shape.options.in_channels : shape.options.out_channels;
   }
 
   ConvShape shape;
+  bool is_backward;
+  const float* from;
+  const float* weights;  // of each phase [columns, row, column, channel]
+  const float* bias;
+  Activation activation;
+  float* to;
+};
+
+template <Precision precision, typename Size, bool is_vector>
+__global__ void __launch_bounds__(Size::kThreads, kBlocksAtOnce<precision, Size>)
+    PatchProductKernel(PatchProduct product) {
+  const Phase phase = product.At(static_cast<int>(blockIdx.z));
+  const int64_t first_row = static_cast<int64_t>(blockIdx.x) * Size::kRows;
+  const int64_t first_column = static_cast<int64_t>(blockIdx.y) * Size::kColumns;
+  if (first_row >= phase.lines) {
+    return;
+  }
+  const int64_t columns = product.columns();
+  const int64_t depth = int64_t{phase.how.tap_rows} * phase.how.tap_columns * phase.how.channels;
+  const Patches<is_vector> a{phase.how, product.from, phase.lines};
+  const AlongDepth b{product.weights + phase.weights_at, columns, depth, depth, is_vector};
+  const float* const bias = product.bias;
+  const Activation activation = product.activation;
+  Product<precision, Size>(first_row, first_column, 0, depth, a, b, [&](int64_t row) {
+    float* const to =
+        row < phase.lines ? product.to + phase.PixelOf(row, product.shape) * columns : nullptr;
+    return [to, columns, bias, activation](int64_t column, float sum) {
+      if (to != nullptr && column < columns) {
+        to[column] = Activated(activation, bias == nullptr ? sum : sum + bias[column]);
+      }
+    };
+  });
+}
+
+/// Element i of the weights as a product reads them, from w [o,i,kh,kw].
+struct ArrangeWeight {
+  __device__ void operator()(int64_t i) const {
+    const Conv2dOptions& o = product.shape.options;
+    const int phases = product.is_backward ? static_cast<int>(o.stride * o.stride) : 1;
+    int phase = 0;
+    Phase at = product.At(0);
+    while (phase + 1 < phases) {
+      const Phase next = product.At(phase + 1);
+      if (i < next.weights_at) {
+        break;
+      }
+      at = next;
+      ++phase;
+    }
+    const int64_t own = i - at.weights_at;
+    const int64_t channel = own % at.how.channels;
+    const int64_t tap = own / at.how.channels % (at.how.tap_rows * at.how.tap_columns);
+    const int64_t column = own / at.how.channels / (at.how.tap_rows * at.how.tap_columns);
+    int64_t kernel_row = tap / at.how.tap_columns;
+    int64_t kernel_column = tap % at.how.tap_columns;
+    if (product.is_backward) {
+      kernel_row = kernel_row * o.stride + (at.row + o.padding) % o.stride;
+      kernel_column = kernel_column * o.stride + (at.column + o.padding) % o.stride;
+    }
+    const int64_t out_channel = product.is_backward ? channel : column;
+    const int64_t in_channel = product.is_backward ? column : channel;
+    arranged[i] =
+        w[((out_channel * o.in_channels + in_channel) * o.kernel + kernel_row) * o.kernel +
+          kernel_column];
+  }
+
+  PatchProduct product;
   const float* w;
+  float* arranged;
 };
-
-template <Precision precision>
-__global__ void __launch_bounds__(kProductThreads) InputGradientKernel(
-    int64_t rows, int64_t depth, OutputGradients a, BackwardWeights b, StoreOutput store) {
-  Product<precision>(rows, store.channels, 0, depth, a, b, store);
-}
-
-/// Rows are output channels, depth is output pixels.
-struct GradientRows {
-  using Row = int64_t;
-  using Depth = int64_t;
-
-  __device__ Row AtRow(int64_t row) const { return row; }
-
-  __device__ Depth AtDepth(int64_t pixel) const { return pixel; }
-
-  __device__ float Load(Row row, Depth pixel) const { return dy[pixel * out_channels + row]; }
-
-  int64_t out_channels;
-  const float* dy;
-};
-
-/// Depth is output pixels, columns are (kh,kw,i).
-struct PatchColumns {
-  using Column = Tap;
-  using Depth = Corner;
-
-  __device__ Column AtColumn(int64_t column) const {
-    return Tap::At(column, shape.options.kernel, shape.options.in_channels);
-  }
-
-  __device__ Depth AtDepth(int64_t pixel) const { return Corner::At(pixel, shape); }
-
-  __device__ float Load(const Depth& corner, const Column& tap) const {
-    return PatchValue(shape.options, x, corner, tap);
-  }
-
-  ConvShape shape;
-  const float* x;
-};
-
-/// One part of the sum, in w's layout.
-struct StorePart {
-  __device__ void operator()(int64_t row, int64_t column, float sum) const {
-    const Tap tap = Tap::At(column, options.kernel, options.in_channels);
-    part[WeightAt(options, row, tap.channel, tap)] = sum;
-  }
-
-  Conv2dOptions options;
-  float* part;
-};
-
-template <Precision precision>
-__global__ void __launch_bounds__(kProductThreads) WeightGradientKernel(
-    int64_t columns,
-    int64_t depth,
-    int64_t depth_of_part,
-    GradientRows a,
-    PatchColumns b,
-    float* parts) {
-  const int64_t begin = static_cast<int64_t>(blockIdx.z) * depth_of_part;
-  const int64_t end = begin + depth_of_part < depth ? begin + depth_of_part : depth;
-  const int64_t rows = a.out_channels;
-  const StorePart store{b.shape.options, parts + static_cast<int64_t>(blockIdx.z) * rows * columns};
-  Product<precision>(rows, columns, begin, end, a, b, store);
-}
 
 int64_t OutputPixels(const ConvShape& shape) {
   return shape.n * shape.out_height * shape.out_width;
@@ -245,18 +310,256 @@ int64_t Taps(const Conv2dOptions& o) {
   return o.kernel * o.kernel * o.in_channels;
 }
 
-/// How the sum over output pixels is cut: enough blocks for a large device, none with little to do.
+/// Blocks that keep a large device busy.
+constexpr int64_t kBlocksWanted = 264;
+
+template <typename Size, bool is_vector>
+cudaError_t RunPatchProduct(cudaStream_t stream, const PatchProduct& product, dim3 lines) {
+  const dim3 grid(
+      static_cast<unsigned>(DivideUp(lines.x, Size::kRows)),
+      static_cast<unsigned>(DivideUp(product.columns(), Size::kColumns)),
+      lines.z);
+  return Launch(
+      stream,
+      grid,
+      dim3(Size::kThreads),
+      product.shape.options.precision == Precision::kBf16
+          ? &PatchProductKernel<Precision::kBf16, Size, is_vector>
+          : &PatchProductKernel<Precision::kF32, Size, is_vector>,
+      product);
+}
+
+/// Puts the weights in order and multiplies.
+cudaError_t Run(cudaStream_t stream, PatchProduct product, const float* w, float* arranged) {
+  const Conv2dOptions& o = product.shape.options;
+  product.weights = arranged;
+  const cudaError_t error =
+      ForEach(stream, o.out_channels * Taps(o), ArrangeWeight{product, w, arranged});
+  if (error != cudaSuccess) {
+    return error;
+  }
+  // Lines of the largest phase, and phases.
+  dim3 lines(static_cast<unsigned>(OutputPixels(product.shape)));
+  if (product.is_backward) {
+    lines.x = static_cast<unsigned>(
+        product.shape.n * DivideUp(o.in_height, o.stride) * DivideUp(o.in_width, o.stride));
+    lines.z = static_cast<unsigned>(o.stride * o.stride);
+  }
+  if (product.channels() % 4 != 0 || !AreFoursAligned(product.from)) {
+    return RunPatchProduct<Tile64x64, false>(stream, product, lines);
+  }
+  const int64_t columns = product.columns();
+  const int64_t tiles_down = DivideUp(lines.x, 128) * lines.z;
+  if (columns <= 16) {
+    return RunPatchProduct<Tile128x16, true>(stream, product, lines);
+  }
+  if (columns <= 32) {
+    return RunPatchProduct<Tile128x32, true>(stream, product, lines);
+  }
+  if (columns > 64 && tiles_down * DivideUp(columns, 128) >= kBlocksWanted) {
+    return RunPatchProduct<Tile128x128, true>(stream, product, lines);
+  }
+  if (tiles_down * DivideUp(columns, 64) >= kBlocksWanted) {
+    return RunPatchProduct<Tile128x64, true>(stream, product, lines);
+  }
+  return RunPatchProduct<Tile64x64, true>(stream, product, lines);
+}
+
+/// Lines are (kh,kw,i) of a patch of x, the depth is patches.
+template <bool is_vector>
+struct PatchColumns {
+  static constexpr Lies kLies = Lies::kAlongLines;
+
+  struct Line {  // each of four; of a vector all but the channel are the same
+    int row[is_vector ? 1 : 4];
+    int column[is_vector ? 1 : 4];
+    int channel[is_vector ? 1 : 4];
+  };
+
+  struct Place {
+    const float* image;
+    int row;
+    int column;
+  };
+
+  __device__ Line AtLine(int64_t line) const {
+    const int kernel = static_cast<int>(shape.options.kernel);
+    const int channels = static_cast<int>(shape.options.in_channels);
+    Line at;
+    PS_UNROLL
+    for (int i = 0; i < (is_vector ? 1 : 4); ++i) {
+      const int own = static_cast<int>(line) + i;
+      at.row[i] = own < lines ? own / (channels * kernel) : kOutside;
+      at.column[i] = own / channels % kernel;
+      at.channel[i] = own % channels;
+    }
+    return at;
+  }
+
+  __device__ Place AtPlace(int64_t k) const {
+    if (k >= depth) {
+      return {x, kOutside, 0};
+    }
+    const auto patch = static_cast<uint32_t>(k);
+    const uint32_t sample = by_map(patch);
+    const uint32_t pixel = patch - sample * by_map.divisor;
+    const uint32_t row = by_width(pixel);
+    const Conv2dOptions& o = shape.options;
+    return {
+        x + static_cast<int64_t>(sample) * o.in_height * o.in_width * o.in_channels,
+        static_cast<int>(row * o.stride - o.padding),
+        static_cast<int>((pixel - row * by_width.divisor) * o.stride - o.padding)};
+  }
+
+  __device__ float4 Load(const Line& line, const Place& place) const {
+    float4 values{};
+    if constexpr (is_vector) {
+      const float* const at = Find(place, line.row[0], line.column[0], line.channel[0]);
+      if (at != nullptr) {
+        values = *reinterpret_cast<const float4*>(at);
+      }
+    } else {
+      float* const each[4] = {&values.x, &values.y, &values.z, &values.w};
+      PS_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const float* const at = Find(place, line.row[i], line.column[i], line.channel[i]);
+        *each[i] = at == nullptr ? 0.0F : *at;
+      }
+    }
+    return values;
+  }
+
+  __device__ const float* Find(const Place& place, int row, int column, int channel) const {
+    const int height = static_cast<int>(shape.options.in_height);
+    const int width = static_cast<int>(shape.options.in_width);
+    const int in_row = place.row + row;
+    const int in_column = place.column + column;
+    const bool is_inside = static_cast<unsigned>(in_row) < static_cast<unsigned>(height) &&
+                           static_cast<unsigned>(in_column) < static_cast<unsigned>(width);
+    const int channels = static_cast<int>(shape.options.in_channels);
+    return is_inside ? place.image + (in_row * width + in_column) * channels + channel : nullptr;
+  }
+
+  ConvShape shape;
+  const float* x;
+  int64_t lines;
+  int64_t depth;
+  Divider by_map;
+  Divider by_width;
+};
+
+/// parts [part, (kh,kw,i), o].
+template <Precision precision, typename Size, bool is_vector>
+__global__ void __launch_bounds__(Size::kThreads, kBlocksAtOnce<precision, Size>)
+    WeightGradientKernel(
+        int64_t depth_of_part, PatchColumns<is_vector> a, AlongLines b, float* parts) {
+  const int64_t begin = static_cast<int64_t>(blockIdx.z) * depth_of_part;
+  const int64_t end = begin + depth_of_part < a.depth ? begin + depth_of_part : a.depth;
+  a.depth = end;
+  b.depth = end;
+  float* const part = parts + static_cast<int64_t>(blockIdx.z) * a.lines * b.lines;
+  Product<precision, Size>(
+      static_cast<int64_t>(blockIdx.x) * Size::kRows,
+      static_cast<int64_t>(blockIdx.y) * Size::kColumns,
+      begin,
+      end,
+      a,
+      b,
+      [&](int64_t row) {
+        const int64_t columns = b.lines;
+        float* const to = row < a.lines ? part + row * columns : nullptr;
+        return [to, columns](int64_t column, float sum) {
+          if (to != nullptr && column < columns) {
+            to[column] = sum;
+          }
+        };
+      });
+}
+
+/// Puts (kh,kw,i), o of the sum of all parts where dw [o,i,kh,kw] has it.
+struct PutWeightGradient {
+  __device__ void operator()(int64_t i, const float (&sums)[1]) const {
+    const int64_t out_channel = i % o.out_channels;
+    const int64_t tap = i / o.out_channels / o.in_channels;
+    const int64_t in_channel = i / o.out_channels % o.in_channels;
+    dw[(out_channel * o.in_channels + in_channel) * o.kernel * o.kernel + tap] = sums[0];
+  }
+
+  Conv2dOptions o;
+  float* dw;
+};
+
+/// How the sum over output pixels is cut: enough blocks, none with little to do.
 int64_t PartCount(const ConvShape& shape) {
-  constexpr int64_t kBlocksWanted = 512;
   constexpr int64_t kDepthMin = 256;
-  const int64_t tiles = DivideUp(shape.options.out_channels, kProductTile) *
-                        DivideUp(Taps(shape.options), kProductTile);
-  const int64_t wanted = DivideUp(kBlocksWanted, tiles);
+  const int64_t columns = shape.options.out_channels;
+  const int64_t tiles =
+      DivideUp(columns, columns > 64 ? 128 : 64) * DivideUp(Taps(shape.options), 128);
+  const int64_t wanted = DivideUp(2 * kBlocksWanted, tiles);
   const int64_t possible = DivideUp(OutputPixels(shape), kDepthMin);
-  return possible < 1 ? 1 : wanted < possible ? wanted : possible;
+  return possible < 1 ? 1 : std::min(wanted, possible);
+}
+
+template <typename Size, bool is_vector>
+cudaError_t RunWeightGradient(
+    cudaStream_t stream,
+    const ConvShape& shape,
+    const PatchColumns<is_vector>& a,
+    const AlongLines& b,
+    float* parts) {
+  const int64_t count = PartCount(shape);
+  const dim3 grid(
+      static_cast<unsigned>(DivideUp(a.lines, Size::kRows)),
+      static_cast<unsigned>(DivideUp(b.lines, Size::kColumns)),
+      static_cast<unsigned>(count));
+  return Launch(
+      stream,
+      grid,
+      dim3(Size::kThreads),
+      shape.options.precision == Precision::kBf16
+          ? &WeightGradientKernel<Precision::kBf16, Size, is_vector>
+          : &WeightGradientKernel<Precision::kF32, Size, is_vector>,
+      DivideUp(DivideUp(a.depth, count), kProductDepth) * kProductDepth,
+      a,
+      b,
+      parts);
+}
+
+template <bool is_vector>
+PatchColumns<is_vector> ColumnsOf(const ConvShape& shape, const float* x) {
+  return {
+      shape,
+      x,
+      Taps(shape.options),
+      OutputPixels(shape),
+      Divider(shape.out_height * shape.out_width),
+      Divider(shape.out_width)};
+}
+
+cudaError_t WeightGradientParts(
+    cudaStream_t stream, const ConvShape& shape, const float* x, const float* dy, float* parts) {
+  const int64_t columns = shape.options.out_channels;
+  const bool are_fours = columns % 4 == 0 && AreFoursAligned(dy);
+  const AlongLines b{dy, columns, OutputPixels(shape), columns, are_fours};
+  if (shape.options.in_channels % 4 != 0 || !AreFoursAligned(x)) {
+    return RunWeightGradient<Tile64x64>(stream, shape, ColumnsOf<false>(shape, x), b, parts);
+  }
+  const PatchColumns<true> a = ColumnsOf<true>(shape, x);
+  if (columns <= 16) {
+    return RunWeightGradient<Tile128x16>(stream, shape, a, b, parts);
+  }
+  if (columns <= 32) {
+    return RunWeightGradient<Tile128x32>(stream, shape, a, b, parts);
+  }
+  return columns <= 64 ? RunWeightGradient<Tile128x64>(stream, shape, a, b, parts)
+                       : RunWeightGradient<Tile128x128>(stream, shape, a, b, parts);
 }
 
 }  // namespace
+
+int64_t ConvWeightCount(const ConvShape& shape) {
+  return shape.options.out_channels * Taps(shape.options);
+}
 
 cudaError_t ConvForward(
     cudaStream_t stream,
@@ -264,41 +567,43 @@ cudaError_t ConvForward(
     const float* x,
     const float* w,
     const float* bias,
+    float* scratch,
     float* y) {
-  const int64_t rows = OutputPixels(shape);
-  const int64_t channels = shape.options.out_channels;
-  return Launch(
+  return Run(
       stream,
-      ProductGrid(rows, channels, 1),
-      dim3(kProductThreads),
-      shape.options.precision == Precision::kBf16 ? &ForwardKernel<Precision::kBf16>
-                                                  : &ForwardKernel<Precision::kF32>,
-      rows,
-      Taps(shape.options),
-      Patches{shape, x},
-      ForwardWeights{shape, w},
-      StoreOutput{channels, bias, shape.options.activation, y});
+      {.shape = shape,
+       .is_backward = false,
+       .from = x,
+       .weights = nullptr,
+       .bias = bias,
+       .activation = shape.options.activation,
+       .to = y},
+      w,
+      scratch);
 }
 
 cudaError_t ConvInputGradient(
-    cudaStream_t stream, const ConvShape& shape, const float* dy, const float* w, float* dx) {
-  const Conv2dOptions& o = shape.options;
-  const int64_t rows = shape.n * o.in_height * o.in_width;
-  return Launch(
+    cudaStream_t stream,
+    const ConvShape& shape,
+    const float* dy,
+    const float* w,
+    float* scratch,
+    float* dx) {
+  return Run(
       stream,
-      ProductGrid(rows, o.in_channels, 1),
-      dim3(kProductThreads),
-      shape.options.precision == Precision::kBf16 ? &InputGradientKernel<Precision::kBf16>
-                                                  : &InputGradientKernel<Precision::kF32>,
-      rows,
-      o.kernel * o.kernel * o.out_channels,
-      OutputGradients{shape, dy},
-      BackwardWeights{shape, w},
-      StoreOutput{o.in_channels, nullptr, Activation::kNone, dx});
+      {.shape = shape,
+       .is_backward = true,
+       .from = dy,
+       .weights = nullptr,
+       .bias = nullptr,
+       .activation = Activation::kNone,
+       .to = dx},
+      w,
+      scratch);
 }
 
-int64_t ConvWeightScratch(const ConvShape& shape) {
-  return PartCount(shape) * shape.options.out_channels * Taps(shape.options);
+int64_t ConvGradientScratch(const ConvShape& shape) {
+  return PartCount(shape) * ConvWeightCount(shape);
 }
 
 cudaError_t ConvWeightGradient(
@@ -308,23 +613,14 @@ cudaError_t ConvWeightGradient(
     const float* dy,
     float* scratch,
     float* dw) {
-  const int64_t rows = shape.options.out_channels;
-  const int64_t columns = Taps(shape.options);
-  const int64_t parts = PartCount(shape);
-  const int64_t depth = OutputPixels(shape);
-  const cudaError_t error = Launch(
-      stream,
-      ProductGrid(rows, columns, parts),
-      dim3(kProductThreads),
-      shape.options.precision == Precision::kBf16 ? &WeightGradientKernel<Precision::kBf16>
-                                                  : &WeightGradientKernel<Precision::kF32>,
-      columns,
-      depth,
-      DivideUp(depth, parts),
-      GradientRows{rows, dy},
-      PatchColumns{shape, x},
-      scratch);
-  return error == cudaSuccess ? SumParts(stream, scratch, parts, rows * columns, dw) : error;
+  const cudaError_t error = WeightGradientParts(stream, shape, x, dy, scratch);
+  return error == cudaSuccess ? SumParts<1>(
+                                    stream,
+                                    scratch,
+                                    PartCount(shape),
+                                    ConvWeightCount(shape),
+                                    PutWeightGradient{shape.options, dw})
+                              : error;
 }
 
 }  // namespace ps::kernels

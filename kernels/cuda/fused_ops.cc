@@ -1,6 +1,9 @@
 #include "kernels/cuda/fused_ops.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <limits>
 
 #include "kernels/cuda/kernels.h"
 
@@ -28,7 +31,8 @@ void RunGemm(
 /// What a backward pass puts in front of the scratch of its kernels: the gradient of what the op
 /// has before its activation, `size` values.
 int64_t ActivationScratch(Activation activation, int64_t size) {
-  return activation == Activation::kNone ? 0 : size;
+  constexpr int64_t kAligned = 4;  // what follows it is loaded by fours
+  return activation == Activation::kNone ? 0 : (size + kAligned - 1) / kAligned * kAligned;
 }
 
 const float* GradientBeforeActivation(
@@ -127,13 +131,27 @@ class CudaConv2d final : public Op {
       : options_(options), stream_(stream) {}
 
   Status Prepare(int64_t n, bool training) override {
-    if (!training) {
-      return Status::Ok();
-    }
     const ConvShape shape = Shape(n);
+    // Places of an image, of a map and of a kernel are counted in 32 bits.
+    constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+    const int64_t image = options_.in_height * options_.in_width * options_.in_channels;
+    const int64_t map = shape.out_height * shape.out_width * options_.out_channels;
+    if (std::max({OutputPixels(shape), n * options_.in_height * options_.in_width, image, map}) >
+        kMax - kMax / 2) {
+      return Status::Unsupported(fmt::format(
+          "a convolution on a CUDA device has at most {} pixels in a batch, this one {} in and {} "
+          "out; make train.minibatch smaller",
+          kMax - kMax / 2,
+          n * options_.in_height * options_.in_width,
+          OutputPixels(shape)));
+    }
+    if (!training) {
+      return stream_->ReserveScratch(ConvWeightCount(shape));
+    }
     const int64_t bias_scratch = ColumnSumScratch(OutputPixels(shape), options_.out_channels);
     return stream_->ReserveScratch(
-        OwnScratch(shape) + std::max(ConvWeightScratch(shape), bias_scratch));
+        OwnScratch(shape) +
+        std::max({ConvWeightCount(shape), ConvGradientScratch(shape), bias_scratch}));
   }
 
   void Forward(const ForwardArgs& args) override {
@@ -143,6 +161,7 @@ class CudaConv2d final : public Op {
         args.x,
         args.params[0].data(),
         options_.bias ? args.params[1].data() : nullptr,
+        stream_->scratch(),
         args.y));
   }
 
@@ -158,7 +177,7 @@ class CudaConv2d final : public Op {
           stream, dy, OutputPixels(shape), options_.out_channels, scratch, args.grads[1].data()));
     }
     if (args.dx != nullptr) {
-      stream_->Note(ConvInputGradient(stream, shape, dy, args.params[0].data(), args.dx));
+      stream_->Note(ConvInputGradient(stream, shape, dy, args.params[0].data(), scratch, args.dx));
     }
   }
 
@@ -201,8 +220,7 @@ class CudaBatchNorm final : public Op {
       const auto size_bytes = 2 * sizeof(float) * static_cast<size_t>(options_.channels);
       PS_ASSIGN(moments_, AllocateCudaMemory(stream_->device(), MemoryKind::kDevice, size_bytes));
     }
-    return stream_->ReserveScratch(
-        OwnScratch(n) + ColumnSumScratch(Shape(n).rows, options_.channels));
+    return stream_->ReserveScratch(ColumnSumScratch(Shape(n).rows, options_.channels));
   }
 
   void Forward(const ForwardArgs& args) override {
@@ -228,42 +246,30 @@ class CudaBatchNorm final : public Op {
   }
 
   void Backward(const BackwardArgs& args) override {
-    const BatchNormShape shape = Shape(args.n);
-    const float* dy =
-        GradientBeforeActivation(stream_, BackwardActivation(), args, shape.rows * shape.channels);
+    BatchNormShape shape = Shape(args.n);
+    if (options_.adds_side) {
+      shape.activation = Activation::kNone;  // dy is that in front of it
+    }
     stream_->Note(BatchNormBackward(
         stream_->Enter(),
         shape,
         {.x = args.x,
          .gamma = args.params[0].data(),
+         .beta = args.params[1].data(),
          .mean = Mean(),
          .variance = Variance(),
-         .dy = dy,
-         .scratch = stream_->scratch() + OwnScratch(args.n),
+         .dy = args.dy,
+         .scratch = stream_->scratch(),
          .dgamma = args.grads[0].data(),
          .dbeta = args.grads[1].data(),
+         .means = args.grads[2].data(),
+         .variances = args.grads[3].data(),
          .dx = args.dx}));
-    // What the batch showed, for the running statistics.
-    const float correction =
-        shape.rows > 1 ? static_cast<float>(shape.rows) / static_cast<float>(shape.rows - 1) : 0;
-    stream_->Copy(Mean(), args.grads[2].data(), options_.channels);
-    stream_->Copy(Variance(), args.grads[3].data(), options_.channels);
-    stream_->Scale(correction, args.grads[3].data(), options_.channels);
   }
 
-  OpTraits traits() const override {
-    return {.backward_reads_output = BackwardActivation() != Activation::kNone};
-  }
+  OpTraits traits() const override { return {}; }
 
  private:
-  Activation BackwardActivation() const {
-    return options_.adds_side ? Activation::kNone : options_.activation;
-  }
-
-  int64_t OwnScratch(int64_t n) const {
-    return ActivationScratch(BackwardActivation(), Shape(n).rows * options_.channels);
-  }
-
   BatchNormShape Shape(int64_t n) const {
     return {
         n * options_.height * options_.width,

@@ -77,6 +77,8 @@ struct ConvShape {
 
 // The activation in the options is that of the forward pass; the others begin in front of it.
 
+/// Weights, and floats of scratch for the first two.
+int64_t ConvWeightCount(const ConvShape& shape);
 /// bias may be nullptr.
 cudaError_t ConvForward(
     cudaStream_t stream,
@@ -84,11 +86,17 @@ cudaError_t ConvForward(
     const float* x,
     const float* w,
     const float* bias,
+    float* scratch,
     float* y);
 cudaError_t ConvInputGradient(
-    cudaStream_t stream, const ConvShape& shape, const float* dy, const float* w, float* dx);
+    cudaStream_t stream,
+    const ConvShape& shape,
+    const float* dy,
+    const float* w,
+    float* scratch,
+    float* dx);
 /// Floats of scratch for the weights' gradient.
-int64_t ConvWeightScratch(const ConvShape& shape);
+int64_t ConvGradientScratch(const ConvShape& shape);
 cudaError_t ConvWeightGradient(
     cudaStream_t stream,
     const ConvShape& shape,
@@ -129,15 +137,19 @@ cudaError_t BatchNormForward(
 struct BatchNormGradient {
   const float* x = nullptr;
   const float* gamma = nullptr;
+  const float* beta = nullptr;
   const float* mean = nullptr;
   const float* variance = nullptr;
-  const float* dy = nullptr;
-  float* scratch = nullptr;  // as above
+  const float* dy = nullptr;  // of the output, or of what is in front of a side and an activation
+  float* scratch = nullptr;   // as above
   float* dgamma = nullptr;
   float* dbeta = nullptr;
-  float* dx = nullptr;  // may be nullptr
+  float* means = nullptr;      // what the batch showed: mean, and
+  float* variances = nullptr;  // unbiased variance
+  float* dx = nullptr;         // may be nullptr
 };
 
+/// The shape's activation is that between y and dy: none with a side.
 cudaError_t BatchNormBackward(
     cudaStream_t stream, const BatchNormShape& shape, const BatchNormGradient& gradient);
 
@@ -249,11 +261,9 @@ cudaError_t TiledGemm(
 
 // reduce.cu
 
-/// out[i] = parts[0, i] + parts[1, i] + ..., `count` of them with n values each.
-cudaError_t SumParts(cudaStream_t stream, const float* parts, int64_t count, int64_t n, float* out);
-
-/// out[j] = sum over i of x[i, j], in a fixed order. The scratch holds ColumnSumScratch floats.
+/// Floats of scratch for up to two sums over the rows of each column.
 int64_t ColumnSumScratch(int64_t rows, int64_t columns);
+/// out[j] = sum over i of x[i, j], in a fixed order.
 cudaError_t ColumnSum(
     cudaStream_t stream, const float* x, int64_t rows, int64_t columns, float* scratch, float* out);
 

@@ -7,6 +7,16 @@
 
 #include "kernels/op_spec.h"
 
+/// In front of a loop whose counter numbers registers; or of one that is unrolled in part.
+#ifdef __CUDACC__
+#define PS_UNROLL _Pragma("unroll")
+#define PS_PRAGMA(text) _Pragma(#text)
+#define PS_UNROLL_BY(count) PS_PRAGMA(unroll(count))
+#else
+#define PS_UNROLL
+#define PS_UNROLL_BY(count) static_cast<void>(count);
+#endif
+
 namespace ps::kernels {
 
 // How this folder starts kernels: always in a given stream, never for nothing to do.

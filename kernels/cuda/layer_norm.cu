@@ -63,13 +63,41 @@ struct RowNormal {
   int64_t features;
 };
 
-struct GradientTimesRowNormal {
-  __device__ float operator()(int64_t row, int64_t j) const {
-    return dy[row * normal.features + j] * normal(row, j);
+/// dy, and dy * normal.
+struct GradientSums {
+  static constexpr int kEach = 2;
+
+  template <int width>
+  __device__ const GradientSums& Of(int64_t) const {
+    return *this;
+  }
+
+  template <int width>
+  __device__ void Add(int64_t row, int64_t column, float (&sums)[2][width]) const {
+    const int64_t at = row * normal.features + column;
+    float values[width];
+    float from[width];
+    LoadSideBySide(dy + at, values);
+    LoadSideBySide(normal.x + at, from);
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      sums[0][i] += values[i];
+      sums[1][i] += values[i] * ((from[i] - normal.means[row]) * normal.factors[row]);
+    }
   }
 
   RowNormal normal;
   const float* dy;
+};
+
+struct PutGradients {
+  __device__ void operator()(int64_t column, const float (&sums)[2]) const {
+    dbeta[column] = sums[0];
+    dgamma[column] = sums[1];
+  }
+
+  float* dbeta;
+  float* dgamma;
 };
 
 /// A warp a row.
@@ -133,17 +161,14 @@ cudaError_t LayerNormForward(
 cudaError_t LayerNormBackward(
     cudaStream_t stream, const LayerNormShape& shape, const LayerNormGradient& g) {
   const RowNormal normal{g.x, g.means, g.factors, shape.features};
-  cudaError_t error = ColumnSum(stream, g.dy, shape.rows, shape.features, g.scratch, g.dbeta);
-  if (error == cudaSuccess) {
-    error = SumColumns(
-        stream,
-        GradientTimesRowNormal{normal, g.dy},
-        shape.rows,
-        shape.features,
-        1,
-        g.scratch,
-        g.dgamma);
-  }
+  cudaError_t error = SumColumns(
+      stream,
+      GradientSums{normal, g.dy},
+      shape.rows,
+      shape.features,
+      AreColumnsFours(shape.features, g.x, g.dy),
+      g.scratch,
+      PutGradients{g.dbeta, g.dgamma});
   if (error == cudaSuccess && g.dx != nullptr) {
     error = Launch(
         stream,

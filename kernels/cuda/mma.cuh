@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/launch.cuh"
+
 namespace ps::kernels {
 
 /// Whether this code runs where there are tensor cores for bf16.
@@ -11,13 +13,6 @@ namespace ps::kernels {
 constexpr bool kHasMmaBf16 = false;
 #else
 constexpr bool kHasMmaBf16 = true;
-#endif
-
-/// In front of a loop whose counter numbers registers.
-#ifdef __CUDACC__
-#define PS_UNROLL _Pragma("unroll")
-#else
-#define PS_UNROLL
 #endif
 
 /// d[16,8] += a[16,16] b[16,8] by a whole warp: bf16 factors, f32 sums. Of a and b a lane has pairs
@@ -51,14 +46,46 @@ __device__ inline int LaneMember() {
   return static_cast<int>(threadIdx.x) % 4;
 }
 
-/// Of a tile that has the depth in pairs: 16 rows from `row` on, 8 pairs from `pair` on.
-template <int rows, int pitch>
-__device__ void LoadFragmentA(
-    const uint32_t (&tile)[rows][pitch], int row, int pair, uint32_t (&a)[4]) {
-  PS_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    a[i] = tile[row + LaneGroup() + i % 2 * 8][pair + LaneMember() + i / 2 * 4];
+/// Four squares of 8 x 8 values of bf16 as fragments: 16 lines from `line` on, and 16 depths. A
+/// line's depths lie side by side in the tile, whose rows are `pitch` words apart, or a depth's
+/// lines do, if is_transposed. For MmaBf16's a, or for its b twice: of eight lines, then of the
+/// next.
+template <bool is_transposed, bool is_a>
+__device__ void LoadSquares(const uint32_t* tile, int pitch, int line, uint32_t (&squares)[4]) {
+#ifdef __CUDACC__
+  // A lane gives the address of one row of one square.
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int square = lane / 8;
+  const int lines = (is_a ? square % 2 : square / 2) * 8;
+  const int depths = (is_a ? square / 2 : square % 2) * 8;
+  const uint32_t* const row = is_transposed
+                                  ? tile + (depths + lane % 8) * pitch + (line + lines) / 2
+                                  : tile + (line + lines + lane % 8) * pitch + depths / 2;
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  if constexpr (is_transposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(squares[0]), "=r"(squares[1]), "=r"(squares[2]), "=r"(squares[3])
+                 : "r"(address)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(squares[0]), "=r"(squares[1]), "=r"(squares[2]), "=r"(squares[3])
+                 : "r"(address)
+                 : "memory");
   }
+#else
+  for (int square = 0; square < 4; ++square) {
+    const int own_line = line + (is_a ? square % 2 : square / 2) * 8 + LaneGroup();
+    const int depth = (is_a ? square / 2 : square % 2) * 8 + 2 * LaneMember();
+    if constexpr (is_transposed) {
+      const int shift = own_line % 2 * 16;
+      const uint32_t first = tile[depth * pitch + own_line / 2] >> shift & 0xffffU;
+      squares[square] = first | (tile[(depth + 1) * pitch + own_line / 2] >> shift) << 16U;
+    } else {
+      squares[square] = tile[own_line * pitch + depth / 2];
+    }
+  }
+#endif
 }
 
 /// Of a tile that has the depth in pairs: 8 columns from `column` on, 8 pairs from `pair` on.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/cuda/kernels.h"
@@ -7,13 +8,34 @@
 namespace ps::kernels {
 namespace {
 
-struct ColumnValue {
-  __device__ float operator()(int64_t row, int64_t column) const {
-    return x[row * columns + column];
+struct ColumnValues {
+  static constexpr int kEach = 1;
+
+  template <int width>
+  __device__ const ColumnValues& Of(int64_t) const {
+    return *this;
+  }
+
+  template <int width>
+  __device__ void Add(int64_t row, int64_t column, float (&sums)[1][width]) const {
+    float values[width];
+    LoadSideBySide(x + row * columns + column, values);
+    PS_UNROLL
+    for (int i = 0; i < width; ++i) {
+      sums[0][i] += values[i];
+    }
   }
 
   const float* x;
   int64_t columns;
+};
+
+struct PutSum {
+  __device__ void operator()(int64_t column, const float (&sums)[1]) const {
+    out[column] = sums[0];
+  }
+
+  float* out;
 };
 
 __global__ void SquaresKernel(const float* __restrict__ x, int64_t n, double* parts) {
@@ -49,13 +71,10 @@ __global__ void ClipFactorKernel(
 
 }  // namespace
 
-cudaError_t SumParts(
-    cudaStream_t stream, const float* parts, int64_t count, int64_t n, float* out) {
-  return ForEach(stream, n, PartsElement{parts, count, n, 1, out});
-}
-
 int64_t ColumnSumScratch(int64_t rows, int64_t columns) {
-  return ColumnParts(rows) * columns;
+  constexpr int64_t kEachMax = 2;
+  return kEachMax * columns *
+         std::max(ColumnCut(rows, columns, 1).parts, ColumnCut(rows, columns, 4).parts);
 }
 
 cudaError_t ColumnSum(
@@ -65,7 +84,14 @@ cudaError_t ColumnSum(
     int64_t columns,
     float* scratch,
     float* out) {
-  return SumColumns(stream, ColumnValue{x, columns}, rows, columns, 1, scratch, out);
+  return SumColumns(
+      stream,
+      ColumnValues{x, columns},
+      rows,
+      columns,
+      AreColumnsFours(columns, x),
+      scratch,
+      PutSum{out});
 }
 
 cudaError_t ClipFactorOf(

@@ -41,82 +41,186 @@ __device__ T BlockSum(T value) {
   return sum;
 }
 
-struct PartsElement {
-  __device__ void operator()(int64_t i) const {
-    float sum = 0;
-    for (int64_t part = 0; part < count; ++part) {
-      sum += parts[part * n + i];
+/// Calls put(i, sums) for i in [0, n): the sums over `count` parts, each of which has first sums of
+/// n values, then the second ones and so on. Blocks of 32 values by some parts.
+template <int each, typename Put>
+__global__ void SumPartsKernel(const float* parts, int64_t count, int64_t n, Put put) {
+  __shared__ float shared[32][each][32];
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * 32 + threadIdx.x;
+  float sums[each] = {};
+  for (int64_t part = threadIdx.y; part < count && i < n; part += blockDim.y) {
+    PS_UNROLL
+    for (int k = 0; k < each; ++k) {
+      sums[k] += parts[(part * each + k) * n + i];
     }
-    out[i] = scale * sum;
+  }
+  PS_UNROLL
+  for (int k = 0; k < each; ++k) {
+    shared[threadIdx.y][k][threadIdx.x] = sums[k];
+  }
+  __syncthreads();
+  if (threadIdx.y == 0 && i < n) {
+    for (unsigned part = 1; part < blockDim.y; ++part) {
+      PS_UNROLL
+      for (int k = 0; k < each; ++k) {
+        sums[k] += shared[part][k][threadIdx.x];
+      }
+    }
+    put(i, sums);
+  }
+}
+
+template <int each, typename Put>
+cudaError_t SumParts(
+    cudaStream_t stream, const float* parts, int64_t count, int64_t n, const Put& put) {
+  unsigned down = 1;
+  while (down < 32 && down < count) {
+    down *= 2;
+  }
+  return Launch(
+      stream,
+      dim3(static_cast<unsigned>(DivideUp(n, 32))),
+      dim3(32, down),
+      &SumPartsKernel<each, Put>,
+      parts,
+      count,
+      n,
+      put);
+}
+
+/// `width` values that lie side by side, which are aligned if there are four.
+template <int width>
+__device__ void LoadSideBySide(const float* from, float (&values)[width]) {
+  if constexpr (width == 4) {
+    const float4 four = *reinterpret_cast<const float4*>(from);
+    values[0] = four.x;
+    values[1] = four.y;
+    values[2] = four.z;
+    values[3] = four.w;
+  } else {
+    for (int i = 0; i < width; ++i) {
+      values[i] = from[i];
+    }
+  }
+}
+
+template <int width>
+__device__ void StoreSideBySide(const float (&values)[width], float* to) {
+  if constexpr (width == 4) {
+    *reinterpret_cast<float4*>(to) = {values[0], values[1], values[2], values[3]};
+  } else {
+    for (int i = 0; i < width; ++i) {
+      to[i] = values[i];
+    }
+  }
+}
+
+/// Whether columns of all of these can be taken four at a time.
+template <typename... Pointers>
+bool AreColumnsFours(int64_t columns, const Pointers*... matrices) {
+  return columns % 4 == 0 && ((reinterpret_cast<uintptr_t>(matrices) % sizeof(float4) == 0) && ...);
+}
+
+/// How a matrix is cut for kernels that do something per column: blocks of kThreads, whose threads
+/// have `width` columns each and go down the rows of a part.
+struct ColumnCut {
+  ColumnCut(int64_t rows, int64_t columns, int width) {
+    constexpr int64_t kBlocksWanted = 512;
+    constexpr int64_t kRowsMin = 128;  // of a part
+    unsigned across = 1;
+    while (across < 32 && int64_t{across} * width < columns) {
+      across *= 2;
+    }
+    block = dim3(across, kThreads / across);
+    grid.x = static_cast<unsigned>(DivideUp(columns, int64_t{across} * width));
+    const int64_t wanted = DivideUp(kBlocksWanted, grid.x);
+    const int64_t possible = DivideUp(rows, kRowsMin);
+    parts = possible < 1 ? 1 : possible < wanted ? possible : wanted;
+    grid.y = static_cast<unsigned>(parts);
+    rows_of_part = DivideUp(rows, parts);
   }
 
-  const float* parts;
-  int64_t count;
-  int64_t n;
-  float scale;
-  float* out;
+  /// Calls visit(row) for what the thread has.
+  template <typename Visit>
+  __device__ static void ForRows(int64_t rows, int64_t rows_of_part, const Visit& visit) {
+    const int64_t begin = static_cast<int64_t>(blockIdx.y) * rows_of_part;
+    const int64_t end = begin + rows_of_part < rows ? begin + rows_of_part : rows;
+    for (int64_t row = begin + threadIdx.y; row < end; row += blockDim.y) {
+      visit(row);
+    }
+  }
+
+  template <int width>
+  __device__ static int64_t Column() {
+    return (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * width;
+  }
+
+  dim3 grid;
+  dim3 block;
+  int64_t parts = 1;
+  int64_t rows_of_part = 0;
 };
 
-constexpr int kSumColumns = 32;  // of a block
-constexpr int kSumRows = 8;      // that it adds up at once
-
-/// parts[blockIdx.y, j] = the sum of a part of column j.
-template <typename Value>
-__global__ void ColumnPartsKernel(
-    Value value, int64_t rows, int64_t columns, int64_t rows_of_part, float* parts) {
-  __shared__ float sums[kSumRows][kSumColumns];
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kSumColumns + threadIdx.x;
-  const int64_t begin = static_cast<int64_t>(blockIdx.y) * rows_of_part;
-  const int64_t end = begin + rows_of_part < rows ? begin + rows_of_part : rows;
-  float sum = 0;
-  for (int64_t row = begin + threadIdx.y; row < end && column < columns; row += kSumRows) {
-    sum += value(row, column);
+/// parts[part, k, j] = the k-th sum over the part's rows of column j. What is summed up is made for
+/// a thread's columns by values.Of<width>(column), and adds a row's by Add(row, sums).
+template <int width, typename Values>
+__global__ void __launch_bounds__(kThreads) ColumnPartsKernel(
+    Values values, int64_t rows, int64_t columns, int64_t rows_of_part, float* parts) {
+  constexpr int kEach = Values::kEach;
+  __shared__ float shared[kThreads][kEach * width];
+  const int64_t column = ColumnCut::Column<width>();
+  float sums[kEach][width] = {};
+  if (column < columns) {
+    const auto of_columns = values.template Of<width>(column);
+    ColumnCut::ForRows(rows, rows_of_part, [&](int64_t row) { of_columns.Add(row, column, sums); });
   }
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y == 0 && column < columns) {
-    float total = 0;
-    for (int row = 0; row < kSumRows; ++row) {
-      total += sums[row][threadIdx.x];
+  const unsigned own = threadIdx.y * blockDim.x + threadIdx.x;
+  PS_UNROLL
+  for (int i = 0; i < kEach * width; ++i) {
+    shared[own][i] = sums[i / width][i % width];
+  }
+  for (unsigned down = blockDim.y / 2; down > 0; down /= 2) {
+    __syncthreads();
+    if (threadIdx.y < down) {
+      PS_UNROLL
+      for (int i = 0; i < kEach * width; ++i) {
+        shared[own][i] += shared[own + down * blockDim.x][i];
+      }
     }
-    parts[static_cast<int64_t>(blockIdx.y) * columns + column] = total;
+  }
+  if (threadIdx.y == 0 && column < columns) {
+    float* const part = parts + static_cast<int64_t>(blockIdx.y) * kEach * columns;
+    PS_UNROLL
+    for (int i = 0; i < kEach * width; ++i) {
+      part[i / width * columns + column + i % width] = shared[own][i];
+    }
   }
 }
 
-inline int64_t ColumnParts(int64_t rows) {
-  constexpr int64_t kRowsOfPart = 256;
-  constexpr int64_t kPartsMax = 128;
-  const int64_t parts = DivideUp(rows, kRowsOfPart);
-  return parts < 1 ? 1 : parts < kPartsMax ? parts : kPartsMax;
-}
-
-/// out[j] = scale * sum over i of value(i, j), in a fixed order. The scratch holds
-/// ColumnSumScratch(rows, columns) floats.
-template <typename Value>
+/// Calls put(j, sums) for every column j with its sums, added up in a fixed order. The scratch
+/// holds ColumnSumScratch(rows, columns) floats. are_fours: columns can be taken four at a time.
+template <typename Values, typename Put>
 cudaError_t SumColumns(
     cudaStream_t stream,
-    Value value,
+    const Values& values,
     int64_t rows,
     int64_t columns,
-    float scale,
+    bool are_fours,
     float* scratch,
-    float* out) {
-  const int64_t parts = ColumnParts(rows);
-  const dim3 grid(
-      static_cast<unsigned>(DivideUp(columns, kSumColumns)), static_cast<unsigned>(parts));
+    const Put& put) {
+  const ColumnCut cut(rows, columns, are_fours ? 4 : 1);
   const cudaError_t error = Launch(
       stream,
-      grid,
-      dim3(kSumColumns, kSumRows),
-      &ColumnPartsKernel<Value>,
-      value,
+      cut.grid,
+      cut.block,
+      are_fours ? &ColumnPartsKernel<4, Values> : &ColumnPartsKernel<1, Values>,
+      values,
       rows,
       columns,
-      DivideUp(rows, parts),
+      cut.rows_of_part,
       scratch);
-  return error == cudaSuccess
-             ? ForEach(stream, columns, PartsElement{scratch, parts, columns, scale, out})
-             : error;
+  return error == cudaSuccess ? SumParts<Values::kEach>(stream, scratch, cut.parts, columns, put)
+                              : error;
 }
 
 }  // namespace ps::kernels

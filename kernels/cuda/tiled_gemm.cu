@@ -5,53 +5,49 @@
 namespace ps::kernels {
 namespace {
 
-struct MatrixA {
-  using Row = int64_t;
-  using Depth = int64_t;
+using Size = Tile64x64;
 
-  __device__ Row AtRow(int64_t row) const { return row; }
+template <Precision precision, typename A, typename B>
+__global__ void __launch_bounds__(Size::kThreads)
+    GemmKernel(GemmShape shape, A a, B b, const float* bias, float* c) {
+  Product<precision, Size>(
+      static_cast<int64_t>(blockIdx.x) * Size::kRows,
+      static_cast<int64_t>(blockIdx.y) * Size::kColumns,
+      0,
+      shape.k,
+      a,
+      b,
+      [&](int64_t row) {
+        float* const to = row < shape.m ? c + row * shape.n : nullptr;
+        return [to, shape, bias](int64_t column, float sum) {
+          if (to != nullptr && column < shape.n) {
+            to[column] = Activated(shape.activation, shape.bias ? sum + bias[column] : sum);
+          }
+        };
+      });
+}
 
-  __device__ Depth AtDepth(int64_t k) const { return k; }
-
-  __device__ float Load(Row row, Depth k) const {
-    return shape.transpose_a ? a[k * shape.m + row] : a[row * shape.k + k];
-  }
-
-  GemmShape shape;
-  const float* a;
-};
-
-struct MatrixB {
-  using Column = int64_t;
-  using Depth = int64_t;
-
-  __device__ Column AtColumn(int64_t column) const { return column; }
-
-  __device__ Depth AtDepth(int64_t k) const { return k; }
-
-  __device__ float Load(Depth k, Column column) const {
-    return shape.transpose_b ? b[column * shape.k + k] : b[k * shape.n + column];
-  }
-
-  GemmShape shape;
-  const float* b;
-};
-
-struct StoreMatrix {
-  __device__ void operator()(int64_t row, int64_t column, float sum) const {
-    c[row * n + column] = Activated(activation, bias == nullptr ? sum : sum + bias[column]);
-  }
-
-  int64_t n;
-  const float* bias;
-  Activation activation;
-  float* c;
-};
-
-template <Precision precision>
-__global__ void __launch_bounds__(kProductThreads)
-    GemmKernel(GemmShape shape, MatrixA a, MatrixB b, StoreMatrix store) {
-  Product<precision>(shape.m, shape.n, 0, shape.k, a, b, store);
+template <typename A, typename B>
+cudaError_t Run(
+    cudaStream_t stream,
+    const GemmShape& shape,
+    const A& a,
+    const B& b,
+    const float* bias,
+    float* c) {
+  return Launch(
+      stream,
+      dim3(
+          static_cast<unsigned>(DivideUp(shape.m, Size::kRows)),
+          static_cast<unsigned>(DivideUp(shape.n, Size::kColumns))),
+      dim3(Size::kThreads),
+      shape.precision == Precision::kBf16 ? &GemmKernel<Precision::kBf16, A, B>
+                                          : &GemmKernel<Precision::kF32, A, B>,
+      shape,
+      a,
+      b,
+      bias,
+      c);
 }
 
 }  // namespace
@@ -63,16 +59,13 @@ cudaError_t TiledGemm(
     const float* b,
     const float* bias,
     float* c) {
-  return Launch(
-      stream,
-      ProductGrid(shape.m, shape.n, 1),
-      dim3(kProductThreads),
-      shape.precision == Precision::kBf16 ? &GemmKernel<Precision::kBf16>
-                                          : &GemmKernel<Precision::kF32>,
-      shape,
-      MatrixA{shape, a},
-      MatrixB{shape, b},
-      StoreMatrix{shape.n, shape.bias ? bias : nullptr, shape.activation, c});
+  const auto with_b = [&](const auto& left) {
+    return shape.transpose_b
+               ? Run(stream, shape, left, DenseAlongDepth(b, shape.n, shape.k), bias, c)
+               : Run(stream, shape, left, DenseAlongLines(b, shape.n, shape.k), bias, c);
+  };
+  return shape.transpose_a ? with_b(DenseAlongLines(a, shape.m, shape.k))
+                           : with_b(DenseAlongDepth(a, shape.m, shape.k));
 }
 
 }  // namespace ps::kernels

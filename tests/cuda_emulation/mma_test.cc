@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cuda/attention_fma.cuh"
@@ -141,58 +142,101 @@ TEST(MmaTest, ALaneThatIsMissingIsFound) {
   EXPECT_THAT(fault, HasSubstr("but thread 5 has ended"));
 }
 
-struct Rows {
-  using Row = int64_t;
-  using Depth = int64_t;
-
-  Row AtRow(int64_t row) const { return row; }
-
-  Depth AtDepth(int64_t k) const { return k; }
-
-  float Load(Row row, Depth k) const { return m->At(row, k); }
-
-  const Matrix* m;
-};
-
-struct Columns {
-  using Column = int64_t;
-  using Depth = int64_t;
-
-  Column AtColumn(int64_t column) const { return column; }
-
-  Depth AtDepth(int64_t k) const { return k; }
-
-  float Load(Depth k, Column column) const { return m->At(k, column); }
-
-  const Matrix* m;
-};
-
-/// By tensor cores, then by what devices without them take.
-TEST(ProductTest, BothTilesMultiplyRoundedFactors) {
-  struct Size {
-    int64_t rows, depth, columns;
-  };
-
-  for (const Size size : {Size{1, 1, 1}, {16, 16, 8}, {65, 33, 9}, {17, 31, 67}, {64, 100, 64}}) {
-    Matrix a = Matrix::Random(size.rows, size.depth, 6);
-    const Matrix b = Matrix::Random(size.depth, size.columns, 7);
-    const Matrix expected = a.Times(b);
-    for (float& value : a.values) {
-      value *= 1 + 0x1p-10F;  // bf16 does not hold it and rounds it away
-    }
-    for (const bool is_tensor : {true, false}) {
-      Matrix c(size.rows, size.columns);
-      const auto store = [&](int64_t row, int64_t column, float sum) { c.At(row, column) = sum; };
-      const auto run = is_tensor ? &TensorTile<Rows, Columns, decltype(store)>
-                                 : &ProductTile<Precision::kBf16, Rows, Columns, decltype(store)>;
-      const std::string fault = RunGrid(
-          ProductGrid(size.rows, size.columns, 1), kProductThreads, ThreadOrder::kDescending, [&] {
-            run(size.rows, size.columns, 0, size.depth, Rows{&a}, Columns{&b}, store);
-          });
-      EXPECT_EQ(fault, "");
-      EXPECT_EQ(c.values, expected.values) << is_tensor << " " << size.rows << " " << size.depth;
+/// A matrix whose rows are lines of a factor, and its transpose in memory.
+struct Lines {
+  explicit Lines(const Matrix& m)
+      : rows(m.rows), depth(m.columns), along_depth(m.values), along_lines(m.values.size()) {
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t k = 0; k < depth; ++k) {
+        along_lines[static_cast<size_t>(k * rows + row)] = m.At(row, k);
+      }
     }
   }
+
+  template <typename Factor>
+  Factor As() const {
+    if constexpr (std::is_same_v<Factor, AlongDepth>) {
+      return DenseAlongDepth(along_depth.data(), rows, depth);
+    } else {
+      return DenseAlongLines(along_lines.data(), rows, depth);
+    }
+  }
+
+  int64_t rows;
+  int64_t depth;
+  std::vector<float> along_depth;
+  std::vector<float> along_lines;
+};
+
+struct ProductSize {
+  int64_t rows, depth, columns;
+};
+
+template <typename Size, typename A, typename B>
+void ExpectProduct(const ProductSize& size) {
+  Matrix a = Matrix::Random(size.rows, size.depth, 6);
+  const Matrix b = Matrix::Random(size.columns, size.depth, 7);
+  Matrix transposed(size.depth, size.columns);
+  for (int64_t k = 0; k < size.depth; ++k) {
+    for (int64_t column = 0; column < size.columns; ++column) {
+      transposed.At(k, column) = b.At(column, k);
+    }
+  }
+  const Matrix expected = a.Times(transposed);
+  for (float& value : a.values) {
+    value *= 1 + 0x1p-10F;  // bf16 does not hold it and rounds it away
+  }
+  const Lines of_a(a);
+  const Lines of_b(b);
+  for (const bool is_tensor : {true, false}) {
+    Matrix c(size.rows, size.columns);
+    const auto store = [&](int64_t row) {
+      return [&c, &size, row](int64_t column, float sum) {
+        if (row < size.rows && column < size.columns) {
+          c.At(row, column) = sum;
+        }
+      };
+    };
+    using Store = decltype(store);
+    constexpr Precision kBf16 = Precision::kBf16;
+    const auto run =
+        is_tensor ? &ProductBy<kBf16, Size, TensorPart<Size, A::kLies, B::kLies>, A, B, Store>
+                  : &ProductBy<kBf16, Size, FmaPart<Size, A::kLies, B::kLies>, A, B, Store>;
+    const dim3 grid(
+        static_cast<unsigned>(DivideUp(size.rows, Size::kRows)),
+        static_cast<unsigned>(DivideUp(size.columns, Size::kColumns)));
+    const std::string fault = RunGrid(grid, Size::kThreads, ThreadOrder::kDescending, [&] {
+      run(int64_t{blockIdx.x} * Size::kRows,
+          int64_t{blockIdx.y} * Size::kColumns,
+          0,
+          size.depth,
+          of_a.As<A>(),
+          of_b.As<B>(),
+          store);
+    });
+    EXPECT_EQ(fault, "");
+    EXPECT_EQ(c.values, expected.values) << is_tensor << " " << size.rows << " " << size.depth;
+  }
+}
+
+template <typename Size>
+void ExpectProducts() {
+  for (const ProductSize size :
+       {ProductSize{1, 1, 1}, {65, 33, 9}, {132, 20, 12}, {17, 31, 131}, {64, 100, 64}}) {
+    ExpectProduct<Size, AlongDepth, AlongDepth>(size);
+    ExpectProduct<Size, AlongDepth, AlongLines>(size);
+    ExpectProduct<Size, AlongLines, AlongDepth>(size);
+    ExpectProduct<Size, AlongLines, AlongLines>(size);
+  }
+}
+
+/// By tensor cores, then by what devices without them take.
+TEST(ProductTest, EveryTileMultipliesRoundedFactors) {
+  ExpectProducts<Tile64x64>();
+  ExpectProducts<Tile128x16>();
+  ExpectProducts<Tile128x32>();
+  ExpectProducts<Tile128x64>();
+  ExpectProducts<Tile128x128>();
 }
 
 /// What one way to compute attention makes of a head.

@@ -481,8 +481,8 @@ TEST(NetworkOnDeviceTest, AResidualSumIsDoneByTheBatchNormInFrontOfIt) {
   EXPECT_EQ(
       LaunchesOfAnEvaluation(
           {Residual({Conv2d(4, 3), BatchNorm()}, {Conv2d(4, 1)}), Relu(), Flatten(), Linear(3)}),
-      without + 1)
-      << "of the shortcut";
+      without + 2)
+      << "of the shortcut: its weights and its product";
   EXPECT_EQ(
       LaunchesOfAnEvaluation({Residual({Conv2d(1, 3), BatchNorm()}, {}), Flatten(), Linear(3)}),
       without);

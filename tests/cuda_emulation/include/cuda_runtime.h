@@ -32,6 +32,19 @@ extern dim3 gridDim;
 
 constexpr int warpSize = 32;
 
+// Loaded and stored at once; the sanitizer finds one that is not aligned.
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+
+struct alignas(8) float2 {
+  float x, y;
+};
+
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+
 struct cudaLaunchConfig_t {
   dim3 gridDim = {};
   dim3 blockDim = {};
@@ -197,6 +210,10 @@ inline float __fmul_rn(float a, float b) {
 
 inline float __fdiv_rn(float a, float b) {
   return a / b;
+}
+
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
 }
 
 inline float __fsqrt_rn(float x) {
