@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kTokenBytesMax = size_t{16} << 10;
 constexpr uint64_t kAnswerSeconds = 30;
 constexpr uint64_t kAnswerSecondsMax = 3600;
+constexpr uint64_t kNoticeSecondsMax = 65'535;  // that sbatch takes
 constexpr uint64_t kPollMillis = 1000;
 constexpr uint64_t kPollMillisMax = 60'000;
 
@@ -51,6 +52,10 @@ Manual AgentManual() {
           "slurm: its number as the task of an array. Default: none, it is a job by itself."},
          {"--log-file", "FILE", "slurm: gets the program's output. Required there."},
          {"--cpus", "N", "slurm: processors of the program. Default: 1."},
+         {"--notice-s",
+          "N",
+          "slurm: how long before the end of its time the program gets SIGTERM, 60 at least. "
+          "Default: 60."},
          {"--sbatch", "WORDS", "slurm: words put after sbatch."},
          {"--poll-ms", "N", "slurm: between two questions, at first. Default: 1000."}},
         {}},
@@ -104,6 +109,10 @@ Result<SlurmJob> ReadSlurmJob(const Flags& flags, std::vector<std::string> argum
   if (flags.Has("task")) {
     PS_ASSIGN(const uint64_t task, flags.Number("task", 0, UINT32_MAX));
     job.task = static_cast<uint32_t>(task);
+  }
+  if (flags.Has("notice-s")) {
+    PS_ASSIGN(const uint64_t notice_s, flags.Number("notice-s", 0, kNoticeSecondsMax));
+    job.notice_s = static_cast<uint32_t>(notice_s);
   }
   uint64_t poll_ms = kPollMillis;
   if (flags.Has("poll-ms")) {

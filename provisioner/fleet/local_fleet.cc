@@ -62,11 +62,20 @@ std::vector<std::string> RunArguments(
       std::to_string(launch.value)};
 }
 
-void AppendNotices(proto::NoticeService service, std::vector<std::string>* arguments) {
+void AppendGrace(const char* flag, uint32_t term_grace_s, std::vector<std::string>* arguments) {
+  if (term_grace_s != proto::kTermGraceSeconds) {
+    Append({flag, std::to_string(term_grace_s)}, arguments);
+  }
+}
+
+/// Whom it asks whether its machine is taken back, and what SIGTERM leaves it.
+void AppendNotices(
+    proto::NoticeService service, uint32_t term_grace_s, std::vector<std::string>* arguments) {
   if (service != proto::NoticeService::kNone) {
     const auto number = static_cast<size_t>(service);
     Append({"--notices", std::string(proto::kNoticeServiceNames[number])}, arguments);
   }
+  AppendGrace("--term-grace-s", term_grace_s, arguments);
 }
 
 /// Of the job, then of the zone: of two words that contradict each other sbatch takes the last.
@@ -110,7 +119,7 @@ std::vector<std::string> LocalFleet::ServerArguments(uint32_t server) const {
     const uint32_t port = servers.port + server * servers.shards_per_server;
     Append({"--port", std::to_string(port)}, &arguments);
   }
-  AppendNotices(servers.notices, &arguments);
+  AppendNotices(servers.notices, servers.term_grace_s, &arguments);
   Append(emulation::ArgumentsOf(emulation::OfServer(servers)), &arguments);
   return arguments;
 }
@@ -165,7 +174,7 @@ void LocalFleet::DropWaiting(uint32_t server) {
 void LocalFleet::StartWorker(WorkerId seat, LaunchId launch, const proto::WorkerGroup& group) {
   KillWorker(seat);
   std::vector<std::string> arguments = {"--seat", std::to_string(seat.value)};
-  AppendNotices(group.notices, &arguments);
+  AppendNotices(group.notices, options_.launch.term_grace_s, &arguments);
   Append(emulation::ArgumentsOf(emulation::OfWorker(group)), &arguments);
   LaunchSpec spec = SpecOf(ProcessKind::kWorker, seat.value, launch);
   if (options_.probe_after) {
@@ -339,6 +348,11 @@ void LocalFleet::StartAgent(LaunchSpec spec, const Place& place, std::vector<std
         std::to_string(place.cpus),
         "--log-file",
         spec.log_path};
+    const bool is_worker = spec.kind == ProcessKind::kWorker;
+    AppendGrace(
+        "--notice-s",
+        is_worker ? options_.launch.term_grace_s : options_.servers.term_grace_s,
+        &spec.arguments);
     if (!place.sbatch.empty()) {
       Append({"--sbatch", place.sbatch}, &spec.arguments);
     }

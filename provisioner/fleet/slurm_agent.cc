@@ -18,7 +18,7 @@ namespace {
 /// Slurm's controller may be restarted meanwhile.
 constexpr Duration kUnknownLimit = std::chrono::minutes(5);
 /// Before the end of the job's time the worker gets SIGTERM; Slurm allows itself a minute more.
-constexpr int kNoticeSeconds = 60;
+constexpr uint32_t kNoticeSecondsMin = 60;
 /// The time between two questions grows to so many times the first one.
 constexpr int kPollGrowth = 3;
 constexpr int kPollsBeforeGrowth = 30;
@@ -96,7 +96,7 @@ class SlurmSession {
         "--open-mode=append",
         "--ntasks=1",
         fmt::format("--cpus-per-task={}", job_.cpus),
-        fmt::format("--signal=B:TERM@{}", kNoticeSeconds)};
+        fmt::format("--signal=B:TERM@{}", std::max(job_.notice_s, kNoticeSecondsMin))};
     if (task) {
       words.push_back(fmt::format("--array={}", *task));
     }

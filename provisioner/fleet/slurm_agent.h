@@ -18,6 +18,7 @@ struct SlurmJob {
   std::vector<std::string> words;      // put after sbatch, where they prevail
   std::vector<std::string> arguments;  // the program, which every node has, and its arguments
   std::string needs;                   // a file or folder that the node has to have; empty: none
+  uint32_t notice_s = 0;               // from SIGTERM to the end of the job's time, 60 at least
   Duration poll{};                     // between two questions, at first
   Duration answer_limit{};             // of each of Slurm's commands
 };

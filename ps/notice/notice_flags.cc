@@ -7,12 +7,6 @@
 #include "ps/base/text.h"
 
 namespace ps::notice {
-namespace {
-
-constexpr uint64_t kTermGraceMaxS = 3600;
-
-}  // namespace
-
 std::vector<ManualFlag> NoticeFlags() {
   return {
       {"--notice-file",
@@ -24,7 +18,11 @@ std::vector<ManualFlag> NoticeFlags() {
       {"--metadata-url",
        "URL",
        "Where --notices asks. Default: the provider's address inside a machine."},
-      {"--term-grace-s", "N", "Seconds from SIGTERM to the end of the machine. Default: 5."}};
+      {"--term-grace-s",
+       "N",
+       fmt::format(
+           "Seconds from SIGTERM to the end of the machine. Default: {}.",
+           proto::kTermGraceSeconds)}};
 }
 
 Result<NoticeOptions> ReadNoticeFlags(const Flags& flags) {
@@ -42,7 +40,7 @@ Result<NoticeOptions> ReadNoticeFlags(const Flags& flags) {
     options.service = static_cast<proto::NoticeService>(it - names.begin());
   }
   if (flags.Has("term-grace-s")) {
-    PS_ASSIGN(const uint64_t grace_s, flags.Number("term-grace-s", 0, kTermGraceMaxS));
+    PS_ASSIGN(const uint64_t grace_s, flags.Number("term-grace-s", 0, proto::kTermGraceSecondsMax));
     options.term_grace = std::chrono::seconds(grace_s);
   }
   return options;

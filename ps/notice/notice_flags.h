@@ -13,8 +13,8 @@ namespace ps::notice {
 struct NoticeOptions {
   std::string file;  // empty: none
   proto::NoticeService service = proto::NoticeService::kNone;
-  std::string url;                                // as NoticeSettings::url
-  Duration term_grace = std::chrono::seconds(5);  // what SIGTERM leaves
+  std::string url;                                                       // as NoticeSettings::url
+  Duration term_grace = std::chrono::seconds(proto::kTermGraceSeconds);  // what SIGTERM leaves
 };
 
 std::vector<ManualFlag> NoticeFlags();

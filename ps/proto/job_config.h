@@ -201,6 +201,10 @@ struct HostConfig {
   friend bool operator==(const HostConfig&, const HostConfig&) = default;
 };
 
+/// What SIGTERM leaves a worker or a server, unless somebody says otherwise.
+constexpr uint32_t kTermGraceSeconds = 5;
+constexpr uint32_t kTermGraceSecondsMax = 3600;
+
 struct ServerConfig {
   uint32_t count = 1;  // processes
   bool launch = true;  // psctl starts them
@@ -216,6 +220,7 @@ struct ServerConfig {
   float max_detect_s = 0;     // silence after which a server is lost; 0: 10 x fleet.max_detect_s
   float usd_per_hour = 0;     // of each machine
   NoticeService notices = NoticeService::kNone;
+  uint32_t term_grace_s = kTermGraceSeconds;
 
   friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
@@ -298,6 +303,7 @@ struct LaunchConfig {
   std::string prefix;             // words before the command; empty: none
   std::string server_listen;      // empty: run.listen; elsewhere what reaches the coordinator
   std::string server_advertise;   // empty: what it binds
+  uint32_t term_grace_s = kTermGraceSeconds;  // of workers
 
   friend bool operator==(const LaunchConfig&, const LaunchConfig&) = default;
 };

@@ -124,6 +124,7 @@ void VisitFields(C& c, V&& visit) {
   visit("max_detect_s", c.max_detect_s);
   visit("usd_per_hour", c.usd_per_hour);
   visit("notices", c.notices);
+  visit("term_grace_s", c.term_grace_s);
 }
 
 template <MaybeConst<WorkerGroup> C, typename V>
@@ -198,6 +199,7 @@ void VisitFields(C& c, V&& visit) {
   visit("prefix", c.prefix);
   visit("server_listen", c.server_listen);
   visit("server_advertise", c.server_advertise);
+  visit("term_grace_s", c.term_grace_s);
 }
 
 template <MaybeConst<RunConfig> C, typename V>

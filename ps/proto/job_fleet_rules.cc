@@ -307,6 +307,14 @@ Status Launcher(const JobInFile& job) {
         "servers.launcher says how psctl starts servers, and servers.launch is false; allowed: "
         "one of the two");
   }
+  if (!servers.launch && servers.term_grace_s != kTermGraceSeconds) {
+    return job.Error(
+        "servers.term_grace_s",
+        fmt::format(
+            "servers.term_grace_s is for servers that psctl starts, and servers.launch is false; "
+            "allowed: leave it out, and start them with ps_server --term-grace-s {}",
+            servers.term_grace_s));
+  }
   PS_TRY(Zones(job));
   if (is_server_ssh) {
     PS_TRY(ServerHosts(job));

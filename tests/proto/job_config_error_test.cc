@@ -420,6 +420,19 @@ TEST(JobConfigErrorTest, ModelsOfSequencesAreExplained) {
   });
 }
 
+TEST(JobConfigErrorTest, SigtermLeavesAnHourAtMostAndIsSaidOfServersThatPsctlStarts) {
+  const auto job = [](const std::string& more) { return Replaced("[{}]", "[{}], " + more); };
+  EXPECT_EQ(ErrorOf(job(R"("launch": {"term_grace_s": 3600})")), "no error");
+  EXPECT_EQ(ErrorOf(job(R"("servers": {"term_grace_s": 0})")), "no error");
+  EXPECT_THAT(
+      ErrorOf(job(R"("launch": {"term_grace_s": 3601})")),
+      HasSubstr("launch.term_grace_s is 3601; allowed: a whole number from 0 to 3600"));
+  EXPECT_THAT(
+      ErrorOf(job(R"("servers": {"term_grace_s": 30, "launch": false, "port": 1})")),
+      HasSubstr("servers.term_grace_s is for servers that psctl starts, and servers.launch is "
+                "false; allowed: leave it out, and start them with ps_server --term-grace-s 30"));
+}
+
 TEST(JobConfigErrorTest, ZonesAreNamedOnceAndGroupsNameThoseThatThereAre) {
   const auto job = [](const std::string& zones, const std::string& launch) {
     return Replaced("[{}]", R"([{"zones": )" + zones + R"(}], "launch": )" + launch);

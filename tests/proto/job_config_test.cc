@@ -57,7 +57,7 @@ constexpr std::string_view kRich = R"({
     {"at": 0.75, "kind": "kill", "worker": 4}],
   "fleet": {"max_detect_s": 1.5, "join_timeout_s": 30},
   "launch": {"prefix": "ip netns exec {name}", "server_listen": "0.0.0.0",
-    "server_advertise": "10.0.0.{index}"},
+    "server_advertise": "10.0.0.{index}", "term_grace_s": 120},
   "run": {"directory": "out", "listen": "0.0.0.0", "advertise": "10.0.0.9", "port": 4000,
     "tls": "off", "metrics_every_s": 0.5, "seconds_max": 60, "stop_at_loss": 0.25}
 })";
@@ -154,6 +154,7 @@ TEST(JobConfigTest, FieldsArriveWhereTheyBelong) {
   EXPECT_EQ(config.workers.at(0).notices, NoticeService::kGcp);
   EXPECT_EQ(config.launch.prefix, "ip netns exec {name}");
   EXPECT_EQ(config.launch.server_advertise, "10.0.0.{index}");
+  EXPECT_EQ(config.launch.term_grace_s, 120U);
   EXPECT_EQ(config.run.advertise, "10.0.0.9");
   EXPECT_EQ(config.run.port, 4000U);
 }

@@ -173,6 +173,38 @@ TEST_F(LocalFleetTest, AServerAsksTheProviderThatTheJobNames) {
   EXPECT_THAT(launcher_.started[0].arguments, testing::IsSupersetOf({"--notices", "gcp"}));
 }
 
+/// Of whatever launcher. With Slurm the agent asks for a signal that leaves as much.
+TEST_F(LocalFleetTest, AProcessLearnsWhatSigtermLeavesIt) {
+  using proto::LauncherKind;
+  for (const auto launcher : {LauncherKind::kLocal, LauncherKind::kSsh, LauncherKind::kSlurm}) {
+    launcher_.started.clear();
+    LocalFleet::Options options = options_;
+    options.launch.launcher = launcher;
+    options.launch.hosts = {{"10.0.0.3", 1}};
+    options.launch.term_grace_s = 120;
+    options.servers.launcher = launcher;
+    options.servers.hosts = {{"10.0.0.4", 1}};
+    options.servers.term_grace_s = 30;
+    Make(options);
+    StartWorker(WorkerId(3), {});
+    StartServer(1);
+    ASSERT_EQ(launcher_.started.size(), 2U);
+    for (const auto& [spec, grace_s] :
+         {std::pair(launcher_.started[0], "120"), std::pair(launcher_.started[1], "30")}) {
+      const std::vector<std::string>& words = spec.arguments;
+      // After the agent's own, if there is one.
+      const auto own = std::ranges::find(words, "--");
+      const std::vector<std::string> of_program(
+          own == words.end() ? words.begin() : own, words.end());
+      const std::vector<std::string> of_agent(
+          words.begin(), own == words.end() ? words.begin() : own);
+      EXPECT_THAT(of_program, testing::IsSupersetOf({"--term-grace-s", grace_s}));
+      EXPECT_EQ(
+          std::ranges::count(of_agent, "--notice-s"), launcher == LauncherKind::kSlurm ? 1 : 0);
+    }
+  }
+}
+
 TEST_F(LocalFleetTest, APrefixStartsEachProcessWhereItBelongs) {
   LocalFleet::Options options = options_;
   options.launch.prefix = "ip netns exec {name}";

@@ -180,6 +180,21 @@ TEST_P(SlurmLauncherTest, APreemptedWorkerGetsSigtermAndIsNotStartedAgainBySlurm
   AwaitEmptyQueue();
 }
 
+TEST_P(SlurmLauncherTest, SigtermComesAsLongBeforeTheEndOfTheTimeAsItLeavesAndAMinuteAtLeast) {
+  const std::string path = std::getenv("PATH");
+  ASSERT_TRUE(
+      WriteFileAtomically(directory_ / "sbatch", "#!/bin/sh\necho $* >&2\nexit 1\n", 0755).ok());
+  ::setenv("PATH", (directory_.path() + ":" + path).c_str(), 1);
+  for (const auto& [notice_s, signal_s] :
+       {std::pair("0", "@60 "), std::pair("61", "@61 "), std::pair("3600", "@3600 ")}) {
+    LaunchSpec spec = With("--partition=spot", "exit 0");
+    spec.arguments.insert(spec.arguments.begin(), {"--notice-s", notice_s});
+    EXPECT_EQ(ExitOf(spec).code, kNotStartedExit);
+    EXPECT_THAT(Log(), HasSubstr(std::string("--signal=B:TERM") + signal_s));
+  }
+  ::setenv("PATH", path.c_str(), 1);
+}
+
 TEST_P(SlurmLauncherTest, ASbatchThatNeverAnswersIsGivenUp) {
   const std::string path = std::getenv("PATH");
   ASSERT_TRUE(WriteFileAtomically(directory_ / "sbatch", "#!/bin/sh\nsleep 100\n", 0755).ok());
