@@ -83,7 +83,7 @@ Result<RunPaths> StartRun(
     arguments.insert(arguments.end(), {"--set", setting.key + "=" + setting.value});
   }
   // Nobody decides there but this process.
-  arguments.insert(arguments.end(), {"--set", "provisioner.policy=none"});
+  arguments.insert(arguments.end(), {"--set", "provisioner.policy=none", "--set", "goal={}"});
   arguments.insert(arguments.end(), {"--set", "fleet.replace=false"});
   PS_ASSIGN(const int exit_code, RunSelf(std::move(arguments), command.is_json));
   if (exit_code != 0) {
@@ -380,7 +380,7 @@ int RunReplay(const ReplayCommand& command, const Console& console, const RunReg
   begun.job = command.job_path;
   begun.trace = command.trace_path;
   begun.speedup = command.scale.speedup;
-  begun.loss_wanted = config->run.stop_at_loss;
+  begun.goal = ReplayGoalOf(*config);
   std::optional<ReplayedPolicy> policy;
   if (config->provisioner.policy != proto::FleetPolicyKind::kNone) {
     policy = PolicyOf(*config, command.scale.speedup, MostNodes(*trace));

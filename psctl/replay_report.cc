@@ -31,6 +31,62 @@ std::string NodeTime(double node_s, double all) {
       all > 0 ? " (" + FormatPercent(node_s / all) + ")" : "");
 }
 
+/// By how much more than is allowed; 0: it is kept, or there is no limit.
+double MissedBy(double used, double limit) {
+  return limit > 0 ? std::max(used - limit, 0.0) : 0;
+}
+
+bool IsMet(const ReplayReport& report) {
+  return report.has_reached && MissedBy(report.trained_s, report.goal.within_s) == 0 &&
+         MissedBy(report.usd_of_training, report.goal.budget_usd) == 0;
+}
+
+/// "met: loss 0.5000 after 35.5 s of at most 40.0 s, for 0.20 of at most 1.00 USD"
+std::string ReplayedGoalText(const ReplayReport& report) {
+  const ReplayGoal& goal = report.goal;
+  std::string text =
+      fmt::format("{}: loss {} ", IsMet(report) ? "met" : "not met", FormatLoss(goal.loss));
+  if (report.has_reached) {
+    text += "after ";
+  } else {
+    text += report.best_loss > 0
+                ? fmt::format("missed by {} in ", FormatLoss(report.best_loss - goal.loss))
+                : "with no step in ";
+  }
+  text += FormatDuration(report.trained_s);
+  if (goal.within_s > 0) {
+    const double missed_by = MissedBy(report.trained_s, goal.within_s);
+    text += " of at most " + FormatDuration(goal.within_s) +
+            (missed_by > 0 ? ", missed by " + FormatDuration(missed_by) : "");
+  }
+  if (goal.budget_usd > 0) {
+    const double missed_by = MissedBy(report.usd_of_training, goal.budget_usd);
+    text += fmt::format(
+        ", for {} of at most {} USD{}",
+        FormatUsd(report.usd_of_training),
+        FormatUsd(goal.budget_usd),
+        missed_by > 0 ? ", missed by " + FormatUsd(missed_by) : "");
+  }
+  return text;
+}
+
+void WriteGoal(const ReplayReport& report, proto::JsonWriter* json) {
+  const ReplayGoal& goal = report.goal;
+  json->BeginObject("goal");
+  json->Field("is_met", IsMet(report));
+  json->Field("loss", goal.loss);
+  if (report.best_loss > 0) {
+    json->Field("loss_missed_by", MissedBy(report.best_loss, goal.loss));
+  }
+  json->Field("seconds", report.trained_s);
+  json->Field("within_s", goal.within_s);
+  json->Field("seconds_missed_by", MissedBy(report.trained_s, goal.within_s));
+  json->Field("usd", report.usd_of_training);
+  json->Field("budget_usd", goal.budget_usd);
+  json->Field("usd_missed_by", MissedBy(report.usd_of_training, goal.budget_usd));
+  json->EndObject();
+}
+
 /// The last ones: what a policy came to rather than how it began.
 std::string RenderDecisions(const ReplayReport& report) {
   constexpr size_t kShown = 20;
@@ -146,6 +202,32 @@ std::vector<ReplayFleet> FleetsByInterval(
   return kept;
 }
 
+ReplayGoal ReplayGoalOf(const proto::JobConfig& config) {
+  const proto::GoalConfig& goal = config.goal;
+  if (goal.loss == 0) {
+    return {.loss = double{config.run.stop_at_loss}};
+  }
+  return {
+      .loss = double{goal.loss},
+      .within_s = double{goal.within_s},
+      .budget_usd = double{goal.budget_usd}};
+}
+
+/// Once it is reached, what comes later counts for nothing.
+void ReplayMeter::LookAtGoal(const proto::JobStatus& status) {
+  if (report_.goal.loss == 0 || report_.has_reached) {
+    return;
+  }
+  report_.trained_s = status.elapsed_s;
+  report_.usd_of_training = status.usd_spent;
+  if (status.steps_counted == 0) {
+    return;
+  }
+  const bool is_first = report_.best_loss == 0;
+  report_.best_loss = is_first ? status.train_loss : std::min(report_.best_loss, status.train_loss);
+  report_.has_reached = report_.best_loss <= report_.goal.loss;
+}
+
 void ReplayMeter::Look(double at_s, uint32_t available, const proto::JobStatus& status) {
   const auto present = static_cast<uint32_t>(CountWorkers(status));
   const double dt = report_.points.empty() ? 0 : at_s - report_.points.back().at_s;
@@ -173,6 +255,7 @@ void ReplayMeter::Look(double at_s, uint32_t available, const proto::JobStatus& 
   report_.steps_lost = status.steps_lost - std::min(status.steps_lost, steps_lost_before_);
   report_.usd = status.usd_spent - usd_before_;
   report_.loss = status.train_loss;
+  LookAtGoal(status);
   const bool is_same = !report_.points.empty() && report_.points.back().available == available &&
                        report_.points.back().present == present;
   report_.points.push_back({at_s, available, present, status.samples_per_s, status.train_loss});
@@ -255,11 +338,8 @@ std::string RenderReplay(const ReplayReport& report) {
   pairs.emplace_back(
       "cost", report.usd > 0 ? FormatUsd(report.usd) + " USD" : "- (no usd_per_hour in the job)");
   pairs.emplace_back("loss", FormatLoss(report.loss));
-  if (report.loss_wanted > 0) {
-    pairs.emplace_back(
-        "goal",
-        "loss " + FormatLoss(report.loss_wanted) +
-            (report.loss <= report.loss_wanted ? ": met" : ": not met"));
+  if (report.goal.loss > 0) {
+    pairs.emplace_back("goal", ReplayedGoalText(report));
   }
   return RenderPairs(pairs) + RenderDecisions(report) + RenderFleets(report);
 }
@@ -282,6 +362,9 @@ std::string JsonOfReplay(const ReplayReport& report) {
   json.Field("steps_lost", report.steps_lost);
   json.Field("usd", report.usd);
   json.Field("loss", report.loss);
+  if (report.goal.loss > 0) {
+    WriteGoal(report, &json);
+  }
   if (!report.policy.empty()) {
     json.Field("policy", report.policy);
     json.BeginList("decisions");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "provisioner/simulator/fleet_policy.h"
+#include "ps/proto/job_config.h"
 #include "ps/proto/messages.h"
 #include "psctl/replay_trace.h"
 
@@ -49,6 +50,17 @@ struct ReplaySimulation {
   std::vector<ReplayFleet> fleets;  // by interval
 };
 
+/// What the replayed run is to reach. Seconds and USD count from the beginning of its training, as
+/// in a run that nobody replays: they are not those of the trace.
+struct ReplayGoal {
+  double loss = 0;        // of training; 0: there is no goal
+  double within_s = 0;    // 0: no limit
+  double budget_usd = 0;  // 0: no limit
+};
+
+/// A job's goal, or the loss at which it ends.
+ReplayGoal ReplayGoalOf(const proto::JobConfig& config);
+
 /// What a replay came to. Times are of the clock.
 struct ReplayReport {
   std::string job;
@@ -66,7 +78,11 @@ struct ReplayReport {
   uint64_t steps_lost = 0;
   double usd = 0;
   double loss = 0;
-  double loss_wanted = 0;  // run.stop_at_loss; 0: none
+  ReplayGoal goal;
+  double best_loss = 0;        // until `has_reached`
+  bool has_reached = false;    // the loss of `goal`
+  double trained_s = 0;        // from the beginning of training until it was reached, or the end
+  double usd_of_training = 0;  // likewise
   std::vector<ReplayPoint> points;
   std::string policy;  // that chose among the machines; empty: all were used
   std::vector<ReplayDecision> decisions;
@@ -93,6 +109,8 @@ class ReplayMeter {
   ReplayReport Finish() const;
 
  private:
+  void LookAtGoal(const proto::JobStatus& status);
+
   ReplayReport report_;
   bool is_begun_ = false;
   uint64_t samples_before_ = 0;

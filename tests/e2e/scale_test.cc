@@ -141,7 +141,8 @@ class ReplayTest : public ScaleTest, public ::testing::WithParamInterface<const 
 /// Several machines go in one instant, as most do, with a word and without.
 TEST_P(ReplayTest, TakesAndGivesWorkersAsItsTraceSays) {
   job_.Set("train", R"({"epochs": 10000, "minibatch": 32, "evaluate_every_epochs": 0})")
-      .Set("workers", R"([{"count": 3, "step_ms": 20}])")
+      .Set("workers", R"([{"count": 3, "step_ms": 20, "usd_per_hour": 1}])")
+      .Set("goal", R"({"loss": 0.0001, "within_s": 1, "budget_usd": 1})")
       .Write();
   WriteText(job_.folder() + "/trace.csv", "0,4\n1500,1\n3500,4\n5000,4\n");
   const Output replay = Psctl(
@@ -155,6 +156,9 @@ TEST_P(ReplayTest, TakesAndGivesWorkersAsItsTraceSays) {
   EXPECT_EQ(replay.end, ProcessEnd{}) << replay.err;
   EXPECT_NE(replay.out.find("revocations   3, "), std::string::npos) << replay.out;
   EXPECT_NE(replay.out.find("replay.svg"), std::string::npos) << replay.out;
+  EXPECT_NE(replay.out.find("goal          not met: loss 0.0001 missed by "), std::string::npos)
+      << replay.out;
+  EXPECT_NE(replay.out.find(" of at most 1.00 s, missed by "), std::string::npos) << replay.out;
   const std::filesystem::directory_iterator runs(job_.runs());
   const auto summary = Json::Parse(ReadText(runs->path().string() + "/summary.json"));
   ASSERT_TRUE(summary.has_value());

@@ -307,7 +307,7 @@ TEST(ReplayCommandTest, AProcessIsKnownByWhatItWasStartedForNotByItsPid) {
 TEST(ReplayMeterTest, CountsMachinesThatIdleAndThoseThatWait) {
   ReplayReport begun_report;
   begun_report.speedup = 60;
-  begun_report.loss_wanted = 0.5;
+  begun_report.goal.loss = 0.5;
   ReplayMeter meter(begun_report);
   proto::JobStatus status = MakeStatus();
   const uint64_t begun = status.samples_counted;
@@ -324,10 +324,76 @@ TEST(ReplayMeterTest, CountsMachinesThatIdleAndThoseThatWait) {
   EXPECT_EQ(report.stalled_node_s, 10) << "worker 1 waits all the time";
   EXPECT_EQ(report.samples_ideal, 2400) << "100 a second of each";
   EXPECT_THAT(RenderReplay(report), HasSubstr("83.3 % of a fleet that loses nothing"));
-  EXPECT_THAT(RenderReplay(report), HasSubstr("loss 0.5000: met"));
+  EXPECT_THAT(RenderReplay(report), HasSubstr("met: loss 0.5000 after 35.5 s\n"));
   EXPECT_THAT(RenderReplay(report), HasSubstr("10.0 s for 10m 00s"));
   EXPECT_THAT(PlotReplay(report), HasSubstr("training loss"));
   EXPECT_THAT(PlotReplay(ReplayReport()), HasSubstr("</svg>"));
+}
+
+/// A run whose loss is 1 in its 11th second and falls by 1/8 a second, for 0.02 USD a second.
+ReplayReport AfterSeconds(int seconds, const ReplayGoal& goal) {
+  ReplayReport begun;
+  begun.goal = goal;
+  ReplayMeter meter(begun);
+  proto::JobStatus status = MakeStatus();
+  status.steps_counted = 0;
+  status.train_loss = 0;
+  for (int second = 0; second <= seconds; ++second) {
+    status.elapsed_s = 10 + second;
+    status.usd_spent = 0.02 * status.elapsed_s;
+    meter.Look(second, 2, status);
+    status.steps_counted += 10;
+    status.train_loss = 1 - 0.125 * second;
+  }
+  return meter.Finish();
+}
+
+std::string GoalIn(const ReplayReport& report) {
+  const std::string json = JsonOfReplay(report);
+  const size_t begin = json.find("\"goal\"");
+  return begin == std::string::npos ? "" : json.substr(begin, json.find('}', begin) - begin);
+}
+
+TEST(ReplayMeterTest, AGoalIsMetOrMissedInLossTimeAndCost) {
+  const auto goal_of = [](int seconds, const ReplayGoal& goal) {
+    const std::string text = RenderReplay(AfterSeconds(seconds, goal));
+    const size_t begin = text.find("goal ");
+    return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(goal_of(3, {}), "");
+  EXPECT_THAT(
+      goal_of(3, {0.45, 0, 0}), HasSubstr(" not met: loss 0.4500 missed by 0.3000 in 13.0 s"));
+  EXPECT_THAT(
+      goal_of(9, {0.45, 16, 1}),
+      HasSubstr(" met: loss 0.4500 after 16.0 s of at most 16.0 s, for 0.32 of at most 1.00 USD"))
+      << "what was trained and spent after it is not counted";
+  EXPECT_THAT(
+      goal_of(9, {0.45, 12, 0.25}),
+      HasSubstr(" not met: loss 0.4500 after 16.0 s of at most 12.0 s, missed by 4.00 s, for 0.32 "
+                "of at most 0.25 USD, missed by 0.070"));
+  EXPECT_THAT(goal_of(0, {0.45, 0, 0}), HasSubstr(" not met: loss 0.4500 with no step in 10.0 s"));
+  EXPECT_EQ(GoalIn(AfterSeconds(3, {})), "");
+  const std::string met = GoalIn(AfterSeconds(9, {0.45, 16, 1}));
+  EXPECT_THAT(met, HasSubstr("\"is_met\": true"));
+  EXPECT_THAT(met, HasSubstr("\"seconds_missed_by\": 0,"));
+  const std::string missed = GoalIn(AfterSeconds(3, {0.5, 12, 0.01}));
+  EXPECT_THAT(missed, HasSubstr("\"is_met\": false"));
+  EXPECT_THAT(missed, HasSubstr("\"loss_missed_by\": 0.25,"));
+  EXPECT_THAT(missed, HasSubstr("\"seconds_missed_by\": 1,"));
+  EXPECT_THAT(missed, HasSubstr("\"usd_missed_by\": 0.25"));
+}
+
+TEST(ReplayMeterTest, TheGoalIsTheJobsOrTheLossAtWhichItEnds) {
+  proto::JobConfig config;
+  EXPECT_EQ(ReplayGoalOf(config).loss, 0);
+  config.run.stop_at_loss = 0.5;
+  EXPECT_EQ(ReplayGoalOf(config).loss, 0.5);
+  config.goal.loss = 0.25;
+  config.goal.within_s = 60;
+  config.goal.budget_usd = 2;
+  EXPECT_EQ(ReplayGoalOf(config).loss, 0.25);
+  EXPECT_EQ(ReplayGoalOf(config).within_s, 60);
+  EXPECT_EQ(ReplayGoalOf(config).budget_usd, 2);
 }
 
 TEST(ReplayReportTest, APolicysDecisionsAreListedWithTheTimeOfTheTrace) {
