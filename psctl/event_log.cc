@@ -33,7 +33,10 @@ constexpr std::array kTellings = {
     Telling{"job_started", "run", "the run begins: {workers} workers wanted, {shards} shards"},
     Telling{"job_resumed", "recovery", "another coordinator goes on: {workers} workers known"},
     Telling{"training_begins", "run", "training begins with {workers} workers, after {after_s} s"},
-    Telling{"scaled", "scale", "{workers} workers wanted, {workers_before} before"},
+    Telling{
+        "workers_missing", "wait", "training begins without some that have not come: {missing}"},
+    Telling{
+        "scaled", "scale", "{workers} workers wanted, {workers_before} before[; asked by {by}]"},
     Telling{
         "fleet_start",
         "replace",
@@ -54,9 +57,14 @@ constexpr std::array kTellings = {
         "[worker {worker}][server {server}] was not started: {why}"},
     Telling{"fleet_cancel", "scale", "worker {worker} is not waited for: fewer are wanted"},
     Telling{"fleet_release", "scale", "worker {worker} is let go: fewer are wanted"},
-    Telling{"servers_scaled", "scale", "{servers} servers wanted, {servers_before} before"},
-    Telling{"chunks_pinned", "scale", "{chunks} chunks have a server that people chose"},
-    Telling{"servers_move", "scale", "chunks move, for {servers} servers in the end"},
+    Telling{
+        "servers_scaled",
+        "scale",
+        "{servers} servers wanted, {servers_before} before[; asked by {by}]"},
+    Telling{
+        "chunks_pinned", "scale", "{chunks} chunks have a server that was chosen[; asked by {by}]"},
+    Telling{
+        "servers_move", "scale", "chunks move, for {servers} servers in the end[; asked by {by}]"},
     Telling{"servers_moved", "scale", "{servers} servers have all chunks, placement {placement}"},
     Telling{
         "chunks_moved",
@@ -69,6 +77,10 @@ constexpr std::array kTellings = {
         "worker_never_joined",
         "give-up",
         "worker {worker} never joined[: {reason}][, waited {waited_s} s]"},
+    Telling{
+        "no_room_for_worker",
+        "give-up",
+        "one more worker is refused: the servers have room for the gradients of {members}"},
     Telling{"worker_joins", "join", "worker {worker} joined from {host}"},
     Telling{"worker_reconnected", "recovery", "worker {worker} is connected again"},
     Telling{"worker_lost", "revocation", "worker {worker} lost after {steps} steps: {reason}"},
@@ -119,6 +131,7 @@ constexpr std::array kTellings = {
         "checkpoint",
         "skipped: checkpoint {checkpoint} is under way since {under_way_s} s"},
     Telling{"checkpoint_failed", "checkpoint", "checkpoint {checkpoint} failed: {why}"},
+    Telling{"copy_failed", "checkpoint", "a copy failed: {why}"},
     Telling{"checkpoint_damaged", "checkpoint", "checkpoint {checkpoint} was given up: {why}"},
     Telling{"no_last_checkpoint", "give-up", "no last checkpoint: {why}"},
     Telling{"paused", "pause", "no new work is handed out, on request"},
@@ -141,6 +154,7 @@ constexpr std::array kTellings = {
     Telling{"coordinator_stalled", "run", "the coordinator did not run for {seconds} s"},
     Telling{"stop_requested", "run", "the run is to end: {reason}"},
     Telling{"job_failed", "give-up", "the job failed: {reason}"},
+    Telling{"journal_failed", "give-up", "the journal failed: {why}; {meaning}"},
     Telling{"model_saved", "run", "the model is in {path}"},
     Telling{"model_not_saved", "give-up", "the model was not saved: {reason}"},
     Telling{"finished", "run", "the run is over: {outcome}"},

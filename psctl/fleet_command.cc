@@ -239,7 +239,7 @@ int RunScale(
   if (command.is_preview) {
     return Preview(command, run, today, console);
   }
-  const Result<proto::ScaleReply> reply = AskToScale(run, command.changes);
+  const Result<proto::ScaleReply> reply = AskToScale(run, command.changes, Asker::kPerson);
   if (!reply.ok()) {
     return Fail(console, reply.status());
   }

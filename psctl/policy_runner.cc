@@ -76,7 +76,8 @@ void PolicyRunner::Run() {
 /// Whether another fleet is wanted from now on.
 bool PolicyRunner::Do(const PolicyDecision& decision) {
   if (decision.has_change) {
-    if (const auto asked = AskToScale(run_, ChangesFor(decision.fleet, types_)); !asked.ok()) {
+    const std::vector<proto::ScaleChange> changes = ChangesFor(decision.fleet, types_);
+    if (const auto asked = AskToScale(run_, changes, Asker::kPolicy); !asked.ok()) {
       log_->Warning("policy_refused", {{"why", asked.status()}});
       lines_.Say("the policy's fleet was refused: " + std::string(asked.status().message()));
       return false;

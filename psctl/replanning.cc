@@ -271,7 +271,7 @@ void Replanning::Plan(const proto::JobStatus& status) {
     change.count = some.count;
     changes.push_back(std::move(change));
   }
-  if (const auto fleet = AskToScale(run_, changes); !fleet.ok()) {
+  if (const auto fleet = AskToScale(run_, changes, Asker::kPlan); !fleet.ok()) {
     log_->Warning("replan_refused", {{"why", fleet.status()}});
     lines_.Say("the plan was refused: " + std::string(fleet.status().message()));
   }

@@ -196,11 +196,11 @@ class Replayer {
 
  private:
   Status Scale(const proto::ScaleChange& change) const {
-    return AskToScale(run_, {change}).status();
+    return AskToScale(run_, {change}, Asker::kReplay).status();
   }
 
   Status AskFor(const provisioner::FleetWish& fleet) const {
-    return AskToScale(run_, ChangesFor(fleet, types_)).status();
+    return AskToScale(run_, ChangesFor(fleet, types_), Asker::kReplay).status();
   }
 
   /// Workers that somebody started by hand, here or elsewhere, are no machines of the trace.

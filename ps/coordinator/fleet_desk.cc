@@ -60,7 +60,10 @@ void FleetDesk::On(const Call& call, const proto::ScaleRequest& message) {
 
 void FleetDesk::Want(std::vector<uint32_t> wanted, const Call& call) {
   job_->log->Info(
-      "scaled", {{"workers_before", SumOf(job_->state.wanted)}, {"workers", SumOf(wanted)}});
+      "scaled",
+      {{"workers_before", SumOf(job_->state.wanted)},
+       {"workers", SumOf(wanted)},
+       {"by", job_->peers.At(call.from).node}});
   if (SumOf(wanted) > SumOf(job_->state.wanted)) {
     park_->Wake("more workers are wanted", call);
   }

@@ -27,7 +27,8 @@ class FleetDesk {
   FleetDesk(
       Job* job, NoticeDesk* notices, ServersDesk* servers, PrewarmDesk* prewarm, ParkDesk* park);
 
-  /// A person changes what is wanted.
+  /// A person, a plan or a policy changes what is wanted. The log says who: what the peer calls
+  /// itself.
   void On(const Call& call, const proto::ScaleRequest& message);
   /// Brings what is there nearer to what is wanted. Cost: seats.
   void OnTick(const Call& call);

@@ -40,17 +40,20 @@ void ServersDesk::Want(const ServersWanted& wanted, const Call& call) {
   const auto servers = static_cast<uint32_t>(wanted.count);
   const bool has_other_pins = wanted.pins != state.pins;
   const bool has_other_shares = wanted.shares != state.shares || has_other_pins;
+  const std::string& asker = job_->peers.At(call.from).node;
   if (servers != state.wanted || wanted.shares != state.shares) {
     job_->log->Info(
         "servers_scaled",
         {{"servers_before", state.wanted},
          {"servers", servers},
-         {"shares", proto::SharesText(wanted.shares)}});
+         {"shares", proto::SharesText(wanted.shares)},
+         {"by", asker}});
   } else if (has_other_pins) {
-    job_->log->Info("chunks_pinned", {{"chunks", wanted.pins.size()}});
+    job_->log->Info("chunks_pinned", {{"chunks", wanted.pins.size()}, {"by", asker}});
   } else {
     return;
   }
+  asker_ = asker;
   state.wanted = servers;
   state.shares = wanted.shares;
   state.pins = wanted.pins;
@@ -179,6 +182,7 @@ void ServersDesk::NoteLaunches(std::span<const proto::LaunchRecord> launches, Ti
 
 void ServersDesk::Remember(ServersDesk&& before) {
   leaving_ = std::move(before.leaving_);
+  asker_ = std::move(before.asker_);
   for (const auto& [server, started] : before.started_) {
     if (server < job_->shards.server_count()) {
       job_->shards.Await(server, started.launch);  // it is part of the job now
@@ -288,7 +292,7 @@ void ServersDesk::Advance(const Call& call) {
     wants_other_shards_ = MayResize();
   } else if (state.wanted < count && !state.is_spreading) {
     state.is_spreading = true;
-    job_->log->Info("servers_move", {{"servers", state.wanted}});
+    job_->log->Info("servers_move", {{"servers", state.wanted}, {"by", asker_}});
   }
   MoveDesk::Wish wish{
       Shares(), PinnedShards(state, job_->options.config.servers.shards_per_server)};

@@ -82,6 +82,7 @@ class ServersDesk {
   CheckpointDesk* const checkpoints_;
   MoveDesk* const moves_;
   bool wants_other_shards_ = false;
+  std::string asker_;  // for what is wanted; empty: it was asked of an earlier coordinator
   std::map<ShardId, Newcomer> newcomers_;
   std::map<uint32_t, Started> started_;  // new servers
   std::set<LaunchId> leaving_;

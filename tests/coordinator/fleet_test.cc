@@ -77,6 +77,30 @@ class FleetTest : public ::testing::Test {
   const proto::PeerId control_ = harness_.Connect(proto::Role::kControl);
 };
 
+class Lines final : public LogSink {
+ public:
+  void Write(LogLevel /*level*/, std::string_view line) override { text += line; }
+
+  std::string text;
+};
+
+TEST(FleetLogTest, SaysWhoAskedForWorkers) {
+  Lines lines;
+  const Logger log("coordinator", &SystemTime(), &lines);
+  Harness harness(TwoGroups(true), &log);
+  std::vector<FakeWorker> workers = harness.StartWithWorkers();
+  harness.AskAll(&workers);
+  const auto ask = [&](const char* node, const proto::ScaleChange& change) {
+    const proto::PeerId control = harness.Connect(proto::Role::kControl, {}, "", node);
+    harness.Give(control, proto::ScaleRequest{{change}});
+    EXPECT_TRUE(harness.Take<proto::ScaleReply>(control).has_value());
+  };
+  ask("policy", {"fast", 4, false});
+  EXPECT_THAT(lines.text, HasSubstr("event=scaled workers_before=3 workers=5 by=policy\n"));
+  ask("plan", {"fast", 1, false});
+  EXPECT_THAT(lines.text, HasSubstr("event=scaled workers_before=5 workers=2 by=plan\n"));
+}
+
 TEST_F(FleetTest, MoreWorkersGetSeatsOfTheirGroup) {
   EXPECT_THAT(Scale({Change("slow", 3, false)}), ElementsAre(2, 3));
   harness_.Wait(kTick, workers_);

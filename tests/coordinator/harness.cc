@@ -42,13 +42,14 @@ CoordinatorOptions SmallJob(proto::Mode mode) {
   return options;
 }
 
-Harness::Harness(const CoordinatorOptions& job)
+Harness::Harness(const CoordinatorOptions& job, const Logger* log)
     : shards(size_t{job.config.servers.count} * job.config.servers.shards_per_server),
       timing(proto::Timing::FromMaxDetect(
           FromSeconds(static_cast<double>(job.config.fleet.max_detect_s)))),
-      options(job) {
+      options(job),
+      log_(log) {
   OpenJournal();
-  core = std::make_unique<CoordinatorCore>(OptionsNow(), &fleet, &NullLogger());
+  core = std::make_unique<CoordinatorCore>(OptionsNow(), &fleet, log_);
 }
 
 void Harness::OpenJournal() {
@@ -190,9 +191,9 @@ void Harness::ExpectSound() {
 }
 
 proto::PeerId Harness::Connect(
-    proto::Role role, Incarnation incarnation, const std::string& token) {
+    proto::Role role, Incarnation incarnation, const std::string& token, const std::string& node) {
   const proto::PeerId peer(++next_peer_);
-  core->OnPeerConnected(peer, {role, token, "node", incarnation}, now, this);
+  core->OnPeerConnected(peer, {role, token, node, incarnation}, now, this);
   Exchange();
   return peer;
 }
@@ -225,8 +226,7 @@ void Harness::Restart(Duration pause) {
   now += pause;
   auto recovered = journal->Recover();
   ASSERT_TRUE(recovered.ok() && *recovered) << recovered.status();
-  auto loaded =
-      CoordinatorCore::Load((*recovered)->state, OptionsNow(), &fleet, &NullLogger(), now);
+  auto loaded = CoordinatorCore::Load((*recovered)->state, OptionsNow(), &fleet, log_, now);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   core = std::move(loaded).value();
   for (uint32_t i = 0; i < shards.size(); ++i) {

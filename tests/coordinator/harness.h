@@ -97,7 +97,8 @@ struct FakeWorker {
 /// The core with everybody around it scripted. Time passes only in Wait.
 class Harness final : private proto::Outbox {
  public:
-  explicit Harness(const CoordinatorOptions& options = SmallJob());
+  explicit Harness(
+      const CoordinatorOptions& options = SmallJob(), const Logger* log = &NullLogger());
 
   /// Start, and all shards registered and set up.
   void StartWithShards();
@@ -105,7 +106,10 @@ class Harness final : private proto::Outbox {
   std::vector<FakeWorker> StartWithWorkers();
 
   proto::PeerId Connect(
-      proto::Role role, Incarnation incarnation = {}, const std::string& token = "");
+      proto::Role role,
+      Incarnation incarnation = {},
+      const std::string& token = "",
+      const std::string& node = "node");
   void Close(proto::PeerId peer) override;
   /// A message from `from`; answers of the fake shards are exchanged until nothing moves.
   void Give(proto::PeerId from, proto::Message message);
@@ -189,6 +193,7 @@ class Harness final : private proto::Outbox {
   const CoordinatorOptions options;
 
  private:
+  const Logger* const log_;
   void Send(proto::PeerId to, uint64_t request_id, proto::Message message) override;
   void Answer(FakeShard* shard, const proto::Message& message);
   void GiveModel(FakeShard* shard, const proto::PullRequest& pull);

@@ -57,6 +57,8 @@ TEST_F(ScaleTest, AFleetGrowsShrinksToNothingAndComesBack) {
   EXPECT_EQ(summary["revocations_noticed"].number(), 0);
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_EQ(summary["steps_lost"].number(), 0) << "whoever is let go hands over";
+  const std::string events = Psctl({"events", run.Root()}).out;
+  EXPECT_TRUE(Contains(events, "4 workers wanted, 3 before; asked by psctl")) << events;
 }
 
 class ScaleServersTest : public ScaleTest, public ::testing::WithParamInterface<const char*> {};
@@ -82,6 +84,9 @@ TEST_P(ScaleServersTest, ServersBecomeMoreAndFewerAndNoStepIsLost) {
   EXPECT_EQ(summary["steps_lost"].number(), 0);
   EXPECT_EQ(summary["revocations_unnoticed"].number(), 0);
   EXPECT_EQ(summary["joins"].number(), 3) << "nobody leaves for it";
+  const std::string events = Psctl({"events", run.Root()}).out;
+  EXPECT_TRUE(Contains(events, "3 servers wanted, 1 before; asked by psctl")) << events;
+  EXPECT_TRUE(Contains(events, "chunks move, for 2 servers in the end; asked by psctl")) << events;
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, ScaleServersTest, testing::Values("async", "bsp"));
@@ -245,6 +250,8 @@ TEST_F(ScaleTest, APolicyDecidesHowManyWorkersARunHasAndLeavesWhatAPersonAsksFor
       Contains(told, "policy      parcae wants 3 spot instead of 1 spot, all that are needed"))
       << told;
   EXPECT_TRUE(Contains(told, "; samples of 2 spot: ")) << told;
+  EXPECT_TRUE(Contains(told, "3 workers wanted, 1 before; asked by policy")) << told;
+  EXPECT_TRUE(Contains(told, "2 workers wanted, 3 before; asked by psctl")) << told;
   EXPECT_EQ(Psctl({"stop", run.Root()}).end, ProcessEnd{});
   EXPECT_EQ(run.WaitForEnd(), ProcessEnd{});
   run.ExpectNothingLeft();
