@@ -37,12 +37,32 @@ class TopTest : public E2eTest {
     EXPECT_TRUE(WaitUntil(have_shown)) << testing::PrintToString(wanted) << " in\n"
                                        << screens[0] << screens[1];
   }
+
+  /// What programs read instead of top's screen.
+  static void ExpectInJson(const std::string& text, const std::string& event) {
+    const auto status = Json::Parse(text);
+    ASSERT_TRUE(status.has_value()) << text;
+    EXPECT_GT((*status)["usd_spent"].number(), 0);
+    double received = 0;
+    const Json& shards = (*status)["shards"];
+    for (size_t i = 0; i < shards.size(); ++i) {
+      received += shards[i]["received_bytes_per_s"].number();
+    }
+    EXPECT_GT(received, 0) << text;
+    const Json& events = (*status)["events"];
+    bool has_event = false;
+    for (size_t i = 0; i < events.size(); ++i) {
+      EXPECT_GT(events[i]["unix_s"].number(), 0);
+      has_event |= Contains(events[i]["kind"].text() + "  " + events[i]["text"].text(), event);
+    }
+    EXPECT_TRUE(has_event) << event << " in " << text;
+  }
 };
 
 TEST_F(TopTest, EachFrameFitsItsTerminalAndLeavesNothingOfTheOneBefore) {
   job_.SetData(60000, 1000)  // no epoch's end takes the place of other events
       .Set("train", R"({"epochs": 100, "minibatch": 32, "evaluate_every_epochs": 0})")
-      .Set("workers", R"([{"count": 3, "type": "spot", "step_ms": 100}])")
+      .Set("workers", R"([{"count": 3, "type": "spot", "step_ms": 100, "usd_per_hour": 1}])")
       .Set("fleet", R"({"max_detect_s": 2, "park_servers_after_s": 0.5})");
   TrainRun run(job_, {.is_replacing = true});
   ASSERT_TRUE(run.WaitForSamples(1).has_value());
@@ -60,6 +80,9 @@ TEST_F(TopTest, EachFrameFitsItsTerminalAndLeavesNothingOfTheOneBefore) {
   ASSERT_EQ(::kill(static_cast<pid_t>(victim.pid), SIGKILL), 0);
   const std::string name = "worker " + std::to_string(victim.worker.value);
   ExpectShown(&terminals, {"revocation  " + name + " lost"});
+  const Output json = Psctl({"status", run.Root(), "--json"});
+  EXPECT_EQ(json.end, ProcessEnd{}) << json.err;
+  ExpectInJson(json.out, "revocation  " + name + " lost");
 
   EXPECT_EQ(Psctl({"scale", run.Root(), "workers=0"}).end, ProcessEnd{});
   ExpectShown(&terminals, {job_.name() + "   waiting", "no workers", "parked", " servers end, "});
